@@ -1,0 +1,233 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+)
+
+// Behavior is what one incarnation of an actor does with messages of type M.
+// A restarted actor is a new Behavior from the constructor in its Spec.
+type Behavior[M any] interface {
+	// Start is called once, before any message. An actor begins by observing.
+	Start(ctx *Context[M])
+	// Receive handles one message. It must not block.
+	Receive(ctx *Context[M], m M)
+}
+
+// Stopper is a Behavior with last words: Stop is called when the actor is
+// stopped for good, not when it is restarted. One that has crashed and is
+// stopped before its next start has none. What Stop asks for by Do is done if
+// it can begin at once. Nothing is received after it.
+type Stopper[M any] interface{ Stop(ctx *Context[M]) }
+
+// OverflowHandler is a Behavior that wants to know that messages were dropped
+// because its mailbox was full: what it missed were hints, so it looks again.
+// It comes before the messages that wait. Its own timers and the results of its
+// own effects are never among those dropped.
+type OverflowHandler[M any] interface{ Overflowed(ctx *Context[M]) }
+
+// ChildWatcher is a Behavior that wants to know that an actor below it has
+// ended, by whatever means: from now on its name is free. A restarted actor has
+// no children, and is not told of those that its predecessor had.
+type ChildWatcher[M any] interface {
+	ChildStopped(ctx *Context[M], name string)
+}
+
+// overflowed is what the mailbox says to an OverflowHandler.
+type overflowed struct{}
+
+// Spec is how to make an actor.
+type Spec[M any] struct {
+	// Name is its place below its parent: any characters but '/' and space.
+	Name string
+	// Kind groups actors of one sort in the tree and in metrics; Name if empty.
+	Kind string
+	// Label is shown to people beside a name that says little.
+	Label string
+	// New makes one incarnation.
+	New func() Behavior[M]
+	// Policy answers its crashes; ForSingletons if zero.
+	Policy Policy
+	// Runner runs its effects; its parent's if nil.
+	Runner *Runner
+	// MailboxLimit is the System's if zero.
+	MailboxLimit int
+}
+
+// Validate says what is wrong with the spec.
+func (s Spec[M]) Validate() error {
+	if s.Name == "" || strings.ContainsAny(s.Name, "/ ") {
+		return fmt.Errorf("kernel: actor name %q: it needs at least one character, and none of '/' and space", s.Name)
+	}
+	if s.New == nil {
+		return fmt.Errorf("kernel: actor %q has no constructor", s.Name)
+	}
+	if s.MailboxLimit < 0 {
+		return fmt.Errorf("kernel: actor %q: MailboxLimit is %d: it can't be negative", s.Name, s.MailboxLimit)
+	}
+	if s.Policy != (Policy{}) {
+		if err := s.Policy.Validate(); err != nil {
+			return fmt.Errorf("actor %q: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// Context is what an actor has besides its state. It is valid only inside
+// Start, Receive and the other methods of a Behavior.
+type Context[M any] struct {
+	cell *cell
+	ac   actor.Context
+	log  *zerolog.Logger
+}
+
+// Self is where to reach this actor.
+func (c *Context[M]) Self() Ref[M] { return Ref[M]{c.cell} }
+
+// Path is this actor's place in the tree.
+func (c *Context[M]) Path() string { return c.cell.path }
+
+// Now is the time on the system's clock.
+func (c *Context[M]) Now() time.Time { return c.cell.sys.clock.Now() }
+
+// Rand is this actor's own random stream.
+func (c *Context[M]) Rand() *rand.Rand {
+	if c.cell.rng == nil {
+		c.cell.rng = c.cell.sys.stream(c.cell.path, c.cell.incarnation)
+	}
+	return c.cell.rng
+}
+
+// Log is the one stream, with this actor's path. In a simulation it is silent.
+func (c *Context[M]) Log() *zerolog.Logger {
+	if c.log == nil {
+		c.log = &c.cell.sys.log
+		if c.log.GetLevel() < zerolog.Disabled {
+			l := c.log.With().Str("actor", c.cell.path).Logger()
+			c.log = &l
+		}
+	}
+	return c.log
+}
+
+// Incarnation counts from 1.
+func (c *Context[M]) Incarnation() uint32 { return c.cell.incarnation }
+
+// After sends m to this incarnation, d from now: not to the next, should this
+// one crash. cancel may be called at any time.
+func (c *Context[M]) After(d time.Duration, m M) (cancel func() bool) {
+	cell := c.cell
+	e := envelope{msg: m, timer: cell.incarnation}
+	return cell.sys.clock.AfterFunc(d, func() { cell.post(e) })
+}
+
+// Stop stops this actor, after the message in hand, and all below it.
+func (c *Context[M]) Stop() { c.cell.stop() }
+
+// StopChild stops an actor below this one. What it has not read are dead letters.
+func StopChild[M any, P any](c *Context[P], child Ref[M]) {
+	if child.cell == nil {
+		return
+	}
+	if !strings.HasPrefix(child.cell.path, c.cell.path+"/") {
+		panic(fmt.Sprintf("%s stops %s, which is not below it", c.cell.path, child.cell.path))
+	}
+	child.cell.stop()
+}
+
+// ErrNameTaken says that an actor of that name is there, or still stopping.
+var ErrNameTaken = errors.New("an actor of that name is still there")
+
+// Spawn makes an actor below this one.
+func Spawn[M any, P any](parent *Context[P], spec Spec[M]) (Ref[M], error) {
+	if err := spec.Validate(); err != nil {
+		return Ref[M]{}, err
+	}
+	if spec.Runner == nil {
+		spec.Runner = parent.cell.runner
+	}
+	c := newCell(parent.cell.sys, parent.cell, spec)
+	if c.sys.cell(c.path) != nil {
+		return spawned[M](c, ErrNameTaken)
+	}
+	_, err := parent.ac.SpawnNamed(props(c, spec.New), spec.Name)
+	return spawned[M](c, err)
+}
+
+// SpawnRoot makes a topmost actor: a node.
+func SpawnRoot[M any](s *System, spec Spec[M]) (Ref[M], error) {
+	if err := spec.Validate(); err != nil {
+		return Ref[M]{}, err
+	}
+	c := newCell(s, nil, spec)
+	if s.cell(c.path) != nil {
+		return spawned[M](c, ErrNameTaken)
+	}
+	p := props(c, spec.New)
+	p.Configure(actor.WithGuardian(strategy{s}))
+	_, err := s.actors.Root.SpawnNamed(p, spec.Name)
+	return spawned[M](c, err)
+}
+
+// StopRoot stops a topmost actor and all below it; see System.Until.
+func StopRoot[M any](r Ref[M]) {
+	if r.cell != nil {
+		r.cell.stop()
+	}
+}
+
+// KillRoot ends a topmost actor and all below it as the death of its process
+// would: nobody has last words, nobody handles another message. Its Runner is
+// closed apart. For simulation and chaos.
+func KillRoot[M any](r Ref[M]) {
+	if r.cell == nil {
+		return
+	}
+	for _, c := range r.cell.sys.subtree(r.cell.path) {
+		c.kill()
+	}
+	r.cell.PostSystemMessage(&actor.Stop{})
+}
+
+func spawned[M any](c *cell, err error) (Ref[M], error) {
+	if errors.Is(err, actor.ErrNameExists) {
+		err = ErrNameTaken
+	}
+	if err != nil {
+		return Ref[M]{}, fmt.Errorf("spawn %s: %w", c.path, err)
+	}
+	return Ref[M]{c}, nil
+}
+
+func newCell[M any](s *System, parent *cell, spec Spec[M]) *cell {
+	sh := shape{policy: spec.Policy, limit: spec.MailboxLimit, protocol: reflect.TypeFor[M]()}
+	if sh.policy == (Policy{}) {
+		sh.policy = ForSingletons
+	}
+	if sh.limit == 0 {
+		sh.limit = s.limit
+	}
+	c := &cell{sys: s, runner: spec.Runner, parent: parent, shape: s.shape(sh), path: spec.Name, kind: spec.Kind, label: spec.Label}
+	if parent != nil {
+		c.path = parent.path + "/" + spec.Name
+	}
+	if c.kind == "" {
+		c.kind = spec.Name
+	}
+	return c
+}
+
+func props[M any](c *cell, construct func() Behavior[M]) *actor.Props {
+	return actor.PropsFromProducer(
+		func() actor.Actor { return &adapter[M]{cell: c, construct: construct} },
+		actor.WithMailbox(func() actor.Mailbox { return c }),
+		actor.WithSupervisor(strategy{c.sys}),
+	)
+}

@@ -1,0 +1,104 @@
+package kernel
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// adapter is one incarnation as protoactor sees it.
+type adapter[M any] struct {
+	cell      *cell
+	construct func() Behavior[M]
+	behavior  Behavior[M] // nil until it has started
+	ctx       Context[M]
+}
+
+// Receive implements actor.Actor.
+func (a *adapter[M]) Receive(ac actor.Context) {
+	switch m := ac.Message().(type) {
+	case *actor.Started:
+		a.start(ac)
+	case *actor.Restarting:
+	case *actor.Stopping:
+		a.stop()
+	case *actor.Stopped:
+		a.cell.ended()
+	case *actor.Terminated:
+		a.childStopped(m.Who.Id)
+	case *effectResult[M]:
+		a.behavior.Receive(&a.ctx, m.msg)
+	case *effectPanic:
+		panic(m)
+	case overflowed:
+		if h, ok := a.behavior.(OverflowHandler[M]); ok {
+			h.Overflowed(&a.ctx)
+		}
+	case M:
+		a.behavior.Receive(&a.ctx, m)
+	default:
+		panic(fmt.Sprintf("message of type %T, which is not of this actor's protocol", m))
+	}
+}
+
+// start makes the behavior here, and not when protoactor asks for the adapter:
+// that is on the parent, whom a panicking constructor must not take down.
+func (a *adapter[M]) start(ac actor.Context) {
+	c := a.cell
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.incarnation++
+	c.rng = nil
+	c.crashed = false
+	c.status = Running
+	c.mu.Unlock()
+	a.ctx = Context[M]{cell: c, ac: ac}
+	c.during("Start", func() {
+		b := a.construct()
+		a.behavior = b
+		b.Start(&a.ctx)
+	})
+}
+
+// alive: user code of this incarnation may run.
+func (a *adapter[M]) alive() bool {
+	a.cell.mu.Lock()
+	defer a.cell.mu.Unlock()
+	return a.behavior != nil && !a.cell.crashed && !a.cell.killed
+}
+
+// stop lets the behavior have its last words, and drops what it has asked for
+// and what has not begun. A panic in them is reported, but must not reach
+// protoactor, which would restart an actor that is to stop.
+func (a *adapter[M]) stop() {
+	c := a.cell
+	defer func() {
+		if r := recover(); r != nil {
+			report := c.crash(r, nil, debug.Stack())
+			c.sys.answer(c, report)
+		}
+		if c.runner != nil {
+			c.runner.dropQueued(c.path)
+		}
+	}()
+	if s, ok := a.behavior.(Stopper[M]); ok && a.alive() {
+		c.during("Stop", func() { s.Stop(&a.ctx) })
+	}
+}
+
+// childStopped frees the name of the child and tells the behavior, unless it is on its way out itself: then
+// protoactor waits for its children, and a panic here would make it wait forever.
+func (a *adapter[M]) childStopped(path string) {
+	a.cell.sys.removeCell(path)
+	w, ok := a.behavior.(ChildWatcher[M])
+	if !ok || !a.alive() || a.cell.isClosed() {
+		return
+	}
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	a.cell.during("ChildStopped", func() { w.ChildStopped(&a.ctx, name) })
+}

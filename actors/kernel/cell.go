@@ -1,0 +1,256 @@
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// Status is how an actor is.
+//
+//	Running ──panic──► Restarting ──backoff──► Running
+//	                       │ too many in the window
+//	                       ├──► Quarantined ──slow retry──► Running
+//	                       └──► Failed: its parent fails, and stops it
+//	any ──stop──► Stopping ──all below it stopped──► Stopped
+type Status uint8
+
+const (
+	Running Status = iota
+	Restarting
+	Quarantined
+	Failed
+	Stopping
+	Stopped
+)
+
+func (s Status) String() string {
+	switch s {
+	case Running:
+		return "Running"
+	case Restarting:
+		return "Restarting"
+	case Quarantined:
+		return "Quarantined"
+	case Failed:
+		return "Failed"
+	case Stopping:
+		return "Stopping"
+	case Stopped:
+		return "Stopped"
+	default:
+		return fmt.Sprintf("Status(%d)", uint8(s))
+	}
+}
+
+// record is a message that was handled.
+type record struct {
+	name string
+	at   int64
+}
+
+// shape is what actors of one sort have in common. Cells share it.
+type shape struct {
+	policy   Policy
+	limit    int
+	protocol reflect.Type
+}
+
+// faults is what is remembered of an actor that has crashed.
+type faults struct {
+	total   uint32
+	crashes []time.Time
+	last    *CrashReport
+}
+
+// cell is an actor's mailbox and all that the kernel remembers of the actor.
+// It outlives the actor's incarnations. It implements actor.Mailbox.
+type cell struct {
+	sys    *System
+	runner *Runner
+	parent *cell
+	*shape
+	path string
+	kind string
+	// label is for people, empty if the name says enough.
+	label string
+
+	mu      sync.Mutex
+	invoker actor.MessageInvoker
+	system  []any
+	// user[head:] waits. first is the number of user[head], counted since the
+	// cell was made; keyed holds such numbers.
+	user  []envelope
+	head  int
+	first uint64
+	keyed map[mailboxKey]uint64
+
+	// Invariant: scheduled iff the scheduler holds the cell, or is in its step.
+	scheduled bool
+	// suspended: what waits in user stays there. True before the first start.
+	suspended bool
+	overflow  bool
+	// crashed: this incarnation is dead, and waits for the next or for its end.
+	crashed bool
+	// closed: it is stopping or stopped. Nothing goes into user any more.
+	closed bool
+	// killed: closed without last words, as a process that is killed.
+	killed bool
+	status Status
+
+	incarnation uint32
+	current     string
+	since       int64
+	handled     uint64
+	dropped     uint64
+	coalesced   uint64
+	faults      *faults
+	history     []record
+	historyNext int
+	rng         *rand.Rand
+}
+
+// begin notes what is in hand.
+func (c *cell) begin(name string) {
+	c.mu.Lock()
+	c.beginLocked(name)
+	c.mu.Unlock()
+}
+
+func (c *cell) beginLocked(name string) {
+	c.current = name
+	c.since = c.sys.clock.Now().UnixNano()
+}
+
+// end notes that what was in hand is done, and leaves c.mu locked.
+func (c *cell) end(ok bool) {
+	c.mu.Lock()
+	if !ok {
+		return // the crash report has said it
+	}
+	if n := c.sys.history; n > 0 {
+		r := record{name: c.current, at: c.since}
+		if len(c.history) < n {
+			c.history = append(c.history, r)
+		} else {
+			c.history[c.historyNext] = r
+		}
+		c.historyNext = (c.historyNext + 1) % n
+	}
+	c.current = ""
+}
+
+// trace tells the tracer of what is in hand.
+func (c *cell) trace(msg any) {
+	if t := c.sys.tracer; t != nil {
+		t.Deliver(c.sys.clock.Now(), c.path, c.current, msg)
+	}
+}
+
+// during calls f with name in hand. A panic in f is the caller's to recover.
+func (c *cell) during(name string, f func()) {
+	c.begin(name)
+	c.trace(nil)
+	f()
+	c.end(true)
+	c.mu.Unlock()
+}
+
+// invoke lets the actor handle m; a panic becomes a crash report and a failure
+// that the parent's strategy decides on.
+func (c *cell) invoke(m any, system bool) (ok bool) {
+	defer func() {
+		if ok {
+			return
+		}
+		r := recover()
+		report := c.crash(r, m, debug.Stack())
+		c.fail()
+		c.invoker.EscalateFailure(&failure{c, report}, nil)
+	}()
+	if system {
+		c.invoker.InvokeSystemMessage(m)
+	} else {
+		c.invoker.InvokeUserMessage(m)
+	}
+	return true
+}
+
+// fail ends the incarnation: what it asked for and what has not begun is
+// dropped. It reports false if there was nothing left to end.
+func (c *cell) fail() bool {
+	c.mu.Lock()
+	if c.crashed || c.closed {
+		c.mu.Unlock()
+		return false
+	}
+	c.crashed = true
+	c.status = Restarting
+	c.mu.Unlock()
+	if c.runner != nil {
+		c.runner.dropQueued(c.path)
+	}
+	return true
+}
+
+// restart begins the next incarnation, unless there is one, or the actor was
+// stopped meanwhile. It goes to this very cell: protoactor's PID would find
+// whoever has the name now.
+func (c *cell) restart(after uint32) {
+	c.mu.Lock()
+	if c.closed || !c.crashed || c.incarnation != after {
+		c.mu.Unlock()
+		return
+	}
+	c.system = append(c.system, &actor.Restart{})
+	c.wakeLocked()
+}
+
+// stop ends the actor after the message in hand.
+func (c *cell) stop() {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.system = append(c.system, &actor.Stop{})
+	c.wakeLocked()
+}
+
+// kill stops it from handling anything more, without a word.
+func (c *cell) kill() {
+	c.mu.Lock()
+	if !c.closed {
+		c.closeLocked()
+	}
+	c.killed = true
+	c.mu.Unlock()
+}
+
+// ended is the actor's end.
+func (c *cell) ended() {
+	c.mu.Lock()
+	c.status = Stopped
+	c.history, c.rng = nil, nil
+	c.mu.Unlock()
+	if c.parent == nil {
+		c.sys.removeCell(c.path)
+	}
+}
+
+func (c *cell) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+func (c *cell) hasEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.status == Stopped
+}

@@ -1,0 +1,29 @@
+// Package kernel is the ground that every actor of troupe stands on. It is the
+// only package that touches protoactor, which gives processes, the tree of
+// parents and children, and the restart protocol; what the kernel adds is what
+// makes a node agent of them:
+//
+//	Ref, Context, Spec   typed references and actors: a message of the wrong type does not compile
+//	cell (the mailbox)   one message a step, bounds, latest-wins, ages, crash reports, history
+//	Clock, Virtual       time as a port: the wall clock, or one that jumps to the next timer
+//	scheduler            goroutines in the daemon; one thread and a seeded pick in a simulation
+//	Policy               restart with exponential backoff, quarantine, escalation
+//	Runner, Effect       I/O off the mailbox: lanes, slots, deadlines; effects outlive their actor
+//	Tracer               a hash over every delivered message and every effect
+//	Snapshot, Metrics,   the live tree, its sums by kind of actor, the last crashes
+//	Crashes
+//
+// # What an actor may rely on
+//
+// It handles one message at a time. A message may come late, twice or not at
+// all. A panic in it loses the message in hand, keeps those that wait, and
+// after a backoff the actor starts again from nothing but its constructor; its
+// effects go on meanwhile, and their results reach the new incarnation. What had
+// not begun of them is dropped, and its timers do not fire any more. All below it
+// is stopped before it starts again.
+//
+// # What an actor must not do
+//
+// Block, read a clock, draw from a global random source, start a goroutine.
+// All of that comes through Context.
+package kernel

@@ -1,0 +1,170 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// EffectID names one effect of a system, for ever.
+type EffectID uint64
+
+// Effect is something to be done in the world, off the mailbox, whose result
+// comes back as a message.
+type Effect[M any] struct {
+	// Kind is what is done (CreateContainer), Object to what (app): for people,
+	// metrics and the usual duration.
+	Kind, Object string
+	// Lane is the key on which this owner's effects run one at a time, in the
+	// order in which they were asked for. Required.
+	Lane string
+	// Tag is the owner's own note, given back by InFlight to a later incarnation.
+	Tag any
+	// Pool names the slots that it needs one of, none if empty. Of those that
+	// wait, the lowest Rank goes first; of equals, the one that waits longest.
+	Pool string
+	Rank int64
+	// Deadline bounds the run, counted from its start. Required, but for one
+	// that is Standing: a stream or a watch, which is meant to go on.
+	Deadline time.Duration
+	Standing bool
+	// Patience is how long it may well take: people are shown one that takes
+	// longer. Zero for a few seconds.
+	Patience time.Duration
+	// Run begins the work and returns at once. It runs on whatever goroutine made
+	// room for it. done is called once, from anywhere, with the result; ctx ends
+	// at the deadline. If Run or Expired panics, the owner crashes.
+	Run func(ctx context.Context, id EffectID, done func(M))
+	// Expired is the message for a deadline that passed with no result. The
+	// work may still have been done, and a result that comes later is still
+	// delivered: it finds an ID that its owner waits for no more, and is a hint.
+	Expired func(id EffectID) M
+}
+
+// EffectPhase is how far an effect got.
+//
+//	Queued ──lane and slot free──► Started ──done──► Finished
+//	   │                              └──deadline──► Expired ──done after all──► Late
+//	   └──owner crashed, stopped or cancelled it──► Dropped
+//
+// When its Runner is closed, one that had started is Dropped too.
+type EffectPhase uint8
+
+const (
+	EffectQueued EffectPhase = iota
+	EffectStarted
+	EffectFinished
+	EffectExpired
+	EffectLate
+	EffectDropped
+)
+
+func (p EffectPhase) String() string {
+	switch p {
+	case EffectQueued:
+		return "queued"
+	case EffectStarted:
+		return "running"
+	case EffectFinished:
+		return "finished"
+	case EffectExpired:
+		return "overdue"
+	case EffectLate:
+		return "late"
+	case EffectDropped:
+		return "dropped"
+	default:
+		return fmt.Sprintf("EffectPhase(%d)", uint8(p))
+	}
+}
+
+// MarshalText writes the phase as a word.
+func (p EffectPhase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// EffectInfo is what others may see of an effect.
+type EffectInfo struct {
+	ID     EffectID    `json:"id"`
+	Kind   string      `json:"kind"`
+	Object string      `json:"object,omitempty"`
+	Lane   string      `json:"lane"`
+	Phase  EffectPhase `json:"phase"`
+	// Since is when it was asked for and, once it has started, when it did.
+	Since time.Time `json:"since"`
+	// Patience is how long it may well take; see Effect.
+	Patience time.Duration `json:"patience,omitempty"`
+	// Standing: it is meant to go on, and its age says nothing.
+	Standing bool `json:"standing,omitempty"`
+	// HoldsSlot is the pool it holds a slot of now, if any.
+	HoldsSlot string `json:"holdsSlot,omitempty"`
+	Tag       any    `json:"-"`
+}
+
+// Do asks for an effect. It is started as soon as its lane and a slot are free.
+func (c *Context[M]) Do(e Effect[M]) EffectID {
+	cell := c.cell
+	if cell.runner == nil {
+		panic(fmt.Sprintf("actor %s has no runner for its effect %s", cell.path, e.Kind))
+	}
+	if e.Standing != (e.Deadline <= 0) || e.Run == nil || e.Expired == nil || e.Lane == "" {
+		panic(fmt.Sprintf("effect %s of %s needs a lane, a Run, an Expired, and a deadline unless it is standing", e.Kind, cell.path))
+	}
+	t := &typedEffect[M]{run: e.Run, expired: e.Expired}
+	t.effect = effect{
+		EffectInfo: EffectInfo{
+			ID: EffectID(cell.sys.effectSeq.Add(1)), Kind: e.Kind, Object: e.Object, Lane: e.Lane, Tag: e.Tag,
+			Standing: e.Standing, Patience: e.Patience,
+		},
+		owner: cell, pool: e.Pool, rank: e.Rank, deadline: e.Deadline, work: t,
+	}
+	cell.runner.add(&t.effect)
+	return t.ID
+}
+
+// Cancel gives up an effect of this place in the tree. One that waits is
+// dropped, with no message. One that runs has its ctx ended, and keeps its lane
+// until it answers or its deadline comes: that is told as ever. Any other ID
+// does nothing.
+func (c *Context[M]) Cancel(id EffectID) {
+	if c.cell.runner != nil {
+		c.cell.runner.cancel(c.cell.path, id)
+	}
+}
+
+// InFlight are the effects of this place in the tree that are not finished,
+// oldest first, those of earlier incarnations included. Overdue ones are not
+// among them: their lanes are free.
+func (c *Context[M]) InFlight() []EffectInfo {
+	if c.cell.runner == nil {
+		return nil
+	}
+	return c.cell.runner.inFlight(c.cell.path, false)
+}
+
+// typedEffect is an effect and what only its owner's protocol can say of it.
+type typedEffect[M any] struct {
+	effect
+	run     func(context.Context, EffectID, func(M))
+	expired func(EffectID) M
+}
+
+func (t *typedEffect[M]) begin(ctx context.Context, r *Runner) {
+	t.run(ctx, t.ID, func(m M) { r.finish(&t.effect, &effectResult[M]{m, &t.effect}) })
+}
+
+func (t *typedEffect[M]) overdue() result { return &effectResult[M]{t.expired(t.ID), &t.effect} }
+
+// result is what the mailbox and traces need to know of a result.
+type result interface {
+	payload() any
+	// handled is called when the owner has handled it.
+	handled()
+}
+
+type effectResult[M any] struct {
+	msg    M
+	effect *effect
+}
+
+func (r *effectResult[M]) handled() { r.effect.owner.runner.settle(r.effect) }
+
+func (r *effectResult[M]) payload() any { return r.msg }

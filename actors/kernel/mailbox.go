@@ -1,0 +1,219 @@
+package kernel
+
+import (
+	"reflect"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// RegisterHandlers implements actor.Mailbox. It comes once the name is known to
+// be free, and before any message.
+func (c *cell) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
+	c.mu.Lock()
+	c.invoker = invoker
+	c.suspended = true
+	c.mu.Unlock()
+	c.sys.addCell(c)
+}
+
+// Start implements actor.Mailbox.
+func (c *cell) Start() {}
+
+// UserMessageCount implements actor.Mailbox.
+func (c *cell) UserMessageCount() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.user) - c.head
+}
+
+// PostUserMessage implements actor.Mailbox, though every message of ours is
+// sent through a Ref.
+func (c *cell) PostUserMessage(m any) { c.deliver(envelope{msg: m}) }
+
+// PostSystemMessage implements actor.Mailbox.
+func (c *cell) PostSystemMessage(m any) {
+	c.mu.Lock()
+	c.system = append(c.system, m)
+	c.wakeLocked()
+}
+
+// deliver posts e here, or to whoever has this place now.
+func (c *cell) deliver(e envelope) {
+	if c.post(e) {
+		return
+	}
+	if n := c.sys.cell(c.path); n != nil && n != c && n.protocol == c.protocol && n.post(e) {
+		return
+	}
+	c.sys.deadLetter(c.path, e.msg)
+}
+
+// post reports false if the cell is closed. Over the limit, the message is
+// dropped and counted, and the actor is told (Overflowed) that it missed some.
+func (c *cell) post(e envelope) bool {
+	e.at = c.sys.clock.Now().UnixNano()
+	if k, ok := e.msg.(Keyed); ok { // asked without the lock: it is not our code
+		e.key = &mailboxKey{reflect.TypeOf(e.msg), k.MailboxKey(), e.timer}
+	}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return false
+	}
+	if e.timer != 0 && (c.crashed || e.timer != c.incarnation) {
+		c.mu.Unlock()
+		return true // whoever set the timer is no more
+	}
+	if e.key != nil {
+		if n, waits := c.keyed[*e.key]; waits {
+			c.user[c.head+int(n-c.first)].msg = e.msg // keeps its place and its age
+			c.coalesced++
+			c.mu.Unlock()
+			return true
+		}
+	}
+	if len(c.user)-c.head >= c.limit && !e.owed() {
+		c.dropped++
+		c.overflow = true
+		c.mu.Unlock()
+		c.sys.dropped.Add(1)
+		return true
+	}
+	if e.key != nil {
+		if c.keyed == nil {
+			c.keyed = map[mailboxKey]uint64{}
+		}
+		c.keyed[*e.key] = c.first + uint64(len(c.user)-c.head)
+	}
+	c.user = append(c.user, e)
+	c.wakeLocked()
+	return true
+}
+
+// wakeLocked unlocks, and hands the cell to the scheduler if it has become runnable.
+func (c *cell) wakeLocked() {
+	wake := !c.scheduled && c.runnableLocked()
+	if wake {
+		c.scheduled = true
+	}
+	c.mu.Unlock()
+	if wake {
+		c.sys.sched.ready(c)
+	}
+}
+
+func (c *cell) runnableLocked() bool {
+	return len(c.system) > 0 || (!c.suspended && (c.overflow || len(c.user) > c.head))
+}
+
+// step handles one message and reports whether there is another. At most one
+// goroutine is in it at a time: the one that the scheduler handed the cell to.
+func (c *cell) step() bool {
+	c.mu.Lock()
+	switch {
+	case len(c.system) > 0:
+		m := c.system[0]
+		if c.system = c.system[1:]; len(c.system) == 0 {
+			c.system = nil
+		}
+		c.systemLocked(m)
+		c.mu.Lock()
+	case c.suspended:
+	case c.overflow:
+		c.overflow = false
+		c.beginLocked("Overflowed")
+		c.mu.Unlock()
+		c.trace(nil)
+		c.end(c.invoke(overflowed{}, false))
+	case len(c.user) > c.head:
+		e := c.popLocked()
+		if e.timer != 0 && e.timer != c.incarnation {
+			break // a timer that a dead incarnation had set
+		}
+		c.beginLocked(messageName(e.msg))
+		c.handled++
+		c.mu.Unlock()
+		if c.sys.tracer != nil {
+			c.trace(e.payload())
+		}
+		crashed := c.invoke(e.msg, false)
+		if r, ok := e.msg.(result); ok {
+			r.handled()
+		}
+		c.end(crashed)
+	}
+	more := c.runnableLocked()
+	if !more {
+		c.scheduled = false
+	}
+	c.mu.Unlock()
+	return more
+}
+
+// unable: it will not handle what waits for it soon, or ever.
+func (c *cell) unable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.suspended || c.closed
+}
+
+// systemLocked handles a message of protoactor's own, and unlocks.
+func (c *cell) systemLocked(m any) {
+	var unread []envelope
+	switch m.(type) {
+	case *actor.SuspendMailbox:
+		c.suspended = true
+		c.mu.Unlock()
+		return
+	case *actor.ResumeMailbox:
+		c.suspended = false
+		c.mu.Unlock()
+		return
+	case *actor.Started:
+		c.suspended = false
+	case *actor.Restart:
+		if c.closed { // protoactor would bring it back to life
+			c.mu.Unlock()
+			return
+		}
+	case *actor.Stop:
+		if !c.closed {
+			unread = c.closeLocked()
+		}
+	}
+	c.mu.Unlock()
+	for _, e := range unread {
+		c.sys.deadLetter(c.path, e.msg)
+	}
+	c.invoke(m, true)
+}
+
+// closeLocked takes no more messages; those unread are returned.
+func (c *cell) closeLocked() []envelope {
+	unread := c.user[c.head:]
+	c.user, c.head, c.keyed = nil, 0, nil
+	c.closed, c.overflow, c.status = true, false, Stopping
+	return unread
+}
+
+func (c *cell) popLocked() envelope {
+	e := c.user[c.head]
+	c.user[c.head] = envelope{}
+	c.head++
+	c.first++
+	if e.key != nil {
+		delete(c.keyed, *e.key)
+	}
+	switch {
+	case c.head == len(c.user):
+		c.user, c.head = c.user[:0], 0
+		if cap(c.user) > 8 { // an idle actor must not keep what a burst took
+			c.user = nil
+		}
+	case c.head > 64 && c.head*2 > len(c.user):
+		n := copy(c.user, c.user[c.head:])
+		clear(c.user[n:])
+		c.user, c.head = c.user[:n], 0
+	}
+	return e
+}

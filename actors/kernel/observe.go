@@ -1,0 +1,145 @@
+package kernel
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// crashRing keeps the last crashes. Reading it waits for nobody.
+type crashRing struct {
+	mu    sync.Mutex
+	total atomic.Uint64
+	last  atomic.Pointer[[]*CrashReport]
+}
+
+// keptCrashes is how many reports System.Crashes has.
+const keptCrashes = 32
+
+func (k *crashRing) add(r *CrashReport) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.total.Add(1)
+	var next []*CrashReport
+	if p := k.last.Load(); p != nil {
+		next = append(next, (*p)[max(0, len(*p)+1-keptCrashes):]...)
+	}
+	next = append(next, r)
+	k.last.Store(&next)
+}
+
+// Crashes are the last 32, oldest first, escalations included. The slice and
+// the reports are shared: they are only for reading.
+func (s *System) Crashes() []*CrashReport {
+	if p := s.crashes.last.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// letters counts by name of message. There are as many as types of messages.
+type letters struct {
+	mu sync.Mutex
+	by map[string]uint64
+}
+
+func (l *letters) add(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by == nil {
+		l.by = map[string]uint64{}
+	}
+	l.by[name]++
+}
+
+// DeadLettersByName counts messages to actors that are no more, by type.
+func (s *System) DeadLettersByName() map[string]uint64 {
+	s.lost.mu.Lock()
+	defer s.lost.mu.Unlock()
+	return maps.Clone(s.lost.by)
+}
+
+// KindStats is what the living actors of one kind sum up to. Its counters lose
+// what ended actors had counted, so they are gauges to Prometheus.
+type KindStats struct {
+	Kind string `json:"kind"`
+	// Actors is how many there are, of which Quarantined and Restarting (Failed
+	// included) do not work now.
+	Actors      int `json:"actors"`
+	Quarantined int `json:"quarantined"`
+	Restarting  int `json:"restarting"`
+	// Depth is how many messages wait in all, MaxDepth in the fullest mailbox.
+	Depth    int `json:"depth"`
+	MaxDepth int `json:"maxDepth"`
+	// MaxAge is the age of the oldest message that waits, Busy of the one
+	// longest in hand.
+	MaxAge time.Duration `json:"maxAge"`
+	Busy   time.Duration `json:"busy"`
+
+	Handled   uint64 `json:"handled"`
+	Dropped   uint64 `json:"dropped"`
+	Coalesced uint64 `json:"coalesced"`
+	Crashes   uint64 `json:"crashes"`
+	Restarts  uint64 `json:"restarts"`
+}
+
+// Metrics sums up all actors by kind, in order of kind. Like Snapshot it asks
+// no actor.
+func (s *System) Metrics() []KindStats {
+	now := s.clock.Now().UnixNano()
+	by := map[string]*KindStats{}
+	s.mu.RLock()
+	cells := make([]*cell, 0, len(s.cells))
+	for _, c := range s.cells { // order-free: sums
+		cells = append(cells, c)
+	}
+	s.mu.RUnlock()
+	for _, c := range cells {
+		k := by[c.kind]
+		if k == nil {
+			k = &KindStats{Kind: c.kind}
+			by[c.kind] = k
+		}
+		c.addTo(k, now)
+	}
+	out := make([]KindStats, 0, len(by))
+	for _, k := range by { // order-free: sorted below
+		out = append(out, *k)
+	}
+	slices.SortFunc(out, func(a, b KindStats) int { return strings.Compare(a.Kind, b.Kind) })
+	return out
+}
+
+func (c *cell) addTo(k *KindStats, now int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k.Actors++
+	switch c.status {
+	case Quarantined:
+		k.Quarantined++
+	case Restarting, Failed:
+		k.Restarting++
+	case Running, Stopping, Stopped:
+	}
+	depth := len(c.user) - c.head
+	k.Depth += depth
+	k.MaxDepth = max(k.MaxDepth, depth)
+	if depth > 0 {
+		k.MaxAge = max(k.MaxAge, time.Duration(now-c.user[c.head].at))
+	}
+	if c.current != "" {
+		k.Busy = max(k.Busy, time.Duration(now-c.since))
+	}
+	k.Handled += c.handled
+	k.Dropped += c.dropped
+	k.Coalesced += c.coalesced
+	if c.faults != nil {
+		k.Crashes += uint64(c.faults.total)
+	}
+	if c.incarnation > 1 {
+		k.Restarts += uint64(c.incarnation - 1)
+	}
+}

@@ -1,0 +1,84 @@
+package kernel
+
+import "github.com/asynkron/protoactor-go/actor"
+
+// strategy answers failures of children by their cell's policy, and is the
+// guardian above the topmost actors. There is one for the whole system; it has
+// no state.
+type strategy struct{ sys *System }
+
+// HandleFailure implements actor.SupervisorStrategy. It runs on the parent, or,
+// for a topmost actor, on that actor itself.
+func (s strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, _ *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
+	f := reason.(*failure)
+	if s.sys.answer(f.cell, f.report) != Escalate {
+		return
+	}
+	above := f.cell.parent
+	if above == nil {
+		if s.sys.onFatal != nil {
+			s.sys.onFatal(f.report)
+		}
+		return
+	}
+	if above.fail() { // else it has failed before, or stops: either ends this child too
+		parent.EscalateFailure(&failure{above, f.report}, nil)
+	}
+}
+
+// answer applies c's policy to a crash of its own or of one below it.
+func (s *System) answer(c *cell, report *CrashReport) Decision {
+	now := s.clock.Now()
+	r := *report
+	c.mu.Lock()
+	if c.faults == nil {
+		c.faults = &faults{}
+	}
+	if r.Path != c.path {
+		c.faults.total++
+	}
+	incarnation := c.incarnation
+	if c.closed {
+		r.Decision = Ended
+	} else {
+		r.Decision, r.RetryAfter, c.faults.crashes = c.policy.Decide(c.faults.crashes, now)
+	}
+	r.Crashes = len(c.faults.crashes)
+	c.faults.last = &r
+	switch r.Decision {
+	case Quarantine:
+		c.status = Quarantined
+	case Escalate:
+		c.status = Failed
+	case Restart, Ended:
+	}
+	c.mu.Unlock()
+
+	s.report(c, &r)
+	if r.Decision == Restart || r.Decision == Quarantine {
+		s.clock.AfterFunc(r.RetryAfter, func() { c.restart(incarnation) })
+	}
+	return r.Decision
+}
+
+// report tells those who want to know of a crash, and what came of it.
+func (s *System) report(c *cell, r *CrashReport) {
+	e := s.log.Error().Str("actor", c.path).Str("panic", r.Reason).Str("message", r.Message).
+		Int("crashes", r.Crashes).Stringer("decision", r.Decision)
+	if r.Path != c.path {
+		e.Str("escalatedFrom", r.Path)
+	} else {
+		e.Str("stack", r.Stack)
+	}
+	if r.RetryAfter > 0 {
+		e.Dur("retryAfter", r.RetryAfter)
+	}
+	e.Msg("actor crashed")
+	if s.tracer != nil {
+		s.tracer.Crash(s.clock.Now(), c.path, r)
+	}
+	s.crashes.add(r)
+	if s.onCrash != nil {
+		s.onCrash(r)
+	}
+}

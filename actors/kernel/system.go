@@ -1,0 +1,247 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/eventstream"
+	"github.com/rs/zerolog"
+)
+
+// Config is what a System is made of.
+type Config struct {
+	// Clock and, in a simulation, the scheduler: a *Virtual is both.
+	Clock Clock
+	// Seed of the random streams of actors.
+	Seed uint64
+	// Log gets what the kernel itself has to say: crashes and restarts.
+	Log zerolog.Logger
+	// Tracer sees every delivered message and every effect; nil for none.
+	Tracer Tracer
+	// History is how many handled messages a crash report shows; 16 if zero,
+	// none if negative.
+	History int
+	// MailboxLimit bounds each mailbox; 4096 if zero.
+	MailboxLimit int
+	// OnCrash is told of every crash and what was decided, on the goroutine of
+	// the crashed actor's parent. It must not block. May be nil.
+	OnCrash func(*CrashReport)
+	// OnFatal is told when the topmost actor's policy gave up: nothing is left
+	// that could restart it. The daemon exits. May be nil.
+	OnFatal func(*CrashReport)
+}
+
+// Validate says what is missing.
+func (c Config) Validate() error {
+	if c.Clock == nil {
+		return errors.New("kernel: Config.Clock is nil: give WallClock{} or a *Virtual")
+	}
+	if c.MailboxLimit < 0 {
+		return fmt.Errorf("kernel: Config.MailboxLimit is %d: it can't be negative", c.MailboxLimit)
+	}
+	return nil
+}
+
+// System holds the actors of one process: of one node in the daemon, of
+// thousands in a simulation.
+type System struct {
+	actors  *actor.ActorSystem
+	clock   Clock
+	sched   scheduler
+	tracer  Tracer
+	log     zerolog.Logger
+	seed    uint64
+	history int
+	limit   int
+	onCrash func(*CrashReport)
+	onFatal func(*CrashReport)
+
+	mu     sync.RWMutex
+	cells  map[string]*cell
+	shapes map[shape]*shape
+	gone   []chan<- struct{} // closed when an actor ends
+
+	crashes     crashRing
+	lost        letters
+	effectSeq   atomic.Uint64
+	dropped     atomic.Uint64
+	deadLetters atomic.Uint64
+}
+
+// NewSystem makes an empty system. It costs about 3 MB: make one per process.
+func NewSystem(c Config) (*System, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s := &System{
+		clock: c.Clock, tracer: c.Tracer, log: c.Log, seed: c.Seed,
+		history: c.History, limit: c.MailboxLimit,
+		onCrash: c.OnCrash, onFatal: c.OnFatal,
+		cells: map[string]*cell{}, shapes: map[shape]*shape{},
+	}
+	switch {
+	case s.history == 0:
+		s.history = 16
+	case s.history < 0:
+		s.history = 0
+	}
+	if s.limit == 0 {
+		s.limit = 4096
+	}
+	if v, ok := c.Clock.(*Virtual); ok {
+		s.sched = v
+	} else {
+		s.sched = goroutines{}
+	}
+	// protoactor's own log says less than ours and bypasses the one stream.
+	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }
+	s.actors = actor.NewActorSystem(actor.WithLoggerFactory(quiet))
+	// The subscribers of its own write its log, one of them from a goroutine on
+	// real time. User messages never go there: dead letters are ours to count.
+	s.actors.EventStream = eventstream.NewEventStream()
+	return s, nil
+}
+
+// Clock is the system's.
+func (s *System) Clock() Clock { return s.clock }
+
+// DeadLetters counts messages to actors that are no more.
+func (s *System) DeadLetters() uint64 { return s.deadLetters.Load() }
+
+// Dropped counts messages that found a full mailbox.
+func (s *System) Dropped() uint64 { return s.dropped.Load() }
+
+func (s *System) deadLetter(path string, m any) {
+	name := messageName(m)
+	s.deadLetters.Add(1)
+	s.lost.add(name)
+	if s.tracer != nil {
+		s.tracer.DeadLetter(s.clock.Now(), path, name)
+	}
+	s.log.Debug().Str("actor", path).Str("message", name).Msg("message to an actor that is no more")
+}
+
+func (s *System) cell(path string) *cell {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.cells[path]
+}
+
+func (s *System) addCell(c *cell) {
+	s.mu.Lock()
+	s.cells[c.path] = c
+	s.mu.Unlock()
+}
+
+// removeCell frees a path, once the actor has ended and its parent knows it:
+// protoactor keeps children by name, and would forget one that was made between
+// the two. Only a cell that has ended goes.
+func (s *System) removeCell(path string) {
+	s.mu.Lock()
+	if c := s.cells[path]; c != nil && c.hasEnded() {
+		delete(s.cells, path)
+	}
+	gone := s.gone
+	s.gone = nil
+	s.mu.Unlock()
+	for _, ch := range gone {
+		close(ch)
+	}
+}
+
+// shape is the one copy of what many cells have in common.
+func (s *System) shape(want shape) *shape {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sh := s.shapes[want]
+	if sh == nil {
+		sh = new(want)
+		s.shapes[want] = sh
+	}
+	return sh
+}
+
+// stream is a random source of its own for each path and incarnation.
+func (s *System) stream(path string, incarnation uint32) *rand.Rand {
+	h := fnv64(path)
+	return rand.New(rand.NewPCG(s.seed^h, h<<1|1^uint64(incarnation)<<32))
+}
+
+func fnv64(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h ^= uint64(s[i])
+		h *= 1099511628211
+	}
+	return h
+}
+
+// Lookup finds an actor of protocol M by its place in the tree: for tests and
+// tools. An actor is given the Refs that it needs.
+func Lookup[M any](s *System, path string) (Ref[M], bool) {
+	c := s.cell(path)
+	if c == nil || c.protocol != reflect.TypeFor[M]() {
+		return Ref[M]{}, false
+	}
+	return Ref[M]{c}, true
+}
+
+// Until waits, on real time, until the actor at path is gone. For the daemon's
+// way out and for tests on the wall clock.
+func (s *System) Until(path string, timeout time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return s.wait(ctx, func() bool { return s.cells[path] == nil }) == nil
+}
+
+// Shutdown stops all topmost actors, which stop what is below them first, and
+// waits until they are gone. Effects that run go on; see Runner.Close. On a
+// Virtual it settles instead of waiting, so that only ctx's first state counts.
+func (s *System) Shutdown(ctx context.Context) error {
+	s.mu.RLock()
+	var roots []*cell
+	for _, c := range s.cells { // order-free: sorted below
+		if c.parent == nil {
+			roots = append(roots, c)
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(roots, func(a, b *cell) int { return strings.Compare(a.path, b.path) })
+	for _, c := range roots {
+		c.stop()
+	}
+	if v, ok := s.sched.(*Virtual); ok {
+		v.Settle()
+	}
+	return s.wait(ctx, func() bool { return len(s.cells) == 0 })
+}
+
+// wait returns when cond, asked under the lock at every end of an actor, holds.
+func (s *System) wait(ctx context.Context, cond func() bool) error {
+	for {
+		s.mu.Lock()
+		if cond() {
+			s.mu.Unlock()
+			return nil
+		}
+		n := len(s.cells)
+		ch := make(chan struct{})
+		s.gone = append(s.gone, ch)
+		s.mu.Unlock()
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the end of %d actors: %w", n, context.Cause(ctx))
+		}
+	}
+}

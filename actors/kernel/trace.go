@@ -1,0 +1,86 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"hash"
+	"hash/fnv"
+	"time"
+)
+
+// Tracer sees what happens, in the order in which it happens. In a simulation
+// it is called from one goroutine; in the daemon from many. It must not call
+// back into the System or a Runner.
+type Tracer interface {
+	// Deliver comes before a message is handled. Start, Stop, Overflowed and
+	// ChildStopped are names too, with no message.
+	Deliver(at time.Time, path, name string, msg any)
+	Effect(at time.Time, path string, phase EffectPhase, e EffectInfo)
+	// Crash comes when it is decided what becomes of the actor at path: the one
+	// that the report is of, or one above it that it was escalated to.
+	Crash(at time.Time, path string, r *CrashReport)
+	DeadLetter(at time.Time, path, name string)
+}
+
+// Traced is a message that adds what it carries to a trace. One that is not is
+// known by its type alone. No address and no order of a map may go in.
+type Traced interface{ AppendTrace([]byte) []byte }
+
+// HashTracer folds everything into one number: two runs are the same if their
+// numbers are. Not safe for concurrent use.
+type HashTracer struct {
+	h   hash.Hash64
+	buf []byte
+	n   uint64
+}
+
+// NewHashTracer begins with nothing seen.
+func NewHashTracer() *HashTracer { return &HashTracer{h: fnv.New64a()} }
+
+// Sum is the hash of all that was seen so far.
+func (t *HashTracer) Sum() uint64 { return t.h.Sum64() }
+
+// Events is how many entries went in.
+func (t *HashTracer) Events() uint64 { return t.n }
+
+func (t *HashTracer) begin(kind byte, at time.Time, path string) []byte {
+	b := append(t.buf[:0], kind)
+	b = binary.LittleEndian.AppendUint64(b, uint64(at.UnixNano()))
+	b = append(b, path...)
+	return append(b, 0)
+}
+
+func (t *HashTracer) end(b []byte) {
+	t.buf = b
+	_, _ = t.h.Write(b) // a hash never fails
+	t.n++
+}
+
+// Deliver implements Tracer.
+func (t *HashTracer) Deliver(at time.Time, path, name string, msg any) {
+	b := append(t.begin('m', at, path), name...)
+	b = append(b, 0)
+	if m, ok := msg.(Traced); ok {
+		b = m.AppendTrace(b)
+	}
+	t.end(b)
+}
+
+// Effect implements Tracer.
+func (t *HashTracer) Effect(at time.Time, path string, phase EffectPhase, e EffectInfo) {
+	b := append(t.begin('e', at, path), byte(phase))
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.ID))
+	b = append(append(append(append(b, e.Kind...), 0), e.Object...), 0)
+	t.end(append(b, e.Lane...))
+}
+
+// Crash implements Tracer.
+func (t *HashTracer) Crash(at time.Time, path string, r *CrashReport) {
+	b := append(t.begin('c', at, path), r.Path...)
+	b = append(append(append(b, 0), r.Message...), 0)
+	t.end(append(append(b, r.Reason...), byte(r.Decision)))
+}
+
+// DeadLetter implements Tracer.
+func (t *HashTracer) DeadLetter(at time.Time, path, name string) {
+	t.end(append(t.begin('d', at, path), name...))
+}

@@ -1,0 +1,85 @@
+package kernel
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// ActorInfo is one actor in a snapshot of the tree.
+type ActorInfo struct {
+	Path        string `json:"path"`
+	Kind        string `json:"kind"`
+	Label       string `json:"label,omitempty"`
+	Status      string `json:"status"`
+	Incarnation uint32 `json:"incarnation"`
+	// Restarts is how many incarnations there were before this one, Crashes how
+	// often it failed, by itself or because one below it was beyond help.
+	Restarts uint32 `json:"restarts"`
+	Crashes  uint32 `json:"crashes,omitempty"`
+	// Depth is how many messages wait, Oldest since when the first of them does.
+	Depth  int        `json:"depth"`
+	Oldest *time.Time `json:"oldest,omitempty"`
+	// Handling is the message in hand, Since when it was taken up.
+	Handling  string       `json:"handling,omitempty"`
+	Since     *time.Time   `json:"since,omitempty"`
+	Handled   uint64       `json:"handled"`
+	Dropped   uint64       `json:"dropped,omitempty"`
+	Coalesced uint64       `json:"coalesced,omitempty"`
+	Effects   []EffectInfo `json:"effects,omitempty"`
+	LastCrash *CrashReport `json:"lastCrash,omitempty"`
+}
+
+// subtree is root and what is below it, or everything if root is empty, in
+// order of path.
+func (s *System) subtree(root string) []*cell {
+	s.mu.RLock()
+	cells := make([]*cell, 0, len(s.cells))
+	for path, c := range s.cells { // order-free: sorted below
+		if root == "" || path == root || strings.HasPrefix(path, root+"/") {
+			cells = append(cells, c)
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(cells, func(a, b *cell) int { return strings.Compare(a.path, b.path) })
+	return cells
+}
+
+// Snapshot reads the tree below root, or all of it, in order of path. It asks
+// no actor: it answers even when actors do not.
+func (s *System) Snapshot(root string) []ActorInfo {
+	cells := s.subtree(root)
+	out := make([]ActorInfo, len(cells))
+	for i, c := range cells {
+		out[i] = c.info()
+		if c.runner != nil {
+			out[i].Effects = c.runner.InFlight(c.path)
+		}
+	}
+	return out
+}
+
+func (c *cell) info() ActorInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := ActorInfo{
+		Path: c.path, Kind: c.kind, Label: c.label, Status: c.status.String(), Incarnation: c.incarnation,
+		Depth: len(c.user) - c.head, Handling: c.current,
+		Handled: c.handled, Dropped: c.dropped, Coalesced: c.coalesced,
+	}
+	if c.incarnation > 1 {
+		i.Restarts = c.incarnation - 1
+	}
+	if c.faults != nil {
+		i.Crashes, i.LastCrash = c.faults.total, c.faults.last
+	}
+	if i.Depth > 0 {
+		at := time.Unix(0, c.user[c.head].at)
+		i.Oldest = &at
+	}
+	if c.current != "" {
+		since := time.Unix(0, c.since)
+		i.Since = &since
+	}
+	return i
+}
