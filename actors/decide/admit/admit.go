@@ -1,0 +1,131 @@
+// Package admit decides whether a pod may run on this node.
+//
+// A pod that may not is Failed, with a reason that users know. The checks are
+// those that a node must make itself, whoever sent the pod: a scheduler may
+// have decided on old facts, and a static pod saw none.
+package admit
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Node is what the checks look at. Values, never mutated.
+type Node struct {
+	Name        string
+	Labels      map[string]string
+	Taints      []v1.Taint
+	Allocatable v1.ResourceList
+	// OS and Arch as Go names them: linux, amd64.
+	OS, Arch string
+	// AllowedUnsafeSysctls are names or prefixes that end in *; dots or slashes.
+	AllowedUnsafeSysctls []string
+	// MaxPods on this node; 0 for what Allocatable says.
+	MaxPods int
+}
+
+// Rejection is why a pod may not run: the reason and message of a Failed pod.
+type Rejection struct {
+	Reason  string
+	Message string
+}
+
+// Request is one pod that asks to run, and what there is already.
+type Request struct {
+	Pod *v1.Pod
+	// Others are the pods on the node that hold resources; not Pod itself. Those
+	// that are finished don't count.
+	Others []*v1.Pod
+	Node   *Node
+}
+
+// Rule is one check: nil if it has nothing against the pod. Rules are pure.
+type Rule func(*Request) *Rejection
+
+// Check asks all rules in turn, those of this package and then more, and
+// returns the first objection; nil if the pod may run.
+func Check(pod *v1.Pod, others []*v1.Pod, node *Node, more ...Rule) *Rejection {
+	r := Request{Pod: pod, Others: holding(pod, others), Node: node}
+	for _, rules := range [...][]Rule{
+		{sysctls, operatingSystem, resources, affinity, nodeName, hostPorts, taints}, more,
+	} {
+		for _, rule := range rules {
+			if no := rule(&r); no != nil {
+				return no
+			}
+		}
+	}
+	return nil
+}
+
+// holding are the other pods that still hold something.
+func holding(pod *v1.Pod, others []*v1.Pod) []*v1.Pod {
+	out := make([]*v1.Pod, 0, len(others))
+	for _, o := range others {
+		if o.UID != pod.UID && o.Status.Phase != v1.PodSucceeded && o.Status.Phase != v1.PodFailed {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func reject(reason, format string, args ...any) *Rejection {
+	return &Rejection{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// predicate is a rejection worded as those that a scheduler would make too.
+func predicate(name, why string) *Rejection {
+	return reject(name, "Predicate %s failed: %s", name, why)
+}
+
+func operatingSystem(r *Request) *Rejection {
+	if want, ok := r.Pod.Labels[v1.LabelOSStable]; ok && want != r.Node.OS {
+		return reject("PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `%s` label doesn't match node label", v1.LabelOSStable)
+	}
+	if r.Pod.Spec.OS != nil && string(r.Pod.Spec.OS.Name) != r.Node.OS {
+		return reject("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+	}
+	return nil
+}
+
+func nodeName(r *Request) *Rejection {
+	if n := r.Pod.Spec.NodeName; n != "" && r.Node.Name != "" && n != r.Node.Name {
+		return predicate("NodeName", "node(s) didn't match the requested node name")
+	}
+	return nil
+}
+
+// taints looks at NoExecute only, and lets static pods pass.
+func taints(r *Request) *Rejection {
+	if src, ok := r.Pod.Annotations["kubernetes.io/config.source"]; ok && src != "api" {
+		return nil
+	}
+	for i := range r.Node.Taints {
+		t := &r.Node.Taints[i]
+		if t.Effect == v1.TaintEffectNoExecute && !tolerated(r.Pod, t) {
+			return predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+		}
+	}
+	return nil
+}
+
+func tolerated(pod *v1.Pod, t *v1.Taint) bool {
+	for i := range pod.Spec.Tolerations {
+		o := &pod.Spec.Tolerations[i]
+		if o.Effect != "" && o.Effect != t.Effect || o.Key != "" && o.Key != t.Key {
+			continue
+		}
+		switch o.Operator {
+		case v1.TolerationOpExists:
+			return true
+		case v1.TolerationOpEqual, "":
+			if o.Key != "" && o.Value == t.Value {
+				return true
+			}
+		case v1.TolerationOpLt, v1.TolerationOpGt:
+			// Alpha, behind a feature gate (KEP-5471): tolerates nothing here.
+		}
+	}
+	return false
+}

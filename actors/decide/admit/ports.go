@@ -1,0 +1,76 @@
+package admit
+
+import v1 "k8s.io/api/core/v1"
+
+// hostPorts rejects a pod whose ports on the host are taken by another pod. That
+// it doesn't ask for one twice itself is validated where it comes from.
+func hostPorts(r *Request) *Rejection {
+	mine := portsOf(r.Pod)
+	if len(mine) == 0 {
+		return nil
+	}
+	for _, o := range r.Others {
+		for _, q := range portsOf(o) {
+			for _, p := range mine {
+				if p.collides(q) {
+					return predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+type hostPort struct {
+	ip       string
+	port     int32
+	protocol v1.Protocol
+}
+
+// collides: the same port and protocol, on the same address or on all. The
+// address :: is one like any other, as it is to a scheduler.
+func (p hostPort) collides(q hostPort) bool {
+	return p.port == q.port && p.protocol == q.protocol && (p.ip == q.ip || p.ip == anyIP || q.ip == anyIP)
+}
+
+const anyIP = "0.0.0.0"
+
+func portsOf(pod *v1.Pod) []hostPort {
+	var out []hostPort
+	for _, c := range holders(pod) {
+		for i := range c.Ports {
+			p := &c.Ports[i]
+			if p.HostPort <= 0 {
+				continue
+			}
+			h := hostPort{p.HostIP, p.HostPort, p.Protocol}
+			if h.ip == "" {
+				h.ip = anyIP
+			}
+			if h.protocol == "" {
+				h.protocol = v1.ProtocolTCP
+			}
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// holders are the containers that hold ports for as long as the pod runs: main
+// ones and sidecars.
+func holders(pod *v1.Pod) []*v1.Container {
+	out := make([]*v1.Container, 0, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		out = append(out, &pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; sidecar(c) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func sidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}

@@ -1,0 +1,128 @@
+package admit
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// resources rejects a pod for which the node has no room: OutOfpods, OutOfcpu,
+// OutOfmemory, OutOfephemeral-storage, OutOf<any other>. What the pod asks for
+// and the node does not have at all, as a resource outside of kubernetes.io, is
+// not the node's to judge (it may be the cluster's).
+func resources(r *Request) *Rejection {
+	limit := int64(r.Node.MaxPods)
+	if q, ok := r.Node.Allocatable[v1.ResourcePods]; ok && limit == 0 {
+		limit = q.Value()
+	}
+	if n := int64(len(r.Others)); limit > 0 && n+1 > limit {
+		return outOf(v1.ResourcePods, 1, n, limit)
+	}
+	asked := Requests(r.Pod)
+	var names []string
+	for name, q := range asked { // order-free: sorted below
+		if q.Sign() > 0 {
+			names = append(names, string(name))
+		}
+	}
+	slices.SortFunc(names, byImportance)
+	for _, s := range names {
+		name := v1.ResourceName(s)
+		have, ok := r.Node.Allocatable[name]
+		if !ok && (strings.Contains(s, "/") || len(r.Node.Allocatable) == 0) {
+			continue
+		}
+		want := asked[name]
+		used := resource.Quantity{}
+		for _, o := range r.Others {
+			if q, ok := Requests(o)[name]; ok {
+				used.Add(q)
+			}
+		}
+		total := used.DeepCopy()
+		total.Add(want)
+		if total.Cmp(have) > 0 {
+			return outOf(name, amount(name, want), amount(name, used), amount(name, have))
+		}
+	}
+	return nil
+}
+
+// byImportance: cpu, memory, ephemeral-storage, then the others by name.
+func byImportance(a, b string) int {
+	order := []string{string(v1.ResourceCPU), string(v1.ResourceMemory), string(v1.ResourceEphemeralStorage)}
+	i, j := slices.Index(order, a), slices.Index(order, b)
+	switch {
+	case i >= 0 && j >= 0:
+		return i - j
+	case i >= 0:
+		return -1
+	case j >= 0:
+		return 1
+	default:
+		return strings.Compare(a, b)
+	}
+}
+
+// amount is in thousandths for CPU, in units for the rest.
+func amount(name v1.ResourceName, q resource.Quantity) int64 {
+	if name == v1.ResourceCPU {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+func outOf(name v1.ResourceName, requested, used, capacity int64) *Rejection {
+	return reject("OutOf"+string(name), "Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, requested, used, capacity)
+}
+
+// Requests is what a pod asks of the node (KEP-753, KEP-2837): the most that it
+// needs at any time, be it while it starts, when an init container runs beside
+// the sidecars before it, or later, when all main containers and sidecars do.
+// What the pod as a whole asks for stands above that; its overhead is added.
+func Requests(pod *v1.Pod) v1.ResourceList {
+	sum := v1.ResourceList{}
+	for i := range pod.Spec.Containers {
+		add(sum, pod.Spec.Containers[i].Resources.Requests)
+	}
+	sidecars, start := v1.ResourceList{}, v1.ResourceList{}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if sidecar(c) {
+			add(sum, c.Resources.Requests)
+			add(sidecars, c.Resources.Requests)
+			most(start, sidecars)
+			continue
+		}
+		now := v1.ResourceList{}
+		add(now, sidecars)
+		add(now, c.Resources.Requests)
+		most(start, now)
+	}
+	most(sum, start)
+	if pod.Spec.Resources != nil {
+		for name, q := range pod.Spec.Resources.Requests { // order-free: by key
+			sum[name] = q.DeepCopy()
+		}
+	}
+	add(sum, pod.Spec.Overhead)
+	return sum
+}
+
+func add(to, more v1.ResourceList) {
+	for name, q := range more { // order-free: by key
+		sum := to[name].DeepCopy()
+		sum.Add(q)
+		to[name] = sum
+	}
+}
+
+func most(to, other v1.ResourceList) {
+	for name, q := range other { // order-free: by key
+		if have, ok := to[name]; !ok || q.Cmp(have) > 0 {
+			to[name] = q.DeepCopy()
+		}
+	}
+}

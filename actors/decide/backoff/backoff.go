@@ -1,0 +1,57 @@
+package backoff
+
+import "time"
+
+// Next counts the end of an incarnation, and says in Crash.Delay how long
+// after that end the next may start.
+//
+// prev is what is remembered of this container, nil if nothing is (the agent
+// was restarted). attempt is the incarnation that ended, ran how long it ran.
+//
+//	first crash, or ran ≥ Reset   0: restart at once
+//	then                          Base, 2·Base, 4·Base, … Max
+//
+// With no memory the number of the attempt stands for the number of crashes:
+// it never gives less delay than a crash loop had, and more only to a
+// container that crashed often long ago, once.
+//
+// The same attempt counted twice gives prev.
+func (p Policy) Next(prev *Crash, attempt uint32, ran time.Duration) Crash {
+	switch {
+	case prev != nil && prev.Attempt == attempt:
+		return *prev
+	case p.Reset > 0 && ran >= p.Reset:
+		return Crash{Attempt: attempt}
+	case prev != nil:
+		return Crash{Attempt: attempt, Delay: p.after(prev.Delay)}
+	default:
+		return Crash{Attempt: attempt, Delay: p.nth(int64(attempt))}
+	}
+}
+
+// Retry is how long to wait after the count-th failure in a row: Base after
+// the first, doubled each time, Max at the most. No failure, no wait.
+func Retry(p Policy, count int) time.Duration { return p.nth(int64(count)) }
+
+// after is the delay that follows d.
+func (p Policy) after(d time.Duration) time.Duration {
+	if d <= 0 {
+		return min(p.Base, p.Max)
+	}
+	if d > p.Max/2 {
+		return p.Max
+	}
+	return 2 * d
+}
+
+// nth is 0 for n ≤ 0, then Base·2^(n-1), Max at the most.
+func (p Policy) nth(n int64) time.Duration {
+	if n <= 0 {
+		return 0
+	}
+	d := min(p.Base, p.Max)
+	for ; n > 1 && d < p.Max; n-- {
+		d = p.after(d)
+	}
+	return d
+}

@@ -1,0 +1,98 @@
+package backoff
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func kubelet() Policy {
+	return Policy{Base: 10 * time.Second, Max: 300 * time.Second, Reset: 10 * time.Minute}
+}
+
+func TestNext(t *testing.T) {
+	const s, m = time.Second, time.Minute
+	for name, c := range map[string]struct {
+		prev    *Crash
+		attempt uint32
+		ran     time.Duration
+		want    Crash
+	}{
+		"first":                             {nil, 0, s, Crash{0, 0, false}},
+		"second":                            {&Crash{0, 0, false}, 1, s, Crash{1, 10 * s, false}},
+		"third":                             {&Crash{1, 10 * s, true}, 2, s, Crash{2, 20 * s, false}},
+		"up to the most":                    {&Crash{5, 160 * s, true}, 6, s, Crash{6, 300 * s, false}},
+		"at the most":                       {&Crash{6, 300 * s, true}, 7, s, Crash{7, 300 * s, false}},
+		"ran nearly long enough":            {&Crash{6, 300 * s, true}, 7, 10*m - 1, Crash{7, 300 * s, false}},
+		"ran long enough":                   {&Crash{6, 300 * s, true}, 7, 10 * m, Crash{7, 0, false}},
+		"the same twice":                    {&Crash{6, 300 * s, true}, 6, 10 * m, Crash{6, 300 * s, true}},
+		"no memory, second":                 {nil, 1, s, Crash{1, 10 * s, false}},
+		"no memory, fifth":                  {nil, 4, s, Crash{4, 80 * s, false}},
+		"no memory, millionth":              {nil, 1e6, s, Crash{1e6, 300 * s, false}},
+		"no memory, highest":                {nil, 1<<32 - 1, s, Crash{1<<32 - 1, 300 * s, false}},
+		"no memory, but it ran long enough": {nil, 100, 10 * m, Crash{100, 0, false}},
+	} {
+		if got := kubelet().Next(c.prev, c.attempt, c.ran); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestRetry(t *testing.T) {
+	p := Policy{Base: time.Second, Max: 5 * time.Second}
+	for count, want := range []time.Duration{0, 1, 2, 4, 5, 5} {
+		if got := Retry(p, count); got != want*time.Second {
+			t.Errorf("after %d failures %v, want %v", count, got, want*time.Second)
+		}
+	}
+	if got := Retry(p, -1); got != 0 {
+		t.Errorf("after -1 failures %v", got)
+	}
+	if got := Retry(Policy{Base: time.Hour, Max: time.Minute}, 3); got != time.Minute {
+		t.Errorf("a base above the most: %v", got)
+	}
+	if got := Retry(Policy{}, 3); got != 0 {
+		t.Errorf("the zero policy waits %v", got)
+	}
+}
+
+// TestLoop: a crash loop waits longer each time and at most Max; a long run
+// begins anew; without memory it never waits less than with it, if it crashed
+// from the beginning.
+func TestLoop(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Policy{
+			Base:  time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "base")),
+			Max:   time.Duration(rapid.Int64Range(0, 1<<62).Draw(t, "max")),
+			Reset: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "reset")),
+		}
+		var prev *Crash
+		last, looping := time.Duration(0), true
+		for attempt := range uint32(rapid.IntRange(1, 100).Draw(t, "crashes")) {
+			ran := time.Duration(rapid.Int64Range(0, 2*int64(p.Reset)).Draw(t, "ran"))
+			c := p.Next(prev, attempt, ran)
+			if c.Attempt != attempt || c.Noted {
+				t.Fatalf("crash of attempt %d: %+v", attempt, c)
+			}
+			if again := p.Next(&c, attempt, 0); again != c {
+				t.Fatalf("counted twice: %+v, then %+v", c, again)
+			}
+			if c.Delay < 0 || c.Delay > p.Max {
+				t.Fatalf("delay %v is not between 0 and %v", c.Delay, p.Max)
+			}
+			if ran >= p.Reset {
+				looping = false
+				if c.Delay != 0 {
+					t.Fatalf("ran %v ≥ %v, and yet waits %v", ran, p.Reset, c.Delay)
+				}
+			} else if c.Delay < last {
+				t.Fatalf("delay fell from %v to %v", last, c.Delay)
+			}
+			if lost := p.Next(nil, attempt, ran); looping && lost.Delay < c.Delay {
+				t.Fatalf("without memory attempt %d waits %v, with it %v", attempt, lost.Delay, c.Delay)
+			}
+			last, prev = c.Delay, &c
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package imagepull
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestDecide(t *testing.T) {
+	for _, c := range []struct {
+		policy  v1.PullPolicy
+		image   string
+		present bool
+		want    Decision
+	}{
+		{v1.PullAlways, "a:1", true, Pull},
+		{v1.PullAlways, "a:1", false, Pull},
+		{v1.PullIfNotPresent, "a:latest", true, UsePresent},
+		{v1.PullIfNotPresent, "a", false, Pull},
+		{v1.PullNever, "a", true, UsePresent},
+		{v1.PullNever, "a", false, NeverPresent},
+		{"", "a", true, Pull},
+		{"", "a:latest", true, Pull},
+		{"", "a:1", true, UsePresent},
+		{"", "a@sha256:" + strings.Repeat("a", 64), true, UsePresent},
+		{"", "a:latest@sha256:" + strings.Repeat("a", 64), true, UsePresent},
+		{"", "a:1", false, Pull},
+	} {
+		if got := Decide(c.policy, c.image, c.present); got != c.want {
+			t.Errorf("Decide(%q, %q, %v) = %v, want %v", c.policy, c.image, c.present, got, c.want)
+		}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t0 := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	p := DefaultBackoff()
+	var f Failures
+	if r, _, _ := f.Status(p, "a", t0); r != "" || !f.RetryAt(p).IsZero() {
+		t.Fatal("nothing failed, and yet it waits")
+	}
+	for i, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+		f = f.Failed("", "no route", t0)
+		if got := f.RetryAt(p).Sub(t0); got != want*time.Second {
+			t.Errorf("after failure %d: retry in %v, want %v", i+1, got, want*time.Second)
+		}
+		if r, m, u := f.Status(p, "a", t0); r != ErrImagePull || m != "no route" || u != t0.Add(time.Second) {
+			t.Errorf("just after failure %d: %s %q until %v", i+1, r, m, u)
+		}
+		r, m, u := f.Status(p, "a", t0.Add(2*time.Second))
+		if r != ImagePullBackOff || m != `Back-off pulling image "a": ErrImagePull: no route` || u != f.RetryAt(p) {
+			t.Errorf("while waiting %d: %s %q until %v", i+1, r, m, u)
+		}
+		if r, _, _ := f.Status(p, "a", f.RetryAt(p)); r != ErrImagePull {
+			t.Errorf("when it is tried again %d: %s", i+1, r)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	d := "sha256:" + strings.Repeat("0a", 32)
+	for in, want := range map[string]string{
+		"busybox":                       "docker.io/library/busybox:latest",
+		"busybox:1.36":                  "docker.io/library/busybox:1.36",
+		"a/b":                           "docker.io/a/b:latest",
+		"docker.io/b":                   "docker.io/library/b:latest",
+		"index.docker.io/b":             "docker.io/library/b:latest",
+		"localhost/b":                   "localhost/b:latest",
+		"localhost:5000/b":              "localhost:5000/b:latest",
+		"localhost:5000/b:5":            "localhost:5000/b:5",
+		"r.example/a/b/c:v1@" + d:       "r.example/a/b/c:v1@" + d,
+		"r.example/a@" + d:              "r.example/a@" + d,
+		"Registry/a":                    "Registry/a:latest",
+		"127.0.0.1:5000/x__y.z---a":     "127.0.0.1:5000/x__y.z---a:latest",
+		"[::1]:5000/a":                  "[::1]:5000/a:latest",
+		strings.Repeat("a", 64) + ":1":  "docker.io/library/" + strings.Repeat("a", 64) + ":1",
+		"[fe80::1]/a":                   "[fe80::1]/a:latest",
+		"a:" + strings.Repeat("t", 128): "docker.io/library/a:" + strings.Repeat("t", 128),
+	} {
+		r, err := Parse(in)
+		if err != nil || r.String() != want {
+			t.Errorf("Parse(%q) = %q, %v, want %q", in, r, err, want)
+		}
+	}
+	for _, in := range []string{
+		"", ":", "a:", "a@", "a@sha256:zz", "A", "a/B", "a//b", "/a", "a/", "-a", "a_", "a..b", "a___b", "a:-x", "a b",
+		"a:" + strings.Repeat("t", 129), strings.Repeat("a", 256), strings.Repeat("a", 64), "http://a/b", "r.example:x/a", "r.example:/a",
+		"a@md5:" + strings.Repeat("0", 32), "a@" + strings.ToUpper(d), "[::1/a", "a@" + d + "@" + d, "é", "-r.example/a",
+	} {
+		if r, err := Parse(in); err == nil {
+			t.Errorf("Parse(%q) = %q, want an error", in, r)
+		}
+	}
+}
+
+// FuzzParse: no name makes it panic, and what it gives is a name that means
+// the same to it.
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"a", "a:1", "localhost:5000/a/b:c@sha256:" + strings.Repeat("0", 64), "[::1]:1/a", "A/b", "a__b-c.d"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, err := Parse(s)
+		if err != nil {
+			return
+		}
+		full := r.String()
+		again, err := Parse(full)
+		if err != nil {
+			t.Fatalf("%q is good, but in full, %q, it isn't: %v", s, full, err)
+		}
+		if again.String() != full {
+			t.Fatalf("%q: %q becomes %q", s, full, again)
+		}
+	})
+}

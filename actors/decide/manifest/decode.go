@@ -1,0 +1,201 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest/strictyaml"
+)
+
+// MaxSize is the largest manifest that is decoded, in bytes: 10 MiB, the
+// kubelet's own limit.
+const MaxSize = 10 << 20
+
+// Kind tells where a manifest came from. Its text is the value of the pod
+// annotation kubernetes.io/config.source.
+type Kind string
+
+const (
+	// File is a file below staticPodPath. It holds one Pod.
+	File Kind = "file"
+	// HTTP is the answer of staticPodURL. It holds one Pod or a list of them.
+	HTTP Kind = "http"
+)
+
+// Source names one manifest.
+type Source struct {
+	Kind Kind
+	// Name is the path of the file or the URL. It goes into the UID of a pod:
+	// a renamed file is another pod.
+	Name string
+}
+
+// Node is what a static pod needs to know of its node.
+type Node struct {
+	// Name becomes spec.nodeName and the suffix of the pod's name.
+	Name string
+}
+
+// Decoded is what one manifest says: pods, or what is wrong with it. A
+// manifest with any problem gives no pods, so that a list is taken whole or
+// not at all.
+type Decoded struct {
+	Pods     []*v1.Pod
+	Problems []Problem
+}
+
+// Decode reads a manifest. now becomes the annotation kubernetes.io/config.seen
+// and has no other effect: the same bytes from the same source on the same node
+// give pods that are otherwise equal.
+func Decode(data []byte, source Source, node Node, now time.Time) Decoded {
+	if len(data) > MaxSize {
+		return Reject(source.Name, fmt.Sprintf(
+			"%d bytes long; a manifest may have %d MiB: remove what does not belong to the pod", len(data), MaxSize>>20))
+	}
+	tree, mistakes := strictyaml.Parse(data)
+	if mistakes != nil {
+		return failed(source, fromMistakes(source.Name, mistakes))
+	}
+	items, problems := podsOf(tree, source)
+	if problems != nil {
+		return failed(source, problems)
+	}
+	var pods []*v1.Pod
+	for _, item := range items {
+		pod, itemProblems := decodePod(item, source, node, now)
+		if itemProblems != nil {
+			problems = append(problems, itemProblems...)
+			continue
+		}
+		pods = append(pods, pod)
+	}
+	problems = append(problems, sameTwice(pods, source)...)
+	if problems != nil {
+		return failed(source, problems)
+	}
+	return Decoded{Pods: pods}
+}
+
+// Reject gives the Decoded of a manifest that could not even be read, for a
+// shell that has no bytes: a broken symlink, a FIFO, an HTTP error.
+func Reject(source, message string) Decoded {
+	return Decoded{Problems: []Problem{{Source: source, Message: message}}}
+}
+
+func failed(source Source, problems []Problem) Decoded {
+	return Decoded{Problems: bounded(source.Name, problems)}
+}
+
+// item is one pod in a document: its tree and its path there.
+type item struct {
+	tree strictyaml.Tree
+	at   string
+}
+
+// podsOf finds the pods of a document by its kind.
+func podsOf(tree strictyaml.Tree, source Source) ([]item, []Problem) {
+	problem := func(field, value, message string) []Problem {
+		return []Problem{{Source: source.Name, Field: field, Value: value, Message: message}}
+	}
+	root, ok := tree.(map[string]any)
+	if !ok {
+		return nil, problem("", strictyaml.Show(tree), "must be a Pod, a map with apiVersion, kind, metadata and spec")
+	}
+	kind, ok := root["kind"].(string)
+	if !ok || kind == "" {
+		return nil, problem("kind", "", "must be given: a manifest begins with apiVersion: v1 and kind: Pod")
+	}
+	isList := kind == "PodList" || kind == "List"
+	switch version := root["apiVersion"]; {
+	case kind != "Pod" && !isList:
+		return nil, problem("kind", strictyaml.Show(kind), fmt.Sprintf(
+			"kind %s in %s: only v1 Pod can run from a manifest", kind, source.Name))
+	case version == nil:
+		return nil, problem("apiVersion", "", "must be given: v1")
+	case version != "v1":
+		return nil, problem("apiVersion", strictyaml.Show(version), "must be v1")
+	case !isList:
+		return []item{{tree: tree}}, nil
+	case source.Kind == File:
+		return nil, problem("kind", strictyaml.Show(kind), "a file holds one Pod: put each pod of the list into a file of its own")
+	}
+	return listItems(root, kind, source)
+}
+
+func listItems(root map[string]any, kind string, source Source) ([]item, []Problem) {
+	var shell v1.List // checks everything but the items
+	rest := make(map[string]any, len(root))
+	for k, v := range root {
+		if k != "items" {
+			rest[k] = v
+		}
+	}
+	if mistakes := strictyaml.DecodeTree(rest, "", &shell); mistakes != nil {
+		return nil, fromMistakes(source.Name, mistakes)
+	}
+	list, ok := root["items"].([]any)
+	if !ok && root["items"] != nil {
+		return nil, []Problem{{Source: source.Name, Field: "items", Value: strictyaml.Show(root["items"]), Message: "must be a list of Pods"}}
+	}
+	var items []item
+	var problems []Problem
+	for i, v := range list {
+		at := "items[" + strconv.Itoa(i) + "]"
+		m, ok := v.(map[string]any)
+		if !ok {
+			problems = append(problems, Problem{Source: source.Name, Field: at, Value: strictyaml.Show(v), Message: "must be a Pod"})
+			continue
+		}
+		// The items of a PodList need not say what they are.
+		if given, has := m["kind"]; has && given != "Pod" || !has && kind == "List" {
+			problems = append(problems, Problem{
+				Source: source.Name, Field: at + ".kind", Value: strictyaml.Show(given),
+				Message: "only v1 Pod can run from a manifest",
+			})
+		}
+		if given, has := m["apiVersion"]; has && given != "v1" || !has && kind == "List" {
+			problems = append(problems, Problem{
+				Source: source.Name, Field: at + ".apiVersion", Value: strictyaml.Show(given), Message: "must be v1",
+			})
+		}
+		items = append(items, item{tree: m, at: at})
+	}
+	return items, problems
+}
+
+// decodePod takes one pod through all the steps.
+func decodePod(it item, source Source, node Node, now time.Time) (*v1.Pod, []Problem) {
+	pod := &v1.Pod{}
+	if mistakes := strictyaml.DecodeTree(it.tree, it.at, pod); mistakes != nil {
+		return nil, fromMistakes(source.Name, mistakes)
+	}
+	if errs := validateAsWritten(pod); len(errs) > 0 {
+		return nil, fromFieldErrors(source.Name, it.at, errs)
+	}
+	identify(pod, it.tree, source, node, now)
+	setDefaults(pod)
+	errs := append(validate(pod), forbidAPIObjects(pod)...)
+	if len(errs) > 0 {
+		return nil, fromFieldErrors(source.Name, it.at, errs)
+	}
+	return pod, nil
+}
+
+// sameTwice finds pods of one list that cannot both run.
+func sameTwice(pods []*v1.Pod, source Source) []Problem {
+	var problems []Problem
+	for i, pod := range pods {
+		first := slices.IndexFunc(pods, func(p *v1.Pod) bool { return keyOf(p) == keyOf(pod) || p.UID == pod.UID })
+		if first != i {
+			problems = append(problems, Problem{
+				Source: source.Name, Field: "items[" + strconv.Itoa(i) + "].metadata", Value: keyOf(pod).String(),
+				Message: fmt.Sprintf("has the name or UID of items[%d]: rename one", first),
+			})
+		}
+	}
+	return problems
+}

@@ -1,0 +1,111 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest/strictyaml"
+)
+
+// Annotations that every static pod carries. kubeadm, the mirror pod and
+// dashboards read them.
+const (
+	// AnnotationSource says which kind of source the pod is from: file or http.
+	AnnotationSource = "kubernetes.io/config.source"
+	// AnnotationHash changes with the manifest: kubeadm waits for that.
+	AnnotationHash = "kubernetes.io/config.hash"
+	// AnnotationSeen is when the manifest was first seen, RFC 3339 with
+	// nanoseconds.
+	AnnotationSeen = "kubernetes.io/config.seen"
+	// AnnotationMirror marks a mirror pod in the apiserver. A manifest may
+	// not have it.
+	AnnotationMirror = "kubernetes.io/config.mirror"
+)
+
+// identify gives a pod from a manifest its UID, name, namespace, node and
+// annotations.
+func identify(pod *v1.Pod, tree strictyaml.Tree, source Source, node Node, now time.Time) {
+	hash := contentHash(tree, source, node)
+	if pod.UID == "" {
+		pod.UID = types.UID(hash)
+	}
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	pod.Name += "-" + strings.ToLower(node.Name)
+	if pod.Namespace == "" {
+		pod.Namespace = metav1.NamespaceDefault
+	}
+	pod.Spec.NodeName = node.Name
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	pod.Annotations[AnnotationSource] = string(source.Kind)
+	pod.Annotations[AnnotationHash] = hash
+	pod.Annotations[AnnotationSeen] = now.Format(time.RFC3339Nano)
+	if source.Kind == File {
+		tolerateNoExecute(pod)
+	}
+	pod.Status = v1.PodStatus{Phase: v1.PodPending}
+}
+
+// contentHash is 128 bits over node, source and what the manifest says, in the
+// form of a UUID. Comments, the order of keys and white space do not change
+// it; neither does an upgrade of the agent, because defaults are not in it.
+func contentHash(tree strictyaml.Tree, source Source, node Node) string {
+	h := sha256.New()
+	// Each part with its length, so that no two inputs write the same bytes.
+	for _, part := range []string{"troupe static pod", node.Name, string(source.Kind), source.Name} {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // a hash never fails
+	}
+	canonical, err := json.Marshal(withoutNulls(tree)) // keys sorted
+	if err != nil {
+		panic(fmt.Sprintf("manifest: encode a parsed document: %v", err))
+	}
+	_, _ = h.Write(canonical)
+	x := hex.EncodeToString(h.Sum(nil)[:16])
+	return x[:8] + "-" + x[8:12] + "-" + x[12:16] + "-" + x[16:20] + "-" + x[20:]
+}
+
+// withoutNulls drops map entries that are null: they mean the same as none.
+func withoutNulls(tree strictyaml.Tree) strictyaml.Tree {
+	switch t := tree.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(t))
+		for k, v := range t {
+			if v != nil {
+				m[k] = withoutNulls(v)
+			}
+		}
+		return m
+	case []any:
+		list := make([]any, len(t))
+		for i, v := range t {
+			list[i] = withoutNulls(v)
+		}
+		return list
+	}
+	return tree
+}
+
+// tolerateNoExecute keeps a static pod on its node whatever taints come: it
+// has nowhere else to go.
+func tolerateNoExecute(pod *v1.Pod) {
+	toleration := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
+	for _, t := range pod.Spec.Tolerations {
+		if t.MatchToleration(&toleration) && t.TolerationSeconds == nil {
+			return
+		}
+	}
+	pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleration)
+}
+
+func keyOf(pod *v1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}

@@ -1,0 +1,118 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Read is one manifest as it was just read.
+type Read struct {
+	// Source is the file path or URL, as given to Decode or Reject.
+	Source string
+	Decoded
+}
+
+// State is what a set of manifests last said. It is a value: Merge makes the
+// next one, nothing changes one. It encodes as JSON, so that a shell can keep
+// it over a restart of the agent: a pod whose manifest is broken at that
+// moment keeps running.
+type State struct {
+	// Manifests are sorted by source; each source is there once.
+	Manifests []Manifest `json:"manifests"`
+}
+
+// Manifest is one source in a State.
+type Manifest struct {
+	Source string `json:"source"`
+	// Pods are those of the last version without problems.
+	Pods []*v1.Pod `json:"pods,omitempty"`
+	// Problems are those of the newest version; while there are any, Pods are
+	// older than it.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Merge takes a complete reading of all manifests after prev:
+//
+//   - a manifest that is good replaces what it said before;
+//   - one with problems keeps the pods of its last good version running;
+//   - one that is not there any more takes its pods with it.
+//
+// A pod with the UID it had stays the very same value, so that only what
+// changed is new: the time it was first seen stays too.
+func Merge(prev State, read []Read) State {
+	next := State{Manifests: make([]Manifest, 0, len(read))}
+	for _, r := range read {
+		before, _ := prev.find(r.Source)
+		m := Manifest{Source: r.Source, Pods: before.Pods, Problems: r.Problems}
+		if len(r.Problems) == 0 {
+			m.Pods = keepUnchanged(before.Pods, r.Pods)
+		}
+		next.Manifests = append(next.Manifests, m)
+	}
+	slices.SortStableFunc(next.Manifests, func(a, b Manifest) int { return cmp.Compare(a.Source, b.Source) })
+	for i := 1; i < len(next.Manifests); i++ {
+		if source := next.Manifests[i].Source; source == next.Manifests[i-1].Source {
+			panic(fmt.Sprintf("manifest: %s was read twice in one go", source))
+		}
+	}
+	return next
+}
+
+func (s State) find(source string) (Manifest, bool) {
+	i, ok := slices.BinarySearchFunc(s.Manifests, source, func(m Manifest, source string) int { return cmp.Compare(m.Source, source) })
+	if !ok {
+		return Manifest{}, false
+	}
+	return s.Manifests[i], true
+}
+
+func keepUnchanged(before, now []*v1.Pod) []*v1.Pod {
+	pods := make([]*v1.Pod, len(now))
+	for i, pod := range now {
+		pods[i] = pod
+		for _, old := range before {
+			// A UID written into the manifest says nothing of the content.
+			if old.UID == pod.UID && old.Annotations[AnnotationHash] == pod.Annotations[AnnotationHash] {
+				pods[i] = old
+			}
+		}
+	}
+	return pods
+}
+
+// Desired gives the pods to run and everything that is wrong, over any number
+// of states (files and URL). Where two manifests name the same pod, the one
+// that sorts first by source wins, in the order of the states; the other is a
+// problem that names both.
+func Desired(states ...State) (pods []*v1.Pod, problems []Problem) {
+	byName := map[types.NamespacedName]string{}
+	byUID := map[types.UID]string{}
+	for _, state := range states {
+		for _, m := range state.Manifests {
+			problems = append(problems, m.Problems...)
+			for _, pod := range m.Pods {
+				if owner, taken := byName[keyOf(pod)]; taken {
+					problems = append(problems, Problem{
+						Source: m.Source, Field: "metadata.name", Value: keyOf(pod).String(),
+						Message: fmt.Sprintf("%s has a pod of this name, which runs instead: rename one or remove a file", owner),
+					})
+					continue
+				}
+				if owner, taken := byUID[pod.UID]; taken {
+					problems = append(problems, Problem{
+						Source: m.Source, Field: "metadata.uid", Value: string(pod.UID),
+						Message: fmt.Sprintf("%s has a pod of this UID, which runs instead: leave uid out of both", owner),
+					})
+					continue
+				}
+				byName[keyOf(pod)], byUID[pod.UID] = m.Source, m.Source
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return pods, problems
+}

@@ -1,0 +1,115 @@
+package strictyaml
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Mistake is one thing that is wrong with a document.
+type Mistake struct {
+	// Field is the path from the root, like spec.containers[0].image. It is
+	// empty when the document could not be read at all.
+	Field string
+	// Value is what was found there, shortened for a message; empty when the
+	// field itself should not be there.
+	Value string
+	// Message says what is wrong and, where it can, what would be right.
+	Message string
+}
+
+// Error gives the mistake as one line.
+func (m Mistake) Error() string {
+	switch {
+	case m.Field == "" && m.Value == "":
+		return m.Message
+	case m.Field == "":
+		return m.Value + ": " + m.Message
+	case m.Value == "":
+		return m.Field + ": " + m.Message
+	default:
+		return m.Field + ": " + m.Value + ": " + m.Message
+	}
+}
+
+// Tree is a document as maps, slices, strings, booleans, json.Numbers and nil.
+type Tree = any
+
+var (
+	duplicateKey = regexp.MustCompile(`line (\d+): key (".*"|\S+) already set in map`)
+	yamlPrefix   = regexp.MustCompile(`^(error (converting|unmarshaling|unmarshalling) (YAML|JSON)( to JSON)?: )?(yaml: )?(unmarshal errors:\s*)?`)
+)
+
+// Parse reads exactly one YAML or JSON document. A stream with several is a
+// mistake: nothing is dropped silently.
+func Parse(data []byte) (Tree, []Mistake) {
+	docs := Documents(data)
+	switch len(docs) {
+	case 0:
+		return nil, []Mistake{{Message: "the document is empty"}}
+	case 1:
+	default:
+		return nil, []Mistake{{Message: fmt.Sprintf(
+			"%d YAML documents found where one is expected: put each into a file of its own", len(docs))}}
+	}
+	if isJSON(docs[0]) {
+		return parseJSON(docs[0])
+	}
+	asJSON, err := yaml.YAMLToJSONStrict(docs[0])
+	if err != nil {
+		return nil, syntaxMistakes(err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(asJSON))
+	// Numbers stay as written: a float64 would round a large integer.
+	dec.UseNumber()
+	var tree Tree
+	if err := dec.Decode(&tree); err != nil {
+		return nil, []Mistake{{Message: "not valid JSON after conversion: " + err.Error()}}
+	}
+	return tree, nil
+}
+
+// syntaxMistakes puts the parser's error into our words. Its text differs by
+// kind: duplicate keys come as a list, one a line, everything else as one line.
+func syntaxMistakes(err error) []Mistake {
+	text := err.Error()
+	if found := duplicateKey.FindAllStringSubmatch(text, -1); found != nil {
+		mistakes := make([]Mistake, 0, len(found))
+		for _, m := range found {
+			mistakes = append(mistakes, Mistake{
+				Field:   strings.Trim(m[2], `"`),
+				Message: "given twice, the second time in line " + m[1] + ": keep one",
+			})
+		}
+		return mistakes
+	}
+	text = yamlPrefix.ReplaceAllString(text, "")
+	return []Mistake{{Message: "not valid YAML or JSON: " + strings.Join(strings.Fields(text), " ")}}
+}
+
+// Show writes a value of a Tree for a message: JSON, at most 80 bytes of it.
+func Show(v Tree) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprintf("%v", v)
+	}
+	const limit = 80
+	if len(b) > limit {
+		return strings.ToValidUTF8(string(b[:limit]), "") + "…"
+	}
+	return string(b)
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,212 @@
+// Package podgc decides which dead containers and sandboxes go.
+package podgc
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// Policy is how much of the dead is kept (the kubelet's flags
+// --maximum-dead-containers-per-container, --maximum-dead-containers and
+// --minimum-container-ttl-duration).
+type Policy struct {
+	// MaxPerPodContainer is how many dead incarnations of one container of a
+	// living pod are kept; less than 0 for all.
+	MaxPerPodContainer int
+	// MaxContainers is how many dead containers are kept in all; less than 0
+	// for any number.
+	MaxContainers int
+	// MinAge is how old a dead container is at the least, from its creation,
+	// before it is removed or counts; 0 for any age.
+	MinAge time.Duration
+}
+
+// Default is the policy that the kubelet has if it isn't told another one.
+func Default() Policy { return Policy{MaxPerPodContainer: 1, MaxContainers: -1} }
+
+// Removal is one thing to remove.
+type Removal struct {
+	Pod observed.PodRef
+	// Container says that ID is a container's; otherwise it is a sandbox's.
+	Container bool
+	ID        string
+}
+
+// Plan returns what to remove, containers before the sandboxes that they are in.
+// living holds the pods that are not done with: their records are still wanted.
+// It must be no older than list, or a pod that began in between counts as gone.
+//
+//	of a living pod    dead containers beyond the newest MaxPerPodContainer of a name;
+//	                   sandboxes that are neither ready nor the newest, and empty
+//	of any other       all dead containers; sandboxes that are not ready, and empty
+//	beyond the total   an equal share of each name is left, then the oldest go
+//
+// Never removed are a container that lives or may live, a sandbox that is ready
+// (its pod's actor stops it first), and the newest incarnation of a container of
+// a living pod: its number is the restart count.
+func Plan(list observed.Runtime, living map[types.UID]bool, policy Policy, now time.Time) []Removal {
+	list = inOrder(list)
+	units := dead(list, living, policy.MinAge, now)
+	gone := map[string]bool{}
+	var out []Removal
+	remove := func(d deadContainer) {
+		gone[d.id] = true
+		out = append(out, Removal{Pod: d.pod, Container: true, ID: d.id})
+	}
+	for i := range units {
+		u := &units[i]
+		switch {
+		case !u.living:
+			u.trim(0, remove)
+		case policy.MaxPerPodContainer >= 0:
+			u.trim(policy.MaxPerPodContainer-u.held, remove)
+		}
+	}
+	limitTotal(units, policy.MaxContainers, remove)
+	return append(out, sandboxes(list, living, gone)...)
+}
+
+// deadContainer is one that may be removed.
+type deadContainer struct {
+	pod     observed.PodRef
+	id      string
+	created time.Time
+}
+
+// unit is the dead of one container of one pod that may be removed, newest first.
+type unit struct {
+	living bool
+	// held is 1 if the newest incarnation is dead and stays all the same.
+	held int
+	dead []deadContainer
+}
+
+// trim removes all but the newest keep.
+func (u *unit) trim(keep int, remove func(deadContainer)) {
+	keep = max(keep, 0)
+	for len(u.dead) > keep {
+		last := len(u.dead) - 1
+		remove(u.dead[last])
+		u.dead = u.dead[:last]
+	}
+}
+
+// dead collects what may be removed, in the order of the list.
+func dead(list observed.Runtime, living map[types.UID]bool, minAge time.Duration, now time.Time) []unit {
+	var units []unit
+	for _, p := range list.Pods {
+		alive := living[p.Ref.UID]
+		for i := range p.Containers {
+			c := &p.Containers[i]
+			newest := i == 0 || p.Containers[i-1].Name != c.Name
+			if newest {
+				units = append(units, unit{living: alive})
+			}
+			if minAge > 0 && now.Sub(c.CreatedAt) < minAge || !isDead(c, &p.Pod, alive, newest) {
+				continue
+			}
+			u := &units[len(units)-1]
+			if alive && newest {
+				u.held = 1
+				continue
+			}
+			u.dead = append(u.dead, deadContainer{pod: p.Ref, id: c.ID, created: c.CreatedAt})
+		}
+	}
+	return units
+}
+
+// isDead says whether a container certainly never runs (again). One that was
+// only made is, if a newer one was made instead or its sandbox is down. One
+// that the runtime lost may run; of a pod that lives it is that pod's actor's
+// to stop first.
+func isDead(c *observed.Container, p *observed.Pod, alive, newest bool) bool {
+	switch c.State {
+	case observed.ContainerExited:
+		return true
+	case observed.ContainerCreated:
+		return alive && !newest || !alive && !readySandbox(p, c.SandboxID)
+	case observed.ContainerUnknown:
+		return !alive && !readySandbox(p, c.SandboxID)
+	default:
+		return false
+	}
+}
+
+func readySandbox(p *observed.Pod, id string) bool {
+	for i := range p.Sandboxes {
+		if p.Sandboxes[i].ID == id {
+			return p.Sandboxes[i].State == observed.SandboxReady
+		}
+	}
+	return false
+}
+
+// inOrder returns list with its pods in order of their UIDs, each sorted.
+func inOrder(list observed.Runtime) observed.Runtime {
+	pods := slices.Clone(list.Pods)
+	for i := range pods {
+		p := &pods[i].Pod
+		p.Sandboxes, p.Containers = slices.Clone(p.Sandboxes), slices.Clone(p.Containers)
+		p.Sort()
+	}
+	slices.SortStableFunc(pods, func(a, b observed.RuntimePod) int { return cmp.Compare(a.Ref.UID, b.Ref.UID) })
+	return observed.Runtime{Pods: pods}
+}
+
+// limitTotal removes until no more than limit are left: first down to an equal
+// share of each container, then the oldest.
+func limitTotal(units []unit, limit int, remove func(deadContainer)) {
+	total, names := 0, 0
+	for i := range units {
+		n := len(units[i].dead) + units[i].held
+		total += n
+		if n > 0 {
+			names++
+		}
+	}
+	if limit < 0 || total <= limit {
+		return
+	}
+	share := max(limit/names, 1)
+	var left []deadContainer
+	for i := range units {
+		u := &units[i]
+		u.trim(share-u.held, func(d deadContainer) { remove(d); total-- })
+		left = append(left, u.dead...)
+	}
+	slices.SortFunc(left, func(a, b deadContainer) int {
+		return cmp.Or(a.created.Compare(b.created), strings.Compare(a.id, b.id))
+	})
+	for i := 0; i < len(left) && total > limit; i++ {
+		remove(left[i])
+		total--
+	}
+}
+
+// sandboxes are the removals of sandboxes, once the containers in gone are.
+func sandboxes(list observed.Runtime, living map[types.UID]bool, gone map[string]bool) []Removal {
+	var out []Removal
+	for _, p := range list.Pods {
+		used := map[string]bool{}
+		for i := range p.Containers {
+			if c := &p.Containers[i]; !gone[c.ID] {
+				used[c.SandboxID] = true
+			}
+		}
+		for i := range p.Sandboxes {
+			s := &p.Sandboxes[i]
+			newest := i == 0 && living[p.Ref.UID]
+			if s.State == observed.SandboxNotReady && !newest && !used[s.ID] {
+				out = append(out, Removal{Pod: p.Ref, ID: s.ID})
+			}
+		}
+	}
+	return out
+}

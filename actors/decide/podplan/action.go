@@ -1,0 +1,161 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// LaneKind says what kind of thing a lane is about.
+type LaneKind uint8
+
+const (
+	LanePod       LaneKind = iota // the pod as a whole: observe it
+	LaneSandbox                   // making and stopping its sandbox
+	LaneContainer                 // making and starting one container, by name
+	LaneStop                      // stopping one container, by ID
+	LaneHook                      // hooks in one container, by ID
+	LaneInspect                   // reading one container or sandbox, by ID
+	LaneImage                     // the image of one container, by name
+	LaneVolumes                   // the volumes of the pod
+)
+
+func (k LaneKind) String() string {
+	return [...]string{"pod", "sandbox", "container", "stop", "hook", "inspect", "image", "volumes"}[k]
+}
+
+// Lane names the thing that an action works on. On one lane, one action runs
+// at a time; the plan issues nothing on a busy lane.
+type Lane struct {
+	Kind LaneKind
+	Name string
+	// N tells overlapping stops of one container apart (see StopContainer).
+	N int
+}
+
+// Action is one thing to do now. The plan only names it; the pod actor's shell
+// turns it into an effect or into a message to another actor.
+//
+//sumtype:decl
+type Action interface {
+	Lane() Lane
+	isAction()
+}
+
+// ObservePod reads all sandboxes and containers of the pod from the runtime.
+type ObservePod struct{}
+
+// RunSandbox makes the sandbox with this attempt number.
+type RunSandbox struct{ Attempt uint32 }
+
+// StopSandbox stops a sandbox and all that still runs in it, and frees its network.
+type StopSandbox struct {
+	ID  string
+	Why string
+}
+
+// InspectSandbox reads a sandbox's details (addresses).
+type InspectSandbox struct{ ID string }
+
+// EnsureImage asks the images actor for the image of a container, as its pull
+// policy says, for the incarnation with this attempt number.
+type EnsureImage struct {
+	Container string
+	Image     string
+	Policy    v1.PullPolicy
+	Attempt   uint32
+}
+
+// MountVolumes asks the volumes actor for all volumes of the pod.
+type MountVolumes struct{}
+
+// UnmountVolumes asks the volumes actor to take them down.
+type UnmountVolumes struct{}
+
+// CreateContainer makes one incarnation of a container.
+type CreateContainer struct {
+	Name           string
+	Kind           ContainerKind
+	Attempt        uint32
+	SandboxID      string
+	SandboxAttempt uint32
+	ImageRef       string
+	SpecHash       string
+	PodIPs         []string
+}
+
+// StartContainer starts a created container.
+type StartContainer struct {
+	Name string
+	ID   string
+}
+
+// InspectContainer reads a container's details.
+type InspectContainer struct {
+	Name string
+	ID   string
+}
+
+// RunPostStart runs the postStart hook of a container that just started.
+type RunPostStart struct {
+	Name    string
+	ID      string
+	Handler *v1.LifecycleHandler
+}
+
+// RunPreStop runs the preStop hook, for Timeout at the most.
+type RunPreStop struct {
+	Name    string
+	ID      string
+	Handler *v1.LifecycleHandler
+	Timeout time.Duration
+}
+
+// StopContainer sends the stop signal and kills after Grace. A second one may
+// overlap a first whose kill would come later; N counts them.
+type StopContainer struct {
+	Name  string
+	ID    string
+	Grace time.Duration
+	N     int
+	// Why is for people, and ends up in the Killing event.
+	Why string
+}
+
+// RemoveContainer removes a container that was made and can never be started.
+type RemoveContainer struct {
+	Name string
+	ID   string
+}
+
+func (ObservePod) Lane() Lane        { return Lane{Kind: LanePod} }
+func (RunSandbox) Lane() Lane        { return Lane{Kind: LaneSandbox} }
+func (StopSandbox) Lane() Lane       { return Lane{Kind: LaneSandbox} }
+func (a InspectSandbox) Lane() Lane  { return Lane{Kind: LaneInspect, Name: a.ID} }
+func (a EnsureImage) Lane() Lane     { return Lane{Kind: LaneImage, Name: a.Container} }
+func (MountVolumes) Lane() Lane      { return Lane{Kind: LaneVolumes} }
+func (UnmountVolumes) Lane() Lane    { return Lane{Kind: LaneVolumes} }
+func (a CreateContainer) Lane() Lane { return Lane{Kind: LaneContainer, Name: a.Name} }
+func (a StartContainer) Lane() Lane  { return Lane{Kind: LaneContainer, Name: a.Name} }
+func (a InspectContainer) Lane() Lane {
+	return Lane{Kind: LaneInspect, Name: a.ID}
+}
+func (a RunPostStart) Lane() Lane    { return Lane{Kind: LaneHook, Name: a.ID} }
+func (a RunPreStop) Lane() Lane      { return Lane{Kind: LaneHook, Name: a.ID} }
+func (a StopContainer) Lane() Lane   { return Lane{Kind: LaneStop, Name: a.ID, N: a.N} }
+func (a RemoveContainer) Lane() Lane { return Lane{Kind: LaneContainer, Name: a.Name} }
+
+func (ObservePod) isAction()       {}
+func (RunSandbox) isAction()       {}
+func (StopSandbox) isAction()      {}
+func (InspectSandbox) isAction()   {}
+func (EnsureImage) isAction()      {}
+func (MountVolumes) isAction()     {}
+func (UnmountVolumes) isAction()   {}
+func (CreateContainer) isAction()  {}
+func (StartContainer) isAction()   {}
+func (InspectContainer) isAction() {}
+func (RunPostStart) isAction()     {}
+func (RunPreStop) isAction()       {}
+func (StopContainer) isAction()    {}
+func (RemoveContainer) isAction()  {}

@@ -1,0 +1,291 @@
+package podplan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// progress is how far a container got.
+type progress uint8
+
+const (
+	notYet   progress = iota // does not run, and is to
+	running                  // runs, has not started yet (hook, startup probe)
+	started                  // runs and has started
+	finished                 // ended, and is not to run again
+)
+
+// drive takes one container a step further, and says where it stands. turn is
+// false while it has to wait for others: then only its image is fetched.
+//
+//	none ─image─► CreateContainer ─► Created ─StartContainer─► Running ─► postStart ─► started
+//	  ▲                                 │ unusable                │ probe failed, changed,
+//	  │                                 ▼ RemoveContainer         │ hook failed: preStop, StopContainer
+//	  └─────── delay of the backoff ◄───┴─────── Exited ◄─────────┘
+//	                                               └─ restart policy says no ─► finished
+func (p *planner) drive(c *v1.Container, kind ContainerKind, turn bool) progress {
+	if p.stopOlder(c) {
+		p.wait(c, kind, "", "")
+		return notYet
+	}
+	n := p.newest(c.Name)
+	if n == nil {
+		p.create(c, kind, p.firstAttempt(c.Name), turn)
+		return notYet
+	}
+	switch n.State {
+	case observed.ContainerRunning:
+		return p.keep(c, kind, n)
+	case observed.ContainerCreated:
+		p.startCreated(c, kind, n, turn)
+		return notYet
+	case observed.ContainerUnknown:
+		if p.lives(n) {
+			p.stop(n, c, p.stopGrace(n, c), `Container is in "unknown" state, try killing it before restart`)
+			p.wait(c, kind, "", "")
+			return notYet
+		}
+	default: // Exited
+		if !p.inspect(n) {
+			return notYet
+		}
+	}
+	if !p.restarts(c, kind, n) {
+		return finished
+	}
+	if p.backedOff(c, n) {
+		p.create(c, kind, n.Attempt+1, turn)
+	}
+	return notYet
+}
+
+// firstAttempt is the number of an incarnation when the runtime has none: 0,
+// unless the backoff or the pod's status remembers that there were some. What
+// users see as restartCount doesn't fall because records were removed.
+func (p *planner) firstAttempt(name string) (attempt uint32) {
+	if c, ok := p.in.Crash[name]; ok {
+		attempt = c.Attempt + 1
+	}
+	st := &p.in.Pod.Status
+	for _, list := range [...][]v1.ContainerStatus{st.ContainerStatuses, st.InitContainerStatuses, st.EphemeralContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name && list[i].ContainerID != "" {
+				attempt = max(attempt, uint32(max(list[i].RestartCount, 0))+1)
+			}
+		}
+	}
+	return attempt
+}
+
+// stopOlder stops incarnations before the newest that still live, and says
+// whether there are any: never two at once.
+func (p *planner) stopOlder(c *v1.Container) (any bool) {
+	seen := false
+	cs := p.in.View.Containers
+	for i := range cs {
+		if cs[i].Name != c.Name {
+			continue
+		}
+		if seen && p.lives(&cs[i]) {
+			any = true
+			p.stop(&cs[i], c, p.stopGrace(&cs[i], c), "Stopping container "+c.Name)
+		}
+		seen = true
+	}
+	return any
+}
+
+// keep looks after a running container.
+func (p *planner) keep(c *v1.Container, kind ContainerKind, n *observed.Container) progress {
+	p.inspect(n)
+	if why, grace := p.stopReason(c, kind, n); why != "" {
+		p.stop(n, c, grace, why)
+		return running
+	}
+	if !p.postStarted(c, n) {
+		return running
+	}
+	if s := p.in.Health[n.ID].Startup; s != ProbeNone && s != ProbeSuccess {
+		return running
+	}
+	return started
+}
+
+// postStarted runs the postStart hook, and says whether it is behind us.
+func (p *planner) postStarted(c *v1.Container, n *observed.Container) bool {
+	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
+		return true
+	}
+	switch p.in.Hooks[n.ID].PostStart {
+	case HookDone:
+		return true
+	case HookNotRun:
+		p.do(RunPostStart{Name: c.Name, ID: n.ID, Handler: c.Lifecycle.PostStart})
+	case HookRunning, HookFailed:
+	}
+	return false
+}
+
+// stopReason is why a running container has to go, empty if it may stay, and
+// the grace that it is given. Once its preStop hook ran there is no way back.
+func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Container) (string, time.Duration) {
+	grace := podGrace(p.in.Pod)
+	h := p.in.Health[n.ID]
+	what, again, changed := "Container ", ", will be restarted", ", will be restarted"
+	switch {
+	case kind == Sidecar:
+		what, again, changed = "Init container ", "", ""
+	case policyOf(c, p.in.Pod) == v1.RestartPolicyNever:
+		again = ""
+	}
+	// Nothing is put together before it is needed: nearly always nothing is.
+	switch {
+	case !p.fresh(n):
+		return "Stopping container " + c.Name, grace
+	case kind == Ephemeral:
+		return "", 0
+	case !sameSpec(n.SpecHash, c) && kind != Init:
+		return what + c.Name + " definition changed" + changed, grace
+	case p.in.Hooks[n.ID].PostStart == HookFailed:
+		return "FailedPostStartHook", grace
+	case h.Liveness == ProbeFailure:
+		return what + c.Name + " failed liveness probe" + again, probeGrace(h, grace)
+	case h.Startup == ProbeFailure:
+		return what + c.Name + " failed startup probe" + again, probeGrace(h, grace)
+	case p.in.Hooks[n.ID].PreStop != HookNotRun:
+		return "Stopping container " + c.Name, probeGrace(h, grace)
+	}
+	return "", 0
+}
+
+func probeGrace(h Health, pod time.Duration) time.Duration {
+	if h.Grace != nil {
+		return time.Duration(max(*h.Grace, 0)) * time.Second
+	}
+	return pod
+}
+
+// startCreated starts a container that was made, or removes it if it can't be used.
+func (p *planner) startCreated(c *v1.Container, kind ContainerKind, n *observed.Container, turn bool) {
+	l := Lane{Kind: LaneContainer, Name: c.Name}
+	f := p.in.Failures[l]
+	p.wait(c, kind, f.Reason, f.Message)
+	switch {
+	case !p.inspect(n):
+		// A start that failed, or that others tried, may have left it otherwise.
+	case !p.fresh(n), !sameSpec(n.SpecHash, c), f.Count >= maxStarts && f.At.After(n.CreatedAt):
+		if _, known := p.in.Crash[c.Name]; !known && n.Attempt > 0 {
+			// Its number is used again, even if it is the only record of it.
+			p.setCrash(c.Name, p.in.CrashPolicy.Next(nil, n.Attempt-1, 0))
+		}
+		p.do(RemoveContainer{Name: c.Name, ID: n.ID})
+	case turn:
+		p.do(StartContainer{Name: c.Name, ID: n.ID})
+	}
+}
+
+// maxStarts is how often a made container is tried to be started before
+// another one is made. Those that failed to start before this one was made are
+// no fault of it: it is tried at least once.
+const maxStarts = 3
+
+// backedOff counts the end of n, and says whether the next may be made now.
+func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
+	var prev *backoff.Crash
+	if m, ok := p.in.Crash[c.Name]; ok {
+		prev = &m
+	}
+	ended := n.FinishedAt
+	if ended.IsZero() {
+		ended = n.CreatedAt
+	}
+	var ran time.Duration
+	if !n.StartedAt.IsZero() {
+		ran = max(ended.Sub(n.StartedAt), 0)
+	}
+	crash := p.in.CrashPolicy.Next(prev, n.Attempt, ran)
+	if !sameSpec(n.SpecHash, c) {
+		// Another image is another chance: its author waits to see it run.
+		crash = backoff.Crash{Attempt: n.Attempt}
+	}
+	at := ended.Add(crash.Delay)
+	if at.After(p.now.Add(crash.Delay)) {
+		at = p.now // the clock was set back since: nobody knows how long ago it was
+	}
+	waits := crash.Delay > 0 && !p.due(at)
+	if waits {
+		id := podID(p.in.Pod)
+		p.setWaiting(c.Name, "CrashLoopBackOff", fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", crash.Delay, c.Name, id))
+		if !crash.Noted {
+			crash.Noted = true
+			p.note(Note{Warning: true, Reason: "BackOff", Container: c.Name,
+				Message: fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, id)})
+		}
+	}
+	p.setCrash(c.Name, crash)
+	return !waits
+}
+
+// podID is how messages name a pod: name_namespace(uid).
+func podID(pod *v1.Pod) string {
+	return pod.Name + "_" + pod.Namespace + "(" + string(pod.UID) + ")"
+}
+
+// create makes an incarnation of c as soon as all that it needs is there.
+func (p *planner) create(c *v1.Container, kind ContainerKind, attempt uint32, turn bool) {
+	ref := p.image(c, kind, attempt)
+	l := Lane{Kind: LaneContainer, Name: c.Name}
+	if f, failed := p.in.Failures[l]; failed {
+		p.wait(c, kind, f.Reason, f.Message)
+	} else if !turn || p.newest(c.Name) == nil {
+		// One that ended a moment ago shows that, until it runs again.
+		p.wait(c, kind, "", "")
+	}
+	if !turn || ref == "" || p.sandbox == nil || p.unsure || p.in.Volumes.State != VolumesUp {
+		return
+	}
+	if len(p.sandbox.IPs) == 0 && NeedsPodIP(c) && !p.in.Pod.Spec.HostNetwork {
+		return
+	}
+	p.do(CreateContainer{
+		Name: c.Name, Kind: kind, Attempt: attempt,
+		SandboxID: p.sandbox.ID, SandboxAttempt: p.sandbox.Attempt,
+		ImageRef: ref, SpecHash: SpecHash(c), PodIPs: p.sandbox.IPs,
+	})
+}
+
+// image returns the reference of the image that incarnation attempt of c is
+// made from, empty if it isn't there yet.
+func (p *planner) image(c *v1.Container, kind ContainerKind, attempt uint32) string {
+	im := p.in.Images[c.Name]
+	stale := im.Image != c.Image || c.ImagePullPolicy == v1.PullAlways && im.Attempt < attempt
+	if stale || im.State == ImageUnknown {
+		p.do(EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: attempt})
+		return ""
+	}
+	switch im.State {
+	case ImageReady:
+		return im.Ref
+	case ImageFailed:
+		p.setWaiting(c.Name, im.Reason, im.Message)
+	case ImageUnknown, ImagePending:
+	}
+	return ""
+}
+
+// NeedsPodIP says whether a container can't be made before the address of its
+// pod is known: it reads it through the downward API.
+func NeedsPodIP(c *v1.Container) bool {
+	for i := range c.Env {
+		if f := c.Env[i].ValueFrom; f != nil && f.FieldRef != nil && strings.HasPrefix(f.FieldRef.FieldPath, "status.podIP") {
+			return true
+		}
+	}
+	return false
+}

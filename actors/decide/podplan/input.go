@@ -1,0 +1,248 @@
+// Package podplan decides what to do next for one pod: desired pod + what the
+// runtime shows + what is under way + now → actions, and when to look again.
+//
+// It is called after every message that changes any of its inputs, and must be
+// cheap and idempotent: called twice with the same input it gives the same
+// plan, and an action that is under way (Busy) is never planned again.
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+)
+
+// ContainerKind is which list of the spec a container comes from.
+type ContainerKind uint8
+
+const (
+	Main    ContainerKind = iota
+	Init                  // runs to completion, in order
+	Sidecar               // an init container with restartPolicy Always
+	Ephemeral
+)
+
+func (k ContainerKind) String() string {
+	return [...]string{"main", "init", "sidecar", "ephemeral"}[k]
+}
+
+// Input is everything a plan may look at.
+type Input struct {
+	Now time.Time
+	// Pod is what is wanted, with the API's defaults set. Never mutated.
+	Pod *v1.Pod
+	// Life is where the pod stands.
+	Life podlife.State
+	// Stop is why and how a pod that is not Syncing is taken down; nil while Syncing.
+	Stop *Stop
+
+	// Known is false until the runtime was asked once what it has of this pod,
+	// and again after a call whose outcome is unknown: nothing may be made,
+	// started or declared gone before the answer.
+	Known bool
+	// View is what the runtime shows, sorted.
+	View observed.Pod
+
+	// Busy are the actions under way, those of an earlier incarnation of the
+	// actor included.
+	Busy map[Lane]Action
+	// Failures are the failures since the last success, by lane.
+	Failures map[Lane]Failure
+	// Images are by container name.
+	Images map[string]Image
+	// Volumes of the pod.
+	Volumes Volumes
+	// Hooks are by container ID.
+	Hooks map[string]Hooks
+	// Health is what probes said, by container ID. A container with no entry
+	// has no probe that counts: started when it runs, ready, alive. An entry is
+	// kept while its container is the newest of its name, dead or alive: one
+	// that was stopped because a probe failed is restarted whatever it exits with.
+	Health map[string]Health
+	// KillAt is, by container ID, when the outstanding stop call with the
+	// shortest grace will kill it.
+	KillAt map[string]time.Time
+	// Stopped is, by container ID, when a StopContainer of it last succeeded. It
+	// is kept while the container is the newest of its name: it tells a stale
+	// view from a stop that did not work, lets a container whose state is
+	// Unknown count as dead, and says that one was stopped for its definition.
+	Stopped map[string]time.Time
+	// SandboxStopped holds the IDs of sandboxes for which a StopSandbox
+	// succeeded: their network is free. Lost with the actor, which is harmless:
+	// it is done once more.
+	SandboxStopped map[string]bool
+	// StartTime is the pod's status.startTime, zero if not known yet; then the
+	// creation of its oldest sandbox stands for it.
+	StartTime time.Time
+	// Crash is what the backoff remembers, by container name; the plan returns
+	// the next value in Output.Crash.
+	Crash map[string]backoff.Crash
+
+	// CrashPolicy is the node's crash-loop backoff.
+	CrashPolicy backoff.Policy
+	// RetryPolicy is the backoff after a failed action.
+	RetryPolicy backoff.Policy
+}
+
+// Stop is how a pod is taken down.
+type Stop struct {
+	// At is when the grace period began to count.
+	At time.Time
+	// Grace is how long containers have from At; it may be shortened later.
+	Grace time.Duration
+	// Reason and Message go into the pod's status if Fail is set (Evicted,
+	// DeadlineExceeded, …); Why is for the Killing event.
+	Reason, Message string
+	Why             string
+	// Fail says that the pod's phase becomes Failed whatever its containers say.
+	Fail bool
+}
+
+// Failure is the last failure on a lane, and how many in a row there were.
+type Failure struct {
+	Count int
+	At    time.Time
+	// Reason is what kubectl shows as the waiting reason:
+	// CreateContainerConfigError, CreateContainerError, RunContainerError,
+	// CreatePodSandboxError, PostStartHookError, …
+	Reason  string
+	Message string
+}
+
+// ImageState is what the images actor said of an image.
+type ImageState uint8
+
+const (
+	ImageUnknown ImageState = iota // not asked
+	ImagePending                   // asked; being looked up or pulled
+	ImageReady
+	ImageFailed // the images actor tries again by itself at RetryAt
+)
+
+// Image is the image of one container.
+type Image struct {
+	State ImageState
+	// Attempt is the incarnation it was asked for. With pull policy Always an
+	// answer for an earlier one does not count.
+	Attempt uint32
+	// Image is the name that was asked for: the spec's image may change.
+	Image string
+	Ref   string
+	// Reason and Message of a failure: ErrImagePull, ImagePullBackOff,
+	// ErrImageNeverPull, InvalidImageName, …
+	Reason, Message string
+}
+
+// Volumes is what the volumes actor said of the pod's volumes.
+type Volumes struct {
+	State VolumesState
+	// Unmounted is true once UnmountVolumes was answered: nothing of this pod is
+	// mounted. VolumesDown alone doesn't say that: an actor that was restarted
+	// has not asked yet.
+	Unmounted bool
+	// Going is true from when UnmountVolumes was asked until it is answered with
+	// Unmounted. Whoever sets State in between (pending, failed, being tried
+	// again) leaves it set: the plan asks once, not at every answer.
+	Going bool
+	// Message of a failure names the volume.
+	Message string
+}
+
+// VolumesState is whether the volumes of a pod stand.
+type VolumesState uint8
+
+const (
+	VolumesDown    VolumesState = iota // not asked, or taken down
+	VolumesPending                     // asked, not all there
+	VolumesUp
+	VolumesFailed // being retried by the volumes actor
+)
+
+// HookState is how far a hook got.
+type HookState uint8
+
+const (
+	HookNotRun HookState = iota
+	HookRunning
+	HookDone
+	HookFailed
+)
+
+// Hooks of one container incarnation. An actor that adopts a running container
+// sets PostStart to HookDone: it ran, or its failure was acted on.
+type Hooks struct {
+	PostStart HookState
+	PreStop   HookState
+	// PreStopAt is when the preStop hook began; what it took is part of the grace.
+	PreStopAt time.Time
+	// Message of a failure.
+	Message string
+}
+
+// Probe is what a kind of probe last said.
+type Probe uint8
+
+const (
+	ProbeNone    Probe = iota // no such probe
+	ProbeUnknown              // no answer yet
+	ProbeSuccess
+	ProbeFailure
+)
+
+// Health of one container incarnation.
+type Health struct {
+	Startup, Liveness, Readiness Probe
+	// Message of the last failure.
+	Message string
+	// Grace is the probe's own terminationGracePeriodSeconds, nil for the pod's.
+	Grace *int64
+}
+
+// Waiting is why a container does not run.
+type Waiting struct {
+	Reason  string // ContainerCreating, PodInitializing, CrashLoopBackOff, …
+	Message string
+}
+
+// Outcome is what a plan found out about the pod as a whole.
+type Outcome uint8
+
+const (
+	// GoOn: nothing to conclude.
+	GoOn Outcome = iota
+	// Done: by its restart policy the pod has finished; take down what still
+	// runs (sidecars, the sandbox). See Output.Stop.
+	Done
+	// AllDown: a pod that is Terminating has nothing left that runs or is mounted.
+	AllDown
+)
+
+// Output is a plan.
+type Output struct {
+	// Actions to begin now, in this order, each on a lane that is free.
+	Actions []Action
+	// Wake is when to plan again if nothing happens before; zero for never.
+	Wake time.Time
+	// Waiting is, by container name, why those that do not run do not.
+	Waiting map[string]Waiting
+	// Crash is the next value of Input.Crash.
+	Crash map[string]backoff.Crash
+	// Outcome, and how to stop if it is Done.
+	Outcome Outcome
+	Stop    *Stop
+	// Notes are the events that this plan gives rise to, at most one a cause
+	// (a BackOff is noted once per crash, not once per plan).
+	Notes []Note
+}
+
+// Note is something that users should see as an Event.
+type Note struct {
+	Warning   bool
+	Reason    string // BackOff, Killing, SandboxChanged, …
+	Container string // empty for the pod
+	Message   string
+}

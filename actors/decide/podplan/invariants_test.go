@@ -1,0 +1,202 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+)
+
+// checkPlan holds a plan to what the shell can see.
+func (w *world) checkPlan(out Output) {
+	in := &w.mem.in
+	for _, a := range out.Actions {
+		if _, busy := in.Busy[a.Lane()]; busy {
+			w.fail("%T is planned on a busy lane", a)
+		}
+		if _, is := a.(ObservePod); !in.Known && !is {
+			w.fail("%T is planned before the pod is known", a)
+		}
+		if in.Life == podlife.Terminating {
+			switch a.(type) {
+			case RunSandbox, CreateContainer, StartContainer, EnsureImage, MountVolumes, RunPostStart:
+				w.fail("%T is planned for a pod that is Terminating", a)
+			}
+		}
+		switch a := a.(type) {
+		case StopContainer:
+			w.checkStop(a)
+		case RunPreStop:
+			if in.Life == podlife.Terminating && a.Timeout > in.Stop.At.Add(in.Stop.Grace).Sub(w.now) {
+				w.fail("preStop is given %v, more than is left", a.Timeout)
+			}
+		case StopSandbox:
+			for i := range in.View.Containers {
+				if c := &in.View.Containers[i]; c.SandboxID == a.ID && c.State == observed.ContainerRunning {
+					w.fail("sandbox %s is stopped while %s runs in it", a.ID, c.ID)
+				}
+			}
+		case UnmountVolumes:
+			w.checkDead("volumes are unmounted")
+		}
+	}
+	if out.Outcome == AllDown {
+		w.checkDead("all is said to be down")
+	}
+}
+
+func (w *world) checkDead(what string) {
+	for i := range w.mem.in.View.Containers {
+		if c := &w.mem.in.View.Containers[i]; c.State == observed.ContainerRunning {
+			w.fail("%s while %s runs", what, c.ID)
+		}
+	}
+}
+
+// checkStop: no kill before the grace ends, and sidecars last.
+func (w *world) checkStop(a StopContainer) {
+	in := &w.mem.in
+	kill := w.now.Add(a.Grace)
+	c, kind := specOf(w.pod, a.Name)
+	if in.Life == podlife.Syncing {
+		least := podGrace(w.pod)
+		h := in.Health[a.ID]
+		if h.Grace != nil && (h.Liveness == ProbeFailure || h.Startup == ProbeFailure) {
+			least = min(least, time.Duration(*h.Grace)*time.Second)
+		}
+		begun := w.now
+		if p := in.Hooks[a.ID]; p.PreStop != HookNotRun {
+			begun = p.PreStopAt
+		}
+		if a.Grace < leastGrace || kill.Before(begun.Add(least)) {
+			w.fail("%s is given %v, and %v before that", a.ID, a.Grace, w.now.Sub(begun))
+		}
+		return
+	}
+	if in.Stop.Grace <= 0 {
+		return
+	}
+	end := in.Stop.At.Add(in.Stop.Grace)
+	if a.Grace < leastGrace || kill.Before(end) {
+		w.fail("%s is killed at %v, its grace ends at %v", a.ID, kill.Sub(t0), end.Sub(t0))
+	}
+	if h := in.Hooks[a.ID]; c != nil && c.Lifecycle != nil && c.Lifecycle.PreStop != nil && h.PreStop != HookDone && h.PreStop != HookFailed && w.now.Before(end) {
+		if s := w.seenCan(a.ID); s.State == observed.ContainerRunning && len(stopsOf(in, a.ID)) == 0 {
+			w.fail("%s is stopped before its preStop hook is through", a.ID)
+		}
+	}
+	if kind != Sidecar || !w.now.Before(end) {
+		return
+	}
+	after := false
+	for i := range w.pod.Spec.InitContainers {
+		ic := &w.pod.Spec.InitContainers[i]
+		if after && kindOfInit(ic) == Sidecar || kindOfInit(ic) == Init {
+			w.checkNoneLives(ic.Name, a.ID)
+		}
+		after = after || ic.Name == a.Name
+	}
+	for i := range w.pod.Spec.Containers {
+		w.checkNoneLives(w.pod.Spec.Containers[i].Name, a.ID)
+	}
+}
+
+func stopsOf(in *Input, id string) (out []Action) {
+	for l, a := range in.Busy {
+		if l.Kind == LaneStop && l.Name == id {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (w *world) checkNoneLives(name, sidecar string) {
+	for i := range w.mem.in.View.Containers {
+		if c := &w.mem.in.View.Containers[i]; c.Name == name && c.State == observed.ContainerRunning {
+			w.fail("sidecar %s is stopped before %s is dead", sidecar, c.ID)
+		}
+	}
+}
+
+// checkStart: one incarnation at a time, and all before it in order.
+func (w *world) checkStart(k *can) {
+	for _, o := range w.cans {
+		if o != k && o.Name == k.Name && (o.lives() || o.State == observed.ContainerUnknown) {
+			w.fail("%s is started while %s of the same name lives", k.ID, o.ID)
+		}
+	}
+	for i := range w.pod.Spec.InitContainers {
+		ic := &w.pod.Spec.InitContainers[i]
+		if ic.Name == k.Name {
+			return
+		}
+		if !w.through[k.SandboxID][ic.Name] {
+			w.fail("%s (%s) is started before %s is through", k.ID, k.Name, ic.Name)
+		}
+	}
+}
+
+// settleSidecars writes down which sidecars have started.
+func (w *world) settleSidecars() {
+	for _, k := range w.cans {
+		c, kind := specOf(w.pod, k.Name)
+		if kind != Sidecar || !k.lives() {
+			continue
+		}
+		hooked := k.hooked || c.Lifecycle == nil || c.Lifecycle.PostStart == nil || w.mem.in.Hooks[k.ID].PostStart == HookDone
+		if hooked && (c.StartupProbe == nil || w.mem.in.Health[k.ID].Startup == ProbeSuccess) {
+			w.isThrough(k)
+		}
+	}
+}
+
+// checkDown: what nobody started behind our back is dead, and was seen to be.
+func (w *world) checkDown() {
+	for _, k := range w.cans {
+		if k.lives() && !k.zombie {
+			w.fail("all is said to be down, but %s runs", k.ID)
+		}
+	}
+	for _, b := range w.boxes {
+		if b.live && !b.zombie {
+			w.fail("all is said to be down, but sandbox %s is up", b.id)
+		}
+	}
+}
+
+// atGoal says whether a pod that shall run does.
+func (w *world) atGoal() bool {
+	if w.down {
+		return true
+	}
+	if w.mem.in.Life != podlife.Syncing {
+		return false
+	}
+	for i := range w.pod.Spec.Containers {
+		n := w.newest(w.pod.Spec.Containers[i].Name)
+		if n == nil || !n.lives() && RestartsAfter(&w.pod.Spec.Containers[i], w.pod, n.ExitCode) {
+			return false
+		}
+	}
+	for i := range w.pod.Spec.InitContainers {
+		ic := &w.pod.Spec.InitContainers[i]
+		if n := w.newest(ic.Name); kindOfInit(ic) == Sidecar && (n == nil || !n.lives()) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) newest(name string) *can {
+	var n *can
+	for _, k := range w.cans {
+		if k.Name == name && (n == nil || k.Attempt > n.Attempt) {
+			n = k
+		}
+	}
+	return n
+}
+
+var _ v1.Container

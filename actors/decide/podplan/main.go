@@ -1,0 +1,55 @@
+package podplan
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// mainFinished says whether all main containers are done for good. It plans
+// nothing but inspections: those it needs to tell.
+func (p *planner) mainFinished() bool {
+	all := len(p.in.Pod.Spec.Containers) > 0
+	anyMade := false
+	for i := range p.in.Pod.Spec.Containers {
+		anyMade = anyMade || p.newest(p.in.Pod.Spec.Containers[i].Name) != nil
+	}
+	// A pod that restarts nothing gets no second sandbox once it had a main
+	// container: one that was never made there never will be.
+	lost := anyMade && p.sandbox == nil && len(p.in.View.Sandboxes) > 0
+	for i := range p.in.Pod.Spec.Containers {
+		c := &p.in.Pod.Spec.Containers[i]
+		n := p.newest(c.Name)
+		switch {
+		case n == nil || n.State == observed.ContainerCreated:
+			_, making := p.busy(Lane{Kind: LaneContainer, Name: c.Name})
+			all = all && !making && lost && policyOf(c, p.in.Pod) == v1.RestartPolicyNever
+		case n.State == observed.ContainerExited:
+			all = p.inspect(n) && !p.restarts(c, Main, n) && all
+		default:
+			all = false
+		}
+	}
+	return all
+}
+
+// driveMain takes the main containers further, each for itself.
+func (p *planner) driveMain(initialized bool) {
+	for i := range p.in.Pod.Spec.Containers {
+		p.drive(&p.in.Pod.Spec.Containers[i], Main, initialized)
+	}
+}
+
+// driveEphemeral starts ephemeral containers, once each, as soon as the
+// container that they look into runs; initialized or not.
+func (p *planner) driveEphemeral() {
+	for i := range p.in.Pod.Spec.EphemeralContainers {
+		e := &p.in.Pod.Spec.EphemeralContainers[i]
+		turn := true
+		if e.TargetContainerName != "" {
+			n := p.newest(e.TargetContainerName)
+			turn = n != nil && n.State == observed.ContainerRunning && p.fresh(n)
+		}
+		p.drive((*v1.Container)(&e.EphemeralContainerCommon), Ephemeral, turn)
+	}
+}

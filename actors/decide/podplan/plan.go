@@ -1,0 +1,186 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+)
+
+// Plan decides what to do next for one pod.
+//
+//	Syncing      observe ─► sandbox ─┐
+//	                        volumes ─┼─► init 1 ─► init 2 ─► … ─► main, main, …
+//	                        images ──┘   (a sidecar among them lives on)
+//	             one container: see drive
+//	             all main finished, init failed for good, or too old ─► Done
+//
+//	Terminating  hooks ─► stop main ─► stop sidecars, last first
+//	             ─► stop sandboxes ─► unmount ─► AllDown
+//
+// Each call begins from nothing but its input. What is under way is seen in
+// Input.Busy, what was done is seen in Input.View; so a plan lost is a plan
+// made again.
+func Plan(in Input) Output {
+	p := planner{in: &in, now: in.Now}
+	p.out.Crash = in.Crash
+	switch in.Life {
+	case podlife.Syncing:
+		p.sync()
+	case podlife.Terminating:
+		p.terminate()
+	case podlife.Terminated:
+		// Nothing is left to do. What shows up all the same (a late answer of the
+		// runtime) belongs to nobody, and is taken down as an orphan.
+	default:
+		panic("podplan: no state " + in.Life.String())
+	}
+	return p.out
+}
+
+// planner is one plan in the making.
+type planner struct {
+	in  *Input
+	now time.Time
+	out Output
+
+	// sandbox is the one that containers may be made in, nil if there is none.
+	sandbox *observed.Sandbox
+	// epoch is the last exit that asks for all containers of the pod to be
+	// restarted: what was created before it counts as never run.
+	epoch time.Time
+	// unsure is true while it isn't known whether there is a later epoch.
+	unsure bool
+	// crashOwned is true once out.Crash is a copy of ours.
+	crashOwned bool
+}
+
+// wake asks for another plan at t.
+func (p *planner) wake(t time.Time) {
+	if p.out.Wake.IsZero() || t.Before(p.out.Wake) {
+		p.out.Wake = t
+	}
+}
+
+// busy returns what is under way, or was planned just now, on l.
+func (p *planner) busy(l Lane) (Action, bool) {
+	if a, ok := p.in.Busy[l]; ok {
+		return a, true
+	}
+	for _, a := range p.out.Actions {
+		if a.Lane() == l {
+			return a, true
+		}
+	}
+	return nil, false
+}
+
+// may says whether something may begin on l: nothing is under way there, and
+// the last failure is long enough ago.
+func (p *planner) may(l Lane) bool {
+	if _, ok := p.busy(l); ok {
+		return false
+	}
+	f, failed := p.in.Failures[l]
+	return !failed || p.due(p.retryAt(f))
+}
+
+// due says whether t has come, and asks to be woken then if not.
+func (p *planner) due(t time.Time) bool {
+	if p.now.Before(t) {
+		p.wake(t)
+		return false
+	}
+	return true
+}
+
+// retryAt is when to try again after f. A failure in the future is from before
+// the clock was set back: waiting for it could take for ever.
+func (p *planner) retryAt(f Failure) time.Time {
+	if f.At.After(p.now) {
+		return p.now
+	}
+	return f.At.Add(backoff.Retry(p.in.RetryPolicy, f.Count))
+}
+
+// do plans a if its lane lets it, and says whether it did.
+func (p *planner) do(a Action) bool {
+	if !p.may(a.Lane()) {
+		return false
+	}
+	p.out.Actions = append(p.out.Actions, a)
+	return true
+}
+
+func (p *planner) note(n Note) { p.out.Notes = append(p.out.Notes, n) }
+
+// conclude ends a Syncing pod: whatever else was planned no longer matters.
+func (p *planner) conclude(s Stop) {
+	p.out.Actions, p.out.Notes, p.out.Wake = nil, nil, time.Time{}
+	p.out.Outcome = Done
+	p.out.Stop = &s
+}
+
+func (p *planner) setCrash(name string, c backoff.Crash) {
+	if old, ok := p.out.Crash[name]; ok && old == c {
+		return
+	}
+	if !p.crashOwned {
+		m := make(map[string]backoff.Crash, len(p.in.Crash)+1)
+		for k, v := range p.in.Crash {
+			m[k] = v
+		}
+		p.out.Crash, p.crashOwned = m, true
+	}
+	p.out.Crash[name] = c
+}
+
+// newest returns the newest incarnation of a name, nil if there is none.
+func (p *planner) newest(name string) *observed.Container {
+	cs := p.in.View.Containers
+	for i := range cs {
+		if cs[i].Name == name {
+			return &cs[i]
+		}
+	}
+	return nil
+}
+
+// lives says whether c runs, or may run for all we know.
+func (p *planner) lives(c *observed.Container) bool {
+	switch c.State {
+	case observed.ContainerRunning:
+		return true
+	case observed.ContainerUnknown:
+		_, stopped := p.in.Stopped[c.ID]
+		return !stopped
+	default:
+		return false
+	}
+}
+
+// fresh says whether c belongs to what the pod is now: it is in the sandbox
+// in use, and made after the last call to restart everything.
+func (p *planner) fresh(c *observed.Container) bool {
+	return p.sandbox != nil && c.SandboxID == p.sandbox.ID && !c.CreatedAt.Before(p.epoch)
+}
+
+// inspect reads the details of c if they are missing, and says whether they are there.
+func (p *planner) inspect(c *observed.Container) bool {
+	if c.Detailed {
+		return true
+	}
+	p.do(InspectContainer{Name: c.Name, ID: c.ID})
+	return false
+}
+
+// podGrace is terminationGracePeriodSeconds, the API's default if it isn't set.
+func podGrace(pod *v1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(max(*s, 0)) * time.Second
+	}
+	return v1.DefaultTerminationGracePeriodSeconds * time.Second
+}

@@ -1,0 +1,166 @@
+package podplan
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// RestartsAfter says whether a container that ended with this code is started
+// again: the first of its restart rules that matches, then its own policy,
+// then the pod's (API fields restartPolicyRules and restartPolicy, KEP-5307).
+func RestartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
+	switch matchingRule(c, code) {
+	case v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers:
+		return true
+	}
+	switch policyOf(c, pod) {
+	case v1.RestartPolicyNever:
+		return false
+	case v1.RestartPolicyOnFailure:
+		return code != 0
+	default:
+		return true
+	}
+}
+
+// policyOf is the restart policy of a container without its rules.
+func policyOf(c *v1.Container, pod *v1.Pod) v1.RestartPolicy {
+	if c.RestartPolicy != nil {
+		return v1.RestartPolicy(*c.RestartPolicy)
+	}
+	return pod.Spec.RestartPolicy
+}
+
+// matchingRule is the action of the first rule that matches, empty if none
+// does. Rules count only beside a restart policy of the container's own.
+func matchingRule(c *v1.Container, code int32) v1.ContainerRestartRuleAction {
+	if c.RestartPolicy == nil {
+		return ""
+	}
+	for i := range c.RestartPolicyRules {
+		r := &c.RestartPolicyRules[i]
+		if r.ExitCodes == nil {
+			continue
+		}
+		in := slices.Contains(r.ExitCodes.Values, code)
+		if r.ExitCodes.Operator == v1.ContainerRestartRuleOnExitCodesOpIn && in ||
+			r.ExitCodes.Operator == v1.ContainerRestartRuleOnExitCodesOpNotIn && !in {
+			return r.Action
+		}
+	}
+	return ""
+}
+
+// findEpoch finds the last exit whose rule asks to restart all containers of
+// the pod (KEP-5532). Everything made before it is of an earlier epoch: what
+// lives of it is stopped, what ended counts as never run, and the pod starts
+// over with its init containers, in the same sandbox. Until it is known how all
+// that ended did, nothing is made: it might belong to the epoch before.
+func (p *planner) findEpoch() {
+	if !hasRestartAll(p.in.Pod) {
+		return
+	}
+	cs := p.in.View.Containers
+	for i := range cs {
+		c := &cs[i]
+		if c.State != observed.ContainerExited || c.Detailed && c.FinishedAt.Before(p.epoch) {
+			continue
+		}
+		spec, kind := specOf(p.in.Pod, c.Name)
+		if spec == nil || kind == Ephemeral {
+			continue
+		}
+		if !c.Detailed {
+			newest := i == 0 || cs[i-1].Name != c.Name
+			p.unsure = p.unsure || newest && !p.inspect(c)
+			continue
+		}
+		if matchingRule(spec, c.ExitCode) == v1.ContainerRestartRuleActionRestartAllContainers {
+			p.epoch = c.FinishedAt
+		}
+	}
+	if p.epoch.After(p.now) {
+		p.epoch = time.Time{}
+	}
+}
+
+func hasRestartAll(pod *v1.Pod) bool {
+	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			if RestartsAll(&list[i]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// RestartsAll says whether a container has a rule that restarts its whole pod.
+func RestartsAll(c *v1.Container) bool {
+	return slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+		return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+	})
+}
+
+// restarts says whether the ended incarnation n is followed by another one.
+func (p *planner) restarts(c *v1.Container, kind ContainerKind, n *observed.Container) bool {
+	switch kind {
+	case Sidecar:
+		return true
+	case Ephemeral:
+		return false
+	case Init:
+		if n.State == observed.ContainerExited && n.ExitCode == 0 {
+			return !p.fresh(n)
+		}
+	case Main:
+	}
+	if n.CreatedAt.Before(p.epoch) {
+		return true
+	}
+	if n.State == observed.ContainerUnknown {
+		// Nobody knows how it ended, so no rule on exit codes applies.
+		return kind == Main || policyOf(c, p.in.Pod) != v1.RestartPolicyNever
+	}
+	if RestartsAfter(c, p.in.Pod, n.ExitCode) {
+		return true
+	}
+	// One that we stopped ourselves is judged by why, not by how it took it.
+	h := p.in.Health[n.ID]
+	if h.Liveness == ProbeFailure || h.Startup == ProbeFailure {
+		return policyOf(c, p.in.Pod) != v1.RestartPolicyNever
+	}
+	_, stopped := p.in.Stopped[n.ID]
+	return stopped && !sameSpec(n.SpecHash, c)
+}
+
+// specOf finds a container of the pod by name; nil if the spec has none.
+func specOf(pod *v1.Pod, name string) (*v1.Container, ContainerKind) {
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == name {
+			return c, Main
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; c.Name == name {
+			return c, kindOfInit(c)
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		if c := &pod.Spec.EphemeralContainers[i]; c.Name == name {
+			return (*v1.Container)(&c.EphemeralContainerCommon), Ephemeral
+		}
+	}
+	return nil, Main
+}
+
+func kindOfInit(c *v1.Container) ContainerKind {
+	if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		return Sidecar
+	}
+	return Init
+}

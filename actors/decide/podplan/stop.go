@@ -1,0 +1,183 @@
+package podplan
+
+import (
+	"encoding/json"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+const (
+	// leastGrace is what a container is given at the least after its hook took
+	// the rest, so that it sees the stop signal before the kill.
+	leastGrace = 2 * time.Second
+	// earlier is by how much another stop call must kill earlier to be worth it.
+	earlier = time.Second
+)
+
+// stop takes a living container down while the pod goes on: its grace counts
+// from when its preStop hook began, or from now.
+func (p *planner) stop(n *observed.Container, c *v1.Container, grace time.Duration, why string) {
+	grace = max(grace, leastGrace)
+	start := p.now
+	if h := p.in.Hooks[n.ID]; h.PreStop != HookNotRun && !h.PreStopAt.IsZero() && !h.PreStopAt.After(p.now) {
+		start = h.PreStopAt
+	}
+	p.takeDown(n, c, start.Add(grace), false, true, why)
+}
+
+// takeDown brings a container to its end: hook, stop signal, and the kill at
+// end. now kills at once, without a hook; signal=false runs only the hook.
+//
+//	           ┌─ preStop ─► done, failed, or end ─┐
+//	living ────┤                                   ├─► StopContainer ─► dead
+//	           └───────── no hook, or killNow ─────┘    └─ end moved: another, sooner
+func (p *planner) takeDown(n *observed.Container, c *v1.Container, end time.Time, killNow, signal bool, why string) {
+	left := end.Sub(p.now)
+	grace := max(left, leastGrace)
+	if killNow {
+		grace = 0
+	}
+	if calls, lane, least := p.stopsUnderWay(n.ID); calls > 0 {
+		at, ok := p.in.KillAt[n.ID]
+		if !ok {
+			// Of a predecessor: it kills by then at the latest.
+			at = p.now.Add(least)
+		}
+		if p.now.Add(grace).Before(at.Add(-earlier)) {
+			p.do(StopContainer{Name: n.Name, ID: n.ID, Grace: grace, N: lane + 1, Why: why})
+		}
+		return
+	}
+	h := p.in.Hooks[n.ID]
+	if !killNow && left > 0 && n.State == observed.ContainerRunning && !p.hookOver(n, c, h, left, end, why) {
+		return
+	}
+	if !signal || !p.mayStop(n) {
+		return
+	}
+	if p.do(StopContainer{Name: n.Name, ID: n.ID, Grace: grace, Why: why}) && h.PreStop == HookNotRun {
+		p.noteKilling(n, why)
+	}
+}
+
+// hookOver runs the preStop hook, and says whether it is behind us.
+func (p *planner) hookOver(n *observed.Container, c *v1.Container, h Hooks, left time.Duration, end time.Time, why string) bool {
+	if h.PreStop == HookDone || h.PreStop == HookFailed {
+		return true
+	}
+	handler := preStopOf(n, c)
+	if handler == nil {
+		return specified(c) || p.readOrFailed(n, end)
+	}
+	p.wake(end)
+	if h.PreStop == HookNotRun && p.do(RunPreStop{Name: n.Name, ID: n.ID, Handler: handler, Timeout: left}) {
+		p.noteKilling(n, why)
+	}
+	return false
+}
+
+// readOrFailed reads what was written down of a container that no spec knows,
+// its hook above all, and says whether that is there, or can't be had in time.
+func (p *planner) readOrFailed(n *observed.Container, end time.Time) bool {
+	if n.Detailed {
+		return true
+	}
+	if _, failed := p.in.Failures[Lane{Kind: LaneInspect, Name: n.ID}]; failed {
+		return true
+	}
+	p.wake(end)
+	return p.inspect(n)
+}
+
+// specified says whether a spec tells how to stop a container. That of a pod
+// which was put together from what the runtime has of it holds names only: none
+// of the API's defaults are set.
+func specified(c *v1.Container) bool { return c != nil && c.ImagePullPolicy != "" }
+
+// preStopOf is the preStop hook of a container: by the spec, or, if no spec
+// knows it, as it was written down when it was made.
+func preStopOf(n *observed.Container, c *v1.Container) *v1.LifecycleHandler {
+	if specified(c) {
+		if c.Lifecycle == nil {
+			return nil
+		}
+		return c.Lifecycle.PreStop
+	}
+	if n.PreStop == "" {
+		return nil
+	}
+	var h v1.LifecycleHandler
+	if json.Unmarshal([]byte(n.PreStop), &h) != nil {
+		return nil // unreadable: it was written by another agent
+	}
+	return &h
+}
+
+// stopGrace is the grace of a container that is stopped while the pod goes on.
+func (p *planner) stopGrace(n *observed.Container, c *v1.Container) time.Duration {
+	if !specified(c) && n.Detailed {
+		return time.Duration(n.GraceSeconds) * time.Second
+	}
+	return podGrace(p.in.Pod)
+}
+
+// stopsUnderWay counts the outstanding stops of a container, and gives the
+// highest of their numbers and the least of their graces.
+func (p *planner) stopsUnderWay(id string) (calls, highest int, least time.Duration) {
+	count := func(a Action) {
+		s, is := a.(StopContainer)
+		if !is || s.ID != id {
+			return
+		}
+		if calls == 0 || s.Grace < least {
+			least = s.Grace
+		}
+		calls++
+		highest = max(highest, s.N)
+	}
+	for _, a := range p.in.Busy { // order-free: a count, a maximum and a minimum
+		count(a)
+	}
+	for _, a := range p.out.Actions {
+		count(a)
+	}
+	return calls, highest, least
+}
+
+// mayStop says whether a stop may be asked for now: the last one did not fail
+// just now, nor work so lately that the view may not show it yet.
+func (p *planner) mayStop(n *observed.Container) bool {
+	var last time.Time
+	for l, f := range p.in.Failures { // order-free: a maximum
+		if l.Kind == LaneStop && l.Name == n.ID {
+			if at := p.retryAt(f); at.After(last) {
+				last = at
+			}
+		}
+	}
+	if !p.due(last) {
+		return false
+	}
+	at, worked := p.in.Stopped[n.ID]
+	if worked && !at.After(p.now) && !p.due(at.Add(p.in.RetryPolicy.Base)) {
+		p.inspect(n)
+		return false
+	}
+	return true
+}
+
+// noteKilling says once that a container is being stopped.
+func (p *planner) noteKilling(n *observed.Container, why string) {
+	for l := range p.in.Failures {
+		if l.Kind == LaneStop && l.Name == n.ID {
+			return
+		}
+	}
+	if _, before := p.in.Stopped[n.ID]; before {
+		return
+	}
+	p.note(Note{Reason: "Killing", Container: n.Name, Message: why})
+}

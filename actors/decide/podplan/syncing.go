@@ -1,0 +1,84 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// sync plans for a pod that shall run.
+func (p *planner) sync() {
+	pod := p.in.Pod
+	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
+		p.conclude(Stop{At: p.now, Grace: podGrace(pod), Why: "the pod has finished"})
+		return
+	}
+	if p.pastDeadline() {
+		p.conclude(Stop{
+			At: p.now, Grace: podGrace(pod), Fail: true,
+			Reason:  "DeadlineExceeded",
+			Message: "Pod was active on the node longer than the specified deadline",
+			Why:     "activeDeadlineSeconds is over",
+		})
+		return
+	}
+	if !p.in.Known {
+		p.do(ObservePod{})
+		p.waitAll()
+		return
+	}
+	p.findSandbox()
+	p.findEpoch()
+	if p.mainFinished() {
+		p.conclude(Stop{At: p.now, Grace: podGrace(pod), Why: "all containers have finished"})
+		return
+	}
+	p.driveSandbox()
+	p.driveVolumes()
+	initialized, failed := p.driveInit()
+	if failed {
+		p.conclude(Stop{At: p.now, Grace: podGrace(pod), Why: "an init container failed"})
+		return
+	}
+	p.driveMain(initialized)
+	p.driveEphemeral()
+	p.inspectExited()
+}
+
+// pastDeadline says whether activeDeadlineSeconds is over.
+func (p *planner) pastDeadline() bool {
+	s := p.in.Pod.Spec.ActiveDeadlineSeconds
+	if s == nil {
+		return false
+	}
+	start := p.in.StartTime
+	if start.IsZero() {
+		for i := range p.in.View.Sandboxes {
+			if t := p.in.View.Sandboxes[i].CreatedAt; start.IsZero() || t.Before(start) {
+				start = t
+			}
+		}
+	}
+	return !start.IsZero() && p.due(start.Add(time.Duration(*s)*time.Second))
+}
+
+// driveVolumes has the pod's volumes mounted.
+func (p *planner) driveVolumes() {
+	if p.in.Volumes.State == VolumesDown {
+		p.do(MountVolumes{})
+	}
+}
+
+// inspectExited reads how the newest incarnations ended, and those before them:
+// users see it as state and lastState. Nothing waits for it.
+func (p *planner) inspectExited() {
+	cs := p.in.View.Containers
+	for i := range cs {
+		third := i >= 2 && cs[i-1].Name == cs[i].Name && cs[i-2].Name == cs[i].Name
+		if !third && cs[i].State == observed.ContainerExited {
+			p.inspect(&cs[i])
+		}
+	}
+}

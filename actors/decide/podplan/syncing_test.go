@@ -1,0 +1,419 @@
+package podplan
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// withInit puts an init container i, and with sidecar a sidecar s after it,
+// before the main one.
+func withInit(in *Input, sidecar bool) {
+	in.Pod.Spec.InitContainers = []v1.Container{{Name: "i", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}}
+	if sidecar {
+		always := v1.ContainerRestartPolicyAlways
+		in.Pod.Spec.InitContainers = append(in.Pod.Spec.InitContainers,
+			v1.Container{Name: "s", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent, RestartPolicy: &always})
+	}
+	for _, name := range []string{"i", "s"} {
+		if in.Images != nil {
+			in.Images[name] = in.Images["a"]
+		}
+	}
+}
+
+func main0(in *Input) *v1.Container { return &in.Pod.Spec.Containers[0] }
+
+func readsPodIP(c *v1.Container, path string) {
+	c.Env = []v1.EnvVar{{Name: "X", Value: "1"}, {Name: "IP", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}}}
+}
+
+func containers(in *Input, cs ...observed.Container) { in.View.Containers = cs }
+
+func hook() *v1.LifecycleHandler {
+	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}
+}
+
+func failedLane(in *Input, l Lane, count int, ago time.Duration, reason string) {
+	if in.Failures == nil {
+		in.Failures = map[Lane]Failure{}
+	}
+	in.Failures[l] = Failure{Count: count, At: t0.Add(-ago), Reason: reason, Message: "because"}
+}
+
+func busyWith(in *Input, as ...Action) {
+	in.Busy = map[Lane]Action{}
+	for _, a := range as {
+		in.Busy[a.Lane()] = a
+	}
+}
+
+func TestPlanBeginning(t *testing.T) {
+	checkPlans(t, []planCase{
+		{"not known", baseInput, func(in *Input) { in.Known = false }, "observe; a: ContainerCreating"},
+		{"not known, observing", baseInput, func(in *Input) { in.Known = false; busyWith(in, ObservePod{}) }, "a: ContainerCreating"},
+		{"not known, observing failed", baseInput, func(in *Input) { in.Known = false; failedLane(in, Lane{Kind: LanePod}, 1, 0, "") },
+			"a: ContainerCreating; wake +1s"},
+		{"not known, but it ran", runInput, func(in *Input) { in.Known = false }, "observe"},
+		{"all at once", baseInput, nil, "run sandbox 0; mount; image a#0; a: ContainerCreating"},
+		{"images of all that will run", baseInput, func(in *Input) { withInit(in, true) },
+			"run sandbox 0; mount; image i#0; image s#0; image a#0; a: PodInitializing; i: PodInitializing; s: PodInitializing"},
+		{"sandbox under way", baseInput, func(in *Input) { busyWith(in, RunSandbox{}); in.Volumes.State = VolumesPending },
+			"image a#0; a: ContainerCreating"},
+		{"sandbox failed", upInput, func(in *Input) {
+			in.View.Sandboxes = nil
+			failedLane(in, Lane{Kind: LaneSandbox}, 2, time.Second, "CreatePodSandboxError")
+		}, "a: ContainerCreating; wake +1s"},
+		{"volumes not up", upInput, func(in *Input) { in.Volumes.State = VolumesPending }, "a: ContainerCreating"},
+		{"image not there", upInput, func(in *Input) { in.Images["a"] = Image{State: ImagePending, Image: "img:1"} }, "a: ContainerCreating"},
+		{"image fails", upInput, func(in *Input) {
+			in.Images["a"] = Image{State: ImageFailed, Image: "img:1", Reason: "ErrImagePull"}
+		}, "a: ErrImagePull"},
+		{"image of another name", upInput, func(in *Input) { main0(in).Image = "img:2" }, "image a#0; a: ContainerCreating"},
+		{"all there", upInput, nil, "create a#0 in s0; a: ContainerCreating"},
+		{"two at once", upInput, func(in *Input) {
+			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, v1.Container{Name: "b", Image: "img:1"})
+			in.Images["b"] = in.Images["a"]
+		}, "create a#0 in s0; create b#0 in s0; a: ContainerCreating; b: ContainerCreating"},
+		{"sandbox not read", upInput, func(in *Input) { in.View.Sandboxes[0].Detailed, in.View.Sandboxes[0].IPs = false, nil },
+			"inspect sandbox s0; create a#0 in s0; a: ContainerCreating"},
+		{"sandbox not read, podIP needed", upInput, func(in *Input) {
+			in.View.Sandboxes[0].Detailed, in.View.Sandboxes[0].IPs = false, nil
+			readsPodIP(main0(in), "status.podIP")
+		}, "inspect sandbox s0; a: ContainerCreating"},
+		{"sandbox not read, podIPs needed", upInput, func(in *Input) {
+			in.View.Sandboxes[0].Detailed, in.View.Sandboxes[0].IPs = false, nil
+			readsPodIP(main0(in), "status.podIPs")
+		}, "inspect sandbox s0; a: ContainerCreating"},
+		{"sandbox in doubt, podIP known", upInput, func(in *Input) {
+			in.View.Sandboxes[0].Detailed = false
+			readsPodIP(main0(in), "status.podIP")
+		}, "inspect sandbox s0; create a#0 in s0; a: ContainerCreating"},
+		{"create failed for its configuration", upInput, func(in *Input) {
+			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 1, 0, "CreateContainerConfigError")
+		}, "a: CreateContainerConfigError; wake +1s"},
+		{"create failed a while ago", upInput, func(in *Input) {
+			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 1, time.Second, "CreateContainerError")
+		}, "create a#0 in s0; a: CreateContainerError"},
+		{"created", upInput, func(in *Input) { containers(in, created("a", 0)) }, "start a0; a: ContainerCreating"},
+		{"created, not read", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].Detailed = false },
+			"inspect a0; a: ContainerCreating"},
+		{"created, of another hash", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].SpecHash = "0123456789abcdef" },
+			"remove a0; a: ContainerCreating"},
+		{"created, of no hash", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].SpecHash = "" },
+			"start a0; a: ContainerCreating"},
+		{"created in another sandbox", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].SandboxID = "old" },
+			"remove a0; a: ContainerCreating"},
+		{"created, can't be started", upInput, func(in *Input) {
+			containers(in, created("a", 0))
+			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 3, 50*time.Second, "RunContainerError")
+		}, "remove a0; a: RunContainerError"},
+		{"created after others could not be started", upInput, func(in *Input) {
+			containers(in, created("a", 0))
+			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 3, 70*time.Second, "RunContainerError")
+		}, "start a0; a: RunContainerError"},
+		{"records lost, status remembers", upInput, func(in *Input) {
+			in.Pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", ContainerID: "containerd://x", RestartCount: 4}}
+		}, "create a#5 in s0; a: ContainerCreating"},
+		{"running", runInput, nil, ""},
+		{"running, not read", runInput, func(in *Input) { in.View.Containers[0].Detailed = false }, "inspect a0"},
+		{"pod has finished", runInput, func(in *Input) { in.Pod.Status.Phase = v1.PodFailed }, "DONE the pod has finished"},
+		{"past its deadline", runInput, func(in *Input) { s := int64(60); in.Pod.Spec.ActiveDeadlineSeconds = &s },
+			"DONE activeDeadlineSeconds is over"},
+		{"before its deadline", runInput, func(in *Input) {
+			s := int64(60)
+			in.Pod.Spec.ActiveDeadlineSeconds, in.StartTime = &s, t0.Add(-50*time.Second)
+		}, "wake +10s"},
+	})
+}
+
+func created(name string, attempt uint32) observed.Container {
+	c := alive(name, attempt)
+	c.State, c.StartedAt = observed.ContainerCreated, time.Time{}
+	return c
+}
+
+func TestPlanInit(t *testing.T) {
+	up := func(sidecar bool) func() Input {
+		return func() Input { in := upInput(); withInit(&in, sidecar); return in }
+	}
+	startup := func(in *Input) { in.Pod.Spec.InitContainers[1].StartupProbe = &v1.Probe{} }
+	never := func(in *Input) { in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever }
+	checkPlans(t, []planCase{
+		{"first", up(false), nil, "create i#0 in s0; a: PodInitializing; i: PodInitializing"},
+		{"runs", up(false), func(in *Input) { containers(in, alive("i", 0)) }, "a: PodInitializing"},
+		{"done", up(false), func(in *Input) { containers(in, exited("i", 0, 0, 0)) }, "create a#0 in s0; a: PodInitializing"},
+		{"ended, not read", up(false), func(in *Input) { containers(in, exited("i", 0, 0, 0)); in.View.Containers[0].Detailed = false },
+			"inspect i0; a: PodInitializing"},
+		{"failed", up(false), func(in *Input) { containers(in, exited("i", 0, 1, 0)) }, "create i#1 in s0; a: PodInitializing"},
+		{"failed, of policy Never", up(false), func(in *Input) { containers(in, exited("i", 0, 1, 0)); never(in) }, "DONE an init container failed"},
+		{"lost, of policy Never", up(false), func(in *Input) {
+			c := alive("i", 0)
+			c.State = observed.ContainerUnknown
+			containers(in, c)
+			in.Stopped = map[string]time.Time{"i0": t0.Add(-time.Minute)}
+			never(in)
+		}, "DONE an init container failed"},
+		{"failed twice", up(false), func(in *Input) { containers(in, exited("i", 1, 1, 0)) },
+			"a: PodInitializing; i: CrashLoopBackOff; BackOff! Back-off restarting failed container i in pod web_default(u1); wake +10s"},
+		{"sidecar next", up(true), func(in *Input) { containers(in, exited("i", 0, 0, 0)) },
+			"create s#0 in s0; a: PodInitializing; s: PodInitializing"},
+		{"sidecar started", up(true), func(in *Input) { containers(in, exited("i", 0, 0, 0), alive("s", 0)) }, "create a#0 in s0; a: PodInitializing"},
+		{"sidecar's startup probe is not through", up(true), func(in *Input) {
+			containers(in, exited("i", 0, 0, 0), alive("s", 0))
+			startup(in)
+			in.Health = map[string]Health{"s0": {Startup: ProbeUnknown}}
+		}, "a: PodInitializing"},
+		{"sidecar's startup probe is through", up(true), func(in *Input) {
+			containers(in, exited("i", 0, 0, 0), alive("s", 0))
+			startup(in)
+			in.Health = map[string]Health{"s0": {Startup: ProbeSuccess}}
+		}, "create a#0 in s0; a: PodInitializing"},
+		{"sidecar's startup probe failed", up(true), func(in *Input) {
+			containers(in, exited("i", 0, 0, 0), alive("s", 0))
+			in.Health = map[string]Health{"s0": {Startup: ProbeFailure}}
+		}, "stop s0 30s; a: PodInitializing; Killing! Init container s failed startup probe"},
+		{"sidecar's postStart", up(true), func(in *Input) {
+			containers(in, exited("i", 0, 0, 0), alive("s", 0))
+			in.Pod.Spec.InitContainers[1].Lifecycle = &v1.Lifecycle{PostStart: hook()}
+		}, "postStart s0; a: PodInitializing"},
+		{"sidecar died beside main", up(true), func(in *Input) {
+			containers(in, alive("a", 0), exited("i", 0, 0, time.Hour), exited("s", 0, 0, 0))
+		}, "create s#1 in s0"},
+		{"init records are gone", up(true), func(in *Input) { containers(in, alive("a", 0), alive("s", 0)) }, ""},
+		{"main done, sidecar runs", up(true), func(in *Input) {
+			containers(in, exited("a", 0, 0, 0), alive("s", 0))
+			never(in)
+		}, "DONE all containers have finished"},
+		{"an earlier one lives on", up(true), func(in *Input) { containers(in, alive("a", 0), alive("i", 0), alive("s", 0)) },
+			"stop i0 30s; Killing! Stopping container i"},
+	})
+}
+
+func TestPlanRestarts(t *testing.T) {
+	policy := func(p v1.RestartPolicy) func(in *Input) { return func(in *Input) { in.Pod.Spec.RestartPolicy = p } }
+	own := func(in *Input, p v1.ContainerRestartPolicy, rules ...v1.ContainerRestartRule) {
+		main0(in).RestartPolicy, main0(in).RestartPolicyRules = &p, rules
+	}
+	rule := func(action v1.ContainerRestartRuleAction, codes ...int32) v1.ContainerRestartRule {
+		return v1.ContainerRestartRule{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: codes}}
+	}
+	ended := func(code int32, more ...func(*Input)) func(*Input) {
+		return func(in *Input) {
+			containers(in, exited("a", 0, code, 0))
+			for _, f := range more {
+				f(in)
+			}
+		}
+	}
+	const over = "DONE all containers have finished"
+	checkPlans(t, []planCase{
+		{"not read", upInput, ended(1, func(in *Input) { in.View.Containers[0].Detailed = false }), "inspect a0"},
+		{"first crash", upInput, ended(1), "create a#1 in s0"},
+		{"ended well", upInput, ended(0), "create a#1 in s0"},
+		{"OnFailure, well", upInput, ended(0, policy(v1.RestartPolicyOnFailure)), over},
+		{"OnFailure, ill", upInput, ended(1, policy(v1.RestartPolicyOnFailure)), "create a#1 in s0"},
+		{"Never", upInput, ended(1, policy(v1.RestartPolicyNever)), over},
+		{"own policy Always in a pod of Never", upInput, ended(1, policy(v1.RestartPolicyNever), func(in *Input) { own(in, v1.ContainerRestartPolicyAlways) }), "create a#1 in s0"},
+		{"own policy Never in a pod of Always", upInput, ended(1, func(in *Input) { own(in, v1.ContainerRestartPolicyNever) }), over},
+		{"a rule matches", upInput, ended(42, func(in *Input) {
+			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestart, 42))
+		}), "create a#1 in s0"},
+		{"no rule matches", upInput, ended(1, func(in *Input) {
+			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestart, 42))
+		}), over},
+		{"a rule restarts all", runInput, func(in *Input) {
+			b := v1.Container{Name: "b", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}
+			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, b)
+			in.Images["b"] = in.Images["a"]
+			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestartAllContainers, 42))
+			containers(in, exited("a", 0, 42, 0), alive("b", 0))
+		}, "create a#1 in s0; stop b0 30s; Killing! Stopping container b"},
+		{"it isn't known yet whether a rule restarts all", upInput, func(in *Input) {
+			b := v1.Container{Name: "b", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}
+			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, b)
+			in.Images["b"] = in.Images["a"]
+			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestartAllContainers, 42))
+			containers(in, exited("a", 0, 42, 0))
+			in.View.Containers[0].Detailed = false
+		}, "inspect a0; b: ContainerCreating"},
+		{"second crash", upInput, func(in *Input) {
+			containers(in, exited("a", 1, 1, 4*time.Second), exited("a", 0, 1, 10*time.Second))
+		}, "a: CrashLoopBackOff; BackOff! Back-off restarting failed container a in pod web_default(u1); wake +6s"},
+		{"second crash, noted", upInput, func(in *Input) {
+			containers(in, exited("a", 1, 1, 4*time.Second))
+			in.Crash = map[string]backoff.Crash{"a": {Attempt: 1, Delay: 10 * time.Second, Noted: true}}
+		}, "a: CrashLoopBackOff; wake +6s"},
+		{"second crash, waited for", upInput, func(in *Input) { containers(in, exited("a", 1, 1, 10*time.Second)) }, "create a#2 in s0"},
+		{"tenth crash", upInput, func(in *Input) { containers(in, exited("a", 9, 1, 0)) },
+			"a: CrashLoopBackOff; BackOff! Back-off restarting failed container a in pod web_default(u1); wake +5m0s"},
+		{"tenth crash, after it ran for long", upInput, func(in *Input) {
+			containers(in, exited("a", 9, 1, 0))
+			in.View.Containers[0].StartedAt = t0.Add(-10 * time.Minute)
+		}, "create a#10 in s0"},
+		{"the clock was set back", upInput, func(in *Input) { containers(in, exited("a", 1, 1, -time.Hour)) }, "create a#2 in s0"},
+		{"image of the earlier attempt will do", upInput, ended(1), "create a#1 in s0"},
+		{"image is pulled anew", upInput, ended(1, func(in *Input) { main0(in).ImagePullPolicy = v1.PullAlways }), "image a#1"},
+		{"two incarnations live", upInput, func(in *Input) { containers(in, alive("a", 1), alive("a", 0)) },
+			"stop a0 30s; a: ContainerCreating; Killing! Stopping container a"},
+		{"lost by the runtime", upInput, func(in *Input) { c := alive("a", 0); c.State = observed.ContainerUnknown; containers(in, c) },
+			"stop a0 30s; a: ContainerCreating; Killing! Container is in \"unknown\" state, try killing it before restart"},
+		{"lost, and stopped", upInput, func(in *Input) {
+			c := alive("a", 0)
+			c.State = observed.ContainerUnknown
+			containers(in, c)
+			in.Stopped = map[string]time.Time{"a0": t0}
+			policy(v1.RestartPolicyNever)(in)
+		}, "create a#1 in s0"},
+	})
+}
+
+func TestPlanRunning(t *testing.T) {
+	own := int64(1)
+	checkPlans(t, []planCase{
+		{"image changed", runInput, func(in *Input) { in.View.Containers[0].SpecHash = SpecHash(main0(in)); main0(in).Image = "img:2" },
+			"stop a0 30s; Killing! Container a definition changed, will be restarted"},
+		{"image changed, foreign hash", runInput, func(in *Input) { in.View.Containers[0].SpecHash = "1f2e"; main0(in).Image = "img:2" }, ""},
+		{"image changed, stopped, of policy Never", upInput, func(in *Input) {
+			containers(in, exited("a", 0, 0, 0))
+			in.View.Containers[0].SpecHash = SpecHash(main0(in))
+			in.Stopped = map[string]time.Time{"a0": t0}
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
+			main0(in).Image = "img:2"
+		}, "image a#1"},
+		{"liveness", runInput, func(in *Input) { in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}} },
+			"stop a0 30s; Killing! Container a failed liveness probe, will be restarted"},
+		{"liveness, with a grace of its own", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure, Grace: &own}}
+		}, "stop a0 2s; Killing! Container a failed liveness probe, will be restarted"},
+		{"liveness, of policy Never", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		}, "stop a0 30s; Killing! Container a failed liveness probe"},
+		{"liveness, ended well, of policy OnFailure", upInput, func(in *Input) {
+			containers(in, exited("a", 0, 0, 0))
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		}, "create a#1 in s0"},
+		{"startup", runInput, func(in *Input) { in.Health = map[string]Health{"a0": {Startup: ProbeFailure}} },
+			"stop a0 30s; Killing! Container a failed startup probe, will be restarted"},
+		{"liveness, with a hook", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			main0(in).Lifecycle = &v1.Lifecycle{PreStop: hook()}
+		}, "preStop a0 30s; Killing! Container a failed liveness probe, will be restarted; wake +30s"},
+		{"liveness, the hook is over", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeSuccess}} // it came round; but the hook can't be undone
+			main0(in).Lifecycle = &v1.Lifecycle{PreStop: hook()}
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookDone, PreStopAt: t0.Add(-10 * time.Second)}}
+		}, "stop a0 20s"},
+		{"liveness, the hook took it all", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			main0(in).Lifecycle = &v1.Lifecycle{PreStop: hook()}
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning, PreStopAt: t0.Add(-30 * time.Second)}}
+		}, "stop a0 2s"},
+		{"being stopped", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 30 * time.Second})
+			in.KillAt = map[string]time.Time{"a0": t0.Add(20 * time.Second)}
+		}, ""},
+		{"stopped, not seen yet", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Stopped = map[string]time.Time{"a0": t0}
+			in.View.Containers[0].Detailed = false
+		}, "inspect a0; wake +1s"},
+		{"stopped, but seen alive", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Stopped = map[string]time.Time{"a0": t0}
+		}, "wake +1s"},
+		{"stop failed", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			failedLane(in, Lane{Kind: LaneStop, Name: "a0"}, 2, 0, "")
+		}, "wake +2s"},
+		{"postStart", runInput, func(in *Input) { main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook()} }, "postStart a0"},
+		{"postStart under way", runInput, func(in *Input) {
+			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook()}
+			in.Hooks = map[string]Hooks{"a0": {PostStart: HookRunning}}
+		}, ""},
+		{"postStart failed", runInput, func(in *Input) {
+			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook()}
+			in.Hooks = map[string]Hooks{"a0": {PostStart: HookFailed}}
+		}, "stop a0 30s; Killing! FailedPostStartHook"},
+		{"ephemeral", runInput, func(in *Input) {
+			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{
+				EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}, TargetContainerName: "a",
+			}}
+			in.Images["e"] = in.Images["a"]
+		}, "create e#0 in s0; e: ContainerCreating"},
+		{"ephemeral, over", runInput, func(in *Input) {
+			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}}}
+			in.View.Containers = append(in.View.Containers, exited("e", 0, 1, 0))
+		}, ""},
+	})
+}
+
+func TestPlanSandbox(t *testing.T) {
+	dead := func(in *Input) { in.View.Sandboxes[0].State = observed.SandboxNotReady }
+	s := func(id string, attempt uint32, state observed.SandboxState, ago time.Duration) observed.Sandbox {
+		return observed.Sandbox{ID: id, Attempt: attempt, State: state, Detailed: true, IPs: []string{"10.0.0.1"}, CreatedAt: t0.Add(-ago)}
+	}
+	const changed = "SandboxChanged! Pod sandbox changed, it will be killed and re-created."
+	checkPlans(t, []planCase{
+		{"dead, containers with it", upInput, func(in *Input) { dead(in); containers(in, exited("a", 0, 137, 0)) },
+			"stop sandbox s0; " + changed},
+		{"dead, a container lives", runInput, dead, "stop a0 30s; Killing! Stopping container a"},
+		{"dead, a container is being started", upInput, func(in *Input) {
+			dead(in)
+			containers(in, created("a", 0))
+			busyWith(in, StartContainer{Name: "a", ID: "a0"})
+		}, "a: ContainerCreating"},
+		{"dead, stopped", upInput, func(in *Input) {
+			dead(in)
+			containers(in, exited("a", 0, 137, 0))
+			in.SandboxStopped = map[string]bool{"s0": true}
+		}, "run sandbox 1"},
+		{"again and again", upInput, func(in *Input) {
+			in.View.Sandboxes = []observed.Sandbox{s("s3", 3, observed.SandboxNotReady, time.Second)}
+			in.SandboxStopped = map[string]bool{"s3": true}
+		}, "a: ContainerCreating; wake +3s"},
+		{"dead, of policy Never", upInput, func(in *Input) {
+			dead(in)
+			containers(in, exited("a", 0, 137, 0))
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		}, "DONE all containers have finished"},
+		{"dead before main was made, of policy Never", upInput, func(in *Input) {
+			dead(in)
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
+		}, "stop sandbox s0; a: ContainerCreating; " + changed},
+		{"new: init again, what finished stays so", upInput, func(in *Input) {
+			withInit(in, false)
+			in.View.Sandboxes = []observed.Sandbox{s("s1", 1, observed.SandboxReady, 0)}
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			b := *main0(in)
+			b.Name = "b"
+			in.Pod.Spec.Containers, in.Images["b"] = append(in.Pod.Spec.Containers, b), in.Images["a"]
+			containers(in, exited("a", 0, 0, 0), exited("b", 0, 137, 0), exited("i", 0, 0, 0))
+		}, "create i#1 in s1; b: PodInitializing"},
+		{"in an old one", upInput, func(in *Input) {
+			in.View.Sandboxes = []observed.Sandbox{s("s1", 1, observed.SandboxReady, 0), s("s0", 0, observed.SandboxReady, 0)}
+			containers(in, alive("a", 0))
+		}, "stop a0 30s; Killing! Stopping container a"},
+		{"old one is empty", upInput, func(in *Input) {
+			in.View.Sandboxes = []observed.Sandbox{s("s1", 1, observed.SandboxReady, 0), s("s0", 0, observed.SandboxReady, 0)}
+			containers(in, exited("a", 0, 137, 0))
+		}, "stop sandbox s0; create a#1 in s1"},
+		{"gone, what ran in it lives", runInput, func(in *Input) { in.View.Sandboxes = nil }, "stop a0 30s; Killing! Stopping container a"},
+		{"gone, a stranger lives", upInput, func(in *Input) {
+			in.View.Sandboxes = nil
+			containers(in, alive("x", 0))
+			in.View.Containers[0].GraceSeconds = 30
+		},
+			"stop x0 30s; a: ContainerCreating; Killing! Stopping container x"},
+		{"of the node's network", upInput, func(in *Input) { in.Pod.Spec.HostNetwork = true }, "stop sandbox s0; a: ContainerCreating; " + changed},
+		{"without an address", upInput, func(in *Input) { in.View.Sandboxes[0].IPs = nil }, "stop sandbox s0; a: ContainerCreating; " + changed},
+		{"without an address yet", runInput, func(in *Input) { in.View.Sandboxes[0].IPs, in.View.Sandboxes[0].CreatedAt = nil, t0 }, "wake +1s"},
+	})
+}

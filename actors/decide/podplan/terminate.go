@@ -1,0 +1,149 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// terminate plans for a pod that is being taken down. Nothing is started.
+//
+// Hooks run at once in all containers. The stop signal goes to main, init and
+// ephemeral containers first; to a sidecar when they are all dead and the
+// sidecars after it in the spec are too, or when the grace is over.
+func (p *planner) terminate() {
+	if p.in.Stop == nil {
+		panic("podplan: a pod that is Terminating has no Stop")
+	}
+	if !p.in.Known {
+		// What isn't seen may be a main container that sidecars have to wait for.
+		p.do(ObservePod{})
+		return
+	}
+	lives := p.stopAll()
+	details := p.inspectDead()
+	if lives || p.making() || p.stopSandboxes() {
+		return
+	}
+	if !p.in.Volumes.Unmounted {
+		if !p.in.Volumes.Going {
+			p.do(UnmountVolumes{})
+		}
+		return
+	}
+	// A stop call that still hangs is not waited for: what it was to stop is dead.
+	if details {
+		p.out.Outcome = AllDown
+	}
+}
+
+// stopAll takes all living containers down, and says whether there are any.
+func (p *planner) stopAll() (lives bool) {
+	cs := p.in.View.Containers
+	s := p.in.Stop
+	first := false // does anything live that sidecars wait for?
+	for i := range cs {
+		n := &cs[i]
+		if !p.lives(n) {
+			continue
+		}
+		lives = true
+		p.inspect(n) // it may have ended by itself
+		if c, kind := specOf(p.in.Pod, n.Name); kind != Sidecar {
+			first = true
+			p.takeDown(n, c, p.stopEnd(n, c), s.Grace <= 0, true, p.stopWhy(n))
+		}
+	}
+	if !lives {
+		return false
+	}
+	list := p.in.Pod.Spec.InitContainers
+	wait := first || p.making()
+	for i := len(list) - 1; i >= 0; i-- {
+		if kindOfInit(&list[i]) != Sidecar {
+			continue
+		}
+		any := false
+		for j := range cs {
+			n := &cs[j]
+			if n.Name != list[i].Name || !p.lives(n) {
+				continue
+			}
+			any = true
+			end := p.stopEnd(n, &list[i])
+			signal := !wait || s.Grace <= 0 || p.due(end)
+			p.takeDown(n, &list[i], end, s.Grace <= 0, signal, p.stopWhy(n))
+		}
+		wait = wait || any
+	}
+	return true
+}
+
+// stopEnd is when a container's grace ends. One that no spec knows has the
+// grace that was written down when it was made, if that is shorter.
+func (p *planner) stopEnd(n *observed.Container, c *v1.Container) time.Time {
+	grace := p.in.Stop.Grace
+	if !specified(c) && n.Detailed {
+		grace = min(grace, time.Duration(n.GraceSeconds)*time.Second)
+	}
+	at := p.in.Stop.At
+	if at.After(p.now) {
+		at = p.now // the clock was set back since
+	}
+	return at.Add(grace)
+}
+
+func (p *planner) stopWhy(n *observed.Container) string { return "Stopping container " + n.Name }
+
+// making says whether something is being made or started that would have to be
+// stopped again.
+func (p *planner) making() bool {
+	for _, a := range p.in.Busy { // order-free: any
+		switch a.(type) {
+		case CreateContainer, StartContainer, RunSandbox:
+			return true
+		default:
+		}
+	}
+	return false
+}
+
+// maxInspections is how often the end of a dead container is asked for before
+// the pod goes without it.
+const maxInspections = 5
+
+// inspectDead reads how the newest incarnations ended, for the final status,
+// and says whether that is known, or can't be had.
+func (p *planner) inspectDead() bool {
+	all := true
+	cs := p.in.View.Containers
+	for i := range cs {
+		n := &cs[i]
+		newest := i == 0 || cs[i-1].Name != n.Name
+		if !newest || n.State != observed.ContainerExited || n.Detailed {
+			continue
+		}
+		if p.in.Failures[Lane{Kind: LaneInspect, Name: n.ID}].Count >= maxInspections {
+			continue
+		}
+		all = false
+		p.inspect(n)
+	}
+	return all
+}
+
+// stopSandboxes stops those that are ready, and the newest in any case: that
+// frees its network. It says whether any is left.
+func (p *planner) stopSandboxes() (left bool) {
+	for i := range p.in.View.Sandboxes {
+		s := &p.in.View.Sandboxes[i]
+		if p.in.SandboxStopped[s.ID] || s.State != observed.SandboxReady && i > 0 {
+			continue
+		}
+		left = true
+		p.do(StopSandbox{ID: s.ID, Why: "pod is terminating"})
+	}
+	return left
+}

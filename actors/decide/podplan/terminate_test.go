@@ -1,0 +1,155 @@
+package podplan
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+)
+
+// stopInput is a running pod with a sidecar that is being taken down within 30 s.
+func stopInput() Input {
+	in := runInput()
+	withInit(&in, true)
+	in.View.Containers = append(in.View.Containers, exited("i", 0, 0, time.Hour), alive("s", 0))
+	in.Life, in.Stop = podlife.Terminating, &Stop{At: t0, Grace: 30 * time.Second}
+	return in
+}
+
+// downInput is one of which nothing lives any more.
+func downInput() Input {
+	in := stopInput()
+	in.View.Containers = []observed.Container{exited("a", 0, 0, 0)}
+	return in
+}
+
+func TestPlanTerminating(t *testing.T) {
+	preStop := func(c *v1.Container) { c.Lifecycle = &v1.Lifecycle{PreStop: hook()} }
+	const killing = "Killing! Stopping container "
+	checkPlans(t, []planCase{
+		{"not known", stopInput, func(in *Input) { in.Known = false }, "observe"},
+		{"main first", stopInput, nil, "stop a0 30s; " + killing + "a; wake +30s"},
+		{"main under way", stopInput, func(in *Input) {
+			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 30 * time.Second})
+			in.KillAt = map[string]time.Time{"a0": t0.Add(30 * time.Second)}
+		}, "wake +30s"},
+		{"then the sidecar, with what is left", stopInput, func(in *Input) {
+			containers(in, exited("a", 0, 0, 0), alive("s", 0))
+			in.Stop.At = t0.Add(-10 * time.Second)
+		}, "stop s0 20s; " + killing + "s"},
+		{"the last sidecar first", stopInput, func(in *Input) {
+			r := in.Pod.Spec.InitContainers[1]
+			r.Name = "r"
+			in.Pod.Spec.InitContainers = append(in.Pod.Spec.InitContainers, r)
+			containers(in, exited("a", 0, 0, 0), alive("r", 0), alive("s", 0))
+		}, "stop r0 30s; " + killing + "r; wake +30s"},
+		{"grace is over: all", stopInput, func(in *Input) { in.Stop.At = t0.Add(-30 * time.Second) },
+			"stop a0 2s; stop s0 2s; " + killing + "a; " + killing + "s"},
+		{"no grace: all, at once, no hook", stopInput, func(in *Input) {
+			in.Stop.Grace = 0
+			preStop(main0(in))
+		}, "stop a0 0s; stop s0 0s; " + killing + "a; " + killing + "s"},
+		{"hooks first, in all", stopInput, func(in *Input) {
+			preStop(main0(in))
+			preStop(&in.Pod.Spec.InitContainers[1])
+		}, "preStop a0 30s; preStop s0 30s; " + killing + "a; " + killing + "s; wake +30s"},
+		{"hook over", stopInput, func(in *Input) {
+			preStop(main0(in))
+			in.Stop.At = t0.Add(-10 * time.Second)
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookFailed}}
+		}, "stop a0 20s; wake +20s"},
+		{"hook takes too long", stopInput, func(in *Input) {
+			preStop(main0(in))
+			in.Stop.At = t0.Add(-30 * time.Second)
+			containers(in, alive("a", 0))
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning}}
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
+		}, "stop a0 2s"},
+		{"grace shortened", stopInput, func(in *Input) {
+			containers(in, alive("a", 0))
+			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 30 * time.Second})
+			in.KillAt = map[string]time.Time{"a0": t0.Add(25 * time.Second)}
+			in.Stop.Grace = 5 * time.Second
+		}, "stop a0 5s (1)"},
+		{"grace shortened, the stop is of a predecessor", stopInput, func(in *Input) {
+			containers(in, alive("a", 0))
+			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 30 * time.Second})
+			in.Stop.Grace = 0
+		}, "stop a0 0s (1)"},
+		{"stop failed", stopInput, func(in *Input) {
+			containers(in, alive("a", 0))
+			failedLane(in, Lane{Kind: LaneStop, Name: "a0"}, 3, time.Second, "")
+		}, "wake +3s"},
+		{"being made", stopInput, func(in *Input) {
+			containers(in)
+			busyWith(in, CreateContainer{Name: "a"})
+		}, ""},
+		{"being started", stopInput, func(in *Input) {
+			containers(in, created("a", 0))
+			busyWith(in, StartContainer{Name: "a", ID: "a0"})
+		}, ""},
+		{"its sandbox is being made", stopInput, func(in *Input) {
+			in.View = observed.Pod{}
+			busyWith(in, RunSandbox{})
+		}, ""},
+		{"made, never started", stopInput, func(in *Input) { containers(in, created("a", 0)) }, "stop sandbox s0"},
+		{"all dead", downInput, nil, "stop sandbox s0"},
+		{"all dead, not read", downInput, func(in *Input) { in.View.Containers[0].Detailed = false }, "inspect a0; stop sandbox s0"},
+		{"sandbox dead already: its network is freed", downInput, func(in *Input) { in.View.Sandboxes[0].State = observed.SandboxNotReady },
+			"stop sandbox s0"},
+		{"sandbox stopped", downInput, func(in *Input) { in.SandboxStopped = map[string]bool{"s0": true} }, "unmount"},
+		{"unmounting", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{State: VolumesFailed, Going: true}
+		}, ""},
+		{"unmounted", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{Unmounted: true}
+		}, "ALL DOWN"},
+		{"unmounted, a stop of the dead hangs", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{Unmounted: true}
+			busyWith(in, StopContainer{Name: "a", ID: "a0"})
+		}, "ALL DOWN"},
+		{"unmounted, its end not read", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{Unmounted: true}
+			in.View.Containers[0].Detailed = false
+		}, "inspect a0"},
+		{"unmounted, its end can't be read", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{Unmounted: true}
+			in.View.Containers[0].Detailed = false
+			failedLane(in, Lane{Kind: LaneInspect, Name: "a0"}, maxInspections, 0, "")
+		}, "ALL DOWN"},
+		{"afterlife", stopInput, func(in *Input) { in.Life = podlife.Terminated }, ""},
+	})
+}
+
+// orphanInput is a pod that was put together from what the runtime has of it.
+func orphanInput() Input {
+	in := runInput()
+	in.Pod.Spec = v1.PodSpec{Containers: []v1.Container{{Name: "a", Image: "img:1"}}}
+	in.Volumes, in.Images = Volumes{}, nil
+	in.Life, in.Stop = podlife.Terminating, &Stop{At: t0, Grace: 30 * time.Second}
+	in.View.Containers[0].GraceSeconds = 10
+	return in
+}
+
+func TestPlanOrphan(t *testing.T) {
+	const killing = "; Killing! Stopping container a"
+	checkPlans(t, []planCase{
+		{"its own grace", orphanInput, nil, "stop a0 10s" + killing},
+		{"not read yet", orphanInput, func(in *Input) { in.View.Containers[0].Detailed = false }, "inspect a0; wake +30s"},
+		{"can't be read", orphanInput, func(in *Input) {
+			in.View.Containers[0].Detailed = false
+			failedLane(in, Lane{Kind: LaneInspect, Name: "a0"}, 1, time.Second, "")
+		}, "inspect a0; stop a0 30s" + killing},
+		{"its own hook", orphanInput, func(in *Input) { in.View.Containers[0].PreStop = `{"exec":{"command":["bye"]}}` },
+			"preStop a0 10s" + killing + "; wake +10s"},
+		{"a hook that can't be read", orphanInput, func(in *Input) { in.View.Containers[0].PreStop = `{"exec":` }, "stop a0 10s" + killing},
+	})
+}

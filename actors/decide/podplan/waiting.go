@@ -1,0 +1,47 @@
+package podplan
+
+import v1 "k8s.io/api/core/v1"
+
+// wait records why a container doesn't run. Without a reason it is the one
+// that all containers begin with. What was recorded before stands: it knows more.
+func (p *planner) wait(c *v1.Container, kind ContainerKind, reason, message string) {
+	if _, ok := p.out.Waiting[c.Name]; ok {
+		return
+	}
+	if reason == "" {
+		reason = defaultReason(p.in.Pod)
+		if p.in.Volumes.State == VolumesFailed {
+			message = p.in.Volumes.Message
+		} else if f, ok := p.in.Failures[Lane{Kind: LaneSandbox}]; ok && p.sandbox == nil {
+			message = f.Message
+		}
+	}
+	p.setWaiting(c.Name, reason, message)
+}
+
+func (p *planner) setWaiting(name, reason, message string) {
+	if p.out.Waiting == nil {
+		p.out.Waiting = make(map[string]Waiting)
+	}
+	p.out.Waiting[name] = Waiting{Reason: reason, Message: message}
+}
+
+// waitAll is for a pod of which nothing is known yet.
+func (p *planner) waitAll() {
+	if len(p.in.View.Containers) > 0 {
+		return
+	}
+	for _, list := range [...][]v1.Container{p.in.Pod.Spec.InitContainers, p.in.Pod.Spec.Containers} {
+		for i := range list {
+			p.wait(&list[i], Main, "", "")
+		}
+	}
+}
+
+// defaultReason is what users see of a container that waits for nothing in particular.
+func defaultReason(pod *v1.Pod) string {
+	if len(pod.Spec.InitContainers) > 0 {
+		return "PodInitializing"
+	}
+	return "ContainerCreating"
+}

@@ -1,0 +1,185 @@
+// Package podstatus computes what users see of a pod: desired + observed + plan
+// + what was shown before → v1.PodStatus.
+//
+// A status never goes back: a terminal phase stays, a restart count never
+// falls, a termination once known is not forgotten, and what isn't known at the
+// moment (an actor that restarted, details not read yet) is shown as it was.
+package podstatus
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+)
+
+// Input is everything a status may look at.
+type Input struct {
+	// Plan is what the plan was made from, Out the plan.
+	Plan podplan.Input
+	Out  podplan.Output
+	// Previous is the last status computed, nil if there is none: then the one
+	// that the pod came with counts.
+	Previous *v1.PodStatus
+	// HostIPs are the node's addresses, the primary one first.
+	HostIPs []string
+	// RuntimeName stands before "://" in container IDs.
+	RuntimeName string
+}
+
+// Compute returns the status of the pod. It shares memory with Previous and the
+// pod, so none of the three may be changed afterwards. Called again with
+// nothing changed it returns a status equal to Previous, sharing its lists.
+func Compute(in Input) v1.PodStatus {
+	c := computer{in: in, pod: in.Plan.Pod, prev: in.Previous}
+	if c.prev == nil {
+		c.prev = &c.pod.Status
+	}
+	c.containers()
+	phase := c.phase()
+	c.show(phase)
+	c.conditions(phase)
+	c.addresses()
+	c.rest()
+	return c.out
+}
+
+// computer is one status in the making.
+type computer struct {
+	in   Input
+	pod  *v1.Pod
+	prev *v1.PodStatus
+	out  v1.PodStatus
+}
+
+func (c *computer) life() podlife.State { return c.in.Plan.Life }
+
+// containers fills the lists of container statuses, in the order of the spec.
+func (c *computer) containers() {
+	spec := &c.pod.Spec
+	inits := statusList{prev: c.prev.InitContainerStatuses}
+	for i := range spec.InitContainers {
+		ct := &spec.InitContainers[i]
+		kind := podplan.Init
+		if isSidecar(ct) {
+			kind = podplan.Sidecar
+		}
+		s := c.container(ct, kind, find(c.prev.InitContainerStatuses, ct.Name))
+		inits.add(&s)
+	}
+	mains := statusList{prev: c.prev.ContainerStatuses}
+	for i := range spec.Containers {
+		ct := &spec.Containers[i]
+		s := c.container(ct, podplan.Main, find(c.prev.ContainerStatuses, ct.Name))
+		mains.add(&s)
+	}
+	ephemerals := statusList{prev: c.prev.EphemeralContainerStatuses}
+	for i := range spec.EphemeralContainers {
+		ct := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
+		s := c.container(ct, podplan.Ephemeral, find(c.prev.EphemeralContainerStatuses, ct.Name))
+		ephemerals.add(&s)
+	}
+	c.out.InitContainerStatuses = inits.list()
+	c.out.ContainerStatuses = mains.list()
+	c.out.EphemeralContainerStatuses = ephemerals.list()
+	if c.life() == podlife.Terminated {
+		c.closeBooks()
+	}
+}
+
+// rest fills what belongs to the pod as a whole and hardly ever changes.
+func (c *computer) rest() {
+	c.out.ObservedGeneration = max(c.pod.Generation, c.prev.ObservedGeneration)
+	c.out.QOSClass = c.prev.QOSClass
+	if c.pod.Status.QOSClass != "" {
+		c.out.QOSClass = c.pod.Status.QOSClass // fixed when the pod was made
+	}
+	if c.out.QOSClass == "" {
+		c.out.QOSClass = QOS(c.pod)
+	}
+	c.out.StartTime = c.startTime()
+	// Not this node's to decide.
+	c.out.NominatedNodeName = c.pod.Status.NominatedNodeName
+	c.out.ResourceClaimStatuses = c.pod.Status.ResourceClaimStatuses
+	c.out.ExtendedResourceClaimStatus = c.pod.Status.ExtendedResourceClaimStatus
+	c.out.NodeAllocatableResourceClaimStatuses = c.pod.Status.NodeAllocatableResourceClaimStatuses
+}
+
+// startTime is when this node first knew of the pod; it never changes. If
+// nobody remembers, the pod's oldest sandbox does; so nothing is said before
+// the runtime was asked.
+func (c *computer) startTime() *metav1.Time {
+	switch {
+	case !c.prev.StartTime.IsZero():
+		return c.prev.StartTime
+	case !c.pod.Status.StartTime.IsZero():
+		return c.pod.Status.StartTime
+	}
+	boxes := c.in.Plan.View.Sandboxes
+	if !c.in.Plan.Known && len(boxes) == 0 {
+		return nil
+	}
+	at := c.in.Plan.Now
+	for i := range boxes {
+		if t := boxes[i].CreatedAt; !t.IsZero() && t.Before(at) {
+			at = t
+		}
+	}
+	t := stamp(at)
+	return &t
+}
+
+// newest returns the newest incarnation of a name, nil if there is none, and
+// the newest one before it that has ended.
+func (c *computer) newest(name string) (n, before *observed.Container) {
+	cs := c.in.Plan.View.Containers
+	for i := range cs {
+		switch {
+		case cs[i].Name != name:
+		case n == nil:
+			n = &cs[i]
+		case cs[i].State == observed.ContainerExited:
+			return n, &cs[i]
+		}
+	}
+	return n, nil
+}
+
+// lives says whether n runs, or may run for all we know.
+func (c *computer) lives(n *observed.Container) bool {
+	switch n.State {
+	case observed.ContainerRunning:
+		return true
+	case observed.ContainerUnknown:
+		_, stopped := c.in.Plan.Stopped[n.ID]
+		return !stopped
+	default:
+		return false
+	}
+}
+
+// stamp is t as the API keeps it: in whole seconds.
+func stamp(t time.Time) metav1.Time {
+	if t.IsZero() {
+		return metav1.Time{}
+	}
+	return metav1.Time{Time: t.UTC().Truncate(time.Second)}
+}
+
+func isSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}
+
+// find returns the status of the named container, nil if there is none.
+func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
+}

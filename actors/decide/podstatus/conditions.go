@@ -1,0 +1,197 @@
+package podstatus
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// conditions fills the conditions: those of others as they stand in the pod,
+// then the node's own. phase is the one computed, shown or not yet.
+func (c *computer) conditions(phase v1.PodPhase) {
+	l := conditionList{prev: c.prev.Conditions}
+	for i := range c.pod.Status.Conditions {
+		if o := &c.pod.Status.Conditions[i]; !ours(o.Type) {
+			l.add(o)
+		}
+	}
+	if d := findCondition(c.prev.Conditions, v1.DisruptionTarget); d != nil && findCondition(c.pod.Status.Conditions, v1.DisruptionTarget) == nil {
+		l.add(d)
+	}
+	containers := c.containersReady(phase)
+	c.add(&l, c.readyToStart())
+	c.add(&l, c.initializedCondition(phase))
+	c.add(&l, c.ready(containers))
+	c.add(&l, containers)
+	c.add(&l, verdict{kind: v1.PodScheduled, ok: true})
+	c.out.Conditions = l.list()
+}
+
+// verdict is a condition without its times.
+type verdict struct {
+	kind            v1.PodConditionType
+	ok              bool
+	reason, message string
+}
+
+// add appends a condition. The time of its last transition stays while its
+// status does.
+func (c *computer) add(l *conditionList, v verdict) {
+	n := v1.PodCondition{
+		Type: v.kind, Status: v1.ConditionFalse, Reason: v.reason, Message: v.message,
+		ObservedGeneration: max(c.pod.Generation, c.prev.ObservedGeneration),
+	}
+	if v.ok {
+		n.Status = v1.ConditionTrue
+	}
+	old := findCondition(c.prev.Conditions, v.kind)
+	if old != nil {
+		n.LastProbeTime = old.LastProbeTime
+	}
+	if old != nil && old.Status == n.Status {
+		n.LastTransitionTime = old.LastTransitionTime
+	} else {
+		n.LastTransitionTime = stamp(c.in.Plan.Now)
+	}
+	l.add(&n)
+}
+
+// readyToStart: the pod has a sandbox with a network.
+func (c *computer) readyToStart() verdict {
+	v := verdict{kind: v1.PodReadyToStartContainers}
+	old := findCondition(c.prev.Conditions, v.kind)
+	before := old != nil && old.Status == v1.ConditionTrue
+	boxes := c.in.Plan.View.Sandboxes
+	if len(boxes) == 0 {
+		v.ok = !c.in.Plan.Known && before
+		return v
+	}
+	s := &boxes[0]
+	if s.State != observed.SandboxReady || c.in.Plan.SandboxStopped[s.ID] {
+		return v
+	}
+	hostNetwork := c.pod.Spec.HostNetwork
+	if !s.Detailed {
+		v.ok = before || len(s.IPs) > 0 || hostNetwork
+		return v
+	}
+	v.ok = s.HostNetwork == hostNetwork && (hostNetwork || len(s.IPs) > 0)
+	return v
+}
+
+// initializedCondition: the init containers are through.
+func (c *computer) initializedCondition(phase v1.PodPhase) verdict {
+	v := verdict{kind: v1.PodInitialized}
+	switch {
+	case phase == v1.PodSucceeded:
+		v.ok, v.reason = true, "PodCompleted"
+		return v
+	case c.mainStarted():
+		v.ok = true // a sidecar that starts again doesn't undo it
+		return v
+	}
+	var incomplete []string
+	for i := range c.pod.Spec.InitContainers {
+		s := &c.out.InitContainerStatuses[i]
+		if isSidecar(&c.pod.Spec.InitContainers[i]) {
+			if s.Started == nil || !*s.Started {
+				incomplete = append(incomplete, s.Name)
+			}
+		} else if !s.Ready {
+			incomplete = append(incomplete, s.Name)
+		}
+	}
+	if len(incomplete) == 0 {
+		v.ok = true
+		return v
+	}
+	v.reason, v.message = "ContainersNotInitialized", fmt.Sprintf("containers with incomplete status: %s", incomplete)
+	return v
+}
+
+// mainStarted says whether any main container is shown to run, or to have ended.
+func (c *computer) mainStarted() bool {
+	for i := range c.out.ContainerStatuses {
+		if s := &c.out.ContainerStatuses[i].State; s.Running != nil || s.Terminated != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// containersReady: all main containers and sidecars are ready.
+func (c *computer) containersReady(phase v1.PodPhase) verdict {
+	v := verdict{kind: v1.ContainersReady}
+	if phase == v1.PodSucceeded {
+		v.reason = "PodCompleted"
+		return v
+	}
+	if phase == v1.PodFailed {
+		v.reason = "PodFailed"
+		return v
+	}
+	var unready []string
+	for i := range c.pod.Spec.InitContainers {
+		if s := &c.out.InitContainerStatuses[i]; isSidecar(&c.pod.Spec.InitContainers[i]) && !s.Ready {
+			unready = append(unready, s.Name)
+		}
+	}
+	for i := range c.out.ContainerStatuses {
+		if s := &c.out.ContainerStatuses[i]; !s.Ready {
+			unready = append(unready, s.Name)
+		}
+	}
+	if len(unready) == 0 {
+		v.ok = true
+		return v
+	}
+	v.reason, v.message = "ContainersNotReady", fmt.Sprintf("containers with unready status: %s", unready)
+	return v
+}
+
+// ready: the containers are, and all readiness gates of the pod are open.
+func (c *computer) ready(containers verdict) verdict {
+	v := containers
+	v.kind = v1.PodReady
+	if !v.ok {
+		return v
+	}
+	var closed []string
+	for _, g := range c.pod.Spec.ReadinessGates {
+		o := findCondition(c.pod.Status.Conditions, g.ConditionType)
+		switch {
+		case o == nil:
+			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", string(g.ConditionType)))
+		case o.Status != v1.ConditionTrue:
+			closed = append(closed, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", string(g.ConditionType), o.Status))
+		}
+	}
+	if len(closed) > 0 {
+		v.ok, v.reason, v.message = false, "ReadinessGatesNotReady", strings.Join(closed, ", ")
+	}
+	return v
+}
+
+// ours says whether a condition is the node agent's alone.
+func ours(t v1.PodConditionType) bool {
+	switch t {
+	case v1.PodScheduled, v1.PodReady, v1.PodInitialized, v1.ContainersReady, v1.PodReadyToStartContainers,
+		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting:
+		return true
+	case v1.DisruptionTarget:
+		return false // shared with whoever evicts
+	}
+	return false
+}
+
+func findCondition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
+	for i := range list {
+		if list[i].Type == t {
+			return &list[i]
+		}
+	}
+	return nil
+}

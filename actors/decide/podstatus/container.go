@@ -1,0 +1,276 @@
+package podstatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+)
+
+// container returns the status of one container of the spec. old is what was
+// shown of it before, nil for nothing.
+func (c *computer) container(ct *v1.Container, kind podplan.ContainerKind, old *v1.ContainerStatus) v1.ContainerStatus {
+	known := old != nil
+	if !known {
+		old = &v1.ContainerStatus{}
+	}
+	n, before := c.newest(ct.Name)
+	if n != nil && known && c.outdated(n, old) {
+		n = nil // the newest one was removed, this one is history
+	}
+	if n == nil && !c.in.Plan.Known && known {
+		return *old // nobody looked yet
+	}
+	s := v1.ContainerStatus{
+		Name: ct.Name, Image: ct.Image,
+		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
+		VolumeMounts: volumeMounts(ct, old), User: old.User, StopSignal: old.StopSignal,
+		AllocatedResourcesStatus: old.AllocatedResourcesStatus,
+	}
+	if n == nil {
+		c.absent(&s, ct, kind, old)
+	} else {
+		c.present(&s, ct, n, before, old)
+	}
+	c.waiting(&s, old)
+	c.health(&s, ct, kind, n, old)
+	return s
+}
+
+// absent is for a container of which the runtime has nothing: it was never
+// made, or it was removed.
+func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podplan.ContainerKind, old *v1.ContainerStatus) {
+	_, waits := c.in.Out.Waiting[ct.Name]
+	switch {
+	case old.State.Terminated != nil:
+		*s = *old
+	case kind == podplan.Init && !waits && c.mainMade() && succeeded(old.LastTerminationState.Terminated):
+		*s = *old
+		s.State, s.LastTerminationState = old.LastTerminationState, v1.ContainerState{}
+		if id := s.State.Terminated.ContainerID; id != "" {
+			s.ContainerID = id
+		}
+	case kind == podplan.Init && !waits && c.mainMade():
+		c.presume(s, old)
+	case old.State.Running != nil:
+		*s = *old
+		s.State = c.defaultWaiting(old)
+		s.LastTerminationState.Terminated = lost(old, "The container could not be located when the pod was deleted.  The container used to be Running")
+		if c.pod.DeletionTimestamp == nil {
+			s.RestartCount++
+		}
+	case old.ContainerID != "":
+		*s = *old // it ended, was removed, and waits to be made again
+		s.State = c.defaultWaiting(old)
+	default:
+		s.State = c.defaultWaiting(old)
+	}
+}
+
+// presume says of an init container that is gone that it succeeded: what came
+// after it was made.
+func (c *computer) presume(s, old *v1.ContainerStatus) {
+	t := &v1.ContainerStateTerminated{
+		Reason:  "Completed",
+		Message: "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
+	}
+	if old.ContainerID != "" {
+		*s = *old
+		t.ContainerID = old.ContainerID
+		if l := endOf(old, old.ContainerID); l != nil {
+			t.StartedAt = l.StartedAt
+			s.LastTerminationState = v1.ContainerState{}
+		} else if r := old.State.Running; r != nil {
+			t.StartedAt = r.StartedAt
+		}
+	}
+	s.State = keep(old, t)
+}
+
+func succeeded(t *v1.ContainerStateTerminated) bool { return t != nil && t.ExitCode == 0 }
+
+// outdated says whether n began before another one that old knows of did, or
+// had ended.
+func (c *computer) outdated(n *observed.Container, old *v1.ContainerStatus) bool {
+	if n.State != observed.ContainerExited || c.isID(old.ContainerID, n.ID) || int64(n.Attempt) >= int64(old.RestartCount) {
+		return false
+	}
+	if r := old.State.Running; r != nil {
+		return !n.CreatedAt.After(r.StartedAt.Time)
+	}
+	for _, t := range [...]*v1.ContainerStateTerminated{old.State.Terminated, old.LastTerminationState.Terminated} {
+		if t != nil && !c.isID(t.ContainerID, n.ID) && (!n.CreatedAt.After(t.StartedAt.Time) || !n.CreatedAt.After(t.FinishedAt.Time)) {
+			return true
+		}
+	}
+	return false
+}
+
+// mainMade says whether the runtime has any main container of the pod: then
+// its init containers were through.
+func (c *computer) mainMade() bool {
+	for i := range c.pod.Spec.Containers {
+		if n, _ := c.newest(c.pod.Spec.Containers[i].Name); n != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// present is for a container that the runtime has; n is its newest incarnation.
+func (c *computer) present(s *v1.ContainerStatus, ct *v1.Container, n, before *observed.Container, old *v1.ContainerStatus) {
+	s.ContainerID = c.containerID(n.ID, old)
+	s.RestartCount = max(s.RestartCount, int32(min(n.Attempt, 1<<31-1)))
+	s.Image, s.ImageID = n.Image, n.ImageRef
+	same := old.ContainerID == s.ContainerID
+	if same && old.ImageID != "" && (!n.Detailed || n.ImageRef == "") {
+		s.Image, s.ImageID = old.Image, old.ImageID
+	}
+	if s.Image == "" {
+		s.Image = ct.Image
+	}
+	s.Resources = &ct.Resources
+	s.AllocatedResources = ct.Resources.Requests
+	s.State = c.state(n, s.ContainerID, old)
+	s.LastTerminationState = c.lastState(before, s.ContainerID, old)
+}
+
+// state is the state of the newest incarnation.
+func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStatus) v1.ContainerState {
+	dead := endOf(old, id)
+	if dead != nil && n.State != observed.ContainerExited && dead.Reason != statusUnknown {
+		return keep(old, dead) // no container comes back from the dead: this view is older
+	}
+	same := old.ContainerID == id
+	switch n.State {
+	case observed.ContainerCreated:
+	case observed.ContainerRunning:
+		return running(n, old, same)
+	case observed.ContainerExited:
+		switch {
+		case n.Detailed:
+			return keep(old, c.terminated(n, id, old))
+		case dead != nil:
+			return keep(old, dead)
+		case same:
+			return old.State // until it is known how it ended
+		}
+	case observed.ContainerUnknown:
+		switch {
+		case dead != nil:
+			return keep(old, dead)
+		case same && old.State.Running != nil:
+			return keep(old, lost(old, "The container could not be located when the pod was terminated"))
+		}
+	}
+	return c.defaultWaiting(old)
+}
+
+func running(n *observed.Container, old *v1.ContainerStatus, same bool) v1.ContainerState {
+	if same && !n.Detailed && old.State.Running != nil {
+		return old.State
+	}
+	at := n.StartedAt
+	if at.IsZero() {
+		at = n.CreatedAt
+	}
+	if r := old.State.Running; r != nil && r.StartedAt.Time.Equal(stamp(at).Time) {
+		return old.State
+	}
+	return v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: stamp(at)}}
+}
+
+// lastState is how the incarnation before this one ended.
+func (c *computer) lastState(before *observed.Container, id string, old *v1.ContainerStatus) v1.ContainerState {
+	best := old.LastTerminationState.Terminated
+	if best != nil && best.ContainerID == id {
+		best = nil
+	}
+	if t := old.State.Terminated; t != nil && old.ContainerID != id && t.ContainerID != id && old.ContainerID != "" {
+		best = t
+	}
+	if before != nil && before.Detailed {
+		if best == nil || c.isID(best.ContainerID, before.ID) || !before.FinishedAt.Before(best.FinishedAt.Time) {
+			best = c.terminated(before, "", old)
+		}
+	}
+	if best == nil {
+		return v1.ContainerState{}
+	}
+	if l := old.LastTerminationState.Terminated; l != nil && equalTerminated(l, best) {
+		return old.LastTerminationState
+	}
+	return v1.ContainerState{Terminated: best}
+}
+
+// waiting says why a container that doesn't run does not. What ended before
+// becomes its last state.
+func (c *computer) waiting(s, old *v1.ContainerStatus) {
+	if c.life() != podlife.Syncing || s.State.Running != nil {
+		return
+	}
+	w, ok := c.in.Out.Waiting[s.Name]
+	if !ok {
+		return
+	}
+	if s.State.Terminated != nil {
+		s.LastTerminationState = s.State
+		if l := old.LastTerminationState.Terminated; l != nil && equalTerminated(l, s.State.Terminated) {
+			s.LastTerminationState = old.LastTerminationState
+		}
+	}
+	s.State = waitingState(old, w.Reason, w.Message)
+}
+
+func (c *computer) defaultWaiting(old *v1.ContainerStatus) v1.ContainerState {
+	if c.life() != podlife.Syncing && old.State.Waiting != nil {
+		return old.State
+	}
+	if len(c.pod.Spec.InitContainers) > 0 {
+		return waitingState(old, "PodInitializing", "")
+	}
+	return waitingState(old, "ContainerCreating", "")
+}
+
+func waitingState(old *v1.ContainerStatus, reason, message string) v1.ContainerState {
+	if w := old.State.Waiting; w != nil && w.Reason == reason && w.Message == message {
+		return old.State
+	}
+	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}
+}
+
+// closeBooks is for a pod of which nothing is left: what has not ended by
+// anybody's knowledge ended in a way that nobody knows.
+func (c *computer) closeBooks() {
+	if c.initialized() {
+		c.out.ContainerStatuses = closed(c.out.ContainerStatuses, len(c.out.ContainerStatuses))
+	}
+	inits := c.out.InitContainerStatuses
+	n := min(1, len(inits))
+	for i := len(inits) - 1; i > 0; i-- {
+		if inits[i].State.Waiting == nil || inits[i].LastTerminationState.Terminated != nil {
+			n = i + 1
+			break
+		}
+	}
+	c.out.InitContainerStatuses = closed(inits, n)
+}
+
+// closed returns list with an end for each of the first n that has none.
+func closed(list []v1.ContainerStatus, n int) []v1.ContainerStatus {
+	owned := false
+	for i := range n {
+		if list[i].State.Terminated != nil {
+			continue
+		}
+		if !owned {
+			list, owned = append([]v1.ContainerStatus(nil), list...), true
+		}
+		s := &list[i]
+		s.State = v1.ContainerState{Terminated: lost(s, "The container could not be located when the pod was terminated")}
+		s.Ready, s.Started = false, ptr.To(false)
+	}
+	return list
+}

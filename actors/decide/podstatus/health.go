@@ -1,0 +1,70 @@
+package podstatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+)
+
+// health fills started and ready.
+func (c *computer) health(s *v1.ContainerStatus, ct *v1.Container, kind podplan.ContainerKind, n *observed.Container, old *v1.ContainerStatus) {
+	if kind == podplan.Ephemeral {
+		return
+	}
+	live := n != nil && n.State == observed.ContainerRunning && s.State.Running != nil
+	same := live && old.State.Running != nil && old.ContainerID == s.ContainerID
+	started := live && c.started(ct, n, same && old.Started != nil && *old.Started)
+	s.Started = old.Started
+	if s.Started == nil || *s.Started != started {
+		s.Started = ptr.To(started)
+	}
+	if kind == podplan.Init {
+		s.Ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
+		return
+	}
+	s.Ready = started && passes(c.in.Plan.Health[n.ID].Readiness, same && old.Ready)
+}
+
+// started says whether a running container has started: its postStart hook is
+// behind it, and its startup probe succeeded.
+func (c *computer) started(ct *v1.Container, n *observed.Container, before bool) bool {
+	if ct.Lifecycle != nil && ct.Lifecycle.PostStart != nil && c.in.Plan.Hooks[n.ID].PostStart != podplan.HookDone {
+		return false
+	}
+	return passes(c.in.Plan.Health[n.ID].Startup, before)
+}
+
+// passes says whether a probe lets its container count. One that has not
+// answered since the agent began leaves it as it was before.
+func passes(p podplan.Probe, before bool) bool {
+	switch p {
+	case podplan.ProbeNone, podplan.ProbeSuccess:
+		return true
+	case podplan.ProbeUnknown:
+		return before
+	default:
+		return false
+	}
+}
+
+// volumeMounts are the mounts of a container; they never change.
+func volumeMounts(ct *v1.Container, old *v1.ContainerStatus) []v1.VolumeMountStatus {
+	if len(old.VolumeMounts) == len(ct.VolumeMounts) {
+		return old.VolumeMounts
+	}
+	list := make([]v1.VolumeMountStatus, len(ct.VolumeMounts))
+	for i := range ct.VolumeMounts {
+		m := &ct.VolumeMounts[i]
+		list[i] = v1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
+		if m.ReadOnly {
+			mode := v1.RecursiveReadOnlyDisabled
+			if m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled {
+				mode = v1.RecursiveReadOnlyEnabled
+			}
+			list[i].RecursiveReadOnly = &mode
+		}
+	}
+	return list
+}

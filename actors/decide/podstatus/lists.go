@@ -1,0 +1,54 @@
+package podstatus
+
+import v1 "k8s.io/api/core/v1"
+
+// statusList builds a list of container statuses. As long as it says what prev
+// says, it is prev.
+type statusList struct {
+	prev, own []v1.ContainerStatus
+	n         int
+	differs   bool
+}
+
+func (l *statusList) add(s *v1.ContainerStatus) {
+	if !l.differs && l.n < len(l.prev) && equalStatus(&l.prev[l.n], s) {
+		l.n++
+		return
+	}
+	if !l.differs {
+		l.own, l.differs = append(make([]v1.ContainerStatus, 0, max(len(l.prev), l.n+1)), l.prev[:l.n]...), true
+	}
+	l.own = append(l.own, *s)
+}
+
+func (l *statusList) list() []v1.ContainerStatus {
+	if l.differs {
+		return l.own
+	}
+	return l.prev[:l.n:l.n]
+}
+
+// conditionList is the same for conditions.
+type conditionList struct {
+	prev, own []v1.PodCondition
+	n         int
+	differs   bool
+}
+
+func (l *conditionList) add(c *v1.PodCondition) {
+	if !l.differs && l.n < len(l.prev) && equalCondition(&l.prev[l.n], c) {
+		l.n++
+		return
+	}
+	if !l.differs {
+		l.own, l.differs = append(make([]v1.PodCondition, 0, max(len(l.prev), l.n+1)), l.prev[:l.n]...), true
+	}
+	l.own = append(l.own, *c)
+}
+
+func (l *conditionList) list() []v1.PodCondition {
+	if l.differs {
+		return l.own
+	}
+	return l.prev[:l.n:l.n]
+}

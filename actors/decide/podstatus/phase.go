@@ -1,0 +1,110 @@
+package podstatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+)
+
+// phase is the phase that the containers make, or the Stop says.
+func (c *computer) phase() v1.PodPhase {
+	if terminal(c.prev.Phase) {
+		return c.prev.Phase
+	}
+	if terminal(c.pod.Status.Phase) {
+		return c.pod.Status.Phase
+	}
+	if s := c.in.Plan.Stop; s != nil && s.Fail && c.life() != podlife.Syncing {
+		return v1.PodFailed
+	}
+	phase := c.tally()
+	if phase == v1.PodPending && c.prev.Phase == v1.PodRunning {
+		// It starts over, in another sandbox: that is restarting, and a pod that
+		// restarts is Running (API field status.phase).
+		phase = v1.PodRunning
+	}
+	if c.life() == podlife.Terminated && !terminal(phase) && !isStatic(c.pod) {
+		return v1.PodFailed
+	}
+	return phase
+}
+
+// show sets phase, reason and message. A terminal phase is shown only when
+// nothing of the pod runs any more: others take what it used.
+func (c *computer) show(phase v1.PodPhase) {
+	shown := phase
+	if terminal(phase) && !terminal(c.prev.Phase) && !terminal(c.pod.Status.Phase) && !c.down() {
+		switch shown = c.prev.Phase; {
+		case shown != "":
+		case c.mainRan():
+			shown = v1.PodRunning
+		default:
+			shown = v1.PodPending
+		}
+	}
+	c.out.Phase = shown
+	if shown == c.prev.Phase {
+		c.out.Reason, c.out.Message = c.prev.Reason, c.prev.Message
+	}
+	if shown == c.pod.Status.Phase && c.out.Reason == "" && c.out.Message == "" {
+		c.out.Reason, c.out.Message = c.pod.Status.Reason, c.pod.Status.Message
+	}
+	if s := c.in.Plan.Stop; s != nil && s.Fail && shown == v1.PodFailed && !terminal(c.prev.Phase) && !terminal(c.pod.Status.Phase) {
+		c.out.Reason, c.out.Message = s.Reason, s.Message
+	}
+}
+
+// down says whether it is certain that nothing of the pod runs any more.
+func (c *computer) down() bool {
+	switch c.life() {
+	case podlife.Terminated:
+		return true
+	case podlife.Syncing:
+		return false
+	case podlife.Terminating:
+	}
+	p := &c.in.Plan
+	if !p.Known {
+		return false
+	}
+	for i := range p.View.Containers {
+		n := &p.View.Containers[i]
+		if c.lives(n) {
+			return false
+		}
+		newest := i == 0 || p.View.Containers[i-1].Name != n.Name
+		if newest && n.State == observed.ContainerExited && !n.Detailed {
+			return false // how it ended makes the phase
+		}
+	}
+	for i := range p.View.Sandboxes {
+		s := &p.View.Sandboxes[i]
+		if s.State == observed.SandboxReady && !p.SandboxStopped[s.ID] {
+			return false
+		}
+	}
+	return !c.making()
+}
+
+// making says whether something is being made that would run.
+func (c *computer) making() bool {
+	for lane, a := range c.in.Plan.Busy { // order-free: any
+		if lane.Kind == podplan.LaneContainer {
+			return true
+		}
+		if _, is := a.(podplan.RunSandbox); is {
+			return true
+		}
+	}
+	return false
+}
+
+func terminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
+
+// isStatic says whether the pod came from a file or URL of this node.
+func isStatic(pod *v1.Pod) bool {
+	source, ok := pod.Annotations["kubernetes.io/config.source"]
+	return ok && source != "api"
+}

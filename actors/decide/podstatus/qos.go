@@ -1,0 +1,55 @@
+package podstatus
+
+import v1 "k8s.io/api/core/v1"
+
+// QOS is the quality of service class of a pod, from the requests and limits
+// for CPU and memory of the pod, or of all its containers if it has none of its
+// own (API field status.qosClass; KEP-2837 for those of the pod). Ephemeral
+// containers have none.
+//
+//	no request, no limit                          BestEffort
+//	limits for both everywhere, requests equal    Guaranteed
+//	anything else                                 Burstable
+func QOS(pod *v1.Pod) v1.PodQOSClass {
+	q := qos{guaranteed: true}
+	if pod.Spec.Resources != nil {
+		q.count(pod.Spec.Resources)
+		return q.class()
+	}
+	for i := range pod.Spec.InitContainers {
+		q.count(&pod.Spec.InitContainers[i].Resources)
+	}
+	for i := range pod.Spec.Containers {
+		q.count(&pod.Spec.Containers[i].Resources)
+	}
+	return q.class()
+}
+
+// qos sums up what a pod asks for.
+type qos struct {
+	any        bool // any request or limit
+	guaranteed bool // everything counted so far has limits for both, and requests like them
+}
+
+func (q *qos) class() v1.PodQOSClass {
+	switch {
+	case !q.any:
+		return v1.PodQOSBestEffort
+	case q.guaranteed:
+		return v1.PodQOSGuaranteed
+	default:
+		return v1.PodQOSBurstable
+	}
+}
+
+func (q *qos) count(r *v1.ResourceRequirements) {
+	for _, name := range [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
+		request, limit := r.Requests[name], r.Limits[name]
+		if request.Sign() > 0 || limit.Sign() > 0 {
+			q.any = true
+		}
+		if limit.Sign() <= 0 || request.Cmp(limit) != 0 {
+			q.guaranteed = false
+		}
+	}
+}

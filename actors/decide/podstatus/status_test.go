@@ -1,0 +1,423 @@
+package podstatus_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// baseInput is a pod with one main container a that runs, has nothing to do,
+// and of which nothing was said before.
+func baseInput() podstatus.Input {
+	return podstatus.Input{
+		Plan: podplan.Input{
+			Now: noon, Known: true, Life: podlife.Syncing,
+			Pod: &v1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "u1", Generation: 3},
+				Spec: v1.PodSpec{
+					RestartPolicy: v1.RestartPolicyAlways,
+					Containers:    []v1.Container{{Name: "a", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}},
+				},
+			},
+			View: observed.Pod{
+				Sandboxes:  []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.1.0.1"}, CreatedAt: noon.Add(-time.Minute)}},
+				Containers: []observed.Container{running("a", 0)},
+			},
+			Volumes:     podplan.Volumes{State: podplan.VolumesUp},
+			CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
+			RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
+		},
+		HostIPs: []string{"192.0.2.1"}, RuntimeName: "containerd",
+	}
+}
+
+func running(name string, attempt uint32) observed.Container {
+	return observed.Container{
+		ID: fmt.Sprintf("%s%d", name, attempt), SandboxID: "s0", Name: name, Attempt: attempt, State: observed.ContainerRunning, Detailed: true,
+		Image: "img:1", ImageRef: "sha256:1", CreatedAt: noon.Add(-50 * time.Second), StartedAt: noon.Add(-50 * time.Second),
+	}
+}
+
+func exited(name string, attempt uint32, code int32) observed.Container {
+	c := running(name, attempt)
+	c.State, c.ExitCode, c.FinishedAt = observed.ContainerExited, code, noon.Add(-5*time.Second)
+	c.Reason = "Completed"
+	if code != 0 {
+		c.Reason = "Error"
+	}
+	return c
+}
+
+// brief is what a user looks at first. Of conditions it has those that aren't
+// as in a pod that is well.
+func brief(s *v1.PodStatus) string {
+	var b strings.Builder
+	b.WriteString(string(s.Phase))
+	if s.Reason != "" {
+		fmt.Fprintf(&b, "(%s: %s)", s.Reason, s.Message)
+	}
+	for _, c := range s.Conditions {
+		if c.Status != v1.ConditionTrue || c.Reason != "" {
+			fmt.Fprintf(&b, "; %s=%s %s %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			fmt.Fprintf(&b, "; %s %s", c.Name, state(&c.State))
+			if c.LastTerminationState != (v1.ContainerState{}) {
+				fmt.Fprintf(&b, " last %s", state(&c.LastTerminationState))
+			}
+			if c.RestartCount > 0 {
+				fmt.Fprintf(&b, " restarts %d", c.RestartCount)
+			}
+			if c.Started != nil && *c.Started {
+				b.WriteString(" started")
+			}
+			if c.Ready {
+				b.WriteString(" ready")
+			}
+		}
+	}
+	return b.String()
+}
+
+func state(s *v1.ContainerState) string {
+	switch {
+	case s.Running != nil:
+		return "runs"
+	case s.Terminated != nil:
+		return fmt.Sprintf("ended %d %s", s.Terminated.ExitCode, s.Terminated.Reason)
+	case s.Waiting != nil && s.Waiting.Message != "":
+		return fmt.Sprintf("waits %s(%s)", s.Waiting.Reason, s.Waiting.Message)
+	case s.Waiting != nil:
+		return "waits " + s.Waiting.Reason
+	default:
+		return "?"
+	}
+}
+
+// steps are the mutations of a case: a status is made after each, from the one before.
+type steps []func(*podstatus.Input)
+
+func containers(cs ...observed.Container) func(*podstatus.Input) {
+	return func(in *podstatus.Input) { in.Plan.View.Containers = cs }
+}
+
+func addInit(name string) func(*podstatus.Input) {
+	return func(in *podstatus.Input) {
+		in.Plan.Pod.Spec.InitContainers = append(in.Plan.Pod.Spec.InitContainers, v1.Container{Name: name, Image: "img:1"})
+	}
+}
+
+func addSidecar(name string) func(*podstatus.Input) {
+	return func(in *podstatus.Input) {
+		in.Plan.Pod.Spec.InitContainers = append(in.Plan.Pod.Spec.InitContainers,
+			v1.Container{Name: name, Image: "img:1", RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways)})
+	}
+}
+
+func policy(p v1.RestartPolicy) func(*podstatus.Input) {
+	return func(in *podstatus.Input) { in.Plan.Pod.Spec.RestartPolicy = p }
+}
+
+func ending(s podplan.Stop) func(*podstatus.Input) {
+	return func(in *podstatus.Input) {
+		in.Plan.Life, in.Plan.Stop = podlife.Terminating, &s
+	}
+}
+
+func sandboxDown(in *podstatus.Input) {
+	in.Plan.View.Sandboxes = []observed.Sandbox{{ID: "s0", State: observed.SandboxNotReady, Detailed: true, CreatedAt: noon.Add(-time.Minute)}}
+}
+
+func newSandbox(in *podstatus.Input) {
+	in.Plan.View.Sandboxes = append([]observed.Sandbox{{
+		ID: "s1", Attempt: 1, State: observed.SandboxReady, Detailed: true, IPs: []string{"10.1.0.2"}, CreatedAt: noon.Add(-time.Minute),
+	}}, in.Plan.View.Sandboxes...)
+}
+
+func inNew(c observed.Container) observed.Container {
+	c.SandboxID = "s1"
+	return c
+}
+
+func terminated(in *podstatus.Input) { in.Plan.Life = podlife.Terminated }
+
+func all(fs ...func(*podstatus.Input)) func(*podstatus.Input) {
+	return func(in *podstatus.Input) {
+		for _, f := range fs {
+			f(in)
+		}
+	}
+}
+
+func undetailed(c observed.Container) observed.Container {
+	return observed.Container{ID: c.ID, SandboxID: c.SandboxID, Name: c.Name, Attempt: c.Attempt, State: c.State, CreatedAt: c.CreatedAt}
+}
+
+func TestCompute(t *testing.T) {
+	const (
+		unready  = "Ready=False ContainersNotReady containers with unready status: [a]; ContainersReady=False ContainersNotReady containers with unready status: [a]"
+		failed   = "Ready=False PodFailed ; ContainersReady=False PodFailed "
+		done     = "Initialized=True PodCompleted ; Ready=False PodCompleted ; ContainersReady=False PodCompleted "
+		noBox    = "PodReadyToStartContainers=False  "
+		backOff  = "back-off 10s restarting failed container=a pod=web_default(u1)"
+		wellA    = "a runs started ready"
+		notReady = "Running; " + unready + "; a runs started"
+	)
+	stop := podplan.Stop{At: noon, Grace: 30 * time.Second}
+	evicted := podplan.Stop{At: noon, Grace: 0, Fail: true, Reason: "Evicted", Message: "The node was low on resource: memory."}
+	created := running("a", 0)
+	created.State, created.StartedAt = observed.ContainerCreated, time.Time{}
+	unknown := running("a", 0)
+	unknown.State = observed.ContainerUnknown
+	for _, c := range []struct {
+		name  string
+		steps steps
+		want  string
+	}{
+		{"runs", steps{}, "Running; " + wellA},
+		{"new", steps{all(containers(), func(in *podstatus.Input) { in.Plan.View.Sandboxes = nil })},
+			"Pending; " + noBox + "; " + unready + "; a waits ContainerCreating"},
+		{"created", steps{containers(created)}, "Pending; " + unready + "; a waits ContainerCreating"},
+		{"image can't be pulled", steps{all(containers(), func(in *podstatus.Input) {
+			in.Plan.Images = map[string]podplan.Image{"a": {State: podplan.ImageFailed, Image: "img:1", Reason: "ImagePullBackOff", Message: `Back-off pulling image "img:1"`}}
+		})}, "Pending; " + unready + `; a waits ImagePullBackOff(Back-off pulling image "img:1")`},
+
+		{"crashed once, is about to be restarted", steps{func(*podstatus.Input) {}, containers(exited("a", 0, 1))}, "Running; " + unready + "; a ended 1 Error"},
+		{"crash loop", steps{containers(exited("a", 1, 1), exited("a", 0, 2))},
+			"Running; " + unready + "; a waits CrashLoopBackOff(" + backOff + ") last ended 1 Error restarts 1"},
+		{"restarted", steps{containers(running("a", 1), exited("a", 0, 2))}, "Running; a runs last ended 2 Error restarts 1 started ready"},
+		{"restarted, how it ended is not read", steps{containers(running("a", 1), undetailed(exited("a", 0, 2)))}, "Running; a runs restarts 1 started ready"},
+		{"restarted, the dead one was seen and is removed", steps{containers(exited("a", 0, 2)), containers(running("a", 1))},
+			"Running; a runs last ended 2 Error restarts 1 started ready"},
+		{"the runtime lost its memory", steps{containers(running("a", 5)), containers(running("a", 0))}, "Running; a runs restarts 5 started ready"},
+		{"exited, not read how", steps{func(*podstatus.Input) {}, containers(undetailed(exited("a", 0, 1)))}, "Running; " + unready + "; a runs"},
+		{"an older view", steps{containers(exited("a", 0, 1)), containers(running("a", 0))}, "Running; " + unready + "; a ended 1 Error"},
+		{"removed behind our back", steps{func(*podstatus.Input) {}, containers()},
+			"Running; " + unready + "; a waits ContainerCreating last ended 137 ContainerStatusUnknown restarts 1"},
+		{"lost by the runtime", steps{func(*podstatus.Input) {}, containers(unknown)},
+			"Running; " + unready + "; a waits ContainerCreating last ended 137 ContainerStatusUnknown"},
+		{"not looked yet", steps{func(*podstatus.Input) {}, all(containers(), func(in *podstatus.Input) { in.Plan.Known, in.Plan.View.Sandboxes = false, nil })},
+			"Running; " + wellA},
+
+		{"readiness probe has not answered", steps{health(podplan.Health{Readiness: podplan.ProbeUnknown})}, notReady},
+		{"readiness probe fails", steps{health(podplan.Health{Readiness: podplan.ProbeFailure})}, notReady},
+		{"readiness probe succeeds", steps{health(podplan.Health{Readiness: podplan.ProbeSuccess})}, "Running; " + wellA},
+		{"readiness is kept until a probe answers again", steps{health(podplan.Health{Readiness: podplan.ProbeSuccess}), health(podplan.Health{Readiness: podplan.ProbeUnknown})}, "Running; " + wellA},
+		{"startup probe has not answered", steps{health(podplan.Health{Startup: podplan.ProbeUnknown})}, "Running; " + unready + "; a runs"},
+		{"liveness doesn't matter", steps{health(podplan.Health{Liveness: podplan.ProbeFailure})}, "Running; " + wellA},
+		{"postStart pending", steps{postStart(podplan.HookRunning)}, "Running; " + unready + "; a runs"},
+		{"postStart done", steps{postStart(podplan.HookDone)}, "Running; " + wellA},
+
+		{"readiness gate is missing", steps{gate("")}, "Running; Ready=False ReadinessGatesNotReady corresponding condition of pod readiness gate \"example.com/lb\" does not exist.; " + wellA},
+		{"readiness gate is closed", steps{gate(v1.ConditionFalse)}, "Running; example.com/lb=False  ; Ready=False ReadinessGatesNotReady the status of pod readiness gate \"example.com/lb\" is not \"True\", but False; " + wellA},
+		{"readiness gate is open", steps{gate(v1.ConditionTrue)}, "Running; " + wellA},
+
+		{"init runs", steps{all(addInit("i"), containers(running("i", 0)))},
+			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready + "; i runs started; a waits PodInitializing"},
+		{"init failed, is tried again", steps{all(addInit("i"), containers(exited("i", 0, 1)))},
+			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready + "; i ended 1 Error; a waits PodInitializing"},
+		{"init failed for good", steps{all(policy(v1.RestartPolicyNever), addInit("i"), containers(exited("i", 0, 1)), ending(stop), sandboxDown)},
+			"Failed; " + noBox + "; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + failed + "; i ended 1 Error; a waits PodInitializing"},
+		{"init done", steps{all(addInit("i"), containers(running("a", 0), exited("i", 0, 0)))}, "Running; i ended 0 Completed ready; " + wellA},
+		{"init done and removed", steps{addInit("i")}, "Running; i ended 0 Completed ready; " + wellA},
+		{"sidecar starts", steps{all(addSidecar("s"), containers(running("s", 0)), hook("s", podplan.HookRunning))},
+			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [s]; Ready=False ContainersNotReady containers with unready status: [s a]; " +
+				"ContainersReady=False ContainersNotReady containers with unready status: [s a]; s runs; a waits PodInitializing"},
+		{"sidecar runs", steps{all(addSidecar("s"), containers(running("a", 0), running("s", 0)))}, "Running; s runs started ready; " + wellA},
+		{"sidecar crashed", steps{all(addSidecar("s"), containers(running("a", 0), exited("s", 0, 1)))},
+			"Running; Ready=False ContainersNotReady containers with unready status: [s]; ContainersReady=False ContainersNotReady containers with unready status: [s]; s ended 1 Error; " + wellA},
+		{"init was removed, and comes back", steps{addInit("i"), containers(running("a", 0), exited("i", 0, 0))}, "Running; i ended 0 Completed ready; " + wellA},
+		{"sandbox lost: init once more", steps{all(addInit("i"), containers(running("a", 0), exited("i", 0, 0))),
+			all(sandboxDown, containers(exited("a", 0, 137), exited("i", 0, 0))),
+			all(newSandbox, containers(exited("a", 0, 137), inNew(running("i", 1)), exited("i", 0, 0)))},
+			"Running; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready +
+				"; i runs last ended 0 Completed restarts 1 started; a waits PodInitializing last ended 137 Error"},
+
+		{"completed, still being taken down", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop))}, "Running; " + done + "; a ended 0 Completed"},
+		{"completed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown)}, "Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
+		{"completed, all removed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 0)), ending(stop), sandboxDown, terminated), containers()},
+			"Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
+		{"failed", steps{policy(v1.RestartPolicyNever), all(containers(exited("a", 0, 1)), ending(stop), sandboxDown)}, "Failed; " + noBox + "; " + failed + "; a ended 1 Error"},
+		{"deleted, runs", steps{func(*podstatus.Input) {}, ending(stop)}, "Running; " + wellA},
+		{"deleted, all ended", steps{func(*podstatus.Input) {}, all(ending(stop), containers(exited("a", 0, 0)), sandboxDown)}, "Succeeded; " + noBox + "; " + done + "; a ended 0 Completed"},
+		{"deleted in a crash loop", steps{containers(exited("a", 1, 1), exited("a", 0, 2)), all(ending(stop), sandboxDown)},
+			"Failed; " + noBox + "; " + failed + "; a ended 1 Error last ended 2 Error restarts 1"},
+		{"deleted before it began", steps{containers(), all(ending(stop), sandboxDown, terminated)},
+			"Failed; " + noBox + "; " + failed + "; a ended 137 ContainerStatusUnknown"},
+		{"evicted, runs", steps{func(*podstatus.Input) {}, ending(evicted)}, "Running; " + failed + "; " + wellA},
+		{"evicted", steps{func(*podstatus.Input) {}, all(ending(evicted), containers(exited("a", 0, 0)), sandboxDown)},
+			"Failed(Evicted: The node was low on resource: memory.); " + noBox + "; " + failed + "; a ended 0 Completed"},
+		{"evicted stays evicted", steps{all(ending(evicted), containers(exited("a", 0, 0)), sandboxDown), func(in *podstatus.Input) { in.Plan.Stop = &stop }},
+			"Failed(Evicted: The node was low on resource: memory.); " + noBox + "; " + failed + "; a ended 0 Completed"},
+		{"failed by the API", steps{func(in *podstatus.Input) {
+			in.Plan.Pod.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "Why", Message: "so"}
+			ending(stop)(in)
+		}}, "Failed(Why: so); " + failed + "; " + wellA},
+		{"static, deleted, all ended", steps{func(in *podstatus.Input) {
+			in.Plan.Pod.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		}, all(ending(stop), containers(exited("a", 0, 0)), sandboxDown)}, "Running; " + noBox + "; " + unready + "; a ended 0 Completed"},
+
+		{"ephemeral", steps{func(in *podstatus.Input) {
+			in.Plan.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e"}}}
+			in.Plan.View.Containers = append(in.Plan.View.Containers, running("e", 0))
+		}}, "Running; " + wellA + "; e runs"},
+		{"not in the spec", steps{containers(running("a", 0), running("z", 0))}, "Running; " + wellA},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := baseInput()
+			var s v1.PodStatus
+			if len(c.steps) == 0 {
+				c.steps = steps{func(*podstatus.Input) {}}
+			}
+			for _, f := range c.steps {
+				f(&in)
+				in.Out = podplan.Plan(in.Plan)
+				s = podstatus.Compute(in)
+				in.Previous = &s
+			}
+			if got := brief(&s); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func health(h podplan.Health) func(*podstatus.Input) {
+	return func(in *podstatus.Input) { in.Plan.Health = map[string]podplan.Health{"a0": h} }
+}
+
+func hook(name string, s podplan.HookState) func(*podstatus.Input) {
+	return func(in *podstatus.Input) {
+		for i := range in.Plan.Pod.Spec.InitContainers {
+			if c := &in.Plan.Pod.Spec.InitContainers[i]; c.Name == name {
+				c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}}
+			}
+		}
+		for i := range in.Plan.Pod.Spec.Containers {
+			if c := &in.Plan.Pod.Spec.Containers[i]; c.Name == name {
+				c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{}}
+			}
+		}
+		in.Plan.Hooks = map[string]podplan.Hooks{name + "0": {PostStart: s}}
+	}
+}
+
+func postStart(s podplan.HookState) func(*podstatus.Input) { return hook("a", s) }
+
+func gate(status v1.ConditionStatus) func(*podstatus.Input) {
+	return func(in *podstatus.Input) {
+		in.Plan.Pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/lb"}}
+		if status != "" {
+			in.Plan.Pod.Status.Conditions = []v1.PodCondition{{Type: "example.com/lb", Status: status}}
+		}
+	}
+}
+
+// TestWholeStatus holds every field of a plain pod's status, as the API has it.
+func TestWholeStatus(t *testing.T) {
+	in := baseInput()
+	in.HostIPs = []string{"192.0.2.1", "2001:db8::1"}
+	in.Plan.View.Sandboxes[0].IPs = []string{"fd00::1", "10.1.0.1"}
+	c := &in.Plan.Pod.Spec.Containers[0]
+	c.Resources.Requests = v1.ResourceList{"cpu": resource.MustParse("100m")}
+	c.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/v", ReadOnly: true}}
+	s := podstatus.Compute(in)
+	got, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"observedGeneration": 3`, `"phase": "Running"`, `"hostIP": "192.0.2.1"`, `"podIP": "10.1.0.1"`,
+		`"startTime": "2026-01-01T11:59:00Z"`, `"startedAt": "2026-01-01T11:59:10Z"`, `"lastTransitionTime": "2026-01-01T12:00:00Z"`,
+		`"image": "img:1"`, `"imageID": "sha256:1"`, `"containerID": "containerd://a0"`, `"started": true`, `"ready": true`,
+		`"qosClass": "Burstable"`, `"recursiveReadOnly": "Disabled"`, `"mountPath": "/v"`,
+	} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	if len(s.PodIPs) != 2 || s.PodIPs[1].IP != "fd00::1" || len(s.HostIPs) != 2 {
+		t.Errorf("addresses: %v, %v", s.PodIPs, s.HostIPs)
+	}
+	var types []string
+	for _, c := range s.Conditions {
+		types = append(types, string(c.Type))
+		if c.ObservedGeneration != 3 {
+			t.Errorf("%s: observed generation %d", c.Type, c.ObservedGeneration)
+		}
+	}
+	if got, want := strings.Join(types, " "), "PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled"; got != want {
+		t.Errorf("conditions %s, want %s", got, want)
+	}
+	if r := s.ContainerStatuses[0].AllocatedResources["cpu"]; r.String() != "100m" {
+		t.Errorf("allocated %v", r)
+	}
+}
+
+func TestTransitionTimes(t *testing.T) {
+	in := baseInput()
+	first := podstatus.Compute(in)
+	in.Previous, in.Plan.Now = &first, noon.Add(time.Minute)
+	health(podplan.Health{Readiness: podplan.ProbeFailure})(&in)
+	second := podstatus.Compute(in)
+	for i := range second.Conditions {
+		c := &second.Conditions[i]
+		want := noon
+		if c.Type == v1.PodReady || c.Type == v1.ContainersReady {
+			want = noon.Add(time.Minute)
+		}
+		if !c.LastTransitionTime.Time.Equal(want) {
+			t.Errorf("%s since %v, want %v", c.Type, c.LastTransitionTime, want)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	in := baseInput()
+	s := podstatus.Compute(in)
+	in.Previous = &s
+	sandboxDown(&in)
+	if s := podstatus.Compute(in); s.PodIP != "10.1.0.1" {
+		t.Errorf("the address of a pod whose sandbox is down: %q", s.PodIP)
+	}
+	in = baseInput()
+	in.Plan.Pod.Spec.HostNetwork, in.Plan.View.Sandboxes[0].HostNetwork, in.Plan.View.Sandboxes[0].IPs = true, true, nil
+	s = podstatus.Compute(in)
+	if s.PodIP != "192.0.2.1" {
+		t.Errorf("the address of a pod on the host's network: %q", s.PodIP)
+	}
+	in.Previous, in.HostIPs = &s, []string{"192.0.2.7"}
+	if s := podstatus.Compute(in); s.PodIP != "192.0.2.1" || s.HostIP != "192.0.2.7" {
+		t.Errorf("after the host's address changed: pod %q host %q", s.PodIP, s.HostIP)
+	}
+}
+
+func TestLongMessages(t *testing.T) {
+	in := baseInput()
+	in.Plan.Pod.Spec.Containers = append(in.Plan.Pod.Spec.Containers, v1.Container{Name: "b"})
+	c := exited("a", 0, 1)
+	c.Message = strings.Repeat("ä", 12*1024)
+	in.Plan.View.Containers = []observed.Container{c}
+	s := podstatus.Compute(in)
+	if got := s.ContainerStatuses[0].State.Terminated.Message; len(got) != 6*1024 || !strings.HasSuffix(got, "ä") {
+		t.Errorf("%d bytes, ends in %q", len(got), got[len(got)-2:])
+	}
+}

@@ -1,0 +1,159 @@
+package podstatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+)
+
+// counts are how many containers of a pod stand where.
+type counts struct {
+	pendingInit    int // regular init containers that have not ended yet
+	pendingSidecar int // sidecars that have not started yet
+	failedInit     bool
+
+	running, waiting, stopped int
+	final                     int // of those stopped: not to be started again
+	succeeded                 int // of those stopped: with code 0
+}
+
+// tally makes the phase from the statuses of the containers.
+//
+//	failed init, not restarted                → Failed
+//	any init pending, any main never started  → Pending
+//	any running, or to be restarted           → Running
+//	all stopped for good                      → Succeeded, Failed
+func (c *computer) tally() v1.PodPhase {
+	n := c.count()
+	switch {
+	case n.failedInit:
+		return v1.PodFailed
+	case n.pendingInit > 0, n.pendingSidecar > 0 && !c.mainMadeHere(), n.waiting > 0:
+		return v1.PodPending
+	case n.running > 0:
+		return v1.PodRunning
+	case n.stopped == 0:
+		return v1.PodPending
+	case c.ending():
+	case n.stopped != n.final:
+		return v1.PodRunning
+	}
+	if n.stopped == n.succeeded {
+		return v1.PodSucceeded
+	}
+	return v1.PodFailed
+}
+
+// ending says whether nothing of the pod is started again whatever its policy
+// says. A pod of this node's own files may come back with the same UID, so it
+// isn't ended by that.
+func (c *computer) ending() bool { return c.down() && !isStatic(c.pod) }
+
+func (c *computer) count() counts {
+	var n counts
+	for i := range c.pod.Spec.InitContainers {
+		ct, s := &c.pod.Spec.InitContainers[i], &c.out.InitContainerStatuses[i]
+		if isSidecar(ct) {
+			n.sidecar(s)
+		} else {
+			n.init(ct, c.pod, s)
+		}
+	}
+	for i := range c.pod.Spec.Containers {
+		n.main(&c.pod.Spec.Containers[i], c.pod, &c.out.ContainerStatuses[i])
+	}
+	return n
+}
+
+func (n *counts) init(ct *v1.Container, pod *v1.Pod, s *v1.ContainerStatus) {
+	end := ended(s)
+	switch {
+	case end == nil:
+		n.pendingInit++
+	case end.ExitCode != 0:
+		// One that is to be tried again doesn't hold the phase by itself: the
+		// main containers wait for it, and are counted.
+		n.failedInit = n.failedInit || !podplan.RestartsAfter(ct, pod, end.ExitCode)
+	}
+}
+
+func (n *counts) sidecar(s *v1.ContainerStatus) {
+	switch {
+	case s.State.Running != nil:
+		n.running++
+		if s.Started == nil || !*s.Started {
+			n.pendingSidecar++
+		}
+	case ended(s) == nil:
+		n.pendingSidecar++
+		n.waiting++
+	}
+}
+
+func (n *counts) main(ct *v1.Container, pod *v1.Pod, s *v1.ContainerStatus) {
+	end := ended(s)
+	switch {
+	case s.State.Running != nil:
+		n.running++
+	case end == nil:
+		n.waiting++
+	default:
+		n.stopped++
+		if !podplan.RestartsAfter(ct, pod, end.ExitCode) {
+			n.final++
+		}
+		if s.State.Terminated != nil && end.ExitCode == 0 {
+			n.succeeded++
+		}
+	}
+}
+
+// ended is how a container that does not run ended last, nil if it runs or never ran.
+func ended(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
+	switch {
+	case s.State.Running != nil:
+		return nil
+	case s.State.Terminated != nil:
+		return s.State.Terminated
+	default:
+		return s.LastTerminationState.Terminated
+	}
+}
+
+// mainRan says whether any main container runs or ran.
+func (c *computer) mainRan() bool {
+	for i := range c.out.ContainerStatuses {
+		s := &c.out.ContainerStatuses[i]
+		if s.State.Running != nil || ended(s) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// mainMadeHere says whether a main container was made in the newest sandbox:
+// sidecars that start again then don't hold up the phase any more.
+func (c *computer) mainMadeHere() bool {
+	boxes := c.in.Plan.View.Sandboxes
+	for i := range c.pod.Spec.Containers {
+		n, _ := c.newest(c.pod.Spec.Containers[i].Name)
+		if n != nil && (len(boxes) == 0 || n.SandboxID == boxes[0].ID) {
+			return true
+		}
+	}
+	return !c.in.Plan.Known && c.mainRan()
+}
+
+// initialized says whether the pod's init containers were ever through.
+func (c *computer) initialized() bool {
+	inits := c.out.InitContainerStatuses
+	if len(inits) == 0 || c.mainRan() {
+		return true
+	}
+	last := &inits[len(inits)-1]
+	if isSidecar(&c.pod.Spec.InitContainers[len(inits)-1]) {
+		return last.State.Running != nil && last.Started != nil && *last.Started
+	}
+	end := ended(last)
+	return end != nil && end.ExitCode == 0
+}

@@ -1,0 +1,89 @@
+package port
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Host is the machine's file systems, as far as pods use them. The calling
+// convention is Runtime's. What may touch a pod's mount runs where it can hang
+// without hanging the agent.
+type Host interface {
+	// PreparePod makes the pod's own directories: data, and logs per container.
+	// Idempotent.
+	PreparePod(ctx context.Context, pod *v1.Pod, done func(error))
+	// MountVolume brings one volume of the pod up and gives its path on the
+	// host. Idempotent: one that stands already is found.
+	MountVolume(ctx context.Context, pod *v1.Pod, volume *v1.Volume, done func(path string, err error))
+	// UnmountPod takes down all volumes of a pod and removes their data.
+	// Idempotent. It never descends into what is still mounted.
+	UnmountPod(ctx context.Context, uid types.UID, done func(error))
+	// RemovePod removes what is left of a pod: data and log directories. It
+	// fails, and removes nothing, while something is mounted below them.
+	RemovePod(ctx context.Context, ref PodDirs, done func(error))
+	// PodDirs lists the pods of which there are data directories.
+	PodDirs(ctx context.Context, done func([]types.UID, error))
+}
+
+// PodDirs names the directories of a pod.
+type PodDirs struct {
+	UID             types.UID
+	Namespace, Name string
+}
+
+// Network is how hooks and probes reach a container.
+type Network interface {
+	// HTTPGet fails if there is no answer, or one with a status of 400 or more.
+	HTTPGet(ctx context.Context, r HTTPGet, done func(error))
+}
+
+// HTTPGet is one request. Redirects are followed on the same host only.
+type HTTPGet struct {
+	URL     string
+	Headers []v1.HTTPHeader
+	Timeout time.Duration
+}
+
+// Event is something that users should see (API Event of the core group).
+type Event struct {
+	Pod     *v1.Pod
+	Warning bool
+	Reason  string
+	// Container is the container's name, empty for the pod as a whole.
+	Container string
+	Message   string
+	At        time.Time
+}
+
+// Recorder takes events. It must not block.
+type Recorder interface{ Record(Event) }
+
+// Manifests is where static pods are read from.
+type Manifests interface {
+	// Read gives all files of the directory; see ManifestFile.
+	Read(ctx context.Context, done func([]ManifestFile, error))
+	// Watch calls changed, soon after something in the directory changed, until
+	// ctx ends. It is a hint: a change may be missed.
+	Watch(ctx context.Context, changed func(), done func(error))
+	// Fetch gets the content of the manifest URL, same=true if it is as it was at
+	// the last Fetch and fresh does not ask for it all the same.
+	Fetch(ctx context.Context, fresh bool, done func(data []byte, same bool, err error))
+}
+
+// ManifestFile is one file of a manifest directory, or why it can't be read.
+type ManifestFile struct {
+	Name string
+	Data []byte
+	Err  error
+}
+
+// Checkpoints keeps small things over the end of the process.
+type Checkpoints interface {
+	// Load gives nil data, and no error, if there is none of that name.
+	Load(ctx context.Context, name string, done func(data []byte, err error))
+	// Save replaces it as a whole or not at all.
+	Save(ctx context.Context, name string, data []byte, done func(error))
+}
