@@ -1,0 +1,181 @@
+package cri
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Reconnecting on a unix socket costs nothing: a runtime that was restarted is
+// found within about a second of its socket.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	MinConnectTimeout: 2 * time.Second,
+}
+
+// Client is a connection to a runtime. It implements port.Runtime.
+type Client struct {
+	config    Config
+	deadlines deadlines
+
+	conns   []*grpc.ClientConn
+	runtime runtimeapi.RuntimeServiceClient
+	images  runtimeapi.ImageServiceClient
+
+	// noStreams is set once the runtime turned out to have no streaming lists,
+	// and cleared when it went away: it may come back newer.
+	noStreams atomic.Bool
+
+	// closing ends all calls in flight.
+	closing context.Context
+	close   context.CancelFunc
+
+	// mu guards the order of calls.Add against calls.Wait.
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup
+}
+
+var _ port.Runtime = (*Client)(nil)
+
+// Dial connects to the runtime and asks for its version, so that a wrong or
+// dead socket is an error here and now. The error is one line that says what to
+// do. Later the client reconnects by itself.
+func Dial(ctx context.Context, config Config) (*Client, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	c := newClient(config)
+	if err := c.connect(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	if err := c.greet(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func newClient(config Config) *Client {
+	config.ImageEndpoint = cmp.Or(config.ImageEndpoint, config.Endpoint)
+	config.RequestTimeout = cmp.Or(config.RequestTimeout, defaultRequestTimeout)
+	config.PullCheckPeriod = cmp.Or(config.PullCheckPeriod, defaultPullCheckPeriod)
+	config.MaxMessageBytes = cmp.Or(config.MaxMessageBytes, defaultMaxMessageBytes)
+	if config.MakeDirectory == nil {
+		config.MakeDirectory = func(path string) error { return os.MkdirAll(path, 0o755) }
+	}
+	c := &Client{config: config, deadlines: deadlines{request: config.RequestTimeout}}
+	c.closing, c.close = context.WithCancel(context.Background())
+	return c
+}
+
+// connect opens one connection, or two if images are served elsewhere.
+func (c *Client) connect() error {
+	conn, err := c.open(c.config.Endpoint)
+	if err != nil {
+		return err
+	}
+	c.runtime = runtimeapi.NewRuntimeServiceClient(conn)
+	if c.config.ImageEndpoint != c.config.Endpoint {
+		if conn, err = c.open(c.config.ImageEndpoint); err != nil {
+			return err
+		}
+	}
+	c.images = runtimeapi.NewImageServiceClient(conn)
+	return nil
+}
+
+func (c *Client) open(endpoint string) (*grpc.ClientConn, error) {
+	path, err := socketPath(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil, noAnswer(endpoint, "the socket does not exist; start containerd or give --container-runtime-endpoint")
+	}
+	var dialer net.Dialer
+	// passthrough: the path is no name to resolve, and nothing polls for it.
+	conn, err := grpc.NewClient("passthrough:///"+path,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}),
+		grpc.WithAuthority("localhost"),
+		grpc.WithConnectParams(reconnect),
+		grpc.WithIdleTimeout(0), // an idle connection would add its set-up to the next call
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(c.config.MaxMessageBytes),
+			grpc.MaxCallSendMsgSize(c.config.MaxMessageBytes),
+		),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("container runtime endpoint %s: %w", endpoint, err)
+	}
+	c.conns = append(c.conns, conn)
+	return conn, nil
+}
+
+// greet asks for the version.
+func (c *Client) greet(ctx context.Context) error {
+	answer := make(chan error, 1)
+	c.Version(ctx, func(_ port.RuntimeVersion, err error) { answer <- err })
+	err := <-answer
+	switch e, _ := errors.AsType[*port.Error](err); {
+	case err == nil:
+		return nil
+	case e.Kind == port.Unsupported:
+		return noAnswer(c.config.Endpoint, "what answers there does not serve the CRI v1 API; enable its CRI plugin")
+	case e.Kind == port.Unavailable && refused(c.config.Endpoint):
+		return noAnswer(c.config.Endpoint, "the socket is there, but nothing listens; start containerd or give --container-runtime-endpoint")
+	default:
+		return noAnswer(c.config.Endpoint, e.Kind.String()+": "+e.Detail)
+	}
+}
+
+func refused(endpoint string) bool {
+	path, err := socketPath(endpoint)
+	if err != nil {
+		return false
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+func noAnswer(endpoint, why string) error {
+	return fmt.Errorf("no container runtime answers at %s: %s", endpoint, why)
+}
+
+// Close ends all calls in flight, waits until each has called its done, and
+// closes the connections. Calls made later fail. It must not be called from a
+// done.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.close()
+	c.calls.Wait()
+	for _, conn := range c.conns {
+		_ = conn.Close() // fails only if it is closed already
+	}
+}

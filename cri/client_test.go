@@ -1,0 +1,354 @@
+package cri
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/labels"
+)
+
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestDialTellsWhatIsWrong(t *testing.T) {
+	dir := t.TempDir()
+	missing := filepath.Join(dir, "missing.sock")
+
+	dead := filepath.Join(dir, "dead.sock")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	silent := filepath.Join(dir, "silent.sock")
+	serve(t, &fakeRuntime{version: hang}, silent)
+
+	other := filepath.Join(dir, "other.sock")
+	noCRI, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	go func() { _ = server.Serve(noCRI) }()
+	defer server.Stop()
+
+	for socket, want := range map[string]string{
+		missing: "the socket does not exist; start containerd or give --container-runtime-endpoint",
+		dead:    "the socket is there, but nothing listens; start containerd or give --container-runtime-endpoint",
+		other:   "what answers there does not serve the CRI v1 API; enable its CRI plugin",
+		silent:  "deadline exceeded: no answer in time",
+	} {
+		config := testConfig(socket)
+		config.RequestTimeout = 200 * time.Millisecond
+		if socket == other {
+			config.RequestTimeout = patience
+		}
+		_, err := Dial(t.Context(), config)
+		if want = "no container runtime answers at unix://" + socket + ": " + want; err == nil || err.Error() != want {
+			t.Errorf("\n got %v\nwant %s", err, want)
+		}
+	}
+}
+
+func TestCallEndsAtItsDeadline(t *testing.T) {
+	f := &fakeRuntime{run: func(ctx context.Context, _ *runtimeapi.RunPodSandboxRequest) (string, error) { return "", hang(ctx) }}
+	c := dial(t, f, func(c *Config) { c.RequestTimeout = 100 * time.Millisecond })
+	_, err := await(t, func(done func(string, error)) {
+		c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: testPod()}, done)
+	})
+	wantKind(t, err, port.Deadline)
+}
+
+func TestCallEndsWithItsCaller(t *testing.T) {
+	entered := make(chan struct{})
+	f := &fakeRuntime{run: func(ctx context.Context, _ *runtimeapi.RunPodSandboxRequest) (string, error) {
+		close(entered)
+		return "", hang(ctx)
+	}}
+	c := dial(t, f, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := begin(func(done func(string, error)) { c.RunPodSandbox(ctx, port.RunPodSandbox{Pod: testPod()}, done) })
+	receive(t, entered)
+	cancel()
+	wantKind(t, receive(t, answer).err, port.Canceled)
+}
+
+func TestCloseEndsCallsInFlight(t *testing.T) {
+	entered := make(chan struct{}, 3)
+	f := &fakeRuntime{run: func(ctx context.Context, _ *runtimeapi.RunPodSandboxRequest) (string, error) {
+		entered <- struct{}{}
+		return "", hang(ctx)
+	}}
+	c := dial(t, f, nil)
+	var answers []<-chan result[string]
+	for range cap(entered) {
+		answers = append(answers, begin(func(done func(string, error)) {
+			c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: testPod()}, done)
+		}))
+		receive(t, entered)
+	}
+	c.Close()
+	for _, a := range answers {
+		select {
+		case r := <-a:
+			wantKind(t, r.err, port.Canceled)
+		default:
+			t.Error("Close came back before a call was done")
+		}
+	}
+	_, err := await(t, func(done func(port.RuntimeVersion, error)) { c.Version(t.Context(), done) })
+	wantKind(t, err, port.Canceled)
+}
+
+func TestRuntimeRestart(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "cri.sock")
+	entered := make(chan struct{})
+	stop := serve(t, &fakeRuntime{run: func(ctx context.Context, _ *runtimeapi.RunPodSandboxRequest) (string, error) {
+		close(entered)
+		return "", hang(ctx)
+	}}, socket)
+	c := connect(t, socket, nil)
+	inFlight := begin(func(done func(string, error)) {
+		c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: testPod()}, done)
+	})
+	receive(t, entered)
+	c.noStreams.Store(true)
+
+	stop()
+	wantKind(t, receive(t, inFlight).err, port.Unavailable)
+	if c.noStreams.Load() {
+		t.Error("what the old runtime lacked is held against the new one")
+	}
+	start := time.Now()
+	_, err := await(t, func(done func(port.RuntimeVersion, error)) { c.Version(t.Context(), done) })
+	wantKind(t, err, port.Unavailable)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it took %s to see that nobody is there", took)
+	}
+
+	serve(t, &fakeRuntime{}, socket)
+	start = time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for conn := c.conns[0]; ; {
+		state := conn.GetState()
+		if state == connectivity.Ready {
+			break
+		}
+		conn.Connect()
+		if !conn.WaitForStateChange(ctx, state) {
+			t.Fatal("not connected again")
+		}
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("connected again only after %s", took)
+	}
+	if _, err := await(t, func(done func(port.RuntimeVersion, error)) { c.Version(t.Context(), done) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func labelled(uid, container string) map[string]string {
+	l := map[string]string{labels.PodUID: uid, labels.PodName: "pod-" + uid, labels.PodNamespace: "default"}
+	if container != "" {
+		l[labels.ContainerName] = container
+	}
+	return l
+}
+
+// bigList gives sandboxes of about 64 KiB each.
+func bigList(n int) []*runtimeapi.PodSandbox {
+	annotations := map[string]string{"note": strings.Repeat("x", 64<<10)}
+	var out []*runtimeapi.PodSandbox
+	for i := range n {
+		out = append(out, &runtimeapi.PodSandbox{
+			Id: fmt.Sprint("s", i), Labels: labelled(fmt.Sprintf("u%04d", i), ""), Annotations: annotations,
+		})
+	}
+	return out
+}
+
+func TestList(t *testing.T) {
+	containers := func(*runtimeapi.ContainerFilter) []*runtimeapi.Container {
+		return []*runtimeapi.Container{{Id: "c", PodSandboxId: "s0", Labels: labelled("u0000", "app")}}
+	}
+	list := func(t *testing.T, c *Client) (observed.Runtime, error) {
+		return await(t, func(done func(observed.Runtime, error)) { c.List(t.Context(), "", done) })
+	}
+	for _, streams := range []bool{false, true} {
+		t.Run(fmt.Sprintf("20 MiB, streams=%v", streams), func(t *testing.T) {
+			f := &fakeRuntime{
+				streams:    streams,
+				containers: containers,
+				sandboxes:  func() ([]*runtimeapi.PodSandbox, error) { return bigList(320), nil },
+			}
+			c := dial(t, f, nil)
+			for range 2 {
+				got, err := list(t, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(got.Pods) != 320 || len(got.Pods[0].Containers) != 1 {
+					t.Fatalf("%d pods", len(got.Pods))
+				}
+			}
+			want := map[string]int{"StreamPodSandboxes": 2, "StreamContainers": 2}
+			if !streams { // asked for once, and then not again
+				want = map[string]int{"StreamPodSandboxes": 1, "ListPodSandbox": 2, "ListContainers": 2}
+			}
+			for method, n := range want {
+				if got := f.counted(method); got != n {
+					t.Errorf("%d × %s, want %d", got, method, n)
+				}
+			}
+		})
+	}
+	t.Run("too large", func(t *testing.T) {
+		f := &fakeRuntime{sandboxes: func() ([]*runtimeapi.PodSandbox, error) { return bigList(20), nil }}
+		c := dial(t, f, func(c *Config) { c.MaxMessageBytes = 1 << 20 })
+		_, err := list(t, c)
+		wantKind(t, err, port.Other)
+	})
+	t.Run("a stream that breaks gives nothing", func(t *testing.T) {
+		f := &fakeRuntime{streams: true, sandboxes: func() ([]*runtimeapi.PodSandbox, error) {
+			return bigList(3), status.Error(codes.Unavailable, "restarting")
+		}}
+		got, err := list(t, dial(t, f, nil))
+		wantKind(t, err, port.Unavailable)
+		if len(got.Pods) != 0 {
+			t.Error("half a list came through")
+		}
+	})
+}
+
+func TestContainerStatus(t *testing.T) {
+	f := &fakeRuntime{
+		status: func(id string) (*runtimeapi.ContainerStatus, error) {
+			s := &runtimeapi.ContainerStatus{Id: id, Labels: labelled("u1", "app")}
+			if id == "foreign" {
+				s.Labels = nil
+			}
+			return s, nil
+		},
+		containers: func(filter *runtimeapi.ContainerFilter) []*runtimeapi.Container {
+			return []*runtimeapi.Container{{Id: filter.GetId(), PodSandboxId: "s1"}}
+		},
+	}
+	c := dial(t, f, nil)
+	got, err := await(t, func(done func(observed.Container, error)) { c.ContainerStatus(t.Context(), "c1", done) })
+	if err != nil || got.SandboxID != "s1" || got.Name != "app" || !got.Detailed {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = await(t, func(done func(observed.Container, error)) { c.ContainerStatus(t.Context(), "foreign", done) })
+	wantKind(t, err, port.NotFound)
+}
+
+func TestStopContainer(t *testing.T) {
+	var seconds int64
+	f := &fakeRuntime{stop: func(r *runtimeapi.StopContainerRequest) error {
+		seconds = r.GetTimeout()
+		if r.GetContainerId() == "gone" {
+			return status.Error(codes.NotFound, "not found")
+		}
+		return nil
+	}}
+	c := dial(t, f, nil)
+	for grace, want := range map[time.Duration]int64{0: 0, time.Second: 1, 1200 * time.Millisecond: 2} {
+		if err := await0(t, func(done func(error)) { c.StopContainer(t.Context(), "c", grace, done) }); err != nil || seconds != want {
+			t.Errorf("grace %s: %d s, %v", grace, seconds, err)
+		}
+	}
+	if err := await0(t, func(done func(error)) { c.StopContainer(t.Context(), "gone", 0, done) }); err != nil {
+		t.Errorf("to stop what is gone: %v", err)
+	}
+}
+
+func TestExecSyncKeepsTheHeadOfLongOutput(t *testing.T) {
+	f := &fakeRuntime{exec: func(r *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
+		return &runtimeapi.ExecSyncResponse{ExitCode: 3, Stdout: bytes.Repeat([]byte("o"), 1<<20), Stderr: []byte(fmt.Sprint(r.GetTimeout()))}, nil
+	}}
+	c := dial(t, f, nil)
+	got, err := await(t, func(done func(port.ExecResult, error)) {
+		c.ExecSync(t.Context(), "c", []string{"x"}, 1500*time.Millisecond, done)
+	})
+	if err != nil || got.ExitCode != 3 || len(got.Stdout) != maxExecOutput || string(got.Stderr) != "2" {
+		t.Errorf("code %d, %d bytes, %q, %v", got.ExitCode, len(got.Stdout), got.Stderr, err)
+	}
+}
+
+func TestLogDirectoriesAreMadeFirst(t *testing.T) {
+	var mu sync.Mutex
+	var made []string
+	f := &fakeRuntime{
+		run:    func(context.Context, *runtimeapi.RunPodSandboxRequest) (string, error) { return "s", nil },
+		create: func(*runtimeapi.CreateContainerRequest) (string, error) { return "c", nil },
+	}
+	c := dial(t, f, func(c *Config) {
+		c.MakeDirectory = func(path string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			made = append(made, path)
+			if strings.HasSuffix(path, "/full") {
+				return &os.PathError{Op: "mkdir", Path: path, Err: errors.New("no space left on device")}
+			}
+			return nil
+		}
+	})
+	pod := testPod()
+	if _, err := await(t, func(done func(string, error)) { c.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: pod}, done) }); err != nil {
+		t.Fatal(err)
+	}
+	create := port.CreateContainer{Pod: pod, Container: &pod.Spec.Containers[0]}
+	if _, err := await(t, func(done func(string, error)) { c.CreateContainer(t.Context(), create, done) }); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"/var/log/pods/default_web_u1", "/var/log/pods/default_web_u1/app"}; !slices.Equal(made, want) {
+		t.Errorf("made %q, want %q", made, want)
+	}
+	full := *pod.Spec.Containers[0].DeepCopy()
+	full.Name = "full"
+	create.Container = &full
+	_, err := await(t, func(done func(string, error)) { c.CreateContainer(t.Context(), create, done) })
+	if want := "CreateContainer default/web/full: mkdir /var/log/pods/default_web_u1/full: no space left on device"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestObserverSeesEachCall(t *testing.T) {
+	seen := make(chan Call, 8)
+	f := &fakeRuntime{stop: func(*runtimeapi.StopContainerRequest) error { return status.Error(codes.Unknown, "failed to kill") }}
+	c := dial(t, f, func(c *Config) { c.Observe = func(k Call) { seen <- k } })
+	if k := receive(t, seen); k.Method != "Version" || k.Err != nil || k.Start.IsZero() {
+		t.Errorf("%+v", k)
+	}
+	_ = await0(t, func(done func(error)) { c.StopContainer(t.Context(), anID, 0, done) })
+	k := receive(t, seen)
+	kind, failed := k.Kind()
+	if k.Method != "StopContainer" || k.Object != anID || kind != port.Other || !failed || k.Duration <= 0 {
+		t.Errorf("%+v", k)
+	}
+}

@@ -1,0 +1,166 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// maxDetail bounds the far side's words: they end up in a pod's status.
+const maxDetail = 2048
+
+// translateError turns what a call came back with into a *port.Error, nil into
+// nil. ctxErr is what the call's own context says, so that a deadline of ours
+// is told from one within the runtime.
+func translateError(k call, err, ctxErr error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*port.Error](err); ok {
+		out := *e
+		out.Verb, out.Object = k.method, short(k.object)
+		return &out
+	}
+	detail := oneLine(err)
+	out := &port.Error{Verb: k.method, Object: short(k.object), Detail: detail}
+	switch {
+	case !gaveUp(err, ctxErr):
+		out.Kind = kind(k.method, err, detail)
+	case errors.Is(ctxErr, context.DeadlineExceeded):
+		out.Kind, out.Detail = port.Deadline, "no answer in time"
+	default:
+		out.Kind, out.Detail = port.Canceled, "given up before it ended"
+	}
+	return out
+}
+
+// gaveUp says that the call ended with its context and not by an answer.
+func gaveUp(err, ctxErr error) bool {
+	if ctxErr == nil {
+		return false
+	}
+	code := status.Code(err)
+	return code == codes.DeadlineExceeded || code == codes.Canceled ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// kind finds the kind of a failure by what the runtime is known to say, and by
+// the gRPC code. The code comes last, because runtimes give most of their
+// failures the code Unknown, and a code that comes from deep within may be
+// about something else.
+func kind(method string, err error, detail string) port.ErrorKind {
+	code := status.Code(err) // Unknown if err is no status
+	if code == codes.Unimplemented {
+		return port.Unsupported
+	}
+	if method == "PullImage" {
+		if k := pullKind(code, detail); k != port.Other {
+			return k
+		}
+	}
+	for _, t := range runtimeTexts {
+		if (t.method == "" || t.method == method) && t.pattern.MatchString(detail) {
+			return t.kind
+		}
+	}
+	return codeKind(method, code)
+}
+
+// text is what a runtime is known to say of a failure.
+type text struct {
+	kind    port.ErrorKind
+	method  string // any, if empty
+	pattern *regexp.Regexp
+}
+
+// runtimeTexts are tried in order. The sources are containerd
+// (pkg/cri/server, since 2.0 internal/cri/server, and registrar) and CRI-O
+// (server, internal/registrar, containers/storage).
+var runtimeTexts = []text{
+	{port.NameReserved, "", regexp.MustCompile(`\bis (already )?reserved\b|error reserving (pod|ctr) name`)},
+	// The plugin is still loading what it knows.
+	{port.Unavailable, "", regexp.MustCompile(`server is not initialized yet`)},
+	{port.InvalidImageName, "", regexp.MustCompile(`failed to parse image reference|invalid reference format|could not parse image`)},
+	// The image is gone from the node; what else is missing is the sandbox.
+	{port.ImageNotFound, "CreateContainer", regexp.MustCompile(`failed to (resolve|get) image|image not known|locating image`)},
+	{port.InvalidConfig, "RunPodSandbox", regexp.MustCompile(`no runtime for ".*" is configured|failed to find runtime handler`)},
+	{port.InvalidConfig, "", regexp.MustCompile(`unable to find user|unable to find group|no users found|invalid user|recursive read-only mount.* not supported|RROUnsupported`)},
+	{port.StateConflict, "", regexp.MustCompile(
+		`container is in \S+ state|container is in removing state|is already in (starting|removing) state|is in starting state` +
+			`|container is still running|container state is unknown|sandbox container ".*" is not running` +
+			`|is not in created state|is not created or running|container is not running`)},
+	{port.NotFound, "", regexp.MustCompile(`could not find (container|sandbox|pod)|with ID starting with .* not found|specified (container|sandbox) not found`)},
+	// containerd ends an exec at its timeout with these words and any code.
+	{port.Deadline, "ExecSync", regexp.MustCompile(`timeout .* exceeded|command timed out`)},
+	{port.Deadline, "", regexp.MustCompile(`context deadline exceeded$`)},
+}
+
+// codeKind is what a gRPC code alone says.
+func codeKind(method string, code codes.Code) port.ErrorKind {
+	switch code {
+	case codes.NotFound:
+		if method == "RunPodSandbox" {
+			return port.Other // something it needs, such as the pause image, is missing
+		}
+		return port.NotFound
+	case codes.AlreadyExists:
+		return port.NameReserved
+	case codes.Unavailable:
+		return port.Unavailable
+	case codes.DeadlineExceeded:
+		return port.Deadline
+	case codes.Canceled:
+		return port.Canceled
+	case codes.InvalidArgument:
+		return port.InvalidConfig
+	case codes.FailedPrecondition:
+		return port.StateConflict
+	case codes.Unimplemented:
+		return port.Unsupported
+	default:
+		return port.Other
+	}
+}
+
+// grpcNoise is what gRPC puts before, or around, the runtime's own words.
+var grpcNoise = regexp.MustCompile(`rpc error: code = \w+ desc = |connection error: desc = |error reading server preface: |transport: (Error while dialing: )?`)
+
+// oneLine gives the words of err alone, on one line.
+func oneLine(err error) string {
+	words := err.Error()
+	if s, ok := status.FromError(err); ok {
+		words = s.Message()
+	}
+	words = grpcNoise.ReplaceAllString(words, "")
+	words = strings.Join(strings.Fields(words), " ")
+	if quoted, ok := strings.CutPrefix(words, `"`); ok && !strings.Contains(strings.TrimSuffix(quoted, `"`), `"`) {
+		words = strings.TrimSuffix(quoted, `"`)
+	}
+	if len(words) > maxDetail {
+		words = strings.ToValidUTF8(words[:maxDetail], "") + "…"
+	}
+	return words
+}
+
+// unlessGone drops an error that says that the object is not there: to stop and
+// to remove is idempotent, though not every runtime sees it so.
+func unlessGone(err error) error {
+	if err == nil || status.Code(err) == codes.NotFound {
+		return nil
+	}
+	if kind("", err, oneLine(err)) == port.NotFound {
+		return nil
+	}
+	return err
+}
+
+// notOurs is the answer for an object without our labels.
+func notOurs(k call) error {
+	return &port.Error{Kind: port.NotFound, Verb: k.method, Object: short(k.object), Detail: "it belongs to no pod of this node"}
+}

@@ -1,0 +1,128 @@
+package cri
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// heard is what a listener to a stream is told, in order.
+type heard struct {
+	opened bool
+	event  port.RuntimeEvent
+	over   bool
+	err    error
+}
+
+func listen(c *Client, ctx context.Context) <-chan heard {
+	all := make(chan heard, 64)
+	c.Events(ctx,
+		func() { all <- heard{opened: true} },
+		func(e port.RuntimeEvent) { all <- heard{event: e} },
+		func(err error) { all <- heard{over: true, err: err}; close(all) })
+	return all
+}
+
+func TestEventsOpenOnASilentStream(t *testing.T) {
+	f := &fakeRuntime{events: func(s runtimeapi.RuntimeService_GetContainerEventsServer) error { return hang(s.Context()) }}
+	ctx, cancel := context.WithCancel(t.Context())
+	all := listen(dial(t, f, nil), ctx)
+	if h := receive(t, all); !h.opened {
+		t.Fatalf("%+v came before the stream stood", h)
+	}
+	cancel()
+	h := receive(t, all)
+	if !h.over {
+		t.Fatalf("%+v", h)
+	}
+	wantKind(t, h.err, port.Canceled)
+	if h, more := <-all; more {
+		t.Errorf("%+v after the end", h)
+	}
+}
+
+func TestEventsComeInOrderAndEndWithTheRuntime(t *testing.T) {
+	ours := &runtimeapi.PodSandboxStatus{Id: "s1", Labels: labelled("u1", "")}
+	f := &fakeRuntime{events: func(s runtimeapi.RuntimeService_GetContainerEventsServer) error {
+		for _, e := range []*runtimeapi.ContainerEventResponse{
+			{ContainerId: "s1", ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT, PodSandboxStatus: ours, CreatedAt: 5},
+			{ContainerId: "foreign", PodSandboxStatus: &runtimeapi.PodSandboxStatus{Id: "x"}},
+			{ContainerId: "c1", ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT, PodSandboxStatus: ours},
+			{ContainerId: "s1", ContainerEventType: runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT},
+		} {
+			if err := s.Send(e); err != nil {
+				return err
+			}
+		}
+		return hang(s.Context())
+	}}
+	socket := filepath.Join(t.TempDir(), "cri.sock")
+	stop := serve(t, f, socket)
+	all := listen(connect(t, socket, nil), t.Context())
+
+	if h := receive(t, all); !h.opened {
+		t.Fatalf("%+v came before the stream stood", h)
+	}
+	pod := observed.PodRef{UID: "u1", Namespace: "default", Name: "pod-u1"}
+	for _, want := range []port.RuntimeEvent{
+		{Kind: port.ContainerStartedEvent, ContainerID: "s1", Pod: pod},
+		{Kind: port.ContainerStoppedEvent, ContainerID: "c1", Pod: pod},
+		{Kind: port.ContainerDeletedEvent, ContainerID: "s1"},
+	} {
+		got := receive(t, all).event
+		if want.Kind == port.ContainerStartedEvent {
+			if got.At.UnixNano() != 5 {
+				t.Errorf("at %s", got.At)
+			}
+			want.At = got.At
+		}
+		if got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	stop()
+	h := receive(t, all)
+	if !h.over {
+		t.Fatalf("%+v", h)
+	}
+	wantKind(t, h.err, port.Unavailable)
+}
+
+func TestEventsOfARuntimeThatHasNone(t *testing.T) {
+	all := listen(dial(t, &fakeRuntime{}, nil), t.Context())
+	h := receive(t, all)
+	if h.opened { // the refusal may come after the confirmation
+		h = receive(t, all)
+	}
+	if !h.over {
+		t.Fatalf("%+v", h)
+	}
+	wantKind(t, h.err, port.Unsupported)
+}
+
+func TestEventsOfARuntimeThatDoesNotAnswer(t *testing.T) {
+	silent := make(chan struct{})
+	f := &fakeRuntime{
+		events: func(s runtimeapi.RuntimeService_GetContainerEventsServer) error { return hang(s.Context()) },
+		version: func(ctx context.Context) error {
+			select {
+			case <-silent:
+				return hang(ctx)
+			default:
+				return nil
+			}
+		},
+	}
+	c := dial(t, f, func(c *Config) { c.RequestTimeout = 100_000_000 })
+	close(silent)
+	h := receive(t, listen(c, t.Context()))
+	if !h.over {
+		t.Fatalf("%+v", h)
+	}
+	wantKind(t, h.err, port.Deadline)
+}

@@ -1,0 +1,38 @@
+package cri
+
+import (
+	"context"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// maxExecOutput is how much of each of a command's outputs is kept.
+const maxExecOutput = 64 << 10
+
+// ExecSync implements port.Runtime. The timeout counts in whole seconds,
+// rounded up; at its end the runtime kills the command and the error is of kind
+// Deadline. Zero lets it run until ctx ends.
+func (c *Client) ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration, done func(port.ExecResult, error)) {
+	k := call{"ExecSync", containerID, c.deadlines.exec(timeout)}
+	run(c, ctx, k, func(ctx context.Context) (port.ExecResult, error) {
+		answer, err := c.runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{
+			ContainerId: containerID, Cmd: command, Timeout: wholeSeconds(timeout),
+		})
+		return port.ExecResult{
+			ExitCode: answer.GetExitCode(),
+			Stdout:   head(answer.GetStdout()),
+			Stderr:   head(answer.GetStderr()),
+		}, err
+	}, done)
+}
+
+// head cuts output to the bound, and lets go of the rest.
+func head(output []byte) []byte {
+	if len(output) <= maxExecOutput {
+		return output
+	}
+	return append([]byte(nil), output[:maxExecOutput]...)
+}

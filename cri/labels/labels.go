@@ -1,0 +1,46 @@
+// Package labels names the labels and annotations on the runtime's sandboxes
+// and containers from which a running pod is found again after a restart of
+// the agent. They are the ones that a kubelet writes, so that a node changes
+// from one to the other without a restart of any container; the kubelet's own
+// spec hash is neither written nor read, because its input is the kubelet's
+// Go types.
+package labels
+
+// Labels on sandboxes (the first three) and containers.
+const (
+	PodName       = "io.kubernetes.pod.name"
+	PodNamespace  = "io.kubernetes.pod.namespace"
+	PodUID        = "io.kubernetes.pod.uid"
+	ContainerName = "io.kubernetes.container.name"
+)
+
+// ConfigSource is an annotation of the pod, and so of its sandbox: file, http or api.
+const ConfigSource = "kubernetes.io/config.source"
+
+// Annotations on containers.
+const (
+	// SpecHash is ours: the hash of the container's spec it was made from.
+	SpecHash = "troupe.dev/container-spec-hash"
+	// RestartCount is the attempt, in decimal.
+	RestartCount = "io.kubernetes.container.restartCount"
+	// TerminationMessagePath and TerminationMessagePolicy are the fields of the spec.
+	TerminationMessagePath   = "io.kubernetes.container.terminationMessagePath"
+	TerminationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
+	// PreStopHandler is a v1.LifecycleHandler as JSON.
+	PreStopHandler = "io.kubernetes.container.preStopHandler"
+	// Ports are the container's []v1.ContainerPort as JSON: a preStop hook that
+	// names its port still finds it.
+	Ports = "io.kubernetes.container.ports"
+	// Type is init, container or ephemeral.
+	Type = "io.kubernetes.container.type"
+	// TerminationGracePeriod and DeletionGracePeriod are seconds, in decimal.
+	TerminationGracePeriod = "io.kubernetes.pod.terminationGracePeriod"
+	DeletionGracePeriod    = "io.kubernetes.pod.deletionGracePeriod"
+)
+
+// Values of the annotation Type.
+const (
+	TypeInit      = "init"
+	TypeContainer = "container"
+	TypeEphemeral = "ephemeral"
+)

@@ -1,0 +1,44 @@
+package readback
+
+import (
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Event reads an event. ok is false if it is of a kind we do not know, or of
+// someone else's pod. When a sandbox is gone its event may name no pod at all:
+// then neither do we.
+func Event(e *runtimeapi.ContainerEventResponse) (port.RuntimeEvent, bool) {
+	out := port.RuntimeEvent{ContainerID: e.GetContainerId(), At: nanoseconds(e.GetCreatedAt())}
+	switch e.GetContainerEventType() {
+	case runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT:
+		out.Kind = port.ContainerCreatedEvent
+	case runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
+		out.Kind = port.ContainerStartedEvent
+	case runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT:
+		out.Kind = port.ContainerStoppedEvent
+	case runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT:
+		out.Kind = port.ContainerDeletedEvent
+	default:
+		return port.RuntimeEvent{}, false
+	}
+	ref, ours, known := eventPod(e)
+	out.Pod = ref
+	return out, ours || !known
+}
+
+// eventPod looks for the pod in what comes with the event; known is false if
+// nothing did.
+func eventPod(e *runtimeapi.ContainerEventResponse) (ref observed.PodRef, ours, known bool) {
+	if s := e.GetPodSandboxStatus(); s != nil {
+		ref, ours = Pod(s.GetLabels())
+		return ref, ours, true
+	}
+	for _, c := range e.GetContainersStatuses() {
+		ref, ours = Pod(c.GetLabels())
+		return ref, ours, true
+	}
+	return observed.PodRef{}, false, false
+}

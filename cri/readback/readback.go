@@ -1,0 +1,199 @@
+// Package readback turns what the Container Runtime Interface says there is
+// into observed values. It knows pods by the labels and annotations that troupe
+// and kubelets write (package labels); what has none of them is someone else's,
+// and is left out.
+package readback
+
+import (
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/cri/labels"
+)
+
+// defaultGraceSeconds is what the API gives a pod that does not say
+// (core/v1 terminationGracePeriodSeconds).
+const defaultGraceSeconds = 30
+
+// Pod names the pod that labels belong to; ok is false if they name none.
+func Pod(l map[string]string) (ref observed.PodRef, ok bool) {
+	ref = observed.PodRef{
+		UID:       types.UID(l[labels.PodUID]),
+		Namespace: l[labels.PodNamespace],
+		Name:      l[labels.PodName],
+	}
+	return ref, ref.UID != "" && ref.Namespace != "" && ref.Name != ""
+}
+
+// ListedSandbox reads one element of a list.
+func ListedSandbox(s *runtimeapi.PodSandbox) (observed.Sandbox, bool) {
+	ref, ok := Pod(s.GetLabels())
+	return observed.Sandbox{
+		ID:             s.GetId(),
+		Pod:            ref,
+		Attempt:        s.GetMetadata().GetAttempt(),
+		State:          sandboxState(s.GetState()),
+		CreatedAt:      nanoseconds(s.GetCreatedAt()),
+		Source:         s.GetAnnotations()[labels.ConfigSource],
+		RuntimeHandler: s.GetRuntimeHandler(),
+	}, ok
+}
+
+// Sandbox reads an inspection.
+func Sandbox(s *runtimeapi.PodSandboxStatus) (observed.Sandbox, bool) {
+	ref, ok := Pod(s.GetLabels())
+	out := observed.Sandbox{
+		ID:             s.GetId(),
+		Pod:            ref,
+		Attempt:        s.GetMetadata().GetAttempt(),
+		State:          sandboxState(s.GetState()),
+		CreatedAt:      nanoseconds(s.GetCreatedAt()),
+		Source:         s.GetAnnotations()[labels.ConfigSource],
+		Detailed:       true,
+		HostNetwork:    s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
+		RuntimeHandler: s.GetRuntimeHandler(),
+	}
+	if ip := s.GetNetwork().GetIp(); ip != "" {
+		out.IPs = append(out.IPs, ip)
+	}
+	for _, more := range s.GetNetwork().GetAdditionalIps() {
+		if ip := more.GetIp(); ip != "" {
+			out.IPs = append(out.IPs, ip)
+		}
+	}
+	return out, ok
+}
+
+// ListedContainer reads one element of a list.
+func ListedContainer(c *runtimeapi.Container) (observed.Container, bool) {
+	ref, ok := Pod(c.GetLabels())
+	name := containerName(c.GetLabels(), c.GetMetadata())
+	return observed.Container{
+		ID:        c.GetId(),
+		SandboxID: c.GetPodSandboxId(),
+		Pod:       ref,
+		Name:      name,
+		Attempt:   attempt(c.GetMetadata(), c.GetAnnotations()),
+		State:     containerState(c.GetState()),
+		Image:     imageName(c.GetImage()),
+		ImageRef:  c.GetImageRef(),
+		SpecHash:  c.GetAnnotations()[labels.SpecHash],
+		CreatedAt: nanoseconds(c.GetCreatedAt()),
+	}, ok && name != ""
+}
+
+// Container reads an inspection. It does not say which sandbox the container
+// is in: the CRI does not.
+func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
+	ref, ok := Pod(c.GetLabels())
+	name := containerName(c.GetLabels(), c.GetMetadata())
+	a := c.GetAnnotations()
+	return observed.Container{
+		ID:                       c.GetId(),
+		Pod:                      ref,
+		Name:                     name,
+		Attempt:                  attempt(c.GetMetadata(), a),
+		State:                    containerState(c.GetState()),
+		Image:                    imageName(c.GetImage()),
+		ImageRef:                 c.GetImageRef(),
+		SpecHash:                 a[labels.SpecHash],
+		CreatedAt:                nanoseconds(c.GetCreatedAt()),
+		Detailed:                 true,
+		StartedAt:                nanoseconds(c.GetStartedAt()),
+		FinishedAt:               nanoseconds(c.GetFinishedAt()),
+		ExitCode:                 c.GetExitCode(),
+		Reason:                   c.GetReason(),
+		Message:                  c.GetMessage(),
+		LogPath:                  c.GetLogPath(),
+		GraceSeconds:             graceSeconds(a),
+		PreStop:                  a[labels.PreStopHandler],
+		TerminationMessagePolicy: a[labels.TerminationMessagePolicy],
+	}, ok && name != ""
+}
+
+// Image reads an image.
+func Image(i *runtimeapi.Image) observed.Image {
+	out := observed.Image{
+		ID:          i.GetId(),
+		RepoTags:    i.GetRepoTags(),
+		RepoDigests: i.GetRepoDigests(),
+		SizeBytes:   i.GetSize(),
+		Pinned:      i.GetPinned(),
+		Username:    i.GetUsername(),
+	}
+	if i.GetUid() != nil {
+		uid := i.GetUid().GetValue()
+		out.UID, out.Username = &uid, ""
+	}
+	return out
+}
+
+func sandboxState(s runtimeapi.PodSandboxState) observed.SandboxState {
+	if s == runtimeapi.PodSandboxState_SANDBOX_READY {
+		return observed.SandboxReady
+	}
+	return observed.SandboxNotReady
+}
+
+func containerState(s runtimeapi.ContainerState) observed.ContainerState {
+	switch s {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return observed.ContainerCreated
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return observed.ContainerRunning
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return observed.ContainerExited
+	default:
+		return observed.ContainerUnknown
+	}
+}
+
+func containerName(l map[string]string, m *runtimeapi.ContainerMetadata) string {
+	if name := l[labels.ContainerName]; name != "" {
+		return name
+	}
+	return m.GetName()
+}
+
+// attempt is the metadata's; runtimes that lose it still have the annotation.
+func attempt(m *runtimeapi.ContainerMetadata, annotations map[string]string) uint32 {
+	if n := m.GetAttempt(); n != 0 {
+		return n
+	}
+	n, err := strconv.ParseUint(annotations[labels.RestartCount], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}
+
+// imageName is the name the user wrote; runtimes before v1.30 have only the one
+// that the container was created from.
+func imageName(s *runtimeapi.ImageSpec) string {
+	if u := s.GetUserSpecifiedImage(); u != "" {
+		return u
+	}
+	return s.GetImage()
+}
+
+// graceSeconds prefers the grace of a delete that was under way.
+func graceSeconds(annotations map[string]string) int64 {
+	for _, key := range []string{labels.DeletionGracePeriod, labels.TerminationGracePeriod} {
+		if n, err := strconv.ParseInt(annotations[key], 10, 64); err == nil && n >= 0 {
+			return n
+		}
+	}
+	return defaultGraceSeconds
+}
+
+// nanoseconds since 1970; zero is not set.
+func nanoseconds(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, n).UTC()
+}

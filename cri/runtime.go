@@ -1,0 +1,37 @@
+package cri
+
+import (
+	"context"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Version implements port.Runtime.
+func (c *Client) Version(ctx context.Context, done func(port.RuntimeVersion, error)) {
+	run(c, ctx, call{"Version", "", c.deadlines.ask()}, c.version, done)
+}
+
+func (c *Client) version(ctx context.Context) (port.RuntimeVersion, error) {
+	v, err := c.runtime.Version(ctx, &runtimeapi.VersionRequest{})
+	return port.RuntimeVersion{
+		Name:       v.GetRuntimeName(),
+		Version:    v.GetRuntimeVersion(),
+		APIVersion: v.GetRuntimeApiVersion(),
+	}, err
+}
+
+// Status implements port.Runtime.
+func (c *Client) Status(ctx context.Context, done func(port.RuntimeStatus, error)) {
+	run(c, ctx, call{"Status", "", c.deadlines.ask()}, func(ctx context.Context) (port.RuntimeStatus, error) {
+		answer, err := c.runtime.Status(ctx, &runtimeapi.StatusRequest{})
+		var out port.RuntimeStatus
+		for _, k := range answer.GetStatus().GetConditions() {
+			out.Conditions = append(out.Conditions, port.RuntimeCondition{
+				Type: k.GetType(), Status: k.GetStatus(), Reason: k.GetReason(), Message: k.GetMessage(),
+			})
+		}
+		return out, err
+	}, done)
+}

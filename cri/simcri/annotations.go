@@ -1,0 +1,261 @@
+package simcri
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// AnnotationPrefix is before the keys of all annotations that script a container.
+const AnnotationPrefix = "sim.troupe.dev/"
+
+// imageSizeKey is the one key that is about a pull and not about a start.
+const imageSizeKey = "image-size"
+
+// Key is one key of a script annotation.
+type Key struct {
+	Name string
+	// Value is what the value looks like.
+	Value string
+	// Means is what it does.
+	Means string
+	set   func(*Script, string) error
+}
+
+// Keys are the keys that may stand after AnnotationPrefix, or after
+// AnnotationPrefix, a container's name and a dot. DUR is a duration: 2s, 1s..3s
+// (anything between) or 1s~3s (lognormal, median and 99th percentile). BYTES is
+// a quantity such as 64Mi.
+func Keys() []Key { return slices.Clone(keys) }
+
+var keys = []Key{
+	{"exit-code", "0..255", "ends with this code; at once if run-for is not given", code(func(s *Script) *int32 { return &s.ExitCode })},
+	{"run-for", "DUR", "ends after so long", dist(func(s *Script) *Dist { return &s.RunFor })},
+	{"crash-loop", "true|N", "every incarnation crashes, or the first N, with exit-code (1) after run-for (0s)", setCrashLoop},
+	{"oom-after", "DUR", "is OOM-killed after so long", dist(func(s *Script) *Dist { return &s.OOMAfter })},
+	{"start-latency", "DUR", "takes so much longer to start", dist(func(s *Script) *Dist { return &s.StartLatency })},
+	{"start-error", "TEXT", "can't be started", func(s *Script, v string) error { s.StartError = v; return nil }},
+	{"term-delay", "DUR", "lives on so long after the stop signal", dist(func(s *Script) *Dist { return &s.TermDelay })},
+	{"term-exit-code", "0..255", "ends with this code after the stop signal", code(func(s *Script) *int32 { return &s.TermExitCode })},
+	{"ignore-term", "true|false", "ignores the stop signal", flag(func(s *Script) *bool { return &s.IgnoreTERM })},
+	{"exec-exit-code", "0..255", "commands in it end with this code", code(func(s *Script) *int32 { return &s.Answer.ExitCode })},
+	{"exec-output", "TEXT", "commands in it print this", func(s *Script, v string) error { s.Answer.Stdout = v; return nil }},
+	{"exec-delay", "DUR", "commands in it take so long", dist(func(s *Script) *Dist { return &s.Answer.Delay })},
+	{"exec-hang", "true|false", "commands in it never end", flag(func(s *Script) *bool { return &s.Answer.Hang })},
+	{"cpu-millicores", "N", "burns so much", number(func(s *Script) *int64 { return &s.CPUMillicores })},
+	{"memory", "BYTES", "has so much memory at the start", bytes(func(s *Script) *int64 { return &s.MemoryBytes })},
+	{"memory-growth", "BYTES", "takes so much more each second; OOM-killed at its limit", bytes(func(s *Script) *int64 { return &s.MemoryGrowth })},
+	{"log-rate", "BYTES", "writes so much to its log each second", bytes(func(s *Script) *int64 { return &s.LogRate })},
+	{imageSizeKey, "BYTES", "its image is so large, if it has to be pulled", bytes(nil)},
+}
+
+func setCrashLoop(s *Script, v string) error {
+	switch n, err := strconv.ParseInt(v, 10, 32); {
+	case v == "true":
+		s.CrashLoop = -1
+	case v == "false":
+		s.CrashLoop = 0
+	case err != nil || n < 0:
+		return fmt.Errorf("%q: want true, false or how many incarnations crash", v)
+	default:
+		s.CrashLoop = int32(n)
+	}
+	return nil
+}
+
+func code(field func(*Script) *int32) func(*Script, string) error {
+	return func(s *Script, v string) error {
+		n, err := strconv.ParseUint(v, 10, 8)
+		if err != nil {
+			return fmt.Errorf("%q: want an exit code, 0 to 255", v)
+		}
+		*field(s) = int32(n)
+		return nil
+	}
+}
+
+func dist(field func(*Script) *Dist) func(*Script, string) error {
+	return func(s *Script, v string) error {
+		d, err := ParseDist(v)
+		if err != nil {
+			return err
+		}
+		*field(s) = d
+		return nil
+	}
+}
+
+func flag(field func(*Script) *bool) func(*Script, string) error {
+	return func(s *Script, v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("%q: want true or false", v)
+		}
+		*field(s) = b
+		return nil
+	}
+}
+
+func number(field func(*Script) *int64) func(*Script, string) error {
+	return func(s *Script, v string) error {
+		n, err := strconv.ParseUint(v, 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q: want a whole number, 0 to %d", v, uint32(math.MaxUint32))
+		}
+		*field(s) = int64(n)
+		return nil
+	}
+}
+
+func bytes(field func(*Script) *int64) func(*Script, string) error {
+	return func(s *Script, v string) error {
+		n, err := parseBytes(v)
+		if err == nil && field != nil {
+			*field(s) = n
+		}
+		return err
+	}
+}
+
+func parseBytes(v string) (int64, error) {
+	q, err := resource.ParseQuantity(v)
+	if err != nil || q.Sign() < 0 || q.CmpInt64(math.MaxInt64) > 0 {
+		return 0, fmt.Errorf("%q: want a number of bytes such as 64Mi", v)
+	}
+	return q.Value(), nil
+}
+
+// scriptFromAnnotations is base, changed as the pod's annotations say. It is
+// base itself if they say nothing.
+func scriptFromAnnotations(base *Script, p *v1.Pod, containerName string) (*Script, error) {
+	own, err := annotationsOf(p, containerName)
+	if err != nil || len(own) == 0 {
+		return base, err
+	}
+	s := *base
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if err := findKey(name).set(&s, own[name].value); err != nil {
+			return nil, fmt.Errorf("pod %s/%s: annotation %s: %w", p.Namespace, p.Name, own[name].key, err)
+		}
+	}
+	if _, ok := own["exit-code"]; ok && s.RunFor.IsZero() && s.CrashLoop == 0 {
+		s.RunFor = Constant(0)
+	}
+	return &s, nil
+}
+
+type annotation struct{ key, value string }
+
+// annotationsOf collects what is said of one container, by name of the key.
+// What is said of it by name goes before what is said of all.
+func annotationsOf(p *v1.Pod, containerName string) (map[string]annotation, error) {
+	var own map[string]annotation
+	unknown := ""
+	for key, value := range p.Annotations {
+		rest, ok := strings.CutPrefix(key, AnnotationPrefix)
+		if !ok {
+			continue
+		}
+		name, forOne := rest, false
+		if container, after, dot := strings.Cut(rest, "."); dot {
+			if container != containerName {
+				continue
+			}
+			name, forOne = after, true
+		}
+		if findKey(name) == nil {
+			if unknown == "" || key < unknown {
+				unknown = key
+			}
+			continue
+		}
+		if own == nil {
+			own = map[string]annotation{}
+		}
+		if _, there := own[name]; !there || forOne {
+			own[name] = annotation{key, value}
+		}
+	}
+	if unknown != "" {
+		return nil, unknownKey(p, unknown)
+	}
+	return own, nil
+}
+
+func unknownKey(p *v1.Pod, key string) error {
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.Name)
+	}
+	return fmt.Errorf("pod %s/%s: annotation %s: no such key; there are %s", p.Namespace, p.Name, key, strings.Join(names, ", "))
+}
+
+func findKey(name string) *Key {
+	for i := range keys {
+		if keys[i].Name == name {
+			return &keys[i]
+		}
+	}
+	return nil
+}
+
+// CheckAnnotations says what is wrong with the script annotations of a pod,
+// names of containers that it does not have included.
+func CheckAnnotations(p *v1.Pod) error {
+	var names []string
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			names = append(names, list[i].Name)
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		names = append(names, p.Spec.EphemeralContainers[i].Name)
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
+		rest, ok := strings.CutPrefix(key, AnnotationPrefix)
+		if !ok {
+			continue
+		}
+		if container, _, dot := strings.Cut(rest, "."); dot && !slices.Contains(names, container) {
+			return fmt.Errorf("pod %s/%s: annotation %s: the pod has no container %q", p.Namespace, p.Name, key, container)
+		}
+	}
+	for _, name := range names {
+		if _, err := scriptFromAnnotations(&defaultScript, p, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// imageSizeFor is the size that the pod's annotations give the image, 0 if they
+// give none.
+func imageSizeFor(p *v1.Pod, image string) (uint64, error) {
+	if p == nil || len(p.Annotations) == 0 {
+		return 0, nil
+	}
+	container := ""
+	for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Image == image && container == "" {
+				container = list[i].Name
+			}
+		}
+	}
+	for _, key := range []string{AnnotationPrefix + container + "." + imageSizeKey, AnnotationPrefix + imageSizeKey} {
+		if v, ok := p.Annotations[key]; ok {
+			n, err := parseBytes(v)
+			if err != nil {
+				return 0, fmt.Errorf("pod %s/%s: annotation %s: %w", p.Namespace, p.Name, key, err)
+			}
+			return uint64(n), nil
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,173 @@
+package simcri
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Clock is the time of the simulated machine.
+type Clock interface {
+	Now() time.Time
+	// AfterFunc calls f once, d from now, never inside the call itself. stop
+	// reports whether it prevented the call.
+	AfterFunc(d time.Duration, f func()) (stop func() bool)
+}
+
+// The random streams that a Runtime asks Config.Rand for. A new use of
+// randomness gets a new stream, so that the draws of the others stay what they were.
+const (
+	StreamIDs     = "simcri/ids"     // sandbox and container IDs
+	StreamLatency = "simcri/latency" // how long calls take
+	StreamScripts = "simcri/scripts" // durations in scripts
+	StreamFaults  = "simcri/faults"  // late effects, lost, late and doubled events
+)
+
+// Config is all that a Runtime depends on. Clock and Rand are required.
+type Config struct {
+	Clock Clock
+	// Rand gives the random stream of a name. It is called once per stream, in New.
+	Rand func(stream string) *rand.Rand
+
+	// Registry is where images come from; nil is one of its own that has every
+	// image. Many runtimes may share one.
+	Registry *Registry
+	// Bandwidth is what all pulls of this machine share, in bytes of image per
+	// second, unpacking included. 0 is DefaultBandwidth.
+	Bandwidth uint64
+	// PodCIDR is where pods get their addresses from; the zero value is DefaultPodCIDR.
+	PodCIDR netip.Prefix
+
+	// Latencies is how long calls take; nil is DefaultLatencies.
+	Latencies *Latencies
+	// LateEffect is the chance, 0 to 1, that a call takes effect although its
+	// context ended, or the runtime was killed, before it was answered.
+	LateEffect float64
+
+	// DefaultScript is what a container does of which nothing else is said;
+	// nil is DefaultScript().
+	DefaultScript *Script
+	// Script says what a container does that is being started; nil, or a nil
+	// answer, leaves it to the pod's annotations and DefaultScript. It is
+	// called under the runtime's lock and must not call the runtime.
+	Script func(Starting) *Script
+	// Fault says what goes wrong with a call; nil is nothing. It is called on
+	// the caller's goroutine, without the lock.
+	Fault func(Call) Fault
+	// Events is how well the event stream works.
+	Events EventPolicy
+}
+
+// maxBandwidth keeps the arithmetic of downloads within 64 bits.
+const maxBandwidth = 1 << 50
+
+// DefaultPodCIDR is used if Config has none.
+var DefaultPodCIDR = netip.MustParsePrefix("10.88.0.0/24")
+
+// Validate says what of the configuration can't be.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Clock == nil {
+		errs = append(errs, errors.New("simcri: Clock is required"))
+	}
+	if c.Rand == nil {
+		errs = append(errs, errors.New("simcri: Rand is required"))
+	}
+	if c.LateEffect < 0 || c.LateEffect > 1 {
+		errs = append(errs, fmt.Errorf("simcri: LateEffect %v: want a chance, 0 to 1", c.LateEffect))
+	}
+	if c.PodCIDR != (netip.Prefix{}) && !c.PodCIDR.IsValid() {
+		errs = append(errs, errors.New("simcri: PodCIDR is not a valid prefix"))
+	}
+	if c.Bandwidth > maxBandwidth {
+		errs = append(errs, fmt.Errorf("simcri: Bandwidth %d: want at most %d bytes per second", c.Bandwidth, uint64(maxBandwidth)))
+	}
+	if c.Latencies != nil {
+		for m, d := range c.Latencies {
+			if err := d.validate(); err != nil {
+				errs = append(errs, fmt.Errorf("simcri: Latencies[%s]: %w", Method(m), err))
+			}
+		}
+	}
+	if err := c.Events.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.DefaultScript != nil {
+		if err := c.DefaultScript.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("simcri: DefaultScript: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Runtime is one simulated runtime, that of one machine. It implements port.Runtime.
+type Runtime struct {
+	cfg  Config
+	ids  *rand.Rand
+	lat  *rand.Rand
+	scr  *rand.Rand
+	flt  *rand.Rand
+	base *Script // what a container does of which nothing is said
+
+	mu         sync.Mutex
+	down       bool
+	calls      [methodCount]uint64
+	pods       map[types.UID]*pod
+	sandboxes  map[string]*sandbox
+	containers map[string]*container
+	images     map[string]*image // by name
+	pulling    *pulls
+	addresses  addressPool
+	subs       []*subscription
+	// inflight are the calls that have not ended, oldest first, so that what
+	// happens to all of them happens in a fixed order.
+	inflight opList
+
+	// out are callbacks to run once the lock is free, in order. Only one
+	// goroutine runs them at a time (flushing).
+	out       []func()
+	flushing  bool
+	flushSoon bool
+}
+
+var _ port.Runtime = (*Runtime)(nil)
+
+// New makes a runtime that has nothing yet.
+func New(cfg Config) (*Runtime, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Registry == nil {
+		cfg.Registry = NewRegistry()
+	}
+	if cfg.Bandwidth == 0 {
+		cfg.Bandwidth = DefaultBandwidth
+	}
+	if cfg.PodCIDR == (netip.Prefix{}) {
+		cfg.PodCIDR = DefaultPodCIDR
+	}
+	if cfg.Latencies == nil {
+		cfg.Latencies = &defaultLatencies
+	}
+	base := cfg.DefaultScript
+	if base == nil {
+		base = &defaultScript
+	}
+	return &Runtime{
+		cfg: cfg, base: base,
+		ids: cfg.Rand(StreamIDs), lat: cfg.Rand(StreamLatency),
+		scr: cfg.Rand(StreamScripts), flt: cfg.Rand(StreamFaults),
+		pods:       map[types.UID]*pod{},
+		sandboxes:  map[string]*sandbox{},
+		containers: map[string]*container{},
+		images:     map[string]*image{},
+		addresses:  newAddressPool(cfg.PodCIDR),
+	}, nil
+}

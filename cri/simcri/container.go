@@ -1,0 +1,159 @@
+package simcri
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// CreateContainer implements port.Runtime.
+func (r *Runtime) CreateContainer(ctx context.Context, q port.CreateContainer, done func(string, error)) {
+	r.createContainer(ctx, q, nil, done)
+}
+
+func (r *Runtime) createContainer(ctx context.Context, q port.CreateContainer, served *servedContainer, done func(string, error)) {
+	ref := refOf(q.Pod)
+	var c *container
+	var s *sandbox
+	r.begin(ctx,
+		Call{Method: CreateContainer, Object: ref.String() + "/" + q.Container.Name, Pod: ref, Container: q.Container.Name, Attempt: q.Attempt},
+		func(err error) { done("", err) },
+		func(o *op) (err *port.Error) {
+			if s = r.sandboxes[q.SandboxID]; s == nil {
+				return &port.Error{Kind: port.NotFound, Detail: "failed to find sandbox " + q.SandboxID}
+			}
+			if c, err = r.reserveContainer(s.pod.ref, q.Container, q.Attempt); err != nil {
+				return err
+			}
+			o.undo = func() { r.deleteContainer(s.pod, c) }
+			return nil
+		},
+		func(o *op) {
+			if s.state != sandboxReady {
+				o.refusef(port.StateConflict, "sandbox "+q.SandboxID+" is not running")
+				return
+			}
+			if c.image = r.findImage(q.ImageRef); c.image == nil {
+				if c.image = r.findImage(q.Container.Image); c.image == nil {
+					o.refusef(port.ImageNotFound, "failed to resolve image "+q.Container.Image+": not found")
+					return
+				}
+			}
+			c.id, c.sandbox, c.served = r.newID(), s, served
+			c.specHash, c.logDirectory = q.SpecHash, q.LogDirectory
+			c.createdAt = r.now()
+			c.state = containerCreated
+			r.containers[c.id] = c
+			r.emit(port.ContainerCreatedEvent, c.id, s.pod.ref)
+			id := c.id
+			o.reply(func() { done(id, nil) })
+		})
+}
+
+// containerCall describes a call on the container with an ID, and gives what
+// the script says of its start.
+func (r *Runtime) containerCall(m Method, id string) Call {
+	call := Call{Method: m, Object: id}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.containers[id]; c != nil {
+		call.Pod, call.Container, call.Attempt = c.sandbox.pod.ref, c.spec.Name, c.attempt
+	}
+	return call
+}
+
+// StartContainer implements port.Runtime. A start that fails leaves the
+// container exited with 128 and reason StartError, as containerd does.
+func (r *Runtime) StartContainer(ctx context.Context, id string, done func(error)) {
+	r.begin(ctx, r.containerCall(StartContainer, id), done, nil, func(o *op) {
+		c := r.containers[id]
+		if err := startable(c); err != nil {
+			o.refuse(err)
+			return
+		}
+		script, err := r.scriptOf(c)
+		if err != nil {
+			r.failStart(c, err.Error())
+			o.refusef(port.InvalidConfig, err.Error())
+			return
+		}
+		if script.StartLatency.IsZero() {
+			r.start(o, c, script, done)
+			return
+		}
+		o.again(script.StartLatency.Sample(r.scr), func(o *op) {
+			// Much may have happened meanwhile.
+			if err := startable(c); err != nil {
+				o.refuse(err)
+				return
+			}
+			r.start(o, c, script, done)
+		})
+	})
+}
+
+func startable(c *container) *port.Error {
+	switch {
+	case c == nil || c.state == containerGone:
+		return &port.Error{Kind: port.NotFound, Detail: "no such container"}
+	case c.state != containerCreated:
+		return &port.Error{Kind: port.StateConflict, Detail: "the container is " + c.observedState().String()}
+	case c.sandbox.state != sandboxReady:
+		return &port.Error{Kind: port.StateConflict, Detail: "sandbox " + c.sandbox.id + " is not running"}
+	}
+	return nil
+}
+
+func (r *Runtime) start(o *op, c *container, script *Script, done func(error)) {
+	if script.StartError != "" {
+		r.failStart(c, script.StartError)
+		o.refusef(port.Other, "failed to start container: "+script.StartError)
+		return
+	}
+	c.state, c.startedAt, c.script = containerRunning, r.now(), script
+	r.emit(port.ContainerStartedEvent, c.id, c.sandbox.pod.ref)
+	r.play(c)
+	o.reply(func() { done(nil) })
+}
+
+// failStart: Created → Exited.
+func (r *Runtime) failStart(c *container, message string) {
+	c.state, c.finishedAt = containerExited, r.now()
+	c.exitCode, c.reason, c.message = exitNotStarted, reasonStartError, message
+	r.emit(port.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
+}
+
+// RemoveContainer implements port.Runtime. What runs is killed.
+func (r *Runtime) RemoveContainer(ctx context.Context, id string, done func(error)) {
+	r.begin(ctx, r.containerCall(RemoveContainer, id), done, nil, func(o *op) {
+		if c := r.containers[id]; c != nil {
+			r.removeContainer(c)
+		}
+		o.reply(func() { done(nil) })
+	})
+}
+
+func (r *Runtime) removeContainer(c *container) {
+	if c.state == containerRunning {
+		r.exit(c, exitKilled, reasonError)
+	}
+	p := c.sandbox.pod
+	r.deleteContainer(p, c)
+	r.emit(port.ContainerDeletedEvent, c.id, p.ref)
+}
+
+// ContainerStatus implements port.Runtime.
+func (r *Runtime) ContainerStatus(ctx context.Context, id string, done func(observed.Container, error)) {
+	r.begin(ctx, r.containerCall(ContainerStatus, id),
+		func(err error) { done(observed.Container{}, err) }, nil,
+		func(o *op) {
+			c := r.containers[id]
+			if c == nil {
+				o.refusef(port.NotFound, "no such container")
+				return
+			}
+			seen := c.observe(true)
+			o.reply(func() { done(seen, nil) })
+		})
+}

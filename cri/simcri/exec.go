@@ -1,0 +1,63 @@
+package simcri
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// execOutputLimit is how much of a command's output ExecSync gives back, in bytes.
+const execOutputLimit = 64 << 10
+
+// ExecSync implements port.Runtime. A container that ends takes the command
+// with it (exit code 137). With no timeout a command that hangs does so until
+// the call is given up.
+func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration, done func(port.ExecResult, error)) {
+	r.begin(ctx, r.containerCall(ExecSync, id),
+		func(err error) { done(port.ExecResult{}, err) }, nil,
+		func(o *op) {
+			c := r.containers[id]
+			if c == nil {
+				o.refusef(port.NotFound, "no such container")
+				return
+			}
+			if c.state != containerRunning {
+				o.refusef(port.StateConflict, "the container is "+c.observedState().String())
+				return
+			}
+			answer := c.script.exec(command)
+			delay := answer.Delay.Sample(r.scr)
+			var stopTimer func() bool
+			stopWaiting := c.onExit(func() {
+				if stopTimer != nil {
+					stopTimer()
+				}
+				o.reply(func() { done(port.ExecResult{ExitCode: exitKilled}, nil) })
+			})
+			switch {
+			case timeout > 0 && (answer.Hang || delay > timeout):
+				stopTimer = r.after(timeout, func() {
+					stopWaiting()
+					o.refusef(port.Deadline, fmt.Sprintf("timeout %v exceeded", timeout))
+				})
+			case !answer.Hang:
+				stopTimer = r.after(delay, func() {
+					stopWaiting()
+					result := port.ExecResult{ExitCode: answer.ExitCode, Stdout: limited(answer.Stdout), Stderr: limited(answer.Stderr)}
+					o.reply(func() { done(result, nil) })
+				})
+			}
+			o.undo = func() {
+				if stopTimer != nil {
+					stopTimer()
+				}
+				stopWaiting()
+			}
+		})
+}
+
+func limited(s string) []byte {
+	return []byte(s[:min(len(s), execOutputLimit)])
+}

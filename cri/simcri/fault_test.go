@@ -1,0 +1,213 @@
+package simcri
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// faulty makes a world in which the next call of a method goes wrong.
+func faulty(t *testing.T) (*world, func(Method, Fault)) {
+	next := map[Method]Fault{}
+	w := newWorld(t, func(c *Config) {
+		c.Fault = func(call Call) Fault {
+			f := next[call.Method]
+			delete(next, call.Method)
+			return f
+		}
+	})
+	w.MakeImagePresent(testImage, RegistryImage{})
+	return w, func(m Method, f Fault) { next[m] = f }
+}
+
+func TestFaultFail(t *testing.T) {
+	w, set := faulty(t)
+	p := aPod("p")
+	set(RunPodSandbox, Fault{Fail: true, Kind: port.Unavailable, Detail: "gone fishing", Latency: time.Second})
+	begun := w.clock.Now()
+	_, err := w.run(p, 0)
+	wantKind(t, "run", err, port.Unavailable)
+	if want := "RunPodSandbox default/p: unavailable: gone fishing"; err.Error() != want {
+		t.Errorf("error is %q, want %q", err, want)
+	}
+	if took := w.clock.Now().Sub(begun); took != time.Second+time.Millisecond {
+		t.Errorf("it took %v", took)
+	}
+	must(w.run(p, 0))(t) // nothing took effect
+}
+
+func TestFaultHangAndLoseReply(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fault  Fault
+		effect bool
+	}{
+		{"hang", Fault{Hang: true}, false},
+		{"lost reply", Fault{LoseReply: true}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, set := faulty(t)
+			p := aPod("p")
+			set(RunPodSandbox, c.fault)
+			ctx := newVirtualContext()
+			a, done := give[string](w)
+			w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: p}, done)
+			w.clock.advance(24 * time.Hour)
+			if a.n != 0 {
+				t.Fatalf("it answered %v", a.err)
+			}
+			ctx.end(context.DeadlineExceeded)
+			w.clock.advance(0)
+			wantKind(t, "after the deadline", a.err, port.Deadline)
+			if there := len(w.Truth().Runtime.Pods) == 1; there != c.effect {
+				t.Errorf("took effect: %v, want %v", there, c.effect)
+			}
+			_, err := w.run(p, 0)
+			if c.effect {
+				wantKind(t, "again", err, port.NameReserved)
+			} else if err != nil {
+				t.Error(err)
+			}
+			if n := w.Truth().InFlight; n != 0 {
+				t.Errorf("%d calls are left", n)
+			}
+		})
+	}
+}
+
+func TestFaultPartial(t *testing.T) {
+	w, set := faulty(t)
+	p := aPod("p")
+	partial := Fault{Partial: true, Kind: port.Other, Detail: "half"}
+
+	set(RunPodSandbox, partial)
+	_, err := w.run(p, 0)
+	wantKind(t, "run", err, port.Other)
+	if truth := w.Truth(); truth.Runtime.Pods[0].Sandboxes[0].State != observed.SandboxNotReady || truth.Addresses != 0 {
+		t.Errorf("left behind: %+v", truth)
+	}
+	_, err = w.run(p, 0)
+	wantKind(t, "again", err, port.NameReserved)
+
+	sandbox := must(w.run(p, 1))(t)
+	set(CreateContainer, partial)
+	_, err = w.create(p, sandbox, 0)
+	wantKind(t, "create", err, port.Other)
+	c, _ := w.Find(p.UID, "app")
+	set(StartContainer, partial)
+	wantKind(t, "start", w.startSync(c.ID), port.Other)
+	if c, _ = w.Find(p.UID, "app"); c.State != observed.ContainerRunning {
+		t.Errorf("container is %v", c.State)
+	}
+	set(StopPodSandbox, partial)
+	wantKind(t, "stop", w.stopSandboxSync(sandbox), port.Other)
+	if c, _ = w.Find(p.UID, "app"); c.State != observed.ContainerExited || must(w.sandboxStatus(sandbox))(t).State != observed.SandboxReady {
+		t.Errorf("container is %v", c.State)
+	}
+	set(RemovePodSandbox, partial)
+	wantKind(t, "remove", w.removeSandboxSync(sandbox), port.Other)
+	if _, there := w.Find(p.UID, "app"); there || must(w.sandboxStatus(sandbox))(t).State != observed.SandboxReady {
+		t.Error("the container is left, or the sandbox is not")
+	}
+}
+
+// TestLateEffect: a call whose context ended takes effect or not, by chance.
+func TestLateEffect(t *testing.T) {
+	for _, chance := range []float64{0, 1} {
+		w := newWorld(t, func(c *Config) { c.LateEffect = chance })
+		ctx := newVirtualContext()
+		a, done := give[string](w)
+		w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: aPod("p")}, done)
+		ctx.end(context.Canceled)
+		w.clock.advance(0)
+		wantKind(t, "run", a.err, port.Canceled)
+		w.clock.advance(time.Second)
+		if there := len(w.Truth().Runtime.Pods) == 1; there != (chance == 1) {
+			t.Errorf("chance %v: took effect is %v", chance, there)
+		}
+		if a.n != 1 {
+			t.Errorf("done was called %d times", a.n)
+		}
+	}
+}
+
+func TestKillAndRestart(t *testing.T) {
+	w := newWorld(t)
+	_, id := w.running(aPod("p", "run-for", "10s", "exit-code", "4"))
+	var opened int
+	stream, streamDone := giveErr(w)
+	w.Events(context.Background(), func() { opened++ }, func(port.RuntimeEvent) {}, streamDone)
+	w.clock.advance(time.Second)
+	pending, done := give[string](w)
+	w.RunPodSandbox(context.Background(), port.RunPodSandbox{Pod: aPod("q")}, done)
+
+	w.Kill()
+	if pending.n != 0 {
+		t.Error("done was called inside of Kill")
+	}
+	w.clock.advance(0)
+	wantKind(t, "call under way", pending.err, port.Unavailable)
+	wantKind(t, "stream", stream.err, port.Unavailable)
+	_, err := w.status(id)
+	wantKind(t, "call", err, port.Unavailable)
+	w.clock.advance(time.Minute)
+
+	w.Restart()
+	c := must(w.status(id))(t)
+	if c.State != observed.ContainerExited || c.ExitCode != 4 || c.FinishedAt.Sub(c.StartedAt) != 10*time.Second {
+		t.Errorf("the container is %+v, want it to have run on and ended", c)
+	}
+	must(w.run(aPod("q"), 0))(t) // its name was given back
+	if opened != 1 || w.Truth().InFlight != 0 {
+		t.Errorf("opened %d times, %d calls are left", opened, w.Truth().InFlight)
+	}
+}
+
+// TestKillDuringGrace: nobody is left to send SIGKILL.
+func TestKillDuringGrace(t *testing.T) {
+	w := newWorld(t)
+	_, id := w.running(aPod("p", "ignore-term", "true"))
+	a, done := giveErr(w)
+	w.StopContainer(context.Background(), id, 10*time.Second, done)
+	w.clock.advance(5 * time.Second)
+	w.Kill()
+	w.clock.advance(time.Minute)
+	wantKind(t, "stop", a.err, port.Unavailable)
+	w.Restart()
+	if c := must(w.status(id))(t); c.State != observed.ContainerRunning {
+		t.Errorf("container is %v", c.State)
+	}
+}
+
+func TestEventPolicy(t *testing.T) {
+	count := func(p EventPolicy) int {
+		w := newWorld(t, func(c *Config) { c.Events = p })
+		n := 0
+		_, done := giveErr(w)
+		w.Events(context.Background(), func() {}, func(port.RuntimeEvent) { n++ }, done)
+		w.clock.advance(time.Second)
+		w.running(aPod("p", "run-for", "1s"))
+		w.clock.advance(time.Minute)
+		return n
+	}
+	const all = 5 // sandbox created and started, container created, started and stopped
+	for _, c := range []struct {
+		policy EventPolicy
+		want   int
+	}{
+		{EventPolicy{}, all}, {EventPolicy{Drop: 1}, 0}, {EventPolicy{Duplicate: 1}, 2 * all},
+		{EventPolicy{Delay: Constant(time.Second)}, all},
+	} {
+		if got := count(c.policy); got != c.want {
+			t.Errorf("%+v: %d events, want %d", c.policy, got, c.want)
+		}
+	}
+	w := newWorld(t, func(c *Config) { c.Events.Off = true })
+	a, done := giveErr(w)
+	w.Events(context.Background(), func() { t.Error("opened") }, nil, done)
+	w.clock.advance(time.Second)
+	wantKind(t, "events", a.err, port.Unsupported)
+}

@@ -1,0 +1,125 @@
+package simcri
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+)
+
+// pulls are the downloads under way, which share the bandwidth evenly.
+//
+// Instead of counting down what each still lacks, share counts up what every
+// download has got since the first one began: one that begins at share s with
+// n bytes to get is complete when share reaches s + n. All in integers: rounding
+// would depend on the processor.
+type pulls struct {
+	share     uint64 // in 1/shareUnit bytes
+	at        int64  // when share was right
+	active    []*pull
+	stopTimer func() bool
+}
+
+// shareUnit is how many parts of a byte share counts.
+const shareUnit = 256
+
+type pull struct {
+	image   *image
+	end     uint64 // complete when pulls.share is this
+	waiters []*waiter
+}
+
+// pull downloads an image, or joins the download that is under way, and calls
+// complete under the lock when it is there. cancel gives up waiting; what
+// nobody waits for is not downloaded.
+func (r *Runtime) pull(img *image, complete func()) (cancel func()) {
+	if r.pulling == nil {
+		r.pulling = &pulls{at: r.now()}
+	}
+	w := &waiter{complete}
+	ps := r.pulling
+	r.advancePulls()
+	var p *pull
+	if i := slices.IndexFunc(ps.active, func(p *pull) bool { return p.image.name == img.name }); i >= 0 {
+		p = ps.active[i]
+	} else {
+		size := min(max(img.size, 1), math.MaxUint64/shareUnit/2)
+		p = &pull{image: img, end: ps.share + size*shareUnit}
+		ps.active = append(ps.active, p)
+	}
+	p.waiters = append(p.waiters, w)
+	r.schedulePulls()
+	return func() {
+		r.advancePulls()
+		p.waiters = slices.DeleteFunc(p.waiters, func(x *waiter) bool { return x == w })
+		if len(p.waiters) == 0 {
+			ps.active = slices.DeleteFunc(ps.active, func(x *pull) bool { return x == p })
+		}
+		r.schedulePulls()
+	}
+}
+
+// advancePulls brings share up to now.
+func (r *Runtime) advancePulls() {
+	ps, now := r.pulling, r.now()
+	elapsed := uint64(max(now-ps.at, 0))
+	ps.at = now
+	if n := uint64(len(ps.active)); n > 0 {
+		ps.share += mulDiv(elapsed, r.cfg.Bandwidth*shareUnit, n*uint64(time.Second))
+	} else {
+		ps.share = 0 // nobody refers to it
+	}
+}
+
+// schedulePulls sets the timer to when the next download is complete.
+func (r *Runtime) schedulePulls() {
+	ps := r.pulling
+	if ps.stopTimer != nil {
+		ps.stopTimer()
+		ps.stopTimer = nil
+	}
+	n := uint64(len(ps.active))
+	if n == 0 {
+		return
+	}
+	first := ps.active[0].end
+	for _, p := range ps.active[1:] {
+		first = min(first, p.end)
+	}
+	// Rounded up, so that share is there when the timer fires.
+	wait := mulDiv(first-ps.share, n*uint64(time.Second), r.cfg.Bandwidth*shareUnit) + 1
+	ps.stopTimer = r.after(time.Duration(min(wait, math.MaxInt64)), r.completePulls)
+}
+
+// completePulls ends the downloads that have all they need, in the order in
+// which they were begun.
+func (r *Runtime) completePulls() {
+	ps := r.pulling
+	ps.stopTimer = nil
+	r.advancePulls()
+	var complete []*pull
+	ps.active = slices.DeleteFunc(ps.active, func(p *pull) bool {
+		if p.end > ps.share {
+			return false
+		}
+		complete = append(complete, p)
+		return true
+	})
+	for _, p := range complete {
+		r.addImage(p.image)
+		for _, w := range p.waiters {
+			w.f()
+		}
+	}
+	r.schedulePulls()
+}
+
+// mulDiv is a*b/c, rounded down, MaxUint64 if it is more than that.
+func mulDiv(a, b, c uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	if hi >= c {
+		return math.MaxUint64
+	}
+	q, _ := bits.Div64(hi, lo, c)
+	return q
+}

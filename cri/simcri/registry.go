@@ -1,0 +1,192 @@
+package simcri
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// RegistryImage is an image as a registry has it.
+type RegistryImage struct {
+	// SizeBytes of 0 is drawn by the image's name, the same everywhere.
+	SizeBytes uint64
+	// UID and Username are whom it runs as (observed.Image).
+	UID      *int64
+	Username string
+	// Credential is what a pull must bring; nil for anybody.
+	Credential *port.ImageAuth
+}
+
+// Registry is where images come from. Many runtimes may share one; it is safe
+// for concurrent use.
+type Registry struct {
+	mu      sync.Mutex
+	strict  bool
+	down    bool
+	images  map[string]RegistryImage
+	missing map[string]bool
+	cache   map[string]*image
+}
+
+// NewRegistry has every image that anybody asks for.
+func NewRegistry() *Registry {
+	return &Registry{images: map[string]RegistryImage{}, missing: map[string]bool{}, cache: map[string]*image{}}
+}
+
+// NewStrictRegistry has only what is put into it.
+func NewStrictRegistry() *Registry {
+	g := NewRegistry()
+	g.strict = true
+	return g
+}
+
+// Put offers an image. It panics if the name can't be one.
+func (g *Registry) Put(name string, img RegistryImage) {
+	full := mustName(name)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.images[full] = img
+	delete(g.missing, full)
+	delete(g.cache, full)
+}
+
+// Withdraw makes an image be missing. It panics if the name can't be one.
+func (g *Registry) Withdraw(name string) {
+	full := mustName(name)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.missing[full] = true
+	delete(g.images, full)
+	delete(g.cache, full)
+}
+
+// SetDown makes the registry answer nobody, or everybody again.
+func (g *Registry) SetDown(down bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.down = down
+}
+
+// image is an image that a runtime has or is pulling; immutable, so that all
+// runtimes share it.
+type image struct {
+	name   string // normalized
+	id     string
+	digest string // repository@sha256:…
+	size   uint64
+	uid    *int64
+	user   string
+	pinned bool
+}
+
+// resolve finds an image for a pull. size is what somebody else says of its size, or 0.
+func (g *Registry) resolve(name string, auth *port.ImageAuth, size uint64) (*image, *port.Error) {
+	full, ok := normalName(name)
+	if !ok {
+		return nil, &port.Error{Kind: port.InvalidImageName, Detail: fmt.Sprintf("failed to parse image reference %q: invalid reference format", name)}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	offer, offered := g.images[full]
+	switch {
+	case g.down:
+		return nil, &port.Error{Kind: port.RegistryUnavailable, Detail: "the registry does not answer"}
+	case g.missing[full], g.strict && !offered:
+		return nil, &port.Error{Kind: port.ImageNotFound, Detail: "failed to resolve reference: " + full + ": not found"}
+	case offer.Credential != nil && (auth == nil || auth.Username != offer.Credential.Username || auth.Password != offer.Credential.Password):
+		return nil, &port.Error{Kind: port.ImageUnauthorized, Detail: "pull access denied, authorization failed"}
+	}
+	if img := g.cache[full]; img != nil && (size == 0 || size == img.size) {
+		return img, nil
+	}
+	img := newImage(full)
+	img.uid, img.user = offer.UID, offer.Username
+	if offer.SizeBytes != 0 {
+		img.size = offer.SizeBytes
+	}
+	if size != 0 {
+		img.size = size
+		return img, nil
+	}
+	g.cache[full] = img
+	return img, nil
+}
+
+// newImage is the image of a normalized name, as nobody has described it.
+func newImage(full string) *image {
+	img := &image{name: full, id: "sha256:" + fmt.Sprintf("%x", sha256.Sum256([]byte("image "+full)))}
+	repository, digest, ok := strings.Cut(full, "@")
+	if !ok {
+		repository = full[:strings.LastIndexByte(full, ':')]
+		digest = "sha256:" + fmt.Sprintf("%x", sha256.Sum256([]byte("manifest "+full)))
+	}
+	img.digest = repository + "@" + digest
+	h := fnv.New64a()
+	h.Write([]byte(full)) //nolint:errcheck // a hash takes everything
+	rng := rand.New(rand.NewPCG(h.Sum64(), 0))
+	sigma := math.Log(float64(imageSizeP99)/float64(imageSizeMedian)) / z99
+	img.size = uint64(min(imageSizeMedian*math.Exp(sigma*rng.NormFloat64()), 4*imageSizeP99))
+	return img
+}
+
+func (i *image) observe() observed.Image {
+	o := observed.Image{
+		ID: i.id, RepoDigests: []string{i.digest}, SizeBytes: i.size, Pinned: i.pinned,
+		UID: i.uid, Username: i.user,
+	}
+	if !strings.Contains(i.name, "@") {
+		o.RepoTags = []string{i.name}
+	}
+	return o
+}
+
+// normalName writes an image's name in full, as containerd does: with registry,
+// and tag or digest.
+func normalName(name string) (full string, ok bool) {
+	rest, digest, hasDigest := strings.Cut(name, "@")
+	tag := "latest"
+	if slash, colon := strings.LastIndexByte(rest, '/'), strings.LastIndexByte(rest, ':'); colon > slash {
+		rest, tag = rest[:colon], rest[colon+1:]
+	}
+	host, path, hasPath := strings.Cut(rest, "/")
+	if !hasPath || !strings.ContainsAny(host, ".:") && host != "localhost" {
+		host, path = "docker.io", rest
+		if !hasPath {
+			path = "library/" + rest
+		}
+	}
+	// valid: only small letters, digits and others.
+	valid := func(s, others string) bool {
+		return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789"+others) == ""
+	}
+	const upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if !valid(host, upper+".:-") || !valid(path, "._-/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//") {
+		return "", false
+	}
+	if hasDigest {
+		algorithm, sum, _ := strings.Cut(digest, ":")
+		if algorithm != "sha256" || len(sum) != 64 || !valid(sum, "") {
+			return "", false
+		}
+		return host + "/" + path + "@" + digest, true
+	}
+	if !valid(tag, upper+"._-") {
+		return "", false
+	}
+	return host + "/" + path + ":" + tag, true
+}
+
+func mustName(name string) string {
+	full, ok := normalName(name)
+	if !ok {
+		panic(fmt.Sprintf("simcri: %q is no image name", name))
+	}
+	return full
+}

@@ -1,0 +1,145 @@
+package simcri
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Exit codes that are not the program's own: 128 and the signal's number.
+const (
+	exitNotStarted int32 = 128
+	exitKilled     int32 = 137
+	exitTerminated int32 = 143
+)
+
+// play sets off what the script of a container says that was just started.
+func (r *Runtime) play(c *container) {
+	after, code, reason, ends := c.script.end(c, r)
+	if !ends {
+		return
+	}
+	c.pending().stopExit = r.after(after, func() {
+		if c.state == containerRunning {
+			r.exit(c, code, reason)
+		}
+	})
+}
+
+func (c *container) pending() *live {
+	if c.live == nil {
+		c.live = &live{}
+	}
+	return c.live
+}
+
+// exit: Running → Exited, for good. Whoever waits for it is told.
+func (r *Runtime) exit(c *container, code int32, reason exitReason) {
+	if c.state != containerRunning {
+		panic("simcri: exit of a container that does not run: " + c.id)
+	}
+	c.state, c.finishedAt = containerExited, r.now()
+	c.exitCode, c.reason = code, reason
+	was := c.live
+	c.live = nil
+	r.emit(port.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
+	if was == nil {
+		return
+	}
+	if was.stopExit != nil {
+		was.stopExit()
+	}
+	if was.stopTerm != nil {
+		was.stopTerm()
+	}
+	for _, w := range was.waiters {
+		w.f()
+	}
+}
+
+// reasonOf is what containerd says of a program that ended by itself.
+func reasonOf(code int32) exitReason {
+	if code == 0 {
+		return reasonCompleted
+	}
+	return reasonError
+}
+
+// onExit runs f under the lock when the running container has exited. stop
+// takes it back.
+func (c *container) onExit(f func()) (stop func()) {
+	w := &waiter{f}
+	l := c.pending()
+	l.waiters = append(l.waiters, w)
+	return func() {
+		if i := slices.Index(l.waiters, w); i >= 0 {
+			l.waiters = slices.Delete(l.waiters, i, i+1)
+		}
+	}
+}
+
+// terminate delivers the stop signal to a running container, the first time.
+func (r *Runtime) terminate(c *container) {
+	l := c.pending()
+	if l.termed {
+		return
+	}
+	l.termed = true
+	if c.script.IgnoreTERM {
+		return
+	}
+	code := c.script.TermExitCode
+	l.stopTerm = r.after(c.script.TermDelay.Sample(r.scr), func() {
+		if c.state == containerRunning {
+			r.exit(c, code, reasonOf(code))
+		}
+	})
+}
+
+// StopContainer implements port.Runtime. A container that was never started is
+// left as it is, as by containerd.
+func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Duration, done func(error)) {
+	r.begin(ctx, r.containerCall(StopContainer, id), done, nil, func(o *op) {
+		c := r.containers[id]
+		if c == nil || c.state != containerRunning {
+			o.reply(func() { done(nil) })
+			return
+		}
+		if grace <= 0 {
+			r.exit(c, exitKilled, reasonError)
+			o.reply(func() { done(nil) })
+			return
+		}
+		r.terminate(c)
+		if o.answered || o.fault.Partial {
+			// Nobody waits, so nobody sends SIGKILL.
+			o.reply(func() {})
+			return
+		}
+		stopKill := r.after(grace, func() {
+			if c.state == containerRunning {
+				r.exit(c, exitKilled, reasonError)
+			}
+		})
+		stopWaiting := c.onExit(func() {
+			stopKill()
+			o.reply(func() { done(nil) })
+		})
+		o.undo = func() {
+			stopKill()
+			stopWaiting()
+		}
+	})
+}
+
+// memoryLimit of a container in bytes, 0 for none.
+func memoryLimit(c *v1.Container) int64 {
+	if q, ok := c.Resources.Limits[v1.ResourceMemory]; ok {
+		return q.Value()
+	}
+	return 0
+}

@@ -1,0 +1,127 @@
+package simcri
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// RunPodSandbox implements port.Runtime.
+func (r *Runtime) RunPodSandbox(ctx context.Context, q port.RunPodSandbox, done func(string, error)) {
+	r.runPodSandbox(ctx, q, false, done)
+}
+
+func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, served bool, done func(string, error)) {
+	ref := refOf(q.Pod)
+	var s *sandbox
+	r.begin(ctx, Call{Method: RunPodSandbox, Object: ref.String(), Pod: ref, Attempt: q.Attempt},
+		func(err error) { done("", err) },
+		func(o *op) (err *port.Error) {
+			if s, err = r.reserveSandbox(ref, q.Attempt); err != nil {
+				return err
+			}
+			o.undo = func() { r.deleteSandbox(s) }
+			return nil
+		},
+		func(o *op) {
+			if !q.Pod.Spec.HostNetwork {
+				if s.address = r.addresses.take(); s.address == 0 {
+					o.refusef(port.Other, "failed to setup network for sandbox: no IP addresses available in range "+r.addresses.prefix.String())
+					return
+				}
+			}
+			s.id, s.spec, s.served = r.newID(), q.Pod, served
+			s.createdAt = r.now()
+			s.state = sandboxReady
+			r.sandboxes[s.id] = s
+			id := s.id
+			if o.fault.Partial {
+				r.freeAddress(s)
+				s.state = sandboxNotReady
+			} else {
+				r.emit(port.ContainerCreatedEvent, id, ref)
+				r.emit(port.ContainerStartedEvent, id, ref)
+			}
+			o.reply(func() { done(id, nil) })
+		})
+}
+
+// sandboxCall describes a call on the sandbox with an ID.
+func (r *Runtime) sandboxCall(m Method, id string) Call {
+	c := Call{Method: m, Object: id}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sandboxes[id]; s != nil {
+		c.Pod, c.Attempt = s.pod.ref, s.attempt
+	}
+	return c
+}
+
+// StopPodSandbox implements port.Runtime. It kills what runs in the sandbox at
+// once: grace is for StopContainer.
+func (r *Runtime) StopPodSandbox(ctx context.Context, id string, done func(error)) {
+	r.begin(ctx, r.sandboxCall(StopPodSandbox, id), done, nil, func(o *op) {
+		if s := r.sandboxes[id]; s != nil {
+			r.stopSandbox(s, o.fault.Partial)
+		}
+		o.reply(func() { done(nil) })
+	})
+}
+
+func (r *Runtime) stopSandbox(s *sandbox, containersOnly bool) {
+	for c := s.pod.containers; c != nil; c = c.next {
+		if c.sandbox == s && c.state == containerRunning {
+			r.exit(c, exitKilled, reasonError)
+		}
+	}
+	if containersOnly || s.state != sandboxReady {
+		return
+	}
+	s.state = sandboxNotReady
+	r.freeAddress(s)
+	r.emit(port.ContainerStoppedEvent, s.id, s.pod.ref)
+}
+
+// RemovePodSandbox implements port.Runtime. It stops what runs and removes the
+// sandbox's containers with it.
+func (r *Runtime) RemovePodSandbox(ctx context.Context, id string, done func(error)) {
+	r.begin(ctx, r.sandboxCall(RemovePodSandbox, id), done, nil, func(o *op) {
+		if s := r.sandboxes[id]; s != nil {
+			r.removeSandbox(s, o.fault.Partial)
+		}
+		o.reply(func() { done(nil) })
+	})
+}
+
+func (r *Runtime) removeSandbox(s *sandbox, containersOnly bool) {
+	r.stopSandbox(s, containersOnly)
+	for c := s.pod.containers; c != nil; {
+		next := c.next
+		if c.sandbox == s && c.state != containerMaking {
+			r.removeContainer(c)
+		}
+		c = next
+	}
+	if containersOnly {
+		return
+	}
+	ref := s.pod.ref
+	r.deleteSandbox(s)
+	r.emit(port.ContainerDeletedEvent, s.id, ref)
+}
+
+// PodSandboxStatus implements port.Runtime.
+func (r *Runtime) PodSandboxStatus(ctx context.Context, id string, done func(observed.Sandbox, error)) {
+	r.begin(ctx, r.sandboxCall(PodSandboxStatus, id),
+		func(err error) { done(observed.Sandbox{}, err) }, nil,
+		func(o *op) {
+			s := r.sandboxes[id]
+			if s == nil {
+				o.refusef(port.NotFound, "no such sandbox")
+				return
+			}
+			seen := s.observe(r, true)
+			o.reply(func() { done(seen, nil) })
+		})
+}

@@ -1,0 +1,90 @@
+package translate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// fieldValue gives a field of the pod by its path, as the downward API names
+// it (core/v1 ObjectFieldSelector).
+func fieldValue(n *Node, r *port.CreateContainer, path string) (string, error) {
+	pod := r.Pod
+	if of, key, ok := subscript(path); ok {
+		switch of {
+		case "metadata.labels":
+			return pod.Labels[key], nil
+		case "metadata.annotations":
+			return pod.Annotations[key], nil
+		}
+		return "", fmt.Errorf("fieldPath %q does not take a key", path)
+	}
+	switch path {
+	case "metadata.name":
+		return pod.Name, nil
+	case "metadata.namespace":
+		return pod.Namespace, nil
+	case "metadata.uid":
+		return string(pod.UID), nil
+	case "metadata.labels":
+		return formatMap(pod.Labels), nil
+	case "metadata.annotations":
+		return formatMap(pod.Annotations), nil
+	case "spec.nodeName", "spec.host": // the latter is its name before v1
+		return cmp.Or(pod.Spec.NodeName, n.Name), nil
+	case "spec.serviceAccountName":
+		return pod.Spec.ServiceAccountName, nil
+	case "status.hostIP", "status.hostIPs":
+		return addresses(path, r.HostIPs)
+	case "status.podIP", "status.podIPs":
+		if len(r.PodIPs) == 0 && pod.Spec.HostNetwork {
+			return addresses(path, r.HostIPs)
+		}
+		return addresses(path, r.PodIPs)
+	}
+	return "", fmt.Errorf("unsupported fieldPath: %s", path)
+}
+
+// addresses gives the first address for a path in the singular, and all of them
+// with commas for one in the plural. An address that is not known is an error:
+// a container that reads an empty one would not notice.
+func addresses(path string, ips []string) (string, error) {
+	switch {
+	case len(ips) == 0:
+		return "", errors.New(path + " is not known yet")
+	case strings.HasSuffix(path, "s"):
+		return strings.Join(ips, ","), nil
+	default:
+		return ips[0], nil
+	}
+}
+
+// subscript splits metadata.labels['key'] into its path and key.
+func subscript(path string) (of, key string, ok bool) {
+	rest, ok := strings.CutSuffix(path, "']")
+	if !ok {
+		return path, "", false
+	}
+	of, key, ok = strings.Cut(rest, "['")
+	return of, key, ok && of != ""
+}
+
+// formatMap writes one key="value" a line, by key, as downward API volumes do.
+func formatMap(m map[string]string) string {
+	var b []byte
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if len(b) > 0 {
+			b = append(b, '\n')
+		}
+		b = append(b, k...)
+		b = append(b, '=')
+		b = strconv.AppendQuote(b, m[k])
+	}
+	return string(b)
+}

@@ -1,0 +1,117 @@
+package translate
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// DefaultPodLogs is where pods log unless the node says otherwise
+// (KubeletConfiguration podLogsDir).
+const DefaultPodLogs = "/var/log/pods"
+
+// Node is what a translation needs to know of the node. It is read only.
+type Node struct {
+	// Name is used for spec.nodeName if the pod does not say it.
+	Name string
+	// RootDir is the agent's root directory (--root-dir); Localhost seccomp
+	// profiles are read from seccomp/ below it.
+	RootDir string
+	// PodLogs is the directory of all pods' logs, DefaultPodLogs if empty.
+	PodLogs string
+
+	// ResolvConf is the content of the node's resolver file, for the DNS policy
+	// Default and as the tail of ClusterFirst's search list.
+	ResolvConf string
+	// LocalResolver is KubeletConfiguration's resolvConf: "" — pods with the
+	// policy Default ask the node itself, and ResolvConf is not used.
+	LocalResolver bool
+	// ClusterDNS are the addresses of the cluster's DNS. Without any,
+	// ClusterFirst falls back to Default.
+	ClusterDNS []string
+	// ClusterDomain is the domain of services, such as cluster.local.
+	ClusterDomain string
+
+	// Allocatable stands in for missing limits in a resourceFieldRef.
+	Allocatable v1.ResourceList
+	// MemoryCapacity is the node's memory in bytes, for oom_score_adj of
+	// burstable containers. Zero: unknown, they get the highest that is still
+	// below best-effort.
+	MemoryCapacity int64
+	// HugePageSizes are the sizes that the kernel has, as in the hugetlb cgroup
+	// files: 2MB, 1GB. A container gets a limit for each, 0 by default.
+	HugePageSizes []string
+	// PossibleCPUs is how many CPUs the kernel may have: the thermal counters of
+	// each are masked in containers.
+	PossibleCPUs int
+	// OOMScoreAdjFloor, if not nil, is the lowest oom_score_adj that this host
+	// lets us set: that of the agent itself where it has no CAP_SYS_RESOURCE.
+	OOMScoreAdjFloor *int64
+	// SwapAccounting says that the memory cgroup can limit swap. Containers with
+	// a memory limit then get no swap (KubeletConfiguration swapBehavior NoSwap).
+	SwapAccounting bool
+	// NoCPUQuota turns the CFS quota off (cpuCFSQuota: false).
+	NoCPUQuota bool
+	// CPUQuotaPeriod is the CFS period, 100 ms if zero (cpuCFSQuotaPeriod).
+	CPUQuotaPeriod time.Duration
+	// SeccompDefault makes RuntimeDefault the profile of containers that name none.
+	SeccompDefault bool
+
+	// CgroupParent gives the cgroup of a pod, in cgroupfs syntax. Nil or empty:
+	// the runtime's default.
+	CgroupParent func(*v1.Pod) string
+	// UserNamespace gives the ID mappings of a pod with hostUsers: false. Nil:
+	// this node has no user namespaces.
+	UserNamespace func(*v1.Pod) (UserNamespace, error)
+	// RuntimeHandler gives the handler of a RuntimeClass. Nil: there are none.
+	RuntimeHandler func(class string) (handler string, err error)
+	// Objects looks up what environment variables refer to. Nil: standalone,
+	// there are no such objects.
+	Objects Objects
+}
+
+// UserNamespace are the mappings of a pod's user namespace.
+type UserNamespace struct {
+	UIDs, GIDs []*runtimeapi.IDMapping
+}
+
+// Objects looks up ConfigMaps and Secrets in what the node has of them. It does
+// not wait: what is not there yet is an error.
+type Objects interface {
+	ConfigMap(namespace, name string) (object *v1.ConfigMap, found bool, err error)
+	Secret(namespace, name string) (object *v1.Secret, found bool, err error)
+}
+
+// Validate tells the first thing that is wrong with n.
+func (n *Node) Validate() error {
+	switch {
+	case n.PodLogs != "" && !filepath.IsAbs(n.PodLogs):
+		return fmt.Errorf("pod logs directory %q is not an absolute path", n.PodLogs)
+	case n.RootDir != "" && !filepath.IsAbs(n.RootDir):
+		return fmt.Errorf("root directory %q is not an absolute path", n.RootDir)
+	case n.MemoryCapacity < 0:
+		return errors.New("memory capacity is negative")
+	case n.CPUQuotaPeriod != 0 && (n.CPUQuotaPeriod < time.Millisecond || n.CPUQuotaPeriod > time.Second):
+		return fmt.Errorf("CPU quota period %s is not between 1ms and 1s", n.CPUQuotaPeriod)
+	}
+	return nil
+}
+
+func (n *Node) podLogs() string {
+	if n.PodLogs == "" {
+		return DefaultPodLogs
+	}
+	return n.PodLogs
+}
+
+// quotaPeriod is the CFS period in microseconds.
+func (n *Node) quotaPeriod() int64 {
+	if n.CPUQuotaPeriod == 0 {
+		return 100_000
+	}
+	return n.CPUQuotaPeriod.Microseconds()
+}

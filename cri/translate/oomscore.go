@@ -1,0 +1,104 @@
+package translate
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/cri/labels"
+)
+
+// oom_score_adj of containers by the pod's quality of service: the kernel kills
+// the highest first (Kubernetes docs: node-pressure eviction, "Node out of
+// memory behavior").
+const (
+	oomGuaranteed = -997
+	oomBestEffort = 1000
+	oomBurstMin   = 1000 + oomGuaranteed // above any guaranteed one at full use
+	oomBurstMax   = oomBestEffort - 1
+)
+
+// systemNodeCritical is the class that outlives all others on a node, and
+// systemCriticalPriority the lowest priority of such classes.
+const (
+	systemNodeCritical     = "system-node-critical"
+	systemCriticalPriority = 2_000_000_000
+)
+
+func oomScoreAdj(n *Node, pod *v1.Pod, c *v1.Container) int64 {
+	adj := oomByQOS(n, pod, c)
+	if n.OOMScoreAdjFloor != nil {
+		adj = max(adj, *n.OOMScoreAdjFloor)
+	}
+	return adj
+}
+
+func oomByQOS(n *Node, pod *v1.Pod, c *v1.Container) int64 {
+	if pod.Spec.PriorityClassName == systemNodeCritical && isCritical(pod) {
+		return oomGuaranteed
+	}
+	switch qosClass(pod) {
+	case v1.PodQOSGuaranteed:
+		return oomGuaranteed
+	case v1.PodQOSBestEffort:
+		return oomBestEffort
+	case v1.PodQOSBurstable:
+	}
+	if n.MemoryCapacity == 0 {
+		return oomBurstMax
+	}
+	// A container that asked for a tenth of the memory is at 900; above its
+	// request it becomes a candidate like any other.
+	share := unallocatedMemory(pod)
+	request := c.Resources.Requests.Memory().Value() + share
+	if isSidecar(c) {
+		// A sidecar serves the main containers: it does not go before them.
+		request = max(request, smallestRequest(pod)+share)
+	}
+	return min(max(1000-1000*request/n.MemoryCapacity, oomBurstMin), oomBurstMax)
+}
+
+func isCritical(pod *v1.Pod) bool {
+	if _, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror {
+		return true
+	}
+	source, ok := pod.Annotations[labels.ConfigSource]
+	if ok && source != "api" {
+		return true // a static pod
+	}
+	return pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCriticalPriority
+}
+
+// unallocatedMemory is each container's share of what the pod as a whole asks
+// for beyond its containers' requests (KEP-2837).
+func unallocatedMemory(pod *v1.Pod) int64 {
+	if pod.Spec.Resources == nil {
+		return 0
+	}
+	rest, ok := pod.Spec.Resources.Requests[v1.ResourceMemory]
+	if !ok {
+		return 0
+	}
+	left, count := rest.Value(), int64(len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		left -= pod.Spec.Containers[i].Resources.Requests.Memory().Value()
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; isSidecar(c) {
+			left -= c.Resources.Requests.Memory().Value()
+			count++
+		}
+	}
+	if count == 0 {
+		return 0
+	}
+	return max(left, 0) / count
+}
+
+func smallestRequest(pod *v1.Pod) int64 {
+	smallest := int64(0)
+	for i := range pod.Spec.Containers {
+		if v := pod.Spec.Containers[i].Resources.Requests.Memory().Value(); i == 0 || v < smallest {
+			smallest = v
+		}
+	}
+	return smallest
+}

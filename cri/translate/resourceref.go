@@ -1,0 +1,86 @@
+package translate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// resourceValue gives a request or limit of a container, divided by the
+// selector's divisor and rounded up. A limit that is not set is what the node
+// can give (core/v1 ResourceFieldSelector).
+func resourceValue(n *Node, pod *v1.Pod, c *v1.Container, sel *v1.ResourceFieldSelector) (string, error) {
+	if sel.ContainerName != "" && sel.ContainerName != c.Name {
+		c = containerNamed(pod, sel.ContainerName)
+		if c == nil {
+			return "", fmt.Errorf("resourceFieldRef: container %s not found", sel.ContainerName)
+		}
+	}
+	of, name, ok := strings.Cut(sel.Resource, ".")
+	if !ok || (of != "limits" && of != "requests") || !selectable(name) {
+		return "", fmt.Errorf("unsupported container resource: %s", sel.Resource)
+	}
+	resourceName := v1.ResourceName(name)
+	quantity := c.Resources.Requests[resourceName]
+	if of == "limits" {
+		quantity = limitOrNode(n, pod, c, resourceName)
+	}
+
+	divisor := sel.Divisor
+	if divisor.IsZero() {
+		divisor = resource.MustParse("1")
+	}
+	value, by := quantity.Value(), divisor.Value()
+	if resourceName == v1.ResourceCPU {
+		value, by = quantity.MilliValue(), divisor.MilliValue()
+	}
+	if by <= 0 || value < 0 {
+		return "", fmt.Errorf("resourceFieldRef: can't divide %s by %s", quantity.String(), divisor.String())
+	}
+	whole := value / by
+	if value%by != 0 {
+		whole++
+	}
+	return strconv.FormatInt(whole, 10), nil
+}
+
+func selectable(name string) bool {
+	switch v1.ResourceName(name) {
+	case v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage:
+		return true
+	default:
+		return strings.HasPrefix(name, v1.ResourceHugePagesPrefix)
+	}
+}
+
+func limitOrNode(n *Node, pod *v1.Pod, c *v1.Container, name v1.ResourceName) resource.Quantity {
+	if q := c.Resources.Limits[name]; !q.IsZero() {
+		return q
+	}
+	if pod.Spec.Resources != nil {
+		if q := pod.Spec.Resources.Limits[name]; !q.IsZero() {
+			return q
+		}
+	}
+	if strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
+		return resource.Quantity{}
+	}
+	return n.Allocatable[name]
+}
+
+func containerNamed(pod *v1.Pod, name string) *v1.Container {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == name {
+			return &pod.Spec.Containers[i]
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if pod.Spec.InitContainers[i].Name == name {
+			return &pod.Spec.InitContainers[i]
+		}
+	}
+	return nil
+}

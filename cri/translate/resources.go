@@ -1,0 +1,173 @@
+package translate
+
+import (
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Bounds of the kernel's CPU controllers (cgroup v1 cpu.shares and
+// cpu.cfs_quota_us; runtimes convert shares to the weight of v2).
+const (
+	minShares = 2
+	maxShares = 262144
+	minQuota  = 1000 // microseconds
+)
+
+// cpuShares is 1024 for each CPU.
+func cpuShares(milli int64) int64 {
+	return min(max(milli*1024/1000, minShares), maxShares)
+}
+
+// cpuQuota is the CPU time in a period, both in microseconds; 0 is no limit.
+func cpuQuota(milli, period int64) int64 {
+	if milli == 0 {
+		return 0
+	}
+	return max(milli*period/1000, minQuota)
+}
+
+// linuxResources are the controls that sandboxes and containers share. A
+// request that is not set follows the limit.
+func linuxResources(n *Node, requests, limits v1.ResourceList) *runtimeapi.LinuxContainerResources {
+	cpu := limits.Cpu()
+	if q, ok := requests[v1.ResourceCPU]; ok {
+		cpu = &q
+	}
+	r := &runtimeapi.LinuxContainerResources{
+		CpuShares:          cpuShares(cpu.MilliValue()),
+		MemoryLimitInBytes: limits.Memory().Value(),
+	}
+	if !n.NoCPUQuota {
+		r.CpuPeriod = n.quotaPeriod()
+		r.CpuQuota = cpuQuota(limits.Cpu().MilliValue(), r.CpuPeriod)
+	}
+	return r
+}
+
+// containerResources are the controls of one container. cgroup v2 keys
+// (unified), such as those of MemoryQoS, are not among them yet.
+func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
+	limits := v1.ResourceList{}
+	for name, q := range c.Resources.Limits {
+		limits[name] = q
+	}
+	if pod.Spec.Resources != nil {
+		// A container without a limit of its own may use all of its pod's.
+		for name, q := range pod.Spec.Resources.Limits {
+			if own := limits[name]; own.IsZero() {
+				limits[name] = q
+			}
+		}
+	}
+	r := linuxResources(n, c.Resources.Requests, limits)
+	r.OomScoreAdj = oomScoreAdj(n, pod, c)
+	r.HugepageLimits = hugepageLimits(n, limits)
+	if n.SwapAccounting {
+		// Memory and swap together: with no swap on top, the memory limit.
+		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
+	}
+	return r
+}
+
+// hugepageLimits has one limit for each page size of the kernel, so that what a
+// container did not ask for it can't use.
+func hugepageLimits(n *Node, limits v1.ResourceList) []*runtimeapi.HugepageLimit {
+	var out []*runtimeapi.HugepageLimit
+	for _, size := range n.HugePageSizes {
+		l := &runtimeapi.HugepageLimit{PageSize: size}
+		for name, q := range limits {
+			if pageSize(name) == size {
+				l.Limit = uint64(max(q.Value(), 0))
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// pageSize turns hugepages-2Mi into 2MB, as the kernel writes it; empty if name
+// is none.
+func pageSize(name v1.ResourceName) string {
+	s, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
+	if !ok {
+		return ""
+	}
+	q, err := resource.ParseQuantity(s)
+	if err != nil {
+		return ""
+	}
+	size, unit := q.Value(), 0
+	for size >= 1024 && size%1024 == 0 && unit < 3 {
+		size, unit = size/1024, unit+1
+	}
+	return strconv.FormatInt(size, 10) + [...]string{"B", "KB", "MB", "GB"}[unit]
+}
+
+// sandboxResources are the sums of the pod's containers, for runtimes that size
+// a sandbox (a virtual machine) by them.
+func sandboxResources(n *Node, pod *v1.Pod) *runtimeapi.LinuxContainerResources {
+	return linuxResources(n,
+		podSum(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }),
+		podSum(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits }))
+}
+
+// overhead are the resources that the RuntimeClass adds, request and limit alike.
+func overhead(n *Node, pod *v1.Pod) *runtimeapi.LinuxContainerResources {
+	if len(pod.Spec.Overhead) == 0 {
+		return &runtimeapi.LinuxContainerResources{}
+	}
+	return linuxResources(n, pod.Spec.Overhead, pod.Spec.Overhead)
+}
+
+// podSum is what the pod takes at most at one time: all main containers and
+// sidecars together, or one init container with the sidecars started before it.
+// What the pod itself says for a resource counts instead. (KEP-753, KEP-2837)
+func podSum(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
+	sum, sidecars, peak := v1.ResourceList{}, v1.ResourceList{}, v1.ResourceList{}
+	for i := range pod.Spec.Containers {
+		addTo(sum, list(&pod.Spec.Containers[i].Resources))
+	}
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		if isSidecar(c) {
+			addTo(sidecars, list(&c.Resources))
+			raiseTo(peak, sidecars)
+			continue
+		}
+		during := sidecars.DeepCopy()
+		addTo(during, list(&c.Resources))
+		raiseTo(peak, during)
+	}
+	addTo(sum, sidecars)
+	raiseTo(sum, peak)
+	if pod.Spec.Resources != nil {
+		for name, q := range list(pod.Spec.Resources) {
+			sum[name] = q
+		}
+	}
+	return sum
+}
+
+func addTo(sum, list v1.ResourceList) {
+	for name, q := range list {
+		total := sum[name].DeepCopy()
+		total.Add(q)
+		sum[name] = total
+	}
+}
+
+func raiseTo(highest, list v1.ResourceList) {
+	for name, q := range list {
+		if had, ok := highest[name]; !ok || q.Cmp(had) > 0 {
+			highest[name] = q
+		}
+	}
+}
+
+func isSidecar(c *v1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
+}

@@ -1,0 +1,121 @@
+package translate
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestResources(t *testing.T) {
+	type resources = runtimeapi.LinuxContainerResources
+	cpu := func(r *resources) any { return []int64{r.CpuShares, r.CpuQuota, r.CpuPeriod} }
+	for _, tt := range []struct {
+		name             string
+		requests, limits v1.ResourceList
+		mutate           func(*world)
+		look             func(*resources) any
+		want             any
+	}{
+		{"none", nil, nil, nil, cpu, []int64{2, 0, 100000}},
+		{"request", list("cpu", "250m"), nil, nil, cpu, []int64{256, 0, 100000}},
+		{"limit alone", nil, list("cpu", "500m"), nil, cpu, []int64{512, 50000, 100000}},
+		{"both", list("cpu", "1"), list("cpu", "2"), nil, cpu, []int64{1024, 200000, 100000}},
+		{"a request of zero", list("cpu", "0"), list("cpu", "2"), nil, cpu, []int64{2, 200000, 100000}},
+		{"little", list("cpu", "1m"), list("cpu", "1m"), nil, cpu, []int64{2, 1000, 100000}},
+		{"much", list("cpu", "1000"), nil, nil, cpu, []int64{262144, 0, 100000}},
+		{"no quota", nil, list("cpu", "1"), func(w *world) { w.node.NoCPUQuota = true }, cpu, []int64{1024, 0, 0}},
+		{"period", nil, list("cpu", "1"), func(w *world) { w.node.CPUQuotaPeriod = 10 * time.Millisecond }, cpu, []int64{1024, 10000, 10000}},
+		{"memory", list("memory", "1"), list("memory", "64Mi"), nil, func(r *resources) any { return []int64{r.MemoryLimitInBytes, r.MemorySwapLimitInBytes} }, []int64{64 << 20, 0}},
+		{"no swap", nil, list("memory", "64Mi"), func(w *world) { w.node.SwapAccounting = true }, func(r *resources) any { return r.MemorySwapLimitInBytes }, int64(64 << 20)},
+		{"memory of the pod as a whole", nil, nil, func(w *world) {
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: list("memory", "77")}
+		}, func(r *resources) any { return r.MemoryLimitInBytes }, int64(77)},
+		{"huge pages", nil, list("hugepages-2Mi", "8Mi"), func(w *world) { w.node.HugePageSizes = []string{"2MB", "1GB"} }, func(r *resources) any {
+			return []any{r.HugepageLimits[0].PageSize, r.HugepageLimits[0].Limit, r.HugepageLimits[1].PageSize, r.HugepageLimits[1].Limit}
+		}, []any{"2MB", uint64(8 << 20), "1GB", uint64(0)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			w.app.Resources = v1.ResourceRequirements{Requests: tt.requests, Limits: tt.limits}
+			if tt.mutate != nil {
+				tt.mutate(w)
+			}
+			if got := tt.look(w.container(t).Linux.Resources); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOOMScore(t *testing.T) { // on a node with 1000 bytes
+	all := list("cpu", "1", "memory", "100")
+	burstable := func(memory string) func(*world) {
+		return func(w *world) { w.app.Resources.Requests = list("memory", memory) }
+	}
+	for _, tt := range []struct {
+		name   string
+		mutate func(*world)
+		want   int64
+	}{
+		{"best effort", func(*world) {}, 1000},
+		{"guaranteed", func(w *world) { w.app.Resources = v1.ResourceRequirements{Requests: all, Limits: all} }, -997},
+		{"guaranteed by limits alone", func(w *world) { w.app.Resources.Limits = all }, -997},
+		{"guaranteed, but the host does not let us", func(w *world) { w.app.Resources.Limits = all; w.node.OOMScoreAdjFloor = ptr[int64](-100) }, -100},
+		{"what the status says", func(w *world) { w.pod.Status.QOSClass = v1.PodQOSGuaranteed }, -997},
+		{"one container is not guaranteed", func(w *world) {
+			w.app.Resources.Limits = all
+			w.pod.Spec.InitContainers = []v1.Container{{Name: "first"}}
+		}, 999},
+		{"burstable, a tenth", burstable("100"), 900},
+		{"burstable, nothing", burstable("0.4"), 999},
+		{"burstable, all", burstable("1000"), 3},
+		{"burstable, more than there is", burstable("5000"), 3},
+		{"burstable, CPU alone", func(w *world) { w.app.Resources.Requests = list("cpu", "1") }, 999},
+		{"burstable, memory not known", func(w *world) { burstable("100")(w); w.node.MemoryCapacity = 0 }, 999},
+		{"pod as a whole", func(w *world) {
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Requests: list("memory", "300")}
+			burstable("100")(w)
+		}, 700},
+		{"node critical", func(w *world) {
+			w.pod.Spec.PriorityClassName, w.pod.Spec.Priority = "system-node-critical", ptr[int32](2000001000)
+		}, -997},
+		{"node critical static pod", func(w *world) {
+			w.pod.Spec.PriorityClassName = "system-node-critical"
+			w.pod.Annotations["kubernetes.io/config.source"] = "file"
+		}, -997},
+		{"critical by its own word only", func(w *world) { w.pod.Spec.PriorityClassName = "system-node-critical" }, 1000},
+		{"sidecar of a larger container", func(w *world) {
+			burstable("400")(w)
+			w.pod.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Resources: v1.ResourceRequirements{Requests: list("memory", "10")}}}
+			w.r.Container = &w.pod.Spec.InitContainers[0]
+		}, 600},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.mutate(w)
+			if got := w.container(t).Linux.Resources.OomScoreAdj; got != tt.want {
+				t.Errorf("%d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNodeValidate(t *testing.T) {
+	for want, n := range map[string]Node{
+		"":                              {},
+		"is not an absolute path":       {PodLogs: "logs"},
+		`root directory "x"`:            {RootDir: "x"},
+		"memory capacity is negative":   {MemoryCapacity: -1},
+		"is not between 1ms and 1s":     {CPUQuotaPeriod: 2 * time.Second},
+		"period 1µs is not between 1ms": {CPUQuotaPeriod: time.Microsecond},
+	} {
+		err := n.Validate()
+		if (want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+}

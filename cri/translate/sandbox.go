@@ -1,0 +1,149 @@
+package translate
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Sandbox gives the request that makes a pod's sandbox.
+func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, error) {
+	config, err := sandboxConfig(n, r.Pod, r.Attempt)
+	if err != nil {
+		return nil, invalid("RunPodSandbox", r.Pod, "", err)
+	}
+	handler, err := runtimeHandler(n, r.Pod)
+	if err != nil {
+		return nil, invalid("RunPodSandbox", r.Pod, "", err)
+	}
+	return &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler}, nil
+}
+
+// PullContext is as much of a sandbox's configuration as the pull of an image
+// needs: who it is for, and the annotations that runtimes read.
+func PullContext(pod *v1.Pod) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:    &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID)},
+		Labels:      SandboxLabels(pod),
+		Annotations: maps.Clone(pod.Annotations),
+	}
+}
+
+func sandboxConfig(n *Node, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	c := PullContext(pod)
+	c.Metadata.Attempt = attempt
+	c.LogDirectory = PodLogDirectory(n.podLogs(), pod)
+	c.DnsConfig = dnsConfig(n, pod)
+	c.Linux = &runtimeapi.LinuxPodSandboxConfig{
+		Sysctls:   sysctls(pod),
+		Resources: sandboxResources(n, pod),
+		Overhead:  overhead(n, pod),
+	}
+	if n.CgroupParent != nil {
+		c.Linux.CgroupParent = n.CgroupParent(pod)
+	}
+	var err error
+	if c.Linux.SecurityContext, err = sandboxSecurity(n, pod); err != nil {
+		return nil, err
+	}
+	if pod.Spec.HostNetwork {
+		return c, nil // with the node's host name and ports
+	}
+	c.PortMappings = portMappings(pod)
+	if c.Hostname, err = kernelHostname(n, pod); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func runtimeHandler(n *Node, pod *v1.Pod) (string, error) {
+	class := pod.Spec.RuntimeClassName
+	if class == nil || *class == "" {
+		return "", nil
+	}
+	if n.RuntimeHandler == nil {
+		return "", fmt.Errorf("spec.runtimeClassName %q: this node knows no runtime classes", *class)
+	}
+	handler, err := n.RuntimeHandler(*class)
+	if err != nil {
+		return "", fmt.Errorf("spec.runtimeClassName %q: %w", *class, err)
+	}
+	return handler, nil
+}
+
+// portMappings are the host ports of main containers and sidecars, each once.
+func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
+	var out []*runtimeapi.PortMapping
+	type key struct {
+		ip       string
+		port     int32
+		protocol runtimeapi.Protocol
+	}
+	seen := map[key]bool{}
+	add := func(c *v1.Container) {
+		for _, p := range c.Ports {
+			k := key{p.HostIP, p.HostPort, protocol(p.Protocol)}
+			if p.HostPort <= 0 || seen[k] {
+				continue
+			}
+			seen[k] = true
+			out = append(out, &runtimeapi.PortMapping{
+				HostIp: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: k.protocol,
+			})
+		}
+	}
+	for i := range pod.Spec.InitContainers {
+		if c := &pod.Spec.InitContainers[i]; isSidecar(c) {
+			add(c)
+		}
+	}
+	for i := range pod.Spec.Containers {
+		add(&pod.Spec.Containers[i])
+	}
+	return out
+}
+
+func protocol(p v1.Protocol) runtimeapi.Protocol {
+	switch p {
+	case v1.ProtocolUDP:
+		return runtimeapi.Protocol_UDP
+	case v1.ProtocolSCTP:
+		return runtimeapi.Protocol_SCTP
+	default: // TCP, also by default
+		return runtimeapi.Protocol_TCP
+	}
+}
+
+// sysctls are written with dots, whichever separator the pod uses (sysctl.d(5):
+// the first one decides, and the other then stands for itself).
+func sysctls(pod *v1.Pod) map[string]string {
+	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(pod.Spec.SecurityContext.Sysctls))
+	for _, s := range pod.Spec.SecurityContext.Sysctls {
+		out[dotted(s.Name)] = s.Value
+	}
+	return out
+}
+
+func dotted(name string) string {
+	if i := strings.IndexAny(name, "./"); i < 0 || name[i] == '.' {
+		return name
+	}
+	b := []byte(name)
+	for i := range b {
+		switch b[i] {
+		case '.':
+			b[i] = '/'
+		case '/':
+			b[i] = '.'
+		}
+	}
+	return string(b)
+}

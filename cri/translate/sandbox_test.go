@@ -1,0 +1,225 @@
+package translate
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// TestSandbox changes the base and looks at the one thing that follows.
+func TestSandbox(t *testing.T) {
+	type config = runtimeapi.PodSandboxConfig
+	security := func(c *config) *runtimeapi.LinuxSandboxSecurityContext { return c.Linux.SecurityContext }
+	for _, tt := range []struct {
+		name   string
+		mutate func(*world)
+		look   func(*config) any
+		want   any
+	}{
+		{"metadata", func(*world) {}, func(c *config) any { return []any{c.Metadata.Name, c.Metadata.Namespace, c.Metadata.Uid} }, []any{"web", "default", "u1"}},
+		{"labels", func(*world) {}, func(c *config) any { return c.Labels }, map[string]string{
+			"app": "web", "io.kubernetes.pod.name": "web", "io.kubernetes.pod.namespace": "default", "io.kubernetes.pod.uid": "u1"}},
+		{"a pod can't take another's name by a label", func(w *world) { w.pod.Labels["io.kubernetes.pod.uid"] = "u2" },
+			func(c *config) any { return c.Labels["io.kubernetes.pod.uid"] }, "u1"},
+		{"annotations", func(w *world) { w.pod.Annotations["kubernetes.io/config.source"] = "file" }, func(c *config) any { return c.Annotations },
+			map[string]string{"note": "n", "kubernetes.io/config.source": "file"}},
+		{"logs", func(*world) {}, func(c *config) any { return c.LogDirectory }, "/var/log/pods/default_web_u1"},
+		{"logs elsewhere", func(w *world) { w.node.PodLogs = "/logs" }, func(c *config) any { return c.LogDirectory }, "/logs/default_web_u1"},
+
+		{"host name", func(*world) {}, func(c *config) any { return c.Hostname }, "web"},
+		{"host name given", func(w *world) { w.pod.Spec.Hostname = "h" }, func(c *config) any { return c.Hostname }, "h"},
+		{"host name of a long pod name", func(w *world) { w.pod.Name = strings.Repeat("a", 62) + "-b" }, func(c *config) any { return c.Hostname }, strings.Repeat("a", 62)},
+		{"host name on the host's network", func(w *world) { w.pod.Spec.HostNetwork = true }, func(c *config) any { return c.Hostname }, ""},
+		{"subdomain", func(w *world) { w.pod.Spec.Subdomain = "s" }, func(c *config) any { return c.Hostname }, "web"},
+		{"FQDN", func(w *world) { w.pod.Spec.Subdomain = "s"; w.pod.Spec.SetHostnameAsFQDN = ptr(true) }, func(c *config) any { return c.Hostname }, "web.s.default.svc.cluster.local"},
+		{"FQDN without a domain", func(w *world) { w.pod.Spec.SetHostnameAsFQDN = ptr(true) }, func(c *config) any { return c.Hostname }, "web"},
+		{"host name override", func(w *world) { w.pod.Spec.HostnameOverride = ptr("my.name"); w.pod.Spec.Subdomain = "s" }, func(c *config) any { return c.Hostname }, "my.name"},
+
+		{"ports", func(w *world) {
+			w.app.Ports = []v1.ContainerPort{{ContainerPort: 80}, {ContainerPort: 81, HostPort: 8081, HostIP: "1.2.3.4"}, {ContainerPort: 53, HostPort: 53, Protocol: v1.ProtocolUDP}, {ContainerPort: 53, HostPort: 53, Protocol: v1.ProtocolUDP}}
+			w.pod.Spec.InitContainers = []v1.Container{
+				{Name: "once", Ports: []v1.ContainerPort{{ContainerPort: 1, HostPort: 1}}},
+				{Name: "side", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Ports: []v1.ContainerPort{{ContainerPort: 2, HostPort: 2}}},
+			}
+		}, func(c *config) any {
+			var got []string
+			for _, p := range c.PortMappings {
+				got = append(got, p.String())
+			}
+			return len(got)
+		}, 3},
+		{"ports on the host's network", func(w *world) {
+			w.pod.Spec.HostNetwork = true
+			w.app.Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+		}, func(c *config) any { return len(c.PortMappings) }, 0},
+
+		{"cgroup parent", func(w *world) {
+			w.node.CgroupParent = func(p *v1.Pod) string { return "/kubepods/" + string(p.UID) }
+		}, func(c *config) any { return c.Linux.CgroupParent }, "/kubepods/u1"},
+		{"sysctls", func(w *world) {
+			w.pod.Spec.SecurityContext = &v1.PodSecurityContext{Sysctls: []v1.Sysctl{{Name: "kernel.shm_rmid_forced", Value: "1"}, {Name: "net/ipv4/conf/eth0.1/x", Value: "2"}}}
+		}, func(c *config) any { return c.Linux.Sysctls }, map[string]string{"kernel.shm_rmid_forced": "1", "net.ipv4.conf.eth0/1.x": "2"}},
+		{"namespaces", func(*world) {}, func(c *config) any {
+			o := security(c).NamespaceOptions
+			return []any{o.Network, o.Pid, o.Ipc, o.UsernsOptions.Mode}
+		},
+			[]any{runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER, runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_NODE}},
+		{"namespaces of the host", func(w *world) {
+			s := &w.pod.Spec
+			s.HostNetwork, s.HostPID, s.HostIPC, s.ShareProcessNamespace = true, true, true, ptr(true)
+		}, func(c *config) any { o := security(c).NamespaceOptions; return []any{o.Network, o.Pid, o.Ipc} },
+			[]any{runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE}},
+		{"shared processes", func(w *world) { w.pod.Spec.ShareProcessNamespace = ptr(true) }, func(c *config) any { return security(c).NamespaceOptions.Pid }, runtimeapi.NamespaceMode_POD},
+		{"user namespace", func(w *world) {
+			w.pod.Spec.HostUsers = ptr(false)
+			w.node.UserNamespace = func(*v1.Pod) (UserNamespace, error) {
+				return UserNamespace{UIDs: []*runtimeapi.IDMapping{{HostId: 65536, Length: 65536}}}, nil
+			}
+		}, func(c *config) any {
+			u := security(c).NamespaceOptions.UsernsOptions
+			return []any{u.Mode, u.Uids[0].HostId}
+		}, []any{runtimeapi.NamespaceMode_POD, uint32(65536)}},
+		{"privileged", func(w *world) { w.app.SecurityContext = &v1.SecurityContext{Privileged: ptr(true)} }, func(c *config) any { return security(c).Privileged }, true},
+		{"not privileged", func(*world) {}, func(c *config) any { return security(c).Privileged }, false},
+		{"user, group, groups", func(w *world) {
+			w.pod.Spec.SecurityContext = &v1.PodSecurityContext{
+				RunAsUser: ptr[int64](1), RunAsGroup: ptr[int64](2), FSGroup: ptr[int64](3), SupplementalGroups: []int64{4, 5},
+				SupplementalGroupsPolicy: ptr(v1.SupplementalGroupsPolicyStrict),
+			}
+		}, func(c *config) any {
+			s := security(c)
+			return []any{s.RunAsUser.Value, s.RunAsGroup.Value, s.SupplementalGroups, s.SupplementalGroupsPolicy}
+		}, []any{int64(1), int64(2), []int64{3, 4, 5}, runtimeapi.SupplementalGroupsPolicy_Strict}},
+		{"a group without a user", func(w *world) { w.pod.Spec.SecurityContext = &v1.PodSecurityContext{RunAsGroup: ptr[int64](2)} },
+			func(c *config) any { return security(c).RunAsGroup == nil }, true},
+		{"seccomp", func(*world) {}, func(c *config) any { return security(c).Seccomp.ProfileType }, runtimeapi.SecurityProfile_RuntimeDefault},
+		{"SELinux", func(w *world) {
+			w.pod.Spec.SecurityContext = &v1.PodSecurityContext{SELinuxOptions: &v1.SELinuxOptions{Level: "s0:c1"}}
+		},
+			func(c *config) any { return security(c).SelinuxOptions.Level }, "s0:c1"},
+		{"resources", func(w *world) {
+			w.app.Resources = v1.ResourceRequirements{Requests: list("cpu", "500m"), Limits: list("memory", "100", "cpu", "1")}
+			w.pod.Spec.InitContainers = []v1.Container{
+				{Name: "side", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Resources: v1.ResourceRequirements{Requests: list("cpu", "250m"), Limits: list("memory", "10")}},
+				{Name: "once", Resources: v1.ResourceRequirements{Limits: list("memory", "300")}},
+			}
+			w.pod.Spec.Overhead = list("cpu", "100m", "memory", "7")
+		}, func(c *config) any {
+			r, o := c.Linux.Resources, c.Linux.Overhead
+			return []int64{r.CpuShares, r.CpuQuota, r.MemoryLimitInBytes, o.CpuShares, o.MemoryLimitInBytes}
+		}, []int64{768, 100000, 310, 102, 7}},
+		{"resources of the pod as a whole", func(w *world) {
+			w.app.Resources = v1.ResourceRequirements{Requests: list("cpu", "500m")}
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Requests: list("cpu", "2"), Limits: list("memory", "400")}
+		}, func(c *config) any { return []int64{c.Linux.Resources.CpuShares, c.Linux.Resources.MemoryLimitInBytes} }, []int64{2048, 400}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.mutate(w)
+			if got := tt.look(w.sandbox(t)); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSandboxThatCannotBe(t *testing.T) {
+	for want, mutate := range map[string]func(*world){
+		"hostUsers is false, but this node has no user namespaces": func(w *world) { w.pod.Spec.HostUsers = ptr(false) },
+		"user namespace: none left": func(w *world) {
+			w.pod.Spec.HostUsers = ptr(false)
+			w.node.UserNamespace = func(*v1.Pod) (UserNamespace, error) { return UserNamespace{}, errors.New("none left") }
+		},
+		`spec.hostname "A.b" is not a valid DNS label`:           func(w *world) { w.pod.Spec.Hostname = "A.b" },
+		`spec.subdomain "a.b" is not a valid DNS label`:          func(w *world) { w.pod.Spec.Subdomain = "a.b" },
+		`spec.hostnameOverride "-" is not a valid DNS subdomain`: func(w *world) { w.pod.Spec.HostnameOverride = ptr("-") },
+		"is too long: 90 characters of at most 64": func(w *world) {
+			w.pod.Spec.Subdomain, w.pod.Name = "s", strings.Repeat("a", 62)
+			w.pod.Spec.SetHostnameAsFQDN = ptr(true)
+		},
+		`spec.runtimeClassName "kata": this node knows no runtime classes`: func(w *world) { w.pod.Spec.RuntimeClassName = ptr("kata") },
+		`spec.runtimeClassName "kata": not found`: func(w *world) {
+			w.pod.Spec.RuntimeClassName = ptr("kata")
+			w.node.RuntimeHandler = func(string) (string, error) { return "", errors.New("not found") }
+		},
+		`supplementalGroupsPolicy "Odd" is unknown`: func(w *world) {
+			w.pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: ptr(v1.SupplementalGroupsPolicy("Odd"))}
+		},
+	} {
+		w := newWorld()
+		mutate(w)
+		_, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod})
+		wantInvalid(t, err, want)
+		wantInvalid(t, err, "RunPodSandbox default/"+w.pod.Name)
+	}
+}
+
+func TestRuntimeHandler(t *testing.T) {
+	w := newWorld()
+	w.pod.Spec.RuntimeClassName = ptr("kata")
+	w.node.RuntimeHandler = func(class string) (string, error) { return class + "-qemu", nil }
+	got, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Attempt: 4})
+	if err != nil || got.RuntimeHandler != "kata-qemu" || got.Config.Metadata.Attempt != 4 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestDNS(t *testing.T) {
+	cluster := []string{"default.svc.cluster.local", "svc.cluster.local", "cluster.local", "corp.example"}
+	for _, tt := range []struct {
+		name                       string
+		mutate                     func(*world)
+		servers, searches, options []string
+	}{
+		{"by default", func(*world) {}, []string{"10.96.0.10"}, cluster, []string{"ndots:5"}},
+		{"ClusterFirst", func(w *world) { w.pod.Spec.DNSPolicy = v1.DNSClusterFirst }, []string{"10.96.0.10"}, cluster, []string{"ndots:5"}},
+		{"ClusterFirst on the host's network", func(w *world) { w.pod.Spec.DNSPolicy = v1.DNSClusterFirst; w.pod.Spec.HostNetwork = true },
+			[]string{"10.1.1.1"}, []string{"corp.example"}, []string{"ndots:2", "rotate"}},
+		{"ClusterFirstWithHostNet", func(w *world) {
+			w.pod.Spec.DNSPolicy = v1.DNSClusterFirstWithHostNet
+			w.pod.Spec.HostNetwork = true
+		}, []string{"10.96.0.10"}, cluster, []string{"ndots:5"}},
+		{"ClusterFirst without a cluster's DNS", func(w *world) { w.node.ClusterDNS = nil }, []string{"10.1.1.1"}, []string{"corp.example"}, []string{"ndots:2", "rotate"}},
+		{"Default", func(w *world) { w.pod.Spec.DNSPolicy = v1.DNSDefault }, []string{"10.1.1.1"}, []string{"corp.example"}, []string{"ndots:2", "rotate"}},
+		{"Default on a node without a resolver file", func(w *world) { w.pod.Spec.DNSPolicy = v1.DNSDefault; w.node.LocalResolver = true },
+			[]string{"127.0.0.1"}, []string{"."}, nil},
+		{"None", func(w *world) {
+			w.pod.Spec.DNSPolicy = v1.DNSNone
+			w.pod.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"9.9.9.9"}, Searches: []string{"a"}, Options: []v1.PodDNSConfigOption{{Name: "edns0"}}}
+		}, []string{"9.9.9.9"}, []string{"a"}, []string{"edns0"}},
+		{"merged", func(w *world) {
+			w.pod.Spec.DNSPolicy = v1.DNSDefault
+			w.pod.Spec.DNSConfig = &v1.PodDNSConfig{
+				Nameservers: []string{"10.1.1.1", "9.9.9.9"}, Searches: []string{"corp.example", "b"},
+				Options: []v1.PodDNSConfigOption{{Name: "ndots", Value: ptr("1")}, {Name: "edns0"}},
+			}
+		}, []string{"10.1.1.1", "9.9.9.9"}, []string{"corp.example", "b"}, []string{"ndots:1", "rotate", "edns0"}},
+		{"limits", func(w *world) {
+			w.pod.Spec.DNSPolicy = v1.DNSDefault
+			w.node.ResolvConf = "nameserver 1\nnameserver 2\n; c\n# c\nnameserver\nnameserver 3\nnameserver 4\nsearch old\nsearch " + strings.Repeat("y", 254) + " a. ."
+		}, []string{"1", "2", "3"}, []string{"a", "."}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.mutate(w)
+			got := w.sandbox(t).DnsConfig
+			if !slices.Equal(got.Servers, tt.servers) || !slices.Equal(got.Searches, tt.searches) || !slices.Equal(got.Options, tt.options) {
+				t.Errorf("got %v\nwant %q %q %q", got, tt.servers, tt.searches, tt.options)
+			}
+		})
+	}
+	var many []string
+	for range 40 {
+		many = append(many, strings.Repeat("z", 100))
+	}
+	if got := fitSearches(many); len(strings.Join(got, " ")) > maxSearchLine || len(got) != 20 {
+		t.Errorf("%d domains fit", len(got))
+	}
+}
