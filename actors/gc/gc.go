@@ -1,0 +1,340 @@
+// Package gc is the actor that removes what nobody needs any more: dead
+// containers, sandboxes of pods that are gone, their directories.
+//
+//	pods ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
+//	gc ──Collected──► pods       gc ──Living──► pods (in each sweep)
+//
+// It never removes what lives: a sweep first lists what there is, and only then
+// asks which pods live, so that a pod that came meanwhile is not taken for dead.
+package gc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Message is what the gc actor understands.
+//
+//sumtype:decl
+type Message interface{ isGCMessage() }
+
+// Collect asks for all that is left of a pod to be removed. From pods, when the
+// pod has finished and nobody wants it. Twice: done once.
+type Collect struct {
+	Ref observed.PodRef
+}
+
+// Sweep is this actor's own timer.
+type Sweep struct{}
+
+// found is what a sweep found in the runtime and then, with dirs, on the host.
+type found struct {
+	list observed.Runtime
+	dirs []types.UID
+	last bool
+	err  error
+}
+
+// living is the answer of pods, and what was found before it was asked.
+type living struct {
+	pods map[types.UID]bool
+	found
+}
+
+// listed is what the runtime has of one pod that is collected.
+type listed struct {
+	id   kernel.EffectID
+	uid  types.UID
+	list observed.Runtime
+	err  error
+}
+
+// removed is the result of one removal.
+type removed struct {
+	id   kernel.EffectID
+	uid  types.UID
+	what string
+	err  error
+}
+
+// again is this actor's own timer for one pod.
+type again struct{ uid types.UID }
+
+// missed is this actor's own timer, after its mailbox was full.
+type missed struct{}
+
+func (missed) isGCMessage()  {}
+func (Collect) isGCMessage() {}
+func (Sweep) isGCMessage()   {}
+func (found) isGCMessage()   {}
+func (living) isGCMessage()  {}
+func (listed) isGCMessage()  {}
+func (removed) isGCMessage() {}
+func (again) isGCMessage()   {}
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	Runtime   port.Runtime
+	Host      port.Host
+	Living    func(reply func(map[types.UID]bool))
+	Collected func(types.UID)
+	// Restarted is called when an incarnation after the first begins: what was
+	// to be collected has to be asked for again.
+	Restarted func()
+	Policy    podgc.Policy
+	Period    time.Duration
+	Deadline  time.Duration
+	// Retry is the time after which a failed collection is tried again.
+	Retry time.Duration
+}
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &gc{deps: deps, of: map[types.UID]*collection{}} }
+}
+
+type gc struct {
+	deps *Deps
+	of   map[types.UID]*collection
+}
+
+// collection is one pod that is being removed.
+//
+//	listing ──► unmounting ──► containers ──► sandboxes ──► directories ──► Collected
+//	            (orphans only)
+type collection struct {
+	ref observed.PodRef
+	// orphan: no actor has unmounted its volumes.
+	orphan bool
+	stage  stage
+	// pending are the effects of this stage; others are late, or of a sweep.
+	pending map[kernel.EffectID]bool
+	failed  bool
+	dead    []string
+	boxes   []string
+}
+
+func newCollection(ref observed.PodRef, orphan bool) *collection {
+	return &collection{ref: ref, orphan: orphan, pending: map[kernel.EffectID]bool{}}
+}
+
+type stage uint8
+
+const (
+	listing stage = iota
+	unmounting
+	containers
+	sandboxes
+	directories
+)
+
+// Start implements kernel.Behavior.
+func (g *gc) Start(ctx *kernel.Context[Message]) {
+	ctx.After(g.deps.Period, Sweep{})
+	if ctx.Incarnation() > 1 {
+		g.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
+// for again as after a restart, but not while there is no room for them.
+func (g *gc) Overflowed(ctx *kernel.Context[Message]) { ctx.After(100*time.Millisecond, missed{}) }
+
+// Receive implements kernel.Behavior.
+func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case missed:
+		g.deps.Restarted()
+	case Collect:
+		if g.of[m.Ref.UID] == nil {
+			g.collect(ctx, newCollection(m.Ref, false))
+		}
+	case again:
+		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
+			g.collect(ctx, newCollection(c.ref, c.orphan))
+		}
+	case Sweep:
+		ctx.After(g.deps.Period, Sweep{})
+		g.list(ctx)
+	case found:
+		g.found(ctx, m)
+	case living:
+		g.sweep(ctx, m)
+	case listed:
+		g.listed(ctx, m)
+	case removed:
+		g.removed(ctx, m)
+	}
+}
+
+// collect begins to remove a pod, or begins anew.
+func (g *gc) collect(ctx *kernel.Context[Message], c *collection) {
+	uid := c.ref.UID
+	g.of[uid] = c
+	id := g.do(ctx, "", "List", string(uid), "list/"+string(uid), func(cc context.Context, id kernel.EffectID, done func(Message)) {
+		g.deps.Runtime.List(cc, string(uid), func(l observed.Runtime, err error) { done(listed{id: id, uid: uid, list: l, err: err}) })
+	}, func(id kernel.EffectID, err error) Message { return listed{id: id, uid: uid, err: err} })
+	c.pending[id] = true
+}
+
+func (g *gc) listed(ctx *kernel.Context[Message], m listed) {
+	c := g.of[m.uid]
+	if c == nil || !c.pending[m.id] {
+		return
+	}
+	delete(c.pending, m.id)
+	c.failed = m.err != nil
+	for i := range m.list.Pods {
+		p := &m.list.Pods[i]
+		if p.Ref.UID != m.uid {
+			continue
+		}
+		for j := range p.Containers {
+			c.dead = append(c.dead, p.Containers[j].ID)
+		}
+		for j := range p.Sandboxes {
+			c.boxes = append(c.boxes, p.Sandboxes[j].ID)
+		}
+	}
+	g.next(ctx, c)
+}
+
+// next goes on to the next stage when the last one is done.
+func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
+	uid := c.ref.UID
+	for len(c.pending) == 0 {
+		if c.failed {
+			ctx.After(g.deps.Retry, again{uid})
+			return
+		}
+		if c.stage == directories {
+			delete(g.of, uid)
+			g.deps.Collected(uid)
+			return
+		}
+		c.stage++
+		switch c.stage {
+		case listing:
+		case unmounting:
+			if c.orphan {
+				c.pending[remove(g, ctx, "", "UnmountPod", uid, uid, g.deps.Host.UnmountPod)] = true
+			}
+		case containers:
+			for _, id := range c.dead {
+				c.pending[g.removeContainer(ctx, uid, id)] = true
+			}
+		case sandboxes:
+			for _, id := range c.boxes {
+				c.pending[g.removeSandbox(ctx, uid, id)] = true
+			}
+		case directories:
+			dirs := port.PodDirs{UID: uid, Namespace: c.ref.Namespace, Name: c.ref.Name}
+			c.pending[remove(g, ctx, "", "RemovePod", uid, uid, func(cc context.Context, _ types.UID, done func(error)) {
+				g.deps.Host.RemovePod(cc, dirs, done)
+			})] = true
+		}
+	}
+}
+
+func (g *gc) removed(ctx *kernel.Context[Message], m removed) {
+	if m.err != nil {
+		ctx.Log().Warn().Str("uid", string(m.uid)).Str("what", m.what).Str("error", m.err.Error()).Msg("could not remove what is left of a pod; trying again")
+	}
+	c := g.of[m.uid]
+	if c == nil || !c.pending[m.id] {
+		return
+	}
+	delete(c.pending, m.id)
+	c.failed = c.failed || m.err != nil
+	g.next(ctx, c)
+}
+
+// list begins a sweep.
+func (g *gc) list(ctx *kernel.Context[Message]) {
+	g.do(ctx, "", "List", "", "sweep", func(c context.Context, _ kernel.EffectID, done func(Message)) {
+		g.deps.Runtime.List(c, "", func(l observed.Runtime, err error) { done(found{list: l, err: err}) })
+	}, func(_ kernel.EffectID, err error) Message { return found{err: err} })
+}
+
+// found goes on with a sweep: the host after the runtime, and then the pods.
+func (g *gc) found(ctx *kernel.Context[Message], m found) {
+	switch {
+	case m.last:
+		self := ctx.Self()
+		g.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods, m}) })
+	case m.err != nil:
+		// pleg says so already; the next sweep comes
+	default:
+		next := found{list: m.list, last: true}
+		g.do(ctx, "", "PodDirs", "", "sweep", func(c context.Context, _ kernel.EffectID, done func(Message)) {
+			g.deps.Host.PodDirs(c, func(dirs []types.UID, err error) {
+				next.dirs, next.err = dirs, err
+				done(next)
+			})
+		}, func(_ kernel.EffectID, err error) Message { return found{list: m.list, last: true, err: err} })
+	}
+}
+
+// sweep removes what the policy says can go, and what is left on the host of
+// pods of which there is nothing else.
+func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
+	for _, r := range podgc.Plan(m.list, m.pods, g.deps.Policy, ctx.Now()) {
+		if g.of[r.Pod.UID] != nil {
+			continue
+		}
+		if r.Container {
+			g.removeContainer(ctx, r.Pod.UID, r.ID)
+		} else {
+			g.removeSandbox(ctx, r.Pod.UID, r.ID)
+		}
+	}
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the directories of pods could not be listed")
+	}
+	known := make(map[types.UID]bool, len(m.list.Pods))
+	for i := range m.list.Pods {
+		known[m.list.Pods[i].Ref.UID] = true
+	}
+	for _, uid := range m.dirs {
+		if !known[uid] && !m.pods[uid] && g.of[uid] == nil {
+			ctx.Log().Info().Str("uid", string(uid)).Msg("the directories of a pod are left that nobody knows; removing them")
+			g.collect(ctx, newCollection(observed.PodRef{UID: uid}, true))
+		}
+	}
+}
+
+func (g *gc) removeContainer(ctx *kernel.Context[Message], uid types.UID, id string) kernel.EffectID {
+	return remove(g, ctx, pod.TeardownPool, "RemoveContainer", uid, id, g.deps.Runtime.RemoveContainer)
+}
+
+func (g *gc) removeSandbox(ctx *kernel.Context[Message], uid types.UID, id string) kernel.EffectID {
+	return remove(g, ctx, pod.TeardownPool, "RemovePodSandbox", uid, id, g.deps.Runtime.RemovePodSandbox)
+}
+
+// remove is one removal, of object, for a pod.
+func remove[T ~string](g *gc, ctx *kernel.Context[Message], pool, kind string, uid types.UID, object T, call func(context.Context, T, func(error))) kernel.EffectID {
+	what := kind + " " + string(object)
+	return g.do(ctx, pool, kind, string(object), kind+"/"+string(object), func(c context.Context, id kernel.EffectID, done func(Message)) {
+		call(c, object, func(err error) { done(removed{id, uid, what, err}) })
+	}, func(id kernel.EffectID, err error) Message { return removed{id, uid, what, err} })
+}
+
+func (g *gc) do(ctx *kernel.Context[Message], pool, kind, object, lane string,
+	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
+) kernel.EffectID {
+	return ctx.Do(kernel.Effect[Message]{
+		Kind: kind, Object: object, Lane: lane, Pool: pool, Deadline: g.deps.Deadline, Run: run,
+		Expired: func(id kernel.EffectID) Message {
+			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", g.deps.Deadline)})
+		},
+	})
+}

@@ -1,0 +1,429 @@
+// Package images is the actor that brings images to the node: one pull per
+// image at a time, however many pods wait for it, a bounded number of pulls at
+// once, and a backoff per image.
+//
+//	pod ──Ensure──► images ──ImageStatus, PullImage──► runtime
+//	pod ◄──ImageAnswer── images        pods ──Forget──► images
+//
+// What it knows it knows from the runtime; nothing has to survive a restart.
+// Pods that wait are told to ask again then (Deps.Restarted).
+package images
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// PullPool is the pool of slots that bounds how many pulls run at once.
+const PullPool = "pull"
+
+// Message is what the images actor understands.
+//
+//sumtype:decl
+type Message interface{ isImagesMessage() }
+
+// Ensure is a pod's wish for one image. Twice: the newer replaces the older of
+// the same container. Lost: the pod asks again when told that this actor restarted.
+type Ensure struct{ pod.EnsureImage }
+
+// Forget says that a pod is gone. From pods. Lost: an image is pulled for nobody.
+type Forget struct{ UID types.UID }
+
+// checked is the result of an ImageStatus.
+type checked struct {
+	id    kernel.EffectID
+	image string
+	info  observed.Image
+	ok    bool
+	err   error
+}
+
+// pulled is the result of a PullImage.
+type pulled struct {
+	id    kernel.EffectID
+	image string
+	ref   string
+	err   error
+}
+
+// retry is this actor's own timer for one image.
+type retry struct{ image string }
+
+// missed is this actor's own timer, after its mailbox was full.
+type missed struct{}
+
+func (missed) isImagesMessage()  {}
+func (Ensure) isImagesMessage()  {}
+func (Forget) isImagesMessage()  {}
+func (checked) isImagesMessage() {}
+func (pulled) isImagesMessage()  {}
+func (retry) isImagesMessage()   {}
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	Runtime port.Runtime
+	Events  port.Recorder
+	// Restarted is called when an incarnation after the first begins.
+	Restarted func()
+	Backoff   backoff.Policy
+	// FreshFor is how long an ImageStatus answer is good for others.
+	FreshFor time.Duration
+	// CheckDeadline and PullDeadline bound the two calls.
+	CheckDeadline, PullDeadline time.Duration
+}
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &images{deps: deps, of: map[string]*image{}} }
+}
+
+type images struct {
+	deps *Deps
+	of   map[string]*image
+}
+
+// image is all that is known of one image.
+type image struct {
+	name string
+	// checking and pulling are the effects under way, 0 for none. Results of
+	// others are late.
+	checking kernel.EffectID
+	pulling  kernel.EffectID
+	// checkedAt is when the runtime last answered, info and present what.
+	checkedAt time.Time
+	present   bool
+	info      observed.Image
+	// failures since the last success.
+	failures imagepull.Failures
+	// begun is when the pull under way was asked for.
+	begun   time.Time
+	timer   func() bool
+	waiting []*waiter
+}
+
+// waiter is one container that waits for an image.
+type waiter struct {
+	pod   *v1.Pod
+	ask   podplan.EnsureImage
+	reply kernel.Ref[pod.Message]
+	// told is what it was told last; pulled, that it was told of a pull.
+	told   podplan.Image
+	pulled bool
+}
+
+// Start implements kernel.Behavior.
+func (a *images) Start(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		if name, ok := e.Tag.(string); ok && e.Kind == "PullImage" {
+			i := a.get(name)
+			i.pulling, i.begun = e.ID, e.Since
+		}
+	}
+	if ctx.Incarnation() > 1 {
+		a.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
+// for again as after a restart, but not while there is no room for them.
+func (a *images) Overflowed(ctx *kernel.Context[Message]) { ctx.After(100*time.Millisecond, missed{}) }
+
+// Receive implements kernel.Behavior.
+func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case missed:
+		a.deps.Restarted()
+	case Ensure:
+		a.ensure(ctx, m.EnsureImage)
+	case Forget:
+		a.forget(ctx, m.UID)
+	case checked:
+		a.checked(ctx, m)
+	case pulled:
+		a.pulled(ctx, m)
+	case retry:
+		if i, ok := a.of[m.image]; ok {
+			i.timer = nil
+			a.advance(ctx, i)
+			a.drop(ctx, i)
+		}
+	}
+}
+
+func (a *images) get(name string) *image {
+	i := a.of[name]
+	if i == nil {
+		i = &image{name: name}
+		a.of[name] = i
+	}
+	return i
+}
+
+func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
+	if _, err := imagepull.Parse(m.Ask.Image); err != nil {
+		w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo}
+		text := imagepull.InvalidNameMessage(m.Ask.Image, err)
+		a.event(ctx, w, true, "InspectFailed", text)
+		a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.InvalidImageName, Message: text})
+		return
+	}
+	i := a.get(m.Ask.Image)
+	i.waiting = slices.DeleteFunc(i.waiting, func(w *waiter) bool {
+		return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container
+	})
+	i.waiting = append(i.waiting, &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo})
+	a.advance(ctx, i)
+}
+
+func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
+	for _, name := range slices.Sorted(maps.Keys(a.of)) {
+		i := a.of[name]
+		i.waiting = slices.DeleteFunc(i.waiting, func(w *waiter) bool { return w.pod.UID == uid })
+		a.drop(ctx, i)
+	}
+}
+
+// drop forgets an image that nobody waits for. Its backoff is remembered until
+// it is over: a pod that is made anew does not shorten it.
+func (a *images) drop(ctx *kernel.Context[Message], i *image) {
+	if len(i.waiting) > 0 || i.pulling != 0 || i.checking != 0 {
+		return
+	}
+	if at := i.failures.RetryAt(a.deps.Backoff); ctx.Now().Before(at) {
+		a.wake(ctx, i, at)
+		return
+	}
+	if i.timer != nil {
+		i.timer()
+	}
+	delete(a.of, i.name)
+}
+
+// advance does for one image what its waiters need now: look, pull, or wait
+// for the end of a backoff.
+func (a *images) advance(ctx *kernel.Context[Message], i *image) {
+	now := ctx.Now()
+	fresh := !i.checkedAt.IsZero() && now.Sub(i.checkedAt) < a.deps.FreshFor
+	var look, pull, never bool
+	for _, w := range slices.Clone(i.waiting) {
+		if w.ask.Policy != v1.PullAlways && !fresh {
+			look = true
+			continue
+		}
+		switch imagepull.Decide(w.ask.Policy, i.name, i.present) {
+		case imagepull.UsePresent:
+			if !w.pulled {
+				a.event(ctx, w, false, "Pulled", fmt.Sprintf("Container image %q already present on machine", i.name))
+			}
+			a.ready(i, w)
+		case imagepull.NeverPresent:
+			text := imagepull.NeverPresentMessage(i.name)
+			a.event(ctx, w, true, imagepull.ErrImageNeverPull, text)
+			a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.ErrImageNeverPull, Message: text})
+			never = true
+		case imagepull.Pull:
+			pull = true
+		}
+	}
+	switch {
+	case i.checking != 0, i.pulling != 0, !look && !pull && !never:
+	case now.Before(i.failures.RetryAt(a.deps.Backoff)):
+		a.backOff(ctx, i)
+	case look:
+		a.look(ctx, i)
+	case pull:
+		a.pull(ctx, i)
+	default:
+		// It must not be pulled, but somebody may bring it by other means.
+		a.wake(ctx, i, now.Add(a.deps.Backoff.Max))
+	}
+}
+
+// wake sets the one timer of an image.
+func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
+	if i.timer != nil {
+		i.timer()
+	}
+	i.timer = ctx.After(at.Sub(ctx.Now()), retry{i.name})
+}
+
+func (a *images) look(ctx *kernel.Context[Message], i *image) {
+	name := i.name
+	i.checking = ctx.Do(kernel.Effect[Message]{
+		Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
+				done(checked{id: id, image: name, info: info, ok: ok, err: err})
+			})
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return checked{id: id, image: name, err: &port.Error{Kind: port.Deadline, Verb: "ImageStatus", Object: name}}
+		},
+	})
+}
+
+func (a *images) checked(ctx *kernel.Context[Message], m checked) {
+	i := a.of[m.image]
+	if i == nil || i.checking != m.id {
+		return // late: it was asked for again, or nobody wants to know
+	}
+	i.checking = 0
+	if m.err != nil {
+		a.failed(ctx, i, "ImageInspectError", fmt.Sprintf("Failed to inspect image %q: %s", i.name, detail(m.err)), "InspectFailed")
+		return
+	}
+	i.checkedAt, i.present, i.info = ctx.Now(), m.ok, m.info
+	if !m.ok && slices.ContainsFunc(i.waiting, func(w *waiter) bool { return w.pulled }) {
+		// Again at once would be again and again.
+		for _, w := range i.waiting {
+			w.pulled = false
+		}
+		a.failed(ctx, i, imagepull.ErrImagePull, "the image was pulled, and the runtime does not have it", "Failed")
+		return
+	}
+	if m.ok {
+		i.failures = imagepull.Failures{}
+	}
+	a.advance(ctx, i)
+}
+
+func (a *images) pull(ctx *kernel.Context[Message], i *image) {
+	if len(i.waiting) == 0 {
+		return
+	}
+	name, first := i.name, i.waiting[0]
+	for _, w := range i.waiting {
+		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", name))
+	}
+	i.begun = ctx.Now()
+	i.pulling = ctx.Do(kernel.Effect[Message]{
+		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline, Patience: time.Minute,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: first.pod}, func(ref string, err error) {
+				done(pulled{id: id, image: name, ref: ref, err: err})
+			})
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return pulled{id: id, image: name, err: &port.Error{Kind: port.Deadline, Verb: "PullImage", Object: name,
+				Detail: fmt.Sprintf("no answer within %v", a.deps.PullDeadline)}}
+		},
+	})
+}
+
+func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
+	i := a.of[m.image]
+	if i == nil {
+		return
+	}
+	if i.pulling != m.id {
+		i.checkedAt = time.Time{} // late: look
+		a.advance(ctx, i)
+		return
+	}
+	i.pulling = 0
+	if m.err != nil {
+		reason := imagepull.ErrImagePull
+		switch port.KindOf(m.err) {
+		case port.InvalidImageName:
+			reason = imagepull.InvalidImageName
+		case port.RegistryUnavailable:
+			reason = "RegistryUnavailable"
+		case port.ImageSignature:
+			reason = "SignatureValidationFailed"
+		default:
+		}
+		a.failed(ctx, i, reason, detail(m.err), "Failed")
+		return
+	}
+	i.failures = imagepull.Failures{}
+	// A pull gives the reference; who needs the image's user looks at it now.
+	for _, w := range i.waiting {
+		a.event(ctx, w, false, "Pulled", fmt.Sprintf("Successfully pulled image %q in %v", i.name, ctx.Now().Sub(i.begun).Round(time.Millisecond)))
+		w.pulled = true
+	}
+	i.checkedAt = time.Time{}
+	for _, w := range i.waiting {
+		if w.ask.Policy == v1.PullAlways {
+			w.ask.Policy = v1.PullIfNotPresent // done for this incarnation
+		}
+	}
+	a.advance(ctx, i)
+	a.drop(ctx, i)
+}
+
+// failed begins a backoff, of which the waiters are told.
+func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message, event string) {
+	text := message
+	if event == "Failed" {
+		text = fmt.Sprintf("Failed to pull image %q: %s", i.name, message)
+	}
+	i.failures = i.failures.Failed(reason, text, ctx.Now())
+	for _, w := range i.waiting {
+		a.event(ctx, w, true, event, text)
+	}
+	a.backOff(ctx, i)
+}
+
+// backOff tells the waiters why they wait, and comes back when that changes:
+// from what happened to the back-off, and then to the next try.
+func (a *images) backOff(ctx *kernel.Context[Message], i *image) {
+	reason, message, until := i.failures.Status(a.deps.Backoff, i.name, ctx.Now())
+	for _, w := range i.waiting {
+		if reason == imagepull.ImagePullBackOff && w.told.Reason != reason {
+			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.name))
+		}
+		a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: reason, Message: message})
+	}
+	if len(i.waiting) > 0 {
+		a.wake(ctx, i, until)
+	}
+	a.drop(ctx, i)
+}
+
+func (a *images) ready(i *image, w *waiter) {
+	w.reply.Tell(pod.ImageAnswer{
+		Container: w.ask.Container, Info: i.info,
+		Image: podplan.Image{State: podplan.ImageReady, Attempt: w.ask.Attempt, Image: w.ask.Image, Ref: i.info.ID},
+	})
+	i.drop(w)
+}
+
+func (i *image) drop(w *waiter) {
+	i.waiting = slices.DeleteFunc(i.waiting, func(o *waiter) bool { return o == w })
+}
+
+func (a *images) tell(w *waiter, s podplan.Image) {
+	s.Attempt, s.Image = w.ask.Attempt, w.ask.Image
+	if w.told == s {
+		return
+	}
+	w.told = s
+	w.reply.Tell(pod.ImageAnswer{Container: w.ask.Container, Image: s})
+}
+
+func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
+	a.deps.Events.Record(port.Event{
+		Pod: w.pod, Warning: warning, Reason: reason, Container: w.ask.Container, Message: message, At: ctx.Now(),
+	})
+}
+
+func detail(err error) string {
+	if e, ok := err.(*port.Error); ok && e.Detail != "" {
+		return e.Detail
+	}
+	return err.Error()
+}

@@ -1,0 +1,202 @@
+// Package node is the topmost actor of one node: it makes the others, connects
+// them to each other and to the ports, and is what fails when one of them can't
+// be kept running.
+//
+//	node
+//	├── pods            which pods, one actor each below it
+//	│   └── <UID> …
+//	├── images          one pull per image
+//	├── volumes         one lane per volume
+//	├── gc              what nobody needs any more
+//	├── sources         manifests from a directory and a URL
+//	└── pleg            what happens in the runtime
+//
+// Those that only answer are made first, those that speak first are made last.
+package node
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/gc"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pleg"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/sources"
+	"github.com/troupe-dev/troupe/actors/volumes"
+)
+
+// Message is what the node actor understands.
+//
+//sumtype:decl
+type Message interface{ isNodeMessage() }
+
+// RuntimeHealth is from pleg, after each list.
+type RuntimeHealth struct{ pleg.Health }
+
+// Query asks how the node is. Reply must not block. That it is answered at all
+// is the sign of life.
+type Query struct{ Reply func(Health) }
+
+// Health is how the node is.
+type Health struct {
+	Runtime pleg.Health
+}
+
+func (RuntimeHealth) isNodeMessage() {}
+func (Query) isNodeMessage()         {}
+
+// MailboxKey implements kernel.Keyed.
+func (RuntimeHealth) MailboxKey() string { return "runtime" }
+
+// Ports are what a node is connected to.
+type Ports struct {
+	Runtime     port.Runtime
+	Host        port.Host
+	Network     port.Network
+	Manifests   port.Manifests
+	Checkpoints port.Checkpoints
+	Events      port.Recorder
+}
+
+// Config is how a node behaves. Durations are as the field says.
+type Config struct {
+	Name  string
+	Ports Ports
+	// HostIPs are the node's addresses, RuntimeName what stands before "://" in
+	// container IDs.
+	HostIPs     []string
+	RuntimeName string
+	Admit       admit.Node
+	// Path and URL of static pods, with how often they are looked at.
+	ManifestPath, ManifestURL             string
+	ManifestPathPeriod, ManifestURLPeriod time.Duration
+	// CrashBackOff is the node's crash-loop backoff.
+	CrashBackOff backoff.Policy
+	ContainerGC  podgc.Policy
+	GCPeriod     time.Duration
+	// RelistSlow is the time between lists while events come, RelistFast without.
+	RelistSlow, RelistFast time.Duration
+	PullDeadline           time.Duration
+	// Wrap may replace the behavior of a pod's actor: chaos does.
+	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
+	// Around is called around each message of the others, if set: chaos does.
+	Around Around
+}
+
+// New makes the constructor of the topmost actor.
+func New(c *Config) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &node{config: c} }
+}
+
+type node struct {
+	config *Config
+	health Health
+}
+
+// callDeadline bounds calls that take no time on a runtime that is well.
+const callDeadline = 2 * time.Minute
+
+// Start implements kernel.Behavior.
+func (n *node) Start(ctx *kernel.Context[Message]) {
+	c := n.config
+	self := ctx.Self()
+	// Only forward references: nobody here speaks before sources and pleg do.
+	var (
+		podsRef    kernel.Ref[pods.Message]
+		imagesRef  kernel.Ref[images.Message]
+		volumesRef kernel.Ref[volumes.Message]
+		gcRef      kernel.Ref[gc.Message]
+		sourcesRef kernel.Ref[sources.Message]
+		plegRef    kernel.Ref[pleg.Message]
+	)
+	askAgain := func() { podsRef.Tell(pods.AskAgain{}) }
+	podDeps := &pod.Deps{
+		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events,
+		EnsureImage: func(m pod.EnsureImage) { imagesRef.Tell(images.Ensure{EnsureImage: m}) },
+		Mount:       func(m pod.MountVolumes) { volumesRef.Tell(volumes.Mount{MountVolumes: m}) },
+		Unmount:     func(m pod.UnmountVolumes) { volumesRef.Tell(volumes.Unmount{UnmountVolumes: m}) },
+		Ask:         func(m pod.Ask) { podsRef.Tell(pods.Asked{Ask: m}) },
+		Report:      func(m pod.Report) { podsRef.Tell(pods.Reported{Report: m}) },
+		Finished:    func(m pod.Finished) { podsRef.Tell(pods.Finished{Finished: m}) },
+		CrashPolicy: c.CrashBackOff,
+		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
+		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName,
+	}
+	podsRef = spawn(ctx, c.Around, "pods", pods.New(&pods.Deps{
+		NodeName: c.Name, Sources: []string{sources.File, sources.HTTP}, Pod: podDeps, Wrap: c.Wrap,
+		Admit: n.admit,
+		Restarted: func() {
+			sourcesRef.Tell(sources.Resend{})
+			plegRef.Tell(pleg.Resend{})
+		},
+		Collect:      func(uid types.UID, ref observed.PodRef) { gcRef.Tell(gc.Collect{Ref: ref}) },
+		ForgetImages: func(uid types.UID) { imagesRef.Tell(images.Forget{UID: uid}) },
+	}))
+	imagesRef = spawn(ctx, c.Around, "images", images.New(&images.Deps{
+		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: askAgain,
+		Backoff:  imagepull.DefaultBackoff(),
+		FreshFor: 5 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
+	}))
+	volumesRef = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
+		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
+		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
+	}))
+	gcRef = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
+		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Restarted: askAgain,
+		Living:    func(reply func(map[types.UID]bool)) { podsRef.Tell(pods.Living{Reply: reply}) },
+		Collected: func(uid types.UID) { podsRef.Tell(pods.Collected{UID: uid}) },
+		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline, Retry: 5 * time.Second,
+	}))
+	sourcesRef = spawn(ctx, c.Around, "sources", sources.New(&sources.Deps{
+		Manifests: c.Ports.Manifests, Checkpoints: c.Ports.Checkpoints, NodeName: c.Name,
+		Update: func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
+		Path:   c.ManifestPath, URL: c.ManifestURL, PathPeriod: c.ManifestPathPeriod, URLPeriod: c.ManifestURLPeriod,
+		Deadline: time.Minute,
+	}))
+	plegRef = spawn(ctx, c.Around, "pleg", pleg.New(&pleg.Deps{
+		Runtime:  c.Ports.Runtime,
+		Snapshot: func(s pleg.Snapshot) { podsRef.Tell(pods.Listed{Snapshot: s}) },
+		Hint:     func(h pleg.Hint) { podsRef.Tell(pods.Hint{Hint: h}) },
+		Seen:     func(s pleg.Seen) { podsRef.Tell(pods.Seen{Seen: s}) },
+		Health:   func(h pleg.Health) { self.Tell(RuntimeHealth{h}) },
+		Slow:     c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
+	}))
+}
+
+// spawn makes one of the singletons. That a name is taken can't be: a restart
+// waits until all below have ended.
+func spawn[M any](ctx *kernel.Context[Message], f Around, name string, construct func() kernel.Behavior[M]) kernel.Ref[M] {
+	ref, err := kernel.Spawn(ctx, kernel.Spec[M]{Name: name, New: Wrapped(f, name, construct)})
+	if err != nil {
+		panic(err)
+	}
+	return ref
+}
+
+// Receive implements kernel.Behavior.
+func (n *node) Receive(_ *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case RuntimeHealth:
+		n.health.Runtime = m.Health
+	case Query:
+		m.Reply(n.health)
+	}
+}
+
+func (n *node) admit(p *v1.Pod, others []*v1.Pod) *pods.Rejection {
+	if r := admit.Check(p, others, &n.config.Admit); r != nil {
+		return &pods.Rejection{Reason: r.Reason, Message: r.Message}
+	}
+	return nil
+}

@@ -1,0 +1,326 @@
+// Package pleg is the actor that notices what happens in the runtime (the
+// pod lifecycle event generator): from the runtime's event stream where there
+// is one, and from lists.
+//
+//	pleg ──Events, List──► runtime       pleg ──Snapshot, Hint, Seen──► pods ──► pod
+//
+// Events and lists are hints: who gets one looks at that one pod. Nobody waits
+// for a list, but for the first of a process; a slow or a hung one delays
+// nothing but the safety net.
+//
+//	       ┌── stream ends, again after a moment ──┐
+//	       ▼                                       │
+//	opening ──opened──► streaming: relist slowly ──┘
+//	   └──unsupported──► polling: relist often
+package pleg
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Message is what pleg understands.
+//
+//sumtype:decl
+type Message interface{ isPLEGMessage() }
+
+// Resend asks for the first list again. From pods, which restarted.
+type Resend struct{}
+
+// Tick is this actor's own timer for the next list.
+type Tick struct{}
+
+// Reopen is this actor's own timer for the next try at the stream.
+type Reopen struct{}
+
+// opened says that the stream stands. What happened before is found by a list.
+type opened struct{ id kernel.EffectID }
+
+// happened is one event of the runtime.
+type happened struct{ event port.RuntimeEvent }
+
+// closed says that the stream ended.
+type closed struct {
+	id  kernel.EffectID
+	err error
+}
+
+// listed is the result of a List.
+type listed struct {
+	id    kernel.EffectID
+	begun time.Time
+	list  observed.Runtime
+	err   error
+}
+
+func (Resend) isPLEGMessage()   {}
+func (Tick) isPLEGMessage()     {}
+func (Reopen) isPLEGMessage()   {}
+func (opened) isPLEGMessage()   {}
+func (happened) isPLEGMessage() {}
+func (closed) isPLEGMessage()   {}
+func (listed) isPLEGMessage()   {}
+
+// AppendTrace implements kernel.Traced.
+func (m happened) AppendTrace(b []byte) []byte {
+	return append(append(b, byte(m.event.Kind)), m.event.ContainerID...)
+}
+
+// Snapshot is the first full list of a process. To pods.
+type Snapshot struct {
+	Runtime observed.Runtime
+	Listed  time.Time
+}
+
+// Hint says that something happened to a container or sandbox. To pods.
+type Hint struct{ Event port.RuntimeEvent }
+
+// Seen says that a list shows a pod otherwise than the one before. To pods.
+type Seen struct {
+	Ref    observed.PodRef
+	View   observed.Pod
+	Listed time.Time
+}
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	Runtime  port.Runtime
+	Snapshot func(Snapshot)
+	Hint     func(Hint)
+	Seen     func(Seen)
+	// Health is told after each list whether the runtime answered.
+	Health func(Health)
+	// Slow is the time between lists while the stream stands, Fast without.
+	Slow, Fast time.Duration
+	// Deadline of one list; after Impatience the next does not wait for it.
+	Deadline, Impatience time.Duration
+}
+
+// Health is how the runtime is, as far as lists tell.
+type Health struct {
+	At  time.Time
+	Err error
+	// Streaming says that events come.
+	Streaming bool
+}
+
+// maxLists bounds the lists under way at once: one that hangs does not keep
+// the next from being tried, but not without limit.
+const maxLists = 3
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &pleg{deps: deps, last: map[observed.PodRef]observed.Pod{}} }
+}
+
+type mode uint8
+
+const (
+	opening mode = iota
+	streaming
+	polling
+)
+
+type pleg struct {
+	deps *Deps
+	mode mode
+	// stream is the effect of the stream that counts; others are old ones.
+	stream kernel.EffectID
+	retry  time.Duration
+	// first is true until the first list was handed on.
+	first   bool
+	last    map[observed.PodRef]observed.Pod
+	newest  time.Time // when the newest list that was taken in had begun
+	lists   map[kernel.EffectID]time.Time
+	nextRun func() bool
+	failing bool
+}
+
+// Start implements kernel.Behavior.
+func (p *pleg) Start(ctx *kernel.Context[Message]) {
+	p.first, p.lists = true, map[kernel.EffectID]time.Time{}
+	p.retry = p.deps.Fast / 8
+	for _, e := range ctx.InFlight() {
+		if e.Kind == "GetContainerEvents" {
+			ctx.Cancel(e.ID) // of a predecessor; ours reports to us
+		}
+	}
+	p.list(ctx, false)
+	p.open(ctx)
+}
+
+// Overflowed implements kernel.OverflowHandler: events were missed.
+func (p *pleg) Overflowed(ctx *kernel.Context[Message]) { p.list(ctx, true) }
+
+// Receive implements kernel.Behavior.
+func (p *pleg) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Resend:
+		p.first = true
+		p.list(ctx, true)
+	case Tick:
+		p.list(ctx, false)
+	case Reopen:
+		p.open(ctx)
+	case opened:
+		if m.id == p.stream {
+			p.mode, p.retry = streaming, p.deps.Fast/8
+			p.list(ctx, true) // what happened while nobody listened
+		}
+	case happened:
+		p.deps.Hint(Hint{Event: m.event})
+	case closed:
+		p.closed(ctx, m)
+	case listed:
+		p.listed(ctx, m)
+	}
+}
+
+func (p *pleg) open(ctx *kernel.Context[Message]) {
+	p.mode = opening
+	self := ctx.Self()
+	p.stream = ctx.Do(kernel.Effect[Message]{
+		Kind: "GetContainerEvents", Lane: fmt.Sprintf("events/%d", ctx.Incarnation()), Standing: true,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			p.deps.Runtime.Events(c,
+				func() { self.Tell(opened{id}) },
+				func(e port.RuntimeEvent) { self.Tell(happened{e}) },
+				func(err error) { done(closed{id, err}) })
+		},
+		Expired: func(id kernel.EffectID) Message { return closed{id: id} },
+	})
+}
+
+func (p *pleg) closed(ctx *kernel.Context[Message], m closed) {
+	if m.id != p.stream {
+		return
+	}
+	if port.KindOf(m.err) == port.Unsupported {
+		if p.mode != polling {
+			ctx.Log().Info().Dur("every", p.deps.Fast).Msg("the runtime has no event stream: its state is listed instead")
+		}
+		p.mode = polling
+		p.schedule(ctx)
+		return
+	}
+	if p.mode == streaming {
+		e := ctx.Log().Warn()
+		if m.err != nil {
+			e = e.Str("error", m.err.Error())
+		}
+		e.Msg("the runtime's event stream ended; it is opened again")
+	}
+	p.mode = opening
+	ctx.After(p.retry, Reopen{})
+	p.retry = min(p.retry*2, 2*time.Second)
+	p.schedule(ctx)
+}
+
+// list begins a full list, and sets the timer for the next. Unless it must be
+// a new one, one that was begun a moment ago will do.
+func (p *pleg) list(ctx *kernel.Context[Message], fresh bool) {
+	p.schedule(ctx)
+	for _, at := range p.lists { // order-free: any
+		if !fresh && ctx.Now().Sub(at) < p.deps.Impatience {
+			return
+		}
+	}
+	if len(p.lists) >= maxLists {
+		return
+	}
+	begun := ctx.Now()
+	id := ctx.Do(kernel.Effect[Message]{
+		Kind: "List", Lane: fmt.Sprintf("list/%d/%d", begun.UnixNano(), len(p.lists)), Deadline: p.deps.Deadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			p.deps.Runtime.List(c, "", func(l observed.Runtime, err error) {
+				done(listed{id: id, begun: begun, list: l, err: err})
+			})
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return listed{id: id, begun: begun, err: &port.Error{Kind: port.Deadline, Verb: "List",
+				Detail: fmt.Sprintf("no answer within %v", p.deps.Deadline)}}
+		},
+	})
+	p.lists[id] = begun
+}
+
+func (p *pleg) schedule(ctx *kernel.Context[Message]) {
+	if p.nextRun != nil {
+		p.nextRun()
+	}
+	every := p.deps.Fast
+	if p.mode == streaming && !p.first && !p.failing {
+		every = p.deps.Slow
+	}
+	p.nextRun = ctx.After(every, Tick{})
+}
+
+func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
+	delete(p.lists, m.id)
+	if m.begun.Before(p.newest) {
+		return // a slow one, overtaken by a later
+	}
+	if m.err != nil {
+		if !p.failing {
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("the runtime does not list its containers")
+		}
+		p.failing = true
+		p.deps.Health(Health{At: ctx.Now(), Err: m.err, Streaming: p.mode == streaming})
+		p.schedule(ctx)
+		return
+	}
+	if p.failing {
+		ctx.Log().Info().Msg("the runtime lists its containers again")
+		p.failing = false
+		if p.mode == polling {
+			p.open(ctx) // it was away, and may have come back as one with events
+		}
+		p.schedule(ctx)
+	}
+	p.deps.Health(Health{At: ctx.Now(), Streaming: p.mode == streaming})
+	p.newest = m.begun
+	now := make(map[observed.PodRef]observed.Pod, len(m.list.Pods))
+	for i := range m.list.Pods {
+		now[m.list.Pods[i].Ref] = m.list.Pods[i].Pod
+	}
+	if p.first {
+		p.first = false
+		p.last = now
+		p.deps.Snapshot(Snapshot{Runtime: m.list, Listed: m.begun})
+		p.schedule(ctx)
+		return
+	}
+	for i := range m.list.Pods {
+		rp := &m.list.Pods[i]
+		if before, known := p.last[rp.Ref]; !known || !same(before, rp.Pod) {
+			p.deps.Seen(Seen{Ref: rp.Ref, View: rp.Pod, Listed: m.begun})
+		}
+	}
+	var gone []observed.PodRef
+	for ref := range p.last { // order-free: sorted below
+		if _, there := now[ref]; !there {
+			gone = append(gone, ref)
+		}
+	}
+	slices.SortFunc(gone, func(a, b observed.PodRef) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	for _, ref := range gone {
+		p.deps.Seen(Seen{Ref: ref, Listed: m.begun})
+	}
+	p.last = now
+}
+
+// same says whether two lists show one pod alike.
+func same(a, b observed.Pod) bool {
+	return slices.EqualFunc(a.Sandboxes, b.Sandboxes, func(x, y observed.Sandbox) bool {
+		return x.ID == y.ID && x.State == y.State
+	}) && slices.EqualFunc(a.Containers, b.Containers, func(x, y observed.Container) bool {
+		return x.ID == y.ID && x.State == y.State
+	})
+}

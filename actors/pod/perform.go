@@ -1,0 +1,342 @@
+package pod
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Pools of slots that bound how much runs at once on the machine: what makes a
+// pod, and what takes its sandbox down. A StopContainer needs none: its grace
+// period has begun.
+const (
+	StartPool    = "start"
+	TeardownPool = "teardown"
+	// LookPool is for looks at what ran before this agent did: there may be
+	// hundreds of them at its start, and nothing waits for any.
+	LookPool = "look"
+)
+
+// Deadlines of effects. They are the last resort: what a runtime needs on a
+// loaded machine is far less, and slots are given back long before.
+const (
+	inspectDeadline = 2 * time.Minute
+	sandboxDeadline = 4 * time.Minute
+	startDeadline   = 4 * time.Minute
+	stopSlack       = 2 * time.Minute
+	stopPatience    = 5 * time.Second
+)
+
+// run is what perform needs of an effect beside the action.
+type run struct {
+	deadline time.Duration
+	patience time.Duration
+	pool     string
+	call     func(ctx context.Context, done func(ActionDone))
+	// over, if set, is called at the deadline: it may still answer.
+	over func()
+}
+
+// perform begins one action of a plan.
+func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
+	lane := a.Lane()
+	switch a := a.(type) {
+	case podplan.EnsureImage:
+		// Answered by the images actor at once, and again on each change.
+		p.facts.images[a.Container] = podplan.Image{State: podplan.ImagePending, Attempt: a.Attempt, Image: a.Image}
+		p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: a, ReplyTo: ctx.Self()})
+		return
+	case podplan.MountVolumes:
+		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending}
+		p.deps.Mount(MountVolumes{Pod: p.want, ReplyTo: ctx.Self()})
+		return
+	case podplan.UnmountVolumes:
+		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending, Going: true}
+		p.deps.Unmount(UnmountVolumes{UID: p.uid, ReplyTo: ctx.Self()})
+		return
+	case podplan.StopContainer:
+		at := ctx.Now().Add(a.Grace)
+		if old, ok := p.facts.killAt[a.ID]; !ok || at.Before(old) {
+			p.facts.killAt[a.ID] = at
+		}
+	case podplan.RunPostStart:
+		p.setHook(a.ID, func(h *podplan.Hooks) { h.PostStart = podplan.HookRunning })
+	case podplan.RunPreStop:
+		at := ctx.Now()
+		p.setHook(a.ID, func(h *podplan.Hooks) { h.PreStop, h.PreStopAt = podplan.HookRunning, at })
+	case podplan.ObservePod:
+		p.listing = p.changes
+		if p.changing() {
+			p.listing |= disturbed
+		}
+	default: // nothing to remember before the call
+	}
+	if changes(a) {
+		p.changes++
+	}
+	r := p.effect(a)
+	kind, object := actionKind(a), p.objectOf(a) // not in the closures: they run elsewhere
+	e := kernel.Effect[Message]{
+		Kind: kind, Object: object, Lane: laneName(lane), Tag: a, Pool: r.pool, Rank: p.rank, Deadline: r.deadline, Patience: r.patience,
+		Run: func(ctx context.Context, id kernel.EffectID, done func(Message)) {
+			r.call(ctx, func(d ActionDone) {
+				d.ID, d.Action = id, a
+				done(d)
+			})
+		},
+		Expired: func(id kernel.EffectID) Message {
+			if r.over != nil {
+				r.over()
+			}
+			return ActionDone{ID: id, Action: a, Err: &port.Error{
+				Kind: port.Deadline, Verb: kind, Object: object,
+				Detail: fmt.Sprintf("no answer within %v", r.deadline),
+			}}
+		},
+	}
+	id := ctx.Do(e)
+	p.busy[lane] = a
+	p.lanes[id] = lane
+}
+
+// effect says how an action is done at the ports.
+func (p *pod) effect(a podplan.Action) run {
+	rt := p.deps.Runtime
+	pod := p.want
+	switch a := a.(type) {
+	case podplan.ObservePod:
+		return run{deadline: inspectDeadline, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.List(ctx, string(p.uid), func(l observed.Runtime, err error) {
+				d := ActionDone{Err: err}
+				for i := range l.Pods {
+					if l.Pods[i].Ref.UID == p.uid {
+						d.View = l.Pods[i].Pod
+					}
+				}
+				done(d)
+			})
+		}}
+	case podplan.RunSandbox:
+		return run{deadline: sandboxDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.RunPodSandbox(ctx, port.RunPodSandbox{Pod: pod, Attempt: a.Attempt}, newID(done))
+		}}
+	case podplan.StopSandbox:
+		return run{deadline: sandboxDeadline, pool: TeardownPool, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.StopPodSandbox(ctx, a.ID, onlyErr(done))
+		}}
+	case podplan.InspectSandbox:
+		pool := ""
+		if s := p.sandbox(a.ID); s != nil && s.State == observed.SandboxReady && s.CreatedAt.Before(p.born) {
+			pool = LookPool
+		}
+		return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.PodSandboxStatus(ctx, a.ID, func(s observed.Sandbox, err error) { done(ActionDone{Sandbox: s, Err: err}) })
+		}}
+	case podplan.CreateContainer:
+		return p.create(a)
+	case podplan.StartContainer:
+		return run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.StartContainer(ctx, a.ID, onlyErr(done))
+		}}
+	case podplan.InspectContainer:
+		pool := ""
+		if c := p.container(a.ID); c != nil && c.State == observed.ContainerRunning && c.StartedAt.IsZero() && c.CreatedAt.Before(p.born) {
+			pool = LookPool
+		}
+		return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) { done(ActionDone{Container: c, Err: err}) })
+		}}
+	case podplan.StopContainer:
+		return run{deadline: a.Grace + stopSlack, patience: a.Grace + stopPatience, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.StopContainer(ctx, a.ID, a.Grace, onlyErr(done))
+		}}
+	case podplan.RemoveContainer:
+		return run{deadline: inspectDeadline, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.RemoveContainer(ctx, a.ID, onlyErr(done))
+		}}
+	case podplan.RunPostStart:
+		return p.hook(a.Name, a.ID, a.Handler, startDeadline)
+	case podplan.RunPreStop:
+		return p.hook(a.Name, a.ID, a.Handler, a.Timeout)
+	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes:
+		panic("asked of another actor, not an effect")
+	default:
+		panic(fmt.Sprintf("no effect for %T", a))
+	}
+}
+
+func (p *pod) create(a podplan.CreateContainer) run {
+	spec := p.containerSpec(a.Name)
+	if spec == nil {
+		panic("the plan creates a container that the spec does not have: " + a.Name)
+	}
+	mounts, err := p.mounts(spec)
+	if err != nil {
+		return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
+	}
+	r := port.CreateContainer{
+		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
+		ImageRef: a.ImageRef, Image: p.images[a.Name], SpecHash: a.SpecHash,
+		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Mounts: mounts,
+	}
+	return run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
+		p.deps.Runtime.CreateContainer(ctx, r, newID(done))
+	}}
+}
+
+// mounts resolves the container's mounts to paths on the host.
+func (p *pod) mounts(c *v1.Container) ([]port.Mount, error) {
+	out := make([]port.Mount, 0, len(c.VolumeMounts))
+	for _, m := range c.VolumeMounts {
+		path, ok := p.paths[m.Name]
+		if !ok {
+			return nil, &port.Error{Kind: port.InvalidConfig, Verb: "mount", Object: p.name() + "/" + c.Name,
+				Detail: fmt.Sprintf("volume %q of mount %s is not there", m.Name, m.MountPath)}
+		}
+		if m.SubPath != "" || m.SubPathExpr != "" {
+			return nil, &port.Error{Kind: port.InvalidConfig, Verb: "mount", Object: p.name() + "/" + c.Name,
+				Detail: fmt.Sprintf("subPath of mount %s is not supported yet; mount the whole volume %q", m.MountPath, m.Name)}
+		}
+		pm := port.Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: path, ReadOnly: m.ReadOnly}
+		if m.MountPropagation != nil {
+			pm.Propagation = *m.MountPropagation
+		}
+		if r := m.RecursiveReadOnly; r != nil {
+			pm.RecursiveReadOnly = *r == v1.RecursiveReadOnlyEnabled || *r == v1.RecursiveReadOnlyIfPossible
+		}
+		out = append(out, pm)
+	}
+	return out, nil
+}
+
+func (p *pod) containerSpec(name string) *v1.Container {
+	for i := range p.want.Spec.InitContainers {
+		if c := &p.want.Spec.InitContainers[i]; c.Name == name {
+			return c
+		}
+	}
+	for i := range p.want.Spec.Containers {
+		if c := &p.want.Spec.Containers[i]; c.Name == name {
+			return c
+		}
+	}
+	for i := range p.want.Spec.EphemeralContainers {
+		if c := (*v1.Container)(&p.want.Spec.EphemeralContainers[i].EphemeralContainerCommon); c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+func newID(done func(ActionDone)) func(string, error) {
+	return func(id string, err error) { done(ActionDone{NewID: id, Err: err}) }
+}
+
+func onlyErr(done func(ActionDone)) func(error) {
+	return func(err error) { done(ActionDone{Err: err}) }
+}
+
+// changes says whether an action changes what a list shows.
+func changes(a podplan.Action) bool {
+	switch a.(type) {
+	case podplan.RunSandbox, podplan.StopSandbox, podplan.CreateContainer, podplan.StartContainer,
+		podplan.StopContainer, podplan.RemoveContainer:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *pod) changing() bool {
+	for _, a := range p.busy { // order-free: any
+		if changes(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// actionKind is the action's name, as an operator knows it from the CRI.
+func actionKind(a podplan.Action) string {
+	switch a := a.(type) {
+	case podplan.ObservePod:
+		return "List"
+	case podplan.RunSandbox:
+		return "RunPodSandbox"
+	case podplan.StopSandbox:
+		return "StopPodSandbox"
+	case podplan.InspectSandbox:
+		return "PodSandboxStatus"
+	case podplan.EnsureImage:
+		return "EnsureImage"
+	case podplan.MountVolumes:
+		return "MountVolumes"
+	case podplan.UnmountVolumes:
+		return "UnmountVolumes"
+	case podplan.CreateContainer:
+		return "CreateContainer"
+	case podplan.StartContainer:
+		return "StartContainer"
+	case podplan.InspectContainer:
+		return "ContainerStatus"
+	case podplan.RunPostStart:
+		return hookKind(a.Handler)
+	case podplan.RunPreStop:
+		return hookKind(a.Handler)
+	case podplan.StopContainer:
+		return "StopContainer"
+	case podplan.RemoveContainer:
+		return "RemoveContainer"
+	default:
+		panic(fmt.Sprintf("no name for %T", a))
+	}
+}
+
+func hookKind(h *v1.LifecycleHandler) string {
+	switch {
+	case h != nil && h.Exec != nil:
+		return "ExecSync"
+	case h != nil && h.HTTPGet != nil:
+		return "HTTPGet"
+	default:
+		return "Sleep"
+	}
+}
+
+// objectOf is what the action is about: the pod, or a container of it.
+func (p *pod) objectOf(a podplan.Action) string {
+	switch a := a.(type) {
+	case podplan.CreateContainer:
+		return a.Name
+	case podplan.StartContainer:
+		return a.Name
+	case podplan.InspectContainer:
+		return a.Name
+	case podplan.RunPostStart:
+		return a.Name + " postStart"
+	case podplan.RunPreStop:
+		return a.Name + " preStop"
+	case podplan.StopContainer:
+		return a.Name
+	case podplan.RemoveContainer:
+		return a.Name
+	case podplan.EnsureImage:
+		return a.Container
+	default:
+		return p.name()
+	}
+}
+
+func laneName(l podplan.Lane) string {
+	if l.N == 0 {
+		return l.Kind.String() + "/" + l.Name
+	}
+	return fmt.Sprintf("%s/%s#%d", l.Kind, l.Name, l.N)
+}

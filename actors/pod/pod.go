@@ -1,0 +1,335 @@
+package pod
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Deps are what a pod actor is connected to.
+type Deps struct {
+	Runtime port.Runtime
+	Network port.Network
+	Events  port.Recorder
+	// Images, Volumes and the three to pods are where its messages go.
+	EnsureImage func(EnsureImage)
+	Mount       func(MountVolumes)
+	Unmount     func(UnmountVolumes)
+	Ask         func(Ask)
+	Report      func(Report)
+	Finished    func(Finished)
+
+	CrashPolicy backoff.Policy
+	RetryPolicy backoff.Policy
+	// HostIPs are the node's addresses, RuntimeName what stands before "://" in
+	// container IDs.
+	HostIPs     []string
+	RuntimeName string
+}
+
+// New makes the constructor of the actor of one pod.
+func New(uid types.UID, deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &pod{uid: uid, deps: deps}
+	}
+}
+
+// pod is one incarnation.
+//
+//	waiting for Assign ──► Syncing ──► Terminating ──► Terminated (podlife)
+type pod struct {
+	uid  types.UID
+	deps *Deps
+
+	// born is when this incarnation began.
+	born time.Time
+	// want is nil until assigned.
+	want *v1.Pod
+	rank int64
+	life podlife.State
+	stop *podplan.Stop
+
+	// known: the view was read from the runtime since it was last in doubt.
+	known bool
+	view  observed.Pod
+	// changes counts what this actor began or ended that changes the runtime: a
+	// list that was under way meanwhile can't say what is gone.
+	changes uint64
+	listing uint64 // changes when the list under way was begun
+
+	busy   map[podplan.Lane]podplan.Action
+	lanes  map[kernel.EffectID]podplan.Lane
+	facts  facts
+	paths  map[string]string         // volume name → path on the host
+	images map[string]observed.Image // container name → what the runtime knows of its image
+
+	wake     func() bool
+	wakeAt   time.Time
+	status   *v1.PodStatus
+	reported reported
+	finished bool
+}
+
+// facts are the inputs of the plan that this actor collects.
+type facts struct {
+	failures       map[podplan.Lane]podplan.Failure
+	images         map[string]podplan.Image
+	volumes        podplan.Volumes
+	hooks          map[string]podplan.Hooks
+	killAt         map[string]time.Time
+	stopped        map[string]time.Time
+	sandboxStopped map[string]bool
+	crash          map[string]backoff.Crash
+}
+
+// Start implements kernel.Behavior.
+func (p *pod) Start(ctx *kernel.Context[Message]) {
+	p.born = ctx.Now()
+	p.busy = map[podplan.Lane]podplan.Action{}
+	p.lanes = map[kernel.EffectID]podplan.Lane{}
+	p.facts = facts{
+		failures: map[podplan.Lane]podplan.Failure{}, images: map[string]podplan.Image{},
+		hooks: map[string]podplan.Hooks{}, killAt: map[string]time.Time{},
+		stopped: map[string]time.Time{}, sandboxStopped: map[string]bool{},
+		crash: map[string]backoff.Crash{},
+	}
+	p.images = map[string]observed.Image{}
+	for _, e := range ctx.InFlight() {
+		switch a := e.Tag.(type) {
+		case podplan.ObservePod:
+			// What it sees may be older than what the predecessor did since: it is
+			// a hint. Ours comes after it.
+			ctx.Cancel(e.ID)
+		case podplan.Action:
+			p.busy[a.Lane()] = a
+			p.lanes[e.ID] = a.Lane()
+		}
+	}
+	p.deps.Ask(Ask{UID: p.uid})
+}
+
+// Receive implements kernel.Behavior.
+func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Assign:
+		p.assign(ctx, m)
+	case RuntimeHint:
+		p.hint(m)
+	case RuntimeSeen:
+		p.seen(m)
+	case ImageAnswer:
+		p.image(m)
+	case VolumesAnswer:
+		p.volumes(m)
+	case ActionDone:
+		p.done(ctx, m)
+	case AskAgain:
+		p.askAgain()
+	case Repeat:
+		p.repeat()
+	case Wake:
+		p.wake = nil
+	}
+	p.plan(ctx)
+}
+
+// Overflowed implements kernel.OverflowHandler: it looks, and asks, again.
+func (p *pod) Overflowed(*kernel.Context[Message]) {
+	p.doubt()
+	p.askAgain()
+	p.deps.Ask(Ask{UID: p.uid})
+}
+
+func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
+	first := p.want == nil
+	p.want, p.rank = m.Pod, m.Rank
+	if first && m.View != nil && len(p.busy) == 0 {
+		p.adopt(*m.View)
+		p.known = true
+	}
+	if m.Stop == nil {
+		return
+	}
+	if p.stop == nil {
+		s := *m.Stop
+		p.stop = &s
+	} else if end := m.Stop.At.Add(m.Stop.Grace); end.Before(p.stop.At.Add(p.stop.Grace)) {
+		// A later wish may shorten the grace, never lengthen it.
+		s := *p.stop
+		s.Grace = end.Sub(s.At)
+		if m.Stop.Grace <= 0 {
+			s.Grace = 0 // by force: not what is left of the time, but now
+		}
+		p.stop = &s
+	}
+	p.giveUpStarts(ctx)
+	p.become(ctx, podlife.StopWanted)
+}
+
+// giveUpStarts drops what was to be started and still waits for a slot.
+func (p *pod) giveUpStarts(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		lane, mine := p.lanes[e.ID]
+		if !mine || e.Phase != kernel.EffectQueued {
+			continue
+		}
+		switch e.Tag.(type) {
+		case podplan.RunSandbox, podplan.CreateContainer, podplan.StartContainer:
+			ctx.Cancel(e.ID)
+			delete(p.lanes, e.ID)
+			delete(p.busy, lane)
+		}
+	}
+}
+
+func (p *pod) become(ctx *kernel.Context[Message], e podlife.Event) {
+	next := podlife.Next(p.life, e)
+	if next != p.life {
+		ctx.Log().Debug().Str("pod", p.name()).Stringer("from", p.life).Stringer("to", next).Stringer("event", e).Msg("pod lifecycle")
+		p.life = next
+	}
+}
+
+func (p *pod) name() string {
+	if p.want == nil {
+		return string(p.uid)
+	}
+	return p.want.Namespace + "/" + p.want.Name
+}
+
+func (p *pod) image(m ImageAnswer) {
+	p.facts.images[m.Container] = m.Image
+	p.images[m.Container] = m.Info
+}
+
+func (p *pod) volumes(m VolumesAnswer) {
+	p.facts.volumes = m.Volumes
+	p.paths = m.Paths
+}
+
+// askAgain forgets what images and volumes have not answered yet.
+func (p *pod) askAgain() {
+	for name, i := range p.facts.images { // order-free: each on its own
+		if i.State != podplan.ImageReady {
+			delete(p.facts.images, name)
+		}
+	}
+	if p.facts.volumes.State != podplan.VolumesUp && !p.facts.volumes.Unmounted {
+		p.facts.volumes = podplan.Volumes{}
+	}
+}
+
+// repeat tells pods again all that it was told.
+func (p *pod) repeat() {
+	p.reported = reported{}
+	switch {
+	case p.want == nil:
+		p.deps.Ask(Ask{UID: p.uid})
+	case p.finished:
+		p.deps.Finished(Finished{UID: p.uid})
+	}
+}
+
+// plan asks what to do now and does it, until nothing new comes of it.
+func (p *pod) plan(ctx *kernel.Context[Message]) {
+	if p.want == nil {
+		return
+	}
+	var out podplan.Output
+	var in podplan.Input
+	for {
+		in = p.input(ctx.Now())
+		out = podplan.Plan(in)
+		p.facts.crash = out.Crash
+		for _, n := range out.Notes {
+			p.note(ctx, n)
+		}
+		if out.Outcome == podplan.Done && p.life == podlife.Syncing {
+			p.stop = out.Stop
+			p.become(ctx, podlife.Completed)
+			continue
+		}
+		if out.Outcome == podplan.AllDown && p.life == podlife.Terminating {
+			p.become(ctx, podlife.AllDown)
+			continue
+		}
+		break
+	}
+	for _, a := range out.Actions {
+		p.perform(ctx, a)
+	}
+	p.sleep(ctx, out.Wake)
+	in.Busy = p.busy
+	p.report(ctx, in, out)
+	if p.life == podlife.Terminated && !p.finished {
+		p.finished = true
+		p.deps.Finished(Finished{UID: p.uid})
+	}
+}
+
+func (p *pod) input(now time.Time) podplan.Input {
+	in := podplan.Input{
+		Now: now, Pod: p.want, Life: p.life, Stop: p.stop,
+		Known: p.known, View: p.view, Busy: p.busy,
+		Failures: p.facts.failures, Images: p.facts.images, Volumes: p.facts.volumes,
+		Hooks: p.facts.hooks, KillAt: p.facts.killAt, Stopped: p.facts.stopped,
+		SandboxStopped: p.facts.sandboxStopped, Crash: p.facts.crash,
+		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,
+	}
+	if p.status != nil && p.status.StartTime != nil {
+		in.StartTime = p.status.StartTime.Time
+	}
+	if p.known && p.recordsLost() {
+		want := *p.want
+		want.Status.InitContainerStatuses = p.status.InitContainerStatuses
+		want.Status.ContainerStatuses = p.status.ContainerStatuses
+		in.Pod = &want
+	}
+	return in
+}
+
+// recordsLost says whether the runtime has nothing any more of a container that
+// ran: its number is known from the status alone.
+func (p *pod) recordsLost() bool {
+	if p.status == nil {
+		return false
+	}
+	for _, list := range [...][]v1.ContainerStatus{p.status.InitContainerStatuses, p.status.ContainerStatuses} {
+		for i := range list {
+			if _, there := p.view.Newest(list[i].Name); list[i].ContainerID != "" && !there {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sleep sets the one timer of this actor.
+func (p *pod) sleep(ctx *kernel.Context[Message], at time.Time) {
+	if p.wake != nil {
+		if at.Equal(p.wakeAt) {
+			return
+		}
+		p.wake()
+		p.wake = nil
+	}
+	if at.IsZero() {
+		return
+	}
+	p.wakeAt = at
+	p.wake = ctx.After(at.Sub(ctx.Now()), Wake{})
+}
+
+func (p *pod) note(ctx *kernel.Context[Message], n podplan.Note) {
+	p.deps.Events.Record(port.Event{
+		Pod: p.want, Warning: n.Warning, Reason: n.Reason, Container: n.Container, Message: n.Message, At: ctx.Now(),
+	})
+}

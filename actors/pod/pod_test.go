@@ -1,0 +1,138 @@
+package pod_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+func TestRunsAndEnds(t *testing.T) {
+	r := newRig(t, onePod("a", "b"), nil)
+	r.until(time.Second, "running", func() bool {
+		return r.in("a", observed.ContainerRunning, 0)() && r.in("b", observed.ContainerRunning, 0)() && r.status.Phase == v1.PodRunning
+	})
+	r.stop(30 * time.Second)
+	r.until(5*time.Second, "finished", func() bool { return r.finished })
+	if left := r.runner.InFlight(r.ref.Path()); len(left) > 0 {
+		t.Errorf("left over: %+v", left)
+	}
+	want := []string{"Created a", "Created b", "Killing a", "Killing b", "Started a", "Started b"}
+	got := r.reasons()
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+// An event about a container whose inspection is under way says that the answer
+// is old: nothing else would tell of the exit.
+func TestExitDuringInspection(t *testing.T) {
+	r := newRig(t, onePod("a"), map[string]*simcri.Script{"a": {RunFor: simcri.Constant(100 * time.Millisecond), CrashLoop: 1}})
+	r.statusLate = 500 * time.Millisecond
+	r.until(5*time.Second, "restarted", r.in("a", observed.ContainerRunning, 1))
+}
+
+// A list that was begun before something happened doesn't tell of it, even if
+// it is answered after.
+func TestLookAgainAfterAnOldList(t *testing.T) {
+	r := newRig(t, onePod("a"), nil)
+	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+	r.Advance(time.Second)
+	r.hints, r.listLate = false, 500*time.Millisecond
+	r.ref.Tell(pod.RuntimeHint{ID: "stranger", Kind: port.ContainerStoppedEvent})
+	r.Advance(100 * time.Millisecond)
+	c, _ := r.rt.Find("u1", "a")
+	if err := r.rt.EndContainer(c.ID, simcri.Exit{Code: 1}); err != nil {
+		t.Fatal(err)
+	}
+	r.ref.Tell(pod.RuntimeSeen{View: r.rt.Truth().Runtime.Pods[0].Pod, Listed: r.Now()})
+	r.until(5*time.Second, "restarted", r.in("a", observed.ContainerRunning, 1))
+}
+
+// A container that was removed by others while another one is being stopped is
+// looked for once, not over and over until the stop is done.
+func TestNoListsWhileStopping(t *testing.T) {
+	r := newRig(t, onePod("a", "b"), map[string]*simcri.Script{"a": {IgnoreTERM: true}})
+	r.until(time.Second, "running", func() bool {
+		return r.in("a", observed.ContainerRunning, 0)() && r.in("b", observed.ContainerRunning, 0)()
+	})
+	r.Advance(time.Second)
+	r.stop(30 * time.Second)
+	r.until(5*time.Second, "b dead", r.in("b", observed.ContainerExited, 0))
+	r.Advance(time.Second)
+	lists := r.rt.Calls(simcri.List)
+	b, _ := r.rt.Find("u1", "b")
+	r.rt.RemoveContainer(context.Background(), b.ID, func(error) {})
+	r.Advance(20 * time.Second)
+	if n := r.rt.Calls(simcri.List) - lists; n > 3 {
+		t.Errorf("%d lists for one removed container", n)
+	}
+	r.until(15*time.Second, "finished", func() bool { return r.finished })
+	if took := r.Now().Sub(r.assign.Stop.At); took < 30*time.Second {
+		t.Errorf("it was killed after %v", took)
+	}
+}
+
+func TestSleepHook(t *testing.T) {
+	p := onePod("a")
+	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: sleep(2), PreStop: sleep(5)}
+	r := newRig(t, p, nil)
+	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+	r.Advance(10 * time.Second)
+	r.stop(30 * time.Second)
+	r.until(10*time.Second, "dead", r.in("a", observed.ContainerExited, 0))
+	if took := r.Now().Sub(r.assign.Stop.At); took < 5*time.Second || took > 6*time.Second {
+		t.Errorf("dead after %v, want 5 s of sleep before the stop", took)
+	}
+	r.until(time.Second, "finished", func() bool { return r.finished })
+	if left := r.runner.InFlight(r.ref.Path()); len(left) > 0 {
+		t.Errorf("left over: %+v", left)
+	}
+	lists := r.rt.Calls(simcri.List)
+	if r.Advance(time.Minute); r.rt.Calls(simcri.List) != lists {
+		t.Error("the end of a sleep made the actor look at the runtime")
+	}
+}
+
+// A hook that was begun by a predecessor is waited for, and not run again.
+func TestRestartDuringPostStart(t *testing.T) {
+	p := onePod("a")
+	always := v1.ContainerRestartPolicyAlways
+	p.Spec.InitContainers = []v1.Container{{
+		Name: "s", Image: "img", ImagePullPolicy: v1.PullIfNotPresent, RestartPolicy: &always,
+		Lifecycle: &v1.Lifecycle{PostStart: sleep(10)},
+	}}
+	r := newRig(t, p, nil)
+	r.until(time.Second, "the sidecar running", r.in("s", observed.ContainerRunning, 0))
+	began := r.Now()
+	r.Advance(5 * time.Second)
+	r.crash = true
+	r.ref.Tell(r.assign)
+	r.until(30*time.Second, "main running", r.in("a", observed.ContainerRunning, 0))
+	if took := r.Now().Sub(began); took < 10*time.Second || took > 11*time.Second {
+		t.Errorf("main ran %v after the sidecar, whose hook takes 10 s", took)
+	}
+}
+
+// An actor that crashes with a long stop under way still kills at once when asked.
+func TestForceAfterRestart(t *testing.T) {
+	r := newRig(t, onePod("a"), map[string]*simcri.Script{"a": {IgnoreTERM: true}})
+	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+	r.Advance(time.Second)
+	r.stop(10 * time.Minute)
+	r.Advance(10 * time.Second)
+	r.crash = true
+	r.ref.Tell(r.assign)
+	r.Advance(10 * time.Second)
+	r.assign.Stop = nil
+	r.stop(0)
+	r.until(5*time.Second, "dead", r.in("a", observed.ContainerExited, 0))
+	r.until(5*time.Second, "finished", func() bool { return r.finished })
+}

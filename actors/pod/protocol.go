@@ -1,0 +1,172 @@
+// Package pod is the actor of one pod on one node: it owns the pod's lifecycle,
+// its containers, backoff, hooks and status. What to do it asks podplan, after
+// every message; what users see it asks podstatus. This package only performs.
+//
+//	pods ──Assign──► pod ──effects──► runtime      pod ──Ask, Report, Finished──► pods
+//	pleg ──(pods)──RuntimeHint, RuntimeSeen──► pod ──EnsureImage──► images ──ImageAnswer──► pod
+//	                                           pod ──Mount, Unmount──► volumes ──VolumesAnswer──► pod
+//
+// After a restart it knows nothing: it asks pods for its assignment, reads its
+// pod from the runtime, inherits the lanes of its predecessor, and goes on.
+package pod
+
+import (
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Message is what a pod actor understands.
+//
+//sumtype:decl
+type Message interface{ isPodMessage() }
+
+// Assign is what this actor is for. From pods, in answer to Ask and whenever it
+// changes. Lost: the pod stays as it is until the next. Late or twice: the
+// newest counts, and a stop is never taken back.
+type Assign struct {
+	Pod *v1.Pod
+	// Rank is the pod's place in the order of starts: older ones first.
+	Rank int64
+	// Stop is set when the pod is to end.
+	Stop *podplan.Stop
+	// View is what the runtime has of the pod, if pods knows it for certain: at
+	// the agent's start, and for a pod that is new. Nil: look yourself.
+	View *observed.Pod
+}
+
+// RuntimeHint says that something happened to a container or sandbox. From
+// pods, which has it of pleg. Lost: the next relist finds it. Late or twice:
+// what is known already is not looked at again.
+type RuntimeHint struct {
+	ID   string
+	Kind port.RuntimeEventKind
+}
+
+// RuntimeSeen is what a relist, begun at Listed, saw of this pod. From pods,
+// which has it of pleg. It is compared, never taken over: it may be older than
+// what this actor did since. Lost: the next one finds it.
+type RuntimeSeen struct {
+	View   observed.Pod
+	Listed time.Time
+}
+
+// ImageAnswer says how far the image of a container is. From images, in answer
+// to EnsureImage and on every change after. Lost: the container waits until
+// the images actor retries or this one restarts.
+type ImageAnswer struct {
+	Container string
+	Image     podplan.Image
+	// Info is what the runtime knows of the image, once it is ready.
+	Info observed.Image
+}
+
+// VolumesAnswer says how far the volumes are. From volumes, in answer to Mount
+// and Unmount and on every change after. Paths are on the host, by volume name.
+type VolumesAnswer struct {
+	Volumes podplan.Volumes
+	Paths   map[string]string
+}
+
+// ActionDone is the result of an effect of this actor, or of its predecessor.
+// An ID that nobody waits for makes the actor look again.
+type ActionDone struct {
+	ID     kernel.EffectID
+	Action podplan.Action
+	// Err is nil for success; a port.Error of kind Deadline if the effect ran
+	// out of time.
+	Err error
+	// What an action of its kind gives.
+	NewID     string
+	Sandbox   observed.Sandbox
+	Container observed.Container
+	View      observed.Pod
+}
+
+// Wake is this actor's own timer: the plan said when to look again.
+type Wake struct{}
+
+func (Assign) isPodMessage()        {}
+func (RuntimeHint) isPodMessage()   {}
+func (RuntimeSeen) isPodMessage()   {}
+func (ImageAnswer) isPodMessage()   {}
+func (VolumesAnswer) isPodMessage() {}
+func (ActionDone) isPodMessage()    {}
+func (Wake) isPodMessage()          {}
+
+// MailboxKey implements kernel.Keyed: of several relists only the newest counts.
+func (RuntimeSeen) MailboxKey() string { return "seen" }
+
+// AppendTrace implements kernel.Traced.
+func (m RuntimeHint) AppendTrace(b []byte) []byte {
+	return append(append(b, byte(m.Kind)), m.ID...)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m ActionDone) AppendTrace(b []byte) []byte {
+	b = strconv.AppendUint(b, uint64(m.ID), 10)
+	b = append(append(b, 0), m.NewID...)
+	if m.Err != nil {
+		b = append(append(b, 0), m.Err.Error()...)
+	}
+	return b
+}
+
+// AppendTrace implements kernel.Traced.
+func (m ImageAnswer) AppendTrace(b []byte) []byte {
+	b = append(append(b, m.Container...), byte(m.Image.State))
+	return append(b, m.Image.Ref...)
+}
+
+// Ask is sent to pods by each incarnation as it starts.
+type Ask struct{ UID types.UID }
+
+// Report is sent to pods whenever the pod's status changed.
+type Report struct {
+	UID    types.UID
+	Status v1.PodStatus
+	// Life is where the pod stands.
+	Life string
+	// Doing are the actions under way, for people.
+	Doing []string
+}
+
+// Finished is sent to pods when nothing of the pod runs or is mounted.
+type Finished struct{ UID types.UID }
+
+// EnsureImage is sent to images.
+type EnsureImage struct {
+	Pod     *v1.Pod
+	Ask     podplan.EnsureImage
+	ReplyTo kernel.Ref[Message]
+}
+
+// MountVolumes is sent to volumes: all of the pod's.
+type MountVolumes struct {
+	Pod     *v1.Pod
+	ReplyTo kernel.Ref[Message]
+}
+
+// UnmountVolumes is sent to volumes: all of the pod's.
+type UnmountVolumes struct {
+	UID     types.UID
+	ReplyTo kernel.Ref[Message]
+}
+
+// AskAgain is from pods: an actor that this one has wishes at restarted and
+// knows nothing of them. Twice: asked twice, which is harmless.
+type AskAgain struct{}
+
+// Repeat is from pods, which missed messages: all that it was told is to be said
+// again. Twice: said twice, which is harmless.
+type Repeat struct{}
+
+func (AskAgain) isPodMessage() {}
+func (Repeat) isPodMessage()   {}

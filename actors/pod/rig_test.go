@@ -1,0 +1,192 @@
+package pod_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// rig is one pod's actor on a simulated runtime and a virtual clock. The rig
+// plays pods, images and volumes: all that is asked is there at once.
+type rig struct {
+	*kernel.Virtual
+	t      *testing.T
+	rt     *simcri.Runtime
+	runner *kernel.Runner
+	ref    kernel.Ref[pod.Message]
+	assign pod.Assign
+	// scripts are by container name.
+	scripts map[string]*simcri.Script
+	// statusLate is how long the answer of a ContainerStatus is on its way.
+	statusLate time.Duration
+	listLate   time.Duration
+	// crash makes the actor panic at its next message.
+	crash    bool
+	hints    bool
+	status   v1.PodStatus
+	finished bool
+	events   []port.Event
+}
+
+var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newRig(t *testing.T, p *v1.Pod, scripts map[string]*simcri.Script) *rig {
+	t.Helper()
+	r := &rig{t: t, Virtual: kernel.NewVirtual(1, begin), scripts: scripts, hints: true}
+	fatal := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	var err error
+	r.rt, err = simcri.New(simcri.Config{
+		Clock:  r.Virtual,
+		Rand:   func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) },
+		Script: func(s simcri.Starting) *simcri.Script { return r.scripts[s.Container.Name] },
+	})
+	fatal(err)
+	r.rt.MakeImagePresent("img", simcri.RegistryImage{})
+	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
+	fatal(err)
+	r.runner, err = kernel.NewRunner(sys,
+		kernel.Pool{Name: pod.StartPool, Size: 4, MinHold: time.Second, MaxHold: time.Minute},
+		kernel.Pool{Name: pod.TeardownPool, Size: 4, MinHold: time.Second, MaxHold: time.Minute},
+		kernel.Pool{Name: pod.LookPool, Size: 2, MinHold: time.Second, MaxHold: time.Minute})
+	fatal(err)
+	r.assign = pod.Assign{Pod: p, View: &observed.Pod{}}
+	construct := pod.New(p.UID, r.deps())
+	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[pod.Message]{
+		Name: "pod", Policy: kernel.ForPods, Runner: r.runner,
+		New: func() kernel.Behavior[pod.Message] { return &crasher{construct(), r} },
+	})
+	fatal(err)
+	r.rt.Events(context.Background(), func() {}, func(e port.RuntimeEvent) {
+		if r.hints {
+			r.ref.Tell(pod.RuntimeHint{ID: e.ContainerID, Kind: e.Kind})
+		}
+	}, func(error) {})
+	return r
+}
+
+func (r *rig) deps() *pod.Deps {
+	return &pod.Deps{
+		Runtime: &lateRuntime{r.rt, r}, Events: r,
+		EnsureImage: func(m pod.EnsureImage) {
+			m.ReplyTo.Tell(pod.ImageAnswer{Container: m.Ask.Container, Image: podplan.Image{
+				State: podplan.ImageReady, Attempt: m.Ask.Attempt, Image: m.Ask.Image, Ref: m.Ask.Image,
+			}})
+		},
+		Mount: func(m pod.MountVolumes) {
+			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: podplan.Volumes{State: podplan.VolumesUp}})
+		},
+		Unmount: func(m pod.UnmountVolumes) {
+			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: podplan.Volumes{Unmounted: true}})
+		},
+		Ask: func(pod.Ask) {
+			r.ref.Tell(r.assign)
+			r.assign.View = nil
+		},
+		Report:      func(m pod.Report) { r.status = m.Status },
+		Finished:    func(pod.Finished) { r.finished = true },
+		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
+		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
+	}
+}
+
+// Record implements port.Recorder.
+func (r *rig) Record(e port.Event) { r.events = append(r.events, e) }
+
+// stop is what a delete does.
+func (r *rig) stop(grace time.Duration) {
+	r.assign.Stop = &podplan.Stop{At: r.Now(), Grace: grace}
+	r.ref.Tell(r.assign)
+}
+
+// until runs until cond holds, within d.
+func (r *rig) until(d time.Duration, what string, cond func() bool) {
+	r.t.Helper()
+	if !r.RunUntil(r.Now().Add(d), cond) {
+		for _, e := range r.events {
+			r.t.Logf("%v %s %s: %s", e.At.Sub(begin), e.Reason, e.Container, e.Message)
+		}
+		for _, e := range r.runner.InFlight(r.ref.Path()) {
+			r.t.Logf("under way: %s %s %s", e.Kind, e.Object, e.Phase)
+		}
+		r.t.Fatalf("at %v: not %s within %v", r.Now().Sub(begin), what, d)
+	}
+}
+
+func (r *rig) in(name string, state observed.ContainerState, attempt uint32) func() bool {
+	return func() bool {
+		c, ok := r.rt.Find("u1", name)
+		return ok && c.State == state && c.Attempt == attempt
+	}
+}
+
+// crasher is the actor, with a crash on order.
+type crasher struct {
+	kernel.Behavior[pod.Message]
+	r *rig
+}
+
+func (c *crasher) Receive(ctx *kernel.Context[pod.Message], m pod.Message) {
+	if c.r.crash {
+		c.r.crash = false
+		panic("on order")
+	}
+	c.Behavior.Receive(ctx, m)
+}
+
+// lateRuntime answers some calls late: what they say is old by then.
+type lateRuntime struct {
+	port.Runtime
+	r *rig
+}
+
+func (l *lateRuntime) ContainerStatus(ctx context.Context, id string, done func(observed.Container, error)) {
+	l.Runtime.ContainerStatus(ctx, id, func(c observed.Container, err error) {
+		l.r.AfterFunc(l.r.statusLate, func() { done(c, err) })
+	})
+}
+
+func (l *lateRuntime) List(ctx context.Context, uid string, done func(observed.Runtime, error)) {
+	l.Runtime.List(ctx, uid, func(v observed.Runtime, err error) {
+		l.r.AfterFunc(l.r.listLate, func() { done(v, err) })
+	})
+}
+
+// onePod is a pod of these main containers.
+func onePod(names ...string) *v1.Pod {
+	grace := int64(30)
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u1", Namespace: "default", Name: "web"}}
+	p.Spec.RestartPolicy, p.Spec.TerminationGracePeriodSeconds = v1.RestartPolicyAlways, &grace
+	for _, name := range names {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: name, Image: "img", ImagePullPolicy: v1.PullIfNotPresent})
+	}
+	return p
+}
+
+func sleep(seconds int64) *v1.LifecycleHandler {
+	return &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: seconds}}
+}
+
+func (r *rig) reasons() (out []string) {
+	for _, e := range r.events {
+		out = append(out, fmt.Sprint(e.Reason, " ", e.Container))
+	}
+	return out
+}

@@ -1,0 +1,568 @@
+package pods
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pleg"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/sources"
+)
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	NodeName string
+	// Sources are those that must have been seen before anything is cleaned up.
+	Sources []string
+	Pod     *pod.Deps
+	// PodPolicy answers crashes of pod actors; kernel.ForPods if zero.
+	PodPolicy kernel.Policy
+	// Admit says why a pod may not run here beside the others; nil if it may.
+	Admit func(p *v1.Pod, others []*v1.Pod) *Rejection
+	// Collect and ForgetImages are where the two messages go.
+	Collect      func(uid types.UID, ref observed.PodRef)
+	ForgetImages func(uid types.UID)
+	// Restarted is called when an incarnation after the first begins: sources
+	// and pleg have to say again what they said before.
+	Restarted func()
+	// Wrap may replace the behavior of a pod's actor: chaos does.
+	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
+}
+
+// Rejection is why a pod may not run here.
+type Rejection struct{ Reason, Message string }
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &pods{
+			deps: deps, wanted: map[string]sources.Update{}, of: map[types.UID]*record{},
+			runtime: map[types.UID]observed.RuntimePod{},
+		}
+	}
+}
+
+type pods struct {
+	deps   *Deps
+	wanted map[string]sources.Update
+	// listed is true once the runtime was listed; runtime is that list, and what
+	// was seen since of pods that have no actor.
+	listed  bool
+	runtime map[types.UID]observed.RuntimePod
+	of      map[types.UID]*record
+	ranks   int64
+	// missed: messages were dropped, and not everybody has been asked since to
+	// repeat. While repeating, round are those who are still to be asked.
+	missed, repeating bool
+	round             []types.UID
+}
+
+// record is one pod.
+//
+//	waiting ──admitted──► running ──Finished──► finished ──not wanted──► collecting ──Collected──► (gone)
+//	   │                     ▲
+//	   ├──not admitted, but it runs: to be stopped
+//	   └──not admitted──► rejected ──not wanted──► (gone)
+type record struct {
+	pod    *v1.Pod
+	source string
+	rank   int64
+	state  state
+	stop   *podplan.Stop
+	view   *observed.Pod // for the first Assign
+	ref    kernel.Ref[pod.Message]
+	report *pod.Report
+	reject *Rejection
+	crash  *kernel.CrashReport
+}
+
+type state uint8
+
+const (
+	waiting state = iota
+	running
+	finished
+	collecting
+	rejected
+)
+
+func (s state) String() string {
+	return [...]string{"Waiting", "Running", "Finished", "Collecting", "Rejected"}[s]
+}
+
+const orphan = "orphan"
+
+// acts says whether the pod has an actor.
+func (r *record) acts() bool { return r.state != waiting && r.state != rejected }
+
+// Start implements kernel.Behavior.
+func (a *pods) Start(ctx *kernel.Context[Message]) {
+	if ctx.Incarnation() > 1 {
+		a.deps.Restarted()
+	}
+}
+
+// Receive implements kernel.Behavior.
+func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Wanted:
+		a.wanted[m.Source] = m.Update
+		a.reconcile(ctx)
+	case Listed:
+		a.take(m.Snapshot)
+		a.reconcile(ctx)
+	case Hint:
+		if r := a.of[m.Event.Pod.UID]; r != nil {
+			r.ref.Tell(pod.RuntimeHint{ID: m.Event.ContainerID, Kind: m.Event.Kind})
+		}
+	case Seen:
+		a.seen(ctx, m.Seen)
+	case Asked:
+		a.assign(m.UID)
+	case Reported:
+		if r := a.of[m.UID]; r != nil {
+			report := m.Report
+			r.report, r.crash = &report, nil
+		}
+	case Finished:
+		if r := a.of[m.UID]; r != nil && r.state == running {
+			r.state = finished
+			a.reconcile(ctx)
+		}
+	case Collected:
+		a.collected(ctx, m.UID)
+	case AskAgain:
+		for _, uid := range a.order() {
+			a.again(uid, a.of[uid])
+		}
+	case Repeat:
+		a.repeat(ctx)
+	case Crashed:
+		a.crashed(m.Report)
+	case Query:
+		m.Reply(a.view())
+	case Living:
+		if a.listed && a.allSeen() {
+			m.Reply(a.living())
+		} // else nobody knows; gc asks again
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: nobody knows what was missed, so
+// everybody says it again, a few at a time.
+func (a *pods) Overflowed(ctx *kernel.Context[Message]) {
+	a.missed = true
+	if !a.repeating {
+		ctx.Log().Warn().Msg("messages were missed; everybody is asked to repeat")
+		a.repeating = true
+		ctx.After(repeatEvery, Repeat{})
+	}
+}
+
+const (
+	repeatEvery = 50 * time.Millisecond
+	repeatBatch = 16
+)
+
+// repeat goes on with a round of repetition, or begins the next.
+func (a *pods) repeat(ctx *kernel.Context[Message]) {
+	if len(a.round) == 0 {
+		if !a.missed {
+			a.repeating = false
+			return
+		}
+		a.missed = false
+		a.deps.Restarted()
+		a.round = a.order()
+	}
+	n := min(repeatBatch, len(a.round))
+	for _, uid := range a.round[:n] {
+		if r := a.of[uid]; r != nil {
+			a.again(uid, r)
+			r.ref.Tell(pod.Repeat{})
+		}
+	}
+	a.round = a.round[n:]
+	ctx.After(repeatEvery, Repeat{})
+}
+
+// again has a pod's wishes repeated that somebody forgot.
+func (a *pods) again(uid types.UID, r *record) {
+	r.ref.Tell(pod.AskAgain{})
+	if r.state == collecting {
+		a.collect(uid, r)
+	}
+}
+
+func (a *pods) collect(uid types.UID, r *record) {
+	a.deps.Collect(uid, observed.PodRef{UID: uid, Namespace: r.pod.Namespace, Name: r.pod.Name})
+}
+
+// living are the pods that are not done with.
+func (a *pods) living() map[types.UID]bool {
+	living := make(map[types.UID]bool, len(a.of))
+	for uid, r := range a.of { // order-free: a set
+		if r.state != collecting {
+			living[uid] = true
+		}
+	}
+	return living
+}
+
+// take hands a full list on. A pod that is not in it has nothing.
+func (a *pods) take(s pleg.Snapshot) {
+	a.listed = true
+	clear(a.runtime)
+	there := make(map[types.UID]bool, len(s.Runtime.Pods))
+	for _, rp := range s.Runtime.Pods {
+		there[rp.Ref.UID] = true
+		if r := a.of[rp.Ref.UID]; r != nil && r.acts() {
+			r.ref.Tell(pod.RuntimeSeen{View: rp.Pod, Listed: s.Listed})
+		} else {
+			a.runtime[rp.Ref.UID] = rp
+		}
+	}
+	for _, uid := range a.order() {
+		if r := a.of[uid]; r.acts() && !there[uid] {
+			r.ref.Tell(pod.RuntimeSeen{Listed: s.Listed})
+		}
+	}
+}
+
+// ChildStopped implements kernel.ChildWatcher: a name is free again.
+func (a *pods) ChildStopped(ctx *kernel.Context[Message], _ string) { a.reconcile(ctx) }
+
+// order is all pods, oldest first.
+func (a *pods) order() []types.UID {
+	uids := make([]types.UID, 0, len(a.of))
+	for uid := range a.of { // order-free: sorted below
+		uids = append(uids, uid)
+	}
+	slices.SortFunc(uids, func(x, y types.UID) int {
+		return cmp.Or(cmp.Compare(a.of[x].rank, a.of[y].rank), cmp.Compare(x, y))
+	})
+	return uids
+}
+
+// reconcile makes what runs what is wanted.
+func (a *pods) reconcile(ctx *kernel.Context[Message]) {
+	if !a.listed {
+		return
+	}
+	wanted := a.desired()
+	for _, w := range a.oldestFirst(wanted) {
+		r := a.of[w.pod.UID]
+		if r == nil {
+			a.ranks++
+			a.of[w.pod.UID] = &record{pod: w.pod, source: w.source, rank: a.ranks}
+			continue
+		}
+		if r.source == orphan || r.stop != nil {
+			continue // it is being taken down; it comes again when that is done
+		}
+		r.source = w.source
+		if r.pod != w.pod {
+			r.pod = w.pod
+			if r.state == rejected {
+				r.state, r.reject = waiting, nil
+			}
+			a.assign(w.pod.UID)
+		}
+	}
+	a.stopUnwanted(ctx, wanted)
+	a.stopUnknown(ctx, wanted)
+	order := a.order()
+	for _, uid := range order { // what has to end first
+		if r := a.of[uid]; r.state == waiting && r.source == orphan {
+			a.begin(ctx, r)
+		}
+	}
+	for _, uid := range order {
+		if r := a.of[uid]; r.state == waiting && r.source != orphan {
+			a.begin(ctx, r)
+		}
+	}
+}
+
+// oldestFirst puts pods that the runtime has already before others, in the
+// order in which they came: what they hold is theirs, whatever they are named.
+func (a *pods) oldestFirst(wanted []want) []want {
+	since := func(w want) time.Time {
+		var at time.Time
+		rp := a.runtime[w.pod.UID]
+		for i := range rp.Sandboxes {
+			if t := rp.Sandboxes[i].CreatedAt; at.IsZero() || t.Before(at) {
+				at = t
+			}
+		}
+		return at
+	}
+	out := slices.Clone(wanted)
+	slices.SortStableFunc(out, func(x, y want) int {
+		at, other := since(x), since(y)
+		switch {
+		case at.IsZero() && other.IsZero():
+			return 0
+		case at.IsZero():
+			return 1
+		case other.IsZero():
+			return -1
+		default:
+			return at.Compare(other)
+		}
+	})
+	return out
+}
+
+type want struct {
+	pod    *v1.Pod
+	source string
+}
+
+// desired is the union of the sources; of two pods of one name, that of the
+// source that comes first in the alphabet.
+func (a *pods) desired() []want {
+	names := make([]string, 0, len(a.wanted))
+	for name := range a.wanted { // order-free: sorted below
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var out []want
+	have := map[string]bool{}
+	for _, source := range names {
+		for _, p := range a.wanted[source].Pods {
+			if full := p.Namespace + "/" + p.Name; !have[full] {
+				have[full] = true
+				out = append(out, want{p, source})
+			}
+		}
+	}
+	return out
+}
+
+func (a *pods) allSeen() bool { return len(a.unseen()) == 0 }
+
+func (a *pods) unseen() []string {
+	var out []string
+	for _, s := range a.deps.Sources {
+		if !a.wanted[s].Seen {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// stopUnwanted ends pods whose source does not want them any more.
+func (a *pods) stopUnwanted(ctx *kernel.Context[Message], wanted []want) {
+	want := make(map[types.UID]bool, len(wanted))
+	for _, w := range wanted {
+		want[w.pod.UID] = true
+	}
+	for _, uid := range a.order() {
+		r := a.of[uid]
+		if r.source != orphan && (want[uid] || !a.wanted[r.source].Seen) {
+			continue
+		}
+		switch r.state {
+		case waiting, rejected:
+			if r.source != orphan {
+				delete(a.of, uid)
+			}
+		case running:
+			if r.stop == nil {
+				ctx.Log().Info().Str("pod", r.name()).Msg("pod is not wanted any more; stopping it")
+				r.stop = &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(r.pod), Why: "no source wants it any more"}
+				a.assign(uid)
+			}
+		case finished:
+			r.state = collecting
+			a.collect(uid, r)
+		case collecting:
+		}
+	}
+}
+
+// stopUnknown ends what the runtime has of pods that nobody knows. While a
+// source is silent they may be its; but of two pods of one name only one may run.
+func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
+	want, names := map[types.UID]bool{}, map[string]bool{}
+	for _, w := range wanted {
+		want[w.pod.UID] = true
+		names[w.pod.Namespace+"/"+w.pod.Name] = true
+	}
+	all := a.allSeen()
+	var unknown []types.UID
+	for uid, rp := range a.runtime { // order-free: sorted below
+		if a.of[uid] == nil && !want[uid] && (all || names[rp.Ref.String()]) {
+			unknown = append(unknown, uid)
+		}
+	}
+	slices.Sort(unknown)
+	for _, uid := range unknown {
+		p := reconstruct(a.runtime[uid])
+		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("the runtime has a pod that nobody wants; stopping it")
+		a.ranks++
+		a.of[uid] = &record{
+			pod: p, source: orphan, rank: a.ranks,
+			stop: &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(p), Why: "no source wants it any more"},
+		}
+	}
+}
+
+// begin admits a pod and gives it an actor.
+func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
+	if r.source != orphan && !a.admitted(ctx, r) {
+		return
+	}
+	r.view = &observed.Pod{}
+	if rp, ok := a.runtime[r.pod.UID]; ok {
+		r.view = &rp.Pod
+	}
+	policy := a.deps.PodPolicy
+	if policy == (kernel.Policy{}) {
+		policy = kernel.ForPods
+	}
+	construct := pod.New(r.pod.UID, a.deps.Pod)
+	if a.deps.Wrap != nil {
+		construct = a.deps.Wrap(r.pod, construct)
+	}
+	ref, err := kernel.Spawn(ctx, kernel.Spec[pod.Message]{Name: string(r.pod.UID), Kind: "pod", Label: r.name(), New: construct, Policy: policy})
+	if err != nil {
+		return // the name is taken by one that is still stopping: ChildStopped comes
+	}
+	delete(a.runtime, r.pod.UID)
+	r.ref, r.state = ref, running
+}
+
+// admitted says whether a pod may begin now.
+func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
+	var others []*v1.Pod
+	for _, uid := range a.order() {
+		o := a.of[uid]
+		if o == r || o.state == rejected || o.state == collecting {
+			continue
+		}
+		if o.name() == r.name() && (o.state != waiting || o.source == orphan) {
+			return false // its predecessor of the same name has to end first
+		}
+		if o.state == running {
+			others = append(others, o.pod)
+		}
+	}
+	if a.deps.Admit == nil {
+		return true
+	}
+	if r.reject = a.deps.Admit(r.pod, others); r.reject == nil {
+		return true
+	}
+	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).Msg("pod is not admitted")
+	if _, runs := a.runtime[r.pod.UID]; runs { // the node is not what it was when it was admitted
+		r.stop = &podplan.Stop{
+			At: ctx.Now(), Grace: gracePeriod(r.pod), Fail: true,
+			Reason: r.reject.Reason, Message: r.reject.Message, Why: r.reject.Message,
+		}
+		return true
+	}
+	r.state = rejected
+	return false
+}
+
+// assign tells a pod's actor what it is for.
+func (a *pods) assign(uid types.UID) {
+	r := a.of[uid]
+	if r == nil {
+		return
+	}
+	r.ref.Tell(pod.Assign{Pod: r.pod, Rank: r.rank, Stop: r.stop, View: r.view})
+	r.view = nil // true once; a later incarnation has to look
+}
+
+// seen hands a list on, or keeps it for a pod that has no actor yet.
+func (a *pods) seen(ctx *kernel.Context[Message], m pleg.Seen) {
+	if r := a.of[m.Ref.UID]; r != nil && r.acts() {
+		r.ref.Tell(pod.RuntimeSeen{View: m.View, Listed: m.Listed})
+		return
+	}
+	if len(m.View.Sandboxes)+len(m.View.Containers) == 0 {
+		delete(a.runtime, m.Ref.UID)
+		return
+	}
+	a.runtime[m.Ref.UID] = observed.RuntimePod{Ref: m.Ref, Pod: m.View}
+	a.reconcile(ctx)
+}
+
+func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID) {
+	r := a.of[uid]
+	if r == nil || r.state != collecting {
+		return
+	}
+	kernel.StopChild(ctx, r.ref)
+	a.deps.ForgetImages(uid)
+	delete(a.of, uid)
+	delete(a.runtime, uid)
+	a.reconcile(ctx)
+}
+
+func (a *pods) crashed(c *kernel.CrashReport) {
+	name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
+	if r := a.of[types.UID(name)]; r != nil {
+		r.crash = c
+	}
+}
+
+func (r *record) name() string { return r.pod.Namespace + "/" + r.pod.Name }
+
+// gracePeriod is the pod's own, 30 s if it has none (API default).
+func gracePeriod(p *v1.Pod) time.Duration {
+	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
+		return time.Duration(*g) * time.Second
+	}
+	return 30 * time.Second
+}
+
+// orphanGrace is how long an orphan may have at the most: the graces that its
+// containers were made with are in the runtime, and end it sooner.
+const orphanGrace = 24 * time.Hour
+
+// reconstruct makes a pod of what the runtime knows of it: enough to stop it. Its
+// containers have none of the API's defaults set, which tells podplan to read
+// hook and grace from what was written down at each of them.
+func reconstruct(rp observed.RuntimePod) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: rp.Ref.UID, Namespace: rp.Ref.Namespace, Name: rp.Ref.Name}}
+	seen := map[string]bool{}
+	for i := range rp.Containers {
+		c := &rp.Containers[i]
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
+		}
+	}
+	grace := int64(orphanGrace / time.Second)
+	p.Spec.TerminationGracePeriodSeconds = &grace
+	for i := range rp.Sandboxes {
+		p.Spec.HostNetwork = p.Spec.HostNetwork || rp.Sandboxes[i].HostNetwork
+	}
+	return p
+}
+
+// problem is what is wrong with a pod's actor, for people.
+func (r *record) problem() string {
+	if r.crash == nil {
+		return ""
+	}
+	what := "restarted"
+	if r.crash.Decision == kernel.Quarantine {
+		what = "quarantined"
+	}
+	return fmt.Sprintf("its actor is %s after %d crashes, next try in %v: %s", what, r.crash.Crashes, r.crash.RetryAfter, r.crash.Reason)
+}

@@ -1,0 +1,90 @@
+// Package pods is the actor that knows which pods this node is to run: it
+// merges the sources, admits, keeps one pod actor per pod, hands them what pleg
+// sees, and knows what people are shown.
+//
+//	sources ──Update──► pods ──Assign──► pod       pod ──Ask, Report, Finished──► pods
+//	pleg ──Snapshot, Hint, Seen──► pods ──RuntimeHint, RuntimeSeen──► pod
+//	pods ──Collect──► gc ──Collected──► pods       pods ──Forget──► images
+//	anyone ──Query──► pods
+package pods
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pleg"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/sources"
+)
+
+// Message is what the pods actor understands.
+//
+//sumtype:decl
+type Message interface{ isPodsMessage() }
+
+// Wanted is all that a source wants now. From sources. The newest counts.
+type Wanted struct{ sources.Update }
+
+// Listed is the first list of the runtime. From pleg.
+type Listed struct{ pleg.Snapshot }
+
+// Hint is passed on to the pod it is about. From pleg.
+type Hint struct{ pleg.Hint }
+
+// Seen is passed on to the pod it is about. From pleg.
+type Seen struct{ pleg.Seen }
+
+// Asked is from a pod actor that starts. It is answered by Assign.
+type Asked struct{ pod.Ask }
+
+// Reported is from a pod actor whose status changed. The newest counts.
+type Reported struct{ pod.Report }
+
+// Finished is from a pod actor of which nothing runs or is mounted any more.
+type Finished struct{ pod.Finished }
+
+// Collected is from gc: nothing is left of a pod on this node.
+type Collected struct{ UID types.UID }
+
+// AskAgain is from an actor that pods have wishes at, and that restarted.
+type AskAgain struct{}
+
+// Repeat is this actor's own timer, after its mailbox was full.
+type Repeat struct{}
+
+// Crashed is from the kernel: an actor below this one crashed.
+type Crashed struct{ Report *kernel.CrashReport }
+
+// Query asks for what people are shown. Reply must not block.
+type Query struct{ Reply func(View) }
+
+// Living asks which pods must not be collected. From gc. Reply must not block.
+type Living struct{ Reply func(map[types.UID]bool) }
+
+func (Wanted) isPodsMessage()    {}
+func (Listed) isPodsMessage()    {}
+func (Hint) isPodsMessage()      {}
+func (Seen) isPodsMessage()      {}
+func (Asked) isPodsMessage()     {}
+func (Reported) isPodsMessage()  {}
+func (Finished) isPodsMessage()  {}
+func (Collected) isPodsMessage() {}
+func (AskAgain) isPodsMessage()  {}
+func (Repeat) isPodsMessage()    {}
+func (Crashed) isPodsMessage()   {}
+func (Query) isPodsMessage()     {}
+func (Living) isPodsMessage()    {}
+
+// MailboxKey implements kernel.Keyed.
+func (m Wanted) MailboxKey() string { return "wanted/" + m.Source }
+
+// MailboxKey implements kernel.Keyed.
+func (m Reported) MailboxKey() string { return "reported/" + string(m.UID) }
+
+// AppendTrace implements kernel.Traced.
+func (m Reported) AppendTrace(b []byte) []byte {
+	return append(append(append(b, m.UID...), m.Status.Phase...), m.Life...)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m Hint) AppendTrace(b []byte) []byte { return append(b, m.Event.ContainerID...) }

@@ -1,0 +1,105 @@
+package pods
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// view is what people are shown.
+func (a *pods) view() View {
+	v := View{Node: a.deps.NodeName, Ready: a.listed && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
+	if !a.listed {
+		v.WaitingFor = append(v.WaitingFor, "the first list of the runtime")
+	}
+	for _, s := range a.unseen() {
+		v.WaitingFor = append(v.WaitingFor, "the source "+s)
+	}
+	for _, r := range a.of { // order-free: sorted below
+		v.Pods = append(v.Pods, r.show())
+	}
+	slices.SortFunc(v.Pods, func(x, y PodView) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
+	})
+	names := make([]string, 0, len(a.wanted))
+	for name := range a.wanted { // order-free: sorted below
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		v.Problems = append(v.Problems, a.wanted[name].Problems...)
+	}
+	return v
+}
+
+func (r *record) show() PodView {
+	p := PodView{
+		Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID, Source: r.source,
+		Life: r.state.String(), Phase: string(v1.PodPending), Containers: []ContainerView{}, Problem: r.problem(),
+	}
+	if r.reject != nil {
+		p.Phase, p.Reason, p.Message = string(v1.PodFailed), r.reject.Reason, "Pod was rejected: "+r.reject.Message
+	}
+	if r.report == nil {
+		return p
+	}
+	s := &r.report.Status
+	p.Life, p.Doing = r.report.Life, r.report.Doing
+	p.Phase, p.Reason, p.Message, p.IP = string(s.Phase), s.Reason, s.Message, s.PodIP
+	p.StartTime = timeOf(s.StartTime)
+	for _, c := range s.Conditions {
+		if c.Type == v1.PodReady {
+			p.Ready = c.Status == v1.ConditionTrue
+		}
+	}
+	for i := range s.InitContainerStatuses {
+		c := &s.InitContainerStatuses[i]
+		kind := "init"
+		for j := range r.pod.Spec.InitContainers {
+			spec := &r.pod.Spec.InitContainers[j]
+			if spec.Name == c.Name && spec.RestartPolicy != nil && *spec.RestartPolicy == v1.ContainerRestartPolicyAlways {
+				kind = "sidecar"
+			}
+		}
+		p.Containers = append(p.Containers, showContainer(c, kind))
+	}
+	for i := range s.ContainerStatuses {
+		p.Containers = append(p.Containers, showContainer(&s.ContainerStatuses[i], "main"))
+	}
+	for i := range s.EphemeralContainerStatuses {
+		p.Containers = append(p.Containers, showContainer(&s.EphemeralContainerStatuses[i], "ephemeral"))
+	}
+	for i := range p.Containers {
+		p.Restarts += p.Containers[i].Restarts
+	}
+	return p
+}
+
+func showContainer(c *v1.ContainerStatus, kind string) ContainerView {
+	v := ContainerView{
+		Name: c.Name, Kind: kind, ID: c.ContainerID, Ready: c.Ready, Restarts: c.RestartCount, Image: c.Image, State: "waiting",
+	}
+	switch {
+	case c.State.Running != nil:
+		v.State, v.StartedAt = "running", timeOf(&c.State.Running.StartedAt)
+	case c.State.Terminated != nil:
+		t := c.State.Terminated
+		code := t.ExitCode
+		v.State, v.Reason, v.Message, v.ExitCode = "terminated", t.Reason, t.Message, &code
+		v.StartedAt, v.FinishedAt = timeOf(&t.StartedAt), timeOf(&t.FinishedAt)
+	case c.State.Waiting != nil:
+		v.Reason, v.Message = c.State.Waiting.Reason, c.State.Waiting.Message
+	}
+	return v
+}
+
+func timeOf(t *metav1.Time) *time.Time {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	at := t.Time
+	return &at
+}

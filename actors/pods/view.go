@@ -1,0 +1,65 @@
+package pods
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
+)
+
+// View is what the pods actor shows to people: `troupe pods`, the admin
+// endpoint. It is a value of its own; nobody changes it.
+type View struct {
+	Node string `json:"node"`
+	// Ready is true once every source was seen and the runtime was listed.
+	Ready bool `json:"ready"`
+	// WaitingFor says what is missing while it is not.
+	WaitingFor []string           `json:"waitingFor,omitempty"`
+	Pods       []PodView          `json:"pods"`
+	Problems   []manifest.Problem `json:"problems,omitempty"`
+}
+
+// PodView is one pod.
+type PodView struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid"`
+	// Source is file, http or api; orphan for one that nobody wants any more.
+	Source string `json:"source"`
+	// Life is Syncing, Terminating, Terminated; Rejected; Waiting (not begun).
+	Life  string `json:"life"`
+	Phase string `json:"phase"`
+	// Ready is the condition of that name.
+	Ready     bool       `json:"ready"`
+	Restarts  int32      `json:"restarts"`
+	IP        string     `json:"ip,omitempty"`
+	StartTime *time.Time `json:"startTime,omitempty"`
+	// Reason and Message are the pod's; of a rejected pod, why.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Problem says what is wrong with the pod's actor or manifest, if anything is.
+	Problem    string          `json:"problem,omitempty"`
+	Containers []ContainerView `json:"containers"`
+	// Doing are the actions under way.
+	Doing []string `json:"doing,omitempty"`
+}
+
+// ContainerView is one container, in the order of the spec, init containers first.
+type ContainerView struct {
+	Name string `json:"name"`
+	// Kind is init, sidecar, main or ephemeral.
+	Kind string `json:"kind"`
+	// ID is that of the runtime, with its scheme (containerd://…).
+	ID string `json:"id,omitempty"`
+	// State is waiting, running or terminated.
+	State      string     `json:"state"`
+	Ready      bool       `json:"ready"`
+	Restarts   int32      `json:"restarts"`
+	Reason     string     `json:"reason,omitempty"`
+	Message    string     `json:"message,omitempty"`
+	ExitCode   *int32     `json:"exitCode,omitempty"`
+	StartedAt  *time.Time `json:"startedAt,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	Image      string     `json:"image"`
+}

@@ -1,0 +1,370 @@
+// Package sources is the actor that knows what static pods are wanted: from a
+// directory of manifests and from a URL.
+//
+//	sources ──Read, Watch, Fetch──► manifests      sources ──Update──► pods
+//
+// A change in the directory is a hint that it is to be read; the period reads
+// it anyway. A manifest that is broken keeps its last good pods running, over a
+// restart of the agent as well: that is what the checkpoint is for.
+package sources
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Message is what the sources actor understands.
+//
+//sumtype:decl
+type Message interface{ isSourcesMessage() }
+
+// Resend asks for all updates again. From pods, which restarted.
+type Resend struct{}
+
+// changed is a hint from the watch of the directory.
+type changed struct{}
+
+// tick is this actor's own timer for one source.
+type tick struct{ source string }
+
+// loaded is the checkpoint; data is nil if there is none.
+type loaded struct {
+	id   kernel.EffectID
+	data []byte
+	err  error
+}
+
+// read is the result of reading the directory.
+type read struct {
+	id    kernel.EffectID
+	files []port.ManifestFile
+	err   error
+}
+
+// fetched is the result of fetching the URL.
+type fetched struct {
+	id   kernel.EffectID
+	data []byte
+	same bool
+	err  error
+}
+
+// watchEnded says that the watch of the directory ended.
+type watchEnded struct{ err error }
+
+// saved is the result of writing the checkpoint.
+type saved struct{ err error }
+
+func (Resend) isSourcesMessage()     {}
+func (changed) isSourcesMessage()    {}
+func (tick) isSourcesMessage()       {}
+func (loaded) isSourcesMessage()     {}
+func (read) isSourcesMessage()       {}
+func (fetched) isSourcesMessage()    {}
+func (watchEnded) isSourcesMessage() {}
+func (saved) isSourcesMessage()      {}
+
+// MailboxKey implements kernel.Keyed: many hints are one.
+func (changed) MailboxKey() string { return "changed" }
+
+// Names of the sources, as the annotation kubernetes.io/config.source has them.
+const (
+	File = "file"
+	HTTP = "http"
+)
+
+// Update is all that a source wants to run. To pods, whenever it changed.
+type Update struct {
+	Source string
+	// Seen is false until the source answered once; what was remembered of it
+	// runs meanwhile, and nothing is cleaned up.
+	Seen     bool
+	Pods     []*v1.Pod
+	Problems []manifest.Problem
+}
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	Manifests   port.Manifests
+	Checkpoints port.Checkpoints
+	Update      func(Update)
+	NodeName    string
+	// Path is the manifest directory or file, URL the manifest URL; empty for none.
+	Path, URL             string
+	PathPeriod, URLPeriod time.Duration
+	// Deadline of one read or fetch.
+	Deadline time.Duration
+}
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &sources{deps: deps, cache: map[string]cached{}} }
+}
+
+type sources struct {
+	deps *Deps
+	// state is by source; seen once each was read.
+	file, http manifest.State
+	fileSeen   bool
+	httpSeen   bool
+	// cache keeps what a file decoded to as long as its bytes stay.
+	cache map[string]cached
+	// loading, reading and fetching are the effects under way, 0 for none. What
+	// others bring is late: older than what is known, or of a predecessor, who
+	// knew more. Nothing is read before the checkpoint is loaded: what is broken
+	// now may have been good then.
+	loading  kernel.EffectID
+	reading  kernel.EffectID
+	fetching kernel.EffectID
+	again    bool
+	// fetchAll: an answer to the last fetch was lost, so that "the same" says nothing.
+	fetchAll bool
+	restored checkpoint
+	saved    []byte
+	noted    map[string]bool // problems that were logged
+}
+
+type cached struct {
+	data    []byte
+	decoded manifest.Decoded
+}
+
+// checkpoint is what is kept over the end of the process.
+type checkpoint struct {
+	File manifest.State `json:"file"`
+	HTTP manifest.State `json:"http"`
+}
+
+const checkpointName = "static-pods"
+
+// Start implements kernel.Behavior.
+func (s *sources) Start(ctx *kernel.Context[Message]) {
+	s.noted = map[string]bool{}
+	for _, e := range ctx.InFlight() {
+		if e.Kind == "WatchManifests" {
+			ctx.Cancel(e.ID)
+		}
+	}
+	s.loading = s.do(ctx, "LoadCheckpoint", checkpointName, "checkpoint", func(c context.Context, id kernel.EffectID, done func(Message)) {
+		s.deps.Checkpoints.Load(c, checkpointName, func(data []byte, err error) { done(loaded{id, data, err}) })
+	}, func(id kernel.EffectID, err error) Message { return loaded{id: id, err: err} })
+}
+
+// Overflowed implements kernel.OverflowHandler: only hints and Resend can be missed.
+func (s *sources) Overflowed(ctx *kernel.Context[Message]) {
+	s.Receive(ctx, Resend{})
+	if s.deps.Path != "" {
+		s.readDirectory(ctx)
+	}
+}
+
+// Receive implements kernel.Behavior.
+func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case loaded:
+		if m.id == s.loading {
+			s.loading = 0
+			s.begin(ctx, m)
+		}
+	case Resend:
+		if s.loading != 0 {
+			return // it comes
+		}
+		s.report(ctx, File, s.file, nil)
+		s.report(ctx, HTTP, s.http, nil)
+	case changed:
+		s.readDirectory(ctx)
+	case tick:
+		if m.source == File {
+			s.readDirectory(ctx)
+			ctx.After(s.deps.PathPeriod, tick{File})
+		} else {
+			s.fetchURL(ctx)
+			ctx.After(s.deps.URLPeriod, tick{HTTP})
+		}
+	case read:
+		if m.id == s.reading {
+			s.reading = 0
+			s.read(ctx, m)
+		}
+	case fetched:
+		if m.id == s.fetching {
+			s.fetching = 0
+			s.fetched(ctx, m)
+		}
+	case watchEnded:
+		e := ctx.Log().Warn().Str("path", s.deps.Path).Dur("every", s.deps.PathPeriod)
+		if m.err != nil {
+			e = e.Str("error", m.err.Error())
+		}
+		e.Msg("the manifest directory is not watched: it is read from time to time")
+	case saved:
+		if m.err != nil {
+			s.saved = nil
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("static pods could not be remembered for the next start")
+		}
+	}
+}
+
+func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
+	if m.err == nil && m.data != nil {
+		m.err = json.Unmarshal(m.data, &s.restored)
+	}
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("what was remembered of static pods can't be read; going on without")
+		s.restored = checkpoint{}
+	}
+	s.file, s.http = s.restored.File, s.restored.HTTP
+	if s.deps.Path == "" {
+		s.file, s.fileSeen = manifest.State{}, true
+		s.deps.Update(Update{Source: File, Seen: true})
+	} else {
+		self := ctx.Self()
+		ctx.Do(kernel.Effect[Message]{
+			Kind: "WatchManifests", Object: s.deps.Path, Lane: fmt.Sprintf("watch/%d", ctx.Incarnation()), Standing: true,
+			Run: func(c context.Context, _ kernel.EffectID, done func(Message)) {
+				s.deps.Manifests.Watch(c, func() { self.Tell(changed{}) }, func(err error) { done(watchEnded{err}) })
+			},
+			Expired: func(kernel.EffectID) Message { return watchEnded{} },
+		})
+		s.readDirectory(ctx)
+		ctx.After(s.deps.PathPeriod, tick{File})
+	}
+	if s.deps.URL == "" {
+		s.http, s.httpSeen = manifest.State{}, true
+		s.deps.Update(Update{Source: HTTP, Seen: true})
+	} else {
+		s.fetchURL(ctx)
+		ctx.After(s.deps.URLPeriod, tick{HTTP})
+	}
+}
+
+func (s *sources) readDirectory(ctx *kernel.Context[Message]) {
+	if s.loading != 0 || s.reading != 0 {
+		s.again = true
+		return
+	}
+	s.reading = s.do(ctx, "ReadManifests", s.deps.Path, "read", func(c context.Context, id kernel.EffectID, done func(Message)) {
+		s.deps.Manifests.Read(c, func(files []port.ManifestFile, err error) { done(read{id, files, err}) })
+	}, func(id kernel.EffectID, err error) Message { return read{id: id, err: err} })
+}
+
+func (s *sources) fetchURL(ctx *kernel.Context[Message]) {
+	if s.fetching != 0 {
+		return
+	}
+	fresh := !s.httpSeen || s.fetchAll
+	s.fetchAll = false
+	s.fetching = s.do(ctx, "FetchManifests", s.deps.URL, "fetch", func(c context.Context, id kernel.EffectID, done func(Message)) {
+		s.deps.Manifests.Fetch(c, fresh, func(data []byte, same bool, err error) { done(fetched{id, data, same, err}) })
+	}, func(id kernel.EffectID, err error) Message { return fetched{id: id, err: err} })
+}
+
+func (s *sources) do(ctx *kernel.Context[Message], kind, object, lane string,
+	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
+) kernel.EffectID {
+	return ctx.Do(kernel.Effect[Message]{
+		Kind: kind, Object: object, Lane: lane, Deadline: s.deps.Deadline, Run: run,
+		Expired: func(id kernel.EffectID) Message {
+			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", s.deps.Deadline)})
+		},
+	})
+}
+
+func (s *sources) read(ctx *kernel.Context[Message], m read) {
+	if s.again {
+		s.again = false
+		s.readDirectory(ctx)
+	}
+	if m.err != nil {
+		// The directory as a whole: what was wanted stays wanted.
+		p := manifest.Problem{Source: s.deps.Path, Message: m.err.Error()}
+		s.report(ctx, File, s.file, []manifest.Problem{p})
+		return
+	}
+	reads := make([]manifest.Read, 0, len(m.files))
+	cache := make(map[string]cached, len(m.files))
+	for _, f := range m.files {
+		var d manifest.Decoded
+		switch old, ok := s.cache[f.Name]; {
+		case f.Err != nil:
+			d = manifest.Reject(f.Name, f.Err.Error())
+		case ok && bytes.Equal(old.data, f.Data):
+			d = old.decoded
+			cache[f.Name] = old
+		default:
+			d = manifest.Decode(f.Data, manifest.Source{Kind: manifest.File, Name: f.Name}, manifest.Node{Name: s.deps.NodeName}, ctx.Now())
+			cache[f.Name] = cached{f.Data, d}
+		}
+		reads = append(reads, manifest.Read{Source: f.Name, Decoded: d})
+	}
+	s.cache = cache
+	s.file = manifest.Merge(s.file, reads)
+	s.fileSeen = true
+	s.report(ctx, File, s.file, nil)
+	s.save(ctx)
+}
+
+func (s *sources) fetched(ctx *kernel.Context[Message], m fetched) {
+	if m.same {
+		return
+	}
+	s.fetchAll = m.err != nil
+	var d manifest.Decoded
+	if m.err != nil {
+		d = manifest.Reject(s.deps.URL, m.err.Error())
+	} else {
+		d = manifest.Decode(m.data, manifest.Source{Kind: manifest.HTTP, Name: s.deps.URL}, manifest.Node{Name: s.deps.NodeName}, ctx.Now())
+	}
+	s.http = manifest.Merge(s.http, []manifest.Read{{Source: s.deps.URL, Decoded: d}})
+	s.httpSeen = s.httpSeen || m.err == nil
+	s.report(ctx, HTTP, s.http, nil)
+	s.save(ctx)
+}
+
+// report tells pods, and the log once of each problem.
+func (s *sources) report(ctx *kernel.Context[Message], source string, state manifest.State, more []manifest.Problem) {
+	wanted, problems := manifest.Desired(state)
+	problems = append(slices.Clone(problems), more...)
+	noted := map[string]bool{}
+	for k := range s.noted { // order-free: a set again
+		if k[0] != source[0] {
+			noted[k] = true
+		}
+	}
+	for _, p := range problems {
+		key := source + p.Error()
+		noted[key] = true
+		if !s.noted[key] {
+			ctx.Log().Error().Str("source", p.Source).Str("field", p.Field).Str("value", p.Value).Str("problem", p.Message).
+				Msg("manifest is not usable; a pod from its last good version keeps running")
+		}
+	}
+	s.noted = noted
+	seen := s.fileSeen
+	if source == HTTP {
+		seen = s.httpSeen
+	}
+	s.deps.Update(Update{Source: source, Seen: seen, Pods: wanted, Problems: problems})
+}
+
+func (s *sources) save(ctx *kernel.Context[Message]) {
+	data, err := json.Marshal(checkpoint{s.file, s.http})
+	if err != nil || bytes.Equal(data, s.saved) {
+		return
+	}
+	s.saved = data
+	s.do(ctx, "SaveCheckpoint", checkpointName, "checkpoint", func(c context.Context, _ kernel.EffectID, done func(Message)) {
+		s.deps.Checkpoints.Save(c, checkpointName, data, func(err error) { done(saved{err}) })
+	}, func(_ kernel.EffectID, err error) Message { return saved{err} })
+}
