@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/supervisor/admin"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serveNode serves a node of two pods and gives its root directory.
+func serveNode(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	began := time.Now().Add(-12 * time.Second)
+	s, err := admin.Listen(admin.Config{
+		Socket: admin.SocketIn(root),
+		Tree: func() admin.Tree {
+			return admin.Tree{Node: "n", At: time.Now(), Actors: []kernel.ActorInfo{
+				{Path: "/n", Status: "Running"},
+				{Path: "/n/images", Status: "Running", Effects: []kernel.EffectInfo{
+					{ID: 2, Kind: "PullImage", Object: "app:1", Phase: kernel.EffectStarted, Since: began},
+					{ID: 3, Kind: "PullImage", Object: "", Phase: kernel.EffectStarted, Since: began},
+					{ID: 4, Kind: "Events", Phase: kernel.EffectStarted, Since: began, Standing: true}}},
+				{Path: "/n/pods/u1", Label: "default/web", Status: "Running", Effects: []kernel.EffectInfo{
+					{ID: 1, Kind: "RunPodSandbox", Phase: kernel.EffectStarted, Since: began}}},
+			}}
+		},
+		Pods: func(context.Context) (pods.View, error) {
+			return pods.View{Node: "n", Ready: true, Pods: []pods.PodView{
+				{Namespace: "default", Name: "web", UID: "u1", Phase: "Pending", Containers: []pods.ContainerView{
+					{Name: "app", Kind: "main", State: "waiting", Reason: "ContainerCreating", Image: "app:1"}}},
+				{Namespace: "other", Name: "web", UID: "u2", Phase: "Pending", Containers: []pods.ContainerView{}},
+			}}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return root
+}
+
+func command(ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	c := newRootCommand()
+	c.SetArgs(args)
+	c.SetOut(&out)
+	c.SetErr(&out)
+	err := c.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+func TestCommands(t *testing.T) {
+	root := serveNode(t)
+	for _, c := range []struct {
+		args []string
+		want []string
+		not  string
+	}{
+		{[]string{"pods"}, []string{"default     web", "other", "default/web: under way: PullImage app:1 for 12s, RunPodSandbox for 12s\n"}, "\x1b"},
+		{[]string{"pods", "-n", "default"}, []string{"default     web"}, "other"},
+		{[]string{"pods", "-o", "wide"}, []string{"UID", "u1"}, "\x1b"},
+		{[]string{"tree"}, []string{"node n at", "└─ default/web (u1)", "‼ RunPodSandbox: running for 12", "HUNG?"}, "\x1b"},
+		{[]string{"version"}, []string{"troupe devel", "linux/"}, "\x1b"},
+	} {
+		args := c.args
+		if args[0] != "version" {
+			args = append(args, "--root-dir", root)
+		}
+		out, err := command(t.Context(), args...)
+		if err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v: no %q in\n%s", args, want, out)
+			}
+		}
+		if strings.Contains(out, c.not) {
+			t.Errorf("%v: %q in\n%s", args, c.not, out)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	root := serveNode(t)
+	for _, args := range [][]string{{"pods", "--json"}, {"pods", "-o", "json", "-n", "default"}, {"tree", "--json"}} {
+		out, err := command(t.Context(), append(args, "--root-dir", root)...)
+		var v struct {
+			Node string
+			Pods []any
+		}
+		if err != nil || json.Unmarshal([]byte(out), &v) != nil || v.Node != "n" {
+			t.Errorf("%v: %v %s", args, err, out)
+		}
+		if want := map[int]int{2: 2, 5: 1}[len(args)]; args[0] == "pods" && len(v.Pods) != want {
+			t.Errorf("%v: %d pods", args, len(v.Pods))
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"pods", "--root-dir", "/nowhere"}, "no troupe node answers at /nowhere/troupe.sock: is it running with --root-dir /nowhere?"},
+		{[]string{"tree", "--root-dir", "/nowhere"}, "no troupe node answers at /nowhere/troupe.sock"},
+		{[]string{"pods", "-o", "yaml"}, "-o yaml: there is wide and json"},
+		{[]string{"pods", "web"}, "unknown command"},
+		{[]string{"nothing"}, "unknown command"},
+	} {
+		out, err := command(t.Context(), c.args...)
+		if err == nil || !strings.Contains(err.Error(), c.want) || out != "" {
+			t.Errorf("%v: %v, printed %q, want %s", c.args, err, out, c.want)
+		}
+	}
+}
+
+// Ctrl-C is how a watch ends: no error.
+func TestWatchEndsWithItsContext(t *testing.T) {
+	root := serveNode(t)
+	for _, args := range [][]string{{"pods", "--watch"}, {"tree", "-w"}, {"pods", "-w", "--json"}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &cancelOnWrite{cancel: cancel}
+		c := newRootCommand()
+		c.SetArgs(append(args, "--root-dir", root))
+		c.SetOut(out)
+		if err := c.ExecuteContext(ctx); err != nil || !strings.Contains(out.text.String(), "web") && !strings.Contains(out.text.String(), "actors") {
+			t.Errorf("%v: %v %s", args, err, out.text.String())
+		}
+	}
+}
+
+type cancelOnWrite struct {
+	text   bytes.Buffer
+	cancel context.CancelFunc
+}
+
+func (c *cancelOnWrite) Write(p []byte) (int, error) {
+	defer c.cancel()
+	return c.text.Write(p)
+}
+
+func TestVersionLine(t *testing.T) {
+	info := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}, {Key: "vcs.modified", Value: "true"}}}
+	info.Main.Version = "v1.2.3"
+	if got := versionLine(info); !strings.HasPrefix(got, "troupe v1.2.3 0123456789ab (modified) go") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/node"
+)
+
+func newNodeCommand() *cobra.Command {
+	flags := config.NewFlags()
+	var panicPod string
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Run the node agent, with the kubelet's flags and configuration file",
+		Long: `Run the node agent. It takes the kubelet's flags and its KubeletConfiguration
+file, so that a systemd unit needs only its ExecStart changed. Without a
+kubeconfig it runs static pods only: manifests from --pod-manifest-path and
+--manifest-url.
+
+TERM ends the agent and leaves the pods running.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			c, err := config.Load(flags, os.DirFS("/"), filepath.Clean(dir))
+			if err != nil {
+				return err
+			}
+			log := newLog(cmd.ErrOrStderr(), c)
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			return node.Run(ctx, node.Options{Config: c, Log: log, PanicPod: panicPod})
+		},
+	}
+	flags.AddTo(cmd.Flags())
+	cmd.Flags().StringVar(&panicPod, "chaos-panic-pod", "", "make the actor of this pod (namespace/name) panic on every message")
+	if err := cmd.Flags().MarkHidden("chaos-panic-pod"); err != nil {
+		panic(err)
+	}
+	return cmd
+}
+
+// newLog makes the one stream: text or JSON, as the configuration says.
+func newLog(w io.Writer, c config.Config) zerolog.Logger {
+	zerolog.TimeFieldFormat = time.RFC3339Nano
+	zerolog.DurationFieldUnit = time.Second
+	if c.LogFormat() != "json" {
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "2006-01-02T15:04:05.000Z07:00", NoColor: !isTerminal(w)}
+	}
+	level := zerolog.InfoLevel
+	switch v := c.Verbosity(); {
+	case v >= 6:
+		level = zerolog.TraceLevel
+	case v >= 4:
+		level = zerolog.DebugLevel
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

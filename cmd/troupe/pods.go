@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/cmd/troupe/podtable"
+	"github.com/troupe-dev/troupe/cmd/troupe/screen"
+	"github.com/troupe-dev/troupe/supervisor/admin"
+	"github.com/troupe-dev/troupe/supervisor/config"
+)
+
+// look are the flags of commands that look at a running node.
+type look struct {
+	rootDir     string
+	json, watch bool
+}
+
+func (l *look) flags(c *cobra.Command) {
+	c.Flags().StringVar(&l.rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to look at")
+	c.Flags().BoolVar(&l.json, "json", false, "print JSON")
+	c.Flags().BoolVarP(&l.watch, "watch", "w", false, "show changes as they come, until Ctrl-C")
+}
+
+func (l *look) client() admin.Client { return admin.Client{Socket: admin.SocketIn(l.rootDir)} }
+
+func newPodsCommand() *cobra.Command {
+	var l look
+	var output string
+	var o podtable.Options
+	c := &cobra.Command{
+		Use:   "pods",
+		Short: "List the pods of a running node, and why those are not well that are not",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch output {
+			case "":
+			case "wide":
+				o.Wide = true
+			case "json":
+				l.json = true
+			default:
+				return fmt.Errorf("-o %s: there is wide and json", output)
+			}
+			return showPods(c.Context(), c.OutOrStdout(), l, o)
+		},
+	}
+	l.flags(c)
+	c.Flags().StringVarP(&output, "output", "o", "", "wide or json")
+	c.Flags().StringVarP(&o.Namespace, "namespace", "n", "", "only pods of this namespace")
+	return c
+}
+
+// podsAnswer is what the command gets.
+type podsAnswer struct {
+	view  pods.View
+	doing map[types.UID][]podtable.Call
+}
+
+func showPods(ctx context.Context, w io.Writer, l look, o podtable.Options) error {
+	client := l.client()
+	t := screen.TerminalOf(w)
+	o.Color = t.Color
+	ask := func(ctx context.Context) (podsAnswer, error) {
+		view, err := client.Pods(ctx)
+		if err != nil {
+			return podsAnswer{}, err
+		}
+		view.Pods = ofNamespace(view.Pods, o.Namespace)
+		return podsAnswer{view: view, doing: underWay(ctx, client, view.Pods)}, nil
+	}
+	draw := func(a podsAnswer) string {
+		var b strings.Builder
+		o.Now, o.Doing = time.Now(), a.doing
+		podtable.Write(&b, a.view, o) //nolint:errcheck // a Builder takes all
+		return b.String()
+	}
+	if l.watch {
+		var changes podtable.Changes
+		watch := screen.Watch[podsAnswer]{Ask: ask, Draw: draw, Lines: func(a podsAnswer) []string {
+			o.Now, o.Doing = time.Now(), a.doing
+			return changes.Lines(a.view, o)
+		}}
+		if l.json {
+			return watchJSON(ctx, w, ask, func(a podsAnswer) any { return a.view })
+		}
+		return watch.Run(ctx, w, t)
+	}
+	a, err := ask(ctx)
+	if err != nil {
+		return err
+	}
+	if l.json {
+		return printJSON(w, a.view)
+	}
+	_, err = io.WriteString(w, draw(a))
+	return err
+}
+
+func ofNamespace(all []pods.PodView, namespace string) []pods.PodView {
+	if namespace == "" {
+		return all
+	}
+	out := []pods.PodView{}
+	for _, p := range all {
+		if p.Namespace == namespace {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// underWay asks the tree what calls are made for which pod, and since when. The
+// list of pods is worth showing without.
+func underWay(ctx context.Context, client admin.Client, shown []pods.PodView) map[types.UID][]podtable.Call {
+	tree, err := client.Tree(ctx)
+	if err != nil {
+		return nil
+	}
+	waiting := map[string][]types.UID{} // for an image
+	for i := range shown {
+		for _, c := range shown[i].Containers {
+			if c.State == "waiting" && c.Image != "" && !slices.Contains(waiting[c.Image], shown[i].UID) {
+				waiting[c.Image] = append(waiting[c.Image], shown[i].UID)
+			}
+		}
+	}
+	out := map[types.UID][]podtable.Call{}
+	for i := range tree.Actors {
+		a := &tree.Actors[i]
+		for _, e := range a.Effects {
+			if e.Standing {
+				continue
+			}
+			call := podtable.Call{What: strings.TrimSpace(e.Kind + " " + e.Object), Phase: e.Phase.String(), Since: e.Since}
+			// A pod's own actor is named by its UID; a pull is for all that wait for it.
+			uid := types.UID(a.Path[strings.LastIndexByte(a.Path, '/')+1:])
+			out[uid] = append(out[uid], call)
+			for _, uid := range waiting[e.Object] {
+				out[uid] = append(out[uid], call)
+			}
+		}
+	}
+	return out
+}
+
+// printJSON prints v for people and programs.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// watchJSON prints a value a line, whenever it changed.
+func watchJSON[T any](ctx context.Context, w io.Writer, ask func(context.Context) (T, error), of func(T) any) error {
+	last := ""
+	return screen.Watch[T]{Ask: ask, Lines: func(v T) []string {
+		b, err := json.Marshal(of(v))
+		if err != nil || string(b) == last {
+			return nil
+		}
+		last = string(b)
+		return []string{last}
+	}}.Run(ctx, w, screen.Terminal{})
+}

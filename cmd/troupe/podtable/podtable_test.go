@@ -1,0 +1,134 @@
+package podtable
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/pods"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func before(d time.Duration) *time.Time {
+	at := now.Add(-d)
+	return &at
+}
+
+func sample() pods.View {
+	one := int32(1)
+	return pods.View{
+		Node: "n", Ready: true,
+		Problems: []manifest.Problem{
+			{Source: "/m/bad.yaml", Field: "spec.containers[0].image", Message: "must be given"},
+			{Source: "/m/half.yaml", Message: "line 3: did not find expected key\nand more"},
+		},
+		Pods: []pods.PodView{
+			{Namespace: "kube-system", Name: "dns", UID: "d", Source: "http", Life: "Syncing", Phase: "Pending", StartTime: before(90 * time.Second),
+				Doing:      []string{"StartContainer dns"},
+				Containers: []container{{Name: "dns", Kind: kindMain, State: waiting, Reason: "ContainerCreating", Image: "dns:1"}}},
+			{Namespace: "default", Name: "web", UID: "w", Source: "file", Life: "Syncing", Phase: "Running", Ready: true, IP: "10.0.0.7", StartTime: before(3 * time.Hour),
+				Containers: []container{{Name: "web", Kind: kindMain, State: running, Ready: true, StartedAt: before(3 * time.Hour), Image: "web:2"}}},
+			{Namespace: "default", Name: "crash", UID: "c", Source: "file", Life: "Syncing", Phase: "Running", IP: "10.0.0.8", StartTime: before(10 * time.Minute),
+				Containers: []container{{Name: "app", Kind: kindMain, State: waiting, Reason: "CrashLoopBackOff", Restarts: 4, FinishedAt: before(20 * time.Second),
+					Message: "back-off 40s restarting failed container=app \x1b[31mpod=crash", Image: "crash:1"}}},
+			{Namespace: "default", Name: "gone", UID: "g", Source: "orphan", Life: "Terminating", Phase: "Running", StartTime: before(time.Minute),
+				Containers: []container{{Name: "app", Kind: kindMain, State: terminated, Reason: "Error", ExitCode: &one, FinishedAt: before(2 * time.Second)}}},
+			{Namespace: "default", Name: "big", UID: "b", Source: "file", Life: "Rejected", Phase: "Failed", Reason: "OutOfcpu",
+				Message: "Node didn't have enough resource: cpu, requested: 64000, used: 0, capacity: 2000", Containers: []container{}},
+			{Namespace: "default", Name: "loops", UID: "l", Source: "file", Life: "Syncing", Phase: "Running", Problem: "its actor is quarantined: index out of range",
+				Ready: true, StartTime: before(time.Minute), Containers: []container{{Name: "app", Kind: kindMain, State: running, Ready: true}}},
+		},
+	}
+}
+
+// golden compares with testdata/name; UPDATE=1 writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
+	}
+}
+
+func draw(t *testing.T, v pods.View, o Options) string {
+	t.Helper()
+	o.Now = now
+	var b strings.Builder
+	if err := Write(&b, v, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestTable(t *testing.T) {
+	golden(t, "table.txt", draw(t, sample(), Options{}))
+	golden(t, "wide.txt", draw(t, sample(), Options{Wide: true, Doing: map[types.UID][]Call{
+		"d": {{What: "StartContainer dns", Phase: running, Since: *before(75 * time.Second)}, {What: "PullImage x", Phase: "queued", Since: *before(time.Second)}},
+		"g": {{What: "a", Since: now}, {What: "b", Since: now}, {What: "c", Since: now}, {What: "d", Since: now}},
+	}}))
+	golden(t, "namespace.txt", draw(t, sample(), Options{Namespace: "kube-system"}))
+	if text := draw(t, sample(), Options{}); strings.Contains(text, "\x1b") {
+		t.Error("there are escapes in it")
+	}
+	if text := draw(t, sample(), Options{Color: true}); !strings.Contains(text, "\x1b[31mdefault       crash") {
+		t.Errorf("what is not well is not marked: %q", text)
+	}
+}
+
+func TestNothingToShow(t *testing.T) {
+	for _, c := range []struct {
+		view pods.View
+		o    Options
+		want string
+	}{
+		{pods.View{Node: "n", Ready: true}, Options{}, "no pods on node n\n"},
+		{pods.View{Node: "n", Ready: true}, Options{Namespace: "x"}, "no pods of namespace x on node n\n"},
+		{pods.View{Node: "n", WaitingFor: []string{"the source file", "the first list of the runtime"}}, Options{},
+			"not ready yet: waiting for the source file, the first list of the runtime\n\nno pods on node n\n"},
+	} {
+		if got := draw(t, c.view, c.o); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	var c Changes
+	v := sample()
+	v.Pods, v.Problems = v.Pods[1:3], v.Problems[:1]
+	var out []string
+	at := now
+	step := func(name string) {
+		out = append(out, "# "+name)
+		out = append(out, c.Lines(v, Options{Now: at})...)
+	}
+	step("all is new")
+	at = at.Add(time.Hour)
+	step("nothing but time")
+	v.Pods = append([]pods.PodView(nil), v.Pods...)
+	v.Pods[1].Containers = []container{{Name: "app", Kind: kindMain, State: running, Ready: true, Restarts: 5}}
+	v.Pods[1].Ready = true
+	step("one runs again")
+	v.Problems = nil
+	v.Pods = v.Pods[1:]
+	step("one removed, a problem solved")
+	golden(t, "changes.txt", strings.Join(out, "\n")+"\n")
+}

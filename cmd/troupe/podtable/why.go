@@ -1,0 +1,95 @@
+package podtable
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/cmd/troupe/screen"
+)
+
+const (
+	messageLimit = 160 // characters of one message
+	callsShown   = 3
+)
+
+// why says in one line what keeps a pod from being well, and what is being done.
+func why(p *pods.PodView, o Options) string {
+	var parts []string
+	if p.Source == "orphan" {
+		parts = append(parts, "nobody wants it any more")
+	}
+	if p.Problem != "" {
+		parts = append(parts, screen.Line(p.Problem, messageLimit))
+	}
+	if p.Message != "" {
+		parts = append(parts, screen.Line(p.Message, messageLimit))
+	}
+	for i := range p.Containers {
+		if text := containerWhy(&p.Containers[i], o); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if calls := doing(p, o); calls != "" {
+		parts = append(parts, calls)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func containerWhy(c *pods.ContainerView, o Options) string {
+	text := ""
+	switch {
+	case c.State == waiting:
+		if c.Reason == "" || quiet(c.Reason) && c.Message == "" {
+			return ""
+		}
+		text = "waiting"
+	case c.State == terminated && (exitCode(c) != 0 || c.Kind == kindSidecar):
+		text = fmt.Sprintf("ended with exit code %d", exitCode(c))
+		if c.FinishedAt != nil {
+			text += " " + age(o.Now, c.FinishedAt) + " ago"
+		}
+	case c.State == running && !c.Ready && c.Kind != kindInit && c.Kind != kindEphemeral:
+		text = "runs and is not ready"
+	default:
+		return ""
+	}
+	text = c.Name + " " + text
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	if c.Message != "" {
+		text += ": " + screen.Line(c.Message, messageLimit)
+	}
+	return text
+}
+
+// quiet reasons say no more than that the pod is under way.
+func quiet(reason string) bool { return reason == "ContainerCreating" || reason == "PodInitializing" }
+
+// doing is what is under way: with its age if the tree of actors was asked,
+// else as the pod itself says.
+func doing(p *pods.PodView, o Options) string {
+	var calls []string
+	for _, c := range o.Doing[p.UID] {
+		text := c.What
+		if c.Phase != "" && c.Phase != running {
+			text += " " + c.Phase
+		}
+		calls = append(calls, text+" for "+duration.HumanDuration(max(0, o.Now.Sub(c.Since))))
+	}
+	if len(calls) == 0 {
+		for _, d := range p.Doing {
+			calls = append(calls, screen.Line(d, messageLimit))
+		}
+	}
+	if len(calls) == 0 {
+		return ""
+	}
+	if extra := len(calls) - callsShown; extra > 0 {
+		calls = append(calls[:callsShown:callsShown], fmt.Sprintf("%d more", extra))
+	}
+	return "under way: " + strings.Join(calls, ", ")
+}

@@ -1,0 +1,151 @@
+package screen
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestLine(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		limit int
+		want  string
+	}{
+		{" a\n\tb  c ", 0, "a b c"},
+		{"\x1b[2J\x00é\xff", 0, "?[2J?é?"},
+		{"äöüß", 3, "äö…"},
+		{"äöü", 3, "äöü"},
+	} {
+		if got := Line(c.in, c.limit); got != c.want {
+			t.Errorf("%q: %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	table := Table{Header: []string{"A", "B", "C"}}
+	table.Add([]string{"äää", "b", ""})
+	table.Add([]string{"a"})
+	if got := table.Lines(); !slices.Equal(got, []string{"A     B   C", "äää   b", "a"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestFit(t *testing.T) {
+	text := "one\ntwo\n" + Red("three is long", true) + "\nfour\n"
+	if got := fit(text, 5, 0); got[2] != "\x1b[31mthree\x1b[0m" || len(got) != 4 {
+		t.Errorf("got %q", got)
+	}
+	if got := fit(text, 0, 4); !slices.Equal(got, []string{"one", "two", "… and 2 lines more"}) {
+		t.Errorf("got %q", got)
+	}
+	for _, line := range fit(strings.Repeat("ä", 100), 7, 3) {
+		if utf8.RuneCountInString(line) != 7 {
+			t.Errorf("got %q", line)
+		}
+	}
+}
+
+// script is what an agent answers, one after the other; then ctx ends.
+type script struct {
+	answers []any // string or error
+	cancel  context.CancelFunc
+}
+
+func (s *script) ask(ctx context.Context) (string, error) {
+	if len(s.answers) == 0 {
+		s.cancel()
+		return "", ctx.Err()
+	}
+	a := s.answers[0]
+	s.answers = s.answers[1:]
+	if err, ok := a.(error); ok {
+		return "", err
+	}
+	return a.(string), nil
+}
+
+func watch(t *testing.T, terminal Terminal, w io.Writer, answers ...any) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := &script{answers: answers, cancel: cancel}
+	ticks := make(chan time.Time)
+	go func() {
+		for {
+			select {
+			case ticks <- time.Time{}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	last := ""
+	return Watch[string]{
+		Ask: s.ask, Ticks: ticks, Now: func() time.Time { at = at.Add(time.Second); return at },
+		Draw: func(v string) string { return v + "\n" },
+		Lines: func(v string) []string {
+			if v == last {
+				return nil
+			}
+			last = v
+			return []string{v}
+		},
+	}.Run(ctx, w, terminal)
+}
+
+func TestWatchOfAPipe(t *testing.T) {
+	var b bytes.Buffer
+	gone := errors.New("no troupe\nnode answers")
+	if err := watch(t, Terminal{}, &b, gone, "a", "a", gone, gone, "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	want := `no troupe node answers
+trying again every 1s
+the node answers again, after 1s
+a
+no troupe node answers
+trying again every 1s
+the node answers again, after 1s
+b
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestWatchOnATerminal(t *testing.T) {
+	var b bytes.Buffer
+	terminal := Terminal{Live: true, Size: func() (int, int) { return 80, 24 }}
+	if err := watch(t, terminal, &b, "a", errors.New("gone"), "b"); err != nil {
+		t.Fatal(err)
+	}
+	want := "\x1b[2J\x1b[Ha\x1b[K\n\x1b[J" +
+		"\x1b[Hgone; trying again since 12:00:01\x1b[K\n\x1b[K\na\x1b[K\n\x1b[J" +
+		"\x1b[Hb\x1b[K\n\x1b[J"
+	if b.String() != want {
+		t.Errorf("got\n%q\nwant\n%q", b.String(), want)
+	}
+}
+
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestWatchEndsWithItsOutput(t *testing.T) {
+	if err := watch(t, Terminal{}, closed{}, "a", "b"); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("got %v", err)
+	}
+}

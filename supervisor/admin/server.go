@@ -1,0 +1,218 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/pods"
+)
+
+const (
+	// pathLimit is the longest path of a unix socket, in bytes (unix(7)).
+	pathLimit = 107
+	// podsTimeout bounds the question to the pods actor.
+	podsTimeout = 5 * time.Second
+	// requestLimit is how many requests are answered at once.
+	requestLimit = 16
+	ioTimeout    = 30 * time.Second
+	idleTimeout  = 2 * time.Minute
+	headerLimit  = 8 << 10
+	dialTimeout  = 2 * time.Second
+)
+
+// Config is what the server shows.
+type Config struct {
+	// Socket is the path of the socket; see SocketIn.
+	Socket string
+	// Tree must not ask any actor: it shows the one that is stuck.
+	Tree func() Tree
+	// Pods asks the pods actor, which may not answer: it has to end with ctx.
+	Pods func(ctx context.Context) (pods.View, error)
+	// Events are the recent ones of a pod (namespace/name), of all if that is
+	// empty, oldest first. Nil if none are kept.
+	Events func(pod string) []EventView
+}
+
+// Validate says what is missing.
+func (c Config) Validate() error {
+	switch {
+	case c.Tree == nil || c.Pods == nil:
+		return errors.New("admin: Tree and Pods are required")
+	case !filepath.IsAbs(c.Socket):
+		return fmt.Errorf("admin socket %q: must be an absolute path", c.Socket)
+	case len(c.Socket) > pathLimit:
+		return fmt.Errorf("admin socket %s: the path has %d bytes and a socket's may have %d: choose a shorter --root-dir",
+			c.Socket, len(c.Socket), pathLimit)
+	}
+	return nil
+}
+
+// Server listens, and answers once Serve runs.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+	socket   string
+	made     os.FileInfo
+}
+
+// Listen takes the socket. It fails, and changes nothing, if somebody answers
+// there; a socket that nobody listens on any more is replaced.
+func Listen(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := free(c.Socket); err != nil {
+		return nil, err
+	}
+	listener, made, err := listen(c.Socket)
+	if err != nil {
+		return nil, fmt.Errorf("admin socket %s: %w", c.Socket, err)
+	}
+	return &Server{
+		http: &http.Server{
+			Handler:           handler(c),
+			ReadHeaderTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, IdleTimeout: idleTimeout,
+			MaxHeaderBytes: headerLimit,
+		},
+		listener: listener, socket: c.Socket, made: made,
+	}, nil
+}
+
+// free says why the path cannot be taken, if it cannot.
+func free(socket string) error {
+	info, err := os.Lstat(socket)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("admin socket: %w", err)
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("admin socket %s: there is something else in its place: remove it", socket)
+	}
+	conn, err := net.DialTimeout("unix", socket, dialTimeout)
+	if err == nil {
+		return errors.Join(fmt.Errorf("admin socket %s: another agent answers there: stop it or choose another --root-dir", socket), conn.Close())
+	}
+	return nil
+}
+
+// listen makes the socket under another name and moves it to its place when its
+// mode is right: it replaces a stale one, and is never open to others.
+func listen(socket string) (net.Listener, os.FileInfo, error) {
+	// Shorter than SocketName: it fits if that does.
+	temporary := filepath.Join(filepath.Dir(socket), ".t.sock")
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
+	if err != nil {
+		return nil, nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	var made os.FileInfo
+	err = os.Chmod(temporary, 0o600)
+	if err == nil {
+		made, err = os.Lstat(temporary)
+	}
+	if err == nil {
+		err = os.Rename(temporary, socket)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, l.Close(), os.Remove(temporary))
+	}
+	return l, made, nil
+}
+
+// Serve answers until ctx ends, lets the requests in hand finish, and removes
+// the socket.
+func (s *Server) Serve(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.http.Serve(s.listener) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if s.http.Shutdown(grace) != nil {
+			s.http.Close() //nolint:errcheck // it ends all the same
+		}
+		<-ended //nolint:errcheck // http.ErrServerClosed
+	}
+	// Unless another agent has made its own there meanwhile.
+	if now, statErr := os.Lstat(s.socket); statErr == nil && os.SameFile(now, s.made) {
+		err = errors.Join(err, os.Remove(s.socket))
+	}
+	if err != nil {
+		return fmt.Errorf("admin socket %s: %w", s.socket, err)
+	}
+	return nil
+}
+
+func handler(c Config) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/tree", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, c.Tree()) })
+	mux.HandleFunc("GET /v1/pods", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), podsTimeout)
+		defer cancel()
+		view, err := c.Pods(ctx)
+		if err != nil {
+			refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the pods actor gives no answer: %v: see troupe tree", err))
+			return
+		}
+		reply(w, http.StatusOK, view)
+	})
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
+		events := []EventView{}
+		if c.Events != nil {
+			events = append(events, c.Events(r.URL.Query().Get("pod"))...)
+		}
+		reply(w, http.StatusOK, events)
+	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			refuse(w, http.StatusMethodNotAllowed, "this endpoint is read-only")
+			return
+		}
+		refuse(w, http.StatusNotFound, "there is /v1/tree, /v1/pods, /v1/events?pod=namespace/name and /healthz")
+	})
+	return limit(mux)
+}
+
+// limit keeps a client in a loop from taking the agent's memory.
+func limit(next http.Handler) http.Handler {
+	slots := make(chan struct{}, requestLimit)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			next.ServeHTTP(w, r)
+		default:
+			refuse(w, http.StatusTooManyRequests, fmt.Sprintf("%d requests are being answered: try again", requestLimit))
+		}
+	})
+}
+
+func refuse(w http.ResponseWriter, status int, text string) {
+	reply(w, status, map[string]string{"error": text})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(b, '\n'))
+}

@@ -1,0 +1,16 @@
+package config
+
+// actsOn are the fields of KubeletConfiguration that this version acts on. One
+// that a user sets and that is not here is warned of by name: a setting must
+// not be lost in silence. docs/operating.md shows the same list.
+var actsOn = map[string]struct{}{
+	"apiVersion": {}, "kind": {},
+	"allowedUnsafeSysctls": {}, "clusterDNS": {}, "clusterDomain": {},
+	"containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {}, "crashLoopBackOff": {},
+	"failCgroupV1": {}, "failSwapOn": {}, "featureGates": {}, "fileCheckFrequency": {},
+	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
+	"kubeReserved": {}, "logging": {}, "maxParallelImagePulls": {}, "maxPods": {}, "podLogsDir": {},
+	"podsPerCore": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
+	"seccompDefault": {}, "serializeImagePulls": {}, "staticPodPath": {}, "staticPodURL": {},
+	"staticPodURLHeader": {}, "systemReserved": {},
+}

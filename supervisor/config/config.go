@@ -1,0 +1,341 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+)
+
+// Config is everything the agent is told, complete and checked. It is a value
+// that nothing changes: what its methods give may be kept and changed.
+type Config struct {
+	kubelet  kubelet.KubeletConfiguration
+	options  Options
+	gates    Gates
+	origins  origins
+	warnings []string
+}
+
+// Validate checks every documented constraint and returns an *Error with all
+// that do not hold. Load has done so.
+func (c Config) Validate() error {
+	problems := fromFieldErrors(c.origins, validate(&c.kubelet, c.gates))
+	problems = append(problems, validateOptions(c.options)...)
+	if len(problems) == 0 {
+		return nil
+	}
+	return &Error{Problems: problems}
+}
+
+// Warnings are what the operator should know of a configuration that is good,
+// one line each.
+func (c Config) Warnings() []string { return slices.Clone(c.warnings) }
+
+// Kubelet is the whole KubeletConfiguration, every field with its value. The
+// values of staticPodURLHeader may be secret: see Shown.
+func (c Config) Kubelet() *kubelet.KubeletConfiguration { return c.kubelet.DeepCopy() }
+
+// Shown is Kubelet with what may be secret masked, for logs and /configz.
+func (c Config) Shown() *kubelet.KubeletConfiguration {
+	k := c.kubelet.DeepCopy()
+	for name := range k.StaticPodURLHeader {
+		k.StaticPodURLHeader[name] = []string{"<masked>"}
+	}
+	return k
+}
+
+// Options is what only the command line says.
+func (c Config) Options() Options {
+	o := c.options
+	o.NodeLabels = maps.Clone(o.NodeLabels)
+	return o
+}
+
+// Gates are the feature gates.
+func (c Config) Gates() Gates { return c.gates }
+
+// Standalone: no apiserver, static pods only (no --kubeconfig).
+func (c Config) Standalone() bool {
+	return c.options.Kubeconfig == "" && c.options.BootstrapKubeconfig == ""
+}
+
+// NodeName is the node's name on a host of that name: --hostname-override, or
+// the host's, in lower case.
+func (c Config) NodeName(hostname string) (string, error) {
+	name, from := c.options.HostnameOverride, "--hostname-override"
+	if name == "" {
+		name, from = hostname, "the host's name"
+	}
+	name = strings.ToLower(strings.TrimSpace(name))
+	if reasons := validation.IsDNS1123Subdomain(name); reasons != nil {
+		return "", fmt.Errorf("%s: %q cannot be a node's name: %s: give another with --hostname-override", from, name, strings.Join(reasons, "; "))
+	}
+	return name, nil
+}
+
+// NodeIPs are the addresses of --node-ip; none for the agent to find.
+func (c Config) NodeIPs() []netip.Addr {
+	ips, err := parseNodeIPs(c.options.NodeIP)
+	if err != nil {
+		panic("config: checked before: " + err.Error())
+	}
+	return ips
+}
+
+// RunOnce: run the static pods to their end and exit (runOnce, --runonce).
+func (c Config) RunOnce() bool { return c.kubelet.RunOnce }
+
+// StaticPods says where static pods come from.
+func (c Config) StaticPods() StaticPods {
+	header := make(map[string][]string, len(c.kubelet.StaticPodURLHeader))
+	for name, values := range c.kubelet.StaticPodURLHeader {
+		header[name] = slices.Clone(values)
+	}
+	return StaticPods{
+		Path:       c.kubelet.StaticPodPath,
+		PathPeriod: c.kubelet.FileCheckFrequency.Duration,
+		URL:        c.kubelet.StaticPodURL,
+		URLHeader:  header,
+		URLPeriod:  c.kubelet.HTTPCheckFrequency.Duration,
+	}
+}
+
+// StaticPods are the sources of static pods.
+type StaticPods struct {
+	// Path is a directory or a file, absolute; empty for none. (staticPodPath)
+	Path string
+	// PathPeriod is how often Path is read at least. (fileCheckFrequency)
+	PathPeriod time.Duration
+	// URL answers with a Pod or a PodList; empty for none. (staticPodURL)
+	URL string
+	// URLHeader is sent with each request. (staticPodURLHeader)
+	URLHeader map[string][]string
+	// URLPeriod is how often URL is fetched. (httpCheckFrequency)
+	URLPeriod time.Duration
+}
+
+// RuntimeEndpoint is the CRI socket of containers. (containerRuntimeEndpoint)
+func (c Config) RuntimeEndpoint() string { return c.kubelet.ContainerRuntimeEndpoint }
+
+// ImageEndpoint is the CRI socket of images: the same, unless
+// imageServiceEndpoint names another.
+func (c Config) ImageEndpoint() string {
+	if c.kubelet.ImageServiceEndpoint != "" {
+		return c.kubelet.ImageServiceEndpoint
+	}
+	return c.kubelet.ContainerRuntimeEndpoint
+}
+
+// RuntimeRequestTimeout bounds every call to the runtime but those that take
+// long by nature: pulls, logs, exec, attach. (runtimeRequestTimeout)
+func (c Config) RuntimeRequestTimeout() time.Duration {
+	return c.kubelet.RuntimeRequestTimeout.Duration
+}
+
+// SyncFrequency is the longest time a pod goes without being looked at.
+// (syncFrequency)
+func (c Config) SyncFrequency() time.Duration { return c.kubelet.SyncFrequency.Duration }
+
+// CrashLoopBackOffMax is the longest wait before a crashing container is
+// started again. (crashLoopBackOff.maxContainerRestartPeriod)
+func (c Config) CrashLoopBackOffMax() time.Duration {
+	if p := c.kubelet.CrashLoopBackOff.MaxContainerRestartPeriod; p != nil {
+		return p.Duration
+	}
+	return MaxCrashLoopBackOff
+}
+
+// Pulls says how images are pulled: one at a time only if the configuration
+// says so in words. That serializeImagePulls is true by default is the kubelet's
+// past, not a wish of its user.
+func (c Config) Pulls() Pulls {
+	p := Pulls{QPS: *c.kubelet.RegistryPullQPS, Burst: c.kubelet.RegistryBurst, ProgressDeadline: imagePullProgressDeadline}
+	switch {
+	case c.kubelet.MaxParallelImagePulls != nil:
+		p.Parallel = *c.kubelet.MaxParallelImagePulls
+	case *c.kubelet.SerializeImagePulls && c.origins.of("serializeImagePulls") != "":
+		p.Parallel = 1
+	case *c.kubelet.SerializeImagePulls:
+		p.Parallel = defaultParallelPulls
+	}
+	return p
+}
+
+// Pulls are the limits on image pulls.
+type Pulls struct {
+	// Parallel is how many images are pulled at once; 0 for no limit.
+	// (serializeImagePulls, maxParallelImagePulls)
+	Parallel int32
+	// QPS is how many pulls may begin a second; 0 for no limit.
+	// (registryPullQPS)
+	QPS int32
+	// Burst is how many may begin at once under QPS. (registryBurst)
+	Burst int32
+	// ProgressDeadline ends a pull that makes no progress. The configuration
+	// has no field for it.
+	ProgressDeadline time.Duration
+}
+
+const (
+	imagePullProgressDeadline = time.Minute
+	defaultParallelPulls      = 5
+)
+
+// ImageGC says when images are removed.
+func (c Config) ImageGC() ImageGC {
+	return ImageGC{
+		HighPercent: *c.kubelet.ImageGCHighThresholdPercent,
+		LowPercent:  *c.kubelet.ImageGCLowThresholdPercent,
+		MinimumAge:  c.kubelet.ImageMinimumGCAge.Duration,
+		MaximumAge:  c.kubelet.ImageMaximumGCAge.Duration,
+	}
+}
+
+// ImageGC are the limits of image garbage collection.
+type ImageGC struct {
+	// HighPercent of disk usage begins it, LowPercent ends it.
+	// (imageGCHighThresholdPercent, imageGCLowThresholdPercent)
+	HighPercent, LowPercent int32
+	// MinimumAge is how long an image is unused before it may go.
+	// (imageMinimumGCAge)
+	MinimumAge time.Duration
+	// MaximumAge is how long it may stay unused; 0 for ever.
+	// (imageMaximumGCAge)
+	MaximumAge time.Duration
+}
+
+// FailCgroupV1: refuse to run on a host with cgroup v1. Only if the configuration
+// says so in words: by default such a host is warned of, not refused.
+// (failCgroupV1)
+func (c Config) FailCgroupV1() bool {
+	return ptr.Deref(c.kubelet.FailCgroupV1, false) && c.origins.of("failCgroupV1") != ""
+}
+
+// FailSwapOn: refuse to run on a host with swap. (failSwapOn)
+func (c Config) FailSwapOn() bool { return ptr.Deref(c.kubelet.FailSwapOn, true) }
+
+// ContainerGC says how many dead containers are kept.
+func (c Config) ContainerGC() ContainerGC {
+	return ContainerGC{
+		MinimumAge:   c.options.MinimumContainerTTL,
+		PerContainer: max(c.options.MaxDeadPerContainer, 0),
+		Total:        c.options.MaxDead,
+	}
+}
+
+// ContainerGC are the limits on dead containers.
+type ContainerGC struct {
+	// MinimumAge is how old a dead container is at least before it goes.
+	MinimumAge time.Duration
+	// PerContainer is how many dead instances of a container are kept.
+	PerContainer int32
+	// Total is how many are kept in all; negative for no limit.
+	Total int32
+}
+
+// MaxPods is how many pods may run on a node with that many cores. (maxPods,
+// podsPerCore)
+func (c Config) MaxPods(cores int) int {
+	most := int(c.kubelet.MaxPods)
+	if perCore := int(c.kubelet.PodsPerCore); perCore > 0 {
+		most = min(most, perCore*cores)
+	}
+	return most
+}
+
+// Healthz is the address of the health endpoint; false if it is off.
+// (healthzBindAddress, healthzPort)
+func (c Config) Healthz() (netip.AddrPort, bool) {
+	return addrPort(c.kubelet.HealthzBindAddress, *c.kubelet.HealthzPort)
+}
+
+// Server is the address of the HTTPS server; false if it is off. (address,
+// port, enableServer)
+func (c Config) Server() (netip.AddrPort, bool) {
+	if !*c.kubelet.EnableServer {
+		return netip.AddrPort{}, false
+	}
+	return addrPort(c.kubelet.Address, c.kubelet.Port)
+}
+
+func addrPort(address string, port int32) (netip.AddrPort, bool) {
+	if port == 0 {
+		return netip.AddrPort{}, false
+	}
+	const highest = 65535
+	if port < 0 || port > highest {
+		panic("config: port checked before")
+	}
+	return netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port)), true
+}
+
+// PodLogsDir is where the logs of pods are. (podLogsDir)
+func (c Config) PodLogsDir() string { return c.kubelet.PodLogsDir }
+
+// CgroupDriver is cgroupfs or systemd, where the runtime does not say.
+// (cgroupDriver)
+func (c Config) CgroupDriver() string { return c.kubelet.CgroupDriver }
+
+// ClusterDNS are the name servers of pods with dnsPolicy ClusterFirst.
+// (clusterDNS)
+func (c Config) ClusterDNS() []string { return slices.Clone(c.kubelet.ClusterDNS) }
+
+// ClusterDomain is searched by all pods; empty for none. (clusterDomain)
+func (c Config) ClusterDomain() string { return c.kubelet.ClusterDomain }
+
+// ResolvConf is the file pods' name resolution is based on; empty for none.
+// (resolvConf)
+func (c Config) ResolvConf() string { return *c.kubelet.ResolverConfig }
+
+// Verbosity is how much is logged, 0 for least. (logging.verbosity, --v)
+func (c Config) Verbosity() int { return int(c.kubelet.Logging.Verbosity) }
+
+// LogFormat is text or json. (logging.format)
+func (c Config) LogFormat() string { return c.kubelet.Logging.Format }
+
+// RegisterNode: make the Node object. (registerNode; never standalone)
+func (c Config) RegisterNode() bool {
+	return ptr.Deref(c.kubelet.RegisterNode, true) && !c.Standalone()
+}
+
+// RegisterWithTaints are put on a Node that is made new.
+// (registerWithTaints)
+func (c Config) RegisterWithTaints() []v1.Taint {
+	return c.kubelet.DeepCopy().RegisterWithTaints
+}
+
+// Evictions are the thresholds at which pods are evicted, sorted by signal,
+// hard before soft.
+func (c Config) Evictions() []Threshold {
+	thresholds, errs := parseThresholds(&c.kubelet)
+	if len(errs) > 0 {
+		panic("config: thresholds checked before: " + errs.ToAggregate().Error())
+	}
+	return thresholds
+}
+
+// EvictionPressureTransition is how long a node stays under pressure after the
+// last threshold was met. (evictionPressureTransitionPeriod)
+func (c Config) EvictionPressureTransition() time.Duration {
+	return c.kubelet.EvictionPressureTransitionPeriod.Duration
+}
+
+// Reserved is what is kept from pods: for the system (systemReserved) and for
+// Kubernetes (kubeReserved).
+func (c Config) Reserved() (system, kube v1.ResourceList) {
+	system, errs := parseReserved(c.kubelet.SystemReserved, field.NewPath("systemReserved"))
+	kube, more := parseReserved(c.kubelet.KubeReserved, field.NewPath("kubeReserved"))
+	if errs = append(errs, more...); len(errs) > 0 {
+		panic("config: reservations checked before: " + errs.ToAggregate().Error())
+	}
+	return system, kube
+}

@@ -1,0 +1,19 @@
+// Package config is everything that troupe node is told: command line flags
+// with the kubelet's names, and the KubeletConfiguration file.
+//
+//	flags := config.NewFlags()
+//	flags.AddTo(command.Flags())             // before parsing
+//	cfg, err := config.Load(flags, os.DirFS("/"), workDir)
+//
+// Later wins: defaults, the file of --config, the drop-ins of --config-dir in
+// the order of their names, flags given on the command line (Kubernetes
+// documentation, "Set Kubelet Parameters Via A Configuration File"). Maps given
+// by a flag replace the file's; feature gates add to them.
+//
+// Where the kubelet is lenient this is not: an unknown field, a key given
+// twice, a value out of its range are errors. All of them are collected into
+// one message that names file or flag, field and value; nothing is started.
+//
+// Loading only reads. The package claims and changes nothing; that is
+// config/rootdir.
+package config

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/spf13/pflag"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+// Flags holds the command line of troupe node, which has the kubelet's flag
+// names: those that have no field in KubeletConfiguration (Options), those
+// that override one, and those that are accepted and do nothing.
+type Flags struct {
+	options   Options
+	overrides []override
+	ignored   []string
+	fs        *pflag.FlagSet
+}
+
+// override is one flag over one field of KubeletConfiguration.
+type override struct {
+	flag, field string
+	apply       func(*kubelet.KubeletConfiguration)
+}
+
+// NewFlags gives flags with their defaults.
+func NewFlags() *Flags { return &Flags{options: defaultOptions()} }
+
+// AddTo defines the flags on a set that is not parsed yet. A name may be
+// written with underscores, as with the kubelet.
+func (f *Flags) AddTo(fs *pflag.FlagSet) {
+	f.fs = fs
+	fs.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	f.addOptions(fs)
+	f.addOverrides(fs)
+	f.addIgnored(fs)
+}
+
+func (f *Flags) addOptions(fs *pflag.FlagSet) {
+	o := &f.options
+	fs.StringVar(&o.Config, "config", o.Config, "KubeletConfiguration file")
+	fs.StringVar(&o.ConfigDir, "config-dir", o.ConfigDir, "directory of *.conf files that override parts of --config, in the order of their names")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "how to reach the apiserver; without it the node runs standalone")
+	fs.StringVar(&o.BootstrapKubeconfig, "bootstrap-kubeconfig", o.BootstrapKubeconfig, "used to ask for a client certificate when the file of --kubeconfig does not exist")
+	fs.StringVar(&o.HostnameOverride, "hostname-override", o.HostnameOverride, "the node's name, instead of the host's")
+	fs.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "the node's address, or one IPv4 and one IPv6 address separated by a comma")
+	fs.Var(&mapValue{into: &o.NodeLabels, separator: "="}, "node-labels", "labels to register the node with: key=value,…")
+	fs.StringVar(&o.RootDir, "root-dir", o.RootDir, "directory for the agent's files")
+	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory for TLS certificates")
+	fs.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "empty, or external")
+	fs.StringVar(&o.CredentialProviderConfig, "image-credential-provider-config", o.CredentialProviderConfig, "configuration file or directory of credential-provider plugins")
+	fs.StringVar(&o.CredentialProviderBinDir, "image-credential-provider-bin-dir", o.CredentialProviderBinDir, "directory of credential-provider plugins")
+	fs.StringVar(&o.LockFile, "lock-file", o.LockFile, "file to hold locked while running")
+	fs.BoolVar(&o.ExitOnLockContention, "exit-on-lock-contention", o.ExitOnLockContention, "end when another process opens --lock-file")
+	fs.DurationVar(&o.MinimumContainerTTL, "minimum-container-ttl-duration", o.MinimumContainerTTL, "minimum age of a dead container before it is removed")
+	fs.Int32Var(&o.MaxDeadPerContainer, "maximum-dead-containers-per-container", o.MaxDeadPerContainer, "dead instances to keep of each container")
+	fs.Int32Var(&o.MaxDead, "maximum-dead-containers", o.MaxDead, "dead containers to keep in all; negative for no limit")
+	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "what pods run on: cri, or sim (a simulated runtime)")
+}
+
+// ignoredFlags are flags of a kubelet v1.36 that this agent accepts so that a
+// unit file needs no other change, and does not act on.
+var ignoredFlags = []struct {
+	name string
+	kind string // what the flag's value is: string, bool, int or duration
+}{
+	{"experimental-allocatable-ignore-eviction", "bool"},
+	{"experimental-mounter-path", "string"},
+	{"pod-infra-container-image", "string"}, // gone from v1.35; kubeadm wrote it into unit files
+	{"runtime-cgroups", "string"},
+
+	// These came into the kubelet with a library.
+	{"application-metrics-count-limit", "int"},
+	{"boot-id-file", "string"},
+	{"container-hints", "string"},
+	{"containerd", "string"},
+	{"containerd-namespace", "string"},
+	{"enable-load-reader", "bool"},
+	{"event-storage-age-limit", "string"},
+	{"event-storage-event-limit", "string"},
+	{"global-housekeeping-interval", "duration"},
+	{"housekeeping-interval", "duration"},
+	{"log-cadvisor-usage", "bool"},
+	{"machine-id-file", "string"},
+	{"storage-driver-buffer-duration", "duration"},
+	{"storage-driver-db", "string"},
+	{"storage-driver-host", "string"},
+	{"storage-driver-password", "string"},
+	{"storage-driver-secure", "bool"},
+	{"storage-driver-table", "string"},
+	{"storage-driver-user", "string"},
+}
+
+func (f *Flags) addIgnored(fs *pflag.FlagSet) {
+	const usage = "accepted, not acted on"
+	for _, flag := range ignoredFlags {
+		switch flag.kind {
+		case "bool":
+			fs.Bool(flag.name, false, usage)
+		case "int":
+			fs.Int(flag.name, 0, usage)
+		case "duration":
+			fs.Duration(flag.name, 0, usage)
+		default:
+			fs.String(flag.name, "", usage)
+		}
+		f.ignored = append(f.ignored, flag.name)
+	}
+}
+
+// given tells whether a flag was on the command line.
+func (f *Flags) given(name string) bool { return f.fs != nil && f.fs.Changed(name) }

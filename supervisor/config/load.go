@@ -1,0 +1,165 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest/strictyaml"
+)
+
+// Load reads and checks everything the agent is told. flags must have been
+// parsed; root is the host's file system (os.DirFS("/")), workDir the absolute
+// directory that relative paths of flags mean. The error is an *Error that
+// lists all that is wrong. Nothing but reading happens.
+func Load(flags *Flags, root fs.FS, workDir string) (Config, error) {
+	l := &loader{flags: flags, root: root, workDir: workDir, origins: origins{}}
+	c, problems := l.load()
+	if len(problems) > 0 {
+		return Config{}, &Error{Problems: problems}
+	}
+	return c, nil
+}
+
+type loader struct {
+	flags   *Flags
+	root    fs.FS
+	workDir string
+	origins origins
+}
+
+func (l *loader) load() (Config, []Problem) {
+	options := l.options()
+	tree, problems := l.files(options)
+	if problems != nil {
+		return Config{}, problems
+	}
+	var k kubelet.KubeletConfiguration
+	if mistakes := strictyaml.DecodeTree(tree, "", &k); mistakes != nil {
+		// Each file was checked by itself; only their sum is left.
+		return Config{}, fromMistakes("configuration files together", mistakes)
+	}
+	// Gates first: defaults follow them.
+	l.applyFlags(&k, "featureGates")
+	setDefaults(&k)
+	l.applyFlags(&k, "")
+	k.Kind, k.APIVersion = configKind, configVersion
+	k.StaticPodPath = l.absolute(k.StaticPodPath)
+	c := Config{
+		kubelet: k,
+		options: options,
+		gates:   Gates{set: maps.Clone(k.FeatureGates)},
+		origins: l.origins,
+	}
+	c.warnings = l.warnings()
+	if err := c.Validate(); err != nil {
+		return Config{}, err.(*Error).Problems //nolint:errorlint // Validate gives nothing else
+	}
+	return c, nil
+}
+
+// options copies the flags without a field and makes their paths absolute.
+func (l *loader) options() Options {
+	o := l.flags.options
+	o.NodeLabels = maps.Clone(o.NodeLabels)
+	for _, p := range []*string{
+		&o.Config, &o.ConfigDir, &o.Kubeconfig, &o.BootstrapKubeconfig, &o.RootDir, &o.CertDir,
+		&o.LockFile, &o.CredentialProviderConfig, &o.CredentialProviderBinDir,
+	} {
+		*p = l.absolute(*p)
+	}
+	return o
+}
+
+func (l *loader) absolute(name string) string {
+	if name == "" || path.IsAbs(name) {
+		return name
+	}
+	return path.Join(l.workDir, name)
+}
+
+// files reads the file of --config and the drop-ins over it.
+func (l *loader) files(o Options) (map[string]any, []Problem) {
+	tree := map[string]any{}
+	var problems []Problem
+	if o.Config != "" {
+		if tree, problems = readTree(l.root, o.Config); problems != nil {
+			return nil, problems
+		}
+		l.origins.record(tree, o.Config)
+	}
+	if o.ConfigDir == "" {
+		return tree, nil
+	}
+	names, problems := dropins(l.root, o.ConfigDir)
+	if problems != nil {
+		return nil, problems
+	}
+	if _, given := tree["evictionHard"]; !given && len(names) > 0 {
+		// A drop-in that names one signal leaves the others at their default,
+		// as with the kubelet.
+		defaults := map[string]any{}
+		for signal, threshold := range defaultEvictionHard {
+			defaults[signal] = threshold
+		}
+		tree["evictionHard"] = defaults
+	}
+	for _, name := range names {
+		patch, found := readTree(l.root, name)
+		problems = append(problems, found...)
+		if found == nil {
+			merge(tree, patch)
+			l.origins.record(patch, name)
+		}
+	}
+	return tree, problems
+}
+
+// applyFlags puts the flags that were given over the configuration: those of
+// one field, or all.
+func (l *loader) applyFlags(k *kubelet.KubeletConfiguration, field string) {
+	for _, o := range l.flags.overrides {
+		if !l.flags.given(o.flag) || field != "" && o.field != field {
+			continue
+		}
+		o.apply(k)
+		if o.field == "featureGates" {
+			gates, ok := l.flags.fs.Lookup(o.flag).Value.(gatesValue)
+			if !ok {
+				panic("config: --" + o.flag + " is defined by someone else")
+			}
+			for name := range gates {
+				l.origins["featureGates"+joint+name] = "--" + o.flag
+			}
+			continue
+		}
+		l.origins.replace(o.field, "--"+o.flag)
+	}
+}
+
+// warnings are what the operator should know of a configuration that is good.
+func (l *loader) warnings() []string {
+	var names []string
+	for _, name := range l.flags.ignored {
+		if l.flags.given(name) {
+			names = append(names, "--"+name)
+		}
+	}
+	for field := range l.origins { // order-free: sorted below
+		field, _, _ = strings.Cut(field, joint)
+		if _, acts := actsOn[field]; !acts {
+			names = append(names, field)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return []string{fmt.Sprintf("accepted but not acted on: %s", strings.Join(names, ", "))}
+}

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"time"
+)
+
+// Runtime says what pods run on.
+type Runtime string
+
+// The runtimes of --runtime.
+const (
+	// RuntimeCRI is a container runtime behind a CRI socket.
+	RuntimeCRI Runtime = "cri"
+	// RuntimeSim is the simulated runtime, in process.
+	RuntimeSim Runtime = "sim"
+)
+
+// Options is what only the command line says: it has no field in
+// KubeletConfiguration. Paths are absolute once loaded.
+type Options struct {
+	// Config is the KubeletConfiguration file; empty for none. (--config)
+	Config string
+	// ConfigDir is the directory of drop-ins; empty for none. (--config-dir)
+	ConfigDir string
+	// Kubeconfig says how to reach the apiserver. Empty is standalone.
+	// (--kubeconfig)
+	Kubeconfig string
+	// BootstrapKubeconfig is used to ask for a client certificate when
+	// Kubeconfig does not exist. (--bootstrap-kubeconfig)
+	BootstrapKubeconfig string
+	// HostnameOverride is the node's name instead of the host's.
+	// (--hostname-override)
+	HostnameOverride string
+	// NodeIP is one address, or one of each family with a comma between, or
+	// 0.0.0.0 or :: for a preference. (--node-ip)
+	NodeIP string
+	// NodeLabels are put on the node when it is registered. (--node-labels)
+	NodeLabels map[string]string
+	// RootDir is where the agent keeps its files. (--root-dir)
+	RootDir string
+	// CertDir is where TLS certificates are kept. (--cert-dir)
+	CertDir string
+	// CloudProvider is "" or external. (--cloud-provider)
+	CloudProvider string
+	// CredentialProviderConfig and CredentialProviderBinDir are for
+	// credential-provider plugins. (--image-credential-provider-config,
+	// --image-credential-provider-bin-dir)
+	CredentialProviderConfig, CredentialProviderBinDir string
+	// LockFile is locked while the agent runs; empty for none. (--lock-file)
+	LockFile string
+	// ExitOnLockContention: end when another process opens LockFile.
+	// (--exit-on-lock-contention)
+	ExitOnLockContention bool
+	// MinimumContainerTTL is how old a dead container is at least before it
+	// is removed. (--minimum-container-ttl-duration)
+	MinimumContainerTTL time.Duration
+	// MaxDeadPerContainer is how many dead instances are kept of each
+	// container. (--maximum-dead-containers-per-container)
+	MaxDeadPerContainer int32
+	// MaxDead is how many dead containers are kept in all; negative for no
+	// limit. (--maximum-dead-containers)
+	MaxDead int32
+	// Runtime is what pods run on. (--runtime, ours)
+	Runtime Runtime
+}
+
+// Defaults of flags that have no field in KubeletConfiguration.
+const (
+	// DefaultRootDir is where the kubelet keeps its files, too: a drop-in.
+	DefaultRootDir = "/var/lib/kubelet"
+	// DefaultCertDir is the kubelet's, too. It does not follow --root-dir.
+	DefaultCertDir = "/var/lib/kubelet/pki"
+)
+
+func defaultOptions() Options {
+	return Options{
+		RootDir:             DefaultRootDir,
+		CertDir:             DefaultCertDir,
+		NodeLabels:          map[string]string{},
+		MaxDeadPerContainer: 1,
+		MaxDead:             -1,
+		Runtime:             RuntimeCRI,
+	}
+}

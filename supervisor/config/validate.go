@@ -1,0 +1,167 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
+
+// validate checks a defaulted configuration by the constraints that the
+// documentation of KubeletConfiguration v1beta1 names (Kubernetes v1.36), and
+// those the kubelet checks when it starts. What depends on the host, such as
+// its cgroup version or its cores, is not known here.
+func validate(c *kubelet.KubeletConfiguration, gates Gates) field.ErrorList {
+	errs := validateGates(c.FeatureGates, field.NewPath("featureGates"))
+	if len(errs) > 0 {
+		return errs // what follows depends on them
+	}
+	v := &validator{KubeletConfiguration: c, gates: gates}
+	v.numbers()
+	v.durations()
+	v.choices()
+	v.server()
+	v.sources()
+	v.images()
+	v.nodeAllocatable()
+	v.resources()
+	v.shutdown()
+	v.logs()
+	v.registration()
+	return v.errs
+}
+
+type validator struct {
+	*kubelet.KubeletConfiguration
+	gates Gates
+	errs  field.ErrorList
+}
+
+func at(name string, more ...string) *field.Path { return field.NewPath(name, more...) }
+
+func (v *validator) add(errs ...*field.Error) { v.errs = append(v.errs, errs...) }
+
+func (v *validator) invalid(path *field.Path, value any, format string, args ...any) {
+	v.add(field.Invalid(path, value, fmt.Sprintf(format, args...)))
+}
+
+// needsGate refuses a field that is given while its feature is off.
+func (v *validator) needsGate(given bool, gate string, path *field.Path, value any) bool {
+	if given && !v.gates.Enabled(gate) {
+		v.invalid(path, value, "needs feature gate %s", gate)
+		return false
+	}
+	return given
+}
+
+func atLeast[T cmp.Ordered](v *validator, name string, value, least T) {
+	if value < least {
+		v.invalid(at(name), show(value), "must be at least %v", least)
+	}
+}
+
+func within[T cmp.Ordered](v *validator, path *field.Path, value, least, most T) {
+	if value < least || value > most {
+		v.invalid(path, show(value), "must be from %v to %v", least, most)
+	}
+}
+
+// show writes durations as people do.
+func show(value any) any {
+	if d, ok := value.(time.Duration); ok {
+		return d.String()
+	}
+	return value
+}
+
+func choice[T ~string](v *validator, path *field.Path, value T, allowed ...T) {
+	if !slices.Contains(allowed, value) {
+		v.add(field.NotSupported(path, value, allowed))
+	}
+}
+
+const maxPort = 65535
+
+func (v *validator) numbers() {
+	within(v, at("port"), v.Port, 1, maxPort)
+	within(v, at("readOnlyPort"), v.ReadOnlyPort, 0, maxPort)
+	within(v, at("healthzPort"), *v.HealthzPort, 0, maxPort)
+	within(v, at("oomScoreAdj"), *v.OOMScoreAdj, -1000, 1000)
+	within(v, at("iptablesMasqueradeBit"), *v.IPTablesMasqueradeBit, 0, 31)
+	within(v, at("iptablesDropBit"), *v.IPTablesDropBit, 0, 31)
+	atLeast(v, "nodeLeaseDurationSeconds", v.NodeLeaseDurationSeconds, 1)
+	atLeast(v, "eventRecordQPS", *v.EventRecordQPS, 0)
+	atLeast(v, "eventBurst", v.EventBurst, 0)
+	atLeast(v, "kubeAPIQPS", *v.KubeAPIQPS, 0)
+	atLeast(v, "kubeAPIBurst", v.KubeAPIBurst, 0)
+	atLeast(v, "nodeStatusMaxImages", *v.NodeStatusMaxImages, -1)
+	atLeast(v, "maxOpenFiles", v.MaxOpenFiles, 0)
+	atLeast(v, "maxPods", v.MaxPods, 0)
+	atLeast(v, "podsPerCore", v.PodsPerCore, 0)
+	if v.MemoryThrottlingFactor != nil && !(*v.MemoryThrottlingFactor > 0 && *v.MemoryThrottlingFactor <= 1) {
+		v.invalid(at("memoryThrottlingFactor"), *v.MemoryThrottlingFactor, "must be above 0 and at most 1")
+	}
+	if t := v.Tracing; t != nil && t.SamplingRatePerMillion != nil {
+		within(v, at("tracing", "samplingRatePerMillion"), *t.SamplingRatePerMillion, 0, 1_000_000)
+	}
+}
+
+func (v *validator) durations() {
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		least time.Duration
+	}{
+		{"syncFrequency", v.SyncFrequency.Duration, 1},
+		{"fileCheckFrequency", v.FileCheckFrequency.Duration, 1},
+		{"httpCheckFrequency", v.HTTPCheckFrequency.Duration, 1},
+		{"nodeStatusUpdateFrequency", v.NodeStatusUpdateFrequency.Duration, 1},
+		{"nodeStatusReportFrequency", v.NodeStatusReportFrequency.Duration, 1},
+		{"runtimeRequestTimeout", v.RuntimeRequestTimeout.Duration, 1},
+		{"cpuManagerReconcilePeriod", v.CPUManagerReconcilePeriod.Duration, 1},
+		{"evictionPressureTransitionPeriod", v.EvictionPressureTransitionPeriod.Duration, 0},
+		{"streamingConnectionIdleTimeout", v.StreamingConnectionIdleTimeout.Duration, 0},
+		{"imageMinimumGCAge", v.ImageMinimumGCAge.Duration, 0},
+		{"imageMaximumGCAge", v.ImageMaximumGCAge.Duration, 0},
+		{"containerLogMonitorInterval", v.ContainerLogMonitorInterval.Duration, 3 * time.Second},
+	} {
+		if d.value < d.least {
+			least := "above 0"
+			if d.least != 1 {
+				least = "at least " + d.least.String()
+			}
+			v.invalid(at(d.name), d.value.String(), "must be %s", least)
+		}
+	}
+	if age := v.ImageMaximumGCAge.Duration; age > 0 && age <= v.ImageMinimumGCAge.Duration {
+		v.invalid(at("imageMaximumGCAge"), age.String(), "must be above imageMinimumGCAge, %v", v.ImageMinimumGCAge.Duration)
+	}
+	const standardPeriod = 100 * time.Millisecond
+	if period := v.CPUCFSQuotaPeriod.Duration; v.needsGate(period != standardPeriod, "CustomCPUCFSQuotaPeriod", at("cpuCFSQuotaPeriod"), period.String()) {
+		within(v, at("cpuCFSQuotaPeriod"), period, time.Millisecond, time.Second)
+	}
+	period := v.CrashLoopBackOff.MaxContainerRestartPeriod
+	path := at("crashLoopBackOff", "maxContainerRestartPeriod")
+	if period != nil && v.needsGate(true, "KubeletCrashLoopBackOffMax", path, period.Duration.String()) {
+		within(v, path, period.Duration, time.Second, MaxCrashLoopBackOff)
+	}
+}
+
+func (v *validator) choices() {
+	choice(v, at("cgroupDriver"), v.CgroupDriver, "cgroupfs", "systemd")
+	choice(v, at("cpuManagerPolicy"), v.CPUManagerPolicy, "none", "static")
+	choice(v, at("memoryManagerPolicy"), v.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy, kubelet.StaticMemoryManagerPolicy)
+	choice(v, at("topologyManagerPolicy"), v.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy, kubelet.BestEffortTopologyManagerPolicy,
+		kubelet.RestrictedTopologyManagerPolicy, kubelet.SingleNumaNodeTopologyManagerPolicy)
+	choice(v, at("topologyManagerScope"), v.TopologyManagerScope, kubelet.ContainerTopologyManagerScope, kubelet.PodTopologyManagerScope)
+	choice(v, at("hairpinMode"), v.HairpinMode, kubelet.PromiscuousBridge, kubelet.HairpinVeth, kubelet.HairpinNone)
+	choice(v, at("configMapAndSecretChangeDetectionStrategy"), v.ConfigMapAndSecretChangeDetectionStrategy,
+		kubelet.GetChangeDetectionStrategy, kubelet.TTLCacheChangeDetectionStrategy, kubelet.WatchChangeDetectionStrategy)
+	choice(v, at("authorization", "mode"), v.Authorization.Mode, kubelet.KubeletAuthorizationModeAlwaysAllow, kubelet.KubeletAuthorizationModeWebhook)
+	choice(v, at("memorySwap", "swapBehavior"), v.MemorySwap.SwapBehavior, "", "NoSwap", "LimitedSwap")
+	choice(v, at("memoryReservationPolicy"), v.MemoryReservationPolicy, kubelet.NoneMemoryReservationPolicy, kubelet.TieredReservationMemoryReservationPolicy)
+	v.needsGate(v.MemoryReservationPolicy == kubelet.TieredReservationMemoryReservationPolicy, "MemoryQoS", at("memoryReservationPolicy"), v.MemoryReservationPolicy)
+}

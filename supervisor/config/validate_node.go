@@ -1,0 +1,271 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/kubelet/pkg/apis"
+	"k8s.io/utils/cpuset"
+)
+
+// idsPerPod is the number of user ids a pod with a user namespace has, and the
+// unit of every other number (userNamespaces.idsPerPod).
+const idsPerPod int64 = 65536
+
+func parseSize(text string) (int64, error) {
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0, err
+	}
+	if quantity.Sign() <= 0 {
+		return 0, errors.New("not above 0")
+	}
+	return quantity.Value(), nil
+}
+
+func (v *validator) images() {
+	const whole = 100
+	atLeast(v, "registryPullQPS", *v.RegistryPullQPS, 0)
+	atLeast(v, "registryBurst", v.RegistryBurst, 0)
+	if n := v.MaxParallelImagePulls; n != nil {
+		atLeast(v, "maxParallelImagePulls", *n, 1)
+		if *n > 1 && *v.SerializeImagePulls {
+			v.invalid(at("maxParallelImagePulls"), *n, "needs serializeImagePulls: false")
+		}
+	}
+	within(v, at("imageGCHighThresholdPercent"), *v.ImageGCHighThresholdPercent, 0, whole)
+	within(v, at("imageGCLowThresholdPercent"), *v.ImageGCLowThresholdPercent, 0, whole)
+	if low, high := *v.ImageGCLowThresholdPercent, *v.ImageGCHighThresholdPercent; low >= high {
+		v.invalid(at("imageGCLowThresholdPercent"), low, "must be below imageGCHighThresholdPercent, %d", high)
+	}
+	policy, list := v.ImagePullCredentialsVerificationPolicy, v.PreloadedImagesVerificationAllowlist
+	const gate = "KubeletEnsureSecretPulledImages"
+	if v.needsGate(policy != "", gate, at("imagePullCredentialsVerificationPolicy"), policy) {
+		choice(v, at("imagePullCredentialsVerificationPolicy"), policy, kubelet.NeverVerify, kubelet.NeverVerifyPreloadedImages,
+			kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify)
+	}
+	if v.needsGate(len(list) > 0, gate, at("preloadedImagesVerificationAllowlist"), len(list)) && policy != kubelet.NeverVerifyAllowlistedImages {
+		v.add(field.Forbidden(at("preloadedImagesVerificationAllowlist"), "only for imagePullCredentialsVerificationPolicy NeverVerifyAllowlistedImages"))
+	}
+	for i, pattern := range list {
+		name := strings.TrimSuffix(pattern, "/*")
+		lastPart := name[strings.LastIndexByte(name, '/')+1:]
+		if name == "" || strings.ContainsAny(name, "*@ ") || name == pattern && strings.Contains(lastPart, ":") {
+			v.invalid(at("preloadedImagesVerificationAllowlist").Index(i), pattern, "must be an image without tag and digest, or end with /*")
+		}
+	}
+}
+
+func (v *validator) nodeAllocatable() {
+	path := at("enforceNodeAllocatable")
+	seen := map[string]bool{}
+	for i, level := range v.EnforceNodeAllocatable {
+		if seen[level] {
+			v.add(field.Duplicate(path.Index(i), level))
+		}
+		seen[level] = true
+		choice(v, path.Index(i), level, "none", "pods", "system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible")
+		if level != "none" && !*v.CgroupsPerQOS {
+			v.invalid(path.Index(i), level, "needs cgroupsPerQOS")
+		}
+	}
+	if seen["none"] && len(seen) > 1 {
+		v.add(field.Forbidden(path, "none goes with nothing else"))
+	}
+	for _, of := range []struct{ kind, field, cgroup string }{
+		{"system-reserved", "systemReservedCgroup", v.SystemReservedCgroup},
+		{"kube-reserved", "kubeReservedCgroup", v.KubeReservedCgroup},
+	} {
+		some := seen[of.kind] || seen[of.kind+"-compressible"]
+		if some && of.cgroup == "" {
+			v.add(field.Required(at(of.field), "enforceNodeAllocatable has "+of.kind))
+		}
+		if seen[of.kind] && seen[of.kind+"-compressible"] {
+			v.add(field.Forbidden(path, of.kind+" and "+of.kind+"-compressible exclude each other"))
+		}
+	}
+	if v.SystemCgroups != "" && v.CgroupRoot == "" {
+		v.add(field.Required(at("cgroupRoot"), "systemCgroups is given"))
+	}
+	_, errs := parseReserved(v.SystemReserved, at("systemReserved"))
+	v.add(errs...)
+	_, errs = parseReserved(v.KubeReserved, at("kubeReserved"))
+	v.add(errs...)
+	_, errs = parseThresholds(v.KubeletConfiguration)
+	v.add(errs...)
+}
+
+func (v *validator) resources() {
+	if cpus := v.ReservedSystemCPUs; cpus != "" {
+		if _, err := cpuset.Parse(cpus); err != nil {
+			v.invalid(at("reservedSystemCPUs"), cpus, "must be a list of CPUs, like 0-1,4")
+		}
+		if v.SystemReservedCgroup != "" || v.KubeReservedCgroup != "" {
+			v.invalid(at("reservedSystemCPUs"), cpus, "cannot be combined with systemReservedCgroup or kubeReservedCgroup")
+		}
+	}
+	taken := map[int32]map[v1.ResourceName]bool{}
+	for i, r := range v.ReservedMemory {
+		if taken[r.NumaNode] == nil {
+			taken[r.NumaNode] = map[v1.ResourceName]bool{}
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Limits)) {
+			limit, path := r.Limits[name], at("reservedMemory").Index(i).Child("limits").Key(string(name))
+			switch {
+			case name != v1.ResourceMemory && !strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+				v.add(field.NotSupported(path, name, []v1.ResourceName{v1.ResourceMemory, "hugepages-<size>"}))
+			case limit.Sign() <= 0:
+				v.invalid(path, limit.String(), "must be above 0")
+			case taken[r.NumaNode][name]:
+				v.add(field.Duplicate(path, limit.String()))
+			}
+			taken[r.NumaNode][name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.QOSReserved)) {
+		path, text := at("qosReserved").Key(name), v.QOSReserved[name]
+		if v.needsGate(true, "QOSReserved", path, text) {
+			choice(v, path, name, "memory")
+			if amount, err := parseAmount(text, path); err != nil || amount.Quantity != nil {
+				v.invalid(path, text, "must be from 0%% to 100%%")
+			}
+		}
+	}
+	if v.UserNamespaces != nil {
+		if n := *v.UserNamespaces.IDsPerPod; n < idsPerPod || n%idsPerPod != 0 || n > math.MaxUint32 {
+			v.invalid(at("userNamespaces", "idsPerPod"), n, "must be a multiple of %d below 2^32", idsPerPod)
+		}
+	}
+}
+
+func (v *validator) shutdown() {
+	whole, critical := v.ShutdownGracePeriod.Duration, v.ShutdownGracePeriodCriticalPods.Duration
+	v.needsGate(whole > 0, "GracefulNodeShutdown", at("shutdownGracePeriod"), whole.String())
+	v.needsGate(critical > 0, "GracefulNodeShutdown", at("shutdownGracePeriodCriticalPods"), critical.String())
+	const second = 1e9
+	if whole < 0 || whole > 0 && whole < second {
+		v.invalid(at("shutdownGracePeriod"), whole.String(), "must be 0 or at least 1s")
+	}
+	if critical < 0 || critical > 0 && critical < second {
+		v.invalid(at("shutdownGracePeriodCriticalPods"), critical.String(), "must be 0 or at least 1s")
+	}
+	if critical > whole {
+		v.invalid(at("shutdownGracePeriodCriticalPods"), critical.String(), "must be at most shutdownGracePeriod, %v", whole)
+	}
+	byPriority := at("shutdownGracePeriodByPodPriority")
+	if v.needsGate(len(v.ShutdownGracePeriodByPodPriority) > 0, "GracefulNodeShutdownBasedOnPodPriority", byPriority, len(v.ShutdownGracePeriodByPodPriority)) && (whole > 0 || critical > 0) {
+		v.add(field.Forbidden(byPriority, "cannot be combined with shutdownGracePeriod"))
+	}
+	for i, p := range v.ShutdownGracePeriodByPodPriority {
+		if p.ShutdownGracePeriodSeconds < 0 {
+			v.invalid(byPriority.Index(i).Child("shutdownGracePeriodSeconds"), p.ShutdownGracePeriodSeconds, "must be at least 0")
+		}
+	}
+}
+
+func (v *validator) registration() {
+	seen := map[string]bool{}
+	for i, taint := range v.RegisterWithTaints {
+		path := at("registerWithTaints").Index(i)
+		v.reasons(path.Child("key"), taint.Key, validation.IsQualifiedName(taint.Key))
+		v.reasons(path.Child("value"), taint.Value, validation.IsValidLabelValue(taint.Value))
+		choice(v, path.Child("effect"), taint.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute)
+		if taint.TimeAdded != nil {
+			v.add(field.Forbidden(path.Child("timeAdded"), "is set by the apiserver"))
+		}
+		key := taint.Key + ":" + string(taint.Effect)
+		if seen[key] {
+			v.add(field.Duplicate(path, key))
+		}
+		seen[key] = true
+	}
+}
+
+// validateOptions checks the flags that have no field.
+func validateOptions(o Options) []Problem {
+	var problems []Problem
+	add := func(flag, value, message string) {
+		problems = append(problems, Problem{Origin: "--" + flag, Value: value, Message: message})
+	}
+	if o.Runtime != RuntimeCRI && o.Runtime != RuntimeSim {
+		add("runtime", string(o.Runtime), "must be cri or sim")
+	}
+	if o.RootDir == "" || o.RootDir == "/" {
+		add("root-dir", o.RootDir, "must be a directory for the agent alone")
+	}
+	if o.CloudProvider != "" && o.CloudProvider != "external" {
+		add("cloud-provider", o.CloudProvider, "must be empty or external")
+	}
+	if o.ExitOnLockContention && o.LockFile == "" {
+		add("exit-on-lock-contention", "", "needs --lock-file")
+	}
+	if o.MinimumContainerTTL < 0 {
+		add("minimum-container-ttl-duration", o.MinimumContainerTTL.String(), "must be at least 0")
+	}
+	if (o.CredentialProviderConfig == "") != (o.CredentialProviderBinDir == "") {
+		add("image-credential-provider-config", o.CredentialProviderConfig, "belongs together with --image-credential-provider-bin-dir")
+	}
+	if o.HostnameOverride != "" {
+		if reasons := validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSpace(o.HostnameOverride))); reasons != nil {
+			add("hostname-override", o.HostnameOverride, strings.Join(reasons, "; "))
+		}
+	}
+	if _, err := parseNodeIPs(o.NodeIP); err != nil {
+		add("node-ip", o.NodeIP, err.Error())
+	}
+	for _, key := range slices.Sorted(maps.Keys(o.NodeLabels)) {
+		pair := key + "=" + o.NodeLabels[key]
+		if reasons := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(o.NodeLabels[key])...); len(reasons) > 0 {
+			add("node-labels", pair, strings.Join(reasons, "; "))
+		} else if reservedLabel(key) {
+			add("node-labels", pair, "a node may not give itself labels of kubernetes.io or k8s.io, but "+
+				strings.Join(apis.KubeletLabels(), ", ")+" and those that end with kubelet.kubernetes.io or node.kubernetes.io before the slash")
+		}
+	}
+	return problems
+}
+
+// reservedLabel: NodeRestriction admission takes these labels from nobody but
+// the control plane.
+func reservedLabel(key string) bool {
+	domain, _, has := strings.Cut(key, "/")
+	if !has || apis.IsKubeletLabel(key) {
+		return false
+	}
+	for _, ours := range []string{"kubernetes.io", "k8s.io"} {
+		if domain == ours || strings.HasSuffix(domain, "."+ours) {
+			return true
+		}
+	}
+	return false
+}
+
+func parseNodeIPs(text string) ([]netip.Addr, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var ips []netip.Addr
+	for part := range strings.SplitSeq(text, ",") {
+		ip, err := netip.ParseAddr(strings.TrimSpace(part))
+		if err != nil || ip.Zone() != "" {
+			return nil, errors.New("must be an IP address, or one of each family with a comma between")
+		}
+		ips = append(ips, ip)
+	}
+	switch {
+	case len(ips) > 2 || len(ips) == 2 && ips[0].Is4() == ips[1].Is4():
+		return nil, errors.New("must be one address, or one of each family")
+	case len(ips) == 2 && (ips[0].IsUnspecified() || ips[1].IsUnspecified()):
+		return nil, errors.New("0.0.0.0 and :: stand for themselves only")
+	}
+	return ips, nil
+}

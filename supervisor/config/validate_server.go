@@ -1,0 +1,158 @@
+package config
+
+import (
+	"crypto/tls"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+var tlsVersions = []string{"VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"}
+
+func (v *validator) server() {
+	v.ip(at("address"), v.Address)
+	v.ip(at("healthzBindAddress"), v.HealthzBindAddress)
+	if (v.TLSCertFile == "") != (v.TLSPrivateKeyFile == "") {
+		missing := "tlsCertFile"
+		if v.TLSPrivateKeyFile == "" {
+			missing = "tlsPrivateKeyFile"
+		}
+		v.add(field.Required(at(missing), "tlsCertFile and tlsPrivateKeyFile belong together"))
+	}
+	if v.TLSMinVersion != "" {
+		choice(v, at("tlsMinVersion"), v.TLSMinVersion, tlsVersions...)
+	}
+	known := func(name string) bool {
+		is := func(s *tls.CipherSuite) bool { return s.Name == name }
+		return slices.ContainsFunc(tls.CipherSuites(), is) || slices.ContainsFunc(tls.InsecureCipherSuites(), is)
+	}
+	for i, name := range v.TLSCipherSuites {
+		if !known(name) {
+			v.invalid(at("tlsCipherSuites").Index(i), name, "is no cipher suite: use names like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+		}
+	}
+	v.needsGate(v.ServerTLSBootstrap, "RotateKubeletServerCertificate", at("serverTLSBootstrap"), true)
+	if *v.EnableSystemLogQuery && v.needsGate(true, "NodeLogQuery", at("enableSystemLogQuery"), true) && !*v.EnableSystemLogHandler {
+		v.invalid(at("enableSystemLogQuery"), true, "needs enableSystemLogHandler")
+	}
+	for i, server := range v.ClusterDNS {
+		v.ip(at("clusterDNS").Index(i), server)
+	}
+	if v.ClusterDomain != "" {
+		v.reasons(at("clusterDomain"), v.ClusterDomain, validation.IsDNS1123Subdomain(strings.TrimSuffix(v.ClusterDomain, ".")))
+	}
+	if v.PodCIDR != "" {
+		for cidr := range strings.SplitSeq(v.PodCIDR, ",") {
+			if _, err := netip.ParsePrefix(cidr); err != nil {
+				v.invalid(at("podCIDR"), v.PodCIDR, "must be a network, like 10.0.0.0/24")
+			}
+		}
+	}
+	if t := v.Tracing; t != nil && t.Endpoint != nil && strings.Contains(*t.Endpoint, "//") {
+		u, err := url.Parse(*t.Endpoint)
+		if err != nil || !slices.Contains([]string{"dns", "unix", "unix-abstract"}, u.Scheme) {
+			v.invalid(at("tracing", "endpoint"), *t.Endpoint, "must be host:port, or begin with dns:, unix: or unix-abstract:")
+		}
+	}
+	// Metrics are hidden for one minor version before they go.
+	if hidden := v.ShowHiddenMetricsForVersion; hidden != "" && hidden != previousVersion {
+		v.invalid(at("showHiddenMetricsForVersion"), hidden, "only the previous minor version can be given: %s", previousVersion)
+	}
+}
+
+// previousVersion is the Kubernetes version before the one this agent is.
+const previousVersion = "1.35"
+
+func (v *validator) ip(path *field.Path, value string) {
+	if _, err := netip.ParseAddr(value); err != nil {
+		v.invalid(path, value, "must be an IP address, like 127.0.0.1 or ::1")
+	}
+}
+
+func (v *validator) reasons(path *field.Path, value any, reasons []string) {
+	if len(reasons) > 0 {
+		v.invalid(path, value, "%s", strings.Join(reasons, "; "))
+	}
+}
+
+func (v *validator) sources() {
+	if v.StaticPodURL != "" {
+		u, err := url.Parse(v.StaticPodURL)
+		switch {
+		case err != nil:
+			// The error repeats the URL, which may hold a password.
+			v.invalid(at("staticPodURL"), "<url>", "cannot be parsed")
+		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			v.invalid(at("staticPodURL"), u.Redacted(), "must be an http or https URL")
+		}
+	}
+	for name := range v.StaticPodURLHeader {
+		v.reasons(at("staticPodURLHeader").Key(name), name, validation.IsHTTPHeaderName(name))
+	}
+	if len(v.StaticPodURLHeader) > 0 && v.StaticPodURL == "" {
+		v.add(field.Required(at("staticPodURL"), "staticPodURLHeader is for it"))
+	}
+	v.endpoint(at("containerRuntimeEndpoint"), v.ContainerRuntimeEndpoint)
+	if v.ImageServiceEndpoint != "" {
+		v.endpoint(at("imageServiceEndpoint"), v.ImageServiceEndpoint)
+	}
+	for i, pattern := range v.AllowedUnsafeSysctls {
+		if name := strings.TrimSuffix(pattern, "*"); name == "" || strings.ContainsAny(name, "* ") {
+			v.invalid(at("allowedUnsafeSysctls").Index(i), pattern, "must be a sysctl's name, or the beginning of one and *")
+		}
+	}
+}
+
+// endpoint: a unix socket, written as a URL or as a path.
+func (v *validator) endpoint(at *field.Path, value string) {
+	socket, isURL := strings.CutPrefix(value, "unix://")
+	if !path.IsAbs(socket) {
+		example := "unix:///run/containerd/containerd.sock"
+		if isURL {
+			v.invalid(at, value, "the socket's path must be absolute: %s", example)
+		} else {
+			v.invalid(at, value, "must be a unix socket, like %s", example)
+		}
+	}
+}
+
+func (v *validator) logs() {
+	if _, err := parseSize(v.ContainerLogMaxSize); err != nil {
+		v.invalid(at("containerLogMaxSize"), v.ContainerLogMaxSize, "must be a quantity above 0, like 10Mi")
+	}
+	atLeast(v, "containerLogMaxFiles", *v.ContainerLogMaxFiles, 2)
+	atLeast(v, "containerLogMaxWorkers", *v.ContainerLogMaxWorkers, 1)
+	switch dir := v.PodLogsDir; {
+	case !path.IsAbs(dir):
+		v.invalid(at("podLogsDir"), dir, "must be an absolute path")
+	case path.Clean(dir) != strings.TrimSuffix(dir, "/"):
+		v.invalid(at("podLogsDir"), dir, "must have no '.', '..' or '//' in it")
+	case strings.ContainsFunc(dir, func(r rune) bool { return r > 127 }):
+		v.invalid(at("podLogsDir"), dir, "must be ASCII: it is in metrics")
+	}
+	logging := &v.Logging
+	choice(v, at("logging", "format"), logging.Format, "text", "json")
+	if f := logging.FlushFrequency.Duration.Duration; f <= 0 {
+		v.invalid(at("logging", "flushFrequency"), f.String(), "must be above 0")
+	}
+	const highest = 1<<31 - 1
+	within(v, at("logging", "verbosity"), uint32(logging.Verbosity), 0, highest)
+	if len(logging.VModule) > 0 && logging.Format != "text" {
+		v.add(field.Forbidden(at("logging", "vmodule"), "only for format text"))
+	}
+	for i, item := range logging.VModule {
+		if item.FilePattern == "" || strings.ContainsAny(item.FilePattern, "=,") {
+			v.invalid(at("logging", "vmodule").Index(i).Child("filePattern"), item.FilePattern, "must be a file name or pattern without '=' and ','")
+		}
+		within(v, at("logging", "vmodule").Index(i).Child("verbosity"), uint32(item.Verbosity), 0, highest)
+	}
+	v.needsGate(logging.Options.Text.SplitStream, "LoggingAlphaOptions", at("logging", "options", "text", "splitStream"), true)
+	v.needsGate(logging.Options.JSON.SplitStream, "LoggingAlphaOptions", at("logging", "options", "json", "splitStream"), true)
+	v.needsGate(!logging.Options.Text.InfoBufferSize.IsZero(), "LoggingAlphaOptions", at("logging", "options", "text", "infoBufferSize"), logging.Options.Text.InfoBufferSize.String())
+	v.needsGate(!logging.Options.JSON.InfoBufferSize.IsZero(), "LoggingAlphaOptions", at("logging", "options", "json", "infoBufferSize"), logging.Options.JSON.InfoBufferSize.String())
+}

@@ -1,0 +1,241 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// childArg is the first argument of a child, which no user gives.
+const childArg = "__host-call"
+
+const (
+	// childSlots is how many children start and work at once; a child that takes
+	// longer than childHold gives its slot back, so that hung ones do not keep
+	// others waiting.
+	childSlots = 4
+	childHold  = 500 * time.Millisecond
+	// answerLimit bounds what is read of an answer, in bytes.
+	answerLimit = 64 << 10
+)
+
+// answer is what a child says at its end.
+type answer struct {
+	Kind   port.ErrorKind `json:"kind,omitempty"`
+	Detail string         `json:"detail,omitempty"` // empty: it worked
+}
+
+// children runs requests in child processes.
+//
+// A child reads its request from stdin, which stays open until the answer: when
+// the agent dies, the child sees it end and exits. It is killed when ctx ends.
+// One that is stuck in the kernel does not die of that; nobody waits for it,
+// and until it is gone the same request is refused, so that retries do not pile
+// up processes that hang.
+type children struct {
+	slots chan struct{}
+	// command gives the program and its arguments.
+	command func() *exec.Cmd
+
+	mu sync.Mutex
+	// running are those whose processes are not gone, by request.
+	running map[string][]*child
+}
+
+// child is one process.
+type child struct {
+	pid   int // 0 before it was started
+	begun time.Time
+	// ctx is the call's: once it has ended, nobody waits for the child any more.
+	ctx context.Context
+}
+
+func newChildren() *children {
+	return &children{
+		slots:   make(chan struct{}, childSlots),
+		running: map[string][]*child{},
+		command: func() *exec.Cmd {
+			// Not os.Executable: the file may have been replaced by another version.
+			c := exec.Command("/proc/self/exe", childArg)
+			c.Args[0] = os.Args[0]
+			c.Dir = "/"
+			c.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
+			return c
+		},
+	}
+}
+
+// call runs one request and waits for its answer, or for ctx.
+func (c *children) call(ctx context.Context, r request) error {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	me, err := c.enter(ctx, r)
+	if err != nil {
+		return err
+	}
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		c.leave(r, me)
+		return ctx.Err()
+	}
+	release := sync.OnceFunc(func() { <-c.slots })
+	hold := time.AfterFunc(childHold, release)
+	defer func() {
+		hold.Stop()
+		release()
+	}()
+	return c.exchange(ctx, r, me, raw)
+}
+
+// enter notes a request, unless an earlier one for the same was given up and is
+// not gone.
+func (c *children) enter(ctx context.Context, r request) (*child, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.running[r.key()] {
+		if o.ctx.Err() != nil {
+			return nil, fail(port.Unavailable,
+				"an earlier %s of %s, begun at %s, hangs in the kernel (pid %d): is the server of that file system gone?",
+				r.Op, r.Path, o.begun.Format(time.TimeOnly), o.pid)
+		}
+	}
+	me := &child{begun: time.Now(), ctx: ctx}
+	c.running[r.key()] = append(c.running[r.key()], me)
+	return me, nil
+}
+
+func (c *children) leave(r request, me *child) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rest := slices.DeleteFunc(c.running[r.key()], func(o *child) bool { return o == me })
+	if len(rest) == 0 {
+		delete(c.running, r.key())
+		return
+	}
+	c.running[r.key()] = rest
+}
+
+// exchange starts a child, writes raw and reads its answer.
+func (c *children) exchange(ctx context.Context, r request, me *child, raw []byte) error {
+	cmd, in, out, err := c.start()
+	if err != nil {
+		c.leave(r, me)
+		return fmt.Errorf("start a child process: %w", err)
+	}
+	c.mu.Lock()
+	me.pid = cmd.Process.Pid
+	c.mu.Unlock()
+	stop := context.AfterFunc(ctx, func() {
+		// Ends the reading below, whatever becomes of the child.
+		out.SetReadDeadline(time.Unix(1, 0)) //nolint:errcheck // a pipe has deadlines
+	})
+	var got []byte
+	_, err = in.Write(append(raw, '\n'))
+	if err == nil {
+		got, err = io.ReadAll(io.LimitReader(out, answerLimit))
+	}
+	stop()
+	var a answer
+	if err == nil {
+		err = json.Unmarshal(got, &a)
+	}
+	err = errors.Join(err, in.Close(), out.Close())
+	ended := c.reap(cmd, r, me, err != nil)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("the child process gave no answer: %w", errors.Join(ended, err))
+	case a.Detail != "":
+		return &failure{kind: a.Kind, detail: a.Detail}
+	}
+	return nil
+}
+
+// start gives a running child and the agent's ends of its stdin and stdout. The
+// pipes are our own: those of os/exec would make Wait wait for their copying.
+func (c *children) start() (cmd *exec.Cmd, in, out *os.File, err error) {
+	childIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	out, childOut, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, childIn.Close(), in.Close())
+	}
+	cmd = c.command()
+	cmd.Stdin, cmd.Stdout = childIn, childOut
+	err = errors.Join(cmd.Start(), childIn.Close(), childOut.Close())
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, in.Close(), out.Close())
+	}
+	return cmd, in, out, nil
+}
+
+// reap takes the child's end. One that was given up may not die even of being
+// killed: it is waited for elsewhere, at the price of a thread.
+func (c *children) reap(cmd *exec.Cmd, r request, me *child, failed bool) error {
+	if failed {
+		cmd.Process.Kill() //nolint:errcheck // it may have ended by itself
+	}
+	if me.ctx.Err() == nil {
+		defer c.leave(r, me)
+		return cmd.Wait()
+	}
+	go func() {
+		cmd.Wait() //nolint:errcheck // nobody waits for its answer
+		c.leave(r, me)
+	}()
+	return nil
+}
+
+// Exit codes of a child.
+const (
+	childDone     = 0
+	childNoAsk    = 2 // no request came
+	childOrphaned = 3 // the agent is gone
+	childNoAnswer = 4 // the answer could not be written
+)
+
+// RunChildIfAsked does the work of a child process, and does not return, if
+// this process was started to be one. It has to come first in main, and in
+// TestMain of every test that mounts volumes, before flags are read.
+func RunChildIfAsked() {
+	if len(os.Args) >= 2 && os.Args[1] == childArg {
+		// Not os.Exit: nothing is to be tidied up, and the race detector would
+		// take a second over it.
+		syscall.Exit(serveOne(os.Stdin, os.Stdout))
+	}
+}
+
+func serveOne(stdin io.Reader, stdout io.Writer) int {
+	var r request
+	if err := json.NewDecoder(io.LimitReader(stdin, answerLimit)).Decode(&r); err != nil {
+		return childNoAsk
+	}
+	go func() {
+		io.Copy(io.Discard, stdin) //nolint:errcheck // only its end matters
+		syscall.Exit(childOrphaned)
+	}()
+	var a answer
+	if err := r.perform(); err != nil {
+		a = answer{Kind: kindOf(err), Detail: err.Error()}
+	}
+	if err := json.NewEncoder(stdout).Encode(a); err != nil {
+		return childNoAnswer
+	}
+	return childDone
+}

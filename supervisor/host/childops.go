@@ -1,0 +1,147 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// What a child can be asked for.
+const (
+	opHostPath = "check"   // that Path is of Type, and make it if it says so
+	opTmpfs    = "mount"   // mount a tmpfs at Path
+	opUnmount  = "unmount" // take down what is mounted at Path
+)
+
+// request is what a child is asked for.
+type request struct {
+	Op   string `json:"op"`
+	Path string `json:"path"`
+	// Type is a v1.HostPathType.
+	Type string `json:"type,omitempty"`
+	// Size bounds a tmpfs, in bytes; 0 leaves it to the kernel: half the memory.
+	Size int64 `json:"size,omitempty"`
+	// Group is to own the volume (fsGroup).
+	Group *int64 `json:"group,omitempty"`
+	// Mounted: only Group is missing.
+	Mounted bool `json:"mounted,omitempty"`
+}
+
+// key tells requests apart that are for the same thing.
+func (r request) key() string { return r.Op + " " + r.Path }
+
+func (r request) perform() error {
+	switch r.Op {
+	case opHostPath:
+		return checkHostPath(r.Path, v1.HostPathType(r.Type))
+	case opTmpfs:
+		return mountTmpfs(r)
+	case opUnmount:
+		return unmount(r.Path)
+	default:
+		return fmt.Errorf("unknown request %q", r.Op)
+	}
+}
+
+// checkHostPath holds path against the type (API HostPathType). The texts are
+// the ones that users of the kubelet know.
+func checkHostPath(path string, want v1.HostPathType) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		switch want {
+		case v1.HostPathDirectoryOrCreate:
+			return os.MkdirAll(path, hostDirMode)
+		case v1.HostPathFileOrCreate:
+			return makeFile(path)
+		default: // has to be there
+		}
+	}
+	missing := err != nil
+	is := func(ok func(fs.FileMode) bool) bool { return !missing && ok(info.Mode()) }
+	var fits bool
+	var name string
+	switch want {
+	case v1.HostPathDirectory, v1.HostPathDirectoryOrCreate:
+		fits, name = is(fs.FileMode.IsDir), "directory"
+	case v1.HostPathFile, v1.HostPathFileOrCreate:
+		fits, name = is(fs.FileMode.IsRegular), "file"
+	case v1.HostPathSocket:
+		fits, name = is(func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }), "socket"
+	case v1.HostPathCharDev:
+		fits, name = is(func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }), "character device"
+	case v1.HostPathBlockDev:
+		fits, name = is(func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }), "block device"
+	default:
+		return &failure{port.InvalidConfig, fmt.Sprintf("hostPath %s: %q is not a valid type", path, want)}
+	}
+	if fits {
+		return nil
+	}
+	text := fmt.Sprintf("hostPath type check failed: %s is not a %s", path, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		text += ": it does not exist"
+	case err != nil:
+		text += ": " + err.Error()
+	}
+	return errors.New(text)
+}
+
+func makeFile(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|unix.O_NONBLOCK, hostFileMode)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func mountTmpfs(r request) error {
+	if !r.Mounted {
+		options := ""
+		if r.Size > 0 {
+			options = "size=" + strconv.FormatInt(r.Size, 10)
+		}
+		if err := tmpfs(r.Path, options); err != nil {
+			return fmt.Errorf("mount tmpfs at %s: %w", r.Path, err)
+		}
+	}
+	if r.Group == nil {
+		return nil
+	}
+	if err := os.Chown(r.Path, -1, int(*r.Group)); err != nil {
+		return fmt.Errorf("fsGroup: %w", err)
+	}
+	return os.Chmod(r.Path, emptyDirMode|fs.ModeSetgid|fs.ModeSticky)
+}
+
+// tmpfs keeps its pages out of swap where the kernel can (since 6.4): what a
+// pod asks to have in memory may be a secret.
+func tmpfs(path, options string) error {
+	with := "noswap"
+	if options != "" {
+		with += "," + options
+	}
+	err := unix.Mount("tmpfs", path, "tmpfs", 0, with)
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("tmpfs", path, "tmpfs", 0, options)
+	}
+	return err
+}
+
+func unmount(path string) error {
+	err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
+	switch {
+	case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // not mounted, or gone
+		return nil
+	case errors.Is(err, unix.EBUSY):
+		return &failure{port.StateConflict, fmt.Sprintf("unmount %s: it is in use by a process", path)}
+	}
+	return fmt.Errorf("unmount %s: %w", path, err)
+}

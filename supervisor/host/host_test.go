@@ -1,0 +1,148 @@
+package host
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+func TestConfig(t *testing.T) {
+	for _, c := range []Config{{}, {Root: "a", LogRoot: "/b"}, {Root: "/a", LogRoot: "b"}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+}
+
+func TestPreparePodMakesTheKubeletsDirectories(t *testing.T) {
+	l := newLab(t)
+	for range 2 { // idempotent
+		if err := l.prepare(newPod()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, mode := range map[string]os.FileMode{
+		"kubelet":                         0o750,
+		"kubelet/pods":                    0o750,
+		"kubelet/pods/u1":                 0o750,
+		"kubelet/pods/u1/volumes":         0o750,
+		"kubelet/pods/u1/plugins":         0o750,
+		"kubelet/pods/u1/containers/app":  0o750,
+		"kubelet/pods/u1/containers/init": 0o750,
+		"logs":                            0o750,
+		"logs/default_web_u1":             0o755,
+		"logs/default_web_u1/app":         0o755,
+		"logs/default_web_u1/init":        0o755,
+	} {
+		wantMode(t, filepath.Join(l.root, name), mode|os.ModeDir)
+	}
+}
+
+func TestNamesThatLeadElsewhere(t *testing.T) {
+	l := newLab(t)
+	for _, change := range []func(*v1.Pod){
+		func(p *v1.Pod) { p.UID = "" },
+		func(p *v1.Pod) { p.UID = ".." },
+		func(p *v1.Pod) { p.UID = "../../etc" },
+		func(p *v1.Pod) { p.Name = "a/b" },
+		func(p *v1.Pod) { p.Namespace = "" },
+		func(p *v1.Pod) { p.Spec.Containers[0].Name = "../x" },
+	} {
+		wantError(t, l.prepare(newPod(change)), port.InvalidConfig, "cannot be the name of a directory")
+	}
+	wantError(t, l.unmount("../x"), port.InvalidConfig)
+	wantError(t, l.remove(port.PodDirs{UID: "."}), port.InvalidConfig)
+	wantError(t, l.remove(port.PodDirs{UID: "u", Namespace: "..", Name: "/"}), port.InvalidConfig)
+	if _, err := l.mount(ctx(t), newPod(), emptyDir("..", v1.EmptyDirVolumeSource{})); err == nil {
+		t.Error("a volume named .. is made")
+	}
+	entries, err := os.ReadDir(filepath.Join(l.root, "kubelet/pods"))
+	if err != nil || len(entries) != 0 {
+		t.Errorf("something was made: %v %v", entries, err)
+	}
+}
+
+// A link that a pod left in place of its own directory leads nowhere.
+func TestLinksOutOfTheRootAreNotFollowed(t *testing.T) {
+	l := newLab(t)
+	outside := t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(l.root, "kubelet/pods/u1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.prepare(newPod()); err == nil {
+		t.Error("directories were made through the link")
+	}
+	entries, err := os.ReadDir(outside)
+	if err != nil || len(entries) != 0 {
+		t.Errorf("something was made outside: %v %v", entries, err)
+	}
+}
+
+func TestPodDirs(t *testing.T) {
+	l := newLab(t)
+	for _, uid := range []types.UID{"c", "a", "b"} {
+		if err := l.prepare(newPod(func(p *v1.Pod) { p.UID = uid })); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(l.root, "kubelet/pods/file"), "")
+	type result struct {
+		uids []types.UID
+		err  error
+	}
+	c := make(chan result, 1)
+	l.PodDirs(ctx(t), func(uids []types.UID, err error) { c <- result{uids, err} })
+	if r := <-c; r.err != nil || !slices.Equal(r.uids, []types.UID{"a", "b", "c"}) {
+		t.Errorf("got %v %v", r.uids, r.err)
+	}
+}
+
+func TestRemovePod(t *testing.T) {
+	l := newLab(t)
+	p := newPod()
+	if err := l.prepare(p); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(l.root, "logs/default_web_u1/app/0.log"), "x")
+	ref := port.PodDirs{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
+	for range 2 {
+		if err := l.remove(ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
+	wantGone(t, filepath.Join(l.root, "logs/default_web_u1"))
+
+	if err := l.prepare(p); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.remove(port.PodDirs{UID: p.UID}); err != nil { // an orphan: only the UID is known
+		t.Fatal(err)
+	}
+	wantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
+	wantMode(t, filepath.Join(l.root, "logs/default_web_u1"), 0o755|os.ModeDir)
+}
+
+func TestAnEndedContextIsToldOnce(t *testing.T) {
+	l := newLab(t)
+	ended, cancel := context.WithCancel(ctx(t))
+	cancel()
+	got := make(chan error, 2)
+	release := make(chan struct{})
+	run(ended, "Verb", "object", func(context.Context) error { <-release; return nil }, func(err error) { got <- err })
+	wantError(t, <-got, port.Canceled, "Verb object")
+	close(release)
+	run(ended, "Verb", "object", func(ctx context.Context) error { return ctx.Err() }, func(err error) { got <- err })
+	wantError(t, <-got, port.Canceled)
+	wantError(t, wait(func(done func(error)) { l.PreparePod(ended, newPod(), done) }), port.Canceled)
+	if len(got) != 0 {
+		t.Error("done was called twice")
+	}
+}

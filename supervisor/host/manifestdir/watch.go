@@ -1,0 +1,206 @@
+package manifestdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Options says what to watch. All fields but Warn are needed.
+type Options struct {
+	// Path is a directory, or a single file. It need not exist yet.
+	Path string
+	// Period is the longest time between two notifications
+	// (KubeletConfiguration fileCheckFrequency): the safety net where the
+	// kernel tells nothing, as on NFS.
+	Period time.Duration
+	// Settle is how long nothing must have happened before a change is
+	// notified, so that a file that is just being written is read once, and
+	// whole. A quiet time never comes if someone writes all the time: after
+	// maxSettles of it a change is notified in any case.
+	Settle time.Duration
+	// Notify is called from Watch's goroutine and must not block.
+	Notify func()
+	// Warn is told when the kernel cannot be asked for events, so that the
+	// period is all there is; once for each new reason.
+	Warn func(error)
+}
+
+const maxSettles = 10
+
+// Validate checks the options.
+func (o Options) Validate() error {
+	switch {
+	case o.Path == "":
+		return errors.New("watch manifests: no path")
+	case o.Period <= 0:
+		return fmt.Errorf("watch manifests: period %v: must be above 0", o.Period)
+	case o.Settle <= 0:
+		return fmt.Errorf("watch manifests: settle time %v: must be above 0", o.Settle)
+	case o.Notify == nil:
+		return errors.New("watch manifests: nobody to notify")
+	}
+	return nil
+}
+
+// Watch calls Notify at once, after every change of the path or what is in it,
+// and at least once a period, until ctx is done; it returns nil then. The
+// path may be missing, be deleted and made again, be renamed, or be a link
+// that changes: its parent directory is watched too.
+func Watch(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	o.Path = filepath.Clean(o.Path)
+	w := &watch{Options: o}
+	w.open()
+	defer w.close()
+	period := time.NewTicker(o.Period)
+	defer period.Stop()
+	// Stopped until something changes.
+	settled := time.NewTimer(o.Settle)
+	settled.Stop()
+	defer settled.Stop()
+	waited := 0
+
+	w.aim()
+	o.Notify()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case event := <-w.events():
+			if w.concerns(event) && waited < maxSettles {
+				waited++
+				settled.Reset(o.Settle)
+			}
+		case err := <-w.errors():
+			// An overflow lost events; anything else leaves us blind. Both are
+			// answered by looking.
+			w.warn(fmt.Errorf("watch manifests in %s: %w", o.Path, err))
+			settled.Reset(o.Settle)
+		case <-settled.C:
+			waited = 0
+			w.aim()
+			o.Notify()
+		case <-period.C:
+			w.aim()
+			o.Notify()
+		}
+	}
+}
+
+// watch is the state of one Watch: what the kernel was asked to tell.
+type watch struct {
+	Options
+	notifier *fsnotify.Watcher // nil when there is none to be had
+	// The path itself, and the nearest directory above it that exists, with
+	// the identity they had: a directory made again under the same name is
+	// another one, and the old watch is deaf.
+	self, above target
+	warned      string
+}
+
+type target struct {
+	path string
+	info fs.FileInfo // nil: not watched
+}
+
+func (w *watch) open() {
+	notifier, err := fsnotify.NewWatcher()
+	if err != nil {
+		w.warn(fmt.Errorf("watch manifests in %s: no events from the kernel, looking every %v instead: %w", w.Path, w.Period, err))
+		return
+	}
+	w.notifier = notifier
+}
+
+func (w *watch) close() {
+	if w.notifier != nil {
+		// Only frees descriptors of our own.
+		_ = w.notifier.Close()
+	}
+}
+
+func (w *watch) events() <-chan fsnotify.Event {
+	if w.notifier == nil {
+		return nil
+	}
+	return w.notifier.Events
+}
+
+func (w *watch) errors() <-chan error {
+	if w.notifier == nil {
+		return nil
+	}
+	return w.notifier.Errors
+}
+
+func (w *watch) warn(err error) {
+	if w.Warn != nil && err.Error() != w.warned {
+		w.warned = err.Error()
+		w.Warn(err)
+	}
+}
+
+// aim makes the kernel watch what is at the path now.
+func (w *watch) aim() {
+	if w.notifier == nil {
+		return
+	}
+	above := filepath.Dir(w.Path)
+	for {
+		if info, err := os.Stat(above); err == nil && info.IsDir() {
+			break
+		}
+		parent := filepath.Dir(above)
+		if parent == above {
+			break
+		}
+		above = parent
+	}
+	// Above first: what is created between the two is then not missed.
+	w.above = w.point(w.above, above)
+	w.self = w.point(w.self, w.Path)
+}
+
+// point moves one watch to a path, if what is there is not watched already.
+func (w *watch) point(was target, path string) target {
+	info, err := os.Stat(path)
+	if err != nil {
+		info = nil
+	}
+	if was.info != nil && info != nil && was.path == path && os.SameFile(was.info, info) {
+		return was
+	}
+	if was.info != nil {
+		// It fails when the kernel dropped the watch with the directory.
+		_ = w.notifier.Remove(was.path)
+	}
+	if info == nil {
+		return target{}
+	}
+	if err := w.notifier.Add(path); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			w.warn(fmt.Errorf("watch manifests in %s: no events for %s, looking every %v instead: %w", w.Path, path, w.Period, err))
+		}
+		return target{}
+	}
+	return target{path: path, info: info}
+}
+
+// concerns tells whether an event may mean that a manifest changed: anything
+// in the path, and above it only the path's own name or a directory on the way
+// to it.
+func (w *watch) concerns(event fsnotify.Event) bool {
+	return event.Name == w.Path ||
+		filepath.Dir(event.Name) == w.Path ||
+		strings.HasPrefix(w.Path, event.Name+string(filepath.Separator))
+}

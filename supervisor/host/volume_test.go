@@ -1,0 +1,219 @@
+package host
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+func withFSGroup(p *v1.Pod) {
+	group := int64(2000)
+	p.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
+}
+
+func TestEmptyDir(t *testing.T) {
+	l := newLab(t)
+	p := newPod()
+	// Also without PreparePod, and for a volume of which only the name is given.
+	for _, v := range []*v1.Volume{emptyDir("data", v1.EmptyDirVolumeSource{}), {Name: "plain"}} {
+		path := l.mustMount(p, v)
+		if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~empty-dir", v.Name); path != want {
+			t.Errorf("is at %s, want %s", path, want)
+		}
+		wantMode(t, path, 0o777|os.ModeDir)
+	}
+	path := l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{}))
+	// What a container made of it stays, as a database that closes its directory.
+	if err := os.Chmod(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(path, "file"), "kept")
+	l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{}))
+	wantMode(t, path, 0o700|os.ModeDir)
+	wantMode(t, filepath.Join(path, "file"), 0o600)
+
+	for range 2 {
+		if err := l.unmount("u1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantGone(t, path)
+	wantMode(t, filepath.Join(l.root, "kubelet/pods/u1"), 0o750|os.ModeDir)
+	wantMode(t, l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{})), 0o777|os.ModeDir)
+}
+
+func TestEmptyDirOfAGroup(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	for _, medium := range []v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory} {
+		path := l.mustMount(newPod(withFSGroup), emptyDir("v"+strings.ToLower(string(medium)), v1.EmptyDirVolumeSource{Medium: medium}))
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gid := info.Sys().(*syscall.Stat_t).Gid; gid != 2000 || info.Mode()&os.ModeSetgid == 0 {
+			t.Errorf("medium %q: group %d, mode %s", medium, gid, info.Mode())
+		}
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEmptyDirInMemory(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	p := newPod()
+	size := resource.MustParse("8Mi")
+	v := emptyDir("cache", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &size})
+	path := l.mustMount(p, v)
+	t.Cleanup(func() { syscall.Unmount(path, syscall.MNT_DETACH) }) //nolint:errcheck // the test took it down
+	write(t, filepath.Join(path, "file"), "kept")
+	if again := l.mustMount(p, v); again != path {
+		t.Errorf("is at %s, then at %s", path, again)
+	}
+	wantMode(t, filepath.Join(path, "file"), 0o600)
+	wantMode(t, path, 0o777|os.ModeDir|os.ModeSticky)
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(path, &fs); err != nil {
+		t.Fatal(err)
+	}
+	if got := int64(fs.Blocks) * fs.Bsize; got != size.Value() {
+		t.Errorf("has %d bytes, want %d", got, size.Value())
+	}
+	if n := l.countMounts(path); n != 1 {
+		t.Errorf("is mounted %d times", n)
+	}
+	wantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", path, "tmpfs")
+	wantMode(t, filepath.Join(path, "file"), 0o600)
+
+	f, err := os.Open(filepath.Join(path, "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, l.unmount("u1"), port.StateConflict, path, "in use")
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.unmount("u1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantGone(t, path)
+}
+
+func (l *lab) countMounts(point string) int {
+	all, err := readMounts()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	n := 0
+	for _, m := range all {
+		if m.Point == point {
+			n++
+		}
+	}
+	return n
+}
+
+// After the machine was started anew the marker is there and the mount is not.
+func TestTmpfsIsMountedAgain(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	v := emptyDir("cache", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
+	path := l.mustMount(newPod(), v)
+	if err := syscall.Unmount(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	l.mustMount(newPod(), v)
+	if n := l.countMounts(path); n != 1 {
+		t.Errorf("is mounted %d times", n)
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVolumesThatCannotBe(t *testing.T) {
+	l := newLab(t)
+	named := func(s v1.VolumeSource) *v1.Volume { return &v1.Volume{Name: "v", VolumeSource: s} }
+	for _, c := range []struct {
+		volume *v1.Volume
+		want   []string
+	}{
+		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}), []string{`volume "v"`, "HugePages is not supported yet"}},
+		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"}), []string{"HugePages-2Mi is not supported yet"}},
+		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: "SSD"}), []string{`unknown emptyDir medium "SSD"`}},
+		{named(v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}), []string{`volume "v" is of type secret`, "not supported yet without a cluster"}},
+		{named(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}), []string{"type configMap"}},
+		{named(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}), []string{"type nfs"}},
+		{named(v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}), []string{"type csi"}},
+		{hostPath("relative", ""), []string{"must be an absolute path"}},
+		{hostPath("/", "Pipe"), []string{`"Pipe" is not a valid type`}},
+	} {
+		_, err := l.mount(ctx(t), newPod(), c.volume)
+		wantError(t, err, port.InvalidConfig, append(c.want, "MountVolume default/web/v")...)
+	}
+}
+
+func TestHostPath(t *testing.T) {
+	l := newLab(t)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write(t, at("file"), "")
+	for link, target := range map[string]string{"link": ".", "broken": "nowhere"} {
+		if err := os.Symlink(target, at(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	socket, err := net.Listen("unix", at("socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close() //nolint:errcheck // of the test
+	for _, c := range []struct {
+		path string
+		kind v1.HostPathType
+		want string // the error, empty for none
+	}{
+		{at("nowhere"), v1.HostPathUnset, ""},
+		{dir, v1.HostPathDirectory, ""},
+		{at("link"), v1.HostPathDirectory, ""},
+		{at("file"), v1.HostPathDirectory, "is not a directory"},
+		{at("nowhere"), v1.HostPathDirectory, "is not a directory: it does not exist"},
+		{at("file/x"), v1.HostPathDirectory, "is not a directory: "},
+		{at("made/deep"), v1.HostPathDirectoryOrCreate, ""},
+		{at("made/deep"), v1.HostPathDirectoryOrCreate, ""},
+		{at("file"), v1.HostPathDirectoryOrCreate, "is not a directory"},
+		{at("file"), v1.HostPathFile, ""},
+		{dir, v1.HostPathFile, "is not a file"},
+		{at("broken"), v1.HostPathFile, "is not a file: it does not exist"},
+		{at("madefile"), v1.HostPathFileOrCreate, ""},
+		{at("madefile"), v1.HostPathFileOrCreate, ""},
+		{dir, v1.HostPathFileOrCreate, "is not a file"},
+		{at("socket"), v1.HostPathSocket, ""},
+		{at("file"), v1.HostPathSocket, "is not a socket"},
+		{"/dev/null", v1.HostPathCharDev, ""},
+		{at("file"), v1.HostPathCharDev, "is not a character device"},
+		{"/dev/null", v1.HostPathBlockDev, "is not a block device"},
+	} {
+		path, err := l.mount(ctx(t), newPod(), hostPath(c.path, c.kind))
+		if c.want != "" {
+			wantError(t, err, port.Other, "MountVolume default/web/v: hostPath type check failed: "+c.path+" "+c.want)
+		} else if err != nil || path != c.path {
+			t.Errorf("%s as %q: %s %v", c.path, c.kind, path, err)
+		}
+	}
+	wantMode(t, at("made/deep"), 0o755|os.ModeDir)
+	wantMode(t, at("madefile"), 0o644)
+	wantGone(t, at("nowhere"))
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/manifesturl"
+	"github.com/troupe-dev/troupe/supervisor/host/manifestdir"
+)
+
+// settle is how long a manifest directory must be quiet before it is read.
+const settle = 5 * time.Millisecond
+
+// manifests implements port.Manifests on this machine.
+type manifests struct {
+	path   string
+	period time.Duration
+	url    *manifesturl.Fetcher
+	log    zerolog.Logger
+
+	mu      sync.Mutex
+	version manifesturl.Version
+}
+
+// Read implements port.Manifests.
+func (m *manifests) Read(ctx context.Context, done func([]port.ManifestFile, error)) {
+	go func() {
+		files, err := manifestdir.Read(ctx, m.path)
+		out := make([]port.ManifestFile, len(files))
+		for i, f := range files {
+			out[i] = port.ManifestFile{Name: f.Name, Data: f.Data, Err: f.Err}
+		}
+		done(out, err)
+	}()
+}
+
+// Watch implements port.Manifests.
+func (m *manifests) Watch(ctx context.Context, changed func(), done func(error)) {
+	go func() {
+		done(manifestdir.Watch(ctx, manifestdir.Options{
+			Path: m.path, Period: m.period, Settle: settle, Notify: changed,
+			Warn: func(err error) {
+				m.log.Warn().Str("path", m.path).Str("error", err.Error()).Msg("the manifest directory can only be looked at from time to time")
+			},
+		}))
+	}()
+}
+
+// Fetch implements port.Manifests.
+func (m *manifests) Fetch(ctx context.Context, fresh bool, done func([]byte, bool, error)) {
+	go func() {
+		m.mu.Lock()
+		since := m.version
+		m.mu.Unlock()
+		if fresh {
+			since = manifesturl.Version{}
+		}
+		r, err := m.url.Fetch(ctx, since)
+		if err == nil {
+			m.mu.Lock()
+			m.version = r.Version
+			m.mu.Unlock()
+		}
+		done(r.Data, r.NotModified, err)
+	}()
+}
+
+// checkpoints implements port.Checkpoints with files of one directory.
+type checkpoints struct{ dir string }
+
+// Load implements port.Checkpoints.
+func (c checkpoints) Load(_ context.Context, name string, done func([]byte, error)) {
+	go func() {
+		data, err := os.ReadFile(filepath.Join(c.dir, name+".json"))
+		if errors.Is(err, fs.ErrNotExist) {
+			data, err = nil, nil
+		}
+		done(data, err)
+	}()
+}
+
+// Save implements port.Checkpoints: written beside it, flushed, then renamed.
+func (c checkpoints) Save(_ context.Context, name string, data []byte, done func(error)) {
+	go func() { done(c.write(name, data)) }()
+}
+
+func (c checkpoints) write(name string, data []byte) (err error) {
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(c.dir, name+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), filepath.Join(c.dir, name+".json"))
+}

@@ -1,0 +1,433 @@
+// Package node puts a node daemon together: configuration, the ports on this
+// machine, the actors, and what others look at.
+//
+// Order: validate → claim the root directory → connect the runtime → actors
+// (restore, admit, resume) → admin and health endpoints → READY=1. Everything
+// that can be wrong is found before the first change to the machine.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/rs/zerolog"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/manifesturl"
+	"github.com/troupe-dev/troupe/cri"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/supervisor/admin"
+	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
+	"github.com/troupe-dev/troupe/supervisor/eventlog"
+	"github.com/troupe-dev/troupe/supervisor/healthz"
+	"github.com/troupe-dev/troupe/supervisor/host"
+)
+
+// Options are what a daemon is run with.
+type Options struct {
+	Config config.Config
+	Log    zerolog.Logger
+	// PanicPod (namespace/name) makes the actor of that pod panic on every
+	// message: to see what a node does then.
+	PanicPod string
+}
+
+const (
+	crashBackOffBase  = 10 * time.Second
+	crashBackOffReset = 10 * time.Minute
+	relistFast        = time.Second
+	relistSlow        = time.Minute
+	gcPeriod          = time.Minute
+	pullDeadline      = time.Hour       // the client itself ends a pull that makes no progress
+	pullHold          = 5 * time.Minute // a pull that gets nowhere must not keep others from it
+	manifestTimeout   = 30 * time.Second
+	keptEvents        = 1000
+	healthPatience    = 10 * time.Second
+	stopPatience      = 5 * time.Second
+)
+
+// Run runs a node until ctx ends (nil: pods keep running) or it can't go on.
+func Run(ctx context.Context, o Options) error {
+	c := o.Config
+	if !c.Standalone() {
+		return errors.New("--kubeconfig: this version runs static pods only: leave it out")
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	name, err := c.NodeName(hostname)
+	if err != nil {
+		return err
+	}
+	m, err := lookAround(c)
+	if err != nil {
+		return err
+	}
+	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
+		return fmt.Errorf("--root-dir %s: too long for the path of a socket in it: choose a shorter one", c.Options().RootDir)
+	}
+	static := c.StaticPods()
+	var fetcher *manifesturl.Fetcher
+	if static.URL != "" {
+		fetcher, err = manifesturl.New(manifesturl.Config{URL: static.URL, Header: static.URLHeader, Timeout: manifestTimeout})
+		if err != nil {
+			return err
+		}
+	}
+	rt, version, closeRuntime, err := connect(ctx, c, m, name)
+	if err != nil {
+		return err
+	}
+	defer closeRuntime()
+	root, err := rootdir.Claim(c.Options().RootDir)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // released with the process in any case
+
+	h, err := host.New(host.Config{Root: root.Path(), LogRoot: c.PodLogsDir()})
+	if err != nil {
+		return err
+	}
+	defer h.Close() //nolint:errcheck // nothing is written through it
+
+	d := &running{log: o.Log, name: name, fatal: make(chan *kernel.CrashReport, 1)}
+	events := eventlog.New(o.Log, keptEvents)
+	serve, err := d.listen(o, root.Path(), events)
+	if err != nil {
+		return err
+	}
+	if err := d.start(o, m, node.Ports{
+		Runtime: rt, Host: h, Network: host.NewNetwork(), Events: events,
+		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
+		Checkpoints: checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
+	}, version, static); err != nil {
+		return err
+	}
+	for _, w := range c.Warnings() {
+		o.Log.Warn().Msg(w)
+	}
+	if m.cgroupV1 {
+		o.Log.Warn().Msg("this host has cgroup v1, which Kubernetes is giving up: plan to boot it with cgroup v2")
+	}
+	o.Log.Info().Str("node", name).Str("runtime", version.Name+" "+version.Version).Str("rootDir", root.Path()).
+		Str("staticPods", static.Path).Msg("node is up")
+	return d.serve(ctx, o, serve)
+}
+
+// socketPathLimit is sun_path without its end (unix(7)).
+const socketPathLimit = 107
+
+// connect reaches the runtime, or makes a simulated one.
+func connect(ctx context.Context, c config.Config, m machine, name string) (port.Runtime, port.RuntimeVersion, func(), error) {
+	if c.Options().Runtime == config.RuntimeSim {
+		rt, err := simcri.New(simcri.Config{
+			Clock: kernel.WallClock{},
+			Rand:  func(string) *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) },
+		})
+		return rt, port.RuntimeVersion{Name: "simcri", Version: "simulated"}, func() {}, err
+	}
+	tn := m.translation(c, name)
+	if err := tn.Validate(); err != nil {
+		return nil, port.RuntimeVersion{}, nil, err
+	}
+	client, err := cri.Dial(ctx, cri.Config{
+		Endpoint: c.RuntimeEndpoint(), ImageEndpoint: c.ImageEndpoint(), RequestTimeout: c.RuntimeRequestTimeout(),
+		Node: func() *translate.Node { return tn },
+	})
+	if err != nil {
+		return nil, port.RuntimeVersion{}, nil, err
+	}
+	type answer struct {
+		v   port.RuntimeVersion
+		err error
+	}
+	got := make(chan answer, 1)
+	client.Version(ctx, func(v port.RuntimeVersion, err error) { got <- answer{v, err} })
+	a := <-got
+	if a.err != nil {
+		client.Close()
+		return nil, port.RuntimeVersion{}, nil, a.err
+	}
+	return client, a.v, client.Close, nil
+}
+
+// running is a node that was started.
+type running struct {
+	log    zerolog.Logger
+	name   string
+	system *kernel.System
+	runner *kernel.Runner
+	root   kernel.Ref[node.Message]
+	fatal  chan *kernel.CrashReport
+}
+
+func (d *running) start(o Options, m machine, ports node.Ports, version port.RuntimeVersion, static config.StaticPods) error {
+	c := o.Config
+	var err error
+	d.system, err = kernel.NewSystem(kernel.Config{
+		Clock: kernel.WallClock{}, Seed: rand.Uint64(), Log: o.Log,
+		OnCrash: func(r *kernel.CrashReport) {
+			if ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods"); ok {
+				ref.Tell(pods.Crashed{Report: r})
+			}
+		},
+		OnFatal: func(r *kernel.CrashReport) {
+			select {
+			case d.fatal <- r:
+			default: // one is enough to end
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	pulls := int(c.Pulls().Parallel)
+	if pulls <= 0 {
+		pulls = manyPulls
+	}
+	d.runner, err = kernel.NewRunner(d.system,
+		kernel.Pool{Name: pod.StartPool, Size: startSlots(m.cpus), MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
+		kernel.Pool{Name: pod.TeardownPool, Size: startSlots(m.cpus), MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
+		kernel.Pool{Name: pod.LookPool, Size: max(2, m.cpus), MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
+		kernel.Pool{Name: images.PullPool, Size: pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
+	)
+	if err != nil {
+		return err
+	}
+	gcConfig := c.ContainerGC()
+	nodeConfig := &node.Config{
+		Name: d.name, Ports: ports, HostIPs: m.addresses, RuntimeName: version.Name,
+		Admit: admit.Node{
+			Name: d.name, Labels: m.labels(c, d.name), Allocatable: m.allocatable(c), OS: "linux", Arch: runtime.GOARCH,
+			AllowedUnsafeSysctls: c.Kubelet().AllowedUnsafeSysctls, MaxPods: c.MaxPods(m.cpus),
+		},
+		ManifestPath: static.Path, ManifestURL: static.URL,
+		ManifestPathPeriod: static.PathPeriod, ManifestURLPeriod: static.URLPeriod,
+		CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, c.CrashLoopBackOffMax()), Max: c.CrashLoopBackOffMax(), Reset: crashBackOffReset},
+		ContainerGC:  podgc.Policy{MaxPerPodContainer: int(gcConfig.PerContainer), MaxContainers: int(gcConfig.Total), MinAge: gcConfig.MinimumAge},
+		GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
+	}
+	if o.PanicPod != "" {
+		nodeConfig.Wrap = panicWrap(o.PanicPod, d.name)
+	}
+	d.root, err = kernel.SpawnRoot(d.system, kernel.Spec[node.Message]{
+		Name: d.name, Kind: "node", New: node.New(nodeConfig), Policy: kernel.ForRoot, Runner: d.runner,
+	})
+	return err
+}
+
+// manyPulls stands for no limit (serializeImagePulls false, no maxParallelImagePulls).
+const manyPulls = 64
+
+// startSlots is how many starts run at once: measured, see docs/benchmarks.md.
+func startSlots(cpus int) int { return max(2, cpus*2) }
+
+// listen takes the socket and the port that others ask at, before anything is
+// started: that one of them is taken must be found before the first change. It
+// gives what answers there.
+func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]func(context.Context) error, error) {
+	server, err := admin.Listen(admin.Config{
+		Socket: admin.SocketIn(rootDir), Tree: d.tree, Pods: d.pods,
+		Events: func(p string) []admin.EventView { return shownEvents(events.Of(p)) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	serve := []func(context.Context) error{server.Serve}
+	if addr, ok := o.Config.Healthz(); ok {
+		hz, err := healthz.Listen(healthz.Config{Address: addr.String(), Checks: []healthz.Check{{Name: "syncloop", Check: d.syncloop}}})
+		if err != nil {
+			ended, cancel := context.WithCancel(context.Background())
+			cancel()
+			return nil, errors.Join(err, server.Serve(ended))
+		}
+		serve = append(serve, hz.Serve)
+	}
+	return serve, nil
+}
+
+// serve answers others until ctx ends, run-once is through, or the actors gave up.
+func (d *running) serve(ctx context.Context, o Options, serve []func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	servers := len(serve)
+	ended := make(chan error, servers)
+	for _, f := range serve {
+		go func() { ended <- f(ctx) }()
+	}
+	var err error
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		o.Log.Warn().Str("error", err.Error()).Msg("systemd was not told that the node is ready")
+	}
+	go d.watchdog(ctx)
+	once := make(chan error, 1)
+	if o.Config.RunOnce() {
+		go func() { once <- d.untilDone(ctx) }()
+	}
+	select {
+	case <-ctx.Done():
+		d.log.Info().Msg("the agent ends; its pods keep running")
+	case err = <-once:
+	case err = <-ended:
+		servers--
+	case r := <-d.fatal:
+		err = fmt.Errorf("gave up restarting: %w\n%s", r, r.Stack)
+	}
+	if _, e := daemon.SdNotify(false, daemon.SdNotifyStopping); e != nil {
+		o.Log.Warn().Str("error", e.Error()).Msg("systemd was not told that the node ends")
+	}
+	cancel()
+	for range servers {
+		err = errors.Join(err, <-ended)
+	}
+	stop, cancelStop := context.WithTimeout(context.Background(), stopPatience)
+	defer cancelStop()
+	err = errors.Join(err, d.system.Shutdown(stop))
+	d.runner.Close() // what is under way at the runtime goes on there; nobody waits for it here
+	return err
+}
+
+// tree asks nobody: it shows the one that is stuck.
+func (d *running) tree() admin.Tree {
+	return admin.Tree{
+		Node: d.name, At: time.Now(), Actors: d.system.Snapshot(d.name), Pools: d.runner.Pools(),
+		DeadLetters: d.system.DeadLetters(), Dropped: d.system.Dropped(), Crashes: d.system.Crashes(),
+		Goroutines: runtime.NumGoroutine(),
+	}
+}
+
+func (d *running) pods(ctx context.Context) (pods.View, error) {
+	ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods")
+	if !ok {
+		return pods.View{}, errors.New("the pods actor is not there: see `troupe tree`")
+	}
+	got := make(chan pods.View, 1)
+	ref.Tell(pods.Query{Reply: func(v pods.View) { got <- v }})
+	select {
+	case v := <-got:
+		return v, nil
+	case <-ctx.Done():
+		return pods.View{}, fmt.Errorf("the pods actor does not answer: %w: see `troupe tree`", ctx.Err())
+	}
+}
+
+// syncloop is whether the actors answer. It does not ask the runtime: a node
+// whose runtime is down is not helped by a restart of its agent.
+func (d *running) syncloop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, healthPatience)
+	defer cancel()
+	got := make(chan struct{}, 1)
+	d.root.Tell(node.Query{Reply: func(node.Health) { got <- struct{}{} }})
+	select {
+	case <-got:
+	case <-ctx.Done():
+		return errors.New("the node actor does not answer: see `troupe tree`")
+	}
+	_, err := d.pods(ctx)
+	return err
+}
+
+// watchdog tells systemd that the agent lives, if it wants to know.
+func (d *running) watchdog(ctx context.Context) {
+	every, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || every == 0 {
+		return
+	}
+	t := time.NewTicker(every / 2)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := d.syncloop(ctx); err != nil {
+				d.log.Error().Str("error", err.Error()).Msg("not telling the watchdog that all is well")
+				continue
+			}
+			if _, err := daemon.SdNotify(false, daemon.SdNotifyWatchdog); err != nil {
+				d.log.Warn().Str("error", err.Error()).Msg("the watchdog was not told")
+			}
+		}
+	}
+}
+
+// untilDone waits until every pod has ended (runOnce).
+func (d *running) untilDone(ctx context.Context) error {
+	t := time.NewTicker(200 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		v, err := d.pods(ctx)
+		if err != nil || !v.Ready {
+			continue
+		}
+		done, failed := true, 0
+		for _, p := range v.Pods {
+			ended := p.Life == "Terminated" || p.Life == "Rejected"
+			done = done && ended
+			if ended && p.Phase == string(v1.PodFailed) {
+				failed++
+			}
+		}
+		if !done {
+			continue
+		}
+		if failed > 0 || len(v.Problems) > 0 {
+			return fmt.Errorf("run once: %d of %d pods failed, %d manifests were not usable", failed, len(v.Pods), len(v.Problems))
+		}
+		d.log.Info().Int("pods", len(v.Pods)).Msg("run once: all pods have ended")
+		return nil
+	}
+}
+
+func shownEvents(in []eventlog.Entry) []admin.EventView {
+	out := make([]admin.EventView, len(in))
+	for i, e := range in {
+		out[i] = admin.EventView{At: e.At, Pod: e.Pod, Container: e.Container, Warning: e.Warning, Reason: e.Reason, Message: e.Message}
+	}
+	return out
+}
+
+func quotaPeriod(d *metav1.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.Duration
+}
+
+// labels are those that a pod's node selector is matched with.
+func (m machine) labels(c config.Config, name string) map[string]string {
+	l := c.Options().NodeLabels
+	if l == nil {
+		l = map[string]string{}
+	}
+	l[v1.LabelHostname] = name
+	l[v1.LabelOSStable] = "linux"
+	l[v1.LabelArchStable] = runtime.GOARCH
+	return l
+}
