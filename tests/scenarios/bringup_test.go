@@ -1,0 +1,52 @@
+package scenarios
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+func TestPodComesUp(t *testing.T) {
+	w := newNode(t, 1)
+	w.run(time.Second)
+	w.add(aPod("web").main("log").volume("data"))
+	took := w.allUp(10 * time.Second)
+	if took > 3*time.Second {
+		t.Errorf("the pod came up after %v", took)
+	}
+	w.quiet()
+	w.drop("web")
+	w.allUp(10 * time.Second)
+	w.quiet()
+	if n := w.rt.Calls(simcri.RunPodSandbox); n != 1 {
+		t.Errorf("RunPodSandbox was called %d times", n)
+	}
+	if w.crashes > 0 {
+		t.Errorf("%d actors crashed", w.crashes)
+	}
+}
+
+func names(prefix string, n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("%s-%02d", prefix, i))
+	}
+	return out
+}
+
+func TestThirtyPods(t *testing.T) {
+	w := newNode(t, 2)
+	w.run(time.Second)
+	w.watch.restartsExpected = false
+	for _, n := range names("p", 30) {
+		w.add(aPod(n))
+	}
+	took := w.allUp(time.Minute)
+	t.Logf("30 pods in %v", took)
+	w.quiet()
+	w.drop(names("p", 30)...)
+	took = w.allUp(time.Minute)
+	t.Logf("gone in %v", took)
+	w.quiet()
+}

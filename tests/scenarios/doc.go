@@ -1,0 +1,8 @@
+// Package scenarios runs whole nodes on a virtual clock and one thread: all
+// actors, a simulated runtime, and a host, manifests and checkpoints in memory.
+// Each test is a story of one node; after each thing that happens in the
+// runtime the invariants of tests/scenarios/invariants_test.go are checked.
+//
+// A run that fails prints its seed; TROUPE_SEED=<n> runs a random test with that
+// seed alone.
+package scenarios

@@ -1,0 +1,328 @@
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// havoc is a random life of a node: pods come, change and go, and everything
+// that can go wrong does.
+type havoc struct {
+	*world
+	rng *rand.Rand
+	// trouble is the chance that a call goes wrong, panic that a message does.
+	trouble, panics float64
+	did             []string
+}
+
+func newHavoc(t testing.TB, seed uint64) *havoc {
+	rng := rand.New(rand.NewPCG(seed, 0x6861766f63))
+	events := []simcri.EventPolicy{{}, {}, {Off: true}, {Drop: 0.2, Duplicate: 0.2, Delay: simcri.Uniform(0, time.Second)}}
+	w := newWorld(t, seed, withEvents(events[rng.IntN(len(events))]), withLateEffects(0.5))
+	h := &havoc{world: w, rng: rng}
+	w.fault = h.callFault
+	w.host.fault = h.hostFault
+	w.config.PullDeadline = 3 * time.Minute // as short as a client's that sees no progress
+	w.around = h.messageFault
+	w.start()
+	return h
+}
+
+func (h *havoc) callFault(c simcri.Call) simcri.Fault {
+	if h.trouble == 0 || h.rng.Float64() > h.trouble || c.Method == simcri.Events {
+		return simcri.Fault{}
+	}
+	kinds := []port.ErrorKind{port.Other, port.Unavailable, port.NameReserved, port.StateConflict, port.Deadline}
+	f := simcri.Fault{Kind: kinds[h.rng.IntN(len(kinds))], Detail: "havoc"}
+	switch h.rng.IntN(6) {
+	case 0:
+		f.Hang = true
+	case 1:
+		f.LoseReply = true
+	case 2:
+		f.Partial = true
+	case 3:
+		f = simcri.Fault{Latency: time.Duration(h.rng.IntN(5000)) * time.Millisecond}
+	default:
+		f.Fail = true
+	}
+	return f
+}
+
+func (h *havoc) hostFault(verb string, _ types.UID, _ string) (error, bool) {
+	if h.trouble == 0 || h.rng.Float64() > h.trouble {
+		return nil, false
+	}
+	if h.rng.IntN(3) == 0 {
+		return nil, true
+	}
+	return &port.Error{Verb: verb, Detail: "havoc"}, false
+}
+
+func (h *havoc) messageFault(actor string, m any, _ bool) {
+	if h.panics > 0 && h.rng.Float64() < h.panics {
+		panic(fmt.Sprintf("%s: %s on %T", planted, actor, m))
+	}
+}
+
+func (h *havoc) say(format string, args ...any) {
+	h.did = append(h.did, fmt.Sprintf("%v ", h.v.Now().Sub(epoch))+fmt.Sprintf(format, args...))
+}
+
+// anyPod is a random pod that is called name.
+func (h *havoc) anyPod(name string) *spec {
+	s := emptyPod(name).grace(int64(h.rng.IntN(6)))
+	if h.rng.IntN(3) == 0 {
+		s.init("setup")
+	}
+	if h.rng.IntN(4) == 0 {
+		s.sidecar("proxy")
+	}
+	s.main("app")
+	if h.rng.IntN(3) == 0 {
+		s.main("log")
+	}
+	for i := range h.rng.IntN(3) {
+		s.volume(fmt.Sprintf("v%d", i))
+	}
+	if h.rng.IntN(4) == 0 {
+		s.script("app", "term-delay", fmt.Sprintf("%dms", h.rng.IntN(4000)))
+	}
+	if h.rng.IntN(6) == 0 {
+		s.script("app", "crash-loop", strconv.Itoa(1+h.rng.IntN(2))).script("app", "run-for", "500ms")
+	}
+	if h.rng.IntN(8) == 0 {
+		s.script("app", "ignore-term", "true")
+	}
+	return s.image(fmt.Sprintf("registry.test/app:%d", h.rng.IntN(5))).note("version", strconv.Itoa(h.rng.IntN(1000)))
+}
+
+// act does one thing to the node.
+func (h *havoc) act() {
+	name := fmt.Sprintf("p-%d", h.rng.IntN(12))
+	truth := h.rt.Truth().Runtime
+	switch n := h.rng.IntN(20); {
+	case n < 7:
+		h.say("write %s", name)
+		h.add(h.anyPod(name))
+	case n < 10:
+		h.say("remove %s", name)
+		h.drop(name)
+	case n < 14:
+		var ids []string
+		for _, p := range truth.Pods {
+			for _, c := range p.Containers {
+				if c.State == observed.ContainerRunning {
+					ids = append(ids, c.ID)
+				}
+			}
+		}
+		if len(ids) > 0 {
+			id := ids[h.rng.IntN(len(ids))]
+			h.say("crash %s", id)
+			if err := h.rt.EndContainer(id, simcri.Exit{Code: 1}); err != nil {
+				h.failf("%v", err)
+			}
+		}
+	case n < 15:
+		for _, p := range truth.Pods {
+			if s, ready := p.ReadySandbox(); ready && h.rng.IntN(4) == 0 {
+				h.say("end sandbox %s of %s", s.ID, p.Ref)
+				if err := h.rt.EndSandbox(s.ID); err != nil {
+					h.failf("%v", err)
+				}
+				break
+			}
+		}
+	case n < 16 && h.trouble > 0:
+		h.say("kill the agent")
+		h.restart()
+	case n < 17 && h.trouble > 0:
+		h.say("kill the runtime")
+		h.rt.Kill()
+		h.run(time.Duration(h.rng.IntN(3000)) * time.Millisecond)
+		h.rt.Restart()
+	case n < 18:
+		h.say("break %s", name)
+		if h.watch.wanted[name] != nil {
+			h.manifests.write(name+".yaml", "spec: {")
+		}
+	default:
+		h.say("mend %s", name)
+		if s := h.watch.wanted[name]; s != nil {
+			h.manifests.write(name+".yaml", s.yaml())
+		}
+	}
+	// A call may have been asked for before its pod went, and be slow; a hung
+	// one ends at its deadline.
+	if h.trouble > 0 || h.panics > 0 {
+		h.watch.lenient = h.v.Now().Add(10 * time.Minute)
+	}
+}
+
+// live lets the node live through n things.
+func (h *havoc) live(n int) {
+	for range n {
+		h.act()
+		d := time.Duration(h.rng.IntN(400)) * time.Millisecond
+		if h.rng.IntN(10) == 0 {
+			d = time.Duration(h.rng.IntN(30)) * time.Second
+		}
+		h.run(d)
+		if h.fatal != nil {
+			h.say("the agent gave up")
+			h.kill()
+			h.fatal = nil
+			h.start()
+		}
+	}
+}
+
+// mend ends all trouble, and wants the node to be well within bounded time.
+func (h *havoc) mend() {
+	h.trouble, h.panics = 0, 0
+	for _, name := range sorted(h.watch.wanted) {
+		h.manifests.write(name+".yaml", h.watch.wanted[name].yaml())
+	}
+	if h.fatal != nil {
+		h.kill()
+		h.fatal = nil
+		h.start()
+	}
+	// The longest: a call that hung until its deadline of 4 minutes, twice, and
+	// a crash backoff of 5 minutes.
+	h.allUp(20 * time.Minute)
+	h.run(6 * time.Minute)
+	h.allUp(10 * time.Minute)
+	h.quiet()
+	if h.host.unmounts > 0 {
+		h.failf("volumes were taken down under running containers")
+	}
+}
+
+func sorted[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// seeds are the one in TROUPE_SEED, or n from first on.
+func seeds(t *testing.T, first, n uint64) (out []uint64) {
+	if s := os.Getenv("TROUPE_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return []uint64{seed}
+	}
+	if s := os.Getenv("TROUPE_SEEDS"); s != "" {
+		var err error
+		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	} else if testing.Short() {
+		n = min(n, 5)
+	}
+	for i := range n {
+		out = append(out, first+i)
+	}
+	return out
+}
+
+func explore(t *testing.T, seed uint64, trouble, panics float64) {
+	t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		h := newHavoc(t, seed)
+		t.Cleanup(func() {
+			if t.Failed() {
+				for _, l := range h.did[max(0, len(h.did)-40):] {
+					t.Log(l)
+				}
+				t.Logf("again: TROUPE_SEED=%d go test ./tests/scenarios -run '%s'", seed, t.Name())
+			}
+		})
+		h.trouble, h.panics = trouble, panics
+		h.live(60)
+		h.mend()
+		h.kill()
+	})
+}
+
+func TestExploreLife(t *testing.T) {
+	for _, seed := range seeds(t, 1, 20) {
+		explore(t, seed, 0, 0)
+	}
+}
+
+func TestExploreFaults(t *testing.T) {
+	for _, seed := range seeds(t, 1000, 20) {
+		explore(t, seed, 0.05, 0)
+	}
+}
+
+func TestExplorePanics(t *testing.T) {
+	for _, seed := range seeds(t, 2000, 20) {
+		explore(t, seed, 0, 0.002)
+	}
+}
+
+func TestExploreAll(t *testing.T) {
+	for _, seed := range seeds(t, 3000, 20) {
+		explore(t, seed, 0.05, 0.002)
+	}
+}
+
+// trace is the hash of everything that happened in a busy life.
+func trace(t *testing.T, seed uint64) (sum, events uint64) {
+	h := newHavoc(t, seed)
+	for _, n := range names("q", 12) {
+		h.add(h.anyPod(n))
+	}
+	h.trouble, h.panics = 0.05, 0.002
+	h.live(15)
+	h.run(20 * time.Second)
+	h.kill()
+	return h.tracer.Sum(), h.tracer.Events()
+}
+
+// TestSameSeedSameRun runs the same life again and again: every message to every
+// actor and every effect is the same, at the same times, in the same order.
+func TestSameSeedSameRun(t *testing.T) {
+	sums := map[uint64]uint64{}
+	var total uint64
+	for _, seed := range seeds(t, 4000, 50) {
+		first, events := trace(t, seed)
+		total += events
+		if other, is := sums[first]; is {
+			t.Errorf("seeds %d and %d give the same run", seed, other)
+		}
+		sums[first] = seed
+		procs := []int{runtime.GOMAXPROCS(0)}
+		if seed%10 == 0 {
+			procs = []int{1, 2, 8}
+		}
+		for _, n := range procs {
+			before := runtime.GOMAXPROCS(n)
+			again, _ := trace(t, seed)
+			runtime.GOMAXPROCS(before)
+			if again != first {
+				t.Errorf("seed %d gives another run with %d processors: %x, %x", seed, n, first, again)
+			}
+		}
+	}
+	t.Logf("%d seeds, %d messages and effects in the first runs", len(sums), total)
+}

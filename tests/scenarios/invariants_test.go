@@ -1,0 +1,276 @@
+package scenarios
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// watcher holds the truth of the runtime against what must always be so.
+type watcher struct {
+	w *world
+	// wanted are the manifests by name; unwanted since when others are not.
+	wanted   map[string]*spec
+	unwanted map[string]time.Time
+	// specs are all that ever were wanted.
+	specs map[types.UID]*spec
+	// newest is the highest attempt that was seen, by pod, UID and name; ran says
+	// that it was started. The number of one that never was is used again.
+	newest map[string]uint32
+	ran    map[string]bool
+	seen   map[string]bool
+	// dropped are names that were unwanted since the runtime last had nothing of
+	// them: after that their numbers begin anew.
+	dropped map[string]bool
+	// lenient is until when calls for unwanted pods are no failure: the agent
+	// can't know.
+	lenient time.Time
+	// What was made so far.
+	sandboxes, containers int
+	// restartsExpected says that containers may be restarted; else that fails.
+	restartsExpected bool
+	off              bool
+}
+
+func newWatcher(w *world) *watcher {
+	return &watcher{
+		w: w, wanted: map[string]*spec{}, unwanted: map[string]time.Time{}, specs: map[types.UID]*spec{},
+		newest: map[string]uint32{}, dropped: map[string]bool{}, ran: map[string]bool{}, seen: map[string]bool{}, restartsExpected: true,
+	}
+}
+
+func (x *watcher) want(s *spec) {
+	x.wanted[s.Name] = s
+	d := manifest.Decode([]byte(s.yaml()), manifest.Source{Kind: manifest.File, Name: s.Name + ".yaml"}, manifest.Node{Name: nodeName}, epoch)
+	for _, p := range d.Pods {
+		x.specs[p.UID] = s
+	}
+	delete(x.unwanted, s.Name)
+}
+
+func (x *watcher) unwant(name string) {
+	delete(x.wanted, name)
+	x.unwanted[name] = x.w.v.Now()
+	x.dropped[name] = true
+}
+
+// forget drops what is remembered of pods that are gone.
+func (x *watcher) forget() {
+	clear(x.seen)
+	clear(x.specs)
+	clear(x.newest)
+	clear(x.ran)
+	clear(x.dropped)
+}
+
+// noticed is how long it may take until nothing is made any more for a pod that
+// nobody wants.
+const noticed = 500 * time.Millisecond
+
+// called sees every call of the agent.
+func (x *watcher) called(c simcri.Call) {
+	switch c.Method {
+	case simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer:
+	default:
+		return
+	}
+	since, is := x.unwanted[plainName(c.Pod.Name)]
+	if is && !x.off && x.w.v.Now().Sub(since) > noticed && x.w.v.Now().After(x.lenient) {
+		x.w.failf("%v %s, though nobody has wanted the pod for %v", c.Method, c.Object, x.w.v.Now().Sub(since))
+	}
+}
+
+// look checks what is true at every instant.
+func (x *watcher) look() {
+	if x.off {
+		return
+	}
+	alive, there := map[string]types.UID{}, map[string]bool{}
+	for _, p := range x.w.rt.Truth().Runtime.Pods {
+		there[plainName(p.Ref.Name)] = true
+		x.pod(&p, alive)
+	}
+	for name := range x.dropped {
+		if !there[name] {
+			delete(x.dropped, name)
+			maps.DeleteFunc(x.newest, func(key string, _ uint32) bool { return strings.HasPrefix(key, name+"/") })
+		}
+	}
+}
+
+func (x *watcher) pod(p *observed.RuntimePod, alive map[string]types.UID) {
+	ready := 0
+	for i := range p.Sandboxes {
+		s := &p.Sandboxes[i]
+		x.made(p.Ref, "sandbox", s.ID, s.Attempt)
+		if s.State == observed.SandboxReady {
+			ready++
+		}
+	}
+	if ready > 1 {
+		x.w.failf("pod %s has %d ready sandboxes", p.Ref, ready)
+	}
+	running := map[string]int{}
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		if x.made(p.Ref, c.Name, c.ID, c.Attempt) {
+			x.order(p, c)
+		}
+		if key := x.key(p.Ref, c.Name); !c.StartedAt.IsZero() && c.Attempt == x.newest[key] {
+			x.ran[key] = true
+		}
+		if c.State == observed.ContainerRunning {
+			running[c.Name]++
+		}
+	}
+	for name, n := range running {
+		if n > 1 {
+			x.w.failf("container %s of pod %s runs %d times", name, p.Ref, n)
+		}
+	}
+	if len(running) > 0 {
+		if other, is := alive[p.Ref.Name]; is {
+			x.w.failf("pod %s runs twice: %s and %s", p.Ref, other, p.Ref.UID)
+		}
+		alive[p.Ref.Name] = p.Ref.UID
+	}
+}
+
+// made is for each sandbox and container; it reports whether it is new.
+func (x *watcher) made(ref observed.PodRef, name, id string, attempt uint32) bool {
+	if x.seen[id] {
+		return false
+	}
+	x.seen[id] = true
+	if name == "sandbox" {
+		x.sandboxes++
+	} else {
+		x.containers++
+	}
+	key := x.key(ref, name)
+	if last, is := x.newest[key]; is {
+		ran := x.ran[key]
+		// The number of a sandbox is free again when nothing is left of it.
+		if (attempt < last || attempt == last && ran) && (name != "sandbox" || attempt > 0) {
+			x.w.failf("%s of pod %s was made with attempt %d after %d", name, ref, attempt, last)
+		}
+		if !x.restartsExpected && ran {
+			x.w.failf("%s of pod %s was restarted", name, ref)
+		}
+	}
+	x.newest[key], x.ran[key] = attempt, name == "sandbox"
+	return true
+}
+
+func (x *watcher) key(ref observed.PodRef, name string) string {
+	return plainName(ref.Name) + "/" + string(ref.UID) + "/" + name
+}
+
+// order: before a main container of a sandbox is made, its init containers
+// have completed, and its sidecars have been started.
+func (x *watcher) order(p *observed.RuntimePod, c *observed.Container) {
+	s := x.specs[p.Ref.UID]
+	if s == nil || slices.ContainsFunc(p.Containers, func(o observed.Container) bool { return o.Name == c.Name && o.ID != c.ID }) {
+		return
+	}
+	for i := range s.Spec.InitContainers {
+		before := &s.Spec.InitContainers[i]
+		if before.Name == c.Name {
+			return
+		}
+		n, there := p.Newest(before.Name)
+		switch {
+		case !there:
+			x.w.failf("%s of pod %s was made before %s", c.Name, p.Ref, before.Name)
+		case before.RestartPolicy == nil && (n.State != observed.ContainerExited || n.ExitCode != 0):
+			x.w.failf("%s of pod %s was made before %s has completed", c.Name, p.Ref, before.Name)
+		case before.RestartPolicy != nil && !slices.ContainsFunc(p.Containers, func(o observed.Container) bool { return o.Name == before.Name && !o.StartedAt.IsZero() }):
+			x.w.failf("%s of pod %s was made before %s was started", c.Name, p.Ref, before.Name)
+		}
+	}
+}
+
+// up says what is missing until every wanted pod runs and everything else is
+// gone; empty if nothing is.
+func (x *watcher) up() string {
+	left := maps.Clone(x.wanted)
+	for _, p := range x.w.rt.Truth().Runtime.Pods {
+		name := plainName(p.Ref.Name)
+		s := left[name]
+		if s == nil {
+			return fmt.Sprintf("pod %s %s is still there", p.Ref, p.Ref.UID)
+		}
+		delete(left, name)
+		for _, c := range s.Spec.Containers {
+			if n, _ := p.Newest(c.Name); n.State != observed.ContainerRunning {
+				return fmt.Sprintf("container %s of pod %s does not run", c.Name, name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		return fmt.Sprintf("pod %s is not there", name)
+	}
+	if len(x.w.host.pods) != len(x.wanted) {
+		return fmt.Sprintf("the host has directories of %d pods", len(x.w.host.pods))
+	}
+	return ""
+}
+
+// allUp runs until every wanted pod runs and nothing else is there.
+func (w *world) allUp(limit time.Duration) time.Duration {
+	w.t.Helper()
+	begin := w.v.Now()
+	end := begin.Add(limit)
+	for {
+		why := w.watch.up()
+		if why == "" {
+			return w.v.Now().Sub(begin)
+		}
+		// Only what happens in the runtime changes that.
+		for asked := w.v.Now(); w.v.Now().Equal(asked); {
+			if !w.step(end) {
+				w.failf("not all is well within %v: %s", limit, why)
+			}
+		}
+	}
+}
+
+// quiet checks that nobody waits for anything and that people are told so.
+func (w *world) quiet() {
+	w.t.Helper()
+	w.run(3 * time.Second)
+	for _, a := range w.system.Snapshot("") {
+		if a.Depth > 0 {
+			w.failf("%d messages wait at %s", a.Depth, a.Path)
+		}
+		for _, e := range a.Effects {
+			if !e.Standing && e.Phase != kernel.EffectExpired {
+				w.failf("%s %s of %s is still under way", e.Kind, e.Object, a.Path)
+			}
+		}
+	}
+	v := w.view()
+	if !v.Ready {
+		w.failf("the node is not ready")
+	}
+	shown := map[string]bool{}
+	for _, p := range v.Pods {
+		name := plainName(p.Name)
+		shown[name] = true
+		if w.watch.wanted[name] == nil || p.Phase != "Running" || !p.Ready || len(p.Doing) > 0 || p.Problem != "" {
+			w.failf("people are shown %+v", p)
+		}
+	}
+	if len(shown) != len(w.watch.wanted) || len(v.Pods) != len(shown) {
+		w.failf("people are shown %d pods, wanted are %d", len(v.Pods), len(w.watch.wanted))
+	}
+}

@@ -1,0 +1,249 @@
+package scenarios
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// stride is how many message boundaries a test goes on at a time: all of them
+// with TROUPE_EVERY=1, a share of them (another in each seed) otherwise.
+func stride(n int) int {
+	if os.Getenv("TROUPE_EVERY") != "" {
+		return 1
+	}
+	if testing.Short() {
+		n *= 4
+	}
+	return n
+}
+
+// few are pods that have a bit of everything.
+func few() []*spec {
+	return []*spec{
+		emptyPod("a-init").init("setup").sidecar("proxy").main("app").volume("data"),
+		aPod("b-plain"),
+		aPod("c-slow").main("log").script("app", "term-delay", "1s"),
+	}
+}
+
+// steps counts the messages and timers of f in a world like any other.
+func stepsOf(t *testing.T, prepare func(*world), goal func(*world) bool) int {
+	w := newNode(t, 1)
+	prepare(w)
+	n := 0
+	for end := w.v.Now().Add(time.Minute); !goal(w); n++ {
+		if !w.step(end) {
+			w.failf("the goal is not reached")
+		}
+	}
+	w.kill()
+	return n
+}
+
+func bringUp(w *world) {
+	w.run(100 * time.Millisecond)
+	w.add(few()...)
+}
+
+func takeDown(w *world) {
+	bringUp(w)
+	w.allUp(time.Minute)
+	for _, s := range few() {
+		w.drop(s.Name)
+	}
+}
+
+func done(w *world) bool { return w.watch.up() == "" }
+
+// TestKilledAtEveryBoundary kills the agent after each message, once, and starts
+// another on the same machine: the pods come up, or go, as if nothing had been,
+// and no container is restarted. What the runtime was asked for may happen all
+// the same.
+func TestKilledAtEveryBoundary(t *testing.T) {
+	for name, prepare := range map[string]func(*world){"coming up": bringUp, "going down": takeDown} {
+		t.Run(name, func(t *testing.T) {
+			n := stepsOf(t, prepare, done)
+			by := stride(9)
+			for k := 0; k <= n; k++ {
+				late := float64(k%3) / 2
+				if k%by != 0 {
+					continue
+				}
+				w := newNode(t, 1, withLateEffects(late))
+				w.watch.restartsExpected = false
+				prepare(w)
+				for range k {
+					w.step(w.v.Now().Add(time.Minute))
+				}
+				w.restart()
+				w.allUp(2 * time.Minute)
+				w.quiet()
+				if w.crashes > 0 {
+					w.failf("%d actors crashed", w.crashes)
+				}
+				w.kill()
+			}
+			t.Logf("%d boundaries", n)
+		})
+	}
+}
+
+// TestKilledWhileAllRuns: nothing is touched, and people are told soon.
+func TestKilledWhileAllRuns(t *testing.T) {
+	w := newNode(t, 1)
+	for _, n := range names("p", 30) {
+		w.add(aPod(n))
+	}
+	w.allUp(time.Minute)
+	w.watch.restartsExpected = false
+	changes := func() (n uint64) {
+		for _, m := range []simcri.Method{simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer, simcri.StopContainer, simcri.StopPodSandbox, simcri.PullImage} {
+			n += w.rt.Calls(m)
+		}
+		return n
+	}
+	before := changes()
+	for range 3 {
+		w.restart()
+		w.run(500 * time.Millisecond)
+		running := 0
+		for _, p := range w.view().Pods {
+			if p.Phase == "Running" && p.Ready && p.Containers[0].ID != "" {
+				running++
+			}
+		}
+		if running != 30 {
+			t.Errorf("half a second after its start the agent shows %d of 30 pods running", running)
+		}
+		w.run(2 * time.Minute)
+	}
+	if changes() != before {
+		t.Errorf("a restart of the agent made %d calls that change something", changes()-before)
+	}
+	w.quiet()
+}
+
+// panics makes the n-th message of an actor a panic, once.
+func panics(w *world, actor string, n int, handled bool) {
+	seen := 0
+	w.around = func(who string, m any, h bool) {
+		if who != actor || h != handled {
+			return
+		}
+		if seen++; seen == n+1 {
+			panic(fmt.Sprintf("%s: %s on its message %d, %T", planted, who, n, m))
+		}
+	}
+}
+
+// TestActorPanics lets each actor panic once on each of its messages, before it
+// is handled (it is lost) and after (what the actor knew is).
+func TestActorPanics(t *testing.T) {
+	comeAndGo := func(w *world) {
+		bringUp(w)
+		w.allUp(3 * time.Minute)
+		w.drop("b-plain", "c-slow")
+		w.allUp(3 * time.Minute)
+		w.run(70 * time.Second) // a sweep of gc, a list of pleg
+	}
+	count := map[string]int{}
+	w := newNode(t, 1)
+	w.around = func(who string, _ any, handled bool) {
+		if handled {
+			count[who]++
+		}
+	}
+	comeAndGo(w)
+	for _, actor := range []string{"pods", "images", "volumes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain"} {
+		t.Run(actor, func(t *testing.T) {
+			by := stride(1 + count[actor]/15)
+			for n := 0; n < count[actor]; n += by {
+				for _, handled := range []bool{false, true} {
+					w := newNode(t, 1)
+					w.watch.restartsExpected = false
+					panics(w, actor, n, handled)
+					comeAndGo(w)
+					w.quiet()
+					if w.fatal != nil || w.crashes > 1 {
+						w.failf("%d crashes", w.crashes)
+					}
+					w.kill()
+				}
+			}
+			t.Logf("%d messages", count[actor])
+		})
+	}
+}
+
+// TestPodActorThatAlwaysPanics: that pod is put aside, and nobody else notices.
+func TestPodActorThatAlwaysPanics(t *testing.T) {
+	usual := func(bad bool) time.Duration {
+		w := newNode(t, 1)
+		w.watch.restartsExpected = false
+		w.add(aPod("bad"))
+		w.allUp(time.Minute)
+		if bad {
+			w.around = func(who string, _ any, _ bool) {
+				if who == "pod/bad" {
+					panic(planted)
+				}
+			}
+			w.end("bad", "app", 1)
+			w.run(10 * time.Second)
+			if p := w.pod("bad"); p.Problem == "" {
+				w.failf("people are not told that the pod's actor is in quarantine: %+v", p)
+			}
+		}
+		begin := w.v.Now()
+		for _, n := range names("p", 20) {
+			w.add(aPod(n))
+		}
+		w.until(time.Minute, "20 pods", func() bool {
+			for _, n := range names("p", 20) {
+				if !w.runs(n, "app", 0) {
+					return false
+				}
+			}
+			return true
+		})
+		took := w.v.Now().Sub(begin)
+		if !bad {
+			return took
+		}
+		w.run(10 * time.Minute)
+		w.watch.restartsExpected = true
+		w.around = nil
+		w.until(2*time.Minute, "it works again", func() bool { return w.runs("bad", "app", 1) })
+		w.run(time.Minute)
+		w.quiet()
+		return took
+	}
+	without, with := usual(false), usual(true)
+	if with > without*12/10 {
+		t.Errorf("20 pods took %v beside one in quarantine, %v without", with, without)
+	}
+}
+
+// TestQuarantinedPodIsRemoved: its manifest goes while its actor is put aside.
+func TestQuarantinedPodIsRemoved(t *testing.T) {
+	w := newNode(t, 1)
+	w.add(aPod("bad"))
+	w.allUp(time.Minute)
+	broken := true
+	w.around = func(who string, _ any, _ bool) {
+		if who == "pod/bad" && broken {
+			panic(planted)
+		}
+	}
+	w.end("bad", "app", 1)
+	w.run(10 * time.Second)
+	w.drop("bad")
+	w.run(5 * time.Minute)
+	broken = false
+	w.allUp(3 * time.Minute)
+	w.quiet()
+}

@@ -1,0 +1,362 @@
+package scenarios
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// ending is a context whose end is noticed on the test's own goroutine: the
+// world asks each one after each step.
+type ending struct {
+	context.Context
+	w *world
+	f func()
+}
+
+// AfterFunc is what the simulated runtime asks for in place of a goroutine.
+func (e *ending) AfterFunc(f func()) func() bool {
+	if e.Err() != nil {
+		e.w.v.AfterFunc(0, f)
+		return func() bool { return false }
+	}
+	e.f = f
+	e.w.ctxs = append(e.w.ctxs, e)
+	return func() bool {
+		i := slices.Index(e.w.ctxs, e)
+		if i >= 0 {
+			e.w.ctxs = slices.Delete(e.w.ctxs, i, i+1)
+		}
+		return i >= 0
+	}
+}
+
+// poll tells of the contexts that have ended.
+func (w *world) poll() {
+	for i := 0; i < len(w.ctxs); {
+		e := w.ctxs[i]
+		if e.Err() == nil {
+			i++
+			continue
+		}
+		w.ctxs = slices.Delete(w.ctxs, i, i+1)
+		e.f()
+	}
+}
+
+// runtimePort is the simulated runtime as the agent sees it.
+type runtimePort struct{ w *world }
+
+func (r *runtimePort) on(ctx context.Context) (context.Context, *simcri.Runtime) {
+	return &ending{Context: ctx, w: r.w}, r.w.rt
+}
+
+func (r *runtimePort) Version(ctx context.Context, done func(port.RuntimeVersion, error)) {
+	c, rt := r.on(ctx)
+	rt.Version(c, done)
+}
+
+func (r *runtimePort) Status(ctx context.Context, done func(port.RuntimeStatus, error)) {
+	c, rt := r.on(ctx)
+	rt.Status(c, done)
+}
+
+func (r *runtimePort) RunPodSandbox(ctx context.Context, q port.RunPodSandbox, done func(string, error)) {
+	c, rt := r.on(ctx)
+	rt.RunPodSandbox(c, q, done)
+}
+
+func (r *runtimePort) StopPodSandbox(ctx context.Context, id string, done func(error)) {
+	c, rt := r.on(ctx)
+	rt.StopPodSandbox(c, id, done)
+}
+
+func (r *runtimePort) RemovePodSandbox(ctx context.Context, id string, done func(error)) {
+	c, rt := r.on(ctx)
+	rt.RemovePodSandbox(c, id, done)
+}
+
+func (r *runtimePort) PodSandboxStatus(ctx context.Context, id string, done func(observed.Sandbox, error)) {
+	c, rt := r.on(ctx)
+	rt.PodSandboxStatus(c, id, done)
+}
+
+func (r *runtimePort) CreateContainer(ctx context.Context, q port.CreateContainer, done func(string, error)) {
+	c, rt := r.on(ctx)
+	rt.CreateContainer(c, q, done)
+}
+
+func (r *runtimePort) StartContainer(ctx context.Context, id string, done func(error)) {
+	c, rt := r.on(ctx)
+	rt.StartContainer(c, id, done)
+}
+
+func (r *runtimePort) StopContainer(ctx context.Context, id string, grace time.Duration, done func(error)) {
+	c, rt := r.on(ctx)
+	rt.StopContainer(c, id, grace, done)
+}
+
+func (r *runtimePort) RemoveContainer(ctx context.Context, id string, done func(error)) {
+	c, rt := r.on(ctx)
+	rt.RemoveContainer(c, id, done)
+}
+
+func (r *runtimePort) ContainerStatus(ctx context.Context, id string, done func(observed.Container, error)) {
+	c, rt := r.on(ctx)
+	rt.ContainerStatus(c, id, done)
+}
+
+func (r *runtimePort) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration, done func(port.ExecResult, error)) {
+	c, rt := r.on(ctx)
+	rt.ExecSync(c, id, command, timeout, done)
+}
+
+func (r *runtimePort) List(ctx context.Context, uid string, done func(observed.Runtime, error)) {
+	c, rt := r.on(ctx)
+	rt.List(c, uid, done)
+}
+
+func (r *runtimePort) PullImage(ctx context.Context, q port.PullImage, done func(string, error)) {
+	c, rt := r.on(ctx)
+	rt.PullImage(c, q, done)
+}
+
+func (r *runtimePort) ImageStatus(ctx context.Context, image string, done func(observed.Image, bool, error)) {
+	c, rt := r.on(ctx)
+	rt.ImageStatus(c, image, done)
+}
+
+func (r *runtimePort) ListImages(ctx context.Context, done func([]observed.Image, error)) {
+	c, rt := r.on(ctx)
+	rt.ListImages(c, done)
+}
+
+func (r *runtimePort) RemoveImage(ctx context.Context, image string, done func(error)) {
+	c, rt := r.on(ctx)
+	rt.RemoveImage(c, image, done)
+}
+
+func (r *runtimePort) Events(ctx context.Context, opened func(), event func(port.RuntimeEvent), done func(error)) {
+	c, rt := r.on(ctx)
+	rt.Events(c, opened, event, done)
+}
+
+// fakeHost is a host in memory.
+type fakeHost struct {
+	w    *world
+	pods map[types.UID]*podDirs
+	// fault says that a call fails (not nil) or hangs (true); may be nil.
+	fault func(verb string, uid types.UID, volume string) (error, bool)
+	// unmounts counts what was unmounted while a container of the pod lived.
+	unmounts int
+}
+
+// podDirs is what a host has of one pod.
+type podDirs struct {
+	logs   bool
+	mounts map[string]bool
+}
+
+func newFakeHost(w *world) *fakeHost { return &fakeHost{w: w, pods: map[types.UID]*podDirs{}} }
+
+// call does f after a moment, unless a fault says otherwise.
+func (h *fakeHost) call(ctx context.Context, verb string, uid types.UID, volume string, done func(error), f func() error) {
+	var fail error
+	if h.fault != nil {
+		var hang bool
+		if fail, hang = h.fault(verb, uid, volume); hang {
+			return
+		}
+	}
+	h.w.v.AfterFunc(2*time.Millisecond, func() {
+		switch {
+		case ctx.Err() != nil:
+			done(&port.Error{Kind: port.Canceled, Verb: verb})
+		case fail != nil:
+			done(fail)
+		default:
+			done(f())
+		}
+	})
+}
+
+func (h *fakeHost) PreparePod(ctx context.Context, p *v1.Pod, done func(error)) {
+	h.call(ctx, "PreparePod", p.UID, "", done, func() error {
+		if h.pods[p.UID] == nil {
+			h.pods[p.UID] = &podDirs{logs: true, mounts: map[string]bool{}}
+		}
+		return nil
+	})
+}
+
+func (h *fakeHost) MountVolume(ctx context.Context, p *v1.Pod, v *v1.Volume, done func(string, error)) {
+	path := "/pods/" + string(p.UID) + "/" + v.Name
+	h.call(ctx, "MountVolume", p.UID, v.Name, func(err error) { done(path, err) }, func() error {
+		if h.pods[p.UID] == nil {
+			return &port.Error{Verb: "MountVolume", Detail: "the pod's directory is not there"}
+		}
+		h.pods[p.UID].mounts[v.Name] = true
+		return nil
+	})
+}
+
+func (h *fakeHost) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
+	h.call(ctx, "UnmountPod", uid, "", done, func() error {
+		for _, p := range h.w.rt.Truth().Runtime.Pods {
+			for i := range p.Containers {
+				if p.Ref.UID == uid && p.Containers[i].State == observed.ContainerRunning {
+					h.unmounts++
+				}
+			}
+		}
+		if p := h.pods[uid]; p != nil {
+			clear(p.mounts)
+		}
+		return nil
+	})
+}
+
+func (h *fakeHost) RemovePod(ctx context.Context, ref port.PodDirs, done func(error)) {
+	h.call(ctx, "RemovePod", ref.UID, "", done, func() error {
+		if p := h.pods[ref.UID]; p != nil && len(p.mounts) > 0 {
+			return &port.Error{Kind: port.StateConflict, Verb: "RemovePod", Detail: "something is mounted"}
+		}
+		delete(h.pods, ref.UID)
+		return nil
+	})
+}
+
+func (h *fakeHost) PodDirs(ctx context.Context, done func([]types.UID, error)) {
+	var uids []types.UID
+	h.call(ctx, "PodDirs", "", "", func(err error) { done(uids, err) }, func() error {
+		uids = slices.Sorted(maps.Keys(h.pods))
+		return nil
+	})
+}
+
+// fakeManifests is a manifest directory and a URL.
+type fakeManifests struct {
+	w     *world
+	files map[string]string
+	// readErr is why the directory can't be read; missed loses the next hints.
+	readErr error
+	missed  bool
+	watches []*watch
+	// body is what the URL says, err why it does not.
+	body    string
+	err     error
+	fetched string
+}
+
+type watch struct {
+	ctx     context.Context
+	changed func()
+}
+
+// write puts a file into the directory.
+func (m *fakeManifests) write(name, data string) {
+	m.files[name] = data
+	m.hint()
+}
+
+func (m *fakeManifests) remove(name string) {
+	delete(m.files, name)
+	m.hint()
+}
+
+func (m *fakeManifests) hint() {
+	m.watches = slices.DeleteFunc(m.watches, func(w *watch) bool { return w.ctx.Err() != nil })
+	if m.missed {
+		return
+	}
+	for _, w := range m.watches {
+		m.w.v.AfterFunc(time.Millisecond, w.changed)
+	}
+}
+
+func (m *fakeManifests) Read(ctx context.Context, done func([]port.ManifestFile, error)) {
+	m.w.v.AfterFunc(time.Millisecond, func() {
+		if m.readErr != nil {
+			done(nil, m.readErr)
+			return
+		}
+		var files []port.ManifestFile
+		for _, name := range slices.Sorted(maps.Keys(m.files)) {
+			files = append(files, port.ManifestFile{Name: name, Data: []byte(m.files[name])})
+		}
+		done(files, nil)
+	})
+}
+
+func (m *fakeManifests) Watch(ctx context.Context, changed func(), _ func(error)) {
+	m.watches = append(m.watches, &watch{ctx, changed})
+}
+
+func (m *fakeManifests) Fetch(_ context.Context, fresh bool, done func([]byte, bool, error)) {
+	m.w.v.AfterFunc(5*time.Millisecond, func() {
+		switch {
+		case m.err != nil:
+			done(nil, false, m.err)
+		case m.body == m.fetched && !fresh:
+			done(nil, true, nil)
+		default:
+			m.fetched = m.body
+			done([]byte(m.body), false, nil)
+		}
+	})
+}
+
+// fakeCheckpoints keeps checkpoints over the death of the agent.
+type fakeCheckpoints struct {
+	w    *world
+	data map[string][]byte
+}
+
+func (c *fakeCheckpoints) Load(_ context.Context, name string, done func([]byte, error)) {
+	c.w.v.AfterFunc(time.Millisecond, func() { done(c.data[name], nil) })
+}
+
+func (c *fakeCheckpoints) Save(ctx context.Context, name string, data []byte, done func(error)) {
+	c.w.v.AfterFunc(3*time.Millisecond, func() {
+		if ctx.Err() != nil {
+			done(&port.Error{Kind: port.Canceled, Verb: "Save"})
+			return
+		}
+		c.data[name] = slices.Clone(data)
+		done(nil)
+	})
+}
+
+// recorder keeps events.
+type recorder struct{ w *world }
+
+func (r recorder) Record(e port.Event) {
+	if r.w.keepEvents {
+		r.w.events = append(r.w.events, e)
+	}
+}
+
+// count is how many events there were of a pod for a reason.
+func (w *world) count(name, reason string) (n int) {
+	for _, e := range w.events {
+		if plainName(e.Pod.Name) == name && e.Reason == reason {
+			n++
+		}
+	}
+	return n
+}
+
+// noNetwork answers every request at once.
+type noNetwork struct{ w *world }
+
+func (n noNetwork) HTTPGet(_ context.Context, _ port.HTTPGet, done func(error)) {
+	n.w.v.AfterFunc(2*time.Millisecond, func() { done(nil) })
+}

@@ -1,0 +1,340 @@
+package scenarios
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+const nodeName = "n1"
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// world is one machine with its agent. All of it runs on the test's goroutine.
+type world struct {
+	t    testing.TB
+	seed uint64
+	v    *kernel.Virtual
+
+	rt       *simcri.Runtime
+	registry *simcri.Registry
+	// ctxs are contexts whose end the runtime wants to know of.
+	ctxs []*ending
+
+	host        *fakeHost
+	manifests   *fakeManifests
+	checkpoints *fakeCheckpoints
+	events      []port.Event
+	keepEvents  bool
+
+	// The agent; nil system while it is dead.
+	system *kernel.System
+	runner *kernel.Runner
+	root   kernel.Ref[node.Message]
+	// fatal is why the agent gave up, if it did.
+	fatal   *kernel.CrashReport
+	crashes int
+
+	// fault says what goes wrong with a call of the runtime; nil is nothing.
+	fault func(simcri.Call) simcri.Fault
+	// around is called around each message of each actor, may be nil.
+	around node.Around
+	tracer *kernel.HashTracer
+
+	watch  *watcher
+	config node.Config
+	limit  int // of mailboxes
+}
+
+// option changes the world before its agent starts.
+type option func(*world, *simcri.Config)
+
+func withEvents(p simcri.EventPolicy) option {
+	return func(_ *world, c *simcri.Config) { c.Events = p }
+}
+
+func withLateEffects(p float64) option {
+	return func(_ *world, c *simcri.Config) { c.LateEffect = p }
+}
+
+func withURL() option {
+	return func(w *world, _ *simcri.Config) {
+		w.config.ManifestURL, w.config.ManifestURLPeriod = "http://manifests.test/pods", 20*time.Second
+	}
+}
+
+func withMailboxes(limit int) option {
+	return func(w *world, _ *simcri.Config) { w.limit = limit }
+}
+
+// newWorld makes a machine whose agent is not started yet.
+func newWorld(t testing.TB, seed uint64, options ...option) *world {
+	t.Helper()
+	w := &world{t: t, seed: seed, v: kernel.NewVirtual(seed, epoch), registry: simcri.NewRegistry(), keepEvents: true}
+	w.tracer = kernel.NewHashTracer()
+	w.host = newFakeHost(w)
+	w.manifests = &fakeManifests{w: w, files: map[string]string{}}
+	w.checkpoints = &fakeCheckpoints{w: w, data: map[string][]byte{}}
+	w.watch = newWatcher(w)
+	c := simcri.Config{
+		Clock: w.v, Registry: w.registry, Bandwidth: 1 << 30,
+		Rand: func(stream string) *rand.Rand {
+			h := uint64(14695981039346656037)
+			for i := range len(stream) {
+				h = (h ^ uint64(stream[i])) * 1099511628211
+			}
+			return rand.New(rand.NewPCG(seed, h))
+		},
+		Fault: func(call simcri.Call) simcri.Fault {
+			w.watch.called(call)
+			if w.fault == nil {
+				return simcri.Fault{}
+			}
+			return w.fault(call)
+		},
+	}
+	w.config = node.Config{
+		Name: nodeName, HostIPs: []string{"192.0.2.1"}, RuntimeName: "simcri",
+		Admit: admit.Node{
+			Name: nodeName, OS: "linux", Arch: "amd64", MaxPods: 5000,
+			Labels:      map[string]string{v1.LabelHostname: nodeName},
+			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("5000")},
+		},
+		ManifestPath: "/etc/manifests", ManifestPathPeriod: 20 * time.Second,
+		CrashBackOff: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
+		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,
+		RelistSlow: time.Minute, RelistFast: time.Second, PullDeadline: time.Hour,
+	}
+	for _, o := range options {
+		o(w, &c)
+	}
+	var err error
+	if w.rt, err = simcri.New(c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if w.runner != nil {
+			w.kill()
+		}
+	})
+	return w
+}
+
+// newNode makes a machine with a running agent.
+func newNode(t testing.TB, seed uint64, options ...option) *world {
+	t.Helper()
+	w := newWorld(t, seed, options...)
+	w.start()
+	return w
+}
+
+// start starts an agent.
+func (w *world) start() {
+	w.t.Helper()
+	var err error
+	w.system, err = kernel.NewSystem(kernel.Config{
+		Clock: w.v, Seed: w.seed, Tracer: w.tracer, MailboxLimit: w.limit,
+		OnCrash: func(r *kernel.CrashReport) {
+			w.crashes++
+			if ref, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods"); ok {
+				ref.Tell(pods.Crashed{Report: r})
+			}
+		},
+		OnFatal: func(r *kernel.CrashReport) { w.fatal = r },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.runner, err = kernel.NewRunner(w.system,
+		kernel.Pool{Name: pod.StartPool, Size: 4, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
+		kernel.Pool{Name: pod.TeardownPool, Size: 4, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
+		kernel.Pool{Name: pod.LookPool, Size: 2, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
+		kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour},
+	)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := w.config
+	c.Ports = node.Ports{
+		Runtime: &runtimePort{w}, Host: w.host, Network: noNetwork{w}, Manifests: w.manifests,
+		Checkpoints: w.checkpoints, Events: recorder{w},
+	}
+	c.Around = func(actor string, m any, handled bool) {
+		if w.around != nil {
+			w.around(actor, m, handled)
+		}
+	}
+	c.Wrap = func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
+		return node.Wrapped(c.Around, "pod/"+plainName(p.Name), construct)
+	}
+	w.root, err = kernel.SpawnRoot(w.system, kernel.Spec[node.Message]{
+		Name: nodeName, Kind: "node", New: node.New(&c), Policy: kernel.ForRoot, Runner: w.runner,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// kill ends the agent as kill -9 does.
+func (w *world) kill() {
+	kernel.KillRoot(w.root)
+	w.runner.Close()
+	w.system, w.runner = nil, nil
+	w.poll()
+	w.v.Settle()
+	w.poll()
+}
+
+func (w *world) restart() {
+	w.kill()
+	w.start()
+}
+
+// plainName is the name of a pod as its manifest has it.
+func plainName(name string) string { return strings.TrimSuffix(name, "-"+nodeName) }
+
+// step handles one message or, if there is none, lets the next timer fire, by
+// end at the latest. It reports false if there is neither.
+func (w *world) step(end time.Time) bool {
+	if w.v.Step() {
+		w.poll()
+		return true
+	}
+	asked := 0
+	w.v.RunUntil(end, func() bool { asked++; return asked > 1 })
+	if asked < 2 {
+		return false
+	}
+	w.poll()
+	w.watch.look()
+	return true
+}
+
+// run lets d pass.
+func (w *world) run(d time.Duration) {
+	end := w.v.Now().Add(d)
+	for w.step(end) {
+	}
+	w.v.Advance(end.Sub(w.v.Now()))
+}
+
+// until runs until cond holds, and fails the test if it does not within limit.
+// It gives the time that it took.
+func (w *world) until(limit time.Duration, what string, cond func() bool) time.Duration {
+	w.t.Helper()
+	begin := w.v.Now()
+	end := begin.Add(limit)
+	for !cond() {
+		if !w.step(end) {
+			w.failf("%s: not within %v", what, limit)
+		}
+	}
+	return w.v.Now().Sub(begin)
+}
+
+func (w *world) failf(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("seed %d, %v: %s\n%s", w.seed, w.v.Now().Sub(epoch), fmt.Sprintf(format, args...), w.dump())
+}
+
+// dump is what the node looks like, for the one who reads of a failure.
+func (w *world) dump() string {
+	var b strings.Builder
+	for _, p := range w.rt.Truth().Runtime.Pods {
+		fmt.Fprintf(&b, "runtime %s %s:", p.Ref.Name, short(string(p.Ref.UID)))
+		for _, s := range p.Sandboxes {
+			fmt.Fprintf(&b, " sandbox#%d %v", s.Attempt, s.State)
+		}
+		for _, c := range p.Containers {
+			fmt.Fprintf(&b, " %s#%d %v", c.Name, c.Attempt, c.State)
+		}
+		b.WriteByte('\n')
+	}
+	if w.system != nil {
+		for _, a := range w.system.Snapshot("") {
+			if a.Status == "Running" && a.Depth == 0 && len(a.Effects) == 0 && a.Crashes == 0 {
+				continue
+			}
+			fmt.Fprintf(&b, "actor %s %s %s crashes=%d depth=%d", short(a.Path), a.Label, a.Status, a.Crashes, a.Depth)
+			for _, e := range a.Effects {
+				fmt.Fprintf(&b, " [%s %s %s since %v]", e.Kind, e.Object, e.Phase, e.Since.Sub(epoch))
+			}
+			if a.LastCrash != nil {
+				fmt.Fprintf(&b, " last crash: %s", a.LastCrash.Reason)
+				if !strings.Contains(a.LastCrash.Reason, planted) {
+					b.WriteString("\n" + a.LastCrash.Stack)
+				}
+			}
+			b.WriteByte('\n')
+		}
+		v := w.view()
+		for _, p := range v.Pods {
+			fmt.Fprintf(&b, "view %s %s %s %s %s %s %v", p.Name, short(string(p.UID)), p.Source, p.Life, p.Phase, p.Problem, p.Doing)
+			for _, c := range p.Containers {
+				fmt.Fprintf(&b, " %s=%s/%s#%d", c.Name, c.State, c.Reason, c.Restarts)
+			}
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "ready=%v waiting=%v problems=%v\n", v.Ready, v.WaitingFor, v.Problems)
+	}
+	return b.String()
+}
+
+// planted is in the reason of every panic that a test makes.
+const planted = "planted"
+
+func short(s string) string {
+	if len(s) > 40 {
+		return s[:20] + "…"
+	}
+	return s
+}
+
+// view asks the pods actor, and lets waiting messages be handled for that.
+func (w *world) view() pods.View {
+	w.t.Helper()
+	ref, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods")
+	if !ok {
+		w.t.Fatal("there is no pods actor")
+	}
+	var v pods.View
+	answered := false
+	ref.Tell(pods.Query{Reply: func(got pods.View) { v, answered = got, true }})
+	for range 100 {
+		w.v.Settle()
+		if answered {
+			return v
+		}
+		if !w.step(w.v.Now().Add(10 * time.Second)) {
+			break
+		}
+	}
+	return v
+}
+
+// pod is the view of one pod; a zero one if it is not there.
+func (w *world) pod(name string) pods.PodView {
+	w.t.Helper()
+	for _, p := range w.view().Pods {
+		if plainName(p.Name) == name {
+			return p
+		}
+	}
+	return pods.PodView{}
+}
