@@ -1,0 +1,270 @@
+// Command bench measures the agent against what the runtime alone can do, on the same machine, in
+// the same run, and writes docs/benchmarks.md.
+//
+// The floor of a row is the same work done by direct CRI calls and nothing else, with no agent
+// running. When a program runs is told by the program itself: it appends to a file of the host as
+// the first thing it does, for the floor as for the agent, and nobody is asked or disturbed.
+//
+// It fails if something is wrong: a pod lost, doubled, restarted for no reason or left behind. A
+// bar that is missed is a verdict in the table and no failure, as the machine may be busy.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// row is one row of the table. rows holds them in the order of the table.
+type row struct {
+	name    string
+	measure func(*bench, context.Context) ([]result, error)
+}
+
+var rows = []row{
+	{"one", (*bench).one},
+	{"burst", (*bench).manyAtOnce},
+	{"restart", (*bench).restart},
+	{"idle", (*bench).idlePods},
+	{"takeover", (*bench).takeover},
+	{"hung", (*bench).hung},
+	{"panic", (*bench).panic},
+	{"runtime", (*bench).runtime},
+}
+
+func rowNames() []string {
+	var names []string
+	for _, r := range rows {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// options are what the user may choose.
+type options struct {
+	rows    []string
+	release lab.Release
+	samples int // of one pod
+	rounds  int // of a burst
+	atOnce  int // pods at once
+	idle    int // idle pods
+	window  time.Duration
+	out     string
+	keep    bool
+	floor   bool
+	// chosen are the flags that change what is measured, as they were given.
+	chosen []string
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	rowList := flags.String("rows", strings.Join(rowNames(), ","), "rows to measure")
+	release := flags.String("release", "2", "containerd's release (row restart measures 1.6 as well)")
+	quick := flags.Bool("quick", false, "fewer samples and pods: to see that it works")
+	flags.IntVar(&o.samples, "samples", 15, "samples of one pod")
+	flags.IntVar(&o.rounds, "rounds", 3, "rounds of pods at once")
+	flags.IntVar(&o.atOnce, "pods", 30, "pods at once")
+	flags.IntVar(&o.idle, "idle-pods", 100, "idle pods")
+	flags.DurationVar(&o.window, "window", time.Minute, "how long idle CPU is measured")
+	flags.StringVar(&o.out, "out", "", "where to write (default docs/benchmarks.md; with --quick, --floor-only or some rows only: not at all)")
+	flags.BoolVar(&o.keep, "keep", false, "keep the agent's log and containerd's")
+	flags.BoolVar(&o.floor, "floor-only", false, "measure the floors and start no agent")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	flags.Visit(func(f *flag.Flag) {
+		if f.Name != "out" && f.Name != "keep" {
+			o.chosen = append(o.chosen, "--"+f.Name+"="+f.Value.String())
+		}
+	})
+	o.rows = strings.Split(*rowList, ",")
+	for _, name := range o.rows {
+		if !slices.Contains(rowNames(), name) {
+			return o, fmt.Errorf("--rows: no row %q; there are %s", name, strings.Join(rowNames(), ","))
+		}
+	}
+	if *quick {
+		o.samples, o.rounds, o.atOnce, o.idle, o.window = 4, 1, 8, 12, 10*time.Second
+	}
+	if o.samples < 1 || o.rounds < 1 || o.atOnce < 1 || o.idle < 10 || o.window < time.Second {
+		return o, errors.New("--samples, --rounds and --pods are at least 1, --idle-pods 10, --window 1s")
+	}
+	var err error
+	o.release, err = lab.ParseRelease(*release)
+	if o.out == "" && !*quick && !o.floor && len(o.rows) == len(rows) {
+		o.out = "docs/benchmarks.md"
+	}
+	return o, err
+}
+
+// bench is one run.
+type bench struct {
+	options
+	repository string
+	dir        string // all that is written
+	binary     string
+	registry   *lab.Registry
+	labs       map[lab.Release]*lab.Lab
+	// wrong is what is not a matter of speed.
+	wrong []string
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b := &bench{options: o, labs: map[lab.Release]*lab.Lab{}}
+	if b.repository, err = lab.Repository(); err != nil {
+		return err
+	}
+	for _, r := range b.release.Needs() {
+		if err := r.Missing(); err != nil {
+			return fmt.Errorf("needs %s: %w", r, err)
+		}
+	}
+	b.dir = filepath.Join(b.repository, ".run/bench")
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.cleanup()) }()
+	if b.registry, err = lab.NewRegistry(); err != nil {
+		return err
+	}
+	if err := b.registry.PushDemoImages(ctx, b.repository); err != nil {
+		return err
+	}
+	if !b.floor {
+		b.say("building the agent")
+		if b.binary, err = node.Build(ctx, b.repository, b.dir); err != nil {
+			return err
+		}
+	}
+	results := b.measure(ctx)
+	report := b.report(ctx, results)
+	fmt.Println("\n" + report)
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
+	if b.out != "" {
+		file := b.out
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(b.repository, file)
+		}
+		if err := os.WriteFile(file, []byte(report), 0o644); err != nil {
+			return err
+		}
+		b.say("written to %s", b.out)
+	}
+	if len(b.wrong) > 0 {
+		return fmt.Errorf("wrong, whatever the speed:\n  %s", strings.Join(b.wrong, "\n  "))
+	}
+	return nil
+}
+
+func (b *bench) measure(ctx context.Context) []result {
+	var all []result
+	for _, r := range rows {
+		if !slices.Contains(b.rows, r.name) || ctx.Err() != nil {
+			continue
+		}
+		b.say("row %s", r.name)
+		begin := time.Now()
+		results, err := r.measure(b, ctx)
+		if err != nil {
+			b.fault("row %s: %v", r.name, err)
+			if len(results) == 0 {
+				results = []result{{what: "row " + r.name, measured: "not measured", verdict: "failed"}}
+			}
+		}
+		for _, result := range results {
+			b.say("  %s | %s | %s", result.what, result.measured, result.verdict)
+		}
+		b.say("row %s took %.0f s", r.name, time.Since(begin).Seconds())
+		all = append(all, results...)
+	}
+	return all
+}
+
+// say prints progress.
+func (b *bench) say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+// fault notes something that is wrong whatever the speed.
+func (b *bench) fault(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	b.say("  WRONG: %s", text)
+	b.wrong = append(b.wrong, text)
+}
+
+// lab starts the release's containerd the first time it is asked for, and pulls the images.
+func (b *bench) lab(ctx context.Context, release lab.Release) (*lab.Lab, error) {
+	if l := b.labs[release]; l != nil {
+		return l, nil
+	}
+	l, err := lab.New(ctx, lab.Config{
+		Dir: filepath.Join(b.dir, "containerd-"+string(release)), Release: release,
+		Registry: b.registry, Repository: b.repository, Log: os.Stdout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.labs[release] = l
+	if err := l.Start(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.RemovePods(ctx); err != nil {
+		return nil, fmt.Errorf("remove the pods of an earlier run: %w", err)
+	}
+	for _, image := range []string{lab.PauseImage, lab.WorkImage} {
+		if err := pull(ctx, l, image); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+func (b *bench) cleanup() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	var err error
+	for _, l := range b.labs {
+		err = errors.Join(err, l.Cleanup(ctx))
+	}
+	if b.registry != nil {
+		err = errors.Join(err, b.registry.Close())
+	}
+	if b.keep {
+		return err
+	}
+	if e := lab.Unmount(b.dir); e != nil {
+		return errors.Join(err, e)
+	}
+	return errors.Join(err, os.RemoveAll(b.dir))
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"text/template"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// result is one line of the table, and what lies behind it.
+type result struct {
+	what     string
+	bar      string
+	floor    string
+	measured string
+	ratio    string // or difference: what the bar is about
+	verdict  string
+	details  []string // lines below the table
+}
+
+// verdicts of a bar.
+func verdict(holds bool) string {
+	if holds {
+		return "holds"
+	}
+	return "**missed**"
+}
+
+var reportTemplate = template.Must(template.New("benchmarks.md").Parse(`# Benchmarks
+
+What the node agent adds to what the runtime alone does. Every floor is measured in the same run, by
+the same CRI calls made directly with no agent running, in turns with the agent's samples. When a
+program runs is told by itself: the first thing it does is to append a line to a file on the host,
+whose modification time is read. Medians, unless something else is said.
+
+Measured on {{.Machine}}.
+
+| what | bar | floor | troupe | difference or ratio | verdict |
+|---|---|---|---|---|---|
+{{range .Rows}}| {{.What}} | {{.Bar}} | {{.Floor}} | {{.Measured}} | {{.Ratio}} | {{.Verdict}} |
+{{end}}
+These are benchmarks and no tests: a busy machine misses bars. What is not a matter of speed, a pod
+lost, doubled, restarted for no reason or left behind, makes the run fail.
+{{if .Wrong}}
+## Wrong in this run
+
+{{range .Wrong}}- {{.}}
+{{end}}{{end}}
+## Samples
+
+{{range .Rows}}{{if .Details}}**{{.What}}**
+
+{{range .Details}}- {{.}}
+{{end}}
+{{end}}{{end}}## Again
+
+    {{.Command}}
+
+Needs root on Debian with runc, containernetworking-plugins, iptables and containerd (for 1.6), and
+about {{.Minutes}} minutes. It runs containerds of its own under .run/bench and removes all of it.
+`))
+
+func (b *bench) report(ctx context.Context, results []result) string {
+	type line struct {
+		What, Bar, Floor, Measured, Ratio, Verdict string
+		Details                                    []string
+	}
+	var lines []line
+	for _, r := range results {
+		lines = append(lines, line{r.what, dash(r.bar), dash(r.floor), dash(r.measured), dash(r.ratio), dash(r.verdict), r.details})
+	}
+	const minutes = 12
+	command := "go tool task bench"
+	if len(b.chosen) > 0 {
+		command += " -- " + strings.Join(b.chosen, " ")
+	}
+	var text bytes.Buffer
+	err := reportTemplate.Execute(&text, map[string]any{
+		"Machine": b.machine(ctx), "Rows": lines, "Wrong": b.wrong, "Command": command, "Minutes": minutes,
+	})
+	if err != nil {
+		panic(err) // the template is ours
+	}
+	return text.String()
+}
+
+func dash(text string) string {
+	if text == "" {
+		return "–"
+	}
+	return text
+}
+
+// machine describes what was measured on.
+func (b *bench) machine(ctx context.Context) string {
+	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
+	var info syscall.Sysinfo_t
+	if syscall.Sysinfo(&info) == nil {
+		parts = append(parts, fmt.Sprintf("%.0f GiB of memory", float64(info.Totalram)*float64(info.Unit)/(1<<30)))
+	}
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		version, _, _ := strings.Cut(strings.TrimSpace(string(release)), "-")
+		parts = append(parts, "Linux "+version)
+	}
+	cgroup := "cgroup v1"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		cgroup = "cgroup v2"
+	}
+	parts = append(parts, cgroup)
+	for _, release := range []string{"2", "1.6"} {
+		for r, l := range b.labs {
+			if string(r) != release {
+				continue
+			}
+			if v, err := l.Runtime().Version(ctx, &runtimeapi.VersionRequest{}); err == nil {
+				parts = append(parts, "containerd "+strings.TrimPrefix(v.RuntimeVersion, "v"))
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestQuantile(t *testing.T) {
+	s := samples{40, 10, 30, 20}
+	for _, c := range []struct {
+		q    float64
+		want time.Duration
+	}{{0, 10}, {0.5, 25}, {1, 40}, {0.25, 17}} {
+		if got := s.quantile(c.q); got != c.want {
+			t.Errorf("quantile %v of %v is %v; want %v", c.q, s, got, c.want)
+		}
+	}
+	if s[0] != 40 {
+		t.Error("the samples were sorted in place")
+	}
+	if got := (samples{}).median(); got != 0 {
+		t.Errorf("the median of nothing is %v", got)
+	}
+	if got := (samples{7}).quantile(0.9); got != 7 {
+		t.Errorf("a quantile of one sample is %v", got)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		out  string
+		ok   bool
+	}{
+		{nil, "docs/benchmarks.md", true},
+		{[]string{"--rows", "one,idle"}, "", true},
+		{[]string{"--quick"}, "", true},
+		{[]string{"--quick", "--out", "x.md"}, "x.md", true},
+		{[]string{"--rows", "one,two"}, "", false},
+		{[]string{"--samples", "0"}, "", false},
+		{[]string{"--release", "3"}, "", false},
+		{[]string{"more"}, "", false},
+	} {
+		o, err := parse(c.args)
+		if (err == nil) != c.ok || err == nil && o.out != c.out {
+			t.Errorf("%v: out %q, %v", c.args, o.out, err)
+		}
+	}
+}

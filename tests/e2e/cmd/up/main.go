@@ -1,0 +1,156 @@
+// Command up shows troupe at work: it starts a private runtime, runs `troupe node` on the pods of
+// docs/examples, and prints how they fare until Ctrl-C; then it takes all of it away again.
+//
+//	RUNTIME=sim  the simulated runtime: no root, nothing installed. The default without root.
+//	RELEASE=1.6  Debian's containerd instead of a 2.x built from its Go module
+//	ONCE=1       end with code 0 as soon as every pod was seen as it should be, with 1 after 3 min
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// onceTimeout is how long a run with --once may take: the crashing pod is restarted after 13 s.
+const onceTimeout = 3 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "up:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what the user may choose.
+type options struct {
+	sim     bool
+	once    bool
+	release lab.Release
+}
+
+func parse() (options, error) {
+	once := flag.Bool("once", os.Getenv("ONCE") == "1", "end as soon as every pod was seen as it should be (ONCE=1)")
+	runtime := flag.String("runtime", os.Getenv("RUNTIME"), "containerd, or sim: needs no root and installs nothing (RUNTIME)")
+	release := flag.String("release", os.Getenv("RELEASE"), "containerd's release: 2 or 1.6 (RELEASE)")
+	flag.Parse()
+	o := options{once: *once}
+	var err error
+	if o.release, err = lab.ParseRelease(or(*release, "2")); err != nil {
+		return o, err
+	}
+	switch *runtime {
+	case "sim":
+		o.sim = true
+	case "", "containerd":
+		if os.Geteuid() == 0 {
+			break
+		}
+		if *runtime != "" {
+			return o, errors.New("RUNTIME=containerd needs root")
+		}
+		fmt.Println("You are not root, and containers need that: the pods will run on the simulated runtime.")
+		o.sim = true
+	default:
+		return o, fmt.Errorf("RUNTIME=%s: want containerd or sim", *runtime)
+	}
+	return o, nil
+}
+
+func or(value, otherwise string) string {
+	if value == "" {
+		return otherwise
+	}
+	return value
+}
+
+func run(ctx context.Context) (err error) {
+	o, err := parse()
+	if err != nil {
+		return err
+	}
+	repository, err := lab.Repository()
+	if err != nil {
+		return err
+	}
+	announce(o)
+
+	n := node{repository: repository, dir: filepath.Join(repository, ".run/node"), out: os.Stdout}
+	if o.sim {
+		n.dir = filepath.Join(repository, ".run/node-sim")
+	} else {
+		if err := install(ctx, o.release); err != nil {
+			return err
+		}
+		l, err := startRuntime(ctx, repository, o.release)
+		if err != nil {
+			return err
+		}
+		n.lab = l
+	}
+	defer func() {
+		fmt.Println("\nTaking it all away again ...")
+		err = errors.Join(err, n.cleanup())
+		if err == nil {
+			fmt.Println("Nothing is left but the logs in .run.")
+		}
+	}()
+	if err := n.start(ctx); err != nil {
+		return interrupted(ctx, err)
+	}
+	if o.once {
+		once, cancel := context.WithTimeout(ctx, onceTimeout)
+		defer cancel()
+		return n.watch(once, true)
+	}
+	return interrupted(ctx, n.watch(ctx, false))
+}
+
+// interrupted turns an error that Ctrl-C caused into none: that is the usual way to end.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func announce(o options) {
+	fmt.Println("This runs the pods of docs/examples with troupe as the node agent:")
+	if o.sim {
+		fmt.Println("  - on a simulated runtime: no root, no containers, nothing installed")
+	} else {
+		fmt.Printf("  - on a private containerd %s under .run/, beside any other on this machine\n", o.release)
+		fmt.Println("  - from images built of this repository's programs, pulled from a registry on 127.0.0.1")
+		fmt.Println("  - what is missing of Debian's containerd, runc, CNI plugins and iptables is installed first")
+	}
+	fmt.Println("All it writes is under .run/. Ctrl-C ends it and removes the pods.")
+	fmt.Println()
+}
+
+// startRuntime starts containerd on a clean slate: an earlier run may have been killed.
+func startRuntime(ctx context.Context, repository string, release lab.Release) (*lab.Lab, error) {
+	l, err := lab.New(ctx, lab.Config{
+		Dir: filepath.Join(repository, ".run/up"), Release: release, Repository: repository, Log: os.Stdout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Start(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	if err := l.RemovePods(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("remove the pods of an earlier run: %w", err), l.Close())
+	}
+	fmt.Printf("containerd %s is ready: %s\n", release, l.Endpoint())
+	return l, nil
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// TestUp runs the whole command as a user would and waits until it has seen every pod as it
+// should be.
+func TestUp(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		needs []lab.Requirement
+		env   []string
+	}{
+		{"sim", nil, []string{"RUNTIME=sim"}},
+		{"containerd 1.6", lab.Containerd1.Needs(), []string{"RUNTIME=containerd", "RELEASE=1.6"}},
+		{"containerd 2", lab.Containerd2.Needs(), []string{"RUNTIME=containerd", "RELEASE=2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			lab.Need(t, append(c.needs, lab.GoToolchain)...)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
+			defer cancel()
+			binary := filepath.Join(t.TempDir(), "up")
+			if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			up := exec.CommandContext(ctx, binary, "--once")
+			up.Env = append(os.Environ(), c.env...)
+			up.Cancel = func() error { return up.Process.Signal(syscall.SIGTERM) } // let it clean up
+			out, err := up.CombinedOutput()
+			t.Logf("%s", out)
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

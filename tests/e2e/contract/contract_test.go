@@ -1,0 +1,83 @@
+// Package contract holds real runtimes to the suite that the simulated one passes.
+package contract
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/cri"
+	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/tests/contract"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+func TestContainerd(t *testing.T) {
+	for _, release := range lab.Releases {
+		t.Run(string(release), func(t *testing.T) {
+			l := lab.ForTest(t, release)
+			contract.Runtime(t, func(t *testing.T) contract.Subject { return subject(t, l) })
+		})
+	}
+}
+
+// TestMeasure prints how long the calls of a real runtime take: what the
+// simulated one's latencies are made of.
+func TestMeasure(t *testing.T) {
+	if os.Getenv("TROUPE_MEASURE") == "" {
+		return // a measurement, not a test
+	}
+	for _, release := range lab.Releases {
+		t.Run(string(release), func(t *testing.T) {
+			t.Log("\n" + contract.Table(contract.Measure(t, subject(t, lab.ForTest(t, release)), 200)))
+		})
+	}
+}
+
+func subject(t *testing.T, l *lab.Lab) contract.Subject {
+	logs := t.TempDir()
+	node := &translate.Node{
+		Name: "contract", RootDir: t.TempDir(), PodLogs: logs, OOMScoreAdjFloor: new(int64),
+		CgroupParent: func(*v1.Pod) string { return l.CgroupRoot() },
+	}
+	client, err := cri.Dial(t.Context(), cri.Config{Endpoint: l.Endpoint(), Node: func() *translate.Node { return node }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	work := func(args ...string) contract.Program { return contract.Program{Image: lab.WorkImage, Args: args} }
+	// A program that handles SIGTERM says when it does.
+	ready := func(args ...string) contract.Program {
+		p := work(append([]string{"touch", "/ready", "then"}, args...)...)
+		p.Ready = []string{"/work", "cat", "/ready"}
+		return p
+	}
+	exec := work("sleep")
+	return contract.Subject{
+		Runtime: client,
+		Forever: exec,
+		Exits: func(code int32, after time.Duration) contract.Program {
+			return work("sleep", after.String(), "then", "exit", fmt.Sprint(code))
+		},
+		EndsOnTERM: func(code int32, after time.Duration) contract.Program {
+			return ready("trap", after.String(), "then", "exit", fmt.Sprint(code))
+		},
+		IgnoresTERM: ready("ignore"),
+		Exec: func(code int32, output string) (contract.Program, []string) {
+			return exec, []string{"/work", "print", output, "then", "exit", fmt.Sprint(code)}
+		},
+		ExecHangs: func() (contract.Program, []string) { return exec, []string{"/work", "sleep"} },
+		Pullable:  lab.BusyboxImage, MissingImage: "troupe.local/demo/missing:v1",
+		HasEvents: l.Release().HasEvents(),
+		LogDirectory: func(namespace, name, uid string) string {
+			return filepath.Join(logs, namespace+"_"+name+"_"+uid)
+		},
+		Now:     time.Now,
+		Context: func() (context.Context, context.CancelFunc) { return context.WithCancel(context.Background()) },
+	}
+}

@@ -1,0 +1,309 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// perPod bounds a removal through CRI: a pod that takes longer is removed by force.
+const perPod = 30 * time.Second
+
+// Cleanup removes every pod, first through containerd, which it starts if needed, then by force
+// what is left; stops containerd and the registry; and takes away mounts, network namespaces, the
+// bridge, cgroups and all files but containerd's log. It can be called in any state and again.
+// The lab is closed afterwards. Its error says what it could not remove, or had to by force.
+func (l *Lab) Cleanup(ctx context.Context) error {
+	polite := l.removePods(ctx)
+	if polite != nil {
+		polite = fmt.Errorf("remove pods through containerd: %w", polite)
+	}
+	err := errors.Join(polite, l.Close(), l.removeByForce(ctx))
+	if left := l.Leaks(); len(left) > 0 {
+		err = errors.Join(err, fmt.Errorf("left behind: %s", strings.Join(left, "; ")))
+	}
+	return err
+}
+
+// removePods removes all sandboxes, and with them their containers, through CRI.
+func (l *Lab) removePods(ctx context.Context) error {
+	if l.process == nil {
+		if _, err := os.Stat(filepath.Join(l.dir, "root")); errors.Is(err, fs.ErrNotExist) {
+			return nil // never started
+		}
+		if l.registry == nil {
+			return nil // closed before
+		}
+		if err := l.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return l.RemovePods(ctx)
+}
+
+// RemovePods removes every sandbox and container through CRI, without grace.
+func (l *Lab) RemovePods(ctx context.Context) error {
+	list, err := l.Runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	ids := make(chan string)
+	errs := make(chan error)
+	const workers = 8
+	for range workers {
+		go func() {
+			var err error
+			for id := range ids {
+				err = errors.Join(err, l.removePod(ctx, id))
+			}
+			errs <- err
+		}()
+	}
+	for _, s := range list.Items {
+		ids <- s.Id
+	}
+	close(ids)
+	err = nil
+	for range workers {
+		err = errors.Join(err, <-errs)
+	}
+	// Containers whose sandbox had gone before them.
+	containers, listErr := l.Runtime().ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if listErr != nil {
+		return errors.Join(err, fmt.Errorf("list containers: %w", listErr))
+	}
+	for _, c := range containers.Containers {
+		if _, e := l.Runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.Id}); e != nil {
+			err = errors.Join(err, fmt.Errorf("remove container %s: %w", c.Id, e))
+		}
+	}
+	return err
+}
+
+func (l *Lab) removePod(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, perPod)
+	defer cancel()
+	if _, err := l.Runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("stop sandbox %s: %w", id, err)
+	}
+	if _, err := l.Runtime().RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
+		return fmt.Errorf("remove sandbox %s: %w", id, err)
+	}
+	return nil
+}
+
+// removeByForce removes what containerd did not.
+func (l *Lab) removeByForce(ctx context.Context) error {
+	bundles, err := filepath.Glob(filepath.Join(l.dir, "state/io.containerd.runtime.v2.task/k8s.io/*"))
+	if err != nil {
+		return err
+	}
+	var ids, shimSockets []string
+	for _, bundle := range bundles {
+		ids = append(ids, filepath.Base(bundle))
+		shimSockets = append(shimSockets, shimSocket(bundle))
+	}
+	shims, err := l.shims()
+	if err != nil {
+		return err
+	}
+	contained, err := containerProcesses(ids)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(l.killStray(ctx), kill(ctx, append(shims, contained...)))
+	for _, socket := range shimSockets {
+		if socket != "" {
+			err = errors.Join(err, ignoreMissing(os.Remove(socket)))
+		}
+	}
+	err = errors.Join(err, l.removeCgroups(ctx, ids), Unmount(l.dir), l.removeNetwork(ctx, ids))
+	for _, part := range []string{"root", "state", "cni", "certs.d", "cdi", "containerd.toml", "network.json", "containerd.sock", "containerd.sock.ttrpc"} {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(l.dir, part)))
+	}
+	if l.sockets != l.dir {
+		err = errors.Join(err, os.RemoveAll(l.sockets))
+	}
+	return err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// shimSocket is the socket of a bundle's shim, which lies outside the lab's directory. Which file
+// names it depends on the release.
+func shimSocket(bundle string) string {
+	var bootstrap struct{ Address string }
+	if text, err := os.ReadFile(filepath.Join(bundle, "bootstrap.json")); err == nil {
+		if json.Unmarshal(text, &bootstrap) == nil && bootstrap.Address != "" {
+			return strings.TrimPrefix(bootstrap.Address, "unix://")
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(bundle, "address"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(string(text), "unix://")
+}
+
+// mountsUnder are the mount points under dir, deepest first.
+func mountsUnder(dir string) ([]string, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var points []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		if point := unescape.Replace(fields[4]); strings.HasPrefix(point, dir+"/") {
+			points = append(points, point)
+		}
+	}
+	slices.Reverse(points) // the table is in the order of mounting
+	return points, nil
+}
+
+// Unmount takes away every mount under dir, an absolute path, also those in use.
+func Unmount(dir string) error {
+	points, err := mountsUnder(dir)
+	for _, point := range points {
+		if e := syscall.Unmount(point, syscall.MNT_DETACH); e != nil && !errors.Is(e, syscall.EINVAL) {
+			err = errors.Join(err, fmt.Errorf("unmount %s: %w", point, e))
+		}
+	}
+	return err
+}
+
+// removeCgroups removes the cgroups of containers whose runc could not, and [Lab.CgroupRoot].
+func (l *Lab) removeCgroups(ctx context.Context, ids []string) error {
+	var left []string
+	ours := false // inside CgroupRoot
+	root := ""
+	err := filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // cgroups come and go
+		}
+		ours = root != "" && strings.HasPrefix(path, root+"/")
+		if !ours && d.Name() == filepath.Base(l.CgroupRoot()) {
+			root, ours = path, true
+		}
+		if ours || slices.Contains(ids, d.Name()) {
+			left = append(left, path)
+		}
+		return nil
+	})
+	slices.Reverse(left) // children before their parents
+	for _, dir := range left {
+		e := Eventually(ctx, 5*time.Second, "remove cgroup "+dir, func() error { return ignoreMissing(syscall.Rmdir(dir)) })
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// removeNetwork takes away the bridge, what the CNI library remembers of its pods, and chains of
+// host ports that no rule needs any more.
+func (l *Lab) removeNetwork(ctx context.Context, ids []string) error {
+	bridge := "lab" + l.id
+	var err error
+	if _, e := os.Stat("/sys/class/net/" + bridge); e == nil {
+		if _, e := output(ctx, "", nil, "ip", "link", "delete", bridge); e != nil {
+			err = fmt.Errorf("remove bridge: %w", e)
+		}
+	}
+	results, e := filepath.Glob("/var/lib/cni/results/" + bridge + "-*")
+	err = errors.Join(err, e)
+	for _, id := range ids {
+		results = append(results, "/var/lib/cni/results/cni-loopback-"+id+"-lo")
+	}
+	for _, file := range results {
+		err = errors.Join(err, ignoreMissing(os.Remove(file)))
+	}
+	return errors.Join(err, removeHostPortRules(ctx, bridge))
+}
+
+// removeHostPortRules deletes the rules and chains that the portmap plugin made for the network's
+// pods and that its own removal, after a crash, did not. The rule of a pod names the network.
+func removeHostPortRules(ctx context.Context, network string) error {
+	if _, err := lookPath("iptables-save"); err != nil {
+		return nil // then nothing can have made any
+	}
+	text, err := output(ctx, "", nil, "iptables-save", "-t", "nat")
+	if err != nil {
+		return fmt.Errorf("list host port rules: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		rule, ok := strings.CutPrefix(strings.TrimSpace(line), "-A ")
+		if !ok || !strings.Contains(rule, `name: \"`+network+`\"`) {
+			continue
+		}
+		_, chain, _ := strings.Cut(rule, "-j ")
+		// A shell reads the quotes as iptables-save wrote them.
+		script := "PATH=$PATH:/usr/sbin:/sbin; iptables -w -t nat -D " + rule
+		if strings.HasPrefix(chain, "CNI-DN-") {
+			script += " && iptables -w -t nat -F " + chain + " && iptables -w -t nat -X " + chain
+		}
+		if _, e := output(ctx, "", nil, "sh", "-c", script); e != nil {
+			err = errors.Join(err, fmt.Errorf("remove host port rule: %w", e))
+		}
+	}
+	return err
+}
+
+// Leaks lists what of the lab's pods is on the host: shims, mounts, network namespaces; and once
+// containerd has stopped, the bridge and cgroups. After Cleanup it is empty.
+func (l *Lab) Leaks() []string {
+	var left []string
+	shims, err := l.shims()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, pid := range shims {
+		left = append(left, fmt.Sprintf("shim %d", pid))
+	}
+	points, err := mountsUnder(l.dir)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, point := range points {
+		left = append(left, "mount "+point)
+	}
+	if spaces, err := filepath.Glob(filepath.Join(l.dir, "state/netns/*")); err == nil {
+		for _, s := range spaces {
+			left = append(left, "network namespace "+s)
+		}
+	}
+	if l.process != nil {
+		return left
+	}
+	if _, err := os.Stat("/sys/class/net/lab" + l.id); err == nil {
+		left = append(left, "bridge lab"+l.id)
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup" + l.CgroupRoot(), "/sys/fs/cgroup/*" + l.CgroupRoot()} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			panic(err) // the pattern is ours
+		}
+		for _, dir := range dirs {
+			left = append(left, "cgroup "+dir)
+		}
+	}
+	return left
+}

@@ -1,0 +1,186 @@
+package lab
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// Names of the images that [Registry.PushDemoImages] serves.
+const (
+	PauseImage   = "registry.k8s.io/pause:3.10"
+	WebImage     = "troupe.local/demo/web:v1"
+	CrashImage   = "troupe.local/demo/crash:v1"
+	WorkImage    = "troupe.local/demo/work:v1"
+	BusyboxImage = "docker.io/library/busybox:latest" // only where Debian's busybox-static is installed
+)
+
+// programs are the images made of one program of tests/images.
+var programs = map[string]string{
+	PauseImage: "pause",
+	WebImage:   "web",
+	CrashImage: "crash",
+	WorkImage:  "work",
+}
+
+// PushDemoImages builds the programs of tests/images, makes an image of each and serves it.
+func (r *Registry) PushDemoImages(ctx context.Context, repository string) error {
+	var refs []string
+	for ref := range programs {
+		refs = append(refs, ref)
+	}
+	slices.Sort(refs)
+	for _, ref := range refs {
+		image, err := ProgramImage(ctx, repository, programs[ref])
+		if err != nil {
+			return err
+		}
+		if err := r.Push(ctx, ref, image); err != nil {
+			return err
+		}
+	}
+	image, err := busyboxImage()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.Push(ctx, BusyboxImage, image)
+}
+
+// ProgramImage builds tests/images/<program> statically and returns an image of it whose
+// entrypoint is that program.
+func ProgramImage(ctx context.Context, repository, program string) (v1.Image, error) {
+	dir, err := os.MkdirTemp("", "image-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, program)
+	_, err = output(ctx, repository, []string{"CGO_ENABLED=0", "GOOS=linux"},
+		"go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", file, "./tests/images/"+program)
+	if err != nil {
+		return nil, fmt.Errorf("build image program %s: %w", program, err)
+	}
+	binary, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return NewImage(v1.Config{
+		Entrypoint: []string{"/" + program},
+		Env:        []string{"PATH=/"},
+		WorkingDir: "/",
+	}, File{Path: program, Mode: 0o755, Data: binary})
+}
+
+func busyboxImage() (v1.Image, error) {
+	file, err := lookPath("busybox")
+	if err != nil {
+		return nil, err
+	}
+	binary, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	files := []File{{Path: "bin/busybox", Mode: 0o755, Data: binary}}
+	for _, applet := range []string{"sh", "cat", "echo", "env", "false", "id", "kill", "ls", "mount", "nslookup", "ps", "sleep", "test", "touch", "true", "wget"} {
+		files = append(files, File{Path: "bin/" + applet, Link: "busybox"})
+	}
+	return NewImage(v1.Config{Cmd: []string{"sh"}, Env: []string{"PATH=/bin"}}, files...)
+}
+
+// File is one file of an image: Data, or a symbolic link if Link is set.
+type File struct {
+	Path string // relative to the image's root
+	Mode fs.FileMode
+	Data []byte
+	Link string
+}
+
+// NewImage makes an image of one layer, for this machine's architecture. The same input gives the
+// same digest. Besides the files it has the directories that users expect: /etc with passwd and
+// group, /tmp, /proc, /dev, /sys.
+func NewImage(config v1.Config, files ...File) (v1.Image, error) {
+	layerTar, err := tarOf(append([]File{
+		{Path: "etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n")},
+		{Path: "etc/group", Mode: 0o644, Data: []byte("root:x:0:\nuser:x:1000:\n")},
+		{Path: "tmp/", Mode: 0o1777}, {Path: "proc/", Mode: 0o755}, {Path: "dev/", Mode: 0o755}, {Path: "sys/", Mode: 0o755},
+	}, files...))
+	if err != nil {
+		return nil, fmt.Errorf("make image layer: %w", err)
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(layerTar)), nil
+	}, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, fmt.Errorf("make image layer: %w", err)
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.AppendLayers(base, layer)
+	if err != nil {
+		return nil, fmt.Errorf("make image: %w", err)
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("make image: %w", err)
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture, file.Config = "linux", runtime.GOARCH, config
+	return mutate.ConfigFile(image, file)
+}
+
+// tarOf writes files, each after the directories above it. A path that ends in / is a directory.
+func tarOf(files []File) ([]byte, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	made := map[string]bool{".": true}
+	var parents func(dir string) error
+	parents = func(dir string) error {
+		if made[dir] {
+			return nil
+		}
+		made[dir] = true
+		if err := parents(path.Dir(dir)); err != nil {
+			return err
+		}
+		return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
+	}
+	for _, f := range files {
+		if err := parents(path.Dir(path.Clean(f.Path))); err != nil {
+			return nil, err
+		}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: int64(f.Mode), Size: int64(len(f.Data))}
+		switch {
+		case f.Link != "":
+			header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, f.Link, 0o777
+		case f.Path[len(f.Path)-1] == '/':
+			header.Typeflag = tar.TypeDir
+			made[path.Clean(f.Path)] = true
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.Data); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return buf.Bytes(), err
+}

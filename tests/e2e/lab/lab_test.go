@@ -1,0 +1,227 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// TestPod drives one pod by raw CRI calls from pull to removal, on each release.
+func TestPod(t *testing.T) {
+	for _, release := range Releases {
+		t.Run(string(release), func(t *testing.T) {
+			t.Parallel()
+			l := ForTest(t, release)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+
+			before := l.Registry().BlobReads()
+			pod := runPod(ctx, t, l, "web", WebImage)
+			if l.Registry().BlobReads() == before {
+				t.Error("no blob was read from the registry: the pull was not a real one")
+			}
+			get(ctx, t, "http://"+pod.ip+":8080/healthz")
+			usage, err := l.Usage()
+			if err != nil || usage.ShimCount != 1 || usage.Containerd == 0 || usage.RSS == 0 {
+				t.Errorf("usage %+v, %v; want one shim and some CPU time", usage, err)
+			}
+
+			if err := l.RemovePods(ctx); err != nil {
+				t.Fatal(err)
+			}
+			err = Eventually(ctx, 10*time.Second, "nothing is left of the pod", func() error {
+				if left := l.Leaks(); len(left) > 0 {
+					return fmt.Errorf("%v", left)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestKill shows that containers outlive a containerd that is killed, and that Cleanup removes
+// them, also when containerd is dead and cannot be asked.
+func TestKill(t *testing.T) {
+	for i, release := range Releases {
+		hostPort := int32(38080 + i)
+		t.Run(string(release), func(t *testing.T) {
+			t.Parallel()
+			l := ForTest(t, release)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			port := &runtimeapi.PortMapping{ContainerPort: 8080, HostPort: hostPort, HostIp: "127.0.0.1"}
+			pod := runPod(ctx, t, l, "web", WebImage, port)
+			if rules := hostPortRules(ctx, t, l); len(rules) == 0 {
+				t.Error("the host port has no rules, so that their removal is not tested")
+			}
+
+			if err := l.Kill(ctx); err != nil {
+				t.Fatal(err)
+			}
+			get(ctx, t, "http://"+pod.ip+":8080/healthz")
+			if err := l.Start(ctx); err != nil {
+				t.Fatal(err)
+			}
+			status, err := l.Runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: pod.container})
+			if err != nil || status.Status.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
+				t.Fatalf("after a restart: %v, %v; want running", status, err)
+			}
+
+			if err := l.Kill(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.removeByForce(ctx); err != nil {
+				t.Errorf("remove by force: %v", err)
+			}
+			if left := append(l.Leaks(), hostPortRules(ctx, t, l)...); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestOneLabPerDirectory(t *testing.T) {
+	Need(t, Containerd1.Needs()...)
+	dir := t.TempDir()
+	registry, err := NewRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer registry.Close()
+	config := Config{Dir: dir, Release: Containerd1, Registry: registry}
+	first, err := New(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(t.Context(), config); err == nil {
+		t.Error("a second lab in the same directory was not refused")
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	again, err := New(t.Context(), config)
+	if err != nil {
+		t.Fatalf("after the first was closed: %v", err)
+	}
+	if err := again.Cleanup(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	l := ForTest(t, Containerd2)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := l.Runtime().GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := runPod(ctx, t, l, "web", WebImage)
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			t.Fatalf("no event says that the container started: %v", err)
+		}
+		if event.ContainerId == pod.container && event.ContainerEventType == runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT {
+			return
+		}
+	}
+}
+
+type rawPod struct{ sandbox, container, ip string }
+
+// runPod pulls the image and runs one container of it in a new sandbox.
+func runPod(ctx context.Context, t *testing.T, l *Lab, name, image string, ports ...*runtimeapi.PortMapping) rawPod {
+	t.Helper()
+	logs := filepath.Join(l.Dir(), "logs", name)
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sandboxConfig := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name + "-uid"},
+		LogDirectory: logs,
+		PortMappings: ports,
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: l.CgroupRoot()},
+	}
+	sandbox, err := l.Runtime().RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandboxConfig})
+	if err != nil {
+		t.Fatal("run sandbox: ", err)
+	}
+	pulled, err := l.Images().PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
+	if err != nil {
+		t.Fatal("pull image: ", err)
+	}
+	created, err := l.Runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+		PodSandboxId:  sandbox.PodSandboxId,
+		SandboxConfig: sandboxConfig,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+			Image:    &runtimeapi.ImageSpec{Image: pulled.ImageRef},
+			LogPath:  "main.log",
+			Linux:    &runtimeapi.LinuxContainerConfig{},
+		},
+	})
+	if err != nil {
+		t.Fatal("create container: ", err)
+	}
+	if _, err := l.Runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: created.ContainerId}); err != nil {
+		t.Fatal("start container: ", err)
+	}
+	status, err := l.Runtime().PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandbox.PodSandboxId})
+	if err != nil || status.Status.GetNetwork().GetIp() == "" {
+		t.Fatalf("sandbox status: %v, %v; want an IP", status, err)
+	}
+	return rawPod{sandbox.PodSandboxId, created.ContainerId, status.Status.Network.Ip}
+}
+
+// get asks url until it answers 200.
+func get(ctx context.Context, t *testing.T, url string) {
+	t.Helper()
+	err := Eventually(ctx, 10*time.Second, url, func() error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		_, err = io.Copy(io.Discard, resp.Body)
+		if resp.StatusCode != http.StatusOK {
+			err = errors.Join(err, errors.New(resp.Status))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hostPortRules are the rules for the lab's host ports.
+func hostPortRules(ctx context.Context, t *testing.T, l *Lab) []string {
+	t.Helper()
+	text, err := output(ctx, "", nil, "iptables-save", "-t", "nat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, l.network.Bridge) {
+			rules = append(rules, line)
+		}
+	}
+	return rules
+}

@@ -1,0 +1,121 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Requirement is something of the machine that a test cannot do without.
+type Requirement struct {
+	name  string
+	check func() error
+}
+
+func (r Requirement) String() string { return r.name }
+
+// Missing is nil if the machine has it, and else says what it lacks.
+func (r Requirement) Missing() error { return r.check() }
+
+// What tests may need.
+var (
+	Root          = Requirement{"root", checkRoot}
+	CNIPlugins    = Requirement{"CNI plugins", func() error { _, err := cniBinDir(); return err }}
+	Runc          = program("runc")
+	Iptables      = program("iptables")
+	Iproute       = program("ip")
+	OldContainerd = program("containerd")
+	Busybox       = program("busybox")
+	GoToolchain   = program("go")
+)
+
+func program(name string) Requirement {
+	return Requirement{name, func() error { _, err := lookPath(name); return err }}
+}
+
+// lookPath finds a program also where root's PATH, after a plain su, does not look.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if err != nil {
+			path, err = exec.LookPath(filepath.Join(dir, name))
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, exec.ErrNotFound)
+	}
+	return path, nil
+}
+
+func checkRoot() error {
+	if os.Geteuid() != 0 {
+		return os.ErrPermission
+	}
+	return nil
+}
+
+// Needs is what a lab of the release needs.
+func (r Release) Needs() []Requirement {
+	needs := []Requirement{Root, CNIPlugins, Runc, Iptables, Iproute, GoToolchain}
+	if r == Containerd1 {
+		needs = append(needs, OldContainerd)
+	}
+	return needs
+}
+
+// Need skips the test if the machine lacks something, naming it. With CI=true in the environment
+// the test fails instead: there, nothing is skipped.
+func Need(t testing.TB, requirements ...Requirement) {
+	t.Helper()
+	for _, r := range requirements {
+		err := r.check()
+		if err == nil {
+			continue
+		}
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("needs %s, and in CI nothing is skipped: %v", r, err)
+		}
+		t.Skipf("needs %s: %v", r, err)
+	}
+}
+
+// ForTest starts a lab for one test and cleans it up after it; what then leaks fails the test. It
+// skips the test, by [Need], where no lab can run.
+func ForTest(t testing.TB, release Release) *Lab {
+	t.Helper()
+	Need(t, release.Needs()...)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
+	defer cancel()
+	l, err := New(ctx, Config{Dir: t.TempDir(), Release: release, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		err := l.Cleanup(ctx)
+		if err != nil {
+			t.Errorf("clean up the lab: %v", err)
+		}
+		if t.Failed() {
+			t.Logf("containerd's last words:\n%s", l.LogTail(4000))
+		}
+	})
+	if err := l.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// LogTail is the end of containerd's log, at most n bytes.
+func (l *Lab) LogTail(n int) string {
+	text, err := os.ReadFile(l.LogPath())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-n):])
+}

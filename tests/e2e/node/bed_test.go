@@ -1,0 +1,328 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// Most of what tests do is to wait, so that more of them run at once than there are cores.
+const atOnce = "6"
+
+// patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
+const patience = 45 * time.Second
+
+var shared struct {
+	dir      string
+	binary   func() (string, error)
+	registry func() (*lab.Registry, error)
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() != "1" {
+		if err := flag.Set("test.parallel", atOnce); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(run(m))
+}
+
+// run keeps what all tests share: the binary and the images are built once, if any test needs them.
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "node-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	shared.dir = dir
+	ctx := context.Background()
+	shared.binary = sync.OnceValues(func() (string, error) {
+		repository, err := lab.Repository()
+		if err != nil {
+			return "", err
+		}
+		return Build(ctx, repository, dir)
+	})
+	shared.registry = sync.OnceValues(func() (*lab.Registry, error) {
+		repository, err := lab.Repository()
+		if err != nil {
+			return nil, err
+		}
+		r, err := lab.NewRegistry()
+		if err != nil {
+			return nil, err
+		}
+		return r, r.PushDemoImages(ctx, repository)
+	})
+	return m.Run()
+}
+
+// onEach runs a test on every release of containerd, at once.
+func onEach(t *testing.T, test func(t *testing.T, release lab.Release)) {
+	t.Parallel()
+	for _, release := range lab.Releases {
+		t.Run("containerd-"+string(release), func(t *testing.T) {
+			t.Parallel()
+			test(t, release)
+		})
+	}
+}
+
+// bed is a node under test.
+type bed struct {
+	*Agent
+	lab *lab.Lab
+	dir string // for the test's own files
+}
+
+// newBed starts containerd and prepares an agent on it. What is left in the end fails the test.
+func newBed(t *testing.T, release lab.Release, change ...func(*Config)) *bed {
+	t.Helper()
+	lab.Need(t, append(release.Needs(), lab.GoToolchain)...)
+	binary, err := shared.binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := shared.registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// t.TempDir has too long a path for sockets.
+	dir, err := os.MkdirTemp(shared.dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
+	defer cancel()
+	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: release, Registry: registry, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{lab: l, dir: filepath.Join(dir, "files")}
+	t.Cleanup(func() { b.clean(t) })
+	if err := l.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	config := Config{Binary: binary, Dir: filepath.Join(dir, "n"), Endpoint: l.Endpoint()}
+	for _, c := range change {
+		c(&config)
+	}
+	if b.Agent, err = New(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(b.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bed) clean(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if t.Failed() && b.Agent != nil {
+		if view, err := b.Pods(ctx); err == nil {
+			t.Logf("pods at the end: %+v", view)
+		}
+		t.Logf("the end of the agent's log:\n%s", b.LogTail(8000))
+		t.Logf("the end of containerd's log:\n%s", b.lab.LogTail(2000))
+	}
+	if b.Agent != nil {
+		if err := b.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := b.lab.Cleanup(ctx); err != nil {
+		t.Errorf("clean up the lab: %v", err)
+	}
+	if b.Agent != nil {
+		if err := b.Discard(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// started is newBed with the agent started.
+func started(t *testing.T, release lab.Release, change ...func(*Config)) *bed {
+	t.Helper()
+	b := newBed(t, release, change...)
+	b.start(t)
+	return b
+}
+
+func (b *bed) start(t *testing.T) {
+	t.Helper()
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bed) kill(t *testing.T) {
+	t.Helper()
+	if err := b.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// apply writes a manifest, filled in: each $NAME becomes the value of vars, $FILES the directory of
+// the test's own files, $WORK and $WEB images.
+func (b *bed) apply(t *testing.T, file, manifest string, vars ...string) {
+	t.Helper()
+	pairs := append([]string{"$FILES", b.dir, "$WORK", lab.WorkImage, "$WEB", lab.WebImage}, vars...)
+	if err := b.Write(file, strings.NewReplacer(pairs...).Replace(manifest)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bed) remove(t *testing.T, file string) {
+	t.Helper()
+	if err := b.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await polls until condition holds.
+func (b *bed) await(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	if err := lab.Eventually(t.Context(), patience, what, condition); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitPod polls until the agent lists the pod and condition holds of it, and returns it.
+func (b *bed) awaitPod(t *testing.T, name, what string, condition func(Pod) error) Pod {
+	t.Helper()
+	var pod Pod
+	b.await(t, "pod "+name+" "+what, func() error {
+		view, err := b.Pods(t.Context())
+		if err != nil {
+			return err
+		}
+		var there bool
+		if pod, there = view.Pod(name); !there {
+			return errors.New("it is not listed")
+		}
+		if err := condition(pod); err != nil {
+			return fmt.Errorf("%w: %+v", err, pod)
+		}
+		return nil
+	})
+	return pod
+}
+
+func (b *bed) awaitRunning(t *testing.T, name string) Pod {
+	t.Helper()
+	return b.awaitPod(t, name, "runs", Pod.Running)
+}
+
+// awaitGone waits until neither agent nor runtime know the pod, and nothing of it is on disk.
+func (b *bed) awaitGone(t *testing.T, name, uid string) {
+	t.Helper()
+	b.await(t, "pod "+name+" is gone", func() error {
+		view, err := b.Pods(t.Context())
+		if err != nil {
+			return err
+		}
+		if pod, there := view.Pod(name); there {
+			return fmt.Errorf("it is listed: %+v", pod)
+		}
+		if err := b.look(t).Of(name).Empty(); err != nil {
+			return err
+		}
+		for _, pattern := range []string{filepath.Join(b.Root(), "pods", uid), filepath.Join(b.Logs(), "*"+uid+"*")} {
+			left, err := filepath.Glob(pattern)
+			if err != nil {
+				return err
+			}
+			if len(left) > 0 {
+				return fmt.Errorf("left: %v", left)
+			}
+		}
+		return nil
+	})
+}
+
+// look reads the runtime past the agent.
+func (b *bed) look(t *testing.T) World {
+	t.Helper()
+	world, err := Look(t.Context(), b.lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world
+}
+
+// lines are those of one of the test's own files; none if it is not there.
+func (b *bed) lines(file string) []string {
+	text, err := os.ReadFile(filepath.Join(b.dir, file))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// awaitLines waits until a file has at least n lines, and returns them.
+func (b *bed) awaitLines(t *testing.T, file string, n int) []string {
+	t.Helper()
+	var lines []string
+	b.await(t, "file "+file, func() error {
+		if lines = b.lines(file); len(lines) < n {
+			return fmt.Errorf("it has %d lines of %d: %q", len(lines), n, lines)
+		}
+		return nil
+	})
+	return lines
+}
+
+// output is what a container's first run printed on stdout, from its log file.
+func (b *bed) output(t *testing.T, pod Pod, container string) string {
+	t.Helper()
+	pattern := filepath.Join(b.Logs(), pod.Namespace+"_"+pod.Name+"_"+pod.UID, container, "0.log")
+	text, err := os.ReadFile(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		// time stream tag text
+		if parts := strings.SplitN(line, " ", 4); len(parts) == 4 && parts[1] == "stdout" {
+			out.WriteString(parts[3])
+		}
+	}
+	return out.String()
+}
+
+// killOne kills the pod's one running container from outside.
+func (b *bed) killOne(t *testing.T, name string) {
+	t.Helper()
+	running := b.look(t).Of(name).Running()
+	if len(running) != 1 {
+		t.Fatalf("pod %s has %d running containers; want one", name, len(running))
+	}
+	pid, err := ContainerPID(t.Context(), b.lab, running[0].Id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noneDoubled fails the test if a pod has two living sandboxes or a container runs twice.
+func (b *bed) noneDoubled(t *testing.T) {
+	t.Helper()
+	for _, twice := range b.look(t).Doubled() {
+		t.Error(twice)
+	}
+}

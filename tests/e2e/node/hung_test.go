@@ -1,0 +1,286 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/criproxy"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// behindProxy is a node whose agent talks to its runtime through a proxy. Its calls time out soon,
+// so that late answers come to an agent that has given them up.
+func behindProxy(t *testing.T, release lab.Release) (*bed, *criproxy.Proxy) {
+	t.Helper()
+	b := newBed(t, release, func(c *Config) { c.Settings = "runtimeRequestTimeout: 3s\n" })
+	proxy, err := criproxy.Start(criproxy.Config{Socket: filepath.Join(filepath.Dir(b.dir), "p.sock"), Target: b.lab.SocketPath()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // before the bed's own
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := errors.Join(b.Stop(ctx), proxy.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	b.SetEndpoint(proxy.Endpoint())
+	b.start(t)
+	return b, proxy
+}
+
+func inject(t *testing.T, p *criproxy.Proxy, f criproxy.Fault) *criproxy.Rule {
+	t.Helper()
+	rule, err := p.Inject(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule
+}
+
+// hangs are the calls that hang, each of another pod: those of a start, and those of an end.
+var hangs = []struct {
+	method string
+	ending bool
+}{
+	{"RunPodSandbox", false},
+	{"PodSandboxStatus", false},
+	{"PullImage", false},
+	{"ImageStatus", false},
+	{"CreateContainer", false},
+	{"StartContainer", false},
+	{"ExecSync", true},
+	{"StopContainer", true},
+	{"StopPodSandbox", true},
+	{"RemovePodSandbox", true},
+}
+
+func hungPod(method string) string { return "hung-" + strings.ToLower(method) }
+
+// TestHungCalls hangs a call of each of ten pods, each in another RPC, while twenty others start
+// and stop. When the calls are answered, too late for the agent, nothing is doubled and nothing
+// left.
+func TestHungCalls(t *testing.T) {
+	onEach(t, func(t *testing.T, release lab.Release) {
+		b, proxy := behindProxy(t, release)
+		rules := map[string]*criproxy.Rule{}
+		for _, h := range hangs {
+			name, image := hungPod(h.method), lab.WorkImage
+			fault := criproxy.Fault{Method: h.method, Match: criproxy.OfPod(name), Do: criproxy.Hold}
+			if strings.Contains(h.method, "Image") {
+				image = b.alias(t, name)
+				fault.Match = criproxy.OfImage(image)
+			}
+			if !h.ending {
+				rules[h.method] = inject(t, proxy, fault)
+			}
+			grace := "2"
+			if h.method == "ExecSync" {
+				grace = "30" // a hook hangs no longer than that
+			}
+			b.apply(t, name+".yaml", hungManifest, "$NAME", name, "$IMAGE", image, "$GRACE", grace)
+			if h.ending {
+				b.awaitRunning(t, name)
+				b.awaitLines(t, name, 1)
+				rules[h.method] = inject(t, proxy, fault)
+				b.remove(t, name+".yaml")
+			}
+		}
+		b.await(t, "every call hangs", func() error {
+			for _, h := range hangs {
+				if rules[h.method].Waiting() == 0 {
+					return fmt.Errorf("%s does not", h.method)
+				}
+			}
+			return nil
+		})
+		shown := map[string]bool{}
+		b.await(t, "the tree has shown each hung call", func() error {
+			// Not all at a time: one that timed out is made again only after a while.
+			tree, err := b.Tree(t.Context())
+			if err != nil {
+				return err
+			}
+			for _, a := range tree.Actors {
+				for _, e := range a.Effects {
+					shown[strings.ToLower(e.Kind)] = !e.Since.IsZero()
+				}
+			}
+			for _, h := range hangs {
+				if !shown[strings.ToLower(h.method)] {
+					return fmt.Errorf("not %s; it has shown %v", h.method, slices.Sorted(maps.Keys(shown)))
+				}
+			}
+			return nil
+		})
+
+		const others = 20
+		for i := range others {
+			b.apply(t, fmt.Sprintf("other-%d.yaml", i), restarts(fmt.Sprintf("other-%d", i), "Always", "sleep"))
+		}
+		for i := range others {
+			b.awaitLines(t, fmt.Sprintf("other-%d", i), 1)
+		}
+		for i := range others {
+			b.awaitRunning(t, fmt.Sprintf("other-%d", i))
+			b.remove(t, fmt.Sprintf("other-%d.yaml", i))
+		}
+		b.await(t, "the others are gone", func() error {
+			for i := range others {
+				if err := b.look(t).Of(fmt.Sprintf("other-%d", i)).Empty(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for _, h := range hangs {
+			if rules[h.method].Waiting() == 0 {
+				t.Errorf("%s did not hang all the time", h.method)
+			}
+		}
+
+		for _, h := range hangs {
+			rules[h.method].Release()
+		}
+		for _, h := range hangs {
+			if err := rules[h.method].Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, h := range hangs {
+			if !h.ending {
+				b.awaitLines(t, hungPod(h.method), 1)
+				b.awaitRunning(t, hungPod(h.method))
+			}
+		}
+		b.noneDoubled(t)
+		for _, h := range hangs {
+			if n := len(b.lines(hungPod(h.method))); n != 1 {
+				t.Errorf("the program of %s was started %d times", hungPod(h.method), n)
+			}
+			if !h.ending {
+				b.remove(t, hungPod(h.method)+".yaml")
+			}
+		}
+		b.awaitNothing(t)
+	})
+}
+
+const hungManifest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: $NAME}
+spec:
+  terminationGracePeriodSeconds: $GRACE
+  containers:
+  - name: main
+    image: $IMAGE
+    imagePullPolicy: IfNotPresent
+    args: [append, /f/$NAME, started, then, sleep]
+    lifecycle: {preStop: {exec: {command: [/work, print, bye]}}}
+    volumeMounts: [{name: f, mountPath: /f}]
+  volumes: [{name: f, hostPath: {path: $FILES}}]
+`
+
+// alias serves the work image under a name of its own, which nobody has pulled yet.
+func (b *bed) alias(t *testing.T, name string) string {
+	t.Helper()
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := lab.ProgramImage(t.Context(), repository, "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := "troupe.local/demo/" + name + ":v1"
+	if err := b.lab.Registry().Push(t.Context(), ref, image); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// awaitNothing waits until nothing is left of any pod.
+func (b *bed) awaitNothing(t *testing.T) {
+	t.Helper()
+	b.await(t, "nothing is left of any pod", func() error {
+		if err := b.look(t).Empty(); err != nil {
+			return err
+		}
+		if left := Leftovers(b.Agent, b.lab); len(left) > 0 {
+			return fmt.Errorf("left: %s", strings.Join(left, "; "))
+		}
+		return nil
+	})
+}
+
+// TestLostAnswers loses the answer of each kind of call that changes something: the runtime has
+// done it and the agent does not know. It must find out, and neither double nor leak.
+func TestLostAnswers(t *testing.T) {
+	onEach(t, func(t *testing.T, release lab.Release) {
+		b, proxy := behindProxy(t, release)
+		methods := []string{"RunPodSandbox", "PullImage", "CreateContainer", "StartContainer", "StopContainer", "StopPodSandbox", "RemovePodSandbox", "RemoveContainer"}
+		uids := map[string]string{}
+		for _, method := range methods {
+			name, image := "lost-"+strings.ToLower(method), lab.WorkImage
+			match := criproxy.OfPod(name)
+			if method == "PullImage" {
+				image = b.alias(t, name)
+				match = criproxy.OfImage(image)
+			}
+			inject(t, proxy, criproxy.Fault{Method: method, Match: match, Do: criproxy.LoseAnswer, Times: 2})
+			b.apply(t, name+".yaml", hungManifest, "$NAME", name, "$IMAGE", image, "$GRACE", "2")
+		}
+		for _, method := range methods {
+			name := "lost-" + strings.ToLower(method)
+			b.awaitLines(t, name, 1)
+			uids[name] = b.awaitRunning(t, name).UID
+		}
+		b.noneDoubled(t)
+		for _, method := range methods {
+			name := "lost-" + strings.ToLower(method)
+			if n := len(b.lines(name)); n != 1 && method != "StartContainer" {
+				t.Errorf("the program of %s was started %d times", name, n)
+			}
+			b.remove(t, name+".yaml")
+		}
+		for name, uid := range uids {
+			b.awaitGone(t, name, uid)
+		}
+		b.awaitNothing(t)
+	})
+}
+
+// TestEventsBreak breaks the stream of events and ends a container meanwhile: the agent must find
+// out when it has the stream again.
+func TestEventsBreak(t *testing.T) {
+	t.Parallel()
+	b, proxy := behindProxy(t, lab.Containerd2)
+	b.apply(t, "dies.yaml", restarts("dies", "Always", "sleep"))
+	b.awaitRunning(t, "dies")
+	b.awaitLines(t, "dies", 1)
+	rule := inject(t, proxy, criproxy.Fault{Method: "GetContainerEvents", Do: criproxy.Hold})
+	// Only a new stream can be held: the runtime's restart ends the one that is there.
+	if err := b.lab.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "the agent asks for events again", func() error {
+		if rule.Waiting() == 0 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	b.killOne(t, "dies")
+	begin := time.Now()
+	rule.Release()
+	b.awaitLines(t, "dies", 2)
+	t.Logf("restarted %s after the stream came back", time.Since(begin))
+	b.noneDoubled(t)
+}

@@ -1,0 +1,133 @@
+package node
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+func killPID(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tree lists the files below dir with size and time, but for sockets' and logs' sake no content.
+func tree(t *testing.T, dir string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		files = append(files, fmt.Sprintf("%s %s %d %s", path, info.Mode(), info.Size(), info.ModTime()))
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestRefusals shows that an agent that cannot run says so in one clear line, ends with 1, and has
+// neither started nor changed anything.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, lab.Containerd2)
+	b.apply(t, "pod.yaml", plain("pod"))
+	fresh := filepath.Join(b.dir, "fresh-root")
+	config := func(name, text string) string {
+		file := filepath.Join(b.dir, name)
+		text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nhealthzPort: 0\n" + text
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	good := config("good.yaml", "")
+	base := []string{"node", "--root-dir", fresh, "--hostname-override", NodeName, "--pod-manifest-path", b.Manifests()}
+	runtime := []string{"--container-runtime-endpoint", b.lab.Endpoint()}
+	cases := []struct {
+		name string
+		args []string
+		want []string // all in the line
+	}{
+		{"missing-socket", []string{"--config", good, "--container-runtime-endpoint", "unix://" + b.dir + "/none.sock"}, []string{b.dir + "/none.sock"}},
+		{"no-socket", []string{"--config", good, "--container-runtime-endpoint", "unix://" + good}, []string{good}},
+		{"unknown-field", append([]string{"--config", config("unknown.yaml", "maxPodz: 5\n")}, runtime...), []string{"unknown.yaml", "maxPodz"}},
+		{"wrong-type", append([]string{"--config", config("type.yaml", "maxPods: many\n")}, runtime...), []string{"type.yaml", "maxPods"}},
+		{"wrong-value", append([]string{"--config", config("value.yaml", "maxPods: -5\n")}, runtime...), []string{"maxPods"}},
+		{"wrong-kind", append([]string{"--config", config("kind.yaml", "") + "x"}, runtime...), []string{"kind.yamlx"}},
+		{"unknown-flag", append([]string{"--config", good, "--no-such-flag"}, runtime...), []string{"no-such-flag"}},
+		{"missing-kubeconfig", append([]string{"--config", good, "--kubeconfig", b.dir + "/none"}, runtime...), []string{"kubeconfig"}},
+		{"root-is-a-file", append([]string{"--config", good, "--root-dir", good}, runtime...), []string{good}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			before := tree(t, filepath.Dir(b.dir))
+			refused(t, b, append(slices.Clone(base), c.args...), c.want)
+			after := tree(t, filepath.Dir(b.dir))
+			before, after = withoutLab(before, b), withoutLab(after, b)
+			if !slices.Equal(before, after) {
+				t.Errorf("it changed files:\nbefore %q\nafter  %q", before, after)
+			}
+			if err := b.look(t).Empty(); err != nil {
+				t.Errorf("it started something: %v", err)
+			}
+		})
+	}
+	t.Run("second-agent", func(t *testing.T) {
+		b.start(t)
+		b.awaitRunning(t, "pod")
+		ran := b.look(t).RunningIDs()
+		refused(t, b, b.Args(), []string{b.Root()})
+		if now := b.look(t).RunningIDs(); !slices.Equal(now, ran) {
+			t.Errorf("what ran was %v and is %v", ran, now)
+		}
+		b.awaitRunning(t, "pod") // asked through the first one's socket
+	})
+}
+
+// withoutLab leaves out what containerd writes.
+func withoutLab(files []string, b *bed) []string {
+	return slices.DeleteFunc(files, func(f string) bool {
+		return strings.HasPrefix(f, b.lab.Dir()+"/") || strings.HasPrefix(f, b.lab.Dir()+" ")
+	})
+}
+
+func refused(t *testing.T, b *bed, args, want []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), b.config.Binary, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	exit := (*exec.ExitError)(nil)
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("it ended with %v; want exit status 1", err)
+	}
+	line := strings.TrimSuffix(stderr.String(), "\n")
+	if line == "" || strings.Contains(line, "\n") || stdout.Len() > 0 {
+		t.Errorf("stderr %q, stdout %q; want one line on stderr", line, stdout.String())
+	}
+	for _, w := range want {
+		if !strings.Contains(line, w) {
+			t.Errorf("%q does not name %s", line, w)
+		}
+	}
+	t.Log(line)
+}
