@@ -185,6 +185,9 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 	}
 	f := p.facts.failures[lane]
 	f.Count++
+	if answered(kind) {
+		f.Refusals++
+	}
 	f.At = ctx.Now()
 	f.Message = detail
 	switch a := m.Action.(type) {
@@ -224,6 +227,16 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 		panic("asked of another actor, not an effect")
 	}
 	p.facts.failures[lane] = f
+}
+
+// answered: the runtime got the call and said no.
+func answered(kind port.ErrorKind) bool {
+	switch kind {
+	case port.Deadline, port.Canceled, port.Unavailable:
+		return false
+	default:
+		return true
+	}
 }
 
 // notFound: the runtime has no such thing. What was read before is in doubt.

@@ -179,7 +179,7 @@ func (p *planner) startCreated(c *v1.Container, kind ContainerKind, n *observed.
 	switch {
 	case !p.inspect(n):
 		// A start that failed, or that others tried, may have left it otherwise.
-	case !p.fresh(n), !sameSpec(n.SpecHash, c), f.Count >= maxStarts && f.At.After(n.CreatedAt):
+	case !p.fresh(n), !sameSpec(n.SpecHash, c), f.Refusals >= maxStarts && f.At.After(n.CreatedAt):
 		if _, known := p.in.Crash[c.Name]; !known && n.Attempt > 0 {
 			// Its number is used again, even if it is the only record of it.
 			p.setCrash(c.Name, p.in.CrashPolicy.Next(nil, n.Attempt-1, 0))
@@ -190,9 +190,11 @@ func (p *planner) startCreated(c *v1.Container, kind ContainerKind, n *observed.
 	}
 }
 
-// maxStarts is how often a made container is tried to be started before
-// another one is made. Those that failed to start before this one was made are
-// no fault of it: it is tried at least once.
+// maxStarts is how often the runtime may refuse to start a made container
+// before another one is made. What it refused before this one was made is no
+// fault of it: it is tried at least once. A start that was not answered doesn't
+// count: it may come to pass yet, and then two would have been started. The
+// same container can't be.
 const maxStarts = 3
 
 // backedOff counts the end of n, and says whether the next may be made now.

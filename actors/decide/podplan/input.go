@@ -105,7 +105,10 @@ type Stop struct {
 // Failure is the last failure on a lane, and how many in a row there were.
 type Failure struct {
 	Count int
-	At    time.Time
+	// Refusals is how many of them the far side answered. Of the others nobody
+	// knows whether they worked, or may yet.
+	Refusals int
+	At       time.Time
 	// Reason is what kubectl shows as the waiting reason:
 	// CreateContainerConfigError, CreateContainerError, RunContainerError,
 	// CreatePodSandboxError, PostStartHookError, …

@@ -124,6 +124,9 @@ func (w *world) failed(c *call) {
 	l := c.action.Lane()
 	f := in.Failures[l]
 	f.Count, f.At = f.Count+1, w.now
+	if c.kind != "expired" {
+		f.Refusals++
+	}
 	in.Failures[l] = f
 	switch c.kind {
 	case "reserved", "conflict", "notfound", "expired":

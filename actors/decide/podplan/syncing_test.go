@@ -42,7 +42,7 @@ func failedLane(in *Input, l Lane, count int, ago time.Duration, reason string) 
 	if in.Failures == nil {
 		in.Failures = map[Lane]Failure{}
 	}
-	in.Failures[l] = Failure{Count: count, At: t0.Add(-ago), Reason: reason, Message: "because"}
+	in.Failures[l] = Failure{Count: count, Refusals: count, At: t0.Add(-ago), Reason: reason, Message: "because"}
 }
 
 func busyWith(in *Input, as ...Action) {
@@ -112,6 +112,14 @@ func TestPlanBeginning(t *testing.T) {
 			containers(in, created("a", 0))
 			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 3, 50*time.Second, "RunContainerError")
 		}, "remove a0; a: RunContainerError"},
+		{"created, nobody knows whether it was started", upInput, func(in *Input) {
+			containers(in, created("a", 0))
+			l := Lane{Kind: LaneContainer, Name: "a"}
+			failedLane(in, l, 3, 50*time.Second, "RunContainerError")
+			f := in.Failures[l]
+			f.Refusals = 2
+			in.Failures[l] = f
+		}, "start a0; a: RunContainerError"},
 		{"created after others could not be started", upInput, func(in *Input) {
 			containers(in, created("a", 0))
 			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 3, 70*time.Second, "RunContainerError")
