@@ -38,12 +38,25 @@ const (
 	Unsupported
 	// StateConflict: the object is in another state than the call needs.
 	StateConflict
+	// AlreadyExists: the apiserver has an object of that name.
+	AlreadyExists
+	// Conflict: the object was changed meanwhile, or is another by now.
+	Conflict
+	// Unauthorized: the credential is wrong or has expired.
+	Unauthorized
+	// Forbidden: this node may not do that.
+	Forbidden
+	// Invalid: the apiserver finds fault with the object.
+	Invalid
+	// TooManyRequests: the apiserver asks to come again later.
+	TooManyRequests
 )
 
 var kindNames = [...]string{
 	"error", "not found", "name reserved", "unavailable", "deadline exceeded", "canceled",
 	"invalid configuration", "image not found", "image unauthorized", "registry unavailable",
 	"image signature invalid", "invalid image name", "unsupported", "state conflict",
+	"already exists", "conflict", "unauthorized", "forbidden", "invalid", "too many requests",
 }
 
 func (k ErrorKind) String() string {

@@ -1,0 +1,150 @@
+package port
+
+import (
+	"context"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// API is the apiserver above us. The calling convention is Runtime's.
+//
+// Objects that come through it are shared and never changed, neither by whoever
+// gets them nor by the port. All errors are *Error; of those that writes give,
+// NotFound, AlreadyExists, Conflict, Forbidden, Unauthorized and Invalid are
+// the apiserver's own answers, and TooManyRequests asks to come again later.
+type API interface {
+	// Watch tells of all objects of a selection until ctx ends: first Replaced,
+	// then whatever changes. It goes on by itself when the connection breaks.
+	// Then, or at any other time, it may start over with Replaced; it may lag
+	// behind, and leave out what was overtaken meanwhile. What it tells of one
+	// object never goes back, except where the apiserver itself did (its store
+	// was restored from a backup). change is called by one goroutine at a time.
+	// done is called once, when ctx has ended.
+	Watch(ctx context.Context, s Selection, change func(APIChange), done func(error))
+
+	// Get reads the newest version of an object.
+	Get(ctx context.Context, k APIKey, done func(APIObject, error))
+	// Create gives the object as it was stored.
+	Create(ctx context.Context, o APIObject, done func(APIObject, error))
+	// Update replaces an object. It fails with Conflict if the object's
+	// resourceVersion, where it has one, isn't the newest.
+	Update(ctx context.Context, o APIObject, done func(APIObject, error))
+	// Patch changes what differs between two versions of an object, and leaves
+	// alone what others may have changed meanwhile (strategic merge patch). It
+	// fails with Conflict if the object has another UID by now. With nothing to
+	// change it gives the object as the apiserver has it.
+	Patch(ctx context.Context, p APIPatch, done func(APIObject, error))
+	// Delete begins the deletion of an object, or ends it: a pod with a grace
+	// period of 0 is gone when done is called. Deleting what isn't there fails
+	// with NotFound, what has another UID with Conflict.
+	Delete(ctx context.Context, d APIDelete, done func(error))
+	// CreateToken asks for a token of a service account (TokenRequest).
+	CreateToken(ctx context.Context, namespace, serviceAccount string, spec authenticationv1.TokenRequestSpec, done func(authenticationv1.TokenRequestStatus, error))
+}
+
+// APIObject is an object of the API, by pointer: *v1.Pod, *v1.Node, …
+type APIObject interface {
+	metav1.Object
+	runtime.Object
+}
+
+// APIKind is a kind of object that a node uses.
+type APIKind uint8
+
+const (
+	PodKind APIKind = iota + 1
+	NodeKind
+	LeaseKind
+	EventKind
+	ConfigMapKind
+	SecretKind
+	ServiceKind
+	ServiceAccountKind
+	RuntimeClassKind
+	PersistentVolumeClaimKind
+	PersistentVolumeKind
+	CSINodeKind
+	VolumeAttachmentKind
+	CSIDriverKind
+)
+
+var apiKinds = [...]string{
+	"invalid", "Pod", "Node", "Lease", "Event", "ConfigMap", "Secret", "Service", "ServiceAccount", "RuntimeClass",
+	"PersistentVolumeClaim", "PersistentVolume", "CSINode", "VolumeAttachment", "CSIDriver",
+}
+
+// String is the kind's name in the API.
+func (k APIKind) String() string {
+	if int(k) < len(apiKinds) {
+		return apiKinds[k]
+	}
+	return apiKinds[0]
+}
+
+// APIKey names an object. Namespace is empty for kinds without one.
+type APIKey struct {
+	Kind            APIKind
+	Namespace, Name string
+}
+
+// String is kind namespace/name.
+func (k APIKey) String() string {
+	if k.Namespace == "" {
+		return k.Kind.String() + " " + k.Name
+	}
+	return k.Kind.String() + " " + k.Namespace + "/" + k.Name
+}
+
+// Selection is what a watch is about: all of a kind, of one namespace if
+// Namespace isn't empty, of which Field is true if it isn't empty. Field is a
+// field selector as the apiserver takes it, spec.nodeName=n1 or
+// metadata.name=web.
+type Selection struct {
+	Kind      APIKind
+	Namespace string
+	Field     string
+}
+
+// APIChange is what a watch tells: APIReplaced, APISet, APIDeleted, APIBroken.
+//
+//sumtype:decl
+type APIChange interface{ isAPIChange() }
+
+// APIReplaced is all that there is. What was known before and isn't in it is gone.
+type APIReplaced struct{ Objects []APIObject }
+
+// APISet is a new object, or a newer version of one.
+type APISet struct{ Object APIObject }
+
+// APIDeleted says that an object is gone; Object is its last version that is known.
+type APIDeleted struct{ Object APIObject }
+
+// APIBroken says that the apiserver can't be heard. What is known stays
+// known; the watch goes on by itself. It is told once each time it breaks, and
+// again when the reason changes.
+type APIBroken struct{ Err error }
+
+func (APIReplaced) isAPIChange() {}
+func (APISet) isAPIChange()      {}
+func (APIDeleted) isAPIChange()  {}
+func (APIBroken) isAPIChange()   {}
+
+// APIPatch turns From into To, which have the same key and UID. With Status
+// only their status counts, otherwise all but the status.
+type APIPatch struct {
+	Key      APIKey
+	From, To APIObject
+	Status   bool
+}
+
+// APIDelete names what is to be deleted.
+type APIDelete struct {
+	Key APIKey
+	// UID is a precondition, if not empty.
+	UID types.UID
+	// Grace is in seconds, nil for what the object itself says.
+	Grace *int64
+}
