@@ -33,7 +33,8 @@ type Effect[M any] struct {
 	Patience time.Duration
 	// Run begins the work and returns at once. It runs on whatever goroutine made
 	// room for it. done is called once, from anywhere, with the result; ctx ends
-	// at the deadline. If Run or Expired panics, the owner crashes.
+	// at the deadline, and has a method AfterFunc(func()) func() bool that tells of
+	// its end without a goroutine. If Run or Expired panics, the owner crashes.
 	Run func(ctx context.Context, id EffectID, done func(M))
 	// Expired is the message for a deadline that passed with no result. The
 	// work may still have been done, and a result that comes later is still
@@ -114,7 +115,7 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 			ID: EffectID(cell.sys.effectSeq.Add(1)), Kind: e.Kind, Object: e.Object, Lane: e.Lane, Tag: e.Tag,
 			Standing: e.Standing, Patience: e.Patience,
 		},
-		owner: cell, pool: e.Pool, rank: e.Rank, deadline: e.Deadline, work: t,
+		owner: cell, pool: e.Pool, rank: e.Rank, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},
 	}
 	cell.runner.add(&t.effect)
 	return t.ID

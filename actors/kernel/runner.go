@@ -49,7 +49,9 @@ type effect struct {
 		overdue() result
 	}
 
-	cancel   context.CancelFunc
+	// begun: Run was given ctx.
+	begun    bool
+	ctx      effectContext
 	stopDead func() bool
 	stopHold func() bool
 	stopKeep func() bool
@@ -116,14 +118,12 @@ func (r *Runner) startLocked(e *effect) {
 
 // begin sets the timers and calls Run, without the lock: Run may finish at once.
 func (r *Runner) begin(e *effect) {
-	ctx, cancel := context.WithCancel(context.Background())
 	r.mu.Lock()
 	if e.Phase != EffectStarted { // the runner was closed meanwhile
 		r.mu.Unlock()
-		cancel()
 		return
 	}
-	e.cancel = cancel
+	e.begun = true
 	if !e.Standing {
 		e.stopDead = r.sys.clock.AfterFunc(e.deadline, func() { r.expire(e, false) })
 	}
@@ -135,9 +135,9 @@ func (r *Runner) begin(e *effect) {
 	ended := e.ended
 	r.mu.Unlock()
 	if ended {
-		cancel()
+		e.ctx.end(context.Canceled)
 	}
-	if !e.guard("Run", func() { e.work.begin(ctx, r) }) {
+	if !e.guard("Run", func() { e.work.begin(&e.ctx, r) }) {
 		r.expire(e, true) // whatever it began may still answer
 	}
 }
@@ -183,7 +183,7 @@ func (r *Runner) finish(e *effect, res result) {
 		e.stopKeep = r.sys.clock.AfterFunc(keepFor, func() { r.settle(e) })
 	}
 	r.mu.Unlock()
-	e.cancel()
+	e.ctx.end(context.Canceled)
 	e.owner.deliver(envelope{msg: res})
 	if e.owner.unable() {
 		r.settle(e)
@@ -204,7 +204,7 @@ func (r *Runner) expire(e *effect, panicked bool) {
 	r.traceLocked(e)
 	next := r.vacateLocked(e)
 	r.mu.Unlock()
-	e.cancel()
+	e.ctx.end(context.DeadlineExceeded)
 	if !panicked {
 		e.guard("Expired", func() { e.owner.deliver(envelope{msg: e.work.overdue()}) })
 	}
@@ -348,7 +348,7 @@ func (r *Runner) dropQueued(owner string) {
 // cancel is Context.Cancel.
 func (r *Runner) cancel(owner string, id EffectID) {
 	var next []*effect
-	var end context.CancelFunc
+	var end *effect
 	r.mu.Lock()
 	es := r.owners[owner]
 	i := slices.IndexFunc(es, func(e *effect) bool { return e.ID == id })
@@ -359,13 +359,15 @@ func (r *Runner) cancel(owner string, id EffectID) {
 			next = r.laneFreeLocked(e)
 		case EffectStarted:
 			e.ended = true
-			end = e.cancel // nil if it has yet to begin
+			if e.begun {
+				end = e
+			}
 		default: // it is over
 		}
 	}
 	r.mu.Unlock()
 	if end != nil {
-		end()
+		end.ctx.end(context.Canceled)
 	}
 	r.beginAll(next)
 }
@@ -380,14 +382,14 @@ func (r *Runner) Close() {
 		k.HoldsSlot = ""
 		r.pools[k.pool].held--
 	}
-	var cancels []context.CancelFunc
+	var ended []*effect
 	for _, owner := range slices.Sorted(maps.Keys(r.owners)) {
 		for _, e := range slices.Clone(r.owners[owner]) {
 			if e.stopDead != nil {
 				e.stopDead()
 			}
-			if e.cancel != nil {
-				cancels = append(cancels, e.cancel)
+			if e.begun {
+				ended = append(ended, e)
 			}
 			if e.stopHold != nil {
 				e.stopHold()
@@ -404,8 +406,8 @@ func (r *Runner) Close() {
 		}
 	}
 	r.mu.Unlock()
-	for _, c := range cancels {
-		c()
+	for _, e := range ended {
+		e.ctx.end(context.Canceled)
 	}
 }
 

@@ -137,15 +137,12 @@ func (o *op) refuseAfter(d time.Duration, err *port.Error) {
 
 // watch ends the call when ctx ends.
 func (o *op) watch(ctx context.Context) {
-	if ctx.Done() == nil {
-		return
-	}
 	ended := func() { o.r.locked(func() { o.ended(ctxError(ctx.Err())) }) }
 	if c, ok := ctx.(ctxWithAfterFunc); ok {
 		o.stopCtx = c.AfterFunc(ended)
-		return
+	} else if ctx.Done() != nil {
+		o.stopCtx = context.AfterFunc(ctx, ended)
 	}
-	o.stopCtx = context.AfterFunc(ctx, ended)
 }
 
 // ended: the caller stops waiting, or the runtime was killed.

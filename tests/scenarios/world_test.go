@@ -34,8 +34,6 @@ type world struct {
 
 	rt       *simcri.Runtime
 	registry *simcri.Registry
-	// ctxs are contexts whose end the runtime wants to know of.
-	ctxs []*ending
 
 	host        *fakeHost
 	manifests   *fakeManifests
@@ -172,7 +170,7 @@ func (w *world) start() {
 	}
 	c := w.config
 	c.Ports = node.Ports{
-		Runtime: &runtimePort{w}, Host: w.host, Network: noNetwork{w}, Manifests: w.manifests,
+		Runtime: w.rt, Host: w.host, Network: noNetwork{w}, Manifests: w.manifests,
 		Checkpoints: w.checkpoints, Events: recorder{w},
 	}
 	c.Around = func(actor string, m any, handled bool) {
@@ -196,9 +194,7 @@ func (w *world) kill() {
 	kernel.KillRoot(w.root)
 	w.runner.Close()
 	w.system, w.runner = nil, nil
-	w.poll()
 	w.v.Settle()
-	w.poll()
 }
 
 func (w *world) restart() {
@@ -213,7 +209,6 @@ func plainName(name string) string { return strings.TrimSuffix(name, "-"+nodeNam
 // end at the latest. It reports false if there is neither.
 func (w *world) step(end time.Time) bool {
 	if w.v.Step() {
-		w.poll()
 		return true
 	}
 	asked := 0
@@ -221,7 +216,6 @@ func (w *world) step(end time.Time) bool {
 	if asked < 2 {
 		return false
 	}
-	w.poll()
 	w.watch.look()
 	return true
 }

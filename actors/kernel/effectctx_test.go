@@ -1,0 +1,169 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+func newEffectContext(c Clock) *effectContext { return &effectContext{clock: c} }
+
+func TestEffectContextEndsOnce(t *testing.T) {
+	c := newEffectContext(NewVirtual(1, start))
+	var told []string
+	for _, name := range []string{"a", "b", "c"} {
+		c.AfterFunc(func() { told = append(told, name) })
+	}
+	done := c.Done()
+	if c.Err() != nil || len(told) > 0 {
+		t.Fatalf("it has ended before its end: %v, %v", c.Err(), told)
+	}
+	c.end(context.DeadlineExceeded)
+	c.end(context.Canceled)
+	if !errors.Is(c.Err(), context.DeadlineExceeded) || !slices.Equal(told, []string{"a", "b", "c"}) {
+		t.Errorf("err %v, told %v", c.Err(), told)
+	}
+	<-done
+	<-c.Done()
+}
+
+func TestEffectContextStop(t *testing.T) {
+	c := newEffectContext(NewVirtual(1, start))
+	var told []string
+	stop := map[string]func() bool{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		stop[name] = c.AfterFunc(func() { told = append(told, name) })
+	}
+	for _, name := range []string{"a", "c"} {
+		if !stop[name]() {
+			t.Errorf("stop %s: it says that it was too late", name)
+		}
+		if stop[name]() {
+			t.Errorf("stop %s again: it says that it prevented the call", name)
+		}
+	}
+	c.AfterFunc(func() { told = append(told, "e") })
+	c.end(context.Canceled)
+	if !slices.Equal(told, []string{"e", "b", "d"}) {
+		t.Errorf("told %v", told)
+	}
+	if stop["b"]() {
+		t.Error("stop after the end says that it prevented the call")
+	}
+}
+
+// A caller may hold a lock that f takes.
+func TestEffectContextAfterItsEnd(t *testing.T) {
+	v := NewVirtual(1, start)
+	c := newEffectContext(v)
+	c.end(context.Canceled)
+	told := 0
+	c.AfterFunc(func() { told++ })
+	stop := c.AfterFunc(func() { told += 10 })
+	if told != 0 {
+		t.Error("it was called by AfterFunc itself")
+	}
+	if !stop() {
+		t.Error("stop says that it was too late")
+	}
+	v.Advance(0)
+	if told != 1 {
+		t.Errorf("told %d", told)
+	}
+}
+
+// The standard library's contexts end with it, with no goroutine between them.
+func TestEffectContextDerived(t *testing.T) {
+	c := newEffectContext(NewVirtual(1, start))
+	derived, cancel := context.WithCancel(c)
+	defer cancel()
+	gone, forget := context.WithCancel(c)
+	forget()
+	c.end(context.Canceled)
+	if derived.Err() == nil || gone.Err() == nil {
+		t.Errorf("derived %v, %v", derived.Err(), gone.Err())
+	}
+	late, cancelLate := context.WithCancel(c)
+	defer cancelLate()
+	if late.Err() == nil {
+		t.Error("one derived after the end goes on")
+	}
+}
+
+func TestEffectContextConcurrent(t *testing.T) {
+	for range 200 {
+		c := newEffectContext(WallClock{})
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		called, prevented := 0, 0
+		for range 4 {
+			wg.Go(func() {
+				stop := c.AfterFunc(func() { mu.Lock(); called++; mu.Unlock() })
+				derived, cancel := context.WithTimeout(c, time.Minute)
+				defer cancel()
+				if stop() {
+					mu.Lock()
+					prevented++
+					mu.Unlock()
+				}
+				<-derived.Done()
+			})
+		}
+		wg.Go(func() { c.end(context.Canceled) })
+		wg.Wait()
+		mu.Lock()
+		if called+prevented > 4 {
+			t.Errorf("%d were called, %d prevented", called, prevented)
+		}
+		mu.Unlock()
+	}
+}
+
+// The end of an effect's ctx is told in the same step, on the scheduler's
+// goroutine: a deadline, a cancel and the end of the runner alike.
+func TestEffectContextOnVirtual(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(b *bench, runner *Runner, r Ref[do], id EffectID)
+		want error
+	}{
+		{"deadline", func(b *bench, _ *Runner, _ Ref[do], _ EffectID) { b.Advance(time.Second) }, context.DeadlineExceeded},
+		{"cancel", func(b *bench, _ *Runner, r Ref[do], id EffectID) {
+			r.Tell(func(ctx *Context[do]) { ctx.Cancel(id) })
+			b.Settle()
+		}, context.Canceled},
+		{"close", func(_ *bench, runner *Runner, _ Ref[do], _ EffectID) { runner.Close() }, context.Canceled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t)
+			runner, err := NewRunner(b.sys)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := b.spec("a")
+			spec.Runner = runner
+			r := b.root(spec)
+			var told error
+			var id EffectID
+			r.Tell(func(ctx *Context[do]) {
+				id = ctx.Do(Effect[do]{
+					Kind: "Hang", Lane: "l", Deadline: time.Second,
+					Run: func(c context.Context, _ EffectID, _ func(do)) {
+						c.(interface {
+							AfterFunc(func()) func() bool
+						}).AfterFunc(func() { told = c.Err() })
+					},
+					Expired: func(EffectID) do { return b.say("expired") },
+				})
+			})
+			b.Settle()
+			tc.end(b, runner, r, id)
+			if !errors.Is(told, tc.want) {
+				t.Errorf("told %v, want %v", told, tc.want)
+			}
+		})
+	}
+}
