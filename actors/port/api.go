@@ -2,8 +2,13 @@ package port
 
 import (
 	"context"
+	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,6 +87,48 @@ func (k APIKind) String() string {
 		return apiKinds[k]
 	}
 	return apiKinds[0]
+}
+
+// APIKindOf is the kind of an object. One that is none of ours is a mistake of
+// the program, and panics.
+func APIKindOf(o APIObject) APIKind {
+	switch o.(type) {
+	case *v1.Pod:
+		return PodKind
+	case *v1.Node:
+		return NodeKind
+	case *coordinationv1.Lease:
+		return LeaseKind
+	case *v1.Event:
+		return EventKind
+	case *v1.ConfigMap:
+		return ConfigMapKind
+	case *v1.Secret:
+		return SecretKind
+	case *v1.Service:
+		return ServiceKind
+	case *v1.ServiceAccount:
+		return ServiceAccountKind
+	case *nodev1.RuntimeClass:
+		return RuntimeClassKind
+	case *v1.PersistentVolumeClaim:
+		return PersistentVolumeClaimKind
+	case *v1.PersistentVolume:
+		return PersistentVolumeKind
+	case *storagev1.CSINode:
+		return CSINodeKind
+	case *storagev1.VolumeAttachment:
+		return VolumeAttachmentKind
+	case *storagev1.CSIDriver:
+		return CSIDriverKind
+	default:
+		panic(fmt.Sprintf("port: a %T is no object of the API port", o))
+	}
+}
+
+// APIKeyOf names an object.
+func APIKeyOf(o APIObject) APIKey {
+	return APIKey{Kind: APIKindOf(o), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
 // APIKey names an object. Namespace is empty for kinds without one.
