@@ -22,12 +22,15 @@ import (
 // the apiserver's own answers, and TooManyRequests asks to come again later.
 type API interface {
 	// Watch tells of all objects of a selection until ctx ends: first Replaced,
-	// then whatever changes. It goes on by itself when the connection breaks.
-	// Then, or at any other time, it may start over with Replaced; it may lag
-	// behind, and leave out what was overtaken meanwhile. What it tells of one
-	// object never goes back, except where the apiserver itself did (its store
-	// was restored from a backup). change is called by one goroutine at a time.
-	// done is called once, when ctx has ended.
+	// then whatever changes. That first list is no older than the call: a pod
+	// that was deleted before an agent began must not be started again by an
+	// apiserver that has not heard of it (kubernetes/kubernetes#59848). It goes on
+	// by itself when the connection breaks. Then, or at any other time, it may
+	// start over with Replaced; it may lag behind, and leave out what was
+	// overtaken meanwhile. What it tells of one object never goes back, except
+	// where the apiserver itself did (its store was restored from a backup).
+	// change is called by one goroutine at a time. done is called once, when ctx
+	// has ended.
 	Watch(ctx context.Context, s Selection, change func(APIChange), done func(error))
 
 	// Get reads the newest version of an object.

@@ -34,6 +34,24 @@ type PodDirs struct {
 	Namespace, Name string
 }
 
+// NodeFacts is what this machine has and is, as far as its node shows it. The
+// calling convention is Runtime's.
+type NodeFacts interface {
+	// Machine reads them. As long as nothing has changed it gives the same
+	// pointer, by which a reader knows that.
+	Machine(ctx context.Context, done func(*Machine, error))
+}
+
+// Machine is what a node shows of its machine. It is never changed.
+type Machine struct {
+	// Capacity is all that there is, Allocatable what pods may have of it.
+	Capacity, Allocatable v1.ResourceList
+	// Addresses, in order of preference.
+	Addresses []v1.NodeAddress
+	// Info is status.nodeInfo, but for the runtime's version.
+	Info v1.NodeSystemInfo
+}
+
 // Network is how hooks and probes reach a container.
 type Network interface {
 	// HTTPGet fails if there is no answer, or one with a status of 400 or more.
