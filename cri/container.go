@@ -70,18 +70,6 @@ func (c *Client) ContainerStatus(ctx context.Context, id string, done func(obser
 		if !ok {
 			return got, notOurs(k)
 		}
-		got.SandboxID, err = c.sandboxOf(ctx, id)
-		return got, err
+		return got, nil
 	}, done)
-}
-
-// sandboxOf asks for what a status leaves out.
-func (c *Client) sandboxOf(ctx context.Context, id string) (string, error) {
-	answer, err := c.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{Id: id}})
-	for _, got := range answer.GetContainers() {
-		if got.GetId() == id {
-			return got.GetPodSandboxId(), err
-		}
-	}
-	return "", err // removed since
 }

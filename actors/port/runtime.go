@@ -43,7 +43,8 @@ type Runtime interface {
 	// when the container is dead. Zero grace kills at once.
 	StopContainer(ctx context.Context, id string, grace time.Duration, done func(error))
 	RemoveContainer(ctx context.Context, id string, done func(error))
-	// ContainerStatus fails with NotFound if there is no such container.
+	// ContainerStatus fails with NotFound if there is no such container. It may
+	// leave out SandboxID: the CRI says that in lists only.
 	ContainerStatus(ctx context.Context, id string, done func(observed.Container, error))
 	// ExecSync runs a command and collects at most 64 KiB of its output. A
 	// command that ends with a code other than 0 is no error of the call.

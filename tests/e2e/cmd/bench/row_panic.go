@@ -64,7 +64,16 @@ func (b *bench) panic(ctx context.Context) (_ []result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	during.starts, during.stops = append(during.starts, after.starts...), append(during.stops, after.stops...)
+	during.add(after)
+	if err := s.Remove(sick + ".yaml"); err != nil {
+		return nil, err
+	}
+	// Before and after: the machine may be faster at the end than at the beginning.
+	again, err := s.startStop(ctx, "again", others, b.rounds)
+	if err != nil {
+		return nil, err
+	}
+	usual.add(again)
 	view, err := s.settled(ctx, steady...)
 	if err != nil {
 		return nil, err
