@@ -63,25 +63,11 @@ func checkHostPath(path string, want v1.HostPathType) error {
 		default: // has to be there
 		}
 	}
-	missing := err != nil
-	is := func(ok func(fs.FileMode) bool) bool { return !missing && ok(info.Mode()) }
-	var fits bool
-	var name string
-	switch want {
-	case v1.HostPathDirectory, v1.HostPathDirectoryOrCreate:
-		fits, name = is(fs.FileMode.IsDir), "directory"
-	case v1.HostPathFile, v1.HostPathFileOrCreate:
-		fits, name = is(fs.FileMode.IsRegular), "file"
-	case v1.HostPathSocket:
-		fits, name = is(func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }), "socket"
-	case v1.HostPathCharDev:
-		fits, name = is(func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }), "character device"
-	case v1.HostPathBlockDev:
-		fits, name = is(func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }), "block device"
-	default:
+	name, fits := hostPathType(want)
+	switch {
+	case fits == nil:
 		return &failure{port.InvalidConfig, fmt.Sprintf("hostPath %s: %q is not a valid type", path, want)}
-	}
-	if fits {
+	case err == nil && fits(info.Mode()):
 		return nil
 	}
 	text := fmt.Sprintf("hostPath type check failed: %s is not a %s", path, name)
@@ -92,6 +78,25 @@ func checkHostPath(path string, want v1.HostPathType) error {
 		text += ": " + err.Error()
 	}
 	return errors.New(text)
+}
+
+// hostPathType is what a type calls for: its name, and which modes are of it;
+// nil if there is no such type.
+func hostPathType(t v1.HostPathType) (name string, fits func(fs.FileMode) bool) {
+	switch t {
+	case v1.HostPathDirectory, v1.HostPathDirectoryOrCreate:
+		return "directory", fs.FileMode.IsDir
+	case v1.HostPathFile, v1.HostPathFileOrCreate:
+		return "file", fs.FileMode.IsRegular
+	case v1.HostPathSocket:
+		return "socket", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }
+	case v1.HostPathCharDev:
+		return "character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }
+	case v1.HostPathBlockDev:
+		return "block device", func(m fs.FileMode) bool { return m&fs.ModeDevice != 0 && m&fs.ModeCharDevice == 0 }
+	default:
+		return "", nil
+	}
 }
 
 func makeFile(path string) error {

@@ -118,9 +118,9 @@ func TestAHungFileSystemHangsNobody(t *testing.T) {
 	first := make(chan error, 1)
 	l.MountVolume(canceled, newPod(), x, func(_ string, err error) { first <- err })
 	<-s.asked
-	// Others are not kept from theirs, more of them than there are slots.
+	// Others are not kept from theirs, more of them than there are slots. /proc is not local.
 	for range childSlots {
-		if _, err := l.mount(ctx(t), newPod(), hostPath("/tmp", v1.HostPathDirectory)); err != nil {
+		if _, err := l.mount(ctx(t), newPod(), hostPath("/proc", v1.HostPathDirectory)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -181,7 +181,7 @@ func TestAChildThatGivesNoAnswer(t *testing.T) {
 	} {
 		l := newLab(t)
 		l.children.command = func() *exec.Cmd { return exec.Command(command[0], command[1:]...) }
-		_, err := l.mount(ctx(t), newPod(), hostPath("/tmp", v1.HostPathDirectory))
+		_, err := l.mount(ctx(t), newPod(), hostPath("/proc", v1.HostPathDirectory))
 		wantError(t, err, port.KindOf(err), "child process")
 		if len(l.children.running) != 0 || len(l.children.slots) != 0 {
 			t.Errorf("%s: %d are said to run, %d slots are held", name, len(l.children.running), len(l.children.slots))

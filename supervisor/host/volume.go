@@ -55,6 +55,13 @@ func (h *Host) hostPath(ctx context.Context, s *v1.HostPathVolumeSource) (string
 	if s.Type == nil || *s.Type == v1.HostPathUnset {
 		return s.Path, nil
 	}
+	if _, fits := hostPathType(*s.Type); fits != nil {
+		if all, err := h.mounts(); err == nil {
+			if info, ok := statLocal(all, s.Path); ok && fits(info.Mode()) {
+				return s.Path, nil
+			}
+		}
+	}
 	err := h.children.call(ctx, request{Op: opHostPath, Path: s.Path, Type: string(*s.Type)})
 	if err != nil {
 		return "", err
