@@ -5,11 +5,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"sigs.k8s.io/yaml"
 
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
@@ -28,29 +36,40 @@ func pull(ctx context.Context, l *lab.Lab, image string) error {
 	return nil
 }
 
-// bare is a pod made by direct CRI calls, as the node package's MarkPod says it.
+// bare is the pod of the node package's MarkPod, made by direct CRI calls: the same requests as the
+// agent's.
 type bare struct {
-	name, dir string // dir has the marks
-	sandbox   string
-	config    *runtimeapi.PodSandboxConfig
+	name    string
+	pod     *v1.Pod
+	node    *translate.Node
+	sandbox string
 }
 
 func newBare(l *lab.Lab, name, marks string) (*bare, error) {
-	logs := filepath.Join(l.Dir(), "floor-logs", name)
-	if err := os.MkdirAll(logs, 0o755); err != nil {
+	pod := &v1.Pod{}
+	if err := yaml.UnmarshalStrict([]byte(node.MarkPod(name, marks)), pod); err != nil {
 		return nil, err
 	}
-	return &bare{name: name, dir: marks, config: &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "floor", Uid: name + "-uid"},
-		Hostname:     name,
-		LogDirectory: logs,
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: l.CgroupRoot()},
-	}}, nil
+	pod.UID = types.UID(name + "-uid")
+	p := &bare{name: name, pod: pod, node: &translate.Node{
+		Name: "floor", PodLogs: filepath.Join(l.Dir(), "floor-logs"), LocalResolver: true, PossibleCPUs: runtime.NumCPU(),
+		CgroupParent: func(*v1.Pod) string { return l.CgroupRoot() },
+	}}
+	if raw, err := os.ReadFile("/proc/self/oom_score_adj"); err == nil {
+		if lowest, err := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64); err == nil {
+			p.node.OOMScoreAdjFloor = &lowest
+		}
+	}
+	return p, os.MkdirAll(filepath.Join(translate.PodLogDirectory(p.node.PodLogs, pod), "main"), 0o755)
 }
 
 // run makes the sandbox and one container.
 func (p *bare) run(ctx context.Context, l *lab.Lab) error {
-	answer, err := l.Runtime().RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: p.config})
+	request, err := translate.Sandbox(p.node, &port.RunPodSandbox{Pod: p.pod})
+	if err != nil {
+		return err
+	}
+	answer, err := l.Runtime().RunPodSandbox(ctx, request)
 	if err != nil {
 		return fmt.Errorf("run sandbox %s: %w", p.name, err)
 	}
@@ -63,17 +82,15 @@ func (p *bare) run(ctx context.Context, l *lab.Lab) error {
 
 // container creates and starts the container's incarnation of that number.
 func (p *bare) container(ctx context.Context, l *lab.Lab, attempt uint32) error {
-	created, err := l.Runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
-		PodSandboxId: p.sandbox, SandboxConfig: p.config,
-		Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: attempt},
-			Image:    &runtimeapi.ImageSpec{Image: lab.WorkImage},
-			Args:     node.MarkArgs(p.name),
-			Mounts:   []*runtimeapi.Mount{{ContainerPath: "/marks", HostPath: p.dir}},
-			LogPath:  fmt.Sprintf("main-%d.log", attempt),
-			Linux:    &runtimeapi.LinuxContainerConfig{},
-		},
+	c := &p.pod.Spec.Containers[0]
+	request, err := translate.Container(p.node, &port.CreateContainer{
+		Pod: p.pod, Container: c, Attempt: attempt, SandboxID: p.sandbox, ImageRef: c.Image,
+		Mounts: []port.Mount{{Name: "marks", ContainerPath: "/marks", HostPath: p.pod.Spec.Volumes[0].HostPath.Path}},
 	})
+	if err != nil {
+		return err
+	}
+	created, err := l.Runtime().CreateContainer(ctx, request)
 	if err != nil {
 		return fmt.Errorf("create container of %s: %w", p.name, err)
 	}
