@@ -35,7 +35,7 @@ func verdict(holds bool) string {
 var reportTemplate = template.Must(template.New("benchmarks.md").Parse(`# Benchmarks
 
 What the node agent adds to what the runtime alone does. Every floor is measured in the same run, by
-the same CRI calls made directly with no agent running, in turns with the agent's samples. When a
+the very same CRI requests made directly with no agent running, in turns with the agent's samples. When a
 program runs is told by itself: the first thing it does is to append a line to a file on the host,
 whose modification time is read. Medians, unless something else is said.
 
