@@ -5,21 +5,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
 // Clock is the time of the simulated machine.
-type Clock interface {
-	Now() time.Time
-	// AfterFunc calls f once, d from now, never inside the call itself. stop
-	// reports whether it prevented the call.
-	AfterFunc(d time.Duration, f func()) (stop func() bool)
-}
+type Clock = simport.Clock
 
 // The random streams that a Runtime asks Config.Rand for. A new use of
 // randomness gets a new stream, so that the draws of the others stay what they were.
@@ -91,7 +85,7 @@ func (c *Config) Validate() error {
 	}
 	if c.Latencies != nil {
 		for m, d := range c.Latencies {
-			if err := d.validate(); err != nil {
+			if err := d.Validate(); err != nil {
 				errs = append(errs, fmt.Errorf("simcri: Latencies[%s]: %w", Method(m), err))
 			}
 		}
@@ -116,7 +110,7 @@ type Runtime struct {
 	flt  *rand.Rand
 	base *Script // what a container does of which nothing is said
 
-	mu         sync.Mutex
+	mu         *simport.Stage
 	down       bool
 	calls      [methodCount]uint64
 	pods       map[types.UID]*pod
@@ -126,15 +120,7 @@ type Runtime struct {
 	pulling    *pulls
 	addresses  addressPool
 	subs       []*subscription
-	// inflight are the calls that have not ended, oldest first, so that what
-	// happens to all of them happens in a fixed order.
-	inflight opList
-
-	// out are callbacks to run once the lock is free, in order. Only one
-	// goroutine runs them at a time (flushing).
-	out       []func()
-	flushing  bool
-	flushSoon bool
+	inflight   *simport.Calls
 }
 
 var _ port.Runtime = (*Runtime)(nil)
@@ -160,10 +146,11 @@ func New(cfg Config) (*Runtime, error) {
 	if base == nil {
 		base = &defaultScript
 	}
+	stage, flt := simport.NewStage(cfg.Clock), cfg.Rand(StreamFaults)
 	return &Runtime{
-		cfg: cfg, base: base,
+		cfg: cfg, base: base, mu: stage, inflight: simport.NewCalls(stage, cfg.LateEffect, flt),
 		ids: cfg.Rand(StreamIDs), lat: cfg.Rand(StreamLatency),
-		scr: cfg.Rand(StreamScripts), flt: cfg.Rand(StreamFaults),
+		scr: cfg.Rand(StreamScripts), flt: flt,
 		pods:       map[types.UID]*pod{},
 		sandboxes:  map[string]*sandbox{},
 		containers: map[string]*container{},

@@ -26,17 +26,17 @@ func (r *Runtime) createContainer(ctx context.Context, q port.CreateContainer, s
 			if c, err = r.reserveContainer(s.pod.ref, q.Container, q.Attempt); err != nil {
 				return err
 			}
-			o.undo = func() { r.deleteContainer(s.pod, c) }
+			o.Undo = func() { r.deleteContainer(s.pod, c) }
 			return nil
 		},
 		func(o *op) {
 			if s.state != sandboxReady {
-				o.refusef(port.StateConflict, "sandbox "+q.SandboxID+" is not running")
+				o.Refusef(port.StateConflict, "sandbox "+q.SandboxID+" is not running")
 				return
 			}
 			if c.image = r.findImage(q.ImageRef); c.image == nil {
 				if c.image = r.findImage(q.Container.Image); c.image == nil {
-					o.refusef(port.ImageNotFound, "failed to resolve image "+q.Container.Image+": not found")
+					o.Refusef(port.ImageNotFound, "failed to resolve image "+q.Container.Image+": not found")
 					return
 				}
 			}
@@ -47,7 +47,7 @@ func (r *Runtime) createContainer(ctx context.Context, q port.CreateContainer, s
 			r.containers[c.id] = c
 			r.emit(port.ContainerCreatedEvent, c.id, s.pod.ref)
 			id := c.id
-			o.reply(func() { done(id, nil) })
+			o.Reply(func() { done(id, nil) })
 		})
 }
 
@@ -69,23 +69,23 @@ func (r *Runtime) StartContainer(ctx context.Context, id string, done func(error
 	r.begin(ctx, r.containerCall(StartContainer, id), done, nil, func(o *op) {
 		c := r.containers[id]
 		if err := startable(c); err != nil {
-			o.refuse(err)
+			o.Refuse(err)
 			return
 		}
 		script, err := r.scriptOf(c)
 		if err != nil {
 			r.failStart(c, err.Error())
-			o.refusef(port.InvalidConfig, err.Error())
+			o.Refusef(port.InvalidConfig, err.Error())
 			return
 		}
 		if script.StartLatency.IsZero() {
 			r.start(o, c, script, done)
 			return
 		}
-		o.again(script.StartLatency.Sample(r.scr), func(o *op) {
+		r.again(o, script.StartLatency.Sample(r.scr), func(o *op) {
 			// Much may have happened meanwhile.
 			if err := startable(c); err != nil {
-				o.refuse(err)
+				o.Refuse(err)
 				return
 			}
 			r.start(o, c, script, done)
@@ -108,13 +108,13 @@ func startable(c *container) *port.Error {
 func (r *Runtime) start(o *op, c *container, script *Script, done func(error)) {
 	if script.StartError != "" {
 		r.failStart(c, script.StartError)
-		o.refusef(port.Other, "failed to start container: "+script.StartError)
+		o.Refusef(port.Other, "failed to start container: "+script.StartError)
 		return
 	}
 	c.state, c.startedAt, c.script = containerRunning, r.now(), script
 	r.emit(port.ContainerStartedEvent, c.id, c.sandbox.pod.ref)
 	r.play(c)
-	o.reply(func() { done(nil) })
+	o.Reply(func() { done(nil) })
 }
 
 // failStart: Created → Exited.
@@ -130,7 +130,7 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id string, done func(erro
 		if c := r.containers[id]; c != nil {
 			r.removeContainer(c)
 		}
-		o.reply(func() { done(nil) })
+		o.Reply(func() { done(nil) })
 	})
 }
 
@@ -150,10 +150,10 @@ func (r *Runtime) ContainerStatus(ctx context.Context, id string, done func(obse
 		func(o *op) {
 			c := r.containers[id]
 			if c == nil {
-				o.refusef(port.NotFound, "no such container")
+				o.Refusef(port.NotFound, "no such container")
 				return
 			}
 			seen := c.observe(true)
-			o.reply(func() { done(seen, nil) })
+			o.Reply(func() { done(seen, nil) })
 		})
 }

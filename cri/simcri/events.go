@@ -23,7 +23,7 @@ type EventPolicy struct {
 
 func (p *EventPolicy) validate() error {
 	var errs []error
-	if err := p.Delay.validate(); err != nil {
+	if err := p.Delay.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("simcri: Events.Delay: %w", err))
 	}
 	if p.Drop < 0 || p.Drop > 1 || p.Duplicate < 0 || p.Duplicate > 1 {
@@ -49,7 +49,7 @@ func (r *Runtime) subscribe(ctx context.Context, early bool, opened func(), even
 	sub := &subscription{event: event}
 	add := func(o *op) {
 		r.subs = append(r.subs, sub)
-		o.undo = func() {
+		o.Undo = func() {
 			sub.closed = true
 			r.subs = slices.DeleteFunc(r.subs, func(s *subscription) bool { return s == sub })
 		}
@@ -65,14 +65,14 @@ func (r *Runtime) subscribe(ctx context.Context, early bool, opened func(), even
 			return nil
 		},
 		func(o *op) {
-			if o.answered {
-				o.drop() // nobody listens any more
+			if o.Answered() {
+				o.Drop() // nobody listens any more
 				return
 			}
 			if !early {
 				add(o)
 			}
-			r.out = append(r.out, opened)
+			r.mu.Later(opened)
 		})
 }
 
@@ -99,12 +99,12 @@ func (r *Runtime) emit(kind port.RuntimeEventKind, id string, ref observed.PodRe
 
 func (r *Runtime) send(sub *subscription, e port.RuntimeEvent, policy *EventPolicy) {
 	if policy.Delay.IsZero() {
-		r.out = append(r.out, func() { sub.event(e) })
+		r.mu.Later(func() { sub.event(e) })
 		return
 	}
 	r.after(policy.Delay.Sample(r.flt), func() {
 		if !sub.closed {
-			r.out = append(r.out, func() { sub.event(e) })
+			r.mu.Later(func() { sub.event(e) })
 		}
 	})
 }

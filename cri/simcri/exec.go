@@ -20,11 +20,11 @@ func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, tim
 		func(o *op) {
 			c := r.containers[id]
 			if c == nil {
-				o.refusef(port.NotFound, "no such container")
+				o.Refusef(port.NotFound, "no such container")
 				return
 			}
 			if c.state != containerRunning {
-				o.refusef(port.StateConflict, "the container is "+c.observedState().String())
+				o.Refusef(port.StateConflict, "the container is "+c.observedState().String())
 				return
 			}
 			answer := c.script.exec(command)
@@ -34,22 +34,22 @@ func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, tim
 				if stopTimer != nil {
 					stopTimer()
 				}
-				o.reply(func() { done(port.ExecResult{ExitCode: exitKilled}, nil) })
+				o.Reply(func() { done(port.ExecResult{ExitCode: exitKilled}, nil) })
 			})
 			switch {
 			case timeout > 0 && (answer.Hang || delay > timeout):
 				stopTimer = r.after(timeout, func() {
 					stopWaiting()
-					o.refusef(port.Deadline, fmt.Sprintf("timeout %v exceeded", timeout))
+					o.Refusef(port.Deadline, fmt.Sprintf("timeout %v exceeded", timeout))
 				})
 			case !answer.Hang:
 				stopTimer = r.after(delay, func() {
 					stopWaiting()
 					result := port.ExecResult{ExitCode: answer.ExitCode, Stdout: limited(answer.Stdout), Stderr: limited(answer.Stderr)}
-					o.reply(func() { done(result, nil) })
+					o.Reply(func() { done(result, nil) })
 				})
 			}
-			o.undo = func() {
+			o.Undo = func() {
 				if stopTimer != nil {
 					stopTimer()
 				}

@@ -55,24 +55,24 @@ func (r *Runtime) PullImage(ctx context.Context, q port.PullImage, done func(str
 	r.begin(ctx, call, func(err error) { done("", err) }, nil, func(o *op) {
 		size, err := imageSizeFor(q.Pod, q.Image)
 		if err != nil {
-			o.refusef(port.InvalidConfig, err.Error())
+			o.Refusef(port.InvalidConfig, err.Error())
 			return
 		}
 		img, refusal := r.cfg.Registry.resolve(q.Image, q.Auth, size)
 		if refusal != nil {
-			o.refuse(refusal)
+			o.Refuse(refusal)
 			return
 		}
 		if have := r.images[img.name]; have != nil {
-			o.reply(func() { done(have.id, nil) })
+			o.Reply(func() { done(have.id, nil) })
 			return
 		}
-		if o.answered {
+		if o.Answered() {
 			// Nobody waits, and a download that nobody waits for is given up.
-			o.drop()
+			o.Drop()
 			return
 		}
-		o.undo = r.pull(img, func() { o.reply(func() { done(img.id, nil) }) })
+		o.Undo = r.pull(img, func() { o.Reply(func() { done(img.id, nil) }) })
 	})
 }
 
@@ -86,7 +86,7 @@ func (r *Runtime) ImageStatus(ctx context.Context, name string, done func(observ
 			if img != nil {
 				seen = img.observe()
 			}
-			o.reply(func() { done(seen, img != nil, nil) })
+			o.Reply(func() { done(seen, img != nil, nil) })
 		})
 }
 
@@ -99,7 +99,7 @@ func (r *Runtime) ListImages(ctx context.Context, done func([]observed.Image, er
 			for _, img := range r.listImages() {
 				all = append(all, img.observe())
 			}
-			o.reply(func() { done(all, nil) })
+			o.Reply(func() { done(all, nil) })
 		})
 }
 
@@ -109,6 +109,6 @@ func (r *Runtime) RemoveImage(ctx context.Context, name string, done func(error)
 		if img := r.findImage(name); img != nil {
 			r.deleteImage(img)
 		}
-		o.reply(func() { done(nil) })
+		o.Reply(func() { done(nil) })
 	})
 }

@@ -16,7 +16,7 @@ func (r *Runtime) Version(ctx context.Context, done func(port.RuntimeVersion, er
 	r.begin(ctx, Call{Method: Version},
 		func(err error) { done(port.RuntimeVersion{}, err) }, nil,
 		func(o *op) {
-			o.reply(func() {
+			o.Reply(func() {
 				done(port.RuntimeVersion{Name: "simcri", Version: "1.0.0", APIVersion: "v1"}, nil)
 			})
 		})
@@ -27,7 +27,7 @@ func (r *Runtime) Status(ctx context.Context, done func(port.RuntimeStatus, erro
 	r.begin(ctx, Call{Method: Status},
 		func(err error) { done(port.RuntimeStatus{}, err) }, nil,
 		func(o *op) {
-			o.reply(func() {
+			o.Reply(func() {
 				done(port.RuntimeStatus{Conditions: []port.RuntimeCondition{
 					{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Status: true},
 				}}, nil)
@@ -41,7 +41,7 @@ func (r *Runtime) List(ctx context.Context, uid string, done func(observed.Runti
 		func(err error) { done(observed.Runtime{}, err) }, nil,
 		func(o *op) {
 			seen := r.observe(types.UID(uid), false)
-			o.reply(func() { done(seen, nil) })
+			o.Reply(func() { done(seen, nil) })
 		})
 }
 

@@ -1,10 +1,8 @@
 package simcri
 
 import (
-	"time"
-
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
 // Method is one method of port.Runtime.
@@ -68,25 +66,12 @@ type Call struct {
 	Attempt   uint32
 }
 
-// Fault is what goes wrong with one call. The zero value is nothing.
-type Fault struct {
-	// Fail gives an error of Kind and nothing takes effect.
-	Fail   bool
-	Kind   port.ErrorKind
-	Detail string
-	// Latency comes on top of the call's own.
-	Latency time.Duration
-	// Hang: nothing happens and no answer comes, until the context ends or the
-	// runtime is killed.
-	Hang bool
-	// LoseReply: the call takes effect and no answer comes.
-	LoseReply bool
-	// Partial: the call does a part of its work and then fails with Kind:
-	//
-	//	RunPodSandbox      leaves a sandbox that is not ready and keeps its name
-	//	StopPodSandbox     kills the containers; the sandbox stays ready
-	//	RemovePodSandbox   removes the containers; the sandbox stays
-	//	StopContainer      sends the stop signal, no SIGKILL follows
-	//	any other          does all of its work
-	Partial bool
-}
+// Fault is what goes wrong with one call. The zero value is nothing. A part of
+// a call's work (Partial) is:
+//
+//	RunPodSandbox      leaves a sandbox that is not ready and keeps its name
+//	StopPodSandbox     kills the containers; the sandbox stays ready
+//	RemovePodSandbox   removes the containers; the sandbox stays
+//	StopContainer      sends the stop signal, no SIGKILL follows
+//	any other          does all of its work
+type Fault = simport.Fault

@@ -19,11 +19,7 @@ import (
 func (r *Runtime) Kill() {
 	r.locked(func() {
 		r.down = true
-		for o := r.inflight.first; o != nil; {
-			next := o.next
-			o.ended(&port.Error{Kind: port.Unavailable, Detail: "the runtime went away"})
-			o = next
-		}
+		r.inflight.Kill(func(*op) bool { return true }, &port.Error{Kind: port.Unavailable, Detail: "the runtime went away"})
 	})
 }
 
@@ -112,7 +108,7 @@ func (r *Runtime) Truth() Truth {
 	defer r.mu.Unlock()
 	t := Truth{
 		At: r.cfg.Clock.Now(), Runtime: r.observe("", true),
-		Addresses: r.addresses.taken, InFlight: r.inflight.n,
+		Addresses: r.addresses.taken, InFlight: r.inflight.InFlight(),
 	}
 	for _, img := range r.listImages() {
 		t.Images = append(t.Images, img.observe())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
 // RegistryImage is an image as a registry has it.
@@ -131,7 +132,7 @@ func newImage(full string) *image {
 	h := fnv.New64a()
 	h.Write([]byte(full)) //nolint:errcheck // a hash takes everything
 	rng := rand.New(rand.NewPCG(h.Sum64(), 0))
-	sigma := math.Log(float64(imageSizeP99)/float64(imageSizeMedian)) / z99
+	sigma := math.Log(float64(imageSizeP99)/float64(imageSizeMedian)) / simport.Z99
 	img.size = uint64(min(imageSizeMedian*math.Exp(sigma*rng.NormFloat64()), 4*imageSizeP99))
 	return img
 }

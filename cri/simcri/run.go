@@ -106,18 +106,18 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 	r.begin(ctx, r.containerCall(StopContainer, id), done, nil, func(o *op) {
 		c := r.containers[id]
 		if c == nil || c.state != containerRunning {
-			o.reply(func() { done(nil) })
+			o.Reply(func() { done(nil) })
 			return
 		}
 		if grace <= 0 {
 			r.exit(c, exitKilled, reasonError)
-			o.reply(func() { done(nil) })
+			o.Reply(func() { done(nil) })
 			return
 		}
 		r.terminate(c)
-		if o.answered || o.fault.Partial {
+		if o.Answered() || o.Fault.Partial {
 			// Nobody waits, so nobody sends SIGKILL.
-			o.reply(func() {})
+			o.Reply(func() {})
 			return
 		}
 		stopKill := r.after(grace, func() {
@@ -127,9 +127,9 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 		})
 		stopWaiting := c.onExit(func() {
 			stopKill()
-			o.reply(func() { done(nil) })
+			o.Reply(func() { done(nil) })
 		})
-		o.undo = func() {
+		o.Undo = func() {
 			stopKill()
 			stopWaiting()
 		}

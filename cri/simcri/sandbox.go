@@ -21,13 +21,13 @@ func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, serve
 			if s, err = r.reserveSandbox(ref, q.Attempt); err != nil {
 				return err
 			}
-			o.undo = func() { r.deleteSandbox(s) }
+			o.Undo = func() { r.deleteSandbox(s) }
 			return nil
 		},
 		func(o *op) {
 			if !q.Pod.Spec.HostNetwork {
 				if s.address = r.addresses.take(); s.address == 0 {
-					o.refusef(port.Other, "failed to setup network for sandbox: no IP addresses available in range "+r.addresses.prefix.String())
+					o.Refusef(port.Other, "failed to setup network for sandbox: no IP addresses available in range "+r.addresses.prefix.String())
 					return
 				}
 			}
@@ -36,14 +36,14 @@ func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, serve
 			s.state = sandboxReady
 			r.sandboxes[s.id] = s
 			id := s.id
-			if o.fault.Partial {
+			if o.Fault.Partial {
 				r.freeAddress(s)
 				s.state = sandboxNotReady
 			} else {
 				r.emit(port.ContainerCreatedEvent, id, ref)
 				r.emit(port.ContainerStartedEvent, id, ref)
 			}
-			o.reply(func() { done(id, nil) })
+			o.Reply(func() { done(id, nil) })
 		})
 }
 
@@ -63,9 +63,9 @@ func (r *Runtime) sandboxCall(m Method, id string) Call {
 func (r *Runtime) StopPodSandbox(ctx context.Context, id string, done func(error)) {
 	r.begin(ctx, r.sandboxCall(StopPodSandbox, id), done, nil, func(o *op) {
 		if s := r.sandboxes[id]; s != nil {
-			r.stopSandbox(s, o.fault.Partial)
+			r.stopSandbox(s, o.Fault.Partial)
 		}
-		o.reply(func() { done(nil) })
+		o.Reply(func() { done(nil) })
 	})
 }
 
@@ -88,9 +88,9 @@ func (r *Runtime) stopSandbox(s *sandbox, containersOnly bool) {
 func (r *Runtime) RemovePodSandbox(ctx context.Context, id string, done func(error)) {
 	r.begin(ctx, r.sandboxCall(RemovePodSandbox, id), done, nil, func(o *op) {
 		if s := r.sandboxes[id]; s != nil {
-			r.removeSandbox(s, o.fault.Partial)
+			r.removeSandbox(s, o.Fault.Partial)
 		}
-		o.reply(func() { done(nil) })
+		o.Reply(func() { done(nil) })
 	})
 }
 
@@ -118,10 +118,10 @@ func (r *Runtime) PodSandboxStatus(ctx context.Context, id string, done func(obs
 		func(o *op) {
 			s := r.sandboxes[id]
 			if s == nil {
-				o.refusef(port.NotFound, "no such sandbox")
+				o.Refusef(port.NotFound, "no such sandbox")
 				return
 			}
 			seen := s.observe(r, true)
-			o.reply(func() { done(seen, nil) })
+			o.Reply(func() { done(seen, nil) })
 		})
 }

@@ -82,7 +82,7 @@ func (s *Script) Validate() error {
 		{"RunFor", s.RunFor}, {"OOMAfter", s.OOMAfter}, {"StartLatency", s.StartLatency},
 		{"TermDelay", s.TermDelay}, {"Answer.Delay", s.Answer.Delay},
 	} {
-		if err := d.dist.validate(); err != nil {
+		if err := d.dist.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", d.name, err))
 		}
 	}

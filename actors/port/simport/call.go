@@ -1,0 +1,315 @@
+package simport
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Fault is what goes wrong with one call. The zero value is nothing.
+type Fault struct {
+	// Fail gives an error of Kind and nothing takes effect.
+	Fail   bool
+	Kind   port.ErrorKind
+	Detail string
+	// Latency comes on top of the call's own.
+	Latency time.Duration
+	// Hang: nothing happens and no answer comes, until the context ends or the
+	// far side is killed.
+	Hang bool
+	// LoseReply: the call takes effect and no answer comes.
+	LoseReply bool
+	// Partial: the call takes effect, all or a part of it, and then fails with
+	// Kind. What a part is, the port says.
+	Partial bool
+}
+
+// Calls are the calls to one simulated port.
+type Calls struct {
+	*Stage
+	// late is the chance that a call takes effect although it was given up
+	// before; rng draws for it.
+	late float64
+	rng  *rand.Rand
+	// inflight are the calls that have not ended, oldest first, so that what
+	// happens to all of them happens in a fixed order.
+	inflight list
+}
+
+// NewCalls makes the calls of one port. late is the chance, 0 to 1, that a call
+// takes effect although its context ended, or the far side was killed, before
+// it was answered. rng draws only if there is such a call.
+func NewCalls(stage *Stage, late float64, rng *rand.Rand) *Calls {
+	return &Calls{Stage: stage, late: late, rng: rng}
+}
+
+// InFlight is how many calls have not ended.
+func (c *Calls) InFlight() int { return c.inflight.n }
+
+// Op is one call under way.
+//
+//	begun ──latency──► working ──► answered          (the usual way)
+//	  │                   └── waits ──► answered     (a pull, a stop with grace, a stream)
+//	  └─ context ended, far side killed: answered; then it still works, or is dropped
+//
+// All that it has belongs to the stage's lock.
+type Op struct {
+	calls  *Calls
+	verb   string
+	object string
+	// From is whose call it is, where a port has several callers.
+	From  any
+	Fault Fault
+	// Undo gives back what the call holds (a name, a place among the pulls);
+	// nil if it holds nothing.
+	Undo func()
+
+	fail func(error)
+	work func(*Op)
+	// answered: done was called or waits to be. Never reset: done is called once.
+	answered bool
+	// working: the latency is over.
+	working bool
+	// refused: the call will fail at the end of its latency, whatever comes.
+	refused   bool
+	stopTimer func() bool
+	stopCtx   func() bool
+
+	prev, next *Op // in calls.inflight while linked
+	linked     bool
+}
+
+// list is a list of calls in the order in which they were made.
+type list struct {
+	first, last *Op
+	n           int
+}
+
+func (l *list) add(o *Op) {
+	o.prev, o.linked = l.last, true
+	if l.last != nil {
+		l.last.next = o
+	} else {
+		l.first = o
+	}
+	l.last = o
+	l.n++
+}
+
+func (l *list) remove(o *Op) {
+	if !o.linked {
+		return
+	}
+	if o.prev != nil {
+		o.prev.next = o.next
+	} else {
+		l.first = o.next
+	}
+	if o.next != nil {
+		o.next.prev = o.prev
+	} else {
+		l.last = o.prev
+	}
+	o.prev, o.next, o.linked = nil, nil, false
+	l.n--
+}
+
+// Begin takes a call on under the lock: Start, Hang or RefuseAfter says what
+// becomes of it. verb and object are for its errors; fail gives the caller one.
+func (c *Calls) Begin(verb, object string, fault Fault, fail func(error)) *Op {
+	o := &Op{calls: c, verb: verb, object: object, Fault: fault, fail: fail}
+	c.inflight.add(o)
+	return o
+}
+
+// Canceled refuses a call whose context has ended already, and says whether it has.
+func (o *Op) Canceled(ctx context.Context) bool {
+	err := ctx.Err()
+	if err == nil {
+		return false
+	}
+	o.RefuseAfter(0, ctxError(err))
+	return true
+}
+
+// Start has work run once the latency is over, unless ctx ends first or the
+// fault says otherwise. reserve, if not nil, runs now and may refuse.
+func (o *Op) Start(ctx context.Context, latency time.Duration, reserve func(*Op) *port.Error, work func(*Op)) {
+	if o.Fault.Fail {
+		o.RefuseAfter(latency+o.Fault.Latency, &port.Error{Kind: o.Fault.Kind, Detail: o.Fault.Detail})
+		o.watch(ctx)
+		return
+	}
+	if reserve != nil {
+		if err := reserve(o); err != nil {
+			o.RefuseAfter(latency+o.Fault.Latency, err)
+			o.watch(ctx)
+			return
+		}
+	}
+	o.Again(latency+o.Fault.Latency, work)
+	o.watch(ctx)
+}
+
+// Hang keeps silent until ctx ends.
+func (o *Op) Hang(ctx context.Context) { o.watch(ctx) }
+
+// Again puts the call's work off by d: until then it is as if it had not begun.
+func (o *Op) Again(d time.Duration, work func(*Op)) {
+	o.working, o.work = false, work
+	o.stopTimer = o.calls.After(d, o.begun)
+}
+
+func (o *Op) begun() {
+	o.working = true
+	o.work(o)
+}
+
+// RefuseAfter fails the call d from now, whatever comes.
+func (o *Op) RefuseAfter(d time.Duration, err *port.Error) {
+	o.refused = true
+	o.stopTimer = o.calls.After(d, func() { o.Refuse(err) })
+}
+
+// contextWithAfterFunc is a context that tells of its end without a goroutine.
+type contextWithAfterFunc interface {
+	AfterFunc(func()) (stop func() bool)
+}
+
+// OnEnd calls f when ctx ends, on its own goroutine unless ctx has a method
+// AfterFunc(func()) func() bool, which lets a simulation end contexts on its
+// own thread. It gives nil if ctx never ends.
+func OnEnd(ctx context.Context, f func()) (stop func() bool) {
+	if c, ok := ctx.(contextWithAfterFunc); ok {
+		return c.AfterFunc(f)
+	}
+	if ctx.Done() == nil {
+		return nil
+	}
+	return context.AfterFunc(ctx, f)
+}
+
+// watch ends the call when ctx ends.
+func (o *Op) watch(ctx context.Context) {
+	o.stopCtx = OnEnd(ctx, func() {
+		o.calls.Do(func() { o.ended(ctxError(ctx.Err()), false) })
+	})
+}
+
+// ended: the caller stops waiting, or the far side was killed.
+func (o *Op) ended(err *port.Error, killed bool) {
+	if !o.linked {
+		return
+	}
+	mayStillWork := !o.working && !o.refused && !o.Fault.Hang && o.work != nil
+	o.answer(func() { o.fail(o.named(err)) })
+	switch {
+	case mayStillWork && o.calls.rng.Float64() < o.calls.late:
+		if killed {
+			// A killed one does nothing later: what it got done, it has done.
+			o.stopTimer()
+			o.begun()
+		}
+		return
+	case o.stopTimer != nil:
+		o.stopTimer()
+	}
+	o.Drop()
+}
+
+// Kill ends the calls that match, as the death of the far side does: each is
+// answered with err, and has taken effect or not. The caller has the lock.
+func (c *Calls) Kill(match func(*Op) bool, err *port.Error) {
+	for o := c.inflight.first; o != nil; {
+		next := o.next
+		if match(o) {
+			o.ended(err, true)
+		}
+		o = next
+	}
+}
+
+// Answered says whether the caller has its answer already.
+func (o *Op) Answered() bool { return o.answered }
+
+// Reply answers the call: f calls done. The call has done all its work.
+func (o *Op) Reply(f func()) {
+	o.Undo = nil
+	switch {
+	case o.answered:
+		o.end()
+	case o.Fault.Partial:
+		o.answer(func() { o.fail(o.named(&port.Error{Kind: o.Fault.Kind, Detail: o.Fault.Detail})) })
+		o.end()
+	case o.Fault.LoseReply:
+		// Stays among the calls under way until its context ends.
+	default:
+		o.answer(f)
+		o.end()
+	}
+}
+
+// Refuse answers with an error and gives back what the call holds.
+func (o *Op) Refuse(err *port.Error) {
+	if o.Undo != nil {
+		o.Undo()
+		o.Undo = nil
+	}
+	if o.Fault.LoseReply && !o.answered {
+		return
+	}
+	o.answer(func() { o.fail(o.named(err)) })
+	o.end()
+}
+
+// Refusef is Refuse with an error of a kind.
+func (o *Op) Refusef(kind port.ErrorKind, detail string) {
+	o.Refuse(&port.Error{Kind: kind, Detail: detail})
+}
+
+// Drop gives back what the call holds and forgets it.
+func (o *Op) Drop() {
+	if o.Undo != nil {
+		o.Undo()
+		o.Undo = nil
+	}
+	o.end()
+}
+
+// answer sees to it that f runs, unless the call was answered before.
+func (o *Op) answer(f func()) {
+	if o.answered {
+		return
+	}
+	o.answered = true
+	o.calls.Later(f)
+}
+
+// end takes the call off the list.
+func (o *Op) end() {
+	o.calls.inflight.remove(o)
+	if o.stopCtx != nil {
+		o.stopCtx()
+		o.stopCtx = nil
+	}
+}
+
+// named completes err with what was called on what.
+func (o *Op) named(err *port.Error) *port.Error {
+	e := *err
+	e.Verb = o.verb
+	if e.Object == "" {
+		e.Object = o.object
+	}
+	return &e
+}
+
+func ctxError(err error) *port.Error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &port.Error{Kind: port.Deadline, Detail: err.Error()}
+	}
+	return &port.Error{Kind: port.Canceled, Detail: "the caller gave up"}
+}
