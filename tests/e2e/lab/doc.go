@@ -14,5 +14,9 @@
 // inside the process, under names such as troupe.local/demo/web:v1. containerd is told to ask that
 // registry for every name there is, so that a pull is a real pull and needs no internet.
 //
+// Beside it there is a [ControlPlane]: etcd, kube-apiserver and, if asked for, kube-controller-manager
+// and kube-scheduler, built from their Go modules in the versions of this module's go.mod. A test
+// takes one with [ForControlPlaneTest].
+//
 // A test takes a lab with [ForTest], which skips it by name where the machine cannot run one.
 package lab

@@ -162,30 +162,10 @@ func (l *Lab) Start(ctx context.Context) error {
 		return fmt.Errorf("start containerd: %w", err)
 	}
 	l.pid.Store(int64(l.process.PID()))
-	if err := l.awaitReady(ctx); err != nil {
+	if err := l.process.awaitReady(ctx, startTimeout, l.ready); err != nil {
 		return errors.Join(fmt.Errorf("start containerd %s (see %s): %w", l.config.Release, l.LogPath(), err), l.Stop(ctx))
 	}
 	return nil
-}
-
-func (l *Lab) awaitReady(ctx context.Context) error {
-	exited := l.process.Exited()
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	var last error
-	err := poll(ctx, func() (bool, error) {
-		select {
-		case <-exited:
-			return false, fmt.Errorf("it exited: %v", l.process.Err())
-		default:
-		}
-		last = l.ready(ctx)
-		return last == nil, nil
-	})
-	if err != nil && last != nil {
-		err = fmt.Errorf("%w: %w", err, last)
-	}
-	return err
 }
 
 func (l *Lab) ready(ctx context.Context) error {

@@ -113,9 +113,5 @@ func ForTest(t testing.TB, release Release) *Lab {
 
 // LogTail is the end of containerd's log, at most n bytes.
 func (l *Lab) LogTail(n int) string {
-	text, err := os.ReadFile(l.LogPath())
-	if err != nil {
-		return err.Error()
-	}
-	return string(text[max(0, len(text)-n):])
+	return tail(l.LogPath(), n)
 }

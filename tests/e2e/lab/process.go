@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -78,4 +79,24 @@ func (p *Process) End(ctx context.Context, signal syscall.Signal, patience time.
 	}
 	<-p.exited
 	return nil
+}
+
+// awaitReady polls ready for at most d, and no longer than the process lives.
+func (p *Process) awaitReady(ctx context.Context, d time.Duration, ready func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var last error
+	err := poll(ctx, func() (bool, error) {
+		select {
+		case <-p.exited:
+			return false, fmt.Errorf("it exited: %v", p.err)
+		default:
+		}
+		last = ready(ctx)
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
+	return err
 }

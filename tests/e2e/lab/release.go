@@ -2,15 +2,11 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // Release names a line of containerd releases.
@@ -64,76 +60,19 @@ func BuildContainerd(ctx context.Context, repository string, log io.Writer) (dir
 	if err != nil {
 		return "", fmt.Errorf("find containerd's version: %w", err)
 	}
-	bin := filepath.Join(repository, ".run", "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return "", err
-	}
-	unlock, err := lock(ctx, filepath.Join(bin, "containerd.lock"))
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-
-	dir = filepath.Join(bin, "containerd-"+strings.TrimPrefix(version, "v"))
-	if got, err := output(ctx, "", nil, filepath.Join(dir, "containerd"), "--version"); err == nil && slices.Contains(strings.Fields(got), version) {
-		return dir, nil
-	}
-	if log != nil {
-		fmt.Fprintf(log, "building containerd %s from its Go module: a minute or two, this once\n", version)
-	}
-	fresh, err := os.MkdirTemp(bin, "building-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(fresh)
-	_, err = output(ctx, repository, nil, "go", "build", modfile, "-trimpath", "-buildvcs=false",
-		"-tags", "no_btrfs,no_zfs,no_devmapper",
-		"-ldflags", "-s -w -X "+containerdModule+"/version.Version="+version,
-		"-o", fresh+"/", containerdModule+"/cmd/containerd", containerdModule+"/cmd/containerd-shim-runc-v2")
-	if err != nil {
-		return "", fmt.Errorf("build containerd %s: %w", version, err)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return "", err
-	}
-	return dir, os.Rename(fresh, dir)
-}
-
-// output runs a command and returns what it printed, without the space around it. Its error holds
-// the end of what the command wrote on stderr.
-func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
-	path, err := lookPath(name)
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), env...)
-	out, err := cmd.Output()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		const enough = 2000
-		text := strings.TrimSpace(string(exit.Stderr))
-		err = fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, text[max(0, len(text)-enough):])
-	}
-	return strings.TrimSpace(string(out)), err
-}
-
-// lock takes an exclusive lock on a file, for which it waits, and returns what gives it back.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	err = poll(ctx, func() (bool, error) {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return func() { f.Close() }, nil
+	return built{
+		name:  "containerd-" + strings.TrimPrefix(version, "v"),
+		takes: "a minute or two",
+		usable: func(dir string) bool {
+			got, err := output(ctx, "", nil, filepath.Join(dir, "containerd"), "--version")
+			return err == nil && slices.Contains(strings.Fields(got), version)
+		},
+		build: func(dir string) error {
+			_, err := output(ctx, repository, nil, "go", "build", modfile, "-trimpath", "-buildvcs=false",
+				"-tags", "no_btrfs,no_zfs,no_devmapper",
+				"-ldflags", "-s -w -X "+containerdModule+"/version.Version="+version,
+				"-o", dir+"/", containerdModule+"/cmd/containerd", containerdModule+"/cmd/containerd-shim-runc-v2")
+			return err
+		},
+	}.once(ctx, repository, log)
 }

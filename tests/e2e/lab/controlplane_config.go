@@ -1,0 +1,164 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pki is the directory of keys and certificates.
+func (c *ControlPlane) pki() string { return filepath.Join(c.config.Dir, "pki") }
+
+func (c *ControlPlane) makeKeys() error {
+	var err error
+	if c.authority, err = newAuthority(); err != nil {
+		return err
+	}
+	caKey, err := privateKey(c.authority.key)
+	if err != nil {
+		return err
+	}
+	if err := (pair{cert: c.authority.pem(), key: caKey}).write(c.pki(), "ca"); err != nil {
+		return err
+	}
+	private, public, err := serviceAccountKey()
+	if err != nil {
+		return err
+	}
+	// The public half is no certificate; the pair is only a way to write both.
+	if err := (pair{cert: public, key: private}).write(c.pki(), "service-account"); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		name  string
+		hosts []string
+	}{
+		{"etcd", nil},
+		{"apiserver", []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", firstServiceIP}},
+	} {
+		p, err := c.authority.server(s.name, s.hosts...)
+		if err != nil {
+			return err
+		}
+		if err := p.write(c.pki(), s.name); err != nil {
+			return err
+		}
+	}
+	if c.admin, err = c.authority.client("lab-admin", []string{"system:masters"}, certLifetime); err != nil {
+		return err
+	}
+	return c.admin.write(c.pki(), "admin")
+}
+
+func (c *ControlPlane) etcdArgs() []string {
+	client, peer := "https://"+loopback(c.ports.etcd), "https://"+loopback(c.ports.etcdPeer)
+	cert, key, ca := c.file("etcd.crt"), c.file("etcd.key"), c.file("ca.crt")
+	return []string{
+		"--name=lab", "--data-dir=" + filepath.Join(c.config.Dir, "etcd"), "--log-level=warn",
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=lab=" + peer,
+		"--cert-file=" + cert, "--key-file=" + key, "--trusted-ca-file=" + ca, "--client-cert-auth",
+		"--peer-cert-file=" + cert, "--peer-key-file=" + key, "--peer-trusted-ca-file=" + ca, "--peer-client-cert-auth",
+	}
+}
+
+func (c *ControlPlane) apiserverArgs() []string {
+	args := []string{
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.apiserver),
+		"--tls-cert-file=" + c.file("apiserver.crt"), "--tls-private-key-file=" + c.file("apiserver.key"),
+		"--client-ca-file=" + c.file("ca.crt"),
+		"--etcd-servers=https://" + loopback(c.ports.etcd), "--etcd-cafile=" + c.file("ca.crt"),
+		"--etcd-certfile=" + c.file("admin.crt"), "--etcd-keyfile=" + c.file("admin.key"),
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--service-cluster-ip-range=" + serviceCIDR,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.file("service-account.crt"),
+		"--service-account-signing-key-file=" + c.file("service-account.key"),
+		// An endpoint may not be a loopback address, and the apiserver has no other.
+		"--endpoint-reconciler-type=none",
+		"--shutdown-delay-duration=0s",
+	}
+	if !c.config.ControllerManager {
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	return append(args, c.config.APIServerFlags...)
+}
+
+func (c *ControlPlane) controllerArgs() ([]string, error) {
+	kubeconfig, err := c.Kubeconfig("system:kube-controller-manager")
+	return []string{
+		"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.controllers),
+		"--leader-elect=false", "--use-service-account-credentials",
+		"--service-account-private-key-file=" + c.file("service-account.key"), "--root-ca-file=" + c.file("ca.crt"),
+		"--cluster-signing-cert-file=" + c.file("ca.crt"), "--cluster-signing-key-file=" + c.file("ca.key"),
+	}, err
+}
+
+func (c *ControlPlane) schedulerArgs() ([]string, error) {
+	kubeconfig, err := c.Kubeconfig("system:kube-scheduler")
+	return []string{
+		"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.scheduler),
+		"--leader-elect=false",
+	}, err
+}
+
+// file is the path of a key or certificate.
+func (c *ControlPlane) file(name string) string { return filepath.Join(c.pki(), name) }
+
+// Kubeconfig writes a kubeconfig for a user of these groups and returns its path. The user's key and
+// certificate are in it. A node is system:node:NAME of the group system:nodes.
+func (c *ControlPlane) Kubeconfig(user string, groups ...string) (path string, err error) {
+	return c.KubeconfigOf(Identity{User: user, Groups: groups})
+}
+
+// Identity is who a kubeconfig is for. User must be set.
+type Identity struct {
+	User   string
+	Groups []string
+	// Server is the apiserver's URL, the real one if empty.
+	Server string
+	// Lifetime of the certificate, long if 0; below 0 it has expired already.
+	Lifetime time.Duration
+	// Files puts certificate and key into files, which the kubeconfig names, instead of into it.
+	Files bool
+}
+
+// KubeconfigOf is [ControlPlane.Kubeconfig] with more to say. Called again for the same user it
+// replaces the files.
+func (c *ControlPlane) KubeconfigOf(id Identity) (path string, err error) {
+	if id.Lifetime == 0 {
+		id.Lifetime = certLifetime
+	}
+	if id.Server == "" {
+		id.Server = c.URL()
+	}
+	p, err := c.authority.client(id.User, id.Groups, id.Lifetime)
+	if err != nil {
+		return "", fmt.Errorf("make a certificate for %s: %w", id.User, err)
+	}
+	path = filepath.Join(c.config.Dir, "kubeconfig", strings.ReplaceAll(id.User, ":", "-"))
+	user := map[string]any{"client-certificate-data": p.cert, "client-key-data": p.key}
+	if id.Files {
+		user = map[string]any{"client-certificate": path + ".crt", "client-key": path + ".key"}
+		if err := p.write(filepath.Split(path)); err != nil {
+			return "", err
+		}
+	}
+	// JSON is YAML, and writes bytes as base64, as a kubeconfig has them.
+	text, err := json.MarshalIndent(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "lab",
+		"clusters": []any{map[string]any{"name": "lab", "cluster": map[string]any{
+			"server": id.Server, "certificate-authority-data": c.authority.pem(),
+		}}},
+		"users":    []any{map[string]any{"name": id.User, "user": user}},
+		"contexts": []any{map[string]any{"name": "lab", "context": map[string]any{"cluster": "lab", "user": id.User}}},
+	}, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, append(text, '\n'), 0o600)
+}

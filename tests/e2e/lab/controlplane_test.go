@@ -1,0 +1,107 @@
+package lab
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// TestControlPlane starts everything, and asks as an administrator and as a node.
+func TestControlPlane(t *testing.T) {
+	c := ForControlPlaneTest(t, ControlPlaneConfig{ControllerManager: true, Scheduler: true})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+
+	if status, body := ask(ctx, t, c.AdminConfig(), "/version"); status != http.StatusOK || !strings.Contains(body, `"gitVersion": "v1.36.`) {
+		t.Errorf("version: %d %s", status, body)
+	}
+	path, err := c.Kubeconfig("system:node:n1", "system:nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{
+		"/api/v1/nodes/n1":                                http.StatusNotFound, // allowed, but not there
+		"/api/v1/nodes/n2":                                http.StatusForbidden,
+		"/api/v1/namespaces/default/secrets/x":            http.StatusForbidden,
+		"/api/v1/pods?fieldSelector=spec.nodeName%3Dn1":   http.StatusOK,
+		"/api/v1/pods?fieldSelector=spec.nodeName%3Dn2":   http.StatusForbidden,
+		"/apis/certificates.k8s.io/v1/certificatesigning": http.StatusForbidden,
+	} {
+		if status, body := ask(ctx, t, node, path); status != want {
+			t.Errorf("as the node, %s: %d, want %d: %s", path, status, want, body)
+		}
+	}
+	expired, err := c.KubeconfigOf(Identity{User: "system:node:n2", Groups: []string{"system:nodes"}, Lifetime: -time.Minute, Files: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, err := clientcmd.BuildConfigFromFlags("", expired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, body := ask(ctx, t, late, "/api/v1/nodes/n2"); status != http.StatusUnauthorized {
+		t.Errorf("with an expired certificate: %d, want 401: %s", status, body)
+	}
+
+	if err := c.CompactEtcd(ctx); err != nil {
+		t.Error(err)
+	}
+	address, pid := c.Address(), c.APIServerPID()
+	if err := c.RestartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if c.Address() != address || c.APIServerPID() == pid {
+		t.Errorf("restarted: process %d at %s, want another than %d at %s", c.APIServerPID(), c.Address(), pid, address)
+	}
+	if status, body := ask(ctx, t, c.AdminConfig(), "/api/v1/namespaces/default"); status != http.StatusOK {
+		t.Errorf("after a restart: %d %s", status, body)
+	}
+	begin := time.Now()
+	if err := c.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	t.Logf("stopped in %v", time.Since(begin))
+	if err := c.Stop(ctx); err != nil {
+		t.Errorf("stop again: %v", err)
+	}
+}
+
+func TestControlPlaneThatDoesNotStart(t *testing.T) {
+	Need(t, GoToolchain)
+	_, err := StartControlPlane(t.Context(), ControlPlaneConfig{Dir: t.TempDir(), APIServerFlags: []string{"--no-such-flag"}})
+	if err == nil || !strings.Contains(err.Error(), "kube-apiserver") || !strings.Contains(err.Error(), "no-such-flag") {
+		t.Errorf("error %v, want one that names the program and shows what it said", err)
+	}
+}
+
+func ask(ctx context.Context, t *testing.T, config *rest.Config, path string) (int, string) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
