@@ -94,10 +94,13 @@ func syntaxMistakes(err error) []Mistake {
 
 // Show writes a value of a Tree for a message: JSON, at most 80 bytes of it.
 func Show(v Tree) string {
-	b, err := json.Marshal(v)
-	if err != nil {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // people read it as it stands in their file
+	if err := encoder.Encode(v); err != nil {
 		return fmt.Sprintf("%v", v)
 	}
+	b := bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 	const limit = 80
 	if len(b) > limit {
 		return strings.ToValidUTF8(string(b[:limit]), "") + "…"

@@ -1,0 +1,271 @@
+package scenario
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Limits of what a scenario may ask for. A world of this size needs the memory
+// of a large machine; what is beyond is a slip of the pen.
+const (
+	MaxNodes = 100_000
+	MaxPods  = 5_000_000
+	MaxTime  = 366 * 24 * time.Hour
+)
+
+type mistake struct{ field, message string }
+
+// checker goes through the steps as the run will, and knows what is there.
+type checker struct {
+	mistakes []mistake
+	replicas map[string]int
+	nodes    int
+	drawn    bool
+	last     time.Duration
+}
+
+func (c *checker) add(field, format string, args ...any) {
+	c.mistakes = append(c.mistakes, mistake{field, fmt.Sprintf(format, args...)})
+}
+
+func (f *File) check() []mistake {
+	c := &checker{replicas: map[string]int{}, nodes: f.Nodes.Count}
+	if strings.TrimSpace(f.Name) == "" {
+		c.add("name", "must be given: a few words")
+	}
+	c.count("nodes.count", f.Nodes.Count, 1, MaxNodes)
+	c.positive("nodes.cpu", f.Nodes.CPU)
+	c.positive("nodes.memory", f.Nodes.Memory)
+	c.positive("nodes.bandwidth", f.Nodes.Bandwidth)
+	if f.Nodes.Pods != nil {
+		c.count("nodes.pods", *f.Nodes.Pods, 1, MaxPods)
+	}
+	for k, v := range sorted(f.Nodes.Labels) {
+		if why := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(why) > 0 {
+			c.add("nodes.labels["+k+"]", "%s", why[0])
+		}
+	}
+	known := map[string]bool{}
+	for i, m := range f.Images {
+		at := fmt.Sprintf("images[%d]", i)
+		if m.Name == "" {
+			c.add(at+".name", "must be given")
+		} else if known[m.Name] {
+			c.add(at+".name", "image %s is there already", m.Name)
+		}
+		known[m.Name] = true
+		c.positive(at+".size", &f.Images[i].Size)
+	}
+	if len(f.Steps) == 0 {
+		c.add("steps", "must have at least one")
+	}
+	for i := range f.Steps {
+		c.step(fmt.Sprintf("steps[%d]", i), &f.Steps[i])
+	}
+	return c.mistakes
+}
+
+// Do is the name of what the step does, as in the file; empty if it is not
+// exactly one thing.
+func (s *Step) Do() string {
+	v, found := reflect.ValueOf(s).Elem(), ""
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if name == "at" || v.Field(i).IsNil() {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = name
+	}
+	return found
+}
+
+func (c *checker) step(at string, s *Step) {
+	do := s.Do()
+	if do == "" {
+		c.add(at, "must have exactly one of create, update, scale, delete, addNodes, cordon, uncordon, drain, fail, recover, killAgent, apiserver, advance, wait, expect, always, release")
+		return
+	}
+	if s.At != nil {
+		if c.duration(at+".at", *s.At, 0) && s.At.Duration < c.last {
+			c.add(at+".at", "%v is before the step above, which is at %v", s.At.Duration, c.last)
+		}
+		c.last = max(c.last, s.At.Duration)
+	}
+	at += "." + do
+	switch {
+	case s.Create != nil:
+		c.create(at, s.Create)
+	case s.Update != nil:
+		c.update(at, s.Update)
+	case s.Scale != nil:
+		c.there(at+".workload", s.Scale.Workload)
+		c.count(at+".replicas", s.Scale.Replicas, 0, MaxPods)
+		c.replicas[s.Scale.Workload] = s.Scale.Replicas
+	case s.Delete != nil:
+		c.there(at+".workload", s.Delete.Workload)
+		delete(c.replicas, s.Delete.Workload)
+	case s.AddNodes != nil:
+		c.count(at+".count", s.AddNodes.Count, 1, MaxNodes)
+		c.nodes += s.AddNodes.Count
+	case s.Cordon != nil:
+		c.ofNodes(at, s.Cordon)
+	case s.Uncordon != nil:
+		c.ofNodes(at, s.Uncordon)
+	case s.Drain != nil:
+		c.ofNodes(at, s.Drain)
+	case s.Fail != nil:
+		c.ofNodes(at, s.Fail)
+	case s.Recover != nil:
+		c.ofNodes(at, s.Recover)
+	case s.KillAgent != nil:
+		c.ofNodes(at, s.KillAgent)
+	case s.APIServer != nil:
+		c.duration(at+".outage", s.APIServer.Outage, time.Millisecond)
+	case s.Advance != nil:
+		c.duration(at, *s.Advance, time.Nanosecond)
+	case s.Wait != nil:
+		c.condition(at, &s.Wait.Condition)
+		c.duration(at+".within", s.Wait.Within, time.Nanosecond)
+	case s.Expect != nil:
+		c.condition(at, s.Expect)
+	case s.Always != nil:
+		c.condition(at, s.Always)
+	case s.Release != nil:
+		if s.Release.Workload != "" {
+			c.there(at+".workload", s.Release.Workload)
+		}
+	}
+}
+
+func (c *checker) create(at string, w *Create) {
+	if why := validation.IsDNS1123Label(w.Workload); len(why) > 0 {
+		c.add(at+".workload", "%q: %s", w.Workload, why[0])
+	} else if _, ok := c.replicas[w.Workload]; ok {
+		c.add(at+".workload", "%s is there already: use scale or update", w.Workload)
+	}
+	c.count(at+".replicas", w.Replicas, 0, MaxPods)
+	c.replicas[w.Workload] = w.Replicas
+	if w.Image == "" {
+		c.add(at+".image", "must be given, like web:v1")
+	}
+	c.positive(at+".cpu", w.CPU)
+	c.positive(at+".memory", w.Memory)
+	c.positive(at+".memoryLimit", w.MemoryLimit)
+	if w.Memory != nil && w.MemoryLimit != nil && w.MemoryLimit.Cmp(*w.Memory) < 0 {
+		c.add(at+".memoryLimit", "%s is less than memory, %s", w.MemoryLimit, w.Memory)
+	}
+	switch w.RestartPolicy {
+	case "", v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever:
+	default:
+		c.add(at+".restartPolicy", "%q: must be Always, OnFailure or Never", w.RestartPolicy)
+	}
+	if w.GracePeriod != nil {
+		c.duration(at+".gracePeriod", *w.GracePeriod, 0)
+	}
+	if w.Readiness != nil {
+		c.duration(at+".readiness", *w.Readiness, time.Second)
+	}
+}
+
+func (c *checker) update(at string, u *Update) {
+	c.there(at+".workload", u.Workload)
+	if u.Image == "" && len(u.Behavior) == 0 {
+		c.add(at, "changes nothing: give image or behavior")
+	}
+	surge := c.share(at+".maxSurge", u.MaxSurge, c.replicas[u.Workload], true)
+	missing := c.share(at+".maxUnavailable", u.MaxUnavailable, c.replicas[u.Workload], false)
+	if u.MaxSurge != nil && u.MaxUnavailable != nil && surge == 0 && missing == 0 {
+		c.add(at+".maxUnavailable", "0, and maxSurge is 0 as well: no pod could ever be replaced")
+	}
+}
+
+// share is a number or a percentage of n.
+func (c *checker) share(field string, v *intstr.IntOrString, n int, up bool) int {
+	if v == nil {
+		return 0
+	}
+	got, err := intstr.GetScaledValueFromIntOrPercent(v, n, up)
+	if err != nil || got < 0 {
+		c.add(field, "%s: must be a number or a percentage, like 3 or 25%%", v.String())
+	}
+	return got
+}
+
+func (c *checker) condition(at string, k *Condition) {
+	if k.Workload != "" {
+		c.there(at+".workload", k.Workload)
+	}
+	if k.Pods == nil && k.Running == nil && k.Ready == nil && k.Succeeded == nil && k.Failed == nil &&
+		k.Terminating == nil && k.Restarts == nil && len(k.Waiting) == 0 && k.NodesReady == nil {
+		c.add(at, "says nothing: give at least one of pods, running, ready, succeeded, failed, terminating, restarts, waiting, nodesReady")
+	}
+}
+
+func (c *checker) ofNodes(at string, n *OfNodes) {
+	given := 0
+	if len(n.Nodes) > 0 {
+		given++
+	}
+	if n.Count != 0 {
+		given++
+		c.count(at+".count", n.Count, 1, c.nodes)
+		c.drawn = true
+	}
+	if n.Same {
+		given++
+		if !c.drawn {
+			c.add(at+".same", "no step above drew nodes by count")
+		}
+	}
+	if given != 1 {
+		c.add(at, "must have exactly one of nodes, count, same")
+	}
+	for i, name := range n.Nodes {
+		var k int
+		if _, err := fmt.Sscanf(name, "n%05d", &k); err != nil || NodeName(k) != name || k >= c.nodes {
+			c.add(fmt.Sprintf("%s.nodes[%d]", at, i), "%q: there is no such node, they are %s to %s", name, NodeName(0), NodeName(c.nodes-1))
+		}
+	}
+}
+
+// NodeName is the name of the i-th node.
+func NodeName(i int) string { return fmt.Sprintf("n%05d", i) }
+
+func (c *checker) there(field, workload string) {
+	if workload == "" {
+		c.add(field, "must be given")
+	} else if _, ok := c.replicas[workload]; !ok {
+		c.add(field, "%s was not created by a step above", workload)
+	}
+}
+
+func (c *checker) count(field string, n, least, most int) {
+	if n < least || n > most {
+		c.add(field, "%d: must be from %d to %d", n, least, most)
+	}
+}
+
+func (c *checker) positive(field string, q *resource.Quantity) {
+	if q != nil && q.Sign() <= 0 {
+		c.add(field, "%s: must be greater than 0", q)
+	}
+}
+
+func (c *checker) duration(field string, d metav1.Duration, least time.Duration) bool {
+	if d.Duration < least || d.Duration > MaxTime {
+		c.add(field, "%v: must be from %v to %v", d.Duration, least, MaxTime)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,118 @@
+package scenario
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const good = `
+name: rolling update
+seed: 7
+nodes: {count: 10, cpu: "4", memory: 16Gi}
+images:
+- {name: web:v1, size: 40Mi}
+steps:
+- create: {workload: web, replicas: 60, image: web:v1, cpu: 100m, readiness: 10s, behavior: {start: 2s}}
+- wait: {workload: web, ready: 60, within: 2m}
+- always: {workload: web, ready: ">=45", waiting: {CrashLoopBackOff: 0}}
+- at: 3m
+  update: {workload: web, image: web:v2, maxUnavailable: 25%, maxSurge: 3}
+- fail: {count: 2}
+- recover: {same: true}
+- drain: {nodes: [n00003]}
+- apiserver: {outage: 5m}
+- advance: 1h
+- release: {}
+`
+
+func TestParse(t *testing.T) {
+	f, err := Parse("f.yaml", []byte(good))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Name != "rolling update" || *f.Seed != 7 || f.Nodes.Count != 10 || f.Nodes.CPU.Value() != 4 || len(f.Steps) != 10 {
+		t.Errorf("%+v", f)
+	}
+	if c := f.Steps[0].Create; c.Replicas != 60 || c.CPU.MilliValue() != 100 || c.Readiness.Duration != 10*time.Second || c.Behavior["start"] != "2s" {
+		t.Errorf("create: %+v", c)
+	}
+	if w := f.Steps[1].Wait; w.Workload != "web" || !w.Ready.Holds(60) || w.Ready.Holds(61) || w.Within.Duration != 2*time.Minute {
+		t.Errorf("wait: %+v", w)
+	}
+	if a := f.Steps[2].Always; !a.Ready.Holds(45) || !a.Ready.Holds(60) || a.Ready.Holds(44) || a.Waiting["CrashLoopBackOff"].Holds(1) {
+		t.Errorf("always: %+v", a)
+	}
+	if s := f.Steps[3]; s.Do() != "update" || s.At.Duration != 3*time.Minute || s.Update.MaxSurge.IntValue() != 3 {
+		t.Errorf("update: %+v", s)
+	}
+}
+
+// Each row changes one thing of the good file.
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct{ old, with, want string }{
+		{"count: 10", "count: 0", "f.yaml:4: nodes.count: 0: must be from 1 to 100000"},
+		{"count: 10", "count: ten", `f.yaml:4: nodes.count: "ten": must be a whole number, not a string`},
+		{"count: 10", "cont: 10", "f.yaml:4: nodes.cont: unknown field: did you mean count?"},
+		{"memory: 16Gi", "memory: -1", "f.yaml:4: nodes.memory: -1: must be greater than 0"},
+		{"name: rolling update", "about: x", "f.yaml: name: must be given: a few words"},
+		{"size: 40Mi", "size: big", `f.yaml:6: images[0].size: "big": must be a quantity, like 100m, 64Mi or 2`},
+		{"replicas: 60, image", "replicas: -1, image", "f.yaml:8: steps[0].create.replicas: -1: must be from 0 to 5000000"},
+		{"image: web:v1, cpu", "cpu", "f.yaml:8: steps[0].create.image: must be given, like web:v1"},
+		{"readiness: 10s", "readiness: 10ms", "f.yaml:8: steps[0].create.readiness: 10ms: must be from 1s to 8784h0m0s"},
+		{"wait: {workload: web", "wait: {workload: wob", "f.yaml:9: steps[1].wait.workload: wob was not created by a step above"},
+		{"ready: 60, within", "within", "f.yaml:9: steps[1].wait: says nothing: give at least one of pods"},
+		{`">=45"`, `">45"`, `f.yaml:10: steps[2].always.ready: ">45": must be a number, like 60, ">=45" or "<=3"`},
+		{"at: 3m", "at: soon", `f.yaml:11: steps[3].at: "soon": must be a duration`},
+		{"  update: {workload: web, image: web:v2, maxUnavailable: 25%, maxSurge: 3}", "  update: {workload: web}", "f.yaml:12: steps[3].update: changes nothing"},
+		{"maxUnavailable: 25%, maxSurge: 3", "maxUnavailable: 0, maxSurge: 0", "f.yaml:12: steps[3].update.maxUnavailable: 0, and maxSurge is 0"},
+		{"maxSurge: 3", "maxSurge: lots", "f.yaml:12: steps[3].update.maxSurge: lots: must be a number or a percentage"},
+		{"fail: {count: 2}", "fail: {count: 11}", "f.yaml:13: steps[4].fail.count: 11: must be from 1 to 10"},
+		{"fail: {count: 2}", "advance: 1s", "f.yaml:14: steps[5].recover.same: no step above drew nodes by count"},
+		{"[n00003]", "[n00010]", `f.yaml:15: steps[6].drain.nodes[0]: "n00010": there is no such node, they are n00000 to n00009`},
+		{"outage: 5m", "outage: 0s", "f.yaml:16: steps[7].apiserver.outage: 0s: must be from 1ms"},
+		{"- advance: 1h", "- advance: 1h\n  wait: {ready: 1, within: 1s}", "f.yaml:17: steps[8]: must have exactly one of create"},
+		{"- advance: 1h", "- at: 2m\n  advance: 1h", "f.yaml:17: steps[8].at: 2m0s is before the step above, which is at 3m0s"},
+		{"steps:", "step:", "f.yaml:7: step: unknown field: did you mean steps?"},
+		{"name:", "name: [", "f.yaml: "},
+	} {
+		text := strings.Replace(good, c.old, c.with, 1)
+		if text == good {
+			t.Fatalf("%q is not in the good file", c.old)
+		}
+		_, err := Parse("f.yaml", []byte(text))
+		e, ok := errors.AsType[*Error](err)
+		if !ok || len(e.Problems) == 0 || !strings.HasPrefix(e.Problems[0].String(), c.want) {
+			t.Errorf("%s: got %v; want %s", c.with, err, c.want)
+		}
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	large := filepath.Join(dir, "large.yaml")
+	if err := os.WriteFile(large, make([]byte, maxSize+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none.yaml"): "no such file", dir: "not a regular file", large: "a scenario has at most",
+	} {
+		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v; want %s", path, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte("steps: [{wait: {ready: 1, within: 1s}}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := Parse("f", data)
+		if (file == nil) == (err == nil) {
+			t.Fatalf("file %v, error %v", file, err)
+		}
+	})
+}
