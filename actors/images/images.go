@@ -47,7 +47,7 @@ type Forget struct{ UID types.UID }
 type checked struct {
 	id    kernel.EffectID
 	image string
-	info  observed.Image
+	info  *observed.Image
 	ok    bool
 	err   error
 }
@@ -106,7 +106,7 @@ type image struct {
 	// checkedAt is when the runtime last answered, info and present what.
 	checkedAt time.Time
 	present   bool
-	info      observed.Image
+	info      *observed.Image // shared, never changed
 	// failures since the last success.
 	failures imagepull.Failures
 	// begun is when the pull under way was asked for.
@@ -267,7 +267,7 @@ func (a *images) look(ctx *kernel.Context[Message], i *image) {
 		Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline,
 		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
 			a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
-				done(checked{id: id, image: name, info: info, ok: ok, err: err})
+				done(checked{id: id, image: name, info: &info, ok: ok, err: err})
 			})
 		},
 		Expired: func(id kernel.EffectID) Message {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -139,6 +140,17 @@ func (c *Context[M]) InFlight() []EffectInfo {
 		return nil
 	}
 	return c.cell.runner.inFlight(c.cell.path, false)
+}
+
+// EffectsOf is what InFlight of an actor below this one would be.
+func EffectsOf[M any, P any](c *Context[P], child Ref[M]) []EffectInfo {
+	if child.cell == nil || child.cell.runner == nil {
+		return nil
+	}
+	if !strings.HasPrefix(child.cell.path, c.cell.path+"/") {
+		panic(fmt.Sprintf("%s asks for the effects of %s, which is not below it", c.cell.path, child.cell.path))
+	}
+	return child.cell.runner.inFlight(child.cell.path, false)
 }
 
 // typedEffect is an effect and what only its owner's protocol can say of it.

@@ -468,3 +468,36 @@ func TestStandingEffect(t *testing.T) {
 		t.Error("the runner was closed and the stream goes on")
 	}
 }
+
+func TestEffectsOf(t *testing.T) {
+	b := newBench(t)
+	runner, err := NewRunner(b.sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := b.spec("a")
+	spec.Runner = runner
+	parent := b.root(spec)
+	child := b.child(parent, b.spec("b"))
+	child.Tell(func(ctx *Context[do]) {
+		ctx.Do(Effect[do]{
+			Kind: "Mount", Object: "x", Lane: "l", Deadline: time.Second,
+			Run: func(context.Context, EffectID, func(do)) {}, Expired: func(EffectID) do { return b.say("expired") },
+		})
+	})
+	b.Settle()
+	var got []EffectInfo
+	var panicked any
+	parent.Tell(func(ctx *Context[do]) { got = append(EffectsOf(ctx, child), EffectsOf(ctx, Ref[do]{})...) })
+	child.Tell(func(ctx *Context[do]) {
+		defer func() { panicked = recover() }()
+		EffectsOf(ctx, parent)
+	})
+	b.Settle()
+	if len(got) != 1 || got[0].Kind != "Mount" || got[0].Phase != EffectStarted {
+		t.Errorf("effects %+v", got)
+	}
+	if panicked == nil {
+		t.Error("a child may ask for its parent's")
+	}
+}

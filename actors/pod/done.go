@@ -11,7 +11,7 @@ import (
 
 // done takes in the result of an effect.
 func (p *pod) done(ctx *kernel.Context[Message], m ActionDone) {
-	lane, mine := p.lanes[m.ID]
+	lane, mine := p.lanes.Get(m.ID)
 	if !mine {
 		// Late, after its deadline or of a predecessor: it says that something
 		// happened, not that nothing happened since.
@@ -22,8 +22,8 @@ func (p *pod) done(ctx *kernel.Context[Message], m ActionDone) {
 	}
 	old := lane.N == stale
 	lane.N = max(lane.N, 0)
-	delete(p.lanes, m.ID)
-	delete(p.busy, lane)
+	p.lanes.Delete(m.ID)
+	p.busy.Delete(lane)
 	if changes(m.Action) {
 		p.changes++
 	}
@@ -86,7 +86,7 @@ func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
 		}
 		p.view.Sort()
 	case podplan.StopSandbox:
-		p.facts.sandboxStopped[a.ID] = true
+		put(&p.facts.sandboxStopped, a.ID, true)
 		if s := p.sandbox(a.ID); s != nil {
 			s.State = observed.SandboxNotReady
 		}
@@ -100,7 +100,7 @@ func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
 		if s := p.sandbox(a.ID); s != nil {
 			m.Sandbox.State = max(m.Sandbox.State, s.State)
 			m.Sandbox.Detailed = !old
-			*s = m.Sandbox
+			*s = *m.Sandbox
 		}
 		p.view.Sort()
 	case podplan.CreateContainer:
@@ -121,9 +121,9 @@ func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
 		}
 		p.event(ctx, a.Name, false, "Started", "Container started")
 	case podplan.InspectContainer:
-		p.inspected(ctx, a, m.Container, old)
+		p.inspected(ctx, a, *m.Container, old)
 	case podplan.StopContainer:
-		p.facts.stopped[a.ID] = now
+		put(&p.facts.stopped, a.ID, now)
 		delete(p.facts.killAt, a.ID)
 		if c := p.container(a.ID); c != nil && c.State != observed.ContainerExited {
 			p.reread(a.ID)
@@ -146,8 +146,8 @@ func (p *pod) inspected(ctx *kernel.Context[Message], a podplan.InspectContainer
 		// The answer is from before what is known already. A runtime that goes on
 		// giving such answers isn't asked at full speed.
 		if !old {
-			p.facts.failures[a.Lane()] = podplan.Failure{Count: 1, At: ctx.Now(), Reason: "RuntimeError",
-				Message: "the runtime says " + got.State.String() + " of a container that is " + c.State.String()}
+			put(&p.facts.failures, a.Lane(), podplan.Failure{Count: 1, At: ctx.Now(), Reason: "RuntimeError",
+				Message: "the runtime says " + got.State.String() + " of a container that is " + c.State.String()})
 		}
 		return
 	}
@@ -179,7 +179,7 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 		}
 	case port.ImageNotFound:
 		if a, ok := m.Action.(podplan.CreateContainer); ok {
-			delete(p.facts.images, a.Name) // removed behind our back: ask again
+			p.facts.images.Delete(a.Name) // removed behind our back: ask again
 		}
 	default:
 	}
@@ -226,7 +226,7 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes:
 		panic("asked of another actor, not an effect")
 	}
-	p.facts.failures[lane] = f
+	put(&p.facts.failures, lane, f)
 }
 
 // answered: the runtime got the call and said no.

@@ -107,7 +107,7 @@ func (p *pod) portNumber(container string, port intstr.IntOrString) (int, error)
 func (p *pod) setHook(id string, f func(*podplan.Hooks)) {
 	h := p.facts.hooks[id]
 	f(&h)
-	p.facts.hooks[id] = h
+	put(&p.facts.hooks, id, h)
 }
 
 // tail is the end of a command's output, for a message.

@@ -67,11 +67,11 @@ func (p *pod) adoptHooks(c *observed.Container) {
 	if c.State != observed.ContainerRunning || p.facts.hooks[c.ID].PostStart != podplan.HookNotRun {
 		return
 	}
-	if a, ok := p.busy[podplan.Lane{Kind: podplan.LaneContainer, Name: c.Name}].(podplan.StartContainer); ok && a.ID == c.ID {
+	if a, ok := p.busy.At(podplan.Lane{Kind: podplan.LaneContainer, Name: c.Name}).(podplan.StartContainer); ok && a.ID == c.ID {
 		return
 	}
 	state := podplan.HookDone
-	if _, running := p.busy[podplan.Lane{Kind: podplan.LaneHook, Name: c.ID}].(podplan.RunPostStart); running {
+	if _, running := p.busy.At(podplan.Lane{Kind: podplan.LaneHook, Name: c.ID}).(podplan.RunPostStart); running {
 		state = podplan.HookRunning
 	}
 	p.setHook(c.ID, func(h *podplan.Hooks) { h.PostStart = state })
@@ -166,10 +166,9 @@ func (p *pod) reread(id string) {
 	if s := p.sandbox(id); s != nil {
 		s.Detailed = false
 	}
-	for effect, lane := range p.lanes { // order-free: at most one is of this object
-		if lane.Kind == podplan.LaneInspect && lane.Name == id {
+	for i := range p.lanes {
+		if lane := &p.lanes[i].Value; lane.Kind == podplan.LaneInspect && lane.Name == id {
 			lane.N = stale
-			p.lanes[effect] = lane
 		}
 	}
 }
@@ -235,14 +234,13 @@ func (p *pod) gone(c *observed.Container) {
 
 // starting: this actor's own call on the container's lane is under way.
 func (p *pod) starting(name string) bool {
-	_, busy := p.busy[podplan.Lane{Kind: podplan.LaneContainer, Name: name}]
-	return busy
+	return p.busy.Has(podplan.Lane{Kind: podplan.LaneContainer, Name: name})
 }
 
 // making: a sandbox or container is being made whose ID is not known yet.
 func (p *pod) making() bool {
-	for lane := range p.busy { // order-free: any
-		if lane.Kind == podplan.LaneSandbox || lane.Kind == podplan.LaneContainer {
+	for _, b := range p.busy {
+		if b.Key.Kind == podplan.LaneSandbox || b.Key.Kind == podplan.LaneContainer {
 			return true
 		}
 	}
@@ -262,7 +260,7 @@ func (p *pod) seen(m RuntimeSeen) {
 		mine := p.container(c.ID)
 		switch {
 		case mine == nil:
-			a, making := p.busy[podplan.Lane{Kind: podplan.LaneContainer, Name: c.Name}].(podplan.CreateContainer)
+			a, making := p.busy.At(podplan.Lane{Kind: podplan.LaneContainer, Name: c.Name}).(podplan.CreateContainer)
 			if !making || a.Attempt != c.Attempt {
 				p.doubt()
 			}
@@ -276,7 +274,7 @@ func (p *pod) seen(m RuntimeSeen) {
 		mine := p.sandbox(s.ID)
 		switch {
 		case mine == nil:
-			a, making := p.busy[podplan.Lane{Kind: podplan.LaneSandbox}].(podplan.RunSandbox)
+			a, making := p.busy.At(podplan.Lane{Kind: podplan.LaneSandbox}).(podplan.RunSandbox)
 			if !making || a.Attempt != s.Attempt {
 				p.doubt()
 			}

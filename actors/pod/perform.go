@@ -50,7 +50,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	switch a := a.(type) {
 	case podplan.EnsureImage:
 		// Answered by the images actor at once, and again on each change.
-		p.facts.images[a.Container] = podplan.Image{State: podplan.ImagePending, Attempt: a.Attempt, Image: a.Image}
+		p.facts.images.Set(a.Container, podplan.Image{State: podplan.ImagePending, Attempt: a.Attempt, Image: a.Image})
 		p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: a, ReplyTo: ctx.Self()})
 		return
 	case podplan.MountVolumes:
@@ -64,7 +64,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	case podplan.StopContainer:
 		at := ctx.Now().Add(a.Grace)
 		if old, ok := p.facts.killAt[a.ID]; !ok || at.Before(old) {
-			p.facts.killAt[a.ID] = at
+			put(&p.facts.killAt, a.ID, at)
 		}
 	case podplan.RunPostStart:
 		p.setHook(a.ID, func(h *podplan.Hooks) { h.PostStart = podplan.HookRunning })
@@ -102,8 +102,8 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 		},
 	}
 	id := ctx.Do(e)
-	p.busy[lane] = a
-	p.lanes[id] = lane
+	p.busy.Set(lane, a)
+	p.lanes.Set(id, lane)
 }
 
 // effect says how an action is done at the ports.
@@ -137,7 +137,7 @@ func (p *pod) effect(a podplan.Action) run {
 			pool = LookPool
 		}
 		return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {
-			rt.PodSandboxStatus(ctx, a.ID, func(s observed.Sandbox, err error) { done(ActionDone{Sandbox: s, Err: err}) })
+			rt.PodSandboxStatus(ctx, a.ID, func(s observed.Sandbox, err error) { done(ActionDone{Sandbox: &s, Err: err}) })
 		}}
 	case podplan.CreateContainer:
 		return p.create(a)
@@ -151,7 +151,7 @@ func (p *pod) effect(a podplan.Action) run {
 			pool = LookPool
 		}
 		return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {
-			rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) { done(ActionDone{Container: c, Err: err}) })
+			rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) { done(ActionDone{Container: &c, Err: err}) })
 		}}
 	case podplan.StopContainer:
 		return run{deadline: a.Grace + stopSlack, patience: a.Grace + stopPatience, call: func(ctx context.Context, done func(ActionDone)) {
@@ -183,8 +183,11 @@ func (p *pod) create(a podplan.CreateContainer) run {
 	}
 	r := port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
-		ImageRef: a.ImageRef, Image: p.images[a.Name], SpecHash: a.SpecHash,
+		ImageRef: a.ImageRef, SpecHash: a.SpecHash,
 		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Mounts: mounts,
+	}
+	if i := p.images.At(a.Name); i != nil {
+		r.Image = *i
 	}
 	return run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
 		p.deps.Runtime.CreateContainer(ctx, r, newID(done))
@@ -255,8 +258,8 @@ func changes(a podplan.Action) bool {
 }
 
 func (p *pod) changing() bool {
-	for _, a := range p.busy { // order-free: any
-		if changes(a) {
+	for _, b := range p.busy {
+		if changes(b.Value) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
@@ -65,23 +66,28 @@ type pod struct {
 	changes uint64
 	listing uint64 // changes when the list under way was begun
 
-	busy   map[podplan.Lane]podplan.Action
-	lanes  map[kernel.EffectID]podplan.Lane
+	// Invariant: busy and lanes have one entry for each effect of this pod that
+	// has not ended; those of an earlier incarnation included.
+	busy   flat.Map[podplan.Lane, podplan.Action]
+	lanes  flat.Map[kernel.EffectID, podplan.Lane]
 	facts  facts
-	paths  map[string]string         // volume name → path on the host
-	images map[string]observed.Image // container name → what the runtime knows of its image
+	paths  map[string]string                 // volume name → path on the host
+	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
 
-	wake     func() bool
-	wakeAt   time.Time
-	status   *v1.PodStatus
-	reported reported
+	wake   func() bool
+	wakeAt time.Time
+	status *v1.PodStatus
+	// told is the life that pods was told with the status, if it was.
+	told     podlife.State
+	reported bool
 	finished bool
 }
 
-// facts are the inputs of the plan that this actor collects.
+// facts are the inputs of the plan that this actor collects. Most pods have
+// nothing in most of these maps, so each is made when it is needed: see put.
 type facts struct {
 	failures       map[podplan.Lane]podplan.Failure
-	images         map[string]podplan.Image
+	images         flat.Map[string, podplan.Image]
 	volumes        podplan.Volumes
 	hooks          map[string]podplan.Hooks
 	killAt         map[string]time.Time
@@ -93,15 +99,6 @@ type facts struct {
 // Start implements kernel.Behavior.
 func (p *pod) Start(ctx *kernel.Context[Message]) {
 	p.born = ctx.Now()
-	p.busy = map[podplan.Lane]podplan.Action{}
-	p.lanes = map[kernel.EffectID]podplan.Lane{}
-	p.facts = facts{
-		failures: map[podplan.Lane]podplan.Failure{}, images: map[string]podplan.Image{},
-		hooks: map[string]podplan.Hooks{}, killAt: map[string]time.Time{},
-		stopped: map[string]time.Time{}, sandboxStopped: map[string]bool{},
-		crash: map[string]backoff.Crash{},
-	}
-	p.images = map[string]observed.Image{}
 	for _, e := range ctx.InFlight() {
 		switch a := e.Tag.(type) {
 		case podplan.ObservePod:
@@ -109,8 +106,8 @@ func (p *pod) Start(ctx *kernel.Context[Message]) {
 			// a hint. Ours comes after it.
 			ctx.Cancel(e.ID)
 		case podplan.Action:
-			p.busy[a.Lane()] = a
-			p.lanes[e.ID] = a.Lane()
+			p.busy.Set(a.Lane(), a)
+			p.lanes.Set(e.ID, a.Lane())
 		}
 	}
 	p.deps.Ask(Ask{UID: p.uid})
@@ -177,17 +174,25 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 // giveUpStarts drops what was to be started and still waits for a slot.
 func (p *pod) giveUpStarts(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
-		lane, mine := p.lanes[e.ID]
+		lane, mine := p.lanes.Get(e.ID)
 		if !mine || e.Phase != kernel.EffectQueued {
 			continue
 		}
 		switch e.Tag.(type) {
 		case podplan.RunSandbox, podplan.CreateContainer, podplan.StartContainer:
 			ctx.Cancel(e.ID)
-			delete(p.lanes, e.ID)
-			delete(p.busy, lane)
+			p.lanes.Delete(e.ID)
+			p.busy.Delete(lane)
 		}
 	}
+}
+
+// put sets m[k], and makes m first if there is none.
+func put[K comparable, V any](m *map[K]V, k K, v V) {
+	if *m == nil {
+		*m = map[K]V{}
+	}
+	(*m)[k] = v
 }
 
 func (p *pod) become(ctx *kernel.Context[Message], e podlife.Event) {
@@ -206,8 +211,8 @@ func (p *pod) name() string {
 }
 
 func (p *pod) image(m ImageAnswer) {
-	p.facts.images[m.Container] = m.Image
-	p.images[m.Container] = m.Info
+	p.facts.images.Set(m.Container, m.Image)
+	p.images.Set(m.Container, m.Info)
 }
 
 func (p *pod) volumes(m VolumesAnswer) {
@@ -217,11 +222,7 @@ func (p *pod) volumes(m VolumesAnswer) {
 
 // askAgain forgets what images and volumes have not answered yet.
 func (p *pod) askAgain() {
-	for name, i := range p.facts.images { // order-free: each on its own
-		if i.State != podplan.ImageReady {
-			delete(p.facts.images, name)
-		}
-	}
+	p.facts.images.DeleteFunc(func(_ string, i podplan.Image) bool { return i.State != podplan.ImageReady })
 	if p.facts.volumes.State != podplan.VolumesUp && !p.facts.volumes.Unmounted {
 		p.facts.volumes = podplan.Volumes{}
 	}
@@ -229,7 +230,7 @@ func (p *pod) askAgain() {
 
 // repeat tells pods again all that it was told.
 func (p *pod) repeat() {
-	p.reported = reported{}
+	p.reported = false
 	switch {
 	case p.want == nil:
 		p.deps.Ask(Ask{UID: p.uid})

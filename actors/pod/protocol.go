@@ -64,8 +64,9 @@ type RuntimeSeen struct {
 type ImageAnswer struct {
 	Container string
 	Image     podplan.Image
-	// Info is what the runtime knows of the image, once it is ready.
-	Info observed.Image
+	// Info is what the runtime knows of the image, nil until it is ready. It is
+	// shared, and never changed.
+	Info *observed.Image
 }
 
 // VolumesAnswer says how far the volumes are. From volumes, in answer to Mount
@@ -83,10 +84,10 @@ type ActionDone struct {
 	// Err is nil for success; a port.Error of kind Deadline if the effect ran
 	// out of time.
 	Err error
-	// What an action of its kind gives.
+	// What an action of its kind gives; the two by pointer are not nil then.
 	NewID     string
-	Sandbox   observed.Sandbox
-	Container observed.Container
+	Sandbox   *observed.Sandbox
+	Container *observed.Container
 	View      observed.Pod
 }
 
@@ -130,12 +131,11 @@ type Ask struct{ UID types.UID }
 
 // Report is sent to pods whenever the pod's status changed.
 type Report struct {
-	UID    types.UID
-	Status v1.PodStatus
+	UID types.UID
+	// Status is shared, and never changed.
+	Status *v1.PodStatus
 	// Life is where the pod stands.
 	Life string
-	// Doing are the actions under way, for people.
-	Doing []string
 }
 
 // Finished is sent to pods when nothing of the pod runs or is mounted.

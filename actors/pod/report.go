@@ -1,9 +1,6 @@
 package pod
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -14,31 +11,14 @@ func (p *pod) report(_ *kernel.Context[Message], in podplan.Input, out podplan.O
 	status := podstatus.Compute(podstatus.Input{
 		Plan: in, Out: out, Previous: p.status, HostIPs: p.deps.HostIPs, RuntimeName: p.deps.RuntimeName,
 	})
-	doing := p.doing()
-	life := p.life.String()
-	if p.reported.life == life && slices.Equal(p.reported.doing, doing) && p.status != nil && podstatus.Equal(p.status, &status) {
+	same := p.status != nil && podstatus.Equal(p.status, &status)
+	if same && p.reported && p.told == p.life {
 		return
 	}
-	p.status = &status
-	p.reported = reported{life, doing}
-	p.deps.Report(Report{UID: p.uid, Status: status, Life: life, Doing: doing})
-}
-
-// reported is what pods was told beside the status.
-type reported struct {
-	life  string
-	doing []string
-}
-
-// doing names the actions under way, for people.
-func (p *pod) doing() []string {
-	if len(p.busy) == 0 {
-		return nil
+	if !same {
+		kept := status // on the heap only if it is kept
+		p.status = &kept
 	}
-	out := make([]string, 0, len(p.busy))
-	for _, a := range p.busy { // order-free: sorted below
-		out = append(out, strings.TrimSpace(actionKind(a)+" "+p.objectOf(a)))
-	}
-	slices.Sort(out)
-	return out
+	p.reported, p.told = true, p.life
+	p.deps.Report(Report{UID: p.uid, Status: p.status, Life: p.life.String()})
 }

@@ -100,7 +100,7 @@ func (r *rig) deps() *pod.Deps {
 			r.ref.Tell(r.assign)
 			r.assign.View = nil
 		},
-		Report:      func(m pod.Report) { r.status = m.Status },
+		Report:      func(m pod.Report) { r.status = *m.Status },
 		Finished:    func(pod.Finished) { r.finished = true },
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},

@@ -81,7 +81,7 @@ type record struct {
 	stop   *podplan.Stop
 	view   *observed.Pod // for the first Assign
 	ref    kernel.Ref[pod.Message]
-	report *pod.Report
+	report pod.Report // the last one; no status: none yet
 	reject *Rejection
 	crash  *kernel.CrashReport
 }
@@ -131,8 +131,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.assign(m.UID)
 	case Reported:
 		if r := a.of[m.UID]; r != nil {
-			report := m.Report
-			r.report, r.crash = &report, nil
+			r.report, r.crash = m.Report, nil
 		}
 	case Finished:
 		if r := a.of[m.UID]; r != nil && r.state == running {
@@ -150,7 +149,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Crashed:
 		a.crashed(m.Report)
 	case Query:
-		m.Reply(a.view())
+		m.Reply(a.view(ctx))
 	case Living:
 		if a.listed && a.allSeen() {
 			m.Reply(a.living())

@@ -3,14 +3,17 @@ package pods
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
 // view is what people are shown.
-func (a *pods) view() View {
+func (a *pods) view(ctx *kernel.Context[Message]) View {
 	v := View{Node: a.deps.NodeName, Ready: a.listed && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
 	if !a.listed {
 		v.WaitingFor = append(v.WaitingFor, "the first list of the runtime")
@@ -19,7 +22,12 @@ func (a *pods) view() View {
 		v.WaitingFor = append(v.WaitingFor, "the source "+s)
 	}
 	for _, r := range a.of { // order-free: sorted below
-		v.Pods = append(v.Pods, r.show())
+		p := r.show()
+		for _, e := range kernel.EffectsOf(ctx, r.ref) {
+			p.Doing = append(p.Doing, strings.TrimSpace(e.Kind+" "+e.Object))
+		}
+		slices.Sort(p.Doing)
+		v.Pods = append(v.Pods, p)
 	}
 	slices.SortFunc(v.Pods, func(x, y PodView) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
@@ -43,11 +51,11 @@ func (r *record) show() PodView {
 	if r.reject != nil {
 		p.Phase, p.Reason, p.Message = string(v1.PodFailed), r.reject.Reason, "Pod was rejected: "+r.reject.Message
 	}
-	if r.report == nil {
+	if r.report.Status == nil {
 		return p
 	}
-	s := &r.report.Status
-	p.Life, p.Doing = r.report.Life, r.report.Doing
+	s := r.report.Status
+	p.Life = r.report.Life
 	p.Phase, p.Reason, p.Message, p.IP = string(s.Phase), s.Reason, s.Message, s.PodIP
 	p.StartTime = timeOf(s.StartTime)
 	for _, c := range s.Conditions {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 )
@@ -30,7 +31,7 @@ func steady() podplan.Input {
 				Image: "img:1", ImageRef: "sha256:1", SpecHash: podplan.SpecHash(&spec), CreatedAt: now.Add(-time.Hour), StartedAt: now.Add(-time.Hour)}},
 		},
 		Volumes:     podplan.Volumes{State: podplan.VolumesUp},
-		Images:      map[string]podplan.Image{"a": {State: podplan.ImageReady, Image: "img:1", Ref: "sha256:1"}},
+		Images:      flat.Map[string, podplan.Image]{{Key: "a", Value: podplan.Image{State: podplan.ImageReady, Image: "img:1", Ref: "sha256:1"}}},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}

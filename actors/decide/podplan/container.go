@@ -265,7 +265,7 @@ func (p *planner) create(c *v1.Container, kind ContainerKind, attempt uint32, tu
 // image returns the reference of the image that incarnation attempt of c is
 // made from, empty if it isn't there yet.
 func (p *planner) image(c *v1.Container, kind ContainerKind, attempt uint32) string {
-	im := p.in.Images[c.Name]
+	im := p.in.Images.At(c.Name)
 	stale := im.Image != c.Image || c.ImagePullPolicy == v1.PullAlways && im.Attempt < attempt
 	if stale || im.State == ImageUnknown {
 		p.do(EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: attempt})

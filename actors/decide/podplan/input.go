@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 )
@@ -49,11 +50,11 @@ type Input struct {
 
 	// Busy are the actions under way, those of an earlier incarnation of the
 	// actor included.
-	Busy map[Lane]Action
+	Busy flat.Map[Lane, Action]
 	// Failures are the failures since the last success, by lane.
 	Failures map[Lane]Failure
 	// Images are by container name.
-	Images map[string]Image
+	Images flat.Map[string, Image]
 	// Volumes of the pod.
 	Volumes Volumes
 	// Hooks are by container ID.
@@ -231,7 +232,7 @@ type Output struct {
 	// Wake is when to plan again if nothing happens before; zero for never.
 	Wake time.Time
 	// Waiting is, by container name, why those that do not run do not.
-	Waiting map[string]Waiting
+	Waiting flat.Map[string, Waiting]
 	// Crash is the next value of Input.Crash.
 	Crash map[string]backoff.Crash
 	// Outcome, and how to stop if it is Done.

@@ -13,7 +13,7 @@ import (
 func (w *world) checkPlan(out Output) {
 	in := &w.mem.in
 	for _, a := range out.Actions {
-		if _, busy := in.Busy[a.Lane()]; busy {
+		if in.Busy.Has(a.Lane()) {
 			w.fail("%T is planned on a busy lane", a)
 		}
 		if _, is := a.(ObservePod); !in.Known && !is {
@@ -104,9 +104,9 @@ func (w *world) checkStop(a StopContainer) {
 }
 
 func stopsOf(in *Input, id string) (out []Action) {
-	for l, a := range in.Busy {
-		if l.Kind == LaneStop && l.Name == id {
-			out = append(out, a)
+	for _, b := range in.Busy {
+		if b.Key.Kind == LaneStop && b.Key.Name == id {
+			out = append(out, b.Value)
 		}
 	}
 	return out

@@ -67,7 +67,7 @@ func (p *planner) wake(t time.Time) {
 
 // busy returns what is under way, or was planned just now, on l.
 func (p *planner) busy(l Lane) (Action, bool) {
-	if a, ok := p.in.Busy[l]; ok {
+	if a, ok := p.in.Busy.Get(l); ok {
 		return a, true
 	}
 	for _, a := range p.out.Actions {

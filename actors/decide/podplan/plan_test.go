@@ -41,7 +41,7 @@ func upInput() Input {
 	in := baseInput()
 	in.View.Sandboxes = []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.0.0.1"}, CreatedAt: t0.Add(-time.Hour)}}
 	in.Volumes.State = VolumesUp
-	in.Images = map[string]Image{"a": {State: ImageReady, Image: "img:1", Ref: "sha256:1"}}
+	in.Images.Set("a", Image{State: ImageReady, Image: "img:1", Ref: "sha256:1"})
 	return in
 }
 
@@ -72,8 +72,8 @@ func said(out Output) string {
 	for _, a := range out.Actions {
 		s = append(s, word(a))
 	}
-	for _, name := range keys(out.Waiting) {
-		s = append(s, name+": "+out.Waiting[name].Reason)
+	for _, w := range byKey(out.Waiting) {
+		s = append(s, w.Key+": "+w.Value.Reason)
 	}
 	switch out.Outcome {
 	case Done:

@@ -136,14 +136,14 @@ func (w *world) trouble(t *rapid.T) {
 	case 24:
 		w.relist()
 	case 25, 26:
-		for _, name := range keys(w.mem.in.Images) {
-			i := w.mem.in.Images[name]
+		for _, e := range byKey(w.mem.in.Images) {
+			name, i := e.Key, e.Value
 			if i.State == ImagePending || i.State == ImageFailed {
 				i.State, i.Ref = ImageReady, "sha256:1"
 				if rapid.IntRange(0, 3).Draw(t, "no image") == 0 {
 					i.State, i.Reason = ImageFailed, "ErrImagePull"
 				}
-				w.mem.in.Images[name] = i
+				w.mem.in.Images.Set(name, i)
 			}
 		}
 	case 27, 28:
@@ -243,10 +243,10 @@ func (w *world) calm() {
 				moved = true
 			}
 		}
-		for _, name := range keys(w.mem.in.Images) {
-			if i := w.mem.in.Images[name]; i.State != ImageReady {
+		for _, e := range byKey(w.mem.in.Images) {
+			if name, i := e.Key, e.Value; i.State != ImageReady {
 				i.State, i.Ref = ImageReady, "sha256:1"
-				w.mem.in.Images[name] = i
+				w.mem.in.Images.Set(name, i)
 				moved = true
 			}
 		}

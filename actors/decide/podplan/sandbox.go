@@ -19,7 +19,7 @@ func (p *planner) findSandbox() {
 	if s.State != observed.SandboxReady || p.in.SandboxStopped[s.ID] {
 		return
 	}
-	if a, ok := p.in.Busy[Lane{Kind: LaneSandbox}]; ok {
+	if a, ok := p.in.Busy.Get(Lane{Kind: LaneSandbox}); ok {
 		if stop, is := a.(StopSandbox); is && stop.ID == s.ID {
 			return
 		}
@@ -121,8 +121,8 @@ func (p *planner) livesIn(sandboxID string) bool {
 
 // makingIn says whether a container is being made or started in a sandbox.
 func (p *planner) makingIn(sandboxID string) bool {
-	for _, a := range p.in.Busy { // order-free: any
-		switch a := a.(type) {
+	for _, b := range p.in.Busy {
+		switch a := b.Value.(type) {
 		case CreateContainer:
 			if a.SandboxID == sandboxID {
 				return true

@@ -26,7 +26,7 @@ func (w *world) deliver(c *call) {
 		return
 	}
 	l := c.action.Lane()
-	delete(in.Busy, l)
+	in.Busy.Delete(l)
 	if changesRuntime(c.action) {
 		w.mem.changes++
 	}
@@ -241,13 +241,13 @@ func (w *world) adoptOne(c *observed.Container) {
 	if c.State != observed.ContainerRunning {
 		return
 	}
-	if a, busy := in.Busy[Lane{Kind: LaneContainer, Name: c.Name}]; busy {
+	if a, busy := in.Busy.Get(Lane{Kind: LaneContainer, Name: c.Name}); busy {
 		if s, is := a.(StartContainer); is && s.ID == c.ID {
 			return
 		}
 	}
 	done := HookDone
-	if a, busy := in.Busy[Lane{Kind: LaneHook, Name: c.ID}]; busy {
+	if a, busy := in.Busy.Get(Lane{Kind: LaneHook, Name: c.ID}); busy {
 		if _, is := a.(RunPostStart); is {
 			done = HookRunning
 		}

@@ -138,8 +138,8 @@ func (p *planner) stopsUnderWay(id string) (calls, highest int, least time.Durat
 		calls++
 		highest = max(highest, s.N)
 	}
-	for _, a := range p.in.Busy { // order-free: a count, a maximum and a minimum
-		count(a)
+	for _, b := range p.in.Busy {
+		count(b.Value)
 	}
 	for _, a := range p.out.Actions {
 		count(a)

@@ -21,7 +21,7 @@ func withInit(in *Input, sidecar bool) {
 	}
 	for _, name := range []string{"i", "s"} {
 		if in.Images != nil {
-			in.Images[name] = in.Images["a"]
+			in.Images.Set(name, in.Images.At("a"))
 		}
 	}
 }
@@ -46,9 +46,9 @@ func failedLane(in *Input, l Lane, count int, ago time.Duration, reason string) 
 }
 
 func busyWith(in *Input, as ...Action) {
-	in.Busy = map[Lane]Action{}
+	in.Busy = nil
 	for _, a := range as {
-		in.Busy[a.Lane()] = a
+		in.Busy.Set(a.Lane(), a)
 	}
 }
 
@@ -69,15 +69,15 @@ func TestPlanBeginning(t *testing.T) {
 			failedLane(in, Lane{Kind: LaneSandbox}, 2, time.Second, "CreatePodSandboxError")
 		}, "a: ContainerCreating; wake +1s"},
 		{"volumes not up", upInput, func(in *Input) { in.Volumes.State = VolumesPending }, "a: ContainerCreating"},
-		{"image not there", upInput, func(in *Input) { in.Images["a"] = Image{State: ImagePending, Image: "img:1"} }, "a: ContainerCreating"},
+		{"image not there", upInput, func(in *Input) { in.Images.Set("a", Image{State: ImagePending, Image: "img:1"}) }, "a: ContainerCreating"},
 		{"image fails", upInput, func(in *Input) {
-			in.Images["a"] = Image{State: ImageFailed, Image: "img:1", Reason: "ErrImagePull"}
+			in.Images.Set("a", Image{State: ImageFailed, Image: "img:1", Reason: "ErrImagePull"})
 		}, "a: ErrImagePull"},
 		{"image of another name", upInput, func(in *Input) { main0(in).Image = "img:2" }, "image a#0; a: ContainerCreating"},
 		{"all there", upInput, nil, "create a#0 in s0; a: ContainerCreating"},
 		{"two at once", upInput, func(in *Input) {
 			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, v1.Container{Name: "b", Image: "img:1"})
-			in.Images["b"] = in.Images["a"]
+			in.Images.Set("b", in.Images.At("a"))
 		}, "create a#0 in s0; create b#0 in s0; a: ContainerCreating; b: ContainerCreating"},
 		{"sandbox not read", upInput, func(in *Input) { in.View.Sandboxes[0].Detailed, in.View.Sandboxes[0].IPs = false, nil },
 			"inspect sandbox s0; create a#0 in s0; a: ContainerCreating"},
@@ -237,14 +237,14 @@ func TestPlanRestarts(t *testing.T) {
 		{"a rule restarts all", runInput, func(in *Input) {
 			b := v1.Container{Name: "b", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}
 			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, b)
-			in.Images["b"] = in.Images["a"]
+			in.Images.Set("b", in.Images.At("a"))
 			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestartAllContainers, 42))
 			containers(in, exited("a", 0, 42, 0), alive("b", 0))
 		}, "create a#1 in s0; stop b0 30s; Killing! Stopping container b"},
 		{"it isn't known yet whether a rule restarts all", upInput, func(in *Input) {
 			b := v1.Container{Name: "b", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}
 			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, b)
-			in.Images["b"] = in.Images["a"]
+			in.Images.Set("b", in.Images.At("a"))
 			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestartAllContainers, 42))
 			containers(in, exited("a", 0, 42, 0))
 			in.View.Containers[0].Detailed = false
@@ -354,7 +354,7 @@ func TestPlanRunning(t *testing.T) {
 			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{
 				EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}, TargetContainerName: "a",
 			}}
-			in.Images["e"] = in.Images["a"]
+			in.Images.Set("e", in.Images.At("a"))
 		}, "create e#0 in s0; e: ContainerCreating"},
 		{"ephemeral, over", runInput, func(in *Input) {
 			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}}}
@@ -402,7 +402,8 @@ func TestPlanSandbox(t *testing.T) {
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 			b := *main0(in)
 			b.Name = "b"
-			in.Pod.Spec.Containers, in.Images["b"] = append(in.Pod.Spec.Containers, b), in.Images["a"]
+			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, b)
+			in.Images.Set("b", in.Images.At("a"))
 			containers(in, exited("a", 0, 0, 0), exited("b", 0, 137, 0), exited("i", 0, 0, 0))
 		}, "create i#1 in s1; b: PodInitializing"},
 		{"in an old one", upInput, func(in *Input) {

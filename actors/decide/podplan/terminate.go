@@ -100,8 +100,8 @@ func (p *planner) stopWhy(n *observed.Container) string { return "Stopping conta
 // making says whether something is being made or started that would have to be
 // stopped again.
 func (p *planner) making() bool {
-	for _, a := range p.in.Busy { // order-free: any
-		switch a.(type) {
+	for _, b := range p.in.Busy {
+		switch b.Value.(type) {
 		case CreateContainer, StartContainer, RunSandbox:
 			return true
 		default:

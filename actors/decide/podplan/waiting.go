@@ -5,7 +5,7 @@ import v1 "k8s.io/api/core/v1"
 // wait records why a container doesn't run. Without a reason it is the one
 // that all containers begin with. What was recorded before stands: it knows more.
 func (p *planner) wait(c *v1.Container, kind ContainerKind, reason, message string) {
-	if _, ok := p.out.Waiting[c.Name]; ok {
+	if p.out.Waiting.Has(c.Name) {
 		return
 	}
 	if reason == "" {
@@ -20,10 +20,7 @@ func (p *planner) wait(c *v1.Container, kind ContainerKind, reason, message stri
 }
 
 func (p *planner) setWaiting(name, reason, message string) {
-	if p.out.Waiting == nil {
-		p.out.Waiting = make(map[string]Waiting)
-	}
-	p.out.Waiting[name] = Waiting{Reason: reason, Message: message}
+	p.out.Waiting.Set(name, Waiting{Reason: reason, Message: message})
 }
 
 // waitAll is for a pod of which nothing is known yet.

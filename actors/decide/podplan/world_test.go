@@ -5,11 +5,13 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 )
@@ -100,17 +102,14 @@ func newWorld(pod *v1.Pod, fatalf func(string, ...any)) *world {
 }
 
 // forget is the agent's start: it knows nothing but what is still under way.
-func (w *world) forget(busy map[Lane]Action) {
+func (w *world) forget(busy flat.Map[Lane, Action]) {
 	life, stop := w.mem.in.Life, w.mem.in.Stop
 	if life == podlife.Terminating && stop.Why != "deleted" {
 		life, stop = podlife.Syncing, nil // it finds out again
 	}
-	if busy == nil {
-		busy = map[Lane]Action{}
-	}
 	w.mem = memory{in: Input{
 		Pod: w.pod, Life: life, Stop: stop, Busy: busy,
-		Failures: map[Lane]Failure{}, Images: map[string]Image{}, Hooks: map[string]Hooks{},
+		Failures: map[Lane]Failure{}, Hooks: map[string]Hooks{},
 		Health: map[string]Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{},
 		SandboxStopped: map[string]bool{}, Crash: map[string]backoff.Crash{},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
@@ -182,7 +181,7 @@ func (w *world) perform(a Action) {
 	}
 	switch a := a.(type) {
 	case EnsureImage:
-		in.Images[a.Container] = Image{State: ImagePending, Attempt: a.Attempt, Image: a.Image}
+		in.Images.Set(a.Container, Image{State: ImagePending, Attempt: a.Attempt, Image: a.Image})
 		return
 	case MountVolumes:
 		in.Volumes = Volumes{State: VolumesPending}
@@ -192,7 +191,7 @@ func (w *world) perform(a Action) {
 		return
 	}
 	l := a.Lane()
-	if _, busy := in.Busy[l]; busy {
+	if in.Busy.Has(l) {
 		w.fail("%T on the busy lane %v", a, l)
 	}
 	c := &call{action: a}
@@ -209,14 +208,14 @@ func (w *world) perform(a Action) {
 	case ObservePod:
 		c.quiet = true
 		for _, b := range in.Busy {
-			c.quiet = c.quiet && !changesRuntime(b)
+			c.quiet = c.quiet && !changesRuntime(b.Value)
 		}
 	}
 	if changesRuntime(a) {
 		w.mem.changes++
 	}
 	c.changes, c.newborn = w.mem.changes, w.mem.newborn
-	in.Busy[l] = a
+	in.Busy.Set(l, a)
 	w.calls = append(w.calls, c)
 }
 
@@ -463,7 +462,7 @@ func (w *world) expire(c *call) {
 	was.kind = "expired"
 	c.zombie = true
 	w.logf("expired %T%+v", c.action, c.action)
-	delete(w.mem.in.Busy, c.action.Lane())
+	w.mem.in.Busy.Delete(c.action.Lane())
 	if changesRuntime(c.action) {
 		w.mem.changes++
 	}
@@ -473,10 +472,10 @@ func (w *world) expire(c *call) {
 // restart ends the agent; inherit keeps its calls (only the actor restarted).
 func (w *world) restart(inherit bool) {
 	w.logf("restart, inherit=%v", inherit)
-	busy := map[Lane]Action{}
+	var busy flat.Map[Lane, Action]
 	for _, c := range w.calls {
 		if inherit && !c.zombie {
-			busy[c.action.Lane()] = c.action
+			busy.Set(c.action.Lane(), c.action)
 			c.quiet = false
 			c.newborn = -1
 		} else {
@@ -517,3 +516,10 @@ func (w *world) delete(grace time.Duration) {
 
 // sorted names, so that the same draws give the same run.
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// byKey is m in order of its keys.
+func byKey[V any](m flat.Map[string, V]) flat.Map[string, V] {
+	m = m.Clone()
+	slices.SortFunc(m, func(a, b flat.Entry[string, V]) int { return strings.Compare(a.Key, b.Key) })
+	return m
+}

@@ -81,7 +81,7 @@ func (w *world) step() {
 		}
 	case "actor restarts":
 		w.logf("actor restarts")
-		w.calls = slices.DeleteFunc(w.calls, func(c *call) bool { _, ok := w.mem.Busy[c.action.Lane()]; return !ok })
+		w.calls = slices.DeleteFunc(w.calls, func(c *call) bool { return !w.mem.Busy.Has(c.action.Lane()) })
 		w.forgetActor()
 	case "agent restarts":
 		w.logf("agent restarts")

@@ -42,7 +42,7 @@ func (c *computer) container(ct *v1.Container, kind podplan.ContainerKind, old *
 // absent is for a container of which the runtime has nothing: it was never
 // made, or it was removed.
 func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podplan.ContainerKind, old *v1.ContainerStatus) {
-	_, waits := c.in.Out.Waiting[ct.Name]
+	waits := c.in.Out.Waiting.Has(ct.Name)
 	switch {
 	case old.State.Terminated != nil:
 		*s = *old
@@ -211,7 +211,7 @@ func (c *computer) waiting(s, old *v1.ContainerStatus) {
 	if c.life() != podlife.Syncing || s.State.Running != nil {
 		return
 	}
-	w, ok := c.in.Out.Waiting[s.Name]
+	w, ok := c.in.Out.Waiting.Get(s.Name)
 	if !ok {
 		return
 	}

@@ -90,11 +90,11 @@ func (c *computer) down() bool {
 
 // making says whether something is being made that would run.
 func (c *computer) making() bool {
-	for lane, a := range c.in.Plan.Busy { // order-free: any
-		if lane.Kind == podplan.LaneContainer {
+	for _, b := range c.in.Plan.Busy {
+		if b.Key.Kind == podplan.LaneContainer {
 			return true
 		}
-		if _, is := a.(podplan.RunSandbox); is {
+		if _, is := b.Value.(podplan.RunSandbox); is {
 			return true
 		}
 	}

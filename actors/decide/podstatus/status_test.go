@@ -197,7 +197,7 @@ func TestCompute(t *testing.T) {
 			"Pending; " + noBox + "; " + unready + "; a waits ContainerCreating"},
 		{"created", steps{containers(created)}, "Pending; " + unready + "; a waits ContainerCreating"},
 		{"image can't be pulled", steps{all(containers(), func(in *podstatus.Input) {
-			in.Plan.Images = map[string]podplan.Image{"a": {State: podplan.ImageFailed, Image: "img:1", Reason: "ImagePullBackOff", Message: `Back-off pulling image "img:1"`}}
+			in.Plan.Images.Set("a", podplan.Image{State: podplan.ImageFailed, Image: "img:1", Reason: "ImagePullBackOff", Message: `Back-off pulling image "img:1"`})
 		})}, "Pending; " + unready + `; a waits ImagePullBackOff(Back-off pulling image "img:1")`},
 
 		{"crashed once, is about to be restarted", steps{func(*podstatus.Input) {}, containers(exited("a", 0, 1))}, "Running; " + unready + "; a ended 1 Error"},

@@ -69,7 +69,7 @@ func (w *world) forget() {
 	w.calls = nil
 	w.killAt = map[string]time.Time{} // a stop that nobody waits for any more goes on in some runtimes, not in all
 	w.forgetActor()
-	w.mem.Busy = map[podplan.Lane]podplan.Action{}
+	w.mem.Busy = nil
 	w.status = nil
 }
 
@@ -78,7 +78,7 @@ func (w *world) forgetActor() {
 	busy := w.mem.Busy
 	w.mem = podplan.Input{
 		Pod: w.pod, Busy: busy,
-		Failures: map[podplan.Lane]podplan.Failure{}, Images: map[string]podplan.Image{}, Hooks: map[string]podplan.Hooks{},
+		Failures: map[podplan.Lane]podplan.Failure{}, Hooks: map[string]podplan.Hooks{},
 		Health: map[string]podplan.Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{}, SandboxStopped: map[string]bool{},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
@@ -208,25 +208,25 @@ func (w *world) checkStatus() {
 // begin starts an action, after what must hold for it.
 func (w *world) begin(a podplan.Action) {
 	l := a.Lane()
-	if b, ok := w.mem.Busy[l]; ok {
+	if b, ok := w.mem.Busy.Get(l); ok {
 		w.failf("%#v planned on a lane that is busy with %#v", a, b)
 	}
 	w.logf("begin %T%+v", a, a)
-	w.mem.Busy[l] = a
+	w.mem.Busy.Set(l, a)
 	c := &call{action: a}
 	switch a := a.(type) {
 	case podplan.EnsureImage:
-		delete(w.mem.Busy, l)
-		w.mem.Images[a.Container] = podplan.Image{State: podplan.ImagePending, Image: a.Image, Attempt: a.Attempt}
+		w.mem.Busy.Delete(l)
+		w.mem.Images.Set(a.Container, podplan.Image{State: podplan.ImagePending, Image: a.Image, Attempt: a.Attempt})
 		w.busyWithoutLane(c)
 		return
 	case podplan.MountVolumes:
-		delete(w.mem.Busy, l)
+		w.mem.Busy.Delete(l)
 		w.mem.Volumes = podplan.Volumes{State: podplan.VolumesPending}
 		w.busyWithoutLane(c)
 		return
 	case podplan.UnmountVolumes:
-		delete(w.mem.Busy, l)
+		w.mem.Busy.Delete(l)
 		if slices.ContainsFunc(w.containers, func(c observed.Container) bool { return c.State == observed.ContainerRunning }) {
 			w.failf("unmount while containers live")
 		}
@@ -474,8 +474,8 @@ func (w *world) result(c *call, err error, unknown bool) {
 			im = podplan.Image{State: podplan.ImageFailed, Image: a.Image, Attempt: a.Attempt, Reason: "ErrImagePull", Message: "fault"}
 			w.calls = append(w.calls, c) // the images actor goes on by itself
 		}
-		if w.mem.Images[a.Container].State != podplan.ImageUnknown {
-			w.mem.Images[a.Container] = im
+		if w.mem.Images.At(a.Container).State != podplan.ImageUnknown {
+			w.mem.Images.Set(a.Container, im)
 		}
 		return
 	case podplan.MountVolumes:
@@ -497,7 +497,7 @@ func (w *world) result(c *call, err error, unknown bool) {
 		w.mem.Volumes = podplan.Volumes{State: podplan.VolumesDown, Unmounted: true}
 		return
 	}
-	delete(w.mem.Busy, l)
+	w.mem.Busy.Delete(l)
 	if unknown {
 		w.mem.Known = false
 	}
