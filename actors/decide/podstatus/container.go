@@ -57,7 +57,7 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podplan.
 	case old.State.Running != nil:
 		*s = *old
 		s.State = c.defaultWaiting(old)
-		s.LastTerminationState.Terminated = lost(old, "The container could not be located when the pod was deleted.  The container used to be Running")
+		s.LastTerminationState.Terminated = lost(old, "The container was running and is gone from the runtime: how it ended is not known")
 		if c.pod.DeletionTimestamp == nil {
 			s.RestartCount++
 		}
@@ -74,7 +74,7 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podplan.
 func (c *computer) presume(s, old *v1.ContainerStatus) {
 	t := &v1.ContainerStateTerminated{
 		Reason:  "Completed",
-		Message: "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
+		Message: "The runtime has no record of this init container any more: as the pod is initialized, it counts as finished",
 	}
 	if old.ContainerID != "" {
 		*s = *old
@@ -162,7 +162,7 @@ func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStat
 		case dead != nil:
 			return keep(old, dead)
 		case same && old.State.Running != nil:
-			return keep(old, lost(old, "The container could not be located when the pod was terminated"))
+			return keep(old, lost(old, "The container is gone from the runtime: how it ended is not known"))
 		}
 	}
 	return c.defaultWaiting(old)
@@ -269,7 +269,7 @@ func closed(list []v1.ContainerStatus, n int) []v1.ContainerStatus {
 			list, owned = append([]v1.ContainerStatus(nil), list...), true
 		}
 		s := &list[i]
-		s.State = v1.ContainerState{Terminated: lost(s, "The container could not be located when the pod was terminated")}
+		s.State = v1.ContainerState{Terminated: lost(s, "The container is gone from the runtime: how it ended is not known")}
 		s.Ready, s.Started = false, ptr.To(false)
 	}
 	return list

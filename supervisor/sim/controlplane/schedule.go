@@ -1,0 +1,192 @@
+package controlplane
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// demand is what a pod asks for, or what a node has: millicores, bytes, pods.
+type demand struct{ cpu, memory, pods int64 }
+
+func (d demand) plus(o demand) demand {
+	return demand{d.cpu + o.cpu, d.memory + o.memory, d.pods + o.pods}
+}
+
+func (d demand) minus(o demand) demand {
+	return demand{d.cpu - o.cpu, d.memory - o.memory, d.pods - o.pods}
+}
+
+func (d demand) fits(in demand) bool {
+	return d.cpu <= in.cpu && d.memory <= in.memory && d.pods <= in.pods
+}
+
+// of is what the API says that a pod asks for: the sum of its containers and
+// sidecars, or more if an init container needs it meanwhile, and the overhead.
+func of(p *v1.Pod) demand {
+	sum, peak := demand{pods: 1}, demand{}
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		d := ofList(c.Resources.Requests)
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			sum = sum.plus(d)
+			continue
+		}
+		at := sum.plus(d)
+		peak = demand{max(peak.cpu, at.cpu), max(peak.memory, at.memory), 1}
+	}
+	for i := range p.Spec.Containers {
+		sum = sum.plus(ofList(p.Spec.Containers[i].Resources.Requests))
+	}
+	return demand{max(sum.cpu, peak.cpu), max(sum.memory, peak.memory), 1}.plus(ofList(p.Spec.Overhead))
+}
+
+func ofList(l v1.ResourceList) demand {
+	return demand{cpu: l.Cpu().MilliValue(), memory: l.Memory().Value()}
+}
+
+// place is a node as the scheduler sees it.
+type place struct {
+	node *v1.Node
+	have demand // allocatable
+	used demand
+	// order breaks ties: nodes that came first are taken first.
+	order int
+	index int // in the heap
+}
+
+// share is how full the node is, in millionths of its fullest resource.
+func (p *place) share() int64 {
+	part := func(used, have int64) int64 {
+		if have <= 0 {
+			return 1e6
+		}
+		return used * 1e6 / have
+	}
+	// Pods that ask for nothing are spread by their number.
+	return max(part(p.used.cpu, p.have.cpu), part(p.used.memory, p.have.memory), part(p.used.pods, p.have.pods))
+}
+
+// places are the nodes, the emptiest first.
+type places []*place
+
+func (h places) Len() int { return len(h) }
+
+func (h places) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	if c := cmp.Compare(a.share(), b.share()); c != 0 {
+		return c < 0
+	}
+	return a.order < b.order
+}
+
+func (h places) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *places) Push(x any) {
+	p := x.(*place)
+	p.index = len(*h)
+	*h = append(*h, p)
+}
+
+func (h *places) Pop() any {
+	old := *h
+	p := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	p.index = -1
+	return p
+}
+
+// pick finds the emptiest node that the pod may and can run on. Without one it
+// says why, in the words of the scheduler that users know.
+func (h *places) pick(pod *v1.Pod, d demand) (*place, string) {
+	var passed []*place
+	reasons := map[string]int{}
+	defer func() {
+		for _, p := range passed {
+			heap.Push(h, p)
+		}
+	}()
+	for h.Len() > 0 {
+		p := heap.Pop(h).(*place)
+		passed = append(passed, p)
+		why := refuses(p, pod, d)
+		if why == "" {
+			return p, ""
+		}
+		reasons[why]++
+	}
+	return nil, unschedulable(len(passed), reasons)
+}
+
+// refuses says why a pod can't be placed there, empty if it can.
+func refuses(p *place, pod *v1.Pod, d demand) string {
+	n := p.node
+	switch {
+	case n.DeletionTimestamp != nil || n.Spec.Unschedulable && !tolerates(pod, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}):
+		return "node(s) were unschedulable"
+	case !selects(pod.Spec.NodeSelector, n.Labels):
+		return "node(s) didn't match Pod's node affinity/selector"
+	}
+	for i := range n.Spec.Taints {
+		t := &n.Spec.Taints[i]
+		if t.Effect != v1.TaintEffectPreferNoSchedule && !tolerates(pod, t) {
+			return "node(s) had untolerated taint(s)"
+		}
+	}
+	left := p.have.minus(p.used)
+	switch {
+	case d.pods > left.pods:
+		return "Too many pods"
+	case d.cpu > 0 && d.cpu > left.cpu:
+		return "Insufficient cpu"
+	case d.memory > 0 && d.memory > left.memory:
+		return "Insufficient memory"
+	}
+	return ""
+}
+
+func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
+	for i := range pod.Spec.Tolerations {
+		t := &pod.Spec.Tolerations[i]
+		if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+			continue
+		}
+		if t.Operator == v1.TolerationOpExists || t.Key != "" && t.Value == taint.Value {
+			return true
+		}
+	}
+	return false
+}
+
+func selects(want, labels map[string]string) bool {
+	for k, v := range want {
+		if got, ok := labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+func unschedulable(nodes int, reasons map[string]int) string {
+	var all []string
+	for why, n := range reasons {
+		all = append(all, fmt.Sprintf("%d %s", n, why))
+	}
+	slices.Sort(all)
+	text := fmt.Sprintf("0/%d nodes are available", nodes)
+	for i, why := range all {
+		if i == 0 {
+			text += ": " + why
+		} else {
+			text += ", " + why
+		}
+	}
+	return text + "."
+}

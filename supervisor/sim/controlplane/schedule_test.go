@@ -1,0 +1,126 @@
+package controlplane
+
+import (
+	"container/heap"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+func testPlace(order int, cpu, memory string, change ...func(*v1.Node)) *place {
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "a"}}}
+	for _, f := range change {
+		f(n)
+	}
+	return &place{node: n, order: order, have: demand{ofQuantity(cpu, true), ofQuantity(memory, false), 10}}
+}
+
+func ofQuantity(s string, milli bool) int64 {
+	q := resource.MustParse(s)
+	if milli {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+func asks(cpu, memory string) *v1.Pod {
+	return &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory),
+	}}}}}}
+}
+
+func TestDemand(t *testing.T) {
+	p := asks("100m", "64Mi")
+	always := v1.ContainerRestartPolicyAlways
+	sidecar, init := asks("50m", "1Mi").Spec.Containers[0], asks("300m", "1Mi").Spec.Containers[0]
+	sidecar.RestartPolicy = &always
+	p.Spec.InitContainers = []v1.Container{sidecar, init}
+	p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("5m")}
+	if got, want := of(p), (demand{355, 65 << 20, 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestPick(t *testing.T) {
+	selector := asks("1", "1Gi")
+	selector.Spec.NodeSelector = map[string]string{"zone": "b"}
+	tolerant := asks("1", "1Gi")
+	tolerant.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
+	cordoned := func(n *v1.Node) { n.Spec.Unschedulable = true }
+	tainted := func(n *v1.Node) { n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}} }
+	soft := func(n *v1.Node) {
+		n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}}
+	}
+	zone := func(n *v1.Node) { n.Labels["zone"] = "b" }
+	used := func(p *place, cpu int64) *place { p.used.cpu = cpu; return p }
+	for name, c := range map[string]struct {
+		pod   *v1.Pod
+		nodes []*place
+		want  int // order of the node, -1 for none
+		why   string
+	}{
+		"emptiest":       {asks("1", "1Gi"), []*place{used(testPlace(0, "4", "8Gi"), 2000), used(testPlace(1, "4", "8Gi"), 1000)}, 1, ""},
+		"first of equal": {asks("1", "1Gi"), []*place{testPlace(1, "4", "8Gi"), testPlace(0, "4", "8Gi")}, 0, ""},
+		"one that fits":  {asks("3", "1Gi"), []*place{testPlace(0, "2", "8Gi"), used(testPlace(1, "4", "8Gi"), 1000)}, 1, ""},
+		"none":           {asks("3", "1Gi"), []*place{testPlace(0, "2", "8Gi"), testPlace(1, "4", "512Mi")}, -1, "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory."},
+		"no node":        {asks("3", "1Gi"), nil, -1, "0/0 nodes are available."},
+		"cordoned":       {asks("1", "1Gi"), []*place{testPlace(0, "4", "8Gi", cordoned)}, -1, "0/1 nodes are available: 1 node(s) were unschedulable."},
+		"tainted":        {asks("1", "1Gi"), []*place{testPlace(0, "4", "8Gi", tainted)}, -1, "0/1 nodes are available: 1 node(s) had untolerated taint(s)."},
+		"tolerated":      {tolerant, []*place{testPlace(0, "4", "8Gi", tainted, cordoned)}, 0, ""},
+		"rather not":     {asks("1", "1Gi"), []*place{testPlace(0, "4", "8Gi", soft)}, 0, ""},
+		"selector":       {selector, []*place{testPlace(0, "4", "8Gi"), testPlace(1, "4", "8Gi", zone)}, 1, ""},
+		"no such zone":   {selector, []*place{testPlace(0, "4", "8Gi")}, -1, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h places
+			for _, p := range c.nodes {
+				heap.Push(&h, p)
+			}
+			got, why := h.pick(c.pod, of(c.pod))
+			if order := orderOf(got); order != c.want || why != c.why {
+				t.Errorf("got node %d, %q; want %d, %q", order, why, c.want, c.why)
+			}
+			if h.Len() != len(c.nodes) {
+				t.Errorf("%d of %d nodes are left", h.Len(), len(c.nodes))
+			}
+		})
+	}
+}
+
+func orderOf(p *place) int {
+	if p == nil {
+		return -1
+	}
+	return p.order
+}
+
+// Whatever is placed fits, and nothing is refused that a scan would place.
+func TestPickFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h places
+		var all []*place
+		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
+			p := &place{node: &v1.Node{}, order: i, have: demand{rapid.Int64Range(0, 4000).Draw(t, "cpu"), 1 << 30, rapid.Int64Range(0, 6).Draw(t, "pods")}}
+			all = append(all, p)
+			heap.Push(&h, p)
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "pods") {
+			d := demand{rapid.Int64Range(0, 1500).Draw(t, "asks"), 0, 1}
+			fits := false
+			for _, p := range all {
+				fits = fits || d.fits(p.have.minus(p.used))
+			}
+			p, why := h.pick(&v1.Pod{}, d)
+			if (p != nil) != fits || (why == "") != fits {
+				t.Fatalf("%+v: picked %v, %q; a scan says %v", d, p, why, fits)
+			}
+			if p != nil {
+				p.used = p.used.plus(d)
+				heap.Fix(&h, p.index)
+			}
+		}
+	})
+}
