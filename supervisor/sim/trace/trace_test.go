@@ -1,0 +1,121 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var header = Header{Program: "v1", Seed: 7, Nodes: 10, Scenario: "name: x\n", ScenarioName: "x.yaml", Every: time.Minute}
+
+func record(t interface{ Fatal(...any) }, beats []Beat) []byte {
+	var out bytes.Buffer
+	w, err := NewWriter(&out, header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range beats {
+		if err := w.Beat(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var beats []Beat
+		last := Beat{}
+		for range rapid.IntRange(0, 50).Draw(t, "beats") {
+			last = Beat{
+				At:       last.At + time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "time")),
+				Messages: last.Messages + rapid.Uint64Range(0, 1<<40).Draw(t, "messages"),
+				Hash:     rapid.Uint64().Draw(t, "hash"),
+			}
+			beats = append(beats, last)
+		}
+		r, err := NewReader(bytes.NewReader(record(t, beats)))
+		if err != nil || r.Header != header {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		for _, b := range beats {
+			if err := r.Check(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.End(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestDifference(t *testing.T) {
+	beats := []Beat{{time.Minute, 10, 1}, {2 * time.Minute, 20, 2}}
+	data := record(t, beats)
+	r, err := NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Check(beats[0]); err != nil {
+		t.Fatal(err)
+	}
+	err = r.Check(Beat{2 * time.Minute, 21, 3})
+	d, ok := errors.AsType[*Difference](err)
+	if !ok || d.After != time.Minute || d.Recorded != beats[1] || !strings.Contains(err.Error(), "between 1m0s and 2m0s of simulated time") {
+		t.Errorf("got %v", err)
+	}
+	if err := r.Check(beats[1]); err == nil || !strings.Contains(err.Error(), "the recording ends at 2m0s") {
+		t.Errorf("got %v", err)
+	}
+	if r, err = NewReader(bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.End(); err == nil || !strings.Contains(err.Error(), "the recording goes on at 1m0s") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBroken(t *testing.T) {
+	good := record(t, []Beat{{time.Minute, 10, 1}})
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":           {nil, "this is no trace"},
+		"something else":  {[]byte("PK\x03\x04 zip\n"), "this is no trace"},
+		"a later version": {[]byte("troupe-trace 2\nx"), `a trace of format "2"`},
+		"cut":             {good[:len(good)-9], "the trace ends in the middle"},
+		"cut at once":     {good[:20], "the trace ends in the middle"},
+		"not packed":      {[]byte("troupe-trace 1\nnonsense in here"), "the trace is broken"},
+	} {
+		r, err := NewReader(bytes.NewReader(c.data))
+		for err == nil {
+			_, err = r.Next()
+		}
+		if errors.Is(err, io.EOF) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v; want %s", name, err, c.want)
+		}
+	}
+}
+
+func FuzzReader(f *testing.F) {
+	f.Add(record(f, []Beat{{time.Minute, 10, 1}, {time.Hour, 10, 2}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := NewReader(bytes.NewReader(data))
+		for last := (Beat{}); err == nil; {
+			var b Beat
+			if b, err = r.Next(); err == nil && (b.At < last.At || b.Messages < last.Messages) {
+				t.Fatalf("%+v after %+v", b, last)
+			}
+			last = b
+		}
+	})
+}
