@@ -14,7 +14,7 @@ import (
 func (c *computer) conditions(phase v1.PodPhase) {
 	l := conditionList{prev: c.prev.Conditions}
 	for i := range c.pod.Status.Conditions {
-		if o := &c.pod.Status.Conditions[i]; !ours(o.Type) {
+		if o := &c.pod.Status.Conditions[i]; !Ours(o.Type) {
 			l.add(o)
 		}
 	}
@@ -175,8 +175,8 @@ func (c *computer) ready(containers verdict) verdict {
 	return v
 }
 
-// ours says whether a condition is the node agent's alone.
-func ours(t v1.PodConditionType) bool {
+// Ours says whether a condition is the node agent's alone.
+func Ours(t v1.PodConditionType) bool {
 	switch t {
 	case v1.PodScheduled, v1.PodReady, v1.PodInitialized, v1.ContainersReady, v1.PodReadyToStartContainers,
 		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting:

@@ -50,10 +50,11 @@ func equalConditions(a, b []v1.PodCondition) bool {
 	if same(a, b) {
 		return true
 	}
-	return slices.EqualFunc(a, b, func(x, y v1.PodCondition) bool { return equalCondition(&x, &y) })
+	return slices.EqualFunc(a, b, func(x, y v1.PodCondition) bool { return EqualCondition(&x, &y) })
 }
 
-func equalCondition(a, b *v1.PodCondition) bool {
+// EqualCondition says whether two conditions say the same to a user.
+func EqualCondition(a, b *v1.PodCondition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message &&
 		a.ObservedGeneration == b.ObservedGeneration &&
 		a.LastTransitionTime.Equal(&b.LastTransitionTime) && a.LastProbeTime.Equal(&b.LastProbeTime)

@@ -36,7 +36,7 @@ type conditionList struct {
 }
 
 func (l *conditionList) add(c *v1.PodCondition) {
-	if !l.differs && l.n < len(l.prev) && equalCondition(&l.prev[l.n], c) {
+	if !l.differs && l.n < len(l.prev) && EqualCondition(&l.prev[l.n], c) {
 		l.n++
 		return
 	}

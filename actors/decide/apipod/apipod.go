@@ -1,0 +1,156 @@
+// Package apipod says what of a pod in the apiserver concerns its node.
+package apipod
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+)
+
+// IsMirror says whether a pod only stands for a static one: it isn't run.
+func IsMirror(p *v1.Pod) bool {
+	_, is := p.Annotations[manifest.AnnotationMirror]
+	return is
+}
+
+// Finished says whether a pod has ended for good: it is never started again.
+func Finished(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
+
+// Stop is how a pod that is being deleted is to be taken down by whoever learns
+// of it now; nil if it isn't. The grace period begins to count now: the clock
+// that the apiserver reckoned with is another.
+func Stop(p *v1.Pod, now time.Time) *podplan.Stop {
+	if p.DeletionTimestamp == nil {
+		return nil
+	}
+	grace := int64(v1.DefaultTerminationGracePeriodSeconds)
+	switch {
+	case p.DeletionGracePeriodSeconds != nil:
+		grace = *p.DeletionGracePeriodSeconds
+	case p.Spec.TerminationGracePeriodSeconds != nil:
+		grace = *p.Spec.TerminationGracePeriodSeconds
+	}
+	return &podplan.Stop{At: now, Grace: time.Duration(max(grace, 0)) * time.Second, Why: "the pod was deleted"}
+}
+
+// Same says whether two versions of a pod ask the same of its node. What the
+// node itself wrote, and the apiserver's own bookkeeping, may differ.
+func Same(a, b *v1.Pod) bool {
+	return a == b || a.UID == b.UID &&
+		sameSpec(a, b) &&
+		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
+		a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
+		samePointer(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
+		Finished(a) == Finished(b) && sameClaims(&a.Status, &b.Status) &&
+		sameConditions(a.Status.Conditions, b.Status.Conditions)
+}
+
+// sameSpec trusts the generation, which counts the changes of a pod's spec
+// since v1.33 (KEP-5067). An older apiserver doesn't count, and leaves it 0.
+func sameSpec(a, b *v1.Pod) bool {
+	if a.Generation != 0 && b.Generation != 0 {
+		return a.Generation == b.Generation
+	}
+	return apiequality.Semantic.DeepEqual(&a.Spec, &b.Spec)
+}
+
+func sameClaims(a, b *v1.PodStatus) bool {
+	return len(a.ResourceClaimStatuses)+len(b.ResourceClaimStatuses) == 0 ||
+		apiequality.Semantic.DeepEqual(a.ResourceClaimStatuses, b.ResourceClaimStatuses)
+}
+
+// sameConditions compares the conditions that others set: readiness gates are
+// among them.
+func sameConditions(a, b []v1.PodCondition) bool {
+	i, j := 0, 0
+	for {
+		for i < len(a) && podstatus.Ours(a[i].Type) {
+			i++
+		}
+		for j < len(b) && podstatus.Ours(b[j].Type) {
+			j++
+		}
+		if i == len(a) || j == len(b) {
+			return i == len(a) && j == len(b)
+		}
+		if a[i].Type != b[j].Type || a[i].Status != b[j].Status || a[i].Reason != b[j].Reason || a[i].Message != b[j].Message {
+			return false
+		}
+		i++
+		j++
+	}
+}
+
+func samePointer(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// Compare says which of two versions of one object is older, by their resource
+// versions (KEP-5504): -1 if it is a. Versions that can't be compared are equal
+// if they are the same, and otherwise b is taken for the newer one.
+func Compare(a, b string) int {
+	if a == b {
+		return 0
+	}
+	if c, err := resourceversion.CompareResourceVersion(a, b); err == nil {
+		return c
+	}
+	return -1
+}
+
+// Insert puts a pod into a list that is in order of age and name, in place of
+// any other of its name, and returns the new list and what was replaced. list
+// itself stays as it is.
+func Insert(list []*v1.Pod, p *v1.Pod) (out []*v1.Pod, old *v1.Pod) {
+	if i := Index(list, p.Namespace, p.Name); i >= 0 {
+		old = list[i]
+		if older(old, p) == 0 {
+			out = slices.Clone(list)
+			out[i] = p
+			return out, old
+		}
+		list = slices.Delete(slices.Clone(list), i, i+1)
+	}
+	i, _ := slices.BinarySearchFunc(list, p, older)
+	return slices.Insert(slices.Clip(list), i, p), old
+}
+
+// Sorted is a list in order of age and name.
+func Sorted(list []*v1.Pod) []*v1.Pod {
+	out := slices.Clone(list)
+	slices.SortFunc(out, older)
+	return out
+}
+
+// Index finds a pod by its name, -1 if it isn't there.
+func Index(list []*v1.Pod, namespace, name string) int {
+	return slices.IndexFunc(list, func(p *v1.Pod) bool { return p.Name == name && p.Namespace == namespace })
+}
+
+// older orders pods as they came to the node, as near as that can be told.
+func older(a, b *v1.Pod) int {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	if a.Namespace != b.Namespace {
+		if a.Namespace < b.Namespace {
+			return -1
+		}
+		return 1
+	}
+	switch {
+	case a.Name < b.Name:
+		return -1
+	case a.Name > b.Name:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,98 @@
+// Package mirrorpods decides which mirror pods the apiserver is to have: one for
+// each static pod, so that users and the scheduler see it.
+package mirrorpods
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
+)
+
+// Pair is what there is, and should be, of one name. One of the two may be nil.
+type Pair struct {
+	Static, Mirror *v1.Pod
+}
+
+// Verb is what to do about a pair.
+type Verb uint8
+
+const (
+	// Keep it as it is.
+	Keep Verb = iota
+	// Create a mirror.
+	Create
+	// Delete the mirror at once. If it has a static pod, another follows.
+	Delete
+)
+
+// Pairs puts static pods and mirrors together, in order of name.
+func Pairs(statics, mirrors []*v1.Pod) []Pair {
+	at := map[[2]string]int{}
+	var out []Pair
+	for _, p := range statics {
+		at[[2]string{p.Namespace, p.Name}] = len(out)
+		out = append(out, Pair{Static: p})
+	}
+	for _, p := range mirrors {
+		if i, is := at[[2]string{p.Namespace, p.Name}]; is {
+			out[i].Mirror = p
+		} else {
+			out = append(out, Pair{Mirror: p})
+		}
+	}
+	slices.SortFunc(out, func(a, b Pair) int {
+		x, y := a.any(), b.any()
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	return out
+}
+
+func (p Pair) any() *v1.Pod {
+	if p.Static != nil {
+		return p.Static
+	}
+	return p.Mirror
+}
+
+// Name is the pair's namespace and name.
+func (p Pair) Name() (namespace, name string) { return p.any().Namespace, p.any().Name }
+
+// Stands says whether the mirror is one of the static pod as it is now, and
+// stays: its status may be written.
+func (p Pair) Stands() bool {
+	return p.Static != nil && p.Mirror != nil && p.Mirror.DeletionTimestamp == nil &&
+		p.Mirror.Annotations[manifest.AnnotationMirror] == p.Static.Annotations[manifest.AnnotationHash]
+}
+
+// Do says what to do. all is true once every static pod is known: before, a
+// mirror with no static pod is left alone.
+func (p Pair) Do(all bool) Verb {
+	switch {
+	case p.Mirror == nil:
+		return Create
+	case p.Static == nil && !all, p.Stands():
+		return Keep
+	default:
+		return Delete
+	}
+}
+
+// New is the mirror of a static pod, as it is to be created on this node. The
+// apiserver lets a node create it only as the node's own (NodeRestriction).
+func New(static *v1.Pod, node *v1.Node) *v1.Pod {
+	annotations := maps.Clone(static.Annotations)
+	annotations[manifest.AnnotationMirror] = static.Annotations[manifest.AnnotationHash]
+	controller := true
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: static.Namespace, Name: static.Name, Labels: static.Labels, Annotations: annotations,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: &controller}},
+		},
+		Spec: static.Spec,
+	}
+}

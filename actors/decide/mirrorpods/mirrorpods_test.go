@@ -1,0 +1,83 @@
+package mirrorpods
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func static(name, hash string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: "s", ResourceVersion: "1",
+			Labels: map[string]string{"tier": "control-plane"}, Annotations: map[string]string{"kubernetes.io/config.hash": hash, "kubernetes.io/config.source": "file"}},
+		Spec:   v1.PodSpec{NodeName: "n1"},
+		Status: v1.PodStatus{Phase: v1.PodRunning},
+	}
+}
+
+func mirror(name, hash string) *v1.Pod {
+	p := New(static(name, hash), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u"}})
+	p.UID = "m"
+	return p
+}
+
+func TestDo(t *testing.T) {
+	deleted, now := mirror("a", "1"), metav1.Now()
+	deleted.DeletionTimestamp = &now
+	for name, c := range map[string]struct {
+		pair   Pair
+		all    bool
+		want   Verb
+		stands bool
+	}{
+		"no mirror yet":               {Pair{static("a", "1"), nil}, false, Create, false},
+		"as it should be":             {Pair{static("a", "1"), mirror("a", "1")}, true, Keep, true},
+		"of an older manifest":        {Pair{static("a", "2"), mirror("a", "1")}, true, Delete, false},
+		"and while others may come":   {Pair{static("a", "2"), mirror("a", "1")}, false, Delete, false},
+		"a user deletes it":           {Pair{static("a", "1"), deleted}, true, Delete, false},
+		"no static pod":               {Pair{nil, mirror("a", "1")}, true, Delete, false},
+		"no static pod, perhaps":      {Pair{nil, mirror("a", "1")}, false, Keep, false},
+		"no static pod, deleted, may": {Pair{nil, deleted}, false, Keep, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.pair.Do(c.all); got != c.want || c.pair.Stands() != c.stands {
+				t.Errorf("got %v, stands %v; want %v, %v", got, c.pair.Stands(), c.want, c.stands)
+			}
+		})
+	}
+}
+
+func TestPairs(t *testing.T) {
+	got := Pairs([]*v1.Pod{static("c", "1"), static("a", "1")}, []*v1.Pod{mirror("b", "1"), mirror("c", "1")})
+	var names string
+	for _, p := range got {
+		_, name := p.Name()
+		names += name
+		if p.Static != nil {
+			names += "s"
+		}
+		if p.Mirror != nil {
+			names += "m"
+		}
+	}
+	if names != "asbmcsm" {
+		t.Errorf("got %s", names)
+	}
+}
+
+// TestNew: what NodeRestriction asks for, and nothing of the static pod changed.
+func TestNew(t *testing.T) {
+	s := static("a", "1")
+	before := s.DeepCopy()
+	m := New(s, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u"}})
+	if m.UID != "" || m.ResourceVersion != "" || m.Status.Phase != "" || m.Annotations["kubernetes.io/config.mirror"] != "1" {
+		t.Errorf("got %+v", m)
+	}
+	if o := m.OwnerReferences; len(o) != 1 || o[0].Kind != "Node" || o[0].UID != "u" || o[0].Controller == nil || !*o[0].Controller || o[0].BlockOwnerDeletion != nil {
+		t.Errorf("owners %+v", o)
+	}
+	if len(s.Annotations) != len(before.Annotations) {
+		t.Error("the static pod was changed")
+	}
+}

@@ -1,0 +1,27 @@
+package nodestatus
+
+import (
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Lease is the node's lease as it is to be now, made from the last one that is
+// known; nil for none. It belongs to the node, and goes with it.
+func Lease(name string, node *v1.Node, last *coordinationv1.Lease, duration time.Duration, now time.Time) *coordinationv1.Lease {
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: name}}
+	if last != nil {
+		shared := *last
+		l = &shared
+	}
+	seconds, at := int32(duration/time.Second), metav1.NewMicroTime(now)
+	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &name, &seconds, &at
+	if node == nil || slices.ContainsFunc(l.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID }) {
+		return l
+	}
+	l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+	return l
+}

@@ -1,0 +1,206 @@
+// Package nodestatus decides what the Node object of this node says: what the
+// configuration wants of it, and what is known of machine and runtime.
+package nodestatus
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Own is what the configuration says of the node. It is never changed.
+type Own struct {
+	Name string
+	// Labels are on the node whatever others do; those that others add stay.
+	Labels map[string]string
+	// Annotations likewise.
+	Annotations map[string]string
+	// Taints and Unschedulable are for the node's registration. Later they are
+	// others' to change: the apiserver does not let a node touch its own taints
+	// (admission plugin NodeRestriction).
+	Taints        []v1.Taint
+	Unschedulable bool
+	// ProviderID is the machine's name at its cloud, empty for none. Once set it
+	// stays.
+	ProviderID string
+	// Port is where the node answers others (status.daemonEndpoints), 0 for nowhere.
+	Port int32
+}
+
+// Facts are what is known of machine and runtime. They are never changed.
+type Facts struct {
+	Capacity, Allocatable v1.ResourceList
+	Addresses             []v1.NodeAddress
+	// Info is complete but for the runtime's version, which is RuntimeVersion.
+	Info           v1.NodeSystemInfo
+	RuntimeVersion string
+	// Images are nil as long as nobody has listed them.
+	Images []v1.ContainerImage
+	// Problems say why the node is not ready; empty if it is.
+	Problems []string
+	// Pressures.
+	Memory, Disk, PID bool
+}
+
+// New is the node as it is to be registered.
+func New(own *Own, f *Facts, now time.Time) *v1.Node {
+	n := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: own.Name, Labels: maps.Clone(own.Labels), Annotations: maps.Clone(own.Annotations)},
+		Spec:       v1.NodeSpec{Taints: slices.Clone(own.Taints), Unschedulable: own.Unschedulable, ProviderID: own.ProviderID},
+	}
+	if own.Unschedulable {
+		taint := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
+		if !slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.MatchTaint(&taint) }) {
+			n.Spec.Taints = append(n.Spec.Taints, taint)
+		}
+	}
+	n.Status, _ = Status(own, f, &v1.NodeStatus{}, now)
+	return n
+}
+
+// Meta is the node with what the configuration wants of it beside its status,
+// and whether that differs from what it has.
+func Meta(own *Own, have *v1.Node) (*v1.Node, bool) {
+	labels, l := with(have.Labels, own.Labels)
+	annotations, a := with(have.Annotations, own.Annotations)
+	provider := have.Spec.ProviderID == "" && own.ProviderID != ""
+	if !l && !a && !provider {
+		return have, false
+	}
+	n := *have
+	n.Labels, n.Annotations = labels, annotations
+	if provider {
+		n.Spec.ProviderID = own.ProviderID
+	}
+	return &n, true
+}
+
+// with is have and all of want, and whether that is more than have.
+func with(have, want map[string]string) (map[string]string, bool) {
+	out, own := have, false
+	for k, v := range want { // order-free: a map again
+		if old, is := have[k]; is && old == v {
+			continue
+		}
+		if !own {
+			if out = maps.Clone(have); out == nil {
+				out = map[string]string{}
+			}
+			own = true
+		}
+		out[k] = v
+	}
+	return out, own
+}
+
+// Status is the status that a node with have is to get, and whether it differs
+// in more than the times of its heartbeats. What others own stays.
+func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStatus, bool) {
+	out := *have
+	out.Capacity, out.Allocatable = resources(f, have)
+	out.Addresses = f.Addresses
+	out.NodeInfo = f.Info
+	out.NodeInfo.ContainerRuntimeVersion = f.RuntimeVersion
+	if f.Images != nil {
+		out.Images = f.Images
+	}
+	out.DaemonEndpoints.KubeletEndpoint.Port = own.Port
+	var moved bool
+	out.Conditions, moved = conditions(f, have.Conditions, metav1.NewTime(now).Rfc3339Copy())
+	differs := moved || out.DaemonEndpoints != have.DaemonEndpoints ||
+		!equalResources(out.Capacity, have.Capacity) || !equalResources(out.Allocatable, have.Allocatable) ||
+		!slices.Equal(out.Addresses, have.Addresses) ||
+		!apiequality.Semantic.DeepEqual(&out.NodeInfo, &have.NodeInfo) ||
+		!apiequality.Semantic.DeepEqual(out.Images, have.Images)
+	return out, differs
+}
+
+// resources are the machine's, and the extended ones that somebody put there
+// (which users may do, with a patch of the status).
+func resources(f *Facts, have *v1.NodeStatus) (capacity, allocatable v1.ResourceList) {
+	capacity, allocatable = f.Capacity, f.Allocatable
+	own := false
+	for name, q := range have.Capacity { // order-free: a map again
+		if _, known := f.Capacity[name]; known || !extended(name) {
+			continue
+		}
+		if !own {
+			capacity, allocatable, own = maps.Clone(capacity), maps.Clone(allocatable), true
+		}
+		capacity[name], allocatable[name] = q, q
+	}
+	return capacity, allocatable
+}
+
+// extended says whether a resource is none of Kubernetes' own.
+func extended(name v1.ResourceName) bool {
+	domain, _, is := strings.Cut(string(name), "/")
+	return is && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
+}
+
+func equalResources(a, b v1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, x := range a { // order-free: all
+		if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Reasons and messages of conditions. The reasons are those that tools know.
+func verdicts(f *Facts) [4]v1.NodeCondition {
+	pressure := func(t v1.NodeConditionType, is bool, yes, no, what string) v1.NodeCondition {
+		if is {
+			return v1.NodeCondition{Type: t, Status: v1.ConditionTrue, Reason: yes, Message: "the node is short of " + what}
+		}
+		return v1.NodeCondition{Type: t, Status: v1.ConditionFalse, Reason: no, Message: "the node has enough " + what}
+	}
+	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "the node is ready"}
+	if len(f.Problems) > 0 {
+		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, "KubeletNotReady", strings.Join(f.Problems, "; ")
+	}
+	return [...]v1.NodeCondition{
+		pressure(v1.NodeMemoryPressure, f.Memory, "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "memory"),
+		pressure(v1.NodeDiskPressure, f.Disk, "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
+		pressure(v1.NodePIDPressure, f.PID, "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "process IDs"),
+		ready,
+	}
+}
+
+// conditions are the node's own, in their place among those of others, and
+// whether any says something new.
+func conditions(f *Facts, have []v1.NodeCondition, now metav1.Time) (out []v1.NodeCondition, moved bool) {
+	out = slices.Clone(have)
+	for _, v := range verdicts(f) {
+		v.LastHeartbeatTime, v.LastTransitionTime = now, now
+		i := slices.IndexFunc(out, func(c v1.NodeCondition) bool { return c.Type == v.Type })
+		if i < 0 {
+			out, moved = append(out, v), true
+			continue
+		}
+		if out[i].Status == v.Status {
+			v.LastTransitionTime = out[i].LastTransitionTime
+		}
+		moved = moved || out[i].Status != v.Status || out[i].Reason != v.Reason || out[i].Message != v.Message
+		out[i] = v
+	}
+	return out, moved
+}
+
+// Ready says whether a status does.
+func Ready(s *v1.NodeStatus) bool {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == v1.NodeReady {
+			return c.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}

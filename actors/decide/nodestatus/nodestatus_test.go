@@ -1,0 +1,230 @@
+package nodestatus
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func own() *Own {
+	return &Own{
+		Name: "n1", Labels: map[string]string{v1.LabelHostname: "n1", v1.LabelOSStable: "linux"},
+		Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+		Taints:      []v1.Taint{{Key: "dedicated", Value: "x", Effect: v1.TaintEffectNoSchedule}},
+		ProviderID:  "cloud://n1", Port: 10250,
+	}
+}
+
+func facts() *Facts {
+	return &Facts{
+		Capacity:    v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourcePods: resource.MustParse("110")},
+		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3500m"), v1.ResourcePods: resource.MustParse("110")},
+		Addresses:   []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}, {Type: v1.NodeHostName, Address: "n1"}},
+		Info:        v1.NodeSystemInfo{KernelVersion: "6.1"}, RuntimeVersion: "containerd://2.0",
+		Images: []v1.ContainerImage{{Names: []string{"app:1"}, SizeBytes: 10}},
+	}
+}
+
+func condition(s *v1.NodeStatus, t v1.NodeConditionType) v1.NodeCondition {
+	for _, c := range s.Conditions {
+		if c.Type == t {
+			return c
+		}
+	}
+	return v1.NodeCondition{}
+}
+
+func TestNew(t *testing.T) {
+	n := New(own(), facts(), t0)
+	if n.Name != "n1" || n.Labels[v1.LabelHostname] != "n1" || n.Spec.ProviderID != "cloud://n1" || len(n.Spec.Taints) != 1 {
+		t.Errorf("got %+v", n)
+	}
+	if !Ready(&n.Status) || n.Status.NodeInfo.ContainerRuntimeVersion != "containerd://2.0" || n.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 {
+		t.Errorf("got %+v", n.Status)
+	}
+	for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure} {
+		if c := condition(&n.Status, kind); c.Status != v1.ConditionFalse || !c.LastHeartbeatTime.Time.Equal(t0) {
+			t.Errorf("%s: %+v", kind, c)
+		}
+	}
+	o := own()
+	o.Unschedulable = true
+	if n = New(o, facts(), t0); !n.Spec.Unschedulable || len(n.Spec.Taints) != 2 || n.Spec.Taints[1].Key != v1.TaintNodeUnschedulable {
+		t.Errorf("unschedulable: %+v", n.Spec)
+	}
+}
+
+func TestMeta(t *testing.T) {
+	registered := func() *v1.Node { return New(own(), facts(), t0) }
+	for name, c := range map[string]struct {
+		change  func(*v1.Node)
+		differs bool
+	}{
+		"as it was registered":        {func(*v1.Node) {}, false},
+		"others' labels stay":         {func(n *v1.Node) { n.Labels["topology.kubernetes.io/zone"] = "a" }, false},
+		"a label was removed":         {func(n *v1.Node) { delete(n.Labels, v1.LabelHostname) }, true},
+		"all were":                    {func(n *v1.Node) { n.Labels, n.Annotations = nil, nil }, true},
+		"a label was changed":         {func(n *v1.Node) { n.Labels[v1.LabelHostname] = "other" }, true},
+		"taints are others' to take":  {func(n *v1.Node) { n.Spec.Taints = nil }, false},
+		"made by somebody else":       {func(n *v1.Node) { n.Spec.ProviderID = "" }, true},
+		"a provider's name is theirs": {func(n *v1.Node) { n.Spec.ProviderID = "other://n1" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := registered()
+			c.change(n)
+			before := n.DeepCopy()
+			got, differs := Meta(own(), n)
+			if differs != c.differs {
+				t.Errorf("differs is %v", differs)
+			}
+			if !apiequality.Semantic.DeepEqual(before, n) {
+				t.Error("the node was changed")
+			}
+			for k, v := range own().Labels {
+				if got.Labels[k] != v {
+					t.Errorf("label %s is %q", k, got.Labels[k])
+				}
+			}
+			if again, differs := Meta(own(), got); differs || again != got {
+				t.Error("it never ends")
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*Facts, *v1.NodeStatus)
+		differs bool
+		check   func(*v1.NodeStatus) bool
+	}{
+		"nothing new":       {func(*Facts, *v1.NodeStatus) {}, false, Ready},
+		"a label of others": {func(*Facts, *v1.NodeStatus) {}, false, Ready},
+		"not ready": {
+			func(f *Facts, _ *v1.NodeStatus) { f.Problems = []string{"no network", "no runtime"} }, true,
+			func(s *v1.NodeStatus) bool {
+				r := condition(s, v1.NodeReady)
+				return !Ready(s) && r.Reason == "KubeletNotReady" && r.Message == "no network; no runtime" && r.LastTransitionTime.After(t0)
+			},
+		},
+		"unknown to others": {
+			func(_ *Facts, s *v1.NodeStatus) {
+				for i := range s.Conditions {
+					s.Conditions[i].Status = v1.ConditionUnknown
+				}
+			}, true, Ready,
+		},
+		"pressure": {
+			func(f *Facts, _ *v1.NodeStatus) { f.Memory = true }, true,
+			func(s *v1.NodeStatus) bool {
+				return condition(s, v1.NodeMemoryPressure).Reason == "KubeletHasInsufficientMemory" && Ready(s)
+			},
+		},
+		"another address":  {func(f *Facts, _ *v1.NodeStatus) { f.Addresses = f.Addresses[:1] }, true, Ready},
+		"another kernel":   {func(f *Facts, _ *v1.NodeStatus) { f.Info.KernelVersion = "6.2" }, true, Ready},
+		"another runtime":  {func(f *Facts, _ *v1.NodeStatus) { f.RuntimeVersion = "containerd://2.1" }, true, Ready},
+		"images, unlisted": {func(f *Facts, _ *v1.NodeStatus) { f.Images = nil }, false, func(s *v1.NodeStatus) bool { return len(s.Images) == 1 }},
+		"no images":        {func(f *Facts, _ *v1.NodeStatus) { f.Images = []v1.ContainerImage{} }, true, func(s *v1.NodeStatus) bool { return len(s.Images) == 0 }},
+		"capacity": {
+			func(f *Facts, _ *v1.NodeStatus) {
+				f.Capacity = maps.Clone(f.Capacity)
+				f.Capacity[v1.ResourceCPU] = resource.MustParse("8")
+			}, true, Ready,
+		},
+		"an extended resource stays": {
+			func(_ *Facts, s *v1.NodeStatus) { s.Capacity["example.com/gpu"] = resource.MustParse("2") }, true, // not allocatable yet
+			func(s *v1.NodeStatus) bool {
+				c, a := s.Capacity["example.com/gpu"], s.Allocatable["example.com/gpu"]
+				return c.Value() == 2 && a.Value() == 2
+			},
+		},
+		"others' conditions stay": {
+			func(_ *Facts, s *v1.NodeStatus) {
+				s.Conditions = append([]v1.NodeCondition{{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionTrue}}, s.Conditions...)
+			}, false,
+			func(s *v1.NodeStatus) bool {
+				return s.Conditions[0].Type == v1.NodeNetworkUnavailable && s.Conditions[0].LastHeartbeatTime.IsZero()
+			},
+		},
+		"what others fill stays": {
+			func(_ *Facts, s *v1.NodeStatus) { s.VolumesAttached = []v1.AttachedVolume{{Name: "v"}} }, false,
+			func(s *v1.NodeStatus) bool { return len(s.VolumesAttached) == 1 },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := facts()
+			have := New(own(), f, t0).Status
+			have.Capacity, have.Allocatable = maps.Clone(have.Capacity), maps.Clone(have.Allocatable)
+			c.change(f, &have)
+			before := have.DeepCopy()
+			later := t0.Add(time.Minute)
+			got, differs := Status(own(), f, &have, later)
+			if differs != c.differs || !c.check(&got) {
+				t.Errorf("differs is %v, got %+v", differs, got)
+			}
+			if !apiequality.Semantic.DeepEqual(before, &have) {
+				t.Error("what there was was changed")
+			}
+			if b := condition(&got, v1.NodeReady).LastHeartbeatTime; !b.Time.Equal(later) {
+				t.Errorf("heartbeat %v", b)
+			}
+			if _, differs := Status(own(), f, &got, later.Add(time.Minute)); differs {
+				t.Error("it never ends")
+			}
+		})
+	}
+}
+
+func TestImages(t *testing.T) {
+	list := []observed.Image{
+		{ID: "1", RepoTags: []string{"small:1"}, SizeBytes: 1},
+		{ID: "2", RepoTags: []string{"b:2", "b:1", "b:4", "b:3", "b:5"}, RepoDigests: []string{"b@sha256:x"}, SizeBytes: 9},
+		{ID: "3", RepoTags: []string{"<none>:<none>"}, SizeBytes: 5},
+		{ID: "4", RepoTags: []string{"same:2"}, SizeBytes: 1},
+	}
+	names := func(images []v1.ContainerImage) string {
+		var out []string
+		for _, i := range images {
+			out = append(out, strings.Join(i.Names, ","))
+		}
+		return strings.Join(out, " ")
+	}
+	if got := names(Images(list, -1)); got != "b@sha256:x,b:1,b:2,b:3,b:4 same:2 small:1" {
+		t.Errorf("got %s", got)
+	}
+	slices.Reverse(list)
+	if got := names(Images(list, 2)); got != "b@sha256:x,b:1,b:2,b:3,b:4 same:2" {
+		t.Errorf("got %s", got)
+	}
+	if got := Images(nil, 5); got == nil || len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestLease(t *testing.T) {
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1"}}
+	l := Lease("n1", node, nil, 40*time.Second, t0)
+	if l.Namespace != "kube-node-lease" || *l.Spec.HolderIdentity != "n1" || *l.Spec.LeaseDurationSeconds != 40 || !l.Spec.RenewTime.Time.Equal(t0) || l.OwnerReferences[0].UID != "u1" {
+		t.Errorf("got %+v", l)
+	}
+	l.ResourceVersion = "7"
+	next := Lease("n1", node, l, 40*time.Second, t0.Add(time.Second))
+	if next == l || next.ResourceVersion != "7" || !next.Spec.RenewTime.After(t0) || !l.Spec.RenewTime.Time.Equal(t0) {
+		t.Errorf("got %+v", next)
+	}
+	other := Lease("n1", &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u2"}}, l, 40*time.Second, t0)
+	if len(other.OwnerReferences) != 1 || other.OwnerReferences[0].UID != "u2" || l.OwnerReferences[0].UID != "u1" {
+		t.Errorf("got %+v", other.OwnerReferences)
+	}
+}

@@ -1,0 +1,180 @@
+package statuswrite
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+)
+
+var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(s int) metav1.Time { return metav1.Time{Time: t0.Add(time.Duration(s) * time.Second)} }
+
+func runs(id string, restarts int32) v1.ContainerStatus {
+	return v1.ContainerStatus{Name: "app", ContainerID: id, RestartCount: restarts, Ready: true,
+		State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: at(1)}}}
+}
+
+func exited(id string, restarts int32) v1.ContainerStatus {
+	return v1.ContainerStatus{Name: "app", ContainerID: id, RestartCount: restarts, State: end(id)}
+}
+
+func end(id string) v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: id, ExitCode: 1, FinishedAt: at(5)}}
+}
+
+func waits(reason string) v1.ContainerStatus {
+	return v1.ContainerStatus{Name: "app", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}}
+}
+
+func status(phase v1.PodPhase, list ...v1.ContainerStatus) *v1.PodStatus {
+	return &v1.PodStatus{Phase: phase, ContainerStatuses: list}
+}
+
+func with(s *v1.PodStatus, c ...v1.PodCondition) *v1.PodStatus {
+	s.Conditions = c
+	return s
+}
+
+func condition(t v1.PodConditionType, s v1.ConditionStatus, since int) v1.PodCondition {
+	return v1.PodCondition{Type: t, Status: s, LastTransitionTime: at(since)}
+}
+
+func TestMerge(t *testing.T) {
+	crashed := exited("a", 0)
+	crashed.State, crashed.LastTerminationState = waits("CrashLoopBackOff").State, end("a")
+	again := runs("b", 1)
+	again.LastTerminationState = end("a")
+	forgot := runs("b", 1)
+	gate := condition("example.com/gate", v1.ConditionTrue, 3)
+	for name, c := range map[string]struct{ have, want, merged *v1.PodStatus }{
+		"nothing was said before": {status(""), status("Running", runs("a", 0)), status("Running", runs("a", 0))},
+		"a terminal phase stays":  {status("Failed"), status("Running", runs("a", 0)), status("Failed", runs("a", 0))},
+		"a running pod does not wait again": {
+			status("Running", runs("a", 0)), status("Pending", waits("ContainerCreating")), status("Running", runs("a", 0)),
+		},
+		"a restart count does not fall": {status("Running", runs("c", 3)), status("Running", runs("b", 1)), status("Running", runs("b", 3))},
+		"an end is not forgotten":       {status("Running", exited("a", 0)), status("Running", forgot), status("Running", again)},
+		"nor when it waits":             {status("Running", exited("a", 0)), status("Running", waits("ContainerCreating")), status("Running", exited("a", 0))},
+		"the dead stay dead":            {status("Running", exited("a", 0)), status("Running", runs("a", 0)), status("Running", exited("a", 0))},
+		"a crash loop is shown":         {status("Running", exited("a", 0)), status("Running", crashed), status("Running", crashed)},
+		"what has no say in it stays":   {status("Running", runs("a", 0)), status("Failed"), status("Failed", runs("a", 0))},
+		"others' conditions are theirs": {
+			with(status("Running"), gate), with(status("Running"), condition(gate.Type, v1.ConditionFalse, 1), condition(v1.PodReady, v1.ConditionTrue, 4)),
+			with(status("Running"), gate, condition(v1.PodReady, v1.ConditionTrue, 4)),
+		},
+		"what others removed stays away": {
+			with(status("Running")), with(status("Running"), gate), with(status("Running")),
+		},
+		"a transition that was known is when it was": {
+			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2)), with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 9)),
+			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2)),
+		},
+		"another transition is another": {
+			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2)), with(status("Running"), condition(v1.PodReady, v1.ConditionFalse, 9)),
+			with(status("Running"), condition(v1.PodReady, v1.ConditionFalse, 9)),
+		},
+		"this node disrupts": {
+			with(status("Running")), with(status("Failed"), condition(v1.DisruptionTarget, v1.ConditionTrue, 2)),
+			with(status("Failed"), condition(v1.DisruptionTarget, v1.ConditionTrue, 2)),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := c.have.DeepCopy()
+			got, differs := Merge(&v1.Pod{Status: *c.have}, c.want)
+			if !apiequality.Semantic.DeepEqual(&got, c.merged) {
+				t.Errorf("got  %+v\nwant %+v", got, *c.merged)
+			}
+			if differs == apiequality.Semantic.DeepEqual(&got, c.have) {
+				t.Errorf("differs is %v", differs)
+			}
+			if !apiequality.Semantic.DeepEqual(before, c.have) {
+				t.Errorf("the object was changed")
+			}
+		})
+	}
+}
+
+func anyStatus(rt *rapid.T, label string) *v1.PodStatus {
+	draw := func(n int, what string) int { return rapid.IntRange(0, n).Draw(rt, label+" "+what) }
+	s := &v1.PodStatus{
+		Phase:              rapid.SampledFrom([]v1.PodPhase{"", "Pending", "Running", "Succeeded", "Failed"}).Draw(rt, label+" phase"),
+		ObservedGeneration: int64(draw(2, "generation")),
+	}
+	if draw(1, "start") == 1 {
+		t := at(draw(2, "start time"))
+		s.StartTime = &t
+	}
+	if draw(1, "ip") == 1 {
+		s.PodIP, s.PodIPs = "10.0.0.1", []v1.PodIP{{IP: "10.0.0.1"}}
+	}
+	for _, name := range []string{"app", "log"} {
+		if draw(5, name) == 0 {
+			continue
+		}
+		c := v1.ContainerStatus{Name: name, RestartCount: int32(draw(2, "restarts"))}
+		ids := []string{"", "a", "b"}
+		c.ContainerID = ids[draw(2, "id")]
+		switch draw(2, "state") {
+		case 0:
+			c.State = waits("ContainerCreating").State
+		case 1:
+			c.State = runs("", 0).State
+		case 2:
+			c.State = end(c.ContainerID)
+		}
+		if draw(2, "last") == 0 {
+			c.LastTerminationState = end("z")
+		}
+		s.ContainerStatuses = append(s.ContainerStatuses, c)
+	}
+	for _, kind := range []v1.PodConditionType{v1.PodReady, "example.com/gate", v1.DisruptionTarget, v1.PodScheduled} {
+		if draw(1, string(kind)) == 1 {
+			st := v1.ConditionTrue
+			if draw(1, "false") == 1 {
+				st = v1.ConditionFalse
+			}
+			s.Conditions = append(s.Conditions, condition(kind, st, draw(3, "since")))
+		}
+	}
+	return s
+}
+
+// TestMergeNeverTakesBack: whatever this node has to say, nothing that was
+// acknowledged is taken back, a second merge has nothing to add, and what others
+// own is as it was.
+func TestMergeNeverTakesBack(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		have, want := anyStatus(rt, "have"), anyStatus(rt, "want")
+		pod := &v1.Pod{Status: *have}
+		got, _ := Merge(pod, want)
+		if why := podstatus.Backwards(pod, have, &got); why != "" {
+			rt.Fatalf("%s\nhave %+v\nwant %+v\ngot  %+v", why, *have, *want, got)
+		}
+		if again, differs := Merge(&v1.Pod{Status: got}, want); differs {
+			rt.Fatalf("it never ends\nfirst  %+v\nsecond %+v", got, again)
+		}
+		for _, list := range [][2][]v1.PodCondition{{have.Conditions, got.Conditions}, {got.Conditions, have.Conditions}} {
+			for i := range list[0] {
+				if c := &list[0][i]; c.Type == "example.com/gate" && find(list[1], c.Type) != *c {
+					rt.Fatalf("another's condition was touched: %+v", *c)
+				}
+			}
+		}
+	})
+}
+
+func find(list []v1.PodCondition, t v1.PodConditionType) v1.PodCondition {
+	for _, c := range list {
+		if c.Type == t {
+			return c
+		}
+	}
+	return v1.PodCondition{}
+}

@@ -1,0 +1,125 @@
+// Package statuswrite decides what to write of a pod's status to the apiserver,
+// and when, and when a pod that is being deleted may go from there.
+package statuswrite
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Coalesce is how long after a write the next one waits, unless it says
+// something that others wait for.
+const Coalesce = 100 * time.Millisecond
+
+// Input is all that is known of one pod.
+type Input struct {
+	Now time.Time
+	// Object is the pod as the apiserver is known to have it, nil if it has none,
+	// or if nobody knows. For a static pod it is its mirror pod.
+	Object *v1.Pod
+	// Unread says that the apiserver may have a newer one, which nobody will tell of.
+	Unread bool
+	// Want is what this node has to say; nil if nothing yet.
+	Want *v1.PodStatus
+	// Settled says that Want was written, and that nobody else changed Object
+	// since: where it differs all the same, the apiserver does not keep it.
+	Settled bool
+	// Final says that nothing of the pod is left on this node, that Want is the
+	// last that it has to say, and that the pod is being deleted.
+	Final bool
+	// Deleted says that its deletion was acknowledged.
+	Deleted bool
+	// LastWrite is when the last write was begun, RetryAt when one may be tried
+	// again after a failure; zero for never.
+	LastWrite, RetryAt time.Time
+}
+
+// Verb is what to do now.
+type Verb uint8
+
+const (
+	// Rest: nothing, until something changes.
+	Rest Verb = iota
+	// Wait: nothing, until Step.Until.
+	Wait
+	// Read the object from the apiserver.
+	Read
+	// Write Step.Status.
+	Write
+	// Delete the object, with a grace period of 0.
+	Delete
+)
+
+func (v Verb) String() string {
+	if v > Delete {
+		return fmt.Sprintf("Verb(%d)", uint8(v))
+	}
+	return [...]string{"Rest", "Wait", "Read", "Write", "Delete"}[v]
+}
+
+// Step is what to do now.
+type Step struct {
+	Do     Verb
+	Until  time.Time
+	Status v1.PodStatus
+}
+
+// Next decides on one pod of which nothing is under way.
+//
+//	nothing to say, or nobody to say it of ─────────────► Rest
+//	the object may be another by now ───────────────────► Read
+//	says less, or other, than this node has to say ─────► Write
+//	says it all, and nothing of the pod is left ────────► Delete
+func Next(in Input) Step {
+	if in.Object == nil || in.Want == nil || in.Deleted {
+		return Step{}
+	}
+	if in.Unread {
+		return in.after(in.RetryAt, Step{Do: Read})
+	}
+	status, differs := Merge(in.Object, in.Want)
+	if differs && !in.Settled {
+		at := in.RetryAt
+		if soon := in.LastWrite.Add(Coalesce); in.coalesces(&status) && soon.After(at) {
+			at = soon
+		}
+		return in.after(at, Step{Do: Write, Status: status})
+	}
+	if in.Final {
+		return in.after(in.RetryAt, Step{Do: Delete})
+	}
+	return Step{}
+}
+
+// coalesces says whether a write may wait a little for the next change.
+func (in *Input) coalesces(next *v1.PodStatus) bool {
+	return !in.Final && !in.LastWrite.After(in.Now) && !Urgent(&in.Object.Status, next)
+}
+
+// after is s, if at has come. A time farther away than any that is ever waited
+// for is from before the clock was set back.
+func (in *Input) after(at time.Time, s Step) Step {
+	if !at.After(in.Now) || at.Sub(in.Now) > MaxWait {
+		return s
+	}
+	return Step{Do: Wait, Until: at}
+}
+
+// MaxWait bounds what RetryAt may be ahead of Now.
+const MaxWait = 5 * time.Minute
+
+// Urgent says whether others wait for what changes: a phase, or readiness.
+func Urgent(have, next *v1.PodStatus) bool {
+	return have.Phase != next.Phase || isReady(have) != isReady(next)
+}
+
+func isReady(s *v1.PodStatus) bool {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == v1.PodReady {
+			return c.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}

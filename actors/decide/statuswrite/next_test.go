@@ -1,0 +1,62 @@
+package statuswrite
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestNext(t *testing.T) {
+	ready := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionTrue, 1))
+	unready := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionFalse, 1))
+	moved := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionTrue, 1))
+	moved.PodIP = "10.0.0.1"
+	now := t0.Add(time.Hour)
+	base := Input{Now: now, Object: &v1.Pod{Status: *ready}, Want: ready, LastWrite: now.Add(-30 * time.Millisecond)}
+	for name, c := range map[string]struct {
+		change func(*Input)
+		want   Verb
+		until  time.Time
+	}{
+		"all is said":                   {func(*Input) {}, Rest, time.Time{}},
+		"nothing to say":                {func(in *Input) { in.Want = nil }, Rest, time.Time{}},
+		"nobody to say it of":           {func(in *Input) { in.Object = nil; in.Want = moved }, Rest, time.Time{}},
+		"the first at once":             {func(in *Input) { in.Want, in.LastWrite = moved, time.Time{} }, Write, time.Time{}},
+		"another a moment later":        {func(in *Input) { in.Want = moved }, Wait, now.Add(70 * time.Millisecond)},
+		"or when it has passed":         {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(-Coalesce) }, Write, time.Time{}},
+		"readiness at once":             {func(in *Input) { in.Want = unready }, Write, time.Time{}},
+		"the last at once":              {func(in *Input) { in.Want, in.Final = moved, true }, Write, time.Time{}},
+		"not before a retry":            {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Second) }, Wait, now.Add(time.Second)},
+		"the clock was set back":        {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(time.Hour) }, Write, time.Time{}},
+		"a retry in another age":        {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Hour) }, Write, time.Time{}},
+		"read what may be newer":        {func(in *Input) { in.Unread, in.Want = true, unready }, Read, time.Time{}},
+		"even if all seems said":        {func(in *Input) { in.Unread = true }, Read, time.Time{}},
+		"what is not kept is left":      {func(in *Input) { in.Want, in.Settled = moved, true }, Rest, time.Time{}},
+		"delete when all is said":       {func(in *Input) { in.Final = true }, Delete, time.Time{}},
+		"delete what can't be said":     {func(in *Input) { in.Want, in.Settled, in.Final = moved, true, true }, Delete, time.Time{}},
+		"not before a retry of that":    {func(in *Input) { in.Final, in.RetryAt = true, now.Add(time.Second) }, Wait, now.Add(time.Second)},
+		"once":                          {func(in *Input) { in.Final, in.Deleted = true, true }, Rest, time.Time{}},
+		"nothing of what is gone":       {func(in *Input) { in.Deleted, in.Want = true, unready }, Rest, time.Time{}},
+		"no deletion before the status": {func(in *Input) { in.Final, in.Unread = true, true }, Read, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := base
+			c.change(&in)
+			got := Next(in)
+			if got.Do != c.want || !got.Until.Equal(c.until) {
+				t.Errorf("got %v until %v, want %v until %v", got.Do, got.Until, c.want, c.until)
+			}
+		})
+	}
+}
+
+func BenchmarkNothingToWrite(b *testing.B) {
+	s := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionTrue, 1))
+	in := Input{Now: t0, Object: &v1.Pod{Status: *s.DeepCopy()}, Want: s}
+	for b.Loop() {
+		if Next(in).Do != Rest {
+			b.Fatal("it writes")
+		}
+	}
+}
