@@ -10,17 +10,14 @@ import (
 
 // adapter is one incarnation as protoactor sees it.
 type adapter[M any] struct {
-	sys      *System
-	cell     *cell       // nil until its first message
-	behavior Behavior[M] // nil until it has started
-	ctx      Context[M]
+	cell      *cell
+	construct func() Behavior[M]
+	behavior  Behavior[M] // nil until it has started
+	ctx       Context[M]
 }
 
 // Receive implements actor.Actor.
 func (a *adapter[M]) Receive(ac actor.Context) {
-	if a.cell == nil {
-		a.cell = a.sys.cell(ac.Self().Id)
-	}
 	switch m := ac.Message().(type) {
 	case *actor.Started:
 		a.start(ac)
@@ -62,7 +59,7 @@ func (a *adapter[M]) start(ac actor.Context) {
 	c.mu.Unlock()
 	a.ctx = Context[M]{cell: c, ac: ac}
 	c.during("Start", func() {
-		b := c.construct.(func() Behavior[M])()
+		b := a.construct()
 		a.behavior = b
 		b.Start(&a.ctx)
 	})

@@ -77,25 +77,27 @@ type cell struct {
 	*shape
 	path string
 	kind string
-	// construct is a func() Behavior[M] for the M of protocol.
-	construct any
 	// label is for people, empty if the name says enough.
 	label string
 
 	mu      sync.Mutex
 	invoker actor.MessageInvoker
 	system  []any
-	// queue is what waits; nil if nothing does.
-	queue *queue
+	// user[head:] waits. first is the number of user[head], counted since the
+	// cell was made; keyed holds such numbers.
+	user  []envelope
+	head  int
+	first uint64
+	keyed map[mailboxKey]uint64
 
 	// Invariant: scheduled iff the scheduler holds the cell, or is in its step.
 	scheduled bool
-	// suspended: what waits in queue stays there. True before the first start.
+	// suspended: what waits in user stays there. True before the first start.
 	suspended bool
 	overflow  bool
 	// crashed: this incarnation is dead, and waits for the next or for its end.
 	crashed bool
-	// closed: it is stopping or stopped. Nothing goes into queue any more.
+	// closed: it is stopping or stopped. Nothing goes into user any more.
 	closed bool
 	// killed: closed without last words, as a process that is killed.
 	killed bool

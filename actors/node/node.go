@@ -11,6 +11,13 @@
 //	├── sources         manifests from a directory and a URL
 //	└── pleg            what happens in the runtime
 //
+// and, if there is an apiserver:
+//
+//	├── status          how pods are, told to the apiserver
+//	├── mirrors         mirror pods of static pods
+//	├── nodestatus      the node's object and lease
+//	└── apipods         what pods the apiserver has for this node
+//
 // Those that only answer are made first, those that speak first are made last.
 package node
 
@@ -67,6 +74,10 @@ type Ports struct {
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
 	Events      port.Recorder
+	// API is the apiserver above, nil for none: then the node runs static pods
+	// only. Facts is needed with it.
+	API   port.API
+	Facts port.NodeFacts
 }
 
 // Config is how a node behaves. Durations are as the field says.
@@ -88,6 +99,8 @@ type Config struct {
 	// RelistSlow is the time between lists while events come, RelistFast without.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
+	// Cluster is how the node is shown to the apiserver; unused without one.
+	Cluster Cluster
 	// Wrap may replace the behavior of a pod's actor: chaos does.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
 	// Around is called around each message of the others, if set: chaos does.
@@ -133,16 +146,22 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName,
 	}
-	podsRef = spawn(ctx, c.Around, "pods", pods.New(&pods.Deps{
+	var above cluster
+	podsDeps := &pods.Deps{
 		NodeName: c.Name, Sources: []string{sources.File, sources.HTTP}, Pod: podDeps, Wrap: c.Wrap,
 		Admit: n.admit,
 		Restarted: func() {
 			sourcesRef.Tell(sources.Resend{})
 			plegRef.Tell(pleg.Resend{})
+			above.resend()
 		},
 		Collect:      func(uid types.UID, ref observed.PodRef) { gcRef.Tell(gc.Collect{Ref: ref}) },
 		ForgetImages: func(uid types.UID) { imagesRef.Tell(images.Forget{UID: uid}) },
-	}))
+	}
+	if c.Ports.API != nil {
+		above.connect(podsDeps)
+	}
+	podsRef = spawn(ctx, c.Around, "pods", pods.New(podsDeps))
 	imagesRef = spawn(ctx, c.Around, "images", images.New(&images.Deps{
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff:  imagepull.DefaultBackoff(),
@@ -158,6 +177,9 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Collected: func(uid types.UID) { podsRef.Tell(pods.Collected{UID: uid}) },
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline, Retry: 5 * time.Second,
 	}))
+	if c.Ports.API != nil {
+		above.spawnQuiet(ctx, c, podsRef)
+	}
 	sourcesRef = spawn(ctx, c.Around, "sources", sources.New(&sources.Deps{
 		Manifests: c.Ports.Manifests, Checkpoints: c.Ports.Checkpoints, NodeName: c.Name,
 		Update: func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
@@ -172,6 +194,9 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Health:   func(h pleg.Health) { self.Tell(RuntimeHealth{h}) },
 		Slow:     c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
 	}))
+	if c.Ports.API != nil {
+		above.spawnSpeaking(ctx, c, podsRef)
+	}
 }
 
 // spawn makes one of the singletons. That a name is taken can't be: a restart
@@ -194,8 +219,14 @@ func (n *node) Receive(_ *kernel.Context[Message], m Message) {
 	}
 }
 
-func (n *node) admit(p *v1.Pod, others []*v1.Pod) *pods.Rejection {
-	if r := admit.Check(p, others, &n.config.Admit); r != nil {
+func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *pods.Rejection {
+	by := &n.config.Admit
+	if as != nil {
+		labelled := *by
+		labelled.Labels, labelled.Taints = as.Labels, as.Spec.Taints
+		by = &labelled
+	}
+	if r := admit.Check(p, others, by); r != nil {
 		return &pods.Rejection{Reason: r.Reason, Message: r.Message}
 	}
 	return nil

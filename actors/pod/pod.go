@@ -71,7 +71,7 @@ type pod struct {
 	busy   flat.Map[podplan.Lane, podplan.Action]
 	lanes  flat.Map[kernel.EffectID, podplan.Lane]
 	facts  facts
-	paths  flat.Map[string, string]          // volume name → path on the host
+	paths  map[string]string                 // volume name → path on the host
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
 
 	wake   func() bool
@@ -148,6 +148,9 @@ func (p *pod) Overflowed(*kernel.Context[Message]) {
 func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	first := p.want == nil
 	p.want, p.rank = m.Pod, m.Rank
+	if p.status == nil {
+		p.status = m.Status
+	}
 	if first && m.View != nil && len(p.busy) == 0 {
 		p.adopt(*m.View)
 		p.known = true

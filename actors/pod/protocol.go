@@ -17,7 +17,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -41,6 +40,8 @@ type Assign struct {
 	// View is what the runtime has of the pod, if pods knows it for certain: at
 	// the agent's start, and for a pod that is new. Nil: look yourself.
 	View *observed.Pod
+	// Status is what an earlier incarnation last reported; nil if there was none.
+	Status *v1.PodStatus
 }
 
 // RuntimeHint says that something happened to a container or sandbox. From
@@ -74,7 +75,7 @@ type ImageAnswer struct {
 // and Unmount and on every change after. Paths are on the host, by volume name.
 type VolumesAnswer struct {
 	Volumes podplan.Volumes
-	Paths   flat.Map[string, string]
+	Paths   map[string]string
 }
 
 // ActionDone is the result of an effect of this actor, or of its predecessor.

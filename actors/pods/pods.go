@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/apipods"
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -28,7 +30,11 @@ type Deps struct {
 	// PodPolicy answers crashes of pod actors; kernel.ForPods if zero.
 	PodPolicy kernel.Policy
 	// Admit says why a pod may not run here beside the others; nil if it may.
-	Admit func(p *v1.Pod, others []*v1.Pod) *Rejection
+	// node is what the apiserver has of this node, nil as long as nobody told.
+	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node) *Rejection
+	// Cluster is where pods go that the apiserver wants to hear of; nil on a node
+	// without one.
+	Cluster *Cluster
 	// Collect and ForgetImages are where the two messages go.
 	Collect      func(uid types.UID, ref observed.PodRef)
 	ForgetImages func(uid types.UID)
@@ -65,6 +71,10 @@ type pods struct {
 	// repeat. While repeating, round are those who are still to be asked.
 	missed, repeating bool
 	round             []types.UID
+	// node is this node as the apiserver has it, nil until told; statics is what
+	// mirrors was told last.
+	node    *v1.Node
+	statics Statics
 }
 
 // record is one pod.
@@ -132,10 +142,12 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Reported:
 		if r := a.of[m.UID]; r != nil {
 			r.report, r.crash = m.Report, nil
+			a.show(m.UID, r)
 		}
 	case Finished:
 		if r := a.of[m.UID]; r != nil && r.state == running {
 			r.state = finished
+			a.show(m.UID, r)
 			a.reconcile(ctx)
 		}
 	case Collected:
@@ -148,6 +160,11 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.repeat(ctx)
 	case Crashed:
 		a.crashed(m.Report)
+	case NodeSeen:
+		a.node = m.Node
+		a.reconcile(ctx)
+	case ShowAgain:
+		a.showAll()
 	case Query:
 		m.Reply(a.view(ctx))
 	case Living:
@@ -263,7 +280,15 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 		r := a.of[w.pod.UID]
 		if r == nil {
 			a.ranks++
-			a.of[w.pod.UID] = &record{pod: w.pod, source: w.source, rank: a.ranks}
+			r = &record{pod: w.pod, source: w.source, rank: a.ranks}
+			if w.source == apipods.Source {
+				r.stop = apipod.Stop(w.pod, ctx.Now())
+			}
+			a.of[w.pod.UID] = r
+			continue
+		}
+		if w.source == apipods.Source && r.source == apipods.Source {
+			a.refresh(ctx, r, w.pod)
 			continue
 		}
 		if r.source == orphan || r.stop != nil {
@@ -273,7 +298,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 		if r.pod != w.pod {
 			r.pod = w.pod
 			if r.state == rejected {
-				r.state, r.reject = waiting, nil
+				r.state, r.reject, r.report = waiting, nil, pod.Report{}
 			}
 			a.assign(w.pod.UID)
 		}
@@ -291,6 +316,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 			a.begin(ctx, r)
 		}
 	}
+	a.tellStatics()
 }
 
 // oldestFirst puts pods that the runtime has already before others, in the
@@ -328,8 +354,9 @@ type want struct {
 	source string
 }
 
-// desired is the union of the sources; of two pods of one name, that of the
-// source that comes first in the alphabet.
+// desired is the union of the sources; of two static pods of one name, that of
+// the source that comes first in the alphabet. One of the apiserver waits until
+// a static pod of its name has gone: it never takes its place.
 func (a *pods) desired() []want {
 	names := make([]string, 0, len(a.wanted))
 	for name := range a.wanted { // order-free: sorted below
@@ -340,7 +367,9 @@ func (a *pods) desired() []want {
 	have := map[string]bool{}
 	for _, source := range names {
 		for _, p := range a.wanted[source].Pods {
-			if full := p.Namespace + "/" + p.Name; !have[full] {
+			if full := p.Namespace + "/" + p.Name; source == apipods.Source {
+				out = append(out, want{p, source})
+			} else if !have[full] {
 				have[full] = true
 				out = append(out, want{p, source})
 			}
@@ -376,9 +405,12 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message], wanted []want) {
 		case waiting, rejected:
 			if r.source != orphan {
 				delete(a.of, uid)
+				a.forget(uid)
 			}
 		case running:
-			if r.stop == nil {
+			if r.source == apipods.Source {
+				a.force(ctx, uid, r)
+			} else if r.stop == nil {
 				ctx.Log().Info().Str("pod", r.name()).Msg("pod is not wanted any more; stopping it")
 				r.stop = &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(r.pod), Why: "no source wants it any more"}
 				a.assign(uid)
@@ -445,6 +477,12 @@ func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
 
 // admitted says whether a pod may begin now.
 func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
+	if ends(r) {
+		return true // its actor only takes down what there may be
+	}
+	if r.source == apipods.Source && a.node == nil {
+		return false // what it was scheduled by is not known yet
+	}
 	var others []*v1.Pod
 	for _, uid := range a.order() {
 		o := a.of[uid]
@@ -461,7 +499,7 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	if a.deps.Admit == nil {
 		return true
 	}
-	if r.reject = a.deps.Admit(r.pod, others); r.reject == nil {
+	if r.reject = a.deps.Admit(r.pod, others, a.node); r.reject == nil {
 		return true
 	}
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).Msg("pod is not admitted")
@@ -473,6 +511,7 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		return true
 	}
 	r.state = rejected
+	a.rejected(ctx, r)
 	return false
 }
 
@@ -482,7 +521,7 @@ func (a *pods) assign(uid types.UID) {
 	if r == nil {
 		return
 	}
-	r.ref.Tell(pod.Assign{Pod: r.pod, Rank: r.rank, Stop: r.stop, View: r.view})
+	r.ref.Tell(pod.Assign{Pod: r.pod, Rank: r.rank, Stop: r.stop, View: r.view, Status: r.report.Status})
 	r.view = nil // true once; a later incarnation has to look
 }
 
@@ -509,6 +548,7 @@ func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID) {
 	a.deps.ForgetImages(uid)
 	delete(a.of, uid)
 	delete(a.runtime, uid)
+	a.forget(uid)
 	a.reconcile(ctx)
 }
 

@@ -6,9 +6,15 @@
 //	pleg ──Snapshot, Hint, Seen──► pods ──RuntimeHint, RuntimeSeen──► pod
 //	pods ──Collect──► gc ──Collected──► pods       pods ──Forget──► images
 //	anyone ──Query──► pods
+//
+// On a node of a cluster also:
+//
+//	apipods ──Update──► pods      nodestatus ──NodeSeen──► pods
+//	pods ──Shown, Forget──► status      pods ──Statics──► mirrors
 package pods
 
 import (
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -58,6 +64,14 @@ type Crashed struct{ Report *kernel.CrashReport }
 // Query asks for what people are shown. Reply must not block.
 type Query struct{ Reply func(View) }
 
+// NodeSeen is this node as the apiserver has it. From nodestatus, when its
+// labels or taints changed. Twice: as once.
+type NodeSeen struct{ Node *v1.Node }
+
+// ShowAgain asks for all that goes to status and mirrors. From them, when they
+// were restarted.
+type ShowAgain struct{}
+
 // Living asks which pods must not be collected. From gc. Reply must not block.
 type Living struct{ Reply func(map[types.UID]bool) }
 
@@ -74,6 +88,8 @@ func (Repeat) isPodsMessage()    {}
 func (Crashed) isPodsMessage()   {}
 func (Query) isPodsMessage()     {}
 func (Living) isPodsMessage()    {}
+func (NodeSeen) isPodsMessage()  {}
+func (ShowAgain) isPodsMessage() {}
 
 // MailboxKey implements kernel.Keyed.
 func (m Wanted) MailboxKey() string { return "wanted/" + m.Source }

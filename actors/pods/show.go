@@ -51,7 +51,7 @@ func (r *record) show() PodView {
 	if r.reject != nil {
 		p.Phase, p.Reason, p.Message = string(v1.PodFailed), r.reject.Reason, "Pod was rejected: "+r.reject.Message
 	}
-	if r.report.Status == nil {
+	if r.report.Status == nil || r.state == rejected {
 		return p
 	}
 	s := r.report.Status

@@ -1,0 +1,262 @@
+// Package apipods is the actor that knows what pods the apiserver has for this
+// node.
+//
+//	apiserver ──Watch──► apipods ──Update──► pods
+//	                     apipods ──Object, Gone──► status
+//	                     apipods ──Mirrors──► mirrors
+//
+// A change that asks nothing new of the node, such as the echo of a status that
+// it wrote itself, goes no further than to status. After a restart it watches
+// anew; pods, status and mirrors ask for all of it again when they were restarted.
+package apipods
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/sources"
+)
+
+// Source is the name of this source, as the annotation kubernetes.io/config.source
+// has it.
+const Source = "api"
+
+// Message is what the apipods actor understands.
+//
+//sumtype:decl
+type Message interface{ isAPIPodsMessage() }
+
+// Resend asks for everything again. From pods, status and mirrors, which
+// restarted. Twice: told twice.
+type Resend struct{}
+
+// told is what a watch tells. In order, and none is lost: one that does not fit
+// into the mailbox makes the actor watch anew. Of another watch: late.
+type told struct {
+	id     kernel.EffectID
+	change port.APIChange
+}
+
+// ended says that a watch ended.
+type ended struct {
+	id  kernel.EffectID
+	err error
+}
+
+// reopen is this actor's own timer for the next watch.
+type reopen struct{}
+
+func (Resend) isAPIPodsMessage() {}
+func (told) isAPIPodsMessage()   {}
+func (ended) isAPIPodsMessage()  {}
+func (reopen) isAPIPodsMessage() {}
+
+// AppendTrace implements kernel.Traced.
+func (m told) AppendTrace(b []byte) []byte {
+	switch c := m.change.(type) {
+	case port.APISet:
+		b = append(append(append(b, 's'), c.Object.GetUID()...), c.Object.GetResourceVersion()...)
+	case port.APIDeleted:
+		b = append(append(append(b, 'd'), c.Object.GetUID()...), c.Object.GetResourceVersion()...)
+	case port.APIReplaced:
+		b = append(b, 'r')
+		for _, o := range c.Objects {
+			b = append(append(append(b, o.GetUID()...), o.GetResourceVersion()...), 0)
+		}
+	case port.APIBroken:
+		b = append(b, 'b')
+	}
+	return b
+}
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	API      port.API
+	NodeName string
+	// Update is where the pods that this node is to run go.
+	Update func(sources.Update)
+	// Object is told of each version of each pod, and Gone of those that are no
+	// more. restored: this version is older than the one before, because the
+	// apiserver was set back.
+	Object func(p *v1.Pod, restored bool)
+	Gone   func(types.UID)
+	// Mirrors is told of all pods that stand for static ones, when they changed.
+	Mirrors func([]*v1.Pod)
+	// Retry is the time until a watch that ended is begun again.
+	Retry time.Duration
+}
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &apipods{deps: deps} }
+}
+
+type apipods struct {
+	deps *Deps
+	// watch is the watch that counts, watches how many there were.
+	watch   kernel.EffectID
+	watches int
+	// seen is true once the apiserver told what there is. pods and mirrors are
+	// that: slices that were handed out, and are never changed.
+	seen          bool
+	pods, mirrors []*v1.Pod
+	broken        string
+}
+
+// watchKind is the name of the effect.
+const watchKind = "WatchPods"
+
+// Start implements kernel.Behavior.
+func (a *apipods) Start(ctx *kernel.Context[Message]) { a.open(ctx) }
+
+// Overflowed implements kernel.OverflowHandler: something was missed.
+func (a *apipods) Overflowed(ctx *kernel.Context[Message]) { a.open(ctx) }
+
+// open begins a watch, in place of any other.
+func (a *apipods) open(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		if e.Kind == watchKind {
+			ctx.Cancel(e.ID)
+		}
+	}
+	self, s := ctx.Self(), port.Selection{Kind: port.PodKind, Field: "spec.nodeName=" + a.deps.NodeName}
+	a.watches++
+	a.watch = ctx.Do(kernel.Effect[Message]{
+		Kind: watchKind, Object: s.Field, Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.API.Watch(c, s, func(change port.APIChange) { self.Tell(told{id, change}) }, func(err error) { done(ended{id, err}) })
+		},
+		Expired: func(id kernel.EffectID) Message { return ended{id: id} },
+	})
+}
+
+// Receive implements kernel.Behavior.
+func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case told:
+		if m.id == a.watch {
+			a.told(ctx, m.change)
+		}
+	case ended:
+		if m.id == a.watch {
+			ctx.After(a.deps.Retry, reopen{})
+		}
+	case reopen:
+		a.open(ctx)
+	case Resend:
+		if a.seen {
+			a.update()
+			a.deps.Mirrors(a.mirrors)
+			for _, p := range a.pods {
+				a.deps.Object(p, false)
+			}
+		} // else it comes
+	}
+}
+
+func (a *apipods) told(ctx *kernel.Context[Message], c port.APIChange) {
+	if _, broken := c.(port.APIBroken); !broken && a.broken != "" {
+		ctx.Log().Info().Msg("the apiserver tells of pods again")
+		a.broken = ""
+	}
+	switch c := c.(type) {
+	case port.APIReplaced:
+		a.replace(c.Objects)
+	case port.APISet:
+		a.set(c.Object.(*v1.Pod))
+	case port.APIDeleted:
+		a.deleted(c.Object.(*v1.Pod))
+	case port.APIBroken:
+		a.broken = c.Err.Error()
+		ctx.Log().Warn().Str("error", a.broken).Msg("the apiserver can't be heard: the pods that are known keep running")
+	}
+}
+
+func (a *apipods) update() {
+	a.deps.Update(sources.Update{Source: Source, Seen: a.seen, Pods: a.pods})
+}
+
+// replace takes over all that there is.
+func (a *apipods) replace(objects []port.APIObject) {
+	before := a.pods
+	a.pods, a.mirrors = nil, nil
+	for _, o := range objects {
+		if p := o.(*v1.Pod); apipod.IsMirror(p) {
+			a.mirrors = append(a.mirrors, p)
+		} else {
+			a.pods = append(a.pods, p)
+		}
+	}
+	a.pods, a.mirrors = apipod.Sorted(a.pods), apipod.Sorted(a.mirrors)
+	a.seen = true
+	for _, old := range before {
+		if i := apipod.Index(a.pods, old.Namespace, old.Name); i < 0 || a.pods[i].UID != old.UID {
+			a.deps.Gone(old.UID)
+		}
+	}
+	for _, p := range a.pods {
+		i := apipod.Index(before, p.Namespace, p.Name)
+		a.deps.Object(p, i >= 0 && restored(before[i], p))
+	}
+	a.update()
+	a.deps.Mirrors(a.mirrors)
+}
+
+// restored says whether an object went back, which it does only where the
+// apiserver was set back.
+func restored(old, p *v1.Pod) bool {
+	return old.UID == p.UID && apipod.Compare(old.ResourceVersion, p.ResourceVersion) > 0
+}
+
+func (a *apipods) set(p *v1.Pod) {
+	if apipod.IsMirror(p) {
+		a.drop(&a.pods, p)
+		a.mirrors, _ = apipod.Insert(a.mirrors, p)
+		a.deps.Mirrors(a.mirrors)
+		return
+	}
+	a.drop(&a.mirrors, p)
+	var old *v1.Pod
+	a.pods, old = apipod.Insert(a.pods, p)
+	if old != nil && old.UID != p.UID {
+		a.deps.Gone(old.UID)
+	}
+	a.deps.Object(p, old != nil && restored(old, p))
+	if old == nil || !apipod.Same(old, p) {
+		a.update()
+	}
+}
+
+func (a *apipods) deleted(p *v1.Pod) {
+	list := &a.pods
+	if apipod.IsMirror(p) {
+		list = &a.mirrors
+	}
+	if i := apipod.Index(*list, p.Namespace, p.Name); i >= 0 && (*list)[i].UID == p.UID {
+		a.drop(list, p)
+	}
+}
+
+// drop takes whatever has p's name off one of the two lists.
+func (a *apipods) drop(list *[]*v1.Pod, p *v1.Pod) {
+	i := apipod.Index(*list, p.Namespace, p.Name)
+	if i < 0 {
+		return
+	}
+	old := (*list)[i]
+	*list = slices.Delete(slices.Clone(*list), i, i+1)
+	if list == &a.mirrors {
+		a.deps.Mirrors(a.mirrors)
+		return
+	}
+	a.deps.Gone(old.UID)
+	a.update()
+}

@@ -1,0 +1,263 @@
+// Package mirrors is the actor that keeps a mirror pod in the apiserver for each
+// static pod of this node, and says to status which is which.
+//
+//	pods ──Statics──► mirrors ◄──Found── apipods      nodestatus ──NodeSeen──► mirrors
+//	mirrors ──Create, Delete──► apiserver
+//	mirrors ──Object, Gone──► status
+//
+// A mirror that is out of date, or that somebody deletes, is deleted and made
+// anew; one that has no static pod any more is deleted. After a restart it asks
+// everybody again.
+package mirrors
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Message is what the mirrors actor understands.
+//
+//sumtype:decl
+type Message interface{ isMirrorsMessage() }
+
+// Statics are the static pods that are to have a mirror. From pods. The newest
+// counts. Seen is false as long as there may be others.
+type Statics struct {
+	Seen bool
+	Pods []*v1.Pod
+}
+
+// Found are all mirror pods of this node that the apiserver has. From apipods.
+// The newest counts.
+type Found struct{ Mirrors []*v1.Pod }
+
+// NodeSeen is this node's object, which owns its mirrors. From nodestatus.
+type NodeSeen struct{ Node *v1.Node }
+
+// Resend asks for all Objects again. From status, which restarted.
+type Resend struct{}
+
+// done is the result of a call about one mirror. Late: nobody waits for it.
+type done struct {
+	id   kernel.EffectID
+	name string
+	what mirrorpods.Verb
+	err  error
+}
+
+// due is this actor's own timer.
+type due struct{}
+
+func (Statics) isMirrorsMessage()  {}
+func (Found) isMirrorsMessage()    {}
+func (NodeSeen) isMirrorsMessage() {}
+func (Resend) isMirrorsMessage()   {}
+func (done) isMirrorsMessage()     {}
+func (due) isMirrorsMessage()      {}
+
+// MailboxKey implements kernel.Keyed.
+func (Statics) MailboxKey() string { return "" }
+
+// MailboxKey implements kernel.Keyed.
+func (Found) MailboxKey() string { return "" }
+
+// AppendTrace implements kernel.Traced.
+func (m done) AppendTrace(b []byte) []byte {
+	b = append(append(b, m.name...), byte(m.what))
+	if m.err != nil {
+		b = append(b, m.err.Error()...)
+	}
+	return b
+}
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	API port.API
+	// Object and Gone go to status: uid is the static pod's.
+	Object func(uid types.UID, mirror *v1.Pod)
+	Gone   func(uid, mirror types.UID)
+	// Restarted is called when an incarnation after the first begins, or when
+	// messages were missed: everything has to be told again.
+	Restarted func()
+	Backoff   backoff.Policy
+	Deadline  time.Duration
+}
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &mirrors{deps: deps, calls: map[string]*call{}} }
+}
+
+type mirrors struct {
+	deps    *Deps
+	statics Statics
+	// found is true once the apiserver said which mirrors there are.
+	found   bool
+	mirrors []*v1.Pod
+	node    *v1.Node
+	// calls are by name; told is what status was told, in order of name.
+	calls map[string]*call
+	told  []mirrorpods.Pair
+	timer func() bool
+}
+
+// call is what is under way, or was done, about one name.
+type call struct {
+	id kernel.EffectID
+	// before is the mirror that there was when it was begun: as long as the
+	// apiserver tells of no other, the next call waits until then.
+	before   *v1.Pod
+	until    time.Time
+	failures int
+}
+
+// echo is how long a change may take to be told of before it is made again.
+const echo = 10 * time.Second
+
+// Start implements kernel.Behavior.
+func (a *mirrors) Start(ctx *kernel.Context[Message]) {
+	if ctx.Incarnation() > 1 {
+		a.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler.
+func (a *mirrors) Overflowed(*kernel.Context[Message]) { a.deps.Restarted() }
+
+// Receive implements kernel.Behavior.
+func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Statics:
+		a.statics = m
+	case Found:
+		a.found, a.mirrors = true, m.Mirrors
+	case NodeSeen:
+		a.node = m.Node
+	case Resend:
+		a.told = nil
+	case done:
+		a.done(ctx, m)
+	case due:
+		a.timer = nil
+	}
+	if a.found {
+		a.advance(ctx)
+	}
+}
+
+// advance does what is to be done, and tells status what stands.
+func (a *mirrors) advance(ctx *kernel.Context[Message]) {
+	var stand []mirrorpods.Pair
+	var wake time.Time
+	calls := make(map[string]*call, len(a.calls))
+	for _, p := range mirrorpods.Pairs(a.statics.Pods, a.mirrors) {
+		if p.Stands() {
+			stand = append(stand, p)
+		}
+		namespace, name := p.Name()
+		what, full := p.Do(a.statics.Seen), namespace+"/"+name
+		c := a.calls[full]
+		if c != nil && c.id == 0 && (what == mirrorpods.Keep || c.failures == 0 && c.before != p.Mirror) {
+			c = nil // it has happened
+		}
+		switch {
+		case what == mirrorpods.Keep, what == mirrorpods.Create && a.node == nil, c != nil && c.id != 0:
+		case c != nil && ctx.Now().Before(c.until):
+			if wake.IsZero() || c.until.Before(wake) {
+				wake = c.until
+			}
+		default:
+			if c == nil {
+				c = &call{}
+			}
+			a.call(ctx, full, what, p, c)
+		}
+		if c != nil {
+			calls[full] = c
+		}
+	}
+	a.calls = calls // what is under way about other names is nobody's concern
+	a.tell(stand)
+	if a.timer != nil {
+		a.timer()
+		a.timer = nil
+	}
+	if !wake.IsZero() {
+		a.timer = ctx.After(wake.Sub(ctx.Now()), due{})
+	}
+}
+
+// tell says to status which mirrors stand now, and which no longer do.
+func (a *mirrors) tell(stand []mirrorpods.Pair) {
+	for _, old := range a.told {
+		if !slices.ContainsFunc(stand, func(p mirrorpods.Pair) bool {
+			return p.Static.UID == old.Static.UID && p.Mirror.UID == old.Mirror.UID
+		}) {
+			a.deps.Gone(old.Static.UID, old.Mirror.UID)
+		}
+	}
+	for _, p := range stand {
+		if !slices.ContainsFunc(a.told, func(old mirrorpods.Pair) bool {
+			return p.Static.UID == old.Static.UID && p.Mirror == old.Mirror
+		}) {
+			a.deps.Object(p.Static.UID, p.Mirror)
+		}
+	}
+	a.told = stand
+}
+
+// call makes or deletes a mirror.
+func (a *mirrors) call(ctx *kernel.Context[Message], full string, what mirrorpods.Verb, p mirrorpods.Pair, c *call) {
+	c.before = p.Mirror
+	kind := "CreateMirrorPod"
+	var run func(context.Context, func(error))
+	if what == mirrorpods.Create {
+		mirror := mirrorpods.New(p.Static, a.node)
+		run = func(cc context.Context, answer func(error)) {
+			a.deps.API.Create(cc, mirror, func(_ port.APIObject, err error) { answer(err) })
+		}
+	} else {
+		kind = "DeleteMirrorPod"
+		d := port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Mirror.Namespace, Name: p.Mirror.Name}, UID: p.Mirror.UID, Grace: new(int64)}
+		run = func(cc context.Context, answer func(error)) { a.deps.API.Delete(cc, d, answer) }
+	}
+	c.id = ctx.Do(kernel.Effect[Message]{
+		Kind: kind, Object: full, Lane: full, Deadline: a.deps.Deadline,
+		Run: func(cc context.Context, id kernel.EffectID, answer func(Message)) {
+			run(cc, func(err error) { answer(done{id, full, what, err}) })
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return done{id, full, what, &port.Error{Kind: port.Deadline, Verb: kind, Object: full, Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)}}
+		},
+	})
+}
+
+func (a *mirrors) done(ctx *kernel.Context[Message], m done) {
+	c := a.calls[m.name]
+	if c == nil || c.id != m.id {
+		return
+	}
+	c.id = 0
+	if m.err == nil || m.what == mirrorpods.Delete && port.KindOf(m.err) == port.NotFound {
+		c.failures, c.until = 0, ctx.Now().Add(echo)
+		return
+	}
+	c.failures++
+	wait := backoff.Retry(a.deps.Backoff, c.failures)
+	c.until = ctx.Now().Add(wait/2 + time.Duration(ctx.Rand().Int64N(int64(wait/2)+1)))
+	log := ctx.Log().Debug()
+	if c.failures == 1 {
+		log = ctx.Log().Warn()
+	}
+	log.Str("pod", m.name).Str("error", m.err.Error()).Msg("the mirror pod of a static pod can't be kept up to date; trying again")
+}

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/apipods"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/mirrors"
+	"github.com/troupe-dev/troupe/actors/nodestatus"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/sources"
+	"github.com/troupe-dev/troupe/actors/status"
+)
+
+// Cluster is how a node is shown to its apiserver.
+type Cluster struct {
+	Own decide.Own
+	// MaxImages is nodeStatusMaxImages; less than 0 for all.
+	MaxImages int
+	// StatusPeriod is nodeStatusUpdateFrequency, ReportPeriod
+	// nodeStatusReportFrequency, LeaseDuration nodeLeaseDurationSeconds.
+	StatusPeriod, ReportPeriod, LeaseDuration time.Duration
+}
+
+// DefaultCluster is what a KubeletConfiguration that says nothing asks for.
+func DefaultCluster(own decide.Own) Cluster {
+	return Cluster{Own: own, MaxImages: 50, StatusPeriod: 10 * time.Second, ReportPeriod: 5 * time.Minute, LeaseDuration: 40 * time.Second}
+}
+
+const (
+	// apiDeadline bounds a call of the apiserver, apiProbe one that tries whether
+	// it is back, apiCalls how many of status are under way at once.
+	apiDeadline = 15 * time.Second
+	apiProbe    = 3 * time.Second
+	apiCalls    = 32
+)
+
+// cluster are the actors that only a node with an apiserver has.
+type cluster struct {
+	status     kernel.Ref[status.Message]
+	mirrors    kernel.Ref[mirrors.Message]
+	nodestatus kernel.Ref[nodestatus.Message]
+	apipods    kernel.Ref[apipods.Message]
+}
+
+// connect gives pods what it needs of them. Without them nothing is told.
+func (a *cluster) connect(d *pods.Deps) {
+	d.Sources = append(d.Sources, apipods.Source)
+	d.Cluster = &pods.Cluster{
+		Show: func(m pods.Shown) {
+			a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final})
+		},
+		Forget:  func(uid types.UID) { a.status.Tell(status.Forget{UID: uid}) },
+		Statics: func(m pods.Statics) { a.mirrors.Tell(mirrors.Statics{Seen: m.Seen, Pods: m.Pods}) },
+	}
+}
+
+// resend has them say again what pods, which restarted, has forgotten.
+func (a *cluster) resend() {
+	a.apipods.Tell(apipods.Resend{})
+	a.nodestatus.Tell(nodestatus.Resend{})
+}
+
+// spawnQuiet makes those that only answer.
+func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
+	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
+		API: c.Ports.API,
+		Restarted: func() {
+			a.apipods.Tell(apipods.Resend{})
+			a.mirrors.Tell(mirrors.Resend{})
+			podsRef.Tell(pods.ShowAgain{})
+		},
+		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second},
+		Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
+		Calls:   apiCalls, Deadline: apiDeadline, Probe: apiProbe,
+	}))
+	a.mirrors = spawn(ctx, c.Around, "mirrors", mirrors.New(&mirrors.Deps{
+		API:    c.Ports.API,
+		Object: func(uid types.UID, mirror *v1.Pod) { a.status.Tell(status.Object{UID: uid, Pod: mirror}) },
+		Gone:   func(uid, mirror types.UID) { a.status.Tell(status.Gone{UID: uid, Object: mirror}) },
+		Restarted: func() {
+			a.apipods.Tell(apipods.Resend{})
+			a.nodestatus.Tell(nodestatus.Resend{})
+			podsRef.Tell(pods.ShowAgain{})
+		},
+		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Deadline: apiDeadline,
+	}))
+}
+
+// spawnSpeaking makes those that speak first.
+func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
+	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(&nodestatus.Deps{
+		API: c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts,
+		Own: &c.Cluster.Own, MaxImages: c.Cluster.MaxImages,
+		Seen: func(n *v1.Node) {
+			podsRef.Tell(pods.NodeSeen{Node: n})
+			a.mirrors.Tell(mirrors.NodeSeen{Node: n})
+		},
+		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,
+		LeaseDuration: c.Cluster.LeaseDuration, LeasePeriod: c.Cluster.LeaseDuration / 4,
+		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 7 * time.Second}, Deadline: apiDeadline,
+	}))
+	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
+		API: c.Ports.API, NodeName: c.Name, Retry: time.Second,
+		Update: func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
+		Object: func(p *v1.Pod, restored bool) {
+			a.status.Tell(status.Object{UID: p.UID, Pod: p, Restored: restored})
+		},
+		Gone:    func(uid types.UID) { a.status.Tell(status.Gone{UID: uid, Object: uid}) },
+		Mirrors: func(list []*v1.Pod) { a.mirrors.Tell(mirrors.Found{Mirrors: list}) },
+	}))
+}

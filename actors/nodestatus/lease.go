@@ -1,0 +1,98 @@
+package nodestatus
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// jitter is what part of the period a renewal may be later, so that nodes that
+// began together do not renew together for ever.
+const jitter = 0.04
+
+// renew renews the lease, unless that is under way or not due.
+//
+//	unread ──Get──► there ──Update, each period──► there
+//	   │              ▲  └──conflict──► unread
+//	   └─none─► gone ─┴─Create
+func (n *nodestatus) renew(ctx *kernel.Context[Message]) {
+	if n.leaseCall != 0 || n.leaseTimer != nil || n.node == nil {
+		return
+	}
+	key := port.APIKey{Kind: port.LeaseKind, Namespace: v1.NamespaceNodeLease, Name: n.deps.Own.Name}
+	if n.unreadLease {
+		n.lend(ctx, "GetLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Get(c, key, done) })
+		return
+	}
+	l := decide.Lease(n.deps.Own.Name, n.node, n.lease, n.deps.LeaseDuration, ctx.Now())
+	if n.lease == nil {
+		n.lend(ctx, "CreateLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, l, done) })
+		return
+	}
+	n.lend(ctx, "UpdateLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Update(c, l, done) })
+}
+
+func (n *nodestatus) lend(ctx *kernel.Context[Message], what string, call func(context.Context, func(port.APIObject, error))) {
+	at := ctx.Now()
+	n.leaseCall = ctx.Do(kernel.Effect[Message]{
+		Kind: what, Object: n.deps.Own.Name, Lane: "lease", Deadline: n.deps.LeasePeriod,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			call(c, func(o port.APIObject, err error) {
+				l := leased{id: id, what: what, at: at, err: err}
+				if err == nil {
+					l.lease = o.(*coordinationv1.Lease)
+				}
+				done(l)
+			})
+		},
+		Expired: func(id kernel.EffectID) Message { return leased{id: id, what: what, at: at, err: n.overdue(what)} },
+	})
+}
+
+func (n *nodestatus) leased(ctx *kernel.Context[Message], m leased) {
+	if m.id != n.leaseCall {
+		return
+	}
+	n.leaseCall = 0
+	kind := port.KindOf(m.err)
+	switch {
+	case m.err == nil:
+		n.lease, n.leaseFailures = m.lease, 0
+		if m.what == "GetLease" {
+			n.unreadLease = false
+			return // and renewed at once
+		}
+		period := n.deps.LeasePeriod + time.Duration(ctx.Rand().Float64()*jitter*float64(n.deps.LeasePeriod))
+		n.leaseTimer = ctx.After(max(period-ctx.Now().Sub(m.at), 0), renew{})
+		return
+	case kind == port.NotFound:
+		n.lease, n.unreadLease = nil, false
+		if m.what != "CreateLease" {
+			n.leaseFailures++
+			if n.leaseFailures == 1 {
+				return // made at once
+			}
+		}
+	case kind == port.Conflict, kind == port.AlreadyExists:
+		n.unreadLease = true
+		n.leaseFailures++
+		if n.leaseFailures == 1 {
+			return // read at once
+		}
+	default:
+		// A call that was not answered may have worked: then the next one conflicts.
+		n.leaseFailures++
+	}
+	log := ctx.Log().Debug()
+	if n.leaseFailures == 1 {
+		log = ctx.Log().Warn()
+	}
+	log.Str("call", m.what).Str("error", m.err.Error()).Msg("the node's lease is not renewed; trying again")
+	n.leaseTimer = ctx.After(n.wait(ctx, max(n.leaseFailures, 1)), renew{})
+}

@@ -1,0 +1,194 @@
+package nodestatus
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// runtimeView is what is known of the runtime.
+type runtimeView struct {
+	version string
+	// asked is true once it answered, or did not in time. ok is when it last
+	// answered, err why it did not since.
+	asked  bool
+	ok     time.Time
+	err    error
+	status port.RuntimeStatus
+	// patience is the time between looks while the node is not ready.
+	patience time.Duration
+}
+
+// runtimeDown is how long a runtime may be silent before the node is not ready:
+// it may be being restarted.
+const runtimeDown = 30 * time.Second
+
+// problems says why the node is not ready.
+func (r *runtimeView) problems(now time.Time) []string {
+	if r.ok.IsZero() {
+		if r.err != nil {
+			return []string{"container runtime is down: " + r.err.Error()}
+		}
+		return []string{"container runtime has not answered yet"}
+	}
+	if r.err != nil && now.Sub(r.ok) > runtimeDown {
+		return []string{"container runtime is down: " + r.err.Error()}
+	}
+	var out []string
+	for _, c := range r.status.Conditions {
+		if !c.Status && (c.Type == "RuntimeReady" || c.Type == "NetworkReady") {
+			what := "runtime"
+			if c.Type == "NetworkReady" {
+				what = "runtime network"
+			}
+			out = append(out, fmt.Sprintf("container %s not ready: %s=false reason:%s message:%s", what, c.Type, c.Reason, c.Message))
+		}
+	}
+	return out
+}
+
+// poll looks at the runtime.
+func (n *nodestatus) poll(ctx *kernel.Context[Message]) {
+	if now := ctx.Now(); now.Sub(n.looked) >= lookEvery {
+		n.look(ctx)
+	}
+	if n.runtime.version == "" || n.runtime.err != nil { // it may be another one now
+		read(n, ctx, readVersion, "Version", n.deps.Runtime.Version,
+			func(id kernel.EffectID, v port.RuntimeVersion, err error) Message {
+				return runtimeVersion{id, v, err}
+			})
+		return
+	}
+	n.askStatus(ctx)
+}
+
+func (n *nodestatus) askStatus(ctx *kernel.Context[Message]) {
+	read(n, ctx, readStatus, "Status", n.deps.Runtime.Status,
+		func(id kernel.EffectID, s port.RuntimeStatus, err error) Message { return runtimeStatus{id, s, err} })
+}
+
+// look asks for what changes rarely.
+func (n *nodestatus) look(ctx *kernel.Context[Message]) {
+	n.looked = ctx.Now()
+	read(n, ctx, readMachine, "Machine", n.deps.Facts.Machine,
+		func(id kernel.EffectID, m *port.Machine, err error) Message { return machine{id, m, err} })
+	read(n, ctx, readImages, "ListImages", n.deps.Runtime.ListImages,
+		func(id kernel.EffectID, l []observed.Image, err error) Message { return images{id, l, err} })
+}
+
+// read begins one look, unless it is under way.
+func read[T any](n *nodestatus, ctx *kernel.Context[Message], which int, kind string,
+	call func(context.Context, func(T, error)), result func(kernel.EffectID, T, error) Message,
+) {
+	if n.reading[which] != 0 {
+		return
+	}
+	n.reading[which] = ctx.Do(kernel.Effect[Message]{
+		Kind: kind, Lane: kind, Deadline: pollDeadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			call(c, func(got T, err error) { done(result(id, got, err)) })
+		},
+		Expired: func(id kernel.EffectID) Message {
+			var none T
+			return result(id, none, &port.Error{Kind: port.Deadline, Verb: kind, Detail: fmt.Sprintf("no answer within %v", pollDeadline)})
+		},
+	})
+}
+
+// finished says whether a result is of the look that counts.
+func (n *nodestatus) finished(which int, id kernel.EffectID) bool {
+	if n.reading[which] != id {
+		return false
+	}
+	n.reading[which] = 0
+	return true
+}
+
+func (n *nodestatus) versionRead(ctx *kernel.Context[Message], m runtimeVersion) {
+	if !n.finished(readVersion, m.id) {
+		return
+	}
+	if m.err != nil {
+		n.polled(ctx, m.err)
+		return
+	}
+	n.runtime.version = m.version.Name + "://" + m.version.Version
+	n.askStatus(ctx)
+}
+
+func (n *nodestatus) statusRead(ctx *kernel.Context[Message], m runtimeStatus) {
+	if !n.finished(readStatus, m.id) {
+		return
+	}
+	if m.err == nil {
+		n.runtime.status, n.runtime.ok = m.status, ctx.Now()
+	}
+	n.polled(ctx, m.err)
+}
+
+// polled ends a look at the runtime, and sets the timer for the next.
+func (n *nodestatus) polled(ctx *kernel.Context[Message], err error) {
+	n.runtime.asked, n.runtime.err = true, err
+	n.gather(ctx)
+	n.dirty = n.dirty || n.wrote != n.facts // somebody else changed the object
+	next := n.deps.Every
+	if err != nil || n.facts == nil || len(n.facts.Problems) > 0 {
+		next = min(n.runtime.patience, next)
+		n.runtime.patience = min(n.runtime.patience*5/4, notReady)
+	} else {
+		n.runtime.patience = notReady
+	}
+	ctx.After(next, poll{})
+}
+
+func (n *nodestatus) machineRead(ctx *kernel.Context[Message], m machine) {
+	if !n.finished(readMachine, m.id) {
+		return
+	}
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the facts of this machine can't be read; trying again")
+		n.looked = ctx.Now().Add(notReady - lookEvery) // soon
+		return
+	}
+	n.machine = m.machine
+	n.gather(ctx)
+}
+
+func (n *nodestatus) imagesRead(ctx *kernel.Context[Message], m images) {
+	if !n.finished(readImages, m.id) || m.err != nil {
+		return // looked for again; the runtime's own trouble is told otherwise
+	}
+	list := decide.Images(m.list, n.deps.MaxImages)
+	if n.images == nil || !slices.EqualFunc(n.images, list, func(a, b v1.ContainerImage) bool {
+		return a.SizeBytes == b.SizeBytes && slices.Equal(a.Names, b.Names)
+	}) {
+		n.images = list
+		n.gather(ctx)
+	}
+}
+
+// gather makes facts of what is known, if there is anything new.
+func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
+	if n.machine == nil || !n.runtime.asked {
+		return
+	}
+	problems := n.runtime.problems(ctx.Now())
+	if f := n.facts; f != nil && n.gathered == n.machine && f.RuntimeVersion == n.runtime.version &&
+		slices.Equal(f.Problems, problems) && (f.Images == nil) == (n.images == nil) && len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {
+		return
+	}
+	n.gathered = n.machine
+	n.facts = &decide.Facts{
+		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Addresses: n.machine.Addresses, Info: n.machine.Info,
+		RuntimeVersion: n.runtime.version, Images: n.images, Problems: problems,
+	}
+	n.dirty = true
+}

@@ -1,0 +1,379 @@
+// Package nodestatus is the actor that keeps this node's object and lease in
+// the apiserver: it registers the node, says how it is, and that it lives.
+//
+//	nodestatus ──Watch, Create, Patch──► apiserver (Node)
+//	nodestatus ──Get, Create, Update──► apiserver (Lease)
+//	nodestatus ──Version, Status, ListImages──► runtime      ──Machine──► facts
+//	nodestatus ──Seen──► pods, mirrors
+//
+// What the object is to say nodestatus in decide knows. An idle node costs one
+// look at the runtime and one renewal of the lease in each period, and a write
+// when something has changed, or when the report is due. An object that
+// somebody deletes is registered again.
+//
+// After a restart it reads everything anew.
+package nodestatus
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	API     port.API
+	Runtime port.Runtime
+	Facts   port.NodeFacts
+	// Own is what the configuration says of the node.
+	Own *decide.Own
+	// MaxImages is how many images the node shows (nodeStatusMaxImages), less
+	// than 0 for all.
+	MaxImages int
+	// Seen is told of the object when it is another, or when its labels or taints
+	// changed.
+	Seen func(*v1.Node)
+	// Every is how often the runtime is looked at (nodeStatusUpdateFrequency),
+	// Report how often the status is written with nothing new in it
+	// (nodeStatusReportFrequency).
+	Every, Report time.Duration
+	// LeaseDuration is how long the lease is good, LeasePeriod how often it is
+	// renewed: a quarter of that.
+	LeaseDuration, LeasePeriod time.Duration
+	// Backoff is for calls of the apiserver that fail.
+	Backoff backoff.Policy
+	// Deadline bounds a call of the apiserver.
+	Deadline time.Duration
+}
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &nodestatus{deps: deps, runtime: runtimeView{patience: firstPoll}, unreadLease: true}
+	}
+}
+
+type nodestatus struct {
+	deps *Deps
+	// watch is the watch that counts, watches how many there were.
+	watch   kernel.EffectID
+	watches int
+	// listed is true once the apiserver said whether it has the node; node is
+	// what it has.
+	listed bool
+	node   *v1.Node
+	seen   *v1.Node
+
+	runtime runtimeView
+	machine *port.Machine
+	images  []v1.ContainerImage
+	// looked is when machine and images were last asked for.
+	looked time.Time
+	// reading are the effects of these looks; results of others are late.
+	reading [4]kernel.EffectID
+
+	// facts is what was last made of all this, and of gathered, which is never
+	// changed; dirty says that the object may differ from it.
+	facts    *decide.Facts
+	gathered *port.Machine
+	dirty    bool
+	// wrote are the facts that were written last. What the apiserver does not keep
+	// of them is not written again; nor are labels (labelled), until somebody else
+	// changes the object.
+	wrote    *decide.Facts
+	labelled bool
+	// call is the call of the node's object under way, 0 for none.
+	call     kernel.EffectID
+	failures int
+	retrying bool
+	at       time.Time // of the last write
+	report   time.Time // when the next report is due
+
+	lease *coordinationv1.Lease
+	// unreadLease: the apiserver may have another lease than is known.
+	unreadLease   bool
+	leaseCall     kernel.EffectID
+	leaseFailures int
+	leaseTimer    func() bool
+	told          bool // that the apiserver can't be reached
+}
+
+// Indexes of reading.
+const (
+	readVersion = iota
+	readStatus
+	readMachine
+	readImages
+)
+
+const (
+	watchKind = "WatchNode"
+	// firstPoll is the time between looks at the runtime until the node is ready
+	// for the first time, notReady from then on while it isn't.
+	firstPoll = 200 * time.Millisecond
+	notReady  = time.Second
+	// pollDeadline bounds a look at the runtime.
+	pollDeadline = 5 * time.Second
+	// lookEvery is the time between looks at machine and images.
+	lookEvery = time.Minute
+)
+
+// Start implements kernel.Behavior.
+func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
+	// Spread over time, so that a thousand nodes don't report at once.
+	n.report = ctx.Now().Add(n.deps.Report/2 + time.Duration(ctx.Rand().Int64N(int64(n.deps.Report))))
+	n.open(ctx)
+	n.look(ctx)
+	n.poll(ctx)
+}
+
+// Overflowed implements kernel.OverflowHandler: something may have been missed.
+func (n *nodestatus) Overflowed(ctx *kernel.Context[Message]) { n.open(ctx) }
+
+// Receive implements kernel.Behavior.
+func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Resend:
+		n.seen = nil
+	case told:
+		if m.id == n.watch {
+			n.changed(ctx, m.change)
+		}
+	case ended:
+		if m.id == n.watch {
+			ctx.After(notReady, reopen{})
+		}
+	case reopen:
+		n.open(ctx)
+	case poll:
+		n.poll(ctx)
+	case again:
+		n.retrying = false
+	case renew:
+		n.leaseTimer = nil
+	case runtimeVersion:
+		n.versionRead(ctx, m)
+	case runtimeStatus:
+		n.statusRead(ctx, m)
+	case machine:
+		n.machineRead(ctx, m)
+	case images:
+		n.imagesRead(ctx, m)
+	case written:
+		n.written(ctx, m)
+	case leased:
+		n.leased(ctx, m)
+	}
+	n.tell()
+	n.sync(ctx)
+	n.renew(ctx)
+}
+
+// open begins a watch of the node's object, in place of any other.
+func (n *nodestatus) open(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		if e.Kind == watchKind {
+			ctx.Cancel(e.ID)
+		}
+	}
+	self, s := ctx.Self(), port.Selection{Kind: port.NodeKind, Field: "metadata.name=" + n.deps.Own.Name}
+	n.watches++
+	n.watch = ctx.Do(kernel.Effect[Message]{
+		Kind: watchKind, Object: s.Field, Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), n.watches), Standing: true,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			n.deps.API.Watch(c, s, func(change port.APIChange) { self.Tell(told{id, change}) }, func(error) { done(ended{id}) })
+		},
+		Expired: func(id kernel.EffectID) Message { return ended{id} },
+	})
+}
+
+// changed takes in what the watch tells. What it tells of an object that was
+// just written may be older than that.
+func (n *nodestatus) changed(ctx *kernel.Context[Message], c port.APIChange) {
+	switch c := c.(type) {
+	case port.APIReplaced:
+		n.listed = true
+		if len(c.Objects) == 0 {
+			n.gone()
+		}
+		for _, o := range c.Objects {
+			n.others(ctx, o.(*v1.Node))
+		}
+	case port.APISet:
+		n.others(ctx, c.Object.(*v1.Node))
+	case port.APIDeleted:
+		if n.node != nil && n.node.UID == c.Object.GetUID() {
+			n.gone()
+		}
+	case port.APIBroken:
+		// Whoever writes notices as well, and says so.
+	}
+}
+
+// newer takes over an object, if it is newer than what is known.
+func (n *nodestatus) newer(o *v1.Node) bool {
+	if n.node != nil && n.node.UID == o.UID && apipod.Compare(n.node.ResourceVersion, o.ResourceVersion) >= 0 {
+		return false
+	}
+	n.node = o
+	return true
+}
+
+// others takes over what somebody else did to the object. It is mended with the
+// next look at the runtime; at once only if it keeps pods away, and not if that
+// was done a moment ago: somebody may insist.
+func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node) {
+	first := n.node == nil || n.node.UID != o.UID
+	if !n.newer(o) {
+		return
+	}
+	n.labelled, n.wrote = false, nil
+	if first || !decide.Ready(&o.Status) && ctx.Now().Sub(n.at) > time.Second {
+		n.dirty = true
+	}
+}
+
+// gone: the apiserver does not have the node, so it is to be registered.
+func (n *nodestatus) gone() { n.node, n.wrote, n.labelled, n.dirty = nil, nil, false, true }
+
+// tell passes on what others need of the node.
+func (n *nodestatus) tell() {
+	if n.node == nil || n.node == n.seen {
+		return
+	}
+	if s := n.seen; s == nil || s.UID != n.node.UID || !maps.Equal(s.Labels, n.node.Labels) ||
+		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
+		n.deps.Seen(n.node)
+	}
+	n.seen = n.node
+}
+
+// sync makes the object say what it should, one call at a time.
+func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
+	if n.call != 0 || n.retrying || !n.listed {
+		return
+	}
+	due := !ctx.Now().Before(n.report)
+	if !n.dirty && !due {
+		return
+	}
+	if n.facts == nil {
+		return // not all is known yet
+	}
+	own := n.deps.Own
+	if n.node == nil {
+		node := decide.New(own, n.facts, ctx.Now())
+		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, node, done) })
+		return
+	}
+	key, from := port.APIKey{Kind: port.NodeKind, Name: own.Name}, n.node
+	if to, differs := decide.Meta(own, from); differs && !n.labelled {
+		n.labelled = true
+		n.write(ctx, "PatchNode", func(c context.Context, done func(port.APIObject, error)) {
+			n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: to}, done)
+		})
+		return
+	}
+	status, differs := decide.Status(own, n.facts, &from.Status, ctx.Now())
+	if (!differs || n.wrote == n.facts) && !due {
+		n.dirty = false
+		return
+	}
+	to := *from
+	to.Status = status
+	n.report = ctx.Now().Add(n.deps.Report)
+	n.write(ctx, "PatchNodeStatus", func(c context.Context, done func(port.APIObject, error)) {
+		n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: &to, Status: true}, done)
+	})
+}
+
+// write begins a call about the node's object.
+func (n *nodestatus) write(ctx *kernel.Context[Message], what string, call func(context.Context, func(port.APIObject, error))) {
+	n.dirty, n.at = false, ctx.Now()
+	if what != "GetNode" && what != "PatchNode" {
+		n.wrote = n.facts
+	}
+	n.call = ctx.Do(kernel.Effect[Message]{
+		Kind: what, Object: n.deps.Own.Name, Lane: "node", Deadline: n.deps.Deadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			call(c, func(o port.APIObject, err error) {
+				w := written{id: id, what: what, err: err}
+				if err == nil {
+					w.node = o.(*v1.Node)
+				}
+				done(w)
+			})
+		},
+		Expired: func(id kernel.EffectID) Message { return written{id: id, what: what, err: n.overdue(what)} },
+	})
+}
+
+func (n *nodestatus) overdue(what string) error {
+	return &port.Error{Kind: port.Deadline, Verb: what, Object: n.deps.Own.Name, Detail: fmt.Sprintf("no answer within %v", n.deps.Deadline)}
+}
+
+func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
+	if m.id != n.call {
+		return
+	}
+	n.call = 0
+	if m.err == nil {
+		n.failures = 0
+		if n.told {
+			n.told = false
+			ctx.Log().Info().Msg("the apiserver takes the node's status again")
+		}
+		if m.what == "CreateNode" {
+			ctx.Log().Info().Msg("the node is registered")
+		}
+		n.newer(m.node)
+		n.dirty = n.dirty || n.wrote != n.facts
+		return
+	}
+	n.dirty, n.labelled, n.wrote = true, false, nil
+	if m.what == "PatchNodeStatus" {
+		n.report = ctx.Now()
+	}
+	switch kind := port.KindOf(m.err); {
+	case kind == port.NotFound && m.what != "CreateNode":
+		n.gone() // deleted: register it again
+		return
+	case kind == port.AlreadyExists, kind == port.Conflict:
+		// Registered by somebody else, or another by now: read it.
+		if n.failures++; n.failures == 1 {
+			n.read(ctx)
+			return
+		}
+	default:
+		n.failures++
+	}
+	if !n.told {
+		n.told = true
+		ctx.Log().Warn().Str("call", m.what).Str("error", m.err.Error()).Msg("the apiserver does not take the node's status; trying again")
+	}
+	n.retrying = true
+	ctx.After(n.wait(ctx, n.failures), again{})
+}
+
+// read reads the object, where the watch is late.
+func (n *nodestatus) read(ctx *kernel.Context[Message]) {
+	key := port.APIKey{Kind: port.NodeKind, Name: n.deps.Own.Name}
+	n.write(ctx, "GetNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Get(c, key, done) })
+}
+
+// wait is the backoff after a failure, spread over time.
+func (n *nodestatus) wait(ctx *kernel.Context[Message], failures int) time.Duration {
+	d := backoff.Retry(n.deps.Backoff, failures)
+	return d/2 + time.Duration(ctx.Rand().Int64N(int64(d/2)+1))
+}

@@ -1,0 +1,124 @@
+package nodestatus
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Message is what the nodestatus actor understands. Results carry the effect
+// that they are of: others are late, or of a predecessor, and count for nothing.
+//
+//sumtype:decl
+type Message interface{ isNodeStatusMessage() }
+
+// Resend asks for Seen again. From pods and mirrors, which restarted.
+type Resend struct{}
+
+// told is what the watch of this node's object tells. Lost: the actor watches anew.
+type told struct {
+	id     kernel.EffectID
+	change port.APIChange
+}
+
+// ended says that the watch ended.
+type ended struct{ id kernel.EffectID }
+
+// reopen is this actor's own timer for the next watch.
+type reopen struct{}
+
+// poll is this actor's own timer for the next look at the runtime.
+type poll struct{}
+
+// again is this actor's own timer for the next try at the apiserver.
+type again struct{}
+
+// renew is this actor's own timer for the lease.
+type renew struct{}
+
+// runtimeVersion and runtimeStatus are results of a look at the runtime.
+type runtimeVersion struct {
+	id      kernel.EffectID
+	version port.RuntimeVersion
+	err     error
+}
+
+type runtimeStatus struct {
+	id     kernel.EffectID
+	status port.RuntimeStatus
+	err    error
+}
+
+// machine is the result of reading the machine's facts.
+type machine struct {
+	id      kernel.EffectID
+	machine *port.Machine
+	err     error
+}
+
+// images is the result of listing the images.
+type images struct {
+	id   kernel.EffectID
+	list []observed.Image
+	err  error
+}
+
+// written is the result of a call about the node's object.
+type written struct {
+	id   kernel.EffectID
+	what string
+	node *v1.Node
+	err  error
+}
+
+// leased is the result of a call about the lease, begun at.
+type leased struct {
+	id    kernel.EffectID
+	what  string
+	at    time.Time
+	lease *coordinationv1.Lease
+	err   error
+}
+
+func (Resend) isNodeStatusMessage()         {}
+func (told) isNodeStatusMessage()           {}
+func (ended) isNodeStatusMessage()          {}
+func (reopen) isNodeStatusMessage()         {}
+func (poll) isNodeStatusMessage()           {}
+func (again) isNodeStatusMessage()          {}
+func (renew) isNodeStatusMessage()          {}
+func (runtimeVersion) isNodeStatusMessage() {}
+func (runtimeStatus) isNodeStatusMessage()  {}
+func (machine) isNodeStatusMessage()        {}
+func (images) isNodeStatusMessage()         {}
+func (written) isNodeStatusMessage()        {}
+func (leased) isNodeStatusMessage()         {}
+
+// AppendTrace implements kernel.Traced.
+func (m written) AppendTrace(b []byte) []byte {
+	b = append(b, m.what...)
+	if m.node != nil {
+		b = append(append(b, 0), m.node.ResourceVersion...)
+	}
+	if m.err != nil {
+		b = append(append(b, 0), m.err.Error()...)
+	}
+	return b
+}
+
+// AppendTrace implements kernel.Traced.
+func (m leased) AppendTrace(b []byte) []byte {
+	b = append(b, m.what...)
+	if m.lease != nil {
+		b = append(append(b, 0), m.lease.ResourceVersion...)
+	}
+	if m.err != nil {
+		b = append(append(b, 0), m.err.Error()...)
+	}
+	return b
+}

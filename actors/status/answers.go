@@ -1,0 +1,116 @@
+package status
+
+import (
+	"math"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// answered takes in the result of a call.
+func (s *status) answered(ctx *kernel.Context[Message], m answered) {
+	begun, mine := s.calls[m.id]
+	if !mine {
+		return
+	}
+	delete(s.calls, m.id)
+	unheard := s.unheard(ctx, begun, m.err)
+	if r := s.of[m.uid]; r != nil && r.call == m.id {
+		r.call = 0
+		switch {
+		case m.err == nil:
+			s.succeeded(r, m)
+		case !unheard:
+			s.refused(ctx, r, m)
+		}
+		s.tidy(m.uid, r)
+		s.advance(ctx, m.uid)
+	}
+	s.next(ctx)
+}
+
+// unheard says whether nobody listened to a call, and remembers which it was.
+func (s *status) unheard(ctx *kernel.Context[Message], begun time.Time, err error) bool {
+	switch port.KindOf(err) {
+	case port.Unavailable, port.Canceled, port.Unauthorized, port.TooManyRequests:
+	case port.Deadline:
+		if s.heard.After(begun) {
+			return false // others were heard meanwhile: it is this call alone
+		}
+	default:
+		if s.away > 0 {
+			ctx.Log().Info().Int("pods", len(s.waiting)).Msg("the apiserver takes the status of pods again")
+		}
+		s.away, s.heard = 0, ctx.Now()
+		return false
+	}
+	if s.away == 0 {
+		ctx.Log().Warn().Str("error", err.Error()).Msg("the status of pods can't be told to the apiserver; trying again")
+	}
+	if s.away == 0 || !s.retrying {
+		s.away++
+	}
+	if !s.retrying {
+		s.retrying = true
+		wait := backoff.Retry(s.deps.Backoff, s.away)
+		// Not all nodes at once when it is back.
+		ctx.After(wait/2+time.Duration(ctx.Rand().Int64N(int64(wait/2)+1)), retry{})
+	}
+	return true
+}
+
+// succeeded takes in what the apiserver has now.
+func (s *status) succeeded(r *record, m answered) {
+	r.failures, r.retryAt = 0, 0
+	if m.what == statuswrite.Delete {
+		r.deleted = r.object != nil && r.object.UID == m.object.UID
+		return
+	}
+	if r.object == nil || r.object.UID != m.object.UID {
+		return // another has its name meanwhile
+	}
+	if m.what == statuswrite.Read {
+		r.unread = false
+		if m.got.UID != m.object.UID {
+			r.object = nil
+			return
+		}
+	}
+	if apipod.Compare(r.object.ResourceVersion, m.got.ResourceVersion) > 0 {
+		return // changed again since
+	}
+	r.object = m.got
+	if m.what == statuswrite.Write {
+		r.written = m.want
+	}
+}
+
+// refused is for a pod whose status, or deletion, the apiserver does not take.
+func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
+	kind := port.KindOf(m.err)
+	if kind == port.NotFound {
+		if r.object != nil && r.object.UID == m.object.UID {
+			r.object = nil
+		}
+		return
+	}
+	if r.failures < math.MaxUint16 {
+		r.failures++
+	}
+	if kind == port.Conflict {
+		r.unread = true
+		if r.failures == 1 {
+			return // it has changed: look at once
+		}
+	}
+	r.retryAt = ctx.Now().Add(backoff.Retry(s.deps.Refused, int(r.failures))).UnixNano()
+	log := ctx.Log().Debug()
+	if r.failures == 1 {
+		log = ctx.Log().Warn()
+	}
+	log.Str("pod", m.object.Namespace+"/"+m.object.Name).Str("call", verbs[m.what]).Str("error", m.err.Error()).Msg("the apiserver refuses; trying again")
+}

@@ -1,0 +1,291 @@
+// Package status is the actor that tells the apiserver how pods are: it knows
+// the last status of each that was acknowledged, and what is on its way.
+//
+//	pods ──Show, Forget──► status ──Patch, Delete, Get──► apiserver
+//	apipods, mirrors ──Object, Gone──► status
+//
+// What to write, and when, statuswrite decides. A pod has one lane; of all, a
+// bounded number of calls is under way at once. While the apiserver is away one
+// call at a time tries whether it is back, so that a node with a hundred things
+// to say says them all as soon as somebody listens.
+//
+//	        an answer, whatever it says
+//	    ┌───────────────────────────────┐
+//	    ▼                               │
+//	listening ──no answer──► away: one call at a time, after a backoff
+//
+// After a restart it knows nothing: it is told again what to say and of what,
+// and reads each pod from the apiserver before it writes.
+package status
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	API port.API
+	// Restarted is called when an incarnation after the first begins, or when
+	// messages were missed: everything has to be told again.
+	Restarted func()
+	// Backoff is the time between tries to reach an apiserver that is away.
+	// Refused is the same for one pod whose status the apiserver does not take.
+	Backoff, Refused backoff.Policy
+	// Calls is how many calls may be under way at once.
+	Calls int
+	// Deadline bounds a call, Probe one that tries whether the apiserver is back.
+	Deadline, Probe time.Duration
+}
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &status{deps: deps, of: map[types.UID]*record{}, calls: map[kernel.EffectID]time.Time{}}
+	}
+}
+
+type status struct {
+	deps *Deps
+	of   map[types.UID]*record
+	// relearning is until when what is told of a pod may be older than what was
+	// written before this incarnation, or before messages were missed.
+	relearning time.Time
+	// calls are those under way, by when they were begun. waiting are the pods
+	// that have something to say, in the order in which it came, and no call to
+	// spare.
+	calls   map[kernel.EffectID]time.Time
+	waiting []types.UID
+	// away counts the tries since the apiserver last answered, which was at
+	// heard; retrying says that the timer for the next runs.
+	away     int
+	heard    time.Time
+	retrying bool
+}
+
+// record is one pod. There are thousands: keep it small.
+type record struct {
+	// object is the newest that is known, want what is to be said of it, written
+	// the last that was acknowledged.
+	object  *v1.Pod
+	want    *v1.PodStatus
+	written *v1.PodStatus
+	// call is the effect under way, 0 for none.
+	call kernel.EffectID
+	// lastWrite and retryAt are in nanoseconds since 1970, 0 for never.
+	lastWrite, retryAt int64
+	failures           uint16
+	final              bool
+	deleted            bool
+	unread             bool
+	queued             bool
+	timer              bool
+}
+
+// settled: what is wanted was written, and only that has happened since.
+func (r *record) settled() bool { return r.written != nil && r.written == r.want }
+
+// Start implements kernel.Behavior.
+func (s *status) Start(ctx *kernel.Context[Message]) {
+	if ctx.Incarnation() > 1 {
+		s.relearn(ctx)
+		s.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: what was missed may be anything,
+// so all is told again, but not while there is no room for it.
+func (s *status) Overflowed(ctx *kernel.Context[Message]) {
+	s.of, s.waiting = map[types.UID]*record{}, nil
+	s.relearn(ctx)
+	ctx.After(100*time.Millisecond, missed{})
+}
+
+// relearnFor is how long it may take until all is told again.
+const relearnFor = time.Minute
+
+func (s *status) relearn(ctx *kernel.Context[Message]) { s.relearning = ctx.Now().Add(relearnFor) }
+
+// Receive implements kernel.Behavior.
+func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Show:
+		r := s.get(ctx, m.UID)
+		r.want, r.final = m.Status, m.Final
+		s.advance(ctx, m.UID)
+	case Object:
+		s.object(ctx, m)
+		s.advance(ctx, m.UID)
+	case Gone:
+		if r := s.of[m.UID]; r != nil && r.object != nil && r.object.UID == m.Object {
+			r.object = nil
+			s.tidy(m.UID, r)
+		}
+	case Forget:
+		if r := s.of[m.UID]; r != nil {
+			r.want, r.written = nil, nil
+			s.tidy(m.UID, r)
+		}
+	case due:
+		if r := s.of[m.uid]; r != nil {
+			r.timer = false
+			s.advance(ctx, m.uid)
+		}
+	case answered:
+		s.answered(ctx, m)
+	case retry:
+		s.retrying = false
+		s.next(ctx)
+	case missed:
+		s.deps.Restarted()
+	}
+}
+
+func (s *status) get(ctx *kernel.Context[Message], uid types.UID) *record {
+	r := s.of[uid]
+	if r == nil {
+		r = &record{unread: ctx.Now().Before(s.relearning)}
+		s.of[uid] = r
+	}
+	return r
+}
+
+// tidy forgets a pod of which there is nothing to say any more, or nobody to
+// say it of and no one who still does.
+func (s *status) tidy(uid types.UID, r *record) {
+	if r.want == nil && r.object == nil {
+		delete(s.of, uid)
+	}
+}
+
+// object takes in what the apiserver has, unless it is older than what is known.
+func (s *status) object(ctx *kernel.Context[Message], m Object) {
+	r := s.get(ctx, m.UID)
+	if old := r.object; old != nil && old.UID == m.Pod.UID {
+		if c := apipod.Compare(old.ResourceVersion, m.Pod.ResourceVersion); c == 0 || c > 0 && !m.Restored {
+			return
+		}
+	} else {
+		r.deleted, r.failures, r.retryAt = false, 0, 0
+	}
+	r.object, r.written = m.Pod, nil
+}
+
+// advance does for a pod what is to be done now.
+func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
+	r := s.of[uid]
+	if r == nil || r.call != 0 || r.queued {
+		return
+	}
+	step := statuswrite.Next(statuswrite.Input{
+		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
+		Final: r.final, Deleted: r.deleted, LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
+	})
+	switch step.Do {
+	case statuswrite.Rest:
+		return
+	case statuswrite.Wait:
+		if !r.timer {
+			r.timer = true
+			ctx.After(step.Until.Sub(ctx.Now()), due{uid})
+		}
+		return
+	case statuswrite.Read, statuswrite.Write, statuswrite.Delete:
+	}
+	if !s.room() {
+		r.queued = true
+		s.waiting = append(s.waiting, uid)
+		return
+	}
+	s.call(ctx, uid, r, step)
+}
+
+// room says whether another call may begin.
+func (s *status) room() bool {
+	if s.away > 0 {
+		return len(s.calls) == 0 && !s.retrying
+	}
+	return len(s.calls) < s.deps.Calls
+}
+
+// next lets those that wait go on while there is room.
+func (s *status) next(ctx *kernel.Context[Message]) {
+	for len(s.waiting) > 0 && s.room() {
+		uid := s.waiting[0]
+		if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
+			s.waiting = nil
+		}
+		if r := s.of[uid]; r != nil && r.queued {
+			r.queued = false
+			s.advance(ctx, uid)
+		}
+	}
+}
+
+// call begins a call of the apiserver.
+func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, step statuswrite.Step) {
+	o := r.object
+	key := port.APIKey{Kind: port.PodKind, Namespace: o.Namespace, Name: o.Name}
+	a := answered{uid: uid, what: step.Do, object: o, want: r.want}
+	var run func(context.Context, func(port.APIObject, error))
+	switch step.Do {
+	case statuswrite.Read:
+		run = func(c context.Context, done func(port.APIObject, error)) { s.deps.API.Get(c, key, done) }
+	case statuswrite.Write:
+		to := *o
+		to.Status = step.Status
+		r.lastWrite = ctx.Now().UnixNano()
+		p := port.APIPatch{Key: key, From: o, To: &to, Status: true}
+		run = func(c context.Context, done func(port.APIObject, error)) { s.deps.API.Patch(c, p, done) }
+	case statuswrite.Delete:
+		d := port.APIDelete{Key: key, UID: o.UID, Grace: new(int64)}
+		run = func(c context.Context, done func(port.APIObject, error)) {
+			s.deps.API.Delete(c, d, func(err error) { done(nil, err) })
+		}
+	case statuswrite.Rest, statuswrite.Wait:
+		panic("no call: " + step.Do.String())
+	}
+	deadline := s.deps.Deadline
+	if s.away > 0 {
+		deadline = s.deps.Probe
+	}
+	kind := verbs[step.Do]
+	r.call = ctx.Do(kernel.Effect[Message]{
+		Kind: kind, Object: key.Namespace + "/" + key.Name, Lane: string(uid), Deadline: deadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			run(c, func(got port.APIObject, err error) {
+				a := a
+				a.id, a.err = id, err
+				if err == nil && got != nil {
+					a.got = got.(*v1.Pod)
+				}
+				done(a)
+			})
+		},
+		Expired: func(id kernel.EffectID) Message {
+			a := a
+			a.id, a.err = id, &port.Error{Kind: port.Deadline, Verb: kind, Object: key.String(), Detail: fmt.Sprintf("no answer within %v", deadline)}
+			return a
+		},
+	})
+	s.calls[r.call] = ctx.Now()
+}
+
+var verbs = map[statuswrite.Verb]string{statuswrite.Read: "GetPod", statuswrite.Write: "PatchPodStatus", statuswrite.Delete: "DeletePod"}
+
+func timeOf(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
+}
