@@ -157,8 +157,7 @@ func Spawn[M any, P any](parent *Context[P], spec Spec[M]) (Ref[M], error) {
 	if c.sys.cell(c.path) != nil {
 		return spawned[M](c, ErrNameTaken)
 	}
-	_, err := parent.ac.SpawnNamed(props(c, spec.New), spec.Name)
-	return spawned[M](c, err)
+	return spawned[M](c, c.sys.spawn(c, parent.ac, props[M](c.sys, false), spec.Name))
 }
 
 // SpawnRoot makes a topmost actor: a node.
@@ -170,10 +169,7 @@ func SpawnRoot[M any](s *System, spec Spec[M]) (Ref[M], error) {
 	if s.cell(c.path) != nil {
 		return spawned[M](c, ErrNameTaken)
 	}
-	p := props(c, spec.New)
-	p.Configure(actor.WithGuardian(strategy{s}))
-	_, err := s.actors.Root.SpawnNamed(p, spec.Name)
-	return spawned[M](c, err)
+	return spawned[M](c, s.spawn(c, s.actors.Root, props[M](s, true), spec.Name))
 }
 
 // StopRoot stops a topmost actor and all below it; see System.Until.
@@ -214,7 +210,7 @@ func newCell[M any](s *System, parent *cell, spec Spec[M]) *cell {
 	if sh.limit == 0 {
 		sh.limit = s.limit
 	}
-	c := &cell{sys: s, runner: spec.Runner, parent: parent, shape: s.shape(sh), path: spec.Name, kind: spec.Kind, label: spec.Label}
+	c := &cell{sys: s, runner: spec.Runner, parent: parent, shape: s.shape(sh), path: spec.Name, kind: spec.Kind, label: spec.Label, construct: spec.New}
 	if parent != nil {
 		c.path = parent.path + "/" + spec.Name
 	}
@@ -222,12 +218,4 @@ func newCell[M any](s *System, parent *cell, spec Spec[M]) *cell {
 		c.kind = spec.Name
 	}
 	return c
-}
-
-func props[M any](c *cell, construct func() Behavior[M]) *actor.Props {
-	return actor.PropsFromProducer(
-		func() actor.Actor { return &adapter[M]{cell: c, construct: construct} },
-		actor.WithMailbox(func() actor.Mailbox { return c }),
-		actor.WithSupervisor(strategy{c.sys}),
-	)
 }

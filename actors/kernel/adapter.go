@@ -10,14 +10,17 @@ import (
 
 // adapter is one incarnation as protoactor sees it.
 type adapter[M any] struct {
-	cell      *cell
-	construct func() Behavior[M]
-	behavior  Behavior[M] // nil until it has started
-	ctx       Context[M]
+	sys      *System
+	cell     *cell       // nil until its first message
+	behavior Behavior[M] // nil until it has started
+	ctx      Context[M]
 }
 
 // Receive implements actor.Actor.
 func (a *adapter[M]) Receive(ac actor.Context) {
+	if a.cell == nil {
+		a.cell = a.sys.cell(ac.Self().Id)
+	}
 	switch m := ac.Message().(type) {
 	case *actor.Started:
 		a.start(ac)
@@ -59,7 +62,7 @@ func (a *adapter[M]) start(ac actor.Context) {
 	c.mu.Unlock()
 	a.ctx = Context[M]{cell: c, ac: ac}
 	c.during("Start", func() {
-		b := a.construct()
+		b := c.construct.(func() Behavior[M])()
 		a.behavior = b
 		b.Start(&a.ctx)
 	})

@@ -77,27 +77,25 @@ type cell struct {
 	*shape
 	path string
 	kind string
+	// construct is a func() Behavior[M] for the M of protocol.
+	construct any
 	// label is for people, empty if the name says enough.
 	label string
 
 	mu      sync.Mutex
 	invoker actor.MessageInvoker
 	system  []any
-	// user[head:] waits. first is the number of user[head], counted since the
-	// cell was made; keyed holds such numbers.
-	user  []envelope
-	head  int
-	first uint64
-	keyed map[mailboxKey]uint64
+	// queue is what waits; nil if nothing does.
+	queue *queue
 
 	// Invariant: scheduled iff the scheduler holds the cell, or is in its step.
 	scheduled bool
-	// suspended: what waits in user stays there. True before the first start.
+	// suspended: what waits in queue stays there. True before the first start.
 	suspended bool
 	overflow  bool
 	// crashed: this incarnation is dead, and waits for the next or for its end.
 	crashed bool
-	// closed: it is stopping or stopped. Nothing goes into user any more.
+	// closed: it is stopping or stopped. Nothing goes into queue any more.
 	closed bool
 	// killed: closed without last words, as a process that is killed.
 	killed bool

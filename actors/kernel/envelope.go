@@ -21,11 +21,18 @@ type mailboxKey struct {
 // envelope is a message in a mailbox.
 type envelope struct {
 	msg any
-	key *mailboxKey
+	// key is that of a Keyed message, which keyed says that it is.
+	key string
 	// at is when it came, in Unix nanoseconds.
 	at int64
 	// timer is the incarnation that set the timer which sent it; 0 for none.
 	timer uint32
+	keyed bool
+}
+
+// index is what a Keyed message is found by.
+func (e *envelope) index() mailboxKey {
+	return mailboxKey{reflect.TypeOf(e.msg), e.key, e.timer}
 }
 
 // owed says that the actor asked for this message itself, by a timer or an

@@ -1,8 +1,6 @@
 package kernel
 
 import (
-	"reflect"
-
 	"github.com/asynkron/protoactor-go/actor"
 )
 
@@ -23,7 +21,7 @@ func (c *cell) Start() {}
 func (c *cell) UserMessageCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.user) - c.head
+	return c.queue.depth()
 }
 
 // PostUserMessage implements actor.Mailbox, though every message of ours is
@@ -53,7 +51,7 @@ func (c *cell) deliver(e envelope) {
 func (c *cell) post(e envelope) bool {
 	e.at = c.sys.clock.Now().UnixNano()
 	if k, ok := e.msg.(Keyed); ok { // asked without the lock: it is not our code
-		e.key = &mailboxKey{reflect.TypeOf(e.msg), k.MailboxKey(), e.timer}
+		e.key, e.keyed = k.MailboxKey(), true
 	}
 	c.mu.Lock()
 	if c.closed {
@@ -64,28 +62,25 @@ func (c *cell) post(e envelope) bool {
 		c.mu.Unlock()
 		return true // whoever set the timer is no more
 	}
-	if e.key != nil {
-		if n, waits := c.keyed[*e.key]; waits {
-			c.user[c.head+int(n-c.first)].msg = e.msg // keeps its place and its age
+	if e.keyed {
+		if w := c.queue.find(&e); w != nil {
+			w.msg = e.msg // keeps its place and its age
 			c.coalesced++
 			c.mu.Unlock()
 			return true
 		}
 	}
-	if len(c.user)-c.head >= c.limit && !e.owed() {
+	if c.queue.depth() >= c.limit && !e.owed() {
 		c.dropped++
 		c.overflow = true
 		c.mu.Unlock()
 		c.sys.dropped.Add(1)
 		return true
 	}
-	if e.key != nil {
-		if c.keyed == nil {
-			c.keyed = map[mailboxKey]uint64{}
-		}
-		c.keyed[*e.key] = c.first + uint64(len(c.user)-c.head)
+	if c.queue == nil {
+		c.queue = c.sys.lendQueue()
 	}
-	c.user = append(c.user, e)
+	c.queue.push(e)
 	c.wakeLocked()
 	return true
 }
@@ -103,7 +98,7 @@ func (c *cell) wakeLocked() {
 }
 
 func (c *cell) runnableLocked() bool {
-	return len(c.system) > 0 || (!c.suspended && (c.overflow || len(c.user) > c.head))
+	return len(c.system) > 0 || (!c.suspended && (c.overflow || c.queue != nil))
 }
 
 // step handles one message and reports whether there is another. At most one
@@ -125,7 +120,7 @@ func (c *cell) step() bool {
 		c.mu.Unlock()
 		c.trace(nil)
 		c.end(c.invoke(overflowed{}, false))
-	case len(c.user) > c.head:
+	case c.queue != nil:
 		e := c.popLocked()
 		if e.timer != 0 && e.timer != c.incarnation {
 			break // a timer that a dead incarnation had set
@@ -189,31 +184,19 @@ func (c *cell) systemLocked(m any) {
 }
 
 // closeLocked takes no more messages; those unread are returned.
-func (c *cell) closeLocked() []envelope {
-	unread := c.user[c.head:]
-	c.user, c.head, c.keyed = nil, 0, nil
+func (c *cell) closeLocked() (unread []envelope) {
+	if q := c.queue; q != nil {
+		unread, c.queue = q.user[q.head:], nil
+	}
 	c.closed, c.overflow, c.status = true, false, Stopping
 	return unread
 }
 
 func (c *cell) popLocked() envelope {
-	e := c.user[c.head]
-	c.user[c.head] = envelope{}
-	c.head++
-	c.first++
-	if e.key != nil {
-		delete(c.keyed, *e.key)
-	}
-	switch {
-	case c.head == len(c.user):
-		c.user, c.head = c.user[:0], 0
-		if cap(c.user) > 8 { // an idle actor must not keep what a burst took
-			c.user = nil
-		}
-	case c.head > 64 && c.head*2 > len(c.user):
-		n := copy(c.user, c.user[c.head:])
-		clear(c.user[n:])
-		c.user, c.head = c.user[:n], 0
+	e := c.queue.pop()
+	if c.queue.depth() == 0 {
+		c.sys.returnQueue(c.queue)
+		c.queue = nil
 	}
 	return e
 }

@@ -124,11 +124,11 @@ func (c *cell) addTo(k *KindStats, now int64) {
 		k.Restarting++
 	case Running, Stopping, Stopped:
 	}
-	depth := len(c.user) - c.head
+	depth := c.queue.depth()
 	k.Depth += depth
 	k.MaxDepth = max(k.MaxDepth, depth)
 	if depth > 0 {
-		k.MaxAge = max(k.MaxAge, time.Duration(now-c.user[c.head].at))
+		k.MaxAge = max(k.MaxAge, time.Duration(now-c.queue.oldest()))
 	}
 	if c.current != "" {
 		k.Busy = max(k.Busy, time.Duration(now-c.since))

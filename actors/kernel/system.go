@@ -69,7 +69,13 @@ type System struct {
 	mu     sync.RWMutex
 	cells  map[string]*cell
 	shapes map[shape]*shape
+	props  map[propsKey]*actor.Props
 	gone   []chan<- struct{} // closed when an actor ends
+	queues sync.Pool         // of *queue, empty ones
+
+	// spawning is the cell that protoactor is being given; spawnMu guards it.
+	spawnMu  sync.Mutex
+	spawning *cell
 
 	crashes     crashRing
 	lost        letters
@@ -87,7 +93,7 @@ func NewSystem(c Config) (*System, error) {
 		clock: c.Clock, tracer: c.Tracer, log: c.Log, seed: c.Seed,
 		history: c.History, limit: c.MailboxLimit,
 		onCrash: c.OnCrash, onFatal: c.OnFatal,
-		cells: map[string]*cell{}, shapes: map[shape]*shape{},
+		cells: map[string]*cell{}, shapes: map[shape]*shape{}, props: map[propsKey]*actor.Props{},
 	}
 	switch {
 	case s.history == 0:

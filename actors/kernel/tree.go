@@ -64,7 +64,7 @@ func (c *cell) info() ActorInfo {
 	defer c.mu.Unlock()
 	i := ActorInfo{
 		Path: c.path, Kind: c.kind, Label: c.label, Status: c.status.String(), Incarnation: c.incarnation,
-		Depth: len(c.user) - c.head, Handling: c.current,
+		Depth: c.queue.depth(), Handling: c.current,
 		Handled: c.handled, Dropped: c.dropped, Coalesced: c.coalesced,
 	}
 	if c.incarnation > 1 {
@@ -74,7 +74,7 @@ func (c *cell) info() ActorInfo {
 		i.Crashes, i.LastCrash = c.faults.total, c.faults.last
 	}
 	if i.Depth > 0 {
-		at := time.Unix(0, c.user[c.head].at)
+		at := time.Unix(0, c.queue.oldest())
 		i.Oldest = &at
 	}
 	if c.current != "" {

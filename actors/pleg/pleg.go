@@ -15,10 +15,10 @@
 package pleg
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -117,7 +117,7 @@ const maxLists = 3
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
-	return func() kernel.Behavior[Message] { return &pleg{deps: deps, last: map[observed.PodRef]observed.Pod{}} }
+	return func() kernel.Behavior[Message] { return &pleg{deps: deps} }
 }
 
 type mode uint8
@@ -136,7 +136,7 @@ type pleg struct {
 	retry  time.Duration
 	// first is true until the first list was handed on.
 	first   bool
-	last    map[observed.PodRef]observed.Pod
+	last    []outline
 	newest  time.Time // when the newest list that was taken in had begun
 	lists   map[kernel.EffectID]time.Time
 	nextRun func() bool
@@ -286,10 +286,11 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 	}
 	p.deps.Health(Health{At: ctx.Now(), Streaming: p.mode == streaming})
 	p.newest = m.begun
-	now := make(map[observed.PodRef]observed.Pod, len(m.list.Pods))
+	now := make([]outline, len(m.list.Pods))
 	for i := range m.list.Pods {
-		now[m.list.Pods[i].Ref] = m.list.Pods[i].Pod
+		now[i] = outlineOf(&m.list.Pods[i])
 	}
+	slices.SortFunc(now, outline.order)
 	if p.first {
 		p.first = false
 		p.last = now
@@ -299,28 +300,47 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 	}
 	for i := range m.list.Pods {
 		rp := &m.list.Pods[i]
-		if before, known := p.last[rp.Ref]; !known || !same(before, rp.Pod) {
+		o := outlineOf(rp)
+		if at, known := slices.BinarySearchFunc(p.last, o, outline.order); !known || p.last[at].states != o.states {
 			p.deps.Seen(Seen{Ref: rp.Ref, View: rp.Pod, Listed: m.begun})
 		}
 	}
-	var gone []observed.PodRef
-	for ref := range p.last { // order-free: sorted below
-		if _, there := now[ref]; !there {
-			gone = append(gone, ref)
+	for _, o := range p.last {
+		if _, there := slices.BinarySearchFunc(now, o, outline.order); !there {
+			p.deps.Seen(Seen{Ref: o.ref, Listed: m.begun})
 		}
-	}
-	slices.SortFunc(gone, func(a, b observed.PodRef) int { return strings.Compare(string(a.UID), string(b.UID)) })
-	for _, ref := range gone {
-		p.deps.Seen(Seen{Ref: ref, Listed: m.begun})
 	}
 	p.last = now
 }
 
-// same says whether two lists show one pod alike.
-func same(a, b observed.Pod) bool {
-	return slices.EqualFunc(a.Sandboxes, b.Sandboxes, func(x, y observed.Sandbox) bool {
-		return x.ID == y.ID && x.State == y.State
-	}) && slices.EqualFunc(a.Containers, b.Containers, func(x, y observed.Container) bool {
-		return x.ID == y.ID && x.State == y.State
-	})
+// outline is what is remembered of a pod in a list, to see whether the next one
+// shows it otherwise: there are as many as pods on the machine.
+type outline struct {
+	ref observed.PodRef
+	// states are the IDs of sandboxes and containers, and their states.
+	states string
+}
+
+func outlineOf(rp *observed.RuntimePod) outline {
+	n := 0
+	for i := range rp.Sandboxes {
+		n += len(rp.Sandboxes[i].ID) + 2
+	}
+	for i := range rp.Containers {
+		n += len(rp.Containers[i].ID) + 2
+	}
+	b := make([]byte, 0, n)
+	for i := range rp.Sandboxes {
+		s := &rp.Sandboxes[i]
+		b = append(append(b, s.ID...), ' ', '0'+byte(s.State))
+	}
+	for i := range rp.Containers {
+		c := &rp.Containers[i]
+		b = append(append(b, c.ID...), ' ', '0'+byte(c.State))
+	}
+	return outline{rp.Ref, string(b)}
+}
+
+func (o outline) order(p outline) int {
+	return cmp.Or(cmp.Compare(o.ref.UID, p.ref.UID), cmp.Compare(o.ref.Namespace, p.ref.Namespace), cmp.Compare(o.ref.Name, p.ref.Name))
 }

@@ -198,7 +198,7 @@ func (p *pod) create(a podplan.CreateContainer) run {
 func (p *pod) mounts(c *v1.Container) ([]port.Mount, error) {
 	out := make([]port.Mount, 0, len(c.VolumeMounts))
 	for _, m := range c.VolumeMounts {
-		path, ok := p.paths[m.Name]
+		path, ok := p.paths.Get(m.Name)
 		if !ok {
 			return nil, &port.Error{Kind: port.InvalidConfig, Verb: "mount", Object: p.name() + "/" + c.Name,
 				Detail: fmt.Sprintf("volume %q of mount %s is not there", m.Name, m.MountPath)}

@@ -71,7 +71,7 @@ type pod struct {
 	busy   flat.Map[podplan.Lane, podplan.Action]
 	lanes  flat.Map[kernel.EffectID, podplan.Lane]
 	facts  facts
-	paths  map[string]string                 // volume name → path on the host
+	paths  flat.Map[string, string]          // volume name → path on the host
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
 
 	wake   func() bool

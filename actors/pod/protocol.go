@@ -17,6 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -75,7 +76,7 @@ type ImageAnswer struct {
 // and Unmount and on every change after. Paths are on the host, by volume name.
 type VolumesAnswer struct {
 	Volumes podplan.Volumes
-	Paths   map[string]string
+	Paths   flat.Map[string, string]
 }
 
 // ActionDone is the result of an effect of this actor, or of its predecessor.

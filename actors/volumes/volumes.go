@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -101,12 +102,19 @@ type volumed struct {
 	// down: it is being taken down, and nothing is brought up any more.
 	down     bool
 	prepared bool
-	paths    map[string]string
-	running  map[string]kernel.EffectID // by lane
-	failures map[string]failure
+	paths    flat.Map[string, string] // by name of the volume
+	running  flat.Map[call, kernel.EffectID]
+	failures flat.Map[call, failure]
 	// retry is the one timer of this pod, and when it fires.
 	retry   func() bool
 	retryAt time.Time
+}
+
+// call is what is called at most once at a time; volume is empty if it is about
+// the pod as a whole.
+type call struct {
+	what   step
+	volume string
 }
 
 type failure struct {
@@ -152,7 +160,7 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 func (a *volumes) get(uid types.UID) *volumed {
 	p := a.pods[uid]
 	if p == nil {
-		p = &volumed{paths: map[string]string{}, running: map[string]kernel.EffectID{}, failures: map[string]failure{}}
+		p = &volumed{}
 		a.pods[uid] = p
 	}
 	return p
@@ -173,7 +181,7 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 	default:
 		for i := range p.pod.Spec.Volumes {
 			v := &p.pod.Spec.Volumes[i]
-			if _, up := p.paths[v.Name]; !up {
+			if !p.paths.Has(v.Name) {
 				a.begin(ctx, uid, mount, v)
 			}
 		}
@@ -204,19 +212,19 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 	if v != nil {
 		name = v.Name
 	}
-	lane := what.String() + "/" + string(uid) + "/" + name
-	if _, runs := p.running[lane]; runs {
+	key := call{what, name}
+	if p.running.Has(key) {
 		return
 	}
-	if f, failed := p.failures[lane]; failed {
+	if f, failed := p.failures.Get(key); failed {
 		if wait := f.at.Add(backoff.Retry(a.deps.Backoff, f.count)).Sub(ctx.Now()); wait > 0 {
 			p.wake(ctx, uid, ctx.Now().Add(wait))
 			return
 		}
 	}
 	w := p.pod
-	p.running[lane] = ctx.Do(kernel.Effect[Message]{
-		Kind: what.String(), Object: object(w, uid, name), Lane: lane, Tag: tag{uid, what}, Deadline: a.deps.Deadline,
+	p.running.Set(key, ctx.Do(kernel.Effect[Message]{
+		Kind: what.String(), Object: object(w, uid, name), Lane: what.String() + "/" + string(uid) + "/" + name, Tag: tag{uid, what}, Deadline: a.deps.Deadline,
 		Run: func(c context.Context, id kernel.EffectID, answer func(Message)) {
 			d := done{id: id, uid: uid, what: what, volume: name}
 			finish := func(err error) { d.err = err; answer(d) }
@@ -235,7 +243,7 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 				Detail: fmt.Sprintf("the file system did not answer within %v", a.deps.Deadline),
 			}}
 		},
-	})
+	}))
 }
 
 // wake sets the pod's timer, unless it fires before anyway.
@@ -266,18 +274,18 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	if p == nil {
 		return // taken down meanwhile
 	}
-	lane := m.what.String() + "/" + string(m.uid) + "/" + m.volume
-	if p.running[lane] != m.id {
+	key := call{m.what, m.volume}
+	if p.running.At(key) != m.id {
 		// Late, or of a predecessor: what it did is found by the one that is asked for next.
 		a.advance(ctx, m.uid)
 		return
 	}
-	delete(p.running, lane)
+	p.running.Delete(key)
 	if m.err != nil {
-		f := p.failures[lane]
+		f := p.failures.At(key)
 		f.count++
 		f.at, f.message = ctx.Now(), m.err.Error()
-		p.failures[lane] = f
+		p.failures.Set(key, f)
 		if p.pod != nil {
 			reason := "FailedMount"
 			if m.what == unmount {
@@ -288,12 +296,12 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 		a.advance(ctx, m.uid)
 		return
 	}
-	delete(p.failures, lane)
+	p.failures.Delete(key)
 	switch m.what {
 	case prepare:
 		p.prepared = true
 	case mount:
-		p.paths[m.volume] = m.path
+		p.paths.Set(m.volume, m.path)
 	case unmount:
 		if p.retry != nil {
 			p.retry()
@@ -308,21 +316,17 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 // tell says how far the pod's volumes are.
 func (a *volumes) tell(p *volumed) {
 	v := podplan.Volumes{State: podplan.VolumesPending, Going: p.down}
-	if !p.down && p.prepared && !slices.ContainsFunc(p.pod.Spec.Volumes, func(v v1.Volume) bool { return p.paths[v.Name] == "" }) {
+	if !p.down && p.prepared && !slices.ContainsFunc(p.pod.Spec.Volumes, func(v v1.Volume) bool { return p.paths.At(v.Name) == "" }) {
 		v.State = podplan.VolumesUp
 	}
 	if len(p.failures) > 0 {
 		v.State = podplan.VolumesFailed
 		var all []string
-		for _, f := range p.failures { // order-free: sorted below
-			all = append(all, f.message)
+		for _, f := range p.failures {
+			all = append(all, f.Value.message)
 		}
 		slices.SortFunc(all, cmp.Compare[string])
 		v.Message = strings.Join(all, "; ")
 	}
-	paths := make(map[string]string, len(p.paths))
-	for name, path := range p.paths { // order-free: a map again
-		paths[name] = path
-	}
-	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: paths})
+	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.paths.Clone()})
 }

@@ -177,7 +177,7 @@ func decodePod(it item, source Source, node Node, now time.Time) (*v1.Pod, []Pro
 		return nil, fromFieldErrors(source.Name, it.at, errs)
 	}
 	identify(pod, it.tree, source, node, now)
-	setDefaults(pod)
+	SetDefaults(pod)
 	errs := append(validate(pod), forbidAPIObjects(pod)...)
 	if len(errs) > 0 {
 		return nil, fromFieldErrors(source.Name, it.at, errs)

@@ -6,10 +6,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// setDefaults fills in what the apiserver would have filled in: the "Defaults
+// SetDefaults fills in what an apiserver fills in: the "Defaults
 // to" of every field in the v1 Pod reference (Kubernetes API v1.36). It runs
 // before validation, and twice is the same as once.
-func setDefaults(pod *v1.Pod) {
+func SetDefaults(pod *v1.Pod) {
 	spec := &pod.Spec
 	setIfEmpty(&spec.RestartPolicy, v1.RestartPolicyAlways)
 	setIfEmpty(&spec.DNSPolicy, v1.DNSClusterFirst)

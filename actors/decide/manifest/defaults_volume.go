@@ -8,8 +8,12 @@ import (
 // decimal as the API has it (fields defaultMode).
 const fileMode int32 = 0o644
 
-// defaultVolume fills in what the API documents for the sources that a static
-// pod may have; the others are refused anyway (see forbidAPIObjects).
+// tokenLife is how long a projected service account token is asked for, in
+// seconds (field expirationSeconds).
+const tokenLife int64 = 3600
+
+// defaultVolume fills in what the API documents for the sources of volumes. Some
+// a static pod can't have anyway (see forbidAPIObjects).
 func defaultVolume(v *v1.Volume) {
 	if v.VolumeSource == (v1.VolumeSource{}) {
 		v.EmptyDir = &v1.EmptyDirVolumeSource{}
@@ -26,6 +30,9 @@ func defaultVolume(v *v1.Volume) {
 		for i := range v.Projected.Sources {
 			if api := v.Projected.Sources[i].DownwardAPI; api != nil {
 				defaultDownwardItems(api.Items)
+			}
+			if token := v.Projected.Sources[i].ServiceAccountToken; token != nil {
+				setIfNil(&token.ExpirationSeconds, tokenLife)
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func TestDefaultsTwiceIsOnce(t *testing.T) {
 		}
 		pod := Decode(asJSON, fromFile, nodeA, noon).Pods[0]
 		again := pod.DeepCopy()
-		setDefaults(again)
+		SetDefaults(again)
 		if !reflect.DeepEqual(pod, again) {
 			rt.Fatal("defaulting a second time changed the pod")
 		}

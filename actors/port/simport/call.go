@@ -131,7 +131,7 @@ func (o *Op) Canceled(ctx context.Context) bool {
 	if err == nil {
 		return false
 	}
-	o.RefuseAfter(0, ctxError(err))
+	o.RefuseAfter(0, ContextError(err))
 	return true
 }
 
@@ -195,7 +195,7 @@ func OnEnd(ctx context.Context, f func()) (stop func() bool) {
 // watch ends the call when ctx ends.
 func (o *Op) watch(ctx context.Context) {
 	o.stopCtx = OnEnd(ctx, func() {
-		o.calls.Do(func() { o.ended(ctxError(ctx.Err()), false) })
+		o.calls.Do(func() { o.ended(ContextError(ctx.Err()), false) })
 	})
 }
 
@@ -230,6 +230,24 @@ func (c *Calls) Kill(match func(*Op) bool, err *port.Error) {
 		}
 		o = next
 	}
+}
+
+// Each calls f for each call that has not ended, oldest first. The caller has
+// the lock; f must not end any.
+func (c *Calls) Each(f func(*Op)) {
+	for o := c.inflight.first; o != nil; o = o.next {
+		f(o)
+	}
+}
+
+// Forget ends a call that nobody waits for any more: it does nothing further
+// and is not answered.
+func (o *Op) Forget() {
+	o.answered = true
+	if o.stopTimer != nil {
+		o.stopTimer()
+	}
+	o.Drop()
 }
 
 // Answered says whether the caller has its answer already.
@@ -307,7 +325,8 @@ func (o *Op) named(err *port.Error) *port.Error {
 	return &e
 }
 
-func ctxError(err error) *port.Error {
+// ContextError is what a call whose context has ended is answered with.
+func ContextError(err error) *port.Error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &port.Error{Kind: port.Deadline, Detail: err.Error()}
 	}

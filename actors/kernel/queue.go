@@ -1,0 +1,106 @@
+package kernel
+
+import "reflect"
+
+// queue is what waits in a mailbox. Only a mailbox in which something waits has
+// one: an idle actor, of which a simulation has 150,000, holds no memory for
+// what came once.
+type queue struct {
+	// user[head:] waits. first is the number of user[head], counted since the
+	// queue was made; keyed holds such numbers.
+	user  []envelope
+	head  int
+	first uint64
+	// keyed finds the Keyed messages that wait, by their keys. It is nil while so
+	// few wait that they are looked for one by one.
+	keyed map[mailboxKey]uint64
+}
+
+const (
+	// indexFrom is how many messages wait when an index of keys pays.
+	indexFrom = 12
+	// keepQueue is the longest queue that is kept for the next mailbox.
+	keepQueue = 64
+)
+
+// depth is how many messages wait. A nil queue is an empty one.
+func (q *queue) depth() int {
+	if q == nil {
+		return 0
+	}
+	return len(q.user) - q.head
+}
+
+// oldest is when the first message came, in Unix nanoseconds. One has to wait.
+func (q *queue) oldest() int64 { return q.user[q.head].at }
+
+// find gives the Keyed message that waits with e's type, key and timer.
+func (q *queue) find(e *envelope) *envelope {
+	if q == nil {
+		return nil
+	}
+	if q.keyed != nil {
+		if n, waits := q.keyed[e.index()]; waits {
+			return &q.user[q.head+int(n-q.first)]
+		}
+		return nil
+	}
+	sort := reflect.TypeOf(e.msg)
+	for i := q.head; i < len(q.user); i++ {
+		if w := &q.user[i]; w.keyed && w.key == e.key && w.timer == e.timer && reflect.TypeOf(w.msg) == sort {
+			return w
+		}
+	}
+	return nil
+}
+
+func (q *queue) push(e envelope) {
+	q.user = append(q.user, e)
+	switch {
+	case q.keyed != nil:
+		if e.keyed {
+			q.keyed[e.index()] = q.first + uint64(len(q.user)-1-q.head)
+		}
+	case len(q.user)-q.head >= indexFrom:
+		q.keyed = map[mailboxKey]uint64{}
+		for i := q.head; i < len(q.user); i++ {
+			if w := &q.user[i]; w.keyed {
+				q.keyed[w.index()] = q.first + uint64(i-q.head)
+			}
+		}
+	}
+}
+
+func (q *queue) pop() envelope {
+	e := q.user[q.head]
+	q.user[q.head] = envelope{}
+	q.head++
+	q.first++
+	if e.keyed && q.keyed != nil {
+		delete(q.keyed, e.index())
+	}
+	switch {
+	case q.head == len(q.user):
+		q.user, q.head, q.keyed = q.user[:0], 0, nil
+	case q.head > keepQueue && q.head*2 > len(q.user):
+		n := copy(q.user, q.user[q.head:])
+		clear(q.user[n:])
+		q.user, q.head = q.user[:n], 0
+	}
+	return e
+}
+
+// lendQueue gives an empty queue.
+func (s *System) lendQueue() *queue {
+	if q, ok := s.queues.Get().(*queue); ok {
+		return q
+	}
+	return &queue{}
+}
+
+// returnQueue takes one back that has become empty.
+func (s *System) returnQueue(q *queue) {
+	if cap(q.user) <= keepQueue {
+		s.queues.Put(q)
+	}
+}

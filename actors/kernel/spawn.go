@@ -1,0 +1,54 @@
+package kernel
+
+import (
+	"reflect"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// propsKey is what protoactor has to be told of an actor. Props cost as much as
+// a cell, so that all actors of one protocol share theirs: which cell is whose
+// follows from System.spawning at first, and from the PID later.
+type propsKey struct {
+	protocol reflect.Type
+	root     bool
+}
+
+// props are those of a protocol.
+func props[M any](s *System, root bool) *actor.Props {
+	key := propsKey{reflect.TypeFor[M](), root}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.props[key]; p != nil {
+		return p
+	}
+	p := actor.PropsFromProducer(
+		func() actor.Actor { return &adapter[M]{sys: s} },
+		actor.WithMailbox(func() actor.Mailbox { return s.spawning }),
+		actor.WithSupervisor(strategy{s}),
+		actor.WithSpawnFunc(func(as *actor.ActorSystem, id string, p *actor.Props, parent actor.SpawnerContext) (*actor.PID, error) {
+			s.spawning.path = id // the same string once, not twice
+			return actor.DefaultSpawner(as, id, p, parent)
+		}),
+	)
+	if root {
+		p.Configure(actor.WithGuardian(strategy{s}))
+	}
+	s.props[key] = p
+	return p
+}
+
+// spawner is protoactor's side of whoever gets a child.
+type spawner interface {
+	SpawnNamed(*actor.Props, string) (*actor.PID, error)
+}
+
+// spawn gives c to protoactor. No code of an actor runs in it.
+func (s *System) spawn(c *cell, parent spawner, p *actor.Props, name string) error {
+	s.spawnMu.Lock()
+	defer s.spawnMu.Unlock()
+	s.spawning = c
+	_, err := parent.SpawnNamed(p, name)
+	s.spawning = nil
+	return err
+}

@@ -1,0 +1,167 @@
+package simapi
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/simport"
+)
+
+// Clock is the time of the simulated world.
+type Clock = simport.Clock
+
+// Dist is a distribution of durations.
+type Dist = simport.Dist
+
+// The random streams that a Server asks Config.Rand for. A new use of randomness
+// gets a new stream, so that the draws of the others stay what they were.
+const (
+	StreamUIDs    = "simapi/uids"    // UIDs of objects
+	StreamNames   = "simapi/names"   // what is appended to generateName
+	StreamTokens  = "simapi/tokens"  // service account tokens
+	StreamLatency = "simapi/latency" // how long calls take
+	StreamWatch   = "simapi/watch"   // how late watches tell, and what they leave out
+	StreamBackoff = "simapi/backoff" // when a broken watch is tried again
+	StreamFaults  = "simapi/faults"  // late effects
+)
+
+// Config is all that a Server depends on. Clock and Rand are required.
+type Config struct {
+	Clock Clock
+	// Rand gives the random stream of a name. It is called once per stream, in New.
+	Rand func(stream string) *rand.Rand
+
+	// Latencies is how long calls take; nil is DefaultLatencies.
+	Latencies *Latencies
+	// LateEffect is the chance, 0 to 1, that a call takes effect although its
+	// context or connection ended before it was answered.
+	LateEffect float64
+	// Fault says what goes wrong with a call; nil is nothing. It is called on the
+	// caller's goroutine, without the lock. That of a List or Watch breaks the
+	// port's watch that makes it; Partial and LoseReply there are as Fail and Hang.
+	Fault func(Call) Fault
+
+	// WatchLag is how late a watch tells of a change; the zero value is
+	// DefaultWatchLag. Changes of one watch stay in order.
+	WatchLag Dist
+	// ExtraLag, if not nil, adds to it: a stale watch. It is called under the lock
+	// for each change and watch, and must not call the server.
+	ExtraLag func(Watching) time.Duration
+	// WatchSkip is the chance, 0 to 1, that a watch leaves out a version of an
+	// object that a newer one overtakes before it was told.
+	WatchSkip float64
+	// WatchBuffer is how many changes may wait for one watch of the port; one
+	// that has more to tell starts over with what is there. 0 is DefaultWatchBuffer.
+	WatchBuffer int
+	// History is how many changes of each kind are kept for watches that go on
+	// where they were; 0 is DefaultHistory.
+	History int
+}
+
+// Defaults of Config.
+const (
+	DefaultWatchBuffer = 1000
+	DefaultHistory     = 4096
+)
+
+// Fault is what goes wrong with one call.
+type Fault = simport.Fault
+
+// Watching is one watch of the port, as Config.ExtraLag sees it.
+type Watching struct {
+	Node      string
+	Selection port.Selection
+}
+
+// Validate says what of the configuration can't be.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Clock == nil {
+		errs = append(errs, errors.New("simapi: Clock is required"))
+	}
+	if c.Rand == nil {
+		errs = append(errs, errors.New("simapi: Rand is required"))
+	}
+	for _, chance := range []struct {
+		name string
+		is   float64
+	}{{"LateEffect", c.LateEffect}, {"WatchSkip", c.WatchSkip}} {
+		if !(chance.is >= 0 && chance.is <= 1) {
+			errs = append(errs, fmt.Errorf("simapi: %s %v: want a chance, 0 to 1", chance.name, chance.is))
+		}
+	}
+	if c.WatchBuffer < 0 || c.History < 0 {
+		errs = append(errs, fmt.Errorf("simapi: WatchBuffer %d, History %d: want none negative", c.WatchBuffer, c.History))
+	}
+	if err := c.WatchLag.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("simapi: WatchLag: %w", err))
+	}
+	if c.Latencies != nil {
+		for v, d := range c.Latencies {
+			if err := d.Validate(); err != nil {
+				errs = append(errs, fmt.Errorf("simapi: Latencies[%s]: %w", Verb(v), err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Server is one simulated apiserver.
+type Server struct {
+	cfg   Config
+	stage *simport.Stage
+	calls *simport.Calls
+
+	uids, names, tokens, lat, wat, bo *rand.Rand
+
+	// All below belongs to the stage's lock.
+
+	// version is that of the newest change of any object.
+	version uint64
+	tables  [kindCount]*table
+	marks   marks
+	specs   specCache
+	// clients are in the order in which they were first asked for.
+	clients []*client
+	byNode  map[string]*client
+	down    bool
+	counts  [verbCount]uint64
+	tokenNo uint64
+}
+
+// firstVersion is the version of a server that has nothing yet. 0 means "any" in
+// the API.
+const firstVersion = 1
+
+// New makes a server that has nothing yet.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Latencies == nil {
+		cfg.Latencies = &defaultLatencies
+	}
+	if cfg.WatchLag.IsZero() {
+		cfg.WatchLag = defaultWatchLag
+	}
+	if cfg.WatchBuffer == 0 {
+		cfg.WatchBuffer = DefaultWatchBuffer
+	}
+	if cfg.History == 0 {
+		cfg.History = DefaultHistory
+	}
+	stage := simport.NewStage(cfg.Clock)
+	s := &Server{
+		cfg: cfg, stage: stage, version: firstVersion, byNode: map[string]*client{},
+		uids: cfg.Rand(StreamUIDs), names: cfg.Rand(StreamNames), tokens: cfg.Rand(StreamTokens),
+		lat: cfg.Rand(StreamLatency), wat: cfg.Rand(StreamWatch), bo: cfg.Rand(StreamBackoff),
+		calls: simport.NewCalls(stage, cfg.LateEffect, cfg.Rand(StreamFaults)),
+	}
+	for k := range s.tables {
+		s.tables[k] = newTable(port.APIKind(k), cfg.History)
+	}
+	return s, nil
+}

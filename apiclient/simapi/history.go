@@ -1,0 +1,116 @@
+package simapi
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// change is one version of one object.
+type change struct {
+	version uint64
+	// old is the version before, nil if there was none.
+	old port.APIObject
+	// new is the object since; of one that is gone, its last state with the version
+	// of its end.
+	new  port.APIObject
+	gone bool
+	// left is old with this change's version: what a watch is told whose selection
+	// the object has left. Made when the first one asks.
+	left port.APIObject
+}
+
+// leaving gives what a watch is told whose selection the object has left.
+func (c *change) leaving() port.APIObject {
+	if c.gone {
+		return c.new
+	}
+	if c.left == nil {
+		c.left = shallow(c.old)
+		metaOf(c.left).ResourceVersion = metaOf(c.new).ResourceVersion
+	}
+	return c.left
+}
+
+// history is the newest changes of a kind, as many as its limit.
+type history struct {
+	limit int
+	// ring has the changes from start on, in order of version.
+	ring  []change
+	start int
+	// floor is the version of the newest change that is forgotten.
+	//
+	// Invariant: every change with a version above floor is in ring.
+	floor uint64
+}
+
+// add takes the newest change. What it returns is valid until the next one.
+func (h *history) add(c change) *change {
+	if len(h.ring) < h.limit {
+		h.ring = append(h.ring, c)
+		return &h.ring[len(h.ring)-1]
+	}
+	at := h.start
+	h.floor = h.ring[at].version
+	h.ring[at] = c
+	h.start = (at + 1) % len(h.ring)
+	return &h.ring[at]
+}
+
+// since calls f for each change after a version, and says whether all of them
+// are still known.
+func (h *history) since(version uint64, f func(*change)) bool {
+	if version < h.floor {
+		return false
+	}
+	for i := range h.ring {
+		if c := &h.ring[(h.start+i)%len(h.ring)]; c.version > version {
+			f(c)
+		}
+	}
+	return true
+}
+
+// forget drops everything up to a version, which is the newest there is.
+func (h *history) forget(version uint64) {
+	h.ring, h.start, h.floor = nil, 0, version
+}
+
+// marks remember which version was the newest at some times past, so that a
+// watch that breaks knows what a bookmark told it last, although nobody sent one:
+// 5,000 nodes with ten watches each would need 800 timers a second for that.
+type marks struct{ ring []mark }
+
+type mark struct {
+	at      time.Time
+	version uint64
+}
+
+// bookmarkPeriod is how often a watch is sent a bookmark, as the real one does.
+const bookmarkPeriod = time.Minute
+
+// marksKept is how many marks are remembered.
+const marksKept = 16
+
+// note is called before each change with the version so far.
+func (m *marks) note(now time.Time, version uint64) {
+	n := len(m.ring)
+	if n > 0 && now.Sub(m.ring[n-1].at) < bookmarkPeriod {
+		return
+	}
+	if n == marksKept {
+		copy(m.ring, m.ring[1:])
+		m.ring = m.ring[:n-1]
+	}
+	m.ring = append(m.ring, mark{now, version})
+}
+
+// told is the version that a bookmark has told by now, 0 if none.
+func (m *marks) told(now time.Time) uint64 {
+	for i := len(m.ring) - 1; i >= 0; i-- {
+		if now.Sub(m.ring[i].at) >= bookmarkPeriod {
+			return m.ring[i].version
+		}
+	}
+	return 0
+}

@@ -1,0 +1,128 @@
+package simapi
+
+import (
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Link is how a node's connection to the apiserver is.
+type Link uint8
+
+const (
+	// Up: it works.
+	Up Link = iota
+	// Refused: nobody listens. Calls fail with Unavailable, those under way too,
+	// having taken effect or not (Config.LateEffect); watches break at once.
+	Refused
+	// Silent: what is sent is lost. Calls hang until their contexts end; those
+	// under way take effect, and their replies are lost. Watches say nothing, and
+	// break after 45 s; if the link is up again before, they go on.
+	Silent
+)
+
+var linkNames = [...]string{"up", "refused", "silent"}
+
+func (l Link) String() string {
+	if int(l) < len(linkNames) {
+		return linkNames[l]
+	}
+	return fmt.Sprintf("Link(%d)", uint8(l))
+}
+
+// SetLink makes a node's connection so.
+func (s *Server) SetLink(node string, l Link) {
+	s.stage.Do(func() { s.clientOf(node).become(l) })
+}
+
+func (c *client) become(l Link) {
+	if c.link == l {
+		return
+	}
+	was := c.link
+	c.link = l
+	if c.stopPing != nil {
+		c.stopPing()
+		c.stopPing = nil
+	}
+	switch l {
+	case Refused:
+		c.cut("read: connection reset by peer")
+	case Silent:
+		c.s.calls.Each(func(o *op) {
+			if o.From == c {
+				o.Fault.LoseReply = true
+			}
+		})
+		for _, f := range c.follows {
+			if f.state == open {
+				f.arm()
+			}
+		}
+		c.stopPing = c.s.stage.After(pingTimeout, func() {
+			c.stopPing = nil
+			c.breakWatches(unreachable("http2: client connection lost"))
+		})
+	case Up:
+		if was == Silent {
+			for _, f := range c.follows {
+				if f.state == open {
+					f.arm()
+				}
+			}
+		}
+	}
+}
+
+// cut ends all that a client has under way.
+func (c *client) cut(why string) {
+	c.s.calls.Kill(func(o *op) bool { return o.From == c }, unreachable(why))
+	c.breakWatches(unreachable(why))
+}
+
+func (c *client) breakWatches(err *port.Error) {
+	for _, f := range c.follows {
+		if f.state == open {
+			e := *err
+			e.Verb, e.Object = Watch.String(), f.selected.Kind.String()
+			f.broken(&e, nil)
+		}
+	}
+}
+
+// SetDown ends the apiserver as a kill does, or brings it back with all that it
+// had: no connection to it works meanwhile. The owner's calls do.
+func (s *Server) SetDown(down bool) {
+	s.stage.Do(func() {
+		if s.down == down {
+			return
+		}
+		s.down = down
+		if down {
+			for _, c := range s.clients {
+				c.cut("read: connection reset by peer")
+			}
+		}
+	})
+}
+
+// CloseWatches ends the streams of a node's watches, as the apiserver does every
+// few minutes: they go on where they were at once, and if the history since is
+// gone they start over.
+func (s *Server) CloseWatches(node string) {
+	s.stage.Do(func() {
+		for _, f := range s.clientOf(node).follows {
+			f.reopen()
+		}
+	})
+}
+
+// Expire forgets all history, as a compaction does: a watch that isn't open
+// can't go on where it was (410 Gone).
+func (s *Server) Expire() {
+	s.stage.Do(func() {
+		for _, t := range s.tables {
+			t.history.forget(s.version)
+		}
+	})
+}

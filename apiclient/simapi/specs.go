@@ -1,0 +1,121 @@
+package simapi
+
+import (
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
+)
+
+// specCache gives pods that were made of one template one set of lists with the
+// defaults filled in. A template is known by where its lists lie: objects are
+// never changed, so what lies there stays what it is, and while an entry keeps
+// it nothing else can lie there.
+type specCache struct{ filled map[template]lists }
+
+// template is all of a spec whose defaults cost anything.
+type template struct {
+	containers, init *v1.Container
+	volumes          *v1.Volume
+	lengths          [3]int
+	resources        *v1.ResourceRequirements
+	hostNetwork      bool
+}
+
+// lists are what a template's defaults are filled into.
+type lists struct {
+	containers, init []v1.Container
+	volumes          []v1.Volume
+	resources        *v1.ResourceRequirements
+}
+
+// maxSpecs bounds how many templates are remembered.
+const maxSpecs = 1024
+
+// Values that pods share by pointer where they say nothing.
+var (
+	defaultGrace    = int64(v1.DefaultTerminationGracePeriodSeconds)
+	defaultLinks    = v1.DefaultEnableServiceLinks
+	defaultSecurity = v1.PodSecurityContext{}
+	defaultPriority = int32(0)
+	defaultPreempt  = v1.PreemptLowerPriority
+)
+
+const defaultAccount = "default"
+
+// fill fills in a new pod's defaults, those of the admission plugins that every
+// cluster has included: service account, priority.
+func (c *specCache) fill(p *v1.Pod) {
+	spec := &p.Spec
+	if spec.ServiceAccountName == "" {
+		spec.ServiceAccountName = defaultAccount
+	}
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
+	orShared(&spec.TerminationGracePeriodSeconds, &defaultGrace)
+	orShared(&spec.EnableServiceLinks, &defaultLinks)
+	orShared(&spec.SecurityContext, &defaultSecurity)
+	if spec.PriorityClassName == "" {
+		orShared(&spec.Priority, &defaultPriority)
+	}
+	orShared(&spec.PreemptionPolicy, &defaultPreempt)
+
+	key := template{
+		containers: first(spec.Containers), init: first(spec.InitContainers), volumes: first(spec.Volumes),
+		lengths:   [3]int{len(spec.Containers), len(spec.InitContainers), len(spec.Volumes)},
+		resources: spec.Resources, hostNetwork: spec.HostNetwork,
+	}
+	filled, known := c.filled[key]
+	if !known {
+		filled = fillLists(p)
+		if c.filled == nil || len(c.filled) >= maxSpecs {
+			c.filled = map[template]lists{}
+		}
+		c.filled[key] = filled
+	}
+	spec.Containers, spec.InitContainers, spec.Volumes = filled.containers, filled.init, filled.volumes
+	spec.Resources = filled.resources
+	// What is left is a handful of strings and numbers.
+	bare := v1.Pod{Spec: v1.PodSpec{
+		RestartPolicy: spec.RestartPolicy, DNSPolicy: spec.DNSPolicy, SchedulerName: spec.SchedulerName,
+		PriorityClassName: spec.PriorityClassName, Priority: spec.Priority,
+		TerminationGracePeriodSeconds: spec.TerminationGracePeriodSeconds, EnableServiceLinks: spec.EnableServiceLinks,
+		SecurityContext: spec.SecurityContext,
+	}}
+	manifest.SetDefaults(&bare)
+	spec.RestartPolicy, spec.DNSPolicy, spec.SchedulerName = bare.Spec.RestartPolicy, bare.Spec.DNSPolicy, bare.Spec.SchedulerName
+	spec.Priority = bare.Spec.Priority
+}
+
+// fillLists fills in the defaults of what a pod lists. What has them already is
+// given as it is.
+func fillLists(p *v1.Pod) lists {
+	with := p.DeepCopy()
+	manifest.SetDefaults(with)
+	return lists{
+		containers: same(p.Spec.Containers, with.Spec.Containers),
+		init:       same(p.Spec.InitContainers, with.Spec.InitContainers),
+		volumes:    same(p.Spec.Volumes, with.Spec.Volumes),
+		resources:  same(p.Spec.Resources, with.Spec.Resources),
+	}
+}
+
+// same gives old where next says the same, so that it is shared.
+func same[T any](old, next T) T {
+	if apiequality.Semantic.DeepEqual(old, next) {
+		return old
+	}
+	return next
+}
+
+func first[T any](list []T) *T {
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[0]
+}
+
+func orShared[T any](field **T, shared *T) {
+	if *field == nil {
+		*field = shared
+	}
+}

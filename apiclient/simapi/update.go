@@ -1,0 +1,209 @@
+package simapi
+
+import (
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// staleVersion is what the apiserver says to a writer that comes too late.
+const staleVersion = "the object has been modified; please apply your changes to the latest version and try again"
+
+// update replaces an object, but for its status.
+func (s *Server) update(o port.APIObject, status bool) (port.APIObject, error) {
+	k := port.APIKeyOf(o)
+	m := metaOf(o)
+	e := s.tables[k.Kind].objects[name{k.Namespace, k.Name}]
+	switch {
+	case e == nil && m.UID != "" && kinds[k.Kind].creates && !status:
+		return nil, conflict(k, "Precondition failed: UID in precondition: %s, UID in object meta: ", m.UID)
+	case e == nil && kinds[k.Kind].creates && !status:
+		fresh := shallow(o)
+		metaOf(fresh).ResourceVersion = ""
+		return s.create(fresh)
+	case e == nil:
+		return nil, notFound(k)
+	case status && !kinds[k.Kind].status:
+		return nil, notFound(k) // there is no such endpoint
+	}
+	old := metaOf(e.object)
+	switch {
+	case m.UID != "" && m.UID != old.UID:
+		return nil, conflict(k, "Precondition failed: UID in precondition: %s, UID in object meta: %s", m.UID, old.UID)
+	case m.ResourceVersion == "" && kinds[k.Kind].conditional:
+		return nil, invalid(k.Kind, k.Name, field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
+	case m.ResourceVersion != "" && m.ResourceVersion != old.ResourceVersion:
+		return nil, conflict(k, staleVersion)
+	}
+	if status {
+		next := shallow(e.object)
+		takeStatus(next, o)
+		return s.replaceStatus(k, e, next)
+	}
+	next := shallow(o)
+	untyped(next)
+	return s.replace(k, e, next)
+}
+
+// replace makes next, whose outermost struct is ours, the newest version of an
+// object, but for what a writer may not change.
+func (s *Server) replace(k port.APIKey, e *entry, next port.APIObject) (port.APIObject, error) {
+	m, old := metaOf(next), metaOf(e.object)
+	m.Namespace, m.Name, m.GenerateName = old.Namespace, old.Name, old.GenerateName
+	m.UID, m.CreationTimestamp, m.ResourceVersion, m.Generation = old.UID, old.CreationTimestamp, old.ResourceVersion, old.Generation
+	m.ManagedFields = nil
+	if m.DeletionTimestamp != nil && old.DeletionTimestamp == nil {
+		return nil, invalid(k.Kind, k.Name, field.Invalid(field.NewPath("metadata", "deletionTimestamp"), m.DeletionTimestamp, "field is immutable"))
+	}
+	m.DeletionTimestamp, m.DeletionGracePeriodSeconds = old.DeletionTimestamp, old.DeletionGracePeriodSeconds
+	if kinds[k.Kind].status {
+		takeStatus(next, e.object)
+	}
+	if err := s.mayReplace(k, e.object, next); err != nil {
+		return nil, err
+	}
+	round(next)
+	if apiequality.Semantic.DeepEqual(next, e.object) {
+		return e.object, nil
+	}
+	share(m, old)
+	return s.replaced(k, e, next), nil
+}
+
+// replaced commits a replacement, which is the end of an object that was only
+// waiting for its last finalizer to go.
+func (s *Server) replaced(k port.APIKey, e *entry, next port.APIObject) port.APIObject {
+	m, old := metaOf(next), metaOf(e.object)
+	over := len(m.Finalizers) == 0 && old.DeletionTimestamp != nil &&
+		(old.DeletionGracePeriodSeconds == nil || *old.DeletionGracePeriodSeconds == 0)
+	s.commit(s.tables[k.Kind], e.object, next, over)
+	return next
+}
+
+// share gives metadata the maps and lists of the version before where they say
+// the same: what came as JSON has its own.
+func share(m, old *metav1.ObjectMeta) {
+	m.Labels, m.Annotations = same(old.Labels, m.Labels), same(old.Annotations, m.Annotations)
+	m.OwnerReferences, m.Finalizers = same(old.OwnerReferences, m.OwnerReferences), same(old.Finalizers, m.Finalizers)
+}
+
+// mayReplace says whether next may follow old, and completes next.
+func (s *Server) mayReplace(k port.APIKey, old, next port.APIObject) error {
+	switch next := next.(type) {
+	case *v1.Pod:
+		return s.mayReplacePod(k, old.(*v1.Pod), next)
+	case *v1.ConfigMap:
+		old := old.(*v1.ConfigMap)
+		if is(old.Immutable) && (!is(next.Immutable) || !reflect.DeepEqual(old.Data, next.Data) || !reflect.DeepEqual(old.BinaryData, next.BinaryData)) {
+			return immutable(k, "data")
+		}
+	case *v1.Secret:
+		old := old.(*v1.Secret)
+		if next.Type == "" {
+			next.Type = old.Type
+		}
+		switch {
+		case next.Type != old.Type:
+			return immutable(k, "type")
+		case is(old.Immutable) && (!is(next.Immutable) || !reflect.DeepEqual(old.Data, next.Data)):
+			return immutable(k, "data")
+		}
+	case *v1.Node:
+		old := old.(*v1.Node)
+		if old.Spec.ProviderID != "" && next.Spec.ProviderID != old.Spec.ProviderID {
+			return immutable(k, "spec.providerID")
+		}
+	case *storagev1.VolumeAttachment:
+		if !apiequality.Semantic.DeepEqual(old.(*storagev1.VolumeAttachment).Spec, next.Spec) {
+			return immutable(k, "spec")
+		}
+	}
+	return nil
+}
+
+func is(b *bool) bool { return b != nil && *b }
+
+func immutable(k port.APIKey, path string) error {
+	return invalid(k.Kind, k.Name, field.Forbidden(field.NewPath(path), "field is immutable"))
+}
+
+// replaceStatus makes next, which is a copy of the newest version with another
+// status, the newest version.
+func (s *Server) replaceStatus(k port.APIKey, e *entry, next port.APIObject) (port.APIObject, error) {
+	round(next)
+	if pod, ok := next.(*v1.Pod); ok {
+		old := e.object.(*v1.Pod)
+		keepObserved(&pod.Status, &old.Status)
+		if pod.Status.QOSClass == "" {
+			pod.Status.QOSClass = old.Status.QOSClass
+		}
+		if podstatus.Equal(&pod.Status, &old.Status) {
+			return old, nil
+		}
+		if err := mayFollow(k, old, &pod.Status); err != nil {
+			return nil, err
+		}
+	} else if apiequality.Semantic.DeepEqual(next, e.object) {
+		return e.object, nil
+	}
+	return s.replaced(k, e, next), nil
+}
+
+// patch changes what differs between two versions of an object.
+func (s *Server) patch(p port.APIPatch) (port.APIObject, error) {
+	k := p.Key
+	e := s.tables[k.Kind].objects[name{k.Namespace, k.Name}]
+	if e == nil || p.Status && !kinds[k.Kind].status {
+		return nil, notFound(k)
+	}
+	from, to, old := metaOf(p.From), metaOf(p.To), metaOf(e.object)
+	if uid := from.UID; uid != "" && uid != old.UID || to.UID != "" && to.UID != old.UID {
+		return nil, conflict(k, "Precondition failed: UID in precondition: %s, UID in object meta: %s", from.UID, old.UID)
+	}
+	switch {
+	case p.Status && sameStatus(p.From, e.object):
+		next := shallow(e.object)
+		takeStatus(next, p.To)
+		return s.replaceStatus(k, e, next)
+	case !p.Status && sameVersion(p.From, e.object):
+		next := shallow(p.To)
+		untyped(next)
+		return s.replace(k, e, next)
+	}
+	merged, err := merge(e.object, p)
+	switch {
+	case err != nil:
+		return nil, apierrors.NewBadRequest(err.Error())
+	case merged == nil: // nothing to change
+		return e.object, nil
+	case p.Status:
+		next := shallow(e.object)
+		takeStatus(next, merged)
+		return s.replaceStatus(k, e, next)
+	}
+	return s.replace(k, e, merged)
+}
+
+// sameStatus says, where it is cheap to say so, that two versions of an object
+// have the same status: a patch between statuses then leads to the one that the
+// patch was made of.
+func sameStatus(a, b port.APIObject) bool {
+	if sameVersion(a, b) {
+		return true
+	}
+	pod, ok := a.(*v1.Pod)
+	return ok && podstatus.Equal(&pod.Status, &b.(*v1.Pod).Status)
+}
+
+// sameVersion says whether a is what b is, an object that is stored.
+func sameVersion(a, b port.APIObject) bool {
+	return a == b || metaOf(a).ResourceVersion == metaOf(b).ResourceVersion
+}

@@ -1,0 +1,130 @@
+package apicontract_test
+
+import (
+	"context"
+	"hash/fnv"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/tests/contract/apicontract"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const node = "n1"
+
+// rands gives the named streams of a seed.
+func rands(seed uint64) func(string) *rand.Rand {
+	return func(stream string) *rand.Rand {
+		h := fnv.New64a()
+		h.Write([]byte(stream))
+		return rand.New(rand.NewPCG(seed, h.Sum64()))
+	}
+}
+
+func newServer(t *testing.T, clock simapi.Clock, change func(*simapi.Config)) *simapi.Server {
+	t.Helper()
+	cfg := simapi.Config{Clock: clock, Rand: rands(7)}
+	change(&cfg)
+	s, err := simapi.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func subject(s *simapi.Server, broken simapi.Link) apicontract.Subject {
+	return apicontract.Subject{
+		API: s.Client(node), Other: s.Client("n2"), Namespace: "contract",
+		Break: func() func() {
+			s.SetLink(node, broken)
+			return func() { s.SetLink(node, simapi.Up) }
+		},
+		Expire: s.Expire,
+	}
+}
+
+func virtual(broken simapi.Link, change func(*simapi.Config)) func(*testing.T) apicontract.Subject {
+	return func(t *testing.T) apicontract.Subject {
+		v := kernel.NewVirtual(7, time.Date(2030, 1, 1, 0, 0, 0, 123456789, time.UTC))
+		s := subject(newServer(t, v, change), broken)
+		s.Now = v.Now
+		s.Until = func(limit time.Duration, cond func() bool) bool { return v.RunUntil(v.Now().Add(limit), cond) }
+		s.Pass, s.Context = v.Advance, newContext
+		return s
+	}
+}
+
+func TestSimulated(t *testing.T) {
+	apicontract.API(t, virtual(simapi.Refused, func(*simapi.Config) {}))
+}
+
+// TestSimulatedSilent: a connection that says nothing is as good as none.
+func TestSimulatedSilent(t *testing.T) {
+	apicontract.API(t, virtual(simapi.Silent, func(*simapi.Config) {}))
+}
+
+// TestSimulatedBadWatch: the suite asks for no more of watches than that they
+// come to what is there.
+func TestSimulatedBadWatch(t *testing.T) {
+	apicontract.API(t, virtual(simapi.Refused, func(c *simapi.Config) {
+		c.WatchSkip, c.WatchBuffer, c.History = 0.5, 3, 5
+		c.ExtraLag = func(simapi.Watching) time.Duration { return 2 * time.Second }
+	}))
+}
+
+// TestSimulatedLive runs the suite on the machine's clock.
+func TestSimulatedLive(t *testing.T) {
+	apicontract.API(t, func(t *testing.T) apicontract.Subject {
+		t.Parallel()
+		return subject(newServer(t, kernel.WallClock{}, func(*simapi.Config) {}), simapi.Refused)
+	})
+}
+
+// virtualContext is a context that ends on the test's own thread.
+type virtualContext struct {
+	context.Context
+	err   error
+	done  chan struct{}
+	funcs []*func()
+}
+
+func newContext() (context.Context, context.CancelFunc) {
+	c := &virtualContext{Context: context.Background(), done: make(chan struct{})}
+	return c, c.cancel
+}
+
+func (c *virtualContext) Done() <-chan struct{} { return c.done }
+func (c *virtualContext) Err() error            { return c.err }
+
+func (c *virtualContext) AfterFunc(f func()) func() bool {
+	p := &f
+	c.funcs = append(c.funcs, p)
+	return func() bool {
+		for i, other := range c.funcs {
+			if other == p {
+				c.funcs = append(c.funcs[:i:i], c.funcs[i+1:]...)
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func (c *virtualContext) cancel() {
+	if c.err != nil {
+		return
+	}
+	c.err = context.Canceled
+	close(c.done)
+	funcs := c.funcs
+	c.funcs = nil
+	for _, f := range funcs {
+		(*f)()
+	}
+}
