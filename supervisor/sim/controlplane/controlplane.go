@@ -1,0 +1,547 @@
+package controlplane
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+)
+
+// Config is what a control plane works with. Server and Clock are required.
+type Config struct {
+	Server *simapi.Server
+	Clock  simapi.Clock
+	// NodeGrace is how long a node's lease may be old before the node counts as
+	// lost; 50 s if zero (kube-controller-manager --node-monitor-grace-period).
+	NodeGrace time.Duration
+	// Delay is how long scheduler and controllers take until they act on what
+	// they see; 5 ms if zero. What happens meanwhile is acted on together.
+	Delay time.Duration
+}
+
+// Validate says what of the configuration can't be.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Server == nil {
+		errs = append(errs, errors.New("controlplane: Server is required"))
+	}
+	if c.Clock == nil {
+		errs = append(errs, errors.New("controlplane: Clock is required"))
+	}
+	if c.NodeGrace < 0 || c.Delay < 0 {
+		errs = append(errs, fmt.Errorf("controlplane: NodeGrace %v, Delay %v: want none negative", c.NodeGrace, c.Delay))
+	}
+	return errors.Join(errs...)
+}
+
+// ControlPlane schedules pods, keeps workloads at their number, and lets pods
+// go from nodes that are lost. Like the world it belongs to it is used by one
+// goroutine.
+//
+//	watches of pods, nodes, leases ──► what is known ──(Delay)──► round: bind, create, delete
+//	every 5 s ──► nodes that are not heard of: conditions, taints ──(toleration)──► delete their pods
+type ControlPlane struct {
+	config Config
+	api    *simapi.Server
+
+	nodes   places
+	byName  map[string]*place
+	placed  map[types.UID]placement
+	pending []*v1.Pod // to be scheduled, in order of creation
+	// stuck are those that fit nowhere, tried again when a node changes or gives
+	// something back.
+	stuck     []*v1.Pod
+	more      bool
+	workloads map[string]*set
+	dirty     []*set
+	rounds    bool // one is due
+	heard     map[string]time.Time
+	count     int // of nodes there ever were
+	stops     []func()
+}
+
+// placement is where a pod's share of a node is counted.
+type placement struct {
+	on *place
+	is demand
+}
+
+// set is a workload and what is known of its pods.
+type set struct {
+	Workload
+	key      string
+	revision int
+	pods     map[types.UID]*v1.Pod
+	// old is how many of the pods are of an older revision.
+	old   int
+	dirty bool
+	gone  bool
+}
+
+// workloadLabel and revisionLabel are on each pod of a workload.
+const (
+	workloadLabel = "app"
+	revisionLabel = "pod-template-hash"
+)
+
+const (
+	monitorPeriod = 5 * time.Second
+	defaultGrace  = 50 * time.Second
+	defaultDelay  = 5 * time.Millisecond
+)
+
+// New starts a control plane. It acts when time passes.
+func New(c Config) (*ControlPlane, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.NodeGrace == 0 {
+		c.NodeGrace = defaultGrace
+	}
+	if c.Delay == 0 {
+		c.Delay = defaultDelay
+	}
+	cp := &ControlPlane{
+		config: c, api: c.Server, byName: map[string]*place{}, placed: map[types.UID]placement{},
+		workloads: map[string]*set{}, heard: map[string]time.Time{},
+	}
+	for _, w := range []struct {
+		kind port.APIKind
+		see  func(simapi.Event)
+	}{{port.NodeKind, cp.seeNode}, {port.LeaseKind, cp.seeLease}, {port.PodKind, cp.seePod}} {
+		stop, err := c.Server.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: w.kind}}, w.see)
+		if err != nil {
+			return nil, err
+		}
+		cp.stops = append(cp.stops, stop)
+	}
+	cp.monitorLater()
+	return cp, nil
+}
+
+// Stop ends everything that it does.
+func (cp *ControlPlane) Stop() {
+	for _, stop := range cp.stops {
+		stop()
+	}
+	cp.stops = nil
+}
+
+// Apply creates a workload, or changes one of that name to be so: the number of
+// its pods at once, its template by replacing some at a time.
+func (cp *ControlPlane) Apply(w Workload) error {
+	switch {
+	case w.Replicas < 0:
+		return fmt.Errorf("controlplane: workload %s: %d replicas", w.Name, w.Replicas)
+	case len(validation.IsDNS1123Label(w.Name)) > 0:
+		return fmt.Errorf("controlplane: workload %q: %s", w.Name, validation.IsDNS1123Label(w.Name)[0])
+	case len(w.Template.Spec.Containers) == 0:
+		return fmt.Errorf("controlplane: workload %s: its template has no container", w.Name)
+	}
+	if w.Namespace == "" {
+		w.Namespace = metav1.NamespaceDefault
+	}
+	key := w.Namespace + "/" + w.Name
+	s := cp.workloads[key]
+	if s == nil {
+		s = &set{key: key, pods: map[types.UID]*v1.Pod{}}
+		cp.workloads[key] = s
+	}
+	if s.revision == 0 || !sameTemplate(&s.Template, &w.Template) {
+		s.revision++
+		s.old = len(s.pods)
+	}
+	// The pods of a revision share one spec.
+	w.Template.Spec.Tolerations = defaultTolerations(&w.Template.Spec)
+	s.Workload = w
+	cp.touch(s)
+	return nil
+}
+
+func sameTemplate(a, b *v1.PodTemplateSpec) bool {
+	b = b.DeepCopy()
+	b.Spec.Tolerations = defaultTolerations(&b.Spec)
+	return equal(a, b)
+}
+
+// Workload gives a workload as it was applied last.
+func (cp *ControlPlane) Workload(namespace, name string) (Workload, bool) {
+	s := cp.workloads[namespace+"/"+name]
+	if s == nil {
+		return Workload{}, false
+	}
+	return s.Workload, true
+}
+
+// Remove deletes a workload and all its pods.
+func (cp *ControlPlane) Remove(namespace, name string) error {
+	s := cp.workloads[namespace+"/"+name]
+	if s == nil {
+		return fmt.Errorf("controlplane: there is no workload %s/%s", namespace, name)
+	}
+	delete(cp.workloads, s.key)
+	s.gone = true
+	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
+		cp.remove(s.pods[uid])
+	}
+	return nil
+}
+
+// Cordon keeps new pods from a node, or lets them on it again.
+func (cp *ControlPlane) Cordon(node string, cordoned bool) error {
+	n, err := simapi.Object[*v1.Node](cp.api, "", node)
+	if err != nil {
+		return err
+	}
+	out := *n
+	out.Spec.Unschedulable = cordoned
+	_, err = cp.api.Update(&out)
+	return err
+}
+
+// Drain cordons a node and deletes its pods, with their grace periods, as
+// kubectl drain does without disruption budgets.
+func (cp *ControlPlane) Drain(node string) error {
+	if err := cp.Cordon(node, true); err != nil {
+		return err
+	}
+	for _, p := range cp.on(node) {
+		cp.remove(p)
+	}
+	return nil
+}
+
+func (cp *ControlPlane) on(node string) []*v1.Pod {
+	all, err := simapi.Objects[*v1.Pod](cp.api, simapi.Select{Field: "spec.nodeName=" + node})
+	if err != nil {
+		panic(err) // the selector is ours
+	}
+	return all
+}
+
+// remove deletes a pod, if it is not being deleted.
+func (cp *ControlPlane) remove(p *v1.Pod) {
+	if p.DeletionTimestamp != nil {
+		return
+	}
+	_ = cp.api.Delete(port.APIDelete{Key: keyOf(p), UID: p.UID}) // it is gone otherwise
+}
+
+func keyOf(p *v1.Pod) port.APIKey {
+	return port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}
+}
+
+func (cp *ControlPlane) seePod(e simapi.Event) {
+	p := e.Object.(*v1.Pod)
+	if e.Type == simapi.Deleted || finished(p) {
+		cp.release(p)
+	} else if p.Spec.NodeName == "" && e.Type == simapi.Added {
+		cp.pending = append(cp.pending, p)
+		cp.soon()
+	} else if p.Spec.NodeName != "" {
+		cp.claim(p)
+	}
+	s := cp.workloads[p.Namespace+"/"+p.Labels[workloadLabel]]
+	if s == nil {
+		return
+	}
+	old := s.pods[p.UID]
+	if e.Type == simapi.Deleted {
+		delete(s.pods, p.UID)
+		if old != nil && !s.newest(old) {
+			s.old--
+		}
+	} else {
+		s.pods[p.UID] = p
+		if old == nil && !s.newest(p) {
+			s.old++
+		}
+	}
+	// Nothing else of a pod matters to its workload.
+	if e.Type == simapi.Deleted || old == nil || (old.DeletionTimestamp == nil) != (p.DeletionTimestamp == nil) ||
+		finished(old) != finished(p) || podReady(old) != podReady(p) && s.old > 0 {
+		cp.touch(s)
+	}
+}
+
+func (s *set) newest(p *v1.Pod) bool { return p.Labels[revisionLabel] == revisionName(s.revision) }
+
+func revisionName(n int) string { return fmt.Sprintf("r%d", n) }
+
+// claim counts a bound pod on its node.
+func (cp *ControlPlane) claim(p *v1.Pod) {
+	if _, counted := cp.placed[p.UID]; counted {
+		return
+	}
+	n := cp.byName[p.Spec.NodeName]
+	if n == nil {
+		return
+	}
+	d := of(p)
+	cp.placed[p.UID] = placement{n, d}
+	n.used = n.used.plus(d)
+	cp.fix(n)
+}
+
+// release gives back what a pod had.
+func (cp *ControlPlane) release(p *v1.Pod) {
+	had, counted := cp.placed[p.UID]
+	if !counted {
+		return
+	}
+	delete(cp.placed, p.UID)
+	had.on.used = had.on.used.minus(had.is)
+	cp.fix(had.on)
+	cp.retry()
+}
+
+func (cp *ControlPlane) fix(n *place) {
+	if n.index >= 0 {
+		heap.Fix(&cp.nodes, n.index)
+	}
+}
+
+// retry has another look at the pods that fit nowhere.
+func (cp *ControlPlane) retry() {
+	if len(cp.stuck) > 0 {
+		cp.more = true
+		cp.soon()
+	}
+}
+
+func (cp *ControlPlane) seeNode(e simapi.Event) {
+	n := e.Object.(*v1.Node)
+	p := cp.byName[n.Name]
+	if e.Type == simapi.Deleted {
+		if p != nil {
+			heap.Remove(&cp.nodes, p.index)
+			p.index = -1
+			delete(cp.byName, n.Name)
+			delete(cp.heard, n.Name)
+			cp.collect(n.Name)
+		}
+		return
+	}
+	if p == nil {
+		p = &place{order: cp.count}
+		cp.count++
+		cp.byName[n.Name] = p
+		cp.heard[n.Name] = cp.config.Clock.Now()
+		heap.Push(&cp.nodes, p)
+		for _, pod := range cp.on(n.Name) {
+			if !finished(pod) {
+				p.used = p.used.plus(of(pod))
+				cp.placed[pod.UID] = placement{p, of(pod)}
+			}
+		}
+	}
+	p.node = n
+	p.have = ofList(n.Status.Allocatable)
+	p.have.pods = n.Status.Allocatable.Pods().Value()
+	cp.fix(p)
+	cp.retry()
+	cp.judge(n)
+}
+
+// collect removes the pods of a node that is gone: nobody else will.
+func (cp *ControlPlane) collect(node string) {
+	now := int64(0)
+	for _, p := range cp.on(node) {
+		_ = cp.api.Delete(port.APIDelete{Key: keyOf(p), UID: p.UID, Grace: &now})
+	}
+}
+
+func (cp *ControlPlane) seeLease(e simapi.Event) {
+	l := e.Object.(*coordinationv1.Lease)
+	if l.Namespace == v1.NamespaceNodeLease && e.Type != simapi.Deleted && cp.byName[l.Name] != nil {
+		cp.heard[l.Name] = cp.config.Clock.Now()
+	}
+}
+
+func (cp *ControlPlane) touch(s *set) {
+	if s.dirty {
+		return
+	}
+	s.dirty = true
+	cp.dirty = append(cp.dirty, s)
+	cp.soon()
+}
+
+// soon has a round made after the delay.
+func (cp *ControlPlane) soon() {
+	if cp.rounds {
+		return
+	}
+	cp.rounds = true
+	cp.config.Clock.AfterFunc(cp.config.Delay, func() {
+		cp.rounds = false
+		if cp.stops != nil {
+			cp.round()
+		}
+	})
+}
+
+func (cp *ControlPlane) round() {
+	sets := cp.dirty
+	cp.dirty = nil
+	slices.SortFunc(sets, func(a, b *set) int { return strings.Compare(a.key, b.key) })
+	for _, s := range sets {
+		s.dirty = false
+		if !s.gone {
+			cp.reconcile(s)
+		}
+	}
+	pods := cp.pending
+	cp.pending = nil
+	if cp.more {
+		cp.more = false
+		pods = append(cp.stuck, pods...)
+		cp.stuck = nil
+	}
+	for _, p := range pods {
+		cp.schedule(p)
+	}
+}
+
+func (cp *ControlPlane) reconcile(s *set) {
+	pods := make([]*v1.Pod, 0, len(s.pods))
+	for _, uid := range slices.Sorted(maps.Keys(s.pods)) {
+		pods = append(pods, s.pods[uid])
+	}
+	create, remove := s.step(pods, s.newest)
+	for _, p := range remove {
+		cp.remove(p)
+	}
+	if create == 0 {
+		return
+	}
+	labels := maps.Clone(s.Template.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[workloadLabel], labels[revisionLabel] = s.Name, revisionName(s.revision)
+	for range create {
+		_, err := cp.api.Create(&v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.Namespace, GenerateName: s.Name + "-" + revisionName(s.revision) + "-", Labels: labels, Annotations: s.Template.Annotations,
+			},
+			Spec: s.Template.Spec,
+		})
+		if err != nil {
+			panic(fmt.Sprintf("controlplane: create a pod of %s: %v", s.key, err)) // the apiserver refuses what Apply took
+		}
+	}
+}
+
+func (cp *ControlPlane) schedule(p *v1.Pod) {
+	now, err := cp.api.Get(keyOf(p))
+	if err != nil || now.GetUID() != p.UID {
+		return // gone
+	}
+	p = now.(*v1.Pod)
+	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
+		return
+	}
+	d := of(p)
+	n, why := cp.nodes.pick(p, d)
+	if n == nil {
+		cp.stuck = append(cp.stuck, p)
+		cp.unschedulable(p, why)
+		return
+	}
+	if cp.api.Bind(p.Namespace, p.Name, n.node.Name) == nil {
+		cp.placed[p.UID] = placement{n, d}
+		n.used = n.used.plus(d)
+		cp.fix(n)
+	}
+}
+
+// unschedulable says so in the pod's status.
+func (cp *ControlPlane) unschedulable(p *v1.Pod, why string) {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == v1.PodScheduled && c.Message == why {
+			return
+		}
+	}
+	out := *p
+	out.Status.Conditions = append(slices.DeleteFunc(slices.Clone(p.Status.Conditions), func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled }),
+		v1.PodCondition{
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: why,
+			LastTransitionTime: metav1.NewTime(cp.config.Clock.Now()),
+		})
+	_, _ = cp.api.UpdateStatus(&out) // it was changed meanwhile: nothing that is waited for
+}
+
+func (cp *ControlPlane) monitorLater() {
+	cp.config.Clock.AfterFunc(monitorPeriod, func() {
+		if cp.stops == nil {
+			return
+		}
+		now := cp.config.Clock.Now()
+		for _, name := range slices.Sorted(maps.Keys(cp.heard)) {
+			if now.Sub(cp.heard[name]) > cp.config.NodeGrace {
+				cp.judge(cp.byName[name].node)
+			}
+		}
+		cp.monitorLater()
+	})
+}
+
+// judge writes what the API should say of a node, and lets pods go from it.
+func (cp *ControlPlane) judge(n *v1.Node) {
+	now := cp.config.Clock.Now()
+	next := judge(n, cp.heard[n.Name], now, cp.config.NodeGrace)
+	if next == nil {
+		return
+	}
+	stored, err := cp.api.Update(next)
+	if err != nil {
+		return // changed meanwhile: that is seen, too
+	}
+	if !equal(next.Status.Conditions, stored.(*v1.Node).Status.Conditions) {
+		out := *stored.(*v1.Node)
+		out.Status = next.Status
+		_, _ = cp.api.UpdateStatus(&out)
+	}
+	cp.evictLater(n.Name, next.Spec.Taints)
+}
+
+// evictLater has the pods of a node deleted when they no longer tolerate it.
+func (cp *ControlPlane) evictLater(node string, taints []v1.Taint) {
+	first := time.Time{}
+	for _, p := range cp.on(node) {
+		at, goes := goesAt(p, taints)
+		if goes && p.DeletionTimestamp == nil && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	if first.IsZero() {
+		return
+	}
+	cp.config.Clock.AfterFunc(max(first.Sub(cp.config.Clock.Now()), 0), func() {
+		n := cp.byName[node]
+		if cp.stops == nil || n == nil {
+			return
+		}
+		now := cp.config.Clock.Now()
+		for _, p := range cp.on(node) {
+			if at, goes := goesAt(p, n.node.Spec.Taints); goes && !at.After(now) {
+				cp.remove(p)
+			}
+		}
+		cp.evictLater(node, n.node.Spec.Taints)
+	})
+}

@@ -1,0 +1,280 @@
+package controlplane
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+)
+
+// cluster is a control plane whose nodes do the least that one can: pods are
+// ready a second after they were bound and gone a second after their deletion,
+// unless their node is dead.
+type cluster struct {
+	t     *testing.T
+	clock *kernel.Virtual
+	api   *simapi.Server
+	cp    *ControlPlane
+	dead  map[string]bool
+	nodes int
+}
+
+func newCluster(t *testing.T, nodes int) *cluster {
+	t.Helper()
+	clock := kernel.NewVirtual(1, t0)
+	api, err := simapi.New(simapi.Config{Clock: clock, Rand: func(s string) *rand.Rand { return rand.New(rand.NewPCG(1, uint64(len(s)))) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{t: t, clock: clock, api: api, dead: map[string]bool{}}
+	if c.cp, err = New(Config{Server: api, Clock: clock}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.cp.Stop)
+	if _, err := api.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, c.kubelet); err != nil {
+		t.Fatal(err)
+	}
+	for range nodes {
+		c.addNode()
+	}
+	return c
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) addNode() {
+	c.t.Helper()
+	name := fmt.Sprintf("n%d", c.nodes)
+	c.nodes++
+	_, err := c.api.Create(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{
+		Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourcePods: resource.MustParse("10")},
+		Conditions:  []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}},
+	}})
+	c.must(err)
+	_, err = c.api.Create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: name}})
+	c.must(err)
+	c.renew(name)
+}
+
+func (c *cluster) renew(name string) {
+	c.clock.AfterFunc(10*time.Second, func() {
+		c.renew(name)
+		if c.dead[name] {
+			return
+		}
+		l, err := simapi.Object[*coordinationv1.Lease](c.api, v1.NamespaceNodeLease, name)
+		if err != nil {
+			return
+		}
+		out := *l
+		at := metav1.NewMicroTime(c.clock.Now())
+		out.Spec.RenewTime = &at
+		_, err = c.api.Update(&out)
+		c.must(err)
+		n, err := simapi.Object[*v1.Node](c.api, "", name)
+		if err != nil {
+			return
+		}
+		if n.Status.Conditions[0].Status != v1.ConditionTrue {
+			back := *n
+			back.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+			_, err = c.api.UpdateStatus(&back)
+			c.must(err)
+		}
+	})
+}
+
+func (c *cluster) kubelet(e simapi.Event) {
+	p := e.Object.(*v1.Pod)
+	if e.Type == simapi.Deleted || p.Spec.NodeName == "" {
+		return
+	}
+	c.clock.AfterFunc(time.Second, func() {
+		o, err := c.api.Get(keyOf(p))
+		if err != nil || c.dead[p.Spec.NodeName] {
+			return
+		}
+		now := o.(*v1.Pod)
+		if now.DeletionTimestamp != nil {
+			zero := int64(0)
+			c.must(c.api.Delete(port.APIDelete{Key: keyOf(p), UID: now.UID, Grace: &zero}))
+		} else if !podReady(now) {
+			out := *now
+			out.Status.Phase = v1.PodRunning
+			out.Status.Conditions = append(slices.Clone(now.Status.Conditions), v1.PodCondition{Type: v1.PodReady, Status: v1.ConditionTrue})
+			_, err := c.api.UpdateStatus(&out)
+			c.must(err)
+		}
+	})
+}
+
+func (c *cluster) pods() []*v1.Pod {
+	c.t.Helper()
+	all, err := simapi.Objects[*v1.Pod](c.api, simapi.Select{})
+	c.must(err)
+	return all
+}
+
+// stands says, for each node, how many pods it has: n0:3 n1:2, and -:1 for those without one.
+func (c *cluster) stands() string {
+	count := map[string]int{}
+	for _, p := range c.pods() {
+		name := p.Spec.NodeName
+		if name == "" {
+			name = "-"
+		}
+		if p.DeletionTimestamp != nil {
+			name += "!"
+		}
+		count[name]++
+	}
+	var out []string
+	for name, n := range count {
+		out = append(out, fmt.Sprintf("%s:%d", name, n))
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+func (c *cluster) want(what, stands string) {
+	c.t.Helper()
+	if got := c.stands(); got != stands {
+		c.t.Errorf("%s: %s; want %s", what, got, stands)
+	}
+}
+
+func web(replicas int, image, cpu string) Workload {
+	return Workload{Name: "web", Replicas: replicas, Template: v1.PodTemplateSpec{Spec: v1.PodSpec{Containers: []v1.Container{{
+		Name: "main", Image: image, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}},
+	}}}}}
+}
+
+func TestSpreadAndScale(t *testing.T) {
+	c := newCluster(t, 3)
+	c.must(c.cp.Apply(web(6, "a", "100m")))
+	c.clock.Advance(10 * time.Second)
+	c.want("six on three", "n0:2 n1:2 n2:2")
+	c.must(c.cp.Apply(web(2, "a", "100m")))
+	c.clock.Advance(10 * time.Second)
+	if n := len(c.pods()); n != 2 {
+		t.Errorf("%d pods after the scale; want 2", n)
+	}
+	c.must(c.cp.Remove("default", "web"))
+	c.clock.Advance(10 * time.Second)
+	c.want("removed", "")
+}
+
+func TestStuckUntilThereIsRoom(t *testing.T) {
+	c := newCluster(t, 1)
+	c.must(c.cp.Apply(web(3, "a", "2")))
+	c.clock.Advance(10 * time.Second)
+	c.want("two fit", "-:1 n0:2")
+	for _, p := range c.pods() {
+		if p.Spec.NodeName == "" && (len(p.Status.Conditions) != 1 || p.Status.Conditions[0].Message != "0/1 nodes are available: 1 Insufficient cpu.") {
+			t.Errorf("its conditions are %+v", p.Status.Conditions)
+		}
+	}
+	c.addNode()
+	c.clock.Advance(time.Second)
+	c.want("another node", "n0:2 n1:1")
+	c.must(c.cp.Drain("n0"))
+	c.clock.Advance(10 * time.Second)
+	c.want("drained", "-:1 n1:2")
+	c.must(c.cp.Cordon("n0", false))
+	c.clock.Advance(time.Second)
+	c.want("open again", "n0:1 n1:2")
+}
+
+func TestUpdate(t *testing.T) {
+	c := newCluster(t, 4)
+	c.must(c.cp.Apply(web(8, "a", "100m")))
+	c.clock.Advance(10 * time.Second)
+	c.must(c.cp.Apply(web(8, "b", "100m")))
+	fewest, most := 8, 8
+	c.clock.RunUntil(c.clock.Now().Add(time.Minute), func() bool {
+		ready, all := 0, 0
+		for _, p := range c.pods() {
+			if p.DeletionTimestamp == nil {
+				all++
+				if podReady(p) {
+					ready++
+				}
+			}
+		}
+		fewest, most = min(fewest, ready), max(most, all)
+		return false
+	})
+	if fewest != 6 || most != 10 {
+		t.Errorf("at least %d were ready, at most %d there; want 6 and 10", fewest, most)
+	}
+	for _, p := range c.pods() {
+		if p.Spec.Containers[0].Image != "b" || !podReady(p) {
+			t.Errorf("%s has image %s, ready %v", p.Name, p.Spec.Containers[0].Image, podReady(p))
+		}
+	}
+	if n := len(c.pods()); n != 8 {
+		t.Errorf("%d pods; want 8", n)
+	}
+}
+
+func TestNodeLost(t *testing.T) {
+	c := newCluster(t, 2)
+	c.must(c.cp.Apply(web(4, "a", "100m")))
+	c.clock.Advance(10 * time.Second)
+	c.dead["n1"] = true
+	c.clock.Advance(70 * time.Second)
+	n, err := simapi.Object[*v1.Node](c.api, "", "n1")
+	c.must(err)
+	if n.Status.Conditions[0].Status != v1.ConditionUnknown || len(n.Spec.Taints) != 2 {
+		t.Errorf("after 70 s: %+v, %+v", n.Status.Conditions, n.Spec.Taints)
+	}
+	c.want("not yet", "n0:2 n1:2")
+	c.clock.Advance(5 * time.Minute)
+	c.want("its pods are made anew", "n0:4 n1!:2")
+	c.dead["n1"] = false
+	for _, p := range c.cp.on("n1") {
+		c.kubelet(simapi.Event{Type: simapi.Modified, Object: p})
+	}
+	c.clock.Advance(20 * time.Second)
+	c.want("it is back", "n0:4")
+	if n, err = simapi.Object[*v1.Node](c.api, "", "n1"); err != nil || len(n.Spec.Taints) != 0 {
+		t.Errorf("back: %v, taints %+v", err, n.Spec.Taints)
+	}
+	c.must(c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: "n0"}}))
+	c.clock.Advance(10 * time.Second)
+	c.want("a node is removed", "n1:4")
+}
+
+func TestRefused(t *testing.T) {
+	c := newCluster(t, 0)
+	for _, w := range []Workload{web(-1, "a", "1"), {Name: "No Name", Template: web(1, "a", "1").Template}, {Name: "empty"}} {
+		if err := c.cp.Apply(w); err == nil {
+			t.Errorf("%+v was taken", w)
+		}
+	}
+	if err := c.cp.Remove("default", "none"); err == nil {
+		t.Error("removed what is not there")
+	}
+	if err := c.cp.Drain("none"); err == nil {
+		t.Error("drained what is not there")
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("a control plane of nothing")
+	}
+}
