@@ -16,7 +16,7 @@ type Data struct {
 	Command []string
 	// Version of the program that made the run; left out if empty.
 	Version string
-	// Duration is how long the run was, and how long the axis of time is.
+	// Duration is how long the run was, and how long the axis of time is; at most ten years.
 	Duration time.Duration
 	// Interrupted is true if the run ended before it was done.
 	Interrupted bool
@@ -95,7 +95,7 @@ func (p Phase) String() string {
 	case Ready:
 		return "Ready"
 	case NotReady:
-		return "Running, not ready"
+		return "Not ready"
 	case Creating:
 		return "Creating"
 	case Pending:
@@ -139,7 +139,7 @@ type Heat struct {
 // NodeHeat is one node of [Heat].
 type NodeHeat struct {
 	Name string
-	// Cells may end early for a node that was removed.
+	// Cells begin with the run, and end early for a node that was removed.
 	Cells []Cell
 }
 

@@ -3,14 +3,18 @@ package report
 import (
 	"errors"
 	"fmt"
+	"time"
 )
+
+// longest is beyond any run; sums of times stay far from overflow.
+const longest = 10 * 365 * 24 * time.Hour
 
 // Validate says what of the data can't be drawn, naming the field.
 func (d *Data) Validate() error {
-	if d.Duration < 0 {
-		return fmt.Errorf("report: Data.Duration is %v: it can't be negative", d.Duration)
+	if d.Duration < 0 || d.Duration > longest {
+		return fmt.Errorf("report: Data.Duration is %v: it can't be negative, or more than %v", d.Duration, longest)
 	}
-	return errors.Join(d.Figures.validate(), d.validatePhases(), d.validateStarts(), d.Heat.validate(), d.validateMarks())
+	return errors.Join(d.Figures.validate(), d.validatePhases(), d.validateStarts(), d.validateHeat(), d.validateMarks())
 }
 
 func (f *Figures) validate() error {
@@ -51,17 +55,24 @@ func (d *Data) validatePhases() error {
 
 func (d *Data) validateStarts() error {
 	for i, l := range d.Starts {
-		if l.Took < 0 || l.Pods < 0 {
-			return fmt.Errorf("report: Data.Starts[%d] is %d pods that took %v: neither can be negative", i, l.Pods, l.Took)
+		if l.Took < 0 || l.Took > longest || l.Pods < 0 {
+			return fmt.Errorf("report: Data.Starts[%d] is %d pods that took %v: neither can be negative, and the time not more than %v", i, l.Pods, l.Took, longest)
 		}
 	}
 	return nil
 }
 
-func (h *Heat) validate() error {
+func (d *Data) validateHeat() error {
+	h := &d.Heat
 	for _, n := range h.Nodes {
-		if len(n.Cells) > 0 && h.Column <= 0 {
-			return fmt.Errorf("report: Heat.Column is %v: it has to be positive where nodes have cells", h.Column)
+		if len(n.Cells) == 0 {
+			continue
+		}
+		if h.Column <= 0 || h.Column > longest {
+			return fmt.Errorf("report: Heat.Column is %v: it has to be positive where nodes have cells, and at most %v", h.Column, longest)
+		}
+		if last := len(n.Cells) - 1; last > int(d.Duration/h.Column) {
+			return fmt.Errorf("report: Heat: node %q has %d cells of %v: the last begins after the end of the run at %v", n.Name, len(n.Cells), h.Column, d.Duration)
 		}
 		for i, c := range n.Cells {
 			if c.Down > c.Looks || c.Ready > c.Pods {
