@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -54,8 +55,8 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: r.Attempt},
 		Image:       &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
-		Command:     expandAll(c.Command, env.lookup),
-		Args:        expandAll(c.Args, env.lookup),
+		Command:     expansion.All(c.Command, env.lookup),
+		Args:        expansion.All(c.Args, env.lookup),
 		WorkingDir:  c.WorkingDir,
 		Envs:        env.cri(),
 		Mounts:      mounts,

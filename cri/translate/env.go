@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -58,7 +59,7 @@ func containerEnv(n *Node, r *port.CreateContainer) (*environment, error) {
 	for i := range r.Container.Env {
 		v := &r.Container.Env[i]
 		if v.Value != "" || v.ValueFrom == nil {
-			e.set(v.Name, Expand(v.Value, e.lookup))
+			e.set(v.Name, expansion.Expand(v.Value, e.lookup))
 			continue
 		}
 		value, set, err := resolve(n, r, v.ValueFrom)

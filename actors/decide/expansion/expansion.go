@@ -1,4 +1,5 @@
-package translate
+// Package expansion replaces variable references in what a container runs.
+package expansion
 
 import "strings"
 
@@ -48,7 +49,8 @@ func reference(s string) int {
 	return len("$(")
 }
 
-func expandAll(list []string, value func(string) (string, bool)) []string {
+// All is Expand of each of a list; nil if there is none.
+func All(list []string, value func(string) (string, bool)) []string {
 	if len(list) == 0 {
 		return nil
 	}
