@@ -1,0 +1,188 @@
+package probe
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
+)
+
+// Target is what a probe asks.
+//
+//sumtype:decl
+type Target interface{ isTarget() }
+
+// Exec runs a command in the container.
+type Exec struct{ Command []string }
+
+// HTTP asks for a page.
+type HTTP struct {
+	// TLS is used without a look at the certificate (API HTTPGetAction.scheme).
+	TLS  bool
+	Host string
+	Port int
+	// Path may have a query.
+	Path    string
+	Headers []v1.HTTPHeader
+}
+
+// TCP opens a connection.
+type TCP struct {
+	Host string
+	Port int
+}
+
+// GRPC asks the gRPC health service (grpc.health.v1.Health/Check).
+type GRPC struct {
+	Host    string
+	Port    int
+	Service string
+}
+
+func (Exec) isTarget() {}
+func (HTTP) isTarget() {}
+func (TCP) isTarget()  {}
+func (GRPC) isTarget() {}
+
+// TargetOf says what a probe of a container asks; podIP is empty while the pod
+// has no address. Known is false if it is to be asked at that address, and it
+// has none. An error is of the pod's own making, and stays.
+func TargetOf(p *v1.Probe, c *v1.Container, podIP string) (t Target, known bool, err error) {
+	host := func(own string) string {
+		if own != "" {
+			return own
+		}
+		return podIP
+	}
+	switch {
+	case p.Exec != nil:
+		return Exec{expansion.All(p.Exec.Command, staticEnv(c))}, true, nil
+	case p.HTTPGet != nil:
+		g := p.HTTPGet
+		port, err := portOf(g.Port, c)
+		if err != nil {
+			return nil, false, err
+		}
+		h := HTTP{TLS: g.Scheme == v1.URISchemeHTTPS, Host: host(g.Host), Port: port, Path: g.Path, Headers: g.HTTPHeaders}
+		return h, h.Host != "", nil
+	case p.TCPSocket != nil:
+		port, err := portOf(p.TCPSocket.Port, c)
+		if err != nil {
+			return nil, false, err
+		}
+		t := TCP{host(p.TCPSocket.Host), port}
+		return t, t.Host != "", nil
+	case p.GRPC != nil:
+		g := GRPC{Host: podIP, Port: int(p.GRPC.Port)}
+		if p.GRPC.Service != nil {
+			g.Service = *p.GRPC.Service
+		}
+		return g, g.Host != "", nil
+	default:
+		return nil, false, fmt.Errorf("the probe of container %q has none of exec, httpGet, tcpSocket and grpc", c.Name)
+	}
+}
+
+// staticEnv looks up a variable of the container as far as its spec tells: one
+// whose value comes from elsewhere is empty.
+func staticEnv(c *v1.Container) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := len(c.Env) - 1; i >= 0; i-- {
+			if e := &c.Env[i]; e.Name == name {
+				return e.Value, true
+			}
+		}
+		return "", false
+	}
+}
+
+// portOf is the number of a port: itself, or that of the container's port of
+// that name.
+func portOf(p intstr.IntOrString, c *v1.Container) (int, error) {
+	n := p.IntValue()
+	if p.Type == intstr.String {
+		found := false
+		for i := range c.Ports {
+			if c.Ports[i].Name == p.StrVal {
+				n, found = int(c.Ports[i].ContainerPort), true
+				break
+			}
+		}
+		if !found {
+			var err error
+			if n, err = strconv.Atoi(p.StrVal); err != nil {
+				return 0, fmt.Errorf("container %q has no port named %q: name one of its ports, or give a number", c.Name, p.StrVal)
+			}
+		}
+	}
+	if n <= 0 || n > 65535 {
+		return 0, fmt.Errorf("invalid port number: %d", n)
+	}
+	return n, nil
+}
+
+// JudgeExec judges a command that ended.
+func JudgeExec(code int32, stdout, stderr []byte) Answer {
+	if code == 0 {
+		return Answer{Verdict: Passed}
+	}
+	return Answer{Failed, Shown(string(stdout) + string(stderr))}
+}
+
+// JudgeHTTP judges an answer by its status: 200 to 399 passes. One that still
+// is a redirect leads to another host, where nobody goes.
+func JudgeHTTP(status int, body []byte) Answer {
+	switch {
+	case status < 200 || status >= 400:
+		return Answer{Failed, fmt.Sprintf("HTTP probe failed with statuscode: %d", status)}
+	case status >= 300:
+		return Answer{Warned, Shown("Probe terminated redirects, Response body: " + string(body))}
+	default:
+		return Answer{Verdict: Passed}
+	}
+}
+
+// JudgeGRPC judges the status that a health service answers with.
+func JudgeGRPC(status string) Answer {
+	if status == "SERVING" {
+		return Answer{Verdict: Passed}
+	}
+	return Answer{Failed, fmt.Sprintf("service unhealthy (responded with %q)", status)}
+}
+
+// shownLimit bounds what people are shown of a container's own words, in bytes.
+const shownLimit = 1024
+
+// Shown makes text fit for an event.
+func Shown(text string) string {
+	text = strings.ToValidUTF8(strings.TrimRight(text, " \n\r\t"), "?")
+	if len(text) > shownLimit {
+		text = strings.ToValidUTF8(text[:shownLimit], "") + "…"
+	}
+	return text
+}
+
+// Reasons of events.
+const (
+	Unhealthy    = "Unhealthy"
+	ProbeWarning = "ProbeWarning"
+)
+
+// Event is the warning that an answer that counted gives rise to; the reason is
+// empty if it gives rise to none.
+func Event(k Kind, a Answer) (reason, message string) {
+	switch a.Verdict {
+	case Warned:
+		return ProbeWarning, fmt.Sprintf("%s probe warning: %s", k, a.Output)
+	case Failed:
+		return Unhealthy, fmt.Sprintf("%s probe failed: %s", k, a.Output)
+	case Errored:
+		return Unhealthy, fmt.Sprintf("%s probe errored and resulted in unknown state: %s", k, a.Output)
+	default:
+		return "", ""
+	}
+}

@@ -1,0 +1,78 @@
+package probe
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func TestTargetOf(t *testing.T) {
+	app := &v1.Container{
+		Name:  "app",
+		Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080, HostPort: 80}},
+		Env:   []v1.EnvVar{{Name: "A", Value: "a"}, {Name: "REF", ValueFrom: &v1.EnvVarSource{}}},
+	}
+	service := "s"
+	headers := []v1.HTTPHeader{{Name: "X", Value: "y"}}
+	for name, c := range map[string]struct {
+		handler v1.ProbeHandler
+		ip      string
+		want    Target
+		unknown bool
+		err     string
+	}{
+		"exec": {handler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x", "$(A)", "$$(A)", "$(REF)", "$(NONE)"}}},
+			want: Exec{[]string{"x", "a", "$(A)", "", "$(NONE)"}}},
+		"http": {handler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: "/x?y=1", Port: intstr.FromInt32(81), HTTPHeaders: headers}}, ip: "10.0.0.1",
+			want: HTTP{Host: "10.0.0.1", Port: 81, Path: "/x?y=1", Headers: headers}},
+		"https at another host, port by name": {handler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Host: "h", Scheme: v1.URISchemeHTTPS, Port: intstr.FromString("web")}},
+			want: HTTP{TLS: true, Host: "h", Port: 8080}},
+		"no address yet": {handler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(81)}}, unknown: true, want: HTTP{Port: 81}},
+		"tcp":            {handler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("443")}}, ip: "::1", want: TCP{"::1", 443}},
+		"grpc":           {handler: v1.ProbeHandler{GRPC: &v1.GRPCAction{Port: 9, Service: &service}}, ip: "10.0.0.1", want: GRPC{"10.0.0.1", 9, "s"}},
+		"no such port":   {handler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromString("nope")}}, err: `container "app" has no port named "nope"`},
+		"not a port":     {handler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("70000")}}, err: "invalid port number: 70000"},
+		"nothing":        {err: "none of exec"},
+	} {
+		got, known, err := TargetOf(&v1.Probe{ProbeHandler: c.handler}, app, c.ip)
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: error %v, want %s", name, err, c.err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		case !reflect.DeepEqual(got, c.want) || known == c.unknown:
+			t.Errorf("%s: %+v, known %v", name, got, known)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		got     Answer
+		verdict Verdict
+		message string // of the event
+	}{
+		{JudgeExec(0, []byte("fine"), nil), Passed, ""},
+		{JudgeExec(2, []byte("no "), []byte("way\n")), Failed, "Liveness probe failed: no way"},
+		{JudgeHTTP(200, nil), Passed, ""},
+		{JudgeHTTP(399, []byte("elsewhere")), Warned, "Liveness probe warning: Probe terminated redirects, Response body: elsewhere"},
+		{JudgeHTTP(400, []byte("secret")), Failed, "Liveness probe failed: HTTP probe failed with statuscode: 400"},
+		{JudgeHTTP(199, nil), Failed, "Liveness probe failed: HTTP probe failed with statuscode: 199"},
+		{JudgeGRPC("SERVING"), Passed, ""},
+		{JudgeGRPC("NOT_SERVING"), Failed, `Liveness probe failed: service unhealthy (responded with "NOT_SERVING")`},
+		{Answer{Errored, "no such port"}, Errored, "Liveness probe errored and resulted in unknown state: no such port"},
+	} {
+		_, message := Event(Liveness, c.got)
+		if c.got.Verdict != c.verdict || message != c.message {
+			t.Errorf("%v %q, want %v %q", c.got.Verdict, message, c.verdict, c.message)
+		}
+	}
+	if long := Shown(strings.Repeat("ä", 5000) + "\xff"); len(long) > shownLimit+len("…") || !strings.HasSuffix(long, "…") {
+		t.Errorf("%d bytes are shown", len(long))
+	}
+}
