@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 )
 
 // Host is the machine's file systems, as far as pods use them. The calling
@@ -56,6 +58,14 @@ type Machine struct {
 type Network interface {
 	// HTTPGet fails if there is no answer, or one with a status of 400 or more.
 	HTTPGet(ctx context.Context, r HTTPGet, done func(error))
+	// ProbeHTTP gives any answer, whatever its status. No answer within timeout
+	// is an error of kind Deadline, as with the other two.
+	ProbeHTTP(ctx context.Context, r probe.HTTP, timeout time.Duration, done func(HTTPAnswer, error))
+	// ProbeTCP opens a connection and closes it.
+	ProbeTCP(ctx context.Context, r probe.TCP, timeout time.Duration, done func(error))
+	// ProbeGRPC gives the status that the health service answers with, by its
+	// name (SERVING).
+	ProbeGRPC(ctx context.Context, r probe.GRPC, timeout time.Duration, done func(status string, err error))
 }
 
 // HTTPGet is one request. Redirects are followed on the same host only.
@@ -63,6 +73,13 @@ type HTTPGet struct {
 	URL     string
 	Headers []v1.HTTPHeader
 	Timeout time.Duration
+}
+
+// HTTPAnswer is what a server answered, after redirects on the same host.
+type HTTPAnswer struct {
+	Status int
+	// Body is the beginning of it, at most 10 KiB.
+	Body []byte
 }
 
 // Event is something that users should see (API Event of the core group).

@@ -3,6 +3,7 @@ package simcri
 import (
 	"math/bits"
 	"net/netip"
+	"slices"
 )
 
 // maxAddresses bounds the pool, however wide the prefix is.
@@ -74,9 +75,39 @@ func (a *addressPool) ip(offset uint32) netip.Addr {
 	return ip
 }
 
+// offset is where an address lies in the pool; 0 if it is none of it.
+func (a *addressPool) offset(ip netip.Addr) uint32 {
+	if !a.prefix.Contains(ip) {
+		return 0
+	}
+	low := func(ip netip.Addr) uint32 {
+		raw := ip.As16()
+		return uint32(raw[12])<<24 | uint32(raw[13])<<16 | uint32(raw[14])<<8 | uint32(raw[15])
+	}
+	return low(ip) - low(a.prefix.Addr())
+}
+
+// locate gives a sandbox its address; false if there is none left.
+func (r *Runtime) locate(s *sandbox, hostNetwork bool) bool {
+	if hostNetwork {
+		r.onHost = append(r.onHost, s)
+		return true
+	}
+	if s.address = r.addresses.take(); s.address == 0 {
+		return false
+	}
+	r.located[s.address] = s
+	return true
+}
+
 func (r *Runtime) freeAddress(s *sandbox) {
 	if s.address != 0 {
 		r.addresses.free(s.address)
+		delete(r.located, s.address)
 		s.address = 0
+		return
+	}
+	if i := slices.Index(r.onHost, s); i >= 0 {
+		r.onHost = slices.Delete(r.onHost, i, i+1)
 	}
 }

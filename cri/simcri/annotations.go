@@ -48,6 +48,13 @@ var keys = []Key{
 	{"exec-output", "TEXT", "commands in it print this", func(s *Script, v string) error { s.Answer.Stdout = v; return nil }},
 	{"exec-delay", "DUR", "commands in it take so long", dist(func(s *Script) *Dist { return &s.Answer.Delay })},
 	{"exec-hang", "true|false", "commands in it never end", flag(func(s *Script) *bool { return &s.Answer.Hang })},
+	{"startup-time", "DUR", "serves nothing until so long after its start: all its probes fail", dist(func(s *Script) *Dist { return &s.Health.StartupTime })},
+	{"ready-after", "DUR", "its readiness probe fails until so long after its start", dist(func(s *Script) *Dist { return &s.Health.ReadyAfter })},
+	{"ready-for", "DUR", "with unready-for: its readiness probe succeeds for so long, and so on", dist(func(s *Script) *Dist { return &s.Health.ReadyFor })},
+	{"unready-for", "DUR", "with ready-for: its readiness probe then fails for so long, and so on", dist(func(s *Script) *Dist { return &s.Health.UnreadyFor })},
+	{"unhealthy-after", "DUR", "all its probes fail from so long after its start on", dist(func(s *Script) *Dist { return &s.Health.UnhealthyAfter })},
+	{"probe-delay", "DUR", "its probes take so much longer", dist(func(s *Script) *Dist { return &s.Health.Delay })},
+	{"probe-hang", "true|false", "its probes get no answer", flag(func(s *Script) *bool { return &s.Health.Hang })},
 	{"cpu-millicores", "N", "burns so much", number(func(s *Script) *int64 { return &s.CPUMillicores })},
 	{"memory", "BYTES", "has so much memory at the start", bytes(func(s *Script) *int64 { return &s.MemoryBytes })},
 	{"memory-growth", "BYTES", "takes so much more each second; OOM-killed at its limit", bytes(func(s *Script) *int64 { return &s.MemoryGrowth })},
@@ -143,6 +150,9 @@ func scriptFromAnnotations(base *Script, p *v1.Pod, containerName string) (*Scri
 		if err := findKey(name).set(&s, own[name].value); err != nil {
 			return nil, fmt.Errorf("pod %s/%s: annotation %s: %w", p.Namespace, p.Name, own[name].key, err)
 		}
+	}
+	if s.Health.ReadyFor.IsZero() != s.Health.UnreadyFor.IsZero() {
+		return nil, fmt.Errorf("pod %s/%s: container %s: annotations ready-for and unready-for: give both or none", p.Namespace, p.Name, containerName)
 	}
 	if _, ok := own["exit-code"]; ok && s.RunFor.IsZero() && s.CrashLoop == 0 {
 		s.RunFor = Constant(0)

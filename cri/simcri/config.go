@@ -22,6 +22,7 @@ const (
 	StreamLatency = "simcri/latency" // how long calls take
 	StreamScripts = "simcri/scripts" // durations in scripts
 	StreamFaults  = "simcri/faults"  // late effects, lost, late and doubled events
+	StreamNetwork = "simcri/network" // how long probes over the network take
 )
 
 // Config is all that a Runtime depends on. Clock and Rand are required.
@@ -108,6 +109,7 @@ type Runtime struct {
 	lat  *rand.Rand
 	scr  *rand.Rand
 	flt  *rand.Rand
+	net  *rand.Rand
 	base *Script // what a container does of which nothing is said
 
 	mu         *simport.Stage
@@ -119,8 +121,12 @@ type Runtime struct {
 	images     map[string]*image // by name
 	pulling    *pulls
 	addresses  addressPool
-	subs       []*subscription
-	inflight   *simport.Calls
+	// located are the sandboxes that have an address, by its offset in the pool,
+	// and onHost those that use the node's.
+	located  map[uint32]*sandbox
+	onHost   []*sandbox
+	subs     []*subscription
+	inflight *simport.Calls
 }
 
 var _ port.Runtime = (*Runtime)(nil)
@@ -150,11 +156,12 @@ func New(cfg Config) (*Runtime, error) {
 	return &Runtime{
 		cfg: cfg, base: base, mu: stage, inflight: simport.NewCalls(stage, cfg.LateEffect, flt),
 		ids: cfg.Rand(StreamIDs), lat: cfg.Rand(StreamLatency),
-		scr: cfg.Rand(StreamScripts), flt: flt,
+		scr: cfg.Rand(StreamScripts), flt: flt, net: cfg.Rand(StreamNetwork),
 		pods:       map[types.UID]*pod{},
 		sandboxes:  map[string]*sandbox{},
 		containers: map[string]*container{},
 		images:     map[string]*image{},
 		addresses:  newAddressPool(cfg.PodCIDR),
+		located:    map[uint32]*sandbox{},
 	}, nil
 }

@@ -112,6 +112,7 @@ func (r *Runtime) start(o *op, c *container, script *Script, done func(error)) {
 		return
 	}
 	c.state, c.startedAt, c.script = containerRunning, r.now(), script
+	c.vitals = script.Health.sample(r.scr)
 	r.emit(port.ContainerStartedEvent, c.id, c.sandbox.pod.ref)
 	r.play(c)
 	o.Reply(func() { done(nil) })

@@ -29,6 +29,14 @@ func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, tim
 			}
 			answer := c.script.exec(command)
 			delay := answer.Delay.Sample(r.scr)
+			if k := c.askedBy(command); k != 0 {
+				h := &c.script.Health
+				delay += h.Delay.Sample(r.scr)
+				answer.Hang = answer.Hang || h.Hang
+				if !c.serves(k, r.now()) {
+					answer.ExitCode, answer.Stdout = 1, "not serving"
+				}
+			}
 			var stopTimer func() bool
 			stopWaiting := c.onExit(func() {
 				if stopTimer != nil {

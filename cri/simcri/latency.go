@@ -14,9 +14,10 @@ type Latencies [methodCount]Dist
 // that had other work as well; rounded. Containerd 1.6.20 differed by less than
 // a fifth in the medians of all calls that start or end something.
 //
-// Two are ESTIMATES: PullImage, because the registry was on the same machine
-// (8 ms there; here it is what a registry some 20 ms away takes for its three
-// or four round trips), and Events, which cannot be seen from outside.
+// ESTIMATES are: PullImage, because the registry was on the same machine (8 ms
+// there; here it is what a registry some 20 ms away takes for its three or four
+// round trips), Events, which cannot be seen from outside, and the three of the
+// network, which are what a server on the same machine takes that does nothing.
 //
 // StopContainer is one with no grace. ContainerStatus was measured at 1.3 ms as
 // two calls, since our client asks for the sandbox too; a half of that is here.
@@ -41,6 +42,9 @@ var defaultLatencies = Latencies{
 	ListImages:       Lognormal(350*time.Microsecond, 800*time.Microsecond),
 	RemoveImage:      Lognormal(7700*time.Microsecond, 38800*time.Microsecond),
 	Events:           Lognormal(300*time.Microsecond, 2*time.Millisecond),
+	ProbeHTTP:        Lognormal(700*time.Microsecond, 4*time.Millisecond),
+	ProbeTCP:         Lognormal(150*time.Microsecond, 1*time.Millisecond),
+	ProbeGRPC:        Lognormal(1500*time.Microsecond, 6*time.Millisecond),
 }
 
 // refusedConnection is how long it takes to learn that the runtime is not there.

@@ -5,7 +5,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
-// Method is one method of port.Runtime.
+// Method is one method of port.Runtime, or of port.Network.
 type Method uint8
 
 const (
@@ -27,6 +27,9 @@ const (
 	ListImages
 	RemoveImage
 	Events
+	ProbeHTTP
+	ProbeTCP
+	ProbeGRPC
 	methodCount
 )
 
@@ -34,6 +37,7 @@ var methodNames = [methodCount]string{
 	"Version", "Status", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus",
 	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ContainerStatus",
 	"ExecSync", "List", "PullImage", "ImageStatus", "ListImages", "RemoveImage", "Events",
+	"ProbeHTTP", "ProbeTCP", "ProbeGRPC",
 }
 
 // Methods are all methods, in order.
@@ -56,8 +60,8 @@ func (m Method) String() string {
 type Call struct {
 	Method Method
 	// Object is what it is about, as an error names it: a sandbox's or
-	// container's ID, an image's name, or for what is to be made, namespace/name
-	// of the pod with the container's name.
+	// container's ID, an image's name, host:port, or for what is to be made,
+	// namespace/name of the pod with the container's name.
 	Object string
 	// Pod is whose object it is, zero if it is nobody's or unknown.
 	Pod observed.PodRef

@@ -25,11 +25,9 @@ func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, serve
 			return nil
 		},
 		func(o *op) {
-			if !q.Pod.Spec.HostNetwork {
-				if s.address = r.addresses.take(); s.address == 0 {
-					o.Refusef(port.Other, "failed to setup network for sandbox: no IP addresses available in range "+r.addresses.prefix.String())
-					return
-				}
+			if !r.locate(s, q.Pod.Spec.HostNetwork) {
+				o.Refusef(port.Other, "failed to setup network for sandbox: no IP addresses available in range "+r.addresses.prefix.String())
+				return
 			}
 			s.id, s.spec, s.served = r.newID(), q.Pod, served
 			s.createdAt = r.now()

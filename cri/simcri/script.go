@@ -39,6 +39,9 @@ type Script struct {
 	// must not call the runtime.
 	Exec func(command []string) ExecAnswer
 
+	// Health is how it answers probes.
+	Health Health
+
 	// CPUMillicores is what it burns while it runs.
 	CPUMillicores int64
 	// MemoryBytes is what it has at the start, MemoryGrowth what comes to that
@@ -81,6 +84,9 @@ func (s *Script) Validate() error {
 	}{
 		{"RunFor", s.RunFor}, {"OOMAfter", s.OOMAfter}, {"StartLatency", s.StartLatency},
 		{"TermDelay", s.TermDelay}, {"Answer.Delay", s.Answer.Delay},
+		{"Health.StartupTime", s.Health.StartupTime}, {"Health.ReadyAfter", s.Health.ReadyAfter},
+		{"Health.ReadyFor", s.Health.ReadyFor}, {"Health.UnreadyFor", s.Health.UnreadyFor},
+		{"Health.UnhealthyAfter", s.Health.UnhealthyAfter}, {"Health.Delay", s.Health.Delay},
 	} {
 		if err := d.dist.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", d.name, err))
@@ -96,6 +102,9 @@ func (s *Script) Validate() error {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("%s: %d is negative", n.name, n.value))
 		}
+	}
+	if s.Health.ReadyFor.IsZero() != s.Health.UnreadyFor.IsZero() {
+		errs = append(errs, errors.New("Health.ReadyFor and Health.UnreadyFor: give both or none"))
 	}
 	return errors.Join(errs...)
 }

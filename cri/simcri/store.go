@@ -73,6 +73,7 @@ type container struct {
 	message      string
 	script       *Script // since the start; shared if it says nothing special
 	live         *live   // nil if nothing is pending
+	vitals       *vitals // since the start; nil if it answers every probe
 	served       *servedContainer
 	next         *container
 	attempt      uint32

@@ -29,33 +29,43 @@ const (
 )
 
 // Network implements port.Network: requests from this machine to containers.
-type Network struct{ client *http.Client }
+type Network struct {
+	client *http.Client
+	probes *http.Transport
+}
 
 var _ port.Network = (*Network)(nil)
 
 // NewNetwork is ready to use. It keeps no connection open.
 func NewNetwork() *Network {
-	return &Network{client: &http.Client{
-		Transport: &http.Transport{
-			// No proxy: the pod's address is meant.
-			DialContext:            (&net.Dialer{Timeout: httpTimeout, KeepAlive: -1}).DialContext,
-			DisableKeepAlives:      true,
-			DisableCompression:     true,
-			MaxResponseHeaderBytes: headerLimit,
-			// A container's certificate is seldom issued for the pod's address; the
-			// API promises not to verify it (HTTPGetAction.scheme).
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-		},
-		CheckRedirect: func(next *http.Request, via []*http.Request) error {
-			if next.URL.Hostname() != via[0].URL.Hostname() {
-				return http.ErrUseLastResponse
-			}
-			if len(via) >= redirects {
-				return fmt.Errorf("stopped after %d redirects", redirects)
-			}
-			return nil
-		},
-	}}
+	return &Network{
+		client: &http.Client{Transport: transport(&net.Dialer{Timeout: httpTimeout, KeepAlive: -1}), CheckRedirect: sameHost},
+		probes: transport(probeDialer()),
+	}
+}
+
+func transport(d *net.Dialer) *http.Transport {
+	return &http.Transport{
+		// No proxy: the pod's address is meant.
+		DialContext:            d.DialContext,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: headerLimit,
+		// A container's certificate is seldom issued for the pod's address; the
+		// API promises not to verify it (HTTPGetAction.scheme).
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
+}
+
+// sameHost follows redirects on one host only.
+func sameHost(next *http.Request, via []*http.Request) error {
+	if next.URL.Hostname() != via[0].URL.Hostname() {
+		return http.ErrUseLastResponse
+	}
+	if len(via) >= redirects {
+		return fmt.Errorf("stopped after %d redirects", redirects)
+	}
+	return nil
 }
 
 // HTTPGet implements port.Network.
@@ -143,8 +153,13 @@ func httpError(err error, timeout time.Duration) error {
 		return err
 	case errors.As(err, &timed) && timed.Timeout():
 		return fail(port.Deadline, "no answer within %s", timeout)
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ECONNRESET):
+	case unreachable(err):
 		return fail(port.Unavailable, "%v", err)
 	}
 	return err
+}
+
+func unreachable(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
+		errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ECONNRESET)
 }

@@ -1,0 +1,123 @@
+package simcri
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+)
+
+// Health is how a container answers probes, by a command as well as over the
+// network. The zero value answers each of them, always. Times count from the
+// container's start.
+//
+//	started ──StartupTime──► serves ──ReadyAfter──► ready ⇄ unready     (ReadyFor, UnreadyFor)
+//	                                          any ──UnhealthyAfter──► serves nobody any more
+type Health struct {
+	// StartupTime is how long it serves nothing: connections are refused, and
+	// commands of probes end with 1.
+	StartupTime Dist
+	// ReadyAfter is how long its readiness probe fails: 503, NOT_SERVING, 1. A
+	// question that more than one of its probes asks is a readiness probe too.
+	ReadyAfter Dist
+	// ReadyFor and UnreadyFor are how long it is ready, and then not, and so on.
+	ReadyFor, UnreadyFor Dist
+	// UnhealthyAfter is when all its probes begin to fail.
+	UnhealthyAfter Dist
+	// Delay is on top of what an answer takes anyway.
+	Delay Dist
+	// Hang: no probe is answered.
+	Hang bool
+}
+
+// vitals are one container's own draws.
+type vitals struct {
+	startup, ready           time.Duration
+	readyFor, unreadyFor     time.Duration
+	unhealthy                time.Duration
+	mayBeUnhealthy, mayWaver bool
+}
+
+// sample draws; it draws nothing for what is not said, and gives nil if nothing is.
+func (h *Health) sample(rng *rand.Rand) *vitals {
+	if h.StartupTime.IsZero() && h.ReadyAfter.IsZero() && h.ReadyFor.IsZero() && h.UnhealthyAfter.IsZero() {
+		return nil
+	}
+	return &vitals{
+		startup: h.StartupTime.Sample(rng), ready: h.ReadyAfter.Sample(rng),
+		readyFor: h.ReadyFor.Sample(rng), unreadyFor: h.UnreadyFor.Sample(rng), mayWaver: !h.ReadyFor.IsZero(),
+		unhealthy: h.UnhealthyAfter.Sample(rng), mayBeUnhealthy: !h.UnhealthyAfter.IsZero(),
+	}
+}
+
+// asking is a set of kinds of probes.
+type asking uint8
+
+func (a asking) has(k probe.Kind) bool { return a&(1<<k) != 0 }
+
+// listens says whether anybody answers at all.
+func (c *container) listens(now int64) bool {
+	return c.vitals == nil || time.Duration(now-c.startedAt) >= c.vitals.startup
+}
+
+// serves says whether a probe of these kinds is answered well.
+func (c *container) serves(kinds asking, now int64) bool {
+	v := c.vitals
+	if v == nil {
+		return true
+	}
+	ran := time.Duration(now - c.startedAt)
+	if ran < v.startup || v.mayBeUnhealthy && ran >= v.unhealthy {
+		return false
+	}
+	if !kinds.has(probe.Readiness) {
+		return true
+	}
+	if ran -= v.ready; ran < 0 {
+		return false
+	}
+	cycle := v.readyFor + v.unreadyFor
+	return !v.mayWaver || cycle == 0 || ran%cycle < v.readyFor
+}
+
+// matching are the kinds of the container's probes that f is true of.
+func (c *container) matching(f func(*v1.Probe) bool) (kinds asking) {
+	for k := range probe.Kinds {
+		if p := probe.Of(c.spec, k); p != nil && f(p) {
+			kinds |= 1 << k
+		}
+	}
+	return kinds
+}
+
+// askedBy are the probes that run a command; none if it makes no difference.
+func (c *container) askedBy(command []string) asking {
+	if h := &c.script.Health; c.vitals == nil && h.Delay.IsZero() && !h.Hang {
+		return 0
+	}
+	return c.matching(func(p *v1.Probe) bool {
+		if p.Exec == nil {
+			return false
+		}
+		t, _, err := probe.TargetOf(p, c.spec, "")
+		e, is := t.(probe.Exec)
+		return err == nil && is && slices.Equal(e.Command, command)
+	})
+}
+
+// isPort says whether a probe means this port of its container.
+func (c *container) isPort(p intstr.IntOrString, n int) bool {
+	if p.Type == intstr.Int {
+		return p.IntValue() == n
+	}
+	for i := range c.spec.Ports {
+		if c.spec.Ports[i].Name == p.StrVal {
+			return int(c.spec.Ports[i].ContainerPort) == n
+		}
+	}
+	return false
+}
