@@ -7,6 +7,7 @@
 //	│   └── <UID> …
 //	├── images          one pull per image
 //	├── volumes         one lane per volume
+//	├── probes          how containers are: one timer for all
 //	├── gc              what nobody needs any more
 //	├── sources         manifests from a directory and a URL
 //	└── pleg            what happens in the runtime
@@ -39,6 +40,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/volumes"
 )
@@ -129,6 +131,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		podsRef    kernel.Ref[pods.Message]
 		imagesRef  kernel.Ref[images.Message]
 		volumesRef kernel.Ref[volumes.Message]
+		probesRef  kernel.Ref[probes.Message]
 		gcRef      kernel.Ref[gc.Message]
 		sourcesRef kernel.Ref[sources.Message]
 		plegRef    kernel.Ref[pleg.Message]
@@ -139,6 +142,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		EnsureImage: func(m pod.EnsureImage) { imagesRef.Tell(images.Ensure{EnsureImage: m}) },
 		Mount:       func(m pod.MountVolumes) { volumesRef.Tell(volumes.Mount{MountVolumes: m}) },
 		Unmount:     func(m pod.UnmountVolumes) { volumesRef.Tell(volumes.Unmount{UnmountVolumes: m}) },
+		Probe:       func(m pod.ProbeContainers) { probesRef.Tell(probes.Watch{ProbeContainers: m}) },
 		Ask:         func(m pod.Ask) { podsRef.Tell(pods.Asked{Ask: m}) },
 		Report:      func(m pod.Report) { podsRef.Tell(pods.Reported{Report: m}) },
 		Finished:    func(m pod.Finished) { podsRef.Tell(pods.Finished{Finished: m}) },
@@ -154,6 +158,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 			sourcesRef.Tell(sources.Resend{})
 			plegRef.Tell(pleg.Resend{})
 			above.resend()
+			probesRef.Tell(probes.Doubt{})
 		},
 		Collect:      func(uid types.UID, ref observed.PodRef) { gcRef.Tell(gc.Collect{Ref: ref}) },
 		ForgetImages: func(uid types.UID) { imagesRef.Tell(images.Forget{UID: uid}) },
@@ -170,6 +175,10 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	volumesRef = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
 		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
+	}))
+	probesRef = spawn(ctx, c.Around, "probes", probes.New(&probes.Deps{
+		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, Checkpoints: c.Ports.Checkpoints,
+		Restarted: askAgain,
 	}))
 	gcRef = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Restarted: askAgain,

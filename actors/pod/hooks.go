@@ -64,11 +64,7 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, timeout time.Duratio
 func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {
 	host := h.Host
 	if host == "" {
-		if s, ok := p.view.ReadySandbox(); ok && len(s.IPs) > 0 {
-			host = s.IPs[0]
-		} else if p.want.Spec.HostNetwork && len(p.deps.HostIPs) > 0 {
-			host = p.deps.HostIPs[0]
-		} else {
+		if host = p.address(); host == "" {
 			return "", fmt.Errorf("httpGet hook: the pod's address is not known")
 		}
 	}
@@ -85,6 +81,17 @@ func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {
 		path = "/" + path
 	}
 	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(n)) + path, nil
+}
+
+// address is the pod's own, empty while it is not known.
+func (p *pod) address() string {
+	if s, ok := p.view.ReadySandbox(); ok && len(s.IPs) > 0 {
+		return s.IPs[0]
+	}
+	if p.want.Spec.HostNetwork && len(p.deps.HostIPs) > 0 {
+		return p.deps.HostIPs[0]
+	}
+	return ""
 }
 
 func (p *pod) portNumber(container string, port intstr.IntOrString) (int, error) {

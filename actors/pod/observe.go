@@ -127,6 +127,11 @@ func (p *pod) prune() {
 			delete(p.facts.hooks, id)
 		}
 	}
+	for id := range p.facts.health { // order-free: each on its own
+		if gone(id) {
+			delete(p.facts.health, id)
+		}
+	}
 	for id := range p.facts.killAt { // order-free: each on its own
 		if gone(id) {
 			delete(p.facts.killAt, id)

@@ -20,10 +20,11 @@ type Deps struct {
 	Runtime port.Runtime
 	Network port.Network
 	Events  port.Recorder
-	// Images, Volumes and the three to pods are where its messages go.
+	// Images, volumes, probes and the three to pods are where its messages go.
 	EnsureImage func(EnsureImage)
 	Mount       func(MountVolumes)
 	Unmount     func(UnmountVolumes)
+	Probe       func(ProbeContainers)
 	Ask         func(Ask)
 	Report      func(Report)
 	Finished    func(Finished)
@@ -73,6 +74,7 @@ type pod struct {
 	facts  facts
 	paths  flat.Map[string, string]          // volume name → path on the host
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
+	probed *probing                          // nil while there is nothing to be probed
 
 	wake   func() bool
 	wakeAt time.Time
@@ -94,6 +96,7 @@ type facts struct {
 	stopped        map[string]time.Time
 	sandboxStopped map[string]bool
 	crash          map[string]backoff.Crash
+	health         map[string]podplan.Health
 }
 
 // Start implements kernel.Behavior.
@@ -126,6 +129,8 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		p.image(m)
 	case VolumesAnswer:
 		p.volumes(m)
+	case Probed:
+		p.heard(m)
 	case ActionDone:
 		p.done(ctx, m)
 	case AskAgain:
@@ -229,6 +234,9 @@ func (p *pod) askAgain() {
 	if p.facts.volumes.State != podplan.VolumesUp && !p.facts.volumes.Unmounted {
 		p.facts.volumes = podplan.Volumes{}
 	}
+	if p.probed != nil {
+		p.probed.told = false
+	}
 }
 
 // repeat tells pods again all that it was told.
@@ -249,6 +257,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	}
 	var out podplan.Output
 	var in podplan.Input
+	p.expectProbes()
 	for {
 		in = p.input(ctx.Now())
 		out = podplan.Plan(in)
@@ -271,6 +280,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 		p.perform(ctx, a)
 	}
 	p.sleep(ctx, out.Wake)
+	p.tellProbes(ctx)
 	in.Busy = p.busy
 	p.report(ctx, in, out)
 	if p.life == podlife.Terminated && !p.finished {
@@ -284,7 +294,7 @@ func (p *pod) input(now time.Time) podplan.Input {
 		Now: now, Pod: p.want, Life: p.life, Stop: p.stop,
 		Known: p.known, View: p.view, Busy: p.busy,
 		Failures: p.facts.failures, Images: p.facts.images, Volumes: p.facts.volumes,
-		Hooks: p.facts.hooks, KillAt: p.facts.killAt, Stopped: p.facts.stopped,
+		Hooks: p.facts.hooks, Health: p.facts.health, KillAt: p.facts.killAt, Stopped: p.facts.stopped,
 		SandboxStopped: p.facts.sandboxStopped, Crash: p.facts.crash,
 		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,
 	}

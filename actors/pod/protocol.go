@@ -79,6 +79,15 @@ type VolumesAnswer struct {
 	Paths   flat.Map[string, string]
 }
 
+// Probed is what the probes of one container say now. From probes, whenever that
+// changes, and in answer to ProbeContainers where that asks for it. Lost: asked
+// for again when told that probes restarted. Late or twice: the newest counts,
+// and a container that is gone has none.
+type Probed struct {
+	ID     string
+	Health podplan.Health
+}
+
 // ActionDone is the result of an effect of this actor, or of its predecessor.
 // An ID that nobody waits for makes the actor look again.
 type ActionDone struct {
@@ -102,11 +111,20 @@ func (RuntimeHint) isPodMessage()   {}
 func (RuntimeSeen) isPodMessage()   {}
 func (ImageAnswer) isPodMessage()   {}
 func (VolumesAnswer) isPodMessage() {}
+func (Probed) isPodMessage()        {}
 func (ActionDone) isPodMessage()    {}
 func (Wake) isPodMessage()          {}
 
 // MailboxKey implements kernel.Keyed: of several relists only the newest counts.
 func (RuntimeSeen) MailboxKey() string { return "seen" }
+
+// MailboxKey implements kernel.Keyed.
+func (m Probed) MailboxKey() string { return m.ID }
+
+// AppendTrace implements kernel.Traced.
+func (m Probed) AppendTrace(b []byte) []byte {
+	return append(append(b, byte(m.Health.Startup), byte(m.Health.Liveness), byte(m.Health.Readiness)), m.ID...)
+}
 
 // AppendTrace implements kernel.Traced.
 func (m RuntimeHint) AppendTrace(b []byte) []byte {
@@ -161,6 +179,29 @@ type MountVolumes struct {
 type UnmountVolumes struct {
 	UID     types.UID
 	ReplyTo kernel.Ref[Message]
+}
+
+// ProbeContainers is sent to probes whenever what is to be probed of this pod
+// changes: all of it, or nothing any more. Only the newest of a name are probed.
+type ProbeContainers struct {
+	Pod *v1.Pod
+	// Host is the pod's address, empty while it has none.
+	Host       string
+	Containers []ProbedContainer
+	ReplyTo    kernel.Ref[Message]
+}
+
+// ProbedContainer is a container that has probes and runs.
+type ProbedContainer struct {
+	Name, ID string
+	// StartedAt is when, as far as it is known.
+	StartedAt time.Time
+	// Stopping: it is being stopped.
+	Stopping bool
+	// Known is what this actor knows of it: from probes, or from the pod's status.
+	Known podplan.Health
+	// Wait: nothing is known of it. An answer is waited for, whatever it is.
+	Wait bool
 }
 
 // AskAgain is from pods: an actor that this one has wishes at restarted and

@@ -8,6 +8,9 @@ import (
 
 // report tells pods what users should see, if it has changed.
 func (p *pod) report(_ *kernel.Context[Message], in podplan.Input, out podplan.Output) {
+	if p.probed.waits() {
+		return
+	}
 	status := podstatus.Compute(podstatus.Input{
 		Plan: in, Out: out, Previous: p.status, HostIPs: p.deps.HostIPs, RuntimeName: p.deps.RuntimeName,
 	})

@@ -39,6 +39,7 @@ type rig struct {
 	status   v1.PodStatus
 	finished bool
 	events   []port.Event
+	probed   pod.ProbeContainers
 }
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -96,6 +97,7 @@ func (r *rig) deps() *pod.Deps {
 		Unmount: func(m pod.UnmountVolumes) {
 			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: podplan.Volumes{Unmounted: true}})
 		},
+		Probe: func(m pod.ProbeContainers) { r.probed = m },
 		Ask: func(pod.Ask) {
 			r.ref.Tell(r.assign)
 			r.assign.View = nil

@@ -30,6 +30,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -117,8 +118,12 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	network := port.Network(host.NewNetwork())
+	if sim, is := rt.(*simcri.Runtime); is {
+		network = sim.Network() // the addresses of its pods are nowhere else
+	}
 	if err := d.start(o, m, node.Ports{
-		Runtime: rt, Host: h, Network: host.NewNetwork(), Events: events,
+		Runtime: rt, Host: h, Network: network, Events: events,
 		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
 		Checkpoints: checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
 	}, version, static); err != nil {
@@ -210,6 +215,8 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 		kernel.Pool{Name: pod.StartPool, Size: startSlots(m.cpus), MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
 		kernel.Pool{Name: pod.TeardownPool, Size: startSlots(m.cpus), MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
 		kernel.Pool{Name: pod.LookPool, Size: max(2, m.cpus), MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
+		kernel.Pool{Name: probes.ExecPool, Size: startSlots(m.cpus), MinHold: 200 * time.Millisecond, MaxHold: time.Second},
+		kernel.Pool{Name: probes.NetworkPool, Size: networkProbes, MinHold: 200 * time.Millisecond, MaxHold: time.Second},
 		kernel.Pool{Name: images.PullPool, Size: pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
 	)
 	if err != nil {
@@ -239,6 +246,9 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 
 // manyPulls stands for no limit (serializeImagePulls false, no maxParallelImagePulls).
 const manyPulls = 64
+
+// networkProbes is how many questions over the network are under way at once.
+const networkProbes = 64
 
 // startSlots is how many starts run at once: measured, see docs/benchmarks.md.
 func startSlots(cpus int) int { return max(2, cpus*2) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -106,7 +107,32 @@ func (h *havoc) anyPod(name string) *spec {
 	if h.rng.IntN(8) == 0 {
 		s.script("app", "ignore-term", "true")
 	}
+	for i := range s.Spec.Containers {
+		h.probe(s, &s.Spec.Containers[i])
+	}
 	return s.image(fmt.Sprintf("registry.test/app:%d", h.rng.IntN(5))).note("version", strconv.Itoa(h.rng.IntN(1000)))
+}
+
+// probe gives a container probes, which it answers as a rule.
+func (h *havoc) probe(s *spec, c *v1.Container) {
+	some := func() *v1.Probe {
+		if h.rng.IntN(3) > 0 {
+			return nil
+		}
+		p := []*v1.Probe{httpProbe("/"), tcpProbe(), grpcProbe(), execProbe("check")}[h.rng.IntN(4)]
+		p.PeriodSeconds, p.TimeoutSeconds = int32(1+h.rng.IntN(12)), int32(1+h.rng.IntN(3))
+		p.FailureThreshold = int32(3 + h.rng.IntN(3))
+		return p
+	}
+	c.StartupProbe, c.LivenessProbe, c.ReadinessProbe = some(), some(), some()
+	switch h.rng.IntN(8) {
+	case 0:
+		s.script(c.Name, "startup-time", fmt.Sprintf("%dms", h.rng.IntN(5000)))
+	case 1:
+		s.script(c.Name, "ready-after", fmt.Sprintf("%dms", h.rng.IntN(5000)))
+	case 2:
+		s.script(c.Name, "probe-delay", fmt.Sprintf("0ms..%dms", h.rng.IntN(900)))
+	}
 }
 
 // act does one thing to the node.

@@ -25,7 +25,7 @@ func stride(n int) int {
 func few() []*spec {
 	return []*spec{
 		emptyPod("a-init").init("setup").sidecar("proxy").main("app").volume("data"),
-		aPod("b-plain"),
+		aPod("b-plain").startup(execProbe("check")).liveness(grpcProbe()).readiness(httpProbe("/")),
 		aPod("c-slow").main("log").script("app", "term-delay", "1s"),
 	}
 }
@@ -158,7 +158,7 @@ func TestActorPanics(t *testing.T) {
 		}
 	}
 	comeAndGo(w)
-	for _, actor := range []string{"pods", "images", "volumes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain"} {
+	for _, actor := range []string{"pods", "images", "volumes", "probes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain"} {
 		t.Run(actor, func(t *testing.T) {
 			by := stride(1 + count[actor]/15)
 			for n := 0; n < count[actor]; n += by {

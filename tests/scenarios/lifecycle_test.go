@@ -534,8 +534,8 @@ func TestManyPodsLeaveNothing(t *testing.T) {
 		t.Errorf("the heap grew by %d bytes over 700 pods that are gone", grown)
 	}
 	w.quiet()
-	if n := len(w.system.Snapshot("")); n != 7 {
-		t.Errorf("%d actors are there, want 7", n)
+	if n := len(w.system.Snapshot("")); n != 8 {
+		t.Errorf("%d actors are there, want 8", n)
 	}
 	runtime.KeepAlive(w)
 }

@@ -217,10 +217,3 @@ func (w *world) count(name, reason string) (n int) {
 	}
 	return n
 }
-
-// noNetwork answers every request at once.
-type noNetwork struct{ w *world }
-
-func (n noNetwork) HTTPGet(_ context.Context, _ port.HTTPGet, done func(error)) {
-	n.w.v.AfterFunc(2*time.Millisecond, func() { done(nil) })
-}

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
@@ -163,6 +164,8 @@ func (w *world) start() {
 		kernel.Pool{Name: pod.StartPool, Size: 4, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
 		kernel.Pool{Name: pod.TeardownPool, Size: 4, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
 		kernel.Pool{Name: pod.LookPool, Size: 2, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
+		kernel.Pool{Name: probes.ExecPool, Size: 4, MinHold: 200 * time.Millisecond, MaxHold: time.Second},
+		kernel.Pool{Name: probes.NetworkPool, Size: 32, MinHold: 200 * time.Millisecond, MaxHold: time.Second},
 		kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour},
 	)
 	if err != nil {
@@ -170,7 +173,7 @@ func (w *world) start() {
 	}
 	c := w.config
 	c.Ports = node.Ports{
-		Runtime: w.rt, Host: w.host, Network: noNetwork{w}, Manifests: w.manifests,
+		Runtime: w.rt, Host: w.host, Network: w.rt.Network(), Manifests: w.manifests,
 		Checkpoints: w.checkpoints, Events: recorder{w},
 	}
 	c.Around = func(actor string, m any, handled bool) {

@@ -1,0 +1,200 @@
+package probes
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// checkpointName is the name of the checkpoint.
+const checkpointName = "probes"
+
+const (
+	checkpointDeadline = 10 * time.Second
+	// saveEvery is how often the checkpoint is written at the most.
+	saveEvery = time.Second
+	// unclaimedFor is how long what was read is kept of containers that no pod
+	// has spoken of: a source may be silent for long.
+	unclaimedFor = time.Hour
+)
+
+// checkpoint is what a later agent has to know of the containers of static
+// pods, of which no API has a status.
+type checkpoint struct {
+	// Containers are by ID.
+	Containers map[string]record `json:"containers"`
+}
+
+// record is what is known of one container.
+type record struct {
+	Started bool `json:"started,omitempty"`
+	Ready   bool `json:"ready,omitempty"`
+}
+
+// memory is the checkpoint at work.
+//
+//	loading ──loaded──► (clean) ──remember──► dirty ──save──► saving ──saved──► (clean, or dirty again)
+type memory struct {
+	loading kernel.EffectID
+	// held are those who wait for what is being loaded, in order of coming.
+	held []pod.ProbeContainers
+	born time.Time
+	// unclaimed is what was read of containers that nobody has spoken of; known
+	// is what is known of the others.
+	unclaimed map[string]record
+	known     map[string]record
+	dirty     bool
+	// waiting: the timer to save is set. saving is the effect under way.
+	waiting bool
+	saving  kernel.EffectID
+	savedAt time.Time
+}
+
+// static says whether the API may not have the pod, and so no status of it.
+func static(p *v1.Pod) bool {
+	source, ok := p.Annotations["kubernetes.io/config.source"]
+	return ok && source != "api"
+}
+
+// load reads what an earlier agent knew.
+func (a *probes) load(ctx *kernel.Context[Message]) {
+	a.memory = memory{born: ctx.Now(), unclaimed: map[string]record{}, known: map[string]record{}}
+	a.memory.loading = ctx.Do(kernel.Effect[Message]{
+		Kind: "LoadCheckpoint", Object: checkpointName, Lane: "checkpoint", Deadline: checkpointDeadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.Checkpoints.Load(c, checkpointName, func(data []byte, err error) { done(loaded{id, data, err}) })
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return loaded{id: id, err: &port.Error{Kind: port.Deadline, Verb: "load", Object: checkpointName}}
+		},
+	})
+}
+
+// holdBack keeps a wish until the checkpoint was read, if it has to wait for that.
+func (a *probes) holdBack(m pod.ProbeContainers) bool {
+	if a.memory.loading == 0 || !slices.ContainsFunc(m.Containers, func(c pod.ProbedContainer) bool { return c.Wait }) {
+		return false
+	}
+	a.memory.held = append(slices.DeleteFunc(a.memory.held, func(h pod.ProbeContainers) bool { return h.Pod.UID == m.Pod.UID }), m)
+	return true
+}
+
+func (a *probes) loaded(ctx *kernel.Context[Message], m loaded) {
+	if m.id != a.memory.loading {
+		return
+	}
+	a.memory.loading = 0
+	var c checkpoint
+	if m.err == nil && m.data != nil {
+		m.err = json.Unmarshal(m.data, &c)
+	}
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).
+			Msg("what was remembered of probes can't be read; static pods are not ready until their probes answer")
+	} else if c.Containers != nil {
+		a.memory.unclaimed = c.Containers
+	}
+	held := a.memory.held
+	a.memory.held = nil
+	for _, w := range held {
+		a.watch(ctx, w)
+	}
+}
+
+// recall completes what is known of a container by what an earlier agent knew.
+func (b *memory) recall(id string, h podplan.Health) podplan.Health {
+	r, is := b.unclaimed[id]
+	if !is {
+		return h
+	}
+	if h.Startup == podplan.ProbeUnknown && r.Started {
+		h.Startup = podplan.ProbeSuccess
+	}
+	if h.Readiness == podplan.ProbeUnknown && r.Ready {
+		h.Readiness = podplan.ProbeSuccess
+	}
+	return h
+}
+
+// remember notes what is known of a static pod, and sees to it that it is written.
+func (a *probes) remember(ctx *kernel.Context[Message], p *podProbes) {
+	if !p.static {
+		return
+	}
+	b := &a.memory
+	for _, c := range p.containers {
+		h := c.Health()
+		b.note(c.id, record{Started: h.Startup == podplan.ProbeSuccess, Ready: h.Readiness == podplan.ProbeSuccess})
+	}
+	a.saveSoon(ctx)
+}
+
+// note keeps what is known of one container. The zero record is none.
+func (b *memory) note(id string, r record) {
+	old, is := b.unclaimed[id]
+	if is {
+		delete(b.unclaimed, id)
+	} else {
+		old = b.known[id]
+	}
+	b.dirty = b.dirty || r != old
+	if r == (record{}) {
+		delete(b.known, id)
+	} else {
+		b.known[id] = r
+	}
+}
+
+func (a *probes) saveSoon(ctx *kernel.Context[Message]) {
+	b := &a.memory
+	if !b.dirty || b.waiting || b.saving != 0 || b.loading != 0 {
+		return
+	}
+	b.waiting = true
+	ctx.After(max(0, b.savedAt.Add(saveEvery).Sub(ctx.Now())), save{})
+}
+
+func (a *probes) save(ctx *kernel.Context[Message]) {
+	b := &a.memory
+	b.waiting, b.dirty, b.savedAt = false, false, ctx.Now()
+	if b.savedAt.Sub(b.born) > unclaimedFor {
+		clear(b.unclaimed)
+	}
+	all := maps.Clone(b.unclaimed)
+	maps.Copy(all, b.known)
+	data, err := json.Marshal(checkpoint{all})
+	if err != nil {
+		panic(err) // strings and booleans
+	}
+	b.saving = ctx.Do(kernel.Effect[Message]{
+		Kind: "SaveCheckpoint", Object: checkpointName, Lane: "checkpoint", Deadline: checkpointDeadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.Checkpoints.Save(c, checkpointName, data, func(err error) { done(saved{id, err}) })
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return saved{id, &port.Error{Kind: port.Deadline, Verb: "save", Object: checkpointName}}
+		},
+	})
+}
+
+func (a *probes) saved(ctx *kernel.Context[Message], m saved) {
+	b := &a.memory
+	if m.id != b.saving {
+		return
+	}
+	b.saving = 0
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("what probes say could not be remembered for the next start")
+		b.dirty = true
+	}
+	a.saveSoon(ctx)
+}

@@ -1,0 +1,367 @@
+package probes
+
+import (
+	"container/heap"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Pools of slots that bound how many probes run at once on the machine:
+// commands, which are processes, and questions over the network.
+const (
+	ExecPool    = "exec-probe"
+	NetworkPool = "probe"
+)
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	Runtime     port.Runtime
+	Network     port.Network
+	Events      port.Recorder
+	Checkpoints port.Checkpoints
+	// Restarted is called when an incarnation after the first begins, or one
+	// missed messages: pods are to say again what they want.
+	Restarted func()
+}
+
+// tick is the distance of the times at which probes run in turn. Periods are
+// whole seconds.
+const tick = time.Second
+
+// sweepAfter is how long after a Doubt pods have to say that they are still there.
+const sweepAfter = 5 * time.Minute
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &probes{
+			deps: deps, pods: map[types.UID]*podProbes{}, running: map[kernel.EffectID]*run{},
+			inherited: map[string]kernel.EffectID{},
+		}
+	}
+}
+
+type probes struct {
+	deps *Deps
+	grid probe.Grid
+	pods map[types.UID]*podProbes
+	// queue has the probes that will run again, the next one first. seq counts all.
+	queue queue
+	seq   uint64
+	// timer fires at timerAt (Unix nanoseconds); nil if none is set.
+	timer   func() bool
+	timerAt int64
+	// running are the probes under way. Those of a predecessor are inherited, by
+	// lane, until their containers are known again.
+	running   map[kernel.EffectID]*run
+	inherited map[string]kernel.EffectID
+
+	// round counts the Doubts.
+	round  uint32
+	memory memory
+}
+
+// podProbes is one pod.
+type podProbes struct {
+	pod        *v1.Pod
+	host       string
+	static     bool
+	reply      kernel.Ref[pod.Message]
+	containers []*container
+	// round is when it last said that it is there.
+	round uint32
+}
+
+// container is one incarnation of a container.
+type container struct {
+	probe.Container
+	pod  *podProbes
+	spec *v1.Container
+	id   string
+	// object is how people know it: web/app.
+	object string
+	runs   []*run // one for each probe
+}
+
+// run is one probe of a container, and its place in the queue.
+type run struct {
+	probe.Probe
+	of   *container
+	lane string
+	// target is what it asks; nil while that can't be known, and then broken says
+	// why it never will be, if it won't.
+	target probe.Target
+	broken string
+	// under is the effect under way, 0 for none. foreign: it is a predecessor's,
+	// of which only the end counts.
+	under   kernel.EffectID
+	foreign bool
+	// at is what it is queued by, then seq, which counts them; index is where it
+	// is queued, -1 if it isn't.
+	at    int64
+	seq   uint64
+	index int
+}
+
+// Start implements kernel.Behavior.
+func (a *probes) Start(ctx *kernel.Context[Message]) {
+	a.grid = probe.Grid{Tick: tick, Phase: time.Duration(ctx.Rand().Int64N(int64(tick)))}
+	for _, e := range ctx.InFlight() {
+		a.inherited[e.Lane] = e.ID
+	}
+	a.load(ctx)
+	if ctx.Incarnation() > 1 {
+		a.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
+// for again as after a restart, but not while there is no room for them.
+func (a *probes) Overflowed(ctx *kernel.Context[Message]) { ctx.After(100*time.Millisecond, missed{}) }
+
+// Receive implements kernel.Behavior.
+func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Watch:
+		a.watch(ctx, m.ProbeContainers)
+	case Doubt:
+		a.round++
+		ctx.After(sweepAfter, sweep{a.round})
+	case due:
+		a.timer = nil
+		a.runDue(ctx)
+	case answered:
+		a.answered(ctx, m)
+	case loaded:
+		a.loaded(ctx, m)
+	case save:
+		a.save(ctx)
+	case saved:
+		a.saved(ctx, m)
+	case sweep:
+		a.sweep(ctx, m.round)
+	case missed:
+		a.deps.Restarted()
+	}
+	a.arm(ctx)
+}
+
+// arm sets the one timer, unless it fires soon enough already.
+func (a *probes) arm(ctx *kernel.Context[Message]) {
+	if len(a.queue) == 0 {
+		return
+	}
+	at := a.queue[0].at
+	if a.timer != nil {
+		if a.timerAt <= at {
+			return
+		}
+		a.timer()
+	}
+	a.timerAt = at
+	a.timer = ctx.After(time.Duration(at-ctx.Now().UnixNano()), due{})
+}
+
+// watch takes in what is to be probed of a pod.
+func (a *probes) watch(ctx *kernel.Context[Message], m pod.ProbeContainers) {
+	p := a.pods[m.Pod.UID]
+	if len(m.Containers) == 0 {
+		if p != nil {
+			a.forget(ctx, m.Pod.UID)
+		}
+		return
+	}
+	if a.holdBack(m) {
+		return
+	}
+	if p == nil {
+		p = &podProbes{}
+		a.pods[m.Pod.UID] = p
+	}
+	moved := p.host != m.Host
+	p.pod, p.host, p.static, p.reply, p.round = m.Pod, m.Host, static(m.Pod), m.ReplyTo, a.round
+	before := len(p.containers)
+	p.containers = slices.DeleteFunc(p.containers, func(c *container) bool {
+		gone := !slices.ContainsFunc(m.Containers, func(b pod.ProbedContainer) bool { return b.ID == c.id })
+		if gone {
+			a.drop(ctx, c)
+		}
+		return gone
+	})
+	changed := len(p.containers) < before
+	for i := range m.Containers {
+		b := &m.Containers[i]
+		j := slices.IndexFunc(p.containers, func(c *container) bool { return c.id == b.ID })
+		if j < 0 {
+			c := a.begin(ctx, p, b)
+			if c == nil {
+				continue
+			}
+			j = len(p.containers)
+			p.containers = append(p.containers, c)
+			changed = true
+		}
+		c := p.containers[j]
+		if b.Stopping {
+			c.Stopping()
+		}
+		for _, r := range c.runs {
+			if moved || r.target == nil {
+				r.aim()
+			}
+			a.requeue(r)
+		}
+		if h := c.Health(); b.Wait || !alike(h, b.Known) {
+			a.tell(c, h)
+		}
+	}
+	if changed {
+		a.remember(ctx, p)
+	}
+}
+
+// begin begins to probe a container; nil if its pod has none of that name.
+func (a *probes) begin(ctx *kernel.Context[Message], p *podProbes, b *pod.ProbedContainer) *container {
+	spec := specOf(p.pod, b.Name)
+	if spec == nil {
+		return nil
+	}
+	c := &container{pod: p, spec: spec, id: b.ID, object: p.pod.Name + "/" + b.Name}
+	for k := range probe.Kinds {
+		s := probe.Of(spec, k)
+		if s == nil {
+			continue
+		}
+		r := &run{Probe: probe.Probe{Rules: probe.RulesOf(k, s)}, of: c, lane: k.String() + "/" + b.ID, seq: a.seq, index: -1}
+		a.seq++
+		c.Probes[k] = &r.Probe
+		c.runs = append(c.runs, r)
+		if id, is := a.inherited[r.lane]; is {
+			delete(a.inherited, r.lane)
+			r.under, r.foreign = id, true
+			a.running[id] = r
+		}
+	}
+	known := b.Known
+	if b.Wait {
+		known = a.memory.recall(b.ID, known)
+	}
+	c.Begin(probe.Beginning{Now: ctx.Now(), StartedAt: b.StartedAt, Known: known, Jitter: ctx.Rand().Float64()})
+	return c
+}
+
+func specOf(p *v1.Pod, name string) *v1.Container {
+	for _, list := range [...][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// aim finds out what a probe asks.
+func (r *run) aim() {
+	t, known, err := probe.TargetOf(probe.Of(r.of.spec, r.Kind), r.of.spec, r.of.pod.host)
+	r.target, r.broken = nil, ""
+	switch {
+	case err != nil:
+		r.broken = err.Error()
+	case known:
+		r.target = t
+	}
+}
+
+// forget drops a pod.
+func (a *probes) forget(ctx *kernel.Context[Message], uid types.UID) {
+	p := a.pods[uid]
+	for _, c := range p.containers {
+		a.drop(ctx, c)
+	}
+	p.containers = nil
+	delete(a.pods, uid)
+	a.remember(ctx, p)
+}
+
+// drop ends the probing of a container.
+func (a *probes) drop(ctx *kernel.Context[Message], c *container) {
+	for _, r := range c.runs {
+		if r.index >= 0 {
+			heap.Remove(&a.queue, r.index)
+		}
+		if r.under != 0 {
+			ctx.Cancel(r.under)
+			delete(a.running, r.under)
+		}
+	}
+	a.memory.note(c.id, record{})
+}
+
+// sweep drops the pods that nobody spoke of since a Doubt.
+func (a *probes) sweep(ctx *kernel.Context[Message], round uint32) {
+	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
+		if a.pods[uid].round < round {
+			a.forget(ctx, uid)
+		}
+	}
+}
+
+// tell says to the pod how its container is.
+func (a *probes) tell(c *container, h podplan.Health) {
+	c.pod.reply.Tell(pod.Probed{ID: c.id, Health: h})
+}
+
+func alike(a, b podplan.Health) bool {
+	return a.Startup == b.Startup && a.Liveness == b.Liveness && a.Readiness == b.Readiness
+}
+
+// answered takes in one answer.
+func (a *probes) answered(ctx *kernel.Context[Message], m answered) {
+	r := a.running[m.id]
+	if r == nil {
+		return // late, or of a container that is gone
+	}
+	delete(a.running, m.id)
+	r.under = 0
+	if r.foreign {
+		r.foreign = false // begun by a predecessor: nobody knows when
+		return
+	}
+	a.take(ctx, r, m.answer)
+}
+
+// take lets an answer count.
+func (a *probes) take(ctx *kernel.Context[Message], r *run, answer probe.Answer) {
+	c := r.of
+	counted, changed := c.Answered(r.Kind, answer.Verdict, ctx.Now())
+	if counted && answer.Verdict != probe.Passed {
+		reason, message := probe.Event(r.Kind, answer)
+		a.deps.Events.Record(port.Event{
+			Pod: c.pod.pod, Container: c.spec.Name, Warning: true, Reason: reason, Message: message, At: ctx.Now(),
+		})
+	}
+	if !changed {
+		a.requeue(r)
+		return
+	}
+	for _, o := range c.runs {
+		a.requeue(o)
+	}
+	h := c.Health()
+	if h.Startup == podplan.ProbeFailure || h.Liveness == podplan.ProbeFailure {
+		h.Message = answer.Output
+	}
+	a.tell(c, h)
+	a.remember(ctx, c.pod)
+}

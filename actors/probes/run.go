@@ -1,0 +1,181 @@
+package probes
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// queue is a heap of probes, by when they are due.
+type queue []*run
+
+// Len implements heap.Interface.
+func (q queue) Len() int { return len(q) }
+
+// Less implements heap.Interface.
+func (q queue) Less(i, j int) bool {
+	if q[i].at != q[j].at {
+		return q[i].at < q[j].at
+	}
+	return q[i].seq < q[j].seq
+}
+
+// Swap implements heap.Interface.
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].index, q[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (q *queue) Push(x any) {
+	r := x.(*run)
+	r.index = len(*q)
+	*q = append(*q, r)
+}
+
+// Pop implements heap.Interface.
+func (q *queue) Pop() any {
+	old := *q
+	r := old[len(old)-1]
+	old[len(old)-1] = nil
+	*q = old[:len(old)-1]
+	r.index = -1
+	return r
+}
+
+// requeue puts a probe where its schedule has it.
+func (a *probes) requeue(r *run) {
+	at := r.Due()
+	if r.target == nil && r.broken == "" {
+		at = 0 // there is nobody to ask yet
+	}
+	switch {
+	case at == 0 && r.index >= 0:
+		heap.Remove(&a.queue, r.index)
+	case at == 0:
+	case r.index < 0:
+		r.at = at
+		heap.Push(&a.queue, r)
+	case r.at != at:
+		r.at = at
+		heap.Fix(&a.queue, r.index)
+	}
+}
+
+// runDue begins all probes that are due.
+func (a *probes) runDue(ctx *kernel.Context[Message]) {
+	now := ctx.Now()
+	for len(a.queue) > 0 && a.queue[0].at <= now.UnixNano() {
+		r := a.queue[0]
+		if r.under != 0 { // it takes longer than its period
+			r.Skipped(now, a.grid)
+			a.requeue(r)
+			continue
+		}
+		r.Begun(now, a.grid)
+		a.requeue(r)
+		if r.broken != "" {
+			a.take(ctx, r, probe.Answer{Verdict: probe.Errored, Output: r.broken})
+		} else {
+			a.ask(ctx, r)
+		}
+	}
+}
+
+// slack is what the far side is given beyond a probe's own time, to say that it
+// is over.
+const slack = time.Second
+
+// ask runs a probe.
+func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
+	// Not r itself: what runs elsewhere knows only values.
+	deps, id, timeout := a.deps, r.of.id, r.Timeout
+	e := kernel.Effect[Message]{
+		Object: r.of.object, Lane: r.lane, Pool: NetworkPool, Deadline: timeout + slack, Patience: timeout + slack,
+		Expired: func(id kernel.EffectID) Message {
+			return answered{id, probe.Answer{Verdict: probe.Failed, Output: fmt.Sprintf("no answer within %v", timeout)}}
+		},
+	}
+	switch t := r.target.(type) {
+	case probe.Exec:
+		e.Kind, e.Pool = "ExecProbe", ExecPool
+		e.Run = func(ctx context.Context, effect kernel.EffectID, done func(Message)) {
+			deps.Runtime.ExecSync(ctx, id, t.Command, timeout, func(r port.ExecResult, err error) {
+				done(answered{effect, execAnswer(t, timeout, r, err)})
+			})
+		}
+	case probe.HTTP:
+		e.Kind = "HTTPProbe"
+		e.Run = func(ctx context.Context, effect kernel.EffectID, done func(Message)) {
+			deps.Network.ProbeHTTP(ctx, t, timeout, func(r port.HTTPAnswer, err error) {
+				if err != nil {
+					done(answered{effect, failure(err)})
+					return
+				}
+				done(answered{effect, probe.JudgeHTTP(r.Status, r.Body)})
+			})
+		}
+	case probe.TCP:
+		e.Kind = "TCPProbe"
+		e.Run = func(ctx context.Context, effect kernel.EffectID, done func(Message)) {
+			deps.Network.ProbeTCP(ctx, t, timeout, func(err error) {
+				if err != nil {
+					done(answered{effect, failure(err)})
+					return
+				}
+				done(answered{effect, probe.Answer{Verdict: probe.Passed}})
+			})
+		}
+	case probe.GRPC:
+		e.Kind = "GRPCProbe"
+		e.Run = func(ctx context.Context, effect kernel.EffectID, done func(Message)) {
+			deps.Network.ProbeGRPC(ctx, t, timeout, func(status string, err error) {
+				if err != nil {
+					done(answered{effect, failure(err)})
+					return
+				}
+				done(answered{effect, probe.JudgeGRPC(status)})
+			})
+		}
+	}
+	r.under = ctx.Do(e)
+	a.running[r.under] = r
+}
+
+// execAnswer judges the end of a command.
+func execAnswer(t probe.Exec, timeout time.Duration, r port.ExecResult, err error) probe.Answer {
+	switch {
+	case err == nil:
+		return probe.JudgeExec(r.ExitCode, r.Stdout, r.Stderr)
+	case port.KindOf(err) == port.Deadline:
+		return probe.Answer{Verdict: probe.Failed, Output: probe.Shown(fmt.Sprintf(
+			"command timed out: %q timed out after %v", strings.Join(t.Command, " "), timeout))}
+	default:
+		return probe.Answer{Verdict: probe.Errored, Output: probe.Shown(detail(err))}
+	}
+}
+
+// failure is a question over the network that got no answer. Only one that could
+// not be put at all says nothing of the container.
+func failure(err error) probe.Answer {
+	v := probe.Failed
+	switch port.KindOf(err) {
+	case port.InvalidConfig, port.Canceled:
+		v = probe.Errored
+	default:
+	}
+	return probe.Answer{Verdict: v, Output: probe.Shown(detail(err))}
+}
+
+func detail(err error) string {
+	if e, ok := err.(*port.Error); ok && e.Detail != "" {
+		return e.Detail
+	}
+	return err.Error()
+}
