@@ -19,9 +19,13 @@ import (
 // Pods counts the pods of a server, from its watch. It costs a few steps for
 // each change of a pod, and 64 bytes a pod.
 type Pods struct {
-	clock simapi.Clock
-	stop  func()
-	seen  map[types.UID]*seen
+	server  *simapi.Server
+	clock   simapi.Clock
+	stop    func()
+	seen    map[types.UID]*seen
+	tallies []*Tally
+	// changes is how many changes of pods were seen.
+	changes uint64
 
 	counts   report.PhaseCounts
 	running  int
@@ -53,7 +57,7 @@ type seen struct {
 
 // New begins to count.
 func New(server *simapi.Server, clock simapi.Clock) (*Pods, error) {
-	o := &Pods{clock: clock, seen: map[types.UID]*seen{}, nodes: map[string]*Node{}, starts: histogram{}}
+	o := &Pods{server: server, clock: clock, seen: map[types.UID]*seen{}, nodes: map[string]*Node{}, starts: histogram{}}
 	var err error
 	o.stop, err = server.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, o.see)
 	return o, err
@@ -90,8 +94,15 @@ func (o *Pods) Starts() []report.Latency { return o.starts.list() }
 // StartPercentile is the p-th part (0 to 1) of them, zero if there is none.
 func (o *Pods) StartPercentile(p float64) time.Duration { return o.starts.percentile(p) }
 
+// Changes is how many changes of pods were seen: while it stays, all counts stay.
+func (o *Pods) Changes() uint64 { return o.changes }
+
 func (o *Pods) see(e simapi.Event) {
 	p := e.Object.(*v1.Pod)
+	o.changes++
+	for _, t := range o.tallies {
+		t.see(e)
+	}
 	s := o.seen[p.UID]
 	if s == nil {
 		if e.Type == simapi.Deleted {

@@ -70,6 +70,11 @@ func TestPods(t *testing.T) {
 	status("a", v1.PodRunning, true, 0, "")
 	want("ready", 1, 0, Node{Pods: 1, Ready: 1, Starts: 1}, report.Ready, report.Pending)
 	status("a", v1.PodRunning, false, 3, "CrashLoopBackOff")
+	tally, err := o.Tally("", "i")
+	must(tally, err)
+	if other, err := o.Tally("", "other"); err != nil || other.Counts().Pods != 0 {
+		t.Errorf("pods of another image: %+v, %v", other, err)
+	}
 	want("crashed", 1, 3, Node{Pods: 1, Starts: 1, Restarts: 3}, report.BackOff, report.Pending)
 	status("a", v1.PodRunning, true, 3, "")
 	must(nil, api.Bind("default", "b", "n1"))
@@ -78,6 +83,9 @@ func TestPods(t *testing.T) {
 	key := port.APIKey{Kind: port.PodKind, Namespace: "default", Name: "a"}
 	must(nil, api.Delete(port.APIDelete{Key: key}))
 	want("being deleted", 1, 3, Node{Pods: 1, Ready: 1, Starts: 1, Restarts: 3}, report.Terminating, report.Succeeded)
+	if c := tally.Counts(); c.Pods != 1 || c.Terminating != 1 || c.Succeeded != 1 || c.Restarts != 3 || c.Waiting["CrashLoopBackOff"] != 0 {
+		t.Errorf("tally: %+v", c)
+	}
 	zero := int64(0)
 	must(nil, api.Delete(port.APIDelete{Key: key, Grace: &zero}))
 	want("gone", 0, 3, Node{Starts: 1, Restarts: 3}, report.Succeeded)

@@ -79,7 +79,7 @@ func (s *Step) Do() string {
 	v, found := reflect.ValueOf(s).Elem(), ""
 	for i := range v.NumField() {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		if name == "at" || v.Field(i).IsNil() {
+		if name == "at" || name == "-" || v.Field(i).IsNil() {
 			continue
 		}
 		if found != "" {

@@ -40,6 +40,8 @@ type Image struct {
 
 // Step is one thing that is done; exactly one of the pointers is set.
 type Step struct {
+	// Line of the file that the step begins on, counted from 1.
+	Line int `json:"-"`
 	// At is the simulated time, from the begin of the run, before which the step
 	// is not done.
 	At *metav1.Duration `json:"at,omitempty"`

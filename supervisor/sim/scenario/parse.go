@@ -84,6 +84,9 @@ func Parse(name string, data []byte) (*File, error) {
 		}
 	}
 	if problems == nil {
+		for i := range f.Steps {
+			f.Steps[i].Line = at.line(fmt.Sprintf("steps[%d]", i))
+		}
 		return f, nil
 	}
 	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })

@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 	if a := f.Steps[2].Always; !a.Ready.Holds(45) || !a.Ready.Holds(60) || a.Ready.Holds(44) || a.Waiting["CrashLoopBackOff"].Holds(1) {
 		t.Errorf("always: %+v", a)
 	}
-	if s := f.Steps[3]; s.Do() != "update" || s.At.Duration != 3*time.Minute || s.Update.MaxSurge.IntValue() != 3 {
+	if s := f.Steps[3]; s.Do() != "update" || s.Line != 11 || s.At.Duration != 3*time.Minute || s.Update.MaxSurge.IntValue() != 3 {
 		t.Errorf("update: %+v", s)
 	}
 }

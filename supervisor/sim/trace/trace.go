@@ -26,6 +26,8 @@ type Header struct {
 	// ScenarioName is the scenario's file, Scenario its text; empty for none.
 	ScenarioName string `json:"scenarioName,omitempty"`
 	Scenario     string `json:"scenario,omitempty"`
+	// Probe is the period of the readiness probe of the pods; 0 for none.
+	Probe time.Duration `json:"probe,omitempty"`
 	// Every is the simulated time between beats.
 	Every time.Duration `json:"every"`
 }

@@ -1,0 +1,92 @@
+package run
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/supervisor/sim/observe"
+	"github.com/troupe-dev/troupe/supervisor/sim/report"
+)
+
+// film is what a run looked like, from look to look. It is of bounded length:
+// when it is full, every second picture is dropped and looks become rarer.
+type film struct {
+	next, every time.Duration
+	phases      []report.PhaseSample
+
+	column time.Duration
+	cells  map[string][]report.Cell
+	last   map[string]observe.Node
+}
+
+const (
+	maxPictures = 2048
+	maxColumns  = 128
+)
+
+// look takes a picture of the world.
+func (r *run) look() {
+	f, now := &r.film, r.now()
+	if f.every == 0 {
+		f.every, f.column = lookEvery, lookEvery
+		f.cells, f.last = map[string][]report.Cell{}, map[string]observe.Node{}
+	}
+	f.phases = append(f.phases, report.PhaseSample{At: now, Pods: r.pods.Counts()})
+	for int(now/f.column) >= maxColumns {
+		f.widen()
+	}
+	at := int(now / f.column)
+	for _, name := range r.nodes {
+		cells := f.cells[name]
+		for len(cells) <= at {
+			cells = append(cells, report.Cell{})
+		}
+		n, old, c := r.pods.Node(name), f.last[name], &cells[at]
+		c.Looks++
+		if !r.nodeReady[name] {
+			c.Down++
+		}
+		c.Pods += uint64(n.Pods)
+		c.Ready += uint64(n.Ready)
+		c.Starts += uint32(n.Starts - old.Starts)
+		c.Restarts += uint32(n.Restarts - old.Restarts)
+		f.cells[name], f.last[name] = cells, n
+	}
+	if len(f.phases) >= maxPictures {
+		half := f.phases[:0]
+		for i := 0; i < len(f.phases); i += 2 {
+			half = append(half, f.phases[i])
+		}
+		f.phases, f.every = half, 2*f.every
+	}
+	f.next = now - now%f.every + f.every
+	if r.options.Progress != nil {
+		r.options.Progress(Progress{Simulated: now, Of: r.options.Duration, Pods: r.pods.Len(), Running: r.pods.Running(), Doing: r.doing})
+	}
+}
+
+// widen makes one column of two.
+func (f *film) widen() {
+	f.column *= 2
+	for name, cells := range f.cells {
+		half := cells[:0]
+		for i := 0; i < len(cells); i += 2 {
+			c := cells[i]
+			if i+1 < len(cells) {
+				o := cells[i+1]
+				c.Looks, c.Down = c.Looks+o.Looks, c.Down+o.Down
+				c.Pods, c.Ready = c.Pods+o.Pods, c.Ready+o.Ready
+				c.Starts, c.Restarts = c.Starts+o.Starts, c.Restarts+o.Restarts
+			}
+			half = append(half, c)
+		}
+		f.cells[name] = half
+	}
+}
+
+func (f *film) heat(nodes []string) report.Heat {
+	h := report.Heat{Column: f.column}
+	for _, name := range nodes {
+		h.Nodes = append(h.Nodes, report.NodeHeat{Name: name, Cells: f.cells[name]})
+	}
+	return h
+}

@@ -1,0 +1,329 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+	"github.com/troupe-dev/troupe/supervisor/sim/observe"
+	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
+	"github.com/troupe-dev/troupe/supervisor/sim/trace"
+)
+
+// Outcome is what a run gives.
+type Outcome struct {
+	Summary Summary
+	Report  report.Data
+}
+
+// Run makes a run in a world that has nothing yet. When ctx ends it stops and
+// gives what there is. An error is one of the run itself, a *trace.Difference
+// among them; expectations that were not met are in the outcome.
+func Run(ctx context.Context, w World, o Options) (*Outcome, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	r := &run{ctx: ctx, world: w, options: &o, begin: w.Clock().Now(), wall: o.Wall(), nodeReady: map[string]bool{}, nextBeat: beatEvery}
+	err := r.all()
+	if errors.Is(err, errInterrupted) {
+		r.interrupted, err = true, nil
+	}
+	if r.pods == nil {
+		return nil, err
+	}
+	out := r.outcome()
+	return out, errors.Join(err, r.close())
+}
+
+var errInterrupted = errors.New("interrupted")
+
+const (
+	// beatEvery is the time between beats of a trace, lookEvery that between looks
+	// at the world at the begin of a run.
+	beatEvery = time.Minute
+	lookEvery = time.Second
+	// settleLimit is how long the pods of a run without a scenario may take.
+	settleLimit = time.Hour
+)
+
+// run is one run under way.
+type run struct {
+	ctx     context.Context
+	world   World
+	options *Options
+	begin   time.Time
+	wall    time.Time
+	cp      *controlplane.ControlPlane
+	pods    *observe.Pods
+
+	nodes     []string // all there ever were
+	kind      scenario.Nodes
+	drawn     []string
+	nodeReady map[string]bool
+	ready     int
+	stopNodes func()
+
+	always   []*always
+	failures []report.Failure
+	expected int
+	marks    []report.Mark
+	film     film
+
+	trace       *trace.Writer
+	nextBeat    time.Duration
+	doing       string
+	interrupted bool
+}
+
+// always is a condition that has to hold until it is released.
+type always struct {
+	condition *scenario.Condition
+	tally     *observe.Tally
+	where     string
+	broken    bool
+}
+
+func (r *run) all() error {
+	o := r.options
+	if o.Record != nil {
+		var err error
+		r.trace, err = trace.NewWriter(o.Record, trace.Header{
+			Program: o.Program, Seed: o.Seed, Nodes: o.Nodes, PodsPerNode: o.PodsPerNode, Duration: o.Duration,
+			ScenarioName: o.ScenarioName, Scenario: o.ScenarioText, Probe: o.Probe, Every: beatEvery,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	if o.PodsPerNode > 0 {
+		if err := r.own(); err != nil {
+			return err
+		}
+	}
+	if o.Scenario != nil {
+		for i := range o.Scenario.Steps {
+			if err := r.step(&o.Scenario.Steps[i]); err != nil {
+				return err
+			}
+		}
+	}
+	r.doing = "until the end"
+	if rest := o.Duration - r.now(); rest > 0 {
+		if err := r.pass(rest); err != nil {
+			return err
+		}
+	}
+	return r.lastBeat()
+}
+
+// prepare makes the world's nodes and what watches it.
+func (r *run) prepare() error {
+	o, server := r.options, r.world.Server()
+	count := o.Nodes
+	if o.Scenario != nil {
+		r.kind = o.Scenario.Nodes
+		if count == 0 {
+			count = r.kind.Count
+		}
+		for _, m := range o.Scenario.Images {
+			r.world.SetImage(m.Name, m.Size.Value())
+		}
+	}
+	var err error
+	if r.pods, err = observe.New(server, r.world.Clock()); err != nil {
+		return err
+	}
+	r.stopNodes, err = server.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.NodeKind}}, r.seeNode)
+	if err != nil {
+		return err
+	}
+	if r.cp, err = controlplane.New(controlplane.Config{Server: server, Clock: r.world.Clock()}); err != nil {
+		return err
+	}
+	if err := r.addNodes(count); err != nil {
+		return err
+	}
+	r.doing = "nodes register"
+	// Pods that were there before the nodes would all go to the first few.
+	_, err = r.until(time.Minute, func() bool { return r.ready == len(r.nodes) })
+	return err
+}
+
+func (r *run) addNodes(n int) error {
+	for range n {
+		name := scenario.NodeName(len(r.nodes))
+		if err := r.world.AddNode(name, r.kind); err != nil {
+			return err
+		}
+		r.nodes = append(r.nodes, name)
+	}
+	return nil
+}
+
+func (r *run) seeNode(e simapi.Event) {
+	n := e.Object.(*v1.Node)
+	is := false
+	for _, c := range n.Status.Conditions {
+		is = is || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue && e.Type != simapi.Deleted
+	}
+	if was := r.nodeReady[n.Name]; was != is {
+		r.nodeReady[n.Name] = is
+		if is {
+			r.ready++
+		} else {
+			r.ready--
+		}
+	}
+}
+
+// own makes the pods that the command line asked for and waits until they run.
+func (r *run) own() error {
+	n := len(r.nodes) * r.options.PodsPerNode
+	c := scenario.Create{Workload: "pods", Replicas: n, Image: "registry.test/app:v1"}
+	if r.options.Probe > 0 {
+		c.Readiness = duration(r.options.Probe)
+	}
+	r.doing = "pods start"
+	r.mark(report.Step, "", fmt.Sprintf("%d pods are created", n))
+	if err := r.cp.Apply(workload(&c)); err != nil {
+		return err
+	}
+	limit := settleLimit
+	if r.options.Duration > 0 {
+		limit = min(limit, max(r.options.Duration-r.now(), 0))
+	}
+	_, err := r.until(limit, func() bool { return r.pods.Running() >= n })
+	return err
+}
+
+// now is counted from the begin of the run.
+func (r *run) now() time.Duration { return r.world.Clock().Now().Sub(r.begin) }
+
+func (r *run) pass(d time.Duration) error {
+	_, err := r.until(d, func() bool { return false })
+	return err
+}
+
+// until lets time pass until cond holds, or limit has passed. cond must follow
+// from what r.pods and r.ready count.
+func (r *run) until(limit time.Duration, cond func() bool) (bool, error) {
+	end := r.now() + limit
+	changes, ready := uint64(0), -1
+	check := func() bool {
+		if c := r.pods.Changes(); c == changes && r.ready == ready {
+			return false // nothing that a condition could be about
+		}
+		changes, ready = r.pods.Changes(), r.ready
+		r.checkAlways()
+		return cond()
+	}
+	for {
+		next := min(end, r.nextBeat, r.film.next)
+		held := check() || r.world.RunUntil(max(next-r.now(), 0), check)
+		if r.now() >= r.film.next {
+			r.look()
+		}
+		if r.now() >= r.nextBeat {
+			if err := r.beat(); err != nil {
+				return held, err
+			}
+		}
+		switch {
+		case r.ctx.Err() != nil:
+			return held, errInterrupted
+		case held || r.now() >= end:
+			return held, nil
+		}
+	}
+}
+
+func (r *run) beat() error {
+	r.nextBeat += beatEvery
+	return r.note(trace.Beat{At: r.now(), Messages: r.world.Messages(), Hash: r.world.Hash()})
+}
+
+func (r *run) note(b trace.Beat) error {
+	if r.trace != nil {
+		if err := r.trace.Beat(b); err != nil {
+			return fmt.Errorf("write the trace: %w", err)
+		}
+	}
+	if r.options.Replay != nil {
+		return r.options.Replay.Check(b)
+	}
+	return nil
+}
+
+// lastBeat holds the very end against the recording as well.
+func (r *run) lastBeat() error {
+	if err := r.note(trace.Beat{At: r.now(), Messages: r.world.Messages(), Hash: r.world.Hash()}); err != nil {
+		return err
+	}
+	if r.options.Replay != nil {
+		return r.options.Replay.End()
+	}
+	return nil
+}
+
+func (r *run) close() error {
+	r.pods.Stop()
+	if r.stopNodes != nil {
+		r.stopNodes()
+	}
+	if r.cp != nil {
+		r.cp.Stop()
+	}
+	if r.trace != nil {
+		if err := r.trace.Close(); err != nil {
+			return fmt.Errorf("write the trace: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *run) outcome() *Outcome {
+	o := r.options
+	r.look()
+	wall := o.Wall().Sub(r.wall)
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	p50, p90, p99 := r.pods.StartPercentile(0.5), r.pods.StartPercentile(0.9), r.pods.StartPercentile(0.99)
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	s := Summary{
+		Seed: o.Seed, Nodes: len(r.nodes), Pods: r.pods.Len(), PodsRunning: r.pods.Running(),
+		SimSeconds: r.now().Seconds(), WallSeconds: wall.Seconds(), Messages: r.world.Messages(), HeapBytes: m.HeapAlloc,
+		Start: Percentiles{ms(p50), ms(p90), ms(p99)}, Restarts: r.pods.Restarts(),
+		TraceHash: fmt.Sprintf("%016x", r.world.Hash()), Expectations: r.expected, Failures: []string{}, Interrupted: r.interrupted,
+	}
+	title := fmt.Sprintf("%d nodes, %d pods", s.Nodes, s.Pods)
+	if o.Scenario != nil {
+		s.Scenario, title = o.Scenario.Name, o.Scenario.Name
+	}
+	for _, f := range r.failures {
+		s.Failures = append(s.Failures, fmt.Sprintf("%s: at %v: want %s; got %s", f.Where, f.At, f.Want, f.Got))
+	}
+	return &Outcome{Summary: s, Report: report.Data{
+		Title: title, Scenario: o.ScenarioName, Seed: o.Seed, Version: o.Program, Duration: r.now(), Interrupted: r.interrupted,
+		Figures: report.Figures{
+			Nodes: s.Nodes, Pods: s.Pods, PodsRunning: s.PodsRunning, StartP50: p50, StartP90: p90, StartP99: p99,
+			Restarts: s.Restarts, Messages: s.Messages, Wall: wall, HeapBytes: s.HeapBytes, TraceHash: s.TraceHash,
+		},
+		Phases: r.film.phases, Starts: r.pods.Starts(), Heat: r.film.heat(r.nodes), Marks: r.marks,
+		Failures: r.failures, Expectations: r.expected,
+	}}
+}
