@@ -122,6 +122,26 @@ type Effect struct {
 	Since  time.Time `json:"since"`
 }
 
+// Event is something that users should see.
+type Event struct {
+	Pod     string `json:"pod"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Events asks the running agent for the events of a pod, by the name in its manifest.
+func (a *Agent) Events(ctx context.Context, name string) ([]Event, error) {
+	var events []Event
+	text, err := a.get(ctx, "/v1/events?pod=default/"+name+"-"+NodeName)
+	if err == nil {
+		err = json.Unmarshal(text, &events)
+	}
+	if err != nil {
+		err = fmt.Errorf("ask for events: %w", err)
+	}
+	return events, err
+}
+
 // Pods asks the running agent for its pods.
 func (a *Agent) Pods(ctx context.Context) (View, error) {
 	var v View
