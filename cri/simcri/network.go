@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -41,6 +42,7 @@ const (
 	refusing           // nobody listens
 	absent             // nobody has the address
 	silent             // there is no answer in time
+	canceled           // the caller gave up
 )
 
 // hookTimeout is for a request that gives none.
@@ -142,6 +144,7 @@ func (n Network) ask(ctx context.Context, m Method, host string, number int, tim
 		}
 	}
 	r.mu.Unlock()
+	hang := false
 	if r.cfg.Fault != nil {
 		call := Call{Method: m, Object: net.JoinHostPort(host, strconv.Itoa(number))}
 		if c != nil {
@@ -149,18 +152,46 @@ func (n Network) ask(ctx context.Context, m Method, host string, number int, tim
 		}
 		fault := r.cfg.Fault(call)
 		took += fault.Latency
-		switch {
-		case fault.Hang, fault.LoseReply:
-			simport.OnEnd(ctx, func() { r.cfg.Clock.AfterFunc(0, func() { done(silent) }) })
-			return
-		case fault.Fail:
+		hang = fault.Hang || fault.LoseReply
+		if fault.Fail {
 			is = refusing
 		}
 	}
 	if is == silent || took > timeout {
 		is, took = silent, timeout
 	}
-	r.cfg.Clock.AfterFunc(took, func() { done(is) })
+	if took <= soon && !hang {
+		r.cfg.Clock.AfterFunc(took, func() {
+			if ctx.Err() != nil {
+				is = canceled
+			}
+			done(is)
+		})
+		return
+	}
+	n.wait(ctx, took, hang, func(ended bool) {
+		if ended {
+			is = canceled
+		}
+		done(is)
+	})
+}
+
+// soon is within what time nobody notices that a context has ended.
+const soon = 20 * time.Millisecond
+
+// wait calls done after d, unless it hangs, or ctx ends first.
+func (n Network) wait(ctx context.Context, d time.Duration, hang bool, done func(ended bool)) {
+	var once sync.Once
+	stop := func() bool { return true }
+	if !hang {
+		stop = n.r.cfg.Clock.AfterFunc(d, func() { once.Do(func() { done(false) }) })
+	}
+	simport.OnEnd(ctx, func() {
+		if hang || stop() {
+			n.r.cfg.Clock.AfterFunc(0, func() { once.Do(func() { done(true) }) })
+		}
+	})
 }
 
 // listener finds the running container that a port at an address belongs to.
@@ -251,6 +282,8 @@ func (n Network) failure(is condition, verb, host string, number int, timeout ti
 		return fail(port.Unavailable, "dial tcp %s: connect: connection refused", at)
 	case absent:
 		return fail(port.Unavailable, "dial tcp %s: connect: no route to host", at)
+	case canceled:
+		return fail(port.Canceled, "the caller gave up")
 	default:
 		return fail(port.Deadline, "no answer from %s within %v", at, timeout)
 	}
