@@ -140,12 +140,19 @@ type APIKey struct {
 	Namespace, Name string
 }
 
-// String is kind namespace/name.
+// String is kind namespace/name, or what of it there is: an object that is to be
+// named by the apiserver has no name yet.
 func (k APIKey) String() string {
-	if k.Namespace == "" {
+	switch {
+	case k.Name == "" && k.Namespace == "":
+		return k.Kind.String()
+	case k.Name == "":
+		return k.Kind.String() + " " + k.Namespace + "/"
+	case k.Namespace == "":
 		return k.Kind.String() + " " + k.Name
+	default:
+		return k.Kind.String() + " " + k.Namespace + "/" + k.Name
 	}
-	return k.Kind.String() + " " + k.Namespace + "/" + k.Name
 }
 
 // Selection is what a watch is about: all of a kind, of one namespace if
@@ -156,6 +163,15 @@ type Selection struct {
 	Kind      APIKind
 	Namespace string
 	Field     string
+}
+
+// String is kind namespace/ field, or what of it there is.
+func (s Selection) String() string {
+	what := APIKey{Kind: s.Kind, Namespace: s.Namespace}.String()
+	if s.Field != "" {
+		what += " " + s.Field
+	}
+	return what
 }
 
 // APIChange is what a watch tells: APIReplaced, APISet, APIDeleted, APIBroken.

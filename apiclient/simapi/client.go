@@ -60,13 +60,13 @@ func (c *client) begin(ctx context.Context, call Call, fail func(error), work fu
 	}
 	s.stage.Lock()
 	defer s.stage.Unlock()
-	return c.beginLocked(ctx, call, fault, fail, work)
+	return c.beginLocked(ctx, call, call.Key.String(), fault, fail, work)
 }
 
-func (c *client) beginLocked(ctx context.Context, call Call, fault Fault, fail func(error), work func(*op)) *op {
+func (c *client) beginLocked(ctx context.Context, call Call, object string, fault Fault, fail func(error), work func(*op)) *op {
 	s := c.s
 	s.counts[call.Verb]++
-	o := s.calls.Begin(call.Verb.String(), call.Key.String(), fault, fail)
+	o := s.calls.Begin(call.Verb.String(), object, fault, fail)
 	o.From = c
 	switch {
 	case o.Canceled(ctx):

@@ -36,6 +36,9 @@ type follow struct {
 	// queue is what is to be told, in order, each when its time has come. A
 	// Replaced, if there is one, is first.
 	queue []item
+	// covers is the version of the last Replaced that was put into the queue: what
+	// happened until then is in it. 0 once that may have been lost.
+	covers uint64
 	// stopTimer ends the wait for the first of the queue, or for the next attempt.
 	stopTimer func() bool
 	// failures since it was open; told is the reason that was told of them.
@@ -98,7 +101,8 @@ func (f *follow) ask(bad error) {
 				return
 			}
 			fail := func(err error) { s.stage.Do(func() { f.refused(err, bad) }) }
-			f.asked = f.c.beginLocked(context.Background(), call, fault, fail, func(o *op) { f.answered(o, call.Verb, bad) })
+			f.asked = f.c.beginLocked(context.Background(), call, f.selected.String(), fault, fail, func(o *op) { f.answered(o, call.Verb, bad) })
+			f.asked.From = f
 			if f.c.link == Silent && !s.down {
 				f.asked.RefuseAfter(dialTimeout, unreachable("dial tcp: i/o timeout"))
 			}
@@ -117,7 +121,7 @@ func (f *follow) answered(o *op, verb Verb, bad error) {
 	f.asked = nil
 	if bad != nil {
 		err := portError(bad)
-		err.Verb, err.Object = verb.String(), f.selected.Kind.String()
+		err.Verb, err.Object = verb.String(), f.selected.String()
 		f.broken(err, bad)
 		return
 	}
@@ -181,7 +185,7 @@ func (f *follow) close() {
 	if told := s.marks.told(s.stage.Now()); f.version != 0 && told > f.version && (len(f.queue) == 0 || f.queue[0].version > told) {
 		f.version = told
 	}
-	f.queue = nil
+	f.queue, f.covers = nil, 0
 	if f.stopTimer != nil {
 		f.stopTimer()
 		f.stopTimer = nil
@@ -215,7 +219,7 @@ func (f *follow) end(why error) {
 	f.state = ended
 	f.c.follows = slices.DeleteFunc(f.c.follows, func(x *follow) bool { return x == f })
 	err := simport.ContextError(why)
-	err.Verb, err.Object = Watch.String(), f.selected.Kind.String()
+	err.Verb, err.Object = Watch.String(), f.selected.String()
 	f.c.s.stage.Later(func() { f.done(err) })
 }
 
@@ -232,6 +236,7 @@ func (f *follow) lag() time.Duration {
 // startOver puts all that there is in place of what waits.
 func (f *follow) startOver(due time.Time) {
 	s := f.c.s
+	f.covers = s.version
 	f.queue = append([]item(nil), item{port.APIReplaced{Objects: s.tables[f.sel.kind].list(f.sel)}, s.version, due})
 	f.arm()
 }
@@ -239,6 +244,9 @@ func (f *follow) startOver(due time.Time) {
 // take puts a change into the queue.
 func (f *follow) take(e Event) {
 	s := f.c.s
+	if e.Version <= f.covers {
+		return // told from the history, and it started over meanwhile
+	}
 	if n := len(f.queue); n >= s.cfg.WatchBuffer {
 		// Too far behind: the real one ends the stream, and what comes of it is a
 		// list. It is due when what waits longest would have been, so that a watch

@@ -49,6 +49,8 @@ func (c *client) become(l Link) {
 	case Refused:
 		c.cut("read: connection reset by peer")
 	case Silent:
+		// Not those of watches: nothing ends their contexts. One that is opened now
+		// is as silent as the others.
 		c.s.calls.Each(func(o *op) {
 			if o.From == c {
 				o.Fault.LoseReply = true
@@ -76,7 +78,10 @@ func (c *client) become(l Link) {
 
 // cut ends all that a client has under way.
 func (c *client) cut(why string) {
-	c.s.calls.Kill(func(o *op) bool { return o.From == c }, unreachable(why))
+	c.s.calls.Kill(func(o *op) bool {
+		f, ok := o.From.(*follow)
+		return o.From == c || ok && f.c == c
+	}, unreachable(why))
 	c.breakWatches(unreachable(why))
 }
 
@@ -84,7 +89,7 @@ func (c *client) breakWatches(err *port.Error) {
 	for _, f := range c.follows {
 		if f.state == open {
 			e := *err
-			e.Verb, e.Object = Watch.String(), f.selected.Kind.String()
+			e.Verb, e.Object = Watch.String(), f.selected.String()
 			f.broken(&e, nil)
 		}
 	}

@@ -38,10 +38,10 @@ func (s *suite) watch(sel port.Selection) *view {
 	s.API.Watch(ctx, sel, func(c port.APIChange) {
 		s.mu.Lock()
 		if inside {
-			s.Errorf("watch %+v: told inside the call", sel)
+			s.Errorf("watch %v: told inside the call", sel)
 		}
 		if v.busy {
-			s.Errorf("watch %+v: told by two goroutines at once", sel)
+			s.Errorf("watch %v: told by two goroutines at once", sel)
 		}
 		v.busy = true
 		v.take(c)
@@ -74,7 +74,7 @@ func (s *suite) started(sel port.Selection) *view {
 func (v *view) take(c port.APIChange) {
 	v.told++
 	if v.ended > 0 {
-		v.s.Errorf("watch %+v: told %T after its end", v.sel, c)
+		v.s.Errorf("watch %v: told %T after its end", v.sel, c)
 	}
 	switch c := c.(type) {
 	case port.APIReplaced:
@@ -91,7 +91,7 @@ func (v *view) take(c port.APIChange) {
 	case port.APIBroken:
 		v.broken++
 		if c.Err == nil {
-			v.s.Errorf("watch %+v: broken for no reason", v.sel)
+			v.s.Errorf("watch %v: broken for no reason", v.sel)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (v *view) set(how string, o port.APIObject) {
 	v.check(how, o)
 	version := versionOf(v.s, o)
 	if version < v.newest[o.GetUID()] {
-		v.s.Errorf("watch %+v: %s of %s goes back from version %d to %d", v.sel, how, port.APIKeyOf(o), v.newest[o.GetUID()], version)
+		v.s.Errorf("watch %v: %s of %s goes back from version %d to %d", v.sel, how, port.APIKeyOf(o), v.newest[o.GetUID()], version)
 	}
 	v.newest[o.GetUID()] = version
 	v.objects[port.APIKeyOf(o)] = o
@@ -110,10 +110,10 @@ func (v *view) set(how string, o port.APIObject) {
 func (v *view) check(how string, o port.APIObject) {
 	k := port.APIKeyOf(o)
 	if v.replaced == 0 {
-		v.s.Errorf("watch %+v: %s of %s came before the first Replaced", v.sel, how, k)
+		v.s.Errorf("watch %v: %s of %s came before the first Replaced", v.sel, how, k)
 	}
 	if k.Kind != v.sel.Kind || v.sel.Namespace != "" && k.Namespace != v.sel.Namespace {
-		v.s.Errorf("watch %+v: %s of %s, which isn't selected", v.sel, how, k)
+		v.s.Errorf("watch %v: %s of %s, which isn't selected", v.sel, how, k)
 	}
 }
 

@@ -67,7 +67,7 @@ func testWatchNamespace(s *suite) {
 		w.reaches(made)
 		w.reaches(s.update(with(s.get(port.APIKeyOf(made)).ok(), label("a", w.sel.Namespace+"x"))).ok())
 		if names := w.names(); !slices.Equal(names, []string{made.GetName()}) {
-			s.Errorf("%+v shows %v", w.sel, names)
+			s.Errorf("%v shows %v", w.sel, names)
 		}
 	}
 	if slices.Contains(elsewhere.names(), made.GetName()) {

@@ -1,0 +1,179 @@
+package simapi
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// maxBytesPerPod is what a running pod with one container may cost in the
+// apiserver: its object with its status, the index, its share of the history and
+// of its node's watch. Its actor and its simulated containers are not counted.
+const maxBytesPerPod = 4 << 10
+
+func BenchmarkCreatePod(b *testing.B) {
+	w := newWorld(b, nil)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := w.Create(aPod(fmt.Sprintf("p%07d", i), "")); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkBindPod(b *testing.B) {
+	w := newWorld(b, nil)
+	watchNodes(b, w, 5000)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		name := fmt.Sprintf("p%07d", i)
+		w.created(aPod(name, ""))
+		b.StartTimer()
+		if err := w.Bind("default", name, nodeName(i%5000)); err != nil {
+			b.Fatal(err)
+		}
+		if i%100 == 0 {
+			w.v.Advance(patience)
+		}
+	}
+}
+
+// BenchmarkStatusPatch is an agent's usual write, from its call to its answer
+// and to the watch of the node, beside 5,000 nodes that watch as well.
+func BenchmarkStatusPatch(b *testing.B) {
+	w := newWorld(b, nil)
+	watchNodes(b, w, 5000)
+	p := w.created(aPod("p", nodeName(7))).(*v1.Pod)
+	w.v.Advance(patience)
+	api, ctx := w.Client(nodeName(7)), context.Background()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		next := withStatus(p, runningStatus(p, metav1.NewTime(epoch), int32(i)))
+		api.Patch(ctx, port.APIPatch{Key: podKey("p"), From: p, To: next, Status: true}, func(o port.APIObject, err error) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			p = o.(*v1.Pod)
+		})
+		w.v.Advance(patience)
+	}
+}
+
+// BenchmarkStatusPatchFromOld is the slow way, over JSON: another writer changed
+// the status meanwhile.
+func BenchmarkStatusPatchFromOld(b *testing.B) {
+	w := newWorld(b, nil)
+	old := w.created(aPod("p", nodeName(7))).(*v1.Pod)
+	_, err := w.UpdateStatus(withStatus(old, runningStatus(old, metav1.NewTime(epoch), 0)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		next := withStatus(old, old.Status)
+		next.Status.Message = fmt.Sprint(i)
+		if _, err := w.Patch(port.APIPatch{Key: podKey("p"), From: old, To: next, Status: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLeaseRenew is what 5,000 nodes do 500 times a second.
+func BenchmarkLeaseRenew(b *testing.B) {
+	w := newWorld(b, nil)
+	l := w.created(aLease("n"))
+	b.ReportAllocs()
+	for b.Loop() {
+		next := renewed(l, w.v.Now())
+		w.Client("n").Update(context.Background(), next, func(o port.APIObject, err error) {
+			if err != nil {
+				b.Fatal(err)
+			}
+			l = o
+		})
+		w.v.Advance(patience)
+	}
+}
+
+// BenchmarkPodMemory reports the heap that one running pod takes.
+func BenchmarkPodMemory(b *testing.B) {
+	for b.Loop() {
+		b.ReportMetric(podMemory(b, 1000, 30), "heap-B/pod")
+	}
+}
+
+func TestMemoryPerPod(t *testing.T) {
+	if per := podMemory(t, 200, 30); per > maxBytesPerPod {
+		t.Errorf("a pod takes %.0f bytes, want at most %d", per, maxBytesPerPod)
+	}
+}
+
+// podMemory creates, binds and runs pods of one template on nodes that watch,
+// and gives the bytes for each.
+func podMemory(t testing.TB, nodes, podsPerNode int) float64 {
+	before := heap()
+	w := newWorld(t, nil)
+	watchNodes(t, w, nodes)
+	w.v.Advance(patience)
+	done := 0
+	for i := range nodes * podsPerNode {
+		name, node := fmt.Sprintf("p%06d", i), nodeName(i%nodes)
+		w.created(aPod(name, ""))
+		if err := w.Bind("default", name, node); err != nil {
+			t.Fatal(err)
+		}
+		p := w.pod(podKey(name))
+		to := withStatus(p, runningStatus(p, metav1.NewTime(epoch), 0))
+		w.Client(node).Patch(context.Background(), port.APIPatch{Key: podKey(name), From: p, To: to, Status: true}, func(_ port.APIObject, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			done++
+		})
+		if i%1000 == 999 {
+			w.v.Advance(patience)
+		}
+	}
+	w.v.Advance(patience)
+	if done != nodes*podsPerNode {
+		t.Fatalf("%d of %d pods run", done, nodes*podsPerNode)
+	}
+	after := heap()
+	runtime.KeepAlive(w)
+	return float64(after-before) / float64(nodes*podsPerNode)
+}
+
+// heap is how many bytes are alive.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func nodeName(i int) string { return nodeNames[i] }
+
+// nodeNames are shared, as the nodes of a world share theirs.
+var nodeNames = func() (names [5000]string) {
+	for i := range names {
+		names[i] = fmt.Sprintf("node-%04d", i)
+	}
+	return names
+}()
+
+// watchNodes lets nodes watch their pods.
+func watchNodes(t testing.TB, w *world, n int) {
+	for i := range n {
+		w.Client(nodeName(i)).Watch(context.Background(), port.Selection{Kind: port.PodKind, Field: "spec.nodeName=" + nodeName(i)},
+			func(port.APIChange) {}, func(error) {})
+	}
+	w.v.Advance(patience)
+}

@@ -1,0 +1,121 @@
+package simapi
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// TestPodChanges is base + change → what the apiserver says.
+func TestPodChanges(t *testing.T) {
+	seconds := func(n int64) *int64 { return &n }
+	toleration := v1.Toleration{Key: "k", Operator: v1.TolerationOpExists, TolerationSeconds: seconds(5)}
+	gate := v1.PodSchedulingGate{Name: "test/gate"}
+	for _, c := range []struct {
+		name         string
+		base, change func(*v1.Pod)
+		// want is what the refusal is about, empty if there is none.
+		want string
+		gen  int64
+	}{
+		{name: "labels", change: func(p *v1.Pod) { p.Labels = nil }, gen: 1},
+		{name: "what a default puts back", change: func(p *v1.Pod) { p.Spec.Containers[0].TerminationMessagePath = "" }, gen: 1},
+		{name: "an image", change: func(p *v1.Pod) { p.Spec.Containers[0].Image = "x:2" }, gen: 2},
+		{name: "an init container's image", change: func(p *v1.Pod) { p.Spec.InitContainers[0].Image = "x:2" }, gen: 2},
+		{name: "a name", change: func(p *v1.Pod) { p.Spec.Containers[0].Name = "x" }, want: "may not change fields"},
+		{name: "one container more", change: func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, p.Spec.InitContainers...) }, want: "may not add or remove containers"},
+		{name: "no init container", change: func(p *v1.Pod) { p.Spec.InitContainers = nil }, want: "may not add or remove containers"},
+		{name: "node", change: func(p *v1.Pod) { p.Spec.NodeName = "n2" }, want: "may not change fields"},
+		{name: "a deadline", change: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = seconds(9) }, gen: 2},
+		{name: "a negative deadline", change: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = seconds(-9) }, want: "inclusive"},
+		{name: "a shorter deadline", base: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = seconds(9) }, change: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = seconds(8) }, gen: 2},
+		{name: "a longer deadline", base: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = seconds(9) }, change: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = seconds(10) }, want: "less than or equal"},
+		{name: "no deadline any more", base: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = seconds(9) }, change: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = nil }, want: "to nil value"},
+		{name: "a toleration", change: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{toleration} }, gen: 2},
+		{name: "a toleration's seconds", base: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{toleration} },
+			change: func(p *v1.Pod) { p.Spec.Tolerations[0].TolerationSeconds = nil }, gen: 2},
+		{name: "a toleration less", base: func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{toleration} },
+			change: func(p *v1.Pod) { p.Spec.Tolerations = nil }, want: "existing toleration"},
+		{name: "a negative grace is mended", base: func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = seconds(-1) },
+			change: func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = seconds(1) }, gen: 2},
+		{name: "a gate opens", base: func(p *v1.Pod) { p.Spec.NodeName, p.Spec.SchedulingGates = "", []v1.PodSchedulingGate{gate} },
+			change: func(p *v1.Pod) { p.Spec.SchedulingGates = nil }, gen: 2},
+		{name: "a gated pod's selector", base: func(p *v1.Pod) { p.Spec.NodeName, p.Spec.SchedulingGates = "", []v1.PodSchedulingGate{gate} },
+			change: func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "1"} }, gen: 2},
+		{name: "a gate more", change: func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{gate} }, want: "new scheduling gate"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			p := with(aPod("p", "n1"), func(p *v1.Pod) {
+				p.Spec.InitContainers = []v1.Container{{Name: "init", Image: "x:1"}}
+				if c.base != nil {
+					c.base(p)
+				}
+			})
+			made := w.created(p).(*v1.Pod)
+			o, err := w.Update(with(made, c.change))
+			switch {
+			case c.want != "":
+				if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, want a refusal that says %q", err, c.want)
+				}
+			case err != nil:
+				t.Error(err)
+			case o.GetGeneration() != c.gen:
+				t.Errorf("generation is %d, want %d", o.GetGeneration(), c.gen)
+			}
+		})
+	}
+}
+
+// TestObservedGenerationStays: a writer that knows nothing of it does not take it away.
+func TestObservedGenerationStays(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.created(aPod("p", "n1")).(*v1.Pod)
+	o, err := w.UpdateStatus(withStatus(p, runningStatus(p, metav1.NewTime(epoch), 0)))
+	p = must[*v1.Pod](w, o, err)
+	plain := *p.Status.DeepCopy()
+	plain.ObservedGeneration, plain.Message = 0, "new"
+	for i := range plain.Conditions {
+		plain.Conditions[i].ObservedGeneration = 0
+	}
+	o, err = w.UpdateStatus(withStatus(p, plain))
+	got := must[*v1.Pod](w, o, err).Status
+	if got.ObservedGeneration != 1 || got.Conditions[4].ObservedGeneration != 1 || got.Message != "new" {
+		t.Errorf("the status is %+v", got)
+	}
+	if plain.Conditions[4].ObservedGeneration != 0 {
+		t.Errorf("the status that was given was changed")
+	}
+}
+
+// TestOwnerReads: objects by their own types.
+func TestOwnerReads(t *testing.T) {
+	w := newWorld(t, nil)
+	w.created(aPod("a", "n1"))
+	w.created(aPod("b", "n2"))
+	p, err := Object[*v1.Pod](w.Server, "default", "a")
+	if err != nil || p.Spec.NodeName != "n1" {
+		t.Errorf("gave %+v, %v", p, err)
+	}
+	if _, err := Object[*v1.Node](w.Server, "", "a"); !apierrors.IsNotFound(err) {
+		t.Errorf("what isn't there: %v", err)
+	}
+	if _, err := Objects[*v1.Pod](w.Server, Select{Field: "?"}); !apierrors.IsBadRequest(err) {
+		t.Errorf("a bad selector: %v", err)
+	}
+	st := w.Stats()
+	if st.Objects[port.PodKind] != 2 || len(st.Objects) != 1 || st.Version != 3 {
+		t.Errorf("stats are %+v", st)
+	}
+	for _, v := range Verbs() {
+		if v.String() == "invalid" {
+			t.Errorf("verb %d has no name", v)
+		}
+	}
+}
