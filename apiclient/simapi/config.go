@@ -59,6 +59,12 @@ type Config struct {
 	// History is how many changes of each kind are kept for watches that go on
 	// where they were; 0 is DefaultHistory.
 	History int
+
+	// EventTTL is how long an Event is kept after it was written last, EventLimit
+	// how many are kept, the oldest ending first. 0 is DefaultEventTTL and
+	// DefaultEventLimit.
+	EventTTL   time.Duration
+	EventLimit int
 }
 
 // Defaults of Config.
@@ -93,8 +99,9 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("simapi: %s %v: want a chance, 0 to 1", chance.name, chance.is))
 		}
 	}
-	if c.WatchBuffer < 0 || c.History < 0 {
-		errs = append(errs, fmt.Errorf("simapi: WatchBuffer %d, History %d: want none negative", c.WatchBuffer, c.History))
+	if c.WatchBuffer < 0 || c.History < 0 || c.EventTTL < 0 || c.EventLimit < 0 {
+		errs = append(errs, fmt.Errorf("simapi: WatchBuffer %d, History %d, EventTTL %v, EventLimit %d: want none negative",
+			c.WatchBuffer, c.History, c.EventTTL, c.EventLimit))
 	}
 	if err := c.WatchLag.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("simapi: WatchLag: %w", err))
@@ -130,6 +137,9 @@ type Server struct {
 	down    bool
 	counts  [verbCount]uint64
 	tokenNo uint64
+	// services is how many got an address.
+	services uint32
+	ages     ages
 }
 
 // firstVersion is the version of a server that has nothing yet. 0 means "any" in
@@ -152,6 +162,12 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.History == 0 {
 		cfg.History = DefaultHistory
+	}
+	if cfg.EventTTL == 0 {
+		cfg.EventTTL = DefaultEventTTL
+	}
+	if cfg.EventLimit == 0 {
+		cfg.EventLimit = DefaultEventLimit
 	}
 	stage := simport.NewStage(cfg.Clock)
 	s := &Server{

@@ -151,12 +151,15 @@ func (s *Server) prepareNew(o port.APIObject) error {
 		return s.preparePod(o)
 	case *v1.Service:
 		o.Status = v1.ServiceStatus{}
+		s.prepareService(o)
 	case *v1.PersistentVolumeClaim:
 		o.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}
 	case *v1.PersistentVolume:
 		o.Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending, LastPhaseTransitionTime: new(metav1.NewTime(s.seconds()))}
 	case *storagev1.VolumeAttachment:
 		o.Status = storagev1.VolumeAttachmentStatus{}
+	case *storagev1.CSIDriver:
+		o.Generation = 1
 	case *v1.Secret:
 		if o.Type == "" {
 			o.Type = v1.SecretTypeOpaque
@@ -207,6 +210,9 @@ func (s *Server) commit(t *table, old, next port.APIObject, gone bool) {
 		t.put(next)
 	}
 	t.watches.see(t.history.add(change{version: s.version, old: old, new: next, gone: gone}))
+	if t.kind == port.EventKind && !gone {
+		s.aged(next)
+	}
 }
 
 func invalid(kind port.APIKind, name string, errs ...*field.Error) error {

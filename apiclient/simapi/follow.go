@@ -205,6 +205,14 @@ func (f *follow) end(why error) {
 	if f.state == ended {
 		return
 	}
+	f.drop()
+	err := simport.ContextError(why)
+	err.Verb, err.Object = Watch.String(), f.selected.String()
+	f.c.s.stage.Later(func() { f.done(err) })
+}
+
+// drop ends it in silence.
+func (f *follow) drop() {
 	f.close()
 	if f.asked != nil {
 		f.asked.Forget()
@@ -218,9 +226,6 @@ func (f *follow) end(why error) {
 	}
 	f.state = ended
 	f.c.follows = slices.DeleteFunc(f.c.follows, func(x *follow) bool { return x == f })
-	err := simport.ContextError(why)
-	err.Verb, err.Object = Watch.String(), f.selected.String()
-	f.c.s.stage.Later(func() { f.done(err) })
 }
 
 // lag is how late the next thing is told.

@@ -2,6 +2,7 @@ package simapi
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -119,6 +120,34 @@ func (s *Server) CloseWatches(node string) {
 		for _, f := range s.clientOf(node).follows {
 			f.reopen()
 		}
+	})
+}
+
+// Forget ends what a node's client still has under way, without an answer, and
+// forgets it: the node is no more. A client of that name begins anew.
+func (s *Server) Forget(node string) {
+	s.stage.Do(func() {
+		c := s.byNode[node]
+		if c == nil {
+			return
+		}
+		for _, f := range slices.Clone(c.follows) {
+			f.drop()
+		}
+		var mine []*op
+		s.calls.Each(func(o *op) {
+			if o.From == c {
+				mine = append(mine, o)
+			}
+		})
+		for _, o := range mine {
+			o.Forget()
+		}
+		if c.stopPing != nil {
+			c.stopPing()
+		}
+		delete(s.byNode, node)
+		s.clients = slices.DeleteFunc(s.clients, func(x *client) bool { return x == c })
 	})
 }
 

@@ -121,6 +121,16 @@ func (s *Server) mayReplace(k port.APIKey, old, next port.APIObject) error {
 		if old.Spec.ProviderID != "" && next.Spec.ProviderID != old.Spec.ProviderID {
 			return immutable(k, "spec.providerID")
 		}
+	case *v1.Service:
+		old := old.(*v1.Service)
+		if next.Spec.ClusterIP == "" && next.Spec.Type != v1.ServiceTypeExternalName {
+			next.Spec.ClusterIP, next.Spec.ClusterIPs = old.Spec.ClusterIP, old.Spec.ClusterIPs
+		}
+		s.prepareService(next)
+	case *storagev1.CSIDriver:
+		if !apiequality.Semantic.DeepEqual(old.(*storagev1.CSIDriver).Spec, next.Spec) {
+			next.Generation++
+		}
 	case *storagev1.VolumeAttachment:
 		if !apiequality.Semantic.DeepEqual(old.(*storagev1.VolumeAttachment).Spec, next.Spec) {
 			return immutable(k, "spec")

@@ -1,6 +1,7 @@
 package simapi
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -245,5 +246,105 @@ func TestUpdateCreates(t *testing.T) {
 	gone := with(leaseOf(o), func(l *lease) { l.Name = "gone" })
 	if _, err := w.Update(gone); !apierrors.IsConflict(err) {
 		t.Errorf("one that claims to have been there: %v", err)
+	}
+}
+
+func TestServices(t *testing.T) {
+	w := newWorld(t, nil)
+	in := metav1.ObjectMeta{Namespace: "default", GenerateName: "s-"}
+	for _, c := range []struct {
+		spec v1.ServiceSpec
+		want string
+	}{
+		{v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 80}}}, "10.96.0.1"},
+		{v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 80}}}, "10.96.0.2"},
+		{v1.ServiceSpec{ClusterIP: v1.ClusterIPNone}, v1.ClusterIPNone},
+		{v1.ServiceSpec{Type: v1.ServiceTypeExternalName, ExternalName: "x.test"}, ""},
+	} {
+		got := w.created(&v1.Service{ObjectMeta: in, Spec: c.spec}).(*v1.Service)
+		if got.Spec.ClusterIP != c.want || got.Spec.Type == "" || len(got.Spec.Ports) > 0 && (got.Spec.Ports[0].Protocol != v1.ProtocolTCP || got.Spec.Ports[0].TargetPort.IntVal != 80) {
+			t.Errorf("%+v became %+v, want address %s", c.spec, got.Spec, c.want)
+		}
+		if len(c.spec.Ports) > 0 && c.spec.Ports[0].Protocol != "" {
+			t.Errorf("what was given was changed")
+		}
+	}
+}
+
+// TestEventsEnd: after an hour, counted from when they were written last, or when
+// there are too many.
+func TestEventsEnd(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.EventLimit = 3 })
+	event := func(name string) port.APIObject {
+		return w.created(&v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}})
+	}
+	there := func() string {
+		all, err := Objects[*v1.Event](w.Server, Select{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := ""
+		for _, e := range all {
+			names += e.Name
+		}
+		return names
+	}
+	a := event("a")
+	event("b")
+	w.v.Advance(30 * time.Minute)
+	if _, err := w.Update(with(a.(*v1.Event), func(e *v1.Event) { e.Count = 2 })); err != nil {
+		t.Fatal(err)
+	}
+	event("c")
+	w.v.Advance(29 * time.Minute)
+	if got := there(); got != "abc" {
+		t.Errorf("after 59 minutes there are %q", got)
+	}
+	w.v.Advance(2 * time.Minute)
+	if got := there(); got != "ac" {
+		t.Errorf("after an hour there are %q", got)
+	}
+	w.v.Advance(30 * time.Minute)
+	if got := there(); got != "" || len(w.ages.expires) != 0 || len(w.ages.queue) != 0 {
+		t.Errorf("after an hour and a half there are %q, and %+v", got, w.ages)
+	}
+	for _, name := range []string{"d", "e", "f", "g", "h"} {
+		event(name)
+	}
+	if got := there(); got != "fgh" {
+		t.Errorf("of five the last three are %q", got)
+	}
+	if err := w.Delete(port.APIDelete{Key: port.APIKey{Kind: port.EventKind, Namespace: "default", Name: "g"}}); err != nil {
+		t.Fatal(err)
+	}
+	event("g")
+	w.v.Advance(2 * time.Hour)
+	if got := there(); got != "" || len(w.ages.expires) != 0 {
+		t.Errorf("at last there are %q, %+v", got, w.ages)
+	}
+}
+
+// TestForget: a node that is gone leaves nothing behind.
+func TestForget(t *testing.T) {
+	w := newWorld(t, nil)
+	l := w.listen("n1", port.Selection{Kind: port.PodKind})
+	w.v.Advance(time.Second)
+	other := w.listen("n2", port.Selection{Kind: port.PodKind})
+	hangs := w.create(newEnding(), "n1", "m")
+	w.SetLink("n1", Silent)
+	w.Forget("n1")
+	w.Forget("n3")
+	w.created(aPod("p", "n1"))
+	w.v.Advance(5 * time.Minute)
+	l.ctx.end(context.Canceled)
+	w.v.Advance(time.Minute)
+	if len(l.heard()) != 1 || len(l.ended) != 0 || hangs.said != "" || len(other.objects) != 1 {
+		t.Errorf("a forgotten node heard %q, %v and %q", l.said, l.ended, hangs.said)
+	}
+	if st := w.Stats(); st.Watches != 1 || st.InFlight != 0 || len(w.clients) != 1 {
+		t.Errorf("left behind: %+v", st)
+	}
+	if again := w.create(newEnding(), "n1", "m"); again.said != "" {
+		t.Error("answered at once")
 	}
 }

@@ -1,0 +1,76 @@
+package simapi
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// DefaultEventTTL is how long an Event is kept after it was written last
+// (kube-apiserver --event-ttl).
+const DefaultEventTTL = time.Hour
+
+// DefaultEventLimit is how many Events are kept. The real one has no such
+// limit; a simulation of a hundred thousand pods would be made of Events mostly.
+const DefaultEventLimit = 20_000
+
+// ages lets Events end that nobody deletes.
+type ages struct {
+	// queue has an entry for each time that an Event was written, oldest first.
+	queue []age
+	// expires is when each Event ends: what the newest of its entries says.
+	expires map[types.UID]int64
+	timer   bool // set while the queue isn't empty
+}
+
+type age struct {
+	name    name
+	uid     types.UID
+	expires int64 // nanoseconds
+}
+
+// aged is called for each Event that was written.
+func (s *Server) aged(o port.APIObject) {
+	m, at := metaOf(o), s.stage.Now().Add(s.cfg.EventTTL).UnixNano()
+	if s.ages.expires == nil {
+		s.ages.expires = map[types.UID]int64{}
+	}
+	s.ages.expires[m.UID] = at
+	s.ages.queue = append(s.ages.queue, age{nameOf(o), m.UID, at})
+	for len(s.tables[port.EventKind].objects) > s.cfg.EventLimit {
+		s.endOldest()
+	}
+	s.awaitOldest()
+}
+
+func (s *Server) awaitOldest() {
+	if s.ages.timer || len(s.ages.queue) == 0 {
+		return
+	}
+	s.ages.timer = true
+	s.stage.After(time.Duration(s.ages.queue[0].expires-s.stage.Now().UnixNano()), func() {
+		s.ages.timer = false
+		for len(s.ages.queue) > 0 && s.ages.queue[0].expires <= s.stage.Now().UnixNano() {
+			s.endOldest()
+		}
+		s.awaitOldest()
+	})
+}
+
+// endOldest takes the first of the queue out, and its Event with it, unless that
+// is gone or was written again since.
+func (s *Server) endOldest() {
+	a := s.ages.queue[0]
+	s.ages.queue[0] = age{}
+	s.ages.queue = s.ages.queue[1:]
+	if s.ages.expires[a.uid] != a.expires {
+		return
+	}
+	delete(s.ages.expires, a.uid)
+	t := s.tables[port.EventKind]
+	if e := t.objects[a.name]; e != nil && metaOf(e.object).UID == a.uid {
+		s.end(t, e)
+	}
+}
