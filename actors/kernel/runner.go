@@ -22,8 +22,10 @@ type Runner struct {
 	owners map[string][]*effect
 	pools  map[string]*slots
 	counts map[string]*KindCount
-	// kept are finished effects whose slots wait for their owners.
-	kept []*effect
+	// kept are finished effects whose slots wait for their owners, oldest first.
+	// Invariant: if there are any, reaping, and a timer is set for the oldest.
+	kept    []*effect
+	reaping bool
 }
 
 // KindCount counts the effects of one kind. Late ones are among the Expired.
@@ -41,8 +43,9 @@ type effect struct {
 	deadline time.Duration
 	// waits: it is in its pool's queue. ended: its owner has cancelled it.
 	waits, ended bool
-	// kept: it has finished, and its slot waits for its owner.
+	// kept: it has finished, at over, and its slot waits for its owner.
 	kept bool
+	over time.Time
 
 	work interface {
 		begin(context.Context, *Runner)
@@ -54,7 +57,6 @@ type effect struct {
 	ctx      effectContext
 	stopDead func() bool
 	stopHold func() bool
-	stopKeep func() bool
 }
 
 // NewRunner makes the runner of one machine.
@@ -168,7 +170,7 @@ func (r *Runner) finish(e *effect, res result) {
 		e.Phase = EffectFinished
 		r.traceLocked(e)
 		r.removeLocked(e)
-		r.keepLocked(e)
+		r.keepLocked(e, now)
 		next = r.vacateLocked(e)
 	case EffectExpired:
 		count.Late++
@@ -178,9 +180,6 @@ func (r *Runner) finish(e *effect, res result) {
 	default: // done was called twice, and the first counted
 		r.mu.Unlock()
 		return
-	}
-	if e.kept {
-		e.stopKeep = r.sys.clock.AfterFunc(keepFor, func() { r.settle(e) })
 	}
 	r.mu.Unlock()
 	e.ctx.end(context.Canceled)
@@ -243,12 +242,33 @@ func (r *Runner) vacateLocked(e *effect) []*effect {
 // that has handled the result: what it asks for then goes on with the slot, so
 // that what was begun first is done first. An owner that does not get to it (it
 // crashed, or is busy) loses the slot a moment later.
-func (r *Runner) keepLocked(e *effect) {
+func (r *Runner) keepLocked(e *effect, now time.Time) {
 	if e.HoldsSlot == "" {
 		return
 	}
-	e.kept = true
+	e.kept, e.over = true, now
 	r.kept = append(r.kept, e)
+	if !r.reaping {
+		r.reaping = true
+		r.sys.clock.AfterFunc(keepFor, r.reap)
+	}
+}
+
+// reap gives away the slots that have waited for their owners long enough.
+func (r *Runner) reap() {
+	r.mu.Lock()
+	now := r.sys.clock.Now()
+	var next []*effect
+	for len(r.kept) > 0 && now.Sub(r.kept[0].over) >= keepFor {
+		e := r.kept[0]
+		r.unkeepLocked(e)
+		next = append(next, r.releaseLocked(e)...)
+	}
+	if r.reaping = len(r.kept) > 0; r.reaping {
+		r.sys.clock.AfterFunc(r.kept[0].over.Add(keepFor).Sub(now), r.reap)
+	}
+	r.mu.Unlock()
+	r.beginAll(next)
 }
 
 // keepFor bounds how long a slot waits for its owner.
@@ -268,9 +288,6 @@ func (r *Runner) settle(e *effect) {
 
 func (r *Runner) unkeepLocked(e *effect) {
 	e.kept = false
-	if e.stopKeep != nil {
-		e.stopKeep()
-	}
 	r.kept = slices.DeleteFunc(r.kept, func(k *effect) bool { return k == e })
 }
 

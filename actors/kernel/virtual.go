@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -14,11 +13,11 @@ import (
 // Not safe for concurrent use: nothing that it runs may post from another
 // goroutine.
 type Virtual struct {
+	start    time.Time
 	now      time.Time
 	rng      *rand.Rand
 	runnable []*cell
-	timers   timerHeap
-	seq      uint64
+	timers   timers
 	steps    uint64
 	moved    uint64 // steps when now last moved
 }
@@ -29,41 +28,7 @@ const livelock = 50_000_000
 
 // NewVirtual begins at start; the same seed picks the same order.
 func NewVirtual(seed uint64, start time.Time) *Virtual {
-	return &Virtual{now: start, rng: rand.New(rand.NewPCG(seed, 0x7363686564756c65))}
-}
-
-type virtualTimer struct {
-	at    time.Time
-	seq   uint64
-	f     func()
-	index int
-}
-
-type timerHeap []*virtualTimer
-
-func (h timerHeap) Len() int { return len(h) }
-func (h timerHeap) Less(i, j int) bool {
-	if !h[i].at.Equal(h[j].at) {
-		return h[i].at.Before(h[j].at)
-	}
-	return h[i].seq < h[j].seq
-}
-func (h timerHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *timerHeap) Push(x any) {
-	t := x.(*virtualTimer)
-	t.index = len(*h)
-	*h = append(*h, t)
-}
-func (h *timerHeap) Pop() any {
-	old := *h
-	t := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	t.index = -1
-	return t
+	return &Virtual{start: start, now: start, rng: rand.New(rand.NewPCG(seed, 0x7363686564756c65))}
 }
 
 // Now implements Clock.
@@ -71,18 +36,14 @@ func (v *Virtual) Now() time.Time { return v.now }
 
 // AfterFunc implements Clock. Timers of one instant fire in the order they were set.
 func (v *Virtual) AfterFunc(d time.Duration, f func()) func() bool {
-	t := &virtualTimer{at: v.now.Add(max(d, 0)), seq: v.seq, f: f}
-	v.seq++
-	heap.Push(&v.timers, t)
-	return func() bool {
-		if t.index < 0 {
-			return false
-		}
-		heap.Remove(&v.timers, t.index)
-		t.index = -1
-		return true
-	}
+	return v.timers.set(v.offset(v.now)+max(d, 0), f)
 }
+
+// offset is how long after the beginning t is.
+func (v *Virtual) offset(t time.Time) time.Duration { return t.Sub(v.start) }
+
+// Timers is how many timers are set.
+func (v *Virtual) Timers() int { return v.timers.len() }
 
 func (v *Virtual) ready(c *cell) { v.runnable = append(v.runnable, c) }
 
@@ -114,14 +75,14 @@ func (v *Virtual) Steps() uint64 { return v.steps }
 
 // next fires the earliest timer not later than limit.
 func (v *Virtual) next(limit time.Time) bool {
-	if len(v.timers) == 0 || v.timers[0].at.After(limit) {
+	at, f := v.timers.pop(v.offset(limit))
+	if f == nil {
 		return false
 	}
-	t := heap.Pop(&v.timers).(*virtualTimer)
-	if t.at.After(v.now) {
-		v.now, v.moved = t.at, v.steps
+	if t := v.start.Add(at); t.After(v.now) {
+		v.now, v.moved = t, v.steps
 	}
-	t.f()
+	f()
 	return true
 }
 

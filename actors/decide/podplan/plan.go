@@ -25,7 +25,7 @@ import (
 // Input.Busy, what was done is seen in Input.View; so a plan lost is a plan
 // made again.
 func Plan(in Input) Output {
-	p := planner{in: &in, now: in.Now}
+	p := planner{in: in, now: in.Now}
 	p.out.Crash = in.Crash
 	switch in.Life {
 	case podlife.Syncing:
@@ -43,7 +43,7 @@ func Plan(in Input) Output {
 
 // planner is one plan in the making.
 type planner struct {
-	in  *Input
+	in  Input // a copy, so that none of it has to go on the heap
 	now time.Time
 	out Output
 
