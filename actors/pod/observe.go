@@ -287,9 +287,15 @@ func (p *pod) seen(m RuntimeSeen) {
 			p.reread(s.ID)
 		}
 	}
-	for _, c := range slices.Clone(p.view.Containers) {
-		if !have[c.ID] && c.CreatedAt.Before(m.Listed) {
-			p.gone(&c)
+	var lacks []string
+	for i := range p.view.Containers {
+		if c := &p.view.Containers[i]; !have[c.ID] && c.CreatedAt.Before(m.Listed) {
+			lacks = append(lacks, c.ID)
+		}
+	}
+	for _, id := range lacks {
+		if c := p.container(id); c != nil {
+			p.gone(c)
 		}
 	}
 	for i := range p.view.Sandboxes {

@@ -133,23 +133,34 @@ func (c *computer) containersReady(phase v1.PodPhase) verdict {
 		v.reason = "PodFailed"
 		return v
 	}
-	var unready []string
+	names := make([]byte, 0, 128) // on the stack, mostly: this is said again and again while a pod starts
 	for i := range c.pod.Spec.InitContainers {
 		if s := &c.out.InitContainerStatuses[i]; isSidecar(&c.pod.Spec.InitContainers[i]) && !s.Ready {
-			unready = append(unready, s.Name)
+			names = append(append(names, ' '), s.Name...)
 		}
 	}
 	for i := range c.out.ContainerStatuses {
 		if s := &c.out.ContainerStatuses[i]; !s.Ready {
-			unready = append(unready, s.Name)
+			names = append(append(names, ' '), s.Name...)
 		}
 	}
-	if len(unready) == 0 {
+	if len(names) == 0 {
 		v.ok = true
 		return v
 	}
-	v.reason, v.message = "ContainersNotReady", fmt.Sprintf("containers with unready status: %s", unready)
+	v.reason, v.message = "ContainersNotReady", unreadyMessage(names[1:], findCondition(c.prev.Conditions, v.kind))
 	return v
+}
+
+// unreadyMessage is that of old, if it says the same.
+func unreadyMessage(names []byte, old *v1.PodCondition) string {
+	const begin, end = "containers with unready status: [", "]"
+	if old != nil {
+		if m, ok := strings.CutPrefix(old.Message, begin); ok && len(m) == len(names)+1 && m[:len(names)] == string(names) {
+			return old.Message
+		}
+	}
+	return begin + string(names) + end
 }
 
 // ready: the containers are, and all readiness gates of the pod are open.

@@ -28,6 +28,9 @@ func (l *statusList) list() []v1.ContainerStatus {
 	return l.prev[:l.n:l.n]
 }
 
+// ownConditions is how many conditions the node agent adds.
+const ownConditions = 5
+
 // conditionList is the same for conditions.
 type conditionList struct {
 	prev, own []v1.PodCondition
@@ -41,7 +44,7 @@ func (l *conditionList) add(c *v1.PodCondition) {
 		return
 	}
 	if !l.differs {
-		l.own, l.differs = append(make([]v1.PodCondition, 0, max(len(l.prev), l.n+1)), l.prev[:l.n]...), true
+		l.own, l.differs = append(make([]v1.PodCondition, 0, max(len(l.prev), l.n+1, ownConditions)), l.prev[:l.n]...), true
 	}
 	l.own = append(l.own, *c)
 }
