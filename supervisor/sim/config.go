@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// Config is what a world is made of. The zero value is a good one.
+type Config struct {
+	// Seed decides everything that is drawn, and the order of what happens at
+	// one instant.
+	Seed uint64
+	// Start is the time that the clock begins at; 2030-01-01 UTC if zero.
+	Start time.Time
+
+	// API is how the apiserver is; its Clock, Rand and Fault are the world's.
+	API simapi.Config
+	// Bare leaves out the control plane, for a scheduler and controllers of the
+	// caller's own, and counts pods only from when Pods is first called.
+	Bare bool
+	// NodeGrace is how long a node may be silent before the control plane counts
+	// it as lost; 50 s if zero.
+	NodeGrace time.Duration
+
+	// Registry is where images come from; nil is one that has every image.
+	Registry *simcri.Registry
+	// RestartDelay is how long after its end an agent is started again by whatever
+	// watches over it (systemd RestartSec); 100 ms if zero.
+	RestartDelay time.Duration
+	// Hooks are where faults come from.
+	Hooks Hooks
+	// History is how many handled messages a crash report of an actor shows; none
+	// if zero.
+	History int
+}
+
+// Hooks are asked, or told, of what happens in a world, and may make it go wrong.
+// Each may be nil. They are called on the world's goroutine, and must not call
+// the world unless they say so.
+type Hooks struct {
+	// Runtime says what goes wrong with a call of a node's runtime.
+	Runtime func(node string, c simcri.Call) simcri.Fault
+	// API says what goes wrong with a call of the apiserver by a node.
+	API func(simapi.Call) simapi.Fault
+	// Host says what goes wrong with a call of a node's file systems.
+	Host func(node string, c HostCall) HostFault
+	// Around is called before (handled is false) and after an actor of a node
+	// handles a message: actor is pods, images, pleg, … or the UID of a pod. It may
+	// panic there, as the actor itself might: before, the message is lost; after,
+	// what the actor knew is. It costs a little for every message.
+	Around func(node, actor string, m any, handled bool)
+}
+
+// HostCall is one call of a machine's file systems.
+type HostCall struct {
+	// Verb is PreparePod, MountVolume, UnmountPod, RemovePod or PodDirs.
+	Verb string
+	// Pod is the UID of the pod that it is about, Volume the name of the volume;
+	// empty where it is about none.
+	Pod, Volume string
+}
+
+// HostFault is what goes wrong with such a call. The zero value is nothing.
+type HostFault struct {
+	// Err is answered instead, and nothing is done.
+	Err error
+	// Hang: nothing is done and no answer comes, ever.
+	Hang bool
+	// Latency comes on top of the call's own.
+	Latency time.Duration
+}
+
+// Validate says what of the configuration can't be.
+func (c *Config) Validate() error {
+	var errs []error
+	for _, d := range []struct {
+		name string
+		is   time.Duration
+	}{{"NodeGrace", c.NodeGrace}, {"RestartDelay", c.RestartDelay}, {"History", time.Duration(c.History)}} {
+		if d.is < 0 {
+			errs = append(errs, fmt.Errorf("sim: Config.%s is %d: it can't be negative", d.name, d.is))
+		}
+	}
+	if c.API.Clock != nil || c.API.Rand != nil || c.API.Fault != nil {
+		errs = append(errs, errors.New("sim: Config.API: leave Clock, Rand and Fault to the world; faults come from Hooks.API"))
+	}
+	return errors.Join(errs...)
+}
+
+// NodeSpec is what a node is. The zero value of each field is a good one.
+type NodeSpec struct {
+	// Name of the node, as in the API; the next free one of n00000, n00001, … if
+	// empty.
+	Name string
+	// Labels come on top of those that every node has (hostname, os, arch).
+	Labels map[string]string
+	Taints []v1.Taint
+	// Allocatable is what pods may ask for: 32 CPUs, 128 GiB and 110 pods if nil.
+	Allocatable v1.ResourceList
+	// Starts is how many starts the agent has under way at once; 8 if zero, which
+	// is what it has on a machine of four cores.
+	Starts int
+	// Latencies, Bandwidth (bytes per second), Events, LateEffect and Script are
+	// the runtime's; see simcri.Config.
+	Latencies  *simcri.Latencies
+	Bandwidth  uint64
+	Events     simcri.EventPolicy
+	LateEffect float64
+	Script     func(simcri.Starting) *simcri.Script
+	// Manifests has static pods read from the node's manifest directory; see
+	// Node.WriteManifest.
+	Manifests bool
+}
+
+// Validate says what of the spec can't be.
+func (s *NodeSpec) Validate() error {
+	var errs []error
+	if s.Name != "" {
+		if why := validation.IsDNS1123Subdomain(s.Name); len(why) > 0 {
+			errs = append(errs, fmt.Errorf("sim: node name %q: %s", s.Name, strings.Join(why, ", ")))
+		}
+	}
+	if s.Starts < 0 {
+		errs = append(errs, fmt.Errorf("sim: node %q: Starts is %d: it can't be negative", s.Name, s.Starts))
+	}
+	return errors.Join(errs...)
+}
+
+var defaultAllocatable = v1.ResourceList{
+	v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"), v1.ResourcePods: resource.MustParse("110"),
+}
+
+// labels are those that the node is registered with.
+func (s *NodeSpec) labels() map[string]string {
+	l := map[string]string{v1.LabelHostname: s.Name, v1.LabelOSStable: "linux", v1.LabelArchStable: "amd64"}
+	maps.Copy(l, s.Labels)
+	return l
+}
+
+const (
+	defaultStarts       = 8
+	defaultRestartDelay = 100 * time.Millisecond
+)

@@ -1,0 +1,273 @@
+package sim
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// Node is one simulated machine and its agent.
+//
+//	on, agent runs ──KillAgent──► on, agent dead ──StartAgent──► on, agent runs
+//	     │ PowerOff                    │ PowerOff
+//	     └────────────► off ◄──────────┘      off ──PowerOn──► on, agent runs
+//	any ──Remove──► removed, for good
+type Node struct {
+	world *World
+	spec  NodeSpec
+
+	// The machine.
+	runtime     *simcri.Runtime
+	host        *host
+	checkpoints *checkpoints
+	manifests   *manifests
+	machine     *port.Machine
+	address     string
+	off         bool
+	removed     bool
+
+	// The agent; a nil runner while it is dead.
+	runner *kernel.Runner
+	root   kernel.Ref[node.Message]
+	// starting: it waits until what is left of its predecessor is gone.
+	starting bool
+}
+
+func newNode(w *World, s NodeSpec, index int) (*Node, error) {
+	n := &Node{world: w, spec: s, address: machineAddress(index)}
+	n.host = &host{n: n, pods: map[types.UID][]string{}}
+	n.checkpoints = &checkpoints{n: n}
+	n.manifests = &manifests{n: n}
+	allocatable := s.Allocatable
+	if allocatable == nil {
+		allocatable = defaultAllocatable
+	}
+	n.machine = &port.Machine{
+		Capacity: allocatable, Allocatable: allocatable,
+		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: n.address}, {Type: v1.NodeHostName, Address: s.Name}},
+		Info:      v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KernelVersion: "6.1.0", OSImage: "simulated", KubeletVersion: agentVersion, MachineID: s.Name, BootID: "1"},
+	}
+	c := simcri.Config{
+		Clock: w.clock, Rand: w.streams("node/" + s.Name + "/"), Registry: w.registry,
+		Bandwidth: s.Bandwidth, PodCIDR: podCIDR(index), Latencies: s.Latencies,
+		Events: s.Events, LateEffect: s.LateEffect, Script: s.Script,
+	}
+	if hook := w.config.Hooks.Runtime; hook != nil {
+		c.Fault = func(call simcri.Call) simcri.Fault { return hook(s.Name, call) }
+	}
+	var err error
+	n.runtime, err = simcri.New(c)
+	return n, err
+}
+
+// agentVersion is what nodes say of their agent: a version of Kubernetes.
+const agentVersion = "v1.36.0"
+
+// machineAddress is the address of the machine with that number.
+func machineAddress(index int) string {
+	return netip.AddrFrom4([4]byte{192, 168, byte(index >> 8), byte(index)}).String()
+}
+
+// podCIDR is what the pods of the machine with that number get addresses of. After
+// 65,536 machines they begin anew: nothing routes here.
+func podCIDR(index int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(index >> 8), byte(index), 0}), 24)
+}
+
+// Name of the node.
+func (n *Node) Name() string { return n.spec.Name }
+
+// Runtime is the machine's container runtime: to look at, and to break.
+func (n *Node) Runtime() *simcri.Runtime { return n.runtime }
+
+// Runner runs the agent's effects; nil while the agent is dead.
+func (n *Node) Runner() *kernel.Runner { return n.runner }
+
+// Running says whether the agent runs, or is about to.
+func (n *Node) Running() bool { return n.runner != nil || n.starting }
+
+// On says whether the machine runs.
+func (n *Node) On() bool { return !n.off && !n.removed }
+
+// StartAgent starts the agent, on a machine that is on and has none.
+func (n *Node) StartAgent() {
+	if !n.On() || n.Running() {
+		return
+	}
+	n.starting = true
+	n.tryStart()
+}
+
+// tryStart starts the agent as soon as the actors of its predecessor are gone:
+// that takes them a message each.
+func (n *Node) tryStart() {
+	if !n.starting {
+		return
+	}
+	c := n.agentConfig()
+	runner, err := kernel.NewRunner(n.world.system, n.pools()...)
+	if err != nil {
+		panic(err) // the pools are ours
+	}
+	root, err := kernel.SpawnRoot(n.world.system, kernel.Spec[node.Message]{
+		Name: n.spec.Name, Kind: "node", New: node.New(c), Policy: kernel.ForRoot, Runner: runner,
+	})
+	if err != nil {
+		n.world.clock.AfterFunc(time.Millisecond, n.tryStart)
+		return
+	}
+	n.starting, n.runner, n.root = false, runner, root
+}
+
+func (n *Node) pools() []kernel.Pool {
+	starts := n.spec.Starts
+	if starts == 0 {
+		starts = defaultStarts
+	}
+	return []kernel.Pool{
+		{Name: pod.StartPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
+		{Name: pod.TeardownPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
+		{Name: pod.LookPool, Size: max(2, starts/2), MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
+		{Name: images.PullPool, Size: 64, MinHold: 10 * time.Minute, MaxHold: 30 * time.Minute},
+	}
+}
+
+// agentConfig is what the daemon's defaults are.
+func (n *Node) agentConfig() *node.Config {
+	name, labels := n.spec.Name, n.spec.labels()
+	c := &node.Config{
+		Name: name, HostIPs: []string{n.address}, RuntimeName: "simcri",
+		Admit: admit.Node{
+			Name: name, OS: "linux", Arch: "amd64", Labels: labels, Taints: n.spec.Taints, Allocatable: n.machine.Allocatable,
+		},
+		CrashBackOff: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
+		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,
+		RelistSlow: time.Minute, RelistFast: time.Second, PullDeadline: time.Hour,
+		Cluster: node.DefaultCluster(nodestatus.Own{Name: name, Labels: labels, Taints: n.spec.Taints}),
+		Ports: node.Ports{
+			Runtime: n.runtime, Host: n.host, Network: n.runtime.Network(), Manifests: n.manifests,
+			Checkpoints: n.checkpoints, Events: recorder{n}, API: n.world.api.Client(name), Facts: facts{n},
+		},
+	}
+	if n.spec.Manifests {
+		c.ManifestPath, c.ManifestPathPeriod = "/etc/kubernetes/manifests", 20*time.Second
+	}
+	if hook := n.world.config.Hooks.Around; hook != nil {
+		c.Around = func(actor string, m any, handled bool) { hook(name, actor, m, handled) }
+		c.Wrap = func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
+			return node.Wrapped(c.Around, string(p.UID), construct)
+		}
+	}
+	return c
+}
+
+// KillAgent ends the agent as kill -9 does. Its pods run on.
+func (n *Node) KillAgent() {
+	n.starting = false
+	if n.runner == nil {
+		return
+	}
+	kernel.KillRoot(n.root)
+	n.runner.Close()
+	n.runner, n.root = nil, kernel.Ref[node.Message]{}
+}
+
+// RestartAgent kills the agent and starts another.
+func (n *Node) RestartAgent() {
+	n.KillAgent()
+	n.StartAgent()
+}
+
+// PowerOff ends the machine as the loss of its power does: the agent, the
+// runtime and all containers are gone, and nobody is told.
+func (n *Node) PowerOff() {
+	if !n.On() {
+		return
+	}
+	n.off = true
+	n.KillAgent()
+	n.world.api.SetLink(n.spec.Name, simapi.Silent)
+	n.runtime.Kill()
+	for _, p := range n.runtime.Truth().Runtime.Pods {
+		n.endPod(&p)
+	}
+}
+
+// endPod ends all that runs of a pod.
+func (n *Node) endPod(p *observed.RuntimePod) {
+	for i := range p.Containers {
+		if c := &p.Containers[i]; c.State == observed.ContainerRunning {
+			if err := n.runtime.EndContainer(c.ID, simcri.Exit{Code: 137}); err != nil {
+				panic(err) // it runs
+			}
+		}
+	}
+	for i := range p.Sandboxes {
+		if s := &p.Sandboxes[i]; s.State == observed.SandboxReady {
+			if err := n.runtime.EndSandbox(s.ID); err != nil {
+				panic(err) // it is ready
+			}
+		}
+	}
+}
+
+// PowerOn brings a machine back, which starts its runtime and its agent. What was
+// on its disk is still there.
+func (n *Node) PowerOn() {
+	if !n.off || n.removed {
+		return
+	}
+	n.off = false
+	machine := *n.machine
+	machine.Info.BootID = fmt.Sprint(n.world.clock.Now().Unix())
+	n.machine = &machine
+	n.world.api.SetLink(n.spec.Name, simapi.Up)
+	n.runtime.Restart()
+	n.StartAgent()
+}
+
+// Remove takes the machine away for good, and the node's object from the API.
+// Its pods there go with the next look of the control plane.
+func (n *Node) Remove() {
+	if n.removed {
+		return
+	}
+	n.PowerOff()
+	n.removed = true
+	delete(n.world.nodes, n.spec.Name)
+	// It may not have been registered yet.
+	_ = n.world.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: n.spec.Name}})
+}
+
+// WriteManifest puts a file into the node's manifest directory, or replaces it;
+// no data removes it. The spec must have Manifests.
+func (n *Node) WriteManifest(name string, data []byte) {
+	if !n.spec.Manifests {
+		panic("sim: node " + n.spec.Name + " reads no manifests: set NodeSpec.Manifests")
+	}
+	if data == nil {
+		delete(n.manifests.files, name)
+	} else {
+		if n.manifests.files == nil {
+			n.manifests.files = map[string][]byte{}
+		}
+		n.manifests.files[name] = data
+	}
+	n.manifests.hint()
+}
