@@ -61,71 +61,71 @@ type flag struct {
 	first, last int
 }
 
-// extent is an event that lasted.
+// extent is an event that lasted, in the lane of its flag.
 type extent struct {
 	Kind     string
 	At, Wide float64 // per cent
 	Lane     int
 }
 
+// lanes are the flags over an axis of at least some width.
+type lanes struct {
+	Class   string
+	Count   int
+	Flags   []flag
+	Extents []extent
+}
+
+// A screen shows one of two layouts, by its width; see .wide and .narrow in the style sheet. These are
+// the least widths of the axis in each, in pixels.
 const (
-	maxLanes = 3
-	// Flags don't overlap where the axis is at least this wide, in pixels: a phone held upright.
-	narrowest = 215.0
+	leastWide   = 640.0
+	leastNarrow = 180.0
 )
+
+const maxLanes = 3
 
 // half is half the width of a label, in pixels.
 func half(label string) float64 { return float64(6 + 4*len([]rune(label))) }
 
-// centre is where the middle of a label is on the narrowest axis, in pixels: at its time, but not
+// centre is where the middle of a flag is on an axis of this width, in pixels: at its time, but not
 // beyond the ends.
-func centre(at, half float64) float64 {
-	return min(max(half, narrowest*at/100), narrowest-half)
+func (f *flag) centre(width float64) float64 {
+	return min(max(f.Half, width*f.At/100), width-f.Half)
 }
 
-// flags puts events into lanes, each into the first that has room. If there are too many for that,
-// those that find no room are added to the flag before. The lanes that are used are returned too.
-func flags(all []event, end time.Duration) (put []flag, lanes int) {
-	if put, lanes = layFlags(all, end, 0); put != nil {
-		return put, lanes
+// layFlags makes a flag for each event, if there is room. If not, the axis is cut into as many parts
+// as there is room for, and the events of a part share a flag.
+func layFlags(class string, all []event, end time.Duration, width float64) lanes {
+	each := func(e event) int { return e.Number }
+	flags := joined(all, end, each)
+	count, fit := place(flags, width)
+	for parts := 64; !fit; parts-- {
+		flags = joined(all, end, func(e event) int { return int(float64(parts) * percent(e.at, end) / 101) })
+		count, fit = place(flags, width)
 	}
-	return layFlags(all, end, half(strconv.Itoa(len(all))+"–"+strconv.Itoa(len(all))))
+	return lanes{class, count, flags, extents(all, flags, end)}
 }
 
-// layFlags leaves room so that each flag may become as wide as twice widest, in pixels, and come to
-// stand for several events. With 0 it leaves room for the flag as it is, and gives up where events
-// would have to be joined.
-func layFlags(all []event, end time.Duration, widest float64) (put []flag, lanes int) {
-	var free [maxLanes]float64 // where each lane begins to have room
-	for _, e := range all {
-		f := newFlag(e, end)
-		space := max(f.Half, widest)
-		at := centre(f.At, space)
-		f.Lane = slices.IndexFunc(free[:], func(from float64) bool { return at-space >= from })
-		switch {
-		case f.Lane >= 0:
-			free[f.Lane] = at + space
-			lanes = max(lanes, f.Lane+1)
-			put = append(put, f)
-		case widest == 0:
-			return nil, 0
-		default:
-			put[len(put)-1].join(e, all)
+// joined has one flag for events that follow each other and are of the same part.
+func joined(all []event, end time.Duration, part func(event) int) []flag {
+	var flags []flag
+	for i, e := range all {
+		if i > 0 && part(e) == part(all[i-1]) {
+			flags[len(flags)-1].join(e, all)
+			continue
 		}
+		f := flag{
+			Label: strconv.Itoa(e.Number), Kind: e.Kind, At: percent(e.at, end), Title: e.At + " " + e.Text,
+			first: e.Number, last: e.Number,
+		}
+		f.Half = half(f.Label)
+		if e.Number <= maxEvents {
+			f.Target = e.Number
+		}
+		flags = append(flags, f)
 	}
-	return put, lanes
-}
-
-func newFlag(e event, end time.Duration) flag {
-	f := flag{
-		Label: strconv.Itoa(e.Number), Kind: e.Kind, At: percent(e.at, end), Title: e.At + " " + e.Text,
-		first: e.Number, last: e.Number,
-	}
-	f.Half = half(f.Label)
-	if e.Number <= maxEvents {
-		f.Target = e.Number
-	}
-	return f
+	return flags
 }
 
 // join adds the event that follows those of the flag.
@@ -137,17 +137,38 @@ func (f *flag) join(e event, all []event) {
 	f.Kind = kinds[max(slices.Index(kinds, f.Kind), slices.Index(kinds, e.Kind))]
 }
 
-// extents are those of the events that lasted, in the lane of their flag; of very many the first.
-func extents(all []event, put []flag, end time.Duration) []extent {
+// place puts each flag into the first lane that has room, and says how many are used and whether
+// there was room for all. A single flag always has room.
+func place(flags []flag, width float64) (count int, fit bool) {
+	var free [maxLanes]float64 // where each lane begins to have room
+	for i := range flags {
+		f := &flags[i]
+		at := f.centre(width)
+		f.Lane = slices.IndexFunc(free[:], func(from float64) bool { return at-f.Half >= from })
+		if f.Lane < 0 {
+			return 0, false
+		}
+		free[f.Lane] = at + f.Half
+		count = max(count, f.Lane+1)
+	}
+	return count, true
+}
+
+// extents are those of the events that lasted. Of too many to be told apart there are none.
+func extents(all []event, flags []flag, end time.Duration) []extent {
+	const most = 16
 	var long []extent
-	for _, f := range put {
+	for _, f := range flags {
 		for _, e := range all[f.first-1 : f.last] {
-			if e.until > e.at && len(long) < maxEvents {
+			if e.until > e.at {
 				long = append(long, extent{
 					Kind: e.Kind, At: percent(e.at, end), Wide: round(percent(e.until, end) - percent(e.at, end)), Lane: f.Lane,
 				})
 			}
 		}
+	}
+	if len(long) > most {
+		return nil
 	}
 	return long
 }

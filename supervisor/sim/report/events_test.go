@@ -21,30 +21,45 @@ func TestFlagsDoNotOverlap(t *testing.T) {
 			d.Failures = append(d.Failures, Failure{At: when.Draw(t, "at")})
 		}
 		all := events(&d)
-		put, lanes := flags(all, d.Duration)
-		if lanes > maxLanes {
-			t.Fatalf("%d lanes, want at most %d", lanes, maxLanes)
-		}
-		next := 1
-		var end [maxLanes]float64 // in pixels
-		for _, f := range put {
-			if f.first != next || f.last < f.first || f.Lane >= lanes {
-				t.Fatalf("flag %q is for events %d to %d in lane %d: the next event is %d", f.Label, f.first, f.last, f.Lane, next)
-			}
-			next = f.last + 1
-			at := centre(f.At, f.Half)
-			if at-f.Half < end[f.Lane] || at+f.Half > narrowest {
-				t.Fatalf("flag %q is from %v to %v of lane %d, where another is until %v", f.Label, at-f.Half, at+f.Half, f.Lane, end[f.Lane])
-			}
-			end[f.Lane] = at + f.Half
-		}
-		if next != len(all)+1 {
-			t.Fatalf("the flags end before event %d of %d", next, len(all))
-		}
-		if long := extents(all, put, d.Duration); len(long) > maxEvents {
-			t.Fatalf("%d events are drawn as long, want at most %d", len(long), maxEvents)
+		for _, width := range []float64{leastNarrow, leastWide} {
+			checkFlags(t, layFlags("", all, d.Duration, width), len(all), width)
 		}
 	})
+}
+
+func checkFlags(t *rapid.T, l lanes, events int, width float64) {
+	if l.Count > maxLanes || len(l.Extents) > 16 {
+		t.Fatalf("%d lanes and %d events that last: too many", l.Count, len(l.Extents))
+	}
+	next := 1
+	var end [maxLanes]float64 // in pixels
+	for _, f := range l.Flags {
+		if f.first != next || f.last < f.first || f.Lane >= l.Count {
+			t.Fatalf("flag %q is for events %d to %d in lane %d: the next event is %d", f.Label, f.first, f.last, f.Lane, next)
+		}
+		next = f.last + 1
+		at := f.centre(width)
+		if at-f.Half < end[f.Lane] || at+f.Half > width {
+			t.Fatalf("flag %q is from %v to %v of lane %d, where another is until %v", f.Label, at-f.Half, at+f.Half, f.Lane, end[f.Lane])
+		}
+		end[f.Lane] = at + f.Half
+	}
+	if next != events+1 {
+		t.Fatalf("the flags end before event %d of %d", next, events)
+	}
+}
+
+func TestManyEventsFillTheLanes(t *testing.T) {
+	d := Data{Duration: time.Hour}
+	for i := range 500 {
+		d.Marks = append(d.Marks, Mark{At: d.Duration * time.Duration(i) / 500})
+	}
+	all := events(&d)
+	for width, least := range map[float64]int{leastNarrow: 5, leastWide: 20} {
+		if l := layFlags("", all, d.Duration, width); len(l.Flags) < least {
+			t.Errorf("%d flags on %v pixels: there is room for %d", len(l.Flags), width, least)
+		}
+	}
 }
 
 func TestEvents(t *testing.T) {
@@ -64,10 +79,10 @@ func TestFlagOfSeveralEventsIsOfTheWorstKind(t *testing.T) {
 		d.Marks = append(d.Marks, Mark{At: time.Duration(i) * time.Second, Text: "x"})
 	}
 	d.Failures = []Failure{{At: 20 * time.Second}}
-	put, _ := flags(events(&d), d.Duration)
-	last := put[len(put)-1]
-	if last.Label != "3–10" || last.Kind != "failed" || last.Title != "8 events from 2s to 20s" || last.Target != 3 {
-		t.Errorf("the last flag is %+v: want one for events 3 to 10, of which the last failed", last)
+	flags := layFlags("", events(&d), d.Duration, leastWide).Flags
+	f := flags[0]
+	if len(flags) != 1 || f.Label != "1–10" || f.Kind != "failed" || f.Title != "10 events from 0s to 20s" || f.Target != 1 {
+		t.Errorf("flags %+v: want one for events 1 to 10, of which the last failed", flags)
 	}
 }
 

@@ -132,9 +132,10 @@ func readyLevel(c Cell) int {
 	}
 }
 
-// countLevel is by the logarithm: a few must be seen beside many.
+// countLevel is of n, which is not 0, by the logarithm: a few must be seen beside many.
 func countLevel(n, most uint32) int {
-	return max(1, int(math.Ceil(countLevels*math.Log1p(float64(n))/math.Log1p(float64(most)))))
+	share := math.Log1p(float64(n)) / math.Log1p(float64(most))
+	return min(countLevels, max(1, int(math.Ceil(countLevels*share)))) // rounding may go beyond
 }
 
 func (r heatRow) name() string {
@@ -193,7 +194,7 @@ func rowTicks(rows []heatRow) (ticks []tick, named bool) {
 	middle := func(i int) float64 { return round(100 * (float64(i) + 0.5) / float64(len(rows))) }
 	if len(rows) <= namedRows && rows[0].nodes == 1 {
 		for i, r := range rows {
-			ticks = append(ticks, tick{At: middle(i), Text: short(r.first, 63)})
+			ticks = append(ticks, tick{At: middle(i), Text: short(r.first, 13), Title: short(r.first, 253)})
 		}
 		return ticks, true
 	}

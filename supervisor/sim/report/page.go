@@ -22,9 +22,8 @@ type page struct {
 
 	Time       []tick // the axis of time
 	Phases     phaseChart
-	Flags      []flag
-	Lanes      int
-	Extents    []extent
+	Wide       lanes
+	Narrow     lanes
 	Events     []event
 	MoreEvents string
 
@@ -38,6 +37,14 @@ type badge struct{ Class, Text string }
 type figure struct{ ID, Name, Value, Note string }
 
 type failure struct{ At, Want, Got, Where string }
+
+// Lanes are the two layouts, if there are events.
+func (p page) Lanes() []lanes {
+	if p.Wide.Count == 0 {
+		return nil
+	}
+	return []lanes{p.Wide, p.Narrow}
+}
 
 func newPage(d *Data) page {
 	all := events(d)
@@ -54,8 +61,8 @@ func newPage(d *Data) page {
 		p.MoreEvents = some(more, "later event")
 	}
 	if d.Duration > 0 {
-		p.Flags, p.Lanes = flags(all, d.Duration)
-		p.Extents = extents(all, p.Flags, d.Duration)
+		p.Wide = layFlags("wide", all, d.Duration, leastWide)
+		p.Narrow = layFlags("narrow", all, d.Duration, leastNarrow)
 	}
 	for _, f := range d.Failures[:min(len(d.Failures), maxFailures)] {
 		p.Failures = append(p.Failures, failure{At: clock(f.At), Want: short(f.Want, 300), Got: short(f.Got, 300), Where: short(f.Where, 100)})

@@ -45,6 +45,8 @@ type tick struct {
 	// At is its place, in per cent from the left or from the top.
 	At   float64
 	Text string
+	// Title is the whole text, where Text is cut short.
+	Title string
 	// Minor ones are left out where there is little room.
 	Minor bool
 }

@@ -30,6 +30,7 @@ var (
 	Iproute       = program("ip")
 	OldContainerd = program("containerd")
 	Busybox       = program("busybox")
+	Chromium      = program("chromium")
 	GoToolchain   = program("go")
 )
 

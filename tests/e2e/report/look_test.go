@@ -1,0 +1,438 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+
+	"github.com/troupe-dev/troupe/supervisor/sim/report"
+)
+
+// The runs that are shown, by the names of their screenshots.
+var (
+	cluster = sync.OnceValue(func() report.Data { return newSample(1000, 30) })
+	few     = sync.OnceValue(func() report.Data { return newSample(12, 20) })
+	crowded = sync.OnceValue(newCrowded)
+)
+
+// newCrowded has more events than there is room for, long names and words without an end.
+func newCrowded() report.Data {
+	d := newSample(100, 10)
+	d.Title = strings.Repeat("Supercalifragilistic", 8)
+	d.Scenario = strings.Repeat("/a-directory-with-a-long-name", 5)
+	d.Command = append(d.Command, strings.Repeat("x", 300))
+	d.Figures.Messages, d.Figures.TraceHash = 123456789012345, strings.Repeat("0123456789abcdef", 8)
+	for i := range 150 {
+		at := sampleLong * time.Duration(i) / 150
+		d.Marks = append(d.Marks, report.Mark{At: at, Until: at + time.Minute, Kind: report.MarkKind(i % 2), Text: strings.Repeat("word", 60), Where: "crowded.txt:1"})
+	}
+	for range 60 {
+		d.Failures = append(d.Failures, report.Failure{At: sampleLong, Want: strings.Repeat("want ", 80), Got: strings.Repeat("got", 80)})
+	}
+	d.Expectations = 100
+	for i := range d.Heat.Nodes {
+		d.Heat.Nodes[i].Name = strings.Repeat("long-", 40) + d.Heat.Nodes[i].Name
+	}
+	d.Heat.Nodes = d.Heat.Nodes[:14]
+	return d
+}
+
+// TestLayout looks for what hides or overlaps something else, in each run and on each screen.
+func TestLayout(t *testing.T) {
+	browser := newBrowser(t)
+	for _, run := range []struct {
+		name string
+		data func() report.Data
+	}{{"cluster", cluster}, {"few", few}, {"crowded", crowded}, {"nothing", func() report.Data { return report.Data{} }}} {
+		for _, l := range []look{desk, night, tablet, phone, small} {
+			t.Run(run.name+"-"+l.String(), func(t *testing.T) {
+				p := open(t, browser, run.data(), l)
+				p.shoot(run.name + "-" + l.String())
+				if wide := eval[float64](p, "document.documentElement.scrollWidth"); wide > float64(l.width) {
+					t.Errorf("the page is %v pixels wide on a screen of %d", wide, l.width)
+				}
+				p.checkApart("main > :not(.pair), .pair > *")
+				p.checkApart(".figures > div")
+				p.checkApart(".keys li > *")
+				p.checkApart(".heat > label, .scale > *")
+				p.checkApart(".lanes .flag")
+				if got := len(p.boxes(".lanes")); got > 1 {
+					t.Errorf("%d layouts of the events are shown at once", got)
+				}
+				p.checkApart(".mark span")
+				p.checkApart(".failures li p")
+				p.checkApart(".events li p, .events li .flag")
+				for _, section := range []string{"phases", "nodes", "starts"} {
+					p.checkApart("#" + section + " .x span")
+					p.checkApart("#" + section + " .y span")
+					p.checkApart("#" + section + " .area, #" + section + " .lanes, #" + section + " .x, #" + section + " .y")
+				}
+				p.checkInside("section *:not(input, svg *, bdi)", ".events, .failures ol")
+				p.checkWhole(".figures b, .figures small, .figures dt, .keys span, .badge, .mark span, h2, #starts .y span, #phases .y span")
+				p.checkContrast()
+			})
+		}
+	}
+}
+
+// checkApart sees that no two elements that are shown overlap.
+func (p *tab) checkApart(selector string) {
+	p.t.Helper()
+	all := p.boxes(selector)
+	for i, a := range all {
+		if a.W == 0 || a.H == 0 {
+			p.t.Errorf("%s: %v has no size", selector, a)
+		}
+		for _, b := range all[i+1:] {
+			if a.overlaps(b) {
+				p.t.Errorf("%s: %v overlaps %v", selector, a, b)
+			}
+		}
+	}
+}
+
+// checkInside sees that no element leaves the card that it is in, but for those that scroll.
+func (p *tab) checkInside(selector, scrolls string) {
+	p.t.Helper()
+	out := eval[[]string](p, fmt.Sprintf(`Array.from(document.querySelectorAll(%q))
+		.filter(e => !e.closest(%q) && e.checkVisibility())
+		.filter(e => { const a = e.getBoundingClientRect(), b = e.closest("section").getBoundingClientRect();
+			return a.width > 0 && (a.left < b.left - .5 || a.right > b.right + .5 || a.top < b.top - .5 || a.bottom > b.bottom + .5); })
+		.map(e => e.tagName + "." + e.className + " " + e.innerText)`, selector, ":is("+scrolls+") *"))
+	if len(out) > 0 {
+		p.t.Errorf("out of its card: %q", out)
+	}
+}
+
+// checkWhole sees that texts are not cut.
+func (p *tab) checkWhole(selector string) {
+	p.t.Helper()
+	cut := eval[[]string](p, fmt.Sprintf(`Array.from(document.querySelectorAll(%q))
+		.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display != "inline").map(e => e.innerText)`, selector))
+	if len(cut) > 0 {
+		p.t.Errorf("cut texts: %q", cut)
+	}
+}
+
+// checkContrast sees that each text is readable on what is behind it: 4.5 as WCAG 2.2, 1.4.3, has it.
+func (p *tab) checkContrast() {
+	p.t.Helper()
+	pale := eval[[]string](p, `(() => {
+		const parse = c => c.match(/[\d.]+/g).map(Number);
+		const light = c => { const [r, g, b] = parse(c).slice(0, 3).map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
+		const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; const v = parse(c); if (v.length < 4 || v[3] > 0) return c; } return "rgb(255,255,255)"; };
+		const bad = new Set();
+		for (const e of document.querySelectorAll("body *:not(svg *, script)")) {
+			if (!Array.from(e.childNodes).some(n => n.nodeType == 3 && n.data.trim())) continue;
+			const a = light(getComputedStyle(e).color), b = light(behind(e));
+			const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+			if (ratio < 4.5) bad.add(e.tagName + "." + e.className + " " + ratio.toFixed(2));
+		}
+		return [...bad].sort();
+	})()`)
+	if len(pale) > 0 {
+		p.t.Errorf("texts that are hard to read: %q", pale)
+	}
+}
+
+// TestFiguresAreShown reads the numbers as a user does, with and without scripts.
+func TestFiguresAreShown(t *testing.T) {
+	browser := newBrowser(t)
+	d := few()
+	for _, l := range []look{desk, {scheme: "light", width: 1280, height: 900, noScript: true}} {
+		t.Run(l.String(), func(t *testing.T) {
+			p := open(t, browser, d, l)
+			p.shoot("few-" + l.String())
+			last := d.Phases[len(d.Phases)-1].Pods
+			for selector, want := range map[string]string{
+				"h1":                          d.Title,
+				".badge":                      "1 of 6 expectations not met",
+				"#figure-running b":           fmt.Sprint(d.Figures.PodsRunning),
+				"#figure-running small":       "of 240 on 12 nodes",
+				"#figure-restarts b":          fmt.Sprint(d.Figures.Restarts),
+				"#figure-messages b":          "28,080",
+				"#figure-speed b":             "14.6×",
+				"#hash code":                  d.Figures.TraceHash,
+				"#command code":               strings.Join(d.Command, " "),
+				".keys [data-phase='0'] b":    fmt.Sprint(last[report.Ready]),
+				"#failures .want":             d.Failures[0].Want,
+				"#event-4":                    "4 the apiserver is away 5m 10s – 5m 45s fault rolling-update.txt:9",
+				"#nodes .y span:nth-child(1)": "node-0001",
+			} {
+				if got := p.text(selector); got != want {
+					t.Errorf("%s says %q, want %q", selector, got, want)
+				}
+			}
+			if buttons := len(p.boxes("#command button")); (buttons == 0) != l.noScript {
+				t.Errorf("%d buttons to copy the command, without scripts: %t", buttons, l.noScript)
+			}
+		})
+	}
+}
+
+// TestAreasHaveTheColoursOfTheirKeys compares pixels of the chart with those of the keys below it:
+// at some times, in the middle of the band that the pods of a phase must take.
+func TestAreasHaveTheColoursOfTheirKeys(t *testing.T) {
+	browser := newBrowser(t)
+	for _, l := range []look{desk, night, phone, {scheme: "dark", width: 1280, height: 900, noScript: true}} {
+		t.Run(l.String(), func(t *testing.T) {
+			d := cluster()
+			p := open(t, browser, d, l)
+			im := p.shoot("cluster-" + l.String())
+			plot := p.box("#phases svg")
+			const top = 30000 // pods at the upper end
+			checked := map[report.Phase]bool{}
+			for _, second := range []int{12, 70, 180, 200, 230, 360, 380, 450, 495, 560} {
+				for ph, n := range d.Phases[second].Pods {
+					x := plot.X + plot.W*(float64(second)+0.5)/sampleLong.Seconds()
+					low, high := bandAround(d, second, report.Phase(ph))
+					y := plot.Y + plot.H*(1-(low+high)/2/top)
+					if tall := plot.H * (high - low) / top; tall < 3 || onGrid(plot, y) {
+						continue
+					}
+					key := im.middle(p.box(fmt.Sprintf(".keys [data-phase='%d'] .swatch", ph)))
+					if got := im.at(x, y); !alike(got, key) {
+						t.Errorf("at %d s there are %d pods %v, and their area is %v; its key is %v", second, n, report.Phase(ph), got, key)
+					}
+					checked[report.Phase(ph)] = true
+				}
+			}
+			for _, ph := range []report.Phase{report.Ready, report.NotReady, report.Creating, report.Pending, report.Terminating} {
+				if !checked[ph] {
+					t.Errorf("no pixel of %v was looked at", ph)
+				}
+			}
+		})
+	}
+}
+
+// bandAround is where on the scale of pods a phase is for all of five seconds before and after: the
+// edges of what moves are blurred.
+func bandAround(d report.Data, second int, phase report.Phase) (low, high float64) {
+	high = math.Inf(1)
+	for _, s := range d.Phases[second-5 : second+6] {
+		below := 0
+		for _, n := range s.Pods[:phase] {
+			below += n
+		}
+		low, high = math.Max(low, float64(below)), math.Min(high, float64(below+s.Pods[phase]))
+	}
+	return low, high
+}
+
+// onGrid says whether one of the lines at each third is there.
+func onGrid(plot box, y float64) bool {
+	third := (y - plot.Y) / plot.H * 3
+	return math.Abs(third-math.Round(third))*plot.H/3 < 2
+}
+
+// TestHeatMapHasTheColoursOfItsScale compares pixels of nodes with those of the scale above them, in
+// each of the three modes. Scripts are not needed for that.
+func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
+	browser := newBrowser(t)
+	for _, l := range []look{night, {scheme: "light", width: 1280, height: 900, noScript: true}} {
+		t.Run(l.String(), func(t *testing.T) {
+			d := few()
+			p := open(t, browser, d, l)
+			plot := p.box("#nodes svg")
+			lostNode, other := 5, 2
+			cell := func(im picture, node int, at time.Duration) any {
+				return im.at(plot.X+plot.W*float64(at)/float64(sampleLong), plot.Y+plot.H*(float64(node)+0.4)/12)
+			}
+			same := func(what string, got, want any) {
+				t.Helper()
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("%s is %v, want %v", what, got, want)
+				}
+			}
+			im := p.shoot("few-" + l.String())
+			same("a node that is down", cell(im, lostNode, 350*time.Second), im.middle(p.box(".scale .down")))
+			same("a node with all pods ready", cell(im, other, 350*time.Second), im.middle(p.box(".scale.ready .r8")))
+			if len(p.boxes(".scale.starts, .scale.restarts")) > 0 {
+				t.Error("the scales of other modes are shown")
+			}
+
+			most, at := uint32(0), [2]int{}
+			for n, node := range d.Heat.Nodes {
+				for c := 0; c+1 < len(node.Cells); c += 2 { // two columns are drawn as one
+					if s := node.Cells[c].Starts + node.Cells[c+1].Starts; s > most {
+						most, at = s, [2]int{n, c}
+					}
+				}
+			}
+			p.do(chromedp.Click(chromedp.CSS("label[for=by-starts]")))
+			im = p.shoot("few-" + l.String() + "-starts")
+			if got, want := p.text(".scale.starts"), fmt.Sprintf("0 %d", most); got != want {
+				t.Errorf("the scale is %q, want %q", got, want)
+			}
+			same("the cell with most starts", cell(im, at[0], time.Duration(at[1]+1)*d.Heat.Column), im.middle(p.box(".scale.starts .c6")))
+			same("a cell without starts", cell(im, other, 450*time.Second), im.middle(p.box(".scale.starts .c0")))
+			same("a node that is down", cell(im, lostNode, 350*time.Second), im.middle(p.box(".scale .down")))
+
+			p.do(chromedp.Click(chromedp.CSS("label[for=by-restarts]")))
+			im = p.shoot("few-" + l.String() + "-restarts")
+			same("a cell without restarts", cell(im, other, 100*time.Second), im.middle(p.box(".scale.restarts .c0")))
+		})
+	}
+}
+
+// TestBarsAreAsHighAsTheirNumbers measures bars of the histogram in pixels.
+func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
+	d := few()
+	p := open(t, newBrowser(t), d, desk)
+	im := p.shoot("few-" + desk.String())
+	plot, top := p.box("#starts svg"), p.boxes("#starts .y span")
+	var most float64
+	if _, err := fmt.Sscan(top[len(top)-1].Name, &most); err != nil {
+		t.Fatal(err)
+	}
+	bars := p.boxes("#starts rect")
+	titles := eval[[]string](p, `Array.from(document.querySelectorAll("#starts rect title")).map(e => e.textContent)`)
+	pods := 0
+	for i, b := range bars {
+		var n int
+		if _, err := fmt.Sscanf(titles[i][strings.Index(titles[i], ": "):], ": %d", &n); err != nil {
+			t.Fatal(err)
+		}
+		pods += n
+		x, y := b.X+b.W/4, plot.Y+plot.H-1.5
+		ink, tall := im.at(x, y), 0.0
+		for ; y > plot.Y && alike(im.at(x, y), ink); y-- {
+			tall++
+		}
+		if want := plot.H * float64(n) / most; want > 2 && math.Abs(tall-want) > 2 {
+			t.Errorf("the bar %q is %v pixels high, want %v", titles[i], tall, want)
+		}
+	}
+	if pods != len(d.Starts) {
+		t.Errorf("the bars have %d pods, want %d", pods, len(d.Starts))
+	}
+	marks := p.boxes(".mark")
+	if !sort.SliceIsSorted(marks, func(i, j int) bool { return marks[i].X < marks[j].X }) || len(marks) != 3 {
+		t.Errorf("the percentiles are at %v", marks)
+	}
+}
+
+// TestCrossHair moves the mouse over the chart: the keys have the numbers of that time, and the line
+// is at the same time in both plots.
+func TestCrossHair(t *testing.T) {
+	d := few()
+	p := open(t, newBrowser(t), d, desk)
+	atEnd := p.text(".keys")
+	plot := p.box("#phases svg")
+	p.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, plot.X+plot.W*0.3501, plot.Y+20-eval[float64](p, "scrollY")))
+	if y := plot.Y + 20; y > 900 {
+		t.Fatalf("the chart is at %v, below the screen", y)
+	}
+	if got, want := p.text("#when"), "At 3m 30s"; got != want {
+		t.Errorf("the keys are %q, want %q", got, want)
+	}
+	for ph, n := range d.Phases[210].Pods {
+		selector := fmt.Sprintf(".keys [data-phase='%d'] b", ph)
+		if len(p.boxes(selector)) == 0 {
+			continue
+		}
+		var got float64
+		if _, err := fmt.Sscan(p.text(selector), &got); err != nil {
+			t.Fatal(err)
+		}
+		// A bin is the mean of 1.25 s, and pods move within a second.
+		if math.Abs(got-float64(n)) > 4 {
+			t.Errorf("%v: %v pods at 3m 30s, want about %d", report.Phase(ph), got, n)
+		}
+	}
+	lines := p.boxes(".cursor")
+	if len(lines) != 2 || math.Abs(lines[0].X-lines[1].X) > 0.5 {
+		t.Errorf("the lines are %v: want two at one time", lines)
+	}
+	p.shoot("few-" + desk.String() + "-crosshair")
+	p.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 5, 5))
+	if got := p.text(".keys"); got != atEnd || p.text("#when") != "At the end" || len(p.boxes(".cursor")) > 0 {
+		t.Errorf("when the mouse is gone the keys are %q, want %q", got, atEnd)
+	}
+}
+
+// TestFlagLeadsToItsEvent clicks a flag over the chart.
+func TestFlagLeadsToItsEvent(t *testing.T) {
+	p := open(t, newBrowser(t), few(), desk)
+	p.do(chromedp.Click(chromedp.CSS(".lanes.wide .flag[href='#event-4']")))
+	b := p.box("#event-4:target")
+	from := eval[float64](p, "scrollY")
+	if b.Y < from || b.Y+b.H > from+float64(desk.height) {
+		t.Errorf("the event is %v, and the screen begins at %v", b, from)
+	}
+}
+
+// TestNamesDoNothing opens a report in which every text tries to run a script.
+func TestNamesDoNothing(t *testing.T) {
+	const evil = `</title></style></script><script>document.title="owned"</script><img src=x onerror='document.title="owned"'>`
+	d := few()
+	d.Title, d.Scenario, d.Version, d.Command, d.Figures.TraceHash = evil, evil, evil, []string{evil}, evil
+	d.Marks = []report.Mark{{At: 0, Text: evil, Where: evil}}
+	d.Failures = []report.Failure{{Want: evil, Got: evil, Where: evil}}
+	nodes := append([]report.NodeHeat(nil), d.Heat.Nodes...)
+	nodes[0].Name = evil
+	d.Heat.Nodes = nodes
+	p := open(t, newBrowser(t), d, desk)
+	if got := p.text("h1"); got != evil {
+		t.Errorf("the title is %q, want %q", got, evil)
+	}
+	if got := eval[string](p, "document.title"); !strings.HasPrefix(got, evil) {
+		t.Errorf("the tab is called %q", got)
+	}
+	if n := eval[int](p, "document.images.length + document.scripts.length"); n != 2 {
+		t.Errorf("%d images and scripts, want the two scripts of the page", n)
+	}
+}
+
+// TestPolicyHolds sees that the page would not run a script or load a file even if a text became an
+// element.
+func TestPolicyHolds(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer server.Close()
+	p := open(t, newBrowser(t), few(), desk)
+	eval[bool](p, fmt.Sprintf(`(() => {
+		const s = document.createElement("script"); s.textContent = "document.title = 'owned'"; document.body.append(s);
+		const i = document.createElement("img"); i.src = %q; document.body.append(i);
+		return true;
+	})()`, server.URL))
+	for p.forbidden() < 2 {
+		select {
+		case <-p.more:
+		case <-p.ctx.Done():
+			t.Fatal("the browser does not say that the policy forbids both")
+		}
+	}
+	if n := asked.Load(); n > 0 {
+		t.Errorf("an image was loaded %d times", n)
+	}
+	if got := eval[string](p, "document.title"); got == "owned" {
+		t.Error("a script that is not the page's was run")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errors, p.requests = nil, p.requests[:1] // the browser tells of the request that it did not make
+}
+
+// forbidden is how often the browser said that it kept to the policy of the page.
+func (p *tab) forbidden() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.errors {
+		if strings.Contains(e, "Content Security Policy") {
+			n++
+		}
+	}
+	return n
+}
