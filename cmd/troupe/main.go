@@ -17,10 +17,10 @@ import (
 func main() {
 	// First of all: this process may be a child that does one system call.
 	host.RunChildIfAsked()
-	os.Exit(run())
+	os.Exit(execute())
 }
 
-func run() int {
+func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := newRootCommand().ExecuteContext(ctx)
@@ -36,9 +36,9 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "troupe",
 		Short:         "A Kubernetes node agent on the actor model",
-		SilenceErrors: true, // run prints them, once
+		SilenceErrors: true, // execute prints them, once
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newNodeCommand(), newPodsCommand(), newTreeCommand(), newVersionCommand())
+	root.AddCommand(newNodeCommand(), newPodsCommand(), newTreeCommand(), newSimCommand(), newVersionCommand())
 	return root
 }

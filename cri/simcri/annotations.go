@@ -199,11 +199,27 @@ func annotationsOf(p *v1.Pod, containerName string) (map[string]annotation, erro
 }
 
 func unknownKey(p *v1.Pod, key string) error {
+	return fmt.Errorf("pod %s/%s: annotation %s: %w", p.Namespace, p.Name, key, noSuchKey())
+}
+
+func noSuchKey() error {
 	var names []string
 	for _, k := range keys {
 		names = append(names, k.Name)
 	}
-	return fmt.Errorf("pod %s/%s: annotation %s: no such key; there are %s", p.Namespace, p.Name, key, strings.Join(names, ", "))
+	return fmt.Errorf("no such key; there are %s", strings.Join(names, ", "))
+}
+
+// KnownKey says whether there is a key of that name.
+func KnownKey(name string) bool { return findKey(name) != nil }
+
+// CheckKey says what is wrong with one key, without its prefix, or its value.
+func CheckKey(name, value string) error {
+	k := findKey(name)
+	if k == nil {
+		return noSuchKey()
+	}
+	return k.set(&Script{}, value)
 }
 
 func findKey(name string) *Key {

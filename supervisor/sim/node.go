@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
@@ -144,6 +145,8 @@ func (n *Node) pools() []kernel.Pool {
 		{Name: pod.StartPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
 		{Name: pod.TeardownPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
 		{Name: pod.LookPool, Size: max(2, starts/2), MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
+		{Name: probes.ExecPool, Size: starts, MinHold: 200 * time.Millisecond, MaxHold: time.Second},
+		{Name: probes.NetworkPool, Size: 32, MinHold: 200 * time.Millisecond, MaxHold: time.Second},
 		{Name: images.PullPool, Size: 64, MinHold: 10 * time.Minute, MaxHold: 30 * time.Minute},
 	}
 }

@@ -71,6 +71,7 @@ type ControlPlane struct {
 	heard     map[string]time.Time
 	count     int // of nodes there ever were
 	stops     []func()
+	suspended bool
 }
 
 // placement is where a pod's share of a node is counted.
@@ -139,6 +140,23 @@ func (cp *ControlPlane) Stop() {
 	}
 	cp.stops = nil
 }
+
+// Suspend keeps it from doing anything until Resume: it can't reach the
+// apiserver either.
+func (cp *ControlPlane) Suspend() { cp.suspended = true }
+
+// Resume has it act on what happened meanwhile. Nodes have their grace anew, as
+// nobody could have heard of them.
+func (cp *ControlPlane) Resume() {
+	cp.suspended = false
+	for name := range cp.heard {
+		cp.heard[name] = cp.config.Clock.Now()
+	}
+	cp.soon()
+}
+
+// idle says that it is not to act.
+func (cp *ControlPlane) idle() bool { return cp.stops == nil || cp.suspended }
 
 // Apply creates a workload, or changes one of that name to be so: the number of
 // its pods at once, its template by replacing some at a time.
@@ -388,7 +406,7 @@ func (cp *ControlPlane) soon() {
 	cp.rounds = true
 	cp.config.Clock.AfterFunc(cp.config.Delay, func() {
 		cp.rounds = false
-		if cp.stops != nil {
+		if !cp.idle() {
 			cp.round()
 		}
 	})
@@ -492,7 +510,7 @@ func (cp *ControlPlane) monitorLater() {
 		}
 		now := cp.config.Clock.Now()
 		for _, name := range slices.Sorted(maps.Keys(cp.heard)) {
-			if now.Sub(cp.heard[name]) > cp.config.NodeGrace {
+			if !cp.suspended && now.Sub(cp.heard[name]) > cp.config.NodeGrace {
 				cp.judge(cp.byName[name].node)
 			}
 		}
@@ -502,6 +520,9 @@ func (cp *ControlPlane) monitorLater() {
 
 // judge writes what the API should say of a node, and lets pods go from it.
 func (cp *ControlPlane) judge(n *v1.Node) {
+	if cp.suspended {
+		return
+	}
 	now := cp.config.Clock.Now()
 	next := judge(n, cp.heard[n.Name], now, cp.config.NodeGrace)
 	if next == nil {
@@ -515,8 +536,27 @@ func (cp *ControlPlane) judge(n *v1.Node) {
 		out := *stored.(*v1.Node)
 		out.Status = next.Status
 		_, _ = cp.api.UpdateStatus(&out)
+		cp.unready(n.Name)
 	}
 	cp.evictLater(n.Name, next.Spec.Taints)
+}
+
+// unready says of the pods of a node that is not heard of that they are not
+// ready: whoever sends them work should not.
+func (cp *ControlPlane) unready(node string) {
+	for _, p := range cp.on(node) {
+		if !podReady(p) {
+			continue
+		}
+		out := *p
+		out.Status.Conditions = slices.Clone(p.Status.Conditions)
+		for i := range out.Status.Conditions {
+			if c := &out.Status.Conditions[i]; c.Type == v1.PodReady {
+				c.Status, c.Reason, c.LastTransitionTime = v1.ConditionFalse, "NodeNotReady", metav1.NewTime(cp.config.Clock.Now())
+			}
+		}
+		_, _ = cp.api.UpdateStatus(&out) // it was changed meanwhile: somebody is there after all
+	}
 }
 
 // evictLater has the pods of a node deleted when they no longer tolerate it.
@@ -534,6 +574,10 @@ func (cp *ControlPlane) evictLater(node string, taints []v1.Taint) {
 	cp.config.Clock.AfterFunc(max(first.Sub(cp.config.Clock.Now()), 0), func() {
 		n := cp.byName[node]
 		if cp.stops == nil || n == nil {
+			return
+		}
+		if cp.suspended {
+			cp.config.Clock.AfterFunc(monitorPeriod, func() { cp.evictLater(node, n.node.Spec.Taints) })
 			return
 		}
 		now := cp.config.Clock.Now()

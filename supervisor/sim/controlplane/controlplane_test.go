@@ -245,6 +245,11 @@ func TestNodeLost(t *testing.T) {
 		t.Errorf("after 70 s: %+v, %+v", n.Status.Conditions, n.Spec.Taints)
 	}
 	c.want("not yet", "n0:2 n1:2")
+	for _, p := range c.cp.on("n1") {
+		if podReady(p) {
+			t.Errorf("%s is ready on a node that is lost", p.Name)
+		}
+	}
 	c.clock.Advance(5 * time.Minute)
 	c.want("its pods are made anew", "n0:4 n1!:2")
 	c.dead["n1"] = false
@@ -259,6 +264,22 @@ func TestNodeLost(t *testing.T) {
 	c.must(c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: "n0"}}))
 	c.clock.Advance(10 * time.Second)
 	c.want("a node is removed", "n1:4")
+}
+
+func TestSuspended(t *testing.T) {
+	c := newCluster(t, 2)
+	c.must(c.cp.Apply(web(4, "a", "100m")))
+	c.clock.Advance(10 * time.Second)
+	c.dead["n1"] = true
+	c.cp.Suspend()
+	c.must(c.cp.Apply(web(6, "a", "100m")))
+	c.clock.Advance(time.Hour)
+	c.want("nothing is done", "n0:2 n1:2")
+	c.cp.Resume()
+	c.clock.Advance(30 * time.Second)
+	c.want("it goes on, with patience", "n0:3 n1:3")
+	c.clock.Advance(6 * time.Minute)
+	c.want("not for ever", "n0:6 n1!:3")
 }
 
 func TestRefused(t *testing.T) {

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
 	"github.com/troupe-dev/troupe/supervisor/sim/observe"
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
@@ -27,19 +31,19 @@ type Outcome struct {
 // Run makes a run in a world that has nothing yet. When ctx ends it stops and
 // gives what there is. An error is one of the run itself, a *trace.Difference
 // among them; expectations that were not met are in the outcome.
-func Run(ctx context.Context, w World, o Options) (*Outcome, error) {
+func Run(ctx context.Context, w *sim.World, o Options) (*Outcome, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	r := &run{ctx: ctx, world: w, options: &o, begin: w.Clock().Now(), wall: o.Wall(), nodeReady: map[string]bool{}, nextBeat: beatEvery}
+	r := &run{ctx: ctx, world: w, options: &o, begin: w.Now(), cp: w.ControlPlane(), pods: w.Pods(), draw: w.Rand("run/draw"), wall: o.Wall(), nodeReady: map[string]bool{}, nextBeat: beatEvery}
 	err := r.all()
 	if errors.Is(err, errInterrupted) {
 		r.interrupted, err = true, nil
 	}
-	if r.pods == nil {
+	if r.stopNodes == nil {
 		return nil, err
 	}
 	out := r.outcome()
@@ -60,12 +64,13 @@ const (
 // run is one run under way.
 type run struct {
 	ctx     context.Context
-	world   World
+	world   *sim.World
 	options *Options
 	begin   time.Time
 	wall    time.Time
 	cp      *controlplane.ControlPlane
 	pods    *observe.Pods
+	draw    *rand.Rand
 
 	nodes     []string // all there ever were
 	kind      scenario.Nodes
@@ -132,7 +137,7 @@ func (r *run) all() error {
 
 // prepare makes the world's nodes and what watches it.
 func (r *run) prepare() error {
-	o, server := r.options, r.world.Server()
+	o := r.options
 	count := o.Nodes
 	if o.Scenario != nil {
 		r.kind = o.Scenario.Nodes
@@ -140,18 +145,12 @@ func (r *run) prepare() error {
 			count = r.kind.Count
 		}
 		for _, m := range o.Scenario.Images {
-			r.world.SetImage(m.Name, m.Size.Value())
+			r.world.Registry().Put(m.Name, simcri.RegistryImage{SizeBytes: uint64(m.Size.Value())})
 		}
 	}
 	var err error
-	if r.pods, err = observe.New(server, r.world.Clock()); err != nil {
-		return err
-	}
-	r.stopNodes, err = server.Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.NodeKind}}, r.seeNode)
+	r.stopNodes, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.NodeKind}}, r.seeNode)
 	if err != nil {
-		return err
-	}
-	if r.cp, err = controlplane.New(controlplane.Config{Server: server, Clock: r.world.Clock()}); err != nil {
 		return err
 	}
 	if err := r.addNodes(count); err != nil {
@@ -166,12 +165,32 @@ func (r *run) prepare() error {
 func (r *run) addNodes(n int) error {
 	for range n {
 		name := scenario.NodeName(len(r.nodes))
-		if err := r.world.AddNode(name, r.kind); err != nil {
+		if _, err := r.world.AddNode(nodeSpec(name, &r.kind)); err != nil {
 			return err
 		}
 		r.nodes = append(r.nodes, name)
 	}
 	return nil
+}
+
+func nodeSpec(name string, k *scenario.Nodes) sim.NodeSpec {
+	allocatable := v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"), v1.ResourcePods: resource.MustParse("110"),
+	}
+	if k.CPU != nil {
+		allocatable[v1.ResourceCPU] = *k.CPU
+	}
+	if k.Memory != nil {
+		allocatable[v1.ResourceMemory] = *k.Memory
+	}
+	if k.Pods != nil {
+		allocatable[v1.ResourcePods] = *resource.NewQuantity(int64(*k.Pods), resource.DecimalSI)
+	}
+	s := sim.NodeSpec{Name: name, Labels: k.Labels, Allocatable: allocatable}
+	if k.Bandwidth != nil {
+		s.Bandwidth = uint64(k.Bandwidth.Value())
+	}
+	return s
 }
 
 func (r *run) seeNode(e simapi.Event) {
@@ -211,7 +230,7 @@ func (r *run) own() error {
 }
 
 // now is counted from the begin of the run.
-func (r *run) now() time.Duration { return r.world.Clock().Now().Sub(r.begin) }
+func (r *run) now() time.Duration { return r.world.Now().Sub(r.begin) }
 
 func (r *run) pass(d time.Duration) error {
 	_, err := r.until(d, func() bool { return false })
@@ -234,6 +253,9 @@ func (r *run) until(limit time.Duration, cond func() bool) (bool, error) {
 	for {
 		next := min(end, r.nextBeat, r.film.next)
 		held := check() || r.world.RunUntil(max(next-r.now(), 0), check)
+		if rest := next - r.now(); !held && rest > 0 {
+			r.world.Advance(rest) // nothing happens until then
+		}
 		if r.now() >= r.film.next {
 			r.look()
 		}
@@ -253,7 +275,7 @@ func (r *run) until(limit time.Duration, cond func() bool) (bool, error) {
 
 func (r *run) beat() error {
 	r.nextBeat += beatEvery
-	return r.note(trace.Beat{At: r.now(), Messages: r.world.Messages(), Hash: r.world.Hash()})
+	return r.note(trace.Beat{At: r.now(), Messages: r.world.Messages(), Hash: r.world.TraceHash()})
 }
 
 func (r *run) note(b trace.Beat) error {
@@ -270,7 +292,7 @@ func (r *run) note(b trace.Beat) error {
 
 // lastBeat holds the very end against the recording as well.
 func (r *run) lastBeat() error {
-	if err := r.note(trace.Beat{At: r.now(), Messages: r.world.Messages(), Hash: r.world.Hash()}); err != nil {
+	if err := r.note(trace.Beat{At: r.now(), Messages: r.world.Messages(), Hash: r.world.TraceHash()}); err != nil {
 		return err
 	}
 	if r.options.Replay != nil {
@@ -280,13 +302,7 @@ func (r *run) lastBeat() error {
 }
 
 func (r *run) close() error {
-	r.pods.Stop()
-	if r.stopNodes != nil {
-		r.stopNodes()
-	}
-	if r.cp != nil {
-		r.cp.Stop()
-	}
+	r.stopNodes()
 	if r.trace != nil {
 		if err := r.trace.Close(); err != nil {
 			return fmt.Errorf("write the trace: %w", err)
@@ -308,7 +324,7 @@ func (r *run) outcome() *Outcome {
 		Seed: o.Seed, Nodes: len(r.nodes), Pods: r.pods.Len(), PodsRunning: r.pods.Running(),
 		SimSeconds: r.now().Seconds(), WallSeconds: wall.Seconds(), Messages: r.world.Messages(), HeapBytes: m.HeapAlloc,
 		Start: Percentiles{ms(p50), ms(p90), ms(p99)}, Restarts: r.pods.Restarts(),
-		TraceHash: fmt.Sprintf("%016x", r.world.Hash()), Expectations: r.expected, Failures: []string{}, Interrupted: r.interrupted,
+		TraceHash: fmt.Sprintf("%016x", r.world.TraceHash()), Expectations: r.expected, Failures: []string{}, Interrupted: r.interrupted,
 	}
 	title := fmt.Sprintf("%d nodes, %d pods", s.Nodes, s.Pods)
 	if o.Scenario != nil {

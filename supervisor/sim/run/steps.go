@@ -10,10 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
 	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
 )
+
+// seenAfter is how long what a step does may take to show.
+const seenAfter = 20 * time.Millisecond
 
 func (r *run) step(s *scenario.Step) error {
 	where := fmt.Sprintf("%s:%d", r.options.ScenarioName, s.Line)
@@ -27,6 +31,9 @@ func (r *run) step(s *scenario.Step) error {
 	}
 	r.doing = s.Do()
 	err := r.perform(s, where)
+	if err == nil {
+		err = r.pass(seenAfter) // what it did is seen before the next
+	}
 	if err != nil && err != errInterrupted {
 		return fmt.Errorf("%s: %s: %w", where, s.Do(), err)
 	}
@@ -57,11 +64,11 @@ func (r *run) perform(s *scenario.Step, where string) error {
 	case s.Drain != nil:
 		return r.each(s.Drain, report.Step, where, "drain", r.cp.Drain)
 	case s.Fail != nil:
-		return r.each(s.Fail, report.Fault, where, "turn off", r.world.FailNode)
+		return r.each(s.Fail, report.Fault, where, "turn off", r.onNode((*sim.Node).PowerOff))
 	case s.Recover != nil:
-		return r.each(s.Recover, report.Step, where, "turn on", r.world.RecoverNode)
+		return r.each(s.Recover, report.Step, where, "turn on", r.onNode((*sim.Node).PowerOn))
 	case s.KillAgent != nil:
-		return r.each(s.KillAgent, report.Fault, where, "kill the agent of", r.world.KillAgent)
+		return r.each(s.KillAgent, report.Fault, where, "kill the agent of", r.onNode((*sim.Node).RestartAgent))
 	case s.APIServer != nil:
 		r.outage(s.APIServer.Outage.Duration, where)
 		return nil
@@ -126,7 +133,7 @@ func (r *run) each(o *scenario.OfNodes, kind report.MarkKind, where, verb string
 		names = r.drawn
 	case o.Count > 0:
 		names = nil
-		for _, i := range r.world.Draw(min(o.Count, len(r.nodes)), len(r.nodes)) {
+		for _, i := range r.draw.Perm(len(r.nodes))[:min(o.Count, len(r.nodes))] {
 			names = append(names, r.nodes[i])
 		}
 		r.drawn = names
@@ -145,11 +152,26 @@ func (r *run) each(o *scenario.OfNodes, kind report.MarkKind, where, verb string
 	return nil
 }
 
+func (r *run) onNode(f func(*sim.Node)) func(string) error {
+	return func(name string) error {
+		n := r.world.Node(name)
+		if n == nil {
+			return fmt.Errorf("there is no node %s", name)
+		}
+		f(n)
+		return nil
+	}
+}
+
 // outage cuts every node off from the apiserver for a while.
 func (r *run) outage(d time.Duration, where string) {
-	server := r.world.Server()
+	server := r.world.API()
 	server.SetDown(true)
-	r.world.Clock().AfterFunc(d, func() { server.SetDown(false) })
+	r.cp.Suspend()
+	r.world.Clock().AfterFunc(d, func() {
+		server.SetDown(false)
+		r.cp.Resume()
+	})
 	r.marks = append(r.marks, report.Mark{At: r.now(), Until: r.now() + d, Kind: report.Fault, Text: "no apiserver", Where: where})
 }
 
@@ -206,7 +228,11 @@ func annotate(t *v1.PodTemplateSpec, what map[string]string) {
 		t.Annotations = map[string]string{}
 	}
 	for k, v := range what {
-		t.Annotations[behavior+k] = v
+		if v == "" {
+			delete(t.Annotations, behavior+k)
+		} else {
+			t.Annotations[behavior+k] = v
+		}
 	}
 }
 
@@ -225,6 +251,7 @@ func workload(c *scenario.Create) controlplane.Workload {
 	}
 	if c.Readiness != nil {
 		const healthPort = 8080
+		container.Ports = []v1.ContainerPort{{ContainerPort: healthPort}}
 		container.ReadinessProbe = &v1.Probe{
 			ProbeHandler:  v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(healthPort)}},
 			PeriodSeconds: int32(math.Ceil(c.Readiness.Seconds())),

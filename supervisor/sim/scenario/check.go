@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
 // Limits of what a scenario may ask for. A world of this size needs the memory
@@ -173,6 +175,7 @@ func (c *checker) create(at string, w *Create) {
 	if w.GracePeriod != nil {
 		c.duration(at+".gracePeriod", *w.GracePeriod, 0)
 	}
+	c.behavior(at+".behavior", w.Behavior)
 	if w.Readiness != nil {
 		c.duration(at+".readiness", *w.Readiness, time.Second)
 	}
@@ -183,10 +186,23 @@ func (c *checker) update(at string, u *Update) {
 	if u.Image == "" && len(u.Behavior) == 0 {
 		c.add(at, "changes nothing: give image or behavior")
 	}
+	c.behavior(at+".behavior", u.Behavior)
 	surge := c.share(at+".maxSurge", u.MaxSurge, c.replicas[u.Workload], true)
 	missing := c.share(at+".maxUnavailable", u.MaxUnavailable, c.replicas[u.Workload], false)
 	if u.MaxSurge != nil && u.MaxUnavailable != nil && surge == 0 && missing == 0 {
 		c.add(at+".maxUnavailable", "0, and maxSurge is 0 as well: no pod could ever be replaced")
+	}
+}
+
+// behavior asks the runtime that will read it.
+func (c *checker) behavior(field string, what map[string]string) {
+	for k, v := range sorted(what) {
+		if v == "" && simcri.KnownKey(k) {
+			continue // takes it away
+		}
+		if err := simcri.CheckKey(k, v); err != nil {
+			c.add(field+"["+k+"]", "%v", err)
+		}
 	}
 }
 

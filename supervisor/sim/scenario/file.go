@@ -79,14 +79,15 @@ type Create struct {
 	GracePeriod   *metav1.Duration   `json:"gracePeriod,omitempty"`
 	// Readiness is the period of an HTTP readiness probe; none if not given.
 	Readiness *metav1.Duration `json:"readiness,omitempty"`
-	// Behavior are annotations sim.troupe.dev/…, without that prefix.
+	// Behavior are annotations sim.troupe.dev/…, without that prefix (simcri.Keys).
 	Behavior map[string]string `json:"behavior,omitempty"`
 }
 
 // Update changes a workload's pods, some at a time.
 type Update struct {
-	Workload string            `json:"workload"`
-	Image    string            `json:"image,omitempty"`
+	Workload string `json:"workload"`
+	Image    string `json:"image,omitempty"`
+	// Behavior is changed where it is given; an empty value takes a key away.
 	Behavior map[string]string `json:"behavior,omitempty"`
 	// MaxSurge and MaxUnavailable are numbers or percentages of the replicas, 25%
 	// both if not given (API RollingUpdateDeployment).

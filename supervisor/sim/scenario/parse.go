@@ -49,6 +49,15 @@ const maxSize = 1 << 20
 
 // Load reads and checks a file.
 func Load(path string) (*File, error) {
+	data, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// Read reads a file that may be a scenario: a regular one, and not large.
+func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s: not a regular file", path)
@@ -58,11 +67,7 @@ func Load(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, data)
+	return os.ReadFile(path)
 }
 
 // Parse reads and checks a scenario; name is the file's, for messages. The

@@ -16,7 +16,7 @@ nodes: {count: 10, cpu: "4", memory: 16Gi}
 images:
 - {name: web:v1, size: 40Mi}
 steps:
-- create: {workload: web, replicas: 60, image: web:v1, cpu: 100m, readiness: 10s, behavior: {start: 2s}}
+- create: {workload: web, replicas: 60, image: web:v1, cpu: 100m, readiness: 10s, behavior: {start-latency: 2s}}
 - wait: {workload: web, ready: 60, within: 2m}
 - always: {workload: web, ready: ">=45", waiting: {CrashLoopBackOff: 0}}
 - at: 3m
@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	if f.Name != "rolling update" || *f.Seed != 7 || f.Nodes.Count != 10 || f.Nodes.CPU.Value() != 4 || len(f.Steps) != 10 {
 		t.Errorf("%+v", f)
 	}
-	if c := f.Steps[0].Create; c.Replicas != 60 || c.CPU.MilliValue() != 100 || c.Readiness.Duration != 10*time.Second || c.Behavior["start"] != "2s" {
+	if c := f.Steps[0].Create; c.Replicas != 60 || c.CPU.MilliValue() != 100 || c.Readiness.Duration != 10*time.Second || c.Behavior["start-latency"] != "2s" {
 		t.Errorf("create: %+v", c)
 	}
 	if w := f.Steps[1].Wait; w.Workload != "web" || !w.Ready.Holds(60) || w.Ready.Holds(61) || w.Within.Duration != 2*time.Minute {
@@ -63,6 +63,9 @@ func TestMistakes(t *testing.T) {
 		{"replicas: 60, image", "replicas: -1, image", "f.yaml:8: steps[0].create.replicas: -1: must be from 0 to 5000000"},
 		{"image: web:v1, cpu", "cpu", "f.yaml:8: steps[0].create.image: must be given, like web:v1"},
 		{"readiness: 10s", "readiness: 10ms", "f.yaml:8: steps[0].create.readiness: 10ms: must be from 1s to 8784h0m0s"},
+		{"start-latency: 2s", "start: 2s", "f.yaml:8: steps[0].create.behavior[start]: no such key; there are exit-code,"},
+		{"start-latency: 2s", "start-latency: soon", "f.yaml:8: steps[0].create.behavior[start-latency]: "},
+		{"start-latency: 2s", "start: ''", "f.yaml:8: steps[0].create.behavior[start]: no such key"},
 		{"wait: {workload: web", "wait: {workload: wob", "f.yaml:9: steps[1].wait.workload: wob was not created by a step above"},
 		{"ready: 60, within", "within", "f.yaml:9: steps[1].wait: says nothing: give at least one of pods"},
 		{`">=45"`, `">45"`, `f.yaml:10: steps[2].always.ready: ">45": must be a number, like 60, ">=45" or "<=3"`},

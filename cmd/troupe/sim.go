@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/simtable"
+	"github.com/troupe-dev/troupe/supervisor/sim"
+	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/supervisor/sim/run"
+	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
+	"github.com/troupe-dev/troupe/supervisor/sim/trace"
+)
+
+// simFlags are the flags of troupe sim.
+type simFlags struct {
+	options  run.Options
+	seed     uint64
+	scenario string
+	report   string
+	record   string
+	json     bool
+}
+
+func newSimCommand() *cobra.Command {
+	var f simFlags
+	c := &cobra.Command{
+		Use:   "sim",
+		Short: "Run thousands of simulated nodes in this process",
+		Long: `Run simulated nodes with the very actors of the node agent, on simulated
+runtimes, an apiserver in memory and a virtual clock. The same seed gives the
+same run, whatever machine it is made on.
+
+  troupe sim --nodes 100 --pods-per-node 30
+  troupe sim --scenario tests/scenarios/rolling-update.yaml --report run.html
+
+The exit code is 1 if something that the scenario expects was not met.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return f.run(c, nil)
+		},
+	}
+	c.Flags().IntVar(&f.options.Nodes, "nodes", 0, "how many nodes there are (default: as many as the scenario says)")
+	c.Flags().IntVar(&f.options.PodsPerNode, "pods-per-node", 0, "how many pods are made for each node")
+	c.Flags().DurationVar(&f.options.Duration, "duration", 0, "how long the run is, of simulated time (default: until the scenario ends or all pods run)")
+	c.Flags().DurationVar(&f.options.Probe, "probe", 0, "period of a readiness probe of each of these pods (default: none)")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "what everything that is drawn follows from")
+	c.Flags().StringVar(&f.scenario, "scenario", "", "file with what is to happen and what has to hold")
+	c.Flags().StringVar(&f.record, "record", "", "file to record the run to, for troupe sim replay")
+	f.outputFlags(c)
+	c.AddCommand(newReplayCommand())
+	return c
+}
+
+func (f *simFlags) outputFlags(c *cobra.Command) {
+	c.Flags().BoolVar(&f.json, "json", false, "print the summary as JSON")
+	c.Flags().StringVar(&f.report, "report", "", "file to write an HTML report to")
+}
+
+func newReplayCommand() *cobra.Command {
+	var f simFlags
+	c := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Make a recorded run again, and say where it differs if it does",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer file.Close() //nolint:errcheck // it was only read
+			t, err := trace.NewReader(file)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			h := t.Header
+			f.seed = h.Seed
+			f.options = run.Options{Nodes: h.Nodes, PodsPerNode: h.PodsPerNode, Duration: h.Duration, Probe: h.Probe, Replay: t}
+			if h.Scenario != "" {
+				if err := f.parse(h.ScenarioName, []byte(h.Scenario)); err != nil {
+					return err
+				}
+			}
+			err = f.run(c, t)
+			if d, ok := errors.AsType[*trace.Difference](err); ok && h.Program != program() {
+				return fmt.Errorf("%w (recorded by %s, this is %s)", d, h.Program, program())
+			}
+			return err
+		},
+	}
+	f.outputFlags(c)
+	return c
+}
+
+func (f *simFlags) parse(name string, text []byte) error {
+	var err error
+	f.options.Scenario, err = scenario.Parse(name, text)
+	f.options.ScenarioName, f.options.ScenarioText = name, string(text)
+	return err
+}
+
+// prepare finds out everything that can't be before any work is done.
+func (f *simFlags) prepare(c *cobra.Command) error {
+	if f.scenario != "" {
+		text, err := scenario.Read(f.scenario)
+		if err != nil {
+			return err
+		}
+		if err := f.parse(f.scenario, text); err != nil {
+			return err
+		}
+		if s := f.options.Scenario.Seed; s != nil && !c.Flags().Changed("seed") {
+			f.seed = *s
+		}
+	}
+	f.options.Seed, f.options.Program = f.seed, program()
+	if err := f.options.Validate(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (f *simFlags) run(c *cobra.Command, replay *trace.Reader) error {
+	if err := f.prepare(c); err != nil {
+		return err
+	}
+	page, err := newOutput("--report", f.report)
+	if err != nil {
+		return err
+	}
+	defer page.discard()
+	record, err := newOutput("--record", f.record)
+	if err != nil {
+		return err
+	}
+	defer record.discard()
+	if record.file != nil {
+		f.options.Record = record.file
+	}
+	var bar *simtable.Bar
+	if e := c.ErrOrStderr(); isTerminal(e) {
+		bar = simtable.NewBar(e, time.Now)
+		f.options.Progress = bar.Show
+	}
+	w, err := sim.New(sim.Config{Seed: f.seed})
+	if err != nil {
+		return err
+	}
+	out, failed := run.Run(c.Context(), w, f.options)
+	if bar != nil {
+		bar.Clear()
+	}
+	if out == nil {
+		return failed
+	}
+	// What there is, is shown, even if the run failed.
+	if err := f.show(c.OutOrStdout(), out); err != nil {
+		return err
+	}
+	if page.file != nil {
+		out.Report.Command = append([]string{"troupe"}, os.Args[1:]...)
+		if err := page.write(func(w io.Writer) error { return report.Write(w, out.Report) }); err != nil {
+			return err
+		}
+	}
+	if record.file != nil && failed == nil {
+		if err := record.keep(); err != nil {
+			return err
+		}
+	}
+	switch n := len(out.Summary.Failures); {
+	case failed != nil:
+		return failed
+	case n > 0:
+		return fmt.Errorf("%d of %d expectations were not met", n, out.Summary.Expectations)
+	case replay != nil && !out.Summary.Interrupted && !f.json:
+		_, err := fmt.Fprintln(c.OutOrStdout(), "the replay is the same as the recording")
+		return err
+	case out.Summary.Interrupted:
+		return context.Canceled
+	}
+	return nil
+}
+
+func (f *simFlags) show(w io.Writer, out *run.Outcome) error {
+	if !f.json {
+		return simtable.Write(w, &out.Summary)
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(&out.Summary); err != nil {
+		return err
+	}
+	_, err := w.Write(text.Bytes())
+	return err
+}
+
+func program() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return versionLine(info)
+}
+
+// output is a file that is written aside first, and takes the place of what is
+// there in one step.
+type output struct {
+	path string
+	file *os.File
+}
+
+// newOutput fails, before any work, if path can't be written; an empty one
+// writes nothing.
+func newOutput(flag, path string) (*output, error) {
+	if path == "" {
+		return &output{}, nil
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s %s: there is something else than a file", flag, path)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	return &output{path: path, file: file}, nil
+}
+
+func (o *output) write(f func(io.Writer) error) error {
+	if err := f(o.file); err != nil {
+		return fmt.Errorf("write %s: %w", o.path, err)
+	}
+	return o.keep()
+}
+
+func (o *output) keep() error {
+	const mode = 0o644
+	err := errors.Join(o.file.Chmod(mode), o.file.Close(), os.Rename(o.file.Name(), o.path))
+	o.file = nil
+	if err != nil {
+		return fmt.Errorf("write %s: %w", o.path, err)
+	}
+	return nil
+}
+
+func (o *output) discard() {
+	if o.file != nil {
+		_ = o.file.Close()
+		_ = os.Remove(o.file.Name()) // it may be there or not
+	}
+}

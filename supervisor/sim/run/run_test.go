@@ -1,0 +1,183 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/supervisor/sim"
+	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
+	"github.com/troupe-dev/troupe/supervisor/sim/trace"
+)
+
+func runIt(ctx context.Context, t *testing.T, o Options) (*Outcome, error) {
+	t.Helper()
+	w, err := sim.New(sim.Config{Seed: o.Seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Run(ctx, w, o)
+}
+
+func TestOwnPods(t *testing.T) {
+	out, err := runIt(t.Context(), t, Options{Seed: 1, Nodes: 4, PodsPerNode: 5, Duration: 5 * time.Minute, Probe: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := out.Summary
+	if s.Nodes != 4 || s.Pods != 20 || s.PodsRunning != 20 || s.SimSeconds != 300 || s.Messages == 0 || s.HeapBytes == 0 || s.WallSeconds <= 0 ||
+		s.Start.P50 <= 0 || s.Start.P50 > s.Start.P90 || s.Start.P90 > s.Start.P99 || s.Restarts != 0 || len(s.TraceHash) != 16 || s.Interrupted {
+		t.Errorf("%+v", s)
+	}
+	starts := 0
+	for _, l := range out.Report.Starts {
+		starts += l.Pods
+	}
+	last := out.Report.Phases[len(out.Report.Phases)-1]
+	if starts != 20 || last.At != 5*time.Minute || last.Pods[report.Ready] != 20 || len(out.Report.Heat.Nodes) != 4 {
+		t.Errorf("%d starts, last picture %+v, %d nodes", starts, last, len(out.Report.Heat.Nodes))
+	}
+}
+
+func parse(t *testing.T, text string) *scenario.File {
+	t.Helper()
+	f, err := scenario.Parse("f.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+const steps = `name: x
+nodes: {count: 3}
+steps:
+- create: {workload: web, replicas: 6, image: web:v1}
+- always: {workload: web, pods: ">=6"}
+- wait: {workload: web, ready: 6, within: 1m}
+- at: 3m
+  scale: {workload: web, replicas: 2}
+- wait: {workload: web, pods: 3, within: 1m}
+- expect: {workload: web, ready: 2}
+- release: {}
+- scale: {workload: web, replicas: 0}
+- delete: {workload: web}
+`
+
+func TestUnmet(t *testing.T) {
+	out, err := runIt(t.Context(), t, Options{Seed: 1, Scenario: parse(t, steps), ScenarioName: "f.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := out.Summary
+	if len(s.Failures) != 2 {
+		t.Fatalf("%q", s.Failures)
+	}
+	for i, want := range []string{`^f.yaml:5: at 3m0\.\d+s: want always web: pods >=6; got web: pods \d$`, `^f.yaml:9: at 4m0\.\d+s: want web: pods 3 within 1m0s; got web: pods 2$`} {
+		if !regexp.MustCompile(want).MatchString(s.Failures[i]) {
+			t.Errorf("%s; want %s", s.Failures[i], want)
+		}
+	}
+	if s.Expectations != 4 || len(out.Report.Marks) != 4 || out.Report.Marks[1].Where != "f.yaml:7" {
+		t.Errorf("%d expectations, marks %+v", s.Expectations, out.Report.Marks)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	out, err := runIt(ctx, t, Options{Seed: 1, Nodes: 2, PodsPerNode: 2, Duration: 24 * time.Hour, Progress: func(p Progress) {
+		if p.Simulated >= time.Minute {
+			cancel()
+		}
+	}})
+	if err != nil || !out.Summary.Interrupted || out.Summary.SimSeconds < 60 || out.Summary.SimSeconds > 62 || out.Summary.PodsRunning != 4 || !out.Report.Interrupted {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestReplay(t *testing.T) {
+	o := Options{Seed: 3, Scenario: parse(t, steps), ScenarioName: "f.yaml", ScenarioText: steps, Program: "test"}
+	var file bytes.Buffer
+	o.Record = &file
+	recorded, err := runIt(t.Context(), t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replay := func(change func(*Options)) (*Outcome, error) {
+		r, err := trace.NewReader(bytes.NewReader(file.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Seed: r.Header.Seed, Scenario: parse(t, r.Header.Scenario), ScenarioName: r.Header.ScenarioName, Replay: r}
+		change(&o)
+		return runIt(t.Context(), t, o)
+	}
+	same, err := replay(func(*Options) {})
+	if err != nil || same.Summary.TraceHash != recorded.Summary.TraceHash {
+		t.Errorf("replay: %v, %+v", err, same)
+	}
+	_, err = replay(func(o *Options) { o.Seed++ })
+	if _, ok := errors.AsType[*trace.Difference](err); !ok {
+		t.Errorf("replay of another seed: %v", err)
+	}
+	if _, err = replay(func(o *Options) { o.Duration = time.Hour }); err == nil {
+		t.Error("a longer replay is the same")
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestTraceCannotBeWritten(t *testing.T) {
+	_, err := runIt(t.Context(), t, Options{Nodes: 1, Record: fullDisk{}})
+	if err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for want, o := range map[string]Options{
+		"--nodes: must be given without a scenario":     {},
+		"--nodes: -1: must be from 1 to 100000":         {Nodes: -1},
+		"--pods-per-node: 1001: must be from 0 to 1000": {Nodes: 1, PodsPerNode: 1001},
+		"--duration: -1s: must be from 0 to 8784h0m0s":  {Nodes: 1, Duration: -time.Second},
+		"--probe: 1ms: must be at least 1s":             {Nodes: 1, Probe: time.Millisecond},
+	} {
+		if err := o.Validate(); err == nil || err.Error() != want {
+			t.Errorf("got %v; want %s", err, want)
+		}
+	}
+}
+
+// However long a run is, its film stays short, and nothing is lost of its sums.
+func TestFilm(t *testing.T) {
+	w, err := sim.New(sim.Config{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{world: w, options: &Options{}, begin: w.Now(), pods: w.Pods(), nodes: []string{"a"}, nodeReady: map[string]bool{}}
+	looks := 0
+	for r.now() < 3*24*time.Hour {
+		r.look()
+		looks++
+		w.Advance(r.film.next - r.now())
+	}
+	h := r.film.heat(r.nodes)
+	seen := 0
+	for _, c := range h.Nodes[0].Cells {
+		seen += int(c.Looks)
+	}
+	if len(r.film.phases) > maxPictures || len(h.Nodes[0].Cells) > maxColumns || seen != looks || time.Duration(len(h.Nodes[0].Cells))*h.Column < 2*24*time.Hour {
+		t.Errorf("%d pictures, %d columns of %v, %d of %d looks", len(r.film.phases), len(h.Nodes[0].Cells), h.Column, seen, looks)
+	}
+	for i := 1; i < len(r.film.phases); i++ {
+		if r.film.phases[i].At <= r.film.phases[i-1].At {
+			t.Fatalf("picture %d is of %v, the one before of %v", i, r.film.phases[i].At, r.film.phases[i-1].At)
+		}
+	}
+}
