@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -100,6 +101,72 @@ func BenchmarkLeaseRenew(b *testing.B) {
 		})
 		w.v.Advance(patience)
 	}
+}
+
+// BenchmarkCluster is a big cluster's share of the apiserver: 5,000 nodes with
+// five watches each, 150,000 pods that are created, bound, and patched twice
+// through the port; every watch is told. CPU is the process's, since a busy
+// machine says nothing with time.
+func BenchmarkCluster(b *testing.B) {
+	const nodes, podsPerNode = 5000, 30
+	for b.Loop() {
+		before := heap()
+		w := newWorld(b, nil)
+		for i := range nodes {
+			n := nodeName(i)
+			w.created(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n}})
+			w.created(aLease(n))
+			for _, sel := range []port.Selection{
+				{Kind: port.PodKind, Field: "spec.nodeName=" + n}, {Kind: port.NodeKind, Field: "metadata.name=" + n},
+				{Kind: port.ServiceKind}, {Kind: port.RuntimeClassKind}, {Kind: port.CSIDriverKind},
+			} {
+				w.Client(n).Watch(context.Background(), sel, func(port.APIChange) {}, func(error) {})
+			}
+		}
+		w.v.Advance(patience)
+		empty := heap()
+		began := processCPU(b)
+		running := 0
+		for i := range nodes * podsPerNode {
+			name, node := fmt.Sprintf("p%06d", i), nodeName(i%nodes)
+			w.created(aPod(name, ""))
+			if err := w.Bind("default", name, node); err != nil {
+				b.Fatal(err)
+			}
+			api := w.Client(node)
+			report := func(from *v1.Pod, phase v1.PodPhase, done func(port.APIObject, error)) {
+				status := runningStatus(from, metav1.NewTime(epoch), 0)
+				status.Phase = phase
+				api.Patch(context.Background(), port.APIPatch{Key: podKey(name), From: from, To: withStatus(from, status), Status: true}, done)
+			}
+			report(w.pod(podKey(name)), v1.PodPending, func(o port.APIObject, err error) {
+				report(o.(*v1.Pod), v1.PodRunning, func(port.APIObject, error) { running++ })
+			})
+			if i%1000 == 999 {
+				w.v.Advance(patience)
+			}
+		}
+		w.v.Advance(patience)
+		if running != nodes*podsPerNode {
+			b.Fatalf("%d pods run", running)
+		}
+		b.ReportMetric(float64(processCPU(b)-began)/float64(running)/1000, "cpu-µs/pod")
+		full := heap()
+		b.ReportMetric(float64(full-empty)/float64(running), "heap-B/pod")
+		b.ReportMetric(float64(empty-before)/nodes, "heap-B/node")
+		b.ReportMetric(float64(full-before)/(1<<20), "heap-MiB")
+		runtime.KeepAlive(w)
+	}
+}
+
+// processCPU is the CPU time of this process, in nanoseconds.
+func processCPU(t testing.TB) int64 {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 // BenchmarkPodMemory reports the heap that one running pod takes.

@@ -36,7 +36,9 @@ func begin[T any](s *suite, what string, call func(done func(T, error))) *pendin
 		}
 		p.value, p.err = v, err
 	})
-	inside = false
+	if s.Until != nil { // elsewhere another goroutine may be reading it
+		inside = false
+	}
 	return p
 }
 

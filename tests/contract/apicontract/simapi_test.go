@@ -128,3 +128,13 @@ func (c *virtualContext) cancel() {
 		(*f)()
 	}
 }
+
+// TestAlike holds the comparison to itself: a server on the machine's clock, and
+// one on a virtual clock whose watches are bad, are alike.
+func TestAlike(t *testing.T) {
+	for seed := range uint64(5) {
+		one := subject(newServer(t, kernel.WallClock{}, func(c *simapi.Config) { c.Latencies = &simapi.Latencies{} }), simapi.Refused)
+		other := virtual(simapi.Refused, func(c *simapi.Config) { c.WatchSkip = 0.5 })(t)
+		apicontract.Alike(t, one, other, seed, 200)
+	}
+}

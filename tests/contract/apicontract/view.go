@@ -55,7 +55,9 @@ func (s *suite) watch(sel port.Selection) *view {
 		v.ended++
 		v.err = err
 	})
-	inside = false
+	if s.Until != nil { // elsewhere another goroutine may be reading it
+		inside = false
+	}
 	s.Cleanup(func() {
 		cancel()
 		s.eventually("the watch ends", func() bool { return v.ended > 0 })
