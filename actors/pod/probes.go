@@ -67,7 +67,10 @@ func (p *pod) expectProbes() {
 			h.Liveness = podplan.ProbeSuccess
 		}
 		if spec.ReadinessProbe != nil {
-			h.Readiness = podplan.ProbeUnknown
+			h.Readiness = podplan.ProbeFailure
+			if c.CreatedAt.Before(p.born) { // what users are shown of it holds
+				h.Readiness = podplan.ProbeUnknown
+			}
 		}
 		put(&p.facts.health, c.ID, h)
 	})

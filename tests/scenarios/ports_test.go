@@ -182,13 +182,21 @@ func (m *fakeManifests) Fetch(_ context.Context, fresh bool, done func([]byte, b
 type fakeCheckpoints struct {
 	w    *world
 	data map[string][]byte
+	// hang says that a call is never answered; may be nil.
+	hang func(verb, name string) bool
 }
 
 func (c *fakeCheckpoints) Load(_ context.Context, name string, done func([]byte, error)) {
+	if c.hang != nil && c.hang("Load", name) {
+		return
+	}
 	c.w.v.AfterFunc(time.Millisecond, func() { done(c.data[name], nil) })
 }
 
 func (c *fakeCheckpoints) Save(ctx context.Context, name string, data []byte, done func(error)) {
+	if c.hang != nil && c.hang("Save", name) {
+		return
+	}
 	c.w.v.AfterFunc(3*time.Millisecond, func() {
 		if ctx.Err() != nil {
 			done(&port.Error{Kind: port.Canceled, Verb: "Save"})

@@ -417,6 +417,68 @@ func TestProbesActorForgets(t *testing.T) {
 	}
 }
 
+// TestProbesWithoutACheckpoint: it is of no use, or nobody can read or write it.
+func TestProbesWithoutACheckpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		data string
+		hang string
+		wait time.Duration
+	}{
+		"broken":        {data: "{", wait: 2 * time.Second},
+		"of a stranger": {data: `{"containers": null}`, wait: 2 * time.Second},
+		"load hangs":    {hang: "Load", wait: 12 * time.Second},
+		"save hangs":    {hang: "Save", wait: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newNode(t, 1)
+			w.checkpoints.hang = func(verb, name string) bool { return name == "probes" && verb == c.hang }
+			for _, n := range names("p", 10) {
+				w.add(aPod(n).readiness(httpProbe("/")))
+			}
+			w.allUp(time.Minute)
+			w.run(time.Minute)
+			if c.data != "" {
+				w.checkpoints.data["probes"] = []byte(c.data)
+			}
+			w.restart()
+			w.run(c.wait)
+			for _, p := range w.view().Pods {
+				if !p.Ready {
+					t.Errorf("%v after the agent's start %s is not ready", c.wait, p.Name)
+				}
+			}
+			w.checkpoints.hang = nil
+			w.run(30 * time.Second)
+			if text := string(w.checkpoints.data["probes"]); strings.Count(text, `"ready":true`) != 10 {
+				t.Errorf("remembered is %s", text)
+			}
+			w.drop(names("p", 10)...)
+			w.allUp(time.Minute)
+			w.run(2 * time.Second)
+			if text := string(w.checkpoints.data["probes"]); text != `{"containers":{}}` {
+				t.Errorf("of pods that are gone is remembered %s", text)
+			}
+		})
+	}
+}
+
+// TestProbesOfManyPodsAtOnce: more wishes than fit into the mailbox.
+func TestProbesOfManyPodsAtOnce(t *testing.T) {
+	w := newNode(t, 1, withMailboxes(40))
+	for _, n := range names("p", 99) {
+		w.add(aPod(n).readiness(httpProbe("/")))
+	}
+	w.allUp(2 * time.Minute)
+	w.watch.restartsExpected = false
+	w.restart()
+	w.run(30 * time.Second)
+	for _, p := range w.view().Pods {
+		if !p.Ready {
+			t.Errorf("%s is not ready", p.Name)
+		}
+	}
+}
+
 // TestTerminatingPod: it is not asked any more whether it lives, but still
 // whether it serves, until it is dead.
 func TestTerminatingPod(t *testing.T) {

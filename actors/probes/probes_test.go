@@ -1,0 +1,284 @@
+package probes_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/probes"
+)
+
+var begin = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// rig is the actor alone, on a virtual clock. The rig plays the network, the
+// checkpoints and the pods.
+type rig struct {
+	*kernel.Virtual
+	port.Network
+	t   *testing.T
+	ref kernel.Ref[probes.Message]
+	// asked are the questions so far, by host; late is how long an answer takes.
+	asked map[string]int
+	late  time.Duration
+	// up and most are how many were under way at once, now and at the most.
+	up, most int
+	fail     error
+	crash    bool
+	told     []pod.Probed
+	pods     kernel.Ref[pod.Message]
+	events   []port.Event
+	again    func()
+}
+
+func newRig(t *testing.T, slots int) *rig {
+	t.Helper()
+	r := &rig{t: t, Virtual: kernel.NewVirtual(1, begin), asked: map[string]int{}, late: time.Millisecond, again: func() {}}
+	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: rand.Uint64()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := kernel.NewRunner(sys,
+		kernel.Pool{Name: probes.ExecPool, Size: slots, MinHold: time.Second, MaxHold: time.Second},
+		kernel.Pool{Name: probes.NetworkPool, Size: slots, MinHold: time.Second, MaxHold: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	construct := probes.New(&probes.Deps{Network: r, Events: r, Checkpoints: nothing{r}, Restarted: func() { r.again() }})
+	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[probes.Message]{
+		Name: "probes", Runner: runner, New: func() kernel.Behavior[probes.Message] { return &crasher{construct(), r} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.pods, err = kernel.SpawnRoot(sys, kernel.Spec[pod.Message]{
+		Name: "pod", New: func() kernel.Behavior[pod.Message] { return listener{r} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Advance(time.Second)
+	return r
+}
+
+// ProbeTCP implements port.Network.
+func (r *rig) ProbeTCP(ctx context.Context, q probe.TCP, _ time.Duration, done func(error)) {
+	r.asked[q.Host]++
+	r.up++
+	r.most = max(r.most, r.up)
+	err := r.fail
+	r.AfterFunc(r.late, func() {
+		r.up--
+		done(err)
+	})
+}
+
+// Record implements port.Recorder.
+func (r *rig) Record(e port.Event) { r.events = append(r.events, e) }
+
+// nothing remembers nothing.
+type nothing struct{ r *rig }
+
+func (n nothing) Load(_ context.Context, _ string, done func([]byte, error)) {
+	n.r.AfterFunc(time.Millisecond, func() { done(nil, nil) })
+}
+
+func (n nothing) Save(_ context.Context, _ string, _ []byte, done func(error)) {
+	n.r.AfterFunc(time.Millisecond, func() { done(nil) })
+}
+
+// listener is a pod's actor that only listens.
+type listener struct{ r *rig }
+
+func (l listener) Start(*kernel.Context[pod.Message]) {}
+
+func (l listener) Receive(_ *kernel.Context[pod.Message], m pod.Message) {
+	l.r.told = append(l.r.told, m.(pod.Probed))
+}
+
+// crasher is the actor, with a crash on order.
+type crasher struct {
+	kernel.Behavior[probes.Message]
+	r *rig
+}
+
+func (c *crasher) Receive(ctx *kernel.Context[probes.Message], m probes.Message) {
+	if c.r.crash {
+		c.r.crash = false
+		panic("on order")
+	}
+	c.Behavior.Receive(ctx, m)
+}
+
+// watch is what a pod says of its one container.
+func (r *rig) watch(name string, change func(*v1.Probe), known podplan.Probe) probes.Watch {
+	p := &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{}}, PeriodSeconds: 10}
+	p.TCPSocket.Port.IntVal = 80
+	change(p)
+	return probes.Watch{ProbeContainers: pod.ProbeContainers{
+		Pod: &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+			Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "app", ReadinessProbe: p}}},
+		},
+		Host: name, ReplyTo: r.pods,
+		Containers: []pod.ProbedContainer{{Name: "app", ID: "id-" + name, StartedAt: r.Now(), Known: podplan.Health{Readiness: known}}},
+	}}
+}
+
+func asIs(*v1.Probe) {}
+
+// askedSince says how often each was asked while f ran.
+func (r *rig) askedIn(d time.Duration) map[string]int {
+	before := map[string]int{}
+	for k, v := range r.asked {
+		before[k] = v
+	}
+	r.Advance(d)
+	diff := map[string]int{}
+	for k, v := range r.asked {
+		if v > before[k] {
+			diff[k] = v - before[k]
+		}
+	}
+	return diff
+}
+
+// TestDoubt: the pods actor restarted; what is not said again is forgotten.
+func TestDoubt(t *testing.T) {
+	r := newRig(t, 4)
+	r.ref.Tell(r.watch("a", asIs, podplan.ProbeFailure))
+	r.ref.Tell(r.watch("b", asIs, podplan.ProbeFailure))
+	r.Advance(time.Minute)
+	r.ref.Tell(probes.Doubt{})
+	r.ref.Tell(r.watch("a", asIs, podplan.ProbeSuccess))
+	if got := r.askedIn(time.Minute); got["a"] != 6 || got["b"] != 6 {
+		t.Errorf("in the first minute: %v", got)
+	}
+	r.Advance(5 * time.Minute)
+	if got := r.askedIn(time.Minute); got["a"] != 6 || got["b"] != 0 {
+		t.Errorf("later: %v", got)
+	}
+}
+
+// TestSlots: no more at once than there are, and all of them in the end.
+func TestSlots(t *testing.T) {
+	r := newRig(t, 3)
+	r.late = 100 * time.Millisecond
+	for i := range 20 {
+		r.ref.Tell(r.watch(fmt.Sprint("p", i), asIs, podplan.ProbeFailure))
+	}
+	r.Advance(time.Second)
+	if r.most != 3 {
+		t.Errorf("%d at once, want 3", r.most)
+	}
+	if len(r.told) != 20 {
+		t.Errorf("%d pods were told that they are ready, want 20", len(r.told))
+	}
+}
+
+// TestSlowerThanItsPeriod: it is not run twice at a time.
+func TestSlowerThanItsPeriod(t *testing.T) {
+	r := newRig(t, 4)
+	r.late = 2500 * time.Millisecond
+	r.ref.Tell(r.watch("a", func(p *v1.Probe) { p.PeriodSeconds, p.TimeoutSeconds = 1, 10 }, podplan.ProbeFailure))
+	if got := r.askedIn(30 * time.Second); got["a"] < 9 || got["a"] > 11 || r.most != 1 {
+		t.Errorf("asked %d times in 30 s, %d at once", got["a"], r.most)
+	}
+}
+
+// TestNoAnswer: the far side forgets a question; the probe fails all the same.
+func TestNoAnswer(t *testing.T) {
+	r := newRig(t, 4)
+	r.late = time.Hour
+	r.ref.Tell(r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, podplan.ProbeSuccess))
+	r.Advance(40 * time.Second)
+	if len(r.told) != 1 || r.told[0].Health.Readiness != podplan.ProbeFailure {
+		t.Errorf("told %+v", r.told)
+	}
+	if n := len(r.events); n == 0 || r.events[0].Message != "Readiness probe failed: no answer within 1s" {
+		t.Errorf("events %+v", r.events)
+	}
+}
+
+// TestRestartWithAnswersUnderWay: answers to what a predecessor asked are none,
+// and its lanes are busy until then.
+func TestRestartWithAnswersUnderWay(t *testing.T) {
+	r := newRig(t, 4)
+	w := r.watch("a", func(p *v1.Probe) { p.FailureThreshold, p.PeriodSeconds, p.TimeoutSeconds = 1, 1, 20 }, podplan.ProbeFailure)
+	r.ref.Tell(w)
+	r.Advance(3 * time.Second)
+	if len(r.told) != 1 {
+		t.Fatalf("told %+v", r.told)
+	}
+	w.Containers[0].Known = r.told[0].Health
+	r.again = func() { r.ref.Tell(w) }
+	r.late, r.fail = 10*time.Second, &port.Error{Kind: port.Unavailable, Detail: "refused"}
+	before := r.asked["a"]
+	for r.asked["a"] == before {
+		r.Advance(100 * time.Millisecond)
+	}
+	r.crash = true
+	r.ref.Tell(probes.Doubt{})
+	r.fail = nil
+	r.Advance(8 * time.Second)
+	if r.asked["a"] != before+1 {
+		t.Errorf("asked again while a predecessor's question is under way")
+	}
+	r.late = time.Millisecond
+	r.Advance(8 * time.Second)
+	if len(r.told) != 1 || len(r.events) > 0 {
+		t.Errorf("the answer to a predecessor counted: %+v %+v", r.told[1:], r.events)
+	}
+	if r.asked["a"] < before+4 {
+		t.Error("it is not asked any more")
+	}
+}
+
+// TestForgotten: a container that is gone is not asked, and what it answers late
+// is nothing.
+func TestForgotten(t *testing.T) {
+	r := newRig(t, 4)
+	r.late = 500 * time.Millisecond
+	w := r.watch("a", func(p *v1.Probe) { p.PeriodSeconds = 1 }, podplan.ProbeFailure)
+	r.ref.Tell(w)
+	r.Advance(100 * time.Millisecond)
+	next := w
+	next.Containers = []pod.ProbedContainer{{Name: "app", ID: "id-2", StartedAt: r.Now(), Known: w.Containers[0].Known}, {Name: "none", ID: "id-3"}}
+	r.ref.Tell(next)
+	r.Advance(800 * time.Millisecond)
+	if len(r.told) != 1 || r.told[0].ID != "id-2" {
+		t.Errorf("told %+v", r.told)
+	}
+	next.Containers = nil
+	r.ref.Tell(next)
+	r.Advance(time.Second)
+	if got := r.askedIn(time.Minute); len(got) > 0 {
+		t.Errorf("asked of nobody: %v", got)
+	}
+}
+
+// TestAddressComesLater: who has no address is not asked, and fails nothing.
+func TestAddressComesLater(t *testing.T) {
+	r := newRig(t, 4)
+	w := r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, podplan.ProbeSuccess)
+	w.Host = ""
+	r.ref.Tell(w)
+	if got := r.askedIn(time.Minute); len(got) > 0 || len(r.told)+len(r.events) > 0 {
+		t.Errorf("asked %v, told %v, events %v", got, r.told, r.events)
+	}
+	w.Host = "a"
+	r.ref.Tell(w)
+	if got := r.askedIn(time.Minute); got["a"] < 6 {
+		t.Errorf("asked %v", got)
+	}
+}
