@@ -65,7 +65,7 @@ func TestEffectsKeepTheirLaws(t *testing.T) {
 		b := newBench(t, func(c *Config) { c.Tracer = law })
 		run, err := NewRunner(b.sys,
 			Pool{Name: "p", Size: rapid.IntRange(1, 3).Draw(rt, "p"), MinHold: time.Second, MaxHold: 3 * time.Second},
-			Pool{Name: "q", Size: 1, MinHold: 2 * time.Second, MaxHold: 20 * time.Second})
+			Pool{Name: "q", Size: 1, MinHold: 2 * time.Second, MaxHold: 20 * time.Second, Unkept: rapid.Bool().Draw(rt, "unkept")})
 		if err != nil {
 			rt.Fatal(err)
 		}

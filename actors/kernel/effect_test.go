@@ -155,6 +155,21 @@ func TestSlotGoesOnWithItsOwner(t *testing.T) {
 	equal(t, "at the end", c.b.took(), []string{"container done", "other runs"})
 }
 
+// Of an unkept pool, the slot is free before the owner has the result.
+func TestUnkeptSlotGoesToTheNext(t *testing.T) {
+	c := newCalls(t, Pool{Name: "start", Size: 1, MinHold: time.Second, MaxHold: time.Second, Unkept: true})
+	r := c.root("a")
+	c.do(r, c.effect("1", "x", pooled(1)), c.effect("2", "y", pooled(2)))
+	c.b.took()
+	c.live["1"].done(c.b.say("1 done"))
+	equal(t, "before the result is handled", c.b.took(), []string{"2 runs"})
+	c.held(t, 1, 0)
+	c.b.Settle()
+	equal(t, "then", c.b.took(), []string{"1 done"})
+	c.answer("2")
+	c.held(t, 0, 0)
+}
+
 func TestSlotIsGivenBack(t *testing.T) {
 	c := newCalls(t, starts)
 	r := c.root("a")

@@ -13,6 +13,10 @@ type Pool struct {
 	// times the usual duration of its kind it gives the slot back and goes on
 	// without, so that hung calls do not stop a node.
 	MinHold, MaxHold time.Duration
+	// Unkept: a slot is free as soon as its effect has ended. Otherwise it stays
+	// with its owner until that has handled the result, so that an owner whose
+	// effects are the steps of one thing goes on with it.
+	Unkept bool
 }
 
 // PoolState is how busy a pool is.

@@ -243,7 +243,7 @@ func (r *Runner) vacateLocked(e *effect) []*effect {
 // that what was begun first is done first. An owner that does not get to it (it
 // crashed, or is busy) loses the slot a moment later.
 func (r *Runner) keepLocked(e *effect, now time.Time) {
-	if e.HoldsSlot == "" {
+	if e.HoldsSlot == "" || r.pools[e.pool].Unkept {
 		return
 	}
 	e.kept, e.over = true, now

@@ -19,9 +19,22 @@ import (
 // Pools of slots that bound how many probes run at once on the machine:
 // commands, which are processes, and questions over the network.
 const (
-	ExecPool    = "exec-probe"
-	NetworkPool = "probe"
+	execPool    = "exec-probe"
+	networkPool = "probe"
 )
+
+// networkSlots is how many questions over the network are under way at once.
+const networkSlots = 128
+
+// Pools are what the actor needs of its runner: so many commands at once.
+// Commands that hang give their slots back soon, since there are few; so do
+// questions, but later than they fail by most timeouts.
+func Pools(commands int) []kernel.Pool {
+	return []kernel.Pool{
+		{Name: execPool, Size: commands, MinHold: 200 * time.Millisecond, MaxHold: time.Second, Unkept: true},
+		{Name: networkPool, Size: networkSlots, MinHold: time.Second + slack, MaxHold: time.Second + slack, Unkept: true},
+	}
+}
 
 // Deps are what the actor is connected to.
 type Deps struct {

@@ -48,9 +48,11 @@ func newRig(t *testing.T, slots int) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := kernel.NewRunner(sys,
-		kernel.Pool{Name: probes.ExecPool, Size: slots, MinHold: time.Second, MaxHold: time.Second},
-		kernel.Pool{Name: probes.NetworkPool, Size: slots, MinHold: time.Second, MaxHold: time.Second})
+	pools := probes.Pools(slots)
+	for i := range pools {
+		pools[i].Size = slots
+	}
+	runner, err := kernel.NewRunner(sys, pools...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,14 +97,14 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 	// Not r itself: what runs elsewhere knows only values.
 	deps, id, timeout := a.deps, r.of.id, r.Timeout
 	e := kernel.Effect[Message]{
-		Object: r.of.object, Lane: r.lane, Pool: NetworkPool, Deadline: timeout + slack, Patience: timeout + slack,
+		Object: r.of.object, Lane: r.lane, Pool: networkPool, Deadline: timeout + slack, Patience: timeout + slack,
 		Expired: func(id kernel.EffectID) Message {
 			return answered{id, probe.Answer{Verdict: probe.Failed, Output: fmt.Sprintf("no answer within %v", timeout)}}
 		},
 	}
 	switch t := r.target.(type) {
 	case probe.Exec:
-		e.Kind, e.Pool = "ExecProbe", ExecPool
+		e.Kind, e.Pool = "ExecProbe", execPool
 		e.Run = func(ctx context.Context, effect kernel.EffectID, done func(Message)) {
 			deps.Runtime.ExecSync(ctx, id, t.Command, timeout, func(r port.ExecResult, err error) {
 				done(answered{effect, execAnswer(t, timeout, r, err)})

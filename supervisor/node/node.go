@@ -211,14 +211,13 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 	if pulls <= 0 {
 		pulls = manyPulls
 	}
-	d.runner, err = kernel.NewRunner(d.system,
+	pools := append(probes.Pools(startSlots(m.cpus)),
 		kernel.Pool{Name: pod.StartPool, Size: startSlots(m.cpus), MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
 		kernel.Pool{Name: pod.TeardownPool, Size: startSlots(m.cpus), MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
 		kernel.Pool{Name: pod.LookPool, Size: max(2, m.cpus), MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
-		kernel.Pool{Name: probes.ExecPool, Size: startSlots(m.cpus), MinHold: 200 * time.Millisecond, MaxHold: time.Second},
-		kernel.Pool{Name: probes.NetworkPool, Size: networkProbes, MinHold: 200 * time.Millisecond, MaxHold: time.Second},
 		kernel.Pool{Name: images.PullPool, Size: pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
 	)
+	d.runner, err = kernel.NewRunner(d.system, pools...)
 	if err != nil {
 		return err
 	}
@@ -246,9 +245,6 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 
 // manyPulls stands for no limit (serializeImagePulls false, no maxParallelImagePulls).
 const manyPulls = 64
-
-// networkProbes is how many questions over the network are under way at once.
-const networkProbes = 64
 
 // startSlots is how many starts run at once: measured, see docs/benchmarks.md.
 func startSlots(cpus int) int { return max(2, cpus*2) }
