@@ -12,7 +12,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -287,8 +289,12 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 		s.readDirectory(ctx)
 	}
 	if m.err != nil {
-		// The directory as a whole: what was wanted stays wanted.
+		// The directory as a whole: what was wanted stays wanted. Where it never
+		// was, nothing is wanted of it, and others do not wait for it.
 		p := manifest.Problem{Source: s.deps.Path, Message: m.err.Error()}
+		if errors.Is(m.err, fs.ErrNotExist) && len(s.file.Manifests) == 0 {
+			s.fileSeen = true
+		}
 		s.report(ctx, File, s.file, []manifest.Problem{p})
 		return
 	}
@@ -346,8 +352,13 @@ func (s *sources) report(ctx *kernel.Context[Message], source string, state mani
 		key := source + p.Error()
 		noted[key] = true
 		if !s.noted[key] {
-			ctx.Log().Error().Str("source", p.Source).Str("field", p.Field).Str("value", p.Value).Str("problem", p.Message).
-				Msg("manifest is not usable; a pod from its last good version keeps running")
+			e := ctx.Log().Error().Str("source", p.Source)
+			for _, f := range [...][2]string{{"field", p.Field}, {"value", p.Value}, {"problem", p.Message}, {"keptRunning", p.Kept}} {
+				if f[1] != "" {
+					e = e.Str(f[0], f[1])
+				}
+			}
+			e.Msg("manifest is not usable")
 		}
 	}
 	s.noted = noted

@@ -86,7 +86,7 @@ func (v *validator) sources() {
 		switch {
 		case err != nil:
 			// The error repeats the URL, which may hold a password.
-			v.invalid(at("staticPodURL"), "<url>", "cannot be parsed")
+			v.invalid(at("staticPodURL"), "(hidden: it may hold a password)", "cannot be parsed")
 		case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 			v.invalid(at("staticPodURL"), u.Redacted(), "must be an http or https URL")
 		}

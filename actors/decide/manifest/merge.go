@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -93,6 +94,8 @@ func Desired(states ...State) (pods []*v1.Pod, problems []Problem) {
 	byUID := map[types.UID]string{}
 	for _, state := range states {
 		for _, m := range state.Manifests {
+			var kept []string
+			theirs := len(problems)
 			problems = append(problems, m.Problems...)
 			for _, pod := range m.Pods {
 				if owner, taken := byName[keyOf(pod)]; taken {
@@ -111,6 +114,10 @@ func Desired(states ...State) (pods []*v1.Pod, problems []Problem) {
 				}
 				byName[keyOf(pod)], byUID[pod.UID] = m.Source, m.Source
 				pods = append(pods, pod)
+				kept = append(kept, keyOf(pod).String())
+			}
+			for i := range m.Problems {
+				problems[theirs+i].Kept = strings.Join(kept, ", ")
 			}
 		}
 	}

@@ -38,8 +38,8 @@ func TestMergeStory(t *testing.T) {
 	}{
 		{"two files", []Read{read(t, "b.yaml", "b", "i:1", noon), read(t, "a.yaml", "a", "i:1", noon)}, "a-node-a=i:1 b-node-a=i:1", nil},
 		{"an edit", []Read{read(t, "a.yaml", "a", "i:2", noon), read(t, "b.yaml", "b", "i:1", noon)}, "a-node-a=i:2 b-node-a=i:1", nil},
-		{"one breaks: its last good version runs on", []Read{read(t, "a.yaml", "a", "i:2", noon), broken}, "a-node-a=i:2 b-node-a=i:1", []string{"b.yaml: half written"}},
-		{"still broken", []Read{read(t, "a.yaml", "a", "i:2", noon), broken}, "a-node-a=i:2 b-node-a=i:1", []string{"b.yaml: half written"}},
+		{"one breaks: its last good version runs on", []Read{read(t, "a.yaml", "a", "i:2", noon), broken}, "a-node-a=i:2 b-node-a=i:1", []string{"b.yaml: half written (default/b-node-a of the last good version runs on)"}},
+		{"still broken", []Read{read(t, "a.yaml", "a", "i:2", noon), broken}, "a-node-a=i:2 b-node-a=i:1", []string{"b.yaml: half written (default/b-node-a of the last good version runs on)"}},
 		{"repaired", []Read{read(t, "a.yaml", "a", "i:2", noon), read(t, "b.yaml", "b", "i:3", noon)}, "a-node-a=i:2 b-node-a=i:3", nil},
 		{"a duplicate: the first file wins", []Read{read(t, "a.yaml", "a", "i:2", noon), read(t, "b.yaml", "b", "i:3", noon), read(t, "c.yaml", "a", "i:9", noon)}, "a-node-a=i:2 b-node-a=i:3",
 			[]string{"c.yaml: metadata.name: default/a-node-a: a.yaml has a pod of this name, which runs instead: rename one or remove a file"}},

@@ -22,9 +22,12 @@ type Problem struct {
 	Value string `json:"value,omitempty"`
 	// Message says what is wrong and what to do. Never empty.
 	Message string `json:"message"`
+	// Kept names the pods of the manifest's last good version, which run on;
+	// empty if there are none. Desired says it.
+	Kept string `json:"kept,omitempty"`
 }
 
-// Error gives the problem as one line: source, field, value, message.
+// Error gives the problem as one line: source, field, value, message, kept.
 func (p Problem) Error() string {
 	parts := make([]string, 0, 4)
 	for _, s := range []string{p.Source, p.Field, p.Value, p.Message} {
@@ -32,7 +35,11 @@ func (p Problem) Error() string {
 			parts = append(parts, s)
 		}
 	}
-	return strings.Join(parts, ": ")
+	line := strings.Join(parts, ": ")
+	if p.Kept != "" {
+		line += " (" + p.Kept + " of the last good version runs on)"
+	}
+	return line
 }
 
 func compareProblems(a, b Problem) int {

@@ -47,6 +47,9 @@ type File struct {
 // is done.
 func Read(ctx context.Context, path string) ([]File, error) {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errMissing
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
 	}
@@ -79,6 +82,17 @@ func Read(ctx context.Context, path string) ([]File, error) {
 	}
 	return files, nil
 }
+
+// errMissing: there is nothing at the path. It is an fs.ErrNotExist.
+var errMissing = missing{}
+
+type missing struct{}
+
+func (missing) Error() string {
+	return "there is no such directory: make it, or correct staticPodPath (--pod-manifest-path)"
+}
+
+func (missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 func readFile(name string) File {
 	data, err := readStable(name)
@@ -144,7 +158,8 @@ func acceptable(info fs.FileInfo) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("is %s: only files are read, move it elsewhere", kindOf(info.Mode()))
 	case info.Size() > MaxSize:
-		return fmt.Errorf("is %d bytes long: a manifest may have %d MiB", info.Size(), MaxSize>>20)
+		// Not how long: a file that grows would be news again and again.
+		return fmt.Errorf("is longer than %d MiB, the most that a manifest may have", MaxSize>>20)
 	}
 	return nil
 }
