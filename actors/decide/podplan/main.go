@@ -17,6 +17,7 @@ func (p *planner) mainFinished() bool {
 	// A pod that restarts nothing gets no second sandbox once it had a main
 	// container: one that was never made there never will be.
 	lost := anyMade && p.sandbox == nil && len(p.in.View.Sandboxes) > 0
+	unread := false
 	for i := range p.in.Pod.Spec.Containers {
 		c := &p.in.Pod.Spec.Containers[i]
 		n := p.newest(c.Name)
@@ -25,12 +26,20 @@ func (p *planner) mainFinished() bool {
 			_, making := p.busy(Lane{Kind: LaneContainer, Name: c.Name})
 			all = all && !making && lost && policyOf(c, p.in.Pod) == v1.RestartPolicyNever
 		case n.State == observed.ContainerExited:
-			all = p.inspect(n) && !p.restarts(c, Main, n) && all
+			switch {
+			case p.inspect(n):
+				all = all && !p.restarts(c, Main, n)
+			case policyOf(c, p.in.Pod) == v1.RestartPolicyAlways:
+				all = false
+			default:
+				unread = true
+			}
 		default:
 			all = false
 		}
 	}
-	return all
+	p.undecided = all && unread
+	return all && !unread
 }
 
 // driveMain takes the main containers further, each for itself.

@@ -54,6 +54,9 @@ type planner struct {
 	epoch time.Time
 	// unsure is true while it isn't known whether there is a later epoch.
 	unsure bool
+	// undecided is true while it isn't known how containers ended, and with them
+	// maybe the pod.
+	undecided bool
 	// crashOwned is true once out.Crash is a copy of ours.
 	crashOwned bool
 }

@@ -43,6 +43,9 @@ func (p *planner) fits(s *observed.Sandbox) bool {
 // are emptied and stopped first, then a new one is made.
 func (p *planner) driveSandbox() {
 	p.stopForeign()
+	if p.sandbox == nil && p.undecided {
+		return // a pod that has finished needs none
+	}
 	old := p.stopOldSandboxes()
 	if p.sandbox != nil {
 		if !p.sandbox.Detailed {

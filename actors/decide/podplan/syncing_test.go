@@ -392,6 +392,17 @@ func TestPlanSandbox(t *testing.T) {
 			containers(in, exited("a", 0, 137, 0))
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
 		}, "DONE all containers have finished"},
+		{"dead, it isn't known yet how its container ended", upInput, func(in *Input) {
+			dead(in)
+			containers(in, exited("a", 0, 0, 0))
+			in.View.Containers[0].Detailed = false
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		}, "inspect a0"},
+		{"dead, it isn't known yet how the container ended that is restarted in any case", upInput, func(in *Input) {
+			dead(in)
+			containers(in, exited("a", 0, 0, 0))
+			in.View.Containers[0].Detailed = false
+		}, "inspect a0; stop sandbox s0; " + changed},
 		{"dead before main was made, of policy Never", upInput, func(in *Input) {
 			dead(in)
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
