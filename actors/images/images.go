@@ -43,6 +43,10 @@ type Ensure struct{ pod.EnsureImage }
 // Forget says that a pod is gone. From pods. Lost: an image is pulled for nobody.
 type Forget struct{ UID types.UID }
 
+// RuntimeBack says that the runtime answers again after it did not. From pleg.
+// Lost: it is looked again at the end of a backoff.
+type RuntimeBack struct{}
+
 // checked is the result of an ImageStatus.
 type checked struct {
 	id    kernel.EffectID
@@ -66,12 +70,13 @@ type retry struct{ image string }
 // missed is this actor's own timer, after its mailbox was full.
 type missed struct{}
 
-func (missed) isImagesMessage()  {}
-func (Ensure) isImagesMessage()  {}
-func (Forget) isImagesMessage()  {}
-func (checked) isImagesMessage() {}
-func (pulled) isImagesMessage()  {}
-func (retry) isImagesMessage()   {}
+func (missed) isImagesMessage()      {}
+func (Ensure) isImagesMessage()      {}
+func (Forget) isImagesMessage()      {}
+func (RuntimeBack) isImagesMessage() {}
+func (checked) isImagesMessage()     {}
+func (pulled) isImagesMessage()      {}
+func (retry) isImagesMessage()       {}
 
 // Deps are what the actor is connected to.
 type Deps struct {
@@ -80,8 +85,9 @@ type Deps struct {
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
 	Backoff   backoff.Policy
-	// FreshFor is how long an ImageStatus answer is good for others.
-	FreshFor time.Duration
+	// FreshFor is how long an ImageStatus answer is good for others. LookEvery is
+	// how soon it is looked again for an image that may come by other means.
+	FreshFor, LookEvery time.Duration
 	// CheckDeadline and PullDeadline bound the two calls.
 	CheckDeadline, PullDeadline time.Duration
 }
@@ -107,8 +113,8 @@ type image struct {
 	checkedAt time.Time
 	present   bool
 	info      *observed.Image // shared, never changed
-	// failures since the last success.
-	failures imagepull.Failures
+	// failures of pulls since the last success, looks of looks.
+	failures, looks imagepull.Failures
 	// begun is when the pull under way was asked for.
 	begun   time.Time
 	timer   func() bool
@@ -151,6 +157,13 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.ensure(ctx, m.EnsureImage)
 	case Forget:
 		a.forget(ctx, m.UID)
+	case RuntimeBack:
+		for _, name := range slices.Sorted(maps.Keys(a.of)) {
+			i := a.of[name]
+			i.looks = imagepull.Failures{}
+			a.advance(ctx, i)
+			a.drop(ctx, i)
+		}
 	case checked:
 		a.checked(ctx, m)
 	case pulled:
@@ -213,15 +226,16 @@ func (a *images) drop(ctx *kernel.Context[Message], i *image) {
 	delete(a.of, i.name)
 }
 
-// advance does for one image what its waiters need now: look, pull, or wait
-// for the end of a backoff.
+// advance does for one image what its waiters need now: look, pull, or wait for
+// the end of a backoff. Who only needs to know whether the image is there never
+// waits for a pull, nor for the backoff of one: it may be another pod's.
 func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 	now := ctx.Now()
-	fresh := !i.checkedAt.IsZero() && now.Sub(i.checkedAt) < a.deps.FreshFor
-	var look, pull, never bool
+	var looking, pulling []*waiter
+	var next time.Time // when to come back, zero for never
 	for _, w := range slices.Clone(i.waiting) {
-		if w.ask.Policy != v1.PullAlways && !fresh {
-			look = true
+		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
+			looking = append(looking, w)
 			continue
 		}
 		switch imagepull.Decide(w.ask.Policy, i.name, i.present) {
@@ -232,25 +246,45 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			a.ready(i, w)
 		case imagepull.NeverPresent:
 			text := imagepull.NeverPresentMessage(i.name)
-			a.event(ctx, w, true, imagepull.ErrImageNeverPull, text)
+			if w.told.Reason != imagepull.ErrImageNeverPull {
+				a.event(ctx, w, true, imagepull.ErrImageNeverPull, text)
+			}
 			a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.ErrImageNeverPull, Message: text})
-			never = true
+			next = sooner(next, now.Add(a.deps.LookEvery))
 		case imagepull.Pull:
-			pull = true
+			pulling = append(pulling, w)
 		}
 	}
-	switch {
-	case i.checking != 0, i.pulling != 0, !look && !pull && !never:
-	case now.Before(i.failures.RetryAt(a.deps.Backoff)):
-		a.backOff(ctx, i)
-	case look:
-		a.look(ctx, i)
-	case pull:
-		a.pull(ctx, i)
-	default:
-		// It must not be pulled, but somebody may bring it by other means.
-		a.wake(ctx, i, now.Add(a.deps.Backoff.Max))
+	if len(looking) > 0 && i.checking == 0 {
+		if at := i.looks.RetryAt(imagepull.LookBackoff()); now.Before(at) {
+			next = sooner(next, at)
+		} else {
+			a.look(ctx, i)
+		}
 	}
+	if len(pulling) > 0 && i.pulling == 0 {
+		if now.Before(i.failures.RetryAt(a.deps.Backoff)) {
+			next = sooner(next, a.backOff(ctx, i, pulling))
+		} else {
+			a.pull(ctx, i, pulling)
+		}
+	}
+	if !next.IsZero() {
+		a.wake(ctx, i, next)
+	}
+}
+
+// fresh says whether the last look is still good.
+func (a *images) fresh(i *image, now time.Time) bool {
+	return !i.checkedAt.IsZero() && now.Sub(i.checkedAt) < a.deps.FreshFor
+}
+
+// sooner is the earlier of two times, of which the first may be zero for none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // wake sets the one timer of an image.
@@ -283,30 +317,41 @@ func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 	}
 	i.checking = 0
 	if m.err != nil {
-		a.failed(ctx, i, "ImageInspectError", fmt.Sprintf("Failed to inspect image %q: %s", i.name, detail(m.err)), "InspectFailed")
+		a.unknown(ctx, i, fmt.Sprintf("Failed to inspect image %q: %s", i.name, detail(m.err)))
 		return
 	}
+	i.looks = imagepull.Failures{}
 	i.checkedAt, i.present, i.info = ctx.Now(), m.ok, m.info
 	if !m.ok && slices.ContainsFunc(i.waiting, func(w *waiter) bool { return w.pulled }) {
 		// Again at once would be again and again.
 		for _, w := range i.waiting {
 			w.pulled = false
 		}
-		a.failed(ctx, i, imagepull.ErrImagePull, "the image was pulled, and the runtime does not have it", "Failed")
+		a.failed(ctx, i, imagepull.ErrImagePull, "the image was pulled, and the runtime does not have it")
 		return
-	}
-	if m.ok {
-		i.failures = imagepull.Failures{}
 	}
 	a.advance(ctx, i)
+	a.drop(ctx, i)
 }
 
-func (a *images) pull(ctx *kernel.Context[Message], i *image) {
-	if len(i.waiting) == 0 {
-		return
-	}
-	name, first := i.name, i.waiting[0]
+// unknown is what becomes of those who wait for a look that failed: it says
+// nothing of the image, and is not held against it for long.
+func (a *images) unknown(ctx *kernel.Context[Message], i *image, message string) {
+	now := ctx.Now()
+	i.looks = i.looks.Failed(imagepull.ImageInspectError, message, now)
 	for _, w := range i.waiting {
+		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
+			a.event(ctx, w, true, "InspectFailed", message)
+			a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.ImageInspectError, Message: message})
+		}
+	}
+	a.advance(ctx, i)
+	a.drop(ctx, i)
+}
+
+func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter) {
+	name, first := i.name, waiters[0]
+	for _, w := range waiters {
 		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", name))
 	}
 	i.begun = ctx.Now()
@@ -335,6 +380,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		return
 	}
 	i.pulling = 0
+	i.checking = 0 // what is being looked at is from before
 	if m.err != nil {
 		reason := imagepull.ErrImagePull
 		switch port.KindOf(m.err) {
@@ -344,9 +390,12 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 			reason = "RegistryUnavailable"
 		case port.ImageSignature:
 			reason = "SignatureValidationFailed"
+		case port.Unavailable:
+			// No registry was asked: the wait does not grow while the runtime is down.
+			i.failures.Count = 0
 		default:
 		}
-		a.failed(ctx, i, reason, detail(m.err), "Failed")
+		a.failed(ctx, i, reason, detail(m.err))
 		return
 	}
 	i.failures = imagepull.Failures{}
@@ -365,33 +414,38 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	a.drop(ctx, i)
 }
 
-// failed begins a backoff, of which the waiters are told.
-func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message, event string) {
-	text := message
-	if event == "Failed" {
-		text = fmt.Sprintf("Failed to pull image %q: %s", i.name, message)
-	}
+// failed begins a backoff, of which those are told who wait for the pull.
+func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message string) {
+	text := fmt.Sprintf("Failed to pull image %q: %s", i.name, message)
 	i.failures = i.failures.Failed(reason, text, ctx.Now())
+	var pulling []*waiter
 	for _, w := range i.waiting {
-		a.event(ctx, w, true, event, text)
+		if imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull {
+			pulling = append(pulling, w)
+			a.event(ctx, w, true, "Failed", text)
+		}
 	}
-	a.backOff(ctx, i)
+	a.backOff(ctx, i, pulling)
+	a.advance(ctx, i)
+	a.drop(ctx, i)
 }
 
-// backOff tells the waiters why they wait, and comes back when that changes:
-// from what happened to the back-off, and then to the next try.
-func (a *images) backOff(ctx *kernel.Context[Message], i *image) {
-	reason, message, until := i.failures.Status(a.deps.Backoff, i.name, ctx.Now())
-	for _, w := range i.waiting {
+// backOff tells waiters why they wait for a pull, and gives when that changes:
+// from what happened to the back-off, and then to the next try. In between it
+// is looked whether somebody has brought the image by other means.
+func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*waiter) time.Time {
+	now := ctx.Now()
+	reason, message, until := i.failures.Status(a.deps.Backoff, i.name, now)
+	for _, w := range pulling {
 		if reason == imagepull.ImagePullBackOff && w.told.Reason != reason {
 			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.name))
 		}
 		a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: reason, Message: message})
+		if w.ask.Policy != v1.PullAlways {
+			until = sooner(until, now.Add(a.deps.LookEvery))
+		}
 	}
-	if len(i.waiting) > 0 {
-		a.wake(ctx, i, until)
-	}
-	a.drop(ctx, i)
+	return until
 }
 
 func (a *images) ready(i *image, w *waiter) {

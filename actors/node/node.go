@@ -170,7 +170,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	imagesRef = spawn(ctx, c.Around, "images", images.New(&images.Deps{
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff:  imagepull.DefaultBackoff(),
-		FreshFor: 5 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
+		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
 	}))
 	volumesRef = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
 		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
@@ -201,7 +201,11 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Hint:     func(h pleg.Hint) { podsRef.Tell(pods.Hint{Hint: h}) },
 		Seen:     func(s pleg.Seen) { podsRef.Tell(pods.Seen{Seen: s}) },
 		Health:   func(h pleg.Health) { self.Tell(RuntimeHealth{h}) },
-		Slow:     c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
+		Back: func() {
+			podsRef.Tell(pods.RuntimeBack{})
+			imagesRef.Tell(images.RuntimeBack{})
+		},
+		Slow: c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
 	}))
 	if c.Ports.API != nil {
 		above.spawnSpeaking(ctx, c, podsRef)

@@ -2,7 +2,8 @@
 // pod lifecycle event generator): from the runtime's event stream where there
 // is one, and from lists.
 //
-//	pleg ──Events, List──► runtime       pleg ──Snapshot, Hint, Seen──► pods ──► pod
+//	pleg ──Events, List──► runtime       pleg ──Snapshot, Hint, Seen, Back──► pods ──► pod
+//	                                     pleg ──Back──► images
 //
 // Events and lists are hints: who gets one looks at that one pod. Nobody waits
 // for a list, but for the first of a process; a slow or a hung one delays
@@ -97,6 +98,8 @@ type Deps struct {
 	Seen     func(Seen)
 	// Health is told after each list whether the runtime answered.
 	Health func(Health)
+	// Back is called when the runtime answers a list again after it did not.
+	Back func()
 	// Slow is the time between lists while the stream stands, Fast without.
 	Slow, Fast time.Duration
 	// Deadline of one list; after Impatience the next does not wait for it.
@@ -105,8 +108,11 @@ type Deps struct {
 
 // Health is how the runtime is, as far as lists tell.
 type Health struct {
-	At  time.Time
-	Err error
+	At time.Time
+	// Err is why the last list failed, Since when the first of a row of such
+	// was begun; nil and zero if it did not.
+	Err   error
+	Since time.Time
 	// Streaming says that events come.
 	Streaming bool
 }
@@ -141,6 +147,7 @@ type pleg struct {
 	lists   map[kernel.EffectID]time.Time
 	nextRun func() bool
 	failing bool
+	since   time.Time // while failing: when the first list was begun that failed
 }
 
 // Start implements kernel.Behavior.
@@ -271,14 +278,18 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 		if !p.failing {
 			ctx.Log().Warn().Str("error", m.err.Error()).Msg("the runtime does not list its containers")
 		}
+		if !p.failing {
+			p.since = m.begun
+		}
 		p.failing = true
-		p.deps.Health(Health{At: ctx.Now(), Err: m.err, Streaming: p.mode == streaming})
+		p.deps.Health(Health{At: ctx.Now(), Err: m.err, Since: p.since, Streaming: p.mode == streaming})
 		p.schedule(ctx)
 		return
 	}
 	if p.failing {
 		ctx.Log().Info().Msg("the runtime lists its containers again")
 		p.failing = false
+		p.deps.Back()
 		if p.mode == polling {
 			p.open(ctx) // it was away, and may have come back as one with events
 		}

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
@@ -185,7 +186,8 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 	}
 	f := p.facts.failures[lane]
 	f.Count++
-	if answered(kind) {
+	f.Unanswered = !answered(kind)
+	if !f.Unanswered {
 		f.Refusals++
 	}
 	f.At = ctx.Now()
@@ -221,12 +223,27 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 		p.event(ctx, "", true, "FailedKillPod", "error stopping the pod's sandbox: "+detail)
 	case podplan.ObservePod, podplan.InspectSandbox, podplan.InspectContainer, podplan.RemoveContainer:
 		f.Reason = "RuntimeError"
-		ctx.Log().Warn().Str("pod", p.name()).Str("call", actionKind(a)).Str("container", p.objectOf(a)).Int("failures", f.Count).
+		log := ctx.Log().Warn
+		if kind == port.Unavailable || bits.OnesCount(uint(f.Count)) > 1 {
+			log = ctx.Log().Debug // pleg says it once for all pods; and not each of many in a row
+		}
+		log().Str("pod", p.name()).Str("call", actionKind(a)).Str("object", p.objectOf(a)).Int("failures", f.Count).
 			Str("error", detail).Msg("runtime call failed")
 	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes:
 		panic("asked of another actor, not an effect")
 	}
 	put(&p.facts.failures, lane, f)
+}
+
+// runtimeBack makes all due that failed for want of an answer, and forgets how
+// often: that was the runtime's silence, which is over.
+func (p *pod) runtimeBack() {
+	for lane, f := range p.facts.failures { // order-free: each on its own
+		if f.Unanswered {
+			f.Count = 0
+			p.facts.failures[lane] = f
+		}
+	}
 }
 
 // answered: the runtime got the call and said no.

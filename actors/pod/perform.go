@@ -97,7 +97,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 			}
 			return ActionDone{ID: id, Action: a, Err: &port.Error{
 				Kind: port.Deadline, Verb: kind, Object: object,
-				Detail: fmt.Sprintf("no answer within %v", r.deadline),
+				Detail: fmt.Sprintf("no answer within %v", r.deadline.Round(100*time.Millisecond)),
 			}}
 		},
 	}

@@ -137,6 +137,8 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		p.askAgain()
 	case Repeat:
 		p.repeat()
+	case RuntimeBack:
+		p.runtimeBack()
 	case Wake:
 		p.wake = nil
 	}

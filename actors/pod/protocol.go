@@ -212,5 +212,11 @@ type AskAgain struct{}
 // again. Twice: said twice, which is harmless.
 type Repeat struct{}
 
-func (AskAgain) isPodMessage() {}
-func (Repeat) isPodMessage()   {}
+// RuntimeBack says that the runtime answers again after it did not. From pods,
+// which has it of pleg. Lost: what failed is tried again at the end of its
+// backoff. Twice: tried twice.
+type RuntimeBack struct{}
+
+func (AskAgain) isPodMessage()    {}
+func (Repeat) isPodMessage()      {}
+func (RuntimeBack) isPodMessage() {}

@@ -137,6 +137,10 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case Seen:
 		a.seen(ctx, m.Seen)
+	case RuntimeBack:
+		for _, uid := range a.order() {
+			a.of[uid].ref.Tell(pod.RuntimeBack{})
+		}
 	case Asked:
 		a.assign(m.UID)
 	case Reported:

@@ -40,6 +40,10 @@ type Hint struct{ pleg.Hint }
 // Seen is passed on to the pod it is about. From pleg.
 type Seen struct{ pleg.Seen }
 
+// RuntimeBack is passed on to all pods. From pleg, when the runtime answers
+// again.
+type RuntimeBack struct{}
+
 // Asked is from a pod actor that starts. It is answered by Assign.
 type Asked struct{ pod.Ask }
 
@@ -90,6 +94,8 @@ func (Query) isPodsMessage()     {}
 func (Living) isPodsMessage()    {}
 func (NodeSeen) isPodsMessage()  {}
 func (ShowAgain) isPodsMessage() {}
+
+func (RuntimeBack) isPodsMessage() {}
 
 // MailboxKey implements kernel.Keyed.
 func (m Wanted) MailboxKey() string { return "wanted/" + m.Source }

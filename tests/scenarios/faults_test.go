@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"io/fs"
 	"testing"
 	"time"
 
@@ -400,4 +401,53 @@ func TestManifestStorm(t *testing.T) {
 	if got := w.newest("web", "app"); got.State != observed.ContainerRunning {
 		t.Error("it does not run")
 	}
+}
+
+// TestRuntimeComesBack: it was away for so long that all who waited for it ask
+// rarely. When it is back, nobody waits for that.
+func TestRuntimeComesBack(t *testing.T) {
+	w := newNode(t, 1)
+	w.add(aPod("stays"), aPod("goes"), aPod("crashes"))
+	w.allUp(10 * time.Second)
+	w.watch.restartsExpected = true
+	w.end("crashes", "app", 1)
+	w.rt.Kill()
+	w.add(aPod("comes"))
+	w.drop("goes")
+	w.watch.lenient = w.v.Now().Add(15 * time.Minute)
+	w.run(10*time.Minute + 7*time.Second)
+	w.rt.Restart()
+	took := w.until(time.Minute, "all is done that waited", func() bool {
+		return w.runs("comes", "app", 0) && w.runs("crashes", "app", 1) && len(w.truthOf("goes").Sandboxes) == 0
+	})
+	if took > 8*time.Second { // the grace of goes is five
+		t.Errorf("done %v after the runtime came back", took)
+	}
+	w.allUp(time.Minute)
+	w.quiet()
+}
+
+// TestManifestDirectoryIsMissing: it is said, and nobody waits for it: what the
+// runtime has of nobody is cleaned up. What was wanted of it once runs on.
+func TestManifestDirectoryIsMissing(t *testing.T) {
+	w := newWorld(t, 1)
+	w.manifests.readErr = fs.ErrNotExist
+	w.start()
+	w.run(time.Second)
+	if v := w.view(); !v.Ready || len(v.Problems) != 1 || v.Problems[0].Source != "/etc/manifests" {
+		t.Errorf("ready %v, problems %v", v.Ready, v.Problems)
+	}
+	w.manifests.readErr = nil
+	w.add(aPod("web"))
+	w.allUp(30 * time.Second)
+	w.manifests.readErr = fs.ErrNotExist
+	w.run(time.Minute)
+	w.restart()
+	w.run(time.Minute)
+	if v := w.view(); v.Ready || len(v.Problems) != 1 {
+		t.Errorf("after a restart: ready %v, problems %v", v.Ready, v.Problems)
+	}
+	w.manifests.readErr = nil
+	w.allUp(30 * time.Second)
+	w.quiet()
 }

@@ -17,6 +17,7 @@ const (
 	ImagePullBackOff  = "ImagePullBackOff"
 	ErrImageNeverPull = "ErrImageNeverPull"
 	InvalidImageName  = "InvalidImageName"
+	ImageInspectError = "ImageInspectError"
 )
 
 // Decision is what to do about one image.
@@ -77,6 +78,13 @@ type Failures struct {
 // DefaultBackoff is 10 s, doubled up to 300 s.
 func DefaultBackoff() backoff.Policy {
 	return backoff.Policy{Base: 10 * time.Second, Max: 300 * time.Second}
+}
+
+// LookBackoff is when to look again after the runtime did not say whether it has
+// an image: 1 s, doubled up to 10 s. That is the runtime's trouble and not the
+// image's, and is over when the runtime answers.
+func LookBackoff() backoff.Policy {
+	return backoff.Policy{Base: time.Second, Max: 10 * time.Second}
 }
 
 // shown is for how long ErrImagePull is shown before ImagePullBackOff is.

@@ -109,7 +109,9 @@ type Failure struct {
 	// Refusals is how many of them the far side answered. Of the others nobody
 	// knows whether they worked, or may yet.
 	Refusals int
-	At       time.Time
+	// Unanswered says that the last of them was none: the runtime did not answer.
+	Unanswered bool
+	At         time.Time
 	// Reason is what kubectl shows as the waiting reason:
 	// CreateContainerConfigError, CreateContainerError, RunContainerError,
 	// CreatePodSandboxError, PostStartHookError, …

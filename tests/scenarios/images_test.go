@@ -1,0 +1,97 @@
+package scenarios
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+const appImage = "registry.test/app:1"
+
+// TestSilentRuntimeIsNotHeldAgainstImages: the runtime gave no answer about an
+// image for ten minutes. When it answers again, who waited runs soon, and who
+// comes then at once.
+func TestSilentRuntimeIsNotHeldAgainstImages(t *testing.T) {
+	for name, f := range map[string]simcri.Fault{
+		"hangs": {Hang: true},
+		"fails": {Fail: true, Kind: port.Unavailable, Detail: "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newNode(t, 1)
+			w.add(aPod("first"))
+			w.allUp(10 * time.Second)
+			silent := true
+			w.fault = func(c simcri.Call) simcri.Fault {
+				if silent && c.Method == simcri.ImageStatus {
+					return f
+				}
+				return simcri.Fault{}
+			}
+			w.add(aPod("waits"))
+			w.run(10 * time.Minute)
+			if c := w.pod("waits").Containers; len(c) != 1 || c[0].Reason != "ImageInspectError" {
+				t.Errorf("people are shown %+v, want reason ImageInspectError", c)
+			}
+			silent = false
+			limit := 11 * time.Second
+			if f.Hang {
+				limit += 2 * time.Minute // the deadline of the last look
+			}
+			w.until(limit, "the pod that waited", func() bool { return w.runs("waits", "app", 0) })
+			w.add(aPod("late"))
+			w.until(3*time.Second, "the pod that came later", func() bool { return w.runs("late", "app", 0) })
+			w.quiet()
+		})
+	}
+}
+
+// TestPullBackoffIsNotForWhoNeedsNoPull: one pod pulls always and the registry
+// is gone; another is content with the image that is there.
+func TestPullBackoffIsNotForWhoNeedsNoPull(t *testing.T) {
+	w := newNode(t, 1)
+	w.add(aPod("first"))
+	w.allUp(10 * time.Second)
+	w.registry.Withdraw(appImage)
+	always := aPod("always")
+	always.Spec.Containers[0].ImagePullPolicy = v1.PullAlways
+	w.add(always)
+	w.run(10 * time.Minute)
+	pulls := w.rt.Calls(simcri.PullImage)
+	w.add(aPod("content"))
+	w.until(3*time.Second, "the pod whose image is there", func() bool { return w.runs("content", "app", 0) })
+	if n := w.rt.Calls(simcri.PullImage); n != pulls {
+		t.Errorf("%d pulls before the end of the backoff", n-pulls)
+	}
+	w.run(time.Second)
+	if c := w.pod("always").Containers; len(c) != 1 || c[0].Reason != "ImagePullBackOff" {
+		t.Errorf("of the pod that pulls always people are shown %+v", c)
+	}
+	w.registry.Put(appImage, simcri.RegistryImage{})
+	w.allUp(6 * time.Minute)
+	w.quiet()
+}
+
+// TestImageIsBroughtByHand: somebody loads the image that cannot be pulled, or
+// must not be. Nobody waits for the end of a backoff then.
+func TestImageIsBroughtByHand(t *testing.T) {
+	for _, policy := range []v1.PullPolicy{v1.PullIfNotPresent, v1.PullNever} {
+		t.Run(string(policy), func(t *testing.T) {
+			w := newNode(t, 1)
+			w.registry.Withdraw(appImage)
+			web := aPod("web")
+			web.Spec.Containers[0].ImagePullPolicy = policy
+			w.add(web)
+			w.run(10 * time.Minute)
+			if n := len(w.events); n > 100 {
+				t.Errorf("%d events in ten minutes", n)
+			}
+			w.rt.MakeImagePresent(appImage, simcri.RegistryImage{})
+			w.until(25*time.Second, "the pod", func() bool { return w.runs("web", "app", 0) })
+			w.quiet()
+		})
+	}
+}
