@@ -101,6 +101,9 @@ func showContainer(c *v1.ContainerStatus, kind string) ContainerView {
 	case c.State.Waiting != nil:
 		v.Reason, v.Message = c.State.Waiting.Reason, c.State.Waiting.Message
 	}
+	if t := c.LastTerminationState.Terminated; t != nil {
+		v.Last = &EndView{Reason: t.Reason, Message: t.Message, ExitCode: t.ExitCode, FinishedAt: timeOf(&t.FinishedAt)}
+	}
 	return v
 }
 

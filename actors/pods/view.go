@@ -15,9 +15,19 @@ type View struct {
 	// Ready is true once every source was seen and the runtime was listed.
 	Ready bool `json:"ready"`
 	// WaitingFor says what is missing while it is not.
-	WaitingFor []string           `json:"waitingFor,omitempty"`
-	Pods       []PodView          `json:"pods"`
-	Problems   []manifest.Problem `json:"problems,omitempty"`
+	WaitingFor []string `json:"waitingFor,omitempty"`
+	// Runtime is set while the runtime does not answer. The pods actor does not
+	// know it: who asks for others fills it in.
+	Runtime  *RuntimeView       `json:"runtime,omitempty"`
+	Pods     []PodView          `json:"pods"`
+	Problems []manifest.Problem `json:"problems,omitempty"`
+}
+
+// RuntimeView is a runtime that does not answer: since when, and what came
+// instead of an answer.
+type RuntimeView struct {
+	Since   time.Time `json:"since"`
+	Message string    `json:"message"`
 }
 
 // PodView is one pod.
@@ -62,4 +72,15 @@ type ContainerView struct {
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	Image      string     `json:"image"`
+	// Last is how the incarnation before this one ended, or the newest one if
+	// the container waits to be restarted.
+	Last *EndView `json:"last,omitempty"`
+}
+
+// EndView is how an incarnation of a container ended.
+type EndView struct {
+	Reason     string     `json:"reason,omitempty"`
+	Message    string     `json:"message,omitempty"`
+	ExitCode   int32      `json:"exitCode"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 }

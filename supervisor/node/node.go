@@ -332,10 +332,25 @@ func (d *running) pods(ctx context.Context) (pods.View, error) {
 	ref.Tell(pods.Query{Reply: func(v pods.View) { got <- v }})
 	select {
 	case v := <-got:
+		v.Runtime = d.runtimeTrouble(ctx)
 		return v, nil
 	case <-ctx.Done():
 		return pods.View{}, fmt.Errorf("the pods actor does not answer: %w: see `troupe tree`", ctx.Err())
 	}
+}
+
+// runtimeTrouble is nil while the runtime answers, or if the node actor does not.
+func (d *running) runtimeTrouble(ctx context.Context) *pods.RuntimeView {
+	got := make(chan node.Health, 1)
+	d.root.Tell(node.Query{Reply: func(h node.Health) { got <- h }})
+	select {
+	case h := <-got:
+		if err := h.Runtime.Err; err != nil {
+			return &pods.RuntimeView{Since: h.Runtime.Since, Message: err.Error()}
+		}
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 // syncloop is whether the actors answer. It does not ask the runtime: a node

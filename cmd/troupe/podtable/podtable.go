@@ -106,8 +106,8 @@ func well(p *pods.PodView, s summary) bool {
 	return s.status == "Running" && p.Ready && s.ready == s.total
 }
 
-// lastRestart is when the newest incarnation of a container that was restarted
-// began or, if it is no more, ended.
+// lastRestart is when a container last ended that was restarted, as kubectl has
+// it; of one whose end nobody remembers, when its newest incarnation began.
 func lastRestart(p *pods.PodView) *time.Time {
 	var last *time.Time
 	for i := range p.Containers {
@@ -116,7 +116,10 @@ func lastRestart(p *pods.PodView) *time.Time {
 			continue
 		}
 		at := c.StartedAt
-		if c.FinishedAt != nil {
+		switch {
+		case c.Last != nil && c.Last.FinishedAt != nil:
+			at = c.Last.FinishedAt
+		case c.FinishedAt != nil:
 			at = c.FinishedAt
 		}
 		if at != nil && (last == nil || at.After(*last)) {
@@ -156,6 +159,10 @@ func Write(w io.Writer, v pods.View, o Options) error {
 	var b strings.Builder
 	if !v.Ready {
 		b.WriteString("not ready yet: waiting for " + orSomething(v.WaitingFor) + "\n\n")
+	}
+	if v.Runtime != nil {
+		fmt.Fprintf(&b, "the container runtime has not answered for %s, what is shown may be old: %s\n\n",
+			age(o.Now, &v.Runtime.Since), screen.Middle(v.Runtime.Message, messageLimit))
 	}
 	if len(rows) == 0 {
 		b.WriteString(nothing(v, o) + "\n")

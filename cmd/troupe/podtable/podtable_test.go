@@ -35,7 +35,8 @@ func sample() pods.View {
 			{Namespace: "default", Name: "web", UID: "w", Source: "file", Life: "Syncing", Phase: "Running", Ready: true, IP: "10.0.0.7", StartTime: before(3 * time.Hour),
 				Containers: []container{{Name: "web", Kind: kindMain, State: running, Ready: true, StartedAt: before(3 * time.Hour), Image: "web:2"}}},
 			{Namespace: "default", Name: "crash", UID: "c", Source: "file", Life: "Syncing", Phase: "Running", IP: "10.0.0.8", StartTime: before(10 * time.Minute),
-				Containers: []container{{Name: "app", Kind: kindMain, State: waiting, Reason: "CrashLoopBackOff", Restarts: 4, FinishedAt: before(20 * time.Second),
+				Containers: []container{{Name: "app", Kind: kindMain, State: waiting, Reason: "CrashLoopBackOff", Restarts: 4,
+					Last:    &pods.EndView{Reason: "OOMKilled", ExitCode: 137, FinishedAt: before(20 * time.Second)},
 					Message: "back-off 40s restarting failed container=app \x1b[31mpod=crash", Image: "crash:1"}}},
 			{Namespace: "default", Name: "gone", UID: "g", Source: "orphan", Life: "Terminating", Phase: "Running", StartTime: before(time.Minute),
 				Containers: []container{{Name: "app", Kind: kindMain, State: terminated, Reason: "Error", ExitCode: &one, FinishedAt: before(2 * time.Second)}}},
@@ -90,6 +91,16 @@ func TestTable(t *testing.T) {
 	}
 	if text := draw(t, sample(), Options{Color: true}); !strings.Contains(text, "\x1b[31mdefault       crash") {
 		t.Errorf("what is not well is not marked: %q", text)
+	}
+}
+
+func TestRuntimeTrouble(t *testing.T) {
+	v := sample()
+	v.Pods, v.Problems = nil, nil
+	v.Runtime = &pods.RuntimeView{Since: *before(90 * time.Second), Message: "dial unix /run/x.sock: connect: connection refused"}
+	want := "the container runtime has not answered for 90s, what is shown may be old: dial unix /run/x.sock: connect: connection refused\n\nno pods on node n\n"
+	if got := draw(t, v, Options{}); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

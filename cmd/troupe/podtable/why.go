@@ -3,6 +3,7 @@ package podtable
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -22,10 +23,10 @@ func why(p *pods.PodView, o Options) string {
 		parts = append(parts, "nobody wants it any more")
 	}
 	if p.Problem != "" {
-		parts = append(parts, screen.Line(p.Problem, messageLimit))
+		parts = append(parts, screen.Middle(p.Problem, messageLimit))
 	}
 	if p.Message != "" {
-		parts = append(parts, screen.Line(p.Message, messageLimit))
+		parts = append(parts, screen.Middle(p.Message, messageLimit))
 	}
 	for i := range p.Containers {
 		if text := containerWhy(&p.Containers[i], o); text != "" {
@@ -47,10 +48,7 @@ func containerWhy(c *pods.ContainerView, o Options) string {
 		}
 		text = "waiting"
 	case c.State == terminated && (exitCode(c) != 0 || c.Kind == kindSidecar):
-		text = fmt.Sprintf("ended with exit code %d", exitCode(c))
-		if c.FinishedAt != nil {
-			text += " " + age(o.Now, c.FinishedAt) + " ago"
-		}
+		text = endedWith(exitCode(c), c.FinishedAt, o)
 	case c.State == running && !c.Ready && c.Kind != kindInit && c.Kind != kindEphemeral:
 		text = "runs and is not ready"
 	default:
@@ -61,7 +59,24 @@ func containerWhy(c *pods.ContainerView, o Options) string {
 		text += ": " + c.Reason
 	}
 	if c.Message != "" {
-		text += ": " + screen.Line(c.Message, messageLimit)
+		text += ": " + screen.Middle(c.Message, messageLimit)
+	}
+	if c.State == waiting && c.Last != nil {
+		text += "; it " + endedWith(c.Last.ExitCode, c.Last.FinishedAt, o)
+		if c.Last.Reason != "" {
+			text += ": " + c.Last.Reason
+		}
+		if c.Last.Message != "" {
+			text += ": " + screen.Middle(c.Last.Message, messageLimit)
+		}
+	}
+	return text
+}
+
+func endedWith(code int32, at *time.Time, o Options) string {
+	text := fmt.Sprintf("ended with exit code %d", code)
+	if at != nil {
+		text += " " + age(o.Now, at) + " ago"
 	}
 	return text
 }

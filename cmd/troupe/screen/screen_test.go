@@ -149,3 +149,14 @@ func TestWatchEndsWithItsOutput(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestMiddle(t *testing.T) {
+	for in, want := range map[string]string{"short": "short", "0123456789": "0123456789", "0123456789a": "0123…6789a", "a\nb": "a b"} {
+		if got := Middle(in, 10); got != want {
+			t.Errorf("Middle(%q) is %q, want %q", in, got, want)
+		}
+	}
+	if got := Middle("0123456789a", 0); got != "0123456789a" {
+		t.Errorf("without a limit: %q", got)
+	}
+}

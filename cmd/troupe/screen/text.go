@@ -27,6 +27,17 @@ func Line(s string, limit int) string {
 	return s
 }
 
+// Middle is Line, but leaves out what is in the middle: a chain of errors says
+// at its end what the matter is.
+func Middle(s string, limit int) string {
+	r := []rune(Line(s, 0))
+	if limit <= 0 || len(r) <= limit {
+		return string(r)
+	}
+	tail := limit / 2
+	return string(r[:limit-1-tail]) + "…" + string(r[len(r)-tail:])
+}
+
 // Table sets rows in columns.
 type Table struct {
 	Header []string
