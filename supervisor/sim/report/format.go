@@ -70,6 +70,8 @@ func size(n uint64) string {
 // span says how long something took, with about three digits that count.
 func span(d time.Duration) string {
 	switch {
+	case d == 0:
+		return "0"
 	case d < time.Microsecond:
 		return fmt.Sprintf("%d ns", d)
 	case d < time.Millisecond:

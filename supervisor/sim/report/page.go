@@ -51,7 +51,7 @@ func newPage(d *Data) page {
 	p := page{
 		Title: "Simulation", Facts: facts(d), Badges: badges(d), Figures: figures(d), Command: short(shell(d.Command), 4000),
 		Hash: short(d.Figures.TraceHash, 128), Version: short(d.Version, 80),
-		Time: timeTicks(d.Duration), Phases: drawPhases(d), Starts: drawStarts(d), Heat: drawHeat(d),
+		Time: timeTicks(d.Duration, axisTime), Phases: drawPhases(d), Starts: drawStarts(d), Heat: drawHeat(d),
 		Events: all[:min(len(all), maxEvents)],
 	}
 	if d.Title != "" {

@@ -51,8 +51,8 @@ type tick struct {
 	Minor bool
 }
 
-// timeTicks are at most about nine marks on an axis from 0 to end.
-func timeTicks(end time.Duration) []tick {
+// timeTicks are at most nine marks on an axis from 0 to end, which is positive.
+func timeTicks(end time.Duration, text func(time.Duration) string) []tick {
 	if end <= 0 {
 		return nil
 	}
@@ -60,7 +60,7 @@ func timeTicks(end time.Duration) []tick {
 	var ticks []tick
 	for i := 0; time.Duration(i)*step <= end; i++ {
 		at := time.Duration(i) * step
-		ticks = append(ticks, tick{At: percent(at, end), Text: axisTime(at), Minor: i%2 == 1})
+		ticks = append(ticks, tick{At: percent(at, end), Text: text(at), Minor: i%2 == 1})
 	}
 	return ticks
 }
@@ -94,7 +94,7 @@ func (a axis) at(d time.Duration) float64 {
 // ticks of an axis of latencies.
 func (a axis) ticks() []tick {
 	if !a.log {
-		return timeTicks(a.to)
+		return timeTicks(a.to, span)
 	}
 	var ticks []tick
 	steps := []time.Duration{1, 2, 5}

@@ -27,9 +27,9 @@ func onAxis(t *rapid.T, ticks []tick, most int) {
 func TestTimeTicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := time.Duration(rapid.Int64Range(1, int64(longest)).Draw(t, "end")) >> rapid.IntRange(0, 50).Draw(t, "shift")
-		onAxis(t, timeTicks(max(end, 1)), 10)
+		onAxis(t, timeTicks(max(end, 1), axisTime), 9)
 	})
-	if timeTicks(0) != nil {
+	if timeTicks(0, axisTime) != nil {
 		t.Error("an axis without length has marks")
 	}
 }

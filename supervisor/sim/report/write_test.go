@@ -2,18 +2,21 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/html"
+	"pgregory.net/rapid"
 )
 
 func written(t *testing.T, d Data) []byte {
@@ -22,7 +25,47 @@ func written(t *testing.T, d Data) []byte {
 	if err := Write(&b, d); err != nil {
 		t.Fatal(err)
 	}
+	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ"} { // the last is what a template makes of what it holds for unsafe
+		if bytes.Contains(b.Bytes(), []byte(bad)) {
+			t.Errorf("the page has %s in it", bad)
+		}
+	}
 	return b.Bytes()
+}
+
+// TestAnyValidDataIsDrawn is about the edges: no time, one look, all at one moment, nothing at all.
+func TestAnyValidDataIsDrawn(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := Data{Duration: time.Duration(rapid.SampledFrom([]int64{0, 1, 999, 1e9, 86400e9, int64(longest)}).Draw(rt, "duration"))}
+		count := rapid.IntRange(0, 3)
+		when := func() time.Duration {
+			return time.Duration(rapid.SampledFrom([]int64{0, int64(d.Duration / 2), int64(d.Duration)}).Draw(rt, "at"))
+		}
+		for range count.Draw(rt, "looks") {
+			d.Phases = append(d.Phases, PhaseSample{At: when(), Pods: PhaseCounts{Ready: count.Draw(rt, "ready"), Failed: count.Draw(rt, "failed")}})
+		}
+		slices.SortFunc(d.Phases, func(a, b PhaseSample) int { return cmp.Compare(a.At, b.At) })
+		for range count.Draw(rt, "starts") {
+			took := rapid.SampledFrom([]time.Duration{0, 1, time.Millisecond, time.Minute, longest}).Draw(rt, "took")
+			d.Starts = append(d.Starts, Latency{took, count.Draw(rt, "pods")})
+		}
+		d.Heat.Column = max(1, d.Duration/2)
+		for range count.Draw(rt, "nodes") {
+			cells := make([]Cell, min(count.Draw(rt, "cells"), 1+int(d.Duration/d.Heat.Column)))
+			for i := range cells {
+				cells[i] = Cell{Looks: uint32(count.Draw(rt, "looks")), Pods: 3, Ready: uint64(count.Draw(rt, "ready")), Starts: uint32(count.Draw(rt, "starts"))}
+			}
+			d.Heat.Nodes = append(d.Heat.Nodes, NodeHeat{Cells: cells})
+		}
+		for range count.Draw(rt, "marks") {
+			at := when()
+			d.Marks = append(d.Marks, Mark{At: at, Until: at + when()})
+		}
+		if err := d.Validate(); err != nil {
+			rt.Fatal(err)
+		}
+		written(t, d)
+	})
 }
 
 // tree is a parsed page.
