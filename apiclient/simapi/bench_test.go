@@ -67,7 +67,7 @@ func BenchmarkStatusPatch(b *testing.B) {
 	}
 }
 
-// BenchmarkStatusPatchFromOld is the slow way, over JSON: another writer changed
+// BenchmarkStatusPatchFromOld is the slow way: another writer changed
 // the status meanwhile.
 func BenchmarkStatusPatchFromOld(b *testing.B) {
 	w := newWorld(b, nil)

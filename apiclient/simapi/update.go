@@ -89,7 +89,7 @@ func (s *Server) replaced(k port.APIKey, e *entry, next port.APIObject) port.API
 }
 
 // share gives metadata the maps and lists of the version before where they say
-// the same: what came as JSON has its own.
+// the same: what a merge made has its own.
 func share(m, old *metav1.ObjectMeta) {
 	m.Labels, m.Annotations = same(old.Labels, m.Labels), same(old.Annotations, m.Annotations)
 	m.OwnerReferences, m.Finalizers = same(old.OwnerReferences, m.OwnerReferences), same(old.Finalizers, m.Finalizers)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port/simport"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/tests/contract/apicontract"
 )
@@ -136,5 +137,26 @@ func TestAlike(t *testing.T) {
 		one := subject(newServer(t, kernel.WallClock{}, func(c *simapi.Config) { c.Latencies = &simapi.Latencies{} }), simapi.Refused)
 		other := virtual(simapi.Refused, func(c *simapi.Config) { c.WatchSkip = 0.5 })(t)
 		apicontract.Alike(t, one, other, seed, 200)
+	}
+}
+
+// TestMeasure: the measurement finds the latencies that a server was given.
+func TestMeasure(t *testing.T) {
+	lat := simapi.Latencies{}
+	for v := range lat {
+		lat[v] = simport.Constant(time.Duration(v+1) * time.Millisecond)
+	}
+	s := newServer(t, kernel.WallClock{}, func(c *simapi.Config) { c.Latencies = &lat })
+	measured := apicontract.Measure(t, subject(s, simapi.Refused), 5)
+	if len(measured) != 8 {
+		t.Errorf("measured %+v", measured)
+	}
+	for _, m := range measured {
+		for v := range lat {
+			want := time.Duration(v+1) * time.Millisecond
+			if m.Method == simapi.Verb(v).String() && (m.Took[0] < want || m.Took[0] > want+200*time.Millisecond) {
+				t.Errorf("%s took %v, want %v", m.Method, m.Took[0], want)
+			}
+		}
 	}
 }
