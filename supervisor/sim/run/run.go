@@ -56,7 +56,7 @@ const (
 	// beatEvery is the time between beats of a trace, lookEvery that between looks
 	// at the world at the begin of a run.
 	beatEvery = time.Minute
-	lookEvery = time.Second
+	lookEvery = 100 * time.Millisecond
 	// settleLimit is how long the pods of a run without a scenario may take.
 	settleLimit = time.Hour
 )
