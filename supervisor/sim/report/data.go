@@ -14,7 +14,7 @@ type Data struct {
 	// Command is the command that makes the same run again, the program first. It is shown quoted
 	// for a shell. Nothing is shown if it is empty.
 	Command []string
-	// Version of the program that made the run; left out if empty.
+	// Version of the program that made the run, as it calls itself: "troupe v1.2.3"; left out if empty.
 	Version string
 	// Duration is how long the run was, and how long the axis of time is; at most ten years.
 	Duration time.Duration

@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 // small is a run of two nodes and ten pods over a minute.
 func small() Data {
 	return Data{
-		Title: "Two nodes", Scenario: "small.txt", Seed: 7, Version: "v1.2.3", Duration: time.Minute,
+		Title: "Two nodes", Scenario: "small.txt", Seed: 7, Version: "troupe v1.2.3", Duration: time.Minute,
 		Command: []string{"troupe", "sim", "--nodes", "2", "--seed", "7"},
 		Figures: Figures{
 			Nodes: 2, Pods: 10, PodsRunning: 8, StartP50: time.Second, StartP90: 3 * time.Second, StartP99: 4 * time.Second,

@@ -34,7 +34,7 @@ func (s *sample) lost(node int) bool { return node%16 == 5 }
 func newSample(nodes, pods int) report.Data {
 	s := &sample{nodes: nodes, pods: pods, r: rand.New(rand.NewPCG(7, 7))}
 	s.d = report.Data{
-		Title: "Rolling update while nodes are lost", Scenario: "tests/scenarios/rolling-update.txt", Seed: 42, Version: "v0.4.0",
+		Title: "Rolling update while nodes are lost", Scenario: "tests/scenarios/rolling-update.txt", Seed: 42, Version: "troupe v0.4.0",
 		Command:  []string{"troupe", "sim", "--nodes", fmt.Sprint(nodes), "--pods-per-node", fmt.Sprint(pods), "--seed", "42", "--scenario", "tests/scenarios/rolling-update.txt"},
 		Duration: sampleLong, Expectations: 6,
 		Marks: []report.Mark{
