@@ -168,7 +168,7 @@ func (f *simFlags) run(c *cobra.Command, replay *trace.Reader) error {
 		return err
 	}
 	if page.file != nil {
-		out.Report.Command = append([]string{"troupe"}, os.Args[1:]...)
+		out.Report.Command = f.again()
 		if err := page.write(func(w io.Writer) error { return report.Write(w, out.Report) }); err != nil {
 			return err
 		}
@@ -190,6 +190,23 @@ func (f *simFlags) run(c *cobra.Command, replay *trace.Reader) error {
 		return context.Canceled
 	}
 	return nil
+}
+
+// again is the command that makes the same run.
+func (f *simFlags) again() []string {
+	o := &f.options
+	c := []string{"troupe", "sim", fmt.Sprintf("--seed=%d", f.seed)}
+	add := func(flag string, given bool, value any) {
+		if given {
+			c = append(c, fmt.Sprintf("--%s=%v", flag, value))
+		}
+	}
+	add("nodes", o.Nodes > 0, o.Nodes)
+	add("pods-per-node", o.PodsPerNode > 0, o.PodsPerNode)
+	add("duration", o.Duration > 0, o.Duration)
+	add("probe", o.Probe > 0, o.Probe)
+	add("scenario", o.ScenarioName != "", o.ScenarioName)
+	return c
 }
 
 func (f *simFlags) show(w io.Writer, out *run.Outcome) error {

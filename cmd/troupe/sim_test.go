@@ -28,7 +28,7 @@ func TestSimJSONAndReport(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	html, err := os.ReadFile(page)
-	if err != nil || !strings.Contains(string(html), got["traceHash"].(string)) {
+	if err != nil || !strings.Contains(string(html), got["traceHash"].(string)) || !strings.Contains(string(html), "troupe sim --seed=9 --nodes=3 --pods-per-node=4") {
 		t.Errorf("the report: %v, %d bytes", err, len(html))
 	}
 	again, err := command(t.Context(), "sim", "replay", rec)

@@ -127,8 +127,8 @@ func BenchmarkSettledWithProbes(b *testing.B) {
 			w.Advance(10 * time.Second)
 		}
 		used = processTime(b) - used
-		b.ReportMetric((w.Elapsed() - began).Seconds()/b.Elapsed().Seconds(), "sim-s/s")
-		b.ReportMetric((w.Elapsed() - began).Seconds()/used.Seconds(), "sim-s/cpu-s")
+		b.ReportMetric((w.Elapsed()-began).Seconds()/b.Elapsed().Seconds(), "sim-s/s")
+		b.ReportMetric((w.Elapsed()-began).Seconds()/used.Seconds(), "sim-s/cpu-s")
 		b.ReportMetric(float64(used.Nanoseconds())/float64(w.asked()-asked), "cpu-ns/probe")
 	})
 }

@@ -40,9 +40,14 @@ func (r *run) look() {
 		for len(cells) <= at {
 			cells = append(cells, report.Cell{})
 		}
+		up, registered := r.nodeReady[name]
+		if !registered {
+			f.cells[name] = cells
+			continue // it is not there yet
+		}
 		n, old, c := r.pods.Node(name), f.last[name], &cells[at]
 		c.Looks++
-		if !r.nodeReady[name] {
+		if !up {
 			c.Down++
 		}
 		c.Pods += uint64(n.Pods)

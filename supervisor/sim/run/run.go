@@ -199,8 +199,9 @@ func (r *run) seeNode(e simapi.Event) {
 	for _, c := range n.Status.Conditions {
 		is = is || c.Type == v1.NodeReady && c.Status == v1.ConditionTrue && e.Type != simapi.Deleted
 	}
-	if was := r.nodeReady[n.Name]; was != is {
-		r.nodeReady[n.Name] = is
+	was := r.nodeReady[n.Name]
+	r.nodeReady[n.Name] = is
+	if was != is {
 		if is {
 			r.ready++
 		} else {

@@ -160,7 +160,7 @@ func TestFilm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{world: w, options: &Options{}, begin: w.Now(), pods: w.Pods(), nodes: []string{"a"}, nodeReady: map[string]bool{}}
+	r := &run{world: w, options: &Options{}, begin: w.Now(), pods: w.Pods(), nodes: []string{"a"}, nodeReady: map[string]bool{"a": true}}
 	looks := 0
 	for r.now() < 3*24*time.Hour {
 		r.look()
