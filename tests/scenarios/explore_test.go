@@ -127,7 +127,7 @@ func (h *havoc) probe(s *spec, c *v1.Container) {
 	c.StartupProbe, c.LivenessProbe, c.ReadinessProbe = some(), some(), some()
 	switch h.rng.IntN(8) {
 	case 0:
-		s.script(c.Name, "startup-time", fmt.Sprintf("%dms", h.rng.IntN(5000)))
+		s.script(c.Name, "startup-time", fmt.Sprintf("%dms", h.rng.IntN(1500)))
 	case 1:
 		s.script(c.Name, "ready-after", fmt.Sprintf("%dms", h.rng.IntN(5000)))
 	case 2:
