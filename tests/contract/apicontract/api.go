@@ -34,6 +34,7 @@ func API(t *testing.T, open func(t *testing.T) Subject) {
 
 		{"Patch/MapsAndLists", testPatchMapsAndLists},
 		{"Patch/FromAnOldVersion", testPatchFromOld},
+		{"Patch/Emptied", testPatchEmptied},
 
 		{"Pod/Defaults", testPodDefaults},
 		{"Pod/Generation", testPodGeneration},

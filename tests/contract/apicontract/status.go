@@ -189,3 +189,26 @@ func testPatchFromOld(s *suite) {
 		s.Errorf("data is %v", d)
 	}
 }
+
+// testPatchEmptied: who takes his last label or condition away takes no one else's.
+func testPatchEmptied(s *suite) {
+	n := s.node("n")
+	n.Annotations = map[string]string{"a": "1"}
+	n.Finalizers = []string{"contract.test/mine"}
+	made := s.nodeOf(s.made(n))
+	s.otherPatch(port.APIPatch{Key: port.APIKeyOf(made), From: made, To: with(made, func(n *v1.Node) {
+		n.Annotations["b"] = "1"
+		n.Finalizers = append(n.Finalizers, "contract.test/other")
+	})})
+	got := s.nodeOf(s.patch(made, with(made, func(n *v1.Node) { n.Annotations, n.Finalizers = nil, nil })).ok())
+	if len(got.Annotations) != 1 || got.Annotations["b"] != "1" || len(got.Finalizers) != 1 || got.Finalizers[0] != "contract.test/other" {
+		s.Errorf("annotations are %v and finalizers %v, want the other writer's", got.Annotations, got.Finalizers)
+	}
+	s.otherPatch(port.APIPatch{Key: port.APIKeyOf(made), Status: true, From: made, To: with(made, func(n *v1.Node) {
+		n.Status.Conditions = append(n.Status.Conditions, nodeCondition("contract.test/net", v1.ConditionTrue, s.now()))
+	})})
+	got = s.nodeOf(s.patchStatus(made, with(made, func(n *v1.Node) { n.Status.Conditions = nil })).ok())
+	if c := got.Status.Conditions; len(c) != 1 || c[0].Type != "contract.test/net" {
+		s.Errorf("conditions are %v, want the other writer's", c)
+	}
+}
