@@ -41,6 +41,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/klogsink"
 )
 
 // Options are what a daemon is run with.
@@ -68,6 +69,7 @@ const (
 
 // Run runs a node until ctx ends (nil: pods keep running) or it can't go on.
 func Run(ctx context.Context, o Options) error {
+	klogsink.Route(o.Log)
 	c := o.Config
 	if !c.Standalone() {
 		return errors.New("--kubeconfig: this version runs static pods only: leave it out")

@@ -1,0 +1,89 @@
+package kube
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// certificate is a client certificate and its key in files, read again when they
+// change. The apiserver knows a client by its connection, so that a new one
+// counts on new connections only: the old ones are closed.
+//
+// client-go would do that as well. But it looks every 5 minutes, too long for a
+// node whose certificate had expired; and it keeps a goroutine for it that
+// nothing ends.
+type certificate struct {
+	certFile, keyFile string
+	changed           func()
+
+	mu     sync.Mutex
+	looked time.Time
+	seen   fileStates
+	is     *tls.Certificate
+}
+
+type fileState struct {
+	modified time.Time
+	size     int64
+}
+
+type fileStates [2]fileState
+
+// lookPeriod is how often the files are looked at, at most: before a request.
+const lookPeriod = time.Second
+
+func newCertificate(certFile, keyFile string, changed func()) (*certificate, error) {
+	c := &certificate{certFile: certFile, keyFile: keyFile, changed: changed}
+	seen, err := c.state()
+	if err != nil {
+		return nil, fmt.Errorf("client certificate: %w", err)
+	}
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("client certificate %s and key %s: %w", certFile, keyFile, err)
+	}
+	c.seen, c.is = seen, &pair
+	return c, nil
+}
+
+// get gives what is to be shown in a handshake.
+func (c *certificate) get() (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.is, nil
+}
+
+// look reads the files if they have changed. While they don't belong together,
+// because only one has been written yet, what there was goes on.
+func (c *certificate) look(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.looked) < lookPeriod {
+		return
+	}
+	c.looked = now
+	is, err := c.state()
+	if err != nil || is == c.seen {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return
+	}
+	c.seen, c.is = is, &pair
+	c.changed()
+}
+
+func (c *certificate) state() (is fileStates, err error) {
+	for i, name := range []string{c.certFile, c.keyFile} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return is, err
+		}
+		is[i] = fileState{info.ModTime(), info.Size()}
+	}
+	return is, nil
+}

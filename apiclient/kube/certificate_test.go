@@ -1,0 +1,139 @@
+package kube
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+func pemOf(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// newPair makes a certificate of its own making, and its key, in PEM.
+func newPair(t *testing.T, name string, from, to time.Time) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: to}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pemOf(der), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})
+}
+
+func write(t *testing.T, name string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCertificate(t *testing.T) {
+	now := time.Now()
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "c.crt"), filepath.Join(dir, "c.key")
+	changes := 0
+	if _, err := newCertificate(certFile, keyFile, nil); err == nil || !strings.Contains(err.Error(), certFile) {
+		t.Errorf("without files: %v, want an error that names one", err)
+	}
+	cert, key := newPair(t, "one", now, now.Add(time.Hour))
+	write(t, certFile, cert)
+	write(t, keyFile, []byte("no key"))
+	if _, err := newCertificate(certFile, keyFile, nil); err == nil || !strings.Contains(err.Error(), keyFile) {
+		t.Errorf("with a broken key: %v, want an error that names it", err)
+	}
+	write(t, keyFile, key)
+	c, err := newCertificate(certFile, keyFile, func() { changes++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func() string {
+		got, err := c.get()
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(got.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leaf.Subject.CommonName
+	}
+	nextCert, nextKey := newPair(t, "another", now, now.Add(time.Hour))
+	for _, step := range []struct {
+		what    string
+		do      func()
+		after   time.Duration
+		want    string
+		changes int
+	}{
+		{"nothing", func() {}, 2 * time.Second, "one", 0},
+		{"only the certificate", func() { write(t, certFile, nextCert) }, 2 * time.Second, "one", 0},
+		{"the key, too soon to look", func() { write(t, keyFile, nextKey) }, 0, "one", 0},
+		{"a moment later", func() {}, 2 * time.Second, "another", 1},
+		{"nothing more", func() {}, 2 * time.Second, "another", 1},
+		{"taken away", func() { _ = os.Remove(certFile) }, 2 * time.Second, "another", 1},
+		{"back", func() { write(t, certFile, cert); write(t, keyFile, key) }, 2 * time.Second, "one", 2},
+	} {
+		step.do()
+		now = now.Add(step.after)
+		c.look(now)
+		if shown() != step.want || changes != step.changes {
+			t.Errorf("%s: shows %s after %d changes, want %s after %d", step.what, shown(), changes, step.want, step.changes)
+		}
+	}
+}
+
+func TestDescribeCredential(t *testing.T) {
+	now := time.Now()
+	file := filepath.Join(t.TempDir(), "c.crt")
+	late, _ := newPair(t, "system:node:n1", now.Add(-2*time.Hour), now.Add(-time.Hour))
+	early, _ := newPair(t, "system:node:n1", now.Add(time.Hour), now.Add(2*time.Hour))
+	good, _ := newPair(t, "system:node:n1", now.Add(-time.Hour), now.Add(time.Hour))
+	write(t, file, late)
+	for _, c := range []struct {
+		name string
+		rest rest.Config
+		want []string
+	}{
+		{"none", rest.Config{}, []string{"names no credential"}},
+		{"expired", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: file}}, []string{file, "system:node:n1", "expired at", "renew it"}},
+		{"early", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: early}}, []string{"in the kubeconfig", "not valid before", "clock"}},
+		{"good", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: good}}, []string{"does not accept", "valid until"}},
+		{"no file", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: file + "x"}}, []string{file + "x", "no such file"}},
+		{"no PEM", rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x")}}, []string{"no PEM"}},
+		{"token", rest.Config{BearerToken: "secret"}, []string{"token in the kubeconfig"}},
+		{"token file", rest.Config{BearerToken: "secret", BearerTokenFile: "/t"}, []string{"token in /t"}},
+		{"plugin", rest.Config{ExecProvider: &api.ExecConfig{Command: "aws"}}, []string{"plugin aws"}},
+		{"password", rest.Config{Username: "u", Password: "secret"}, []string{"user name u"}},
+	} {
+		got := describeCredential(&c.rest)
+		for _, w := range c.want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: %q, want %q in it", c.name, got, w)
+			}
+		}
+		if strings.Contains(got, "secret") {
+			t.Errorf("%s: %q tells the secret", c.name, got)
+		}
+	}
+}

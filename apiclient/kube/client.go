@@ -1,0 +1,112 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Client talks to one apiserver as one user. It implements port.API.
+type Client struct {
+	config Config
+	conns  *connections
+	params runtime.ParameterCodec
+	// rest holds one client for each group and lane that kinds have; they differ
+	// in paths and limits, and share the transport.
+	rest   map[restKey]*rest.RESTClient
+	health *health
+
+	// closing ends all calls in flight.
+	closing context.Context
+	close   context.CancelFunc
+
+	// mu guards the order of calls.Add against calls.Wait.
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup
+}
+
+type restKey struct {
+	group schema.GroupVersion
+	lane  lane
+}
+
+var _ port.API = (*Client)(nil)
+
+// New makes a client. It does not ask the apiserver for anything: an agent
+// starts also while there is none.
+func New(config Config) (*Client, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	shared := rest.CopyConfig(config.REST)
+	shared.UserAgent = "troupe/" + config.Version
+	shared.ContentType = config.ContentType
+	shared.AcceptContentTypes = config.ContentType + ",application/json"
+	shared.Timeout = 0 // each call has a deadline of its own, and a watch none
+	http, conns, err := newHTTP(shared)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, health: newHealth(config.Log, config.REST.Host)}
+	scheme := newScheme()
+	c.params = runtime.NewParameterCodec(scheme)
+	shared.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	limits := map[lane]flowcontrol.RateLimiter{
+		ordinary: limiter(config.QPS, config.Burst), events: limiter(config.EventQPS, config.EventBurst), heartbeat: limiter(-1, 0),
+	}
+	for _, k := range kinds {
+		key := restKey{k.group, k.lane}
+		if c.rest[key] != nil {
+			continue
+		}
+		own := rest.CopyConfig(shared)
+		own.GroupVersion, own.APIPath, own.RateLimiter = &k.group, "/apis", limits[k.lane]
+		if k.group.Group == "" {
+			own.APIPath = "/api"
+		}
+		if c.rest[key], err = rest.RESTClientForConfigAndClient(own, http); err != nil {
+			return nil, err
+		}
+	}
+	c.closing, c.close = context.WithCancel(context.Background())
+	return c, nil
+}
+
+func limiter(qps float32, burst int) flowcontrol.RateLimiter {
+	if qps < 0 {
+		return flowcontrol.NewFakeAlwaysRateLimiter()
+	}
+	return flowcontrol.NewTokenBucketRateLimiter(qps, burst)
+}
+
+// Close ends all calls and watches, waits until each has called its done, and
+// drops the connections. Calls made later fail. It must not be called from a
+// done or a change.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.close()
+	c.calls.Wait()
+	c.conns.closeAll()
+}
+
+// kind is what is known of an object's kind. One that is none of the port's is a
+// mistake of the program.
+func (c *Client) kind(k port.APIKind) (kind, *rest.RESTClient) {
+	known, ok := kinds[k]
+	if !ok {
+		panic(fmt.Sprintf("kube: %s is no kind of the API port", k))
+	}
+	return known, c.rest[restKey{known.group, known.lane}]
+}

@@ -1,0 +1,57 @@
+package kube
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// describeCredential says what we show the apiserver, and what is wrong with it
+// as far as we can see: an apiserver that doesn't take it says nothing.
+// It never shows the credential itself.
+func describeCredential(c *rest.Config) string {
+	switch {
+	case c.ExecProvider != nil:
+		return fmt.Sprintf("it does not accept what the credential plugin %s gives", c.ExecProvider.Command)
+	case c.BearerTokenFile != "":
+		return fmt.Sprintf("it does not accept the token in %s", c.BearerTokenFile)
+	case c.BearerToken != "":
+		return "it does not accept the token in the kubeconfig"
+	case c.CertFile != "":
+		data, err := os.ReadFile(c.CertFile)
+		if err != nil {
+			return err.Error()
+		}
+		return describeCertificate("client certificate "+c.CertFile, data, time.Now())
+	case len(c.CertData) > 0:
+		return describeCertificate("client certificate in the kubeconfig", c.CertData, time.Now())
+	case c.Username != "":
+		return fmt.Sprintf("it does not accept user name %s and its password", c.Username)
+	default:
+		return "the kubeconfig names no credential"
+	}
+}
+
+func describeCertificate(what string, data []byte, now time.Time) string {
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return "the " + what + " is no PEM"
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return fmt.Sprintf("the %s: %v", what, err)
+	}
+	who, until := cert.Subject.CommonName, cert.NotAfter.UTC().Format(time.RFC3339)
+	switch {
+	case now.After(cert.NotAfter):
+		return fmt.Sprintf("the %s of %s expired at %s: renew it", what, who, until)
+	case now.Before(cert.NotBefore):
+		return fmt.Sprintf("the %s of %s is not valid before %s: check this machine's clock", what, who, cert.NotBefore.UTC().Format(time.RFC3339))
+	default:
+		return fmt.Sprintf("it does not accept the %s of %s, which is valid until %s", what, who, until)
+	}
+}

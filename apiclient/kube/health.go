@@ -1,0 +1,75 @@
+package kube
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// health writes what is to be said of the apiserver into the log: one line when
+// it can't be heard, one when the reason becomes another, one when it can be
+// heard again. Watches find that out each for itself; what concerns them all is
+// said once for them all.
+type health struct {
+	log  zerolog.Logger
+	host string
+
+	mu sync.Mutex
+	// silent are the watches that can't hear the apiserver.
+	silent map[*watch]struct{}
+	since  time.Time
+	kind   port.ErrorKind
+}
+
+func newHealth(log zerolog.Logger, host string) *health {
+	return &health{log: log, host: host, silent: map[*watch]struct{}{}}
+}
+
+// broke is told by a watch that can't go on, once for each reason.
+func (h *health) broke(w *watch, err error) {
+	kind := port.KindOf(err)
+	switch kind {
+	case port.Unavailable, port.Deadline, port.Unauthorized:
+	default: // it concerns this watch alone
+		h.log.Warn().Str("apiserver", h.host).Str("error", err.Error()).Msg("a watch can't go on; it will be tried again")
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := len(h.silent) == 0
+	h.silent[w] = struct{}{}
+	if first {
+		h.since = time.Now()
+	} else if h.kind == kind {
+		return
+	}
+	h.kind = kind
+	line, what := h.log.Warn(), "the apiserver does not answer; pods keep running, and it will be tried again"
+	if kind == port.Unauthorized {
+		line, what = h.log.Error(), "the apiserver does not accept this node's credential; pods keep running, and it will be tried again"
+	}
+	line.Str("apiserver", h.host).Str("error", err.Error()).Msg(what)
+}
+
+// heard is told by a watch that goes on.
+func (h *health) heard(w *watch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, was := h.silent[w]; !was {
+		return
+	}
+	delete(h.silent, w)
+	if len(h.silent) == 0 {
+		h.log.Info().Str("apiserver", h.host).Dur("after", time.Since(h.since)).Msg("the apiserver answers again")
+	}
+}
+
+// ended is told by a watch that ends: nothing can be said of the apiserver.
+func (h *health) ended(w *watch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.silent, w)
+}

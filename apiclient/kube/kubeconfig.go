@@ -1,0 +1,48 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Load reads a kubeconfig (--kubeconfig): its current context says which server
+// and which user. Files that it names are read as well, so that what is missing
+// or broken is an error here and now, of one line, that names the file. A token
+// or a certificate given as a file is read again when the file changes; a plugin
+// (exec) is run when its credential is needed.
+func Load(path string) (*rest.Config, error) {
+	fail := func(err error) (*rest.Config, error) {
+		if missing := (*fs.PathError)(nil); errors.As(err, &missing) && missing.Path == path {
+			err = missing.Err
+		}
+		return nil, fmt.Errorf("kubeconfig %s: %s", path, strings.Join(strings.Fields(err.Error()), " "))
+	}
+	file, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return fail(err)
+	}
+	if err := clientcmd.ResolveLocalPaths(file); err != nil { // against the file's own directory
+		return fail(err)
+	}
+	// Without this a context that isn't there would silently mean localhost.
+	if context, ok := file.Contexts[file.CurrentContext]; !ok {
+		return fail(fmt.Errorf("current-context %q is not among its contexts", file.CurrentContext))
+	} else if _, ok := file.Clusters[context.Cluster]; !ok {
+		return fail(fmt.Errorf("context %q names cluster %q, which is not there", file.CurrentContext, context.Cluster))
+	} else if _, ok := file.AuthInfos[context.AuthInfo]; !ok && context.AuthInfo != "" {
+		return fail(fmt.Errorf("context %q names user %q, which is not there", file.CurrentContext, context.AuthInfo))
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*file, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return fail(err)
+	}
+	if _, err := rest.TLSConfigFor(config); err != nil {
+		return fail(err)
+	}
+	return config, nil
+}

@@ -1,0 +1,63 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+func TestPauses(t *testing.T) {
+	silent, refused := syscall.ECONNREFUSED, apierrors.NewUnauthorized("no")
+	for _, c := range []struct {
+		name            string
+		err             error
+		lasted          time.Duration
+		tries           int
+		atLeast, atMost time.Duration
+	}{
+		{"nobody answers, first", silent, 0, 1, 100 * time.Millisecond, 150 * time.Millisecond},
+		{"nobody answers, for long", silent, 0, 1000, time.Second, 1500 * time.Millisecond},
+		{"503 is nobody", apierrors.NewServiceUnavailable("no"), 0, 1000, time.Second, 1500 * time.Millisecond},
+		{"an end without an error", nil, 0, 1, 100 * time.Millisecond, 150 * time.Millisecond},
+		{"refused, first", refused, 0, 1, 500 * time.Millisecond, 750 * time.Millisecond},
+		{"refused, for long", refused, 0, 1000, 15 * time.Second, 23 * time.Second},
+		{"something else, for long", errors.New("what"), 0, 1000, 15 * time.Second, 23 * time.Second},
+		{"after it went well", refused, settled, 1000, 500 * time.Millisecond, 750 * time.Millisecond},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPauses()
+			var d time.Duration
+			for range c.tries {
+				d = p.next(c.err, c.lasted)
+			}
+			if d < c.atLeast || d > c.atMost {
+				t.Errorf("try %d waits %v, want %v to %v", c.tries, d, c.atLeast, c.atMost)
+			}
+		})
+	}
+	// What came while nobody answered does not count against the one who does.
+	p := newPauses()
+	for range 100 {
+		p.next(silent, 0)
+	}
+	if d := p.next(refused, 0); d > 750*time.Millisecond {
+		t.Errorf("the first refusal after an outage waits %v", d)
+	}
+}
+
+func TestEndingClock(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := endingClock{ctx: ctx}
+	<-c.After(time.Millisecond)
+	long := c.After(time.Hour)
+	cancel()
+	<-long
+	<-c.After(time.Hour)
+	if sleep(ctx, time.Hour) || !sleep(t.Context(), time.Nanosecond) {
+		t.Error("sleep says the wrong thing")
+	}
+}

@@ -1,0 +1,166 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"os"
+	"sync/atomic"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+)
+
+// How long it may take to find out that nobody is there. An agent has to be
+// back within 5 s of its apiserver, and a connection that died silently (a
+// cable, a firewall, a host without power) gives no sign by itself.
+//
+// While packets are lost TCP sends again at growing distance: after an outage of
+// length t the next try is up to t away. So what was lost for t < readIdle+ping
+// comes back within t of the end of the outage, or when the connection is found
+// dead, whichever is first: at worst half of the two together, 4 s. client-go's
+// own 30 s + 15 s would make it 22 s. A ping costs next to nothing, and is sent
+// only on a connection that has been silent.
+//
+// A lost SYN is sent again after 1, 3, 7, 15 s. A dial that is given up after
+// 3 s and begun anew is never further than 2 s from its next packet; client-go's
+// 30 s could be 8 s away.
+const (
+	readIdleTimeout  = 5 * time.Second
+	pingTimeout      = 3 * time.Second
+	dialTimeout      = 3 * time.Second
+	handshakeTimeout = 5 * time.Second
+	keepAlive        = 15 * time.Second
+)
+
+// newHTTP makes what carries the requests of all clients of config, and the
+// connections that it uses.
+func newHTTP(config *rest.Config) (*http.Client, *connections, error) {
+	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
+	if config.Dial != nil {
+		dial = config.Dial
+	}
+	conns := newConnections(dial)
+	ours := rest.CopyConfig(config)
+	ours.Dial = conns.dialContext
+	trips := &trips{conns: conns}
+	ours.Wrap(func(next http.RoundTripper) http.RoundTripper { trips.next = next; return trips })
+	options, err := ours.TransportConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	if options.TLS.CertFile != "" && options.TLS.KeyFile != "" {
+		trips.cert, err = newCertificate(options.TLS.CertFile, options.TLS.KeyFile, conns.closeAll)
+		if err != nil {
+			return nil, nil, err
+		}
+		options.TLS.CertFile, options.TLS.KeyFile, options.TLS.CertData, options.TLS.KeyData = "", "", nil, nil
+		options.TLS.GetCertHolder = &transport.GetCertHolder{GetCert: trips.cert.get}
+	}
+	all, err := transport.New(options)
+	if err != nil {
+		return nil, nil, err
+	}
+	base := baseOf(all)
+	if base == nil {
+		return nil, nil, errors.New("client-go gave a transport that is none of net/http's: its deadlines can't be set")
+	}
+	base.TLSHandshakeTimeout = handshakeTimeout
+	// An administrator who has set client-go's own variables knows why.
+	if os.Getenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS") == "" && os.Getenv("HTTP2_PING_TIMEOUT_SECONDS") == "" {
+		base.HTTP2 = &http.HTTP2Config{SendPingTimeout: readIdleTimeout, PingTimeout: pingTimeout}
+	}
+	return &http.Client{Transport: all}, conns, nil
+}
+
+// baseOf is the transport within all that client-go wraps around it.
+func baseOf(rt http.RoundTripper) *http.Transport {
+	for {
+		switch t := rt.(type) {
+		case *http.Transport:
+			return t
+		case utilnet.RoundTripperWrapper:
+			rt = t.WrappedRoundTripper()
+		default:
+			return nil
+		}
+	}
+}
+
+// trips sees every request on its way to the wire.
+type trips struct {
+	next  http.RoundTripper
+	conns *connections
+	cert  *certificate // nil: not in files
+}
+
+type tripKey struct{}
+
+// withTrip makes told be told of each attempt of the requests made with the
+// context: those within client-go, which repeats some of them, too. It is told
+// nil when an answer has begun.
+func withTrip(ctx context.Context, told func(error)) context.Context {
+	return context.WithValue(ctx, tripKey{}, told)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *trips) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.trip(request)
+	if told, ok := request.Context().Value(tripKey{}).(func(error)); ok {
+		told(err)
+	}
+	return response, err
+}
+
+func (t *trips) trip(request *http.Request) (*http.Response, error) {
+	ctx := request.Context()
+	if t.cert != nil {
+		t.cert.look(time.Now())
+	}
+	first, err := t.conns.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	response, err := t.send(request, first)
+	if err != nil {
+		t.conns.leave()
+		return nil, err
+	}
+	response.Body = &body{ReadCloser: response.Body, leave: t.conns.leave}
+	return response, nil
+}
+
+// send makes a request, which may be the one that others wait for.
+func (t *trips) send(request *http.Request, first *ahead) (*http.Response, error) {
+	if first == nil {
+		return t.next.RoundTrip(request)
+	}
+	ctx := request.Context()
+	var timer atomic.Pointer[time.Timer]
+	got := httptrace.ClientTrace{GotConn: func(g httptrace.GotConnInfo) {
+		if first.has(g.Conn); g.Reused {
+			first.end(ctx, nil)
+			return
+		}
+		timer.Store(time.AfterFunc(greeting, func() { first.end(ctx, nil) }))
+	}}
+	response, err := t.next.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &got)))
+	first.end(ctx, err)
+	if t := timer.Load(); t != nil {
+		t.Stop()
+	}
+	return response, err
+}
+
+// greeting is how long the first request on a new connection is alone there: an
+// apiserver says at once how many it takes, and where it is fewer than HTTP/2
+// assumes, more would fail. A request whose own answer takes longer holds nobody
+// up.
+const greeting = 100 * time.Millisecond
+
+// WrappedRoundTripper implements utilnet.RoundTripperWrapper.
+func (t *trips) WrappedRoundTripper() http.RoundTripper { return t.next }

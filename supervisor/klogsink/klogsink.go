@@ -1,0 +1,104 @@
+// Package klogsink brings what Kubernetes' libraries log (klog, logr) into the
+// agent's one stream.
+package klogsink
+
+import (
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/rs/zerolog"
+	"k8s.io/klog/v2"
+)
+
+// Route makes klog write into log, for the whole process. It is called once,
+// before anything logs.
+func Route(log zerolog.Logger) {
+	klog.SetLoggerWithOptions(New(log), klog.ContextualLogger(true))
+}
+
+// New makes a logger for those libraries. Their verbosities become levels as
+// --v means them: V(0) info, up to V(4) debug, above that trace.
+func New(log zerolog.Logger) logr.Logger { return logr.New(sink{log: log}) }
+
+type sink struct {
+	log  zerolog.Logger
+	name string
+}
+
+func level(verbosity int) zerolog.Level {
+	switch {
+	case verbosity <= 0:
+		return zerolog.InfoLevel
+	case verbosity <= 4:
+		return zerolog.DebugLevel
+	default:
+		return zerolog.TraceLevel
+	}
+}
+
+// Init implements logr.LogSink.
+func (s sink) Init(logr.RuntimeInfo) {}
+
+// Enabled implements logr.LogSink.
+func (s sink) Enabled(verbosity int) bool {
+	l := level(verbosity)
+	return l >= s.log.GetLevel() && l >= zerolog.GlobalLevel()
+}
+
+// Info implements logr.LogSink.
+func (s sink) Info(verbosity int, message string, pairs ...any) {
+	s.write(s.log.WithLevel(level(verbosity)), message, pairs)
+}
+
+// Error implements logr.LogSink.
+func (s sink) Error(err error, message string, pairs ...any) {
+	line := s.log.Error()
+	if err != nil {
+		line = line.Str("error", err.Error())
+	}
+	s.write(line, message, pairs)
+}
+
+func (s sink) write(line *zerolog.Event, message string, pairs []any) {
+	if s.name != "" {
+		line = line.Str("logger", s.name)
+	}
+	line.Fields(shown(pairs)).Msg(message)
+}
+
+// WithValues implements logr.LogSink.
+func (s sink) WithValues(pairs ...any) logr.LogSink {
+	s.log = s.log.With().Fields(shown(pairs)).Logger()
+	return s
+}
+
+// WithName implements logr.LogSink.
+func (s sink) WithName(name string) logr.LogSink {
+	if s.name != "" {
+		name = s.name + "." + name
+	}
+	s.name = name
+	return s
+}
+
+// shown are keys and values as they are to be shown. A last key without a value
+// gets none.
+func shown(pairs []any) []any {
+	out := make([]any, 0, len(pairs)+1)
+	for i := 0; i < len(pairs); i += 2 {
+		var value any
+		if i+1 < len(pairs) {
+			value = pairs[i+1]
+		}
+		switch v := value.(type) {
+		case error:
+			value = v.Error()
+		case fmt.Stringer: // first, so that a pod is namespace/name, as elsewhere
+			value = v.String()
+		case logr.Marshaler:
+			value = v.MarshalLog()
+		}
+		out = append(out, fmt.Sprint(pairs[i]), value)
+	}
+	return out
+}
