@@ -28,8 +28,14 @@ func Measure(t *testing.T, subject Subject, n int) []contract.Measured {
 	ctx, cancel := s.context()
 	defer cancel()
 	s.API.Watch(ctx, port.Selection{Kind: port.PodKind, Field: "spec.nodeName=" + s.name + "-node"}, func(c port.APIChange) {
-		if set, ok := c.(port.APISet); ok {
-			told <- set.Object
+		switch c := c.(type) {
+		case port.APISet:
+			told <- c.Object
+		case port.APIReplaced: // the first list may be as late as that
+			for _, o := range c.Objects {
+				told <- o
+			}
+		case port.APIDeleted, port.APIBroken:
 		}
 	}, func(error) {})
 	for i := range n {
