@@ -41,7 +41,7 @@ func (b *bench) one(ctx context.Context) (_ []result, err error) {
 	}
 	if !b.floor {
 		more := ours.median() - floor.median()
-		r.measured, r.ratio, r.verdict = ms(ours.median()), "+"+ms(more), verdict(more <= bar)
+		r.measured, r.ratio, r.verdict = ms(ours.median()), plus(more), verdict(more <= bar)
 		r.details = append(r.details, "troupe: "+ours.quantiles())
 	}
 	return []result{r}, nil

@@ -51,7 +51,7 @@ func (b *bench) restartOn(ctx context.Context, release lab.Release) (r result, e
 		return r, err
 	}
 	more := ours.median() - floor.median()
-	r.measured, r.ratio = ms(ours.median()), "+"+ms(more)
+	r.measured, r.ratio = ms(ours.median()), plus(more)
 	r.details = append(r.details, "troupe: "+ours.quantiles())
 	if release.HasEvents() {
 		r.verdict = verdict(more <= bar)

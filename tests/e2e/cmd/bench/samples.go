@@ -63,3 +63,11 @@ func ms(d time.Duration) string {
 	}
 	return fmt.Sprintf("%.0f ms", float64(d)/float64(time.Millisecond))
 }
+
+// plus is a difference, with its sign.
+func plus(d time.Duration) string {
+	if d < 0 {
+		return "−" + ms(-d)
+	}
+	return "+" + ms(d)
+}
