@@ -18,6 +18,8 @@ type Runner struct {
 
 	mu     sync.Mutex
 	closed bool
+	// drain is set once nothing is to begin any more: see Drain.
+	drain *drain
 	// owners has, by path, what is not over, in order of asking.
 	owners map[string][]*effect
 	pools  map[string]*slots
@@ -86,7 +88,7 @@ func (r *Runner) add(e *effect) {
 	r.owners[e.owner.path] = append(r.owners[e.owner.path], e)
 	r.traceLocked(e)
 	switch {
-	case r.closed:
+	case r.closed, r.drain != nil:
 		r.dropLocked(e)
 	case !busy && (r.inheritLocked(e) || r.slotLocked(e)):
 		r.startLocked(e)
@@ -181,6 +183,7 @@ func (r *Runner) finish(e *effect, res result) {
 		r.mu.Unlock()
 		return
 	}
+	r.drainedLocked()
 	r.mu.Unlock()
 	e.ctx.end(context.Canceled)
 	e.owner.deliver(envelope{msg: res})
@@ -202,6 +205,7 @@ func (r *Runner) expire(e *effect, panicked bool) {
 	r.countLocked(e.Kind).Expired++
 	r.traceLocked(e)
 	next := r.vacateLocked(e)
+	r.drainedLocked()
 	r.mu.Unlock()
 	e.ctx.end(context.DeadlineExceeded)
 	if !panicked {

@@ -65,6 +65,7 @@ const (
 	keptEvents        = 1000
 	healthPatience    = 10 * time.Second
 	stopPatience      = 5 * time.Second
+	startPatience     = 10 * time.Second // that the agent has with starts as it ends
 )
 
 // Run runs a node until ctx ends (nil: pods keep running) or it can't go on.
@@ -305,6 +306,7 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	if _, e := daemon.SdNotify(false, daemon.SdNotifyStopping); e != nil {
 		o.Log.Warn().Str("error", e.Error()).Msg("systemd was not told that the node ends")
 	}
+	d.drain()
 	cancel()
 	for range servers {
 		err = errors.Join(err, <-ended)
@@ -312,8 +314,19 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	stop, cancelStop := context.WithTimeout(context.Background(), stopPatience)
 	defer cancelStop()
 	err = errors.Join(err, d.system.Shutdown(stop))
-	d.runner.Close() // what is under way at the runtime goes on there; nobody waits for it here
+	d.runner.Close() // what is under way at the runtime is cut off there; the next agent looks how far it came
 	return err
+}
+
+// drain lets the starts that are under way come to their end. With the agent's
+// connection the runtime would give them up half done: containerd leaves a
+// sandbox behind then whose process nothing ends any more.
+func (d *running) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	if err := d.runner.Drain(ctx, pod.StartPool); err != nil {
+		d.log.Warn().Str("error", err.Error()).Msg("starts of pods are cut off")
+	}
 }
 
 // tree asks nobody: it shows the one that is stuck.

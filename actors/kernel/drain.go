@@ -1,0 +1,62 @@
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// drain is the wait for the effects of one pool.
+type drain struct {
+	pool string
+	done chan struct{} // closed when none of them runs
+	over bool
+}
+
+// Drain has nothing begin any more: what waits, and whatever is asked for from
+// now on, is dropped. It returns when none of the effects runs that need a slot
+// of the pool; with an error that counts them, when ctx ends; it can be called
+// again then. Results still come.
+// It is for the end of a process whose calls are better not cut off, before Close.
+func (r *Runner) Drain(ctx context.Context, pool string) error {
+	d := &drain{pool: pool, done: make(chan struct{})}
+	r.mu.Lock()
+	r.drain = d
+	for _, owner := range slices.Sorted(maps.Keys(r.owners)) {
+		for _, e := range slices.Clone(r.owners[owner]) {
+			if e.Phase == EffectQueued {
+				r.dropLocked(e)
+			}
+		}
+	}
+	r.drainedLocked()
+	r.mu.Unlock()
+	select {
+	case <-d.done:
+		return nil
+	case <-ctx.Done():
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return fmt.Errorf("wait for %d effects of pool %s: %w", r.runningLocked(pool), pool, context.Cause(ctx))
+	}
+}
+
+// drainedLocked ends the wait of Drain if there is nothing left to wait for.
+func (r *Runner) drainedLocked() {
+	if d := r.drain; d != nil && !d.over && r.runningLocked(d.pool) == 0 {
+		d.over = true
+		close(d.done)
+	}
+}
+
+func (r *Runner) runningLocked(pool string) (n int) {
+	for _, es := range r.owners { // order-free: a count
+		for _, e := range es {
+			if e.pool == pool && e.Phase == EffectStarted {
+				n++
+			}
+		}
+	}
+	return n
+}

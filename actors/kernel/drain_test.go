@@ -1,0 +1,39 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// TestDrain: what runs with a slot comes to its end and its result is handled;
+// what waits, and what is asked for later, never begins.
+func TestDrain(t *testing.T) {
+	c := newCalls(t, starts)
+	r := c.root("a")
+	c.do(r, c.effect("1", "x", pooled(1)), c.effect("2", "y", pooled(1)), c.effect("queued", "z", pooled(1)),
+		c.effect("behind 1", "x", pooled(1)), c.effect("no slot", "n"))
+	c.b.took()
+	drained := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.run.Drain(ctx, "start"); !errors.Is(err, context.Canceled) || err.Error() != "wait for 2 effects of pool start: context canceled" {
+		t.Errorf("got %v", err)
+	}
+	go func() { drained <- c.run.Drain(t.Context(), "start") }()
+	c.answer("1")
+	select {
+	case err := <-drained:
+		t.Fatalf("it did not wait for the second: %v", err)
+	default:
+	}
+	c.do(r, c.effect("late", "l"))
+	c.answer("2")
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	equal(t, "results", c.b.took(), []string{"1 done", "2 done"})
+	if n := c.run.Counts()["Call"]; n.Finished != 2 || n.Dropped != 3 {
+		t.Errorf("%+v", n)
+	}
+}
