@@ -23,8 +23,9 @@ type Host interface {
 	// UnmountPod takes down all volumes of a pod and removes their data.
 	// Idempotent. It never descends into what is still mounted.
 	UnmountPod(ctx context.Context, uid types.UID, done func(error))
-	// RemovePod removes what is left of a pod: data and log directories. It
-	// fails, and removes nothing, while something is mounted below them.
+	// RemovePod removes what is left of a pod: log and data directories, found by
+	// the UID if that is all that is known. It fails, and removes nothing, while
+	// something is mounted below them.
 	RemovePod(ctx context.Context, ref PodDirs, done func(error))
 	// PodDirs lists the pods of which there are data directories.
 	PodDirs(ctx context.Context, done func([]types.UID, error))

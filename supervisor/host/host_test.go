@@ -123,11 +123,16 @@ func TestRemovePod(t *testing.T) {
 	if err := l.prepare(p); err != nil {
 		t.Fatal(err)
 	}
+	other := newPod(func(p *v1.Pod) { p.UID = "2_u1" })
+	if err := l.prepare(other); err != nil {
+		t.Fatal(err)
+	}
 	if err := l.remove(port.PodDirs{UID: p.UID}); err != nil { // an orphan: only the UID is known
 		t.Fatal(err)
 	}
 	wantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
-	wantMode(t, filepath.Join(l.root, "logs/default_web_u1"), 0o755|os.ModeDir)
+	wantGone(t, filepath.Join(l.root, "logs/default_web_u1"))
+	wantMode(t, filepath.Join(l.root, "logs/default_web_2_u1"), 0o755|os.ModeDir)
 }
 
 func TestAnEndedContextIsToldOnce(t *testing.T) {

@@ -101,30 +101,55 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 	if err != nil {
 		return err
 	}
-	logs := ""
-	if ref.Name != "" { // of an orphan's directory only the UID is known
-		if logs, err = logDir(ref); err != nil {
-			return err
-		}
+	logs, err := h.logDirs(ref)
+	if err != nil {
+		return err
 	}
 	all, err := h.mounts()
 	if err != nil {
 		return err
 	}
 	mounted := mountsBelow(all, filepath.Join(h.pods.real, dir))
-	if logs != "" {
-		mounted = append(mounted, mountsBelow(all, filepath.Join(h.logs.real, logs))...)
+	for _, name := range logs {
+		mounted = append(mounted, mountsBelow(all, filepath.Join(h.logs.real, name))...)
 	}
 	if err := stillMounted(mounted); err != nil {
 		return err
 	}
-	if err := h.pods.remove(ctx, ".", dir); err != nil {
-		return err
+	for _, name := range logs {
+		if err := h.logs.remove(ctx, ".", name); err != nil {
+			return err
+		}
 	}
-	if logs == "" {
-		return nil
+	// Last: by this directory a pod is found of which something is left.
+	return h.pods.remove(ctx, ".", dir)
+}
+
+// logDirs are the names of a pod's log directories: one, or, of an orphan of
+// which only the UID is known, those that there are.
+func (h *Host) logDirs(ref port.PodDirs) ([]string, error) {
+	if ref.Name != "" {
+		name, err := logDir(ref)
+		return []string{name}, err
 	}
-	return h.logs.remove(ctx, ".", logs)
+	dir, err := h.logs.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close() //nolint:errcheck // nothing was written
+	entries, err := dir.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		// Neither a namespace nor a pod's name has an underscore.
+		if parts := strings.SplitN(e.Name(), "_", 3); e.IsDir() && len(parts) == 3 && parts[2] == string(ref.UID) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // remove takes away name in dir, both below the area.
