@@ -81,6 +81,7 @@ type pod struct {
 	status *v1.PodStatus
 	// told is the life that pods was told with the status, if it was.
 	told     podlife.State
+	troubled string // the trouble that pods was told of
 	reported bool
 	finished bool
 }

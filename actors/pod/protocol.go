@@ -157,6 +157,8 @@ type Report struct {
 	Status *v1.PodStatus
 	// Life is where the pod stands.
 	Life string
+	// Trouble is what keeps the pod from going on, if the status does not show it.
+	Trouble string
 }
 
 // Finished is sent to pods when nothing of the pod runs or is mounted.

@@ -1,6 +1,8 @@
 package pod
 
 import (
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -15,13 +17,58 @@ func (p *pod) report(_ *kernel.Context[Message], in podplan.Input, out podplan.O
 		Plan: in, Out: out, Previous: p.status, HostIPs: p.deps.HostIPs, RuntimeName: p.deps.RuntimeName,
 	})
 	same := p.status != nil && podstatus.Equal(p.status, &status)
-	if same && p.reported && p.told == p.life {
+	trouble := p.trouble()
+	if same && p.reported && p.told == p.life && p.troubled == trouble {
 		return
 	}
 	if !same {
 		kept := status // on the heap only if it is kept
 		p.status = &kept
 	}
-	p.reported, p.told = true, p.life
-	p.deps.Report(Report{UID: p.uid, Status: p.status, Life: p.life.String()})
+	p.reported, p.told, p.troubled = true, p.life, trouble
+	p.deps.Report(Report{UID: p.uid, Status: p.status, Life: p.life.String(), Trouble: trouble})
+}
+
+// trouble is the newest failure that keeps the pod from going on and that its
+// status does not show: of looks, and of what takes the pod down.
+func (p *pod) trouble() string {
+	if p.life == podlife.Terminated {
+		return ""
+	}
+	var newest podplan.Failure
+	for lane, f := range p.facts.failures { // order-free: a maximum
+		if !p.blocks(lane) {
+			continue
+		}
+		if f.At.After(newest.At) || f.At.Equal(newest.At) && f.Message > newest.Message {
+			newest = f
+		}
+	}
+	switch {
+	case newest.Count > 0:
+		return newest.Reason + ": " + newest.Message
+	case p.stop != nil && p.facts.volumes.State == podplan.VolumesFailed:
+		return p.facts.volumes.Message
+	default:
+		return ""
+	}
+}
+
+// blocks says whether something is still to be done on a lane that failed. A
+// failure is remembered until its lane is used again, which may be never.
+func (p *pod) blocks(lane podplan.Lane) bool {
+	switch lane.Kind {
+	case podplan.LanePod:
+		return !p.known
+	case podplan.LaneStop:
+		c := p.container(lane.Name)
+		return c != nil && c.State != observed.ContainerExited
+	case podplan.LaneSandbox:
+		return p.stop != nil // else its containers wait with that message
+	case podplan.LaneInspect:
+		c := p.container(lane.Name)
+		return p.stop != nil && c != nil && !c.Detailed
+	default:
+		return false
+	}
 }

@@ -56,6 +56,9 @@ func (r *record) show() PodView {
 	}
 	s := r.report.Status
 	p.Life = r.report.Life
+	if p.Problem == "" {
+		p.Problem = r.report.Trouble
+	}
 	p.Phase, p.Reason, p.Message, p.IP = string(s.Phase), s.Reason, s.Message, s.PodIP
 	p.StartTime = timeOf(s.StartTime)
 	for _, c := range s.Conditions {

@@ -48,7 +48,8 @@ type PodView struct {
 	// Reason and Message are the pod's; of a rejected pod, why.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Problem says what is wrong with the pod's actor or manifest, if anything is.
+	// Problem says what is wrong with the pod's actor, or what keeps the pod from
+	// going on or from ending, if its status does not show it.
 	Problem    string          `json:"problem,omitempty"`
 	Containers []ContainerView `json:"containers"`
 	// Doing are the actions under way.

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 	"time"
 
@@ -450,4 +451,28 @@ func TestManifestDirectoryIsMissing(t *testing.T) {
 	w.manifests.readErr = nil
 	w.allUp(30 * time.Second)
 	w.quiet()
+}
+
+// TestWhatBlocksTheEndOfAPodIsSaid: people see why a pod does not go away.
+func TestWhatBlocksTheEndOfAPodIsSaid(t *testing.T) {
+	for _, m := range []simcri.Method{simcri.StopContainer, simcri.StopPodSandbox} {
+		t.Run(m.String(), func(t *testing.T) {
+			w := newNode(t, 1)
+			w.add(aPod("web"))
+			w.allUp(10 * time.Second)
+			broken := true
+			w.fault = func(c simcri.Call) simcri.Fault {
+				return simcri.Fault{Fail: broken && c.Method == m, Kind: port.Other, Detail: "the shim is gone"}
+			}
+			w.drop("web")
+			w.watch.lenient = w.v.Now().Add(time.Hour)
+			w.run(50 * time.Second)
+			if p := w.pod("web"); !strings.Contains(p.Problem, "the shim is gone") {
+				t.Errorf("nobody is told what blocks it: %+v", p)
+			}
+			broken = false
+			w.allUp(2 * time.Minute)
+			w.quiet()
+		})
+	}
 }
