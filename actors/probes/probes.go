@@ -343,7 +343,10 @@ func alike(a, b podplan.Health) bool {
 func (a *probes) answered(ctx *kernel.Context[Message], m answered) {
 	r := a.running[m.id]
 	if r == nil {
-		return // late, or of a container that is gone
+		// Late, or of a container that is gone, or of a predecessor and before its
+		// container is known again: then nobody is to wait for it.
+		maps.DeleteFunc(a.inherited, func(_ string, id kernel.EffectID) bool { return id == m.id })
+		return
 	}
 	delete(a.running, m.id)
 	r.under = 0
