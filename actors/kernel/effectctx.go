@@ -25,6 +25,13 @@ type effectContext struct {
 	others []*endHook
 }
 
+// NewContext makes a ctx like that of an effect, for a call that is none: it
+// ends when end is called, and tells of that on the goroutine that calls it.
+func NewContext(clock Clock) (ctx context.Context, end func(why error)) {
+	c := &effectContext{clock: clock}
+	return c, c.end
+}
+
 // endHook is one function to be called at the end.
 type endHook struct {
 	ctx *effectContext

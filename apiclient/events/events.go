@@ -1,0 +1,295 @@
+// Package events writes the events of pods to the apiserver: those that kubectl
+// describe shows. What is told often is counted, what is told in many words is
+// put together, and what is told too often is dropped, all as client-go does it.
+//
+//	actors ──Record──► queue ──one at a time──► correlate ──► Create, or Patch of the count
+//
+// Nothing waits for an event. While the apiserver is away they are kept, up to a
+// bound, and the first is tried again from time to time.
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Config is what a Recorder is made of.
+type Config struct {
+	API   port.API
+	Clock kernel.Clock
+	// Component and Host say who tells: kubelet, and the node.
+	Component, Host string
+	// Queue bounds how many events may wait: more are dropped. 1000 if zero.
+	Queue int
+	// Cache bounds what is remembered for counting; client-go's default if zero.
+	Cache int
+	// Deadline bounds a call. Retry is the time between tries while the apiserver
+	// is away.
+	Deadline, Retry time.Duration
+	// Also gets each event as well; nil for nobody.
+	Also port.Recorder
+	// Dropped is told of each event that could not be written, and why; nil for
+	// nobody. It must not block.
+	Dropped func(port.Event, error)
+}
+
+// Validate says what is missing.
+func (c *Config) Validate() error {
+	switch {
+	case c.API == nil, c.Clock == nil:
+		return errors.New("events: API and Clock are required")
+	case c.Component == "", c.Host == "":
+		return errors.New("events: Component and Host are required: users see who tells")
+	case c.Deadline <= 0, c.Retry <= 0:
+		return fmt.Errorf("events: Deadline %v, Retry %v: want both longer than nothing", c.Deadline, c.Retry)
+	case c.Queue < 0, c.Cache < 0:
+		return fmt.Errorf("events: Queue %d, Cache %d: want none negative", c.Queue, c.Cache)
+	}
+	return nil
+}
+
+const defaultQueue = 1000
+
+// ErrQueueFull says that too many events wait.
+var ErrQueueFull = errors.New("too many events wait to be written")
+
+// Recorder implements port.Recorder. Its methods may be called from anywhere.
+type Recorder struct {
+	config Config
+
+	mu         sync.Mutex
+	correlator *record.EventCorrelator
+	// queue waits; the first is under way if busy.
+	queue  []port.Event
+	busy   bool
+	closed bool
+	// end ends the call under way.
+	end func(error)
+	// last is the number in the name of the last event: of two at one instant each
+	// needs its own.
+	last int64
+	// stopRetry ends the wait for the next try.
+	stopRetry func() bool
+}
+
+// New makes a recorder.
+func New(c Config) (*Recorder, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Queue == 0 {
+		c.Queue = defaultQueue
+	}
+	return &Recorder{config: c, correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
+		Clock: passive{c.Clock}, LRUCacheSize: c.Cache,
+	})}, nil
+}
+
+// passive is a clock as client-go wants it.
+type passive struct{ kernel.Clock }
+
+// Since implements clock.PassiveClock.
+func (p passive) Since(t time.Time) time.Duration { return p.Now().Sub(t) }
+
+// Record implements port.Recorder.
+func (r *Recorder) Record(e port.Event) {
+	if r.config.Also != nil {
+		r.config.Also.Record(e)
+	}
+	if e.Pod == nil {
+		return
+	}
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return
+	}
+	if len(r.queue) >= r.config.Queue {
+		r.mu.Unlock()
+		r.dropped(e, ErrQueueFull)
+		return
+	}
+	r.queue = append(r.queue, e)
+	idle := !r.busy
+	r.busy = true
+	r.mu.Unlock()
+	if idle {
+		r.next()
+	}
+}
+
+// Close ends it: what waits is dropped, and what is under way is not waited for.
+func (r *Recorder) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed, r.queue = true, nil
+	if end := r.end; end != nil {
+		r.config.Clock.AfterFunc(0, func() { end(context.Canceled) })
+	}
+	if r.stopRetry != nil {
+		r.stopRetry()
+	}
+}
+
+func (r *Recorder) dropped(e port.Event, err error) {
+	if r.config.Dropped != nil {
+		r.config.Dropped(e, err)
+	}
+}
+
+// next writes the first event of the queue, or says that there is none.
+func (r *Recorder) next() {
+	for {
+		r.mu.Lock()
+		if r.closed || len(r.queue) == 0 {
+			r.busy = false
+			r.mu.Unlock()
+			return
+		}
+		e := r.queue[0]
+		result, err := r.correlator.EventCorrelate(r.event(&e))
+		if err == nil && !result.Skip {
+			r.mu.Unlock()
+			r.write(e, result.Event, result.Event.Count > 1)
+			return
+		}
+		r.popLocked()
+		r.mu.Unlock()
+		if err != nil {
+			r.dropped(e, err)
+		}
+	}
+}
+
+func (r *Recorder) popLocked() {
+	if len(r.queue) > 0 {
+		r.queue[0] = port.Event{}
+		if r.queue = r.queue[1:]; len(r.queue) == 0 {
+			r.queue = nil
+		}
+	}
+}
+
+// event is an event as the API has it.
+func (r *Recorder) event(e *port.Event) *v1.Event {
+	kind := v1.EventTypeNormal
+	if e.Warning {
+		kind = v1.EventTypeWarning
+	}
+	at := metav1.NewTime(e.At)
+	r.last = max(e.At.UnixNano(), r.last+1)
+	return &v1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Pod.Namespace, Name: fmt.Sprintf("%s.%x", e.Pod.Name, r.last)},
+		InvolvedObject: v1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
+			ResourceVersion: e.Pod.ResourceVersion, FieldPath: fieldPath(e.Pod, e.Container),
+		},
+		Reason: e.Reason, Message: cut(e.Message), Type: kind, FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		Source:              v1.EventSource{Component: r.config.Component, Host: r.config.Host},
+		ReportingController: r.config.Component, ReportingInstance: r.config.Host,
+	}
+}
+
+// maxMessage is the longest message that the apiserver takes, in bytes.
+const maxMessage = 1024
+
+func cut(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	const dots = "..."
+	n := maxMessage - len(dots)
+	for n > 0 && s[n]&0xC0 == 0x80 { // not within a letter
+		n--
+	}
+	return s[:n] + dots
+}
+
+// fieldPath is where in the pod a container is, as kubectl shows it.
+func fieldPath(p *v1.Pod, name string) string {
+	if name == "" {
+		return ""
+	}
+	for i := range p.Spec.InitContainers {
+		if p.Spec.InitContainers[i].Name == name {
+			return "spec.initContainers{" + name + "}"
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		if p.Spec.EphemeralContainers[i].Name == name {
+			return "spec.ephemeralContainers{" + name + "}"
+		}
+	}
+	return "spec.containers{" + name + "}"
+}
+
+// write makes an event, or counts one that is there.
+func (r *Recorder) write(e port.Event, o *v1.Event, counted bool) {
+	ctx, end := kernel.NewContext(r.config.Clock)
+	stop := r.config.Clock.AfterFunc(r.config.Deadline, func() { end(context.DeadlineExceeded) })
+	r.mu.Lock()
+	r.end = end
+	closed := r.closed
+	r.mu.Unlock()
+	if closed {
+		stop()
+		return
+	}
+	done := func(got port.APIObject, err error) {
+		stop()
+		r.written(e, o, counted, got, err)
+	}
+	if !counted {
+		fresh := *o
+		fresh.ResourceVersion = ""
+		r.config.API.Create(ctx, &fresh, done)
+		return
+	}
+	from := *o // what differs is what has to be written
+	from.Count, from.LastTimestamp, from.Message = o.Count-1, o.FirstTimestamp, ""
+	r.config.API.Patch(ctx, port.APIPatch{
+		Key: port.APIKey{Kind: port.EventKind, Namespace: o.Namespace, Name: o.Name}, From: &from, To: o,
+	}, done)
+}
+
+// written goes on with the next event, or with the same once more.
+func (r *Recorder) written(e port.Event, o *v1.Event, counted bool, got port.APIObject, err error) {
+	again := false
+	switch kind := port.KindOf(err); {
+	case err == nil:
+		r.correlator.UpdateState(got.(*v1.Event))
+	case kind == port.AlreadyExists && !counted:
+		// An earlier try has worked.
+	case kind == port.NotFound && counted:
+		r.write(e, o, false) // it was too long ago, and is gone
+		return
+	case kind == port.Unavailable, kind == port.Deadline, kind == port.Canceled, kind == port.TooManyRequests, kind == port.Unauthorized:
+		again = true
+	default:
+		r.dropped(e, err) // the namespace is going, or whatever else won't get better
+	}
+	r.mu.Lock()
+	if r.closed {
+		r.busy = false
+		r.mu.Unlock()
+		return
+	}
+	if again {
+		r.stopRetry = r.config.Clock.AfterFunc(r.config.Retry, func() { r.write(e, o, counted) })
+		r.mu.Unlock()
+		return
+	}
+	r.popLocked()
+	r.mu.Unlock()
+	r.next()
+}
