@@ -54,10 +54,14 @@ type ended struct {
 // reopen is this actor's own timer for the next watch.
 type reopen struct{}
 
-func (Resend) isAPIPodsMessage() {}
-func (told) isAPIPodsMessage()   {}
-func (ended) isAPIPodsMessage()  {}
-func (reopen) isAPIPodsMessage() {}
+// unheard is this actor's own timer for a watch that says nothing.
+type unheard struct{ id kernel.EffectID }
+
+func (Resend) isAPIPodsMessage()  {}
+func (told) isAPIPodsMessage()    {}
+func (ended) isAPIPodsMessage()   {}
+func (reopen) isAPIPodsMessage()  {}
+func (unheard) isAPIPodsMessage() {}
 
 // AppendTrace implements kernel.Traced.
 func (m told) AppendTrace(b []byte) []byte {
@@ -90,8 +94,9 @@ type Deps struct {
 	Gone   func(types.UID)
 	// Mirrors is told of all pods that stand for static ones, when they changed.
 	Mirrors func([]*v1.Pod)
-	// Retry is the time until a watch that ended is begun again.
-	Retry time.Duration
+	// Retry is the time until a watch that ended is begun again, Patience until
+	// one that says nothing at all is given up for another.
+	Retry, Patience time.Duration
 }
 
 // New makes the constructor of the actor.
@@ -101,9 +106,11 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type apipods struct {
 	deps *Deps
-	// watch is the watch that counts, watches how many there were.
+	// watch is the watch that counts, watches how many there were, and heard the
+	// last one that said anything.
 	watch   kernel.EffectID
 	watches int
+	heard   kernel.EffectID
 	// seen is true once the apiserver told what there is. pods and mirrors are
 	// that: slices that were handed out, and are never changed.
 	seen          bool
@@ -136,6 +143,7 @@ func (a *apipods) open(ctx *kernel.Context[Message]) {
 		},
 		Expired: func(id kernel.EffectID) Message { return ended{id: id} },
 	})
+	ctx.After(a.deps.Patience, unheard{a.watch})
 }
 
 // Receive implements kernel.Behavior.
@@ -143,6 +151,7 @@ func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case told:
 		if m.id == a.watch {
+			a.heard = m.id
 			a.told(ctx, m.change)
 		}
 	case ended:
@@ -151,6 +160,10 @@ func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case reopen:
 		a.open(ctx)
+	case unheard:
+		if m.id == a.watch && a.heard != a.watch {
+			a.open(ctx)
+		}
 	case Resend:
 		if a.seen {
 			a.update()

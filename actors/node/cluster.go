@@ -34,9 +34,11 @@ func DefaultCluster(own decide.Own) Cluster {
 
 const (
 	// apiDeadline bounds a call of the apiserver, apiProbe one that tries whether
-	// it is back, apiCalls how many of status are under way at once.
+	// it is back, apiCalls how many of status are under way at once. apiPatience
+	// is how long a watch may say nothing at all.
 	apiDeadline = 15 * time.Second
 	apiProbe    = 3 * time.Second
+	apiPatience = time.Minute
 	apiCalls    = 32
 )
 
@@ -103,10 +105,10 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef
 		},
 		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,
 		LeaseDuration: c.Cluster.LeaseDuration, LeasePeriod: c.Cluster.LeaseDuration / 4,
-		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 7 * time.Second}, Deadline: apiDeadline,
+		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 7 * time.Second}, Deadline: apiDeadline, Patience: apiPatience,
 	}))
 	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
-		API: c.Ports.API, NodeName: c.Name, Retry: time.Second,
+		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,
 		Update: func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
 		Object: func(p *v1.Pod, restored bool) {
 			a.status.Tell(status.Object{UID: p.UID, Pod: p, Restored: restored})

@@ -53,8 +53,9 @@ type Deps struct {
 	LeaseDuration, LeasePeriod time.Duration
 	// Backoff is for calls of the apiserver that fail.
 	Backoff backoff.Policy
-	// Deadline bounds a call of the apiserver.
-	Deadline time.Duration
+	// Deadline bounds a call of the apiserver. Patience is how long a watch may
+	// say nothing at all before it is given up for another.
+	Deadline, Patience time.Duration
 }
 
 // New makes the constructor of the actor.
@@ -66,9 +67,11 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type nodestatus struct {
 	deps *Deps
-	// watch is the watch that counts, watches how many there were.
+	// watch is the watch that counts, watches how many there were, and heard the
+	// last one that said anything.
 	watch   kernel.EffectID
 	watches int
+	heard   kernel.EffectID
 	// listed is true once the apiserver said whether it has the node; node is
 	// what it has.
 	listed bool
@@ -88,10 +91,13 @@ type nodestatus struct {
 	facts    *decide.Facts
 	gathered *port.Machine
 	dirty    bool
-	// wrote are the facts that were written last. What the apiserver does not keep
-	// of them is not written again; nor are labels (labelled), until somebody else
-	// changes the object.
+	// wrote are the facts that were written last, acks how often that was
+	// acknowledged. What the apiserver does not keep of them is not written a
+	// third time: once is not enough, because an earlier write whose answer was
+	// lost may have worked. Nor are labels (labelled), until somebody else changes
+	// the object.
 	wrote    *decide.Facts
+	acks     int
 	labelled bool
 	// call is the call of the node's object under way, 0 for none.
 	call     kernel.EffectID
@@ -148,6 +154,7 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		n.seen = nil
 	case told:
 		if m.id == n.watch {
+			n.heard = m.id
 			n.changed(ctx, m.change)
 		}
 	case ended:
@@ -156,6 +163,10 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case reopen:
 		n.open(ctx)
+	case unheard:
+		if m.id == n.watch && n.heard != n.watch {
+			n.open(ctx)
+		}
 	case poll:
 		n.poll(ctx)
 	case again:
@@ -196,6 +207,7 @@ func (n *nodestatus) open(ctx *kernel.Context[Message]) {
 		},
 		Expired: func(id kernel.EffectID) Message { return ended{id} },
 	})
+	ctx.After(n.deps.Patience, unheard{n.watch})
 }
 
 // changed takes in what the watch tells. What it tells of an object that was
@@ -231,16 +243,21 @@ func (n *nodestatus) newer(o *v1.Node) bool {
 }
 
 // others takes over what somebody else did to the object. It is mended with the
-// next look at the runtime; at once only if it keeps pods away, and not if that
-// was done a moment ago: somebody may insist.
+// next look at the runtime; before that only if it keeps pods away, and then not
+// more than once a second: somebody may insist.
 func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node) {
 	first := n.node == nil || n.node.UID != o.UID
 	if !n.newer(o) {
 		return
 	}
 	n.labelled, n.wrote = false, nil
-	if first || !decide.Ready(&o.Status) && ctx.Now().Sub(n.at) > time.Second {
-		n.dirty = true
+	if !first && decide.Ready(&o.Status) {
+		return
+	}
+	n.dirty = true
+	if wait := time.Second - ctx.Now().Sub(n.at); !first && wait > 0 && !n.retrying {
+		n.retrying = true
+		ctx.After(wait, again{})
 	}
 }
 
@@ -286,7 +303,7 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 		return
 	}
 	status, differs := decide.Status(own, n.facts, &from.Status, ctx.Now())
-	if (!differs || n.wrote == n.facts) && !due {
+	if (!differs || n.wrote == n.facts && n.acks > 1) && !due {
 		n.dirty = false
 		return
 	}
@@ -301,8 +318,8 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 // write begins a call about the node's object.
 func (n *nodestatus) write(ctx *kernel.Context[Message], what string, call func(context.Context, func(port.APIObject, error))) {
 	n.dirty, n.at = false, ctx.Now()
-	if what != "GetNode" && what != "PatchNode" {
-		n.wrote = n.facts
+	if what != "GetNode" && what != "PatchNode" && n.wrote != n.facts {
+		n.wrote, n.acks = n.facts, 0
 	}
 	n.call = ctx.Do(kernel.Effect[Message]{
 		Kind: what, Object: n.deps.Own.Name, Lane: "node", Deadline: n.deps.Deadline,
@@ -338,7 +355,8 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 			ctx.Log().Info().Msg("the node is registered")
 		}
 		n.newer(m.node)
-		n.dirty = n.dirty || n.wrote != n.facts
+		n.acks++
+		n.dirty = true // is it all said?
 		return
 	}
 	n.dirty, n.labelled, n.wrote = true, false, nil

@@ -32,6 +32,9 @@ type ended struct{ id kernel.EffectID }
 // reopen is this actor's own timer for the next watch.
 type reopen struct{}
 
+// unheard is this actor's own timer for a watch that says nothing.
+type unheard struct{ id kernel.EffectID }
+
 // poll is this actor's own timer for the next look at the runtime.
 type poll struct{}
 
@@ -89,6 +92,7 @@ func (Resend) isNodeStatusMessage()         {}
 func (told) isNodeStatusMessage()           {}
 func (ended) isNodeStatusMessage()          {}
 func (reopen) isNodeStatusMessage()         {}
+func (unheard) isNodeStatusMessage()        {}
 func (poll) isNodeStatusMessage()           {}
 func (again) isNodeStatusMessage()          {}
 func (renew) isNodeStatusMessage()          {}

@@ -55,6 +55,8 @@ func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 	if s := apipod.Stop(p, ctx.Now()); s != nil {
 		if r.stop == nil {
 			ctx.Log().Info().Str("pod", r.name()).Dur("grace", s.Grace).Msg("pod is being deleted; stopping it")
+		} else {
+			s.At = r.stop.At // a later wish counts from when the first one came
 		}
 		r.shorten(s)
 	}

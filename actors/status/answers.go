@@ -85,7 +85,13 @@ func (s *status) succeeded(r *record, m answered) {
 	}
 	r.object = m.got
 	if m.what == statuswrite.Write {
-		r.written = m.want
+		if r.written != m.want {
+			r.acks = 0
+		}
+		r.written, r.acks = m.want, min(r.acks+1, 2)
+		if r.want == m.want {
+			r.changed = 0
+		}
 	}
 }
 

@@ -82,18 +82,23 @@ type record struct {
 	written *v1.PodStatus
 	// call is the effect under way, 0 for none.
 	call kernel.EffectID
-	// lastWrite and retryAt are in nanoseconds since 1970, 0 for never.
-	lastWrite, retryAt int64
-	failures           uint16
-	final              bool
-	deleted            bool
-	unread             bool
-	queued             bool
-	timer              bool
+	// Times in nanoseconds since 1970, 0 for never: see statuswrite.Input.
+	changed, lastWrite, retryAt int64
+
+	failures uint16
+	// acks is how often written was acknowledged; 2 stands for more.
+	acks    uint8
+	final   bool
+	deleted bool
+	unread  bool
+	queued  bool
+	timer   bool
 }
 
-// settled: what is wanted was written, and only that has happened since.
-func (r *record) settled() bool { return r.written != nil && r.written == r.want }
+// settled: what is wanted was written twice, and only that has happened since.
+// Once is not enough: an earlier write whose answer was lost may have worked, and
+// what this one should change was reckoned without that.
+func (r *record) settled() bool { return r.written != nil && r.written == r.want && r.acks > 1 }
 
 // Start implements kernel.Behavior.
 func (s *status) Start(ctx *kernel.Context[Message]) {
@@ -121,6 +126,9 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Show:
 		r := s.get(ctx, m.UID)
+		if r.changed == 0 && m.Status != r.written {
+			r.changed = ctx.Now().UnixNano()
+		}
 		r.want, r.final = m.Status, m.Final
 		s.advance(ctx, m.UID)
 	case Object:
@@ -178,7 +186,7 @@ func (s *status) object(ctx *kernel.Context[Message], m Object) {
 	} else {
 		r.deleted, r.failures, r.retryAt = false, 0, 0
 	}
-	r.object, r.written = m.Pod, nil
+	r.object, r.written, r.acks = m.Pod, nil, 0
 }
 
 // advance does for a pod what is to be done now.
@@ -189,7 +197,7 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	step := statuswrite.Next(statuswrite.Input{
 		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
-		Final: r.final, Deleted: r.deleted, LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
+		Final: r.final, Deleted: r.deleted, Changed: timeOf(r.changed), LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
 	})
 	switch step.Do {
 	case statuswrite.Rest:

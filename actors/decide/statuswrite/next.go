@@ -10,7 +10,8 @@ import (
 )
 
 // Coalesce is how long after a write the next one waits, unless it says
-// something that others wait for.
+// something that others wait for; and how long what a pod that is being deleted
+// has to say waits for what comes next.
 const Coalesce = 100 * time.Millisecond
 
 // Input is all that is known of one pod.
@@ -23,17 +24,19 @@ type Input struct {
 	Unread bool
 	// Want is what this node has to say; nil if nothing yet.
 	Want *v1.PodStatus
-	// Settled says that Want was written, and that nobody else changed Object
-	// since: where it differs all the same, the apiserver does not keep it.
+	// Settled says that Want was written, for certain with Object in mind, and
+	// that nobody else changed Object since: where it differs all the same, the
+	// apiserver does not keep it.
 	Settled bool
 	// Final says that nothing of the pod is left on this node, that Want is the
 	// last that it has to say, and that the pod is being deleted.
 	Final bool
 	// Deleted says that its deletion was acknowledged.
 	Deleted bool
-	// LastWrite is when the last write was begun, RetryAt when one may be tried
-	// again after a failure; zero for never.
-	LastWrite, RetryAt time.Time
+	// Changed is when Want became another than what was written, LastWrite when
+	// the last write was begun, RetryAt when one may be tried again after a
+	// failure; zero for never.
+	Changed, LastWrite, RetryAt time.Time
 }
 
 // Verb is what to do now.
@@ -82,7 +85,7 @@ func Next(in Input) Step {
 	status, differs := Merge(in.Object, in.Want)
 	if differs && !in.Settled {
 		at := in.RetryAt
-		if soon := in.LastWrite.Add(Coalesce); in.coalesces(&status) && soon.After(at) {
+		if soon := in.coalesced(&status); soon.After(at) {
 			at = soon
 		}
 		return in.after(at, Step{Do: Write, Status: status})
@@ -93,9 +96,23 @@ func Next(in Input) Step {
 	return Step{}
 }
 
-// coalesces says whether a write may wait a little for the next change.
-func (in *Input) coalesces(next *v1.PodStatus) bool {
-	return !in.Final && !in.LastWrite.After(in.Now) && !Urgent(&in.Object.Status, next)
+// coalesced is until when a write waits for the next change, which may be said
+// with it. A pod that is being deleted is not waited for by anybody but for its
+// end, which comes soon.
+func (in *Input) coalesced(next *v1.PodStatus) time.Time {
+	since := in.LastWrite
+	switch {
+	case in.Final:
+		return time.Time{}
+	case in.Object.DeletionTimestamp != nil:
+		since = in.Changed
+	case Urgent(&in.Object.Status, next):
+		return time.Time{}
+	}
+	if since.IsZero() || since.After(in.Now) { // the clock was set back
+		return time.Time{}
+	}
+	return since.Add(Coalesce)
 }
 
 // after is s, if at has come. A time farther away than any that is ever waited

@@ -13,20 +13,28 @@ func TestNext(t *testing.T) {
 	moved := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionTrue, 1))
 	moved.PodIP = "10.0.0.1"
 	now := t0.Add(time.Hour)
+	when := at(3599)
+	deleted := &v1.Pod{Status: *ready}
+	deleted.DeletionTimestamp = &when
 	base := Input{Now: now, Object: &v1.Pod{Status: *ready}, Want: ready, LastWrite: now.Add(-30 * time.Millisecond)}
 	for name, c := range map[string]struct {
 		change func(*Input)
 		want   Verb
 		until  time.Time
 	}{
-		"all is said":                   {func(*Input) {}, Rest, time.Time{}},
-		"nothing to say":                {func(in *Input) { in.Want = nil }, Rest, time.Time{}},
-		"nobody to say it of":           {func(in *Input) { in.Object = nil; in.Want = moved }, Rest, time.Time{}},
-		"the first at once":             {func(in *Input) { in.Want, in.LastWrite = moved, time.Time{} }, Write, time.Time{}},
-		"another a moment later":        {func(in *Input) { in.Want = moved }, Wait, now.Add(70 * time.Millisecond)},
-		"or when it has passed":         {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(-Coalesce) }, Write, time.Time{}},
-		"readiness at once":             {func(in *Input) { in.Want = unready }, Write, time.Time{}},
-		"the last at once":              {func(in *Input) { in.Want, in.Final = moved, true }, Write, time.Time{}},
+		"all is said":            {func(*Input) {}, Rest, time.Time{}},
+		"nothing to say":         {func(in *Input) { in.Want = nil }, Rest, time.Time{}},
+		"nobody to say it of":    {func(in *Input) { in.Object = nil; in.Want = moved }, Rest, time.Time{}},
+		"the first at once":      {func(in *Input) { in.Want, in.LastWrite = moved, time.Time{} }, Write, time.Time{}},
+		"another a moment later": {func(in *Input) { in.Want = moved }, Wait, now.Add(70 * time.Millisecond)},
+		"or when it has passed":  {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(-Coalesce) }, Write, time.Time{}},
+		"readiness at once":      {func(in *Input) { in.Want = unready }, Write, time.Time{}},
+		"the last at once":       {func(in *Input) { in.Want, in.Final = moved, true }, Write, time.Time{}},
+		"more comes of one that goes": {func(in *Input) {
+			in.Object, in.Want, in.Changed = deleted, unready, now.Add(-60*time.Millisecond)
+		}, Wait, now.Add(40 * time.Millisecond)},
+		"but not for ever":              {func(in *Input) { in.Object, in.Want, in.Changed = deleted, unready, now.Add(-Coalesce) }, Write, time.Time{}},
+		"the last of it":                {func(in *Input) { in.Object, in.Want, in.Changed, in.Final = deleted, unready, now, true }, Write, time.Time{}},
 		"not before a retry":            {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Second) }, Wait, now.Add(time.Second)},
 		"the clock was set back":        {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(time.Hour) }, Write, time.Time{}},
 		"a retry in another age":        {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Hour) }, Write, time.Time{}},
