@@ -28,10 +28,10 @@ type havoc struct {
 	did             []string
 }
 
-func newHavoc(t testing.TB, seed uint64) *havoc {
+func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 	rng := rand.New(rand.NewPCG(seed, 0x6861766f63))
 	events := []simcri.EventPolicy{{}, {}, {Off: true}, {Drop: 0.2, Duplicate: 0.2, Delay: simcri.Uniform(0, time.Second)}}
-	w := newWorld(t, seed, withEvents(events[rng.IntN(len(events))]), withLateEffects(0.5))
+	w := newWorld(t, seed, append(options, withEvents(events[rng.IntN(len(events))]), withLateEffects(0.5))...)
 	h := &havoc{world: w, rng: rng}
 	w.fault = h.callFault
 	w.host.fault = h.hostFault

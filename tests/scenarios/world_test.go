@@ -56,9 +56,12 @@ type world struct {
 	around node.Around
 	tracer *kernel.HashTracer
 
-	watch  *watcher
-	config node.Config
-	limit  int // of mailboxes
+	watch *watcher
+	// cluster is the apiserver, nil for none.
+	cluster *cluster
+	facts   *fakeFacts
+	config  node.Config
+	limit   int // of mailboxes
 }
 
 // option changes the world before its agent starts.
@@ -102,6 +105,9 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 		},
 		Fault: func(call simcri.Call) simcri.Fault {
 			w.watch.called(call)
+			if w.cluster != nil {
+				w.cluster.called(call)
+			}
 			if w.fault == nil {
 				return simcri.Fault{}
 			}
@@ -120,6 +126,11 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,
 		RelistSlow: time.Minute, RelistFast: time.Second, PullDeadline: time.Hour,
 	}
+	w.facts = &fakeFacts{w, &port.Machine{
+		Capacity: w.config.Admit.Allocatable, Allocatable: w.config.Admit.Allocatable,
+		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}, {Type: v1.NodeHostName, Address: nodeName}},
+		Info:      v1.NodeSystemInfo{KernelVersion: "6.1", BootID: "1"},
+	}}
 	for _, o := range options {
 		o(w, &c)
 	}
@@ -175,6 +186,9 @@ func (w *world) start() {
 		Runtime: w.rt, Host: w.host, Network: w.rt.Network(), Manifests: w.manifests,
 		Checkpoints: w.checkpoints, Events: recorder{w},
 	}
+	if w.cluster != nil {
+		c.Ports.API, c.Ports.Facts, c.Ports.Events = w.cluster.api.Client(nodeName), w.facts, w.cluster.recorder()
+	}
 	c.Around = func(actor string, m any, handled bool) {
 		if w.around != nil {
 			w.around(actor, m, handled)
@@ -195,6 +209,9 @@ func (w *world) start() {
 func (w *world) kill() {
 	kernel.KillRoot(w.root)
 	w.runner.Close()
+	if w.cluster != nil {
+		w.cluster.events.Close()
+	}
 	w.system, w.runner = nil, nil
 	w.v.Settle()
 }
@@ -261,6 +278,9 @@ func (w *world) dump() string {
 			fmt.Fprintf(&b, " %s#%d %v", c.Name, c.Attempt, c.State)
 		}
 		b.WriteByte('\n')
+	}
+	if w.cluster != nil {
+		b.WriteString(w.cluster.dump())
 	}
 	if w.system != nil {
 		for _, a := range w.system.Snapshot("") {

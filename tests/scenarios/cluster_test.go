@@ -1,0 +1,240 @@
+package scenarios
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+)
+
+func TestClusterPodComesUpAndGoes(t *testing.T) {
+	w, c := newClusterNode(t, 1)
+	c.create(aPod("web").main("log").volume("data"))
+	took := w.until(10*time.Second, "Ready in the apiserver", func() bool { return c.ready("web") })
+	if took > 2*time.Second {
+		t.Errorf("Ready after %v", took)
+	}
+	p := c.get("web")
+	if p.Status.PodIP == "" || p.Status.StartTime == nil || p.Status.ContainerStatuses[0].ContainerID == "" {
+		t.Errorf("status %+v", p.Status)
+	}
+	w.run(time.Minute)
+	told, _, err := c.api.List(simapi.Select{Kind: port.EventKind, Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reasons []string
+	for _, o := range told {
+		reasons = append(reasons, o.(*v1.Event).Reason)
+	}
+	for _, reason := range []string{"Pulling", "Pulled", "Created", "Started"} {
+		if !slices.Contains(reasons, reason) {
+			t.Errorf("there is no event %s: %v", reason, reasons)
+		}
+	}
+	writes := c.calls["Patch Pod status"]
+	if writes > 5 {
+		t.Errorf("%d writes for one pod: %v", writes, c.shown["web"])
+	}
+	c.delete("web", nil)
+	w.until(10*time.Second, "gone", func() bool { return c.get("web") == nil })
+	for _, rp := range w.rt.Truth().Runtime.Pods {
+		for _, ct := range rp.Containers {
+			if ct.State.String() == "Running" {
+				t.Errorf("the pod is gone, and %s runs", ct.Name)
+			}
+		}
+	}
+	if w.host.unmounts > 0 {
+		t.Error("volumes were unmounted under running containers")
+	}
+	w.until(time.Minute, "nothing is left", c.nothingLeft)
+	t.Log(strings.Join(c.shown["web"], " → "))
+	t.Log(c.calls)
+	if w.crashes > 0 {
+		w.failf("%d crashes", w.crashes)
+	}
+}
+
+func TestClusterGraceIsKeptAndShortened(t *testing.T) {
+	w, c := newClusterNode(t, 1)
+	c.create(aPod("web").grace(60).script("app", "ignore-term", "true"))
+	w.until(10*time.Second, "Ready", func() bool { return c.ready("web") })
+	c.delete("web", nil)
+	w.run(30 * time.Second)
+	if !w.runs("web", "app", 0) {
+		t.Fatal("killed before its grace was over")
+	}
+	forty := int64(40) // counted from the first
+	c.delete("web", &forty)
+	took := w.until(15*time.Second, "gone", func() bool { return c.get("web") == nil })
+	if took < 9*time.Second {
+		t.Errorf("gone after %v", took)
+	}
+	c.create(aPod("web").grace(60).script("app", "ignore-term", "true"))
+	w.until(10*time.Second, "Ready", func() bool { return c.ready("web") })
+	c.delete("web", nil)
+	w.run(5 * time.Second)
+	c.delete("web", new(int64))
+	w.until(3*time.Second, "killed", func() bool { return len(w.truthOf("web").Containers) == 0 || !w.runs("web", "app", 0) })
+	w.until(time.Minute, "nothing is left", c.nothingLeft)
+}
+
+// TestClusterNameIsUsedAgain: a pod deleted by force is killed, and another of
+// its name waits until it is down.
+func TestClusterNameIsUsedAgain(t *testing.T) {
+	w, c := newClusterNode(t, 1)
+	c.create(aPod("web-0").grace(60).script("app", "ignore-term", "true"))
+	w.until(10*time.Second, "Ready", func() bool { return c.ready("web-0") })
+	old := c.get("web-0").UID
+	c.delete("web-0", new(int64))
+	c.create(aPod("web-0"))
+	w.watch.off = false // one pod of a name at a time
+	w.until(10*time.Second, "the next one is Ready", func() bool { return c.ready("web-0") })
+	w.watch.off = true
+	if c.get("web-0").UID == old {
+		t.Error("it is the old one")
+	}
+	w.until(time.Minute, "the old one is gone", func() bool { return len(w.rt.Truth().Runtime.Pods) == 1 && len(w.host.pods) == 1 })
+}
+
+// TestClusterEnded: a pod that has ended stays as it is, over restarts of the
+// agent too, until it is deleted.
+func TestClusterEnded(t *testing.T) {
+	w, c := newClusterNode(t, 1)
+	c.create(
+		emptyPod("ok").main("app").script("app", "run-for", "1s").script("app", "exit-code", "0").restarts(v1.RestartPolicyNever),
+		emptyPod("bad").main("app").script("app", "run-for", "1s").script("app", "exit-code", "3").restarts(v1.RestartPolicyNever),
+	)
+	w.until(10*time.Second, "both have ended", func() bool {
+		return c.get("ok").Status.Phase == v1.PodSucceeded && c.get("bad").Status.Phase == v1.PodFailed
+	})
+	w.run(2 * time.Minute)
+	writes := c.calls["Patch Pod status"]
+	for range 3 {
+		w.restart()
+		w.run(2 * time.Minute)
+	}
+	if n := c.calls["Patch Pod status"] - writes; n > 0 {
+		t.Errorf("%d writes after restarts: %v", n, c.shown)
+	}
+	if s := c.get("bad").Status.ContainerStatuses[0].State.Terminated; s == nil || s.ExitCode != 3 {
+		t.Errorf("bad: %+v", c.get("bad").Status.ContainerStatuses[0])
+	}
+	c.delete("ok", nil)
+	c.delete("bad", nil)
+	w.until(time.Minute, "nothing is left", c.nothingLeft)
+}
+
+// TestClusterRejected: a pod that may not run here is Failed, for good.
+func TestClusterRejected(t *testing.T) {
+	w, c := newClusterNode(t, 1)
+	s := aPod("zoned")
+	s.Spec.NodeSelector = map[string]string{"zone": "b"}
+	c.create(s)
+	w.until(5*time.Second, "Failed", func() bool { return c.get("zoned").Status.Phase == v1.PodFailed })
+	if p := c.get("zoned"); p.Status.Reason != "NodeAffinity" || p.Status.StartTime == nil {
+		t.Errorf("status %+v", p.Status)
+	}
+	if w.count("zoned", "NodeAffinity") != 1 {
+		t.Error("there is no event")
+	}
+	w.restart()
+	w.run(time.Minute)
+	if len(w.rt.Truth().Runtime.Pods) > 0 {
+		t.Error("it runs after a restart")
+	}
+	c.delete("zoned", nil)
+	w.until(10*time.Second, "nothing is left", c.nothingLeft)
+}
+
+// TestClusterConflicts: others change a pod's status while this node writes it:
+// both keep what is theirs.
+func TestClusterConflicts(t *testing.T) {
+	w, c := newClusterNode(t, 1)
+	s := aPod("gated")
+	s.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/gate"}}
+	c.create(s)
+	set := func(to v1.ConditionStatus) {
+		c.changeStatus("gated", func(s *v1.PodStatus) {
+			i := slices.IndexFunc(s.Conditions, func(c v1.PodCondition) bool { return c.Type == "example.com/gate" })
+			if i < 0 {
+				s.Conditions = append(s.Conditions, v1.PodCondition{Type: "example.com/gate"})
+				i = len(s.Conditions) - 1
+			}
+			s.Conditions[i].Status = to
+		})
+	}
+	w.until(10*time.Second, "Running", func() bool { return c.get("gated").Status.Phase == v1.PodRunning })
+	for range 5 {
+		set(v1.ConditionTrue)
+		w.until(time.Second, "Ready", func() bool { return c.ready("gated") })
+		set(v1.ConditionFalse)
+		w.until(time.Second, "not Ready", func() bool { return !c.ready("gated") })
+	}
+	refused := 0
+	c.fault = func(call simapi.Call) simapi.Fault {
+		if call.Verb == simapi.Patch && call.Status && refused < 3 {
+			refused++
+			return simapi.Fault{Fail: true, Kind: port.Conflict}
+		}
+		return simapi.Fault{}
+	}
+	set(v1.ConditionTrue)
+	w.until(5*time.Second, "Ready after conflicts", func() bool { return c.ready("gated") })
+	// Somebody overwrites what is this node's to say.
+	c.changeStatus("gated", func(s *v1.PodStatus) { s.PodIP, s.PodIPs = "192.0.2.99", []v1.PodIP{{IP: "192.0.2.99"}} })
+	w.until(5*time.Second, "put right", func() bool { return c.get("gated").Status.PodIP != "192.0.2.99" })
+}
+
+// TestClusterOutage: for five minutes nobody listens, while containers crash
+// and pods end; all of it is said within five seconds of its return.
+func TestClusterOutage(t *testing.T) {
+	for name, link := range map[string]simapi.Link{"refused": simapi.Refused, "silent": simapi.Silent} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newClusterNode(t, 1)
+			for _, n := range names("p", 20) {
+				c.create(aPod(n))
+			}
+			for _, n := range names("job", 5) {
+				c.create(emptyPod(n).main("app").script("app", "run-for", "3m").script("app", "exit-code", "0").restarts(v1.RestartPolicyNever))
+			}
+			w.until(time.Minute, "all run", func() bool { return c.allReady(append(names("p", 20), names("job", 5)...)...) })
+			made := w.watch.containers
+			c.api.SetLink(nodeName, link)
+			for i, n := range names("p", 20) {
+				w.run(10 * time.Second)
+				if i%2 == 0 {
+					w.end(n, "app", 1)
+				}
+			}
+			w.run(100 * time.Second)
+			c.api.SetLink(nodeName, simapi.Up)
+			took := w.until(5*time.Second, "all is said", func() bool {
+				for i, n := range names("p", 20) {
+					if c.restarts(n, "app") != int32((i+1)%2) || !c.ready(n) {
+						return false
+					}
+				}
+				for _, n := range names("job", 5) {
+					if c.get(n).Status.Phase != v1.PodSucceeded {
+						return false
+					}
+				}
+				return true
+			})
+			t.Logf("all said %v after its return", took)
+			if got := w.watch.containers - made; got > 0 {
+				t.Logf("%d containers made", got)
+			}
+			if w.crashes > 0 {
+				w.failf("%d crashes", w.crashes)
+			}
+		})
+	}
+}
