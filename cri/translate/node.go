@@ -51,9 +51,17 @@ type Node struct {
 	// OOMScoreAdjFloor, if not nil, is the lowest oom_score_adj that this host
 	// lets us set: that of the agent itself where it has no CAP_SYS_RESOURCE.
 	OOMScoreAdjFloor *int64
-	// SwapAccounting says that the memory cgroup can limit swap. Containers with
-	// a memory limit then get no swap (KubeletConfiguration swapBehavior NoSwap).
+	// CgroupV2 says that this host has cgroup v2, whose own files a container's
+	// limits may name.
+	CgroupV2 bool
+	// SwapAccounting says that the memory cgroup can limit swap. Containers then
+	// get no swap (KubeletConfiguration swapBehavior NoSwap); with cgroup v1, where
+	// the limit is one on memory and swap together, only those with a memory limit.
 	SwapAccounting bool
+	// OOMKillGroup lets the kernel kill all of a container that takes more memory
+	// than it may, and not one of its processes. It needs CgroupV2.
+	// (KubeletConfiguration singleProcessOOMKill: false, the default there)
+	OOMKillGroup bool
 	// NoCPUQuota turns the CFS quota off (cpuCFSQuota: false).
 	NoCPUQuota bool
 	// CPUQuotaPeriod is the CFS period, 100 ms if zero (cpuCFSQuotaPeriod).
@@ -97,6 +105,8 @@ func (n *Node) Validate() error {
 		return errors.New("memory capacity is negative")
 	case n.CPUQuotaPeriod != 0 && (n.CPUQuotaPeriod < time.Millisecond || n.CPUQuotaPeriod > time.Second):
 		return fmt.Errorf("CPU quota period %s is not between 1ms and 1s", n.CPUQuotaPeriod)
+	case n.OOMKillGroup && !n.CgroupV2:
+		return errors.New("OOM kill of a group needs cgroup v2")
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ func linuxResources(n *Node, requests, limits v1.ResourceList) *runtimeapi.Linux
 	return r
 }
 
-// containerResources are the controls of one container. cgroup v2 keys
-// (unified), such as those of MemoryQoS, are not among them yet.
+// containerResources are the controls of one container. Those of MemoryQoS are
+// not among them yet.
 func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
 	limits := v1.ResourceList{}
 	for name, q := range c.Resources.Limits {
@@ -66,11 +66,28 @@ func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.Linux
 	r := linuxResources(n, c.Resources.Requests, limits)
 	r.OomScoreAdj = oomScoreAdj(n, pod, c)
 	r.HugepageLimits = hugepageLimits(n, limits)
-	if n.SwapAccounting {
+	if n.SwapAccounting && !n.CgroupV2 {
 		// Memory and swap together: with no swap on top, the memory limit.
 		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
+	r.Unified = unified(n)
 	return r
+}
+
+// unified are the files of cgroup v2 that CRI has no field of its own for.
+// (Documentation/admin-guide/cgroup-v2.rst)
+func unified(n *Node) map[string]string {
+	if !n.CgroupV2 {
+		return nil
+	}
+	files := map[string]string{}
+	if n.SwapAccounting {
+		files["memory.swap.max"] = "0"
+	}
+	if n.OOMKillGroup {
+		files["memory.oom.group"] = "1"
+	}
+	return files
 }
 
 // hugepageLimits has one limit for each page size of the kernel, so that what a

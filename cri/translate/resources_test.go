@@ -31,6 +31,12 @@ func TestResources(t *testing.T) {
 		{"period", nil, list("cpu", "1"), func(w *world) { w.node.CPUQuotaPeriod = 10 * time.Millisecond }, cpu, []int64{1024, 10000, 10000}},
 		{"memory", list("memory", "1"), list("memory", "64Mi"), nil, func(r *resources) any { return []int64{r.MemoryLimitInBytes, r.MemorySwapLimitInBytes} }, []int64{64 << 20, 0}},
 		{"no swap", nil, list("memory", "64Mi"), func(w *world) { w.node.SwapAccounting = true }, func(r *resources) any { return r.MemorySwapLimitInBytes }, int64(64 << 20)},
+		{"no files of v2 with v1", nil, list("memory", "64Mi"), func(w *world) { w.node.SwapAccounting = true }, func(r *resources) any { return r.Unified }, map[string]string(nil)},
+		{"no swap with v2", nil, nil, func(w *world) { w.node.CgroupV2, w.node.SwapAccounting = true, true }, func(r *resources) any {
+			return []any{r.Unified, r.MemorySwapLimitInBytes}
+		}, []any{map[string]string{"memory.swap.max": "0"}, int64(0)}},
+		{"v2 without swap", nil, list("memory", "64Mi"), func(w *world) { w.node.CgroupV2 = true }, func(r *resources) any { return r.Unified }, map[string]string{}},
+		{"killed as a whole", nil, nil, func(w *world) { w.node.CgroupV2, w.node.OOMKillGroup = true, true }, func(r *resources) any { return r.Unified }, map[string]string{"memory.oom.group": "1"}},
 		{"memory of the pod as a whole", nil, nil, func(w *world) {
 			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: list("memory", "77")}
 		}, func(r *resources) any { return r.MemoryLimitInBytes }, int64(77)},

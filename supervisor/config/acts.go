@@ -11,6 +11,6 @@ var actsOn = map[string]struct{}{
 	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
 	"kubeReserved": {}, "logging": {}, "maxParallelImagePulls": {}, "maxPods": {}, "podLogsDir": {},
 	"podsPerCore": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
-	"seccompDefault": {}, "serializeImagePulls": {}, "staticPodPath": {}, "staticPodURL": {},
+	"seccompDefault": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {}, "staticPodPath": {}, "staticPodURL": {},
 	"staticPodURLHeader": {}, "systemReserved": {},
 }

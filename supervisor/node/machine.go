@@ -20,14 +20,13 @@ import (
 
 // machine is what was found out about this host at the start.
 type machine struct {
-	memory      int64 // bytes
-	cpus        int
-	addresses   []string
-	resolvConf  string
-	oomFloor    *int64
-	hugePages   []string
-	swapAccount bool
-	cgroupV1    bool
+	memory     int64 // bytes
+	cpus       int
+	addresses  []string
+	resolvConf string
+	oomFloor   *int64
+	hugePages  []string
+	cgroups    cgroupFacts
 }
 
 func lookAround(c config.Config) (machine, error) {
@@ -58,16 +57,12 @@ func lookAround(c config.Config) (machine, error) {
 			return m, fmt.Errorf("failSwapOn: swap is on (%s): turn it off, or set failSwapOn: false", device)
 		}
 	}
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
-		if c.FailCgroupV1() {
-			return m, fmt.Errorf("failCgroupV1: this host has cgroup v1: boot it with v2, or set failCgroupV1: false")
-		}
-		m.cgroupV1 = true
+	m.cgroups = lookAtCgroups(cgroupRoot, ownCgroup)
+	if err := m.cgroups.allowedBy(c); err != nil {
+		return m, err
 	}
 	m.oomFloor = oomFloor()
 	m.hugePages = hugePageSizes()
-	_, err = os.Stat("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes")
-	m.swapAccount = err == nil
 	return m, nil
 }
 
@@ -203,7 +198,9 @@ func (m machine) translation(c config.Config, name string) *translate.Node {
 		ResolvConf: m.resolvConf, LocalResolver: c.ResolvConf() == "",
 		ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
 		Allocatable: m.allocatable(c), MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
-		PossibleCPUs: m.cpus, OOMScoreAdjFloor: m.oomFloor, SwapAccounting: m.swapAccount,
+		PossibleCPUs: m.cpus, OOMScoreAdjFloor: m.oomFloor,
+		CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
+		OOMKillGroup:   m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
 		NoCPUQuota:     k.CPUCFSQuota != nil && !*k.CPUCFSQuota,
 		CPUQuotaPeriod: quotaPeriod(k.CPUCFSQuotaPeriod), SeccompDefault: k.SeccompDefault != nil && *k.SeccompDefault,
 	}

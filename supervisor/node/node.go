@@ -135,7 +135,7 @@ func Run(ctx context.Context, o Options) error {
 	for _, w := range c.Warnings() {
 		o.Log.Warn().Msg(w)
 	}
-	if m.cgroupV1 {
+	if !m.cgroups.v2 {
 		o.Log.Warn().Msg("this host has cgroup v1, which Kubernetes is giving up: plan to boot it with cgroup v2")
 	}
 	o.Log.Info().Str("node", name).Str("runtime", version.Name+" "+version.Version).Str("rootDir", root.Path()).

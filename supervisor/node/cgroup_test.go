@@ -1,0 +1,122 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/troupe-dev/troupe/supervisor/config"
+)
+
+func TestLookAtCgroups(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		files string // below the root
+		own   string
+		want  cgroupFacts
+	}{
+		{"v1", "memory/tasks", "5:memory:/\n0::/\n", cgroupFacts{}},
+		{"v1 with swap", "memory/memory.memsw.limit_in_bytes", "", cgroupFacts{swap: true}},
+		{"hybrid", "memory/tasks unified/cgroup.controllers unified/a/memory.swap.max", "5:memory:/\n0::/a\n", cgroupFacts{}},
+		{"v2", "cgroup.controllers system.slice/memory.swap.max", "0::/system.slice/troupe.service\n", cgroupFacts{v2: true, swap: true}},
+		{"v2 without swap", "cgroup.controllers system.slice/memory.max", "0::/system.slice\n", cgroupFacts{v2: true}},
+		{"v2, in a cgroup deep down", "cgroup.controllers a/cgroup.procs a/b/memory.swap.max", "0::/a/b\n", cgroupFacts{v2: true, swap: true}},
+		{"v2, own cgroup not known", "cgroup.controllers a/b/memory.swap.max", "", cgroupFacts{v2: true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, file := range strings.Fields(tt.files) {
+				path := filepath.Join(dir, "cgroup", file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			own := filepath.Join(dir, "own")
+			if tt.own != "" {
+				if err := os.WriteFile(own, []byte(tt.own), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := lookAtCgroups(filepath.Join(dir, "cgroup"), own); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestCgroupsAllowed(t *testing.T) {
+	v1, v2 := cgroupFacts{}, cgroupFacts{v2: true}
+	for _, tt := range []struct {
+		name, text string
+		facts      cgroupFacts
+		names      string // the field that the error names
+	}{
+		{"v1", "", v1, ""},
+		{"v1, asked to fail", "failCgroupV1: true", v1, "failCgroupV1"},
+		{"v1, one process killed", "singleProcessOOMKill: true", v1, ""},
+		{"v1, all killed", "singleProcessOOMKill: false", v1, "singleProcessOOMKill"},
+		{"v2", "", v2, ""},
+		{"v2, v1 not wanted", "failCgroupV1: true", v2, ""},
+		{"v2, all killed", "singleProcessOOMKill: false", v2, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.facts.allowedBy(configOf(t, tt.text))
+			if tt.names == "" && err != nil {
+				t.Errorf("got %v", err)
+			}
+			if tt.names != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.names+":")) {
+				t.Errorf("got %v, want an error about %s", err, tt.names)
+			}
+		})
+	}
+}
+
+// TestTranslationOfCgroups shows what containers get of a host's cgroups and the configuration.
+func TestTranslationOfCgroups(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		facts      cgroupFacts
+		group      bool
+	}{
+		{"v1", "", cgroupFacts{swap: true}, false},
+		{"v2", "", cgroupFacts{v2: true, swap: true}, true},
+		{"v2, all killed", "singleProcessOOMKill: false", cgroupFacts{v2: true}, true},
+		{"v2, one process killed", "singleProcessOOMKill: true", cgroupFacts{v2: true}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := machine{cgroups: tt.facts}.translation(configOf(t, tt.text), "node1")
+			if n.CgroupV2 != tt.facts.v2 || n.SwapAccounting != tt.facts.swap || n.OOMKillGroup != tt.group {
+				t.Errorf("got v2 %t, swap %t, group %t; want %t, %t, %t",
+					n.CgroupV2, n.SwapAccounting, n.OOMKillGroup, tt.facts.v2, tt.facts.swap, tt.group)
+			}
+		})
+	}
+}
+
+// configOf is a configuration with these lines in its file.
+func configOf(t *testing.T, lines string) config.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
+		"containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\nstaticPodPath: /etc/kubernetes/manifests\n" + lines + "\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	flags := config.NewFlags()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.AddTo(fs)
+	if err := fs.Parse([]string{"--config", file}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(flags, os.DirFS("/"), "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
