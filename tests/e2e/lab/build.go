@@ -58,7 +58,7 @@ func (b built) once(ctx context.Context, repository string, log io.Writer) (dir 
 // output runs a command and returns what it printed, without the space around it. Its error holds
 // the end of what the command wrote on stderr.
 func output(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
-	path, err := lookPath(name)
+	path, err := LookPath(name)
 	if err != nil {
 		return "", err
 	}

@@ -242,7 +242,7 @@ func (l *Lab) removeNetwork(ctx context.Context, ids []string) error {
 // removeHostPortRules deletes the rules and chains that the portmap plugin made for the network's
 // pods and that its own removal, after a crash, did not. The rule of a pod names the network.
 func removeHostPortRules(ctx context.Context, network string) error {
-	if _, err := lookPath("iptables-save"); err != nil {
+	if _, err := LookPath("iptables-save"); err != nil {
 		return nil // then nothing can have made any
 	}
 	text, err := output(ctx, "", nil, "iptables-save", "-t", "nat")

@@ -26,7 +26,7 @@ func (l *Lab) writeConfig() error {
 			return err
 		}
 	}
-	cniBin, err := cniBinDir()
+	cniBin, err := CNIBinDir()
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (l *Lab) writeConfig() error {
 	if l.network, err = l.chooseNetwork(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(l.dir, "cni/net.d/10-lab.conflist"), l.network.conflist(l.dir), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(l.dir, "cni/net.d/10-lab.conflist"), l.network.conflist(l.dir, !l.config.NoHostPorts), 0o644); err != nil {
 		return err
 	}
 	// The server line keeps containerd from asking the internet when the mirror says no.

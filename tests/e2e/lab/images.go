@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -65,9 +66,21 @@ func (r *Registry) PushDemoImages(ctx context.Context, repository string) error 
 	return r.Push(ctx, BusyboxImage, image)
 }
 
-// ProgramImage builds tests/images/<program> statically and returns an image of it whose
-// entrypoint is that program.
+// Programs are the images that are made of one program each: the program's folder in tests/images
+// by the image's name.
+func Programs() map[string]string { return maps.Clone(programs) }
+
+// ProgramImage builds tests/images/<program> and returns an image of it.
 func ProgramImage(ctx context.Context, repository, program string) (v1.Image, error) {
+	binary, err := BuildProgram(ctx, repository, program)
+	if err != nil {
+		return nil, err
+	}
+	return NewProgramImage(program, binary)
+}
+
+// BuildProgram builds tests/images/<program> statically and returns the binary.
+func BuildProgram(ctx context.Context, repository, program string) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "image-")
 	if err != nil {
 		return nil, err
@@ -79,10 +92,11 @@ func ProgramImage(ctx context.Context, repository, program string) (v1.Image, er
 	if err != nil {
 		return nil, fmt.Errorf("build image program %s: %w", program, err)
 	}
-	binary, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
+	return os.ReadFile(file)
+}
+
+// NewProgramImage is an image whose entrypoint is the static binary, named as the program.
+func NewProgramImage(program string, binary []byte) (v1.Image, error) {
 	return NewImage(v1.Config{
 		Entrypoint: []string{"/" + program},
 		Env:        []string{"PATH=/"},
@@ -91,7 +105,7 @@ func ProgramImage(ctx context.Context, repository, program string) (v1.Image, er
 }
 
 func busyboxImage() (v1.Image, error) {
-	file, err := lookPath("busybox")
+	file, err := LookPath("busybox")
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,13 @@ type Config struct {
 	Release Release
 	// Registry to pull from. Nil: the lab starts one of its own with the demo images.
 	Registry *Registry
-	// Repository is the checkout to build from. Empty: the one around the working directory.
+	// Repository is the checkout to build from. Empty: the one around the working directory, if
+	// anything has to be built.
 	Repository string
+	// BinDir has the release's containerd and its shim. Empty: Debian's, or for 2.x a build.
+	BinDir string
+	// NoHostPorts leaves out the network plugin for host ports, and with it the need for iptables.
+	NoHostPorts bool
 	// Log is told what takes long. Nil: nobody is.
 	Log io.Writer
 }
@@ -67,7 +72,7 @@ type Lab struct {
 const longestSocketPath = 100
 
 const (
-	startTimeout = 30 * time.Second
+	startTimeout = 90 * time.Second // much, for a busy or an emulated machine
 	stopTimeout  = 20 * time.Second
 )
 
@@ -101,7 +106,7 @@ func New(ctx context.Context, config Config) (_ *Lab, err error) {
 			err = errors.Join(err, l.Close())
 		}
 	}()
-	if l.config.Repository == "" {
+	if l.config.Repository == "" && (config.BinDir == "" || config.Registry == nil) {
 		if l.config.Repository, err = Repository(); err != nil {
 			return nil, err
 		}
@@ -109,8 +114,10 @@ func New(ctx context.Context, config Config) (_ *Lab, err error) {
 	if l.conn, err = l.Dial(); err != nil {
 		return nil, err
 	}
-	if l.binDir, err = config.Release.binDir(ctx, l.config.Repository, config.Log); err != nil {
-		return nil, err
+	if l.binDir = config.BinDir; l.binDir == "" {
+		if l.binDir, err = config.Release.BinDir(ctx, l.config.Repository, config.Log); err != nil {
+			return nil, err
+		}
 	}
 	if l.registry == nil {
 		l.owned = true

@@ -16,6 +16,9 @@ type Requirement struct {
 	check func() error
 }
 
+// NewRequirement is one of a package's own. Check says what is missing, and what to do.
+func NewRequirement(name string, check func() error) Requirement { return Requirement{name, check} }
+
 func (r Requirement) String() string { return r.name }
 
 // Missing is nil if the machine has it, and else says what it lacks.
@@ -24,7 +27,7 @@ func (r Requirement) Missing() error { return r.check() }
 // What tests may need.
 var (
 	Root          = Requirement{"root", checkRoot}
-	CNIPlugins    = Requirement{"CNI plugins", func() error { _, err := cniBinDir(); return err }}
+	CNIPlugins    = Requirement{"CNI plugins", func() error { _, err := CNIBinDir(); return err }}
 	Runc          = program("runc")
 	Iptables      = program("iptables")
 	Iproute       = program("ip")
@@ -32,14 +35,21 @@ var (
 	Busybox       = program("busybox")
 	Chromium      = program("chromium")
 	GoToolchain   = program("go")
+	Qemu          = NewRequirement("qemu-system-x86_64", func() error {
+		_, err := LookPath("qemu-system-x86_64")
+		if err != nil {
+			err = fmt.Errorf("%w (Debian package: qemu-system-x86)", err)
+		}
+		return err
+	})
 )
 
 func program(name string) Requirement {
-	return Requirement{name, func() error { _, err := lookPath(name); return err }}
+	return Requirement{name, func() error { _, err := LookPath(name); return err }}
 }
 
-// lookPath finds a program also where root's PATH, after a plain su, does not look.
-func lookPath(name string) (string, error) {
+// LookPath finds a program also where root's PATH, after a plain su, does not look.
+func LookPath(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	for _, dir := range []string{"/usr/sbin", "/sbin"} {
 		if err != nil {

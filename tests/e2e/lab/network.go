@@ -82,23 +82,24 @@ func clashes(subnet *net.IPNet, taken []*net.IPNet) bool {
 }
 
 // conflist is the network's CNI configuration: a bridge without masquerading, as pods need no
-// way out, and host ports.
-func (n network) conflist(dir string) []byte {
+// way out, and host ports if wanted.
+func (n network) conflist(dir string, hostPorts bool) []byte {
 	type object = map[string]any
+	plugins := []object{{
+		"type": "bridge", "bridge": n.Bridge, "isGateway": true, "ipMasq": false, "hairpinMode": true,
+		"ipam": object{
+			"type": "host-local", "dataDir": filepath.Join(dir, "cni/leases"),
+			"ranges": [][]object{{{"subnet": n.Subnet}}},
+			"routes": []object{{"dst": "0.0.0.0/0"}},
+		},
+	}}
+	if hostPorts {
+		plugins = append(plugins, object{"type": "portmap", "capabilities": object{"portMappings": true}})
+	}
 	text, err := json.MarshalIndent(object{
 		"cniVersion": "1.0.0",
 		"name":       n.Bridge,
-		"plugins": []object{
-			{
-				"type": "bridge", "bridge": n.Bridge, "isGateway": true, "ipMasq": false, "hairpinMode": true,
-				"ipam": object{
-					"type": "host-local", "dataDir": filepath.Join(dir, "cni/leases"),
-					"ranges": [][]object{{{"subnet": n.Subnet}}},
-					"routes": []object{{"dst": "0.0.0.0/0"}},
-				},
-			},
-			{"type": "portmap", "capabilities": object{"portMappings": true}},
-		},
+		"plugins":    plugins,
 	}, "", "  ")
 	if err != nil {
 		panic(err) // only maps, slices, strings and booleans
@@ -106,8 +107,8 @@ func (n network) conflist(dir string) []byte {
 	return text
 }
 
-// cniBinDir is where the CNI plugins are: Debian's directory or the usual one.
-func cniBinDir() (string, error) {
+// CNIBinDir is where the CNI plugins are: Debian's directory or the usual one.
+func CNIBinDir() (string, error) {
 	for _, dir := range []string{"/usr/lib/cni", "/opt/cni/bin"} {
 		if _, err := os.Stat(filepath.Join(dir, "bridge")); err == nil {
 			return dir, nil

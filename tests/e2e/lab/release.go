@@ -37,12 +37,12 @@ func ParseRelease(s string) (Release, error) {
 	return "", fmt.Errorf("containerd release %q: want one of %v", s, Releases)
 }
 
-// binDir is where the release's containerd and its shim are. A 2.x is built if it is not there.
-func (r Release) binDir(ctx context.Context, repository string, log io.Writer) (string, error) {
+// BinDir is where the release's containerd and its shim are. A 2.x is built if it is not there.
+func (r Release) BinDir(ctx context.Context, repository string, log io.Writer) (string, error) {
 	if r == Containerd2 {
 		return BuildContainerd(ctx, repository, log)
 	}
-	path, err := lookPath("containerd")
+	path, err := LookPath("containerd")
 	if err != nil {
 		return "", fmt.Errorf("find containerd %s: %w (Debian package: containerd)", r, err)
 	}

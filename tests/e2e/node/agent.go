@@ -19,7 +19,7 @@ import (
 const NodeName = "node1"
 
 const (
-	startTimeout = 20 * time.Second
+	startTimeout = 60 * time.Second // much, for a busy or an emulated machine
 	stopPatience = 10 * time.Second
 )
 
