@@ -1,0 +1,15 @@
+// Package vm shows that `troupe node` works on a host with cgroup v2 alone, whatever the machine
+// has that runs the tests: it boots a virtual machine in which there is nothing else.
+//
+//	test ──build──► initramfs: guest program, troupe, containerd, runc, CNI plugins, images, modules
+//	  │                                              │
+//	  └──qemu──► Debian's kernel ──► guest as init ──► containerd ──► troupe node ──► checks
+//	  ▲                                                                                  │
+//	  └────────────── second serial port: one line for each check ◄──────────────────────┘
+//
+// The first serial port is the console: what the kernel, the guest program and, after a check that
+// failed, the logs of the agent and of containerd say. A failing test prints its end.
+//
+// The machine needs no network, no disk and no KVM; without KVM all in it takes about ten times as
+// long as outside. What the checks are is said in [Checks]; the program that makes them is in guest.
+package vm

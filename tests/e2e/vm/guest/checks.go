@@ -1,0 +1,456 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+	"github.com/troupe-dev/troupe/tests/e2e/vm"
+)
+
+// example writes a manifest of docs/examples.
+func (h *host) example(name string) error {
+	text, err := os.ReadFile(filepath.Join(vm.ExamplesDir, name+".yaml"))
+	if err != nil {
+		return err
+	}
+	return h.agent.Write(name+".yaml", string(text))
+}
+
+// running waits for the plainest pod. The one that crashes has its time to do so meanwhile; the
+// others come one after another, for the machine is slow.
+func (h *host) running(ctx context.Context) error {
+	if err := errors.Join(h.agent.Write("crash.yaml", crashPod), h.agent.Write("limits.yaml", limitsPod)); err != nil {
+		return err
+	}
+	_, err := h.awaitPod(ctx, "limits", "runs", node.Pod.Running)
+	return err
+}
+
+func serves(ctx context.Context, ip, want string) error {
+	return await(ctx, "the pod at "+ip+" serves", func() error {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ip+":8080/", nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		if err == nil && !strings.Contains(string(text), want) {
+			err = fmt.Errorf("it answers %q", text)
+		}
+		return err
+	})
+}
+
+func (h *host) sidecar(ctx context.Context) error {
+	if err := h.example("init-and-sidecar"); err != nil {
+		return err
+	}
+	pod, err := h.awaitPod(ctx, "init-and-sidecar", "runs", node.Pod.Running)
+	if err != nil {
+		return err
+	}
+	if c := pod.Container("prepare"); c.State != "terminated" || c.ExitCode == nil || *c.ExitCode != 0 {
+		return fmt.Errorf("the init container is %+v; want it completed", c)
+	}
+	return serves(ctx, pod.IP, "written by the init container\nand by the sidecar\n")
+}
+
+// crashPod ends at once. Its first restart comes at once, the next after ten seconds.
+const crashPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: crash}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: ` + lab.WorkImage + `, args: [exit, "3"]}
+`
+
+func (h *host) crash(ctx context.Context) error {
+	pod, err := h.awaitPod(ctx, "crash", "has restarted twice and waits", func(p node.Pod) error {
+		if c := p.Container("main"); c.Restarts < 2 || c.State != "waiting" || c.Reason != "CrashLoopBackOff" {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// The count is the newest attempt in the runtime: three runs are two restarts.
+	world, err := node.Look(ctx, h.lab)
+	if err != nil {
+		return err
+	}
+	newest := uint32(0)
+	for _, c := range world.Of("crash").Containers {
+		newest = max(newest, c.Metadata.GetAttempt())
+	}
+	if got := pod.Container("main").Restarts; got != int(newest) {
+		return fmt.Errorf("%d restarts are counted; the runtime's newest attempt is %d", got, newest)
+	}
+	return nil
+}
+
+const limitsPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: limits}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: small
+    image: ` + lab.WorkImage + `
+    args: [sleep]
+    resources:
+      requests: {cpu: 100m, memory: 16Mi}
+      limits: {cpu: 250m, memory: 48Mi}
+  - name: free
+    image: ` + lab.WorkImage + `
+    args: [sleep]
+`
+
+func (h *host) limits(ctx context.Context) error {
+	var wrong error
+	weights := map[string]int{}
+	for _, want := range []struct{ container, cpu, memory string }{
+		{"small", "25000 100000", strconv.Itoa(48 << 20)},
+		{"free", "max 100000", "max"},
+	} {
+		files, err := h.control(ctx, "limits", want.container, "cpu.max", "memory.max", "cpu.weight")
+		if err != nil {
+			return err
+		}
+		if files["cpu.max"] != want.cpu || files["memory.max"] != want.memory {
+			wrong = errors.Join(wrong, fmt.Errorf("container %s has cpu.max %q, memory.max %q; want %q, %q",
+				want.container, files["cpu.max"], files["memory.max"], want.cpu, want.memory))
+		}
+		if weights[want.container], err = strconv.Atoi(files["cpu.weight"]); err != nil {
+			return err
+		}
+	}
+	// How shares become weights is the runtime's: only their order is sure.
+	if weights["free"] >= weights["small"] {
+		wrong = errors.Join(wrong, fmt.Errorf("cpu.weight is %v; want free < small", weights))
+	}
+	return wrong
+}
+
+func (h *host) swap(ctx context.Context) error {
+	return h.allHave(ctx, "memory.swap.max", "0")
+}
+
+func (h *host) oomGroup(ctx context.Context) error {
+	return h.allHave(ctx, "memory.oom.group", "1")
+}
+
+// allHave is nil if a file of the cgroup says so for a container with limits and for one without.
+func (h *host) allHave(ctx context.Context, file, want string) error {
+	var wrong error
+	for _, container := range []string{"small", "free"} {
+		files, err := h.control(ctx, "limits", container, file)
+		if err != nil {
+			return err
+		}
+		if got := files[file]; got != want {
+			wrong = errors.Join(wrong, fmt.Errorf("container %s has %s %q; want %q", container, file, got, want))
+		}
+	}
+	return wrong
+}
+
+// control reads files of the cgroup that a container's process is in.
+func (h *host) control(ctx context.Context, pod, container string, files ...string) (map[string]string, error) {
+	world, err := node.Look(ctx, h.lab)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range world.Of(pod).Running() {
+		if c.Metadata.GetName() != container {
+			continue
+		}
+		pid, err := node.ContainerPID(ctx, h.lab, c.Id)
+		if err != nil {
+			return nil, err
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil {
+			return nil, err
+		}
+		path, ok := strings.CutPrefix(strings.TrimSpace(string(text)), "0::/")
+		if !ok || !strings.Contains(path, c.Id) {
+			return nil, fmt.Errorf("container %s is in cgroup %q; want one of cgroup v2 with its ID", container, text)
+		}
+		values := map[string]string{}
+		for _, file := range files {
+			value, err := os.ReadFile(filepath.Join(cgroups, path, file))
+			if err != nil {
+				return nil, err
+			}
+			values[file] = strings.TrimSpace(string(value))
+		}
+		return values, nil
+	}
+	return nil, fmt.Errorf("container %s of pod %s does not run", container, pod)
+}
+
+const oomPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: oom}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: ` + lab.WorkImage + `
+    args: [hog, memory, "64"]
+    resources: {limits: {memory: 24Mi}}
+`
+
+// oom compares the reason with the runtime's: containerd watches the container's cgroup for it, and
+// at times sees the container gone first.
+func (h *host) oom(ctx context.Context) error {
+	before, err := oomKills()
+	if err != nil {
+		return err
+	}
+	if err := h.agent.Write("oom.yaml", oomPod); err != nil {
+		return err
+	}
+	_, err = h.awaitPod(ctx, "oom", "was killed for its memory", func(p node.Pod) error {
+		c := p.Container("main")
+		if p.Phase != "Failed" || c.State != "terminated" || c.ExitCode == nil || *c.ExitCode != 137 {
+			return errors.New("it was not")
+		}
+		reason, err := h.runtimeReason(ctx, "oom", "main")
+		if err == nil && c.Reason != reason {
+			err = fmt.Errorf("the agent says %q, the runtime %q", c.Reason, reason)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	after, err := oomKills()
+	if err == nil && after <= before {
+		err = errors.New("the kernel killed no process for its memory")
+	}
+	return err
+}
+
+// runtimeReason is why a pod's one container ended, as the runtime says.
+func (h *host) runtimeReason(ctx context.Context, pod, container string) (string, error) {
+	world, err := node.Look(ctx, h.lab)
+	if err != nil {
+		return "", err
+	}
+	for _, c := range world.Of(pod).Containers {
+		if c.Metadata.GetName() == container {
+			answer, err := h.lab.Runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.Id})
+			return answer.GetStatus().GetReason(), err
+		}
+	}
+	return "", fmt.Errorf("the runtime has no container %s of pod %s", container, pod)
+}
+
+// oomKills is how many processes the kernel has killed for want of memory, in any cgroup.
+func oomKills() (int, error) {
+	text, err := os.ReadFile("/proc/vmstat")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return strconv.Atoi(strings.TrimSpace(n))
+		}
+	}
+	return 0, errors.New("/proc/vmstat has no oom_kill")
+}
+
+// steady are the pods in which no container restarts.
+var steady = []string{"init-and-sidecar", "limits"}
+
+func (h *host) takeover(ctx context.Context) error {
+	before, err := h.steadyIDs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.agent.Kill(ctx); err != nil {
+		return err
+	}
+	if err := h.agent.Start(ctx); err != nil {
+		return err
+	}
+	for _, name := range steady {
+		pod, err := h.awaitPod(ctx, name, "runs on", node.Pod.Running)
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Containers {
+			if c.Restarts != 0 {
+				return fmt.Errorf("container %s of pod %s has %d restarts", c.Name, name, c.Restarts)
+			}
+			if c.State == "running" && !slices.ContainsFunc(before, func(id string) bool { return c.ID != "" && strings.Contains(c.ID, id) }) {
+				return fmt.Errorf("container %s of pod %s is %s, which was not there before", c.Name, name, c.ID)
+			}
+		}
+	}
+	after, err := h.steadyIDs(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(before, after) {
+		return fmt.Errorf("running before: %v\nafter: %v", before, after)
+	}
+	_, err = h.awaitPod(ctx, "crash", "keeps its count", func(p node.Pod) error {
+		if p.Restarts < 2 {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	return err
+}
+
+// steadyIDs are the IDs of the containers and sandboxes that run, as the runtime says, sorted.
+func (h *host) steadyIDs(ctx context.Context) ([]string, error) {
+	world, err := node.Look(ctx, h.lab)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, name := range steady {
+		of := world.Of(name)
+		for _, c := range of.Running() {
+			ids = append(ids, c.Id)
+		}
+		for _, s := range of.Ready() {
+			ids = append(ids, s.Id)
+		}
+	}
+	const want = 2 + 2 + 2 // sandboxes; sidecar and main container; containers with limits and without
+	if len(ids) != want {
+		return nil, fmt.Errorf("%d containers and sandboxes run; want %d", len(ids), want)
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// deletion takes the pods away one after another, for the machine is slow and containerd has
+// deadlines of its own.
+func (h *host) deletion(ctx context.Context) error {
+	for _, name := range pods {
+		if err := h.agent.Remove(name + ".yaml"); err != nil {
+			return err
+		}
+		err := await(ctx, "pod "+name+" is gone", func() error {
+			view, err := h.agent.Pods(ctx)
+			if pod, there := view.Pod(name); there {
+				err = fmt.Errorf("the agent lists %+v", pod)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return await(ctx, "nothing is left of any pod", func() error {
+		world, err := node.Look(ctx, h.lab)
+		if err != nil {
+			return err
+		}
+		left, err := h.podCgroups()
+		left = append(left, node.Leftovers(h.agent, h.lab)...)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("left: %s", strings.Join(left, "; "))
+		}
+		return errors.Join(err, world.Empty())
+	})
+}
+
+// containerID is what runc, and so the cgroup of a container, is told.
+var containerID = regexp.MustCompile(`[0-9a-f]{64}`)
+
+// podCgroups are the cgroups of a pod or a container, dead or alive.
+func (h *host) podCgroups() ([]string, error) {
+	var left []string
+	err := filepath.WalkDir(cgroups, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // they come and go
+		}
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		ofPod := containerID.MatchString(d.Name())
+		for _, uid := range h.uids {
+			ofPod = ofPod || strings.Contains(d.Name(), uid)
+		}
+		if ofPod {
+			left = append(left, "cgroup "+path)
+		}
+		return nil
+	})
+	return left, err
+}
+
+func (h *host) warnings(context.Context) error {
+	for line := range strings.Lines(h.agent.Log()) {
+		if strings.Contains(strings.ToLower(line), "cgroup v1") {
+			return fmt.Errorf("the agent's log says: %s", strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+func (h *host) end(ctx context.Context) error {
+	if err := errors.Join(h.agent.Stop(ctx), h.lab.Close()); err != nil {
+		return err
+	}
+	return await(ctx, "nothing is left", func() error {
+		mounts, err := mountPoints()
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(mounts, h.mounts) {
+			return fmt.Errorf("mounted before: %v\nnow: %v", h.mounts, mounts)
+		}
+		return otherProcesses()
+	})
+}
+
+// otherProcesses is nil if only this process and process 1 run.
+func otherProcesses() error {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		pid := filepath.Base(filepath.Dir(file))
+		if err != nil || len(text) == 0 || pid == "1" || pid == strconv.Itoa(os.Getpid()) {
+			continue // it ended, or is a kernel thread, or a zombie that process 1 is about to reap
+		}
+		return fmt.Errorf("process %s: %s", pid, strings.ReplaceAll(string(text), "\x00", " "))
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+	"github.com/troupe-dev/troupe/tests/e2e/vm"
+)
+
+// patience is for one wait. Without KVM all takes about ten times as long as elsewhere, and the
+// machine outside may be busy as well.
+const patience = 5 * time.Minute
+
+// lookEvery is rare enough for the looking not to take what the machine needs for the rest.
+const lookEvery = 500 * time.Millisecond
+
+// await waits until condition holds. Its error says why it did not the last time.
+func await(ctx context.Context, what string, condition func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		err := condition()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// pods are the names of those that the checks look at, each in a manifest of its name.
+var pods = []string{"crash", "init-and-sidecar", "limits", "oom"}
+
+// host is this machine with one release of containerd on it, and the agent.
+type host struct {
+	release  lab.Release
+	reporter *vm.Reporter
+	registry *lab.Registry
+	lab      *lab.Lab
+	agent    *node.Agent
+	mounts   []string          // before anything began
+	uids     map[string]string // of pods that were seen, by name
+}
+
+func newHost(release lab.Release, registry *lab.Registry, reporter *vm.Reporter) *host {
+	return &host{release: release, registry: registry, reporter: reporter, uids: map[string]string{}}
+}
+
+func (h *host) dir() string { return "/run/" + string(h.release) }
+
+// checkAll makes all checks in their order and reports each.
+func (h *host) checkAll(ctx context.Context) {
+	checks := map[string]func(context.Context) error{
+		"runtime": h.runtime, "agent": h.startAgent, "running": h.running, "sidecar": h.sidecar,
+		"crash": h.crash, "limits": h.limits, "swap": h.swap, "oomgroup": h.oomGroup,
+		"oom": h.oom, "takeover": h.takeover, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
+	}
+	wordsSaid, missing := false, ""
+	for _, check := range vm.Checks {
+		begin := time.Now()
+		err := fmt.Errorf("not tried: nothing goes without %q", missing)
+		if missing == "" {
+			err = checks[check.Name](ctx)
+		}
+		if err != nil && check.Vital && missing == "" {
+			missing = check.Name
+		}
+		h.reporter.Result(string(h.release), check.Name, time.Since(begin), err)
+		if err != nil && !wordsSaid {
+			wordsSaid = true
+			h.lastWords(ctx)
+		}
+	}
+}
+
+// lastWords prints on the console what may say why a check failed.
+func (h *host) lastWords(ctx context.Context) {
+	if h.agent != nil {
+		view, err := h.agent.Pods(ctx)
+		fmt.Printf("--- containerd %s, pods: %+v %v\n--- the agent's log:\n%s\n", h.release, view, err, h.agent.LogTail(8000))
+	}
+	if h.lab != nil {
+		fmt.Printf("--- containerd %s, its log:\n%s\n", h.release, h.lab.LogTail(4000))
+	}
+}
+
+func (h *host) runtime(ctx context.Context) error {
+	var err error
+	if h.mounts, err = mountPoints(); err != nil {
+		return err
+	}
+	h.lab, err = lab.New(ctx, lab.Config{
+		Dir: filepath.Join(h.dir(), "c"), Release: h.release, Registry: h.registry,
+		BinDir: vm.ContainerdDir(h.release), NoHostPorts: true,
+	})
+	if err != nil {
+		return err
+	}
+	return h.lab.Start(ctx)
+}
+
+func (h *host) startAgent(ctx context.Context) error {
+	var err error
+	h.agent, err = node.New(node.Config{
+		Binary: vm.AgentPath, Dir: filepath.Join(h.dir(), "n"), Endpoint: h.lab.Endpoint(),
+		Settings: "failCgroupV1: true\n",
+	})
+	if err != nil {
+		return err
+	}
+	return h.agent.Start(ctx)
+}
+
+// awaitPod waits until the agent lists the pod and condition holds for it, and returns it.
+func (h *host) awaitPod(ctx context.Context, name, what string, condition func(node.Pod) error) (node.Pod, error) {
+	var pod node.Pod
+	err := await(ctx, "pod "+name+" "+what, func() error {
+		view, err := h.agent.Pods(ctx)
+		if err != nil {
+			return err
+		}
+		var there bool
+		if pod, there = view.Pod(name); !there {
+			return errors.New("it is not listed")
+		}
+		if err := condition(pod); err != nil {
+			return fmt.Errorf("%w: %+v", err, pod)
+		}
+		return nil
+	})
+	if pod.UID != "" {
+		h.uids[name] = pod.UID
+	}
+	return pod, err
+}
+
+// mountPoints are all there are, sorted.
+func mountPoints() ([]string, error) {
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return nil, err
+	}
+	var points []string
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 1 {
+			points = append(points, fields[1])
+		}
+	}
+	slices.Sort(points)
+	return points, nil
+}

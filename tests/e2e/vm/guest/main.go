@@ -1,0 +1,124 @@
+// Command guest is the first process of the virtual machine in which package vm tests a node. As
+// process 1 it prepares the machine, as an init would, and reaps; its child of the same program runs
+// the checks. It makes a mess of any other machine, and so wants to be process 1.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/vm"
+)
+
+// deadline is for all checks; the test outside is more patient.
+const deadline = 14 * time.Minute
+
+// childVariable tells the child what it is.
+const childVariable = "GUEST_CHILD"
+
+func main() {
+	var err error
+	switch {
+	case os.Getenv(childVariable) != "":
+		err = checks()
+	case os.Getpid() == 1:
+		err = initialize()
+		if err == nil {
+			err = runChild()
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "guest:", err)
+			err = report(func(r *vm.Reporter) { r.Fatal(err) })
+		}
+		unix.Sync()
+		err = errors.Join(err, unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
+	default:
+		err = errors.New("it is for a virtual machine, as its init")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "guest:", err)
+		os.Exit(1)
+	}
+}
+
+// report opens the serial port of the report.
+func report(write func(*vm.Reporter)) error {
+	port, err := os.OpenFile(vm.ReportDevice, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer port.Close()
+	write(vm.NewReporter(port))
+	return nil
+}
+
+// runChild runs the checks in a child and reaps whatever is left to process 1 meanwhile: shims are.
+func runChild() error {
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(os.Environ(), childVariable+"=yes")
+	child.Stdout, child.Stderr = os.Stdout, os.Stderr
+	if err := child.Start(); err != nil {
+		return err
+	}
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("wait for the checks: %w", err)
+		}
+		if pid != child.Process.Pid {
+			continue
+		}
+		if status.ExitStatus() != 0 {
+			return fmt.Errorf("the checks ended with status %#x", status)
+		}
+		return nil
+	}
+}
+
+// checks makes all checks on each release.
+func checks() error {
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	registry, err := serveImages(ctx)
+	if err != nil {
+		return fmt.Errorf("serve images: %w", err)
+	}
+	defer registry.Close()
+	return report(func(r *vm.Reporter) {
+		for _, release := range lab.Releases {
+			newHost(release, registry, r).checkAll(ctx)
+		}
+		r.End()
+	})
+}
+
+// serveImages makes images of the programs that the host has put there.
+func serveImages(ctx context.Context) (*lab.Registry, error) {
+	registry, err := lab.NewRegistry()
+	if err != nil {
+		return nil, err
+	}
+	for ref, program := range lab.Programs() {
+		binary, err := os.ReadFile(filepath.Join(vm.ImagesDir, program))
+		if err != nil {
+			return nil, err
+		}
+		image, err := lab.NewProgramImage(program, binary)
+		if err != nil {
+			return nil, err
+		}
+		if err := registry.Push(ctx, ref, image); err != nil {
+			return nil, err
+		}
+	}
+	return registry, nil
+}

@@ -1,0 +1,169 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+)
+
+// Where things are in the guest.
+const (
+	AgentPath    = "/opt/troupe"
+	ImagesDir    = "/opt/images"   // a static program each, named as it
+	ExamplesDir  = "/opt/examples" // manifests
+	ModulesDir   = "/opt/modules"  // kernel modules, in the order of their names
+	ReportDevice = "/dev/ttyS1"
+	guestPath    = "/init"
+)
+
+// ContainerdDir has a release's containerd and shim, in the guest.
+func ContainerdDir(r lab.Release) string { return "/opt/containerd-" + string(r) }
+
+// modules are what a node needs of the kernel that Debian does not build in.
+var modules = []string{"overlay", "bridge", "veth", "virtio_rng"}
+
+// plugins are the CNI plugins of a laboratory's network, and what containerd calls besides.
+var plugins = []string{"bridge", "host-local", "loopback"}
+
+// buildInitramfs builds all that goes into the guest, and writes it to file. Dir is for what is in
+// between.
+func buildInitramfs(ctx context.Context, k kernel, repository, dir, file string, log io.Writer) error {
+	a := newArchive()
+	for _, name := range []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/root", "/var/lib"} {
+		a.directory(name)
+	}
+	a.content("/etc/resolv.conf", nil, 0o644)
+	a.content("/etc/hosts", []byte("127.0.0.1 localhost\n"), 0o644)
+	a.content("/etc/hostname", []byte("guest\n"), 0o644)
+	a.content("/etc/passwd", []byte("root:x:0:0:root:/root:/bin/sh\n"), 0o644)
+	a.content("/etc/group", []byte("root:x:0:\n"), 0o644)
+
+	guest := filepath.Join(dir, "guest")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", guest, "./vm/guest")
+	cmd.Dir = filepath.Join(repository, "tests/e2e")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the guest program: %w\n%s", err, out)
+	}
+	a.file(guestPath, guest, 0o755)
+	agent, err := node.Build(ctx, repository, dir)
+	if err != nil {
+		return err
+	}
+	a.file(AgentPath, agent, 0o755)
+	for _, program := range lab.Programs() {
+		binary, err := lab.BuildProgram(ctx, repository, program)
+		if err != nil {
+			return err
+		}
+		a.content(path.Join(ImagesDir, program), binary, 0o755)
+	}
+	examples, err := filepath.Glob(filepath.Join(repository, "docs/examples/*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, example := range examples {
+		a.file(path.Join(ExamplesDir, filepath.Base(example)), example, 0o644)
+	}
+	if err := a.addRuntime(ctx, repository, log); err != nil {
+		return err
+	}
+	load, err := k.load(modules...)
+	if err != nil {
+		return err
+	}
+	for i, module := range load {
+		a.file(path.Join(ModulesDir, fmt.Sprintf("%02d-%s", i, filepath.Base(module))), module, 0o644)
+	}
+
+	f, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.write(f), f.Close())
+}
+
+// addRuntime adds all releases of containerd, runc and the CNI plugins, where they are outside.
+func (a *archive) addRuntime(ctx context.Context, repository string, log io.Writer) error {
+	for _, release := range lab.Releases {
+		bin, err := release.BinDir(ctx, repository, log)
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{"containerd", "containerd-shim-runc-v2"} {
+			if err := a.addProgram(path.Join(ContainerdDir(release), name), filepath.Join(bin, name)); err != nil {
+				return err
+			}
+		}
+	}
+	runc, err := lab.LookPath("runc")
+	if err != nil {
+		return err
+	}
+	if err := a.addProgram("/usr/sbin/runc", runc); err != nil {
+		return err
+	}
+	cni, err := lab.CNIBinDir()
+	if err != nil {
+		return err
+	}
+	for _, plugin := range plugins {
+		if err := a.addProgram(path.Join(cni, plugin), filepath.Join(cni, plugin)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// boot runs the guest until it powers the machine off or ctx ends, and returns its report. What the
+// console says goes to the file.
+func boot(ctx context.Context, k kernel, initramfs, console string) (Report, error) {
+	qemu, err := lab.LookPath("qemu-system-x86_64")
+	if err != nil {
+		return Report{}, err
+	}
+	cmd := exec.Command(qemu,
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-machine", "q35", "-accel", "tcg,thread=multi", // KVM inside a virtual machine is not to be relied on
+		"-cpu", "Nehalem", // without AVX, which takes longer to emulate than it saves
+		"-smp", "2", "-m", "2048",
+		"-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng",
+		"-kernel", k.image, "-initrd", initramfs,
+		// A panic ends the machine at once. What guards against other guests only takes time.
+		"-append", "console=ttyS0 quiet panic=-1 mitigations=off cgroup_no_v1=all",
+		"-serial", "file:"+console, "-serial", "stdio",
+	)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	port, write, err := os.Pipe()
+	if err != nil {
+		return Report{}, err
+	}
+	defer port.Close()
+	cmd.Stdout = write
+	machine, err := lab.StartProcess(cmd) // which the kernel ends with this process, if not we do
+	write.Close()
+	if err != nil {
+		return Report{}, fmt.Errorf("start the virtual machine: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = machine.Signal(syscall.SIGKILL) }) // or it has ended
+	defer stop()
+	report, err := ReadReport(port)
+	<-machine.Exited()
+	if ctx.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("the virtual machine was ended: %w", ctx.Err()))
+	} else if machine.Err() != nil {
+		err = errors.Join(err, fmt.Errorf("run the virtual machine: %w: %s", machine.Err(), strings.TrimSpace(stderr.String())))
+	}
+	return report, err
+}

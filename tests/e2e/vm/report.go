@@ -1,0 +1,145 @@
+package vm
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Check is something that the guest looks at on each release of containerd.
+type Check struct {
+	Name  string
+	What  string // holds if the check passes
+	Vital bool   // those after it cannot be made without it
+}
+
+// Checks are all there are, in the order in which the guest makes them. But for the vital ones, each
+// needs those before it only to have been tried.
+var Checks = []Check{
+	{Name: "runtime", What: "containerd starts", Vital: true},
+	{Name: "agent", What: "the agent starts, with failCgroupV1: true in its configuration", Vital: true},
+	{Name: "running", What: "a pod runs"},
+	{Name: "limits", What: "CPU and memory limits, and the share of CPU requested, are in the container's cgroup"},
+	{Name: "swap", What: "a container may not swap, with a memory limit or without"},
+	{Name: "oomgroup", What: "a container short of memory is to be killed as a whole"},
+	{Name: "sidecar", What: "an init container has ended before a sidecar and a main container run, which serves"},
+	{Name: "oom", What: "a container that takes more memory than its limit is killed, for the reason that the runtime gives"},
+	{Name: "crash", What: "a container that exits is started again, and counted"},
+	{Name: "takeover", What: "an agent started after kill -9 finds the same containers and restarts none"},
+	{Name: "deletion", What: "pods whose manifests are taken away leave no cgroup, mount, directory or shim"},
+	{Name: "warnings", What: "the agent's log has no warning about cgroup v1"},
+	{Name: "end", What: "after agent and containerd have ended no process and no mount is left"},
+}
+
+// The lines of a report. Texts are quoted as in Go, so that each is one line.
+//
+//	pass RELEASE CHECK MILLISECONDS
+//	fail RELEASE CHECK MILLISECONDS "why"
+//	fatal "why"        the guest could not go on
+//	end                the guest is done; without it, it died
+const (
+	linePass  = "pass"
+	lineFail  = "fail"
+	lineFatal = "fatal"
+	lineEnd   = "end"
+)
+
+// Reporter writes a report.
+type Reporter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// NewReporter writes to the serial port.
+func NewReporter(to io.Writer) *Reporter { return &Reporter{to: to} }
+
+// Result tells how a check ended: with nil it passed.
+func (r *Reporter) Result(release, check string, took time.Duration, err error) {
+	if err == nil {
+		r.line("%s %s %s %d", linePass, release, check, took.Milliseconds())
+		return
+	}
+	r.line("%s %s %s %d %q", lineFail, release, check, took.Milliseconds(), err.Error())
+}
+
+// Fatal tells that the guest can't go on.
+func (r *Reporter) Fatal(err error) { r.line("%s %q", lineFatal, err.Error()) }
+
+// End tells that all checks were made.
+func (r *Reporter) End() { r.line(lineEnd) }
+
+func (r *Reporter) line(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.to, format+"\n", args...)
+}
+
+// Result is how a check ended.
+type Result struct {
+	Err  string // empty: it passed
+	Took time.Duration
+}
+
+// Report is what a guest has reported.
+type Report struct {
+	results map[[2]string]Result // by release and check
+	Fatal   string
+	Ended   bool
+	Strange []string // lines that are none
+}
+
+// Of is the result of a check, if it was made.
+func (r Report) Of(release, check string) (Result, bool) {
+	result, ok := r.results[[2]string{release, check}]
+	return result, ok
+}
+
+// ReadReport reads a report to the end of the stream.
+func ReadReport(from io.Reader) (Report, error) {
+	report := Report{results: map[[2]string]Result{}}
+	lines := bufio.NewScanner(from)
+	const longest = 1 << 20
+	lines.Buffer(nil, longest)
+	for lines.Scan() {
+		if line := strings.TrimSpace(lines.Text()); line != "" && !report.add(line) {
+			report.Strange = append(report.Strange, line)
+		}
+	}
+	return report, lines.Err()
+}
+
+func (r *Report) add(line string) bool {
+	kind, rest, _ := strings.Cut(line, " ")
+	switch kind {
+	case lineEnd:
+		r.Ended = true
+		return rest == ""
+	case lineFatal:
+		text, err := strconv.Unquote(rest)
+		r.Fatal = text
+		return err == nil
+	case linePass, lineFail:
+		fields := strings.SplitN(rest, " ", 4)
+		if len(fields) < 3 || (len(fields) == 4) != (kind == lineFail) {
+			return false
+		}
+		millis, err := strconv.Atoi(fields[2])
+		if err != nil {
+			return false
+		}
+		result := Result{Took: time.Duration(millis) * time.Millisecond}
+		if kind == lineFail {
+			if result.Err, err = strconv.Unquote(fields[3]); err != nil || result.Err == "" {
+				return false
+			}
+		}
+		r.results[[2]string{fields[0], fields[1]}] = result
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,86 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// deadline is for the guest. It takes about two minutes on two idle cores without KVM.
+const deadline = 16 * time.Minute
+
+// TestCgroupV2 boots a machine with cgroup v2 alone and runs a node in it, on each release of
+// containerd.
+func TestCgroupV2(t *testing.T) {
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	amd64 := lab.NewRequirement("an amd64 machine", func() error {
+		if runtime.GOARCH != "amd64" {
+			return errors.ErrUnsupported
+		}
+		return nil
+	})
+	lab.Need(t, amd64, lab.GoToolchain, lab.Qemu, hasKernel(repository), lab.CNIPlugins, lab.Runc, lab.OldContainerd)
+	k, err := findKernel(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	initramfs, console := filepath.Join(dir, "initramfs"), filepath.Join(dir, "console")
+	if err := buildInitramfs(t.Context(), k, repository, dir, initramfs, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	begin := time.Now()
+	report, err := boot(ctx, k, initramfs, console)
+	t.Logf("kernel %s, %s from boot to power-off", k.release, time.Since(begin).Round(time.Second))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, release := range lab.Releases {
+		t.Run("containerd-"+string(release), func(t *testing.T) {
+			for _, check := range Checks {
+				t.Run(check.Name, func(t *testing.T) {
+					result, made := report.Of(string(release), check.Name)
+					if !made {
+						t.Fatalf("not shown: %s: the guest did not get there", check.What)
+					}
+					t.Logf("%s (%s)", check.What, result.Took)
+					if result.Err != "" {
+						t.Error(result.Err)
+					}
+				})
+			}
+		})
+	}
+	if report.Fatal != "" {
+		t.Errorf("the guest could not go on: %s", report.Fatal)
+	}
+	if !report.Ended {
+		t.Error("the guest died before it was done")
+	}
+	if len(report.Strange) > 0 {
+		t.Errorf("not of the protocol: %q", report.Strange)
+	}
+	if t.Failed() {
+		t.Logf("the end of the console:\n%s", tail(console, 20_000))
+	}
+}
+
+// tail is the end of a file, at most n bytes.
+func tail(file string, n int) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-n):])
+}
