@@ -9,7 +9,12 @@
 //	├── probes                 probes   how containers are: schedules of all probes, one timer
 //	├── gc                     gc       dead containers, sandboxes, directories
 //	├── sources                sources  manifests of a directory and a URL
-//	└── pleg                   pleg     what happens in the runtime: events and lists
+//	├── pleg                   pleg     what happens in the runtime: events and lists
+//	│                                   and, with an apiserver:
+//	├── apipods                apipods  what pods the apiserver has for this node
+//	├── status                 status   how pods are, told to the apiserver; the end of those deleted
+//	├── mirrors                mirrors  mirror pods of static pods
+//	└── nodestatus             nodestatus  the node's object and lease
 //
 // Who tells whom what stands at the top of each package, with what a lost, a
 // late or a repeated message does. What actors need of the world is declared in
