@@ -149,6 +149,8 @@ func (s *Server) prepareNew(o port.APIObject) error {
 	switch o := o.(type) {
 	case *v1.Pod:
 		return s.preparePod(o)
+	case *v1.Node:
+		allocate(&o.Status)
 	case *v1.Service:
 		o.Status = v1.ServiceStatus{}
 		s.prepareService(o)
@@ -176,6 +178,13 @@ func (s *Server) prepareNew(o port.APIObject) error {
 		}
 	}
 	return nil
+}
+
+// allocate says that all of a node may be used, if nothing else is said.
+func allocate(s *v1.NodeStatus) {
+	if s.Allocatable == nil {
+		s.Allocatable = s.Capacity
+	}
 }
 
 func (s *Server) preparePod(p *v1.Pod) error {

@@ -34,7 +34,8 @@
 // # What is not there
 //
 // Authentication, authorization and admission: a client may do everything.
-// Validation beyond the above. Namespaces: every one exists. Controllers: what
+// Validation beyond the above. Field management: nobody's managedFields are
+// kept. Namespaces: every one exists. Controllers: what
 // kube-controller-manager would do (garbage collection, node lifecycle, token
 // secrets), the world's owner does, or nobody. HTTP: client-go can't connect.
 //

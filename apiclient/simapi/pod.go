@@ -147,13 +147,14 @@ func keepObserved(next, old *v1.PodStatus) {
 }
 
 // mayFollow says whether a pod's status may become next: its class of service
-// stays, and a container that has ended for good does not begin to run again.
+// stays, it has at most one address of each family, and a container that has
+// ended for good does not begin to run again.
 func mayFollow(k port.APIKey, old *v1.Pod, next *v1.PodStatus) error {
 	path := field.NewPath("status")
 	if next.QOSClass != old.Status.QOSClass {
 		return invalid(k.Kind, k.Name, field.Invalid(path.Child("qosClass"), next.QOSClass, "field is immutable"))
 	}
-	var errs field.ErrorList
+	errs := badAddresses(nil, next)
 	errs = resurrected(errs, old, old.Spec.Containers, old.Status.ContainerStatuses, next.ContainerStatuses, path.Child("containerStatuses"))
 	errs = resurrected(errs, old, old.Spec.InitContainers, old.Status.InitContainerStatuses, next.InitContainerStatuses, path.Child("initContainerStatuses"))
 	if len(errs) > 0 {

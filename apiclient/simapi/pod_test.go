@@ -1,6 +1,7 @@
 package simapi
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -117,5 +118,57 @@ func TestOwnerReads(t *testing.T) {
 		if v.String() == "invalid" {
 			t.Errorf("verb %d has no name", v)
 		}
+	}
+}
+
+// TestAddresses: what a status may say of addresses.
+func TestAddresses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*v1.PodStatus)
+		ok     bool
+		want   string // podIP and podIPs
+	}{
+		{"one", func(s *v1.PodStatus) {}, true, "10.88.0.7 [{10.88.0.7}]"},
+		{"both families", func(s *v1.PodStatus) { s.PodIPs = append(s.PodIPs, v1.PodIP{IP: "fd00::7"}) }, true, "10.88.0.7 [{10.88.0.7} {fd00::7}]"},
+		{"two of a family", func(s *v1.PodStatus) { s.PodIPs = append(s.PodIPs, v1.PodIP{IP: "10.88.0.8"}) }, false, ""},
+		{"none that is one", func(s *v1.PodStatus) { s.PodIP, s.PodIPs = "x", nil }, false, ""},
+		{"no list", func(s *v1.PodStatus) { s.PodIPs = nil }, true, "10.88.0.7 [{10.88.0.7}]"},
+		{"only a list", func(s *v1.PodStatus) { s.PodIP = "" }, true, "10.88.0.7 [{10.88.0.7}]"},
+		{"another than the list's", func(s *v1.PodStatus) { s.PodIP = "10.88.0.9" }, true, "10.88.0.9 [{10.88.0.9}]"},
+		{"none", func(s *v1.PodStatus) { s.PodIP, s.PodIPs = "", nil }, true, " []"},
+		{"another host's", func(s *v1.PodStatus) { s.HostIP = "192.0.2.2" }, false, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			p := w.created(aPod("p", "n1")).(*v1.Pod)
+			s := runningStatus(p, metav1.NewTime(epoch), 0)
+			c.change(&s)
+			o, err := w.UpdateStatus(withStatus(p, s))
+			if !c.ok {
+				if !apierrors.IsInvalid(err) {
+					t.Errorf("%v, want invalid", err)
+				}
+				return
+			}
+			if got := must[*v1.Pod](w, o, err).Status; fmt.Sprint(got.PodIP, " ", got.PodIPs) != c.want {
+				t.Errorf("%s %v, want %s", got.PodIP, got.PodIPs, c.want)
+			}
+		})
+	}
+}
+
+// TestKeysTwice: a list that is merged by a key has each key once.
+func TestKeysTwice(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.created(aPod("p", "n1")).(*v1.Pod)
+	s := p.Status
+	s.Conditions = []v1.PodCondition{{Type: "test/a", Status: v1.ConditionTrue}}
+	o, err := w.UpdateStatus(withStatus(p, s))
+	p = must[*v1.Pod](w, o, err)
+	s.Conditions = []v1.PodCondition{{Type: "test/a", Status: v1.ConditionTrue}, {Type: "test/a", Status: v1.ConditionFalse}}
+	o, err = w.Patch(port.APIPatch{Key: podKey("p"), From: p, To: withStatus(p, s), Status: true})
+	if got := must[*v1.Pod](w, o, err).Status.Conditions; len(got) != 1 {
+		t.Errorf("conditions are %+v", got)
 	}
 }

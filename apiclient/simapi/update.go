@@ -151,6 +151,7 @@ func (s *Server) replaceStatus(k port.APIKey, e *entry, next port.APIObject) (po
 	round(next)
 	if pod, ok := next.(*v1.Pod); ok {
 		old := e.object.(*v1.Pod)
+		alignPodIPs(&pod.Status)
 		keepObserved(&pod.Status, &old.Status)
 		if pod.Status.QOSClass == "" {
 			pod.Status.QOSClass = old.Status.QOSClass
@@ -161,7 +162,12 @@ func (s *Server) replaceStatus(k port.APIKey, e *entry, next port.APIObject) (po
 		if err := mayFollow(k, old, &pod.Status); err != nil {
 			return nil, err
 		}
-	} else if apiequality.Semantic.DeepEqual(next, e.object) {
+		return s.replaced(k, e, next), nil
+	}
+	if node, ok := next.(*v1.Node); ok {
+		allocate(&node.Status)
+	}
+	if apiequality.Semantic.DeepEqual(next, e.object) {
 		return e.object, nil
 	}
 	return s.replaced(k, e, next), nil
@@ -179,7 +185,7 @@ func (s *Server) patch(p port.APIPatch) (port.APIObject, error) {
 		return nil, conflict(k, "Precondition failed: UID in precondition: %s, UID in object meta: %s", from.UID, old.UID)
 	}
 	switch {
-	case p.Status && sameStatus(p.From, e.object):
+	case p.Status && sameStatus(p.From, e.object) && unique(p.From) && unique(p.To):
 		next := shallow(e.object)
 		takeStatus(next, p.To)
 		return s.replaceStatus(k, e, next)
@@ -191,7 +197,7 @@ func (s *Server) patch(p port.APIPatch) (port.APIObject, error) {
 	merged, err := merge(e.object, p)
 	switch {
 	case err != nil:
-		return nil, apierrors.NewBadRequest(err.Error())
+		return nil, apierrors.NewInternalError(err)
 	case merged == nil: // nothing to change
 		return e.object, nil
 	case p.Status:
@@ -211,6 +217,35 @@ func sameStatus(a, b port.APIObject) bool {
 	}
 	pod, ok := a.(*v1.Pod)
 	return ok && podstatus.Equal(&pod.Status, &b.(*v1.Pod).Status)
+}
+
+// unique says whether no list of a status that is merged by a key has a key
+// twice. What has one is merged in earnest: of two entries one is left, and the
+// apiserver has its own ways with it.
+func unique(o port.APIObject) bool {
+	switch o := o.(type) {
+	case *v1.Pod:
+		return noTwo(o.Status.Conditions, func(c *v1.PodCondition) string { return string(c.Type) }) &&
+			noTwo(o.Status.PodIPs, func(i *v1.PodIP) string { return i.IP }) &&
+			noTwo(o.Status.HostIPs, func(i *v1.HostIP) string { return i.IP })
+	case *v1.Node:
+		return noTwo(o.Status.Conditions, func(c *v1.NodeCondition) string { return string(c.Type) }) &&
+			noTwo(o.Status.Addresses, func(a *v1.NodeAddress) string { return string(a.Type) })
+	default:
+		return false // too seldom to be worth a list of its keys
+	}
+}
+
+// noTwo is for short lists.
+func noTwo[T any](list []T, key func(*T) string) bool {
+	for i := range list {
+		for j := range i {
+			if key(&list[i]) == key(&list[j]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // sameVersion says whether a is what b is, an object that is stored.
