@@ -179,3 +179,32 @@ func TestBind(t *testing.T) {
 		t.Errorf("bound a pod that is being deleted: %v", err)
 	}
 }
+
+// TestUpdateWhileDeleted: an update neither changes a deletion nor puts it off.
+func TestUpdateWhileDeleted(t *testing.T) {
+	w := newWorld(t, nil)
+	p := aPod("p", "n1")
+	p.Finalizers = []string{"test/f", "test/g"}
+	w.created(p)
+	if err := w.Delete(port.APIDelete{Key: podKey("p")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*v1.Pod)
+		ok     bool
+	}{
+		{"another grace", func(p *v1.Pod) { p.DeletionGracePeriodSeconds = new(int64(7)) }, false},
+		{"one finalizer more", func(p *v1.Pod) { p.Finalizers = append(p.Finalizers, "test/h") }, false},
+		{"no mark", func(p *v1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = nil, nil }, true},
+		{"one finalizer less", func(p *v1.Pod) { p.Finalizers = p.Finalizers[1:] }, true},
+	} {
+		o, err := w.Update(with(w.pod(podKey("p")), c.change))
+		if c.ok != (err == nil) || err != nil && !apierrors.IsInvalid(err) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err == nil && (o.GetDeletionTimestamp() == nil || *o.GetDeletionGracePeriodSeconds() != 30) {
+			t.Errorf("%s: the mark is gone: %+v", c.name, o)
+		}
+	}
+}

@@ -60,8 +60,8 @@ func (s *Server) replace(k port.APIKey, e *entry, next port.APIObject) (port.API
 	m.Namespace, m.Name, m.GenerateName = old.Namespace, old.Name, old.GenerateName
 	m.UID, m.CreationTimestamp, m.ResourceVersion, m.Generation = old.UID, old.CreationTimestamp, old.ResourceVersion, old.Generation
 	m.ManagedFields = nil
-	if m.DeletionTimestamp != nil && old.DeletionTimestamp == nil {
-		return nil, invalid(k.Kind, k.Name, field.Invalid(field.NewPath("metadata", "deletionTimestamp"), m.DeletionTimestamp, "field is immutable"))
+	if err := deletionChange(m, old); err != nil {
+		return nil, invalid(k.Kind, k.Name, err)
 	}
 	m.DeletionTimestamp, m.DeletionGracePeriodSeconds = old.DeletionTimestamp, old.DeletionGracePeriodSeconds
 	if kinds[k.Kind].status {
@@ -76,6 +76,28 @@ func (s *Server) replace(k port.APIKey, e *entry, next port.APIObject) (port.API
 	}
 	share(m, old)
 	return s.replaced(k, e, next), nil
+}
+
+// deletionChange says what is wrong with what an update says of the deletion of
+// an object: only a delete begins one and sets its grace, and what is being
+// deleted gets no finalizers.
+func deletionChange(m, old *metav1.ObjectMeta) *field.Error {
+	path := field.NewPath("metadata")
+	grace := m.DeletionGracePeriodSeconds
+	switch {
+	case m.DeletionTimestamp != nil && old.DeletionTimestamp == nil:
+		return field.Invalid(path.Child("deletionTimestamp"), m.DeletionTimestamp, "field is immutable")
+	case grace != nil && (old.DeletionGracePeriodSeconds == nil || *grace != *old.DeletionGracePeriodSeconds):
+		return field.Invalid(path.Child("deletionGracePeriodSeconds"), *grace, "field is immutable")
+	case old.DeletionTimestamp == nil:
+		return nil
+	}
+	for _, f := range m.Finalizers {
+		if !contains(old.Finalizers, f) {
+			return field.Forbidden(path.Child("finalizers"), "no new finalizers can be added if the object is being deleted, found new finalizers "+f)
+		}
+	}
+	return nil
 }
 
 // replaced commits a replacement, which is the end of an object that was only
