@@ -13,10 +13,37 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// result is one line of the table, and what lies behind it.
+// section is one table of the report.
+type section uint8
+
+const (
+	alone   section = iota // a node without an apiserver
+	cluster                // one of a cluster, beside the real kubelet
+	simulation
+)
+
+// sections are the tables in their order. compared is what the column after the bar shows.
+var sections = []struct {
+	section                section
+	title, intro, compared string
+}{
+	{alone, "A node of its own", `What the node agent adds to what the runtime alone does. Every floor is measured in the same run, by
+the very same CRI requests made directly with no agent running, in turns with the agent's samples. When a
+program runs is told by itself: the first thing it does is to append a line to a file on the host,
+whose modification time is read. Medians, unless something else is said.`, "floor"},
+	{cluster, "A node of a cluster", `The same work on a real etcd and kube-apiserver, seen by a client that watches the pods. The floor makes
+the same CRI requests and one status write a pod, with no agent running. The kubelet is that of the
+same Kubernetes release, with the same flags and configuration, on the same containerd, in turns with
+troupe.`, "floor; kubelet"},
+	{simulation, "The simulated world", `The same actors on simulated runtimes and an apiserver in memory (docs/simulation.md), in one process.`, "compared with"},
+}
+
+// result is one line of a table, and what lies behind it.
 type result struct {
-	what     string
-	bar      string
+	section section
+	what    string
+	bar     string
+	// floor is what it is compared with.
 	floor    string
 	measured string
 	ratio    string // or difference: what the bar is about
@@ -34,17 +61,16 @@ func verdict(holds bool) string {
 
 var reportTemplate = template.Must(template.New("benchmarks.md").Parse(`# Benchmarks
 
-What the node agent adds to what the runtime alone does. Every floor is measured in the same run, by
-the very same CRI requests made directly with no agent running, in turns with the agent's samples. When a
-program runs is told by itself: the first thing it does is to append a line to a file on the host,
-whose modification time is read. Medians, unless something else is said.
-
 Measured on {{.Machine}}.
+{{range .Sections}}
+## {{.Title}}
 
-| what | bar | floor | troupe | difference or ratio | verdict |
+{{.Intro}}
+
+| what | bar | {{.Compared}} | troupe | difference or ratio | verdict |
 |---|---|---|---|---|---|
 {{range .Rows}}| {{.What}} | {{.Bar}} | {{.Floor}} | {{.Measured}} | {{.Ratio}} | {{.Verdict}} |
-{{end}}
+{{end}}{{end}}
 These are benchmarks and no tests: a busy machine misses bars. What is not a matter of speed, a pod
 lost, doubled, restarted for no reason or left behind, makes the run fail.
 {{if .Wrong}}
@@ -54,11 +80,11 @@ lost, doubled, restarted for no reason or left behind, makes the run fail.
 {{end}}{{end}}
 ## Samples
 
-{{range .Rows}}{{if .Details}}**{{.What}}**
+{{range .Sections}}{{range .Rows}}{{if .Details}}**{{.What}}**
 
 {{range .Details}}- {{.}}
 {{end}}
-{{end}}{{end}}## Again
+{{end}}{{end}}{{end}}## Again
 
     {{.Command}}
 
@@ -71,9 +97,21 @@ func (b *bench) report(ctx context.Context, results []result) string {
 		What, Bar, Floor, Measured, Ratio, Verdict string
 		Details                                    []string
 	}
-	var lines []line
-	for _, r := range results {
-		lines = append(lines, line{r.what, dash(r.bar), dash(r.floor), dash(r.measured), dash(r.ratio), dash(r.verdict), r.details})
+	type table struct {
+		Title, Intro, Compared string
+		Rows                   []line
+	}
+	var tables []table
+	for _, in := range sections {
+		t := table{Title: in.title, Intro: in.intro, Compared: in.compared}
+		for _, r := range results {
+			if r.section == in.section {
+				t.Rows = append(t.Rows, line{r.what, dash(r.bar), dash(r.floor), dash(r.measured), dash(r.ratio), dash(r.verdict), r.details})
+			}
+		}
+		if len(t.Rows) > 0 {
+			tables = append(tables, t)
+		}
 	}
 	const minutes = 12
 	command := "go tool task bench"
@@ -82,7 +120,7 @@ func (b *bench) report(ctx context.Context, results []result) string {
 	}
 	var text bytes.Buffer
 	err := reportTemplate.Execute(&text, map[string]any{
-		"Machine": b.machine(ctx), "Rows": lines, "Wrong": b.wrong, "Command": command, "Minutes": minutes,
+		"Machine": b.machine(ctx), "Sections": tables, "Wrong": b.wrong, "Command": command, "Minutes": minutes,
 	})
 	if err != nil {
 		panic(err) // the template is ours
