@@ -15,4 +15,5 @@
 //	backoff    how long to wait before the next try
 //	imagepull  pull or not, and when again
 //	podgc      which dead containers and sandboxes go
+//	podobjects which objects of the API a pod uses, and what is known of them
 package decide

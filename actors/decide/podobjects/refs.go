@@ -1,0 +1,173 @@
+package podobjects
+
+import v1 "k8s.io/api/core/v1"
+
+// defaultTokenLife is what the API gives a projected token that doesn't say how
+// long it is to live, in seconds (core/v1 ServiceAccountTokenProjection).
+const defaultTokenLife = 3600
+
+// Refs are the objects that a pod uses, sorted, each once. Which volume a claim
+// is bound to, and which secrets that one needs, it has from known; with more
+// known there may be more refs, never fewer of those that don't follow from it.
+func Refs(pod *v1.Pod, known Set) []Ref {
+	var c collector
+	c.namespace = pod.Namespace
+	spec := &pod.Spec
+	for i := range spec.InitContainers {
+		c.env(spec.InitContainers[i].Env, spec.InitContainers[i].EnvFrom)
+	}
+	for i := range spec.Containers {
+		c.env(spec.Containers[i].Env, spec.Containers[i].EnvFrom)
+	}
+	for i := range spec.EphemeralContainers {
+		c.env(spec.EphemeralContainers[i].Env, spec.EphemeralContainers[i].EnvFrom)
+	}
+	for i := range spec.Volumes {
+		c.volume(pod, &spec.Volumes[i], known)
+	}
+	for i := range spec.ImagePullSecrets {
+		c.add(Secret, spec.ImagePullSecrets[i].Name)
+	}
+	c.refs = append(c.refs, servicesRef(pod))
+	return sorted(c.refs)
+}
+
+// EnvRefs are the objects without which the variables of a container can't be
+// told: those that it names, and the services.
+func EnvRefs(pod *v1.Pod, container *v1.Container) []Ref {
+	c := collector{namespace: pod.Namespace}
+	c.env(container.Env, container.EnvFrom)
+	c.refs = append(c.refs, servicesRef(pod))
+	return sorted(c.refs)
+}
+
+// PullSecrets are the secrets with which the images of a pod are pulled.
+func PullSecrets(pod *v1.Pod) []Ref {
+	c := collector{namespace: pod.Namespace}
+	for i := range pod.Spec.ImagePullSecrets {
+		c.add(Secret, pod.Spec.ImagePullSecrets[i].Name)
+	}
+	return sorted(c.refs)
+}
+
+// servicesRef: also a pod without service links is told of default/kubernetes.
+func servicesRef(pod *v1.Pod) Ref { return Ref{Kind: Services, Namespace: pod.Namespace} }
+
+// TokenRef is what a projected token is asked for by.
+func TokenRef(pod *v1.Pod, t *v1.ServiceAccountTokenProjection) Ref {
+	r := Ref{Kind: Token, Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName, Audience: t.Audience, ExpirationSeconds: defaultTokenLife}
+	if r.Name == "" {
+		r.Name = "default"
+	}
+	if t.ExpirationSeconds != nil {
+		r.ExpirationSeconds = *t.ExpirationSeconds
+	}
+	return r
+}
+
+// ClaimName is the name of a volume's claim, empty if it has none. A generic
+// ephemeral volume has a claim of its own (KEP-1698).
+func ClaimName(pod *v1.Pod, v *v1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return pod.Name + "-" + v.Name
+	default:
+		return ""
+	}
+}
+
+type collector struct {
+	namespace string
+	refs      []Ref
+}
+
+// add adds an object of the pod's namespace. One without a name is none: the API
+// lets old pods have such references.
+func (c *collector) add(k Kind, name string) { c.addIn(k, c.namespace, name) }
+
+func (c *collector) addIn(k Kind, namespace, name string) {
+	if name != "" {
+		c.refs = append(c.refs, Ref{Kind: k, Namespace: namespace, Name: name})
+	}
+}
+
+func (c *collector) env(env []v1.EnvVar, from []v1.EnvFromSource) {
+	for i := range from {
+		if r := from[i].ConfigMapRef; r != nil {
+			c.add(ConfigMap, r.Name)
+		}
+		if r := from[i].SecretRef; r != nil {
+			c.add(Secret, r.Name)
+		}
+	}
+	for i := range env {
+		if env[i].ValueFrom == nil {
+			continue
+		}
+		if r := env[i].ValueFrom.ConfigMapKeyRef; r != nil {
+			c.add(ConfigMap, r.Name)
+		}
+		if r := env[i].ValueFrom.SecretKeyRef; r != nil {
+			c.add(Secret, r.Name)
+		}
+	}
+}
+
+func (c *collector) volume(pod *v1.Pod, v *v1.Volume, known Set) {
+	switch {
+	case v.ConfigMap != nil:
+		c.add(ConfigMap, v.ConfigMap.Name)
+	case v.Secret != nil:
+		c.add(Secret, v.Secret.SecretName)
+	case v.Projected != nil:
+		for i := range v.Projected.Sources {
+			c.projection(pod, &v.Projected.Sources[i])
+		}
+	case v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
+		c.add(Secret, v.CSI.NodePublishSecretRef.Name)
+	case v.ISCSI != nil && v.ISCSI.SecretRef != nil:
+		c.add(Secret, v.ISCSI.SecretRef.Name)
+	}
+	name := ClaimName(pod, v)
+	if name == "" {
+		return
+	}
+	c.add(Claim, name)
+	claim, err := known.Claim(pod.Namespace, name)
+	if err != nil || claim.Spec.VolumeName == "" {
+		return
+	}
+	c.refs = append(c.refs, Ref{Kind: Volume, Name: claim.Spec.VolumeName})
+	if pv, err := known.Volume(claim.Spec.VolumeName); err == nil {
+		c.persistent(&pv.Spec.PersistentVolumeSource)
+	}
+}
+
+func (c *collector) projection(pod *v1.Pod, s *v1.VolumeProjection) {
+	switch {
+	case s.ConfigMap != nil:
+		c.add(ConfigMap, s.ConfigMap.Name)
+	case s.Secret != nil:
+		c.add(Secret, s.Secret.Name)
+	case s.ServiceAccountToken != nil:
+		c.refs = append(c.refs, TokenRef(pod, s.ServiceAccountToken))
+	}
+}
+
+// persistent adds the secrets that a node needs for a PersistentVolume.
+func (c *collector) persistent(s *v1.PersistentVolumeSource) {
+	var secrets []*v1.SecretReference
+	switch {
+	case s.CSI != nil:
+		secrets = []*v1.SecretReference{s.CSI.NodeStageSecretRef, s.CSI.NodePublishSecretRef, s.CSI.NodeExpandSecretRef}
+	case s.ISCSI != nil:
+		secrets = []*v1.SecretReference{s.ISCSI.SecretRef}
+	}
+	for _, r := range secrets {
+		if r != nil {
+			c.addIn(Secret, r.Namespace, r.Name)
+		}
+	}
+}
