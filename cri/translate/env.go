@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -108,10 +109,10 @@ func resolve(n *Node, r *port.CreateContainer, from *v1.EnvVarSource) (value str
 	namespace := r.Pod.Namespace
 	switch {
 	case from.FieldRef != nil:
-		value, err = fieldValue(n, r, from.FieldRef.FieldPath)
+		value, err = source(n, r).Field(from.FieldRef.FieldPath)
 		return value, err == nil, err
 	case from.ResourceFieldRef != nil:
-		value, err = resourceValue(n, r.Pod, r.Container, from.ResourceFieldRef)
+		value, err = source(n, r).Resource(r.Container, from.ResourceFieldRef)
 		return value, err == nil, err
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef
@@ -150,6 +151,10 @@ func resolve(n *Node, r *port.CreateContainer, from *v1.EnvVarSource) (value str
 		// An empty valueFrom, which validation does not let through.
 		return "", true, nil
 	}
+}
+
+func source(n *Node, r *port.CreateContainer) *downward.Source {
+	return &downward.Source{Pod: r.Pod, NodeName: n.Name, PodIPs: r.PodIPs, HostIPs: r.HostIPs, Allocatable: n.Allocatable}
 }
 
 // configMap returns nil without an error if the object is optional and not there.

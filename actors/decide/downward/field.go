@@ -1,4 +1,7 @@
-package translate
+// Package downward gives what a pod says of itself: its fields, and the requests
+// and limits of its containers, as environment variables and files of the
+// downward API have them.
+package downward
 
 import (
 	"cmp"
@@ -9,13 +12,24 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/port"
+	v1 "k8s.io/api/core/v1"
 )
 
-// fieldValue gives a field of the pod by its path, as the downward API names
-// it (core/v1 ObjectFieldSelector).
-func fieldValue(n *Node, r *port.CreateContainer, path string) (string, error) {
-	pod := r.Pod
+// Source is a pod, and what its node knows of it.
+type Source struct {
+	Pod *v1.Pod
+	// NodeName stands for spec.nodeName where the pod has none.
+	NodeName string
+	// PodIPs and HostIPs are nil as long as they are not known.
+	PodIPs, HostIPs []string
+	// Allocatable is what stands for a limit that is not set.
+	Allocatable v1.ResourceList
+}
+
+// Field gives a field of the pod by its path, as the downward API names it
+// (core/v1 ObjectFieldSelector).
+func (s *Source) Field(path string) (string, error) {
+	pod := s.Pod
 	if of, key, ok := subscript(path); ok {
 		switch of {
 		case "metadata.labels":
@@ -37,16 +51,16 @@ func fieldValue(n *Node, r *port.CreateContainer, path string) (string, error) {
 	case "metadata.annotations":
 		return formatMap(pod.Annotations), nil
 	case "spec.nodeName", "spec.host": // the latter is its name before v1
-		return cmp.Or(pod.Spec.NodeName, n.Name), nil
+		return cmp.Or(pod.Spec.NodeName, s.NodeName), nil
 	case "spec.serviceAccountName":
 		return pod.Spec.ServiceAccountName, nil
 	case "status.hostIP", "status.hostIPs":
-		return addresses(path, r.HostIPs)
+		return addresses(path, s.HostIPs)
 	case "status.podIP", "status.podIPs":
-		if len(r.PodIPs) == 0 && pod.Spec.HostNetwork {
-			return addresses(path, r.HostIPs)
+		if len(s.PodIPs) == 0 && pod.Spec.HostNetwork {
+			return addresses(path, s.HostIPs)
 		}
-		return addresses(path, r.PodIPs)
+		return addresses(path, s.PodIPs)
 	}
 	return "", fmt.Errorf("unsupported fieldPath: %s", path)
 }

@@ -1,4 +1,4 @@
-package translate
+package downward
 
 import (
 	"fmt"
@@ -9,11 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// resourceValue gives a request or limit of a container, divided by the
-// selector's divisor and rounded up. A limit that is not set is what the node
-// can give (core/v1 ResourceFieldSelector).
-func resourceValue(n *Node, pod *v1.Pod, c *v1.Container, sel *v1.ResourceFieldSelector) (string, error) {
-	if sel.ContainerName != "" && sel.ContainerName != c.Name {
+// Resource gives a request or limit of a container, divided by the selector's
+// divisor and rounded up. A limit that is not set is what the node can give
+// (core/v1 ResourceFieldSelector). c is the container that asks, nil for a
+// volume, which has to name one.
+func (s *Source) Resource(c *v1.Container, sel *v1.ResourceFieldSelector) (string, error) {
+	pod := s.Pod
+	if c == nil || sel.ContainerName != "" && sel.ContainerName != c.Name {
 		c = containerNamed(pod, sel.ContainerName)
 		if c == nil {
 			return "", fmt.Errorf("resourceFieldRef: container %s not found", sel.ContainerName)
@@ -26,7 +28,7 @@ func resourceValue(n *Node, pod *v1.Pod, c *v1.Container, sel *v1.ResourceFieldS
 	resourceName := v1.ResourceName(name)
 	quantity := c.Resources.Requests[resourceName]
 	if of == "limits" {
-		quantity = limitOrNode(n, pod, c, resourceName)
+		quantity = s.limit(c, resourceName)
 	}
 
 	divisor := sel.Divisor
@@ -56,19 +58,19 @@ func selectable(name string) bool {
 	}
 }
 
-func limitOrNode(n *Node, pod *v1.Pod, c *v1.Container, name v1.ResourceName) resource.Quantity {
+func (s *Source) limit(c *v1.Container, name v1.ResourceName) resource.Quantity {
 	if q := c.Resources.Limits[name]; !q.IsZero() {
 		return q
 	}
-	if pod.Spec.Resources != nil {
-		if q := pod.Spec.Resources.Limits[name]; !q.IsZero() {
+	if s.Pod.Spec.Resources != nil {
+		if q := s.Pod.Spec.Resources.Limits[name]; !q.IsZero() {
 			return q
 		}
 	}
 	if strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix) {
 		return resource.Quantity{}
 	}
-	return n.Allocatable[name]
+	return s.Allocatable[name]
 }
 
 func containerNamed(pod *v1.Pod, name string) *v1.Container {
