@@ -20,6 +20,8 @@ import (
 // Cluster is how a node is shown to its apiserver.
 type Cluster struct {
 	Own decide.Own
+	// Register says whether the node makes its own object (registerNode).
+	Register bool
 	// MaxImages is nodeStatusMaxImages; less than 0 for all.
 	MaxImages int
 	// StatusPeriod is nodeStatusUpdateFrequency, ReportPeriod
@@ -29,7 +31,7 @@ type Cluster struct {
 
 // DefaultCluster is what a KubeletConfiguration that says nothing asks for.
 func DefaultCluster(own decide.Own) Cluster {
-	return Cluster{Own: own, MaxImages: 50, StatusPeriod: 10 * time.Second, ReportPeriod: 5 * time.Minute, LeaseDuration: 40 * time.Second}
+	return Cluster{Own: own, Register: true, MaxImages: 50, StatusPeriod: 10 * time.Second, ReportPeriod: 5 * time.Minute, LeaseDuration: 40 * time.Second}
 }
 
 const (
@@ -98,7 +100,7 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(&nodestatus.Deps{
 		API: c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts,
-		Own: &c.Cluster.Own, MaxImages: c.Cluster.MaxImages,
+		Own: &c.Cluster.Own, Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})
 			a.mirrors.Tell(mirrors.NodeSeen{Node: n})

@@ -38,6 +38,9 @@ type Deps struct {
 	Facts   port.NodeFacts
 	// Own is what the configuration says of the node.
 	Own *decide.Own
+	// Register says whether this actor makes the node's object; otherwise it waits
+	// until somebody else has (registerNode).
+	Register bool
 	// MaxImages is how many images the node shows (nodeStatusMaxImages), less
 	// than 0 for all.
 	MaxImages int
@@ -289,6 +292,9 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 		return // not all is known yet
 	}
 	own := n.deps.Own
+	if n.node == nil && !n.deps.Register {
+		return // the watch will tell
+	}
 	if n.node == nil {
 		node := decide.New(own, n.facts, ctx.Now())
 		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, node, done) })

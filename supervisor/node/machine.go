@@ -1,7 +1,7 @@
 package node
 
 import (
-	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,10 +12,11 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/host"
 )
 
 // machine is what was found out about this host at the start.
@@ -27,23 +28,28 @@ type machine struct {
 	oomFloor   *int64
 	hugePages  []string
 	cgroups    cgroupFacts
+	// facts are what the node shows, and allocatable what of that pods may have.
+	facts       *host.Facts
+	allocatable v1.ResourceList
 }
 
-func lookAround(c config.Config) (machine, error) {
+func lookAround(c config.Config, name string) (machine, error) {
 	m := machine{cpus: runtime.NumCPU()}
-	var err error
-	if m.memory, err = totalMemory(); err != nil {
-		return m, err
-	}
+	preferred := netip.Addr{}
 	for _, ip := range c.NodeIPs() {
 		if !ip.IsUnspecified() {
 			m.addresses = append(m.addresses, ip.String())
+		} else {
+			preferred = ip
 		}
 	}
 	if len(m.addresses) == 0 {
-		if ip, ok := ownAddress(); ok {
+		if ip, ok := ownAddress(preferred.Is6()); ok {
 			m.addresses = []string{ip}
 		}
+	}
+	if err := m.count(c, name); err != nil {
+		return m, err
 	}
 	if path := c.ResolvConf(); path != "" {
 		data, err := os.ReadFile(path)
@@ -80,26 +86,62 @@ func swapOn() string {
 	return ""
 }
 
-func totalMemory() (int64, error) {
-	f, err := os.Open("/proc/meminfo")
+// count makes the facts, and reads them once.
+func (m *machine) count(c config.Config, name string) error {
+	var err error
+	m.facts, err = host.NewFacts(host.FactsConfig{
+		Disk: nearest(c.Options().RootDir), MaxPods: int64(c.MaxPods(m.cpus)), Held: held(c),
+		Addresses: nodeAddresses(m.addresses, name), Version: shownVersion(buildInfo()),
+	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	defer f.Close() //nolint:errcheck // read only
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), "MemTotal:"); ok {
-			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("/proc/meminfo: MemTotal: %w", err)
-			}
-			return kb << 10, nil
-		}
+	type answer struct {
+		machine *port.Machine
+		err     error
 	}
-	return 0, fmt.Errorf("/proc/meminfo has no MemTotal")
+	got := make(chan answer, 1)
+	m.facts.Machine(context.Background(), func(found *port.Machine, err error) { got <- answer{found, err} })
+	a := <-got
+	if a.err != nil {
+		return a.err
+	}
+	memory := a.machine.Capacity[v1.ResourceMemory]
+	m.memory, m.allocatable = memory.Value(), a.machine.Allocatable
+	return nil
 }
 
-// ownAddress is the first global address of an interface that is up, IPv4 first.
-func ownAddress() (string, bool) {
+// nearest is the path, or what of it there is: a directory that is made later is
+// on the same file system.
+func nearest(path string) string {
+	for !exists(path) && path != filepath.Dir(path) {
+		path = filepath.Dir(path)
+	}
+	return path
+}
+
+// ownAddress is the one that packets to the world have, or else the first global
+// one of an interface that is up; IPv4 first, unless six.
+func ownAddress(six bool) (string, bool) {
+	families := []string{"udp4", "udp6"}
+	if six {
+		families = []string{"udp6", "udp4"}
+	}
+	for _, family := range families {
+		to := "192.0.2.1:9" // nothing is sent: these are for documentation (RFC 5737, RFC 3849)
+		if family == "udp6" {
+			to = "[2001:db8::1]:9"
+		}
+		conn, err := net.Dial(family, to)
+		if err != nil {
+			continue // no route
+		}
+		from, err := netip.ParseAddrPort(conn.LocalAddr().String())
+		conn.Close() //nolint:errcheck // it was not used
+		if err == nil && from.Addr().IsGlobalUnicast() {
+			return from.Addr().String(), true
+		}
+	}
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return "", false
@@ -110,7 +152,7 @@ func ownAddress() (string, bool) {
 		if err != nil || !p.Addr().IsGlobalUnicast() {
 			continue
 		}
-		if p.Addr().Is4() {
+		if p.Addr().Is4() != six {
 			return p.Addr().String(), true
 		}
 		if best == "" {
@@ -171,25 +213,6 @@ func hugePageSizes() []string {
 	return out
 }
 
-// allocatable is capacity less what is reserved for the system and Kubernetes.
-func (m machine) allocatable(c config.Config) v1.ResourceList {
-	out := v1.ResourceList{
-		v1.ResourceCPU:    *resource.NewMilliQuantity(int64(m.cpus)*1000, resource.DecimalSI),
-		v1.ResourceMemory: *resource.NewQuantity(m.memory, resource.BinarySI),
-		v1.ResourcePods:   *resource.NewQuantity(int64(c.MaxPods(m.cpus)), resource.DecimalSI),
-	}
-	system, kube := c.Reserved()
-	for _, reserved := range []v1.ResourceList{system, kube} {
-		for name, q := range reserved {
-			if have, ok := out[name]; ok {
-				have.Sub(q)
-				out[name] = have
-			}
-		}
-	}
-	return out
-}
-
 // translation is what the pod → CRI translation needs to know.
 func (m machine) translation(c config.Config, name string) *translate.Node {
 	k := c.Kubelet()
@@ -197,7 +220,7 @@ func (m machine) translation(c config.Config, name string) *translate.Node {
 		Name: name, RootDir: c.Options().RootDir, PodLogs: c.PodLogsDir(),
 		ResolvConf: m.resolvConf, LocalResolver: c.ResolvConf() == "",
 		ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
-		Allocatable: m.allocatable(c), MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
+		Allocatable: m.allocatable, MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.cpus, OOMScoreAdjFloor: m.oomFloor,
 		CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
 		OOMKillGroup:   m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),

@@ -1,9 +1,11 @@
 // Package node puts a node daemon together: configuration, the ports on this
 // machine, the actors, and what others look at.
 //
-// Order: validate → claim the root directory → connect the runtime → actors
-// (restore, admit, resume) → admin and health endpoints → READY=1. Everything
-// that can be wrong is found before the first change to the machine.
+// Order: validate → connect the runtime → claim the root directory → actors
+// (restore, admit, resume; register, with a kubeconfig) → admin and health
+// endpoints → READY=1. Everything that can be wrong is found before the first
+// change to the machine, but for an apiserver that does not answer, or does not
+// take the credential: a node starts without it, and its pods run on.
 package node
 
 import (
@@ -31,6 +33,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
+	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -72,8 +75,9 @@ const (
 func Run(ctx context.Context, o Options) error {
 	klogsink.Route(o.Log)
 	c := o.Config
-	if !c.Standalone() {
-		return errors.New("--kubeconfig: this version runs static pods only: leave it out")
+	apiserver, err := credential(c)
+	if err != nil {
+		return err
 	}
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -83,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	m, err := lookAround(c)
+	m, err := lookAround(c, name)
 	if err != nil {
 		return err
 	}
@@ -97,6 +101,13 @@ func Run(ctx context.Context, o Options) error {
 		if err != nil {
 			return err
 		}
+	}
+	var client *kube.Client
+	if apiserver != nil {
+		if client, err = dial(c, apiserver, o.Log); err != nil {
+			return fmt.Errorf("kubeconfig %s: %w", c.Options().Kubeconfig, err)
+		}
+		defer client.Close()
 	}
 	rt, version, closeRuntime, err := connect(ctx, c, m, name)
 	if err != nil {
@@ -125,11 +136,21 @@ func Run(ctx context.Context, o Options) error {
 	if sim, is := rt.(*simcri.Runtime); is {
 		network = sim.Network() // the addresses of its pods are nowhere else
 	}
-	if err := d.start(o, m, node.Ports{
+	ports := node.Ports{
 		Runtime: rt, Host: h, Network: network, Events: events,
 		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
 		Checkpoints: checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
-	}, version, static); err != nil {
+		Facts:       m.facts,
+	}
+	if client != nil {
+		told, err := recorder(client, name, events, o.Log)
+		if err != nil {
+			return err
+		}
+		defer told.Close()
+		ports.API, ports.Events = client, told
+	}
+	if err := d.start(o, m, ports, version, static); err != nil {
 		return err
 	}
 	for _, w := range c.Warnings() {
@@ -228,7 +249,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 	nodeConfig := &node.Config{
 		Name: d.name, Ports: ports, HostIPs: m.addresses, RuntimeName: version.Name,
 		Admit: admit.Node{
-			Name: d.name, Labels: m.labels(c, d.name), Allocatable: m.allocatable(c), OS: "linux", Arch: runtime.GOARCH,
+			Name: d.name, Labels: m.labels(c, d.name), Allocatable: m.allocatable, OS: "linux", Arch: runtime.GOARCH,
 			AllowedUnsafeSysctls: c.Kubelet().AllowedUnsafeSysctls, MaxPods: c.MaxPods(m.cpus),
 		},
 		ManifestPath: static.Path, ManifestURL: static.URL,
@@ -236,6 +257,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 		CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, c.CrashLoopBackOffMax()), Max: c.CrashLoopBackOffMax(), Reset: crashBackOffReset},
 		ContainerGC:  podgc.Policy{MaxPerPodContainer: int(gcConfig.PerContainer), MaxContainers: int(gcConfig.Total), MinAge: gcConfig.MinimumAge},
 		GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
+		Cluster: clusterOf(c, &m, d.name),
 	}
 	if o.PanicPod != "" {
 		nodeConfig.Wrap = panicWrap(o.PanicPod, d.name)

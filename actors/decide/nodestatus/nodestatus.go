@@ -28,6 +28,9 @@ type Own struct {
 	// ProviderID is the machine's name at its cloud, empty for none. Once set it
 	// stays.
 	ProviderID string
+	// Cloud: the addresses are a cloud's controller's to say, once it has
+	// (--cloud-provider=external).
+	Cloud bool
 	// Port is where the node answers others (status.daemonEndpoints), 0 for nowhere.
 	Port int32
 }
@@ -103,7 +106,9 @@ func with(have, want map[string]string) (map[string]string, bool) {
 func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStatus, bool) {
 	out := *have
 	out.Capacity, out.Allocatable = resources(f, have)
-	out.Addresses = f.Addresses
+	if !own.Cloud || len(have.Addresses) == 0 {
+		out.Addresses = f.Addresses
+	}
 	out.NodeInfo = f.Info
 	out.NodeInfo.ContainerRuntimeVersion = f.RuntimeVersion
 	if f.Images != nil {

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"errors"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/events"
+	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/supervisor/config"
+)
+
+const (
+	// component is who tells events: tools look for those of this name.
+	component     = "kubelet"
+	eventDeadline = 10 * time.Second
+	eventRetry    = 2 * time.Second
+)
+
+// cloud are the names that a cloud's own controller looks for
+// (k8s.io/cloud-provider/api).
+const (
+	cloudTaint      = "node.cloudprovider.kubernetes.io/uninitialized"
+	cloudNodeIP     = "alpha.kubernetes.io/provided-node-ip"
+	attachesVolumes = "volumes.kubernetes.io/controller-managed-attach-detach"
+)
+
+// credential reads what --kubeconfig says; nil for a node without a cluster. What
+// is wrong with it is found here, before anything is begun; that nobody answers
+// there is not.
+func credential(c config.Config) (*rest.Config, error) {
+	if c.Standalone() {
+		return nil, nil
+	}
+	o := c.Options()
+	if o.BootstrapKubeconfig != "" && !exists(o.Kubeconfig) {
+		return nil, errors.New("--bootstrap-kubeconfig: this version does not ask for a certificate: give a --kubeconfig that is there")
+	}
+	return kube.Load(o.Kubeconfig)
+}
+
+// dial makes the client of the apiserver. It asks nothing yet.
+func dial(c config.Config, to *rest.Config, log zerolog.Logger) (*kube.Client, error) {
+	k := c.Kubelet()
+	return kube.New(kube.Config{
+		REST: to, Version: ownVersion(buildInfo()), ContentType: k.ContentType, Log: log,
+		QPS: float32(*k.KubeAPIQPS), Burst: int(k.KubeAPIBurst), EventQPS: float32(*k.EventRecordQPS), EventBurst: int(k.EventBurst),
+	})
+}
+
+// recorder writes events to the apiserver, and to also.
+func recorder(api port.API, name string, also port.Recorder, log zerolog.Logger) (*events.Recorder, error) {
+	return events.New(events.Config{
+		API: api, Clock: kernel.WallClock{}, Component: component, Host: name, Deadline: eventDeadline, Retry: eventRetry, Also: also,
+		Dropped: func(e port.Event, err error) {
+			log.Debug().Str("reason", e.Reason).Str("error", err.Error()).Msg("an event is not in the apiserver")
+		},
+	})
+}
+
+// clusterOf is how the node is shown to its apiserver.
+func clusterOf(c config.Config, m *machine, name string) node.Cluster {
+	k := c.Kubelet()
+	own := decide.Own{
+		Name: name, Labels: m.labels(c, name), Annotations: map[string]string{}, Taints: c.RegisterWithTaints(),
+		ProviderID: k.ProviderID, Cloud: c.Options().CloudProvider == "external",
+	}
+	// As a kubelet says it: older tools and charts select nodes by these.
+	own.Labels["beta.kubernetes.io/os"], own.Labels["beta.kubernetes.io/arch"] = "linux", runtime.GOARCH
+	if k.EnableControllerAttachDetach == nil || *k.EnableControllerAttachDetach {
+		own.Annotations[attachesVolumes] = "true"
+	}
+	if own.Cloud {
+		own.Taints = append(own.Taints, v1.Taint{Key: cloudTaint, Value: "true", Effect: v1.TaintEffectNoSchedule})
+		if ip := c.Options().NodeIP; ip != "" {
+			own.Annotations[cloudNodeIP] = ip
+		}
+	}
+	return node.Cluster{
+		Own: own, Register: c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
+		StatusPeriod: k.NodeStatusUpdateFrequency.Duration, ReportPeriod: k.NodeStatusReportFrequency.Duration,
+		LeaseDuration: time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
+	}
+}
+
+// buildInfo is what the program says it was built of.
+func buildInfo() *debug.BuildInfo {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return &debug.BuildInfo{}
+	}
+	return info
+}
+
+// ownVersion is troupe's.
+func ownVersion(info *debug.BuildInfo) string {
+	if v := strings.TrimPrefix(info.Main.Version, "v"); v != "" && v != "(devel)" {
+		return v
+	}
+	return "devel"
+}
+
+// kubernetes is the version if the program does not say what API it was built with.
+const kubernetes = "v1.36.0"
+
+// shownVersion is what the node shows as its version (status.nodeInfo.kubeletVersion).
+// Schedulers and controllers parse it, and decide by it what a node can do: so it
+// is the version of the API that this was built with, and after that, where
+// semantic versions leave room for it, what it really is.
+func shownVersion(info *debug.BuildInfo) string {
+	version := kubernetes
+	i := slices.IndexFunc(info.Deps, func(d *debug.Module) bool { return d.Path == "k8s.io/api" })
+	if i >= 0 {
+		if v, ok := strings.CutPrefix(info.Deps[i].Version, "v0."); ok && !strings.Contains(v, "-") {
+			version = "v1." + v
+		}
+	}
+	own := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '.' || r == '-' {
+			return r
+		}
+		return '.'
+	}, ownVersion(info))
+	return version + "+troupe." + own
+}
+
+// nodeAddresses are those that the node shows.
+func nodeAddresses(ips []string, name string) []v1.NodeAddress {
+	var out []v1.NodeAddress
+	for _, ip := range ips {
+		out = append(out, v1.NodeAddress{Type: v1.NodeInternalIP, Address: ip})
+	}
+	return append(out, v1.NodeAddress{Type: v1.NodeHostName, Address: name})
+}
+
+// held says what pods may not have: what is reserved for the system and for
+// Kubernetes, and what must be left before pods are evicted.
+func held(c config.Config) func(v1.ResourceName, int64) int64 {
+	system, kube := c.Reserved()
+	left := map[v1.ResourceName]config.Amount{}
+	for _, t := range c.Evictions() {
+		switch {
+		case !t.Hard:
+		case t.Signal == config.MemoryAvailable:
+			left[v1.ResourceMemory] = t.Value
+		case t.Signal == config.NodeFSAvailable:
+			left[v1.ResourceEphemeralStorage] = t.Value
+		}
+	}
+	return func(name v1.ResourceName, capacity int64) int64 {
+		var sum int64
+		for _, list := range []v1.ResourceList{system, kube} {
+			q := list[name]
+			if name == v1.ResourceCPU {
+				sum += q.MilliValue()
+			} else {
+				sum += q.Value()
+			}
+		}
+		if amount, ok := left[name]; ok {
+			sum += amount.Of(capacity)
+		}
+		return sum
+	}
+}

@@ -1,0 +1,116 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/troupe-dev/troupe/supervisor/config"
+)
+
+func TestShownVersion(t *testing.T) {
+	api := func(v string) []*debug.Module { return []*debug.Module{{Path: "k8s.io/api", Version: v}} }
+	for _, tt := range []struct {
+		name, own string
+		deps      []*debug.Module
+		want      string
+	}{
+		{"released", "v1.2.3", api("v0.36.6"), "v1.36.6+troupe.1.2.3"},
+		{"not released", "(devel)", api("v0.36.6"), "v1.36.6+troupe.devel"},
+		{"from a checkout", "v0.0.0-20300101-abc+dirty", api("v0.36.6"), "v1.36.6+troupe.0.0.0-20300101-abc.dirty"},
+		{"a library of its own", "", api("v0.37.0-alpha.1"), "v1.36.0+troupe.devel"},
+		{"nothing known", "", nil, "v1.36.0+troupe.devel"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := shownVersion(&debug.BuildInfo{Main: debug.Module{Version: tt.own}, Deps: tt.deps})
+			if got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			if v, err := version.ParseSemantic(got); err != nil || v.Minor() != 36 {
+				t.Errorf("%s: others read %v, %v", got, v, err)
+			}
+		})
+	}
+}
+
+func TestHeld(t *testing.T) {
+	hold := held(configOf(t, "systemReserved: {cpu: 100m, memory: 1Mi}\nkubeReserved: {cpu: \"1\"}\nevictionHard: {memory.available: 1Mi, nodefs.available: 10%}"))
+	for _, tt := range []struct {
+		name           v1.ResourceName
+		capacity, want int64
+	}{
+		{v1.ResourceCPU, 4000, 1100}, {v1.ResourceMemory, 1 << 30, 2 << 20}, {v1.ResourceEphemeralStorage, 1000, 100}, {v1.ResourcePods, 110, 0},
+	} {
+		if got := hold(tt.name, tt.capacity); got != tt.want {
+			t.Errorf("%s: %d of %d, want %d", tt.name, got, tt.capacity, tt.want)
+		}
+	}
+}
+
+// clustered is the configuration of a node with a kubeconfig, and these flags.
+func clustered(t *testing.T, lines string, args ...string) config.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n" + lines
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	flags := config.NewFlags()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.AddTo(fs)
+	if err := fs.Parse(append([]string{"--config", file, "--kubeconfig", "/k"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(flags, os.DirFS("/"), "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestClusterOf shows what a configuration makes of the node's object.
+func TestClusterOf(t *testing.T) {
+	m := &machine{}
+	plain := clusterOf(clustered(t, ""), m, "n1")
+	if !plain.Register || plain.MaxImages != 50 || plain.LeaseDuration.Seconds() != 40 || plain.StatusPeriod.Seconds() != 10 || plain.ReportPeriod.Minutes() != 5 {
+		t.Errorf("got %+v", plain)
+	}
+	if o := plain.Own; o.Labels[v1.LabelHostname] != "n1" || o.Labels["beta.kubernetes.io/os"] != "linux" || o.Annotations[attachesVolumes] != "true" || len(o.Taints) > 0 || o.Cloud {
+		t.Errorf("got %+v", o)
+	}
+	if got := clusterOf(clustered(t, "", "--register-node=false"), m, "n1"); got.Register {
+		t.Error("it makes its object")
+	}
+	cloud := clusterOf(clustered(t, "enableControllerAttachDetach: false\nproviderID: c://1\n",
+		"--cloud-provider=external", "--node-ip=192.0.2.1", "--node-labels=a=b", "--register-with-taints=k=v:NoSchedule"), m, "n1").Own
+	if !cloud.Cloud || cloud.ProviderID != "c://1" || cloud.Labels["a"] != "b" || len(cloud.Taints) != 2 || cloud.Taints[1].Key != cloudTaint ||
+		cloud.Annotations[cloudNodeIP] != "192.0.2.1" || cloud.Annotations[attachesVolumes] != "" {
+		t.Errorf("got %+v", cloud)
+	}
+}
+
+func TestCredential(t *testing.T) {
+	if c, err := credential(configOf(t, "")); c != nil || err != nil {
+		t.Errorf("standalone: %v, %v", c, err)
+	}
+	_, err := credential(clustered(t, "", "--kubeconfig", "/not/there", "--bootstrap-kubeconfig", "/b"))
+	if err == nil || !strings.HasPrefix(err.Error(), "--bootstrap-kubeconfig:") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	dir := t.TempDir()
+	if got := nearest(filepath.Join(dir, "a/b")); got != dir {
+		t.Errorf("got %s", got)
+	}
+	if got := nearest(dir); got != dir {
+		t.Errorf("got %s", got)
+	}
+}

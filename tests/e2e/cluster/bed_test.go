@@ -1,0 +1,427 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+)
+
+// atOnce is how many tests run at the same time: most of what they do is to wait.
+const atOnce = "4"
+
+// patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
+const patience = 60 * time.Second
+
+var shared struct {
+	dir      string
+	binary   func() (string, error)
+	registry func() (*lab.Registry, error)
+	plane    func() (*lab.ControlPlane, error)
+	used     *lab.ControlPlane // plane, once somebody wanted it
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() != "1" {
+		if err := flag.Set("test.parallel", atOnce); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(run(m))
+}
+
+// run keeps what all tests share: a control plane, the binary and the images, each made once, if any
+// test needs it.
+func run(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp("", "cluster-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	shared.dir = dir
+	ctx := context.Background()
+	repository := sync.OnceValues(lab.Repository)
+	shared.binary = sync.OnceValues(func() (string, error) {
+		repository, err := repository()
+		if err != nil {
+			return "", err
+		}
+		return node.Build(ctx, repository, dir)
+	})
+	shared.registry = sync.OnceValues(func() (*lab.Registry, error) {
+		repository, err := repository()
+		if err != nil {
+			return nil, err
+		}
+		r, err := lab.NewRegistry()
+		if err != nil {
+			return nil, err
+		}
+		return r, r.PushDemoImages(ctx, repository)
+	})
+	shared.plane = sync.OnceValues(func() (*lab.ControlPlane, error) {
+		p, err := lab.StartControlPlane(ctx, lab.ControlPlaneConfig{
+			Dir: filepath.Join(dir, "plane"), ControllerManager: true, Scheduler: true, Log: os.Stderr,
+		})
+		shared.used = p
+		return p, err
+	})
+	defer func() {
+		if shared.used == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if err := shared.used.Stop(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "stop the control plane:", err)
+			code = max(code, 1)
+		}
+		if code != 0 {
+			fmt.Fprintln(os.Stderr, shared.used.LogTails(2000))
+		}
+	}()
+	return m.Run()
+}
+
+// plane is the control plane of most tests: nobody may stop it.
+func plane(t *testing.T) *lab.ControlPlane {
+	t.Helper()
+	lab.Need(t, lab.GoToolchain)
+	p, err := shared.plane()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// bed is a node of a cluster under test, with a namespace of its own.
+type bed struct {
+	*node.Agent
+	plane *lab.ControlPlane
+	lab   *lab.Lab
+	// admin is the user.
+	admin kubernetes.Interface
+	// name is the node's and the namespace's.
+	name string
+}
+
+// setup is what tests change of a bed.
+type setup struct {
+	plane   *lab.ControlPlane
+	release lab.Release
+	agent   node.Config
+	// identity is the agent's, complete but for the user.
+	identity lab.Identity
+}
+
+// newBed starts containerd, makes a namespace, and prepares an agent. What is left in the end fails
+// the test. name must be the test's own.
+func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
+	t.Helper()
+	s := setup{release: lab.Containerd2}
+	for _, c := range change {
+		c(&s)
+	}
+	lab.Need(t, append(s.release.Needs(), lab.GoToolchain)...)
+	if s.plane == nil {
+		s.plane = plane(t)
+	}
+	binary, err := shared.binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := shared.registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// t.TempDir has too long a path for sockets.
+	dir, err := os.MkdirTemp(shared.dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
+	defer cancel()
+	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: s.release, Registry: registry, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := s.plane.AdminConfig()
+	admin, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{plane: s.plane, lab: l, name: name, admin: admin}
+	t.Cleanup(func() { b.clean(t) })
+	if err := l.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.identity.User, s.identity.Groups = "system:node:"+name, []string{"system:nodes"}
+	kubeconfig, err := s.plane.KubeconfigOf(s.identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.agent.Binary, s.agent.Dir, s.agent.Endpoint = binary, filepath.Join(dir, "n"), l.Endpoint()
+	s.agent.Flags = append([]string{
+		"--hostname-override", name, "--kubeconfig", kubeconfig, "--node-ip", "127.0.0.1", "--node-labels", "test=" + name,
+	}, s.agent.Flags...)
+	if b.Agent, err = node.New(s.agent); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// clean takes all away, as a user does, and looks for what stays.
+func (b *bed) clean(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	if t.Failed() && b.Agent != nil {
+		if view, err := b.Pods(ctx); err == nil {
+			t.Logf("pods at the end: %+v", view)
+		}
+		t.Logf("the end of the agent's log:\n%s", b.LogTail(12000))
+	}
+	none := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	if b.Agent != nil && b.PID() != 0 {
+		err := errors.Join(
+			b.admin.CoreV1().Namespaces().Delete(ctx, b.name, none),
+			lab.Eventually(ctx, patience, "the namespace is empty and gone", func() error {
+				_, err := b.admin.CoreV1().Namespaces().Get(ctx, b.name, metav1.GetOptions{})
+				if apierrors.IsNotFound(err) {
+					return nil
+				}
+				return fmt.Errorf("there: %w", err)
+			}),
+			lab.Eventually(ctx, patience, "nothing is left of any pod", func() error {
+				world, err := node.Look(ctx, b.lab)
+				if err == nil {
+					err = world.Empty()
+				}
+				if err == nil {
+					if left := node.Leftovers(b.Agent, b.lab); len(left) > 0 {
+						err = errors.New(strings.Join(left, ", "))
+					}
+				}
+				return err
+			}),
+		)
+		if err != nil && !t.Failed() {
+			t.Errorf("%v; the end of the agent's log:\n%s", err, b.LogTail(6000))
+		}
+	}
+	if b.Agent != nil {
+		if err := b.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := b.admin.CoreV1().Nodes().Delete(ctx, b.name, none); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
+	if err := b.lab.Cleanup(ctx); err != nil {
+		t.Errorf("clean up the lab: %v", err)
+	}
+	if b.Agent != nil {
+		if err := b.Discard(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// started is newBed with the agent started and its node ready for pods.
+func started(t *testing.T, name string, change ...func(*setup)) *bed {
+	t.Helper()
+	b := newBed(t, name, change...)
+	b.start(t)
+	b.awaitNode(t, "is ready for pods", usable)
+	return b
+}
+
+func (b *bed) start(t *testing.T) {
+	t.Helper()
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bed) kill(t *testing.T) {
+	t.Helper()
+	if err := b.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await polls until condition holds.
+func (b *bed) await(t *testing.T, what string, condition func() error) {
+	t.Helper()
+	if err := lab.Eventually(t.Context(), patience, what, condition); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// node is the node's object.
+func (b *bed) node(t *testing.T) *v1.Node {
+	t.Helper()
+	n, err := b.admin.CoreV1().Nodes().Get(t.Context(), b.name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// awaitNode polls until condition holds of the node's object, and returns it.
+func (b *bed) awaitNode(t *testing.T, what string, condition func(*v1.Node) error) *v1.Node {
+	t.Helper()
+	var n *v1.Node
+	b.await(t, "node "+b.name+" "+what, func() (err error) {
+		if n, err = b.admin.CoreV1().Nodes().Get(t.Context(), b.name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		return condition(n)
+	})
+	return n
+}
+
+// usable is nil if a node is ready and the scheduler may use it.
+func usable(n *v1.Node) error {
+	if c := condition(n, v1.NodeReady); c.Status != v1.ConditionTrue {
+		return fmt.Errorf("it is %s: %s", c.Status, c.Message)
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key == v1.TaintNodeNotReady || t.Key == v1.TaintNodeUnreachable {
+			return fmt.Errorf("it has the taint %s", t.Key)
+		}
+	}
+	return nil
+}
+
+func condition(n *v1.Node, kind v1.NodeConditionType) v1.NodeCondition {
+	for _, c := range n.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return v1.NodeCondition{Status: "not there"}
+}
+
+// pod is a pod of this node's namespace that only this node may run.
+func (b *bed) pod(name string, change func(*v1.PodSpec)) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}, Spec: b.spec(change)}
+	return p
+}
+
+// spec is the web server, changed.
+func (b *bed) spec(change func(*v1.PodSpec)) v1.PodSpec {
+	s := v1.PodSpec{
+		NodeSelector: map[string]string{"test": b.name}, AutomountServiceAccountToken: new(false),
+		TerminationGracePeriodSeconds: new(int64(5)),
+		Containers:                    []v1.Container{{Name: "app", Image: lab.WebImage}},
+	}
+	if change != nil {
+		change(&s)
+	}
+	return s
+}
+
+// work makes the first container run the steps of tests/images/work.
+func work(args string) func(*v1.PodSpec) {
+	return func(s *v1.PodSpec) {
+		s.Containers[0].Image, s.Containers[0].Args = lab.WorkImage, strings.Fields(args)
+	}
+}
+
+// create makes a pod.
+func (b *bed) create(t *testing.T, p *v1.Pod) *v1.Pod {
+	t.Helper()
+	p, err := b.admin.CoreV1().Pods(b.name).Create(t.Context(), p, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// get is a pod as the apiserver has it.
+func (b *bed) get(t *testing.T, name string) *v1.Pod {
+	t.Helper()
+	p, err := b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// awaitPod polls until condition holds of a pod, and returns it.
+func (b *bed) awaitPod(t *testing.T, name, what string, condition func(*v1.Pod) error) *v1.Pod {
+	t.Helper()
+	var p *v1.Pod
+	b.await(t, "pod "+name+" "+what, func() (err error) {
+		if p, err = b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if err := condition(p); err != nil {
+			return fmt.Errorf("%w: %s %s, %s", err, p.Status.Phase, p.Status.Reason, shown(p))
+		}
+		return nil
+	})
+	return p
+}
+
+// ready is nil if a pod is.
+func ready(p *v1.Pod) error {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodReady && c.Status == v1.ConditionTrue {
+			return nil
+		}
+	}
+	return errors.New("not ready")
+}
+
+// phase is nil if a pod is in it.
+func phase(want v1.PodPhase) func(*v1.Pod) error {
+	return func(p *v1.Pod) error {
+		if p.Status.Phase != want {
+			return fmt.Errorf("want %s", want)
+		}
+		return nil
+	}
+}
+
+// remove deletes a pod, as kubectl does.
+func (b *bed) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitGone waits until the apiserver has the pod no more.
+func (b *bed) awaitGone(t *testing.T, name string) {
+	t.Helper()
+	b.await(t, "pod "+name+" is gone", func() error {
+		p, err := b.admin.CoreV1().Pods(b.name).Get(t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("there: %s", shown(p))
+		}
+		return err
+	})
+}
