@@ -1,0 +1,358 @@
+// Package volumefiles decides what is in a volume that is made of objects of
+// the API: configMap, secret, downwardAPI and projected.
+//
+//	pod + volume + objects ──► files {path, data, mode, owner}, or why not
+//
+// Its errors are of the words that users know of such volumes; one that only
+// says that an object is not known yet is told apart by podobjects.StateOf.
+package volumefiles
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+)
+
+// Content is all that a volume is to hold.
+type Content struct {
+	// Files are sorted by path. No path is a directory of another.
+	Files []File
+	// Group is to own the files and directories, nil for root
+	// (core/v1 PodSecurityContext.fsGroup).
+	Group *int64
+	// Memory: it is not to be written to a disk.
+	Memory bool
+}
+
+// File is one file of a volume.
+type File struct {
+	// Path is relative, clean, and stays below the volume.
+	Path string
+	Data []byte
+	// Mode are the permission bits.
+	Mode uint32
+	// User is to own it, nil for root.
+	User *int64
+}
+
+// Source is what content is made of.
+type Source struct {
+	Pod     *v1.Pod
+	Objects podobjects.Set
+	// Allocatable is what stands for limits that are not set.
+	Allocatable v1.ResourceList
+}
+
+// Holds says whether a volume is of a kind that holds such files.
+func Holds(v *v1.Volume) bool {
+	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
+}
+
+// Of gives the content of a volume for which Holds is true.
+func (s *Source) Of(v *v1.Volume) (*Content, error) {
+	var files []File
+	var err error
+	memory := true
+	switch {
+	case v.ConfigMap != nil:
+		memory = false
+		files, err = s.configMap(v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.DefaultMode, v.ConfigMap.Optional)
+	case v.Secret != nil:
+		files, err = s.secret(v.Secret.SecretName, v.Secret.Items, v.Secret.DefaultMode, v.Secret.Optional)
+	case v.DownwardAPI != nil:
+		files, err = s.downward(v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
+	case v.Projected != nil:
+		files, err = s.projected(v.Projected)
+	default:
+		panic("volumefiles: volume " + v.Name + " is of another kind")
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Content{Memory: memory, Group: fsGroup(s.Pod)}
+	if c.Files, err = settle(files); err != nil {
+		return nil, err
+	}
+	if c.Group != nil {
+		for i := range c.Files {
+			c.Files[i].Mode |= groupReads
+		}
+	}
+	return c, nil
+}
+
+const (
+	// groupReads is what a file that a group owns has besides its own mode.
+	groupReads = 0o440
+	// tokenMode is for a token that a known user or group owns.
+	tokenMode = 0o600
+	// defaultMode is the API's, where an object was made without defaults.
+	defaultMode = 0o644
+	modeBits    = 0o777
+)
+
+func fsGroup(pod *v1.Pod) *int64 {
+	if c := pod.Spec.SecurityContext; c != nil {
+		return c.FSGroup
+	}
+	return nil
+}
+
+// projected puts the files of all sources together. Where two have a path in
+// common the later one counts (core/v1 ProjectedVolumeSource).
+func (s *Source) projected(p *v1.ProjectedVolumeSource) ([]File, error) {
+	var all []File
+	var errs []error
+	for i := range p.Sources {
+		files, err := s.projection(&p.Sources[i], p.DefaultMode)
+		all = append(all, files...)
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, joined(errs)
+	}
+	return all, nil
+}
+
+// joined says all of what is wrong, in one line; what is not known yet comes last,
+// so that it is told only of something that else would do.
+func joined(errs []error) error {
+	slices.SortStableFunc(errs, func(a, b error) int {
+		return cmp.Compare(unknown(a), unknown(b))
+	})
+	if unknown(errs[0]) == 0 {
+		errs = slices.DeleteFunc(errs, func(e error) bool { return unknown(e) == 1 })
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	texts := make([]string, len(errs))
+	for i, e := range errs {
+		texts[i] = e.Error()
+	}
+	if unknown(errs[0]) == 1 {
+		return errs[0]
+	}
+	return errors.New("[" + strings.Join(texts, ", ") + "]")
+}
+
+func unknown(err error) int {
+	if podobjects.StateOf(err) == podobjects.Unknown {
+		return 1
+	}
+	return 0
+}
+
+func (s *Source) projection(p *v1.VolumeProjection, mode *int32) ([]File, error) {
+	switch {
+	case p.ConfigMap != nil:
+		return s.configMap(p.ConfigMap.Name, p.ConfigMap.Items, mode, p.ConfigMap.Optional)
+	case p.Secret != nil:
+		return s.secret(p.Secret.Name, p.Secret.Items, mode, p.Secret.Optional)
+	case p.DownwardAPI != nil:
+		return s.downward(p.DownwardAPI.Items, mode)
+	case p.ServiceAccountToken != nil:
+		return s.token(p.ServiceAccountToken, mode)
+	case p.ClusterTrustBundle != nil:
+		if isTrue(p.ClusterTrustBundle.Optional) {
+			return nil, nil
+		}
+		return nil, errors.New("clusterTrustBundle projections are not supported by this node: put the certificates into a ConfigMap, or make the source optional")
+	case p.PodCertificate != nil:
+		return nil, errors.New("podCertificate projections are not supported by this node: use a Secret")
+	default:
+		return nil, nil
+	}
+}
+
+func (s *Source) configMap(name string, items []v1.KeyToPath, mode *int32, optional *bool) ([]File, error) {
+	object, err := s.Objects.ConfigMap(s.Pod.Namespace, name)
+	if err != nil {
+		if podobjects.StateOf(err) != podobjects.Missing || !isTrue(optional) {
+			return nil, err
+		}
+		object = &v1.ConfigMap{}
+	}
+	data := make(map[string][]byte, len(object.Data)+len(object.BinaryData))
+	for k, v := range object.Data { // order-free: into a map
+		data[k] = []byte(v)
+	}
+	for k, v := range object.BinaryData { // order-free: into a map
+		data[k] = v
+	}
+	return keys(data, items, mode, isTrue(optional), "configmap references non-existent config key: ")
+}
+
+func (s *Source) secret(name string, items []v1.KeyToPath, mode *int32, optional *bool) ([]File, error) {
+	object, err := s.Objects.Secret(s.Pod.Namespace, name)
+	if err != nil {
+		if podobjects.StateOf(err) != podobjects.Missing || !isTrue(optional) {
+			return nil, err
+		}
+		object = &v1.Secret{}
+	}
+	return keys(object.Data, items, mode, isTrue(optional), "references non-existent secret key: ")
+}
+
+// keys gives a file of each key, or of those that items name.
+func keys(data map[string][]byte, items []v1.KeyToPath, mode *int32, optional bool, missing string) ([]File, error) {
+	var out []File
+	if len(items) == 0 {
+		for k, v := range data { // order-free: sorted when all are there
+			out = append(out, File{Path: k, Data: v, Mode: bits(nil, mode)})
+		}
+		return out, nil
+	}
+	for _, i := range items {
+		v, ok := data[i.Key]
+		switch {
+		case ok:
+			out = append(out, File{Path: i.Path, Data: v, Mode: bits(i.Mode, mode)})
+		case !optional:
+			return nil, errors.New(missing + i.Key)
+		}
+	}
+	return out, nil
+}
+
+func (s *Source) downward(items []v1.DownwardAPIVolumeFile, mode *int32) ([]File, error) {
+	from := downward.Source{Pod: s.Pod, Allocatable: s.Allocatable}
+	out := make([]File, 0, len(items))
+	var errs []error
+	for i := range items {
+		item := &items[i]
+		var text string
+		var err error
+		switch {
+		case item.FieldRef != nil:
+			text, err = from.Field(item.FieldRef.FieldPath)
+		case item.ResourceFieldRef != nil:
+			text, err = from.Resource(nil, item.ResourceFieldRef)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", item.Path, err))
+		}
+		out = append(out, File{Path: item.Path, Data: []byte(text), Mode: bits(item.Mode, mode)})
+	}
+	if len(errs) > 0 {
+		return nil, joined(errs)
+	}
+	return out, nil
+}
+
+// token gives a token to the one user that all containers run as, if there is
+// one, or to the pod's group, and to them alone; if neither is known, all can
+// read it (KEP-2451).
+func (s *Source) token(t *v1.ServiceAccountTokenProjection, mode *int32) ([]File, error) {
+	token, err := s.Objects.Token(podobjects.TokenRef(s.Pod, t))
+	if err != nil {
+		return nil, err
+	}
+	f := File{Path: t.Path, Data: []byte(token.Value), Mode: bits(nil, mode), User: oneUser(s.Pod)}
+	if f.User != nil || fsGroup(s.Pod) != nil {
+		f.Mode = tokenMode
+	}
+	return []File{f}, nil
+}
+
+// oneUser is who all containers run as, nil if they don't all say the same.
+func oneUser(pod *v1.Pod) *int64 {
+	var user *int64
+	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			var u *int64
+			if c := list[i].SecurityContext; c != nil && c.RunAsUser != nil {
+				u = c.RunAsUser
+			} else if c := pod.Spec.SecurityContext; c != nil {
+				u = c.RunAsUser
+			}
+			if u == nil || user != nil && *user != *u {
+				return nil
+			}
+			user = u
+		}
+	}
+	return user
+}
+
+func bits(own, common *int32) uint32 {
+	switch {
+	case own != nil:
+		return uint32(*own) & modeBits
+	case common != nil:
+		return uint32(*common) & modeBits
+	default:
+		return defaultMode
+	}
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// settle checks, cleans and sorts; of several with one path the last is left.
+func settle(files []File) ([]File, error) {
+	last := make(map[string]int, len(files))
+	for i := range files {
+		if err := checkPath(files[i].Path); err != nil {
+			return nil, err
+		}
+		files[i].Path = path.Clean(files[i].Path)
+		last[files[i].Path] = i
+	}
+	out := make([]File, 0, len(last))
+	for i := range files {
+		if last[files[i].Path] == i {
+			out = append(out, files[i])
+		}
+	}
+	for i := range out {
+		for dir := path.Dir(out[i].Path); dir != "."; dir = path.Dir(dir) {
+			if _, is := last[dir]; is {
+				return nil, fmt.Errorf("path %q needs %q as a directory, which is a file of the same volume", out[i].Path, dir)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	return out, nil
+}
+
+// Limits of Linux (limits.h), in bytes.
+const (
+	maxPath = 4096
+	maxName = 255
+)
+
+// checkPath refuses what would lead out of the volume, or collide with the
+// names that a writer has for itself, which begin with two dots.
+func checkPath(p string) error {
+	switch {
+	case p == "" || path.Clean(p) == ".":
+		return fmt.Errorf("invalid path: must not be empty: %q", p)
+	case path.IsAbs(p):
+		return fmt.Errorf("invalid path: must be relative path: %s", p)
+	case len(p) > maxPath:
+		return fmt.Errorf("invalid path: must be less than or equal to %d characters", maxPath)
+	case strings.HasPrefix(p, ".."):
+		return fmt.Errorf("invalid path: must not start with '..': %s", p)
+	case strings.ContainsRune(p, 0):
+		return fmt.Errorf("invalid path: must not contain a NUL byte: %q", p)
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if name == ".." {
+			return fmt.Errorf("invalid path: must not contain '..': %s", p)
+		}
+		if len(name) > maxName {
+			return fmt.Errorf("invalid path: filenames must be less than or equal to %d characters", maxName)
+		}
+	}
+	return nil
+}
