@@ -199,11 +199,13 @@ func (APIDeleted) isAPIChange()  {}
 func (APIBroken) isAPIChange()   {}
 
 // APIPatch turns From into To, which have the same key and UID. With Status
-// only their status counts, otherwise all but the status.
+// only their status counts, otherwise all but the status. With Newest it fails
+// with Conflict unless From is the newest version of the object.
 type APIPatch struct {
 	Key      APIKey
 	From, To APIObject
 	Status   bool
+	Newest   bool
 }
 
 // APIDelete names what is to be deleted.

@@ -108,9 +108,11 @@ func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
 		r.failures++
 	}
 	if kind == port.Conflict {
-		r.unread = true
+		// It has changed: look at once, unless the watch has told of it meanwhile.
+		known := r.object != nil && r.object.ResourceVersion != m.object.ResourceVersion
+		r.unread = r.unread || !known
 		if r.failures == 1 {
-			return // it has changed: look at once
+			return
 		}
 	}
 	r.retryAt = ctx.Now().Add(backoff.Retry(s.deps.Refused, int(r.failures))).UnixNano()

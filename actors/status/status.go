@@ -61,6 +61,10 @@ type status struct {
 	// relearning is until when what is told of a pod may be older than what was
 	// written before this incarnation, or before messages were missed.
 	relearning time.Time
+	// careful is until when writes that an earlier agent, or an earlier
+	// incarnation, has sent may still arrive: until then each is made of the
+	// newest version or not at all.
+	careful time.Time
 	// calls are those under way, by when they were begun. waiting are the pods
 	// that have something to say, in the order in which it came, and no call to
 	// spare.
@@ -102,6 +106,7 @@ func (r *record) settled() bool { return r.written != nil && r.written == r.want
 
 // Start implements kernel.Behavior.
 func (s *status) Start(ctx *kernel.Context[Message]) {
+	s.careful = ctx.Now().Add(carefulFor)
 	if ctx.Incarnation() > 1 {
 		s.relearn(ctx)
 		s.deps.Restarted()
@@ -116,8 +121,12 @@ func (s *status) Overflowed(ctx *kernel.Context[Message]) {
 	ctx.After(100*time.Millisecond, missed{})
 }
 
-// relearnFor is how long it may take until all is told again.
-const relearnFor = time.Minute
+const (
+	// relearnFor is how long it may take until all is told again.
+	relearnFor = time.Minute
+	// carefulFor is longer than an apiserver works on a write.
+	carefulFor = time.Minute
+)
 
 func (s *status) relearn(ctx *kernel.Context[Message]) { s.relearning = ctx.Now().Add(relearnFor) }
 
@@ -253,7 +262,7 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 		to := *o
 		to.Status = step.Status
 		r.lastWrite = ctx.Now().UnixNano()
-		p := port.APIPatch{Key: key, From: o, To: &to, Status: true}
+		p := port.APIPatch{Key: key, From: o, To: &to, Status: true, Newest: ctx.Now().Before(s.careful)}
 		run = func(c context.Context, done func(port.APIObject, error)) { s.deps.API.Patch(c, p, done) }
 	case statuswrite.Delete:
 		d := port.APIDelete{Key: key, UID: o.UID, Grace: new(int64)}

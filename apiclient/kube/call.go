@@ -136,7 +136,11 @@ func (c *Client) Patch(ctx context.Context, p port.APIPatch, done func(port.APIO
 		if len(changes) == 0 {
 			return c.unchanged(ctx, p)
 		}
-		patch, err := patchBody(changes, p.From.GetUID())
+		version := ""
+		if p.Newest {
+			version = p.From.GetResourceVersion()
+		}
+		patch, err := patchBody(changes, p.From.GetUID(), version)
 		if err != nil {
 			return nil, err
 		}
@@ -153,15 +157,20 @@ func (c *Client) Patch(ctx context.Context, p port.APIPatch, done func(port.APIO
 }
 
 // patchBody adds the UID to a patch: the apiserver refuses to give another
-// object of that name this one's.
-func patchBody(changes map[string]any, uid types.UID) ([]byte, error) {
+// object of that name this one's. A version, where there is one, it compares.
+func patchBody(changes map[string]any, uid types.UID, version string) ([]byte, error) {
+	metadata, _ := changes["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
 	if uid != "" {
-		metadata, _ := changes["metadata"].(map[string]any)
-		if metadata == nil {
-			metadata = map[string]any{}
-			changes["metadata"] = metadata
-		}
 		metadata["uid"] = string(uid)
+	}
+	if version != "" {
+		metadata["resourceVersion"] = version
+	}
+	if len(metadata) > 0 {
+		changes["metadata"] = metadata
 	}
 	return json.Marshal(changes)
 }
@@ -174,6 +183,9 @@ func (c *Client) unchanged(ctx context.Context, p port.APIPatch) (port.APIObject
 	}
 	if uid := p.From.GetUID(); uid != "" && uid != o.GetUID() {
 		return nil, &port.Error{Kind: port.Conflict, Detail: "it has another UID: " + string(o.GetUID()) + ", not " + string(uid)}
+	}
+	if p.Newest && p.From.GetResourceVersion() != o.GetResourceVersion() {
+		return nil, &port.Error{Kind: port.Conflict, Detail: "it has another version: " + o.GetResourceVersion() + ", not " + p.From.GetResourceVersion()}
 	}
 	return o, nil
 }

@@ -206,6 +206,9 @@ func (s *Server) patch(p port.APIPatch) (port.APIObject, error) {
 	if uid := from.UID; uid != "" && uid != old.UID || to.UID != "" && to.UID != old.UID {
 		return nil, conflict(k, "Precondition failed: UID in precondition: %s, UID in object meta: %s", from.UID, old.UID)
 	}
+	if p.Newest && from.ResourceVersion != old.ResourceVersion {
+		return nil, conflict(k, staleVersion)
+	}
 	switch {
 	case p.Status && sameStatus(p.From, e.object) && unique(p.From) && unique(p.To):
 		next := shallow(e.object)

@@ -35,6 +35,7 @@ func API(t *testing.T, open func(t *testing.T) Subject) {
 		{"Patch/MapsAndLists", testPatchMapsAndLists},
 		{"Patch/FromAnOldVersion", testPatchFromOld},
 		{"Patch/Emptied", testPatchEmptied},
+		{"Patch/OfTheNewestOnly", testPatchNewest},
 
 		{"Pod/Defaults", testPodDefaults},
 		{"Pod/Generation", testPodGeneration},

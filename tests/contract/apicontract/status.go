@@ -212,3 +212,26 @@ func testPatchEmptied(s *suite) {
 		s.Errorf("conditions are %v, want the other writer's", c)
 	}
 }
+
+// testPatchNewest: a patch that was reckoned with the newest version works only
+// on that one, also where it changes nothing.
+func testPatchNewest(s *suite) {
+	newest := func(from, to port.APIObject, status bool) *pending[port.APIObject] {
+		return s.patchAs(port.APIPatch{Key: port.APIKeyOf(from), From: from, To: to, Status: status, Newest: true})
+	}
+	labelled := func(p *v1.Pod) { label("a", "1")(p) }
+	old := s.podOf(s.made(s.bound("p")))
+	now := s.podOf(newest(old, with(old, running(s)), true).ok())
+	if now.Status.Phase != v1.PodRunning || now.ResourceVersion == old.ResourceVersion {
+		s.Errorf("got %+v", now)
+	}
+	newest(old, with(old, func(p *v1.Pod) { p.Status.Reason = "late" }), true).fails(port.Conflict)
+	newest(old, with(old, labelled), false).fails(port.Conflict)
+	newest(old, old, true).fails(port.Conflict)
+	if got := s.podOf(newest(now, now, true).ok()); got.ResourceVersion != now.ResourceVersion {
+		s.Errorf("nothing to change gave version %s, want %s", got.ResourceVersion, now.ResourceVersion)
+	}
+	if got := s.podOf(newest(now, with(now, labelled), false).ok()); got.Labels["a"] != "1" || got.Status.Reason != "" {
+		s.Errorf("got %+v", got)
+	}
+}
