@@ -203,19 +203,19 @@ func spawned[M any](c *cell, err error) (Ref[M], error) {
 }
 
 func newCell[M any](s *System, parent *cell, spec Spec[M]) *cell {
-	sh := shape{policy: spec.Policy, limit: spec.MailboxLimit, protocol: reflect.TypeFor[M]()}
+	sh := shape{kind: spec.Kind, policy: spec.Policy, limit: spec.MailboxLimit, protocol: reflect.TypeFor[M]()}
+	if sh.kind == "" {
+		sh.kind = spec.Name
+	}
 	if sh.policy == (Policy{}) {
 		sh.policy = ForSingletons
 	}
 	if sh.limit == 0 {
 		sh.limit = s.limit
 	}
-	c := &cell{sys: s, runner: spec.Runner, parent: parent, shape: s.shape(sh), path: spec.Name, kind: spec.Kind, label: spec.Label, construct: spec.New}
+	c := &cell{sys: s, runner: spec.Runner, parent: parent, shape: s.shape(sh), path: spec.Name, label: spec.Label, construct: spec.New}
 	if parent != nil {
 		c.path = parent.path + "/" + spec.Name
-	}
-	if c.kind == "" {
-		c.kind = spec.Name
 	}
 	return c
 }

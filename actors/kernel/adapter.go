@@ -86,7 +86,7 @@ func (a *adapter[M]) stop() {
 			c.sys.answer(c, report)
 		}
 		if c.runner != nil {
-			c.runner.dropQueued(c.path)
+			c.runner.dropQueued(c)
 		}
 	}()
 	if s, ok := a.behavior.(Stopper[M]); ok && a.alive() {

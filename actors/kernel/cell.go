@@ -56,6 +56,7 @@ type record struct {
 
 // shape is what actors of one sort have in common. Cells share it.
 type shape struct {
+	kind     string
 	policy   Policy
 	limit    int
 	protocol reflect.Type
@@ -73,10 +74,12 @@ type faults struct {
 type cell struct {
 	sys    *System
 	runner *Runner
-	parent *cell
+	// effects are those of this place that are not over, in order of asking. The
+	// runner's lock guards them.
+	effects []*effect
+	parent  *cell
 	*shape
 	path string
-	kind string
 	// construct is a func() Behavior[M] for the M of protocol.
 	construct any
 	// label is for people, empty if the name says enough.
@@ -105,12 +108,17 @@ type cell struct {
 	current     string
 	since       int64
 	handled     uint64
-	dropped     uint64
-	coalesced   uint64
+	dropped     uint32
+	coalesced   uint32
 	faults      *faults
-	history     []record
-	historyNext int
+	history     *history // nil until there is one
 	rng         *rand.Rand
+}
+
+// history is the last messages that were handled, in a ring.
+type history struct {
+	ring []record
+	next int
 }
 
 // begin notes what is in hand.
@@ -133,12 +141,17 @@ func (c *cell) end(ok bool) {
 	}
 	if n := c.sys.history; n > 0 {
 		r := record{name: c.current, at: c.since}
-		if len(c.history) < n {
-			c.history = append(c.history, r)
-		} else {
-			c.history[c.historyNext] = r
+		h := c.history
+		if h == nil {
+			h = &history{}
+			c.history = h
 		}
-		c.historyNext = (c.historyNext + 1) % n
+		if len(h.ring) < n {
+			h.ring = append(h.ring, r)
+		} else {
+			h.ring[h.next] = r
+		}
+		h.next = (h.next + 1) % n
 	}
 	c.current = ""
 }
@@ -191,7 +204,7 @@ func (c *cell) fail() bool {
 	c.status = Restarting
 	c.mu.Unlock()
 	if c.runner != nil {
-		c.runner.dropQueued(c.path)
+		c.runner.dropQueued(c)
 	}
 	return true
 }
@@ -236,6 +249,9 @@ func (c *cell) ended() {
 	c.status = Stopped
 	c.history, c.rng = nil, nil
 	c.mu.Unlock()
+	if c.runner != nil {
+		c.runner.orphan(c)
+	}
 	if c.parent == nil {
 		c.sys.removeCell(c.path)
 	}

@@ -65,10 +65,12 @@ func (c *cell) crash(reason, m any, stack []byte) *CrashReport {
 	c.mu.Lock()
 	r.Incarnation = c.incarnation
 	r.Message = c.current
-	n := len(c.history)
-	for i := range n {
-		h := c.history[(c.historyNext+i)%n]
-		r.Last = append(r.Last, time.Unix(0, h.at).Format("15:04:05.000")+" "+h.name)
+	if h := c.history; h != nil {
+		n := len(h.ring)
+		for i := range n {
+			m := h.ring[(h.next+i)%n]
+			r.Last = append(r.Last, time.Unix(0, m.at).Format("15:04:05.000")+" "+m.name)
+		}
 	}
 	if c.faults == nil {
 		c.faults = &faults{}

@@ -3,8 +3,6 @@ package kernel
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 )
 
 // drain is the wait for the effects of one pool.
@@ -23,11 +21,9 @@ func (r *Runner) Drain(ctx context.Context, pool string) error {
 	d := &drain{pool: pool, done: make(chan struct{})}
 	r.mu.Lock()
 	r.drain = d
-	for _, owner := range slices.Sorted(maps.Keys(r.owners)) {
-		for _, e := range slices.Clone(r.owners[owner]) {
-			if e.Phase == EffectQueued {
-				r.dropLocked(e)
-			}
+	for _, e := range r.allLocked() {
+		if e.Phase == EffectQueued {
+			r.dropLocked(e)
 		}
 	}
 	r.drainedLocked()
@@ -51,11 +47,9 @@ func (r *Runner) drainedLocked() {
 }
 
 func (r *Runner) runningLocked(pool string) (n int) {
-	for _, es := range r.owners { // order-free: a count
-		for _, e := range es {
-			if e.pool == pool && e.Phase == EffectStarted {
-				n++
-			}
+	for e := r.first; e != nil; e = e.next {
+		if e.slots != nil && e.slots.Name == pool && e.Phase == EffectStarted {
+			n++
 		}
 	}
 	return n

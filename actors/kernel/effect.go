@@ -116,9 +116,9 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 			ID: EffectID(cell.sys.effectSeq.Add(1)), Kind: e.Kind, Object: e.Object, Lane: e.Lane, Tag: e.Tag,
 			Standing: e.Standing, Patience: e.Patience,
 		},
-		owner: cell, pool: e.Pool, rank: e.Rank, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},
+		owner: cell, rank: e.Rank, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},
 	}
-	cell.runner.add(&t.effect)
+	cell.runner.add(&t.effect, e.Pool)
 	return t.ID
 }
 
@@ -128,7 +128,7 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 // does nothing.
 func (c *Context[M]) Cancel(id EffectID) {
 	if c.cell.runner != nil {
-		c.cell.runner.cancel(c.cell.path, id)
+		c.cell.runner.cancel(c.cell, id)
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *Context[M]) InFlight() []EffectInfo {
 	if c.cell.runner == nil {
 		return nil
 	}
-	return c.cell.runner.inFlight(c.cell.path, false)
+	return c.cell.runner.inFlight(c.cell, false)
 }
 
 // EffectsOf is what InFlight of an actor below this one would be.
@@ -150,7 +150,7 @@ func EffectsOf[M any, P any](c *Context[P], child Ref[M]) []EffectInfo {
 	if !strings.HasPrefix(child.cell.path, c.cell.path+"/") {
 		panic(fmt.Sprintf("%s asks for the effects of %s, which is not below it", c.cell.path, child.cell.path))
 	}
-	return child.cell.runner.inFlight(child.cell.path, false)
+	return child.cell.runner.inFlight(child.cell, false)
 }
 
 // typedEffect is an effect and what only its owner's protocol can say of it.

@@ -195,7 +195,7 @@ func TestSlotIsGivenBack(t *testing.T) {
 
 // Three times the usual, within bounds; and what is usual follows the machine.
 func TestHoldFollowsTheUsualTime(t *testing.T) {
-	p := &slots{Pool: starts, usual: map[string]time.Duration{}}
+	p := &slots{Pool: starts}
 	if h := p.hold("k"); h != 10*time.Second {
 		t.Error(h)
 	}
@@ -216,7 +216,7 @@ func TestHoldFollowsTheUsualTime(t *testing.T) {
 		t.Error(h)
 	}
 	p.learn("hung", time.Hour)
-	if u := p.usual["hung"]; u != 10*time.Second {
+	if u := p.usual.At("hung"); u != 10*time.Second {
 		t.Error("one hung call is now usual:", u)
 	}
 }

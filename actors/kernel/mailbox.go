@@ -11,6 +11,9 @@ func (c *cell) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher
 	c.invoker = invoker
 	c.suspended = true
 	c.mu.Unlock()
+	if c.runner != nil {
+		c.runner.adopt(c)
+	}
 	c.sys.addCell(c)
 }
 

@@ -134,8 +134,8 @@ func (c *cell) addTo(k *KindStats, now int64) {
 		k.Busy = max(k.Busy, time.Duration(now-c.since))
 	}
 	k.Handled += c.handled
-	k.Dropped += c.dropped
-	k.Coalesced += c.coalesced
+	k.Dropped += uint64(c.dropped)
+	k.Coalesced += uint64(c.coalesced)
 	if c.faults != nil {
 		k.Crashes += uint64(c.faults.total)
 	}

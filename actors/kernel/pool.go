@@ -3,6 +3,8 @@ package kernel
 import (
 	"slices"
 	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/flat"
 )
 
 // Pool bounds how many effects of a sort run at once on one machine.
@@ -35,7 +37,8 @@ type slots struct {
 	// waiting is in order of coming. Invariant: empty if held < Size; each is
 	// Queued, the first on its lane, and has waits set.
 	waiting []*effect
-	usual   map[string]time.Duration
+	// usual is how long a call of each kind takes.
+	usual flat.Map[string, time.Duration]
 }
 
 // take gives e a slot, or puts it into the queue for one.
@@ -83,7 +86,7 @@ func (p *slots) leave(e *effect) {
 
 // hold is how long a call of this kind keeps its slot.
 func (p *slots) hold(kind string) time.Duration {
-	return min(max(3*p.usual[kind], p.MinHold), p.MaxHold)
+	return min(max(3*p.usual.At(kind), p.MinHold), p.MaxHold)
 }
 
 // learn folds a duration into what is usual, an eighth at a time. One that
@@ -91,10 +94,9 @@ func (p *slots) hold(kind string) time.Duration {
 // become slower is learnt, and one hung call that answers at last says little.
 func (p *slots) learn(kind string, d time.Duration) {
 	d = min(d, p.hold(kind))
-	u, ok := p.usual[kind]
-	if !ok {
-		p.usual[kind] = d
-		return
+	u, ok := p.usual.Get(kind)
+	if ok {
+		d = u + (d-u)/8
 	}
-	p.usual[kind] = u + (d-u)/8
+	p.usual.Set(kind, d)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -20,10 +19,16 @@ type Runner struct {
 	closed bool
 	// drain is set once nothing is to begin any more: see Drain.
 	drain *drain
-	// owners has, by path, what is not over, in order of asking.
-	owners map[string][]*effect
-	pools  map[string]*slots
-	counts map[string]*KindCount
+	// first and last are the ends of the list of effects that are not over, in
+	// order of asking. What is of one place in the tree is also in the effects of
+	// the cell there; orphans has, by path, those of places where there is none.
+	//
+	// Invariant: e.home.effects, or orphans[e.owner.path] if home is nil, has e
+	// iff the list has.
+	first, last *effect
+	orphans     map[string][]*effect
+	pools       map[string]*slots
+	counts      map[string]*KindCount
 	// kept are finished effects whose slots wait for their owners, oldest first.
 	// Invariant: if there are any, reaping, and a timer is set for the oldest.
 	kept    []*effect
@@ -39,8 +44,13 @@ type KindCount struct {
 
 type effect struct {
 	EffectInfo
-	owner    *cell
-	pool     string
+	owner *cell
+	// home is the cell whose effects have it, nil if orphans do.
+	home       *cell
+	prev, next *effect
+	// slots is the pool that it needs one of, nil for none.
+	slots    *slots
+	count    *KindCount
 	rank     int64
 	deadline time.Duration
 	// waits: it is in its pool's queue. ended: its owner has cancelled it.
@@ -63,7 +73,7 @@ type effect struct {
 
 // NewRunner makes the runner of one machine.
 func NewRunner(s *System, pools ...Pool) (*Runner, error) {
-	r := &Runner{sys: s, owners: map[string][]*effect{}, pools: map[string]*slots{}, counts: map[string]*KindCount{}}
+	r := &Runner{sys: s, orphans: map[string][]*effect{}, pools: map[string]*slots{}, counts: map[string]*KindCount{}}
 	for _, p := range pools {
 		if p.Name == "" || p.Size < 1 || p.MinHold <= 0 || p.MaxHold < p.MinHold {
 			return nil, fmt.Errorf("kernel: pool %+v needs a name, at least one slot and 0 < MinHold <= MaxHold", p)
@@ -71,21 +81,25 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 		if r.pools[p.Name] != nil {
 			return nil, errors.New("kernel: two pools are named " + p.Name)
 		}
-		r.pools[p.Name] = &slots{Pool: p, usual: map[string]time.Duration{}}
+		r.pools[p.Name] = &slots{Pool: p}
 	}
 	return r, nil
 }
 
-// add takes a new effect and begins it if it may begin now.
-func (r *Runner) add(e *effect) {
+// add takes a new effect and begins it if it may begin now. pool is empty if it
+// needs no slot.
+func (r *Runner) add(e *effect, pool string) {
 	r.mu.Lock()
-	if e.pool != "" && r.pools[e.pool] == nil {
-		r.mu.Unlock()
-		panic(fmt.Sprintf("effect %s of %s needs a slot of %q, a pool that does not exist", e.Kind, e.owner.path, e.pool))
+	if pool != "" {
+		if e.slots = r.pools[pool]; e.slots == nil {
+			r.mu.Unlock()
+			panic(fmt.Sprintf("effect %s of %s needs a slot of %q, a pool that does not exist", e.Kind, e.owner.path, pool))
+		}
 	}
 	e.Phase, e.Since = EffectQueued, r.sys.clock.Now()
+	e.count = r.countLocked(e.Kind)
 	busy := r.laneBusyLocked(e)
-	r.owners[e.owner.path] = append(r.owners[e.owner.path], e)
+	r.linkLocked(e)
 	r.traceLocked(e)
 	switch {
 	case r.closed, r.drain != nil:
@@ -102,7 +116,7 @@ func (r *Runner) add(e *effect) {
 
 // laneBusyLocked: an earlier effect of this place is on the lane, running or waiting.
 func (r *Runner) laneBusyLocked(e *effect) bool {
-	for _, o := range r.owners[e.owner.path] {
+	for _, o := range e.owner.effects {
 		if o.Lane == e.Lane && o.Phase <= EffectStarted {
 			return true
 		}
@@ -112,7 +126,7 @@ func (r *Runner) laneBusyLocked(e *effect) bool {
 
 // slotLocked takes a slot for e, or puts it into the queue for one.
 func (r *Runner) slotLocked(e *effect) bool {
-	return e.pool == "" || r.pools[e.pool].take(e)
+	return e.slots == nil || e.slots.take(e)
 }
 
 func (r *Runner) startLocked(e *effect) {
@@ -132,7 +146,7 @@ func (r *Runner) begin(e *effect) {
 		e.stopDead = r.sys.clock.AfterFunc(e.deadline, func() { r.expire(e, false) })
 	}
 	if e.HoldsSlot != "" {
-		if hold := r.pools[e.pool].hold(e.Kind); e.Standing || hold < e.deadline {
+		if hold := e.slots.hold(e.Kind); e.Standing || hold < e.deadline {
 			e.stopHold = r.sys.clock.AfterFunc(hold, func() { r.giveBack(e) })
 		}
 	}
@@ -160,14 +174,13 @@ func (r *Runner) finish(e *effect, res result) {
 		return
 	}
 	now := r.sys.clock.Now()
-	count := r.countLocked(e.Kind)
 	var next []*effect
 	switch e.Phase {
 	case EffectStarted:
-		count.Finished++
-		count.Total += now.Sub(e.Since)
-		if p := r.pools[e.pool]; p != nil {
-			p.learn(e.Kind, now.Sub(e.Since))
+		e.count.Finished++
+		e.count.Total += now.Sub(e.Since)
+		if e.slots != nil {
+			e.slots.learn(e.Kind, now.Sub(e.Since))
 		}
 		e.Phase = EffectFinished
 		r.traceLocked(e)
@@ -175,7 +188,7 @@ func (r *Runner) finish(e *effect, res result) {
 		r.keepLocked(e, now)
 		next = r.vacateLocked(e)
 	case EffectExpired:
-		count.Late++
+		e.count.Late++
 		e.Phase = EffectLate
 		r.traceLocked(e)
 		r.removeLocked(e)
@@ -202,7 +215,7 @@ func (r *Runner) expire(e *effect, panicked bool) {
 		return
 	}
 	e.Phase = EffectExpired
-	r.countLocked(e.Kind).Expired++
+	e.count.Expired++
 	r.traceLocked(e)
 	next := r.vacateLocked(e)
 	r.drainedLocked()
@@ -247,7 +260,7 @@ func (r *Runner) vacateLocked(e *effect) []*effect {
 // that what was begun first is done first. An owner that does not get to it (it
 // crashed, or is busy) loses the slot a moment later.
 func (r *Runner) keepLocked(e *effect, now time.Time) {
-	if e.HoldsSlot == "" || r.pools[e.pool].Unkept {
+	if e.HoldsSlot == "" || e.slots.Unkept {
 		return
 	}
 	e.kept, e.over = true, now
@@ -298,7 +311,7 @@ func (r *Runner) unkeepLocked(e *effect) {
 // inheritLocked gives e the slot that its owner kept, if there is one.
 func (r *Runner) inheritLocked(e *effect) bool {
 	for _, k := range r.kept {
-		if k.owner == e.owner && k.pool == e.pool {
+		if k.owner == e.owner && k.slots == e.slots {
 			r.unkeepLocked(k)
 			e.HoldsSlot, k.HoldsSlot = k.HoldsSlot, ""
 			return true
@@ -308,7 +321,7 @@ func (r *Runner) inheritLocked(e *effect) bool {
 }
 
 func (r *Runner) releaseLocked(e *effect) []*effect {
-	w := r.pools[e.pool].release(e)
+	w := e.slots.release(e)
 	if w == nil {
 		return nil
 	}
@@ -318,7 +331,7 @@ func (r *Runner) releaseLocked(e *effect) []*effect {
 
 // laneFreeLocked lets the next effect on e's lane go, if it can get its slot.
 func (r *Runner) laneFreeLocked(e *effect) []*effect {
-	for _, o := range r.owners[e.owner.path] {
+	for _, o := range *r.listLocked(e) {
 		if o.Lane != e.Lane || o.Phase > EffectStarted {
 			continue
 		}
@@ -331,24 +344,102 @@ func (r *Runner) laneFreeLocked(e *effect) []*effect {
 	return nil
 }
 
-func (r *Runner) removeLocked(e *effect) {
-	es := r.owners[e.owner.path]
-	if i := slices.Index(es, e); i >= 0 {
-		es = slices.Delete(es, i, i+1)
+// listLocked is the list of its place that has e.
+func (r *Runner) listLocked(e *effect) *[]*effect {
+	if e.home != nil {
+		return &e.home.effects
 	}
-	if len(es) == 0 {
-		delete(r.owners, e.owner.path)
+	return new(r.orphans[e.owner.path])
+}
+
+func (r *Runner) linkLocked(e *effect) {
+	e.home = e.owner
+	e.home.effects = append(e.home.effects, e)
+	if e.prev = r.last; e.prev != nil {
+		e.prev.next = e
 	} else {
-		r.owners[e.owner.path] = es
+		r.first = e
 	}
+	r.last = e
+}
+
+func (r *Runner) removeLocked(e *effect) {
+	list := r.listLocked(e)
+	i := slices.Index(*list, e)
+	if i < 0 {
+		return // the runner was closed meanwhile
+	}
+	if len(*list) == 1 {
+		*list = nil // an idle actor keeps nothing
+	} else {
+		*list = slices.Delete(*list, i, i+1)
+	}
+	if e.home == nil {
+		if len(*list) == 0 {
+			delete(r.orphans, e.owner.path)
+		} else {
+			r.orphans[e.owner.path] = *list
+		}
+	}
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		r.first = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	} else {
+		r.last = e.prev
+	}
+	e.prev, e.next = nil, nil
+}
+
+// allLocked are all effects that are not over, by place in the tree and, of one
+// place, in order of asking.
+func (r *Runner) allLocked() (all []*effect) {
+	for e := r.first; e != nil; e = e.next {
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, func(a, b *effect) int { return cmp.Compare(a.owner.path, b.owner.path) })
+	return all
+}
+
+// adopt gives c, which has its place in the tree from now on, what is left of
+// the effects of those that had it before.
+func (r *Runner) adopt(c *cell) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := r.orphans[c.path]
+	if left == nil {
+		return
+	}
+	delete(r.orphans, c.path)
+	c.effects = left
+	for _, e := range left {
+		e.home = c
+	}
+}
+
+// orphan keeps what is left of the effects of c, which has ended.
+func (r *Runner) orphan(c *cell) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(c.effects) == 0 {
+		return
+	}
+	for _, e := range c.effects {
+		e.home = nil
+	}
+	r.orphans[c.path] = append(r.orphans[c.path], c.effects...)
+	c.effects = nil
 }
 
 // dropLocked ends an effect that is Queued.
 func (r *Runner) dropLocked(e *effect) {
 	e.Phase = EffectDropped
-	r.countLocked(e.Kind).Dropped++
-	if e.pool != "" {
-		r.pools[e.pool].leave(e)
+	e.count.Dropped++
+	if e.slots != nil {
+		e.slots.leave(e)
 	}
 	r.removeLocked(e)
 	r.traceLocked(e)
@@ -356,10 +447,10 @@ func (r *Runner) dropLocked(e *effect) {
 
 // dropQueued drops what an incarnation that is no more had asked for and what
 // has not begun: the next one decides afresh.
-func (r *Runner) dropQueued(owner string) {
+func (r *Runner) dropQueued(c *cell) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range slices.Clone(r.owners[owner]) {
+	for _, e := range slices.Clone(c.effects) {
 		if e.Phase == EffectQueued {
 			r.dropLocked(e)
 		}
@@ -367,11 +458,11 @@ func (r *Runner) dropQueued(owner string) {
 }
 
 // cancel is Context.Cancel.
-func (r *Runner) cancel(owner string, id EffectID) {
+func (r *Runner) cancel(c *cell, id EffectID) {
 	var next []*effect
 	var end *effect
 	r.mu.Lock()
-	es := r.owners[owner]
+	es := c.effects
 	i := slices.IndexFunc(es, func(e *effect) bool { return e.ID == id })
 	if i >= 0 {
 		switch e := es[i]; e.Phase {
@@ -401,29 +492,27 @@ func (r *Runner) Close() {
 	for _, k := range slices.Clone(r.kept) {
 		r.unkeepLocked(k)
 		k.HoldsSlot = ""
-		r.pools[k.pool].held--
+		k.slots.held--
 	}
 	var ended []*effect
-	for _, owner := range slices.Sorted(maps.Keys(r.owners)) {
-		for _, e := range slices.Clone(r.owners[owner]) {
-			if e.stopDead != nil {
-				e.stopDead()
-			}
-			if e.begun {
-				ended = append(ended, e)
-			}
-			if e.stopHold != nil {
-				e.stopHold()
-			}
-			if e.HoldsSlot != "" {
-				e.HoldsSlot = ""
-				r.pools[e.pool].held--
-			}
-			if e.Phase != EffectExpired {
-				r.dropLocked(e)
-			} else {
-				r.removeLocked(e)
-			}
+	for _, e := range r.allLocked() {
+		if e.stopDead != nil {
+			e.stopDead()
+		}
+		if e.begun {
+			ended = append(ended, e)
+		}
+		if e.stopHold != nil {
+			e.stopHold()
+		}
+		if e.HoldsSlot != "" {
+			e.HoldsSlot = ""
+			e.slots.held--
+		}
+		if e.Phase != EffectExpired {
+			r.dropLocked(e)
+		} else {
+			r.removeLocked(e)
 		}
 	}
 	r.mu.Unlock()
@@ -432,11 +521,14 @@ func (r *Runner) Close() {
 	}
 }
 
-func (r *Runner) inFlight(owner string, overdue bool) []EffectInfo {
+func (r *Runner) inFlight(c *cell, overdue bool) []EffectInfo {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []EffectInfo
-	for _, e := range r.owners[owner] {
+	return infos(c.effects, overdue)
+}
+
+func infos(effects []*effect, overdue bool) (out []EffectInfo) {
+	for _, e := range effects {
 		if e.Phase <= EffectStarted || overdue {
 			out = append(out, e.EffectInfo)
 		}
@@ -444,8 +536,17 @@ func (r *Runner) inFlight(owner string, overdue bool) []EffectInfo {
 	return out
 }
 
-// InFlight are the effects of an actor that are not over, overdue ones included.
-func (r *Runner) InFlight(path string) []EffectInfo { return r.inFlight(path, true) }
+// InFlight are the effects of a place in the tree that are not over, overdue
+// ones included.
+func (r *Runner) InFlight(path string) []EffectInfo {
+	c := r.sys.cell(path)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c != nil && c.runner == r && len(c.effects) > 0 {
+		return infos(c.effects, true)
+	}
+	return infos(r.orphans[path], true)
+}
 
 // Pools are the runner's, by name.
 func (r *Runner) Pools() []PoolState {

@@ -53,7 +53,7 @@ func (s *System) Snapshot(root string) []ActorInfo {
 	for i, c := range cells {
 		out[i] = c.info()
 		if c.runner != nil {
-			out[i].Effects = c.runner.InFlight(c.path)
+			out[i].Effects = c.runner.inFlight(c, true)
 		}
 	}
 	return out
@@ -65,7 +65,7 @@ func (c *cell) info() ActorInfo {
 	i := ActorInfo{
 		Path: c.path, Kind: c.kind, Label: c.label, Status: c.status.String(), Incarnation: c.incarnation,
 		Depth: c.queue.depth(), Handling: c.current,
-		Handled: c.handled, Dropped: c.dropped, Coalesced: c.coalesced,
+		Handled: c.handled, Dropped: uint64(c.dropped), Coalesced: uint64(c.coalesced),
 	}
 	if c.incarnation > 1 {
 		i.Restarts = c.incarnation - 1
