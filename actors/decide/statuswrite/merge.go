@@ -154,7 +154,23 @@ func conditions(have, want []v1.PodCondition) []v1.PodCondition {
 			out = append(out, n)
 		}
 	}
+	if own && sameConditions(out, want) {
+		return want // shared: there are as many lists as pods
+	}
 	return out
+}
+
+// sameConditions says whether two lists say the same, in whatever order.
+func sameConditions(a, b []v1.PodCondition) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !slices.ContainsFunc(b, func(c v1.PodCondition) bool { return podstatus.EqualCondition(&a[i], &c) }) {
+			return false
+		}
+	}
+	return true
 }
 
 func terminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }

@@ -101,6 +101,22 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// Where nobody else has conditions, pod and object share one list: there are as
+// many as pods.
+func TestMergeSharesConditions(t *testing.T) {
+	have := with(status("Pending"), condition(v1.PodScheduled, v1.ConditionTrue, 1))
+	want := with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 4), condition(v1.PodScheduled, v1.ConditionTrue, 1))
+	got, _ := Merge(&v1.Pod{Status: *have}, want)
+	if &got.Conditions[0] != &want.Conditions[0] {
+		t.Errorf("%+v is another list than %+v", got.Conditions, want.Conditions)
+	}
+	have.Conditions = append(have.Conditions, condition("example.com/gate", v1.ConditionTrue, 2))
+	got, _ = Merge(&v1.Pod{Status: *have}, want)
+	if len(got.Conditions) != 3 || got.Conditions[0].Type != v1.PodScheduled {
+		t.Errorf("%+v", got.Conditions)
+	}
+}
+
 func anyStatus(rt *rapid.T, label string) *v1.PodStatus {
 	draw := func(n int, what string) int { return rapid.IntRange(0, n).Draw(rt, label+" "+what) }
 	s := &v1.PodStatus{

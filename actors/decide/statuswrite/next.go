@@ -4,9 +4,12 @@ package statuswrite
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
 // Coalesce is how long after a write the next one waits, unless it says
@@ -73,7 +76,7 @@ type Step struct {
 //
 //	nothing to say, or nobody to say it of ─────────────► Rest
 //	the object may be another by now ───────────────────► Read
-//	says less, or other, than this node has to say ─────► Write
+//	says less, or other, than this node has to say ─────► Write, if it is worth it
 //	says it all, and nothing of the pod is left ────────► Delete
 func Next(in Input) Step {
 	if in.Object == nil || in.Want == nil || in.Deleted {
@@ -83,7 +86,7 @@ func Next(in Input) Step {
 		return in.after(in.RetryAt, Step{Do: Read})
 	}
 	status, differs := Merge(in.Object, in.Want)
-	if differs && !in.Settled {
+	if differs && !in.Settled && (in.Final || !passing(&in.Object.Status, &status)) {
 		at := in.RetryAt
 		if soon := in.coalesced(&status); soon.After(at) {
 			at = soon
@@ -126,6 +129,34 @@ func (in *Input) after(at time.Time, s Step) Step {
 
 // MaxWait bounds what RetryAt may be ahead of Now.
 const MaxWait = 5 * time.Minute
+
+// passing says whether all that differs is what the runtime made of containers
+// that have yet to start. It is written with the next thing that there is to say:
+// that they run, or why they don't.
+func passing(have, next *v1.PodStatus) bool {
+	out := *next
+	made := false
+	for _, lists := range [...]struct {
+		have []v1.ContainerStatus
+		out  *[]v1.ContainerStatus
+	}{{have.InitContainerStatuses, &out.InitContainerStatuses}, {have.ContainerStatuses, &out.ContainerStatuses}} {
+		own := false
+		for i := range *lists.out {
+			n := &(*lists.out)[i]
+			if i >= len(lists.have) || n.Name != lists.have[i].Name || n.State.Waiting == nil || lists.have[i].ContainerID != "" || n.ContainerID == "" {
+				continue
+			}
+			if !own {
+				*lists.out, own, made = slices.Clone(*lists.out), true, true
+				n = &(*lists.out)[i]
+			}
+			h := &lists.have[i]
+			n.ContainerID, n.ImageID, n.Image = h.ContainerID, h.ImageID, h.Image
+			n.Resources, n.AllocatedResources = h.Resources, h.AllocatedResources
+		}
+	}
+	return made && podstatus.Equal(have, &out)
+}
 
 // Urgent says whether others wait for what changes: a phase, or readiness.
 func Urgent(have, next *v1.PodStatus) bool {

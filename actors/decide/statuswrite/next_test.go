@@ -12,6 +12,13 @@ func TestNext(t *testing.T) {
 	unready := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionFalse, 1))
 	moved := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionTrue, 1))
 	moved.PodIP = "10.0.0.1"
+	creating := status("Pending", waits("ContainerCreating"))
+	created := status("Pending", waits("ContainerCreating"))
+	created.ContainerStatuses[0].ContainerID, created.ContainerStatuses[0].ImageID = "a", "sha256:1"
+	failing := status("Pending", waits("RunContainerError"))
+	failing.ContainerStatuses[0].ContainerID = "a"
+	again := status("Pending", waits("ContainerCreating"))
+	again.ContainerStatuses[0].ContainerID, again.ContainerStatuses[0].RestartCount = "b", 1
 	now := t0.Add(time.Hour)
 	when := at(3599)
 	deleted := &v1.Pod{Status: *ready}
@@ -35,6 +42,11 @@ func TestNext(t *testing.T) {
 		}, Wait, now.Add(40 * time.Millisecond)},
 		"but not for ever":              {func(in *Input) { in.Object, in.Want, in.Changed = deleted, unready, now.Add(-Coalesce) }, Write, time.Time{}},
 		"the last of it":                {func(in *Input) { in.Object, in.Want, in.Changed, in.Final = deleted, unready, now, true }, Write, time.Time{}},
+		"not that it was only made":     {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, created }, Rest, time.Time{}},
+		"but that it was started":       {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, ready }, Write, time.Time{}},
+		"and why it was not":            {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *creating}, failing, time.Time{} }, Write, time.Time{}},
+		"and that it was made anew":     {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *created}, again, time.Time{} }, Write, time.Time{}},
+		"and if it is the last word":    {func(in *Input) { in.Object, in.Want, in.Final = &v1.Pod{Status: *creating}, created, true }, Write, time.Time{}},
 		"not before a retry":            {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Second) }, Wait, now.Add(time.Second)},
 		"the clock was set back":        {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(time.Hour) }, Write, time.Time{}},
 		"a retry in another age":        {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Hour) }, Write, time.Time{}},
