@@ -10,7 +10,7 @@ import (
 
 // report tells pods what users should see, if it has changed.
 func (p *pod) report(_ *kernel.Context[Message], in podplan.Input, out podplan.Output) {
-	if p.probed.waits() {
+	if p.probed.waits() || p.unread() {
 		return
 	}
 	status := podstatus.Compute(podstatus.Input{
@@ -27,6 +27,18 @@ func (p *pod) report(_ *kernel.Context[Message], in podplan.Input, out podplan.O
 	}
 	p.reported, p.told, p.troubled = true, p.life, trouble
 	p.deps.Report(Report{UID: p.uid, Status: p.status, Life: p.life.String(), Trouble: trouble})
+}
+
+// unread: nobody has said anything of this pod to this incarnation, and the
+// sandbox that it found has yet to be looked at. Its network may be up, and an
+// earlier agent may have said so: that is not taken back for a moment.
+func (p *pod) unread() bool {
+	if p.status != nil || !p.known || len(p.view.Sandboxes) == 0 {
+		return false
+	}
+	s := &p.view.Sandboxes[0]
+	_, failed := p.facts.failures[podplan.Lane{Kind: podplan.LaneInspect, Name: s.ID}]
+	return s.State == observed.SandboxReady && !s.Detailed && !failed && s.CreatedAt.Before(p.born)
 }
 
 // trouble is the newest failure that keeps the pod from going on and that its
