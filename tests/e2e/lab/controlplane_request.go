@@ -68,7 +68,13 @@ func (c *ControlPlane) request(ctx context.Context, method string, port int, pat
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// freePorts finds ports that nothing listens on just now.
+// FreePort finds a port of 127.0.0.1 that nothing listens on just now.
+func FreePort() (port int, err error) {
+	err = freePorts(&port)
+	return port, err
+}
+
+// freePorts finds several.
 func freePorts(ports ...*int) (err error) {
 	for _, p := range ports {
 		listener, e := net.Listen("tcp", "127.0.0.1:0")

@@ -50,6 +50,11 @@ var rows = []row{
 	{"hung", (*bench).hung},
 	{"panic", (*bench).panic},
 	{"runtime", (*bench).runtime},
+	{"cluster-one", (*bench).clusterOne},
+	{"cluster-burst", (*bench).clusterBursts},
+	{"cluster-crash", (*bench).clusterCrash},
+	{"cluster-start", (*bench).clusterStart},
+	{"cluster-hundred", (*bench).clusterHundred},
 }
 
 func rowNames() []string {
@@ -129,6 +134,7 @@ type bench struct {
 	binary     string
 	registry   *lab.Registry
 	labs       map[lab.Release]*lab.Lab
+	bed        *bed // nil until a row needs a cluster
 	// wrong is what is not a matter of speed.
 	wrong []string
 }
@@ -254,6 +260,9 @@ func (b *bench) cleanup() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	var err error
+	if b.bed != nil {
+		err = b.bed.close()
+	}
 	for _, l := range b.labs {
 		err = errors.Join(err, l.Cleanup(ctx))
 	}

@@ -1,0 +1,228 @@
+// Package member runs a node agent as a node of a cluster: troupe, or the real kubelet that it is
+// compared with. Both get the same flags, the same configuration and the same rights, those of
+// system:node:NAME.
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// Agent is a node agent's program.
+type Agent struct {
+	// Name is what people call it.
+	Name string
+	// Command is the program, and what comes before the kubelet's flags.
+	Command []string
+}
+
+// Troupe is the agent of a binary that node.Build gave.
+func Troupe(binary string) Agent { return Agent{Name: "troupe", Command: []string{binary, "node"}} }
+
+// Kubelet builds the kubelet of the control plane's release, unless it is there. Log, if not nil, is
+// told when it builds.
+func Kubelet(ctx context.Context, repository string, log *os.File) (Agent, error) {
+	path, err := lab.BuildKubernetes(ctx, repository, "kubelet", log)
+	return Agent{Name: "kubelet", Command: []string{path}}, err
+}
+
+// Config says how to run it. All but Settings and Flags must be set.
+type Config struct {
+	Agent Agent
+	// Node is the node's name.
+	Node string
+	// Dir holds what the agent makes and what it is given: root/, logs/, config.yaml, agent.log.
+	Dir string
+	// Endpoint of the runtime, as a URL.
+	Endpoint string
+	// CgroupRoot is the cgroup below which pods are, from the root of the hierarchy.
+	CgroupRoot string
+	// Plane is the cluster's.
+	Plane *lab.ControlPlane
+	// Settings are more lines of KubeletConfiguration.
+	Settings string
+	// Flags are more flags.
+	Flags []string
+}
+
+func (c Config) validate() error {
+	if len(c.Agent.Command) == 0 || c.Node == "" || c.Dir == "" || c.Endpoint == "" || c.CgroupRoot == "" || c.Plane == nil {
+		return errors.New("a member needs an Agent, a Node, a Dir, an Endpoint, a CgroupRoot and a Plane")
+	}
+	return nil
+}
+
+// Member is a node agent's process, when it runs, and its files. Its methods are for one goroutine at
+// a time.
+type Member struct {
+	config     Config
+	kubeconfig string
+	process    *lab.Process
+}
+
+// settings are those of any machine that tests run on, small ones without all capabilities included.
+const settings = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: cgroupfs
+cgroupRoot: %s
+failCgroupV1: false
+failSwapOn: false
+oomScoreAdj: 0
+enforceNodeAllocatable: []
+healthzPort: 0
+port: %d
+authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
+authorization: {mode: AlwaysAllow}
+podLogsDir: %s
+maxPods: 250
+resolvConf: ""
+imageMinimumGCAge: 1h
+evictionHard: {memory.available: "1Mi", nodefs.available: "0.1%%", nodefs.inodesFree: "0.1%%", imagefs.available: "0.1%%"}
+%s`
+
+// New prepares a member. [Member.Start] runs it.
+func New(config Config) (*Member, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	m := &Member{config: config}
+	for _, dir := range []string{m.Root(), m.Logs()} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	m.kubeconfig, err = config.Plane.KubeconfigOf(lab.Identity{User: "system:node:" + config.Node, Groups: []string{"system:nodes"}, Files: true})
+	if err != nil {
+		return nil, err
+	}
+	port, err := lab.FreePort()
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf(settings, config.CgroupRoot, port, m.Logs(), config.Settings)
+	if err := makeCgroups(config.CgroupRoot); err != nil {
+		return nil, err
+	}
+	return m, os.WriteFile(m.configFile(), []byte(text), 0o644)
+}
+
+// makeCgroups makes the cgroup that pods are to be below: a kubelet wants to find it.
+func makeCgroups(name string) error {
+	const mount = "/sys/fs/cgroup"
+	hierarchies := []string{mount}
+	if _, err := os.Stat(filepath.Join(mount, "cgroup.controllers")); err != nil {
+		if hierarchies, err = filepath.Glob(mount + "/*"); err != nil {
+			return err
+		}
+	}
+	for _, h := range hierarchies {
+		if err := os.MkdirAll(filepath.Join(h, name), 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Root is the agent's root directory.
+func (m *Member) Root() string { return filepath.Join(m.config.Dir, "root") }
+
+// Logs is the directory of the containers' logs.
+func (m *Member) Logs() string { return filepath.Join(m.config.Dir, "logs") }
+
+// Node is the node's name.
+func (m *Member) Node() string { return m.config.Node }
+
+func (m *Member) configFile() string { return filepath.Join(m.config.Dir, "config.yaml") }
+
+// LogFile is what the agent writes on stdout and stderr, of all its runs.
+func (m *Member) LogFile() string { return filepath.Join(m.config.Dir, "agent.log") }
+
+// Start starts the process and does not wait for anything.
+func (m *Member) Start() error {
+	if m.process != nil {
+		return fmt.Errorf("%s runs already", m.config.Agent.Name)
+	}
+	log, err := os.OpenFile(m.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	command := append([]string{}, m.config.Agent.Command...)
+	command = append(command, "--config", m.configFile(), "--kubeconfig", m.kubeconfig, "--hostname-override", m.config.Node,
+		"--root-dir", m.Root(), "--container-runtime-endpoint", m.config.Endpoint)
+	command = append(command, m.config.Flags...)
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if m.process, err = lab.StartProcess(cmd); err != nil {
+		m.process = nil
+		return fmt.Errorf("start %s: %w", m.config.Agent.Name, err)
+	}
+	return nil
+}
+
+// Running is nil while the process runs, and else says how it ended.
+func (m *Member) Running() error {
+	if m.process == nil {
+		return fmt.Errorf("%s does not run", m.config.Agent.Name)
+	}
+	select {
+	case <-m.process.Exited():
+		return fmt.Errorf("%s ended: %v; the end of its log:\n%s", m.config.Agent.Name, m.process.Err(), m.LogTail(2000))
+	default:
+		return nil
+	}
+}
+
+// PID is the process ID, 0 if the agent does not run.
+func (m *Member) PID() int {
+	if m.process == nil {
+		return 0
+	}
+	return m.process.PID()
+}
+
+// stopPatience is how long an agent has to end after SIGTERM.
+const stopPatience = 20 * time.Second
+
+// Stop ends the agent by SIGTERM. Its pods go on.
+func (m *Member) Stop(ctx context.Context) error { return m.end(ctx, syscall.SIGTERM) }
+
+// Kill ends the agent by SIGKILL. Its pods go on.
+func (m *Member) Kill(ctx context.Context) error { return m.end(ctx, syscall.SIGKILL) }
+
+func (m *Member) end(ctx context.Context, signal syscall.Signal) error {
+	if m.process == nil {
+		return nil
+	}
+	err := m.process.End(ctx, signal, stopPatience)
+	m.process = nil
+	return err
+}
+
+// LogTail is the end of the log, at most n bytes.
+func (m *Member) LogTail(n int) string {
+	text, err := os.ReadFile(m.LogFile())
+	if err != nil {
+		return err.Error()
+	}
+	return strings.ToValidUTF8(string(text[max(0, len(text)-n):]), "")
+}
+
+// Discard removes the agent's directory; the agent must have ended. Never through a mount: what is
+// behind one is not ours, and what the agent mounted itself is unmounted first.
+func (m *Member) Discard() error {
+	if err := lab.Unmount(m.config.Dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(m.config.Dir)
+}
