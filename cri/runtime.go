@@ -1,8 +1,11 @@
 package cri
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
@@ -31,6 +34,19 @@ func (c *Client) Status(ctx context.Context, done func(port.RuntimeStatus, error
 			out.Conditions = append(out.Conditions, port.RuntimeCondition{
 				Type: k.GetType(), Status: k.GetStatus(), Reason: k.GetReason(), Message: k.GetMessage(),
 			})
+		}
+		for _, h := range answer.GetRuntimeHandlers() {
+			handler := v1.NodeRuntimeHandler{Name: h.GetName()}
+			if f := h.GetFeatures(); f != nil {
+				handler.Features = &v1.NodeRuntimeHandlerFeatures{
+					RecursiveReadOnlyMounts: &f.RecursiveReadOnlyMounts, UserNamespaces: &f.UserNamespaces,
+				}
+			}
+			out.Handlers = append(out.Handlers, handler)
+		}
+		slices.SortFunc(out.Handlers, func(a, b v1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
+		if f := answer.GetFeatures(); f != nil {
+			out.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &f.SupplementalGroupsPolicy}
 		}
 		return out, err
 	}, done)

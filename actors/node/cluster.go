@@ -99,7 +99,7 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 // spawnSpeaking makes those that speak first.
 func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(&nodestatus.Deps{
-		API: c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts,
+		API: c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
 		Own: &c.Cluster.Own, Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})

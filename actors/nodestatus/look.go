@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -182,13 +184,22 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 	}
 	problems := n.runtime.problems(ctx.Now())
 	if f := n.facts; f != nil && n.gathered == n.machine && f.RuntimeVersion == n.runtime.version &&
-		slices.Equal(f.Problems, problems) && (f.Images == nil) == (n.images == nil) && len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {
+		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) && sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) && len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {
 		return
 	}
 	n.gathered = n.machine
 	n.facts = &decide.Facts{
 		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Addresses: n.machine.Addresses, Info: n.machine.Info,
 		RuntimeVersion: n.runtime.version, Images: n.images, Problems: problems,
+		Handlers: n.runtime.status.Handlers, Features: n.runtime.status.Features,
 	}
 	n.dirty = true
+}
+
+func sameHandler(a, b v1.NodeRuntimeHandler) bool {
+	return a.Name == b.Name && apiequality.Semantic.DeepEqual(a.Features, b.Features)
+}
+
+func sameFeatures(a, b *v1.NodeFeatures) bool {
+	return a == b || a != nil && b != nil && ptr.Equal(a.SupplementalGroupsPolicy, b.SupplementalGroupsPolicy)
 }

@@ -36,6 +36,7 @@ type Deps struct {
 	API     port.API
 	Runtime port.Runtime
 	Facts   port.NodeFacts
+	Events  port.Recorder
 	// Own is what the configuration says of the node.
 	Own *decide.Own
 	// Register says whether this actor makes the node's object; otherwise it waits
@@ -107,7 +108,9 @@ type nodestatus struct {
 	failures int
 	retrying bool
 	at       time.Time // of the last write
-	report   time.Time // when the next report is due
+	// before is the status that the last write was to change.
+	before *v1.NodeStatus
+	report time.Time // when the next report is due
 
 	lease *coordinationv1.Lease
 	// unreadLease: the apiserver may have another lease than is known.
@@ -142,6 +145,9 @@ const (
 func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 	// Spread over time, so that a thousand nodes don't report at once.
 	n.report = ctx.Now().Add(n.deps.Report/2 + time.Duration(ctx.Rand().Int64N(int64(n.deps.Report))))
+	if ctx.Incarnation() == 1 {
+		n.record(ctx, decide.Starting())
+	}
 	n.open(ctx)
 	n.look(ctx)
 	n.poll(ctx)
@@ -189,7 +195,7 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	case leased:
 		n.leased(ctx, m)
 	}
-	n.tell()
+	n.tell(ctx)
 	n.sync(ctx)
 	n.renew(ctx)
 }
@@ -267,10 +273,17 @@ func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node) {
 // gone: the apiserver does not have the node, so it is to be registered.
 func (n *nodestatus) gone() { n.node, n.wrote, n.labelled, n.dirty = nil, nil, false, true }
 
+func (n *nodestatus) record(ctx *kernel.Context[Message], e decide.Event) {
+	n.deps.Events.Record(port.Event{Node: n.deps.Own.Name, Warning: e.Warning, Reason: e.Reason, Message: e.Message, At: ctx.Now()})
+}
+
 // tell passes on what others need of the node.
-func (n *nodestatus) tell() {
+func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	if n.node == nil || n.node == n.seen {
 		return
+	}
+	if s := n.seen; s != nil && s.UID == n.node.UID && s.Spec.Unschedulable != n.node.Spec.Unschedulable {
+		n.record(ctx, decide.Schedulable(n.deps.Own.Name, n.node.Spec.Unschedulable))
 	}
 	if s := n.seen; s == nil || s.UID != n.node.UID || !maps.Equal(s.Labels, n.node.Labels) ||
 		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
@@ -297,6 +310,7 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	}
 	if n.node == nil {
 		node := decide.New(own, n.facts, ctx.Now())
+		n.before = &v1.NodeStatus{}
 		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, node, done) })
 		return
 	}
@@ -315,6 +329,7 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	}
 	to := *from
 	to.Status = status
+	n.before = &from.Status
 	n.report = ctx.Now().Add(n.deps.Report)
 	n.write(ctx, "PatchNodeStatus", func(c context.Context, done func(port.APIObject, error)) {
 		n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: &to, Status: true}, done)
@@ -360,12 +375,18 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 		if m.what == "CreateNode" {
 			ctx.Log().Info().Msg("the node is registered")
 		}
+		if n.before != nil {
+			for _, e := range decide.Events(n.deps.Own.Name, n.before, &m.node.Status) {
+				n.record(ctx, e)
+			}
+			n.before = nil
+		}
 		n.newer(m.node)
 		n.acks++
 		n.dirty = true // is it all said?
 		return
 	}
-	n.dirty, n.labelled, n.wrote = true, false, nil
+	n.dirty, n.labelled, n.wrote, n.before = true, false, nil, nil
 	if m.what == "PatchNodeStatus" {
 		n.report = ctx.Now()
 	}

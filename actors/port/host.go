@@ -85,7 +85,9 @@ type HTTPAnswer struct {
 
 // Event is something that users should see (API Event of the core group).
 type Event struct {
+	// Pod is what it is about, or else Node, by name.
 	Pod     *v1.Pod
+	Node    string
 	Warning bool
 	Reason  string
 	// Container is the container's name, empty for the pod as a whole.

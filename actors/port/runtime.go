@@ -86,6 +86,10 @@ type RuntimeCondition struct {
 // RuntimeStatus is how the runtime says it is.
 type RuntimeStatus struct {
 	Conditions []RuntimeCondition
+	// Handlers and Features are what a node shows of it (status.runtimeHandlers,
+	// status.features); nil where the runtime says nothing of them.
+	Handlers []v1.NodeRuntimeHandler
+	Features *v1.NodeFeatures
 }
 
 // RunPodSandbox asks for a sandbox for Pod. The sandbox's name in the runtime

@@ -1,4 +1,4 @@
-// Package events writes the events of pods to the apiserver: those that kubectl
+// Package events writes the events of pods and of the node to the apiserver: those that kubectl
 // describe shows. What is told often is counted, what is told in many words is
 // put together, and what is told too often is dropped, all as client-go does it.
 //
@@ -17,6 +17,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -106,7 +107,7 @@ func (r *Recorder) Record(e port.Event) {
 	if r.config.Also != nil {
 		r.config.Also.Record(e)
 	}
-	if e.Pod == nil {
+	if e.Pod == nil && e.Node == "" {
 		return
 	}
 	r.mu.Lock()
@@ -188,13 +189,18 @@ func (r *Recorder) event(e *port.Event) *v1.Event {
 	}
 	at := metav1.NewTime(e.At)
 	r.last = max(e.At.UnixNano(), r.last+1)
+	// Of a node tools look for its name as its UID, and in this namespace.
+	namespace, about := metav1.NamespaceDefault, v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.Node, UID: types.UID(e.Node)}
+	if p := e.Pod; p != nil {
+		namespace, about = p.Namespace, v1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID,
+			ResourceVersion: p.ResourceVersion, FieldPath: fieldPath(p, e.Container),
+		}
+	}
 	return &v1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.Pod.Namespace, Name: fmt.Sprintf("%s.%x", e.Pod.Name, r.last)},
-		InvolvedObject: v1.ObjectReference{
-			APIVersion: "v1", Kind: "Pod", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID,
-			ResourceVersion: e.Pod.ResourceVersion, FieldPath: fieldPath(e.Pod, e.Container),
-		},
-		Reason: e.Reason, Message: cut(e.Message), Type: kind, FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, r.last)},
+		InvolvedObject: about,
+		Reason:         e.Reason, Message: cut(e.Message), Type: kind, FirstTimestamp: at, LastTimestamp: at, Count: 1,
 		Source:              v1.EventSource{Component: r.config.Component, Host: r.config.Host},
 		ReportingController: r.config.Component, ReportingInstance: r.config.Host,
 	}

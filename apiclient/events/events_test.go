@@ -97,7 +97,13 @@ func TestWritten(t *testing.T) {
 	w.r.Record(port.Event{Reason: "NoPod"})
 	w.v.Advance(time.Second)
 	all := w.events()
-	if len(all) != 4 || len(w.also) != 5 {
+	w.r.Record(port.Event{Node: "n1", Reason: "NodeReady", At: w.v.Now()})
+	w.v.Advance(time.Second)
+	list := w.events()
+	if e := list[0]; len(list) != 5 || e.Namespace != "default" || e.InvolvedObject.Kind != "Node" || e.InvolvedObject.UID != "n1" || e.InvolvedObject.Namespace != "" {
+		t.Errorf("of the node: %+v", e)
+	}
+	if len(all) != 4 || len(w.also) != 6 {
 		t.Fatalf("got %d events, %d beside", len(all), len(w.also))
 	}
 	e := all[0]

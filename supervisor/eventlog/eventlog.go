@@ -14,7 +14,7 @@ import (
 // Entry is one kept event.
 type Entry struct {
 	At        time.Time
-	Pod       string // namespace/name
+	Pod       string // namespace/name; empty for the node itself
 	Container string
 	Warning   bool
 	Reason    string
@@ -52,7 +52,12 @@ func (l *Log) Record(e port.Event) {
 	if e.Warning {
 		line = l.log.Warn()
 	}
-	line = line.Str("pod", entry.Pod).Str("reason", e.Reason)
+	if line = line.Str("reason", e.Reason); entry.Pod != "" {
+		line = line.Str("pod", entry.Pod)
+	}
+	if e.Node != "" {
+		line = line.Str("node", e.Node)
+	}
 	if e.Container != "" {
 		line = line.Str("container", e.Container)
 	}

@@ -81,7 +81,7 @@ func (w *World) Follow(namespace, name string) *Timeline {
 }
 
 func (w *World) recorded(_ *Node, e port.Event) {
-	if len(w.follow) == 0 {
+	if len(w.follow) == 0 || e.Pod == nil {
 		return
 	}
 	if t := w.follow[e.Pod.Namespace+"/"+e.Pod.Name]; t != nil {

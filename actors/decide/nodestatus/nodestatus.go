@@ -42,6 +42,9 @@ type Facts struct {
 	// Info is complete but for the runtime's version, which is RuntimeVersion.
 	Info           v1.NodeSystemInfo
 	RuntimeVersion string
+	// Handlers and Features are nil as long as the runtime has not said.
+	Handlers []v1.NodeRuntimeHandler
+	Features *v1.NodeFeatures
 	// Images are nil as long as nobody has listed them.
 	Images []v1.ContainerImage
 	// Problems say why the node is not ready; empty if it is.
@@ -114,6 +117,12 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	if f.Images != nil {
 		out.Images = f.Images
 	}
+	if f.Handlers != nil {
+		out.RuntimeHandlers = f.Handlers
+	}
+	if f.Features != nil {
+		out.Features = f.Features
+	}
 	out.DaemonEndpoints.KubeletEndpoint.Port = own.Port
 	var moved bool
 	out.Conditions, moved = conditions(f, have.Conditions, metav1.NewTime(now).Rfc3339Copy())
@@ -121,6 +130,8 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 		!equalResources(out.Capacity, have.Capacity) || !equalResources(out.Allocatable, have.Allocatable) ||
 		!slices.Equal(out.Addresses, have.Addresses) ||
 		!apiequality.Semantic.DeepEqual(&out.NodeInfo, &have.NodeInfo) ||
+		!apiequality.Semantic.DeepEqual(out.RuntimeHandlers, have.RuntimeHandlers) ||
+		!apiequality.Semantic.DeepEqual(out.Features, have.Features) ||
 		!apiequality.Semantic.DeepEqual(out.Images, have.Images)
 	return out, differs
 }

@@ -228,3 +228,58 @@ func TestLease(t *testing.T) {
 		t.Errorf("got %+v", other.OwnerReferences)
 	}
 }
+
+func TestEvents(t *testing.T) {
+	first := New(own(), facts(), t0).Status
+	for name, c := range map[string]struct {
+		change func(before, after *v1.NodeStatus)
+		want   string
+	}{
+		"nothing new": {func(_, _ *v1.NodeStatus) {}, ""},
+		"registered": {
+			func(before, _ *v1.NodeStatus) { *before = v1.NodeStatus{} },
+			"NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady",
+		},
+		"not ready": {func(_, after *v1.NodeStatus) { after.Conditions[3].Status = v1.ConditionFalse }, "NodeNotReady"},
+		"was away":  {func(before, _ *v1.NodeStatus) { before.Conditions[3].Status = v1.ConditionUnknown }, "NodeReady"},
+		"pressure": {
+			func(_, after *v1.NodeStatus) {
+				for i := range 3 {
+					after.Conditions[i].Status = v1.ConditionTrue
+				}
+			}, "NodeHasInsufficientMemory NodeHasDiskPressure NodeHasInsufficientPID",
+		},
+		"booted": {func(before, after *v1.NodeStatus) { before.NodeInfo.BootID, after.NodeInfo.BootID = "a", "b" }, "Rebooted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := first.DeepCopy(), first.DeepCopy()
+			c.change(before, after)
+			var got []string
+			for _, e := range Events("n1", before, after) {
+				got = append(got, e.Reason)
+				if e.Warning != (e.Reason == "Rebooted") || !strings.Contains(e.Message, "n1") {
+					t.Errorf("got %+v", e)
+				}
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got %v, want %s", got, c.want)
+			}
+		})
+	}
+	if Schedulable("n1", true).Reason != "NodeNotSchedulable" || Schedulable("n1", false).Reason != "NodeSchedulable" || Starting().Reason != "Starting" {
+		t.Error("the reasons are not those that tools know")
+	}
+}
+
+func TestRuntimeFeatures(t *testing.T) {
+	f := facts()
+	f.Handlers, f.Features = []v1.NodeRuntimeHandler{{Name: "runc"}}, &v1.NodeFeatures{SupplementalGroupsPolicy: new(true)}
+	s, differs := Status(own(), f, &New(own(), facts(), t0).Status, t0)
+	if !differs || len(s.RuntimeHandlers) != 1 || !*s.Features.SupplementalGroupsPolicy {
+		t.Errorf("differs is %v, got %+v", differs, s)
+	}
+	f.Handlers, f.Features = nil, nil
+	if s, differs = Status(own(), f, &s, t0); differs || len(s.RuntimeHandlers) != 1 || s.Features == nil {
+		t.Errorf("a runtime that says nothing takes it away: %+v", s)
+	}
+}

@@ -403,6 +403,16 @@ func phase(want v1.PodPhase) func(*v1.Pod) error {
 	}
 }
 
+// world is what the runtime has, past the agent.
+func (b *bed) world(t *testing.T) node.World {
+	t.Helper()
+	w, err := node.Look(t.Context(), b.lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // remove deletes a pod, as kubectl does.
 func (b *bed) remove(t *testing.T, name string) {
 	t.Helper()

@@ -41,6 +41,11 @@ func shown(p *v1.Pod) string {
 			status = fmt.Sprintf("Init:%d/%d", i, len(p.Spec.InitContainers))
 		}
 	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodInitialized && c.Status == v1.ConditionTrue {
+			initializing = false // a sidecar that has ended since does not count
+		}
+	}
 	if !initializing {
 		runs := false
 		for i := len(p.Status.ContainerStatuses) - 1; i >= 0; i-- {

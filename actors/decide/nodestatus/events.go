@@ -1,0 +1,64 @@
+package nodestatus
+
+import (
+	v1 "k8s.io/api/core/v1"
+)
+
+// Event is what people are told of a node, with the reasons that tools know.
+type Event struct {
+	Warning         bool
+	Reason, Message string
+}
+
+// Starting is told when an agent begins.
+func Starting() Event {
+	return Event{Reason: "Starting", Message: "Starting troupe, the agent of this node."}
+}
+
+// Events are what is to be told when the status of a node that has become after
+// was before; an empty one for a node that is new.
+func Events(name string, before, after *v1.NodeStatus) []Event {
+	var out []Event
+	if was, is := before.NodeInfo.BootID, after.NodeInfo.BootID; was != "" && is != "" && was != is {
+		out = append(out, Event{Warning: true, Reason: "Rebooted", Message: "Node " + name + " has been rebooted, boot id: " + is})
+	}
+	for _, kind := range [...]v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure, v1.NodeReady} {
+		was, is := statusOf(before, kind), statusOf(after, kind)
+		if was == is || is == "" {
+			continue
+		}
+		reason := reasons[kind][0]
+		if is != v1.ConditionTrue {
+			reason = reasons[kind][1]
+		}
+		out = append(out, Event{Reason: reason, Message: "Node " + name + " status is now: " + reason})
+	}
+	return out
+}
+
+// reasons are those of conditions that are true, and of those that are not.
+var reasons = map[v1.NodeConditionType][2]string{
+	v1.NodeMemoryPressure: {"NodeHasInsufficientMemory", "NodeHasSufficientMemory"},
+	v1.NodeDiskPressure:   {"NodeHasDiskPressure", "NodeHasNoDiskPressure"},
+	v1.NodePIDPressure:    {"NodeHasInsufficientPID", "NodeHasSufficientPID"},
+	v1.NodeReady:          {"NodeReady", "NodeNotReady"},
+}
+
+// Schedulable is what is told when somebody has closed a node for new pods, or
+// has opened it (kubectl cordon).
+func Schedulable(name string, closed bool) Event {
+	reason := "NodeSchedulable"
+	if closed {
+		reason = "NodeNotSchedulable"
+	}
+	return Event{Reason: reason, Message: "Node " + name + " status is now: " + reason}
+}
+
+func statusOf(s *v1.NodeStatus, kind v1.NodeConditionType) v1.ConditionStatus {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == kind {
+			return s.Conditions[i].Status
+		}
+	}
+	return ""
+}

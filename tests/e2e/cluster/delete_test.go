@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// history is what a watch client sees of a pod.
+type history struct{ events <-chan watch.Event }
+
+// follow watches one pod of the bed's namespace from now on.
+func (b *bed) follow(t *testing.T, name string) *history {
+	t.Helper()
+	w, err := b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return &history{w.ResultChan()}
+}
+
+// until collects versions until one is the last.
+func (h *history) until(t *testing.T, what string, last func(watch.EventType, *v1.Pod) bool) (all []*v1.Pod) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		select {
+		case e, ok := <-h.events:
+			p, is := e.Object.(*v1.Pod)
+			if !ok || !is {
+				t.Fatalf("the watch ended with %+v before %s", e, what)
+			}
+			all = append(all, p)
+			if last(e.Type, p) {
+				return all
+			}
+		case <-ctx.Done():
+			shows := ""
+			for _, p := range all {
+				shows += "\n\t" + shown(p)
+			}
+			t.Fatalf("not in %v: %s; seen:%s", patience, what, shows)
+		}
+	}
+}
+
+func isGone(kind watch.EventType, _ *v1.Pod) bool { return kind == watch.Deleted }
+
+// lines are what kubectl get pods -w prints, each once.
+func lines(all []*v1.Pod) []string {
+	var out []string
+	for _, p := range all {
+		if s := shown(p); len(out) == 0 || out[len(out)-1] != s {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// TestDeletePod goes to the last step: the container is asked to end and has its time, its exit code is
+// in the last status, and only then is the pod gone.
+func TestDeletePod(t *testing.T) {
+	t.Parallel()
+	b := started(t, "delete-pod")
+	b.create(t, b.pod("web", func(s *v1.PodSpec) {
+		work("trap 1s then exit 7")(s)
+		s.TerminationGracePeriodSeconds = new(int64(30))
+	}))
+	b.awaitPod(t, "web", "runs", phase(v1.PodRunning))
+	h := b.follow(t, "web")
+	begun := time.Now()
+	b.remove(t, "web")
+	all := h.until(t, "the pod is gone", isGone)
+	if took := time.Since(begun); took < time.Second || took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	last := all[len(all)-1]
+	if s := last.Status.ContainerStatuses[0].State.Terminated; s == nil || s.ExitCode != 7 {
+		t.Errorf("the last state is %+v", last.Status.ContainerStatuses[0].State)
+	}
+	if last.Status.Phase != v1.PodFailed {
+		t.Errorf("the last phase is %s", last.Status.Phase)
+	}
+}
+
+// TestDeleteNow is kubectl delete --now, and --force: the grace is shortened to a second, or there is
+// none and the pod is gone at once.
+func TestDeleteNow(t *testing.T) {
+	t.Parallel()
+	b := started(t, "delete-now")
+	for name, grace := range map[string]int64{"now": 1, "force": 0} {
+		b.create(t, b.pod(name, func(s *v1.PodSpec) {
+			work("ignore")(s)
+			s.TerminationGracePeriodSeconds = new(int64(600))
+		}))
+		b.awaitPod(t, name, "runs", phase(v1.PodRunning))
+		b.remove(t, name) // with 600 seconds
+		b.awaitPod(t, name, "ends", func(p *v1.Pod) error { return is("1/1 Terminating 0")(p) })
+		begun := time.Now()
+		if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitGone(t, name)
+		if took := time.Since(begun); took > 20*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+		b.await(t, "nothing of "+name+" runs", func() error { return b.world(t).Of(name).Empty() })
+	}
+}
+
+// TestSameNameAgain makes a pod anew as soon as it is gone: both are whole.
+func TestSameNameAgain(t *testing.T) {
+	t.Parallel()
+	b := started(t, "same-name")
+	var last types.UID
+	for range 3 {
+		p := b.create(t, b.pod("web", nil))
+		b.awaitPod(t, "web", "is ready", func(p *v1.Pod) error { return ready(p) })
+		if p.UID == last {
+			t.Error("it is the same")
+		}
+		last = p.UID
+		h := b.follow(t, "web")
+		b.remove(t, "web")
+		h.until(t, "it is gone", isGone)
+	}
+}
