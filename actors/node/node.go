@@ -175,6 +175,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	volumesRef = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
 		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
+		Allocatable: c.Admit.Allocatable,
 	}))
 	probesRef = spawn(ctx, c.Around, "probes", probes.New(&probes.Deps{
 		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, Checkpoints: c.Ports.Checkpoints,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -173,7 +174,9 @@ type EnsureImage struct {
 
 // MountVolumes is sent to volumes: all of the pod's.
 type MountVolumes struct {
-	Pod     *v1.Pod
+	Pod *v1.Pod
+	// Objects is what is known of those that the volumes are made of.
+	Objects podobjects.Set
 	ReplyTo kernel.Ref[Message]
 }
 

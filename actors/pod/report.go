@@ -59,8 +59,8 @@ func (p *pod) trouble() string {
 	switch {
 	case newest.Count > 0:
 		return newest.Reason + ": " + newest.Message
-	case p.stop != nil && p.facts.volumes.State == podplan.VolumesFailed:
-		return p.facts.volumes.Message
+	case p.stop != nil:
+		return p.facts.volumes.Message // empty unless they are what is waited for
 	default:
 		return ""
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 )
 
 // Host is the machine's file systems, as far as pods use them. The calling
@@ -17,9 +18,12 @@ type Host interface {
 	// PreparePod makes the pod's own directories: data, and logs per container.
 	// Idempotent.
 	PreparePod(ctx context.Context, pod *v1.Pod, done func(error))
-	// MountVolume brings one volume of the pod up and gives its path on the
-	// host. Idempotent: one that stands already is found.
-	MountVolume(ctx context.Context, pod *v1.Pod, volume *v1.Volume, done func(path string, err error))
+	// MountVolume brings one volume of a pod up and gives its path on the host,
+	// which is empty for an image: that the runtime mounts. Idempotent: one that
+	// stands already is found, and its content brought up to date, such that a
+	// reader sees the old one or the new one as a whole. If that fails, the old
+	// one stays.
+	MountVolume(ctx context.Context, r MountVolume, done func(path string, err error))
 	// UnmountPod takes down all volumes of a pod and removes their data.
 	// Idempotent. It never descends into what is still mounted.
 	UnmountPod(ctx context.Context, uid types.UID, done func(error))
@@ -29,6 +33,20 @@ type Host interface {
 	RemovePod(ctx context.Context, ref PodDirs, done func(error))
 	// PodDirs lists the pods of which there are data directories.
 	PodDirs(ctx context.Context, done func([]types.UID, error))
+}
+
+// MountVolume asks for one volume of a pod.
+type MountVolume struct {
+	Pod    *v1.Pod
+	Volume *v1.Volume
+	// Content is what is in a volume that volumefiles.Holds; nil for others.
+	Content *volumefiles.Content
+	// Persistent is what the claim of the volume is bound to; nil if it has none.
+	Persistent *v1.PersistentVolume
+	// ReadOnly: nobody may write to it.
+	ReadOnly bool
+	// Size is how many bytes an emptyDir in memory may have, 0 if nothing is known.
+	Size int64
 }
 
 // PodDirs names the directories of a pod.

@@ -4,16 +4,17 @@
 //	pod ──Mount, Unmount──► volumes ──PreparePod, MountVolume, UnmountPod──► host
 //	pod ◄──VolumesAnswer── volumes
 //
+// A pod tells again when the objects of which its volumes are made have changed,
+// or it has itself; those that hold something else now are written anew. If that
+// fails, they stay as they were, and so does the pod.
+//
 // After a restart it knows nothing; pods are told to ask again, and what
 // stands already is found standing (port.Host is idempotent).
 package volumes
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,7 +22,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -32,7 +35,8 @@ import (
 //sumtype:decl
 type Message interface{ isVolumesMessage() }
 
-// Mount is a pod's wish for all its volumes. Twice: answered twice.
+// Mount is a pod's wish for all its volumes, with what is known of their objects.
+// Twice: answered twice.
 type Mount struct{ pod.MountVolumes }
 
 // Unmount takes all volumes of a pod down. It overtakes a Mount under way.
@@ -46,8 +50,13 @@ type done struct {
 	what   step
 	volume string
 	path   string
-	err    error
+	// version is what the volume holds now.
+	version uint64
+	err     error
 }
+
+// overdue is this actor's own timer for a pod whose volumes take long.
+type overdue struct{ uid types.UID }
 
 // again is this actor's own timer for one pod.
 type again struct{ uid types.UID }
@@ -60,6 +69,7 @@ func (Mount) isVolumesMessage()   {}
 func (Unmount) isVolumesMessage() {}
 func (done) isVolumesMessage()    {}
 func (again) isVolumesMessage()   {}
+func (overdue) isVolumesMessage() {}
 
 // step is what an effect does.
 type step uint8
@@ -83,6 +93,8 @@ type Deps struct {
 	Backoff   backoff.Policy
 	// Deadline bounds one call. A mount that takes longer goes on being waited for.
 	Deadline time.Duration
+	// Allocatable is what the node has for pods.
+	Allocatable v1.ResourceList
 }
 
 // New makes the constructor of the actor.
@@ -97,17 +109,26 @@ type volumes struct {
 
 // volumed is one pod's share.
 type volumed struct {
-	pod   *v1.Pod
+	pod     *v1.Pod
+	objects podobjects.Set
+	// plan is made of the two; each has its Content until that was written.
+	plan  []volumeplan.Mount
 	reply kernel.Ref[pod.Message]
 	// down: it is being taken down, and nothing is brought up any more.
 	down     bool
 	prepared bool
 	paths    flat.Map[string, string] // by name of the volume
+	versions flat.Map[string, uint64] // of what is in them
 	running  flat.Map[call, kernel.EffectID]
 	failures flat.Map[call, failure]
 	// retry is the one timer of this pod, and when it fires.
 	retry   func() bool
 	retryAt time.Time
+	// since is when this was asked for, late is the timer that says how long
+	// that is ago, and waits that it said so.
+	since time.Time
+	late  func() bool
+	waits bool
 }
 
 // call is what is called at most once at a time; volume is empty if it is about
@@ -121,6 +142,8 @@ type failure struct {
 	count   int
 	at      time.Time
 	message string
+	// again: what it failed for has changed, and there is nothing to wait for.
+	again bool
 }
 
 // Start implements kernel.Behavior.
@@ -140,13 +163,9 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 	case missed:
 		a.deps.Restarted()
 	case Mount:
-		p := a.get(m.Pod.UID)
-		p.pod, p.reply = m.Pod, m.ReplyTo
-		a.advance(ctx, m.Pod.UID)
+		a.mount(ctx, m)
 	case Unmount:
-		p := a.get(m.UID)
-		p.reply, p.down = m.ReplyTo, true
-		a.advance(ctx, m.UID)
+		a.unmount(ctx, m)
 	case done:
 		a.done(ctx, m)
 	case again:
@@ -154,7 +173,51 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 			p.retry = nil
 			a.advance(ctx, m.uid)
 		}
+	case overdue:
+		if p := a.pods[m.uid]; p != nil {
+			p.late = nil
+			a.overdue(ctx, m.uid)
+		}
 	}
+}
+
+func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
+	uid := m.Pod.UID
+	p := a.get(uid)
+	first := p.pod == nil
+	if first || p.pod != m.Pod || !p.objects.Equal(m.Objects) {
+		p.plan = volumeplan.Plan(m.Pod, m.Objects, a.deps.Allocatable)
+		for i := range p.failures {
+			if p.failures[i].Key.what == mount {
+				p.failures[i].Value.again = true
+			}
+		}
+	}
+	p.pod, p.objects, p.reply = m.Pod, m.Objects, m.ReplyTo
+	if first && !p.down && len(p.plan) > 0 {
+		p.expect(ctx, uid)
+	}
+	a.advance(ctx, uid)
+}
+
+func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
+	p := a.get(m.UID)
+	p.reply = m.ReplyTo
+	if !p.down {
+		p.down = true
+		p.failures.DeleteFunc(func(c call, _ failure) bool { return c.what != unmount })
+		if p.pod == nil || len(p.plan) > 0 {
+			p.expect(ctx, m.UID)
+		}
+		// Nobody needs what is being brought up. One that hangs is given up: what
+		// it was to be mounted at is removed, so that it can't come up later.
+		for _, e := range ctx.InFlight() {
+			if t, ok := e.Tag.(tag); ok && t.uid == m.UID && t.what != unmount {
+				ctx.Cancel(e.ID)
+			}
+		}
+	}
+	a.advance(ctx, m.UID)
 }
 
 func (a *volumes) get(uid types.UID) *volumed {
@@ -179,10 +242,10 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 	case !p.prepared:
 		a.begin(ctx, uid, prepare, nil)
 	default:
-		for i := range p.pod.Spec.Volumes {
-			v := &p.pod.Spec.Volumes[i]
-			if !p.paths.Has(v.Name) {
-				a.begin(ctx, uid, mount, v)
+		for i := range p.plan {
+			m := &p.plan[i]
+			if !p.paths.Has(m.Name) || p.versions.At(m.Name) != m.Version || m.Err != nil {
+				a.begin(ctx, uid, mount, m)
 			}
 		}
 	}
@@ -205,38 +268,36 @@ type tag struct {
 	what step
 }
 
-// begin starts one effect, unless it runs already or waits for its next try.
-func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, v *v1.Volume) {
+// begin starts one effect, unless it runs already, waits for its next try, or
+// can't be.
+func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, m *volumeplan.Mount) {
 	p := a.pods[uid]
 	name := ""
-	if v != nil {
-		name = v.Name
+	if m != nil {
+		name = m.Name
 	}
 	key := call{what, name}
 	if p.running.Has(key) {
 		return
 	}
-	if f, failed := p.failures.Get(key); failed {
+	if m != nil && podobjects.StateOf(m.Err) == podobjects.Unknown {
+		return // the pod tells again
+	}
+	if f, failed := p.failures.Get(key); failed && !f.again {
 		if wait := f.at.Add(backoff.Retry(a.deps.Backoff, f.count)).Sub(ctx.Now()); wait > 0 {
 			p.wake(ctx, uid, ctx.Now().Add(wait))
 			return
 		}
 	}
+	if m != nil && m.Err != nil {
+		count := a.fail(ctx, p, key, m.Err)
+		p.wake(ctx, uid, ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)))
+		return
+	}
 	w := p.pod
 	p.running.Set(key, ctx.Do(kernel.Effect[Message]{
 		Kind: what.String(), Object: object(w, uid, name), Lane: what.String() + "/" + string(uid) + "/" + name, Tag: tag{uid, what}, Deadline: a.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, answer func(Message)) {
-			d := done{id: id, uid: uid, what: what, volume: name}
-			finish := func(err error) { d.err = err; answer(d) }
-			switch what {
-			case prepare:
-				a.deps.Host.PreparePod(c, w, finish)
-			case mount:
-				a.deps.Host.MountVolume(c, w, v, func(path string, err error) { d.path = path; finish(err) })
-			case unmount:
-				a.deps.Host.UnmountPod(c, uid, finish)
-			}
-		},
+		Run: a.run(w, uid, what, m),
 		Expired: func(id kernel.EffectID) Message {
 			return done{id: id, uid: uid, what: what, volume: name, err: &port.Error{
 				Kind: port.Deadline, Verb: what.String(), Object: object(w, uid, name),
@@ -244,6 +305,34 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 			}}
 		},
 	}))
+}
+
+// run makes the call of one effect. It holds nothing of the actor.
+func (a *volumes) run(w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount) func(context.Context, kernel.EffectID, func(Message)) {
+	host := a.deps.Host
+	var r port.MountVolume
+	var d done
+	if m != nil {
+		r = port.MountVolume{Pod: w, Content: m.Content, Persistent: m.Persistent, ReadOnly: m.ReadOnly, Size: m.Size}
+		for i := range w.Spec.Volumes {
+			if v := &w.Spec.Volumes[i]; v.Name == m.Name {
+				r.Volume = v
+			}
+		}
+		d.volume, d.version = m.Name, m.Version
+	}
+	return func(c context.Context, id kernel.EffectID, answer func(Message)) {
+		d.id, d.uid, d.what = id, uid, what
+		finish := func(err error) { d.err = err; answer(d) }
+		switch what {
+		case prepare:
+			host.PreparePod(c, w, finish)
+		case mount:
+			host.MountVolume(c, r, func(path string, err error) { d.path = path; finish(err) })
+		case unmount:
+			host.UnmountPod(c, uid, finish)
+		}
+	}
 }
 
 // wake sets the pod's timer, unless it fires before anyway.
@@ -282,16 +371,8 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	}
 	p.running.Delete(key)
 	if m.err != nil {
-		f := p.failures.At(key)
-		f.count++
-		f.at, f.message = ctx.Now(), m.err.Error()
-		p.failures.Set(key, f)
-		if p.pod != nil {
-			reason := "FailedMount"
-			if m.what == unmount {
-				reason = "FailedUnMount"
-			}
-			a.deps.Events.Record(port.Event{Pod: p.pod, Warning: true, Reason: reason, Message: f.message, At: ctx.Now()})
+		if !p.down || m.what == unmount { // else it was given up
+			a.fail(ctx, p, key, m.err)
 		}
 		a.advance(ctx, m.uid)
 		return
@@ -301,10 +382,13 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	case prepare:
 		p.prepared = true
 	case mount:
-		p.paths.Set(m.volume, m.path)
+		p.mounted(m)
 	case unmount:
 		if p.retry != nil {
 			p.retry()
+		}
+		if p.late != nil {
+			p.late()
 		}
 		delete(a.pods, m.uid)
 		p.reply.Tell(pod.VolumesAnswer{Volumes: podplan.Volumes{State: podplan.VolumesDown, Unmounted: true}})
@@ -313,20 +397,41 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 	a.advance(ctx, m.uid)
 }
 
-// tell says how far the pod's volumes are.
-func (a *volumes) tell(p *volumed) {
-	v := podplan.Volumes{State: podplan.VolumesPending, Going: p.down}
-	if !p.down && p.prepared && !slices.ContainsFunc(p.pod.Spec.Volumes, func(v v1.Volume) bool { return p.paths.At(v.Name) == "" }) {
-		v.State = podplan.VolumesUp
-	}
-	if len(p.failures) > 0 {
-		v.State = podplan.VolumesFailed
-		var all []string
-		for _, f := range p.failures {
-			all = append(all, f.Value.message)
+// mounted remembers what stands, and lets go of what was written.
+func (p *volumed) mounted(m done) {
+	p.paths.Set(m.volume, m.path)
+	p.versions.Set(m.volume, m.version)
+	for i := range p.plan {
+		if p.plan[i].Name == m.volume && p.plan[i].Version == m.version {
+			p.plan[i].Content = nil
 		}
-		slices.SortFunc(all, cmp.Compare[string])
-		v.Message = strings.Join(all, "; ")
 	}
-	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.paths.Clone()})
+}
+
+// fail remembers a failure, says it to users, and gives how many there were in a row.
+func (a *volumes) fail(ctx *kernel.Context[Message], p *volumed, key call, err error) int {
+	f := p.failures.At(key)
+	f.count++
+	f.at, f.again = ctx.Now(), false
+	f.message = err.Error()
+	if e, ok := err.(*port.Error); ok && e.Detail != "" && key.what == mount {
+		f.message = e.Detail
+	}
+	reason := "FailedMount"
+	switch key.what {
+	case mount:
+		f.message = fmt.Sprintf("MountVolume.SetUp failed for volume %q : %s", key.volume, f.message)
+	case unmount:
+		reason = "FailedUnMount"
+	case prepare:
+	}
+	p.failures.Set(key, f)
+	a.event(ctx, p, reason, f.message)
+	return f.count
+}
+
+func (a *volumes) event(ctx *kernel.Context[Message], p *volumed, reason, message string) {
+	if p.pod != nil {
+		a.deps.Events.Record(port.Event{Pod: p.pod, Warning: true, Reason: reason, Message: message, At: ctx.Now()})
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -16,7 +15,6 @@ import (
 // What a child can be asked for.
 const (
 	opHostPath = "check"   // that Path is of Type, and make it if it says so
-	opTmpfs    = "mount"   // mount a tmpfs at Path
 	opUnmount  = "unmount" // take down what is mounted at Path
 )
 
@@ -26,12 +24,6 @@ type request struct {
 	Path string `json:"path"`
 	// Type is a v1.HostPathType.
 	Type string `json:"type,omitempty"`
-	// Size bounds a tmpfs, in bytes; 0 leaves it to the kernel: half the memory.
-	Size int64 `json:"size,omitempty"`
-	// Group is to own the volume (fsGroup).
-	Group *int64 `json:"group,omitempty"`
-	// Mounted: only Group is missing.
-	Mounted bool `json:"mounted,omitempty"`
 }
 
 // key tells requests apart that are for the same thing.
@@ -41,8 +33,6 @@ func (r request) perform() error {
 	switch r.Op {
 	case opHostPath:
 		return checkHostPath(r.Path, v1.HostPathType(r.Type))
-	case opTmpfs:
-		return mountTmpfs(r)
 	case opUnmount:
 		return unmount(r.Path)
 	default:
@@ -105,39 +95,6 @@ func makeFile(path string) error {
 		return err
 	}
 	return f.Close()
-}
-
-func mountTmpfs(r request) error {
-	if !r.Mounted {
-		options := ""
-		if r.Size > 0 {
-			options = "size=" + strconv.FormatInt(r.Size, 10)
-		}
-		if err := tmpfs(r.Path, options); err != nil {
-			return fmt.Errorf("mount tmpfs at %s: %w", r.Path, err)
-		}
-	}
-	if r.Group == nil {
-		return nil
-	}
-	if err := os.Chown(r.Path, -1, int(*r.Group)); err != nil {
-		return fmt.Errorf("fsGroup: %w", err)
-	}
-	return os.Chmod(r.Path, emptyDirMode|fs.ModeSetgid|fs.ModeSticky)
-}
-
-// tmpfs keeps its pages out of swap where the kernel can (since 6.4): what a
-// pod asks to have in memory may be a secret.
-func tmpfs(path, options string) error {
-	with := "noswap"
-	if options != "" {
-		with += "," + options
-	}
-	err := unix.Mount("tmpfs", path, "tmpfs", 0, with)
-	if errors.Is(err, unix.EINVAL) {
-		err = unix.Mount("tmpfs", path, "tmpfs", 0, options)
-	}
-	return err
 }
 
 func unmount(path string) error {

@@ -1,16 +1,18 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -18,44 +20,50 @@ import (
 // changed its mode since: a volume that is ready is left as it is.
 const readyFile = "ready"
 
-// emptyDir makes an emptyDir volume (API EmptyDirVolumeSource).
-func (h *Host) emptyDir(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (string, error) {
-	source := volume.EmptyDir
-	switch {
-	case source.Medium == v1.StorageMediumDefault, source.Medium == v1.StorageMediumMemory:
-	case strings.HasPrefix(string(source.Medium), string(v1.StorageMediumHugePages)):
-		return "", fail(port.InvalidConfig,
-			"volume %q: emptyDir medium %s is not supported yet: use Memory, or leave medium out", volume.Name, source.Medium)
-	default:
-		return "", fail(port.InvalidConfig, "volume %q: unknown emptyDir medium %q", volume.Name, source.Medium)
+// emptyDir makes an emptyDir volume (API EmptyDirVolumeSource). size bounds one
+// in memory, in bytes; 0 leaves that to the kernel: half the memory.
+func (h *Host) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSource, size int64) (string, error) {
+	medium := source.Medium
+	huge := strings.HasPrefix(string(medium), string(v1.StorageMediumHugePages))
+	if medium != v1.StorageMediumDefault && medium != v1.StorageMediumMemory && !huge {
+		return "", fail(port.InvalidConfig, "volume %q: unknown emptyDir medium %q", name, medium)
 	}
 	uid, err := podDir(string(pod.UID))
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(uid, volumesDir, emptyDirName, volume.Name)
-	ready := filepath.Join(uid, pluginsDir, emptyDirName, volume.Name, readyFile)
+	dir := filepath.Join(uid, volumesDir, emptyDirName, name)
+	ready := filepath.Join(uid, pluginsDir, emptyDirName, name, readyFile)
 	path := filepath.Join(h.pods.path, dir)
-	if source.Medium == v1.StorageMediumMemory {
-		mounted, err := h.tmpfsAt(filepath.Join(h.pods.real, dir))
-		if err != nil || mounted && h.exists(ready) {
-			return path, err
-		}
-		if err := h.makeTmpfs(ctx, pod, volume, dir, mounted); err != nil {
-			return "", err
-		}
-	} else {
-		if h.exists(dir) && h.exists(ready) {
+	whole := h.exists(dir) && h.exists(ready)
+	switch {
+	case medium == v1.StorageMediumDefault:
+		if whole {
 			return path, nil
 		}
-		if err := h.makeDir(dir, fsGroup(pod)); err != nil {
-			return "", err
-		}
+		err = h.makeDir(dir, fsGroup(pod))
+	case huge:
+		whole, err = h.inMemory(dir, "hugetlbfs", whole, fsGroup(pod), func() (string, error) {
+			pages, err := emptydir.PageSize(pod, medium)
+			return fmt.Sprintf("pagesize=%d", pages), err
+		})
+	default:
+		whole, err = h.inMemory(dir, "tmpfs", whole, fsGroup(pod), func() (string, error) { return sizeOption(size), nil })
+	}
+	if err != nil || whole {
+		return path, err
 	}
 	if err := h.pods.root.MkdirAll(filepath.Dir(ready), podsMode); err != nil {
 		return "", err
 	}
 	return path, h.pods.root.WriteFile(ready, nil, readyFileMode)
+}
+
+func sizeOption(bytes int64) string {
+	if bytes <= 0 {
+		return ""
+	}
+	return "size=" + strconv.FormatInt(bytes, 10)
 }
 
 func (h *Host) exists(name string) bool {
@@ -83,22 +91,60 @@ func (h *Host) makeDir(dir string, group *int64) error {
 	return h.pods.root.Chmod(dir, mode)
 }
 
-// makeTmpfs mounts the volume, unless it is mounted already.
-func (h *Host) makeTmpfs(ctx context.Context, pod *v1.Pod, volume *v1.Volume, dir string, mounted bool) error {
-	r := request{Op: opTmpfs, Path: filepath.Join(h.pods.real, dir), Group: fsGroup(pod), Mounted: mounted}
-	if limit := volume.EmptyDir.SizeLimit; limit != nil && limit.Sign() > 0 {
-		r.Size = limit.Value()
+// inMemory mounts a file system of memory at dir, unless one is there, and says
+// whether there was nothing to do: it was whole, and is mounted. Nothing of it
+// can hang: no server is asked, and the directory is ours.
+func (h *Host) inMemory(dir, kind string, whole bool, group *int64, options func() (string, error)) (bool, error) {
+	mounted, err := h.mountedAt(dir, kind)
+	if err != nil || mounted && whole {
+		return mounted && whole, err
 	}
+	point := filepath.Join(h.pods.real, dir)
 	if !mounted {
 		if err := h.makeDir(dir, nil); err != nil {
-			return err
+			return false, err
+		}
+		with, err := options()
+		if err != nil {
+			return false, fail(port.InvalidConfig, "%s", err.Error())
+		}
+		if err := mountMemory(point, kind, with); err != nil {
+			return false, fmt.Errorf("mount %s at %s: %w", kind, point, err)
 		}
 	}
-	return h.children.call(ctx, r)
+	mode := os.FileMode(emptyDirMode | fs.ModeSticky)
+	if kind == "hugetlbfs" {
+		mode = emptyDirMode
+	}
+	if group != nil {
+		if err := os.Chown(point, -1, int(*group)); err != nil {
+			return false, fmt.Errorf("fsGroup: %w", err)
+		}
+		mode |= fs.ModeSetgid
+	}
+	return false, os.Chmod(point, mode)
 }
 
-// tmpfsAt says whether a tmpfs is mounted there; anything else is an error.
-func (h *Host) tmpfsAt(point string) (bool, error) {
+// mountMemory keeps the pages of a tmpfs out of swap where the kernel can (since
+// 6.4): what a pod asks to have in memory may be a secret.
+func mountMemory(path, kind, options string) error {
+	if kind != "tmpfs" {
+		return unix.Mount("nodev", path, kind, 0, options)
+	}
+	with := "noswap"
+	if options != "" {
+		with += "," + options
+	}
+	err := unix.Mount("tmpfs", path, "tmpfs", 0, with)
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("tmpfs", path, "tmpfs", 0, options)
+	}
+	return err
+}
+
+// typeAt says whether a file system of that type is mounted there; anything else
+// is an error.
+func (h *Host) typeAt(point, kind string) (bool, error) {
 	all, err := h.mounts()
 	if err != nil {
 		return false, err
@@ -108,7 +154,7 @@ func (h *Host) tmpfsAt(point string) (bool, error) {
 		if m.Point != point {
 			continue
 		}
-		if m.Type != "tmpfs" {
+		if m.Type != kind {
 			return false, fail(port.StateConflict, "%s is mounted where the volume belongs: unmount it", m)
 		}
 		mounted = true

@@ -116,7 +116,7 @@ func TestAHungFileSystemHangsNobody(t *testing.T) {
 	x := hostPath(filepath.Join(point, "x"), v1.HostPathDirectory)
 	canceled, cancel := context.WithCancel(ctx(t))
 	first := make(chan error, 1)
-	l.MountVolume(canceled, newPod(), x, func(_ string, err error) { first <- err })
+	l.MountVolume(canceled, port.MountVolume{Pod: newPod(), Volume: x}, func(_ string, err error) { first <- err })
 	<-s.asked
 	// Others are not kept from theirs, more of them than there are slots. /proc is not local.
 	for range childSlots {

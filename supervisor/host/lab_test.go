@@ -31,6 +31,12 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	root := t.TempDir()
+	return &lab{Host: newLabAt(t, root), t: t, root: root}
+}
+
+// newLabAt is the Host of another agent in the same place.
+func newLabAt(t *testing.T, root string) *Host {
+	t.Helper()
 	h, err := New(Config{Root: filepath.Join(root, "kubelet"), LogRoot: filepath.Join(root, "logs")})
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +46,7 @@ func newLab(t *testing.T) *lab {
 			t.Error(err)
 		}
 	})
-	return &lab{Host: h, t: t, root: root}
+	return h
 }
 
 // needRoot skips what only root can do.
@@ -78,14 +84,22 @@ func (l *lab) prepare(p *v1.Pod) error {
 }
 
 func (l *lab) mount(ctx context.Context, p *v1.Pod, v *v1.Volume) (string, error) {
+	r := port.MountVolume{Pod: p, Volume: v}
+	if v.EmptyDir != nil && v.EmptyDir.SizeLimit != nil {
+		r.Size = v.EmptyDir.SizeLimit.Value()
+	}
+	return l.mountRequest(ctx, r)
+}
+
+func (l *lab) mountRequest(ctx context.Context, r port.MountVolume) (string, error) {
 	type result struct {
 		path string
 		err  error
 	}
 	c := make(chan result, 1)
-	l.MountVolume(ctx, p, v, func(path string, err error) { c <- result{path, err} })
-	r := <-c
-	return r.path, r.err
+	l.MountVolume(ctx, r, func(path string, err error) { c <- result{path, err} })
+	got := <-c
+	return got.path, got.err
 }
 
 func (l *lab) unmount(uid types.UID) error {

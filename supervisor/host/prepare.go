@@ -14,6 +14,7 @@ import (
 // Names below a pod's directory.
 const (
 	volumesDir    = "volumes"
+	subPathsDir   = "volume-subpaths"
 	pluginsDir    = "plugins"
 	containersDir = "containers"
 	emptyDirName  = "kubernetes.io~empty-dir"

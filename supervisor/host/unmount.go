@@ -30,13 +30,13 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	if err != nil {
 		return err
 	}
-	mine, foreign := split(mountsBelow(all, filepath.Join(h.pods.real, dir)), filepath.Join(h.pods.real, dir, volumesDir))
+	mine, foreign := split(mountsBelow(all, filepath.Join(h.pods.real, dir)), filepath.Join(h.pods.real, dir))
 	if err := stillMounted(foreign); err != nil {
 		return err
 	}
-	// The newest first: it may be mounted over an older one.
+	// The newest first: it may be mounted over an older one, or be a part of one.
 	for _, m := range slices.Backward(mine) {
-		if err := h.children.call(ctx, request{Op: opUnmount, Path: m.Point}); err != nil {
+		if err := h.unmountOne(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -49,7 +49,7 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 		}
 	}
 	// The markers last: while one is there, so is its volume.
-	for _, sub := range []string{volumesDir, pluginsDir} {
+	for _, sub := range []string{subPathsDir, volumesDir, pluginsDir} {
 		if err := h.pods.remove(ctx, dir, sub); err != nil {
 			return err
 		}
@@ -57,12 +57,22 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	return nil
 }
 
-// split parts the mounts that are volumes of ours, tmpfs at <volumes>/<type>/<name>,
-// from those that are not.
-func split(mounts []mount, volumes string) (mine, foreign []mount) {
+// unmountOne takes down one mount. One of a file system that needs a server may
+// hang.
+func (h *Host) unmountOne(ctx context.Context, m mount) error {
+	if localTypes[m.Type] {
+		return unmount(m.Point)
+	}
+	return h.children.call(ctx, request{Op: opUnmount, Path: m.Point})
+}
+
+// split parts the mounts that are where volumes of ours are mounted, which is
+// volumes/<type>/<name> and volume-subpaths/<volume>/<container>/<number> below
+// the pod's directory, from those that are not.
+func split(mounts []mount, pod string) (mine, foreign []mount) {
 	for _, m := range mounts {
-		rest, ok := strings.CutPrefix(m.Point, volumes+"/")
-		if ok && strings.Count(rest, "/") == 1 && m.Type == "tmpfs" {
+		parts := strings.Split(strings.TrimPrefix(m.Point, pod+"/"), "/")
+		if len(parts) == 3 && parts[0] == volumesDir || len(parts) == 4 && parts[0] == subPathsDir {
 			mine = append(mine, m)
 		} else {
 			foreign = append(foreign, m)

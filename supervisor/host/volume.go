@@ -11,27 +11,31 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// MountVolume implements port.Host for emptyDir and hostPath.
-func (h *Host) MountVolume(ctx context.Context, pod *v1.Pod, volume *v1.Volume, done func(path string, err error)) {
-	call(ctx, "MountVolume", objectOf(pod)+"/"+volume.Name, func(ctx context.Context) (string, error) {
-		if err := element("volume name", volume.Name); err != nil {
-			return "", err
-		}
-		switch {
-		case volume.EmptyDir != nil:
-			return h.emptyDir(ctx, pod, volume)
-		case volume.HostPath != nil:
-			return h.hostPath(ctx, volume.HostPath)
-		case volumeType(&volume.VolumeSource) == "":
-			// The API's default for a volume of which only the name is given.
-			volume = &v1.Volume{Name: volume.Name, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}
-			return h.emptyDir(ctx, pod, volume)
-		default:
-			return "", fail(port.InvalidConfig,
-				"volume %q is of type %s, which is not supported yet without a cluster: use emptyDir or hostPath",
-				volume.Name, volumeType(&volume.VolumeSource))
-		}
+// MountVolume implements port.Host.
+func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(path string, err error)) {
+	call(ctx, "MountVolume", objectOf(r.Pod)+"/"+r.Volume.Name, func(ctx context.Context) (string, error) {
+		return h.mountVolume(ctx, &r)
 	}, done)
+}
+
+func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, error) {
+	v := r.Volume
+	if err := element("volume name", v.Name); err != nil {
+		return "", err
+	}
+	switch {
+	case r.Content != nil:
+		return h.files(ctx, r)
+	case v.EmptyDir != nil:
+		return h.emptyDir(r.Pod, v.Name, v.EmptyDir, r.Size)
+	case v.HostPath != nil:
+		return h.hostPath(ctx, v.HostPath)
+	case volumeType(&v.VolumeSource) == "":
+		// The API's default for a volume of which only the name is given.
+		return h.emptyDir(r.Pod, v.Name, &v1.EmptyDirVolumeSource{}, 0)
+	default:
+		return "", unsupported(v, volumeType(&v.VolumeSource))
+	}
 }
 
 // volumeType is the name of the field of the API that is set, empty if none is.

@@ -150,10 +150,10 @@ func TestVolumesThatCannotBe(t *testing.T) {
 		volume *v1.Volume
 		want   []string
 	}{
-		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}), []string{`volume "v"`, "HugePages is not supported yet"}},
-		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"}), []string{"HugePages-2Mi is not supported yet"}},
+		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}), []string{"medium HugePages: hugePages storage requested, but there is no resource request"}},
+		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"}), []string{"medium HugePages-2Mi"}},
 		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: "SSD"}), []string{`unknown emptyDir medium "SSD"`}},
-		{named(v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}), []string{`volume "v" is of type secret`, "not supported yet without a cluster"}},
+		{named(v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}), []string{`volume "v" is of type secret`, "which this node does not support: it has emptyDir"}},
 		{named(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}), []string{"type configMap"}},
 		{named(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}), []string{"type nfs"}},
 		{named(v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}), []string{"type csi"}},

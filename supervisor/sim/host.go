@@ -55,7 +55,8 @@ func (h *host) PreparePod(ctx context.Context, p *v1.Pod, done func(error)) {
 }
 
 // MountVolume implements port.Host.
-func (h *host) MountVolume(ctx context.Context, p *v1.Pod, v *v1.Volume, done func(string, error)) {
+func (h *host) MountVolume(ctx context.Context, r port.MountVolume, done func(string, error)) {
+	p, v := r.Pod, r.Volume
 	path := "/pods/" + string(p.UID) + "/" + v.Name
 	h.call(ctx, HostCall{Verb: "MountVolume", Pod: string(p.UID), Volume: v.Name}, func(err error) { done(path, err) }, func() error {
 		have, ok := h.pods[p.UID]

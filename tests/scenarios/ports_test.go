@@ -61,7 +61,8 @@ func (h *fakeHost) PreparePod(ctx context.Context, p *v1.Pod, done func(error)) 
 	})
 }
 
-func (h *fakeHost) MountVolume(ctx context.Context, p *v1.Pod, v *v1.Volume, done func(string, error)) {
+func (h *fakeHost) MountVolume(ctx context.Context, r port.MountVolume, done func(string, error)) {
+	p, v := r.Pod, r.Volume
 	path := "/pods/" + string(p.UID) + "/" + v.Name
 	h.call(ctx, "MountVolume", p.UID, v.Name, func(err error) { done(path, err) }, func() error {
 		if h.pods[p.UID] == nil {

@@ -154,7 +154,7 @@ type Volumes struct {
 	// Unmounted. Whoever sets State in between (pending, failed, being tried
 	// again) leaves it set: the plan asks once, not at every answer.
 	Going bool
-	// Message of a failure names the volume.
+	// Message says which volume failed, or has been waited for long.
 	Message string
 }
 

@@ -10,7 +10,7 @@ func (p *planner) wait(c *v1.Container, kind ContainerKind, reason, message stri
 	}
 	if reason == "" {
 		reason = defaultReason(p.in.Pod)
-		if p.in.Volumes.State == VolumesFailed {
+		if p.in.Volumes.State != VolumesUp && p.in.Volumes.Message != "" {
 			message = p.in.Volumes.Message
 		} else if f, ok := p.in.Failures[Lane{Kind: LaneSandbox}]; ok && p.sandbox == nil {
 			message = f.Message

@@ -1,0 +1,101 @@
+// Package emptydir decides how much an emptyDir in memory may hold, and of
+// which pages it is made.
+package emptydir
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Size is how many bytes a volume of medium Memory may hold: its sizeLimit, the
+// memory limit of the pod, or the node's allocatable memory, whichever is the
+// least; 0 if none of them is known (KEP-1967).
+func Size(pod *v1.Pod, source *v1.EmptyDirVolumeSource, allocatable v1.ResourceList) int64 {
+	own := int64(0)
+	if source.SizeLimit != nil {
+		own = source.SizeLimit.Value()
+	}
+	least := int64(0)
+	for _, bytes := range [...]int64{allocatable.Memory().Value(), memoryLimit(pod), own} {
+		if bytes > 0 && (least == 0 || bytes < least) {
+			least = bytes
+		}
+	}
+	return least
+}
+
+// memoryLimit is the limit of a pod as a whole, 0 if a container has none and the
+// pod neither: what a container may use is bounded by both.
+func memoryLimit(pod *v1.Pod) int64 {
+	if r := pod.Spec.Resources; r != nil && r.Limits.Memory().Sign() > 0 {
+		return r.Limits.Memory().Value()
+	}
+	var together, most int64
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		limit := c.Resources.Limits.Memory().Value()
+		if limit == 0 {
+			return 0
+		}
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			together += limit
+			limit = 0
+		}
+		most = max(most, together+limit)
+	}
+	for i := range pod.Spec.Containers {
+		limit := pod.Spec.Containers[i].Resources.Limits.Memory().Value()
+		if limit == 0 {
+			return 0
+		}
+		together += limit
+	}
+	return max(most, together) + pod.Spec.Overhead.Memory().Value()
+}
+
+// PageSize is the size in bytes of the pages of a volume of medium HugePages or
+// HugePages-SIZE. The pod has to request pages of that size, of one size only if
+// the medium names none (core/v1 StorageMedium).
+func PageSize(pod *v1.Pod, medium v1.StorageMedium) (int64, error) {
+	named := int64(0)
+	if size, ok := strings.CutPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)); ok {
+		q, err := resource.ParseQuantity(size)
+		if err != nil || q.Sign() <= 0 {
+			return 0, fmt.Errorf("emptyDir medium %q: %q is not a size of pages", medium, size)
+		}
+		named = q.Value()
+	}
+	lists := []v1.ResourceList{}
+	if pod.Spec.Resources != nil {
+		lists = append(lists, pod.Spec.Resources.Requests)
+	}
+	for _, containers := range [...][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			lists = append(lists, containers[i].Resources.Requests, containers[i].Resources.Limits)
+		}
+	}
+	found := map[int64]bool{}
+	for _, list := range lists {
+		for name := range list { // order-free: into a set
+			if size, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix); ok {
+				if q, err := resource.ParseQuantity(size); err == nil {
+					found[q.Value()] = true
+				}
+			}
+		}
+	}
+	switch {
+	case named != 0 && found[named]:
+		return named, nil
+	case named == 0 && len(found) == 1:
+		for size := range found { // order-free: it is one
+			return size, nil
+		}
+	case named == 0 && len(found) > 1:
+		return 0, fmt.Errorf("medium: %s can't be used if container requests multiple huge page sizes", medium)
+	}
+	return 0, fmt.Errorf("medium %s: hugePages storage requested, but there is no resource request for huge pages", medium)
+}

@@ -1,0 +1,112 @@
+package volumeplan
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+)
+
+type world struct {
+	pod   *v1.Pod
+	claim *v1.PersistentVolumeClaim
+	pv    *v1.PersistentVolume
+	// absent: the apiserver has no such claim; late: nobody has answered for the volume.
+	absent, late bool
+}
+
+func newWorld() *world {
+	return &world{
+		pod: &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u1"},
+			Spec: v1.PodSpec{Volumes: []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
+				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "c", ReadOnly: true},
+			}}}},
+		},
+		claim: &v1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "c", UID: "c1"},
+			Spec:       v1.PersistentVolumeClaimSpec{VolumeName: "pv"}, Status: v1.PersistentVolumeClaimStatus{Phase: v1.ClaimBound},
+		},
+		pv: &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{UID: "c1"}}},
+	}
+}
+
+func (w *world) objects() podobjects.Set {
+	claim := podobjects.Entry{Ref: podobjects.Ref{Kind: podobjects.Claim, Namespace: "shop", Name: w.claim.Name}, State: podobjects.Found, Object: w.claim}
+	if w.absent {
+		claim.State, claim.Object = podobjects.Missing, nil
+	}
+	pv := podobjects.Entry{Ref: podobjects.Ref{Kind: podobjects.Volume, Name: "pv"}, State: podobjects.Found, Object: w.pv}
+	if w.late {
+		pv.State, pv.Object = podobjects.Unknown, nil
+	}
+	return podobjects.NewSet([]podobjects.Entry{claim, pv})
+}
+
+func TestClaims(t *testing.T) {
+	block, yes := v1.PersistentVolumeBlock, true
+	ephemeral := func(w *world) {
+		w.pod.Spec.Volumes[0].VolumeSource = v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}
+		w.claim.Name = "web-data"
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*world)
+		want   string
+		state  podobjects.State
+	}{
+		{"bound", func(*world) {}, "", podobjects.Found},
+		{"no such claim", func(w *world) { w.absent = true }, `persistentvolumeclaim "c" not found`, podobjects.Missing},
+		{"not bound", func(w *world) { w.claim.Status.Phase, w.claim.Spec.VolumeName = v1.ClaimPending, "" }, `PVC shop/c is not bound: its phase is "Pending"`, podobjects.Failed},
+		{"the volume is not known yet", func(w *world) { w.late = true }, "persistentvolume pv is not known yet", podobjects.Unknown},
+		{"bound to another claim of that name", func(w *world) { w.pv.Spec.ClaimRef.UID = "c0" }, "PV pv is not bound to PVC shop/c", podobjects.Failed},
+		{"a device", func(w *world) { w.pv.Spec.VolumeMode = &block }, "PV pv is a block device (volumeMode Block), which this node does not support: use volumeMode Filesystem", podobjects.Failed},
+		{"ephemeral, of another pod", ephemeral, "PVC shop/web-data was not created for pod shop/web (pod is not owner)", podobjects.Failed},
+		{"ephemeral", func(w *world) {
+			ephemeral(w)
+			w.claim.OwnerReferences = []metav1.OwnerReference{{UID: "u1", Controller: &yes}}
+		}, "", podobjects.Found},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			c.change(w)
+			m := Plan(w.pod, w.objects(), nil)[0]
+			text := ""
+			if m.Err != nil {
+				text = m.Err.Error()
+			}
+			if text != c.want || podobjects.StateOf(m.Err) != c.state || (m.Persistent == w.pv) != (c.want == "") {
+				t.Errorf("got %q, %v, %v; want %q", text, podobjects.StateOf(m.Err), m.Persistent, c.want)
+			}
+			if c.want == "" && m.ReadOnly != (w.pod.Spec.Volumes[0].PersistentVolumeClaim != nil) {
+				t.Errorf("read-only: %v", m.ReadOnly)
+			}
+		})
+	}
+}
+
+// What a volume holds is told apart by its version, and volumes without content have none.
+func TestVersions(t *testing.T) {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}},
+		Spec: v1.PodSpec{Volumes: []v1.Volume{
+			{Name: "labels", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
+				{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+			}}}},
+			{Name: "empty", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+		}},
+	}
+	versions := func() (uint64, uint64) {
+		m := Plan(pod, podobjects.Standalone(), nil)
+		return m[0].Version, m[1].Version
+	}
+	first, none := versions()
+	again, _ := versions()
+	pod.Labels["a"] = "2"
+	other, _ := versions()
+	if first == 0 || none != 0 || again != first || other == first {
+		t.Error(first, none, again, other)
+	}
+}

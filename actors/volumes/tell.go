@@ -1,0 +1,121 @@
+package volumes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+)
+
+const (
+	// patience is after what time a pod is told what it waits for.
+	patience = 10 * time.Second
+	// summary is how often an event says which volumes are not there, as the
+	// kubelet does.
+	summary = 2*time.Minute + 3*time.Second
+)
+
+// expect has the time counted that something takes from now on.
+func (p *volumed) expect(ctx *kernel.Context[Message], uid types.UID) {
+	if p.late != nil {
+		p.late()
+	}
+	p.since, p.waits = ctx.Now(), false
+	p.late = ctx.After(patience, overdue{uid})
+}
+
+// overdue says what has been waited for, for so long already.
+func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
+	p := a.pods[uid]
+	if !p.down && p.up() {
+		return
+	}
+	if p.waits && !p.down {
+		a.event(ctx, p, "FailedMount", fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], "+
+			"failed to process volumes=[]: timed out waiting for the condition", strings.Join(p.missing(), " ")))
+	}
+	next := summary
+	if !p.waits {
+		next -= patience
+	}
+	p.waits = true
+	p.late = ctx.After(next, overdue{uid})
+	a.tell(p)
+}
+
+// up says whether all volumes stand. What is in them may not be the newest.
+func (p *volumed) up() bool {
+	return p.prepared && !slices.ContainsFunc(p.plan, func(m volumeplan.Mount) bool { return !p.paths.Has(m.Name) })
+}
+
+// missing are the names of the volumes that do not stand, sorted.
+func (p *volumed) missing() []string {
+	var names []string
+	for i := range p.plan {
+		if name := p.plan[i].Name; !p.paths.Has(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// tell says how far the pod's volumes are.
+func (a *volumes) tell(p *volumed) {
+	v := podplan.Volumes{State: podplan.VolumesPending, Going: p.down}
+	switch {
+	case !p.down && p.up():
+		v.State = podplan.VolumesUp
+		if p.late != nil {
+			p.late()
+			p.late = nil
+		}
+	case len(p.failures) > 0:
+		v.State = podplan.VolumesFailed
+		v.Message = p.trouble()
+	case p.waits:
+		v.Message = p.waiting()
+	}
+	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.paths.Clone()})
+}
+
+// trouble is all that failed, in one line.
+func (p *volumed) trouble() string {
+	var all []string
+	for _, f := range p.failures {
+		all = append(all, f.Value.message)
+	}
+	slices.SortFunc(all, cmp.Compare[string])
+	return strings.Join(all, "; ")
+}
+
+// waiting is what has not come, and since when it is waited for.
+func (p *volumed) waiting() string {
+	since := " since " + p.since.UTC().Format(time.TimeOnly) + " UTC"
+	if p.down {
+		return "its volumes are being unmounted" + since + "; a file system does not answer"
+	}
+	var all []string
+	for i := range p.plan {
+		m := &p.plan[i]
+		if p.paths.Has(m.Name) {
+			continue
+		}
+		text := fmt.Sprintf("volume %q%s", m.Name, since)
+		if m.Err != nil {
+			text += ": " + m.Err.Error()
+		} else if p.running.Has(call{mount, m.Name}) {
+			text += ": its file system does not answer"
+		}
+		all = append(all, text)
+	}
+	return "waiting for " + strings.Join(all, "; ")
+}
