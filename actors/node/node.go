@@ -138,7 +138,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	)
 	askAgain := func() { podsRef.Tell(pods.AskAgain{}) }
 	podDeps := &pod.Deps{
-		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events,
+		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths,
 		EnsureImage: func(m pod.EnsureImage) { imagesRef.Tell(images.Ensure{EnsureImage: m}) },
 		Mount:       func(m pod.MountVolumes) { volumesRef.Tell(volumes.Mount{MountVolumes: m}) },
 		Unmount:     func(m pod.UnmountVolumes) { volumesRef.Tell(volumes.Unmount{UnmountVolumes: m}) },

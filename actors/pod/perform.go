@@ -177,7 +177,7 @@ func (p *pod) create(a podplan.CreateContainer) run {
 	if spec == nil {
 		panic("the plan creates a container that the spec does not have: " + a.Name)
 	}
-	mounts, err := p.mounts(spec)
+	mounts, parts, err := p.mounts(spec)
 	if err != nil {
 		return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
 	}
@@ -189,34 +189,23 @@ func (p *pod) create(a podplan.CreateContainer) run {
 	if i := p.images.At(a.Name); i != nil {
 		r.Image = *i
 	}
+	rt, subPaths := p.deps.Runtime, p.deps.SubPaths
 	return run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
-		p.deps.Runtime.CreateContainer(ctx, r, newID(done))
+		if len(parts.Parts) == 0 {
+			rt.CreateContainer(ctx, r, newID(done))
+			return
+		}
+		subPaths(ctx, parts, func(paths []string, err error) {
+			if err != nil {
+				done(ActionDone{Err: subPathError(&parts, err)})
+				return
+			}
+			for i := range parts.Parts {
+				r.Mounts[parts.Parts[i].Index].HostPath = paths[i]
+			}
+			rt.CreateContainer(ctx, r, newID(done))
+		})
 	}}
-}
-
-// mounts resolves the container's mounts to paths on the host.
-func (p *pod) mounts(c *v1.Container) ([]port.Mount, error) {
-	out := make([]port.Mount, 0, len(c.VolumeMounts))
-	for _, m := range c.VolumeMounts {
-		path, ok := p.paths.Get(m.Name)
-		if !ok {
-			return nil, &port.Error{Kind: port.InvalidConfig, Verb: "mount", Object: p.name() + "/" + c.Name,
-				Detail: fmt.Sprintf("volume %q of mount %s is not there", m.Name, m.MountPath)}
-		}
-		if m.SubPath != "" || m.SubPathExpr != "" {
-			return nil, &port.Error{Kind: port.InvalidConfig, Verb: "mount", Object: p.name() + "/" + c.Name,
-				Detail: fmt.Sprintf("subPath of mount %s is not supported yet; mount the whole volume %q", m.MountPath, m.Name)}
-		}
-		pm := port.Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: path, ReadOnly: m.ReadOnly}
-		if m.MountPropagation != nil {
-			pm.Propagation = *m.MountPropagation
-		}
-		if r := m.RecursiveReadOnly; r != nil {
-			pm.RecursiveReadOnly = *r == v1.RecursiveReadOnlyEnabled || *r == v1.RecursiveReadOnlyIfPossible
-		}
-		out = append(out, pm)
-	}
-	return out, nil
 }
 
 func (p *pod) containerSpec(name string) *v1.Container {

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"context"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,6 +21,8 @@ type Deps struct {
 	Runtime port.Runtime
 	Network port.Network
 	Events  port.Recorder
+	// SubPaths is the host's MountSubPaths.
+	SubPaths func(context.Context, port.MountSubPaths, func([]string, error))
 	// Images, volumes, probes and the three to pods are where its messages go.
 	EnsureImage func(EnsureImage)
 	Mount       func(MountVolumes)

@@ -24,6 +24,11 @@ type Host interface {
 	// reader sees the old one or the new one as a whole. If that fails, the old
 	// one stays.
 	MountVolume(ctx context.Context, r MountVolume, done func(path string, err error))
+	// MountSubPaths mounts what a container wants of volumes, of each only what
+	// lies at a path in it, and gives the paths on the host, in order. What is not
+	// there is made, a directory. Nothing that a container does to its volume leads
+	// out of it. Idempotent; UnmountPod takes them down.
+	MountSubPaths(ctx context.Context, r MountSubPaths, done func(paths []string, err error))
 	// UnmountPod takes down all volumes of a pod and removes their data.
 	// Idempotent. It never descends into what is still mounted.
 	UnmountPod(ctx context.Context, uid types.UID, done func(error))
@@ -47,6 +52,23 @@ type MountVolume struct {
 	ReadOnly bool
 	// Size is how many bytes an emptyDir in memory may have, 0 if nothing is known.
 	Size int64
+}
+
+// MountSubPaths asks for parts of volumes, for one container.
+type MountSubPaths struct {
+	Pod       *v1.Pod
+	Container string
+	Parts     []SubPath
+}
+
+// SubPath is a part of a volume.
+type SubPath struct {
+	// Index of the mount in the container.
+	Index int
+	// Volume is its name, Root where it is on the host.
+	Volume, Root string
+	// SubPath is relative, and has no "..".
+	SubPath string
 }
 
 // PodDirs names the directories of a pod.

@@ -16,6 +16,7 @@ import (
 const (
 	opHostPath = "check"   // that Path is of Type, and make it if it says so
 	opUnmount  = "unmount" // take down what is mounted at Path
+	opSubPaths = "subPath" // mount Parts, all below Path
 )
 
 // request is what a child is asked for.
@@ -24,6 +25,8 @@ type request struct {
 	Path string `json:"path"`
 	// Type is a v1.HostPathType.
 	Type string `json:"type,omitempty"`
+	// Parts are the sub-paths to be mounted.
+	Parts []part `json:"parts,omitempty"`
 }
 
 // key tells requests apart that are for the same thing.
@@ -33,6 +36,8 @@ func (r request) perform() error {
 	switch r.Op {
 	case opHostPath:
 		return checkHostPath(r.Path, v1.HostPathType(r.Type))
+	case opSubPaths:
+		return mountParts(r.Parts)
 	case opUnmount:
 		return unmount(r.Path)
 	default:

@@ -63,7 +63,7 @@ type Hooks struct {
 
 // HostCall is one call of a machine's file systems.
 type HostCall struct {
-	// Verb is PreparePod, MountVolume, UnmountPod, RemovePod or PodDirs.
+	// Verb is PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod or PodDirs.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume;
 	// empty where it is about none.

@@ -70,6 +70,15 @@ func (h *host) MountVolume(ctx context.Context, r port.MountVolume, done func(st
 	})
 }
 
+// MountSubPaths implements port.Host.
+func (h *host) MountSubPaths(ctx context.Context, r port.MountSubPaths, done func([]string, error)) {
+	paths := make([]string, len(r.Parts))
+	for i, p := range r.Parts {
+		paths[i] = p.Root + "/" + p.SubPath
+	}
+	h.call(ctx, HostCall{Verb: "MountSubPaths", Pod: string(r.Pod.UID)}, func(err error) { done(paths, err) }, func() error { return nil })
+}
+
 // UnmountPod implements port.Host.
 func (h *host) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
 	h.call(ctx, HostCall{Verb: "UnmountPod", Pod: string(uid)}, done, func() error {

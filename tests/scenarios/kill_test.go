@@ -24,7 +24,7 @@ func stride(n int) int {
 // few are pods that have a bit of everything.
 func few() []*spec {
 	return []*spec{
-		emptyPod("a-init").init("setup").sidecar("proxy").main("app").volume("data"),
+		emptyPod("a-init").init("setup").sidecar("proxy").main("app").volume("data").about("info").part("data", "logs"),
 		aPod("b-plain").startup(execProbe("check")).liveness(grpcProbe()).readiness(httpProbe("/")),
 		aPod("c-slow").main("log").script("app", "term-delay", "1s"),
 	}

@@ -72,6 +72,22 @@ func (s *spec) volume(name string) *spec {
 	return s
 }
 
+// about is a volume with a file of the pod's name.
+func (s *spec) about(name string) *spec {
+	s.volume(name)
+	s.Spec.Volumes[len(s.Spec.Volumes)-1].VolumeSource = v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{
+		Items: []v1.DownwardAPIVolumeFile{{Path: "name", FieldRef: &v1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.name"}}},
+	}}
+	return s
+}
+
+// part mounts what lies at a path in a volume.
+func (s *spec) part(volume, sub string) *spec {
+	c := &s.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: volume, MountPath: "/part/" + sub, SubPath: sub})
+	return s
+}
+
 func (s *spec) yaml() string {
 	data, err := json.Marshal(&s.Pod)
 	if err != nil {

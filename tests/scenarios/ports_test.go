@@ -27,6 +27,8 @@ type fakeHost struct {
 type podDirs struct {
 	logs   bool
 	mounts map[string]bool
+	// holds is what is in a volume of files, a line path=data each.
+	holds map[string]string
 }
 
 func newFakeHost(w *world) *fakeHost { return &fakeHost{w: w, pods: map[types.UID]*podDirs{}} }
@@ -55,7 +57,7 @@ func (h *fakeHost) call(ctx context.Context, verb string, uid types.UID, volume 
 func (h *fakeHost) PreparePod(ctx context.Context, p *v1.Pod, done func(error)) {
 	h.call(ctx, "PreparePod", p.UID, "", done, func() error {
 		if h.pods[p.UID] == nil {
-			h.pods[p.UID] = &podDirs{logs: true, mounts: map[string]bool{}}
+			h.pods[p.UID] = &podDirs{logs: true, mounts: map[string]bool{}, holds: map[string]string{}}
 		}
 		return nil
 	})
@@ -69,8 +71,23 @@ func (h *fakeHost) MountVolume(ctx context.Context, r port.MountVolume, done fun
 			return &port.Error{Verb: "MountVolume", Detail: "the pod's directory is not there"}
 		}
 		h.pods[p.UID].mounts[v.Name] = true
+		if r.Content != nil {
+			text := ""
+			for _, f := range r.Content.Files {
+				text += f.Path + "=" + string(f.Data) + "\n"
+			}
+			h.pods[p.UID].holds[v.Name] = text
+		}
 		return nil
 	})
+}
+
+func (h *fakeHost) MountSubPaths(ctx context.Context, r port.MountSubPaths, done func([]string, error)) {
+	paths := make([]string, len(r.Parts))
+	for i, p := range r.Parts {
+		paths[i] = p.Root + "/" + p.SubPath
+	}
+	h.call(ctx, "MountSubPaths", r.Pod.UID, r.Container, func(err error) { done(paths, err) }, func() error { return nil })
 }
 
 func (h *fakeHost) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {

@@ -12,13 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
-// Coalesce is how long a change waits for the next one, to be written with it,
-// unless it is the first that is written, or one that others wait for. EndCoalesce
-// is the same for a pod that is being deleted: what is waited for there is its end.
-const (
-	Coalesce    = 100 * time.Millisecond
-	EndCoalesce = 500 * time.Millisecond
-)
+// Coalesce is how long after a write the next one waits, unless it says
+// something that others wait for; and how long what a pod that is being deleted
+// has to say waits for what comes next.
+const Coalesce = 100 * time.Millisecond
 
 // Input is all that is known of one pod.
 type Input struct {
@@ -103,21 +100,22 @@ func Next(in Input) Step {
 }
 
 // coalesced is until when a write waits for the next change, which may be said
-// with it.
+// with it. A pod that is being deleted is not waited for by anybody but for its
+// end, which comes soon.
 func (in *Input) coalesced(next *v1.PodStatus) time.Time {
-	wait := Coalesce
+	since := in.LastWrite
 	switch {
 	case in.Final:
 		return time.Time{}
 	case in.Object.DeletionTimestamp != nil:
-		wait = EndCoalesce
-	case in.LastWrite.IsZero(), Urgent(&in.Object.Status, next):
+		since = in.Changed
+	case Urgent(&in.Object.Status, next):
 		return time.Time{}
 	}
-	if in.Changed.IsZero() || in.Changed.After(in.Now) { // the clock was set back
+	if since.IsZero() || since.After(in.Now) { // the clock was set back
 		return time.Time{}
 	}
-	return in.Changed.Add(wait)
+	return since.Add(Coalesce)
 }
 
 // after is s, if at has come. A time farther away than any that is ever waited

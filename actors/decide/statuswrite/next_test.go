@@ -23,7 +23,7 @@ func TestNext(t *testing.T) {
 	when := at(3599)
 	deleted := &v1.Pod{Status: *ready}
 	deleted.DeletionTimestamp = &when
-	base := Input{Now: now, Object: &v1.Pod{Status: *ready}, Want: ready, Changed: now.Add(-30 * time.Millisecond), LastWrite: now.Add(-time.Minute)}
+	base := Input{Now: now, Object: &v1.Pod{Status: *ready}, Want: ready, LastWrite: now.Add(-30 * time.Millisecond)}
 	for name, c := range map[string]struct {
 		change func(*Input)
 		want   Verb
@@ -34,13 +34,13 @@ func TestNext(t *testing.T) {
 		"nobody to say it of":    {func(in *Input) { in.Object = nil; in.Want = moved }, Rest, time.Time{}},
 		"the first at once":      {func(in *Input) { in.Want, in.LastWrite = moved, time.Time{} }, Write, time.Time{}},
 		"another a moment later": {func(in *Input) { in.Want = moved }, Wait, now.Add(70 * time.Millisecond)},
-		"or when it has passed":  {func(in *Input) { in.Want, in.Changed = moved, now.Add(-Coalesce) }, Write, time.Time{}},
+		"or when it has passed":  {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(-Coalesce) }, Write, time.Time{}},
 		"readiness at once":      {func(in *Input) { in.Want = unready }, Write, time.Time{}},
 		"the last at once":       {func(in *Input) { in.Want, in.Final = moved, true }, Write, time.Time{}},
 		"more comes of one that goes": {func(in *Input) {
-			in.Object, in.Want, in.Changed = deleted, unready, now.Add(-100*time.Millisecond)
-		}, Wait, now.Add(400 * time.Millisecond)},
-		"but not for ever":              {func(in *Input) { in.Object, in.Want, in.Changed = deleted, unready, now.Add(-EndCoalesce) }, Write, time.Time{}},
+			in.Object, in.Want, in.Changed = deleted, unready, now.Add(-60*time.Millisecond)
+		}, Wait, now.Add(40 * time.Millisecond)},
+		"but not for ever":              {func(in *Input) { in.Object, in.Want, in.Changed = deleted, unready, now.Add(-Coalesce) }, Write, time.Time{}},
 		"the last of it":                {func(in *Input) { in.Object, in.Want, in.Changed, in.Final = deleted, unready, now, true }, Write, time.Time{}},
 		"not that it was only made":     {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, created }, Rest, time.Time{}},
 		"but that it was started":       {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, ready }, Write, time.Time{}},
@@ -48,7 +48,7 @@ func TestNext(t *testing.T) {
 		"and that it was made anew":     {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *created}, again, time.Time{} }, Write, time.Time{}},
 		"and if it is the last word":    {func(in *Input) { in.Object, in.Want, in.Final = &v1.Pod{Status: *creating}, created, true }, Write, time.Time{}},
 		"not before a retry":            {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Second) }, Wait, now.Add(time.Second)},
-		"the clock was set back":        {func(in *Input) { in.Want, in.Changed = moved, now.Add(time.Hour) }, Write, time.Time{}},
+		"the clock was set back":        {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(time.Hour) }, Write, time.Time{}},
 		"a retry in another age":        {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Hour) }, Write, time.Time{}},
 		"read what may be newer":        {func(in *Input) { in.Unread, in.Want = true, unready }, Read, time.Time{}},
 		"even if all seems said":        {func(in *Input) { in.Unread = true }, Read, time.Time{}},

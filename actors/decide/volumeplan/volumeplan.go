@@ -88,7 +88,7 @@ func version(c *volumefiles.Content) uint64 {
 	for i := range c.Files {
 		f := &c.Files[i]
 		fmt.Fprintf(h, "%d %s %o %d ", len(f.Path), f.Path, f.Mode, len(f.Data)) //nolint:errcheck // a hash takes all
-		h.Write(f.Data) //nolint:errcheck // a hash takes all
+		h.Write(f.Data)                                                          //nolint:errcheck // a hash takes all
 	}
 	return max(h.Sum64(), 1)
 }

@@ -1,0 +1,93 @@
+package pod
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// mounts resolves the container's mounts to paths on the host. Those of which it
+// wants a part only are in parts: their paths are known when the host has mounted
+// them, by their Index in the mounts.
+func (p *pod) mounts(c *v1.Container) (out []port.Mount, parts port.MountSubPaths, err error) {
+	parts = port.MountSubPaths{Pod: p.want, Container: c.Name}
+	refuse := func(format string, args ...any) ([]port.Mount, port.MountSubPaths, error) {
+		return nil, parts, &port.Error{Kind: port.InvalidConfig, Verb: "mount", Object: p.name() + "/" + c.Name, Detail: fmt.Sprintf(format, args...)}
+	}
+	out = make([]port.Mount, 0, len(c.VolumeMounts))
+	for i := range c.VolumeMounts {
+		m := &c.VolumeMounts[i]
+		root, ok := p.paths.Get(m.Name)
+		v := p.volumeSpec(m.Name)
+		if !ok || v == nil {
+			return refuse("volume %q of mount %s is not there", m.Name, m.MountPath)
+		}
+		pm := port.Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly || readOnly(v)}
+		if m.MountPropagation != nil {
+			pm.Propagation = *m.MountPropagation
+		}
+		if r := m.RecursiveReadOnly; r != nil {
+			pm.RecursiveReadOnly = *r == v1.RecursiveReadOnlyEnabled || *r == v1.RecursiveReadOnlyIfPossible
+		}
+		out = append(out, pm)
+		sub := m.SubPath
+		if m.SubPathExpr != "" {
+			return refuse("subPathExpr of mount %s is not supported yet; mount the whole volume %q", m.MountPath, m.Name)
+		}
+		if sub == "" {
+			continue
+		}
+		if path.IsAbs(sub) {
+			return refuse("error SubPath `%s` must not be an absolute path", sub)
+		}
+		if slices.Contains(strings.Split(sub, "/"), "..") {
+			return refuse("unable to provision SubPath `%s`: must not contain '..'", sub)
+		}
+		parts.Parts = append(parts.Parts, port.SubPath{Index: i, Volume: m.Name, Root: root, SubPath: sub})
+	}
+	return out, parts, nil
+}
+
+// readOnly says whether nobody may write to a volume: what is in it is not the
+// pod's own.
+func readOnly(v *v1.Volume) bool {
+	c := v.PersistentVolumeClaim
+	return volumefiles.Holds(v) || c != nil && c.ReadOnly || v.NFS != nil && v.NFS.ReadOnly
+}
+
+func (p *pod) volumeSpec(name string) *v1.Volume {
+	for i := range p.want.Spec.Volumes {
+		if v := &p.want.Spec.Volumes[i]; v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// subPathError is one that users know, for all but a host that does not answer.
+func subPathError(r *port.MountSubPaths, err error) error {
+	if !answered(port.KindOf(err)) {
+		return err
+	}
+	detail := err.Error()
+	if e, ok := err.(*port.Error); ok && e.Detail != "" {
+		detail = e.Detail
+	}
+	names := make([]string, len(r.Parts))
+	for i := range r.Parts {
+		names[i] = fmt.Sprintf("%q", r.Parts[i].Volume)
+	}
+	slices.Sort(names)
+	return &port.Error{Kind: port.InvalidConfig, Verb: "MountSubPaths", Object: objectName(r),
+		Detail: fmt.Sprintf("failed to prepare subPath for volumeMount %s of container %q: %s", strings.Join(slices.Compact(names), ", "), r.Container, detail)}
+}
+
+func objectName(r *port.MountSubPaths) string {
+	return r.Pod.Namespace + "/" + r.Pod.Name + "/" + r.Container
+}

@@ -1,0 +1,263 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// MountSubPaths implements port.Host. It works in a child process: a volume may
+// be of a file system that does not answer.
+func (h *Host) MountSubPaths(ctx context.Context, r port.MountSubPaths, done func(paths []string, err error)) {
+	call(ctx, "MountSubPaths", objectOf(r.Pod)+"/"+r.Container, func(ctx context.Context) ([]string, error) {
+		return h.mountSubPaths(ctx, &r)
+	}, done)
+}
+
+func (h *Host) mountSubPaths(ctx context.Context, r *port.MountSubPaths) ([]string, error) {
+	uid, err := podDir(string(r.Pod.UID))
+	if err != nil {
+		return nil, err
+	}
+	if err := element("container name", r.Container); err != nil {
+		return nil, err
+	}
+	ask := request{Op: opSubPaths, Path: filepath.Join(h.pods.real, uid, subPathsDir)}
+	paths := make([]string, 0, len(r.Parts))
+	for i := range r.Parts {
+		p := &r.Parts[i]
+		if err := element("volume name", p.Volume); err != nil {
+			return nil, err
+		}
+		dir := filepath.Join(uid, subPathsDir, p.Volume, r.Container)
+		if err := h.pods.root.MkdirAll(dir, podsMode); err != nil {
+			return nil, err
+		}
+		name := strconv.Itoa(p.Index)
+		ask.Parts = append(ask.Parts, part{Volume: p.Root, Sub: p.SubPath, Target: filepath.Join(h.pods.real, dir, name)})
+		paths = append(paths, filepath.Join(h.pods.path, dir, name))
+	}
+	// Of two containers with a part of a volume that hangs, each is asked for itself.
+	ask.Path = filepath.Join(ask.Path, r.Container)
+	return paths, h.children.call(ctx, ask)
+}
+
+// part is one sub-path to be mounted.
+type part struct {
+	Volume string `json:"volume"`
+	Sub    string `json:"sub"`
+	Target string `json:"target"`
+}
+
+func mountParts(parts []part) error {
+	for _, p := range parts {
+		if err := p.mount(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mount binds what lies at Sub in the volume to Target. A container that has the
+// volume can put links wherever it wants, at any moment: so what is mounted is
+// an open file, which the kernel found without leaving the volume, and never a
+// path that is looked up once more.
+func (p *part) mount() error {
+	volume, err := openVolume(p.Volume)
+	if err != nil {
+		return fmt.Errorf("volume %s: %w", p.Volume, err)
+	}
+	defer volume.Close() //nolint:errcheck // nothing was written
+	place, err := openOrMake(volume, p.Sub)
+	if err != nil {
+		return p.explain(err)
+	}
+	defer place.Close() //nolint:errcheck // nothing was written
+	info, err := place.Stat()
+	if err != nil {
+		return p.explain(err)
+	}
+	switch stands, err := p.stands(info); {
+	case err != nil || stands:
+		return err
+	}
+	if err := makeTarget(p.Target, info.IsDir()); err != nil {
+		return err
+	}
+	source := "/proc/self/fd/" + strconv.Itoa(int(place.Fd()))
+	if err := unix.Mount(source, p.Target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount subPath %q of %s: %w", p.Sub, p.Volume, err)
+	}
+	return nil
+}
+
+// openVolume opens the volume itself, which a hostPath may reach through links
+// of its own: they are the node's.
+func openVolume(path string) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// explain says of an error what the user can do.
+func (p *part) explain(err error) error {
+	switch {
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
+		return &failure{port.InvalidConfig, fmt.Sprintf("subPath %q leads out of its volume through a symbolic link: remove the link", p.Sub)}
+	case errors.Is(err, unix.ENOTDIR):
+		return &failure{port.InvalidConfig, fmt.Sprintf("subPath %q: a part of it is a file, not a directory", p.Sub)}
+	case errors.Is(err, unix.EROFS):
+		return &failure{port.InvalidConfig, fmt.Sprintf("subPath %q is not there, and the volume is read-only: make it in the volume first", p.Sub)}
+	}
+	return fmt.Errorf("failed to create subPath directory for volumeMount %q: %w", p.Sub, err)
+}
+
+// stands says whether the very thing is mounted already. Something else that is
+// mounted there, of an earlier incarnation of the container, is taken away.
+func (p *part) stands(want fs.FileInfo) (bool, error) {
+	fd, err := unix.Open(p.Target, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	target := os.NewFile(uintptr(fd), p.Target)
+	defer target.Close() //nolint:errcheck // nothing was written
+	dir, err := os.Open(filepath.Dir(p.Target))
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close() //nolint:errcheck // nothing was written
+	its, err := mountID(target)
+	if err != nil {
+		return false, err
+	}
+	above, err := mountID(dir)
+	if err != nil || its == above {
+		return false, err
+	}
+	if have, err := target.Stat(); err == nil && os.SameFile(have, want) {
+		return true, nil
+	}
+	return false, unix.Unmount(p.Target, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+}
+
+// makeTarget makes what the thing can be bound to: a directory or a file.
+func makeTarget(path string, dir bool) error {
+	info, err := os.Lstat(path)
+	if err == nil && info.IsDir() != dir {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		err = fs.ErrNotExist
+	}
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case dir:
+		return os.Mkdir(path, podsMode)
+	default:
+		return os.WriteFile(path, nil, hostFileMode)
+	}
+}
+
+// openOrMake opens sub below the volume, and makes what of it is not there, as
+// the volume's own directory is: its mode and, if it has one, its group.
+func openOrMake(volume *os.File, sub string) (*os.File, error) {
+	info, err := volume.Stat()
+	if err != nil {
+		return nil, err
+	}
+	at, made := ".", volume
+	for name := range strings.SplitSeq(filepath.Clean(sub), "/") {
+		at = filepath.Join(at, name)
+		next, err := openBeneath(volume, at)
+		if errors.Is(err, unix.ENOENT) {
+			if err = makeIn(made, name, info); err == nil || errors.Is(err, unix.EEXIST) {
+				next, err = openBeneath(volume, at)
+			}
+		}
+		if made != volume {
+			made.Close() //nolint:errcheck // nothing was written
+		}
+		if err != nil {
+			return nil, err
+		}
+		made = next
+	}
+	if made == volume {
+		return openBeneath(volume, ".")
+	}
+	return made, nil
+}
+
+// openBeneath opens a path below dir. Links are followed as long as they stay
+// below dir; where the kernel can't see to that (before 5.6), none is.
+func openBeneath(dir *os.File, path string) (*os.File, error) {
+	fd, err := unix.Openat2(int(dir.Fd()), path, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if errors.Is(err, unix.EAGAIN) { // something was renamed meanwhile: the kernel could not be sure
+		err = unix.ELOOP
+	}
+	if errors.Is(err, unix.ENOSYS) {
+		fd, err = openWithoutLinks(dir, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), path)), nil
+}
+
+func openWithoutLinks(dir *os.File, path string) (int, error) {
+	at := int(dir.Fd())
+	for name := range strings.SplitSeq(path, "/") {
+		fd, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if at != int(dir.Fd()) {
+			_ = unix.Close(at)
+		}
+		if err != nil {
+			return -1, err
+		}
+		var stat unix.Stat_t
+		if err := unix.Fstat(fd, &stat); err != nil || stat.Mode&unix.S_IFMT == unix.S_IFLNK {
+			_ = unix.Close(fd)
+			return -1, errors.Join(err, unix.ELOOP)
+		}
+		at = fd
+	}
+	return at, nil
+}
+
+// makeIn makes a directory in an open one, like the one of info.
+func makeIn(dir *os.File, name string, like fs.FileInfo) error {
+	mode := like.Mode()
+	if err := unix.Mkdirat(int(dir.Fd()), name, uint32(mode.Perm())); err != nil {
+		return err
+	}
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close() //nolint:errcheck // nothing was written
+	if mode&fs.ModeSetgid != 0 {
+		_, gid := ownerOf(like)
+		if err := f.Chown(-1, gid); err != nil {
+			return err
+		}
+	}
+	return f.Chmod(mode.Perm() | mode&fs.ModeSetgid) // again without the umask
+}

@@ -1,0 +1,202 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+func (l *lab) subPaths(parts ...port.SubPath) ([]string, error) {
+	type result struct {
+		paths []string
+		err   error
+	}
+	c := make(chan result, 1)
+	l.MountSubPaths(context.Background(), port.MountSubPaths{Pod: newPod(), Container: "app", Parts: parts},
+		func(paths []string, err error) { c <- result{paths, err} })
+	r := <-c
+	return r.paths, r.err
+}
+
+func TestSubPaths(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	root := l.mustMount(newPod(withFSGroup), emptyDir("data", v1.EmptyDirVolumeSource{}))
+	t.Cleanup(func() { l.unmount("u1") }) //nolint:errcheck // the test took it down
+	write(t, filepath.Join(root, "dir/file"), "x")
+	for link, to := range map[string]string{"link": "dir", "filelink": "dir/file"} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part := func(i int, sub string) port.SubPath {
+		return port.SubPath{Index: i, Volume: "data", Root: root, SubPath: sub}
+	}
+	for round := range 2 { // the second finds all standing
+		paths, err := l.subPaths(part(0, "dir"), part(1, "filelink"), part(3, "new/deep"), part(4, "link/file"), part(5, "."))
+		if err != nil {
+			t.Fatal(round, err)
+		}
+		if want := filepath.Join(l.root, "kubelet/pods/u1/volume-subpaths/data/app/3"); paths[2] != want {
+			t.Errorf("is at %s, want %s", paths[2], want)
+		}
+		for _, file := range []string{paths[0] + "/file", paths[1], paths[3], paths[4] + "/dir/file"} {
+			if text, err := os.ReadFile(file); string(text) != "x" || err != nil {
+				t.Errorf("%s: %q, %v", file, text, err)
+			}
+		}
+		for _, p := range paths {
+			if n := l.countMounts(p); n != 1 {
+				t.Errorf("%s is mounted %d times", p, n)
+			}
+		}
+	}
+	// What was made is as its volume: of its mode and group.
+	info, err := os.Stat(filepath.Join(root, "new/deep"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gid := info.Sys().(*syscall.Stat_t).Gid; gid != 2000 || info.Mode() != 0o777|os.ModeDir|os.ModeSetgid {
+		t.Errorf("group %d, mode %s", gid, info.Mode())
+	}
+	// A next incarnation gets what is there then, be it of another kind.
+	if err := os.Remove(filepath.Join(root, "filelink")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(root, "filelink/y"), "y")
+	paths, err := l.subPaths(part(1, "filelink"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantMode(t, filepath.Join(paths[0], "y"), 0o600)
+	if n := l.countMounts(paths[0]); n != 1 {
+		t.Errorf("is mounted %d times", n)
+	}
+
+	wantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", "volume-subpaths")
+	// Another agent, which was told nothing, takes them down.
+	next := &lab{Host: newLabAt(t, l.root), t: t, root: l.root}
+	for range 2 {
+		if err := next.unmount("u1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := next.remove(port.PodDirs{UID: "u1"}); err != nil {
+		t.Fatal(err)
+	}
+	wantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
+}
+
+// The volume of a container is what it wants it to be; nothing outside of it is
+// mounted, or made.
+func TestSubPathsStayInTheVolume(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	root := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "secret"), "x")
+	for link, to := range map[string]string{"abs": outside, "up": "../../../../../../../../etc", "chain": "abs", "dangling": filepath.Join(outside, "made"), "self": "self"} {
+		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(root, "file"), "x")
+	for _, sub := range []string{"abs", "abs/secret", "up", "up/passwd", "chain/secret", "dangling", "dangling/x", "self", "abs/new", "proc"} {
+		if sub == "proc" {
+			if err := os.Symlink("/proc/self/root", filepath.Join(root, sub)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: sub})
+		wantError(t, err, port.InvalidConfig, "leads out of its volume", sub)
+	}
+	_, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: "file/x"})
+	wantError(t, err, port.InvalidConfig, "is a file, not a directory")
+	for _, p := range []string{"made", "new"} {
+		wantGone(t, filepath.Join(outside, p))
+	}
+	all, err := readMounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := mountsBelow(all, filepath.Join(l.root, "kubelet")); len(m) > 0 {
+		t.Errorf("mounted: %v", m)
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	wantMode(t, filepath.Join(outside, "secret"), 0o600)
+}
+
+// A container that swaps a directory for a link, as fast as it can, while it is
+// being mounted again and again.
+func TestSubPathsUnderAttack(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	root := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "sub/secret"), "x")
+	dir, link := filepath.Join(root, "dir"), filepath.Join(root, "link")
+	write(t, filepath.Join(dir, "sub/mine"), "x")
+	if err := os.Symlink(outside, link); err != nil {
+		t.Fatal(err)
+	}
+	stop, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+			}
+			if err := unix.Renameat2(unix.AT_FDCWD, dir, unix.AT_FDCWD, link, unix.RENAME_EXCHANGE); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	mounted, refused := 0, 0
+	for i := range 400 {
+		p := part{Volume: root, Sub: "dir/sub", Target: filepath.Join(l.root, "t")}
+		if i%2 == 1 {
+			p.Sub = "dir/new" // is made, in the volume or not at all
+		}
+		err := p.mount()
+		switch f, is := errors.AsType[*failure](err); {
+		case err == nil:
+			mounted++
+			if _, err := os.Lstat(filepath.Join(p.Target, "secret")); err == nil {
+				t.Error("what is outside of the volume was mounted")
+			}
+			if err := unix.Unmount(p.Target, unix.MNT_DETACH); err != nil {
+				t.Fatal(err)
+			}
+		case is && strings.Contains(f.detail, "leads out of its volume"):
+			refused++
+		default:
+			t.Error(err)
+		}
+	}
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("mounted %d times, refused %d times", mounted, refused)
+	wantGone(t, filepath.Join(outside, "new"))
+	if mounted == 0 || refused == 0 {
+		t.Error("the race was not met")
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,111 @@
+package scenarios
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// TestVolumesOfFiles: what the pod says of itself is in its volume, and is there
+// still, once, after the agent was killed.
+func TestVolumesOfFiles(t *testing.T) {
+	w := newNode(t, 1)
+	w.add(aPod("web").about("info").volume("data").part("data", "logs"))
+	w.allUp(10 * time.Second)
+	uid := w.pod("web").UID
+	for range 2 {
+		if got := w.host.pods[uid].holds["info"]; !strings.HasPrefix(got, "name=web") {
+			t.Errorf("the volume holds %q", got)
+		}
+		w.restart()
+		w.allUp(time.Minute)
+	}
+	w.drop("web")
+	w.allUp(10 * time.Second)
+	w.quiet()
+}
+
+// TestVolumeThatHangsIsNamed: users are told which volume is waited for and
+// since when, in the words they know; nobody else waits; and what blocks the end
+// of such a pod is said as well.
+func TestVolumeThatHangsIsNamed(t *testing.T) {
+	w := newNode(t, 1)
+	w.run(time.Second)
+	hangs := "MountVolume"
+	var bad types.UID
+	w.host.fault = func(verb string, uid types.UID, volume string) (error, bool) {
+		return nil, verb == hangs && (volume == "dead" || uid == bad)
+	}
+	w.add(aPod("bad").volume("dead").volume("data"))
+	for _, n := range names("p", 20) {
+		w.add(aPod(n).volume("data"))
+	}
+	w.until(10*time.Second, "20 others run", func() bool {
+		for _, n := range names("p", 20) {
+			if !w.runs(n, "app", 0) {
+				return false
+			}
+		}
+		return true
+	})
+	w.run(12 * time.Second)
+	if c := w.pod("bad").Containers[0]; c.Reason != "ContainerCreating" ||
+		c.Message != `waiting for volume "dead" since 00:00:01 UTC: its file system does not answer` {
+		t.Errorf("the container waits: %s, %s", c.Reason, c.Message)
+	}
+	w.run(4 * time.Minute)
+	if got := w.lastEvent("bad", "FailedMount"); !strings.Contains(got, "Unable to attach or mount volumes: unmounted volumes=[dead]") &&
+		!strings.Contains(got, `MountVolume.SetUp failed for volume "dead" : the file system did not answer`) {
+		t.Errorf("the last event says %q", got)
+	}
+	summaries := 0
+	for _, e := range w.events {
+		if e.Reason == "FailedMount" && strings.Contains(e.Message, "unmounted volumes=[dead]") {
+			summaries++
+		}
+	}
+	if summaries == 0 || summaries > 3 {
+		t.Errorf("%d events say which volumes are missing, in four minutes", summaries)
+	}
+	hangs = ""
+	w.allUp(5 * time.Minute)
+	hangs, bad = "UnmountPod", w.pod("bad").UID
+	w.drop("bad")
+	w.run(30 * time.Second)
+	if p := w.pod("bad"); !strings.Contains(p.Problem, "its volumes are being unmounted since") {
+		t.Errorf("what blocks its end: %q", p.Problem)
+	}
+	hangs = ""
+	w.allUp(5 * time.Minute)
+	w.quiet()
+}
+
+// TestSubPathFails: the container is not made, and says why in known words, until
+// it can be.
+func TestSubPathFails(t *testing.T) {
+	w := newNode(t, 1)
+	w.run(time.Second)
+	broken := true
+	w.host.fault = func(verb string, _ types.UID, _ string) (error, bool) {
+		if verb == "MountSubPaths" && broken {
+			return &port.Error{Kind: port.InvalidConfig, Verb: verb, Detail: `subPath "logs" leads out of its volume`}, false
+		}
+		return nil, false
+	}
+	w.add(aPod("web").volume("data").part("data", "logs"))
+	w.run(20 * time.Second)
+	c := w.pod("web").Containers[0]
+	if want := `failed to prepare subPath for volumeMount "data" of container "app": subPath "logs" leads out of its volume`; c.Reason != "CreateContainerConfigError" || c.Message != want {
+		t.Errorf("the container waits: %s, %s", c.Reason, c.Message)
+	}
+	if got := w.lastEvent("web", "Failed"); !strings.Contains(got, "failed to prepare subPath") {
+		t.Errorf("the event says %q", got)
+	}
+	broken = false
+	w.allUp(2 * time.Minute)
+	w.quiet()
+}
