@@ -44,9 +44,6 @@ type Reopen struct{}
 // opened says that the stream stands. What happened before is found by a list.
 type opened struct{ id kernel.EffectID }
 
-// happened is one event of the runtime.
-type happened struct{ event port.RuntimeEvent }
-
 // closed says that the stream ended.
 type closed struct {
 	id  kernel.EffectID
@@ -61,18 +58,12 @@ type listed struct {
 	err   error
 }
 
-func (Resend) isPLEGMessage()   {}
-func (Tick) isPLEGMessage()     {}
-func (Reopen) isPLEGMessage()   {}
-func (opened) isPLEGMessage()   {}
-func (happened) isPLEGMessage() {}
-func (closed) isPLEGMessage()   {}
-func (listed) isPLEGMessage()   {}
-
-// AppendTrace implements kernel.Traced.
-func (m happened) AppendTrace(b []byte) []byte {
-	return append(append(b, byte(m.event.Kind)), m.event.ContainerID...)
-}
+func (Resend) isPLEGMessage() {}
+func (Tick) isPLEGMessage()   {}
+func (Reopen) isPLEGMessage() {}
+func (opened) isPLEGMessage() {}
+func (closed) isPLEGMessage() {}
+func (listed) isPLEGMessage() {}
 
 // Snapshot is the first full list of a process. To pods.
 type Snapshot struct {
@@ -80,7 +71,8 @@ type Snapshot struct {
 	Listed  time.Time
 }
 
-// Hint says that something happened to a container or sandbox. To pods.
+// Hint says that something happened to a container or sandbox. To pods, from
+// wherever the stream is read.
 type Hint struct{ Event port.RuntimeEvent }
 
 // Seen says that a list shows a pod otherwise than the one before. To pods.
@@ -94,8 +86,9 @@ type Seen struct {
 type Deps struct {
 	Runtime  port.Runtime
 	Snapshot func(Snapshot)
-	Hint     func(Hint)
-	Seen     func(Seen)
+	// Hint is called from anywhere.
+	Hint func(Hint)
+	Seen func(Seen)
 	// Health is told after each list whether the runtime answered.
 	Health func(Health)
 	// Back is called when the runtime answers a list again after it did not.
@@ -181,8 +174,6 @@ func (p *pleg) Receive(ctx *kernel.Context[Message], m Message) {
 			p.mode, p.retry = streaming, p.deps.Fast/8
 			p.list(ctx, true) // what happened while nobody listened
 		}
-	case happened:
-		p.deps.Hint(Hint{Event: m.event})
 	case closed:
 		p.closed(ctx, m)
 	case listed:
@@ -192,13 +183,20 @@ func (p *pleg) Receive(ctx *kernel.Context[Message], m Message) {
 
 func (p *pleg) open(ctx *kernel.Context[Message]) {
 	p.mode = opening
-	self := ctx.Self()
+	self, deps := ctx.Self(), p.deps
 	p.stream = ctx.Do(kernel.Effect[Message]{
 		Kind: "GetContainerEvents", Lane: fmt.Sprintf("events/%d", ctx.Incarnation()), Standing: true,
 		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			p.deps.Runtime.Events(c,
+			// An event is of no use to this actor: it goes on at once. That something
+			// was made nobody has to hear: whoever makes it knows, and what another
+			// made is found by the name that it has taken, or by a list.
+			deps.Runtime.Events(c,
 				func() { self.Tell(opened{id}) },
-				func(e port.RuntimeEvent) { self.Tell(happened{e}) },
+				func(e port.RuntimeEvent) {
+					if e.Kind != port.ContainerCreatedEvent {
+						deps.Hint(Hint{Event: e})
+					}
+				},
 				func(err error) { done(closed{id, err}) })
 		},
 		Expired: func(id kernel.EffectID) Message { return closed{id: id} },

@@ -200,23 +200,25 @@ func keepDetails(c, old *observed.Container) {
 }
 
 // hint marks what an event is about as not looked at, unless what it says is
-// known already.
-func (p *pod) hint(m RuntimeHint) {
+// known already: most events tell of what this actor does itself. It says
+// whether it marked anything.
+func (p *pod) hint(m RuntimeHint) bool {
 	if s := p.sandbox(m.ID); s != nil {
-		if m.Kind == port.ContainerStoppedEvent && s.State == observed.SandboxReady || m.Kind == port.ContainerDeletedEvent {
-			p.reread(s.ID)
-			if m.Kind == port.ContainerDeletedEvent {
-				p.doubt()
-			}
+		switch {
+		case m.Kind == port.ContainerDeletedEvent:
+			p.doubt()
+		case m.Kind != port.ContainerStoppedEvent || s.State != observed.SandboxReady:
+			return false
 		}
-		return
+		p.reread(s.ID)
+		return true
 	}
 	c := p.container(m.ID)
 	switch {
 	case c == nil && p.making():
-		// Most likely what we make ourselves; its result is on its way.
+		return false // most likely what we make ourselves; its result is on its way
 	case c == nil && m.Kind == port.ContainerDeletedEvent:
-		// Known to be gone.
+		return false // known to be gone
 	case c == nil:
 		p.doubt()
 	case m.Kind == port.ContainerDeletedEvent:
@@ -224,7 +226,10 @@ func (p *pod) hint(m RuntimeHint) {
 	case m.Kind == port.ContainerStoppedEvent && c.State != observed.ContainerExited,
 		m.Kind == port.ContainerStartedEvent && c.State == observed.ContainerCreated && !p.starting(c.Name):
 		p.reread(c.ID)
+	default:
+		return false
 	}
+	return true
 }
 
 // gone is for a container that the runtime has no more. That of an old

@@ -117,7 +117,9 @@ func (p *pod) Start(ctx *kernel.Context[Message]) {
 			p.lanes.Set(e.ID, a.Lane())
 		}
 	}
-	p.deps.Ask(Ask{UID: p.uid})
+	if ctx.Incarnation() > 1 {
+		p.deps.Ask(Ask{UID: p.uid})
+	} // else the assignment is on its way
 }
 
 // Receive implements kernel.Behavior.
@@ -126,7 +128,9 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 	case Assign:
 		p.assign(ctx, m)
 	case RuntimeHint:
-		p.hint(m)
+		if !p.hint(m) {
+			return
+		}
 	case RuntimeSeen:
 		p.seen(m)
 	case ImageAnswer:

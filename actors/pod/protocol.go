@@ -30,8 +30,8 @@ import (
 //sumtype:decl
 type Message interface{ isPodMessage() }
 
-// Assign is what this actor is for. From pods, in answer to Ask and whenever it
-// changes. Lost: the pod stays as it is until the next. Late or twice: the
+// Assign is what this actor is for. From pods, when it has made the actor, in
+// answer to Ask, and whenever it changes. Lost: the pod stays as it is until the next. Late or twice: the
 // newest counts, and a stop is never taken back.
 type Assign struct {
 	Pod *v1.Pod
@@ -148,7 +148,7 @@ func (m ImageAnswer) AppendTrace(b []byte) []byte {
 	return append(b, m.Image.Ref...)
 }
 
-// Ask is sent to pods by each incarnation as it starts.
+// Ask is sent to pods by each incarnation but the first as it starts.
 type Ask struct{ UID types.UID }
 
 // Report is sent to pods whenever the pod's status changed.

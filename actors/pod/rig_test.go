@@ -75,6 +75,8 @@ func newRig(t *testing.T, p *v1.Pod, scripts map[string]*simcri.Script) *rig {
 		New: func() kernel.Behavior[pod.Message] { return &crasher{construct(), r} },
 	})
 	fatal(err)
+	r.ref.Tell(r.assign)
+	r.assign.View = nil
 	r.rt.Events(context.Background(), func() {}, func(e port.RuntimeEvent) {
 		if r.hints {
 			r.ref.Tell(pod.RuntimeHint{ID: e.ContainerID, Kind: e.Kind})

@@ -131,8 +131,8 @@ func (a *pods) forget(uid types.UID) {
 
 // showAll repeats everything.
 func (a *pods) showAll() {
-	for _, uid := range a.order() {
-		a.show(uid, a.of[uid])
+	for _, r := range a.ranked {
+		a.show(r.pod.UID, r)
 	}
 	a.statics = Statics{}
 	a.tellStatics()
@@ -174,8 +174,7 @@ func (a *pods) anyStatic() bool {
 // staticPods are in order of name.
 func (a *pods) staticPods() (out []*v1.Pod) {
 	at := map[string]int{}
-	for _, uid := range a.order() {
-		r := a.of[uid]
+	for _, r := range a.ranked {
 		if !r.isStatic() || r.state == collecting {
 			continue
 		}

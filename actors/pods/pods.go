@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,12 +64,18 @@ type pods struct {
 	// was seen since of pods that have no actor.
 	listed  bool
 	runtime map[types.UID]observed.RuntimePod
-	of      map[types.UID]*record
-	ranks   int64
+	// ranked are all records, in order of rank; of has them by UID. See put and drop.
+	ranked []*record
+	of     map[types.UID]*record
+	ranks  int64
+	// rounds counts the times that what is wanted was looked at.
+	rounds uint64
 	// missed: messages were dropped, and not everybody has been asked since to
-	// repeat. While repeating, round are those who are still to be asked.
-	missed, repeating bool
-	round             []types.UID
+	// repeat. asked: somebody forgot what pods wish. While repeating, round are
+	// those who are still to be asked, whole says for which of the two.
+	missed, asked    bool
+	repeating, whole bool
+	round            []types.UID
 	// node is this node as the apiserver has it, nil until told; statics is what
 	// mirrors was told last.
 	node    *v1.Node
@@ -94,6 +99,8 @@ type record struct {
 	report pod.Report // the last one; no status: none yet
 	reject *Rejection
 	crash  *kernel.CrashReport
+	// wanted is the last of the rounds in which a source wanted it.
+	wanted uint64
 }
 
 type state uint8
@@ -138,8 +145,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Seen:
 		a.seen(ctx, m.Seen)
 	case RuntimeBack:
-		for _, uid := range a.order() {
-			a.of[uid].ref.Tell(pod.RuntimeBack{})
+		for _, r := range a.ranked {
+			r.ref.Tell(pod.RuntimeBack{})
 		}
 	case Asked:
 		a.assign(m.UID)
@@ -157,8 +164,10 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Collected:
 		a.collected(ctx, m.UID)
 	case AskAgain:
-		for _, uid := range a.order() {
-			a.again(uid, a.of[uid])
+		a.asked = true
+		if !a.repeating {
+			a.repeating = true
+			a.repeat(ctx)
 		}
 	case Repeat:
 		a.repeat(ctx)
@@ -194,22 +203,28 @@ const (
 	repeatBatch = 16
 )
 
-// repeat goes on with a round of repetition, or begins the next.
+// repeat goes on with a round of repetition, or begins the next. Never all at
+// once: what they say may be more than fits into the mailbox of whoever asked,
+// who would then ask for ever.
 func (a *pods) repeat(ctx *kernel.Context[Message]) {
 	if len(a.round) == 0 {
-		if !a.missed {
+		if !a.missed && !a.asked {
 			a.repeating = false
 			return
 		}
-		a.missed = false
-		a.deps.Restarted()
-		a.round = a.order()
+		if a.whole = a.missed; a.whole {
+			a.deps.Restarted()
+		}
+		a.missed, a.asked = false, false
+		a.round = a.uids()
 	}
 	n := min(repeatBatch, len(a.round))
 	for _, uid := range a.round[:n] {
 		if r := a.of[uid]; r != nil {
 			a.again(uid, r)
-			r.ref.Tell(pod.Repeat{})
+			if a.whole {
+				r.ref.Tell(pod.Repeat{})
+			}
 		}
 	}
 	a.round = a.round[n:]
@@ -252,8 +267,8 @@ func (a *pods) take(s pleg.Snapshot) {
 			a.runtime[rp.Ref.UID] = rp
 		}
 	}
-	for _, uid := range a.order() {
-		if r := a.of[uid]; r.acts() && !there[uid] {
+	for _, r := range a.ranked {
+		if r.acts() && !there[r.pod.UID] {
 			r.ref.Tell(pod.RuntimeSeen{Listed: s.Listed})
 		}
 	}
@@ -262,16 +277,34 @@ func (a *pods) take(s pleg.Snapshot) {
 // ChildStopped implements kernel.ChildWatcher: a name is free again.
 func (a *pods) ChildStopped(ctx *kernel.Context[Message], _ string) { a.reconcile(ctx) }
 
-// order is all pods, oldest first.
-func (a *pods) order() []types.UID {
-	uids := make([]types.UID, 0, len(a.of))
-	for uid := range a.of { // order-free: sorted below
-		uids = append(uids, uid)
+// put adds a record, which is the youngest.
+func (a *pods) put(r *record) {
+	a.ranks++
+	r.rank = a.ranks
+	a.of[r.pod.UID] = r
+	a.ranked = append(a.ranked, r)
+}
+
+// drop forgets a record. Whoever goes through ranked goes on with what it was.
+func (a *pods) drop(uid types.UID) {
+	r := a.of[uid]
+	delete(a.of, uid)
+	left := make([]*record, 0, len(a.ranked)) // a new one: see above
+	for _, o := range a.ranked {
+		if o != r {
+			left = append(left, o)
+		}
 	}
-	slices.SortFunc(uids, func(x, y types.UID) int {
-		return cmp.Or(cmp.Compare(a.of[x].rank, a.of[y].rank), cmp.Compare(x, y))
-	})
-	return uids
+	a.ranked = left
+}
+
+// uids are those of all pods, oldest first.
+func (a *pods) uids() []types.UID {
+	out := make([]types.UID, len(a.ranked))
+	for i, r := range a.ranked {
+		out[i] = r.pod.UID
+	}
+	return out
 }
 
 // reconcile makes what runs what is wanted.
@@ -280,17 +313,18 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 		return
 	}
 	wanted := a.desired()
+	a.rounds++
 	for _, w := range a.oldestFirst(wanted) {
 		r := a.of[w.pod.UID]
 		if r == nil {
-			a.ranks++
-			r = &record{pod: w.pod, source: w.source, rank: a.ranks}
+			r = &record{pod: w.pod, source: w.source, wanted: a.rounds}
 			if w.source == apipods.Source {
 				r.stop = apipod.Stop(w.pod, ctx.Now())
 			}
-			a.of[w.pod.UID] = r
+			a.put(r)
 			continue
 		}
+		r.wanted = a.rounds
 		if w.source == apipods.Source && r.source == apipods.Source {
 			a.refresh(ctx, r, w.pod)
 			continue
@@ -307,16 +341,16 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 			a.assign(w.pod.UID)
 		}
 	}
-	a.stopUnwanted(ctx, wanted)
+	a.stopUnwanted(ctx)
 	a.stopUnknown(ctx, wanted)
-	order := a.order()
-	for _, uid := range order { // what has to end first
-		if r := a.of[uid]; r.state == waiting && r.source == orphan {
+	ranked := a.ranked
+	for _, r := range ranked { // what has to end first
+		if r.state == waiting && r.source == orphan {
 			a.begin(ctx, r)
 		}
 	}
-	for _, uid := range order {
-		if r := a.of[uid]; r.state == waiting && r.source != orphan {
+	for _, r := range ranked {
+		if r.state == waiting && r.source != orphan {
 			a.begin(ctx, r)
 		}
 	}
@@ -326,6 +360,9 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 // oldestFirst puts pods that the runtime has already before others, in the
 // order in which they came: what they hold is theirs, whatever they are named.
 func (a *pods) oldestFirst(wanted []want) []want {
+	if len(a.runtime) == 0 {
+		return wanted
+	}
 	since := func(w want) time.Time {
 		var at time.Time
 		rp := a.runtime[w.pod.UID]
@@ -367,16 +404,22 @@ func (a *pods) desired() []want {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	var out []want
+	n := 0
+	for _, source := range names {
+		n += len(a.wanted[source].Pods)
+	}
+	out := make([]want, 0, n)
 	have := map[string]bool{}
 	for _, source := range names {
 		for _, p := range a.wanted[source].Pods {
-			if full := p.Namespace + "/" + p.Name; source == apipods.Source {
-				out = append(out, want{p, source})
-			} else if !have[full] {
+			if source != apipods.Source {
+				full := p.Namespace + "/" + p.Name
+				if have[full] {
+					continue
+				}
 				have[full] = true
-				out = append(out, want{p, source})
 			}
+			out = append(out, want{p, source})
 		}
 	}
 	return out
@@ -395,20 +438,16 @@ func (a *pods) unseen() []string {
 }
 
 // stopUnwanted ends pods whose source does not want them any more.
-func (a *pods) stopUnwanted(ctx *kernel.Context[Message], wanted []want) {
-	want := make(map[types.UID]bool, len(wanted))
-	for _, w := range wanted {
-		want[w.pod.UID] = true
-	}
-	for _, uid := range a.order() {
-		r := a.of[uid]
-		if r.source != orphan && (want[uid] || !a.wanted[r.source].Seen) {
+func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
+	for _, r := range a.ranked {
+		if r.source != orphan && (r.wanted == a.rounds || !a.wanted[r.source].Seen) {
 			continue
 		}
+		uid := r.pod.UID
 		switch r.state {
 		case waiting, rejected:
 			if r.source != orphan {
-				delete(a.of, uid)
+				a.drop(uid)
 				a.forget(uid)
 			}
 		case running:
@@ -430,6 +469,9 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message], wanted []want) {
 // stopUnknown ends what the runtime has of pods that nobody knows. While a
 // source is silent they may be its; but of two pods of one name only one may run.
 func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
+	if len(a.runtime) == 0 {
+		return
+	}
 	want, names := map[types.UID]bool{}, map[string]bool{}
 	for _, w := range wanted {
 		want[w.pod.UID] = true
@@ -446,11 +488,10 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 	for _, uid := range unknown {
 		p := reconstruct(a.runtime[uid])
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("the runtime has a pod that nobody wants; stopping it")
-		a.ranks++
-		a.of[uid] = &record{
-			pod: p, source: orphan, rank: a.ranks,
+		a.put(&record{
+			pod: p, source: orphan,
 			stop: &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(p), Why: "no source wants it any more"},
-		}
+		})
 	}
 }
 
@@ -477,6 +518,7 @@ func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
 	}
 	delete(a.runtime, r.pod.UID)
 	r.ref, r.state = ref, running
+	a.assign(r.pod.UID)
 }
 
 // admitted says whether a pod may begin now.
@@ -488,12 +530,11 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		return false // what it was scheduled by is not known yet
 	}
 	var others []*v1.Pod
-	for _, uid := range a.order() {
-		o := a.of[uid]
+	for _, o := range a.ranked {
 		if o == r || o.state == rejected || o.state == collecting {
 			continue
 		}
-		if o.name() == r.name() && (o.state != waiting || o.source == orphan) {
+		if o.pod.Name == r.pod.Name && o.pod.Namespace == r.pod.Namespace && (o.state != waiting || o.source == orphan) {
 			return false // its predecessor of the same name has to end first
 		}
 		if o.state == running {
@@ -550,7 +591,7 @@ func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	kernel.StopChild(ctx, r.ref)
 	a.deps.ForgetImages(uid)
-	delete(a.of, uid)
+	a.drop(uid)
 	delete(a.runtime, uid)
 	a.forget(uid)
 	a.reconcile(ctx)

@@ -44,7 +44,7 @@ type Seen struct{ pleg.Seen }
 // again.
 type RuntimeBack struct{}
 
-// Asked is from a pod actor that starts. It is answered by Assign.
+// Asked is from a pod actor that starts again. It is answered by Assign.
 type Asked struct{ pod.Ask }
 
 // Reported is from a pod actor whose status changed. The newest counts.
@@ -56,10 +56,13 @@ type Finished struct{ pod.Finished }
 // Collected is from gc: nothing is left of a pod on this node.
 type Collected struct{ UID types.UID }
 
-// AskAgain is from an actor that pods have wishes at, and that restarted.
+// AskAgain is from an actor that pods have wishes at, and that restarted or
+// missed messages. Pods are asked for them, a few at a time. Lost: all are asked
+// to repeat everything. Twice: they are asked once more.
 type AskAgain struct{}
 
-// Repeat is this actor's own timer, after its mailbox was full.
+// Repeat is this actor's own timer, for the next few pods that are asked to
+// repeat what they said or wished.
 type Repeat struct{}
 
 // Crashed is from the kernel: an actor below this one crashed.

@@ -75,6 +75,8 @@ type status struct {
 	away     int
 	heard    time.Time
 	retrying bool
+	// asking: the timer of missed runs.
+	asking bool
 }
 
 // record is one pod. There are thousands: keep it small.
@@ -118,7 +120,10 @@ func (s *status) Start(ctx *kernel.Context[Message]) {
 func (s *status) Overflowed(ctx *kernel.Context[Message]) {
 	s.of, s.waiting = map[types.UID]*record{}, nil
 	s.relearn(ctx)
-	ctx.After(100*time.Millisecond, missed{})
+	if !s.asking { // however often it overflows meanwhile: what is asked for may overflow it again
+		s.asking = true
+		ctx.After(100*time.Millisecond, missed{})
+	}
 }
 
 const (
@@ -164,6 +169,7 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 		s.retrying = false
 		s.next(ctx)
 	case missed:
+		s.asking = false
 		s.deps.Restarted()
 	}
 }

@@ -84,6 +84,10 @@ func (a *volumes) tell(p *volumed) {
 	case p.waits:
 		v.Message = p.waiting()
 	}
+	before := p.pending
+	if p.pending = v.State == podplan.VolumesPending && v.Message == ""; p.pending && before {
+		return // the pod knows that much
+	}
 	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.paths.Clone()})
 }
 

@@ -105,6 +105,8 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type volumes struct {
 	deps *Deps
 	pods map[types.UID]*volumed
+	// asking: the timer of missed runs.
+	asking bool
 }
 
 // volumed is one pod's share.
@@ -117,6 +119,9 @@ type volumed struct {
 	// down: it is being taken down, and nothing is brought up any more.
 	down     bool
 	prepared bool
+	// pending: the pod knows that its volumes are on their way; it takes them to be
+	// when it has asked.
+	pending  bool
 	paths    flat.Map[string, string] // by name of the volume
 	versions flat.Map[string, uint64] // of what is in them
 	running  flat.Map[call, kernel.EffectID]
@@ -155,12 +160,18 @@ func (a *volumes) Start(ctx *kernel.Context[Message]) {
 
 // Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
 // for again as after a restart, but not while there is no room for them.
-func (a *volumes) Overflowed(ctx *kernel.Context[Message]) { ctx.After(100*time.Millisecond, missed{}) }
+func (a *volumes) Overflowed(ctx *kernel.Context[Message]) {
+	if !a.asking { // however often it overflows meanwhile: what is asked for may overflow it again
+		a.asking = true
+		ctx.After(100*time.Millisecond, missed{})
+	}
+}
 
 // Receive implements kernel.Behavior.
 func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case missed:
+		a.asking = false
 		a.deps.Restarted()
 	case Mount:
 		a.mount(ctx, m)
@@ -193,7 +204,7 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 			}
 		}
 	}
-	p.pod, p.objects, p.reply = m.Pod, m.Objects, m.ReplyTo
+	p.pod, p.objects, p.reply, p.pending = m.Pod, m.Objects, m.ReplyTo, true
 	if first && !p.down && len(p.plan) > 0 {
 		p.expect(ctx, uid)
 	}
@@ -202,7 +213,7 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 
 func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 	p := a.get(m.UID)
-	p.reply = m.ReplyTo
+	p.reply, p.pending = m.ReplyTo, true
 	if !p.down {
 		p.down = true
 		p.failures.DeleteFunc(func(c call, _ failure) bool { return c.what != unmount })

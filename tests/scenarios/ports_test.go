@@ -237,7 +237,7 @@ func (r recorder) Record(e port.Event) {
 // count is how many events there were of a pod for a reason.
 func (w *world) count(name, reason string) (n int) {
 	for _, e := range w.events {
-		if plainName(e.Pod.Name) == name && e.Reason == reason {
+		if e.Pod != nil && plainName(e.Pod.Name) == name && e.Reason == reason {
 			n++
 		}
 	}

@@ -462,19 +462,32 @@ func TestProbesWithoutACheckpoint(t *testing.T) {
 	}
 }
 
-// TestProbesOfManyPodsAtOnce: more wishes than fit into the mailbox.
+// TestProbesOfManyPodsAtOnce: more wishes than fit into the mailbox. Those who
+// missed some ask again, and what they ask for comes to an end.
 func TestProbesOfManyPodsAtOnce(t *testing.T) {
-	w := newNode(t, 1, withMailboxes(40))
-	for _, n := range names("p", 99) {
-		w.add(aPod(n).readiness(httpProbe("/")))
-	}
-	w.allUp(2 * time.Minute)
-	w.watch.restartsExpected = false
-	w.restart()
-	w.run(30 * time.Second)
-	for _, p := range w.view().Pods {
-		if !p.Ready {
-			t.Errorf("%s is not ready", p.Name)
+	for seed := range uint64(5) {
+		w := newNode(t, seed, withMailboxes(40))
+		for _, n := range names("p", 99) {
+			w.add(aPod(n).readiness(httpProbe("/")))
+		}
+		w.allUp(2 * time.Minute)
+		w.watch.restartsExpected = false
+		w.restart()
+		w.run(30 * time.Second)
+		for _, p := range w.view().Pods {
+			if !p.Ready {
+				t.Errorf("seed %d: %s is not ready", seed, p.Name)
+			}
+		}
+		asked := 0
+		w.around = func(_ string, m any, handled bool) {
+			if _, ok := m.(pods.AskAgain); ok && handled {
+				asked++
+			}
+		}
+		w.run(10 * time.Second)
+		if asked > 0 {
+			t.Errorf("seed %d: the pods are still asked what they wish, %d times in ten seconds", seed, asked)
 		}
 	}
 }
