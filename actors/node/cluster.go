@@ -12,6 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
+	"github.com/troupe-dev/troupe/actors/objects"
+	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/status"
@@ -27,6 +29,10 @@ type Cluster struct {
 	// StatusPeriod is nodeStatusUpdateFrequency, ReportPeriod
 	// nodeStatusReportFrequency, LeaseDuration nodeLeaseDurationSeconds.
 	StatusPeriod, ReportPeriod, LeaseDuration time.Duration
+	// Detection is configMapAndSecretChangeDetectionStrategy. NoServices: pods are
+	// told of no services, because there are none.
+	Detection  objects.Detection
+	NoServices bool
 }
 
 // DefaultCluster is what a KubeletConfiguration that says nothing asks for.
@@ -50,6 +56,7 @@ type cluster struct {
 	mirrors    kernel.Ref[mirrors.Message]
 	nodestatus kernel.Ref[nodestatus.Message]
 	apipods    kernel.Ref[apipods.Message]
+	objects    kernel.Ref[objects.Message]
 }
 
 // connect gives pods what it needs of them. Without them nothing is told.
@@ -70,6 +77,13 @@ func (a *cluster) resend() {
 	a.nodestatus.Tell(nodestatus.Resend{})
 }
 
+// tellPods lets pods say what objects they use.
+func (a *cluster) tellPods(c *Config, d *pod.Deps) {
+	d.NeedObjects = func(m pod.NeedObjects) { a.objects.Tell(objects.Need{NeedObjects: m}) }
+	d.ForgetObjects = func(m pod.ForgetObjects) { a.objects.Tell(objects.Forget{UID: m.UID}) }
+	d.NoServices = c.Cluster.NoServices
+}
+
 // spawnQuiet makes those that only answer.
 func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
@@ -82,6 +96,13 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second},
 		Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
 		Calls:   apiCalls, Deadline: apiDeadline, Probe: apiProbe,
+	}))
+	a.objects = spawn(ctx, c.Around, "objects", objects.New(&objects.Deps{
+		API:       c.Ports.API,
+		Restarted: func() { podsRef.Tell(pods.AskAgain{}) },
+		Detection: c.Cluster.Detection, TTL: time.Minute, Services: !c.Cluster.NoServices,
+		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 30 * time.Second},
+		Doubt:   2 * time.Second, Deadline: apiDeadline, Patience: apiPatience,
 	}))
 	a.mirrors = spawn(ctx, c.Around, "mirrors", mirrors.New(&mirrors.Deps{
 		API:    c.Ports.API,

@@ -15,6 +15,7 @@
 // and, if there is an apiserver:
 //
 //	├── status          how pods are, told to the apiserver
+//	├── objects         configmaps, secrets, tokens, claims and services
 //	├── mirrors         mirror pods of static pods
 //	├── nodestatus      the node's object and lease
 //	└── apipods         what pods the apiserver has for this node
@@ -165,6 +166,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	}
 	if c.Ports.API != nil {
 		above.connect(podsDeps)
+		above.tellPods(c, podDeps)
 	}
 	podsRef = spawn(ctx, c.Around, "pods", pods.New(podsDeps))
 	imagesRef = spawn(ctx, c.Around, "images", images.New(&images.Deps{

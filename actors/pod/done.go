@@ -199,7 +199,7 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 	case podplan.CreateContainer:
 		f.Reason = "CreateContainerError"
 		if kind == port.InvalidConfig {
-			f.Reason = "CreateContainerConfigError"
+			f.Reason = configError
 		}
 		p.event(ctx, a.Name, true, "Failed", "Error: "+detail)
 	case podplan.StartContainer:

@@ -51,11 +51,11 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	case podplan.EnsureImage:
 		// Answered by the images actor at once, and again on each change.
 		p.facts.images.Set(a.Container, podplan.Image{State: podplan.ImagePending, Attempt: a.Attempt, Image: a.Image})
-		p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: a, ReplyTo: ctx.Self()})
+		p.ensureImage(ctx, a)
 		return
 	case podplan.MountVolumes:
 		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending}
-		p.deps.Mount(MountVolumes{Pod: p.want, ReplyTo: ctx.Self()})
+		p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, ReplyTo: ctx.Self()})
 		return
 	case podplan.UnmountVolumes:
 		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending, Going: true}
@@ -178,13 +178,16 @@ func (p *pod) create(a podplan.CreateContainer) run {
 		panic("the plan creates a container that the spec does not have: " + a.Name)
 	}
 	mounts, parts, err := p.mounts(spec)
+	if err == nil {
+		err = p.checkEnv(spec)
+	}
 	if err != nil {
 		return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
 	}
 	r := port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
 		ImageRef: a.ImageRef, SpecHash: a.SpecHash,
-		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Mounts: mounts,
+		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Mounts: mounts, Objects: p.objects,
 	}
 	if i := p.images.At(a.Name); i != nil {
 		r.Image = *i

@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -23,14 +24,20 @@ type Deps struct {
 	Events  port.Recorder
 	// SubPaths is the host's MountSubPaths.
 	SubPaths func(context.Context, port.MountSubPaths, func([]string, error))
-	// Images, volumes, probes and the three to pods are where its messages go.
+	// Where its messages go: to images, volumes and probes,
 	EnsureImage func(EnsureImage)
 	Mount       func(MountVolumes)
 	Unmount     func(UnmountVolumes)
 	Probe       func(ProbeContainers)
-	Ask         func(Ask)
-	Report      func(Report)
-	Finished    func(Finished)
+	// NeedObjects and ForgetObjects go to objects. They are nil on a node that has
+	// no apiserver. NoServices: pods are told of no services.
+	NeedObjects   func(NeedObjects)
+	ForgetObjects func(ForgetObjects)
+	NoServices    bool
+	// The rest go to pods.
+	Ask      func(Ask)
+	Report   func(Report)
+	Finished func(Finished)
 
 	CrashPolicy backoff.Policy
 	RetryPolicy backoff.Policy
@@ -43,7 +50,7 @@ type Deps struct {
 // New makes the constructor of the actor of one pod.
 func New(uid types.UID, deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &pod{uid: uid, deps: deps}
+		return &pod{uid: uid, deps: deps, objects: nothingKnown(deps)}
 	}
 }
 
@@ -77,7 +84,9 @@ type pod struct {
 	facts  facts
 	paths  flat.Map[string, string]          // volume name → path on the host
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
-	probed *probing                          // nil while there is nothing to be probed
+	// objects is what is known of the objects of the API that the pod uses.
+	objects podobjects.Set
+	probed  *probing // nil while there is nothing to be probed
 
 	wake   func() bool
 	wakeAt time.Time
@@ -137,12 +146,14 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		p.image(m)
 	case VolumesAnswer:
 		p.volumes(m)
+	case ObjectsAnswer:
+		p.objectsSeen(ctx, m)
 	case Probed:
 		p.heard(m)
 	case ActionDone:
 		p.done(ctx, m)
 	case AskAgain:
-		p.askAgain()
+		p.askAgain(ctx)
 	case Repeat:
 		p.repeat()
 	case RuntimeBack:
@@ -154,14 +165,14 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 }
 
 // Overflowed implements kernel.OverflowHandler: it looks, and asks, again.
-func (p *pod) Overflowed(*kernel.Context[Message]) {
+func (p *pod) Overflowed(ctx *kernel.Context[Message]) {
 	p.doubt()
-	p.askAgain()
+	p.askAgain(ctx)
 	p.deps.Ask(Ask{UID: p.uid})
 }
 
 func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
-	first := p.want == nil
+	old, first := p.want, p.want == nil
 	p.want, p.rank = m.Pod, m.Rank
 	if p.status == nil {
 		p.status = m.Status
@@ -171,6 +182,9 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 		p.known = true
 	}
 	if m.Stop == nil {
+		if p.otherObjects(old) {
+			p.needObjects(ctx)
+		}
 		return
 	}
 	if p.stop == nil {
@@ -238,8 +252,10 @@ func (p *pod) volumes(m VolumesAnswer) {
 	p.paths = m.Paths
 }
 
-// askAgain forgets what images and volumes have not answered yet.
-func (p *pod) askAgain() {
+// askAgain forgets what images and volumes have not answered yet, and says again
+// what objects are used.
+func (p *pod) askAgain(ctx *kernel.Context[Message]) {
+	p.needObjects(ctx)
 	p.facts.images.DeleteFunc(func(_ string, i podplan.Image) bool { return i.State != podplan.ImageReady })
 	if p.facts.volumes.State != podplan.VolumesUp && !p.facts.volumes.Unmounted {
 		p.facts.volumes = podplan.Volumes{}
@@ -296,6 +312,9 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	if p.life == podlife.Terminated && !p.finished {
 		p.finished = true
 		p.deps.Finished(Finished{UID: p.uid})
+		if p.usesObjects(p.want) {
+			p.deps.ForgetObjects(ForgetObjects{UID: p.uid})
+		}
 	}
 }
 
@@ -307,6 +326,9 @@ func (p *pod) input(now time.Time) podplan.Input {
 		Hooks: p.facts.hooks, Health: p.facts.health, KillAt: p.facts.killAt, Stopped: p.facts.stopped,
 		SandboxStopped: p.facts.sandboxStopped, Crash: p.facts.crash,
 		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,
+	}
+	if p.deps.NeedObjects != nil {
+		in.Objects = &p.objects
 	}
 	if p.status != nil && p.status.StartTime != nil {
 		in.StartTime = p.status.StartTime.Time

@@ -5,6 +5,7 @@
 //	pods ──Assign──► pod ──effects──► runtime      pod ──Ask, Report, Finished──► pods
 //	pleg ──(pods)──RuntimeHint, RuntimeSeen──► pod ──EnsureImage──► images ──ImageAnswer──► pod
 //	                                           pod ──Mount, Unmount──► volumes ──VolumesAnswer──► pod
+//	                                           pod ──NeedObjects, ForgetObjects──► objects ──ObjectsAnswer──► pod
 //
 // After a restart it knows nothing: it asks pods for its assignment, reads its
 // pod from the runtime, inherits the lanes of its predecessor, and goes on.
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/flat"
@@ -80,6 +82,11 @@ type VolumesAnswer struct {
 	Paths   flat.Map[string, string]
 }
 
+// ObjectsAnswer says what is known of the objects of the API that the pod uses.
+// From objects, in answer to NeedObjects and on every change after. Lost: asked
+// for again when told that objects restarted. Late or twice: the newest counts.
+type ObjectsAnswer struct{ Objects podobjects.Set }
+
 // Probed is what the probes of one container say now. From probes, whenever that
 // changes, and in answer to ProbeContainers where that asks for it. Lost: asked
 // for again when told that probes restarted. Late or twice: the newest counts,
@@ -112,12 +119,27 @@ func (RuntimeHint) isPodMessage()   {}
 func (RuntimeSeen) isPodMessage()   {}
 func (ImageAnswer) isPodMessage()   {}
 func (VolumesAnswer) isPodMessage() {}
+func (ObjectsAnswer) isPodMessage() {}
 func (Probed) isPodMessage()        {}
 func (ActionDone) isPodMessage()    {}
 func (Wake) isPodMessage()          {}
 
 // MailboxKey implements kernel.Keyed: of several relists only the newest counts.
 func (RuntimeSeen) MailboxKey() string { return "seen" }
+
+// MailboxKey implements kernel.Keyed: it is all that is known.
+func (ObjectsAnswer) MailboxKey() string { return "objects" }
+
+// AppendTrace implements kernel.Traced.
+func (m ObjectsAnswer) AppendTrace(b []byte) []byte {
+	for _, e := range m.Objects.Entries() {
+		b = append(append(append(b, e.Ref.String()...), byte(e.State)), e.Message...)
+		if o, ok := e.Object.(metav1.Object); ok {
+			b = append(b, o.GetResourceVersion()...)
+		}
+	}
+	return b
+}
 
 // MailboxKey implements kernel.Keyed.
 func (m Probed) MailboxKey() string { return m.ID }
@@ -165,17 +187,22 @@ type Report struct {
 // Finished is sent to pods when nothing of the pod runs or is mounted.
 type Finished struct{ UID types.UID }
 
-// EnsureImage is sent to images.
+// EnsureImage is sent to images, and again as long as the image is not there and
+// something else is known of the pod's pull secrets.
 type EnsureImage struct {
-	Pod     *v1.Pod
-	Ask     podplan.EnsureImage
+	Pod *v1.Pod
+	Ask podplan.EnsureImage
+	// Objects has what is known of the secrets that the pod pulls with.
+	Objects podobjects.Set
 	ReplyTo kernel.Ref[Message]
 }
 
-// MountVolumes is sent to volumes: all of the pod's.
+// MountVolumes is sent to volumes: all of the pod's. It is sent again, until
+// UnmountVolumes, whenever something else is known of the objects that they are
+// made of.
 type MountVolumes struct {
 	Pod *v1.Pod
-	// Objects is what is known of those that the volumes are made of.
+	// Objects is what is known of them; some may be Unknown yet.
 	Objects podobjects.Set
 	ReplyTo kernel.Ref[Message]
 }
@@ -185,6 +212,18 @@ type UnmountVolumes struct {
 	UID     types.UID
 	ReplyTo kernel.Ref[Message]
 }
+
+// NeedObjects is sent to objects: whatever the pod's spec names is used by it. It
+// is sent as soon as the pod is to run, and again when it names others.
+type NeedObjects struct {
+	Pod *v1.Pod
+	// Known is what this actor knows already.
+	Known   podobjects.Set
+	ReplyTo kernel.Ref[Message]
+}
+
+// ForgetObjects is sent to objects when nothing of the pod runs any more.
+type ForgetObjects struct{ UID types.UID }
 
 // ProbeContainers is sent to probes whenever what is to be probed of this pod
 // changes: all of it, or nothing any more. Only the newest of a name are probed.

@@ -20,6 +20,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
 
 // Runtime is a container runtime and its images (CRI v1 RuntimeService and
@@ -133,6 +134,9 @@ type CreateContainer struct {
 	// Mounts are the volumes as they are on this host, with /etc/hosts, the
 	// termination log and the service account among them.
 	Mounts []Mount
+	// Objects is what is known of the objects of the API that the pod uses, for
+	// the variables that are taken from them.
+	Objects podobjects.Set
 	// LogDirectory is the pod's, under /var/log/pods.
 	LogDirectory string
 }

@@ -1,30 +1,45 @@
 package translate
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
 
-type objects struct {
-	maps    map[string]map[string]string
-	secrets map[string]map[string][]byte
-}
-
-func (o objects) ConfigMap(namespace, name string) (*v1.ConfigMap, bool, error) {
-	if name == "broken" {
-		return nil, false, errors.New("not synced yet")
+// objects are a ConfigMap m, a Secret s, and none of the names none; broken can't
+// be had. There are three services.
+func objects() podobjects.Set {
+	entry := func(k podobjects.Kind, name string, state podobjects.State, o any) podobjects.Entry {
+		e := podobjects.Entry{Ref: podobjects.Ref{Kind: k, Namespace: "default", Name: name}, State: state, Object: o}
+		if state == podobjects.Failed {
+			e.Message = "configmaps \"broken\" is forbidden"
+		}
+		return e
 	}
-	data, ok := o.maps[namespace+"/"+name]
-	return &v1.ConfigMap{Data: data}, ok, nil
+	return podobjects.NewSet([]podobjects.Entry{
+		entry(podobjects.ConfigMap, "m", podobjects.Found, &v1.ConfigMap{Data: map[string]string{"b": "2", "a": "1"}}),
+		entry(podobjects.Secret, "s", podobjects.Found, &v1.Secret{Data: map[string][]byte{"password": []byte("p$(A)")}}),
+		entry(podobjects.ConfigMap, "none", podobjects.Missing, nil),
+		entry(podobjects.Secret, "none", podobjects.Missing, nil),
+		entry(podobjects.ConfigMap, "broken", podobjects.Failed, nil),
+		entry(podobjects.Services, "", podobjects.Found, &podobjects.ServiceList{}),
+	})
 }
 
-func (o objects) Secret(namespace, name string) (*v1.Secret, bool, error) {
-	data, ok := o.secrets[namespace+"/"+name]
-	return &v1.Secret{Data: data}, ok, nil
+// withServices are the services that pods of a namespace are told of.
+func withServices(namespace string, list ...*v1.Service) podobjects.Set {
+	return podobjects.NewSet([]podobjects.Entry{{
+		Ref: podobjects.Ref{Kind: podobjects.Services, Namespace: namespace}, State: podobjects.Found, Object: &podobjects.ServiceList{Items: list},
+	}})
+}
+
+func service(namespace, name, address string, ports ...v1.ServicePort) *v1.Service {
+	return &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1.ServiceSpec{ClusterIP: address, Ports: ports}}
 }
 
 func field(path string) *v1.EnvVarSource {
@@ -58,10 +73,6 @@ func fromMap(prefix, name string, optional *bool) v1.EnvFromSource {
 }
 
 func TestEnvironment(t *testing.T) {
-	store := objects{
-		maps:    map[string]map[string]string{"default/m": {"b": "2", "a": "1"}},
-		secrets: map[string]map[string][]byte{"default/s": {"password": []byte("p$(A)")}},
-	}
 	value := func(name, v string) v1.EnvVar { return v1.EnvVar{Name: name, Value: v} }
 	from := func(name string, s *v1.EnvVarSource) v1.EnvVar { return v1.EnvVar{Name: name, ValueFrom: s} }
 	for _, tt := range []struct {
@@ -114,7 +125,7 @@ func TestEnvironment(t *testing.T) {
 			w.app.Env = []v1.EnvVar{from("A", quantity("", "limits.memory", ""))}
 		}, []string{"A=500"}},
 		{"objects", func(w *world) {
-			w.node.Objects = store
+			w.r.Objects = objects()
 			w.app.EnvFrom = []v1.EnvFromSource{fromMap("X_", "m", nil), fromMap("", "none", ptr(true))}
 			w.app.Env = []v1.EnvVar{
 				value("X_b", "$(X_a)!"), from("M", mapKey("m", "a", nil)), from("S", secretKey("s", "password", nil)),
@@ -122,6 +133,7 @@ func TestEnvironment(t *testing.T) {
 			}
 		}, []string{"X_a=1", "X_b=1!", "M=1", "S=p$(A)"}},
 		{"optional ones standalone", func(w *world) {
+			w.r.Objects = podobjects.Standalone()
 			w.app.EnvFrom = []v1.EnvFromSource{fromMap("", "none", ptr(true))}
 			w.app.Env = []v1.EnvVar{from("O1", mapKey("m", "a", ptr(true))), from("O2", secretKey("s", "x", ptr(true))), value("A", "1")}
 		}, []string{"A=1"}},
@@ -141,17 +153,16 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestEnvironmentThatCannotBe(t *testing.T) {
-	store := objects{maps: map[string]map[string]string{"default/m": {}}, secrets: map[string]map[string][]byte{"default/s": {}}}
 	for _, tt := range []struct {
 		source *v1.EnvVarSource
 		mutate func(*world)
 		want   string
 	}{
-		{mapKey("m", "k", nil), func(w *world) { w.node.Objects = nil }, "env V: key k: configmap default/m is not available"},
-		{secretKey("s", "k", nil), func(w *world) { w.node.Objects = nil }, "env V: key k: secret default/s is not available"},
+		{mapKey("m", "k", nil), func(w *world) { w.r.Objects = podobjects.Standalone() }, "configmap default/m is not available"},
+		{secretKey("s", "k", nil), func(w *world) { w.r.Objects = podobjects.Standalone() }, "secret default/s is not available"},
 		{mapKey("none", "k", nil), nil, `configmap "none" not found`},
 		{mapKey("m", "k", nil), nil, "couldn't find key k in ConfigMap default/m"},
-		{mapKey("broken", "k", ptr(true)), nil, "configmap default/broken: not synced yet"},
+		{mapKey("broken", "k", ptr(true)), nil, `configmaps "broken" is forbidden`},
 		{secretKey("none", "k", nil), nil, `secret "none" not found`},
 		{secretKey("s", "k", nil), nil, "couldn't find key k in Secret default/s"},
 		{field("status.phase"), nil, "env V: unsupported fieldPath: status.phase"},
@@ -164,7 +175,7 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		{&v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{Key: "k", VolumeName: "v"}}, nil, "fileKeyRef k of volume v is not supported"},
 	} {
 		w := newWorld()
-		w.node.Objects = store
+		w.r.Objects = objects()
 		w.app.Env = []v1.EnvVar{{Name: "V", ValueFrom: tt.source}}
 		if tt.mutate != nil {
 			tt.mutate(w)
@@ -173,7 +184,69 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		wantInvalid(t, err, tt.want)
 	}
 	w := newWorld()
+	w.r.Objects = podobjects.Standalone()
 	w.app.EnvFrom = []v1.EnvFromSource{fromMap("", "m", nil)}
 	_, err := Container(w.node, w.r)
-	wantInvalid(t, err, "CreateContainer default/web/app: invalid configuration: envFrom: configmap default/m is not available")
+	wantInvalid(t, err, "CreateContainer default/web/app: invalid configuration: configmap default/m is not available")
+}
+
+func TestServiceVariables(t *testing.T) {
+	http := v1.ServicePort{Name: "http-alt", Port: 8080}
+	dns := v1.ServicePort{Protocol: v1.ProtocolUDP, Port: 53}
+	kubernetes := service("default", "kubernetes", "10.0.0.1", v1.ServicePort{Name: "https", Port: 443, Protocol: v1.ProtocolTCP})
+	ofKubernetes := []string{
+		"KUBERNETES_SERVICE_HOST=10.0.0.1", "KUBERNETES_SERVICE_PORT=443", "KUBERNETES_SERVICE_PORT_HTTPS=443",
+		"KUBERNETES_PORT=tcp://10.0.0.1:443", "KUBERNETES_PORT_443_TCP=tcp://10.0.0.1:443", "KUBERNETES_PORT_443_TCP_PROTO=tcp",
+		"KUBERNETES_PORT_443_TCP_PORT=443", "KUBERNETES_PORT_443_TCP_ADDR=10.0.0.1",
+	}
+	for _, tt := range []struct {
+		name     string
+		services []*v1.Service
+		mutate   func(*world)
+		want     []string
+	}{
+		{"kubernetes, whatever the pod says", []*v1.Service{kubernetes, service("shop", "db", "10.0.0.2", http)},
+			func(w *world) { w.pod.Spec.EnableServiceLinks = ptr(false) }, ofKubernetes},
+		{"one of the pod's namespace named kubernetes", []*v1.Service{service("a", "kubernetes", "10.0.0.9", dns), kubernetes},
+			func(w *world) {
+				w.pod.Namespace = "a"
+				w.r.Objects = withServices("a", service("a", "kubernetes", "10.0.0.9", dns), kubernetes)
+			},
+			append(append([]string{"KUBERNETES_SERVICE_HOST=10.0.0.9", "KUBERNETES_SERVICE_PORT=53", ofKubernetes[2], "KUBERNETES_PORT=udp://10.0.0.9:53"}, ofKubernetes[4:]...),
+				"KUBERNETES_PORT_53_UDP=udp://10.0.0.9:53", "KUBERNETES_PORT_53_UDP_PROTO=udp", "KUBERNETES_PORT_53_UDP_PORT=53", "KUBERNETES_PORT_53_UDP_ADDR=10.0.0.9")},
+		{"headless, external, of another namespace", []*v1.Service{
+			service("shop", "none", v1.ClusterIPNone, http), service("shop", "ext", "", http), service("other", "db", "10.0.0.2", http),
+		}, func(*world) {}, nil},
+		{"several ports, and an IPv6 address", []*v1.Service{service("shop", "my-db", "fd00::1", dns, http)}, func(*world) {}, []string{
+			"MY_DB_SERVICE_HOST=fd00::1", "MY_DB_SERVICE_PORT=53", "MY_DB_SERVICE_PORT_HTTP_ALT=8080", "MY_DB_PORT=udp://[fd00::1]:53",
+			"MY_DB_PORT_53_UDP=udp://[fd00::1]:53", "MY_DB_PORT_53_UDP_PROTO=udp", "MY_DB_PORT_53_UDP_PORT=53", "MY_DB_PORT_53_UDP_ADDR=fd00::1",
+			"MY_DB_PORT_8080_TCP=tcp://[fd00::1]:8080", "MY_DB_PORT_8080_TCP_PROTO=tcp", "MY_DB_PORT_8080_TCP_PORT=8080", "MY_DB_PORT_8080_TCP_ADDR=fd00::1",
+		}},
+		{"the container's own come first, and see them", []*v1.Service{service("shop", "a", "10.0.0.2", dns)}, func(w *world) {
+			w.app.Env = []v1.EnvVar{{Name: "URL", Value: "$(A_SERVICE_HOST):$(A_SERVICE_PORT)"}, {Name: "A_SERVICE_PORT", Value: "1"}}
+		}, []string{
+			"URL=10.0.0.2:53", "A_SERVICE_PORT=1", "A_SERVICE_HOST=10.0.0.2", "A_PORT=udp://10.0.0.2:53", "A_PORT_53_UDP=udp://10.0.0.2:53",
+			"A_PORT_53_UDP_PROTO=udp", "A_PORT_53_UDP_PORT=53", "A_PORT_53_UDP_ADDR=10.0.0.2",
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			w.pod.Namespace = "shop"
+			w.r.Objects = withServices("shop", tt.services...)
+			tt.mutate(w)
+			var got []string
+			for _, kv := range w.container(t).Envs {
+				got = append(got, kv.Key+"="+string(kv.Value))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("\n got %q\nwant %q", got, tt.want)
+			}
+		})
+	}
+	w := newWorld()
+	w.r.Objects = withServices("default", service("default", "db", "10.0.0.7", http))
+	w.app.Command = []string{"connect", "$(DB_SERVICE_HOST)"}
+	if got := w.container(t).Command[1]; got != "10.0.0.7" {
+		t.Errorf("a command sees %q", got)
+	}
 }

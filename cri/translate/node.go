@@ -77,21 +77,11 @@ type Node struct {
 	UserNamespace func(*v1.Pod) (UserNamespace, error)
 	// RuntimeHandler gives the handler of a RuntimeClass. Nil: there are none.
 	RuntimeHandler func(class string) (handler string, err error)
-	// Objects looks up what environment variables refer to. Nil: standalone,
-	// there are no such objects.
-	Objects Objects
 }
 
 // UserNamespace are the mappings of a pod's user namespace.
 type UserNamespace struct {
 	UIDs, GIDs []*runtimeapi.IDMapping
-}
-
-// Objects looks up ConfigMaps and Secrets in what the node has of them. It does
-// not wait: what is not there yet is an error.
-type Objects interface {
-	ConfigMap(namespace, name string) (object *v1.ConfigMap, found bool, err error)
-	Secret(namespace, name string) (object *v1.Secret, found bool, err error)
 }
 
 // Validate tells the first thing that is wrong with n.

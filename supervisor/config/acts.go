@@ -6,7 +6,7 @@ package config
 var actsOn = map[string]struct{}{
 	"apiVersion": {}, "kind": {},
 	"allowedUnsafeSysctls": {}, "clusterDNS": {}, "clusterDomain": {},
-	"containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {}, "crashLoopBackOff": {},
+	"configMapAndSecretChangeDetectionStrategy": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {}, "crashLoopBackOff": {},
 	"failCgroupV1": {}, "failSwapOn": {}, "featureGates": {}, "fileCheckFrequency": {},
 	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
 	"contentType": {}, "enableControllerAttachDetach": {}, "eventBurst": {}, "eventRecordQPS": {},

@@ -11,10 +11,12 @@ import (
 	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/events"
 	"github.com/troupe-dev/troupe/apiclient/kube"
@@ -89,6 +91,7 @@ func clusterOf(c config.Config, m *machine, name string) node.Cluster {
 	}
 	return node.Cluster{
 		Own: own, Register: c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
+		Detection:    detection(k.ConfigMapAndSecretChangeDetectionStrategy),
 		StatusPeriod: k.NodeStatusUpdateFrequency.Duration, ReportPeriod: k.NodeStatusReportFrequency.Duration,
 		LeaseDuration: time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
 	}
@@ -133,6 +136,18 @@ func shownVersion(info *debug.BuildInfo) string {
 		return '.'
 	}, ownVersion(info))
 	return version + "+troupe." + own
+}
+
+// detection is how changes of ConfigMaps and Secrets are found out.
+func detection(s kubelet.ResourceChangeDetectionStrategy) objects.Detection {
+	switch s {
+	case kubelet.TTLCacheChangeDetectionStrategy:
+		return objects.Cache
+	case kubelet.GetChangeDetectionStrategy:
+		return objects.Get
+	default:
+		return objects.Watch
+	}
 }
 
 // nodeAddresses are those that the node shows.

@@ -29,6 +29,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -241,7 +242,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 		kernel.Pool{Name: pod.LookPool, Size: max(2, m.cpus), MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
 		kernel.Pool{Name: images.PullPool, Size: pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
 	)
-	d.runner, err = kernel.NewRunner(d.system, pools...)
+	d.runner, err = kernel.NewRunner(d.system, append(pools, objects.Pools()...)...)
 	if err != nil {
 		return err
 	}

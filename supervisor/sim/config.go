@@ -32,6 +32,10 @@ type Config struct {
 	// it as lost; 50 s if zero.
 	NodeGrace time.Duration
 
+	// Services: pods are told of services, for which every node watches them.
+	// Without it they are told of none, whatever the apiserver has.
+	Services bool
+
 	// Registry is where images come from; nil is one that has every image.
 	Registry *simcri.Registry
 	// RestartDelay is how long after its end an agent is started again by whatever

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
@@ -122,7 +123,7 @@ func (n *Node) tryStart() {
 		return
 	}
 	c := n.agentConfig()
-	runner, err := kernel.NewRunner(n.world.system, n.pools()...)
+	runner, err := kernel.NewRunner(n.world.system, append(n.pools(), objects.Pools()...)...)
 	if err != nil {
 		panic(err) // the pools are ours
 	}
@@ -166,6 +167,7 @@ func (n *Node) agentConfig() *node.Config {
 			Checkpoints: n.checkpoints, Events: recorder{n}, API: n.world.api.Client(name), Facts: facts{n},
 		},
 	}
+	c.Cluster.NoServices = !n.world.config.Services
 	if n.spec.Manifests {
 		c.ManifestPath, c.ManifestPathPeriod = "/etc/kubernetes/manifests", 20*time.Second
 	}

@@ -62,7 +62,7 @@ func (w *world) readyAfter(name string, limit time.Duration) time.Duration {
 // lastEvent is the message of the last event of a pod for a reason.
 func (w *world) lastEvent(name, reason string) string {
 	for i := len(w.events) - 1; i >= 0; i-- {
-		if e := w.events[i]; plainName(e.Pod.Name) == name && e.Reason == reason {
+		if e := w.events[i]; e.Pod != nil && plainName(e.Pod.Name) == name && e.Reason == reason {
 			return e.Message
 		}
 	}

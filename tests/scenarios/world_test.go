@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -52,6 +53,8 @@ type world struct {
 
 	// fault says what goes wrong with a call of the runtime; nil is nothing.
 	fault func(simcri.Call) simcri.Fault
+	// wrap is put around the runtime, if set.
+	wrap func(port.Runtime) port.Runtime
 	// around is called around each message of each actor, may be nil.
 	around node.Around
 	tracer *kernel.HashTracer
@@ -177,13 +180,13 @@ func (w *world) start() {
 		kernel.Pool{Name: pod.LookPool, Size: 2, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
 		kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour},
 	)
-	w.runner, err = kernel.NewRunner(w.system, pools...)
+	w.runner, err = kernel.NewRunner(w.system, append(pools, objects.Pools()...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	c := w.config
 	c.Ports = node.Ports{
-		Runtime: w.rt, Host: w.host, Network: w.rt.Network(), Manifests: w.manifests,
+		Runtime: w.runtime(), Host: w.host, Network: w.rt.Network(), Manifests: w.manifests,
 		Checkpoints: w.checkpoints, Events: recorder{w},
 	}
 	if w.cluster != nil {
@@ -203,6 +206,13 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+func (w *world) runtime() port.Runtime {
+	if w.wrap == nil {
+		return w.rt
+	}
+	return w.wrap(w.rt)
 }
 
 // kill ends the agent as kill -9 does.

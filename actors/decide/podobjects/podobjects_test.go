@@ -128,8 +128,9 @@ func TestErrorsAreTheKnownOnes(t *testing.T) {
 		{one(set.Volume("pv1")), Unknown, `persistentvolume pv1 is not known yet`},
 		{one(set.Token(token("robot", "", 600))), Unknown, `token of serviceaccount shop/robot is not known yet`},
 		{one(set.Services("shop")), Unknown, `services of shop is not known yet`},
-		{one(Standalone().ConfigMap("shop", "c")), Failed, `configmap shop/c is not available: this node has no apiserver to read it from`},
+		{one(Standalone().ConfigMap("shop", "c")), unavailable, `configmap shop/c is not available: this node has no apiserver to read it from`},
 		{one(Standalone().Services("shop")), Found, ""},
+		{one(set.WithoutServices().Services("shop")), Found, ""},
 	} {
 		got := ""
 		if c.err != nil {
@@ -190,6 +191,7 @@ func TestEqualGoesByVersion(t *testing.T) {
 		{"another reason", NewSet([]Entry{{Ref: services, Message: "a"}}), NewSet([]Entry{{Ref: services, Message: "b"}}), false},
 		{"more", NewSet([]Entry{{Ref: services}}), Set{}, false},
 		{"standalone", Standalone(), Set{}, false},
+		{"without services", Set{}.WithoutServices(), Set{}, false},
 	} {
 		if got := c.a.Equal(c.b); got != c.want || c.b.Equal(c.a) != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

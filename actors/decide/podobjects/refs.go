@@ -28,18 +28,38 @@ func Refs(pod *v1.Pod, known Set) []Ref {
 	for i := range spec.ImagePullSecrets {
 		c.add(Secret, spec.ImagePullSecrets[i].Name)
 	}
-	c.refs = append(c.refs, servicesRef(pod))
+	if !known.linkless {
+		c.refs = append(c.refs, servicesRef(pod))
+	}
 	return sorted(c.refs)
 }
 
-// EnvRefs are the objects without which the variables of a container can't be
-// told: those that it names, and the services.
-func EnvRefs(pod *v1.Pod, container *v1.Container) []Ref {
+// VolumeRefs are those that the volumes of a pod use.
+func VolumeRefs(pod *v1.Pod, known Set) []Ref {
 	c := collector{namespace: pod.Namespace}
-	c.env(container.Env, container.EnvFrom)
-	c.refs = append(c.refs, servicesRef(pod))
+	for i := range pod.Spec.Volumes {
+		c.volume(pod, &pod.Spec.Volumes[i], known)
+	}
 	return sorted(c.refs)
 }
+
+// EnvKnown says whether all is known, found or not, without which the variables
+// of a container can't be told: the objects that they name, and the services. A
+// static pod does not wait for these: it may be what makes the apiserver run.
+func (s Set) EnvKnown(pod *v1.Pod, container *v1.Container) bool {
+	if from := pod.Annotations[sourceAnnotation]; (from == "" || from == "api") && s.Get(servicesRef(pod)).State == Unknown {
+		return false
+	}
+	if len(container.Env) == 0 && len(container.EnvFrom) == 0 {
+		return true
+	}
+	c := collector{namespace: pod.Namespace}
+	c.env(container.Env, container.EnvFrom)
+	return s.Settled(c.refs)
+}
+
+// sourceAnnotation says where a pod's definition came from.
+const sourceAnnotation = "kubernetes.io/config.source"
 
 // PullSecrets are the secrets with which the images of a pod are pulled.
 func PullSecrets(pod *v1.Pod) []Ref {

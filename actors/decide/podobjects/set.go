@@ -21,6 +21,8 @@ const (
 	Missing
 	// Failed: it can't be had; the message says why. It is tried again.
 	Failed
+	// unavailable: there is no apiserver to have it from.
+	unavailable
 )
 
 // String is the state in a word.
@@ -34,6 +36,8 @@ func (s State) String() string {
 		return "missing"
 	case Failed:
 		return "failed"
+	case unavailable:
+		return "unavailable"
 	default:
 		return fmt.Sprintf("State(%d)", uint8(s))
 	}
@@ -48,6 +52,8 @@ type IssuedToken struct {
 // ServiceList are the services of a namespace, and default/kubernetes, sorted by
 // namespace and name. It is shared by the pods of the namespace.
 type ServiceList struct{ Items []*v1.Service }
+
+var noServices = &ServiceList{}
 
 // Entry is what is known of one object.
 type Entry struct {
@@ -66,7 +72,8 @@ type Entry struct {
 type Set struct {
 	// Invariant: sorted by Ref, each Ref once.
 	entries []Entry
-	alone   bool
+	// alone: there is no apiserver. linkless: there are no services to tell of.
+	alone, linkless bool
 }
 
 // NewSet makes a Set of entries, which it keeps.
@@ -83,16 +90,22 @@ func NewSet(entries []Entry) Set {
 // Standalone is the Set of a node that has no apiserver: nothing can be had.
 func Standalone() Set { return Set{alone: true} }
 
+// WithoutServices is the same Set, on a node whose pods are told of no services.
+func (s Set) WithoutServices() Set {
+	s.linkless = true
+	return s
+}
+
 // Entries are all that is in the set, sorted. They are not to be changed.
 func (s Set) Entries() []Entry { return s.entries }
 
 // Get gives what is known of an object; one that is not in the set is Unknown.
 func (s Set) Get(r Ref) Entry {
+	if r.Kind == Services && (s.alone || s.linkless) {
+		return Entry{Ref: r, State: Found, Object: noServices}
+	}
 	if s.alone {
-		if r.Kind == Services {
-			return Entry{Ref: r, State: Found, Object: &ServiceList{}}
-		}
-		return Entry{Ref: r, State: Failed, Message: r.String() + " is not available: this node has no apiserver to read it from"}
+		return Entry{Ref: r, State: unavailable, Message: r.String() + " is not available: this node has no apiserver to read it from"}
 	}
 	i, ok := slices.BinarySearchFunc(s.entries, r, func(e Entry, r Ref) int { return e.Ref.Compare(r) })
 	if !ok {
@@ -113,7 +126,7 @@ func (s Set) Settled(refs []Ref) bool {
 
 // Equal says whether two sets tell the same of the same objects.
 func (s Set) Equal(o Set) bool {
-	if s.alone != o.alone || len(s.entries) != len(o.entries) {
+	if s.alone != o.alone || s.linkless != o.linkless || len(s.entries) != len(o.entries) {
 		return false
 	}
 	if len(s.entries) == 0 || &s.entries[0] == &o.entries[0] {
@@ -147,7 +160,7 @@ func sameObject(a, b any) bool {
 // Error says why an object can't be used. Its text is one that users know.
 type Error struct {
 	Ref   Ref
-	State State // Unknown, Missing or Failed
+	State State // any but Found
 	// Message is why it failed.
 	Message string
 }

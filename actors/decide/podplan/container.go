@@ -255,6 +255,9 @@ func (p *planner) create(c *v1.Container, kind ContainerKind, attempt uint32, tu
 	if len(p.sandbox.IPs) == 0 && NeedsPodIP(c) && !p.in.Pod.Spec.HostNetwork {
 		return
 	}
+	if p.in.Objects != nil && !p.in.Objects.EnvKnown(p.in.Pod, c) {
+		return
+	}
 	p.do(CreateContainer{
 		Name: c.Name, Kind: kind, Attempt: attempt,
 		SandboxID: p.sandbox.ID, SandboxAttempt: p.sandbox.Attempt,

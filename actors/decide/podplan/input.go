@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
 
 // ContainerKind is which list of the spec a container comes from.
@@ -57,6 +58,9 @@ type Input struct {
 	Images flat.Map[string, Image]
 	// Volumes of the pod.
 	Volumes Volumes
+	// Objects is what is known of the objects that the pod uses; nil if there are
+	// none to wait for.
+	Objects *podobjects.Set
 	// Hooks are by container ID.
 	Hooks map[string]Hooks
 	// Health is what probes said, by container ID. A container with no entry

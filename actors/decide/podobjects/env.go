@@ -1,0 +1,99 @@
+package podobjects
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ConfigMapKey gives the value that an environment variable takes from a
+// ConfigMap; set is false if that is optional and not there. The errors are
+// those that users know from kubectl.
+func (s Set) ConfigMapKey(namespace string, r *v1.ConfigMapKeySelector) (value string, set bool, err error) {
+	m, err := s.ConfigMap(namespace, r.Name)
+	if skip, err := absent(err, r.Optional); skip || err != nil {
+		return "", false, err
+	}
+	if value, set = m.Data[r.Key]; !set && !isTrue(r.Optional) {
+		return "", false, fmt.Errorf("couldn't find key %s in ConfigMap %s/%s", r.Key, namespace, r.Name)
+	}
+	return value, set, nil
+}
+
+// SecretKey is ConfigMapKey for a Secret.
+func (s Set) SecretKey(namespace string, r *v1.SecretKeySelector) (value string, set bool, err error) {
+	m, err := s.Secret(namespace, r.Name)
+	if skip, err := absent(err, r.Optional); skip || err != nil {
+		return "", false, err
+	}
+	raw, set := m.Data[r.Key]
+	if !set && !isTrue(r.Optional) {
+		return "", false, fmt.Errorf("couldn't find key %s in Secret %s/%s", r.Key, namespace, r.Name)
+	}
+	return string(raw), set, nil
+}
+
+// EnvFrom gives the variables that a container takes from an object as a whole,
+// sorted by name. There are none if it is optional and not there.
+func (s Set) EnvFrom(namespace string, from *v1.EnvFromSource) ([]v1.EnvVar, error) {
+	var out []v1.EnvVar
+	switch {
+	case from.ConfigMapRef != nil:
+		m, err := s.ConfigMap(namespace, from.ConfigMapRef.Name)
+		if skip, err := absent(err, from.ConfigMapRef.Optional); skip || err != nil {
+			return nil, err
+		}
+		for _, k := range slices.Sorted(maps.Keys(m.Data)) {
+			out = append(out, v1.EnvVar{Name: from.Prefix + k, Value: m.Data[k]})
+		}
+	case from.SecretRef != nil:
+		m, err := s.Secret(namespace, from.SecretRef.Name)
+		if skip, err := absent(err, from.SecretRef.Optional); skip || err != nil {
+			return nil, err
+		}
+		for _, k := range slices.Sorted(maps.Keys(m.Data)) {
+			out = append(out, v1.EnvVar{Name: from.Prefix + k, Value: string(m.Data[k])})
+		}
+	}
+	return out, nil
+}
+
+// CheckEnv says why the variables of a container can't be told: the first object,
+// or key of one, that is not there and not optional. An error's StateOf is
+// Unknown while that may yet turn out otherwise.
+func (s Set) CheckEnv(pod *v1.Pod, c *v1.Container) error {
+	for i := range c.EnvFrom {
+		if _, err := s.EnvFrom(pod.Namespace, &c.EnvFrom[i]); err != nil {
+			return err
+		}
+	}
+	for i := range c.Env {
+		from := c.Env[i].ValueFrom
+		if from == nil {
+			continue
+		}
+		var err error
+		switch {
+		case from.ConfigMapKeyRef != nil:
+			_, _, err = s.ConfigMapKey(pod.Namespace, from.ConfigMapKeyRef)
+		case from.SecretKeyRef != nil:
+			_, _, err = s.SecretKey(pod.Namespace, from.SecretKeyRef)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// absent says whether an object is left out because it is optional and not there.
+func absent(err error, optional *bool) (bool, error) {
+	if err != nil && isTrue(optional) && (StateOf(err) == Missing || StateOf(err) == unavailable) {
+		return true, nil
+	}
+	return false, err
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -1,0 +1,262 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// watchKind is the name of the effect.
+const watchKind = "Watch"
+
+// watched says whether changes of an object are told, and not looked for. A node
+// may not watch claims and their volumes.
+func (a *objects) watched(r podobjects.Ref) bool {
+	return a.deps.Detection == Watch && (r.Kind == podobjects.ConfigMap || r.Kind == podobjects.Secret)
+}
+
+// keyOf is an object's key in the API.
+func keyOf(r podobjects.Ref) port.APIKey {
+	k := port.APIKey{Namespace: r.Namespace, Name: r.Name}
+	switch r.Kind {
+	case podobjects.ConfigMap:
+		k.Kind = port.ConfigMapKind
+	case podobjects.Secret:
+		k.Kind = port.SecretKind
+	case podobjects.Claim:
+		k.Kind = port.PersistentVolumeClaimKind
+	case podobjects.Volume:
+		k.Kind = port.PersistentVolumeKind
+	case podobjects.Token, podobjects.Services:
+		panic(r.Kind.String() + " is no single object of the API")
+	}
+	return k
+}
+
+// fetch begins to look, unless that is under way or no use any more.
+func (a *objects) fetch(ctx *kernel.Context[Message], o *object) {
+	if o.call != 0 || o.entry.State == podobjects.Found && immutable(o.entry.Object) {
+		return
+	}
+	if o.timer != nil {
+		o.timer()
+		o.timer = nil
+	}
+	if a.watched(o.ref) {
+		a.watch(ctx, o)
+		return
+	}
+	r, k := o.ref, keyOf(o.ref)
+	o.call = ctx.Do(kernel.Effect[Message]{
+		Kind: "Get" + k.Kind.String(), Object: r.Namespace + "/" + r.Name, Lane: r.String(), Pool: CallPool, Deadline: a.deps.Deadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.API.Get(c, k, func(obj port.APIObject, err error) { done(got{id, r, obj, err}) })
+		},
+		Expired: func(id kernel.EffectID) Message { return got{id: id, ref: r, err: a.overdue("Get", k.String())} },
+	})
+}
+
+func (a *objects) overdue(verb, object string) error {
+	return &port.Error{Kind: port.Deadline, Verb: verb, Object: object, Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)}
+}
+
+func (a *objects) watch(ctx *kernel.Context[Message], o *object) {
+	self, r, k := ctx.Self(), o.ref, keyOf(o.ref)
+	s := port.Selection{Kind: k.Kind, Namespace: r.Namespace, Field: "metadata.name=" + r.Name}
+	a.watches++
+	o.watching, o.heard = true, false
+	o.call = ctx.Do(kernel.Effect[Message]{
+		Kind: watchKind + k.Kind.String(), Object: r.Namespace + "/" + r.Name, Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.API.Watch(c, s, func(change port.APIChange) {
+				if b, is := change.(port.APIBroken); is {
+					self.Tell(broken{id, r, b.Err})
+					return
+				}
+				self.Tell(told{id, r, change})
+			}, func(error) { done(ended{id, r}) })
+		},
+		Expired: func(id kernel.EffectID) Message { return ended{id, r} },
+	})
+	ctx.After(a.deps.Patience, unheard{o.call, r})
+}
+
+// broken is for a watch that can't be heard. What was found stays known, and the
+// watch goes on by itself. An apiserver that does not know yet that this node
+// may see the object soon will, and is asked again at once.
+func (a *objects) broken(ctx *kernel.Context[Message], o *object, err error) {
+	o.heard = true
+	a.troubled(ctx, o, err)
+	if port.KindOf(err) == port.Forbidden && !o.answered() && ctx.Now().Sub(o.since) < a.deps.Doubt {
+		o.end(ctx)
+		o.failures++
+		o.timer = ctx.After(backoff.Retry(soon, o.failures), again{o.ref})
+	}
+}
+
+// soon is for what is only a moment away.
+var soon = backoff.Policy{Base: 25 * time.Millisecond, Max: time.Second}
+
+// troubled notes that an object could not be heard of. After a while that is said.
+func (a *objects) troubled(ctx *kernel.Context[Message], o *object, err error) {
+	first := o.trouble == nil
+	o.trouble = err
+	if since := ctx.Now().Sub(o.since); since >= a.deps.Doubt {
+		a.doubt(ctx, o)
+	} else if first {
+		ctx.After(a.deps.Doubt-since, doubted{o.ref})
+	}
+}
+
+// doubt says why nothing is known of an object.
+func (a *objects) doubt(ctx *kernel.Context[Message], o *object) {
+	if !o.answered() {
+		a.became(ctx, o, failed(o.ref, o.trouble))
+	}
+}
+
+// answered: the apiserver has said something of the object.
+func (o *object) answered() bool {
+	return o.entry.State == podobjects.Found || o.entry.State == podobjects.Missing
+}
+
+// told takes in what the watch of an object says. The first time it may also say
+// that there is none.
+func (a *objects) told(ctx *kernel.Context[Message], m told) {
+	o := a.of[m.ref]
+	if o == nil || o.call != m.id {
+		return
+	}
+	o.heard, o.trouble, o.failures = true, nil, 0
+	switch c := m.change.(type) {
+	case port.APIReplaced:
+		e := podobjects.Entry{Ref: o.ref, State: podobjects.Missing}
+		if len(c.Objects) > 0 {
+			e = found(o.ref, c.Objects[0])
+		}
+		a.became(ctx, o, e)
+	case port.APISet:
+		a.became(ctx, o, found(o.ref, c.Object))
+	case port.APIDeleted:
+		a.became(ctx, o, podobjects.Entry{Ref: o.ref, State: podobjects.Missing})
+	case port.APIBroken:
+		panic("a watch that broke is another message")
+	}
+	if a.of[m.ref] == o && o.entry.State == podobjects.Found && immutable(o.entry.Object) {
+		o.end(ctx)
+	}
+}
+
+// ended is for a watch that the port gave up.
+func (a *objects) ended(ctx *kernel.Context[Message], m ended) {
+	if m.ref.Kind == podobjects.Services {
+		if m.id == a.services.watch {
+			a.watchServices(ctx)
+		}
+		return
+	}
+	o := a.of[m.ref]
+	if o == nil || o.call != m.id {
+		return
+	}
+	o.call, o.watching = 0, false
+	o.failures++
+	a.later(ctx, o, backoff.Retry(a.deps.Backoff, o.failures))
+}
+
+// unheard gives up a watch that has said nothing, and begins another.
+func (a *objects) unheard(ctx *kernel.Context[Message], m unheard) {
+	if m.ref.Kind == podobjects.Services {
+		if m.id == a.services.watch && !a.services.heard {
+			a.watchServices(ctx)
+		}
+		return
+	}
+	if o := a.of[m.ref]; o != nil && o.call == m.id && !o.heard {
+		o.end(ctx)
+		a.fetch(ctx, o)
+	}
+}
+
+// got takes in what a Get gave, and says when to look again.
+func (a *objects) got(ctx *kernel.Context[Message], m got) {
+	o := a.of[m.ref]
+	if o == nil || o.call != m.id {
+		return
+	}
+	o.call = 0
+	if m.err == nil && settled(m.object) {
+		o.failures = 0
+	} else {
+		o.failures++
+	}
+	switch kind := port.KindOf(m.err); {
+	case m.err == nil:
+		o.trouble = nil
+		a.became(ctx, o, found(o.ref, m.object))
+	case kind == port.NotFound:
+		o.trouble = nil
+		a.became(ctx, o, podobjects.Entry{Ref: o.ref, State: podobjects.Missing})
+	default:
+		a.troubled(ctx, o, m.err)
+	}
+	if o.call != 0 {
+		return
+	}
+	switch {
+	case port.KindOf(m.err) == port.Forbidden && !o.answered() && ctx.Now().Sub(o.since) < a.deps.Doubt:
+		o.timer = ctx.After(backoff.Retry(soon, o.failures), again{o.ref})
+	case o.failures > 0:
+		a.later(ctx, o, backoff.Retry(a.deps.Backoff, o.failures))
+	case o.ref.Kind == podobjects.ConfigMap, o.ref.Kind == podobjects.Secret:
+		if !immutable(m.object) {
+			a.later(ctx, o, a.deps.TTL)
+		}
+	}
+}
+
+// settled says whether an object is what a pod waits for: a claim has to be bound.
+func settled(o port.APIObject) bool {
+	claim, ok := o.(*v1.PersistentVolumeClaim)
+	return !ok || claim.Spec.VolumeName != "" && claim.Status.Phase == v1.ClaimBound
+}
+
+// later looks again after d, spread so that not all are looked at at once.
+func (a *objects) later(ctx *kernel.Context[Message], o *object, d time.Duration) {
+	if o.timer != nil {
+		o.timer()
+	}
+	o.timer = ctx.After(spread(ctx, d), again{o.ref})
+}
+
+// spread makes a time longer by up to a tenth.
+func spread(ctx *kernel.Context[Message], d time.Duration) time.Duration {
+	return d + time.Duration(ctx.Rand().Int64N(int64(d/10)+1))
+}
+
+func found(r podobjects.Ref, o port.APIObject) podobjects.Entry {
+	return podobjects.Entry{Ref: r, State: podobjects.Found, Object: o}
+}
+
+func failed(r podobjects.Ref, err error) podobjects.Entry {
+	return podobjects.Entry{Ref: r, State: podobjects.Failed, Message: err.Error()}
+}
+
+// immutable says whether an object never changes again (core/v1 immutable).
+func immutable(o any) bool {
+	switch o := o.(type) {
+	case *v1.ConfigMap:
+		return o.Immutable != nil && *o.Immutable
+	case *v1.Secret:
+		return o.Immutable != nil && *o.Immutable
+	default:
+		return false
+	}
+}

@@ -1,0 +1,285 @@
+package objects
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+)
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &objects{
+			deps: deps, pods: map[types.UID]*needer{}, of: map[podobjects.Ref]*object{}, tokens: map[token]*held{},
+			services: services{known: map[serviceKey]*v1.Service{}, lists: map[string]*list{}},
+		}
+	}
+}
+
+type objects struct {
+	deps *Deps
+	pods map[types.UID]*needer
+	// of are the objects that pods share: all but tokens and services.
+	// Invariant: each has a user.
+	of map[podobjects.Ref]*object
+	// tokens are those that pods use.
+	tokens   map[token]*held
+	services services
+	// watches counts the watches that were begun: each has a lane of its own.
+	watches int
+}
+
+// object is what is known of one object.
+type object struct {
+	ref   podobjects.Ref
+	entry podobjects.Entry
+	// users are the pods that use it, in the order in which they came.
+	users []types.UID
+	// call is the watch or the Get under way, 0 for none. Results of others are late.
+	call kernel.EffectID
+	// watching: call is a watch. heard: it has said something.
+	watching, heard bool
+	failures        int
+	// trouble is why nothing was heard last, since when it was asked for first.
+	trouble error
+	since   time.Time
+	// timer is what comes next, if nothing is under way.
+	timer func() bool
+}
+
+// Start implements kernel.Behavior. What a predecessor left is of no use: its
+// results would find nobody.
+func (a *objects) Start(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		ctx.Cancel(e.ID)
+	}
+	if ctx.Incarnation() > 1 {
+		a.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: pods and watches were not heard.
+// They are asked again, but not while there is no room for the answers.
+func (a *objects) Overflowed(ctx *kernel.Context[Message]) { ctx.After(100*time.Millisecond, missed{}) }
+
+// Receive implements kernel.Behavior.
+func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Need:
+		a.need(ctx, m.NeedObjects)
+	case Forget:
+		a.forget(ctx, m.UID)
+	case told:
+		a.told(ctx, m)
+	case broken:
+		if o := a.of[m.ref]; o != nil && o.call == m.id {
+			a.broken(ctx, o, m.err)
+		}
+	case doubted:
+		if o := a.of[m.ref]; o != nil && o.trouble != nil {
+			a.doubt(ctx, o)
+		}
+	case servicesTold:
+		a.servicesTold(ctx, m)
+	case got:
+		a.got(ctx, m)
+	case issued:
+		a.issued(ctx, m)
+	case ended:
+		a.ended(ctx, m)
+	case unheard:
+		a.unheard(ctx, m)
+	case again:
+		if o := a.of[m.ref]; o != nil {
+			o.timer = nil
+			a.fetch(ctx, o)
+		}
+	case renew:
+		if t := a.tokens[m.token]; t != nil {
+			t.timer = nil
+			a.ask(ctx, m.token, t)
+		}
+	case missed:
+		a.forgetAll(ctx)
+		a.deps.Restarted()
+	}
+}
+
+// need takes in what a pod is, and tells it what is known.
+func (a *objects) need(ctx *kernel.Context[Message], m pod.NeedObjects) {
+	n := a.pods[m.Pod.UID]
+	if n == nil {
+		n = &needer{}
+		a.pods[m.Pod.UID] = n
+	}
+	n.pod, n.reply = m.Pod, m.ReplyTo
+	n.told = m.Known
+	a.refer(ctx, n, true)
+	a.tell(ctx, n)
+}
+
+// refer has all looked after that a pod uses now, and nothing else.
+// asked: the pod says so itself, and wants the newest.
+func (a *objects) refer(ctx *kernel.Context[Message], n *needer, asked bool) {
+	// What is found may lead to more: a claim to its volume, that to its secrets.
+	for range 3 {
+		if refs := podobjects.Refs(n.pod, a.known(n)); !slices.Equal(refs, n.refs) {
+			a.changeRefs(ctx, n, refs, asked)
+			asked = false
+			continue
+		}
+		return
+	}
+}
+
+func (a *objects) changeRefs(ctx *kernel.Context[Message], n *needer, refs []podobjects.Ref, asked bool) {
+	old := n.refs
+	n.refs = refs
+	for _, r := range refs {
+		if _, had := slices.BinarySearchFunc(old, r, podobjects.Ref.Compare); !had {
+			a.use(ctx, n, r)
+		} else if o := a.of[r]; asked && o != nil && !a.watched(r) && o.entry.State != podobjects.Unknown {
+			a.fetch(ctx, o)
+		}
+	}
+	for _, r := range old {
+		if _, has := slices.BinarySearchFunc(refs, r, podobjects.Ref.Compare); !has {
+			a.drop(ctx, n.pod.UID, r)
+		}
+	}
+}
+
+// use begins to look after one object for a pod.
+func (a *objects) use(ctx *kernel.Context[Message], n *needer, r podobjects.Ref) {
+	uid := n.pod.UID
+	switch r.Kind {
+	case podobjects.Services:
+		a.useServices(ctx, uid, r.Namespace)
+	case podobjects.Token:
+		k := token{uid, r}
+		t := &held{entry: podobjects.Entry{Ref: r}, since: ctx.Now()}
+		a.tokens[k] = t
+		a.ask(ctx, k, t)
+	default:
+		o := a.of[r]
+		if o == nil {
+			o = &object{ref: r, entry: podobjects.Entry{Ref: r}, since: ctx.Now()}
+			a.of[r] = o
+			a.fetch(ctx, o)
+		} else if !a.watched(r) {
+			a.fetch(ctx, o) // another pod, that wants the newest
+		}
+		o.users = append(o.users, uid)
+	}
+}
+
+// drop ends what is done for a pod only.
+func (a *objects) drop(ctx *kernel.Context[Message], uid types.UID, r podobjects.Ref) {
+	switch r.Kind {
+	case podobjects.Services:
+		a.dropServices(ctx, uid, r.Namespace)
+	case podobjects.Token:
+		k := token{uid, r}
+		a.tokens[k].end(ctx)
+		delete(a.tokens, k)
+	default:
+		o := a.of[r]
+		o.users = slices.DeleteFunc(o.users, func(u types.UID) bool { return u == uid })
+		if len(o.users) == 0 {
+			o.end(ctx)
+			delete(a.of, r)
+		}
+	}
+}
+
+func (a *objects) forget(ctx *kernel.Context[Message], uid types.UID) {
+	n := a.pods[uid]
+	if n == nil {
+		return
+	}
+	for _, r := range n.refs {
+		a.drop(ctx, uid, r)
+	}
+	delete(a.pods, uid)
+}
+
+// known is what is known of what a pod uses. What it knows already it knows on:
+// this actor may have restarted since, and not have heard of it yet.
+func (a *objects) known(n *needer) podobjects.Set {
+	entries := make([]podobjects.Entry, 0, len(n.refs))
+	for _, r := range n.refs {
+		var e podobjects.Entry
+		switch r.Kind {
+		case podobjects.Services:
+			e = a.services.entry(r)
+		case podobjects.Token:
+			e = a.tokens[token{n.pod.UID, r}].entry
+		default:
+			e = a.of[r].entry
+		}
+		if old := n.told.Get(r); e.State == podobjects.Unknown || e.State == podobjects.Failed && old.State == podobjects.Found && r.Kind != podobjects.Token {
+			e = old
+		}
+		entries = append(entries, e)
+	}
+	set := podobjects.NewSet(entries)
+	if !a.deps.Services {
+		set = set.WithoutServices()
+	}
+	return set
+}
+
+// tell tells a pod what is known, unless it was told that already.
+func (a *objects) tell(_ *kernel.Context[Message], n *needer) {
+	known := a.known(n)
+	if n.told.Equal(known) {
+		return
+	}
+	n.told = known
+	n.reply.Tell(pod.ObjectsAnswer{Objects: known})
+}
+
+// became takes in what is known of an object now, and tells those who use it.
+func (a *objects) became(ctx *kernel.Context[Message], o *object, e podobjects.Entry) {
+	if o.entry.Same(e) {
+		return
+	}
+	o.entry = e
+	for _, uid := range slices.Clone(o.users) {
+		n := a.pods[uid]
+		if o.ref.Kind == podobjects.Claim || o.ref.Kind == podobjects.Volume {
+			a.refer(ctx, n, false) // what it is bound to is used as well
+		}
+		a.tell(ctx, n)
+	}
+}
+
+// forgetAll begins anew, after something was missed.
+func (a *objects) forgetAll(ctx *kernel.Context[Message]) {
+	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
+		a.forget(ctx, uid)
+	}
+	if s := &a.services; s.watch != 0 {
+		ctx.Cancel(s.watch)
+		s.watch, s.seen, s.broken = 0, false, ""
+		clear(s.known)
+	}
+}
+
+// end gives up what is under way for an object.
+func (o *object) end(ctx *kernel.Context[Message]) {
+	if o.call != 0 {
+		ctx.Cancel(o.call)
+	}
+	if o.timer != nil {
+		o.timer()
+	}
+	o.call, o.watching, o.heard, o.timer = 0, false, false, nil
+}

@@ -1,0 +1,233 @@
+// Package objects is the actor that knows the objects of the API which pods
+// use: ConfigMaps, Secrets, tokens of service accounts, claims and their volumes,
+// and services. A pod says once that it is there, and is told what is known each
+// time that something of it changes; nobody asks for an object when it is needed.
+//
+//	pod ──Need, Forget──► objects ──Watch, Get, CreateToken──► apiserver
+//	pod ◄──ObjectsAnswer── objects
+//
+// There is one watch for a ConfigMap or Secret, however many pods use it, from
+// when the first comes until the last has gone: that is what the Node authorizer
+// lets a node see. Services have one watch for all.
+//
+//	        ┌────────── changed, renewed ──────────┐
+//	unknown ─┬─► found ◄───────────────────────────┴── found
+//	         ├─► missing ──appears──► found
+//	         └─► failed ──tried again──► found, missing
+//
+// What was found once stays known while the apiserver can't be heard; a token
+// until it expires. After a restart nothing is known, and pods are told to ask
+// again: what they were told stays theirs meanwhile.
+package objects
+
+import (
+	"strconv"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// CallPool is the pool of slots that bounds how many calls run at once. A watch
+// needs none.
+const CallPool = "objects"
+
+// Pools are the pools that the actor needs.
+func Pools() []kernel.Pool {
+	return []kernel.Pool{{Name: CallPool, Size: 32, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true}}
+}
+
+// Message is what the objects actor understands.
+//
+//sumtype:decl
+type Message interface{ isObjectsMessage() }
+
+// Need says that a pod is there and may use what its spec names. From pods. Lost:
+// asked for again when told that this actor restarted. Twice, or with another
+// spec: the newest counts, and is answered.
+type Need struct{ pod.NeedObjects }
+
+// Forget says that a pod needs nothing any more. From pods. Lost: a watch too
+// many, until this actor restarts.
+type Forget struct{ UID types.UID }
+
+// told is what a watch says of one object, broken that it can't be heard. Of
+// another watch: late. Each told says all that there is to say, so only the
+// newest counts. Lost: the actor begins all anew.
+type (
+	told struct {
+		id     kernel.EffectID
+		ref    podobjects.Ref
+		change port.APIChange
+	}
+	broken struct {
+		id  kernel.EffectID
+		ref podobjects.Ref
+		err error
+	}
+)
+
+// servicesTold is what the watch of services says. In order, and none is lost:
+// one that does not fit into the mailbox makes the actor watch anew.
+type servicesTold struct {
+	id     kernel.EffectID
+	change port.APIChange
+}
+
+// got is the result of a Get.
+type got struct {
+	id     kernel.EffectID
+	ref    podobjects.Ref
+	object port.APIObject
+	err    error
+}
+
+// issued is the result of a CreateToken.
+type issued struct {
+	id    kernel.EffectID
+	token token
+	got   authenticationv1.TokenRequestStatus
+	err   error
+}
+
+// ended says that a watch ended, which it does only when it is told to, or if
+// the port gives up.
+type ended struct {
+	id  kernel.EffectID
+	ref podobjects.Ref
+}
+
+// unheard is this actor's own timer for a watch that says nothing.
+type unheard struct {
+	id  kernel.EffectID
+	ref podobjects.Ref
+}
+
+// again, doubted and renew are this actor's own timers: to look for an object
+// again, to say that it can't be had, to renew a token.
+type (
+	again   struct{ ref podobjects.Ref }
+	doubted struct{ ref podobjects.Ref }
+	renew   struct{ token token }
+)
+
+// missed is this actor's own timer, after its mailbox was full.
+type missed struct{}
+
+func (Need) isObjectsMessage()         {}
+func (Forget) isObjectsMessage()       {}
+func (told) isObjectsMessage()         {}
+func (broken) isObjectsMessage()       {}
+func (doubted) isObjectsMessage()      {}
+func (servicesTold) isObjectsMessage() {}
+func (got) isObjectsMessage()          {}
+func (issued) isObjectsMessage()       {}
+func (ended) isObjectsMessage()        {}
+func (unheard) isObjectsMessage()      {}
+func (again) isObjectsMessage()        {}
+func (renew) isObjectsMessage()        {}
+func (missed) isObjectsMessage()       {}
+
+// MailboxKey implements kernel.Keyed. A watch that was begun anew is another one.
+func (m told) MailboxKey() string { return strconv.FormatUint(uint64(m.id), 10) }
+
+// AppendTrace implements kernel.Traced.
+func (m told) AppendTrace(b []byte) []byte {
+	return appendChange(append(b, m.ref.String()...), m.change)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m broken) AppendTrace(b []byte) []byte {
+	return append(append(b, m.ref.String()...), m.err.Error()...)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m servicesTold) AppendTrace(b []byte) []byte { return appendChange(b, m.change) }
+
+// AppendTrace implements kernel.Traced.
+func (m got) AppendTrace(b []byte) []byte {
+	b = append(b, m.ref.String()...)
+	if m.err != nil {
+		return append(b, m.err.Error()...)
+	}
+	return append(b, m.object.GetResourceVersion()...)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m issued) AppendTrace(b []byte) []byte {
+	b = append(append(b, m.token.uid...), m.token.ref.String()...)
+	if m.err != nil {
+		return append(b, m.err.Error()...)
+	}
+	return m.got.ExpirationTimestamp.AppendFormat(b, time.RFC3339)
+}
+
+func appendChange(b []byte, change port.APIChange) []byte {
+	switch c := change.(type) {
+	case port.APISet:
+		b = append(append(append(b, 's'), c.Object.GetUID()...), c.Object.GetResourceVersion()...)
+	case port.APIDeleted:
+		b = append(append(append(b, 'd'), c.Object.GetUID()...), c.Object.GetResourceVersion()...)
+	case port.APIReplaced:
+		b = append(b, 'r')
+		for _, o := range c.Objects {
+			b = append(append(append(b, o.GetUID()...), o.GetResourceVersion()...), 0)
+		}
+	case port.APIBroken:
+		b = append(b, 'b')
+	}
+	return b
+}
+
+// Detection is how it is found out that a ConfigMap or Secret has changed
+// (KubeletConfiguration configMapAndSecretChangeDetectionStrategy).
+type Detection uint8
+
+const (
+	// Watch: it is told.
+	Watch Detection = iota
+	// Cache: it is read again every TTL, and when another pod comes to use it.
+	Cache
+	// Get: as Cache, with the shortest TTL that is of use.
+	Get
+)
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	API port.API
+	// Restarted is called when an incarnation after the first begins.
+	Restarted func()
+	Detection Detection
+	// TTL is how old a ConfigMap or Secret may be that is not watched.
+	TTL time.Duration
+	// Services: pods are told of services.
+	Services bool
+	// Backoff is for what failed, or is not there and is not watched.
+	Backoff backoff.Policy
+	// Doubt is how long an object may be unknown before it is said why: an
+	// apiserver learns a moment later than the node that it may see a pod's objects.
+	Doubt time.Duration
+	// Deadline bounds a call. Patience is how long a watch may say nothing at all.
+	Deadline, Patience time.Duration
+}
+
+// token names a token: those of two pods are never the same.
+type token struct {
+	uid types.UID
+	ref podobjects.Ref
+}
+
+// needer is a pod that uses objects.
+type needer struct {
+	pod   *v1.Pod
+	reply kernel.Ref[pod.Message]
+	refs  []podobjects.Ref
+	told  podobjects.Set
+}

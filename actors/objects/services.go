@@ -1,0 +1,180 @@
+package objects
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// services are those of the cluster, watched from the first pod on until the
+// agent ends: there is always a next pod.
+type services struct {
+	// watch is 0 until the first pod comes. seen: it told what there is.
+	watch       kernel.EffectID
+	heard, seen bool
+	broken      string
+	// known are those that pods are told of.
+	known map[serviceKey]*v1.Service
+	// lists are what pods of a namespace are told.
+	lists map[string]*list
+}
+
+type serviceKey struct{ namespace, name string }
+
+// list is what the pods of a namespace are told of services.
+type list struct {
+	entry podobjects.Entry
+	users map[types.UID]bool
+}
+
+// kubernetes is the service of which the pods of all namespaces are told.
+var kubernetes = serviceKey{metav1.NamespaceDefault, "kubernetes"}
+
+func (s *services) entry(r podobjects.Ref) podobjects.Entry { return s.lists[r.Namespace].entry }
+
+func (a *objects) useServices(ctx *kernel.Context[Message], uid types.UID, namespace string) {
+	s := &a.services
+	l := s.lists[namespace]
+	if l == nil {
+		l = &list{users: map[types.UID]bool{}}
+		s.lists[namespace] = l
+		l.entry = s.compute(namespace)
+	}
+	l.users[uid] = true
+	if s.watch == 0 {
+		a.watchServices(ctx)
+	}
+}
+
+func (a *objects) dropServices(_ *kernel.Context[Message], uid types.UID, namespace string) {
+	l := a.services.lists[namespace]
+	delete(l.users, uid)
+	if len(l.users) == 0 {
+		delete(a.services.lists, namespace)
+	}
+}
+
+// watchServices begins the watch of all services, in place of any other.
+func (a *objects) watchServices(ctx *kernel.Context[Message]) {
+	s := &a.services
+	if s.watch != 0 {
+		ctx.Cancel(s.watch)
+	}
+	self, r := ctx.Self(), podobjects.Ref{Kind: podobjects.Services}
+	a.watches++
+	s.heard = false
+	s.watch = ctx.Do(kernel.Effect[Message]{
+		Kind: watchKind + "Services", Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.API.Watch(c, port.Selection{Kind: port.ServiceKind}, func(change port.APIChange) { self.Tell(servicesTold{id, change}) },
+				func(error) { done(ended{id, r}) })
+		},
+		Expired: func(id kernel.EffectID) Message { return ended{id, r} },
+	})
+	ctx.After(a.deps.Patience, unheard{s.watch, r})
+}
+
+func (a *objects) servicesTold(ctx *kernel.Context[Message], m servicesTold) {
+	s := &a.services
+	if m.id != s.watch {
+		return
+	}
+	s.heard = true
+	switch c := m.change.(type) {
+	case port.APIReplaced:
+		s.seen = true
+		clear(s.known)
+		for _, o := range c.Objects {
+			s.set(o.(*v1.Service))
+		}
+		a.servicesChanged(ctx, "")
+	case port.APISet:
+		s.set(c.Object.(*v1.Service))
+		a.servicesChanged(ctx, c.Object.GetNamespace())
+	case port.APIDeleted:
+		delete(s.known, serviceKey{c.Object.GetNamespace(), c.Object.GetName()})
+		a.servicesChanged(ctx, c.Object.GetNamespace())
+	case port.APIBroken:
+		s.broken = c.Err.Error()
+		a.servicesChanged(ctx, "")
+	}
+}
+
+// set takes in one service, of which pods are told if it has an address.
+func (s *services) set(o *v1.Service) {
+	k := serviceKey{o.Namespace, o.Name}
+	if o.Spec.ClusterIP == "" || o.Spec.ClusterIP == v1.ClusterIPNone || len(o.Spec.Ports) == 0 {
+		delete(s.known, k)
+		return
+	}
+	s.known[k] = o
+}
+
+// compute is what the pods of a namespace are to be told.
+func (s *services) compute(namespace string) podobjects.Entry {
+	e := podobjects.Entry{Ref: podobjects.Ref{Kind: podobjects.Services, Namespace: namespace}}
+	switch {
+	case s.seen:
+	case s.broken != "":
+		e.State, e.Message = podobjects.Failed, s.broken
+		return e
+	default:
+		return e
+	}
+	var items []*v1.Service
+	for k, o := range s.known { // order-free: sorted below
+		if k.namespace == namespace || k == kubernetes {
+			items = append(items, o)
+		}
+	}
+	slices.SortFunc(items, func(a, b *v1.Service) int {
+		if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	e.State, e.Object = podobjects.Found, &podobjects.ServiceList{Items: items}
+	return e
+}
+
+// servicesChanged tells pods of what changed for them: those of one namespace,
+// or of all if it is empty or the one of kubernetes.
+func (a *objects) servicesChanged(ctx *kernel.Context[Message], namespace string) {
+	s := &a.services
+	for _, ns := range slices.Sorted(maps.Keys(s.lists)) {
+		if namespace != "" && namespace != ns && namespace != kubernetes.namespace {
+			continue
+		}
+		l := s.lists[ns]
+		e := s.compute(ns)
+		if e.Same(l.entry) || sameServices(e, l.entry) {
+			continue
+		}
+		l.entry = e
+		for _, uid := range slices.Sorted(maps.Keys(l.users)) {
+			a.tell(ctx, a.pods[uid])
+		}
+	}
+}
+
+// sameServices says whether pods would be told the same.
+func sameServices(a, b podobjects.Entry) bool {
+	x, ok := a.Object.(*podobjects.ServiceList)
+	y, too := b.Object.(*podobjects.ServiceList)
+	return ok && too && slices.EqualFunc(x.Items, y.Items, func(s, t *v1.Service) bool {
+		return s.Namespace == t.Namespace && s.Name == t.Name && s.Spec.ClusterIP == t.Spec.ClusterIP &&
+			slices.EqualFunc(s.Spec.Ports, t.Spec.Ports, func(p, q v1.ServicePort) bool {
+				return p.Name == q.Name && p.Protocol == q.Protocol && p.Port == q.Port
+			})
+	})
+}

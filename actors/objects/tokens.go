@@ -1,0 +1,108 @@
+package objects
+
+import (
+	"context"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// held is a token of a pod.
+type held struct {
+	entry podobjects.Entry
+	// call is the CreateToken under way, 0 for none.
+	call     kernel.EffectID
+	failures int
+	// since is when it was asked for first.
+	since time.Time
+	timer func() bool
+}
+
+// end gives up what is under way for a token.
+func (t *held) end(ctx *kernel.Context[Message]) {
+	if t.call != 0 {
+		ctx.Cancel(t.call)
+	}
+	if t.timer != nil {
+		t.timer()
+	}
+}
+
+// ask asks for a token, or for the next one. It is bound to the pod: it is worth
+// nothing once that is gone (KEP-1205).
+func (a *objects) ask(ctx *kernel.Context[Message], k token, t *held) {
+	if t.call != 0 {
+		return
+	}
+	p, r := a.pods[k.uid].pod, k.ref
+	seconds := r.ExpirationSeconds
+	spec := authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &seconds,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID},
+	}
+	if r.Audience != "" {
+		spec.Audiences = []string{r.Audience}
+	}
+	t.call = ctx.Do(kernel.Effect[Message]{
+		Kind: "CreateToken", Object: r.Namespace + "/" + r.Name, Lane: "token/" + string(k.uid) + "/" + r.String() + "/" + r.Audience,
+		Pool: CallPool, Deadline: a.deps.Deadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.API.CreateToken(c, r.Namespace, r.Name, spec, func(s authenticationv1.TokenRequestStatus, err error) {
+				done(issued{id, k, s, err})
+			})
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return issued{id: id, token: k, err: a.overdue("CreateToken", r.Namespace+"/"+r.Name)}
+		},
+	})
+}
+
+// issued takes in a token. One that can't be renewed is good until it expires.
+func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
+	t := a.tokens[m.token]
+	if t == nil || t.call != m.id {
+		return
+	}
+	t.call = 0
+	now := ctx.Now()
+	var e podobjects.Entry
+	var at time.Duration
+	if m.err == nil {
+		t.failures = 0
+		expires := m.got.ExpirationTimestamp.Time
+		e = podobjects.Entry{Ref: t.entry.Ref, State: podobjects.Found, Object: &podobjects.IssuedToken{Value: m.got.Token, Expires: expires}}
+		// Never at once: the two clocks may differ by more than the token's life.
+		at = max(podobjects.RenewAt(now, expires, ctx.Rand().Float64()).Sub(now), time.Minute)
+	} else {
+		t.failures++
+		at = spread(ctx, backoff.Retry(a.deps.Backoff, t.failures))
+		e = t.entry
+		doubted := now.Sub(t.since) >= a.deps.Doubt
+		if !doubted && port.KindOf(m.err) == port.Forbidden {
+			at = backoff.Retry(soon, t.failures)
+		}
+		if old, ok := e.Object.(*podobjects.IssuedToken); !ok && !doubted {
+			// Nobody waits long enough yet to be told why.
+		} else if !ok || !now.Before(old.Expires) {
+			e = podobjects.Entry{Ref: t.entry.Ref, State: podobjects.Failed, Message: "failed to fetch token: " + m.err.Error()}
+		} else {
+			at = min(at, old.Expires.Sub(now))
+		}
+		log := ctx.Log().Warn
+		if t.failures > 1 {
+			log = ctx.Log().Debug
+		}
+		log().Str("pod", a.pods[m.token.uid].pod.Namespace+"/"+a.pods[m.token.uid].pod.Name).Str("serviceAccount", m.token.ref.Name).
+			Str("error", m.err.Error()).Msg("no token for a pod; trying again")
+	}
+	t.timer = ctx.After(at, renew{m.token})
+	if !t.entry.Same(e) {
+		t.entry = e
+		a.tell(ctx, a.pods[m.token.uid])
+	}
+}

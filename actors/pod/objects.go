@@ -1,0 +1,102 @@
+package pod
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// nothingKnown is what is known of a pod's objects before anybody has answered.
+func nothingKnown(d *Deps) podobjects.Set {
+	switch {
+	case d.NeedObjects == nil:
+		return podobjects.Standalone()
+	case d.NoServices:
+		return podobjects.Set{}.WithoutServices()
+	default:
+		return podobjects.Set{}
+	}
+}
+
+// usesObjects says whether a pod uses any objects of the API. Most simulated
+// pods do not, and cost nobody a message.
+func (p *pod) usesObjects(of *v1.Pod) bool {
+	return p.deps.NeedObjects != nil && len(podobjects.Refs(of, nothingKnown(p.deps))) > 0
+}
+
+// needObjects says what this pod is to the actor that knows the objects. One that
+// ends or has ended needs none.
+func (p *pod) needObjects(ctx *kernel.Context[Message]) {
+	if p.want == nil || p.stop != nil || p.life != podlife.Syncing || !p.usesObjects(p.want) ||
+		p.want.Status.Phase == v1.PodSucceeded || p.want.Status.Phase == v1.PodFailed {
+		return
+	}
+	p.deps.NeedObjects(NeedObjects{Pod: p.want, Known: p.objects, ReplyTo: ctx.Self()})
+}
+
+// otherObjects says whether a newer version of the pod may use other objects.
+func (p *pod) otherObjects(old *v1.Pod) bool {
+	return old == nil || old != p.want && p.deps.NeedObjects != nil &&
+		!slices.Equal(podobjects.Refs(old, p.objects), podobjects.Refs(p.want, p.objects))
+}
+
+// objectsSeen takes in what is known of the objects now. A container that runs
+// keeps what it was made with; the next one is made with this.
+func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
+	old := p.objects
+	p.objects = m.Objects
+	if p.want == nil {
+		return
+	}
+	for lane, f := range p.facts.failures { // order-free: each on its own
+		if f.Reason == configError {
+			f.Count = 0 // what it failed for want of may be there
+			p.facts.failures[lane] = f
+		}
+	}
+	if v := &p.facts.volumes; v.State != podplan.VolumesDown && !v.Going && !v.Unmounted && p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
+		p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, ReplyTo: ctx.Self()})
+	}
+	if p.changed(old, podobjects.PullSecrets(p.want)) {
+		p.imagesAgain(ctx)
+	}
+}
+
+// changed says whether something else is known now of one of refs.
+func (p *pod) changed(old podobjects.Set, refs []podobjects.Ref) bool {
+	return slices.ContainsFunc(refs, func(r podobjects.Ref) bool { return !old.Get(r).Same(p.objects.Get(r)) })
+}
+
+// imagesAgain asks again for the images that are not there yet.
+func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
+	for _, e := range p.facts.images {
+		if e.Value.State == podplan.ImageReady || e.Value.State == podplan.ImageUnknown {
+			continue
+		}
+		if c := p.containerSpec(e.Key); c != nil && c.Image == e.Value.Image {
+			p.ensureImage(ctx, podplan.EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
+		}
+	}
+}
+
+func (p *pod) ensureImage(ctx *kernel.Context[Message], a podplan.EnsureImage) {
+	p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: a, Objects: p.objects, ReplyTo: ctx.Self()})
+}
+
+// configError is the reason that users know for a container that can't be made as
+// it is asked for.
+const configError = "CreateContainerConfigError"
+
+// checkEnv says why the variables of a container can't be told.
+func (p *pod) checkEnv(c *v1.Container) error {
+	if err := p.objects.CheckEnv(p.want, c); err != nil {
+		return &port.Error{Kind: port.InvalidConfig, Verb: "CreateContainer", Object: p.name() + "/" + c.Name, Detail: err.Error()}
+	}
+	return nil
+}

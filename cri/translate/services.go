@@ -1,0 +1,61 @@
+package translate
+
+import (
+	"net"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// addServices adds the variables by which a container finds services: those of
+// its pod's namespace unless the pod says enableServiceLinks: false, and
+// default/kubernetes in any case. One without a cluster address has none.
+// (Kubernetes documentation, "Accessing the Service"; {NAME}_PORT and what begins
+// with it are the variables of Docker links)
+func (e *environment) addServices(services []*v1.Service, pod *v1.Pod) {
+	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
+	for _, s := range services {
+		if s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes" {
+			e.addService(s)
+		}
+	}
+	for _, s := range services {
+		if s.Namespace == pod.Namespace && links { // one named kubernetes counts more than that of default
+			e.addService(s)
+		}
+	}
+}
+
+func (e *environment) addService(s *v1.Service) {
+	name, address, ports := variableName(s.Name), s.Spec.ClusterIP, s.Spec.Ports
+	if address == "" || address == v1.ClusterIPNone || len(ports) == 0 {
+		return
+	}
+	e.set(name+"_SERVICE_HOST", address)
+	e.set(name+"_SERVICE_PORT", strconv.Itoa(int(ports[0].Port)))
+	for _, p := range ports {
+		if p.Name != "" {
+			e.set(name+"_SERVICE_PORT_"+variableName(p.Name), strconv.Itoa(int(p.Port)))
+		}
+	}
+	for i, p := range ports {
+		protocol := strings.ToLower(string(p.Protocol))
+		if protocol == "" {
+			protocol = "tcp"
+		}
+		number := strconv.Itoa(int(p.Port))
+		url := protocol + "://" + net.JoinHostPort(address, number)
+		if i == 0 {
+			e.set(name+"_PORT", url)
+		}
+		link := name + "_PORT_" + number + "_" + strings.ToUpper(protocol)
+		e.set(link, url)
+		e.set(link+"_PROTO", protocol)
+		e.set(link+"_PORT", number)
+		e.set(link+"_ADDR", address)
+	}
+}
+
+func variableName(s string) string { return strings.ToUpper(strings.ReplaceAll(s, "-", "_")) }
