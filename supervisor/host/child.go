@@ -69,7 +69,9 @@ func newChildren() *children {
 			c := exec.Command("/proc/self/exe", childArg)
 			c.Args[0] = os.Args[0]
 			c.Dir = "/"
-			c.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
+			// A group of its own: what it starts ends with it.
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			c.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none", "PATH=" + os.Getenv("PATH")}
 			return c
 		},
 	}
@@ -189,7 +191,7 @@ func (c *children) start() (cmd *exec.Cmd, in, out *os.File, err error) {
 // killed: it is waited for elsewhere, at the price of a thread.
 func (c *children) reap(cmd *exec.Cmd, r request, me *child, failed bool) error {
 	if failed {
-		cmd.Process.Kill() //nolint:errcheck // it may have ended by itself
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) //nolint:errcheck // it may have ended by itself
 	}
 	if me.ctx.Err() == nil {
 		defer c.leave(r, me)
@@ -228,6 +230,9 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 	}
 	go func() {
 		io.Copy(io.Discard, stdin) //nolint:errcheck // only its end matters
+		if group, own := syscall.Getpgrp(), syscall.Getpid(); group == own {
+			syscall.Kill(-group, syscall.SIGKILL) //nolint:errcheck // it ends either way
+		}
 		syscall.Exit(childOrphaned)
 	}()
 	var a answer

@@ -16,6 +16,9 @@ import (
 const (
 	opHostPath = "check"   // that Path is of Type, and make it if it says so
 	opUnmount  = "unmount" // take down what is mounted at Path
+	opForce    = "force"   // the same, giving up what its server has not answered
+	opBind     = "bind"    // bind Source to Path, and give it to Group
+	opNFS      = "nfs"     // mount the export Source at Path
 	opSubPaths = "subPath" // mount Parts, all below Path
 )
 
@@ -25,6 +28,14 @@ type request struct {
 	Path string `json:"path"`
 	// Type is a v1.HostPathType.
 	Type string `json:"type,omitempty"`
+	// Source is what is mounted, Options how; Mounted: only Group is missing.
+	Source  string   `json:"source,omitempty"`
+	Options []string `json:"options,omitempty"`
+	Mounted bool     `json:"mounted,omitempty"`
+	// Group is to own the volume (fsGroup), OnMismatch: unless its top does.
+	Group      *int64 `json:"group,omitempty"`
+	OnMismatch bool   `json:"onMismatch,omitempty"`
+	ReadOnly   bool   `json:"readOnly,omitempty"`
 	// Parts are the sub-paths to be mounted.
 	Parts []part `json:"parts,omitempty"`
 }
@@ -39,7 +50,13 @@ func (r request) perform() error {
 	case opSubPaths:
 		return mountParts(r.Parts)
 	case opUnmount:
-		return unmount(r.Path)
+		return unmount(r.Path, 0)
+	case opForce:
+		return unmount(r.Path, unix.MNT_FORCE)
+	case opBind:
+		return bindLocal(&r)
+	case opNFS:
+		return mountNFS(&r)
 	default:
 		return fmt.Errorf("unknown request %q", r.Op)
 	}
@@ -102,8 +119,8 @@ func makeFile(path string) error {
 	return f.Close()
 }
 
-func unmount(path string) error {
-	err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW)
+func unmount(path string, flags int) error {
+	err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW|flags)
 	switch {
 	case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // not mounted, or gone
 		return nil

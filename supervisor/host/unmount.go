@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,13 +58,23 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	return nil
 }
 
+// unmountPatience is how long a server may take to end its part, before what it
+// has not answered is given up.
+const unmountPatience = 20 * time.Second
+
 // unmountOne takes down one mount. One of a file system that needs a server may
 // hang.
 func (h *Host) unmountOne(ctx context.Context, m mount) error {
 	if localTypes[m.Type] {
-		return unmount(m.Point)
+		return unmount(m.Point, 0)
 	}
-	return h.children.call(ctx, request{Op: opUnmount, Path: m.Point})
+	patient, cancel := context.WithTimeout(ctx, unmountPatience)
+	defer cancel()
+	err := h.children.call(patient, request{Op: opUnmount, Path: m.Point})
+	if patient.Err() == nil && kindOf(err) != port.Unavailable || ctx.Err() != nil {
+		return err
+	}
+	return h.children.call(ctx, request{Op: opForce, Path: m.Point})
 }
 
 // split parts the mounts that are where volumes of ours are mounted, which is

@@ -26,6 +26,12 @@ func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, er
 	switch {
 	case r.Content != nil:
 		return h.files(ctx, r)
+	case r.Persistent != nil:
+		return h.persistent(ctx, r)
+	case v.NFS != nil:
+		return h.nfs(ctx, r, v.Name, v.NFS, nil)
+	case v.Image != nil:
+		return "", nil // the runtime mounts it
 	case v.EmptyDir != nil:
 		return h.emptyDir(r.Pod, v.Name, v.EmptyDir, r.Size)
 	case v.HostPath != nil:
@@ -38,8 +44,9 @@ func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, er
 	}
 }
 
-// volumeType is the name of the field of the API that is set, empty if none is.
-func volumeType(s *v1.VolumeSource) string {
+// volumeType is the name of the field of a v1.VolumeSource or
+// v1.PersistentVolumeSource that is set, empty if none is.
+func volumeType(s any) string {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
 		if !v.Field(i).IsNil() {

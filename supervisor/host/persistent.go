@@ -1,0 +1,222 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	mountutils "k8s.io/mount-utils"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Directories of kinds of volumes, as the kubelet has them.
+const (
+	localPlugin = "kubernetes.io~local-volume"
+	nfsPlugin   = "kubernetes.io~nfs"
+)
+
+// persistent brings up what a claim is bound to. Its directory has the name of
+// the PersistentVolume.
+func (h *Host) persistent(ctx context.Context, r *port.MountVolume) (string, error) {
+	pv := r.Persistent
+	switch s := &pv.Spec.PersistentVolumeSource; {
+	case s.Local != nil:
+		return h.local(ctx, r, pv.Name, s.Local.Path)
+	case s.NFS != nil:
+		return h.nfs(ctx, r, pv.Name, s.NFS, pv.Spec.MountOptions)
+	case s.HostPath != nil:
+		return h.hostPath(ctx, s.HostPath)
+	default:
+		return "", unsupported(r.Volume, volumeType(s)+" (of PersistentVolume "+pv.Name+")")
+	}
+}
+
+// local binds a directory of this machine (API LocalVolumeSource), which may lie
+// on a file system that does not answer.
+func (h *Host) local(ctx context.Context, r *port.MountVolume, name, source string) (string, error) {
+	if !filepath.IsAbs(source) {
+		return "", fail(port.InvalidConfig, "PersistentVolume %s: local.path %q must be an absolute path", name, source)
+	}
+	uid, err := podDir(string(r.Pod.UID))
+	if err != nil {
+		return "", err
+	}
+	ready := filepath.Join(uid, pluginsDir, localPlugin, name, readyFile)
+	dir, mounted, err := h.mountPoint(r, localPlugin, name)
+	path := filepath.Join(h.pods.path, dir)
+	if err != nil || mounted && h.exists(ready) {
+		return path, err
+	}
+	ask := request{Op: opBind, Path: filepath.Join(h.pods.real, dir), Source: source, Mounted: mounted, Group: fsGroup(r.Pod), ReadOnly: r.ReadOnly}
+	if c := r.Pod.Spec.SecurityContext; c != nil && c.FSGroupChangePolicy != nil {
+		ask.OnMismatch = *c.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch
+	}
+	if err := h.children.call(ctx, ask); err != nil {
+		return "", err
+	}
+	if err := h.pods.root.MkdirAll(filepath.Dir(ready), podsMode); err != nil {
+		return "", err
+	}
+	return path, h.pods.root.WriteFile(ready, nil, readyFileMode)
+}
+
+// nfs mounts an export with the machine's mount program.
+func (h *Host) nfs(ctx context.Context, r *port.MountVolume, name string, s *v1.NFSVolumeSource, options []string) (string, error) {
+	if s.Server == "" || !filepath.IsAbs(s.Path) || strings.HasPrefix(s.Server, "-") {
+		return "", fail(port.InvalidConfig, "volume %q: nfs needs a server, and an absolute path on it", r.Volume.Name)
+	}
+	dir, mounted, err := h.mountPoint(r, nfsPlugin, name)
+	path := filepath.Join(h.pods.path, dir)
+	if err != nil || mounted {
+		return path, err
+	}
+	server := s.Server
+	if strings.Contains(server, ":") && !strings.HasPrefix(server, "[") {
+		server = "[" + server + "]" // an IPv6 address
+	}
+	ask := request{Op: opNFS, Path: filepath.Join(h.pods.real, dir), Source: server + ":" + s.Path, Options: options}
+	if s.ReadOnly || r.ReadOnly {
+		ask.Options = append([]string{"ro"}, options...)
+	}
+	return path, h.children.call(ctx, ask)
+}
+
+// mountPoint makes the directory that a volume is mounted at, and says whether
+// something is. It asks the mounted file system for nothing.
+func (h *Host) mountPoint(r *port.MountVolume, plugin, name string) (dir string, mounted bool, err error) {
+	uid, err := podDir(string(r.Pod.UID))
+	if err == nil {
+		err = element("volume name", name)
+	}
+	if err != nil {
+		return "", false, err
+	}
+	dir = filepath.Join(uid, volumesDir, plugin, name)
+	all, err := h.mounts()
+	if err != nil {
+		return "", false, err
+	}
+	point := filepath.Join(h.pods.real, dir)
+	for _, m := range all {
+		if m.Point == point {
+			return dir, true, nil
+		}
+	}
+	return dir, false, h.pods.root.MkdirAll(dir, podsMode)
+}
+
+// bindLocal binds Source to Path and gives it to the group.
+func bindLocal(r *request) error {
+	if !r.Mounted {
+		if err := bindDir(r.Source, r.Path); err != nil {
+			return err
+		}
+	}
+	if r.Group == nil || r.ReadOnly {
+		return nil
+	}
+	return giveToGroup(r.Path, int(*r.Group), r.OnMismatch)
+}
+
+func bindDir(source, target string) error {
+	fd, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &failure{port.InvalidConfig, fmt.Sprintf("path %q does not exist", source)}
+	}
+	if err != nil {
+		return fmt.Errorf("open %s: %w", source, err)
+	}
+	place := os.NewFile(uintptr(fd), source)
+	defer place.Close() //nolint:errcheck // nothing was written
+	info, err := place.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return &failure{port.InvalidConfig, fmt.Sprintf("local volume %s is not a directory: this node does not mount devices; mount it and give its directory", source)}
+	}
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount %s at %s: %w", source, target, err)
+	}
+	return nil
+}
+
+// What a group is given: to read and write all, and to enter directories, in
+// which files get the group as well (API PodSecurityContext.fsGroup).
+const (
+	groupFileMode = 0o660
+	groupDirMode  = groupFileMode | 0o110
+)
+
+// giveToGroup changes a whole tree. With onMismatch, only if its top does not
+// have the group and the modes already. What others do there meanwhile leads
+// nowhere out of it.
+func giveToGroup(path string, group int, onMismatch bool) error {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing is held
+	if onMismatch {
+		info, err := root.Stat(".")
+		if err != nil {
+			return err
+		}
+		if _, gid := ownerOf(info); gid == group && info.Mode().Perm()&groupDirMode == groupDirMode && info.Mode()&fs.ModeSetgid != 0 {
+			return nil
+		}
+	}
+	// The top comes last: as long as it does not match, all is done again.
+	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && name != "." {
+			err = giveOne(root, name, group)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		return err
+	})
+	if err == nil {
+		err = giveOne(root, ".", group)
+	}
+	if err != nil {
+		return fmt.Errorf("fsGroup %d: %w", group, err)
+	}
+	return nil
+}
+
+func giveOne(root *os.Root, name string, group int) error {
+	if err := root.Lchown(name, -1, group); err != nil {
+		return err
+	}
+	info, err := root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	// After chown, which takes setuid and setgid away from files.
+	const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	mode := info.Mode() & (fs.ModePerm | special)
+	switch {
+	case info.IsDir():
+		return root.Chmod(name, mode|groupDirMode|fs.ModeSetgid)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil
+	default:
+		return root.Chmod(name, mode|groupFileMode)
+	}
+}
+
+// mountNFS runs the machine's mount program, as for any type it has a helper for.
+func mountNFS(r *request) error {
+	if err := mountutils.New("").Mount(r.Source, r.Path, "nfs", r.Options); err != nil {
+		return fmt.Errorf("mount %s: %w", r.Source, err)
+	}
+	return nil
+}

@@ -1,0 +1,189 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// claimed is a request for a volume whose claim is bound to source.
+func claimed(p *v1.Pod, source v1.PersistentVolumeSource) port.MountVolume {
+	pv := &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: source}}
+	pv.Name = "pv-1"
+	return port.MountVolume{Pod: p, Persistent: pv, Volume: &v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+	}}}
+}
+
+func local(path string) v1.PersistentVolumeSource {
+	return v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: path}}
+}
+
+func groupAndMode(t *testing.T, path string) (uint32, os.FileMode) {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Gid, info.Mode()
+}
+
+// A local volume is bound, given to the pod's group, and survives the pod.
+func TestLocalVolume(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	disk := t.TempDir()
+	write(t, filepath.Join(disk, "sub/file"), "kept")
+	if err := os.Symlink("/etc/passwd", filepath.Join(disk, "link")); err != nil {
+		t.Fatal(err)
+	}
+	passwd, _ := groupAndMode(t, "/etc/passwd")
+	r := claimed(newPod(withFSGroup), local(disk))
+	for range 2 {
+		path, err := l.mountRequest(ctx(t), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~local-volume/pv-1"); path != want {
+			t.Errorf("is at %s, want %s", path, want)
+		}
+		if n := l.countMounts(path); n != 1 {
+			t.Errorf("is mounted %d times", n)
+		}
+	}
+	for file, want := range map[string]os.FileMode{
+		".": 0o775 | os.ModeDir | os.ModeSetgid, "sub": 0o775 | os.ModeDir | os.ModeSetgid, "sub/file": 0o660,
+	} {
+		if gid, mode := groupAndMode(t, filepath.Join(disk, file)); gid != 2000 || mode != want {
+			t.Errorf("%s: group %d, mode %s; want %s", file, gid, mode, want)
+		}
+	}
+	if gid, _ := groupAndMode(t, "/etc/passwd"); gid != passwd {
+		t.Error("a link was followed")
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.remove(port.PodDirs{UID: "u1"}); err != nil {
+		t.Fatal(err)
+	}
+	wantMode(t, filepath.Join(disk, "sub/file"), 0o660)
+}
+
+func TestGroupOnMismatchOnly(t *testing.T) {
+	needRoot(t)
+	policy := v1.FSGroupChangeOnRootMismatch
+	for name, c := range map[string]struct {
+		top  func(string) error
+		want uint32
+	}{
+		"the top matches": {func(p string) error {
+			if err := os.Chown(p, -1, 2000); err != nil {
+				return err
+			}
+			return os.Chmod(p, 0o775|os.ModeSetgid)
+		}, 0},
+		"it does not": {func(string) error { return nil }, 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			disk := t.TempDir()
+			write(t, filepath.Join(disk, "file"), "x")
+			if err := c.top(disk); err != nil {
+				t.Fatal(err)
+			}
+			p := newPod(withFSGroup)
+			p.Spec.SecurityContext.FSGroupChangePolicy = &policy
+			if _, err := l.mountRequest(ctx(t), claimed(p, local(disk))); err != nil {
+				t.Fatal(err)
+			}
+			if gid, _ := groupAndMode(t, filepath.Join(disk, "file")); gid != c.want {
+				t.Errorf("the file is of group %d, want %d", gid, c.want)
+			}
+			if err := l.unmount("u1"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestClaimsThatCannotBe(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	file := filepath.Join(t.TempDir(), "f")
+	write(t, file, "")
+	for _, c := range []struct {
+		source v1.PersistentVolumeSource
+		want   string
+	}{
+		{local("/nowhere/at/all"), `path "/nowhere/at/all" does not exist`},
+		{local("relative"), "must be an absolute path"},
+		{local(file), "is not a directory"},
+		{v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}, `volume "data" is of type csi (of PersistentVolume pv-1), which this node does not support`},
+	} {
+		_, err := l.mountRequest(ctx(t), claimed(newPod(), c.source))
+		wantError(t, err, port.InvalidConfig, c.want)
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fakeMount puts a mount program in the way that notes what it was asked for and
+// mounts a tmpfs instead, or hangs.
+func fakeMount(t *testing.T, script string) (asked string) {
+	t.Helper()
+	dir := t.TempDir()
+	asked = filepath.Join(dir, "asked")
+	text := "#!/bin/sh\necho \"$@\" >> " + asked + "\nfor last; do :; done\n" + script + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "mount"), []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return asked
+}
+
+func TestNFS(t *testing.T) {
+	needRoot(t)
+	asked := fakeMount(t, `exec /bin/mount -t tmpfs nfs "$last"`)
+	l := newLab(t)
+	r := claimed(newPod(), v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "fd00::1", Path: "/export", ReadOnly: true}})
+	r.Persistent.Spec.MountOptions = []string{"nfsvers=4.2"}
+	var path string
+	for range 2 {
+		var err error
+		if path, err = l.mountRequest(ctx(t), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "-t nfs -o ro,nfsvers=4.2 [fd00::1]:/export " + path; strings.TrimSpace(string(text)) != want {
+		t.Errorf("asked for %q, want %q", text, want)
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What the mount program says is what the user reads; one that hangs is ended
+// with the call.
+func TestNFSFails(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	v := &v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "files.test", Path: "/x"}}}
+	fakeMount(t, `echo "mount.nfs: access denied by server" >&2; exit 32`)
+	_, err := l.mount(ctx(t), newPod(), v)
+	wantError(t, err, port.Other, "mount files.test:/x", "access denied by server")
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}
