@@ -203,12 +203,13 @@ func (b *bed) clean(t *testing.T) {
 	if b.Agent != nil && b.PID() != 0 {
 		err := errors.Join(
 			b.admin.CoreV1().Namespaces().Delete(ctx, b.name, none),
-			lab.Eventually(ctx, patience, "the namespace is empty and gone", func() error {
-				_, err := b.admin.CoreV1().Namespaces().Get(ctx, b.name, metav1.GetOptions{})
-				if apierrors.IsNotFound(err) {
-					return nil
+			// Its end takes the controller a while; that of its pods is ours.
+			lab.Eventually(ctx, patience, "the namespace has no pods", func() error {
+				list, err := b.admin.CoreV1().Pods(b.name).List(ctx, metav1.ListOptions{})
+				if err == nil && len(list.Items) > 0 {
+					err = fmt.Errorf("%d of them", len(list.Items))
 				}
-				return fmt.Errorf("there: %w", err)
+				return err
 			}),
 			lab.Eventually(ctx, patience, "nothing is left of any pod", func() error {
 				world, err := node.Look(ctx, b.lab)

@@ -53,17 +53,6 @@ func (h *history) until(t *testing.T, what string, last func(watch.EventType, *v
 
 func isGone(kind watch.EventType, _ *v1.Pod) bool { return kind == watch.Deleted }
 
-// lines are what kubectl get pods -w prints, each once.
-func lines(all []*v1.Pod) []string {
-	var out []string
-	for _, p := range all {
-		if s := shown(p); len(out) == 0 || out[len(out)-1] != s {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // TestDeletePod goes to the last step: the container is asked to end and has its time, its exit code is
 // in the last status, and only then is the pod gone.
 func TestDeletePod(t *testing.T) {

@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+func contains(list []string, s string) bool { return slices.Contains(list, s) }
+
+// complaints are the lines of the agent's log, at level warn or above, that contain a word.
+func (b *bed) complaints(word string) (found []string) {
+	for line := range strings.Lines(b.Log()) {
+		if (strings.Contains(line, " WRN ") || strings.Contains(line, " ERR ")) && strings.Contains(line, word) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// TestWrongCredential is a node whose certificate has expired: the log says so once, the agent and
+// its static pods run, and with a new certificate in the same file it becomes a node, with no restart.
+func TestWrongCredential(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "wrong-credential", func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: -time.Hour} })
+	if err := b.Write("static.yaml", fmt.Sprintf(manifest, lab.WebImage, "1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "the static pod runs", func() error {
+		if n := len(b.world(t).Running()); n != 1 {
+			return fmt.Errorf("%d containers run", n)
+		}
+		return nil
+	})
+	b.await(t, "the log says what is wrong", func() error {
+		if len(b.complaints("credential")) == 0 {
+			return fmt.Errorf("it says %s", b.LogTail(2000))
+		}
+		return nil
+	})
+	if got := b.complaints(""); len(got) > 4 {
+		t.Errorf("more than a line each:\n%s", strings.Join(got, "\n"))
+	}
+	if _, err := b.plane.KubeconfigOf(lab.Identity{User: "system:node:" + b.name, Groups: []string{"system:nodes"}, Files: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitNode(t, "is ready for pods", usable)
+	if err := b.Running(); err != nil {
+		t.Error(err)
+	}
+	b.create(t, b.pod("web", nil))
+	b.awaitPod(t, "web", "is ready", ready)
+	if err := b.Remove("static.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	there := *b
+	there.name = "default"
+	there.awaitGone(t, "static-"+b.name)
+}
+
+// TestCertificateReplaced is what rotation does to the files: the node goes on as before.
+func TestCertificateReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "cert-replaced", func(s *setup) { s.identity = lab.Identity{Files: true, Lifetime: 20 * time.Second} })
+	b.start(t)
+	b.awaitNode(t, "is ready for pods", usable)
+	begun := time.Now()
+	b.create(t, b.pod("before", nil))
+	b.awaitPod(t, "before", "is ready", ready)
+	if _, err := b.plane.KubeconfigOf(lab.Identity{User: "system:node:" + b.name, Groups: []string{"system:nodes"}, Files: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "the first certificate has expired", func() error {
+		if left := 25*time.Second - time.Since(begun); left > 0 {
+			return fmt.Errorf("%v are left", left)
+		}
+		return nil
+	})
+	b.create(t, b.pod("after", nil))
+	b.awaitPod(t, "after", "is ready", ready)
+	if c := condition(b.node(t), v1.NodeReady); c.Status != v1.ConditionTrue {
+		t.Errorf("the node is %+v", c)
+	}
+	if got := b.complaints("credential"); len(got) > 0 {
+		t.Errorf("the log says %s", strings.Join(got, "\n"))
+	}
+}
+
+// TestNotOurNode is a credential of another node: the apiserver takes it and forbids all; the log says
+// what, and the agent goes on trying.
+func TestNotOurNode(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "not-our-node", func(s *setup) { s.agent.Flags = []string{"--hostname-override", "not-our-node-2"} })
+	if err := b.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "the log says what is wrong", func() error {
+		if len(b.complaints("forbidden")) == 0 {
+			return fmt.Errorf("it says %s", b.LogTail(2000))
+		}
+		return nil
+	})
+	if err := b.Running(); err != nil {
+		t.Error(err)
+	}
+}
