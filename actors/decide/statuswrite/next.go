@@ -143,7 +143,11 @@ func passing(have, next *v1.PodStatus) bool {
 		own := false
 		for i := range *lists.out {
 			n := &(*lists.out)[i]
-			if i >= len(lists.have) || n.Name != lists.have[i].Name || n.State.Waiting == nil || lists.have[i].ContainerID != "" || n.ContainerID == "" {
+			if i >= len(lists.have) || n.Name != lists.have[i].Name || n.State.Waiting == nil || n.ContainerID == lists.have[i].ContainerID {
+				continue
+			}
+			anew := over(&lists.have[i]) && n.State.Waiting.Reason == "ContainerCreating"
+			if !anew && lists.have[i].ContainerID != "" {
 				continue
 			}
 			if !own {
@@ -151,11 +155,21 @@ func passing(have, next *v1.PodStatus) bool {
 				n = &(*lists.out)[i]
 			}
 			h := &lists.have[i]
+			if anew {
+				*n = *h
+				continue
+			}
 			n.ContainerID, n.ImageID, n.Image = h.ContainerID, h.ImageID, h.Image
 			n.Resources, n.AllocatedResources = h.Resources, h.AllocatedResources
 		}
 	}
 	return made && podstatus.Equal(have, &out)
+}
+
+// over says whether a container is known to have ended, and what comes next is its
+// restart.
+func over(c *v1.ContainerStatus) bool {
+	return c.State.Terminated != nil || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
 }
 
 // Urgent says whether others wait for what changes: a phase, or readiness.

@@ -19,6 +19,13 @@ func TestNext(t *testing.T) {
 	failing.ContainerStatuses[0].ContainerID = "a"
 	again := status("Pending", waits("ContainerCreating"))
 	again.ContainerStatuses[0].ContainerID, again.ContainerStatuses[0].RestartCount = "b", 1
+	dead := with(status("Running", runs("a", 0)))
+	dead.ContainerStatuses[0].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3, ContainerID: "a"}}
+	waiting := status("Running", waits("CrashLoopBackOff"))
+	waiting.ContainerStatuses[0].ContainerID = "a"
+	anew := status("Running", waits("ContainerCreating"))
+	anew.ContainerStatuses[0].ContainerID, anew.ContainerStatuses[0].RestartCount = "b", 1
+	anew.ContainerStatuses[0].LastTerminationState = dead.ContainerStatuses[0].State
 	now := t0.Add(time.Hour)
 	when := at(3599)
 	deleted := &v1.Pod{Status: *ready}
@@ -46,6 +53,9 @@ func TestNext(t *testing.T) {
 		"but that it was started":       {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, ready }, Write, time.Time{}},
 		"and why it was not":            {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *creating}, failing, time.Time{} }, Write, time.Time{}},
 		"and that it was made anew":     {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *created}, again, time.Time{} }, Write, time.Time{}},
+		"not that one will run again":   {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *dead}, anew }, Rest, time.Time{}},
+		"nor that its time has come":    {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *waiting}, anew }, Rest, time.Time{}},
+		"but that one runs no more":     {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *ready}, anew, time.Time{} }, Write, time.Time{}},
 		"and if it is the last word":    {func(in *Input) { in.Object, in.Want, in.Final = &v1.Pod{Status: *creating}, created, true }, Write, time.Time{}},
 		"not before a retry":            {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Second) }, Wait, now.Add(time.Second)},
 		"the clock was set back":        {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(time.Hour) }, Write, time.Time{}},

@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/member"
+)
+
+// story is a pod, and what kubectl get pods -w prints of it.
+type story struct {
+	change func(*v1.PodSpec)
+	// lines come in this order, READY STATUS RESTARTS each. One with a ? may be missing: it is a matter of
+	// who is faster.
+	lines []string
+	// deleted: the pod is deleted when the last line but those of its end was seen.
+	end []string
+}
+
+var stories = map[string]story{
+	"runs": {
+		lines: []string{"0/1 Pending 0", "0/1 ContainerCreating 0", "1/1 Running 0"},
+		end:   []string{"1/1 Terminating 0", "0/1 Terminating 0 ?", "0/1 Completed 0 ?"},
+	},
+	"completes": {
+		change: func(s *v1.PodSpec) {
+			work("sleep 2s then exit 0")(s)
+			s.RestartPolicy = v1.RestartPolicyNever
+		},
+		lines: []string{"0/1 Pending 0", "0/1 ContainerCreating 0", "1/1 Running 0", "0/1 Completed 0"},
+	},
+	"fails": {
+		change: func(s *v1.PodSpec) {
+			work("sleep 2s then exit 3")(s)
+			s.RestartPolicy = v1.RestartPolicyNever
+		},
+		lines: []string{"0/1 Pending 0", "0/1 ContainerCreating 0", "1/1 Running 0", "0/1 Error 0"},
+	},
+	"crashes": {
+		change: work("sleep 2s then exit 3"),
+		lines: []string{"0/1 Pending 0", "0/1 ContainerCreating 0", "1/1 Running 0", "0/1 Error 0 ?", "1/1 Running 1",
+			"0/1 Error 1 ?", "0/1 CrashLoopBackOff 1"},
+	},
+	"no-image": {
+		change: func(s *v1.PodSpec) { s.Containers[0].Image = "troupe.local/demo/none:v1" },
+		lines:  []string{"0/1 Pending 0", "0/1 ContainerCreating 0", "0/1 ErrImagePull 0", "0/1 ImagePullBackOff 0", "0/1 ErrImagePull 0"},
+	},
+	"init": {
+		change: func(s *v1.PodSpec) {
+			s.InitContainers = []v1.Container{
+				{Name: "one", Image: lab.WorkImage, Args: strings.Fields("sleep 2s")}, {Name: "two", Image: lab.WorkImage, Args: strings.Fields("sleep 2s")},
+			}
+		},
+		lines: []string{"0/1 Pending 0", "0/1 Init:0/2 0", "0/1 Init:1/2 0", "0/1 PodInitializing 0", "1/1 Running 0"},
+	},
+	"init-fails": {
+		change: func(s *v1.PodSpec) {
+			s.InitContainers = []v1.Container{{Name: "one", Image: lab.WorkImage, Args: strings.Fields("sleep 2s then exit 1")}}
+		},
+		lines: []string{"0/1 Pending 0", "0/1 Init:0/1 0", "0/1 Init:Error 0 ?", "0/1 Init:0/1 1 ?", "0/1 Init:Error 1 ?", "0/1 Init:CrashLoopBackOff 1"},
+	},
+	"no-config": {
+		change: func(s *v1.PodSpec) {
+			s.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "none"}}}}
+		},
+		lines: []string{"0/1 Pending 0", "0/1 ContainerCreating 0", "0/1 CreateContainerConfigError 0"},
+	},
+}
+
+// TestShownAsByKubelet tells each story to troupe and to the real kubelet: people who watch see the
+// same of both.
+func TestShownAsByKubelet(t *testing.T) {
+	t.Parallel()
+	for name, agent := range map[string]func() (member.Agent, error){
+		"troupe": func() (member.Agent, error) {
+			binary, err := shared.binary()
+			return member.Troupe(binary), err
+		},
+		"kubelet": func() (member.Agent, error) {
+			repository, err := lab.Repository()
+			if err != nil {
+				return member.Agent{}, err
+			}
+			return member.Kubelet(context.Background(), repository, os.Stderr)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testShown(t, "shown-"+name, agent)
+		})
+	}
+}
+
+func testShown(t *testing.T, name string, build func() (member.Agent, error)) {
+	agent, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := joined(t, name, agent)
+	for name, s := range stories {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := b.follow(t, name)
+			b.create(t, b.pod(name, s.change))
+			got, last := []string{}, s.lines[len(s.lines)-1]
+			at := 0 // in s.lines
+			h.until(t, last, func(_ watch.EventType, p *v1.Pod) bool {
+				got = told(got, p)
+				for at < len(s.lines)-1 && len(got) > 0 && !is1(got[len(got)-1], s.lines[at]) && slices.ContainsFunc(s.lines[at:], func(l string) bool { return is1(got[len(got)-1], l) }) {
+					at++
+				}
+				return at == len(s.lines)-1 && is1(got[len(got)-1], last)
+			})
+			if s.end != nil {
+				b.remove(t, name)
+				h.until(t, "its end", func(kind watch.EventType, p *v1.Pod) bool {
+					got = told(got, p)
+					return kind == watch.Deleted
+				})
+			}
+			if err := follows(got, slices.Concat(s.lines, s.end)); err != "" {
+				t.Errorf("%s; seen:\n\t%s", err, strings.Join(got, "\n\t"))
+			} else {
+				t.Log(strings.Join(got, " → "))
+			}
+		})
+	}
+}
+
+// told adds a line, unless it is the last one again.
+func told(lines []string, p *v1.Pod) []string {
+	if s := shown(p); len(lines) == 0 || lines[len(lines)-1] != s {
+		lines = append(lines, s)
+	}
+	return lines
+}
+
+func is1(line, of string) bool { return line == strings.TrimSuffix(of, " ?") }
+
+// follows is empty if lines are those of the story, and else what is wrong.
+func follows(lines, story []string) string {
+	i := 0
+	for _, line := range lines {
+		for i < len(story) && !is1(line, story[i]) && strings.HasSuffix(story[i], "?") {
+			i++
+		}
+		if i == len(story) || !is1(line, story[i]) {
+			return line + " is not what comes next"
+		}
+		i++
+	}
+	for ; i < len(story); i++ {
+		if !strings.HasSuffix(story[i], "?") {
+			return story[i] + " is missing"
+		}
+	}
+	return ""
+}
+
+// joined is a bed whose agent is a member, of whatever kind.
+func joined(t *testing.T, name string, agent member.Agent) *bed {
+	t.Helper()
+	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
+	registry, err := shared.registry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(shared.dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plane(t)
+	l, err := lab.New(t.Context(), lab.Config{Dir: filepath.Join(dir, "c"), Release: lab.Containerd2, Registry: registry, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := kubernetes.NewForConfig(p.AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{plane: p, lab: l, name: name, admin: admin}
+	t.Cleanup(func() {
+		if err := l.Cleanup(context.Background()); err != nil {
+			t.Errorf("clean up the lab: %v", err)
+		}
+	})
+	if err := l.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m, err := member.New(member.Config{
+		Agent: agent, Node: name, Dir: filepath.Join(dir, "n"), Endpoint: l.Endpoint(), CgroupRoot: l.CgroupRoot(), Plane: p,
+		Flags: []string{"--node-ip", "127.0.0.1", "--node-labels", "test=" + name},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if t.Failed() {
+			t.Logf("the end of the agent's log:\n%s", m.LogTail(4000))
+		}
+		none := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		if err := m.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := admin.CoreV1().Namespaces().Delete(ctx, name, none); err != nil {
+			t.Error(err)
+		}
+		if err := admin.CoreV1().Pods(name).DeleteCollection(ctx, none, metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+		if err := admin.CoreV1().Nodes().Delete(ctx, name, none); err != nil {
+			t.Error(err)
+		}
+		if err := l.RemovePods(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := m.Discard(); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := admin.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitNode(t, "is ready for pods", usable)
+	return b
+}
