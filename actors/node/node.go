@@ -7,6 +7,7 @@
 //	│   └── <UID> …
 //	├── images          one pull per image
 //	├── volumes         one lane per volume
+//	├── resources       the cgroups of pods, if they have any
 //	├── probes          how containers are: one timer for all
 //	├── gc              what nobody needs any more
 //	├── sources         manifests from a directory and a URL
@@ -33,6 +34,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/gc"
 	"github.com/troupe-dev/troupe/actors/images"
@@ -42,6 +44,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
+	"github.com/troupe-dev/troupe/actors/resources"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/volumes"
 )
@@ -77,6 +80,8 @@ type Ports struct {
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
 	Events      port.Recorder
+	// Cgroups is nil where pods have no cgroups of their own.
+	Cgroups port.Cgroups
 	// API is the apiserver above, nil for none: then the node runs static pods
 	// only. Facts is needed with it.
 	API   port.API
@@ -99,6 +104,8 @@ type Config struct {
 	CrashBackOff backoff.Policy
 	ContainerGC  podgc.Policy
 	GCPeriod     time.Duration
+	// Cgroups is how those of pods are; unused without the port.
+	Cgroups podcgroup.Settings
 	// RelistSlow is the time between lists while events come, RelistFast without.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
@@ -151,6 +158,11 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName,
 	}
+	var resourcesRef kernel.Ref[resources.Message]
+	if c.Ports.Cgroups != nil {
+		podDeps.EnsureCgroup = func(m pod.EnsureCgroup) { resourcesRef.Tell(resources.Ensure{EnsureCgroup: m}) }
+		podDeps.RemoveCgroup = func(m pod.RemoveCgroup) { resourcesRef.Tell(resources.Remove{RemoveCgroup: m}) }
+	}
 	var above cluster
 	podsDeps := &pods.Deps{
 		NodeName: c.Name, Sources: []string{sources.File, sources.HTTP}, Pod: podDeps, Wrap: c.Wrap,
@@ -179,6 +191,13 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
 		Allocatable: c.Admit.Allocatable,
 	}))
+	if c.Ports.Cgroups != nil {
+		resourcesRef = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
+			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Restarted: askAgain,
+			Living:  func(reply func(map[types.UID]bool)) { podsRef.Tell(pods.Living{Reply: reply}) },
+			Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Period: c.GCPeriod, Deadline: callDeadline,
+		}))
+	}
 	probesRef = spawn(ctx, c.Around, "probes", probes.New(&probes.Deps{
 		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, Checkpoints: c.Ports.Checkpoints,
 		Restarted: askAgain,

@@ -133,7 +133,7 @@ func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
 		p.forget(a.ID)
 	case podplan.RunPostStart, podplan.RunPreStop:
 		p.hookOver(m)
-	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes:
+	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup:
 		panic("asked of another actor, not an effect")
 	}
 }
@@ -229,7 +229,7 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 		}
 		log().Str("pod", p.name()).Str("call", actionKind(a)).Str("object", p.objectOf(a)).Int("failures", f.Count).
 			Str("error", detail).Msg("runtime call failed")
-	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes:
+	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup:
 		panic("asked of another actor, not an effect")
 	}
 	put(&p.facts.failures, lane, f)

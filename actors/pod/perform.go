@@ -61,6 +61,14 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending, Going: true}
 		p.deps.Unmount(UnmountVolumes{UID: p.uid, ReplyTo: ctx.Self()})
 		return
+	case podplan.EnsureCgroup:
+		p.facts.cgroup.State = podplan.CgroupPending
+		p.deps.EnsureCgroup(EnsureCgroup{Pod: p.want, Make: a.Make, ReplyTo: ctx.Self()})
+		return
+	case podplan.RemoveCgroup:
+		p.facts.cgroup.State, p.facts.cgroup.Going = podplan.CgroupPending, true
+		p.deps.RemoveCgroup(RemoveCgroup{UID: p.uid, ReplyTo: ctx.Self()})
+		return
 	case podplan.StopContainer:
 		at := ctx.Now().Add(a.Grace)
 		if old, ok := p.facts.killAt[a.ID]; !ok || at.Before(old) {
@@ -165,7 +173,7 @@ func (p *pod) effect(a podplan.Action) run {
 		return p.hook(a.Name, a.ID, a.Handler, startDeadline)
 	case podplan.RunPreStop:
 		return p.hook(a.Name, a.ID, a.Handler, a.Timeout)
-	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes:
+	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup:
 		panic("asked of another actor, not an effect")
 	default:
 		panic(fmt.Sprintf("no effect for %T", a))
@@ -275,6 +283,10 @@ func actionKind(a podplan.Action) string {
 		return "MountVolumes"
 	case podplan.UnmountVolumes:
 		return "UnmountVolumes"
+	case podplan.EnsureCgroup:
+		return "EnsureCgroup"
+	case podplan.RemoveCgroup:
+		return "RemoveCgroup"
 	case podplan.CreateContainer:
 		return "CreateContainer"
 	case podplan.StartContainer:

@@ -24,11 +24,14 @@ type Deps struct {
 	Events  port.Recorder
 	// SubPaths is the host's MountSubPaths.
 	SubPaths func(context.Context, port.MountSubPaths, func([]string, error))
-	// Where its messages go: to images, volumes and probes,
+	// Where its messages go: to images, volumes, resources and probes,
 	EnsureImage func(EnsureImage)
 	Mount       func(MountVolumes)
 	Unmount     func(UnmountVolumes)
 	Probe       func(ProbeContainers)
+	// EnsureCgroup and RemoveCgroup are nil where pods have no cgroups of their own.
+	EnsureCgroup func(EnsureCgroup)
+	RemoveCgroup func(RemoveCgroup)
 	// NeedObjects and ForgetObjects go to objects. They are nil on a node that has
 	// no apiserver. NoServices: pods are told of no services.
 	NeedObjects   func(NeedObjects)
@@ -104,6 +107,7 @@ type facts struct {
 	failures       map[podplan.Lane]podplan.Failure
 	images         flat.Map[string, podplan.Image]
 	volumes        podplan.Volumes
+	cgroup         podplan.Cgroup
 	hooks          map[string]podplan.Hooks
 	killAt         map[string]time.Time
 	stopped        map[string]time.Time
@@ -115,6 +119,7 @@ type facts struct {
 // Start implements kernel.Behavior.
 func (p *pod) Start(ctx *kernel.Context[Message]) {
 	p.born = ctx.Now()
+	p.facts.cgroup.Own = p.deps.EnsureCgroup != nil
 	for _, e := range ctx.InFlight() {
 		switch a := e.Tag.(type) {
 		case podplan.ObservePod:
@@ -148,6 +153,8 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		p.volumes(m)
 	case ObjectsAnswer:
 		p.objectsSeen(ctx, m)
+	case CgroupAnswer:
+		p.facts.cgroup = m.Cgroup
 	case Probed:
 		p.heard(m)
 	case ActionDone:
@@ -252,13 +259,16 @@ func (p *pod) volumes(m VolumesAnswer) {
 	p.paths = m.Paths
 }
 
-// askAgain forgets what images and volumes have not answered yet, and says again
-// what objects are used.
+// askAgain forgets what images and volumes have not answered yet, and whatever
+// resources did: it counts all pods. It says again what objects are used.
 func (p *pod) askAgain(ctx *kernel.Context[Message]) {
 	p.needObjects(ctx)
 	p.facts.images.DeleteFunc(func(_ string, i podplan.Image) bool { return i.State != podplan.ImageReady })
 	if p.facts.volumes.State != podplan.VolumesUp && !p.facts.volumes.Unmounted {
 		p.facts.volumes = podplan.Volumes{}
+	}
+	if !p.facts.cgroup.Removed {
+		p.facts.cgroup = podplan.Cgroup{Own: p.facts.cgroup.Own}
 	}
 	if p.probed != nil {
 		p.probed.told = false
@@ -322,7 +332,7 @@ func (p *pod) input(now time.Time) podplan.Input {
 	in := podplan.Input{
 		Now: now, Pod: p.want, Life: p.life, Stop: p.stop,
 		Known: p.known, View: p.view, Busy: p.busy,
-		Failures: p.facts.failures, Images: p.facts.images, Volumes: p.facts.volumes,
+		Failures: p.facts.failures, Images: p.facts.images, Volumes: p.facts.volumes, Cgroup: p.facts.cgroup,
 		Hooks: p.facts.hooks, Health: p.facts.health, KillAt: p.facts.killAt, Stopped: p.facts.stopped,
 		SandboxStopped: p.facts.sandboxStopped, Crash: p.facts.crash,
 		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,

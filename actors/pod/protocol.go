@@ -6,6 +6,7 @@
 //	pleg ──(pods)──RuntimeHint, RuntimeSeen──► pod ──EnsureImage──► images ──ImageAnswer──► pod
 //	                                           pod ──Mount, Unmount──► volumes ──VolumesAnswer──► pod
 //	                                           pod ──NeedObjects, ForgetObjects──► objects ──ObjectsAnswer──► pod
+//	                              pod ──EnsureCgroup, RemoveCgroup──► resources ──CgroupAnswer──► pod
 //
 // After a restart it knows nothing: it asks pods for its assignment, reads its
 // pod from the runtime, inherits the lanes of its predecessor, and goes on.
@@ -87,6 +88,11 @@ type VolumesAnswer struct {
 // for again when told that objects restarted. Late or twice: the newest counts.
 type ObjectsAnswer struct{ Objects podobjects.Set }
 
+// CgroupAnswer says how far the pod's cgroup is. From resources, in answer to
+// EnsureCgroup and RemoveCgroup and on every change after. Lost: asked for again
+// when told that resources restarted.
+type CgroupAnswer struct{ Cgroup podplan.Cgroup }
+
 // Probed is what the probes of one container say now. From probes, whenever that
 // changes, and in answer to ProbeContainers where that asks for it. Lost: asked
 // for again when told that probes restarted. Late or twice: the newest counts,
@@ -120,6 +126,7 @@ func (RuntimeSeen) isPodMessage()   {}
 func (ImageAnswer) isPodMessage()   {}
 func (VolumesAnswer) isPodMessage() {}
 func (ObjectsAnswer) isPodMessage() {}
+func (CgroupAnswer) isPodMessage()  {}
 func (Probed) isPodMessage()        {}
 func (ActionDone) isPodMessage()    {}
 func (Wake) isPodMessage()          {}
@@ -224,6 +231,20 @@ type NeedObjects struct {
 
 // ForgetObjects is sent to objects when nothing of the pod runs any more.
 type ForgetObjects struct{ UID types.UID }
+
+// EnsureCgroup is sent to resources: that the pod is here and, with Make, that
+// its cgroup is to be made. One of a pod that runs already is left as it is.
+type EnsureCgroup struct {
+	Pod     *v1.Pod
+	Make    bool
+	ReplyTo kernel.Ref[Message]
+}
+
+// RemoveCgroup is sent to resources: the pod is no more here.
+type RemoveCgroup struct {
+	UID     types.UID
+	ReplyTo kernel.Ref[Message]
+}
 
 // ProbeContainers is sent to probes whenever what is to be probed of this pod
 // changes: all of it, or nothing any more. Only the newest of a name are probed.

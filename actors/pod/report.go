@@ -59,6 +59,8 @@ func (p *pod) trouble() string {
 	switch {
 	case newest.Count > 0:
 		return newest.Reason + ": " + newest.Message
+	case p.stop != nil && p.facts.cgroup.State == podplan.CgroupFailed:
+		return p.facts.cgroup.Message
 	case p.stop != nil:
 		return p.facts.volumes.Message // empty unless they are what is waited for
 	default:

@@ -248,6 +248,7 @@ func (w *world) allUp(limit time.Duration) time.Duration {
 func (w *world) quiet() {
 	w.t.Helper()
 	w.run(3 * time.Second)
+	w.cgroups.check()
 	for _, a := range w.system.Snapshot("") {
 		if a.Depth > 0 {
 			w.failf("%d messages wait at %s", a.Depth, a.Path)

@@ -158,7 +158,7 @@ func TestActorPanics(t *testing.T) {
 		}
 	}
 	comeAndGo(w)
-	for _, actor := range []string{"pods", "images", "volumes", "probes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain"} {
+	for _, actor := range []string{"pods", "images", "volumes", "resources", "probes", "gc", "sources", "pleg", "pod/a-init", "pod/b-plain"} {
 		t.Run(actor, func(t *testing.T) {
 			by := stride(1 + count[actor]/15)
 			for n := 0; n < count[actor]; n += by {

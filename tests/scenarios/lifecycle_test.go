@@ -52,7 +52,7 @@ func (w *world) runs(name, container string, attempt uint32) bool {
 }
 
 func TestPullsBesideTheSandbox(t *testing.T) {
-	w := newNode(t, 1)
+	w := newNode(t, 3)
 	w.run(time.Second)
 	w.add(aPod("web").main("a").main("b").note("sim.troupe.dev/image-size", "200Mi"))
 	begun := map[simcri.Method]time.Time{}
@@ -70,7 +70,7 @@ func TestPullsBesideTheSandbox(t *testing.T) {
 }
 
 func TestOldestFirst(t *testing.T) {
-	w := newNode(t, 1)
+	w := newNode(t, 3)
 	w.run(time.Second)
 	all := names("p", 30)
 	for _, n := range all {
@@ -534,8 +534,8 @@ func TestManyPodsLeaveNothing(t *testing.T) {
 		t.Errorf("the heap grew by %d bytes over 700 pods that are gone", grown)
 	}
 	w.quiet()
-	if n := len(w.system.Snapshot("")); n != 8 {
-		t.Errorf("%d actors are there, want 8", n)
+	if n := len(w.system.Snapshot("")); n != 9 {
+		t.Errorf("%d actors are there, want 9", n)
 	}
 	runtime.KeepAlive(w)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -38,6 +39,7 @@ type world struct {
 	registry *simcri.Registry
 
 	host        *fakeHost
+	cgroups     *fakeCgroups
 	manifests   *fakeManifests
 	checkpoints *fakeCheckpoints
 	events      []port.Event
@@ -94,6 +96,7 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 	w := &world{t: t, seed: seed, v: kernel.NewVirtual(seed, epoch), registry: simcri.NewRegistry(), keepEvents: true}
 	w.tracer = kernel.NewHashTracer()
 	w.host = newFakeHost(w)
+	w.cgroups = newFakeCgroups(w)
 	w.manifests = &fakeManifests{w: w, files: map[string]string{}}
 	w.checkpoints = &fakeCheckpoints{w: w, data: map[string][]byte{}}
 	w.watch = newWatcher(w)
@@ -108,6 +111,7 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 		},
 		Fault: func(call simcri.Call) simcri.Fault {
 			w.watch.called(call)
+			w.cgroups.called(call)
 			if w.cluster != nil {
 				w.cluster.called(call)
 			}
@@ -129,6 +133,7 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,
 		RelistSlow: time.Minute, RelistFast: time.Second, PullDeadline: time.Hour,
 	}
+	w.config.Cgroups = podcgroup.Settings{Capacity: w.config.Admit.Allocatable}
 	w.facts = &fakeFacts{w, &port.Machine{
 		Capacity: w.config.Admit.Allocatable, Allocatable: w.config.Admit.Allocatable,
 		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}, {Type: v1.NodeHostName, Address: nodeName}},
@@ -187,7 +192,7 @@ func (w *world) start() {
 	c := w.config
 	c.Ports = node.Ports{
 		Runtime: w.runtime(), Host: w.host, Network: w.rt.Network(), Manifests: w.manifests,
-		Checkpoints: w.checkpoints, Events: recorder{w},
+		Checkpoints: w.checkpoints, Events: recorder{w}, Cgroups: w.cgroups,
 	}
 	if w.cluster != nil {
 		c.Ports.API, c.Ports.Facts, c.Ports.Events = w.cluster.api.Client(nodeName), w.facts, w.cluster.recorder()

@@ -18,10 +18,11 @@ const (
 	LaneInspect                   // reading one container or sandbox, by ID
 	LaneImage                     // the image of one container, by name
 	LaneVolumes                   // the volumes of the pod
+	LaneCgroup                    // the cgroup of the pod
 )
 
 func (k LaneKind) String() string {
-	return [...]string{"pod", "sandbox", "container", "stop", "hook", "inspect", "image", "volumes"}[k]
+	return [...]string{"pod", "sandbox", "container", "stop", "hook", "inspect", "image", "volumes", "cgroup"}[k]
 }
 
 // Lane names the thing that an action works on. On one lane, one action runs
@@ -71,6 +72,13 @@ type MountVolumes struct{}
 
 // UnmountVolumes asks the volumes actor to take them down.
 type UnmountVolumes struct{}
+
+// EnsureCgroup tells the resources actor of the pod, and asks it for the pod's
+// cgroup if Make is set.
+type EnsureCgroup struct{ Make bool }
+
+// RemoveCgroup asks the resources actor to remove it.
+type RemoveCgroup struct{}
 
 // CreateContainer makes one incarnation of a container.
 type CreateContainer struct {
@@ -135,6 +143,8 @@ func (a InspectSandbox) Lane() Lane  { return Lane{Kind: LaneInspect, Name: a.ID
 func (a EnsureImage) Lane() Lane     { return Lane{Kind: LaneImage, Name: a.Container} }
 func (MountVolumes) Lane() Lane      { return Lane{Kind: LaneVolumes} }
 func (UnmountVolumes) Lane() Lane    { return Lane{Kind: LaneVolumes} }
+func (EnsureCgroup) Lane() Lane      { return Lane{Kind: LaneCgroup} }
+func (RemoveCgroup) Lane() Lane      { return Lane{Kind: LaneCgroup} }
 func (a CreateContainer) Lane() Lane { return Lane{Kind: LaneContainer, Name: a.Name} }
 func (a StartContainer) Lane() Lane  { return Lane{Kind: LaneContainer, Name: a.Name} }
 func (a InspectContainer) Lane() Lane {
@@ -152,6 +162,8 @@ func (InspectSandbox) isAction()   {}
 func (EnsureImage) isAction()      {}
 func (MountVolumes) isAction()     {}
 func (UnmountVolumes) isAction()   {}
+func (EnsureCgroup) isAction()     {}
+func (RemoveCgroup) isAction()     {}
 func (CreateContainer) isAction()  {}
 func (StartContainer) isAction()   {}
 func (InspectContainer) isAction() {}

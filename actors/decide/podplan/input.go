@@ -61,6 +61,8 @@ type Input struct {
 	// Objects is what is known of the objects that the pod uses; nil if there are
 	// none to wait for.
 	Objects *podobjects.Set
+	// Cgroup of the pod.
+	Cgroup Cgroup
 	// Hooks are by container ID.
 	Hooks map[string]Hooks
 	// Health is what probes said, by container ID. A container with no entry
@@ -170,6 +172,29 @@ const (
 	VolumesPending                     // asked, not all there
 	VolumesUp
 	VolumesFailed // being retried by the volumes actor
+)
+
+// Cgroup is what the resources actor said of the pod's cgroup.
+type Cgroup struct {
+	// Own says that pods have cgroups of their own on this node.
+	Own   bool
+	State CgroupState
+	// Removed and Going are for RemoveCgroup what Unmounted and Going of Volumes
+	// are for UnmountVolumes.
+	Removed, Going bool
+	// Message of a failure.
+	Message string
+}
+
+// CgroupState is whether the cgroup of a pod stands.
+type CgroupState uint8
+
+const (
+	CgroupDown    CgroupState = iota // not asked
+	CgroupKnown                      // the pod is told of; nobody looked at its cgroup
+	CgroupPending                    // being made
+	CgroupUp
+	CgroupFailed // being retried by the resources actor
 )
 
 // HookState is how far a hook got.

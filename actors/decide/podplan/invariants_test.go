@@ -21,7 +21,7 @@ func (w *world) checkPlan(out Output) {
 		}
 		if in.Life == podlife.Terminating {
 			switch a.(type) {
-			case RunSandbox, CreateContainer, StartContainer, EnsureImage, MountVolumes, RunPostStart:
+			case RunSandbox, CreateContainer, StartContainer, EnsureImage, MountVolumes, EnsureCgroup, RunPostStart:
 				w.fail("%T is planned for a pod that is Terminating", a)
 			}
 		}
@@ -38,12 +38,21 @@ func (w *world) checkPlan(out Output) {
 					w.fail("sandbox %s is stopped while %s runs in it", a.ID, c.ID)
 				}
 			}
+		case RunSandbox:
+			if c := in.Cgroup; c.Own && c.State != CgroupUp {
+				w.fail("a sandbox is planned before the pod's cgroup stands")
+			}
+		case RemoveCgroup:
+			w.checkDead("the cgroup is removed")
 		case UnmountVolumes:
 			w.checkDead("volumes are unmounted")
 		}
 	}
 	if out.Outcome == AllDown {
 		w.checkDead("all is said to be down")
+		if in.Cgroup.Own && !in.Cgroup.Removed {
+			w.fail("all is said to be down, but its cgroup is not removed")
+		}
 	}
 }
 

@@ -12,14 +12,14 @@ import (
 
 // Plan decides what to do next for one pod.
 //
-//	Syncing      observe ─► sandbox ─┐
-//	                        volumes ─┼─► init 1 ─► init 2 ─► … ─► main, main, …
-//	                        images ──┘   (a sidecar among them lives on)
+//	Syncing      observe ─► cgroup ─► sandbox ─┐
+//	                                  volumes ─┼─► init 1 ─► init 2 ─► … ─► main, main, …
+//	                                  images ──┘   (a sidecar among them lives on)
 //	             one container: see drive
 //	             all main finished, init failed for good, or too old ─► Done
 //
 //	Terminating  hooks ─► stop main ─► stop sidecars, last first
-//	             ─► stop sandboxes ─► unmount ─► AllDown
+//	             ─► stop sandboxes ─► unmount, remove the cgroup ─► AllDown
 //
 // Each call begins from nothing but its input. What is under way is seen in
 // Input.Busy, what was done is seen in Input.View; so a plan lost is a plan

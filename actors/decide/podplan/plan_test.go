@@ -106,6 +106,13 @@ func word(a Action) string {
 		return "mount"
 	case UnmountVolumes:
 		return "unmount"
+	case EnsureCgroup:
+		if a.Make {
+			return "make cgroup"
+		}
+		return "tell of cgroup"
+	case RemoveCgroup:
+		return "remove cgroup"
 	case CreateContainer:
 		return fmt.Sprintf("create %s#%d in %s", a.Name, a.Attempt, a.SandboxID)
 	case StartContainer:

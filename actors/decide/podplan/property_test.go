@@ -148,6 +148,7 @@ func (w *world) trouble(t *rapid.T) {
 		}
 	case 27, 28:
 		w.answerVolumes(rapid.IntRange(0, 3).Draw(t, "no volumes") == 0)
+		w.answerCgroup(rapid.IntRange(0, 3).Draw(t, "no cgroup") == 0)
 	case 29:
 		w.answerProbes(rapid.Bool().Draw(t, "alive"))
 	case 30:
@@ -199,6 +200,21 @@ func (w *world) answerVolumes(fails bool) {
 		*v = Volumes{Unmounted: true}
 	default:
 		*v = Volumes{State: VolumesUp}
+	}
+}
+
+func (w *world) answerCgroup(fails bool) {
+	c := &w.mem.in.Cgroup
+	switch {
+	case c.State != CgroupPending && c.State != CgroupFailed:
+	case fails:
+		c.State = CgroupFailed
+	case c.Going:
+		*c = Cgroup{Own: true, Removed: true}
+	case w.making:
+		c.State = CgroupUp
+	default:
+		c.State = CgroupKnown
 	}
 }
 
@@ -254,6 +270,10 @@ func (w *world) calm() {
 			w.answerVolumes(false)
 			moved = true
 		}
+		if c := w.mem.in.Cgroup; c.State == CgroupPending || c.State == CgroupFailed {
+			w.answerCgroup(false)
+			moved = true
+		}
 		w.answerProbes(true)
 		w.relist()
 		w.settleSidecars()
@@ -295,6 +315,8 @@ func (w *world) steady() bool {
 func TestPlanOnARuntime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(drawPod(t), t.Fatalf)
+		w.own = rapid.Bool().Draw(t, "cgroups")
+		w.mem.in.Cgroup.Own = w.own
 		w.plan()
 		for range rapid.IntRange(0, 150).Draw(t, "steps") {
 			w.trouble(t)

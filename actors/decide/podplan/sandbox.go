@@ -53,7 +53,7 @@ func (p *planner) driveSandbox() {
 		}
 		return
 	}
-	if old || p.anyLives() {
+	if old || p.anyLives() || p.in.Cgroup.Own && p.in.Cgroup.State != CgroupUp {
 		return
 	}
 	var attempt uint32

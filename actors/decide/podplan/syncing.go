@@ -35,6 +35,7 @@ func (p *planner) sync() {
 		p.conclude(Stop{At: p.now, Grace: podGrace(pod), Why: "all containers have finished"})
 		return
 	}
+	p.driveCgroup()
 	p.driveSandbox()
 	p.driveVolumes()
 	initialized, failed := p.driveInit()
@@ -68,6 +69,15 @@ func (p *planner) pastDeadline() bool {
 func (p *planner) driveVolumes() {
 	if p.in.Volumes.State == VolumesDown {
 		p.do(MountVolumes{})
+	}
+}
+
+// driveCgroup has the pod's cgroup made before its first sandbox, and before
+// another takes the place of one that this agent found running.
+func (p *planner) driveCgroup() {
+	c, needed := p.in.Cgroup, p.sandbox == nil && !p.undecided
+	if c.Own && (c.State == CgroupDown || c.State == CgroupKnown && needed) {
+		p.do(EnsureCgroup{Make: needed})
 	}
 }
 

@@ -68,6 +68,16 @@ func TestPlanBeginning(t *testing.T) {
 			in.View.Sandboxes = nil
 			failedLane(in, Lane{Kind: LaneSandbox}, 2, time.Second, "CreatePodSandboxError")
 		}, "a: ContainerCreating; wake +1s"},
+		{"cgroup first", baseInput, withCgroup(CgroupDown), "make cgroup; mount; image a#0; a: ContainerCreating"},
+		{"cgroup being made", baseInput, withCgroup(CgroupPending), "mount; image a#0; a: ContainerCreating"},
+		{"cgroup fails", baseInput, withCgroup(CgroupFailed), "mount; image a#0; a: ContainerCreating"},
+		{"cgroup stands", baseInput, withCgroup(CgroupUp), "run sandbox 0; mount; image a#0; a: ContainerCreating"},
+		{"cgroup of a pod that runs", runInput, withCgroup(CgroupDown), "tell of cgroup"},
+		{"cgroup of a pod that ran", runInput, func(in *Input) {
+			withCgroup(CgroupKnown)(in)
+			containers(in, exited("a", 0, 0, 0))
+			in.View.Sandboxes[0].State = observed.SandboxNotReady
+		}, "make cgroup; stop sandbox s0; SandboxChanged! Pod sandbox changed, it will be killed and re-created."},
 		{"volumes not up", upInput, func(in *Input) { in.Volumes.State = VolumesPending }, "a: ContainerCreating"},
 		{"image not there", upInput, func(in *Input) { in.Images.Set("a", Image{State: ImagePending, Image: "img:1"}) }, "a: ContainerCreating"},
 		{"image fails", upInput, func(in *Input) {
@@ -436,4 +446,8 @@ func TestPlanSandbox(t *testing.T) {
 		{"without an address", upInput, func(in *Input) { in.View.Sandboxes[0].IPs = nil }, "stop sandbox s0; a: ContainerCreating; " + changed},
 		{"without an address yet", runInput, func(in *Input) { in.View.Sandboxes[0].IPs, in.View.Sandboxes[0].CreatedAt = nil, t0 }, "wake +1s"},
 	})
+}
+
+func withCgroup(s CgroupState) func(*Input) {
+	return func(in *Input) { in.Cgroup = Cgroup{Own: true, State: s, Message: "no cgroup"} }
 }

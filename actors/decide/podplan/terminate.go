@@ -27,10 +27,14 @@ func (p *planner) terminate() {
 	if lives || p.making() || p.stopSandboxes() {
 		return
 	}
-	if !p.in.Volumes.Unmounted {
-		if !p.in.Volumes.Going {
-			p.do(UnmountVolumes{})
-		}
+	if !p.in.Volumes.Unmounted && !p.in.Volumes.Going {
+		p.do(UnmountVolumes{})
+	}
+	c := p.in.Cgroup
+	if c.Own && !c.Removed && !c.Going {
+		p.do(RemoveCgroup{})
+	}
+	if !p.in.Volumes.Unmounted || c.Own && !c.Removed {
 		return
 	}
 	// A stop call that still hangs is not waited for: what it was to stop is dead.

@@ -109,6 +109,25 @@ func TestPlanTerminating(t *testing.T) {
 			in.SandboxStopped = map[string]bool{"s0": true}
 			in.Volumes = Volumes{Unmounted: true}
 		}, "ALL DOWN"},
+		{"with a cgroup", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Cgroup.Own = true
+		}, "unmount; remove cgroup"},
+		{"cgroup not removed yet", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{Unmounted: true}
+			in.Cgroup = Cgroup{Own: true, State: CgroupFailed, Going: true}
+		}, ""},
+		{"cgroup removed, not unmounted yet", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{Going: true}
+			in.Cgroup = Cgroup{Own: true, Removed: true}
+		}, ""},
+		{"unmounted, cgroup removed", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{Unmounted: true}
+			in.Cgroup = Cgroup{Own: true, Removed: true}
+		}, "ALL DOWN"},
 		{"unmounted, a stop of the dead hangs", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
 			in.Volumes = Volumes{Unmounted: true}

@@ -12,6 +12,8 @@ func (p *planner) wait(c *v1.Container, kind ContainerKind, reason, message stri
 		reason = defaultReason(p.in.Pod)
 		if p.in.Volumes.State != VolumesUp && p.in.Volumes.Message != "" {
 			message = p.in.Volumes.Message
+		} else if p.in.Cgroup.State == CgroupFailed {
+			message = p.in.Cgroup.Message
 		} else if f, ok := p.in.Failures[Lane{Kind: LaneSandbox}]; ok && p.sandbox == nil {
 			message = f.Message
 		}

@@ -46,6 +46,10 @@ type world struct {
 	hot   map[string]int
 	hotAt time.Time
 	down  bool
+	// own: pods have cgroups of their own.
+	own bool
+	// making: the cgroup is to be made, not only told of.
+	making bool
 }
 
 type memory struct {
@@ -108,7 +112,7 @@ func (w *world) forget(busy flat.Map[Lane, Action]) {
 		life, stop = podlife.Syncing, nil // it finds out again
 	}
 	w.mem = memory{in: Input{
-		Pod: w.pod, Life: life, Stop: stop, Busy: busy,
+		Pod: w.pod, Life: life, Stop: stop, Busy: busy, Cgroup: Cgroup{Own: w.own},
 		Failures: map[Lane]Failure{}, Hooks: map[string]Hooks{},
 		Health: map[string]Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{},
 		SandboxStopped: map[string]bool{}, Crash: map[string]backoff.Crash{},
@@ -188,6 +192,12 @@ func (w *world) perform(a Action) {
 		return
 	case UnmountVolumes:
 		in.Volumes = Volumes{State: VolumesPending, Going: true}
+		return
+	case EnsureCgroup:
+		in.Cgroup.State, w.making = CgroupPending, a.Make
+		return
+	case RemoveCgroup:
+		in.Cgroup.State, in.Cgroup.Going = CgroupPending, true
 		return
 	}
 	l := a.Lane()

@@ -1,0 +1,114 @@
+package podcgroup
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+)
+
+// PIDs is the resource of processes and threads, which only reservations name.
+const PIDs = v1.ResourceName("pid")
+
+// Share is what one pod adds to the cgroup of its class.
+type Share struct {
+	Class    v1.PodQOSClass
+	MilliCPU int64
+	Memory   int64
+}
+
+// ShareOf is the share of a pod, by its requests.
+func ShareOf(pod *v1.Pod) Share {
+	r := Requests(pod)
+	return Share{Class: podstatus.QOS(pod), MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value()}
+}
+
+// ClassValues are the limits of the cgroups of classes.
+type ClassValues struct{ Burstable, BestEffort Values }
+
+// Equal says whether both say the same. They have no huge pages.
+func (c ClassValues) Equal(o ClassValues) bool {
+	same := func(a, b Values) bool { return a.CPUShares == b.CPUShares && a.Memory == b.Memory }
+	return same(c.Burstable, o.Burstable) && same(c.BestEffort, o.BestEffort)
+}
+
+// Sum is the sum of the shares of all pods of a class.
+type Sum struct{ MilliCPU, Memory int64 }
+
+// Sums are those of the classes that ask for something.
+type Sums struct{ Guaranteed, Burstable Sum }
+
+// Add counts a pod, or takes it off again (times -1).
+func (s *Sums) Add(p Share, times int64) {
+	of := &s.Burstable
+	switch p.Class {
+	case v1.PodQOSBestEffort:
+		return
+	case v1.PodQOSGuaranteed:
+		of = &s.Guaranteed
+	case v1.PodQOSBurstable:
+	}
+	of.MilliCPU += times * p.MilliCPU
+	of.Memory += times * p.Memory
+}
+
+// ClassValues are the limits for pods that ask for so much in all. Burstable
+// pods together weigh what they ask for; those of no class get what is left.
+// With MemoryReserved, the worse classes are kept from what the better asked for.
+func (s *Settings) ClassValues(sums Sums) ClassValues {
+	c := ClassValues{
+		Burstable:  Values{CPUShares: Shares(sums.Burstable.MilliCPU)},
+		BestEffort: Values{CPUShares: MinShares},
+	}
+	if s.MemoryReserved > 0 {
+		all := s.allowed()
+		left := all.Memory().Value() - sums.Guaranteed.Memory*s.MemoryReserved/100
+		c.Burstable.Memory = max(left, 1)
+		c.BestEffort.Memory = max(left-sums.Burstable.Memory*s.MemoryReserved/100, 1)
+	}
+	return c
+}
+
+// TopValues are the limits of all pods together. Without Enforce it is all that
+// the node has: the kernel's own default would be one CPU's weight.
+func (s *Settings) TopValues() Values { return reservation(s.allowed(), false) }
+
+// allowed is what pods may have, held to in the kernel: thresholds of eviction
+// are not taken off, so that there is something to evict before the kernel kills.
+func (s *Settings) allowed() v1.ResourceList {
+	out := s.Capacity.DeepCopy()
+	if !s.Enforce {
+		return out
+	}
+	for name, q := range s.Reserved { // order-free: by key
+		if have, ok := out[name]; ok {
+			have.Sub(q)
+			if have.Sign() < 0 {
+				have.Set(0)
+			}
+			out[name] = have
+		}
+	}
+	return out
+}
+
+// ReservedValues are the limits of the cgroup of what a reservation is for
+// (systemReservedCgroup, kubeReservedCgroup). compressible leaves out what a
+// process dies of.
+func ReservedValues(reserved v1.ResourceList, compressible bool) Values {
+	return reservation(reserved, compressible)
+}
+
+func reservation(list v1.ResourceList, compressible bool) Values {
+	var v Values
+	if q, ok := list[v1.ResourceCPU]; ok {
+		v.CPUShares = Shares(q.MilliValue())
+	}
+	if compressible {
+		return v
+	}
+	v.Memory = list.Memory().Value()
+	if q, ok := list[PIDs]; ok {
+		v.PIDs = q.Value()
+	}
+	return v
+}

@@ -1,0 +1,352 @@
+// Package resources is the actor that gives pods their share of the machine: a
+// cgroup each, and one for each class of them (decide/podcgroup).
+//
+//	pod ──Ensure, Remove──► resources ──Set, RemovePod──► cgroups
+//	pod ◄──CgroupAnswer── resources
+//	resources ──Living──► pods (in each sweep)
+//
+// Each pod has a lane of its own. The cgroups of classes follow, a moment later,
+// what their pods ask for together. A sweep removes the cgroups of pods that are
+// no more: it first lists what there is, and only then asks which pods live.
+//
+// After a restart it knows nothing; pods are told to ask again, and what stands
+// already is found standing (port.Cgroups is idempotent).
+package resources
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Message is what the resources actor understands.
+//
+//sumtype:decl
+type Message interface{ isResourcesMessage() }
+
+// Ensure is a pod's wish for its cgroup. From pod. Lost: asked again when told
+// that this actor restarted. Twice: answered twice.
+type Ensure struct{ pod.EnsureCgroup }
+
+// Remove is a pod's wish to be rid of it. From pod; as with Ensure.
+type Remove struct{ pod.RemoveCgroup }
+
+// done is the result of one effect for one pod.
+type done struct {
+	id  kernel.EffectID
+	uid types.UID
+	err error
+}
+
+// again is this actor's own timer for one pod.
+type again struct{ uid types.UID }
+
+// settled is this actor's own timer: the classes' cgroups are to be brought up
+// to date.
+type settled struct{}
+
+// nodeSet is the result of one effect on a cgroup above those of pods.
+type nodeSet struct {
+	what string
+	// classes is what those of the classes were given.
+	classes podcgroup.ClassValues
+	err     error
+}
+
+// sweep is this actor's own timer, found what a sweep found, and living the
+// answer of pods to it. swept is the result of a removal in it.
+type (
+	sweep struct{}
+	found struct {
+		uids []types.UID
+		err  error
+	}
+	living struct {
+		pods map[types.UID]bool
+		uids []types.UID
+	}
+	swept struct {
+		uid types.UID
+		err error
+	}
+)
+
+// missed is this actor's own timer, after its mailbox was full.
+type missed struct{}
+
+func (Ensure) isResourcesMessage()  {}
+func (Remove) isResourcesMessage()  {}
+func (done) isResourcesMessage()    {}
+func (again) isResourcesMessage()   {}
+func (settled) isResourcesMessage() {}
+func (nodeSet) isResourcesMessage() {}
+func (sweep) isResourcesMessage()   {}
+func (found) isResourcesMessage()   {}
+func (living) isResourcesMessage()  {}
+func (swept) isResourcesMessage()   {}
+func (missed) isResourcesMessage()  {}
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	Cgroups  port.Cgroups
+	Settings podcgroup.Settings
+	Events   port.Recorder
+	// Living asks pods which pods there are; it may not be answered.
+	Living func(reply func(map[types.UID]bool))
+	// Restarted is called when an incarnation after the first begins.
+	Restarted func()
+	Backoff   backoff.Policy
+	// Period is the time between sweeps, Deadline bounds one call.
+	Period, Deadline time.Duration
+}
+
+const (
+	// firstSweep is when an agent first looks for what its predecessor left.
+	firstSweep = 10 * time.Second
+	// settling is how long the cgroups of classes wait for the next change, so
+	// that many pods at once are one change.
+	settling = 250 * time.Millisecond
+	// firstSettling is longer: after the agent's start all pods come anew.
+	firstSettling = 2 * time.Second
+)
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &resources{deps: deps, pods: map[types.UID]*podded{}} }
+}
+
+type resources struct {
+	deps *Deps
+	pods map[types.UID]*podded
+	// sums is what all pods ask for. Invariant: the sum of the shares of pods.
+	sums podcgroup.Sums
+	// classes are those that were last set without error; nil: not known.
+	classes *podcgroup.ClassValues
+	// settling: a timer for the classes runs, or they are being set.
+	settling bool
+	// topSet: the cgroup of all pods has its limits.
+	topSet bool
+}
+
+// podded is one pod's share.
+//
+//	ensured ──Ensure{Make}──► Set ──► made      any ──Remove──► going ──► RemovePod ──► (forgotten)
+type podded struct {
+	pod   *v1.Pod
+	share podcgroup.Share
+	reply kernel.Ref[pod.Message]
+	// wanted: the cgroup is to be made, or brought up to date; made: it was.
+	wanted, made, going bool
+	// running is the effect under way, 0 for none.
+	running  kernel.EffectID
+	failures int
+	failedAt time.Time
+	message  string
+	retry    func() bool
+}
+
+// Start implements kernel.Behavior.
+func (a *resources) Start(ctx *kernel.Context[Message]) {
+	a.settling = true
+	ctx.After(firstSettling, settled{})
+	ctx.After(min(firstSweep, a.deps.Period), sweep{})
+	if ctx.Incarnation() > 1 {
+		a.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
+// for again as after a restart, but not while there is no room for them.
+func (a *resources) Overflowed(ctx *kernel.Context[Message]) {
+	ctx.After(100*time.Millisecond, missed{})
+}
+
+// Receive implements kernel.Behavior.
+func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case missed:
+		a.deps.Restarted()
+	case Ensure:
+		a.ensure(ctx, m.EnsureCgroup)
+	case Remove:
+		p := a.get(m.UID)
+		p.reply = m.ReplyTo
+		if !p.going {
+			p.going, p.failures = true, 0
+		}
+		a.advance(ctx, m.UID)
+	case done:
+		a.done(ctx, m)
+	case again:
+		if p := a.pods[m.uid]; p != nil {
+			p.retry = nil
+			a.advance(ctx, m.uid)
+		}
+	case settled:
+		a.settle(ctx)
+	case nodeSet:
+		a.nodeSet(ctx, m)
+	case sweep:
+		ctx.After(a.deps.Period, sweep{})
+		a.sweep(ctx)
+	case found:
+		a.found(ctx, m)
+	case living:
+		a.remove(ctx, m)
+	case swept:
+		if m.err != nil {
+			ctx.Log().Warn().Str("uid", string(m.uid)).Str("error", m.err.Error()).Msg("the cgroup of a pod that is gone could not be removed; trying again in the next sweep")
+		}
+	}
+}
+
+func (a *resources) get(uid types.UID) *podded {
+	p := a.pods[uid]
+	if p == nil {
+		p = &podded{}
+		a.pods[uid] = p
+	}
+	return p
+}
+
+func (a *resources) ensure(ctx *kernel.Context[Message], m pod.EnsureCgroup) {
+	p := a.get(m.Pod.UID)
+	p.reply = m.ReplyTo
+	if !p.going && p.pod != m.Pod {
+		if p.pod != nil {
+			a.sums.Add(p.share, -1)
+		}
+		p.pod, p.share = m.Pod, podcgroup.ShareOf(m.Pod)
+		a.sums.Add(p.share, 1)
+		a.changed(ctx)
+	}
+	if m.Make {
+		p.wanted, p.made = true, false
+	}
+	a.advance(ctx, m.Pod.UID)
+}
+
+// advance begins what can begin now, and tells the pod how far it is.
+func (a *resources) advance(ctx *kernel.Context[Message], uid types.UID) {
+	p := a.pods[uid]
+	if p.running == 0 && (p.going || p.wanted) && p.due(ctx, a.deps.Backoff, uid) {
+		a.begin(ctx, uid, p)
+	}
+	p.tell()
+}
+
+// due says whether the next try may be made now, and sets the timer if not.
+func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid types.UID) bool {
+	if p.failures == 0 {
+		return true
+	}
+	wait := p.failedAt.Add(backoff.Retry(policy, p.failures)).Sub(ctx.Now())
+	if wait > 0 && p.retry == nil {
+		p.retry = ctx.After(wait, again{uid})
+	}
+	return wait <= 0
+}
+
+func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded) {
+	if p.going {
+		p.running = a.do(ctx, "RemovePodCgroup", uid, objectOf(p.pod, uid), func(c context.Context, answer func(error)) {
+			a.deps.Cgroups.RemovePod(c, uid, answer)
+		}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
+		return
+	}
+	p.wanted = false
+	name, err := a.deps.Settings.Pod(p.pod)
+	values := a.deps.Settings.PodValues(p.pod)
+	p.running = a.do(ctx, "SetPodCgroup", uid, objectOf(p.pod, uid), func(c context.Context, answer func(error)) {
+		if err != nil {
+			answer(&port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: string(uid), Detail: err.Error()})
+			return
+		}
+		a.deps.Cgroups.Set(c, name, values, answer)
+	}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
+}
+
+// do is one call for a pod, on the pod's lane.
+func (a *resources) do(ctx *kernel.Context[Message], kind string, uid types.UID, object string,
+	run func(context.Context, func(error)), result func(kernel.EffectID, error) Message,
+) kernel.EffectID {
+	return ctx.Do(kernel.Effect[Message]{
+		Kind: kind, Object: object, Lane: "cgroup/" + string(uid), Deadline: a.deps.Deadline,
+		Run: func(c context.Context, id kernel.EffectID, answer func(Message)) {
+			run(c, func(err error) { answer(result(id, err)) })
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return result(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)})
+		},
+	})
+}
+
+func objectOf(p *v1.Pod, uid types.UID) string {
+	if p == nil {
+		return string(uid)
+	}
+	return p.Namespace + "/" + p.Name
+}
+
+func (a *resources) done(ctx *kernel.Context[Message], m done) {
+	p := a.pods[m.uid]
+	if p == nil || p.running != m.id {
+		return // late, or of a predecessor: what it did is found by the one that is asked for next
+	}
+	p.running = 0
+	if m.err != nil {
+		a.failed(ctx, p, m)
+		return
+	}
+	p.failures, p.message = 0, ""
+	if !p.going {
+		p.made = true
+		a.advance(ctx, m.uid)
+		return
+	}
+	if p.pod != nil {
+		a.sums.Add(p.share, -1)
+		a.changed(ctx)
+	}
+	delete(a.pods, m.uid)
+	p.reply.Tell(pod.CgroupAnswer{Cgroup: podplan.Cgroup{Own: true, Removed: true}})
+}
+
+func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {
+	p.failures++
+	p.failedAt, p.message = ctx.Now(), m.err.Error()
+	reason, text := "FailedCreatePodContainer", "unable to ensure pod container exists: "+p.message
+	if p.going {
+		reason, text = "FailedKillPod", "the pod's cgroup could not be removed: "+p.message
+	} else {
+		p.wanted = true
+	}
+	if p.pod != nil {
+		a.deps.Events.Record(port.Event{Pod: p.pod, Warning: true, Reason: reason, Message: text, At: ctx.Now()})
+	}
+	a.advance(ctx, m.uid)
+}
+
+// tell says how far the pod's cgroup is.
+func (p *podded) tell() {
+	c := podplan.Cgroup{Own: true, State: podplan.CgroupKnown, Going: p.going}
+	switch {
+	case p.failures > 0:
+		c.State, c.Message = podplan.CgroupFailed, p.message
+	case p.wanted || p.running != 0:
+		c.State = podplan.CgroupPending
+	case p.made:
+		c.State = podplan.CgroupUp
+	}
+	p.reply.Tell(pod.CgroupAnswer{Cgroup: c})
+}
