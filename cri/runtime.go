@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -23,6 +24,18 @@ func (c *Client) version(ctx context.Context) (port.RuntimeVersion, error) {
 		Version:    v.GetRuntimeVersion(),
 		APIVersion: v.GetRuntimeApiVersion(),
 	}, err
+}
+
+// CgroupDriver asks who makes cgroups here; an error of kind Unsupported from a
+// runtime that has no such call (containerd before 2.0).
+func (c *Client) CgroupDriver(ctx context.Context, done func(podcgroup.Driver, error)) {
+	run(c, ctx, call{"RuntimeConfig", "", c.deadlines.ask()}, func(ctx context.Context) (podcgroup.Driver, error) {
+		answer, err := c.runtime.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
+		if answer.GetLinux().GetCgroupDriver() == runtimeapi.CgroupDriver_CGROUPFS {
+			return podcgroup.Cgroupfs, err
+		}
+		return podcgroup.Systemd, err
+	}, done)
 }
 
 // Status implements port.Runtime.

@@ -5,15 +5,15 @@ package config
 // not be lost in silence. docs/operating.md shows the same list.
 var actsOn = map[string]struct{}{
 	"apiVersion": {}, "kind": {},
-	"allowedUnsafeSysctls": {}, "clusterDNS": {}, "clusterDomain": {},
+	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {}, "clusterDomain": {},
 	"configMapAndSecretChangeDetectionStrategy": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {}, "crashLoopBackOff": {},
-	"failCgroupV1": {}, "failSwapOn": {}, "featureGates": {}, "fileCheckFrequency": {},
+	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "featureGates": {}, "fileCheckFrequency": {},
 	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
 	"contentType": {}, "enableControllerAttachDetach": {}, "eventBurst": {}, "eventRecordQPS": {},
 	"kubeAPIBurst": {}, "kubeAPIQPS": {}, "nodeLeaseDurationSeconds": {}, "nodeStatusMaxImages": {},
 	"nodeStatusReportFrequency": {}, "nodeStatusUpdateFrequency": {}, "providerID": {}, "registerNode": {}, "registerWithTaints": {},
-	"kubeReserved": {}, "logging": {}, "maxParallelImagePulls": {}, "maxPods": {}, "podLogsDir": {},
-	"podsPerCore": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
+	"kubeReserved": {}, "kubeReservedCgroup": {}, "logging": {}, "maxParallelImagePulls": {}, "maxPods": {}, "podLogsDir": {}, "podPidsLimit": {},
+	"podsPerCore": {}, "qosReserved": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
 	"seccompDefault": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {}, "staticPodPath": {}, "staticPodURL": {},
-	"staticPodURLHeader": {}, "systemReserved": {},
+	"staticPodURLHeader": {}, "systemReserved": {}, "systemReservedCgroup": {},
 }

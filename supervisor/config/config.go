@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -284,6 +285,31 @@ func (c Config) PodLogsDir() string { return c.kubelet.PodLogsDir }
 // CgroupDriver is cgroupfs or systemd, where the runtime does not say.
 // (cgroupDriver)
 func (c Config) CgroupDriver() string { return c.kubelet.CgroupDriver }
+
+// CgroupsPerQOS: pods have cgroups of their own, by their classes.
+// (cgroupsPerQOS)
+func (c Config) CgroupsPerQOS() bool { return ptr.Deref(c.kubelet.CgroupsPerQOS, true) }
+
+// Enforces says whether a kind of reservation is held to in the kernel: pods,
+// system-reserved, kube-reserved, or the latter two with -compressible.
+// (enforceNodeAllocatable)
+func (c Config) Enforces(kind string) bool {
+	return slices.Contains(c.kubelet.EnforceNodeAllocatable, kind)
+}
+
+// MemoryReserved is how much of what pods of better classes ask for is kept from
+// those of worse ones, in percent. (qosReserved: memory)
+func (c Config) MemoryReserved() int64 {
+	text, ok := c.kubelet.QOSReserved[string(v1.ResourceMemory)]
+	if !ok {
+		return 0
+	}
+	percent, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil {
+		panic("config: qosReserved checked before: " + err.Error())
+	}
+	return int64(percent)
+}
 
 // ClusterDNS are the name servers of pods with dnsPolicy ClusterFirst.
 // (clusterDNS)

@@ -28,6 +28,9 @@ type machine struct {
 	oomFloor   *int64
 	hugePages  []string
 	cgroups    cgroupFacts
+	capacity   v1.ResourceList
+	// own are the cgroups of pods, nil if they have none of their own.
+	own *podCgroups
 	// facts are what the node shows, and allocatable what of that pods may have.
 	facts       *host.Facts
 	allocatable v1.ResourceList
@@ -107,7 +110,7 @@ func (m *machine) count(c config.Config, name string) error {
 		return a.err
 	}
 	memory := a.machine.Capacity[v1.ResourceMemory]
-	m.memory, m.allocatable = memory.Value(), a.machine.Allocatable
+	m.memory, m.allocatable, m.capacity = memory.Value(), a.machine.Allocatable, a.machine.Capacity
 	return nil
 }
 

@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		defer client.Close()
 	}
-	rt, version, closeRuntime, err := connect(ctx, c, m, name)
+	rt, version, closeRuntime, err := connect(ctx, o, &m, name)
 	if err != nil {
 		return err
 	}
@@ -143,6 +143,9 @@ func Run(ctx context.Context, o Options) error {
 		Checkpoints: checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
 		Facts:       m.facts,
 	}
+	if m.own != nil {
+		ports.Cgroups = m.own.port
+	}
 	if client != nil {
 		told, err := recorder(client, name, events, o.Log)
 		if err != nil {
@@ -168,8 +171,10 @@ func Run(ctx context.Context, o Options) error {
 // socketPathLimit is sun_path without its end (unix(7)).
 const socketPathLimit = 107
 
-// connect reaches the runtime, or makes a simulated one.
-func connect(ctx context.Context, c config.Config, m machine, name string) (port.Runtime, port.RuntimeVersion, func(), error) {
+// connect reaches the runtime, or makes a simulated one. It finds out
+// with it whether pods have cgroups of their own.
+func connect(ctx context.Context, o Options, m *machine, name string) (port.Runtime, port.RuntimeVersion, func(), error) {
+	c := o.Config
 	if c.Options().Runtime == config.RuntimeSim {
 		rt, err := simcri.New(simcri.Config{
 			Clock: kernel.WallClock{},
@@ -198,6 +203,13 @@ func connect(ctx context.Context, c config.Config, m machine, name string) (port
 	if a.err != nil {
 		client.Close()
 		return nil, port.RuntimeVersion{}, nil, a.err
+	}
+	if m.own, err = openCgroups(ctx, c, m, client, o.Log); err != nil {
+		client.Close()
+		return nil, port.RuntimeVersion{}, nil, err
+	}
+	if m.own != nil {
+		tn.CgroupParent = m.own.parent
 	}
 	return client, a.v, client.Close, nil
 }
@@ -259,6 +271,9 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 		ContainerGC:  podgc.Policy{MaxPerPodContainer: int(gcConfig.PerContainer), MaxContainers: int(gcConfig.Total), MinAge: gcConfig.MinimumAge},
 		GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
 		Cluster: clusterOf(c, &m, d.name),
+	}
+	if m.own != nil {
+		nodeConfig.Cgroups = *m.own.settings
 	}
 	if o.PanicPod != "" {
 		nodeConfig.Wrap = panicWrap(o.PanicPod, d.name)

@@ -176,7 +176,7 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.agent.Binary, s.agent.Dir, s.agent.Endpoint = binary, filepath.Join(dir, "n"), l.Endpoint()
+	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, filepath.Join(dir, "n"), l.Endpoint(), l.CgroupRoot()
 	s.agent.Flags = append([]string{
 		"--hostname-override", name, "--kubeconfig", kubeconfig, "--node-ip", "127.0.0.1", "--node-labels", "test=" + name,
 	}, s.agent.Flags...)

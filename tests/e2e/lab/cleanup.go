@@ -267,8 +267,8 @@ func removeHostPortRules(ctx context.Context, network string) error {
 	return err
 }
 
-// Leaks lists what of the lab's pods is on the host: shims, mounts, network namespaces; and once
-// containerd has stopped, the bridge and cgroups. After Cleanup it is empty.
+// Leaks lists what of the lab's pods is on the host: shims, mounts, network namespaces, cgroups; and
+// once containerd has stopped, the bridge and all cgroups. After Cleanup it is empty.
 func (l *Lab) Leaks() []string {
 	var left []string
 	shims, err := l.shims()
@@ -290,20 +290,25 @@ func (l *Lab) Leaks() []string {
 			left = append(left, "network namespace "+s)
 		}
 	}
+	cgroups := func(below string) {
+		for _, pattern := range []string{"/sys/fs/cgroup" + l.CgroupRoot() + below, "/sys/fs/cgroup/*" + l.CgroupRoot() + below} {
+			dirs, err := filepath.Glob(pattern)
+			if err != nil {
+				panic(err) // the pattern is ours
+			}
+			for _, dir := range dirs {
+				left = append(left, "cgroup "+dir)
+			}
+		}
+	}
+	cgroups("/kubepods/pod*")
+	cgroups("/kubepods/*/pod*")
 	if l.process != nil {
 		return left
 	}
 	if _, err := os.Stat("/sys/class/net/lab" + l.id); err == nil {
 		left = append(left, "bridge lab"+l.id)
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup" + l.CgroupRoot(), "/sys/fs/cgroup/*" + l.CgroupRoot()} {
-		dirs, err := filepath.Glob(pattern)
-		if err != nil {
-			panic(err) // the pattern is ours
-		}
-		for _, dir := range dirs {
-			left = append(left, "cgroup "+dir)
-		}
-	}
+	cgroups("")
 	return left
 }

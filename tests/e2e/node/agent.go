@@ -46,6 +46,9 @@ type Config struct {
 	Dir string
 	// Endpoint of the runtime, as a URL.
 	Endpoint string
+	// CgroupRoot is where the cgroups of pods are, so that two agents on one host do not take each
+	// other's for what is left of their own; if empty, pods have none of their own.
+	CgroupRoot string
 	// Settings are more lines of KubeletConfiguration.
 	Settings string
 	// Flags are more flags.
@@ -80,13 +83,18 @@ func New(config Config) (*Agent, error) {
 			return nil, err
 		}
 	}
+	cgroups := "cgroupRoot: " + config.CgroupRoot
+	if config.CgroupRoot == "" {
+		cgroups = "cgroupsPerQOS: false\nenforceNodeAllocatable: [none]"
+	}
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
 podLogsDir: %s
 healthzPort: 0
 maxPods: 250
-%s`, a.Logs(), config.Settings)
+%s
+%s`, a.Logs(), cgroups, config.Settings)
 	return a, os.WriteFile(a.ConfigFile(), []byte(text), 0o644)
 }
 

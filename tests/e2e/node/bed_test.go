@@ -115,7 +115,7 @@ func newBed(t *testing.T, release lab.Release, change ...func(*Config)) *bed {
 	if err := l.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	config := Config{Binary: binary, Dir: filepath.Join(dir, "n"), Endpoint: l.Endpoint()}
+	config := Config{Binary: binary, Dir: filepath.Join(dir, "n"), Endpoint: l.Endpoint(), CgroupRoot: l.CgroupRoot()}
 	for _, c := range change {
 		c(&config)
 	}

@@ -24,6 +24,7 @@ var Checks = []Check{
 	{Name: "agent", What: "the agent starts, with failCgroupV1: true in its configuration", Vital: true},
 	{Name: "running", What: "a pod runs"},
 	{Name: "limits", What: "CPU and memory limits, and the share of CPU requested, are in the container's cgroup"},
+	{Name: "podlimits", What: "pods have cgroups of their own, by their classes, with their limits together"},
 	{Name: "swap", What: "a container may not swap, with a memory limit or without"},
 	{Name: "oomgroup", What: "a container short of memory is to be killed as a whole"},
 	{Name: "sidecar", What: "an init container has ended before a sidecar and a main container run, which serves"},

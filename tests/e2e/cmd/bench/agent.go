@@ -33,7 +33,7 @@ func (b *bench) subject(ctx context.Context, release lab.Release) (*subject, err
 	if err != nil {
 		return nil, err
 	}
-	agent, err := node.New(node.Config{Binary: b.binary, Dir: dir, Endpoint: l.Endpoint()})
+	agent, err := node.New(node.Config{Binary: b.binary, Dir: dir, Endpoint: l.Endpoint(), CgroupRoot: l.CgroupRoot()})
 	if err != nil {
 		return nil, err
 	}

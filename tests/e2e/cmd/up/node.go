@@ -74,11 +74,16 @@ func (n *node) start(ctx context.Context) error {
 // and not to /var/log/pods, which may be another agent's.
 func (n *node) writeConfig() (string, error) {
 	file := n.dir + ".yaml"
+	cgroupRoot := "/" // a simulated runtime has no cgroups
+	if n.lab != nil {
+		cgroupRoot = n.lab.CgroupRoot()
+	}
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
+cgroupRoot: %s
 podLogsDir: %s/logs
-`, n.dir)
+`, cgroupRoot, n.dir)
 	return file, os.WriteFile(file, []byte(text), 0o644)
 }
 

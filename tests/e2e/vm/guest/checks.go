@@ -156,6 +156,32 @@ func (h *host) limits(ctx context.Context) error {
 	return wrong
 }
 
+// podLimits looks at the cgroups above those of containers. The weights are those that
+// shares of 102 and of 2 become (KEP-2254).
+func (h *host) podLimits(context.Context) error {
+	root := filepath.Join(cgroups, h.lab.CgroupRoot(), "kubepods")
+	var wrong error
+	for _, want := range []struct{ file, value string }{
+		{"besteffort/cpu.weight", "1"},
+		{"burstable/cpu.weight", "4"},
+		{"burstable/pod" + h.uids["limits"] + "/cpu.weight", "4"},
+		{"burstable/pod" + h.uids["limits"] + "/cpu.max", "max 100000"}, // one container has no limit
+		{"burstable/pod" + h.uids["limits"] + "/memory.max", "max"},
+		{"burstable/pod" + h.uids["limits"] + "/pids.max", "500"},
+		{"besteffort/pod" + h.uids["crash"] + "/cpu.weight", "1"},
+	} {
+		text, err := os.ReadFile(filepath.Join(root, want.file))
+		if got := strings.TrimSpace(string(text)); err == nil && got != want.value {
+			err = fmt.Errorf("%s is %q, want %q", want.file, got, want.value)
+		}
+		wrong = errors.Join(wrong, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(root, "memory.max")); err != nil || strings.TrimSpace(string(text)) == "max" {
+		wrong = errors.Join(wrong, fmt.Errorf("memory.max of all pods is %q, %v; want what is allocatable", text, err))
+	}
+	return wrong
+}
+
 func (h *host) swap(ctx context.Context) error {
 	return h.allHave(ctx, "memory.swap.max", "0")
 }

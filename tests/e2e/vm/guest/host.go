@@ -65,7 +65,7 @@ func (h *host) dir() string { return "/run/" + string(h.release) }
 func (h *host) checkAll(ctx context.Context) {
 	checks := map[string]func(context.Context) error{
 		"runtime": h.runtime, "agent": h.startAgent, "running": h.running, "sidecar": h.sidecar,
-		"crash": h.crash, "limits": h.limits, "swap": h.swap, "oomgroup": h.oomGroup,
+		"crash": h.crash, "limits": h.limits, "podlimits": h.podLimits, "swap": h.swap, "oomgroup": h.oomGroup,
 		"oom": h.oom, "takeover": h.takeover, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
 	}
 	wordsSaid, missing := false, ""
@@ -115,8 +115,8 @@ func (h *host) runtime(ctx context.Context) error {
 func (h *host) startAgent(ctx context.Context) error {
 	var err error
 	h.agent, err = node.New(node.Config{
-		Binary: vm.AgentPath, Dir: filepath.Join(h.dir(), "n"), Endpoint: h.lab.Endpoint(),
-		Settings: "failCgroupV1: true\n",
+		Binary: vm.AgentPath, Dir: filepath.Join(h.dir(), "n"), Endpoint: h.lab.Endpoint(), CgroupRoot: h.lab.CgroupRoot(),
+		Settings: "failCgroupV1: true\npodPidsLimit: 500\n",
 	})
 	if err != nil {
 		return err

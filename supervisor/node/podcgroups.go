@@ -1,0 +1,166 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri"
+	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/host"
+)
+
+// podCgroups are the cgroups that pods have of their own.
+type podCgroups struct {
+	settings *podcgroup.Settings
+	port     *host.Cgroups
+}
+
+// cgroupPatience is how long the first cgroups may take.
+const cgroupPatience = 10 * time.Second
+
+// openCgroups makes the cgroups that those of pods are in. It gives nil if pods are
+// to have none (cgroupsPerQOS: false), or can't here, which is said: then they are
+// where the runtime puts them, and only the limits of containers hold.
+func openCgroups(ctx context.Context, c config.Config, m *machine, runtime *cri.Client, log zerolog.Logger) (*podCgroups, error) {
+	if !c.CgroupsPerQOS() {
+		return nil, nil
+	}
+	driver, err := cgroupDriver(ctx, c, runtime, log)
+	if err != nil {
+		return nil, err
+	}
+	p := &podCgroups{settings: m.cgroupSettings(c, driver)}
+	err = p.make(ctx)
+	if err != nil {
+		log.Warn().Stringer("driver", driver).Str("error", err.Error()).
+			Msg("pods get no cgroups of their own: only the limits of containers hold. Let the agent write to /sys/fs/cgroup, or set cgroupsPerQOS: false")
+		return nil, nil
+	}
+	return p, p.enforce(ctx, c)
+}
+
+// cgroupDriver is the runtime's, or the configuration's if that doesn't say.
+func cgroupDriver(ctx context.Context, c config.Config, runtime *cri.Client, log zerolog.Logger) (podcgroup.Driver, error) {
+	type answer struct {
+		driver podcgroup.Driver
+		err    error
+	}
+	got := make(chan answer, 1)
+	runtime.CgroupDriver(ctx, func(d podcgroup.Driver, err error) { got <- answer{d, err} })
+	configured, _ := podcgroup.ParseDriver(c.CgroupDriver()) // checked before
+	switch a := <-got; {
+	case port.KindOf(a.err) == port.Unsupported && a.err != nil:
+		return configured, nil
+	case a.err != nil:
+		return 0, a.err
+	default:
+		if a.driver != configured {
+			log.Info().Stringer("driver", a.driver).Stringer("cgroupDriver", configured).Msg("the runtime says who makes cgroups; the configuration is not asked")
+		}
+		return a.driver, nil
+	}
+}
+
+func (m *machine) cgroupSettings(c config.Config, driver podcgroup.Driver) *podcgroup.Settings {
+	k := c.Kubelet()
+	capacity := m.capacity.DeepCopy()
+	if n, ok := mostPIDs(); ok {
+		capacity[podcgroup.PIDs] = *resource.NewQuantity(n, resource.DecimalSI)
+	}
+	reserved := v1.ResourceList{}
+	system, kube := c.Reserved()
+	for _, list := range []v1.ResourceList{system, kube} {
+		for name, q := range list { // order-free: a sum by key
+			sum := reserved[name].DeepCopy()
+			sum.Add(q)
+			reserved[name] = sum
+		}
+	}
+	return &podcgroup.Settings{
+		Root: k.CgroupRoot, Driver: driver,
+		NoCPUQuota: k.CPUCFSQuota != nil && !*k.CPUCFSQuota, CPUPeriod: quotaPeriod(k.CPUCFSQuotaPeriod).Microseconds(),
+		PodPIDs: *k.PodPidsLimit, HugePageSizes: m.hugePages,
+		Capacity: capacity, Reserved: reserved, Enforce: c.Enforces("pods"), MemoryReserved: c.MemoryReserved(),
+	}
+}
+
+// mostPIDs is how many processes the kernel has numbers for.
+func mostPIDs() (int64, bool) {
+	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil
+}
+
+// make makes the cgroups of classes, without limits but for that one is worth the
+// least. The others follow: what already runs may use more than them.
+func (p *podCgroups) make(ctx context.Context) error {
+	var err error
+	if p.port, err = host.NewCgroups(p.settings); err != nil {
+		return err
+	}
+	for _, class := range podcgroup.Classes {
+		v := podcgroup.Values{}
+		if class == v1.PodQOSBestEffort {
+			v.CPUShares = podcgroup.MinShares
+		}
+		if err := wait(ctx, func(ctx context.Context, done func(error)) {
+			p.port.Set(ctx, p.settings.Class(class), v, done)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enforce holds what is reserved for others to that, in cgroups that are there.
+func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
+	k := c.Kubelet()
+	system, kube := c.Reserved()
+	for _, r := range []struct {
+		kind, field, cgroup string
+		reserved            v1.ResourceList
+	}{
+		{"system-reserved", "systemReservedCgroup", k.SystemReservedCgroup, system},
+		{"kube-reserved", "kubeReservedCgroup", k.KubeReservedCgroup, kube},
+	} {
+		compressible := c.Enforces(r.kind + "-compressible")
+		if !compressible && !c.Enforces(r.kind) {
+			continue
+		}
+		name, values := podcgroup.ParseName(r.cgroup, p.settings.Driver), podcgroup.ReservedValues(r.reserved, compressible)
+		if err := wait(ctx, func(ctx context.Context, done func(error)) { p.port.SetExisting(ctx, name, values, done) }); err != nil {
+			return fmt.Errorf("%s %q: %w: give one that is there and not over its limits, or leave %s out of enforceNodeAllocatable", r.field, r.cgroup, err, r.kind)
+		}
+	}
+	return nil
+}
+
+func wait(ctx context.Context, call func(context.Context, func(error))) error {
+	ctx, cancel := context.WithTimeout(ctx, cgroupPatience)
+	defer cancel()
+	got := make(chan error, 1)
+	call(ctx, func(err error) { got <- err })
+	return <-got
+}
+
+// parent is where the runtime puts the containers of a pod.
+func (p *podCgroups) parent(pod *v1.Pod) string {
+	name, err := p.settings.Pod(pod)
+	if err != nil {
+		return "" // its cgroup was refused before
+	}
+	return name.Path(p.settings.Driver)
+}

@@ -1,0 +1,162 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// asking is a pod of one program that asks for resources.
+func asking(name, resources string) string {
+	return `
+apiVersion: v1
+kind: Pod
+metadata: {name: ` + name + `}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: $WORK, args: [sleep], resources: ` + resources + `}
+`
+}
+
+const cgroupV2 = "/sys/fs/cgroup/cgroup.controllers"
+
+// cgroupFile reads a file of a cgroup below the bed's; with v1, of a controller.
+func (b *bed) cgroupFile(controller, path string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, b.lab.CgroupRoot(), path))
+	return strings.TrimSpace(string(text)), err
+}
+
+// TestCgroups shows the cgroups of pods of each class, what is in them, and that nothing is left of
+// them, whoever leaves it.
+func TestCgroups(t *testing.T) {
+	if _, err := os.Stat(cgroupV2); err == nil {
+		t.Skip("cgroup v2 is looked at in the virtual machine")
+	}
+	onEach(t, func(t *testing.T, release lab.Release) {
+		b := newBed(t, release, func(c *Config) {
+			c.Settings = "podPidsLimit: 300\nsystemReserved: {cpu: 100m, memory: 100Mi}\n"
+		})
+		b.start(t)
+		b.apply(t, "sure.yaml", asking("sure", "{limits: {cpu: 500m, memory: 64Mi}}"))
+		b.apply(t, "some.yaml", asking("some", "{requests: {cpu: 250m, memory: 16Mi}, limits: {memory: 96Mi}}"))
+		b.apply(t, "none.yaml", asking("none", "{}"))
+		sure, some, none := b.awaitRunning(t, "sure"), b.awaitRunning(t, "some"), b.awaitRunning(t, "none")
+
+		ofSure, ofSome, ofNone := "kubepods/pod"+sure.UID, "kubepods/burstable/pod"+some.UID, "kubepods/besteffort/pod"+none.UID
+		expect := func(controller, path, want string) {
+			t.Helper()
+			b.await(t, path+" is "+want, func() error {
+				if got, err := b.cgroupFile(controller, path); err != nil || got != want {
+					return fmt.Errorf("it is %q, %v", got, err)
+				}
+				return nil
+			})
+		}
+		expect("cpu", ofSure+"/cpu.shares", "512")
+		expect("cpu", ofSure+"/cpu.cfs_quota_us", "50000")
+		expect("cpu", ofSure+"/cpu.cfs_period_us", "100000")
+		expect("memory", ofSure+"/memory.limit_in_bytes", strconv.Itoa(64<<20))
+		expect("pids", ofSure+"/pids.max", "300")
+		expect("cpu", ofSome+"/cpu.shares", "256")
+		expect("cpu", ofSome+"/cpu.cfs_quota_us", "-1")
+		expect("memory", ofSome+"/memory.limit_in_bytes", strconv.Itoa(96<<20))
+		expect("cpu", ofNone+"/cpu.shares", "2")
+		expect("pids", ofNone+"/pids.max", "300")
+		expect("cpu", "kubepods/burstable/cpu.shares", "256")
+		expect("cpu", "kubepods/besteffort/cpu.shares", "2")
+		all, err := b.cgroupFile("memory", "kubepods/memory.limit_in_bytes")
+		if n, e := strconv.ParseInt(all, 10, 64); err != nil || e != nil || n > 1<<45 {
+			t.Errorf("the memory limit of all pods is %q, %v; want what is allocatable", all, err)
+		}
+		for name, path := range map[string]string{"sure": ofSure, "some": ofSome, "none": ofNone} {
+			b.runsIn(t, name, path)
+		}
+
+		// More is asked for, and less.
+		b.apply(t, "more.yaml", asking("more", "{requests: {cpu: 500m}}"))
+		b.awaitRunning(t, "more")
+		expect("cpu", "kubepods/burstable/cpu.shares", "768")
+		b.remove(t, "some.yaml")
+		b.awaitGone(t, "some", some.UID)
+		expect("cpu", "kubepods/burstable/cpu.shares", "512")
+		if _, err := b.cgroupFile("memory", ofSome+"/memory.limit_in_bytes"); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("its cgroup is left: %v", err)
+		}
+
+		// What is left in a pod's cgroup is killed with it.
+		stray := exec.Command("sleep", "600")
+		if err := stray.Start(); err != nil {
+			t.Fatal(err)
+		}
+		join := filepath.Join("/sys/fs/cgroup/memory", b.lab.CgroupRoot(), ofNone, "cgroup.procs")
+		if err := os.WriteFile(join, []byte(strconv.Itoa(stray.Process.Pid)), 0); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { stray.Process.Kill() }) //nolint:errcheck // it ought to be dead
+		ended := make(chan struct{})
+		go func() {
+			stray.Wait() //nolint:errcheck // it is killed
+			close(ended)
+		}()
+		b.remove(t, "none.yaml")
+		b.awaitGone(t, "none", none.UID)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Error("a process that was left in a pod's cgroup lives on")
+		}
+
+		// An agent finds what another left.
+		b.kill(t)
+		orphan := filepath.Join("/sys/fs/cgroup/cpu", b.lab.CgroupRoot(), "kubepods/burstable/pod0a-1b/left")
+		if err := os.MkdirAll(orphan, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b.start(t)
+		b.await(t, "the cgroup of a pod that is no more is removed", func() error {
+			if _, err := os.Stat(filepath.Dir(orphan)); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("it is there: %v", err)
+			}
+			return nil
+		})
+		b.runsIn(t, "sure", ofSure)
+		for _, name := range []string{"sure", "more"} {
+			b.remove(t, name+".yaml")
+		}
+		b.await(t, "nothing is left of any pod", func() error {
+			if left := Leftovers(b.Agent, b.lab); len(left) > 0 {
+				return fmt.Errorf("left: %s", strings.Join(left, "; "))
+			}
+			return nil
+		})
+	})
+}
+
+// runsIn shows that all processes of a pod's containers are in its cgroup, of each controller.
+func (b *bed) runsIn(t *testing.T, name, path string) {
+	t.Helper()
+	for _, c := range b.look(t).Of(name).Running() {
+		pid, err := ContainerPID(t.Context(), b.lab, c.Id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if parts := strings.SplitN(strings.TrimSpace(line), ":", 3); parts[0] != "0" && parts[2] != filepath.Join(b.lab.CgroupRoot(), path, c.Id) {
+				t.Errorf("%s of %s is in %s", c.Metadata.GetName(), name, line)
+			}
+		}
+	}
+}
