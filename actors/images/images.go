@@ -118,16 +118,23 @@ type image struct {
 	// failures of pulls since the last success, looks of looks.
 	failures, looks imagepull.Failures
 	// begun is when the pull under way was asked for.
-	begun   time.Time
-	timer   func() bool
-	waiting []*waiter
+	begun time.Time
+	// with is what the pull under way is made with, next what is tried after it,
+	// and tried what failed since the last success or the last backoff.
+	with        imagepull.Credential
+	next, tried []imagepull.Credential
+	// inherited: the pull under way is a predecessor's; nobody knows made with what.
+	inherited bool
+	timer     func() bool
+	waiting   []*waiter
 }
 
 // waiter is one container that waits for an image.
 type waiter struct {
-	pod   *v1.Pod
-	ask   podplan.EnsureImage
-	reply kernel.Ref[pod.Message]
+	pod     *v1.Pod
+	ask     podplan.EnsureImage
+	reply   kernel.Ref[pod.Message]
+	secrets secrets
 	// told is what it was told last; pulled, that it was told of a pull.
 	told   podplan.Image
 	pulled bool
@@ -138,7 +145,7 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		if name, ok := e.Tag.(string); ok && e.Kind == "PullImage" {
 			i := a.get(name)
-			i.pulling, i.begun = e.ID, e.Since
+			i.pulling, i.begun, i.inherited = e.ID, e.Since, true
 		}
 	}
 	if ctx.Incarnation() > 1 {
@@ -203,10 +210,14 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		return
 	}
 	i := a.get(m.Ask.Image)
-	i.waiting = slices.DeleteFunc(i.waiting, func(w *waiter) bool {
-		return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container
-	})
-	i.waiting = append(i.waiting, &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo})
+	s := secretsOf(m)
+	mine := func(w *waiter) bool { return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container }
+	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo && i.waiting[n].ask.Attempt == m.Ask.Attempt {
+		i.waiting[n].secrets = s // only what it pulls with may be new
+	} else {
+		i.waiting = slices.DeleteFunc(i.waiting, mine)
+		i.waiting = append(i.waiting, &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo, secrets: s})
+	}
 	a.advance(ctx, i)
 }
 
@@ -260,7 +271,9 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.ErrImageNeverPull, Message: text})
 			next = sooner(next, now.Add(a.deps.LookEvery))
 		case imagepull.Pull:
-			pulling = append(pulling, w)
+			if w.secrets.known {
+				pulling = append(pulling, w)
+			} // else its pod says soon what it pulls with
 		}
 	}
 	if len(looking) > 0 && i.checking == 0 {
@@ -271,10 +284,15 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 		}
 	}
 	if len(pulling) > 0 && i.pulling == 0 {
-		if now.Before(i.failures.RetryAt(a.deps.Backoff)) {
-			next = sooner(next, a.backOff(ctx, i, pulling))
+		// Who comes with another credential does not wait for the end of a backoff
+		// that is not his.
+		if !now.Before(i.failures.RetryAt(a.deps.Backoff)) {
+			i.tried = nil
+		}
+		if fresh := i.untried(pulling); len(fresh) > 0 {
+			a.pull(ctx, i, fresh)
 		} else {
-			a.pull(ctx, i, pulling)
+			next = sooner(next, a.backOff(ctx, i, pulling))
 		}
 	}
 	if !next.IsZero() {
@@ -335,6 +353,7 @@ func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 		for _, w := range i.waiting {
 			w.pulled = false
 		}
+		i.tried = append(i.tried, i.with)
 		a.failed(ctx, i, imagepull.ErrImagePull, "the image was pulled, and the runtime does not have it")
 		return
 	}
@@ -357,16 +376,35 @@ func (a *images) unknown(ctx *kernel.Context[Message], i *image, message string)
 	a.drop(ctx, i)
 }
 
+// pull begins to pull for waiters, with what they have one after the other.
 func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter) {
-	name, first := i.name, waiters[0]
+	i.next = nil
 	for _, w := range waiters {
-		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", name))
+		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
+		a.warnOfSecrets(ctx, i, w)
+		for _, c := range w.secrets.credentials(i.name) {
+			if !slices.Contains(i.next, c) && !slices.Contains(i.tried, c) {
+				i.next = append(i.next, c)
+			}
+		}
 	}
 	i.begun = ctx.Now()
+	a.pullNext(ctx, i, waiters[0].pod)
+}
+
+// pullNext begins a pull with the next credential. Which pod it is for the
+// runtime may want to know.
+func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
+	name := i.name
+	i.with, i.next, i.inherited = i.next[0], i.next[1:], false
+	var auth *port.ImageAuth
+	if i.with != (imagepull.Credential{}) {
+		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
+	}
 	i.pulling = ctx.Do(kernel.Effect[Message]{
 		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline, Patience: time.Minute,
 		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: first.pod}, func(ref string, err error) {
+			a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, func(ref string, err error) {
 				done(pulled{id: id, image: name, ref: ref, err: err})
 			})
 		},
@@ -390,6 +428,17 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	i.pulling = 0
 	i.checking = 0 // what is being looked at is from before
 	if m.err != nil {
+		if !i.inherited {
+			i.tried = append(i.tried, i.with)
+		}
+		switch {
+		case len(i.next) > 0 && len(i.waiting) > 0 && anotherMayDo(m.err):
+			a.pullNext(ctx, i, i.waiting[0].pod)
+			return
+		case !anotherMayDo(m.err):
+			i.tried = append(i.tried, i.next...)
+		}
+		i.next = nil
 		reason := imagepull.ErrImagePull
 		switch port.KindOf(m.err) {
 		case port.InvalidImageName:
@@ -406,15 +455,22 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		a.failed(ctx, i, reason, detail(m.err))
 		return
 	}
-	i.failures = imagepull.Failures{}
-	// A pull gives the reference; who needs the image's user looks at it now.
+	i.failures, i.tried = imagepull.Failures{}, nil
+	// A pull gives the reference; who needs the image's user looks at it now. It
+	// was made for those who have what it was made with.
+	entitled := func(w *waiter) bool {
+		return !i.inherited && w.secrets.known && w.secrets.entitle(i.name, i.with)
+	}
 	for _, w := range i.waiting {
+		if !entitled(w) {
+			continue
+		}
 		a.event(ctx, w, false, "Pulled", fmt.Sprintf("Successfully pulled image %q in %v", i.name, ctx.Now().Sub(i.begun).Round(time.Millisecond)))
 		w.pulled = true
 	}
 	i.checkedAt = time.Time{}
 	for _, w := range i.waiting {
-		if w.ask.Policy == v1.PullAlways {
+		if w.ask.Policy == v1.PullAlways && entitled(w) {
 			w.ask.Policy = v1.PullIfNotPresent // done for this incarnation
 		}
 	}
@@ -428,7 +484,7 @@ func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message 
 	i.failures = i.failures.Failed(reason, text, ctx.Now())
 	var pulling []*waiter
 	for _, w := range i.waiting {
-		if imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull {
+		if w.secrets.known && imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull && len(i.untried([]*waiter{w})) == 0 {
 			pulling = append(pulling, w)
 			a.event(ctx, w, true, "Failed", text)
 		}
