@@ -156,7 +156,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Finished:    func(m pod.Finished) { podsRef.Tell(pods.Finished{Finished: m}) },
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
-		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName,
+		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
 	}
 	var resourcesRef kernel.Ref[resources.Message]
 	if c.Ports.Cgroups != nil {

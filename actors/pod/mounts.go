@@ -2,20 +2,27 @@ package pod
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // mounts resolves the container's mounts to paths on the host. Those of which it
 // wants a part only are in parts: their paths are known when the host has mounted
 // them, by their Index in the mounts.
-func (p *pod) mounts(c *v1.Container) (out []port.Mount, parts port.MountSubPaths, err error) {
+func (p *pod) mounts(c *v1.Container, podIPs []string) (out []port.Mount, parts port.MountSubPaths, err error) {
 	parts = port.MountSubPaths{Pod: p.want, Container: c.Name}
 	refuse := func(format string, args ...any) ([]port.Mount, port.MountSubPaths, error) {
 		return nil, parts, &port.Error{Kind: port.InvalidConfig, Verb: "mount", Object: p.name() + "/" + c.Name, Detail: fmt.Sprintf(format, args...)}
@@ -38,7 +45,9 @@ func (p *pod) mounts(c *v1.Container) (out []port.Mount, parts port.MountSubPath
 		out = append(out, pm)
 		sub := m.SubPath
 		if m.SubPathExpr != "" {
-			return refuse("subPathExpr of mount %s is not supported yet; mount the whole volume %q", m.MountPath, m.Name)
+			if sub, err = p.expand(c, m.SubPathExpr, podIPs); err != nil {
+				return refuse("%s", err.Error())
+			}
 		}
 		if sub == "" {
 			continue
@@ -52,6 +61,47 @@ func (p *pod) mounts(c *v1.Container) (out []port.Mount, parts port.MountSubPath
 		parts.Parts = append(parts.Parts, port.SubPath{Index: i, Volume: m.Name, Root: root, SubPath: sub})
 	}
 	return out, parts, nil
+}
+
+// expand puts the variables of a container into a subPathExpr. Other than in a
+// command, a name that is not known is an error (API VolumeMount.subPathExpr).
+func (p *pod) expand(c *v1.Container, expr string, podIPs []string) (string, error) {
+	from := downward.Source{Pod: p.want, NodeName: p.want.Spec.NodeName, PodIPs: podIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable}
+	env, err := containerenv.Of(&from, p.objects, c)
+	if err != nil {
+		return "", err
+	}
+	missing := ""
+	out := expansion.Expand(expr, func(name string) (string, bool) {
+		v, ok := env.Lookup(name)
+		if !ok && missing == "" {
+			missing = name
+		}
+		return v, ok
+	})
+	if missing != "" {
+		return "", fmt.Errorf("failed to expand subPathExpr `%s`: missing value for %q", expr, missing)
+	}
+	return out, nil
+}
+
+// writeAgain has the volumes written that hold what the pod says of itself, when
+// that has changed.
+func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
+	v := &p.facts.volumes
+	if old == nil || old == p.want || v.State == podplan.VolumesDown || v.Going || v.Unmounted || !slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
+		return
+	}
+	if !maps.Equal(old.Labels, p.want.Labels) || !maps.Equal(old.Annotations, p.want.Annotations) ||
+		!equality.Semantic.DeepEqual(old.Spec.Containers, p.want.Spec.Containers) {
+		p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, ReplyTo: ctx.Self()})
+	}
+}
+
+// ofThePod says whether a volume holds what its pod says of itself.
+func ofThePod(v v1.Volume) bool {
+	return v.DownwardAPI != nil || v.Projected != nil &&
+		slices.ContainsFunc(v.Projected.Sources, func(s v1.VolumeProjection) bool { return s.DownwardAPI != nil })
 }
 
 // readOnly says whether nobody may write to a volume: what is in it is not the

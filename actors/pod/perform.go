@@ -185,9 +185,11 @@ func (p *pod) create(a podplan.CreateContainer) run {
 	if spec == nil {
 		panic("the plan creates a container that the spec does not have: " + a.Name)
 	}
-	mounts, parts, err := p.mounts(spec)
+	err := p.checkEnv(spec)
+	var mounts []port.Mount
+	var parts port.MountSubPaths
 	if err == nil {
-		err = p.checkEnv(spec)
+		mounts, parts, err = p.mounts(spec, a.PodIPs)
 	}
 	if err != nil {
 		return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}

@@ -48,6 +48,8 @@ type Deps struct {
 	// container IDs.
 	HostIPs     []string
 	RuntimeName string
+	// Allocatable is what the node has for pods.
+	Allocatable v1.ResourceList
 }
 
 // New makes the constructor of the actor of one pod.
@@ -192,6 +194,7 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 		if p.otherObjects(old) {
 			p.needObjects(ctx)
 		}
+		p.writeAgain(ctx, old)
 		return
 	}
 	if p.stop == nil {

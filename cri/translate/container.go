@@ -55,10 +55,10 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: r.Attempt},
 		Image:       &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
-		Command:     expansion.All(c.Command, env.lookup),
-		Args:        expansion.All(c.Args, env.lookup),
+		Command:     expansion.All(c.Command, env.Lookup),
+		Args:        expansion.All(c.Args, env.Lookup),
 		WorkingDir:  c.WorkingDir,
-		Envs:        env.cri(),
+		Envs:        keyValues(env),
 		Mounts:      mounts,
 		Labels:      containerLabels(pod, c.Name),
 		Annotations: annotations,

@@ -9,8 +9,7 @@
 // What a pod asks for that can't be is an error of kind port.InvalidConfig,
 // which users know as CreateContainerConfigError, in words that name the field.
 //
-// Left for later, each with its place: environment variables of services
-// (env.go), the target of an ephemeral container's PID namespace
-// (namespaces.go), devices and CDI names of device plugins (container.go),
+// Left for later, each with its place: the target of an ephemeral container's
+// PID namespace (namespaces.go), devices and CDI names of device plugins (container.go),
 // cgroup v2 keys of MemoryQoS (resources.go).
 package translate

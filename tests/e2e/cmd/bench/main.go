@@ -55,7 +55,6 @@ var rows = []row{
 	{"cluster-crash", (*bench).clusterCrash},
 	{"cluster-start", (*bench).clusterStart},
 	{"cluster-hundred", (*bench).clusterHundred},
-	{"live", (*bench).live},
 }
 
 func rowNames() []string {

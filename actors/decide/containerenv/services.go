@@ -1,7 +1,6 @@
-package translate
+package containerenv
 
 import (
-	"net"
 	"strconv"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 // default/kubernetes in any case. One without a cluster address has none.
 // (Kubernetes documentation, "Accessing the Service"; {NAME}_PORT and what begins
 // with it are the variables of Docker links)
-func (e *environment) addServices(services []*v1.Service, pod *v1.Pod) {
+func (e *Environment) addServices(services []*v1.Service, pod *v1.Pod) {
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
 	for _, s := range services {
 		if s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes" {
@@ -28,7 +27,7 @@ func (e *environment) addServices(services []*v1.Service, pod *v1.Pod) {
 	}
 }
 
-func (e *environment) addService(s *v1.Service) {
+func (e *Environment) addService(s *v1.Service) {
 	name, address, ports := variableName(s.Name), s.Spec.ClusterIP, s.Spec.Ports
 	if address == "" || address == v1.ClusterIPNone || len(ports) == 0 {
 		return
@@ -46,7 +45,7 @@ func (e *environment) addService(s *v1.Service) {
 			protocol = "tcp"
 		}
 		number := strconv.Itoa(int(p.Port))
-		url := protocol + "://" + net.JoinHostPort(address, number)
+		url := protocol + "://" + hostPort(address, number)
 		if i == 0 {
 			e.set(name+"_PORT", url)
 		}
@@ -59,3 +58,11 @@ func (e *environment) addService(s *v1.Service) {
 }
 
 func variableName(s string) string { return strings.ToUpper(strings.ReplaceAll(s, "-", "_")) }
+
+// hostPort writes an IPv6 address in brackets.
+func hostPort(address, port string) string {
+	if strings.Contains(address, ":") {
+		address = "[" + address + "]"
+	}
+	return address + ":" + port
+}

@@ -1,0 +1,110 @@
+// Package containerenv decides what is in the environment of a container.
+package containerenv
+
+import (
+	"cmp"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+)
+
+// Environment is a container's variables in order of their first declaration; a
+// later declaration of the same name replaces the value.
+type Environment struct {
+	names  []string
+	values map[string]string
+}
+
+// Names are those of all variables, in order. They are not to be changed.
+func (e *Environment) Names() []string { return e.names }
+
+// Lookup gives the value of a variable.
+func (e *Environment) Lookup(name string) (string, bool) {
+	v, ok := e.values[name]
+	return v, ok
+}
+
+func (e *Environment) set(name, value string) {
+	if _, ok := e.values[name]; !ok {
+		e.names = append(e.names, name)
+	}
+	e.values[name] = value
+}
+
+// Of makes the variables of a container: first envFrom in order, with
+// the keys of each object sorted, then env in order, then what services are told
+// by and the container does not set itself. A value sees the variables before it,
+// and those of services. (core/v1 EnvVar and EnvFromSource)
+func Of(from *downward.Source, objects podobjects.Set, c *v1.Container) (*Environment, error) {
+	pod := from.Pod
+	e := &Environment{values: make(map[string]string, len(c.Env))}
+	links := Environment{values: map[string]string{}}
+	if services, err := objects.Services(pod.Namespace); err == nil {
+		links.addServices(services, pod)
+	}
+	lookup := func(name string) (string, bool) {
+		if v, ok := e.Lookup(name); ok {
+			return v, true
+		}
+		return links.Lookup(name)
+	}
+	for i := range c.EnvFrom {
+		vars, err := objects.EnvFrom(pod.Namespace, &c.EnvFrom[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range vars {
+			e.set(v.Name, v.Value)
+		}
+	}
+	for i := range c.Env {
+		v := &c.Env[i]
+		if v.Value != "" || v.ValueFrom == nil {
+			e.set(v.Name, expansion.Expand(v.Value, lookup))
+			continue
+		}
+		value, set, err := resolve(from, objects, c, v)
+		if err != nil {
+			return nil, err
+		}
+		if set {
+			e.set(v.Name, value)
+		}
+	}
+	for _, name := range links.names {
+		if _, ok := e.Lookup(name); !ok {
+			e.set(name, links.values[name])
+		}
+	}
+	return e, nil
+}
+
+// resolve gives the value of a valueFrom; set is false if it is optional and
+// not there. The errors about objects are those that users know, word for word.
+func resolve(source *downward.Source, objects podobjects.Set, c *v1.Container, v *v1.EnvVar) (value string, set bool, err error) {
+	switch from := v.ValueFrom; {
+	case from.FieldRef != nil:
+		value, err = source.Field(from.FieldRef.FieldPath)
+	case from.ResourceFieldRef != nil:
+		value, err = source.Resource(c, from.ResourceFieldRef)
+	case from.ConfigMapKeyRef != nil:
+		return objects.ConfigMapKey(source.Pod.Namespace, from.ConfigMapKeyRef)
+	case from.SecretKeyRef != nil:
+		return objects.SecretKey(source.Pod.Namespace, from.SecretKeyRef)
+	case from.FileKeyRef != nil:
+		if o := from.FileKeyRef.Optional; o != nil && *o {
+			return "", false, nil
+		}
+		err = fmt.Errorf("fileKeyRef %s of volume %s is not supported", cmp.Or(from.FileKeyRef.Key, "?"), from.FileKeyRef.VolumeName)
+	default:
+		// An empty valueFrom, which validation does not let through.
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("env %s: %w", v.Name, err)
+	}
+	return value, true, nil
+}
