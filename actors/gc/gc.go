@@ -11,6 +11,7 @@ package gc
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -328,11 +329,14 @@ func remove[T ~string](g *gc, ctx *kernel.Context[Message], pool, kind string, u
 	}, func(id kernel.EffectID, err error) Message { return removed{id, uid, what, err} })
 }
 
+// afterPods is the rank of all that is removed: pods that wait to end go first.
+const afterPods = math.MaxInt64
+
 func (g *gc) do(ctx *kernel.Context[Message], pool, kind, object, lane string,
 	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
 ) kernel.EffectID {
 	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, Lane: lane, Pool: pool, Deadline: g.deps.Deadline, Run: run,
+		Kind: kind, Object: object, Lane: lane, Pool: pool, Rank: afterPods, Deadline: g.deps.Deadline, Run: run,
 		Expired: func(id kernel.EffectID) Message {
 			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", g.deps.Deadline)})
 		},

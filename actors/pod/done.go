@@ -109,7 +109,7 @@ func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
 		if p.container(m.NewID) == nil {
 			p.view.Containers = append(p.view.Containers, observed.Container{
 				ID: m.NewID, SandboxID: a.SandboxID, Pod: p.ref(), Name: a.Name, Attempt: a.Attempt,
-				State: observed.ContainerCreated, ImageRef: a.ImageRef, SpecHash: a.SpecHash,
+				State: observed.ContainerCreated, ImageRef: p.shownImage(a), SpecHash: a.SpecHash,
 				CreatedAt: now, Detailed: true,
 			})
 			p.view.Sort()
@@ -276,4 +276,14 @@ func (p *pod) event(ctx *kernel.Context[Message], container string, warning bool
 	p.deps.Events.Record(port.Event{
 		Pod: p.want, Container: container, Warning: warning, Reason: reason, Message: message, At: ctx.Now(),
 	})
+}
+
+// shownImage is what the runtime will show as the image of a container that was
+// just made: containerd names it by its digest in the registry, where it has one.
+// Said at once, it need not be said again when the container was looked at.
+func (p *pod) shownImage(a podplan.CreateContainer) string {
+	if i := p.images.At(a.Name); i != nil && len(i.RepoDigests) > 0 {
+		return i.RepoDigests[0]
+	}
+	return a.ImageRef
 }

@@ -204,7 +204,7 @@ func (c *container) status() *runtimev1.ContainerStatus {
 		State:    c.criState(), CreatedAt: c.createdAt, StartedAt: c.startedAt, FinishedAt: c.finishedAt,
 		ExitCode: c.exitCode, Reason: c.reason.String(), Message: c.message,
 		Image:    &runtimev1.ImageSpec{Image: c.image.name, UserSpecifiedImage: c.spec.Image},
-		ImageRef: c.image.id, ImageId: c.image.id,
+		ImageRef: c.image.digest, ImageId: c.image.id,
 		Labels: maps.Clone(c.labels()), Annotations: maps.Clone(c.annotations()), LogPath: c.logPath(),
 	}
 }

@@ -254,7 +254,7 @@ func (c *container) observedState() observed.ContainerState {
 func (c *container) observe(detailed bool) observed.Container {
 	o := observed.Container{
 		ID: c.id, SandboxID: c.sandbox.id, Pod: c.sandbox.pod.ref, Name: c.spec.Name,
-		Attempt: c.attempt, State: c.observedState(), Image: c.spec.Image, ImageRef: c.image.id,
+		Attempt: c.attempt, State: c.observedState(), Image: c.spec.Image, ImageRef: c.image.digest,
 		SpecHash: c.specHash, CreatedAt: timeOf(c.createdAt), Detailed: detailed,
 	}
 	if !detailed {
