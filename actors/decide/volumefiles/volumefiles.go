@@ -341,7 +341,7 @@ func checkPath(p string) error {
 		return fmt.Errorf("invalid path: must be relative path: %s", p)
 	case len(p) > maxPath:
 		return fmt.Errorf("invalid path: must be less than or equal to %d characters", maxPath)
-	case strings.HasPrefix(p, ".."), strings.HasPrefix(path.Clean(p), ".."):
+	case strings.HasPrefix(p, ".."):
 		return fmt.Errorf("invalid path: must not start with '..': %s", p)
 	case strings.ContainsRune(p, 0):
 		return fmt.Errorf("invalid path: must not contain a NUL byte: %q", p)
@@ -353,6 +353,9 @@ func checkPath(p string) error {
 		if len(name) > maxName {
 			return fmt.Errorf("invalid path: filenames must be less than or equal to %d characters", maxName)
 		}
+	}
+	if strings.HasPrefix(path.Clean(p), "..") {
+		return fmt.Errorf("invalid path: must not start with '..': %s", p)
 	}
 	return nil
 }
