@@ -1,0 +1,360 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+const (
+	probe    = 3 * time.Second
+	deadline = 15 * time.Second
+)
+
+// rig is the actor alone, on a virtual clock. The rig plays the apiserver.
+type rig struct {
+	*kernel.Virtual
+	port.API
+	t   *testing.T
+	ref kernel.Ref[Message]
+	// has are the objects, by name, and version the last number given.
+	has     map[string]*v1.Pod
+	version int
+	// takes is how long an answer takes; fail says what goes wrong with a call.
+	takes time.Duration
+	fail  func(verb, name string) error
+	// calls are those so far, patches what was patched.
+	calls   []string
+	patches []port.APIPatch
+	deletes []port.APIDelete
+	crash   bool
+	again   int
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{
+		t: t, Virtual: kernel.NewVirtual(1, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), has: map[string]*v1.Pod{},
+		takes: time.Millisecond, fail: func(string, string) error { return nil },
+	}
+	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := kernel.NewRunner(sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	construct := New(&Deps{
+		API: r, Restarted: func() { r.again++ }, Calls: 4, Deadline: deadline, Probe: probe,
+		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second}, Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
+	})
+	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[Message]{
+		Name: "status", Runner: runner, New: func() kernel.Behavior[Message] { return &crasher{construct(), r} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Settle()
+	return r
+}
+
+// crasher is the actor, with a crash on order.
+type crasher struct {
+	kernel.Behavior[Message]
+	r *rig
+}
+
+func (c *crasher) Receive(ctx *kernel.Context[Message], m Message) {
+	if c.r.crash {
+		c.r.crash = false
+		panic("on order")
+	}
+	c.Behavior.Receive(ctx, m)
+}
+
+// answer makes a call: what it does happens as it is answered.
+func (r *rig) answer(ctx context.Context, verb, name string, done func(error), work func() error) {
+	r.calls = append(r.calls, verb+" "+name)
+	err := r.fail(verb, name)
+	r.AfterFunc(r.takes, func() {
+		if err == nil && ctx.Err() == nil {
+			err = work()
+		}
+		done(err)
+	})
+}
+
+// Get implements port.API.
+func (r *rig) Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error)) {
+	var got *v1.Pod
+	r.answer(ctx, "get", k.Name, func(err error) { done(got, err) }, func() error {
+		if got = r.has[k.Name]; got == nil {
+			return &port.Error{Kind: port.NotFound}
+		}
+		return nil
+	})
+}
+
+// Patch implements port.API.
+func (r *rig) Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error)) {
+	r.patches = append(r.patches, p)
+	var got *v1.Pod
+	r.answer(ctx, "patch", p.Key.Name, func(err error) { done(got, err) }, func() error {
+		have := r.has[p.Key.Name]
+		switch {
+		case have == nil:
+			return &port.Error{Kind: port.NotFound}
+		case have.UID != p.From.GetUID(), p.Newest && have.ResourceVersion != p.From.GetResourceVersion():
+			return &port.Error{Kind: port.Conflict}
+		}
+		got = r.put(p.Key.Name, func(o *v1.Pod) { o.Status = p.To.(*v1.Pod).Status })
+		return nil
+	})
+}
+
+// Delete implements port.API.
+func (r *rig) Delete(ctx context.Context, d port.APIDelete, done func(error)) {
+	r.deletes = append(r.deletes, d)
+	r.answer(ctx, "delete", d.Key.Name, done, func() error {
+		delete(r.has, d.Key.Name)
+		return nil
+	})
+}
+
+// put makes a new version of a pod, or a pod.
+func (r *rig) put(name string, change func(*v1.Pod)) *v1.Pod {
+	o := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("u-" + name)}}
+	if have := r.has[name]; have != nil {
+		o = have.DeepCopy()
+	}
+	change(o)
+	r.version++
+	o.ResourceVersion = fmt.Sprint(r.version)
+	r.has[name] = o
+	return o
+}
+
+// tell says to the actor what the apiserver has.
+func (r *rig) tell(name string) {
+	r.ref.Tell(Object{UID: types.UID("u-" + name), Pod: r.has[name]})
+	r.Settle()
+}
+
+// show says how a pod is.
+func (r *rig) show(name string, phase v1.PodPhase, message string, final bool) {
+	r.ref.Tell(Show{UID: types.UID("u-" + name), Status: &v1.PodStatus{Phase: phase, Message: message}, Final: final})
+	r.Settle()
+}
+
+func (r *rig) wantCalls(want ...string) {
+	r.t.Helper()
+	if fmt.Sprint(r.calls) != fmt.Sprint(want) {
+		r.t.Errorf("calls %q, want %q", r.calls, want)
+	}
+	r.calls = nil
+}
+
+func nothing(*v1.Pod) {}
+
+// TestCoalesced: the first at once, what comes soon after together, a phase at once.
+func TestCoalesced(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	r.tell("web")
+	r.show("web", v1.PodPending, "", false)
+	r.wantCalls("patch web")
+	r.Advance(10 * time.Millisecond)
+	for i := range 5 {
+		r.show("web", v1.PodPending, fmt.Sprint(i), false)
+		r.Advance(5 * time.Millisecond)
+	}
+	r.wantCalls()
+	r.Advance(time.Second)
+	r.wantCalls("patch web")
+	r.show("web", v1.PodRunning, "5", false)
+	r.wantCalls("patch web")
+	r.Advance(time.Minute)
+	r.wantCalls()
+	if s := r.has["web"].Status; s.Phase != v1.PodRunning || s.Message != "5" {
+		t.Errorf("the apiserver has %+v", s)
+	}
+}
+
+// TestNewest: in its first minute an agent writes on the newest version only, for one that was killed
+// may still write.
+func TestNewest(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	r.tell("web")
+	// Somebody writes, and the watch is late.
+	r.put("web", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+	r.show("web", v1.PodRunning, "", false)
+	r.Advance(20 * time.Millisecond)
+	r.wantCalls("patch web", "get web", "patch web")
+	if p := r.has["web"]; p.Status.Phase != v1.PodRunning || p.Labels["a"] != "b" {
+		t.Errorf("the apiserver has %+v", p)
+	}
+	// The watch tells while the write is under way: no need to ask.
+	r.put("web", func(p *v1.Pod) { p.Labels = map[string]string{"a": "c"} })
+	r.show("web", v1.PodSucceeded, "", false)
+	r.tell("web")
+	r.Advance(20 * time.Millisecond)
+	r.wantCalls("patch web", "patch web")
+	for _, p := range r.patches {
+		if !p.Newest {
+			t.Errorf("patch %+v may overwrite what it does not know", p)
+		}
+	}
+	r.Advance(2 * time.Minute)
+	r.put("other", nothing)
+	r.tell("other")
+	r.put("other", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+	r.show("other", v1.PodRunning, "", false)
+	r.Advance(time.Second)
+	r.wantCalls("patch other")
+	if p := r.patches[len(r.patches)-1]; p.Newest {
+		t.Error("a conflict with everybody's labels, for nothing")
+	}
+}
+
+// TestRefused: one whose status is not taken is tried ever more seldom.
+func TestRefused(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	r.tell("web")
+	r.fail = func(verb, _ string) error {
+		if verb == "patch" {
+			return &port.Error{Kind: port.Forbidden, Detail: "a policy"}
+		}
+		return nil
+	}
+	r.show("web", v1.PodRunning, "", false)
+	r.Advance(10 * time.Minute)
+	if n := len(r.calls); n < 10 || n > 30 {
+		t.Errorf("%d calls in 10 minutes", n)
+	}
+}
+
+// TestAway: while nobody answers one call at a time tries, at the most two seconds apart; then all is
+// said at once, a few calls at a time.
+func TestAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		takes time.Duration
+		err   error
+	}{
+		"refused":  {time.Millisecond, &port.Error{Kind: port.Unavailable, Detail: "connection refused"}},
+		"expired":  {time.Millisecond, &port.Error{Kind: port.Unauthorized}},
+		"hangs":    {time.Hour, nil},
+		"too much": {time.Millisecond, &port.Error{Kind: port.TooManyRequests}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			const pods = 20
+			for i := range pods {
+				r.put(fmt.Sprint(i), nothing)
+				r.tell(fmt.Sprint(i))
+			}
+			r.takes, r.fail = c.takes, func(string, string) error { return c.err }
+			for i := range pods {
+				r.show(fmt.Sprint(i), v1.PodRunning, "", false)
+			}
+			r.Advance(5 * time.Minute)
+			if n := len(r.calls); n < 50 || n > 400 {
+				t.Errorf("%d calls in 5 minutes", n)
+			}
+			r.takes, r.fail = time.Millisecond, func(string, string) error { return nil }
+			r.Advance(probe + 3*time.Second)
+			for i := range pods {
+				if p := r.has[fmt.Sprint(i)]; p.Status.Phase != v1.PodRunning {
+					t.Errorf("pod %d is %s", i, p.Status.Phase)
+				}
+			}
+		})
+	}
+}
+
+// TestDelete: only when the last status is acknowledged, with grace 0 and the UID, once.
+func TestDelete(t *testing.T) {
+	r := newRig(t)
+	r.put("web", func(p *v1.Pod) { now := metav1.NewTime(r.Now()); p.DeletionTimestamp = &now })
+	r.tell("web")
+	failures := 3
+	r.fail = func(verb, _ string) error {
+		if verb == "patch" && failures > 0 {
+			failures--
+			return &port.Error{Kind: port.Unavailable}
+		}
+		return nil
+	}
+	r.show("web", v1.PodSucceeded, "", true)
+	r.Advance(time.Minute)
+	r.wantCalls("patch web", "patch web", "patch web", "patch web", "delete web")
+	if d := r.deletes[0]; d.UID != "u-web" || d.Grace == nil || *d.Grace != 0 {
+		t.Errorf("deleted with %+v", d)
+	}
+	r.ref.Tell(Gone{UID: "u-web", Object: "u-web"})
+	r.ref.Tell(Forget{UID: "u-web"})
+	r.Advance(time.Minute)
+	r.wantCalls()
+}
+
+// TestAnotherOfThatName: what is said of a pod that is gone is not said of the next.
+func TestAnotherOfThatName(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	r.tell("web")
+	r.put("web", func(p *v1.Pod) { p.UID = "another" })
+	r.show("web", v1.PodFailed, "", false)
+	r.Advance(10 * time.Minute)
+	if p := r.has["web"]; p.Status.Phase != "" {
+		t.Errorf("the other is %s", p.Status.Phase)
+	}
+	if n := len(r.calls); n > 20 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// TestNotKept: what the apiserver does not keep is not written for ever.
+func TestNotKept(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	r.tell("web")
+	r.show("web", v1.PodRunning, "", false)
+	r.Advance(time.Second)
+	r.calls = nil
+	for range 3 { // each time somebody takes it away
+		r.put("web", func(p *v1.Pod) { p.Status.Phase = v1.PodPending })
+		r.tell("web")
+		r.Advance(time.Second)
+	}
+	r.wantCalls("patch web", "patch web", "patch web")
+	r.Advance(time.Hour)
+	r.wantCalls()
+}
+
+// TestCrash: after a crash all is told again, and read before it is written.
+func TestCrash(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	r.tell("web")
+	r.crash = true
+	r.show("web", v1.PodRunning, "", false)
+	r.Advance(time.Second)
+	if r.again != 1 {
+		t.Fatalf("asked %d times", r.again)
+	}
+	r.tell("web")
+	r.show("web", v1.PodRunning, "", false)
+	r.Advance(time.Second)
+	r.wantCalls("get web", "patch web")
+}
