@@ -1,0 +1,406 @@
+package nodestatus
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// rig is the actor alone, on a virtual clock. The rig plays the apiserver, the runtime and the
+// machine.
+type rig struct {
+	*kernel.Virtual
+	port.API
+	t   *testing.T
+	ref kernel.Ref[Message]
+	// node and lease are what the apiserver has.
+	node    *v1.Node
+	lease   *coordinationv1.Lease
+	version int
+	// fail says what goes wrong with a call of the apiserver.
+	fail func(call string) error
+	// calls are those so far that asked the apiserver for anything but a watch.
+	calls  []string
+	watch  func(port.APIChange)
+	events []string
+	seen   []*v1.Node
+
+	runtime runtimePort
+	machine *port.Machine
+}
+
+// runtimePort is the runtime.
+type runtimePort struct {
+	port.Runtime
+	r      *rig
+	err    error
+	status port.RuntimeStatus
+	images []observed.Image
+}
+
+// Version implements port.Runtime.
+func (p *runtimePort) Version(_ context.Context, done func(port.RuntimeVersion, error)) {
+	p.r.AfterFunc(time.Millisecond, func() { done(port.RuntimeVersion{Name: "containerd", Version: "2.0"}, p.err) })
+}
+
+// Status implements port.Runtime.
+func (p *runtimePort) Status(_ context.Context, done func(port.RuntimeStatus, error)) {
+	p.r.AfterFunc(time.Millisecond, func() { done(p.status, p.err) })
+}
+
+// ListImages implements port.Runtime.
+func (p *runtimePort) ListImages(_ context.Context, done func([]observed.Image, error)) {
+	p.r.AfterFunc(time.Millisecond, func() { done(p.images, p.err) })
+}
+
+// Machine implements port.NodeFacts.
+func (r *rig) Machine(_ context.Context, done func(*port.Machine, error)) {
+	r.AfterFunc(time.Millisecond, func() { done(r.machine, nil) })
+}
+
+// Record implements port.Recorder.
+func (r *rig) Record(e port.Event) {
+	if e.Node != "n1" {
+		r.t.Errorf("an event of %q", e.Node)
+	}
+	r.events = append(r.events, e.Reason)
+}
+
+// Watch implements port.API.
+func (r *rig) Watch(_ context.Context, _ port.Selection, change func(port.APIChange), _ func(error)) {
+	r.AfterFunc(time.Millisecond, func() {
+		if r.fail("watch") != nil {
+			return
+		}
+		r.watch = change
+		var all []port.APIObject
+		if r.node != nil {
+			all = append(all, r.node)
+		}
+		change(port.APIReplaced{Objects: all})
+	})
+}
+
+func (r *rig) answer(call string, done func(port.APIObject, error), work func() (port.APIObject, error)) {
+	r.calls = append(r.calls, call)
+	err := r.fail(call)
+	r.AfterFunc(time.Millisecond, func() {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(work())
+	})
+}
+
+// Get implements port.API.
+func (r *rig) Get(_ context.Context, k port.APIKey, done func(port.APIObject, error)) {
+	r.answer("get "+k.Kind.String(), done, func() (port.APIObject, error) {
+		switch {
+		case k.Kind == port.NodeKind && r.node != nil:
+			return r.node, nil
+		case k.Kind == port.LeaseKind && r.lease != nil:
+			return r.lease, nil
+		default:
+			return nil, &port.Error{Kind: port.NotFound}
+		}
+	})
+}
+
+// Create implements port.API.
+func (r *rig) Create(_ context.Context, o port.APIObject, done func(port.APIObject, error)) {
+	r.answer("create "+port.APIKindOf(o).String(), done, func() (port.APIObject, error) {
+		if l, is := o.(*coordinationv1.Lease); is {
+			r.lease = l
+			return l, nil
+		}
+		return r.put(func(n *v1.Node) {
+			*n = *o.(*v1.Node)
+			n.UID = types.UID(fmt.Sprint("u-", r.version))
+		}), nil
+	})
+}
+
+// Update implements port.API.
+func (r *rig) Update(_ context.Context, o port.APIObject, done func(port.APIObject, error)) {
+	r.answer("update "+port.APIKindOf(o).String(), done, func() (port.APIObject, error) {
+		r.lease = o.(*coordinationv1.Lease)
+		return r.lease, nil
+	})
+}
+
+// Patch implements port.API.
+func (r *rig) Patch(_ context.Context, p port.APIPatch, done func(port.APIObject, error)) {
+	call := "patch Node"
+	if p.Status {
+		call = "report"
+	}
+	r.answer(call, done, func() (port.APIObject, error) {
+		if r.node == nil {
+			return nil, &port.Error{Kind: port.NotFound}
+		}
+		to := p.To.(*v1.Node)
+		return r.put(func(n *v1.Node) {
+			if p.Status {
+				n.Status = to.Status
+			} else {
+				n.Labels, n.Annotations, n.Spec = to.Labels, to.Annotations, to.Spec
+			}
+		}), nil
+	})
+}
+
+// put makes a new version of the node, and lets the watch tell of it.
+func (r *rig) put(change func(*v1.Node)) *v1.Node {
+	n := &v1.Node{}
+	if r.node != nil {
+		n = r.node.DeepCopy()
+	}
+	change(n)
+	r.version++
+	n.ResourceVersion = fmt.Sprint(r.version)
+	r.node = n
+	r.AfterFunc(5*time.Millisecond, func() { r.watch(port.APISet{Object: n}) })
+	return n
+}
+
+func ready() port.RuntimeStatus {
+	return port.RuntimeStatus{Conditions: []port.RuntimeCondition{{Type: "RuntimeReady", Status: true}, {Type: "NetworkReady", Status: true}}}
+}
+
+// newRig prepares a world; start starts the actor in it.
+func newRig(t *testing.T) *rig {
+	cpu := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")}
+	r := &rig{
+		t: t, Virtual: kernel.NewVirtual(1, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), fail: func(string) error { return nil },
+		machine: &port.Machine{Capacity: cpu, Allocatable: cpu, Info: v1.NodeSystemInfo{BootID: "b1"}},
+	}
+	r.runtime = runtimePort{r: r, status: ready()}
+	return r
+}
+
+func (r *rig) start(change ...func(*Deps)) {
+	r.t.Helper()
+	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	runner, err := kernel.NewRunner(sys)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	deps := &Deps{
+		API: r, Runtime: &r.runtime, Facts: r, Events: r, Register: true, MaxImages: 50,
+		Own:   &decide.Own{Name: "n1", Labels: map[string]string{"own": "1"}},
+		Seen:  func(n *v1.Node) { r.seen = append(r.seen, n) },
+		Every: 10 * time.Second, Report: 5 * time.Minute, LeaseDuration: 40 * time.Second, LeasePeriod: 10 * time.Second,
+		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 7 * time.Second}, Deadline: 15 * time.Second, Patience: time.Minute,
+	}
+	for _, c := range change {
+		c(deps)
+	}
+	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[Message]{Name: "nodestatus", Runner: runner, New: New(deps)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// called counts the calls of a name, and forgets all.
+func (r *rig) called(name string) (n int) {
+	for _, c := range r.calls {
+		if c == name {
+			n++
+		}
+	}
+	r.calls = nil
+	return n
+}
+
+func (r *rig) wantReady(want bool) {
+	r.t.Helper()
+	if r.node == nil {
+		r.t.Fatal("there is no node")
+	}
+	if got := decide.Ready(&r.node.Status); got != want {
+		r.t.Errorf("ready is %v: %+v", got, r.node.Status.Conditions)
+	}
+}
+
+// TestRegister: as soon as the facts hold, with one write.
+func TestRegister(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(20 * time.Millisecond)
+	r.wantReady(true)
+	if got := strings.Join(r.calls, ", "); got != "create Node, get Lease, create Lease" {
+		t.Errorf("calls %s", got)
+	}
+	if got := strings.Join(r.events, " "); got != "Starting NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady" {
+		t.Errorf("events %s", got)
+	}
+	if len(r.seen) != 1 || r.lease == nil || r.lease.OwnerReferences[0].UID != r.node.UID {
+		t.Errorf("seen %d times, lease %+v", len(r.seen), r.lease)
+	}
+}
+
+// TestIdle: a minute costs six renewals of the lease and nothing else.
+func TestIdle(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	r.calls = nil
+	r.Advance(time.Minute)
+	if n := len(r.calls); n < 5 || n > 6 || r.called("update Lease") != n {
+		t.Errorf("%d calls", n)
+	}
+	r.Advance(10 * time.Minute)
+	if n := r.called("report"); n < 1 || n > 3 {
+		t.Errorf("%d reports in ten minutes", n)
+	}
+}
+
+// TestNotReady: the network is not there yet; the node is registered, and ready soon after it is.
+func TestNotReady(t *testing.T) {
+	r := newRig(t)
+	r.runtime.status.Conditions[1] = port.RuntimeCondition{Type: "NetworkReady", Reason: "NetworkPluginNotReady", Message: "no plugin"}
+	r.start()
+	r.Advance(time.Second)
+	r.wantReady(false)
+	if c := r.node.Status.Conditions[3]; !strings.Contains(c.Message, "no plugin") {
+		t.Errorf("it says %q", c.Message)
+	}
+	r.runtime.status = ready()
+	r.Advance(time.Second)
+	r.wantReady(true)
+	if last := r.events[len(r.events)-1]; last != "NodeReady" {
+		t.Errorf("events %v", r.events)
+	}
+}
+
+// TestRuntimeDown: one that is restarted is no news; one that stays away is.
+func TestRuntimeDown(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	r.runtime.err = &port.Error{Kind: port.Unavailable, Detail: "connection refused"}
+	r.Advance(25 * time.Second)
+	r.wantReady(true)
+	r.Advance(30 * time.Second)
+	r.wantReady(false)
+	r.runtime.err = nil
+	r.Advance(2 * time.Second)
+	r.wantReady(true)
+}
+
+// TestNodeDeleted: it is registered again at once.
+func TestNodeDeleted(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	old := r.node
+	r.node = nil
+	r.watch(port.APIDeleted{Object: old})
+	r.Advance(100 * time.Millisecond)
+	r.wantReady(true)
+	if r.node.UID == old.UID || len(r.seen) != 2 {
+		t.Errorf("the node is %s, seen %d times", r.node.UID, len(r.seen))
+	}
+}
+
+// TestNotRegistering: somebody else makes the object; until then nothing is written.
+func TestNotRegistering(t *testing.T) {
+	r := newRig(t)
+	r.start(func(d *Deps) { d.Register = false })
+	r.Advance(10 * time.Minute)
+	if len(r.calls) > 0 || r.node != nil {
+		t.Fatalf("calls %v", r.calls)
+	}
+	r.put(func(n *v1.Node) { n.Name, n.UID = "n1", "theirs" })
+	r.Advance(time.Second)
+	r.wantReady(true)
+	if r.node.UID != "theirs" || r.node.Labels["own"] != "1" {
+		t.Errorf("it is %+v", r.node.ObjectMeta)
+	}
+}
+
+// TestOthers: labels of the configuration come back, others' stay; that the node was said to be away is
+// mended at once; who closes it is told of.
+func TestOthers(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	r.put(func(n *v1.Node) {
+		n.Labels = map[string]string{"theirs": "1"}
+		n.Spec.Unschedulable = true
+		n.Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}}
+	})
+	r.Advance(11 * time.Second)
+	if l := r.node.Labels; l["own"] != "1" || l["theirs"] != "1" || !r.node.Spec.Unschedulable || len(r.node.Spec.Taints) != 1 {
+		t.Errorf("it is %+v", r.node)
+	}
+	if !slices.Contains(r.events, "NodeNotSchedulable") || len(r.seen[len(r.seen)-1].Spec.Taints) != 1 {
+		t.Errorf("events %v", r.events)
+	}
+	r.put(func(n *v1.Node) { n.Status.Conditions[3].Status = v1.ConditionUnknown })
+	r.Advance(1100 * time.Millisecond)
+	r.wantReady(true)
+}
+
+// TestAway: while the apiserver is away it is tried ever more seldom, but often enough to be back in
+// seconds; nobody is told of a node that is ready again.
+func TestAway(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	r.Advance(time.Second)
+	r.events = nil
+	r.fail = func(string) error { return &port.Error{Kind: port.Unavailable} }
+	r.machine = &port.Machine{Capacity: r.machine.Capacity, Allocatable: r.machine.Allocatable, Info: v1.NodeSystemInfo{BootID: "b1", KernelVersion: "new"}}
+	r.calls = nil
+	r.Advance(5 * time.Minute)
+	if n := r.called("report"); n < 30 || n > 120 {
+		t.Errorf("%d tries in 5 minutes", n)
+	}
+	r.fail = func(string) error { return nil }
+	r.Advance(7 * time.Second)
+	if r.node.Status.NodeInfo.KernelVersion != "new" {
+		t.Error("it is not told of what is new")
+	}
+	if renewed := r.lease.Spec.RenewTime.Time; r.Now().Sub(renewed) > 7*time.Second {
+		t.Errorf("the lease was renewed %v ago", r.Now().Sub(renewed))
+	}
+	if len(r.events) > 0 {
+		t.Errorf("events %v", r.events)
+	}
+}
+
+// TestRegisteredMeanwhile: an answer was lost, and the node is there.
+func TestRegisteredMeanwhile(t *testing.T) {
+	r := newRig(t)
+	r.fail = func(call string) error {
+		if call == "create Node" && r.node == nil {
+			r.put(func(n *v1.Node) { n.Name, n.UID = "n1", "there" })
+			return &port.Error{Kind: port.AlreadyExists}
+		}
+		return nil
+	}
+	r.start()
+	r.Advance(time.Second)
+	r.wantReady(true)
+	if r.node.UID != "there" {
+		t.Errorf("it is %s", r.node.UID)
+	}
+}
