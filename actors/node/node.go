@@ -74,9 +74,11 @@ func (RuntimeHealth) MailboxKey() string { return "runtime" }
 
 // Ports are what a node is connected to.
 type Ports struct {
-	Runtime     port.Runtime
-	Host        port.Host
-	Network     port.Network
+	Runtime port.Runtime
+	Host    port.Host
+	Network port.Network
+	// Files may be nil: containers then have none of their own.
+	Files       port.ContainerFiles
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
 	Events      port.Recorder
@@ -146,7 +148,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	)
 	askAgain := func() { podsRef.Tell(pods.AskAgain{}) }
 	podDeps := &pod.Deps{
-		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths,
+		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths, Files: c.Ports.Files,
 		EnsureImage: func(m pod.EnsureImage) { imagesRef.Tell(images.Ensure{EnsureImage: m}) },
 		Mount:       func(m pod.MountVolumes) { volumesRef.Tell(volumes.Mount{MountVolumes: m}) },
 		Unmount:     func(m pod.UnmountVolumes) { volumesRef.Tell(volumes.Unmount{UnmountVolumes: m}) },

@@ -145,7 +145,13 @@ func (p *pod) effect(a podplan.Action) run {
 			pool = LookPool
 		}
 		return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {
-			rt.PodSandboxStatus(ctx, a.ID, func(s observed.Sandbox, err error) { done(ActionDone{Sandbox: &s, Err: err}) })
+			rt.PodSandboxStatus(ctx, a.ID, func(s observed.Sandbox, err error) {
+				if err == nil {
+					p.writeHosts(ctx, pod, s.IPs, func() { done(ActionDone{Sandbox: &s}) })
+					return
+				}
+				done(ActionDone{Sandbox: &s, Err: err})
+			})
 		}}
 	case podplan.CreateContainer:
 		return p.create(a)
@@ -158,8 +164,15 @@ func (p *pod) effect(a podplan.Action) run {
 		if c := p.container(a.ID); c != nil && c.State == observed.ContainerRunning && c.StartedAt.IsZero() && c.CreatedAt.Before(p.born) {
 			pool = LookPool
 		}
+		spec := p.containerSpec(a.Name)
 		return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {
-			rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) { done(ActionDone{Container: &c, Err: err}) })
+			rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) {
+				if err == nil && spec != nil && c.State == observed.ContainerExited {
+					p.lastWords(ctx, pod, spec, &c, func() { done(ActionDone{Container: &c}) })
+					return
+				}
+				done(ActionDone{Container: &c, Err: err})
+			})
 		}}
 	case podplan.StopContainer:
 		return run{deadline: a.Grace + stopSlack, patience: a.Grace + stopPatience, call: func(ctx context.Context, done func(ActionDone)) {
@@ -203,7 +216,7 @@ func (p *pod) create(a podplan.CreateContainer) run {
 		r.Image = *i
 	}
 	rt, subPaths := p.deps.Runtime, p.deps.SubPaths
-	return run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
+	create := func(ctx context.Context, done func(ActionDone)) {
 		if len(parts.Parts) == 0 {
 			rt.CreateContainer(ctx, r, newID(done))
 			return
@@ -217,6 +230,21 @@ func (p *pod) create(a podplan.CreateContainer) run {
 				r.Mounts[parts.Parts[i].Index].HostPath = paths[i]
 			}
 			rt.CreateContainer(ctx, r, newID(done))
+		})
+	}
+	files := p.deps.Files
+	return run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
+		if files == nil {
+			create(ctx, done)
+			return
+		}
+		files.MakeFiles(ctx, port.MakeFiles{Pod: r.Pod, Container: spec, Attempt: a.Attempt, IPs: a.PodIPs}, func(own []port.Mount, err error) {
+			if err != nil {
+				done(ActionDone{Err: err})
+				return
+			}
+			r.Mounts = append(r.Mounts, own...)
+			create(ctx, done)
 		})
 	}}
 }

@@ -23,6 +23,8 @@ type Deps struct {
 	Network port.Network
 	Events  port.Recorder
 	// SubPaths is the host's MountSubPaths.
+	// Files are nil where containers have none of their own: in a simulation.
+	Files    port.ContainerFiles
 	SubPaths func(context.Context, port.MountSubPaths, func([]string, error))
 	// Where its messages go: to images, volumes, resources and probes,
 	EnsureImage func(EnsureImage)

@@ -2,51 +2,18 @@ package translate
 
 import (
 	"fmt"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
 )
 
-// maxHostname is what the kernel takes without the terminating zero
-// (sethostname(2): 64 bytes), and what the API calls a label.
-const (
-	maxHostname = 63
-	maxFQDN     = 64
-)
-
-// Hostname gives the host name of a pod and its domain, empty if it has none
-// (core/v1 PodSpec hostname, hostnameOverride and subdomain).
-func Hostname(n *Node, pod *v1.Pod) (hostname, domain string, err error) {
-	if o := pod.Spec.HostnameOverride; o != nil {
-		if bad := validation.IsDNS1123Subdomain(*o); len(bad) > 0 {
-			return "", "", fmt.Errorf("spec.hostnameOverride %q is not a valid DNS subdomain: %s", *o, strings.Join(bad, "; "))
-		}
-		hostname, err = truncateHostname(*o)
-		return hostname, "", err
-	}
-	hostname = pod.Name
-	if pod.Spec.Hostname != "" {
-		if bad := validation.IsDNS1123Label(pod.Spec.Hostname); len(bad) > 0 {
-			return "", "", fmt.Errorf("spec.hostname %q is not a valid DNS label: %s", pod.Spec.Hostname, strings.Join(bad, "; "))
-		}
-		hostname = pod.Spec.Hostname
-	}
-	if hostname, err = truncateHostname(hostname); err != nil {
-		return "", "", err
-	}
-	if s := pod.Spec.Subdomain; s != "" {
-		if bad := validation.IsDNS1123Label(s); len(bad) > 0 {
-			return "", "", fmt.Errorf("spec.subdomain %q is not a valid DNS label: %s", s, strings.Join(bad, "; "))
-		}
-		domain = s + "." + pod.Namespace + ".svc." + n.ClusterDomain
-	}
-	return hostname, domain, nil
-}
+// maxFQDN is what the kernel takes as a host name (sethostname(2)).
+const maxFQDN = 64
 
 // kernelHostname is what the containers of the pod see as their host name.
 func kernelHostname(n *Node, pod *v1.Pod) (string, error) {
-	hostname, domain, err := Hostname(n, pod)
+	hostname, domain, err := hostsfile.Hostname(pod, n.ClusterDomain)
 	if err != nil || domain == "" || !isTrue(pod.Spec.SetHostnameAsFQDN) {
 		return hostname, err
 	}
@@ -55,16 +22,4 @@ func kernelHostname(n *Node, pod *v1.Pod) (string, error) {
 		return "", fmt.Errorf("spec.setHostnameAsFQDN: %s is too long: %d characters of at most %d", fqdn, len(fqdn), maxFQDN)
 	}
 	return fqdn, nil
-}
-
-// truncateHostname cuts a long pod name, and then what a name can't end with.
-func truncateHostname(s string) (string, error) {
-	if len(s) <= maxHostname {
-		return s, nil
-	}
-	cut := strings.TrimRight(s[:maxHostname], "-.")
-	if cut == "" {
-		return "", fmt.Errorf("host name %q is invalid", s)
-	}
-	return cut, nil
 }

@@ -27,6 +27,8 @@ type Config struct {
 	// Root is the agent's root directory (--root-dir), LogRoot that of the pods'
 	// logs (podLogsDir, /var/log/pods). Both absolute; made if they are not there.
 	Root, LogRoot string
+	// ClusterDomain is the domain of services, for the names of pods.
+	ClusterDomain string
 }
 
 // Validate says what is wrong with c.
@@ -43,8 +45,11 @@ func (c Config) Validate() error {
 // Host implements port.Host on this machine.
 type Host struct {
 	// pods and logs are held open: nothing below them leads out of them.
-	pods, logs area
-	children   *children
+	pods, logs    area
+	children      *children
+	clusterDomain string
+	// hosts is held while a pod's /etc/hosts is written.
+	hosts sync.Mutex
 	// mounts reads what is mounted.
 	mounts func() ([]mount, error)
 }
@@ -74,7 +79,7 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("directory of pods' logs: %w", err), pods.root.Close())
 	}
-	return &Host{pods: pods, logs: logs, children: newChildren(), mounts: readMounts}, nil
+	return &Host{pods: pods, logs: logs, children: newChildren(), mounts: readMounts, clusterDomain: c.ClusterDomain}, nil
 }
 
 func openArea(path string, mode os.FileMode) (area, error) {

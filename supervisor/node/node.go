@@ -121,7 +121,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer root.Close() //nolint:errcheck // released with the process in any case
 
-	h, err := host.New(host.Config{Root: root.Path(), LogRoot: c.PodLogsDir()})
+	h, err := host.New(host.Config{Root: root.Path(), LogRoot: c.PodLogsDir(), ClusterDomain: c.Kubelet().ClusterDomain})
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func Run(ctx context.Context, o Options) error {
 		network = sim.Network() // the addresses of its pods are nowhere else
 	}
 	ports := node.Ports{
-		Runtime: rt, Host: h, Network: network, Events: events,
+		Runtime: rt, Host: h, Files: h, Network: network, Events: events,
 		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
 		Checkpoints: checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
 		Facts:       m.facts,

@@ -55,6 +55,8 @@ type world struct {
 
 	// fault says what goes wrong with a call of the runtime; nil is nothing.
 	fault func(simcri.Call) simcri.Fault
+	// files may be nil.
+	files port.ContainerFiles
 	// wrap is put around the runtime, if set.
 	wrap func(port.Runtime) port.Runtime
 	// around is called around each message of each actor, may be nil.
@@ -191,7 +193,7 @@ func (w *world) start() {
 	}
 	c := w.config
 	c.Ports = node.Ports{
-		Runtime: w.runtime(), Host: w.host, Network: w.rt.Network(), Manifests: w.manifests,
+		Runtime: w.runtime(), Host: w.host, Files: w.files, Network: w.rt.Network(), Manifests: w.manifests,
 		Checkpoints: w.checkpoints, Events: recorder{w}, Cgroups: w.cgroups,
 	}
 	if w.cluster != nil {

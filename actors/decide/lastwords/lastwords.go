@@ -1,0 +1,96 @@
+// Package lastwords makes the termination message of a container: what it wrote
+// into the file of that name, or the end of its log (core/v1 Container
+// terminationMessagePath and terminationMessagePolicy).
+package lastwords
+
+import (
+	"bytes"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// Limits of a message.
+const (
+	// MaxFile is how many bytes count of the file: the last ones.
+	MaxFile = 4 << 10
+	// MaxLog and MaxLines are how many bytes and lines count of the log.
+	MaxLog   = 2 << 10
+	MaxLines = 80
+	// ReadLog is how many bytes of the end of a log have to be read for that: a
+	// line has a time and a stream before what was written.
+	ReadLog = 64 << 10
+)
+
+// FromLog says whether the log stands for an empty file.
+func FromLog(policy v1.TerminationMessagePolicy, c *observed.Container) bool {
+	return policy == v1.TerminationMessageFallbackToLogsOnError && c.ExitCode != 0 && c.Reason != "ContainerCannotRun" && c.Reason != "StartError"
+}
+
+// Message is the runtime's own message together with what the container said.
+func Message(runtime, said string) string {
+	said = strings.ToValidUTF8(said, "\uFFFD")
+	if runtime == "" || said == "" {
+		return runtime + said
+	}
+	return runtime + ": " + said
+}
+
+// Tail is the end of what was written to a log, of which data is the end, in the
+// CRI's format: <time> <stdout|stderr> <P|F> <text>. whole: data is all of it.
+func Tail(data []byte, whole bool) string {
+	if !whole {
+		// The first line is only part of one.
+		if _, rest, ok := bytes.Cut(data, []byte("\n")); ok {
+			data = rest
+		}
+	}
+	var out []byte
+	for line := range bytes.Lines(data) {
+		text, full, ok := text(bytes.TrimSuffix(line, []byte("\n")))
+		if !ok {
+			continue
+		}
+		out = append(out, text...)
+		if full {
+			out = append(out, '\n')
+		}
+	}
+	out = lastLines(out, MaxLines)
+	if len(out) > MaxLog {
+		out = out[len(out)-MaxLog:]
+	}
+	return string(out)
+}
+
+// text is what was written of one line; full says that it ended there.
+func text(line []byte) (text []byte, full, ok bool) {
+	_, rest, ok := bytes.Cut(line, []byte(" "))
+	if !ok {
+		return nil, false, false
+	}
+	stream, rest, ok := bytes.Cut(rest, []byte(" "))
+	if !ok || string(stream) != "stdout" && string(stream) != "stderr" {
+		return nil, false, false
+	}
+	tags, text, _ := bytes.Cut(rest, []byte(" "))
+	first, _, _ := bytes.Cut(tags, []byte(":"))
+	return text, string(first) != "P", true
+}
+
+func lastLines(b []byte, n int) []byte {
+	end := len(b)
+	if end > 0 && b[end-1] == '\n' {
+		end--
+	}
+	for ; n > 0; n-- {
+		i := bytes.LastIndexByte(b[:end], '\n')
+		if i < 0 {
+			return b
+		}
+		end = i
+	}
+	return b[end+1:]
+}

@@ -1,0 +1,46 @@
+package port
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// ContainerFiles are the files of containers that are no volumes: /etc/hosts, one
+// for the pod, and the termination message of each container. The calling
+// convention is Runtime's. They go with the pod's directory (Host.RemovePod).
+type ContainerFiles interface {
+	// MakeFiles makes them for one incarnation of a container, and gives where
+	// they belong in it. The pod's directories are there (Host.PreparePod).
+	// Idempotent.
+	MakeFiles(ctx context.Context, r MakeFiles, done func([]Mount, error))
+	// WriteHosts says in the pod's /etc/hosts what its addresses are. Containers
+	// that run see it.
+	WriteHosts(ctx context.Context, r WriteHosts, done func(error))
+	// LastWords reads the termination message of a container that has ended.
+	LastWords(ctx context.Context, r LastWords, done func(string, error))
+}
+
+// MakeFiles asks for the files of one incarnation of a container.
+type MakeFiles struct {
+	Pod       *v1.Pod
+	Container *v1.Container
+	Attempt   uint32
+	// IPs are the pod's addresses, as far as they are known.
+	IPs []string
+}
+
+// WriteHosts says what the addresses of a pod are.
+type WriteHosts struct {
+	Pod *v1.Pod
+	IPs []string
+}
+
+// LastWords names an incarnation of a container that has ended.
+type LastWords struct {
+	Pod       *v1.Pod
+	Container string
+	Attempt   uint32
+	// FromLog: the end of its log stands for a message that is empty.
+	FromLog bool
+}

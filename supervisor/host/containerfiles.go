@@ -1,0 +1,201 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
+	"github.com/troupe-dev/troupe/actors/decide/lastwords"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+var _ port.ContainerFiles = (*Host)(nil)
+
+// Names and modes, as the kubelet has them: whoever a container runs as may write
+// its termination message.
+const (
+	hostsName       = "etc-hosts"
+	hostsPath       = "/etc/hosts"
+	hostsMode       = 0o644
+	lastWordsMode   = 0o666
+	lastWordsSuffix = ".termination"
+	// keptLastWords is of how many incarnations the message is kept.
+	keptLastWords = 4
+	maxHostsFile  = 1 << 20
+)
+
+// MakeFiles implements port.ContainerFiles.
+func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]port.Mount, error)) {
+	call(ctx, "MakeFiles", objectOf(r.Pod)+"/"+r.Container.Name, func(context.Context) ([]port.Mount, error) { return h.makeFiles(&r) }, done)
+}
+
+func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
+	dir, err := podDir(string(r.Pod.UID))
+	if err != nil {
+		return nil, err
+	}
+	var out []port.Mount
+	if !slices.ContainsFunc(r.Container.VolumeMounts, func(m v1.VolumeMount) bool { return filepath.Clean(m.MountPath) == hostsPath }) {
+		if err := h.writeHosts(r.Pod, dir, r.IPs); err != nil {
+			return nil, err
+		}
+		out = append(out, port.Mount{Name: "etc-hosts", ContainerPath: hostsPath, HostPath: filepath.Join(h.pods.path, dir, hostsName)})
+	}
+	path := r.Container.TerminationMessagePath
+	if path == "" {
+		return out, nil
+	}
+	if !filepath.IsAbs(path) {
+		path = "/" + path
+	}
+	name, err := lastWordsFile(dir, r.Container.Name, r.Attempt)
+	if err != nil {
+		return nil, err
+	}
+	if r.Attempt >= keptLastWords {
+		old, err := lastWordsFile(dir, r.Container.Name, r.Attempt-keptLastWords)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.pods.root.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	f, err := h.pods.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, lastWordsMode)
+	if err != nil {
+		return nil, fmt.Errorf("termination message: %w", err)
+	}
+	if err := errors.Join(f.Chmod(lastWordsMode), f.Close()); err != nil { // whatever our umask is
+		return nil, fmt.Errorf("termination message: %w", err)
+	}
+	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.path, name)}), nil
+}
+
+func lastWordsFile(dir, container string, attempt uint32) (string, error) {
+	if err := element("container name", container); err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, containersDir, container, strconv.FormatUint(uint64(attempt), 10)+lastWordsSuffix), nil
+}
+
+// WriteHosts implements port.ContainerFiles.
+func (h *Host) WriteHosts(ctx context.Context, r port.WriteHosts, done func(error)) {
+	run(ctx, "WriteHosts", objectOf(r.Pod), func(context.Context) error {
+		dir, err := podDir(string(r.Pod.UID))
+		if err != nil {
+			return err
+		}
+		err = h.writeHosts(r.Pod, dir, r.IPs)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // no directory yet: its first container brings the file
+		}
+		return err
+	}, done)
+}
+
+// writeHosts writes the file in place: containers that run have it mounted. One
+// that is there is not made worse by addresses that are not known.
+func (h *Host) writeHosts(pod *v1.Pod, dir string, ips []string) error {
+	var want []byte
+	if pod.Spec.HostNetwork {
+		own, err := os.ReadFile(hostsPath)
+		if err != nil {
+			return fmt.Errorf("hosts file of the node: %w", err)
+		}
+		want = hostsfile.OfHost(pod, own)
+	} else {
+		var err error
+		if want, err = hostsfile.Content(pod, ips, h.clusterDomain); err != nil {
+			return fail(port.InvalidConfig, "%v", err)
+		}
+	}
+	h.hosts.Lock()
+	defer h.hosts.Unlock()
+	f, err := h.pods.root.OpenFile(filepath.Join(dir, hostsName), os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, hostsMode)
+	if err != nil {
+		return fmt.Errorf("hosts file: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // what counts is written below
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return fmt.Errorf("hosts file: not a regular file (%w)", err)
+	}
+	have, err := io.ReadAll(io.LimitReader(f, maxHostsFile))
+	if err != nil {
+		return fmt.Errorf("hosts file: %w", err)
+	}
+	if len(have) > 0 && !pod.Spec.HostNetwork && len(ips) == 0 || bytes.Equal(have, want) {
+		return nil
+	}
+	if err := f.Truncate(0); err != nil {
+		return fmt.Errorf("hosts file: %w", err)
+	}
+	if _, err := f.WriteAt(want, 0); err != nil {
+		return fmt.Errorf("hosts file: %w", err)
+	}
+	return f.Chmod(hostsMode)
+}
+
+// LastWords implements port.ContainerFiles.
+func (h *Host) LastWords(ctx context.Context, r port.LastWords, done func(string, error)) {
+	call(ctx, "LastWords", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) { return h.lastWords(&r) }, done)
+}
+
+func (h *Host) lastWords(r *port.LastWords) (string, error) {
+	dir, err := podDir(string(r.Pod.UID))
+	if err != nil {
+		return "", err
+	}
+	name, err := lastWordsFile(dir, r.Container, r.Attempt)
+	if err != nil {
+		return "", err
+	}
+	said, _, err := readEnd(h.pods.root, name, lastwords.MaxFile)
+	if err != nil {
+		return "", fmt.Errorf("termination message: %w", err)
+	}
+	if len(said) > 0 || !r.FromLog {
+		return string(said), nil
+	}
+	logs, err := logDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
+	if err != nil {
+		return "", err
+	}
+	log, whole, err := readEnd(h.logs.root, filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), lastwords.ReadLog)
+	if err != nil {
+		return "", fmt.Errorf("log: %w", err)
+	}
+	return lastwords.Tail(log, whole), nil
+}
+
+// readEnd reads the last bytes of a file, at most that many; none if it is not
+// there. It is one that a container writes: anything but a regular file is none.
+func readEnd(root *os.Root, name string, most int64) (data []byte, whole bool, err error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, true, err
+	}
+	begin := max(info.Size()-most, 0)
+	data, err = io.ReadAll(io.NewSectionReader(f, begin, most))
+	return data, begin == 0, err
+}

@@ -1,0 +1,190 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+func (l *lab) makeFiles(p *v1.Pod, c *v1.Container, attempt uint32, ips ...string) []port.Mount {
+	l.t.Helper()
+	type result struct {
+		mounts []port.Mount
+		err    error
+	}
+	got := make(chan result, 1)
+	l.MakeFiles(ctx(l.t), port.MakeFiles{Pod: p, Container: c, Attempt: attempt, IPs: ips}, func(m []port.Mount, err error) { got <- result{m, err} })
+	r := <-got
+	if r.err != nil {
+		l.t.Fatal(r.err)
+	}
+	return r.mounts
+}
+
+func (l *lab) lastWordsOf(p *v1.Pod, attempt uint32, fromLog bool) string {
+	l.t.Helper()
+	type result struct {
+		said string
+		err  error
+	}
+	got := make(chan result, 1)
+	l.LastWords(ctx(l.t), port.LastWords{Pod: p, Container: "app", Attempt: attempt, FromLog: fromLog}, func(s string, err error) { got <- result{s, err} })
+	r := <-got
+	if r.err != nil {
+		l.t.Fatal(r.err)
+	}
+	return r.said
+}
+
+func withMessagePath(p *v1.Pod) {
+	p.Spec.Containers[0].TerminationMessagePath = "/dev/termination-log"
+}
+
+func TestHostsFile(t *testing.T) {
+	l := newLab(t)
+	p := newPod(withMessagePath)
+	if err := l.prepare(p); err != nil {
+		t.Fatal(err)
+	}
+	mounts := l.makeFiles(p, &p.Spec.Containers[0], 0)
+	if len(mounts) != 2 || mounts[0].ContainerPath != "/etc/hosts" || mounts[1].ContainerPath != "/dev/termination-log" || mounts[0].ReadOnly {
+		t.Fatalf("mounts %+v", mounts)
+	}
+	path := mounts[0].HostPath
+	before, err := os.Stat(path)
+	if err != nil || before.Mode() != 0o644 {
+		t.Fatal(before.Mode(), err)
+	}
+	// The addresses come when the sandbox has them, into the very same file.
+	if err := wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }); err != nil {
+		t.Fatal(err)
+	}
+	want, err := hostsfile.Content(p, []string{"10.0.0.5"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func() {
+		t.Helper()
+		after, err := os.Stat(path)
+		if got := readFile(t, path); got != string(want) || err != nil || !os.SameFile(before, after) {
+			t.Errorf("%v, same file %v, content\n%s", err, os.SameFile(before, after), got)
+		}
+	}
+	check()
+	l.makeFiles(p, &p.Spec.Containers[0], 1) // its addresses are not known again
+	check()
+	if err := os.WriteFile(path, []byte(strings.Repeat("mine\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.makeFiles(p, &p.Spec.Containers[0], 2, "10.0.0.5")
+	check()
+
+	own := p.Spec.Containers[0]
+	own.VolumeMounts = []v1.VolumeMount{{Name: "v", MountPath: "/etc/hosts"}}
+	if m := l.makeFiles(p, &own, 0); len(m) != 1 || m[0].ContainerPath == "/etc/hosts" {
+		t.Errorf("a container with an /etc/hosts of its own gets %+v", m)
+	}
+	shared := newPod(func(p *v1.Pod) { p.UID, p.Spec.HostNetwork = "u2", true })
+	if err := l.prepare(shared); err != nil {
+		t.Fatal(err)
+	}
+	m := l.makeFiles(shared, &shared.Spec.Containers[0], 0)
+	if got := readFile(t, m[0].HostPath); len(m) != 1 || strings.Contains(got, hostsfile.Header) || !strings.Contains(got, readFile(t, "/etc/hosts")) {
+		t.Errorf("on the host's network: %+v\n%s", m, got)
+	}
+	if err := l.remove(port.PodDirs{UID: p.UID, Namespace: p.Namespace, Name: p.Name}); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }); err != nil {
+		t.Errorf("of a pod that is gone: %v", err)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestLastWords(t *testing.T) {
+	l := newLab(t)
+	p := newPod(withMessagePath)
+	if err := l.prepare(p); err != nil {
+		t.Fatal(err)
+	}
+	path := l.makeFiles(p, &p.Spec.Containers[0], 3)[1].HostPath
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o666 {
+		t.Errorf("whoever a container runs as may write it: %v, %v", info.Mode(), err)
+	}
+	log := filepath.Join(l.root, "logs", "default_web_u1", "app", "3.log")
+	if err := os.WriteFile(log, []byte("2026-01-01T00:00:00Z stderr F from the log\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.lastWordsOf(p, 3, false); got != "" {
+		t.Errorf("nothing was said, got %q", got)
+	}
+	if got := l.lastWordsOf(p, 3, true); got != "from the log\n" {
+		t.Errorf("from the log: %q", got)
+	}
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", 5000)+"end"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.lastWordsOf(p, 3, true); len(got) != 4096 || !strings.HasSuffix(got, "xend") {
+		t.Errorf("%d bytes: %q", len(got), got[max(len(got)-10, 0):])
+	}
+	if got := l.lastWordsOf(p, 9, true); got != "" {
+		t.Errorf("of one that was never made: %q", got)
+	}
+	l.makeFiles(p, &p.Spec.Containers[0], 3+keptLastWords)
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("an old message is kept: %v", err)
+	}
+}
+
+// TestLastWordsOfAnAttacker: a container that can reach the file on the host
+// replaces it by something else; nothing is read through it, and nothing hangs.
+func TestLastWordsOfAnAttacker(t *testing.T) {
+	l := newLab(t)
+	p := newPod(withMessagePath)
+	if err := l.prepare(p); err != nil {
+		t.Fatal(err)
+	}
+	path := l.makeFiles(p, &p.Spec.Containers[0], 0)[1].HostPath
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if got := l.lastWordsOf(p, 0, false); got != "" || time.Since(begin) > 5*time.Second {
+		t.Errorf("of a pipe: %q after %v", got, time.Since(begin))
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", path); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 1)
+	l.LastWords(ctx(t), port.LastWords{Pod: p, Container: "app"}, func(s string, err error) {
+		if s != "" {
+			t.Errorf("of a link: %q", s)
+		}
+		got <- err
+	})
+	if err := <-got; err == nil {
+		t.Error("a link that leads out of the pods' directory is followed")
+	}
+}
