@@ -68,29 +68,19 @@ func isCritical(pod *v1.Pod) bool {
 }
 
 // unallocatedMemory is each container's share of what the pod as a whole asks
-// for beyond its containers' requests (KEP-2837).
+// for beyond its containers' requests. Init containers that are over when the
+// others run count among those who share it. (KEP-2837, OOM score adjustment)
 func unallocatedMemory(pod *v1.Pod) int64 {
 	if pod.Spec.Resources == nil {
 		return 0
 	}
-	rest, ok := pod.Spec.Resources.Requests[v1.ResourceMemory]
+	whole, ok := pod.Spec.Resources.Requests[v1.ResourceMemory]
 	if !ok {
 		return 0
 	}
-	left, count := rest.Value(), int64(len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		left -= pod.Spec.Containers[i].Resources.Requests.Memory().Value()
-	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; isSidecar(c) {
-			left -= c.Resources.Requests.Memory().Value()
-			count++
-		}
-	}
-	if count == 0 {
-		return 0
-	}
-	return max(left, 0) / count
+	sum := containerSum(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
+	count := int64(len(pod.Spec.Containers) + len(pod.Spec.InitContainers))
+	return max(whole.Value()-sum.Memory().Value(), 0) / max(count, 1)
 }
 
 func smallestRequest(pod *v1.Pod) int64 {

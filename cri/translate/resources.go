@@ -140,10 +140,22 @@ func overhead(n *Node, pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	return linuxResources(n, pod.Spec.Overhead, pod.Spec.Overhead)
 }
 
-// podSum is what the pod takes at most at one time: all main containers and
-// sidecars together, or one init container with the sidecars started before it.
-// What the pod itself says for a resource counts instead. (KEP-753, KEP-2837)
+// podSum is what the pod takes at most at one time. What the pod itself says for
+// a resource counts instead of its containers'. (KEP-2837)
 func podSum(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
+	sum := containerSum(pod, list)
+	if pod.Spec.Resources != nil {
+		for name, q := range list(pod.Spec.Resources) {
+			sum[name] = q
+		}
+	}
+	return sum
+}
+
+// containerSum is what the pod's containers take at most at one time: all main
+// ones and sidecars together, or one init container with the sidecars started
+// before it. (KEP-753)
+func containerSum(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
 	sum, sidecars, peak := v1.ResourceList{}, v1.ResourceList{}, v1.ResourceList{}
 	for i := range pod.Spec.Containers {
 		addTo(sum, list(&pod.Spec.Containers[i].Resources))
@@ -161,11 +173,6 @@ func podSum(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) v1
 	}
 	addTo(sum, sidecars)
 	raiseTo(sum, peak)
-	if pod.Spec.Resources != nil {
-		for name, q := range list(pod.Spec.Resources) {
-			sum[name] = q
-		}
-	}
 	return sum
 }
 

@@ -86,6 +86,29 @@ func TestOOMScore(t *testing.T) { // on a node with 1000 bytes
 			w.pod.Spec.Resources = &v1.ResourceRequirements{Requests: list("memory", "300")}
 			burstable("100")(w)
 		}, 700},
+		{"pod as a whole, with a sidecar and an init container", func(w *world) { // 300 less 100 and 20, by three
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Requests: list("memory", "300")}
+			burstable("100")(w)
+			w.pod.Spec.InitContainers = []v1.Container{
+				{Name: "side", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Resources: v1.ResourceRequirements{Requests: list("memory", "20")}},
+				{Name: "first"},
+			}
+		}, 840},
+		{"pod as a whole, with a large init container", func(w *world) { // 300 less 250, by two
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Requests: list("memory", "300")}
+			burstable("100")(w)
+			w.pod.Spec.InitContainers = []v1.Container{{Name: "first", Resources: v1.ResourceRequirements{Requests: list("memory", "250")}}}
+		}, 875},
+		{"sidecar of a pod that asks for more as a whole", func(w *world) { // 400, and (600 less 410) by two
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Requests: list("memory", "600")}
+			burstable("400")(w)
+			w.pod.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: ptr(v1.ContainerRestartPolicyAlways), Resources: v1.ResourceRequirements{Requests: list("memory", "10")}}}
+			w.r.Container = &w.pod.Spec.InitContainers[0]
+		}, 505},
+		{"pod as a whole, guaranteed", func(w *world) {
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Requests: all, Limits: all}
+			burstable("50")(w)
+		}, -997},
 		{"node critical", func(w *world) {
 			w.pod.Spec.PriorityClassName, w.pod.Spec.Priority = "system-node-critical", ptr[int32](2000001000)
 		}, -997},

@@ -12,7 +12,7 @@ import v1 "k8s.io/api/core/v1"
 //	anything else                                 Burstable
 func QOS(pod *v1.Pod) v1.PodQOSClass {
 	q := qos{guaranteed: true}
-	if pod.Spec.Resources != nil {
+	if r := pod.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
 		q.count(pod.Spec.Resources)
 		return q.class()
 	}

@@ -57,6 +57,10 @@ func TestQOS(t *testing.T) {
 			s.Resources = &full
 			s.Containers[0].Resources = demand("500m", "", "", "")
 		}, v1.PodQOSGuaranteed},
+		{"pod as a whole, but it says nothing", func(s *v1.PodSpec) {
+			s.Resources = &v1.ResourceRequirements{}
+			s.Containers[0].Resources = full
+		}, v1.PodQOSGuaranteed},
 		{"pod as a whole, one request", func(s *v1.PodSpec) {
 			r := demand("1", "", "", "")
 			s.Resources = &r
