@@ -68,6 +68,7 @@ type Hooks struct {
 // HostCall is one call of a machine's file systems.
 type HostCall struct {
 	// Verb is PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod or PodDirs.
+	// With NodeSpec.Cgroups also SetCgroup, RemovePodCgroup or PodCgroups.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume;
 	// empty where it is about none.
@@ -124,6 +125,9 @@ type NodeSpec struct {
 	// Manifests has static pods read from the node's manifest directory; see
 	// Node.WriteManifest.
 	Manifests bool
+	// Cgroups gives pods cgroups of their own; see Node.Cgroups. It costs an actor
+	// a node and some messages a pod, so that large worlds go without.
+	Cgroups bool
 }
 
 // Validate says what of the spec can't be.

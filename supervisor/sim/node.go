@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -37,6 +38,7 @@ type Node struct {
 	// The machine.
 	runtime     *simcri.Runtime
 	host        *host
+	cgroups     *cgroups // nil for none
 	checkpoints *checkpoints
 	manifests   *manifests
 	machine     *port.Machine
@@ -54,6 +56,9 @@ type Node struct {
 func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	n := &Node{world: w, spec: s, address: machineAddress(index)}
 	n.host = &host{n: n, pods: map[types.UID][]string{}}
+	if s.Cgroups {
+		n.cgroups = newCgroups(n)
+	}
 	n.checkpoints = &checkpoints{n: n}
 	n.manifests = &manifests{n: n}
 	allocatable := s.Allocatable
@@ -168,6 +173,9 @@ func (n *Node) agentConfig() *node.Config {
 		},
 	}
 	c.Cluster.NoServices = !n.world.config.Services
+	if n.cgroups != nil {
+		c.Ports.Cgroups, c.Cgroups = n.cgroups, podcgroup.Settings{Capacity: n.machine.Capacity}
+	}
 	if n.spec.Manifests {
 		c.ManifestPath, c.ManifestPathPeriod = "/etc/kubernetes/manifests", 20*time.Second
 	}
@@ -209,6 +217,9 @@ func (n *Node) PowerOff() {
 	n.runtime.Kill()
 	for _, p := range n.runtime.Truth().Runtime.Pods {
 		n.endPod(&p)
+	}
+	if n.cgroups != nil {
+		n.cgroups = newCgroups(n) // they are the kernel's
 	}
 }
 
