@@ -158,28 +158,42 @@ func (h *host) limits(ctx context.Context) error {
 
 // podLimits looks at the cgroups above those of containers. The weights are those that
 // shares of 102 and of 2 become (KEP-2254).
-func (h *host) podLimits(context.Context) error {
-	root := filepath.Join(cgroups, h.lab.CgroupRoot(), "kubepods")
-	var wrong error
-	for _, want := range []struct{ file, value string }{
-		{"besteffort/cpu.weight", "1"},
-		{"burstable/cpu.weight", "4"},
-		{"burstable/pod" + h.uids["limits"] + "/cpu.weight", "4"},
-		{"burstable/pod" + h.uids["limits"] + "/cpu.max", "max 100000"}, // one container has no limit
-		{"burstable/pod" + h.uids["limits"] + "/memory.max", "max"},
-		{"burstable/pod" + h.uids["limits"] + "/pids.max", "500"},
-		{"besteffort/pod" + h.uids["crash"] + "/cpu.weight", "1"},
-	} {
-		text, err := os.ReadFile(filepath.Join(root, want.file))
-		if got := strings.TrimSpace(string(text)); err == nil && got != want.value {
-			err = fmt.Errorf("%s is %q, want %q", want.file, got, want.value)
+func (h *host) podLimits(ctx context.Context) error {
+	crash, err := h.awaitPod(ctx, "crash", "is listed", func(node.Pod) error { return nil })
+	if err != nil {
+		return err
+	}
+	limits := "burstable/pod" + h.uids["limits"]
+	return await(ctx, "the cgroups of pods are as wanted", func() error {
+		var wrong error
+		for file, want := range map[string]string{
+			"besteffort/cpu.weight":                      "1",
+			"burstable/cpu.weight":                       "4",
+			limits + "/cpu.weight":                       "4",
+			limits + "/cpu.max":                          "max 100000", // one container has no limit
+			limits + "/memory.max":                       "max",
+			limits + "/pids.max":                         "500",
+			"besteffort/pod" + crash.UID + "/cpu.weight": "1",
+			"besteffort/pod" + crash.UID + "/memory.max": "max",
+			"besteffort/pod" + crash.UID + "/pids.max":   "500",
+		} {
+			got, err := h.ofAllPods(file)
+			if err == nil && got != want {
+				err = fmt.Errorf("%s is %q, want %q", file, got, want)
+			}
+			wrong = errors.Join(wrong, err)
 		}
-		wrong = errors.Join(wrong, err)
-	}
-	if text, err := os.ReadFile(filepath.Join(root, "memory.max")); err != nil || strings.TrimSpace(string(text)) == "max" {
-		wrong = errors.Join(wrong, fmt.Errorf("memory.max of all pods is %q, %v; want what is allocatable", text, err))
-	}
-	return wrong
+		if got, err := h.ofAllPods("memory.max"); err != nil || got == "max" {
+			wrong = errors.Join(wrong, fmt.Errorf("memory.max of all pods is %q, %v; want what is allocatable", got, err))
+		}
+		return wrong
+	})
+}
+
+// ofAllPods reads a file in the cgroup that those of pods are in.
+func (h *host) ofAllPods(file string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(cgroups, h.lab.CgroupRoot(), "kubepods", file))
+	return strings.TrimSpace(string(text)), err
 }
 
 func (h *host) swap(ctx context.Context) error {

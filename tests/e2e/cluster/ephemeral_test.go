@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// TestEphemeralContainer is what kubectl debug asks for: a container in a pod that runs already. It is
+// started once, and the pod goes on as if nothing had been.
+func TestEphemeralContainer(t *testing.T) {
+	t.Parallel()
+	b := started(t, "ephemeral")
+	b.create(t, b.pod("web", nil))
+	p := b.awaitPod(t, "web", "is ready", ready)
+	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, v1.EphemeralContainer{
+		EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: lab.WorkImage, Args: []string{"exit", "3"}},
+		TargetContainerName:      "app",
+	})
+	if _, err := b.admin.CoreV1().Pods(b.name).UpdateEphemeralContainers(t.Context(), "web", p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ended := func(p *v1.Pod) error {
+		for _, s := range p.Status.EphemeralContainerStatuses {
+			if end := s.State.Terminated; s.Name == "debug" && end != nil {
+				if end.ExitCode != 3 || s.RestartCount != 0 {
+					return fmt.Errorf("it ended with %+v", s)
+				}
+				return nil
+			}
+		}
+		return errors.New("it has not ended")
+	}
+	p = b.awaitPod(t, "web", "has had a container put into it", ended)
+	if s := p.Status.ContainerStatuses[0]; s.RestartCount != 0 || ready(p) != nil {
+		t.Errorf("the pod is %s", shown(p))
+	}
+	b.kill(t)
+	b.start(t)
+	b.awaitNode(t, "is ready again", func(n *v1.Node) error {
+		if condition(n, v1.NodeReady).Status != v1.ConditionTrue {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if n := len(b.world(t).Of("web").Containers); n != 2 {
+		t.Errorf("the runtime has %d containers of the pod, want 2", n)
+	}
+	if p := b.get(t, "web"); ended(p) != nil || p.Status.ContainerStatuses[0].RestartCount != 0 {
+		t.Errorf("after a restart of the agent the pod is %s", shown(p))
+	}
+	b.remove(t, "web")
+	b.awaitGone(t, "web")
+}
