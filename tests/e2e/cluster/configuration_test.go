@@ -34,14 +34,6 @@ func (b *bed) says(t *testing.T, name, steps string, change func(*v1.PodSpec)) (
 	return p, p.Status.ContainerStatuses[0].State.Terminated.Message
 }
 
-func (b *bed) configMap(t *testing.T, name string, data map[string]string) {
-	t.Helper()
-	_, err := b.admin.CoreV1().ConfigMaps(b.name).Create(t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (b *bed) secret(t *testing.T, name string, kind v1.SecretType, data map[string]string) {
 	t.Helper()
 	_, err := b.admin.CoreV1().Secrets(b.name).Create(t.Context(), &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, StringData: data}, metav1.CreateOptions{})
