@@ -30,6 +30,7 @@ type simFlags struct {
 	report   string
 	record   string
 	json     bool
+	live     liveFlags
 }
 
 func newSimCommand() *cobra.Command {
@@ -44,20 +45,34 @@ same run, whatever machine it is made on.
   troupe sim --nodes 100 --pods-per-node 30
   troupe sim --scenario tests/scenarios/rolling-update.yaml --report run.html
 
-The exit code is 1 if something that the scenario expects was not met.`,
+The exit code is 1 if something that the scenario expects was not met.
+
+With --kubeconfig or --in-cluster the nodes register with a real apiserver, on the
+wall clock, and run what is scheduled to them; several processes share them.
+
+  troupe sim --kubeconfig ~/.kube/config --nodes 200
+
+TERM ends that and leaves the nodes to the other processes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			switch live, err := f.live.chosen(c.Flags()); {
+			case err != nil:
+				return err
+			case live:
+				return f.runLive(c)
+			}
 			return f.run(c, nil)
 		},
 	}
 	c.Flags().IntVar(&f.options.Nodes, "nodes", 0, "how many nodes there are (default: as many as the scenario says)")
 	c.Flags().IntVar(&f.options.PodsPerNode, "pods-per-node", 0, "how many pods are made for each node")
-	c.Flags().DurationVar(&f.options.Duration, "duration", 0, "how long the run is, of simulated time (default: until the scenario ends or all pods run)")
+	c.Flags().DurationVar(&f.options.Duration, "duration", 0, "how long the run is, of simulated time (default: until the scenario ends or all pods run; with a real apiserver: until it is ended)")
 	c.Flags().DurationVar(&f.options.Probe, "probe", 0, "period of a readiness probe of each of these pods (default: none)")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "what everything that is drawn follows from")
 	c.Flags().StringVar(&f.scenario, "scenario", "", "file with what is to happen and what has to hold")
 	c.Flags().StringVar(&f.record, "record", "", "file to record the run to, for troupe sim replay")
 	f.outputFlags(c)
+	f.live.addTo(c.Flags())
 	c.AddCommand(newReplayCommand())
 	return c
 }

@@ -17,12 +17,14 @@ const (
 	exitTerminated int32 = 143
 )
 
-// play sets off what the script of a container says that was just started.
+// play sets off what the script of a running container says. One that was adopted
+// has run for a while.
 func (r *Runtime) play(c *container) {
 	after, code, reason, ends := c.script.end(c, r)
 	if !ends {
 		return
 	}
+	after = max(0, after-time.Duration(r.now()-c.startedAt))
 	c.pending().stopExit = r.after(after, func() {
 		if c.state == containerRunning {
 			r.exit(c, code, reason)

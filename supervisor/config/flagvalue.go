@@ -112,7 +112,7 @@ func (t *taintsValue) Set(text string) error {
 		if part == "" {
 			continue
 		}
-		taint, err := parseTaint(part)
+		taint, err := ParseTaint(part)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,8 @@ func (t *taintsValue) Set(text string) error {
 	return nil
 }
 
-func parseTaint(text string) (v1.Taint, error) {
+// ParseTaint reads key=value:effect, or key:effect.
+func ParseTaint(text string) (v1.Taint, error) {
 	label, effect, ok := strings.Cut(text, ":")
 	if !ok {
 		return v1.Taint{}, fmt.Errorf("%q: want key=value:effect, or key:effect", text)

@@ -331,7 +331,7 @@ func (b *bed) pod(name string, change func(*v1.PodSpec)) *v1.Pod {
 // spec is the web server, changed.
 func (b *bed) spec(change func(*v1.PodSpec)) v1.PodSpec {
 	s := v1.PodSpec{
-		NodeSelector: map[string]string{"test": b.name}, AutomountServiceAccountToken: new(false),
+		NodeSelector:                  map[string]string{"test": b.name},
 		TerminationGracePeriodSeconds: new(int64(5)),
 		Containers:                    []v1.Container{{Name: "app", Image: lab.WebImage}},
 	}

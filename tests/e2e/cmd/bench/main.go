@@ -55,6 +55,7 @@ var rows = []row{
 	{"cluster-crash", (*bench).clusterCrash},
 	{"cluster-start", (*bench).clusterStart},
 	{"cluster-hundred", (*bench).clusterHundred},
+	{"live", (*bench).live},
 }
 
 func rowNames() []string {

@@ -1,0 +1,194 @@
+package simcri
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// Adopt makes the runtime have what another one had of a pod, as that one's Truth
+// shows it: what ran there runs on here, and began when it began there. A script
+// goes on from where its clock is by now; what it draws is drawn anew.
+//
+// Left open in seen may be IDs and names of images: they are made up, or are the
+// pod spec's. An address that is not free, or not of this runtime's prefix, is
+// replaced. It fails, and changes nothing, if the runtime has anything of the pod
+// already, or an ID that is taken, or if a container is not in the pod's spec.
+func (r *Runtime) Adopt(p *v1.Pod, seen observed.RuntimePod) error {
+	var err error
+	r.locked(func() { err = r.adopt(p, seen) })
+	if err != nil {
+		return fmt.Errorf("simcri: adopt pod %s/%s: %w", p.Namespace, p.Name, err)
+	}
+	return nil
+}
+
+func (r *Runtime) adopt(p *v1.Pod, seen observed.RuntimePod) error {
+	ref := refOf(p)
+	if r.pods[podKey(ref)] != nil {
+		return fmt.Errorf("there is something of it already")
+	}
+	specs := make([]*v1.Container, len(seen.Containers))
+	for i := range seen.Containers {
+		c := &seen.Containers[i]
+		if specs[i] = specOf(p, c.Name); specs[i] == nil {
+			return fmt.Errorf("container %q is not in its spec", c.Name)
+		}
+		if r.sandboxes[c.ID] != nil || r.containers[c.ID] != nil {
+			return fmt.Errorf("container ID %s is taken", c.ID)
+		}
+	}
+	if len(seen.Sandboxes) == 0 {
+		if len(seen.Containers) > 0 {
+			return fmt.Errorf("there are containers and no sandbox")
+		}
+		return nil
+	}
+	of := r.podOf(ref)
+	// Newest first there, and each goes before those that are here.
+	for _, o := range slices.Backward(seen.Sandboxes) {
+		r.adoptSandbox(of, p, &o)
+	}
+	images := make([]*image, len(specs))
+	for i := range seen.Containers {
+		images[i] = r.adoptImage(seen.Containers[i].ImageRef, specs[i].Image)
+	}
+	for i := len(specs) - 1; i >= 0; i-- {
+		r.adoptContainer(of, specs[i], images[i], &seen.Containers[i])
+	}
+	return nil
+}
+
+// specOf is the container of a name in the pod's spec, of whatever sort.
+func specOf(p *v1.Pod, name string) *v1.Container {
+	for _, list := range [...][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		if e := &p.Spec.EphemeralContainers[i]; e.Name == name {
+			c := v1.Container(e.EphemeralContainerCommon)
+			return &c
+		}
+	}
+	return nil
+}
+
+func (r *Runtime) adoptSandbox(of *pod, p *v1.Pod, o *observed.Sandbox) {
+	s := &sandbox{
+		id: o.ID, pod: of, spec: p, attempt: o.Attempt, createdAt: nanos(o.CreatedAt),
+		next: of.sandboxes, state: sandboxNotReady,
+	}
+	if s.id == "" || r.sandboxes[s.id] != nil || r.containers[s.id] != nil {
+		s.id = r.newID()
+	}
+	of.sandboxes = s
+	r.sandboxes[s.id] = s
+	if o.State != observed.SandboxReady {
+		return
+	}
+	s.state = sandboxReady
+	for _, text := range o.IPs {
+		ip, err := netip.ParseAddr(text)
+		if err != nil || p.Spec.HostNetwork || !r.addresses.claim(r.addresses.offset(ip)) {
+			continue
+		}
+		s.address = r.addresses.offset(ip)
+		r.located[s.address] = s
+		return
+	}
+	if !r.locate(s, p.Spec.HostNetwork) {
+		s.state = sandboxNotReady // its network is gone with the address
+	}
+}
+
+// claim takes an offset that is free; it says whether it was.
+func (a *addressPool) claim(offset uint32) bool {
+	if a.used == nil {
+		a.used = make([]uint64, (a.size+63)/64)
+	}
+	const firstFree = 2 // before it are the network and its gateway
+	if offset < firstFree || offset >= a.size || a.used[offset/64]&(1<<(offset%64)) != 0 {
+		return false
+	}
+	a.used[offset/64] |= 1 << (offset % 64)
+	a.taken++
+	return true
+}
+
+// adoptImage is what a container was made of; it is on the machine then.
+func (r *Runtime) adoptImage(ref, name string) *image {
+	for _, known := range [...]string{ref, name} {
+		if img := r.findImage(known); img != nil {
+			return img
+		}
+	}
+	full, ok := normalName(name)
+	if !ok {
+		full = mustName("unknown") // no registry would have given it
+	}
+	img := newImage(full)
+	r.addImage(img)
+	return img
+}
+
+func (r *Runtime) adoptContainer(of *pod, spec *v1.Container, img *image, o *observed.Container) {
+	c := &container{
+		id: o.ID, sandbox: of.sandboxes, spec: spec, image: img, attempt: o.Attempt, specHash: o.SpecHash,
+		message: o.Message, exitCode: o.ExitCode, state: containerCreated, next: of.containers,
+	}
+	for s := of.sandboxes; s != nil; s = s.next {
+		if s.id == o.SandboxID {
+			c.sandbox = s
+		}
+	}
+	if c.id == "" {
+		c.id = r.newID()
+	}
+	of.containers = c
+	r.containers[c.id] = c
+	if c.createdAt = nanos(o.CreatedAt); c.createdAt == 0 {
+		c.createdAt = c.sandbox.createdAt
+	}
+	if o.State == observed.ContainerCreated {
+		return
+	}
+	c.script = r.base
+	if script, err := r.scriptOf(c); err == nil {
+		c.script = script
+	}
+	c.startedAt = nanos(o.StartedAt)
+	if i := slices.Index(reasonNames[:], o.Reason); i > 0 {
+		c.reason = exitReason(i)
+	}
+	switch {
+	case o.State == observed.ContainerRunning && c.sandbox.state == sandboxReady:
+		if c.startedAt == 0 {
+			c.startedAt = r.now()
+		}
+		c.state, c.exitCode, c.reason = containerRunning, 0, reasonNone
+		c.vitals = c.script.Health.sample(r.scr)
+		r.play(c)
+	default:
+		c.state = containerExited
+		if c.finishedAt = nanos(o.FinishedAt); c.finishedAt == 0 {
+			c.finishedAt = r.now()
+		}
+	}
+}
+
+// nanos is timeOf the other way.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,545 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/sim/live/sharing"
+)
+
+// member is this process among those that share the nodes. It holds a lease of its
+// own, which it renews, and for each slot that it runs the lease of the slot, which
+// is written only when it changes hands: a slot's holder is who it says as long as
+// the holder's own lease is good.
+//
+//	joining ──own lease is written──► member ──not renewed in time──► fenced: no node runs
+//	                                   │  ▲                              │
+//	                                   │  └────── renewed again ─────────┘
+//	                                 TERM         (each slot is claimed anew)
+//	                                   ▼
+//	                                leaving: nodes stop, slots are given back, own lease is deleted
+//
+// What a slot had when it was fenced is kept: if nobody else had it meanwhile its
+// machines go on, else they are discarded.
+type member struct {
+	config *Config
+	pool   *pool
+	slots  []*slot
+	wake   chan struct{}
+
+	mu sync.Mutex
+	// leases are those of the simulation by name, as they were told or written last,
+	// sights what follows from those of processes.
+	leases map[string]*coordinationv1.Lease
+	sights map[string]sharing.Sight
+	listed bool
+	// renewed is when the last renewal that worked was begun; zero before the first.
+	renewed time.Time
+	fenced  bool
+	// term counts the times that it was fenced: what was begun in an earlier one
+	// does not count.
+	term  int
+	stats struct{ claimed, fenced int }
+}
+
+// slot is a part of the nodes.
+type slot struct {
+	index    int
+	machines []*machine
+	// running: they run here. Invariant: only if the slot's lease names this process
+	// and it is not fenced.
+	running bool
+	// wrote is the version of the slot's lease that this process wrote last: as long
+	// as it is that, nobody else had the slot.
+	wrote string
+}
+
+func newMember(c *Config, p *pool) *member {
+	m := &member{
+		config: c, pool: p, wake: make(chan struct{}, 1), fenced: true,
+		leases: map[string]*coordinationv1.Lease{}, sights: map[string]sharing.Sight{},
+	}
+	for i := range c.slots() {
+		s := &slot{index: i}
+		first, end := sharing.Nodes(i, c.slots(), c.Nodes)
+		for n := first; n < end; n++ {
+			s.machines = append(s.machines, newMachine(p, n))
+		}
+		m.slots = append(m.slots, s)
+	}
+	return m
+}
+
+func (m *member) processLease() string { return m.config.Name + "-process-" + m.config.Identity }
+
+func (m *member) slotLease(i int) string { return fmt.Sprintf("%s-slot-%02d", m.config.Name, i) }
+
+// run holds leases and runs nodes until ctx ends, and then gives all back. before
+// is called in between, while the nodes still run.
+func (m *member) run(ctx context.Context, before func()) {
+	watching, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	m.config.API.Watch(watching, port.Selection{Kind: port.LeaseKind, Namespace: m.config.Namespace}, m.told, func(error) { close(ended) })
+	var renewing sync.WaitGroup
+	renewing.Go(func() { m.renew(watching) })
+	fence := time.AfterFunc(0, func() {})
+	for ctx.Err() == nil {
+		again := m.round()
+		fence.Stop()
+		m.mu.Lock()
+		if !m.fenced {
+			fence = time.AfterFunc(time.Until(sharing.Fence(m.renewed, m.config.LeaseDuration)), m.fence)
+		}
+		m.mu.Unlock()
+		t := time.NewTimer(again)
+		select {
+		case <-ctx.Done():
+		case <-m.wake:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+	before()
+	m.mu.Lock()
+	plan := sharing.Decide(m.viewLocked(true))
+	m.mu.Unlock()
+	m.release(plan.Release)
+	fence.Stop()
+	stop()
+	<-ended
+	renewing.Wait()
+	m.leave()
+}
+
+// told takes in what the watch of the leases tells.
+func (m *member) told(c port.APIChange) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch c := c.(type) {
+	case port.APIReplaced:
+		there := map[string]bool{}
+		for _, o := range c.Objects {
+			there[o.GetName()] = true
+			m.seeLocked(o.(*coordinationv1.Lease))
+		}
+		for name := range m.leases { // order-free: each for itself
+			if !there[name] {
+				m.goneLocked(name)
+			}
+		}
+		m.listed = true
+	case port.APISet:
+		m.seeLocked(c.Object.(*coordinationv1.Lease))
+	case port.APIDeleted:
+		m.goneLocked(c.Object.GetName())
+	case port.APIBroken:
+		return
+	}
+	m.wakeUp()
+}
+
+func (m *member) wakeUp() {
+	select {
+	case m.wake <- struct{}{}:
+	default: // it will wake up anyway
+	}
+}
+
+func (m *member) seeLocked(l *coordinationv1.Lease) {
+	if l.Labels[simulationKey] != m.config.Name {
+		return
+	}
+	if have := m.leases[l.Name]; have != nil && have.UID == l.UID && apipod.Compare(have.ResourceVersion, l.ResourceVersion) >= 0 {
+		return
+	}
+	m.leases[l.Name] = l
+	if _, is := l.Labels[slotKey]; !is && l.Spec.HolderIdentity != nil && l.Spec.LeaseDurationSeconds != nil {
+		id := *l.Spec.HolderIdentity
+		m.sights[id] = m.sights[id].See(l.ResourceVersion, time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second, time.Now())
+	}
+}
+
+func (m *member) goneLocked(name string) {
+	l := m.leases[name]
+	delete(m.leases, name)
+	if l == nil || l.Spec.HolderIdentity == nil {
+		return
+	}
+	if _, is := l.Labels[slotKey]; !is {
+		delete(m.sights, *l.Spec.HolderIdentity)
+	}
+}
+
+// renew keeps the own lease good until ctx ends.
+func (m *member) renew(ctx context.Context) {
+	every := m.config.LeaseDuration / 5
+	failed := false
+	for ctx.Err() == nil {
+		began := time.Now()
+		call, cancel := context.WithTimeout(ctx, m.config.LeaseDuration/2)
+		err := m.writeOwn(call, began)
+		cancel()
+		pause := every - time.Since(began)
+		m.mu.Lock()
+		switch {
+		case err == nil:
+			m.renewed = began
+			if m.fenced {
+				m.fenced = false
+				m.wakeUp()
+			}
+			failed = false
+		case ctx.Err() == nil:
+			pause = every / 4
+			if !failed {
+				m.config.Log.Warn().Str("lease", m.processLease()).Str("error", err.Error()).Msg("this process' lease is not renewed; trying again")
+			}
+			failed = true
+		}
+		m.mu.Unlock()
+		m.wakeUp() // the fence is another now
+		t := time.NewTimer(max(pause, 0))
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// writeOwn writes this process' lease.
+func (m *member) writeOwn(ctx context.Context, now time.Time) error {
+	m.mu.Lock()
+	have := m.leases[m.processLease()]
+	m.mu.Unlock()
+	seconds, at := int32(m.config.LeaseDuration/time.Second), metav1.NewMicroTime(now)
+	l := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: m.config.Namespace, Name: m.processLease(),
+			Labels: map[string]string{simulationKey: m.config.Name}, Annotations: map[string]string{shapeKey: m.config.shape()},
+		},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &m.config.Identity, LeaseDurationSeconds: &seconds, AcquireTime: &at, RenewTime: &at},
+	}
+	if have != nil {
+		l = have.DeepCopy()
+		l.Spec.RenewTime, l.Spec.LeaseDurationSeconds = &at, &seconds
+	}
+	_, err := m.write(ctx, l, have == nil)
+	return err
+}
+
+// write creates or updates a lease. What the apiserver has instead, if it refuses,
+// is read.
+func (m *member) write(ctx context.Context, l *coordinationv1.Lease, fresh bool) (version string, err error) {
+	got, err := await(func(done func(port.APIObject, error)) {
+		if fresh {
+			m.config.API.Create(ctx, l, done)
+		} else {
+			m.config.API.Update(ctx, l, done)
+		}
+	})
+	switch kind := port.KindOf(err); {
+	case err == nil:
+		version = got.GetResourceVersion()
+	case kind == port.Conflict, kind == port.AlreadyExists:
+		there, e := await(func(done func(port.APIObject, error)) { m.config.API.Get(ctx, port.APIKeyOf(l), done) })
+		if e != nil {
+			return "", err
+		}
+		got = there
+	case kind == port.NotFound: // somebody deleted it: made anew next time
+		m.mu.Lock()
+		m.goneLocked(l.Name)
+		m.mu.Unlock()
+		return "", err
+	default:
+		return "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seeLocked(got.(*coordinationv1.Lease))
+	return version, err
+}
+
+// fence stops all nodes at once: others may count this process as gone soon.
+func (m *member) fence() {
+	m.mu.Lock()
+	if m.fenced || time.Now().Before(sharing.Fence(m.renewed, m.config.LeaseDuration)) {
+		m.mu.Unlock()
+		return
+	}
+	m.fenced = true
+	m.term++
+	m.stats.fenced++
+	var stop []*slot
+	for _, s := range m.slots {
+		if s.running {
+			s.running = false
+			stop = append(stop, s)
+		}
+	}
+	m.mu.Unlock()
+	m.config.Log.Error().Int("slots", len(stop)).Msg("this process' lease could not be renewed in time: its nodes stop here until it is")
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	stopAll(now, stop)
+}
+
+func stopAll(ctx context.Context, slots []*slot) {
+	var all sync.WaitGroup
+	for _, s := range slots {
+		for _, machine := range s.machines {
+			all.Go(func() { machine.stop(ctx) })
+		}
+	}
+	all.Wait()
+}
+
+// round decides and does, and gives the time until the next look.
+func (m *member) round() time.Duration {
+	const soon, rarely = 200 * time.Millisecond, 5 * time.Second
+	m.mu.Lock()
+	if m.fenced || !m.listed {
+		m.mu.Unlock()
+		return rarely // it is woken up
+	}
+	plan, term, next := sharing.Decide(m.viewLocked(false)), m.term, m.nextLocked(rarely)
+	// A claim replaces the very version that the decision was made by.
+	claims := make([]claim, len(plan.Claim))
+	for i, s := range plan.Claim {
+		claims[i] = claim{slot: m.slots[s], lease: m.leases[m.slotLease(s)]}
+	}
+	m.mu.Unlock()
+	m.release(plan.Release)
+	if !m.claim(claims, term) {
+		return soon
+	}
+	m.forget()
+	return next
+}
+
+// viewLocked is what the decision needs to know. A slot that names this process
+// and does not run here, since it was fenced, has to be claimed.
+func (m *member) viewLocked(leaving bool) sharing.View {
+	v := sharing.View{Me: m.config.Identity, Leaving: leaving, Holders: make([]string, len(m.slots))}
+	now := time.Now()
+	for id, s := range m.sights { // order-free: it is sorted there
+		if now.Before(s.Ends()) {
+			v.Members = append(v.Members, id)
+		}
+	}
+	for i, s := range m.slots {
+		if l := m.leases[m.slotLease(i)]; l != nil && l.Spec.HolderIdentity != nil && (*l.Spec.HolderIdentity != v.Me || s.running) {
+			v.Holders[i] = *l.Spec.HolderIdentity
+		}
+	}
+	return v
+}
+
+// nextLocked is when the next process counts as gone, if it does.
+func (m *member) nextLocked(most time.Duration) time.Duration {
+	for _, s := range m.sights { // order-free: a minimum
+		if d := time.Until(s.Ends()); d > 0 {
+			most = min(most, d+time.Millisecond)
+		}
+	}
+	return most
+}
+
+// handover bounds how long a slot that is given away may wait for its writes.
+const handover = 2 * time.Second
+
+// release stops what runs in slots, and gives them back.
+func (m *member) release(which []int) {
+	if len(which) == 0 {
+		return
+	}
+	var stop []*slot
+	m.mu.Lock()
+	for _, i := range which {
+		if s := m.slots[i]; s.running {
+			s.running = false
+			stop = append(stop, s)
+		}
+	}
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), handover)
+	defer cancel()
+	stopAll(ctx, stop)
+	write, cancel := context.WithTimeout(context.Background(), m.config.LeaseDuration/2)
+	defer cancel()
+	nobody := ""
+	m.each(len(which), func(n int) {
+		i := which[n]
+		m.mu.Lock()
+		l := m.leases[m.slotLease(i)]
+		m.mu.Unlock()
+		if l == nil || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != m.config.Identity {
+			return // somebody else has it
+		}
+		l = l.DeepCopy()
+		l.Spec.HolderIdentity = &nobody
+		if _, err := m.write(write, l, false); err != nil {
+			m.config.Log.Warn().Str("lease", l.Name).Str("error", err.Error()).Msg("a part of the nodes is not given back; it is taken when this process' lease ends")
+		}
+		m.slots[i].wrote = ""
+	})
+	for _, i := range which {
+		for _, machine := range m.slots[i].machines {
+			machine.discard()
+		}
+	}
+	n := 0
+	for _, s := range stop {
+		n += len(s.machines)
+	}
+	m.config.Log.Info().Int("nodes", n).Msg("gave nodes back")
+}
+
+// each does f n times, some at a time.
+func (m *member) each(n int, f func(int)) {
+	const atOnce = 16
+	var all sync.WaitGroup
+	room := make(chan struct{}, atOnce)
+	for i := range n {
+		room <- struct{}{}
+		all.Go(func() {
+			f(i)
+			<-room
+		})
+	}
+	all.Wait()
+}
+
+// claim is a slot that is to be taken, and its lease as it is known, nil for none.
+type claim struct {
+	slot  *slot
+	lease *coordinationv1.Lease
+	// version is that of the lease once it was taken, empty if it was not.
+	version string
+	// mine: nobody else had it since this process wrote it last.
+	mine bool
+}
+
+// claim takes slots, and starts their nodes. It says whether none was refused.
+func (m *member) claim(claims []claim, term int) bool {
+	if len(claims) == 0 {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), m.config.LeaseDuration/2)
+	defer cancel()
+	m.each(len(claims), func(i int) {
+		c := &claims[i]
+		c.mine = c.lease != nil && c.lease.ResourceVersion == c.slot.wrote
+		var err error
+		if c.version, err = m.take(ctx, c); err == nil {
+			return
+		}
+		if kind := port.KindOf(err); kind != port.Conflict && kind != port.AlreadyExists {
+			m.config.Log.Warn().Str("lease", m.slotLease(c.slot.index)).Str("error", err.Error()).Msg("a part of the nodes can't be taken; trying again")
+		}
+	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.term != term || m.fenced {
+		return false
+	}
+	n, all := 0, true
+	for i := range claims {
+		c := &claims[i]
+		if c.version == "" {
+			all = false
+			continue
+		}
+		c.slot.wrote, c.slot.running = c.version, true
+		n += len(c.slot.machines)
+		// Under the lock: a fence comes before all of them or after.
+		for _, machine := range c.slot.machines {
+			if !c.mine {
+				machine.discard()
+			}
+			machine.start()
+		}
+	}
+	m.stats.claimed += n
+	if n > 0 {
+		m.config.Log.Info().Int("nodes", n).Int("of", m.config.Nodes).Msg("runs nodes")
+	}
+	return all
+}
+
+// take writes this process into the lease of a slot.
+func (m *member) take(ctx context.Context, c *claim) (version string, err error) {
+	at, transitions := metav1.NewMicroTime(time.Now()), int32(0)
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: m.config.Namespace, Name: m.slotLease(c.slot.index),
+		Labels: map[string]string{simulationKey: m.config.Name, slotKey: strconv.Itoa(c.slot.index)},
+	}}
+	if c.lease != nil {
+		l = c.lease.DeepCopy()
+		if n := l.Spec.LeaseTransitions; n != nil {
+			transitions = *n
+		}
+		if !c.mine {
+			transitions++
+		}
+	}
+	l.Spec.HolderIdentity, l.Spec.AcquireTime, l.Spec.LeaseTransitions = &m.config.Identity, &at, &transitions
+	return m.write(ctx, l, c.lease == nil)
+}
+
+// forgetAfter is how many durations after its end the lease of a process that left
+// without a word is deleted.
+const forgetAfter = 4
+
+// forget deletes the leases of processes that are long gone.
+func (m *member) forget() {
+	var gone []port.APIDelete
+	m.mu.Lock()
+	for id, s := range m.sights { // order-free: each for itself
+		if id == m.config.Identity || time.Since(s.Ends()) < forgetAfter*s.Duration {
+			continue
+		}
+		if l := m.leases[m.config.Name+"-process-"+id]; l != nil {
+			gone = append(gone, port.APIDelete{Key: port.APIKeyOf(l), UID: l.UID})
+		}
+		delete(m.sights, id) // tried once: the next process tries again
+	}
+	m.mu.Unlock()
+	for _, d := range gone {
+		ctx, cancel := context.WithTimeout(context.Background(), m.config.LeaseDuration/2)
+		_, err := await(func(done func(struct{}, error)) {
+			m.config.API.Delete(ctx, d, func(err error) { done(struct{}{}, err) })
+		})
+		cancel()
+		if err != nil && port.KindOf(err) != port.NotFound {
+			m.config.Log.Warn().Str("lease", d.Key.Name).Str("error", err.Error()).Msg("the lease of a process that is gone is not deleted")
+		}
+	}
+}
+
+// leave deletes this process' lease. Nothing runs here any more.
+func (m *member) leave() {
+	m.mu.Lock()
+	l := m.leases[m.processLease()]
+	m.mu.Unlock()
+	if l == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), m.config.LeaseDuration/2)
+	defer cancel()
+	_, err := await(func(done func(struct{}, error)) {
+		m.config.API.Delete(ctx, port.APIDelete{Key: port.APIKeyOf(l), UID: l.UID}, func(err error) { done(struct{}{}, err) })
+	})
+	if err != nil && port.KindOf(err) != port.NotFound {
+		m.config.Log.Warn().Str("error", err.Error()).Msg("this process' lease is not deleted; it ends by itself")
+	}
+}
