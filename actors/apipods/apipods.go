@@ -1,12 +1,13 @@
 // Package apipods is the actor that knows what pods the apiserver has for this
 // node.
 //
-//	apiserver ──Watch──► apipods ──Update──► pods
+//	apiserver ──Watch──► apipods ──Update, Renewed──► pods
 //	                     apipods ──Object, Gone──► status
 //	                     apipods ──Mirrors──► mirrors
 //
 // A change that asks nothing new of the node, such as the echo of a status that
-// it wrote itself, goes no further than to status. After a restart it watches
+// it wrote itself, goes no further than to status, unless the pod has become what
+// it will stay: then pods is given that version, for the older one to be freed. After a restart it watches
 // anew; pods, status and mirrors ask for all of it again when they were restarted.
 package apipods
 
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
@@ -87,6 +89,9 @@ type Deps struct {
 	NodeName string
 	// Update is where the pods that this node is to run go.
 	Update func(sources.Update)
+	// Renewed is told of a version that asks nothing new of the node, if it shows
+	// that the pod has come further: what is told then is what it stays at.
+	Renewed func(*v1.Pod)
 	// Object is told of each version of each pod, and Gone of those that are no
 	// more. restored: this version is older than the one before, because the
 	// apiserver was set back.
@@ -243,8 +248,11 @@ func (a *apipods) set(p *v1.Pod) {
 		a.deps.Gone(old.UID)
 	}
 	a.deps.Object(p, old != nil && restored(old, p))
-	if old == nil || !apipod.Same(old, p) {
+	switch {
+	case old == nil || !apipod.Same(old, p):
 		a.update()
+	case old.Status.Phase != p.Status.Phase || podstatus.Ready(&old.Status) != podstatus.Ready(&p.Status):
+		a.deps.Renewed(p)
 	}
 }
 

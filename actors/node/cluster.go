@@ -132,7 +132,8 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef
 	}))
 	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
 		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,
-		Update: func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
+		Update:  func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
+		Renewed: func(p *v1.Pod) { podsRef.Tell(pods.Renewed{Pod: p}) },
 		Object: func(p *v1.Pod, restored bool) {
 			a.status.Tell(status.Object{UID: p.UID, Pod: p, Restored: restored})
 		},

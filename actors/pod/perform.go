@@ -59,7 +59,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 		return
 	case podplan.UnmountVolumes:
 		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending, Going: true}
-		p.deps.Unmount(UnmountVolumes{UID: p.uid, ReplyTo: ctx.Self()})
+		p.deps.Unmount(UnmountVolumes{UID: p.uid, Pod: p.want, ReplyTo: ctx.Self()})
 		return
 	case podplan.EnsureCgroup:
 		p.facts.cgroup.State = podplan.CgroupPending

@@ -145,6 +145,11 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Assign:
 		p.assign(ctx, m)
+	case Renewed:
+		if p.want != nil {
+			p.want = m.Pod
+		}
+		return // it asks for nothing
 	case RuntimeHint:
 		if !p.hint(m) {
 			return

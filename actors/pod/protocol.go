@@ -49,6 +49,10 @@ type Assign struct {
 	Status *v1.PodStatus
 }
 
+// Renewed is a newer version of the pod that asks nothing else of it. From pods,
+// so that nobody keeps the older one. Lost, late or twice: as if it had not come.
+type Renewed struct{ Pod *v1.Pod }
+
 // RuntimeHint says that something happened to a container or sandbox. From
 // pods, which has it of pleg. Lost: the next relist finds it. Late or twice:
 // what is known already is not looked at again.
@@ -121,6 +125,7 @@ type ActionDone struct {
 type Wake struct{}
 
 func (Assign) isPodMessage()        {}
+func (Renewed) isPodMessage()       {}
 func (RuntimeHint) isPodMessage()   {}
 func (RuntimeSeen) isPodMessage()   {}
 func (ImageAnswer) isPodMessage()   {}
@@ -217,6 +222,7 @@ type MountVolumes struct {
 // UnmountVolumes is sent to volumes: all of the pod's.
 type UnmountVolumes struct {
 	UID     types.UID
+	Pod     *v1.Pod
 	ReplyTo kernel.Ref[Message]
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -64,6 +65,23 @@ func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 		a.assign(p.UID)
 	}
 	a.show(p.UID, r)
+}
+
+// renew takes over a version of a pod of the apiserver that asks nothing new,
+// with everybody who has the older one.
+func (a *pods) renew(p *v1.Pod) {
+	r := a.of[p.UID]
+	if r == nil || r.source != apipods.Source || !apipod.Same(r.pod, p) {
+		return
+	}
+	w := a.wanted[apipods.Source]
+	if i := slices.Index(w.Pods, r.pod); i >= 0 {
+		w.Pods = slices.Clone(w.Pods) // it is shared
+		w.Pods[i] = p
+		a.wanted[apipods.Source] = w
+	}
+	r.pod = p
+	r.ref.Tell(pod.Renewed{Pod: p})
 }
 
 // shorten takes over when and how a pod is to stop, if that is sooner than

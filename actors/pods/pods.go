@@ -135,6 +135,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Wanted:
 		a.wanted[m.Source] = m.Update
 		a.reconcile(ctx)
+	case Renewed:
+		a.renew(m.Pod)
 	case Listed:
 		a.take(m.Snapshot)
 		a.reconcile(ctx)

@@ -9,7 +9,7 @@
 //
 // On a node of a cluster also:
 //
-//	apipods ──Update──► pods      nodestatus ──NodeSeen──► pods
+//	apipods ──Update, Renewed──► pods      nodestatus ──NodeSeen──► pods
 //	pods ──Shown, Forget──► status      pods ──Statics──► mirrors
 package pods
 
@@ -30,6 +30,11 @@ type Message interface{ isPodsMessage() }
 
 // Wanted is all that a source wants now. From sources. The newest counts.
 type Wanted struct{ sources.Update }
+
+// Renewed is a newer version of a pod of the apiserver that asks nothing else of
+// this node, told when it has come as far as it was wished to. From apipods, so
+// that nobody keeps the older one. Lost, late or twice: as if it had not come.
+type Renewed struct{ Pod *v1.Pod }
 
 // Listed is the first list of the runtime. From pleg.
 type Listed struct{ pleg.Snapshot }
@@ -83,6 +88,7 @@ type ShowAgain struct{}
 type Living struct{ Reply func(map[types.UID]bool) }
 
 func (Wanted) isPodsMessage()    {}
+func (Renewed) isPodsMessage()   {}
 func (Listed) isPodsMessage()    {}
 func (Hint) isPodsMessage()      {}
 func (Seen) isPodsMessage()      {}
@@ -105,6 +111,11 @@ func (m Wanted) MailboxKey() string { return "wanted/" + m.Source }
 
 // MailboxKey implements kernel.Keyed.
 func (m Reported) MailboxKey() string { return "reported/" + string(m.UID) }
+
+// AppendTrace implements kernel.Traced.
+func (m Renewed) AppendTrace(b []byte) []byte {
+	return append(append(b, m.Pod.UID...), m.Pod.ResourceVersion...)
+}
 
 // AppendTrace implements kernel.Traced.
 func (m Reported) AppendTrace(b []byte) []byte {

@@ -74,6 +74,9 @@ func (a *volumes) tell(p *volumed) {
 	switch {
 	case !p.down && p.up():
 		v.State = podplan.VolumesUp
+		if len(p.plan) == 0 {
+			p.pod = nil
+		}
 		if p.late != nil {
 			p.late()
 			p.late = nil

@@ -111,6 +111,8 @@ type volumes struct {
 
 // volumed is one pod's share.
 type volumed struct {
+	// pod is nil while nobody has asked, and once a pod that has no volumes is up:
+	// its newer versions do not come here, and there is no need to keep an old one.
 	pod     *v1.Pod
 	objects podobjects.Set
 	// plan is made of the two; each has its Content until that was written.
@@ -214,6 +216,9 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 	p := a.get(m.UID)
 	p.reply, p.pending = m.ReplyTo, true
+	if p.pod == nil {
+		p.pod = m.Pod
+	}
 	if !p.down {
 		p.down = true
 		p.failures.DeleteFunc(func(c call, _ failure) bool { return c.what != unmount })

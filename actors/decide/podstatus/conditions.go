@@ -198,6 +198,12 @@ func Ours(t v1.PodConditionType) bool {
 	return false
 }
 
+// Ready says whether the condition of that name is true.
+func Ready(s *v1.PodStatus) bool {
+	c := findCondition(s.Conditions, v1.PodReady)
+	return c != nil && c.Status == v1.ConditionTrue
+}
+
 func findCondition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
 	for i := range list {
 		if list[i].Type == t {

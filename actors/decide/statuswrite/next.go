@@ -174,14 +174,5 @@ func over(c *v1.ContainerStatus) bool {
 
 // Urgent says whether others wait for what changes: a phase, or readiness.
 func Urgent(have, next *v1.PodStatus) bool {
-	return have.Phase != next.Phase || isReady(have) != isReady(next)
-}
-
-func isReady(s *v1.PodStatus) bool {
-	for i := range s.Conditions {
-		if c := &s.Conditions[i]; c.Type == v1.PodReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
+	return have.Phase != next.Phase || podstatus.Ready(have) != podstatus.Ready(next)
 }
