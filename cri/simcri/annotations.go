@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
 // AnnotationPrefix is before the keys of all annotations that script a container.
@@ -140,19 +142,19 @@ func parseBytes(v string) (int64, error) {
 
 // scriptFromAnnotations is base, changed as the pod's annotations say. It is
 // base itself if they say nothing.
-func scriptFromAnnotations(base *Script, p *v1.Pod, containerName string) (*Script, error) {
-	own, err := annotationsOf(p, containerName)
+func scriptFromAnnotations(base *Script, pod observed.PodRef, annotations map[string]string, containerName string) (*Script, error) {
+	own, err := annotationsOf(pod, annotations, containerName)
 	if err != nil || len(own) == 0 {
 		return base, err
 	}
 	s := *base
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if err := findKey(name).set(&s, own[name].value); err != nil {
-			return nil, fmt.Errorf("pod %s/%s: annotation %s: %w", p.Namespace, p.Name, own[name].key, err)
+			return nil, fmt.Errorf("pod %s: annotation %s: %w", pod, own[name].key, err)
 		}
 	}
 	if s.Health.ReadyFor.IsZero() != s.Health.UnreadyFor.IsZero() {
-		return nil, fmt.Errorf("pod %s/%s: container %s: annotations ready-for and unready-for: give both or none", p.Namespace, p.Name, containerName)
+		return nil, fmt.Errorf("pod %s: container %s: annotations ready-for and unready-for: give both or none", pod, containerName)
 	}
 	if _, ok := own["exit-code"]; ok && s.RunFor.IsZero() && s.CrashLoop == 0 {
 		s.RunFor = Constant(0)
@@ -164,10 +166,10 @@ type annotation struct{ key, value string }
 
 // annotationsOf collects what is said of one container, by name of the key.
 // What is said of it by name goes before what is said of all.
-func annotationsOf(p *v1.Pod, containerName string) (map[string]annotation, error) {
+func annotationsOf(pod observed.PodRef, annotations map[string]string, containerName string) (map[string]annotation, error) {
 	var own map[string]annotation
 	unknown := ""
-	for key, value := range p.Annotations {
+	for key, value := range annotations {
 		rest, ok := strings.CutPrefix(key, AnnotationPrefix)
 		if !ok {
 			continue
@@ -193,13 +195,13 @@ func annotationsOf(p *v1.Pod, containerName string) (map[string]annotation, erro
 		}
 	}
 	if unknown != "" {
-		return nil, unknownKey(p, unknown)
+		return nil, unknownKey(pod, unknown)
 	}
 	return own, nil
 }
 
-func unknownKey(p *v1.Pod, key string) error {
-	return fmt.Errorf("pod %s/%s: annotation %s: %w", p.Namespace, p.Name, key, noSuchKey())
+func unknownKey(pod observed.PodRef, key string) error {
+	return fmt.Errorf("pod %s: annotation %s: %w", pod, key, noSuchKey())
 }
 
 func noSuchKey() error {
@@ -253,7 +255,7 @@ func CheckAnnotations(p *v1.Pod) error {
 		}
 	}
 	for _, name := range names {
-		if _, err := scriptFromAnnotations(&defaultScript, p, name); err != nil {
+		if _, err := scriptFromAnnotations(&defaultScript, refOf(p), p.Annotations, name); err != nil {
 			return err
 		}
 	}

@@ -112,14 +112,14 @@ func (s *Script) Validate() error {
 // scriptOf finds what the container does that is being started.
 func (r *Runtime) scriptOf(c *container) (*Script, error) {
 	if r.cfg.Script != nil {
-		if s := r.cfg.Script(Starting{Pod: c.sandbox.spec, Container: c.spec, Attempt: c.attempt}); s != nil {
+		if s := r.cfg.Script(Starting{Pod: c.sandbox.asked, Container: c.spec, Attempt: c.attempt}); s != nil {
 			if err := s.Validate(); err != nil {
 				return nil, fmt.Errorf("script of container %s of pod %s: %w", c.spec.Name, c.sandbox.pod.ref, err)
 			}
 			return s, nil
 		}
 	}
-	return scriptFromAnnotations(r.base, c.sandbox.spec, c.spec.Name)
+	return scriptFromAnnotations(r.base, c.sandbox.pod.ref, c.sandbox.of.annotations, c.spec.Name)
 }
 
 // end is how a container ends by itself, and when, counted from its start.

@@ -212,23 +212,19 @@ func (c *container) status() *runtimev1.ContainerStatus {
 // graceSeconds is how long its pod lets the container go on after the stop
 // signal: that of a delete under way first, the API's default last.
 func (c *container) graceSeconds() int64 {
-	const apiDefault = 30 // core/v1 terminationGracePeriodSeconds
 	if c.served != nil {
 		for _, key := range []string{labels.DeletionGracePeriod, labels.TerminationGracePeriod} {
 			if n, err := strconv.ParseInt(c.served.config.GetAnnotations()[key], 10, 64); err == nil && n >= 0 {
 				return n
 			}
 		}
-		return apiDefault
+		return defaultGraceSeconds
 	}
-	p := c.sandbox.spec
-	for _, s := range []*int64{p.DeletionGracePeriodSeconds, p.Spec.TerminationGracePeriodSeconds} {
-		if s != nil {
-			return *s
-		}
-	}
-	return apiDefault
+	return c.sandbox.of.graceSeconds
 }
+
+// defaultGraceSeconds is core/v1's terminationGracePeriodSeconds.
+const defaultGraceSeconds = 30
 
 // preStop is the container's preStop hook as JSON, empty if it has none.
 func (c *container) preStop() string {

@@ -156,10 +156,10 @@ func (s *sandbox) criState() runtimev1.PodSandboxState {
 // labels are the ones it was made with, or those that an agent would have given it.
 func (s *sandbox) labels() map[string]string {
 	if s.served {
-		return s.spec.Labels
+		return s.of.labels
 	}
-	l := make(map[string]string, len(s.spec.Labels)+3)
-	maps.Copy(l, s.spec.Labels)
+	l := make(map[string]string, len(s.of.labels)+3)
+	maps.Copy(l, s.of.labels)
 	namePod(l, s.pod.ref)
 	return l
 }
@@ -170,15 +170,15 @@ func namePod(l map[string]string, ref observed.PodRef) {
 
 func (s *sandbox) status(r *Runtime) *runtimev1.PodSandboxStatus {
 	network := runtimev1.NamespaceMode_POD
-	if s.spec.Spec.HostNetwork {
+	if s.of.hostNetwork {
 		network = runtimev1.NamespaceMode_NODE
 	}
 	out := &runtimev1.PodSandboxStatus{
 		Id: s.id,
 		Metadata: &runtimev1.PodSandboxMetadata{
-			Name: s.pod.ref.Name, Namespace: s.pod.ref.Namespace, Uid: string(s.spec.UID), Attempt: s.attempt,
+			Name: s.pod.ref.Name, Namespace: s.pod.ref.Namespace, Uid: string(s.pod.ref.UID), Attempt: s.attempt,
 		},
-		State: s.criState(), CreatedAt: s.createdAt, Labels: s.labels(), Annotations: s.spec.Annotations,
+		State: s.criState(), CreatedAt: s.createdAt, Labels: s.labels(), Annotations: s.of.annotations,
 		Network: &runtimev1.PodSandboxNetworkStatus{},
 		Linux: &runtimev1.LinuxPodSandboxStatus{Namespaces: &runtimev1.Namespace{
 			Options: &runtimev1.NamespaceOption{Network: network},
@@ -187,7 +187,7 @@ func (s *sandbox) status(r *Runtime) *runtimev1.PodSandboxStatus {
 	if s.address != 0 {
 		out.Network.Ip = r.addresses.ip(s.address).String()
 	}
-	if h := s.spec.Spec.RuntimeClassName; h != nil {
+	if h := s.of.runtimeClass; h != nil {
 		out.RuntimeHandler = *h
 	}
 	return out

@@ -36,9 +36,13 @@ const (
 )
 
 type sandbox struct {
-	id        string // empty while it is made
-	pod       *pod
-	spec      *v1.Pod
+	id  string // empty while it is made
+	pod *pod
+	// of is what a runtime keeps of the pod it was made for, asked the pod itself if
+	// scripts are the caller's: pods are large, and their agent goes on to newer
+	// versions.
+	of        boxed
+	asked     *v1.Pod
 	createdAt int64
 	next      *sandbox
 	attempt   uint32
@@ -47,6 +51,28 @@ type sandbox struct {
 	address uint32
 	state   sandboxState
 	served  bool // made over gRPC: spec carries the CRI's labels and annotations
+}
+
+// boxed is what of a pod a sandbox has.
+type boxed struct {
+	labels, annotations map[string]string
+	runtimeClass        *string
+	// graceSeconds are those of its containers, if they have none of their own.
+	graceSeconds int64
+	hostNetwork  bool
+}
+
+func boxedOf(p *v1.Pod) boxed {
+	b := boxed{
+		labels: p.Labels, annotations: p.Annotations,
+		runtimeClass: p.Spec.RuntimeClassName, hostNetwork: p.Spec.HostNetwork, graceSeconds: defaultGraceSeconds,
+	}
+	for _, s := range [...]*int64{p.Spec.TerminationGracePeriodSeconds, p.DeletionGracePeriodSeconds} {
+		if s != nil {
+			b.graceSeconds = *s
+		}
+	}
+	return b
 }
 
 type containerState uint8
@@ -222,14 +248,14 @@ func timeOf(ns int64) time.Time {
 func (s *sandbox) observe(r *Runtime, detailed bool) observed.Sandbox {
 	o := observed.Sandbox{
 		ID: s.id, Pod: s.pod.ref, Attempt: s.attempt, State: observed.SandboxNotReady,
-		CreatedAt: timeOf(s.createdAt), Source: s.spec.Annotations[labels.ConfigSource],
-		HostNetwork: detailed && s.spec.Spec.HostNetwork, Detailed: detailed,
+		CreatedAt: timeOf(s.createdAt), Source: s.of.annotations[labels.ConfigSource],
+		HostNetwork: detailed && s.of.hostNetwork, Detailed: detailed,
 	}
 	if s.state == sandboxReady {
 		o.State = observed.SandboxReady
 	}
-	if s.spec.Spec.RuntimeClassName != nil {
-		o.RuntimeHandler = *s.spec.Spec.RuntimeClassName
+	if s.of.runtimeClass != nil {
+		o.RuntimeHandler = *s.of.runtimeClass
 	}
 	if detailed && s.address != 0 {
 		o.IPs = []string{r.addresses.ip(s.address).String()}
