@@ -30,7 +30,13 @@ type Config struct {
 	// Delay is how long scheduler and controllers take until they act on what
 	// they see; 5 ms if zero. What happens meanwhile is acted on together.
 	Delay time.Duration
+	// Binds is how many pods are bound to nodes at once, each Delay; 250 if zero,
+	// which is more than any real scheduler's. Without an end to it all pods of a
+	// large world would be on their way at once, and take the memory of that.
+	Binds int
 }
+
+const defaultBinds = 250
 
 // Validate says what of the configuration can't be.
 func (c *Config) Validate() error {
@@ -41,8 +47,8 @@ func (c *Config) Validate() error {
 	if c.Clock == nil {
 		errs = append(errs, errors.New("controlplane: Clock is required"))
 	}
-	if c.NodeGrace < 0 || c.Delay < 0 {
-		errs = append(errs, fmt.Errorf("controlplane: NodeGrace %v, Delay %v: want none negative", c.NodeGrace, c.Delay))
+	if c.NodeGrace < 0 || c.Delay < 0 || c.Binds < 0 {
+		errs = append(errs, fmt.Errorf("controlplane: NodeGrace %v, Delay %v, Binds %d: want none negative", c.NodeGrace, c.Delay, c.Binds))
 	}
 	return errors.Join(errs...)
 }
@@ -114,6 +120,9 @@ func New(c Config) (*ControlPlane, error) {
 	}
 	if c.Delay == 0 {
 		c.Delay = defaultDelay
+	}
+	if c.Binds == 0 {
+		c.Binds = defaultBinds
 	}
 	cp := &ControlPlane{
 		config: c, api: c.Server, byName: map[string]*place{}, placed: map[types.UID]placement{},
@@ -429,8 +438,17 @@ func (cp *ControlPlane) round() {
 		pods = append(cp.stuck, pods...)
 		cp.stuck = nil
 	}
-	for _, p := range pods {
-		cp.schedule(p)
+	left := cp.config.Binds
+	for i, p := range pods {
+		if left == 0 {
+			cp.pending = append(pods[i:], cp.pending...)
+			cp.soon()
+			return
+		}
+		pods[i] = nil // a version of it that nobody needs any more
+		if cp.schedule(p) {
+			left--
+		}
 	}
 }
 
@@ -464,27 +482,30 @@ func (cp *ControlPlane) reconcile(s *set) {
 	}
 }
 
-func (cp *ControlPlane) schedule(p *v1.Pod) {
+// schedule finds a node for a pod, if it can, and says whether it has bound it.
+func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 	now, err := cp.api.Get(keyOf(p))
 	if err != nil || now.GetUID() != p.UID {
-		return // gone
+		return false // gone
 	}
 	p = now.(*v1.Pod)
 	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
-		return
+		return false
 	}
 	d := of(p)
 	n, why := cp.nodes.pick(p, d)
 	if n == nil {
 		cp.stuck = append(cp.stuck, p)
 		cp.unschedulable(p, why)
-		return
+		return false
 	}
-	if cp.api.Bind(p.Namespace, p.Name, n.node.Name) == nil {
-		cp.placed[p.UID] = placement{n, d}
-		n.used = n.used.plus(d)
-		cp.fix(n)
+	if cp.api.Bind(p.Namespace, p.Name, n.node.Name) != nil {
+		return false
 	}
+	cp.placed[p.UID] = placement{n, d}
+	n.used = n.used.plus(d)
+	cp.fix(n)
+	return true
 }
 
 // unschedulable says so in the pod's status.
