@@ -171,7 +171,9 @@ func (f *simFlags) run(c *cobra.Command, replay *trace.Reader) error {
 	if err != nil {
 		return err
 	}
+	release := boundHeap(&f.options)
 	out, failed := run.Run(c.Context(), w, f.options)
+	release()
 	if bar != nil {
 		bar.Clear()
 	}

@@ -19,7 +19,7 @@ func TestSimJSONAndReport(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || strings.Count(out, "\n") != 1 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, field := range []string{"seed", "nodes", "pods", "podsRunning", "simSeconds", "wallSeconds", "messages", "heapBytes", "startLatencyMs", "traceHash"} {
+	for _, field := range []string{"seed", "nodes", "pods", "podsRunning", "simSeconds", "wallSeconds", "messages", "heapBytes", "peakRSSBytes", "startLatencyMs", "traceHash"} {
 		if _, there := got[field]; !there {
 			t.Errorf("no %s in %s", field, out)
 		}

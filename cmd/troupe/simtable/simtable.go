@@ -31,6 +31,9 @@ func Write(w io.Writer, s *run.Summary) error {
 		row("speed", "%.3g simulated seconds a second", s.SimSeconds/s.WallSeconds)
 	}
 	row("heap", "%.1f MiB", float64(s.HeapBytes)/(1<<20))
+	if s.PeakRSSBytes > 0 {
+		row("peak RSS", "%.1f MiB", float64(s.PeakRSSBytes)/(1<<20))
+	}
 	row("trace hash", "%s", s.TraceHash)
 	if s.Expectations > 0 {
 		row("expectations", "%d, %d of them not met", s.Expectations, len(s.Failures))

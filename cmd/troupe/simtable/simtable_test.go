@@ -12,7 +12,7 @@ import (
 func TestWrite(t *testing.T) {
 	var out bytes.Buffer
 	err := Write(&out, &run.Summary{
-		Scenario: "drain", Seed: 7, Nodes: 3, Pods: 9, PodsRunning: 8, SimSeconds: 90, WallSeconds: 0.05, Messages: 1234, HeapBytes: 3 << 20,
+		Scenario: "drain", Seed: 7, Nodes: 3, Pods: 9, PodsRunning: 8, SimSeconds: 90, WallSeconds: 0.05, Messages: 1234, HeapBytes: 3 << 20, PeakRSSBytes: 41 << 20,
 		Start: run.Percentiles{P50: 812.4, P90: 1500, P99: 20000}, Restarts: 2, TraceHash: "00ff", Expectations: 2,
 		Failures: []string{"f.yaml:3: at 1m0s: want ready 9; got ready 8"}, Interrupted: true,
 	})
@@ -26,6 +26,7 @@ messages        1234
 simulated time  1m30s in 50ms
 speed           1.8e+03 simulated seconds a second
 heap            3.0 MiB
+peak RSS        41.0 MiB
 trace hash      00ff
 expectations    2, 1 of them not met
 NOT MET f.yaml:3: at 1m0s: want ready 9; got ready 8

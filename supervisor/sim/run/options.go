@@ -78,17 +78,20 @@ func (o *Options) Validate() error {
 
 // Summary is what a run came to.
 type Summary struct {
-	Scenario    string      `json:"scenario,omitempty"`
-	Seed        uint64      `json:"seed"`
-	Nodes       int         `json:"nodes"`
-	Pods        int         `json:"pods"`
-	PodsRunning int         `json:"podsRunning"`
-	SimSeconds  float64     `json:"simSeconds"`
-	WallSeconds float64     `json:"wallSeconds"`
-	Messages    uint64      `json:"messages"`
-	HeapBytes   uint64      `json:"heapBytes"`
-	Start       Percentiles `json:"startLatencyMs"`
-	Restarts    int         `json:"restarts"`
+	Scenario    string  `json:"scenario,omitempty"`
+	Seed        uint64  `json:"seed"`
+	Nodes       int     `json:"nodes"`
+	Pods        int     `json:"pods"`
+	PodsRunning int     `json:"podsRunning"`
+	SimSeconds  float64 `json:"simSeconds"`
+	WallSeconds float64 `json:"wallSeconds"`
+	Messages    uint64  `json:"messages"`
+	HeapBytes   uint64  `json:"heapBytes"`
+	// PeakRSSBytes is the most memory that the process had at once; 0 where the
+	// system does not say.
+	PeakRSSBytes uint64      `json:"peakRSSBytes"`
+	Start        Percentiles `json:"startLatencyMs"`
+	Restarts     int         `json:"restarts"`
 	// TraceHash is over every delivered message and every effect.
 	TraceHash string `json:"traceHash"`
 	// Expectations is how many were looked at, Failures what was not met.

@@ -323,7 +323,7 @@ func (r *run) outcome() *Outcome {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	s := Summary{
 		Seed: o.Seed, Nodes: len(r.nodes), Pods: r.pods.Len(), PodsRunning: r.pods.Running(),
-		SimSeconds: r.now().Seconds(), WallSeconds: wall.Seconds(), Messages: r.world.Messages(), HeapBytes: m.HeapAlloc,
+		SimSeconds: r.now().Seconds(), WallSeconds: wall.Seconds(), Messages: r.world.Messages(), HeapBytes: m.HeapAlloc, PeakRSSBytes: peakRSS(),
 		Start: Percentiles{ms(p50), ms(p90), ms(p99)}, Restarts: r.pods.Restarts(),
 		TraceHash: fmt.Sprintf("%016x", r.world.TraceHash()), Expectations: r.expected, Failures: []string{}, Interrupted: r.interrupted,
 	}
