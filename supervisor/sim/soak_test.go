@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+)
+
+// churn is a world in which something happens every minute: pods are deleted,
+// agents killed, workloads rolled, machines lost for a while and for good.
+type churn struct {
+	*World
+	t        testing.TB
+	draw     *rand.Rand
+	revision int
+	minutes  int
+	lost     []*Node
+}
+
+const (
+	churnNodes  = 20
+	churnSteady = 400
+	churnCrash  = 40
+	churnRolled = 100
+)
+
+func newChurn(t testing.TB) *churn {
+	w := newWorld(t, churnNodes)
+	c := &churn{World: w, t: t, draw: w.Rand("soak")}
+	c.deployProbed(t, "steady", churnSteady, readiness)
+	c.deploy(t, "crash", churnCrash, "run-for", "30s..10m", "exit-code", "1")
+	c.roll()
+	c.Advance(5 * time.Minute)
+	return c
+}
+
+// roll gives the third workload another image.
+func (c *churn) roll() {
+	c.revision++
+	err := c.ControlPlane().Apply(controlplane.Workload{Name: "rolled", Replicas: churnRolled, Template: v1.PodTemplateSpec{
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: fmt.Sprintf("registry.test/rolled:v%d", c.revision)}}},
+	}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// minute lets one pass.
+func (c *churn) minute() {
+	all, err := simapi.Objects[*v1.Pod](c.API(), simapi.Select{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if len(all) > 0 {
+		p := all[c.draw.IntN(len(all))]
+		if err := c.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Namespace, Name: p.Name}}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	nodes := c.Nodes()
+	n := nodes[c.draw.IntN(len(nodes))]
+	c.minutes++
+	switch {
+	case c.minutes%20 == 0:
+		c.roll()
+	case c.minutes%60 == 30: // long enough for its pods to be made anew elsewhere
+		n.PowerOff()
+		c.lost = append(c.lost, n)
+	case c.minutes%60 == 50:
+		for i, l := range c.lost {
+			if i == 0 && c.minutes%120 == 50 {
+				l.Remove()
+				if _, err := c.AddNode(NodeSpec{}); err != nil {
+					c.t.Fatal(err)
+				}
+				continue
+			}
+			l.PowerOn()
+		}
+		c.lost = nil
+	case c.minutes%7 == 0 && n.On():
+		n.RestartAgent()
+	}
+	c.Advance(time.Minute)
+}
+
+// TestSoak lets a cluster with churn live for as long as TROUPE_SOAK says (24h),
+// and fails if its heap grows by more than a hundredth after a quarter of that.
+// An hour, without a bar, if it says nothing.
+func TestSoak(t *testing.T) {
+	length, asked := time.Hour, false
+	if s := os.Getenv("TROUPE_SOAK"); s != "" {
+		var err error
+		if length, err = time.ParseDuration(s); err != nil {
+			t.Fatalf("TROUPE_SOAK: %v", err)
+		}
+		asked = true
+	}
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	c := newChurn(t)
+	hours := max(1, int(length/time.Hour))
+	var heap []float64 // the mean of each hour's last looks, in which as much is under way as in any other's
+	for hour := range hours {
+		sum, looks := 0.0, 0
+		for minute := range 60 {
+			c.minute()
+			if minute%20 == 15 {
+				sum += heapInUse()
+				looks++
+			}
+		}
+		heap = append(heap, sum/float64(looks))
+		m := c.Metrics()
+		if m.PodsReady < churnSteady || m.Pods > 2*(churnSteady+churnCrash+churnRolled) {
+			t.Errorf("after %d hours: %+v", hour+1, m)
+		}
+		t.Logf("hour %d: heap %.2f MB, %d pods, %d ready, %d restarts, %d timers", hour+1, heap[hour]/1e6, m.Pods, m.PodsReady, m.Restarts, m.Timers)
+	}
+	runtime.KeepAlive(c)
+	if !asked || hours < 8 {
+		return
+	}
+	warm, late := mean(heap[hours/4:hours/2]), mean(heap[hours-hours/4:])
+	growth := late/warm - 1
+	t.Logf("soak: heap %.3f MB after warm-up, %.3f MB at the end: %+.2f %% in %d hours", warm/1e6, late/1e6, 100*growth, hours)
+	if growth > 0.01 {
+		t.Errorf("the heap grew by %.2f %%", 100*growth)
+	}
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
+}
