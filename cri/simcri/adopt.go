@@ -84,9 +84,10 @@ func specOf(p *v1.Pod, name string) *v1.Container {
 
 func (r *Runtime) adoptSandbox(of *pod, p *v1.Pod, o *observed.Sandbox) {
 	s := &sandbox{
-		id: o.ID, pod: of, spec: p, attempt: o.Attempt, createdAt: nanos(o.CreatedAt),
+		id: o.ID, pod: of, attempt: o.Attempt, createdAt: nanos(o.CreatedAt),
 		next: of.sandboxes, state: sandboxNotReady,
 	}
+	r.keep(s, p)
 	if s.id == "" || r.sandboxes[s.id] != nil || r.containers[s.id] != nil {
 		s.id = r.newID()
 	}

@@ -29,10 +29,8 @@ func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, serve
 				o.Refusef(port.Other, "failed to setup network for sandbox: no IP addresses available in range "+r.addresses.prefix.String())
 				return
 			}
-			s.id, s.of, s.served = r.newID(), boxedOf(q.Pod), served
-			if r.cfg.Script != nil {
-				s.asked = q.Pod
-			}
+			s.id, s.served = r.newID(), served
+			r.keep(s, q.Pod)
 			s.createdAt = r.now()
 			s.state = sandboxReady
 			r.sandboxes[s.id] = s

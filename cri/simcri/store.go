@@ -75,6 +75,14 @@ func boxedOf(p *v1.Pod) boxed {
 	return b
 }
 
+// keep has s remember what it needs to of the pod that it is of.
+func (r *Runtime) keep(s *sandbox, p *v1.Pod) {
+	s.of = boxedOf(p)
+	if r.cfg.Script != nil {
+		s.asked = p
+	}
+}
+
 type containerState uint8
 
 const (
