@@ -203,6 +203,9 @@ func (a *nodeAPI) renewed(k port.APIKey, err error) {
 func (a *nodeAPI) Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error)) {
 	a.write(ctx, "patch", p.Key, func(over func()) {
 		a.API.Patch(ctx, p, func(got port.APIObject, err error) {
+			if err == nil {
+				lighten(got)
+			}
 			over()
 			done(got, err)
 		})
