@@ -534,8 +534,12 @@ func (a *images) tell(w *waiter, s podplan.Image) {
 }
 
 func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
+	container := w.ask.Container
+	if _, is := podplan.OfVolume(container); is {
+		container = "" // the pod's
+	}
 	a.deps.Events.Record(port.Event{
-		Pod: w.pod, Warning: warning, Reason: reason, Container: w.ask.Container, Message: message, At: ctx.Now(),
+		Pod: w.pod, Warning: warning, Reason: reason, Container: container, Message: message, At: ctx.Now(),
 	})
 }
 

@@ -42,13 +42,17 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (out []port.Mount, parts 
 		if r := m.RecursiveReadOnly; r != nil {
 			pm.RecursiveReadOnly = *r == v1.RecursiveReadOnlyEnabled || *r == v1.RecursiveReadOnlyIfPossible
 		}
-		out = append(out, pm)
 		sub := m.SubPath
 		if m.SubPathExpr != "" {
 			if sub, err = p.expand(c, m.SubPathExpr, podIPs); err != nil {
 				return refuse("%s", err.Error())
 			}
 		}
+		if v.Image != nil {
+			pm.ReadOnly, pm.Image, pm.UserImage = true, p.facts.images.At(podplan.VolumeImage(v.Name)).Ref, v.Image.Reference
+			pm.ImageSubPath = sub // the runtime looks it up
+		}
+		out = append(out, pm)
 		if sub == "" {
 			continue
 		}
@@ -57,6 +61,9 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (out []port.Mount, parts 
 		}
 		if slices.Contains(strings.Split(sub, "/"), "..") {
 			return refuse("unable to provision SubPath `%s`: must not contain '..'", sub)
+		}
+		if v.Image != nil {
+			continue
 		}
 		parts.Parts = append(parts.Parts, port.SubPath{Index: i, Volume: m.Name, Root: root, SubPath: sub})
 	}

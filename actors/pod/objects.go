@@ -81,6 +81,10 @@ func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 		}
 		if c := p.containerSpec(e.Key); c != nil && c.Image == e.Value.Image {
 			p.ensureImage(ctx, podplan.EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
+		} else if name, ok := podplan.OfVolume(e.Key); ok {
+			if v := p.volumeSpec(name); v != nil && v.Image != nil {
+				p.ensureImage(ctx, podplan.EnsureImage{Container: e.Key, Image: v.Image.Reference, Policy: v.Image.PullPolicy, Attempt: e.Value.Attempt})
+			}
 		}
 	}
 }

@@ -109,6 +109,9 @@ type Mount struct {
 	ReadOnly          bool
 	Propagation       v1.MountPropagationMode
 	RecursiveReadOnly bool
+	// Image is mounted instead of HostPath, if it is not empty: what PullImage or
+	// ImageStatus gave for UserImage. ImageSubPath is what of it, empty for all.
+	Image, UserImage, ImageSubPath string
 }
 
 // CreateContainer asks for one incarnation of a container.

@@ -96,9 +96,15 @@ func mounts(list []port.Mount, users *runtimeapi.UserNamespace) ([]*runtimeapi.M
 		if err != nil {
 			return nil, err
 		}
+		var image *runtimeapi.ImageSpec
+		if m.Image != "" {
+			image = &runtimeapi.ImageSpec{Image: m.Image, UserSpecifiedImage: m.UserImage}
+		}
 		out = append(out, &runtimeapi.Mount{
 			ContainerPath:     m.ContainerPath,
 			HostPath:          m.HostPath,
+			Image:             image,
+			ImageSubPath:      m.ImageSubPath,
 			Readonly:          m.ReadOnly,
 			Propagation:       p,
 			RecursiveReadOnly: m.RecursiveReadOnly,

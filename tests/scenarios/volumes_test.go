@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
@@ -108,4 +109,72 @@ func TestSubPathFails(t *testing.T) {
 	broken = false
 	w.allUp(2 * time.Minute)
 	w.quiet()
+}
+
+// config is a volume of a ConfigMap.
+func (s *spec) config(name string) *spec {
+	s.volume(name)
+	s.Spec.Volumes[len(s.Spec.Volumes)-1].VolumeSource = v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{
+		LocalObjectReference: v1.LocalObjectReference{Name: name},
+	}}
+	return s
+}
+
+// TestVolumesFollowTheirObjects: what users change shows in a volume that stands,
+// wherever the agent is killed meanwhile; what can't be written, or is gone, leaves
+// the pod as it was.
+func TestVolumesFollowTheirObjects(t *testing.T) {
+	begin := func() (*world, *cluster, func() string) {
+		w, c := newClusterNode(t, 1)
+		c.create(aPod("web").config("settings"))
+		w.run(5 * time.Second)
+		if n := w.count("web", "FailedMount"); n == 0 {
+			t.Error("no event says that the ConfigMap is not there")
+		}
+		c.configMap("settings", "one")
+		w.until(10*time.Second, "Ready", func() bool { return c.ready("web") })
+		uid := c.get("web").UID
+		return w, c, func() string { return w.host.pods[uid].holds["settings"] }
+	}
+	w, c, holds := begin()
+	c.setConfigMap("settings", "two")
+	if took := w.until(5*time.Second, "the change", func() bool { return holds() == "k=two\n" }); took > time.Second {
+		t.Errorf("a change was in the volume after %v", took)
+	}
+	w.kill()
+
+	for k := range 12 {
+		w, c, holds = begin()
+		c.setConfigMap("settings", "two")
+		for range k {
+			w.step(w.v.Now().Add(time.Minute))
+		}
+		w.restart()
+		w.until(time.Minute, "the change, after a restart", func() bool { return holds() == "k=two\n" })
+		w.run(10 * time.Second)
+		if !c.ready("web") || c.restarts("web", "app") != 0 {
+			t.Errorf("killed at %d: ready %v, %d restarts", k, c.ready("web"), c.restarts("web", "app"))
+		}
+		w.kill()
+	}
+
+	w, c, holds = begin()
+	broken := true
+	w.host.fault = func(verb string, _ types.UID, _ string) (error, bool) {
+		if verb == "MountVolume" && broken {
+			return &port.Error{Verb: verb, Detail: "no space left on device"}, false
+		}
+		return nil, false
+	}
+	before := w.count("web", "FailedMount")
+	c.setConfigMap("settings", "two")
+	w.run(10 * time.Second)
+	if w.count("web", "FailedMount") == before || holds() != "k=one\n" || !c.ready("web") {
+		t.Errorf("it holds %q, ready %v; the last event says %q", holds(), c.ready("web"), w.lastEvent("web", "FailedMount"))
+	}
+	w.end("web", "app", 1)
+	w.until(time.Minute, "restarted with what is there", func() bool { return w.runs("web", "app", 1) })
+	broken = false
+	w.until(3*time.Minute, "the change, when it can be", func() bool { return holds() == "k=two\n" })
+	w.kill()
 }

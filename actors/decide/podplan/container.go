@@ -2,6 +2,7 @@ package podplan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -242,6 +243,9 @@ func podID(pod *v1.Pod) string {
 // create makes an incarnation of c as soon as all that it needs is there.
 func (p *planner) create(c *v1.Container, kind ContainerKind, attempt uint32, turn bool) {
 	ref := p.image(c, kind, attempt)
+	if !p.volumeImages(c) {
+		ref = ""
+	}
 	l := Lane{Kind: LaneContainer, Name: c.Name}
 	if f, failed := p.in.Failures[l]; failed {
 		p.wait(c, kind, f.Reason, f.Message)
@@ -282,6 +286,41 @@ func (p *planner) image(c *v1.Container, kind ContainerKind, attempt uint32) str
 	case ImageUnknown, ImagePending:
 	}
 	return ""
+}
+
+// VolumeImage stands for a container where an image is that of a volume. No
+// container has such a name.
+func VolumeImage(volume string) string { return volumeImage + volume }
+
+const volumeImage = "volume/"
+
+// OfVolume is the name of the volume that a VolumeImage is of; ok is false for
+// the name of a container.
+func OfVolume(name string) (volume string, ok bool) { return strings.CutPrefix(name, volumeImage) }
+
+// volumeImages says whether the images are there that a container mounts, and
+// has those fetched that are not (KEP-4639). One that can't be had is why the
+// container waits.
+func (p *planner) volumeImages(c *v1.Container) bool {
+	all := true
+	for i := range p.in.Pod.Spec.Volumes {
+		v := &p.in.Pod.Spec.Volumes[i]
+		if v.Image == nil || !slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == v.Name }) {
+			continue
+		}
+		name := VolumeImage(v.Name)
+		im := p.in.Images.At(name)
+		switch {
+		case im.Image != v.Image.Reference || im.State == ImageUnknown:
+			p.do(EnsureImage{Container: name, Image: v.Image.Reference, Policy: v.Image.PullPolicy})
+		case im.State == ImageReady:
+			continue
+		case im.State == ImageFailed:
+			p.setWaiting(c.Name, im.Reason, im.Message)
+		}
+		all = false
+	}
+	return all
 }
 
 // NeedsPodIP says whether a container can't be made before the address of its

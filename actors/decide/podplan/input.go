@@ -54,7 +54,7 @@ type Input struct {
 	Busy flat.Map[Lane, Action]
 	// Failures are the failures since the last success, by lane.
 	Failures map[Lane]Failure
-	// Images are by container name.
+	// Images are by container name; those of volumes by VolumeImage.
 	Images flat.Map[string, Image]
 	// Volumes of the pod.
 	Volumes Volumes

@@ -451,3 +451,38 @@ func TestPlanSandbox(t *testing.T) {
 func withCgroup(s CgroupState) func(*Input) {
 	return func(in *Input) { in.Cgroup = Cgroup{Own: true, State: s, Message: "no cgroup"} }
 }
+
+// A container waits for the images of the volumes that it mounts, and for no others.
+func TestImagesOfVolumes(t *testing.T) {
+	volume := func(name, image string) v1.Volume {
+		return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: image, PullPolicy: v1.PullIfNotPresent}}}
+	}
+	c := v1.Container{Name: "app", VolumeMounts: []v1.VolumeMount{{Name: "model", MountPath: "/model"}}}
+	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("model", "models.test/m:1"), volume("other", "models.test/o:1")}}}
+	for _, step := range []struct {
+		image Image
+		there bool
+		asks  bool
+		waits string
+	}{
+		{Image{}, false, true, ""},
+		{Image{State: ImagePending, Image: "models.test/m:1"}, false, false, ""},
+		{Image{State: ImageFailed, Image: "models.test/m:1", Reason: "ErrImagePull"}, false, false, "ErrImagePull"},
+		{Image{State: ImageReady, Image: "models.test/m:0", Ref: "old"}, false, true, ""},
+		{Image{State: ImageReady, Image: "models.test/m:1", Ref: "sha"}, true, false, ""},
+	} {
+		p := planner{in: Input{Pod: pod}}
+		if step.image.State != ImageUnknown {
+			p.in.Images.Set(VolumeImage("model"), step.image)
+		}
+		if there := p.volumeImages(&c); there != step.there {
+			t.Errorf("%+v: there: %v", step.image, there)
+		}
+		if asks := len(p.out.Actions) == 1; asks != step.asks || asks && p.out.Actions[0].(EnsureImage).Container != "volume/model" {
+			t.Errorf("%+v: asks %v", step.image, p.out.Actions)
+		}
+		if got := p.out.Waiting.At("app").Reason; got != step.waits {
+			t.Errorf("%+v: waits for %q", step.image, got)
+		}
+	}
+}

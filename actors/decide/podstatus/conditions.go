@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
 )
 
 // conditions fills the conditions: those of others as they stand in the pod,
@@ -59,7 +60,7 @@ func (c *computer) add(l *conditionList, v verdict) {
 	l.add(&n)
 }
 
-// readyToStart: the pod has a sandbox with a network.
+// readyToStart: the pod has a sandbox with a network, and had its volumes.
 func (c *computer) readyToStart() verdict {
 	v := verdict{kind: v1.PodReadyToStartContainers}
 	old := findCondition(c.prev.Conditions, v.kind)
@@ -78,7 +79,10 @@ func (c *computer) readyToStart() verdict {
 		v.ok = before || len(s.IPs) > 0 || hostNetwork
 		return v
 	}
-	v.ok = s.HostNetwork == hostNetwork && (hostNetwork || len(s.IPs) > 0)
+	// The volumes are begun beside the sandbox. Once they stood, it is no news that
+	// an agent that has just started has not looked at them.
+	volumes := before || len(c.in.Plan.View.Containers) > 0 || c.in.Plan.Volumes.State == podplan.VolumesUp
+	v.ok = volumes && s.HostNetwork == hostNetwork && (hostNetwork || len(s.IPs) > 0)
 	return v
 }
 

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
@@ -333,6 +334,29 @@ func (b *bed) trap(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestImageVolume reads the files of one image in a container of another (KEP-4639).
+func TestImageVolume(t *testing.T) {
+	t.Parallel()
+	b := started(t, "image-volume")
+	b.create(t, b.pod("web", func(s *v1.PodSpec) {
+		s.Volumes = []v1.Volume{volume("tool", v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: lab.WorkImage, PullPolicy: v1.PullIfNotPresent}})}
+		s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("tool")}
+	}))
+	p := b.awaitPod(t, "web", "is ready", ready)
+	entries, err := os.ReadDir(b.inside(t, p, "/tool"))
+	if err != nil || len(entries) == 0 {
+		t.Errorf("in the volume: %v, %v", entries, err)
+	}
+	if _, options := mountType(t, b.inside(t, p, "/tool")); !strings.HasPrefix(options, "ro") {
+		t.Errorf("it is mounted %s", options)
+	}
+	b.create(t, b.pod("none", func(s *v1.PodSpec) {
+		s.Volumes = []v1.Volume{volume("tool", v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: lab.WorkImage + "-none", PullPolicy: v1.PullNever}})}
+		s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("tool")}
+	}))
+	b.awaitPod(t, "none", "says that the image is not there", waiting("ErrImageNeverPull"))
 }
 
 // TestClaim runs a pod on a directory of its node that was claimed; what it wrote is there for the next.
