@@ -1,34 +1,11 @@
 package translate
 
 import (
-	"strconv"
-	"strings"
-
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 )
-
-// Bounds of the kernel's CPU controllers (cgroup v1 cpu.shares and
-// cpu.cfs_quota_us; runtimes convert shares to the weight of v2).
-const (
-	minShares = 2
-	maxShares = 262144
-	minQuota  = 1000 // microseconds
-)
-
-// cpuShares is 1024 for each CPU.
-func cpuShares(milli int64) int64 {
-	return min(max(milli*1024/1000, minShares), maxShares)
-}
-
-// cpuQuota is the CPU time in a period, both in microseconds; 0 is no limit.
-func cpuQuota(milli, period int64) int64 {
-	if milli == 0 {
-		return 0
-	}
-	return max(milli*period/1000, minQuota)
-}
 
 // linuxResources are the controls that sandboxes and containers share. A
 // request that is not set follows the limit.
@@ -38,12 +15,12 @@ func linuxResources(n *Node, requests, limits v1.ResourceList) *runtimeapi.Linux
 		cpu = &q
 	}
 	r := &runtimeapi.LinuxContainerResources{
-		CpuShares:          cpuShares(cpu.MilliValue()),
+		CpuShares:          int64(podcgroup.Shares(cpu.MilliValue())),
 		MemoryLimitInBytes: limits.Memory().Value(),
 	}
 	if !n.NoCPUQuota {
 		r.CpuPeriod = n.quotaPeriod()
-		r.CpuQuota = cpuQuota(limits.Cpu().MilliValue(), r.CpuPeriod)
+		r.CpuQuota = podcgroup.Quota(limits.Cpu().MilliValue(), r.CpuPeriod)
 	}
 	return r
 }
@@ -97,31 +74,13 @@ func hugepageLimits(n *Node, limits v1.ResourceList) []*runtimeapi.HugepageLimit
 	for _, size := range n.HugePageSizes {
 		l := &runtimeapi.HugepageLimit{PageSize: size}
 		for name, q := range limits {
-			if pageSize(name) == size {
+			if podcgroup.PageSize(name) == size {
 				l.Limit = uint64(max(q.Value(), 0))
 			}
 		}
 		out = append(out, l)
 	}
 	return out
-}
-
-// pageSize turns hugepages-2Mi into 2MB, as the kernel writes it; empty if name
-// is none.
-func pageSize(name v1.ResourceName) string {
-	s, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
-	if !ok {
-		return ""
-	}
-	q, err := resource.ParseQuantity(s)
-	if err != nil {
-		return ""
-	}
-	size, unit := q.Value(), 0
-	for size >= 1024 && size%1024 == 0 && unit < 3 {
-		size, unit = size/1024, unit+1
-	}
-	return strconv.FormatInt(size, 10) + [...]string{"B", "KB", "MB", "GB"}[unit]
 }
 
 // sandboxResources are the sums of the pod's containers, for runtimes that size

@@ -212,6 +212,7 @@ func (h *hub) told(s *stream, c port.APIChange) {
 	case port.APIReplaced:
 		of := map[string][]port.APIObject{}
 		for _, o := range c.Objects {
+			lighten(o)
 			of[nodeOf(o)] = append(of[nodeOf(o)], o)
 		}
 		for node, all := range h.followers(s) { // order-free: each is told of its own
@@ -220,6 +221,7 @@ func (h *hub) told(s *stream, c port.APIChange) {
 			}
 		}
 	case port.APISet:
+		lighten(c.Object)
 		h.tell(s, nodeOf(c.Object), c)
 	case port.APIDeleted:
 		h.tell(s, nodeOf(c.Object), c)
@@ -250,6 +252,10 @@ func (h *hub) followers(s *stream) map[string][]*follower {
 	}
 	return out
 }
+
+// lighten takes off an object, that nobody else has yet, what no node reads: who
+// wrote which field is as much as the rest of a pod.
+func lighten(o port.APIObject) { o.SetManagedFields(nil) }
 
 // nodeOf is the node that an object belongs to.
 func nodeOf(o port.APIObject) string {

@@ -102,6 +102,9 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 		return nil, err
 	}
 	m := newMember(&c, p)
+	if err := m.join(ctx); err != nil {
+		return nil, err
+	}
 	healing, stop := context.WithCancel(context.Background())
 	p.work.Go(func() { m.heal(healing, restarts) })
 	c.Log.Info().Int("nodes", c.Nodes).Str("first", c.nodeName(0)).Str("simulation", c.Namespace+"/"+c.Name).Str("process", c.Identity).

@@ -82,24 +82,48 @@ func (m *member) processLease() string { return m.config.Name + "-process-" + m.
 
 func (m *member) slotLease(i int) string { return fmt.Sprintf("%s-slot-%02d", m.config.Name, i) }
 
+// join writes this process' lease for the first time. An apiserver that refuses
+// refuses the next time as well, and it is better to end at once. A lease that is
+// there is a predecessor's of that name, or that of a process that lives: then it
+// changes.
+func (m *member) join(ctx context.Context) error {
+	call, cancel := context.WithTimeout(ctx, m.config.LeaseDuration)
+	defer cancel()
+	err := m.writeOwn(call, time.Now())
+	switch port.KindOf(err) {
+	case port.NotFound, port.Forbidden, port.Invalid, port.Unauthorized, port.Unsupported:
+		return err
+	case port.AlreadyExists:
+	default: // tried again
+		return nil
+	}
+	m.config.Log.Info().Dur("for", m.config.LeaseDuration).Msg("there is a lease of this --identity: waiting whether its process lives")
+	t := time.NewTimer(m.config.LeaseDuration)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+	}
+	call, cancel = context.WithTimeout(ctx, m.config.LeaseDuration)
+	defer cancel()
+	if err := m.writeOwn(call, time.Now()); port.KindOf(err) == port.Conflict {
+		return fmt.Errorf("process %s of simulation %s/%s runs already: give another --identity", m.config.Identity, m.config.Namespace, m.config.Name)
+	}
+	return nil
+}
+
 // run holds leases and runs nodes until ctx ends, and then gives all back. before
 // is called in between, while the nodes still run.
 func (m *member) run(ctx context.Context, before func()) {
 	watching, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	m.config.API.Watch(watching, port.Selection{Kind: port.LeaseKind, Namespace: m.config.Namespace}, m.told, func(error) { close(ended) })
-	var renewing sync.WaitGroup
-	renewing.Go(func() { m.renew(watching) })
-	fence := time.AfterFunc(0, func() {})
+	var beside sync.WaitGroup
+	beside.Go(func() { m.renew(watching) })
+	beside.Go(func() { m.guard(watching) })
 	for ctx.Err() == nil {
-		again := m.round()
-		fence.Stop()
-		m.mu.Lock()
-		if !m.fenced {
-			fence = time.AfterFunc(time.Until(sharing.Fence(m.renewed, m.config.LeaseDuration)), m.fence)
-		}
-		m.mu.Unlock()
-		t := time.NewTimer(again)
+		t := time.NewTimer(m.round())
 		select {
 		case <-ctx.Done():
 		case <-m.wake:
@@ -112,10 +136,9 @@ func (m *member) run(ctx context.Context, before func()) {
 	plan := sharing.Decide(m.viewLocked(true))
 	m.mu.Unlock()
 	m.release(plan.Release)
-	fence.Stop()
 	stop()
 	<-ended
-	renewing.Wait()
+	beside.Wait()
 	m.leave()
 }
 
@@ -205,7 +228,6 @@ func (m *member) renew(ctx context.Context) {
 			failed = true
 		}
 		m.mu.Unlock()
-		m.wakeUp() // the fence is another now
 		t := time.NewTimer(max(pause, 0))
 		select {
 		case <-ctx.Done():
@@ -269,7 +291,29 @@ func (m *member) write(ctx context.Context, l *coordinationv1.Lease, fresh bool)
 	return version, err
 }
 
-// fence stops all nodes at once: others may count this process as gone soon.
+// guard sees to it, whatever else the process waits for, that no node runs here
+// beyond the fence.
+func (m *member) guard(ctx context.Context) {
+	for {
+		m.mu.Lock()
+		pause := m.config.LeaseDuration / 5
+		if !m.fenced {
+			pause = time.Until(sharing.Fence(m.renewed, m.config.LeaseDuration))
+		}
+		m.mu.Unlock()
+		t := time.NewTimer(max(pause, 0))
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+			m.fence()
+		}
+	}
+}
+
+// fence stops all nodes if their time is over: others may count this process as
+// gone soon.
 func (m *member) fence() {
 	m.mu.Lock()
 	if m.fenced || time.Now().Before(sharing.Fence(m.renewed, m.config.LeaseDuration)) {

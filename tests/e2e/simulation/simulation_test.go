@@ -233,7 +233,7 @@ func TestRefusals(t *testing.T) {
 	}
 	b.apply(t, "apiVersion: v1\nkind: Node\nmetadata: {name: real-00001}\n")
 	b.afterwards(t, "delete", "node", "real-00001")
-	running := b.sim(t, "--nodes", "2", "--name", "refuse", "--node-prefix", "refuse-", "--json")
+	running := b.sim(t, "--nodes", "2", "--name", "refuse", "--node-prefix", "refuse-", "--json", "--identity", "taken")
 	eventually(t, "it runs", func() error {
 		if n := len(b.holders(t, "refuse")); n != 1 {
 			return fmt.Errorf("%d processes hold its slots", n)
@@ -248,6 +248,8 @@ func TestRefusals(t *testing.T) {
 		{"another number of nodes", []string{"--kubeconfig", b.account, "--nodes", "3", "--name", "refuse", "--node-prefix", "refuse-"}, []string{"--nodes=2", "--nodes=3", "troupe-sim/refuse"}},
 		{"a node of somebody else", []string{"--kubeconfig", b.account, "--nodes", "3", "--name", "other", "--node-prefix", "real-"}, []string{"real-00001", "--node-prefix"}},
 		{"no rights", []string{"--kubeconfig", nobody, "--nodes", "3"}, []string{"forbidden", "leases"}},
+		{"an identity that is taken", []string{"--kubeconfig", b.account, "--nodes", "2", "--name", "refuse", "--node-prefix", "refuse-", "--identity", "taken", "--lease-duration", "4s"}, []string{"process taken", "--identity"}},
+		{"no such namespace", []string{"--kubeconfig", b.admin, "--nodes", "3", "--namespace", "nowhere"}, []string{`namespaces "nowhere" not found`}},
 		{"no nodes", []string{"--kubeconfig", b.account}, []string{"--nodes"}},
 		{"too long a lease", []string{"--kubeconfig", b.account, "--nodes", "3", "--lease-duration", "1m"}, []string{"--lease-duration"}},
 		{"no such file", []string{"--kubeconfig", "/nowhere", "--nodes", "3"}, []string{"/nowhere"}},

@@ -78,6 +78,7 @@ type options struct {
 	out     string
 	keep    bool
 	floor   bool
+	quick   bool
 	// chosen are the flags that change what is measured, as they were given.
 	chosen []string
 }
@@ -113,7 +114,7 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("--rows: no row %q; there are %s", name, strings.Join(rowNames(), ","))
 		}
 	}
-	if *quick {
+	if o.quick = *quick; o.quick {
 		o.samples, o.rounds, o.atOnce, o.idle, o.window = 4, 1, 8, 12, 10*time.Second
 	}
 	if o.samples < 1 || o.rounds < 1 || o.atOnce < 1 || o.idle < 10 || o.window < time.Second {

@@ -6,18 +6,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
@@ -35,6 +41,9 @@ type liveBurst struct {
 	rss            float64
 	gap            float64
 	late           int
+	// asked are the requests that the apiserver got from the first create on until
+	// then, by verb and resource, those that were many.
+	asked string
 }
 
 // live measures troupe sim --kubeconfig: pods that are created at once on nodes of
@@ -50,6 +59,9 @@ func (b *bench) live(ctx context.Context) ([]result, error) {
 		{200, 2000, 8 * time.Second, 5, 150, "kwok 0.8: 5.6 s, 2.3 CPU-s, 74 MiB, with none of a node's logic"},
 		{1000, 10000, time.Minute, 0, 0, "kwok 0.8: minutes"},
 	} {
+		if b.quick && len(all) > 0 {
+			break
+		}
 		m, err := b.liveOnce(ctx, size.nodes, size.pods)
 		if err != nil {
 			return all, fmt.Errorf("%d nodes: %w", size.nodes, err)
@@ -65,6 +77,7 @@ func (b *bench) live(ctx context.Context) ([]result, error) {
 			details: []string{
 				fmt.Sprintf("all nodes Ready %s after the process' start; creating the pods took the client %s", ms(m.nodesReady), ms(m.created)),
 				fmt.Sprintf("the apiserver used %.1f CPU-s; the machine's cores are shared with it, etcd and the client", m.apiserver.Seconds()),
+				"requests: " + m.asked,
 				fmt.Sprintf("a node's lease (good for 40 s) was renewed after %.1f s at most", m.gap),
 				"pods are bound when they are created; their image has 1 MiB; events at 50 a second (--event-qps)",
 			},
@@ -92,7 +105,11 @@ func (b *bench) liveOnce(ctx context.Context, nodes, pods int) (m liveBurst, err
 		defer cancel()
 		err = errors.Join(err, plane.Stop(stop))
 	}()
-	account, err := b.simAccount(ctx, plane)
+	admin, err := plane.Kubeconfig("bench-admin", "system:masters")
+	if err != nil {
+		return m, err
+	}
+	account, err := b.simAccount(ctx, plane, admin)
 	if err != nil {
 		return m, err
 	}
@@ -103,7 +120,7 @@ func (b *bench) liveOnce(ctx context.Context, nodes, pods int) (m liveBurst, err
 		return m, err
 	}
 	var out, log bytes.Buffer
-	cmd := exec.Command(b.binary, "sim", "--kubeconfig", account, "--nodes", fmt.Sprint(nodes), "--json")
+	cmd := exec.Command(b.binary, "sim", "--kubeconfig", account, "--namespace", "troupe-sim", "--nodes", fmt.Sprint(nodes), "--json")
 	cmd.Stdout, cmd.Stderr = &out, &log
 	began := time.Now()
 	process, err := lab.StartProcess(cmd)
@@ -117,7 +134,7 @@ func (b *bench) liveOnce(ctx context.Context, nodes, pods int) (m liveBurst, err
 			err = errors.Join(fmt.Errorf("%w\n%s", err, log.String()), process.End(stop, syscall.SIGKILL, time.Second))
 		}
 	}()
-	if err := awaitNodes(ctx, client, nodes); err != nil {
+	if err := awaitNodes(ctx, client, process, nodes); err != nil {
 		return m, err
 	}
 	m.nodesReady = time.Since(began)
@@ -125,7 +142,7 @@ func (b *bench) liveOnce(ctx context.Context, nodes, pods int) (m liveBurst, err
 	if err := sleep(ctx, renewals); err != nil {
 		return m, err
 	}
-	if err := m.burst(ctx, client, process.PID(), plane.APIServerPID()); err != nil {
+	if err := m.burst(ctx, client, admin, process.PID(), plane.APIServerPID()); err != nil {
 		return m, err
 	}
 	if err := sleep(ctx, renewals); err != nil {
@@ -149,12 +166,8 @@ func (b *bench) liveOnce(ctx context.Context, nodes, pods int) (m liveBurst, err
 }
 
 // simAccount is the service account of docs/manifests, known by a certificate.
-func (b *bench) simAccount(ctx context.Context, plane *lab.ControlPlane) (string, error) {
+func (b *bench) simAccount(ctx context.Context, plane *lab.ControlPlane, admin string) (string, error) {
 	kubectl, err := lab.BuildKubernetes(ctx, b.repository, "kubectl", os.Stdout)
-	if err != nil {
-		return "", err
-	}
-	admin, err := plane.Kubeconfig("bench-admin", "system:masters")
 	if err != nil {
 		return "", err
 	}
@@ -165,8 +178,17 @@ func (b *bench) simAccount(ctx context.Context, plane *lab.ControlPlane) (string
 	return plane.Kubeconfig("system:serviceaccount:troupe-sim:troupe-sim", "system:serviceaccounts", "system:serviceaccounts:troupe-sim")
 }
 
-func awaitNodes(ctx context.Context, client *kubernetes.Clientset, n int) error {
+func awaitNodes(ctx context.Context, client *kubernetes.Clientset, process *lab.Process, n int) error {
 	const patience = 2 * time.Minute
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-process.Exited():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	return lab.Eventually(ctx, patience, fmt.Sprintf("%d nodes are Ready", n), func() error {
 		list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -186,16 +208,18 @@ func awaitNodes(ctx context.Context, client *kubernetes.Clientset, n int) error 
 }
 
 // burst creates the pods and waits until all are seen Ready.
-func (m *liveBurst) burst(ctx context.Context, client *kubernetes.Clientset, pid, apiserver int) error {
-	list, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+func (m *liveBurst) burst(ctx context.Context, client *kubernetes.Clientset, kubeconfig string, pid, apiserver int) error {
+	rest, err := kube.Load(kubeconfig)
 	if err != nil {
 		return err
 	}
-	watch, err := client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	watcher, err := kube.New(kube.Config{REST: rest, Version: "bench", QPS: -1, Log: zerolog.Nop()})
 	if err != nil {
 		return err
 	}
-	defer watch.Stop()
+	defer watcher.Close()
+	ready, broken := make(chan string, m.pods), make(chan error, 1)
+	m.watch(watcher, ready, broken)
 	used, err := cpu(pid)
 	if err != nil {
 		return err
@@ -204,30 +228,29 @@ func (m *liveBurst) burst(ctx context.Context, client *kubernetes.Clientset, pid
 	if err != nil {
 		return err
 	}
+	before, err := requests(ctx, client)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	creating := make(chan error, 1)
 	go func() { creating <- m.create(ctx, client) }()
-	ready := map[string]bool{}
 	const patience = 3 * time.Minute
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	for len(ready) < m.pods {
+	for n := 0; n < m.pods; {
 		select {
-		case e, ok := <-watch.ResultChan():
-			p, is := e.Object.(*v1.Pod)
-			if !ok || !is {
-				return fmt.Errorf("the watch ended with %d of %d pods Ready", len(ready), m.pods)
-			}
-			if podIsReady(p) {
-				ready[p.Name] = true
-			}
+		case <-ready:
+			n++
+		case err := <-broken:
+			return err
 		case err := <-creating:
 			if err != nil {
 				return err
 			}
 			m.created, creating = time.Since(began), nil
 		case <-late.C:
-			return fmt.Errorf("%d of %d pods are Ready after %v", len(ready), m.pods, patience)
+			return fmt.Errorf("%d of %d pods are Ready after %v", n, m.pods, patience)
 		}
 	}
 	m.ready = time.Since(began)
@@ -236,8 +259,78 @@ func (m *liveBurst) burst(ctx context.Context, client *kubernetes.Clientset, pid
 		return err
 	}
 	byServer, err := cpu(apiserver)
+	if err != nil {
+		return err
+	}
 	m.cpu, m.apiserver = now-used, byServer-usedByServer
-	return err
+	after, err := requests(ctx, client)
+	if err != nil {
+		return err
+	}
+	var many []string
+	for _, what := range slices.Sorted(maps.Keys(after)) {
+		if n := after[what] - before[what]; n >= float64(m.pods)/10 {
+			many = append(many, fmt.Sprintf("%.0f %s", n, what))
+		}
+	}
+	m.asked = strings.Join(many, ", ")
+	return nil
+}
+
+// requests are those that the apiserver has counted, by verb and resource.
+func requests(ctx context.Context, client *kubernetes.Clientset) (map[string]float64, error) {
+	text, err := client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]float64{}
+	for line := range strings.Lines(string(text)) {
+		labels, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
+		if !ok || !strings.HasPrefix(labels, "apiserver_request_total{") {
+			continue
+		}
+		of := func(name string) string {
+			_, rest, _ := strings.Cut(labels, ","+name+"=\"")
+			is, _, _ := strings.Cut(rest, "\"")
+			return is
+		}
+		what := of("verb") + " " + of("resource")
+		if sub := of("subresource"); sub != "" {
+			what += "/" + sub
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, fmt.Errorf("metric %q: %w", line, err)
+		}
+		out[what] += n
+	}
+	return out, nil
+}
+
+// watch tells of each pod once, when it is seen Ready.
+func (m *liveBurst) watch(api port.API, ready chan<- string, broken chan<- error) {
+	told := map[string]bool{}
+	see := func(o port.APIObject) {
+		if p := o.(*v1.Pod); podIsReady(p) && !told[p.Name] {
+			told[p.Name] = true
+			ready <- p.Name
+		}
+	}
+	api.Watch(context.Background(), port.Selection{Kind: port.PodKind, Namespace: "default"}, func(c port.APIChange) {
+		switch c := c.(type) {
+		case port.APIReplaced:
+			for _, o := range c.Objects {
+				see(o)
+			}
+		case port.APISet:
+			see(c.Object)
+		case port.APIBroken:
+			select {
+			case broken <- c.Err:
+			default: // one is enough
+			}
+		}
+	}, func(error) {})
 }
 
 func podIsReady(p *v1.Pod) bool {
