@@ -182,7 +182,7 @@ func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
 
 func (a *apipods) told(ctx *kernel.Context[Message], c port.APIChange) {
 	if _, broken := c.(port.APIBroken); !broken && a.broken != "" {
-		ctx.Log().Info().Msg("the apiserver tells of pods again")
+		ctx.Log().Debug().Msg("the apiserver tells of pods again")
 		a.broken = ""
 	}
 	switch c := c.(type) {
@@ -194,7 +194,8 @@ func (a *apipods) told(ctx *kernel.Context[Message], c port.APIChange) {
 		a.deleted(c.Object.(*v1.Pod))
 	case port.APIBroken:
 		a.broken = c.Err.Error()
-		ctx.Log().Warn().Str("error", a.broken).Msg("the apiserver can't be heard: the pods that are known keep running")
+		// The adapter says it for all watches together.
+		ctx.Log().Debug().Str("error", a.broken).Msg("the apiserver can't be heard: the pods that are known keep running")
 	}
 }
 

@@ -405,7 +405,11 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 	}
 	if !n.told {
 		n.told = true
-		ctx.Log().Warn().Str("call", m.what).Str("error", m.err.Error()).Msg("the apiserver does not take the node's status; trying again")
+		log := ctx.Log().Warn()
+		if kind := port.KindOf(m.err); kind == port.Unavailable || kind == port.Unauthorized {
+			log = ctx.Log().Debug() // whoever watches says it for all
+		}
+		log.Str("call", m.what).Str("error", m.err.Error()).Msg("the apiserver does not take the node's status; trying again")
 	}
 	n.retrying = true
 	ctx.After(n.wait(ctx, n.failures), again{})

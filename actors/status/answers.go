@@ -49,7 +49,11 @@ func (s *status) unheard(ctx *kernel.Context[Message], begun time.Time, err erro
 		return false
 	}
 	if s.away == 0 {
-		ctx.Log().Warn().Str("error", err.Error()).Msg("the status of pods can't be told to the apiserver; trying again")
+		log := ctx.Log().Warn()
+		if kind := port.KindOf(err); kind == port.Unavailable || kind == port.Unauthorized {
+			log = ctx.Log().Debug() // whoever watches says it for all
+		}
+		log.Str("error", err.Error()).Msg("the status of pods can't be told to the apiserver; trying again")
 	}
 	if s.away == 0 || !s.retrying {
 		s.away++

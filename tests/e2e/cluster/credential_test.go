@@ -47,8 +47,8 @@ func TestWrongCredential(t *testing.T) {
 		}
 		return nil
 	})
-	if got := b.complaints(""); len(got) > 4 {
-		t.Errorf("more than a line each:\n%s", strings.Join(got, "\n"))
+	if got := b.complaints("apiserver"); len(got) != 1 {
+		t.Errorf("want one line:\n%s", strings.Join(got, "\n"))
 	}
 	if _, err := b.plane.KubeconfigOf(lab.Identity{User: "system:node:" + b.name, Groups: []string{"system:nodes"}, Files: true}); err != nil {
 		t.Fatal(err)
