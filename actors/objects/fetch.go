@@ -19,7 +19,8 @@ const watchKind = "Watch"
 // watched says whether changes of an object are told, and not looked for. A node
 // may not watch claims and their volumes.
 func (a *objects) watched(r podobjects.Ref) bool {
-	return a.deps.Detection == Watch && (r.Kind == podobjects.ConfigMap || r.Kind == podobjects.Secret)
+	return r.Kind == podobjects.RuntimeClass ||
+		a.deps.Detection == Watch && (r.Kind == podobjects.ConfigMap || r.Kind == podobjects.Secret)
 }
 
 // keyOf is an object's key in the API.
@@ -34,6 +35,8 @@ func keyOf(r podobjects.Ref) port.APIKey {
 		k.Kind = port.PersistentVolumeClaimKind
 	case podobjects.Volume:
 		k.Kind = port.PersistentVolumeKind
+	case podobjects.RuntimeClass:
+		k.Kind = port.RuntimeClassKind
 	case podobjects.Token, podobjects.Services:
 		panic(r.Kind.String() + " is no single object of the API")
 	}

@@ -55,7 +55,7 @@ func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 		return
 	}
 	for lane, f := range p.facts.failures { // order-free: each on its own
-		if f.Reason == configError {
+		if f.Reason == configError || lane.Kind == podplan.LaneSandbox && p.want.Spec.RuntimeClassName != nil {
 			f.Count = 0 // what it failed for want of may be there
 			p.facts.failures[lane] = f
 		}

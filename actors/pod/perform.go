@@ -132,8 +132,13 @@ func (p *pod) effect(a podplan.Action) run {
 			})
 		}}
 	case podplan.RunSandbox:
+		r := port.RunPodSandbox{Pod: pod, Attempt: a.Attempt, Objects: p.objects}
 		return run{deadline: sandboxDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
-			rt.RunPodSandbox(ctx, port.RunPodSandbox{Pod: pod, Attempt: a.Attempt}, newID(done))
+			if _, err := r.Objects.RuntimeHandler(pod); err != nil {
+				done(ActionDone{Err: &port.Error{Kind: port.InvalidConfig, Verb: "RunPodSandbox", Object: pod.Namespace + "/" + pod.Name, Detail: err.Error()}})
+				return
+			}
+			rt.RunPodSandbox(ctx, r, newID(done))
 		}}
 	case podplan.StopSandbox:
 		return run{deadline: sandboxDeadline, pool: TeardownPool, call: func(ctx context.Context, done func(ActionDone)) {

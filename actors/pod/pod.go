@@ -347,6 +347,7 @@ func (p *pod) input(now time.Time) podplan.Input {
 		SandboxStopped: p.facts.sandboxStopped, Crash: p.facts.crash,
 		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,
 	}
+	in.HostsFile = p.deps.Files != nil
 	if p.deps.NeedObjects != nil {
 		in.Objects = &p.objects
 	}

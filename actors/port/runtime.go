@@ -98,6 +98,8 @@ type RuntimeStatus struct {
 type RunPodSandbox struct {
 	Pod     *v1.Pod
 	Attempt uint32
+	// Objects has the pod's RuntimeClass, if it names one.
+	Objects podobjects.Set
 }
 
 // Mount is one resolved mount of a container.

@@ -75,8 +75,6 @@ type Node struct {
 	// UserNamespace gives the ID mappings of a pod with hostUsers: false. Nil:
 	// this node has no user namespaces.
 	UserNamespace func(*v1.Pod) (UserNamespace, error)
-	// RuntimeHandler gives the handler of a RuntimeClass. Nil: there are none.
-	RuntimeHandler func(class string) (handler string, err error)
 }
 
 // UserNamespace are the mappings of a pod's user namespace.

@@ -1,7 +1,6 @@
 package translate
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 
@@ -17,7 +16,7 @@ func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, 
 	if err != nil {
 		return nil, invalid("RunPodSandbox", r.Pod, "", err)
 	}
-	handler, err := runtimeHandler(n, r.Pod)
+	handler, err := r.Objects.RuntimeHandler(r.Pod)
 	if err != nil {
 		return nil, invalid("RunPodSandbox", r.Pod, "", err)
 	}
@@ -59,21 +58,6 @@ func sandboxConfig(n *Node, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandbox
 		return nil, err
 	}
 	return c, nil
-}
-
-func runtimeHandler(n *Node, pod *v1.Pod) (string, error) {
-	class := pod.Spec.RuntimeClassName
-	if class == nil || *class == "" {
-		return "", nil
-	}
-	if n.RuntimeHandler == nil {
-		return "", fmt.Errorf("spec.runtimeClassName %q: this node knows no runtime classes", *class)
-	}
-	handler, err := n.RuntimeHandler(*class)
-	if err != nil {
-		return "", fmt.Errorf("spec.runtimeClassName %q: %w", *class, err)
-	}
-	return handler, nil
 }
 
 // portMappings are the host ports of main containers and sidecars, each once.

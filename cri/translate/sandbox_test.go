@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -144,10 +146,12 @@ func TestSandboxThatCannotBe(t *testing.T) {
 			w.pod.Spec.Subdomain, w.pod.Name = "s", strings.Repeat("a", 62)
 			w.pod.Spec.SetHostnameAsFQDN = ptr(true)
 		},
-		`spec.runtimeClassName "kata": this node knows no runtime classes`: func(w *world) { w.pod.Spec.RuntimeClassName = ptr("kata") },
-		`spec.runtimeClassName "kata": not found`: func(w *world) {
+		`runtimeclass.node.k8s.io kata is not available: this node has no apiserver`: func(w *world) {
+			w.pod.Spec.RuntimeClassName, w.r.Objects = ptr("kata"), podobjects.Standalone()
+		},
+		`runtimeclass.node.k8s.io "kata" not found`: func(w *world) {
 			w.pod.Spec.RuntimeClassName = ptr("kata")
-			w.node.RuntimeHandler = func(string) (string, error) { return "", errors.New("not found") }
+			w.r.Objects = podobjects.NewSet([]podobjects.Entry{{Ref: podobjects.Ref{Kind: podobjects.RuntimeClass, Name: "kata"}, State: podobjects.Missing}})
 		},
 		`supplementalGroupsPolicy "Odd" is unknown`: func(w *world) {
 			w.pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: ptr(v1.SupplementalGroupsPolicy("Odd"))}
@@ -155,7 +159,7 @@ func TestSandboxThatCannotBe(t *testing.T) {
 	} {
 		w := newWorld()
 		mutate(w)
-		_, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod})
+		_, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Objects: w.r.Objects})
 		wantInvalid(t, err, want)
 		wantInvalid(t, err, "RunPodSandbox default/"+w.pod.Name)
 	}
@@ -164,8 +168,10 @@ func TestSandboxThatCannotBe(t *testing.T) {
 func TestRuntimeHandler(t *testing.T) {
 	w := newWorld()
 	w.pod.Spec.RuntimeClassName = ptr("kata")
-	w.node.RuntimeHandler = func(class string) (string, error) { return class + "-qemu", nil }
-	got, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Attempt: 4})
+	known := podobjects.NewSet([]podobjects.Entry{{
+		Ref: podobjects.Ref{Kind: podobjects.RuntimeClass, Name: "kata"}, State: podobjects.Found, Object: &nodev1.RuntimeClass{Handler: "kata-qemu"},
+	}})
+	got, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Attempt: 4, Objects: known})
 	if err != nil || got.RuntimeHandler != "kata-qemu" || got.Config.Metadata.Attempt != 4 {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -502,4 +503,24 @@ func TestTokens(t *testing.T) {
 	}
 	away = false
 	w.until(time.Minute, "a token again", func() bool { return len(told) == 3 })
+}
+
+// TestRuntimeClass: the sandbox waits for it, people see that it is missing, and
+// it is made as soon as it is there.
+func TestRuntimeClass(t *testing.T) {
+	w, c := newClusterNode(t, 1)
+	c.kubernetes()
+	s := aPod("web")
+	s.Spec.RuntimeClassName = new("kata")
+	c.create(s)
+	w.run(time.Minute)
+	if _, made := w.sandboxOf("web"); made || !slices.ContainsFunc(w.events, func(e port.Event) bool {
+		return e.Warning && e.Reason == "FailedCreatePodSandBox" && strings.Contains(e.Message, `runtimeclass.node.k8s.io "kata" not found`)
+	}) {
+		t.Errorf("sandbox %v, events %v", made, w.events)
+	}
+	c.add(&nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "kata"}, Handler: "qemu"})
+	if took := w.until(time.Minute, "Ready", func() bool { return c.ready("web") }); took > 2*time.Second {
+		t.Errorf("Ready %v after it is there", took)
+	}
 }

@@ -86,6 +86,7 @@ func TestRefs(t *testing.T) {
 				}},
 			}},
 		}}, want: []Ref{{Kind: Secret, Namespace: "storage", Name: "publish"}, {Kind: Secret, Namespace: "storage", Name: "stage"}, ref(Claim, "data"), ref(Claim, "web-scratch"), {Kind: Volume, Name: "pv1"}}},
+		{name: "a runtime class", mut: func(p *v1.Pod) { p.Spec.RuntimeClassName = new("kata") }, want: []Ref{{Kind: RuntimeClass, Name: "kata"}}},
 		{name: "pull secrets, one of them without a name", mut: func(p *v1.Pod) {
 			p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "reg"}, {}, {Name: "a"}, {Name: "reg"}}
 		}, want: []Ref{ref(Secret, "a"), ref(Secret, "reg")}},

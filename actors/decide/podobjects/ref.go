@@ -20,6 +20,8 @@ const (
 	// Claim is a PersistentVolumeClaim, Volume the PersistentVolume of one.
 	Claim
 	Volume
+	// RuntimeClass says which handler of the runtime runs the pod (KEP-585).
+	RuntimeClass
 	// Services are all services of a namespace, and default/kubernetes.
 	Services
 )
@@ -37,6 +39,8 @@ func (k Kind) String() string {
 		return "persistentvolumeclaim"
 	case Volume:
 		return "persistentvolume"
+	case RuntimeClass:
+		return "runtimeclass.node.k8s.io"
 	case Services:
 		return "services"
 	default:
@@ -47,7 +51,7 @@ func (k Kind) String() string {
 // Ref names what a pod uses.
 type Ref struct {
 	Kind Kind
-	// Namespace is empty for a Volume. Name is that of the service account for a
+	// Namespace is empty for a Volume and a RuntimeClass. Name is that of the service account for a
 	// Token, empty for Services.
 	Namespace, Name string
 	// Audience and ExpirationSeconds are of a Token only

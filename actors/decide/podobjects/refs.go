@@ -1,6 +1,9 @@
 package podobjects
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+)
 
 // defaultTokenLife is what the API gives a projected token that doesn't say how
 // long it is to live, in seconds (core/v1 ServiceAccountTokenProjection).
@@ -27,6 +30,9 @@ func Refs(pod *v1.Pod, known Set) []Ref {
 	}
 	for i := range spec.ImagePullSecrets {
 		c.add(Secret, spec.ImagePullSecrets[i].Name)
+	}
+	if name := runtimeClass(pod); name != "" {
+		c.addIn(RuntimeClass, "", name)
 	}
 	if !known.linkless {
 		c.refs = append(c.refs, servicesRef(pod))
@@ -56,6 +62,33 @@ func (s Set) EnvKnown(pod *v1.Pod, container *v1.Container) bool {
 	c := collector{namespace: pod.Namespace}
 	c.env(container.Env, container.EnvFrom)
 	return s.Settled(c.refs)
+}
+
+// SandboxKnown says whether all is known without which a pod's sandbox can't be made.
+func (s Set) SandboxKnown(pod *v1.Pod) bool {
+	name := runtimeClass(pod)
+	return name == "" || s.Get(Ref{Kind: RuntimeClass, Name: name}).State != Unknown
+}
+
+// RuntimeHandler is the handler that a pod's RuntimeClass names, empty for the
+// runtime's own choice; or an *Error.
+func (s Set) RuntimeHandler(pod *v1.Pod) (string, error) {
+	name := runtimeClass(pod)
+	if name == "" {
+		return "", nil
+	}
+	class, err := find[*nodev1.RuntimeClass](s, Ref{Kind: RuntimeClass, Name: name})
+	if err != nil {
+		return "", err
+	}
+	return class.Handler, nil
+}
+
+func runtimeClass(pod *v1.Pod) string {
+	if pod.Spec.RuntimeClassName == nil {
+		return ""
+	}
+	return *pod.Spec.RuntimeClassName
 }
 
 // sourceAnnotation says where a pod's definition came from.

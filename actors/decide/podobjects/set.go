@@ -60,8 +60,8 @@ type Entry struct {
 	Ref   Ref
 	State State
 	// Object is what was found: a *v1.ConfigMap, *v1.Secret, *IssuedToken,
-	// *v1.PersistentVolumeClaim, *v1.PersistentVolume or *ServiceList, as the
-	// kind says. It is shared, and never changed.
+	// *v1.PersistentVolumeClaim, *v1.PersistentVolume, *nodev1.RuntimeClass
+	// (k8s.io/api/node/v1) or *ServiceList, as the kind says. It is shared, and never changed.
 	Object any
 	// Message says why it is Failed.
 	Message string

@@ -186,7 +186,7 @@ func (p *planner) startCreated(c *v1.Container, kind ContainerKind, n *observed.
 			p.setCrash(c.Name, p.in.CrashPolicy.Next(nil, n.Attempt-1, 0))
 		}
 		p.do(RemoveContainer{Name: c.Name, ID: n.ID})
-	case turn && p.sandbox.Detailed: // its address is written where the container looks for it
+	case turn && (p.sandbox.Detailed || !p.in.HostsFile):
 		p.do(StartContainer{Name: c.Name, ID: n.ID})
 	}
 }

@@ -63,6 +63,9 @@ type Input struct {
 	Objects *podobjects.Set
 	// Cgroup of the pod.
 	Cgroup Cgroup
+	// HostsFile: a container finds the pod's address in its /etc/hosts, which is
+	// written when the sandbox is inspected, and is started only after that.
+	HostsFile bool
 	// Hooks are by container ID.
 	Hooks map[string]Hooks
 	// Health is what probes said, by container ID. A container with no entry

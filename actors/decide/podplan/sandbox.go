@@ -53,6 +53,9 @@ func (p *planner) driveSandbox() {
 		}
 		return
 	}
+	if p.in.Objects != nil && !p.in.Objects.SandboxKnown(p.in.Pod) {
+		return
+	}
 	if old || p.anyLives() || p.in.Cgroup.Own && p.in.Cgroup.State != CgroupUp {
 		return
 	}
