@@ -45,13 +45,6 @@ func (g *gate) pass(ctx context.Context, begin, refused func()) {
 	})
 }
 
-// full says whether the next one would have to wait.
-func (g *gate) full() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.free == 0
-}
-
 // leave gives its room to the next.
 func (g *gate) leave() {
 	g.mu.Lock()

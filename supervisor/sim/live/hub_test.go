@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	v1 "k8s.io/api/core/v1"
@@ -238,49 +237,5 @@ func TestGate(t *testing.T) {
 	g.leave()
 	if want := []string{"a", "b", "d"}; !slices.Equal(order, want) || g.free != 2 {
 		t.Errorf("began %v with room for %d, want %v and 2", order, g.free, want)
-	}
-}
-
-// answered is an API whose patches are all answered at once.
-type answered struct {
-	port.API
-	patches int
-}
-
-func (a *answered) Patch(_ context.Context, p port.APIPatch, done func(port.APIObject, error)) {
-	a.patches++
-	done(p.To, nil)
-}
-
-// While others wait, a status that says little is put off, and no other.
-func TestPutOff(t *testing.T) {
-	api := &answered{}
-	a := &nodeAPI{API: api, node: "n", gate: &gate{}, census: newCensus(), begun: map[port.APIKind]*head{}, putOff: map[types.UID]time.Time{}}
-	pod := func(phase v1.PodPhase) *port.APIPatch {
-		p := aPod("n", "p", "1")
-		p.Status.Phase = phase
-		return &port.APIPatch{Key: port.APIKeyOf(p), From: p, To: p, Status: true}
-	}
-	now := time.Now()
-	if !a.later(pod(v1.PodPending), now) || !a.later(pod(v1.PodPending), now.Add(putOffFor/2)) {
-		t.Error("a pod that is on its way was not put off")
-	}
-	if a.later(pod(v1.PodPending), now.Add(putOffFor)) {
-		t.Error("it was put off for too long")
-	}
-	if a.later(pod(v1.PodRunning), now) {
-		t.Error("a pod that runs was put off")
-	}
-	refused := make(chan error, 1)
-	another := pod(v1.PodPending)
-	another.To.SetUID("another")
-	a.Patch(context.Background(), *another, func(_ port.APIObject, err error) { refused <- err })
-	if err := <-refused; port.KindOf(err) != port.TooManyRequests || api.patches > 0 {
-		t.Errorf("the answer is %v after %d patches, want too many requests", err, api.patches)
-	}
-	a.gate.leave()
-	a.putOff = map[types.UID]time.Time{}
-	if a.later(pod(v1.PodPending), now) {
-		t.Error("it was put off although nobody waits")
 	}
 }

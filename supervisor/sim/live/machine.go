@@ -8,7 +8,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
@@ -73,7 +72,7 @@ func newMachine(p *pool, index int) *machine {
 			KubeletVersion: agentVersion, MachineID: m.name, SystemUUID: m.name, BootID: "1",
 		},
 	})
-	m.api = &nodeAPI{API: p.config.API, node: m.name, hub: p.hub, gate: p.gate, census: p.census, begun: map[port.APIKind]*head{}, putOff: map[types.UID]time.Time{}}
+	m.api = &nodeAPI{API: p.config.API, node: m.name, hub: p.hub, gate: p.gate, census: p.census, begun: map[port.APIKind]*head{}}
 	return m
 }
 

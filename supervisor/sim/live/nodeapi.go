@@ -28,10 +28,8 @@ type nodeAPI struct {
 	// writes is how many are under way; idle, if not nil, is closed at none.
 	writes int
 	idle   chan struct{}
-	// pods are those that the agent was told of last, putOff since when a status of
-	// one was put off.
-	pods   map[types.UID]*v1.Pod
-	putOff map[types.UID]time.Time
+	// pods are those that the agent was told of last.
+	pods map[types.UID]*v1.Pod
 	// begun are the watches that began before the agent did, by kind; see head.
 	begun map[port.APIKind]*head
 }
@@ -201,34 +199,8 @@ func (a *nodeAPI) renewed(k port.APIKey, err error) {
 	}
 }
 
-// putOffFor is how long a pod may be on its way without its status saying so.
-const putOffFor = 3 * time.Second
-
-// later says whether a write had better be tried again a moment later: while
-// others wait, that a pod is on its way is not worth a write, because that it is
-// there will soon be.
-func (a *nodeAPI) later(p *port.APIPatch, now time.Time) bool {
-	to, is := p.To.(*v1.Pod)
-	if !is || !p.Status || to.Status.Phase != v1.PodPending || to.DeletionTimestamp != nil || !a.gate.full() {
-		return false
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	since, was := a.putOff[to.UID]
-	if !was {
-		a.putOff[to.UID] = now
-	}
-	return !was || now.Sub(since) < putOffFor
-}
-
 // Patch implements port.API.
 func (a *nodeAPI) Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error)) {
-	if a.later(&p, time.Now()) {
-		time.AfterFunc(0, func() {
-			done(nil, &port.Error{Kind: port.TooManyRequests, Verb: "patch status of", Object: p.Key.String(), Detail: "the writes of other pods wait"})
-		})
-		return
-	}
 	a.write(ctx, "patch", p.Key, func(over func()) {
 		a.API.Patch(ctx, p, func(got port.APIObject, err error) {
 			if err == nil {
@@ -264,7 +236,6 @@ func (a *nodeAPI) told(c port.APIChange) {
 		a.pods[c.Object.GetUID()] = c.Object.(*v1.Pod)
 	case port.APIDeleted:
 		delete(a.pods, c.Object.GetUID())
-		delete(a.putOff, c.Object.GetUID())
 	case port.APIBroken:
 	}
 }
