@@ -55,6 +55,12 @@ var rows = []row{
 	{"cluster-crash", (*bench).clusterCrash},
 	{"cluster-start", (*bench).clusterStart},
 	{"cluster-hundred", (*bench).clusterHundred},
+	{"world-determinism", (*bench).worldDeterminism},
+	{"world-scale", (*bench).worldScale},
+	{"world-memory", (*bench).worldMemory},
+	{"world-speed", (*bench).worldSpeed},
+	{"world-growth", (*bench).worldGrowth},
+	{"world-soak", (*bench).worldSoak},
 	{"live", (*bench).live},
 }
 
@@ -75,10 +81,14 @@ type options struct {
 	atOnce  int // pods at once
 	idle    int // idle pods
 	window  time.Duration
-	out     string
-	keep    bool
-	floor   bool
-	quick   bool
+	seeds   int           // of the determinism of a simulated world
+	soak    time.Duration // of simulated time
+	// simNodes are those of the largest simulated world.
+	simNodes int
+	out      string
+	keep     bool
+	floor    bool
+	quick    bool
 	// chosen are the flags that change what is measured, as they were given.
 	chosen []string
 }
@@ -93,6 +103,9 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "rounds of pods at once")
 	flags.IntVar(&o.atOnce, "pods", 30, "pods at once")
 	flags.IntVar(&o.idle, "idle-pods", 100, "idle pods")
+	flags.IntVar(&o.seeds, "seeds", 100, "seeds of a simulated world that are run twice (100 take one to two minutes; the bar is for 1000)")
+	flags.DurationVar(&o.soak, "soak", 24*time.Hour, "simulated time of the soak, at least 8h")
+	flags.IntVar(&o.simNodes, "sim-nodes", worldNodes, "nodes of the largest simulated world, 30 pods each: 100, 1000 or 5000")
 	flags.DurationVar(&o.window, "window", time.Minute, "how long idle CPU is measured")
 	flags.StringVar(&o.out, "out", "", "where to write (default docs/benchmarks.md; with --quick, --floor-only or some rows only: not at all)")
 	flags.BoolVar(&o.keep, "keep", false, "keep the agent's log and containerd's")
@@ -116,9 +129,13 @@ func parse(args []string) (options, error) {
 	}
 	if o.quick = *quick; o.quick {
 		o.samples, o.rounds, o.atOnce, o.idle, o.window = 4, 1, 8, 12, 10*time.Second
+		o.seeds, o.soak, o.simNodes = 6, 8*time.Hour, 100
 	}
 	if o.samples < 1 || o.rounds < 1 || o.atOnce < 1 || o.idle < 10 || o.window < time.Second {
 		return o, errors.New("--samples, --rounds and --pods are at least 1, --idle-pods 10, --window 1s")
+	}
+	if o.seeds < 1 || o.soak < 8*time.Hour || !slices.Contains([]int{100, 1000, worldNodes}, o.simNodes) {
+		return o, errors.New("--seeds is at least 1, --soak at least 8h, --sim-nodes 100, 1000 or 5000")
 	}
 	var err error
 	o.release, err = lab.ParseRelease(*release)
