@@ -34,7 +34,9 @@ const (
 )
 
 func newChurn(t testing.TB) *churn {
-	w := newWorld(t, churnNodes)
+	// The apiserver's history is a ring for each kind. That of nodes would be full
+	// only after most of a day.
+	w := newWorld(t, churnNodes, func(c *Config) { c.API.History = 512 })
 	c := &churn{World: w, t: t, draw: w.Rand("soak")}
 	c.deployProbed(t, "steady", churnSteady, readiness)
 	c.deploy(t, "crash", churnCrash, "run-for", "30s..10m", "exit-code", "1")
@@ -43,11 +45,12 @@ func newChurn(t testing.TB) *churn {
 	return c
 }
 
-// roll gives the third workload another image.
+// roll gives the third workload another image, of four: what was pulled stays on
+// the machines' disks.
 func (c *churn) roll() {
 	c.revision++
 	err := c.ControlPlane().Apply(controlplane.Workload{Name: "rolled", Replicas: churnRolled, Template: v1.PodTemplateSpec{
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: fmt.Sprintf("registry.test/rolled:v%d", c.revision)}}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: fmt.Sprintf("registry.test/rolled:v%d", c.revision%4)}}},
 	}})
 	if err != nil {
 		c.t.Fatal(err)
