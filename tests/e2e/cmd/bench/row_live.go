@@ -324,6 +324,7 @@ func (m *liveBurst) watch(api port.API, ready chan<- string, broken chan<- error
 			}
 		case port.APISet:
 			see(c.Object)
+		case port.APIDeleted: // none is, before all were Ready
 		case port.APIBroken:
 			select {
 			case broken <- c.Err:
