@@ -25,6 +25,8 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type objects struct {
 	deps *Deps
+	// asking: the timer of missed runs.
+	asking bool
 	pods map[types.UID]*needer
 	// of are the objects that pods share: all but tokens and services.
 	// Invariant: each has a user.
@@ -67,7 +69,12 @@ func (a *objects) Start(ctx *kernel.Context[Message]) {
 
 // Overflowed implements kernel.OverflowHandler: pods and watches were not heard.
 // They are asked again, but not while there is no room for the answers.
-func (a *objects) Overflowed(ctx *kernel.Context[Message]) { ctx.After(100*time.Millisecond, missed{}) }
+func (a *objects) Overflowed(ctx *kernel.Context[Message]) {
+	if !a.asking { // however often it overflows meanwhile: what is asked for may overflow it again
+		a.asking = true
+		ctx.After(100*time.Millisecond, missed{})
+	}
+}
 
 // Receive implements kernel.Behavior.
 func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
@@ -107,6 +114,7 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 			a.ask(ctx, m.token, t)
 		}
 	case missed:
+		a.asking = false
 		a.forgetAll(ctx)
 		a.deps.Restarted()
 	}

@@ -136,6 +136,8 @@ type resources struct {
 	settling bool
 	// topSet: the cgroup of all pods has its limits.
 	topSet bool
+	// asking: the timer of missed runs.
+	asking bool
 }
 
 // podded is one pod's share.
@@ -168,13 +170,17 @@ func (a *resources) Start(ctx *kernel.Context[Message]) {
 // Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
 // for again as after a restart, but not while there is no room for them.
 func (a *resources) Overflowed(ctx *kernel.Context[Message]) {
-	ctx.After(100*time.Millisecond, missed{})
+	if !a.asking { // however often it overflows meanwhile: what is asked for may overflow it again
+		a.asking = true
+		ctx.After(100*time.Millisecond, missed{})
+	}
 }
 
 // Receive implements kernel.Behavior.
 func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case missed:
+		a.asking = false
 		a.deps.Restarted()
 	case Ensure:
 		a.ensure(ctx, m.EnsureCgroup)
