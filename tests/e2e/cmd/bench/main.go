@@ -35,33 +35,34 @@ func main() {
 	}
 }
 
-// row is one row of the table. rows holds them in the order of the table.
+// row is a row of a table, or several. rows holds them in the order of the tables.
 type row struct {
+	section section
 	name    string
 	measure func(*bench, context.Context) ([]result, error)
 }
 
 var rows = []row{
-	{"one", (*bench).one},
-	{"burst", (*bench).manyAtOnce},
-	{"restart", (*bench).restart},
-	{"idle", (*bench).idlePods},
-	{"takeover", (*bench).takeover},
-	{"hung", (*bench).hung},
-	{"panic", (*bench).panic},
-	{"runtime", (*bench).runtime},
-	{"cluster-one", (*bench).clusterOne},
-	{"cluster-burst", (*bench).clusterBursts},
-	{"cluster-crash", (*bench).clusterCrash},
-	{"cluster-start", (*bench).clusterStart},
-	{"cluster-hundred", (*bench).clusterHundred},
-	{"world-determinism", (*bench).worldDeterminism},
-	{"world-scale", (*bench).worldScale},
-	{"world-memory", (*bench).worldMemory},
-	{"world-speed", (*bench).worldSpeed},
-	{"world-growth", (*bench).worldGrowth},
-	{"world-soak", (*bench).worldSoak},
-	{"live", (*bench).live},
+	{alone, "one", (*bench).one},
+	{alone, "burst", (*bench).manyAtOnce},
+	{alone, "restart", (*bench).restart},
+	{alone, "idle", (*bench).idlePods},
+	{alone, "takeover", (*bench).takeover},
+	{alone, "hung", (*bench).hung},
+	{alone, "panic", (*bench).panic},
+	{alone, "runtime", (*bench).runtime},
+	{cluster, "cluster-one", (*bench).clusterOne},
+	{cluster, "cluster-burst", (*bench).clusterBursts},
+	{cluster, "cluster-crash", (*bench).clusterCrash},
+	{cluster, "cluster-start", (*bench).clusterStart},
+	{cluster, "cluster-hundred", (*bench).clusterHundred},
+	{simulation, "world-determinism", (*bench).worldDeterminism},
+	{simulation, "world-scale", (*bench).worldScale},
+	{simulation, "world-memory", (*bench).worldMemory},
+	{simulation, "world-speed", (*bench).worldSpeed},
+	{simulation, "world-growth", (*bench).worldGrowth},
+	{simulation, "world-soak", (*bench).worldSoak},
+	{simulation, "live", (*bench).live},
 }
 
 func rowNames() []string {
@@ -107,7 +108,7 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.soak, "soak", 24*time.Hour, "simulated time of the soak, at least 8h")
 	flags.IntVar(&o.simNodes, "sim-nodes", worldNodes, "nodes of the largest simulated world, 30 pods each: 100, 1000 or 5000")
 	flags.DurationVar(&o.window, "window", time.Minute, "how long idle CPU is measured")
-	flags.StringVar(&o.out, "out", "", "where to write (default docs/benchmarks.md; with --quick, --floor-only or some rows only: not at all)")
+	flags.StringVar(&o.out, "out", "", "where to write the sections that were measured whole (default docs/benchmarks.md; with --quick or --floor-only: not at all)")
 	flags.BoolVar(&o.keep, "keep", false, "keep the agent's log and containerd's")
 	flags.BoolVar(&o.floor, "floor-only", false, "measure the floors and start no agent")
 	if err := flags.Parse(args); err != nil {
@@ -139,7 +140,7 @@ func parse(args []string) (options, error) {
 	}
 	var err error
 	o.release, err = lab.ParseRelease(*release)
-	if o.out == "" && !*quick && !o.floor && len(o.rows) == len(rows) {
+	if o.out == "" && !*quick && !o.floor {
 		o.out = "docs/benchmarks.md"
 	}
 	return o, err
@@ -194,7 +195,7 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	results := b.measure(ctx)
 	report := b.report(ctx, results)
-	fmt.Println("\n" + report)
+	fmt.Println("\n" + document("", report))
 	if ctx.Err() != nil {
 		return errors.New("interrupted")
 	}
@@ -203,14 +204,37 @@ func run(ctx context.Context, args []string) (err error) {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(b.repository, file)
 		}
-		if err := os.WriteFile(file, []byte(report), 0o644); err != nil {
+		if err := b.write(file, report); err != nil {
 			return err
 		}
-		b.say("written to %s", b.out)
 	}
 	if len(b.wrong) > 0 {
 		return fmt.Errorf("wrong, whatever the speed:\n  %s", strings.Join(b.wrong, "\n  "))
 	}
+	return nil
+}
+
+// write replaces the sections of a document of which all rows were measured.
+func (b *bench) write(file string, report map[string]string) error {
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, in := range sections {
+		for _, r := range rows {
+			if r.section == in.section && !slices.Contains(b.rows, r.name) && report[in.title] != "" {
+				b.say("row %s was not measured: the section %q is left as it is", r.name, in.title)
+				delete(report, in.title)
+			}
+		}
+	}
+	if len(report) == 0 {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte(document(string(old), report)), 0o644); err != nil {
+		return err
+	}
+	b.say("written to %s", file)
 	return nil
 }
 

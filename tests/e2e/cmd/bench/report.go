@@ -59,73 +59,97 @@ func verdict(holds bool) string {
 	return "**missed**"
 }
 
-var reportTemplate = template.Must(template.New("benchmarks.md").Parse(`# Benchmarks
-
-Measured on {{.Machine}}.
-{{range .Sections}}
-## {{.Title}}
+var sectionTemplate = template.Must(template.New("section").Parse(`## {{.Title}}
 
 {{.Intro}}
+
+Measured on {{.Machine}}, by
+
+    {{.Command}}
 
 | what | bar | {{.Compared}} | troupe | difference or ratio | verdict |
 |---|---|---|---|---|---|
 {{range .Rows}}| {{.What}} | {{.Bar}} | {{.Floor}} | {{.Measured}} | {{.Ratio}} | {{.Verdict}} |
-{{end}}{{end}}
-These are benchmarks and no tests: a busy machine misses bars. What is not a matter of speed, a pod
-lost, doubled, restarted for no reason or left behind, makes the run fail.
-{{if .Wrong}}
-## Wrong in this run
+{{end}}{{if .Wrong}}
+Wrong in this run:
 
 {{range .Wrong}}- {{.}}
-{{end}}{{end}}
-## Samples
-
-{{range .Sections}}{{range .Rows}}{{if .Details}}**{{.What}}**
+{{end}}{{end}}{{range .Rows}}{{if .Details}}
+**{{.What}}**
 
 {{range .Details}}- {{.}}
-{{end}}
-{{end}}{{end}}{{end}}## Again
+{{end}}{{end}}{{end}}`))
 
-    {{.Command}}
+// preamble stands before the sections.
+const preamble = `# Benchmarks
 
-Needs root on Debian with runc, containernetworking-plugins, iptables and containerd (for 1.6), and
-about {{.Minutes}} minutes. It runs containerds of its own under .run/bench and removes all of it.
-`))
+These are benchmarks and no tests: a busy machine misses bars. What is not a matter of speed, a pod
+lost, doubled, restarted for no reason or left behind, makes the run fail.
 
-func (b *bench) report(ctx context.Context, results []result) string {
+` + "`go tool task bench`" + ` measures all of it in about 40 minutes, and with ` + "`-- --rows NAME,…`" + ` some rows; a
+section is written anew if all of its rows were measured. It needs root on Debian with runc,
+containernetworking-plugins, iptables and containerd (for 1.6). It runs containerds and a control plane of
+its own under .run/bench and removes all of it.
+`
+
+// report gives the sections of which something was measured, by their titles.
+func (b *bench) report(ctx context.Context, results []result) map[string]string {
 	type line struct {
 		What, Bar, Floor, Measured, Ratio, Verdict string
 		Details                                    []string
 	}
-	type table struct {
-		Title, Intro, Compared string
-		Rows                   []line
-	}
-	var tables []table
-	for _, in := range sections {
-		t := table{Title: in.title, Intro: in.intro, Compared: in.compared}
-		for _, r := range results {
-			if r.section == in.section {
-				t.Rows = append(t.Rows, line{r.what, dash(r.bar), dash(r.floor), dash(r.measured), dash(r.ratio), dash(r.verdict), r.details})
-			}
-		}
-		if len(t.Rows) > 0 {
-			tables = append(tables, t)
-		}
-	}
-	const minutes = 12
 	command := "go tool task bench"
 	if len(b.chosen) > 0 {
 		command += " -- " + strings.Join(b.chosen, " ")
 	}
-	var text bytes.Buffer
-	err := reportTemplate.Execute(&text, map[string]any{
-		"Machine": b.machine(ctx), "Sections": tables, "Wrong": b.wrong, "Command": command, "Minutes": minutes,
-	})
-	if err != nil {
-		panic(err) // the template is ours
+	machine := b.machine(ctx)
+	texts := map[string]string{}
+	for _, in := range sections {
+		var lines []line
+		for _, r := range results {
+			if r.section == in.section {
+				lines = append(lines, line{r.what, dash(r.bar), dash(r.floor), dash(r.measured), dash(r.ratio), dash(r.verdict), r.details})
+			}
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		var text bytes.Buffer
+		err := sectionTemplate.Execute(&text, map[string]any{
+			"Title": in.title, "Intro": in.intro, "Compared": in.compared, "Machine": machine, "Command": command,
+			"Rows": lines, "Wrong": b.wrong,
+		})
+		if err != nil {
+			panic(err) // the template is ours
+		}
+		texts[in.title] = text.String()
 	}
-	return text.String()
+	return texts
+}
+
+// document puts sections together: those of fresh, and of old what fresh does not have.
+func document(old string, fresh map[string]string) string {
+	text := preamble
+	for _, in := range sections {
+		block := fresh[in.title]
+		if block == "" {
+			block = sectionOf(old, in.title)
+		}
+		if block != "" {
+			text += "\n" + strings.TrimRight(block, "\n") + "\n"
+		}
+	}
+	return text
+}
+
+// sectionOf is a section of a document, empty if it has none of that title.
+func sectionOf(text, title string) string {
+	_, rest, found := strings.Cut(text, "\n## "+title+"\n")
+	if !found {
+		return ""
+	}
+	rest, _, _ = strings.Cut(rest, "\n## ")
+	return "## " + title + "\n" + rest
 }
 
 func dash(text string) string {

@@ -47,3 +47,13 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+func TestDocumentKeepsWhatWasNotMeasured(t *testing.T) {
+	alone, cluster := sections[0].title, sections[1].title
+	first := document("", map[string]string{alone: "## " + alone + "\n\none\n", cluster: "## " + cluster + "\n\ntwo\n"})
+	second := document(first, map[string]string{cluster: "## " + cluster + "\n\nthree\n"})
+	want := preamble + "\n## " + alone + "\n\none\n\n## " + cluster + "\n\nthree\n"
+	if second != want {
+		t.Errorf("got\n%s\nwant\n%s", second, want)
+	}
+}
