@@ -370,8 +370,7 @@ func (m *member) round() time.Duration {
 	return next
 }
 
-// viewLocked is what the decision needs to know. A slot that names this process
-// and does not run here, since it was fenced, has to be claimed.
+// viewLocked is what the decision needs to know.
 func (m *member) viewLocked(leaving bool) sharing.View {
 	v := sharing.View{Me: m.config.Identity, Leaving: leaving, Holders: make([]string, len(m.slots))}
 	now := time.Now()
@@ -381,8 +380,11 @@ func (m *member) viewLocked(leaving bool) sharing.View {
 		}
 	}
 	for i, s := range m.slots {
-		if l := m.leases[m.slotLease(i)]; l != nil && l.Spec.HolderIdentity != nil && (*l.Spec.HolderIdentity != v.Me || s.running) {
+		if l := m.leases[m.slotLease(i)]; l != nil && l.Spec.HolderIdentity != nil {
 			v.Holders[i] = *l.Spec.HolderIdentity
+			if v.Holders[i] == v.Me && !s.running {
+				v.Stopped = append(v.Stopped, i)
+			}
 		}
 	}
 	return v

@@ -37,6 +37,10 @@ type View struct {
 	// Holders has the holder of each slot, empty for none. One that is not among
 	// the members has lost what it held.
 	Holders []string
+	// Stopped are slots of which Me is the holder, and which it does not run: it was
+	// fenced meanwhile. Others count them as its own; it claims them anew, or gives
+	// them back.
+	Stopped []int
 }
 
 // Decide says what to do so that in the end the slots are all held, by the members,
@@ -60,22 +64,36 @@ func Decide(v View) Plan {
 	if v.Leaving {
 		return Plan{Release: held[v.Me]}
 	}
+	// What runs is kept before what does not.
+	slices.SortStableFunc(held[v.Me], func(a, b int) int { return v.stopped(a) - v.stopped(b) })
 	quota := quotas(members, held, len(v.Holders))
 	var plan Plan
 	for _, m := range members {
-		more := quota[m] - len(held[m])
-		switch {
-		case more > 0:
-			take := free[:min(more, len(free))]
-			free = free[len(take):]
-			if m == v.Me {
-				plan.Claim = take
-			}
-		case more < 0 && m == v.Me:
-			plan.Release = held[m][quota[m]:]
+		take := free[:min(max(quota[m]-len(held[m]), 0), len(free))]
+		free = free[len(take):]
+		if m != v.Me {
+			continue
 		}
+		keep := min(quota[m], len(held[m]))
+		plan.Release = held[m][keep:]
+		for _, slot := range held[m][:keep] {
+			if v.stopped(slot) > 0 {
+				plan.Claim = append(plan.Claim, slot)
+			}
+		}
+		plan.Claim = append(plan.Claim, take...)
 	}
+	slices.Sort(plan.Claim)
+	slices.Sort(plan.Release)
 	return plan
+}
+
+// stopped is 1 for a slot that Me holds and does not run.
+func (v *View) stopped(slot int) int {
+	if slices.Contains(v.Stopped, slot) {
+		return 1
+	}
+	return 0
 }
 
 // members in order, Me among them unless it is leaving.

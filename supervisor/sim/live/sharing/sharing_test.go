@@ -25,6 +25,9 @@ func TestDecide(t *testing.T) {
 		{"two divide what is free", View{Me: "c", Members: []string{"a", "c"}, Holders: []string{"a", "b", "b", "b", "b", "c"}}, Plan{Claim: []int{3, 4}}},
 		{"the odd one stays where it is", View{Me: "b", Members: []string{"a", "b"}, Holders: []string{"a", "b", "b"}}, Plan{}},
 		{"leaving", View{Me: "a", Leaving: true, Members: []string{"a", "b"}, Holders: []string{"a", "b", "", "a"}}, Plan{Release: []int{0, 3}}},
+		{"what it stopped is begun again", View{Me: "a", Holders: []string{"a", "a", ""}, Stopped: []int{1}}, Plan{Claim: []int{1, 2}}},
+		{"or given back", View{Me: "a", Members: []string{"b"}, Holders: []string{"a", "a"}, Stopped: []int{0}}, Plan{Release: []int{0}}},
+		{"half of it", View{Me: "a", Members: []string{"b"}, Holders: []string{"a", "a"}, Stopped: []int{0, 1}}, Plan{Claim: []int{0}, Release: []int{1}}},
 		{"more members than slots", View{Me: "c", Members: []string{"a", "b"}, Holders: []string{"a", "b"}}, Plan{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -126,7 +129,7 @@ func (c *cluster) act(p *process) {
 	}
 	for s, h := range v.Holders {
 		if h == p.id && !p.running[s] && !p.leaving {
-			v.Holders[s] = "" // it has to be claimed anew
+			v.Stopped = append(v.Stopped, s)
 		}
 	}
 	plan := Decide(v)
