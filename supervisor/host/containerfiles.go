@@ -73,6 +73,10 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 			return nil, err
 		}
 	}
+	// A container that was put into a running pod has no directory yet.
+	if err := h.pods.root.MkdirAll(filepath.Dir(name), podsMode); err != nil {
+		return nil, fmt.Errorf("termination message: %w", err)
+	}
 	f, err := h.pods.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, lastWordsMode)
 	if err != nil {
 		return nil, fmt.Errorf("termination message: %w", err)

@@ -188,3 +188,18 @@ func TestLastWordsOfAnAttacker(t *testing.T) {
 		t.Error("a link that leads out of the pods' directory is followed")
 	}
 }
+
+// A container that is put into a running pod comes after the pod was prepared.
+func TestFilesOfALaterContainer(t *testing.T) {
+	l := newLab(t)
+	p := newPod(withMessagePath)
+	if err := l.prepare(p); err != nil {
+		t.Fatal(err)
+	}
+	later := p.Spec.Containers[0].DeepCopy()
+	later.Name = "debug"
+	mounts := l.makeFiles(p, later, 0)
+	if info, err := os.Stat(mounts[1].HostPath); err != nil || info.Mode() != 0o666 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
