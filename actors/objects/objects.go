@@ -27,7 +27,7 @@ type objects struct {
 	deps *Deps
 	// asking: the timer of missed runs.
 	asking bool
-	pods map[types.UID]*needer
+	pods   map[types.UID]*needer
 	// of are the objects that pods share: all but tokens and services.
 	// Invariant: each has a user.
 	of map[podobjects.Ref]*object
