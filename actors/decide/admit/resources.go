@@ -78,36 +78,57 @@ func outOf(name v1.ResourceName, requested, used, capacity int64) *Rejection {
 	return reject("OutOf"+string(name), "Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, requested, used, capacity)
 }
 
-// Requests is what a pod asks of the node (KEP-753, KEP-2837): the most that it
-// needs at any time, be it while it starts, when an init container runs beside
-// the sidecars before it, or later, when all main containers and sidecars do.
-// What the pod as a whole asks for stands above that; its overhead is added.
+// Requests is what a pod asks of the node (KEP-753, KEP-2837), its overhead
+// included.
 func Requests(pod *v1.Pod) v1.ResourceList {
+	sum := together(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
+	add(sum, pod.Spec.Overhead)
+	return sum
+}
+
+// Limits is the most that a pod may use, of what is limited (KEP-753, KEP-2837).
+// Its overhead is added to that.
+func Limits(pod *v1.Pod) v1.ResourceList {
+	sum := together(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits })
+	for name, q := range pod.Spec.Overhead { // order-free: by key
+		if have, ok := sum[name]; ok && have.Sign() > 0 {
+			have = have.DeepCopy()
+			have.Add(q)
+			sum[name] = have
+		}
+	}
+	return sum
+}
+
+// together is the most that a pod's containers have at any time, be it while it
+// starts, when an init container runs beside the sidecars before it, or later,
+// when all main containers and sidecars do. What the pod as a whole says stands
+// above that.
+func together(pod *v1.Pod, of func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
 	sum := v1.ResourceList{}
 	for i := range pod.Spec.Containers {
-		add(sum, pod.Spec.Containers[i].Resources.Requests)
+		add(sum, of(&pod.Spec.Containers[i].Resources))
 	}
 	sidecars, start := v1.ResourceList{}, v1.ResourceList{}
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
 		if sidecar(c) {
-			add(sum, c.Resources.Requests)
-			add(sidecars, c.Resources.Requests)
+			add(sum, of(&c.Resources))
+			add(sidecars, of(&c.Resources))
 			most(start, sidecars)
 			continue
 		}
 		now := v1.ResourceList{}
 		add(now, sidecars)
-		add(now, c.Resources.Requests)
+		add(now, of(&c.Resources))
 		most(start, now)
 	}
 	most(sum, start)
 	if pod.Spec.Resources != nil {
-		for name, q := range pod.Spec.Resources.Requests { // order-free: by key
+		for name, q := range of(pod.Spec.Resources) { // order-free: by key
 			sum[name] = q.DeepCopy()
 		}
 	}
-	add(sum, pod.Spec.Overhead)
 	return sum
 }
 

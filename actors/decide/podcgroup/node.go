@@ -3,6 +3,7 @@ package podcgroup
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
@@ -18,7 +19,7 @@ type Share struct {
 
 // ShareOf is the share of a pod, by its requests.
 func ShareOf(pod *v1.Pod) Share {
-	r := Requests(pod)
+	r := admit.Requests(pod)
 	return Share{Class: podstatus.QOS(pod), MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value()}
 }
 

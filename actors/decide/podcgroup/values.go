@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
@@ -94,7 +95,7 @@ func Weight(shares uint64) uint64 {
 // overhead of its RuntimeClass. There is a limit for CPU or memory if every
 // container has one, or the pod.
 func (s *Settings) PodValues(pod *v1.Pod) Values {
-	requests, limits := Requests(pod), Limits(pod)
+	requests, limits := admit.Requests(pod), admit.Limits(pod)
 	v := Values{CPUShares: MinShares}
 	if s.PodPIDs > 0 {
 		v.PIDs = s.PodPIDs
