@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 		ok   bool
 	}{
 		{nil, "docs/benchmarks.md", true},
-		{[]string{"--rows", "one,idle"}, "", true},
+		{[]string{"--rows", "one,idle"}, "docs/benchmarks.md", true},
 		{[]string{"--quick"}, "", true},
 		{[]string{"--quick", "--out", "x.md"}, "x.md", true},
 		{[]string{"--rows", "one,two"}, "", false},
