@@ -18,6 +18,7 @@ require (
 	google.golang.org/grpc v1.85.0
 	k8s.io/api v0.36.6
 	k8s.io/apimachinery v0.36.6
+	k8s.io/apiserver v0.36.6
 	k8s.io/client-go v0.36.6
 	k8s.io/component-base v0.36.6
 	k8s.io/cri-api v0.36.6

@@ -1,0 +1,125 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+)
+
+// What a request must be allowed on its node: one of these subresources of
+// nodes, asked for in this order (KEP-2862, KubeletFineGrainedAuthz).
+var (
+	// Proxy is all that has no name of its own.
+	Proxy      = []string{"proxy"}
+	Pods       = []string{"pods", "proxy"}
+	Healthz    = []string{"healthz", "proxy"}
+	Configz    = []string{"configz", "proxy"}
+	Log        = []string{"log"}
+	Stats      = []string{"stats"}
+	Metrics    = []string{"metrics"}
+	Checkpoint = []string{"checkpoint"}
+	Statusz    = []string{"statusz"}
+)
+
+// Route is one path of the server, with what it takes to be let in.
+type Route struct {
+	// Path is a pattern of net/http.ServeMux without method and host:
+	// /exec/{namespace}/{pod}/{container}, or /logs/ for all that is below.
+	Path string
+	// Methods that it answers to. GET stands for HEAD, too.
+	Methods []string
+	// Subresources of the node, one of which the user must be allowed to use with
+	// the verb of the method; see Proxy and the others.
+	Subresources []string
+	// Long requests take as long as the client likes (logs that are followed,
+	// exec): they have no deadline of the server's, and slots of their own.
+	Long bool
+	// ReadOnly is true if it is also there on the read-only port, where nobody
+	// is asked who they are.
+	ReadOnly bool
+	Handler  http.Handler
+}
+
+// Validate says what is wrong with it: a mistake of the program.
+func (r Route) Validate() error {
+	switch {
+	case !strings.HasPrefix(r.Path, "/") || path.Clean(r.Path) != strings.TrimSuffix(r.Path, "/") && r.Path != "/":
+		return fmt.Errorf("route %q: must be a clean absolute path", r.Path)
+	case len(r.Methods) == 0:
+		return fmt.Errorf("route %s: answers to no method", r.Path)
+	case len(r.Subresources) == 0:
+		return fmt.Errorf("route %s: nothing guards it", r.Path)
+	case r.Handler == nil:
+		return fmt.Errorf("route %s: nothing answers", r.Path)
+	}
+	return nil
+}
+
+// answers says whether it answers to a method.
+func (r Route) answers(method string) bool {
+	return slices.Contains(r.Methods, method) || method == http.MethodHead && slices.Contains(r.Methods, http.MethodGet)
+}
+
+// verb is how a method is called in an authorization (verbs of the Kubernetes
+// API); empty for one that has no name there, which only a rule for all verbs
+// allows.
+func verb(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead:
+		return "get"
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	default:
+		return ""
+	}
+}
+
+// Disabled is in the place of a route that the configuration has turned off.
+func Disabled(r Route, why string) Route {
+	r.Methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions}
+	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, why, http.StatusMethodNotAllowed) })
+	r.Long = false
+	return r
+}
+
+// bound is a route in the mux of a server.
+type bound struct {
+	Route
+	server *Server
+}
+
+// ServeHTTP implements http.Handler. The mux has set the path's values.
+func (b *bound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !b.server.admit(w, r, b.Subresources) {
+		return
+	}
+	if !b.answers(r.Method) {
+		w.Header().Set("Allow", strings.Join(b.Methods, ", "))
+		http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
+		return
+	}
+	b.server.answer(w, r, b)
+}
+
+// bind makes the mux of routes.
+func (s *Server) bind(routes []Route) (*http.ServeMux, error) {
+	mux := http.NewServeMux()
+	var errs []error
+	for _, r := range routes {
+		if err := r.Validate(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		mux.Handle(r.Path, &bound{Route: r, server: s})
+	}
+	return mux, errors.Join(errs...)
+}

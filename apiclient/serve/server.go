@@ -1,0 +1,199 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+const (
+	// headerTimeout bounds the TLS handshake, and the header of a request.
+	headerTimeout = 10 * time.Second
+	// shortTimeout bounds a request that is not Long: reading its body, and
+	// writing the answer.
+	shortTimeout = 30 * time.Second
+	idleTimeout  = 90 * time.Second // as long as Go's clients keep a connection
+	endTimeout   = time.Second
+	// headerLimit is for the command of an exec, which is in the path's query.
+	headerLimit = 256 << 10
+	bodyLimit   = 1 << 20
+	// shortSlots and longSlots are how many requests are answered at once.
+	shortSlots = 128
+	longSlots  = 2048
+	// streamLimit is how many of them one HTTP/2 connection has at a time: an
+	// apiserver has one for all.
+	streamLimit = 1024
+)
+
+// Config is what a server needs.
+type Config struct {
+	// Address is host:port.
+	Address string
+	// Node is the node's name: who asks must be allowed to use its subresources.
+	Node string
+	// TLS is how it shows who it is; see Certificate. Nil: HTTP without TLS, for the
+	// read-only port, or for tests.
+	TLS *tls.Config
+	// Authenticator and Authorizer say who asks, and what they may; see Access.
+	// Without them nobody is asked, and there are the ReadOnly routes only.
+	Authenticator authenticator.Request
+	Authorizer    authorizer.Authorizer
+	Routes        []Route
+	Log           zerolog.Logger
+}
+
+// Validate says what is missing.
+func (c Config) Validate() error {
+	switch {
+	case c.Address == "":
+		return errors.New("serve: no address")
+	case c.Node == "":
+		return errors.New("serve: no node's name")
+	case (c.Authenticator == nil) != (c.Authorizer == nil):
+		return errors.New("serve: authenticator and authorizer belong together")
+	}
+	return nil
+}
+
+// Server listens, and answers once Serve runs.
+type Server struct {
+	config      Config
+	http        *http.Server
+	listener    net.Listener
+	mux         *http.ServeMux
+	short, long chan struct{}
+}
+
+// Listen takes the address.
+func Listen(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{config: c, short: make(chan struct{}, shortSlots), long: make(chan struct{}, longSlots)}
+	routes := c.Routes
+	if c.Authenticator == nil {
+		routes = nil
+		for _, r := range c.Routes {
+			if r.ReadOnly {
+				routes = append(routes, r)
+			}
+		}
+	}
+	var err error
+	if s.mux, err = s.bind(routes); err != nil {
+		return nil, err
+	}
+	if s.listener, err = net.Listen("tcp", c.Address); err != nil {
+		return nil, fmt.Errorf("server on %s: %w: stop what has the port, or choose another (port, readOnlyPort)", c.Address, err)
+	}
+	s.http = &http.Server{
+		Handler: s, TLSConfig: c.TLS,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: shortTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: headerLimit, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streamLimit},
+		ErrorLog: stdlog.New(quiet{c.Log}, "", 0),
+	}
+	return s, nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Serve answers until ctx ends. What streams then is cut off.
+func (s *Server) Serve(ctx context.Context) error {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	s.http.BaseContext = func(net.Listener) context.Context { return base }
+	ended := make(chan error, 1)
+	go func() {
+		if s.config.TLS != nil {
+			ended <- s.http.ServeTLS(s.listener, "", "")
+		} else {
+			ended <- s.http.Serve(s.listener)
+		}
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("server on %s: %w", s.Address(), err)
+	case <-ctx.Done():
+		cancel() // streams end by themselves, and those that are hijacked are told
+		grace, done := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer done()
+		if s.http.Shutdown(grace) != nil {
+			s.http.Close() //nolint:errcheck // it ends all the same
+		}
+		<-ended //nolint:errcheck // http.ErrServerClosed
+		return nil
+	}
+}
+
+// Close gives the address back without having served.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if h, _ := s.mux.Handler(r); isBound(h) {
+		s.mux.ServeHTTP(w, r) // not h: only the mux gives the request its values
+		return
+	}
+	// No such path; or one with .. in it, which the mux would redirect.
+	if s.admit(w, r, Proxy) {
+		http.Error(w, "404 page not found", http.StatusNotFound)
+	}
+}
+
+func isBound(h http.Handler) bool {
+	_, is := h.(*bound)
+	return is
+}
+
+// answer calls the handler of a route, within limits.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound) {
+	slots := s.short
+	if b.Long {
+		slots = s.long
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, fmt.Sprintf("%d such requests are being answered: try again", cap(slots)), http.StatusTooManyRequests)
+		return
+	}
+	control := http.NewResponseController(w)
+	var read, write time.Time // none
+	if !b.Long {
+		write = time.Now().Add(shortTimeout)
+		read = write
+		r.Body = http.MaxBytesReader(w, r.Body, bodyLimit)
+		ctx, cancel := context.WithDeadline(r.Context(), write)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
+	// A connection that has no deadlines is one of a test.
+	control.SetReadDeadline(read)   //nolint:errcheck // see above
+	control.SetWriteDeadline(write) //nolint:errcheck // see above
+	b.Handler.ServeHTTP(w, r)
+}
+
+// quiet is where net/http complains of its clients: anybody can make it do so.
+type quiet struct{ log zerolog.Logger }
+
+var _ io.Writer = quiet{}
+
+// Write implements io.Writer.
+func (q quiet) Write(b []byte) (int, error) {
+	q.log.Debug().Msg(string(b))
+	return len(b), nil
+}
