@@ -71,12 +71,22 @@ func recorder(api port.API, name string, also port.Recorder, log zerolog.Logger)
 	})
 }
 
+// declared are the features that this agent has and that schedulers and the
+// apiserver ask for by name before they let a pod use them here, sorted
+// (k8s.io/component-helpers/nodedeclaredfeatures). Each is its own feature gate.
+var declared = []string{"RestartAllContainersOnContainerExits"}
+
 // clusterOf is how the node is shown to its apiserver.
 func clusterOf(c config.Config, m *machine, name string) node.Cluster {
 	k := c.Kubelet()
 	own := decide.Own{
 		Name: name, Labels: m.labels(c, name), Annotations: map[string]string{}, Taints: c.RegisterWithTaints(),
 		ProviderID: k.ProviderID, Cloud: c.Options().CloudProvider == "external",
+	}
+	for _, name := range declared {
+		if c.Gates().Enabled(name) {
+			own.Declared = append(own.Declared, name)
+		}
 	}
 	// As a kubelet says it: older tools and charts select nodes by these.
 	own.Labels["beta.kubernetes.io/os"], own.Labels["beta.kubernetes.io/arch"] = "linux", runtime.GOARCH

@@ -70,7 +70,7 @@ func validateContainer(pod *v1.Pod, c *v1.Container, at *field.Path, role contai
 	if !path.IsAbs(c.TerminationMessagePath) {
 		errs = append(errs, field.Invalid(at.Child("terminationMessagePath"), c.TerminationMessagePath, "must be an absolute path"))
 	}
-	errs = append(errs, validateRestartPolicy(c, at, role)...)
+	errs = append(errs, validateRestartPolicy(c, at)...)
 	errs = append(errs, validatePorts(c.Ports, at.Child("ports"))...)
 	errs = append(errs, validateEnv(pod, c, at)...)
 	errs = append(errs, validateMounts(pod, c, at)...)
@@ -87,8 +87,9 @@ const (
 )
 
 // validateRestartPolicy: KEP-753 (sidecars) and KEP-5307 (restart policy and
-// rules per container).
-func validateRestartPolicy(c *v1.Container, at *field.Path, role containerRole) field.ErrorList {
+// rules per container). Rules of a sidecar, which is restarted in any case, say
+// when all containers are (KEP-5532).
+func validateRestartPolicy(c *v1.Container, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	rules := at.Child("restartPolicyRules")
 	switch {
@@ -97,9 +98,6 @@ func validateRestartPolicy(c *v1.Container, at *field.Path, role containerRole) 
 			v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever)...)
 	case len(c.RestartPolicyRules) > 0:
 		errs = append(errs, field.Required(at.Child("restartPolicy"), "restartPolicyRules need it"))
-	}
-	if role == roleSidecar && len(c.RestartPolicyRules) > 0 {
-		errs = append(errs, field.Forbidden(rules, "a sidecar is always restarted"))
 	}
 	if len(c.RestartPolicyRules) > maxRestartRules {
 		errs = append(errs, field.TooMany(rules, len(c.RestartPolicyRules), maxRestartRules))

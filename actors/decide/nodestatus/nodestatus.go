@@ -31,6 +31,9 @@ type Own struct {
 	// Cloud: the addresses are a cloud's controller's to say, once it has
 	// (--cloud-provider=external).
 	Cloud bool
+	// Declared are features that a scheduler has to know of before it gives the
+	// node pods that use them, sorted (status.declaredFeatures, KEP-5328).
+	Declared []string
 	// Port is where the node answers others (status.daemonEndpoints), 0 for nowhere.
 	Port int32
 }
@@ -123,12 +126,17 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	if f.Features != nil {
 		out.Features = f.Features
 	}
+	if len(own.Declared) > 0 {
+		out.DeclaredFeatures = own.Declared
+	}
 	out.DaemonEndpoints.KubeletEndpoint.Port = own.Port
 	var moved bool
 	out.Conditions, moved = conditions(f, have.Conditions, metav1.NewTime(now).Rfc3339Copy())
 	differs := moved || out.DaemonEndpoints != have.DaemonEndpoints ||
 		!equalResources(out.Capacity, have.Capacity) || !equalResources(out.Allocatable, have.Allocatable) ||
 		!slices.Equal(out.Addresses, have.Addresses) ||
+		// An apiserver that does not know the field drops it, for ever.
+		len(have.DeclaredFeatures) > 0 && !slices.Equal(out.DeclaredFeatures, have.DeclaredFeatures) ||
 		!apiequality.Semantic.DeepEqual(&out.NodeInfo, &have.NodeInfo) ||
 		!apiequality.Semantic.DeepEqual(out.RuntimeHandlers, have.RuntimeHandlers) ||
 		!apiequality.Semantic.DeepEqual(out.Features, have.Features) ||

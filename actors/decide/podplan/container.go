@@ -105,6 +105,10 @@ func (p *planner) stopOlder(c *v1.Container) (any bool) {
 // keep looks after a running container.
 func (p *planner) keep(c *v1.Container, kind ContainerKind, n *observed.Container) progress {
 	p.inspect(n)
+	if kind != Ephemeral && p.outlived(n) {
+		p.reset(n)
+		return running
+	}
 	if why, grace := p.stopReason(c, kind, n); why != "" {
 		p.stop(n, c, grace, why)
 		return running

@@ -269,6 +269,10 @@ type Output struct {
 	Waiting flat.Map[string, Waiting]
 	// Crash is the next value of Input.Crash.
 	Crash map[string]backoff.Crash
+	// Epoch is the last exit that asks for all containers of the pod to be
+	// restarted (KEP-5532), zero if there is none: what was made before it is of
+	// an earlier life of the pod, and is followed by another however it ended.
+	Epoch time.Time
 	// Outcome, and how to stop if it is Done.
 	Outcome Outcome
 	Stop    *Stop

@@ -86,6 +86,31 @@ func (p *planner) findEpoch() {
 	if p.epoch.After(p.now) {
 		p.epoch = time.Time{}
 	}
+	p.out.Epoch = p.epoch
+	for i := range cs {
+		// The pod begins anew when nothing of what it was lives on.
+		if _, kind := specOf(p.in.Pod, cs[i].Name); kind != Ephemeral && p.lives(&cs[i]) && p.outlived(&cs[i]) {
+			p.unsure = true
+		}
+	}
+}
+
+// outlived says whether c is of an earlier epoch than the pod, in the sandbox in
+// use: it has to go because another container's exit says so.
+func (p *planner) outlived(c *observed.Container) bool {
+	return p.sandbox != nil && c.SandboxID == p.sandbox.ID && c.CreatedAt.Before(p.epoch)
+}
+
+// reset stops a container for the restart of all of its pod: its preStop hook is
+// not run, and its grace is the least that there is (KEP-5532).
+func (p *planner) reset(n *observed.Container) {
+	if calls, _, _ := p.stopsUnderWay(n.ID); calls > 0 || !p.mayStop(n) {
+		return
+	}
+	why := "Stopping container " + n.Name + ": all containers of the pod are restarted"
+	if p.do(StopContainer{Name: n.Name, ID: n.ID, Grace: leastGrace, Why: why}) {
+		p.noteKilling(n, why)
+	}
 }
 
 func hasRestartAll(pod *v1.Pod) bool {

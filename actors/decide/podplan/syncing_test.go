@@ -250,7 +250,28 @@ func TestPlanRestarts(t *testing.T) {
 			in.Images.Set("b", in.Images.At("a"))
 			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestartAllContainers, 42))
 			containers(in, exited("a", 0, 42, 0), alive("b", 0))
-		}, "create a#1 in s0; stop b0 30s; Killing! Stopping container b"},
+		}, "stop b0 2s; Killing! Stopping container b: all containers of the pod are restarted"},
+		{"a rule restarts all, without a hook", runInput, func(in *Input) {
+			b := v1.Container{Name: "b", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent, Lifecycle: &v1.Lifecycle{PreStop: hook()}}
+			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, b)
+			in.Images.Set("b", in.Images.At("a"))
+			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestartAllContainers, 42))
+			containers(in, exited("a", 0, 42, 0), alive("b", 0))
+		}, "stop b0 2s; Killing! Stopping container b: all containers of the pod are restarted"},
+		{"a rule restarts all, all are dead", upInput, func(in *Input) {
+			b := v1.Container{Name: "b", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}
+			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, b)
+			in.Images.Set("b", in.Images.At("a"))
+			policy(v1.RestartPolicyNever)(in)
+			own(in, v1.ContainerRestartPolicyNever, rule(v1.ContainerRestartRuleActionRestartAllContainers, 42))
+			containers(in, exited("a", 0, 42, time.Second), exited("b", 0, 137, 0))
+		}, "create a#1 in s0; create b#1 in s0"},
+		{"a sidecar's rule restarts all", upInput, func(in *Input) {
+			withInit(in, true)
+			in.Pod.Spec.InitContainers[1].RestartPolicyRules = []v1.ContainerRestartRule{rule(v1.ContainerRestartRuleActionRestartAllContainers, 42)}
+			policy(v1.RestartPolicyNever)(in)
+			containers(in, exited("a", 0, 137, 0), exited("i", 0, 0, 3*time.Second), exited("s", 0, 42, time.Second))
+		}, "create i#1 in s0; a: PodInitializing; s: PodInitializing"},
 		{"it isn't known yet whether a rule restarts all", upInput, func(in *Input) {
 			b := v1.Container{Name: "b", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}
 			in.Pod.Spec.Containers = append(in.Pod.Spec.Containers, b)

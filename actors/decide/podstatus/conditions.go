@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 )
 
@@ -28,6 +29,9 @@ func (c *computer) conditions(phase v1.PodPhase) {
 	c.add(&l, c.ready(containers))
 	c.add(&l, containers)
 	c.add(&l, verdict{kind: v1.PodScheduled, ok: true})
+	if hasRestartAll(c.pod) {
+		c.add(&l, c.restartingAll(phase))
+	}
 	c.out.Conditions = l.list()
 }
 
@@ -113,6 +117,41 @@ func (c *computer) initializedCondition(phase v1.PodPhase) verdict {
 		return v
 	}
 	v.reason, v.message = "ContainersNotInitialized", fmt.Sprintf("containers with incomplete status: %s", incomplete)
+	return v
+}
+
+// restartingAll: a container's rule asks for all of the pod to be restarted, and
+// something of what it was still lives, or nothing of what it is to be is there
+// (KEP-5532). Only pods that may be restarted so have the condition.
+func (c *computer) restartingAll(phase v1.PodPhase) verdict {
+	v := verdict{kind: v1.AllContainersRestarting}
+	switch phase {
+	case v1.PodSucceeded:
+		v.reason = "PodCompleted"
+		return v
+	case v1.PodFailed:
+		v.reason = "PodFailed"
+		return v
+	case v1.PodPending, v1.PodRunning, v1.PodUnknown:
+	}
+	epoch := c.in.Out.Epoch
+	if epoch.IsZero() || c.life() != podlife.Syncing {
+		return v
+	}
+	old, fresh := false, false
+	for _, list := range [...][]v1.Container{c.pod.Spec.InitContainers, c.pod.Spec.Containers} {
+		for i := range list {
+			n, _ := c.newest(list[i].Name)
+			if n == nil {
+				continue
+			}
+			before := n.CreatedAt.Before(epoch)
+			old, fresh = old || before && c.lives(n), fresh || !before
+		}
+	}
+	if old || !fresh {
+		v.ok, v.reason, v.message = true, "RestartAllContainersStarted", "a container exited with a code whose rule restarts all containers"
+	}
 	return v
 }
 

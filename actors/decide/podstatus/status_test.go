@@ -171,6 +171,97 @@ func undetailed(c observed.Container) observed.Container {
 	return observed.Container{ID: c.ID, SandboxID: c.SandboxID, Name: c.Name, Attempt: c.Attempt, State: c.State, CreatedAt: c.CreatedAt}
 }
 
+// TestRestartRules: the phase that containers make with policies and rules of
+// their own (KEP-5307), and while all of a pod are restarted (KEP-5532).
+func TestRestartRules(t *testing.T) {
+	const (
+		failed = "Ready=False PodFailed ; ContainersReady=False PodFailed "
+		all42  = "AllContainersRestarting=False  "
+		noBox  = "PodReadyToStartContainers=False  "
+	)
+	unready := func(names string) string {
+		s := "ContainersNotReady containers with unready status: [" + names + "]"
+		return "Ready=False " + s + "; ContainersReady=False " + s
+	}
+	own := func(i int, p v1.ContainerRestartPolicy, action v1.ContainerRestartRuleAction, codes ...int32) func(*podstatus.Input) {
+		return func(in *podstatus.Input) {
+			c := &in.Plan.Pod.Spec.Containers[i]
+			c.RestartPolicy = &p
+			if len(codes) > 0 {
+				c.RestartPolicyRules = []v1.ContainerRestartRule{{Action: action, ExitCodes: &v1.ContainerRestartRuleOnExitCodes{
+					Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: codes,
+				}}}
+			}
+		}
+	}
+	ownInit := func(p v1.ContainerRestartPolicy, codes ...int32) func(*podstatus.Input) {
+		return func(in *podstatus.Input) {
+			own(0, p, v1.ContainerRestartRuleActionRestart, codes...)(in)
+			from, to := &in.Plan.Pod.Spec.Containers[0], &in.Plan.Pod.Spec.InitContainers[0]
+			to.RestartPolicy, to.RestartPolicyRules, from.RestartPolicy, from.RestartPolicyRules = from.RestartPolicy, from.RestartPolicyRules, nil, nil
+		}
+	}
+	second := func(in *podstatus.Input) {
+		in.Plan.Pod.Spec.Containers = append(in.Plan.Pod.Spec.Containers, v1.Container{Name: "b", Image: "img:1"})
+	}
+	never := policy(v1.RestartPolicyNever)
+	restart, restartAll := v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers
+	fresh := func(name string) observed.Container {
+		c := running(name, 1)
+		c.CreatedAt, c.StartedAt = noon.Add(-time.Second), noon.Add(-time.Second)
+		return c
+	}
+	stop := podplan.Stop{At: noon, Grace: 30 * time.Second}
+	for _, c := range []struct {
+		name  string
+		steps steps
+		want  string
+	}{
+		{"own Always in a pod of Never", steps{all(never, own(0, v1.ContainerRestartPolicyAlways, restart), containers(exited("a", 0, 1)))},
+			"Running; " + unready("a") + "; a ended 1 Error"},
+		{"own Never in a pod of Always", steps{all(own(0, v1.ContainerRestartPolicyNever, restart), containers(exited("a", 0, 1)), ending(stop), sandboxDown)},
+			"Failed; " + noBox + "; " + failed + "; a ended 1 Error"},
+		{"own OnFailure in a pod of Always, well", steps{all(own(0, v1.ContainerRestartPolicyOnFailure, restart), containers(exited("a", 0, 0)), ending(stop), sandboxDown)},
+			"Succeeded; " + noBox + "; Initialized=True PodCompleted ; Ready=False PodCompleted ; ContainersReady=False PodCompleted ; a ended 0 Completed"},
+		{"one has ended for good, another comes again", steps{all(second, never, own(1, v1.ContainerRestartPolicyAlways, restart), containers(exited("a", 0, 1), exited("b", 0, 0)))},
+			"Running; " + unready("a b") + "; a ended 1 Error; b ended 0 Completed"},
+		{"one has ended for good, another runs", steps{all(second, own(0, v1.ContainerRestartPolicyNever, restart), containers(exited("a", 0, 1), running("b", 0)))},
+			"Running; " + unready("a") + "; a ended 1 Error; b runs started ready"},
+		{"a rule matches", steps{all(never, own(0, v1.ContainerRestartPolicyNever, restart, 42), containers(exited("a", 0, 42)))},
+			"Running; " + unready("a") + "; a ended 42 Error"},
+		{"no rule matches", steps{all(own(0, v1.ContainerRestartPolicyNever, restart, 42), containers(exited("a", 0, 1)), ending(stop), sandboxDown)},
+			"Failed; " + noBox + "; " + failed + "; a ended 1 Error"},
+		{"a rule matches an init container of a pod of Never", steps{all(never, addInit("i"), ownInit(v1.ContainerRestartPolicyNever, 7), containers(exited("i", 0, 7)))},
+			"Pending; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + unready("a") + "; i ended 7 Error; a waits PodInitializing"},
+		{"own Never of an init container in a pod of Always", steps{all(addInit("i"), ownInit(v1.ContainerRestartPolicyNever), containers(exited("i", 0, 1)), ending(stop), sandboxDown)},
+			"Failed; " + noBox + "; Initialized=False ContainersNotInitialized containers with incomplete status: [i]; " + failed + "; i ended 1 Error; a waits PodInitializing"},
+		{"a pod that could restart all", steps{own(0, v1.ContainerRestartPolicyNever, restartAll, 42)}, "Running; " + all42 + "; a runs started ready"},
+		{"all are being restarted: one still lives", steps{func(*podstatus.Input) {}, all(second, never, own(0, v1.ContainerRestartPolicyNever, restartAll, 42),
+			containers(exited("a", 0, 42), running("b", 0)))},
+			"Running; " + unready("a") + "; AllContainersRestarting=True RestartAllContainersStarted a container exited with a code whose rule restarts all containers; " +
+				"a ended 42 Error; b runs started ready"},
+		{"all are being restarted: the other was killed", steps{func(*podstatus.Input) {}, all(second, never, own(0, v1.ContainerRestartPolicyNever, restartAll, 42),
+			containers(exited("a", 0, 42), exited("b", 0, 137)))},
+			"Running; " + unready("a b") + "; AllContainersRestarting=True RestartAllContainersStarted a container exited with a code whose rule restarts all containers; " +
+				"a ended 42 Error; b ended 137 Error"},
+		{"all are being restarted: the first is there again", steps{func(*podstatus.Input) {}, all(second, never, own(0, v1.ContainerRestartPolicyNever, restartAll, 42),
+			containers(fresh("a"), exited("a", 0, 42), exited("b", 0, 137)))},
+			"Running; " + unready("b") + "; " + all42 + "; a runs last ended 42 Error restarts 1 started ready; b ended 137 Error"},
+		{"all were restarted", steps{func(*podstatus.Input) {}, all(second, never, own(0, v1.ContainerRestartPolicyNever, restartAll, 42),
+			containers(fresh("a"), exited("a", 0, 42), fresh("b"), exited("b", 0, 137)))},
+			"Running; " + all42 + "; a runs last ended 42 Error restarts 1 started ready; b runs last ended 137 Error restarts 1 started ready"},
+		{"all were restarted, and the pod has ended", steps{func(*podstatus.Input) {}, all(never, own(0, v1.ContainerRestartPolicyNever, restartAll, 42),
+			containers(exited("a", 1, 1), exited("a", 0, 42)), ending(stop), sandboxDown)},
+			"Failed; " + noBox + "; " + failed + "; AllContainersRestarting=False PodFailed ; a ended 1 Error last ended 42 Error restarts 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := brief(lastOf(c.steps)); got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestCompute(t *testing.T) {
 	const (
 		unready  = "Ready=False ContainersNotReady containers with unready status: [a]; ContainersReady=False ContainersNotReady containers with unready status: [a]"
@@ -282,22 +373,27 @@ func TestCompute(t *testing.T) {
 		{"not in the spec", steps{containers(running("a", 0), running("z", 0))}, "Running; " + wellA},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in := baseInput()
-			var s v1.PodStatus
-			if len(c.steps) == 0 {
-				c.steps = steps{func(*podstatus.Input) {}}
-			}
-			for _, f := range c.steps {
-				f(&in)
-				in.Out = podplan.Plan(in.Plan)
-				s = podstatus.Compute(in)
-				in.Previous = &s
-			}
-			if got := brief(&s); got != c.want {
+			if got := brief(lastOf(c.steps)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})
 	}
+}
+
+// lastOf is the status after the last of the steps.
+func lastOf(all steps) *v1.PodStatus {
+	if len(all) == 0 {
+		all = steps{func(*podstatus.Input) {}}
+	}
+	in := baseInput()
+	var s v1.PodStatus
+	for _, f := range all {
+		f(&in)
+		in.Out = podplan.Plan(in.Plan)
+		s = podstatus.Compute(in)
+		in.Previous = &s
+	}
+	return &s
 }
 
 func health(h podplan.Health) func(*podstatus.Input) {

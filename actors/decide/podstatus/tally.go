@@ -56,16 +56,31 @@ func (c *computer) count() counts {
 		if isSidecar(ct) {
 			n.sidecar(s)
 		} else {
-			n.init(ct, c.pod, s)
+			n.init(s, c.again(ct))
 		}
 	}
 	for i := range c.pod.Spec.Containers {
-		n.main(&c.pod.Spec.Containers[i], c.pod, &c.out.ContainerStatuses[i])
+		n.main(&c.out.ContainerStatuses[i], c.again(&c.pod.Spec.Containers[i]))
 	}
 	return n
 }
 
-func (n *counts) init(ct *v1.Container, pod *v1.Pod, s *v1.ContainerStatus) {
+// again says whether a container that ended with a code is followed by another:
+// by its policy and rules, or because all containers of the pod are restarted.
+func (c *computer) again(ct *v1.Container) func(code int32) bool {
+	return func(code int32) bool {
+		if podplan.RestartsAfter(ct, c.pod, code) {
+			return true
+		}
+		if c.in.Out.Epoch.IsZero() {
+			return false
+		}
+		n, _ := c.newest(ct.Name)
+		return n != nil && n.CreatedAt.Before(c.in.Out.Epoch)
+	}
+}
+
+func (n *counts) init(s *v1.ContainerStatus, again func(int32) bool) {
 	end := ended(s)
 	switch {
 	case end == nil:
@@ -73,7 +88,7 @@ func (n *counts) init(ct *v1.Container, pod *v1.Pod, s *v1.ContainerStatus) {
 	case end.ExitCode != 0:
 		// One that is to be tried again doesn't hold the phase by itself: the
 		// main containers wait for it, and are counted.
-		n.failedInit = n.failedInit || !podplan.RestartsAfter(ct, pod, end.ExitCode)
+		n.failedInit = n.failedInit || !again(end.ExitCode)
 	}
 }
 
@@ -90,7 +105,7 @@ func (n *counts) sidecar(s *v1.ContainerStatus) {
 	}
 }
 
-func (n *counts) main(ct *v1.Container, pod *v1.Pod, s *v1.ContainerStatus) {
+func (n *counts) main(s *v1.ContainerStatus, again func(int32) bool) {
 	end := ended(s)
 	switch {
 	case s.State.Running != nil:
@@ -99,7 +114,7 @@ func (n *counts) main(ct *v1.Container, pod *v1.Pod, s *v1.ContainerStatus) {
 		n.waiting++
 	default:
 		n.stopped++
-		if !podplan.RestartsAfter(ct, pod, end.ExitCode) {
+		if !again(end.ExitCode) {
 			n.final++
 		}
 		if s.State.Terminated != nil && end.ExitCode == 0 {
