@@ -191,7 +191,7 @@ func (s *Server) preparePod(p *v1.Pod) error {
 	if len(p.Spec.Containers) == 0 {
 		return invalid(port.PodKind, p.Name, field.Required(field.NewPath("spec", "containers"), ""))
 	}
-	s.specs.fill(p)
+	s.specs.fill(p, s.tables[port.PodKind].objects)
 	p.Generation = 1
 	p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: podstatus.QOS(p)}
 	if len(p.Spec.SchedulingGates) > 0 {

@@ -19,7 +19,7 @@ func (s *Server) mayReplacePod(k port.APIKey, old, next *v1.Pod) error {
 		next.Spec = old.Spec
 		return nil
 	}
-	s.specs.fill(next)
+	s.specs.fill(next, s.tables[port.PodKind].objects)
 	if apiequality.Semantic.DeepEqual(next.Spec, old.Spec) {
 		next.Spec = old.Spec
 		return nil

@@ -1,6 +1,8 @@
 package simapi
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
@@ -11,7 +13,12 @@ import (
 // defaults filled in. A template is known by where its lists lie: objects are
 // never changed, so what lies there stays what it is, and while an entry keeps
 // it nothing else can lie there.
-type specCache struct{ filled map[template]lists }
+type specCache struct {
+	filled map[template]lists
+	// limit is how many entries there may be before those of which there is no pod
+	// any more are left out.
+	limit int
+}
 
 // template is all of a spec whose defaults cost anything.
 type template struct {
@@ -29,8 +36,12 @@ type lists struct {
 	resources        *v1.ResourceRequirements
 }
 
-// maxSpecs bounds how many templates are remembered.
-const maxSpecs = 1024
+// fewSpecs templates are remembered whether there are pods of them or not, no
+// more than maxSpecs ever.
+const (
+	fewSpecs = 16
+	maxSpecs = 1024
+)
 
 // Values that pods share by pointer where they say nothing.
 var (
@@ -44,8 +55,9 @@ var (
 const defaultAccount = "default"
 
 // fill fills in a new pod's defaults, those of the admission plugins that every
-// cluster has included: service account, priority.
-func (c *specCache) fill(p *v1.Pod) {
+// cluster has included: service account, priority. The entries are those of all
+// pods that there are.
+func (c *specCache) fill(p *v1.Pod, pods map[name]*entry) {
 	spec := &p.Spec
 	if spec.ServiceAccountName == "" {
 		spec.ServiceAccountName = defaultAccount
@@ -67,10 +79,7 @@ func (c *specCache) fill(p *v1.Pod) {
 	filled, known := c.filled[key]
 	if !known {
 		filled = fillLists(p)
-		if c.filled == nil || len(c.filled) >= maxSpecs {
-			c.filled = map[template]lists{}
-		}
-		c.filled[key] = filled
+		c.remember(key, filled, pods)
 	}
 	spec.Containers, spec.InitContainers, spec.Volumes = filled.containers, filled.init, filled.volumes
 	spec.Resources = filled.resources
@@ -84,6 +93,24 @@ func (c *specCache) fill(p *v1.Pod) {
 	manifest.SetDefaults(&bare)
 	spec.RestartPolicy, spec.DNSPolicy, spec.SchedulerName = bare.Spec.RestartPolicy, bare.Spec.DNSPolicy, bare.Spec.SchedulerName
 	spec.Priority = bare.Spec.Priority
+}
+
+func (c *specCache) remember(key template, filled lists, pods map[name]*entry) {
+	if c.filled == nil {
+		c.filled, c.limit = map[template]lists{}, fewSpecs
+	}
+	if len(c.filled) >= c.limit {
+		used := map[*v1.Container]bool{}
+		for _, e := range pods {
+			used[first(e.object.(*v1.Pod).Spec.Containers)] = true
+		}
+		maps.DeleteFunc(c.filled, func(_ template, l lists) bool { return !used[first(l.containers)] })
+		if len(c.filled) >= maxSpecs {
+			clear(c.filled)
+		}
+		c.limit = max(fewSpecs, 2*len(c.filled))
+	}
+	c.filled[key] = filled
 }
 
 // fillLists fills in the defaults of what a pod lists. What has them already is

@@ -265,6 +265,7 @@ func (n *Node) Remove() {
 	n.PowerOff()
 	n.removed = true
 	delete(n.world.nodes, n.spec.Name)
+	n.world.api.Forget(n.spec.Name)
 	// It may not have been registered yet.
 	_ = n.world.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: n.spec.Name}})
 }

@@ -358,7 +358,7 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 			p.index = -1
 			delete(cp.byName, n.Name)
 			delete(cp.heard, n.Name)
-			cp.collect(n.Name)
+			cp.collect(n)
 		}
 		return
 	}
@@ -383,12 +383,18 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 	cp.judge(n)
 }
 
-// collect removes the pods of a node that is gone: nobody else will.
-func (cp *ControlPlane) collect(node string) {
+// collect removes the pods of a node that is gone, and its lease: nobody else
+// will.
+func (cp *ControlPlane) collect(n *v1.Node) {
 	now := int64(0)
-	for _, p := range cp.on(node) {
+	for _, p := range cp.on(n.Name) {
 		_ = cp.api.Delete(port.APIDelete{Key: keyOf(p), UID: p.UID, Grace: &now})
 	}
+	l, err := simapi.Object[*coordinationv1.Lease](cp.api, v1.NamespaceNodeLease, n.Name)
+	if err != nil || !slices.ContainsFunc(l.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == n.UID }) {
+		return
+	}
+	_ = cp.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.LeaseKind, Namespace: l.Namespace, Name: l.Name}, UID: l.UID})
 }
 
 func (cp *ControlPlane) seeLease(e simapi.Event) {

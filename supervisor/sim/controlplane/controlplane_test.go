@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -297,5 +298,29 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := New(Config{}); err == nil {
 		t.Error("a control plane of nothing")
+	}
+}
+
+// TestLeaseOfANodeThatIsGone goes with its node, as the garbage collector has it;
+// another's stays.
+func TestLeaseOfANodeThatIsGone(t *testing.T) {
+	c := newCluster(t, 2)
+	for i, owned := range []bool{true, false} {
+		n, err := simapi.Object[*v1.Node](c.api, "", fmt.Sprint("n", i))
+		c.must(err)
+		l, err := simapi.Object[*coordinationv1.Lease](c.api, v1.NamespaceNodeLease, n.Name)
+		c.must(err)
+		if owned {
+			l = l.DeepCopy()
+			l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}}
+			_, err = c.api.Update(l)
+			c.must(err)
+		}
+		c.must(c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: n.Name}}))
+		c.clock.Advance(time.Minute)
+		_, err = simapi.Object[*coordinationv1.Lease](c.api, v1.NamespaceNodeLease, n.Name)
+		if gone := apierrors.IsNotFound(err); gone != owned {
+			t.Errorf("the lease of a node that is gone, owned %v: %v", owned, err)
+		}
 	}
 }
