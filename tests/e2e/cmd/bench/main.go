@@ -155,6 +155,8 @@ type bench struct {
 	registry   *lab.Registry
 	labs       map[lab.Release]*lab.Lab
 	bed        *bed // nil until a row needs a cluster
+	// benchmarks are those of the simulated world that were run, by name and nodes.
+	benchmarks map[string]map[string]float64
 	// wrong is what is not a matter of speed.
 	wrong []string
 }
@@ -167,7 +169,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, labs: map[lab.Release]*lab.Lab{}}
+	b := &bench{options: o, labs: map[lab.Release]*lab.Lab{}, benchmarks: map[string]map[string]float64{}}
 	if b.repository, err = lab.Repository(); err != nil {
 		return err
 	}
