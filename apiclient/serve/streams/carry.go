@@ -1,0 +1,86 @@
+package streams
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"k8s.io/apimachinery/pkg/util/proxy"
+	translator "k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/klog/v2"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// dialPatience is how long the runtime's streaming server, on this machine, may take to answer at all.
+const dialPatience = 10 * time.Second
+
+// link is a stream between a client and the runtime.
+type link struct {
+	s  *Streams
+	to *url.URL
+	// transport reaches the runtime. Its connections end with the request.
+	transport http.RoundTripper
+}
+
+// carry serves a stream until one of its sides ends it, or nothing goes through it for too long.
+func (s *Streams) carry(w http.ResponseWriter, r *http.Request, to *url.URL, choose func(*link) http.Handler) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	client := &client{ResponseWriter: w, idle: s.config.IdleTimeout, lost: cancel}
+	defer client.end()
+	defer context.AfterFunc(ctx, client.end)()
+	// How a stream ends is not an error of the node's: clients leave as they like.
+	ctx = klog.NewContext(ctx, funcr.New(func(_, args string) { s.config.Log.Debug().Str("said", args).Msg("a stream") }, funcr.Options{}))
+	l := &link{s: s, to: to, transport: &http.Transport{DialContext: dialer(ctx)}}
+	r = r.Clone(ctx)
+	// What a client shows to the node is not for the runtime.
+	r.Header.Del("Authorization")
+	r.Header.Del("Cookie")
+	choose(l).ServeHTTP(client, r)
+	return nil
+}
+
+// dialer gives connections that end with the stream: what waits on one may not look at a context.
+func dialer(stream context.Context) func(context.Context, string, string) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialPatience}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(stream, func() { conn.Close() }) //nolint:errcheck // it is over
+		return conn, nil
+	}
+}
+
+// asItIs carries bytes as they are.
+func (l *link) asItIs() http.Handler {
+	return proxy.NewUpgradeAwareHandler(l.to, l.transport, false, true, responder{l})
+}
+
+// tunnel carries a WebSocket's content as SPDY.
+func (l *link) tunnel() http.Handler { return translator.NewTunnelingHandler(l.asItIs()) }
+
+// translate speaks SPDY with the runtime for a client of v5.channel.k8s.io.
+func (l *link) translate(o port.StreamOptions) http.Handler {
+	return translator.NewStreamTranslatorHandler(l.to, l.transport, 0, translator.Options{
+		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY,
+	})
+}
+
+// responder answers if the runtime's streaming server does not.
+type responder struct{ l *link }
+
+// Error implements proxy.ErrorResponder.
+func (p responder) Error(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		p.l.s.config.Log.Warn().Str("error", err.Error()).Str("path", r.URL.Path).
+			Str("runtime", p.l.to.Host).Msg("the runtime's streaming server did not take a stream")
+	}
+	http.Error(w, "the runtime's streaming server: "+strings.ReplaceAll(err.Error(), "\n", " "), http.StatusBadGateway)
+}

@@ -1,0 +1,116 @@
+package streams
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// client is the answer to a client whose connection changes its protocol. It sees the connection end,
+// and ends it if nothing goes through it.
+type client struct {
+	http.ResponseWriter
+	idle time.Duration // zero: it may be idle for ever
+	lost func()        // called when the client has gone
+
+	mu    sync.Mutex
+	conn  *clientConn
+	ended bool
+}
+
+// Unwrap is for http.ResponseController, which must not pass Hijack by: it is found here first.
+func (c *client) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// Hijack implements http.Hijacker.
+func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(c.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &clientConn{Conn: conn, idle: c.idle, lost: c.lost, born: time.Now()}
+	if n := buffered.Reader.Buffered(); n > 0 { // sent before it was told that it may
+		w.early, _ = buffered.Peek(n) //nolint:errcheck // as much as there is
+	}
+	if c.idle > 0 {
+		w.timer = time.AfterFunc(c.idle, w.look)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		w.Close() //nolint:errcheck // nobody is there to use it
+		return nil, nil, net.ErrClosed
+	}
+	c.conn = w
+	return w, bufio.NewReadWriter(bufio.NewReader(w), bufio.NewWriter(w)), nil
+}
+
+// end closes the connection, if it was taken over. It can be called again.
+func (c *client) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.conn != nil {
+		c.conn.Close() //nolint:errcheck // there is nothing more to do about it
+	}
+}
+
+// clientConn is a client's connection that was taken over.
+type clientConn struct {
+	net.Conn
+	early []byte // read before it was taken over
+	idle  time.Duration
+	lost  func()
+	born  time.Time
+	// active is when bytes went through it last, since born.
+	active atomic.Int64
+	timer  *time.Timer // nil: it may be idle
+}
+
+func (c *clientConn) Read(b []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(b, c.early)
+		c.early = c.early[n:]
+		return n, nil
+	}
+	n, err := c.Conn.Read(b)
+	c.saw(n)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.lost()
+	}
+	return n, err
+}
+
+func (c *clientConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.saw(n)
+	return n, err
+}
+
+func (c *clientConn) Close() error {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	return c.Conn.Close()
+}
+
+func (c *clientConn) saw(n int) {
+	if n > 0 {
+		c.active.Store(int64(time.Since(c.born)))
+	}
+}
+
+// look closes a connection that was idle for too long, or comes again when it will have been.
+func (c *clientConn) look() {
+	quiet := time.Since(c.born) - time.Duration(c.active.Load())
+	if quiet < c.idle {
+		c.timer.Reset(c.idle - quiet)
+		return
+	}
+	c.Conn.Close() //nolint:errcheck // it is the end of it in any case
+	c.lost()
+}
