@@ -48,6 +48,13 @@ func (c *ControlPlane) makeKeys() error {
 			return err
 		}
 	}
+	toNodes, err := c.authority.client("kube-apiserver-kubelet-client", []string{"system:masters"}, certLifetime)
+	if err != nil {
+		return err
+	}
+	if err := toNodes.write(c.pki(), "apiserver-kubelet-client"); err != nil {
+		return err
+	}
 	if c.admin, err = c.authority.client("lab-admin", []string{"system:masters"}, certLifetime); err != nil {
 		return err
 	}
@@ -78,6 +85,10 @@ func (c *ControlPlane) apiserverArgs() []string {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.file("service-account.crt"),
 		"--service-account-signing-key-file=" + c.file("service-account.key"),
+		// Nodes have no names that anybody else knows.
+		"--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-client-certificate=" + c.file("apiserver-kubelet-client.crt"),
+		"--kubelet-client-key=" + c.file("apiserver-kubelet-client.key"),
 		// An endpoint may not be a loopback address, and the apiserver has no other.
 		"--endpoint-reconciler-type=none",
 		"--shutdown-delay-duration=0s",
@@ -108,6 +119,9 @@ func (c *ControlPlane) schedulerArgs() ([]string, error) {
 
 // file is the path of a key or certificate.
 func (c *ControlPlane) file(name string) string { return filepath.Join(c.pki(), name) }
+
+// CAFile is the certificate of the authority that all clients' and servers' certificates are signed by.
+func (c *ControlPlane) CAFile() string { return c.file("ca.crt") }
 
 // Kubeconfig writes a kubeconfig for a user of these groups and returns its path. The user's key and
 // certificate are in it. A node is system:node:NAME of the group system:nodes.

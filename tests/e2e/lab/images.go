@@ -114,7 +114,7 @@ func busyboxImage() (v1.Image, error) {
 		return nil, err
 	}
 	files := []File{{Path: "bin/busybox", Mode: 0o755, Data: binary}}
-	for _, applet := range []string{"sh", "cat", "echo", "env", "false", "id", "kill", "ls", "mount", "nslookup", "ps", "sleep", "test", "touch", "true", "wget"} {
+	for _, applet := range []string{"sh", "cat", "echo", "env", "false", "id", "kill", "ls", "mount", "nslookup", "ps", "sha256sum", "sleep", "stty", "tar", "test", "touch", "true", "wget"} {
 		files = append(files, File{Path: "bin/" + applet, Link: "busybox"})
 	}
 	return NewImage(v1.Config{Cmd: []string{"sh"}, Env: []string{"PATH=/bin"}}, files...)

@@ -33,6 +33,10 @@ const usage = `usage: work STEP [then STEP]...
   id                  print uid, gid, groups, hostname and working directory
   mounts              print the mount table
   get HOST:PORT PATH  print what a web server answers
+  echo                give stdin back on stdout
+  screen              print the terminal's size, again when it changes; a line on stdin ends it
+  listen PORT         give back what each TCP connection sends
+  pour PORT BYTES     give each TCP connection so many bytes, always the same ones
   hog memory MIB      take memory and hold it
   hog cpu D           burn one CPU for D
 `

@@ -69,6 +69,17 @@ func run(step []string, terminated <-chan os.Signal) error {
 		return cat("/proc/self/mountinfo")
 	case "get":
 		return get(arg(0), arg(1))
+	case "echo":
+		_, err := io.Copy(os.Stdout, os.Stdin)
+		return err
+	case "screen":
+		return screen()
+	case "listen":
+		return listen(arg(0), terminated, func(c net.Conn) {
+			io.Copy(c, c) //nolint:errcheck // a client may leave
+		})
+	case "pour":
+		return pour(arg(0), arg(1), terminated)
 	case "hog":
 		return hog(arg(0), arg(1), terminated)
 	default:
