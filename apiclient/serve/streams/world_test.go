@@ -29,7 +29,10 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/serve/streams"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A stream that is being opened when its connection ends is waited for, for at most 30 s.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Stream).WaitTimeout"))
+}
 
 // program is what a stream's other end does in a test, until ctx ends with the stream.
 type program func(in io.Reader, out, errs io.Writer, resize <-chan crirc.TerminalSize, args []string) error
