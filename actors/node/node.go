@@ -88,6 +88,9 @@ type Ports struct {
 	// only. Facts is needed with it.
 	API   port.API
 	Facts port.NodeFacts
+	// Busy says whether the apiserver is given much to write by whoever shares the
+	// connection to it; nil for never.
+	Busy func() bool
 }
 
 // Config is how a node behaves. Durations are as the field says.

@@ -40,8 +40,11 @@ type Object struct {
 // another object than is known: late.
 type Gone struct{ UID, Object types.UID }
 
-// due is this actor's own timer for one pod.
-type due struct{ uid types.UID }
+// due is this actor's own timer for one pod, for the time at.
+type due struct {
+	uid types.UID
+	at  int64
+}
 
 // retry is this actor's own timer for the next try while the apiserver is away.
 type retry struct{}

@@ -42,6 +42,9 @@ type Deps struct {
 	// Backoff is the time between tries to reach an apiserver that is away.
 	// Refused is the same for one pod whose status the apiserver does not take.
 	Backoff, Refused backoff.Policy
+	// Busy says whether the apiserver is given much to write by whoever shares the
+	// connection; nil for never. It must not block.
+	Busy func() bool
 	// Calls is how many calls may be under way at once.
 	Calls int
 	// Deadline bounds a call, Probe one that tries whether the apiserver is back.
@@ -90,6 +93,8 @@ type record struct {
 	call kernel.EffectID
 	// Times in nanoseconds since 1970, 0 for never: see statuswrite.Input.
 	changed, lastWrite, retryAt int64
+	// timer is when the next look is due, 0 for none.
+	timer int64
 
 	failures uint16
 	// acks is how often written was acknowledged; 2 stands for more.
@@ -98,7 +103,6 @@ type record struct {
 	deleted bool
 	unread  bool
 	queued  bool
-	timer   bool
 }
 
 // settled: what is wanted was written twice, and only that has happened since.
@@ -159,8 +163,8 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 			s.tidy(m.UID, r)
 		}
 	case due:
-		if r := s.of[m.uid]; r != nil {
-			r.timer = false
+		if r := s.of[m.uid]; r != nil && r.timer == m.at { // else one that is due earlier took its place
+			r.timer = 0
 			s.advance(ctx, m.uid)
 		}
 	case answered:
@@ -212,15 +216,15 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	step := statuswrite.Next(statuswrite.Input{
 		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
-		Final: r.final, Deleted: r.deleted, Changed: timeOf(r.changed), LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
+		Final: r.final, Deleted: r.deleted, Busy: s.deps.Busy != nil && s.deps.Busy(), Changed: timeOf(r.changed), LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
 	})
 	switch step.Do {
 	case statuswrite.Rest:
 		return
 	case statuswrite.Wait:
-		if !r.timer {
-			r.timer = true
-			ctx.After(step.Until.Sub(ctx.Now()), due{uid})
+		if at := step.Until.UnixNano(); r.timer == 0 || at < r.timer {
+			r.timer = at
+			ctx.After(step.Until.Sub(ctx.Now()), due{uid, at})
 		}
 		return
 	case statuswrite.Read, statuswrite.Write, statuswrite.Delete:

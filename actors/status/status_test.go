@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -34,6 +35,7 @@ type rig struct {
 	fail  func(verb, name string) error
 	// calls are those so far, patches what was patched.
 	calls   []string
+	busy    bool
 	patches []port.APIPatch
 	deletes []port.APIDelete
 	crash   bool
@@ -55,7 +57,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	construct := New(&Deps{
-		API: r, Restarted: func() { r.again++ }, Calls: 4, Deadline: deadline, Probe: probe,
+		API: r, Restarted: func() { r.again++ }, Busy: func() bool { return r.busy }, Calls: 4, Deadline: deadline, Probe: probe,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second}, Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
 	})
 	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[Message]{
@@ -152,7 +154,7 @@ func (r *rig) tell(name string) {
 
 // show says how a pod is.
 func (r *rig) show(name string, phase v1.PodPhase, message string, final bool) {
-	r.ref.Tell(Show{UID: types.UID("u-" + name), Status: &v1.PodStatus{Phase: phase, Message: message}, Final: final})
+	r.ref.Tell(Show{UID: types.UID("u-" + name), Status: &v1.PodStatus{Phase: phase, Message: message, HostIP: "192.0.2.1"}, Final: final})
 	r.Settle()
 }
 
@@ -188,6 +190,41 @@ func TestCoalesced(t *testing.T) {
 	if s := r.has["web"].Status; s.Phase != v1.PodRunning || s.Message != "5" {
 		t.Errorf("the apiserver has %+v", s)
 	}
+}
+
+// TestBusy: while much is written, that a pod is on its way is said with what comes
+// of it; news does not wait for that.
+func TestBusy(t *testing.T) {
+	r := newRig(t)
+	r.busy = true
+	created := func(p *v1.Pod) { p.Status = v1.PodStatus{Phase: v1.PodPending} }
+	for _, name := range []string{"quick", "slow", "stuck", "late"} {
+		r.put(name, created)
+		r.tell(name)
+		r.show(name, v1.PodPending, "", false)
+	}
+	r.wantCalls()
+	r.Advance(1500 * time.Millisecond)
+	r.show("quick", v1.PodRunning, "", false)
+	r.show("stuck", v1.PodPending, "the image is missing", false)
+	r.wantCalls("patch quick", "patch stuck")
+	r.Advance(10 * time.Millisecond)
+	r.show("stuck", v1.PodPending, "the image is still missing", false)
+	r.Advance(statuswrite.Coalesce)
+	r.wantCalls("patch stuck")
+	r.Advance(statuswrite.Hold - 1700*time.Millisecond)
+	r.wantCalls()
+	r.show("late", v1.PodRunning, "", false)
+	r.Advance(200 * time.Millisecond)
+	r.wantCalls("patch late", "patch slow")
+	r.put("next", created)
+	r.tell("next")
+	r.show("next", v1.PodPending, "", false)
+	r.busy = false
+	r.Advance(statuswrite.Relook)
+	r.wantCalls("patch next")
+	r.Advance(time.Minute)
+	r.wantCalls()
 }
 
 // TestNewest: in its first minute an agent writes on the newest version only, for one that was killed

@@ -2,10 +2,13 @@
 // describe shows. What is told often is counted, what is told in many words is
 // put together, and what is told too often is dropped, all as client-go does it.
 //
-//	actors ──Record──► queue ──one at a time──► correlate ──► Create, or Patch of the count
+//	actors ──Record──► warnings ─────────────────────────one at a time──► correlate ──► Create, or
+//	              └──► the others ──while it is not busy──►                             Patch of the count
 //
 // Nothing waits for an event. While the apiserver is away they are kept, up to a
-// bound, and the first is tried again from time to time.
+// bound, and the first is tried again from time to time. While it is busy, all but
+// warnings wait: of thirty pods that start at once they are more than half of what
+// is written, and say what the pods' status says as well.
 package events
 
 import (
@@ -37,6 +40,11 @@ type Config struct {
 	// Deadline bounds a call. Retry is the time between tries while the apiserver
 	// is away.
 	Deadline, Retry time.Duration
+	// Busy says whether the apiserver has more important things to do; nil for
+	// never. It must not block. Events that are no warnings then wait, each for
+	// Patience at most.
+	Busy     func() bool
+	Patience time.Duration
 	// Also gets each event as well; nil for nobody.
 	Also port.Recorder
 	// Dropped is told of each event that could not be written, and why; nil for
@@ -53,13 +61,19 @@ func (c *Config) Validate() error {
 		return errors.New("events: Component and Host are required: users see who tells")
 	case c.Deadline <= 0, c.Retry <= 0:
 		return fmt.Errorf("events: Deadline %v, Retry %v: want both longer than nothing", c.Deadline, c.Retry)
+	case c.Busy != nil && c.Patience <= 0:
+		return fmt.Errorf("events: Patience %v: want longer than nothing", c.Patience)
 	case c.Queue < 0, c.Cache < 0:
 		return fmt.Errorf("events: Queue %d, Cache %d: want none negative", c.Queue, c.Cache)
 	}
 	return nil
 }
 
-const defaultQueue = 1000
+const (
+	defaultQueue = 1000
+	// relook is how soon it is looked at again whether the apiserver is still busy.
+	relook = 500 * time.Millisecond
+)
 
 // ErrQueueFull says that too many events wait.
 var ErrQueueFull = errors.New("too many events wait to be written")
@@ -70,10 +84,13 @@ type Recorder struct {
 
 	mu         sync.Mutex
 	correlator *record.EventCorrelator
-	// queue waits; the first is under way if busy.
-	queue  []port.Event
-	busy   bool
-	closed bool
+	// warnings and others wait, the oldest first; others is in order of their since.
+	// busy: one that is in neither any more is under way.
+	warnings, others []waiting
+	busy             bool
+	closed           bool
+	// stopLook ends the wait until the apiserver is not busy; nil if nobody waits.
+	stopLook func() bool
 	// end ends the call under way.
 	end func(error)
 	// last is the number in the name of the last event: of two at one instant each
@@ -81,6 +98,12 @@ type Recorder struct {
 	last int64
 	// stopRetry ends the wait for the next try.
 	stopRetry func() bool
+}
+
+// waiting is an event that waits, and since when.
+type waiting struct {
+	event port.Event
+	since time.Time
 }
 
 // New makes a recorder.
@@ -115,30 +138,52 @@ func (r *Recorder) Record(e port.Event) {
 		r.mu.Unlock()
 		return
 	}
-	if len(r.queue) >= r.config.Queue {
+	full := len(r.warnings)+len(r.others) >= r.config.Queue-count(r.busy)
+	var instead *port.Event
+	if full && e.Warning && len(r.others) > 0 {
+		oldest := pop(&r.others).event
+		instead = &oldest
+	}
+	if full && instead == nil {
 		r.mu.Unlock()
 		r.dropped(e, ErrQueueFull)
 		return
 	}
-	r.queue = append(r.queue, e)
+	to := &r.others
+	if e.Warning {
+		to = &r.warnings
+	}
+	*to = append(*to, waiting{e, r.config.Clock.Now()})
 	idle := !r.busy
 	r.busy = true
 	r.mu.Unlock()
+	if instead != nil {
+		r.dropped(*instead, ErrQueueFull)
+	}
 	if idle {
 		r.next()
 	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // Close ends it: what waits is dropped, and what is under way is not waited for.
 func (r *Recorder) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.closed, r.queue = true, nil
+	r.closed, r.warnings, r.others = true, nil, nil
 	if end := r.end; end != nil {
 		r.config.Clock.AfterFunc(0, func() { end(context.Canceled) })
 	}
-	if r.stopRetry != nil {
-		r.stopRetry()
+	for _, stop := range [...]func() bool{r.stopRetry, r.stopLook} {
+		if stop != nil {
+			stop()
+		}
 	}
 }
 
@@ -148,37 +193,68 @@ func (r *Recorder) dropped(e port.Event, err error) {
 	}
 }
 
-// next writes the first event of the queue, or says that there is none.
+// next writes the first event, or says that there is none to write now.
 func (r *Recorder) next() {
 	for {
 		r.mu.Lock()
-		if r.closed || len(r.queue) == 0 {
+		e, is := r.firstLocked()
+		if !is {
 			r.busy = false
 			r.mu.Unlock()
 			return
 		}
-		e := r.queue[0]
 		result, err := r.correlator.EventCorrelate(r.event(&e))
-		if err == nil && !result.Skip {
-			r.mu.Unlock()
-			r.write(e, result.Event, result.Event.Count > 1)
-			return
-		}
-		r.popLocked()
 		r.mu.Unlock()
 		if err != nil {
 			r.dropped(e, err)
+			continue
+		}
+		if !result.Skip {
+			r.write(e, result.Event, result.Event.Count > 1)
+			return
 		}
 	}
 }
 
-func (r *Recorder) popLocked() {
-	if len(r.queue) > 0 {
-		r.queue[0] = port.Event{}
-		if r.queue = r.queue[1:]; len(r.queue) == 0 {
-			r.queue = nil
-		}
+// firstLocked takes the event that is to be written next. If there is none because
+// the apiserver is busy, it is looked again after a moment.
+func (r *Recorder) firstLocked() (port.Event, bool) {
+	switch {
+	case len(r.warnings) > 0:
+		return pop(&r.warnings).event, true
+	case len(r.others) == 0:
+		return port.Event{}, false
 	}
+	waits := r.config.Clock.Now().Sub(r.others[0].since)
+	if r.config.Busy == nil || waits >= r.config.Patience || waits < 0 || !r.config.Busy() {
+		return pop(&r.others).event, true
+	}
+	if r.stopLook == nil {
+		r.stopLook = r.config.Clock.AfterFunc(min(relook, r.config.Patience-waits), r.look)
+	}
+	return port.Event{}, false
+}
+
+// look goes on if nobody else does.
+func (r *Recorder) look() {
+	r.mu.Lock()
+	r.stopLook = nil
+	idle := !r.busy && !r.closed
+	r.busy = r.busy || idle
+	r.mu.Unlock()
+	if idle {
+		r.next()
+	}
+}
+
+// pop takes the oldest.
+func pop(list *[]waiting) waiting {
+	first := (*list)[0]
+	(*list)[0] = waiting{}
+	if *list = (*list)[1:]; len(*list) == 0 {
+		*list = nil
+	}
+	return first
 }
 
 // event is an event as the API has it.
@@ -295,7 +371,6 @@ func (r *Recorder) written(e port.Event, o *v1.Event, counted bool, got port.API
 		r.mu.Unlock()
 		return
 	}
-	r.popLocked()
 	r.mu.Unlock()
 	r.next()
 }

@@ -93,6 +93,7 @@ func TestWritten(t *testing.T) {
 	w.record(p, "app", "Pulling", "Pulling image \"a\"")
 	w.record(p, "setup", "Pulling", "Pulling image \"b\"")
 	w.record(p, "debug", "Created", "Container created")
+	w.v.Advance(time.Second)
 	w.record(p, "", "BackOff", strings.Repeat("ä", 600))
 	w.r.Record(port.Event{Reason: "NoPod"})
 	w.v.Advance(time.Second)
@@ -188,6 +189,66 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// TestBusy: while the apiserver is busy warnings go ahead, and the others wait, but
+// not for ever, and not once it is not.
+func TestBusy(t *testing.T) {
+	busy := true
+	w := newWorld(t, func(c *Config) { c.Busy, c.Patience = func() bool { return busy }, 10*time.Second })
+	reasons := func() (out []string) {
+		for _, e := range w.events() {
+			out = append(out, e.Reason)
+		}
+		slices.Sort(out)
+		return out
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		if got := reasons(); !slices.Equal(got, want) {
+			t.Errorf("after %v there are %q, want %q", w.v.Now().Sub(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), got, want)
+		}
+	}
+	w.record(pod("web"), "app", "Pulled", "")
+	w.record(pod("web"), "app", "BackOff", "")
+	w.v.Advance(4 * time.Second)
+	expect("BackOff")
+	w.record(pod("web"), "app", "Started", "")
+	w.v.Advance(5 * time.Second)
+	expect("BackOff")
+	w.v.Advance(2 * time.Second)
+	expect("BackOff", "Pulled")
+	busy = false
+	w.v.Advance(relook + time.Second)
+	expect("BackOff", "Pulled", "Started")
+	w.record(pod("web"), "app", "Killing", "")
+	w.v.Advance(time.Second)
+	expect("BackOff", "Killing", "Pulled", "Started")
+	busy = true
+	w.record(pod("web"), "app", "Created", "")
+	w.r.Close()
+	w.v.Advance(time.Minute)
+	expect("BackOff", "Killing", "Pulled", "Started")
+	if len(w.dropped) > 0 {
+		t.Errorf("dropped %v", w.dropped)
+	}
+}
+
+// TestRoom: of more than there is room for the warnings are kept, and whoever had to
+// go is told of.
+func TestRoom(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.Busy, c.Patience, c.Queue = func() bool { return true }, 10*time.Second, 2
+	})
+	w.record(pod("web"), "app", "Pulled", "")
+	w.record(pod("web"), "app", "Created", "")
+	w.record(pod("web"), "app", "Started", "")
+	w.record(pod("web"), "app", "BackOff", "")
+	w.v.Advance(time.Minute)
+	all := w.events()
+	if len(all) != 2 || all[0].Reason != "BackOff" || all[1].Reason != "Created" || len(w.dropped) != 2 {
+		t.Errorf("there are %d, dropped %v", len(all), w.dropped)
+	}
+}
+
 // TestLostReply: an event whose answer was lost is there once.
 func TestLostReply(t *testing.T) {
 	w := newWorld(t, func(*Config) {})
@@ -244,6 +305,7 @@ func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"api": func(c *Config) { c.API = nil }, "clock": func(c *Config) { c.Clock = nil }, "who": func(c *Config) { c.Host = "" },
 		"deadline": func(c *Config) { c.Deadline = 0 }, "retry": func(c *Config) { c.Retry = -1 }, "queue": func(c *Config) { c.Queue = -1 },
+		"patience": func(c *Config) { c.Busy = func() bool { return false } },
 	} {
 		c := good
 		change(&c)

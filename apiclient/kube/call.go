@@ -34,13 +34,15 @@ type call struct {
 	verb   string
 	object string
 	limit  time.Duration
+	// counts: it is an ordinary write.
+	counts bool
 }
 
 func callOn(verb string, k port.APIKey, limit time.Duration) call {
 	if kinds[k.Kind].lane == heartbeat {
 		limit = heartbeatTimeout
 	}
-	return call{verb: verb, object: k.String(), limit: limit}
+	return call{verb: verb, object: k.String(), limit: limit, counts: verb != "get" && kinds[k.Kind].lane == ordinary}
 }
 
 // run performs fn on a goroutine of its own, within the call's deadline, and
@@ -56,6 +58,10 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 		defer c.calls.Done()
 		ctx, cancel := c.within(ctx, k.limit)
 		defer cancel()
+		if k.counts {
+			c.rush.begin(time.Now())
+			defer c.rush.end()
+		}
 		result, err := fn(ctx)
 		if err = c.translateError(k.verb, k.object, err, ctx.Err()); err != nil {
 			result = zero

@@ -23,6 +23,7 @@ type Client struct {
 	// in paths and limits, and share the transport.
 	rest   map[restKey]*rest.RESTClient
 	health *health
+	rush   rush
 
 	// closing ends all calls in flight.
 	closing context.Context

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
@@ -44,6 +45,9 @@ func Between(p port.APIPatch, schema port.APIObject) (map[string]any, error) {
 
 // part is the part of an object that a patch is about.
 func part(o port.APIObject, status bool) (map[string]any, error) {
+	if status {
+		o = statusOf(o)
+	}
 	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return nil, fmt.Errorf("compute the patch: %w", err)
@@ -64,6 +68,19 @@ func part(o port.APIObject, status bool) (map[string]any, error) {
 		}
 	}
 	return all, nil
+}
+
+// statusOf is an object with the status of o and, where it is of a kind whose
+// statuses are written often, with nothing else, which would be converted in vain.
+func statusOf(o port.APIObject) port.APIObject {
+	switch o := o.(type) {
+	case *v1.Pod:
+		return &v1.Pod{Status: o.Status}
+	case *v1.Node:
+		return &v1.Node{Status: o.Status}
+	default:
+		return o
+	}
 }
 
 // keepEmptied puts the lists and maps into to that were emptied since from. JSON

@@ -176,7 +176,7 @@ func (f *simFlags) runLive(c *cobra.Command) error {
 		defer cancel()
 	}
 	s, err := live.Run(ctx, live.Config{
-		API: client, Nodes: f.options.Nodes, Prefix: l.prefix, Labels: l.labels, Taints: taints, Capacity: capacity,
+		API: client, Busy: client.Busy, Nodes: f.options.Nodes, Prefix: l.prefix, Labels: l.labels, Taints: taints, Capacity: capacity,
 		Name: l.name, Namespace: cmp.Or(l.namespace, namespace), Identity: cmp.Or(l.identity, processName()),
 		LeaseDuration: l.lease, Log: log, NodeLog: nodeLog,
 	})
@@ -223,6 +223,9 @@ func writeLive(w io.Writer, s *live.Summary) error {
 	row("nodes taken", "%d", s.Taken)
 	row("leases of nodes", "renewed after %.1fs at most, %d late", s.LeaseGapSeconds, s.LeasesLate)
 	row("heap", "%.1f MiB", float64(s.HeapBytes)/(1<<20))
+	if s.EventsDropped > 0 {
+		row("events dropped", "%d", s.EventsDropped)
+	}
 	if s.Crashes > 0 || s.Fenced > 0 {
 		row("trouble", "%d crashes of actors, lost its lease %d times", s.Crashes, s.Fenced)
 	}

@@ -28,6 +28,9 @@ const (
 	component     = "kubelet"
 	eventDeadline = 10 * time.Second
 	eventRetry    = 2 * time.Second
+	// eventPatience is how long an event that is no warning waits while pods start or
+	// end together.
+	eventPatience = 10 * time.Second
 )
 
 // cloud are the names that a cloud's own controller looks for
@@ -62,9 +65,10 @@ func dial(c config.Config, to *rest.Config, log zerolog.Logger) (*kube.Client, e
 }
 
 // recorder writes events to the apiserver, and to also.
-func recorder(api port.API, name string, also port.Recorder, log zerolog.Logger) (*events.Recorder, error) {
+func recorder(api *kube.Client, name string, also port.Recorder, log zerolog.Logger) (*events.Recorder, error) {
 	return events.New(events.Config{
 		API: api, Clock: kernel.WallClock{}, Component: component, Host: name, Deadline: eventDeadline, Retry: eventRetry, Also: also,
+		Busy: api.Busy, Patience: eventPatience,
 		Dropped: func(e port.Event, err error) {
 			log.Debug().Str("reason", e.Reason).Str("error", err.Error()).Msg("an event is not in the apiserver")
 		},

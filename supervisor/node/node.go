@@ -152,7 +152,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		defer told.Close()
-		ports.API, ports.Events = client, told
+		ports.API, ports.Events, ports.Busy = client, told, client.Busy
 	}
 	if err := d.start(o, m, ports, version, static); err != nil {
 		return err

@@ -17,6 +17,14 @@ import (
 // has to say waits for what comes next.
 const Coalesce = 100 * time.Millisecond
 
+// While much is written, what only says that a pod is on its way waits for what
+// comes of it, so that there is one write in place of three: looked at again each
+// Relook, and no longer than Hold.
+const (
+	Hold   = 5 * time.Second
+	Relook = time.Second
+)
+
 // Input is all that is known of one pod.
 type Input struct {
 	Now time.Time
@@ -36,6 +44,8 @@ type Input struct {
 	Final bool
 	// Deleted says that its deletion was acknowledged.
 	Deleted bool
+	// Busy says that the apiserver is given much to write as it is.
+	Busy bool
 	// Changed is when Want became another than what was written, LastWrite when
 	// the last write was begun, RetryAt when one may be tried again after a
 	// failure; zero for never.
@@ -111,11 +121,41 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 		since = in.Changed
 	case Urgent(&in.Object.Status, next):
 		return time.Time{}
+	case in.Busy && onItsWay(next) && in.Now.Before(in.Changed.Add(Hold)) && !in.Changed.After(in.Now):
+		return earlier(in.Changed.Add(Hold), in.Now.Add(Relook))
 	}
 	if since.IsZero() || since.After(in.Now) { // the clock was set back
 		return time.Time{}
 	}
 	return since.Add(Coalesce)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// onItsWay says whether a status tells of a pod of which nothing has run yet, and
+// nothing but that: no reason why it does not, nor what it waits for.
+func onItsWay(s *v1.PodStatus) bool {
+	if s.Phase != v1.PodPending || s.Reason != "" || s.Message != "" {
+		return false
+	}
+	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for i := range list {
+			c := &list[i]
+			if c.RestartCount > 0 || c.LastTerminationState.Terminated != nil {
+				return false
+			}
+			w := c.State.Waiting
+			if w == nil || w.Message != "" || w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // after is s, if at has come. A time farther away than any that is ever waited

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
 )
 
 func TestNext(t *testing.T) {
@@ -26,7 +27,13 @@ func TestNext(t *testing.T) {
 	anew := status("Running", waits("ContainerCreating"))
 	anew.ContainerStatuses[0].ContainerID, anew.ContainerStatuses[0].RestartCount = "b", 1
 	anew.ContainerStatuses[0].LastTerminationState = dead.ContainerStatuses[0].State
+	named := status("Pending", waits("ContainerCreating"))
+	named.ContainerStatuses[0].State.Waiting.Message = "waiting for volume data"
 	now := t0.Add(time.Hour)
+	fresh := func(in *Input) {
+		in.Object, in.Want, in.LastWrite = &v1.Pod{Status: v1.PodStatus{Phase: v1.PodPending}}, creating, time.Time{}
+		in.Changed, in.Busy = now, true
+	}
 	when := at(3599)
 	deleted := &v1.Pod{Status: *ready}
 	deleted.DeletionTimestamp = &when
@@ -57,6 +64,16 @@ func TestNext(t *testing.T) {
 		"nor that its time has come":    {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *waiting}, anew }, Rest, time.Time{}},
 		"but that one runs no more":     {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *ready}, anew, time.Time{} }, Write, time.Time{}},
 		"and if it is the last word":    {func(in *Input) { in.Object, in.Want, in.Final = &v1.Pod{Status: *creating}, created, true }, Write, time.Time{}},
+		"that it is on its way later":   {fresh, Wait, now.Add(Relook)},
+		"but not for ever on its way":   {func(in *Input) { fresh(in); in.Changed = now.Add(-Hold) }, Write, time.Time{}},
+		"nor much longer":               {func(in *Input) { fresh(in); in.Changed = now.Add(time.Millisecond - Hold) }, Wait, now.Add(time.Millisecond)},
+		"nor if little is written":      {func(in *Input) { fresh(in); in.Busy = false }, Write, time.Time{}},
+		"nor if it fails":               {func(in *Input) { fresh(in); in.Want = failing }, Write, time.Time{}},
+		"nor if it says what it needs":  {func(in *Input) { fresh(in); in.Want = named }, Write, time.Time{}},
+		"nor if it was there before":    {func(in *Input) { fresh(in); in.Want = again }, Write, time.Time{}},
+		"nor if it runs":                {func(in *Input) { fresh(in); in.Want = ready }, Write, time.Time{}},
+		"nor of another age":            {func(in *Input) { fresh(in); in.Changed = now.Add(time.Hour) }, Write, time.Time{}},
+		"nor if it is over":             {func(in *Input) { fresh(in); in.Final = true }, Write, time.Time{}},
 		"not before a retry":            {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Second) }, Wait, now.Add(time.Second)},
 		"the clock was set back":        {func(in *Input) { in.Want, in.LastWrite = moved, now.Add(time.Hour) }, Write, time.Time{}},
 		"a retry in another age":        {func(in *Input) { in.Want, in.RetryAt = unready, now.Add(time.Hour) }, Write, time.Time{}},
@@ -89,4 +106,35 @@ func BenchmarkNothingToWrite(b *testing.B) {
 			b.Fatal("it writes")
 		}
 	}
+}
+
+// TestHold: however long it is busy, what there is to say of a pod is said within
+// Hold of its change, and what others wait for at once.
+func TestHold(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		in := Input{
+			Now: t0, Busy: true, Object: &v1.Pod{Status: *anyStatus(rt, "have")}, Want: anyStatus(rt, "want"), Changed: t0,
+		}
+		_, differs := Merge(in.Object, in.Want)
+		rests := Next(Input{Now: in.Now, Object: in.Object, Want: in.Want, Changed: in.Changed}).Do == Rest
+		for looks := 0; ; looks++ {
+			step := Next(in)
+			if !differs || rests {
+				if step.Do != Rest {
+					rt.Fatalf("%v although there is nothing to say", step.Do)
+				}
+				return
+			}
+			if step.Do == Write {
+				if in.Now.After(in.Changed.Add(Hold)) || looks > 0 && Urgent(&in.Object.Status, &step.Status) {
+					rt.Fatalf("written %v after the change", in.Now.Sub(in.Changed))
+				}
+				return
+			}
+			if step.Do != Wait || !step.Until.After(in.Now) {
+				rt.Fatalf("%v until %v at %v", step.Do, step.Until, in.Now)
+			}
+			in.Now = step.Until
+		}
+	})
 }

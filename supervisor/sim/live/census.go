@@ -23,6 +23,8 @@ type census struct {
 	worst   time.Duration
 	late    int
 	crashes int
+	// lost are the events that nobody will see.
+	lost int
 }
 
 // counted is what is known of one pod.
@@ -37,6 +39,13 @@ type counted struct {
 
 func newCensus() *census {
 	return &census{pods: map[types.UID]*counted{}, renewed: map[string]time.Time{}}
+}
+
+// dropped notes that an event could not be written, or had to make room.
+func (c *census) dropped() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost++
 }
 
 // told takes in what a node's watch of its pods tells.
@@ -144,5 +153,5 @@ func (c *census) into(s *Summary) {
 		return float64(c.starts[int(q*float64(len(c.starts)-1))]) / float64(time.Millisecond)
 	}
 	s.Start.P50, s.Start.P90, s.Start.P99 = at(0.5), at(0.9), at(0.99)
-	s.LeaseGapSeconds, s.LeasesLate, s.Crashes = c.worst.Seconds(), c.late, c.crashes
+	s.LeaseGapSeconds, s.LeasesLate, s.Crashes, s.EventsDropped = c.worst.Seconds(), c.late, c.crashes, c.lost
 }

@@ -56,6 +56,9 @@ type Summary struct {
 	// here, LeasesLate how many were longer than the lease is good.
 	LeaseGapSeconds float64 `json:"leaseGapSeconds"`
 	LeasesLate      int     `json:"leasesLate"`
+	// EventsDropped are those of pods that could not be written, or of which too many
+	// waited.
+	EventsDropped int `json:"eventsDropped"`
 	// Crashes of actors.
 	Crashes     int  `json:"crashes"`
 	Interrupted bool `json:"interrupted"`

@@ -149,6 +149,7 @@ func (m *machine) spawnLocked() {
 	recorder, err := events.New(events.Config{
 		API: m.api, Clock: kernel.WallClock{}, Component: "kubelet", Host: m.name,
 		Queue: 256, Cache: 128, Deadline: eventDeadline, Retry: 10 * time.Second,
+		Busy: c.Busy, Patience: eventPatience, Dropped: func(port.Event, error) { m.pool.census.dropped() },
 	})
 	if err != nil {
 		panic(err) // nothing in it is the user's
@@ -172,7 +173,13 @@ func (m *machine) spawnLocked() {
 
 // eventDeadline bounds how long an event waits for its turn (Config of the client:
 // EventQPS) and its answer.
-const eventDeadline = 2 * time.Minute
+//
+// eventPatience is how long an event that is no warning waits while many pods start
+// or end.
+const (
+	eventDeadline = 2 * time.Minute
+	eventPatience = 30 * time.Second
+)
 
 func pools() []kernel.Pool {
 	const starts = 8 // as on a machine of four cores
@@ -201,7 +208,7 @@ func (m *machine) agentConfig(recorder port.Recorder) *node.Config {
 		Cluster: cluster,
 		Ports: node.Ports{
 			Runtime: m.runtime, Host: m.host, Network: m.runtime.Network(), Manifests: m.host,
-			Checkpoints: m.host, Events: recorder, API: m.api, Facts: m.host,
+			Checkpoints: m.host, Events: recorder, API: m.api, Facts: m.host, Busy: c.Busy,
 		},
 	}
 }
