@@ -42,7 +42,7 @@ type Config struct {
 	Deadline, Retry time.Duration
 	// Busy says whether the apiserver has more important things to do; nil for
 	// never. It must not block. Events that are no warnings then wait, each for
-	// Patience at most.
+	// Patience at most. With it they wait for a moment in any case.
 	Busy     func() bool
 	Patience time.Duration
 	// Also gets each event as well; nil for nobody.
@@ -71,7 +71,8 @@ func (c *Config) Validate() error {
 
 const (
 	defaultQueue = 1000
-	// relook is how soon it is looked at again whether the apiserver is still busy.
+	// relook is how soon it is looked at again whether the apiserver is still busy, and
+	// for the first time: what is written for the same reason begins before.
 	relook = 500 * time.Millisecond
 )
 
@@ -226,11 +227,17 @@ func (r *Recorder) firstLocked() (port.Event, bool) {
 		return port.Event{}, false
 	}
 	waits := r.config.Clock.Now().Sub(r.others[0].since)
-	if r.config.Busy == nil || waits >= r.config.Patience || waits < 0 || !r.config.Busy() {
+	again := min(relook, r.config.Patience-waits)
+	switch {
+	case r.config.Busy == nil, waits >= r.config.Patience, waits < 0: // the clock was set back
+		return pop(&r.others).event, true
+	case waits < relook:
+		again = relook - waits
+	case !r.config.Busy():
 		return pop(&r.others).event, true
 	}
 	if r.stopLook == nil {
-		r.stopLook = r.config.Clock.AfterFunc(min(relook, r.config.Patience-waits), r.look)
+		r.stopLook = r.config.Clock.AfterFunc(again, r.look)
 	}
 	return port.Event{}, false
 }

@@ -19,10 +19,13 @@ const Coalesce = 100 * time.Millisecond
 
 // While much is written, what only says that a pod is on its way waits for what
 // comes of it, so that there is one write in place of three: looked at again each
-// Relook, and no longer than Hold.
+// Relook, and no longer than Hold. In the same manner what is said of a pod that is
+// being deleted waits for its end, no longer than HoldEnd: that it is not ready any
+// more, some may wait for.
 const (
-	Hold   = 5 * time.Second
-	Relook = time.Second
+	Hold    = 5 * time.Second
+	HoldEnd = 2 * time.Second
+	Relook  = time.Second
 )
 
 // Input is all that is known of one pod.
@@ -118,16 +121,24 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 	case in.Final:
 		return time.Time{}
 	case in.Object.DeletionTimestamp != nil:
+		if in.holds(HoldEnd) {
+			return earlier(in.Changed.Add(HoldEnd), in.Now.Add(Relook))
+		}
 		since = in.Changed
 	case Urgent(&in.Object.Status, next):
 		return time.Time{}
-	case in.Busy && onItsWay(next) && in.Now.Before(in.Changed.Add(Hold)) && !in.Changed.After(in.Now):
+	case in.holds(Hold) && onItsWay(next):
 		return earlier(in.Changed.Add(Hold), in.Now.Add(Relook))
 	}
 	if since.IsZero() || since.After(in.Now) { // the clock was set back
 		return time.Time{}
 	}
 	return since.Add(Coalesce)
+}
+
+// holds says whether a write that may wait for so long still has to.
+func (in *Input) holds(most time.Duration) bool {
+	return in.Busy && in.Now.Before(in.Changed.Add(most)) && !in.Changed.After(in.Now)
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -54,7 +54,16 @@ func TestNext(t *testing.T) {
 		"more comes of one that goes": {func(in *Input) {
 			in.Object, in.Want, in.Changed = deleted, unready, now.Add(-60*time.Millisecond)
 		}, Wait, now.Add(40 * time.Millisecond)},
-		"but not for ever":              {func(in *Input) { in.Object, in.Want, in.Changed = deleted, unready, now.Add(-Coalesce) }, Write, time.Time{}},
+		"but not for ever": {func(in *Input) { in.Object, in.Want, in.Changed = deleted, unready, now.Add(-Coalesce) }, Write, time.Time{}},
+		"while it is busy much more": {func(in *Input) {
+			in.Object, in.Want, in.Changed, in.Busy = deleted, unready, now.Add(-60*time.Millisecond), true
+		}, Wait, now.Add(Relook)},
+		"and not for ever then": {func(in *Input) {
+			in.Object, in.Want, in.Changed, in.Busy = deleted, unready, now.Add(-HoldEnd), true
+		}, Write, time.Time{}},
+		"and its end at once": {func(in *Input) {
+			in.Object, in.Want, in.Changed, in.Busy, in.Final = deleted, unready, now, true, true
+		}, Write, time.Time{}},
 		"the last of it":                {func(in *Input) { in.Object, in.Want, in.Changed, in.Final = deleted, unready, now, true }, Write, time.Time{}},
 		"not that it was only made":     {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, created }, Rest, time.Time{}},
 		"but that it was started":       {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, ready }, Write, time.Time{}},
