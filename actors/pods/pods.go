@@ -95,6 +95,7 @@ type record struct {
 	state  state
 	stop   *podplan.Stop
 	view   *observed.Pod // for the first Assign
+	found  bool          // the runtime had something of it when it began
 	ref    kernel.Ref[pod.Message]
 	report pod.Report // the last one; no status: none yet
 	reject *Rejection
@@ -504,7 +505,7 @@ func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
 	}
 	r.view = &observed.Pod{}
 	if rp, ok := a.runtime[r.pod.UID]; ok {
-		r.view = &rp.Pod
+		r.view, r.found = &rp.Pod, true
 	}
 	policy := a.deps.PodPolicy
 	if policy == (kernel.Policy{}) {

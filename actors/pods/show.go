@@ -23,6 +23,9 @@ func (a *pods) view(ctx *kernel.Context[Message]) View {
 	}
 	for _, r := range a.of { // order-free: sorted below
 		p := r.show()
+		if r.report.Status == nil && r.reject == nil && a.ran(r) {
+			p.Phase, p.Problem = string(v1.PodUnknown), cmp.Or(p.Problem, unseen)
+		}
 		for _, e := range kernel.EffectsOf(ctx, r.ref) {
 			p.Doing = append(p.Doing, strings.TrimSpace(e.Kind+" "+e.Object))
 		}
@@ -41,6 +44,17 @@ func (a *pods) view(ctx *kernel.Context[Message]) View {
 		v.Problems = append(v.Problems, a.wanted[name].Problems...)
 	}
 	return v
+}
+
+// unseen is said of a pod that was here before, while nothing is known of it but
+// that: what of it the runtime listed has yet to be looked at, and its probes have
+// yet to be heard.
+const unseen = "this agent found it and has not looked at it yet"
+
+// ran says whether the runtime had something of a pod before this actor began.
+func (a *pods) ran(r *record) bool {
+	_, listed := a.runtime[r.pod.UID]
+	return listed || r.found
 }
 
 func (r *record) show() PodView {

@@ -38,7 +38,9 @@ type PodView struct {
 	// Source is file, http or api; orphan for one that nobody wants any more.
 	Source string `json:"source"`
 	// Life is Syncing, Terminating, Terminated; Rejected; Waiting (not begun).
-	Life  string `json:"life"`
+	Life string `json:"life"`
+	// Phase is the pod's; Unknown of one that ran before this agent did and has yet
+	// to be looked at.
 	Phase string `json:"phase"`
 	// Ready is the condition of that name.
 	Ready     bool       `json:"ready"`

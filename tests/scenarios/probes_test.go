@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
@@ -363,7 +364,20 @@ func TestNoReadinessFlapOverARestartOfTheAgent(t *testing.T) {
 		w.kill()
 		clear(f.last) // users of a static pod's view see nothing between
 		w.start()
-		w.run(300 * time.Millisecond)
+		w.until(time.Second, "somebody can be asked", func() bool {
+			_, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods")
+			return ok
+		})
+		// What is said of a pod is right from the first moment that it is said.
+		for end := w.v.Now().Add(300 * time.Millisecond); w.v.Now().Before(end); w.run(time.Millisecond) {
+			for _, p := range w.view().Pods {
+				switch {
+				case p.Phase == "Unknown" && p.Problem != "" && !p.Ready && len(p.Containers) == 0:
+				case p.Phase != "Running" || len(p.Containers) != 1 || p.Containers[0].State != "running":
+					t.Fatalf("%v before the end of the first 300 ms pod %s is shown as %+v", end.Sub(w.v.Now()), p.Name, p)
+				}
+			}
+		}
 		if n := ready(); n != 15 {
 			t.Errorf("300 ms after its start the agent shows %d ready, want 15", n)
 		}

@@ -113,15 +113,18 @@ func TestProbes(t *testing.T) {
 		b.awaitEvent(t, "closed", "Unhealthy", "Readiness probe failed: dial tcp")
 		b.awaitEvent(t, "hangs", "Unhealthy", "timed out after 2s")
 
-		// A restart of the agent changes nothing of that, from the first moment that it is seen.
+		// A restart of the agent changes nothing of that, from the first moment that it is said. Until
+		// then the agent says that it does not know.
 		b.kill(t)
 		b.start(t)
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
 		for name, ready := range map[string]bool{"tcp": true, "http": true, "exec": true, "lives": true, "closed": false, "hangs": false} {
-			if p, _ := view.Pod(name); p.Ready != ready || p.Restarts != 0 {
+			p := b.awaitPod(t, name, "was looked at", func(p Pod) error {
+				if p.Phase == "Unknown" {
+					return errors.New("it is not known yet")
+				}
+				return nil
+			})
+			if p.Running() != nil || p.Ready != ready || p.Restarts != 0 {
 				t.Errorf("after a restart of the agent pod %s is %+v; ready is to be %v", name, p, ready)
 			}
 		}
@@ -144,7 +147,7 @@ func TestProbes(t *testing.T) {
 			}
 			return p.isReady()
 		})
-		view, err = b.Pods(t.Context())
+		view, err := b.Pods(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
