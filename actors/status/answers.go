@@ -18,8 +18,9 @@ func (s *status) answered(ctx *kernel.Context[Message], m answered) {
 		return
 	}
 	delete(s.calls, m.id)
-	unheard := s.unheard(ctx, begun, m.err)
-	if r := s.of[m.uid]; r != nil && r.call == m.id {
+	r := s.of[m.uid]
+	unheard := s.unheard(ctx, r, begun, m.err)
+	if r != nil && r.call == m.id {
 		r.call = 0
 		switch {
 		case m.err == nil:
@@ -33,24 +34,38 @@ func (s *status) answered(ctx *kernel.Context[Message], m answered) {
 	s.next(ctx)
 }
 
-// unheard says whether nobody listened to a call, and remembers which it was.
-func (s *status) unheard(ctx *kernel.Context[Message], begun time.Time, err error) bool {
-	switch port.KindOf(err) {
-	case port.Unavailable, port.Canceled, port.Unauthorized, port.TooManyRequests:
-	case port.Deadline:
+// unheard says whether nobody listened to a call, and remembers which it was. r
+// is the pod's record, nil if there is none any more.
+func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Time, err error) bool {
+	kind, understood := port.KindOf(err), err == nil
+	switch {
+	case understood:
+	case kind == port.Other:
+		if s.alone(ctx, r, begun) {
+			return false
+		}
+	case kind == port.Deadline:
 		if s.heard.After(begun) {
 			return false // others were heard meanwhile: it is this call alone
 		}
+	case kind == port.Unavailable, kind == port.Canceled, kind == port.Unauthorized, kind == port.TooManyRequests:
 	default:
+		understood = true
+	}
+	if understood {
+		if r != nil {
+			r.troubled = 0
+		}
 		if s.away > 0 {
 			ctx.Log().Info().Int("pods", len(s.waiting)).Msg("the apiserver takes the status of pods again")
 		}
 		s.away, s.heard = 0, ctx.Now()
 		return false
 	}
+	s.doubt = kind == port.Other
 	if s.away == 0 {
 		log := ctx.Log().Warn()
-		if kind := port.KindOf(err); kind == port.Unavailable || kind == port.Unauthorized {
+		if kind == port.Unavailable || kind == port.Unauthorized {
 			log = ctx.Log().Debug() // whoever watches says it for all
 		}
 		log.Str("error", err.Error()).Msg("the status of pods can't be told to the apiserver; trying again")
@@ -65,6 +80,17 @@ func (s *status) unheard(ctx *kernel.Context[Message], begun time.Time, err erro
 		ctx.After(wait/2+time.Duration(ctx.Rand().Int64N(int64(wait/2)+1)), retry{})
 	}
 	return true
+}
+
+// alone says whether an answer that nobody understands is about one pod: others
+// were heard since its call began, or since it last got such an answer.
+func (s *status) alone(ctx *kernel.Context[Message], r *record, begun time.Time) bool {
+	if r == nil {
+		return true
+	}
+	before := r.troubled
+	r.troubled = ctx.Now().UnixNano()
+	return s.heard.After(begun) || before != 0 && s.heard.UnixNano() > before
 }
 
 // succeeded takes in what the apiserver has now.

@@ -14,6 +14,13 @@
 //	    ▼                               │
 //	listening ──no answer──► away: one call at a time, after a backoff
 //
+// An answer that says only that something went wrong (an internal error, a page
+// of something that is no apiserver) counts as none: an apiserver whose store does
+// not answer gives such answers, for minutes maybe, and has to be told everything
+// as soon as it can hear it. But it may be about one pod, whose status some webhook
+// chokes on: so whoever has not met with it himself need not wait, and whose call
+// fails so again while others' do not is on his own.
+//
 // After a restart it knows nothing: it is told again what to say and of what,
 // and reads each pod from the apiserver before it writes.
 package status
@@ -74,10 +81,12 @@ type status struct {
 	calls   map[kernel.EffectID]time.Time
 	waiting []types.UID
 	// away counts the tries since the apiserver last answered, which was at
-	// heard; retrying says that the timer for the next runs.
+	// heard; retrying says that the timer for the next runs. doubt: it does answer,
+	// and nothing that can be understood.
 	away     int
 	heard    time.Time
 	retrying bool
+	doubt    bool
 	// asking: the timer of missed runs.
 	asking bool
 }
@@ -95,6 +104,9 @@ type record struct {
 	changed, lastWrite, retryAt int64
 	// timer is when the next look is due, 0 for none.
 	timer int64
+	// troubled is when its last call was answered with nothing that can be
+	// understood, 0 if another was since.
+	troubled int64
 
 	failures uint16
 	// acks is how often written was acknowledged; 2 stands for more.
@@ -229,7 +241,7 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 		return
 	case statuswrite.Read, statuswrite.Write, statuswrite.Delete:
 	}
-	if !s.room() {
+	if !s.room(r) {
 		r.queued = true
 		s.waiting = append(s.waiting, uid)
 		return
@@ -237,9 +249,9 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	s.call(ctx, uid, r, step)
 }
 
-// room says whether another call may begin.
-func (s *status) room() bool {
-	if s.away > 0 {
+// room says whether another call may begin, for that pod.
+func (s *status) room(r *record) bool {
+	if s.away > 0 && (!s.doubt || r.troubled != 0) {
 		return len(s.calls) == 0 && !s.retrying
 	}
 	return len(s.calls) < s.deps.Calls
@@ -247,12 +259,16 @@ func (s *status) room() bool {
 
 // next lets those that wait go on while there is room.
 func (s *status) next(ctx *kernel.Context[Message]) {
-	for len(s.waiting) > 0 && s.room() {
+	for len(s.waiting) > 0 {
 		uid := s.waiting[0]
+		r := s.of[uid]
+		if r != nil && r.queued && !s.room(r) {
+			return
+		}
 		if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
 			s.waiting = nil
 		}
-		if r := s.of[uid]; r != nil && r.queued {
+		if r != nil && r.queued {
 			r.queued = false
 			s.advance(ctx, uid)
 		}

@@ -293,6 +293,7 @@ func TestAway(t *testing.T) {
 		"expired":  {time.Millisecond, &port.Error{Kind: port.Unauthorized}},
 		"hangs":    {time.Hour, nil},
 		"too much": {time.Millisecond, &port.Error{Kind: port.TooManyRequests}},
+		"errors":   {time.Millisecond, &port.Error{Detail: "etcdserver: request timed out"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -317,6 +318,48 @@ func TestAway(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOneInTrouble: an apiserver that fails at one pod is told of all others at once, and asked ever
+// more seldom to take that one, as long as others are heard.
+func TestOneInTrouble(t *testing.T) {
+	r := newRig(t)
+	const pods = 10
+	for i := range pods {
+		r.put(fmt.Sprint(i), nothing)
+		r.tell(fmt.Sprint(i))
+	}
+	tries := 0
+	r.fail = func(verb, name string) error {
+		if name == "0" && verb == "patch" {
+			tries++
+			return &port.Error{Detail: "failed calling webhook"}
+		}
+		return nil
+	}
+	for minute := range 20 {
+		for i := range pods {
+			r.show(fmt.Sprint(i), v1.PodRunning, fmt.Sprint(minute), false)
+		}
+		r.Advance(time.Second)
+		for i := range pods {
+			if p := r.has[fmt.Sprint(i)]; i > 0 && p.Status.Message != fmt.Sprint(minute) {
+				t.Fatalf("after %d minutes and a second pod %d is %+v", minute, i, p.Status)
+			}
+		}
+		r.Advance(29 * time.Second)
+		r.show("1", v1.PodRunning, "half", false)
+		r.Advance(30 * time.Second)
+	}
+	t.Logf("the one in trouble was tried %d times", tries)
+	if tries > 20*30 {
+		t.Errorf("the one in trouble was tried %d times in 20 minutes", tries)
+	}
+	r.fail = func(string, string) error { return nil }
+	r.Advance(time.Minute + time.Second)
+	if p := r.has["0"]; p.Status.Phase != v1.PodRunning {
+		t.Errorf("it is %+v", p.Status)
 	}
 }
 

@@ -18,10 +18,15 @@ import (
 //     is none; and when there is one, all is told again within 5 s, the time for
 //     a dial that was lost (transport.go) and for the list included.
 //   - The apiserver answered, and said no (the credential has expired, the node
-//     may not, an internal error): up to 22 s. That costs it something each time,
-//     and nothing is gained by asking often.
+//     may not): up to 22 s. That costs it something each time, and nothing is
+//     gained by asking often.
+//   - It answered that something went wrong (its store does not answer) or that it
+//     has too much to do, or what came is no answer of an apiserver's: at most 3 s
+//     for the pods and the node themselves, of which there is one watch each; for
+//     all others as if it had said no.
 var (
 	silentPause  = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Second}
+	brokenPause  = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 2 * time.Second}
 	refusedPause = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
 )
 
@@ -30,15 +35,25 @@ var (
 const settled = 10 * time.Second
 
 // pauses are those of one watch.
-type pauses struct{ silent, refused wait.Backoff }
+type pauses struct {
+	kind                    port.APIKind
+	silent, broken, refused wait.Backoff
+}
 
-func newPauses() pauses { return pauses{silent: silentPause, refused: refusedPause} }
+// newPauses are those of a watch for that kind.
+func newPauses(k port.APIKind) pauses {
+	p := pauses{kind: k, silent: silentPause, broken: refusedPause, refused: refusedPause}
+	if k == port.PodKind || k == port.NodeKind {
+		p.broken = brokenPause
+	}
+	return p
+}
 
 // next is how long to wait after a try that lasted so long and ended so; nil
 // for an end without an error, such as a history that was thrown away (410).
 func (p *pauses) next(err error, lasted time.Duration) time.Duration {
 	if lasted >= settled {
-		*p = newPauses()
+		*p = newPauses(p.kind)
 	}
 	if err == nil {
 		return p.silent.Step()
@@ -46,6 +61,8 @@ func (p *pauses) next(err error, lasted time.Duration) time.Duration {
 	switch kindOfError(err) {
 	case port.Unavailable, port.Deadline:
 		return p.silent.Step()
+	case port.Other, port.TooManyRequests, port.Unsupported:
+		return p.broken.Step()
 	default:
 		return p.refused.Step()
 	}

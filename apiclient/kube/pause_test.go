@@ -8,28 +8,35 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 func TestPauses(t *testing.T) {
 	silent, refused := syscall.ECONNREFUSED, apierrors.NewUnauthorized("no")
+	broken := apierrors.NewInternalError(errors.New("etcdserver: request timed out"))
 	for _, c := range []struct {
 		name            string
+		kind            port.APIKind
 		err             error
 		lasted          time.Duration
 		tries           int
 		atLeast, atMost time.Duration
 	}{
-		{"nobody answers, first", silent, 0, 1, 100 * time.Millisecond, 150 * time.Millisecond},
-		{"nobody answers, for long", silent, 0, 1000, time.Second, 1500 * time.Millisecond},
-		{"503 is nobody", apierrors.NewServiceUnavailable("no"), 0, 1000, time.Second, 1500 * time.Millisecond},
-		{"an end without an error", nil, 0, 1, 100 * time.Millisecond, 150 * time.Millisecond},
-		{"refused, first", refused, 0, 1, 500 * time.Millisecond, 750 * time.Millisecond},
-		{"refused, for long", refused, 0, 1000, 15 * time.Second, 23 * time.Second},
-		{"something else, for long", errors.New("what"), 0, 1000, 15 * time.Second, 23 * time.Second},
-		{"after it went well", refused, settled, 1000, 500 * time.Millisecond, 750 * time.Millisecond},
+		{"nobody answers, first", port.PodKind, silent, 0, 1, 100 * time.Millisecond, 150 * time.Millisecond},
+		{"nobody answers, for long", port.PodKind, silent, 0, 1000, time.Second, 1500 * time.Millisecond},
+		{"503 is nobody", port.PodKind, apierrors.NewServiceUnavailable("no"), 0, 1000, time.Second, 1500 * time.Millisecond},
+		{"an end without an error", port.PodKind, nil, 0, 1, 100 * time.Millisecond, 150 * time.Millisecond},
+		{"refused, first", port.PodKind, refused, 0, 1, 500 * time.Millisecond, 750 * time.Millisecond},
+		{"refused, for long", port.PodKind, refused, 0, 1000, 15 * time.Second, 23 * time.Second},
+		{"something went wrong, for long", port.PodKind, broken, 0, 1000, 2 * time.Second, 3 * time.Second},
+		{"too much to do, for long", port.NodeKind, apierrors.NewTooManyRequestsError("later"), 0, 1000, 2 * time.Second, 3 * time.Second},
+		{"something went wrong, for whom there are many", port.SecretKind, broken, 0, 1000, 15 * time.Second, 23 * time.Second},
+		{"something else, for long", port.PodKind, errors.New("what"), 0, 1000, 2 * time.Second, 3 * time.Second},
+		{"after it went well", port.PodKind, refused, settled, 1000, 500 * time.Millisecond, 750 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPauses()
+			p := newPauses(c.kind)
 			var d time.Duration
 			for range c.tries {
 				d = p.next(c.err, c.lasted)
@@ -40,7 +47,7 @@ func TestPauses(t *testing.T) {
 		})
 	}
 	// What came while nobody answered does not count against the one who does.
-	p := newPauses()
+	p := newPauses(port.PodKind)
 	for range 100 {
 		p.next(silent, 0)
 	}

@@ -82,7 +82,7 @@ func (w *watch) follow(ctx context.Context) {
 		Name: w.object(), TypeDescription: w.sel.Kind.String(), Logger: &log,
 		Backoff: &within, Clock: endingClock{ctx: ctx},
 	})
-	for pauses := newPauses(); ctx.Err() == nil; {
+	for pauses := newPauses(w.sel.Kind); ctx.Err() == nil; {
 		began := time.Now()
 		err := reflector.ListAndWatchWithContext(ctx)
 		if !sleep(ctx, pauses.next(err, time.Since(began))) {
