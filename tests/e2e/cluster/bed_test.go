@@ -126,8 +126,10 @@ type setup struct {
 	plane   *lab.ControlPlane
 	release lab.Release
 	agent   node.Config
-	// identity is the agent's, complete but for the user.
+	// identity is the agent's, complete but for the user. through, if not nil, makes of its kubeconfig the
+	// one that the agent gets.
 	identity lab.Identity
+	through  func(kubeconfig string) (string, error)
 }
 
 // newBed starts containerd, makes a namespace, and prepares an agent. What is left in the end fails
@@ -175,6 +177,11 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	kubeconfig, err := s.plane.KubeconfigOf(s.identity)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.through != nil {
+		if kubeconfig, err = s.through(kubeconfig); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.agent.Binary, s.agent.Dir, s.agent.Endpoint, s.agent.CgroupRoot = binary, filepath.Join(dir, "n"), l.Endpoint(), l.CgroupRoot()
 	s.agent.Flags = append([]string{

@@ -14,27 +14,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-// auditor watches all pods of a namespace, and remembers each version that says less than the one
-// before it: a restart, a container or pod that is no longer ready, a phase, an address or a state
-// that is gone.
+// auditor watches all pods of a namespace, keeps every version that the apiserver had of each, and says
+// of each that says less than the one before it: a restart, a container or pod that is no longer ready,
+// a phase, an address or a state that is gone.
 type auditor struct {
-	mu     sync.Mutex
-	last   map[types.UID]*v1.Pod
-	writes int
-	found  []string
+	mu       sync.Mutex
+	versions map[types.UID][]*v1.Pod
+	ended    bool // the watch has, for whatever reason
 }
 
 func (b *bed) audit(t *testing.T) *auditor {
 	t.Helper()
-	a := &auditor{last: map[types.UID]*v1.Pod{}}
+	a := &auditor{versions: map[types.UID][]*v1.Pod{}}
 	list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range list.Items {
-		a.last[list.Items[i].UID] = &list.Items[i]
+		a.see(&list.Items[i])
 	}
 	w, err := b.admin.CoreV1().Pods(b.name).Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
@@ -47,6 +47,9 @@ func (b *bed) audit(t *testing.T) *auditor {
 				a.see(p)
 			}
 		}
+		a.mu.Lock()
+		a.ended = true
+		a.mu.Unlock()
 	}()
 	return a
 }
@@ -54,17 +57,28 @@ func (b *bed) audit(t *testing.T) *auditor {
 func (a *auditor) see(p *v1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	old := a.last[p.UID]
-	a.last[p.UID] = p
-	if old == nil {
-		return
+	a.versions[p.UID] = append(a.versions[p.UID], p)
+}
+
+// result is what was found, and how many versions had another status than the one before.
+func (a *auditor) result() (found []string, writes int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		found = append(found, "the watch has ended: not all was seen")
 	}
-	if !podstatus.Equal(&old.Status, &p.Status) {
-		a.writes++
+	for _, versions := range a.versions {
+		for i := 1; i < len(versions); i++ {
+			old, p := versions[i-1], versions[i]
+			if !podstatus.Equal(&old.Status, &p.Status) {
+				writes++
+			}
+			for _, what := range less(old, p) {
+				found = append(found, fmt.Sprintf("pod %s: %s", p.Name, what))
+			}
+		}
 	}
-	for _, what := range less(old, p) {
-		a.found = append(a.found, fmt.Sprintf("pod %s: %s", p.Name, what))
-	}
+	return found, writes
 }
 
 func less(old, p *v1.Pod) (found []string) {
@@ -77,24 +91,21 @@ func less(old, p *v1.Pod) (found []string) {
 	if old.Status.PodIP != p.Status.PodIP || old.Status.HostIP != p.Status.HostIP {
 		found = append(found, fmt.Sprintf("addresses %s %s became %s %s", old.Status.PodIP, old.Status.HostIP, p.Status.PodIP, p.Status.HostIP))
 	}
+	if what := podstatus.Backwards(p, &old.Status, &p.Status); what != "" {
+		found = append(found, what)
+	}
 	if len(p.Status.ContainerStatuses) != len(old.Status.ContainerStatuses) || len(p.Status.Conditions) < len(old.Status.Conditions) {
 		return append(found, fmt.Sprintf("%d containers, %d conditions", len(p.Status.ContainerStatuses), len(p.Status.Conditions)))
 	}
 	for i := range p.Status.ContainerStatuses {
 		was, is := &old.Status.ContainerStatuses[i], &p.Status.ContainerStatuses[i]
 		if was.RestartCount != is.RestartCount || was.ContainerID != is.ContainerID || (was.State.Running == nil) != (is.State.Running == nil) ||
-			was.Ready && !is.Ready || (was.LastTerminationState.Terminated == nil) != (is.LastTerminationState.Terminated == nil) {
+			was.Ready && !is.Ready || was.ImageID != "" && is.ImageID == "" || was.Started != nil && is.Started == nil ||
+			(was.LastTerminationState.Terminated == nil) != (is.LastTerminationState.Terminated == nil) {
 			found = append(found, fmt.Sprintf("container %+v became %+v", was, is))
 		}
 	}
 	return found
-}
-
-// result is what was found, and how many versions had another status.
-func (a *auditor) result() ([]string, int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.found, a.writes
 }
 
 // many makes pods that are ready by probes, and waits until all are.
@@ -111,7 +122,8 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 		}))
 	}
 	ids := map[string]string{}
-	b.await(t, "all pods are ready", func() error {
+	limit := patience + time.Duration(n)*time.Second
+	err := lab.Eventually(t.Context(), limit, "all pods are ready", func() error {
 		list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -125,34 +137,52 @@ func (b *bed) many(t *testing.T, n int) map[string]string {
 		}
 		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return ids
 }
 
-// TestKillAgent kills the agent (kill -9) under many pods and starts it again, three times: nobody who
-// watches notices.
+// TestKillAgent kills the agent (kill -9) under a hundred pods and starts it again, three times: nobody
+// who watches notices. It has the machine to itself, for it is the most that a node usually runs.
 func TestKillAgent(t *testing.T) {
-	t.Parallel()
-	const pods, kills = 20, 3
+	const pods, kills = 100, 3
 	b := started(t, "kill-agent")
+	begun := time.Now()
 	before := b.many(t, pods)
+	t.Logf("%d pods were ready after %v", pods, time.Since(begun).Round(time.Millisecond))
 	world := b.world(t).RunningIDs()
 	a := b.audit(t)
 	for range kills {
 		b.kill(t)
+		begun = time.Now()
 		b.start(t)
 		// It is whole again when a new pod comes up.
 		b.create(t, b.pod("probe", nil))
 		b.awaitPod(t, "probe", "is ready", ready)
+		t.Logf("a new pod was ready %v after the restart", time.Since(begun).Round(time.Millisecond))
 		h := b.follow(t, "probe")
 		b.remove(t, "probe")
 		h.until(t, "it is gone", isGone)
+		b.await(t, "the agent knows all of them", func() error {
+			for name, p := range b.asTheAgentSees(t) {
+				if p.Phase == string(v1.PodUnknown) {
+					return fmt.Errorf("not pod %s: %v", name, p.Doing)
+				}
+				if name != "probe" && (p.Running() != nil || !p.Ready || p.Restarts > 0) {
+					t.Errorf("after a restart the agent shows of pod %s: %+v", name, p)
+				}
+			}
+			return nil
+		})
 	}
-	found, _ := a.result()
+	found, writes := a.result()
 	for _, what := range found {
 		if !isProbe(what) {
 			t.Error(what)
 		}
 	}
+	t.Logf("%d versions had another status, those of the %d pods that came later among them", writes, kills)
 	after := map[string]string{}
 	list, err := b.admin.CoreV1().Pods(b.name).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -195,70 +225,6 @@ func TestApiserverRestarts(t *testing.T) {
 		}
 	}
 	b.awaitNode(t, "is ready for pods", usable)
-}
-
-// TestApiserverAway is an apiserver that is away while containers crash, pods finish, one becomes not
-// ready and a manifest is written: within five seconds of its return it knows all of it, and nothing
-// was restarted that should not. It has the control plane to itself.
-func TestApiserverAway(t *testing.T) {
-	b := started(t, "apiserver-away")
-	before := b.many(t, 3)
-	b.create(t, b.pod("crashes", func(s *v1.PodSpec) { work("sleep 6s then exit 3")(s) }))
-	b.create(t, b.pod("finishes", func(s *v1.PodSpec) {
-		work("sleep 7s then exit 0")(s)
-		s.RestartPolicy = v1.RestartPolicyNever
-	}))
-	b.create(t, b.pod("fails", func(s *v1.PodSpec) {
-		work("sleep 8s then exit 4")(s)
-		s.RestartPolicy = v1.RestartPolicyNever
-	}))
-	for _, name := range []string{"crashes", "finishes", "fails"} {
-		b.awaitPod(t, name, "runs", phase(v1.PodRunning))
-	}
-	crashed := running(b.get(t, "crashes"))["app"]
-	if err := b.plane.KillAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.await(t, "the agent has seen all end", func() error {
-		view, err := b.Pods(t.Context())
-		if err != nil {
-			return err
-		}
-		for name, want := range map[string]string{"finishes": "Succeeded", "fails": "Failed"} {
-			if p, _ := view.Pod(name); p.Phase != want {
-				return fmt.Errorf("pod %s is %s", name, p.Phase)
-			}
-		}
-		if p, _ := view.Pod("crashes"); p.Restarts == 0 {
-			return fmt.Errorf("pod crashes was not restarted")
-		}
-		return nil
-	})
-	if err := b.plane.StartAPIServer(t.Context()); err != nil { // returns when it is ready
-		t.Fatal(err)
-	}
-	back := time.Now()
-	b.awaitPod(t, "finishes", "has finished", phase(v1.PodSucceeded))
-	b.awaitPod(t, "fails", "has failed", phase(v1.PodFailed))
-	p := b.awaitPod(t, "crashes", "was restarted", func(p *v1.Pod) error {
-		if c := p.Status.ContainerStatuses[0]; c.RestartCount == 0 || c.LastTerminationState.Terminated == nil {
-			return fmt.Errorf("restarts %d", c.RestartCount)
-		}
-		return nil
-	})
-	if took := time.Since(back); took > 5*time.Second {
-		t.Errorf("it was told of after %v", took)
-	} else {
-		t.Logf("told of after %v", took)
-	}
-	if s := p.Status.ContainerStatuses[0]; s.RestartCount == 1 && s.State.Running != nil && s.LastTerminationState.Terminated.ContainerID != crashed {
-		t.Errorf("the last end is %+v, not that of %s", s.LastTerminationState.Terminated, crashed)
-	}
-	for name, id := range before {
-		if p := b.get(t, name); running(p)["app"] != id || ready(p) != nil || p.Status.ContainerStatuses[0].RestartCount != 0 {
-			t.Errorf("pod %s is %s", name, shown(p))
-		}
-	}
 }
 
 // TestStartWithoutApiserver is an agent that is started while nobody answers: its pods run on, and

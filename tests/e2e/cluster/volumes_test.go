@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -359,15 +360,13 @@ func TestImageVolume(t *testing.T) {
 	b.awaitPod(t, "none", "says that the image is not there", waiting("ErrImageNeverPull"))
 }
 
-// TestClaim runs a pod on a directory of its node that was claimed; what it wrote is there for the next.
-func TestClaim(t *testing.T) {
-	t.Parallel()
-	b := started(t, "claim")
-	disk := t.TempDir()
-	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name}, Spec: v1.PersistentVolumeSpec{
+// claim makes a claim of that name for a directory of the node, and what it is bound to.
+func (b *bed) claim(t *testing.T, name, dir string) {
+	t.Helper()
+	pv := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name}, Spec: v1.PersistentVolumeSpec{
 		Capacity: v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")}, AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce},
 		PersistentVolumeReclaimPolicy: v1.PersistentVolumeReclaimRetain,
-		PersistentVolumeSource:        v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: disk}},
+		PersistentVolumeSource:        v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: dir}},
 		NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
 			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "test", Operator: v1.NodeSelectorOpIn, Values: []string{b.name}}},
 		}}}},
@@ -376,15 +375,23 @@ func TestClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		b.admin.CoreV1().PersistentVolumes().Delete(t.Context(), b.name, metav1.DeleteOptions{}) //nolint:errcheck // it goes with the plane
+		b.admin.CoreV1().PersistentVolumes().Delete(context.Background(), pv.Name, metav1.DeleteOptions{}) //nolint:errcheck // it goes with the plane
 	})
-	pvc := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "data"}, Spec: v1.PersistentVolumeClaimSpec{
-		StorageClassName: new(""), AccessModes: pv.Spec.AccessModes, VolumeName: b.name,
+	pvc := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}, Spec: v1.PersistentVolumeClaimSpec{
+		StorageClassName: new(""), AccessModes: pv.Spec.AccessModes, VolumeName: pv.Name,
 		Resources: v1.VolumeResourceRequirements{Requests: pv.Spec.Capacity},
 	}}
 	if _, err := b.admin.CoreV1().PersistentVolumeClaims(b.name).Create(t.Context(), pvc, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestClaim runs a pod on a directory of its node that was claimed; what it wrote is there for the next.
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	b := started(t, "claim")
+	disk := t.TempDir()
+	b.claim(t, "data", disk)
 	claims := func(s *v1.PodSpec) {
 		s.SecurityContext = &v1.PodSecurityContext{FSGroup: new(int64(2000))}
 		s.Volumes = []v1.Volume{volume("data", v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}})}

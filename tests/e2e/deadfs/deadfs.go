@@ -1,27 +1,34 @@
-// Package deadfs mounts a file system whose server takes requests and answers none, as a dead file
-// server does: whatever touches it is stuck in the kernel, and being killed does not help.
+// Package deadfs mounts a file system whose server dies: it takes requests and answers none, so that
+// whatever touches the file system is stuck in the kernel, and being killed does not help.
 package deadfs
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// Server is the server of one such mount.
+// Server is the server of one such mount. All that is in it are directories without end, each with the
+// names Share in it, and nothing can be written.
+//
+//	Mount ──► alive ──Die──► dead ──Close──► unmounted
 type Server struct {
 	point string
 	fd    int
-	asked chan struct{} // closed when something was asked for
+	dead  atomic.Bool
+	asked chan struct{} // closed when something was asked for and not answered
 	ended chan struct{}
 	once  sync.Once
 }
 
 // Device is what it needs.
 const Device = "/dev/fuse"
+
+// Share is a directory in it.
+const Share = "share"
 
 // Mount mounts one at a directory.
 func Mount(point string) (*Server, error) {
@@ -38,40 +45,34 @@ func Mount(point string) (*Server, error) {
 	return s, nil
 }
 
+// Die ends all answers.
+func (s *Server) Die() { s.dead.Store(true) }
+
 // Asked is closed once somebody hangs in it.
 func (s *Server) Asked() <-chan struct{} { return s.asked }
 
-// The part of the protocol (linux/fuse.h, version 7.31) that it takes to be asked.
-const (
-	opInit     = 26
-	headerSize = 40
-	replySize  = 16 + 64
-	largest    = 1 << 20
-)
+const largest = 1 << 20
 
 func (s *Server) serve() {
 	defer close(s.ended)
-	request := make([]byte, largest)
+	raw := make([]byte, largest)
 	for {
-		n, err := unix.Read(s.fd, request)
-		if errors.Is(err, unix.EINTR) {
+		n, err := unix.Read(s.fd, raw)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) { // interrupted; a request was
 			continue
 		}
 		if err != nil || n < headerSize {
 			return // unmounted
 		}
-		if binary.NativeEndian.Uint32(request[4:]) != opInit {
+		q := request(raw[:n])
+		if s.dead.Load() && q.op() != opInit {
 			s.once.Do(func() { close(s.asked) })
 			continue
 		}
-		reply := make([]byte, replySize)
-		binary.NativeEndian.PutUint32(reply[0:], uint32(len(reply)))
-		copy(reply[8:16], request[8:16]) // unique
-		binary.NativeEndian.PutUint32(reply[16:], 7)
-		binary.NativeEndian.PutUint32(reply[20:], 31)
-		binary.NativeEndian.PutUint32(reply[36:], 4096) // max_write
-		if _, err := unix.Write(s.fd, reply); err != nil {
-			return
+		if reply := q.answer(); reply != nil {
+			if _, err := unix.Write(s.fd, reply); err != nil && !errors.Is(err, unix.ENOENT) {
+				return
+			}
 		}
 	}
 }

@@ -1,0 +1,181 @@
+// Package apiproxy stands between a client and an apiserver and speaks HTTP with both, to answer in
+// the apiserver's place as one does that has trouble, or as something does that is no apiserver.
+package apiproxy
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Answer answers a request in the apiserver's place.
+type Answer func(http.ResponseWriter, *http.Request)
+
+// Proxy passes on what it is asked, as one user, whoever asks.
+//
+//	passing on ──Begin──► answering by itself ──End──► passing on
+//
+// Both cut off the requests that are under way, watches among them.
+type Proxy struct {
+	server *httptest.Server
+	pass   http.Handler
+
+	mu     sync.Mutex
+	answer Answer // nil: passing on
+	// phase ends with the next Begin or End.
+	phase context.Context
+	next  context.CancelFunc
+	asked int
+}
+
+// New starts a proxy to the apiserver of a kubeconfig, with the rights of its user.
+func New(kubeconfig string) (*Proxy, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{}
+	p.phase, p.next = context.WithCancel(context.Background())
+	p.pass = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // a watch's events at once
+		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	p.server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
+	p.server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	p.server.EnableHTTP2 = true
+	p.server.StartTLS()
+	return p, nil
+}
+
+// Kubeconfig writes a kubeconfig that is another's but for the way to the apiserver, which leads
+// through the proxy.
+func (p *Proxy) Kubeconfig(from, to string) error {
+	c, err := clientcmd.LoadFromFile(from)
+	if err != nil {
+		return err
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
+	for name := range c.Clusters {
+		c.Clusters[name] = &clientcmdapi.Cluster{Server: p.server.URL, CertificateAuthorityData: ca}
+	}
+	return errors.Join(clientcmd.WriteToFile(*c, to), os.Chmod(to, 0o600))
+}
+
+// Begin has every request answered so from now on.
+func (p *Proxy) Begin(a Answer) { p.set(a) }
+
+// End passes requests on again.
+func (p *Proxy) End() { p.set(nil) }
+
+func (p *Proxy) set(a Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer, p.asked = a, 0
+	p.next()
+	p.phase, p.next = context.WithCancel(context.Background())
+}
+
+// Asked counts the requests since the last Begin or End.
+func (p *Proxy) Asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asked
+}
+
+// Close ends it.
+func (p *Proxy) Close() {
+	p.set(nil)
+	p.server.CloseClientConnections()
+	p.server.Close()
+}
+
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	answer, phase := p.answer, p.phase
+	p.asked++
+	p.mu.Unlock()
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(phase, cancel)()
+	r = r.WithContext(ctx)
+	if answer == nil {
+		p.pass.ServeHTTP(w, r)
+		return
+	}
+	answer(w, r)
+	if phase.Err() != nil {
+		panic(http.ErrAbortHandler) // cut off, not at its end
+	}
+}
+
+// Status answers with a metav1.Status, as an apiserver does that can't do what it is asked. Of
+// retryAfter 0 it says nothing.
+func Status(code int, reason, message string, retryAfter time.Duration) Answer {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":%q,"reason":%q,"code":%d}`, message, reason, code)
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if retryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter/time.Second)))
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body) // or the client has gone
+	}
+}
+
+// Page answers with a page for people, as what stands in a network's way does.
+func Page(code int) Answer {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body><h1>Please log in</h1></body></html>\n")
+	}
+}
+
+// Drip begins to answer and never comes to an end: a byte of JSON from time to time.
+func Drip(every time.Duration) Answer {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusOK)
+		out, tick := http.NewResponseController(w), time.NewTicker(every)
+		defer tick.Stop()
+		for text := " "; ; {
+			if _, err := io.WriteString(w, text); err != nil {
+				return
+			}
+			if err := out.Flush(); err != nil {
+				return
+			}
+			select {
+			case <-r.Context().Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}
+}
