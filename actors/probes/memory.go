@@ -98,7 +98,7 @@ func (a *probes) loaded(ctx *kernel.Context[Message], m loaded) {
 		m.err = json.Unmarshal(m.data, &c)
 	}
 	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).
+		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).
 			Msg("what was remembered of probes can't be read; static pods are not ready until their probes answer")
 	} else if c.Containers != nil {
 		a.memory.unclaimed = c.Containers

@@ -223,7 +223,7 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 		m.err = json.Unmarshal(m.data, &s.restored)
 	}
 	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("what was remembered of static pods can't be read; going on without")
+		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).Msg("what was remembered of static pods can't be read; going on without")
 		s.restored = checkpoint{}
 	}
 	s.file, s.http = s.restored.File, s.restored.HTTP

@@ -79,12 +79,24 @@ type checkpoints struct{ dir string }
 // Load implements port.Checkpoints.
 func (c checkpoints) Load(_ context.Context, name string, done func([]byte, error)) {
 	go func() {
+		c.tidy(name)
 		data, err := os.ReadFile(filepath.Join(c.dir, name+".json"))
 		if errors.Is(err, fs.ErrNotExist) {
 			data, err = nil, nil
 		}
 		done(data, err)
 	}()
+}
+
+// tidy removes what a killed agent has not finished writing.
+func (c checkpoints) tidy(name string) {
+	left, err := filepath.Glob(filepath.Join(c.dir, name+".*.new"))
+	if err != nil {
+		return // a directory with signs of patterns in its name
+	}
+	for _, file := range left {
+		_ = os.Remove(file) // it only takes room
+	}
 }
 
 // Save implements port.Checkpoints: written beside it, flushed, then renamed.
@@ -96,7 +108,7 @@ func (c checkpoints) write(name string, data []byte) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(c.dir, name+".*")
+	f, err := os.CreateTemp(c.dir, name+".*.new")
 	if err != nil {
 		return err
 	}

@@ -198,8 +198,9 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 
 // clean takes all away, as a user does, and looks for what stays.
 func (b *bed) clean(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
+	const patience = 2 * patience // there may be a hundred pods
 	if t.Failed() && b.Agent != nil {
 		if view, err := b.Pods(ctx); err == nil {
 			t.Logf("pods at the end: %+v", view)
