@@ -181,7 +181,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 func (g *gc) collect(ctx *kernel.Context[Message], c *collection) {
 	uid := c.ref.UID
 	g.of[uid] = c
-	id := g.do(ctx, "", "List", string(uid), "list/"+string(uid), func(cc context.Context, id kernel.EffectID, done func(Message)) {
+	id := g.do(ctx, pod.TeardownPool, "List", string(uid), "list/"+string(uid), func(cc context.Context, id kernel.EffectID, done func(Message)) {
 		g.deps.Runtime.List(cc, string(uid), func(l observed.Runtime, err error) { done(listed{id: id, uid: uid, list: l, err: err}) })
 	}, func(id kernel.EffectID, err error) Message { return listed{id: id, uid: uid, err: err} })
 	c.pending[id] = true

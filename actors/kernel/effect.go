@@ -25,6 +25,14 @@ type Effect[M any] struct {
 	// wait, the lowest Rank goes first; of equals, the one that waits longest.
 	Pool string
 	Rank int64
+	// Keeps, in place of Pool, is for a step between two that need slots: it goes
+	// on with the slot of that pool which its owner has kept from the last step, if
+	// there is one, and else without.
+	Keeps string
+	// Idles: much of its time it may wait for what needs nothing of the machine,
+	// as for the end of a grace period. The more of its kind outlive their slots,
+	// the sooner each gives its own back, so that none waits long for its begin.
+	Idles bool
 	// Deadline bounds the run, counted from its start. Required, but for one
 	// that is Standing: a stream or a watch, which is meant to go on.
 	Deadline time.Duration
@@ -107,8 +115,8 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 	if cell.runner == nil {
 		panic(fmt.Sprintf("actor %s has no runner for its effect %s", cell.path, e.Kind))
 	}
-	if e.Standing != (e.Deadline <= 0) || e.Run == nil || e.Expired == nil || e.Lane == "" {
-		panic(fmt.Sprintf("effect %s of %s needs a lane, a Run, an Expired, and a deadline unless it is standing", e.Kind, cell.path))
+	if e.Standing != (e.Deadline <= 0) || e.Run == nil || e.Expired == nil || e.Lane == "" || e.Pool != "" && e.Keeps != "" {
+		panic(fmt.Sprintf("effect %s of %s needs a lane, a Run, an Expired, a deadline unless it is standing, and Pool or Keeps at most", e.Kind, cell.path))
 	}
 	t := &typedEffect[M]{run: e.Run, expired: e.Expired}
 	t.effect = effect{
@@ -116,9 +124,9 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 			ID: EffectID(cell.sys.effectSeq.Add(1)), Kind: e.Kind, Object: e.Object, Lane: e.Lane, Tag: e.Tag,
 			Standing: e.Standing, Patience: e.Patience,
 		},
-		owner: cell, rank: e.Rank, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},
+		owner: cell, rank: e.Rank, idles: e.Idles, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},
 	}
-	cell.runner.add(&t.effect, e.Pool)
+	cell.runner.add(&t.effect, e.Pool, e.Keeps)
 	return t.ID
 }
 

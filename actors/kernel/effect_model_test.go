@@ -64,7 +64,7 @@ func TestEffectsKeepTheirLaws(t *testing.T) {
 		law := &effectLaw{t: rt, phase: map[EffectID]EffectPhase{}, lane: map[EffectID]string{}, asked: map[string][]EffectID{}, on: map[string]EffectID{}}
 		b := newBench(t, func(c *Config) { c.Tracer = law })
 		run, err := NewRunner(b.sys,
-			Pool{Name: "p", Size: rapid.IntRange(1, 3).Draw(rt, "p"), MinHold: time.Second, MaxHold: 3 * time.Second},
+			Pool{Name: "p", Size: rapid.IntRange(1, 3).Draw(rt, "p"), MinHold: time.Second, MaxHold: 3 * time.Second, SlowHold: time.Duration(rapid.IntRange(0, 6).Draw(rt, "slow")) * time.Second},
 			Pool{Name: "q", Size: 1, MinHold: 2 * time.Second, MaxHold: 20 * time.Second, Unkept: rapid.Bool().Draw(rt, "unkept")})
 		if err != nil {
 			rt.Fatal(err)
@@ -132,6 +132,10 @@ func TestEffectsKeepTheirLaws(t *testing.T) {
 					Pool: rapid.SampledFrom([]string{"", "p", "p", "q"}).Draw(rt, "pool"), Rank: int64(rapid.IntRange(0, 2).Draw(rt, "rank")),
 					Deadline: time.Duration(rapid.IntRange(1, 12).Draw(rt, "deadline")) * time.Second,
 					Expired:  func(id EffectID) do { return func(*Context[do]) { told[id]++ } },
+					Idles:    rapid.Bool().Draw(rt, "idles"),
+				}
+				if rapid.IntRange(0, 3).Draw(rt, "keeps") == 0 {
+					e.Pool, e.Keeps = "", e.Pool
 				}
 				how := rapid.SampledFrom([]string{"async", "async", "async", "at once", "at once and panic", "panic", "never"}).Draw(rt, "how")
 				latency := time.Duration(rapid.IntRange(0, 20).Draw(rt, "latency")) * time.Second

@@ -196,29 +196,120 @@ func TestSlotIsGivenBack(t *testing.T) {
 // Three times the usual, within bounds; and what is usual follows the machine.
 func TestHoldFollowsTheUsualTime(t *testing.T) {
 	p := &slots{Pool: starts}
-	if h := p.hold("k"); h != 10*time.Second {
-		t.Error(h)
+	var now time.Time
+	k := &effect{EffectInfo: EffectInfo{Kind: "k"}}
+	holds := func(d time.Duration, what string) {
+		t.Helper()
+		if h := p.hold(k); h != d {
+			t.Errorf("%s: holds for %v, want %v", what, h, d)
+		}
 	}
-	p.learn("k", 5*time.Second)
-	if h := p.hold("k"); h != 15*time.Second {
-		t.Error(h)
-	}
-	for range 100 { // all have become slower than their hold
-		p.learn("k", 20*time.Second)
-	}
-	if h := p.hold("k"); h != 30*time.Second {
-		t.Error("never learns that the machine is slower:", h)
-	}
+	holds(10*time.Second, "before the first")
+	p.learn(k, now.Add(5*time.Second))
+	holds(15*time.Second, "after the first")
 	for range 100 {
-		p.learn("k", time.Millisecond)
+		p.learn(k, now.Add(20*time.Second))
 	}
-	if h := p.hold("k"); h != 10*time.Second {
-		t.Error(h)
+	holds(30*time.Second, "all have become slower than their hold")
+	for range 100 {
+		p.learn(k, now.Add(time.Millisecond))
 	}
-	p.learn("hung", time.Hour)
-	if u := p.usual.At("hung"); u != 10*time.Second {
+	holds(10*time.Second, "all are fast")
+	p.learn(&effect{EffectInfo: EffectInfo{Kind: "hung"}}, now.Add(time.Hour))
+	if u := p.paces.At("hung").usual; u != 10*time.Second {
 		t.Error("one hung call is now usual:", u)
 	}
+}
+
+// While none that began later has ended, a slow call keeps its slot: the machine
+// may be slow. One that others overtook does not.
+func TestSlowCallsKeepTheirSlots(t *testing.T) {
+	pool := starts
+	pool.SlowHold = 25 * time.Second
+	c := newCalls(t, pool)
+	r := c.root("a")
+	do := func(object string) { c.do(r, c.effect(object, object, pooled(0))) }
+	do("1")
+	c.b.Advance(time.Second)
+	for _, object := range []string{"2", "3", "4", "5"} {
+		do(object)
+	}
+	c.b.took()
+	c.b.Advance(20 * time.Second)
+	equal(t, "all are slow", c.b.took(), nil)
+	c.answer("1")
+	equal(t, "the oldest ends", c.b.took(), []string{"1 done", "3 runs"})
+	c.b.Advance(3 * time.Second)
+	equal(t, "before SlowHold", c.b.took(), nil)
+	c.b.Advance(2 * time.Second)
+	equal(t, "after SlowHold", c.b.took(), []string{"4 runs"}) // 2 has had its time
+	c.answer("4")
+	equal(t, "3 is overtaken", c.b.took(), []string{"4 done", "5 runs"})
+	c.held(t, 2, 0)
+}
+
+// Of calls that wait for something, the more outlive their slots the sooner the
+// next are begun; one that ends in time makes that undone.
+func TestIdleCallsGiveUpTheirSlots(t *testing.T) {
+	pool := starts
+	pool.SlowHold = 25 * time.Second
+	c := newCalls(t, pool)
+	r := c.root("a")
+	idle := func(object string) {
+		c.do(r, c.effect(object, object, pooled(0), func(e *Effect[do]) { e.Idles = true }))
+	}
+	for i := range 40 {
+		idle(fmt.Sprint(i))
+	}
+	for _, after := range []struct {
+		time.Duration
+		begun int
+	}{{10*time.Second - 1, 2}, {1, 4}, {5 * time.Second, 5}, {20 * time.Second, 40}} {
+		if c.b.Advance(after.Duration); len(c.live) != after.begun {
+			t.Errorf("%d begun after %v more, want %d", len(c.live), after.Duration, after.begun)
+		}
+	}
+	c.b.Advance(time.Second)
+	c.held(t, 0, 0)
+	idle("in time")
+	c.answer("in time")
+	for _, object := range []string{"x", "y", "z"} {
+		idle(object)
+	}
+	c.b.Advance(10*time.Second - 1)
+	c.held(t, 2, 1)
+	c.b.Advance(1)
+	c.held(t, 1, 0)
+}
+
+// A step that needs no slot goes on with the one that its owner has, so that the
+// step after it has it too; without one it just runs.
+func TestStepKeepsTheSlot(t *testing.T) {
+	c := newCalls(t, Pool{Name: "start", Size: 1, MinHold: time.Second, MaxHold: time.Second})
+	a, b := c.root("a"), c.root("b")
+	keeps := func(e *Effect[do]) { e.Keeps = "start" }
+	next := func(e Effect[do], then Effect[do]) Effect[do] {
+		run := e.Run
+		e.Run = func(ctx context.Context, id EffectID, done func(do)) {
+			run(ctx, id, func(do) { done(func(ctx *Context[do]) { ctx.Do(then) }) })
+		}
+		return e
+	}
+	last := c.effect("sandbox stops", "z", pooled(2))
+	c.b.took()
+	c.do(a, next(c.effect("container stops", "x", pooled(2)), next(c.effect("look", "y", keeps), last)))
+	c.do(b, c.effect("other", "z", pooled(1)), c.effect("other look", "y", keeps))
+	equal(t, "first", c.b.took(), []string{"container stops runs", "other look runs"})
+	c.answer("other look")
+	c.answer("container stops")
+	c.held(t, 1, 1)
+	c.answer("look")
+	c.held(t, 1, 1)
+	equal(t, "then", c.b.took(), []string{"other look done", "look runs", "sandbox stops runs"})
+	c.answer("sandbox stops")
+	equal(t, "at the end", c.b.took(), []string{"sandbox stops done", "other runs"})
+	c.answer("other")
+	c.held(t, 0, 0)
 }
 
 func TestDeadlineThenLate(t *testing.T) {

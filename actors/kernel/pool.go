@@ -15,6 +15,11 @@ type Pool struct {
 	// times the usual duration of its kind it gives the slot back and goes on
 	// without, so that hung calls do not stop a node.
 	MinHold, MaxHold time.Duration
+	// SlowHold is how long a call keeps its slot although it is slower than usual,
+	// while none of its kind that was begun later has ended: the machine is busy,
+	// rather than the call hung, and more calls at once would make it busier. Zero
+	// for no such respite.
+	SlowHold time.Duration
 	// Unkept: a slot is free as soon as its effect has ended. Otherwise it stays
 	// with its owner until that has handled the result, so that an owner whose
 	// effects are the steps of one thing goes on with it.
@@ -37,8 +42,18 @@ type slots struct {
 	// waiting is in order of coming. Invariant: empty if held < Size; each is
 	// Queued, the first on its lane, and has waits set.
 	waiting []*effect
-	// usual is how long a call of each kind takes.
-	usual flat.Map[string, time.Duration]
+	// paces has what is known of the calls of each kind.
+	paces flat.Map[string, pace]
+}
+
+// pace is how calls of one kind go.
+type pace struct {
+	// usual is how long one takes, 0 while nobody knows.
+	usual time.Duration
+	// newest is when the newest of those that have ended was begun.
+	newest time.Time
+	// outlived is how many in a row of those that idle have outlived their slots.
+	outlived int
 }
 
 // take gives e a slot, or puts it into the queue for one.
@@ -84,19 +99,51 @@ func (p *slots) leave(e *effect) {
 	}
 }
 
-// hold is how long a call of this kind keeps its slot.
-func (p *slots) hold(kind string) time.Duration {
-	return min(max(3*p.usual.At(kind), p.MinHold), p.MaxHold)
+// leastHold is the shortest time that a call keeps its slot.
+const leastHold = 20 * time.Millisecond
+
+// hold is how long a call keeps its slot, if all goes as usual.
+func (p *slots) hold(e *effect) time.Duration {
+	of := p.paces.At(e.Kind)
+	usual := min(max(3*of.usual, p.MinHold), p.MaxHold)
+	if e.idles {
+		return max(usual>>(of.outlived/p.Size), min(leastHold, usual))
+	}
+	return usual
 }
 
-// learn folds a duration into what is usual, an eighth at a time. One that
-// outlived its slot counts as long as it had it, so that a machine which has
-// become slower is learnt, and one hung call that answers at last says little.
-func (p *slots) learn(kind string, d time.Duration) {
-	d = min(d, p.hold(kind))
-	u, ok := p.usual.Get(kind)
-	if ok {
-		d = u + (d-u)/8
+// outlived is for a call that still holds its slot at the end of its usual time:
+// how much longer it keeps it before that is asked again, 0 for no longer.
+func (p *slots) outlived(e *effect, now time.Time) time.Duration {
+	of := p.paces.At(e.Kind)
+	if e.idles {
+		of.outlived = min(of.outlived+1, 16*p.Size)
+		p.paces.Set(e.Kind, of)
+		return 0
 	}
-	p.usual.Set(kind, d)
+	left := p.SlowHold - now.Sub(e.Since)
+	if e.Since.Before(of.newest) || left <= 0 {
+		return 0
+	}
+	return min(left, p.MinHold/4)
+}
+
+// learn folds how long a call took into what is usual, an eighth at a time. One
+// that outlived its slot counts as long as it had it, so that a machine which has
+// become slower is learnt, and one hung call that answers at last says little. Of
+// what idles, one that outlived its slot was not at work, and says nothing.
+func (p *slots) learn(e *effect, now time.Time) {
+	of := p.paces.At(e.Kind)
+	if e.Since.After(of.newest) {
+		of.newest = e.Since
+	}
+	if !e.idles || e.HoldsSlot != "" {
+		d := min(now.Sub(e.Since), max(p.hold(e), p.SlowHold))
+		of.outlived = 0
+		if of.usual > 0 {
+			d = of.usual + (d-of.usual)/8
+		}
+		of.usual = d
+	}
+	p.paces.Set(e.Kind, of)
 }

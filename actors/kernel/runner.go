@@ -52,6 +52,7 @@ type effect struct {
 	slots    *slots
 	count    *KindCount
 	rank     int64
+	idles    bool
 	deadline time.Duration
 	// waits: it is in its pool's queue. ended: its owner has cancelled it.
 	waits, ended bool
@@ -87,24 +88,27 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 }
 
 // add takes a new effect and begins it if it may begin now. pool is empty if it
-// needs no slot.
-func (r *Runner) add(e *effect, pool string) {
+// needs no slot, keeps if it goes on with none.
+func (r *Runner) add(e *effect, pool, keeps string) {
 	r.mu.Lock()
-	if pool != "" {
-		if e.slots = r.pools[pool]; e.slots == nil {
+	if name := cmp.Or(pool, keeps); name != "" {
+		if e.slots = r.pools[name]; e.slots == nil {
 			r.mu.Unlock()
-			panic(fmt.Sprintf("effect %s of %s needs a slot of %q, a pool that does not exist", e.Kind, e.owner.path, pool))
+			panic(fmt.Sprintf("effect %s of %s needs a slot of %q, a pool that does not exist", e.Kind, e.owner.path, name))
 		}
 	}
 	e.Phase, e.Since = EffectQueued, r.sys.clock.Now()
 	e.count = r.countLocked(e.Kind)
 	busy := r.laneBusyLocked(e)
+	if keeps != "" && (busy || r.closed || r.drain != nil || !r.inheritLocked(e)) {
+		e.slots = nil
+	}
 	r.linkLocked(e)
 	r.traceLocked(e)
 	switch {
 	case r.closed, r.drain != nil:
 		r.dropLocked(e)
-	case !busy && (r.inheritLocked(e) || r.slotLocked(e)):
+	case !busy && (e.HoldsSlot != "" || r.inheritLocked(e) || r.slotLocked(e)):
 		r.startLocked(e)
 	}
 	begin := e.Phase == EffectStarted
@@ -146,7 +150,7 @@ func (r *Runner) begin(e *effect) {
 		e.stopDead = r.sys.clock.AfterFunc(e.deadline, func() { r.expire(e, false) })
 	}
 	if e.HoldsSlot != "" {
-		if hold := e.slots.hold(e.Kind); e.Standing || hold < e.deadline {
+		if hold := e.slots.hold(e); e.Standing || hold < e.deadline {
 			e.stopHold = r.sys.clock.AfterFunc(hold, func() { r.giveBack(e) })
 		}
 	}
@@ -180,7 +184,7 @@ func (r *Runner) finish(e *effect, res result) {
 		e.count.Finished++
 		e.count.Total += now.Sub(e.Since)
 		if e.slots != nil {
-			e.slots.learn(e.Kind, now.Sub(e.Since))
+			e.slots.learn(e, now)
 		}
 		e.Phase = EffectFinished
 		r.traceLocked(e)
@@ -227,12 +231,16 @@ func (r *Runner) expire(e *effect, panicked bool) {
 	r.beginAll(next)
 }
 
-// giveBack takes the slot from a call that is slower than usual.
+// giveBack takes the slot from a call that is slower than usual, now or later.
 func (r *Runner) giveBack(e *effect) {
 	r.mu.Lock()
 	var next []*effect
 	if e.Phase == EffectStarted && e.HoldsSlot != "" {
-		next = r.releaseLocked(e)
+		if more := e.slots.outlived(e, r.sys.clock.Now()); more > 0 {
+			e.stopHold = r.sys.clock.AfterFunc(more, func() { r.giveBack(e) })
+		} else {
+			next = r.releaseLocked(e)
+		}
 	}
 	r.mu.Unlock()
 	r.beginAll(next)
@@ -289,7 +297,7 @@ func (r *Runner) reap() {
 }
 
 // keepFor bounds how long a slot waits for its owner.
-const keepFor = 20 * time.Millisecond
+const keepFor = 100 * time.Millisecond
 
 // settle gives a kept slot to the next, if its owner has not taken it.
 func (r *Runner) settle(e *effect) {

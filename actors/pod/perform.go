@@ -14,8 +14,8 @@ import (
 )
 
 // Pools of slots that bound how much runs at once on the machine: what makes a
-// pod, and what takes its sandbox down. A StopContainer needs none: its grace
-// period has begun.
+// pod, and what takes it down. A container that is stopped while its pod goes on,
+// or by force, waits for none.
 const (
 	StartPool    = "start"
 	TeardownPool = "teardown"
@@ -23,6 +23,18 @@ const (
 	// hundreds of them at its start, and nothing waits for any.
 	LookPool = "look"
 )
+
+// Pools makes them, for so many starts and so many looks at once.
+func Pools(starts, looks int) []kernel.Pool {
+	return []kernel.Pool{
+		{Name: StartPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second, SlowHold: slowHold},
+		{Name: TeardownPool, Size: starts, MinHold: time.Second, MaxHold: 5 * time.Second, SlowHold: slowHold},
+		{Name: LookPool, Size: looks, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
+	}
+}
+
+// slowHold is what a RunPodSandbox takes on a machine that has far too much to do.
+const slowHold = 3 * time.Second
 
 // Deadlines of effects. They are the last resort: what a runtime needs on a
 // loaded machine is far less, and slots are given back long before.
@@ -38,8 +50,10 @@ const (
 type run struct {
 	deadline time.Duration
 	patience time.Duration
-	pool     string
-	call     func(ctx context.Context, done func(ActionDone))
+	// pool and keeps are Pool and Keeps of the effect, idles its Idles.
+	pool, keeps string
+	idles       bool
+	call        func(ctx context.Context, done func(ActionDone))
 	// over, if set, is called at the deadline: it may still answer.
 	over func()
 }
@@ -92,7 +106,8 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	r := p.effect(a)
 	kind, object := actionKind(a), p.objectOf(a) // not in the closures: they run elsewhere
 	e := kernel.Effect[Message]{
-		Kind: kind, Object: object, Lane: laneName(lane), Tag: a, Pool: r.pool, Rank: p.rank, Deadline: r.deadline, Patience: r.patience,
+		Kind: kind, Object: object, Lane: laneName(lane), Tag: a,
+		Pool: r.pool, Keeps: r.keeps, Rank: p.rank, Idles: r.idles, Deadline: r.deadline, Patience: r.patience,
 		Run: func(ctx context.Context, id kernel.EffectID, done func(Message)) {
 			r.call(ctx, func(d ActionDone) {
 				d.ID, d.Action = id, a
@@ -165,12 +180,12 @@ func (p *pod) effect(a podplan.Action) run {
 			rt.StartContainer(ctx, a.ID, onlyErr(done))
 		}}
 	case podplan.InspectContainer:
-		pool := ""
+		pool, keeps := "", TeardownPool // the step between the end of a container and that of its sandbox
 		if c := p.container(a.ID); c != nil && c.State == observed.ContainerRunning && c.StartedAt.IsZero() && c.CreatedAt.Before(p.born) {
-			pool = LookPool
+			pool, keeps = LookPool, ""
 		}
 		spec := p.containerSpec(a.Name)
-		return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {
+		return run{deadline: inspectDeadline, pool: pool, keeps: keeps, call: func(ctx context.Context, done func(ActionDone)) {
 			rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) {
 				if err == nil && spec != nil && c.State == observed.ContainerExited {
 					p.lastWords(ctx, pod, spec, &c, func() { done(ActionDone{Container: &c}) })
@@ -180,7 +195,11 @@ func (p *pod) effect(a podplan.Action) run {
 			})
 		}}
 	case podplan.StopContainer:
-		return run{deadline: a.Grace + stopSlack, patience: a.Grace + stopPatience, call: func(ctx context.Context, done func(ActionDone)) {
+		pool := ""
+		if p.stop != nil && a.Grace > 0 {
+			pool = TeardownPool
+		}
+		return run{deadline: a.Grace + stopSlack, patience: a.Grace + stopPatience, pool: pool, idles: true, call: func(ctx context.Context, done func(ActionDone)) {
 			rt.StopContainer(ctx, a.ID, a.Grace, onlyErr(done))
 		}}
 	case podplan.RemoveContainer:

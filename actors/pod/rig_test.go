@@ -63,10 +63,7 @@ func newRig(t *testing.T, p *v1.Pod, scripts map[string]*simcri.Script) *rig {
 	r.rt.MakeImagePresent("img", simcri.RegistryImage{})
 	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
 	fatal(err)
-	r.runner, err = kernel.NewRunner(sys,
-		kernel.Pool{Name: pod.StartPool, Size: 4, MinHold: time.Second, MaxHold: time.Minute},
-		kernel.Pool{Name: pod.TeardownPool, Size: 4, MinHold: time.Second, MaxHold: time.Minute},
-		kernel.Pool{Name: pod.LookPool, Size: 2, MinHold: time.Second, MaxHold: time.Minute})
+	r.runner, err = kernel.NewRunner(sys, pod.Pools(4, 2)...)
 	fatal(err)
 	r.assign = pod.Assign{Pod: p, View: &observed.Pod{}}
 	construct := pod.New(p.UID, r.deps())

@@ -249,11 +249,9 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 		pulls = manyPulls
 	}
 	pools := append(probes.Pools(startSlots(m.cpus)),
-		kernel.Pool{Name: pod.StartPool, Size: startSlots(m.cpus), MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		kernel.Pool{Name: pod.TeardownPool, Size: startSlots(m.cpus), MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		kernel.Pool{Name: pod.LookPool, Size: max(2, m.cpus), MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
 		kernel.Pool{Name: images.PullPool, Size: pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
 	)
+	pools = append(pools, pod.Pools(startSlots(m.cpus), max(2, m.cpus))...)
 	d.runner, err = kernel.NewRunner(d.system, append(pools, objects.Pools()...)...)
 	if err != nil {
 		return err

@@ -147,12 +147,8 @@ func (n *Node) pools() []kernel.Pool {
 	if starts == 0 {
 		starts = defaultStarts
 	}
-	return append(probes.Pools(starts), []kernel.Pool{
-		{Name: pod.StartPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		{Name: pod.TeardownPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		{Name: pod.LookPool, Size: max(2, starts/2), MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
-		{Name: images.PullPool, Size: 64, MinHold: 10 * time.Minute, MaxHold: 30 * time.Minute},
-	}...)
+	return append(append(probes.Pools(starts), pod.Pools(starts, max(2, starts/2))...),
+		kernel.Pool{Name: images.PullPool, Size: 64, MinHold: 10 * time.Minute, MaxHold: 30 * time.Minute})
 }
 
 // agentConfig is what the daemon's defaults are.

@@ -66,12 +66,7 @@ func (c *city) add(name string, registry *simcri.Registry, files map[string]stri
 		c.tb.Fatal(err)
 	}
 	w.manifests.files = files
-	pools := append(probes.Pools(4),
-		kernel.Pool{Name: pod.StartPool, Size: 4, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		kernel.Pool{Name: pod.TeardownPool, Size: 4, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		kernel.Pool{Name: pod.LookPool, Size: 2, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
-		kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour},
-	)
+	pools := append(append(probes.Pools(4), pod.Pools(4, 2)...), kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour})
 	runner, err := kernel.NewRunner(c.system, pools...)
 	if err != nil {
 		c.tb.Fatal(err)

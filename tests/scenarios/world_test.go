@@ -181,12 +181,7 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	pools := append(probes.Pools(4),
-		kernel.Pool{Name: pod.StartPool, Size: 4, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		kernel.Pool{Name: pod.TeardownPool, Size: 4, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		kernel.Pool{Name: pod.LookPool, Size: 2, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
-		kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour},
-	)
+	pools := append(append(probes.Pools(4), pod.Pools(4, 2)...), kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour})
 	w.runner, err = kernel.NewRunner(w.system, append(pools, objects.Pools()...)...)
 	if err != nil {
 		w.t.Fatal(err)

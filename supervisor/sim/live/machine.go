@@ -183,12 +183,9 @@ const (
 
 func pools() []kernel.Pool {
 	const starts = 8 // as on a machine of four cores
-	return append(append(probes.Pools(starts), objects.Pools()...), []kernel.Pool{
-		{Name: pod.StartPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		{Name: pod.TeardownPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second},
-		{Name: pod.LookPool, Size: starts / 2, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
-		{Name: images.PullPool, Size: 64, MinHold: 10 * time.Minute, MaxHold: 30 * time.Minute},
-	}...)
+	all := append(probes.Pools(starts), objects.Pools()...)
+	return append(append(all, pod.Pools(starts, starts/2)...),
+		kernel.Pool{Name: images.PullPool, Size: 64, MinHold: 10 * time.Minute, MaxHold: 30 * time.Minute})
 }
 
 // agentConfig is what the daemon's defaults are.
