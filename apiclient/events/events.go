@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -173,10 +174,13 @@ func count(b bool) int {
 	return 0
 }
 
+// ErrClosed says that an event still waited when the recorder was closed.
+var ErrClosed = errors.New("the agent ended before the event could be written")
+
 // Close ends it: what waits is dropped, and what is under way is not waited for.
 func (r *Recorder) Close() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	left := slices.Concat(r.warnings, r.others)
 	r.closed, r.warnings, r.others = true, nil, nil
 	if end := r.end; end != nil {
 		r.config.Clock.AfterFunc(0, func() { end(context.Canceled) })
@@ -185,6 +189,10 @@ func (r *Recorder) Close() {
 		if stop != nil {
 			stop()
 		}
+	}
+	r.mu.Unlock()
+	for i := range left {
+		r.dropped(left[i].event, ErrClosed)
 	}
 }
 

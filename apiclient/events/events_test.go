@@ -227,7 +227,7 @@ func TestBusy(t *testing.T) {
 	w.r.Close()
 	w.v.Advance(time.Minute)
 	expect("BackOff", "Killing", "Pulled", "Started")
-	if len(w.dropped) > 0 {
+	if len(w.dropped) != 1 || !errors.Is(w.dropped[0], ErrClosed) {
 		t.Errorf("dropped %v", w.dropped)
 	}
 }
