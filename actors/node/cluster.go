@@ -87,7 +87,7 @@ func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 // spawnQuiet makes those that only answer.
 func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
-		API: c.Ports.API, Busy: c.Ports.Busy,
+		API: c.Ports.API, Load: c.Ports.Load,
 		Restarted: func() {
 			a.apipods.Tell(apipods.Resend{})
 			a.mirrors.Tell(mirrors.Resend{})

@@ -88,9 +88,9 @@ type Ports struct {
 	// only. Facts is needed with it.
 	API   port.API
 	Facts port.NodeFacts
-	// Busy says whether the apiserver is given much to write by whoever shares the
-	// connection to it; nil for never.
-	Busy func() bool
+	// Load says how much the apiserver is given to write by whoever shares the
+	// connection to it (status.Deps); nil for little.
+	Load func() (busy, crowded bool)
 }
 
 // Config is how a node behaves. Durations are as the field says.

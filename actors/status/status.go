@@ -49,9 +49,9 @@ type Deps struct {
 	// Backoff is the time between tries to reach an apiserver that is away.
 	// Refused is the same for one pod whose status the apiserver does not take.
 	Backoff, Refused backoff.Policy
-	// Busy says whether the apiserver is given much to write by whoever shares the
-	// connection; nil for never. It must not block.
-	Busy func() bool
+	// Load says how much the apiserver is given to write by whoever shares the
+	// connection (statuswrite.Input); nil for little. It must not block.
+	Load func() (busy, crowded bool)
 	// Calls is how many calls may be under way at once.
 	Calls int
 	// Deadline bounds a call, Probe one that tries whether the apiserver is back.
@@ -226,9 +226,13 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	if r == nil || r.call != 0 || r.queued {
 		return
 	}
+	busy, crowded := false, false
+	if s.deps.Load != nil {
+		busy, crowded = s.deps.Load()
+	}
 	step := statuswrite.Next(statuswrite.Input{
 		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
-		Final: r.final, Deleted: r.deleted, Busy: s.deps.Busy != nil && s.deps.Busy(), Changed: timeOf(r.changed), LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
+		Final: r.final, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed), LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
 	})
 	switch step.Do {
 	case statuswrite.Rest:

@@ -57,7 +57,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	construct := New(&Deps{
-		API: r, Restarted: func() { r.again++ }, Busy: func() bool { return r.busy }, Calls: 4, Deadline: deadline, Probe: probe,
+		API: r, Restarted: func() { r.again++ }, Load: func() (bool, bool) { return r.busy, r.busy }, Calls: 4, Deadline: deadline, Probe: probe,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second}, Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
 	})
 	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[Message]{

@@ -11,23 +11,25 @@ type rush struct {
 	mu sync.Mutex
 	// begun are when the last were begun, the oldest at next; under is how many have
 	// no answer.
-	begun [many]time.Time
+	begun [crowd]time.Time
 	next  int
 	under int
 }
 
 // A pod by itself makes fewer writes than many from its creation until it is Ready;
 // a machine that starts pods as fast as it can makes as many within that time, also
-// if it is slow.
+// if it is slow. A crowd is what a handful of pods does not make, however busy their
+// lives are.
 const (
 	many   = 4
+	crowd  = 24
 	within = 2 * time.Second
 )
 
 func (r *rush) begin(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun[r.next], r.next = now, (r.next+1)%many
+	r.begun[r.next], r.next = now, (r.next+1)%crowd
 	r.under++
 }
 
@@ -37,12 +39,20 @@ func (r *rush) end() {
 	r.under--
 }
 
-func (r *rush) is(now time.Time) bool {
+// is says whether as many as n, which is no more than a crowd, come at a time.
+func (r *rush) is(n int, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.under >= many || now.Sub(r.begun[r.next]) < within
+	return r.under >= n || now.Sub(r.begun[(r.next+crowd-n)%crowd]) < within
 }
 
 // Busy says whether much is written at this time, leases, nodes and events apart:
 // what nobody waits for should then wait. It may be called from anywhere.
-func (c *Client) Busy() bool { return c.rush.is(time.Now()) }
+func (c *Client) Busy() bool { return c.rush.is(many, time.Now()) }
+
+// Load is Busy, and whether it is a crowd that writes: then even what people see of
+// a pod may wait, if it says little. It may be called from anywhere.
+func (c *Client) Load() (busy, crowded bool) {
+	now := time.Now()
+	return c.rush.is(many, now), c.rush.is(crowd, now)
+}

@@ -17,7 +17,7 @@ func TestRush(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	expect := func(want bool) {
 		t.Helper()
-		if r.is(now) != want {
+		if r.is(many, now) != want {
 			t.Errorf("with %d under way it says %v", r.under, !want)
 		}
 	}
@@ -41,6 +41,19 @@ func TestRush(t *testing.T) {
 	expect(true)
 	r.end()
 	expect(false)
+	for range many - 1 {
+		r.end()
+	}
+	now = now.Add(time.Minute)
+	for range crowd {
+		if r.is(crowd, now) {
+			t.Error("too few make a crowd")
+		}
+		r.begin(now)
+	}
+	if !r.is(crowd, now) || !r.is(many, now) {
+		t.Error("it is a crowd")
+	}
 }
 
 // TestBusy: only writes count, and not those of leases and events.
@@ -55,13 +68,13 @@ func TestBusy(t *testing.T) {
 			c.Create(context.Background(), &v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}}, done)
 		})
 	}
-	if c.Busy() {
+	if busy, crowded := c.Load(); busy || crowded || c.Busy() {
 		t.Error("it is busy with what is not to count")
 	}
 	for range many {
 		_, _ = result(t, func(done func(port.APIObject, error)) { c.Create(context.Background(), aConfigMap(""), done) })
 	}
-	if !c.Busy() {
-		t.Error("it is not busy")
+	if busy, crowded := c.Load(); !busy || crowded || !c.Busy() {
+		t.Errorf("busy %v, crowded %v", busy, crowded)
 	}
 }

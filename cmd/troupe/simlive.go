@@ -176,7 +176,7 @@ func (f *simFlags) runLive(c *cobra.Command) error {
 		defer cancel()
 	}
 	s, err := live.Run(ctx, live.Config{
-		API: client, Busy: client.Busy, Nodes: f.options.Nodes, Prefix: l.prefix, Labels: l.labels, Taints: taints, Capacity: capacity,
+		API: client, Busy: client.Busy, Load: client.Load, Nodes: f.options.Nodes, Prefix: l.prefix, Labels: l.labels, Taints: taints, Capacity: capacity,
 		Name: l.name, Namespace: cmp.Or(l.namespace, namespace), Identity: cmp.Or(l.identity, processName()),
 		LeaseDuration: l.lease, Log: log, NodeLog: nodeLog,
 	})

@@ -152,7 +152,7 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		defer told.Close()
-		ports.API, ports.Events, ports.Busy = client, told, client.Busy
+		ports.API, ports.Events, ports.Load = client, told, client.Load
 	}
 	if err := d.start(o, m, ports, version, static); err != nil {
 		return err

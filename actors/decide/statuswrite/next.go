@@ -18,8 +18,8 @@ import (
 const Coalesce = 100 * time.Millisecond
 
 // While much is written, what only says that a pod is on its way waits for what
-// comes of it, so that there is one write in place of three: looked at again each
-// Relook, and no longer than Hold. In the same manner what is said of a pod that is
+// comes of it: looked at again each Relook, and no longer than Hold. That its
+// containers are being made, which people see, waits only in a crowd. In the same manner what is said of a pod that is
 // being deleted waits for its end, no longer than HoldEnd: that it is not ready any
 // more, some may wait for.
 const (
@@ -47,8 +47,9 @@ type Input struct {
 	Final bool
 	// Deleted says that its deletion was acknowledged.
 	Deleted bool
-	// Busy says that the apiserver is given much to write as it is.
-	Busy bool
+	// Busy says that the apiserver is given much to write as it is, Crowded that it is
+	// so much that people may see less of a pod's way.
+	Busy, Crowded bool
 	// Changed is when Want became another than what was written, LastWrite when
 	// the last write was begun, RetryAt when one may be tried again after a
 	// failure; zero for never.
@@ -127,7 +128,7 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 		since = in.Changed
 	case Urgent(&in.Object.Status, next):
 		return time.Time{}
-	case in.holds(Hold) && onItsWay(next):
+	case in.holds(Hold) && onItsWay(next) && (in.Crowded || sameShown(&in.Object.Status, next)):
 		return earlier(in.Changed.Add(Hold), in.Now.Add(Relook))
 	}
 	if since.IsZero() || since.After(in.Now) { // the clock was set back
@@ -139,6 +140,21 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 // holds says whether a write that may wait for so long still has to.
 func (in *Input) holds(most time.Duration) bool {
 	return in.Busy && in.Now.Before(in.Changed.Add(most)) && !in.Changed.After(in.Now)
+}
+
+// sameShown says whether kubectl get shows the same of two statuses of a pod that
+// is on its way: the states of its containers.
+func sameShown(have, next *v1.PodStatus) bool {
+	for _, lists := range [...][2][]v1.ContainerStatus{
+		{have.InitContainerStatuses, next.InitContainerStatuses}, {have.ContainerStatuses, next.ContainerStatuses},
+	} {
+		if !slices.EqualFunc(lists[0], lists[1], func(a, b v1.ContainerStatus) bool {
+			return a.State.Waiting != nil && a.State.Waiting.Reason == b.State.Waiting.Reason
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 func earlier(a, b time.Time) time.Time {

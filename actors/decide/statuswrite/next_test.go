@@ -27,12 +27,14 @@ func TestNext(t *testing.T) {
 	anew := status("Running", waits("ContainerCreating"))
 	anew.ContainerStatuses[0].ContainerID, anew.ContainerStatuses[0].RestartCount = "b", 1
 	anew.ContainerStatuses[0].LastTerminationState = dead.ContainerStatuses[0].State
+	addressed := status("Pending", waits("ContainerCreating"))
+	addressed.PodIP = "10.0.0.1"
 	named := status("Pending", waits("ContainerCreating"))
 	named.ContainerStatuses[0].State.Waiting.Message = "waiting for volume data"
 	now := t0.Add(time.Hour)
 	fresh := func(in *Input) {
 		in.Object, in.Want, in.LastWrite = &v1.Pod{Status: v1.PodStatus{Phase: v1.PodPending}}, creating, time.Time{}
-		in.Changed, in.Busy = now, true
+		in.Changed, in.Busy, in.Crowded = now, true, true
 	}
 	when := at(3599)
 	deleted := &v1.Pod{Status: *ready}
@@ -64,16 +66,21 @@ func TestNext(t *testing.T) {
 		"and its end at once": {func(in *Input) {
 			in.Object, in.Want, in.Changed, in.Busy, in.Final = deleted, unready, now, true, true
 		}, Write, time.Time{}},
-		"the last of it":                {func(in *Input) { in.Object, in.Want, in.Changed, in.Final = deleted, unready, now, true }, Write, time.Time{}},
-		"not that it was only made":     {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, created }, Rest, time.Time{}},
-		"but that it was started":       {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, ready }, Write, time.Time{}},
-		"and why it was not":            {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *creating}, failing, time.Time{} }, Write, time.Time{}},
-		"and that it was made anew":     {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *created}, again, time.Time{} }, Write, time.Time{}},
-		"not that one will run again":   {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *dead}, anew }, Rest, time.Time{}},
-		"nor that its time has come":    {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *waiting}, anew }, Rest, time.Time{}},
-		"but that one runs no more":     {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *ready}, anew, time.Time{} }, Write, time.Time{}},
-		"and if it is the last word":    {func(in *Input) { in.Object, in.Want, in.Final = &v1.Pod{Status: *creating}, created, true }, Write, time.Time{}},
-		"that it is on its way later":   {fresh, Wait, now.Add(Relook)},
+		"the last of it":               {func(in *Input) { in.Object, in.Want, in.Changed, in.Final = deleted, unready, now, true }, Write, time.Time{}},
+		"not that it was only made":    {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, created }, Rest, time.Time{}},
+		"but that it was started":      {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, ready }, Write, time.Time{}},
+		"and why it was not":           {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *creating}, failing, time.Time{} }, Write, time.Time{}},
+		"and that it was made anew":    {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *created}, again, time.Time{} }, Write, time.Time{}},
+		"not that one will run again":  {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *dead}, anew }, Rest, time.Time{}},
+		"nor that its time has come":   {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *waiting}, anew }, Rest, time.Time{}},
+		"but that one runs no more":    {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *ready}, anew, time.Time{} }, Write, time.Time{}},
+		"and if it is the last word":   {func(in *Input) { in.Object, in.Want, in.Final = &v1.Pod{Status: *creating}, created, true }, Write, time.Time{}},
+		"that it is on its way later":  {fresh, Wait, now.Add(Relook)},
+		"without a crowd what is seen": {func(in *Input) { fresh(in); in.Crowded = false }, Write, time.Time{}},
+		"but nothing else of its way": {func(in *Input) {
+			fresh(in)
+			in.Object, in.Want, in.Crowded = &v1.Pod{Status: *creating}, addressed, false
+		}, Wait, now.Add(Relook)},
 		"but not for ever on its way":   {func(in *Input) { fresh(in); in.Changed = now.Add(-Hold) }, Write, time.Time{}},
 		"nor much longer":               {func(in *Input) { fresh(in); in.Changed = now.Add(time.Millisecond - Hold) }, Wait, now.Add(time.Millisecond)},
 		"nor if little is written":      {func(in *Input) { fresh(in); in.Busy = false }, Write, time.Time{}},
@@ -122,7 +129,7 @@ func BenchmarkNothingToWrite(b *testing.B) {
 func TestHold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		in := Input{
-			Now: t0, Busy: true, Object: &v1.Pod{Status: *anyStatus(rt, "have")}, Want: anyStatus(rt, "want"), Changed: t0,
+			Now: t0, Busy: true, Crowded: rapid.Bool().Draw(rt, "crowded"), Object: &v1.Pod{Status: *anyStatus(rt, "have")}, Want: anyStatus(rt, "want"), Changed: t0,
 		}
 		_, differs := Merge(in.Object, in.Want)
 		rests := Next(Input{Now: in.Now, Object: in.Object, Want: in.Want, Changed: in.Changed}).Do == Rest

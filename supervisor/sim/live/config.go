@@ -22,8 +22,10 @@ type Config struct {
 	// API is the apiserver, which must not hold writes back (kube.Config.QPS).
 	// Required.
 	API port.API
-	// Busy says whether API has much to write at this time; nil for never.
+	// Busy and Load say whether API has much to write at this time (kube.Client); nil
+	// for never.
 	Busy func() bool
+	Load func() (busy, crowded bool)
 	// Nodes is how many nodes there are, of all processes together. Required.
 	Nodes int
 	// Prefix is before the number in the name of each node; "sim-" if empty.

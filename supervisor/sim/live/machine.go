@@ -205,7 +205,7 @@ func (m *machine) agentConfig(recorder port.Recorder) *node.Config {
 		Cluster: cluster,
 		Ports: node.Ports{
 			Runtime: m.runtime, Host: m.host, Network: m.runtime.Network(), Manifests: m.host,
-			Checkpoints: m.host, Events: recorder, API: m.api, Facts: m.host, Busy: c.Busy,
+			Checkpoints: m.host, Events: recorder, API: m.api, Facts: m.host, Load: c.Load,
 		},
 	}
 }
