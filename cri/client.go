@@ -15,9 +15,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/translate"
 )
 
 // Reconnecting on a unix socket costs nothing: a runtime that was restarted is
@@ -39,6 +41,9 @@ type Client struct {
 	// noStreams is set once the runtime turned out to have no streaming lists,
 	// and cleared when it went away: it may come back newer.
 	noStreams atomic.Bool
+
+	// handlers are what the runtime said last of what its handlers can do.
+	handlers atomic.Pointer[[]v1.NodeRuntimeHandler]
 
 	// closing ends all calls in flight.
 	closing context.Context
@@ -98,6 +103,15 @@ func (c *Client) connect() error {
 	}
 	c.images = runtimeapi.NewImageServiceClient(conn)
 	return nil
+}
+
+// node is what translations need to know, with what the runtime can do.
+func (c *Client) node() *translate.Node {
+	n := *c.config.Node()
+	if h := c.handlers.Load(); h != nil {
+		n.Handlers = *h
+	}
+	return &n
 }
 
 func (c *Client) open(endpoint string) (*grpc.ClientConn, error) {

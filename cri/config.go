@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
 )
@@ -37,6 +39,9 @@ type Config struct {
 	// Node gives what translations need to know of the node. It is called for
 	// each sandbox and container made, from any goroutine.
 	Node func() *translate.Node
+	// Notice, if not nil, is told what the owner of a pod should see of how its
+	// sandbox was asked for, from any goroutine. It must not block.
+	Notice func(*v1.Pod, translate.Notice)
 	// MakeDirectory makes a log directory with its parents before the runtime
 	// writes to it: the CRI wants it to be there. Nil: os.MkdirAll, mode 0755.
 	MakeDirectory func(path string) error

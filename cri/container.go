@@ -18,7 +18,7 @@ import (
 func (c *Client) CreateContainer(ctx context.Context, r port.CreateContainer, done func(id string, err error)) {
 	k := call{"CreateContainer", translate.Object(r.Pod, r.Container.Name), c.deadlines.request}
 	run(c, ctx, k, func(ctx context.Context) (string, error) {
-		request, err := translate.Container(c.config.Node(), &r)
+		request, err := translate.Container(c.node(), &r)
 		if err != nil {
 			return "", err
 		}

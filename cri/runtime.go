@@ -38,7 +38,8 @@ func (c *Client) CgroupDriver(ctx context.Context, done func(podcgroup.Driver, e
 	}, done)
 }
 
-// Status implements port.Runtime.
+// Status implements port.Runtime. What it says of handlers counts for sandboxes
+// and containers that are made later.
 func (c *Client) Status(ctx context.Context, done func(port.RuntimeStatus, error)) {
 	run(c, ctx, call{"Status", "", c.deadlines.ask()}, func(ctx context.Context) (port.RuntimeStatus, error) {
 		answer, err := c.runtime.Status(ctx, &runtimeapi.StatusRequest{})
@@ -60,6 +61,9 @@ func (c *Client) Status(ctx context.Context, done func(port.RuntimeStatus, error
 		slices.SortFunc(out.Handlers, func(a, b v1.NodeRuntimeHandler) int { return cmp.Compare(a.Name, b.Name) })
 		if f := answer.GetFeatures(); f != nil {
 			out.Features = &v1.NodeFeatures{SupplementalGroupsPolicy: &f.SupplementalGroupsPolicy}
+		}
+		if err == nil {
+			c.handlers.Store(&out.Handlers)
 		}
 		return out, err
 	}, done)

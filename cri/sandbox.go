@@ -15,9 +15,15 @@ import (
 func (c *Client) RunPodSandbox(ctx context.Context, r port.RunPodSandbox, done func(id string, err error)) {
 	k := call{"RunPodSandbox", translate.Object(r.Pod, ""), c.deadlines.runSandbox()}
 	run(c, ctx, k, func(ctx context.Context) (string, error) {
-		request, err := translate.Sandbox(c.config.Node(), &r)
+		node := c.node()
+		request, err := translate.Sandbox(node, &r)
 		if err != nil {
 			return "", err
+		}
+		if c.config.Notice != nil {
+			for _, n := range translate.DNSNotices(node, r.Pod) {
+				c.config.Notice(r.Pod, n)
+			}
 		}
 		if err := c.config.MakeDirectory(request.Config.LogDirectory); err != nil {
 			return "", err

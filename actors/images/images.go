@@ -206,6 +206,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo}
 		text := imagepull.InvalidNameMessage(m.Ask.Image, err)
 		a.event(ctx, w, true, "InspectFailed", text)
+		a.shortly(ctx, w, imagepull.InvalidImageName)
 		a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.InvalidImageName, Message: text})
 		return
 	}
@@ -267,6 +268,7 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			text := imagepull.NeverPresentMessage(i.name)
 			if w.told.Reason != imagepull.ErrImageNeverPull {
 				a.event(ctx, w, true, imagepull.ErrImageNeverPull, text)
+				a.shortly(ctx, w, imagepull.ErrImageNeverPull)
 			}
 			a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.ErrImageNeverPull, Message: text})
 			next = sooner(next, now.Add(a.deps.LookEvery))
@@ -487,6 +489,7 @@ func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message 
 		if w.secrets.known && imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull && len(i.untried([]*waiter{w})) == 0 {
 			pulling = append(pulling, w)
 			a.event(ctx, w, true, "Failed", text)
+			a.shortly(ctx, w, reason)
 		}
 	}
 	a.backOff(ctx, i, pulling)
@@ -503,6 +506,7 @@ func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*wait
 	for _, w := range pulling {
 		if reason == imagepull.ImagePullBackOff && w.told.Reason != reason {
 			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.name))
+			a.shortly(ctx, w, reason)
 		}
 		a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: reason, Message: message})
 		if w.ask.Policy != v1.PullAlways {
@@ -531,6 +535,12 @@ func (a *images) tell(w *waiter, s podplan.Image) {
 	}
 	w.told = s
 	w.reply.Tell(pod.ImageAnswer{Container: w.ask.Container, Image: s})
+}
+
+// shortly says the reason alone, as the container's failure: the line that users
+// find first.
+func (a *images) shortly(ctx *kernel.Context[Message], w *waiter, reason string) {
+	a.event(ctx, w, true, "Failed", "Error: "+reason)
 }
 
 func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {

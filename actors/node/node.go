@@ -264,6 +264,9 @@ func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *pods.Rejection {
 	if as != nil {
 		labelled := *by
 		labelled.Labels, labelled.Taints = as.Labels, as.Spec.Taints
+		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil { // a runtime may be replaced by a newer one
+			labelled.StrictGroups = *f.SupplementalGroupsPolicy
+		}
 		by = &labelled
 	}
 	if r := admit.Check(p, others, by); r != nil {

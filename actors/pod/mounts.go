@@ -40,7 +40,7 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (out []port.Mount, parts 
 			pm.Propagation = *m.MountPropagation
 		}
 		if r := m.RecursiveReadOnly; r != nil {
-			pm.RecursiveReadOnly = *r == v1.RecursiveReadOnlyEnabled || *r == v1.RecursiveReadOnlyIfPossible
+			pm.RecursiveReadOnly = *r
 		}
 		sub := m.SubPath
 		if m.SubPathExpr != "" {

@@ -223,6 +223,10 @@ func (p *pod) create(a podplan.CreateContainer) run {
 		panic("the plan creates a container that the spec does not have: " + a.Name)
 	}
 	err := p.checkEnv(spec)
+	target := ""
+	if err == nil {
+		target, err = p.target(a.Name)
+	}
 	var mounts []port.Mount
 	var parts port.MountSubPaths
 	if err == nil {
@@ -234,7 +238,7 @@ func (p *pod) create(a podplan.CreateContainer) run {
 	r := port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
 		ImageRef: a.ImageRef, SpecHash: a.SpecHash,
-		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Mounts: mounts, Objects: p.objects,
+		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Mounts: mounts, Objects: p.objects, TargetID: target,
 	}
 	if i := p.images.At(a.Name); i != nil {
 		r.Image = *i
@@ -271,6 +275,23 @@ func (p *pod) create(a podplan.CreateContainer) run {
 			create(ctx, done)
 		})
 	}}
+}
+
+// target is the container whose processes the one of that name is to see; empty
+// for all but an ephemeral one that names it.
+func (p *pod) target(name string) (string, error) {
+	for i := range p.want.Spec.EphemeralContainers {
+		e := &p.want.Spec.EphemeralContainers[i]
+		if e.Name != name || e.TargetContainerName == "" {
+			continue
+		}
+		if c, ok := p.view.Newest(e.TargetContainerName); ok {
+			return c.ID, nil
+		}
+		return "", &port.Error{Kind: port.InvalidConfig, Verb: "CreateContainer", Object: p.name() + "/" + name,
+			Detail: fmt.Sprintf("unable to find target container %s", e.TargetContainerName)}
+	}
+	return "", nil
 }
 
 func (p *pod) containerSpec(name string) *v1.Container {

@@ -105,12 +105,13 @@ type RunPodSandbox struct {
 // Mount is one resolved mount of a container.
 type Mount struct {
 	// Name is the volume's name in the pod, for messages.
-	Name              string
-	ContainerPath     string
-	HostPath          string
-	ReadOnly          bool
-	Propagation       v1.MountPropagationMode
-	RecursiveReadOnly bool
+	Name          string
+	ContainerPath string
+	HostPath      string
+	ReadOnly      bool
+	Propagation   v1.MountPropagationMode
+	// RecursiveReadOnly is the mount's own; empty is Disabled (KEP-3857).
+	RecursiveReadOnly v1.RecursiveReadOnlyMode
 	// Image is mounted instead of HostPath, if it is not empty: what PullImage or
 	// ImageStatus gave for UserImage. ImageSubPath is what of it, empty for all.
 	Image, UserImage, ImageSubPath string
@@ -142,6 +143,9 @@ type CreateContainer struct {
 	// Objects is what is known of the objects of the API that the pod uses, for
 	// the variables that are taken from them.
 	Objects podobjects.Set
+	// TargetID is the container whose processes an ephemeral one is to see
+	// (core/v1 EphemeralContainer.targetContainerName); empty for none.
+	TargetID string
 	// LogDirectory is the pod's, under /var/log/pods.
 	LogDirectory string
 }

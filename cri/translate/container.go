@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -13,11 +14,16 @@ import (
 // Container gives the request that makes one incarnation of a container. The
 // devices and CDI names that device plugins assign belong here later.
 func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerRequest, error) {
-	config, err := containerConfig(n, r)
+	// Of a RuntimeClass that was deleted meanwhile the sandbox still has the handler.
+	handler, err := r.Objects.RuntimeHandler(r.Pod)
+	if err != nil && needsHandler(r) {
+		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
+	}
+	config, err := containerConfig(n, r, handler)
 	if err != nil {
 		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
 	}
-	sandbox, err := sandboxConfig(n, r.Pod, r.SandboxAttempt)
+	sandbox, err := sandboxConfig(n, r.Pod, r.SandboxAttempt, handler)
 	if err != nil {
 		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
 	}
@@ -27,7 +33,14 @@ func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerReq
 	return &runtimeapi.CreateContainerRequest{PodSandboxId: r.SandboxID, Config: config, SandboxConfig: sandbox}, nil
 }
 
-func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerConfig, error) {
+// needsHandler says whether what a container asks for depends on what its
+// handler can do.
+func needsHandler(r *port.CreateContainer) bool {
+	return r.Pod.Spec.HostUsers != nil && !*r.Pod.Spec.HostUsers ||
+		slices.ContainsFunc(r.Mounts, func(m port.Mount) bool { return m.RecursiveReadOnly != "" })
+}
+
+func containerConfig(n *Node, r *port.CreateContainer, handler string) (*runtimeapi.ContainerConfig, error) {
 	pod, c := r.Pod, r.Container
 	if err := verifyNonRoot(pod, c, r.Image); err != nil {
 		return nil, err
@@ -40,15 +53,19 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	if err != nil {
 		return nil, err
 	}
-	security, err := containerSecurity(n, pod, c, r.Image)
+	security, err := containerSecurity(n, pod, c, r.Image, handler)
 	if err != nil {
 		return nil, err
+	}
+	if r.TargetID != "" {
+		security.NamespaceOptions.Pid, security.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, r.TargetID
 	}
 	signal, err := stopSignal(c)
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := mounts(r.Mounts, security.NamespaceOptions.UsernsOptions)
+	recursive := n.can(handler, func(f *v1.NodeRuntimeHandlerFeatures) *bool { return f.RecursiveReadOnlyMounts })
+	mounts, err := mounts(r.Mounts, security.NamespaceOptions.UsernsOptions, recursive)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +105,16 @@ func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 }
 
 // mounts keeps the order it is given: a mount may lie within an earlier one. In
-// a user namespace each is mapped to the pod's IDs.
-func mounts(list []port.Mount, users *runtimeapi.UserNamespace) ([]*runtimeapi.Mount, error) {
+// a user namespace each is mapped to the pod's IDs. recursive: the runtime can
+// make all below a mount read-only.
+func mounts(list []port.Mount, users *runtimeapi.UserNamespace, recursive bool) ([]*runtimeapi.Mount, error) {
 	var out []*runtimeapi.Mount
 	for _, m := range list {
 		p, err := propagation(&m)
+		if err != nil {
+			return nil, err
+		}
+		all, err := recursiveReadOnly(&m, p, recursive)
 		if err != nil {
 			return nil, err
 		}
@@ -107,7 +129,7 @@ func mounts(list []port.Mount, users *runtimeapi.UserNamespace) ([]*runtimeapi.M
 			ImageSubPath:      m.ImageSubPath,
 			Readonly:          m.ReadOnly,
 			Propagation:       p,
-			RecursiveReadOnly: m.RecursiveReadOnly,
+			RecursiveReadOnly: all,
 			UidMappings:       users.GetUids(),
 			GidMappings:       users.GetGids(),
 		})
@@ -115,20 +137,36 @@ func mounts(list []port.Mount, users *runtimeapi.UserNamespace) ([]*runtimeapi.M
 	return out, nil
 }
 
-// propagation also holds what the CRI demands of a recursively read-only mount.
 func propagation(m *port.Mount) (runtimeapi.MountPropagation, error) {
-	p := runtimeapi.MountPropagation_PROPAGATION_PRIVATE
 	switch m.Propagation {
 	case "", v1.MountPropagationNone:
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE, nil
 	case v1.MountPropagationHostToContainer:
-		p = runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, nil
 	case v1.MountPropagationBidirectional:
-		p = runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL, nil
 	default:
 		return 0, fmt.Errorf("volume mount %s: mountPropagation %q is unknown", m.Name, m.Propagation)
 	}
-	if m.RecursiveReadOnly && (!m.ReadOnly || p != runtimeapi.MountPropagation_PROPAGATION_PRIVATE) {
-		return 0, fmt.Errorf("volume mount %s: recursiveReadOnly needs readOnly and no mountPropagation", m.Name)
+}
+
+// recursiveReadOnly says whether also what is mounted below a mount is read-only
+// (KEP-3857), and holds what the CRI demands of that.
+func recursiveReadOnly(m *port.Mount, p runtimeapi.MountPropagation, supported bool) (bool, error) {
+	switch m.RecursiveReadOnly {
+	case "", v1.RecursiveReadOnlyDisabled:
+		return false, nil
+	case v1.RecursiveReadOnlyIfPossible, v1.RecursiveReadOnlyEnabled:
+	default:
+		return false, fmt.Errorf("volume mount %s: recursiveReadOnly %q is unknown", m.Name, m.RecursiveReadOnly)
 	}
-	return p, nil
+	switch {
+	case !m.ReadOnly:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not read-only", m.Name)
+	case p != runtimeapi.MountPropagation_PROPAGATION_PRIVATE:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q", m.Name, m.Propagation)
+	case !supported && m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled:
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", m.Name)
+	}
+	return supported, nil
 }

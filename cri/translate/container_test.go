@@ -54,8 +54,9 @@ func TestContainer(t *testing.T) {
 		{"stop signal", func(w *world) { w.app.Lifecycle = &v1.Lifecycle{StopSignal: ptr(v1.SIGUSR1)} }, func(c *config) any { return c.StopSignal }, runtimeapi.Signal_SIGUSR1},
 		{"no stop signal", func(*world) {}, func(c *config) any { return c.StopSignal }, runtimeapi.Signal_RUNTIME_DEFAULT},
 		{"mounts", func(w *world) {
+			w.capable()
 			w.r.Mounts = []port.Mount{
-				{Name: "a", ContainerPath: "/a", HostPath: "/h/a", ReadOnly: true, RecursiveReadOnly: true},
+				{Name: "a", ContainerPath: "/a", HostPath: "/h/a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled},
 				{Name: "b", ContainerPath: "/b", HostPath: "/h/b", Propagation: v1.MountPropagationHostToContainer},
 				{Name: "c", ContainerPath: "/c", HostPath: "/h/c", Propagation: v1.MountPropagationBidirectional},
 			}
@@ -70,15 +71,28 @@ func TestContainer(t *testing.T) {
 			"/b", "/h/b", false, false, runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
 			"/c", "/h/c", false, false, runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
 		}},
+		{"recursively read-only if possible, and it is not", func(w *world) {
+			w.r.Mounts = []port.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}
+		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, false},
+		{"recursively read-only if possible, and it is", func(w *world) {
+			w.capable()
+			w.r.Mounts = []port.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}
+		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, true},
+		{"recursively read-only, disabled", func(w *world) {
+			w.r.Mounts = []port.Mount{{Name: "a", RecursiveReadOnly: v1.RecursiveReadOnlyDisabled}}
+		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, false},
 		{"mounts in a user namespace", func(w *world) {
+			w.capable()
 			w.pod.Spec.HostUsers = ptr(false)
-			w.node.UserNamespace = func(*v1.Pod) (UserNamespace, error) {
-				return UserNamespace{UIDs: []*runtimeapi.IDMapping{{HostId: 7}}, GIDs: []*runtimeapi.IDMapping{{HostId: 8}}}, nil
-			}
 			w.r.Mounts = []port.Mount{{ContainerPath: "/a", HostPath: "/h"}}
 		}, func(c *config) any {
-			return []uint32{c.Mounts[0].UidMappings[0].HostId, c.Mounts[0].GidMappings[0].HostId}
-		}, []uint32{7, 8}},
+			u, m := c.Linux.SecurityContext.NamespaceOptions.UsernsOptions, c.Mounts[0]
+			return []any{u.Mode, u.Uids[0].HostId, u.Gids[0].Length, m.UidMappings[0].HostId, m.GidMappings[0].HostId}
+		}, []any{runtimeapi.NamespaceMode_POD, uint32(131072), uint32(65536), uint32(131072), uint32(131072)}},
+		{"the processes of another container", func(w *world) { w.r.TargetID = "t1" }, func(c *config) any {
+			o := c.Linux.SecurityContext.NamespaceOptions
+			return []any{o.Pid, o.TargetId}
+		}, []any{runtimeapi.NamespaceMode_TARGET, "t1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
@@ -94,9 +108,18 @@ func TestContainerThatCannotBe(t *testing.T) {
 	for want, mutate := range map[string]func(*world){
 		`lifecycle.stopSignal "SIGODD" is unknown`:          func(w *world) { w.app.Lifecycle = &v1.Lifecycle{StopSignal: ptr(v1.Signal("SIGODD"))} },
 		`volume mount a: mountPropagation "Odd" is unknown`: func(w *world) { w.r.Mounts = []port.Mount{{Name: "a", Propagation: "Odd"}} },
-		"volume mount a: recursiveReadOnly needs readOnly":  func(w *world) { w.r.Mounts = []port.Mount{{Name: "a", RecursiveReadOnly: true}} },
-		"hostUsers is false":                                func(w *world) { w.pod.Spec.HostUsers = ptr(false) },
-		"spec.hostname":                                     func(w *world) { w.pod.Spec.Hostname = "A b" },
+		`volume "a" requested recursive read-only mode, but it is not read-only`: func(w *world) {
+			w.r.Mounts = []port.Mount{{Name: "a", RecursiveReadOnly: v1.RecursiveReadOnlyEnabled}}
+		},
+		`volume "a" requested recursive read-only mode, but it is not compatible with propagation "HostToContainer"`: func(w *world) {
+			w.r.Mounts = []port.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled, Propagation: v1.MountPropagationHostToContainer}}
+		},
+		`volume "a" requested recursive read-only mode, but it is not supported by the runtime`: func(w *world) {
+			w.r.Mounts = []port.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled}}
+		},
+		`volume mount a: recursiveReadOnly "Odd" is unknown`:                          func(w *world) { w.r.Mounts = []port.Mount{{Name: "a", RecursiveReadOnly: "Odd"}} },
+		"can't set `spec.hostUsers: false`, runtime does not support user namespaces": func(w *world) { w.pod.Spec.HostUsers = ptr(false) },
+		"spec.hostname": func(w *world) { w.pod.Spec.Hostname = "A b" },
 		"seccompProfile.localhostProfile must be set": func(w *world) {
 			w.app.SecurityContext = &v1.SecurityContext{SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeLocalhost}}
 		},

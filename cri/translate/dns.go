@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -17,11 +18,36 @@ const (
 	maxSearchLine      = 2048 // characters, with spaces
 	maxSearchDomain    = 253
 	clusterFirstOption = "ndots:5"
+	clusterSearches    = 3 // that ClusterFirst puts before the node's
 )
 
-// dnsConfig gives the resolver of a pod: its policy's, with dnsConfig merged in.
+// Notice is something about a pod that its owner should see, though the pod runs:
+// an event of this reason. With Node it is for whoever runs the node as well.
+type Notice struct {
+	Reason, Message string
+	Node            bool
+}
+
+// DNSNotices say what of a pod's resolver is not as it was asked for.
+func DNSNotices(n *Node, pod *v1.Pod) []Notice {
+	_, notices := resolver(n, pod)
+	return notices
+}
+
 func dnsConfig(n *Node, pod *v1.Pod) *runtimeapi.DNSConfig {
-	c := policyConfig(n, pod)
+	c, _ := resolver(n, pod)
+	return c
+}
+
+// resolver gives the resolver of a pod: its policy's, with dnsConfig merged in.
+// The words of the notices are the ones that users know.
+func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) {
+	if wantsCluster(pod) && len(n.ClusterDNS) == 0 {
+		notices = append(notices, Notice{Reason: "MissingClusterDNS", Node: true, Message: fmt.Sprintf(
+			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
+			podDescription(pod), v1.DNSClusterFirst, v1.DNSDefault)})
+	}
+	c = policyConfig(n, pod)
 	if extra := pod.Spec.DNSConfig; extra != nil {
 		c.Servers = unique(append(c.Servers, extra.Nameservers...))
 		c.Searches = unique(append(c.Searches, extra.Searches...))
@@ -33,24 +59,57 @@ func dnsConfig(n *Node, pod *v1.Pod) *runtimeapi.DNSConfig {
 			c.Options = setOption(c.Options, text)
 		}
 	}
-	c.Servers = c.Servers[:min(len(c.Servers), maxNameservers)]
-	c.Searches = fitSearches(c.Searches)
-	return c
+	if len(c.Servers) > maxNameservers {
+		c.Servers = c.Servers[:maxNameservers]
+		notices = append(notices, Notice{Reason: dnsForming,
+			Message: "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: " + strings.Join(c.Servers, " ")})
+	}
+	if fit := fitSearches(c.Searches); len(fit) < len(c.Searches) {
+		c.Searches = fit
+		notices = append(notices, Notice{Reason: dnsForming,
+			Message: "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(fit, " ")})
+	}
+	return c, notices
+}
+
+const dnsForming = "DNSConfigForming"
+
+// ResolvConfTrouble says what of the node's own resolver file, at path, its pods
+// will not have; empty if they have all of it.
+func ResolvConfTrouble(n *Node, path string) string {
+	searches, most := parseResolvConf(n.ResolvConf).Searches, maxSearches
+	if n.ClusterDomain != "" {
+		most -= clusterSearches
+	}
+	switch {
+	case len(searches) > most:
+		return fmt.Sprintf("Resolv.conf file '%s' contains search line consisting of more than %d domains!", path, most)
+	case slices.ContainsFunc(searches, func(s string) bool { return len(s) > maxSearchDomain }):
+		return fmt.Sprintf("Resolv.conf file %q contains a search path which length is more than allowed %d chars!", path, maxSearchDomain)
+	case len(strings.Join(searches, " ")) > maxSearchLine:
+		return fmt.Sprintf("Resolv.conf file '%s' contains search line which length is more than allowed %d chars!", path, maxSearchLine)
+	}
+	return ""
+}
+
+// wantsCluster says whether a pod is to ask the cluster's DNS.
+func wantsCluster(pod *v1.Pod) bool {
+	switch pod.Spec.DNSPolicy {
+	case v1.DNSNone, v1.DNSDefault:
+		return false
+	case v1.DNSClusterFirstWithHostNet:
+		return true
+	default: // ClusterFirst, also by default; on the host's network it means Default
+		return !pod.Spec.HostNetwork
+	}
 }
 
 func policyConfig(n *Node, pod *v1.Pod) *runtimeapi.DNSConfig {
-	cluster := false
-	switch pod.Spec.DNSPolicy {
-	case v1.DNSNone:
+	if pod.Spec.DNSPolicy == v1.DNSNone {
 		return &runtimeapi.DNSConfig{}
-	case v1.DNSDefault:
-	case v1.DNSClusterFirstWithHostNet:
-		cluster = true
-	default: // ClusterFirst, also by default; on the host's network it means Default
-		cluster = !pod.Spec.HostNetwork
 	}
 	host := hostResolver(n)
-	if !cluster || len(n.ClusterDNS) == 0 {
+	if !wantsCluster(pod) || len(n.ClusterDNS) == 0 {
 		return host
 	}
 	c := &runtimeapi.DNSConfig{Servers: slices.Clone(n.ClusterDNS), Options: []string{clusterFirstOption}}
@@ -69,22 +128,18 @@ func hostResolver(n *Node) *runtimeapi.DNSConfig {
 	if !n.LocalResolver {
 		return parseResolvConf(n.ResolvConf)
 	}
-	local := "127.0.0.1"
-	if ip := n.primaryIPv6Only(); ip {
-		local = "::1"
-	}
-	return &runtimeapi.DNSConfig{Servers: []string{local}, Searches: []string{"."}}
-}
-
-// primaryIPv6Only says that the cluster's DNS is reached by IPv6 alone, and so
-// the pods' own addresses are of that family.
-func (n *Node) primaryIPv6Only() bool {
-	for _, s := range n.ClusterDNS {
-		if a, err := netip.ParseAddr(s); err != nil || a.Is4() {
-			return false
+	local := &runtimeapi.DNSConfig{Searches: []string{"."}}
+	for _, address := range n.Addresses {
+		if a, err := netip.ParseAddr(address); err == nil && a.Is6() {
+			local.Servers = append(local.Servers, "::1")
+		} else {
+			local.Servers = append(local.Servers, "127.0.0.1")
 		}
 	}
-	return len(n.ClusterDNS) > 0
+	if local.Servers = unique(local.Servers); len(local.Servers) == 0 {
+		local.Servers = []string{"127.0.0.1"}
+	}
+	return local
 }
 
 // parseResolvConf reads a resolver file: nameservers add up, the last search
@@ -102,10 +157,9 @@ func parseResolvConf(content string) *runtimeapi.DNSConfig {
 		case "search":
 			c.Searches = nil
 			for _, s := range fields[1:] {
-				if s != "." {
-					s = strings.TrimSuffix(s, ".")
+				if s != "." { // the root is looked in anyway
+					c.Searches = append(c.Searches, strings.TrimSuffix(s, "."))
 				}
-				c.Searches = append(c.Searches, s)
 			}
 		case "options":
 			for _, o := range fields[1:] {
@@ -131,11 +185,11 @@ func setOption(options []string, option string) []string {
 func fitSearches(searches []string) []string {
 	var out []string
 	length := -1 // no space before the first
-	for _, s := range searches {
+	for _, s := range searches[:min(len(searches), maxSearches)] {
 		if len(s) > maxSearchDomain {
 			continue
 		}
-		if length += 1 + len(s); length > maxSearchLine || len(out) == maxSearches {
+		if length += 1 + len(s); length > maxSearchLine {
 			break
 		}
 		out = append(out, s)

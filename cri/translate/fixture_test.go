@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -47,6 +48,12 @@ func newWorld() *world {
 	}
 	w.image = &w.r.Image
 	return w
+}
+
+// capable makes the node's own handler one that can do all.
+func (w *world) capable() {
+	w.node.Handlers = []v1.NodeRuntimeHandler{{Features: &v1.NodeRuntimeHandlerFeatures{UserNamespaces: ptr(true), RecursiveReadOnlyMounts: ptr(true)}}, {Name: "kata"}}
+	w.node.UserNamespace = func(*v1.Pod) (userns.Mapping, error) { return userns.Mapping{First: 131072, Length: 65536}, nil }
 }
 
 func list(pairs ...string) v1.ResourceList {

@@ -9,9 +9,8 @@ import (
 )
 
 // namespaces are which Linux namespaces the pod's containers share with each
-// other and with the node. The target of an ephemeral container's PID namespace
-// (targetContainerName) belongs here later.
-func namespaces(n *Node, pod *v1.Pod) (*runtimeapi.NamespaceOption, error) {
+// other and with the node.
+func namespaces(n *Node, pod *v1.Pod, handler string) (*runtimeapi.NamespaceOption, error) {
 	o := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 	if pod.Spec.HostNetwork {
 		o.Network = runtimeapi.NamespaceMode_NODE
@@ -25,21 +24,29 @@ func namespaces(n *Node, pod *v1.Pod) (*runtimeapi.NamespaceOption, error) {
 	case isTrue(pod.Spec.ShareProcessNamespace):
 		o.Pid = runtimeapi.NamespaceMode_POD
 	}
-	users, err := userNamespace(n, pod)
+	users, err := userNamespace(n, pod, handler)
 	o.UsernsOptions = users
 	return o, err
 }
 
-func userNamespace(n *Node, pod *v1.Pod) (*runtimeapi.UserNamespace, error) {
+// userNamespace maps the pod's users to IDs of the node that nobody else has
+// (KEP-127). The two that say what a runtime can't do are known from the kubelet.
+func userNamespace(n *Node, pod *v1.Pod, handler string) (*runtimeapi.UserNamespace, error) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}, nil
 	}
-	if n.UserNamespace == nil {
-		return nil, errors.New("spec.hostUsers is false, but this node has no user namespaces set up")
+	switch supported := n.can(handler, func(f *v1.NodeRuntimeHandlerFeatures) *bool { return f.UserNamespaces }); {
+	case !supported && handler != "":
+		return nil, fmt.Errorf("can't set `spec.hostUsers: false`, RuntimeClass handler %q does not support user namespaces", handler)
+	case !supported:
+		return nil, errors.New("can't set `spec.hostUsers: false`, runtime does not support user namespaces")
+	case n.UserNamespace == nil:
+		return nil, errors.New("can't set `spec.hostUsers: false`, this node has no user IDs for pods")
 	}
 	m, err := n.UserNamespace(pod)
 	if err != nil {
 		return nil, fmt.Errorf("user namespace: %w", err)
 	}
-	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: m.UIDs, Gids: m.GIDs}, nil
+	ids := []*runtimeapi.IDMapping{{HostId: m.First, ContainerId: 0, Length: m.Length}}
+	return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_POD, Uids: ids, Gids: ids}, nil
 }

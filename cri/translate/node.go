@@ -7,7 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/userns"
 )
 
 // DefaultPodLogs is where pods log unless the node says otherwise
@@ -30,6 +31,9 @@ type Node struct {
 	// LocalResolver is KubeletConfiguration's resolvConf: "" — pods with the
 	// policy Default ask the node itself, and ResolvConf is not used.
 	LocalResolver bool
+	// Addresses are the node's: with LocalResolver, pods ask it by the families
+	// that it has.
+	Addresses []string
 	// ClusterDNS are the addresses of the cluster's DNS. Without any,
 	// ClusterFirst falls back to Default.
 	ClusterDNS []string
@@ -72,14 +76,23 @@ type Node struct {
 	// CgroupParent gives the cgroup of a pod, in cgroupfs syntax. Nil or empty:
 	// the runtime's default.
 	CgroupParent func(*v1.Pod) string
-	// UserNamespace gives the ID mappings of a pod with hostUsers: false. Nil:
-	// this node has no user namespaces.
-	UserNamespace func(*v1.Pod) (UserNamespace, error)
+	// UserNamespace gives the IDs that a pod with hostUsers: false is mapped to.
+	// Nil: this node has none for pods.
+	UserNamespace func(*v1.Pod) (userns.Mapping, error)
+	// Handlers are what the runtime says that its handlers can do; nil if it has
+	// not said.
+	Handlers []v1.NodeRuntimeHandler
 }
 
-// UserNamespace are the mappings of a pod's user namespace.
-type UserNamespace struct {
-	UIDs, GIDs []*runtimeapi.IDMapping
+// can says whether the handler of that name, empty for the runtime's own choice,
+// has what feature picks.
+func (n *Node) can(handler string, feature func(*v1.NodeRuntimeHandlerFeatures) *bool) bool {
+	for i := range n.Handlers {
+		if h := &n.Handlers[i]; h.Name == handler && h.Features != nil {
+			return isTrue(feature(h.Features))
+		}
+	}
+	return false
 }
 
 // Validate tells the first thing that is wrong with n.

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/apparmor"
 )
 
 // seccomp gives the profile of a container: its own, its pod's, or the node's
@@ -42,7 +43,7 @@ func seccomp(n *Node, pod *v1.Pod, c *v1.Container) (*runtimeapi.SecurityProfile
 // annotation of before v1.30 names, or its pod's; nil leaves it to the runtime.
 // The second form is the text that runtimes read before they had the first.
 func appArmor(pod *v1.Pod, c *v1.Container) (*runtimeapi.SecurityProfile, string, error) {
-	p := appArmorProfile(pod, c)
+	p := apparmor.Profile(pod, c)
 	if p == nil {
 		return nil, "", nil
 	}
@@ -59,34 +60,6 @@ func appArmor(pod *v1.Pod, c *v1.Container) (*runtimeapi.SecurityProfile, string
 			v1.DeprecatedAppArmorBetaProfileNamePrefix + *p.LocalhostProfile, nil
 	}
 	return nil, "", fmt.Errorf("appArmorProfile.type %q is unknown", p.Type)
-}
-
-func appArmorProfile(pod *v1.Pod, c *v1.Container) *v1.AppArmorProfile {
-	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
-		return c.SecurityContext.AppArmorProfile
-	}
-	if p := annotatedAppArmor(pod.Annotations[v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]); p != nil {
-		return p
-	}
-	if pod.Spec.SecurityContext != nil {
-		return pod.Spec.SecurityContext.AppArmorProfile
-	}
-	return nil
-}
-
-func annotatedAppArmor(text string) *v1.AppArmorProfile {
-	switch text {
-	case "":
-		return nil
-	case v1.DeprecatedAppArmorBetaProfileRuntimeDefault:
-		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}
-	case v1.DeprecatedAppArmorBetaProfileNameUnconfined:
-		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}
-	}
-	if name, ok := strings.CutPrefix(text, v1.DeprecatedAppArmorBetaProfileNamePrefix); ok {
-		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
-	}
-	return nil
 }
 
 func profile(kind runtimeapi.SecurityProfile_ProfileType, ref string) *runtimeapi.SecurityProfile {

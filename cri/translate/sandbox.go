@@ -12,11 +12,11 @@ import (
 
 // Sandbox gives the request that makes a pod's sandbox.
 func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, error) {
-	config, err := sandboxConfig(n, r.Pod, r.Attempt)
+	handler, err := r.Objects.RuntimeHandler(r.Pod)
 	if err != nil {
 		return nil, invalid("RunPodSandbox", r.Pod, "", err)
 	}
-	handler, err := r.Objects.RuntimeHandler(r.Pod)
+	config, err := sandboxConfig(n, r.Pod, r.Attempt, handler)
 	if err != nil {
 		return nil, invalid("RunPodSandbox", r.Pod, "", err)
 	}
@@ -33,7 +33,7 @@ func PullContext(pod *v1.Pod) *runtimeapi.PodSandboxConfig {
 	}
 }
 
-func sandboxConfig(n *Node, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+func sandboxConfig(n *Node, pod *v1.Pod, attempt uint32, handler string) (*runtimeapi.PodSandboxConfig, error) {
 	c := PullContext(pod)
 	c.Metadata.Attempt = attempt
 	c.LogDirectory = PodLogDirectory(n.podLogs(), pod)
@@ -47,7 +47,7 @@ func sandboxConfig(n *Node, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandbox
 		c.Linux.CgroupParent = n.CgroupParent(pod)
 	}
 	var err error
-	if c.Linux.SecurityContext, err = sandboxSecurity(n, pod); err != nil {
+	if c.Linux.SecurityContext, err = sandboxSecurity(n, pod, handler); err != nil {
 		return nil, err
 	}
 	if pod.Spec.HostNetwork {

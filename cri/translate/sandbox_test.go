@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -80,14 +81,14 @@ func TestSandbox(t *testing.T) {
 			[]any{runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE}},
 		{"shared processes", func(w *world) { w.pod.Spec.ShareProcessNamespace = ptr(true) }, func(c *config) any { return security(c).NamespaceOptions.Pid }, runtimeapi.NamespaceMode_POD},
 		{"user namespace", func(w *world) {
+			w.capable()
 			w.pod.Spec.HostUsers = ptr(false)
-			w.node.UserNamespace = func(*v1.Pod) (UserNamespace, error) {
-				return UserNamespace{UIDs: []*runtimeapi.IDMapping{{HostId: 65536, Length: 65536}}}, nil
-			}
 		}, func(c *config) any {
 			u := security(c).NamespaceOptions.UsernsOptions
-			return []any{u.Mode, u.Uids[0].HostId}
-		}, []any{runtimeapi.NamespaceMode_POD, uint32(65536)}},
+			return []any{u.Mode, u.Uids[0].HostId, u.Uids[0].ContainerId, u.Gids[0].Length}
+		}, []any{runtimeapi.NamespaceMode_POD, uint32(131072), uint32(0), uint32(65536)}},
+		{"the node's users, said outright", func(w *world) { w.pod.Spec.HostUsers = ptr(true) },
+			func(c *config) any { return security(c).NamespaceOptions.UsernsOptions.Mode }, runtimeapi.NamespaceMode_NODE},
 		{"privileged", func(w *world) { w.app.SecurityContext = &v1.SecurityContext{Privileged: ptr(true)} }, func(c *config) any { return security(c).Privileged }, true},
 		{"not privileged", func(*world) {}, func(c *config) any { return security(c).Privileged }, false},
 		{"user, group, groups", func(w *world) {
@@ -134,15 +135,28 @@ func TestSandbox(t *testing.T) {
 
 func TestSandboxThatCannotBe(t *testing.T) {
 	for want, mutate := range map[string]func(*world){
-		"hostUsers is false, but this node has no user namespaces": func(w *world) { w.pod.Spec.HostUsers = ptr(false) },
-		"user namespace: none left": func(w *world) {
+		"can't set `spec.hostUsers: false`, runtime does not support user namespaces": func(w *world) { w.pod.Spec.HostUsers = ptr(false) },
+		"can't set `spec.hostUsers: false`, RuntimeClass handler \"kata\" does not support user namespaces": func(w *world) {
+			w.capable()
+			w.pod.Spec.HostUsers, w.pod.Spec.RuntimeClassName = ptr(false), ptr("kata")
+			w.r.Objects = podobjects.NewSet([]podobjects.Entry{{
+				Ref: podobjects.Ref{Kind: podobjects.RuntimeClass, Name: "kata"}, State: podobjects.Found, Object: &nodev1.RuntimeClass{Handler: "kata"},
+			}})
+		},
+		"this node has no user IDs for pods": func(w *world) {
+			w.capable()
 			w.pod.Spec.HostUsers = ptr(false)
-			w.node.UserNamespace = func(*v1.Pod) (UserNamespace, error) { return UserNamespace{}, errors.New("none left") }
+			w.node.UserNamespace = nil
+		},
+		"user namespace: none left": func(w *world) {
+			w.capable()
+			w.pod.Spec.HostUsers = ptr(false)
+			w.node.UserNamespace = func(*v1.Pod) (userns.Mapping, error) { return userns.Mapping{}, errors.New("none left") }
 		},
 		`spec.hostname "A.b" is not a valid DNS label`:           func(w *world) { w.pod.Spec.Hostname = "A.b" },
 		`spec.subdomain "a.b" is not a valid DNS label`:          func(w *world) { w.pod.Spec.Subdomain = "a.b" },
 		`spec.hostnameOverride "-" is not a valid DNS subdomain`: func(w *world) { w.pod.Spec.HostnameOverride = ptr("-") },
-		"is too long: 90 characters of at most 64": func(w *world) {
+		"is too long (64 characters is the max, 90 characters requested)": func(w *world) {
 			w.pod.Spec.Subdomain, w.pod.Name = "s", strings.Repeat("a", 62)
 			w.pod.Spec.SetHostnameAsFQDN = ptr(true)
 		},
@@ -210,7 +224,11 @@ func TestDNS(t *testing.T) {
 		{"limits", func(w *world) {
 			w.pod.Spec.DNSPolicy = v1.DNSDefault
 			w.node.ResolvConf = "nameserver 1\nnameserver 2\n; c\n# c\nnameserver\nnameserver 3\nnameserver 4\nsearch old\nsearch " + strings.Repeat("y", 254) + " a. ."
-		}, []string{"1", "2", "3"}, []string{"a", "."}, nil},
+		}, []string{"1", "2", "3"}, []string{"a"}, nil},
+		{"Default on a node without a resolver file, of both families", func(w *world) {
+			w.pod.Spec.DNSPolicy, w.node.LocalResolver = v1.DNSDefault, true
+			w.node.Addresses = []string{"fd00::1", "192.0.2.1", "192.0.2.2"}
+		}, []string{"::1", "127.0.0.1"}, []string{"."}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
@@ -227,5 +245,57 @@ func TestDNS(t *testing.T) {
 	}
 	if got := fitSearches(many); len(strings.Join(got, " ")) > maxSearchLine || len(got) != 20 {
 		t.Errorf("%d domains fit", len(got))
+	}
+}
+
+func TestDNSNotices(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		mutate func(*world)
+		want   []string
+	}{
+		{"nothing to say", func(*world) {}, nil},
+		{"no cluster DNS", func(w *world) { w.node.ClusterDNS = nil }, []string{`MissingClusterDNS: pod: "web_default(u1)". kubelet does not have ClusterDNS IP ` +
+			`configured and cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy. (node)`}},
+		{"no cluster DNS, and none wanted", func(w *world) { w.node.ClusterDNS, w.pod.Spec.DNSPolicy = nil, v1.DNSDefault }, nil},
+		{"no cluster DNS, on the host's network", func(w *world) { w.node.ClusterDNS, w.pod.Spec.HostNetwork = nil, true }, nil},
+		{"too many servers", func(w *world) {
+			w.pod.Spec.DNSConfig = &v1.PodDNSConfig{Nameservers: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3"}}
+		}, []string{"DNSConfigForming: Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: 10.96.0.10 10.0.0.1 10.0.0.2"}},
+		{"a domain that is too long", func(w *world) {
+			w.pod.Spec.DNSPolicy = v1.DNSNone
+			w.pod.Spec.DNSConfig = &v1.PodDNSConfig{Searches: []string{"a", strings.Repeat("y", 254), "b"}}
+		}, []string{"DNSConfigForming: Search Line limits were exceeded, some search paths have been omitted, the applied search line is: a b"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.mutate(w)
+			var got []string
+			for _, n := range DNSNotices(w.node, w.pod) {
+				text := n.Reason + ": " + n.Message
+				if n.Node {
+					text += " (node)"
+				}
+				got = append(got, text)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestResolvConfTrouble(t *testing.T) {
+	for _, tt := range []struct{ name, searches, domain, want string }{
+		{"fits", "a b", "cluster.local", ""},
+		{"as many as there is room for", strings.Repeat("a ", 29), "cluster.local", ""},
+		{"too many beside the cluster's", strings.Repeat("a ", 30), "cluster.local", "Resolv.conf file '/r' contains search line consisting of more than 29 domains!"},
+		{"without a cluster's", strings.Repeat("a ", 30), "", ""},
+		{"a long one", strings.Repeat("y", 254), "", `Resolv.conf file "/r" contains a search path which length is more than allowed 253 chars!`},
+		{"a long line", strings.Repeat(strings.Repeat("y", 200)+" ", 12), "", "Resolv.conf file '/r' contains search line which length is more than allowed 2048 chars!"},
+	} {
+		if got := ResolvConfTrouble(&Node{ResolvConf: "search " + tt.searches, ClusterDomain: tt.domain}, "/r"); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }

@@ -23,7 +23,7 @@ var (
 
 // containerSecurity gives the security context of a container: its own fields,
 // and its pod's where both have them and the container's is not set.
-func containerSecurity(n *Node, pod *v1.Pod, c *v1.Container, image observed.Image) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func containerSecurity(n *Node, pod *v1.Pod, c *v1.Container, image observed.Image, handler string) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	podSC, sc := pod.Spec.SecurityContext, c.SecurityContext
 	if podSC == nil {
 		podSC = &v1.PodSecurityContext{}
@@ -62,7 +62,7 @@ func containerSecurity(n *Node, pod *v1.Pod, c *v1.Container, image observed.Ima
 	if out.SupplementalGroupsPolicy, err = groupsPolicy(podSC); err != nil {
 		return nil, err
 	}
-	if out.NamespaceOptions, err = namespaces(n, pod); err != nil {
+	if out.NamespaceOptions, err = namespaces(n, pod, handler); err != nil {
 		return nil, err
 	}
 	if out.Seccomp, err = seccomp(n, pod, c); err != nil {
@@ -95,7 +95,7 @@ func runAs(user *int64, image observed.Image) (*runtimeapi.Int64Value, string) {
 }
 
 // sandboxSecurity gives the security context of the sandbox's own process.
-func sandboxSecurity(n *Node, pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityContext, error) {
+func sandboxSecurity(n *Node, pod *v1.Pod, handler string) (*runtimeapi.LinuxSandboxSecurityContext, error) {
 	sc := pod.Spec.SecurityContext
 	if sc == nil {
 		sc = &v1.PodSecurityContext{}
@@ -116,7 +116,7 @@ func sandboxSecurity(n *Node, pod *v1.Pod) (*runtimeapi.LinuxSandboxSecurityCont
 	if out.SupplementalGroupsPolicy, err = groupsPolicy(sc); err != nil {
 		return nil, err
 	}
-	out.NamespaceOptions, err = namespaces(n, pod)
+	out.NamespaceOptions, err = namespaces(n, pod, handler)
 	return out, err
 }
 

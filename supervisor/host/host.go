@@ -50,6 +50,8 @@ type Host struct {
 	clusterDomain string
 	// hosts is held while a pod's /etc/hosts is written.
 	hosts sync.Mutex
+	// users is held while a pod is given user IDs.
+	users sync.Mutex
 	// mounts reads what is mounted.
 	mounts func() ([]mount, error)
 }

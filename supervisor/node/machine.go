@@ -165,6 +165,12 @@ func ownAddress(six bool) (string, bool) {
 	return best, best != ""
 }
 
+// appArmor says whether this kernel can confine a container by a profile.
+func appArmor() bool {
+	on, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
+	return err == nil && strings.HasPrefix(string(on), "Y") && exists("/sys/kernel/security/apparmor")
+}
+
 // capSysResource is the bit of CAP_SYS_RESOURCE (capabilities(7)).
 const capSysResource = 24
 
@@ -222,7 +228,7 @@ func (m machine) translation(c config.Config, name string) *translate.Node {
 	return &translate.Node{
 		Name: name, RootDir: c.Options().RootDir, PodLogs: c.PodLogsDir(),
 		ResolvConf: m.resolvConf, LocalResolver: c.ResolvConf() == "",
-		ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
+		Addresses: m.addresses, ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
 		Allocatable: m.allocatable, MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.cpus, OOMScoreAdjFloor: m.oomFloor,
 		CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,

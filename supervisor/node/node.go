@@ -36,9 +36,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
-	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/cri/simcri"
-	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
@@ -110,11 +108,12 @@ func Run(ctx context.Context, o Options) error {
 		}
 		defer client.Close()
 	}
-	rt, version, closeRuntime, err := connect(ctx, o, &m, name)
+	late := &lateEvents{node: name}
+	rt, err := connect(ctx, o, &m, name, late)
 	if err != nil {
 		return err
 	}
-	defer closeRuntime()
+	defer rt.close()
 	root, err := rootdir.Claim(c.Options().RootDir)
 	if err != nil {
 		return err
@@ -126,6 +125,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer h.Close() //nolint:errcheck // nothing is written through it
+	rt.giveUsers(h)
 
 	d := &running{log: o.Log, name: name, fatal: make(chan *kernel.CrashReport, 1)}
 	events := eventlog.New(o.Log, keptEvents)
@@ -134,11 +134,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	network := port.Network(host.NewNetwork())
-	if sim, is := rt.(*simcri.Runtime); is {
+	if sim, is := rt.Runtime.(*simcri.Runtime); is {
 		network = sim.Network() // the addresses of its pods are nowhere else
 	}
 	ports := node.Ports{
-		Runtime: rt, Host: h, Files: h, Network: network, Events: events,
+		Runtime: rt.Runtime, Host: h, Files: h, Network: network, Events: events,
 		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
 		Checkpoints: checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
 		Facts:       m.facts,
@@ -154,7 +154,11 @@ func Run(ctx context.Context, o Options) error {
 		defer told.Close()
 		ports.API, ports.Events, ports.Load = client, told, client.Load
 	}
-	if err := d.start(o, m, ports, version, static); err != nil {
+	late.to(ports.Events)
+	if text := rt.resolvConfTrouble(c); text != "" {
+		ports.Events.Record(port.Event{Node: name, Warning: true, Reason: "CheckLimitsForResolvConf", Message: text, At: time.Now()})
+	}
+	if err := d.start(o, m, ports, rt, static); err != nil {
 		return err
 	}
 	for _, w := range c.Warnings() {
@@ -163,56 +167,13 @@ func Run(ctx context.Context, o Options) error {
 	if !m.cgroups.v2 {
 		o.Log.Warn().Msg("this host has cgroup v1, which Kubernetes is giving up: plan to boot it with cgroup v2")
 	}
-	o.Log.Info().Str("node", name).Str("runtime", version.Name+" "+version.Version).Str("rootDir", root.Path()).
+	o.Log.Info().Str("node", name).Str("runtime", rt.version.Name+" "+rt.version.Version).Str("rootDir", root.Path()).
 		Str("staticPods", static.Path).Msg("node is up")
 	return d.serve(ctx, o, serve)
 }
 
 // socketPathLimit is sun_path without its end (unix(7)).
 const socketPathLimit = 107
-
-// connect reaches the runtime, or makes a simulated one. It finds out
-// with it whether pods have cgroups of their own.
-func connect(ctx context.Context, o Options, m *machine, name string) (port.Runtime, port.RuntimeVersion, func(), error) {
-	c := o.Config
-	if c.Options().Runtime == config.RuntimeSim {
-		rt, err := simcri.New(simcri.Config{
-			Clock: kernel.WallClock{},
-			Rand:  func(string) *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) },
-		})
-		return rt, port.RuntimeVersion{Name: "simcri", Version: "simulated"}, func() {}, err
-	}
-	tn := m.translation(c, name)
-	if err := tn.Validate(); err != nil {
-		return nil, port.RuntimeVersion{}, nil, err
-	}
-	client, err := cri.Dial(ctx, cri.Config{
-		Endpoint: c.RuntimeEndpoint(), ImageEndpoint: c.ImageEndpoint(), RequestTimeout: c.RuntimeRequestTimeout(),
-		Node: func() *translate.Node { return tn },
-	})
-	if err != nil {
-		return nil, port.RuntimeVersion{}, nil, err
-	}
-	type answer struct {
-		v   port.RuntimeVersion
-		err error
-	}
-	got := make(chan answer, 1)
-	client.Version(ctx, func(v port.RuntimeVersion, err error) { got <- answer{v, err} })
-	a := <-got
-	if a.err != nil {
-		client.Close()
-		return nil, port.RuntimeVersion{}, nil, a.err
-	}
-	if m.own, err = openCgroups(ctx, c, m, client, o.Log); err != nil {
-		client.Close()
-		return nil, port.RuntimeVersion{}, nil, err
-	}
-	if m.own != nil {
-		tn.CgroupParent = m.own.parent
-	}
-	return client, a.v, client.Close, nil
-}
 
 // running is a node that was started.
 type running struct {
@@ -224,7 +185,7 @@ type running struct {
 	fatal  chan *kernel.CrashReport
 }
 
-func (d *running) start(o Options, m machine, ports node.Ports, version port.RuntimeVersion, static config.StaticPods) error {
+func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow, static config.StaticPods) error {
 	c := o.Config
 	var err error
 	d.system, err = kernel.NewSystem(kernel.Config{
@@ -258,10 +219,11 @@ func (d *running) start(o Options, m machine, ports node.Ports, version port.Run
 	}
 	gcConfig := c.ContainerGC()
 	nodeConfig := &node.Config{
-		Name: d.name, Ports: ports, HostIPs: m.addresses, RuntimeName: version.Name,
+		Name: d.name, Ports: ports, HostIPs: m.addresses, RuntimeName: rt.version.Name,
 		Admit: admit.Node{
 			Name: d.name, Labels: m.labels(c, d.name), Allocatable: m.allocatable, OS: "linux", Arch: runtime.GOARCH,
 			AllowedUnsafeSysctls: c.Kubelet().AllowedUnsafeSysctls, MaxPods: c.MaxPods(m.cpus),
+			AppArmor: appArmor(), StrictGroups: rt.strictGroups,
 		},
 		ManifestPath: static.Path, ManifestURL: static.URL,
 		ManifestPathPeriod: static.PathPeriod, ManifestURLPeriod: static.URLPeriod,

@@ -158,6 +158,7 @@ func (n *Node) agentConfig() *node.Config {
 		Name: name, HostIPs: []string{n.address}, RuntimeName: "simcri",
 		Admit: admit.Node{
 			Name: name, OS: "linux", Arch: "amd64", Labels: labels, Taints: n.spec.Taints, Allocatable: n.machine.Allocatable,
+			AppArmor: true, StrictGroups: true,
 		},
 		CrashBackOff: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,

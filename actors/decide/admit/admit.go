@@ -23,6 +23,10 @@ type Node struct {
 	AllowedUnsafeSysctls []string
 	// MaxPods on this node; 0 for what Allocatable says.
 	MaxPods int
+	// AppArmor: this host can confine a container by a profile. StrictGroups: its
+	// runtime can keep an image's groups from a container
+	// (supplementalGroupsPolicy: Strict).
+	AppArmor, StrictGroups bool
 }
 
 // Rejection is why a pod may not run: the reason and message of a Failed pod.
@@ -48,7 +52,7 @@ type Rule func(*Request) *Rejection
 func Check(pod *v1.Pod, others []*v1.Pod, node *Node, more ...Rule) *Rejection {
 	r := Request{Pod: pod, Others: holding(pod, others), Node: node}
 	for _, rules := range [...][]Rule{
-		{sysctls, operatingSystem, resources, affinity, nodeName, hostPorts, taints}, more,
+		{sysctls, operatingSystem, groupsPolicy, resources, affinity, nodeName, hostPorts, taints, appArmor}, more,
 	} {
 		for _, rule := range rules {
 			if no := rule(&r); no != nil {

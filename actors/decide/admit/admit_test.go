@@ -69,6 +69,15 @@ func sysctl(p *v1.Pod, name string) {
 	p.Spec.SecurityContext.Sysctls = append(p.Spec.SecurityContext.Sysctls, v1.Sysctl{Name: name, Value: "1"})
 }
 
+func strict(p *v1.Pod) {
+	policy := v1.SupplementalGroupsPolicyStrict
+	p.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: &policy}
+}
+
+func profile(p *v1.Pod, kind v1.AppArmorProfileType, name *string) {
+	p.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: kind, LocalhostProfile: name}}
+}
+
 func TestCheck(t *testing.T) {
 	const (
 		ports    = "NodePorts: Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
@@ -185,6 +194,31 @@ func TestCheck(t *testing.T) {
 		{"os, other", func(w *world) { w.pod.Spec.OS = &v1.PodOS{Name: v1.Windows} }, "PodOSNotSupported: Failed to admit pod as the OS field doesn't match node OS"},
 		{"os, label", func(w *world) { w.pod.Labels = map[string]string{v1.LabelOSStable: "windows"} },
 			"PodOSSelectorNodeLabelDoesNotMatch: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label"},
+
+		{"groups of the image, kept from it", func(w *world) { strict(w.pod) },
+			"SupplementalGroupsPolicyNotSupported: SupplementalGroupsPolicy=Strict is not supported in this node"},
+		{"groups of the image, by a runtime that can", func(w *world) { strict(w.pod); w.node.StrictGroups = true }, ""},
+		{"groups of the image, merged", func(w *world) {
+			merge := v1.SupplementalGroupsPolicyMerge
+			w.pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: &merge}
+		}, ""},
+
+		{"AppArmor, not here", func(w *world) { profile(w.pod, v1.AppArmorProfileTypeRuntimeDefault, nil) },
+			"AppArmor: Cannot enforce AppArmor: AppArmor is not enabled on the host"},
+		{"AppArmor, here", func(w *world) {
+			w.node.AppArmor = true
+			profile(w.pod, v1.AppArmorProfileTypeRuntimeDefault, nil)
+		}, ""},
+		{"AppArmor, not wanted", func(w *world) { profile(w.pod, v1.AppArmorProfileTypeUnconfined, nil) }, ""},
+		{"AppArmor, runs already", func(w *world) {
+			profile(w.pod, v1.AppArmorProfileTypeRuntimeDefault, nil)
+			w.pod.Status.Phase = v1.PodRunning
+		}, ""},
+		{"AppArmor, a profile without a name", func(w *world) {
+			w.node.AppArmor = true
+			blank := " "
+			profile(w.pod, v1.AppArmorProfileTypeLocalhost, &blank)
+		}, `AppArmor: Cannot enforce AppArmor: container "a": invalid empty AppArmor profile name`},
 
 		{"taint", func(w *world) { w.node.Taints = []v1.Taint{{Key: "k", Value: "v", Effect: v1.TaintEffectNoExecute}} }, taint},
 		{"taint, only for schedulers", func(w *world) { w.node.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}} }, ""},

@@ -1,6 +1,7 @@
 package imagepull
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -31,38 +32,38 @@ const (
 func Parse(s string) (Reference, error) {
 	var r Reference
 	if s == "" {
-		return r, fmt.Errorf("image name is empty")
+		return r, errors.New("it is empty")
 	}
 	rest := s
 	if i := strings.IndexByte(rest, '@'); i >= 0 {
 		r.Digest, rest = rest[i+1:], rest[:i]
 		if err := checkDigest(r.Digest); err != nil {
-			return Reference{}, fmt.Errorf("image name %q: %w", s, err)
+			return Reference{}, err
 		}
 	}
 	if i := strings.LastIndexByte(rest, ':'); i >= 0 && !strings.Contains(rest[i:], "/") {
 		r.Tag, rest = rest[i+1:], rest[:i]
 		if !isTag(r.Tag) {
-			return Reference{}, fmt.Errorf("image name %q: %q can't be a tag: letters, digits, _, . and -, at most 128", s, r.Tag)
+			return Reference{}, fmt.Errorf("%q can't be a tag: letters, digits, _, . and -, at most 128", r.Tag)
 		}
 	}
 	if isHex(s, 64) {
-		return Reference{}, fmt.Errorf("image name %q: 64 hexadecimal digits are an ID, not a name", s)
+		return Reference{}, errors.New("64 hexadecimal digits are an ID, not a name")
 	}
 	r.Domain, r.Path = split(rest)
 	if !isDomain(r.Domain) {
-		return Reference{}, fmt.Errorf("image name %q: %q can't be a registry", s, r.Domain)
+		return Reference{}, fmt.Errorf("%q can't be a registry", r.Domain)
 	}
 	if strings.ToLower(r.Path) != r.Path {
-		return Reference{}, fmt.Errorf("image name %q: the repository must be lowercase", s)
+		return Reference{}, fmt.Errorf("repository name (%s) must be lowercase", r.Path)
 	}
 	for part := range strings.SplitSeq(r.Path, "/") {
 		if !isPathPart(part) {
-			return Reference{}, fmt.Errorf("image name %q: %q can't be part of a repository: lowercase letters and digits, with single . or _ or __ or any number of - in between", s, part)
+			return Reference{}, fmt.Errorf("%q can't be part of a repository: lowercase letters and digits, with single . or _ or __ or any number of - in between", part)
 		}
 	}
 	if len(r.Path) > maxPath {
-		return Reference{}, fmt.Errorf("image name: the repository has %d characters, at most %d are allowed", len(r.Path), maxPath)
+		return Reference{}, fmt.Errorf("the repository has %d characters, at most %d are allowed", len(r.Path), maxPath)
 	}
 	return r, nil
 }

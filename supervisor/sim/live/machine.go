@@ -198,7 +198,7 @@ func (m *machine) agentConfig(recorder port.Recorder) *node.Config {
 	cluster.Detection, cluster.NoServices = objects.Get, true
 	return &node.Config{
 		Name: m.name, HostIPs: []string{facts.Addresses[0].Address}, RuntimeName: "simcri",
-		Admit:        admit.Node{Name: m.name, OS: "linux", Arch: "amd64", Labels: labels, Taints: c.Taints, Allocatable: facts.Allocatable},
+		Admit:        admit.Node{Name: m.name, OS: "linux", Arch: "amd64", Labels: labels, Taints: c.Taints, Allocatable: facts.Allocatable, AppArmor: true, StrictGroups: true},
 		CrashBackOff: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,
 		RelistSlow: time.Minute, RelistFast: time.Second, PullDeadline: time.Hour,

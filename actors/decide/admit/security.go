@@ -1,0 +1,37 @@
+package admit
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/apparmor"
+)
+
+// groupsPolicy rejects a pod that must not have the groups that its image names,
+// where the runtime would give them to it (KEP-3619).
+func groupsPolicy(r *Request) *Rejection {
+	sc := r.Pod.Spec.SecurityContext
+	if r.Node.StrictGroups || sc == nil || sc.SupplementalGroupsPolicy == nil || *sc.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
+		return nil
+	}
+	return reject("SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=%s is not supported in this node", v1.SupplementalGroupsPolicyStrict)
+}
+
+// appArmor rejects a pod that would run without the confinement that it asks
+// for. One that runs already is let be.
+func appArmor(r *Request) *Rejection {
+	if p := r.Pod.Status.Phase; p != "" && p != v1.PodPending || !apparmor.Required(r.Pod) {
+		return nil
+	}
+	if !r.Node.AppArmor {
+		return reject("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
+	}
+	for _, c := range apparmor.Containers(r.Pod) {
+		p := apparmor.Profile(r.Pod, c)
+		if p != nil && p.Type == v1.AppArmorProfileTypeLocalhost && (p.LocalhostProfile == nil || strings.TrimSpace(*p.LocalhostProfile) == "") {
+			return reject("AppArmor", "Cannot enforce AppArmor: container %q: invalid empty AppArmor profile name", c.Name)
+		}
+	}
+	return nil
+}

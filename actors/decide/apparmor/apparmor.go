@@ -1,0 +1,72 @@
+// Package apparmor reads which AppArmor profile a container is to run under.
+package apparmor
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Profile is a container's: its own, the one that an annotation of before v1.30
+// names, or its pod's. Nil leaves it to the runtime.
+// (core/v1 SecurityContext and PodSecurityContext appArmorProfile, KEP-24)
+func Profile(pod *v1.Pod, c *v1.Container) *v1.AppArmorProfile {
+	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
+		return c.SecurityContext.AppArmorProfile
+	}
+	if p := annotated(pod.Annotations[v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]); p != nil {
+		return p
+	}
+	if pod.Spec.SecurityContext != nil {
+		return pod.Spec.SecurityContext.AppArmorProfile
+	}
+	return nil
+}
+
+// Required says whether anything of a pod is to be confined by a profile, so that
+// a host without AppArmor must not run it.
+func Required(pod *v1.Pod) bool {
+	if s := pod.Spec.SecurityContext; s != nil && confines(s.AppArmorProfile) {
+		return true
+	}
+	for _, c := range Containers(pod) {
+		if confines(Profile(pod, c)) {
+			return true
+		}
+	}
+	return false
+}
+
+func confines(p *v1.AppArmorProfile) bool {
+	return p != nil && p.Type != v1.AppArmorProfileTypeUnconfined
+}
+
+// Containers are all of a pod, of whatever kind.
+func Containers(pod *v1.Pod) []*v1.Container {
+	var out []*v1.Container
+	for i := range pod.Spec.InitContainers {
+		out = append(out, &pod.Spec.InitContainers[i])
+	}
+	for i := range pod.Spec.Containers {
+		out = append(out, &pod.Spec.Containers[i])
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		out = append(out, (*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+	return out
+}
+
+func annotated(text string) *v1.AppArmorProfile {
+	switch text {
+	case "":
+		return nil
+	case v1.DeprecatedAppArmorBetaProfileRuntimeDefault:
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeRuntimeDefault}
+	case v1.DeprecatedAppArmorBetaProfileNameUnconfined:
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeUnconfined}
+	}
+	if name, ok := strings.CutPrefix(text, v1.DeprecatedAppArmorBetaProfileNamePrefix); ok {
+		return &v1.AppArmorProfile{Type: v1.AppArmorProfileTypeLocalhost, LocalhostProfile: &name}
+	}
+	return nil
+}

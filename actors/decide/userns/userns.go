@@ -1,0 +1,111 @@
+// Package userns decides which IDs of the node a pod with users of its own is
+// mapped to (core/v1 PodSpec.hostUsers: false, KEP-127).
+//
+// The IDs that the node has for pods are cut into blocks of one length. A pod
+// has one block, from the start of its sandbox until its directory is removed;
+// which one is written there, in the kubelet's form, so that either agent finds
+// what the other gave.
+//
+//	0 … PerPod │ block 0 │ block 1 │ … │ block Blocks-1 │ … 2³²
+package userns
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Unit is what a block's length is a multiple of: the IDs of POSIX's 16 bits.
+const Unit = 65536
+
+// Range are the IDs that pods may be mapped to.
+type Range struct {
+	// First is the first ID of the first block.
+	First uint32
+	// PerPod is the length of a block, Blocks how many there are.
+	PerPod, Blocks uint32
+}
+
+// Whole are all IDs but those below perPod, which are the node's own. perPod is
+// userNamespaces.idsPerPod of the KubeletConfiguration, Unit by default.
+func Whole(perPod uint32) (Range, error) {
+	return NewRange(perPod, uint32(math.MaxUint32-uint64(perPod)+1), perPod)
+}
+
+// NewRange cuts count IDs from first on into blocks of perPod. No block may be
+// one that the node's own users are in, and no ID is left over.
+func NewRange(first, count, perPod uint32) (Range, error) {
+	switch {
+	case perPod == 0 || perPod%Unit != 0:
+		return Range{}, fmt.Errorf("a pod can have %d user IDs or a multiple of that, not %d", Unit, perPod)
+	case first < perPod:
+		return Range{}, fmt.Errorf("the first user ID of pods, %d, must not be below %d: those are the node's", first, perPod)
+	case first%perPod != 0:
+		return Range{}, fmt.Errorf("the first user ID of pods, %d, is not a multiple of %d", first, perPod)
+	case count == 0 || count%perPod != 0:
+		return Range{}, fmt.Errorf("the number of user IDs of pods, %d, is not a multiple of %d", count, perPod)
+	case uint64(first)+uint64(count) > 1<<32:
+		return Range{}, fmt.Errorf("user IDs %d to %d: there are none above %d", first, uint64(first)+uint64(count)-1, uint32(math.MaxUint32))
+	}
+	return Range{First: first, PerPod: perPod, Blocks: count / perPod}, nil
+}
+
+// Pick gives the first ID of a block that nobody has, the lowest.
+func (r Range) Pick(taken []uint32) (uint32, error) {
+	used := make(map[uint32]bool, len(taken))
+	for _, first := range taken {
+		used[first] = true
+	}
+	for i := range r.Blocks {
+		if first := r.First + i*r.PerPod; !used[first] {
+			return first, nil
+		}
+	}
+	return 0, fmt.Errorf("all %d blocks of user IDs that this node has for pods are taken", r.Blocks)
+}
+
+// Has says whether first is that of a block.
+func (r Range) Has(first uint32) bool {
+	return first >= r.First && first%r.PerPod == 0 && (first-r.First)/r.PerPod < r.Blocks
+}
+
+// Mapping is a pod's block: ID n of the pod is First+n on the node.
+type Mapping struct{ First, Length uint32 }
+
+type stored struct {
+	UIDs []entry `json:"uidMappings"`
+	GIDs []entry `json:"gidMappings"`
+}
+
+type entry struct {
+	Host      uint32 `json:"hostId"`
+	Container uint32 `json:"containerId"`
+	Length    uint32 `json:"length"`
+}
+
+// Encode gives the content of the file that a pod's mapping is kept in.
+func Encode(m Mapping) []byte {
+	one := []entry{{Host: m.First, Length: m.Length}}
+	data, err := json.Marshal(stored{UIDs: one, GIDs: one})
+	if err != nil {
+		panic(err) // numbers can be encoded
+	}
+	return data
+}
+
+// Decode reads what Encode wrote; nothing else is let pass.
+func Decode(data []byte) (Mapping, error) {
+	var s stored
+	if err := json.Unmarshal(data, &s); err != nil {
+		return Mapping{}, err
+	}
+	if len(s.UIDs) != 1 || len(s.GIDs) != 1 || s.UIDs[0] != s.GIDs[0] {
+		return Mapping{}, errors.New("it must have one mapping, the same for users and groups")
+	}
+	e := s.UIDs[0]
+	if e.Container != 0 || e.Length == 0 || e.Host == 0 || uint64(e.Host)+uint64(e.Length) > 1<<32 {
+		return Mapping{}, fmt.Errorf("%d IDs from %d on, mapped to %d, are not what a pod can have", e.Length, e.Container, e.Host)
+	}
+	return Mapping{First: e.Host, Length: e.Length}, nil
+}

@@ -1,0 +1,92 @@
+package userns
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestRange(t *testing.T) {
+	whole, err := Whole(Unit)
+	if err != nil || whole != (Range{First: Unit, PerPod: Unit, Blocks: 65535}) {
+		t.Errorf("all IDs: %+v, %v", whole, err)
+	}
+	for _, c := range []struct {
+		first, count, perPod uint32
+		want                 string
+	}{
+		{2 * Unit, 10 * Unit, Unit, ""},
+		{2 * Unit, 10 * Unit, 2 * Unit, ""},
+		{2 * Unit, 10 * Unit, 100, "multiple of that, not 100"},
+		{2 * Unit, 10 * Unit, 0, "multiple of that, not 0"},
+		{0, 10 * Unit, Unit, "must not be below 65536"},
+		{Unit + 1, 10 * Unit, Unit, "65537, is not a multiple"},
+		{Unit, Unit + 1, Unit, "65537, is not a multiple"},
+		{Unit, 0, Unit, "0, is not a multiple"},
+		{1<<32 - Unit, 2 * Unit, Unit, "there are none above 4294967295"},
+	} {
+		_, err := NewRange(c.first, c.count, c.perPod)
+		if got := text(err); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("NewRange(%d, %d, %d): %q, want %q", c.first, c.count, c.perPod, got, c.want)
+		}
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestPick: pods that come and go never share an ID, and every block can be used.
+func TestPick(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r, err := NewRange(Unit*rapid.Uint32Range(1, 4).Draw(t, "first"), Unit*rapid.Uint32Range(1, 6).Draw(t, "blocks"), Unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var taken []uint32
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			if len(taken) > 0 && rapid.Bool().Draw(t, "leave") {
+				i := rapid.IntRange(0, len(taken)-1).Draw(t, "who")
+				taken = slices.Delete(taken, i, i+1)
+				continue
+			}
+			first, err := r.Pick(taken)
+			if full := len(taken) == int(r.Blocks); full != (err != nil) {
+				t.Fatalf("%d of %d are taken: %v", len(taken), r.Blocks, err)
+			}
+			if err != nil {
+				continue
+			}
+			if slices.Contains(taken, first) || !r.Has(first) {
+				t.Fatalf("%d of %+v, beside %v", first, r, taken)
+			}
+			taken = append(taken, first)
+		}
+	})
+}
+
+func TestDecode(t *testing.T) {
+	m := Mapping{First: 3 * Unit, Length: Unit}
+	if got, err := Decode(Encode(m)); err != nil || got != m {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// What a kubelet writes.
+	kubelet := `{"uidMappings":[{"hostId":196608,"containerId":0,"length":65536}],"gidMappings":[{"hostId":196608,"containerId":0,"length":65536}]}`
+	if got := string(Encode(m)); got != kubelet {
+		t.Errorf("got  %s\nwant %s", got, kubelet)
+	}
+	for _, bad := range []string{
+		"", "{}", "null", kubelet[:40], strings.Replace(kubelet, "196608", "0", 1), strings.ReplaceAll(kubelet, "196608", "0"),
+		strings.ReplaceAll(kubelet, `"containerId":0`, `"containerId":1`), strings.ReplaceAll(kubelet, "65536", "0"),
+		strings.ReplaceAll(kubelet, "196608", "4294967295"),
+	} {
+		if got, err := Decode([]byte(bad)); err == nil {
+			t.Errorf("%q was taken for %+v", bad, got)
+		}
+	}
+}

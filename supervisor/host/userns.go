@@ -1,0 +1,127 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Names and sizes, the first as the kubelet has it.
+const (
+	usersName    = "userns"
+	newUsersName = ".userns_tmp"
+	usersMode    = 0o600
+	maxUsersFile = 4096
+)
+
+// UserNamespace gives the IDs that a pod with hostUsers: false is mapped to: the
+// same each time, over a restart of the agent too, and those of nobody else,
+// until RemovePod. It is for any goroutine but an actor's: it reads and writes.
+//
+// What is given is what is in the pods' directories, and nothing else remembers it.
+func (h *Host) UserNamespace(pod *v1.Pod, r userns.Range) (userns.Mapping, error) {
+	dir, err := podDir(string(pod.UID))
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	h.users.Lock()
+	defer h.users.Unlock()
+	switch m, err := h.readUsers(dir); {
+	case err == nil && (m.Length != r.PerPod || !r.Has(m.First)):
+		return m, fmt.Errorf("the pod was given IDs %d to %d, which this node has no more for pods: delete it, or set userNamespaces as it was",
+			m.First, uint64(m.First)+uint64(m.Length)-1)
+	case !errors.Is(err, fs.ErrNotExist):
+		return m, err
+	}
+	taken, err := h.takenUsers()
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	first, err := r.Pick(taken)
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	m := userns.Mapping{First: first, Length: r.PerPod}
+	return m, h.writeUsers(dir, userns.Encode(m))
+}
+
+// takenUsers are the first IDs of all pods' mappings. One that can't be read may
+// be anybody's: nothing is given until it can.
+func (h *Host) takenUsers() ([]uint32, error) {
+	top, err := h.pods.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close() //nolint:errcheck // it was only read
+	names, err := top.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var taken []uint32
+	for _, name := range names {
+		m, err := h.readUsers(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, m.First)
+	}
+	return taken, nil
+}
+
+func (h *Host) readUsers(dir string) (userns.Mapping, error) {
+	name := filepath.Join(dir, usersName)
+	f, err := h.pods.root.Open(name)
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxUsersFile))
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	m, err := userns.Decode(data)
+	if err != nil {
+		return m, fail(port.InvalidConfig, "user ID mapping in %s: %v", filepath.Join(h.pods.path, name), err)
+	}
+	return m, nil
+}
+
+// writeUsers is whole or not at all, and on the disk before any process has these IDs.
+func (h *Host) writeUsers(dir string, data []byte) error {
+	if err := h.pods.root.MkdirAll(dir, podsMode); err != nil {
+		return err
+	}
+	fresh := filepath.Join(dir, newUsersName)
+	f, err := h.pods.root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, usersMode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := h.pods.root.Rename(fresh, filepath.Join(dir, usersName)); err != nil {
+		return err
+	}
+	for _, d := range []string{dir, "."} { // a directory that was just made is to be found again as well
+		f, err := h.pods.root.Open(d)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

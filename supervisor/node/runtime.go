@@ -1,0 +1,166 @@
+package node
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/host"
+)
+
+// runtimeBelow is the container runtime of a node, and what it said at the start.
+type runtimeBelow struct {
+	port.Runtime
+	version port.RuntimeVersion
+	// strictGroups: it can keep an image's groups from a container.
+	strictGroups bool
+	// node is what pods are translated with; nil for a simulated runtime. It may be
+	// changed until the actors start.
+	node *translate.Node
+	// users are the IDs of this node that pods may have.
+	users userns.Range
+	close func()
+}
+
+// connect reaches the runtime, or makes a simulated one. It finds out with it
+// whether pods have cgroups of their own.
+func connect(ctx context.Context, o Options, m *machine, name string, late *lateEvents) (*runtimeBelow, error) {
+	c := o.Config
+	if c.Options().Runtime == config.RuntimeSim {
+		rt, err := simcri.New(simcri.Config{
+			Clock: kernel.WallClock{},
+			Rand:  func(string) *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) },
+		})
+		return &runtimeBelow{Runtime: rt, version: port.RuntimeVersion{Name: "simcri", Version: "simulated"}, strictGroups: true, close: func() {}}, err
+	}
+	below := &runtimeBelow{node: m.translation(c, name)}
+	err := below.node.Validate()
+	if err != nil {
+		return nil, err
+	}
+	if below.users, err = userRange(ctx, c, m); err != nil {
+		return nil, err
+	}
+	resolver := &resolverFile{path: c.ResolvConf(), last: m.resolvConf}
+	client, err := cri.Dial(ctx, cri.Config{
+		Endpoint: c.RuntimeEndpoint(), ImageEndpoint: c.ImageEndpoint(), RequestTimeout: c.RuntimeRequestTimeout(),
+		Node: func() *translate.Node {
+			n := *below.node
+			n.ResolvConf = resolver.read()
+			return &n
+		},
+		Notice: late.notice,
+	})
+	if err != nil {
+		return nil, err
+	}
+	below.Runtime, below.close = client, client.Close
+	if below.version, err = ask(func(done func(port.RuntimeVersion, error)) { client.Version(ctx, done) }); err != nil {
+		client.Close()
+		return nil, err
+	}
+	status, err := ask(func(done func(port.RuntimeStatus, error)) { client.Status(ctx, done) })
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	below.strictGroups = status.Features != nil && status.Features.SupplementalGroupsPolicy != nil && *status.Features.SupplementalGroupsPolicy
+	if m.own, err = openCgroups(ctx, c, m, client, o.Log); err != nil {
+		client.Close()
+		return nil, err
+	}
+	if m.own != nil {
+		below.node.CgroupParent = m.own.parent
+	}
+	return below, nil
+}
+
+// ask waits for the answer to a call.
+func ask[T any](call func(done func(T, error))) (T, error) {
+	type answer struct {
+		v   T
+		err error
+	}
+	got := make(chan answer, 1)
+	call(func(v T, err error) { got <- answer{v, err} })
+	a := <-got
+	return a.v, a.err
+}
+
+func userRange(ctx context.Context, c config.Config, m *machine) (userns.Range, error) {
+	perPod := uint32(userns.Unit)
+	if u := c.Kubelet().UserNamespaces; u != nil && u.IDsPerPod != nil {
+		perPod = uint32(*u.IDsPerPod) // validated
+	}
+	return host.UserRange(ctx, perPod, uint32(c.MaxPods(m.cpus)))
+}
+
+// giveUsers lets pods have users of their own (hostUsers: false).
+func (r *runtimeBelow) giveUsers(h *host.Host) {
+	if r.node != nil {
+		r.node.UserNamespace = func(pod *v1.Pod) (userns.Mapping, error) { return h.UserNamespace(pod, r.users) }
+	}
+}
+
+// resolvConfTrouble says what of the node's resolver file pods will not have.
+func (r *runtimeBelow) resolvConfTrouble(c config.Config) string {
+	if r.node == nil || c.ResolvConf() == "" {
+		return ""
+	}
+	return translate.ResolvConfTrouble(r.node, c.ResolvConf())
+}
+
+// resolverFile is the node's resolver file: pods that start later have what is in
+// it then. While it can't be read, they have what was in it last.
+type resolverFile struct {
+	path string
+	mu   sync.Mutex
+	last string
+}
+
+func (r *resolverFile) read() string {
+	if r.path == "" {
+		return ""
+	}
+	data, err := os.ReadFile(r.path)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.last = string(data)
+	}
+	return r.last
+}
+
+// lateEvents records what the runtime's client has to say, once there is where to.
+type lateEvents struct {
+	node     string
+	recorder atomic.Pointer[port.Recorder]
+	// told: the node was told that it has no cluster DNS.
+	told atomic.Bool
+}
+
+func (l *lateEvents) to(r port.Recorder) { l.recorder.Store(&r) }
+
+func (l *lateEvents) notice(pod *v1.Pod, n translate.Notice) {
+	r := l.recorder.Load()
+	if r == nil {
+		return // no pod is started before
+	}
+	now := time.Now()
+	(*r).Record(port.Event{Pod: pod, Warning: true, Reason: n.Reason, Message: n.Message, At: now})
+	if n.Node && l.told.CompareAndSwap(false, true) {
+		(*r).Record(port.Event{Node: l.node, Warning: true, Reason: n.Reason, Message: n.Message, At: now})
+	}
+}
