@@ -170,6 +170,7 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 	if e, ok := m.Err.(*port.Error); ok && e.Detail != "" {
 		detail = e.Detail
 	}
+	detail = steady(detail, idOf(m.Action), p.objectOf(m.Action))
 	switch kind {
 	case port.NotFound:
 		p.notFound(m.Action)
@@ -233,6 +234,22 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 		panic("asked of another actor, not an effect")
 	}
 	put(&p.facts.failures, lane, f)
+}
+
+// idOf is the container that an action is about, empty if there is none yet.
+func idOf(a podplan.Action) string {
+	switch a := a.(type) {
+	case podplan.StartContainer:
+		return a.ID
+	case podplan.StopContainer:
+		return a.ID
+	case podplan.RemoveContainer:
+		return a.ID
+	case podplan.InspectContainer:
+		return a.ID
+	default:
+		return ""
+	}
 }
 
 // runtimeBack makes all due that failed for want of an answer, and forgets how

@@ -13,27 +13,42 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// mounts resolves the container's mounts to paths on the host. Those of which it
-// wants a part only are in parts: their paths are known when the host has mounted
-// them, by their Index in the mounts.
-func (p *pod) mounts(c *v1.Container, podIPs []string) (out []port.Mount, parts port.MountSubPaths, err error) {
-	parts = port.MountSubPaths{Pod: p.want, Container: c.Name}
-	refuse := func(format string, args ...any) ([]port.Mount, port.MountSubPaths, error) {
-		return nil, parts, &port.Error{Kind: port.InvalidConfig, Verb: "mount", Object: p.name() + "/" + c.Name, Detail: fmt.Sprintf(format, args...)}
+// wished is what a container wants mounted, all but the parts of volumes: these
+// may be named by variables, of which some are in files. It is values only, for
+// any goroutine.
+type wished struct {
+	from      downward.Source
+	objects   podobjects.Set
+	container *v1.Container
+	mounts    []port.Mount
+	parts     []partOf
+}
+
+// partOf is a mount of which only a part is wanted, by its index.
+type partOf struct {
+	index      int
+	path, expr string // one of the two
+}
+
+// mounts resolves the container's mounts to paths on the host.
+func (p *pod) mounts(c *v1.Container, podIPs []string) (*wished, error) {
+	w := &wished{
+		from:    downward.Source{Pod: p.want, NodeName: p.want.Spec.NodeName, PodIPs: podIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable},
+		objects: p.objects, container: c, mounts: make([]port.Mount, 0, len(c.VolumeMounts)),
 	}
-	out = make([]port.Mount, 0, len(c.VolumeMounts))
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
 		root, ok := p.paths.Get(m.Name)
 		v := p.volumeSpec(m.Name)
 		if !ok || v == nil {
-			return refuse("volume %q of mount %s is not there", m.Name, m.MountPath)
+			return nil, w.refuse("volume %q of mount %s is not there", m.Name, m.MountPath)
 		}
 		pm := port.Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly || readOnly(v)}
 		if m.MountPropagation != nil {
@@ -42,39 +57,54 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (out []port.Mount, parts 
 		if r := m.RecursiveReadOnly; r != nil {
 			pm.RecursiveReadOnly = *r
 		}
-		sub := m.SubPath
-		if m.SubPathExpr != "" {
-			if sub, err = p.expand(c, m.SubPathExpr, podIPs); err != nil {
-				return refuse("%s", err.Error())
-			}
-		}
 		if v.Image != nil {
 			pm.ReadOnly, pm.Image, pm.UserImage = true, p.facts.images.At(podplan.VolumeImage(v.Name)).Ref, v.Image.Reference
-			pm.ImageSubPath = sub // the runtime looks it up
 		}
-		out = append(out, pm)
-		if sub == "" {
+		w.mounts = append(w.mounts, pm)
+		if m.SubPath != "" || m.SubPathExpr != "" {
+			w.parts = append(w.parts, partOf{i, m.SubPath, m.SubPathExpr})
+		}
+	}
+	return w, nil
+}
+
+// settle gives the mounts, and those of which a part only is wanted in parts: their
+// paths are known when the host has mounted them, by their Index in the mounts.
+// files are those that the container's variables are in.
+func (w *wished) settle(files containerenv.Files) (out []port.Mount, parts port.MountSubPaths, err error) {
+	out, parts = slices.Clone(w.mounts), port.MountSubPaths{Pod: w.from.Pod, Container: w.container.Name}
+	for _, part := range w.parts {
+		sub, m := part.path, &out[part.index]
+		if part.expr != "" {
+			if sub, err = w.expand(part.expr, files); err != nil {
+				return nil, parts, w.refuse("%s", err.Error())
+			}
+		}
+		switch {
+		case sub == "":
 			continue
+		case path.IsAbs(sub):
+			return nil, parts, w.refuse("error SubPath `%s` must not be an absolute path", sub)
+		case slices.Contains(strings.Split(sub, "/"), ".."):
+			return nil, parts, w.refuse("unable to provision SubPath `%s`: must not contain '..'", sub)
+		case m.Image != "":
+			m.ImageSubPath = sub // the runtime looks it up
+		default:
+			parts.Parts = append(parts.Parts, port.SubPath{Index: part.index, Volume: m.Name, Root: m.HostPath, SubPath: sub})
 		}
-		if path.IsAbs(sub) {
-			return refuse("error SubPath `%s` must not be an absolute path", sub)
-		}
-		if slices.Contains(strings.Split(sub, "/"), "..") {
-			return refuse("unable to provision SubPath `%s`: must not contain '..'", sub)
-		}
-		if v.Image != nil {
-			continue
-		}
-		parts.Parts = append(parts.Parts, port.SubPath{Index: i, Volume: m.Name, Root: root, SubPath: sub})
 	}
 	return out, parts, nil
 }
 
+func (w *wished) refuse(format string, args ...any) error {
+	return &port.Error{Kind: port.InvalidConfig, Verb: "mount", Detail: fmt.Sprintf(format, args...),
+		Object: w.from.Pod.Namespace + "/" + w.from.Pod.Name + "/" + w.container.Name}
+}
+
 // expand puts the variables of a container into a subPathExpr. Other than in a
 // command, a name that is not known is an error (API VolumeMount.subPathExpr).
-func (p *pod) expand(c *v1.Container, expr string, podIPs []string) (string, error) {
-	from := downward.Source{Pod: p.want, NodeName: p.want.Spec.NodeName, PodIPs: podIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable}
-	env, err := containerenv.Of(&from, p.objects, c)
+func (w *wished) expand(expr string, files containerenv.Files) (string, error) {
+	env, err := containerenv.Of(&w.from, w.objects, files, w.container)
 	if err != nil {
 		return "", err
 	}
@@ -90,6 +120,21 @@ func (p *pod) expand(c *v1.Container, expr string, podIPs []string) (string, err
 		return "", fmt.Errorf("failed to expand subPathExpr `%s`: missing value for %q", expr, missing)
 	}
 	return out, nil
+}
+
+// envFiles are the files that the variables of a container are in.
+func (p *pod) envFiles(c *v1.Container) (port.ReadEnvFiles, error) {
+	r := port.ReadEnvFiles{Pod: p.want, Container: c.Name}
+	for _, f := range containerenv.FilesOf(c) {
+		v := p.volumeSpec(f.Volume)
+		root, ok := p.paths.Get(f.Volume)
+		if !ok || v == nil || v.EmptyDir == nil {
+			return r, &port.Error{Kind: port.InvalidConfig, Verb: "ReadEnvFiles", Object: p.name() + "/" + c.Name,
+				Detail: fmt.Sprintf("cannot find the volume %q referenced by FileKeyRef", f.Volume)}
+		}
+		r.Files = append(r.Files, port.EnvFile{Volume: f.Volume, Root: root, Path: f.Path})
+	}
+	return r, nil
 }
 
 // writeAgain has the volumes written that hold what the pod says of itself, when

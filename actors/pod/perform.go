@@ -227,10 +227,13 @@ func (p *pod) create(a podplan.CreateContainer) run {
 	if err == nil {
 		target, err = p.target(a.Name)
 	}
-	var mounts []port.Mount
-	var parts port.MountSubPaths
+	var wish *wished
 	if err == nil {
-		mounts, parts, err = p.mounts(spec, a.PodIPs)
+		wish, err = p.mounts(spec, a.PodIPs)
+	}
+	var envFiles port.ReadEnvFiles
+	if err == nil {
+		envFiles, err = p.envFiles(spec)
 	}
 	if err != nil {
 		return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
@@ -238,42 +241,14 @@ func (p *pod) create(a podplan.CreateContainer) run {
 	r := port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
 		ImageRef: a.ImageRef, SpecHash: a.SpecHash,
-		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Mounts: mounts, Objects: p.objects, TargetID: target,
+		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Objects: p.objects, TargetID: target,
 	}
 	if i := p.images.At(a.Name); i != nil {
 		r.Image = *i
 	}
-	rt, subPaths := p.deps.Runtime, p.deps.SubPaths
-	create := func(ctx context.Context, done func(ActionDone)) {
-		if len(parts.Parts) == 0 {
-			rt.CreateContainer(ctx, r, newID(done))
-			return
-		}
-		subPaths(ctx, parts, func(paths []string, err error) {
-			if err != nil {
-				done(ActionDone{Err: subPathError(&parts, err)})
-				return
-			}
-			for i := range parts.Parts {
-				r.Mounts[parts.Parts[i].Index].HostPath = paths[i]
-			}
-			rt.CreateContainer(ctx, r, newID(done))
-		})
-	}
-	files := p.deps.Files
+	c := creation{rt: p.deps.Runtime, files: p.deps.Files, subPaths: p.deps.SubPaths, wish: wish, envFiles: envFiles, r: r}
 	return run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
-		if files == nil {
-			create(ctx, done)
-			return
-		}
-		files.MakeFiles(ctx, port.MakeFiles{Pod: r.Pod, Container: spec, Attempt: a.Attempt, IPs: a.PodIPs}, func(own []port.Mount, err error) {
-			if err != nil {
-				done(ActionDone{Err: err})
-				return
-			}
-			r.Mounts = append(r.Mounts, own...)
-			create(ctx, done)
-		})
+		c.begin(ctx, done)
 	}}
 }
 

@@ -14,6 +14,9 @@ type ContainerFiles interface {
 	// they belong in it. The pod's directories are there (Host.PreparePod).
 	// Idempotent.
 	MakeFiles(ctx context.Context, r MakeFiles, done func([]Mount, error))
+	// ReadEnvFiles reads files of a pod's emptyDir volumes, in order; nil for one
+	// that is not there. Nothing that a container put there leads out of its volume.
+	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([][]byte, error))
 	// WriteHosts says in the pod's /etc/hosts what its addresses are. Containers
 	// that run see it.
 	WriteHosts(ctx context.Context, r WriteHosts, done func(error))
@@ -29,6 +32,18 @@ type MakeFiles struct {
 	// IPs are the pod's addresses, as far as they are known.
 	IPs []string
 }
+
+// ReadEnvFiles asks for the files that the environment of a container is taken from
+// (core/v1 EnvVarSource.fileKeyRef).
+type ReadEnvFiles struct {
+	Pod       *v1.Pod
+	Container string
+	Files     []EnvFile
+}
+
+// EnvFile is a file in a volume. Root is where that is on the host; Path is
+// relative.
+type EnvFile struct{ Volume, Root, Path string }
 
 // WriteHosts says what the addresses of a pod are.
 type WriteHosts struct {

@@ -19,6 +19,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
@@ -146,6 +147,8 @@ type CreateContainer struct {
 	// TargetID is the container whose processes an ephemeral one is to see
 	// (core/v1 EphemeralContainer.targetContainerName); empty for none.
 	TargetID string
+	// EnvFiles are the files that its variables are taken from, by volume and path.
+	EnvFiles containerenv.Files
 	// LogDirectory is the pod's, under /var/log/pods.
 	LogDirectory string
 }

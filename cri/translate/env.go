@@ -11,7 +11,7 @@ import (
 // containerEnv makes the variables of a container.
 func containerEnv(n *Node, r *port.CreateContainer) (*containerenv.Environment, error) {
 	from := downward.Source{Pod: r.Pod, NodeName: n.Name, PodIPs: r.PodIPs, HostIPs: r.HostIPs, Allocatable: n.Allocatable}
-	return containerenv.Of(&from, r.Objects, r.Container)
+	return containerenv.Of(&from, r.Objects, r.EnvFiles, r.Container)
 }
 
 // keyValues is an environment as the CRI has it.

@@ -172,7 +172,7 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		{quantity("", "limits.gpu", ""), nil, "unsupported container resource: limits.gpu"},
 		{quantity("", "memory", ""), nil, "unsupported container resource: memory"},
 		{quantity("", "limits.cpu", "-1"), nil, "can't divide"},
-		{&v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{Key: "k", VolumeName: "v"}}, nil, "fileKeyRef k of volume v is not supported"},
+		{&v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{Key: "k", VolumeName: "v", Path: "f"}}, nil, `env V: couldn't parse env file: there is no f in volume "v"`},
 	} {
 		w := newWorld()
 		w.r.Objects = objects()

@@ -101,7 +101,7 @@ func hostPathType(t v1.HostPathType) (name string, fits func(fs.FileMode) bool) 
 	case v1.HostPathFile, v1.HostPathFileOrCreate:
 		return "file", fs.FileMode.IsRegular
 	case v1.HostPathSocket:
-		return "socket", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }
+		return "socket file", func(m fs.FileMode) bool { return m&fs.ModeSocket != 0 }
 	case v1.HostPathCharDev:
 		return "character device", func(m fs.FileMode) bool { return m&fs.ModeCharDevice != 0 }
 	case v1.HostPathBlockDev:

@@ -84,6 +84,9 @@ func ownerOf(info fs.FileInfo) (uid, gid int) {
 
 // unsupported says what a node can't do for a volume.
 func unsupported(v *v1.Volume, kind string) error {
+	if v.CSI != nil { // as it is said of a driver that is not there, which is so of all
+		return fail(port.InvalidConfig, "driver name %s not found in the list of registered CSI drivers: this node does not support CSI", v.CSI.Driver)
+	}
 	return fail(port.InvalidConfig, "volume %q is of type %s, which this node does not support: "+
 		"it has emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, nfs, and claims to local, nfs and hostPath volumes",
 		v.Name, kind)

@@ -156,7 +156,7 @@ func TestVolumesThatCannotBe(t *testing.T) {
 		{named(v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}), []string{`volume "v" is of type secret`, "which this node does not support: it has emptyDir"}},
 		{named(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}), []string{"type configMap"}},
 		{named(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}), []string{"nfs needs a server"}},
-		{named(v1.VolumeSource{CSI: &v1.CSIVolumeSource{}}), []string{"type csi"}},
+		{named(v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d.example"}}), []string{"driver name d.example not found in the list of registered CSI drivers", "does not support CSI"}},
 		{hostPath("relative", ""), []string{"must be an absolute path"}},
 		{hostPath("/", "Pipe"), []string{`"Pipe" is not a valid type`}},
 	} {

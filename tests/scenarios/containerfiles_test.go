@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
@@ -21,6 +22,8 @@ type fakeFiles struct {
 	said, log map[string]string
 	made      int
 	err       error
+	// env are files in volumes, by volume and path.
+	env map[string]string
 }
 
 func withFiles(f *fakeFiles) option {
@@ -43,6 +46,18 @@ func (f *fakeFiles) MakeFiles(_ context.Context, r port.MakeFiles, done func([]p
 			f.hosts[r.Pod.Name] = r.IPs
 		}
 		done([]port.Mount{{Name: "etc-hosts", ContainerPath: "/etc/hosts"}}, nil)
+	})
+}
+
+func (f *fakeFiles) ReadEnvFiles(_ context.Context, r port.ReadEnvFiles, done func([][]byte, error)) {
+	f.after(func() {
+		out := make([][]byte, len(r.Files))
+		for i, file := range r.Files {
+			if text, ok := f.env[file.Volume+"/"+file.Path]; ok && file.Root != "" {
+				out[i] = []byte(text)
+			}
+		}
+		done(out, nil)
 	})
 }
 
@@ -83,6 +98,30 @@ func TestHostsAreWrittenBeforeTheStart(t *testing.T) {
 	w.until(20*time.Second, "up", func() bool { return w.pod("web").Ready })
 	if f.made != 3 || len(m.calls[0].Mounts) != 1 {
 		t.Errorf("%d containers have their files, mounts %+v", f.made, m.calls[0].Mounts)
+	}
+}
+
+// TestVariablesFromAFile: what one container left in a volume is in the variables
+// of another, and where its own volumes lie may depend on it (KEP-3721).
+func TestVariablesFromAFile(t *testing.T) {
+	var f fakeFiles
+	var m made
+	w, c := newClusterNode(t, 1, withFiles(&f), withMade(&m))
+	p := aPod("web").volume("v")
+	app := &p.Spec.Containers[0]
+	app.Env = []v1.EnvVar{{Name: "SUB", ValueFrom: &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "v", Path: "x.env", Key: "SUB"}}}}
+	app.VolumeMounts = append(app.VolumeMounts, v1.VolumeMount{Name: "v", MountPath: "/part", SubPathExpr: "$(SUB)"})
+	c.create(p)
+	w.until(20*time.Second, "says what is missing", func() bool {
+		s := c.get("web").Status.ContainerStatuses
+		return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CreateContainerConfigError" &&
+			strings.Contains(s[0].State.Waiting.Message, `couldn't parse env file: there is no x.env in volume "v"`)
+	})
+	f.env = map[string]string{"v/x.env": "SUB='here'\n"}
+	w.until(time.Minute, "up", func() bool { return c.ready("web") })
+	r := m.calls[len(m.calls)-1]
+	if got := string(r.EnvFiles[containerenv.File{Volume: "v", Path: "x.env"}]); got != "SUB='here'\n" {
+		t.Errorf("the container is made with %q", got)
 	}
 }
 

@@ -2,7 +2,6 @@
 package containerenv
 
 import (
-	"cmp"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,7 +38,7 @@ func (e *Environment) set(name, value string) {
 // the keys of each object sorted, then env in order, then what services are told
 // by and the container does not set itself. A value sees the variables before it,
 // and those of services. (core/v1 EnvVar and EnvFromSource)
-func Of(from *downward.Source, objects podobjects.Set, c *v1.Container) (*Environment, error) {
+func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Container) (*Environment, error) {
 	pod := from.Pod
 	e := &Environment{values: make(map[string]string, len(c.Env))}
 	links := Environment{values: map[string]string{}}
@@ -67,7 +66,7 @@ func Of(from *downward.Source, objects podobjects.Set, c *v1.Container) (*Enviro
 			e.set(v.Name, expansion.Expand(v.Value, lookup))
 			continue
 		}
-		value, set, err := resolve(from, objects, c, v)
+		value, set, err := resolve(from, objects, files, c, v)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +84,7 @@ func Of(from *downward.Source, objects podobjects.Set, c *v1.Container) (*Enviro
 
 // resolve gives the value of a valueFrom; set is false if it is optional and
 // not there. The errors about objects are those that users know, word for word.
-func resolve(source *downward.Source, objects podobjects.Set, c *v1.Container, v *v1.EnvVar) (value string, set bool, err error) {
+func resolve(source *downward.Source, objects podobjects.Set, files Files, c *v1.Container, v *v1.EnvVar) (value string, set bool, err error) {
 	switch from := v.ValueFrom; {
 	case from.FieldRef != nil:
 		value, err = source.Field(from.FieldRef.FieldPath)
@@ -96,10 +95,10 @@ func resolve(source *downward.Source, objects podobjects.Set, c *v1.Container, v
 	case from.SecretKeyRef != nil:
 		return objects.SecretKey(source.Pod.Namespace, from.SecretKeyRef)
 	case from.FileKeyRef != nil:
-		if o := from.FileKeyRef.Optional; o != nil && *o {
-			return "", false, nil
+		value, set, err = files.key(from.FileKeyRef)
+		if err == nil {
+			return value, set, nil
 		}
-		err = fmt.Errorf("fileKeyRef %s of volume %s is not supported", cmp.Or(from.FileKeyRef.Key, "?"), from.FileKeyRef.VolumeName)
 	default:
 		// An empty valueFrom, which validation does not let through.
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,8 +20,11 @@ func TestEphemeralContainer(t *testing.T) {
 	b.create(t, b.pod("web", nil))
 	p := b.awaitPod(t, "web", "is ready", ready)
 	p.Spec.EphemeralContainers = append(p.Spec.EphemeralContainers, v1.EphemeralContainer{
-		EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: lab.WorkImage, Args: []string{"exit", "3"}},
-		TargetContainerName:      "app",
+		EphemeralContainerCommon: v1.EphemeralContainerCommon{
+			Name: "debug", Image: lab.WorkImage, Args: strings.Fields("cat /proc/1/cmdline then exit 3"),
+			TerminationMessagePolicy: v1.TerminationMessageFallbackToLogsOnError,
+		},
+		TargetContainerName: "app",
 	})
 	if _, err := b.admin.CoreV1().Pods(b.name).UpdateEphemeralContainers(t.Context(), "web", p, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -28,7 +32,7 @@ func TestEphemeralContainer(t *testing.T) {
 	ended := func(p *v1.Pod) error {
 		for _, s := range p.Status.EphemeralContainerStatuses {
 			if end := s.State.Terminated; s.Name == "debug" && end != nil {
-				if end.ExitCode != 3 || s.RestartCount != 0 {
+				if end.ExitCode != 3 || s.RestartCount != 0 || !strings.Contains(end.Message, "/web") { // it sees the processes of its target
 					return fmt.Errorf("it ended with %+v", s)
 				}
 				return nil

@@ -85,6 +85,8 @@ authorization: {mode: AlwaysAllow}
 podLogsDir: %s
 maxPods: 250
 resolvConf: ""
+clusterDNS: ["10.96.0.10"]
+clusterDomain: cluster.local
 imageMinimumGCAge: 1h
 evictionHard: {memory.available: "1Mi", nodefs.available: "0.1%%", nodefs.inodesFree: "0.1%%", imagefs.available: "0.1%%"}
 %s`

@@ -1,0 +1,54 @@
+package containerenv
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+)
+
+func fromFile(name, path, key string, optional bool) v1.EnvVar {
+	return v1.EnvVar{Name: name, ValueFrom: &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "v", Path: path, Key: key, Optional: &optional}}}
+}
+
+func TestFiles(t *testing.T) {
+	files := Files{{"v", "x.env"}: []byte("A='1'\nB='2'\n"), {"v", "bad"}: []byte("A")}
+	for _, c := range []struct {
+		name string
+		env  []v1.EnvVar
+		want string
+	}{
+		{"a key", []v1.EnvVar{fromFile("V", "x.env", "B", false)}, "V=2"},
+		{"seen by later ones", []v1.EnvVar{fromFile("V", "x.env", "A", false), {Name: "W", Value: "<$(V)>"}}, "V=1 W=<1>"},
+		{"no such key", []v1.EnvVar{fromFile("V", "x.env", "C", false)}, `env V: environment variable key "C" not found in file x.env of volume "v"`},
+		{"no such key, optional", []v1.EnvVar{fromFile("V", "x.env", "C", true)}, ""},
+		{"no such file", []v1.EnvVar{fromFile("V", "none", "C", false)}, `env V: couldn't parse env file: there is no none in volume "v"`},
+		{"no such file, optional", []v1.EnvVar{fromFile("V", "none", "C", true)}, ""},
+		{"not such a file", []v1.EnvVar{fromFile("V", "bad", "A", true)}, `env V: couldn't parse env file bad of volume "v": line 1: there is no =`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			container := &v1.Container{Env: c.env}
+			e, err := Of(&downward.Source{Pod: &v1.Pod{}}, podobjects.Standalone(), files, container)
+			var got []string
+			if err != nil {
+				got = []string{err.Error()}
+			} else {
+				for _, name := range e.Names() {
+					v, _ := e.Lookup(name)
+					got = append(got, name+"="+v)
+				}
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("got  %q\nwant %q", strings.Join(got, " "), c.want)
+			}
+		})
+	}
+	several := FilesOf(&v1.Container{Env: []v1.EnvVar{fromFile("A", "y", "k", false), {Name: "B", Value: "x"}, fromFile("C", "x", "k", false), fromFile("D", "y", "l", false)}})
+	if want := []File{{"v", "y"}, {"v", "x"}}; !slices.Equal(several, want) {
+		t.Errorf("the files are %v, want %v", several, want)
+	}
+}

@@ -1,0 +1,71 @@
+package envfile
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestValue(t *testing.T) {
+	for _, c := range []struct {
+		name, file, want string
+		found            bool
+		err              string
+	}{
+		{"one", "K='v'", "v", true, ""},
+		{"among others", "A='1'\n\n  # K='no'\n\tK='v' # yes\nB='2'\n", "v", true, ""},
+		{"the first", "K='1'\nK='2'", "1", true, ""},
+		{"literally", `K='a"b\n$X#'`, `a"b\n$X#`, true, ""},
+		{"over lines", "K='a\n b\n\nc' # x", "a\n b\n\nc", true, ""},
+		{"another over lines", "A='\nK=x\n'\nK='v'", "v", true, ""},
+		{"empty", "K=''", "", true, ""},
+		{"nothing, as in a shell", "K= 'v'", "", true, ""},
+		{"not there", "A='1'", "", false, ""},
+		{"empty file", "", "", false, ""},
+		{"lines of another system", "A='1'\r\nK='v'\r\n", "v", true, ""},
+		{"what comes later does not count", "K='v'\nbad", "v", true, ""},
+		{"no equals sign", "A='1'\nK", "", false, "line 2: there is no ="},
+		{"no name", "='v'", "", false, "line 1: there is no name before the ="},
+		{"space before it", "K ='v'", "", false, "line 1: there must be no space before the ="},
+		{"exported", "export K='v'", "", false, "line 1: there must be no space before the ="},
+		{"no quotes", "K=v", "", false, "line 1: the value must be in single quotes"},
+		{"nothing at all", "K=", "", false, "line 1: the value must be in single quotes"},
+		{"not closed", "A='1'\nK='v\n\n", "", false, "line 2: the quote is not closed"},
+		{"more behind it", "K='v'x", "", false, "line 1: there is something behind the value"},
+	} {
+		value, found, err := Value([]byte(c.file), "K")
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if value != c.want || found != c.found || text != c.err {
+			t.Errorf("%s: %q, %v, %q", c.name, value, found, text)
+		}
+	}
+}
+
+// TestWritten: whatever has no quote in it comes back as it was written.
+func TestWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.MapOf(rapid.StringMatching(`[A-Z_]{1,3}`), rapid.StringMatching(`[^'\r]{0,20}`)).Draw(t, "values")
+		var file strings.Builder
+		for k, v := range values {
+			file.WriteString(rapid.SampledFrom([]string{"", "\n", "# x\n", "  "}).Draw(t, "before") + k + "='" + v + "'\n")
+		}
+		for k, v := range values {
+			if got, found, err := Value([]byte(file.String()), k); err != nil || !found || got != v {
+				t.Fatalf("%s in %q: %q, %v, %v", k, file.String(), got, found, err)
+			}
+		}
+	})
+}
+
+func FuzzValue(f *testing.F) {
+	f.Add("K='v'\nA='\n'", "K")
+	f.Fuzz(func(t *testing.T, file, key string) {
+		if v, found, err := Value([]byte(file), key); len(v) > len(file) || err != nil && found {
+			t.Errorf("%q, %v, %v", v, found, err)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// ReadEnvFiles implements port.ContainerFiles.
+func (h *Host) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func([][]byte, error)) {
+	call(ctx, "ReadEnvFiles", objectOf(r.Pod)+"/"+r.Container, func(context.Context) ([][]byte, error) {
+		out := make([][]byte, len(r.Files))
+		for i, f := range r.Files {
+			data, err := readInVolume(f.Root, f.Path)
+			switch {
+			case errors.Is(err, unix.ENOENT):
+			case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
+				return nil, fail(port.InvalidConfig, "env file %s of volume %q leads out of the volume through a symbolic link", f.Path, f.Volume)
+			case err != nil:
+				return nil, fail(port.InvalidConfig, "env file %s of volume %q: %v", f.Path, f.Volume, err)
+			default:
+				out[i] = data
+			}
+		}
+		return out, nil
+	}, done)
+}
+
+// readInVolume reads a file that a container wrote: it may be anything by now, so
+// it is found without leaving the volume, and only a regular one is opened.
+func readInVolume(root, path string) ([]byte, error) {
+	volume, err := openVolume(root)
+	if err != nil {
+		return nil, err
+	}
+	defer volume.Close() //nolint:errcheck // nothing was written
+	place, err := openBeneath(volume, path)
+	if err != nil {
+		return nil, err
+	}
+	defer place.Close() //nolint:errcheck // nothing was written
+	info, err := place.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	f, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(int(place.Fd())), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, errors.New("it can't be opened")
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, envfile.Max+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > envfile.Max {
+		return nil, fmt.Errorf("it is longer than %d bytes", envfile.Max)
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data, nil
+}

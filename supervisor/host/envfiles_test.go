@@ -1,0 +1,69 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// TestReadEnvFiles: whatever a container put there, nothing of the node is read,
+// and nobody waits.
+func TestReadEnvFiles(t *testing.T) {
+	l := newLab(t)
+	volume := filepath.Join(t.TempDir(), "v")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(filepath.Join(volume, "dir"), 0o755))
+	must(os.WriteFile(filepath.Join(volume, "dir", "x.env"), []byte("K='v'"), 0o600))
+	must(os.WriteFile(filepath.Join(volume, "empty"), nil, 0o600))
+	must(os.WriteFile(filepath.Join(volume, "big"), make([]byte, envfile.Max+1), 0o600))
+	must(os.Symlink("/etc/passwd", filepath.Join(volume, "passwd")))
+	must(os.Symlink("dir/x.env", filepath.Join(volume, "link")))
+	must(os.Symlink("/etc", filepath.Join(volume, "etc")))
+	must(unix.Mkfifo(filepath.Join(volume, "fifo"), 0o600))
+	for _, c := range []struct{ path, want, err string }{
+		{"dir/x.env", "K='v'", ""},
+		{"link", "K='v'", ""},
+		{"empty", "", ""},
+		{"none", "not there", ""},
+		{"none/x", "not there", ""},
+		{"passwd", "", "leads out of the volume"},
+		{"etc/passwd", "", "leads out of the volume"},
+		{"../v/empty", "", "leads out of the volume"},
+		{"fifo", "", "not a regular file"},
+		{"dir", "", "not a regular file"},
+		{"big", "", "it is longer than"},
+	} {
+		type result struct {
+			data [][]byte
+			err  error
+		}
+		got := make(chan result, 1)
+		l.ReadEnvFiles(ctx(t), port.ReadEnvFiles{Pod: podOf("a"), Container: "app", Files: []port.EnvFile{{Volume: "v", Root: volume, Path: c.path}}},
+			func(data [][]byte, err error) { got <- result{data, err} })
+		r := <-got
+		if c.err != "" {
+			if r.err == nil || !strings.Contains(r.err.Error(), c.err) || port.KindOf(r.err) != port.InvalidConfig {
+				t.Errorf("%s: %v, want %q", c.path, r.err, c.err)
+			}
+			continue
+		}
+		text := "not there"
+		if r.err == nil && r.data[0] != nil {
+			text = string(r.data[0])
+		}
+		if r.err != nil || text != c.want {
+			t.Errorf("%s: %q, %v", c.path, text, r.err)
+		}
+	}
+}
