@@ -50,7 +50,7 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (*wished, error) {
 		if !ok || v == nil {
 			return nil, w.refuse("volume %q of mount %s is not there", m.Name, m.MountPath)
 		}
-		pm := port.Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly || readOnly(v)}
+		pm := port.Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly || readOnly(v), Relabel: p.owns(v)}
 		if m.MountPropagation != nil {
 			pm.Propagation = *m.MountPropagation
 		}
@@ -161,6 +161,24 @@ func ofThePod(v v1.Volume) bool {
 func readOnly(v *v1.Volume) bool {
 	c := v.PersistentVolumeClaim
 	return volumefiles.Holds(v) || c != nil && c.ReadOnly || v.NFS != nil && v.NFS.ReadOnly
+}
+
+// owns says whether what is in a volume is the pod's: files that were made for it,
+// or a part of this machine's disk that was given to it for writing. What is the
+// node's, or another machine's, keeps its labels.
+func (p *pod) owns(v *v1.Volume) bool {
+	if v.EmptyDir != nil || volumefiles.Holds(v) {
+		return true
+	}
+	if v.PersistentVolumeClaim == nil && v.Ephemeral == nil || readOnly(v) {
+		return false
+	}
+	claim, err := p.objects.Claim(p.want.Namespace, podobjects.ClaimName(p.want, v))
+	if err != nil {
+		return false
+	}
+	pv, err := p.objects.Volume(claim.Spec.VolumeName)
+	return err == nil && pv.Spec.Local != nil
 }
 
 func (p *pod) volumeSpec(name string) *v1.Volume {

@@ -113,6 +113,9 @@ type Mount struct {
 	Propagation   v1.MountPropagationMode
 	// RecursiveReadOnly is the mount's own; empty is Disabled (KEP-3857).
 	RecursiveReadOnly v1.RecursiveReadOnlyMode
+	// Relabel: what is mounted is the pod's own, so that on a host with SELinux it
+	// gets the label of the pod's containers.
+	Relabel bool
 	// Image is mounted instead of HostPath, if it is not empty: what PullImage or
 	// ImageStatus gave for UserImage. ImageSubPath is what of it, empty for all.
 	Image, UserImage, ImageSubPath string

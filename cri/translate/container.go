@@ -65,7 +65,7 @@ func containerConfig(n *Node, r *port.CreateContainer, handler string) (*runtime
 		return nil, err
 	}
 	recursive := n.can(handler, func(f *v1.NodeRuntimeHandlerFeatures) *bool { return f.RecursiveReadOnlyMounts })
-	mounts, err := mounts(r.Mounts, security.NamespaceOptions.UsernsOptions, recursive)
+	mounts, err := mounts(r.Mounts, security.NamespaceOptions.UsernsOptions, recursive, n.SELinux)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 
 // mounts keeps the order it is given: a mount may lie within an earlier one. In
 // a user namespace each is mapped to the pod's IDs. recursive: the runtime can
-// make all below a mount read-only.
-func mounts(list []port.Mount, users *runtimeapi.UserNamespace, recursive bool) ([]*runtimeapi.Mount, error) {
+// make all below a mount read-only; selinux: this host labels files.
+func mounts(list []port.Mount, users *runtimeapi.UserNamespace, recursive, selinux bool) ([]*runtimeapi.Mount, error) {
 	var out []*runtimeapi.Mount
 	for _, m := range list {
 		p, err := propagation(&m)
@@ -130,6 +130,7 @@ func mounts(list []port.Mount, users *runtimeapi.UserNamespace, recursive bool) 
 			Readonly:          m.ReadOnly,
 			Propagation:       p,
 			RecursiveReadOnly: all,
+			SelinuxRelabel:    m.Relabel && selinux,
 			UidMappings:       users.GetUids(),
 			GidMappings:       users.GetGids(),
 		})

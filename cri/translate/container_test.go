@@ -81,6 +81,12 @@ func TestContainer(t *testing.T) {
 		{"recursively read-only, disabled", func(w *world) {
 			w.r.Mounts = []port.Mount{{Name: "a", RecursiveReadOnly: v1.RecursiveReadOnlyDisabled}}
 		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, false},
+		{"labels of files", func(w *world) {
+			w.node.SELinux = true
+			w.r.Mounts = []port.Mount{{Name: "own", Relabel: true}, {Name: "of the host"}}
+		}, func(c *config) any { return []bool{c.Mounts[0].SelinuxRelabel, c.Mounts[1].SelinuxRelabel} }, []bool{true, false}},
+		{"no labels without SELinux", func(w *world) { w.r.Mounts = []port.Mount{{Name: "own", Relabel: true}} },
+			func(c *config) any { return c.Mounts[0].SelinuxRelabel }, false},
 		{"mounts in a user namespace", func(w *world) {
 			w.capable()
 			w.pod.Spec.HostUsers = ptr(false)

@@ -70,6 +70,8 @@ type Node struct {
 	NoCPUQuota bool
 	// CPUQuotaPeriod is the CFS period, 100 ms if zero (cpuCFSQuotaPeriod).
 	CPUQuotaPeriod time.Duration
+	// SELinux says that this host has SELinux, and files have labels.
+	SELinux bool
 	// SeccompDefault makes RuntimeDefault the profile of containers that name none.
 	SeccompDefault bool
 

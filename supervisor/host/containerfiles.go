@@ -51,7 +51,7 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 		if err := h.writeHosts(r.Pod, dir, r.IPs); err != nil {
 			return nil, err
 		}
-		out = append(out, port.Mount{Name: "etc-hosts", ContainerPath: hostsPath, HostPath: filepath.Join(h.pods.path, dir, hostsName)})
+		out = append(out, port.Mount{Name: "etc-hosts", ContainerPath: hostsPath, HostPath: filepath.Join(h.pods.path, dir, hostsName), Relabel: true})
 	}
 	path := r.Container.TerminationMessagePath
 	if path == "" {
@@ -84,7 +84,7 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 	if err := errors.Join(f.Chmod(lastWordsMode), f.Close()); err != nil { // whatever our umask is
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
-	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.path, name)}), nil
+	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.path, name), Relabel: true}), nil
 }
 
 func lastWordsFile(dir, container string, attempt uint32) (string, error) {

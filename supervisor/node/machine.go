@@ -231,7 +231,7 @@ func (m machine) translation(c config.Config, name string) *translate.Node {
 		Addresses: m.addresses, ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
 		Allocatable: m.allocatable, MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.cpus, OOMScoreAdjFloor: m.oomFloor,
-		CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
+		SELinux: exists("/sys/fs/selinux/enforce"), CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
 		OOMKillGroup:   m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
 		NoCPUQuota:     k.CPUCFSQuota != nil && !*k.CPUCFSQuota,
 		CPUQuotaPeriod: quotaPeriod(k.CPUCFSQuotaPeriod), SeccompDefault: k.SeccompDefault != nil && *k.SeccompDefault,
