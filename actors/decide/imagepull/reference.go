@@ -30,6 +30,14 @@ const (
 // no registry means docker.io, and there one word means library/word. A name
 // with neither tag nor digest gets no tag here; see String.
 func Parse(s string) (Reference, error) {
+	r, err := parse(s)
+	if err != nil { // with the words in front that people look for
+		return Reference{}, fmt.Errorf("couldn't parse image name %q: invalid reference format: %w", s, err)
+	}
+	return r, nil
+}
+
+func parse(s string) (Reference, error) {
 	var r Reference
 	if s == "" {
 		return r, errors.New("it is empty")
