@@ -126,6 +126,21 @@ type Container struct {
 	PreStop      string
 	// TerminationMessagePolicy is read from the annotations as well.
 	TerminationMessagePolicy string
+	// Resources are the limits that it has now; nil where the runtime doesn't say.
+	// They are shared, and never changed.
+	Resources *Resources
+}
+
+// Resources are the limits of a cgroup, a container's or a pod's, in the units of
+// the CRI (LinuxContainerResources).
+type Resources struct {
+	// CPUShares is the weight among its siblings, 1024 for a CPU.
+	CPUShares int64
+	// CPUQuota is the time that it may run in each CPUPeriod, in microseconds; 0
+	// for as long as it likes.
+	CPUQuota, CPUPeriod int64
+	// Memory in bytes, 0 for no limit.
+	Memory int64
 }
 
 // Pod is all that the runtime has of one pod.
