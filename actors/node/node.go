@@ -109,7 +109,8 @@ type Config struct {
 	CrashBackOff backoff.Policy
 	ContainerGC  podgc.Policy
 	GCPeriod     time.Duration
-	// Cgroups is how those of pods are; unused without the port.
+	// Cgroups is how those of pods are. Without the port only what it says of CPU
+	// quotas counts.
 	Cgroups podcgroup.Settings
 	// RelistSlow is the time between lists while events come, RelistFast without.
 	RelistSlow, RelistFast time.Duration
@@ -162,10 +163,12 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
+		Limits: c.Cgroups,
 	}
 	var resourcesRef kernel.Ref[resources.Message]
 	if c.Ports.Cgroups != nil {
 		podDeps.EnsureCgroup = func(m pod.EnsureCgroup) { resourcesRef.Tell(resources.Ensure{EnsureCgroup: m}) }
+		podDeps.Cgroups = c.Ports.Cgroups
 		podDeps.RemoveCgroup = func(m pod.RemoveCgroup) { resourcesRef.Tell(resources.Remove{RemoveCgroup: m}) }
 	}
 	var above cluster
@@ -178,6 +181,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 			above.resend()
 			probesRef.Tell(probes.Doubt{})
 		},
+		Checkpoints:  c.Ports.Checkpoints,
 		Collect:      func(uid types.UID, ref observed.PodRef) { gcRef.Tell(gc.Collect{Ref: ref}) },
 		ForgetImages: func(uid types.UID) { imagesRef.Tell(images.Forget{UID: uid}) },
 	}

@@ -110,7 +110,7 @@ func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
 			p.view.Containers = append(p.view.Containers, observed.Container{
 				ID: m.NewID, SandboxID: a.SandboxID, Pod: p.ref(), Name: a.Name, Attempt: a.Attempt,
 				State: observed.ContainerCreated, ImageRef: p.shownImage(a), SpecHash: a.SpecHash,
-				CreatedAt: now, Detailed: true,
+				CreatedAt: now, Detailed: true, Resources: a.Resources,
 			})
 			p.view.Sort()
 		}
@@ -133,6 +133,8 @@ func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
 		p.forget(a.ID)
 	case podplan.RunPostStart, podplan.RunPreStop:
 		p.hookOver(m)
+	case podplan.LookResources, podplan.ResizePod, podplan.ResizeContainer:
+		p.resizeDone(now, m)
 	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup:
 		panic("asked of another actor, not an effect")
 	}
@@ -153,6 +155,12 @@ func (p *pod) inspected(ctx *kernel.Context[Message], a podplan.InspectContainer
 		return
 	}
 	got.Detailed = !old
+	switch {
+	case p.resize == nil:
+		got.Resources = nil // there are many pods, and of few it is asked for
+	case got.Resources == nil:
+		got.Resources = c.Resources // not every runtime says
+	}
 	if got.SandboxID == "" {
 		got.SandboxID = c.SandboxID // the CRI doesn't say it with a status
 	}
@@ -230,6 +238,9 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 		}
 		log().Str("pod", p.name()).Str("call", actionKind(a)).Str("object", p.objectOf(a)).Int("failures", f.Count).
 			Str("error", detail).Msg("runtime call failed")
+	case podplan.LookResources, podplan.ResizePod, podplan.ResizeContainer:
+		f.Reason = "ResizeError"
+		p.resizeFailed(m, f.Unanswered)
 	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup:
 		panic("asked of another actor, not an effect")
 	}

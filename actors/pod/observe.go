@@ -147,6 +147,13 @@ func (p *pod) prune() {
 			delete(p.facts.sandboxStopped, id)
 		}
 	}
+	if p.resize != nil {
+		for id := range p.resize.given { // order-free: each on its own
+			if gone(id) {
+				delete(p.resize.given, id)
+			}
+		}
+	}
 	for lane := range p.facts.failures { // order-free: each on its own
 		switch lane.Kind {
 		case podplan.LaneStop, podplan.LaneHook, podplan.LaneInspect:
@@ -193,7 +200,7 @@ func keepDetails(c, old *observed.Container) {
 		*c = *old
 		return
 	}
-	c.StartedAt, c.LogPath = old.StartedAt, old.LogPath
+	c.StartedAt, c.LogPath, c.Resources = old.StartedAt, old.LogPath, old.Resources
 	if c.ImageRef == "" {
 		c.ImageRef = old.ImageRef
 	}

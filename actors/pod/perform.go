@@ -206,6 +206,15 @@ func (p *pod) effect(a podplan.Action) run {
 		return run{deadline: inspectDeadline, call: func(ctx context.Context, done func(ActionDone)) {
 			rt.RemoveContainer(ctx, a.ID, onlyErr(done))
 		}}
+	case podplan.LookResources:
+		return p.look(a.IDs)
+	case podplan.ResizePod:
+		return p.resizePod(a.To)
+	case podplan.ResizeContainer:
+		u := port.UpdateContainer{ID: a.ID, Pod: pod, Container: p.containerSpec(a.Name), To: a.To}
+		return run{deadline: startDeadline, call: func(ctx context.Context, done func(ActionDone)) {
+			rt.UpdateContainer(ctx, u, onlyErr(done))
+		}}
 	case podplan.RunPostStart:
 		return p.hook(a.Name, a.ID, a.Handler, startDeadline)
 	case podplan.RunPreStop:
@@ -347,6 +356,12 @@ func actionKind(a podplan.Action) string {
 		return hookKind(a.Handler)
 	case podplan.RunPreStop:
 		return hookKind(a.Handler)
+	case podplan.LookResources:
+		return "LookResources"
+	case podplan.ResizePod:
+		return "SetPodCgroup"
+	case podplan.ResizeContainer:
+		return "UpdateContainerResources"
 	case podplan.StopContainer:
 		return "StopContainer"
 	case podplan.RemoveContainer:
@@ -386,6 +401,8 @@ func (p *pod) objectOf(a podplan.Action) string {
 		return a.Name
 	case podplan.EnsureImage:
 		return a.Container
+	case podplan.ResizeContainer:
+		return a.Name
 	default:
 		return p.name()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
@@ -34,6 +35,10 @@ type Deps struct {
 	// EnsureCgroup and RemoveCgroup are nil where pods have no cgroups of their own.
 	EnsureCgroup func(EnsureCgroup)
 	RemoveCgroup func(RemoveCgroup)
+	// Cgroups is nil there too: pods that run are resized through it. Limits is how
+	// the limits of pods and containers follow from what they ask for.
+	Cgroups port.Cgroups
+	Limits  podcgroup.Settings
 	// NeedObjects and ForgetObjects go to objects. They are nil on a node that has
 	// no apiserver. NoServices: pods are told of no services.
 	NeedObjects   func(NeedObjects)
@@ -93,6 +98,7 @@ type pod struct {
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
 	// objects is what is known of the objects of the API that the pod uses.
 	objects podobjects.Set
+	resize  *resize  // nil for a pod that was never resized
 	probed  *probing // nil while there is nothing to be probed
 
 	wake   func() bool
@@ -190,6 +196,7 @@ func (p *pod) Overflowed(ctx *kernel.Context[Message]) {
 func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	old, first := p.want, p.want == nil
 	p.want, p.rank = m.Pod, m.Rank
+	p.resized(ctx, old, m.Resized)
 	if p.status == nil {
 		p.status = m.Status
 	}
@@ -348,6 +355,7 @@ func (p *pod) input(now time.Time) podplan.Input {
 		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,
 	}
 	in.HostsFile = p.deps.Files != nil
+	in.Resize = p.resizing()
 	if p.deps.NeedObjects != nil {
 		in.Objects = &p.objects
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -47,6 +48,17 @@ type Assign struct {
 	View *observed.Pod
 	// Status is what an earlier incarnation last reported; nil if there was none.
 	Status *v1.PodStatus
+	// Resized is nil for a pod that was never resized. Pod then has what it was
+	// given of the node, whatever it asks for.
+	Resized *Resized
+}
+
+// Resized is what there is to know of the resize of a pod.
+type Resized struct {
+	// Generation is that of the spec that asked for what the pod was given last.
+	Generation int64
+	// Pending is a resize that it was not given, nil for none.
+	Pending *podresize.Pending
 }
 
 // Renewed is a newer version of the pod that asks nothing else of it. From pods,
@@ -119,6 +131,7 @@ type ActionDone struct {
 	Sandbox   *observed.Sandbox
 	Container *observed.Container
 	View      observed.Pod
+	Seen      *podresize.Seen
 }
 
 // Wake is this actor's own timer: the plan said when to look again.

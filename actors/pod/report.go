@@ -9,13 +9,14 @@ import (
 )
 
 // report tells pods what users should see, if it has changed.
-func (p *pod) report(_ *kernel.Context[Message], in podplan.Input, out podplan.Output) {
+func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan.Output) {
 	if p.probed.waits() || p.unread() {
 		return
 	}
 	status := podstatus.Compute(podstatus.Input{
 		Plan: in, Out: out, Previous: p.status, HostIPs: p.deps.HostIPs, RuntimeName: p.deps.RuntimeName,
 	})
+	p.resizeEvents(ctx, &status, out)
 	same := p.status != nil && podstatus.Equal(p.status, &status)
 	trouble := p.trouble()
 	if same && p.reported && p.told == p.life && p.troubled == trouble {

@@ -53,6 +53,7 @@ func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 	if apipod.Same(old, p) {
 		return
 	}
+	r.asks(old)
 	if s := apipod.Stop(p, ctx.Now()); s != nil {
 		if r.stop == nil {
 			ctx.Log().Info().Str("pod", r.name()).Dur("grace", s.Grace).Msg("pod is being deleted; stopping it")
@@ -81,7 +82,7 @@ func (a *pods) renew(p *v1.Pod) {
 		a.wanted[apipods.Source] = w
 	}
 	r.pod = p
-	r.ref.Tell(pod.Renewed{Pod: p})
+	r.ref.Tell(pod.Renewed{Pod: r.allocated()})
 }
 
 // shorten takes over when and how a pod is to stop, if that is sooner than

@@ -14,9 +14,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
 )
 
@@ -35,6 +37,8 @@ type Deps struct {
 	// without one.
 	Cluster *Cluster
 	// Collect and ForgetImages are where the two messages go.
+	// Checkpoints keep what pods were given of the node.
+	Checkpoints  port.Checkpoints
 	Collect      func(uid types.UID, ref observed.PodRef)
 	ForgetImages func(uid types.UID)
 	// Restarted is called when an incarnation after the first begins: sources
@@ -80,6 +84,8 @@ type pods struct {
 	// mirrors was told last.
 	node    *v1.Node
 	statics Statics
+	// given is what is remembered of allocations.
+	given given
 }
 
 // record is one pod.
@@ -100,6 +106,14 @@ type record struct {
 	report pod.Report // the last one; no status: none yet
 	reject *Rejection
 	crash  *kernel.CrashReport
+	// alloc is nil for a pod that was never resized: see resize.go. saving is what it
+	// is to have as soon as the checkpoint has that; nil if it has alloc.
+	alloc, saving *podresize.Allocation
+	// pending is a resize that it was not given, since is when that began.
+	pending *podresize.Pending
+	since   time.Time
+	// applied is pod with what it was given, alloc, of appliedTo.
+	applied, appliedTo *v1.Pod
 	// wanted is the last of the rounds in which a source wanted it.
 	wanted uint64
 }
@@ -125,6 +139,7 @@ func (r *record) acts() bool { return r.state != waiting && r.state != rejected 
 
 // Start implements kernel.Behavior.
 func (a *pods) Start(ctx *kernel.Context[Message]) {
+	a.load(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
 	}
@@ -181,6 +196,13 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.reconcile(ctx)
 	case ShowAgain:
 		a.showAll()
+	case Loaded:
+		a.loaded(ctx, m)
+	case Saved:
+		a.saved(ctx, m)
+	case SaveAgain:
+		a.given.retry = false
+		a.save(ctx)
 	case Query:
 		m.Reply(a.view(ctx))
 	case Living:
@@ -292,6 +314,9 @@ func (a *pods) put(r *record) {
 func (a *pods) drop(uid types.UID) {
 	r := a.of[uid]
 	delete(a.of, uid)
+	if r != nil && r.alloc != nil {
+		a.given.dirty = true // it is written with the next that is
+	}
 	left := make([]*record, 0, len(a.ranked)) // a new one: see above
 	for _, o := range a.ranked {
 		if o != r {
@@ -312,7 +337,7 @@ func (a *pods) uids() []types.UID {
 
 // reconcile makes what runs what is wanted.
 func (a *pods) reconcile(ctx *kernel.Context[Message]) {
-	if !a.listed {
+	if !a.listed || a.given.loading != 0 {
 		return
 	}
 	wanted := a.desired()
@@ -324,6 +349,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 			if w.source == apipods.Source {
 				r.stop = apipod.Stop(w.pod, ctx.Now())
 			}
+			a.recall(r)
 			a.put(r)
 			continue
 		}
@@ -346,6 +372,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	}
 	a.stopUnwanted(ctx)
 	a.stopUnknown(ctx, wanted)
+	a.resize(ctx)
 	ranked := a.ranked
 	for _, r := range ranked { // what has to end first
 		if r.state == waiting && r.source == orphan {
@@ -357,6 +384,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 			a.begin(ctx, r)
 		}
 	}
+	a.resize(ctx)
 	a.tellStatics()
 }
 
@@ -541,13 +569,13 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 			return false // its predecessor of the same name has to end first
 		}
 		if o.state == running {
-			others = append(others, o.pod)
+			others = append(others, o.holds())
 		}
 	}
 	if a.deps.Admit == nil {
 		return true
 	}
-	if r.reject = a.deps.Admit(r.pod, others, a.node); r.reject == nil {
+	if r.reject = a.deps.Admit(r.allocated(), others, a.node); r.reject == nil {
 		return true
 	}
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).Msg("pod is not admitted")
@@ -569,7 +597,7 @@ func (a *pods) assign(uid types.UID) {
 	if r == nil {
 		return
 	}
-	r.ref.Tell(pod.Assign{Pod: r.pod, Rank: r.rank, Stop: r.stop, View: r.view, Status: r.report.Status})
+	r.ref.Tell(pod.Assign{Pod: r.allocated(), Rank: r.rank, Stop: r.stop, View: r.view, Status: r.report.Status, Resized: r.resized()})
 	r.view = nil // true once; a later incarnation has to look
 }
 

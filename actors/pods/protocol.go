@@ -14,6 +14,8 @@
 package pods
 
 import (
+	"strconv"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -84,9 +86,28 @@ type NodeSeen struct{ Node *v1.Node }
 // were restarted.
 type ShowAgain struct{}
 
+// Loaded is the result of reading the checkpoint of what pods were given.
+type Loaded struct {
+	ID   kernel.EffectID
+	Data []byte
+	Err  error
+}
+
+// Saved is the result of writing it.
+type Saved struct {
+	ID  kernel.EffectID
+	Err error
+}
+
+// SaveAgain is this actor's own timer, after it could not be written.
+type SaveAgain struct{}
+
 // Living asks which pods must not be collected. From gc. Reply must not block.
 type Living struct{ Reply func(map[types.UID]bool) }
 
+func (Loaded) isPodsMessage()    {}
+func (Saved) isPodsMessage()     {}
+func (SaveAgain) isPodsMessage() {}
 func (Wanted) isPodsMessage()    {}
 func (Renewed) isPodsMessage()   {}
 func (Listed) isPodsMessage()    {}
@@ -120,6 +141,24 @@ func (m Renewed) AppendTrace(b []byte) []byte {
 // AppendTrace implements kernel.Traced.
 func (m Reported) AppendTrace(b []byte) []byte {
 	return append(append(append(b, m.UID...), m.Status.Phase...), m.Life...)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m Loaded) AppendTrace(b []byte) []byte {
+	b = append(strconv.AppendUint(b, uint64(m.ID), 10), m.Data...)
+	if m.Err != nil {
+		b = append(b, m.Err.Error()...)
+	}
+	return b
+}
+
+// AppendTrace implements kernel.Traced.
+func (m Saved) AppendTrace(b []byte) []byte {
+	b = strconv.AppendUint(b, uint64(m.ID), 10)
+	if m.Err != nil {
+		b = append(b, m.Err.Error()...)
+	}
+	return b
 }
 
 // AppendTrace implements kernel.Traced.

@@ -14,9 +14,12 @@ import (
 
 // view is what people are shown.
 func (a *pods) view(ctx *kernel.Context[Message]) View {
-	v := View{Node: a.deps.NodeName, Ready: a.listed && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
+	v := View{Node: a.deps.NodeName, Ready: a.listed && a.given.loading == 0 && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
 	if !a.listed {
 		v.WaitingFor = append(v.WaitingFor, "the first list of the runtime")
+	}
+	if a.given.loading != 0 {
+		v.WaitingFor = append(v.WaitingFor, "the checkpoint "+checkpointName)
 	}
 	for _, s := range a.unseen() {
 		v.WaitingFor = append(v.WaitingFor, "the source "+s)

@@ -52,6 +52,12 @@ type Runtime interface {
 	// command that ends with a code other than 0 is no error of the call.
 	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration, done func(ExecResult, error))
 
+	// UpdateContainer gives a container other limits. It may be one that was made
+	// and not started. Idempotent.
+	UpdateContainer(ctx context.Context, r UpdateContainer, done func(error))
+	// ContainerMemory is how many bytes of memory a running container uses.
+	ContainerMemory(ctx context.Context, id string, done func(bytes int64, err error))
+
 	// List reads all sandboxes and containers, those of one pod if uid is not
 	// empty. It does not fill what only an inspection fills.
 	List(ctx context.Context, uid string, done func(observed.Runtime, error))
@@ -154,6 +160,15 @@ type CreateContainer struct {
 	EnvFiles containerenv.Files
 	// LogDirectory is the pod's, under /var/log/pods.
 	LogDirectory string
+}
+
+// UpdateContainer asks for other limits for a container: To stands for the CPU and
+// memory of its spec, what else its spec says stays as it is.
+type UpdateContainer struct {
+	ID        string
+	Pod       *v1.Pod
+	Container *v1.Container
+	To        observed.Resources
 }
 
 // ExecResult is what a command in a container gave.

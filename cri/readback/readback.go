@@ -112,7 +112,20 @@ func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
 		GraceSeconds:             graceSeconds(a),
 		PreStop:                  a[labels.PreStopHandler],
 		TerminationMessagePolicy: a[labels.TerminationMessagePolicy],
+		Resources:                resources(c.GetResources().GetLinux()),
 	}, ok && name != ""
+}
+
+// resources are nil if the runtime does not say (containerd before 1.7). No limit
+// is 0 here, and with some runtimes -1.
+func resources(r *runtimeapi.LinuxContainerResources) *observed.Resources {
+	if r == nil {
+		return nil
+	}
+	return &observed.Resources{
+		CPUShares: r.GetCpuShares(), CPUQuota: max(r.GetCpuQuota(), 0), CPUPeriod: r.GetCpuPeriod(),
+		Memory: max(r.GetMemoryLimitInBytes(), 0),
+	}
 }
 
 // Image reads an image.

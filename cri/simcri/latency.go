@@ -14,7 +14,7 @@ type Latencies [methodCount]Dist
 // that had other work as well; rounded. Containerd 1.6.20 differed by less than
 // a fifth in the medians of all calls that start or end something.
 //
-// ESTIMATES are: PullImage, because the registry was on the same machine (8 ms
+// ESTIMATES are: UpdateContainer and ContainerMemory, PullImage, because the registry was on the same machine (8 ms
 // there; here it is what a registry some 20 ms away takes for its three or four
 // round trips), Events, which cannot be seen from outside, and the three of the
 // network, which are what a server on the same machine takes that does nothing.
@@ -36,6 +36,8 @@ var defaultLatencies = Latencies{
 	RemoveContainer:  Lognormal(2800*time.Microsecond, 11500*time.Microsecond),
 	ContainerStatus:  Lognormal(650*time.Microsecond, 2500*time.Microsecond),
 	ExecSync:         Lognormal(40*time.Millisecond, 66*time.Millisecond),
+	UpdateContainer:  Lognormal(9*time.Millisecond, 25*time.Millisecond),
+	ContainerMemory:  Lognormal(900*time.Microsecond, 4*time.Millisecond),
 	List:             Lognormal(980*time.Microsecond, 4100*time.Microsecond),
 	PullImage:        Lognormal(80*time.Millisecond, 1*time.Second),
 	ImageStatus:      Lognormal(380*time.Microsecond, 1500*time.Microsecond),

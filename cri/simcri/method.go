@@ -21,6 +21,8 @@ const (
 	RemoveContainer
 	ContainerStatus
 	ExecSync
+	UpdateContainer
+	ContainerMemory
 	List
 	PullImage
 	ImageStatus
@@ -36,7 +38,7 @@ const (
 var methodNames = [methodCount]string{
 	"Version", "Status", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus",
 	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ContainerStatus",
-	"ExecSync", "List", "PullImage", "ImageStatus", "ListImages", "RemoveImage", "Events",
+	"ExecSync", "UpdateContainer", "ContainerMemory", "List", "PullImage", "ImageStatus", "ListImages", "RemoveImage", "Events",
 	"ProbeHTTP", "ProbeTCP", "ProbeGRPC",
 }
 

@@ -144,9 +144,14 @@ func (s *server) StreamContainers(q *runtimev1.StreamContainersRequest, stream g
 	})
 }
 
-// UpdateContainerResources takes anything: a script is bound by what it was started with.
-func (s *server) UpdateContainerResources(context.Context, *runtimev1.UpdateContainerResourcesRequest) (*runtimev1.UpdateContainerResourcesResponse, error) {
-	return &runtimev1.UpdateContainerResourcesResponse{}, s.up()
+// UpdateContainerResources: a script's memory grows until the limit that it was
+// started with.
+func (s *server) UpdateContainerResources(ctx context.Context, q *runtimev1.UpdateContainerResourcesRequest) (*runtimev1.UpdateContainerResourcesResponse, error) {
+	l := q.GetLinux()
+	u := port.UpdateContainer{ID: s.containerID(q.GetContainerId()), To: observed.Resources{
+		CPUShares: l.GetCpuShares(), CPUQuota: max(l.GetCpuQuota(), 0), CPUPeriod: l.GetCpuPeriod(), Memory: max(l.GetMemoryLimitInBytes(), 0),
+	}}
+	return &runtimev1.UpdateContainerResourcesResponse{}, waitErr(func(done func(error)) { s.r.UpdateContainer(ctx, u, done) })
 }
 
 // ReopenContainerLog has nothing to reopen: no line is stored.
@@ -198,6 +203,7 @@ func (c *container) annotations() map[string]string {
 }
 
 func (c *container) status() *runtimev1.ContainerStatus {
+	has := c.observe(true).Resources
 	return &runtimev1.ContainerStatus{
 		Id:       c.id,
 		Metadata: &runtimev1.ContainerMetadata{Name: c.spec.Name, Attempt: c.attempt},
@@ -206,6 +212,9 @@ func (c *container) status() *runtimev1.ContainerStatus {
 		Image:    &runtimev1.ImageSpec{Image: c.image.name, UserSpecifiedImage: c.spec.Image},
 		ImageRef: c.image.digest, ImageId: c.image.id,
 		Labels: maps.Clone(c.labels()), Annotations: maps.Clone(c.annotations()), LogPath: c.logPath(),
+		Resources: &runtimev1.ContainerResources{Linux: &runtimev1.LinuxContainerResources{
+			CpuShares: has.CPUShares, CpuQuota: has.CPUQuota, CpuPeriod: has.CPUPeriod, MemoryLimitInBytes: has.Memory,
+		}},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/labels"
 )
@@ -105,9 +106,10 @@ type container struct {
 	startedAt    int64 // 0: never
 	finishedAt   int64 // 0: not yet
 	message      string
-	script       *Script // since the start; shared if it says nothing special
-	live         *live   // nil if nothing is pending
-	vitals       *vitals // since the start; nil if it answers every probe
+	script       *Script             // since the start; shared if it says nothing special
+	live         *live               // nil if nothing is pending
+	limits       *observed.Resources // since they were changed; nil: as it was made
+	vitals       *vitals             // since the start; nil if it answers every probe
 	served       *servedContainer
 	next         *container
 	attempt      uint32
@@ -299,8 +301,19 @@ func (c *container) observe(detailed bool) observed.Container {
 	o.LogPath = c.logPath()
 	o.TerminationMessagePolicy = string(c.spec.TerminationMessagePolicy)
 	o.GraceSeconds, o.PreStop = c.graceSeconds(), c.preStop()
+	if o.Resources = c.limits; o.Resources == nil {
+		made := madeWith.ContainerResources(ofNobody, c.spec)
+		o.Resources = &made
+	}
 	return o
 }
+
+// madeWith is how a container's limits follow from its spec; ofNobody stands for a
+// pod that says nothing of them as a whole.
+var (
+	madeWith = &podcgroup.Settings{}
+	ofNobody = &v1.Pod{}
+)
 
 func (c *container) logPath() string {
 	if c.served != nil {

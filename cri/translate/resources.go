@@ -5,6 +5,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // linuxResources are the controls that sandboxes and containers share. A
@@ -49,6 +50,22 @@ func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.Linux
 	}
 	r.Unified = unified(n)
 	return r
+}
+
+// Update is what a container is to be given instead of the CPU and memory that its
+// spec says. The rest of its limits follows the spec.
+func Update(n *Node, u *port.UpdateContainer) *runtimeapi.UpdateContainerResourcesRequest {
+	r := containerResources(n, u.Pod, u.Container)
+	r.CpuShares, r.MemoryLimitInBytes = u.To.CPUShares, u.To.Memory
+	if !n.NoCPUQuota {
+		r.CpuPeriod, r.CpuQuota = u.To.CPUPeriod, u.To.CPUQuota
+	}
+	if r.MemorySwapLimitInBytes != 0 {
+		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
+	}
+	// They were set when it was made, and can't be changed by this call everywhere.
+	r.HugepageLimits = nil
+	return &runtimeapi.UpdateContainerResourcesRequest{ContainerId: u.ID, Linux: r}
 }
 
 // unified are the files of cgroup v2 that CRI has no field of its own for.

@@ -8,7 +8,55 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/port"
 )
+
+// TestResizedAlike: what a container is made with is what a resize takes for having
+// been made with it.
+func TestResizedAlike(t *testing.T) {
+	for _, tt := range []struct {
+		requests, limits, pod v1.ResourceList
+		node                  Node
+	}{
+		{},
+		{requests: list("cpu", "250m", "memory", "64Mi")},
+		{limits: list("cpu", "500m", "memory", "64Mi")},
+		{requests: list("cpu", "1"), limits: list("cpu", "2", "memory", "64Mi")},
+		{requests: list("cpu", "0"), limits: list("cpu", "1m")},
+		{limits: list("cpu", "1"), node: Node{NoCPUQuota: true}},
+		{limits: list("cpu", "1"), node: Node{CPUQuotaPeriod: 10 * time.Millisecond}},
+		{pod: list("cpu", "1", "memory", "64Mi")},
+		{limits: list("cpu", "500m"), pod: list("cpu", "1", "memory", "64Mi")},
+	} {
+		w := newWorld()
+		w.app.Resources = v1.ResourceRequirements{Requests: tt.requests, Limits: tt.limits}
+		if tt.pod != nil {
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: tt.pod}
+		}
+		made := containerResources(&tt.node, w.pod, w.app)
+		settings := podcgroup.Settings{NoCPUQuota: tt.node.NoCPUQuota, CPUPeriod: tt.node.CPUQuotaPeriod.Microseconds()}
+		want := observed.Resources{CPUShares: made.CpuShares, CPUQuota: made.CpuQuota, CPUPeriod: made.CpuPeriod, Memory: made.MemoryLimitInBytes}
+		if got := settings.ContainerResources(w.pod, w.app); got != want {
+			t.Errorf("%+v: %+v, made with %+v", tt, got, want)
+		}
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	w := newWorld()
+	w.node.SwapAccounting, w.node.HugePageSizes = true, []string{"2MB"}
+	w.app.Resources.Limits = list("cpu", "1", "memory", "64Mi")
+	got := Update(w.node, &port.UpdateContainer{ID: "c1", Pod: w.pod, Container: w.app,
+		To: observed.Resources{CPUShares: 512, CPUQuota: 50_000, CPUPeriod: 100_000, Memory: 32 << 20}})
+	l := got.Linux
+	if got.ContainerId != "c1" || l.CpuShares != 512 || l.CpuQuota != 50_000 || l.CpuPeriod != 100_000 ||
+		l.MemoryLimitInBytes != 32<<20 || l.MemorySwapLimitInBytes != 32<<20 || len(l.HugepageLimits) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
 
 func TestResources(t *testing.T) {
 	type resources = runtimeapi.LinuxContainerResources

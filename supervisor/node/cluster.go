@@ -78,7 +78,9 @@ func recorder(api *kube.Client, name string, also port.Recorder, log zerolog.Log
 // declared are the features that this agent has and that schedulers and the
 // apiserver ask for by name before they let a pod use them here, sorted
 // (k8s.io/component-helpers/nodedeclaredfeatures). Each is its own feature gate.
-var declared = []string{"RestartAllContainersOnContainerExits"}
+var declared = []string{
+	"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
+}
 
 // clusterOf is how the node is shown to its apiserver.
 func clusterOf(c config.Config, m *machine, name string) node.Cluster {

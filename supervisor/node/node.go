@@ -25,6 +25,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -232,6 +233,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 		GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
 		Cluster: clusterOf(c, &m, d.name),
 	}
+	nodeConfig.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {
 		nodeConfig.Cgroups = *m.own.settings
 	}

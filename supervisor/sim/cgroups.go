@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -34,10 +35,29 @@ func (c *cgroups) Set(ctx context.Context, name podcgroup.Name, v podcgroup.Valu
 	path := name.Path(podcgroup.Cgroupfs)
 	uid, is := podcgroup.UIDOf(name[len(name)-1], podcgroup.Cgroupfs)
 	c.call(ctx, "SetCgroup", string(uid), done, func() {
-		c.values[path] = v
+		c.values[path] = v.Over(c.values[path])
 		if is {
 			c.pods[uid] = path
 		}
+	})
+}
+
+// Get implements port.Cgroups. No machine of a simulation counts what pods use.
+func (c *cgroups) Get(ctx context.Context, name podcgroup.Name, done func(observed.Resources, int64, error)) {
+	path := name.Path(podcgroup.Cgroupfs)
+	uid, _ := podcgroup.UIDOf(name[len(name)-1], podcgroup.Cgroupfs)
+	var has observed.Resources
+	var there bool
+	c.call(ctx, "GetCgroup", string(uid), func(err error) {
+		if err == nil && !there {
+			err = &port.Error{Kind: port.NotFound, Verb: "GetCgroup", Object: path, Detail: "there is no such cgroup"}
+		}
+		done(has, 0, err)
+	}, func() {
+		var v podcgroup.Values
+		v, there = c.values[path]
+		has = v.Resources()
+		has.CPUShares = 0
 	})
 }
 

@@ -27,6 +27,8 @@ type fakeCgroups struct {
 	// fault says that a call fails (not nil) or hangs (true); may be nil.
 	fault func(verb, object string) (error, bool)
 	calls int
+	// usage is the memory in use in each of them.
+	usage int64
 	// kills counts cgroups that were removed from under a living container.
 	kills int
 }
@@ -60,10 +62,19 @@ func (c *fakeCgroups) call(ctx context.Context, verb, object string, done func(e
 func (c *fakeCgroups) Set(ctx context.Context, name podcgroup.Name, v podcgroup.Values, done func(error)) {
 	path := name.Path(podcgroup.Cgroupfs)
 	c.call(ctx, "Set", path, done, func() {
-		c.values[path] = v
+		c.values[path] = v.Over(c.values[path])
 		if uid, is := podcgroup.UIDOf(name[len(name)-1], podcgroup.Cgroupfs); is {
 			c.pods[uid] = path
 		}
+	})
+}
+
+func (c *fakeCgroups) Get(ctx context.Context, name podcgroup.Name, done func(observed.Resources, int64, error)) {
+	path := name.Path(podcgroup.Cgroupfs)
+	var has observed.Resources
+	c.call(ctx, "Get", path, func(err error) { done(has, c.usage, err) }, func() {
+		has = c.values[path].Resources()
+		has.CPUShares = 0
 	})
 }
 

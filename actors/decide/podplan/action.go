@@ -4,6 +4,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
 // LaneKind says what kind of thing a lane is about.
@@ -19,10 +21,11 @@ const (
 	LaneImage                     // the image of one container, by name
 	LaneVolumes                   // the volumes of the pod
 	LaneCgroup                    // the cgroup of the pod
+	LaneResize                    // the limits of a pod that runs, and of its containers: one after the other
 )
 
 func (k LaneKind) String() string {
-	return [...]string{"pod", "sandbox", "container", "stop", "hook", "inspect", "image", "volumes", "cgroup"}[k]
+	return [...]string{"pod", "sandbox", "container", "stop", "hook", "inspect", "image", "volumes", "cgroup", "resize"}[k]
 }
 
 // Lane names the thing that an action works on. On one lane, one action runs
@@ -90,6 +93,9 @@ type CreateContainer struct {
 	ImageRef       string
 	SpecHash       string
 	PodIPs         []string
+	// Resources are what it is made with, as far as a resize can change them; nil
+	// for a pod that was never resized.
+	Resources *observed.Resources
 }
 
 // StartContainer starts a created container.
@@ -136,6 +142,20 @@ type RemoveContainer struct {
 	ID   string
 }
 
+// LookResources reads the limits of the pod's cgroup, and how much memory is in use
+// there and in these containers.
+type LookResources struct{ IDs []string }
+
+// ResizePod gives the pod's cgroup other limits.
+type ResizePod struct{ To observed.Resources }
+
+// ResizeContainer gives a running container other limits.
+type ResizeContainer struct {
+	Name string
+	ID   string
+	To   observed.Resources
+}
+
 func (ObservePod) Lane() Lane        { return Lane{Kind: LanePod} }
 func (RunSandbox) Lane() Lane        { return Lane{Kind: LaneSandbox} }
 func (StopSandbox) Lane() Lane       { return Lane{Kind: LaneSandbox} }
@@ -155,6 +175,13 @@ func (a RunPreStop) Lane() Lane      { return Lane{Kind: LaneHook, Name: a.ID} }
 func (a StopContainer) Lane() Lane   { return Lane{Kind: LaneStop, Name: a.ID, N: a.N} }
 func (a RemoveContainer) Lane() Lane { return Lane{Kind: LaneContainer, Name: a.Name} }
 
+func (LookResources) Lane() Lane   { return Lane{Kind: LaneResize} }
+func (ResizePod) Lane() Lane       { return Lane{Kind: LaneResize} }
+func (ResizeContainer) Lane() Lane { return Lane{Kind: LaneResize} }
+
+func (LookResources) isAction()    {}
+func (ResizePod) isAction()        {}
+func (ResizeContainer) isAction()  {}
 func (ObservePod) isAction()       {}
 func (RunSandbox) isAction()       {}
 func (StopSandbox) isAction()      {}

@@ -157,6 +157,8 @@ func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Co
 		return "", 0
 	case !sameSpec(n.SpecHash, c) && kind != Init:
 		return what + c.Name + " definition changed" + changed, grace
+	case kind != Init && p.needsRestart(c, n):
+		return "Container " + c.Name + " resize requires restart", grace
 	case p.in.Hooks[n.ID].PostStart == HookFailed:
 		return "FailedPostStartHook", grace
 	case h.Liveness == ProbeFailure:
@@ -217,8 +219,9 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 		ran = max(ended.Sub(n.StartedAt), 0)
 	}
 	crash := p.in.CrashPolicy.Next(prev, n.Attempt, ran)
-	if !sameSpec(n.SpecHash, c) {
-		// Another image is another chance: its author waits to see it run.
+	if _, stopped := p.in.Stopped[n.ID]; !sameSpec(n.SpecHash, c) || stopped && p.needsRestart(c, n) {
+		// Another image is another chance: its author waits to see it run. And one
+		// that we stopped to resize it did not crash.
 		crash = backoff.Crash{Attempt: n.Attempt}
 	}
 	at := ended.Add(crash.Delay)
@@ -257,7 +260,7 @@ func (p *planner) create(c *v1.Container, kind ContainerKind, attempt uint32, tu
 		// One that ended a moment ago shows that, until it runs again.
 		p.wait(c, kind, "", "")
 	}
-	if !turn || ref == "" || p.sandbox == nil || p.unsure || p.in.Volumes.State != VolumesUp {
+	if !turn || ref == "" || p.sandbox == nil || p.unsure || p.narrow || p.in.Volumes.State != VolumesUp {
 		return
 	}
 	if len(p.sandbox.IPs) == 0 && NeedsPodIP(c) && !p.in.Pod.Spec.HostNetwork {
@@ -269,7 +272,7 @@ func (p *planner) create(c *v1.Container, kind ContainerKind, attempt uint32, tu
 	p.do(CreateContainer{
 		Name: c.Name, Kind: kind, Attempt: attempt,
 		SandboxID: p.sandbox.ID, SandboxAttempt: p.sandbox.Attempt,
-		ImageRef: ref, SpecHash: SpecHash(c), PodIPs: p.sandbox.IPs,
+		ImageRef: ref, SpecHash: SpecHash(c), PodIPs: p.sandbox.IPs, Resources: p.madeWith(c.Name),
 	})
 }
 

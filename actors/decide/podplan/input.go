@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
 )
 
 // ContainerKind is which list of the spec a container comes from.
@@ -63,6 +64,8 @@ type Input struct {
 	Objects *podobjects.Set
 	// Cgroup of the pod.
 	Cgroup Cgroup
+	// Resize is nil for a pod that was never resized: all of it is as it was made.
+	Resize *Resize
 	// HostsFile: a container finds the pod's address in its /etc/hosts, which is
 	// written when the sandbox is inspected, and is started only after that.
 	HostsFile bool
@@ -96,6 +99,34 @@ type Input struct {
 	CrashPolicy backoff.Policy
 	// RetryPolicy is the backoff after a failed action.
 	RetryPolicy backoff.Policy
+}
+
+// Resize is what a pod was given of the node instead of what it was made with, and
+// what is known of how far that got. Its spec is what it was given.
+type Resize struct {
+	// Generation is that of the spec which asked for it.
+	Generation int64
+	// Was: the last status says that it is in progress, or it was given a moment ago.
+	Was bool
+	// Pending is a later resize that it was not given, nil for none.
+	Pending *podresize.Pending
+	// Pod and Containers are the limits that the pod's cgroup and its containers, by
+	// name, are to have.
+	Pod        observed.Resources
+	Containers map[string]observed.Resources
+	// Seen is what was read of the pod's cgroup and of memory in use; nil for nothing.
+	Seen *podresize.Seen
+	// Given are the limits that a container was given last, by ID: what a runtime
+	// says afterwards may be rounded.
+	Given map[string]observed.Resources
+}
+
+// Resizing is how far the resize of a pod is.
+type Resizing struct {
+	// InProgress: something has not the limits yet that it is to have.
+	InProgress bool
+	// Problem is why not, empty if nothing is in the way.
+	Problem string
 }
 
 // Stop is how a pod is taken down.
@@ -273,6 +304,8 @@ type Output struct {
 	// restarted (KEP-5532), zero if there is none: what was made before it is of
 	// an earlier life of the pod, and is followed by another however it ended.
 	Epoch time.Time
+	// Resizing is how far the limits of a pod with Input.Resize are.
+	Resizing Resizing
 	// Outcome, and how to stop if it is Done.
 	Outcome Outcome
 	Stop    *Stop

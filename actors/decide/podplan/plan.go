@@ -57,6 +57,9 @@ type planner struct {
 	// undecided is true while it isn't known how containers ended, and with them
 	// maybe the pod.
 	undecided bool
+	// narrow is true while the pod's cgroup has less than a container that is to be
+	// made would have.
+	narrow bool
 	// crashOwned is true once out.Crash is a copy of ours.
 	crashOwned bool
 }

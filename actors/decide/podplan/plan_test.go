@@ -84,6 +84,9 @@ func said(out Output) string {
 	for _, n := range out.Notes {
 		s = append(s, n.Reason+"! "+n.Message)
 	}
+	if out.Resizing.InProgress {
+		s = append(s, strings.TrimSpace("RESIZING "+out.Resizing.Problem))
+	}
 	if !out.Wake.IsZero() {
 		s = append(s, "wake +"+out.Wake.Sub(t0).String())
 	}
@@ -130,6 +133,12 @@ func word(a Action) string {
 		return fmt.Sprintf("stop %s %v", a.ID, a.Grace)
 	case RemoveContainer:
 		return "remove " + a.ID
+	case LookResources:
+		return strings.TrimSpace("look " + strings.Join(a.IDs, " "))
+	case ResizePod:
+		return fmt.Sprintf("resize pod to %d/%d", a.To.CPUQuota, a.To.Memory)
+	case ResizeContainer:
+		return fmt.Sprintf("resize %s to %d/%d", a.ID, a.To.CPUQuota, a.To.Memory)
 	default:
 		panic(a)
 	}

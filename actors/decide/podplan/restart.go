@@ -160,7 +160,7 @@ func (p *planner) restarts(c *v1.Container, kind ContainerKind, n *observed.Cont
 		return policyOf(c, p.in.Pod) != v1.RestartPolicyNever
 	}
 	_, stopped := p.in.Stopped[n.ID]
-	return stopped && !sameSpec(n.SpecHash, c)
+	return stopped && (!sameSpec(n.SpecHash, c) || p.needsRestart(c, n))
 }
 
 // specOf finds a container of the pod by name; nil if the spec has none.

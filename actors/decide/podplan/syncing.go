@@ -37,6 +37,7 @@ func (p *planner) sync() {
 	}
 	p.driveCgroup()
 	p.driveSandbox()
+	p.driveResize()
 	p.driveVolumes()
 	initialized, failed := p.driveInit()
 	if failed {

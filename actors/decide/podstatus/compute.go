@@ -44,6 +44,7 @@ func Compute(in Input) v1.PodStatus {
 	c.show(phase)
 	c.conditions(phase)
 	c.addresses()
+	c.podResources()
 	c.rest()
 	return c.out
 }

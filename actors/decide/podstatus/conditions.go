@@ -32,6 +32,7 @@ func (c *computer) conditions(phase v1.PodPhase) {
 	if hasRestartAll(c.pod) {
 		c.add(&l, c.restartingAll(phase))
 	}
+	c.resizeConditions(&l)
 	c.out.Conditions = l.list()
 }
 
@@ -45,9 +46,14 @@ type verdict struct {
 // add appends a condition. The time of its last transition stays while its
 // status does.
 func (c *computer) add(l *conditionList, v verdict) {
+	c.addObserved(l, v, max(c.pod.Generation, c.prev.ObservedGeneration))
+}
+
+// addObserved is add for a condition that is about a certain generation.
+func (c *computer) addObserved(l *conditionList, v verdict, generation int64) {
 	n := v1.PodCondition{
 		Type: v.kind, Status: v1.ConditionFalse, Reason: v.reason, Message: v.message,
-		ObservedGeneration: max(c.pod.Generation, c.prev.ObservedGeneration),
+		ObservedGeneration: generation,
 	}
 	if v.ok {
 		n.Status = v1.ConditionTrue

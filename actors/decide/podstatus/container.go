@@ -131,7 +131,7 @@ func (c *computer) present(s *v1.ContainerStatus, ct *v1.Container, n, before *o
 	if s.Image == "" {
 		s.Image = ct.Image
 	}
-	s.Resources = &ct.Resources
+	s.Resources = c.resources(ct, n, old, same)
 	s.AllocatedResources = ct.Resources.Requests
 	s.State = c.state(n, s.ContainerID, old)
 	s.LastTerminationState = c.lastState(before, s.ContainerID, old)

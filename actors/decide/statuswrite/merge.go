@@ -137,7 +137,9 @@ func conditions(have, want []v1.PodCondition) []v1.PodCondition {
 			if h.Status == w.Status {
 				n.LastTransitionTime = h.LastTransitionTime
 			}
-			n.ObservedGeneration = max(h.ObservedGeneration, w.ObservedGeneration)
+			if n.Type != v1.PodResizePending && n.Type != v1.PodResizeInProgress {
+				n.ObservedGeneration = max(h.ObservedGeneration, w.ObservedGeneration)
+			}
 			if n.LastProbeTime.IsZero() {
 				n.LastProbeTime = h.LastProbeTime
 			}
@@ -153,6 +155,14 @@ func conditions(have, want []v1.PodCondition) []v1.PodCondition {
 		} else {
 			out = append(out, n)
 		}
+	}
+	gone := func(c v1.PodCondition) bool {
+		return (c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress) &&
+			!slices.ContainsFunc(want, func(w v1.PodCondition) bool { return w.Type == c.Type })
+	}
+	if slices.ContainsFunc(out, gone) {
+		// These two are there only while they hold.
+		out, own = slices.DeleteFunc(slices.Clone(out), gone), true
 	}
 	if own && sameConditions(out, want) {
 		return want // shared: there are as many lists as pods

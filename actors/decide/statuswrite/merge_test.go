@@ -80,6 +80,11 @@ func TestMerge(t *testing.T) {
 			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2)), with(status("Running"), condition(v1.PodReady, v1.ConditionFalse, 9)),
 			with(status("Running"), condition(v1.PodReady, v1.ConditionFalse, 9)),
 		},
+		"a resize that is over": {
+			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2), condition(v1.PodResizePending, v1.ConditionTrue, 3), condition(v1.PodResizeInProgress, v1.ConditionTrue, 4)),
+			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2), condition(v1.PodResizeInProgress, v1.ConditionTrue, 4)),
+			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2), condition(v1.PodResizeInProgress, v1.ConditionTrue, 4)),
+		},
 		"this node disrupts": {
 			with(status("Running")), with(status("Failed"), condition(v1.DisruptionTarget, v1.ConditionTrue, 2)),
 			with(status("Failed"), condition(v1.DisruptionTarget, v1.ConditionTrue, 2)),

@@ -1,0 +1,80 @@
+package podcgroup
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// Resources are the limits as the runtime has them; what is left as it is has none.
+func (v Values) Resources() observed.Resources {
+	r := observed.Resources{CPUShares: int64(v.CPUShares), Memory: max(v.Memory, 0)}
+	if v.CPUQuota > 0 {
+		r.CPUQuota, r.CPUPeriod = v.CPUQuota, int64(v.CPUPeriod)
+	}
+	return r
+}
+
+// Over are the limits of a cgroup that had others and is given these: what is zero
+// is left as it is.
+func (v Values) Over(had Values) Values {
+	if v.CPUShares == 0 {
+		v.CPUShares = had.CPUShares
+	}
+	if v.CPUQuota == 0 {
+		v.CPUQuota, v.CPUPeriod = had.CPUQuota, had.CPUPeriod
+	}
+	if v.Memory == 0 {
+		v.Memory = had.Memory
+	}
+	if v.PIDs == 0 {
+		v.PIDs = had.PIDs
+	}
+	if len(v.HugePages) == 0 {
+		v.HugePages = had.HugePages
+	}
+	return v
+}
+
+// ValuesOf are limits for a cgroup that had others: what has no limit is given none.
+func ValuesOf(r observed.Resources) Values {
+	v := Values{CPUShares: uint64(r.CPUShares), CPUQuota: r.CPUQuota, CPUPeriod: uint64(r.CPUPeriod), Memory: r.Memory}
+	if v.CPUQuota == 0 {
+		v.CPUQuota = -1
+	}
+	if v.Memory == 0 {
+		v.Memory = -1
+	}
+	return v
+}
+
+// PodResources are the CPU and memory of a pod as a whole, as PodValues has them.
+func (s *Settings) PodResources(pod *v1.Pod) observed.Resources {
+	return s.PodValues(pod).Resources()
+}
+
+// ContainerResources are the CPU and memory of one container. A request that is
+// not set follows the limit, a limit that is not set that of the pod (KEP-2837).
+func (s *Settings) ContainerResources(pod *v1.Pod, c *v1.Container) observed.Resources {
+	limit := func(name v1.ResourceName) int64 {
+		q := c.Resources.Limits[name]
+		if q.IsZero() && pod.Spec.Resources != nil {
+			q = pod.Spec.Resources.Limits[name]
+		}
+		if name == v1.ResourceCPU {
+			return q.MilliValue()
+		}
+		return q.Value()
+	}
+	cpu := limit(v1.ResourceCPU)
+	weight := cpu
+	if q, ok := c.Resources.Requests[v1.ResourceCPU]; ok {
+		weight = q.MilliValue()
+	}
+	r := observed.Resources{CPUShares: int64(Shares(weight)), Memory: limit(v1.ResourceMemory)}
+	if !s.NoCPUQuota {
+		r.CPUPeriod = s.period()
+		r.CPUQuota = Quota(cpu, r.CPUPeriod)
+	}
+	return r
+}

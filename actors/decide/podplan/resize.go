@@ -1,0 +1,125 @@
+package podplan
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
+)
+
+// driveResize brings the limits of a pod that runs, and of its containers, to what
+// it was given, a step at a time (podresize.Next). What doesn't run needs nothing:
+// it is made with its limits.
+func (p *planner) driveResize() {
+	r := p.in.Resize
+	if r == nil || p.sandbox == nil {
+		return
+	}
+	in := podresize.Input{Now: p.now, Own: p.in.Cgroup.Own, Want: r.Pod, Seen: r.Seen}
+	for _, list := range [...][]v1.Container{p.in.Pod.Spec.InitContainers, p.in.Pod.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			n := p.newest(c.Name)
+			want, known := r.Containers[c.Name]
+			if n == nil || !known || n.State != observed.ContainerRunning || !p.fresh(n) {
+				continue
+			}
+			have, told := p.limits(n)
+			switch {
+			case !told && !n.Detailed:
+				in.Restarting = true // it is read first: see keep
+				p.out.Resizing.InProgress = p.out.Resizing.InProgress || r.Was
+			case told && have == want:
+			case p.needsRestart(c, n):
+				in.Restarting = true
+				p.out.Resizing.InProgress = true
+			default:
+				in.Containers = append(in.Containers, podresize.Container{Name: c.Name, ID: n.ID, Have: have, Want: want})
+			}
+		}
+	}
+	if len(in.Containers) > 0 || in.Own && r.Seen != nil && differs(r.Seen.Pod, r.Pod) {
+		p.out.Resizing.InProgress = true
+	}
+	p.resizeStep(podresize.Next(in))
+	// A container that is made waits until the pod has room for it. Where that can't
+	// be read, it is made: its limits are checked by the kernel.
+	p.narrow = in.Own && r.Seen != nil && differs(r.Seen.Pod, podresize.Most(r.Seen.Pod, r.Pod))
+	if f, failed := p.in.Failures[Lane{Kind: LaneResize}]; failed && p.out.Resizing.InProgress && p.out.Resizing.Problem == "" {
+		p.out.Resizing.Problem = f.Message
+	}
+}
+
+func (p *planner) resizeStep(step podresize.Step) {
+	state := &p.out.Resizing
+	switch s := step.(type) {
+	case podresize.Done:
+	case podresize.Wait:
+	case podresize.Look:
+		// Until it is known how the pod is, it is as it was said to be.
+		state.InProgress = state.InProgress || p.in.Resize.Was
+		p.do(LookResources{IDs: s.IDs})
+	case podresize.SetPod:
+		p.do(ResizePod{To: s.To})
+	case podresize.Update:
+		p.do(ResizeContainer{Name: s.Name, ID: s.ID, To: s.To})
+	case podresize.Blocked:
+		state.Problem = s.Message
+		p.wake(s.Again)
+	}
+}
+
+// differs says whether a pod's cgroup gets other limits. Its weight can't be read: that
+// it is given again says nothing.
+func differs(have, to observed.Resources) bool {
+	if have.CPUShares == 0 {
+		have.CPUShares = to.CPUShares
+	}
+	return have != to
+}
+
+// limits are those that a container has, and whether anybody said.
+func (p *planner) limits(n *observed.Container) (observed.Resources, bool) {
+	if given, ok := p.in.Resize.Given[n.ID]; ok {
+		return given, true
+	}
+	if n.Resources != nil {
+		return *n.Resources, true
+	}
+	return observed.Resources{}, false
+}
+
+// madeWith are the limits that a container is made with.
+func (p *planner) madeWith(name string) *observed.Resources {
+	if p.in.Resize == nil {
+		return nil
+	}
+	want, known := p.in.Resize.Containers[name]
+	if !known {
+		return nil
+	}
+	return &want
+}
+
+// needsRestart says whether a container has other limits than it is to have, and
+// takes a restart for the change of one of them (API field resizePolicy).
+func (p *planner) needsRestart(c *v1.Container, n *observed.Container) bool {
+	if p.in.Resize == nil {
+		return false
+	}
+	want, known := p.in.Resize.Containers[c.Name]
+	have, told := p.limits(n)
+	if !known || !told || have == want {
+		return false
+	}
+	for _, policy := range c.ResizePolicy {
+		if policy.RestartPolicy != v1.RestartContainer {
+			continue
+		}
+		cpu := have.CPUShares != want.CPUShares || have.CPUQuota != want.CPUQuota || have.CPUQuota != 0 && have.CPUPeriod != want.CPUPeriod
+		if policy.ResourceName == v1.ResourceCPU && cpu || policy.ResourceName == v1.ResourceMemory && have.Memory != want.Memory {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+package podplan
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
+)
+
+func sized(quota, memory int64) observed.Resources {
+	return observed.Resources{CPUShares: 2, CPUQuota: quota, CPUPeriod: 100, Memory: memory}
+}
+
+// resizing is a pod that runs with have and was given want.
+func resizing(in *Input, have, want observed.Resources) {
+	in.Cgroup = Cgroup{Own: true, State: CgroupUp}
+	in.Resize = &Resize{
+		Generation: 2, Pod: want, Containers: map[string]observed.Resources{"a": want},
+		Seen: &podresize.Seen{At: t0, Pod: have, Containers: map[string]int64{"a0": 1}},
+	}
+	for i := range in.View.Containers {
+		in.View.Containers[i].Resources = &have
+	}
+}
+
+func byRestart(name v1.ResourceName) []v1.ContainerResizePolicy {
+	return []v1.ContainerResizePolicy{{ResourceName: name, RestartPolicy: v1.RestartContainer}}
+}
+
+func TestPlanResize(t *testing.T) {
+	small, big := sized(100, 64), sized(200, 128)
+	grow := func(more ...func(*Input)) func(*Input) {
+		return func(in *Input) {
+			resizing(in, small, big)
+			for _, f := range more {
+				f(in)
+			}
+		}
+	}
+	stopped := func(in *Input) { in.Stopped = map[string]time.Time{"a0": t0} }
+	never := func(in *Input) { in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever }
+	checkPlans(t, []planCase{
+		{"was resized, and is done", runInput, func(in *Input) { resizing(in, big, big) }, ""},
+		{"pod first", runInput, grow(), "resize pod to 200/128; RESIZING"},
+		{"then its container", runInput, grow(func(in *Input) { in.Resize.Seen.Pod = big }), "resize a0 to 200/128; RESIZING"},
+		{"one at a time", runInput, grow(func(in *Input) { busyWith(in, ResizePod{To: big}) }), "RESIZING"},
+		{"given, and what the runtime says is rounded", runInput, grow(func(in *Input) {
+			in.Resize.Seen.Pod, in.Resize.Given = big, map[string]observed.Resources{"a0": big}
+		}), ""},
+		{"it is not known how the pod is", runInput, grow(func(in *Input) { in.Resize.Seen = nil }), "look; RESIZING"},
+		{"it is not known how the pod is, and it was done", runInput, func(in *Input) { resizing(in, big, big); in.Resize.Seen = nil }, "look"},
+		{"it is not known how the pod is, and it was not done", runInput, func(in *Input) {
+			resizing(in, big, big)
+			in.Resize.Seen, in.Resize.Was = nil, true
+		}, "look; RESIZING"},
+		{"only the weight is not known", runInput, func(in *Input) { resizing(in, big, big); in.Resize.Seen.Pod.CPUShares = 0 }, "resize pod to 200/128"},
+		{"it is not known how the container is", runInput, func(in *Input) {
+			resizing(in, big, big)
+			in.View.Containers[0].Resources, in.View.Containers[0].Detailed, in.Resize.Was = nil, false, true
+		}, "inspect a0; RESIZING"},
+		{"the runtime doesn't say how the container is", runInput, func(in *Input) { resizing(in, big, big); in.View.Containers[0].Resources = nil },
+			"resize a0 to 200/128; RESIZING"},
+		{"it was refused", runInput, grow(func(in *Input) { failedLane(in, Lane{Kind: LaneResize}, 1, 0, "ResizeError") }), "RESIZING because; wake +1s"},
+		{"memory is in use", runInput, func(in *Input) { resizing(in, big, small); in.Resize.Seen.Usage = 100 },
+			"RESIZING cannot decrease memory limits: the pod's limit would be 64, and 100 bytes are in use; wake +10s"},
+		{"restart for it", runInput, grow(func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceMemory) }),
+			"resize pod to 200/128; stop a0 30s; Killing! Container a resize requires restart; RESIZING"},
+		{"restart for another", runInput, grow(func(in *Input) {
+			main0(in).ResizePolicy = byRestart(v1.ResourceMemory)
+			in.Resize.Pod.Memory, in.Resize.Containers["a"] = 64, sized(200, 64)
+		}), "resize pod to 200/64; RESIZING"},
+		{"stopped for it, of policy Never", upInput, func(in *Input) {
+			containers(in, exited("a", 0, 0, 0))
+			grow(stopped, never, func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceCPU); in.Resize.Seen.Pod = big })(in)
+		}, "create a#1 in s0"},
+		{"ended by itself, of policy Never", upInput, func(in *Input) {
+			containers(in, exited("a", 0, 0, 0))
+			grow(never, func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceCPU) })(in)
+		}, "DONE all containers have finished"},
+		{"stopped for it often", upInput, func(in *Input) {
+			containers(in, exited("a", 5, 143, 0))
+			resizing(in, small, big)
+			in.Stopped = map[string]time.Time{"a5": t0}
+			main0(in).ResizePolicy, in.Resize.Seen.Pod = byRestart(v1.ResourceCPU), big
+		}, "create a#6 in s0"},
+		{"what is made waits for its pod", upInput, grow(), "resize pod to 200/128; a: ContainerCreating; RESIZING"},
+		{"being deleted", runInput, func(in *Input) {
+			resizing(in, small, big)
+			in.Life = 1
+			in.Stop = &Stop{At: t0, Grace: 30 * time.Second, Why: "gone"}
+		},
+			"stop a0 30s; Killing! Stopping container a"},
+	})
+}

@@ -1,0 +1,129 @@
+package pods
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+const (
+	// checkpointName is that of what pods were given, as far as it is not what they
+	// ask for since they came.
+	checkpointName     = "allocations"
+	checkpointDeadline = 10 * time.Second
+	saveRetry          = 5 * time.Second
+)
+
+// given is what is remembered of allocations over the end of the agent.
+type given struct {
+	// loading and saving are the effects under way, 0 for none.
+	loading, saving kernel.EffectID
+	// unclaimed are those of pods that no source has named yet.
+	unclaimed map[types.UID]*podresize.Allocation
+	// dirty: the checkpoint does not say what is. retry: the timer runs.
+	dirty, retry bool
+	// written are the allocations that are being saved.
+	written map[types.UID]*podresize.Allocation
+}
+
+type checkpoint struct {
+	Pods map[types.UID]*podresize.Allocation `json:"pods"`
+}
+
+// load reads what an earlier agent, or incarnation, gave. Nothing is admitted
+// before: it would be given what others have.
+func (a *pods) load(ctx *kernel.Context[Message]) {
+	a.given.loading = ctx.Do(kernel.Effect[Message]{
+		Kind: "LoadCheckpoint", Object: checkpointName, Lane: "checkpoint", Deadline: checkpointDeadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.Checkpoints.Load(c, checkpointName, func(data []byte, err error) { done(Loaded{ID: id, Data: data, Err: err}) })
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return Loaded{ID: id, Err: &port.Error{Kind: port.Deadline, Verb: "load", Object: checkpointName}}
+		},
+	})
+}
+
+func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
+	if m.ID != a.given.loading {
+		return
+	}
+	a.given.loading = 0
+	var c checkpoint
+	if m.Err == nil && m.Data != nil {
+		m.Err = json.Unmarshal(m.Data, &c)
+	}
+	if m.Err != nil {
+		ctx.Log().Warn().Str("error", m.Err.Error()).
+			Msg("what pods were given of the node can't be read; for those that were resized their status says it")
+	}
+	if a.given.unclaimed = c.Pods; a.given.unclaimed == nil {
+		a.given.unclaimed = map[types.UID]*podresize.Allocation{}
+	}
+	a.reconcile(ctx)
+}
+
+// save writes what pods were given, if that changed. One that is given something
+// else meanwhile is written after that.
+func (a *pods) save(ctx *kernel.Context[Message]) {
+	g := &a.given
+	if !g.dirty || g.saving != 0 || g.retry {
+		return
+	}
+	g.dirty, g.written = false, map[types.UID]*podresize.Allocation{}
+	all := map[types.UID]*podresize.Allocation{}
+	if !a.allSeen() {
+		maps.Copy(all, g.unclaimed) // they may come yet
+	}
+	for uid, r := range a.of { // order-free: a map again
+		switch {
+		case r.saving != nil:
+			all[uid], g.written[uid] = r.saving, r.saving
+		case r.alloc != nil:
+			all[uid] = r.alloc
+		}
+	}
+	data, err := json.Marshal(checkpoint{all})
+	if err != nil {
+		panic(err) // quantities and strings
+	}
+	g.saving = ctx.Do(kernel.Effect[Message]{
+		Kind: "SaveCheckpoint", Object: checkpointName, Lane: "checkpoint", Deadline: checkpointDeadline,
+		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.Checkpoints.Save(c, checkpointName, data, func(err error) { done(Saved{ID: id, Err: err}) })
+		},
+		Expired: func(id kernel.EffectID) Message {
+			return Saved{ID: id, Err: &port.Error{Kind: port.Deadline, Verb: "save", Object: checkpointName}}
+		},
+	})
+}
+
+// saved begins what was given.
+func (a *pods) saved(ctx *kernel.Context[Message], m Saved) {
+	g := &a.given
+	if m.ID != g.saving {
+		return // of a predecessor: what it wrote was read after it
+	}
+	g.saving = 0
+	if m.Err != nil {
+		ctx.Log().Warn().Str("error", m.Err.Error()).Msg("what pods are given can't be written down; they get it when it can")
+		g.dirty, g.retry = true, true
+		ctx.After(saveRetry, SaveAgain{})
+		return
+	}
+	for _, r := range a.ranked {
+		if r.saving != nil && g.written[r.pod.UID] == r.saving {
+			a.begun(ctx, r)
+		}
+	}
+	g.written = nil
+	a.save(ctx)
+	a.reconcile(ctx)
+}

@@ -1,0 +1,28 @@
+package cri
+
+import (
+	"context"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/translate"
+)
+
+// UpdateContainer implements port.Runtime.
+func (c *Client) UpdateContainer(ctx context.Context, r port.UpdateContainer, done func(error)) {
+	k := call{"UpdateContainerResources", translate.Object(r.Pod, r.Container.Name), c.deadlines.request}
+	run0(c, ctx, k, func(ctx context.Context) error {
+		_, err := c.runtime.UpdateContainerResources(ctx, translate.Update(c.config.Node(), &r))
+		return err
+	}, done)
+}
+
+// ContainerMemory implements port.Runtime. It is the usage, as limits count it: the
+// working set leaves out what the kernel could give back.
+func (c *Client) ContainerMemory(ctx context.Context, id string, done func(int64, error)) {
+	run(c, ctx, call{"ContainerStats", id, c.deadlines.request}, func(ctx context.Context) (int64, error) {
+		answer, err := c.runtime.ContainerStats(ctx, &runtimeapi.ContainerStatsRequest{ContainerId: id})
+		return int64(answer.GetStats().GetMemory().GetUsageBytes().GetValue()), err
+	}, done)
+}

@@ -1,0 +1,45 @@
+package simcri
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// UpdateContainer implements port.Runtime. What has ended can't be changed, and a
+// container that uses more memory than its new limit is killed for it.
+func (r *Runtime) UpdateContainer(ctx context.Context, q port.UpdateContainer, done func(error)) {
+	r.begin(ctx, r.containerCall(UpdateContainer, q.ID), done, nil, func(o *op) {
+		c := r.containers[q.ID]
+		switch {
+		case c == nil:
+			o.Refusef(port.NotFound, "no such container")
+			return
+		case c.state != containerRunning && c.state != containerCreated:
+			o.Refusef(port.StateConflict, "the container is "+c.observedState().String())
+			return
+		}
+		limits := q.To
+		c.limits = &limits
+		if c.state == containerRunning && limits.Memory > 0 && c.usage(r.now()).MemoryBytes >= limits.Memory {
+			r.exit(c, exitKilled, reasonOOMKilled)
+		}
+		o.Reply(func() { done(nil) })
+	})
+}
+
+// ContainerMemory implements port.Runtime.
+func (r *Runtime) ContainerMemory(ctx context.Context, id string, done func(int64, error)) {
+	r.begin(ctx, r.containerCall(ContainerMemory, id), func(err error) { done(0, err) }, nil, func(o *op) {
+		c := r.containers[id]
+		switch {
+		case c == nil:
+			o.Refusef(port.NotFound, "no such container")
+		case c.state != containerRunning:
+			o.Refusef(port.StateConflict, "the container is "+c.observedState().String())
+		default:
+			used := c.usage(r.now()).MemoryBytes
+			o.Reply(func() { done(used, nil) })
+		}
+	})
+}

@@ -1,0 +1,368 @@
+package scenarios
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// sized is a pod of the apiserver with a container app that asks for so much, and
+// may use so much.
+func sized(name, cpu, memory string) *spec {
+	s := emptyPod(name).main("app")
+	s.Spec.Containers[0].Resources = bounds(cpu, memory)
+	return s
+}
+
+func bounds(cpu, memory string) v1.ResourceRequirements {
+	l := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+	return v1.ResourceRequirements{Requests: l, Limits: l.DeepCopy()}
+}
+
+// resize asks for other resources for container app, as a user does.
+func (c *cluster) resize(name, cpu, memory string) {
+	c.w.t.Helper()
+	_, err := c.api.ResizePod("default", name, func(s *v1.PodSpec) { s.Containers[0].Resources = bounds(cpu, memory) })
+	if err != nil {
+		c.w.failf("%v", err)
+	}
+}
+
+// size is what the runtime gives container app, and the kernel its pod, in
+// thousandths of a CPU and bytes.
+func (c *cluster) size(name string) string {
+	p := c.get(name)
+	app, _ := c.w.rt.Find(p.UID, "app")
+	if app.Resources == nil {
+		return "none"
+	}
+	v := c.w.cgroups.values["/kubepods/pod"+string(p.UID)]
+	return fmt.Sprintf("%d/%d in %d/%d", app.Resources.CPUQuota/100, app.Resources.Memory>>20, v.CPUQuota/100, v.Memory>>20)
+}
+
+// resizing is what the apiserver shows of a resize: its conditions, what the
+// container has and what it was given.
+func (c *cluster) resizing(name string) string {
+	p := c.get(name)
+	var out []string
+	for _, cond := range p.Status.Conditions {
+		if cond.Type == v1.PodResizePending || cond.Type == v1.PodResizeInProgress {
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s", cond.Type, cond.Reason)))
+		}
+	}
+	if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].Resources == nil {
+		return strings.Join(append(out, "nothing"), ", ")
+	}
+	s := p.Status.ContainerStatuses[0]
+	return strings.Join(append(out, fmt.Sprintf("has %s/%s, was given %s/%s",
+		s.Resources.Limits.Cpu(), s.Resources.Limits.Memory(), s.AllocatedResources.Cpu(), s.AllocatedResources.Memory())), ", ")
+}
+
+// events are those of a pod, of resizes alone.
+func (w *world) resizeEvents(name string) (out []string) {
+	for _, e := range w.events {
+		if e.Pod != nil && e.Pod.Name == name && strings.HasPrefix(e.Reason, "Resize") {
+			out = append(out, e.Reason)
+		}
+	}
+	return out
+}
+
+func allocatable(cpu, memory string) option {
+	return func(w *world, _ *simcri.Config) {
+		w.config.Admit = admit.Node{
+			Name: nodeName, OS: "linux", Arch: "amd64", Labels: map[string]string{v1.LabelHostname: nodeName, v1.LabelOSStable: "linux"},
+			Allocatable: v1.ResourceList{
+				v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory), v1.ResourcePods: resource.MustParse("110"),
+			},
+		}
+	}
+}
+
+// TestResize: a pod gets more and less while it runs, nothing is restarted, and
+// its status, its events and the machine say the same.
+func TestResize(t *testing.T) {
+	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	c.create(sized("web", "500m", "128Mi"))
+	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
+	if got := c.resizing("web"); got != "has 500m/128Mi, was given 500m/128Mi" {
+		t.Error(got)
+	}
+	for _, to := range []struct{ cpu, memory, size string }{{"1", "256Mi", "1000/256"}, {"250m", "64Mi", "250/64"}, {"2", "32Mi", "2000/32"}} {
+		w.events = nil
+		c.resize("web", to.cpu, to.memory)
+		want := fmt.Sprintf("has %s/%s, was given %s/%s", to.cpu, to.memory, to.cpu, to.memory)
+		w.until(time.Minute, "it is resized to "+to.size, func() bool { return c.resizing("web") == want })
+		if got := c.size("web"); got != to.size+" in "+to.size {
+			t.Errorf("it has %s", got)
+		}
+		if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeStarted ResizeCompleted]" {
+			t.Errorf("events %s", got)
+		}
+	}
+	if n := c.restarts("web", "app"); n != 0 {
+		t.Errorf("it was restarted %d times", n)
+	}
+	w.clusterQuiet()
+	w.events = nil
+	w.restart()
+	w.run(time.Minute)
+	if got := fmt.Sprint(w.resizeEvents("web")); got != "[]" {
+		t.Errorf("a restart of the agent says %s", got)
+	}
+	w.clusterQuiet()
+}
+
+// TestResizeOrder: two containers change places, and at no time they have more
+// together than their pod.
+func TestResizeOrder(t *testing.T) {
+	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	s := sized("web", "1", "128Mi").main("other")
+	s.Spec.Containers[1].Resources = bounds("2", "256Mi")
+	c.create(s)
+	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
+	uid := c.get("web").UID
+	_, err := c.api.ResizePod("default", "web", func(s *v1.PodSpec) {
+		s.Containers[0].Resources, s.Containers[1].Resources = bounds("2", "256Mi"), bounds("500m", "512Mi")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := func() bool {
+		app, _ := w.rt.Find(uid, "app")
+		other, _ := w.rt.Find(uid, "other")
+		v := w.cgroups.values["/kubepods/pod"+string(uid)]
+		if app.Resources.CPUQuota+other.Resources.CPUQuota > v.CPUQuota || app.Resources.Memory+other.Resources.Memory > v.Memory {
+			w.failf("the containers have %+v and %+v, their pod %+v", app.Resources, other.Resources, v)
+		}
+		return app.Resources.CPUQuota == 200_000 && other.Resources.CPUQuota == 50_000 && v.CPUQuota == 250_000 && v.Memory == 768<<20
+	}
+	for end := w.v.Now().Add(time.Minute); !done(); {
+		if !w.step(end) {
+			w.failf("it is not resized")
+		}
+	}
+}
+
+// TestResizeDeferred: a pod waits for room, its status shows what it has, and it
+// is given what it asks for when another goes. One that can never have it is told so.
+func TestResizeDeferred(t *testing.T) {
+	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	c.create(sized("big", "2", "1Gi"), sized("web", "1", "1Gi"))
+	w.until(time.Minute, "they are up", func() bool { return c.allReady("big", "web") })
+	c.resize("web", "3", "1Gi")
+	w.until(time.Minute, "it is deferred", func() bool { return c.resizing("web") == "PodResizePending Deferred, has 1/1Gi, was given 1/1Gi" })
+	c.create(sized("late", "1", "1Gi"))
+	w.until(time.Minute, "there is room for another by what it has", func() bool { return c.ready("late") })
+	w.restart()
+	w.run(30 * time.Second)
+	if got := c.resizing("web"); got != "PodResizePending Deferred, has 1/1Gi, was given 1/1Gi" {
+		t.Errorf("after a restart of the agent: %s", got)
+	}
+	c.delete("late", nil)
+	c.delete("big", nil)
+	w.until(time.Minute, "it is given what it asks for", func() bool { return c.resizing("web") == "has 3/1Gi, was given 3/1Gi" })
+	c.resize("web", "5", "1Gi")
+	w.until(time.Minute, "it can never have that", func() bool { return c.resizing("web") == "PodResizePending Infeasible, has 3/1Gi, was given 3/1Gi" })
+	c.resize("web", "3", "1Gi")
+	w.until(time.Minute, "it does not ask any more", func() bool { return c.resizing("web") == "has 3/1Gi, was given 3/1Gi" })
+	if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeDeferred ResizeStarted ResizeCompleted ResizeInfeasible]" {
+		t.Errorf("events %s", got)
+	}
+	if got := c.size("web"); got != "3000/1024 in 3000/1024" {
+		t.Errorf("it has %s", got)
+	}
+	w.clusterQuiet()
+}
+
+// TestResizePriority: of two that wait the one of the higher priority is first.
+func TestResizePriority(t *testing.T) {
+	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	high := sized("high", "1", "64Mi")
+	high.Spec.Priority = new(int32(1000))
+	c.create(sized("big", "2", "64Mi"), sized("low", "1", "64Mi"), high)
+	w.until(time.Minute, "they are up", func() bool { return c.allReady("big", "low", "high") })
+	c.resize("low", "2", "64Mi")
+	w.run(time.Second)
+	c.resize("high", "3", "64Mi")
+	w.run(time.Second)
+	c.delete("big", nil)
+	w.until(time.Minute, "the one of the higher priority is given", func() bool { return strings.HasPrefix(c.resizing("high"), "has 3/") })
+	if got := c.resizing("low"); got != "PodResizePending Deferred, has 1/64Mi, was given 1/64Mi" {
+		t.Errorf("the other: %s", got)
+	}
+}
+
+// TestResizeRestarts: a container whose policy says so is restarted for it, once,
+// at once, whatever the pod's own policy is.
+func TestResizeRestarts(t *testing.T) {
+	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	s := sized("web", "500m", "128Mi").restarts(v1.RestartPolicyOnFailure).script("app", "term-exit-code", "0")
+	s.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{
+		{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}, {ResourceName: v1.ResourceCPU, RestartPolicy: v1.NotRequired},
+	}
+	c.create(s)
+	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
+	c.resize("web", "1", "128Mi")
+	w.until(time.Minute, "it has more CPU", func() bool { return c.size("web") == "1000/128 in 1000/128" })
+	if n := c.restarts("web", "app"); n != 0 {
+		t.Errorf("it was restarted %d times for CPU", n)
+	}
+	c.resize("web", "1", "256Mi")
+	w.until(time.Minute, "it has more memory", func() bool { return c.size("web") == "1000/256 in 1000/256" && c.ready("web") })
+	c.resize("web", "1", "64Mi")
+	w.until(time.Minute, "it has less memory", func() bool {
+		return c.size("web") == "1000/64 in 1000/64" && c.resizing("web") == "has 1/64Mi, was given 1/64Mi" && c.ready("web")
+	})
+	if n := c.restarts("web", "app"); n != 2 {
+		t.Errorf("it was restarted %d times", n)
+	}
+	w.clusterQuiet()
+}
+
+// TestResizeMemoryInUse: a limit is not lowered below what is in use, which is
+// said, and is lowered when it can be.
+func TestResizeMemoryInUse(t *testing.T) {
+	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	c.create(sized("web", "500m", "256Mi"))
+	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
+	w.cgroups.usage = 100 << 20
+	c.resize("web", "500m", "64Mi")
+	w.until(time.Minute, "it says why not", func() bool {
+		return c.resizing("web") == "PodResizeInProgress Error, has 500m/256Mi, was given 500m/64Mi"
+	})
+	w.run(5 * time.Minute)
+	if got := c.size("web"); got != "500/256 in 500/256" {
+		t.Errorf("it has %s", got)
+	}
+	w.cgroups.usage = 10 << 20
+	w.until(time.Minute, "it is lowered", func() bool { return c.resizing("web") == "has 500m/64Mi, was given 500m/64Mi" })
+	if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeStarted ResizeError ResizeCompleted]" {
+		t.Errorf("events %s", got)
+	}
+}
+
+// TestResizeFails: what the runtime or the kernel refuses is said, once, and tried
+// again; what hangs holds nothing else up.
+func TestResizeFails(t *testing.T) {
+	for name, broken := range map[string]func(w *world, on *bool){
+		"runtime": func(w *world, on *bool) {
+			w.fault = func(call simcri.Call) simcri.Fault {
+				if *on && call.Method == simcri.UpdateContainer {
+					return simcri.Fault{Fail: true, Kind: port.Other, Detail: "device or resource busy"}
+				}
+				return simcri.Fault{}
+			}
+		},
+		"kernel": func(w *world, on *bool) {
+			w.cgroups.fault = func(verb, object string) (error, bool) {
+				if *on && verb == "Set" && strings.Contains(object, "/pod") {
+					return &port.Error{Verb: verb, Object: object, Detail: "device or resource busy"}, false
+				}
+				return nil, false
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+			c.create(sized("web", "500m", "128Mi"))
+			w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
+			on := true
+			broken(w, &on)
+			c.resize("web", "1", "256Mi")
+			w.until(time.Minute, "it says what is wrong", func() bool {
+				return c.resizing("web") == "PodResizeInProgress Error, has 500m/128Mi, was given 1/256Mi"
+			})
+			w.run(5 * time.Minute)
+			on = false
+			w.until(2*time.Minute, "it is resized", func() bool { return c.resizing("web") == "has 1/256Mi, was given 1/256Mi" })
+			if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeStarted ResizeError ResizeCompleted]" {
+				t.Errorf("events %s", got)
+			}
+			if n := c.restarts("web", "app"); n != 0 {
+				t.Errorf("it was restarted %d times", n)
+			}
+		})
+	}
+}
+
+// TestResizeWhileDead: what is asked for while no agent runs is decided on when
+// one does, by what the status says that the pod has.
+func TestResizeWhileDead(t *testing.T) {
+	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	c.create(sized("big", "2", "1Gi"), sized("web", "1", "1Gi"), sized("less", "1", "1Gi"))
+	w.until(time.Minute, "they are up", func() bool { return c.allReady("big", "web", "less") })
+	w.kill()
+	w.checkpoints.data = map[string][]byte{}
+	c.resize("web", "2", "1Gi")
+	c.resize("less", "500m", "1Gi")
+	w.start()
+	w.until(time.Minute, "the one gets less", func() bool { return c.resizing("less") == "has 500m/1Gi, was given 500m/1Gi" })
+	w.until(time.Minute, "the other has to wait", func() bool { return c.resizing("web") == "PodResizePending Deferred, has 1/1Gi, was given 1/1Gi" })
+	for _, name := range []string{"big", "web", "less"} {
+		if n := c.restarts(name, "app"); n != 0 {
+			t.Errorf("%s was restarted %d times", name, n)
+		}
+	}
+	w.clusterQuiet()
+}
+
+// TestResizeKilledAtEveryBoundary kills the agent after each message while pods
+// are resized, and starts another: they come to what they ask for, nothing is
+// restarted that need not be, and never is more given than there is.
+func TestResizeKilledAtEveryBoundary(t *testing.T) {
+	begin := func(w *world) {
+		c := w.cluster
+		c.create(sized("more", "1", "128Mi"), sized("less", "2", "256Mi"))
+		w.until(time.Minute, "they are up", func() bool { return c.allReady("more", "less") })
+		w.run(5 * time.Second)
+		c.resize("more", "3", "64Mi") // there is room for it only when the other has less
+		c.resize("less", "1", "512Mi")
+	}
+	goal := func(w *world) bool {
+		c := w.cluster
+		return c.resizing("more") == "has 3/64Mi, was given 3/64Mi" && c.resizing("less") == "has 1/512Mi, was given 1/512Mi"
+	}
+	up := func(t *testing.T) (*world, *cluster) { return newClusterNode(t, 1, allocatable("4", "8Gi")) }
+	w, _ := up(t)
+	begin(w)
+	n := 0
+	for end := w.v.Now().Add(time.Minute); !goal(w); n++ {
+		if !w.step(end) {
+			w.failf("the goal is not reached")
+		}
+	}
+	w.kill()
+	by := stride(5)
+	for k := 0; k <= n; k += by {
+		w, c := up(t)
+		begin(w)
+		for range k {
+			if !w.step(w.v.Now().Add(time.Minute)) {
+				break
+			}
+		}
+		w.kill()
+		w.run(time.Duration(k%3) * 50 * time.Millisecond)
+		w.start()
+		w.until(time.Minute, fmt.Sprintf("after a kill at %d of %d both have what they ask for", k, n), func() bool { return goal(w) })
+		for name, want := range map[string]string{"more": "3000/64 in 3000/64", "less": "1000/512 in 1000/512"} {
+			if got := c.size(name); got != want {
+				w.failf("after a kill at %d: %s has %s", k, name, got)
+			}
+			if c.restarts(name, "app") != 0 {
+				w.failf("after a kill at %d: %s was restarted", k, name)
+			}
+		}
+		w.kill()
+	}
+	t.Logf("%d boundaries, every %d", n, by)
+}
