@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
@@ -29,7 +30,11 @@ type story struct {
 
 var stories = map[string]story{
 	"runs": {
-		lines: []string{"0/1 Pending 0", "0/1 ContainerCreating 0", "1/1 Running 0"},
+		// Ready is when it serves: asked to end before that it would not end well.
+		change: func(s *v1.PodSpec) {
+			s.Containers[0].ReadinessProbe = &v1.Probe{PeriodSeconds: 1, ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(8080)}}}
+		},
+		lines: []string{"0/1 Pending 0", "0/1 ContainerCreating 0", "0/1 Running 0 ?", "1/1 Running 0"},
 		end:   []string{"1/1 Terminating 0", "0/1 Terminating 0 ?", "0/1 Completed 0 ?"},
 	},
 	"completes": {
