@@ -29,9 +29,12 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/serve/streams"
 )
 
-// A stream that is being opened when its connection ends is waited for, for at most 30 s.
+// A stream that is being opened when its connection ends is waited for, for at most 30 s. The client
+// of these tests pings a WebSocket for ever if its connection ends while it begins to.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Stream).WaitTimeout"))
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Stream).WaitTimeout"),
+		goleak.IgnoreTopFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"))
 }
 
 // program is what a stream's other end does in a test, until ctx ends with the stream.
