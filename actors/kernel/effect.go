@@ -25,6 +25,9 @@ type Effect[M any] struct {
 	// wait, the lowest Rank goes first; of equals, the one that waits longest.
 	Pool string
 	Rank int64
+	// MaxQueue is how long it waits for a slot at the most, before it goes on without
+	// one; zero for as long as it takes.
+	MaxQueue time.Duration
 	// Keeps, in place of Pool, is for a step between two that need slots: it goes
 	// on with the slot of that pool which its owner has kept from the last step, if
 	// there is one, and else without.
@@ -124,7 +127,7 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 			ID: EffectID(cell.sys.effectSeq.Add(1)), Kind: e.Kind, Object: e.Object, Lane: e.Lane, Tag: e.Tag,
 			Standing: e.Standing, Patience: e.Patience,
 		},
-		owner: cell, rank: e.Rank, idles: e.Idles, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},
+		owner: cell, rank: e.Rank, idles: e.Idles, maxQueue: e.MaxQueue, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},
 	}
 	cell.runner.add(&t.effect, e.Pool, e.Keeps)
 	return t.ID

@@ -280,6 +280,46 @@ func TestIdleCallsGiveUpTheirSlots(t *testing.T) {
 	c.held(t, 2, 1)
 	c.b.Advance(1)
 	c.held(t, 1, 0)
+
+	// One that ends after its slot was taken, but in less time than calls have where
+	// none idles, was at work.
+	for i := range 40 {
+		idle(fmt.Sprint("again ", i))
+	}
+	c.b.Advance(time.Minute)
+	idle("at work")
+	c.b.Advance(5 * time.Second)
+	c.held(t, 0, 0)
+	c.answer("at work")
+	idle("next")
+	c.b.Advance(10*time.Second - 1)
+	c.held(t, 1, 0)
+}
+
+// One that may not wait long for a slot goes on without.
+func TestWaitsForASlotNoLonger(t *testing.T) {
+	c := newCalls(t, Pool{Name: "start", Size: 1, MinHold: time.Minute, MaxHold: time.Minute})
+	r := c.root("a")
+	c.b.took()
+	bound := func(e *Effect[do]) { e.MaxQueue = 10 * time.Second }
+	c.do(r, c.effect("holds", "x", pooled(0)), c.effect("1", "y", pooled(2), bound), c.effect("2", "y", pooled(2), bound), c.effect("3", "z", pooled(1), bound))
+	equal(t, "first", c.b.took(), []string{"holds runs"})
+	c.b.Advance(9 * time.Second)
+	c.answer("holds")
+	equal(t, "by rank", c.b.took(), []string{"holds done", "3 runs"})
+	c.b.Advance(time.Second)
+	equal(t, "then it has waited", c.b.took(), []string{"1 runs"})
+	c.held(t, 1, 0)
+	c.b.Advance(5 * time.Second)
+	c.answer("1")
+	equal(t, "the next on its lane waits anew", c.b.took(), []string{"1 done"})
+	c.held(t, 1, 1)
+	c.answer("3")
+	equal(t, "and gets a slot in time", c.b.took(), []string{"3 done", "2 runs"})
+	c.b.Advance(20 * time.Second)
+	c.held(t, 1, 0)
+	c.answer("2")
+	c.held(t, 0, 0)
 }
 
 // A step that needs no slot goes on with the one that its owner has, so that the

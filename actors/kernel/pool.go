@@ -105,11 +105,16 @@ const leastHold = 20 * time.Millisecond
 // hold is how long a call keeps its slot, if all goes as usual.
 func (p *slots) hold(e *effect) time.Duration {
 	of := p.paces.At(e.Kind)
-	usual := min(max(3*of.usual, p.MinHold), p.MaxHold)
+	usual := p.unhurried(of)
 	if e.idles {
 		return max(usual>>(of.outlived/p.Size), min(leastHold, usual))
 	}
 	return usual
+}
+
+// unhurried is how long a call keeps its slot where none idles.
+func (p *slots) unhurried(of pace) time.Duration {
+	return min(max(3*of.usual, p.MinHold), p.MaxHold)
 }
 
 // outlived is for a call that still holds its slot at the end of its usual time:
@@ -131,13 +136,14 @@ func (p *slots) outlived(e *effect, now time.Time) time.Duration {
 // learn folds how long a call took into what is usual, an eighth at a time. One
 // that outlived its slot counts as long as it had it, so that a machine which has
 // become slower is learnt, and one hung call that answers at last says little. Of
-// what idles, one that outlived its slot was not at work, and says nothing.
+// what idles, one that outlived even the time in which none idles was not at work,
+// and says nothing.
 func (p *slots) learn(e *effect, now time.Time) {
 	of := p.paces.At(e.Kind)
 	if e.Since.After(of.newest) {
 		of.newest = e.Since
 	}
-	if !e.idles || e.HoldsSlot != "" {
+	if !e.idles || now.Sub(e.Since) <= p.unhurried(of) {
 		d := min(now.Sub(e.Since), max(p.hold(e), p.SlowHold))
 		of.outlived = 0
 		if of.usual > 0 {

@@ -53,6 +53,7 @@ type effect struct {
 	count    *KindCount
 	rank     int64
 	idles    bool
+	maxQueue time.Duration
 	deadline time.Duration
 	// waits: it is in its pool's queue. ended: its owner has cancelled it.
 	waits, ended bool
@@ -70,6 +71,8 @@ type effect struct {
 	ctx      effectContext
 	stopDead func() bool
 	stopHold func() bool
+	// stopWait ends the wait for a slot that has a bound.
+	stopWait func() bool
 }
 
 // NewRunner makes the runner of one machine.
@@ -130,10 +133,33 @@ func (r *Runner) laneBusyLocked(e *effect) bool {
 
 // slotLocked takes a slot for e, or puts it into the queue for one.
 func (r *Runner) slotLocked(e *effect) bool {
-	return e.slots == nil || e.slots.take(e)
+	if e.slots == nil || e.slots.take(e) {
+		return true
+	}
+	if e.maxQueue > 0 {
+		e.stopWait = r.sys.clock.AfterFunc(e.maxQueue, func() { r.waitNoMore(e) })
+	}
+	return false
+}
+
+// waitNoMore begins an effect that has waited for a slot as long as it may.
+func (r *Runner) waitNoMore(e *effect) {
+	r.mu.Lock()
+	begin := e.waits
+	if begin {
+		e.slots.leave(e)
+		r.startLocked(e)
+	}
+	r.mu.Unlock()
+	if begin {
+		r.begin(e)
+	}
 }
 
 func (r *Runner) startLocked(e *effect) {
+	if e.stopWait != nil {
+		e.stopWait()
+	}
 	e.Phase, e.Since = EffectStarted, r.sys.clock.Now()
 	r.traceLocked(e)
 }
@@ -446,6 +472,9 @@ func (r *Runner) orphan(c *cell) {
 func (r *Runner) dropLocked(e *effect) {
 	e.Phase = EffectDropped
 	e.count.Dropped++
+	if e.stopWait != nil {
+		e.stopWait()
+	}
 	if e.slots != nil {
 		e.slots.leave(e)
 	}

@@ -44,15 +44,18 @@ const (
 	startDeadline   = 4 * time.Minute
 	stopSlack       = 2 * time.Minute
 	stopPatience    = 5 * time.Second
+	stopQueue       = 10 * time.Second // a container is asked to end no later than that, whatever others do
 )
 
 // run is what perform needs of an effect beside the action.
 type run struct {
 	deadline time.Duration
 	patience time.Duration
-	// pool and keeps are Pool and Keeps of the effect, idles its Idles.
+	// pool and keeps are Pool and Keeps of the effect, idles its Idles, maxQueue its
+	// MaxQueue.
 	pool, keeps string
 	idles       bool
+	maxQueue    time.Duration
 	call        func(ctx context.Context, done func(ActionDone))
 	// over, if set, is called at the deadline: it may still answer.
 	over func()
@@ -107,7 +110,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	kind, object := actionKind(a), p.objectOf(a) // not in the closures: they run elsewhere
 	e := kernel.Effect[Message]{
 		Kind: kind, Object: object, Lane: laneName(lane), Tag: a,
-		Pool: r.pool, Keeps: r.keeps, Rank: p.rank, Idles: r.idles, Deadline: r.deadline, Patience: r.patience,
+		Pool: r.pool, Keeps: r.keeps, Rank: p.rank, Idles: r.idles, MaxQueue: r.maxQueue, Deadline: r.deadline, Patience: r.patience,
 		Run: func(ctx context.Context, id kernel.EffectID, done func(Message)) {
 			r.call(ctx, func(d ActionDone) {
 				d.ID, d.Action = id, a
@@ -199,7 +202,7 @@ func (p *pod) effect(a podplan.Action) run {
 		if p.stop != nil && a.Grace > 0 {
 			pool = TeardownPool
 		}
-		return run{deadline: a.Grace + stopSlack, patience: a.Grace + stopPatience, pool: pool, idles: true, call: func(ctx context.Context, done func(ActionDone)) {
+		return run{deadline: a.Grace + stopSlack, patience: a.Grace + stopPatience, pool: pool, maxQueue: stopQueue, idles: true, call: func(ctx context.Context, done func(ActionDone)) {
 			rt.StopContainer(ctx, a.ID, a.Grace, onlyErr(done))
 		}}
 	case podplan.RemoveContainer:
