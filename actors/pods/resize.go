@@ -35,10 +35,14 @@ func (r *record) allocated() *v1.Pod {
 	return r.applied
 }
 
-// holds is the pod with what nobody else may be given: that is decided before it is
-// written down.
+// holds is the pod with what nobody else may be given. Until what was decided is
+// written down, that is the greater of it and what the pod had: the next agent may
+// begin with either.
 func (r *record) holds() *v1.Pod {
-	if r.saving != nil {
+	switch {
+	case r.saving != nil && r.alloc != nil:
+		return podresize.Greater(r.alloc, r.saving).Apply(r.pod)
+	case r.saving != nil:
 		return r.saving.Apply(r.pod)
 	}
 	return r.allocated()

@@ -83,6 +83,41 @@ func (a *Allocation) apply(list []v1.Container) []v1.Container {
 	return out
 }
 
+// Greater is, of each resource, the greater of what two allocations give: what is
+// held while it is not certain which of the two an agent would begin with.
+func Greater(a, b *Allocation) *Allocation {
+	out := Allocation{Generation: b.Generation, Pod: b.Pod, Containers: maps.Clone(b.Containers)}
+	if a.Pod != nil && b.Pod != nil {
+		most := greater(*a.Pod, *b.Pod)
+		out.Pod = &most
+	}
+	for name, has := range a.Containers {
+		if other, ok := out.Containers[name]; ok {
+			has = greater(has, other)
+		}
+		out.Containers[name] = has
+	}
+	return &out
+}
+
+func greater(a, b v1.ResourceRequirements) v1.ResourceRequirements {
+	b.Requests, b.Limits = greaterList(a.Requests, b.Requests), greaterList(a.Limits, b.Limits)
+	return b
+}
+
+func greaterList(a, b v1.ResourceList) v1.ResourceList {
+	out := maps.Clone(b)
+	for name, q := range a {
+		if other := out[name]; q.Cmp(other) > 0 {
+			if out == nil {
+				out = v1.ResourceList{}
+			}
+			out[name] = q
+		}
+	}
+	return out
+}
+
 // Changed says whether two versions of a pod ask for different resources.
 func Changed(old, now *v1.Pod) bool { return !Of(old).Holds(now) }
 
@@ -103,7 +138,9 @@ func FromStatus(pod *v1.Pod) *Allocation {
 			if !known || list[i].Resources == nil {
 				continue
 			}
-			was.Requests = resizable(was.Requests, list[i].AllocatedResources)
+			if list[i].AllocatedResources != nil { // not every agent says it
+				was.Requests = resizable(was.Requests, list[i].AllocatedResources)
+			}
 			was.Limits = resizable(was.Limits, list[i].Resources.Limits)
 			a.Containers[list[i].Name] = was
 		}

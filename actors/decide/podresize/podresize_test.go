@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,6 +89,11 @@ func TestNext(t *testing.T) {
 		{"more than the limit is in use", podresize.Input{Own: true, Want: size(0, 32), Seen: seen(size(0, 64), 40, 0),
 			Containers: []podresize.Container{a(size(0, 64), size(0, 32))}},
 			`blocked until +10s: cannot decrease memory limits: the pod's limit would be 32, and 40 bytes are in use; the limit of container "a" would be 32, and 40 bytes are in use`},
+		{"more than the limit is in use, and something is to grow: that first", podresize.Input{Own: true, Want: size(200, 32), Seen: seen(size(100, 64), 40, 0),
+			Containers: []podresize.Container{a(size(100, 64), size(200, 32))}}, "pod 200/64"},
+		{"more than the limit is in use, and the pod has grown", podresize.Input{Own: true, Want: size(200, 64), Seen: seen(size(200, 64), 40, 0),
+			Containers: []podresize.Container{a(size(100, 64), size(200, 32))}},
+			`blocked until +10s: cannot decrease memory limits: the limit of container "a" would be 32, and 40 bytes are in use`},
 		{"more than the limit was in use a while ago", podresize.Input{Own: true, Want: size(0, 32), Seen: seen(size(0, 64), 40, 10*time.Second),
 			Containers: []podresize.Container{a(size(0, 64), size(0, 32))}}, "look a0"},
 		{"the look was not at this container", podresize.Input{Own: true, Want: size(0, 64), Seen: &podresize.Seen{At: noon, Pod: size(0, 64)},
@@ -318,6 +324,10 @@ func TestAllocation(t *testing.T) {
 	if r.Requests.Cpu().String() != "1" || r.Limits.Cpu().String() != "3" || r.Requests.Memory().String() != "1Gi" {
 		t.Errorf("the status says %+v", r)
 	}
+	bigger.Status.ContainerStatuses[0].AllocatedResources = nil
+	if r := podresize.FromStatus(bigger).Containers["c"]; r.Requests.Cpu().String() != "2" || r.Limits.Cpu().String() != "3" {
+		t.Errorf("a status without what is allocated says %+v", r)
+	}
 	bigger.Status.ContainerStatuses[0].AllocatedResources = list("2", "1Gi")
 	bigger.Status.ContainerStatuses[0].Resources.Limits = nil
 	if podresize.FromStatus(bigger) != nil {
@@ -343,5 +353,23 @@ func TestOrder(t *testing.T) {
 	}
 	if want := []string{"less", "high", "guaranteed", "early", "late", "new"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestGreater: of two allocations each resource counts as the greater of both.
+func TestGreater(t *testing.T) {
+	of := func(cpu, memory string) v1.ResourceRequirements {
+		return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}}
+	}
+	a, b := of("4", "1Gi"), of("1", "2Gi")
+	had := podresize.Allocation{Pod: &a, Containers: map[string]v1.ResourceRequirements{"main": a, "gone": a, "bare": {}}}
+	gets := podresize.Allocation{Generation: 2, Pod: &b, Containers: map[string]v1.ResourceRequirements{"main": b, "bare": b}}
+	got, most := podresize.Greater(&had, &gets), of("4", "2Gi")
+	want := podresize.Allocation{Generation: 2, Pod: &most, Containers: map[string]v1.ResourceRequirements{"main": most, "gone": a, "bare": b}}
+	if !apiequality.Semantic.DeepEqual(*got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if !apiequality.Semantic.DeepEqual(gets.Containers["main"], b) || len(gets.Containers) != 2 {
+		t.Error("one of the two was changed")
 	}
 }

@@ -85,12 +85,18 @@ func (Blocked) isStep() {}
 //	pod up ─► containers down ─► containers up ─► pod down
 //
 // Each step is made of what is seen, and is none if it was made before: an agent
-// that ends anywhere in between goes on from there. Before any of it, no memory
-// limit is to be lowered below what is in use: the kernel would kill.
+// that ends anywhere in between goes on from there. Before anything is made less,
+// no memory limit is to be lowered below what is in use: the kernel would kill. The
+// pod is not kept narrow for that: a container that ended is made again meanwhile.
 func Next(in Input) Step {
 	lowered := lowering(&in)
 	if in.Own && in.Seen == nil {
 		return Look{IDs: lowered}
+	}
+	if in.Own {
+		if most := Most(in.Seen.Pod, in.Want); most != in.Seen.Pod {
+			return SetPod{most}
+		}
 	}
 	if len(lowered) > 0 || in.Own && lessMemory(in.Want, in.Seen.Pod) {
 		switch {
@@ -100,11 +106,6 @@ func Next(in Input) Step {
 			if why := inUse(&in, lowered); why != "" {
 				return Blocked{Message: "cannot decrease memory limits: " + why, Again: in.Seen.At.Add(fresh)}
 			}
-		}
-	}
-	if in.Own {
-		if most := Most(in.Seen.Pod, in.Want); most != in.Seen.Pod {
-			return SetPod{most}
 		}
 	}
 	for _, c := range in.Containers {
