@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/userns"
@@ -68,7 +69,7 @@ func (h *Host) takenUsers() ([]uint32, error) {
 	var taken []uint32
 	for _, name := range names {
 		m, err := h.readUsers(name)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // no pod, or a stray file
 			continue
 		}
 		if err != nil {

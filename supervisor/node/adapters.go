@@ -74,10 +74,17 @@ func (m *manifests) Fetch(ctx context.Context, fresh bool, done func([]byte, boo
 }
 
 // checkpoints implements port.Checkpoints with files of one directory.
-type checkpoints struct{ dir string }
+type checkpoints struct {
+	dir string
+	// last is closed when what was asked for last is written: they are written in the
+	// order in which they were asked for, and a disk may hang for longer than an actor
+	// waits. mu guards it.
+	mu   sync.Mutex
+	last chan struct{}
+}
 
 // Load implements port.Checkpoints.
-func (c checkpoints) Load(_ context.Context, name string, done func([]byte, error)) {
+func (c *checkpoints) Load(_ context.Context, name string, done func([]byte, error)) {
 	go func() {
 		c.tidy(name)
 		data, err := os.ReadFile(filepath.Join(c.dir, name+".json"))
@@ -89,7 +96,7 @@ func (c checkpoints) Load(_ context.Context, name string, done func([]byte, erro
 }
 
 // tidy removes what a killed agent has not finished writing.
-func (c checkpoints) tidy(name string) {
+func (c *checkpoints) tidy(name string) {
 	left, err := filepath.Glob(filepath.Join(c.dir, name+".*.new"))
 	if err != nil {
 		return // a directory with signs of patterns in its name
@@ -100,11 +107,22 @@ func (c checkpoints) tidy(name string) {
 }
 
 // Save implements port.Checkpoints: written beside it, flushed, then renamed.
-func (c checkpoints) Save(_ context.Context, name string, data []byte, done func(error)) {
-	go func() { done(c.write(name, data)) }()
+func (c *checkpoints) Save(_ context.Context, name string, data []byte, done func(error)) {
+	c.mu.Lock()
+	turn := c.last
+	mine := make(chan struct{})
+	c.last = mine
+	c.mu.Unlock()
+	go func() {
+		if turn != nil {
+			<-turn
+		}
+		defer close(mine)
+		done(c.write(name, data))
+	}()
 }
 
-func (c checkpoints) write(name string, data []byte) (err error) {
+func (c *checkpoints) write(name string, data []byte) (err error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}

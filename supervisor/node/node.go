@@ -141,7 +141,7 @@ func Run(ctx context.Context, o Options) error {
 	ports := node.Ports{
 		Runtime: rt.Runtime, Host: h, Files: h, Network: network, Events: events,
 		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
-		Checkpoints: checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
+		Checkpoints: &checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
 		Facts:       m.facts,
 	}
 	if m.own != nil {
