@@ -1,6 +1,7 @@
 package simcri
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -153,13 +154,21 @@ func scriptFromAnnotations(base *Script, pod observed.PodRef, annotations map[st
 			return nil, fmt.Errorf("pod %s: annotation %s: %w", pod, own[name].key, err)
 		}
 	}
-	if s.Health.ReadyFor.IsZero() != s.Health.UnreadyFor.IsZero() {
-		return nil, fmt.Errorf("pod %s: container %s: annotations ready-for and unready-for: give both or none", pod, containerName)
+	if err := s.whole(); err != nil {
+		return nil, fmt.Errorf("pod %s: container %s: annotations %w", pod, containerName, err)
 	}
 	if _, ok := own["exit-code"]; ok && s.RunFor.IsZero() && s.CrashLoop == 0 {
 		s.RunFor = Constant(0)
 	}
 	return &s, nil
+}
+
+// whole says what is wrong with the keys of a container together.
+func (s *Script) whole() error {
+	if s.Health.ReadyFor.IsZero() != s.Health.UnreadyFor.IsZero() {
+		return errors.New("ready-for and unready-for: give both or none")
+	}
+	return nil
 }
 
 type annotation struct{ key, value string }
@@ -222,6 +231,22 @@ func CheckKey(name, value string) error {
 		return noSuchKey()
 	}
 	return k.set(&Script{}, value)
+}
+
+// CheckKeys says what is wrong with all the keys of a container, without their
+// prefix, one by one and together.
+func CheckKeys(values map[string]string) error {
+	s := defaultScript
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		k := findKey(name)
+		if k == nil {
+			return fmt.Errorf("%s: %w", name, noSuchKey())
+		}
+		if err := k.set(&s, values[name]); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return s.whole()
 }
 
 func findKey(name string) *Key {

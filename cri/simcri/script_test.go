@@ -212,3 +212,18 @@ func TestBadAnnotations(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Keys are told without a pod as well: one by one, and together.
+func TestCheckKeys(t *testing.T) {
+	for want, keys := range map[string]map[string]string{
+		"": {"ready-for": "3s", "unready-for": "1s", "exit-code": "3"},
+		"ready-for and unready-for: give both or none": {"ready-for": "3s"},
+		"run-for: ":                              {"run-for": "soon"},
+		"run: no such key; there are exit-code,": {"run": "1s"},
+	} {
+		err := CheckKeys(keys)
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v: got %v; want %s", keys, err, want)
+		}
+	}
+}
