@@ -150,6 +150,9 @@ func (w *World) AddNode(s NodeSpec) (*Node, error) {
 
 // AddNodes adds count machines that are alike. A name is a prefix of theirs.
 func (w *World) AddNodes(count int, s NodeSpec) ([]*Node, error) {
+	if count < 0 {
+		return nil, fmt.Errorf("sim: add %d nodes: can't be negative", count)
+	}
 	prefix := s.Name
 	out := make([]*Node, 0, count)
 	for range count {
@@ -178,8 +181,15 @@ func (w *World) Nodes() []*Node {
 }
 
 // Deploy makes a workload of pods that have one container each, of image, and
-// nothing special about them. See ControlPlane.Apply for others.
+// nothing special about them. See ControlPlane.Apply for others. It is an error in
+// a world that is Bare.
 func (w *World) Deploy(name string, replicas int, image string) error {
+	switch {
+	case w.plane == nil:
+		return fmt.Errorf("sim: deploy %s: a bare world has no control plane", name)
+	case image == "":
+		return fmt.Errorf("sim: deploy %s: no image is given", name)
+	}
 	return w.plane.Apply(controlplane.Workload{
 		Name: name, Replicas: replicas,
 		Template: v1.PodTemplateSpec{Spec: v1.PodSpec{Containers: []v1.Container{{Name: name, Image: image}}}},

@@ -385,3 +385,22 @@ func TestValidate(t *testing.T) {
 		t.Error("two nodes have one name")
 	}
 }
+
+// What can't be added or deployed is refused, and nothing of it is there.
+func TestRefused(t *testing.T) {
+	w := newWorld(t, 1)
+	bare := newWorld(t, 0, func(c *Config) { c.Bare = true })
+	added, err := w.AddNodes(-3, NodeSpec{})
+	for want, err := range map[string]error{
+		"sim: add -3 nodes: can't be negative":               err,
+		"sim: deploy web: no image is given":                 w.Deploy("web", 3, ""),
+		"sim: deploy web: a bare world has no control plane": bare.Deploy("web", 3, "web:v1"),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v; want %s", err, want)
+		}
+	}
+	if w.Advance(time.Minute); len(added) != 0 || len(w.Nodes()) != 1 || w.Pods().Len() != 0 {
+		t.Errorf("%d nodes, %d pods", len(w.Nodes()), w.Pods().Len())
+	}
+}
