@@ -46,6 +46,8 @@ const (
 	version = "1"
 	// headerLimit bounds a header, in bytes: a scenario is at most a MiB.
 	headerLimit = 4 << 20
+	// beatLimit bounds the beats of a trace: more than two years of one a minute.
+	beatLimit = 1 << 20
 )
 
 // Writer records a run.
@@ -85,17 +87,31 @@ func (t *Writer) Beat(b Beat) error {
 	return err
 }
 
+// Interrupted notes that the run was ended here from outside, before its own end.
+// Nothing but Close may follow.
+func (t *Writer) Interrupted() error {
+	_, err := t.zip.Write(interrupted[:])
+	return err
+}
+
+// interrupted is a beat that is like no other: nothing since the last, and a hash
+// of zero.
+var interrupted [1 + 1 + 8]byte
+
 // Close ends the trace.
 func (t *Writer) Close() error { return t.zip.Close() }
 
-// Reader reads a trace.
+// Reader has a trace, all of it: what is broken is found before any run.
 type Reader struct {
 	Header Header
-	in     *bufio.Reader
-	last   Beat
+	// Interrupted says that the recording was ended from outside; the run's own
+	// end, and some of what was before, is not in it.
+	Interrupted bool
+	beats       []Beat // that are still to come
+	last        Beat
 }
 
-// NewReader reads the header of a trace.
+// NewReader reads a trace.
 func NewReader(r io.Reader) (*Reader, error) {
 	plain := bufio.NewReader(r)
 	line, err := plain.ReadSlice('\n')
@@ -109,8 +125,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, broken(err)
 	}
-	t := &Reader{in: bufio.NewReader(zip)}
-	n, err := binary.ReadUvarint(t.in)
+	t, in := &Reader{}, bufio.NewReader(zip)
+	n, err := binary.ReadUvarint(in)
 	if err != nil {
 		return nil, broken(err)
 	}
@@ -118,39 +134,74 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, fmt.Errorf("the trace is broken: its header says to be %d bytes long", n)
 	}
 	raw := make([]byte, n)
-	if _, err := io.ReadFull(t.in, raw); err != nil {
+	if _, err := io.ReadFull(in, raw); err != nil {
 		return nil, broken(err)
 	}
 	if err := json.Unmarshal(raw, &t.Header); err != nil {
 		return nil, broken(err)
 	}
+	if err := t.readBeats(in); err != nil {
+		return nil, err
+	}
 	return t, nil
 }
 
-// Next gives the next beat, io.EOF after the last.
-func (t *Reader) Next() (Beat, error) {
-	at, err := binary.ReadUvarint(t.in)
+func (t *Reader) readBeats(in *bufio.Reader) error {
+	for last := (Beat{}); ; {
+		b, err := readBeat(in, last)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case t.Interrupted:
+			return errors.New("the trace is broken: it goes on after its end")
+		case len(t.beats) == beatLimit:
+			return fmt.Errorf("the trace is broken: it has more than %d beats", beatLimit)
+		case b.At == last.At && b.Messages == last.Messages && b.Hash == 0:
+			t.Interrupted = true
+		default:
+			t.beats, last = append(t.beats, b), b
+		}
+	}
+}
+
+// readBeat gives io.EOF after the last.
+func readBeat(in *bufio.Reader, last Beat) (Beat, error) {
+	at, err := binary.ReadUvarint(in)
 	if errors.Is(err, io.EOF) {
 		return Beat{}, io.EOF
 	}
 	if err != nil {
 		return Beat{}, broken(err)
 	}
-	messages, err := binary.ReadUvarint(t.in)
+	messages, err := binary.ReadUvarint(in)
 	if err != nil {
 		return Beat{}, broken(err)
 	}
 	var hash [8]byte
-	if _, err := io.ReadFull(t.in, hash[:]); err != nil {
+	if _, err := io.ReadFull(in, hash[:]); err != nil {
 		return Beat{}, broken(err)
 	}
-	b := Beat{At: t.last.At + time.Duration(at), Messages: t.last.Messages + messages, Hash: binary.BigEndian.Uint64(hash[:])}
-	if b.At < t.last.At || b.Messages < t.last.Messages {
+	b := Beat{At: last.At + time.Duration(at), Messages: last.Messages + messages, Hash: binary.BigEndian.Uint64(hash[:])}
+	if b.At < last.At || b.Messages < last.Messages {
 		return Beat{}, errors.New("the trace is broken: its time goes back")
 	}
-	t.last = b
 	return b, nil
 }
+
+// Next gives the next beat, io.EOF after the last.
+func (t *Reader) Next() (Beat, error) {
+	if t.Over() {
+		return Beat{}, io.EOF
+	}
+	t.last, t.beats = t.beats[0], t.beats[1:]
+	return t.last, nil
+}
+
+// Over says that no beat is left, Last is the time of the one before.
+func (t *Reader) Over() bool          { return len(t.beats) == 0 }
+func (t *Reader) Last() time.Duration { return t.last.At }
 
 func broken(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
