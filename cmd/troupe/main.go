@@ -24,12 +24,28 @@ func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := newRootCommand().ExecuteContext(ctx)
+	code := exitCode(ctx, err)
+	if code == exitFailed {
+		fmt.Fprintln(os.Stderr, "troupe: "+err.Error())
+	}
+	return code
+}
+
+// The exit codes. A run that a signal ended has one of its own, as of a shell
+// (128 and SIGINT): what it was to show is not known.
+const (
+	exitFailed      = 1
+	exitInterrupted = 130
+)
+
+func exitCode(ctx context.Context, err error) int {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled) && ctx.Err() != nil, errors.Is(err, syscall.EPIPE):
 		return 0
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
 	}
-	fmt.Fprintln(os.Stderr, "troupe: "+err.Error())
-	return 1
+	return exitFailed
 }
 
 func newRootCommand() *cobra.Command {

@@ -2,11 +2,11 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -45,7 +45,8 @@ same run, whatever machine it is made on.
   troupe sim --nodes 100 --pods-per-node 30
   troupe sim --scenario tests/scenarios/rolling-update.yaml --report run.html
 
-The exit code is 1 if something that the scenario expects was not met.
+The exit code is 1 if something that the scenario expects was not met, or if
+--duration ended the run before its scenario; 130 if it was interrupted.
 
 With --kubeconfig or --in-cluster the nodes register with a real apiserver, on the
 wall clock, and run what is scheduled to them; several processes share them.
@@ -66,7 +67,7 @@ TERM ends that and leaves the nodes to the other processes.`,
 	}
 	c.Flags().IntVar(&f.options.Nodes, "nodes", 0, "how many nodes there are (default: as many as the scenario says)")
 	c.Flags().IntVar(&f.options.PodsPerNode, "pods-per-node", 0, "how many pods are made for each node")
-	c.Flags().DurationVar(&f.options.Duration, "duration", 0, "how long the run is, of simulated time (default: until the scenario ends or all pods run; with a real apiserver: until it is ended)")
+	c.Flags().DurationVar(&f.options.Duration, "duration", 0, "how long the run is, of simulated time: it ends then, whatever is left of the scenario (default: until the scenario ends or all pods run; with a real apiserver: until it is ended)")
 	c.Flags().DurationVar(&f.options.Probe, "probe", 0, "period of a readiness probe of each of these pods (default: none)")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "what everything that is drawn follows from")
 	c.Flags().StringVar(&f.scenario, "scenario", "", "file with what is to happen and what has to hold")
@@ -98,6 +99,9 @@ func newReplayCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
+			if err := distinct(namedFile{"the recording", args[0]}, namedFile{"--report", f.report}); err != nil {
+				return err
+			}
 			h := t.Header
 			f.seed = h.Seed
 			f.options = run.Options{Nodes: h.Nodes, PodsPerNode: h.PodsPerNode, Duration: h.Duration, Probe: h.Probe, Replay: t}
@@ -119,13 +123,16 @@ func newReplayCommand() *cobra.Command {
 
 func (f *simFlags) parse(name string, text []byte) error {
 	var err error
-	f.options.Scenario, err = scenario.Parse(name, text)
+	f.options.Scenario, err = scenario.Parse(name, text, scenario.Given{Nodes: f.options.Nodes, OwnPods: f.options.PodsPerNode > 0})
 	f.options.ScenarioName, f.options.ScenarioText = name, string(text)
 	return err
 }
 
 // prepare finds out everything that can't be before any work is done.
 func (f *simFlags) prepare(c *cobra.Command) error {
+	if err := distinct(namedFile{"--scenario", f.scenario}, namedFile{"--report", f.report}, namedFile{"--record", f.record}); err != nil {
+		return err
+	}
 	if f.scenario != "" {
 		text, err := scenario.Read(f.scenario)
 		if err != nil {
@@ -200,13 +207,47 @@ func (f *simFlags) run(c *cobra.Command, replay *trace.Reader) error {
 		return failed
 	case n > 0:
 		return fmt.Errorf("%d of %d expectations were not met", n, out.Summary.Expectations)
-	case replay != nil && !out.Summary.Interrupted && !f.json:
+	case c.Context().Err() != nil && out.Summary.Interrupted:
+		return errInterrupted
+	case replay != nil && f.json:
+	case replay != nil && out.Summary.Interrupted:
+		_, err := fmt.Fprintf(c.OutOrStdout(), "the replay is the same as the recording, which was interrupted: up to %v\n", replay.Last())
+		return err
+	case replay != nil:
 		_, err := fmt.Fprintln(c.OutOrStdout(), "the replay is the same as the recording")
 		return err
-	case out.Summary.Interrupted:
-		return context.Canceled
+	case out.Summary.StepsLeft > 0:
+		return fmt.Errorf("--duration %v ended the run before its scenario: %d of %d steps were not done", f.options.Duration, out.Summary.StepsLeft, len(f.options.Scenario.Steps))
 	}
 	return nil
+}
+
+// errInterrupted: a signal ended a run, and what it was to show is not known.
+var errInterrupted = errors.New("interrupted")
+
+// namedFile is a path that the command line gives, and what it gives it for.
+type namedFile struct{ of, path string }
+
+// distinct refuses to write over what is read, or to write two things to one file.
+func distinct(files ...namedFile) error {
+	for i, a := range files {
+		for _, b := range files[:i] {
+			if a.path != "" && b.path != "" && sameFile(a.path, b.path) {
+				return fmt.Errorf("%s %s: is the same file as %s: give another", a.of, a.path, b.of)
+			}
+		}
+	}
+	return nil
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if second, err2 := os.Stat(b); err == nil && err2 == nil {
+		return os.SameFile(first, second)
+	}
+	left, err := filepath.Abs(a)
+	right, err2 := filepath.Abs(b)
+	return err == nil && err2 == nil && left == right
 }
 
 // again is the command that makes the same run.
@@ -266,7 +307,10 @@ func newOutput(flag, path string) (*output, error) {
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
+			err = p.Err // its path is not the one that was given
+		}
+		return nil, fmt.Errorf("%s %s: %w", flag, path, err)
 	}
 	return &output{path: path, file: file}, nil
 }

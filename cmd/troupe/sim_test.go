@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,18 +50,55 @@ func TestSimRefuses(t *testing.T) {
 	if err := os.WriteFile(bad, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	bad2, good, cut := filepath.Join(dir, "list.yaml"), filepath.Join(dir, "good.yaml"), filepath.Join(dir, "cut.trace")
+	for file, text := range map[string]string{bad2: "- a: 1\n- b: 2\n", good: "name: x\nnodes: {count: 2}\nsteps:\n- drain: {nodes: [n00005]}\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := command(t.Context(), "sim", "--scenario="+good, "--nodes=10", "--record="+cut); err != nil {
+		t.Fatal(err) // it is good with so many nodes
+	}
+	if trace, err := os.ReadFile(cut); err != nil || os.WriteFile(cut, trace[:len(trace)-5], 0o600) != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
 		"--nodes: must be given without a scenario":                             {"sim"},
 		"--nodes: 1000000: must be from 1 to 100000":                            {"sim", "--nodes=1000000"},
 		bad + ":5: steps[1].wait.workload: wob was not created by a step above": {"sim", "--scenario=" + bad},
 		"no such file or directory":                                             {"sim", "--scenario=" + filepath.Join(dir, "none.yaml")},
-		"--report: ":                                                            {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "none", "x.html")},
+		"--report " + filepath.Join(dir, "none", "x.html") + ": no such file":   {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "none", "x.html")},
 		"--record " + dir + ": there is something else than a file":             {"sim", "--nodes=1", "--record=" + dir},
-		"this is no trace":                                                      {"sim", "replay", bad},
+		bad + ": this is no trace":                                              {"sim", "replay", bad},
+		"--record " + dir + "/./x: is the same file as --report: give another":  {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "x"), "--record=" + dir + "/./x"},
+		"--report " + bad + ": is the same file as --scenario: give another":    {"sim", "--scenario=" + bad, "--report=" + bad},
+		bad2 + ": [{\"a\":1},{\"b\":2}]: must be a map, not a list":             {"sim", "--scenario=" + bad2},
+		"--pods-per-node: 111: a node has room for 110":                         {"sim", "--nodes=10", "--pods-per-node=111"},
+		good + ":4: steps[0].drain.nodes[0]: \"n00005\": there is no such node": {"sim", "--scenario=" + good},
+		cut + ": the trace ends in the middle":                                  {"sim", "replay", cut},
 	} {
 		out, err := command(t.Context(), args...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || out != "" {
 			t.Errorf("%v: got %q, %v; want %s", args, out, err, want)
 		}
+	}
+}
+
+// How a run ended shows: cut short by its duration, or by a signal.
+func TestSimEndsEarly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.yaml")
+	text := "name: x\nnodes: {count: 1}\nsteps:\n- advance: 1m\n- expect: {pods: 0}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := command(t.Context(), "sim", "--scenario="+file, "--duration=10s")
+	if want := "--duration 10s ended the run before its scenario: 2 of 2 steps were not done"; err == nil || err.Error() != want {
+		t.Errorf("got %v; want %s", err, want)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	out, err := command(ended, "sim", "--scenario="+file)
+	if !errors.Is(err, errInterrupted) || !strings.Contains(out, "interrupted: this is as far as it came") || exitCode(ended, err) != 130 {
+		t.Errorf("%v: %s", err, out)
 	}
 }

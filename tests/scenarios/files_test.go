@@ -20,7 +20,7 @@ func TestFiles(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(file, ".yaml"), func(t *testing.T) {
 			t.Parallel()
-			f, err := scenario.Load(file)
+			f, err := scenario.Load(file, scenario.Given{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,8 +19,8 @@ type Options struct {
 	// PodsPerNode is how many pods there are for each node, of the run's own; with
 	// a scenario that makes pods itself it may be 0.
 	PodsPerNode int
-	// Duration is how long the run is, of simulated time. With 0 it ends when the
-	// scenario does, or when all pods run.
+	// Duration is how long the run is, of simulated time: it ends then, wherever
+	// its scenario is. With 0 it ends when the scenario does, or when all pods run.
 	Duration time.Duration
 	// Scenario may be nil. ScenarioName and ScenarioText are its file.
 	Scenario     *scenario.File
@@ -30,8 +30,8 @@ type Options struct {
 	// if 0.
 	Probe time.Duration
 
-	// Record is where the trace is written to, Replay one to be held against; both
-	// may be nil.
+	// Record is where the trace is written to, Replay one to be held against, as far
+	// as it goes; both may be nil.
 	Record io.Writer
 	Replay *trace.Reader
 	// Progress, if not nil, is told from time to time how far the run is.
@@ -55,6 +55,14 @@ const (
 	maxPodsPerNode = 1000
 )
 
+// room is how many pods a node takes.
+func (o *Options) room() int {
+	if o.Scenario != nil && o.Scenario.Nodes.Pods != nil {
+		return *o.Scenario.Nodes.Pods
+	}
+	return scenario.RoomForPods
+}
+
 // Validate says what of the options can't be.
 func (o *Options) Validate() error {
 	var errs []error
@@ -66,12 +74,16 @@ func (o *Options) Validate() error {
 	}
 	if o.PodsPerNode < 0 || o.PodsPerNode > maxPodsPerNode {
 		errs = append(errs, fmt.Errorf("--pods-per-node: %d: must be from 0 to %d", o.PodsPerNode, maxPodsPerNode))
+	} else if room := o.room(); o.PodsPerNode > room {
+		errs = append(errs, fmt.Errorf("--pods-per-node: %d: a node has room for %d: take more nodes, or a scenario with nodes: {pods: %d}", o.PodsPerNode, room, o.PodsPerNode))
 	}
 	if o.Duration < 0 || o.Duration > scenario.MaxTime {
 		errs = append(errs, fmt.Errorf("--duration: %v: must be from 0 to %v", o.Duration, scenario.MaxTime))
 	}
 	if o.Probe != 0 && o.Probe < time.Second {
 		errs = append(errs, fmt.Errorf("--probe: %v: must be at least 1s", o.Probe))
+	} else if o.Probe != 0 && o.PodsPerNode == 0 {
+		errs = append(errs, errors.New("--probe: is of the pods that --pods-per-node makes: give that as well"))
 	}
 	return errors.Join(errs...)
 }
@@ -98,6 +110,9 @@ type Summary struct {
 	Expectations int      `json:"expectations"`
 	Failures     []string `json:"failures"`
 	Interrupted  bool     `json:"interrupted"`
+	// StepsLeft is how many steps of the scenario were not done, because the run
+	// was interrupted or its duration was over; what they expect nobody looked at.
+	StepsLeft int `json:"stepsLeft"`
 }
 
 // Percentiles are in milliseconds.

@@ -40,7 +40,13 @@ func Run(ctx context.Context, w *sim.World, o Options) (*Outcome, error) {
 	}
 	r := &run{ctx: ctx, world: w, options: &o, begin: w.Now(), cp: w.ControlPlane(), pods: w.Pods(), draw: w.Rand("run/draw"), wall: o.Wall(), nodeReady: map[string]bool{}, nextBeat: beatEvery}
 	err := r.all()
-	if errors.Is(err, errInterrupted) {
+	switch {
+	case errors.Is(err, errInterrupted):
+		r.interrupted, err = true, nil
+		if r.trace != nil {
+			err = r.trace.Interrupted()
+		}
+	case errors.Is(err, errRecordingOver):
 		r.interrupted, err = true, nil
 	}
 	if r.stopNodes == nil {
@@ -50,7 +56,17 @@ func Run(ctx context.Context, w *sim.World, o Options) (*Outcome, error) {
 	return out, errors.Join(err, r.close())
 }
 
-var errInterrupted = errors.New("interrupted")
+// How a run ends before its scenario does, without anything being wrong.
+var (
+	errInterrupted   = errors.New("interrupted")
+	errDurationOver  = errors.New("the duration is over")
+	errRecordingOver = errors.New("the recording was interrupted here")
+)
+
+// endsRun: the error is no step's.
+func endsRun(err error) bool {
+	return errors.Is(err, errInterrupted) || errors.Is(err, errDurationOver) || errors.Is(err, errRecordingOver)
+}
 
 const (
 	// beatEvery is the time between beats of a trace, lookEvery that between looks
@@ -82,6 +98,8 @@ type run struct {
 	always   []*always
 	failures []report.Failure
 	expected int
+	steps    int           // that were done
+	down     time.Duration // when the last outage of the apiserver ends
 	marks    []report.Mark
 	film     film
 
@@ -101,6 +119,9 @@ type always struct {
 
 func (r *run) all() error {
 	o := r.options
+	if o.Replay != nil && o.Replay.Interrupted && o.Replay.Over() {
+		return fmt.Errorf("the recording was interrupted before %v, when it is first noted where the run stands: there is nothing to hold a replay against", o.Replay.Header.Every)
+	}
 	if o.Record != nil {
 		var err error
 		r.trace, err = trace.NewWriter(o.Record, trace.Header{
@@ -111,20 +132,8 @@ func (r *run) all() error {
 			return err
 		}
 	}
-	if err := r.prepare(); err != nil {
+	if err := r.happen(); err != nil && !errors.Is(err, errDurationOver) {
 		return err
-	}
-	if o.PodsPerNode > 0 {
-		if err := r.own(); err != nil {
-			return err
-		}
-	}
-	if o.Scenario != nil {
-		for i := range o.Scenario.Steps {
-			if err := r.step(&o.Scenario.Steps[i]); err != nil {
-				return err
-			}
-		}
 	}
 	r.doing = "until the end"
 	if rest := o.Duration - r.now(); rest > 0 {
@@ -133,6 +142,28 @@ func (r *run) all() error {
 		}
 	}
 	return r.lastBeat()
+}
+
+// happen is all that the run does, before it lets the rest of its time pass.
+func (r *run) happen() error {
+	o := r.options
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	if o.PodsPerNode > 0 {
+		if err := r.own(); err != nil {
+			return err
+		}
+	}
+	if o.Scenario == nil {
+		return nil
+	}
+	for i := range o.Scenario.Steps {
+		if err := r.step(&o.Scenario.Steps[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // prepare makes the world's nodes and what watches it.
@@ -175,7 +206,7 @@ func (r *run) addNodes(n int) error {
 
 func nodeSpec(name string, k *scenario.Nodes) sim.NodeSpec {
 	allocatable := v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"), v1.ResourcePods: resource.MustParse("110"),
+		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"), v1.ResourcePods: *resource.NewQuantity(scenario.RoomForPods, resource.DecimalSI),
 	}
 	if k.CPU != nil {
 		allocatable[v1.ResourceCPU] = *k.CPU
@@ -213,7 +244,7 @@ func (r *run) seeNode(e simapi.Event) {
 // own makes the pods that the command line asked for and waits until they run.
 func (r *run) own() error {
 	n := len(r.nodes) * r.options.PodsPerNode
-	c := scenario.Create{Workload: "pods", Replicas: n, Image: "registry.test/app:v1"}
+	c := scenario.Create{Workload: scenario.OwnWorkload, Replicas: n, Image: scenario.OwnImage}
 	if r.options.Probe > 0 {
 		c.Readiness = duration(r.options.Probe)
 	}
@@ -226,7 +257,13 @@ func (r *run) own() error {
 	if r.options.Duration > 0 {
 		limit = min(limit, max(r.options.Duration-r.now(), 0))
 	}
-	_, err := r.until(limit, func() bool { return r.pods.Running() >= n })
+	held, err := r.until(limit, func() bool { return r.pods.Running() >= n })
+	if err == nil && !held && r.options.Duration == 0 {
+		r.expected++ // nobody wanted the run to be shorter than they take
+		r.failures = append(r.failures, report.Failure{
+			At: r.now(), Want: fmt.Sprintf("running %d within %v", n, limit), Got: fmt.Sprintf("running %d", r.pods.Running()), Where: "--pods-per-node",
+		})
+	}
 	return err
 }
 
@@ -239,9 +276,13 @@ func (r *run) pass(d time.Duration) error {
 }
 
 // until lets time pass until cond holds, or limit has passed. cond must follow
-// from what r.pods and r.ready count.
+// from what r.pods and r.ready count. The error is errDurationOver if the run
+// ends before either.
 func (r *run) until(limit time.Duration, cond func() bool) (bool, error) {
-	end := r.now() + limit
+	end, over := r.now()+limit, error(nil)
+	if d := r.options.Duration; d > 0 && d < end {
+		end, over = max(d, r.now()), errDurationOver
+	}
 	changes, ready := uint64(0), -1
 	check := func() bool {
 		if c := r.pods.Changes(); c == changes && r.ready == ready {
@@ -268,8 +309,10 @@ func (r *run) until(limit time.Duration, cond func() bool) (bool, error) {
 		switch {
 		case r.ctx.Err() != nil:
 			return held, errInterrupted
-		case held || r.now() >= end:
-			return held, nil
+		case held:
+			return true, nil
+		case r.now() >= end:
+			return false, over
 		}
 	}
 }
@@ -285,8 +328,15 @@ func (r *run) note(b trace.Beat) error {
 			return fmt.Errorf("write the trace: %w", err)
 		}
 	}
-	if r.options.Replay != nil {
-		return r.options.Replay.Check(b)
+	p := r.options.Replay
+	if p == nil {
+		return nil
+	}
+	if err := p.Check(b); err != nil {
+		return err
+	}
+	if p.Interrupted && p.Over() {
+		return errRecordingOver
 	}
 	return nil
 }
@@ -326,6 +376,9 @@ func (r *run) outcome() *Outcome {
 		SimSeconds: r.now().Seconds(), WallSeconds: wall.Seconds(), Messages: r.world.Messages(), HeapBytes: m.HeapAlloc, PeakRSSBytes: peakRSS(),
 		Start: Percentiles{ms(p50), ms(p90), ms(p99)}, Restarts: r.pods.Restarts(),
 		TraceHash: fmt.Sprintf("%016x", r.world.TraceHash()), Expectations: r.expected, Failures: []string{}, Interrupted: r.interrupted,
+	}
+	if o.Scenario != nil {
+		s.StepsLeft = len(o.Scenario.Steps) - r.steps
 	}
 	title := fmt.Sprintf("%d nodes, %d pods", s.Nodes, s.Pods)
 	if o.Scenario != nil {

@@ -46,7 +46,7 @@ func TestOwnPods(t *testing.T) {
 
 func parse(t *testing.T, text string) *scenario.File {
 	t.Helper()
-	f, err := scenario.Parse("f.yaml", []byte(text))
+	f, err := scenario.Parse("f.yaml", []byte(text), scenario.Given{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +129,87 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// What was recorded of a run that was interrupted can be replayed, and no more.
+func TestReplayOfInterrupted(t *testing.T) {
+	for after, want := range map[time.Duration]string{30 * time.Second: "the recording was interrupted before 1m0s", 150 * time.Second: ""} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var file bytes.Buffer
+		o := Options{Seed: 1, Nodes: 2, PodsPerNode: 2, Duration: time.Hour, Record: &file, Progress: func(p Progress) {
+			if p.Simulated >= after {
+				cancel()
+			}
+		}}
+		if _, err := runIt(ctx, t, o); err != nil {
+			t.Fatal(err)
+		}
+		r, err := trace.NewReader(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Record, o.Progress, o.Replay = nil, nil, r
+		out, err := runIt(t.Context(), t, o)
+		switch {
+		case want != "":
+			if err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("got %v; want %s", err, want)
+			}
+		case err != nil || !out.Summary.Interrupted || out.Summary.SimSeconds != 120 || r.Last() != 2*time.Minute:
+			t.Errorf("%v, %+v", err, out)
+		}
+	}
+}
+
+// A run of a given duration is no longer than that, and tells what it did not do.
+func TestDurationEndsScenario(t *testing.T) {
+	for d, left := range map[time.Duration]int{time.Second: 7, 2 * time.Minute: 6, 3 * time.Minute: 6, time.Hour: 0} {
+		out, err := runIt(t.Context(), t, Options{Seed: 1, Scenario: parse(t, steps), ScenarioName: "f.yaml", Duration: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := out.Summary; s.SimSeconds != d.Seconds() || s.StepsLeft != left || s.Interrupted {
+			t.Errorf("%v: %+v; want %d steps left", d, s, left)
+		}
+	}
+}
+
+// Pods of the run's own that never run are a failure, if nobody said how long
+// they have.
+func TestOwnPodsDoNotRun(t *testing.T) {
+	const slow = `name: slow
+nodes: {count: 1}
+images: [{name: registry.test/app:v1, size: 100Ti}]
+steps: [{advance: 1s}]
+`
+	for d, want := range map[time.Duration]string{0: "--pods-per-node: at 1h0m0", 5 * time.Minute: ""} {
+		out, err := runIt(t.Context(), t, Options{Seed: 1, PodsPerNode: 2, Scenario: parse(t, slow), ScenarioName: "f.yaml", Duration: d})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(out.Summary.Failures, "; ")
+		if !strings.HasPrefix(got, want) || (want == "") != (got == "") {
+			t.Errorf("duration %v: got %q; want %q", d, got, want)
+		}
+	}
+}
+
+// The apiserver is back when the last of its outages ends.
+func TestOutagesOverlap(t *testing.T) {
+	const text = `name: x
+nodes: {count: 2}
+steps:
+- apiserver: {outage: 10m}
+- apiserver: {outage: 1m}
+- create: {workload: web, replicas: 2, image: web:v1}
+- at: 9m
+  expect: {ready: 0}
+- wait: {ready: 2, within: 5m}
+`
+	out, err := runIt(t.Context(), t, Options{Seed: 1, Scenario: parse(t, text), ScenarioName: "f.yaml"})
+	if err != nil || len(out.Summary.Failures) != 0 {
+		t.Errorf("%v, %+v", err, out)
+	}
+}
+
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
@@ -141,12 +222,20 @@ func TestTraceCannotBeWritten(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
+	five := 5
+	small := &scenario.File{Nodes: scenario.Nodes{Count: 1, Pods: &five}}
+	if err := (&Options{PodsPerNode: five, Scenario: small}).Validate(); err != nil {
+		t.Error(err)
+	}
 	for want, o := range map[string]Options{
-		"--nodes: must be given without a scenario":     {},
-		"--nodes: -1: must be from 1 to 100000":         {Nodes: -1},
-		"--pods-per-node: 1001: must be from 0 to 1000": {Nodes: 1, PodsPerNode: 1001},
-		"--duration: -1s: must be from 0 to 8784h0m0s":  {Nodes: 1, Duration: -time.Second},
-		"--probe: 1ms: must be at least 1s":             {Nodes: 1, Probe: time.Millisecond},
+		"--nodes: must be given without a scenario":                                                             {},
+		"--nodes: -1: must be from 1 to 100000":                                                                 {Nodes: -1},
+		"--pods-per-node: 1001: must be from 0 to 1000":                                                         {Nodes: 1, PodsPerNode: 1001},
+		"--duration: -1s: must be from 0 to 8784h0m0s":                                                          {Nodes: 1, Duration: -time.Second},
+		"--probe: 1ms: must be at least 1s":                                                                     {Nodes: 1, PodsPerNode: 1, Probe: time.Millisecond},
+		"--probe: is of the pods that --pods-per-node makes: give that as well":                                 {Nodes: 1, Probe: time.Second},
+		"--pods-per-node: 111: a node has room for 110: take more nodes, or a scenario with nodes: {pods: 111}": {Nodes: 10, PodsPerNode: 111},
+		"--pods-per-node: 6: a node has room for 5: take more nodes, or a scenario with nodes: {pods: 6}":       {PodsPerNode: 6, Scenario: small},
 	} {
 		if err := o.Validate(); err == nil || err.Error() != want {
 			t.Errorf("got %v; want %s", err, want)

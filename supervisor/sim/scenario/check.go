@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
@@ -23,23 +25,39 @@ const (
 	MaxTime  = 366 * 24 * time.Hour
 )
 
+// RoomForPods is how many pods a node takes if nodes.pods does not say.
+const RoomForPods = 110
+
 type mistake struct{ field, message string }
 
 // checker goes through the steps as the run will, and knows what is there.
 type checker struct {
 	mistakes []mistake
+	given    Given
+	// replicas are of the workloads that are there, made says which ever were.
 	replicas map[string]int
-	nodes    int
-	drawn    bool
-	last     time.Duration
+	made     map[string]bool
+	// behaviors are what each workload that is there was told, all steps together.
+	behaviors map[string]map[string]string
+	images    map[string]bool // that any step names
+	nodes     int
+	drawn     bool
+	// last is the earliest time that the next step can be at.
+	last time.Duration
 }
 
 func (c *checker) add(field, format string, args ...any) {
 	c.mistakes = append(c.mistakes, mistake{field, fmt.Sprintf(format, args...)})
 }
 
-func (f *File) check() []mistake {
-	c := &checker{replicas: map[string]int{}, nodes: f.Nodes.Count}
+func (f *File) check(g Given) []mistake {
+	c := &checker{
+		given: g, replicas: map[string]int{}, made: map[string]bool{}, behaviors: map[string]map[string]string{},
+		images: f.named(g), nodes: f.Nodes.Count,
+	}
+	if g.Nodes > 0 && g.Nodes <= MaxNodes {
+		c.nodes = g.Nodes
+	}
 	if strings.TrimSpace(f.Name) == "" {
 		c.add("name", "must be given: a few words")
 	}
@@ -60,6 +78,8 @@ func (f *File) check() []mistake {
 		at := fmt.Sprintf("images[%d]", i)
 		if m.Name == "" {
 			c.add(at+".name", "must be given")
+		} else if !c.image(at+".name", m.Name) {
+			continue
 		} else if known[m.Name] {
 			c.add(at+".name", "image %s is there already", m.Name)
 		}
@@ -73,6 +93,20 @@ func (f *File) check() []mistake {
 		c.step(fmt.Sprintf("steps[%d]", i), &f.Steps[i])
 	}
 	return c.mistakes
+}
+
+// named are the images that pods of the run may have.
+func (f *File) named(g Given) map[string]bool {
+	out := map[string]bool{OwnImage: g.OwnPods}
+	for i := range f.Steps {
+		switch s := &f.Steps[i]; {
+		case s.Create != nil:
+			out[s.Create.Image] = true
+		case s.Update != nil:
+			out[s.Update.Image] = true
+		}
+	}
+	return out
 }
 
 // Do is the name of what the step does, as in the file; empty if it is not
@@ -100,7 +134,7 @@ func (c *checker) step(at string, s *Step) {
 	}
 	if s.At != nil {
 		if c.duration(at+".at", *s.At, 0) && s.At.Duration < c.last {
-			c.add(at+".at", "%v is before the step above, which is at %v", s.At.Duration, c.last)
+			c.add(at+".at", "%v is before the step above, which is at %v or later", s.At.Duration, c.last)
 		}
 		c.last = max(c.last, s.At.Duration)
 	}
@@ -117,6 +151,7 @@ func (c *checker) step(at string, s *Step) {
 	case s.Delete != nil:
 		c.there(at+".workload", s.Delete.Workload)
 		delete(c.replicas, s.Delete.Workload)
+		delete(c.behaviors, s.Delete.Workload)
 	case s.AddNodes != nil:
 		c.count(at+".count", s.AddNodes.Count, 1, MaxNodes)
 		c.nodes += s.AddNodes.Count
@@ -135,7 +170,9 @@ func (c *checker) step(at string, s *Step) {
 	case s.APIServer != nil:
 		c.duration(at+".outage", s.APIServer.Outage, time.Millisecond)
 	case s.Advance != nil:
-		c.duration(at, *s.Advance, time.Nanosecond)
+		if c.duration(at, *s.Advance, time.Nanosecond) {
+			c.last = min(c.last+s.Advance.Duration, MaxTime)
+		}
 	case s.Wait != nil:
 		c.condition(at, &s.Wait.Condition)
 		c.duration(at+".within", s.Wait.Within, time.Nanosecond)
@@ -144,22 +181,24 @@ func (c *checker) step(at string, s *Step) {
 	case s.Always != nil:
 		c.condition(at, s.Always)
 	case s.Release != nil:
-		if s.Release.Workload != "" {
-			c.there(at+".workload", s.Release.Workload)
-		}
+		c.everMade(at+".workload", s.Release.Workload)
 	}
 }
 
 func (c *checker) create(at string, w *Create) {
 	if why := validation.IsDNS1123Label(w.Workload); len(why) > 0 {
 		c.add(at+".workload", "%q: %s", w.Workload, why[0])
+	} else if c.given.OwnPods && w.Workload == OwnWorkload {
+		c.add(at+".workload", "%s are those of --pods-per-node: take another name", w.Workload)
 	} else if _, ok := c.replicas[w.Workload]; ok {
 		c.add(at+".workload", "%s is there already: use scale or update", w.Workload)
 	}
 	c.count(at+".replicas", w.Replicas, 0, MaxPods)
-	c.replicas[w.Workload] = w.Replicas
+	c.replicas[w.Workload], c.made[w.Workload] = w.Replicas, true
 	if w.Image == "" {
 		c.add(at+".image", "must be given, like web:v1")
+	} else {
+		c.image(at+".image", w.Image)
 	}
 	c.positive(at+".cpu", w.CPU)
 	c.positive(at+".memory", w.Memory)
@@ -175,7 +214,7 @@ func (c *checker) create(at string, w *Create) {
 	if w.GracePeriod != nil {
 		c.duration(at+".gracePeriod", *w.GracePeriod, 0)
 	}
-	c.behavior(at+".behavior", w.Behavior)
+	c.behavior(at+".behavior", w.Workload, w.Behavior)
 	if w.Readiness != nil {
 		c.duration(at+".readiness", *w.Readiness, time.Second)
 	}
@@ -186,24 +225,57 @@ func (c *checker) update(at string, u *Update) {
 	if u.Image == "" && len(u.Behavior) == 0 {
 		c.add(at, "changes nothing: give image or behavior")
 	}
-	c.behavior(at+".behavior", u.Behavior)
+	if u.Image != "" {
+		c.image(at+".image", u.Image)
+	}
+	c.behavior(at+".behavior", u.Workload, u.Behavior)
 	surge := c.share(at+".maxSurge", u.MaxSurge, c.replicas[u.Workload], true)
 	missing := c.share(at+".maxUnavailable", u.MaxUnavailable, c.replicas[u.Workload], false)
+	if v := u.MaxUnavailable; v != nil && v.Type == intstr.String {
+		if percent, err := intstr.GetScaledValueFromIntOrPercent(v, 100, false); err == nil && percent > 100 {
+			c.add(at+".maxUnavailable", "%s: must be at most 100%%", v.StrVal)
+		}
+	}
 	if u.MaxSurge != nil && u.MaxUnavailable != nil && surge == 0 && missing == 0 {
 		c.add(at+".maxUnavailable", "0, and maxSurge is 0 as well: no pod could ever be replaced")
 	}
 }
 
-// behavior asks the runtime that will read it.
-func (c *checker) behavior(field string, what map[string]string) {
+// behavior asks the runtime that will read it: key by key, and then all that the
+// workload was told by now, together.
+func (c *checker) behavior(field, workload string, what map[string]string) {
+	all := c.behaviors[workload]
+	if all == nil {
+		all = map[string]string{}
+		c.behaviors[workload] = all
+	}
+	good := true
 	for k, v := range sorted(what) {
 		if v == "" && simcri.KnownKey(k) {
-			continue // takes it away
+			delete(all, k) // takes it away
+			continue
 		}
 		if err := simcri.CheckKey(k, v); err != nil {
 			c.add(field+"["+k+"]", "%v", err)
+			good = false
+			continue
+		}
+		all[k] = v
+	}
+	if good && len(what) > 0 {
+		if err := simcri.CheckKeys(all); err != nil {
+			c.add(field, "%v", err)
 		}
 	}
+}
+
+// image says whether it is the name of one.
+func (c *checker) image(field, name string) bool {
+	_, err := imagepull.Parse(name)
+	if err != nil {
+		c.add(field, "%v", err)
+	}
+	return err == nil
 }
 
 // share is a number or a percentage of n.
@@ -219,8 +291,14 @@ func (c *checker) share(field string, v *intstr.IntOrString, n int, up bool) int
 }
 
 func (c *checker) condition(at string, k *Condition) {
-	if k.Workload != "" {
-		c.there(at+".workload", k.Workload)
+	c.everMade(at+".workload", k.Workload)
+	if k.Image != "" && !c.images[k.Image] {
+		c.add(at+".image", "%s: no step gives pods this image", k.Image)
+	}
+	for reason := range sorted(k.Waiting) {
+		if !slices.Contains(waitingReasons, reason) {
+			c.add(at+".waiting["+reason+"]", "no container waits for that; there are %s", strings.Join(waitingReasons, ", "))
+		}
 	}
 	if k.Pods == nil && k.Running == nil && k.Ready == nil && k.Succeeded == nil && k.Failed == nil &&
 		k.Terminating == nil && k.Restarts == nil && len(k.Waiting) == 0 && k.NodesReady == nil {
@@ -258,10 +336,27 @@ func (c *checker) ofNodes(at string, n *OfNodes) {
 // NodeName is the name of the i-th node.
 func NodeName(i int) string { return fmt.Sprintf("n%05d", i) }
 
+// waitingReasons are what a status shows that a container waits for.
+var waitingReasons = []string{
+	"ContainerCreating", "PodInitializing", "CrashLoopBackOff",
+	imagepull.ErrImagePull, imagepull.ImagePullBackOff, imagepull.ErrImageNeverPull, imagepull.InvalidImageName, imagepull.ImageInspectError, "RegistryUnavailable",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PostStartHookError",
+}
+
+// everMade is of conditions, which may be about a workload that was deleted: its
+// pods go slowly.
+func (c *checker) everMade(field, workload string) {
+	if workload != "" && !c.made[workload] {
+		c.add(field, "%s was not created by a step above", workload)
+	}
+}
+
 func (c *checker) there(field, workload string) {
 	if workload == "" {
 		c.add(field, "must be given")
-	} else if _, ok := c.replicas[workload]; !ok {
+	} else if _, ok := c.replicas[workload]; !ok && c.made[workload] {
+		c.add(field, "%s was deleted by a step above", workload)
+	} else if !ok {
 		c.add(field, "%s was not created by a step above", workload)
 	}
 }

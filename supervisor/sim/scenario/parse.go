@@ -48,12 +48,12 @@ func (e *Error) Error() string {
 const maxSize = 1 << 20
 
 // Load reads and checks a file.
-func Load(path string) (*File, error) {
+func Load(path string, g Given) (*File, error) {
 	data, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data)
+	return Parse(path, data, g)
 }
 
 // Read reads a file that may be a scenario: a regular one, and not large.
@@ -70,9 +70,23 @@ func Read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
+// Given is what the run has besides the file, that its steps are checked with.
+type Given struct {
+	// Nodes goes before the file's nodes.count, if it is one that can be; 0 for none.
+	Nodes int
+	// OwnPods says that the run makes pods itself, the workload OwnWorkload.
+	OwnPods bool
+}
+
+// OwnWorkload and OwnImage are of the pods that a run makes itself.
+const (
+	OwnWorkload = "pods"
+	OwnImage    = "registry.test/app:v1"
+)
+
 // Parse reads and checks a scenario; name is the file's, for messages. The
 // error is an *Error.
-func Parse(name string, data []byte) (*File, error) {
+func Parse(name string, data []byte, g Given) (*File, error) {
 	f := &File{}
 	at := linesOf(data)
 	var problems []Problem
@@ -84,7 +98,7 @@ func Parse(name string, data []byte) (*File, error) {
 		problems = append(problems, Problem{name, at.line(m.Field), m.Field, message})
 	}
 	if problems == nil {
-		for _, m := range f.check() {
+		for _, m := range f.check(g) {
 			problems = append(problems, Problem{name, at.line(m.field), m.field, m.message})
 		}
 	}

@@ -30,7 +30,7 @@ steps:
 `
 
 func TestParse(t *testing.T) {
-	f, err := Parse("f.yaml", []byte(good))
+	f, err := Parse("f.yaml", []byte(good), Given{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,17 @@ func TestMistakes(t *testing.T) {
 		{"[n00003]", "[n00010]", `f.yaml:15: steps[6].drain.nodes[0]: "n00010": there is no such node, they are n00000 to n00009`},
 		{"outage: 5m", "outage: 0s", "f.yaml:16: steps[7].apiserver.outage: 0s: must be from 1ms"},
 		{"- advance: 1h", "- advance: 1h\n  wait: {ready: 1, within: 1s}", "f.yaml:17: steps[8]: must have exactly one of create"},
-		{"- advance: 1h", "- at: 2m\n  advance: 1h", "f.yaml:17: steps[8].at: 2m0s is before the step above, which is at 3m0s"},
+		{"- advance: 1h", "- at: 2m\n  advance: 1h", "f.yaml:17: steps[8].at: 2m0s is before the step above, which is at 3m0s or later"},
+		{"- release: {}", "- at: 1h2m\n  release: {}", "f.yaml:18: steps[9].at: 1h2m0s is before the step above, which is at 1h3m0s or later"},
+		{"{start-latency: 2s}", "{ready-for: 3s}", "f.yaml:8: steps[0].create.behavior: ready-for and unready-for: give both or none"},
+		{"image: web:v2, maxUnavailable: 25%", "behavior: {unready-for: 3s}", "f.yaml:12: steps[3].update.behavior: ready-for and unready-for: give both or none"},
+		{"- release: {}", "- delete: {workload: web}\n- scale: {workload: web, replicas: 1}", "f.yaml:19: steps[10].scale.workload: web was deleted by a step above"},
+		{"maxUnavailable: 25%", "maxUnavailable: 250%", "f.yaml:12: steps[3].update.maxUnavailable: 250%: must be at most 100%"},
+		{"image: web:v2", "image: web:v1:v2", `f.yaml:12: steps[3].update.image: couldn't parse image name "web:v1:v2"`},
+		{"image: web:v1, cpu", "image: WEB:v1, cpu", `f.yaml:8: steps[0].create.image: couldn't parse image name "WEB:v1"`},
+		{"name: web:v1", "name: a b", `f.yaml:6: images[0].name: couldn't parse image name "a b"`},
+		{"CrashLoopBackOff: 0", "CrashLoopBackof: 0", "f.yaml:10: steps[2].always.waiting[CrashLoopBackof]: no container waits for that; there are ContainerCreating,"},
+		{"wait: {workload: web,", "wait: {image: web:v3,", "f.yaml:9: steps[1].wait.image: web:v3: no step gives pods this image"},
 		{"steps:", "step:", "f.yaml:7: step: unknown field: did you mean steps?"},
 		{"name:", "name: [", "f.yaml: "},
 	} {
@@ -86,10 +96,45 @@ func TestMistakes(t *testing.T) {
 		if text == good {
 			t.Fatalf("%q is not in the good file", c.old)
 		}
-		_, err := Parse("f.yaml", []byte(text))
+		_, err := Parse("f.yaml", []byte(text), Given{})
 		e, ok := errors.AsType[*Error](err)
 		if !ok || len(e.Problems) == 0 || !strings.HasPrefix(e.Problems[0].String(), c.want) {
 			t.Errorf("%s: got %v; want %s", c.with, err, c.want)
+		}
+	}
+}
+
+// What is good only together with other steps.
+func TestGoodTogether(t *testing.T) {
+	for _, with := range []string{
+		"- delete: {workload: web}\n- wait: {workload: web, pods: 0, within: 1m}\n- release: {workload: web}",
+		"- update: {workload: web, behavior: {ready-for: 3s, unready-for: 1s}}\n- update: {workload: web, behavior: {unready-for: 2s}}",
+		"- update: {workload: web, image: web:v3, maxSurge: 250%}\n- expect: {image: web:v3, ready: 60}",
+	} {
+		if _, err := Parse("f.yaml", []byte(strings.Replace(good, "- release: {}", with, 1)), Given{}); err != nil {
+			t.Errorf("%s: %v", with, err)
+		}
+	}
+}
+
+// The command line is part of what the steps are checked with.
+func TestGiven(t *testing.T) {
+	for _, c := range []struct {
+		old, with string
+		given     Given
+		want      string
+	}{
+		{"", "", Given{Nodes: 4}, ""},
+		{"", "", Given{Nodes: 3}, `f.yaml:15: steps[6].drain.nodes[0]: "n00003": there is no such node, they are n00000 to n00002`},
+		{"fail: {count: 2}", "fail: {count: 5}", Given{Nodes: 4}, "f.yaml:13: steps[4].fail.count: 5: must be from 1 to 4"},
+		{"n00003", "n00015", Given{Nodes: 16}, ""},
+		{"n00003", "n00015", Given{}, `f.yaml:15: steps[6].drain.nodes[0]: "n00015"`},
+		{"workload: web", "workload: pods", Given{OwnPods: true}, "f.yaml:8: steps[0].create.workload: pods are those of --pods-per-node: take another name"},
+		{"- wait: {workload: web, ready", "- wait: {image: 'registry.test/app:v1', ready", Given{OwnPods: true}, ""},
+	} {
+		_, err := Parse("f.yaml", []byte(strings.Replace(good, c.old, c.with, 1)), c.given)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s, %+v: got %v; want %s", c.with, c.given, err, c.want)
 		}
 	}
 }
@@ -103,7 +148,7 @@ func TestLoad(t *testing.T) {
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none.yaml"): "no such file", dir: "not a regular file", large: "a scenario has at most",
 	} {
-		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load(path, Given{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v; want %s", path, err, want)
 		}
 	}
@@ -113,7 +158,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte("steps: [{wait: {ready: 1, within: 1s}}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, err := Parse("f", data)
+		file, err := Parse("f", data, Given{})
 		if (file == nil) == (err == nil) {
 			t.Fatalf("file %v, error %v", file, err)
 		}
