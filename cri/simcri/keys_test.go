@@ -1,0 +1,25 @@
+package simcri
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestKeysInDocs holds the table of docs/simulation.md to Keys. It prints the one
+// that should be there.
+func TestKeysInDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/simulation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| key | value | what the container does |\n|---|---|---|\n")
+	for _, k := range Keys() {
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", k.Name, strings.ReplaceAll(k.Value, "|", ", "), k.Means)
+	}
+	if !strings.Contains(string(page), "\n\n"+table.String()+"\n") {
+		t.Errorf("docs/simulation.md has another table of keys; it should be\n%s", table.String())
+	}
+}
