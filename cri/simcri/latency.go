@@ -10,7 +10,7 @@ type Latencies [methodCount]Dist
 //
 // Measured by
 //
-//	cd tests/e2e && TROUPE_MEASURE=1 go test -count=1 -run TestMeasure -v ./contract
+//	cd tests/e2e && TROUPE_MEASURE=1 go test -count=1 -timeout 30m -run TestMeasure -v ./contract
 //
 // which prints these lines (median and 99th percentile of 200) as they come out
 // of our own client on containerd 2.4.2, one pod after another with nothing else in
@@ -21,8 +21,10 @@ type Latencies [methodCount]Dist
 // ESTIMATES are those that it did not measure when the table was made:
 // UpdateContainer and ContainerMemory; PullImage, because the registry was on the
 // same machine (8 ms there; here it is what a registry some 20 ms away takes for its
-// three or four round trips); Events; and the three of the network, which are what a
-// server on the same machine takes that does nothing.
+// three or four round trips); Events, which is how long the stream takes to open; and
+// the three of the network, which are what a server on the same machine takes that
+// does nothing. How late an event comes is Config.Events.Delay, none by default. The
+// command prints all of these but the stream's opening and the network's.
 //
 // StopContainer is one with no grace. ContainerStatus was measured at 1.3 ms as
 // two calls, since our client asks for the sandbox too; a half of that is here.

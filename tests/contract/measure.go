@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -38,7 +41,9 @@ func Table(all []Measured) string {
 
 // Measure makes n pods run and go, one after another, and says how long each
 // call took of a runtime that has nothing else to do. A stop is one with no
-// grace, a pull one of an image that is there.
+// grace. Events.Delay is how long after a container's end its event comes, for a
+// runtime that has events. What the runtime refuses to measure is logged and left out. For
+// pulls see MeasurePulls.
 func Measure(t *testing.T, subject Subject, n int) []Measured {
 	s := &suite{T: t, Subject: subject}
 	img := s.image(s.Forever.Image)
@@ -51,7 +56,11 @@ func Measure(t *testing.T, subject Subject, n int) []Measured {
 		}
 		all[i].Took = append(all[i].Took, d)
 	}
-	for range n {
+	var ends *ends
+	if s.HasEvents {
+		ends = s.watchEnds()
+	}
+	for i := range n {
 		program, command := s.Exec(0, "x")
 		pod := s.pod(program)
 		box := timed(s, took, func() *pending[string] { return s.run(pod, 0) })
@@ -81,8 +90,13 @@ func Measure(t *testing.T, subject Subject, n int) []Measured {
 				s.Runtime.ListImages(context.Background(), done)
 			})
 		})
-		timed(s, took, func() *pending[string] { return s.pull(s.Forever.Image) })
+		ifAble(s, took, s.update(pod, id, i))
+		ifAble(s, took, s.memory(id))
 		timed(s, took, func() *pending[struct{}] { return s.stop(id, 0) })
+		if ends != nil {
+			at := ends.wait(s, id)
+			took("Events.Delay", max(at.Sub(s.status(id).noError().FinishedAt), 0))
+		}
 		timed(s, took, func() *pending[struct{}] { return s.remove(id) })
 		timed(s, took, func() *pending[struct{}] { return s.stopSandbox(box) })
 		timed(s, took, func() *pending[struct{}] { return s.removeSandbox(box) })
@@ -93,6 +107,75 @@ func Measure(t *testing.T, subject Subject, n int) []Measured {
 		slices.Sort(m.Took)
 	}
 	return all
+}
+
+// update changes the limits of a container, each time to others.
+func (s *suite) update(pod *v1.Pod, id string, i int) func() *pending[struct{}] {
+	const period = 100_000
+	to := observed.Resources{CPUShares: 128 + 128*int64(i%2), CPUQuota: period / 2, CPUPeriod: period, Memory: (64 + int64(i%2)) << 20}
+	return func() *pending[struct{}] {
+		return beginErr(s, "UpdateContainer", func(done func(error)) {
+			s.Runtime.UpdateContainer(context.Background(), port.UpdateContainer{ID: id, Pod: pod, Container: &pod.Spec.Containers[0], To: to}, done)
+		})
+	}
+}
+
+func (s *suite) memory(id string) func() *pending[int64] {
+	return func() *pending[int64] {
+		return begin(s, "ContainerMemory", func(done func(int64, error)) {
+			s.Runtime.ContainerMemory(context.Background(), id, done)
+		})
+	}
+}
+
+// ends is when events came that say that a container has stopped.
+type ends struct {
+	mu   sync.Mutex
+	came map[string]time.Time
+}
+
+// watchEnds reads events until the test is over.
+func (s *suite) watchEnds() *ends {
+	e := &ends{came: map[string]time.Time{}}
+	ctx, cancel := s.context()
+	opened := make(chan struct{}, 1)
+	done := beginErr(s, "Events", func(done func(error)) {
+		s.Runtime.Events(ctx, func() { opened <- struct{}{} }, func(v port.RuntimeEvent) {
+			now := s.Now()
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if _, twice := e.came[v.ContainerID]; v.Kind == port.ContainerStoppedEvent && !twice {
+				e.came[v.ContainerID] = now
+			}
+		}, done)
+	})
+	eventually(s, "the stream of events opens", opened)
+	s.Cleanup(func() {
+		cancel()
+		done.kind(port.Canceled)
+	})
+	return e
+}
+
+func (e *ends) wait(s *suite, id string) (at time.Time) {
+	s.until("an event says that "+id+" has stopped", func() (there bool) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		at, there = e.came[id]
+		return there
+	})
+	return at
+}
+
+// ifAble is timed, of a call that not every runtime can do.
+func ifAble[T any](s *suite, took func(string, time.Duration), call func() *pending[T]) {
+	begun := s.Now()
+	p := call()
+	if _, err := p.result(); err != nil {
+		s.Logf("%s can't be measured: %v", p.what, err)
+		return
+	}
+	took(p.what, s.Now().Sub(begun))
 }
 
 func timed[T any](s *suite, took func(string, time.Duration), call func() *pending[T]) T {

@@ -4,11 +4,13 @@ package contract
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	imagev1 "github.com/google/go-containerregistry/pkg/v1"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/cri"
@@ -27,16 +29,47 @@ func TestContainerd(t *testing.T) {
 }
 
 // TestMeasure prints how long the calls of a real runtime take: what the
-// simulated one's latencies are made of.
+// simulated one's latencies are made of. The lines go into cri/simcri/latency.go.
 func TestMeasure(t *testing.T) {
 	if os.Getenv("TROUPE_MEASURE") == "" {
 		return // a measurement, not a test
 	}
 	for _, release := range lab.Releases {
 		t.Run(string(release), func(t *testing.T) {
-			t.Log("\n" + contract.Table(contract.Measure(t, subject(t, lab.ForTest(t, release)), 200)))
+			l := lab.ForTest(t, release)
+			images := pushSized(t, l.Registry(), 1<<20, 16<<20, 64<<20)
+			s := subject(t, l)
+			t.Log("\n" + contract.Table(contract.Measure(t, s, 200)))
+			const pulls = 50
+			read := l.Registry().BlobReads()
+			measured := contract.MeasurePulls(t, s, images, pulls)
+			// Of each pull the layer, at least: else it was there already.
+			if read = l.Registry().BlobReads() - read; read < int64(pulls*len(images)) {
+				t.Errorf("%d blobs were read in %d pulls of each of %d images", read, pulls, len(images))
+			}
+			t.Log("\n" + measured.String())
 		})
 	}
+}
+
+// pushSized serves images of so many bytes each that can't be compressed.
+func pushSized(t *testing.T, registry *lab.Registry, sizes ...int) (images []contract.SizedImage) {
+	t.Helper()
+	noise := rand.NewChaCha8([32]byte{1})
+	for _, size := range sizes {
+		data := make([]byte, size)
+		_, _ = noise.Read(data) // it never fails
+		image, err := lab.NewImage(imagev1.Config{}, lab.File{Path: "noise", Mode: 0o644, Data: data})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprintf("troupe.local/measure/noise:%d", size)
+		if err := registry.Push(t.Context(), name, image); err != nil {
+			t.Fatal(err)
+		}
+		images = append(images, contract.SizedImage{Name: name, Bytes: uint64(size)})
+	}
+	return images
 }
 
 func subject(t *testing.T, l *lab.Lab) contract.Subject {
