@@ -91,7 +91,7 @@ func Greater(a, b *Allocation) *Allocation {
 		most := greater(*a.Pod, *b.Pod)
 		out.Pod = &most
 	}
-	for name, has := range a.Containers {
+	for name, has := range a.Containers { // order-free: a map again
 		if other, ok := out.Containers[name]; ok {
 			has = greater(has, other)
 		}
@@ -107,7 +107,7 @@ func greater(a, b v1.ResourceRequirements) v1.ResourceRequirements {
 
 func greaterList(a, b v1.ResourceList) v1.ResourceList {
 	out := maps.Clone(b)
-	for name, q := range a {
+	for name, q := range a { // order-free: a map again
 		if other := out[name]; q.Cmp(other) > 0 {
 			if out == nil {
 				out = v1.ResourceList{}
