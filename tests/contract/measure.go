@@ -56,9 +56,9 @@ func Measure(t *testing.T, subject Subject, n int) []Measured {
 		}
 		all[i].Took = append(all[i].Took, d)
 	}
-	var ends *ends
+	var stopped *ends
 	if s.HasEvents {
-		ends = s.watchEnds()
+		stopped = s.watchEnds()
 	}
 	for i := range n {
 		program, command := s.Exec(0, "x")
@@ -93,8 +93,8 @@ func Measure(t *testing.T, subject Subject, n int) []Measured {
 		ifAble(s, took, s.update(pod, id, i))
 		ifAble(s, took, s.memory(id))
 		timed(s, took, func() *pending[struct{}] { return s.stop(id, 0) })
-		if ends != nil {
-			at := ends.wait(s, id)
+		if stopped != nil {
+			at := stopped.wait(s, id)
 			took("Events.Delay", max(at.Sub(s.status(id).noError().FinishedAt), 0))
 		}
 		timed(s, took, func() *pending[struct{}] { return s.remove(id) })
