@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // resources rejects a pod for which the node has no room: OutOfpods, OutOfcpu,
@@ -82,7 +84,7 @@ func outOf(name v1.ResourceName, requested, used, capacity int64) *Rejection {
 // included.
 func Requests(pod *v1.Pod) v1.ResourceList {
 	sum := together(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
-	add(sum, pod.Spec.Overhead)
+	resourcelist.Add(sum, pod.Spec.Overhead)
 	return sum
 }
 
@@ -100,50 +102,14 @@ func Limits(pod *v1.Pod) v1.ResourceList {
 	return sum
 }
 
-// together is the most that a pod's containers have at any time, be it while it
-// starts, when an init container runs beside the sidecars before it, or later,
-// when all main containers and sidecars do. What the pod as a whole says stands
-// above that.
+// together is the most that a pod's containers have at any time. What the pod as a
+// whole says stands above that.
 func together(pod *v1.Pod, of func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
-	sum := v1.ResourceList{}
-	for i := range pod.Spec.Containers {
-		add(sum, of(&pod.Spec.Containers[i].Resources))
-	}
-	sidecars, start := v1.ResourceList{}, v1.ResourceList{}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if sidecar(c) {
-			add(sum, of(&c.Resources))
-			add(sidecars, of(&c.Resources))
-			most(start, sidecars)
-			continue
-		}
-		now := v1.ResourceList{}
-		add(now, sidecars)
-		add(now, of(&c.Resources))
-		most(start, now)
-	}
-	most(sum, start)
+	sum := resourcelist.Peak(&pod.Spec, func(c *v1.Container) v1.ResourceList { return of(&c.Resources) })
 	if pod.Spec.Resources != nil {
 		for name, q := range of(pod.Spec.Resources) { // order-free: by key
 			sum[name] = q.DeepCopy()
 		}
 	}
 	return sum
-}
-
-func add(to, more v1.ResourceList) {
-	for name, q := range more { // order-free: by key
-		sum := to[name].DeepCopy()
-		sum.Add(q)
-		to[name] = sum
-	}
-}
-
-func most(to, other v1.ResourceList) {
-	for name, q := range other { // order-free: by key
-		if have, ok := to[name]; !ok || q.Cmp(have) > 0 {
-			to[name] = q.DeepCopy()
-		}
-	}
 }

@@ -4,7 +4,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // defaultPodResources fills in spec.resources where the pod has any (KEP-2837):
@@ -18,7 +19,7 @@ func defaultPodResources(spec *v1.PodSpec) {
 	}
 	roundUp(r.Limits)
 	roundUp(r.Requests)
-	limits := effective(spec, limitsOf)
+	limits := resourcelist.Peak(spec, limitsOf)
 	for _, name := range sortedKeys(limits) {
 		_, limited := r.Limits[name]
 		_, asked := r.Requests[name]
@@ -38,7 +39,7 @@ func defaultPodResources(spec *v1.PodSpec) {
 			requests[name] = limit.DeepCopy()
 		}
 	}
-	for name, asked := range effective(spec, requestsOf) {
+	for name, asked := range resourcelist.Peak(spec, requestsOf) {
 		// Huge pages cannot be overcommitted: their request is the limit.
 		if isPodLevel(name) && !isHugePages(name) {
 			requests[name] = asked
@@ -64,51 +65,6 @@ func isPodLevel(name v1.ResourceName) bool {
 func limitsOf(c *v1.Container) v1.ResourceList   { return c.Resources.Limits }
 func requestsOf(c *v1.Container) v1.ResourceList { return c.Resources.Requests }
 
-// effective is what the pod needs at its peak: all main containers and
-// sidecars together, or one init container beside the sidecars started before
-// it, whichever is more for each resource.
-func effective(spec *v1.PodSpec, of func(*v1.Container) v1.ResourceList) v1.ResourceList {
-	sidecars, peak := v1.ResourceList{}, v1.ResourceList{}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		if isSidecar(c) {
-			add(sidecars, of(c))
-			raise(peak, sidecars)
-			continue
-		}
-		while := sidecars.DeepCopy()
-		add(while, of(c))
-		raise(peak, while)
-	}
-	running := sidecars
-	for i := range spec.Containers {
-		add(running, of(&spec.Containers[i]))
-	}
-	raise(running, peak)
-	return running
-}
-
 func isSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
-
-func add(to, list v1.ResourceList) {
-	for name, quantity := range list {
-		sum := quantity.DeepCopy()
-		if have, ok := to[name]; ok {
-			sum = have.DeepCopy()
-			sum.Add(quantity)
-		}
-		to[name] = sum
-	}
-}
-
-func raise(to, list v1.ResourceList) {
-	for name, quantity := range list {
-		if have, ok := to[name]; !ok || less(have, quantity) {
-			to[name] = quantity.DeepCopy()
-		}
-	}
-}
-
-func less(a, b resource.Quantity) bool { return a.Cmp(b) < 0 }

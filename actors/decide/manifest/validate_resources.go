@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 func validateResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorList {
@@ -81,7 +83,7 @@ func validatePodResources(pod *v1.Pod) field.ErrorList {
 			}
 		}
 	}
-	needs := effective(&pod.Spec, requestsOf)
+	needs := resourcelist.Peak(&pod.Spec, requestsOf)
 	for _, name := range sortedKeys(needs) {
 		need := needs[name]
 		if have, given := r.Requests[name]; given && have.Cmp(need) < 0 {

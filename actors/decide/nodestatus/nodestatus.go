@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // Own is what the configuration says of the node. It is never changed.
@@ -133,7 +135,7 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	var moved bool
 	out.Conditions, moved = conditions(f, have.Conditions, metav1.NewTime(now).Rfc3339Copy())
 	differs := moved || out.DaemonEndpoints != have.DaemonEndpoints ||
-		!equalResources(out.Capacity, have.Capacity) || !equalResources(out.Allocatable, have.Allocatable) ||
+		!resourcelist.Equal(out.Capacity, have.Capacity) || !resourcelist.Equal(out.Allocatable, have.Allocatable) ||
 		!slices.Equal(out.Addresses, have.Addresses) ||
 		// An apiserver that does not know the field drops it, for ever.
 		len(have.DeclaredFeatures) > 0 && !slices.Equal(out.DeclaredFeatures, have.DeclaredFeatures) ||
@@ -165,18 +167,6 @@ func resources(f *Facts, have *v1.NodeStatus) (capacity, allocatable v1.Resource
 func extended(name v1.ResourceName) bool {
 	domain, _, is := strings.Cut(string(name), "/")
 	return is && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
-}
-
-func equalResources(a, b v1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, x := range a { // order-free: all
-		if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // Reasons and messages of conditions. The reasons are those that tools know.

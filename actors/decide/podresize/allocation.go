@@ -20,6 +20,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // Allocation is what a pod was given. It is what a checkpoint holds, and is never
@@ -106,15 +108,11 @@ func greater(a, b v1.ResourceRequirements) v1.ResourceRequirements {
 }
 
 func greaterList(a, b v1.ResourceList) v1.ResourceList {
-	out := maps.Clone(b)
-	for name, q := range a { // order-free: a map again
-		if other := out[name]; q.Cmp(other) > 0 {
-			if out == nil {
-				out = v1.ResourceList{}
-			}
-			out[name] = q
-		}
+	if len(a) == 0 {
+		return b
 	}
+	out := maps.Clone(a)
+	resourcelist.Raise(out, b)
 	return out
 }
 
@@ -177,17 +175,5 @@ func samePod(a, b *v1.ResourceRequirements) bool {
 }
 
 func same(a, b *v1.ResourceRequirements) bool {
-	return sameList(a.Requests, b.Requests) && sameList(a.Limits, b.Limits) && apiequality.Semantic.DeepEqual(a.Claims, b.Claims)
-}
-
-func sameList(a, b v1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, x := range a { // order-free: all
-		if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
-			return false
-		}
-	}
-	return true
+	return resourcelist.Equal(a.Requests, b.Requests) && resourcelist.Equal(a.Limits, b.Limits) && apiequality.Semantic.DeepEqual(a.Claims, b.Claims)
 }

@@ -5,6 +5,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // Equal says whether two statuses say the same to a user. It doesn't reflect
@@ -43,7 +45,7 @@ func equalRare(a, b *v1.PodStatus) bool {
 		!apiequality.Semantic.DeepEqual(a.NodeAllocatableResourceClaimStatuses, b.NodeAllocatableResourceClaimStatuses) {
 		return false
 	}
-	return equalResources(a.Resources, b.Resources) && equalList(a.AllocatedResources, b.AllocatedResources)
+	return equalResources(a.Resources, b.Resources) && resourcelist.Equal(a.AllocatedResources, b.AllocatedResources)
 }
 
 func equalConditions(a, b []v1.PodCondition) bool {
@@ -80,7 +82,7 @@ func equalStatus(a, b *v1.ContainerStatus) bool {
 		a.Image == b.Image && a.ImageID == b.ImageID && a.ContainerID == b.ContainerID &&
 		equalPointer(a.Started, b.Started) &&
 		equalState(&a.State, &b.State) && equalState(&a.LastTerminationState, &b.LastTerminationState) &&
-		equalResources(a.Resources, b.Resources) && equalList(a.AllocatedResources, b.AllocatedResources) &&
+		equalResources(a.Resources, b.Resources) && resourcelist.Equal(a.AllocatedResources, b.AllocatedResources) &&
 		equalMounts(a.VolumeMounts, b.VolumeMounts) && equalPointer(a.StopSignal, b.StopSignal) &&
 		(a.User == b.User || apiequality.Semantic.DeepEqual(a.User, b.User)) &&
 		(same(a.AllocatedResourcesStatus, b.AllocatedResourcesStatus) ||
@@ -102,20 +104,8 @@ func equalResources(a, b *v1.ResourceRequirements) bool {
 	if a == b {
 		return true
 	}
-	return a != nil && b != nil && equalList(a.Requests, b.Requests) && equalList(a.Limits, b.Limits) &&
+	return a != nil && b != nil && resourcelist.Equal(a.Requests, b.Requests) && resourcelist.Equal(a.Limits, b.Limits) &&
 		slices.Equal(a.Claims, b.Claims)
-}
-
-func equalList(a, b v1.ResourceList) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, x := range a { // order-free: all
-		if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func equalMounts(a, b []v1.VolumeMountStatus) bool {

@@ -1,0 +1,61 @@
+// Package resourcelist reckons with lists of resources (API type ResourceList).
+package resourcelist
+
+import v1 "k8s.io/api/core/v1"
+
+// Equal says whether two lists say the same amounts, however they are written.
+func Equal(a, b v1.ResourceList) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, x := range a { // order-free: all
+		if y, ok := b[name]; !ok || x.Cmp(y) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Add adds more to a list, which must not be nil. They share nothing.
+func Add(to, more v1.ResourceList) {
+	for name, q := range more { // order-free: by key
+		sum := to[name].DeepCopy()
+		sum.Add(q)
+		to[name] = sum
+	}
+}
+
+// Raise makes what a list says, which must not be nil, at least what another
+// does. They share nothing.
+func Raise(to, other v1.ResourceList) {
+	for name, q := range other { // order-free: by key
+		if have, ok := to[name]; !ok || q.Cmp(have) > 0 {
+			to[name] = q.DeepCopy()
+		}
+	}
+}
+
+// Peak is the most that a pod's containers have at any time of what of picks of
+// each, be it while the pod starts, when an init container runs beside the
+// sidecars before it, or later, when all main containers and sidecars do
+// (KEP-753).
+func Peak(spec *v1.PodSpec, of func(*v1.Container) v1.ResourceList) v1.ResourceList {
+	sidecars, peak := v1.ResourceList{}, v1.ResourceList{}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			Add(sidecars, of(c))
+			Raise(peak, sidecars)
+			continue
+		}
+		while := sidecars.DeepCopy()
+		Add(while, of(c))
+		Raise(peak, while)
+	}
+	running := sidecars
+	for i := range spec.Containers {
+		Add(running, of(&spec.Containers[i]))
+	}
+	Raise(running, peak)
+	return running
+}
