@@ -205,6 +205,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.save(ctx)
 	case Query:
 		m.Reply(a.view(ctx))
+	case Find:
+		m.Reply(a.find(m.Namespace, m.Name))
 	case Living:
 		if a.listed && a.allSeen() {
 			m.Reply(a.living())

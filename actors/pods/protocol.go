@@ -102,6 +102,16 @@ type Saved struct {
 // SaveAgain is this actor's own timer, after it could not be written.
 type SaveAgain struct{}
 
+// Find asks for the pods of a name, the newest first: there may be one that ends
+// and one that comes in its place. Without a name it asks for all. Each has the
+// status that is known of it here. Those that nobody wants any more are not among
+// them. From what serves requests about pods. Reply must not block, and nobody
+// changes what the pods point at. Lost: whoever asks gives up waiting.
+type Find struct {
+	Namespace, Name string
+	Reply           func([]*v1.Pod)
+}
+
 // Living asks which pods must not be collected. From gc. Reply must not block.
 type Living struct{ Reply func(map[types.UID]bool) }
 
@@ -121,6 +131,7 @@ func (AskAgain) isPodsMessage()  {}
 func (Repeat) isPodsMessage()    {}
 func (Crashed) isPodsMessage()   {}
 func (Query) isPodsMessage()     {}
+func (Find) isPodsMessage()      {}
 func (Living) isPodsMessage()    {}
 func (NodeSeen) isPodsMessage()  {}
 func (ShowAgain) isPodsMessage() {}

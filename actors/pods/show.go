@@ -60,6 +60,26 @@ func (a *pods) ran(r *record) bool {
 	return listed || r.found
 }
 
+// find gives the pods of a name, or all, the newest first.
+func (a *pods) find(namespace, name string) (out []*v1.Pod) {
+	for _, r := range slices.Backward(a.ranked) {
+		if r.source == orphan || name != "" && (r.pod.Name != name || r.pod.Namespace != namespace) {
+			continue
+		}
+		p := *r.pod
+		switch {
+		case r.report.Status != nil:
+			p.Status = *r.report.Status
+		case r.reject != nil:
+			p.Status.Phase, p.Status.Reason, p.Status.Message = v1.PodFailed, r.reject.Reason, "Pod was rejected: "+r.reject.Message
+		case p.Status.Phase == "":
+			p.Status.Phase = v1.PodPending
+		}
+		out = append(out, &p)
+	}
+	return out
+}
+
 func (r *record) show() PodView {
 	p := PodView{
 		Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID, Source: r.source,

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,8 @@ type Client struct {
 	// rest holds one client for each group and lane that kinds have; they differ
 	// in paths and limits, and share the transport.
 	rest   map[restKey]*rest.RESTClient
+	shared *rest.Config
+	http   *http.Client
 	health *health
 	rush   rush
 
@@ -58,7 +61,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, health: newHealth(config.Log, config.REST.Host)}
+	c := &Client{config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, shared: rest.CopyConfig(shared), http: http, health: newHealth(config.Log, config.REST.Host)}
 	scheme := newScheme()
 	c.params = runtime.NewParameterCodec(scheme)
 	shared.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
@@ -101,6 +104,10 @@ func (c *Client) Close() {
 	c.calls.Wait()
 	c.conns.closeAll()
 }
+
+// REST is what a client of one's own is made of, for what the port does not have:
+// it uses the same connections, with the same credential, until Close.
+func (c *Client) REST() (*rest.Config, *http.Client) { return rest.CopyConfig(c.shared), c.http }
 
 // kind is what is known of an object's kind. One that is none of the port's is a
 // mistake of the program.

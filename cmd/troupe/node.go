@@ -10,8 +10,10 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/node"
 )
 
@@ -40,7 +42,7 @@ TERM ends the agent and leaves the pods running.`,
 			log := newLog(cmd.ErrOrStderr(), c)
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
-			return node.Run(ctx, node.Options{Config: c, Log: log, PanicPod: panicPod})
+			return node.Run(ctx, node.Options{Config: c, Log: log, PanicPod: panicPod, Flags: shownFlags(cmd.Flags())})
 		},
 	}
 	flags.AddTo(cmd.Flags())
@@ -58,14 +60,15 @@ func newLog(w io.Writer, c config.Config) zerolog.Logger {
 	if c.LogFormat() != "json" {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "2006-01-02T15:04:05.000Z07:00", NoColor: !isTerminal(w)}
 	}
-	level := zerolog.InfoLevel
-	switch v := c.Verbosity(); {
-	case v >= 6:
-		level = zerolog.TraceLevel
-	case v >= 4:
-		level = zerolog.DebugLevel
-	}
-	return zerolog.New(w).Level(level).With().Timestamp().Logger()
+	klogsink.SetVerbosity(c.Verbosity())
+	return zerolog.New(w).With().Timestamp().Logger()
+}
+
+// shownFlags are the flags with their values. None of them holds a secret.
+func shownFlags(fs *pflag.FlagSet) map[string]string {
+	all := map[string]string{}
+	fs.VisitAll(func(f *pflag.Flag) { all[f.Name] = f.Value.String() })
+	return all
 }
 
 func isTerminal(w io.Writer) bool {

@@ -5,6 +5,10 @@ package config
 // not be lost in silence. docs/operating.md shows the same list.
 var actsOn = map[string]struct{}{
 	"apiVersion": {}, "kind": {},
+	"address": {}, "authentication": {}, "authorization": {}, "enableContentionProfiling": {}, "enableDebugFlagsHandler": {},
+	"enableDebuggingHandlers": {}, "enableProfilingHandler": {}, "enableServer": {}, "enableSystemLogHandler": {},
+	"enableSystemLogQuery": {}, "port": {}, "readOnlyPort": {}, "serverTLSBootstrap": {}, "tlsCertFile": {}, "tlsCipherSuites": {},
+	"tlsMinVersion": {}, "tlsPrivateKeyFile": {},
 	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {}, "clusterDomain": {},
 	"configMapAndSecretChangeDetectionStrategy": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {}, "crashLoopBackOff": {},
 	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "featureGates": {}, "fileCheckFrequency": {},

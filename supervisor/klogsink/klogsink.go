@@ -4,6 +4,7 @@ package klogsink
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
@@ -34,6 +35,29 @@ func level(verbosity int) zerolog.Level {
 	default:
 		return zerolog.TraceLevel
 	}
+}
+
+// SetVerbosity says how much the whole process logs (--v): 0 for the least, from 4
+// on what is for finding mistakes, from 6 on all.
+func SetVerbosity(v int) {
+	switch {
+	case v >= 6:
+		zerolog.SetGlobalLevel(zerolog.TraceLevel)
+	case v >= 4:
+		zerolog.SetGlobalLevel(zerolog.DebugLevel)
+	default:
+		zerolog.SetGlobalLevel(zerolog.InfoLevel)
+	}
+}
+
+// ParseVerbosity is SetVerbosity with a number as text.
+func ParseVerbosity(text string) error {
+	v, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return fmt.Errorf("the verbosity %q is no number from 0 on", text)
+	}
+	SetVerbosity(int(v))
+	return nil
 }
 
 // Init implements logr.LogSink.

@@ -87,7 +87,7 @@ func clusterOf(c config.Config, m *machine, name string) node.Cluster {
 	k := c.Kubelet()
 	own := decide.Own{
 		Name: name, Labels: m.labels(c, name), Annotations: map[string]string{}, Taints: c.RegisterWithTaints(),
-		ProviderID: k.ProviderID, Cloud: c.Options().CloudProvider == "external",
+		ProviderID: k.ProviderID, Cloud: c.Options().CloudProvider == "external", Port: m.port,
 	}
 	for _, name := range declared {
 		if c.Gates().Enabled(name) {

@@ -34,6 +34,8 @@ type machine struct {
 	// facts are what the node shows, and allocatable what of that pods may have.
 	facts       *host.Facts
 	allocatable v1.ResourceList
+	// port is where others call the node, 0 if nobody can.
+	port int32
 }
 
 func lookAround(c config.Config, name string) (machine, error) {

@@ -54,6 +54,8 @@ type Options struct {
 	// PanicPod (namespace/name) makes the actor of that pod panic on every
 	// message: to see what a node does then.
 	PanicPod string
+	// Flags are those of the command line by name, for /flagz.
+	Flags map[string]string
 }
 
 const (
@@ -134,6 +136,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	others, err := d.listenForOthers(serving{options: o, machine: &m, runtime: rt, client: client, rootDir: root.Path()})
+	if err != nil {
+		return errors.Join(err, release(serve))
+	}
+	serve = append(serve, others...)
 	network := port.Network(host.NewNetwork())
 	if sim, is := rt.Runtime.(*simcri.Runtime); is {
 		network = sim.Network() // the addresses of its pods are nowhere else
@@ -265,15 +272,23 @@ func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]fun
 	}
 	serve := []func(context.Context) error{server.Serve}
 	if addr, ok := o.Config.Healthz(); ok {
-		hz, err := healthz.Listen(healthz.Config{Address: addr.String(), Checks: []healthz.Check{{Name: "syncloop", Check: d.syncloop}}})
+		hz, err := healthz.Listen(healthz.Config{Address: addr.String(), Checks: d.checks()})
 		if err != nil {
-			ended, cancel := context.WithCancel(context.Background())
-			cancel()
-			return nil, errors.Join(err, server.Serve(ended))
+			return nil, errors.Join(err, release(serve))
 		}
 		serve = append(serve, hz.Serve)
 	}
 	return serve, nil
+}
+
+// release gives back what servers took that are not to serve.
+func release(serve []func(context.Context) error) (err error) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, s := range serve {
+		err = errors.Join(err, s(ended))
+	}
+	return err
 }
 
 // serve answers others until ctx ends, run-once is through, or the actors gave up.

@@ -440,6 +440,16 @@ func TestRejectedPod(t *testing.T) {
 	if p := w.pod("a-second"); p.Phase != "Failed" || p.Reason == "" {
 		w.failf("the second pod on the port shows %+v", p)
 	}
+	all, ran, refused := w.found(""), w.found("b-first"), w.found("a-second")
+	if len(all) != 2 || len(ran) != 1 || len(refused) != 1 {
+		w.failf("%d, %d and %d pods are found", len(all), len(ran), len(refused))
+	}
+	if s := ran[0].Status; s.Phase != v1.PodRunning || len(s.ContainerStatuses) != 1 || s.ContainerStatuses[0].ContainerID == "" {
+		w.failf("the first is found with %+v", s)
+	}
+	if s := refused[0].Status; s.Phase != v1.PodFailed || !strings.HasPrefix(s.Message, "Pod was rejected: ") {
+		w.failf("the second is found with %+v", s)
+	}
 	w.watch.restartsExpected = false
 	id := w.newest("b-first", "app").ID
 	// The one that runs has the port, whatever its name.

@@ -356,6 +356,26 @@ func (w *world) view() pods.View {
 	return v
 }
 
+// found is what who serves requests about a pod is told of it.
+func (w *world) found(name string) (out []*v1.Pod) {
+	w.t.Helper()
+	ref, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods")
+	if !ok {
+		w.t.Fatal("there is no pods actor")
+	}
+	answered := false
+	full := ""
+	if name != "" {
+		full = w.pod(name).Name
+	}
+	ref.Tell(pods.Find{Namespace: "default", Name: full, Reply: func(got []*v1.Pod) { out, answered = got, true }})
+	w.v.Settle()
+	if !answered {
+		w.t.Fatal("the pods actor gives no answer")
+	}
+	return out
+}
+
 // pod is the view of one pod; a zero one if it is not there.
 func (w *world) pod(name string) pods.PodView {
 	w.t.Helper()

@@ -49,6 +49,8 @@ type Config struct {
 	// CgroupRoot is where the cgroups of pods are, so that two agents on one host do not take each
 	// other's for what is left of their own; if empty, pods have none of their own.
 	CgroupRoot string
+	// Port is where it serves others over HTTPS; 0 for nowhere.
+	Port int
 	// Settings are more lines of KubeletConfiguration.
 	Settings string
 	// Flags are more flags.
@@ -87,6 +89,10 @@ func New(config Config) (*Agent, error) {
 	if config.CgroupRoot == "" {
 		cgroups = "cgroupsPerQOS: false\nenforceNodeAllocatable: [none]"
 	}
+	server := "enableServer: false"
+	if config.Port != 0 {
+		server = fmt.Sprintf("port: %d", config.Port)
+	}
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
@@ -94,7 +100,8 @@ podLogsDir: %s
 healthzPort: 0
 maxPods: 250
 %s
-%s`, a.Logs(), cgroups, config.Settings)
+%s
+%s`, a.Logs(), cgroups, server, config.Settings)
 	return a, os.WriteFile(a.ConfigFile(), []byte(text), 0o644)
 }
 

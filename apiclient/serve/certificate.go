@@ -1,0 +1,268 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	certificates "k8s.io/api/certificates/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/certificate"
+)
+
+// Certificate is what a server shows who it is by. It may change at any time.
+type Certificate interface {
+	// Get fails while there is none yet.
+	Get() (*tls.Certificate, error)
+	// Run keeps it good until ctx ends.
+	Run(ctx context.Context)
+}
+
+const (
+	// lookPeriod is how often files of a certificate are looked at, at most, and
+	// only when somebody connects.
+	lookPeriod = time.Second
+	// renewBefore is when a certificate of our own making is made anew.
+	renewBefore = 30 * 24 * time.Hour
+)
+
+// files is a certificate in files. They are read again when they change; while
+// they do not belong together, because only one was written yet, what there was
+// goes on.
+type files struct {
+	cert, key string
+	// renew writes the files anew if it is time; nil if others do that.
+	renew func(now time.Time, has *tls.Certificate) error
+
+	mu     sync.Mutex
+	looked time.Time
+	seen   [2]fileState
+	has    *tls.Certificate
+}
+
+type fileState struct {
+	modified time.Time
+	size     int64
+}
+
+// FromFiles shows the certificate of tlsCertFile and tlsPrivateKeyFile.
+func FromFiles(certFile, keyFile string) (Certificate, error) {
+	f := &files{cert: certFile, key: keyFile}
+	if err := f.look(time.Now()); err != nil {
+		return nil, fmt.Errorf("tlsCertFile %s, tlsPrivateKeyFile %s: %w", certFile, keyFile, err)
+	}
+	return f, nil
+}
+
+// SelfSigned shows kubelet.crt of dir, and makes it if it is not there or about
+// to expire: for name and the hosts.
+func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
+	f := &files{cert: filepath.Join(dir, "kubelet.crt"), key: filepath.Join(dir, "kubelet.key")}
+	f.renew = func(now time.Time, has *tls.Certificate) error {
+		if has != nil && now.Before(has.Leaf.NotAfter.Add(-renewBefore)) {
+			return nil
+		}
+		var ips []net.IP
+		names := []string{name}
+		for _, h := range hosts {
+			if ip := net.ParseIP(h); ip != nil {
+				ips = append(ips, ip)
+			} else if h != name {
+				names = append(names, h)
+			}
+		}
+		certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(name, ips, names)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		// The key first: until both are there, they do not belong together.
+		if err := replace(f.key, keyPEM, 0o600); err != nil {
+			return err
+		}
+		return replace(f.cert, certPEM, 0o644)
+	}
+	now := time.Now()
+	if f.look(now) != nil { // not there, or not usable
+		if err := f.renew(now, nil); err != nil {
+			return nil, fmt.Errorf("make a certificate for the server: %w", err)
+		}
+	} else if err := f.renew(now, f.has); err != nil {
+		return nil, fmt.Errorf("renew the server's certificate: %w", err)
+	}
+	if err := f.look(now); err != nil {
+		return nil, fmt.Errorf("the server's certificate %s: %w", f.cert, err)
+	}
+	return f, nil
+}
+
+// replace writes a file so that a reader finds the old one or the new.
+func replace(path string, data []byte, mode os.FileMode) error {
+	temporary := path + ".new"
+	if err := os.WriteFile(temporary, data, mode); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+// Get implements Certificate.
+func (f *files) Get() (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if now.Sub(f.looked) < lookPeriod {
+		return f.has, nil
+	}
+	if f.renew != nil && f.renew(now, f.has) != nil {
+		return f.has, nil // it is still good; tried again next time
+	}
+	f.look(now) //nolint:errcheck // what there was goes on
+	return f.has, nil
+}
+
+// Run implements Certificate.
+func (f *files) Run(ctx context.Context) { <-ctx.Done() }
+
+// look reads the files if they have changed.
+func (f *files) look(now time.Time) error {
+	f.looked = now
+	var is [2]fileState
+	for i, path := range []string{f.cert, f.key} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		is[i] = fileState{info.ModTime(), info.Size()}
+	}
+	if f.has != nil && is == f.seen {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return err
+	}
+	f.seen, f.has = is, &pair
+	return nil
+}
+
+// RequestedConfig says how to ask the apiserver for a certificate
+// (serverTLSBootstrap; signer kubernetes.io/kubelet-serving).
+type RequestedConfig struct {
+	// Dir keeps what was given: kubelet-server-current.pem.
+	Dir string
+	// Node is the node's name.
+	Node string
+	// Addresses are those it is to be for. None: it is not asked for yet.
+	Addresses func() []v1.NodeAddress
+	Client    kubernetes.Interface
+}
+
+// requested is a certificate that the cluster signs, when somebody has approved
+// of it, and before each one's end again.
+type requested struct {
+	from certificate.Manager
+}
+
+// Requested shows a certificate that the cluster gives.
+func Requested(c RequestedConfig) (Certificate, error) {
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	store, err := certificate.NewFileStore("kubelet-server", c.Dir, c.Dir, "", "")
+	if err != nil {
+		return nil, fmt.Errorf("the server's certificate in %s: %w", c.Dir, err)
+	}
+	m, err := certificate.NewManager(&certificate.Config{
+		ClientsetFn:      func(*tls.Certificate) (kubernetes.Interface, error) { return c.Client, nil },
+		GetTemplate:      func() *x509.CertificateRequest { return request(c.Node, c.Addresses()) },
+		SignerName:       certificates.KubeletServingSignerName,
+		GetUsages:        certificate.DefaultKubeletServingGetUsages,
+		CertificateStore: store,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the server's certificate in %s: %w", c.Dir, err)
+	}
+	return &requested{from: m}, nil
+}
+
+// request is what is asked for; nil while there is no address.
+func request(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
+	r := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
+	seen := map[string]bool{}
+	for _, a := range addresses {
+		if seen[a.Address] {
+			continue
+		}
+		seen[a.Address] = true
+		if ip := net.ParseIP(a.Address); ip != nil {
+			r.IPAddresses = append(r.IPAddresses, ip)
+		} else {
+			r.DNSNames = append(r.DNSNames, a.Address)
+		}
+	}
+	if len(r.IPAddresses) == 0 {
+		return nil
+	}
+	return r
+}
+
+// Get implements Certificate.
+func (r *requested) Get() (*tls.Certificate, error) {
+	if c := r.from.Current(); c != nil {
+		return c, nil
+	}
+	return nil, errors.New("the server has no certificate yet: approve its request (kubectl get csr, kubectl certificate approve)")
+}
+
+// Run implements Certificate.
+func (r *requested) Run(ctx context.Context) {
+	r.from.Start()
+	<-ctx.Done()
+	r.from.Stop()
+}
+
+// TLS is how a server shows a certificate. minVersion is a VersionTLS1x
+// (tlsMinVersion), 1.2 if empty; suites are names of cipher suites, Go's choice
+// if empty (tlsCipherSuites; they say nothing about TLS 1.3).
+func TLS(c Certificate, minVersion string, suites []string) (*tls.Config, error) {
+	version, ok := map[string]uint16{
+		"": tls.VersionTLS12, "VersionTLS10": tls.VersionTLS10, "VersionTLS11": tls.VersionTLS11,
+		"VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13,
+	}[minVersion]
+	if !ok {
+		return nil, fmt.Errorf("tlsMinVersion: %q is no version of TLS", minVersion)
+	}
+	t := &tls.Config{
+		MinVersion: version, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Get() },
+	}
+	for _, name := range suites {
+		id, ok := suite(name)
+		if !ok {
+			return nil, fmt.Errorf("tlsCipherSuites: %q is no cipher suite", name)
+		}
+		t.CipherSuites = append(t.CipherSuites, id)
+	}
+	return t, nil
+}
+
+func suite(name string) (uint16, bool) {
+	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+		if s.Name == name {
+			return s.ID, true
+		}
+	}
+	return 0, false
+}

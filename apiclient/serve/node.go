@@ -1,0 +1,121 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Find asks the node for its pods of a name, the newest first, or for all if the
+// name is empty; each with its status. It must end with ctx. Nobody changes what
+// it gives.
+type Find func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
+
+// PodsRoute is /pods: what the node is to run, with how it is.
+func PodsRoute(find Find) Route {
+	return Route{Path: "/pods", Methods: []string{http.MethodGet}, Subresources: Pods, ReadOnly: true,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			found, err := find(r.Context(), "", "")
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			list := make([]v1.Pod, len(found))
+			for i, p := range found {
+				list[i] = *p
+			}
+			writePods(w, list)
+		})}
+}
+
+// RunningPodsRoute is /runningpods/: what the runtime runs, whoever wants it.
+func RunningPodsRoute(runtime port.Runtime) Route {
+	return Route{Path: "/runningpods/", Methods: []string{http.MethodGet}, Subresources: Pods,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/runningpods/" {
+				http.NotFound(w, r)
+				return
+			}
+			seen, err := await(r.Context(), func(done func(observed.Runtime, error)) { runtime.List(r.Context(), "", done) })
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+			writePods(w, running(seen))
+		})}
+}
+
+// running is what runs of what the runtime shows, as pods of which no more is known.
+func running(seen observed.Runtime) (out []v1.Pod) {
+	for _, rp := range seen.Pods {
+		p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: rp.Ref.Namespace, Name: rp.Ref.Name, UID: rp.Ref.UID}}
+		for i := range rp.Containers {
+			if c := &rp.Containers[i]; c.State == observed.ContainerRunning {
+				p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
+			}
+		}
+		up := slices.ContainsFunc(rp.Sandboxes, func(s observed.Sandbox) bool { return s.State == observed.SandboxReady })
+		if up || len(p.Spec.Containers) > 0 {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// await waits for an answer of a port.
+func await[T any](ctx context.Context, ask func(done func(T, error))) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	got := make(chan answer, 1)
+	ask(func(value T, err error) { got <- answer{value, err} })
+	select {
+	case a := <-got:
+		return a.value, a.err
+	case <-ctx.Done(): // a port may keep silent
+		var none T
+		return none, fmt.Errorf("the runtime gives no answer: %w", ctx.Err())
+	}
+}
+
+func writePods(w http.ResponseWriter, list []v1.Pod) {
+	slices.SortFunc(list, func(x, y v1.Pod) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
+	})
+	if list == nil {
+		list = []v1.Pod{}
+	}
+	writeJSON(w, v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: list})
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	// A client that is gone is no error of ours, and all else can be written.
+	json.NewEncoder(w).Encode(v) //nolint:errcheck // see above
+}
+
+// ConfigzRoute is /configz: the configuration that the node goes by.
+func ConfigzRoute(kubeletconfig any) Route {
+	return Route{Path: "/configz", Methods: []string{http.MethodGet}, Subresources: Configz,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, map[string]any{"kubeletconfig": kubeletconfig})
+		})}
+}
+
+// HealthzRoutes are /healthz and what is below it.
+func HealthzRoutes(h http.Handler) []Route {
+	r := Route{Methods: []string{http.MethodGet}, Subresources: Healthz, ReadOnly: true, Handler: h}
+	all, one := r, r
+	all.Path, one.Path = "/healthz", "/healthz/"
+	return []Route{all, one}
+}

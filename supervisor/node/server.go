@@ -1,0 +1,197 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	goruntime "runtime"
+	"strconv"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	clientset "k8s.io/client-go/kubernetes"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/healthz"
+	"github.com/troupe-dev/troupe/supervisor/klogsink"
+)
+
+// What the server says in the place of what is turned off.
+const (
+	debuggingOff = "Debug endpoints are disabled."
+	profilingOff = "profiling endpoint is disabled."
+	verbosityOff = "flags endpoint is disabled."
+)
+
+// serving is what the HTTPS server and the read-only one are made of.
+type serving struct {
+	options Options
+	machine *machine
+	runtime port.Runtime
+	client  *kube.Client // nil: no apiserver
+	rootDir string
+}
+
+// listenForOthers takes the port that the apiserver and kubectl call the node at,
+// and the read-only one, as far as they are wanted. It gives what answers there,
+// and sets the port that the node shows.
+func (d *running) listenForOthers(s serving) ([]func(context.Context) error, error) {
+	c := s.options.Config
+	routes := d.routes(s)
+	var all []func(context.Context) error
+	if address, ok := c.Server(); ok {
+		secure, err := d.listenSecurely(s, address.String(), routes)
+		switch {
+		case errors.Is(err, serve.ErrNobodyToAsk) && c.Standalone():
+			d.log.Info().Msg("there is no HTTPS server: " + err.Error())
+		case err != nil:
+			return nil, errors.Join(err, release(all))
+		default:
+			all = append(all, secure.serve)
+			s.machine.port = int32(address.Port())
+		}
+	}
+	if p := c.Kubelet().ReadOnlyPort; p > 0 {
+		server, err := serve.Listen(serve.Config{
+			Address: net.JoinHostPort(c.Kubelet().Address, strconv.Itoa(int(p))), Node: d.name, Routes: routes, Log: d.log,
+		})
+		if err != nil {
+			return nil, errors.Join(err, release(all))
+		}
+		all = append(all, server.Serve)
+	}
+	return all, nil
+}
+
+// secure is the HTTPS server with what keeps it good.
+type secure struct {
+	server      *serve.Server
+	access      *serve.Access
+	certificate serve.Certificate
+}
+
+func (s *secure) serve(ctx context.Context) error {
+	var beside sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
+	beside.Go(func() { s.access.Run(ctx) })
+	beside.Go(func() { s.certificate.Run(ctx) })
+	err := s.server.Serve(ctx)
+	cancel()
+	beside.Wait()
+	return err
+}
+
+func (d *running) listenSecurely(s serving, address string, routes []serve.Route) (*secure, error) {
+	k := s.options.Config.Kubelet()
+	access := serve.AccessConfig{Authentication: k.Authentication, Authorization: k.Authorization}
+	var all clientset.Interface
+	if s.client != nil {
+		to, client := s.client.REST()
+		to.QPS, to.Burst = float32(*k.KubeAPIQPS), int(k.KubeAPIBurst)
+		clients, err := clientset.NewForConfigAndClient(to, client)
+		if err != nil {
+			return nil, err
+		}
+		all, access.Tokens, access.Rights = clients, clients.AuthenticationV1(), clients.AuthorizationV1()
+	}
+	out := &secure{}
+	var err error
+	if out.access, err = serve.NewAccess(access); err != nil {
+		return nil, err
+	}
+	if out.certificate, err = d.certificate(s, k, all); err != nil {
+		return nil, err
+	}
+	tls, err := serve.TLS(out.certificate, k.TLSMinVersion, k.TLSCipherSuites)
+	if err != nil {
+		return nil, err
+	}
+	out.access.Ask(tls)
+	out.server, err = serve.Listen(serve.Config{
+		Address: address, Node: d.name, TLS: tls, Routes: routes, Log: d.log,
+		Authenticator: out.access.Authenticator, Authorizer: out.access.Authorizer,
+	})
+	return out, err
+}
+
+// certificate is what the server shows: what the configuration names, what the
+// cluster signs, or one of its own making.
+func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration, client clientset.Interface) (serve.Certificate, error) {
+	dir := s.options.Config.Options().CertDir
+	if dir == config.DefaultCertDir {
+		dir = filepath.Join(s.rootDir, "pki") // the same, where --root-dir is not given
+	}
+	switch {
+	case k.ServerTLSBootstrap && client != nil:
+		return serve.Requested(serve.RequestedConfig{
+			Dir: dir, Node: d.name, Client: client,
+			Addresses: func() []v1.NodeAddress { return nodeAddresses(s.machine.addresses, d.name) },
+		})
+	case k.TLSCertFile != "":
+		return serve.FromFiles(k.TLSCertFile, k.TLSPrivateKeyFile)
+	default:
+		return serve.SelfSigned(dir, d.name, s.machine.addresses)
+	}
+}
+
+// routes are all that there is.
+func (d *running) routes(s serving) []serve.Route {
+	k := s.options.Config.Kubelet()
+	routes := append([]serve.Route{serve.PodsRoute(d.find)}, serve.HealthzRoutes(healthz.Handler(d.checks()))...)
+	if !*k.EnableDebuggingHandlers {
+		for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods/", "/debug/pprof/", "/logs/"} {
+			routes = append(routes, serve.Disabled(serve.Route{Path: path, Subresources: serve.Proxy}, debuggingOff))
+		}
+		return routes
+	}
+	profiling, verbosity := serve.ProfilingRoute(), serve.VerbosityRoute(klogsink.ParseVerbosity)
+	if !*k.EnableProfilingHandler {
+		profiling = serve.Disabled(profiling, profilingOff)
+	} else if k.EnableContentionProfiling {
+		goruntime.SetBlockProfileRate(1)
+	}
+	if !*k.EnableDebugFlagsHandler {
+		verbosity = serve.Disabled(verbosity, verbosityOff)
+	}
+	routes = append(routes,
+		serve.RunningPodsRoute(s.runtime), serve.ConfigzRoute(s.options.Config.Shown()), profiling, verbosity)
+	gates := s.options.Config.Gates()
+	if gates.Enabled("ComponentFlagz") {
+		routes = append(routes, serve.FlagzRoute(s.options.Flags))
+	}
+	if gates.Enabled("ComponentStatusz") {
+		routes = append(routes, serve.StatuszRoute(shownVersion(buildInfo()), routes))
+	}
+	return routes
+}
+
+// checks are those of the health endpoints.
+func (d *running) checks() []healthz.Check {
+	return []healthz.Check{{Name: "syncloop", Check: d.syncloop}}
+}
+
+// find asks the pods actor; see serve.Find.
+func (d *running) find(ctx context.Context, namespace, name string) ([]*v1.Pod, error) {
+	ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods")
+	if !ok {
+		return nil, errors.New("the pods actor is not there: see `troupe tree`")
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthPatience)
+	defer cancel()
+	got := make(chan []*v1.Pod, 1)
+	ref.Tell(pods.Find{Namespace: namespace, Name: name, Reply: func(p []*v1.Pod) { got <- p }})
+	select {
+	case p := <-got:
+		return p, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the pods actor does not answer: %w: see `troupe tree`", ctx.Err())
+	}
+}
