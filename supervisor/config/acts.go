@@ -7,7 +7,7 @@ var actsOn = map[string]struct{}{
 	"apiVersion": {}, "kind": {},
 	"address": {}, "authentication": {}, "authorization": {}, "enableContentionProfiling": {}, "enableDebugFlagsHandler": {},
 	"enableDebuggingHandlers": {}, "enableProfilingHandler": {}, "enableServer": {}, "enableSystemLogHandler": {},
-	"enableSystemLogQuery": {}, "port": {}, "readOnlyPort": {}, "serverTLSBootstrap": {}, "tlsCertFile": {}, "tlsCipherSuites": {},
+	"port": {}, "readOnlyPort": {}, "serverTLSBootstrap": {}, "tlsCertFile": {}, "tlsCipherSuites": {},
 	"tlsMinVersion": {}, "tlsPrivateKeyFile": {},
 	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {}, "clusterDomain": {},
 	"configMapAndSecretChangeDetectionStrategy": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {}, "crashLoopBackOff": {},

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/apiclient/serve/crilog"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
@@ -29,6 +30,9 @@ const (
 	debuggingOff = "Debug endpoints are disabled."
 	profilingOff = "profiling endpoint is disabled."
 	verbosityOff = "flags endpoint is disabled."
+
+	systemLogsOff = "logs endpoint is disabled."
+	systemLogDir  = "/var/log"
 )
 
 // serving is what the HTTPS server and the read-only one are made of.
@@ -161,14 +165,32 @@ func (d *running) routes(s serving) []serve.Route {
 	if !*k.EnableDebugFlagsHandler {
 		verbosity = serve.Disabled(verbosity, verbosityOff)
 	}
-	routes = append(routes,
-		serve.RunningPodsRoute(s.runtime), serve.ConfigzRoute(s.options.Config.Shown()), profiling, verbosity)
 	gates := s.options.Config.Gates()
+	routes = append(routes, d.systemLogs(*k.EnableSystemLogHandler)...)
+	routes = append(routes,
+		serve.ContainerLogsRoute(serve.LogsConfig{
+			Find: d.find, Runtime: s.runtime, SplitStreams: gates.Enabled("PodLogsQuerySplitStreams"), Watcher: &crilog.Watcher{},
+		}),
+		serve.RunningPodsRoute(s.runtime), serve.ConfigzRoute(s.options.Config.Shown()), profiling, verbosity)
 	if gates.Enabled("ComponentFlagz") {
 		routes = append(routes, serve.FlagzRoute(s.options.Flags))
 	}
 	if gates.Enabled("ComponentStatusz") {
 		routes = append(routes, serve.StatuszRoute(shownVersion(buildInfo()), routes))
+	}
+	return routes
+}
+
+// systemLogs are the files that the system logs to.
+func (d *running) systemLogs(on bool) []serve.Route {
+	off := serve.Disabled(serve.Route{Path: "/logs/", Subresources: serve.Log}, systemLogsOff)
+	if !on {
+		return []serve.Route{off}
+	}
+	routes, err := serve.SystemLogsRoutes(systemLogDir)
+	if err != nil { // this host has none
+		d.log.Warn().Str("error", err.Error()).Msg("there is no /logs/")
+		return []serve.Route{off}
 	}
 	return routes
 }

@@ -1,0 +1,251 @@
+package crilog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// bufferSize of what is read, and of what is to be written.
+	bufferSize = 16 << 10
+	// lookPeriod is how often a log is looked at, and its container asked for, if
+	// nothing says that something happened; without a watch more often.
+	lookPeriod      = time.Second
+	unwatchedPeriod = 200 * time.Millisecond
+	// together is how long entries are let gather while many come.
+	together = 10 * time.Millisecond
+	// settle is how long the runtime may still write to a file that was rotated,
+	// after it has opened the new one.
+	settle = 200 * time.Millisecond
+)
+
+// Options say what is wanted of a log.
+type Options struct {
+	// Path is the file that the runtime writes.
+	Path string
+	// Tail is how many lines, the last ones; nil for all that there are.
+	Tail *int64
+	// Limit is how many bytes; nil for all.
+	Limit *int64
+	// Since is the time of the first entry.
+	Since time.Time
+	// Stamps puts its time before each line.
+	Stamps bool
+	// Stdout and Stderr are wanted.
+	Stdout, Stderr bool
+	// Follow goes on until the container has ended. Running says whether it has
+	// not: it is asked about once a second, and must end with the context. Watcher
+	// says when to look.
+	Follow  bool
+	Running func(context.Context) bool
+	Watcher *Watcher
+}
+
+// Beginner is a writer that wants to know that a log is there and its reading
+// begins, before there is anything of it.
+type Beginner interface{ Begin() error }
+
+// Read writes what is wanted of a log to out, which may be a Beginner. It ends with ctx.Err() if ctx does,
+// with an error of out, or when all is written.
+func Read(ctx context.Context, o Options, out io.Writer) error {
+	path, err := filepath.EvalSymlinks(o.Path) // as some runtimes make them
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	o.Path = path
+	files, err := open(path, o.Since)
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	r := &reader{Options: o, files: files, buffer: make([]byte, bufferSize)}
+	defer func() { closeAll(r.files) }()
+	r.out = &writer{
+		to: out, since: o.Since, stamps: o.Stamps, stdout: o.Stdout, stderr: o.Stderr, left: -1,
+		buffer: make([]byte, 0, bufferSize),
+	}
+	if o.Limit != nil {
+		r.out.left = *o.Limit
+	}
+	r.decoder = decoder{begin: r.out.begin, text: r.out.text, end: r.out.end}
+	if o.Tail != nil {
+		if r.files, err = tail(r.files, *o.Tail); err != nil {
+			return fmt.Errorf("read the log: %w", err)
+		}
+	}
+	if b, is := out.(Beginner); is {
+		err = b.Begin()
+	}
+	if err == nil {
+		err = r.all(ctx)
+	}
+	if err == nil || errors.Is(err, errEnough) {
+		err = r.out.flush()
+	}
+	return err
+}
+
+type reader struct {
+	Options
+	// files are to be read, the first one now.
+	files   []*file
+	decoder decoder
+	out     *writer
+	buffer  []byte
+}
+
+// all reads file after file.
+func (r *reader) all(ctx context.Context) error {
+	for {
+		for len(r.files) > 1 {
+			if _, err := r.drain(ctx); err != nil {
+				return err
+			}
+			r.next()
+		}
+		if !r.Follow {
+			_, err := r.drain(ctx)
+			return err
+		}
+		if more, err := r.follow(ctx); !more || err != nil {
+			return err
+		}
+	}
+}
+
+// next goes on with the next file. No entry goes on from one to the other.
+func (r *reader) next() {
+	r.files[0].close()
+	r.files = r.files[1:]
+	r.decoder.reset()
+}
+
+// drain reads what there is, and says whether that was anything.
+func (r *reader) drain(ctx context.Context) (some bool, err error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return some, err
+		}
+		n, err := r.files[0].Read(r.buffer)
+		if n > 0 {
+			some = true
+			if err := r.decoder.feed(r.buffer[:n]); err != nil {
+				return some, err
+			}
+		}
+		if errors.Is(err, io.EOF) || err != nil && r.files[0].gz {
+			return some, r.out.flush() // of what is compressed, as much as can be read
+		}
+		if err != nil {
+			return some, fmt.Errorf("read the log: %w", err)
+		}
+	}
+}
+
+// follow reads the newest file until the container has ended, or another has
+// taken its place: then there is more.
+//
+//	 ┌──────────► drain ──ended before──► done
+//	 │              │
+//	wait ◄── same ──┴── another file is at the path, and nothing came for a while ──► more
+func (r *reader) follow(ctx context.Context) (more bool, err error) {
+	woken, leave, watched := r.Watcher.subscribe(filepath.Dir(r.Path))
+	defer leave()
+	period := lookPeriod
+	if !watched {
+		period = unwatchedPeriod
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var asked, replaced time.Time // when last, and since when
+	running := true
+	for {
+		if now := time.Now(); now.Sub(asked) >= lookPeriod {
+			asked, running = now, r.Running(ctx)
+		}
+		// Whether it runs was asked before: what it wrote until then is there.
+		some, err := r.drain(ctx)
+		if err != nil {
+			return false, err
+		}
+		is, err := r.state()
+		if err != nil {
+			return false, err
+		}
+		wait := period
+		switch {
+		case is == truncated:
+			if err := r.files[0].rewind(0); err != nil {
+				return false, err
+			}
+			r.decoder.reset()
+			continue
+		case is == moved && (replaced.IsZero() || some):
+			replaced, wait = time.Now(), settle
+		case is == moved && time.Since(replaced) >= settle:
+			newer, err := after(r.Path, r.files[0])
+			if err == nil && len(newer) > 0 {
+				r.files = append(r.files, newer...)
+				return true, nil
+			}
+			wait = settle // it was moved again just now
+		case is == moved:
+			wait = settle
+		case !running:
+			return false, nil
+		case some:
+			wait = together
+		}
+		if err := r.pause(ctx, timer, wait, is == moved || some, woken); err != nil {
+			return false, err
+		}
+	}
+}
+
+// pause waits, until something is told unless deaf.
+func (r *reader) pause(ctx context.Context, timer *time.Timer, wait time.Duration, deaf bool, woken <-chan struct{}) error {
+	timer.Reset(wait)
+	if deaf {
+		woken = nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-woken:
+	case <-timer.C:
+	}
+	return nil
+}
+
+type placed uint8
+
+const (
+	same placed = iota
+	moved
+	truncated
+)
+
+// state is what has become of the newest file.
+func (r *reader) state() (placed, error) {
+	f := r.files[0].f
+	info, err := f.Stat()
+	if err != nil {
+		return same, err
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return same, err
+	}
+	if info.Size() < at {
+		return truncated, nil
+	}
+	now, err := os.Stat(r.Path)
+	if err != nil || os.SameFile(now, info) { // not there: the new one is yet to come
+		return same, nil
+	}
+	return moved, nil
+}
