@@ -1,0 +1,131 @@
+package node
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// routesOf are those of a node with these lines of configuration.
+func routesOf(t *testing.T, lines string) []serve.Route {
+	t.Helper()
+	rt, err := simcri.New(simcri.Config{Clock: kernel.WallClock{}, Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, err := kernel.NewSystem(kernel.Config{Clock: kernel.WallClock{}, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &running{name: "n1", log: zerolog.Nop(), system: system}
+	return d.routes(serving{options: Options{Config: clustered(t, lines)}, machine: &machine{}, runtime: rt})
+}
+
+// ask asks a server of routes as a user who may do what is in rights (get/pods).
+func ask(t *testing.T, routes []serve.Route, method, path, who, rights string) *httptest.ResponseRecorder {
+	t.Helper()
+	s, err := serve.Listen(serve.Config{
+		Address: "127.0.0.1:0", Node: "n1", Routes: routes, Log: zerolog.Nop(),
+		Authenticator: authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) {
+			return &authenticator.Response{User: &user.DefaultInfo{Name: who}}, who != "", nil
+		}),
+		Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if strings.Contains(" "+rights+" ", " "+a.GetVerb()+"/"+a.GetSubresource()+" ") {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "", nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(method, path, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody waits for the answer of those that are let in
+	s.ServeHTTP(w, r.WithContext(ctx))
+	return w
+}
+
+// TestEveryRouteIsGuarded: a stranger gets 401 and a wrong role 403, whatever the
+// path and the method.
+func TestEveryRouteIsGuarded(t *testing.T) {
+	all := routesOf(t, "")
+	paths := []string{"/", "/nowhere", "/logs/../pods", "/pods/..", "//pods"}
+	for _, r := range all {
+		paths = append(paths, strings.NewReplacer("{namespace}", "ns", "{pod}", "web", "{container}", "c", "{uid}", "u-1").Replace(r.Path))
+	}
+	for _, path := range paths {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "UNKNOWN"} {
+			if w := ask(t, all, method, path, "", ""); w.Code != http.StatusUnauthorized {
+				t.Errorf("%s %s: a stranger gets %d", method, path, w.Code)
+			}
+			if w := ask(t, all, method, path, "mallory", "get/status list/pods get/spec"); w.Code != http.StatusForbidden {
+				t.Errorf("%s %s: a wrong role gets %d", method, path, w.Code)
+			}
+		}
+	}
+	if len(all) < 12 {
+		t.Errorf("there are only %d routes", len(all))
+	}
+}
+
+// TestWhatGuards: which right lets in, and that no other does.
+func TestWhatGuards(t *testing.T) {
+	all := routesOf(t, "")
+	for path, right := range map[string]string{
+		"/pods": "get/pods get/proxy", "/runningpods/": "get/pods get/proxy", "/healthz/ping": "get/healthz get/proxy",
+		"/configz": "get/configz get/proxy",
+		"/logs/":   "get/log", "/logs": "get/log", "/statusz": "get/statusz", "/flagz": "get/configz",
+		"/containerLogs/ns/web/c": "get/proxy", "/debug/pprof/": "get/proxy", "/debug/pprof/cmdline": "get/proxy",
+	} {
+		for _, one := range strings.Fields("get/pods get/proxy get/healthz get/configz get/log get/statusz get/stats get/metrics create/proxy") {
+			let := ask(t, all, "GET", path, "bob", one).Code != http.StatusForbidden
+			if want := strings.Contains(" "+right+" ", " "+one+" "); let != want {
+				t.Errorf("%s with %s: let in: %v", path, one, let)
+			}
+		}
+	}
+	if w := ask(t, all, "PUT", "/debug/flags/v", "bob", "get/proxy"); w.Code != http.StatusForbidden {
+		t.Errorf("the verbosity is changed by who may only read: %d", w.Code)
+	}
+}
+
+func TestWhatIsOff(t *testing.T) {
+	const rights = "get/proxy get/log update/proxy get/configz"
+	for _, tt := range []struct {
+		lines, method, path string
+		status              int
+		body                string
+	}{
+		{"enableDebuggingHandlers: false", "GET", "/containerLogs/ns/web/c", 405, debuggingOff},
+		{"enableDebuggingHandlers: false", "GET", "/logs/x", 405, debuggingOff},
+		{"enableDebuggingHandlers: false", "GET", "/configz", 404, "404 page not found"},
+		{"enableSystemLogHandler: false", "GET", "/logs/x", 405, systemLogsOff},
+		{"enableProfilingHandler: false", "GET", "/debug/pprof/heap", 405, profilingOff},
+		{"enableDebugFlagsHandler: false", "PUT", "/debug/flags/v", 405, verbosityOff},
+		{"featureGates: {ComponentFlagz: false}", "GET", "/flagz", 404, "404 page not found"},
+		{"", "GET", "/flagz", 200, ""},
+		{"", "GET", "/configz", 200, `{"kubeletconfig":{`},
+		{"", "GET", "/logs/..%2f..%2fetc/passwd", 404, ""},
+		{"", "GET", "/debug/pprof/cmdline", 200, ""},
+	} {
+		w := ask(t, routesOf(t, tt.lines), tt.method, tt.path, "bob", rights)
+		if w.Code != tt.status || !strings.HasPrefix(w.Body.String(), tt.body) {
+			t.Errorf("%s: %s %s: %d %q, want %d %q", tt.lines, tt.method, tt.path, w.Code, w.Body.String(), tt.status, tt.body)
+		}
+	}
+}
