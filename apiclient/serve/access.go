@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -81,13 +82,28 @@ func NewAccess(c AccessConfig) (*Access, error) {
 	if c.Rights == nil {
 		return nil, ErrNobodyToAsk
 	}
-	a.Authorizer, err = authorizerfactory.DelegatingAuthorizerConfig{
+	a.Authorizer = later{sync.OnceValues(authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: c.Rights,
 		AllowCacheTTL:             c.Authorization.Webhook.CacheAuthorizedTTL.Duration,
 		DenyCacheTTL:              c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
 		WebhookRetryBackoff:       reviewRetry(),
-	}.New()
-	return a, err
+	}.New)}
+	return a, nil
+}
+
+// later is an authorizer that is made when somebody asks: it brings a compiler
+// for rules that nobody here writes, and a node is to start at once.
+type later struct {
+	get func() (authorizer.Authorizer, error)
+}
+
+// Authorize implements authorizer.Authorizer.
+func (l later) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	made, err := l.get()
+	if err != nil {
+		return authorizer.DecisionNoOpinion, "", err
+	}
+	return made.Authorize(ctx, a)
 }
 
 // nobody is known where the configuration has turned all ways of it off.

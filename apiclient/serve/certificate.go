@@ -2,11 +2,16 @@ package serve
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,7 +21,6 @@ import (
 	certificates "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/certificate"
 )
 
@@ -34,6 +38,8 @@ const (
 	lookPeriod = time.Second
 	// renewBefore is when a certificate of our own making is made anew.
 	renewBefore = 30 * 24 * time.Hour
+	ownLifetime = 365 * 24 * time.Hour
+	clockSkew   = time.Hour
 )
 
 // files is a certificate in files. They are read again when they change; while
@@ -81,7 +87,7 @@ func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
 				names = append(names, h)
 			}
 		}
-		certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey(name, ips, names)
+		certPEM, keyPEM, err := signOwn(now, name, ips, names)
 		if err != nil {
 			return err
 		}
@@ -106,6 +112,33 @@ func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
 		return nil, fmt.Errorf("the server's certificate %s: %w", f.cert, err)
 	}
 	return f, nil
+}
+
+// signOwn makes a certificate that is its own authority, with a key that takes no
+// time to make: a node starts with it.
+func signOwn(now time.Time, name string, ips []net.IP, names []string) (certPEM, keyPEM []byte, err error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, err
+	}
+	own := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, IPAddresses: ips, DNSNames: names,
+		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(ownLifetime), BasicConstraintsValid: true, IsCA: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, own, own, key.Public(), key)
+	if err != nil {
+		return nil, nil, err
+	}
+	bare, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare}), nil
 }
 
 // replace writes a file so that a reader finds the old one or the new.
