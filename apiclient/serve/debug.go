@@ -67,7 +67,7 @@ func (f flags) GetFlagz() map[string]string { return f }
 func FlagzRoute(given map[string]string) Route {
 	t := taken{}
 	flagz.Install(t, component, flags(given))
-	return Route{Path: "/flagz", Methods: []string{http.MethodGet}, Subresources: Configz, Handler: t["/flagz"]}
+	return Route{Path: "/flagz", Methods: []string{http.MethodGet}, Subresources: Configz[:1], Handler: t["/flagz"]}
 }
 
 // StatuszRoute is /statusz: what this program is, since when it runs, and which
