@@ -33,8 +33,8 @@ func routesOf(t *testing.T, lines string) []serve.Route {
 	return d.routes(serving{options: Options{Config: clustered(t, lines)}, machine: &machine{}, runtime: rt})
 }
 
-// ask asks a server of routes as a user who may do what is in rights (get/pods).
-func ask(t *testing.T, routes []serve.Route, method, path, who, rights string) *httptest.ResponseRecorder {
+// answerTo is what a server of routes answers a user who may do what is in rights (get/pods).
+func answerTo(t *testing.T, routes []serve.Route, method, path, who, rights string) *httptest.ResponseRecorder {
 	t.Helper()
 	s, err := serve.Listen(serve.Config{
 		Address: "127.0.0.1:0", Node: "n1", Routes: routes, Log: zerolog.Nop(),
@@ -70,10 +70,10 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	}
 	for _, path := range paths {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "UNKNOWN"} {
-			if w := ask(t, all, method, path, "", ""); w.Code != http.StatusUnauthorized {
+			if w := answerTo(t, all, method, path, "", ""); w.Code != http.StatusUnauthorized {
 				t.Errorf("%s %s: a stranger gets %d", method, path, w.Code)
 			}
-			if w := ask(t, all, method, path, "mallory", "get/status list/pods get/spec"); w.Code != http.StatusForbidden {
+			if w := answerTo(t, all, method, path, "mallory", "get/status list/pods get/spec"); w.Code != http.StatusForbidden {
 				t.Errorf("%s %s: a wrong role gets %d", method, path, w.Code)
 			}
 		}
@@ -93,13 +93,13 @@ func TestWhatGuards(t *testing.T) {
 		"/containerLogs/ns/web/c": "get/proxy", "/debug/pprof/": "get/proxy", "/debug/pprof/cmdline": "get/proxy",
 	} {
 		for _, one := range strings.Fields("get/pods get/proxy get/healthz get/configz get/log get/statusz get/stats get/metrics create/proxy") {
-			let := ask(t, all, "GET", path, "bob", one).Code != http.StatusForbidden
+			let := answerTo(t, all, "GET", path, "bob", one).Code != http.StatusForbidden
 			if want := strings.Contains(" "+right+" ", " "+one+" "); let != want {
 				t.Errorf("%s with %s: let in: %v", path, one, let)
 			}
 		}
 	}
-	if w := ask(t, all, "PUT", "/debug/flags/v", "bob", "get/proxy"); w.Code != http.StatusForbidden {
+	if w := answerTo(t, all, "PUT", "/debug/flags/v", "bob", "get/proxy"); w.Code != http.StatusForbidden {
 		t.Errorf("the verbosity is changed by who may only read: %d", w.Code)
 	}
 }
@@ -123,7 +123,7 @@ func TestWhatIsOff(t *testing.T) {
 		{"", "GET", "/logs/..%2f..%2fetc/passwd", 404, ""},
 		{"", "GET", "/debug/pprof/cmdline", 200, ""},
 	} {
-		w := ask(t, routesOf(t, tt.lines), tt.method, tt.path, "bob", rights)
+		w := answerTo(t, routesOf(t, tt.lines), tt.method, tt.path, "bob", rights)
 		if w.Code != tt.status || !strings.HasPrefix(w.Body.String(), tt.body) {
 			t.Errorf("%s: %s %s: %d %q, want %d %q", tt.lines, tt.method, tt.path, w.Code, w.Body.String(), tt.status, tt.body)
 		}
