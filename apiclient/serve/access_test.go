@@ -27,6 +27,18 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/serve"
 )
 
+func read(t *testing.T, r *http.Request, into any) {
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+		t.Errorf("the apiserver is asked: %v", err)
+	}
+}
+
+func answer(t *testing.T, w http.ResponseWriter, review any) {
+	if err := json.NewEncoder(w).Encode(review); err != nil {
+		t.Errorf("the apiserver answers: %v", err)
+	}
+}
+
 // reviews is an apiserver that knows the token "good" as user alice, who may get
 // nodes/pods, as cert-user may; and counts what it is asked.
 func reviews(t *testing.T) (kubernetes.Interface, *atomic.Int32) {
@@ -37,17 +49,17 @@ func reviews(t *testing.T) (kubernetes.Interface, *atomic.Int32) {
 		w.Header().Set("Content-Type", "application/json")
 		if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
 			var review authn.TokenReview
-			json.NewDecoder(r.Body).Decode(&review)
+			read(t, r, &review)
 			review.Status = authn.TokenReviewStatus{Authenticated: review.Spec.Token == "good", User: authn.UserInfo{Username: "alice"}}
-			json.NewEncoder(w).Encode(review)
+			answer(t, w, review)
 			return
 		}
 		var review authz.SubjectAccessReview
-		json.NewDecoder(r.Body).Decode(&review)
+		read(t, r, &review)
 		wish := review.Spec.ResourceAttributes
 		review.Status.Allowed = wish.Resource == "nodes" && wish.Name == "n1" && wish.Verb == "get" && wish.Subresource == "pods" &&
 			(review.Spec.User == "alice" || review.Spec.User == "cert-user")
-		json.NewEncoder(w).Encode(review)
+		answer(t, w, review)
 	}))
 	client := s.Client()
 	t.Cleanup(func() { client.CloseIdleConnections(); s.Close() })

@@ -134,7 +134,7 @@ func TestTailOfBigFiles(t *testing.T) {
 				t.Errorf("%s: the last %d lines: %d bytes, want %d", name, tail, got.Len(), len(want))
 			}
 		}
-		os.Remove(path)
+		remove(t, path)
 	}
 }
 
@@ -200,13 +200,15 @@ func TestFollow(t *testing.T) {
 			out.await(t, "a\nbc\nd\ne\nf\n")
 			// Two rotations before it looks: the first of them is compressed by then.
 			write(t, first+".gz", entry(0, "stdout", "F", "a"))
-			os.Remove(first)
+			remove(t, first)
 			second, third := path+".20261121-120000", path+".20261121-130000"
-			os.Rename(path, second)
+			if err := os.Rename(path, second); err != nil {
+				t.Fatal(err)
+			}
 			write(t, third, entry(6, "stdout", "F", "g"))
 			old, _ := os.ReadFile(second)
 			write(t, second+".gz", string(old))
-			os.Remove(second)
+			remove(t, second)
 			add(t, path, entry(7, "stdout", "F", "h"))
 			out.await(t, "a\nbc\nd\ne\nf\ng\nh\n")
 			add(t, path, entry(8, "stderr", "F", "i"))
@@ -293,5 +295,12 @@ func TestManyFollowers(t *testing.T) {
 		if got := outs[i].String(); got != want.String() {
 			t.Fatalf("log %d: %d bytes, want %d", i, len(got), want.Len())
 		}
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
 	}
 }
