@@ -1,24 +1,22 @@
 package pods
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 const (
 	// checkpointName is that of what pods were given, as far as it is not what they
 	// ask for since they came.
-	checkpointName     = "allocations"
-	checkpointDeadline = 10 * time.Second
-	saveRetry          = 5 * time.Second
+	checkpointName = "allocations"
+	saveRetry      = 5 * time.Second
 )
 
 // given is what is remembered of allocations over the end of the agent.
@@ -33,21 +31,16 @@ type given struct {
 	written map[types.UID]*podresize.Allocation
 }
 
-type checkpoint struct {
+// saves is what the checkpoint has.
+type saves struct {
 	Pods map[types.UID]*podresize.Allocation `json:"pods"`
 }
 
 // load reads what an earlier agent, or incarnation, gave. Nothing is admitted
 // before: it would be given what others have.
 func (a *pods) load(ctx *kernel.Context[Message]) {
-	a.given.loading = ctx.Do(kernel.Effect[Message]{
-		Kind: "LoadCheckpoint", Object: checkpointName, Lane: "checkpoint", Deadline: checkpointDeadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Checkpoints.Load(c, checkpointName, func(data []byte, err error) { done(Loaded{ID: id, Data: data, Err: err}) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return Loaded{ID: id, Err: &port.Error{Kind: port.Deadline, Verb: "load", Object: checkpointName}}
-		},
+	a.given.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName, func(id kernel.EffectID, data []byte, err error) Message {
+		return Loaded{ID: id, Data: data, Err: err}
 	})
 }
 
@@ -56,7 +49,7 @@ func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
 		return
 	}
 	a.given.loading = 0
-	var c checkpoint
+	var c saves
 	if m.Err == nil && m.Data != nil {
 		m.Err = json.Unmarshal(m.Data, &c)
 	}
@@ -90,18 +83,12 @@ func (a *pods) save(ctx *kernel.Context[Message]) {
 			all[uid] = r.alloc
 		}
 	}
-	data, err := json.Marshal(checkpoint{all})
+	data, err := json.Marshal(saves{all})
 	if err != nil {
 		panic(err) // quantities and strings
 	}
-	g.saving = ctx.Do(kernel.Effect[Message]{
-		Kind: "SaveCheckpoint", Object: checkpointName, Lane: "checkpoint", Deadline: checkpointDeadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Checkpoints.Save(c, checkpointName, data, func(err error) { done(Saved{ID: id, Err: err}) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return Saved{ID: id, Err: &port.Error{Kind: port.Deadline, Verb: "save", Object: checkpointName}}
-		},
+	g.saving = checkpoint.Save(ctx, a.deps.Checkpoints, checkpointName, data, func(id kernel.EffectID, err error) Message {
+		return Saved{ID: id, Err: err}
 	})
 }
 

@@ -1,7 +1,6 @@
 package probes
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -9,17 +8,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // checkpointName is the name of the checkpoint.
 const checkpointName = "probes"
 
 const (
-	checkpointDeadline = 10 * time.Second
 	// saveEvery is how often the checkpoint is written at the most.
 	saveEvery = time.Second
 	// unclaimedFor is how long what was read is kept of containers that no pod
@@ -27,9 +25,9 @@ const (
 	unclaimedFor = time.Hour
 )
 
-// checkpoint is what a later agent has to know of the containers of static
+// records is what a later agent has to know of the containers of static
 // pods, of which no API has a status.
-type checkpoint struct {
+type records struct {
 	// Containers are by ID.
 	Containers map[string]record `json:"containers"`
 }
@@ -68,14 +66,8 @@ func static(p *v1.Pod) bool {
 // load reads what an earlier agent knew.
 func (a *probes) load(ctx *kernel.Context[Message]) {
 	a.memory = memory{born: ctx.Now(), unclaimed: map[string]record{}, known: map[string]record{}}
-	a.memory.loading = ctx.Do(kernel.Effect[Message]{
-		Kind: "LoadCheckpoint", Object: checkpointName, Lane: "checkpoint", Deadline: checkpointDeadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Checkpoints.Load(c, checkpointName, func(data []byte, err error) { done(loaded{id, data, err}) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return loaded{id: id, err: &port.Error{Kind: port.Deadline, Verb: "load", Object: checkpointName}}
-		},
+	a.memory.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName, func(id kernel.EffectID, data []byte, err error) Message {
+		return loaded{id, data, err}
 	})
 }
 
@@ -93,7 +85,7 @@ func (a *probes) loaded(ctx *kernel.Context[Message], m loaded) {
 		return
 	}
 	a.memory.loading = 0
-	var c checkpoint
+	var c records
 	if m.err == nil && m.data != nil {
 		m.err = json.Unmarshal(m.data, &c)
 	}
@@ -171,18 +163,12 @@ func (a *probes) save(ctx *kernel.Context[Message]) {
 	}
 	all := maps.Clone(b.unclaimed)
 	maps.Copy(all, b.known)
-	data, err := json.Marshal(checkpoint{all})
+	data, err := json.Marshal(records{all})
 	if err != nil {
 		panic(err) // strings and booleans
 	}
-	b.saving = ctx.Do(kernel.Effect[Message]{
-		Kind: "SaveCheckpoint", Object: checkpointName, Lane: "checkpoint", Deadline: checkpointDeadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Checkpoints.Save(c, checkpointName, data, func(err error) { done(saved{id, err}) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return saved{id, &port.Error{Kind: port.Deadline, Verb: "save", Object: checkpointName}}
-		},
+	b.saving = checkpoint.Save(ctx, a.deps.Checkpoints, checkpointName, data, func(id kernel.EffectID, err error) Message {
+		return saved{id, err}
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -131,7 +132,7 @@ type sources struct {
 	again    bool
 	// fetchAll: an answer to the last fetch was lost, so that "the same" says nothing.
 	fetchAll bool
-	restored checkpoint
+	restored remembered
 	saved    []byte
 	noted    map[string]bool // problems that were logged
 }
@@ -141,8 +142,8 @@ type cached struct {
 	decoded manifest.Decoded
 }
 
-// checkpoint is what is kept over the end of the process.
-type checkpoint struct {
+// remembered is what is kept over the end of the process.
+type remembered struct {
 	File manifest.State `json:"file"`
 	HTTP manifest.State `json:"http"`
 }
@@ -157,9 +158,9 @@ func (s *sources) Start(ctx *kernel.Context[Message]) {
 			ctx.Cancel(e.ID)
 		}
 	}
-	s.loading = s.do(ctx, "LoadCheckpoint", checkpointName, "checkpoint", func(c context.Context, id kernel.EffectID, done func(Message)) {
-		s.deps.Checkpoints.Load(c, checkpointName, func(data []byte, err error) { done(loaded{id, data, err}) })
-	}, func(id kernel.EffectID, err error) Message { return loaded{id: id, err: err} })
+	s.loading = checkpoint.Load(ctx, s.deps.Checkpoints, checkpointName, func(id kernel.EffectID, data []byte, err error) Message {
+		return loaded{id, data, err}
+	})
 }
 
 // Overflowed implements kernel.OverflowHandler: only hints and Resend can be missed.
@@ -224,7 +225,7 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 	}
 	if m.err != nil {
 		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).Msg("what was remembered of static pods can't be read; going on without")
-		s.restored = checkpoint{}
+		s.restored = remembered{}
 	}
 	s.file, s.http = s.restored.File, s.restored.HTTP
 	if s.deps.Path == "" {
@@ -370,12 +371,10 @@ func (s *sources) report(ctx *kernel.Context[Message], source string, state mani
 }
 
 func (s *sources) save(ctx *kernel.Context[Message]) {
-	data, err := json.Marshal(checkpoint{s.file, s.http})
+	data, err := json.Marshal(remembered{s.file, s.http})
 	if err != nil || bytes.Equal(data, s.saved) {
 		return
 	}
 	s.saved = data
-	s.do(ctx, "SaveCheckpoint", checkpointName, "checkpoint", func(c context.Context, _ kernel.EffectID, done func(Message)) {
-		s.deps.Checkpoints.Save(c, checkpointName, data, func(err error) { done(saved{err}) })
-	}, func(_ kernel.EffectID, err error) Message { return saved{err} })
+	checkpoint.Save(ctx, s.deps.Checkpoints, checkpointName, data, func(_ kernel.EffectID, err error) Message { return saved{err} })
 }
