@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -76,7 +77,7 @@ func (p *pod) resizing() *podplan.Resize {
 		return nil
 	}
 	return &podplan.Resize{
-		Generation: r.Generation, Pending: r.Pending, Was: r.begun || resizeCondition(p.lastStatus()) != nil,
+		Generation: r.Generation, Pending: r.Pending, Was: r.begun || podstatus.FindCondition(p.lastStatus().Conditions, v1.PodResizeInProgress) != nil,
 		Pod: r.pod, Containers: r.containers, Seen: r.seen, Given: r.given,
 	}
 }
@@ -87,15 +88,6 @@ func (p *pod) lastStatus() *v1.PodStatus {
 		return p.status
 	}
 	return &p.want.Status
-}
-
-func resizeCondition(s *v1.PodStatus) *v1.PodCondition {
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == v1.PodResizeInProgress {
-			return &s.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // resizePod gives the pod's cgroup other limits. Only this actor changes those of
@@ -204,7 +196,8 @@ func (p *pod) resizeEvents(ctx *kernel.Context[Message], status *v1.PodStatus, o
 	if r == nil || p.life != podlife.Syncing {
 		return
 	}
-	old, now := resizeCondition(p.lastStatus()), resizeCondition(status)
+	old := podstatus.FindCondition(p.lastStatus().Conditions, v1.PodResizeInProgress)
+	now := podstatus.FindCondition(status.Conditions, v1.PodResizeInProgress)
 	if now == nil {
 		if (old != nil || r.begun) && !out.Resizing.InProgress {
 			p.event(ctx, "", false, "ResizeCompleted", podresize.Describe("Pod resize completed", p.want, r.Generation, ""))

@@ -20,7 +20,7 @@ func (c *computer) conditions(phase v1.PodPhase) {
 			l.add(o)
 		}
 	}
-	if d := findCondition(c.prev.Conditions, v1.DisruptionTarget); d != nil && findCondition(c.pod.Status.Conditions, v1.DisruptionTarget) == nil {
+	if d := FindCondition(c.prev.Conditions, v1.DisruptionTarget); d != nil && FindCondition(c.pod.Status.Conditions, v1.DisruptionTarget) == nil {
 		l.add(d)
 	}
 	containers := c.containersReady(phase)
@@ -58,7 +58,7 @@ func (c *computer) addObserved(l *conditionList, v verdict, generation int64) {
 	if v.ok {
 		n.Status = v1.ConditionTrue
 	}
-	old := findCondition(c.prev.Conditions, v.kind)
+	old := FindCondition(c.prev.Conditions, v.kind)
 	if old != nil {
 		n.LastProbeTime = old.LastProbeTime
 	}
@@ -73,7 +73,7 @@ func (c *computer) addObserved(l *conditionList, v verdict, generation int64) {
 // readyToStart: the pod has a sandbox with a network, and had its volumes.
 func (c *computer) readyToStart() verdict {
 	v := verdict{kind: v1.PodReadyToStartContainers}
-	old := findCondition(c.prev.Conditions, v.kind)
+	old := FindCondition(c.prev.Conditions, v.kind)
 	before := old != nil && old.Status == v1.ConditionTrue
 	boxes := c.in.Plan.View.Sandboxes
 	if len(boxes) == 0 {
@@ -197,7 +197,7 @@ func (c *computer) containersReady(phase v1.PodPhase) verdict {
 		v.ok = true
 		return v
 	}
-	v.reason, v.message = "ContainersNotReady", unreadyMessage(names[1:], findCondition(c.prev.Conditions, v.kind))
+	v.reason, v.message = "ContainersNotReady", unreadyMessage(names[1:], FindCondition(c.prev.Conditions, v.kind))
 	return v
 }
 
@@ -221,7 +221,7 @@ func (c *computer) ready(containers verdict) verdict {
 	}
 	var closed []string
 	for _, g := range c.pod.Spec.ReadinessGates {
-		o := findCondition(c.pod.Status.Conditions, g.ConditionType)
+		o := FindCondition(c.pod.Status.Conditions, g.ConditionType)
 		switch {
 		case o == nil:
 			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", string(g.ConditionType)))
@@ -249,11 +249,12 @@ func Ours(t v1.PodConditionType) bool {
 
 // Ready says whether the condition of that name is true.
 func Ready(s *v1.PodStatus) bool {
-	c := findCondition(s.Conditions, v1.PodReady)
+	c := FindCondition(s.Conditions, v1.PodReady)
 	return c != nil && c.Status == v1.ConditionTrue
 }
 
-func findCondition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
+// FindCondition is the condition of a type, part of the list; nil if there is none.
+func FindCondition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
 	for i := range list {
 		if list[i].Type == t {
 			return &list[i]

@@ -97,7 +97,7 @@ func (c *computer) resizeConditions(l *conditionList) {
 		return
 	}
 	v := verdict{kind: v1.PodResizeInProgress, ok: true}
-	old := findCondition(c.prev.Conditions, v.kind)
+	old := FindCondition(c.prev.Conditions, v.kind)
 	switch problem := c.in.Out.Resizing.Problem; {
 	case problem != "":
 		v.reason, v.message = v1.PodReasonError, problem
