@@ -19,9 +19,9 @@ const Coalesce = 100 * time.Millisecond
 
 // While much is written, what only says that a pod is on its way waits for what
 // comes of it: looked at again each Relook, and no longer than Hold. That its
-// containers are being made, which people see, waits only in a crowd. In the same manner what is said of a pod that is
-// being deleted waits for its end, no longer than HoldEnd: that it is not ready any
-// more, some may wait for.
+// containers are being made, which people see, waits only in a crowd. In the same
+// manner what is said of a pod that is being deleted waits for its end, no longer
+// than HoldEnd: that it is not ready any more, some may wait for.
 const (
 	Hold    = 5 * time.Second
 	HoldEnd = 2 * time.Second
