@@ -86,32 +86,10 @@ var stories = map[string]story{
 // same of both.
 func TestShownAsByKubelet(t *testing.T) {
 	t.Parallel()
-	for name, agent := range map[string]func() (member.Agent, error){
-		"troupe": func() (member.Agent, error) {
-			binary, err := shared.binary()
-			return member.Troupe(binary), err
-		},
-		"kubelet": func() (member.Agent, error) {
-			repository, err := lab.Repository()
-			if err != nil {
-				return member.Agent{}, err
-			}
-			return member.Kubelet(context.Background(), repository, os.Stderr)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			testShown(t, "shown-"+name, agent)
-		})
-	}
+	onBoth(t, "shown", func(t *testing.T, b *bed, _ bool) { testShown(t, b) })
 }
 
-func testShown(t *testing.T, name string, build func() (member.Agent, error)) {
-	agent, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := joined(t, name, agent)
+func testShown(t *testing.T, b *bed) {
 	for name, s := range stories {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
