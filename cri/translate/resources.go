@@ -1,9 +1,12 @@
 package translate
 
 import (
+	"maps"
+
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -29,21 +32,16 @@ func linuxResources(n *Node, requests, limits v1.ResourceList) *runtimeapi.Linux
 // containerResources are the controls of one container. Those of MemoryQoS are
 // not among them yet.
 func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
-	limits := v1.ResourceList{}
-	for name, q := range c.Resources.Limits {
-		limits[name] = q
+	s := podcgroup.Settings{NoCPUQuota: n.NoCPUQuota, CPUPeriod: n.CPUQuotaPeriod.Microseconds()}
+	return containerControls(n, pod, c, s.ContainerResources(pod, c))
+}
+
+// containerControls are those of a container that is given this CPU and memory.
+func containerControls(n *Node, pod *v1.Pod, c *v1.Container, to observed.Resources) *runtimeapi.LinuxContainerResources {
+	r := &runtimeapi.LinuxContainerResources{
+		CpuShares: to.CPUShares, CpuQuota: to.CPUQuota, CpuPeriod: to.CPUPeriod, MemoryLimitInBytes: to.Memory,
+		OomScoreAdj: oomScoreAdj(n, pod, c), HugepageLimits: hugepageLimits(n, containerLimits(pod, c)),
 	}
-	if pod.Spec.Resources != nil {
-		// A container without a limit of its own may use all of its pod's.
-		for name, q := range pod.Spec.Resources.Limits {
-			if own := limits[name]; own.IsZero() {
-				limits[name] = q
-			}
-		}
-	}
-	r := linuxResources(n, c.Resources.Requests, limits)
-	r.OomScoreAdj = oomScoreAdj(n, pod, c)
-	r.HugepageLimits = hugepageLimits(n, limits)
 	if n.SwapAccounting && !n.CgroupV2 {
 		// Memory and swap together: with no swap on top, the memory limit.
 		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
@@ -52,17 +50,32 @@ func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.Linux
 	return r
 }
 
+// containerLimits are a container's. One without a limit of its own may use all
+// of its pod's. (KEP-2837)
+func containerLimits(pod *v1.Pod, c *v1.Container) v1.ResourceList {
+	if pod.Spec.Resources == nil {
+		return c.Resources.Limits
+	}
+	limits := maps.Clone(pod.Spec.Resources.Limits)
+	if limits == nil {
+		return c.Resources.Limits
+	}
+	for name, q := range c.Resources.Limits {
+		if !q.IsZero() {
+			limits[name] = q
+		}
+	}
+	return limits
+}
+
 // Update is what a container is to be given instead of the CPU and memory that its
 // spec says. The rest of its limits follows the spec.
 func Update(n *Node, u *port.UpdateContainer) *runtimeapi.UpdateContainerResourcesRequest {
-	r := containerResources(n, u.Pod, u.Container)
-	r.CpuShares, r.MemoryLimitInBytes = u.To.CPUShares, u.To.Memory
-	if !n.NoCPUQuota {
-		r.CpuPeriod, r.CpuQuota = u.To.CPUPeriod, u.To.CPUQuota
+	to := u.To
+	if n.NoCPUQuota {
+		to.CPUPeriod, to.CPUQuota = 0, 0
 	}
-	if r.MemorySwapLimitInBytes != 0 {
-		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
-	}
+	r := containerControls(n, u.Pod, u.Container, to)
 	// They were set when it was made, and can't be changed by this call everywhere.
 	r.HugepageLimits = nil
 	return &runtimeapi.UpdateContainerResourcesRequest{ContainerId: u.ID, Linux: r}

@@ -10,40 +10,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 )
-
-// TestResizedAlike: what a container is made with is what a resize takes for having
-// been made with it.
-func TestResizedAlike(t *testing.T) {
-	for _, tt := range []struct {
-		requests, limits, pod v1.ResourceList
-		node                  Node
-	}{
-		{},
-		{requests: list("cpu", "250m", "memory", "64Mi")},
-		{limits: list("cpu", "500m", "memory", "64Mi")},
-		{requests: list("cpu", "1"), limits: list("cpu", "2", "memory", "64Mi")},
-		{requests: list("cpu", "0"), limits: list("cpu", "1m")},
-		{limits: list("cpu", "1"), node: Node{NoCPUQuota: true}},
-		{limits: list("cpu", "1"), node: Node{CPUQuotaPeriod: 10 * time.Millisecond}},
-		{pod: list("cpu", "1", "memory", "64Mi")},
-		{limits: list("cpu", "500m"), pod: list("cpu", "1", "memory", "64Mi")},
-	} {
-		w := newWorld()
-		w.app.Resources = v1.ResourceRequirements{Requests: tt.requests, Limits: tt.limits}
-		if tt.pod != nil {
-			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: tt.pod}
-		}
-		made := containerResources(&tt.node, w.pod, w.app)
-		settings := podcgroup.Settings{NoCPUQuota: tt.node.NoCPUQuota, CPUPeriod: tt.node.CPUQuotaPeriod.Microseconds()}
-		want := observed.Resources{CPUShares: made.CpuShares, CPUQuota: made.CpuQuota, CPUPeriod: made.CpuPeriod, Memory: made.MemoryLimitInBytes}
-		if got := settings.ContainerResources(w.pod, w.app); got != want {
-			t.Errorf("%+v: %+v, made with %+v", tt, got, want)
-		}
-	}
-}
 
 func TestUpdate(t *testing.T) {
 	w := newWorld()
@@ -88,6 +56,12 @@ func TestResources(t *testing.T) {
 		{"memory of the pod as a whole", nil, nil, func(w *world) {
 			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: list("memory", "77")}
 		}, func(r *resources) any { return r.MemoryLimitInBytes }, int64(77)},
+		{"CPU of the pod as a whole", nil, nil, func(w *world) {
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: list("cpu", "1")}
+		}, cpu, []int64{1024, 100000, 100000}},
+		{"less CPU than the pod as a whole", nil, list("cpu", "500m"), func(w *world) {
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: list("cpu", "1")}
+		}, cpu, []int64{512, 50000, 100000}},
 		{"huge pages", nil, list("hugepages-2Mi", "8Mi"), func(w *world) { w.node.HugePageSizes = []string{"2MB", "1GB"} }, func(r *resources) any {
 			return []any{r.HugepageLimits[0].PageSize, r.HugepageLimits[0].Limit, r.HugepageLimits[1].PageSize, r.HugepageLimits[1].Limit}
 		}, []any{"2MB", uint64(8 << 20), "1GB", uint64(0)}},
