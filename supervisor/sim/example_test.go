@@ -23,7 +23,7 @@ func Example() {
 	begin := w.Elapsed()
 	w.RunUntil(time.Hour, func() bool { return w.Ready() == 3000 })
 	fmt.Println(w.Ready(), "pods are Ready after", (w.Elapsed() - begin).Round(2*time.Second))
-	// Output: 3000 pods are Ready after 4s
+	// Output: 3000 pods are Ready after 2s
 }
 
 func check(err error) {
