@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -23,8 +22,6 @@ type Client struct {
 	// rest holds one client for each group and lane that kinds have; they differ
 	// in paths and limits, and share the transport.
 	rest   map[restKey]*rest.RESTClient
-	shared *rest.Config
-	http   *http.Client
 	health *health
 	rush   rush
 
@@ -61,21 +58,25 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, shared: rest.CopyConfig(shared), http: http, health: newHealth(config.Log, config.REST.Host)}
+	c := &Client{config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, health: newHealth(config.Log, config.REST.Host)}
 	scheme := newScheme()
 	c.params = runtime.NewParameterCodec(scheme)
 	shared.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	limits := map[lane]flowcontrol.RateLimiter{
 		ordinary: limiter(config.QPS, config.Burst), events: limiter(config.EventQPS, config.EventBurst), heartbeat: limiter(-1, 0),
+		others: limiter(config.QPS, config.Burst),
 	}
-	for _, k := range kinds {
-		key := restKey{k.group, k.lane}
-		if c.rest[key] != nil {
-			continue
-		}
+	needed := map[restKey]bool{}
+	for _, k := range kinds { // order-free: it fills a set
+		needed[restKey{k.group, k.lane}] = true
+	}
+	for _, group := range asked {
+		needed[restKey{group, others}] = true
+	}
+	for key := range needed { // order-free: each makes one of its own
 		own := rest.CopyConfig(shared)
-		own.GroupVersion, own.APIPath, own.RateLimiter = &k.group, "/apis", limits[k.lane]
-		if k.group.Group == "" {
+		own.GroupVersion, own.APIPath, own.RateLimiter = &key.group, "/apis", limits[key.lane]
+		if key.group.Group == "" {
 			own.APIPath = "/api"
 		}
 		if c.rest[key], err = rest.RESTClientForConfigAndClient(own, http); err != nil {
@@ -104,10 +105,6 @@ func (c *Client) Close() {
 	c.calls.Wait()
 	c.conns.closeAll()
 }
-
-// REST is what a client of one's own is made of, for what the port does not have:
-// it uses the same connections, with the same credential, until Close.
-func (c *Client) REST() (*rest.Config, *http.Client) { return rest.CopyConfig(c.shared), c.http }
 
 // kind is what is known of an object's kind. One that is none of the port's is a
 // mistake of the program.

@@ -4,6 +4,7 @@
 //	actors ──►│ Get Create Update Patch Delete │──► rest client ─┐
 //	          │ CreateToken   (call.go)        │                 ├─► one transport ──► apiserver
 //	       ◄──│ Watch         (watch.go)       │──► reflector ───┘    (transport.go)
+//	others ──►│ Review, Certificate (ask.go)   │──► rest client ─┘
 //	          └────────────────────────────────┘
 //
 // What client-go does well is left to it: credentials of every kind that a

@@ -2,6 +2,8 @@ package kube
 
 import (
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -36,6 +38,9 @@ const (
 	heartbeat
 	// events is bounded by Config.EventQPS.
 	events
+	// others is bounded by Config.QPS as well, but apart: whoever asks the node
+	// something does not wait until the node's pods have said how they are.
+	others
 )
 
 func kindOf[T any, P interface {
@@ -77,6 +82,7 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		v1.AddToScheme, coordinationv1.AddToScheme, nodev1.AddToScheme, storagev1.AddToScheme, authenticationv1.AddToScheme,
+		authorizationv1.AddToScheme, certificatesv1.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
 	}

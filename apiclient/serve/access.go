@@ -3,21 +3,26 @@ package serve
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/apis/apiserver"
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/group"
+	"k8s.io/apiserver/pkg/authentication/request/anonymous"
+	"k8s.io/apiserver/pkg/authentication/request/bearertoken"
+	"k8s.io/apiserver/pkg/authentication/request/union"
+	"k8s.io/apiserver/pkg/authentication/request/websocket"
+	certificates "k8s.io/apiserver/pkg/authentication/request/x509"
+	tokens "k8s.io/apiserver/pkg/authentication/token/cache"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
-	"k8s.io/apiserver/pkg/server/dynamiccertificates"
-	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/util/cert"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
@@ -26,102 +31,91 @@ import (
 var ErrNobodyToAsk = errors.New("without a --kubeconfig nobody can be asked who a user is and what they may: " +
 	"set authentication.webhook.enabled: false with a clientCAFile, and authorization.mode: AlwaysAllow; or enableServer: false")
 
+// Reviewer is an apiserver that is asked. Both fill in the status of what they
+// are given, and end with ctx; errors are a *port.Error.
+type Reviewer interface {
+	ReviewToken(context.Context, *authentication.TokenReview) error
+	ReviewAccess(context.Context, *authorization.SubjectAccessReview) error
+}
+
 // AccessConfig says how it is found out who asks and what they may.
 type AccessConfig struct {
 	// Authentication and Authorization are as KubeletConfiguration has them, with
 	// their defaults.
 	Authentication kubelet.KubeletAuthentication
 	Authorization  kubelet.KubeletAuthorization
-	// Tokens and Rights are asked of the apiserver (TokenReview,
-	// SubjectAccessReview). Nil for a node without one.
-	Tokens authentication.AuthenticationV1Interface
-	Rights authorization.AuthorizationV1Interface
+	// Reviewer is nil for a node without an apiserver.
+	Reviewer Reviewer
 }
 
 // Access is who may use a server. Answers of the apiserver are remembered for as
 // long as the configuration says.
+//
+//	request ──► certificate ──► token ──► anonymous ──► Authorizer
+//	            of clientCAFile │                       │
+//	                            └──► TokenReview        └──► SubjectAccessReview
+//
+// It is put together of k8s.io/apiserver's parts. What that has for all of it at
+// once brings a compiler for rules that nobody here writes and a client for every
+// type of Kubernetes: 20 MiB of memory of each node (docs/decisions/0020).
 type Access struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
 	// clientCA is nil without a clientCAFile.
-	clientCA *dynamiccertificates.DynamicFileCAContent
+	clientCA *authority
 }
 
 // NewAccess reads the client CA, and asks nobody yet.
 func NewAccess(c AccessConfig) (*Access, error) {
 	a := &Access{}
-	authn := authenticatorfactory.DelegatingAuthenticatorConfig{
-		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: is(c.Authentication.Anonymous.Enabled)},
-		CacheTTL:                 c.Authentication.Webhook.CacheTTL.Duration,
-		TokenAccessReviewTimeout: reviewTimeout / 3, // there is a second try
-		WebhookRetryBackoff:      reviewRetry(),
-	}
-	if path := c.Authentication.X509.ClientCAFile; path != "" {
-		var err error
-		if a.clientCA, err = dynamiccertificates.NewDynamicCAContentFromFile("client-ca", path); err != nil {
-			return nil, fmt.Errorf("authentication.x509.clientCAFile %s: %w", path, err)
-		}
-		authn.ClientCertificateCAContentProvider = a.clientCA
-	}
-	if is(c.Authentication.Webhook.Enabled) {
-		if c.Tokens == nil {
-			return nil, ErrNobodyToAsk
-		}
-		authn.TokenAccessReviewClient = c.Tokens
-	}
-	var err error
-	if a.clientCA == nil && authn.TokenAccessReviewClient == nil && !authn.Anonymous.Enabled {
-		a.Authenticator = authenticator.RequestFunc(nobody)
-	} else if a.Authenticator, _, err = authn.New(); err != nil {
-		return nil, fmt.Errorf("authentication: %w", err)
+	if err := a.authenticate(c); err != nil {
+		return nil, err
 	}
 	if c.Authorization.Mode == kubelet.KubeletAuthorizationModeAlwaysAllow {
-		a.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+		a.Authorizer = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+			return authorizer.DecisionAllow, "", nil
+		})
 		return a, nil
 	}
-	if c.Rights == nil {
+	if c.Reviewer == nil {
 		return nil, ErrNobodyToAsk
 	}
-	a.Authorizer = later{sync.OnceValues(authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: c.Rights,
-		AllowCacheTTL:             c.Authorization.Webhook.CacheAuthorizedTTL.Duration,
-		DenyCacheTTL:              c.Authorization.Webhook.CacheUnauthorizedTTL.Duration,
-		WebhookRetryBackoff:       reviewRetry(),
-	}.New)}
+	a.Authorizer = newRights(c.Reviewer, c.Authorization.Webhook)
 	return a, nil
 }
 
-// later is an authorizer that is made when somebody asks: it brings a compiler
-// for rules that nobody here writes, and a node is to start at once.
-type later struct {
-	get func() (authorizer.Authorizer, error)
-}
-
-// Authorize implements authorizer.Authorizer.
-func (l later) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	made, err := l.get()
-	if err != nil {
-		return authorizer.DecisionNoOpinion, "", err
+func (a *Access) authenticate(c AccessConfig) error {
+	var ways []authenticator.Request
+	if path := c.Authentication.X509.ClientCAFile; path != "" {
+		a.clientCA = &authority{path: path}
+		if err := a.clientCA.look(time.Now()); err != nil {
+			return fmt.Errorf("authentication.x509.clientCAFile %s: %w", path, err)
+		}
+		ways = append(ways, certificates.NewDynamic(a.clientCA.options, certificates.CommonNameUserConversion))
 	}
-	return made.Authorize(ctx, a)
+	if is(c.Authentication.Webhook.Enabled) {
+		if c.Reviewer == nil {
+			return ErrNobodyToAsk
+		}
+		ttl := c.Authentication.Webhook.CacheTTL.Duration
+		known := tokens.New(reviewedTokens{c.Reviewer}, false, ttl, ttl)
+		ways = append(ways, bearertoken.New(known), websocket.NewProtocolAuthenticator(known))
+	}
+	a.Authenticator = group.NewAuthenticatedGroupAdder(union.New(ways...))
+	if len(ways) == 0 {
+		a.Authenticator = authenticator.RequestFunc(nobody)
+	}
+	if is(c.Authentication.Anonymous.Enabled) {
+		// One who shows what is not good is not taken for one who shows nothing.
+		a.Authenticator = union.NewFailOnError(a.Authenticator, anonymous.NewAuthenticator(nil))
+	}
+	return nil
 }
 
 // nobody is known where the configuration has turned all ways of it off.
 func nobody(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil }
 
 func is(b *bool) bool { return b != nil && *b }
-
-// reviewRetry is how often an apiserver is asked that fails to answer.
-func reviewRetry() *wait.Backoff {
-	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
-}
-
-// Run reads the client CA again when its file changes, until ctx ends.
-func (a *Access) Run(ctx context.Context) {
-	if a.clientCA != nil {
-		a.clientCA.Run(ctx, 1)
-	}
-}
 
 // Ask makes a server ask its clients for certificates. Whether one is good is for
 // Authenticator: a client without any may have a token.
@@ -132,12 +126,48 @@ func (a *Access) Ask(c *tls.Config) {
 	c.ClientAuth = tls.RequestClientCert
 	// A client that has several certificates chooses by the names that it is told.
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		options, ok := a.clientCA.VerifyOptions()
-		if !ok {
-			return nil, nil
-		}
 		now := c.Clone()
+		options, _ := a.clientCA.options()
 		now.GetConfigForClient, now.ClientCAs = nil, options.Roots
 		return now, nil
 	}
+}
+
+// authority is a CA in a file, read again when the file changes. While it is
+// broken or gone, what there was goes on.
+type authority struct {
+	path string
+
+	mu     sync.Mutex
+	looked time.Time
+	seen   fileState
+	roots  *x509.CertPool
+}
+
+// options is how certificates of its clients are checked.
+func (a *authority) options() (x509.VerifyOptions, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := time.Now(); now.Sub(a.looked) >= lookPeriod {
+		a.look(now) //nolint:errcheck // what there was goes on
+	}
+	return x509.VerifyOptions{Roots: a.roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
+}
+
+func (a *authority) look(now time.Time) error {
+	a.looked = now
+	info, err := os.Stat(a.path)
+	if err != nil {
+		return err
+	}
+	is := fileState{info.ModTime(), info.Size()}
+	if a.roots != nil && is == a.seen {
+		return nil
+	}
+	roots, err := cert.NewPool(a.path)
+	if err != nil {
+		return err
+	}
+	a.seen, a.roots = is, roots
+	return nil
 }

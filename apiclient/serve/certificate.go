@@ -18,10 +18,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
 	certificates "k8s.io/api/certificates/v1"
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/certificate"
+
+	"github.com/troupe-dev/troupe/apiclient/csr"
 )
 
 // Certificate is what a server shows who it is by. It may change at any time.
@@ -199,35 +200,28 @@ type RequestedConfig struct {
 	Node string
 	// Addresses are those it is to be for. None: it is not asked for yet.
 	Addresses func() []v1.NodeAddress
-	Client    kubernetes.Interface
+	Signer    csr.Signer
+	Draw      func() float64
+	Log       zerolog.Logger
 }
 
 // requested is a certificate that the cluster signs, when somebody has approved
 // of it, and before each one's end again.
-type requested struct {
-	from certificate.Manager
-}
+type requested struct{ *csr.Keeper }
 
 // Requested shows a certificate that the cluster gives.
 func Requested(c RequestedConfig) (Certificate, error) {
-	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
-		return nil, err
-	}
-	store, err := certificate.NewFileStore("kubelet-server", c.Dir, c.Dir, "", "")
-	if err != nil {
-		return nil, fmt.Errorf("the server's certificate in %s: %w", c.Dir, err)
-	}
-	m, err := certificate.NewManager(&certificate.Config{
-		ClientsetFn:      func(*tls.Certificate) (kubernetes.Interface, error) { return c.Client, nil },
-		GetTemplate:      func() *x509.CertificateRequest { return request(c.Node, c.Addresses()) },
-		SignerName:       certificates.KubeletServingSignerName,
-		GetUsages:        certificate.DefaultKubeletServingGetUsages,
-		CertificateStore: store,
+	k, err := csr.New(csr.Config{
+		Signer: c.Signer, SignerName: certificates.KubeletServingSignerName,
+		// No key encipherment: the keys are elliptic.
+		Usages:   []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth},
+		Template: func() *x509.CertificateRequest { return request(c.Node, c.Addresses()) },
+		Store:    csr.Store{Dir: c.Dir, Name: "kubelet-server"}, Draw: c.Draw, Log: c.Log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the server's certificate in %s: %w", c.Dir, err)
+		return nil, fmt.Errorf("the server's certificate: %w", err)
 	}
-	return &requested{from: m}, nil
+	return requested{k}, nil
 }
 
 // request is what is asked for; nil while there is no address.
@@ -252,18 +246,11 @@ func request(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
 }
 
 // Get implements Certificate.
-func (r *requested) Get() (*tls.Certificate, error) {
-	if c := r.from.Current(); c != nil {
+func (r requested) Get() (*tls.Certificate, error) {
+	if c := r.Current(); c != nil {
 		return c, nil
 	}
 	return nil, errors.New("the server has no certificate yet: approve its request (kubectl get csr, kubectl certificate approve)")
-}
-
-// Run implements Certificate.
-func (r *requested) Run(ctx context.Context) {
-	r.from.Start()
-	<-ctx.Done()
-	r.from.Stop()
 }
 
 // TLS is how a server shows a certificate. minVersion is a VersionTLS1x

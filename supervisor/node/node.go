@@ -130,7 +130,7 @@ func Run(ctx context.Context, o Options) error {
 	defer h.Close() //nolint:errcheck // nothing is written through it
 	rt.giveUsers(h)
 
-	d := &running{log: o.Log, name: name, fatal: make(chan *kernel.CrashReport, 1)}
+	d := &running{started: time.Now(), log: o.Log, name: name, fatal: make(chan *kernel.CrashReport, 1)}
 	events := eventlog.New(o.Log, keptEvents)
 	serve, err := d.listen(o, root.Path(), events)
 	if err != nil {
@@ -191,6 +191,8 @@ type running struct {
 	runner *kernel.Runner
 	root   kernel.Ref[node.Message]
 	fatal  chan *kernel.CrashReport
+	// started is since when this program runs, as /statusz shows.
+	started time.Time
 }
 
 func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow, static config.StaticPods) error {

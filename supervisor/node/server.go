@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	goruntime "runtime"
@@ -11,7 +12,6 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	clientset "k8s.io/client-go/kubernetes"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -78,14 +78,12 @@ func (d *running) listenForOthers(s serving) ([]func(context.Context) error, err
 // secure is the HTTPS server with what keeps it good.
 type secure struct {
 	server      *serve.Server
-	access      *serve.Access
 	certificate serve.Certificate
 }
 
 func (s *secure) serve(ctx context.Context) error {
 	var beside sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
-	beside.Go(func() { s.access.Run(ctx) })
 	beside.Go(func() { s.certificate.Run(ctx) })
 	err := s.server.Serve(ctx)
 	cancel()
@@ -96,47 +94,40 @@ func (s *secure) serve(ctx context.Context) error {
 func (d *running) listenSecurely(s serving, address string, routes []serve.Route) (*secure, error) {
 	k := s.options.Config.Kubelet()
 	access := serve.AccessConfig{Authentication: k.Authentication, Authorization: k.Authorization}
-	var all clientset.Interface
 	if s.client != nil {
-		to, client := s.client.REST()
-		to.QPS, to.Burst = float32(*k.KubeAPIQPS), int(k.KubeAPIBurst)
-		clients, err := clientset.NewForConfigAndClient(to, client)
-		if err != nil {
-			return nil, err
-		}
-		all, access.Tokens, access.Rights = clients, clients.AuthenticationV1(), clients.AuthorizationV1()
+		access.Reviewer = s.client
 	}
-	out := &secure{}
-	var err error
-	if out.access, err = serve.NewAccess(access); err != nil {
+	may, err := serve.NewAccess(access)
+	if err != nil {
 		return nil, err
 	}
-	if out.certificate, err = d.certificate(s, k, all); err != nil {
+	out := &secure{}
+	if out.certificate, err = d.certificate(s, k); err != nil {
 		return nil, err
 	}
 	tls, err := serve.TLS(out.certificate, k.TLSMinVersion, k.TLSCipherSuites)
 	if err != nil {
 		return nil, err
 	}
-	out.access.Ask(tls)
+	may.Ask(tls)
 	out.server, err = serve.Listen(serve.Config{
 		Address: address, Node: d.name, TLS: tls, Routes: routes, Log: d.log,
-		Authenticator: out.access.Authenticator, Authorizer: out.access.Authorizer,
+		Authenticator: may.Authenticator, Authorizer: may.Authorizer,
 	})
 	return out, err
 }
 
 // certificate is what the server shows: what the configuration names, what the
 // cluster signs, or one of its own making.
-func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration, client clientset.Interface) (serve.Certificate, error) {
+func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve.Certificate, error) {
 	dir := s.options.Config.Options().CertDir
 	if dir == config.DefaultCertDir {
 		dir = filepath.Join(s.rootDir, "pki") // the same, where --root-dir is not given
 	}
 	switch {
-	case k.ServerTLSBootstrap && client != nil:
+	case k.ServerTLSBootstrap && s.client != nil:
 		return serve.Requested(serve.RequestedConfig{
-			Dir: dir, Node: d.name, Client: client,
+			Dir: dir, Node: d.name, Signer: s.client, Draw: rand.Float64, Log: d.log,
 			Addresses: func() []v1.NodeAddress { return nodeAddresses(s.machine.addresses, d.name) },
 		})
 	case k.TLSCertFile != "":
@@ -176,7 +167,7 @@ func (d *running) routes(s serving) []serve.Route {
 		routes = append(routes, serve.FlagzRoute(s.options.Flags))
 	}
 	if gates.Enabled("ComponentStatusz") {
-		routes = append(routes, serve.StatuszRoute(shownVersion(buildInfo()), routes))
+		routes = append(routes, serve.StatuszRoute(shownVersion(buildInfo()), d.started, routes))
 	}
 	return routes
 }

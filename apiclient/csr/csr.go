@@ -1,0 +1,250 @@
+// Package csr keeps a certificate that the cluster signs: it asks for one, waits
+// until somebody approved of it, and asks again before its end, or when it is to
+// be for something else (certificates.k8s.io/v1 CertificateSigningRequest).
+package csr
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	certificates "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// answerPatience is how long one request may wait to be approved of and
+	// signed, before another one is made: the cluster forgets those that wait for
+	// long.
+	answerPatience = 15 * time.Minute
+	// lookPeriod is how often it is looked whether it is signed, at first: later
+	// less and less often.
+	lookPeriod  = time.Second
+	lookSeldom  = 30 * time.Second
+	firstRetry  = 2 * time.Second
+	seldomRetry = 5 * time.Minute
+	// changePeriod is how often it is looked whether what is asked for has changed.
+	changePeriod = 10 * time.Second
+)
+
+// Signer is the cluster. Both end with ctx.
+type Signer interface {
+	// RequestCertificate creates a request, which becomes what is kept of it.
+	RequestCertificate(context.Context, *certificates.CertificateSigningRequest) error
+	CertificateRequest(ctx context.Context, name string) (*certificates.CertificateSigningRequest, error)
+}
+
+// Config says what certificate is asked for, and of whom.
+type Config struct {
+	Signer Signer
+	// SignerName and Usages are of the request's spec.
+	SignerName string
+	Usages     []certificates.KeyUsage
+	// Template is what it is to be for; nil while that isn't known. It is asked
+	// for again and again.
+	Template func() *x509.CertificateRequest
+	Store    Store
+	// Draw gives a number from 0 to 1: so that not all nodes ask on the same day.
+	Draw func() float64
+	Log  zerolog.Logger
+}
+
+// Validate says what is missing: a mistake of the program.
+func (c Config) Validate() error {
+	if c.Signer == nil || c.SignerName == "" || len(c.Usages) == 0 || c.Template == nil || c.Store == (Store{}) || c.Draw == nil {
+		return errors.New("csr: a signer, its name, usages, a template, a store and a draw are needed")
+	}
+	return nil
+}
+
+// Keeper keeps a certificate good while it runs.
+//
+//	             ┌── none, or for something else ──► request ──► signed ──► store
+//	load ──► has ┤                                      ▲ └─ refused, not in time ─┐
+//	             └── 70–90 % of its life are over ──────┘◄──────── wait ◄──────────┘
+type Keeper struct {
+	config Config
+
+	mu  sync.Mutex
+	has *tls.Certificate
+}
+
+// New reads what is in the store. It asks for nothing yet.
+func New(c Config) (*Keeper, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	has, err := c.Store.Load()
+	if err != nil {
+		return nil, err
+	}
+	return &Keeper{config: c, has: has}, nil
+}
+
+// Current is the certificate that counts; nil if there is none, or it has ended.
+func (k *Keeper) Current() *tls.Certificate {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.has == nil || time.Now().After(k.has.Leaf.NotAfter) {
+		return nil
+	}
+	return k.has
+}
+
+// Run asks whenever it is time to, until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	retry := newRetry()
+	var due time.Time // unknown
+	for ctx.Err() == nil {
+		wish := k.config.Template()
+		has := k.Current()
+		if due.IsZero() && has != nil {
+			due = RenewAt(has.Leaf, k.config.Draw())
+		}
+		if wish == nil || has != nil && IsFor(has.Leaf, wish) && time.Now().Before(due) {
+			pause(ctx, changePeriod)
+			continue
+		}
+		if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
+			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("no certificate: asked for again later")
+			pause(ctx, retry.Step())
+			continue
+		}
+		retry, due = newRetry(), time.Time{}
+	}
+}
+
+func newRetry() wait.Backoff {
+	return wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.1, Steps: 100, Cap: seldomRetry}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// RenewAt is when a certificate is to be replaced: after 70 to 90 % of its life,
+// as draw says.
+func RenewAt(leaf *x509.Certificate, draw float64) time.Time {
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	return leaf.NotBefore.Add(time.Duration(float64(life) * (0.7 + 0.2*draw)))
+}
+
+// IsFor says whether a certificate is for all that is wished for, and for whom.
+func IsFor(leaf *x509.Certificate, wish *x509.CertificateRequest) bool {
+	if leaf.Subject.CommonName != wish.Subject.CommonName {
+		return false
+	}
+	for _, o := range wish.Subject.Organization {
+		if !slices.Contains(leaf.Subject.Organization, o) {
+			return false
+		}
+	}
+	for _, name := range wish.DNSNames {
+		if !slices.Contains(leaf.DNSNames, name) {
+			return false
+		}
+	}
+	for _, ip := range wish.IPAddresses {
+		if !slices.ContainsFunc(leaf.IPAddresses, ip.Equal) {
+			return false
+		}
+	}
+	return true
+}
+
+// Renew asks once, and waits for the answer.
+func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, wish, key)
+	if err != nil {
+		return err
+	}
+	bare, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare})
+	signed, err := k.ask(ctx, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	if err != nil {
+		return err
+	}
+	has, err := k.config.Store.Save(time.Now(), signed, keyPEM)
+	if has == nil {
+		return err
+	}
+	if err != nil { // it counts all the same
+		k.config.Log.Warn().Str("error", err.Error()).Msg("certificates of the past stay where they are")
+	}
+	k.mu.Lock()
+	k.has = has
+	k.mu.Unlock()
+	k.config.Log.Info().Str("signer", k.config.SignerName).Time("until", has.Leaf.NotAfter).Msg("there is a new certificate")
+	return nil
+}
+
+// ask makes a request, and gives what was signed.
+func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	r := &certificates.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		Spec:       certificates.CertificateSigningRequestSpec{Request: request, SignerName: k.config.SignerName, Usages: k.config.Usages},
+	}
+	if err := k.config.Signer.RequestCertificate(ctx, r); err != nil {
+		return nil, err
+	}
+	name := r.Name
+	again := wait.Backoff{Duration: lookPeriod, Factor: 1.2, Jitter: 0.1, Steps: 100, Cap: lookSeldom}
+	var last error
+	for {
+		signed, err := answer(r)
+		if signed != nil || err != nil {
+			return signed, err
+		}
+		pause(ctx, again.Step())
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("the request %s was not signed in time (kubectl certificate approve %[1]s): %w", name, errors.Join(ctx.Err(), last))
+		}
+		is, err := k.config.Signer.CertificateRequest(ctx, name)
+		if last = err; err == nil {
+			r = is
+		}
+	}
+}
+
+// answer is what was signed; nil while it is not.
+func answer(r *certificates.CertificateSigningRequest) ([]byte, error) {
+	for _, c := range r.Status.Conditions {
+		if c.Status == corev1.ConditionFalse {
+			continue
+		}
+		switch c.Type {
+		case certificates.CertificateDenied, certificates.CertificateFailed:
+			return nil, fmt.Errorf("the request %s is %s: %s %s", r.Name, c.Type, c.Reason, c.Message)
+		}
+	}
+	if len(r.Status.Certificate) == 0 {
+		return nil, nil
+	}
+	return r.Status.Certificate, nil
+}

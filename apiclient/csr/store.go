@@ -1,0 +1,108 @@
+package csr
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Store keeps a certificate with its key in a directory, where a kubelet has it:
+//
+//	<name>-2026-11-21-21-08-10.pem    key and certificates, for each that was given
+//	<name>-current.pem                links to the one that counts
+//
+// The two newest are kept.
+type Store struct{ Dir, Name string }
+
+// stamp is how times are written in the names of files.
+const stamp = "2006-01-02-15-04-05"
+
+// Current is the path of the certificate that counts.
+func (s Store) Current() string { return filepath.Join(s.Dir, s.Name+"-current.pem") }
+
+// Load reads it; nil if there is none.
+func (s Store) Load() (*tls.Certificate, error) {
+	data, err := os.ReadFile(s.Current())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(data, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove it to have another one made", s.Current(), err)
+	}
+	return &pair, nil
+}
+
+// Save puts a certificate and its key (PEM) in the place of what counts. A reader
+// finds the one or the other, whole.
+func (s Store) Save(now time.Time, certPEM, keyPEM []byte) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate that was given: %w", err)
+	}
+	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	before, err := os.Readlink(s.Current())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		before = "" // a file in the place of the link: it goes
+	}
+	name := s.Name + "-" + now.Format(stamp) + ".pem"
+	if err := replaceFile(filepath.Join(s.Dir, name), append(keyPEM[:len(keyPEM):len(keyPEM)], certPEM...)); err != nil {
+		return nil, err
+	}
+	link := s.Current() + ".new"
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := os.Symlink(name, link); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(link, s.Current()); err != nil {
+		return nil, err
+	}
+	return &pair, s.removeBut(name, filepath.Base(before))
+}
+
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // readable by us alone
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// removeBut removes certificates of the past.
+func (s Store) removeBut(keep ...string) error {
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		middle, ok := strings.CutPrefix(e.Name(), s.Name+"-")
+		middle, pem := strings.CutSuffix(middle, ".pem")
+		if _, err := time.Parse(stamp, middle); !ok || !pem || err != nil || e.Name() == keep[0] || e.Name() == keep[1] {
+			continue
+		}
+		if err := os.Remove(filepath.Join(s.Dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

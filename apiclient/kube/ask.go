@@ -1,0 +1,63 @@
+package kube
+
+import (
+	"context"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// What no actor asks for and the port does not have: for the node's own server,
+// and for its certificates. These wait for the answer, as whoever asks does.
+
+// asked are the groups of it.
+var asked = []schema.GroupVersion{authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion, certificatesv1.SchemeGroupVersion}
+
+// ReviewToken fills in the status of a review: whose token it is.
+func (c *Client) ReviewToken(ctx context.Context, r *authenticationv1.TokenReview) error {
+	return c.ask(ctx, "create", "TokenReview", r, func() *rest.Request {
+		return c.rest[restKey{authenticationv1.SchemeGroupVersion, others}].Post().Resource("tokenreviews").Body(r.DeepCopy())
+	})
+}
+
+// ReviewAccess fills in the status of a review: whether a user may do something.
+func (c *Client) ReviewAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
+	return c.ask(ctx, "create", "SubjectAccessReview", r, func() *rest.Request {
+		return c.rest[restKey{authorizationv1.SchemeGroupVersion, others}].Post().Resource("subjectaccessreviews").Body(r.DeepCopy())
+	})
+}
+
+// RequestCertificate asks for a certificate; r becomes what the apiserver keeps
+// of it.
+func (c *Client) RequestCertificate(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
+	return c.ask(ctx, "create", "CertificateSigningRequest "+r.Name, r, func() *rest.Request { return c.requests().Post().Resource(requests).Body(r.DeepCopy()) })
+}
+
+// CertificateRequest is what has become of a request for a certificate.
+func (c *Client) CertificateRequest(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error) {
+	r := &certificatesv1.CertificateSigningRequest{}
+	return r, c.ask(ctx, "get", "CertificateSigningRequest "+name, r, func() *rest.Request { return c.requests().Get().Resource(requests).Name(name) })
+}
+
+const requests = "certificatesigningrequests"
+
+func (c *Client) requests() *rest.RESTClient {
+	return c.rest[restKey{certificatesv1.SchemeGroupVersion, others}]
+}
+
+// ask makes a request, and puts the answer into an object.
+func (c *Client) ask(ctx context.Context, verb, object string, into runtime.Object, request func() *rest.Request) error {
+	if !c.enter() {
+		return &port.Error{Kind: port.Canceled, Verb: verb, Object: object, Detail: "the client is closed"}
+	}
+	defer c.calls.Done()
+	ctx, cancel := c.within(ctx, readTimeout)
+	defer cancel()
+	return c.translateError(verb, object, request().Do(ctx).Into(into), ctx.Err())
+}
