@@ -235,11 +235,7 @@ func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 // answer is what was signed; nil while it is not.
 func answer(r *certificates.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range r.Status.Conditions {
-		if c.Status == corev1.ConditionFalse {
-			continue
-		}
-		switch c.Type {
-		case certificates.CertificateDenied, certificates.CertificateFailed:
+		if c.Status != corev1.ConditionFalse && (c.Type == certificates.CertificateDenied || c.Type == certificates.CertificateFailed) {
 			return nil, fmt.Errorf("the request %s is %s: %s %s", r.Name, c.Type, c.Reason, c.Message)
 		}
 	}
