@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/events"
 	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/apiclient/serve/streams"
 	"github.com/troupe-dev/troupe/supervisor/config"
 )
 
@@ -79,7 +80,7 @@ func recorder(api *kube.Client, name string, also port.Recorder, log zerolog.Log
 // apiserver ask for by name before they let a pod use them here, sorted
 // (k8s.io/component-helpers/nodedeclaredfeatures). Each is its own feature gate.
 var declared = []string{
-	"InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
+	streams.Feature, "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
 }
 
 // clusterOf is how the node is shown to its apiserver.

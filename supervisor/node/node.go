@@ -136,11 +136,16 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	others, err := d.listenForOthers(serving{options: o, machine: &m, runtime: rt, client: client, rootDir: root.Path()})
+	others, err := d.listenForOthers(serving{options: o, machine: &m, runtime: rt.Runtime, client: client, rootDir: root.Path()})
 	if err != nil {
 		return errors.Join(err, release(serve))
 	}
 	serve = append(serve, others...)
+	monitors, err := d.listenForMonitors(root.Path())
+	if err != nil {
+		return errors.Join(err, release(serve))
+	}
+	serve = append(serve, monitors)
 	network := port.Network(host.NewNetwork())
 	if sim, is := rt.Runtime.(*simcri.Runtime); is {
 		network = sim.Network() // the addresses of its pods are nowhere else

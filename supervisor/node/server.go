@@ -49,8 +49,12 @@ type serving struct {
 // and sets the port that the node shows.
 func (d *running) listenForOthers(s serving) ([]func(context.Context) error, error) {
 	c := s.options.Config
-	routes := d.routes(s)
-	var all []func(context.Context) error
+	into, end, err := d.openStreams(s)
+	if err != nil {
+		return nil, err
+	}
+	routes := append(d.routes(s), into...)
+	all := []func(context.Context) error{end}
 	if address, ok := c.Server(); ok {
 		secure, err := d.listenSecurely(s, address.String(), routes)
 		switch {

@@ -1,0 +1,44 @@
+package node
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/apiclient/podresources"
+	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/apiclient/serve/streams"
+)
+
+// openStreams makes the routes of streams into pods, and what ends these streams
+// with the agent: it serves like a server. The containers of a simulated runtime
+// have none.
+func (d *running) openStreams(s serving) ([]serve.Route, func(context.Context) error, error) {
+	k := s.options.Config.Kubelet()
+	rt, ok := s.runtime.(streams.Runtime)
+	if !ok || !*k.EnableDebuggingHandlers {
+		return nil, func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
+	}
+	all, err := streams.New(streams.Config{
+		Runtime: rt, Pods: d.find, IdleTimeout: k.StreamingConnectionIdleTimeout.Duration, Log: d.log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var routes []serve.Route
+	for _, r := range all.Routes() {
+		routes = append(routes, serve.Route{Path: r.Path, Methods: r.Methods, Subresources: serve.Proxy, Long: true, Handler: r.Handler})
+	}
+	return routes, func(ctx context.Context) error {
+		<-ctx.Done()
+		all.Close()
+		return nil
+	}, nil
+}
+
+// listenForMonitors takes the podresources socket.
+func (d *running) listenForMonitors(rootDir string) (func(context.Context) error, error) {
+	server, err := podresources.Listen(podresources.Config{Socket: podresources.SocketIn(rootDir), Pods: d.find})
+	if err != nil {
+		return nil, err
+	}
+	return server.Serve, nil
+}

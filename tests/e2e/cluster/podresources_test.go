@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// TestPodResources is what a monitor of devices asks: which pods are there, and what has each alone.
+func TestPodResources(t *testing.T) {
+	t.Parallel()
+	b := started(t, "alone")
+	b.create(t, b.pod("web", nil))
+	b.awaitPod(t, "web", "is ready", ready)
+	socket := filepath.Join(b.Root(), "pod-resources", "kubelet.sock")
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := podresources.NewPodResourcesListerClient(conn)
+	list, err := client.List(t.Context(), &podresources.ListPodResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(list.GetPodResources()), fmt.Sprint([]*podresources.PodResources{
+		{Name: "web", Namespace: b.name, Containers: []*podresources.ContainerResources{{Name: "app"}}},
+	}); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if _, err := client.Get(t.Context(), &podresources.GetPodResourcesRequest{PodName: "web", PodNamespace: b.name}); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Get(t.Context(), &podresources.GetPodResourcesRequest{PodName: "nobody", PodNamespace: b.name}); status.Code(err) != codes.NotFound {
+		t.Errorf("of a pod that is not there: %v", err)
+	}
+	if _, err := client.GetAllocatableResources(t.Context(), &podresources.AllocatableResourcesRequest{}); err != nil {
+		t.Error(err)
+	}
+}
