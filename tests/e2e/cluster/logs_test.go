@@ -1,11 +1,8 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,31 +23,6 @@ func serves(s *setup) {
 	s.agent.Settings += fmt.Sprintf("authentication: {x509: {clientCAFile: %s}}\n", s.plane.CAFile())
 }
 
-// kubectl runs kubectl in the bed's namespace, as a user who may do everything, and gives what it
-// prints.
-func (b *bed) kubectl(t *testing.T, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	repository, err := lab.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := lab.BuildKubernetes(t.Context(), repository, "kubectl", os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := b.plane.Kubeconfig("user-of-"+b.name, "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, append([]string{"--kubeconfig", config, "--namespace", b.name}, args...)...)
-	var out, complaints strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &complaints
-	err = cmd.Run()
-	return out.String(), complaints.String(), err
-}
-
 // TestLogs is what users look at first: kubectl logs.
 func TestLogs(t *testing.T) {
 	t.Parallel()
@@ -69,9 +41,8 @@ func TestLogs(t *testing.T) {
 	began := time.Now()
 	show := func(want string, args ...string) {
 		t.Helper()
-		out, complaints, err := b.kubectl(t, args...)
-		if err != nil || out != want {
-			t.Errorf("kubectl %v: %v %s\ngot  %q\nwant %q", args, err, complaints, out, want)
+		if s := b.do(t, nil, args...); s.code != 0 || s.out != want {
+			t.Errorf("kubectl %v: %+v, want %q", args, s, want)
 		}
 	}
 	show("first\nlast\n", "logs", "-f", "ends")
@@ -79,17 +50,18 @@ func TestLogs(t *testing.T) {
 		t.Errorf("following ended only after %s", took)
 	}
 	b.awaitPod(t, "talks", "is ready", ready)
-	all, _, err := b.kubectl(t, "logs", "talks")
-	if err != nil || strings.Count(all, "\n") != 6 || !strings.Contains(all, "careful\n") {
-		t.Errorf("%v: %q", err, all)
+	s := b.do(t, nil, "logs", "talks")
+	all := s.out
+	if s.code != 0 || strings.Count(all, "\n") != 6 || !strings.Contains(all, "careful\n") {
+		t.Errorf("%+v", s)
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(all, "\n"), "\n")
 	show(strings.Join(lines[len(lines)-2:], "")+"\n", "logs", "talks", "--tail=2")
 	show(all, "logs", "talks", "--since=1h")
 	show(all[:7], "logs", "talks", "--limit-bytes=7")
-	stamped, _, err := b.kubectl(t, "logs", "talks", "--timestamps", "--tail=1")
-	if err != nil || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(Z|[+-]\d\d:\d\d) .+\n$`).MatchString(stamped) {
-		t.Errorf("%v: %q", err, stamped)
+	stamped := b.do(t, nil, "logs", "talks", "--timestamps", "--tail=1")
+	if stamped.code != 0 || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(Z|[+-]\d\d:\d\d) .+\n$`).MatchString(stamped.out) {
+		t.Errorf("%+v", stamped)
 	}
 	b.awaitPod(t, "crashes", "has crashed", func(p *v1.Pod) error {
 		if len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].RestartCount == 0 {
@@ -100,8 +72,8 @@ func TestLogs(t *testing.T) {
 	show("again\n", "logs", "crashes", "--previous")
 	refuse := func(want string, args ...string) {
 		t.Helper()
-		if _, complaints, err := b.kubectl(t, args...); err == nil || !strings.Contains(complaints, want) {
-			t.Errorf("kubectl %v: %v %q, want %q", args, err, complaints, want)
+		if s := b.do(t, nil, args...); s.code == 0 || !strings.Contains(s.err, want) {
+			t.Errorf("kubectl %v: %+v, want %q", args, s, want)
 		}
 	}
 	refuse(`previous terminated container "app" in pod "talks" not found`, "logs", "talks", "--previous")
