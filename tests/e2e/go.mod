@@ -16,6 +16,7 @@ require (
 	k8s.io/apimachinery v0.36.6
 	k8s.io/client-go v0.36.6
 	k8s.io/cri-api v0.36.6
+	k8s.io/kubelet v0.36.6
 	sigs.k8s.io/yaml v1.6.0
 )
 
@@ -197,7 +198,6 @@ require (
 	k8s.io/kube-proxy v0.0.0 // indirect
 	k8s.io/kube-scheduler v0.0.0 // indirect
 	k8s.io/kubectl v0.0.0 // indirect
-	k8s.io/kubelet v0.36.6 // indirect
 	k8s.io/kubernetes v1.36.3 // indirect
 	k8s.io/metrics v0.36.6 // indirect
 	k8s.io/mount-utils v0.36.6 // indirect

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
+	grpcstatus "google.golang.org/grpc/status"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
@@ -37,7 +37,7 @@ func TestPodResources(t *testing.T) {
 	if _, err := client.Get(t.Context(), &podresources.GetPodResourcesRequest{PodName: "web", PodNamespace: b.name}); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.Get(t.Context(), &podresources.GetPodResourcesRequest{PodName: "nobody", PodNamespace: b.name}); status.Code(err) != codes.NotFound {
+	if _, err := client.Get(t.Context(), &podresources.GetPodResourcesRequest{PodName: "nobody", PodNamespace: b.name}); grpcstatus.Code(err) != codes.NotFound {
 		t.Errorf("of a pod that is not there: %v", err)
 	}
 	if _, err := client.GetAllocatableResources(t.Context(), &podresources.AllocatableResourcesRequest{}); err != nil {
