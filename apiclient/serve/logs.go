@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -292,9 +294,36 @@ func SystemLogsRoutes(dir string) ([]Route, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the logs of the system: %w: set enableSystemLogHandler: false", err)
 	}
-	files := http.StripPrefix("/logs", http.FileServerFS(root.FS()))
+	files := http.StripPrefix("/logs", http.FileServerFS(logFiles{root}))
 	r := Route{Path: "/logs/", Methods: []string{http.MethodGet}, Subresources: Log, Long: true, Handler: files}
 	top := r
 	top.Path, top.Handler = "/logs", http.RedirectHandler("/logs/", http.StatusMovedPermanently)
 	return []Route{r, top}, nil
+}
+
+// logFiles are the files and directories below one. A link that leads out of it
+// leads nowhere; and what is no file is not there: a pipe would be waited for.
+type logFiles struct{ root *os.Root }
+
+// Open implements fs.FS.
+func (l logFiles) Open(name string) (fs.File, error) {
+	refuse := func(why error) (fs.File, error) { return nil, &fs.PathError{Op: "open", Path: name, Err: why} }
+	if !fs.ValidPath(name) {
+		return refuse(fs.ErrInvalid)
+	}
+	f, err := l.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return refuse(fs.ErrNotExist)
+	}
+	if err != nil {
+		return refuse(fs.ErrPermission)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -222,12 +223,15 @@ func TestSystemLogs(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(dir, "dir")); err != nil {
 		t.Fatal(err)
 	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	routes, err := serve.SystemLogsRoutes(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]int{
-		"/logs/syslog": 200, "/logs/": 200, "/logs": 301, "/logs/none": 404, "/logs/link": 500, "/logs/dir/secret": 500,
+		"/logs/syslog": 200, "/logs/": 200, "/logs": 301, "/logs/none": 404, "/logs/link": 403, "/logs/dir/secret": 403, "/logs/pipe": 404,
 		"/logs/..%2f" + filepath.Base(outside) + "%2fsecret": 404, "/logs/%2e%2e/x": 404, "/logs//etc/passwd": 403,
 	} {
 		w := httptest.NewRecorder()

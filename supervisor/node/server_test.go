@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/serve"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
@@ -30,8 +31,27 @@ func routesOf(t *testing.T, lines string) []serve.Route {
 		t.Fatal(err)
 	}
 	d := &running{name: "n1", log: zerolog.Nop(), system: system}
-	return d.routes(serving{options: Options{Config: clustered(t, lines)}, machine: &machine{}, runtime: rt})
+	s := serving{options: Options{Config: clustered(t, lines)}, machine: &machine{}, runtime: streaming{rt}}
+	into, end, err := d.openStreams(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := end(ended); err != nil {
+			t.Error(err)
+		}
+	})
+	return append(d.routes(s), into...)
 }
+
+// streaming is a runtime that has streams, but never opens one.
+type streaming struct{ port.Runtime }
+
+func (streaming) Exec(context.Context, port.ExecStream, func(string, error))               {}
+func (streaming) Attach(context.Context, port.AttachStream, func(string, error))           {}
+func (streaming) PortForward(context.Context, port.PortForwardStream, func(string, error)) {}
 
 // answerTo is what a server of routes answers a user who may do what is in rights (get/pods).
 func answerTo(t *testing.T, routes []serve.Route, method, path, who, rights string) *httptest.ResponseRecorder {
@@ -78,7 +98,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 			}
 		}
 	}
-	if len(all) < 12 {
+	if len(all) < 20 {
 		t.Errorf("there are only %d routes", len(all))
 	}
 }
@@ -90,6 +110,7 @@ func TestWhatGuards(t *testing.T) {
 		"/pods": "get/pods get/proxy", "/runningpods/": "get/pods get/proxy", "/healthz/ping": "get/healthz get/proxy",
 		"/configz": "get/configz get/proxy",
 		"/logs/":   "get/log", "/logs": "get/log", "/statusz": "get/statusz", "/flagz": "get/configz",
+		"/exec/ns/web/c": "get/proxy", "/attach/ns/web/u-1/c": "get/proxy", "/portForward/ns/web": "get/proxy",
 		"/containerLogs/ns/web/c": "get/proxy", "/debug/pprof/": "get/proxy", "/debug/pprof/cmdline": "get/proxy",
 	} {
 		for _, one := range strings.Fields("get/pods get/proxy get/healthz get/configz get/log get/statusz get/stats get/metrics create/proxy") {
@@ -98,6 +119,9 @@ func TestWhatGuards(t *testing.T) {
 				t.Errorf("%s with %s: let in: %v", path, one, let)
 			}
 		}
+	}
+	if w := answerTo(t, all, "POST", "/run/ns/web/c?cmd=id", "bob", "get/proxy"); w.Code != http.StatusForbidden {
+		t.Errorf("a command is run for who may only read: %d", w.Code)
 	}
 	if w := answerTo(t, all, "PUT", "/debug/flags/v", "bob", "get/proxy"); w.Code != http.StatusForbidden {
 		t.Errorf("the verbosity is changed by who may only read: %d", w.Code)
@@ -112,6 +136,7 @@ func TestWhatIsOff(t *testing.T) {
 		body                string
 	}{
 		{"enableDebuggingHandlers: false", "GET", "/containerLogs/ns/web/c", 405, debuggingOff},
+		{"enableDebuggingHandlers: false", "GET", "/exec/ns/web/c", 405, debuggingOff},
 		{"enableDebuggingHandlers: false", "GET", "/logs/x", 405, debuggingOff},
 		{"enableDebuggingHandlers: false", "GET", "/configz", 404, "404 page not found"},
 		{"enableSystemLogHandler: false", "GET", "/logs/x", 405, systemLogsOff},
