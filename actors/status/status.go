@@ -156,7 +156,7 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Show:
 		r := s.get(ctx, m.UID)
-		if r.changed == 0 && m.Status != r.written {
+		if m.Status != r.written && (r.changed == 0 || statuswrite.Renews(r.object, r.want, m.Status)) {
 			r.changed = ctx.Now().UnixNano()
 		}
 		r.want, r.final = m.Status, m.Final

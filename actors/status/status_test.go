@@ -227,6 +227,45 @@ func TestBusy(t *testing.T) {
 	r.wantCalls()
 }
 
+// TestBusyWithEnds: while much is written, it is not said by itself that the
+// deletion of a pod was seen, but with its end; and news of it is given time anew.
+func TestBusyWithEnds(t *testing.T) {
+	r := newRig(t)
+	show := func(name string, generation int64, phase v1.PodPhase, message string, final bool) {
+		r.ref.Tell(Show{UID: types.UID("u-" + name), Status: &v1.PodStatus{
+			Phase: phase, Message: message, HostIP: "192.0.2.1", ObservedGeneration: generation,
+		}, Final: final})
+		r.Settle()
+	}
+	all := []string{"done", "slow", "stuck"}
+	for _, name := range all {
+		r.put(name, func(p *v1.Pod) { p.Generation = 1 })
+		r.tell(name)
+		show(name, 1, v1.PodRunning, "", false)
+	}
+	r.Advance(time.Second)
+	r.wantCalls("patch done", "patch slow", "patch stuck")
+	r.busy = true
+	for _, name := range all {
+		r.put(name, func(p *v1.Pod) { p.DeletionTimestamp, p.Generation = new(metav1.NewTime(r.Now())), 2 })
+		r.tell(name)
+		show(name, 2, v1.PodRunning, "", false)
+	}
+	r.Advance(10 * time.Second)
+	r.wantCalls()
+	show("done", 2, v1.PodFailed, "", false)
+	show("slow", 2, v1.PodRunning, "one of two is dead", false)
+	r.Advance(500 * time.Millisecond)
+	r.wantCalls()
+	show("done", 2, v1.PodFailed, "", true)
+	r.Advance(500 * time.Millisecond)
+	r.wantCalls("patch done", "delete done")
+	r.Advance(statuswrite.HoldEnd - time.Second)
+	r.wantCalls("patch slow")
+	r.Advance(statuswrite.HoldSeen)
+	r.wantCalls("patch stuck")
+}
+
 // TestNewest: in its first minute an agent writes on the newest version only, for one that was killed
 // may still write.
 func TestNewest(t *testing.T) {

@@ -21,11 +21,14 @@ const Coalesce = 100 * time.Millisecond
 // comes of it: looked at again each Relook, and no longer than Hold. That its
 // containers are being made, which people see, waits only in a crowd. In the same
 // manner what is said of a pod that is being deleted waits for its end, no longer
-// than HoldEnd: that it is not ready any more, some may wait for.
+// than HoldEnd: that it is not ready any more, some may wait for. That this node
+// has seen the deletion says less, and waits HoldSeen, in which most are gone: it
+// is the grace that pods have by default.
 const (
-	Hold    = 5 * time.Second
-	HoldEnd = 2 * time.Second
-	Relook  = time.Second
+	Hold     = 5 * time.Second
+	HoldEnd  = 2 * time.Second
+	HoldSeen = 30 * time.Second
+	Relook   = time.Second
 )
 
 // Input is all that is known of one pod.
@@ -50,9 +53,9 @@ type Input struct {
 	// Busy says that the apiserver is given much to write as it is, Crowded that it is
 	// so much that people may see less of a pod's way.
 	Busy, Crowded bool
-	// Changed is when Want became another than what was written, LastWrite when
-	// the last write was begun, RetryAt when one may be tried again after a
-	// failure; zero for never.
+	// Changed is when Want became another than what was written (see Renews),
+	// LastWrite when the last write was begun, RetryAt when one may be tried again
+	// after a failure; zero for never.
 	Changed, LastWrite, RetryAt time.Time
 }
 
@@ -122,8 +125,12 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 	case in.Final:
 		return time.Time{}
 	case in.Object.DeletionTimestamp != nil:
-		if in.holds(HoldEnd) {
-			return earlier(in.Changed.Add(HoldEnd), in.Now.Add(Relook))
+		most := HoldEnd
+		if onlySeen(&in.Object.Status, next) {
+			most = HoldSeen
+		}
+		if in.holds(most) {
+			return earlier(in.Changed.Add(most), in.Now.Add(Relook))
 		}
 		since = in.Changed
 	case Urgent(&in.Object.Status, next):
@@ -140,6 +147,30 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 // holds says whether a write that may wait for so long still has to.
 func (in *Input) holds(most time.Duration) bool {
 	return in.Busy && in.Now.Before(in.Changed.Add(most)) && !in.Changed.After(in.Now)
+}
+
+// Renews says whether next, which takes the place of want before that was written,
+// counts from now: all that waited was that the deletion of the pod was seen.
+func Renews(object *v1.Pod, want, next *v1.PodStatus) bool {
+	return object != nil && object.DeletionTimestamp != nil && want != nil &&
+		onlySeen(&object.Status, want) && !onlySeen(&object.Status, next)
+}
+
+// onlySeen says whether next says no more than have but of a newer generation: of a
+// pod that is being deleted, that this node knows it.
+func onlySeen(have, next *v1.PodStatus) bool {
+	if have.ObservedGeneration >= next.ObservedGeneration {
+		return false
+	}
+	out := *next
+	out.ObservedGeneration = have.ObservedGeneration
+	if len(have.Conditions) == len(next.Conditions) {
+		out.Conditions = slices.Clone(next.Conditions)
+		for i := range out.Conditions {
+			out.Conditions[i].ObservedGeneration = have.Conditions[i].ObservedGeneration
+		}
+	}
+	return podstatus.Equal(have, &out)
 }
 
 // sameShown says whether kubectl get shows the same of two statuses of a pod that

@@ -39,6 +39,11 @@ func TestNext(t *testing.T) {
 	when := at(3599)
 	deleted := &v1.Pod{Status: *ready}
 	deleted.DeletionTimestamp = &when
+	seen := *ready.DeepCopy()
+	seen.ObservedGeneration++
+	for i := range seen.Conditions {
+		seen.Conditions[i].ObservedGeneration++
+	}
 	base := Input{Now: now, Object: &v1.Pod{Status: *ready}, Want: ready, LastWrite: now.Add(-30 * time.Millisecond)}
 	for name, c := range map[string]struct {
 		change func(*Input)
@@ -62,6 +67,18 @@ func TestNext(t *testing.T) {
 		}, Wait, now.Add(Relook)},
 		"and not for ever then": {func(in *Input) {
 			in.Object, in.Want, in.Changed, in.Busy = deleted, unready, now.Add(-HoldEnd), true
+		}, Write, time.Time{}},
+		"that its deletion was seen longer": {func(in *Input) {
+			in.Object, in.Want, in.Changed, in.Busy = deleted, &seen, now.Add(time.Millisecond-HoldSeen), true
+		}, Wait, now.Add(time.Millisecond)},
+		"and not for ever either": {func(in *Input) {
+			in.Object, in.Want, in.Changed, in.Busy = deleted, &seen, now.Add(-HoldSeen), true
+		}, Write, time.Time{}},
+		"nor if little is written of it": {func(in *Input) {
+			in.Object, in.Want, in.Changed = deleted, &seen, now.Add(-Coalesce)
+		}, Write, time.Time{}},
+		"nor that anything else was seen": {func(in *Input) {
+			in.Want, in.LastWrite, in.Changed, in.Busy = &seen, time.Time{}, now, true
 		}, Write, time.Time{}},
 		"and its end at once": {func(in *Input) {
 			in.Object, in.Want, in.Changed, in.Busy, in.Final = deleted, unready, now, true, true
@@ -114,6 +131,39 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// TestRenews: news of a pod that is being deleted is not in haste because it was
+// seen long ago that it is.
+func TestRenews(t *testing.T) {
+	ready := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionTrue, 1))
+	seen := ready.DeepCopy()
+	seen.ObservedGeneration, seen.Conditions[0].ObservedGeneration = 2, 2
+	dead := seen.DeepCopy()
+	dead.ContainerStatuses[0].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: "a"}}
+	when := at(1)
+	alive := &v1.Pod{Status: *ready}
+	deleted := &v1.Pod{Status: *ready}
+	deleted.DeletionTimestamp = &when
+	for name, c := range map[string]struct {
+		object     *v1.Pod
+		want, next *v1.PodStatus
+		renews     bool
+	}{
+		"news":                     {deleted, seen, dead, true},
+		"the same":                 {deleted, seen, seen, false},
+		"news after news":          {deleted, dead, dead, false},
+		"nothing waited":           {deleted, nil, dead, false},
+		"nobody knows the object":  {nil, seen, dead, false},
+		"it is not being deleted":  {alive, seen, dead, false},
+		"all of it is written now": {&v1.Pod{ObjectMeta: deleted.ObjectMeta, Status: *seen}, seen, dead, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Renews(c.object, c.want, c.next); got != c.renews {
+				t.Errorf("got %v, want %v", got, c.renews)
+			}
+		})
+	}
+}
+
 func BenchmarkNothingToWrite(b *testing.B) {
 	s := with(status("Running", runs("a", 0)), condition(v1.PodReady, v1.ConditionTrue, 1))
 	in := Input{Now: t0, Object: &v1.Pod{Status: *s.DeepCopy()}, Want: s}
@@ -125,11 +175,16 @@ func BenchmarkNothingToWrite(b *testing.B) {
 }
 
 // TestHold: however long it is busy, what there is to say of a pod is said within
-// Hold of its change, and what others wait for at once.
+// Hold of its change, and what others wait for at once; of one that is being
+// deleted within HoldSeen.
 func TestHold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		in := Input{
 			Now: t0, Busy: true, Crowded: rapid.Bool().Draw(rt, "crowded"), Object: &v1.Pod{Status: *anyStatus(rt, "have")}, Want: anyStatus(rt, "want"), Changed: t0,
+		}
+		most := Hold
+		if rapid.Bool().Draw(rt, "deleted") {
+			in.Object.DeletionTimestamp, most = new(at(0)), HoldSeen
 		}
 		_, differs := Merge(in.Object, in.Want)
 		rests := Next(Input{Now: in.Now, Object: in.Object, Want: in.Want, Changed: in.Changed}).Do == Rest
@@ -142,7 +197,7 @@ func TestHold(t *testing.T) {
 				return
 			}
 			if step.Do == Write {
-				if in.Now.After(in.Changed.Add(Hold)) || looks > 0 && Urgent(&in.Object.Status, &step.Status) {
+				if in.Now.After(in.Changed.Add(most)) || most == Hold && looks > 0 && Urgent(&in.Object.Status, &step.Status) {
 					rt.Fatalf("written %v after the change", in.Now.Sub(in.Changed))
 				}
 				return
