@@ -154,7 +154,9 @@ func (p *pod) inspected(ctx *kernel.Context[Message], a podplan.InspectContainer
 		}
 		return
 	}
-	got.Detailed = !old
+	// How it ended is for good. While the pod goes on it matters as well who ended it:
+	// that is known when the call has returned which made the answer old.
+	got.Detailed = !old || p.stop != nil && got.State == observed.ContainerExited
 	switch {
 	case p.resize == nil:
 		got.Resources = nil // there are many pods, and of few it is asked for

@@ -110,7 +110,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	kind, object := actionKind(a), p.objectOf(a) // not in the closures: they run elsewhere
 	e := kernel.Effect[Message]{
 		Kind: kind, Object: object, Lane: laneName(lane), Tag: a,
-		Pool: r.pool, Keeps: r.keeps, Rank: p.rank, Idles: r.idles, MaxQueue: r.maxQueue, Deadline: r.deadline, Patience: r.patience,
+		Pool: r.pool, Keeps: r.keeps, Rank: p.turn(a), Idles: r.idles, MaxQueue: r.maxQueue, Deadline: r.deadline, Patience: r.patience,
 		Run: func(ctx context.Context, id kernel.EffectID, done func(Message)) {
 			r.call(ctx, func(d ActionDone) {
 				d.ID, d.Action = id, a
@@ -131,6 +131,22 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	p.busy.Set(lane, a)
 	p.lanes.Set(id, lane)
 }
+
+// turn is the rank of an action: the oldest pod goes first, but before all others
+// one that is half down already. It would have been done with, had it not lost its
+// slot between two steps.
+func (p *pod) turn(a podplan.Action) int64 {
+	if p.stop == nil {
+		return p.rank
+	}
+	if _, last := a.(podplan.StopSandbox); last || len(p.facts.stopped) > 0 {
+		return p.rank - begunFirst
+	}
+	return p.rank
+}
+
+// begunFirst is more than there are ranks.
+const begunFirst = int64(1) << 60
 
 // effect says how an action is done at the ports.
 func (p *pod) effect(a podplan.Action) run {

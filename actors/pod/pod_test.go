@@ -39,6 +39,24 @@ func TestExitDuringInspection(t *testing.T) {
 	r.until(5*time.Second, "restarted", r.in("a", observed.ContainerRunning, 1))
 }
 
+// How a container of a pod that is to go has ended is read once, although the call
+// that ended it returns while that is being read.
+func TestItsEndIsReadOnce(t *testing.T) {
+	r := newRig(t, onePod("a"), nil)
+	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
+	r.Advance(time.Second)
+	looks := r.rt.Calls(simcri.ContainerStatus)
+	r.statusLate = 50 * time.Millisecond
+	r.stop(30 * time.Second)
+	r.until(5*time.Second, "finished", func() bool { return r.finished })
+	if n := r.rt.Calls(simcri.ContainerStatus) - looks; n != 1 {
+		t.Errorf("%d looks at one end", n)
+	}
+	if s := r.status.ContainerStatuses[0].State.Terminated; s == nil || s.FinishedAt.IsZero() {
+		t.Errorf("its end is %+v", s)
+	}
+}
+
 // A list that was begun before something happened doesn't tell of it, even if
 // it is answered after.
 func TestLookAgainAfterAnOldList(t *testing.T) {

@@ -1,10 +1,13 @@
 package scenarios
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
 // left counts the pods that the runtime still has a sandbox of that is up.
@@ -34,6 +37,43 @@ func TestManyPodsEndInTurn(t *testing.T) {
 	if half > all*6/10 {
 		t.Errorf("half of the pods were gone after %v, all after %v", half, all)
 	}
+	w.allUp(time.Minute)
+	w.quiet()
+}
+
+// TestWhatIsHalfDownGoesFirst: a pod that has begun to end does not wait, between
+// two of its steps, for all that were asked to end after it, however old these are.
+func TestWhatIsHalfDownGoesFirst(t *testing.T) {
+	const n = 60
+	w := newNode(t, 5)
+	w.run(time.Second)
+	all := names("p", n)
+	w.add(specs(all, aPod)...)
+	w.allUp(time.Minute)
+	slots := len(all) - 4
+	// The look at what has died, which a runtime tells of before its call returns,
+	// takes longer than the end of that call.
+	w.fault = func(c simcri.Call) (f simcri.Fault) {
+		if c.Method == simcri.ContainerStatus {
+			f.Latency = 50 * time.Millisecond
+		}
+		return f
+	}
+	w.drop(all[slots:]...)
+	w.until(time.Second, "the youngest are being stopped", func() bool { return w.rt.Calls(simcri.StopContainer) >= 4 })
+	w.drop(all[:slots]...)
+	w.until(time.Minute, "the youngest are gone", func() bool {
+		for _, p := range w.rt.Truth().Runtime.Pods {
+			if slices.Contains(all[slots:], p.Ref.Name[:strings.LastIndexByte(p.Ref.Name, '-')]) && p.Sandboxes[0].State == observed.SandboxReady {
+				return false
+			}
+		}
+		return true
+	})
+	if gone := n - w.left(); gone > n/3 {
+		t.Errorf("%d of %d pods were gone before those that had begun first", gone, n)
+	}
+	w.until(time.Minute, "all are gone", func() bool { return w.left() == 0 })
 	w.allUp(time.Minute)
 	w.quiet()
 }
