@@ -49,6 +49,39 @@ func TestRemovalRefusesMounts(t *testing.T) {
 	wantMode(t, filepath.Join(precious, "file"), 0o600)
 }
 
+// Of a pod that has no volumes of its own nobody asks what is mounted.
+func TestNothingToUnmount(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	p := newPod()
+	if err := l.prepare(p); err != nil {
+		t.Fatal(err)
+	}
+	l.mustMount(p, hostPath(t.TempDir(), v1.HostPathDirectory))
+	read := l.mounts
+	l.mounts = func() ([]mount, error) {
+		t.Error("all that is mounted was read")
+		return read()
+	}
+	for range 2 {
+		if err := l.unmount("u1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One that is mounted on the very directory is not nothing.
+	l.mounts = read
+	if err := l.prepare(p); err != nil {
+		t.Fatal(err)
+	}
+	point := filepath.Join(l.pods.real, "u1", volumesDir)
+	unmount := bind(t, t.TempDir(), point)
+	wantError(t, l.unmount("u1"), port.StateConflict, "UnmountPod u1", point)
+	unmount()
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestRemovalRefusesAMountedFile(t *testing.T) {
 	needRoot(t)
 	l := newLab(t)
