@@ -31,7 +31,7 @@ const (
 	eventRetry    = 2 * time.Second
 	// eventPatience is how long an event that is no warning waits while pods start or
 	// end together.
-	eventPatience = 10 * time.Second
+	eventPatience = 20 * time.Second
 )
 
 // cloud are the names that a cloud's own controller looks for
