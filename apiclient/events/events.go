@@ -6,7 +6,9 @@
 //	              └──► the others ──while it is not busy──►                             Patch of the count
 //
 // Nothing waits for an event. While the apiserver is away they are kept, up to a
-// bound, and the first is tried again from time to time. While it is busy, all but
+// bound, and the first is tried again from time to time. If it only says that
+// something went wrong, they are tried in turn: that may be about all of them, or
+// about one, which is given up as soon as another was taken. While it is busy, all but
 // warnings wait: of thirty pods that start at once they are more than half of what
 // is written, and say what the pods' status says as well.
 package events
@@ -91,6 +93,8 @@ type Recorder struct {
 	warnings, others []waiting
 	busy             bool
 	closed           bool
+	// heard is when the apiserver last said something that can be understood.
+	heard time.Time
 	// stopLook ends the wait until the apiserver is not busy; nil if nobody waits.
 	stopLook func() bool
 	// end ends the call under way.
@@ -106,6 +110,12 @@ type Recorder struct {
 type waiting struct {
 	event port.Event
 	since time.Time
+	// object is what is to be written, nil while it was not tried; counted: it is
+	// there, and its count is to be another.
+	object  *v1.Event
+	counted bool
+	// troubled is when a try was last answered with nothing that can be understood.
+	troubled time.Time
 }
 
 // New makes a recorder.
@@ -155,7 +165,7 @@ func (r *Recorder) Record(e port.Event) {
 	if e.Warning {
 		to = &r.warnings
 	}
-	*to = append(*to, waiting{e, r.config.Clock.Now()})
+	*to = append(*to, waiting{event: e, since: r.config.Clock.Now()})
 	idle := !r.busy
 	r.busy = true
 	r.mu.Unlock()
@@ -206,20 +216,26 @@ func (r *Recorder) dropped(e port.Event, err error) {
 func (r *Recorder) next() {
 	for {
 		r.mu.Lock()
-		e, is := r.firstLocked()
+		w, is := r.firstLocked()
 		if !is {
 			r.busy = false
 			r.mu.Unlock()
 			return
 		}
-		result, err := r.correlator.EventCorrelate(r.event(&e))
+		if w.object != nil {
+			r.mu.Unlock()
+			r.write(w)
+			return
+		}
+		result, err := r.correlator.EventCorrelate(r.event(&w.event))
 		r.mu.Unlock()
 		if err != nil {
-			r.dropped(e, err)
+			r.dropped(w.event, err)
 			continue
 		}
 		if !result.Skip {
-			r.write(e, result.Event, result.Event.Count > 1)
+			w.object, w.counted = result.Event, result.Event.Count > 1
+			r.write(w)
 			return
 		}
 	}
@@ -227,27 +243,27 @@ func (r *Recorder) next() {
 
 // firstLocked takes the event that is to be written next. If there is none because
 // the apiserver is busy, it is looked again after a moment.
-func (r *Recorder) firstLocked() (port.Event, bool) {
+func (r *Recorder) firstLocked() (waiting, bool) {
 	switch {
 	case len(r.warnings) > 0:
-		return pop(&r.warnings).event, true
+		return pop(&r.warnings), true
 	case len(r.others) == 0:
-		return port.Event{}, false
+		return waiting{}, false
 	}
 	waits := r.config.Clock.Now().Sub(r.others[0].since)
 	again := min(relook, r.config.Patience-waits)
 	switch {
 	case r.config.Busy == nil, waits >= r.config.Patience, waits < 0: // the clock was set back
-		return pop(&r.others).event, true
+		return pop(&r.others), true
 	case waits < relook:
 		again = relook - waits
 	case !r.config.Busy():
-		return pop(&r.others).event, true
+		return pop(&r.others), true
 	}
 	if r.stopLook == nil {
 		r.stopLook = r.config.Clock.AfterFunc(again, r.look)
 	}
-	return port.Event{}, false
+	return waiting{}, false
 }
 
 // look goes on if nobody else does.
@@ -331,7 +347,7 @@ func fieldPath(p *v1.Pod, name string) string {
 }
 
 // write makes an event, or counts one that is there.
-func (r *Recorder) write(e port.Event, o *v1.Event, counted bool) {
+func (r *Recorder) write(w waiting) {
 	ctx, end := kernel.NewContext(r.config.Clock)
 	stop := r.config.Clock.AfterFunc(r.config.Deadline, func() { end(context.DeadlineExceeded) })
 	r.mu.Lock()
@@ -344,9 +360,10 @@ func (r *Recorder) write(e port.Event, o *v1.Event, counted bool) {
 	}
 	done := func(got port.APIObject, err error) {
 		stop()
-		r.written(e, o, counted, got, err)
+		r.written(w, got, err)
 	}
-	if !counted {
+	o := w.object
+	if !w.counted {
 		fresh := *o
 		fresh.ResourceVersion = ""
 		r.config.API.Create(ctx, &fresh, done)
@@ -360,32 +377,53 @@ func (r *Recorder) write(e port.Event, o *v1.Event, counted bool) {
 }
 
 // written goes on with the next event, or with the same once more.
-func (r *Recorder) written(e port.Event, o *v1.Event, counted bool, got port.APIObject, err error) {
-	again := false
+func (r *Recorder) written(w waiting, got port.APIObject, err error) {
+	again, trouble := false, false
 	switch kind := port.KindOf(err); {
 	case err == nil:
 		r.correlator.UpdateState(got.(*v1.Event))
-	case kind == port.AlreadyExists && !counted:
+	case kind == port.AlreadyExists && !w.counted:
 		// An earlier try has worked.
-	case kind == port.NotFound && counted:
-		r.write(e, o, false) // it was too long ago, and is gone
+	case kind == port.NotFound && w.counted:
+		w.counted = false
+		r.write(w) // it was too long ago, and is gone
 		return
 	case kind == port.Unavailable, kind == port.Deadline, kind == port.Canceled, kind == port.TooManyRequests, kind == port.Unauthorized:
 		again = true
+	case kind == port.Other:
+		trouble = true
 	default:
-		r.dropped(e, err) // the namespace is going, or whatever else won't get better
+		r.dropped(w.event, err) // the namespace is going, or whatever else won't get better
 	}
+	now := r.config.Clock.Now()
 	r.mu.Lock()
-	if r.closed {
+	alone := trouble && (!w.troubled.IsZero() && r.heard.After(w.troubled) || now.Sub(w.since) > troubleMost)
+	switch {
+	case r.closed:
 		r.busy = false
 		r.mu.Unlock()
 		return
-	}
-	if again {
-		r.stopRetry = r.config.Clock.AfterFunc(r.config.Retry, func() { r.write(e, o, counted) })
+	case again:
+		r.stopRetry = r.config.Clock.AfterFunc(r.config.Retry, func() { r.write(w) })
 		r.mu.Unlock()
 		return
+	case trouble && !alone:
+		// After the others, be it a warning: else no other would be tried.
+		w.troubled = now
+		r.others = append(r.others, w)
+		r.stopRetry = r.config.Clock.AfterFunc(r.config.Retry, r.next)
+		r.mu.Unlock()
+		return
+	case !trouble:
+		r.heard = now
 	}
 	r.mu.Unlock()
+	if alone {
+		r.dropped(w.event, err)
+	}
 	r.next()
 }
+
+// troubleMost is how long an event is tried that the apiserver neither takes nor
+// refuses.
+const troubleMost = 10 * time.Minute

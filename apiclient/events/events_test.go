@@ -280,6 +280,54 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestTrouble: what the apiserver answers with an internal error is kept while that
+// may be about all events, and given up when it is about that one.
+func TestTrouble(t *testing.T) {
+	w := newWorld(t, func(*Config) {})
+	bad := func(c simapi.Call) simapi.Fault {
+		return simapi.Fault{Fail: strings.HasPrefix(c.Key.Name, "bad"), Kind: port.Other}
+	}
+	all := func(simapi.Call) simapi.Fault { return simapi.Fault{Fail: true, Kind: port.Other} }
+	w.fault = all
+	w.record(pod("bad"), "app", "BackOff", "")
+	for i := range 5 {
+		w.record(pod("web"), "app", fmt.Sprint("Created", i), "")
+	}
+	w.v.Advance(5 * time.Minute)
+	if n := len(w.dropped); n > 0 || w.calls > 160 {
+		t.Fatalf("dropped %v after %d calls", w.dropped, w.calls)
+	}
+	w.fault = bad
+	w.v.Advance(20 * time.Second)
+	if all := w.events(); len(all) != 5 || all[0].Count != 1 || len(w.dropped) != 1 {
+		t.Fatalf("%d events, dropped %v", len(all), w.dropped)
+	}
+	// Where there is no other it is given up in the end.
+	w.record(pod("bad"), "app", "Started", "")
+	w.v.Advance(troubleMost / 2)
+	if len(w.dropped) != 1 {
+		t.Errorf("dropped %v", w.dropped)
+	}
+	w.v.Advance(troubleMost)
+	if len(w.dropped) != 2 {
+		t.Errorf("dropped %v", w.dropped)
+	}
+	calls := w.calls
+	w.v.Advance(time.Hour)
+	if w.calls != calls {
+		t.Errorf("%d calls for nothing", w.calls-calls)
+	}
+	w.fault = all
+	w.record(pod("web"), "app", "Started", "")
+	w.v.Advance(time.Second)
+	w.r.Close()
+	calls = w.calls
+	w.v.Advance(time.Hour)
+	if w.calls != calls {
+		t.Errorf("%d calls after the end", w.calls-calls)
+	}
+}
+
 func TestClosed(t *testing.T) {
 	w := newWorld(t, func(*Config) {})
 	w.api.SetLink("n1", simapi.Silent)
