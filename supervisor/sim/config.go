@@ -116,7 +116,8 @@ type NodeSpec struct {
 	// is what it has on a machine of four cores.
 	Starts int
 	// Latencies, Bandwidth (bytes per second), Events, LateEffect and Script are
-	// the runtime's; see simcri.Config.
+	// the runtime's; see simcri.Config. Events that say nothing of their delay come
+	// as late as a real runtime's, simcri.DefaultEventDelay.
 	Latencies  *simcri.Latencies
 	Bandwidth  uint64
 	Events     simcri.EventPolicy

@@ -75,6 +75,9 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 		Bandwidth: s.Bandwidth, PodCIDR: podCIDR(index), Latencies: s.Latencies,
 		Events: s.Events, LateEffect: s.LateEffect, Script: s.Script,
 	}
+	if c.Events.Delay.IsZero() {
+		c.Events.Delay = simcri.DefaultEventDelay()
+	}
 	if hook := w.config.Hooks.Runtime; hook != nil {
 		c.Fault = func(call simcri.Call) simcri.Fault { return hook(s.Name, call) }
 	}
