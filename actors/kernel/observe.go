@@ -14,6 +14,13 @@ type crashRing struct {
 	mu    sync.Mutex
 	total atomic.Uint64
 	last  atomic.Pointer[[]*CrashReport]
+	by    map[CrashKind]uint64
+}
+
+// CrashKind is what crashes are counted by: whose, and what became of the actor.
+type CrashKind struct {
+	Kind     string
+	Decision Decision
 }
 
 // keptCrashes is how many reports System.Crashes has.
@@ -23,6 +30,10 @@ func (k *crashRing) add(r *CrashReport) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.total.Add(1)
+	if k.by == nil {
+		k.by = map[CrashKind]uint64{}
+	}
+	k.by[CrashKind{r.Kind, r.Decision}]++
 	var next []*CrashReport
 	if p := k.last.Load(); p != nil {
 		next = append(next, (*p)[max(0, len(*p)+1-keptCrashes):]...)
@@ -38,6 +49,14 @@ func (s *System) Crashes() []*CrashReport {
 		return *p
 	}
 	return nil
+}
+
+// CrashCounts counts all crashes by kind of the actor that panicked. Of one that
+// was escalated there is a count for each actor that it went through.
+func (s *System) CrashCounts() map[CrashKind]uint64 {
+	s.crashes.mu.Lock()
+	defer s.crashes.mu.Unlock()
+	return maps.Clone(s.crashes.by)
 }
 
 // letters counts by name of message. There are as many as types of messages.
@@ -62,8 +81,8 @@ func (s *System) DeadLettersByName() map[string]uint64 {
 	return maps.Clone(s.lost.by)
 }
 
-// KindStats is what the living actors of one kind sum up to. Its counters lose
-// what ended actors had counted, so they are gauges to Prometheus.
+// KindStats is what the actors of one kind sum up to: those that live, and in the
+// counters those that ended as well.
 type KindStats struct {
 	Kind string `json:"kind"`
 	// Actors is how many there are, of which Quarantined and Restarting (Failed
@@ -95,6 +114,9 @@ func (s *System) Metrics() []KindStats {
 	cells := make([]*cell, 0, len(s.cells))
 	for _, c := range s.cells { // order-free: sums
 		cells = append(cells, c)
+	}
+	for kind, past := range s.past { // order-free: by kind
+		by[kind] = new(past)
 	}
 	s.mu.RUnlock()
 	for _, c := range cells {
@@ -133,6 +155,11 @@ func (c *cell) addTo(k *KindStats, now int64) {
 	if c.current != "" {
 		k.Busy = max(k.Busy, time.Duration(now-c.since))
 	}
+	c.countLocked(k)
+}
+
+// countLocked adds what only grows.
+func (c *cell) countLocked(k *KindStats) {
 	k.Handled += c.handled
 	k.Dropped += uint64(c.dropped)
 	k.Coalesced += uint64(c.coalesced)

@@ -68,6 +68,7 @@ type System struct {
 
 	mu     sync.RWMutex
 	cells  map[string]*cell
+	past   map[string]KindStats // what ended actors had counted, by kind
 	shapes map[shape]*shape
 	props  map[propsKey]*actor.Props
 	gone   []chan<- struct{} // closed when an actor ends
@@ -93,7 +94,7 @@ func NewSystem(c Config) (*System, error) {
 		clock: c.Clock, tracer: c.Tracer, log: c.Log, seed: c.Seed,
 		history: c.History, limit: c.MailboxLimit,
 		onCrash: c.OnCrash, onFatal: c.OnFatal,
-		cells: map[string]*cell{}, shapes: map[shape]*shape{}, props: map[propsKey]*actor.Props{},
+		cells: map[string]*cell{}, past: map[string]KindStats{}, shapes: map[shape]*shape{}, props: map[propsKey]*actor.Props{},
 	}
 	switch {
 	case s.history == 0:
@@ -181,6 +182,12 @@ func (s *System) removeCell(path string) {
 	s.mu.Lock()
 	if c := s.cells[path]; c != nil && c.hasEnded() {
 		delete(s.cells, path)
+		c.mu.Lock()
+		past := s.past[c.kind]
+		past.Kind = c.kind
+		c.countLocked(&past)
+		c.mu.Unlock()
+		s.past[c.kind] = past
 	}
 	gone := s.gone
 	s.gone = nil

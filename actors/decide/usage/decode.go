@@ -1,0 +1,125 @@
+package usage
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Files are the contents of the files of one cgroup, by name. A file that is not
+// there, or can't be read, is left out: what is in it is not known.
+type Files map[string]string
+
+// number is a file with one number; max is NoLimit.
+func (f Files) number(name string) (uint64, bool) {
+	text, ok := f[name]
+	if !ok {
+		return 0, false
+	}
+	return parse(strings.TrimSpace(text))
+}
+
+func parse(text string) (uint64, bool) {
+	if text == "max" {
+		return NoLimit, true
+	}
+	if strings.HasPrefix(text, "-") { // cgroup v1 writes -1 for none
+		return NoLimit, true
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, err == nil
+}
+
+// keyed is a file of lines with a name and a number.
+func (f Files) keyed(name string) map[string]uint64 {
+	text, ok := f[name]
+	if !ok {
+		return nil
+	}
+	out := map[string]uint64{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if n, ok := parse(value); ok {
+			out[key] = n
+		}
+	}
+	return out
+}
+
+// lines counts the lines of a file.
+func (f Files) lines(name string) uint64 { return uint64(strings.Count(f[name], "\n")) }
+
+// pressure is a file of PSI, nil if there is none.
+func (f Files) pressure(name string) *Pressure {
+	if text, ok := f[name]; ok {
+		return PressureIn(text)
+	}
+	return nil
+}
+
+// PressureIn reads a file of PSI (Documentation/accounting/psi.rst):
+//
+//	some avg10=0.00 avg60=0.00 avg300=0.00 total=0
+//	full avg10=0.00 avg60=0.00 avg300=0.00 total=0
+func PressureIn(text string) *Pressure {
+	var p Pressure
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		of := &p.Some
+		if fields[0] == "full" {
+			of = &p.Full
+		}
+		for _, field := range fields[1:] {
+			key, value, _ := strings.Cut(field, "=")
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return nil
+			}
+			switch key {
+			case "avg10":
+				of.Avg10 = n
+			case "avg60":
+				of.Avg60 = n
+			case "avg300":
+				of.Avg300 = n
+			case "total":
+				of.Total = time.Duration(n) * time.Microsecond
+			}
+		}
+	}
+	return &p
+}
+
+// Interfaces reads /proc/PID/net/dev (proc(5)), without the loopback.
+func Interfaces(text string) (out []Interface) {
+	for line := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); !ok || name == "lo" {
+			continue
+		}
+		var n [16]uint64
+		fields := strings.Fields(rest)
+		if len(fields) < len(n) {
+			continue
+		}
+		for i := range n {
+			n[i], _ = parse(fields[i])
+		}
+		out = append(out, Interface{
+			Name: name, RxBytes: n[0], RxPackets: n[1], RxErrors: n[2], RxDropped: n[3],
+			TxBytes: n[8], TxPackets: n[9], TxErrors: n[10], TxDropped: n[11],
+		})
+	}
+	return out
+}
+
+// less is a - b, not below 0: the two were read one after the other.
+func less(a, b uint64) uint64 {
+	if b > a {
+		return 0
+	}
+	return a - b
+}

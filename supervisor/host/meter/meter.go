@@ -1,0 +1,153 @@
+// Package meter reads what pods use of this machine, from the kernel's files, at
+// the moment in which somebody asks. Nothing runs between two questions, and
+// nothing is asked of the runtime: of a pod, each file is read once.
+package meter
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/cgroups"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+)
+
+// Meter reads the cgroups of a machine.
+type Meter struct {
+	v2 bool
+	// root is where hierarchies are mounted, proc where processes are shown.
+	root, proc string
+}
+
+// New looks what cgroups this machine has.
+func New() *Meter {
+	return &Meter{v2: cgroups.IsCgroup2UnifiedMode(), root: "/sys/fs/cgroup", proc: "/proc"}
+}
+
+// V2 says whether the machine has cgroup v2.
+func (m *Meter) V2() bool { return m.v2 }
+
+// Cgroup reads the cgroup at path, of which a few files unless all is wanted; it
+// is empty if there is no such cgroup.
+func (m *Meter) Cgroup(path string, all bool) usage.Cgroup {
+	names := usage.FilesV1(all)
+	if m.v2 {
+		names = usage.FilesV2(all)
+	}
+	files := make(usage.Files, len(names))
+	for _, name := range names {
+		if text, err := os.ReadFile(m.file(path, name)); err == nil {
+			files[name] = string(text)
+		}
+	}
+	if m.v2 {
+		return usage.V2(files, time.Now())
+	}
+	return usage.V1(files, time.Now())
+}
+
+// file is where a file of a cgroup is. Of v1, the name begins with its hierarchy.
+func (m *Meter) file(path, name string) string {
+	if m.v2 {
+		return filepath.Join(m.root, path, name)
+	}
+	hierarchy, file, _ := strings.Cut(name, "/")
+	return filepath.Join(m.root, hierarchy, path, file)
+}
+
+// Pod fills in what a pod whose cgroup is known uses, and its containers and its
+// network. A container that is not there any more is left as it is.
+func (m *Meter) Pod(p *usage.Pod, all bool) {
+	if p.ID == "" {
+		return
+	}
+	p.Cgroup = m.Cgroup(p.ID, all)
+	below := m.below(p.ID)
+	for i := range p.Containers {
+		c := &p.Containers[i]
+		at := slices.IndexFunc(below, func(dir string) bool { return runtimeID(dir) == c.RuntimeID })
+		if at < 0 {
+			continue
+		}
+		c.ID = filepath.Join(p.ID, below[at])
+		c.Cgroup = m.Cgroup(c.ID, all)
+		below = slices.Delete(below, at, at+1)
+	}
+	if !all {
+		return
+	}
+	// What is left is of containers that are just being made or removed, and of the
+	// sandbox, which is the oldest.
+	for _, dir := range below {
+		if id := runtimeID(dir); id != "" && p.Sandbox.RuntimeID == "" && m.anyone(filepath.Join(p.ID, dir)) != "" {
+			p.Sandbox.RuntimeID, p.Sandbox.ID = id, filepath.Join(p.ID, dir)
+			p.Sandbox.Cgroup = m.Cgroup(p.Sandbox.ID, all)
+		}
+	}
+}
+
+// Network reads the interfaces of a pod that has a network of its own.
+func (m *Meter) Network(p *usage.Pod) {
+	if p.ID == "" {
+		return
+	}
+	for _, dir := range m.below(p.ID) {
+		pid := m.anyone(filepath.Join(p.ID, dir))
+		if pid == "" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(m.proc, pid, "net/dev"))
+		if err != nil {
+			continue // it has just ended
+		}
+		p.Network, p.NetworkAt = usage.Interfaces(string(text)), time.Now()
+		return
+	}
+}
+
+// below are the names of the cgroups in one, in which containers are.
+func (m *Meter) below(path string) []string {
+	entries, err := os.ReadDir(m.file(path, "memory"))
+	if m.v2 {
+		entries, err = os.ReadDir(filepath.Join(m.root, path))
+	}
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out
+}
+
+// anyone is the ID of a process in a cgroup; empty if there is none.
+func (m *Meter) anyone(path string) string {
+	text, err := os.ReadFile(m.file(path, "memory/cgroup.procs"))
+	if m.v2 {
+		text, err = os.ReadFile(filepath.Join(m.root, path, "cgroup.procs"))
+	}
+	if err != nil {
+		return ""
+	}
+	pid, _, _ := strings.Cut(string(text), "\n")
+	return pid
+}
+
+// runtimeID is the container whose cgroup has this name: its ID, or with systemd
+// PREFIX-ID.scope; empty if it is none's.
+func runtimeID(dir string) string {
+	dir = strings.TrimSuffix(dir, ".scope")
+	dir = dir[strings.LastIndexByte(dir, '-')+1:]
+	for i := range len(dir) {
+		if c := dir[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	return dir
+}

@@ -1,0 +1,170 @@
+package meter
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+)
+
+// Node reads what all of this machine uses. Parts are cgroups with names.
+func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node {
+	n := usage.Node{Name: name, Booted: m.booted(), Cgroup: m.Cgroup("/", all)}
+	info := m.memory()
+	n.Memory, n.SwapTotal = info["MemTotal"], info["SwapTotal"]
+	if n.Cgroup.CPU == nil { // a container's own view of cgroups
+		n.Cgroup.CPU = m.processors()
+	}
+	if n.Cgroup.Memory == nil || m.v2 {
+		n.Cgroup.Memory = wholeMemory(info, n.Cgroup.Memory)
+	}
+	if n.Cgroup.Swap == nil {
+		n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]), Limit: info["SwapTotal"]}
+	}
+	if !all {
+		return n
+	}
+	for _, what := range []struct {
+		to   **usage.Pressure
+		file string
+	}{{&n.Cgroup.CPUPressure, "cpu"}, {&n.Cgroup.MemoryPressure, "memory"}, {&n.Cgroup.IOPressure, "io"}} {
+		if text, err := os.ReadFile(filepath.Join(m.proc, "pressure", what.file)); err == nil && *what.to == nil {
+			*what.to = usage.PressureIn(string(text))
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(m.proc, "1/net/dev")); err == nil {
+		n.Network = usage.Interfaces(string(text))
+	}
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		c := usage.Container{Name: part, ID: parts[part], Cgroup: m.Cgroup(parts[part], all)}
+		if made, err := os.Stat(m.file(c.ID, "memory/")); err == nil {
+			c.Started = made.ModTime()
+		}
+		n.Parts = append(n.Parts, c)
+	}
+	n.MaxPIDs = m.number("sys/kernel/pid_max")
+	n.PIDs = m.threads()
+	return n
+}
+
+// wholeMemory is what a machine uses: the root of cgroup v2 says it only in part.
+func wholeMemory(info map[string]uint64, of *usage.Memory) *usage.Memory {
+	used := info["MemTotal"] - min(info["MemFree"], info["MemTotal"])
+	out := usage.Memory{
+		RSS: info["AnonPages"], Cache: info["Cached"], Mapped: info["Mapped"],
+	}
+	if of != nil {
+		out = *of
+	}
+	out.Usage = used
+	out.WorkingSet = used - min(info["Inactive(file)"], used)
+	return &out
+}
+
+// memory reads /proc/meminfo, in bytes.
+func (m *Meter) memory() map[string]uint64 {
+	out := map[string]uint64{}
+	text, err := os.ReadFile(filepath.Join(m.proc, "meminfo"))
+	if err != nil {
+		return out
+	}
+	for line := range strings.Lines(string(text)) {
+		name, rest, _ := strings.Cut(line, ":")
+		if fields := strings.Fields(rest); len(fields) > 0 {
+			if n, err := strconv.ParseUint(fields[0], 10, 64); err == nil {
+				out[name] = n << 10
+			}
+		}
+	}
+	return out
+}
+
+// processors reads the first line of /proc/stat (proc(5)).
+func (m *Meter) processors() *usage.CPU {
+	text, err := os.ReadFile(filepath.Join(m.proc, "stat"))
+	if err != nil {
+		return nil
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	fields := strings.Fields(line)
+	var c usage.CPU
+	const tick = 10 * time.Millisecond
+	for i, f := range fields {
+		n, err := strconv.ParseUint(f, 10, 64)
+		if err != nil || i == 4 || i == 5 || i > 8 { // idle, and waiting for a disk
+			continue
+		}
+		c.Usage += time.Duration(n) * tick
+		switch i {
+		case 1, 2:
+			c.User += time.Duration(n) * tick
+		case 3:
+			c.System += time.Duration(n) * tick
+		}
+	}
+	return &c
+}
+
+// booted is when the machine began.
+func (m *Meter) booted() time.Time {
+	text, err := os.ReadFile(filepath.Join(m.proc, "stat"))
+	if err != nil {
+		return time.Time{}
+	}
+	for line := range strings.Lines(string(text)) {
+		if at, ok := strings.CutPrefix(line, "btime "); ok {
+			if n, err := strconv.ParseInt(strings.TrimSpace(at), 10, 64); err == nil {
+				return time.Unix(n, 0)
+			}
+		}
+	}
+	return time.Time{}
+}
+
+func (m *Meter) number(file string) uint64 {
+	text, err := os.ReadFile(filepath.Join(m.proc, file))
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	return n
+}
+
+// threads is how many there are: /proc/loadavg has running/all.
+func (m *Meter) threads() uint64 {
+	text, err := os.ReadFile(filepath.Join(m.proc, "loadavg"))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 4 {
+		return 0
+	}
+	_, all, _ := strings.Cut(fields[3], "/")
+	n, _ := strconv.ParseUint(all, 10, 64)
+	return n
+}
+
+// Disk is the room on the file system that path is on; nil if that can't be told.
+// It must not be a volume of a pod: what is asked there may hang.
+func Disk(path string) *usage.Disk {
+	var s unix.Statfs_t
+	if unix.Statfs(path, &s) != nil {
+		return nil
+	}
+	block := uint64(s.Bsize)
+	capacity, available, used := s.Blocks*block, s.Bavail*block, (s.Blocks-s.Bfree)*block
+	inodes, free := s.Files, s.Ffree
+	taken := inodes - min(free, inodes)
+	return &usage.Disk{
+		At: time.Now(), Capacity: &capacity, Available: &available, Used: &used,
+		Inodes: &inodes, InodesFree: &free, InodesUsed: &taken,
+	}
+}
