@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -36,7 +37,7 @@ func (c *Client) listSandboxes(ctx context.Context, uid string) ([]*runtimeapi.P
 	if uid != "" {
 		filter = &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{labels.PodUID: uid}}
 	}
-	return listed(c, func() ([]*runtimeapi.PodSandbox, error) {
+	return timed(c, call{method: "ListPodSandbox", object: uid}, func() ([]*runtimeapi.PodSandbox, error) {
 		stream, err := c.runtime.StreamPodSandboxes(ctx, &runtimeapi.StreamPodSandboxesRequest{Filter: filter})
 		return collect(stream, err, (*runtimeapi.StreamPodSandboxesResponse).GetPodSandboxes)
 	}, func() ([]*runtimeapi.PodSandbox, error) {
@@ -50,13 +51,24 @@ func (c *Client) listContainers(ctx context.Context, uid string) ([]*runtimeapi.
 	if uid != "" {
 		filter = &runtimeapi.ContainerFilter{LabelSelector: map[string]string{labels.PodUID: uid}}
 	}
-	return listed(c, func() ([]*runtimeapi.Container, error) {
+	return timed(c, call{method: "ListContainers", object: uid}, func() ([]*runtimeapi.Container, error) {
 		stream, err := c.runtime.StreamContainers(ctx, &runtimeapi.StreamContainersRequest{Filter: filter})
 		return collect(stream, err, (*runtimeapi.StreamContainersResponse).GetContainers)
 	}, func() ([]*runtimeapi.Container, error) {
 		answer, err := c.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: filter})
 		return answer.GetContainers(), err
 	})
+}
+
+// timed is listed for one of the two lists of a List, which the observer is told
+// of as well as of the whole.
+func timed[T any](c *Client, k call, stream, whole func() ([]T, error)) ([]T, error) {
+	start := time.Now()
+	items, err := listed(c, stream, whole)
+	if c.config.Observe != nil {
+		c.config.Observe(Call{Method: k.method, Object: k.object, Start: start, Duration: time.Since(start), Err: translateError(k, err, nil)})
+	}
+	return items, err
 }
 
 // listed reads a list by its stream, which has no bound on its size (KEP-5825),

@@ -54,7 +54,7 @@ func New(config Config) (*Client, error) {
 	shared.ContentType = config.ContentType
 	shared.AcceptContentTypes = config.ContentType + ",application/json"
 	shared.Timeout = 0 // each call has a deadline of its own, and a watch none
-	http, conns, err := newHTTP(shared)
+	http, conns, err := newHTTP(shared, config.Observe)
 	if err != nil {
 		return nil, err
 	}

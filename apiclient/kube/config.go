@@ -38,6 +38,9 @@ type Config struct {
 	ContentType string
 	// Log is told when the apiserver can't be heard, and when it can again.
 	Log zerolog.Logger
+	// Observe, if not nil, is told of each HTTP request, from wherever it was made.
+	// It must not block.
+	Observe func(Request)
 }
 
 // Validate tells the first thing that is wrong with c.

@@ -39,7 +39,7 @@ const (
 
 // newHTTP makes what carries the requests of all clients of config, and the
 // connections that it uses.
-func newHTTP(config *rest.Config) (*http.Client, *connections, error) {
+func newHTTP(config *rest.Config, observe func(Request)) (*http.Client, *connections, error) {
 	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
 	if config.Dial != nil {
 		dial = config.Dial
@@ -47,7 +47,7 @@ func newHTTP(config *rest.Config) (*http.Client, *connections, error) {
 	conns := newConnections(dial)
 	ours := rest.CopyConfig(config)
 	ours.Dial = conns.dialContext
-	trips := &trips{conns: conns}
+	trips := &trips{conns: conns, observe: observe}
 	ours.Wrap(func(next http.RoundTripper) http.RoundTripper { trips.next = next; return trips })
 	options, err := ours.TransportConfig()
 	if err != nil {
@@ -96,6 +96,17 @@ type trips struct {
 	next  http.RoundTripper
 	conns *connections
 	cert  *certificate // nil: not in files
+	// observe, if not nil, is told of each.
+	observe func(Request)
+}
+
+// Request is one HTTP request to the apiserver whose answer has begun, or that
+// failed: one call may be several.
+type Request struct {
+	Method, Host string
+	// Code is the answer's, 0 if there was none.
+	Code int
+	Took time.Duration
 }
 
 type tripKey struct{}
@@ -109,7 +120,15 @@ func withTrip(ctx context.Context, told func(error)) context.Context {
 
 // RoundTrip implements http.RoundTripper.
 func (t *trips) RoundTrip(request *http.Request) (*http.Response, error) {
+	begun := time.Now()
 	response, err := t.trip(request)
+	if t.observe != nil {
+		r := Request{Method: request.Method, Host: request.URL.Host, Took: time.Since(begun)}
+		if response != nil {
+			r.Code = response.StatusCode
+		}
+		t.observe(r)
+	}
 	if told, ok := request.Context().Value(tripKey{}).(func(error)); ok {
 		told(err)
 	}
