@@ -119,6 +119,9 @@ type Config struct {
 	Cluster Cluster
 	// Wrap may replace the behavior of a pod's actor: chaos does.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
+	// Started, if set, is told of each pod that the node has started
+	// (pods.Deps.Started).
+	Started func(pods.Started)
 	// Around is called around each message of the others, if set: chaos does.
 	Around Around
 }
@@ -184,6 +187,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Checkpoints:  c.Ports.Checkpoints,
 		Collect:      func(uid types.UID, ref observed.PodRef) { gcRef.Tell(gc.Collect{Ref: ref}) },
 		ForgetImages: func(uid types.UID) { imagesRef.Tell(images.Forget{UID: uid}) },
+		Started:      c.Started,
 	}
 	if c.Ports.API != nil {
 		above.connect(podsDeps)

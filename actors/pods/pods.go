@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -44,8 +45,19 @@ type Deps struct {
 	// Restarted is called when an incarnation after the first begins: sources
 	// and pleg have to say again what they said before.
 	Restarted func()
+	// Started, if set, is told of each pod that this agent has started. It must not
+	// block.
+	Started func(Started)
 	// Wrap may replace the behavior of a pod's actor: chaos does.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
+}
+
+// Started says that all containers of a pod have been started for the first time.
+type Started struct {
+	Pod    *v1.Pod
+	Status *v1.PodStatus
+	// Seen is when this actor first heard of the pod, At when it heard that they are.
+	Seen, At time.Time
 }
 
 // Rejection is why a pod may not run here.
@@ -97,6 +109,7 @@ type pods struct {
 type record struct {
 	pod    *v1.Pod
 	source string
+	seen   time.Time // when it was first heard of
 	rank   int64
 	state  state
 	stop   *podplan.Stop
@@ -170,6 +183,9 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.assign(m.UID)
 	case Reported:
 		if r := a.of[m.UID]; r != nil {
+			if a.deps.Started != nil && podstatus.Started(r.report.Status, m.Status) {
+				a.deps.Started(Started{Pod: r.pod, Status: m.Status, Seen: r.seen, At: ctx.Now()})
+			}
 			r.report, r.crash = m.Report, nil
 			a.show(m.UID, r)
 		}
@@ -347,7 +363,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	for _, w := range a.oldestFirst(wanted) {
 		r := a.of[w.pod.UID]
 		if r == nil {
-			r = &record{pod: w.pod, source: w.source, wanted: a.rounds}
+			r = &record{pod: w.pod, source: w.source, seen: ctx.Now(), wanted: a.rounds}
 			if w.source == apipods.Source {
 				r.stop = apipod.Stop(w.pod, ctx.Now())
 			}

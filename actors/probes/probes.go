@@ -93,6 +93,8 @@ type podProbes struct {
 	static     bool
 	reply      kernel.Ref[pod.Message]
 	containers []*container
+	// counts are of all probes that it had since it was first probed.
+	counts map[tallied]*counts
 	// round is when it last said that it is there.
 	round uint32
 }
@@ -121,6 +123,8 @@ type run struct {
 	// of which only the end counts.
 	under   kernel.EffectID
 	foreign bool
+	// asked is when that was begun.
+	asked time.Time
 	// at is what it is queued by, then seq, which counts them; index is where it
 	// is queued, -1 if it isn't.
 	at    int64
@@ -168,6 +172,8 @@ func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.save(ctx)
 	case saved:
 		a.saved(ctx, m)
+	case Query:
+		m.Reply(a.tallies())
 	case sweep:
 		a.sweep(ctx, m.round)
 	case missed:
@@ -362,6 +368,7 @@ func (a *probes) answered(ctx *kernel.Context[Message], m answered) {
 		r.foreign = false // begun by a predecessor: nobody knows when
 		return
 	}
+	r.of.pod.count(r, m.answer.Verdict, ctx.Now().Sub(r.asked))
 	a.take(ctx, r, m.answer)
 }
 

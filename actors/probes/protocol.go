@@ -43,6 +43,11 @@ type Watch struct{ pod.ProbeContainers }
 // those are probed on, for nobody. Twice: harmless.
 type Doubt struct{}
 
+// Query asks how often the probes of living containers ran, and how long they
+// took. From what serves metrics. Reply must not block. Lost: whoever asks gives
+// up waiting.
+type Query struct{ Reply func([]Tally) }
+
 // due is this actor's own timer.
 type due struct{}
 
@@ -76,6 +81,7 @@ type missed struct{}
 
 func (Watch) isProbesMessage()    {}
 func (Doubt) isProbesMessage()    {}
+func (Query) isProbesMessage()    {}
 func (due) isProbesMessage()      {}
 func (answered) isProbesMessage() {}
 func (loaded) isProbesMessage()   {}

@@ -144,7 +144,7 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 			})
 		}
 	}
-	r.under = ctx.Do(e)
+	r.under, r.asked = ctx.Do(e), ctx.Now()
 	a.running[r.under] = r
 }
 

@@ -1,0 +1,142 @@
+package metrics
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+// System is what the kernel of actors tells of itself: it asks no actor, so it
+// answers even when actors do not. *kernel.System and *kernel.Runner together
+// are one.
+type System interface {
+	Metrics() []kernel.KindStats
+	CrashCounts() map[kernel.CrashKind]uint64
+	DeadLettersByName() map[string]uint64
+	Counts() map[string]kernel.KindCount
+	UnderWay() []kernel.KindInFlight
+	Pools() []kernel.PoolState
+}
+
+func described(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	actors     = described("troupe_actors", "Number of actors, by kind and state: running, restarting (waiting to be restarted) or quarantined.", "kind", "state")
+	depth      = described("troupe_mailbox_messages", "Number of messages that wait in the mailboxes of all actors of a kind.", "kind")
+	fullest    = described("troupe_mailbox_messages_max", "Number of messages that wait in the fullest mailbox of a kind.", "kind")
+	oldest     = described("troupe_mailbox_oldest_message_age_seconds", "Age of the oldest message that waits in a mailbox of a kind, in seconds.", "kind")
+	busy       = described("troupe_actor_handling_seconds", "For how long the message is in hand that an actor of a kind has handled longest, in seconds; 0 if none is.", "kind")
+	handled    = described("troupe_messages_handled_total", "Cumulative number of messages handled.", "kind")
+	lost       = described("troupe_messages_dropped_total", "Cumulative number of messages that found a full mailbox.", "kind")
+	coalesced  = described("troupe_messages_coalesced_total", "Cumulative number of messages that took the place of an older one that said the same.", "kind")
+	restarts   = described("troupe_actor_restarts_total", "Cumulative number of restarts.", "kind")
+	crashes    = described("troupe_actor_crashes_total", "Cumulative number of panics by kind of the actor that panicked, and by what became of it: restart, quarantine, escalate or ended.", "kind", "decision")
+	unreceived = described("troupe_dead_letters_total", "Cumulative number of messages to actors that are no more, by type.", "message")
+
+	underWay    = described("troupe_effects_in_flight", "Number of effects that are not over, by kind and phase: queued, running or overdue.", "kind", "phase")
+	oldestUnder = described("troupe_effect_oldest_age_seconds", "For how long the oldest effect of a kind has been in its phase, in seconds; those that are meant to go on not counted.", "kind")
+	effects     = described("troupe_effect_duration_seconds", "Duration in seconds of effects that finished within their deadlines.", "kind")
+	ended       = described("troupe_effects_ended_total", "Cumulative number of effects that ended otherwise, by how: expired (the deadline passed), late (and then the result came all the same) or dropped (never begun).", "kind", "how")
+
+	slots   = described("troupe_pool_slots", "Number of slots of a pool.", "pool")
+	held    = described("troupe_pool_slots_held", "Number of slots of a pool that are taken.", "pool")
+	waiting = described("troupe_pool_waiting", "Number of effects that wait for a slot of a pool.", "pool")
+
+	cgroupTimes = described("kubelet_cgroup_manager_duration_seconds", "Duration in seconds for cgroup manager operations. Broken down by method.", "operation_type")
+	statusTimes = described("kubelet_pod_status_sync_duration_seconds", "Duration in seconds to write the status of a pod to the apiserver.")
+	mountTimes  = described("storage_operation_duration_seconds", "Storage operation duration, of all kinds of volumes together.", "operation_name")
+)
+
+// cgroupOperations and mountOperations are effects as a kubelet names them.
+var (
+	cgroupOperations = map[string]string{"SetPodCgroup": "create", "SetCgroup": "update", "RemovePodCgroup": "destroy"}
+	mountOperations  = map[string]string{"MountVolume": "volume_mount", "UnmountPod": "volume_unmount"}
+)
+
+// kernelCollector is a System as a collector.
+type kernelCollector struct{ of System }
+
+// Describe implements prometheus.Collector.
+func (kernelCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (k kernelCollector) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	for _, s := range k.of.Metrics() {
+		gauge(actors, float64(s.Actors-s.Quarantined-s.Restarting), s.Kind, "running")
+		gauge(actors, float64(s.Restarting), s.Kind, "restarting")
+		gauge(actors, float64(s.Quarantined), s.Kind, "quarantined")
+		gauge(depth, float64(s.Depth), s.Kind)
+		gauge(fullest, float64(s.MaxDepth), s.Kind)
+		gauge(oldest, s.MaxAge.Seconds(), s.Kind)
+		gauge(busy, s.Busy.Seconds(), s.Kind)
+		counter(handled, s.Handled, s.Kind)
+		counter(lost, s.Dropped, s.Kind)
+		counter(coalesced, s.Coalesced, s.Kind)
+		counter(restarts, s.Restarts, s.Kind)
+	}
+	for key, n := range k.of.CrashCounts() { // order-free: sorted as they are written
+		counter(crashes, n, key.Kind, key.Decision.String())
+	}
+	for name, n := range k.of.DeadLettersByName() { // order-free: sorted as they are written
+		counter(unreceived, n, name)
+	}
+	for _, e := range k.of.UnderWay() {
+		gauge(underWay, float64(e.Queued), e.Kind, "queued")
+		gauge(underWay, float64(e.Started), e.Kind, "running")
+		gauge(underWay, float64(e.Overdue), e.Kind, "overdue")
+		gauge(oldestUnder, e.Oldest.Seconds(), e.Kind)
+	}
+	k.effects(to, counter)
+	for _, p := range k.of.Pools() {
+		gauge(slots, float64(p.Size), p.Name)
+		gauge(held, float64(p.Held), p.Name)
+		gauge(waiting, float64(p.Waiting), p.Name)
+	}
+}
+
+func (k kernelCollector) effects(to chan<- prometheus.Metric, counter func(*prometheus.Desc, uint64, ...string)) {
+	counts := k.of.Counts()
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		c := counts[kind]
+		counter(ended, c.Expired, kind, "expired")
+		counter(ended, c.Late, kind, "late")
+		counter(ended, c.Dropped, kind, "dropped")
+		if c.Finished == 0 {
+			continue
+		}
+		to <- histogram(effects, &c, kind)
+		if as, is := cgroupOperations[kind]; is {
+			to <- histogram(cgroupTimes, &c, as)
+		}
+		if as, is := mountOperations[kind]; is {
+			to <- histogram(mountTimes, &c, as)
+		}
+		if kind == statusEffect {
+			to <- histogram(statusTimes, &c)
+		}
+	}
+}
+
+// statusEffect is the write of a pod's status (actors/status).
+const statusEffect = "PatchPodStatus"
+
+func histogram(d *prometheus.Desc, c *kernel.KindCount, labels ...string) prometheus.Metric {
+	buckets := map[float64]uint64{}
+	var sum uint64
+	for i, limit := range kernel.EffectBuckets {
+		sum += c.Within[i]
+		buckets[limit.Seconds()] = sum
+	}
+	return prometheus.MustNewConstHistogram(d, c.Finished, c.Total.Seconds(), buckets, labels...)
+}

@@ -1,0 +1,221 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/probes"
+)
+
+var (
+	runningPods       = described("kubelet_running_pods", "Number of pods that run: the phase is Running, or one of their containers runs.")
+	runningContainers = described("kubelet_running_containers", "Number of containers by state: running; exited, those that have run and do not now; created, those that have yet to.", "container_state")
+	desiredPods       = described("kubelet_desired_pods", "The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.", "static")
+	activePods        = described("kubelet_active_pods", "The number of pods the kubelet considers active and which are being considered when admitting new pods. static is true if the pod is not from the apiserver.", "static")
+	workingPods       = described("kubelet_working_pods", "Number of pods the kubelet is actually running, broken down by lifecycle phase, whether the pod is desired or orphaned, and whether the pod is static.", "lifecycle", "config", "static")
+	readyPods         = described("troupe_pods_ready", "Number of pods that are ready.")
+	problems          = described("troupe_manifest_problems", "Number of things that are wrong with manifests.")
+	synced            = described("troupe_ready", "1 once every source was seen and the runtime was listed.")
+	noAnswer          = described("troupe_scrape_error", "1 if the actor that knows of pods did not answer this scrape in time, or volumes could not be read; 0 otherwise.")
+)
+
+// static as a label of a kubelet has it.
+func static(source string) string {
+	if source == "api" {
+		return ""
+	}
+	return "true"
+}
+
+// podCounts are what is counted of a view.
+type podCounts struct {
+	running, ready         int
+	created, alive, exited int
+	desired, active        map[string]int
+	working                map[[3]string]int
+}
+
+// count is pure: what gauges show of the pods of a node.
+func count(v pods.View) podCounts {
+	c := podCounts{
+		desired: map[string]int{"": 0, "true": 0}, active: map[string]int{"": 0, "true": 0},
+		working: map[[3]string]int{},
+	}
+	for _, lifecycle := range []string{"sync", "terminating", "terminated"} {
+		for _, config := range []string{"desired", "orphan"} {
+			for _, static := range []string{"", "true"} {
+				c.working[[3]string{lifecycle, config, static}] = 0
+			}
+		}
+	}
+	for i := range v.Pods {
+		c.add(&v.Pods[i])
+	}
+	return c
+}
+
+func (c *podCounts) add(p *pods.PodView) {
+	runs := p.Phase == string(v1.PodRunning)
+	for _, k := range p.Containers {
+		switch {
+		case k.State == "running":
+			c.alive++
+			runs = true
+		case k.State == "terminated" || k.Last != nil:
+			c.exited++
+		case k.ID != "":
+			c.created++
+		}
+	}
+	if runs {
+		c.running++
+	}
+	if p.Ready {
+		c.ready++
+	}
+	orphan := p.Source == "orphan"
+	of := static(p.Source)
+	if orphan {
+		of = "" // nobody knows
+	} else {
+		c.desired[of]++
+	}
+	lifecycle := ""
+	switch p.Life {
+	case "Syncing", "Running":
+		lifecycle = "sync"
+	case "Terminating":
+		lifecycle = "terminating"
+	case "Terminated", "Finished", "Collecting":
+		lifecycle = "terminated"
+	default: // it waits, or was rejected: nothing works on it
+		return
+	}
+	config := "desired"
+	if orphan {
+		config = "orphan"
+	}
+	c.working[[3]string{lifecycle, config, of}]++
+	if !orphan && lifecycle != "terminated" && p.Phase != string(v1.PodSucceeded) && p.Phase != string(v1.PodFailed) {
+		c.active[of]++
+	}
+}
+
+// podsCollector is a view as a collector.
+type podsCollector struct{ view pods.View }
+
+// Describe implements prometheus.Collector.
+func (podsCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (p podsCollector) Collect(to chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v int, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	}
+	c := count(p.view)
+	gauge(runningPods, c.running)
+	gauge(readyPods, c.ready)
+	gauge(runningContainers, c.alive, "running")
+	gauge(runningContainers, c.exited, "exited")
+	gauge(runningContainers, c.created, "created")
+	for of, n := range c.desired { // order-free: sorted as they are written
+		gauge(desiredPods, n, of)
+		gauge(activePods, c.active[of], of)
+	}
+	for key, n := range c.working { // order-free: sorted as they are written
+		gauge(workingPods, n, key[0], key[1], key[2])
+	}
+	gauge(problems, len(p.view.Problems))
+	ready := 0
+	if p.view.Ready {
+		ready = 1
+	}
+	gauge(synced, ready)
+}
+
+var (
+	volumeLabels    = []string{"namespace", "persistentvolumeclaim"}
+	volumeCapacity  = described("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume", volumeLabels...)
+	volumeAvailable = described("kubelet_volume_stats_available_bytes", "Number of available bytes in the volume", volumeLabels...)
+	volumeUsed      = described("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", volumeLabels...)
+	volumeInodes    = described("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", volumeLabels...)
+	volumeFree      = described("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", volumeLabels...)
+	volumeTaken     = described("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", volumeLabels...)
+)
+
+// volumesCollector is of the volumes of pods. Of one that several pods use there
+// is one line.
+type volumesCollector struct{ pods []usage.Pod }
+
+// Describe implements prometheus.Collector.
+func (volumesCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c volumesCollector) Collect(to chan<- prometheus.Metric) {
+	seen := map[[2]string]bool{}
+	for i := range c.pods {
+		for _, v := range c.pods[i].Volumes {
+			key := [2]string{v.Namespace, v.Claim}
+			if v.Claim == "" || seen[key] {
+				continue
+			}
+			seen[key] = true
+			for _, g := range []struct {
+				desc  *prometheus.Desc
+				value *uint64
+			}{
+				{volumeCapacity, v.Disk.Capacity}, {volumeAvailable, v.Disk.Available}, {volumeUsed, v.Disk.Used},
+				{volumeInodes, v.Disk.Inodes}, {volumeFree, v.Disk.InodesFree}, {volumeTaken, v.Disk.InodesUsed},
+			} {
+				if g.value != nil {
+					to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(*g.value), key[0], key[1])
+				}
+			}
+		}
+	}
+}
+
+var (
+	probesTotal = described("prober_probe_total", "Cumulative number of a liveness, readiness or startup probe for a container by result.",
+		"probe_type", "result", "container", "pod", "namespace", "pod_uid")
+	probeTimes = described("prober_probe_duration_seconds", "Duration in seconds for a probe response, from when it was due.", "probe_type", "container", "pod", "namespace")
+)
+
+// probesCollector is of the probes of living containers.
+type probesCollector struct{ tallies []probes.Tally }
+
+// Describe implements prometheus.Collector.
+func (probesCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c probesCollector) Collect(to chan<- prometheus.Metric) {
+	// Of two pods of one name, of which one ends, the times are told as one's: they
+	// have no UID. The last one counts.
+	last := map[[3]string]int{}
+	for i := range c.tallies {
+		t := &c.tallies[i]
+		last[[3]string{t.Namespace, t.Pod, t.Container + "/" + t.Kind.String()}] = i
+	}
+	for i := range c.tallies {
+		t := &c.tallies[i]
+		for result, n := range map[string]uint64{"successful": t.Passed, "failed": t.Failed, "unknown": t.Errored} { // order-free: sorted as they are written
+			if n > 0 {
+				to <- prometheus.MustNewConstMetric(probesTotal, prometheus.CounterValue, float64(n),
+					t.Kind.String(), result, t.Container, t.Pod, t.Namespace, string(t.UID))
+			}
+		}
+		if last[[3]string{t.Namespace, t.Pod, t.Container + "/" + t.Kind.String()}] != i {
+			continue
+		}
+		buckets := map[float64]uint64{}
+		var sum uint64
+		for j, limit := range probes.Buckets {
+			sum += t.Within[j]
+			buckets[limit.Seconds()] = sum
+		}
+		to <- prometheus.MustNewConstHistogram(probeTimes, t.Passed+t.Failed+t.Errored, t.Total.Seconds(), buckets,
+			t.Kind.String(), t.Container, t.Pod, t.Namespace)
+	}
+}

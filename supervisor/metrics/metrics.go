@@ -1,0 +1,171 @@
+// Package metrics is /metrics and /metrics/probes: what a kubelet counts, under the
+// names that dashboards and alerts know, and under troupe_ what it has not got.
+//
+// Counters are taken where calls are made: by observers of the runtime's client,
+// of the apiserver's, and of starts. What actors and the kernel of actors know is
+// asked of them at the scrape, and nothing runs between two of them. No label has
+// more values than there are kinds of something, but for those of probes and
+// volumes, which live as long as their pods.
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Config says of which node they are.
+type Config struct {
+	Node string
+	// Version is what the node shows as its version (v1.36.6+troupe.devel), Commit
+	// and Built what is known of its making.
+	Version, Commit string
+	CgroupV2        bool
+	// Began is when the process did.
+	Began time.Time
+}
+
+// Validate says what is missing.
+func (c Config) Validate() error {
+	if c.Node == "" || c.Version == "" || c.Began.IsZero() {
+		return errors.New("metrics: Node, Version and Began are required")
+	}
+	return nil
+}
+
+// Metrics are the counters of one agent. Its methods may be called from anywhere,
+// and do not block.
+type Metrics struct {
+	config   Config
+	registry *prometheus.Registry
+
+	operations, operationErrors *prometheus.CounterVec
+	operationTimes              *prometheus.HistogramVec
+	sandboxTimes                *prometheus.HistogramVec
+	sandboxErrors               *prometheus.CounterVec
+	relistTimes, relistInterval prometheus.Histogram
+	relisted                    prometheus.Gauge
+
+	startedPods, podErrors             prometheus.Counter
+	userPods, userPodErrors            prometheus.Counter
+	startedContainers, containerErrors *prometheus.CounterVec
+	startTimes                         prometheus.Histogram
+	sliTimes, totalTimes               prometheus.Histogram
+	workerTimes                        *prometheus.HistogramVec
+	evictions                          *prometheus.CounterVec
+
+	requests     *prometheus.CounterVec
+	requestTimes *prometheus.HistogramVec
+	startup      startup
+
+	mu       sync.Mutex
+	lastList time.Time // when the last list of the runtime was begun
+	pulls    map[types.UID]*pull
+	// creating are kinds of containers that are made and not yet started, by ID.
+	creating map[string]string
+}
+
+// Buckets of a kubelet, so that panels and alerts that name one still fit.
+var (
+	runtimeBuckets = prometheus.ExponentialBuckets(.005, 2.5, 14)
+	startBuckets   = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+	requestBuckets = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0}
+)
+
+// New makes counters that are all 0.
+func New(c Config) (*Metrics, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Metrics{config: c, registry: prometheus.NewRegistry(), pulls: map[types.UID]*pull{}, creating: map[string]string{}}
+	operation := []string{"operation_type"}
+	m.operations = m.counters("kubelet_runtime_operations_total", "Cumulative number of runtime operations by operation type.", operation...)
+	m.operationErrors = m.counters("kubelet_runtime_operations_errors_total", "Cumulative number of runtime operation errors by operation type.", operation...)
+	m.operationTimes = m.histograms("kubelet_runtime_operations_duration_seconds", "Duration in seconds of runtime operations. Broken down by operation type.", runtimeBuckets, operation...)
+	m.sandboxTimes = m.histograms("kubelet_run_podsandbox_duration_seconds", "Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.", prometheus.DefBuckets, "runtime_handler")
+	m.sandboxErrors = m.counters("kubelet_run_podsandbox_errors_total", "Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.", "runtime_handler")
+	m.relistTimes = m.histogram("kubelet_pleg_relist_duration_seconds", "Duration in seconds for relisting pods in PLEG.", prometheus.DefBuckets)
+	m.relistInterval = m.histogram("kubelet_pleg_relist_interval_seconds", "Interval in seconds between relisting in PLEG.", prometheus.DefBuckets)
+	m.relisted = m.gauge("kubelet_pleg_last_seen_seconds", "Timestamp in seconds when PLEG was last seen active.")
+
+	m.startedPods = m.counter("kubelet_started_pods_total", "Cumulative number of pods started")
+	m.podErrors = m.counter("kubelet_started_pods_errors_total", "Cumulative number of errors when starting pods")
+	m.userPods = m.counter("kubelet_started_user_namespaced_pods_total", "Cumulative number of pods with user namespaces started.")
+	m.userPodErrors = m.counter("kubelet_started_user_namespaced_pods_errors_total", "Cumulative number of errors when starting pods with user namespaces.")
+	m.startedContainers = m.counters("kubelet_started_containers_total", "Cumulative number of containers started", "container_type")
+	m.containerErrors = m.counters("kubelet_started_containers_errors_total", "Cumulative number of errors when starting containers", "container_type", "code")
+	m.startTimes = m.histogram("kubelet_pod_start_duration_seconds", "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets)
+	m.sliTimes = m.histogram("kubelet_pod_start_sli_duration_seconds", "Duration in seconds to start a pod, excluding time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
+	m.totalTimes = m.histogram("kubelet_pod_start_total_duration_seconds", "Duration in seconds to start a pod since creation, including time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
+	m.workerTimes = m.histograms("kubelet_pod_worker_duration_seconds", "Duration in seconds to bring up a single pod: from when its actor was told of it to when all its containers had been started. There is no other operation type than create.", startBuckets, operation...)
+	m.evictions = m.counters("kubelet_evictions", "Cumulative number of pod evictions by eviction signal", "eviction_signal")
+
+	m.requests = m.counters("rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.", "code", "host", "method")
+	m.requestTimes = m.histograms("rest_client_request_duration_seconds", "Request latency in seconds, up to the begin of the answer. Broken down by verb, and host.", requestBuckets, "host", "verb")
+
+	m.info("kubelet_node_name", "The node's name. The count is always 1.", prometheus.Labels{"node": c.Node}, 1)
+	version := 1.0
+	if c.CgroupV2 {
+		version = 2
+	}
+	m.info("kubelet_cgroup_version", "cgroup version on the hosts.", nil, version)
+	m.info("kubernetes_build_info", "A metric with a constant '1' value labeled by what the node shows as its version, and how this program was built.", buildLabels(c), 1)
+	m.registry.MustRegister(&m.startup,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.startup.config = c
+	return m, nil
+}
+
+// buildLabels are those of a Kubernetes component.
+func buildLabels(c Config) prometheus.Labels {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(c.Version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	return prometheus.Labels{
+		"git_version": c.Version, "git_commit": c.Commit, "major": major, "minor": minor,
+		"go_version": runtime.Version(), "compiler": runtime.Compiler, "platform": fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
+	}
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	m.registry.MustRegister(g)
+	return g
+}
+
+func (m *Metrics) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	m.registry.MustRegister(h)
+	return h
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	m.registry.MustRegister(h)
+	return h
+}
+
+// info is a value that does not change.
+func (m *Metrics) info(name, help string, labels prometheus.Labels, value float64) {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+	g.Set(value)
+	m.registry.MustRegister(g)
+}

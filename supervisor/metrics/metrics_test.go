@@ -1,0 +1,391 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/probes"
+	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/cri"
+	"github.com/troupe-dev/troupe/supervisor/metrics"
+)
+
+var now = time.Unix(1_700_000_000, 0)
+
+func fresh(t *testing.T) *metrics.Metrics {
+	t.Helper()
+	m, err := metrics.New(metrics.Config{Node: "n1", Version: "v1.36.6+troupe.devel", CgroupV2: true, Began: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// system is a kernel of actors that says what a test wants.
+type system struct {
+	stats  []kernel.KindStats
+	counts map[string]kernel.KindCount
+}
+
+func (s system) Metrics() []kernel.KindStats { return s.stats }
+func (s system) CrashCounts() map[kernel.CrashKind]uint64 {
+	return map[kernel.CrashKind]uint64{{Kind: "pod", Decision: kernel.Quarantine}: 2}
+}
+func (s system) DeadLettersByName() map[string]uint64 { return map[string]uint64{"pod.Probed": 3} }
+func (s system) Counts() map[string]kernel.KindCount  { return s.counts }
+func (s system) UnderWay() []kernel.KindInFlight {
+	return []kernel.KindInFlight{{Kind: "RunPodSandbox", Queued: 1, Started: 2, Oldest: time.Second}}
+}
+func (s system) Pools() []kernel.PoolState {
+	return []kernel.PoolState{{Name: "start", Size: 4, Held: 2, Waiting: 1}}
+}
+
+func asked() metrics.Asked {
+	return metrics.Asked{
+		System: system{
+			stats: []kernel.KindStats{{Kind: "pod", Actors: 3, Quarantined: 1, Depth: 5, MaxDepth: 4, MaxAge: time.Second, Handled: 100}},
+			counts: map[string]kernel.KindCount{
+				"SetPodCgroup": {Finished: 2, Total: 3 * time.Second, Within: [len(kernel.EffectBuckets)]uint64{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+				"MountVolume":  {Finished: 1, Expired: 1, Total: time.Second},
+			},
+		},
+		Pods:    func(context.Context) (pods.View, error) { return view, nil },
+		Probes:  func(context.Context) ([]probes.Tally, error) { return tallies, nil },
+		Volumes: func(context.Context) ([]usage.Pod, error) { return volumes, nil },
+	}
+}
+
+var view = pods.View{Ready: true, Pods: []pods.PodView{
+	{Source: "api", Life: "Syncing", Phase: "Running", Ready: true, Containers: []pods.ContainerView{{ID: "1", State: "running"}, {ID: "2", State: "waiting", Last: &pods.EndView{}}}},
+	{Source: "file", Life: "Syncing", Phase: "Pending", Containers: []pods.ContainerView{{ID: "3", State: "running"}}},
+	{Source: "api", Life: "Terminating", Phase: "Running", Containers: []pods.ContainerView{{ID: "4", State: "terminated"}}},
+	{Source: "api", Life: "Rejected", Phase: "Failed"},
+	{Source: "orphan", Life: "Terminating", Phase: "Unknown"},
+}}
+
+var volumes = []usage.Pod{
+	{Volumes: []usage.Volume{{Name: "a", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10)), Used: new(uint64(4))}}, {Name: "own"}}},
+	{Volumes: []usage.Volume{{Name: "b", Namespace: "ns", Claim: "data", Disk: usage.Disk{Capacity: new(uint64(10))}}}},
+}
+
+var tallies = []probes.Tally{
+	{UID: "1", Namespace: "ns", Pod: "web", Container: "app", Kind: probe.Liveness, Passed: 5, Failed: 2, Total: time.Second, Within: [len(probes.Buckets)]uint64{6}},
+	{UID: "2", Namespace: "ns", Pod: "web", Container: "app", Kind: probe.Liveness, Passed: 1, Within: [len(probes.Buckets)]uint64{1}},
+}
+
+// scrape asks a path, and has what it says checked.
+func scrape(t *testing.T, m *metrics.Metrics, a metrics.Asked, path string) map[string]*dto.MetricFamily {
+	t.Helper()
+	for _, r := range m.Routes(a) {
+		if err := r.Validate(); err != nil {
+			t.Error(err)
+		}
+		if r.Path != path {
+			continue
+		}
+		w := httptest.NewRecorder()
+		r.Handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if w.Code != 200 {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+		text := w.Body.String()
+		problems, err := promlint.New(strings.NewReader(text)).Lint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+		parser := expfmt.NewTextParser(model.LegacyValidation)
+		families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return families
+	}
+	t.Fatal("there is no " + path)
+	return nil
+}
+
+// value is that of the one metric with such labels (a=b c=d).
+func value(t *testing.T, families map[string]*dto.MetricFamily, name, labels string) float64 {
+	t.Helper()
+	for _, m := range families[name].GetMetric() {
+		var have []string
+		for _, l := range m.Label {
+			have = append(have, l.GetName()+"="+l.GetValue())
+		}
+		if strings.Join(have, " ") != labels {
+			continue
+		}
+		switch {
+		case m.Counter != nil:
+			return m.Counter.GetValue()
+		case m.Gauge != nil:
+			return m.Gauge.GetValue()
+		case m.Histogram != nil:
+			return float64(m.Histogram.GetSampleCount())
+		}
+	}
+	t.Errorf("there is no %s{%s} in %v", name, labels, families[name])
+	return -1
+}
+
+// want is one value to be found.
+type want struct {
+	name, labels string
+	value        float64
+}
+
+func check(t *testing.T, families map[string]*dto.MetricFamily, all []want) {
+	t.Helper()
+	for _, w := range all {
+		if got := value(t, families, w.name, w.labels); got != w.value {
+			t.Errorf("%s{%s} is %v, want %v", w.name, w.labels, got, w.value)
+		}
+	}
+}
+
+func TestWhatIsAskedAtAScrape(t *testing.T) {
+	check(t, scrape(t, fresh(t), asked(), "/metrics"), []want{
+		{"kubelet_node_name", "node=n1", 1},
+		{"kubelet_cgroup_version", "", 2},
+		{"kubelet_running_pods", "", 3},
+		{"kubelet_running_containers", "container_state=running", 2},
+		{"kubelet_running_containers", "container_state=exited", 2},
+		{"kubelet_desired_pods", "static=", 3},
+		{"kubelet_desired_pods", "static=true", 1},
+		{"kubelet_active_pods", "static=", 2},
+		{"kubelet_working_pods", "config=desired lifecycle=sync static=true", 1},
+		{"kubelet_working_pods", "config=desired lifecycle=terminating static=", 1},
+		{"kubelet_working_pods", "config=orphan lifecycle=terminating static=", 1},
+		{"kubelet_working_pods", "config=orphan lifecycle=sync static=", 0},
+		{"troupe_pods_ready", "", 1},
+		{"troupe_ready", "", 1},
+		{"troupe_scrape_error", "", 0},
+		{"kubelet_volume_stats_capacity_bytes", "namespace=ns persistentvolumeclaim=data", 10},
+		{"kubelet_volume_stats_used_bytes", "namespace=ns persistentvolumeclaim=data", 4},
+		{"troupe_actors", "kind=pod state=running", 2},
+		{"troupe_actors", "kind=pod state=quarantined", 1},
+		{"troupe_mailbox_messages", "kind=pod", 5},
+		{"troupe_mailbox_oldest_message_age_seconds", "kind=pod", 1},
+		{"troupe_actor_crashes_total", "decision=quarantine kind=pod", 2},
+		{"troupe_dead_letters_total", "message=pod.Probed", 3},
+		{"troupe_effects_in_flight", "kind=RunPodSandbox phase=running", 2},
+		{"troupe_effect_oldest_age_seconds", "kind=RunPodSandbox", 1},
+		{"troupe_effect_duration_seconds", "kind=SetPodCgroup", 2},
+		{"troupe_effects_ended_total", "how=expired kind=MountVolume", 1},
+		{"kubelet_cgroup_manager_duration_seconds", "operation_type=create", 2},
+		{"storage_operation_duration_seconds", "operation_name=volume_mount", 1},
+		{"troupe_pool_waiting", "pool=start", 1},
+	})
+}
+
+// A node whose actors do not answer still shows what its kernel knows.
+func TestNobodyAnswers(t *testing.T) {
+	a := asked()
+	a.Pods = func(context.Context) (pods.View, error) { return pods.View{}, errors.New("no answer") }
+	families := scrape(t, fresh(t), a, "/metrics")
+	check(t, families, []want{{"troupe_scrape_error", "", 1}, {"troupe_mailbox_messages", "kind=pod", 5}})
+	if f := families["kubelet_running_pods"]; f != nil {
+		t.Errorf("told what nobody knows: %v", f)
+	}
+}
+
+func TestCalls(t *testing.T) {
+	m := fresh(t)
+	at := now
+	call := func(method, object string, took time.Duration, err error) {
+		at = at.Add(10 * time.Second)
+		m.Runtime(cri.Call{Method: method, Object: object, Start: at, Duration: took, Err: err})
+	}
+	call("List", "", 20*time.Millisecond, nil)
+	call("List", "", 20*time.Millisecond, nil)
+	call("List", "one pod", time.Second, nil)
+	call("ListPodSandbox", "", time.Millisecond, nil)
+	call("RunPodSandbox", "ns/web", time.Second, nil)
+	call("RunPodSandbox", "ns/web", time.Second, errors.New("no"))
+	call("UpdateContainerResources", "1", time.Second, nil)
+	call("GetContainerEvents", "", time.Hour, errors.New("ended"))
+	m.Request(kube.Request{Method: "GET", Host: "10.0.0.1:6443", Code: 200, Took: time.Millisecond})
+	m.Request(kube.Request{Method: "GET", Host: "10.0.0.1:6443"})
+	families := scrape(t, m, asked(), "/metrics")
+	check(t, families, []want{
+		{"kubelet_pleg_relist_duration_seconds", "", 2},
+		{"kubelet_pleg_relist_interval_seconds", "", 1},
+		{"kubelet_runtime_operations_total", "operation_type=list_podsandbox", 1},
+		{"kubelet_runtime_operations_total", "operation_type=run_podsandbox", 2},
+		{"kubelet_runtime_operations_errors_total", "operation_type=run_podsandbox", 1},
+		{"kubelet_runtime_operations_duration_seconds", "operation_type=run_podsandbox", 2},
+		{"kubelet_runtime_operations_total", "operation_type=update_container", 1},
+		{"kubelet_runtime_operations_errors_total", "operation_type=get_container_events", 1},
+		{"rest_client_requests_total", "code=200 host=10.0.0.1:6443 method=GET", 1},
+		{"rest_client_requests_total", "code=<error> host=10.0.0.1:6443 method=GET", 1},
+		{"rest_client_request_duration_seconds", "host=10.0.0.1:6443 verb=GET", 2},
+	})
+	if n := len(families["kubelet_runtime_operations_duration_seconds"].GetMetric()); n != 3 {
+		t.Errorf("%d kinds of calls have durations, want 3: a stream has none", n)
+	}
+}
+
+// runtime does what a test says, at once.
+type runtime struct {
+	port.Runtime
+	err error
+}
+
+func (r *runtime) RunPodSandbox(_ context.Context, _ port.RunPodSandbox, done func(string, error)) {
+	done("s", r.err)
+}
+
+func (r *runtime) CreateContainer(_ context.Context, c port.CreateContainer, done func(string, error)) {
+	done("id-"+c.Container.Name, r.err)
+}
+
+func (r *runtime) StartContainer(_ context.Context, _ string, done func(error)) { done(r.err) }
+
+func TestStarts(t *testing.T) {
+	m := fresh(t)
+	below := &runtime{}
+	s := m.Starts(below)
+	p := &v1.Pod{Spec: v1.PodSpec{
+		HostUsers: new(false), InitContainers: []v1.Container{{Name: "init"}}, Containers: []v1.Container{{Name: "app"}},
+		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}},
+	}}
+	start := func(name string, err error) {
+		s.CreateContainer(t.Context(), port.CreateContainer{Pod: p, Container: &v1.Container{Name: name}}, func(id string, e error) {
+			below.err = err
+			s.StartContainer(t.Context(), id, func(error) {})
+			below.err = nil
+		})
+	}
+	s.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: p}, func(string, error) {})
+	for _, name := range []string{"init", "app", "debug"} {
+		start(name, nil)
+	}
+	no := errors.New("no")
+	start("init", no)
+	below.err = no
+	s.RunPodSandbox(t.Context(), port.RunPodSandbox{Pod: p}, func(string, error) {})
+	s.CreateContainer(t.Context(), port.CreateContainer{Pod: p, Container: &v1.Container{Name: "app"}}, func(string, error) {})
+	check(t, scrape(t, m, asked(), "/metrics"), []want{
+		{"kubelet_started_pods_total", "", 2},
+		{"kubelet_started_pods_errors_total", "", 1},
+		{"kubelet_started_user_namespaced_pods_total", "", 2},
+		{"kubelet_run_podsandbox_duration_seconds", "runtime_handler=", 2},
+		{"kubelet_run_podsandbox_errors_total", "runtime_handler=", 1},
+		{"kubelet_started_containers_total", "container_type=init_container", 2},
+		{"kubelet_started_containers_total", "container_type=container", 2},
+		{"kubelet_started_containers_total", "container_type=ephemeral_container", 1},
+		{"kubelet_started_containers_errors_total", "code=RunContainerError container_type=init_container", 1},
+		{"kubelet_started_containers_errors_total", "code=CreateContainerError container_type=container", 1},
+	})
+}
+
+type nobody struct{}
+
+func (nobody) Record(port.Event) {}
+
+func TestPodStarts(t *testing.T) {
+	m := fresh(t)
+	events := m.Events(nobody{})
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1", CreationTimestamp: metav1.NewTime(now)}}
+	say := func(reason string, after time.Duration) {
+		events.Record(port.Event{Pod: p, Reason: reason, At: now.Add(after)})
+	}
+	say("Pulled", 0) // another of its images was there
+	say("Pulling", time.Second)
+	say("Pulling", 2*time.Second)
+	say("Pulled", 3*time.Second)
+	say("Pulled", 5*time.Second)
+	ended := func(from, to time.Duration) v1.ContainerStatus {
+		return v1.ContainerStatus{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+			StartedAt: metav1.NewTime(now.Add(from)), FinishedAt: metav1.NewTime(now.Add(to)),
+		}}}
+	}
+	m.Started(pods.Started{
+		Pod: p, Status: &v1.PodStatus{InitContainerStatuses: []v1.ContainerStatus{ended(5*time.Second, 7*time.Second)}},
+		Seen: now.Add(time.Second), At: now.Add(8 * time.Second),
+	})
+	m.Started(pods.Started{Pod: &v1.Pod{}, Status: &v1.PodStatus{}, Seen: now, At: now.Add(time.Second)}) // a static one
+	families := scrape(t, m, asked(), "/metrics")
+	for name, sums := range map[string][2]float64{
+		"kubelet_pod_start_duration_seconds":       {2, 8},
+		"kubelet_pod_start_total_duration_seconds": {1, 8},
+		"kubelet_pod_start_sli_duration_seconds":   {1, 2}, // 8 - 4 - 2
+		"kubelet_pod_worker_duration_seconds":      {2, 8},
+	} {
+		h := families[name].GetMetric()[0].GetHistogram()
+		if got := [2]float64{float64(h.GetSampleCount()), h.GetSampleSum()}; got != sums {
+			t.Errorf("%s has %v, want %v", name, got, sums)
+		}
+	}
+}
+
+func TestNodeStartup(t *testing.T) {
+	m := fresh(t)
+	a := m.API(&apiserver{})
+	names := []string{"pre_registration", "registration", "post_registration"}
+	there := func() (out []string) {
+		families := scrape(t, m, asked(), "/metrics")
+		for _, n := range names {
+			if families["kubelet_node_startup_"+n+"_duration_seconds"] != nil {
+				out = append(out, n)
+			}
+		}
+		return out
+	}
+	node := func(status v1.ConditionStatus) *v1.Node {
+		return &v1.Node{Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: status}}}}
+	}
+	key := port.APIKey{Kind: port.NodeKind, Name: "n1"}
+	for i, step := range []func(){
+		func() { a.Create(t.Context(), &v1.Pod{}, func(port.APIObject, error) {}) },
+		func() { a.Create(t.Context(), node(v1.ConditionFalse), func(port.APIObject, error) {}) },
+		func() {
+			a.Patch(t.Context(), port.APIPatch{Key: key, To: node(v1.ConditionTrue)}, func(port.APIObject, error) {})
+		},
+	} {
+		step()
+		if got, want := there(), names[:[]int{0, 2, 3}[i]]; !slices.Equal(got, want) {
+			t.Errorf("after step %d there is %v, want %v", i, got, want)
+		}
+	}
+}
+
+// apiserver takes all.
+type apiserver struct{ port.API }
+
+func (*apiserver) Create(_ context.Context, o port.APIObject, done func(port.APIObject, error)) {
+	done(o, nil)
+}
+
+func (*apiserver) Patch(_ context.Context, p port.APIPatch, done func(port.APIObject, error)) {
+	done(p.To, nil)
+}
+
+func TestProbes(t *testing.T) {
+	check(t, scrape(t, fresh(t), asked(), "/metrics/probes"), []want{
+		{"prober_probe_total", "container=app namespace=ns pod=web pod_uid=1 probe_type=Liveness result=successful", 5},
+		{"prober_probe_total", "container=app namespace=ns pod=web pod_uid=1 probe_type=Liveness result=failed", 2},
+		{"prober_probe_total", "container=app namespace=ns pod=web pod_uid=2 probe_type=Liveness result=successful", 1},
+		{"prober_probe_duration_seconds", "container=app namespace=ns pod=web probe_type=Liveness", 1},
+	})
+}

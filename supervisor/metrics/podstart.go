@@ -1,0 +1,82 @@
+package metrics
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// pull is when the images of a pod were pulled.
+type pull struct{ begun, ended time.Time }
+
+// pullLimit bounds how many pods that pull are remembered: those that never start
+// would else be for ever. The start of one that was forgotten counts with its pull.
+const pullLimit = 1024
+
+// Events is r with what it says of pulls taken note of.
+func (m *Metrics) Events(r port.Recorder) port.Recorder { return recorder{r, m} }
+
+type recorder struct {
+	to      port.Recorder
+	metrics *Metrics
+}
+
+// Record implements port.Recorder.
+func (r recorder) Record(e port.Event) {
+	if e.Pod != nil && (e.Reason == "Pulling" || e.Reason == "Pulled") {
+		r.metrics.pulled(e.Pod.UID, e.Reason == "Pulled", e.At)
+	}
+	r.to.Record(e)
+}
+
+func (m *Metrics) pulled(uid types.UID, ended bool, at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pulls[uid]
+	switch {
+	case p == nil && ended:
+		return // the image was there
+	case p == nil:
+		if len(m.pulls) >= pullLimit {
+			clear(m.pulls)
+		}
+		m.pulls[uid] = &pull{begun: at}
+	case ended:
+		p.ended = at
+	}
+}
+
+// Started counts the start of a pod: it is what a node.Config tells.
+func (m *Metrics) Started(s pods.Started) {
+	m.mu.Lock()
+	var pulling time.Duration
+	if p := m.pulls[s.Pod.UID]; p != nil {
+		delete(m.pulls, s.Pod.UID)
+		pulling = max(0, p.ended.Sub(p.begun))
+	}
+	m.mu.Unlock()
+	seen := s.At.Sub(s.Seen).Seconds()
+	m.startTimes.Observe(seen)
+	m.workerTimes.WithLabelValues("create").Observe(seen)
+	created := s.Pod.CreationTimestamp.Time
+	if created.IsZero() { // a static pod: nobody waits for it who knows when it was wanted
+		return
+	}
+	total := s.At.Sub(created)
+	m.totalTimes.Observe(total.Seconds())
+	m.sliTimes.Observe(max(0, total-pulling-initializing(s.Status)).Seconds())
+}
+
+// initializing is how long init containers that ended ran, one after the other.
+func initializing(s *v1.PodStatus) (sum time.Duration) {
+	for i := range s.InitContainerStatuses {
+		if t := s.InitContainerStatuses[i].State.Terminated; t != nil {
+			sum += max(0, t.FinishedAt.Sub(t.StartedAt.Time))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,81 @@
+package metrics
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/probes"
+	"github.com/troupe-dev/troupe/apiclient/serve"
+)
+
+// Asked is what is asked at each scrape. All must end with their ctx; what gives
+// no answer is left out, and troupe_scrape_error says so.
+type Asked struct {
+	// System asks no actor.
+	System System
+	Pods   func(context.Context) (pods.View, error)
+	Probes func(context.Context) ([]probes.Tally, error)
+	// Volumes gives pods with the volumes of theirs that are of claims.
+	Volumes func(context.Context) ([]usage.Pod, error)
+}
+
+// Routes are /metrics and /metrics/probes.
+func (m *Metrics) Routes(a Asked) []serve.Route {
+	route := func(path string, gather func(context.Context) prometheus.Gatherer) serve.Route {
+		return serve.Route{
+			Path: path, Methods: []string{http.MethodGet}, Subresources: serve.Metrics, ReadOnly: true,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				promhttp.HandlerFor(gather(r.Context()), promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, r)
+			}),
+		}
+	}
+	return []serve.Route{
+		route("/metrics", func(ctx context.Context) prometheus.Gatherer {
+			return prometheus.Gatherers{m.registry, m.now(ctx, a)}
+		}),
+		route("/metrics/probes", func(ctx context.Context) prometheus.Gatherer {
+			tallies, err := a.Probes(ctx)
+			return gathered(scrapeError(err != nil), probesCollector{tallies})
+		}),
+	}
+}
+
+// now is what is asked for one scrape.
+func (m *Metrics) now(ctx context.Context, a Asked) prometheus.Gatherer {
+	all := []prometheus.Collector{kernelCollector{a.System}}
+	view, err := a.Pods(ctx)
+	if err == nil {
+		all = append(all, podsCollector{view})
+	}
+	volumes, noVolumes := a.Volumes(ctx)
+	all = append(all, volumesCollector{volumes}, scrapeError(err != nil || noVolumes != nil))
+	return gathered(all...)
+}
+
+func gathered(all ...prometheus.Collector) prometheus.Gatherer {
+	registry := prometheus.NewRegistry()
+	for _, c := range all {
+		registry.MustRegister(c)
+	}
+	return registry
+}
+
+// scrapeError is the one gauge of that name.
+type scrapeError bool
+
+// Describe implements prometheus.Collector.
+func (scrapeError) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (e scrapeError) Collect(to chan<- prometheus.Metric) {
+	v := 0.0
+	if e {
+		v = 1
+	}
+	to <- prometheus.MustNewConstMetric(noAnswer, prometheus.GaugeValue, v)
+}
