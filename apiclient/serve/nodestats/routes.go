@@ -50,7 +50,7 @@ func Routes(c Config) ([]serve.Route, error) {
 	}
 	return []serve.Route{
 		c.metrics("/metrics/resource", Basic, func(n usage.Node, pods []usage.Pod, failed bool) samples { return resource(n, pods, failed) }),
-		c.metrics("/metrics/cadvisor", Disks, func(n usage.Node, pods []usage.Pod, failed bool) samples {
+		c.metrics("/metrics/cadvisor", Full, func(n usage.Node, pods []usage.Pod, failed bool) samples {
 			return cadvisor(n, pods, c.Cores, failed)
 		}),
 		{

@@ -1,12 +1,14 @@
 package meter
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -167,4 +169,12 @@ func Disk(path string) *usage.Disk {
 		At: time.Now(), Capacity: &capacity, Available: &available, Used: &used,
 		Inodes: &inodes, InodesFree: &free, InodesUsed: &taken,
 	}
+}
+
+// OnDisk is how many bytes of a disk a file takes.
+func OnDisk(info fs.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Blocks) * 512 // stat(2)
+	}
+	return uint64(info.Size())
 }

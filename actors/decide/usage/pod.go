@@ -1,0 +1,92 @@
+package usage
+
+import (
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Of is what is known of a pod before anything was read: its containers that run,
+// as its status has them. It is false for a pod of which none runs, and that has
+// ended or not begun.
+func Of(p *v1.Pod) (Pod, bool) {
+	out := Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+	if p.Status.StartTime != nil {
+		out.Started = p.Status.StartTime.Time
+	}
+	for _, list := range [...][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
+		for i := range list {
+			s := &list[i]
+			if s.State.Running == nil {
+				continue
+			}
+			_, id, _ := strings.Cut(s.ContainerID, "://")
+			out.Containers = append(out.Containers, Container{
+				Name: s.Name, RuntimeID: id, Image: s.Image, Started: s.State.Running.StartedAt.Time,
+			})
+		}
+	}
+	return out, len(out.Containers) > 0 || p.Status.Phase == v1.PodRunning
+}
+
+// Sum fills in what a pod without a cgroup of its own uses: the sum of its
+// containers, if all of them are known.
+func (p *Pod) Sum() {
+	if p.ID != "" || len(p.Containers) == 0 {
+		return
+	}
+	var cpu CPU
+	var memory Memory
+	at := p.Containers[0].Cgroup.At
+	for i := range p.Containers {
+		c := &p.Containers[i].Cgroup
+		if c.CPU == nil || c.Memory == nil {
+			return
+		}
+		if c.At.Before(at) {
+			at = c.At
+		}
+		cpu.Usage += c.CPU.Usage
+		memory.Usage += c.Memory.Usage
+		memory.WorkingSet += c.Memory.WorkingSet
+		memory.RSS += c.Memory.RSS
+	}
+	p.Cgroup = Cgroup{At: at, CPU: &cpu, Memory: &memory}
+}
+
+// On is what is used of a whole file system for one purpose, with what is left of
+// the whole.
+func (d *Disk) On(whole *Disk) *Disk {
+	out := *whole
+	out.At, out.Used, out.InodesUsed = d.At, d.Used, d.InodesUsed
+	return &out
+}
+
+// Sample is what was used of CPUs at some time, and the rate that was told then.
+type Sample struct {
+	at    time.Time
+	usage time.Duration
+	rate  *uint64
+}
+
+// Next sets the rate of c, which was read after last, and gives what to remember of
+// it. Less than apart after the last sample, that stays, with its rate. A counter
+// that has gone back is another cgroup's.
+func Next(last Sample, known bool, c *Cgroup, apart time.Duration) Sample {
+	next := Sample{at: c.At, usage: c.CPU.Usage}
+	if c.CPU.Rate != nil { // the runtime has told it
+		return next
+	}
+	if !known || next.usage < last.usage {
+		return next
+	}
+	passed := next.at.Sub(last.at)
+	if passed < apart {
+		c.CPU.Rate = last.rate
+		return last
+	}
+	next.rate = new(uint64(float64(next.usage-last.usage) / passed.Seconds()))
+	c.CPU.Rate = next.rate
+	return next
+}
