@@ -59,12 +59,14 @@ func (s system) Pools() []kernel.PoolState {
 
 func asked() metrics.Asked {
 	return metrics.Asked{
-		System: system{
-			stats: []kernel.KindStats{{Kind: "pod", Actors: 3, Quarantined: 1, Depth: 5, MaxDepth: 4, MaxAge: time.Second, Handled: 100}},
-			counts: map[string]kernel.KindCount{
-				"SetPodCgroup": {Finished: 2, Total: 3 * time.Second, Within: [len(kernel.EffectBuckets)]uint64{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
-				"MountVolume":  {Finished: 1, Expired: 1, Total: time.Second},
-			},
+		System: func() metrics.System {
+			return system{
+				stats: []kernel.KindStats{{Kind: "pod", Actors: 3, Quarantined: 1, Depth: 5, MaxDepth: 4, MaxAge: time.Second, Handled: 100}},
+				counts: map[string]kernel.KindCount{
+					"SetPodCgroup": {Finished: 2, Total: 3 * time.Second, Within: [len(kernel.EffectBuckets)]uint64{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+					"MountVolume":  {Finished: 1, Expired: 1, Total: time.Second},
+				},
+			}
 		},
 		Pods:    func(context.Context) (pods.View, error) { return view, nil },
 		Probes:  func(context.Context) ([]probes.Tally, error) { return tallies, nil },

@@ -17,7 +17,7 @@ import (
 // no answer is left out, and troupe_scrape_error says so.
 type Asked struct {
 	// System asks no actor.
-	System System
+	System func() System
 	Pods   func(context.Context) (pods.View, error)
 	Probes func(context.Context) ([]probes.Tally, error)
 	// Volumes gives pods with the volumes of theirs that are of claims.
@@ -47,7 +47,7 @@ func (m *Metrics) Routes(a Asked) []serve.Route {
 
 // now is what is asked for one scrape.
 func (m *Metrics) now(ctx context.Context, a Asked) prometheus.Gatherer {
-	all := []prometheus.Collector{kernelCollector{a.System}}
+	all := []prometheus.Collector{kernelCollector{a.System()}}
 	view, err := a.Pods(ctx)
 	if err == nil {
 		all = append(all, podsCollector{view})

@@ -57,11 +57,12 @@ func credential(c config.Config) (*rest.Config, error) {
 }
 
 // dial makes the client of the apiserver. It asks nothing yet.
-func dial(c config.Config, to *rest.Config, log zerolog.Logger) (*kube.Client, error) {
+func dial(c config.Config, to *rest.Config, log zerolog.Logger, observe func(kube.Request)) (*kube.Client, error) {
 	k := c.Kubelet()
 	return kube.New(kube.Config{
 		REST: to, Version: ownVersion(buildInfo()), ContentType: k.ContentType, Log: log,
 		QPS: float32(*k.KubeAPIQPS), Burst: int(k.KubeAPIBurst), EventQPS: float32(*k.EventRecordQPS), EventBurst: int(k.EventBurst),
+		Observe: observe,
 	})
 }
 

@@ -45,6 +45,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
+	"github.com/troupe-dev/troupe/supervisor/metrics"
 )
 
 // Options are what a daemon is run with.
@@ -104,15 +105,19 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	counters, err := counters(&m, name)
+	if err != nil {
+		return err
+	}
 	var client *kube.Client
 	if apiserver != nil {
-		if client, err = dial(c, apiserver, o.Log); err != nil {
+		if client, err = dial(c, apiserver, o.Log, counters.Request); err != nil {
 			return fmt.Errorf("kubeconfig %s: %w", c.Options().Kubeconfig, err)
 		}
 		defer client.Close()
 	}
 	late := &lateEvents{node: name}
-	rt, err := connect(ctx, o, &m, name, late)
+	rt, err := connect(ctx, o, &m, name, late, counters.Runtime)
 	if err != nil {
 		return err
 	}
@@ -130,7 +135,7 @@ func Run(ctx context.Context, o Options) error {
 	defer h.Close() //nolint:errcheck // nothing is written through it
 	rt.giveUsers(h)
 
-	d := &running{started: time.Now(), log: o.Log, name: name, fatal: make(chan *kernel.CrashReport, 1)}
+	d := &running{started: time.Now(), log: o.Log, name: name, counters: counters, fatal: make(chan *kernel.CrashReport, 1)}
 	events := eventlog.New(o.Log, keptEvents)
 	serve, err := d.listen(o, root.Path(), events)
 	if err != nil {
@@ -151,7 +156,7 @@ func Run(ctx context.Context, o Options) error {
 		network = sim.Network() // the addresses of its pods are nowhere else
 	}
 	ports := node.Ports{
-		Runtime: rt.Runtime, Host: h, Files: h, Network: network, Events: events,
+		Runtime: counters.Starts(rt.Runtime), Host: h, Files: h, Network: network, Events: events,
 		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
 		Checkpoints: &checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
 		Facts:       m.facts,
@@ -165,8 +170,9 @@ func Run(ctx context.Context, o Options) error {
 			return err
 		}
 		defer told.Close()
-		ports.API, ports.Events, ports.Load = client, told, client.Load
+		ports.API, ports.Events, ports.Load = counters.API(client), told, client.Load
 	}
+	ports.Events = counters.Events(ports.Events)
 	late.to(ports.Events)
 	if text := rt.resolvConfTrouble(c); text != "" {
 		ports.Events.Record(port.Event{Node: name, Warning: true, Reason: "CheckLimitsForResolvConf", Message: text, At: time.Now()})
@@ -196,6 +202,8 @@ type running struct {
 	runner *kernel.Runner
 	root   kernel.Ref[node.Message]
 	fatal  chan *kernel.CrashReport
+	// counters are those of /metrics.
+	counters *metrics.Metrics
 	// started is since when this program runs, as /statusz shows.
 	started time.Time
 }
@@ -245,7 +253,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 		CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, c.CrashLoopBackOffMax()), Max: c.CrashLoopBackOffMax(), Reset: crashBackOffReset},
 		ContainerGC:  podgc.Policy{MaxPerPodContainer: int(gcConfig.PerContainer), MaxContainers: int(gcConfig.Total), MinAge: gcConfig.MinimumAge},
 		GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
-		Cluster: clusterOf(c, &m, d.name),
+		Cluster: clusterOf(c, &m, d.name), Started: d.counters.Started,
 	}
 	nodeConfig.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {

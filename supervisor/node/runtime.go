@@ -36,7 +36,7 @@ type runtimeBelow struct {
 
 // connect reaches the runtime, or makes a simulated one. It finds out with it
 // whether pods have cgroups of their own.
-func connect(ctx context.Context, o Options, m *machine, name string, late *lateEvents) (*runtimeBelow, error) {
+func connect(ctx context.Context, o Options, m *machine, name string, late *lateEvents, observe func(cri.Call)) (*runtimeBelow, error) {
 	c := o.Config
 	if c.Options().Runtime == config.RuntimeSim {
 		rt, err := simcri.New(simcri.Config{
@@ -61,7 +61,7 @@ func connect(ctx context.Context, o Options, m *machine, name string, late *late
 			n.ResolvConf = resolver.read()
 			return &n
 		},
-		Notice: late.notice,
+		Notice: late.notice, Observe: observe,
 	})
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"net"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -53,7 +54,11 @@ func (d *running) listenForOthers(s serving) ([]func(context.Context) error, err
 	if err != nil {
 		return nil, err
 	}
-	routes := append(d.routes(s), into...)
+	read, err := d.metricRoutes(s)
+	if err != nil {
+		return nil, errors.Join(err, release([]func(context.Context) error{end}))
+	}
+	routes := slices.Concat(d.routes(s), into, read)
 	all := []func(context.Context) error{end}
 	if address, ok := c.Server(); ok {
 		secure, err := d.listenSecurely(s, address.String(), routes)

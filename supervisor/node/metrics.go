@@ -1,0 +1,85 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/probes"
+	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/metrics"
+)
+
+// counters are those of this agent.
+func counters(m *machine, name string) (*metrics.Metrics, error) {
+	c := metrics.Config{Node: name, Version: shownVersion(buildInfo()), CgroupV2: m.cgroups.v2, Began: time.Now()}
+	for _, s := range buildInfo().Settings {
+		if s.Key == "vcs.revision" {
+			c.Commit = s.Value
+		}
+	}
+	return metrics.New(c)
+}
+
+// scrapePatience bounds what is asked of an actor for a scrape.
+const scrapePatience = 5 * time.Second
+
+// metricRoutes are those of which numbers are read.
+func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
+	u := &usageSource{
+		node: d.name, find: func(ctx context.Context) ([]*v1.Pod, error) { return d.find(ctx, "", "") },
+		rootDir: s.rootDir, logs: s.options.Config.PodLogsDir(), meter: meter.New(),
+	}
+	if s.machine.own != nil {
+		u.cgroups = s.machine.own.settings
+	}
+	u.runtime, _ = s.runtime.(port.Usage)
+	routes, err := nodestats.Routes(nodestats.Config{
+		Source: u.read, Cores: s.machine.cpus,
+		Failed: func(err error) {
+			d.log.Warn().Str("error", err.Error()).Msg("not all that pods use could be read")
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(routes, d.counters.Routes(metrics.Asked{
+		System: func() metrics.System { return insides{d.system, d.runner} },
+		Pods:   d.pods, Probes: d.tallies,
+		Volumes: func(context.Context) ([]usage.Pod, error) { return nil, nil },
+	})...), nil
+}
+
+// insides are what the kernel of actors tells of itself.
+type insides struct {
+	*kernel.System
+	*kernel.Runner
+}
+
+var _ metrics.System = insides{}
+
+// tallies asks the probes actor.
+func (d *running) tallies(ctx context.Context) ([]probes.Tally, error) {
+	ref, ok := kernel.Lookup[probes.Message](d.system, d.name+"/probes")
+	if !ok {
+		return nil, errors.New("the probes actor is not there: see `troupe tree`")
+	}
+	ctx, cancel := context.WithTimeout(ctx, scrapePatience)
+	defer cancel()
+	got := make(chan []probes.Tally, 1)
+	ref.Tell(probes.Query{Reply: func(t []probes.Tally) { got <- t }})
+	select {
+	case t := <-got:
+		return t, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("the probes actor does not answer: %w: see `troupe tree`", ctx.Err())
+	}
+}

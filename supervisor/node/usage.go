@@ -1,0 +1,212 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
+)
+
+// usageSource reads what this node and its pods use when somebody asks.
+type usageSource struct {
+	node string
+	find func(ctx context.Context) ([]*v1.Pod, error)
+	// cgroups are those of pods; nil if they have none of their own, and then the
+	// runtime is asked.
+	cgroups *podcgroup.Settings
+	// runtime says what the kernel's files don't; nil if it can't.
+	runtime port.Usage
+	rootDir string
+	logs    string
+	meter   *meter.Meter
+	rates   rates
+}
+
+// usagePatience bounds what is read of disks for one request.
+const usagePatience = 10 * time.Second
+
+// read is a nodestats.Source.
+func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.Node, []usage.Pod, error) {
+	full := depth != nodestats.Basic
+	n := u.meter.Node(u.node, u.parts(), full)
+	found, err := u.find(ctx)
+	if err != nil {
+		return n, nil, err
+	}
+	out := make([]usage.Pod, 0, len(found))
+	for _, p := range found {
+		used, runs := usage.Of(p)
+		if !runs {
+			continue
+		}
+		if u.cgroups != nil {
+			if name, err := u.cgroups.Pod(p); err == nil {
+				used.ID = name.Path(u.cgroups.Driver)
+			}
+		}
+		u.meter.Pod(&used, full)
+		if full && !p.Spec.HostNetwork {
+			u.meter.Network(&used)
+		}
+		out = append(out, used)
+	}
+	if u.cgroups == nil || depth == nodestats.Disks {
+		err = u.ask(ctx, out)
+	}
+	if full {
+		n.Root = meter.Disk(u.rootDir)
+	}
+	if depth == nodestats.Disks {
+		ctx, cancel := context.WithTimeout(ctx, usagePatience)
+		defer cancel()
+		err = errors.Join(err, u.disks(ctx, &n, out))
+	}
+	u.rates.fill(&n, out)
+	return n, out, err
+}
+
+// parts are the cgroups of this node that have names.
+func (u *usageSource) parts() map[string]string {
+	if u.cgroups == nil {
+		return nil
+	}
+	return map[string]string{stats.SystemContainerPods: u.cgroups.Top().Path(u.cgroups.Driver)}
+}
+
+// ask fills in what the runtime knows better: all of containers without a cgroup
+// that is known, and writable layers.
+func (u *usageSource) ask(ctx context.Context, pods []usage.Pod) error {
+	if u.runtime == nil {
+		return nil
+	}
+	all, err := ask(func(done func([]usage.Container, error)) { u.runtime.ContainerUsage(ctx, done) })
+	if err != nil {
+		return err
+	}
+	by := make(map[string]*usage.Container, len(all))
+	for i := range all {
+		by[all[i].RuntimeID] = &all[i]
+	}
+	for i := range pods {
+		p := &pods[i]
+		for j := range p.Containers {
+			c := &p.Containers[j]
+			from := by[c.RuntimeID]
+			if from == nil {
+				continue
+			}
+			c.Rootfs = from.Rootfs
+			if c.Cgroup.CPU == nil && c.Cgroup.Memory == nil {
+				c.Cgroup = from.Cgroup
+			}
+		}
+		p.Sum()
+	}
+	return nil
+}
+
+// disks reads what there is on disks.
+func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod) error {
+	var errs []error
+	if u.runtime != nil {
+		type both struct{ images, layers port.DiskUse }
+		d, err := ask(func(done func(both, error)) {
+			u.runtime.Disks(ctx, func(images, layers port.DiskUse, err error) { done(both{images, layers}, err) })
+		})
+		errs = append(errs, err)
+		n.Images, n.Layers = u.disk(d.images), u.disk(d.layers)
+	}
+	for i := range pods {
+		p := &pods[i]
+		for j := range p.Containers {
+			c := &p.Containers[j]
+			if c.Rootfs != nil && n.Layers != nil {
+				c.Rootfs = c.Rootfs.On(n.Layers)
+			}
+			c.Logs = u.logsOf(p, c.Name, n.Root)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// disk is what is used of a file system for one purpose, on it.
+func (u *usageSource) disk(d port.DiskUse) *usage.Disk {
+	if d.Mountpoint == "" {
+		return nil
+	}
+	whole := meter.Disk(d.Mountpoint)
+	if whole == nil { // the runtime may be elsewhere, as in a container of its own
+		return &usage.Disk{At: time.Now(), Used: &d.Bytes, InodesUsed: &d.Inodes}
+	}
+	part := usage.Disk{At: whole.At, Used: &d.Bytes, InodesUsed: &d.Inodes}
+	return part.On(whole)
+}
+
+// logsOf is what a container's log files take.
+func (u *usageSource) logsOf(p *usage.Pod, container string, root *usage.Disk) *usage.Disk {
+	dir := filepath.Join(u.logs, fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID), container)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var bytes, files uint64
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			bytes += meter.OnDisk(info)
+			files++
+		}
+	}
+	d := &usage.Disk{At: time.Now(), Used: &bytes, InodesUsed: &files}
+	if root == nil {
+		return d
+	}
+	return d.On(root)
+}
+
+// rates remembers what was used at the last question, to say how much was since.
+type rates struct {
+	mu   sync.Mutex
+	last map[string]usage.Sample
+}
+
+// rateAfter is how far apart two questions are at least for a rate to be told of
+// them: after less, the one before is told again.
+const rateAfter = time.Second
+
+func (r *rates) fill(n *usage.Node, pods []usage.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := make(map[string]usage.Sample, len(r.last))
+	each := func(key string, c *usage.Cgroup) {
+		if c.CPU == nil {
+			return
+		}
+		last, known := r.last[key]
+		next[key] = usage.Next(last, known, c, rateAfter)
+	}
+	each("", &n.Cgroup)
+	for i := range n.Parts {
+		each(n.Parts[i].Name, &n.Parts[i].Cgroup)
+	}
+	for i := range pods {
+		p := &pods[i]
+		each(string(p.UID), &p.Cgroup)
+		for j := range p.Containers {
+			each(strings.Join([]string{string(p.UID), p.Containers[j].RuntimeID}, "/"), &p.Containers[j].Cgroup)
+		}
+	}
+	r.last = next
+}
