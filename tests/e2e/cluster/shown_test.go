@@ -151,7 +151,7 @@ func follows(lines, story []string) string {
 }
 
 // joined is a bed whose agent is a member, of whatever kind.
-func joined(t *testing.T, name string, agent member.Agent) *bed {
+func joined(t *testing.T, name string, agent member.Agent, settings ...string) *bed {
 	t.Helper()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
 	registry, err := shared.registry()
@@ -182,7 +182,8 @@ func joined(t *testing.T, name string, agent member.Agent) *bed {
 	}
 	m, err := member.New(member.Config{
 		Agent: agent, Node: name, Dir: filepath.Join(dir, "n"), Endpoint: l.Endpoint(), CgroupRoot: l.CgroupRoot(), Plane: p,
-		Flags: []string{"--node-ip", "127.0.0.1", "--node-labels", "test=" + name},
+		Flags:    []string{"--node-ip", "127.0.0.1", "--node-labels", "test=" + name},
+		Settings: strings.Join(settings, "\n"),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,507 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/member"
+)
+
+type families = map[string]*dto.MetricFamily
+
+// metricPaths are where a node shows numbers for Prometheus.
+var metricPaths = []string{"/metrics", "/metrics/cadvisor", "/metrics/resource", "/metrics/probes"}
+
+// fetch asks a node, and fails the test unless it answers.
+func fetch(t *testing.T, client *http.Client, url, token string) []byte {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v %s", url, answer.Status, err, body)
+	}
+	return body
+}
+
+func parsed(t *testing.T, text []byte) families {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	f, err := parser.TextToMetricFamilies(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// labelled are the metrics of a family that have all of these labels (a=b).
+func labelled(f families, name string, labels ...string) (out []*dto.Metric) {
+	for _, m := range f[name].GetMetric() {
+		have := map[string]bool{}
+		for _, l := range m.Label {
+			have[l.GetName()+"="+l.GetValue()] = true
+		}
+		if !slices.ContainsFunc(labels, func(l string) bool { return !have[l] }) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// one is the value of the one metric with these labels.
+func one(t *testing.T, f families, name string, labels ...string) float64 {
+	t.Helper()
+	found := labelled(f, name, labels...)
+	if len(found) != 1 {
+		t.Errorf("%s%v: %d of them, want one", name, labels, len(found))
+		return 0
+	}
+	switch m := found[0]; {
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	default:
+		return float64(m.Histogram.GetSampleCount())
+	}
+}
+
+// scraped is what a node showed.
+type scraped struct {
+	of      map[string]families
+	summary stats.Summary
+}
+
+func scrape(t *testing.T, base string) scraped {
+	t.Helper()
+	s := scraped{of: map[string]families{}}
+	for _, path := range metricPaths {
+		s.of[path] = parsed(t, fetch(t, http.DefaultClient, base+path, ""))
+	}
+	if err := json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s.summary); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestMetrics scrapes troupe and the real kubelet beside it while the same pods run, holds what
+// troupe says against the kernel's files, and lists what of the kubelet's names it lacks.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	all := map[string]scraped{}
+	t.Run("both", func(t *testing.T) {
+		for name, build := range agents() {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				a, err := build()
+				if err != nil {
+					t.Fatal(err)
+				}
+				port, err := lab.FreePort()
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := joined(t, "metrics-"+name, a, fmt.Sprintf("readOnlyPort: %d", port))
+				s := b.measured(t, fmt.Sprintf("http://127.0.0.1:%d", port), name == "kubelet")
+				mu.Lock()
+				all[name] = s
+				mu.Unlock()
+			})
+		}
+	})
+	if len(all) != 2 {
+		return // told already
+	}
+	compare(t, all["troupe"], all["kubelet"])
+}
+
+// agents are the two that are compared.
+func agents() map[string]func() (member.Agent, error) {
+	return map[string]func() (member.Agent, error){
+		"troupe": func() (member.Agent, error) {
+			binary, err := shared.binary()
+			return member.Troupe(binary), err
+		},
+		"kubelet": func() (member.Agent, error) {
+			repository, err := lab.Repository()
+			if err != nil {
+				return member.Agent{}, err
+			}
+			return member.Kubelet(context.Background(), repository, os.Stderr)
+		},
+	}
+}
+
+// measured runs pods, and scrapes the node.
+func (b *bed) measured(t *testing.T, base string, kubelet bool) scraped {
+	t.Helper()
+	limits := v1.ResourceList{v1.ResourceCPU: resource.MustParse("200m"), v1.ResourceMemory: resource.MustParse("64Mi")}
+	b.create(t, b.pod("web", func(s *v1.PodSpec) {
+		probe := &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(8080)}}, PeriodSeconds: 1}
+		s.Containers[0].LivenessProbe, s.Containers[0].ReadinessProbe = probe, probe
+		s.Containers[0].Resources.Limits = limits
+		s.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
+	}))
+	b.create(t, b.pod("busy", work("lines 300000 then sleep")))
+	b.awaitPod(t, "web", "is ready", ready)
+	b.awaitPod(t, "busy", "runs", phase(v1.PodRunning))
+	var s scraped
+	b.await(t, "the node has numbers of all", func() error {
+		s = scrape(t, base)
+		if n := len(labelled(s.of["/metrics/resource"], "container_memory_working_set_bytes", "namespace="+b.name)); n != 2 {
+			return fmt.Errorf("of %d containers", n)
+		}
+		if n := len(labelled(s.of["/metrics/probes"], "prober_probe_total", "result=successful")); n != 2 {
+			return fmt.Errorf("of %d probes", n)
+		}
+		return nil
+	})
+	if !kubelet {
+		b.alike(t, base, s)
+	}
+	for _, name := range []string{"web", "busy"} {
+		b.remove(t, name)
+	}
+	for _, name := range []string{"web", "busy"} {
+		b.awaitGone(t, name)
+	}
+	return s
+}
+
+// kernelFile reads a number of a cgroup, whatever version the host has.
+func kernelFile(t *testing.T, cgroup, v1, v2 string) float64 {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", filepath.Dir(v1), cgroup, filepath.Base(v1)))
+	scale := 1.0
+	if err != nil {
+		name, key, _ := strings.Cut(v2, " ")
+		if text, err = os.ReadFile(filepath.Join("/sys/fs/cgroup", cgroup, name)); err != nil {
+			t.Fatal(err)
+		}
+		if key != "" { // a line of it, in microseconds
+			_, rest, _ := strings.Cut(string(text), key+" ")
+			line, _, _ := strings.Cut(rest, "\n")
+			text, scale = []byte(line), 1000
+		}
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n * scale
+}
+
+// alike holds what the node says of its containers against the kernel's files, and its paths
+// against each other.
+func (b *bed) alike(t *testing.T, base string, s scraped) {
+	t.Helper()
+	cadvisor, node := s.of["/metrics/cadvisor"], s.of["/metrics"]
+	for _, pod := range []string{"web", "busy"} {
+		p := b.get(t, pod)
+		_, id, _ := strings.Cut(p.Status.ContainerStatuses[0].ContainerID, "://")
+		of := []string{"namespace=" + b.name, "pod=" + pod, "container=app"}
+		named := labelled(cadvisor, "container_memory_usage_bytes", append(of, "name="+id, "image="+p.Status.ContainerStatuses[0].Image)...)
+		if len(named) != 1 {
+			t.Fatalf("%s: no memory of container %s in %v", pod, id, cadvisor["container_memory_usage_bytes"])
+		}
+		cgroup := ""
+		for _, l := range named[0].Label {
+			if l.GetName() == "id" {
+				cgroup = l.GetValue()
+			}
+		}
+		if !strings.Contains(cgroup, "pod"+string(p.UID)+"/") || !strings.Contains(cgroup, id) {
+			t.Errorf("%s: the cgroup of its container is said to be %s", pod, cgroup)
+		}
+		cpu := func() float64 { return kernelFile(t, cgroup, "cpuacct/cpuacct.usage", "cpu.stat usage_usec") / 1e9 }
+		before := cpu()
+		again := parsed(t, fetch(t, http.DefaultClient, base+"/metrics/cadvisor", ""))
+		short := parsed(t, fetch(t, http.DefaultClient, base+"/metrics/resource", ""))
+		after := cpu()
+		for path, got := range map[string]float64{
+			"/metrics/cadvisor": one(t, again, "container_cpu_usage_seconds_total", of...),
+			"/metrics/resource": one(t, short, "container_cpu_usage_seconds_total", of...),
+		} {
+			if got < before-1e-6 || got > after+1e-6 {
+				t.Errorf("%s of %s: %v s of CPU, and the kernel said %v before and %v after", path, pod, got, before, after)
+			}
+		}
+		memory := kernelFile(t, cgroup, "memory/memory.usage_in_bytes", "memory.current")
+		if got := one(t, again, "container_memory_usage_bytes", of...); got < memory/2 || got > 2*memory {
+			t.Errorf("%s: %v bytes of memory, and the kernel says %v", pod, got, memory)
+		}
+		if used, set := one(t, again, "container_memory_usage_bytes", of...), one(t, again, "container_memory_working_set_bytes", of...); set > used {
+			t.Errorf("%s: a working set of %v of %v bytes", pod, set, used)
+		}
+		if sent := labelled(cadvisor, "container_network_transmit_bytes_total", "namespace="+b.name, "pod="+pod, "interface=eth0"); len(sent) != 1 {
+			t.Errorf("%s: %d interfaces", pod, len(sent))
+		}
+	}
+	if got := one(t, cadvisor, "container_spec_memory_limit_bytes", "pod=web", "container=app", "namespace="+b.name); got != 64<<20 {
+		t.Errorf("a limit of %v bytes", got)
+	}
+	if got := one(t, cadvisor, "container_spec_cpu_quota", "pod=web", "container=app", "namespace="+b.name); got != 20000 {
+		t.Errorf("a quota of %v", got)
+	}
+	for name, want := range map[string]float64{"kubelet_running_pods": 2, "kubelet_started_pods_total": 2, "kubelet_pod_start_sli_duration_seconds": 2, "kubelet_pod_start_duration_seconds": 2} {
+		if got := one(t, node, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if got := one(t, node, "kubelet_runtime_operations_total", "operation_type=run_podsandbox"); got != 2 {
+		t.Errorf("%v sandboxes were run", got)
+	}
+	if got := one(t, node, "troupe_scrape_error"); got != 0 {
+		t.Error("troupe_scrape_error")
+	}
+	b.summarized(t, &s.summary)
+}
+
+func (b *bed) summarized(t *testing.T, s *stats.Summary) {
+	t.Helper()
+	if s.Node.NodeName != b.name || s.Node.CPU == nil || s.Node.Memory == nil || s.Node.Fs == nil || s.Node.Runtime == nil ||
+		s.Node.Runtime.ImageFs == nil || s.Node.Network == nil || s.Node.Rlimit == nil || len(s.Node.SystemContainers) == 0 {
+		t.Errorf("the node's summary: %+v", s.Node)
+	}
+	if len(s.Pods) != 2 {
+		t.Fatalf("a summary of %d pods", len(s.Pods))
+	}
+	for _, p := range s.Pods {
+		if len(p.Containers) != 1 || p.CPU == nil || p.Memory == nil || p.Network == nil || p.Network.Name != "eth0" || p.EphemeralStorage == nil {
+			t.Fatalf("pod %s: %+v", p.PodRef.Name, p)
+		}
+		c := p.Containers[0]
+		if c.CPU == nil || c.Memory == nil || c.Rootfs == nil || c.Rootfs.UsedBytes == nil || c.Logs == nil || *c.CPU.UsageCoreNanoSeconds > *p.CPU.UsageCoreNanoSeconds {
+			t.Errorf("container of %s: %+v of %+v", p.PodRef.Name, c, p.CPU)
+		}
+		if p.PodRef.Name == "busy" && *c.Logs.UsedBytes < 1<<20 {
+			t.Errorf("logs of %d bytes", *c.Logs.UsedBytes)
+		}
+	}
+}
+
+// compare lists what of the kubelet's names troupe has not got, and holds the labels of those that
+// it has against the kubelet's.
+func compare(t *testing.T, troupe, kubelet scraped) {
+	for _, path := range metricPaths {
+		ours, theirs := troupe.of[path], kubelet.of[path]
+		missing := 0
+		for _, name := range slices.Sorted(maps.Keys(theirs)) {
+			if ours[name] != nil {
+				if o, k := keys(ours[name]), keys(theirs[name]); !slices.Equal(o, k) && otherLabels[name] == "" {
+					t.Errorf("%s: %s has the labels %v, and the kubelet's %v", path, name, o, k)
+				}
+				continue
+			}
+			missing++
+			if why := lacking(path, name); why == "" {
+				t.Errorf("%s: the kubelet has %s, and troupe not, for no reason", path, name)
+			}
+		}
+		t.Logf("%s: of the kubelet's %d names troupe has %d", path, len(theirs), len(theirs)-missing)
+	}
+}
+
+// keys are the names of the labels of a family.
+func keys(f *dto.MetricFamily) []string {
+	all := map[string]bool{}
+	for _, m := range f.Metric {
+		for _, l := range m.Label {
+			all[l.GetName()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// otherLabels are names of which troupe knows less than the kubelet, with why.
+var otherLabels = map[string]string{
+	"kubernetes_build_info":              "when it was built is not in the binary, nor whether the tree was clean",
+	"storage_operation_duration_seconds": "the durations of effects are kept by kind of effect, not by plugin",
+}
+
+// lack says why names that begin so are not there.
+var lack = []struct{ prefix, why string }{
+	{"go_", "the Go runtime's metrics are those of client_golang's default set"},
+	{"process_", "those of the process are client_golang's"},
+	{"aggregator_", "of an apiserver's library"},
+	{"apiserver_", "of an apiserver's library"},
+	{"workqueue_", "troupe has no work queues: see troupe_mailbox_*"},
+	{"registered_metrics_total", "of Kubernetes' metrics library"},
+	{"disabled_metrics_total", "of Kubernetes' metrics library"},
+	{"hidden_metrics_total", "of Kubernetes' metrics library"},
+	{"cardinality_enforcement_", "of Kubernetes' metrics library"},
+	{"kubernetes_feature_enabled", "gates are at /configz and /flagz"},
+	{"dra_", "there is no dynamic resource allocation"},
+	{"force_cleaned_failed_volume_", "of the kubelet's volume reconciler"},
+	{"reconstruct_volume_", "of the kubelet's volume reconciler"},
+	{"volume_manager_", "of the kubelet's volume manager"},
+	{"volume_operation_total_seconds", "of the kubelet's volume reconciler"},
+	{"rest_client_", "of client-go's own transport and its exec plugins; sizes and the limiter's waits are not counted"},
+	{"kubelet_cpu_manager_", "there is no CPU manager"},
+	{"kubelet_memory_manager_", "there is no memory manager"},
+	{"kubelet_topology_manager_", "there is no topology manager"},
+	{"kubelet_evented_pleg_", "the event stream is an effect: troupe_effects_in_flight{kind=\"GetContainerEvents\"}"},
+	{"kubelet_pleg_discard_events", "there is no channel that can be full: see troupe_messages_dropped_total"},
+	{"kubelet_pleg_pod_relist_", "one pod is looked at by calls of its own: see kubelet_runtime_operations_*"},
+	{"kubelet_graceful_shutdown_", "there is no graceful shutdown of nodes"},
+	{"kubelet_image_manager_", "see kubelet_runtime_operations_total{operation_type=\"pull_image\"}"},
+	{"kubelet_imagemanager_", "there are no records of who may use an image"},
+	{"kubelet_image_pull_duration_seconds", "see kubelet_runtime_operations_duration_seconds{operation_type=\"pull_image\"}"},
+	{"kubelet_image_volume_", "see troupe_effect_duration_seconds{kind=\"MountVolume\"}"},
+	{"kubelet_lifecycle_handler_http_fallbacks_total", "hooks never fall back to plain HTTP"},
+	{"kubelet_sleep_action_terminated_early_total", "see troupe_effect_duration_seconds"},
+	{"kubelet_managed_ephemeral_containers", "see kubelet_started_containers_total{container_type=\"ephemeral_container\"}"},
+	{"kubelet_metrics_provider", "of the kubelet's choice between cAdvisor and the runtime"},
+	{"kubelet_mirror_pods", "a mirror pod is the apiserver's view of a static one: see kubelet_desired_pods{static=\"true\"}"},
+	{"kubelet_node_startup_pre_kubelet_duration_seconds", "what the machine did before is not known; node_boot_time_seconds of the node exporter is"},
+	{"kubelet_orphan_pod_cleaned_volumes", "see troupe_effect_duration_seconds{kind=\"UnmountPod\"}"},
+	{"kubelet_orphaned_runtime_pods_total", "see kubelet_working_pods{config=\"orphan\"}"},
+	{"kubelet_restarted_pods_total", "of static pods with the UID of one that ended: not counted"},
+	{"kubelet_terminated_containers_total", "not counted; kube-state-metrics has it of statuses"},
+	{"kubelet_containers_per_pod_count", "of specs: kube-state-metrics has it"},
+	{"kubelet_pod_in_progress_resizes", "is shown in the pod's conditions"},
+	{"kubelet_pod_watch_events_dropped_total", "see troupe_messages_dropped_total"},
+	{"kubelet_pod_worker_start_duration_seconds", "a pod's actor has its first message at once: see troupe_mailbox_oldest_message_age_seconds"},
+	{"kubelet_first_network_pod_start_sli_duration_seconds", "internal to the kubelet's own tests"},
+	{"kubelet_http_", "requests to the node's server are not counted"},
+	{"kubelet_volume_metric_collection_duration_seconds", "nothing is collected between scrapes"},
+	{"kubelet_container_log_filesystem_used_bytes", "is in /stats/summary"},
+	{"cadvisor_version_info", "there is no cAdvisor in it"},
+	{"container_cpu_load_", "needs a netlink socket for each cgroup"},
+	{"container_tasks_state", "needs a netlink socket for each cgroup"},
+	{"container_file_descriptors", "needs a look into /proc of each process"},
+	{"container_sockets", "needs a look into /proc of each process"},
+	{"container_ulimits_soft", "needs a look into /proc of each process"},
+	{"container_health_state", "of Docker's health checks"},
+	{"container_fs_", "of the machine's block devices: the node exporter has them; reads, writes and their bytes are there by cgroup"},
+	{"container_memory_total_", "parts of the page cache: see container_memory_cache and the working set"},
+	{"machine_", "the machine's topology: the node exporter has it"},
+}
+
+func lacking(_, name string) string {
+	for _, l := range lack {
+		if strings.HasPrefix(name, l.prefix) {
+			return l.why
+		}
+	}
+	return ""
+}
+
+// TestTop asks as metrics-server does: with the token of a service account that may get nodes/metrics
+// and no more, over HTTPS, twice, and makes of it what kubectl top shows.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	p := plane(t)
+	b := started(t, "top", func(s *setup) { s.plane = p; serves(s) })
+	ctx := t.Context()
+	b.create(t, b.pod("web", nil))
+	b.awaitPod(t, "web", "is ready", ready)
+	token := b.reader(t, ctx, "nodes/metrics")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // --kubelet-insecure-tls
+	defer client.CloseIdleConnections()
+	url := fmt.Sprintf("https://127.0.0.1:%d/metrics/resource", b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port)
+	ask := func() families { return parsed(t, fetch(t, client, url, token)) }
+	first := ask()
+	var second families
+	b.await(t, "the second reading is a later one", func() error {
+		second = ask()
+		before, after := first["node_cpu_usage_seconds_total"].Metric[0], second["node_cpu_usage_seconds_total"].Metric[0]
+		if after.GetTimestampMs() < before.GetTimestampMs()+1000 {
+			return fmt.Errorf("%d ms", after.GetTimestampMs()-before.GetTimestampMs())
+		}
+		return nil
+	})
+	for name, labels := range map[string][]string{
+		"node_cpu_usage_seconds_total": nil, "container_cpu_usage_seconds_total": {"pod=web", "container=app", "namespace=" + b.name},
+	} {
+		before, after := labelled(first, name, labels...), labelled(second, name, labels...)
+		if len(before) != 1 || len(after) != 1 || after[0].GetTimestampMs() <= before[0].GetTimestampMs() || after[0].Counter.GetValue() < before[0].Counter.GetValue() {
+			t.Errorf("%s: %v, then %v", name, before, after)
+		}
+	}
+	for name, labels := range map[string][]string{
+		"node_memory_working_set_bytes": nil, "container_memory_working_set_bytes": {"pod=web", "container=app"}, "container_start_time_seconds": {"pod=web", "container=app"},
+	} {
+		if one(t, second, name, labels...) <= 0 {
+			t.Errorf("%s is not above 0", name)
+		}
+	}
+	// What it may not.
+	for path, want := range map[string]int{"/stats/summary": 403, "/pods": 403, "/metrics": 200, "/metrics/cadvisor": 200} {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/metrics/resource")+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+token)
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: %s, want %d", path, answer.Status, want)
+		}
+	}
+}
+
+// reader makes a service account that may get a resource of nodes, and gives its token.
+func (b *bed) reader(t *testing.T, ctx context.Context, of string) string {
+	t.Helper()
+	name := b.name + "-reader"
+	if _, err := b.admin.CoreV1().ServiceAccounts(b.name).Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{of}, Verbs: []string{"get"}}}}
+	if _, err := b.admin.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.name, Name: name}},
+	}
+	if _, err := b.admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(time.Hour / time.Second))}}
+	answer, err := b.admin.CoreV1().ServiceAccounts(b.name).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Token
+}
