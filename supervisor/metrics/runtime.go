@@ -22,8 +22,9 @@ func (m *Metrics) Runtime(c cri.Call) {
 	}
 	name := operation(c.Method)
 	m.operations.WithLabelValues(name).Inc()
+	failed := m.operationErrors.WithLabelValues(name) // there from the first call on: a rate needs a 0
 	if c.Err != nil {
-		m.operationErrors.WithLabelValues(name).Inc()
+		failed.Inc()
 	}
 	if c.Method != "GetContainerEvents" { // which lasts as long as the runtime
 		m.operationTimes.WithLabelValues(name).Observe(c.Duration.Seconds())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/serve"
@@ -53,7 +54,12 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	}
 	return append(routes, d.counters.Routes(metrics.Asked{
 		System: func() metrics.System { return insides{d.system, d.runner} },
-		Pods:   d.pods, Probes: d.tallies,
+		Pods: func(ctx context.Context) (pods.View, error) {
+			ctx, cancel := context.WithTimeout(ctx, scrapePatience)
+			defer cancel()
+			return d.pods(ctx)
+		},
+		Probes:  d.tallies,
 		Volumes: func(context.Context) ([]usage.Pod, error) { return nil, nil },
 	})...), nil
 }

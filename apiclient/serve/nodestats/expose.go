@@ -22,7 +22,7 @@ func (s samples) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// Families gives them as they are written, in order of name.
+// answer writes them.
 func (s samples) answer(w http.ResponseWriter, r *http.Request) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s)

@@ -352,6 +352,9 @@ func keys(f *dto.MetricFamily) []string {
 // otherLabels are names of which troupe knows less than the kubelet, with why.
 var otherLabels = map[string]string{
 	"kubernetes_build_info":              "when it was built is not in the binary, nor whether the tree was clean",
+	"machine_cpu_cores":                  "the IDs of the machine are in the node's status",
+	"machine_memory_bytes":               "the IDs of the machine are in the node's status",
+	"machine_swap_bytes":                 "the IDs of the machine are in the node's status",
 	"storage_operation_duration_seconds": "the durations of effects are kept by kind of effect, not by plugin",
 }
 
@@ -403,6 +406,7 @@ var lack = []struct{ prefix, why string }{
 	{"kubelet_volume_metric_collection_duration_seconds", "nothing is collected between scrapes"},
 	{"kubelet_container_log_filesystem_used_bytes", "is in /stats/summary"},
 	{"cadvisor_version_info", "there is no cAdvisor in it"},
+	{"container_cpu_cfs_burst_", "no pod is given a burst"},
 	{"container_cpu_load_", "needs a netlink socket for each cgroup"},
 	{"container_tasks_state", "needs a netlink socket for each cgroup"},
 	{"container_file_descriptors", "needs a look into /proc of each process"},

@@ -1,0 +1,145 @@
+package meter
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+)
+
+// machine writes files below a directory, by path.
+func machine(t *testing.T, v2 bool, files map[string]string) *Meter {
+	t.Helper()
+	m := &Meter{v2: v2, root: filepath.Join(t.TempDir(), "cgroup"), proc: filepath.Join(t.TempDir(), "proc")}
+	for name, text := range files {
+		path := filepath.Join(m.root, name)
+		if rest, is := strings.CutPrefix(name, "proc/"); is {
+			path = filepath.Join(m.proc, rest)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+const (
+	dev  = "Inter-| Receive\n face |bytes\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  eth0: 10 1 0 0 0 0 0 0 20 2 0 0 0 0 0 0\n"
+	info = "MemTotal: 1000 kB\nMemFree: 400 kB\nAnonPages: 100 kB\nCached: 300 kB\nInactive(file): 100 kB\nSwapTotal: 50 kB\nSwapFree: 40 kB\n"
+	stat = "cpu  100 20 30 1000 5 1 2 0 0 0\ncpu0 1 1 1 1\nbtime 1700000000\n"
+)
+
+func pod() usage.Pod {
+	return usage.Pod{ID: "/kubepods/pod1", Containers: []usage.Container{{Name: "app", RuntimeID: "c1"}, {Name: "gone", RuntimeID: "c9"}}}
+}
+
+func TestPod(t *testing.T) {
+	for name, m := range map[string]*Meter{
+		"v2": machine(t, true, map[string]string{
+			"kubepods/pod1/cpu.stat": "usage_usec 3000000\n", "kubepods/pod1/memory.current": "30\n", "kubepods/pod1/memory.stat": "anon 1\n",
+			"kubepods/pod1/c1/cpu.stat": "usage_usec 2000000\n", "kubepods/pod1/c1/cgroup.procs": "",
+			"kubepods/pod1/5a/cpu.stat": "usage_usec 1000000\n", "kubepods/pod1/5a/cgroup.procs": "77\n",
+			"proc/77/net/dev": dev,
+		}),
+		"v2, with systemd": machine(t, true, map[string]string{
+			"kubepods/pod1/cpu.stat": "usage_usec 3000000\n", "kubepods/pod1/memory.current": "30\n", "kubepods/pod1/memory.stat": "anon 1\n",
+			"kubepods/pod1/cri-containerd-c1.scope/cpu.stat": "usage_usec 2000000\n",
+			"kubepods/pod1/cri-containerd-5a.scope/cpu.stat": "usage_usec 1000000\n", "kubepods/pod1/cri-containerd-5a.scope/cgroup.procs": "77\n",
+			"proc/77/net/dev": dev,
+		}),
+		"v1": machine(t, false, map[string]string{
+			"cpuacct/kubepods/pod1/cpuacct.usage": "3000000000\n", "memory/kubepods/pod1/memory.usage_in_bytes": "30\n", "memory/kubepods/pod1/memory.stat": "total_rss 1\n",
+			"cpuacct/kubepods/pod1/c1/cpuacct.usage": "2000000000\n", "memory/kubepods/pod1/c1/cgroup.procs": "",
+			"cpuacct/kubepods/pod1/5a/cpuacct.usage": "1000000000\n", "memory/kubepods/pod1/5a/cgroup.procs": "77\n",
+			"proc/77/net/dev": dev,
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod()
+			m.Pod(&p, true)
+			m.Network(&p)
+			if p.Cgroup.CPU == nil || p.Cgroup.CPU.Usage != 3*time.Second || p.Cgroup.Memory.Usage != 30 {
+				t.Errorf("the pod: %+v", p.Cgroup)
+			}
+			app, gone := p.Containers[0], p.Containers[1]
+			if app.Cgroup.CPU == nil || app.Cgroup.CPU.Usage != 2*time.Second || app.ID == "" {
+				t.Errorf("its container: %+v", app)
+			}
+			if gone.Cgroup.CPU != nil || gone.ID != "" {
+				t.Errorf("one that has ended: %+v", gone)
+			}
+			if p.Sandbox.RuntimeID != "5a" || p.Sandbox.Cgroup.CPU.Usage != time.Second {
+				t.Errorf("its sandbox: %+v", p.Sandbox)
+			}
+			if len(p.Network) != 1 || p.Network[0].TxBytes != 20 || p.NetworkAt.IsZero() {
+				t.Errorf("its network: %+v", p.Network)
+			}
+			basic := pod()
+			m.Pod(&basic, false)
+			if basic.Cgroup.CPU.Usage != 3*time.Second || basic.Sandbox.RuntimeID != "" {
+				t.Errorf("with little read: %+v", basic)
+			}
+			nowhere := usage.Pod{ID: "/kubepods/pod2"}
+			m.Pod(&nowhere, true)
+			m.Network(&nowhere)
+			if nowhere.Cgroup.CPU != nil || nowhere.Network != nil {
+				t.Errorf("a pod that is not there: %+v", nowhere)
+			}
+		})
+	}
+}
+
+func TestNode(t *testing.T) {
+	shared := map[string]string{
+		"proc/meminfo": info, "proc/stat": stat, "proc/1/net/dev": dev, "proc/sys/kernel/pid_max": "4194304\n",
+		"proc/loadavg": "0.1 0.2 0.3 2/345 999\n", "proc/pressure/cpu": "some avg10=1.00 avg60=0.00 avg300=0.00 total=5\n",
+	}
+	for name, tt := range map[string]struct {
+		v2    bool
+		files map[string]string
+		cpu   time.Duration
+		used  uint64
+	}{
+		"v2": {true, map[string]string{"cpu.stat": "usage_usec 7000000\n", "memory.stat": "anon 5\nfile 6\n", "kubepods/cpu.stat": "usage_usec 1\n"}, 7 * time.Second, 600 << 10},
+		"v1": {false, map[string]string{
+			"cpuacct/cpuacct.usage": "7000000000\n", "memory/memory.usage_in_bytes": "500\n", "memory/memory.stat": "total_inactive_file 100\n",
+			"cpuacct/kubepods/cpuacct.usage": "1000\n",
+		}, 7 * time.Second, 500},
+		"no cgroups to be seen": {true, nil, 1530 * time.Millisecond, 600 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for k, v := range shared {
+				if tt.files == nil {
+					tt.files = map[string]string{}
+				}
+				tt.files[k] = v
+			}
+			n := machine(t, tt.v2, tt.files).Node("n1", map[string]string{"pods": "/kubepods"}, true)
+			if n.Cgroup.CPU == nil || n.Cgroup.CPU.Usage != tt.cpu || n.Cgroup.Memory.Usage != tt.used {
+				t.Errorf("%+v %+v", n.Cgroup.CPU, n.Cgroup.Memory)
+			}
+			if n.Cgroup.Swap.Usage != 10<<10 || n.Memory != 1000<<10 || n.Booted.Unix() != 1_700_000_000 || n.MaxPIDs != 4194304 || n.PIDs != 345 {
+				t.Errorf("%+v", n)
+			}
+			if len(n.Network) != 1 || len(n.Parts) != 1 || n.Parts[0].Name != "pods" || n.Cgroup.CPUPressure.Some.Avg10 != 1 {
+				t.Errorf("%+v", n)
+			}
+		})
+	}
+}
+
+func TestDisk(t *testing.T) {
+	d := Disk(t.TempDir())
+	if d == nil || *d.Capacity == 0 || *d.Used > *d.Capacity {
+		t.Errorf("%+v", d)
+	}
+	if Disk("/nowhere") != nil {
+		t.Error("there is room nowhere")
+	}
+}
