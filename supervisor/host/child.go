@@ -33,6 +33,7 @@ const (
 type answer struct {
 	Kind   port.ErrorKind `json:"kind,omitempty"`
 	Detail string         `json:"detail,omitempty"` // empty: it worked
+	Rooms  []room         `json:"rooms,omitempty"`
 }
 
 // children runs requests in child processes.
@@ -79,19 +80,25 @@ func newChildren() *children {
 
 // call runs one request and waits for its answer, or for ctx.
 func (c *children) call(ctx context.Context, r request) error {
+	_, err := c.ask(ctx, r)
+	return err
+}
+
+// ask is call for a request that is answered with more than that it worked.
+func (c *children) ask(ctx context.Context, r request) (answer, error) {
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return answer{}, err
 	}
 	me, err := c.enter(ctx, r)
 	if err != nil {
-		return err
+		return answer{}, err
 	}
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
 		c.leave(r, me)
-		return ctx.Err()
+		return answer{}, ctx.Err()
 	}
 	release := sync.OnceFunc(func() { <-c.slots })
 	hold := time.AfterFunc(childHold, release)
@@ -131,11 +138,11 @@ func (c *children) leave(r request, me *child) {
 }
 
 // exchange starts a child, writes raw and reads its answer.
-func (c *children) exchange(ctx context.Context, r request, me *child, raw []byte) error {
+func (c *children) exchange(ctx context.Context, r request, me *child, raw []byte) (a answer, err error) {
 	cmd, in, out, err := c.start()
 	if err != nil {
 		c.leave(r, me)
-		return fmt.Errorf("start a child process: %w", err)
+		return a, fmt.Errorf("start a child process: %w", err)
 	}
 	c.mu.Lock()
 	me.pid = cmd.Process.Pid
@@ -150,7 +157,6 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 		got, err = io.ReadAll(io.LimitReader(out, answerLimit))
 	}
 	stop()
-	var a answer
 	if err == nil {
 		err = json.Unmarshal(got, &a)
 	}
@@ -158,13 +164,13 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 	ended := c.reap(cmd, r, me, err != nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
+		return a, ctx.Err()
 	case err != nil:
-		return fmt.Errorf("the child process gave no answer: %w", errors.Join(ended, err))
+		return a, fmt.Errorf("the child process gave no answer: %w", errors.Join(ended, err))
 	case a.Detail != "":
-		return &failure{kind: a.Kind, detail: a.Detail}
+		return a, &failure{kind: a.Kind, detail: a.Detail}
 	}
-	return nil
+	return a, nil
 }
 
 // start gives a running child and the agent's ends of its stdin and stdout. The
@@ -236,7 +242,9 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 		syscall.Exit(childOrphaned)
 	}()
 	var a answer
-	if err := r.perform(); err != nil {
+	if r.Op == opRoom {
+		a.Rooms = rooms(r.Paths)
+	} else if err := r.perform(); err != nil {
 		a = answer{Kind: kindOf(err), Detail: err.Error()}
 	}
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {

@@ -20,6 +20,7 @@ const (
 	opBind     = "bind"    // bind Source to Path, and give it to Group
 	opNFS      = "nfs"     // mount the export Source at Path
 	opSubPaths = "subPath" // mount Parts, all below Path
+	opRoom     = "room"    // say what room there is at Paths
 )
 
 // request is what a child is asked for.
@@ -38,6 +39,8 @@ type request struct {
 	ReadOnly   bool   `json:"readOnly,omitempty"`
 	// Parts are the sub-paths to be mounted.
 	Parts []part `json:"parts,omitempty"`
+	// Paths are asked about.
+	Paths []string `json:"paths,omitempty"`
 }
 
 // key tells requests apart that are for the same thing.

@@ -52,6 +52,9 @@ type Host struct {
 	hosts sync.Mutex
 	// users is held while a pod is given user IDs.
 	users sync.Mutex
+	// places are where claims' volumes are; placesMu guards it.
+	placesMu sync.Mutex
+	places   claims
 	// mounts reads what is mounted.
 	mounts func() ([]mount, error)
 }

@@ -17,7 +17,10 @@ import (
 
 // UnmountPod implements port.Host.
 func (h *Host) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
-	run(ctx, "UnmountPod", string(uid), func(ctx context.Context) error { return h.unmountPod(ctx, string(uid)) }, done)
+	run(ctx, "UnmountPod", string(uid), func(ctx context.Context) error {
+		h.forgetClaims(string(uid)) // also where it fails: what is half taken down is not to be asked
+		return h.unmountPod(ctx, string(uid))
+	}, done)
 }
 
 func (h *Host) unmountPod(ctx context.Context, uid string) error {

@@ -14,7 +14,11 @@ import (
 // MountVolume implements port.Host.
 func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(path string, err error)) {
 	call(ctx, "MountVolume", objectOf(r.Pod)+"/"+r.Volume.Name, func(ctx context.Context) (string, error) {
-		return h.mountVolume(ctx, &r)
+		path, err := h.mountVolume(ctx, &r)
+		if err == nil && r.Persistent != nil {
+			h.note(string(r.Pod.UID), r.Volume.Name, path)
+		}
+		return path, err
 	}, done)
 }
 

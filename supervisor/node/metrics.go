@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -37,7 +36,7 @@ const scrapePatience = 5 * time.Second
 func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	u := &usageSource{
 		node: d.name, find: func(ctx context.Context) ([]*v1.Pod, error) { return d.find(ctx, "", "") },
-		rootDir: s.rootDir, logs: s.options.Config.PodLogsDir(), meter: meter.New(),
+		rootDir: s.rootDir, logs: s.options.Config.PodLogsDir(), meter: meter.New(), host: s.host,
 	}
 	if s.machine.own != nil {
 		u.cgroups = s.machine.own.settings
@@ -60,7 +59,7 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 			return d.pods(ctx)
 		},
 		Probes:  d.tallies,
-		Volumes: func(context.Context) ([]usage.Pod, error) { return nil, nil },
+		Volumes: u.claims,
 	})...), nil
 }
 

@@ -141,7 +141,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	others, err := d.listenForOthers(serving{options: o, machine: &m, runtime: rt.Runtime, client: client, rootDir: root.Path()})
+	others, err := d.listenForOthers(serving{options: o, machine: &m, runtime: rt.Runtime, client: client, rootDir: root.Path(), host: h})
 	if err != nil {
 		return errors.Join(err, release(serve))
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/serve/crilog"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
+	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 )
 
@@ -43,6 +44,7 @@ type serving struct {
 	runtime port.Runtime
 	client  *kube.Client // nil: no apiserver
 	rootDir string
+	host    *host.Host
 }
 
 // listenForOthers takes the port that the apiserver and kubectl call the node at,

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func routesOf(t *testing.T, lines string) []serve.Route {
 		t.Fatal(err)
 	}
 	d := &running{name: "n1", log: zerolog.Nop(), system: system}
-	s := serving{options: Options{Config: clustered(t, lines)}, machine: &machine{}, runtime: streaming{rt}}
+	s := serving{options: Options{Config: clustered(t, lines)}, machine: &machine{cpus: 1}, runtime: streaming{rt}}
 	into, end, err := d.openStreams(s)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,14 @@ func routesOf(t *testing.T, lines string) []serve.Route {
 			t.Error(err)
 		}
 	})
-	return append(d.routes(s), into...)
+	if d.counters, err = counters(s.machine, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	read, err := d.metricRoutes(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Concat(d.routes(s), into, read)
 }
 
 // streaming is a runtime that has streams, but never opens one.
@@ -109,7 +117,9 @@ func TestWhatGuards(t *testing.T) {
 	for path, right := range map[string]string{
 		"/pods": "get/pods get/proxy", "/runningpods/": "get/pods get/proxy", "/healthz/ping": "get/healthz get/proxy",
 		"/configz": "get/configz get/proxy",
-		"/logs/":   "get/log", "/logs": "get/log", "/statusz": "get/statusz", "/flagz": "get/configz",
+		"/metrics": "get/metrics", "/metrics/cadvisor": "get/metrics", "/metrics/resource": "get/metrics", "/metrics/probes": "get/metrics",
+		"/stats/summary": "get/stats",
+		"/logs/":         "get/log", "/logs": "get/log", "/statusz": "get/statusz", "/flagz": "get/configz",
 		"/exec/ns/web/c": "get/proxy", "/attach/ns/web/u-1/c": "get/proxy", "/portForward/ns/web": "get/proxy",
 		"/containerLogs/ns/web/c": "get/proxy", "/debug/pprof/": "get/proxy", "/debug/pprof/cmdline": "get/proxy",
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
+	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )
 
@@ -29,6 +30,7 @@ type usageSource struct {
 	cgroups *podcgroup.Settings
 	// runtime says what the kernel's files don't; nil if it can't.
 	runtime port.Usage
+	host    *host.Host
 	rootDir string
 	logs    string
 	meter   *meter.Meter
@@ -47,6 +49,7 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 		return n, nil, err
 	}
 	out := make([]usage.Pod, 0, len(found))
+	var specs []*v1.Pod
 	for _, p := range found {
 		used, runs := usage.Of(p)
 		if !runs {
@@ -61,7 +64,7 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 		if full && !p.Spec.HostNetwork {
 			u.meter.Network(&used)
 		}
-		out = append(out, used)
+		out, specs = append(out, used), append(specs, p)
 	}
 	if u.cgroups == nil || depth == nodestats.Disks {
 		err = u.ask(ctx, out)
@@ -72,7 +75,7 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 	if depth == nodestats.Disks {
 		ctx, cancel := context.WithTimeout(ctx, usagePatience)
 		defer cancel()
-		err = errors.Join(err, u.disks(ctx, &n, out))
+		err = errors.Join(err, u.disks(ctx, &n, out, specs))
 	}
 	u.rates.fill(&n, out)
 	return n, out, err
@@ -119,7 +122,7 @@ func (u *usageSource) ask(ctx context.Context, pods []usage.Pod) error {
 }
 
 // disks reads what there is on disks.
-func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod) error {
+func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod, specs []*v1.Pod) error {
 	var errs []error
 	if u.runtime != nil {
 		type both struct{ images, layers port.DiskUse }
@@ -139,6 +142,11 @@ func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod
 			c.Logs = u.logsOf(p, c.Name, n.Root)
 		}
 	}
+	volumes, err := u.host.VolumeUse(ctx, specs, false)
+	for i := range pods {
+		pods[i].Volumes = volumes[i]
+	}
+	errs = append(errs, err)
 	return errors.Join(errs...)
 }
 
@@ -174,6 +182,20 @@ func (u *usageSource) logsOf(p *usage.Pod, container string, root *usage.Disk) *
 		return d
 	}
 	return d.On(root)
+}
+
+// claims reads what is in the volumes of claims.
+func (u *usageSource) claims(ctx context.Context) ([]usage.Pod, error) {
+	found, err := u.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := u.host.VolumeUse(ctx, found, true)
+	out := make([]usage.Pod, len(found))
+	for i := range volumes {
+		out[i].Volumes = volumes[i]
+	}
+	return out, err
 }
 
 // rates remembers what was used at the last question, to say how much was since.

@@ -87,7 +87,9 @@ func TestRates(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	n := func(v uint64) *uint64 { return &v }
-	disk := func(used uint64) *Disk { return &Disk{At: at, Capacity: n(1000), Available: n(500), Used: n(used), InodesUsed: n(1)} }
+	disk := func(used uint64) *Disk {
+		return &Disk{At: at, Capacity: n(1000), Available: n(500), Used: n(used), InodesUsed: n(1)}
+	}
 	node := Node{
 		Name: "n1", Booted: at, Memory: 4000, MaxPIDs: 100, PIDs: 7,
 		Cgroup:  Cgroup{At: at, CPU: &CPU{Usage: time.Second, Rate: n(5)}, Memory: &Memory{Usage: 2000, WorkingSet: 1500}, Swap: &Swap{Usage: 1, Limit: 10}},

@@ -171,10 +171,14 @@ func Disk(path string) *usage.Disk {
 	}
 }
 
+// Sector is the unit that files' blocks are counted in, whatever the file system
+// has (stat(2)).
+const Sector = 512
+
 // OnDisk is how many bytes of a disk a file takes.
 func OnDisk(info fs.FileInfo) uint64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(s.Blocks) * 512 // stat(2)
+		return uint64(s.Blocks) * Sector
 	}
 	return uint64(info.Size())
 }

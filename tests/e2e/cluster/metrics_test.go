@@ -310,6 +310,9 @@ func (b *bed) summarized(t *testing.T, s *stats.Summary) {
 		if c.CPU == nil || c.Memory == nil || c.Rootfs == nil || c.Rootfs.UsedBytes == nil || c.Logs == nil || *c.CPU.UsageCoreNanoSeconds > *p.CPU.UsageCoreNanoSeconds {
 			t.Errorf("container of %s: %+v of %+v", p.PodRef.Name, c, p.CPU)
 		}
+		if p.PodRef.Name == "web" && (len(p.VolumeStats) != 1 || p.VolumeStats[0].Name != "scratch" || p.VolumeStats[0].UsedBytes == nil) {
+			t.Errorf("volumes of web: %+v", p.VolumeStats)
+		}
 		if p.PodRef.Name == "busy" && *c.Logs.UsedBytes < 1<<20 {
 			t.Errorf("logs of %d bytes", *c.Logs.UsedBytes)
 		}

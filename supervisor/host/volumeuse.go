@@ -1,0 +1,208 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
+)
+
+// claims are where the volumes of claims are, of pods that have one.
+type claims map[string]map[string]string
+
+// note remembers where a claim's volume is.
+func (h *Host) note(uid, volume, path string) {
+	h.placesMu.Lock()
+	defer h.placesMu.Unlock()
+	if h.places == nil {
+		h.places = claims{}
+	}
+	if h.places[uid] == nil {
+		h.places[uid] = map[string]string{}
+	}
+	h.places[uid][volume] = path
+}
+
+// forgetClaims forgets those of a pod.
+func (h *Host) forgetClaims(uid string) {
+	h.placesMu.Lock()
+	defer h.placesMu.Unlock()
+	delete(h.places, uid)
+}
+
+func (h *Host) placeOf(uid, volume string) string {
+	h.placesMu.Lock()
+	defer h.placesMu.Unlock()
+	return h.places[uid][volume]
+}
+
+const (
+	// roomPatience is how long the file system of a claim may take to say how much
+	// room it has, walkPatience all emptyDirs of some pods together.
+	roomPatience = 2 * time.Second
+	walkPatience = 5 * time.Second
+	// roomBatch is how many emptyDirs one child is asked about.
+	roomBatch = 100
+	// walkLimit is how many files of one emptyDir are counted.
+	walkLimit = 200_000
+)
+
+// VolumeUse says what is in the volumes of pods that have a file system of their
+// own or are emptyDirs, and that are mounted now; of each pod, in the order of its
+// spec. With claimsOnly, emptyDirs are left out. What may
+// hang is asked in child processes; one that does, or is not there, is left out,
+// and an error comes with the rest.
+func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
+	out := make([][]usage.Volume, len(pods))
+	var errs []error
+	var walk []string
+	var into []*usage.Volume
+	for i, p := range pods {
+		out[i] = make([]usage.Volume, 0, len(p.Spec.Volumes)) // never grown: into points at them
+		for j := range p.Spec.Volumes {
+			v := &p.Spec.Volumes[j]
+			path, local := h.place(p, v)
+			if path == "" || local && claimsOnly {
+				continue
+			}
+			out[i] = append(out[i], usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: local && !inMemory(v)})
+			last := &out[i][len(out[i])-1]
+			if last.Local {
+				walk, into = append(walk, path), append(into, last)
+				continue
+			}
+			found, err := h.rooms(ctx, roomPatience, path)
+			if err != nil || found[0].Blocks == 0 {
+				errs = append(errs, err)
+				out[i] = out[i][:len(out[i])-1]
+				continue
+			}
+			last.Disk = found[0].disk()
+		}
+	}
+	for from := 0; from < len(walk); from += roomBatch {
+		to := min(from+roomBatch, len(walk))
+		found, err := h.rooms(ctx, walkPatience, walk[from:to]...)
+		errs = append(errs, err)
+		for i := range found {
+			into[from+i].Disk = found[i].disk()
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func inMemory(v *v1.Volume) bool {
+	return v.EmptyDir != nil && v.EmptyDir.Medium != v1.StorageMediumDefault
+}
+
+// place is where a volume is on this machine, empty for one that is not looked
+// into; local: it is an emptyDir.
+func (h *Host) place(p *v1.Pod, v *v1.Volume) (path string, local bool) {
+	uid := string(p.UID)
+	switch {
+	case v.EmptyDir != nil:
+		if element("pod", uid) != nil || element("volume name", v.Name) != nil {
+			return "", false
+		}
+		return filepath.Join(h.pods.real, uid, volumesDir, emptyDirName, v.Name), true
+	case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
+		return h.placeOf(uid, v.Name), false
+	default:
+		return "", false
+	}
+}
+
+// claimOf is the claim of a volume; that of a generic ephemeral volume has a name
+// made of the pod's (KEP-1698).
+func claimOf(p *v1.Pod, v *v1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return p.Name + "-" + v.Name
+	default:
+		return ""
+	}
+}
+
+// rooms asks a child.
+func (h *Host) rooms(ctx context.Context, patience time.Duration, paths ...string) ([]room, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	a, err := h.children.ask(ctx, request{Op: opRoom, Path: strings.Join(paths, " "), Paths: paths})
+	if err == nil && len(a.Rooms) != len(paths) {
+		err = errors.New("a child process answered another question")
+	}
+	return a.Rooms, err
+}
+
+// room is the room at a path. Blocks is 0 if it is not there.
+type room struct {
+	Block, Blocks, Free, Available uint64
+	Files, FilesFree               uint64
+	// Bytes and Entries are what is below the path, where it has no file system of
+	// its own: then it was walked through.
+	Walked         bool
+	Bytes, Entries uint64
+}
+
+// rooms is what a child does.
+func rooms(paths []string) []room {
+	out := make([]room, len(paths))
+	for i, path := range paths {
+		var s unix.Statfs_t
+		if unix.Statfs(path, &s) != nil {
+			continue
+		}
+		out[i] = room{
+			Block: uint64(s.Bsize), Blocks: s.Blocks, Free: s.Bfree, Available: s.Bavail, Files: s.Files, FilesFree: s.Ffree,
+		}
+		if filepath.Base(filepath.Dir(path)) == emptyDirName && s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
+			out[i].walk(path)
+		}
+	}
+	return out
+}
+
+// walk counts what is below path. It follows no link, and stays on its file system.
+func (r *room) walk(path string) {
+	var top unix.Stat_t
+	if unix.Lstat(path, &top) != nil {
+		return
+	}
+	r.Walked = true
+	filepath.WalkDir(path, func(at string, _ fs.DirEntry, err error) error { //nolint:errcheck // what can be counted is
+		if r.Entries >= walkLimit {
+			return fs.SkipAll
+		}
+		var s unix.Stat_t
+		if err != nil || unix.Lstat(at, &s) != nil {
+			return nil //nolint:nilerr // it has just been removed
+		}
+		if s.Dev != top.Dev {
+			return fs.SkipDir
+		}
+		r.Bytes += uint64(s.Blocks) * meter.Sector
+		r.Entries++
+		return nil
+	})
+}
+
+func (r room) disk() usage.Disk {
+	d := usage.Disk{
+		At: time.Now(), Capacity: new(r.Blocks * r.Block), Available: new(r.Available * r.Block), Used: new((r.Blocks - r.Free) * r.Block),
+		Inodes: new(r.Files), InodesFree: new(r.FilesFree), InodesUsed: new(r.Files - min(r.FilesFree, r.Files)),
+	}
+	if r.Walked {
+		d.Used, d.InodesUsed = &r.Bytes, &r.Entries
+	}
+	return d
+}

@@ -1,0 +1,94 @@
+package host
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// with gives a pod volumes.
+func with(volumes ...*v1.Volume) func(*v1.Pod) {
+	return func(p *v1.Pod) {
+		for _, v := range volumes {
+			p.Spec.Volumes = append(p.Spec.Volumes, *v)
+		}
+	}
+}
+
+func names(all []usage.Volume) string {
+	var out []string
+	for i := range all {
+		out = append(out, all[i].Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestVolumeUse(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	scratch, memory := emptyDir("scratch", v1.EmptyDirVolumeSource{}), emptyDir("memory", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
+	claim := claimed(newPod(), local(t.TempDir()))
+	p := newPod(with(scratch, hostPath("/etc", v1.HostPathUnset), memory, claim.Volume))
+	claim.Pod = p
+	write(t, filepath.Join(l.mustMount(p, scratch), "file"), strings.Repeat("x", 100_000))
+	write(t, filepath.Join(l.mustMount(p, memory), "file"), strings.Repeat("x", 50_000))
+	if _, err := l.mountRequest(ctx(t), claim); err != nil {
+		t.Fatal(err)
+	}
+	other := newPod(func(p *v1.Pod) { p.UID = "u2" }, with(emptyDir("not-yet", v1.EmptyDirVolumeSource{})))
+	found, err := l.VolumeUse(ctx(t), []*v1.Pod{p, other}, false)
+	if err != nil || len(found) != 2 || names(found[0]) != "scratch memory data" {
+		t.Fatalf("%v %+v", err, found)
+	}
+	for i, want := range []struct {
+		local      bool
+		claim      string
+		from, most uint64
+	}{{true, "", 100_000, 120_000}, {false, "", 50_000, 60_000}, {false, "data", 1, 1 << 60}} {
+		v := found[0][i]
+		if v.Local != want.local || v.Claim != want.claim || *v.Disk.Used < want.from || *v.Disk.Used > want.most || *v.Disk.Capacity < *v.Disk.Used {
+			t.Errorf("%s: local %v, claim %q, %d of %d bytes", v.Name, v.Local, v.Claim, *v.Disk.Used, *v.Disk.Capacity)
+		}
+	}
+	if n := *found[0][0].Disk.InodesUsed; n != 2 {
+		t.Errorf("%d files in the emptyDir, with itself", n)
+	}
+	if found, err = l.VolumeUse(ctx(t), []*v1.Pod{p}, true); err != nil || names(found[0]) != "data" {
+		t.Errorf("of claims: %v %+v", err, found)
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+	if found, err = l.VolumeUse(ctx(t), []*v1.Pod{p}, true); err != nil || len(found[0]) != 0 {
+		t.Errorf("of a pod that is no more: %v %+v", err, found)
+	}
+}
+
+// One volume whose server is dead is left out, and keeps nobody from the others.
+func TestUseOfAHungVolume(t *testing.T) {
+	l := newLab(t)
+	point := t.TempDir()
+	s := newDeadServer(t, point)
+	hung := claimed(newPod(), v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: filepath.Join(point, "x")}})
+	good := claimed(newPod(), v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: t.TempDir()}})
+	good.Volume.Name = "good"
+	p := newPod(with(hung.Volume, good.Volume))
+	for _, r := range []port.MountVolume{hung, good} {
+		if _, err := l.mountRequest(ctx(t), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"deadline exceeded", "hangs in the kernel"} {
+		found, err := l.VolumeUse(ctx(t), []*v1.Pod{p}, true)
+		if err == nil || !strings.Contains(err.Error(), want) || names(found[0]) != "good" {
+			t.Errorf("%v %+v, want %s", err, found, want)
+		}
+	}
+	s.end()
+	<-l.children.idle(filepath.Join(point, "x"))
+}
