@@ -158,13 +158,7 @@ func TestResize(t *testing.T) {
 func TestClientLeaves(t *testing.T) {
 	each(t, func(t *testing.T, open func(w *world, path string) remotecommand.Executor) {
 		w := newWorld(t)
-		begun, release := make(chan struct{}), make(chan struct{})
-		t.Cleanup(func() { close(release) })
-		w.programs["silent"] = func(io.Reader, io.Writer, io.Writer, <-chan crirc.TerminalSize, []string) error {
-			close(begun)
-			<-release
-			return nil
-		}
+		begun := w.addSilent(t)
 		go func() { <-begun; w.cut() }()
 		err := open(w, "/exec/shop/web/app?output=1&command=silent").StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
 		if strings.Contains(t.Name(), "WebSocket") && err == nil {
@@ -243,13 +237,7 @@ func (w writer) Write(b []byte) (int, error) { return w(b) }
 func TestClose(t *testing.T) {
 	each(t, func(t *testing.T, open func(w *world, path string) remotecommand.Executor) {
 		w := newWorld(t)
-		begun, release := make(chan struct{}), make(chan struct{})
-		t.Cleanup(func() { close(release) })
-		w.programs["silent"] = func(io.Reader, io.Writer, io.Writer, <-chan crirc.TerminalSize, []string) error {
-			close(begun)
-			<-release
-			return nil
-		}
+		begun := w.addSilent(t)
 		ended := make(chan error, 1)
 		go func() {
 			ended <- open(w, "/exec/shop/web/app?output=1&command=silent").StreamWithContext(t.Context(), remotecommand.StreamOptions{Stdout: io.Discard})
@@ -264,13 +252,7 @@ func TestClose(t *testing.T) {
 // TestIdle has a client that says nothing, not even pings.
 func TestIdle(t *testing.T) {
 	w := newWorld(t, func(c *streams.Config) { c.IdleTimeout = 200 * time.Millisecond })
-	begun, release := make(chan struct{}), make(chan struct{})
-	t.Cleanup(func() { close(release) })
-	w.programs["silent"] = func(io.Reader, io.Writer, io.Writer, <-chan crirc.TerminalSize, []string) error {
-		close(begun)
-		<-release
-		return nil
-	}
+	begun := w.addSilent(t)
 	ended := make(chan error, 1)
 	go func() {
 		e, err := protocols["SPDY"](&rest.Config{}, w.node.URL+"/exec/shop/web/app?output=1&command=silent")

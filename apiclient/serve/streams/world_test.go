@@ -29,11 +29,13 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/serve/streams"
 )
 
-// A stream that is being opened when its connection ends is waited for, for at most 30 s. The client
-// of these tests pings a WebSocket for ever if its connection ends while it begins to.
+// A stream that is being opened when its connection ends is waited for, for at most 30 s, and a
+// connection that could not be closed is kept for a second. The client of these tests pings a WebSocket
+// for ever if its connection ends while it begins to.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/moby/spdystream.(*Stream).WaitTimeout"),
+		goleak.IgnoreTopFunction("github.com/moby/spdystream.(*Connection).shutdown"),
 		goleak.IgnoreTopFunction("k8s.io/client-go/tools/remotecommand.(*heartbeat).start"))
 }
 
@@ -166,6 +168,8 @@ type world struct {
 	conns []net.Conn
 }
 
+const relayBuffer = 64 << 10
+
 // carry makes the relay.
 func (w *world) carry(t *testing.T) {
 	t.Helper()
@@ -189,6 +193,11 @@ func (w *world) carry(t *testing.T) {
 			if err != nil {
 				client.Close()
 				continue
+			}
+			for _, c := range []net.Conn{client, node} { // the kernel's own choice may be many MiB
+				if err := errors.Join(c.(*net.TCPConn).SetReadBuffer(relayBuffer), c.(*net.TCPConn).SetWriteBuffer(relayBuffer)); err != nil {
+					t.Error(err)
+				}
 			}
 			w.mu.Lock()
 			w.conns = append(w.conns, client, node)
@@ -279,6 +288,19 @@ func newWorld(t *testing.T, change ...func(*streams.Config)) *world {
 	t.Cleanup(w.s.Close)
 	w.carry(t)
 	return w
+}
+
+// addSilent adds the program "silent", which says nothing and goes on until the test is over. It closes
+// begun once it runs.
+func (w *world) addSilent(t *testing.T) (begun <-chan struct{}) {
+	started, release := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	w.programs["silent"] = func(io.Reader, io.Writer, io.Writer, <-chan crirc.TerminalSize, []string) error {
+		close(started)
+		<-release
+		return nil
+	}
+	return started
 }
 
 func (w *world) url(t *testing.T, path string) *url.URL {

@@ -23,7 +23,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -230,14 +229,8 @@ func TestRunOverAPI(t *testing.T) {
 	b := started(t, "run", callable(t))
 	b.create(t, b.pod("app", work("sleep")))
 	p := b.awaitPod(t, "app", "is ready", ready)
-	// Past the apiserver, which proxies to no loopback address.
-	config := b.plane.AdminConfig()
-	config.CAData, config.Insecure = nil, true
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := fmt.Sprintf("https://127.0.0.1:%d/run/%s/", b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port, b.name)
+	client, at := b.client(t) // the apiserver proxies to no loopback address
+	at += "/run/" + b.name + "/"
 	for _, c := range []struct {
 		rest   string
 		status int

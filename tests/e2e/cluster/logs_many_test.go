@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// client calls the node itself, past the apiserver, as an administrator; which certificate it shows is
+// not looked at.
+func (b *bed) client(t *testing.T) (client *http.Client, at string) {
+	t.Helper()
+	config := b.plane.AdminConfig()
+	config.CAData, config.Insecure = nil, true
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return client, fmt.Sprintf("https://127.0.0.1:%d", b.node(t).Status.DaemonEndpoints.KubeletEndpoint.Port)
+}
+
+// resident is the memory of the agent, in bytes.
+func (b *bed) resident(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var kib int64
+		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 { //nolint:errcheck // the count says it
+			return kib << 10
+		}
+	}
+	t.Fatal("the kernel does not say how much memory the agent has")
+	return 0
+}
+
+// TestManyFollowers: two hundred follow the logs of pods that write much, all at once. Each gets each
+// byte, once; and the agent needs little for it, and no more when they have gone.
+func TestManyFollowers(t *testing.T) {
+	t.Parallel()
+	const (
+		pods, followers = 10, 200
+		rounds, lines   = 40, 1000
+		mostMemory      = 64 << 20
+	)
+	b := started(t, "followers", callable(t))
+	step := fmt.Sprintf(" then lines %d then sleep 100ms", lines)
+	for i := range pods {
+		b.create(t, b.pod(fmt.Sprintf("p%d", i), func(s *v1.PodSpec) {
+			work("print begin then await /go" + strings.Repeat(step, rounds))(s)
+			s.RestartPolicy = v1.RestartPolicyNever
+			s.TerminationGracePeriodSeconds = new(int64(0))
+		}))
+	}
+	for i := range pods {
+		b.awaitPod(t, fmt.Sprintf("p%d", i), "is ready", ready)
+	}
+	want := sha256.New()
+	io.WriteString(want, "begin\n") //nolint:errcheck // a hash takes all
+	for range rounds {
+		for n := range lines {
+			fmt.Fprintln(want, "line", n+1) //nolint:errcheck // see above
+		}
+	}
+	client, at := b.client(t)
+	before := b.resident(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var begun, all sync.WaitGroup
+	begun.Add(followers)
+	for i := range followers {
+		all.Go(func() {
+			once := sync.OnceFunc(begun.Done)
+			defer once()
+			sum := sha256.New()
+			n, err := follow(ctx, client, fmt.Sprintf("%s/containerLogs/%s/p%d/app?follow=true", at, b.name, i%pods), sum, once)
+			if err != nil || !bytes.Equal(sum.Sum(nil), want.Sum(nil)) {
+				t.Errorf("follower %d: %d bytes that are not those that were written, %v", i, n, err)
+			}
+		})
+	}
+	begun.Wait()
+	for i := range pods {
+		if s := b.do(t, nil, "exec", fmt.Sprintf("p%d", i), "--", "/work", "touch", "/go"); s.code != 0 {
+			t.Fatalf("%+v", s)
+		}
+	}
+	most, ended := before, make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	for looking := true; looking; {
+		select {
+		case <-ended:
+			looking = false
+		case <-time.After(50 * time.Millisecond):
+		}
+		most = max(most, b.resident(t))
+	}
+	t.Logf("%d followers: the agent had %d MiB before, and %d MiB at the most", followers, before>>20, most>>20)
+	if most-before > mostMemory {
+		t.Errorf("the agent took %d MiB more for %d followers, want at most %d", (most-before)>>20, followers, mostMemory>>20)
+	}
+}
+
+// follow reads a log to its end. It calls begun once there is something of it.
+func follow(ctx context.Context, client *http.Client, url string, into io.Writer, begun func()) (int64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("answered %s", answer.Status)
+	}
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(answer.Body, first); err != nil {
+		return 0, err
+	}
+	begun()
+	if _, err := into.Write(first); err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(into, answer.Body)
+	return n + 1, err
+}
