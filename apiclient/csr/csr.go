@@ -126,6 +126,23 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
+// First asks until there is a certificate. Its error is that of ctx.
+func (k *Keeper) First(ctx context.Context) error {
+	for retry := newRetry(); k.Current() == nil; {
+		wish := k.config.Template()
+		if wish == nil {
+			pause(ctx, changePeriod)
+		} else if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
+			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("no certificate: asked for again soon")
+			pause(ctx, retry.Step())
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 func newRetry() wait.Backoff {
 	return wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.1, Steps: 100, Cap: seldomRetry}
 }

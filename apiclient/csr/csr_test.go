@@ -240,6 +240,32 @@ func TestNobodySigns(t *testing.T) {
 	})
 }
 
+// TestFirst: it is waited for, whatever goes wrong.
+func TestFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, w := newCluster(t, time.Hour), &wishes{}
+		c.absent = errors.New("nobody answers")
+		w.set("192.0.2.1")
+		k := keeper(t, t.TempDir(), c, w)
+		got := make(chan error, 1)
+		go func() { got <- k.First(t.Context()) }()
+		time.Sleep(time.Minute)
+		c.set(func() { c.absent = nil })
+		if err := <-got; err != nil || k.Current() == nil {
+			t.Errorf("%v, %v", err, k.Current())
+		}
+		if err := k.First(t.Context()); err != nil || c.count() != 1 {
+			t.Errorf("%v: one that is there is asked for again", err)
+		}
+		never, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		c.set(func() { c.refuse = true })
+		if err := keeper(t, t.TempDir(), c, w).First(never); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v of one that is refused", err)
+		}
+	})
+}
+
 func TestNotApproved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, w := newCluster(t, time.Hour), &wishes{}

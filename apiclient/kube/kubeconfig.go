@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 // Load reads a kubeconfig (--kubeconfig): its current context says which server
@@ -45,4 +46,27 @@ func Load(path string) (*rest.Config, error) {
 		return fail(err)
 	}
 	return config, nil
+}
+
+// Derive writes a kubeconfig at path: for the server of another one's current
+// context, with the client certificate of a file that holds the key as well.
+func Derive(from, path, certFile string) error {
+	file, err := clientcmd.LoadFromFile(from)
+	if err != nil {
+		return fmt.Errorf("kubeconfig %s: %w", from, err)
+	}
+	if err := clientcmd.ResolveLocalPaths(file); err != nil {
+		return fmt.Errorf("kubeconfig %s: %w", from, err)
+	}
+	context, ok := file.Contexts[file.CurrentContext]
+	if !ok || file.Clusters[context.Cluster] == nil {
+		return fmt.Errorf("kubeconfig %s: current-context %q names no cluster", from, file.CurrentContext)
+	}
+	const name = "default"
+	return clientcmd.WriteToFile(api.Config{
+		Clusters:       map[string]*api.Cluster{name: file.Clusters[context.Cluster]},
+		AuthInfos:      map[string]*api.AuthInfo{name: {ClientCertificate: certFile, ClientKey: certFile}},
+		Contexts:       map[string]*api.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}, path)
 }

@@ -7,7 +7,7 @@ var actsOn = map[string]struct{}{
 	"apiVersion": {}, "kind": {},
 	"address": {}, "authentication": {}, "authorization": {}, "enableContentionProfiling": {}, "enableDebugFlagsHandler": {},
 	"enableDebuggingHandlers": {}, "enableProfilingHandler": {}, "enableServer": {}, "enableSystemLogHandler": {},
-	"port": {}, "readOnlyPort": {}, "serverTLSBootstrap": {}, "streamingConnectionIdleTimeout": {}, "tlsCertFile": {}, "tlsCipherSuites": {},
+	"port": {}, "readOnlyPort": {}, "rotateCertificates": {}, "serverTLSBootstrap": {}, "streamingConnectionIdleTimeout": {}, "tlsCertFile": {}, "tlsCipherSuites": {},
 	"tlsMinVersion": {}, "tlsPrivateKeyFile": {},
 	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {}, "clusterDomain": {},
 	"configMapAndSecretChangeDetectionStrategy": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {}, "crashLoopBackOff": {},

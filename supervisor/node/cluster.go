@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -42,18 +41,14 @@ const (
 	attachesVolumes = "volumes.kubernetes.io/controller-managed-attach-detach"
 )
 
-// credential reads what --kubeconfig says; nil for a node without a cluster. What
-// is wrong with it is found here, before anything is begun; that nobody answers
-// there is not.
+// credential reads what --kubeconfig says; nil for a node without a cluster, or one
+// that has yet to ask for it (bootstrap). What is wrong with it is found here, before
+// anything is begun; that nobody answers there is not.
 func credential(c config.Config) (*rest.Config, error) {
-	if c.Standalone() {
+	if c.Standalone() || needsBootstrap(c, time.Now()) {
 		return nil, nil
 	}
-	o := c.Options()
-	if o.BootstrapKubeconfig != "" && !exists(o.Kubeconfig) {
-		return nil, errors.New("--bootstrap-kubeconfig: this version does not ask for a certificate: give a --kubeconfig that is there")
-	}
-	return kube.Load(o.Kubeconfig)
+	return kube.Load(c.Options().Kubeconfig)
 }
 
 // dial makes the client of the apiserver. It asks nothing yet.

@@ -99,8 +99,10 @@ func TestCredential(t *testing.T) {
 	if c, err := credential(configOf(t, "")); c != nil || err != nil {
 		t.Errorf("standalone: %v, %v", c, err)
 	}
-	_, err := credential(clustered(t, "", "--kubeconfig", "/not/there", "--bootstrap-kubeconfig", "/b"))
-	if err == nil || !strings.HasPrefix(err.Error(), "--bootstrap-kubeconfig:") {
+	if c, err := credential(clustered(t, "", "--kubeconfig", "/not/there", "--bootstrap-kubeconfig", "/b")); c != nil || err != nil {
+		t.Errorf("one that has yet to ask for a certificate: %v, %v", c, err)
+	}
+	if _, err := credential(clustered(t, "", "--kubeconfig", "/not/there")); err == nil || !strings.Contains(err.Error(), "/not/there") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -109,13 +109,6 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	var client *kube.Client
-	if apiserver != nil {
-		if client, err = dial(c, apiserver, o.Log, counters.Request); err != nil {
-			return fmt.Errorf("kubeconfig %s: %w", c.Options().Kubeconfig, err)
-		}
-		defer client.Close()
-	}
 	late := &lateEvents{node: name}
 	rt, err := connect(ctx, o, &m, name, late, counters.Runtime)
 	if err != nil {
@@ -127,6 +120,21 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // released with the process in any case
+	if apiserver == nil && !c.Standalone() {
+		if apiserver, err = bootstrap(ctx, c, name, o.Log, counters.Request); err != nil {
+			if ctx.Err() != nil {
+				return nil // it was told to end
+			}
+			return err
+		}
+	}
+	var client *kube.Client
+	if apiserver != nil {
+		if client, err = dial(c, apiserver, o.Log, counters.Request); err != nil {
+			return fmt.Errorf("kubeconfig %s: %w", c.Options().Kubeconfig, err)
+		}
+		defer client.Close()
+	}
 
 	h, err := host.New(host.Config{Root: root.Path(), LogRoot: c.PodLogsDir(), ClusterDomain: c.Kubelet().ClusterDomain})
 	if err != nil {
@@ -150,7 +158,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, release(serve))
 	}
-	serve = append(serve, monitors)
+	rotation, err := d.rotateCertificates(c, apiserver, client)
+	if err != nil {
+		return errors.Join(err, release(append(serve, monitors)))
+	}
+	serve = append(serve, monitors, rotation)
 	network := port.Network(host.NewNetwork())
 	if sim, is := rt.Runtime.(*simcri.Runtime); is {
 		network = sim.Network() // the addresses of its pods are nowhere else

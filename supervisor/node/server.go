@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"strconv"
@@ -21,7 +20,6 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/apiclient/serve"
 	"github.com/troupe-dev/troupe/apiclient/serve/crilog"
-	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
@@ -131,10 +129,7 @@ func (d *running) listenSecurely(s serving, address string, routes []serve.Route
 // certificate is what the server shows: what the configuration names, what the
 // cluster signs, or one of its own making.
 func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve.Certificate, error) {
-	dir := s.options.Config.Options().CertDir
-	if dir == config.DefaultCertDir {
-		dir = filepath.Join(s.rootDir, "pki") // the same, where --root-dir is not given
-	}
+	dir := certDir(s.options.Config)
 	switch {
 	case k.ServerTLSBootstrap && s.client != nil:
 		return serve.Requested(serve.RequestedConfig{

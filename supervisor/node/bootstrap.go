@@ -1,0 +1,119 @@
+package node
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	certificates "k8s.io/api/certificates/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/troupe-dev/troupe/apiclient/csr"
+	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/supervisor/config"
+)
+
+// certDir is where those of the node are that it made or asked for.
+func certDir(c config.Config) string {
+	if o := c.Options(); o.CertDir == config.DefaultCertDir {
+		return filepath.Join(o.RootDir, "pki") // the same, where --root-dir is not given
+	}
+	return c.Options().CertDir
+}
+
+// clientStore has the certificate that the node shows its apiserver, where it asked
+// for that itself.
+func clientStore(c config.Config) csr.Store {
+	return csr.Store{Dir: certDir(c), Name: "kubelet-client"}
+}
+
+// needsBootstrap says whether a certificate has to be asked for with the credential
+// of --bootstrap-kubeconfig: there is no --kubeconfig, or it has one that the node
+// asked for, and that has ended.
+func needsBootstrap(c config.Config, now time.Time) bool {
+	o := c.Options()
+	if o.BootstrapKubeconfig == "" {
+		return false
+	}
+	if !exists(o.Kubeconfig) {
+		return true
+	}
+	is, err := kube.Load(o.Kubeconfig)
+	if err != nil || !ownCertificate(c, is) {
+		return false // what is wrong with it is said when it is used
+	}
+	has, err := clientStore(c).Load()
+	return err == nil && (has == nil || now.After(has.Leaf.NotAfter))
+}
+
+// ownCertificate says whether a kubeconfig names the certificate that the node keeps.
+func ownCertificate(c config.Config, is *rest.Config) bool {
+	return is.CertFile != "" && filepath.Clean(is.CertFile) == clientStore(c).Current()
+}
+
+// clientKeeper keeps the certificate that the node shows its apiserver.
+func clientKeeper(c config.Config, by csr.Signer, name string, log zerolog.Logger) (*csr.Keeper, error) {
+	return csr.New(csr.Config{
+		Signer: by, SignerName: certificates.KubeAPIServerClientKubeletSignerName,
+		Usages: []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth},
+		Template: func() *x509.CertificateRequest {
+			return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}}
+		},
+		Store: clientStore(c), Draw: rand.Float64, Log: log,
+	})
+}
+
+// bootstrap asks for a certificate, waits until the cluster gave it, for as long as
+// that takes, and writes the --kubeconfig that goes with it (TLS bootstrapping).
+func bootstrap(ctx context.Context, c config.Config, name string, log zerolog.Logger, observe func(kube.Request)) (*rest.Config, error) {
+	o := c.Options()
+	is, err := kube.Load(o.BootstrapKubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-kubeconfig: %w", err)
+	}
+	client, err := dial(c, is, log, observe)
+	if err != nil {
+		return nil, fmt.Errorf("--bootstrap-kubeconfig %s: %w", o.BootstrapKubeconfig, err)
+	}
+	defer client.Close()
+	keeper, err := clientKeeper(c, client, name, log)
+	if err != nil {
+		return nil, fmt.Errorf("the node's certificate: %w", err)
+	}
+	log.Info().Str("node", name).Msg("a certificate is asked for, with the credential of --bootstrap-kubeconfig")
+	if err := keeper.First(ctx); err != nil {
+		return nil, fmt.Errorf("the node's certificate: %w", err)
+	}
+	if err := kube.Derive(o.BootstrapKubeconfig, o.Kubeconfig, clientStore(c).Current()); err != nil {
+		return nil, err
+	}
+	return kube.Load(o.Kubeconfig)
+}
+
+// rotateCertificates renews the certificate that the node shows its apiserver, if it
+// is one that the node keeps (rotateCertificates). The client reads it again by
+// itself.
+func (d *running) rotateCertificates(c config.Config, is *rest.Config, client *kube.Client) (func(context.Context) error, error) {
+	none := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	if client == nil || !c.Kubelet().RotateCertificates {
+		return none, nil
+	}
+	if !ownCertificate(c, is) {
+		d.log.Warn().Str("kubeconfig", c.Options().Kubeconfig).
+			Msgf("rotateCertificates: the client certificate is not %s: it is not renewed here", clientStore(c).Current())
+		return none, nil
+	}
+	keeper, err := clientKeeper(c, client, d.name, d.log)
+	if err != nil {
+		return nil, fmt.Errorf("the node's certificate: %w", err)
+	}
+	return func(ctx context.Context) error {
+		keeper.Run(ctx)
+		return nil
+	}, nil
+}

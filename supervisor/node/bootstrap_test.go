@@ -1,0 +1,103 @@
+package node
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/troupe-dev/troupe/apiclient/csr"
+	"github.com/troupe-dev/troupe/apiclient/kube"
+)
+
+// saved puts a certificate into a store that is good until then.
+func saved(t *testing.T, s csr.Store, until time.Time) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: until.Add(-time.Hour), NotAfter: until}
+	der, err := x509.CreateCertificate(rand.Reader, own, own, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Save(time.Now(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare})); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNeedsBootstrap(t *testing.T) {
+	dir := t.TempDir()
+	first, own, other := filepath.Join(dir, "bootstrap"), filepath.Join(dir, "own"), filepath.Join(dir, "other")
+	if err := clientcmd.WriteToFile(api.Config{
+		Clusters:  map[string]*api.Cluster{"c": {Server: "https://192.0.2.1"}},
+		AuthInfos: map[string]*api.AuthInfo{"u": {Token: "t"}}, Contexts: map[string]*api.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	}, first); err != nil {
+		t.Fatal(err)
+	}
+	with := func(kubeconfig string) bool {
+		return needsBootstrap(clustered(t, "", "--root-dir", dir, "--kubeconfig", kubeconfig, "--bootstrap-kubeconfig", first), time.Now())
+	}
+	if !with(own) {
+		t.Error("there is no kubeconfig, and no need of one")
+	}
+	store := csr.Store{Dir: filepath.Join(dir, "pki"), Name: "kubelet-client"}
+	saved(t, store, time.Now().Add(time.Hour))
+	for path, file := range map[string]string{own: store.Current(), other: store.Current() + ".other"} {
+		if err := kube.Derive(first, path, file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if with(own) {
+		t.Error("one that is good is asked for again")
+	}
+	saved(t, store, time.Now().Add(-time.Minute))
+	if !with(own) {
+		t.Error("one that has ended is not asked for again")
+	}
+	if with(other) {
+		t.Error("one that somebody else keeps is asked for")
+	}
+	if needsBootstrap(clustered(t, "", "--root-dir", dir, "--kubeconfig", own), time.Now()) {
+		t.Error("it is asked for without a credential for it")
+	}
+}
+
+func TestWhoseCertificateIsRenewed(t *testing.T) {
+	dir := t.TempDir()
+	var log strings.Builder
+	c := clustered(t, "rotateCertificates: true", "--root-dir", dir)
+	is := &rest.Config{Host: "https://192.0.2.1", TLSClientConfig: rest.TLSClientConfig{CertFile: "/somebody/else.pem"}}
+	client, err := dial(c, &rest.Config{Host: is.Host}, zerolog.Nop(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	d := &running{name: "n1", log: zerolog.New(&log)}
+	if _, err := d.rotateCertificates(c, is, client); err != nil || !strings.Contains(log.String(), "not renewed here") {
+		t.Errorf("%v: %s", err, log.String())
+	}
+	log.Reset()
+	is.CertFile = filepath.Join(dir, "pki", "kubelet-client-current.pem")
+	if _, err := d.rotateCertificates(c, is, client); err != nil || log.Len() > 0 {
+		t.Errorf("%v: %s", err, log.String())
+	}
+}
