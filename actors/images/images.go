@@ -78,6 +78,12 @@ func (checked) isImagesMessage()     {}
 func (pulled) isImagesMessage()      {}
 func (retry) isImagesMessage()       {}
 
+// Outcome implements kernel.Outcome.
+func (m checked) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m pulled) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
 // Deps are what the actor is connected to.
 type Deps struct {
 	Runtime port.Runtime

@@ -16,6 +16,9 @@ type Effect[M any] struct {
 	// Kind is what is done (CreateContainer), Object to what (app): for people,
 	// metrics and the usual duration.
 	Kind, Object string
+	// For is whom it is done for, if that is not its owner: the pod whose volume an
+	// actor of all volumes mounts. For people.
+	For string
 	// Lane is the key on which this owner's effects run one at a time, in the
 	// order in which they were asked for. Required.
 	Lane string
@@ -99,6 +102,7 @@ type EffectInfo struct {
 	ID     EffectID    `json:"id"`
 	Kind   string      `json:"kind"`
 	Object string      `json:"object,omitempty"`
+	For    string      `json:"for,omitempty"`
 	Lane   string      `json:"lane"`
 	Phase  EffectPhase `json:"phase"`
 	// Since is when it was asked for and, once it has started, when it did.
@@ -124,7 +128,7 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 	t := &typedEffect[M]{run: e.Run, expired: e.Expired}
 	t.effect = effect{
 		EffectInfo: EffectInfo{
-			ID: EffectID(cell.sys.effectSeq.Add(1)), Kind: e.Kind, Object: e.Object, Lane: e.Lane, Tag: e.Tag,
+			ID: EffectID(cell.sys.effectSeq.Add(1)), Kind: e.Kind, Object: e.Object, For: e.For, Lane: e.Lane, Tag: e.Tag,
 			Standing: e.Standing, Patience: e.Patience,
 		},
 		owner: cell, rank: e.Rank, idles: e.Idles, maxQueue: e.MaxQueue, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},

@@ -25,6 +25,12 @@ type Tracer interface {
 // known by its type alone. No address and no order of a map may go in.
 type Traced interface{ AppendTrace([]byte) []byte }
 
+// Outcome is a message that is the result of an effect and says how that ended,
+// to those who watch: err is nil if it did what it was to do.
+type Outcome interface {
+	Outcome() (id EffectID, err error)
+}
+
 // HashTracer folds everything into one number: two runs are the same if their
 // numbers are. Not safe for concurrent use.
 type HashTracer struct {

@@ -169,6 +169,9 @@ func (m ObjectsAnswer) AppendTrace(b []byte) []byte {
 // MailboxKey implements kernel.Keyed.
 func (m Probed) MailboxKey() string { return m.ID }
 
+// Outcome implements kernel.Outcome.
+func (m ActionDone) Outcome() (kernel.EffectID, error) { return m.ID, m.Err }
+
 // AppendTrace implements kernel.Traced.
 func (m Probed) AppendTrace(b []byte) []byte {
 	return append(append(b, byte(m.Health.Startup), byte(m.Health.Liveness), byte(m.Health.Readiness)), m.ID...)

@@ -21,6 +21,7 @@
 package probes
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/troupe-dev/troupe/actors/decide/probe"
@@ -89,6 +90,14 @@ func (save) isProbesMessage()     {}
 func (saved) isProbesMessage()    {}
 func (sweep) isProbesMessage()    {}
 func (missed) isProbesMessage()   {}
+
+// Outcome implements kernel.Outcome.
+func (m answered) Outcome() (kernel.EffectID, error) {
+	if v := m.answer.Verdict; v == probe.Failed || v == probe.Errored {
+		return m.id, errors.New(m.answer.Output)
+	}
+	return m.id, nil
+}
 
 // MailboxKey implements kernel.Keyed.
 func (m Watch) MailboxKey() string { return string(m.Pod.UID) }

@@ -96,6 +96,9 @@ func (living) isResourcesMessage()  {}
 func (swept) isResourcesMessage()   {}
 func (missed) isResourcesMessage()  {}
 
+// Outcome implements kernel.Outcome.
+func (m done) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
 // Deps are what the actor is connected to.
 type Deps struct {
 	Cgroups  port.Cgroups
@@ -287,7 +290,7 @@ func (a *resources) do(ctx *kernel.Context[Message], kind string, uid types.UID,
 	run func(context.Context, func(error)), result func(kernel.EffectID, error) Message,
 ) kernel.EffectID {
 	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, Lane: "cgroup/" + string(uid), Deadline: a.deps.Deadline,
+		Kind: kind, Object: object, For: string(uid), Lane: "cgroup/" + string(uid), Deadline: a.deps.Deadline,
 		Run: func(c context.Context, id kernel.EffectID, answer func(Message)) {
 			run(c, func(err error) { answer(result(id, err)) })
 		},

@@ -73,6 +73,9 @@ func (retry) isStatusMessage()    {}
 func (missed) isStatusMessage()   {}
 func (answered) isStatusMessage() {}
 
+// Outcome implements kernel.Outcome.
+func (m answered) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
 // AppendTrace implements kernel.Traced.
 func (m Show) AppendTrace(b []byte) []byte {
 	b = append(append(append(b, m.UID...), 0), m.Status.Phase...)

@@ -308,7 +308,7 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 	}
 	kind := verbs[step.Do]
 	r.call = ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: key.Namespace + "/" + key.Name, Lane: string(uid), Deadline: deadline,
+		Kind: kind, Object: key.Namespace + "/" + key.Name, For: string(uid), Lane: string(uid), Deadline: deadline,
 		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
 			run(c, func(got port.APIObject, err error) {
 				a := a

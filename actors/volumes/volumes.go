@@ -71,6 +71,9 @@ func (done) isVolumesMessage()    {}
 func (again) isVolumesMessage()   {}
 func (overdue) isVolumesMessage() {}
 
+// Outcome implements kernel.Outcome.
+func (m done) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
 // step is what an effect does.
 type step uint8
 
@@ -312,7 +315,7 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 	}
 	w := p.pod
 	p.running.Set(key, ctx.Do(kernel.Effect[Message]{
-		Kind: what.String(), Object: object(w, uid, name), Lane: what.String() + "/" + string(uid) + "/" + name, Tag: tag{uid, what}, Deadline: a.deps.Deadline,
+		Kind: what.String(), Object: object(w, uid, name), For: string(uid), Lane: what.String() + "/" + string(uid) + "/" + name, Tag: tag{uid, what}, Deadline: a.deps.Deadline,
 		Run: a.run(w, uid, what, m),
 		Expired: func(id kernel.EffectID) Message {
 			return done{id: id, uid: uid, what: what, volume: name, err: &port.Error{
