@@ -1,0 +1,330 @@
+// Package whynot says in a sentence why a pod is not ready, and what to do about
+// it: for people who look at a node.
+package whynot
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Input is what is known of one pod.
+type Input struct {
+	Now time.Time
+	// Life is Syncing, Terminating, Terminated, Rejected, Waiting (not begun).
+	Life string
+	// Phase, Ready, Reason and Message are the pod's.
+	Phase           string
+	Ready           bool
+	Reason, Message string
+	// Problem is what is wrong with the pod's actor, or keeps the pod from going on
+	// or from ending, if its status does not show it.
+	Problem string
+	// Unready is the message of the condition Ready.
+	Unready string
+	// Containers are in the order of the spec, init containers first.
+	Containers []Container
+	// Calls are under way for the pod.
+	Calls []Call
+	// Warnings are events of the pod that warn, the newest last.
+	Warnings []Warning
+	// Missing is what the node waits for before it begins with pods.
+	Missing []string
+	// Runtime says what came of the last call of a runtime that does not answer,
+	// since RuntimeSince; empty if it does.
+	Runtime      string
+	RuntimeSince time.Time
+}
+
+// Container is one container of the pod.
+type Container struct {
+	Name, Image string
+	// Kind is init, sidecar, main or ephemeral, State waiting, running or terminated.
+	Kind, State     string
+	Ready           bool
+	Restarts        int32
+	Reason, Message string
+	ExitCode        int32
+	// Last is how the incarnation before ended; nil if there was none.
+	Last *End
+}
+
+// End is how an incarnation of a container ended.
+type End struct {
+	Reason   string
+	ExitCode int32
+	At       time.Time // zero if not known
+}
+
+// Call is an effect that is not over.
+type Call struct {
+	What, Object string
+	// Queued: it has not begun. Overdue: it has no deadline left, and may answer yet.
+	Queued, Overdue bool
+	Since           time.Time
+	// Patience is how long it may well take; zero for a few seconds.
+	Patience time.Duration
+	// Probe: it asks a container how it is.
+	Probe bool
+}
+
+// Warning is an event.
+type Warning struct{ Container, Reason, Message string }
+
+// Answer is why. The zero Answer: there is nothing to say, the pod is ready.
+type Answer struct {
+	// Text is one sentence that names what it is about.
+	Text string `json:"text"`
+	// Next is what to do, empty if there is nothing but to wait.
+	Next string `json:"next,omitempty"`
+	// Wrong: it will not mend itself as it should, or has failed. Else it is on its way.
+	Wrong bool `json:"wrong,omitempty"`
+}
+
+const (
+	// usual is how long a call may take of which nothing is said.
+	usual = 5 * time.Second
+	// textLimit bounds what is taken over from others, sentenceLimit a whole
+	// sentence, in bytes.
+	textLimit, sentenceLimit = 240, 600
+
+	waiting, running, terminated = "waiting", "running", "terminated"
+	kindInit, kindEphemeral      = "init", "ephemeral"
+)
+
+// Explain finds the first thing, from the node down to single containers, that
+// keeps the pod from being ready.
+func Explain(in *Input) Answer {
+	switch {
+	case in.Life == "Rejected":
+		return rejected(in)
+	case in.Phase == "Succeeded":
+		return Answer{Text: "All its containers have ended well: a pod that has ended is not ready."}
+	case in.Phase == "Failed" && in.Life != "Terminating":
+		return failed(in)
+	case in.Ready && in.Life == "Syncing" && in.Problem == "":
+		return Answer{}
+	case in.Runtime != "":
+		return Answer{
+			Text:  fmt.Sprintf("The container runtime has not answered for %s: %s.", ago(in.Now, in.RuntimeSince), trim(in.Runtime)),
+			Next:  "See to the runtime (systemctl status containerd, crictl info). The pods go on by themselves when it answers.",
+			Wrong: true,
+		}
+	case in.Life == "Waiting":
+		return notBegun(in)
+	case in.Life == "Terminating":
+		return ending(in)
+	}
+	if a, is := hangs(in); is {
+		return a
+	}
+	if in.Problem != "" {
+		return Answer{Text: sentence(in.Problem), Next: "Look at `troupe crashes` if it is about the pod's actor, else at `troupe timeline` for what failed.", Wrong: true}
+	}
+	if a, is := volumes(in); is {
+		return a
+	}
+	for i := range in.Containers {
+		if a, is := container(in, &in.Containers[i]); is {
+			return a
+		}
+	}
+	if a, is := underWay(in); is {
+		return a
+	}
+	if in.Unready != "" {
+		return Answer{Text: sentence("Its containers are ready, and the pod is not: " + in.Unready), Next: "Whoever sets that condition of the pod's status (a readiness gate) has to say that it is met.", Wrong: true}
+	}
+	return Answer{Text: "It has begun and nothing of it can be seen yet."}
+}
+
+func rejected(in *Input) Answer {
+	next := "It is not tried again: change the pod, or delete it so that it is made anew elsewhere."
+	if strings.HasPrefix(in.Reason, "OutOf") {
+		next = "It is not tried again: let it ask for less, or delete it so that it is placed where there is room."
+	}
+	return Answer{Text: sentence(fmt.Sprintf("The node did not let it in (%s): %s", in.Reason, trim(in.Message))), Next: next, Wrong: true}
+}
+
+func failed(in *Input) Answer {
+	if in.Reason != "" || in.Message != "" {
+		return Answer{Text: sentence("The pod has failed: " + joined(in.Reason, trim(in.Message))), Next: "It is not started again: see its last words with kubectl logs, and delete it or let its owner make another.", Wrong: true}
+	}
+	for i := range in.Containers {
+		if c := &in.Containers[i]; c.State == terminated && c.ExitCode != 0 && c.Kind != kindEphemeral {
+			return Answer{
+				Text: sentence(fmt.Sprintf("The pod has failed: container %q ended with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
+				Next: fmt.Sprintf("Its restart policy does not start it again: see its last words with kubectl logs -c %s.", c.Name), Wrong: true,
+			}
+		}
+	}
+	return Answer{Text: "The pod has failed.", Wrong: true}
+}
+
+func notBegun(in *Input) Answer {
+	if len(in.Missing) > 0 {
+		return Answer{Text: fmt.Sprintf("The node has not begun with pods: it waits for %s.", strings.Join(in.Missing, " and "))}
+	}
+	return Answer{Text: sentence(cmp.Or(in.Problem, "It waits for an older pod of the same name to end")), Next: "See in `troupe pods` what the older one waits for."}
+}
+
+// ending is of a pod that is being deleted.
+func ending(in *Input) Answer {
+	if a, is := hangs(in); is {
+		a.Text = "It is to end. " + a.Text
+		return a
+	}
+	if in.Problem != "" {
+		return Answer{Text: sentence("It is to end, and can't: " + in.Problem), Next: "It is tried again by itself; `troupe timeline` shows each try.", Wrong: true}
+	}
+	var left []string
+	for i := range in.Containers {
+		if in.Containers[i].State == running {
+			left = append(left, fmt.Sprintf("%q", in.Containers[i].Name))
+		}
+	}
+	if len(left) > 0 {
+		return Answer{Text: fmt.Sprintf("It is to end: %s %s has its grace period to end by itself.", plural(len(left), "container"), strings.Join(left, ", "))}
+	}
+	for _, c := range in.Calls {
+		return Answer{Text: fmt.Sprintf("It is to end: %s, for %s.", nameOf(&c), ago(in.Now, c.Since))}
+	}
+	return Answer{Text: "It is to end: its containers have ended, and what is left is tidied up."}
+}
+
+// hangs finds the call that takes longest beyond what it may well take.
+func hangs(in *Input) (Answer, bool) {
+	var worst *Call
+	for i := range in.Calls {
+		c := &in.Calls[i]
+		late := c.Overdue || !c.Queued && in.Now.Sub(c.Since) > max(c.Patience, usual)
+		if late && !c.Probe && (worst == nil || c.Since.Before(worst.Since)) {
+			worst = c
+		}
+	}
+	if worst == nil {
+		return Answer{}, false
+	}
+	a := Answer{Text: fmt.Sprintf("%s has had no answer for %s.", nameOf(worst), ago(in.Now, worst.Since)), Wrong: true}
+	switch {
+	case worst.What == "PullImage":
+		a.Next = "See whether the registry can be reached and how fast it is; a pull that makes no progress is given up and tried again."
+	case strings.Contains(worst.What, "Mount") || strings.Contains(worst.What, "Volume"):
+		a.Next = "See whether the file system behind the volume answers (a network file system whose server is gone hangs)."
+	case strings.HasSuffix(worst.What, "PodStatus") || worst.What == "GetPod" || worst.What == "DeletePod":
+		a.Next = "See whether the apiserver can be reached from this node."
+	default:
+		a.Next = "See to the container runtime (its log; crictl ps -a): the call is tried again after its deadline."
+	}
+	return a, true
+}
+
+// volumes is of a pod that is being made and whose volumes are what fails.
+func volumes(in *Input) (Answer, bool) {
+	begun := false
+	for i := range in.Containers {
+		c := &in.Containers[i]
+		begun = begun || c.State != waiting || c.Restarts > 0 || !quiet(c.Reason)
+	}
+	if begun || len(in.Warnings) == 0 {
+		return Answer{}, false
+	}
+	switch w := &in.Warnings[len(in.Warnings)-1]; w.Reason {
+	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
+		return Answer{Text: sentence("A volume can't be mounted: " + trim(w.Message)), Next: "Make what the volume is of, or correct the pod: it is tried again by itself.", Wrong: true}, true
+	case "FailedCreatePodSandBox":
+		return Answer{Text: sentence(trim(w.Message)), Next: "See to the container runtime and its network plugin (crictl info): it is tried again by itself.", Wrong: true}, true
+	}
+	return Answer{}, false
+}
+
+// quiet reasons say no more than that a container's turn has yet to come.
+func quiet(reason string) bool {
+	return reason == "" || reason == "ContainerCreating" || reason == "PodInitializing"
+}
+
+// underWay is of a pod that is being made.
+func underWay(in *Input) (Answer, bool) {
+	var at *Call
+	for i := range in.Calls {
+		if c := &in.Calls[i]; !c.Probe && (at == nil || at.Queued && !c.Queued || at.Queued == c.Queued && c.Since.Before(at.Since)) {
+			at = c
+		}
+	}
+	switch {
+	case at == nil:
+		for i := range in.Containers {
+			if c := &in.Containers[i]; c.State == waiting {
+				return Answer{Text: sentence(fmt.Sprintf("Container %q is about to be made%s", c.Name, said("", c.Message)))}, true
+			}
+		}
+		return Answer{}, false
+	case at.Queued:
+		return Answer{Text: fmt.Sprintf("%s waits for its turn, for %s: other pods of the node start first.", nameOf(at), ago(in.Now, at.Since))}, true
+	}
+	return Answer{Text: fmt.Sprintf("It is on its way: %s, for %s.", nameOf(at), ago(in.Now, at.Since))}, true
+}
+
+func nameOf(c *Call) string { return strings.TrimSpace(c.What + " " + c.Object) }
+
+// ago is a duration as people say it.
+func ago(now, at time.Time) string {
+	d := max(0, now.Sub(at))
+	switch {
+	case at.IsZero():
+		return "some time"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+// trim bounds what others have said; the end of an error says what the matter is.
+func trim(s string) string { return bound(s, textLimit) }
+
+func bound(s string, limit int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= limit {
+		return s
+	}
+	half := limit / 2
+	return strings.ToValidUTF8(s[:half], "") + " … " + strings.ToValidUTF8(s[len(s)-half:], "")
+}
+
+// sentence ends as one.
+func sentence(s string) string {
+	s = strings.TrimRight(bound(s, sentenceLimit), " :;")
+	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
+		return s
+	}
+	return s + "."
+}
+
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ": " + b
+}
+
+// said is a reason and a message behind what they are about.
+func said(reason, message string) string {
+	out := ""
+	if reason != "" {
+		out = " (" + reason + ")"
+	}
+	if message != "" {
+		out += ": " + trim(message)
+	}
+	return out
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return what
+	}
+	return what + "s"
+}

@@ -1,0 +1,171 @@
+package whynot
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// base is a pod of one container that is being made.
+func base() Input {
+	return Input{Now: now, Life: "Syncing", Phase: "Pending", Containers: []Container{
+		{Name: "app", Image: "app:1", Kind: "main", State: waiting, Reason: "ContainerCreating"},
+	}}
+}
+
+func TestExplain(t *testing.T) {
+	waitsFor := func(reason, message string) func(*Input) {
+		return func(in *Input) { in.Containers[0].Reason, in.Containers[0].Message = reason, message }
+	}
+	runs := func(in *Input) {
+		in.Phase, in.Containers[0].State, in.Containers[0].Reason = "Running", running, ""
+	}
+	call := func(what, object string, since time.Duration, change func(*Call)) func(*Input) {
+		return func(in *Input) {
+			c := Call{What: what, Object: object, Since: now.Add(-since)}
+			if change != nil {
+				change(&c)
+			}
+			in.Calls = append(in.Calls, c)
+		}
+	}
+	warns := func(container, reason, message string) func(*Input) {
+		return func(in *Input) { in.Warnings = append(in.Warnings, Warning{container, reason, message}) }
+	}
+	queued := func(c *Call) { c.Queued = true }
+	for _, tt := range []struct {
+		name   string
+		change []func(*Input)
+		text   string
+		next   string // a part of it
+		wrong  bool
+	}{
+		{"ready", []func(*Input){runs, func(in *Input) { in.Ready = true }}, "", "", false},
+		{"ready, and a call hangs", []func(*Input){runs, func(in *Input) { in.Ready = true }, call("ContainerStatus", "app", time.Hour, nil)}, "", "", false},
+		{"ready, and its actor crashes", []func(*Input){runs, func(in *Input) { in.Ready, in.Problem = true, "its actor is quarantined: index out of range" }},
+			"its actor is quarantined: index out of range.", "troupe crashes", true},
+		{"ended well", []func(*Input){func(in *Input) { in.Phase = "Succeeded" }}, "All its containers have ended well: a pod that has ended is not ready.", "", false},
+		{"rejected", []func(*Input){func(in *Input) {
+			in.Life, in.Phase, in.Reason, in.Message = "Rejected", "Failed", "NodeAffinity", "Pod was rejected: no match"
+		}}, "The node did not let it in (NodeAffinity): Pod was rejected: no match.", "elsewhere", true},
+		{"no room", []func(*Input){func(in *Input) {
+			in.Life, in.Phase, in.Reason, in.Message = "Rejected", "Failed", "OutOfcpu", "too much"
+		}},
+			"The node did not let it in (OutOfcpu): too much.", "ask for less", true},
+		{"evicted", []func(*Input){func(in *Input) { in.Phase, in.Reason, in.Message = "Failed", "Evicted", "The node was low on memory." }},
+			"The pod has failed: Evicted: The node was low on memory.", "kubectl logs", true},
+		{"failed", []func(*Input){func(in *Input) {
+			in.Phase = "Failed"
+			in.Containers[0] = Container{Name: "app", Kind: "main", State: terminated, Reason: "Error", ExitCode: 3}
+		}}, `The pod has failed: container "app" ended with exit code 3 (Error).`, "-c app", true},
+		{"runtime", []func(*Input){func(in *Input) { in.Runtime, in.RuntimeSince = "connection refused", now.Add(-70*time.Second) }},
+			"The container runtime has not answered for 1m10s: connection refused.", "systemctl status containerd", true},
+		{"not begun", []func(*Input){func(in *Input) {
+			in.Life, in.Missing = "Waiting", []string{"the source api", "the first list of the runtime"}
+		}}, "The node has not begun with pods: it waits for the source api and the first list of the runtime.", "", false},
+		{"a predecessor", []func(*Input){func(in *Input) { in.Life = "Waiting" }}, "It waits for an older pod of the same name to end.", "troupe pods", false},
+
+		{"image", []func(*Input){waitsFor("ErrImagePull", "not found")}, `Container "app" can't have its image app:1: not found.`, "crictl pull", true},
+		{"image, in its backoff", []func(*Input){waitsFor("ImagePullBackOff", "Back-off pulling image"), warns("app", "Failed", `Failed to pull image "app:1": no such host`), warns("app", "Failed", "Error: ImagePullBackOff")},
+			`Container "app" can't have its image app:1: Failed to pull image "app:1": no such host.`, "crictl pull", true},
+		{"image name", []func(*Input){waitsFor("InvalidImageName", "couldn't parse")}, `Container "app" waits (InvalidImageName): couldn't parse.`, "Correct the image's name", true},
+		{"never pulled", []func(*Input){waitsFor("ErrImageNeverPull", "not there")}, `Container "app" waits (ErrImageNeverPull): not there.`, "policy is Never", true},
+		{"crash loop", []func(*Input){waitsFor("CrashLoopBackOff", "back-off 40s"), func(in *Input) {
+			in.Containers[0].Last = &End{Reason: "OOMKilled", ExitCode: 137, At: now.Add(-20 * time.Second)}
+		}}, `Container "app" crashes again and again, and waits before it is started once more: it ended with exit code 137 (OOMKilled) 20s ago.`, "--previous", true},
+		{"configuration", []func(*Input){waitsFor("CreateContainerConfigError", `configmap "none" not found`)}, `Container "app" can't be made: configmap "none" not found.`, "ConfigMap", true},
+		{"start", []func(*Input){waitsFor("RunContainerError", "exec: no such file")}, `Container "app" can't be started: exec: no such file.`, "Correct its command", true},
+		{"another reason", []func(*Input){waitsFor("Odd", "words")}, `Container "app" waits (Odd): words.`, "troupe timeline", true},
+
+		{"probe says no", []func(*Input){runs, warns("app", "Unhealthy", "Readiness probe failed: 503"), warns("", "Other", "x")},
+			`Container "app" runs and its probe says no: Readiness probe failed: 503.`, "kubectl logs -c app", true},
+		{"probe of another", []func(*Input){runs, warns("side", "Unhealthy", "x")}, `Container "app" runs, and its probes have not passed yet.`, "", false},
+		{"it ended", []func(*Input){func(in *Input) {
+			in.Phase = "Running"
+			in.Containers[0] = Container{Name: "app", Kind: "main", State: terminated, ExitCode: 1, Reason: "Error"}
+		}}, `Container "app" ended with exit code 1 (Error).`, "--previous", true},
+		{"init container", []func(*Input){func(in *Input) {
+			in.Containers = append([]Container{{Name: "first", Kind: "init", State: running}}, in.Containers...)
+		}}, `Init container "first" runs: the containers after it begin when it has ended.`, "", false},
+		{"debugged", []func(*Input){runs, func(in *Input) {
+			in.Containers[0].Ready, in.Unready = true, `the status of pod readiness gate "x" is not "True", but False`
+			in.Containers = append(in.Containers, Container{Name: "debug", Kind: "ephemeral", State: terminated, ExitCode: 1})
+		}}, `Its containers are ready, and the pod is not: the status of pod readiness gate "x" is not "True", but False.`, "readiness gate", true},
+
+		{"mount", []func(*Input){warns("", "FailedMount", `MountVolume.SetUp failed for volume "v" : configmap "none" not found`)},
+			`A volume can't be mounted: MountVolume.SetUp failed for volume "v" : configmap "none" not found.`, "Make what the volume is of", true},
+		{"an old failed mount", []func(*Input){runs, warns("", "FailedMount", "x")}, `Container "app" runs, and its probes have not passed yet.`, "", false},
+		{"sandbox", []func(*Input){warns("", "FailedCreatePodSandBox", "Failed to create pod sandbox: cni")}, "Failed to create pod sandbox: cni.", "network plugin", true},
+
+		{"a call hangs", []func(*Input){call("CreateContainer", "app", 2*time.Minute, nil), call("MountVolume", "v", time.Minute, nil)}, "CreateContainer app has had no answer for 2m0s.", "container runtime", true},
+		{"a mount hangs", []func(*Input){call("MountVolume", "nfs", time.Minute, nil)}, "MountVolume nfs has had no answer for 1m0s.", "file system", true},
+		{"a pull takes long", []func(*Input){call("PullImage", "app:1", 2*time.Minute, func(c *Call) { c.Patience = time.Minute })}, "PullImage app:1 has had no answer for 2m0s.", "registry", true},
+		{"overdue", []func(*Input){call("StartContainer", "app", time.Second, func(c *Call) { c.Overdue = true })}, "StartContainer app has had no answer for 1s.", "after its deadline", true},
+		{"a pull", []func(*Input){call("PullImage", "app:1", 20*time.Second, func(c *Call) { c.Patience = time.Minute })}, "It is on its way: PullImage app:1, for 20s.", "", false},
+		{"its turn", []func(*Input){call("RunPodSandbox", "web", 20*time.Second, queued)}, "RunPodSandbox web waits for its turn, for 20s: other pods of the node start first.", "", false},
+		{"a probe that takes long", []func(*Input){runs, call("ExecProbe", "app", time.Minute, func(c *Call) { c.Probe = true })}, `Container "app" runs, and its probes have not passed yet.`, "", false},
+		{"nothing yet", nil, `Container "app" is about to be made.`, "", false},
+		{"nothing at all", []func(*Input){func(in *Input) { in.Containers = nil }}, "It has begun and nothing of it can be seen yet.", "", false},
+
+		{"ending", []func(*Input){runs, func(in *Input) { in.Life = "Terminating" }}, `It is to end: container "app" has its grace period to end by itself.`, "", false},
+		{"ending, a stop hangs", []func(*Input){runs, func(in *Input) { in.Life = "Terminating" }, call("StopContainer", "app", 2*time.Hour, nil)},
+			"It is to end. StopContainer app has had no answer for 2h0m.", "runtime", true},
+		{"can't end", []func(*Input){func(in *Input) {
+			in.Life, in.Problem, in.Containers[0].State = "Terminating", "UnmountVolume: busy", terminated
+		}},
+			"It is to end, and can't: UnmountVolume: busy.", "troupe timeline", true},
+		{"tidied", []func(*Input){func(in *Input) { in.Life, in.Containers[0].State = "Terminating", terminated }}, "It is to end: its containers have ended, and what is left is tidied up.", "", false},
+		{"being tidied", []func(*Input){func(in *Input) { in.Life, in.Containers[0].State = "Terminating", terminated }, call("StopPodSandbox", "web", time.Second, nil)},
+			"It is to end: StopPodSandbox web, for 1s.", "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := base()
+			for _, c := range tt.change {
+				c(&in)
+			}
+			got := Explain(&in)
+			if got.Text != tt.text || !strings.Contains(got.Next, tt.next) || got.Wrong != tt.wrong || (got.Next == "") != (tt.next == "") {
+				t.Errorf("%+v\nwant %q, %q, %t", got, tt.text, tt.next, tt.wrong)
+			}
+		})
+	}
+}
+
+// TestAlwaysASentence: whatever is known, a pod that is not ready has one reason that people can read.
+func TestAlwaysASentence(t *testing.T) {
+	word := rapid.SampledFrom([]string{"", "x", "Error", "ContainerCreating", "CrashLoopBackOff", "ErrImagePull", strings.Repeat("long ", 200), "two\nlines", "ends."})
+	rapid.Check(t, func(t *rapid.T) {
+		in := Input{
+			Now: now, Life: rapid.SampledFrom([]string{"Syncing", "Terminating", "Terminated", "Rejected", "Waiting"}).Draw(t, "life"),
+			Phase: rapid.SampledFrom([]string{"Pending", "Running", "Failed", "Succeeded", "Unknown"}).Draw(t, "phase"), Ready: rapid.Bool().Draw(t, "ready"),
+			Reason: word.Draw(t, "reason"), Message: word.Draw(t, "message"), Problem: word.Draw(t, "problem"), Unready: word.Draw(t, "unready"), Runtime: word.Draw(t, "runtime"),
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "containers") {
+			in.Containers = append(in.Containers, Container{
+				Name: "c", Kind: rapid.SampledFrom([]string{"init", "sidecar", "main", "ephemeral"}).Draw(t, "kind"),
+				State: rapid.SampledFrom([]string{waiting, running, terminated}).Draw(t, "state"), Ready: rapid.Bool().Draw(t, "container ready"),
+				Reason: word.Draw(t, "waits"), Message: word.Draw(t, "said"), ExitCode: rapid.Int32Range(0, 1).Draw(t, "code"),
+			})
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "calls") {
+			in.Calls = append(in.Calls, Call{What: "K", Queued: rapid.Bool().Draw(t, "queued"), Probe: rapid.Bool().Draw(t, "probe"), Since: now.Add(-time.Duration(rapid.IntRange(0, 1e6).Draw(t, "since")) * time.Millisecond)})
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "warnings") {
+			in.Warnings = append(in.Warnings, Warning{"c", rapid.SampledFrom([]string{"Unhealthy", "FailedMount", "Failed"}).Draw(t, "event"), word.Draw(t, "words")})
+		}
+		a := Explain(&in)
+		if a.Text == "" {
+			if !in.Ready || in.Life != "Syncing" {
+				t.Fatalf("nothing is said of %+v", in)
+			}
+			return
+		}
+		if !strings.HasSuffix(a.Text, ".") || strings.ContainsAny(a.Text, "\n\t") || len(a.Text) > 1000 {
+			t.Fatalf("%q", a.Text)
+		}
+	})
+}
