@@ -1,11 +1,9 @@
 package sim
 
 import (
-	"fmt"
-	"strings"
-
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 )
@@ -32,39 +30,12 @@ func (w *World) watchPod(t *Timeline) {
 
 // shown is a pod in one line, as kubectl would show it.
 func shown(p *v1.Pod) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "phase=%s", p.Status.Phase)
+	var notes []string
 	if p.Spec.NodeName != "" {
-		fmt.Fprintf(&b, " node=%s", p.Spec.NodeName)
+		notes = append(notes, "node="+p.Spec.NodeName)
 	}
 	if p.DeletionTimestamp != nil {
-		b.WriteString(" terminating")
+		notes = append(notes, "terminating")
 	}
-	for i := range p.Status.Conditions {
-		if c := &p.Status.Conditions[i]; c.Type == v1.PodReady {
-			fmt.Fprintf(&b, " ready=%s", c.Status)
-		}
-	}
-	for _, list := range [...][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for i := range list {
-			fmt.Fprintf(&b, " %s=%s", list[i].Name, state(&list[i]))
-		}
-	}
-	return b.String()
-}
-
-func state(c *v1.ContainerStatus) string {
-	s := "waiting"
-	switch {
-	case c.State.Running != nil:
-		s = "running"
-	case c.State.Terminated != nil:
-		s = fmt.Sprintf("terminated(%d %s)", c.State.Terminated.ExitCode, c.State.Terminated.Reason)
-	case c.State.Waiting != nil:
-		s = "waiting(" + c.State.Waiting.Reason + ")"
-	}
-	if c.RestartCount > 0 {
-		s += fmt.Sprintf("#%d", c.RestartCount)
-	}
-	return s
+	return podstatus.Line(&p.Status, notes...)
 }
