@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -98,9 +99,9 @@ func (r *record) show() PodView {
 	}
 	p.Phase, p.Reason, p.Message, p.IP = string(s.Phase), s.Reason, s.Message, s.PodIP
 	p.StartTime = timeOf(s.StartTime)
-	for _, c := range s.Conditions {
-		if c.Type == v1.PodReady {
-			p.Ready = c.Status == v1.ConditionTrue
+	if c := podstatus.FindCondition(s.Conditions, v1.PodReady); c != nil {
+		if p.Ready = c.Status == v1.ConditionTrue; !p.Ready {
+			p.Unready = c.Message
 		}
 	}
 	for i := range s.InitContainerStatuses {

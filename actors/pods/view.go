@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/whynot"
 )
 
 // View is what the pods actor shows to people: `troupe pods`, the admin
@@ -50,6 +51,11 @@ type PodView struct {
 	// Reason and Message are the pod's; of a rejected pod, why.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Unready is the message of the condition Ready, if it is not.
+	Unready string `json:"unready,omitempty"`
+	// Why is why the pod is not ready, nil if it is. The pods actor does not say it:
+	// who asks for others fills it in.
+	Why *whynot.Answer `json:"why,omitempty"`
 	// Problem says what is wrong with the pod's actor, or what keeps the pod from
 	// going on or from ending, if its status does not show it.
 	Problem    string          `json:"problem,omitempty"`

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,13 +54,33 @@ func sampleView() pods.View {
 	}
 }
 
+func sampleStory(pod string) (timeline.View, error) {
+	switch pod {
+	case "web":
+		return timeline.View{}, &timeline.AmbiguousError{Pod: pod, Pods: []string{"a/web", "b/web"}}
+	case "default/web", "u1":
+		return timeline.View{Namespace: "default", Name: "web", UID: "u1", Entries: []timeline.Entry{{Seq: 1, At: at, Kind: "event", What: "Started"}}}, nil
+	}
+	return timeline.View{}, &timeline.UnknownError{Pod: pod}
+}
+
+func sampleConfig(t *testing.T) Config {
+	return Config{
+		Socket: SocketIn(t.TempDir()), Tree: sampleTree,
+		Pods:     func(context.Context) (pods.View, error) { return sampleView(), nil },
+		Events:   func(string) []EventView { return nil },
+		Timeline: sampleStory,
+		Gone: func() []timeline.Listed {
+			return []timeline.Listed{{Namespace: "default", Name: "old", UID: "u0", Ended: &at}}
+		},
+		Letters: func() []timeline.Letter { return []timeline.Letter{{At: at, To: "n/pods/u0", Type: "pod.Wake"}} },
+	}
+}
+
 // node serves a Config on a socket of its own until the test ends.
 func node(t *testing.T, change func(*Config)) Client {
 	t.Helper()
-	c := Config{
-		Socket: SocketIn(t.TempDir()), Tree: sampleTree,
-		Pods: func(context.Context) (pods.View, error) { return sampleView(), nil },
-	}
+	c := sampleConfig(t)
 	if change != nil {
 		change(&c)
 	}
@@ -187,10 +208,16 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"GET", "/healthz", 200, "ok"},
 		{"POST", "/v1/pods", 405, "read-only"},
 		{"DELETE", "/", 405, "read-only"},
-		{"GET", "/", 404, "/v1/tree"},
+		{"GET", "/", 200, "<title>troupe</title>"},
 		{"GET", "/v1/secrets", 404, "/v1/tree"},
+		{"GET", "/v1/timeline", 400, "say of which pod"},
+		{"GET", "/v1/timeline?pod=none", 404, `knows of no pod of that name`},
+		{"GET", "/v1/timeline?pod=web", 409, "there are a/web, b/web: say which"},
+		{"GET", "/v1/timeline?pod=u1", 200, `"pod":{"namespace":"default"`},
+		{"GET", "/v1/gone", 200, `"name":"old"`},
+		{"GET", "/v1/deadletters", 200, `"type":"pod.Wake"`},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), q.method, "http://x"+q.path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), q.method, "http://localhost:80"+q.path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +236,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 }
 
 func TestSocket(t *testing.T) {
-	c := Config{Socket: SocketIn(t.TempDir()), Tree: sampleTree, Pods: func(context.Context) (pods.View, error) { return sampleView(), nil }}
+	c := sampleConfig(t)
 	// One that an agent left behind when it was killed.
 	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: c.Socket, Net: "unix"})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
 const (
@@ -52,6 +53,16 @@ func (c Client) Events(ctx context.Context, pod string) ([]EventView, error) {
 	return get[[]EventView](ctx, c, "/v1/events?pod="+url.QueryEscape(pod))
 }
 
+// Timeline gets what happened to a pod: namespace/name, name or UID.
+func (c Client) Timeline(ctx context.Context, pod string) (Timeline, error) {
+	return get[Timeline](ctx, c, "/v1/timeline?pod="+url.QueryEscape(pod))
+}
+
+// Letters gets the newest dead letters, oldest first.
+func (c Client) Letters(ctx context.Context) ([]timeline.Letter, error) {
+	return get[[]timeline.Letter](ctx, c, "/v1/deadletters")
+}
+
 func get[T any](ctx context.Context, c Client, path string) (T, error) {
 	var out T
 	if len(c.Socket) > pathLimit {
@@ -60,13 +71,8 @@ func get[T any](ctx context.Context, c Client, path string) (T, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)
 	defer cancel()
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
-		},
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://troupe"+path, nil)
+	client := http.Client{Transport: c.transport()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+clientHost+path, nil)
 	if err != nil {
 		return out, err
 	}
@@ -92,6 +98,16 @@ func get[T any](ctx context.Context, c Client, path string) (T, error) {
 		return out, fmt.Errorf("the node at %s gives an answer that cannot be read: %w", c.Socket, err)
 	}
 	return out, nil
+}
+
+// transport reaches the socket, whatever it is asked for.
+func (c Client) transport() *http.Transport {
+	return &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", c.Socket)
+		},
+	}
 }
 
 func (c Client) explain(err error) error {

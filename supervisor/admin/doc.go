@@ -1,11 +1,19 @@
 // Package admin shows a running agent to people: a read-only HTTP server on a
-// unix socket in the agent's root directory, and the client that the commands
-// use.
+// unix socket in the agent's root directory, the client that the commands use,
+// and a web page.
 //
+//	GET /                     the web page; it asks for what is below
 //	GET /v1/tree              the live tree of actors, answered without asking any
-//	GET /v1/pods              the pods, as their actor sees them
-//	GET /v1/events?pod=ns/name  recent events, of one pod or of all
+//	GET /v1/pods              the pods, as their actor sees them, and why those are not ready that are not
+//	GET /v1/gone              pods that have ended and of which there is a timeline
+//	GET /v1/events?pod=ns/name    recent events, of one pod or of all
+//	GET /v1/timeline?pod=ns/name  what happened to a pod (also: name, or UID)
+//	GET /v1/deadletters       the newest messages to actors that are no more
 //	GET /healthz              ok, while the server answers
 //
 // Answers are JSON. An error is {"error": "…"} with a status of 400 or more.
+//
+// Who may connect to the socket may read all of it: its mode is 0600. A browser
+// can't: [Web] hands the page out on a port of the loopback interface, and passes
+// on the questions of those who know its secret.
 package admin

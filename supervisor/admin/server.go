@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
 const (
@@ -36,15 +37,23 @@ type Config struct {
 	// Pods asks the pods actor, which may not answer: it has to end with ctx.
 	Pods func(ctx context.Context) (pods.View, error)
 	// Events are the recent ones of a pod (namespace/name), of all if that is
-	// empty, oldest first. Nil if none are kept.
+	// empty, oldest first.
 	Events func(pod string) []EventView
+	// Timeline is what happened to a pod, named by namespace/name, name or UID. Its
+	// errors are those of timeline.Recorder.Story.
+	Timeline func(pod string) (timeline.View, error)
+	// Gone are the pods that have ended and of which Timeline still knows, the last
+	// one first.
+	Gone func() []timeline.Listed
+	// Letters are the newest dead letters, oldest first.
+	Letters func() []timeline.Letter
 }
 
 // Validate says what is missing.
 func (c Config) Validate() error {
 	switch {
-	case c.Tree == nil || c.Pods == nil:
-		return errors.New("admin: Tree and Pods are required")
+	case c.Tree == nil || c.Pods == nil || c.Events == nil || c.Timeline == nil || c.Gone == nil || c.Letters == nil:
+		return errors.New("admin: Tree, Pods, Events, Timeline, Gone and Letters are required")
 	case !filepath.IsAbs(c.Socket):
 		return fmt.Errorf("admin socket %q: must be an absolute path", c.Socket)
 	case len(c.Socket) > pathLimit:
@@ -155,38 +164,6 @@ func (s *Server) Serve(ctx context.Context) error {
 		return fmt.Errorf("admin socket %s: %w", s.socket, err)
 	}
 	return nil
-}
-
-func handler(c Config) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/tree", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, c.Tree()) })
-	mux.HandleFunc("GET /v1/pods", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), podsTimeout)
-		defer cancel()
-		view, err := c.Pods(ctx)
-		if err != nil {
-			refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the pods actor gives no answer: %v: see troupe tree", err))
-			return
-		}
-		reply(w, http.StatusOK, view)
-	})
-	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, r *http.Request) {
-		events := []EventView{}
-		if c.Events != nil {
-			events = append(events, c.Events(r.URL.Query().Get("pod"))...)
-		}
-		reply(w, http.StatusOK, events)
-	})
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			refuse(w, http.StatusMethodNotAllowed, "this endpoint is read-only")
-			return
-		}
-		refuse(w, http.StatusNotFound, "there is /v1/tree, /v1/pods, /v1/events?pod=namespace/name and /healthz")
-	})
-	return limit(mux)
 }
 
 // limit keeps a client in a loop from taking the agent's memory.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
 // SocketName is the socket's name in the root directory.
@@ -31,6 +33,17 @@ type Tree struct {
 	Crashes []*kernel.CrashReport `json:"crashes"`
 	// Goroutines of the agent: they do not grow with the number of pods.
 	Goroutines int `json:"goroutines"`
+}
+
+// Timeline is the answer of /v1/timeline: what happened to a pod, and how it is.
+type Timeline struct {
+	timeline.View
+	// At is when it was read; ages are counted from it.
+	At time.Time `json:"at"`
+	// Pod is nil of one that is gone, or if the pods actor does not answer, which
+	// Silent says.
+	Pod    *pods.PodView `json:"pod,omitempty"`
+	Silent string        `json:"silent,omitempty"`
 }
 
 // EventView is one event that users should see.

@@ -3,6 +3,7 @@
 package eventlog
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -86,6 +87,13 @@ func (l *Log) keep(e Entry) int {
 		l.next = (l.next + 1) % len(l.ring)
 	}
 	return 1
+}
+
+// Newest gives all kept events, in the order in which they came last.
+func (l *Log) Newest() []Entry {
+	all := l.Of("")
+	slices.SortStableFunc(all, func(a, b Entry) int { return a.At.Compare(b.At) })
+	return all
 }
 
 // Of gives the kept events of a pod (namespace/name), of all if that is empty,

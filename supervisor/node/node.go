@@ -46,6 +46,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
+	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
 // Options are what a daemon is run with.
@@ -143,7 +144,13 @@ func Run(ctx context.Context, o Options) error {
 	defer h.Close() //nolint:errcheck // nothing is written through it
 	rt.giveUsers(h)
 
-	d := &running{started: time.Now(), log: o.Log, name: name, counters: counters, fatal: make(chan *kernel.CrashReport, 1)}
+	recorded, err := timeline.New(timeline.Default(name))
+	if err != nil {
+		return err
+	}
+	d := &running{
+		started: time.Now(), log: o.Log, name: name, counters: counters, recorder: recorded, fatal: make(chan *kernel.CrashReport, 1),
+	}
 	events := eventlog.New(o.Log, keptEvents)
 	serve, err := d.listen(o, root.Path(), events)
 	if err != nil {
@@ -184,7 +191,7 @@ func Run(ctx context.Context, o Options) error {
 		defer told.Close()
 		ports.API, ports.Events, ports.Load = counters.API(client), told, client.Load
 	}
-	ports.Events = counters.Events(ports.Events)
+	ports.Events = recorded.Events(counters.Events(ports.Events))
 	late.to(ports.Events)
 	if text := rt.resolvConfTrouble(c); text != "" {
 		ports.Events.Record(port.Event{Node: name, Warning: true, Reason: "CheckLimitsForResolvConf", Message: text, At: time.Now()})
@@ -218,13 +225,15 @@ type running struct {
 	counters *metrics.Metrics
 	// started is since when this program runs, as /statusz shows.
 	started time.Time
+	// recorder writes down what happens to pods.
+	recorder *timeline.Recorder
 }
 
 func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow, static config.StaticPods) error {
 	c := o.Config
 	var err error
 	d.system, err = kernel.NewSystem(kernel.Config{
-		Clock: kernel.WallClock{}, Seed: rand.Uint64(), Log: o.Log,
+		Clock: kernel.WallClock{}, Seed: rand.Uint64(), Log: o.Log, Tracer: d.recorder,
 		OnCrash: func(r *kernel.CrashReport) {
 			if ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods"); ok {
 				ref.Tell(pods.Crashed{Report: r})
@@ -291,8 +300,10 @@ func startSlots(cpus int) int { return max(2, cpus*2) }
 // gives what answers there.
 func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]func(context.Context) error, error) {
 	server, err := admin.Listen(admin.Config{
-		Socket: admin.SocketIn(rootDir), Tree: d.tree, Pods: d.pods,
-		Events: func(p string) []admin.EventView { return shownEvents(events.Of(p)) },
+		Socket: admin.SocketIn(rootDir), Tree: d.tree,
+		Pods:     func(ctx context.Context) (pods.View, error) { return d.shown(ctx, events) },
+		Events:   func(p string) []admin.EventView { return shownEvents(events.Of(p)) },
+		Timeline: d.recorder.Story, Gone: d.recorder.List, Letters: d.recorder.Letters,
 	})
 	if err != nil {
 		return nil, err

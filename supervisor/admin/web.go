@@ -1,0 +1,129 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+)
+
+// WebConfig is how the page is reached with a browser.
+type WebConfig struct {
+	// Address is host:port of the loopback interface; a port of 0 is any.
+	Address string
+	// Socket is the agent's.
+	Socket string
+}
+
+// Web serves the page on the loopback interface, and passes what it asks for on
+// to the agent's socket. Any user of the machine can connect to such a port, so
+// it answers only those who know a secret that is made anew each time. It is
+// behind the # of the page's address, which no browser sends anywhere: the page
+// itself, in which there is nothing, sends it with each of its questions. As it
+// is no cookie, no other web site can make a browser send it.
+type Web struct {
+	http     *http.Server
+	listener net.Listener
+	secret   string
+}
+
+// ListenWeb takes the port.
+func ListenWeb(c WebConfig) (*Web, error) {
+	host, _, err := net.SplitHostPort(c.Address)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w: give host:port, such as 127.0.0.1:0", c.Address, err)
+	}
+	if host == "" || host == clientHost || !local(host) {
+		return nil, fmt.Errorf("address %q: the page is for this machine alone: give one of the loopback interface, such as 127.0.0.1:0; "+
+			"from elsewhere, forward it (ssh -L)", c.Address)
+	}
+	if len(c.Socket) > pathLimit {
+		return nil, fmt.Errorf("admin socket %s: the path has %d bytes and a socket's may have %d: give a shorter --root-dir",
+			c.Socket, len(c.Socket), pathLimit)
+	}
+	l, err := net.Listen("tcp", c.Address)
+	if err != nil {
+		return nil, fmt.Errorf("the page: %w: choose another --listen", err)
+	}
+	w := &Web{listener: l, secret: rand.Text()}
+	w.http = &http.Server{
+		Handler:           limit(guard(w.handler(Client{Socket: c.Socket}))),
+		ReadHeaderTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: headerLimit,
+	}
+	return w, nil
+}
+
+// URL is where the page is, with the secret.
+func (w *Web) URL() string {
+	return (&url.URL{Scheme: "http", Host: w.listener.Addr().String(), Path: "/", Fragment: "secret=" + w.secret}).String()
+}
+
+// Close gives the port back, of one that will not serve.
+func (w *Web) Close() error { return w.listener.Close() }
+
+// Serve answers until ctx ends.
+func (w *Web) Serve(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- w.http.Serve(w.listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("the page: %w", err)
+	case <-ctx.Done():
+	}
+	err := w.http.Close()
+	<-ended //nolint:errcheck // http.ErrServerClosed
+	return err
+}
+
+func (w *Web) handler(agent Client) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", servePage)
+	mux.Handle("GET /v1/", w.known(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			path, query := r.In.URL.Path, r.In.URL.RawQuery
+			r.Out.URL = &url.URL{Scheme: "http", Host: clientHost, Path: path, RawQuery: query}
+			r.Out.Host, r.Out.Header = clientHost, http.Header{}
+		},
+		Transport: agent.transport(),
+		ModifyResponse: func(r *http.Response) error {
+			for _, name := range guarded { // they are there already
+				r.Header.Del(name)
+			}
+			return nil
+		},
+		ErrorHandler: func(out http.ResponseWriter, _ *http.Request, err error) {
+			refuse(out, http.StatusBadGateway, agent.explain(err).Error())
+		},
+	}))
+	mux.HandleFunc("/", func(out http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			out.Header().Set("Allow", "GET, HEAD")
+			refuse(out, http.StatusMethodNotAllowed, "this endpoint is read-only")
+			return
+		}
+		refuse(out, http.StatusNotFound, "there is / and what it asks for")
+	})
+	return mux
+}
+
+// errStranger is said to who does not know the secret.
+var errStranger = errors.New("the secret is missing or an old one: open the address that `troupe web` prints")
+
+// known lets through those who know the secret.
+func (w *Web) known(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if subtle.ConstantTimeCompare([]byte(given), []byte(w.secret)) != 1 {
+			refuse(out, http.StatusUnauthorized, errStranger.Error())
+			return
+		}
+		next.ServeHTTP(out, r)
+	})
+}
