@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/supervisor/admin"
+	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,7 +27,10 @@ func serveNode(t *testing.T) string {
 	s, err := admin.Listen(admin.Config{
 		Socket: admin.SocketIn(root),
 		Tree: func() admin.Tree {
-			return admin.Tree{Node: "n", At: time.Now(), Actors: []kernel.ActorInfo{
+			return admin.Tree{Node: "n", At: time.Now(), DeadLetters: 3, Crashes: []*kernel.CrashReport{{
+				Path: "n/pods/u1", At: began, Reason: "index out of range", Message: "pod.Wake", Stack: "pod.go:1\n\tat 2", Crashes: 1, RetryAfter: time.Second,
+				Last: []string{"12:00:00.000 pod.Assign"},
+			}}, Actors: []kernel.ActorInfo{
 				{Path: "/n", Status: "Running"},
 				{Path: "/n/images", Status: "Running", Effects: []kernel.EffectInfo{
 					{ID: 2, Kind: "PullImage", Object: "app:1", Phase: kernel.EffectStarted, Since: began},
@@ -42,6 +46,22 @@ func serveNode(t *testing.T) string {
 					{Name: "app", Kind: "main", State: "waiting", Reason: "ContainerCreating", Image: "app:1"}}},
 				{Namespace: "other", Name: "web", UID: "u2", Phase: "Pending", Containers: []pods.ContainerView{}},
 			}}, nil
+		},
+		Events: func(string) []admin.EventView { return nil },
+		Timeline: func(pod string) (timeline.View, error) {
+			if pod == "web" {
+				return timeline.View{}, &timeline.AmbiguousError{Pod: pod, Pods: []string{"default/web", "other/web"}}
+			}
+			if pod != "default/web" {
+				return timeline.View{}, &timeline.UnknownError{Pod: pod}
+			}
+			return timeline.View{Namespace: "default", Name: "web", UID: "u1", Entries: []timeline.Entry{
+				{Seq: 1, At: began, Kind: "call", What: "RunPodSandbox", Object: "default/web", Phase: "running"},
+			}}, nil
+		},
+		Gone: func() []timeline.Listed { return nil },
+		Letters: func() []timeline.Letter {
+			return []timeline.Letter{{At: began, From: "actors/pods.(*pods).hint", To: "n/pods/u0", Type: "pod.RuntimeHint"}}
 		},
 	})
 	if err != nil {
@@ -80,6 +100,8 @@ func TestCommands(t *testing.T) {
 		{[]string{"pods", "-n", "default"}, []string{"default     web"}, "other"},
 		{[]string{"pods", "-o", "wide"}, []string{"UID", "u1"}, "\x1b"},
 		{[]string{"tree"}, []string{"node n at", "└─ default/web (u1)", "‼ RunPodSandbox: running for 12", "HUNG?"}, "\x1b"},
+		{[]string{"timeline", "default/web"}, []string{"default/web (u1): Pending, not ready", "RunPodSandbox default/web   running 12"}, "\x1b"},
+		{[]string{"crashes"}, []string{"n/pods/u1: index out of range\n  on pod.Wake", "next try after 1s", "before it: 12:00:00.000 pod.Assign", "    pod.go:1\n", "no more: 3", "actors/pods.(*pods).hint"}, "\x1b"},
 		{[]string{"version"}, []string{"troupe devel", "linux/"}, "\x1b"},
 	} {
 		args := c.args
@@ -127,6 +149,9 @@ func TestMistakes(t *testing.T) {
 		{[]string{"tree", "--root-dir", "/nowhere"}, "no troupe node answers at /nowhere/troupe.sock"},
 		{[]string{"pods", "-o", "yaml"}, "-o yaml: there is wide and json"},
 		{[]string{"pods", "web"}, "unknown command"},
+		{[]string{"timeline"}, "accepts 1 arg(s)"},
+		{[]string{"web", "--root-dir", "/nowhere"}, "no troupe node answers at /nowhere/troupe.sock"},
+		{[]string{"crashes", "--root-dir", "/nowhere"}, "no troupe node answers at /nowhere/troupe.sock"},
 		{[]string{"nothing"}, "unknown command"},
 	} {
 		out, err := command(t.Context(), c.args...)
@@ -136,10 +161,36 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+func TestTimelineOfWhichPod(t *testing.T) {
+	root := serveNode(t)
+	for pod, want := range map[string]string{"web": `pod "web": there are default/web, other/web: say which`, "none": `pod "none": this node knows of no pod of that name`} {
+		if out, err := command(t.Context(), "timeline", pod, "--root-dir", root); err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%s: %v %s", pod, err, out)
+		}
+	}
+	out, err := command(t.Context(), "timeline", "default/web", "--json", "--root-dir", root)
+	var line admin.Timeline
+	if err != nil || json.Unmarshal([]byte(out), &line) != nil || line.UID != "u1" || len(line.Entries) != 1 || line.Pod.Name != "web" {
+		t.Errorf("%v %s", err, out)
+	}
+}
+
+func TestWebPrintsItsAddress(t *testing.T) {
+	root := serveNode(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	out := &cancelOnWrite{cancel: cancel}
+	c := newRootCommand()
+	c.SetArgs([]string{"web", "--root-dir", root})
+	c.SetOut(out)
+	if err := c.ExecuteContext(ctx); err != nil || !strings.HasPrefix(out.text.String(), "http://127.0.0.1:") || !strings.Contains(out.text.String(), "/#secret=") {
+		t.Errorf("%v %s", err, out.text.String())
+	}
+}
+
 // Ctrl-C is how a watch ends: no error.
 func TestWatchEndsWithItsContext(t *testing.T) {
 	root := serveNode(t)
-	for _, args := range [][]string{{"pods", "--watch"}, {"tree", "-w"}, {"pods", "-w", "--json"}} {
+	for _, args := range [][]string{{"pods", "--watch"}, {"tree", "-w"}, {"pods", "-w", "--json"}, {"timeline", "-w", "default/web"}, {"timeline", "-w", "--json", "default/web"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &cancelOnWrite{cancel: cancel}
 		c := newRootCommand()

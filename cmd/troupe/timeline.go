@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/cmd/troupe/podline"
+	"github.com/troupe-dev/troupe/cmd/troupe/screen"
+	"github.com/troupe-dev/troupe/supervisor/admin"
+)
+
+func newTimelineCommand() *cobra.Command {
+	var l look
+	c := &cobra.Command{
+		Use:   "timeline POD",
+		Short: "Show what happened to a pod of a running node, and why it is not ready",
+		Long: `Show what happened to a pod of a running node: what its actor was told, the
+calls that were made for it and how long they took, events, and its status; and
+in a sentence why it is not ready. POD is namespace/name, a name that only one
+pod has, or a UID. The last pods that have ended are remembered.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return showTimeline(c.Context(), c.OutOrStdout(), l, args[0])
+		},
+	}
+	l.flags(c)
+	return c
+}
+
+// headLines are those above the entries.
+const headLines = 6
+
+func showTimeline(ctx context.Context, w io.Writer, l look, pod string) error {
+	ask := func(ctx context.Context) (admin.Timeline, error) { return l.client().Timeline(ctx, pod) }
+	t := screen.TerminalOf(w)
+	o := podline.Options{Color: t.Color}
+	switch {
+	case l.watch && l.json:
+		return watchJSON(ctx, w, ask, func(t admin.Timeline) any { return t.View })
+	case l.watch:
+		draw := func(line admin.Timeline) string {
+			if _, lines := t.Size(); lines > headLines {
+				o.Newest = lines - headLines
+			}
+			return podline.Draw(line, o)
+		}
+		var changes podline.Changes
+		return screen.Watch[admin.Timeline]{Ask: ask, Draw: draw, Lines: changes.Lines}.Run(ctx, w, t)
+	}
+	line, err := ask(ctx)
+	if err != nil {
+		return err
+	}
+	if l.json {
+		return printJSON(w, line)
+	}
+	_, err = io.WriteString(w, podline.Draw(line, o))
+	return err
+}
