@@ -28,24 +28,6 @@ import (
 // patience is for a browser on a busy machine. Nothing here is a measurement.
 const patience = 2 * time.Minute
 
-// newBrowser starts a browser for one test, and skips the test where there is none.
-func newBrowser(t *testing.T) context.Context {
-	t.Helper()
-	lab.Need(t, lab.Chromium)
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.UserDataDir(t.TempDir()))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // it refuses to start for root otherwise
-	}
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start chromium: %v", err)
-	}
-	return ctx
-}
-
 // look is how a page is looked at.
 type look struct {
 	scheme        string // "light" or "dark"
@@ -86,7 +68,7 @@ type tab struct {
 
 // open writes a report and shows it. At the end of the test the tab must have no errors in its
 // console, and have asked for nothing but the file.
-func open(t *testing.T, browser context.Context, d report.Data, l look) *tab {
+func open(t *testing.T, chromium context.Context, d report.Data, l look) *tab {
 	t.Helper()
 	var page bytes.Buffer
 	if err := report.Write(&page, d); err != nil {
@@ -97,7 +79,7 @@ func open(t *testing.T, browser context.Context, d report.Data, l look) *tab {
 	if err := os.WriteFile(p.file, page.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := chromedp.NewContext(browser)
+	ctx, cancel := chromedp.NewContext(chromium)
 	t.Cleanup(cancel)
 	p.ctx, cancel = context.WithTimeout(ctx, patience)
 	t.Cleanup(cancel)

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
+	"github.com/troupe-dev/troupe/tests/e2e/browser"
 )
 
 // The runs that are shown, by the names of their screenshots.
@@ -49,14 +50,14 @@ func newCrowded() report.Data {
 
 // TestLayout looks for what hides or overlaps something else, in each run and on each screen.
 func TestLayout(t *testing.T) {
-	browser := newBrowser(t)
+	chromium := browser.New(t)
 	for _, run := range []struct {
 		name string
 		data func() report.Data
 	}{{"cluster", cluster}, {"few", few}, {"crowded", crowded}, {"nothing", func() report.Data { return report.Data{} }}} {
 		for _, l := range []look{desk, night, tablet, phone, small} {
 			t.Run(run.name+"-"+l.String(), func(t *testing.T) {
-				p := open(t, browser, run.data(), l)
+				p := open(t, chromium, run.data(), l)
 				p.shoot(run.name + "-" + l.String())
 				if wide := eval[float64](p, "document.documentElement.scrollWidth"); wide > float64(l.width) {
 					t.Errorf("the page is %v pixels wide on a screen of %d", wide, l.width)
@@ -147,11 +148,11 @@ func (p *tab) checkContrast() {
 
 // TestFiguresAreShown reads the numbers as a user does, with and without scripts.
 func TestFiguresAreShown(t *testing.T) {
-	browser := newBrowser(t)
+	chromium := browser.New(t)
 	d := few()
 	for _, l := range []look{desk, {scheme: "light", width: 1280, height: 900, noScript: true}} {
 		t.Run(l.String(), func(t *testing.T) {
-			p := open(t, browser, d, l)
+			p := open(t, chromium, d, l)
 			p.shoot("few-" + l.String())
 			last := d.Phases[len(d.Phases)-1].Pods
 			for selector, want := range map[string]string{
@@ -183,11 +184,11 @@ func TestFiguresAreShown(t *testing.T) {
 // TestAreasHaveTheColoursOfTheirKeys compares pixels of the chart with those of the keys below it:
 // at some times, in the middle of the band that the pods of a phase must take.
 func TestAreasHaveTheColoursOfTheirKeys(t *testing.T) {
-	browser := newBrowser(t)
+	chromium := browser.New(t)
 	for _, l := range []look{desk, night, phone, {scheme: "dark", width: 1280, height: 900, noScript: true}} {
 		t.Run(l.String(), func(t *testing.T) {
 			d := cluster()
-			p := open(t, browser, d, l)
+			p := open(t, chromium, d, l)
 			im := p.shoot("cluster-" + l.String())
 			plot := p.box("#phases svg")
 			const top = 30000 // pods at the upper end
@@ -239,11 +240,11 @@ func onGrid(plot box, y float64) bool {
 // TestHeatMapHasTheColoursOfItsScale compares pixels of nodes with those of the scale above them, in
 // each of the three modes. Scripts are not needed for that.
 func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
-	browser := newBrowser(t)
+	chromium := browser.New(t)
 	for _, l := range []look{night, {scheme: "light", width: 1280, height: 900, noScript: true}} {
 		t.Run(l.String(), func(t *testing.T) {
 			d := few()
-			p := open(t, browser, d, l)
+			p := open(t, chromium, d, l)
 			plot := p.box("#nodes svg")
 			lostNode, other := 5, 2
 			cell := func(im picture, node int, at time.Duration) any {
@@ -289,7 +290,7 @@ func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
 // TestBarsAreAsHighAsTheirNumbers measures bars of the histogram in pixels.
 func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
 	d := few()
-	p := open(t, newBrowser(t), d, desk)
+	p := open(t, browser.New(t), d, desk)
 	im := p.shoot("few-" + desk.String())
 	plot, top := p.box("#starts svg"), p.boxes("#starts .y span")
 	var most float64
@@ -327,7 +328,7 @@ func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
 // is at the same time in both plots.
 func TestCrossHair(t *testing.T) {
 	d := few()
-	p := open(t, newBrowser(t), d, desk)
+	p := open(t, browser.New(t), d, desk)
 	atEnd := p.text(".keys")
 	plot := p.box("#phases svg")
 	p.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, plot.X+plot.W*0.3501, plot.Y+20-eval[float64](p, "scrollY")))
@@ -364,7 +365,7 @@ func TestCrossHair(t *testing.T) {
 
 // TestFlagLeadsToItsEvent clicks a flag over the chart.
 func TestFlagLeadsToItsEvent(t *testing.T) {
-	p := open(t, newBrowser(t), few(), desk)
+	p := open(t, browser.New(t), few(), desk)
 	p.do(chromedp.Click(chromedp.CSS(".lanes.wide .flag[href='#event-4']")))
 	b := p.box("#event-4:target")
 	from := eval[float64](p, "scrollY")
@@ -383,7 +384,7 @@ func TestNamesDoNothing(t *testing.T) {
 	nodes := append([]report.NodeHeat(nil), d.Heat.Nodes...)
 	nodes[0].Name = evil
 	d.Heat.Nodes = nodes
-	p := open(t, newBrowser(t), d, desk)
+	p := open(t, browser.New(t), d, desk)
 	if got := p.text("h1"); got != evil {
 		t.Errorf("the title is %q, want %q", got, evil)
 	}
@@ -401,7 +402,7 @@ func TestPolicyHolds(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer server.Close()
-	p := open(t, newBrowser(t), few(), desk)
+	p := open(t, browser.New(t), few(), desk)
 	eval[bool](p, fmt.Sprintf(`(() => {
 		const s = document.createElement("script"); s.textContent = "document.title = 'owned'"; document.body.append(s);
 		const i = document.createElement("img"); i.src = %q; document.body.append(i);

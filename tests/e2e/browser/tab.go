@@ -1,0 +1,163 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// Patience is for a browser on a busy machine. Nothing here is a measurement.
+const Patience = 2 * time.Minute
+
+// Look is how a page is looked at. Scheme is light or dark.
+type Look struct {
+	Scheme        string
+	Width, Height int64
+}
+
+// Tab shows a page that a server hands out.
+type Tab struct {
+	t     *testing.T
+	ctx   context.Context
+	start *url.URL
+
+	mu       sync.Mutex
+	requests []string
+	errors   []string
+}
+
+// Open shows a page. At the end of the test it must have no errors in its console,
+// and have asked nobody but the server that it is of.
+func Open(t *testing.T, ctx context.Context, address string, l Look) *Tab {
+	t.Helper()
+	start, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Tab{t: t, start: start}
+	ctx, cancel := chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	p.ctx, cancel = context.WithTimeout(ctx, Patience)
+	t.Cleanup(cancel)
+	if err := chromedp.Listen(p.ctx, p.hear); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.quiet)
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: l.Scheme}}}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		t.Fatal(err)
+	}
+	p.Do(chromedp.EmulateViewport(l.Width, l.Height), chromedp.Navigate(address))
+	return p
+}
+
+func (p *Tab) hear(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		p.requests = append(p.requests, e.Request.URL)
+	case *log.EventEntryAdded:
+		p.errors = append(p.errors, e.Entry.Text)
+	case *runtime.EventExceptionThrown:
+		p.errors = append(p.errors, e.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		p.errors = append(p.errors, fmt.Sprintf("console.%s was called", e.Type))
+	}
+}
+
+func (p *Tab) quiet() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.errors) > 0 {
+		p.t.Errorf("the browser complains: %q", p.errors)
+	}
+	if len(p.requests) == 0 {
+		p.t.Error("the browser asked for nothing, not even for the page: nobody listened")
+	}
+	for _, r := range p.requests {
+		if u, err := url.Parse(r); err != nil || u.Scheme != "data" && u.Host != p.start.Host {
+			p.t.Errorf("the page asked for %s", r)
+		}
+	}
+}
+
+// Forgive forgets what the browser has complained of.
+func (p *Tab) Forgive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errors = nil
+}
+
+// Do performs steps.
+func (p *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	if err := chromedp.Do(p.ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Eval is the value of a JavaScript expression.
+func Eval[T any](p *Tab, expression string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		p.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// Text is what an element says as it is shown, empty if it is not there.
+func (p *Tab) Text(selector string) string {
+	p.t.Helper()
+	return strings.Join(strings.Fields(Eval[string](p, fmt.Sprintf("(document.querySelector(%q) || {}).innerText || ''", selector))), " ")
+}
+
+// Await waits until a JavaScript expression is true, and fails with what the page says.
+func (p *Tab) Await(what, expression string) {
+	p.t.Helper()
+	err := lab.Eventually(p.ctx, Patience/2, what, func() error {
+		if Eval[bool](p, "!!("+expression+")") {
+			return nil
+		}
+		return fmt.Errorf("not yet: %s", expression)
+	})
+	if err != nil {
+		p.Shoot("failed-" + strings.ReplaceAll(p.t.Name(), "/", "-"))
+		p.t.Fatalf("%v; the page says:\n%s", err, Eval[string](p, "document.body.innerText.slice(0, 3000)"))
+	}
+}
+
+// Shoot keeps a screenshot below .run/page for people to look at.
+func (p *Tab) Shoot(name string) {
+	p.t.Helper()
+	file, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	root, err := lab.Repository()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	dir := filepath.Join(root, ".run", "page")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), file, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
