@@ -4,6 +4,9 @@
 //	pods ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
 //	gc ──Collected──► pods       gc ──Living──► pods (in each sweep)
 //
+// What is left of pods is removed when no more of them come to their end for a
+// moment: whoever deletes many waits for the last of them, and for no removal.
+//
 // It never removes what lives: a sweep first lists what there is, and only then
 // asks which pods live, so that a pod that came meanwhile is not taken for dead.
 package gc
@@ -73,7 +76,11 @@ type again struct{ uid types.UID }
 // missed is this actor's own timer, after its mailbox was full.
 type missed struct{}
 
+// settled is this actor's own timer for what rests.
+type settled struct{}
+
 func (missed) isGCMessage()  {}
+func (settled) isGCMessage() {}
 func (Collect) isGCMessage() {}
 func (Sweep) isGCMessage()   {}
 func (found) isGCMessage()   {}
@@ -106,7 +113,18 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type gc struct {
 	deps *Deps
 	of   map[types.UID]*collection
+	// resting are the pods that are not begun with yet. Invariant: each has a
+	// collection with nothing pending, and the timer runs unless there is none.
+	// first and last are when the first and the last of them came.
+	resting     []types.UID
+	first, last time.Time
 }
+
+const (
+	// rest is how long no pod must have come, restMost how long one waits for that.
+	rest     = 500 * time.Millisecond
+	restMost = 30 * time.Second
+)
 
 // collection is one pod that is being removed.
 //
@@ -157,8 +175,10 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.deps.Restarted()
 	case Collect:
 		if g.of[m.Ref.UID] == nil {
-			g.collect(ctx, newCollection(m.Ref, false))
+			g.rest(ctx, m.Ref)
 		}
+	case settled:
+		g.settled(ctx)
 	case again:
 		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
 			g.collect(ctx, newCollection(c.ref, c.orphan))
@@ -174,6 +194,34 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.listed(ctx, m)
 	case removed:
 		g.removed(ctx, m)
+	}
+}
+
+// rest puts a pod off for a moment.
+func (g *gc) rest(ctx *kernel.Context[Message], ref observed.PodRef) {
+	g.of[ref.UID] = newCollection(ref, false)
+	g.last = ctx.Now()
+	if len(g.resting) == 0 {
+		g.first = g.last
+		ctx.After(rest, settled{})
+	}
+	g.resting = append(g.resting, ref.UID)
+}
+
+// settled begins with what rests, if nothing came lately.
+func (g *gc) settled(ctx *kernel.Context[Message]) {
+	until := g.last.Add(rest)
+	if most := g.first.Add(restMost); most.Before(until) {
+		until = most
+	}
+	if left := until.Sub(ctx.Now()); left > 0 && left <= rest { // else the clock was set back
+		ctx.After(left, settled{})
+		return
+	}
+	begin := g.resting
+	g.resting = nil
+	for _, uid := range begin {
+		g.collect(ctx, g.of[uid])
 	}
 }
 

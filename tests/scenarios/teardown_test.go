@@ -37,6 +37,9 @@ func TestManyPodsEndInTurn(t *testing.T) {
 	if half > all*6/10 {
 		t.Errorf("half of the pods were gone after %v, all after %v", half, all)
 	}
+	if removed := w.rt.Calls(simcri.RemovePodSandbox) + w.rt.Calls(simcri.RemoveContainer); removed > 0 {
+		t.Errorf("%d things were removed while pods had yet to end", removed)
+	}
 	w.allUp(time.Minute)
 	w.quiet()
 }
