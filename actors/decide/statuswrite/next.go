@@ -14,8 +14,12 @@ import (
 
 // Coalesce is how long after a write the next one waits, unless it says
 // something that others wait for; and how long what a pod that is being deleted
-// has to say waits for what comes next.
-const Coalesce = 100 * time.Millisecond
+// has to say waits for what comes next. That its deletion was seen waits
+// CoalesceSeen: something of most pods ends within that.
+const (
+	Coalesce     = 100 * time.Millisecond
+	CoalesceSeen = time.Second
+)
 
 // While much is written, what only says that a pod is on its way waits for what
 // comes of it: looked at again each Relook, and no longer than Hold. That its
@@ -120,14 +124,14 @@ func Next(in Input) Step {
 // with it. A pod that is being deleted is not waited for by anybody but for its
 // end, which comes soon.
 func (in *Input) coalesced(next *v1.PodStatus) time.Time {
-	since := in.LastWrite
+	since, wait := in.LastWrite, Coalesce
 	switch {
 	case in.Final:
 		return time.Time{}
 	case in.Object.DeletionTimestamp != nil:
 		most := HoldEnd
 		if onlySeen(&in.Object.Status, next) {
-			most = HoldSeen
+			most, wait = HoldSeen, CoalesceSeen
 		}
 		if in.holds(most) {
 			return earlier(in.Changed.Add(most), in.Now.Add(Relook))
@@ -141,7 +145,7 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 	if since.IsZero() || since.After(in.Now) { // the clock was set back
 		return time.Time{}
 	}
-	return since.Add(Coalesce)
+	return since.Add(wait)
 }
 
 // holds says whether a write that may wait for so long still has to.

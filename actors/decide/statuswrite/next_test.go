@@ -74,8 +74,11 @@ func TestNext(t *testing.T) {
 		"and not for ever either": {func(in *Input) {
 			in.Object, in.Want, in.Changed, in.Busy = deleted, &seen, now.Add(-HoldSeen), true
 		}, Write, time.Time{}},
-		"nor if little is written of it": {func(in *Input) {
-			in.Object, in.Want, in.Changed = deleted, &seen, now.Add(-Coalesce)
+		"and a while if little is written": {func(in *Input) {
+			in.Object, in.Want, in.Changed = deleted, &seen, now.Add(time.Millisecond-CoalesceSeen)
+		}, Wait, now.Add(time.Millisecond)},
+		"which has an end": {func(in *Input) {
+			in.Object, in.Want, in.Changed = deleted, &seen, now.Add(-CoalesceSeen)
 		}, Write, time.Time{}},
 		"nor that anything else was seen": {func(in *Input) {
 			in.Want, in.LastWrite, in.Changed, in.Busy = &seen, time.Time{}, now, true
