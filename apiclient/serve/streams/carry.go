@@ -10,10 +10,7 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/util/proxy"
-	translator "k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/klog/v2"
-
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // dialPatience is how long the runtime's streaming server, on this machine, may take to answer at all.
@@ -61,16 +58,6 @@ func dialer(stream context.Context) func(context.Context, string, string) (net.C
 // asItIs carries bytes as they are.
 func (l *link) asItIs() http.Handler {
 	return proxy.NewUpgradeAwareHandler(l.to, l.transport, false, true, responder{l})
-}
-
-// tunnel carries a WebSocket's content as SPDY.
-func (l *link) tunnel() http.Handler { return translator.NewTunnelingHandler(l.asItIs()) }
-
-// translate speaks SPDY with the runtime for a client of v5.channel.k8s.io.
-func (l *link) translate(o port.StreamOptions) http.Handler {
-	return translator.NewStreamTranslatorHandler(l.to, l.transport, 0, translator.Options{
-		Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Tty: o.TTY,
-	})
 }
 
 // responder answers if the runtime's streaming server does not.

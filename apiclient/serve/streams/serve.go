@@ -90,7 +90,7 @@ func (s *Streams) portForward(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.carry(w, r, to, func(l *link) http.Handler {
 		if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
-			return l.tunnel()
+			return tunnel{l}
 		}
 		return l.asItIs()
 	})
@@ -104,7 +104,7 @@ func (s *Streams) process(w http.ResponseWriter, r *http.Request, text string, o
 	}
 	return s.carry(w, r, to, func(l *link) http.Handler {
 		if wsstream.IsWebSocketRequestWithStreamCloseProtocol(r) {
-			return l.translate(o)
+			return translator{l, o}
 		}
 		return l.asItIs()
 	})
