@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 )
 
@@ -21,20 +19,10 @@ import (
 
 // family is a name whose value follows from a cgroup.
 type family struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
+	*metric
 	// value is false where it is not known.
 	value func(*usage.Cgroup) (float64, bool)
 }
-
-const (
-	counter = prometheus.CounterValue
-	gauge   = prometheus.GaugeValue
-)
-
-var ofCgroup = []string{"container", "id", "image", "name", "namespace", "pod"}
-
-func with(more ...string) []string { return append(ofCgroup[:len(ofCgroup):len(ofCgroup)], more...) }
 
 var families = []family{
 	cpu("container_cpu_user_seconds_total", "Cumulative user cpu time consumed in seconds.", func(c *usage.CPU) float64 { return seconds(c.User) }),
@@ -53,7 +41,7 @@ var families = []family{
 	memory("container_memory_failcnt", "Number of memory usage hits limits", counter, func(m *usage.Memory) uint64 { return m.Failures }),
 	memory("container_oom_events_total", "Count of out of memory events observed for the container", counter, func(m *usage.Memory) uint64 { return m.OOMs }),
 	{
-		desc("container_memory_swap", "Container swap usage in bytes.", ofCgroup...), gauge,
+		gauge("container_memory_swap", "Container swap usage in bytes."),
 		func(c *usage.Cgroup) (float64, bool) {
 			if c.Swap == nil {
 				return 0, false
@@ -74,7 +62,7 @@ var families = []family{
 	limit("container_spec_cpu_shares", "CPU share of the container.", func(l *usage.Limits) uint64 { return l.CPUShares }),
 	limit("container_spec_cpu_period", "CPU period of the container.", func(l *usage.Limits) uint64 { return l.CPUPeriod }),
 	{
-		desc("container_spec_cpu_quota", "CPU quota of the container.", ofCgroup...), gauge,
+		gauge("container_spec_cpu_quota", "CPU quota of the container."),
 		func(c *usage.Cgroup) (float64, bool) { return float64(c.Limits.CPUQuota), c.Limits.CPUQuota > 0 },
 	},
 	limit("container_spec_memory_limit_bytes", "Memory limit for the container.", func(l *usage.Limits) uint64 { return l.Memory }),
@@ -90,7 +78,7 @@ var families = []family{
 }
 
 func cpu(name, help string, value func(*usage.CPU) float64) family {
-	return family{desc(name, help, ofCgroup...), counter, func(c *usage.Cgroup) (float64, bool) {
+	return family{counter(name, help), func(c *usage.Cgroup) (float64, bool) {
 		if c.CPU == nil {
 			return 0, false
 		}
@@ -100,7 +88,7 @@ func cpu(name, help string, value func(*usage.CPU) float64) family {
 
 // quota is told only of those that have one.
 func quota(name, help string, value func(*usage.CPU) float64) family {
-	return family{desc(name, help, ofCgroup...), counter, func(c *usage.Cgroup) (float64, bool) {
+	return family{counter(name, help), func(c *usage.Cgroup) (float64, bool) {
 		if c.CPU == nil || c.Limits.CPUQuota == 0 {
 			return 0, false
 		}
@@ -108,8 +96,8 @@ func quota(name, help string, value func(*usage.CPU) float64) family {
 	}}
 }
 
-func memory(name, help string, kind prometheus.ValueType, value func(*usage.Memory) uint64) family {
-	return family{desc(name, help, ofCgroup...), kind, func(c *usage.Cgroup) (float64, bool) {
+func memory(name, help string, kind func(name, help string) *metric, value func(*usage.Memory) uint64) family {
+	return family{kind(name, help), func(c *usage.Cgroup) (float64, bool) {
 		if c.Memory == nil {
 			return 0, false
 		}
@@ -118,7 +106,7 @@ func memory(name, help string, kind prometheus.ValueType, value func(*usage.Memo
 }
 
 func pids(name, help string, value func(*usage.PIDs) uint64) family {
-	return family{desc(name, help, ofCgroup...), gauge, func(c *usage.Cgroup) (float64, bool) {
+	return family{gauge(name, help), func(c *usage.Cgroup) (float64, bool) {
 		if c.PIDs == nil {
 			return 0, false
 		}
@@ -127,7 +115,7 @@ func pids(name, help string, value func(*usage.PIDs) uint64) family {
 }
 
 func limit(name, help string, value func(*usage.Limits) uint64) family {
-	return family{desc(name, help, ofCgroup...), gauge, func(c *usage.Cgroup) (float64, bool) {
+	return family{gauge(name, help), func(c *usage.Cgroup) (float64, bool) {
 		return float64(value(&c.Limits)), c.CPU != nil
 	}}
 }
@@ -135,7 +123,7 @@ func limit(name, help string, value func(*usage.Limits) uint64) family {
 func pressure(name, what, part string, of func(*usage.Cgroup) *usage.Pressure) family {
 	verb := map[string]string{"some": "waited", "full": "stalled"}[part]
 	help := fmt.Sprintf("Total time duration tasks in the container have %s due to %s congestion.", verb, what)
-	return family{desc("container_pressure_"+name+"_seconds_total", help, ofCgroup...), counter, func(c *usage.Cgroup) (float64, bool) {
+	return family{counter("container_pressure_"+name+"_seconds_total", help), func(c *usage.Cgroup) (float64, bool) {
 		p := of(c)
 		if p == nil {
 			return 0, false
@@ -148,19 +136,19 @@ func pressure(name, what, part string, of func(*usage.Cgroup) *usage.Pressure) f
 }
 
 var (
-	cpuTotal     = desc("container_cpu_usage_seconds_total", "Cumulative cpu time consumed in seconds.", with("cpu")...)
-	faults       = desc("container_memory_failures_total", "Cumulative count of memory allocation failures.", with("failure_type", "scope")...)
-	started      = desc("container_start_time_seconds", "Start time of the container since unix epoch in seconds.", ofCgroup...)
-	lastSeen     = desc("container_last_seen", "Last time a container was seen by the exporter", ofCgroup...)
-	fsUsage      = desc("container_fs_usage_bytes", "Number of bytes that are consumed by the container on this filesystem.", with("device")...)
-	fsLimit      = desc("container_fs_limit_bytes", "Number of bytes that can be consumed by the container on this filesystem.", with("device")...)
-	fsInodes     = desc("container_fs_inodes_total", "Number of Inodes", with("device")...)
-	fsFreeInodes = desc("container_fs_inodes_free", "Number of available Inodes", with("device")...)
-	fsReads      = desc("container_fs_reads_total", "Cumulative count of reads completed", with("device")...)
-	fsWrites     = desc("container_fs_writes_total", "Cumulative count of writes completed", with("device")...)
-	fsReadBytes  = desc("container_fs_reads_bytes_total", "Cumulative count of bytes read", with("device")...)
-	fsWriteBytes = desc("container_fs_writes_bytes_total", "Cumulative count of bytes written", with("device")...)
-	blockIO      = desc("container_blkio_device_usage_total", "Blkio Device bytes usage", with("device", "major", "minor", "operation")...)
+	cpuTotal     = counter("container_cpu_usage_seconds_total", "Cumulative cpu time consumed in seconds.")
+	faults       = counter("container_memory_failures_total", "Cumulative count of memory allocation failures.")
+	started      = gauge("container_start_time_seconds", "Start time of the container since unix epoch in seconds.")
+	lastSeen     = gauge("container_last_seen", "Last time a container was seen by the exporter")
+	fsUsage      = gauge("container_fs_usage_bytes", "Number of bytes that are consumed by the container on this filesystem.")
+	fsLimit      = gauge("container_fs_limit_bytes", "Number of bytes that can be consumed by the container on this filesystem.")
+	fsInodes     = gauge("container_fs_inodes_total", "Number of Inodes")
+	fsFreeInodes = gauge("container_fs_inodes_free", "Number of available Inodes")
+	fsReads      = counter("container_fs_reads_total", "Cumulative count of reads completed")
+	fsWrites     = counter("container_fs_writes_total", "Cumulative count of writes completed")
+	fsReadBytes  = counter("container_fs_reads_bytes_total", "Cumulative count of bytes read")
+	fsWriteBytes = counter("container_fs_writes_bytes_total", "Cumulative count of bytes written")
+	blockIO      = counter("container_blkio_device_usage_total", "Blkio Device bytes usage")
 
 	receivedBytes   = network("receive_bytes_total", "Cumulative count of bytes received")
 	receivedPackets = network("receive_packets_total", "Cumulative count of packets received")
@@ -171,122 +159,121 @@ var (
 	sendErrors      = network("transmit_errors_total", "Cumulative count of errors encountered while transmitting")
 	sendDropped     = network("transmit_packets_dropped_total", "Cumulative count of packets dropped while transmitting")
 
-	machineCores  = desc("machine_cpu_cores", "Number of logical CPU cores.")
-	machineMemory = desc("machine_memory_bytes", "Amount of memory installed on the machine.")
-	machineSwap   = desc("machine_swap_bytes", "Amount of swap memory available on the machine.")
-	cadvisorError = desc("container_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise")
+	machineCores  = gauge("machine_cpu_cores", "Number of logical CPU cores.")
+	machineMemory = gauge("machine_memory_bytes", "Amount of memory installed on the machine.")
+	machineSwap   = gauge("machine_swap_bytes", "Amount of swap memory available on the machine.")
+	cadvisorError = gauge("container_scrape_error", "1 if there was an error while getting container metrics, 0 otherwise")
 )
 
-func network(name, help string) *prometheus.Desc {
-	return desc("container_network_"+name, help, with("interface")...)
-}
+func network(name, help string) *metric { return counter("container_network_"+name, help) }
 
 // cadvisor is /metrics/cadvisor.
-func cadvisor(n usage.Node, pods []usage.Pod, cores int, failed bool) (s samples) {
-	s.add(machineCores, gauge, time.Time{}, float64(cores))
-	s.add(machineMemory, gauge, time.Time{}, float64(n.Memory))
-	s.add(machineSwap, gauge, time.Time{}, float64(n.SwapTotal))
-	root := labels("", "/", "", "", "", "")
+func cadvisor(n usage.Node, pods []usage.Pod, cores int, failed bool) samples {
+	s := newSamples()
+	s.add(machineCores, time.Time{}, float64(cores), nil)
+	s.add(machineMemory, time.Time{}, float64(n.Memory), nil)
+	s.add(machineSwap, time.Time{}, float64(n.SwapTotal), nil)
+	root := cgroupLabels("", "/", "", "", "", "")
 	s.cgroup(&n.Cgroup, n.Booted, root)
 	s.interfaces(n.Network, n.Cgroup.At, root)
 	s.disk(n.Root, "root", root)
 	for i := range n.Parts {
 		part := &n.Parts[i]
-		s.cgroup(&part.Cgroup, part.Started, labels("", part.ID, "", "", "", ""))
+		s.cgroup(&part.Cgroup, part.Started, cgroupLabels("", part.ID, "", "", "", ""))
 	}
 	for i := range pods {
 		s.pod(&pods[i])
 	}
-	s.add(cadvisorError, gauge, time.Time{}, truth(failed))
+	s.add(cadvisorError, time.Time{}, truth(failed), nil)
 	return s
 }
 
-// labels are in the order of ofCgroup.
-func labels(container, id, image, name, namespace, pod string) []string {
-	return []string{container, id, image, name, namespace, pod}
+func cgroupLabels(container, id, image, name, namespace, pod string) labels {
+	return labelled("container", container, "id", id, "image", image, "name", name, "namespace", namespace, "pod", pod)
 }
 
-func (s *samples) pod(p *usage.Pod) {
-	own := labels("", p.ID, "", "", p.Namespace, p.Name)
+func (s samples) pod(p *usage.Pod) {
+	own := cgroupLabels("", p.ID, "", "", p.Namespace, p.Name)
 	if p.ID != "" {
 		s.cgroup(&p.Cgroup, p.Started, own)
 	}
 	if b := &p.Sandbox; b.RuntimeID != "" {
-		own = labels("", b.ID, b.Image, b.RuntimeID, p.Namespace, p.Name)
+		own = cgroupLabels("", b.ID, b.Image, b.RuntimeID, p.Namespace, p.Name)
 		s.cgroup(&b.Cgroup, p.Started, own)
 	}
 	s.interfaces(p.Network, p.NetworkAt, own)
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		of := labels(c.Name, c.ID, c.Image, c.RuntimeID, p.Namespace, p.Name)
+		of := cgroupLabels(c.Name, c.ID, c.Image, c.RuntimeID, p.Namespace, p.Name)
 		s.cgroup(&c.Cgroup, c.Started, of)
 		s.disk(c.Rootfs, "rootfs", of)
 	}
 }
 
-func (s *samples) cgroup(c *usage.Cgroup, since time.Time, of []string) {
+func (s samples) cgroup(c *usage.Cgroup, since time.Time, of labels) {
 	if c.CPU == nil && c.Memory == nil {
 		return // it is not there any more
 	}
 	for _, f := range families {
 		if value, ok := f.value(c); ok {
-			s.add(f.desc, f.kind, c.At, value, of...)
+			s.add(f.metric, c.At, value, of)
 		}
 	}
 	if c.CPU != nil {
-		s.add(cpuTotal, counter, c.At, seconds(c.CPU.Usage), append(of[:len(of):len(of)], "total")...)
+		s.add(cpuTotal, c.At, seconds(c.CPU.Usage), of.with("cpu", "total"))
 	}
 	if m := c.Memory; m != nil {
-		s.add(faults, counter, c.At, float64(m.Faults), append(of[:len(of):len(of)], "pgfault", "hierarchy")...)
-		s.add(faults, counter, c.At, float64(m.MajorFaults), append(of[:len(of):len(of)], "pgmajfault", "hierarchy")...)
+		s.add(faults, c.At, float64(m.Faults), of.with("failure_type", "pgfault").with("scope", "hierarchy"))
+		s.add(faults, c.At, float64(m.MajorFaults), of.with("failure_type", "pgmajfault").with("scope", "hierarchy"))
 	}
 	if !since.IsZero() {
-		s.add(started, gauge, time.Time{}, unix(since), of...)
+		s.add(started, time.Time{}, unix(since), of)
 	}
-	s.add(lastSeen, gauge, time.Time{}, float64(c.At.Unix()), of...)
+	s.add(lastSeen, time.Time{}, float64(c.At.Unix()), of)
 	for _, d := range c.IO {
 		s.device(d, c.At, of)
 	}
 }
 
-func (s *samples) device(d usage.Device, at time.Time, of []string) {
+func (s samples) device(d usage.Device, at time.Time, of labels) {
 	major, minor := strconv.FormatUint(d.Major, 10), strconv.FormatUint(d.Minor, 10)
 	name := major + ":" + minor // what the kernel calls it is not known here
-	more := func(with ...string) []string { return append(of[:len(of):len(of)], with...) }
-	s.add(fsReads, counter, at, float64(d.Reads), more(name)...)
-	s.add(fsWrites, counter, at, float64(d.Writes), more(name)...)
-	s.add(fsReadBytes, counter, at, float64(d.BytesRead), more(name)...)
-	s.add(fsWriteBytes, counter, at, float64(d.BytesWritten), more(name)...)
-	s.add(blockIO, counter, at, float64(d.BytesRead), more(name, major, minor, "Read")...)
-	s.add(blockIO, counter, at, float64(d.BytesWritten), more(name, major, minor, "Write")...)
+	of = of.with("device", name)
+	s.add(fsReads, at, float64(d.Reads), of)
+	s.add(fsWrites, at, float64(d.Writes), of)
+	s.add(fsReadBytes, at, float64(d.BytesRead), of)
+	s.add(fsWriteBytes, at, float64(d.BytesWritten), of)
+	of = of.with("major", major).with("minor", minor)
+	s.add(blockIO, at, float64(d.BytesRead), of.with("operation", "Read"))
+	s.add(blockIO, at, float64(d.BytesWritten), of.with("operation", "Write"))
 }
 
-func (s *samples) disk(d *usage.Disk, device string, of []string) {
+func (s samples) disk(d *usage.Disk, device string, of labels) {
 	if d == nil {
 		return
 	}
-	of = append(of[:len(of):len(of)], device)
+	of = of.with("device", device)
 	for _, v := range []struct {
-		desc  *prometheus.Desc
+		is    *metric
 		value *uint64
 	}{{fsUsage, d.Used}, {fsLimit, d.Capacity}, {fsInodes, d.Inodes}, {fsFreeInodes, d.InodesFree}} {
 		if v.value != nil {
-			s.add(v.desc, gauge, d.At, float64(*v.value), of...)
+			s.add(v.is, d.At, float64(*v.value), of)
 		}
 	}
 }
 
-func (s *samples) interfaces(all []usage.Interface, at time.Time, of []string) {
+func (s samples) interfaces(all []usage.Interface, at time.Time, of labels) {
 	for _, i := range all {
-		of := append(of[:len(of):len(of)], i.Name)
+		of := of.with("interface", i.Name)
 		for _, v := range []struct {
-			desc  *prometheus.Desc
+			is    *metric
 			value uint64
 		}{
 			{receivedBytes, i.RxBytes}, {receivedPackets, i.RxPackets}, {receiveErrors, i.RxErrors}, {receiveDropped, i.RxDropped},
 			{sentBytes, i.TxBytes}, {sentPackets, i.TxPackets}, {sendErrors, i.TxErrors}, {sendDropped, i.TxDropped},
 		} {
-			s.add(v.desc, counter, at, float64(v.value), of...)
+			s.add(v.is, at, float64(v.value), of)
 		}
 	}
 }

@@ -1,42 +1,84 @@
 package nodestats
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
-// samples is a collector of what was read for one request.
-type samples []prometheus.Metric
+// metric is a name with what is said of it.
+type metric struct {
+	name, help string
+	kind       dto.MetricType
+}
 
-// Describe implements prometheus.Collector. What there is is known only when it
-// was read.
-func (samples) Describe(chan<- *prometheus.Desc) {}
+func counter(name, help string) *metric { return &metric{name, help, dto.MetricType_COUNTER} }
+func gauge(name, help string) *metric   { return &metric{name, help, dto.MetricType_GAUGE} }
 
-// Collect implements prometheus.Collector.
-func (s samples) Collect(to chan<- prometheus.Metric) {
-	for _, m := range s {
-		to <- m
+// labels are in order of name. Samples share them.
+type labels []*dto.LabelPair
+
+// labelled makes labels of names and values in turns, which are in order of name.
+func labelled(pairs ...string) labels {
+	out := make(labels, 0, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, &dto.LabelPair{Name: &pairs[i], Value: &pairs[i+1]})
 	}
+	return out
+}
+
+// with is l and one label more.
+func (l labels) with(name, value string) labels {
+	at, _ := slices.BinarySearchFunc(l, name, func(p *dto.LabelPair, name string) int { return cmp.Compare(p.GetName(), name) })
+	return slices.Insert(slices.Clone(l), at, &dto.LabelPair{Name: &name, Value: &value})
+}
+
+// samples are what was read for one request. They go past the registry of
+// Prometheus' library, which checks and copies each of thousands.
+type samples struct{ of map[*metric]*dto.MetricFamily }
+
+var _ prometheus.Gatherer = samples{}
+
+func newSamples() samples { return samples{map[*metric]*dto.MetricFamily{}} }
+
+// Gather implements prometheus.Gatherer.
+func (s samples) Gather() ([]*dto.MetricFamily, error) {
+	out := make([]*dto.MetricFamily, 0, len(s.of))
+	for _, f := range s.of { // order-free: sorted below
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return out, nil
 }
 
 // answer writes them.
 func (s samples) answer(w http.ResponseWriter, r *http.Request) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(s)
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, r)
+	promhttp.HandlerFor(s, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, r)
 }
 
 // add takes in a value with the time at which it was read; without one, it is of
 // the time of the scrape.
-func (s *samples) add(d *prometheus.Desc, kind prometheus.ValueType, at time.Time, value float64, labels ...string) {
-	m := prometheus.MustNewConstMetric(d, kind, value, labels...)
-	if !at.IsZero() {
-		m = prometheus.NewMetricWithTimestamp(at, m)
+func (s samples) add(m *metric, at time.Time, value float64, of labels) {
+	f := s.of[m]
+	if f == nil {
+		f = &dto.MetricFamily{Name: &m.name, Help: &m.help, Type: &m.kind}
+		s.of[m] = f
 	}
-	*s = append(*s, m)
+	one := &dto.Metric{Label: of}
+	if m.kind == dto.MetricType_COUNTER {
+		one.Counter = &dto.Counter{Value: &value}
+	} else {
+		one.Gauge = &dto.Gauge{Value: &value}
+	}
+	if !at.IsZero() {
+		one.TimestampMs = new(at.UnixMilli())
+	}
+	f.Metric = append(f.Metric, one)
 }
 
 func seconds(d time.Duration) float64 { return d.Seconds() }
