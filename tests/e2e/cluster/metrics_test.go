@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -105,13 +106,26 @@ func one(t *testing.T, f families, name string, labels ...string) float64 {
 type scraped struct {
 	of      map[string]families
 	summary stats.Summary
+	// lint is what promtool check metrics says of names.
+	lint map[string]string
 }
 
 func scrape(t *testing.T, base string) scraped {
 	t.Helper()
 	s := scraped{of: map[string]families{}}
 	for _, path := range metricPaths {
-		s.of[path] = parsed(t, fetch(t, http.DefaultClient, base+path, ""))
+		text := fetch(t, http.DefaultClient, base+path, "")
+		s.of[path] = parsed(t, text)
+		if s.lint == nil {
+			s.lint = map[string]string{}
+		}
+		problems, err := promlint.New(strings.NewReader(string(text))).Lint() // what promtool check metrics does
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range problems {
+			s.lint[p.Metric] = p.Text
+		}
 	}
 	if err := json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s.summary); err != nil {
 		t.Fatal(err)
@@ -149,6 +163,7 @@ func TestMetrics(t *testing.T) {
 		return // told already
 	}
 	compare(t, all["troupe"], all["kubelet"])
+	checked(t, all["troupe"], all["kubelet"])
 }
 
 // agents are the two that are compared.
@@ -340,6 +355,20 @@ func compare(t *testing.T, troupe, kubelet scraped) {
 		t.Logf("%s: of the kubelet's %d names troupe has %d", path, len(theirs), len(theirs)-missing)
 	}
 }
+
+// checked fails for what promtool check metrics says of a name of troupe's that is not one of the
+// kubelet's.
+func checked(t *testing.T, troupe, kubelet scraped) {
+	for _, name := range slices.Sorted(maps.Keys(troupe.lint)) {
+		if kubelet.lint[name] != troupe.lint[name] && !inherited[name] {
+			t.Errorf("%s: %s", name, troupe.lint[name])
+		}
+	}
+	t.Logf("promtool check metrics says of %d names of troupe's, and of %d of the kubelet's, what it does not like", len(troupe.lint), len(kubelet.lint))
+}
+
+// inherited are names of the kubelet's that had no value in it while both were scraped.
+var inherited = map[string]bool{}
 
 // keys are the names of the labels of a family.
 func keys(f *dto.MetricFamily) []string {
