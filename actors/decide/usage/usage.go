@@ -119,8 +119,8 @@ type Pod struct {
 	NetworkAt  time.Time
 	Containers []Container
 	Volumes    []Volume
-	// Sandbox is the container that holds the pod's namespaces; no ID where the
-	// runtime has none.
+	// Sandbox is the container that holds the pod's namespaces, of which only the two
+	// IDs are known; none where the runtime has none.
 	Sandbox Container
 }
 

@@ -199,7 +199,6 @@ func (s samples) pod(p *usage.Pod) {
 	}
 	if b := &p.Sandbox; b.RuntimeID != "" {
 		own = cgroupLabels("", b.ID, b.Image, b.RuntimeID, p.Namespace, p.Name)
-		s.cgroup(&b.Cgroup, p.Started, own)
 	}
 	s.interfaces(p.Network, p.NetworkAt, own)
 	for i := range p.Containers {

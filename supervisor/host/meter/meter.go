@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/opencontainers/cgroups"
+	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 )
@@ -38,9 +40,11 @@ func (m *Meter) Cgroup(path string, all bool) usage.Cgroup {
 		names = usage.FilesV2(all)
 	}
 	files := make(usage.Files, len(names))
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
 	for _, name := range names {
-		if text, err := os.ReadFile(m.file(path, name)); err == nil {
-			files[name] = string(text)
+		if text, ok := read(m.file(path, name), *buffer); ok {
+			files[name] = text
 		}
 	}
 	if m.v2 {
@@ -52,10 +56,46 @@ func (m *Meter) Cgroup(path string, all bool) usage.Cgroup {
 // file is where a file of a cgroup is. Of v1, the name begins with its hierarchy.
 func (m *Meter) file(path, name string) string {
 	if m.v2 {
-		return filepath.Join(m.root, path, name)
+		return m.root + path + "/" + name
 	}
 	hierarchy, file, _ := strings.Cut(name, "/")
-	return filepath.Join(m.root, hierarchy, path, file)
+	return m.root + "/" + hierarchy + path + "/" + file
+}
+
+// buffers are for reading: a scrape of a hundred pods reads thousands of files.
+var buffers = sync.Pool{New: func() any { return new(make([]byte, fileLimit)) }}
+
+// fileLimit bounds what is read of a file.
+const fileLimit = 64 << 10
+
+// read is os.ReadFile for files that the kernel makes up as they are read: without
+// its question for the size, and without the poller, which takes them for pipes.
+func read(path string, buffer []byte) (string, bool) {
+	fd, err := retried(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return "", false
+	}
+	defer unix.Close(fd) //nolint:errcheck // it was only read
+	n := 0
+	for n < len(buffer) {
+		more, err := retried(func() (int, error) { return unix.Read(fd, buffer[n:]) })
+		if err != nil {
+			return "", false
+		}
+		if n += more; more < os.Getpagesize() {
+			break // the kernel fills a page before it gives less
+		}
+	}
+	return string(buffer[:n]), true
+}
+
+// retried goes on after a signal.
+func retried(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); err != unix.EINTR { //nolint:errorlint // an Errno, as it is
+			return n, err
+		}
+	}
 }
 
 // Pod fills in what a pod whose cgroup is known uses, and its containers and its
@@ -80,11 +120,10 @@ func (m *Meter) Pod(p *usage.Pod, all bool) {
 		return
 	}
 	// What is left is of containers that are just being made or removed, and of the
-	// sandbox, which is the oldest.
+	// sandbox. What that uses nobody asks for; the network of the pod has its name.
 	for _, dir := range below {
 		if id := runtimeID(dir); id != "" && p.Sandbox.RuntimeID == "" && m.anyone(filepath.Join(p.ID, dir)) != "" {
 			p.Sandbox.RuntimeID, p.Sandbox.ID = id, filepath.Join(p.ID, dir)
-			p.Sandbox.Cgroup = m.Cgroup(p.Sandbox.ID, all)
 		}
 	}
 }

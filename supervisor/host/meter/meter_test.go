@@ -74,7 +74,7 @@ func TestPod(t *testing.T) {
 			if gone.Cgroup.CPU != nil || gone.ID != "" {
 				t.Errorf("one that has ended: %+v", gone)
 			}
-			if p.Sandbox.RuntimeID != "5a" || p.Sandbox.Cgroup.CPU.Usage != time.Second {
+			if p.Sandbox.RuntimeID != "5a" {
 				t.Errorf("its sandbox: %+v", p.Sandbox)
 			}
 			if len(p.Network) != 1 || p.Network[0].TxBytes != 20 || p.NetworkAt.IsZero() {
@@ -141,5 +141,34 @@ func TestDisk(t *testing.T) {
 	}
 	if Disk("/nowhere") != nil {
 		t.Error("there is room nowhere")
+	}
+}
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	buffer := make([]byte, 3*os.Getpagesize())
+	for name, size := range map[string]int{"empty": 0, "short": 10, "page": os.Getpagesize(), "longer": os.Getpagesize() + 1, "cut off": 5 * os.Getpagesize()} {
+		path, text := filepath.Join(dir, name), strings.Repeat("x", size)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := read(path, buffer); !ok || got != text[:min(size, len(buffer))] {
+			t.Errorf("%s: %d bytes of %d, %v", name, len(got), size, ok)
+		}
+	}
+	if _, ok := read(filepath.Join(dir, "none"), buffer); ok {
+		t.Error("there is none")
+	}
+	if _, ok := read(dir, buffer); ok {
+		t.Error("a directory was read")
+	}
+}
+
+// BenchmarkCgroup reads all of one.
+func BenchmarkCgroup(b *testing.B) {
+	m := New()
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Cgroup("/", true)
 	}
 }
