@@ -3,6 +3,7 @@ package timeline
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -364,4 +365,32 @@ func BenchmarkDeliver(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestHundredPodsTakeLittle measures what a node of 100 pods with full stories keeps.
+func TestHundredPodsTakeLittle(t *testing.T) {
+	before := heap()
+	w := newWorld(t, nil)
+	for i := range 100 {
+		uid := fmt.Sprintf("6c42b72c-bf9b-ea60-9cf6-%012d", i)
+		w.assign(uid)
+		for n := range 2 * w.c.Entries {
+			w.call("n/pods/"+uid, kernel.EffectInfo{Kind: "CreateContainer", Object: fmt.Sprint("app-", n)}, 0, time.Millisecond, kernel.EffectFinished, nil)
+			w.Record(port.Event{Pod: podOf(uid), Reason: "BackOff", Message: fmt.Sprintf("Back-off restarting failed container app in pod web_default(%s), %d", uid, n), Warning: true, At: w.at})
+		}
+	}
+	const limit = 4 << 20
+	if took := heap() - before; took > limit || w.limit != w.c.Entries {
+		t.Errorf("100 pods take %d KiB, and each may have %d entries", took>>10, w.limit)
+	} else {
+		t.Logf("100 pods take %d KiB", took>>10)
+	}
+	runtime.KeepAlive(w)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
