@@ -89,9 +89,10 @@ func (l *Log) keep(e Entry) int {
 	return 1
 }
 
-// Newest gives all kept events, in the order in which they came last.
-func (l *Log) Newest() []Entry {
-	all := l.Of("")
+// Warnings gives the kept events of a pod that warn, in the order in which they
+// came last.
+func (l *Log) Warnings(pod string) []Entry {
+	all := slices.DeleteFunc(l.Of(pod), func(e Entry) bool { return !e.Warning })
 	slices.SortStableFunc(all, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return all
 }

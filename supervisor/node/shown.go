@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -17,17 +18,21 @@ func (d *running) shown(ctx context.Context, events *eventlog.Log) (pods.View, e
 	if err != nil {
 		return v, err
 	}
-	calls := callsOf(d.system.Snapshot(d.name), &v)
-	warnings := map[string][]whynot.Warning{}
-	for _, e := range events.Newest() {
-		if e.Warning {
-			warnings[e.Pod] = append(warnings[e.Pod], whynot.Warning{Container: e.Container, Reason: e.Reason, Message: e.Message})
-		}
-	}
 	now := time.Now()
+	var calls map[string][]whynot.Call // nobody looks for them while all are ready
 	for i := range v.Pods {
 		p := &v.Pods[i]
-		if a := whynot.Explain(why(now, &v, p, calls[string(p.UID)], warnings[p.Namespace+"/"+p.Name])); a.Text != "" {
+		if p.Ready && p.Life == podlife.Syncing.String() && p.Problem == "" {
+			continue
+		}
+		if calls == nil {
+			calls = callsOf(d.system.Snapshot(d.name), &v)
+		}
+		var warnings []whynot.Warning
+		for _, e := range events.Warnings(p.Namespace + "/" + p.Name) {
+			warnings = append(warnings, whynot.Warning{Container: e.Container, Reason: e.Reason, Message: e.Message})
+		}
+		if a := whynot.Explain(why(now, &v, p, calls[string(p.UID)], warnings)); a.Text != "" {
 			p.Why = &a
 		}
 	}

@@ -1,0 +1,56 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/whynot"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pods"
+)
+
+// TestCallsOfPods: those of a pod's own actor, those of others that say for whom,
+// and pulls for all that wait for the image.
+func TestCallsOfPods(t *testing.T) {
+	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	waiting := []pods.ContainerView{{State: "waiting", Image: "app:1"}, {State: "waiting", Image: "app:1"}}
+	one, two := pods.PodView{UID: "uid-1", Containers: waiting}, pods.PodView{UID: "uid-2", Containers: waiting}
+	ran := pods.PodView{UID: "uid-3", Containers: []pods.ContainerView{{State: "running", Image: "app:1"}}}
+	got := callsOf([]kernel.ActorInfo{
+		{Path: "n/images", Kind: "images", Effects: []kernel.EffectInfo{
+			{Kind: "PullImage", Object: "app:1", Phase: kernel.EffectStarted, Since: now, Patience: time.Minute}, {Kind: "PullImage", Object: "other"},
+		}},
+		{Path: "n/pleg", Kind: "pleg", Effects: []kernel.EffectInfo{{Kind: "Events", Standing: true}}},
+		{Path: "n/pods/uid-1", Kind: "pod", Effects: []kernel.EffectInfo{{Kind: "RunPodSandbox", Phase: kernel.EffectQueued}}},
+		{Path: "n/probes", Kind: "probes", Effects: []kernel.EffectInfo{{Kind: "ExecProbe", For: "uid-3", Phase: kernel.EffectStarted}}},
+		{Path: "n/volumes", Kind: "volumes", Effects: []kernel.EffectInfo{{Kind: "MountVolume", For: "uid-2", Phase: kernel.EffectExpired}}},
+	}, &pods.View{Pods: []pods.PodView{one, two, ran}})
+	pull := whynot.Call{What: "PullImage", Object: "app:1", Since: now, Patience: time.Minute}
+	want := map[string][]whynot.Call{
+		"uid-1": {pull, {What: "RunPodSandbox", Queued: true}},
+		"uid-2": {pull, {What: "MountVolume", Overdue: true}},
+		"uid-3": {{What: "ExecProbe", Probe: true}},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestWhyIsAskedWithAllThatIsKnown follows a pod's view into the decision.
+func TestWhyIsAskedWithAllThatIsKnown(t *testing.T) {
+	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	ended := now.Add(-20 * time.Second)
+	p := pods.PodView{Life: "Syncing", Phase: "Running", Containers: []pods.ContainerView{{
+		Name: "app", Kind: "main", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 3,
+		Last: &pods.EndView{ExitCode: 137, Reason: "OOMKilled", FinishedAt: &ended},
+	}}}
+	a := whynot.Explain(why(now, &pods.View{}, &p, nil, nil))
+	if want := `Container "app" crashes again and again, and waits before it is started once more: it ended with exit code 137 (OOMKilled) 20s ago.`; a.Text != want {
+		t.Errorf("got %q, want %q", a.Text, want)
+	}
+	a = whynot.Explain(why(now, &pods.View{Runtime: &pods.RuntimeView{Since: ended, Message: "gone"}}, &p, nil, nil))
+	if want := "The container runtime has not answered for 20s: gone."; a.Text != want {
+		t.Errorf("got %q, want %q", a.Text, want)
+	}
+}
