@@ -149,6 +149,41 @@ func TestTimeline(t *testing.T) {
 	b.awaitEntry(t, pod, "the stop", done("", "StopPodSandbox", ""))
 }
 
+// TestCrashesAreShown has the actor of a pod panic: who looks sees where, and what it means.
+func TestCrashesAreShown(t *testing.T) {
+	b := newBed(t, lab.Containerd2)
+	b.SetFlags("--chaos-panic-pod", "default/told")
+	b.start(t)
+	b.apply(t, "told.yaml", told)
+	const pod = "told-" + NodeName
+	b.await(t, "the crash in the timeline", func() error {
+		line, err := b.line(t, pod)
+		switch {
+		case err != nil:
+			return err
+		case line.Pod == nil || line.Pod.Why == nil || !line.Pod.Why.Wrong || !strings.Contains(line.Pod.Why.Text, "its actor is restarted after"):
+			return fmt.Errorf("%+v", line.Pod)
+		}
+		for _, e := range line.Entries {
+			if e.Kind == "crash" && strings.Contains(e.Text, "asked to by --chaos-panic-pod: restart, next try in") {
+				return nil
+			}
+		}
+		return fmt.Errorf("no crash among %+v", line.Entries)
+	})
+	out, err := b.Command(t.Context(), "crashes", "--root-dir", b.Root())
+	if err != nil || !strings.Contains(out, "as it was asked to by --chaos-panic-pod") || !strings.Contains(out, "panicking).Receive") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	// Else nobody takes the pod down.
+	if err := b.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.SetFlags()
+	b.start(t)
+	b.awaitRunning(t, "told")
+}
+
 // looksInBrowser looks at the page of the real node that `troupe web` hands out.
 func (b *bed) looksInBrowser(t *testing.T, pod, uid string) {
 	ctx, cancel := context.WithCancel(t.Context())
