@@ -9,10 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,6 +20,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/troupe-dev/troupe/apiclient/unixsocket"
 )
 
 // SocketIn is the path of the socket below an agent's root directory: where clients look.
@@ -62,8 +62,7 @@ func (c Config) Validate() error {
 type Server struct {
 	config   Config
 	grpc     *grpc.Server
-	listener net.Listener
-	made     os.FileInfo
+	listener *unixsocket.Listener
 }
 
 // Listen takes the socket.
@@ -73,7 +72,10 @@ func Listen(c Config) (*Server, error) {
 	}
 	s := &Server{config: c}
 	var err error
-	if s.listener, s.made, err = listen(c.Socket); err != nil {
+	if err = os.MkdirAll(filepath.Dir(c.Socket), 0o750); err == nil {
+		s.listener, err = unixsocket.Listen(c.Socket)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("podresources socket %s: %w", c.Socket, err)
 	}
 	slow := flowcontrol.NewTokenBucketRateLimiter(qps, burst)
@@ -93,39 +95,6 @@ func Listen(c Config) (*Server, error) {
 	return s, nil
 }
 
-// listen makes the socket under another name and moves it to its place: it is never open to others. It
-// is reached through its directory's descriptor, so that the path may be longer than that of a socket.
-func listen(socket string) (net.Listener, os.FileInfo, error) {
-	if err := os.MkdirAll(filepath.Dir(socket), 0o750); err != nil {
-		return nil, nil, err
-	}
-	dir, err := os.Open(filepath.Dir(socket))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer dir.Close() //nolint:errcheck // only looked up in
-	temporary := filepath.Join("/proc/self/fd", strconv.Itoa(int(dir.Fd())), ".t.sock")
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
-	if err != nil {
-		return nil, nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	var made os.FileInfo
-	if err = os.Chmod(temporary, 0o600); err == nil {
-		made, err = os.Lstat(temporary)
-	}
-	if err == nil {
-		err = os.Rename(temporary, socket)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close(), os.Remove(temporary))
-	}
-	return l, made, nil
-}
-
 // Serve answers until ctx ends, and removes the socket.
 func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
@@ -139,10 +108,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		cut.Stop()
 		<-ended //nolint:errcheck // it was stopped
 	}
-	// Unless another agent has made its own there meanwhile.
-	if now, statErr := os.Lstat(s.config.Socket); statErr == nil && os.SameFile(now, s.made) {
-		err = errors.Join(err, os.Remove(s.config.Socket))
-	}
+	err = errors.Join(err, s.listener.Remove())
 	if err != nil {
 		return fmt.Errorf("podresources socket %s: %w", s.config.Socket, err)
 	}

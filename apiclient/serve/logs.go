@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/apiclient/serve/crilog"
 )
 
@@ -130,7 +131,7 @@ func (c LogsConfig) path(ctx context.Context, id string) (string, error) {
 	_, bare, _ := strings.Cut(id, "://")
 	ctx, cancel := context.WithTimeout(ctx, shortTimeout)
 	defer cancel()
-	seen, err := await(ctx, func(done func(observed.Container, error)) { c.Runtime.ContainerStatus(ctx, bare, done) })
+	seen, err := answer.Of(ctx, func(done func(observed.Container, error)) { c.Runtime.ContainerStatus(ctx, bare, done) })
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("unable to retrieve container logs for %s", id)

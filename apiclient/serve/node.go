@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 )
 
 // Find asks the node for its pods of a name, the newest first, or for all if the
@@ -45,7 +45,7 @@ func RunningPodsRoute(runtime port.Runtime) Route {
 				http.NotFound(w, r)
 				return
 			}
-			seen, err := await(r.Context(), func(done func(observed.Runtime, error)) { runtime.List(r.Context(), "", done) })
+			seen, err := answer.Of(r.Context(), func(done func(observed.Runtime, error)) { runtime.List(r.Context(), "", done) })
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusInternalServerError)
 				return
@@ -69,23 +69,6 @@ func running(seen observed.Runtime) (out []v1.Pod) {
 		}
 	}
 	return out
-}
-
-// await waits for an answer of a port.
-func await[T any](ctx context.Context, ask func(done func(T, error))) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	got := make(chan answer, 1)
-	ask(func(value T, err error) { got <- answer{value, err} })
-	select {
-	case a := <-got:
-		return a.value, a.err
-	case <-ctx.Done(): // a port may keep silent
-		var none T
-		return none, fmt.Errorf("the runtime gives no answer: %w", ctx.Err())
-	}
 }
 
 func writePods(w http.ResponseWriter, list []v1.Pod) {

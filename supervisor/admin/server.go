@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/apiclient/unixsocket"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
@@ -66,9 +67,8 @@ func (c Config) Validate() error {
 // Server listens, and answers once Serve runs.
 type Server struct {
 	http     *http.Server
-	listener net.Listener
+	listener *unixsocket.Listener
 	socket   string
-	made     os.FileInfo
 }
 
 // Listen takes the socket. It fails, and changes nothing, if somebody answers
@@ -80,7 +80,7 @@ func Listen(c Config) (*Server, error) {
 	if err := free(c.Socket); err != nil {
 		return nil, err
 	}
-	listener, made, err := listen(c.Socket)
+	listener, err := unixsocket.Listen(c.Socket)
 	if err != nil {
 		return nil, fmt.Errorf("admin socket %s: %w", c.Socket, err)
 	}
@@ -90,7 +90,7 @@ func Listen(c Config) (*Server, error) {
 			ReadHeaderTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, IdleTimeout: idleTimeout,
 			MaxHeaderBytes: headerLimit,
 		},
-		listener: listener, socket: c.Socket, made: made,
+		listener: listener, socket: c.Socket,
 	}, nil
 }
 
@@ -113,33 +113,6 @@ func free(socket string) error {
 	return nil
 }
 
-// listen makes the socket under another name and moves it to its place when its
-// mode is right: it replaces a stale one, and is never open to others.
-func listen(socket string) (net.Listener, os.FileInfo, error) {
-	// Shorter than SocketName: it fits if that does.
-	temporary := filepath.Join(filepath.Dir(socket), ".t.sock")
-	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
-	if err != nil {
-		return nil, nil, err
-	}
-	l.SetUnlinkOnClose(false)
-	var made os.FileInfo
-	err = os.Chmod(temporary, 0o600)
-	if err == nil {
-		made, err = os.Lstat(temporary)
-	}
-	if err == nil {
-		err = os.Rename(temporary, socket)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, l.Close(), os.Remove(temporary))
-	}
-	return l, made, nil
-}
-
 // Serve answers until ctx ends, lets the requests in hand finish, and removes
 // the socket.
 func (s *Server) Serve(ctx context.Context) error {
@@ -156,10 +129,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 		<-ended //nolint:errcheck // http.ErrServerClosed
 	}
-	// Unless another agent has made its own there meanwhile.
-	if now, statErr := os.Lstat(s.socket); statErr == nil && os.SameFile(now, s.made) {
-		err = errors.Join(err, os.Remove(s.socket))
-	}
+	err = errors.Join(err, s.listener.Remove())
 	if err != nil {
 		return fmt.Errorf("admin socket %s: %w", s.socket, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/cri/translate"
@@ -67,11 +68,11 @@ func connect(ctx context.Context, o Options, m *machine, name string, late *late
 		return nil, err
 	}
 	below.Runtime, below.close = client, client.Close
-	if below.version, err = ask(func(done func(port.RuntimeVersion, error)) { client.Version(ctx, done) }); err != nil {
+	if below.version, err = answer.Of(ctx, func(done func(port.RuntimeVersion, error)) { client.Version(ctx, done) }); err != nil {
 		client.Close()
 		return nil, err
 	}
-	status, err := ask(func(done func(port.RuntimeStatus, error)) { client.Status(ctx, done) })
+	status, err := answer.Of(ctx, func(done func(port.RuntimeStatus, error)) { client.Status(ctx, done) })
 	if err != nil {
 		client.Close()
 		return nil, err
@@ -85,18 +86,6 @@ func connect(ctx context.Context, o Options, m *machine, name string, late *late
 		below.node.CgroupParent = m.own.parent
 	}
 	return below, nil
-}
-
-// ask waits for the answer to a call.
-func ask[T any](call func(done func(T, error))) (T, error) {
-	type answer struct {
-		v   T
-		err error
-	}
-	got := make(chan answer, 1)
-	call(func(v T, err error) { got <- answer{v, err} })
-	a := <-got
-	return a.v, a.err
 }
 
 func userRange(ctx context.Context, c config.Config, m *machine) (userns.Range, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
@@ -95,7 +96,7 @@ func (u *usageSource) ask(ctx context.Context, pods []usage.Pod) error {
 	if u.runtime == nil {
 		return nil
 	}
-	all, err := ask(func(done func([]usage.Container, error)) { u.runtime.ContainerUsage(ctx, done) })
+	all, err := answer.Of(ctx, func(done func([]usage.Container, error)) { u.runtime.ContainerUsage(ctx, done) })
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod
 	var errs []error
 	if u.runtime != nil {
 		type both struct{ images, layers port.DiskUse }
-		d, err := ask(func(done func(both, error)) {
+		d, err := answer.Of(ctx, func(done func(both, error)) {
 			u.runtime.Disks(ctx, func(images, layers port.DiskUse, err error) { done(both{images, layers}, err) })
 		})
 		errs = append(errs, err)

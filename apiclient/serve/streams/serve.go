@@ -10,6 +10,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 )
 
 func (s *Streams) exec(w http.ResponseWriter, r *http.Request) error {
@@ -30,7 +31,7 @@ func (s *Streams) exec(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx := r.Context()
-	to, err := await(ctx, func(done func(string, error)) {
+	to, err := answer.Of(ctx, func(done func(string, error)) {
 		s.config.Runtime.Exec(ctx, port.ExecStream{ContainerID: id, Command: command, StreamOptions: options}, done)
 	})
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *Streams) attach(w http.ResponseWriter, r *http.Request) error {
 		options.Stderr = false
 	}
 	ctx := r.Context()
-	to, err := await(ctx, func(done func(string, error)) {
+	to, err := answer.Of(ctx, func(done func(string, error)) {
 		s.config.Runtime.Attach(ctx, port.AttachStream{ContainerID: id, StreamOptions: options}, done)
 	})
 	if err != nil {
@@ -78,7 +79,7 @@ func (s *Streams) portForward(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx := r.Context()
-	text, err := await(ctx, func(done func(string, error)) {
+	text, err := answer.Of(ctx, func(done func(string, error)) {
 		s.config.Runtime.PortForward(ctx, port.PortForwardStream{SandboxID: id, Ports: named}, done)
 	})
 	if err != nil {
@@ -147,7 +148,7 @@ func (s *Streams) run(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	ctx := r.Context()
-	result, err := await(ctx, func(done func(port.ExecResult, error)) {
+	result, err := answer.Of(ctx, func(done func(port.ExecResult, error)) {
 		s.config.Runtime.ExecSync(ctx, id, command, 0, done)
 	})
 	if err != nil {

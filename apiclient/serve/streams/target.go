@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 )
 
 // candidate is a pod of the name that was asked for, and what the runtime has of it.
@@ -53,7 +54,7 @@ func static(p *v1.Pod) bool {
 }
 
 func (s *Streams) list(ctx context.Context, uid string) (observed.Pod, error) {
-	found, err := await(ctx, func(done func(observed.Runtime, error)) { s.config.Runtime.List(ctx, uid, done) })
+	found, err := answer.Of(ctx, func(done func(observed.Runtime, error)) { s.config.Runtime.List(ctx, uid, done) })
 	for _, p := range found.Pods {
 		if string(p.Ref.UID) == uid {
 			return p.Pod, err
@@ -108,21 +109,4 @@ func (s *Streams) sandbox(r *http.Request) (string, error) {
 		}
 	}
 	return "", &refusal{http.StatusInternalServerError, fmt.Sprintf("pod not found (%q)", r.PathValue("pod")+"_"+r.PathValue("namespace"))}
-}
-
-// await makes a call of a port and waits for its answer, or for ctx.
-func await[T any](ctx context.Context, call func(done func(T, error))) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	got := make(chan answer, 1)
-	call(func(v T, err error) { got <- answer{v, err} })
-	select {
-	case a := <-got:
-		return a.value, a.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
 }

@@ -7,18 +7,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// await makes a call and waits for its answer.
-func await[T any](call func(done func(T, error))) (T, error) {
-	type answer struct {
-		v   T
-		err error
-	}
-	got := make(chan answer, 1)
-	call(func(v T, err error) { got <- answer{v, err} })
-	a := <-got
-	return a.v, a.err
-}
-
 // list reads all objects of a selection, as they are now.
 func list(ctx context.Context, api port.API, sel port.Selection) ([]port.APIObject, error) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/supervisor/sim/live/sharing"
 )
 
@@ -261,7 +262,7 @@ func (m *member) writeOwn(ctx context.Context, now time.Time) error {
 // write creates or updates a lease. What the apiserver has instead, if it refuses,
 // is read.
 func (m *member) write(ctx context.Context, l *coordinationv1.Lease, fresh bool) (version string, err error) {
-	got, err := await(func(done func(port.APIObject, error)) {
+	got, err := answer.Of(ctx, func(done func(port.APIObject, error)) {
 		if fresh {
 			m.config.API.Create(ctx, l, done)
 		} else {
@@ -272,7 +273,7 @@ func (m *member) write(ctx context.Context, l *coordinationv1.Lease, fresh bool)
 	case err == nil:
 		version = got.GetResourceVersion()
 	case kind == port.Conflict, kind == port.AlreadyExists:
-		there, e := await(func(done func(port.APIObject, error)) { m.config.API.Get(ctx, port.APIKeyOf(l), done) })
+		there, e := answer.Of(ctx, func(done func(port.APIObject, error)) { m.config.API.Get(ctx, port.APIKeyOf(l), done) })
 		if e != nil {
 			return "", err
 		}
@@ -562,7 +563,7 @@ func (m *member) forget() {
 	m.mu.Unlock()
 	for _, d := range gone {
 		ctx, cancel := context.WithTimeout(context.Background(), m.config.LeaseDuration/2)
-		_, err := await(func(done func(struct{}, error)) {
+		_, err := answer.Of(ctx, func(done func(struct{}, error)) {
 			m.config.API.Delete(ctx, d, func(err error) { done(struct{}{}, err) })
 		})
 		cancel()
@@ -582,7 +583,7 @@ func (m *member) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), m.config.LeaseDuration/2)
 	defer cancel()
-	_, err := await(func(done func(struct{}, error)) {
+	_, err := answer.Of(ctx, func(done func(struct{}, error)) {
 		m.config.API.Delete(ctx, port.APIDelete{Key: port.APIKeyOf(l), UID: l.UID}, func(err error) { done(struct{}{}, err) })
 	})
 	if err != nil && port.KindOf(err) != port.NotFound {
