@@ -120,6 +120,11 @@ func call[T any](ctx context.Context, verb, object string, work func(context.Con
 		})
 	}
 	go func() {
+		if ctx.Err() != nil { // nothing is begun for one who has gone
+			var none T
+			finish(none, ctx.Err())
+			return
+		}
 		stop := context.AfterFunc(ctx, func() {
 			var none T
 			finish(none, ctx.Err())

@@ -138,13 +138,21 @@ func TestRemovePod(t *testing.T) {
 func TestAnEndedContextIsToldOnce(t *testing.T) {
 	l := newLab(t)
 	ended, cancel := context.WithCancel(ctx(t))
-	cancel()
 	got := make(chan error, 2)
-	release := make(chan struct{})
-	run(ended, "Verb", "object", func(context.Context) error { <-release; return nil }, func(err error) { got <- err })
+	begun, release := make(chan struct{}), make(chan struct{})
+	run(ended, "Verb", "object", func(context.Context) error {
+		close(begun)
+		<-release
+		return nil
+	}, func(err error) { got <- err })
+	<-begun
+	cancel()
 	wantError(t, <-got, port.Canceled, "Verb object")
 	close(release)
-	run(ended, "Verb", "object", func(ctx context.Context) error { return ctx.Err() }, func(err error) { got <- err })
+	run(ended, "Verb", "object", func(context.Context) error {
+		t.Error("it was begun although nobody waits")
+		return nil
+	}, func(err error) { got <- err })
 	wantError(t, <-got, port.Canceled)
 	wantError(t, wait(func(done func(error)) { l.PreparePod(ended, newPod(), done) }), port.Canceled)
 	if len(got) != 0 {

@@ -122,7 +122,11 @@ func (f *fake) serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	socket := filepath.Join(dir, admin.SocketName)
 	node, err := admin.Listen(admin.Config{
 		Socket: socket,
