@@ -15,7 +15,7 @@ func container(in *Input, c *Container) (Answer, bool) {
 	case c.State == terminated && (c.ExitCode != 0 || c.Kind != kindInit):
 		return Answer{
 			Text: sentence(fmt.Sprintf("Container %q ended with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
-			Next: fmt.Sprintf("See its last words: kubectl logs -c %s --previous.", c.Name), Wrong: c.ExitCode != 0,
+			Next: fmt.Sprintf("See its last words: %s.", logs(in, c)), Wrong: c.ExitCode != 0,
 		}, true
 	case c.State == running && c.Kind == kindInit:
 		return Answer{Text: fmt.Sprintf("Init container %q runs: the containers after it begin when it has ended.", c.Name)}, true
@@ -23,6 +23,12 @@ func container(in *Input, c *Container) (Answer, bool) {
 		return unready(in, c), true
 	}
 	return Answer{}, false
+}
+
+// logs is what shows the newest logs of a container; with --previous, those of the
+// incarnation before, which there must have been.
+func logs(in *Input, c *Container) string {
+	return fmt.Sprintf("kubectl logs -n %s %s -c %s", in.Namespace, in.Name, c.Name)
 }
 
 // waits is of a container that does not run.
@@ -45,7 +51,7 @@ func waits(in *Input, c *Container) (Answer, bool) {
 			}
 		}
 		a.Text = fmt.Sprintf("Container %q crashes again and again, and waits before it is started once more%s.", c.Name, end)
-		a.Next = fmt.Sprintf("See its last words: kubectl logs -c %s --previous.", c.Name)
+		a.Next = fmt.Sprintf("See its last words: %s --previous.", logs(in, c))
 	case "CreateContainerConfigError", "CreateContainerError":
 		a.Text = sentence(fmt.Sprintf("Container %q can't be made%s", c.Name, said("", c.Message)))
 		a.Next = "Make what it names (a ConfigMap, Secret, key or path), or correct the pod: it is tried again by itself."
@@ -82,7 +88,7 @@ func unready(in *Input, c *Container) Answer {
 		if w.Container == c.Name && w.Reason == "Unhealthy" {
 			return Answer{
 				Text:  sentence(fmt.Sprintf("Container %q runs and its probe says no: %s", c.Name, trim(w.Message))),
-				Next:  fmt.Sprintf("See what it does: kubectl logs -c %s. It is ready as soon as the probe passes.", c.Name),
+				Next:  fmt.Sprintf("See what it does: %s. It is ready as soon as the probe passes.", logs(in, c)),
 				Wrong: true,
 			}
 		}

@@ -12,6 +12,8 @@ import (
 // Input is what is known of one pod.
 type Input struct {
 	Now time.Time
+	// Namespace and Name are the pod's.
+	Namespace, Name string
 	// Life is Syncing, Terminating, Terminated, Rejected, Waiting (not begun).
 	Life string
 	// Phase, Ready, Reason and Message are the pod's.
@@ -149,13 +151,13 @@ func rejected(in *Input) Answer {
 
 func failed(in *Input) Answer {
 	if in.Reason != "" || in.Message != "" {
-		return Answer{Text: sentence("The pod has failed: " + joined(in.Reason, trim(in.Message))), Next: "It is not started again: see its last words with kubectl logs, and delete it or let its owner make another.", Wrong: true}
+		return Answer{Text: sentence("The pod has failed: " + joined(in.Reason, trim(in.Message))), Next: fmt.Sprintf("It is not started again: see its last words (kubectl logs -n %s %s --all-containers), and delete it or let its owner make another.", in.Namespace, in.Name), Wrong: true}
 	}
 	for i := range in.Containers {
 		if c := &in.Containers[i]; c.State == terminated && c.ExitCode != 0 && c.Kind != kindEphemeral {
 			return Answer{
 				Text: sentence(fmt.Sprintf("The pod has failed: container %q ended with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
-				Next: fmt.Sprintf("Its restart policy does not start it again: see its last words with kubectl logs -c %s.", c.Name), Wrong: true,
+				Next: fmt.Sprintf("Its restart policy does not start it again: see its last words: %s.", logs(in, c)), Wrong: true,
 			}
 		}
 	}

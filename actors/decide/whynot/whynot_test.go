@@ -12,7 +12,7 @@ var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // base is a pod of one container that is being made.
 func base() Input {
-	return Input{Now: now, Life: "Syncing", Phase: "Pending", Containers: []Container{
+	return Input{Now: now, Namespace: "default", Name: "web-1", Life: "Syncing", Phase: "Pending", Containers: []Container{
 		{Name: "app", Image: "app:1", Kind: "main", State: waiting, Reason: "ContainerCreating"},
 	}}
 }
@@ -82,12 +82,12 @@ func TestExplain(t *testing.T) {
 		{"another reason", []func(*Input){waitsFor("Odd", "words")}, `Container "app" waits (Odd): words.`, "troupe timeline", true},
 
 		{"probe says no", []func(*Input){runs, warns("app", "Unhealthy", "Readiness probe failed: 503"), warns("", "Other", "x")},
-			`Container "app" runs and its probe says no: Readiness probe failed: 503.`, "kubectl logs -c app", true},
+			`Container "app" runs and its probe says no: Readiness probe failed: 503.`, "kubectl logs -n default web-1 -c app. It is", true},
 		{"probe of another", []func(*Input){runs, warns("side", "Unhealthy", "x")}, `Container "app" runs, and its probes have not passed yet.`, "", false},
 		{"it ended", []func(*Input){func(in *Input) {
 			in.Phase = "Running"
 			in.Containers[0] = Container{Name: "app", Kind: "main", State: terminated, ExitCode: 1, Reason: "Error"}
-		}}, `Container "app" ended with exit code 1 (Error).`, "--previous", true},
+		}}, `Container "app" ended with exit code 1 (Error).`, "web-1 -c app.", true},
 		{"init container", []func(*Input){func(in *Input) {
 			in.Containers = append([]Container{{Name: "first", Kind: "init", State: running}}, in.Containers...)
 		}}, `Init container "first" runs: the containers after it begin when it has ended.`, "", false},

@@ -39,7 +39,7 @@ func sample() admin.Timeline {
 			{Seq: 44, At: before(5 * time.Second), Kind: "call", What: "StartContainer", Object: "app", Phase: "dropped"},
 		}},
 		Pod: &pods.PodView{Namespace: "default", Name: "web", UID: "u1", Life: "Syncing", Phase: "Running", Restarts: 3, Why: &whynot.Answer{
-			Text: `Container "app" runs and its probe says no: 503.`, Next: "See what it does: kubectl logs -c app.", Wrong: true,
+			Text: `Container "app" runs and its probe says no: 503.`, Next: "See what it does: kubectl logs -n default web-1 -c app.", Wrong: true,
 		}},
 	}
 }

@@ -68,7 +68,7 @@ func newFake(podCount, actorCount int) *fake {
 			p.Ready, p.Restarts, p.Containers[0] = false, 4, pods.ContainerView{Name: "app", Kind: "main", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 4,
 				Message: "back-off 40s restarting failed container", Last: &pods.EndView{ExitCode: 3, Reason: "Error"}}
 			p.Why = &whynot.Answer{Text: `Container "app" crashes again and again, and waits before it is started once more: it ended with exit code 3 (Error) 12s ago.`,
-				Next: "See its last words: kubectl logs -c app --previous.", Wrong: true}
+				Next: "See its last words: kubectl logs -n default web-1 -c app --previous.", Wrong: true}
 		case 2:
 			p.Phase, p.Ready, p.StartTime = "Pending", false, on(3*time.Second)
 			p.Why = &whynot.Answer{Text: "It is on its way: PullImage app:1, for 3s."}
@@ -219,7 +219,7 @@ func TestWhatIsShown(t *testing.T) {
 			visit(p, "#/pod/uid-web-001", "pod")
 			p.Shoot(name + "-pod")
 			f.lines(t, p, "#why-text", "crashes again and again")
-			f.lines(t, p, "#why-next", "kubectl logs -c app --previous")
+			f.lines(t, p, "#why-next", "kubectl logs -n default web-1 -c app --previous")
 			f.lines(t, p, "#containers-rows", "CrashLoopBackOff; back-off 40s restarting failed container; the last one ended with 3 (Error)")
 			f.lines(t, p, "#timeline-rows tr:nth-child(2)", "call of images", "PullImage app:1", "2.34s +300ms queued")
 			f.lines(t, p, "#timeline-rows tr:nth-child(4)", "120 entries left out here")
