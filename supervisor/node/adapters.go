@@ -73,6 +73,10 @@ func (m *manifests) Fetch(ctx context.Context, fresh bool, done func([]byte, boo
 	}()
 }
 
+// checkpointsDir is where the agent keeps what outlives it, and where archives of
+// containers go, below the root directory.
+const checkpointsDir = "checkpoints"
+
 // checkpoints implements port.Checkpoints with files of one directory.
 type checkpoints struct {
 	dir string

@@ -177,7 +177,7 @@ func Run(ctx context.Context, o Options) error {
 	ports := node.Ports{
 		Runtime: counters.Starts(rt.Runtime), Host: h, Files: h, Network: network, Events: events,
 		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
-		Checkpoints: &checkpoints{dir: filepath.Join(root.Path(), "checkpoints")},
+		Checkpoints: &checkpoints{dir: filepath.Join(root.Path(), checkpointsDir)},
 		Facts:       m.facts,
 	}
 	if m.own != nil {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	goruntime "runtime"
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
@@ -169,6 +171,11 @@ func (d *running) routes(s serving) []serve.Route {
 			Find: d.find, Runtime: s.runtime, SplitStreams: gates.Enabled("PodLogsQuerySplitStreams"), Watcher: &crilog.Watcher{},
 		}),
 		serve.RunningPodsRoute(s.runtime), serve.ConfigzRoute(s.options.Config.Shown()), profiling, verbosity)
+	if runtime, ok := s.runtime.(port.Checkpointer); ok && gates.Enabled("ContainerCheckpoint") {
+		routes = append(routes, serve.CheckpointRoute(serve.CheckpointConfig{
+			Find: d.find, Runtime: runtime, Dir: filepath.Join(s.rootDir, checkpointsDir), Now: time.Now,
+		}))
+	}
 	if gates.Enabled("ComponentFlagz") {
 		routes = append(routes, serve.FlagzRoute(s.options.Flags))
 	}

@@ -54,8 +54,11 @@ func routesOf(t *testing.T, lines string) []serve.Route {
 	return slices.Concat(d.routes(s), into, read)
 }
 
-// streaming is a runtime that has streams, but never opens one.
+// streaming is a runtime that has streams, but never opens one, nor makes a
+// checkpoint.
 type streaming struct{ port.Runtime }
+
+func (streaming) CheckpointContainer(context.Context, port.CheckpointContainer, func(error)) {}
 
 func (streaming) Exec(context.Context, port.ExecStream, func(string, error))               {}
 func (streaming) Attach(context.Context, port.AttachStream, func(string, error))           {}
@@ -133,13 +136,21 @@ func TestWhatGuards(t *testing.T) {
 	if w := answerTo(t, all, "POST", "/run/ns/web/c?cmd=id", "bob", "get/proxy"); w.Code != http.StatusForbidden {
 		t.Errorf("a command is run for who may only read: %d", w.Code)
 	}
+	for _, one := range []string{"create/proxy", "get/checkpoint", "create/pods"} {
+		if w := answerTo(t, all, "POST", "/checkpoint/ns/web/c", "bob", one); w.Code != http.StatusForbidden {
+			t.Errorf("a checkpoint is made with %s: %d", one, w.Code)
+		}
+	}
+	if w := answerTo(t, all, "POST", "/checkpoint/ns/web/c?timeout=x", "bob", "create/checkpoint"); w.Code != http.StatusBadRequest {
+		t.Errorf("a checkpoint with the right to it: %d", w.Code)
+	}
 	if w := answerTo(t, all, "PUT", "/debug/flags/v", "bob", "get/proxy"); w.Code != http.StatusForbidden {
 		t.Errorf("the verbosity is changed by who may only read: %d", w.Code)
 	}
 }
 
 func TestWhatIsOff(t *testing.T) {
-	const rights = "get/proxy get/log update/proxy get/configz"
+	const rights = "get/proxy get/log update/proxy get/configz create/proxy"
 	for _, tt := range []struct {
 		lines, method, path string
 		status              int
@@ -152,6 +163,7 @@ func TestWhatIsOff(t *testing.T) {
 		{"enableSystemLogHandler: false", "GET", "/logs/x", 405, systemLogsOff},
 		{"enableProfilingHandler: false", "GET", "/debug/pprof/heap", 405, profilingOff},
 		{"enableDebugFlagsHandler: false", "PUT", "/debug/flags/v", 405, verbosityOff},
+		{"featureGates: {ContainerCheckpoint: false}", "POST", "/checkpoint/ns/web/c", 404, "404 page not found"},
 		{"featureGates: {ComponentFlagz: false}", "GET", "/flagz", 404, "404 page not found"},
 		{"", "GET", "/flagz", 200, ""},
 		{"", "GET", "/configz", 200, `{"kubeletconfig":{`},
