@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,7 +77,7 @@ func onePod() *v1.Pod {
 	return p
 }
 
-func logsRoute(t *testing.T, dir string, find serve.Find) serve.Route {
+func logsRoute(t testing.TB, dir string, find serve.Find) serve.Route {
 	t.Helper()
 	for id, text := range map[string]string{
 		"runs": "2026-11-21T10:00:00Z stdout F one\n2026-11-21T10:00:01Z stderr F two\n", "restarted": "", "ended": "2026-11-21T10:00:00Z stdout F end\n",
@@ -102,6 +103,41 @@ func only(p *v1.Pod) serve.Find {
 		}
 		return []*v1.Pod{p}, nil
 	}
+}
+
+// FuzzContainerLogs: whatever a client writes, it gets the log, or is told that it
+// is wrong, and no more than it asks for.
+func FuzzContainerLogs(f *testing.F) {
+	for _, q := range []string{
+		"follow=true&tailLines=1", "previous&timestamps=1", "limitBytes=3&limitBytes=x", "sinceTime=2026-11-21T10:00:01Z", "sinceSeconds=9223372036854775807",
+		"tail=all&tailLines=9223372036854775807", "stream=Stderr", "limitBytes=%zz;a", "tailLines=-0&limitBytes=+1", "sinceTime=0000-01-01T00:00:00Z",
+	} {
+		f.Add(q)
+	}
+	route := logsRoute(f, f.TempDir(), only(onePod()))
+	mux := http.NewServeMux()
+	mux.Handle(route.Path, route.Handler)
+	f.Fuzz(func(t *testing.T, query string) {
+		r := httptest.NewRequest(http.MethodGet, "/containerLogs/ns/web/ended", nil)
+		r.URL.RawQuery = query
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		switch w.Code {
+		case http.StatusOK:
+			if limit, err := strconv.Atoi(r.URL.Query().Get("limitBytes")); err == nil && w.Body.Len() > limit {
+				t.Errorf("%q: %d bytes", query, w.Body.Len())
+			}
+			if !strings.Contains("2026-11-21T10:00:00.000000000Z end\n", w.Body.String()) {
+				t.Errorf("%q: %q", query, w.Body)
+			}
+		case http.StatusBadRequest, http.StatusUnprocessableEntity:
+			if w.Body.Len() == 0 {
+				t.Errorf("%q: %d without a word", query, w.Code)
+			}
+		default:
+			t.Errorf("%q: %d %s", query, w.Code, w.Body)
+		}
+	})
 }
 
 func TestContainerLogs(t *testing.T) {
