@@ -39,22 +39,18 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	found, err := c.Find(r.Context(), namespace, name)
-	switch {
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+	pod := c.Find.newest(w, r, namespace, name)
+	if pod == nil {
 		return
-	case len(found) == 0:
-		http.Error(w, fmt.Sprintf("pod %q does not exist", name), http.StatusNotFound)
-		return
-	case !hasContainer(found[0], container):
+	}
+	if !hasContainer(pod, container) {
 		http.Error(w, fmt.Sprintf("container %q does not exist in pod %q", container, name), http.StatusNotFound)
 		return
 	}
 	wrong := func(why any) {
 		http.Error(w, fmt.Sprintf("checkpointing of %s/%s/%s failed: %v", namespace, name, container, why), http.StatusInternalServerError)
 	}
-	s := statusOf(found[0], container)
+	s := statusOf(pod, container)
 	if s == nil || s.State.Running == nil {
 		wrong("the container does not run")
 		return

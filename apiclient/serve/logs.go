@@ -56,19 +56,14 @@ func (c LogsConfig) serve(w http.ResponseWriter, r *http.Request) {
 			stream(wish)), http.StatusBadRequest)
 		return
 	}
-	found, err := c.Find(r.Context(), namespace, name)
-	switch {
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+	pod := c.Find.newest(w, r, namespace, name)
+	if pod == nil {
 		return
-	case len(found) == 0:
-		http.Error(w, fmt.Sprintf("pod %q does not exist", name), http.StatusNotFound)
-		return
-	case !hasContainer(found[0], container):
+	}
+	if !hasContainer(pod, container) {
 		http.Error(w, fmt.Sprintf("container %q not found in pod %q", container, name), http.StatusNotFound)
 		return
 	}
-	pod := found[0]
 	id, err := incarnation(pod, container, wish.Previous)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

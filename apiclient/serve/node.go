@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -19,6 +20,21 @@ import (
 // name is empty; each with its status. It must end with ctx. Nobody changes what
 // it gives.
 type Find func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
+
+// newest is the newest pod of a name; nil if there is none, which the client has
+// been told then.
+func (find Find) newest(w http.ResponseWriter, r *http.Request, namespace, name string) *v1.Pod {
+	found, err := find(r.Context(), namespace, name)
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return nil
+	case len(found) == 0:
+		http.Error(w, fmt.Sprintf("pod %q does not exist", name), http.StatusNotFound)
+		return nil
+	}
+	return found[0]
+}
 
 // PodsRoute is /pods: what the node is to run, with how it is.
 func PodsRoute(find Find) Route {
