@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -16,22 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/cmd/troupe/podtable"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 	"github.com/troupe-dev/troupe/supervisor/admin"
-	"github.com/troupe-dev/troupe/supervisor/config"
 )
-
-// look are the flags of commands that look at a running node.
-type look struct {
-	rootDir     string
-	json, watch bool
-}
-
-func (l *look) flags(c *cobra.Command) {
-	c.Flags().StringVar(&l.rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to look at")
-	c.Flags().BoolVar(&l.json, "json", false, "print JSON")
-	c.Flags().BoolVarP(&l.watch, "watch", "w", false, "show changes as they come, until Ctrl-C")
-}
-
-func (l *look) client() admin.Client { return admin.Client{Socket: admin.SocketIn(l.rootDir)} }
 
 func newPodsCommand() *cobra.Command {
 	var l look
@@ -68,8 +52,7 @@ type podsAnswer struct {
 
 func showPods(ctx context.Context, w io.Writer, l look, o podtable.Options) error {
 	client := l.client()
-	t := screen.TerminalOf(w)
-	o.Color = t.Color
+	o.Color = screen.TerminalOf(w).Color
 	ask := func(ctx context.Context) (podsAnswer, error) {
 		view, err := client.Pods(ctx)
 		if err != nil {
@@ -84,26 +67,15 @@ func showPods(ctx context.Context, w io.Writer, l look, o podtable.Options) erro
 		podtable.Write(&b, a.view, o) //nolint:errcheck // a Builder takes all
 		return b.String()
 	}
-	if l.watch {
-		var changes podtable.Changes
-		watch := screen.Watch[podsAnswer]{Ask: ask, Draw: draw, Lines: func(a podsAnswer) []string {
+	var changes podtable.Changes
+	return shown[podsAnswer]{
+		ask: ask, draw: draw,
+		changes: func(a podsAnswer) []string {
 			o.Now, o.Doing = time.Now(), a.doing
 			return changes.Lines(a.view, o)
-		}}
-		if l.json {
-			return watchJSON(ctx, w, ask, func(a podsAnswer) any { return a.view })
-		}
-		return watch.Run(ctx, w, t)
-	}
-	a, err := ask(ctx)
-	if err != nil {
-		return err
-	}
-	if l.json {
-		return printJSON(w, a.view)
-	}
-	_, err = io.WriteString(w, draw(a))
-	return err
+		},
+		data: func(a podsAnswer) any { return a.view },
+	}.print(ctx, w, l)
 }
 
 func ofNamespace(all []pods.PodView, namespace string) []pods.PodView {
@@ -151,24 +123,4 @@ func underWay(ctx context.Context, client admin.Client, shown []pods.PodView) ma
 		}
 	}
 	return out
-}
-
-// printJSON prints v for people and programs.
-func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
-
-// watchJSON prints a value a line, whenever it changed.
-func watchJSON[T any](ctx context.Context, w io.Writer, ask func(context.Context) (T, error), of func(T) any) error {
-	last := ""
-	return screen.Watch[T]{Ask: ask, Lines: func(v T) []string {
-		b, err := json.Marshal(of(v))
-		if err != nil || string(b) == last {
-			return nil
-		}
-		last = string(b)
-		return []string{last}
-	}}.Run(ctx, w, screen.Terminal{})
 }

@@ -33,29 +33,19 @@ pod has, or a UID. The last pods that have ended are remembered.`,
 const headLines = 6
 
 func showTimeline(ctx context.Context, w io.Writer, l look, pod string) error {
-	ask := func(ctx context.Context) (admin.Timeline, error) { return l.client().Timeline(ctx, pod) }
 	t := screen.TerminalOf(w)
 	o := podline.Options{Color: t.Color}
-	switch {
-	case l.watch && l.json:
-		return watchJSON(ctx, w, ask, func(t admin.Timeline) any { return t.View })
-	case l.watch:
-		draw := func(line admin.Timeline) string {
-			if _, lines := t.Size(); lines > headLines {
+	var changes podline.Changes
+	return shown[admin.Timeline]{
+		ask: func(ctx context.Context) (admin.Timeline, error) { return l.client().Timeline(ctx, pod) },
+		draw: func(line admin.Timeline) string {
+			if _, lines := t.Size(); l.watch && lines > headLines {
 				o.Newest = lines - headLines
 			}
 			return podline.Draw(line, o)
-		}
-		var changes podline.Changes
-		return screen.Watch[admin.Timeline]{Ask: ask, Draw: draw, Lines: changes.Lines}.Run(ctx, w, t)
-	}
-	line, err := ask(ctx)
-	if err != nil {
-		return err
-	}
-	if l.json {
-		return printJSON(w, line)
-	}
-	_, err = io.WriteString(w, podline.Draw(line, o))
-	return err
+		},
+		changes: changes.Lines,
+		data:    func(line admin.Timeline) any { return line },
+		news:    func(line admin.Timeline) any { return line.View },
+	}.print(ctx, w, l)
 }

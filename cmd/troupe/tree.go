@@ -27,27 +27,16 @@ func newTreeCommand() *cobra.Command {
 }
 
 func showTree(ctx context.Context, w io.Writer, l look) error {
-	ask := l.client().Tree
-	t := screen.TerminalOf(w)
-	draw := func(tree admin.Tree) string {
-		var b strings.Builder
-		actortree.Write(&b, tree, t.Color) //nolint:errcheck // a Builder takes all
-		return b.String()
-	}
-	switch {
-	case l.watch && l.json:
-		return watchJSON(ctx, w, ask, func(tree admin.Tree) any { return tree })
-	case l.watch:
-		var changes actortree.Changes
-		return screen.Watch[admin.Tree]{Ask: ask, Draw: draw, Lines: changes.Lines}.Run(ctx, w, t)
-	}
-	tree, err := ask(ctx)
-	if err != nil {
-		return err
-	}
-	if l.json {
-		return printJSON(w, tree)
-	}
-	_, err = io.WriteString(w, draw(tree))
-	return err
+	color := screen.TerminalOf(w).Color
+	var changes actortree.Changes
+	return shown[admin.Tree]{
+		ask: l.client().Tree,
+		draw: func(tree admin.Tree) string {
+			var b strings.Builder
+			actortree.Write(&b, tree, color) //nolint:errcheck // a Builder takes all
+			return b.String()
+		},
+		changes: changes.Lines,
+		data:    func(tree admin.Tree) any { return tree },
+	}.print(ctx, w, l)
 }

@@ -1,11 +1,11 @@
 package actortree
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/golden"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/supervisor/admin"
@@ -46,33 +46,12 @@ func sample() admin.Tree {
 	}
 }
 
-// golden compares with testdata/name; UPDATE=1 writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
-	}
-}
-
 func TestTree(t *testing.T) {
 	var b strings.Builder
 	if err := Write(&b, sample(), false); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "tree.txt", b.String())
+	golden.Assert(t, b.String(), "tree.txt")
 	if strings.Contains(b.String(), "\x1b") {
 		t.Error("there are escapes in it")
 	}
@@ -80,7 +59,7 @@ func TestTree(t *testing.T) {
 	if err := Write(&b, admin.Tree{Node: "n", At: now}, false); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "empty.txt", b.String())
+	golden.Assert(t, b.String(), "empty.txt")
 }
 
 func TestChanges(t *testing.T) {
@@ -99,5 +78,5 @@ func TestChanges(t *testing.T) {
 	tree.Actors[4].Status = "Running"
 	tree.Actors = append(tree.Actors[:5:5], kernel.ActorInfo{Path: "/n/pods/u3", Status: "Running"})
 	step("one call is back, one actor is well, one gone, one new")
-	golden(t, "changes.txt", strings.Join(out, "\n")+"\n")
+	golden.Assert(t, strings.Join(out, "\n")+"\n", "changes.txt")
 }

@@ -2,10 +2,11 @@ package podline
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/golden"
 
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -44,31 +45,13 @@ func sample() admin.Timeline {
 	}
 }
 
-// golden compares with testdata/name; UPDATE=1 writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
-	}
-}
-
 func TestDraw(t *testing.T) {
-	golden(t, "pod.txt", Draw(sample(), Options{}))
-	golden(t, "newest.txt", Draw(sample(), Options{Newest: 3}))
+	golden.Assert(t, Draw(sample(), Options{}), "pod.txt")
+	golden.Assert(t, Draw(sample(), Options{Newest: 3}), "newest.txt")
 	ended := before(time.Hour)
 	gone := sample()
 	gone.Pod, gone.Ended, gone.Entries, gone.Dropped = nil, &ended, gone.Entries[:1], 0
-	golden(t, "gone.txt", Draw(gone, Options{}))
+	golden.Assert(t, Draw(gone, Options{}), "gone.txt")
 	gone.Ended, gone.Silent = nil, "the pods actor gives no answer"
 	if got := Draw(gone, Options{}); !strings.HasPrefix(got, "default/web (u1): the pods actor gives no answer\n") {
 		t.Error(got)
@@ -108,5 +91,5 @@ func TestChanges(t *testing.T) {
 	line = sample()
 	line.UID, line.Entries, line.Pod = "u2", line.Entries[:1], &pods.PodView{Phase: "Running", Life: "Syncing", Ready: true}
 	show("the next pod of that name", line)
-	golden(t, "changes.txt", b.String())
+	golden.Assert(t, b.String(), "changes.txt")
 }

@@ -1,12 +1,11 @@
 package podtable
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"gotest.tools/v3/golden"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
@@ -48,27 +47,6 @@ func sample() pods.View {
 	}
 }
 
-// golden compares with testdata/name; UPDATE=1 writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", path, got, want)
-	}
-}
-
 func draw(t *testing.T, v pods.View, o Options) string {
 	t.Helper()
 	o.Now = now
@@ -80,12 +58,12 @@ func draw(t *testing.T, v pods.View, o Options) string {
 }
 
 func TestTable(t *testing.T) {
-	golden(t, "table.txt", draw(t, sample(), Options{}))
-	golden(t, "wide.txt", draw(t, sample(), Options{Wide: true, Doing: map[types.UID][]Call{
+	golden.Assert(t, draw(t, sample(), Options{}), "table.txt")
+	golden.Assert(t, draw(t, sample(), Options{Wide: true, Doing: map[types.UID][]Call{
 		"d": {{What: "StartContainer dns", Phase: running, Since: *before(75 * time.Second)}, {What: "PullImage x", Phase: "queued", Since: *before(time.Second)}},
 		"g": {{What: "a", Since: now}, {What: "b", Since: now}, {What: "c", Since: now}, {What: "d", Since: now}},
-	}}))
-	golden(t, "namespace.txt", draw(t, sample(), Options{Namespace: "kube-system"}))
+	}}), "wide.txt")
+	golden.Assert(t, draw(t, sample(), Options{Namespace: "kube-system"}), "namespace.txt")
 	if text := draw(t, sample(), Options{}); strings.Contains(text, "\x1b") {
 		t.Error("there are escapes in it")
 	}
@@ -141,5 +119,5 @@ func TestChanges(t *testing.T) {
 	v.Problems = nil
 	v.Pods = v.Pods[1:]
 	step("one removed, a problem solved")
-	golden(t, "changes.txt", strings.Join(out, "\n")+"\n")
+	golden.Assert(t, strings.Join(out, "\n")+"\n", "changes.txt")
 }

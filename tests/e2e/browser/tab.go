@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,13 +24,24 @@ import (
 // Patience is for a browser on a busy machine. Nothing here is a measurement.
 const Patience = 2 * time.Minute
 
-// Look is how a page is looked at. Scheme is light or dark.
+// Look is how a page is looked at. Scheme is light or dark. A phone is touched, and
+// shows pages as it sees fit.
 type Look struct {
-	Scheme        string
-	Width, Height int64
+	Scheme          string
+	Width, Height   int64
+	Phone, NoScript bool
 }
 
-// Tab shows a page that a server hands out.
+// String is for names of tests and of screenshots.
+func (l Look) String() string {
+	s := fmt.Sprintf("%s-%d", l.Scheme, l.Width)
+	if l.NoScript {
+		s += "-noscript"
+	}
+	return s
+}
+
+// Tab shows a page that a server hands out, or one that is a file.
 type Tab struct {
 	t     *testing.T
 	ctx   context.Context
@@ -40,8 +52,8 @@ type Tab struct {
 	errors   []string
 }
 
-// Open shows a page. At the end of the test it must have no errors in its console,
-// and have asked nobody but the server that it is of.
+// Open shows the page at a URL. At the end of the test it must have no errors in its
+// console, and have asked nobody but its server; a file asks for nothing.
 func Open(t *testing.T, ctx context.Context, address string, l Look) *Tab {
 	t.Helper()
 	start, err := url.Parse(address)
@@ -61,7 +73,15 @@ func Open(t *testing.T, ctx context.Context, address string, l Look) *Tab {
 	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media); err != nil {
 		t.Fatal(err)
 	}
-	p.Do(chromedp.EmulateViewport(l.Width, l.Height), chromedp.Navigate(address))
+	script := emulation.SetScriptExecutionDisabledParams{Value: l.NoScript}
+	if _, err := chromedp.Call(p.ctx, emulation.SetScriptExecutionDisabled, script); err != nil {
+		t.Fatal(err)
+	}
+	var options []chromedp.EmulateViewportOption
+	if l.Phone {
+		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	}
+	p.Do(chromedp.EmulateViewport(l.Width, l.Height, options...), chromedp.Navigate(address))
 	return p
 }
 
@@ -90,17 +110,39 @@ func (p *Tab) quiet() {
 		p.t.Error("the browser asked for nothing, not even for the page: nobody listened")
 	}
 	for _, r := range p.requests {
-		if u, err := url.Parse(r); err != nil || u.Scheme != "data" && u.Host != p.start.Host {
+		if !p.own(r) {
 			p.t.Errorf("the page asked for %s", r)
 		}
 	}
 }
 
-// Forgive forgets what the browser has complained of.
+// own says whether a request is for what the page is of.
+func (p *Tab) own(request string) bool {
+	u, err := url.Parse(request)
+	switch {
+	case err != nil:
+		return false
+	case u.Scheme == "data":
+		return true
+	case p.start.Scheme == "file":
+		return u.Scheme == "file" && u.Path == p.start.Path
+	default:
+		return u.Host == p.start.Host
+	}
+}
+
+// Complaints are what the browser has found wrong with the page until now.
+func (p *Tab) Complaints() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.errors)
+}
+
+// Forgive forgets what the browser has complained of, and asked for after the page.
 func (p *Tab) Forgive() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.errors = nil
+	p.errors, p.requests = nil, p.requests[:min(1, len(p.requests))]
 }
 
 // Do performs steps.
@@ -142,8 +184,9 @@ func (p *Tab) Await(what, expression string) {
 	}
 }
 
-// Shoot keeps a screenshot below .run/page for people to look at.
-func (p *Tab) Shoot(name string) {
+// Shoot makes a screenshot of the whole page, and keeps it for people to look at: below
+// .run, in a directory named as that of the test.
+func (p *Tab) Shoot(name string) (png []byte) {
 	p.t.Helper()
 	file, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
 	if err != nil {
@@ -153,11 +196,16 @@ func (p *Tab) Shoot(name string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	dir := filepath.Join(root, ".run", "page")
+	here, err := os.Getwd()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	dir := filepath.Join(root, ".run", filepath.Base(here))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		p.t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, name+".png"), file, 0o644); err != nil {
 		p.t.Fatal(err)
 	}
+	return file
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
 	"github.com/troupe-dev/troupe/tests/e2e/browser"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // The runs that are shown, by the names of their screenshots.
@@ -55,12 +56,12 @@ func TestLayout(t *testing.T) {
 		name string
 		data func() report.Data
 	}{{"cluster", cluster}, {"few", few}, {"crowded", crowded}, {"nothing", func() report.Data { return report.Data{} }}} {
-		for _, l := range []look{desk, night, tablet, phone, small} {
+		for _, l := range []browser.Look{desk, night, tablet, phone, small} {
 			t.Run(run.name+"-"+l.String(), func(t *testing.T) {
 				p := open(t, chromium, run.data(), l)
 				p.shoot(run.name + "-" + l.String())
-				if wide := eval[float64](p, "document.documentElement.scrollWidth"); wide > float64(l.width) {
-					t.Errorf("the page is %v pixels wide on a screen of %d", wide, l.width)
+				if wide := browser.Eval[float64](p.Tab, "document.documentElement.scrollWidth"); wide > float64(l.Width) {
+					t.Errorf("the page is %v pixels wide on a screen of %d", wide, l.Width)
 				}
 				p.checkApart("main > :not(.pair), .pair > *")
 				p.checkApart(".figures > div")
@@ -87,7 +88,7 @@ func TestLayout(t *testing.T) {
 }
 
 // checkApart sees that no two elements that are shown overlap.
-func (p *tab) checkApart(selector string) {
+func (p tab) checkApart(selector string) {
 	p.t.Helper()
 	all := p.boxes(selector)
 	for i, a := range all {
@@ -103,9 +104,9 @@ func (p *tab) checkApart(selector string) {
 }
 
 // checkInside sees that no element leaves the card that it is in, but for those that scroll.
-func (p *tab) checkInside(selector, scrolls string) {
+func (p tab) checkInside(selector, scrolls string) {
 	p.t.Helper()
-	out := eval[[]string](p, fmt.Sprintf(`Array.from(document.querySelectorAll(%q))
+	out := browser.Eval[[]string](p.Tab, fmt.Sprintf(`Array.from(document.querySelectorAll(%q))
 		.filter(e => !e.closest(%q) && e.checkVisibility())
 		.filter(e => { const a = e.getBoundingClientRect(), b = e.closest("section").getBoundingClientRect();
 			return a.width > 0 && (a.left < b.left - .5 || a.right > b.right + .5 || a.top < b.top - .5 || a.bottom > b.bottom + .5); })
@@ -116,9 +117,9 @@ func (p *tab) checkInside(selector, scrolls string) {
 }
 
 // checkWhole sees that texts are not cut.
-func (p *tab) checkWhole(selector string) {
+func (p tab) checkWhole(selector string) {
 	p.t.Helper()
-	cut := eval[[]string](p, fmt.Sprintf(`Array.from(document.querySelectorAll(%q))
+	cut := browser.Eval[[]string](p.Tab, fmt.Sprintf(`Array.from(document.querySelectorAll(%q))
 		.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display != "inline").map(e => e.innerText)`, selector))
 	if len(cut) > 0 {
 		p.t.Errorf("cut texts: %q", cut)
@@ -126,9 +127,9 @@ func (p *tab) checkWhole(selector string) {
 }
 
 // checkContrast sees that each text is readable on what is behind it: 4.5 as WCAG 2.2, 1.4.3, has it.
-func (p *tab) checkContrast() {
+func (p tab) checkContrast() {
 	p.t.Helper()
-	pale := eval[[]string](p, `(() => {
+	pale := browser.Eval[[]string](p.Tab, `(() => {
 		const parse = c => c.match(/[\d.]+/g).map(Number);
 		const light = c => { const [r, g, b] = parse(c).slice(0, 3).map(v => v / 255).map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
 		const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; const v = parse(c); if (v.length < 4 || v[3] > 0) return c; } return "rgb(255,255,255)"; };
@@ -150,7 +151,7 @@ func (p *tab) checkContrast() {
 func TestFiguresAreShown(t *testing.T) {
 	chromium := browser.New(t)
 	d := few()
-	for _, l := range []look{desk, {scheme: "light", width: 1280, height: 900, noScript: true}} {
+	for _, l := range []browser.Look{desk, {Scheme: "light", Width: 1280, Height: 900, NoScript: true}} {
 		t.Run(l.String(), func(t *testing.T) {
 			p := open(t, chromium, d, l)
 			p.shoot("few-" + l.String())
@@ -170,12 +171,12 @@ func TestFiguresAreShown(t *testing.T) {
 				"#event-4":                    "4 the apiserver is away 5m 10s – 5m 45s fault rolling-update.txt:9",
 				"#nodes .y span:nth-child(1)": "node-0001",
 			} {
-				if got := p.text(selector); got != want {
+				if got := p.Text(selector); got != want {
 					t.Errorf("%s says %q, want %q", selector, got, want)
 				}
 			}
-			if buttons := len(p.boxes("#command button")); (buttons == 0) != l.noScript {
-				t.Errorf("%d buttons to copy the command, without scripts: %t", buttons, l.noScript)
+			if buttons := len(p.boxes("#command button")); (buttons == 0) != l.NoScript {
+				t.Errorf("%d buttons to copy the command, without scripts: %t", buttons, l.NoScript)
 			}
 		})
 	}
@@ -185,7 +186,7 @@ func TestFiguresAreShown(t *testing.T) {
 // at some times, in the middle of the band that the pods of a phase must take.
 func TestAreasHaveTheColoursOfTheirKeys(t *testing.T) {
 	chromium := browser.New(t)
-	for _, l := range []look{desk, night, phone, {scheme: "dark", width: 1280, height: 900, noScript: true}} {
+	for _, l := range []browser.Look{desk, night, phone, {Scheme: "dark", Width: 1280, Height: 900, NoScript: true}} {
 		t.Run(l.String(), func(t *testing.T) {
 			d := cluster()
 			p := open(t, chromium, d, l)
@@ -241,7 +242,7 @@ func onGrid(plot box, y float64) bool {
 // each of the three modes. Scripts are not needed for that.
 func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
 	chromium := browser.New(t)
-	for _, l := range []look{night, {scheme: "light", width: 1280, height: 900, noScript: true}} {
+	for _, l := range []browser.Look{night, {Scheme: "light", Width: 1280, Height: 900, NoScript: true}} {
 		t.Run(l.String(), func(t *testing.T) {
 			d := few()
 			p := open(t, chromium, d, l)
@@ -271,16 +272,16 @@ func TestHeatMapHasTheColoursOfItsScale(t *testing.T) {
 					}
 				}
 			}
-			p.do(chromedp.Click(chromedp.CSS("label[for=by-starts]")))
+			p.Do(chromedp.Click(chromedp.CSS("label[for=by-starts]")))
 			im = p.shoot("few-" + l.String() + "-starts")
-			if got, want := p.text(".scale.starts"), fmt.Sprintf("0 %d", most); got != want {
+			if got, want := p.Text(".scale.starts"), fmt.Sprintf("0 %d", most); got != want {
 				t.Errorf("the scale is %q, want %q", got, want)
 			}
 			same("the cell with most starts", cell(im, at[0], time.Duration(at[1]+1)*d.Heat.Column), im.middle(p.box(".scale.starts .c6")))
 			same("a cell without starts", cell(im, other, 450*time.Second), im.middle(p.box(".scale.starts .c0")))
 			same("a node that is down", cell(im, lostNode, 350*time.Second), im.middle(p.box(".scale .down")))
 
-			p.do(chromedp.Click(chromedp.CSS("label[for=by-restarts]")))
+			p.Do(chromedp.Click(chromedp.CSS("label[for=by-restarts]")))
 			im = p.shoot("few-" + l.String() + "-restarts")
 			same("a cell without restarts", cell(im, other, 100*time.Second), im.middle(p.box(".scale.restarts .c0")))
 		})
@@ -298,7 +299,7 @@ func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	bars := p.boxes("#starts rect")
-	titles := eval[[]string](p, `Array.from(document.querySelectorAll("#starts rect title")).map(e => e.textContent)`)
+	titles := browser.Eval[[]string](p.Tab, `Array.from(document.querySelectorAll("#starts rect title")).map(e => e.textContent)`)
 	pods := 0
 	for i, b := range bars {
 		var n int
@@ -329,13 +330,13 @@ func TestBarsAreAsHighAsTheirNumbers(t *testing.T) {
 func TestCrossHair(t *testing.T) {
 	d := few()
 	p := open(t, browser.New(t), d, desk)
-	atEnd := p.text(".keys")
+	atEnd := p.Text(".keys")
 	plot := p.box("#phases svg")
-	p.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, plot.X+plot.W*0.3501, plot.Y+20-eval[float64](p, "scrollY")))
+	p.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, plot.X+plot.W*0.3501, plot.Y+20-browser.Eval[float64](p.Tab, "scrollY")))
 	if y := plot.Y + 20; y > 900 {
 		t.Fatalf("the chart is at %v, below the screen", y)
 	}
-	if got, want := p.text("#when"), "At 3m 30s"; got != want {
+	if got, want := p.Text("#when"), "At 3m 30s"; got != want {
 		t.Errorf("the keys are %q, want %q", got, want)
 	}
 	for ph, n := range d.Phases[210].Pods {
@@ -344,7 +345,7 @@ func TestCrossHair(t *testing.T) {
 			continue
 		}
 		var got float64
-		if _, err := fmt.Sscan(p.text(selector), &got); err != nil {
+		if _, err := fmt.Sscan(p.Text(selector), &got); err != nil {
 			t.Fatal(err)
 		}
 		// A bin is the mean of 1.25 s, and pods move within a second.
@@ -357,8 +358,8 @@ func TestCrossHair(t *testing.T) {
 		t.Errorf("the lines are %v: want two at one time", lines)
 	}
 	p.shoot("few-" + desk.String() + "-crosshair")
-	p.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 5, 5))
-	if got := p.text(".keys"); got != atEnd || p.text("#when") != "At the end" || len(p.boxes(".cursor")) > 0 {
+	p.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 5, 5))
+	if got := p.Text(".keys"); got != atEnd || p.Text("#when") != "At the end" || len(p.boxes(".cursor")) > 0 {
 		t.Errorf("when the mouse is gone the keys are %q, want %q", got, atEnd)
 	}
 }
@@ -366,10 +367,10 @@ func TestCrossHair(t *testing.T) {
 // TestFlagLeadsToItsEvent clicks a flag over the chart.
 func TestFlagLeadsToItsEvent(t *testing.T) {
 	p := open(t, browser.New(t), few(), desk)
-	p.do(chromedp.Click(chromedp.CSS(".lanes.wide .flag[href='#event-4']")))
+	p.Do(chromedp.Click(chromedp.CSS(".lanes.wide .flag[href='#event-4']")))
 	b := p.box("#event-4:target")
-	from := eval[float64](p, "scrollY")
-	if b.Y < from || b.Y+b.H > from+float64(desk.height) {
+	from := browser.Eval[float64](p.Tab, "scrollY")
+	if b.Y < from || b.Y+b.H > from+float64(desk.Height) {
 		t.Errorf("the event is %v, and the screen begins at %v", b, from)
 	}
 }
@@ -385,13 +386,13 @@ func TestNamesDoNothing(t *testing.T) {
 	nodes[0].Name = evil
 	d.Heat.Nodes = nodes
 	p := open(t, browser.New(t), d, desk)
-	if got := p.text("h1"); got != evil {
+	if got := p.Text("h1"); got != evil {
 		t.Errorf("the title is %q, want %q", got, evil)
 	}
-	if got := eval[string](p, "document.title"); !strings.HasPrefix(got, evil) {
+	if got := browser.Eval[string](p.Tab, "document.title"); !strings.HasPrefix(got, evil) {
 		t.Errorf("the tab is called %q", got)
 	}
-	if n := eval[int](p, "document.images.length + document.scripts.length"); n != 2 {
+	if n := browser.Eval[int](p.Tab, "document.images.length + document.scripts.length"); n != 2 {
 		t.Errorf("%d images and scripts, want the two scripts of the page", n)
 	}
 }
@@ -403,35 +404,33 @@ func TestPolicyHolds(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	defer server.Close()
 	p := open(t, browser.New(t), few(), desk)
-	eval[bool](p, fmt.Sprintf(`(() => {
+	browser.Eval[bool](p.Tab, fmt.Sprintf(`(() => {
 		const s = document.createElement("script"); s.textContent = "document.title = 'owned'"; document.body.append(s);
 		const i = document.createElement("img"); i.src = %q; document.body.append(i);
 		return true;
 	})()`, server.URL))
-	for p.forbidden() < 2 {
-		select {
-		case <-p.more:
-		case <-p.ctx.Done():
-			t.Fatal("the browser does not say that the policy forbids both")
+	err := lab.Eventually(t.Context(), browser.Patience/2, "the browser says that the policy forbids both", func() error {
+		if said := p.Complaints(); forbidden(said) < 2 {
+			return fmt.Errorf("it said %q", said)
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if n := asked.Load(); n > 0 {
 		t.Errorf("an image was loaded %d times", n)
 	}
-	if got := eval[string](p, "document.title"); got == "owned" {
+	if got := browser.Eval[string](p.Tab, "document.title"); got == "owned" {
 		t.Error("a script that is not the page's was run")
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.errors, p.requests = nil, p.requests[:1] // the browser tells of the request that it did not make
+	p.Forgive() // the browser tells of the request that it did not make
 }
 
 // forbidden is how often the browser said that it kept to the policy of the page.
-func (p *tab) forbidden() (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range p.errors {
-		if strings.Contains(e, "Content Security Policy") {
+func forbidden(complaints []string) (n int) {
+	for _, c := range complaints {
+		if strings.Contains(c, "Content Security Policy") {
 			n++
 		}
 	}
