@@ -125,6 +125,7 @@ type bed struct {
 type setup struct {
 	plane   *lab.ControlPlane
 	release lab.Release
+	runc    string // the directory of one that is not the distribution's
 	agent   node.Config
 	// identity is the agent's, complete but for the user. through, if not nil, makes of its kubeconfig the
 	// one that the agent gets.
@@ -154,12 +155,17 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 	}
 	// t.TempDir has too long a path for sockets.
 	dir, err := os.MkdirTemp(shared.dir, "")
+	if err == nil {
+		// As the directories of a node are: root in a pod with users of its own is nobody here, and
+		// has to get to its files.
+		err = errors.Join(os.Chmod(shared.dir, 0o711), os.Chmod(dir, 0o711))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a build may be among it
 	defer cancel()
-	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: s.release, Registry: registry, Log: t.Output()})
+	l, err := lab.New(ctx, lab.Config{Dir: filepath.Join(dir, "c"), Release: s.release, RuncDir: s.runc, Registry: registry, Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	Repository string
 	// BinDir has the release's containerd and its shim. Empty: Debian's, or for 2.x a build.
 	BinDir string
+	// RuncDir has the runc to use, as [BuildRunc] gives it. Empty: the distribution's.
+	RuncDir string
 	// NoHostPorts leaves out the network plugin for host ports, and with it the need for iptables.
 	NoHostPorts bool
 	// Log is told what takes long. Nil: nobody is.
@@ -161,9 +163,13 @@ func (l *Lab) Start(ctx context.Context) error {
 		return err
 	}
 	defer logFile.Close()
-	// containerd finds its shim by PATH: the one of its own release must come first.
+	// containerd finds its shim by PATH, and the shim its runc: those that are ours must come first.
 	cmd := exec.Command(filepath.Join(l.binDir, "containerd"), "--config", l.configPath())
-	cmd.Env = append(os.Environ(), "PATH="+l.binDir+":"+os.Getenv("PATH")+":/usr/sbin:/sbin")
+	path := l.binDir + ":" + os.Getenv("PATH") + ":/usr/sbin:/sbin"
+	if l.config.RuncDir != "" {
+		path = l.config.RuncDir + ":" + path
+	}
+	cmd.Env = append(os.Environ(), "PATH="+path)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	if l.process, err = StartProcess(cmd); err != nil {
 		return fmt.Errorf("start containerd: %w", err)
