@@ -186,7 +186,7 @@ func (p *planner) startCreated(c *v1.Container, kind ContainerKind, n *observed.
 	switch {
 	case !p.inspect(n):
 		// A start that failed, or that others tried, may have left it otherwise.
-	case !p.fresh(n), !sameSpec(n.SpecHash, c), f.Refusals >= maxStarts && f.At.After(n.CreatedAt):
+	case !p.fresh(n), !sameSpec(n.SpecHash, c), !sameRequest(n.SpecHash, c), f.Refusals >= maxStarts && f.At.After(n.CreatedAt):
 		if _, known := p.in.Crash[c.Name]; !known && n.Attempt > 0 {
 			// Its number is used again, even if it is the only record of it.
 			p.setCrash(c.Name, p.in.CrashPolicy.Next(nil, n.Attempt-1, 0))

@@ -29,10 +29,10 @@ func (p *planner) driveResize() {
 			case !told && !n.Detailed:
 				in.Restarting = true // it is read first: see keep
 				p.out.Resizing.InProgress = p.out.Resizing.InProgress || r.Was
-			case told && have == want:
 			case p.needsRestart(c, n):
 				in.Restarting = true
 				p.out.Resizing.InProgress = true
+			case told && have == want:
 			default:
 				in.Containers = append(in.Containers, podresize.Container{Name: c.Name, ID: n.ID, Have: have, Want: want})
 			}
@@ -101,9 +101,12 @@ func (p *planner) madeWith(name string) *observed.Resources {
 	return &want
 }
 
-// needsRestart says whether a container has other limits than it is to have, and
-// takes a restart for the change of one of them (API field resizePolicy).
+// needsRestart says whether a container has other resources than it is to have,
+// and takes a restart for the change of one of them (API field resizePolicy).
 func (p *planner) needsRestart(c *v1.Container, n *observed.Container) bool {
+	if !sameRequest(n.SpecHash, c) {
+		return true // of a resize that an earlier agent was told of as well
+	}
 	if p.in.Resize == nil {
 		return false
 	}
@@ -112,14 +115,6 @@ func (p *planner) needsRestart(c *v1.Container, n *observed.Container) bool {
 	if !known || !told || have == want {
 		return false
 	}
-	for _, policy := range c.ResizePolicy {
-		if policy.RestartPolicy != v1.RestartContainer {
-			continue
-		}
-		cpu := have.CPUShares != want.CPUShares || have.CPUQuota != want.CPUQuota || have.CPUQuota != 0 && have.CPUPeriod != want.CPUPeriod
-		if policy.ResourceName == v1.ResourceCPU && cpu || policy.ResourceName == v1.ResourceMemory && have.Memory != want.Memory {
-			return true
-		}
-	}
-	return false
+	cpu := have.CPUShares != want.CPUShares || have.CPUQuota != want.CPUQuota || have.CPUQuota != 0 && have.CPUPeriod != want.CPUPeriod
+	return cpu && restartsFor(c, v1.ResourceCPU) || have.Memory != want.Memory && restartsFor(c, v1.ResourceMemory)
 }

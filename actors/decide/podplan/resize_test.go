@@ -1,10 +1,12 @@
 package podplan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -28,6 +30,15 @@ func resizing(in *Input, have, want observed.Resources) {
 
 func byRestart(name v1.ResourceName) []v1.ContainerResizePolicy {
 	return []v1.ContainerResizePolicy{{ResourceName: name, RestartPolicy: v1.RestartContainer}}
+}
+
+// asked is a container that was made when it asked for 64Mi of memory, and asks for another amount.
+func asked(in *Input, memory string, policies []v1.ContainerResizePolicy) {
+	c := main0(in)
+	c.ResizePolicy = policies
+	c.Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}
+	in.View.Containers[0].SpecHash = SpecHash(c)
+	c.Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
 }
 
 func TestPlanResize(t *testing.T) {
@@ -72,6 +83,23 @@ func TestPlanResize(t *testing.T) {
 			main0(in).ResizePolicy = byRestart(v1.ResourceMemory)
 			in.Resize.Pod.Memory, in.Resize.Containers["a"] = 64, sized(200, 64)
 		}), "resize pod to 200/64; RESIZING"},
+		{"restart for a request alone", runInput, func(in *Input) {
+			resizing(in, big, big)
+			asked(in, "32Mi", byRestart(v1.ResourceMemory))
+		}, "stop a0 30s; Killing! Container a resize requires restart; RESIZING"},
+		{"restart for a request alone, of which only an earlier agent was told", runInput, func(in *Input) { asked(in, "32Mi", byRestart(v1.ResourceMemory)) },
+			"stop a0 30s; Killing! Container a resize requires restart"},
+		{"made for another request", upInput, func(in *Input) {
+			containers(in, created("a", 0))
+			asked(in, "32Mi", byRestart(v1.ResourceMemory))
+		}, "remove a0; a: ContainerCreating"},
+		{"no restart for what it asks for already", runInput, func(in *Input) { resizing(in, big, big); asked(in, "64Mi", byRestart(v1.ResourceMemory)) }, ""},
+		{"no restart for a request alone", runInput, func(in *Input) { resizing(in, big, big); asked(in, "32Mi", nil) }, ""},
+		{"no restart for a request alone of one that an agent made which did not say it", runInput, func(in *Input) {
+			resizing(in, big, big)
+			asked(in, "32Mi", byRestart(v1.ResourceMemory))
+			in.View.Containers[0].SpecHash, _, _ = strings.Cut(in.View.Containers[0].SpecHash, "-")
+		}, ""},
 		{"stopped for it, of policy Never", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
 			grow(stopped, never, func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceCPU); in.Resize.Seen.Pod = big })(in)

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
@@ -159,6 +160,11 @@ func TestResize(t *testing.T) {
 		s.Containers[0].Resources = limits("100m", "64Mi")
 		s.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
 	}))
+	r.create(t, r.pod("asks", func(s *v1.PodSpec) {
+		s.Containers[0].Resources = limits("100m", "64Mi")
+		s.Containers[0].Resources.Requests[v1.ResourceMemory] = resource.MustParse("32Mi")
+		s.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+	}))
 	for _, name := range []string{"web", "restarts"} {
 		r.awaitPod(t, name, "has what it asks for", r.has("100m", "64Mi", "100/64 in 100/64"))
 	}
@@ -214,6 +220,33 @@ func TestResize(t *testing.T) {
 	p = r.awaitPod(t, "restarts", "has more memory", r.has("200m", "128Mi", "200/128 in 200/128"))
 	if n := p.Status.ContainerStatuses[0].RestartCount; n != 1 || running(p)["app"] == second {
 		t.Errorf("for memory it was restarted %d times", n)
+	}
+	r.requestAlone(t)
+}
+
+// requestAlone: a container that takes a restart for memory is restarted once if it asks for another
+// amount, though its limit stays. An agent that comes later does not do it again.
+func (r *resizing) requestAlone(t *testing.T) {
+	t.Helper()
+	r.awaitPod(t, "asks", "is ready", ready)
+	if _, err := r.admin.CoreV1().Pods(r.name).Patch(t.Context(), "asks", types.StrategicMergePatchType,
+		[]byte(`{"spec":{"containers":[{"name":"app","resources":{"requests":{"memory":"48Mi"}}}]}}`), metav1.PatchOptions{}, "resize"); err != nil {
+		t.Fatal(err)
+	}
+	once := func(p *v1.Pod) error {
+		s := &p.Status.ContainerStatuses[0]
+		if s.RestartCount != 1 || s.AllocatedResources.Memory().String() != "48Mi" {
+			return fmt.Errorf("restarted %d times, allocated %v", s.RestartCount, s.AllocatedResources)
+		}
+		return ready(p)
+	}
+	before := running(r.awaitPod(t, "asks", "was restarted", once))["app"]
+	r.kill(t)
+	r.start(t)
+	r.create(t, r.pod("later", nil))
+	r.awaitPod(t, "later", "is ready", ready)
+	if p := r.get(t, "asks"); once(p) != nil || running(p)["app"] != before {
+		t.Errorf("under the next agent the pod is %s: %v", shown(p), once(p))
 	}
 }
 
