@@ -96,6 +96,8 @@ var runtimeTexts = []text{
 			`|container is still running|container state is unknown|sandbox container ".*" is not running` +
 			`|is not in created state|is not created or running|container is not running`)},
 	{port.NotFound, "", regexp.MustCompile(`could not find (container|sandbox|pod)|with ID starting with .* not found|specified (container|sandbox) not found`)},
+	// containerd 2.2 says so with the code Unknown.
+	{port.Unsupported, "UpdatePodSandboxResources", regexp.MustCompile(`not implemented`)},
 	// containerd ends an exec at its timeout with these words and any code.
 	{port.Deadline, "ExecSync", regexp.MustCompile(`timeout .* exceeded|command timed out`)},
 	{port.Deadline, "", regexp.MustCompile(`context deadline exceeded$`)},

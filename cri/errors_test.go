@@ -51,6 +51,7 @@ func TestErrorKinds(t *testing.T) {
 		{"plugin loading", "ListPodSandbox", codes.Unknown, `server is not initialized yet`, port.Unavailable},
 		{"socket gone", "Version", codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial unix /run/x.sock: connect: no such file or directory"`, port.Unavailable},
 		{"no such call", "GetContainerEvents", codes.Unimplemented, `method GetContainerEvents not implemented`, port.Unsupported},
+		{"no such call, of containerd 2.2", "UpdatePodSandboxResources", codes.Unknown, `not implemented yet`, port.Unsupported},
 		{"no CRI at all", "Version", codes.Unimplemented, `unknown service runtime.v1.RuntimeService`, port.Unsupported},
 		{"unknown user", "StartContainer", codes.Unknown, `unable to find user nobody2: no matching entries in passwd file`, port.InvalidConfig},
 		{"start error", "StartContainer", codes.Unknown, `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "/nosuch": stat /nosuch: no such file or directory: unknown`, port.Other},

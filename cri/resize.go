@@ -18,6 +18,15 @@ func (c *Client) UpdateContainer(ctx context.Context, r port.UpdateContainer, do
 	}, done)
 }
 
+// UpdateSandbox implements port.Runtime.
+func (c *Client) UpdateSandbox(ctx context.Context, r port.UpdateSandbox, done func(error)) {
+	k := call{"UpdatePodSandboxResources", translate.Object(r.Pod, ""), c.deadlines.request}
+	run0(c, ctx, k, func(ctx context.Context) error {
+		_, err := c.runtime.UpdatePodSandboxResources(ctx, translate.UpdateSandbox(c.config.Node(), &r))
+		return err
+	}, done)
+}
+
 // ContainerMemory implements port.Runtime. It is the usage, as limits count it: the
 // working set leaves out what the kernel could give back.
 func (c *Client) ContainerMemory(ctx context.Context, id string, done func(int64, error)) {

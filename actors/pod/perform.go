@@ -228,7 +228,7 @@ func (p *pod) effect(a podplan.Action) run {
 	case podplan.LookResources:
 		return p.look(a.IDs)
 	case podplan.ResizePod:
-		return p.resizePod(a.To)
+		return p.resizePod(a)
 	case podplan.ResizeContainer:
 		u := port.UpdateContainer{ID: a.ID, Pod: pod, Container: p.containerSpec(a.Name), To: a.To}
 		return run{deadline: startDeadline, call: func(ctx context.Context, done func(ActionDone)) {

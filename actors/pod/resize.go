@@ -90,17 +90,23 @@ func (p *pod) lastStatus() *v1.PodStatus {
 	return &p.want.Status
 }
 
-// resizePod gives the pod's cgroup other limits. Only this actor changes those of
-// the cgroup of a pod that runs.
-func (p *pod) resizePod(to observed.Resources) run {
-	cgroups, limits, pod := p.deps.Cgroups, p.deps.Limits, p.want
+// resizePod gives the pod's cgroup other limits, if the runtime has nothing against
+// it. Only this actor changes those of the cgroup of a pod that runs.
+func (p *pod) resizePod(a podplan.ResizePod) run {
+	rt, cgroups, limits, pod := p.deps.Runtime, p.deps.Cgroups, p.deps.Limits, p.want
 	return run{deadline: startDeadline, call: func(ctx context.Context, done func(ActionDone)) {
 		name, err := limits.Pod(pod)
 		if err != nil {
 			done(ActionDone{Err: &port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: pod.Name, Detail: err.Error()}})
 			return
 		}
-		cgroups.Set(ctx, name, podcgroup.ValuesOf(to), onlyErr(done))
+		rt.UpdateSandbox(ctx, port.UpdateSandbox{ID: a.SandboxID, Pod: pod, To: a.To}, func(err error) {
+			if err != nil && port.KindOf(err) != port.Unsupported {
+				done(ActionDone{Err: err})
+				return
+			}
+			cgroups.Set(ctx, name, podcgroup.ValuesOf(a.To), onlyErr(done))
+		})
 	}}
 }
 

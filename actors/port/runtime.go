@@ -55,6 +55,10 @@ type Runtime interface {
 	// UpdateContainer gives a container other limits. It may be one that was made
 	// and not started. Idempotent.
 	UpdateContainer(ctx context.Context, r UpdateContainer, done func(error))
+	// UpdateSandbox tells the runtime, and whoever is plugged into it, what a pod's
+	// cgroup is about to have, which it does not change itself. With kind
+	// Unsupported nobody wants to know; any other error is a no.
+	UpdateSandbox(ctx context.Context, r UpdateSandbox, done func(error))
 	// ContainerMemory is how many bytes of memory a running container uses.
 	ContainerMemory(ctx context.Context, id string, done func(bytes int64, err error))
 
@@ -169,6 +173,14 @@ type UpdateContainer struct {
 	Pod       *v1.Pod
 	Container *v1.Container
 	To        observed.Resources
+}
+
+// UpdateSandbox tells of other limits of a pod's cgroup: To has the overhead of the
+// pod in it.
+type UpdateSandbox struct {
+	ID  string
+	Pod *v1.Pod
+	To  observed.Resources
 }
 
 // ExecResult is what a command in a container gave.

@@ -23,8 +23,8 @@ type Latencies [methodCount]Dist
 // less. PullImage is what containerd takes for an image without its bytes, the
 // registry on the same machine; the bytes come at the bandwidth that there is.
 //
-// ESTIMATES are what the command does not print: Events, which is how long the
-// stream takes to open; and the three of the network, which are what a server on
+// ESTIMATES are what the command does not print: UpdateSandbox; Events, which is
+// how long the stream takes to open; and the three of the network, which are what a server on
 // the same machine takes that does nothing.
 //
 // StopContainer is one with no grace. ContainerStatus was measured at 1.3 ms as
@@ -45,6 +45,7 @@ var defaultLatencies = Latencies{
 	ContainerStatus:  Lognormal(650*time.Microsecond, 2500*time.Microsecond),
 	ExecSync:         Lognormal(40*time.Millisecond, 66*time.Millisecond),
 	UpdateContainer:  Lognormal(9900*time.Microsecond, 19400*time.Microsecond),
+	UpdateSandbox:    Lognormal(1500*time.Microsecond, 5*time.Millisecond),
 	ContainerMemory:  Lognormal(2400*time.Microsecond, 7700*time.Microsecond),
 	List:             Lognormal(980*time.Microsecond, 4100*time.Microsecond),
 	PullImage:        Lognormal(20400*time.Microsecond, 45*time.Millisecond),

@@ -22,6 +22,7 @@ const (
 	ContainerStatus
 	ExecSync
 	UpdateContainer
+	UpdateSandbox
 	ContainerMemory
 	List
 	PullImage
@@ -38,7 +39,7 @@ const (
 var methodNames = [methodCount]string{
 	"Version", "Status", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus",
 	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ContainerStatus",
-	"ExecSync", "UpdateContainer", "ContainerMemory", "List", "PullImage", "ImageStatus", "ListImages", "RemoveImage", "Events",
+	"ExecSync", "UpdateContainer", "UpdateSandbox", "ContainerMemory", "List", "PullImage", "ImageStatus", "ListImages", "RemoveImage", "Events",
 	"ProbeHTTP", "ProbeTCP", "ProbeGRPC",
 }
 

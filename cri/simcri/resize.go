@@ -28,6 +28,17 @@ func (r *Runtime) UpdateContainer(ctx context.Context, q port.UpdateContainer, d
 	})
 }
 
+// UpdateSandbox implements port.Runtime. It is told, and does nothing.
+func (r *Runtime) UpdateSandbox(ctx context.Context, q port.UpdateSandbox, done func(error)) {
+	r.begin(ctx, r.sandboxCall(UpdateSandbox, q.ID), done, nil, func(o *op) {
+		if r.sandboxes[q.ID] == nil {
+			o.Refusef(port.NotFound, "no such sandbox")
+			return
+		}
+		o.Reply(func() { done(nil) })
+	})
+}
+
 // ContainerMemory implements port.Runtime.
 func (r *Runtime) ContainerMemory(ctx context.Context, id string, done func(int64, error)) {
 	r.begin(ctx, r.containerCall(ContainerMemory, id), func(err error) { done(0, err) }, nil, func(o *op) {

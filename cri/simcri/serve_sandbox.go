@@ -51,6 +51,12 @@ func (s *server) StopPodSandbox(ctx context.Context, q *runtimev1.StopPodSandbox
 	return &runtimev1.StopPodSandboxResponse{}, waitErr(func(done func(error)) { s.r.StopPodSandbox(ctx, id, done) })
 }
 
+// UpdatePodSandboxResources is told to nobody, and changes nothing.
+func (s *server) UpdatePodSandboxResources(ctx context.Context, q *runtimev1.UpdatePodSandboxResourcesRequest) (*runtimev1.UpdatePodSandboxResourcesResponse, error) {
+	u := port.UpdateSandbox{ID: s.sandboxID(q.GetPodSandboxId())}
+	return &runtimev1.UpdatePodSandboxResourcesResponse{}, waitErr(func(done func(error)) { s.r.UpdateSandbox(ctx, u, done) })
+}
+
 func (s *server) RemovePodSandbox(ctx context.Context, q *runtimev1.RemovePodSandboxRequest) (*runtimev1.RemovePodSandboxResponse, error) {
 	id := s.sandboxID(q.GetPodSandboxId())
 	return &runtimev1.RemovePodSandboxResponse{}, waitErr(func(done func(error)) { s.r.RemovePodSandbox(ctx, id, done) })
@@ -119,10 +125,6 @@ func (s *server) StreamPodSandboxes(q *runtimev1.StreamPodSandboxesRequest, stre
 	return inPieces(items, err, func(some []*runtimev1.PodSandbox) error {
 		return stream.Send(&runtimev1.StreamPodSandboxesResponse{PodSandboxes: some})
 	})
-}
-
-func (s *server) UpdatePodSandboxResources(context.Context, *runtimev1.UpdatePodSandboxResourcesRequest) (*runtimev1.UpdatePodSandboxResourcesResponse, error) {
-	return &runtimev1.UpdatePodSandboxResourcesResponse{}, s.up()
 }
 
 // pieceItems is how many items one answer of a streamed list has.

@@ -81,6 +81,28 @@ func Update(n *Node, u *port.UpdateContainer) *runtimeapi.UpdateContainerResourc
 	return &runtimeapi.UpdateContainerResourcesRequest{ContainerId: u.ID, Linux: r}
 }
 
+// UpdateSandbox is what the runtime is told that a pod's cgroup will have: the
+// pod's own, and apart from it what its RuntimeClass adds.
+func UpdateSandbox(n *Node, u *port.UpdateSandbox) *runtimeapi.UpdatePodSandboxResourcesRequest {
+	to := u.To
+	if extra, has := u.Pod.Spec.Overhead[v1.ResourceCPU]; has {
+		const thousandths, shares = 1000, 1024 // of a CPU
+		to.CPUShares = int64(podcgroup.Shares(to.CPUShares*thousandths/shares - extra.MilliValue()))
+		if to.CPUQuota > 0 {
+			to.CPUQuota -= podcgroup.Quota(extra.MilliValue(), to.CPUPeriod)
+		}
+	}
+	if extra, has := u.Pod.Spec.Overhead[v1.ResourceMemory]; has && to.Memory > 0 {
+		to.Memory -= extra.Value()
+	}
+	return &runtimeapi.UpdatePodSandboxResourcesRequest{
+		PodSandboxId: u.ID, Overhead: overhead(n, u.Pod),
+		Resources: &runtimeapi.LinuxContainerResources{
+			CpuShares: to.CPUShares, CpuQuota: to.CPUQuota, CpuPeriod: to.CPUPeriod, MemoryLimitInBytes: to.Memory,
+		},
+	}
+}
+
 // unified are the files of cgroup v2 that CRI has no field of its own for.
 // (Documentation/admin-guide/cgroup-v2.rst)
 func unified(n *Node) map[string]string {

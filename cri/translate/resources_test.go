@@ -2,6 +2,7 @@ package translate
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,30 @@ func TestUpdate(t *testing.T) {
 	if got.ContainerId != "c1" || l.CpuShares != 512 || l.CpuQuota != 50_000 || l.CpuPeriod != 100_000 ||
 		l.MemoryLimitInBytes != 32<<20 || l.MemorySwapLimitInBytes != 32<<20 || len(l.HugepageLimits) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestUpdateSandbox(t *testing.T) {
+	w := newWorld()
+	to := observed.Resources{CPUShares: 512, CPUQuota: 50_000, CPUPeriod: 100_000, Memory: 32 << 20}
+	for _, c := range []struct {
+		name      string
+		overhead  v1.ResourceList
+		to        observed.Resources
+		own, over []int64 // shares, quota, memory
+	}{
+		{"no overhead", nil, to, []int64{512, 50_000, 32 << 20}, []int64{0, 0, 0}},
+		{"overhead", list("cpu", "250m", "memory", "8Mi"), to, []int64{256, 25_000, 24 << 20}, []int64{256, 25_000, 8 << 20}},
+		{"no limits", list("cpu", "250m", "memory", "8Mi"), observed.Resources{CPUShares: 512}, []int64{256, 0, 0}, []int64{256, 25_000, 8 << 20}},
+	} {
+		w.pod.Spec.Overhead = c.overhead
+		got := UpdateSandbox(w.node, &port.UpdateSandbox{ID: "s1", Pod: w.pod, To: c.to})
+		has := func(r *runtimeapi.LinuxContainerResources) []int64 {
+			return []int64{r.CpuShares, r.CpuQuota, r.MemoryLimitInBytes}
+		}
+		if got.PodSandboxId != "s1" || !slices.Equal(has(got.Resources), c.own) || !slices.Equal(has(got.Overhead), c.over) {
+			t.Errorf("%s: %+v", c.name, got)
+		}
 	}
 }
 

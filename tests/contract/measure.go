@@ -91,6 +91,7 @@ func Measure(t *testing.T, subject Subject, n int) []Measured {
 			})
 		})
 		ifAble(s, took, s.update(pod, id, i))
+		ifAble(s, took, s.tell(pod, box, i))
 		ifAble(s, took, s.memory(id))
 		timed(s, took, func() *pending[struct{}] { return s.stop(id, 0) })
 		if stopped != nil {
@@ -109,10 +110,24 @@ func Measure(t *testing.T, subject Subject, n int) []Measured {
 	return all
 }
 
-// update changes the limits of a container, each time to others.
-func (s *suite) update(pod *v1.Pod, id string, i int) func() *pending[struct{}] {
+// limits are other ones each time.
+func limits(i int) observed.Resources {
 	const period = 100_000
-	to := observed.Resources{CPUShares: 128 + 128*int64(i%2), CPUQuota: period / 2, CPUPeriod: period, Memory: (64 + int64(i%2)) << 20}
+	return observed.Resources{CPUShares: 128 + 128*int64(i%2), CPUQuota: period / 2, CPUPeriod: period, Memory: (64 + int64(i%2)) << 20}
+}
+
+// tell tells of other limits of a pod.
+func (s *suite) tell(pod *v1.Pod, box string, i int) func() *pending[struct{}] {
+	return func() *pending[struct{}] {
+		return beginErr(s, "UpdateSandbox", func(done func(error)) {
+			s.Runtime.UpdateSandbox(context.Background(), port.UpdateSandbox{ID: box, Pod: pod, To: limits(i)}, done)
+		})
+	}
+}
+
+// update changes the limits of a container.
+func (s *suite) update(pod *v1.Pod, id string, i int) func() *pending[struct{}] {
+	to := limits(i)
 	return func() *pending[struct{}] {
 		return beginErr(s, "UpdateContainer", func(done func(error)) {
 			s.Runtime.UpdateContainer(context.Background(), port.UpdateContainer{ID: id, Pod: pod, Container: &pod.Spec.Containers[0], To: to}, done)

@@ -262,6 +262,14 @@ func TestResizeFails(t *testing.T) {
 				return simcri.Fault{}
 			}
 		},
+		"plugin of the runtime": func(w *world, on *bool) {
+			w.fault = func(call simcri.Call) simcri.Fault {
+				if *on && call.Method == simcri.UpdateSandbox {
+					return simcri.Fault{Fail: true, Kind: port.Other, Detail: "rejected"}
+				}
+				return simcri.Fault{}
+			}
+		},
 		"kernel": func(w *world, on *bool) {
 			w.cgroups.fault = func(verb, object string) (error, bool) {
 				if *on && verb == "Set" && strings.Contains(object, "/pod") {
@@ -291,6 +299,29 @@ func TestResizeFails(t *testing.T) {
 				t.Errorf("it was restarted %d times", n)
 			}
 		})
+	}
+}
+
+// TestResizeUntold: a runtime that does not want to know of pods' limits is no reason not to change them.
+func TestResizeUntold(t *testing.T) {
+	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+	told := 0
+	w.fault = func(call simcri.Call) simcri.Fault {
+		if call.Method != simcri.UpdateSandbox {
+			return simcri.Fault{}
+		}
+		told++
+		return simcri.Fault{Fail: true, Kind: port.Unsupported, Detail: "not implemented"}
+	}
+	c.create(sized("web", "500m", "128Mi"))
+	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
+	if told > 0 {
+		t.Error("it was told of a pod that is not resized")
+	}
+	c.resize("web", "1", "256Mi")
+	w.until(time.Minute, "it is resized", func() bool { return c.resizing("web") == "has 1/256Mi, was given 1/256Mi" })
+	if told == 0 {
+		t.Error("it was not asked")
 	}
 }
 

@@ -146,8 +146,11 @@ type RemoveContainer struct {
 // there and in these containers.
 type LookResources struct{ IDs []string }
 
-// ResizePod gives the pod's cgroup other limits.
-type ResizePod struct{ To observed.Resources }
+// ResizePod gives the pod's cgroup other limits, after the runtime was told.
+type ResizePod struct {
+	SandboxID string
+	To        observed.Resources
+}
 
 // ResizeContainer gives a running container other limits.
 type ResizeContainer struct {

@@ -60,7 +60,7 @@ func (p *planner) resizeStep(step podresize.Step) {
 		state.InProgress = state.InProgress || p.in.Resize.Was
 		p.do(LookResources{IDs: s.IDs})
 	case podresize.SetPod:
-		p.do(ResizePod{To: s.To})
+		p.do(ResizePod{SandboxID: p.sandbox.ID, To: s.To})
 	case podresize.Update:
 		p.do(ResizeContainer{Name: s.Name, ID: s.ID, To: s.To})
 	case podresize.Blocked:
