@@ -105,7 +105,10 @@ func New(c Config) (*Metrics, error) {
 	m.sliTimes = m.histogram("kubelet_pod_start_sli_duration_seconds", "Duration in seconds to start a pod, excluding time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
 	m.totalTimes = m.histogram("kubelet_pod_start_total_duration_seconds", "Duration in seconds to start a pod since creation, including time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
 	m.workerTimes = m.histograms("kubelet_pod_worker_duration_seconds", "Duration in seconds to bring up a single pod: from when its actor was told of it to when all its containers had been started. There is no other operation type than create.", startBuckets, operation...)
-	m.evictions = m.counters("kubelet_evictions", "Cumulative number of pod evictions by eviction signal", "eviction_signal")
+	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_evictions", Help: "Cumulative number of pod evictions by eviction signal",
+	}, []string{"eviction_signal"})
+	m.registry.MustRegister(untyped{m.evictions})
 
 	m.requests = m.counters("rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.", "code", "host", "method")
 	m.requestTimes = m.histograms("rest_client_request_duration_seconds", "Request latency in seconds, up to the begin of the answer. Broken down by verb, and host.", requestBuckets, "host", "verb")

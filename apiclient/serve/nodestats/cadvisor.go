@@ -38,7 +38,7 @@ var families = []family{
 	memory("container_memory_mapped_file", "Size of memory mapped files in bytes.", gauge, func(m *usage.Memory) uint64 { return m.Mapped }),
 	memory("container_memory_kernel_usage", "Size of kernel memory allocated in bytes.", gauge, func(m *usage.Memory) uint64 { return m.Kernel }),
 	memory("container_memory_max_usage_bytes", "Maximum memory usage recorded in bytes", gauge, func(m *usage.Memory) uint64 { return m.MaxUsage }),
-	memory("container_memory_failcnt", "Number of memory usage hits limits", counter, func(m *usage.Memory) uint64 { return m.Failures }),
+	memory("container_memory_failcnt", "Number of memory usage hits limits", untyped, func(m *usage.Memory) uint64 { return m.Failures }),
 	memory("container_oom_events_total", "Count of out of memory events observed for the container", counter, func(m *usage.Memory) uint64 { return m.OOMs }),
 	{
 		gauge("container_memory_swap", "Container swap usage in bytes."),
@@ -142,7 +142,7 @@ var (
 	lastSeen     = gauge("container_last_seen", "Last time a container was seen by the exporter")
 	fsUsage      = gauge("container_fs_usage_bytes", "Number of bytes that are consumed by the container on this filesystem.")
 	fsLimit      = gauge("container_fs_limit_bytes", "Number of bytes that can be consumed by the container on this filesystem.")
-	fsInodes     = gauge("container_fs_inodes_total", "Number of Inodes")
+	fsInodes     = untyped("container_fs_inodes_total", "Number of Inodes")
 	fsFreeInodes = gauge("container_fs_inodes_free", "Number of available Inodes")
 	fsReads      = counter("container_fs_reads_total", "Cumulative count of reads completed")
 	fsWrites     = counter("container_fs_writes_total", "Cumulative count of writes completed")

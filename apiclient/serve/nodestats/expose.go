@@ -20,6 +20,10 @@ type metric struct {
 func counter(name, help string) *metric { return &metric{name, help, dto.MetricType_COUNTER} }
 func gauge(name, help string) *metric   { return &metric{name, help, dto.MetricType_GAUGE} }
 
+// untyped is for names of cAdvisor's that say another type than they have: so
+// that they are there, and promtool finds no fault (docs/metrics.md).
+func untyped(name, help string) *metric { return &metric{name, help, dto.MetricType_UNTYPED} }
+
 // labels are in order of name. Samples share them.
 type labels []*dto.LabelPair
 
@@ -70,9 +74,12 @@ func (s samples) add(m *metric, at time.Time, value float64, of labels) {
 		s.of[m] = f
 	}
 	one := &dto.Metric{Label: of}
-	if m.kind == dto.MetricType_COUNTER {
+	switch m.kind {
+	case dto.MetricType_COUNTER:
 		one.Counter = &dto.Counter{Value: &value}
-	} else {
+	case dto.MetricType_UNTYPED:
+		one.Untyped = &dto.Untyped{Value: &value}
+	default:
 		one.Gauge = &dto.Gauge{Value: &value}
 	}
 	if !at.IsZero() {

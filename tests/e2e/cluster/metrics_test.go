@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -106,26 +108,16 @@ func one(t *testing.T, f families, name string, labels ...string) float64 {
 type scraped struct {
 	of      map[string]families
 	summary stats.Summary
-	// lint is what promtool check metrics says of names.
-	lint map[string]string
+	// faults is what promtool finds, by path.
+	faults map[string]string
 }
 
 func scrape(t *testing.T, base string) scraped {
 	t.Helper()
-	s := scraped{of: map[string]families{}}
+	s := scraped{of: map[string]families{}, faults: map[string]string{}}
 	for _, path := range metricPaths {
 		text := fetch(t, http.DefaultClient, base+path, "")
-		s.of[path] = parsed(t, text)
-		if s.lint == nil {
-			s.lint = map[string]string{}
-		}
-		problems, err := promlint.New(strings.NewReader(string(text))).Lint() // what promtool check metrics does
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range problems {
-			s.lint[p.Metric] = p.Text
-		}
+		s.of[path], s.faults[path] = parsed(t, text), faults(t, text)
 	}
 	if err := json.Unmarshal(fetch(t, http.DefaultClient, base+"/stats/summary", ""), &s.summary); err != nil {
 		t.Fatal(err)
@@ -133,10 +125,35 @@ func scrape(t *testing.T, base string) scraped {
 	return s
 }
 
+// faults is what `promtool check metrics` says of a text, and what its successor's rules do; empty if both
+// have nothing to say.
+func faults(t *testing.T, text []byte) string {
+	t.Helper()
+	path, err := lab.PromtoolPath()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, "check", "metrics")
+	cmd.Stdin = bytes.NewReader(text)
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		said = append(said, err.Error()...)
+	}
+	problems, err := promlint.New(bytes.NewReader(text)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		said = fmt.Appendf(said, "\n%s: %s", p.Metric, p.Text)
+	}
+	return string(said)
+}
+
 // TestMetrics scrapes troupe and the real kubelet beside it while the same pods run, holds what
 // troupe says against the kernel's files, and lists what of the kubelet's names it lacks.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
+	lab.Need(t, lab.Promtool)
 	var mu sync.Mutex
 	all := map[string]scraped{}
 	t.Run("both", func(t *testing.T) {
@@ -163,7 +180,7 @@ func TestMetrics(t *testing.T) {
 		return // told already
 	}
 	compare(t, all["troupe"], all["kubelet"])
-	checked(t, all["troupe"], all["kubelet"])
+	clean(t, all["troupe"], all["kubelet"])
 }
 
 // agents are the two that are compared.
@@ -356,19 +373,15 @@ func compare(t *testing.T, troupe, kubelet scraped) {
 	}
 }
 
-// checked fails for what promtool check metrics says of a name of troupe's that is not one of the
-// kubelet's.
-func checked(t *testing.T, troupe, kubelet scraped) {
-	for _, name := range slices.Sorted(maps.Keys(troupe.lint)) {
-		if kubelet.lint[name] != troupe.lint[name] && !inherited[name] {
-			t.Errorf("%s: %s", name, troupe.lint[name])
+// clean fails for what promtool finds in what troupe shows.
+func clean(t *testing.T, troupe, kubelet scraped) {
+	for _, path := range metricPaths {
+		if said := troupe.faults[path]; said != "" {
+			t.Errorf("%s: promtool check metrics: %s", path, said)
 		}
+		t.Logf("%s: promtool check metrics says of the kubelet's: %q", path, kubelet.faults[path])
 	}
-	t.Logf("promtool check metrics says of %d names of troupe's, and of %d of the kubelet's, what it does not like", len(troupe.lint), len(kubelet.lint))
 }
-
-// inherited are names of the kubelet's that had no value in it while both were scraped.
-var inherited = map[string]bool{}
 
 // keys are the names of the labels of a family.
 func keys(f *dto.MetricFamily) []string {

@@ -42,7 +42,24 @@ var (
 		}
 		return err
 	})
+	Promtool = NewRequirement("promtool", func() error { _, err := PromtoolPath(); return err })
 )
+
+// PromtoolPath is the machine's own promtool, or else the one that `go tool task promtool` has unpacked.
+func PromtoolPath() (string, error) {
+	if path, err := LookPath("promtool"); err == nil {
+		return path, nil
+	}
+	repository, err := Repository()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(repository, ".run/promtool/usr/bin/promtool")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("promtool: %w: go tool task promtool unpacks it", exec.ErrNotFound)
+	}
+	return path, nil
+}
 
 func program(name string) Requirement {
 	return Requirement{name, func() error { _, err := LookPath(name); return err }}
