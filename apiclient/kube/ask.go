@@ -7,7 +7,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/troupe-dev/troupe/actors/port"
@@ -16,13 +15,15 @@ import (
 // What no actor asks for and the port does not have: for the node's own server,
 // and for its certificates. These wait for the answer, as whoever asks does.
 
-// asked are the groups of it.
-var asked = []schema.GroupVersion{authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion, certificatesv1.SchemeGroupVersion}
+// asked are the groups of it, and the lanes.
+var asked = []restKey{
+	{authenticationv1.SchemeGroupVersion, strangers}, {authorizationv1.SchemeGroupVersion, others}, {certificatesv1.SchemeGroupVersion, others},
+}
 
 // ReviewToken fills in the status of a review: whose token it is.
 func (c *Client) ReviewToken(ctx context.Context, r *authenticationv1.TokenReview) error {
 	return c.ask(ctx, "create", "TokenReview", r, func() *rest.Request {
-		return c.rest[restKey{authenticationv1.SchemeGroupVersion, others}].Post().Resource("tokenreviews").Body(r.DeepCopy())
+		return c.rest[restKey{authenticationv1.SchemeGroupVersion, strangers}].Post().Resource("tokenreviews").Body(r.DeepCopy())
 	})
 }
 

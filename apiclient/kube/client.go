@@ -64,14 +64,14 @@ func New(config Config) (*Client, error) {
 	shared.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	limits := map[lane]flowcontrol.RateLimiter{
 		ordinary: limiter(config.QPS, config.Burst), events: limiter(config.EventQPS, config.EventBurst), heartbeat: limiter(-1, 0),
-		others: limiter(config.QPS, config.Burst),
+		others: limiter(config.QPS, config.Burst), strangers: limiter(config.QPS, config.Burst),
 	}
 	needed := map[restKey]bool{}
 	for _, k := range kinds { // order-free: it fills a set
 		needed[restKey{k.group, k.lane}] = true
 	}
-	for _, group := range asked {
-		needed[restKey{group, others}] = true
+	for _, key := range asked {
+		needed[key] = true
 	}
 	for key := range needed { // order-free: each makes one of its own
 		own := rest.CopyConfig(shared)

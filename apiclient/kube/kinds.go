@@ -41,6 +41,9 @@ const (
 	// others is bounded by Config.QPS as well, but apart: whoever asks the node
 	// something does not wait until the node's pods have said how they are.
 	others
+	// strangers is that of questions about tokens, apart from all else: anybody who
+	// reaches the node's port can make it ask one.
+	strangers
 )
 
 func kindOf[T any, P interface {

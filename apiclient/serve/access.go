@@ -98,7 +98,7 @@ func (a *Access) authenticate(c AccessConfig) error {
 			return ErrNobodyToAsk
 		}
 		ttl := c.Authentication.Webhook.CacheTTL.Duration
-		known := tokens.New(reviewedTokens{c.Reviewer}, false, ttl, ttl)
+		known := tokens.New(reviewedTokens{c.Reviewer, make(chan struct{}, tokensAtOnce)}, false, ttl, ttl)
 		ways = append(ways, bearertoken.New(known), websocket.NewProtocolAuthenticator(known))
 	}
 	a.Authenticator = group.NewAuthenticatedGroupAdder(union.New(ways...))

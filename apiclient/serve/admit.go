@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -13,10 +14,26 @@ import (
 // reviewTimeout bounds what is asked of the apiserver for one request.
 const reviewTimeout = 15 * time.Second
 
-// admit says whether a request may go on, and answers it if not.
+// admit says whether a request may go on, and answers it if not. The connection of
+// one who was never let in ends with that answer.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, subresources []string) bool {
-	if s.config.Authenticator == nil {
+	g := asking(r)
+	if s.config.Authenticator == nil || s.mayPass(w, r, subresources, g) {
+		if g != nil {
+			s.crowd.welcome(g)
+		}
 		return true
+	}
+	return false
+}
+
+func (s *Server) mayPass(w http.ResponseWriter, r *http.Request, subresources []string, g *guest) bool {
+	refuse := func(why string, status int) bool {
+		if g != nil && !g.letIn.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		http.Error(w, why, status)
+		return false
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
@@ -25,24 +42,25 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, subresources []st
 		if err != nil {
 			s.config.Log.Debug().Str("from", r.RemoteAddr).Str("error", err.Error()).Msg("not known who asks")
 		}
-		http.Error(w, "Unauthorized", http.StatusUnauthorized)
-		return false
+		if errors.Is(err, errBusy) {
+			w.Header().Set("Retry-After", "1")
+			return refuse(errBusy.Error(), http.StatusTooManyRequests)
+		}
+		return refuse("Unauthorized", http.StatusUnauthorized)
 	}
 	for _, sub := range subresources {
 		decision, _, err := s.config.Authorizer.Authorize(ctx, s.wish(who.User, r, sub))
 		if err != nil {
 			s.config.Log.Warn().Str("user", who.User.GetName()).Str("error", err.Error()).Msg("not known what a user may")
-			http.Error(w, fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)",
+			return refuse(fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)",
 				who.User.GetName(), verb(r.Method), sub), http.StatusInternalServerError)
-			return false
 		}
 		if decision == authorizer.DecisionAllow {
 			return true
 		}
 	}
-	http.Error(w, fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)",
+	return refuse(fmt.Sprintf("Forbidden (user=%s, verb=%s, resource=nodes, subresource(s)=%v)",
 		who.User.GetName(), verb(r.Method), subresources), http.StatusForbidden)
-	return false
 }
 
 // wish is what has to be allowed.

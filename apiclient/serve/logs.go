@@ -304,8 +304,8 @@ type logFiles struct{ root *os.Root }
 // Open implements fs.FS.
 func (l logFiles) Open(name string) (fs.File, error) {
 	refuse := func(why error) (fs.File, error) { return nil, &fs.PathError{Op: "open", Path: name, Err: why} }
-	if !fs.ValidPath(name) {
-		return refuse(fs.ErrInvalid)
+	if !fs.ValidPath(name) { // a client's mistake, and not the node's
+		return refuse(fs.ErrNotExist)
 	}
 	f, err := l.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

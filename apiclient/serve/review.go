@@ -24,7 +24,13 @@ const (
 	// or a path of many bytes would be kept instead of asked about again.
 	rightsKept = 4096
 	askedLimit = 8 << 10
+	// tokensAtOnce is how many unknown tokens are asked about at once: anybody can
+	// come with one, and the question outlives the one who came.
+	tokensAtOnce = 128
 )
+
+// errBusy is that so many tokens are being asked about that one more must wait.
+var errBusy = errors.New("too many tokens that are not known are being asked about: try again")
 
 // asked tries a question again while nobody answers, until ctx ends.
 func asked(ctx context.Context, question func(context.Context) error) error {
@@ -46,10 +52,19 @@ func asked(ctx context.Context, question func(context.Context) error) error {
 }
 
 // reviewedTokens are known to an apiserver (authentication.k8s.io/v1 TokenReview).
-type reviewedTokens struct{ by Reviewer }
+type reviewedTokens struct {
+	by    Reviewer
+	slots chan struct{}
+}
 
 // AuthenticateToken implements authenticator.Token.
 func (t reviewedTokens) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	default:
+		return nil, false, errBusy
+	}
 	var review authentication.TokenReview
 	err := asked(ctx, func(ctx context.Context) error {
 		review = authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}

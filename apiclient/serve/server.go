@@ -72,6 +72,7 @@ type Server struct {
 	listener    net.Listener
 	mux         *http.ServeMux
 	short, long chan struct{}
+	crowd       *crowd
 }
 
 // Listen takes the address.
@@ -79,7 +80,7 @@ func Listen(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, short: make(chan struct{}, shortSlots), long: make(chan struct{}, longSlots)}
+	s := &Server{config: c, short: make(chan struct{}, shortSlots), long: make(chan struct{}, longSlots), crowd: newCrowd(usualBounds, c.Log)}
 	routes := c.Routes
 	if c.Authenticator == nil {
 		routes = nil
@@ -99,7 +100,10 @@ func Listen(c Config) (*Server, error) {
 	s.http = &http.Server{
 		Handler: s, TLSConfig: c.TLS,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: shortTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: headerLimit, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: streamLimit},
+		MaxHeaderBytes: headerLimit,
+		// A client that takes nothing any more may not hold what it asked for on all its streams.
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streamLimit, WriteByteTimeout: shortTimeout},
+		ConnContext: remember, ConnState: s.crowd.state,
 		ErrorLog: stdlog.New(quiet{c.Log}, "", 0),
 	}
 	return s, nil
@@ -115,10 +119,11 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return base }
 	ended := make(chan error, 1)
 	go func() {
+		in := door{s.listener, s.crowd}
 		if s.config.TLS != nil {
-			ended <- s.http.ServeTLS(s.listener, "", "")
+			ended <- s.http.ServeTLS(in, "", "")
 		} else {
-			ended <- s.http.Serve(s.listener)
+			ended <- s.http.Serve(in)
 		}
 	}()
 	select {
@@ -142,6 +147,11 @@ func (s *Server) Close() error { return s.listener.Close() }
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if g := asking(r); g != nil {
+		defer s.crowd.asks(g)()
+	}
+	// Until somebody is let in: whoever is refused may not take the answer, and hold its stream.
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(shortTimeout)) //nolint:errcheck // see answer
 	if h, _ := s.mux.Handler(r); isBound(h) {
 		s.mux.ServeHTTP(w, r) // not h: only the mux gives the request its values
 		return

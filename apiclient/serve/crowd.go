@@ -1,0 +1,321 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// bounds of a crowd. What is beyond one costs a connection its life.
+type bounds struct {
+	// strangers are connections on which nobody was let in yet.
+	strangers int
+	// known are those on which somebody was.
+	known int
+	// requests are what strangers may have under way, all together.
+	requests int
+	// bytes are what strangers may have sent, all together, beyond what each may
+	// send in any case: a handshake and a request like others.
+	bytes, modest int64
+}
+
+// usualBounds: a stranger takes some 50 KiB, and what is made of a header up to
+// thirty times its bytes. An apiserver needs one connection, and one more for
+// each stream into a container.
+var usualBounds = bounds{strangers: 512, known: 4096, requests: 1024, bytes: 2 << 20, modest: 16 << 10}
+
+// crowd is who is connected to a server.
+//
+//	connect ──► stranger ──let in──► known ──► idle ⇄ busy
+//	               │                   │
+//	               │ too many, or      │ too many: the one that was idle for longest,
+//	               │ too much          │ or the newcomer if none is
+//	               ▼                   ▼
+//	             closed              closed
+//
+// Whoever can reach the port can be a stranger, so there is always one too many.
+// Of those it is one of the address that has the most that goes, the oldest first:
+// an apiserver that connects is not shut out by others, and it is no stranger any
+// more with its first request that is let in.
+type crowd struct {
+	bounds bounds
+	log    zerolog.Logger
+
+	mu sync.Mutex
+	// strangers and known are by when they came.
+	strangers, known map[*guest]struct{}
+	came             uint64
+	// requests and bytes are the sums over strangers.
+	requests int
+	bytes    int64
+	// closed counts since it was last told.
+	closed int
+	told   time.Time
+}
+
+func newCrowd(b bounds, log zerolog.Logger) *crowd {
+	return &crowd{bounds: b, log: log, strangers: map[*guest]struct{}{}, known: map[*guest]struct{}{}}
+}
+
+// guest is one connection.
+type guest struct {
+	net.Conn
+	crowd  *crowd
+	origin netip.Prefix
+	letIn  atomic.Bool
+
+	// All below is guarded by crowd.mu.
+	number   uint64 // in the order of coming
+	idle     uint64 // crowd.came when it last became idle; 0: it is not
+	requests int
+	sent     int64
+}
+
+// over is by how much it has sent more than is modest.
+func (g *guest) over() int64 { return max(0, g.sent-g.crowd.bounds.modest) }
+
+// origin is whom an address belongs to: of IPv6, everybody has a /64.
+func origin(a net.Addr) netip.Prefix {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Prefix{} // not of a network: all are one
+	}
+	ip, bits := at.Addr().Unmap(), 32
+	if ip.Is6() {
+		bits = 64
+	}
+	p, _ := ip.WithZone("").Prefix(bits) //nolint:errcheck // the bits fit
+	return p
+}
+
+// door is a listener whose connections are guests.
+type door struct {
+	net.Listener
+	crowd *crowd
+}
+
+// Accept implements net.Listener.
+func (d door) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return d.crowd.enter(c), nil
+}
+
+func (c *crowd) enter(conn net.Conn) *guest {
+	g := &guest{Conn: conn, crowd: c, origin: origin(conn.RemoteAddr())}
+	c.change(func() []*guest {
+		c.came++
+		g.number = c.came
+		c.strangers[g] = struct{}{}
+		if len(c.strangers) > c.bounds.strangers {
+			return c.forget(c.oldestOfMost())
+		}
+		return nil
+	})
+	return g
+}
+
+// change does something under the lock, and closes the connections that it gives.
+func (c *crowd) change(do func() []*guest) {
+	c.mu.Lock()
+	closed := do()
+	c.closed += len(closed)
+	tell := 0
+	if now := time.Now(); len(closed) > 0 && now.Sub(c.told) > time.Minute {
+		tell, c.closed, c.told = c.closed, 0, now
+	}
+	c.mu.Unlock()
+	for _, g := range closed {
+		g.Conn.Close() //nolint:errcheck // it is the end of it in any case
+	}
+	if tell > 0 {
+		c.log.Warn().Int("closed", tell).Str("last", closed[0].RemoteAddr().String()).
+			Msg("the server closes connections: too many, or too much, of callers that it has not let in")
+	}
+}
+
+// forget takes guests out.
+func (c *crowd) forget(all ...*guest) []*guest {
+	for _, g := range all {
+		if _, is := c.strangers[g]; is {
+			c.requests -= g.requests
+			c.bytes -= g.over()
+		}
+		delete(c.strangers, g)
+		delete(c.known, g)
+	}
+	return all
+}
+
+// oldestOfMost is the oldest stranger of the origins that have the most.
+func (c *crowd) oldestOfMost() *guest {
+	of := map[netip.Prefix]int{}
+	for g := range c.strangers { // order-free: counted
+		of[g.origin]++
+	}
+	return first(c.strangers, func(a, b *guest) bool {
+		if of[a.origin] != of[b.origin] {
+			return of[a.origin] > of[b.origin]
+		}
+		return a.number < b.number
+	})
+}
+
+// first is the one that is before all others.
+func first(of map[*guest]struct{}, before func(a, b *guest) bool) *guest {
+	var found *guest
+	for g := range of { // order-free: no two are equal
+		if found == nil || before(g, found) {
+			found = g
+		}
+	}
+	return found
+}
+
+// welcome makes a stranger known.
+func (c *crowd) welcome(g *guest) {
+	if g.letIn.Swap(true) {
+		return
+	}
+	c.change(func() []*guest {
+		if _, is := c.strangers[g]; !is {
+			return nil // it was closed in the meantime
+		}
+		c.forget(g)
+		c.known[g] = struct{}{}
+		if len(c.known) <= c.bounds.known {
+			return nil
+		}
+		worst := first(c.known, func(a, b *guest) bool {
+			if (a.idle > 0) != (b.idle > 0) {
+				return a.idle > 0
+			}
+			if a.idle != b.idle {
+				return a.idle < b.idle
+			}
+			return a.number < b.number
+		})
+		if worst.idle == 0 {
+			worst = g
+		}
+		return c.forget(worst)
+	})
+}
+
+// asks counts a request in. While it is a stranger's, it counts among those of
+// strangers. The caller calls done when it was answered.
+func (c *crowd) asks(g *guest) (done func()) {
+	c.count(g, 1)
+	return func() { c.count(g, -1) }
+}
+
+func (c *crowd) count(g *guest, n int) {
+	c.change(func() []*guest {
+		g.requests += n
+		if _, is := c.strangers[g]; !is {
+			return nil
+		}
+		if c.requests += n; c.requests <= c.bounds.requests {
+			return nil
+		}
+		return c.forget(first(c.strangers, func(a, b *guest) bool {
+			if a.requests != b.requests {
+				return a.requests > b.requests
+			}
+			return a.number < b.number
+		}))
+	})
+}
+
+// took counts what a stranger sent.
+func (c *crowd) took(g *guest, n int) {
+	c.change(func() []*guest {
+		if _, is := c.strangers[g]; !is {
+			g.sent += int64(n)
+			return nil
+		}
+		before := g.over()
+		g.sent += int64(n)
+		if c.bytes += g.over() - before; c.bytes <= c.bounds.bytes {
+			return nil
+		}
+		return c.forget(first(c.strangers, func(a, b *guest) bool {
+			if a.sent != b.sent {
+				return a.sent > b.sent
+			}
+			return a.number < b.number
+		}))
+	})
+}
+
+// state is http.Server.ConnState.
+func (c *crowd) state(conn net.Conn, s http.ConnState) {
+	g := guestOf(conn)
+	if g == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g.idle = 0
+	if s == http.StateIdle {
+		c.came++
+		g.idle = c.came
+	}
+}
+
+// guestOf is the guest that a connection of an http.Server is.
+func guestOf(conn net.Conn) *guest {
+	if t, is := conn.(*tls.Conn); is {
+		conn = t.NetConn()
+	}
+	g, _ := conn.(*guest)
+	return g
+}
+
+type guestKey struct{}
+
+// remember is http.Server.ConnContext.
+func remember(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, guestKey{}, guestOf(conn))
+}
+
+// asking is the guest that a request is of; nil in a test without connections.
+func asking(r *http.Request) *guest {
+	g, _ := r.Context().Value(guestKey{}).(*guest)
+	return g
+}
+
+// Read implements net.Conn.
+func (g *guest) Read(b []byte) (int, error) {
+	n, err := g.Conn.Read(b)
+	if n > 0 && !g.letIn.Load() {
+		g.crowd.took(g, n)
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (g *guest) Close() error {
+	g.crowd.mu.Lock()
+	g.crowd.forget(g)
+	g.crowd.mu.Unlock()
+	return g.Conn.Close()
+}
+
+// CloseWrite is what net/http does before it closes, so that a client reads its
+// answer.
+func (g *guest) CloseWrite() error {
+	if c, is := g.Conn.(interface{ CloseWrite() error }); is {
+		return c.CloseWrite()
+	}
+	return net.ErrClosed
+}

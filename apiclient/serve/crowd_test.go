@@ -1,0 +1,285 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	authentication "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"pgregory.net/rapid"
+)
+
+// fake is a connection from somewhere, of which it is known whether it was closed.
+type fake struct {
+	net.Conn
+	from   net.Addr
+	closed bool
+}
+
+func (f *fake) RemoteAddr() net.Addr       { return f.from }
+func (f *fake) Close() error               { f.closed = true; return nil }
+func (f *fake) Read(b []byte) (int, error) { return len(b), nil }
+
+func from(ip string) *fake {
+	return &fake{from: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(ip), 1000))}
+}
+
+// TestCrowd: whatever comes and goes, nobody is kept beyond the bounds, sums are
+// those of who is there, and who is let in is only closed for others that are.
+func TestCrowd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := bounds{strangers: 4, known: 3, requests: 6, bytes: 100, modest: 10}
+		c := newCrowd(b, zerolog.Nop())
+		var all []*guest
+		conn := func(g *guest) *fake { return g.Conn.(*fake) }
+		one := func() *guest {
+			if len(all) == 0 {
+				t.Skip("nobody is there")
+			}
+			return all[rapid.IntRange(0, len(all)-1).Draw(t, "who")]
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"enter": func(t *rapid.T) {
+				all = append(all, c.enter(from(rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1"}).Draw(t, "ip"))))
+			},
+			"let in": func(*rapid.T) { c.welcome(one()) },
+			"ask":    func(*rapid.T) { c.asks(one()) },
+			"send": func(t *rapid.T) {
+				one().Read(make([]byte, rapid.IntRange(1, 60).Draw(t, "bytes"))) //nolint:errcheck // a fake
+			},
+			"idle":  func(*rapid.T) { c.state(one(), http.StateIdle) },
+			"busy":  func(*rapid.T) { c.state(one(), http.StateActive) },
+			"leave": func(*rapid.T) { one().Close() }, //nolint:errcheck // a fake
+			"answered": func(*rapid.T) {
+				if g := one(); g.requests > 0 {
+					c.count(g, -1)
+				}
+			},
+			"": func(t *rapid.T) {
+				requests, bytes := 0, int64(0)
+				for g := range c.strangers {
+					requests, bytes = requests+g.requests, bytes+g.over()
+				}
+				if requests != c.requests || bytes != c.bytes {
+					t.Fatalf("%d requests and %d bytes are counted, want %d and %d", c.requests, c.bytes, requests, bytes)
+				}
+				if len(c.strangers) > b.strangers || len(c.known) > b.known || requests > b.requests || bytes > b.bytes {
+					t.Fatalf("%d strangers, %d known, %d requests, %d bytes", len(c.strangers), len(c.known), requests, bytes)
+				}
+				for _, g := range all {
+					_, stranger := c.strangers[g]
+					_, known := c.known[g]
+					if stranger && known || (stranger || known) == conn(g).closed {
+						t.Fatalf("%d: a stranger: %t, known: %t, closed: %t", g.number, stranger, known, conn(g).closed)
+					}
+				}
+			},
+		})
+	})
+}
+
+// TestFloodOfStrangers: one address that connects without end closes its own
+// connections, and not that of another.
+func TestFloodOfStrangers(t *testing.T) {
+	c := newCrowd(usualBounds, zerolog.Nop())
+	apiserver := c.enter(from("192.0.2.1"))
+	var last *guest
+	for range 10 * usualBounds.strangers {
+		last = c.enter(from("198.51.100.7"))
+	}
+	if apiserver.Conn.(*fake).closed || last.Conn.(*fake).closed {
+		t.Error("the wrong one was closed")
+	}
+	if len(c.strangers) != usualBounds.strangers {
+		t.Errorf("%d strangers", len(c.strangers))
+	}
+	c.welcome(apiserver)
+	for i := range 10 * usualBounds.strangers {
+		c.enter(from(fmt.Sprintf("2001:db8:%x::1", i))) // from everywhere
+	}
+	if apiserver.Conn.(*fake).closed {
+		t.Error("who was let in is closed")
+	}
+}
+
+func TestOrigin(t *testing.T) {
+	for a, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32", "2001:db8::1": "2001:db8::/64", "2001:db8::ffff:1": "2001:db8::/64",
+	} {
+		if got := origin(from(a).from); got != netip.MustParsePrefix(want) {
+			t.Errorf("%s belongs to %s, want %s", a, got, want)
+		}
+	}
+	zoned := &net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0"}
+	if got := origin(zoned); got != netip.MustParsePrefix("fe80::/64") {
+		t.Errorf("%s belongs to %s", zoned, got)
+	}
+}
+
+// TestStrangersMakeRoom: of connections that do nothing only so many are kept, and
+// who comes then is answered.
+func TestStrangersMakeRoom(t *testing.T) {
+	attacked(t, nil, func(t *testing.T, dial func() net.Conn) {
+		all := make([]net.Conn, 2*usualBounds.strangers)
+		for i := range all {
+			all[i] = dial()
+			defer all[i].Close()
+		}
+		synctest.Wait()
+		ended := 0
+		for _, c := range all {
+			c.SetReadDeadline(time.Now().Add(time.Nanosecond)) //nolint:errcheck // a pipe has them
+			if _, err := c.Read(make([]byte, 1)); err == io.EOF {
+				ended++
+			}
+		}
+		if want := len(all) - usualBounds.strangers; ended != want {
+			t.Errorf("%d of %d were closed, want %d", ended, len(all), want)
+		}
+		conn := dial()
+		defer conn.Close()
+		if _, err := io.WriteString(conn, "GET /nowhere HTTP/1.1\r\nHost: n1\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 404") {
+			t.Errorf("answered %q, %v", line, err)
+		}
+	})
+}
+
+// TestRefusedAndGone: with the answer to who may not the connection ends.
+func TestRefusedAndGone(t *testing.T) {
+	nobodyKnown := authenticator.RequestFunc(nobody)
+	s := &Server{config: Config{Node: "n1", Log: zerolog.Nop(), Authenticator: nobodyKnown}, mux: http.NewServeMux(), crowd: newCrowd(usualBounds, zerolog.Nop())}
+	for _, known := range []bool{false, true} {
+		g := s.crowd.enter(from("192.0.2.1"))
+		g.letIn.Store(known)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequestWithContext(remember(t.Context(), g), http.MethodGet, "/", nil))
+		if w.Code != http.StatusUnauthorized || (w.Header().Get("Connection") == "close") == known {
+			t.Errorf("known: %t: %d, %v", known, w.Code, w.Header())
+		}
+		if s.crowd.requests != 0 {
+			t.Errorf("%d requests are left", s.crowd.requests)
+		}
+	}
+}
+
+// TestLetIn: with its first request that is let in a connection is no stranger's
+// any more, whatever HTTP it speaks; and with one that is not, it ends.
+func TestLetIn(t *testing.T) {
+	pair, err := signedPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byHeader := authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		return &authenticator.Response{User: &user.DefaultInfo{Name: r.Header.Get("User")}}, r.Header.Get("User") != "", nil
+	})
+	allowed := authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		return authorizer.DecisionAllow, "", nil
+	})
+	for version, h2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
+		t.Run(version, func(t *testing.T) {
+			s, err := Listen(Config{
+				Address: "127.0.0.1:0", Node: "n1", TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Log: zerolog.Nop(),
+				Authenticator: byHeader, Authorizer: allowed,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Serve(ctx) }()
+			transport := &http.Transport{ForceAttemptHTTP2: h2, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own
+			ask := func(name string) *http.Response {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Address()+"/nowhere", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header.Set("User", name)
+				answer, err := transport.RoundTrip(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, answer.Body) //nolint:errcheck // it may be cut off
+				answer.Body.Close()
+				return answer
+			}
+			counts := func() (strangers, known int) {
+				s.crowd.mu.Lock()
+				defer s.crowd.mu.Unlock()
+				return len(s.crowd.strangers), len(s.crowd.known)
+			}
+			if a := ask(""); a.StatusCode != http.StatusUnauthorized || a.Proto != version {
+				t.Errorf("answered %s by %s", a.Status, a.Proto)
+			}
+			if a := ask("alice"); a.StatusCode != http.StatusNotFound {
+				t.Errorf("answered %s", a.Status)
+			}
+			if _, known := counts(); known != 1 {
+				t.Errorf("%d are known", known)
+			}
+			if a := ask(""); a.StatusCode != http.StatusUnauthorized {
+				t.Errorf("answered %s", a.Status)
+			}
+			if _, known := counts(); known != 1 {
+				t.Errorf("%d are known, after one of its requests was refused", known)
+			}
+			transport.CloseIdleConnections()
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if strangers, known := counts(); strangers+known != 0 || s.crowd.requests != 0 || s.crowd.bytes != 0 {
+				t.Errorf("%d strangers and %d known are left, %d requests, %d bytes", strangers, known, s.crowd.requests, s.crowd.bytes)
+			}
+		})
+	}
+}
+
+// TestTokensAtOnce: of tokens that nobody knows only so many are asked about at a
+// time; who comes then is told to come again.
+func TestTokensAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := reviewedTokens{silent{}, make(chan struct{}, 2)}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		for range cap(slow.slots) {
+			all.Go(func() { slow.AuthenticateToken(ctx, "a") }) //nolint:errcheck // nobody answers
+		}
+		synctest.Wait()
+		if _, _, err := slow.AuthenticateToken(ctx, "b"); !errors.Is(err, errBusy) {
+			t.Errorf("it says %v", err)
+		}
+		all.Wait()
+		if len(slow.slots) != 0 {
+			t.Errorf("%d slots are held", len(slow.slots))
+		}
+	})
+}
+
+// silent is an apiserver that does not answer.
+type silent struct{ Reviewer }
+
+func (silent) ReviewToken(ctx context.Context, _ *authentication.TokenReview) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
