@@ -31,7 +31,9 @@ func translateError(k call, err, ctxErr error) error {
 	out := &port.Error{Verb: k.method, Object: short(k.object), Detail: detail}
 	switch {
 	case !gaveUp(err, ctxErr):
-		out.Kind = kind(k.method, err, detail)
+		if out.Kind = kind(k.method, err, detail); out.Kind == port.Stuck {
+			out.Detail = lostTaskAdvice(detail)
+		}
 	case errors.Is(ctxErr, context.DeadlineExceeded):
 		out.Kind, out.Detail = port.Deadline, "no answer in time"
 	default:
@@ -83,6 +85,7 @@ type text struct {
 // (pkg/cri/server, since 2.0 internal/cri/server, and registrar) and CRI-O
 // (server, internal/registrar, containers/storage).
 var runtimeTexts = []text{
+	{port.Stuck, "", lostTask},
 	{port.NameReserved, "", regexp.MustCompile(`\bis (already )?reserved\b|error reserving (pod|ctr) name`)},
 	// The plugin is still loading what it knows.
 	{port.Unavailable, "", regexp.MustCompile(`server is not initialized yet`)},

@@ -40,6 +40,8 @@ func TestErrorKinds(t *testing.T) {
 
 		{"containerd state", "StartContainer", codes.Unknown, `failed to set starting state for container "95d4": container is in CONTAINER_RUNNING state`, port.StateConflict},
 		{"containerd removing", "RemoveContainer", codes.Unknown, `failed to set removing state for container "95d4": container is already in removing state`, port.StateConflict},
+		{"containerd lost task", "RemoveContainer", codes.FailedPrecondition, `failed to delete containerd container "95d4": cannot delete running task 95d4: failed precondition`, port.Stuck},
+		{"containerd lost task, sandbox", "RemovePodSandbox", codes.FailedPrecondition, `failed to remove container "95d4": failed to delete containerd container "95d4": cannot delete running task 95d4: failed precondition`, port.Stuck},
 		{"containerd dead sandbox", "StartContainer", codes.Unknown, `sandbox container "0bcd" is not running`, port.StateConflict},
 		{"containerd exec in a stopped container", "ExecSync", codes.Unknown, `failed to exec in container: container is in CONTAINER_EXITED state`, port.StateConflict},
 		{"CRI-O state", "StartContainer", codes.Unknown, `container 7bf4275d70ac is not in created state: running`, port.StateConflict},

@@ -9,6 +9,9 @@
 //
 // It never removes what lives: a sweep first lists what there is, and only then
 // asks which pods live, so that a pod that came meanwhile is not taken for dead.
+//
+// What the runtime can't remove (port.Stuck) holds nothing else up: the rest of
+// its pod goes, pods is told that the pod is over, and sweeps go on trying.
 package gc
 
 import (
@@ -19,6 +22,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -36,6 +40,10 @@ type Message interface{ isGCMessage() }
 type Collect struct {
 	Ref observed.PodRef
 }
+
+// RuntimeBack is from node: the runtime answers again, and what it could not
+// remove it may be able to now. Lost: tried again in its time.
+type RuntimeBack struct{}
 
 // Sweep is this actor's own timer.
 type Sweep struct{}
@@ -64,10 +72,11 @@ type listed struct {
 
 // removed is the result of one removal.
 type removed struct {
-	id   kernel.EffectID
-	uid  types.UID
-	what string
-	err  error
+	id     kernel.EffectID
+	uid    types.UID
+	object string
+	what   string // kind and object
+	err    error
 }
 
 // again is this actor's own timer for one pod.
@@ -79,35 +88,40 @@ type missed struct{}
 // settled is this actor's own timer for what rests.
 type settled struct{}
 
-func (missed) isGCMessage()  {}
-func (settled) isGCMessage() {}
-func (Collect) isGCMessage() {}
-func (Sweep) isGCMessage()   {}
-func (found) isGCMessage()   {}
-func (living) isGCMessage()  {}
-func (listed) isGCMessage()  {}
-func (removed) isGCMessage() {}
-func (again) isGCMessage()   {}
+func (missed) isGCMessage()      {}
+func (settled) isGCMessage()     {}
+func (Collect) isGCMessage()     {}
+func (RuntimeBack) isGCMessage() {}
+func (Sweep) isGCMessage()       {}
+func (found) isGCMessage()       {}
+func (living) isGCMessage()      {}
+func (listed) isGCMessage()      {}
+func (removed) isGCMessage()     {}
+func (again) isGCMessage()       {}
 
 // Deps are what the actor is connected to.
 type Deps struct {
-	Runtime   port.Runtime
-	Host      port.Host
-	Living    func(reply func(map[types.UID]bool))
-	Collected func(types.UID)
+	Runtime port.Runtime
+	Host    port.Host
+	Living  func(reply func(map[types.UID]bool))
+	// Collected is called when nothing is left of a pod or, if stuck, only what the
+	// runtime can't remove.
+	Collected func(uid types.UID, stuck bool)
 	// Restarted is called when an incarnation after the first begins: what was
 	// to be collected has to be asked for again.
 	Restarted func()
 	Policy    podgc.Policy
 	Period    time.Duration
 	Deadline  time.Duration
-	// Retry is the time after which a failed collection is tried again.
-	Retry time.Duration
+	// Backoff is how long what failed waits before it is tried again.
+	Backoff backoff.Policy
 }
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
-	return func() kernel.Behavior[Message] { return &gc{deps: deps, of: map[types.UID]*collection{}} }
+	return func() kernel.Behavior[Message] {
+		return &gc{deps: deps, of: map[types.UID]*collection{}, troubles: map[string]*trouble{}}
+	}
 }
 
 type gc struct {
@@ -118,6 +132,8 @@ type gc struct {
 	// first and last are when the first and the last of them came.
 	resting     []types.UID
 	first, last time.Time
+	// troubles are the removals that failed, by what they are; see trouble.
+	troubles map[string]*trouble
 }
 
 const (
@@ -130,6 +146,8 @@ const (
 //
 //	listing ──► unmounting ──► containers ──► sandboxes ──► directories ──► Collected
 //	            (orphans only)
+//
+// A stage that fails is tried again, with all before it.
 type collection struct {
 	ref observed.PodRef
 	// orphan: no actor has unmounted its volumes.
@@ -138,12 +156,18 @@ type collection struct {
 	// pending are the effects of this stage; others are late, or of a sweep.
 	pending map[kernel.EffectID]bool
 	failed  bool
-	dead    []string
-	boxes   []string
+	// tries is how often in a row it failed by an answer: a runtime that does not
+	// answer is asked again soon.
+	tries    int
+	answered bool
+	dead     []observed.Container
+	boxes    []string
+	// stuck are the containers and sandboxes that the runtime can't remove.
+	stuck map[string]bool
 }
 
 func newCollection(ref observed.PodRef, orphan bool) *collection {
-	return &collection{ref: ref, orphan: orphan, pending: map[kernel.EffectID]bool{}}
+	return &collection{ref: ref, orphan: orphan, pending: map[kernel.EffectID]bool{}, stuck: map[string]bool{}}
 }
 
 type stage uint8
@@ -181,7 +205,16 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.settled(ctx)
 	case again:
 		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
-			g.collect(ctx, newCollection(c.ref, c.orphan))
+			next := newCollection(c.ref, c.orphan)
+			next.tries = c.tries
+			g.collect(ctx, next)
+		}
+	case RuntimeBack:
+		for _, t := range g.troubles { // order-free: each by itself
+			t.next = time.Time{}
+		}
+		if len(g.troubles) > 0 {
+			g.list(ctx)
 		}
 	case Sweep:
 		ctx.After(g.deps.Period, Sweep{})
@@ -241,15 +274,13 @@ func (g *gc) listed(ctx *kernel.Context[Message], m listed) {
 		return
 	}
 	delete(c.pending, m.id)
-	c.failed = m.err != nil
+	c.fail(m.err)
 	for i := range m.list.Pods {
 		p := &m.list.Pods[i]
 		if p.Ref.UID != m.uid {
 			continue
 		}
-		for j := range p.Containers {
-			c.dead = append(c.dead, p.Containers[j].ID)
-		}
+		c.dead = append(c.dead, p.Containers...)
 		for j := range p.Sandboxes {
 			c.boxes = append(c.boxes, p.Sandboxes[j].ID)
 		}
@@ -262,12 +293,15 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 	uid := c.ref.UID
 	for len(c.pending) == 0 {
 		if c.failed {
-			ctx.After(g.deps.Retry, again{uid})
+			if c.answered {
+				c.tries++
+			}
+			ctx.After(backoff.Retry(g.deps.Backoff, max(c.tries, 1)), again{uid})
 			return
 		}
 		if c.stage == directories {
 			delete(g.of, uid)
-			g.deps.Collected(uid)
+			g.deps.Collected(uid, len(c.stuck) > 0)
 			return
 		}
 		c.stage++
@@ -278,12 +312,19 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 				c.pending[remove(g, ctx, "", "UnmountPod", uid, uid, g.deps.Host.UnmountPod)] = true
 			}
 		case containers:
-			for _, id := range c.dead {
-				c.pending[g.removeContainer(ctx, uid, id)] = true
+			for i := range c.dead {
+				c.pending[g.removeContainer(ctx, uid, c.dead[i].ID)] = true
 			}
 		case sandboxes:
+			for i := range c.dead {
+				if d := &c.dead[i]; c.stuck[d.ID] {
+					c.stuck[d.SandboxID] = true // it goes with its containers or not at all
+				}
+			}
 			for _, id := range c.boxes {
-				c.pending[g.removeSandbox(ctx, uid, id)] = true
+				if !c.stuck[id] {
+					c.pending[g.removeSandbox(ctx, uid, id)] = true
+				}
 			}
 		case directories:
 			dirs := port.PodDirs{UID: uid, Namespace: c.ref.Namespace, Name: c.ref.Name}
@@ -295,16 +336,27 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 }
 
 func (g *gc) removed(ctx *kernel.Context[Message], m removed) {
-	if m.err != nil {
-		ctx.Log().Warn().Str("uid", string(m.uid)).Str("what", m.what).Str("error", m.err.Error()).Msg("could not remove what is left of a pod; trying again")
-	}
+	g.note(ctx, m)
 	c := g.of[m.uid]
 	if c == nil || !c.pending[m.id] {
 		return
 	}
 	delete(c.pending, m.id)
-	c.failed = c.failed || m.err != nil
+	if port.KindOf(m.err) == port.Stuck {
+		c.stuck[m.object] = true
+	} else {
+		c.fail(m.err)
+	}
 	g.next(ctx, c)
+}
+
+// fail takes down that a part of the stage failed, if it did.
+func (c *collection) fail(err error) {
+	if err == nil {
+		return
+	}
+	c.failed = true
+	c.answered = c.answered || answered(err)
 }
 
 // list begins a sweep.
@@ -336,8 +388,15 @@ func (g *gc) found(ctx *kernel.Context[Message], m found) {
 // sweep removes what the policy says can go, and what is left on the host of
 // pods of which there is nothing else.
 func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
-	for _, r := range podgc.Plan(m.list, m.pods, g.deps.Policy, ctx.Now()) {
+	g.forget(m.list)
+	plan := podgc.Plan(m.list, m.pods, g.deps.Policy, ctx.Now())
+	waits := map[string]bool{} // sandboxes of containers that wait
+	for _, r := range plan {
 		if g.of[r.Pod.UID] != nil {
+			continue
+		}
+		if g.waits(ctx, r) || waits[r.ID] {
+			waits[r.Sandbox] = true
 			continue
 		}
 		if r.Container {
@@ -373,8 +432,8 @@ func (g *gc) removeSandbox(ctx *kernel.Context[Message], uid types.UID, id strin
 func remove[T ~string](g *gc, ctx *kernel.Context[Message], pool, kind string, uid types.UID, object T, call func(context.Context, T, func(error))) kernel.EffectID {
 	what := kind + " " + string(object)
 	return g.do(ctx, pool, kind, string(object), kind+"/"+string(object), func(c context.Context, id kernel.EffectID, done func(Message)) {
-		call(c, object, func(err error) { done(removed{id, uid, what, err}) })
-	}, func(id kernel.EffectID, err error) Message { return removed{id, uid, what, err} })
+		call(c, object, func(err error) { done(removed{id, uid, string(object), what, err}) })
+	}, func(id kernel.EffectID, err error) Message { return removed{id, uid, string(object), what, err} })
 }
 
 // afterPods is the rank of all that is removed: pods that wait to end go first.

@@ -218,8 +218,9 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	gcRef = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Restarted: askAgain,
 		Living:    func(reply func(map[types.UID]bool)) { podsRef.Tell(pods.Living{Reply: reply}) },
-		Collected: func(uid types.UID) { podsRef.Tell(pods.Collected{UID: uid}) },
-		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline, Retry: 5 * time.Second,
+		Collected: func(uid types.UID, stuck bool) { podsRef.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
+		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,
+		Backoff: backoff.Policy{Base: 5 * time.Second, Max: 5 * time.Minute},
 	}))
 	if c.Ports.API != nil {
 		above.spawnQuiet(ctx, c, podsRef)
@@ -239,6 +240,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Back: func() {
 			podsRef.Tell(pods.RuntimeBack{})
 			imagesRef.Tell(images.RuntimeBack{})
+			gcRef.Tell(gc.RuntimeBack{})
 		},
 		Slow: c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
 	}))

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &pods{
 			deps: deps, wanted: map[string]sources.Update{}, of: map[types.UID]*record{},
-			runtime: map[types.UID]observed.RuntimePod{},
+			runtime: map[types.UID]observed.RuntimePod{}, stuck: map[types.UID]bool{},
 		}
 	}
 }
@@ -80,6 +81,9 @@ type pods struct {
 	// was seen since of pods that have no actor.
 	listed  bool
 	runtime map[types.UID]observed.RuntimePod
+	// stuck are pods that are over but for what the runtime can't remove of them. gc
+	// goes on trying. Invariant: none has a record.
+	stuck map[types.UID]bool
 	// ranked are all records, in order of rank; of has them by UID. See put and drop.
 	ranked []*record
 	of     map[types.UID]*record
@@ -196,7 +200,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 			a.reconcile(ctx)
 		}
 	case Collected:
-		a.collected(ctx, m.UID)
+		a.collected(ctx, m.UID, m.Stuck)
 	case AskAgain:
 		a.asked = true
 		if !a.repeating {
@@ -315,6 +319,7 @@ func (a *pods) take(s pleg.Snapshot) {
 			r.ref.Tell(pod.RuntimeSeen{Listed: s.Listed})
 		}
 	}
+	maps.DeleteFunc(a.stuck, func(uid types.UID, _ bool) bool { return !there[uid] }) // order-free: a set
 }
 
 // ChildStopped implements kernel.ChildWatcher: a name is free again.
@@ -322,6 +327,7 @@ func (a *pods) ChildStopped(ctx *kernel.Context[Message], _ string) { a.reconcil
 
 // put adds a record, which is the youngest.
 func (a *pods) put(r *record) {
+	delete(a.stuck, r.pod.UID)
 	a.ranks++
 	r.rank = a.ranks
 	a.of[r.pod.UID] = r
@@ -529,7 +535,7 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 	all := a.allSeen()
 	var unknown []types.UID
 	for uid, rp := range a.runtime { // order-free: sorted below
-		if a.of[uid] == nil && !want[uid] && (all || names[rp.Ref.String()]) {
+		if a.of[uid] == nil && !want[uid] && !a.stuck[uid] && (all || names[rp.Ref.String()]) {
 			unknown = append(unknown, uid)
 		}
 	}
@@ -633,10 +639,13 @@ func (a *pods) seen(ctx *kernel.Context[Message], m pleg.Seen) {
 	a.reconcile(ctx)
 }
 
-func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID) {
+func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID, stuck bool) {
 	r := a.of[uid]
 	if r == nil || r.state != collecting {
 		return
+	}
+	if stuck {
+		a.stuck[uid] = true
 	}
 	kernel.StopChild(ctx, r.ref)
 	a.deps.ForgetImages(uid)

@@ -60,8 +60,13 @@ type Reported struct{ pod.Report }
 // Finished is from a pod actor of which nothing runs or is mounted any more.
 type Finished struct{ pod.Finished }
 
-// Collected is from gc: nothing is left of a pod on this node.
-type Collected struct{ UID types.UID }
+// Collected is from gc: nothing is left of a pod on this node or, if Stuck, only
+// what the runtime can't remove. Lost: the pod is collected again when gc
+// restarts or everybody repeats. Twice: the second finds nobody.
+type Collected struct {
+	UID   types.UID
+	Stuck bool
+}
 
 // AskAgain is from an actor that pods have wishes at, and that restarted or
 // missed messages. Pods are asked for them, a few at a time. Lost: all are asked

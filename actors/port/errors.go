@@ -50,13 +50,16 @@ const (
 	Invalid
 	// TooManyRequests: the apiserver asks to come again later.
 	TooManyRequests
+	// Stuck: the runtime can't remove it, and won't be able to before somebody
+	// mends it; the message says how.
+	Stuck
 )
 
 var kindNames = [...]string{
 	"error", "not found", "name reserved", "unavailable", "deadline exceeded", "canceled",
 	"invalid configuration", "image not found", "image unauthorized", "registry unavailable",
 	"image signature invalid", "invalid image name", "unsupported", "state conflict",
-	"already exists", "conflict", "unauthorized", "forbidden", "invalid", "too many requests",
+	"already exists", "conflict", "unauthorized", "forbidden", "invalid", "too many requests", "stuck",
 }
 
 func (k ErrorKind) String() string {

@@ -104,7 +104,7 @@ func grpcError(err error) error {
 		return status.Error(codes.Unknown, "SignatureValidationFailed: "+detail)
 	case port.Unsupported:
 		return status.Error(codes.Unimplemented, detail)
-	case port.StateConflict:
+	case port.StateConflict, port.Stuck:
 		return status.Error(codes.FailedPrecondition, detail)
 	case port.NameReserved, port.Other:
 		return status.Error(codes.Unknown, detail)

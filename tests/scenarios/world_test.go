@@ -2,11 +2,13 @@ package scenarios
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -62,6 +64,8 @@ type world struct {
 	// around is called around each message of each actor, may be nil.
 	around node.Around
 	tracer *kernel.HashTracer
+	// log gets what the agent logs; nil for nobody.
+	log io.Writer
 
 	watch *watcher
 	// cluster is the apiserver, nil for none.
@@ -167,9 +171,13 @@ func newNode(t testing.TB, seed uint64, options ...option) *world {
 // start starts an agent.
 func (w *world) start() {
 	w.t.Helper()
+	log := zerolog.Nop()
+	if w.log != nil {
+		log = zerolog.New(w.log)
+	}
 	var err error
 	w.system, err = kernel.NewSystem(kernel.Config{
-		Clock: w.v, Seed: w.seed, Tracer: w.tracer, MailboxLimit: w.limit,
+		Clock: w.v, Seed: w.seed, Tracer: w.tracer, MailboxLimit: w.limit, Log: log,
 		OnCrash: func(r *kernel.CrashReport) {
 			w.crashes++
 			if ref, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods"); ok {

@@ -33,9 +33,11 @@ func Default() Policy { return Policy{MaxPerPodContainer: 1, MaxContainers: -1} 
 // Removal is one thing to remove.
 type Removal struct {
 	Pod observed.PodRef
-	// Container says that ID is a container's; otherwise it is a sandbox's.
+	// Container says that ID is a container's, in Sandbox; otherwise it is a
+	// sandbox's.
 	Container bool
 	ID        string
+	Sandbox   string
 }
 
 // Plan returns what to remove, containers before the sandboxes that they are in.
@@ -57,7 +59,7 @@ func Plan(list observed.Runtime, living map[types.UID]bool, policy Policy, now t
 	var out []Removal
 	remove := func(d deadContainer) {
 		gone[d.id] = true
-		out = append(out, Removal{Pod: d.pod, Container: true, ID: d.id})
+		out = append(out, Removal{Pod: d.pod, Container: true, ID: d.id, Sandbox: d.sandbox})
 	}
 	for i := range units {
 		u := &units[i]
@@ -76,6 +78,7 @@ func Plan(list observed.Runtime, living map[types.UID]bool, policy Policy, now t
 type deadContainer struct {
 	pod     observed.PodRef
 	id      string
+	sandbox string
 	created time.Time
 }
 
@@ -116,7 +119,7 @@ func dead(list observed.Runtime, living map[types.UID]bool, minAge time.Duration
 				u.held = 1
 				continue
 			}
-			u.dead = append(u.dead, deadContainer{pod: p.Ref, id: c.ID, created: c.CreatedAt})
+			u.dead = append(u.dead, deadContainer{pod: p.Ref, id: c.ID, sandbox: c.SandboxID, created: c.CreatedAt})
 		}
 	}
 	return units
