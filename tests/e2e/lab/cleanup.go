@@ -51,7 +51,8 @@ func (l *Lab) removePods(ctx context.Context) error {
 	return l.RemovePods(ctx)
 }
 
-// RemovePods removes every sandbox and container through CRI, without grace.
+// RemovePods removes every sandbox and container through CRI, without grace, and past it only what
+// containerd is known to lose: see lostTask.
 func (l *Lab) RemovePods(ctx context.Context) error {
 	list, err := l.Runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
@@ -83,7 +84,11 @@ func (l *Lab) RemovePods(ctx context.Context) error {
 		return errors.Join(err, fmt.Errorf("list containers: %w", listErr))
 	}
 	for _, c := range containers.Containers {
-		if _, e := l.Runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.Id}); e != nil {
+		e := l.unlessLost(ctx, func() error {
+			_, e := l.Runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.Id})
+			return e
+		})
+		if e != nil {
 			err = errors.Join(err, fmt.Errorf("remove container %s: %w", c.Id, e))
 		}
 	}
@@ -96,7 +101,11 @@ func (l *Lab) removePod(ctx context.Context, id string) error {
 	if _, err := l.Runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
 		return fmt.Errorf("stop sandbox %s: %w", id, err)
 	}
-	if _, err := l.Runtime().RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id}); err != nil {
+	err := l.unlessLost(ctx, func() error {
+		_, err := l.Runtime().RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", id, err)
 	}
 	return nil
@@ -210,8 +219,43 @@ func (l *Lab) removeCgroups(ctx context.Context, ids []string) error {
 		}
 		return nil
 	})
-	slices.Reverse(left) // children before their parents
-	for _, dir := range left {
+	return errors.Join(err, removeDirs(ctx, left))
+}
+
+// RemovePodCgroups removes the cgroups of pods below [Lab.CgroupRoot], in which nothing may run any
+// more.
+func (l *Lab) RemovePodCgroups(ctx context.Context) error {
+	var left []string
+	for _, root := range cgroupDirs(l.CgroupRoot() + "/kubepods") {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() && strings.Contains(path[len(root):], "/pod") {
+				left = append(left, path)
+			}
+			return nil // cgroups come and go
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return removeDirs(ctx, left)
+}
+
+// cgroupDirs are the directories of a cgroup: one, or with v1 one for each controller.
+func cgroupDirs(name string) (found []string) {
+	for _, pattern := range []string{"/sys/fs/cgroup" + name, "/sys/fs/cgroup/*" + name} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			panic(err) // the pattern is ours
+		}
+		found = append(found, dirs...)
+	}
+	return found
+}
+
+// removeDirs removes the directories of cgroups, which are in the order of a walk.
+func removeDirs(ctx context.Context, dirs []string) (err error) {
+	slices.Reverse(dirs) // children before their parents
+	for _, dir := range dirs {
 		e := Eventually(ctx, 5*time.Second, "remove cgroup "+dir, func() error { return ignoreMissing(syscall.Rmdir(dir)) })
 		err = errors.Join(err, e)
 	}
@@ -291,14 +335,8 @@ func (l *Lab) Leaks() []string {
 		}
 	}
 	cgroups := func(below string) {
-		for _, pattern := range []string{"/sys/fs/cgroup" + l.CgroupRoot() + below, "/sys/fs/cgroup/*" + l.CgroupRoot() + below} {
-			dirs, err := filepath.Glob(pattern)
-			if err != nil {
-				panic(err) // the pattern is ours
-			}
-			for _, dir := range dirs {
-				left = append(left, "cgroup "+dir)
-			}
+		for _, dir := range cgroupDirs(l.CgroupRoot() + below) {
+			left = append(left, "cgroup "+dir)
 		}
 	}
 	cgroups("/kubepods/pod*")

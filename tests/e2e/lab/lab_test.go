@@ -145,15 +145,19 @@ type rawPod struct{ sandbox, container, ip string }
 // runPod pulls the image and runs one container of it in a new sandbox.
 func runPod(ctx context.Context, t *testing.T, l *Lab, name, image string, ports ...*runtimeapi.PortMapping) rawPod {
 	t.Helper()
-	logs := filepath.Join(l.Dir(), "logs", name)
-	if err := os.MkdirAll(logs, 0o755); err != nil {
-		t.Fatal(err)
+	pod := makePod(ctx, t, l, name, image, ports...)
+	if _, err := l.Runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: pod.container}); err != nil {
+		t.Fatal("start container: ", err)
 	}
-	sandboxConfig := &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name + "-uid"},
-		LogDirectory: logs,
-		PortMappings: ports,
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: l.CgroupRoot()},
+	return pod
+}
+
+// makePod is runPod but for the start of the container.
+func makePod(ctx context.Context, t *testing.T, l *Lab, name, image string, ports ...*runtimeapi.PortMapping) rawPod {
+	t.Helper()
+	sandboxConfig := podConfig(l, name, ports...)
+	if err := os.MkdirAll(sandboxConfig.LogDirectory, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	sandbox, err := l.Runtime().RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: sandboxConfig})
 	if err != nil {
@@ -166,24 +170,34 @@ func runPod(ctx context.Context, t *testing.T, l *Lab, name, image string, ports
 	created, err := l.Runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
 		PodSandboxId:  sandbox.PodSandboxId,
 		SandboxConfig: sandboxConfig,
-		Config: &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
-			Image:    &runtimeapi.ImageSpec{Image: pulled.ImageRef},
-			LogPath:  "main.log",
-			Linux:    &runtimeapi.LinuxContainerConfig{},
-		},
+		Config:        containerConfig("main", pulled.ImageRef),
 	})
 	if err != nil {
 		t.Fatal("create container: ", err)
-	}
-	if _, err := l.Runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: created.ContainerId}); err != nil {
-		t.Fatal("start container: ", err)
 	}
 	status, err := l.Runtime().PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: sandbox.PodSandboxId})
 	if err != nil || status.Status.GetNetwork().GetIp() == "" {
 		t.Fatalf("sandbox status: %v, %v; want an IP", status, err)
 	}
 	return rawPod{sandbox.PodSandboxId, created.ContainerId, status.Status.Network.Ip}
+}
+
+func podConfig(l *Lab, name string, ports ...*runtimeapi.PortMapping) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name + "-uid"},
+		LogDirectory: filepath.Join(l.Dir(), "logs", name),
+		PortMappings: ports,
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: l.CgroupRoot()},
+	}
+}
+
+func containerConfig(name, image string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    &runtimeapi.ImageSpec{Image: image},
+		LogPath:  name + ".log",
+		Linux:    &runtimeapi.LinuxContainerConfig{},
+	}
 }
 
 // get asks url until it answers 200.

@@ -19,6 +19,10 @@ type View struct {
 	WaitingFor []string  `json:"waitingFor"`
 	Pods       []Pod     `json:"pods"`
 	Problems   []Problem `json:"problems"`
+	// Runtime is set while the runtime does not answer.
+	Runtime *struct {
+		Message string `json:"message"`
+	} `json:"runtime"`
 }
 
 // Problem is what is wrong with a manifest.
