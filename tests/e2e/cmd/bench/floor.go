@@ -153,6 +153,10 @@ func (b *bench) wipe(ctx context.Context, l *lab.Lab) error {
 	if err := l.RemovePods(ctx); err != nil {
 		return err
 	}
+	// Those of an agent that was stopped before it removed them.
+	if err := l.RemovePodCgroups(ctx); err != nil {
+		return err
+	}
 	err := lab.Eventually(ctx, podPatience, "nothing is left of the pods", func() error {
 		if left := l.Leaks(); len(left) > 0 {
 			return fmt.Errorf("%d things are, the first: %s", len(left), left[0])
