@@ -35,6 +35,7 @@ var (
 	Busybox       = program("busybox")
 	Chromium      = program("chromium")
 	GoToolchain   = program("go")
+	MountNFS      = program("mount.nfs") // Debian package: nfs-common
 	Qemu          = NewRequirement("qemu-system-x86_64", func() error {
 		_, err := LookPath("qemu-system-x86_64")
 		if err != nil {

@@ -26,8 +26,11 @@ type Proxy struct {
 }
 
 // New starts a proxy to target on a free port of 127.0.0.1.
-func New(target string) (*Proxy, error) {
-	p := &Proxy{target: target, address: "127.0.0.1:0", conns: map[net.Conn]struct{}{}, open: make(chan struct{})}
+func New(target string) (*Proxy, error) { return Listen("127.0.0.1:0", target) }
+
+// Listen starts a proxy at an address of this machine to target.
+func Listen(address, target string) (*Proxy, error) {
+	p := &Proxy{target: target, address: address, conns: map[net.Conn]struct{}{}, open: make(chan struct{})}
 	close(p.open)
 	if err := p.listen(); err != nil {
 		return nil, err

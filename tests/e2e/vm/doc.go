@@ -10,6 +10,6 @@
 // The first serial port is the console: what the kernel, the guest program and, after a check that
 // failed, the logs of the agent and of containerd say. A failing test prints its end.
 //
-// The machine needs no network, no disk and no KVM; without KVM all in it takes about ten times as
-// long as outside. What the checks are is said in [Checks]; the program that makes them is in guest.
+// The machine needs no disk and no KVM; without KVM all in it takes about ten times as long as outside.
+// That is why the apiserver that some checks need runs outside, and is reached through the emulator. What the checks are is said in [Checks]; the program that makes them is in guest.
 package vm

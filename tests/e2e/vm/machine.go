@@ -24,20 +24,35 @@ const (
 	ModulesDir   = "/opt/modules"  // kernel modules, in the order of their names
 	ReportDevice = "/dev/ttyS1"
 	guestPath    = "/init"
+	// Kubeconfigs of the apiserver outside.
+	AdminKubeconfig = "/opt/kube/admin"
+	NodeKubeconfig  = "/opt/kube/node"
+)
+
+// Addresses of the emulator's network: the guest, and the machine outside with its loopback.
+const (
+	GuestAddress = "10.0.2.15"
+	HostAddress  = "10.0.2.2"
 )
 
 // ContainerdDir has a release's containerd and shim, in the guest.
 func ContainerdDir(r lab.Release) string { return "/opt/containerd-" + string(r) }
 
 // modules are what a node needs of the kernel that Debian does not build in.
-var modules = []string{"overlay", "bridge", "veth", "virtio_rng"}
+var modules = []string{"overlay", "bridge", "veth", "virtio_pci", "virtio_rng", "virtio_net", "nfsv4", "nfsd"}
+
+// mountPrograms mount NFS, as on any node that does. They read the files of settings.
+var (
+	mountPrograms = map[string]string{"/usr/bin/mount": "mount", "/usr/bin/umount": "umount", "/sbin/mount.nfs": "mount.nfs", "/sbin/mount.nfs4": "mount.nfs"}
+	mountSettings = []string{"/etc/netconfig", "/etc/protocols", "/etc/services"}
+)
 
 // plugins are the CNI plugins of a laboratory's network, and what containerd calls besides.
 var plugins = []string{"bridge", "host-local", "loopback"}
 
 // buildInitramfs builds all that goes into the guest, and writes it to file. Dir is for what is in
 // between.
-func buildInitramfs(ctx context.Context, k kernel, repository, dir, file string, log io.Writer) error {
+func buildInitramfs(ctx context.Context, k kernel, plane *lab.ControlPlane, repository, dir, file string, log io.Writer) error {
 	a := newArchive()
 	for _, name := range []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/root", "/var/lib"} {
 		a.directory(name)
@@ -74,6 +89,16 @@ func buildInitramfs(ctx context.Context, k kernel, repository, dir, file string,
 	}
 	for _, example := range examples {
 		a.file(path.Join(ExamplesDir, filepath.Base(example)), example, 0o644)
+	}
+	for name, user := range map[string][]string{
+		AdminKubeconfig: {"guest-admin", "system:masters"},
+		NodeKubeconfig:  {"system:node:" + node.NodeName, "system:nodes"},
+	} {
+		kubeconfig, err := plane.Kubeconfig(user[0], user[1:]...)
+		if err != nil {
+			return err
+		}
+		a.file(name, kubeconfig, 0o600)
 	}
 	if err := a.addRuntime(ctx, repository, log); err != nil {
 		return err
@@ -113,6 +138,20 @@ func (a *archive) addRuntime(ctx context.Context, repository string, log io.Writ
 	if err := a.addProgram("/usr/sbin/runc", runc); err != nil {
 		return err
 	}
+	for name, program := range mountPrograms {
+		file, err := lab.LookPath(program)
+		if err != nil {
+			return err
+		}
+		if err := a.addProgram(name, file); err != nil {
+			return err
+		}
+	}
+	for _, file := range mountSettings {
+		if _, err := os.Stat(file); err == nil {
+			a.file(file, file, 0o644)
+		}
+	}
 	cni, err := lab.CNIBinDir()
 	if err != nil {
 		return err
@@ -138,6 +177,7 @@ func boot(ctx context.Context, k kernel, initramfs, console string) (Report, err
 		"-cpu", "Nehalem", // without AVX, which takes longer to emulate than it saves
 		"-smp", "2", "-m", "2048",
 		"-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng",
+		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=", // to the apiserver outside
 		"-kernel", k.image, "-initrd", initramfs,
 		// A panic ends the machine at once. What guards against other guests only takes time.
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off cgroup_no_v1=all",

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // Check is something that the guest looks at on each release of containerd.
@@ -15,6 +17,7 @@ type Check struct {
 	Name  string
 	What  string // holds if the check passes
 	Vital bool   // those after it cannot be made without it
+	Once  bool   // it is made on the newest release only: it is about the node, and takes long
 }
 
 // Checks are all there are, in the order in which the guest makes them. But for the vital ones, each
@@ -31,9 +34,17 @@ var Checks = []Check{
 	{Name: "oom", What: "a container that takes more memory than its limit is killed, for the reason that the runtime gives"},
 	{Name: "crash", What: "a container that exits is started again, and counted"},
 	{Name: "takeover", What: "an agent started after kill -9 finds the same containers and restarts none"},
+	{Name: "resize", What: "pods of a cluster get more and less CPU and memory while they run, by container and as a whole", Once: true},
+	{Name: "clock", What: "a clock that is set a day on and back restarts nothing, and pods come and go as before", Once: true},
+	{Name: "nfs", What: "a pod has the files of an NFS server; while that does not answer only who needs it waits, says so and can be deleted, and goes on when it answers", Once: true},
 	{Name: "deletion", What: "pods whose manifests are taken away leave no cgroup, mount, directory or shim"},
 	{Name: "warnings", What: "the agent's log has no warning about cgroup v1"},
 	{Name: "end", What: "after agent and containerd have ended no process and no mount is left"},
+}
+
+// Of says whether the check is made on a release.
+func (c Check) Of(release lab.Release) bool {
+	return !c.Once || release == lab.Releases[len(lab.Releases)-1]
 }
 
 // The lines of a report. Texts are quoted as in Go, so that each is one line.

@@ -66,10 +66,14 @@ func (h *host) checkAll(ctx context.Context) {
 	checks := map[string]func(context.Context) error{
 		"runtime": h.runtime, "agent": h.startAgent, "running": h.running, "sidecar": h.sidecar,
 		"crash": h.crash, "limits": h.limits, "podlimits": h.podLimits, "swap": h.swap, "oomgroup": h.oomGroup,
-		"oom": h.oom, "takeover": h.takeover, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
+		"oom": h.oom, "takeover": h.takeover, "resize": h.resize,
+		"clock": h.clock, "nfs": h.nfs, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
 	}
 	wordsSaid, missing := false, ""
 	for _, check := range vm.Checks {
+		if !check.Of(h.release) {
+			continue
+		}
 		begin := time.Now()
 		err := fmt.Errorf("not tried: nothing goes without %q", missing)
 		if missing == "" {
