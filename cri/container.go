@@ -13,6 +13,8 @@ import (
 	"github.com/troupe-dev/troupe/cri/translate"
 )
 
+var _ port.LogReopener = (*Client)(nil)
+
 // CreateContainer implements port.Runtime. The container's log directory is
 // made first.
 func (c *Client) CreateContainer(ctx context.Context, r port.CreateContainer, done func(id string, err error)) {
@@ -71,5 +73,13 @@ func (c *Client) ContainerStatus(ctx context.Context, id string, done func(obser
 			return got, notOurs(k)
 		}
 		return got, nil
+	}, done)
+}
+
+// ReopenContainerLog implements port.LogReopener.
+func (c *Client) ReopenContainerLog(ctx context.Context, id string, done func(error)) {
+	run0(c, ctx, call{"ReopenContainerLog", id, c.deadlines.request}, func(ctx context.Context) error {
+		_, err := c.runtime.ReopenContainerLog(ctx, &runtimeapi.ReopenContainerLogRequest{ContainerId: id})
+		return err
 	}, done)
 }

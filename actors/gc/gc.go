@@ -1,5 +1,5 @@
 // Package gc is the actor that removes what nobody needs any more: dead
-// containers, sandboxes of pods that are gone, their directories.
+// containers and their logs, sandboxes of pods that are gone, their directories.
 //
 //	pods ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
 //	gc ──Collected──► pods       gc ──Living──► pods (in each sweep)
@@ -103,7 +103,9 @@ func (again) isGCMessage()       {}
 type Deps struct {
 	Runtime port.Runtime
 	Host    port.Host
-	Living  func(reply func(map[types.UID]bool))
+	// Logs may be nil: then nobody keeps logs of containers.
+	Logs   port.ContainerLogs
+	Living func(reply func(map[types.UID]bool))
 	// Collected is called when nothing is left of a pod or, if stuck, only what the
 	// runtime can't remove.
 	Collected func(uid types.UID, stuck bool)
@@ -227,6 +229,10 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.listed(ctx, m)
 	case removed:
 		g.removed(ctx, m)
+	case pruned:
+		if m.err != nil {
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("could not remove the logs of containers that are gone; trying again")
+		}
 	}
 }
 
@@ -405,6 +411,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 			g.removeSandbox(ctx, r.Pod.UID, r.ID)
 		}
 	}
+	g.prune(ctx, m.list)
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the directories of pods could not be listed")
 	}

@@ -10,6 +10,7 @@
 //	├── resources       the cgroups of pods, if they have any
 //	├── probes          how containers are: one timer for all
 //	├── gc              what nobody needs any more
+//	├── logs            the logs of containers, if they are files of this machine
 //	├── sources         manifests from a directory and a URL
 //	└── pleg            what happens in the runtime
 //
@@ -33,12 +34,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/gc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -82,6 +85,10 @@ type Ports struct {
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
 	Events      port.Recorder
+	// Logs are the logs of containers, which LogReopener writes; nil where there
+	// are none. Both or neither.
+	Logs        port.ContainerLogs
+	LogReopener port.LogReopener
 	// Cgroups is nil where pods have no cgroups of their own.
 	Cgroups port.Cgroups
 	// API is the apiserver above, nil for none: then the node runs static pods
@@ -109,6 +116,10 @@ type Config struct {
 	CrashBackOff backoff.Policy
 	ContainerGC  podgc.Policy
 	GCPeriod     time.Duration
+	// LogRotation is how much is kept of the logs of containers, MaxSize less than 0
+	// for all. LogInterval is how often they are looked at.
+	LogRotation logrotate.Policy
+	LogInterval time.Duration
 	// Cgroups is how those of pods are. Without the port only what it says of CPU
 	// quotas counts.
 	Cgroups podcgroup.Settings
@@ -138,6 +149,10 @@ type node struct {
 
 // callDeadline bounds calls that take no time on a runtime that is well.
 const callDeadline = 2 * time.Minute
+
+// logStepDeadline bounds a step with a log: of one that grew for long before anybody
+// looked, a file of many gigabytes may be compressed.
+const logStepDeadline = 10 * time.Minute
 
 // Start implements kernel.Behavior.
 func (n *node) Start(ctx *kernel.Context[Message]) {
@@ -216,12 +231,19 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Restarted: askAgain,
 	}))
 	gcRef = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
-		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Restarted: askAgain,
+		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, Restarted: askAgain,
 		Living:    func(reply func(map[types.UID]bool)) { podsRef.Tell(pods.Living{Reply: reply}) },
 		Collected: func(uid types.UID, stuck bool) { podsRef.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,
 		Backoff: backoff.Policy{Base: 5 * time.Second, Max: 5 * time.Minute},
 	}))
+	if c.Ports.Logs != nil && c.LogRotation.MaxSize > 0 {
+		spawn(ctx, c.Around, "logs", logs.New(&logs.Deps{
+			Files: c.Ports.Logs, Runtime: c.Ports.LogReopener, Policy: c.LogRotation, Interval: c.LogInterval,
+			Running:  func(reply func([]*v1.Pod)) { podsRef.Tell(pods.Find{Reply: reply}) },
+			Deadline: callDeadline, StepDeadline: logStepDeadline,
+		}))
+	}
 	if c.Ports.API != nil {
 		above.spawnQuiet(ctx, c, podsRef)
 	}

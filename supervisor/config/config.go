@@ -224,6 +224,31 @@ func (c Config) FailCgroupV1() bool {
 // FailSwapOn: refuse to run on a host with swap. (failSwapOn)
 func (c Config) FailSwapOn() bool { return ptr.Deref(c.kubelet.FailSwapOn, true) }
 
+// LogRotation says how the logs of containers are kept small. (containerLogMaxSize,
+// containerLogMaxFiles, containerLogMaxWorkers, containerLogMonitorInterval)
+func (c Config) LogRotation() LogRotation {
+	size, err := parseLogSize(c.kubelet.ContainerLogMaxSize)
+	if err != nil {
+		panic("config: containerLogMaxSize checked before: " + err.Error())
+	}
+	return LogRotation{
+		MaxSize: size, MaxFiles: int(*c.kubelet.ContainerLogMaxFiles), Workers: int(*c.kubelet.ContainerLogMaxWorkers),
+		Interval: c.kubelet.ContainerLogMonitorInterval.Duration,
+	}
+}
+
+// LogRotation is when the log of a container is rotated, and what is kept of it.
+type LogRotation struct {
+	// MaxSize is how many bytes its current file has then; less than 0 for no
+	// rotation. MaxFiles is how many files it has at most.
+	MaxSize  int64
+	MaxFiles int
+	// Workers is how many logs are worked at at once, Interval how often they are
+	// looked at.
+	Workers  int
+	Interval time.Duration
+}
+
 // ContainerGC says how many dead containers are kept.
 func (c Config) ContainerGC() ContainerGC {
 	return ContainerGC{

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -121,9 +122,17 @@ func (v *validator) endpoint(at *field.Path, value string) {
 	}
 }
 
+// parseLogSize reads containerLogMaxSize: less than 0 for any size.
+func parseLogSize(text string) (int64, error) {
+	if q, err := resource.ParseQuantity(text); err == nil && q.Sign() < 0 {
+		return -1, nil
+	}
+	return parseSize(text)
+}
+
 func (v *validator) logs() {
-	if _, err := parseSize(v.ContainerLogMaxSize); err != nil {
-		v.invalid(at("containerLogMaxSize"), v.ContainerLogMaxSize, "must be a quantity above 0, like 10Mi")
+	if _, err := parseLogSize(v.ContainerLogMaxSize); err != nil {
+		v.invalid(at("containerLogMaxSize"), v.ContainerLogMaxSize, "must be a quantity above 0, like 10Mi, or below it for no rotation")
 	}
 	atLeast(v, "containerLogMaxFiles", *v.ContainerLogMaxFiles, 2)
 	atLeast(v, "containerLogMaxWorkers", *v.ContainerLogMaxWorkers, 1)

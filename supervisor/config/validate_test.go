@@ -80,6 +80,8 @@ func TestValidate(t *testing.T) {
 		{"allowedUnsafeSysctls: ['kernel.*.x']", "allowedUnsafeSysctls[0]"},
 		{"allowedUnsafeSysctls: ['kernel.msg*', net.ipv4.route.min_pmtu]", ""},
 		{"containerLogMaxSize: much", "containerLogMaxSize"},
+		{"containerLogMaxSize: '0'", "containerLogMaxSize"},
+		{"containerLogMaxSize: '-1'", ""},
 		{"containerLogMaxFiles: 1", "containerLogMaxFiles: 1: must be at least 2"},
 		{"containerLogMaxWorkers: 0", "containerLogMaxWorkers"},
 		{"podLogsDir: /var/../x", "podLogsDir"},

@@ -55,6 +55,8 @@ type Host struct {
 	// places are where claims' volumes are; placesMu guards it.
 	placesMu sync.Mutex
 	places   claims
+	// compressing are the logs (port.LogRef) of which a file is being compressed.
+	compressing sync.Map
 	// mounts reads what is mounted.
 	mounts func() ([]mount, error)
 }

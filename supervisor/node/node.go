@@ -25,10 +25,12 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -66,8 +68,9 @@ const (
 	relistFast        = time.Second
 	relistSlow        = time.Minute
 	gcPeriod          = time.Minute
-	pullDeadline      = time.Hour       // the client itself ends a pull that makes no progress
-	pullHold          = 5 * time.Minute // a pull that gets nowhere must not keep others from it
+	pullDeadline      = time.Hour        // the client itself ends a pull that makes no progress
+	pullHold          = 5 * time.Minute  // a pull that gets nowhere must not keep others from it
+	logHold           = 30 * time.Second // a log on a disk that hangs must not keep others from being rotated
 	manifestTimeout   = 30 * time.Second
 	keptEvents        = 1000
 	healthPatience    = 10 * time.Second
@@ -183,6 +186,9 @@ func Run(ctx context.Context, o Options) error {
 	if m.own != nil {
 		ports.Cgroups = m.own.port
 	}
+	if reopener, ok := rt.Runtime.(port.LogReopener); ok {
+		ports.LogReopener, ports.Logs = reopener, h
+	}
 	if client != nil {
 		told, err := recorder(client, name, events, o.Log)
 		if err != nil {
@@ -256,6 +262,8 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	pools := append(probes.Pools(startSlots(m.cpus)),
 		kernel.Pool{Name: images.PullPool, Size: pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
 	)
+	rotation := c.LogRotation()
+	pools = append(pools, kernel.Pool{Name: logs.Pool, Size: rotation.Workers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true})
 	pools = append(pools, pod.Pools(startSlots(m.cpus), max(2, m.cpus))...)
 	d.runner, err = kernel.NewRunner(d.system, append(pools, objects.Pools()...)...)
 	if err != nil {
@@ -275,6 +283,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 		ContainerGC:  podgc.Policy{MaxPerPodContainer: int(gcConfig.PerContainer), MaxContainers: int(gcConfig.Total), MinAge: gcConfig.MinimumAge},
 		GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
 		Cluster: clusterOf(c, &m, d.name), Started: d.counters.Started,
+		LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles}, LogInterval: rotation.Interval,
 	}
 	nodeConfig.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -54,11 +55,14 @@ type Beginner interface{ Begin() error }
 // with an error of out, or when all is written.
 func Read(ctx context.Context, o Options, out io.Writer) error {
 	path, err := filepath.EvalSymlinks(o.Path) // as some runtimes make them
+	if errors.Is(err, fs.ErrNotExist) {
+		path, err = o.Path, nil // it is just being rotated, or not there
+	}
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	o.Path = path
-	files, err := open(path, o.Since)
+	files, err := open(ctx, path, o.Since)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
@@ -102,7 +106,7 @@ type reader struct {
 func (r *reader) all(ctx context.Context) error {
 	for {
 		for len(r.files) > 1 {
-			if _, err := r.drain(ctx); err != nil {
+			if err := r.finish(ctx); err != nil {
 				return err
 			}
 			r.next()
@@ -122,6 +126,40 @@ func (r *reader) next() {
 	r.files[0].close()
 	r.files = r.files[1:]
 	r.decoder.reset()
+}
+
+// finish reads a file that was rotated to its end. If it was written just now, it
+// may still be.
+func (r *reader) finish(ctx context.Context) error {
+	for waited := false; ; waited = true {
+		some, err := r.drain(ctx)
+		if err != nil || !r.Follow || r.files[0].gz || waited && !some {
+			return err
+		}
+		info, err := r.files[0].f.Stat()
+		if err != nil {
+			return err
+		}
+		if time.Since(info.ModTime()) >= settle {
+			_, err := r.drain(ctx) // what came before that was asked
+			return err
+		}
+		if err := rest(ctx, settle); err != nil {
+			return err
+		}
+	}
+}
+
+// rest waits, unless ctx ends before.
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }
 
 // drain reads what there is, and says whether that was anything.
@@ -187,7 +225,7 @@ func (r *reader) follow(ctx context.Context) (more bool, err error) {
 		case is == moved && (replaced.IsZero() || some):
 			replaced, wait = time.Now(), settle
 		case is == moved && time.Since(replaced) >= settle:
-			newer, err := after(r.Path, r.files[0])
+			newer, err := after(ctx, r.Path, r.files[0])
 			if err == nil && len(newer) > 0 {
 				r.files = append(r.files, newer...)
 				return true, nil

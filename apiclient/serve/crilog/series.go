@@ -2,6 +2,7 @@ package crilog
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -17,7 +18,10 @@ const (
 	// filesLimit is how many files of a log are read at most: far more than a node
 	// keeps (containerLogMaxFiles).
 	filesLimit = 64
-	openTries  = 5
+	// openTries and openPause are how often, and after what time, it is tried again
+	// to open a log that is being rotated meanwhile.
+	openTries = 25
+	openPause = 20 * time.Millisecond
 )
 
 // file is an open file of a log.
@@ -95,24 +99,50 @@ func closeAll(files []*file) {
 	}
 }
 
-// open opens a log, its files oldest first. The last one is what is at path.
-// Since when the log is wanted leaves out files that were last written before.
-func open(path string, since time.Time) ([]*file, error) {
+// open opens a log, its files oldest first. The last one is what is at path; if
+// nothing is there for long, because a rotation did not come to its end, it is the
+// newest that was rotated. Since when the log is wanted leaves out files that were
+// last written before.
+func open(ctx context.Context, path string, since time.Time) ([]*file, error) {
 	for try := 1; ; try++ {
-		// The current one first: what is rotated meanwhile is that one.
-		now, err := openFile(path)
-		if err != nil {
+		files, whole, err := openOnce(path, since, try == openTries)
+		if err == nil && whole || try == openTries {
+			return files, err
+		}
+		closeAll(files)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		older, err := openRotated(path, now, since)
-		if err == nil {
-			return append(older, now), nil
+		if names, e := rotated(path); err != nil && (e != nil || len(names) == 0) {
+			return nil, err // there is no such log
 		}
-		now.close()
-		if !errors.Is(err, fs.ErrNotExist) || try == openTries {
+		if err := rest(ctx, openPause); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// openOnce is one try. It is whole if there was no rotation meanwhile, so that
+// each file is among them once, and in order. The last try takes what there is.
+func openOnce(path string, since time.Time, last bool) (files []*file, whole bool, err error) {
+	// The current one first: what is rotated meanwhile is that one.
+	now, err := openFile(path)
+	if last && errors.Is(err, fs.ErrNotExist) {
+		var names []string
+		if names, _ = rotated(path); len(names) > 0 {
+			now, err = openFile(names[len(names)-1])
+		}
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	files, err = openRotated(path, now, since)
+	if err != nil {
+		now.close()
+		return nil, false, err
+	}
+	still, err := os.Stat(path)
+	return append(files, now), err == nil && os.SameFile(still, now.info), nil
 }
 
 // openRotated opens the rotated files of a log, oldest first, without now.
@@ -169,8 +199,8 @@ func isStamp(s string) bool {
 
 // after opens what came after a file that was at path and is there no more,
 // oldest first. The last one is what is at path now.
-func after(path string, old *file) ([]*file, error) {
-	all, err := open(path, time.Time{})
+func after(ctx context.Context, path string, old *file) ([]*file, error) {
+	all, err := open(ctx, path, time.Time{})
 	if err != nil {
 		return nil, err
 	}

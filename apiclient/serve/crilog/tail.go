@@ -42,18 +42,18 @@ func lastLines(f *file, n int64, last bool) (from, found int64, err error) {
 	next := size // where the entry after the one looked at begins
 	unended := last
 	err = backwards(f.f, size, func(start int64) (bool, error) {
-		ends, err := endsLine(f.f, start)
+		is, ends, err := endsLine(f.f, start)
 		if err != nil {
 			return false, err
 		}
-		if ends || unended {
+		if ends || is && unended {
 			if found == n {
 				found = -1
 				return false, nil
 			}
 			found++
 		}
-		unended, next = false, start
+		unended, next = unended && !is, start
 		return true, nil
 	})
 	if found < 0 {
@@ -62,17 +62,17 @@ func lastLines(f *file, n int64, last bool) (from, found int64, err error) {
 	return 0, found, err
 }
 
-// endsLine is whether a line ends with the entry at start. One that is broken
-// shows nothing, and is no line.
-func endsLine(f io.ReaderAt, start int64) (bool, error) {
+// endsLine is whether there is an entry at start, and a line ends with it. One
+// that is broken shows nothing, and is none.
+func endsLine(f io.ReaderAt, start int64) (is, ends bool, err error) {
 	var b [headLimit]byte
 	n, err := f.ReadAt(b[:], start)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return false, false, err
 	}
 	line, _, _ := bytes.Cut(b[:n], []byte{'\n'})
 	r, head, _ := parseHead(line)
-	return head > 0 && !r.partial, nil
+	return head > 0, head > 0 && !r.partial, nil
 }
 
 // backwards gives the beginnings of all entries, the last first, until visit says

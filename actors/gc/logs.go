@@ -1,0 +1,54 @@
+package gc
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// pruned is the result of removing the logs of containers that are gone. Late or
+// lost: the next sweep does it again.
+type pruned struct{ err error }
+
+func (pruned) isGCMessage() {}
+
+// prune has the logs removed of incarnations that the runtime has no more. The
+// list says of which: those before the oldest that it has. So one that is being
+// made meanwhile keeps its log.
+func (g *gc) prune(ctx *kernel.Context[Message], list observed.Runtime) {
+	oldest := oldestLogs(list)
+	if g.deps.Logs == nil || len(oldest) == 0 {
+		return
+	}
+	g.do(ctx, "", "PruneLogs", "", "sweep", func(c context.Context, _ kernel.EffectID, done func(Message)) {
+		g.deps.Logs.PruneLogs(c, oldest, func(err error) { done(pruned{err}) })
+	}, func(_ kernel.EffectID, err error) Message { return pruned{err} })
+}
+
+// oldestLogs are the logs of the oldest incarnation of each container that was
+// restarted, in order.
+func oldestLogs(list observed.Runtime) (out []port.LogRef) {
+	for i := range list.Pods {
+		p := &list.Pods[i]
+		first := len(out)
+		for j := range p.Containers {
+			c := &p.Containers[j]
+			ref := port.LogRef{Namespace: p.Ref.Namespace, Pod: p.Ref.Name, UID: p.Ref.UID, Container: c.Name, Attempt: c.Attempt}
+			k := slices.IndexFunc(out[first:], func(o port.LogRef) bool { return o.Container == c.Name })
+			if k < 0 {
+				out = append(out, ref)
+			} else if o := &out[first+k]; c.Attempt < o.Attempt {
+				*o = ref
+			}
+		}
+	}
+	out = slices.DeleteFunc(out, func(r port.LogRef) bool { return r.Attempt == 0 })
+	slices.SortFunc(out, func(x, y port.LogRef) int {
+		return cmp.Or(cmp.Compare(x.UID, y.UID), cmp.Compare(x.Container, y.Container))
+	})
+	return out
+}

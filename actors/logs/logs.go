@@ -1,0 +1,357 @@
+// Package logs is the actor that keeps the logs of containers small
+// (KubeletConfiguration containerLogMaxSize and its kin).
+//
+//	logs ──Running──► pods          each interval: what runs
+//	logs ──LogSizes──► host         how big its logs are
+//	logs ──LookAtLog, StepLog──► host, ReopenContainerLog──► runtime
+//
+// While nothing is too big that is one question to pods and one look at a file
+// for each container. What to do with a log that is, decide/logrotate says, a step
+// at a time, of what lies on the disk. So nothing has to be remembered: an
+// incarnation that begins looks once at all logs that were rotated, whoever's they
+// are, and goes on with what another did not bring to its end.
+package logs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Pool is the pool of slots that bounds how many logs are worked at at once
+// (containerLogMaxWorkers).
+const Pool = "logs"
+
+// Message is what the logs actor understands.
+//
+//sumtype:decl
+type Message interface{ isLogsMessage() }
+
+// look is this actor's own timer.
+type look struct{}
+
+// rotated are the logs that were rotated before this incarnation began.
+type rotated struct {
+	id   kernel.EffectID
+	logs []port.LogRef
+	err  error
+}
+
+// running is the answer of pods. Lost: the next look comes. Late or twice: what
+// has ended meanwhile is found to have.
+type running struct{ pods []*v1.Pod }
+
+// sized is how big the logs of what runs are. Late: nobody waits for it.
+type sized struct {
+	id    kernel.EffectID
+	runs  []container
+	sizes []int64
+	err   error
+}
+
+// looked is what lies on the disk of one log. Late, as the next: its round is over.
+type looked struct {
+	id  kernel.EffectID
+	ref port.LogRef
+	log logrotate.Log
+	err error
+}
+
+// stepped is the result of one step.
+type stepped struct {
+	id   kernel.EffectID
+	ref  port.LogRef
+	step logrotate.Step
+	err  error
+}
+
+func (look) isLogsMessage()    {}
+func (rotated) isLogsMessage() {}
+func (running) isLogsMessage() {}
+func (sized) isLogsMessage()   {}
+func (looked) isLogsMessage()  {}
+func (stepped) isLogsMessage() {}
+
+// Deps are what the actor is connected to.
+type Deps struct {
+	Files   port.ContainerLogs
+	Runtime port.LogReopener
+	// Running asks for all pods, each with its status. It must not block.
+	Running func(reply func([]*v1.Pod))
+	Policy  logrotate.Policy
+	// Interval is how often what runs is looked at (containerLogMonitorInterval).
+	Interval time.Duration
+	// Deadline bounds a look and a call to the runtime, StepDeadline a step: a file
+	// that is compressed may be big.
+	Deadline, StepDeadline time.Duration
+}
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &logs{
+			deps: deps, of: map[port.LogRef]*round{}, doubtful: map[port.LogRef]bool{}, warned: map[port.LogRef]bool{}, without: map[port.LogRef]bool{},
+		}
+	}
+}
+
+type logs struct {
+	deps *Deps
+	// of are the logs that are worked at.
+	of map[port.LogRef]*round
+	// doubtful are to be looked at although nothing says that they are too big:
+	// those of which a step failed, or that were rotated before.
+	doubtful map[port.LogRef]bool
+	// warned are those of which people were told that it does not go well; without
+	// those of which the runtime makes no file, which it is asked for once.
+	warned, without map[port.LogRef]bool
+	// listing and sizing are the effects whose results are waited for, 0 for none.
+	listing, sizing kernel.EffectID
+	// listed: what was rotated before is known.
+	listed bool
+}
+
+// round is one log that is worked at.
+//
+//	looking ──plan──► stepping ──► looking ──► … ──► nothing to do, or failed
+type round struct {
+	logrotate.Round
+	id string // of the container, empty if it does not run
+	// waits is the effect whose result goes on with it.
+	waits kernel.EffectID
+	// failed: a step did, and one more look says what to make of it.
+	failed bool
+}
+
+// container is one that runs.
+type container struct {
+	ref port.LogRef
+	id  string
+}
+
+// Start implements kernel.Behavior.
+func (a *logs) Start(ctx *kernel.Context[Message]) {
+	ctx.After(a.deps.Interval, look{})
+	a.list(ctx)
+}
+
+// Receive implements kernel.Behavior.
+func (a *logs) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case look:
+		ctx.After(a.deps.Interval, look{})
+		a.list(ctx)
+		self := ctx.Self()
+		a.deps.Running(func(p []*v1.Pod) { self.Tell(running{p}) })
+	case rotated:
+		if m.id == a.listing {
+			a.listing = 0
+			a.rotated(ctx, m)
+		}
+	case running:
+		a.measure(ctx, m.pods)
+	case sized:
+		if m.id == a.sizing {
+			a.sizing = 0
+			a.sized(ctx, m)
+		}
+	case looked:
+		if r := a.of[m.ref]; r != nil && r.waits == m.id {
+			a.looked(ctx, r, m)
+		}
+	case stepped:
+		if r := a.of[m.ref]; r != nil && r.waits == m.id {
+			a.stepped(ctx, r, m)
+		}
+	}
+}
+
+// list asks for what was rotated before, until that is known.
+func (a *logs) list(ctx *kernel.Context[Message]) {
+	if a.listed || a.listing != 0 {
+		return
+	}
+	a.listing = a.do(ctx, "RotatedLogs", "", "", a.deps.Deadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
+		a.deps.Files.RotatedLogs(c, func(logs []port.LogRef, err error) { done(rotated{id, logs, err}) })
+	}, func(id kernel.EffectID, err error) Message { return rotated{id: id, err: err} })
+}
+
+func (a *logs) rotated(ctx *kernel.Context[Message], m rotated) {
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the logs of containers could not be listed; trying again")
+		return
+	}
+	a.listed = true
+	for _, ref := range m.logs {
+		a.doubtful[ref] = true
+	}
+}
+
+// measure asks how big the logs of what runs are.
+func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
+	if a.sizing != 0 {
+		return
+	}
+	runs := whatRuns(pods)
+	refs := make([]port.LogRef, len(runs))
+	for i := range runs {
+		refs[i] = runs[i].ref
+	}
+	a.sizing = a.do(ctx, "LogSizes", "", "", a.deps.Deadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
+		a.deps.Files.LogSizes(c, refs, func(sizes []int64, err error) { done(sized{id, runs, sizes, err}) })
+	}, func(id kernel.EffectID, err error) Message { return sized{id: id, err: err} })
+}
+
+// whatRuns are the containers that run. The number in the name of a log is that
+// of the container's restarts.
+func whatRuns(pods []*v1.Pod) (out []container) {
+	for _, p := range pods {
+		s := &p.Status
+		for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+			for i := range list {
+				c := &list[i]
+				if _, id, ok := strings.Cut(c.ContainerID, "://"); ok && c.State.Running != nil && c.RestartCount >= 0 {
+					out = append(out, container{id: id, ref: port.LogRef{
+						Namespace: p.Namespace, Pod: p.Name, UID: p.UID, Container: c.Name, Attempt: uint32(c.RestartCount),
+					}})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// sized begins with each log that is too big, that is missing, or of which it is
+// not known that it is well.
+func (a *logs) sized(ctx *kernel.Context[Message], m sized) {
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the logs of containers could not be looked at; trying again")
+		return
+	}
+	doubtful, without := a.doubtful, a.without
+	a.doubtful, a.without = map[port.LogRef]bool{}, map[port.LogRef]bool{}
+	for i, c := range m.runs {
+		none := m.sizes[i] < 0
+		if none && without[c.ref] {
+			a.without[c.ref] = true
+		} else if none || doubtful[c.ref] || m.sizes[i] >= a.deps.Policy.MaxSize {
+			a.begin(ctx, c)
+		}
+		delete(doubtful, c.ref)
+	}
+	for _, ref := range inOrder(doubtful) { // what does not run, as far as pods know
+		a.begin(ctx, container{ref: ref})
+	}
+}
+
+func inOrder(set map[port.LogRef]bool) []port.LogRef {
+	return slices.SortedFunc(maps.Keys(set), func(x, y port.LogRef) int {
+		return cmp.Or(cmp.Compare(x.UID, y.UID), cmp.Compare(x.Container, y.Container), cmp.Compare(x.Attempt, y.Attempt))
+	})
+}
+
+func (a *logs) begin(ctx *kernel.Context[Message], c container) {
+	if a.of[c.ref] != nil {
+		return
+	}
+	r := &round{Round: logrotate.Round{Runs: c.id != ""}, id: c.id}
+	a.of[c.ref] = r
+	a.look(ctx, r, c.ref)
+}
+
+func (a *logs) look(ctx *kernel.Context[Message], r *round, ref port.LogRef) {
+	r.waits = a.do(ctx, "LookAtLog", ref.String(), Pool, a.deps.Deadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
+		a.deps.Files.LookAtLog(c, ref, func(l logrotate.Log, err error) { done(looked{id, ref, l, err}) })
+	}, func(id kernel.EffectID, err error) Message { return looked{id: id, ref: ref, err: err} })
+}
+
+// looked takes the next step.
+func (a *logs) looked(ctx *kernel.Context[Message], r *round, m looked) {
+	if port.KindOf(m.err) == port.NotFound { // it is gone, with its pod
+		a.end(m.ref, false)
+		return
+	}
+	if m.err != nil {
+		a.warn(ctx, m.ref, m.err)
+		a.end(m.ref, true)
+		return
+	}
+	step := logrotate.Plan(m.log, r.Round, a.deps.Policy, ctx.Now())
+	if _, restores := step.(logrotate.Restore); step == nil || r.failed && !restores {
+		if r.Runs && !m.log.Current && !r.failed {
+			a.without[m.ref] = true
+		}
+		a.end(m.ref, r.failed)
+		return
+	}
+	if _, reopens := step.(logrotate.Reopen); reopens {
+		r.waits = a.do(ctx, "ReopenContainerLog", m.ref.String(), "", a.deps.Deadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
+			a.deps.Runtime.ReopenContainerLog(c, r.id, func(err error) { done(stepped{id, m.ref, step, err}) })
+		}, func(id kernel.EffectID, err error) Message { return stepped{id, m.ref, step, err} })
+		return
+	}
+	if _, rotates := step.(logrotate.Rotate); rotates {
+		r.Rotated = true
+	}
+	r.waits = a.do(ctx, "StepLog", m.ref.String(), Pool, a.deps.StepDeadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
+		a.deps.Files.StepLog(c, m.ref, step, func(err error) { done(stepped{id, m.ref, step, err}) })
+	}, func(id kernel.EffectID, err error) Message { return stepped{id, m.ref, step, err} })
+}
+
+// stepped looks what has become of the log. After the runtime refused, the file
+// that was rotated is put back; after any other failure the next round sees.
+func (a *logs) stepped(ctx *kernel.Context[Message], r *round, m stepped) {
+	_, reopens := m.step.(logrotate.Reopen)
+	if m.err != nil {
+		a.warn(ctx, m.ref, m.err)
+		if r.failed = true; !reopens {
+			a.end(m.ref, true)
+			return
+		}
+	}
+	r.Refused = r.Refused || reopens // it is asked once a round
+	a.look(ctx, r, m.ref)
+}
+
+// end ends a round. One that failed is made again at the next look.
+func (a *logs) end(ref port.LogRef, failed bool) {
+	delete(a.of, ref)
+	if failed {
+		a.doubtful[ref] = true
+	} else {
+		delete(a.warned, ref)
+	}
+}
+
+// warn tells people once, until it goes well again.
+func (a *logs) warn(ctx *kernel.Context[Message], ref port.LogRef, err error) {
+	if !a.warned[ref] {
+		a.warned[ref] = true
+		ctx.Log().Warn().Str("log", ref.String()).Str("error", err.Error()).Msg("the log of a container could not be rotated; trying again")
+	}
+}
+
+func (a *logs) do(ctx *kernel.Context[Message], kind, object, pool string, deadline time.Duration,
+	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
+) kernel.EffectID {
+	lane := object
+	if lane == "" {
+		lane = kind
+	}
+	return ctx.Do(kernel.Effect[Message]{
+		Kind: kind, Object: object, Lane: lane, Pool: pool, Deadline: deadline, Patience: deadline / 2, Run: run,
+		Expired: func(id kernel.EffectID) Message {
+			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", deadline)})
+		},
+	})
+}

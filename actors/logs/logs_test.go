@@ -1,0 +1,304 @@
+package logs_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/logs"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+var begin = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+const interval = 10 * time.Second
+
+// rig is the actor alone, on a virtual clock. The rig plays pods, the disk and the
+// runtime: one log, as what its files have.
+type rig struct {
+	*kernel.Virtual
+	t   rapid.TB
+	ref kernel.Ref[logs.Message]
+	// files are those of the log by suffix, "" for the current one; open is what
+	// the runtime writes to.
+	files map[string]*string
+	open  *string
+	// runs is what pods say.
+	runs bool
+	// reopen is what the runtime answers; late is done although it says an error.
+	reopen error
+	late   bool
+	// idle is a runtime that says it has done it, and has not.
+	idle  bool
+	calls []string
+	crash int // at the so-many-th message from now, if above 0
+}
+
+var web = port.LogRef{Namespace: "default", Pod: "web", UID: "u1", Container: "app", Attempt: 2}
+
+func newRig(t rapid.TB) *rig {
+	first := ""
+	r := &rig{Virtual: kernel.NewVirtual(1, begin), t: t, files: map[string]*string{"": &first}, open: &first, runs: true}
+	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := kernel.NewRunner(sys, kernel.Pool{Name: logs.Pool, Size: 1, MinHold: time.Minute, MaxHold: time.Minute, Unkept: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	construct := logs.New(&logs.Deps{
+		Files: r, Runtime: r, Running: func(reply func([]*v1.Pod)) { reply(r.pods()) },
+		Policy: logrotate.Policy{MaxSize: 10, MaxFiles: 3}, Interval: interval, Deadline: time.Minute, StepDeadline: time.Minute,
+	})
+	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[logs.Message]{
+		Name: "logs", Runner: runner, Policy: kernel.ForPods, New: func() kernel.Behavior[logs.Message] { return &crasher{construct(), r} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) pods() []*v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: web.Namespace, Name: web.Pod, UID: web.UID}}
+	waits := v1.ContainerStatus{Name: "side", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}}
+	c := v1.ContainerStatus{Name: web.Container, ContainerID: "containerd://c1", RestartCount: int32(web.Attempt)}
+	if r.runs {
+		c.State.Running = &v1.ContainerStateRunning{}
+	}
+	p.Status.ContainerStatuses = []v1.ContainerStatus{waits, c}
+	return []*v1.Pod{p}
+}
+
+// crasher is the actor, with a crash on order.
+type crasher struct {
+	kernel.Behavior[logs.Message]
+	r *rig
+}
+
+func (c *crasher) Receive(ctx *kernel.Context[logs.Message], m logs.Message) {
+	if c.r.crash--; c.r.crash == 0 {
+		panic("on order")
+	}
+	c.Behavior.Receive(ctx, m)
+}
+
+func (r *rig) called(what string) { r.calls = append(r.calls, what) }
+
+// soon is when the answers come.
+func (r *rig) soon(f func()) { r.AfterFunc(time.Millisecond, f) }
+
+func (r *rig) LogSizes(_ context.Context, refs []port.LogRef, done func([]int64, error)) {
+	sizes := make([]int64, len(refs))
+	for i, ref := range refs {
+		if ref != web {
+			r.t.Fatalf("asked for %v", ref)
+		}
+		if sizes[i] = -1; r.files[""] != nil {
+			sizes[i] = int64(len(*r.files[""]))
+		}
+	}
+	r.called("sizes")
+	r.soon(func() { done(sizes, nil) })
+}
+
+func (r *rig) RotatedLogs(_ context.Context, done func([]port.LogRef, error)) {
+	r.called("rotated")
+	var out []port.LogRef
+	if len(r.files) > 1 || r.files[""] == nil {
+		out = append(out, web)
+	}
+	r.soon(func() { done(out, nil) })
+}
+
+func (r *rig) LookAtLog(_ context.Context, _ port.LogRef, done func(logrotate.Log, error)) {
+	var l logrotate.Log
+	for suffix, text := range r.files { // order-free: the plan sorts
+		if suffix == "" {
+			l.Current, l.Size = true, int64(len(*text))
+			continue
+		}
+		l.Beside = append(l.Beside, suffix)
+	}
+	r.soon(func() { done(l, nil) })
+}
+
+func (r *rig) StepLog(_ context.Context, _ port.LogRef, step logrotate.Step, done func(error)) {
+	r.called(strings.TrimPrefix(fmt.Sprintf("%T", step), "logrotate."))
+	switch s := step.(type) {
+	case logrotate.Remove:
+		for _, suffix := range s.Suffixes {
+			delete(r.files, suffix)
+		}
+	case logrotate.Rotate:
+		r.rename("", s.To)
+	case logrotate.Restore:
+		if r.files[""] == nil {
+			r.rename(s.From, "")
+		}
+	case logrotate.Compress:
+		if r.files[s.Suffix] == r.open {
+			r.t.Fatalf("%s is compressed while it is written to", s.Suffix)
+		}
+		r.rename(s.Suffix, logrotate.CompressedName(s.Suffix))
+	case logrotate.Reopen:
+		r.t.Fatal("the disk was told to reopen")
+	}
+	r.soon(func() { done(nil) })
+}
+
+func (r *rig) rename(from, to string) {
+	r.files[to] = r.files[from]
+	delete(r.files, from)
+}
+
+func (r *rig) PruneLogs(context.Context, []port.LogRef, func(error)) {
+	r.t.Fatal("this actor prunes nothing")
+}
+
+func (r *rig) ReopenContainerLog(_ context.Context, id string, done func(error)) {
+	r.called("reopen " + id)
+	err := r.reopen
+	if (err == nil || r.late) && !r.idle {
+		if r.files[""] == nil {
+			r.files[""] = new(string)
+		}
+		r.open = r.files[""]
+	}
+	r.soon(func() { done(err) })
+}
+
+// names are the files that there are, in order.
+func (r *rig) names() (out []string) {
+	for suffix := range r.files { // order-free: sorted below
+		out = append(out, suffix)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (r *rig) want(t *testing.T, files []string, calls ...string) {
+	t.Helper()
+	if !slices.Equal(r.names(), files) {
+		t.Errorf("files %q, want %q", r.names(), files)
+	}
+	if !slices.Equal(r.calls, calls) {
+		t.Errorf("calls %q, want %q", r.calls, calls)
+	}
+	r.calls = nil
+}
+
+func TestRotation(t *testing.T) {
+	r := newRig(t)
+	r.Advance(interval + time.Second)
+	r.want(t, []string{""}, "rotated", "sizes") // nothing else while nothing is too big
+	*r.open += "0123456789"
+	r.Advance(interval)
+	r.want(t, []string{"", "20261121-120020"}, "sizes", "Rotate", "reopen c1")
+	*r.open += "0123456789 and more"
+	r.Advance(interval)
+	r.want(t, []string{"", "20261121-120020.gz", "20261121-120030"}, "sizes", "Rotate", "reopen c1", "Compress")
+	*r.open += "0123456789"
+	r.Advance(interval)
+	r.want(t, []string{"", "20261121-120030.gz", "20261121-120040"}, "sizes", "Remove", "Rotate", "reopen c1", "Compress")
+	r.runs = false
+	*r.open += "0123456789"
+	r.Advance(interval)
+	r.want(t, []string{"", "20261121-120030.gz", "20261121-120040"}, "sizes")
+}
+
+// TestRefused: a runtime that opens no new file is told to do so once a round, and
+// the file is put back.
+func TestRefused(t *testing.T) {
+	for name, late := range map[string]bool{"not done": false, "done all the same": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.reopen, r.late = &port.Error{Kind: port.Unavailable, Verb: "ReopenContainerLog"}, late
+			*r.open += "0123456789"
+			r.Advance(interval + time.Second)
+			files, calls := []string{""}, []string{"rotated", "sizes", "Rotate", "reopen c1", "Restore"}
+			if late {
+				files, calls = []string{"", "20261121-120010"}, calls[:4]
+			}
+			r.want(t, files, calls...)
+			r.reopen = nil
+			r.Advance(interval)
+			if got := r.names(); len(got) != 2 || r.open != r.files[""] {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+// TestMissing: somebody removed the file. The runtime is asked for one, and once
+// if it makes none.
+func TestMissing(t *testing.T) {
+	r := newRig(t)
+	delete(r.files, "")
+	r.Advance(interval + time.Second)
+	r.want(t, []string{""}, "rotated", "sizes", "reopen c1")
+	r.idle = true
+	delete(r.files, "")
+	r.Advance(3 * interval)
+	r.want(t, nil, "sizes", "reopen c1", "sizes", "sizes")
+}
+
+// TestLeft: what a killed agent left, of a container that has ended.
+func TestLeft(t *testing.T) {
+	r := newRig(t)
+	r.runs = false
+	r.rename("", "20261121-110000")
+	r.files["20261121-100000"], r.files["20261121-100000.gz"], r.files["20261121-100000.tmp"] = new(string), new(string), new(string)
+	r.Advance(interval + time.Second)
+	r.want(t, []string{"", "20261121-100000.gz"}, "rotated", "sizes", "Restore", "Remove")
+	r.Advance(interval)
+	r.want(t, []string{"", "20261121-100000.gz"}, "sizes")
+}
+
+// TestCrashes: the actor crashes at any message; in the end all is as it is to be,
+// and the runtime writes to the current file.
+func TestCrashes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRig(t)
+		written := 0
+		for range rapid.IntRange(1, 12).Draw(t, "looks") {
+			r.crash = rapid.IntRange(0, 12).Draw(t, "crash")
+			r.reopen = nil
+			if rapid.IntRange(0, 4).Draw(t, "refuses") == 0 {
+				r.reopen, r.late = &port.Error{Kind: port.Other, Verb: "ReopenContainerLog"}, rapid.Bool().Draw(t, "late")
+			}
+			for range rapid.IntRange(0, 12).Draw(t, "bytes") {
+				*r.open += string(rune('a' + written%26))
+				written++
+			}
+			r.Advance(interval)
+		}
+		r.crash, r.reopen = 0, nil
+		r.Advance(30 * interval)
+		if r.files[""] != r.open || len(r.files) > 3 {
+			t.Fatalf("%q", r.names())
+		}
+		var all string
+		for _, name := range append(r.names()[1:], "") {
+			all += *r.files[name]
+		}
+		for i := range len(all) {
+			if want := byte('a' + (written-len(all)+i)%26); all[i] != want {
+				t.Fatalf("%q, of %d bytes written", all, written)
+			}
+		}
+		if len(all) < min(written, 10) {
+			t.Fatalf("%q, of %d bytes written", all, written)
+		}
+	})
+}
