@@ -53,7 +53,9 @@ func (l *lab) lookAtLog() logrotate.Log {
 	return log
 }
 
-func (l *lab) logPath(name string) string { return filepath.Join(l.root, "logs", filepath.Dir(appLog.String()), name) }
+func (l *lab) logPath(name string) string {
+	return filepath.Join(l.root, "logs", filepath.Dir(appLog.String()), name)
+}
 
 func TestStepLog(t *testing.T) {
 	l := newLab(t)
