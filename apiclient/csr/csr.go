@@ -58,7 +58,9 @@ type Config struct {
 	Store    Store
 	// Draw gives a number from 0 to 1: so that not all nodes ask on the same day.
 	Draw func() float64
-	Log  zerolog.Logger
+	// Failed is told of each request of Run that came to nothing; nil for nobody.
+	Failed func()
+	Log    zerolog.Logger
 }
 
 // Validate says what is missing: a mistake of the program.
@@ -119,6 +121,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		}
 		if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
 			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("no certificate: asked for again later")
+			if k.config.Failed != nil {
+				k.config.Failed()
+			}
 			pause(ctx, retry.Step())
 			continue
 		}

@@ -202,7 +202,9 @@ type RequestedConfig struct {
 	Addresses func() []v1.NodeAddress
 	Signer    csr.Signer
 	Draw      func() float64
-	Log       zerolog.Logger
+	// Failed is told of each request that came to nothing; nil for nobody.
+	Failed func()
+	Log    zerolog.Logger
 }
 
 // requested is a certificate that the cluster signs, when somebody has approved
@@ -216,7 +218,7 @@ func Requested(c RequestedConfig) (Certificate, error) {
 		// No key encipherment: the keys are elliptic.
 		Usages:   []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth},
 		Template: func() *x509.CertificateRequest { return request(c.Node, c.Addresses()) },
-		Store:    csr.Store{Dir: c.Dir, Name: "kubelet-server"}, Draw: c.Draw, Log: c.Log,
+		Store:    csr.Store{Dir: c.Dir, Name: "kubelet-server"}, Draw: c.Draw, Failed: c.Failed, Log: c.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the server's certificate: %w", err)

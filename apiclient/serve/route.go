@@ -123,3 +123,41 @@ func (s *Server) bind(routes []Route) (*http.ServeMux, error) {
 	}
 	return mux, errors.Join(errs...)
 }
+
+// Served is a request that a server was asked, for who counts them.
+type Served struct {
+	// ReadOnly is the server that asks nobody who they are.
+	ReadOnly bool
+	// Method is one of HTTP, Path the first element of the path of a route, with
+	// metrics/ the first two; "other" for all else, so that clients can't make up
+	// more of them.
+	Method, Path string
+}
+
+var methods = []string{
+	http.MethodOptions, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodTrace, http.MethodConnect,
+}
+
+const otherLabel = "other"
+
+// served says how a request is counted.
+func (s *Server) served(r *http.Request) Served {
+	out := Served{ReadOnly: s.config.Authenticator == nil, Method: r.Method, Path: rootOf(r.URL.Path)}
+	if !slices.Contains(methods, out.Method) {
+		out.Method = otherLabel
+	}
+	if !s.roots[out.Path] {
+		out.Path = otherLabel
+	}
+	return out
+}
+
+// rootOf is the first element of a path, with metrics/ the first two.
+func rootOf(path string) string {
+	first, rest, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if first != "metrics" || !more {
+		return first
+	}
+	second, _, _ := strings.Cut(rest, "/")
+	return first + "/" + second
+}

@@ -49,7 +49,9 @@ type Config struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
 	Routes        []Route
-	Log           zerolog.Logger
+	// Observe is told of each request, and then when it has ended; nil for nobody.
+	Observe func(Served) (ended func())
+	Log     zerolog.Logger
 }
 
 // Validate says what is missing.
@@ -71,6 +73,7 @@ type Server struct {
 	http        *http.Server
 	listener    net.Listener
 	mux         *http.ServeMux
+	roots       map[string]bool // of the paths that there are
 	short, long chan struct{}
 	crowd       *crowd
 }
@@ -89,6 +92,10 @@ func Listen(c Config) (*Server, error) {
 				routes = append(routes, r)
 			}
 		}
+	}
+	s.roots = map[string]bool{}
+	for _, r := range routes {
+		s.roots[rootOf(r.Path)] = true
 	}
 	var err error
 	if s.mux, err = s.bind(routes); err != nil {
@@ -146,6 +153,9 @@ func (s *Server) Close() error { return s.listener.Close() }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.config.Observe != nil {
+		defer s.config.Observe(s.served(r))()
+	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if g := asking(r); g != nil {
 		defer s.crowd.asks(g)()

@@ -60,6 +60,12 @@ type Metrics struct {
 	sliTimes, totalTimes               prometheus.Histogram
 	workerTimes                        *prometheus.HistogramVec
 	evictions                          *prometheus.CounterVec
+	containersPerPod                   prometheus.Histogram
+	pullTimes                          *prometheus.HistogramVec
+
+	served      *prometheus.CounterVec
+	servedTimes *prometheus.HistogramVec
+	inflight    *prometheus.GaugeVec
 
 	requests     *prometheus.CounterVec
 	requestTimes *prometheus.HistogramVec
@@ -109,6 +115,14 @@ func New(c Config) (*Metrics, error) {
 		Name: "kubelet_evictions", Help: "Cumulative number of pod evictions by eviction signal",
 	}, []string{"eviction_signal"})
 	m.registry.MustRegister(untyped{m.evictions})
+	m.containersPerPod = m.histogram("kubelet_containers_per_pod_count", "The number of containers per pod.", prometheus.ExponentialBuckets(1, 2, 5))
+	m.pullTimes = m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets, "image_size_in_bytes")
+
+	request := []string{"method", "path", "server_type", "long_running"}
+	m.served = m.counters("kubelet_http_requests_total", "Number of the http requests received since the server started", request...)
+	m.servedTimes = m.histograms("kubelet_http_requests_duration_seconds", "Duration in seconds to serve http requests", prometheus.DefBuckets, request...)
+	m.inflight = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_http_inflight_requests", Help: "Number of the inflight http requests"}, request)
+	m.registry.MustRegister(m.inflight)
 
 	m.requests = m.counters("rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.", "code", "host", "method")
 	m.requestTimes = m.histograms("rest_client_request_duration_seconds", "Request latency in seconds, up to the begin of the answer. Broken down by verb, and host.", requestBuckets, "host", "verb")

@@ -61,6 +61,7 @@ func (m *Metrics) Started(s pods.Started) {
 	m.mu.Unlock()
 	seen := s.At.Sub(s.Seen).Seconds()
 	m.startTimes.Observe(seen)
+	m.containersPerPod.Observe(float64(len(s.Pod.Spec.Containers)))
 	m.workerTimes.WithLabelValues("create").Observe(seen)
 	created := s.Pod.CreationTimestamp.Time
 	if created.IsZero() { // a static pod: nobody waits for it who knows when it was wanted

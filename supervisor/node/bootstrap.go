@@ -57,14 +57,14 @@ func ownCertificate(c config.Config, is *rest.Config) bool {
 }
 
 // clientKeeper keeps the certificate that the node shows its apiserver.
-func clientKeeper(c config.Config, by csr.Signer, name string, log zerolog.Logger) (*csr.Keeper, error) {
+func clientKeeper(c config.Config, by csr.Signer, name string, failed func(), log zerolog.Logger) (*csr.Keeper, error) {
 	return csr.New(csr.Config{
 		Signer: by, SignerName: certificates.KubeAPIServerClientKubeletSignerName,
 		Usages: []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth},
 		Template: func() *x509.CertificateRequest {
 			return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}}
 		},
-		Store: clientStore(c), Draw: rand.Float64, Log: log,
+		Store: clientStore(c), Draw: rand.Float64, Failed: failed, Log: log,
 	})
 }
 
@@ -81,7 +81,7 @@ func bootstrap(ctx context.Context, c config.Config, name string, log zerolog.Lo
 		return nil, fmt.Errorf("--bootstrap-kubeconfig %s: %w", o.BootstrapKubeconfig, err)
 	}
 	defer client.Close()
-	keeper, err := clientKeeper(c, client, name, log)
+	keeper, err := clientKeeper(c, client, name, nil, log)
 	if err != nil {
 		return nil, fmt.Errorf("the node's certificate: %w", err)
 	}
@@ -108,10 +108,11 @@ func (d *running) rotateCertificates(c config.Config, is *rest.Config, client *k
 			Msgf("rotateCertificates: the client certificate is not %s: it is not renewed here", clientStore(c).Current())
 		return none, nil
 	}
-	keeper, err := clientKeeper(c, client, d.name, d.log)
+	keeper, err := clientKeeper(c, client, d.name, d.counters.ClientRenewals(), d.log)
 	if err != nil {
 		return nil, fmt.Errorf("the node's certificate: %w", err)
 	}
+	d.counters.ClientCertificate(keeper.Current)
 	return func(ctx context.Context) error {
 		keeper.Run(ctx)
 		return nil

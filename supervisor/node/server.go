@@ -76,7 +76,7 @@ func (d *running) listenForOthers(s serving) ([]func(context.Context) error, err
 	}
 	if p := c.Kubelet().ReadOnlyPort; p > 0 {
 		server, err := serve.Listen(serve.Config{
-			Address: net.JoinHostPort(c.Kubelet().Address, strconv.Itoa(int(p))), Node: d.name, Routes: routes, Log: d.log,
+			Address: net.JoinHostPort(c.Kubelet().Address, strconv.Itoa(int(p))), Node: d.name, Routes: routes, Observe: d.counters.Served, Log: d.log,
 		})
 		if err != nil {
 			return nil, errors.Join(err, release(all))
@@ -116,13 +116,14 @@ func (d *running) listenSecurely(s serving, address string, routes []serve.Route
 	if out.certificate, err = d.certificate(s, k); err != nil {
 		return nil, err
 	}
+	d.counters.ServerCertificate(out.certificate.Get)
 	tls, err := serve.TLS(out.certificate, k.TLSMinVersion, k.TLSCipherSuites)
 	if err != nil {
 		return nil, err
 	}
 	may.Ask(tls)
 	out.server, err = serve.Listen(serve.Config{
-		Address: address, Node: d.name, TLS: tls, Routes: routes, Log: d.log,
+		Address: address, Node: d.name, TLS: tls, Routes: routes, Observe: d.counters.Served, Log: d.log,
 		Authenticator: may.Authenticator, Authorizer: may.Authorizer,
 	})
 	return out, err
@@ -135,7 +136,7 @@ func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve
 	switch {
 	case k.ServerTLSBootstrap && s.client != nil:
 		return serve.Requested(serve.RequestedConfig{
-			Dir: dir, Node: d.name, Signer: s.client, Draw: rand.Float64, Log: d.log,
+			Dir: dir, Node: d.name, Signer: s.client, Draw: rand.Float64, Failed: d.counters.ServerRenewals(), Log: d.log,
 			Addresses: func() []v1.NodeAddress { return nodeAddresses(s.machine.addresses, d.name) },
 		})
 	case k.TLSCertFile != "":
