@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -169,5 +172,35 @@ func TestPruneLogs(t *testing.T) {
 	}
 	if want := []string{"10.log", "3.log", "3.log.20261121-100000", "notes"}; !slices.Equal(left, want) {
 		t.Errorf("left %v, want %v", left, want)
+	}
+}
+
+// BenchmarkLogSizes is what an idle node with a hundred pods pays at each look.
+func BenchmarkLogSizes(b *testing.B) {
+	root := b.TempDir()
+	h, err := New(Config{Root: filepath.Join(root, "kubelet"), LogRoot: filepath.Join(root, "logs")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close() //nolint:errcheck // nothing is written through it
+	var refs []port.LogRef
+	for i := range 100 {
+		ref := appLog
+		ref.UID = types.UID(strconv.Itoa(i))
+		refs = append(refs, ref)
+		path := filepath.Join(root, "logs", ref.String())
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		done := make(chan error, 1)
+		h.LogSizes(b.Context(), refs, func(_ []int64, err error) { done <- err })
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -109,7 +109,7 @@ func (s *starts) PullImage(ctx context.Context, r port.PullImage, done func(stri
 		if err == nil {
 			took := time.Since(begun)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sizePatience) // the pull's own ends with it
-			s.Runtime.ImageStatus(ctx, ref, func(image observed.Image, ok bool, err error) {
+			s.ImageStatus(ctx, ref, func(image observed.Image, ok bool, err error) {
 				cancel()
 				if !ok || err != nil {
 					image.SizeBytes = 0

@@ -1,0 +1,29 @@
+package gc
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// TestOldestLogs: of each container the oldest incarnation that there is counts;
+// before the first there is nothing to remove.
+func TestOldestLogs(t *testing.T) {
+	container := func(name string, attempt uint32) observed.Container {
+		return observed.Container{Name: name, Attempt: attempt}
+	}
+	web := observed.RuntimePod{Ref: observed.PodRef{Namespace: "default", Name: "web", UID: "u2"}}
+	web.Containers = []observed.Container{container("b", 0), container("app", 7), container("app", 6), container("b", 3), container("app", 9)}
+	one := observed.RuntimePod{Ref: observed.PodRef{Namespace: "default", Name: "one", UID: "u1"}}
+	one.Containers = []observed.Container{container("app", 2)}
+	got := oldestLogs(observed.Runtime{Pods: []observed.RuntimePod{web, one, {Ref: observed.PodRef{UID: "u3"}}}})
+	want := []port.LogRef{
+		{Namespace: "default", Pod: "one", UID: "u1", Container: "app", Attempt: 2},
+		{Namespace: "default", Pod: "web", UID: "u2", Container: "app", Attempt: 6},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
