@@ -67,13 +67,19 @@ func (m *Metrics) timeToLive(name, help string, current func() *tls.Certificate)
 // ServerRenewals gives what counts requests for the server's certificate that came
 // to nothing. It is there on a node that makes such requests.
 func (m *Metrics) ServerRenewals() (failed func()) {
-	return m.counter("kubelet_server_expiration_renew_errors", "Counter of certificate renewal errors.").Inc
+	return m.renewals("kubelet_server_expiration_renew_errors")
 }
 
 // ClientRenewals is ServerRenewals for the certificate that the node shows its
 // apiserver.
 func (m *Metrics) ClientRenewals() (failed func()) {
-	return m.counter("kubelet_certificate_manager_client_expiration_renew_errors", "Counter of certificate renewal errors.").Inc
+	return m.renewals("kubelet_certificate_manager_client_expiration_renew_errors")
+}
+
+func (m *Metrics) renewals(name string) (failed func()) {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: "Counter of certificate renewal errors."})
+	m.registry.MustRegister(untyped{c}) // the name is not that of a counter
+	return c.Inc
 }
 
 var (
