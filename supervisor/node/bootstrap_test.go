@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/apiclient/csr"
 	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/supervisor/metrics"
 )
 
 // saved puts a certificate into a store that is good until then.
@@ -91,7 +92,11 @@ func TestWhoseCertificateIsRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	d := &running{name: "n1", log: zerolog.New(&log)}
+	numbers, err := metrics.New(metrics.Config{Node: "n1", Version: "v1.36.0", Began: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &running{name: "n1", log: zerolog.New(&log), counters: numbers}
 	if _, err := d.rotateCertificates(c, is, client); err != nil || !strings.Contains(log.String(), "not renewed here") {
 		t.Errorf("%v: %s", err, log.String())
 	}
