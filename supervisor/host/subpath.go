@@ -259,5 +259,5 @@ func makeIn(dir *os.File, name string, like fs.FileInfo) error {
 			return err
 		}
 	}
-	return f.Chmod(mode.Perm() | mode&fs.ModeSetgid) // again without the umask
+	return f.Chmod(mode & (fs.ModePerm | fs.ModeSetgid | fs.ModeSticky)) // again without the umask
 }

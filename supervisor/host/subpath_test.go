@@ -99,6 +99,18 @@ func TestSubPaths(t *testing.T) {
 
 // The volume of a container is what it wants it to be; nothing outside of it is
 // mounted, or made.
+// TestSubPathInMemory has a directory made in a tmpfs, which has the sticky bit as its volume has.
+func TestSubPathInMemory(t *testing.T) {
+	needRoot(t)
+	l := newLab(t)
+	root := l.mustMount(newPod(withFSGroup), emptyDir("data", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}))
+	t.Cleanup(func() { l.unmount("u1") }) //nolint:errcheck // the test took it down
+	if _, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: "new"}); err != nil {
+		t.Fatal(err)
+	}
+	wantMode(t, filepath.Join(root, "new"), 0o777|os.ModeDir|os.ModeSetgid|os.ModeSticky)
+}
+
 func TestSubPathsStayInTheVolume(t *testing.T) {
 	needRoot(t)
 	l := newLab(t)
