@@ -68,8 +68,6 @@ type Lab struct {
 	conn    *grpc.ClientConn // reconnects by itself
 	process *Process         // nil: containerd does not run
 	pid     atomic.Int64     // of process
-
-	cutAfter time.Duration // see LoseTask
 }
 
 // A socket's path must fit into sockaddr_un, with room for containerd's ".ttrpc".

@@ -72,77 +72,119 @@ func (l *Lab) deleteTask(ctx context.Context, id string) error {
 }
 
 // LoseTask makes containers in a sandbox and cuts their starts off until containerd has lost the
-// task of one, and returns that one. The others are removed. Config is the n-th container's.
+// task of one, and returns that one. The others are removed. Config is the n-th container's. It is up
+// to chance: with no luck the ID is empty.
 func (l *Lab) LoseTask(ctx context.Context, sandboxID string, sandbox *runtimeapi.PodSandboxConfig, config func(n int) *runtimeapi.ContainerConfig) (string, error) {
-	const atOnce, most = 6, 600
-	// A start is cut off too early, or too late: in between is where the task is lost.
-	if l.cutAfter == 0 {
-		l.cutAfter = 50 * time.Millisecond
-	}
-	for n := 0; n < most; n += atOnce {
-		tries := make([]cutOff, atOnce)
-		var group sync.WaitGroup
-		for i := range tries {
-			group.Go(func() {
-				after := l.cutAfter + l.cutAfter*time.Duration(2*i-atOnce)/64 // around it
-				tries[i] = l.cutOff(ctx, sandboxID, sandbox, config(n+i), after)
+	const atOnce, rounds = 6, 60
+	after := 50 * time.Millisecond
+	for round := range rounds {
+		var ids []string
+		for i := range atOnce {
+			created, err := l.Runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
+				PodSandboxId: sandboxID, SandboxConfig: sandbox, Config: config(round*atOnce + i),
 			})
-		}
-		group.Wait()
-		early := 0
-		for _, try := range tries {
-			switch {
-			case try.err != nil:
-				return "", try.err
-			case try.lost:
-				return try.id, nil
-			case try.early:
-				early++
+			if err != nil {
+				return "", fmt.Errorf("create a container: %w", err)
 			}
+			ids = append(ids, created.ContainerId)
 		}
-		switch by := l.cutAfter / 64; early {
+		cut := l.cutOff
+		if round%2 == 1 {
+			cut = l.cutOffUnseen
+		}
+		if err := cut(ctx, ids, after); err != nil {
+			return "", err
+		}
+		id, early, err := l.lostOf(ctx, ids)
+		if err != nil || id != "" {
+			return id, err
+		}
+		if round%2 == 1 {
+			continue
+		}
+		// The task is lost between what is too early and what is too late.
+		switch by := after / 64; early {
 		case atOnce:
-			l.cutAfter += 16 * by
+			after += 16 * by
 		case 0:
-			l.cutAfter -= 12 * by
+			after -= 12 * by
 		default:
-			l.cutAfter += by * time.Duration(2*early-atOnce) / 2
+			after += by * time.Duration(2*early-atOnce) / 2
 		}
 	}
-	return "", fmt.Errorf("containerd %s lost the task of none of %d containers whose starts were cut off", l.config.Release, most)
+	return "", nil
 }
 
-// cutOff is what came of one start: lost, or too early, or too late. What is not lost was removed.
-type cutOff struct {
-	id          string
-	lost, early bool
-	err         error
-}
-
-func (l *Lab) cutOff(ctx context.Context, sandboxID string, sandbox *runtimeapi.PodSandboxConfig, config *runtimeapi.ContainerConfig, after time.Duration) (c cutOff) {
-	created, err := l.Runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: sandboxID, SandboxConfig: sandbox, Config: config})
-	if err != nil {
-		return cutOff{err: fmt.Errorf("create a container: %w", err)}
+// cutOff starts containers and gives up on each, around that time later.
+func (l *Lab) cutOff(ctx context.Context, ids []string, after time.Duration) error {
+	var starts sync.WaitGroup
+	for i, id := range ids {
+		starts.Go(func() { l.startFor(ctx, id, after+after*time.Duration(2*i-len(ids))/64) })
 	}
-	c.id = created.ContainerId
-	short, cancel := context.WithCancel(ctx) // a deadline would be told to containerd
-	timer := time.AfterFunc(after, cancel)
-	_, _ = l.Runtime().StartContainer(short, &runtimeapi.StartContainerRequest{ContainerId: c.id}) // whether it works is not the point
-	timer.Stop()
-	cancel()
-	// In containerd the call goes on for a moment, and cleans up after itself; so long, it can't be removed.
-	c.err = Eventually(ctx, 30*time.Second, "remove container "+c.id, func() error {
-		got, err := l.Runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: c.id})
+	starts.Wait()
+	return nil
+}
+
+func (l *Lab) startFor(ctx context.Context, id string, d time.Duration) {
+	ctx, cancel := context.WithCancel(ctx) // a deadline would be told to containerd
+	defer cancel()
+	defer time.AfterFunc(d, cancel).Stop()
+	_, _ = l.Runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: id}) // whether it works is not the point
+}
+
+// cutOffUnseen does so while containerd is stopped, half of that time later: when it goes on, it finds
+// both that the task was made and that nobody waits for it, in the one order or the other.
+func (l *Lab) cutOffUnseen(ctx context.Context, ids []string, after time.Duration) error {
+	const made = 400 * time.Millisecond // by then the shim has made the task
+	var starts sync.WaitGroup
+	for _, id := range ids {
+		starts.Go(func() { l.startFor(ctx, id, after/2+made) })
+	}
+	time.Sleep(after / 2)
+	if err := syscall.Kill(l.PID(), syscall.SIGSTOP); err != nil {
+		return fmt.Errorf("stop containerd: %w", err)
+	}
+	starts.Wait()
+	if err := syscall.Kill(l.PID(), syscall.SIGCONT); err != nil {
+		return fmt.Errorf("have containerd go on: %w", err)
+	}
+	return nil
+}
+
+// lostOf removes all of these containers but one whose task was lost, and returns that, and how many
+// were cut off before they had a task.
+func (l *Lab) lostOf(ctx context.Context, ids []string) (lost string, early int, err error) {
+	for _, id := range ids {
+		isEarly := false
+		// In containerd the call goes on for a moment, and cleans up after itself; so long, the
+		// container can't be removed.
+		err := Eventually(ctx, 30*time.Second, "remove container "+id, func() error {
+			remove := func() error {
+				_, err := l.Runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: id})
+				return err
+			}
+			got, err := l.Runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id})
+			if err != nil {
+				return err
+			}
+			isEarly = got.Status.State == runtimeapi.ContainerState_CONTAINER_CREATED || strings.Contains(got.Status.Message, "failed to create containerd task")
+			err = remove()
+			switch _, is := l.lostIn(ctx, err); {
+			case !is:
+				return err
+			case lost == "":
+				lost = id
+				return nil
+			default:
+				return l.unlessLost(ctx, remove) // one is enough
+			}
+		})
 		if err != nil {
-			return err
+			return "", 0, err
 		}
-		s := got.Status
-		c.early = s.State == runtimeapi.ContainerState_CONTAINER_CREATED || strings.Contains(s.Message, "failed to create containerd task")
-		_, err = l.Runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.id})
-		if _, c.lost = l.lostIn(ctx, err); c.lost {
-			return nil
+		if isEarly {
+			early++
 		}
-		return err
-	})
-	return c
+	}
+	return lost, early, nil
 }

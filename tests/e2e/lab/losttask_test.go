@@ -15,8 +15,8 @@ import (
 )
 
 // TestLostTask holds what is known of containerd issue 11037, on each release: what the agent's
-// words for an operator and [Lab.RemovePods] build upon. Once it fails because no task is lost, or
-// because a removal works, containerd was mended.
+// words for an operator and [Lab.RemovePods] build upon. Once it is always skipped, or fails because
+// a removal works, containerd was mended.
 func TestLostTask(t *testing.T) {
 	for _, release := range Releases {
 		t.Run(string(release), func(t *testing.T) {
@@ -31,8 +31,11 @@ func TestLostTask(t *testing.T) {
 				id, err := l.LoseTask(ctx, pod.sandbox, podConfig(l, name), func(n int) *runtimeapi.ContainerConfig {
 					return containerConfig(fmt.Sprintf("c%d", n), WebImage)
 				})
-				if err != nil {
+				switch {
+				case err != nil:
 					t.Fatal(err)
+				case id == "":
+					t.Skip("containerd lost no task: no luck")
 				}
 				pod.container = id
 				l.wantLost(ctx, t, pod)

@@ -90,8 +90,11 @@ func (b *bed) loseTask(t *testing.T, pod Pod) (id string) {
 			}},
 		}
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		t.Fatal(err)
+	case id == "":
+		t.Skip("containerd lost no task: no luck")
 	}
 	return id
 }
