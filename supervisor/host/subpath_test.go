@@ -104,11 +104,13 @@ func TestSubPathInMemory(t *testing.T) {
 	needRoot(t)
 	l := newLab(t)
 	root := l.mustMount(newPod(withFSGroup), emptyDir("data", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}))
-	t.Cleanup(func() { l.unmount("u1") }) //nolint:errcheck // the test took it down
 	if _, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: "new"}); err != nil {
 		t.Fatal(err)
 	}
 	wantMode(t, filepath.Join(root, "new"), 0o777|os.ModeDir|os.ModeSetgid|os.ModeSticky)
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestSubPathsStayInTheVolume(t *testing.T) {
