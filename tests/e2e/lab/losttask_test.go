@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -15,9 +16,12 @@ import (
 )
 
 // TestLostTask holds what is known of containerd issue 11037, on each release: what the agent's
-// words for an operator and [Lab.RemovePods] build upon. Once it is always skipped, or fails because
-// a removal works, containerd was mended.
+// words for an operator and [Lab.RemovePods] build upon. It needs minutes and some luck, so it is run
+// with TROUPE_LOSE=1 alone. Once no task is lost any more, or a removal works, containerd was mended.
 func TestLostTask(t *testing.T) {
+	if os.Getenv("TROUPE_LOSE") == "" {
+		return
+	}
 	for _, release := range Releases {
 		t.Run(string(release), func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +39,7 @@ func TestLostTask(t *testing.T) {
 				case err != nil:
 					t.Fatal(err)
 				case id == "":
-					t.Skip("containerd lost no task: no luck")
+					t.Fatal("containerd lost no task: try again")
 				}
 				pod.container = id
 				l.wantLost(ctx, t, pod)

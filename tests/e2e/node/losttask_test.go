@@ -17,8 +17,12 @@ import (
 
 // TestLostTask shows what an agent does of which containerd lost the task of a container, as it does
 // when an agent is killed while it starts one: all but that container goes, the pod can come back at
-// once, the log says once what to do, and that helps.
+// once, the log says once what to do, and that helps. It needs minutes and some luck, so it is run with
+// TROUPE_LOSE=1 alone; tests/scenarios has the same with a runtime that always refuses.
 func TestLostTask(t *testing.T) {
+	if os.Getenv("TROUPE_LOSE") == "" {
+		return
+	}
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
 		pod := restarts("p", "Always", "sleep")
@@ -94,7 +98,7 @@ func (b *bed) loseTask(t *testing.T, pod Pod) (id string) {
 	case err != nil:
 		t.Fatal(err)
 	case id == "":
-		t.Skip("containerd lost no task: no luck")
+		t.Fatal("containerd lost no task: try again")
 	}
 	return id
 }
