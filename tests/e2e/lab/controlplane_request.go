@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,23 +66,3 @@ func (c *ControlPlane) request(ctx context.Context, method string, port int, pat
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// FreePort finds a port of 127.0.0.1 that nothing listens on just now.
-func FreePort() (port int, err error) {
-	err = freePorts(&port)
-	return port, err
-}
-
-// freePorts finds several.
-func freePorts(ports ...*int) (err error) {
-	for _, p := range ports {
-		listener, e := net.Listen("tcp", "127.0.0.1:0")
-		if e != nil {
-			return fmt.Errorf("find a free port: %w", e)
-		}
-		// All stay taken until the last is found, so that none is given twice.
-		defer func() { err = errors.Join(err, listener.Close()) }()
-		*p = listener.Addr().(*net.TCPAddr).Port
-	}
-	return nil
-}
