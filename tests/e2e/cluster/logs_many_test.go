@@ -80,25 +80,7 @@ func TestManyFollowers(t *testing.T) {
 	before := b.resident(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	var begun, all sync.WaitGroup
-	begun.Add(followers)
-	for i := range followers {
-		all.Go(func() {
-			once := sync.OnceFunc(begun.Done)
-			defer once()
-			sum := sha256.New()
-			n, err := follow(ctx, client, fmt.Sprintf("%s/containerLogs/%s/p%d/app?follow=true", at, b.name, i%pods), sum, once)
-			if err != nil || !bytes.Equal(sum.Sum(nil), want.Sum(nil)) {
-				t.Errorf("follower %d: %d bytes that are not those that were written, %v", i, n, err)
-			}
-		})
-	}
-	begun.Wait()
-	for i := range pods {
-		if s := b.do(t, nil, "exec", fmt.Sprintf("p%d", i), "--", "/work", "touch", "/go"); s.code != 0 {
-			t.Fatalf("%+v", s)
-		}
-	}
+	all := b.followAll(ctx, t, client, at, pods, followers, want.Sum(nil))
 	most, ended := before, make(chan struct{})
 	go func() { all.Wait(); close(ended) }()
 	for looking := true; looking; {
@@ -113,6 +95,33 @@ func TestManyFollowers(t *testing.T) {
 	if most-before > mostMemory {
 		t.Errorf("the agent took %d MiB more for %d followers, want at most %d", (most-before)>>20, followers, mostMemory>>20)
 	}
+}
+
+// followAll follows the logs of pods p0, p1 and so on, with many of each, and lets the pods go on when
+// each follower has something. Each fails the test unless it gets what has the hash want; who waits for
+// the result waits for all of them.
+func (b *bed) followAll(ctx context.Context, t *testing.T, client *http.Client, at string, pods, followers int, want []byte) *sync.WaitGroup {
+	t.Helper()
+	var begun, all sync.WaitGroup
+	begun.Add(followers)
+	for i := range followers {
+		all.Go(func() {
+			once := sync.OnceFunc(begun.Done)
+			defer once()
+			sum := sha256.New()
+			n, err := follow(ctx, client, fmt.Sprintf("%s/containerLogs/%s/p%d/app?follow=true", at, b.name, i%pods), sum, once)
+			if err != nil || !bytes.Equal(sum.Sum(nil), want) {
+				t.Errorf("follower %d: %d bytes that are not those that were written, %v", i, n, err)
+			}
+		})
+	}
+	begun.Wait()
+	for i := range pods {
+		if s := b.do(t, nil, "exec", fmt.Sprintf("p%d", i), "--", "/work", "touch", "/go"); s.code != 0 {
+			t.Fatalf("%+v", s)
+		}
+	}
+	return &all
 }
 
 // follow reads a log to its end. It calls begun once there is something of it.

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -115,26 +114,7 @@ func TestFollowersOfRotatedLogs(t *testing.T) {
 	client, at := b.client(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	var begun, ended sync.WaitGroup
-	begun.Add(followers)
-	for i := range followers {
-		ended.Go(func() {
-			once := sync.OnceFunc(begun.Done)
-			defer once()
-			got := sha256.New()
-			n, err := follow(ctx, client, fmt.Sprintf("%s/containerLogs/%s/p%d/app?follow=true", at, b.name, i%pods), got, once)
-			if err != nil || !bytes.Equal(got.Sum(nil), sum[:]) {
-				t.Errorf("follower %d: %d bytes that are not the %d that were written, %v", i, n, len(want), err)
-			}
-		})
-	}
-	begun.Wait()
-	for i := range pods {
-		if s := b.do(t, nil, "exec", fmt.Sprintf("p%d", i), "--", "/work", "touch", "/go"); s.code != 0 {
-			t.Fatalf("%+v", s)
-		}
-	}
-	ended.Wait()
+	b.followAll(ctx, t, client, at, pods, followers, sum[:]).Wait()
 	for i, p := range all {
 		files := b.logFiles(t, p)
 		if err := wellKept(files, most); err != nil || len(files) < 5 {
