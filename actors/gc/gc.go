@@ -1,7 +1,7 @@
 // Package gc is the actor that removes what nobody needs any more: dead
 // containers and their logs, sandboxes of pods that are gone, their directories.
 //
-//	pods ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
+//	gc ──Abandoned──► pods ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
 //	gc ──Collected──► pods       gc ──Living──► pods (in each sweep)
 //
 // What is left of pods is removed when no more of them come to their end for a
@@ -17,7 +17,9 @@ package gc
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -39,7 +41,14 @@ type Message interface{ isGCMessage() }
 // pod has finished and nobody wants it. Twice: done once.
 type Collect struct {
 	Ref observed.PodRef
+	// Abandoned: all that is known of it are directories on the host. No actor has
+	// unmounted its volumes.
+	Abandoned bool
 }
+
+// Tell asks which pods are being collected. From pods, which restarted and must
+// begin none of them. Reply must not block.
+type Tell struct{ Reply func([]observed.PodRef) }
 
 // RuntimeBack is from node: the runtime answers again, and what it could not
 // remove it may be able to now. Lost: tried again in its time.
@@ -91,6 +100,7 @@ type settled struct{}
 func (missed) isGCMessage()      {}
 func (settled) isGCMessage()     {}
 func (Collect) isGCMessage()     {}
+func (Tell) isGCMessage()        {}
 func (RuntimeBack) isGCMessage() {}
 func (Sweep) isGCMessage()       {}
 func (found) isGCMessage()       {}
@@ -112,6 +122,9 @@ type Deps struct {
 	// Restarted is called when an incarnation after the first begins: what was
 	// to be collected has to be asked for again.
 	Restarted func()
+	// Abandoned is called for a pod of which a sweep found directories, and that
+	// nobody knows. It is answered by Collect.
+	Abandoned func(uid types.UID)
 	Policy    podgc.Policy
 	Period    time.Duration
 	Deadline  time.Duration
@@ -147,14 +160,14 @@ const (
 // collection is one pod that is being removed.
 //
 //	listing ──► unmounting ──► containers ──► sandboxes ──► directories ──► Collected
-//	            (orphans only)
+//	            (abandoned only)
 //
 // A stage that fails is tried again, with all before it.
 type collection struct {
 	ref observed.PodRef
-	// orphan: no actor has unmounted its volumes.
-	orphan bool
-	stage  stage
+	// abandoned: Collect.Abandoned.
+	abandoned bool
+	stage     stage
 	// pending are the effects of this stage; others are late, or of a sweep.
 	pending map[kernel.EffectID]bool
 	failed  bool
@@ -168,8 +181,8 @@ type collection struct {
 	stuck map[string]bool
 }
 
-func newCollection(ref observed.PodRef, orphan bool) *collection {
-	return &collection{ref: ref, orphan: orphan, pending: map[kernel.EffectID]bool{}, stuck: map[string]bool{}}
+func newCollection(ref observed.PodRef, abandoned bool) *collection {
+	return &collection{ref: ref, abandoned: abandoned, pending: map[kernel.EffectID]bool{}, stuck: map[string]bool{}}
 }
 
 type stage uint8
@@ -201,13 +214,19 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.deps.Restarted()
 	case Collect:
 		if g.of[m.Ref.UID] == nil {
-			g.rest(ctx, m.Ref)
+			g.rest(ctx, m)
 		}
+	case Tell:
+		refs := make([]observed.PodRef, 0, len(g.of))
+		for _, uid := range slices.Sorted(maps.Keys(g.of)) {
+			refs = append(refs, g.of[uid].ref)
+		}
+		m.Reply(refs)
 	case settled:
 		g.settled(ctx)
 	case again:
 		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
-			next := newCollection(c.ref, c.orphan)
+			next := newCollection(c.ref, c.abandoned)
 			next.tries = c.tries
 			g.collect(ctx, next)
 		}
@@ -237,8 +256,9 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 }
 
 // rest puts a pod off for a moment.
-func (g *gc) rest(ctx *kernel.Context[Message], ref observed.PodRef) {
-	g.of[ref.UID] = newCollection(ref, false)
+func (g *gc) rest(ctx *kernel.Context[Message], m Collect) {
+	ref := m.Ref
+	g.of[ref.UID] = newCollection(ref, m.Abandoned)
 	g.last = ctx.Now()
 	if len(g.resting) == 0 {
 		g.first = g.last
@@ -314,7 +334,7 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 		switch c.stage {
 		case listing:
 		case unmounting:
-			if c.orphan {
+			if c.abandoned {
 				c.pending[remove(g, ctx, "", "UnmountPod", uid, uid, g.deps.Host.UnmountPod)] = true
 			}
 		case containers:
@@ -422,7 +442,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	for _, uid := range m.dirs {
 		if !known[uid] && !m.pods[uid] && g.of[uid] == nil {
 			ctx.Log().Info().Str("uid", string(uid)).Msg("the directories of a pod are left that nobody knows; removing them")
-			g.collect(ctx, newCollection(observed.PodRef{UID: uid}, true))
+			g.deps.Abandoned(uid)
 		}
 	}
 }

@@ -178,6 +178,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Ask:         func(m pod.Ask) { podsRef.Tell(pods.Asked{Ask: m}) },
 		Report:      func(m pod.Report) { podsRef.Tell(pods.Reported{Report: m}) },
 		Finished:    func(m pod.Finished) { podsRef.Tell(pods.Finished{Finished: m}) },
+		NoteRestart: func(m pod.NoteRestart) { podsRef.Tell(pods.NoteRestart{NoteRestart: m}) },
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
@@ -199,8 +200,11 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 			above.resend()
 			probesRef.Tell(probes.Doubt{})
 		},
-		Checkpoints:  c.Ports.Checkpoints,
-		Collect:      func(uid types.UID, ref observed.PodRef) { gcRef.Tell(gc.Collect{Ref: ref}) },
+		Checkpoints: c.Ports.Checkpoints,
+		Collecting:  func(reply func([]observed.PodRef)) { gcRef.Tell(gc.Tell{Reply: reply}) },
+		Collect: func(ref observed.PodRef, abandoned bool) {
+			gcRef.Tell(gc.Collect{Ref: ref, Abandoned: abandoned})
+		},
 		ForgetImages: func(uid types.UID) { imagesRef.Tell(images.Forget{UID: uid}) },
 		Started:      c.Started,
 	}
@@ -233,6 +237,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	gcRef = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, Restarted: askAgain,
 		Living:    func(reply func(map[types.UID]bool)) { podsRef.Tell(pods.Living{Reply: reply}) },
+		Abandoned: func(uid types.UID) { podsRef.Tell(pods.Abandoned{UID: uid}) },
 		Collected: func(uid types.UID, stuck bool) { podsRef.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,
 		Backoff: backoff.Policy{Base: 5 * time.Second, Max: 5 * time.Minute},

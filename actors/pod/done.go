@@ -135,7 +135,7 @@ func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
 		p.hookOver(m)
 	case podplan.LookResources, podplan.ResizePod, podplan.ResizeContainer:
 		p.resizeDone(now, m)
-	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup:
+	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup, podplan.NoteRestart:
 		panic("asked of another actor, not an effect")
 	}
 }
@@ -243,7 +243,7 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 	case podplan.LookResources, podplan.ResizePod, podplan.ResizeContainer:
 		f.Reason = "ResizeError"
 		p.resizeFailed(m, f.Unanswered)
-	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup:
+	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup, podplan.NoteRestart:
 		panic("asked of another actor, not an effect")
 	}
 	put(&p.facts.failures, lane, f)

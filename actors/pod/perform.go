@@ -86,6 +86,9 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 		p.facts.cgroup.State, p.facts.cgroup.Going = podplan.CgroupPending, true
 		p.deps.RemoveCgroup(RemoveCgroup{UID: p.uid, ReplyTo: ctx.Self()})
 		return
+	case podplan.NoteRestart:
+		p.noteRestart(a)
+		return
 	case podplan.StopContainer:
 		at := ctx.Now().Add(a.Grace)
 		if old, ok := p.facts.killAt[a.ID]; !ok || at.Before(old) {
@@ -238,7 +241,7 @@ func (p *pod) effect(a podplan.Action) run {
 		return p.hook(a.Name, a.ID, a.Handler, startDeadline)
 	case podplan.RunPreStop:
 		return p.hook(a.Name, a.ID, a.Handler, a.Timeout)
-	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup:
+	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup, podplan.NoteRestart:
 		panic("asked of another actor, not an effect")
 	default:
 		panic(fmt.Sprintf("no effect for %T", a))
@@ -385,6 +388,8 @@ func actionKind(a podplan.Action) string {
 		return "StopContainer"
 	case podplan.RemoveContainer:
 		return "RemoveContainer"
+	case podplan.NoteRestart:
+		return "NoteRestart"
 	default:
 		panic(fmt.Sprintf("no name for %T", a))
 	}

@@ -2,6 +2,8 @@ package pod
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -45,9 +47,10 @@ type Deps struct {
 	ForgetObjects func(ForgetObjects)
 	NoServices    bool
 	// The rest go to pods.
-	Ask      func(Ask)
-	Report   func(Report)
-	Finished func(Finished)
+	Ask         func(Ask)
+	Report      func(Report)
+	Finished    func(Finished)
+	NoteRestart func(NoteRestart)
 
 	CrashPolicy backoff.Policy
 	RetryPolicy backoff.Policy
@@ -78,8 +81,10 @@ type pod struct {
 	// want is nil until assigned.
 	want *v1.Pod
 	rank int64
-	life podlife.State
-	stop *podplan.Stop
+	// first is Assign.FirstSandbox.
+	first uint32
+	life  podlife.State
+	stop  *podplan.Stop
 
 	// known: the view was read from the runtime since it was last in doubt.
 	known bool
@@ -124,6 +129,7 @@ type facts struct {
 	sandboxStopped map[string]bool
 	crash          map[string]backoff.Crash
 	health         map[string]podplan.Health
+	restartNotes   map[string]podplan.RestartNote
 }
 
 // Start implements kernel.Behavior.
@@ -172,6 +178,8 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		p.facts.cgroup = m.Cgroup
 	case Probed:
 		p.heard(m)
+	case Noted:
+		p.noted(m)
 	case ActionDone:
 		p.done(ctx, m)
 	case AskAgain:
@@ -195,7 +203,8 @@ func (p *pod) Overflowed(ctx *kernel.Context[Message]) {
 
 func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	old, first := p.want, p.want == nil
-	p.want, p.rank = m.Pod, m.Rank
+	p.want, p.rank, p.first = m.Pod, m.Rank, m.FirstSandbox
+	p.recall(m.RestartNotes)
 	p.resized(ctx, old, m.Resized)
 	if p.status == nil {
 		p.status = m.Status
@@ -299,8 +308,22 @@ func (p *pod) repeat() {
 	case p.want == nil:
 		p.deps.Ask(Ask{UID: p.uid})
 	case p.finished:
-		p.deps.Finished(Finished{UID: p.uid})
+		p.finish()
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.facts.restartNotes)) {
+		if n := p.facts.restartNotes[name]; !n.Written {
+			p.deps.NoteRestart(NoteRestart{UID: p.uid, Container: name, Note: n})
+		}
+	}
+}
+
+// finish tells pods that the pod is over.
+func (p *pod) finish() {
+	next := p.first
+	for i := range p.view.Sandboxes {
+		next = max(next, p.view.Sandboxes[i].Attempt+1)
+	}
+	p.deps.Finished(Finished{UID: p.uid, FirstSandbox: p.first, NextSandbox: next})
 }
 
 // plan asks what to do now and does it, until nothing new comes of it.
@@ -338,7 +361,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	p.report(ctx, in, out)
 	if p.life == podlife.Terminated && !p.finished {
 		p.finished = true
-		p.deps.Finished(Finished{UID: p.uid})
+		p.finish()
 		if p.usesObjects(p.want) {
 			p.deps.ForgetObjects(ForgetObjects{UID: p.uid})
 		}
@@ -352,6 +375,7 @@ func (p *pod) input(now time.Time) podplan.Input {
 		Failures: p.facts.failures, Images: p.facts.images, Volumes: p.facts.volumes, Cgroup: p.facts.cgroup,
 		Hooks: p.facts.hooks, Health: p.facts.health, KillAt: p.facts.killAt, Stopped: p.facts.stopped,
 		SandboxStopped: p.facts.sandboxStopped, Crash: p.facts.crash,
+		RestartNotes: p.facts.restartNotes, FirstSandbox: p.first,
 		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,
 	}
 	in.HostsFile = p.deps.Files != nil

@@ -51,6 +51,12 @@ type Assign struct {
 	// Resized is nil for a pod that was never resized. Pod then has what it was
 	// given of the node, whatever it asks for.
 	Resized *Resized
+	// FirstSandbox is not 0 for a pod that is wanted again after it was stopped:
+	// what was made in sandboxes of lower attempts is of its earlier life.
+	FirstSandbox uint32
+	// RestartNotes is, by container name, what pods knows of those that are stopped
+	// to be restarted. It is shared, and never changed.
+	RestartNotes map[string]podplan.RestartNote
 }
 
 // Resized is what there is to know of the resize of a pod.
@@ -134,6 +140,11 @@ type ActionDone struct {
 	Seen      *podresize.Seen
 }
 
+// Noted says that it is written down, or can't be, that a container is stopped to
+// be restarted. From pods, in answer to NoteRestart. Lost: the container runs on
+// until pods asks everybody to repeat.
+type Noted struct{ Container, ID string }
+
 // Wake is this actor's own timer: the plan said when to look again.
 type Wake struct{}
 
@@ -146,6 +157,7 @@ func (VolumesAnswer) isPodMessage() {}
 func (ObjectsAnswer) isPodMessage() {}
 func (CgroupAnswer) isPodMessage()  {}
 func (Probed) isPodMessage()        {}
+func (Noted) isPodMessage()         {}
 func (ActionDone) isPodMessage()    {}
 func (Wake) isPodMessage()          {}
 
@@ -204,6 +216,9 @@ type Ask struct{ UID types.UID }
 // Report is sent to pods whenever the pod's status changed.
 type Report struct {
 	UID types.UID
+	// FirstSandbox is that of the Assign that it is about: of an earlier life of the
+	// pod it is too late.
+	FirstSandbox uint32
 	// Status is shared, and never changed.
 	Status *v1.PodStatus
 	// Life is where the pod stands.
@@ -213,7 +228,20 @@ type Report struct {
 }
 
 // Finished is sent to pods when nothing of the pod runs or is mounted.
-type Finished struct{ UID types.UID }
+type Finished struct {
+	UID types.UID
+	// FirstSandbox is that of the Assign that it is about. NextSandbox is what it
+	// would be for another life of the pod.
+	FirstSandbox, NextSandbox uint32
+}
+
+// NoteRestart asks pods to write down that a container is stopped to be restarted.
+// It is answered by Noted.
+type NoteRestart struct {
+	UID       types.UID
+	Container string
+	Note      podplan.RestartNote
+}
 
 // EnsureImage is sent to images, and again as long as the image is not there and
 // something else is known of the pod's pull secrets.

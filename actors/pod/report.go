@@ -27,7 +27,7 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 		p.status = &kept
 	}
 	p.reported, p.told, p.troubled = true, p.life, trouble
-	p.deps.Report(Report{UID: p.uid, Status: p.status, Life: p.life.String(), Trouble: trouble})
+	p.deps.Report(Report{UID: p.uid, FirstSandbox: p.first, Status: p.status, Life: p.life.String(), Trouble: trouble})
 }
 
 // unread: nobody has said anything of this pod to this incarnation, and the

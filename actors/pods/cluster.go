@@ -107,6 +107,7 @@ func (a *pods) force(ctx *kernel.Context[Message], uid types.UID, r *record) {
 	}
 	ctx.Log().Info().Str("pod", r.name()).Msg("the apiserver has the pod no more; killing it")
 	r.shorten(&podplan.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
+	r.unwanted, r.stopWritten = true, true
 	a.assign(uid)
 }
 
@@ -199,9 +200,9 @@ func (a *pods) staticPods() (out []*v1.Pod) {
 		}
 		if i, there := at[r.name()]; !there {
 			at[r.name()] = len(out)
-			out = append(out, r.pod)
+			out = append(out, r.shown())
 		} else if r.acts() {
-			out[i] = r.pod
+			out[i] = r.shown()
 		}
 	}
 	slices.SortFunc(out, func(x, y *v1.Pod) int {

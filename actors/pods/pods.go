@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,8 +41,10 @@ type Deps struct {
 	Cluster *Cluster
 	// Collect and ForgetImages are where the two messages go.
 	// Checkpoints keep what pods were given of the node.
-	Checkpoints  port.Checkpoints
-	Collect      func(uid types.UID, ref observed.PodRef)
+	Checkpoints port.Checkpoints
+	Collect     func(ref observed.PodRef, abandoned bool)
+	// Collecting asks gc which pods it is removing.
+	Collecting   func(reply func([]observed.PodRef))
 	ForgetImages func(uid types.UID)
 	// Restarted is called when an incarnation after the first begins: sources
 	// and pleg have to say again what they said before.
@@ -79,8 +82,11 @@ type pods struct {
 	wanted map[string]sources.Update
 	// listed is true once the runtime was listed; runtime is that list, and what
 	// was seen since of pods that have no actor.
-	listed  bool
-	runtime map[types.UID]observed.RuntimePod
+	listed bool
+	// collecting: gc is asked which pods it is removing, which an incarnation before
+	// this one had asked it to.
+	collecting bool
+	runtime    map[types.UID]observed.RuntimePod
 	// stuck are pods that are over but for what the runtime can't remove of them. gc
 	// goes on trying. Invariant: none has a record.
 	stuck map[types.UID]bool
@@ -102,14 +108,17 @@ type pods struct {
 	statics Statics
 	// given is what is remembered of allocations.
 	given given
+	// stops is what is remembered of why pods and containers are stopped.
+	stops stops
 }
 
 // record is one pod.
 //
 //	waiting ──admitted──► running ──Finished──► finished ──not wanted──► collecting ──Collected──► (gone)
-//	   │                     ▲
-//	   ├──not admitted, but it runs: to be stopped
-//	   └──not admitted──► rejected ──not wanted──► (gone)
+//	 ▲ │                     ▲                      │                        │
+//	 │ ├──not admitted, but it runs: to be stopped  │                        │
+//	 │ └──not admitted──► rejected ──not wanted──► (gone)                    │
+//	 └──stopped because it was not wanted, and wanted again: see comeback.go ┘
 type record struct {
 	pod    *v1.Pod
 	source string
@@ -117,12 +126,28 @@ type record struct {
 	rank   int64
 	state  state
 	stop   *podplan.Stop
-	view   *observed.Pod // for the first Assign
-	found  bool          // the runtime had something of it when it began
-	ref    kernel.Ref[pod.Message]
-	report pod.Report // the last one; no status: none yet
-	reject *Rejection
-	crash  *kernel.CrashReport
+	// unwanted: stop is because no source wanted it. stopWritten: that is written
+	// down, or can't be; its actor is told only then. again is who wants it now, nil
+	// for nobody.
+	unwanted, stopWritten bool
+	again                 *want
+	// first is Assign.FirstSandbox, next what that would be for another life. before
+	// is what there was of its containers in its earlier life. look: that is to be
+	// looked up in the runtime. mirror is mirrored as mirrors has it.
+	first, next      uint32
+	before           *v1.PodStatus
+	look             bool
+	mirror, mirrored *v1.Pod
+	// restarts are, by name, containers that are stopped to be restarted; saved says
+	// that they, and stop, are in the checkpoint that is being written.
+	restarts map[string]podplan.RestartNote
+	saved    bool
+	view     *observed.Pod // for the first Assign
+	found    bool          // the runtime had something of it when it began
+	ref      kernel.Ref[pod.Message]
+	report   pod.Report // the last one; no status: none yet
+	reject   *Rejection
+	crash    *kernel.CrashReport
 	// alloc is nil for a pod that was never resized: see resize.go. saving is what it
 	// is to have as soon as the checkpoint has that; nil if it has alloc.
 	alloc, saving *podresize.Allocation
@@ -157,8 +182,11 @@ func (r *record) acts() bool { return r.state != waiting && r.state != rejected 
 // Start implements kernel.Behavior.
 func (a *pods) Start(ctx *kernel.Context[Message]) {
 	a.load(ctx)
+	a.loadStops(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
+		a.collecting = true
+		a.askCollecting(ctx)
 	}
 }
 
@@ -186,7 +214,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Asked:
 		a.assign(m.UID)
 	case Reported:
-		if r := a.of[m.UID]; r != nil {
+		if r := a.of[m.UID]; r != nil && r.first == m.FirstSandbox {
 			if a.deps.Started != nil && podstatus.Started(r.report.Status, m.Status) {
 				a.deps.Started(Started{Pod: r.pod, Status: m.Status, Seen: r.seen, At: ctx.Now()})
 			}
@@ -194,8 +222,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 			a.show(m.UID, r)
 		}
 	case Finished:
-		if r := a.of[m.UID]; r != nil && r.state == running {
-			r.state = finished
+		if r := a.of[m.UID]; r != nil && r.state == running && r.first == m.FirstSandbox {
+			r.state, r.next = finished, m.NextSandbox
 			a.show(m.UID, r)
 			a.reconcile(ctx)
 		}
@@ -216,13 +244,30 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.reconcile(ctx)
 	case ShowAgain:
 		a.showAll()
+	case NoteRestart:
+		a.noteRestart(ctx, m.NoteRestart)
+	case BeingCollected:
+		a.beingCollected(ctx, m.Pods)
+	case AskCollecting:
+		a.askCollecting(ctx)
+	case Abandoned:
+		a.abandoned(m.UID)
 	case Loaded:
-		a.loaded(ctx, m)
+		if m.ID == a.stops.loading {
+			a.loadedStops(ctx, m)
+		} else {
+			a.loaded(ctx, m)
+		}
 	case Saved:
-		a.saved(ctx, m)
+		if m.ID == a.stops.saving {
+			a.savedStopsNow(ctx, m.Err)
+		} else {
+			a.saved(ctx, m)
+		}
 	case SaveAgain:
-		a.given.retry = false
+		a.given.retry, a.stops.retry = false, false
 		a.save(ctx)
+		a.saveStops(ctx)
 	case Query:
 		m.Reply(a.view(ctx))
 	case Find:
@@ -287,7 +332,7 @@ func (a *pods) again(uid types.UID, r *record) {
 }
 
 func (a *pods) collect(uid types.UID, r *record) {
-	a.deps.Collect(uid, observed.PodRef{UID: uid, Namespace: r.pod.Namespace, Name: r.pod.Name})
+	a.deps.Collect(observed.PodRef{UID: uid, Namespace: r.pod.Namespace, Name: r.pod.Name}, r.abandoned())
 }
 
 // living are the pods that are not done with.
@@ -341,6 +386,7 @@ func (a *pods) drop(uid types.UID) {
 	if r != nil && r.alloc != nil {
 		a.given.dirty = true // it is written with the next that is
 	}
+	a.stops.dirty = a.stops.dirty || r != nil && r.remembers() != nil
 	left := make([]*record, 0, len(a.ranked)) // a new one: see above
 	for _, o := range a.ranked {
 		if o != r {
@@ -361,7 +407,7 @@ func (a *pods) uids() []types.UID {
 
 // reconcile makes what runs what is wanted.
 func (a *pods) reconcile(ctx *kernel.Context[Message]) {
-	if !a.listed || a.given.loading != 0 {
+	if !a.listed || a.collecting || a.given.loading != 0 || a.stops.loading != 0 {
 		return
 	}
 	wanted := a.desired()
@@ -374,16 +420,19 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 				r.stop = apipod.Stop(w.pod, ctx.Now())
 			}
 			a.recall(r)
+			a.recallStop(r)
 			a.put(r)
 			continue
 		}
 		r.wanted = a.rounds
 		if w.source == apipods.Source && r.source == apipods.Source {
 			a.refresh(ctx, r, w.pod)
+			a.wantAgain(ctx, r, w)
 			continue
 		}
-		if r.source == orphan || r.stop != nil {
-			continue // it is being taken down; it comes again when that is done
+		if r.stop != nil {
+			a.wantAgain(ctx, r, w)
+			continue
 		}
 		r.source = w.source
 		if r.pod != w.pod {
@@ -410,6 +459,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	}
 	a.resize(ctx)
 	a.tellStatics()
+	a.saveStops(ctx)
 }
 
 // oldestFirst puts pods that the runtime has already before others, in the
@@ -495,6 +545,10 @@ func (a *pods) unseen() []string {
 // stopUnwanted ends pods whose source does not want them any more.
 func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 	for _, r := range a.ranked {
+		if r.state == finished && a.returns(r) {
+			a.comeBack(ctx, r)
+			continue
+		}
 		if r.source != orphan && (r.wanted == a.rounds || !a.wanted[r.source].Seen) {
 			continue
 		}
@@ -509,9 +563,7 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 			if r.source == apipods.Source {
 				a.force(ctx, uid, r)
 			} else if r.stop == nil {
-				ctx.Log().Info().Str("pod", r.name()).Msg("pod is not wanted any more; stopping it")
-				r.stop = &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(r.pod), Why: "no source wants it any more"}
-				a.assign(uid)
+				a.endUnwanted(ctx, r)
 			}
 		case finished:
 			r.state = collecting
@@ -543,10 +595,12 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 	for _, uid := range unknown {
 		p := reconstruct(a.runtime[uid])
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("the runtime has a pod that nobody wants; stopping it")
-		a.put(&record{
-			pod: p, source: orphan,
-			stop: &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(p), Why: "no source wants it any more"},
-		})
+		r := &record{
+			pod: p, source: orphan, unwanted: true, stopWritten: true,
+			stop: &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(p), Why: notWanted},
+		}
+		a.recallStop(r)
+		a.put(r)
 	}
 }
 
@@ -558,6 +612,9 @@ func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
 	r.view = &observed.Pod{}
 	if rp, ok := a.runtime[r.pod.UID]; ok {
 		r.view, r.found = &rp.Pod, true
+	}
+	if r.look {
+		r.view = nil
 	}
 	policy := a.deps.PodPolicy
 	if policy == (kernel.Policy{}) {
@@ -578,7 +635,7 @@ func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
 
 // admitted says whether a pod may begin now.
 func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
-	if ends(r) {
+	if ends(r) || r.unwanted {
 		return true // its actor only takes down what there may be
 	}
 	if r.source == apipods.Source && a.node == nil {
@@ -621,7 +678,14 @@ func (a *pods) assign(uid types.UID) {
 	if r == nil {
 		return
 	}
-	r.ref.Tell(pod.Assign{Pod: r.allocated(), Rank: r.rank, Stop: r.stop, View: r.view, Status: r.report.Status, Resized: r.resized()})
+	stop := r.stop
+	if r.unwanted && !r.stopWritten {
+		stop = nil
+	}
+	r.ref.Tell(pod.Assign{
+		Pod: r.allocated(), Rank: r.rank, Stop: stop, View: r.view, Status: cmp.Or(r.report.Status, r.before), Resized: r.resized(),
+		FirstSandbox: r.first, RestartNotes: r.restarts,
+	})
 	r.view = nil // true once; a later incarnation has to look
 }
 
@@ -648,10 +712,14 @@ func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID, stuck bool
 		a.stuck[uid] = true
 	}
 	kernel.StopChild(ctx, r.ref)
-	a.deps.ForgetImages(uid)
-	a.drop(uid)
 	delete(a.runtime, uid)
-	a.forget(uid)
+	if a.returns(r) {
+		a.comeBack(ctx, r)
+	} else {
+		a.deps.ForgetImages(uid)
+		a.drop(uid)
+		a.forget(uid)
+	}
 	a.reconcile(ctx)
 }
 

@@ -4,7 +4,7 @@
 //
 //	sources ──Update──► pods ──Assign──► pod       pod ──Ask, Report, Finished──► pods
 //	pleg ──Snapshot, Hint, Seen──► pods ──RuntimeHint, RuntimeSeen──► pod
-//	pods ──Collect──► gc ──Collected──► pods       pods ──Forget──► images
+//	gc ──Abandoned──► pods ──Collect──► gc ──Collected──► pods       pods ──Forget──► images
 //	anyone ──Query──► pods
 //
 // On a node of a cluster also:
@@ -19,6 +19,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -59,6 +60,24 @@ type Reported struct{ pod.Report }
 
 // Finished is from a pod actor of which nothing runs or is mounted any more.
 type Finished struct{ pod.Finished }
+
+// NoteRestart is from a pod actor that is about to stop a container to restart it.
+// It is answered by pod.Noted. Lost: the container runs on until everybody is asked
+// to repeat. Twice: written once.
+type NoteRestart struct{ pod.NoteRestart }
+
+// Abandoned is from gc: there are directories of a pod that nobody knows. It is
+// answered by Collect, so that no pod of that UID begins meanwhile. Lost: the next
+// sweep finds them. Twice: done once.
+type Abandoned struct{ UID types.UID }
+
+// BeingCollected is from gc, in answer to gc.Tell: the pods that it is removing.
+// None of them begins before it is done. Lost: asked for again. Twice: only the
+// first counts.
+type BeingCollected struct{ Pods []observed.PodRef }
+
+// AskCollecting is this actor's own timer, for that answer.
+type AskCollecting struct{}
 
 // Collected is from gc: nothing is left of a pod on this node or, if Stuck, only
 // what the runtime can't remove. Lost: the pod is collected again when gc
@@ -120,6 +139,12 @@ type Find struct {
 // Living asks which pods must not be collected. From gc. Reply must not block.
 type Living struct{ Reply func(map[types.UID]bool) }
 
+func (NoteRestart) isPodsMessage() {}
+func (Abandoned) isPodsMessage()   {}
+
+func (BeingCollected) isPodsMessage() {}
+func (AskCollecting) isPodsMessage()  {}
+
 func (Loaded) isPodsMessage()    {}
 func (Saved) isPodsMessage()     {}
 func (SaveAgain) isPodsMessage() {}
@@ -176,6 +201,14 @@ func (m Saved) AppendTrace(b []byte) []byte {
 	}
 	return b
 }
+
+// AppendTrace implements kernel.Traced.
+func (m NoteRestart) AppendTrace(b []byte) []byte {
+	return append(append(b, m.Note.ID...), m.Note.Cause...)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m Abandoned) AppendTrace(b []byte) []byte { return append(b, m.UID...) }
 
 // AppendTrace implements kernel.Traced.
 func (m Hint) AppendTrace(b []byte) []byte { return append(b, m.Event.ContainerID...) }

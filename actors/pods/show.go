@@ -15,17 +15,23 @@ import (
 
 // view is what people are shown.
 func (a *pods) view(ctx *kernel.Context[Message]) View {
-	v := View{Node: a.deps.NodeName, Ready: a.listed && a.given.loading == 0 && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
+	v := View{Node: a.deps.NodeName, Ready: a.listed && a.given.loading == 0 && a.stops.loading == 0 && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
 	if !a.listed {
 		v.WaitingFor = append(v.WaitingFor, "the first list of the runtime")
 	}
 	if a.given.loading != 0 {
 		v.WaitingFor = append(v.WaitingFor, "the checkpoint "+checkpointName)
 	}
+	if a.stops.loading != 0 {
+		v.WaitingFor = append(v.WaitingFor, "the checkpoint "+stopsName)
+	}
 	for _, s := range a.unseen() {
 		v.WaitingFor = append(v.WaitingFor, "the source "+s)
 	}
 	for _, r := range a.of { // order-free: sorted below
+		if r.abandoned() {
+			continue
+		}
 		p := r.show()
 		if r.report.Status == nil && r.reject == nil && a.ran(r) {
 			p.Phase, p.Problem = string(v1.PodUnknown), cmp.Or(p.Problem, unseen)
@@ -96,6 +102,9 @@ func (r *record) show() PodView {
 	p.Life = r.report.Life
 	if p.Problem == "" {
 		p.Problem = r.report.Trouble
+	}
+	if p.Problem == "" && r.again != nil {
+		p.Problem = "it was not wanted for a moment and is being stopped; it is wanted again, and starts when it has stopped"
 	}
 	p.Phase, p.Reason, p.Message, p.IP = string(s.Phase), s.Reason, s.Message, s.PodIP
 	p.StartTime = timeOf(s.StartTime)

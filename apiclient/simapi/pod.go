@@ -185,16 +185,9 @@ func resurrected(errs field.ErrorList, p *v1.Pod, specs []v1.Container, old, nex
 }
 
 func mayRestart(p *v1.Pod, specs []v1.Container, container string, code int32) bool {
-	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			if podplan.RestartsAll(&list[i]) {
-				return true
-			}
-		}
-	}
 	for i := range specs {
 		if specs[i].Name == container {
-			return podplan.RestartsAfter(&specs[i], p, code)
+			return podplan.MayLeaveTerminated(p, &specs[i], code)
 		}
 	}
 	return false

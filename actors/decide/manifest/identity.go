@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +30,19 @@ const (
 	// AnnotationMirror marks a mirror pod in the apiserver. A manifest may
 	// not have it.
 	AnnotationMirror = "kubernetes.io/config.mirror"
+	// AnnotationLife tells the mirror pods apart of a pod that was stopped, because
+	// its manifest was gone, and began again under the same UID. Absent in its
+	// first life.
+	AnnotationLife = "troupe.dev/life"
 )
+
+// InLife is a static pod in another life than its first.
+func InLife(pod *v1.Pod, life uint32) *v1.Pod {
+	p := *pod
+	p.Annotations = maps.Clone(pod.Annotations)
+	p.Annotations[AnnotationLife] = strconv.FormatUint(uint64(life), 10)
+	return &p
+}
 
 // identify gives a pod from a manifest its UID, name, namespace, node and
 // annotations.

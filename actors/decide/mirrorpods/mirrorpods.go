@@ -66,7 +66,8 @@ func (p Pair) Name() (namespace, name string) { return p.any().Namespace, p.any(
 // stays: its status may be written.
 func (p Pair) Stands() bool {
 	return p.Static != nil && p.Mirror != nil && p.Mirror.DeletionTimestamp == nil &&
-		p.Mirror.Annotations[manifest.AnnotationMirror] == p.Static.Annotations[manifest.AnnotationHash]
+		p.Mirror.Annotations[manifest.AnnotationMirror] == p.Static.Annotations[manifest.AnnotationHash] &&
+		p.Mirror.Annotations[manifest.AnnotationLife] == p.Static.Annotations[manifest.AnnotationLife]
 }
 
 // Do says what to do. all is true once every static pod is known: before, a

@@ -22,10 +22,11 @@ const (
 	LaneVolumes                   // the volumes of the pod
 	LaneCgroup                    // the cgroup of the pod
 	LaneResize                    // the limits of a pod that runs, and of its containers: one after the other
+	LaneNote                      // what is written down of one container, by ID
 )
 
 func (k LaneKind) String() string {
-	return [...]string{"pod", "sandbox", "container", "stop", "hook", "inspect", "image", "volumes", "cgroup", "resize"}[k]
+	return [...]string{"pod", "sandbox", "container", "stop", "hook", "inspect", "image", "volumes", "cgroup", "resize", "note"}[k]
 }
 
 // Lane names the thing that an action works on. On one lane, one action runs
@@ -136,6 +137,14 @@ type StopContainer struct {
 	Why string
 }
 
+// NoteRestart asks the pods actor to write down that a container is stopped in
+// order to be restarted (RestartNote).
+type NoteRestart struct {
+	Name  string
+	ID    string
+	Cause RestartCause
+}
+
 // RemoveContainer removes a container that was made and can never be started.
 type RemoveContainer struct {
 	Name string
@@ -176,6 +185,7 @@ func (a InspectContainer) Lane() Lane {
 func (a RunPostStart) Lane() Lane    { return Lane{Kind: LaneHook, Name: a.ID} }
 func (a RunPreStop) Lane() Lane      { return Lane{Kind: LaneHook, Name: a.ID} }
 func (a StopContainer) Lane() Lane   { return Lane{Kind: LaneStop, Name: a.ID, N: a.N} }
+func (a NoteRestart) Lane() Lane     { return Lane{Kind: LaneNote, Name: a.ID} }
 func (a RemoveContainer) Lane() Lane { return Lane{Kind: LaneContainer, Name: a.Name} }
 
 func (LookResources) Lane() Lane   { return Lane{Kind: LaneResize} }
@@ -200,4 +210,5 @@ func (InspectContainer) isAction() {}
 func (RunPostStart) isAction()     {}
 func (RunPreStop) isAction()       {}
 func (StopContainer) isAction()    {}
+func (NoteRestart) isAction()      {}
 func (RemoveContainer) isAction()  {}

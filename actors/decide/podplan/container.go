@@ -109,8 +109,10 @@ func (p *planner) keep(c *v1.Container, kind ContainerKind, n *observed.Containe
 		p.reset(n)
 		return running
 	}
-	if why, grace := p.stopReason(c, kind, n); why != "" {
-		p.stop(n, c, grace, why)
+	if s := p.stopReason(c, kind, n); s.why != "" {
+		if p.noted(c, n, s.cause) {
+			p.stop(n, c, s.grace, s.why)
+		}
 		return running
 	}
 	if !p.postStarted(c, n) {
@@ -137,9 +139,17 @@ func (p *planner) postStarted(c *v1.Container, n *observed.Container) bool {
 	return false
 }
 
-// stopReason is why a running container has to go, empty if it may stay, and
-// the grace that it is given. Once its preStop hook ran there is no way back.
-func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Container) (string, time.Duration) {
+// stopReason is why a running container has to go.
+type stopReason struct {
+	why   string // for people; empty if it may stay
+	grace time.Duration
+	// cause is set if another incarnation follows.
+	cause RestartCause
+}
+
+// stopReason says why a running container has to go. Once its preStop hook ran,
+// or it is written down that it is restarted, there is no way back.
+func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Container) stopReason {
 	grace := podGrace(p.in.Pod)
 	h := p.in.Health[n.ID]
 	what, again, changed := "Container ", ", will be restarted", ", will be restarted"
@@ -149,26 +159,36 @@ func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Co
 	case policyOf(c, p.in.Pod) == v1.RestartPolicyNever:
 		again = ""
 	}
+	// unlessNever is the cause of a restart that the policy Never does not allow.
+	unlessNever := func(cause RestartCause) RestartCause {
+		if kind == Main && policyOf(c, p.in.Pod) != v1.RestartPolicyNever {
+			return cause
+		}
+		return ""
+	}
+	note, noted := p.in.RestartNote(n)
 	// Nothing is put together before it is needed: nearly always nothing is.
 	switch {
 	case !p.fresh(n):
-		return "Stopping container " + c.Name, grace
+		return stopReason{"Stopping container " + c.Name, grace, unlessNever(SandboxLost)}
 	case kind == Ephemeral:
-		return "", 0
+		return stopReason{}
 	case !sameSpec(n.SpecHash, c) && kind != Init:
-		return what + c.Name + " definition changed" + changed, grace
+		return stopReason{what + c.Name + " definition changed" + changed, grace, ContainerChanged}
 	case kind != Init && p.needsRestart(c, n):
-		return "Container " + c.Name + " resize requires restart", grace
+		return stopReason{"Container " + c.Name + " resize requires restart", grace, ResizeRestarts}
 	case p.in.Hooks[n.ID].PostStart == HookFailed:
-		return "FailedPostStartHook", grace
+		return stopReason{"FailedPostStartHook", grace, unlessNever(PostStartFailed)}
 	case h.Liveness == ProbeFailure:
-		return what + c.Name + " failed liveness probe" + again, probeGrace(h, grace)
+		return stopReason{what + c.Name + " failed liveness probe" + again, probeGrace(h, grace), unlessNever(ProbeFailed)}
 	case h.Startup == ProbeFailure:
-		return what + c.Name + " failed startup probe" + again, probeGrace(h, grace)
+		return stopReason{what + c.Name + " failed startup probe" + again, probeGrace(h, grace), unlessNever(ProbeFailed)}
 	case p.in.Hooks[n.ID].PreStop != HookNotRun:
-		return "Stopping container " + c.Name, probeGrace(h, grace)
+		return stopReason{why: "Stopping container " + c.Name, grace: probeGrace(h, grace)}
+	case noted:
+		return stopReason{"Stopping container " + c.Name, grace, note.Cause}
 	}
-	return "", 0
+	return stopReason{}
 }
 
 func probeGrace(h Health, pod time.Duration) time.Duration {
@@ -219,9 +239,11 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 		ran = max(ended.Sub(n.StartedAt), 0)
 	}
 	crash := p.in.CrashPolicy.Next(prev, n.Attempt, ran)
-	if _, stopped := p.in.Stopped[n.ID]; !sameSpec(n.SpecHash, c) || stopped && p.needsRestart(c, n) {
+	note, _ := p.in.RestartNote(n)
+	if !sameSpec(n.SpecHash, c) || note.Cause == ContainerChanged || note.Cause == ResizeRestarts || p.in.Earlier(n) {
 		// Another image is another chance: its author waits to see it run. And one
-		// that we stopped to resize it did not crash.
+		// that was stopped to resize it, or because nobody wanted its pod, did not
+		// crash.
 		crash = backoff.Crash{Attempt: n.Attempt}
 	}
 	at := ended.Add(crash.Delay)

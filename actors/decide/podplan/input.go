@@ -72,18 +72,23 @@ type Input struct {
 	// Hooks are by container ID.
 	Hooks map[string]Hooks
 	// Health is what probes said, by container ID. A container with no entry
-	// has no probe that counts: started when it runs, ready, alive. An entry is
-	// kept while its container is the newest of its name, dead or alive: one
-	// that was stopped because a probe failed is restarted whatever it exits with.
+	// has no probe that counts: started when it runs, ready, alive.
 	Health map[string]Health
 	// KillAt is, by container ID, when the outstanding stop call with the
 	// shortest grace will kill it.
 	KillAt map[string]time.Time
 	// Stopped is, by container ID, when a StopContainer of it last succeeded. It
 	// is kept while the container is the newest of its name: it tells a stale
-	// view from a stop that did not work, lets a container whose state is
-	// Unknown count as dead, and says that one was stopped for its definition.
+	// view from a stop that did not work, and lets a container whose state is
+	// Unknown count as dead.
 	Stopped map[string]time.Time
+	// RestartNotes are, by container name, those that are stopped to be restarted.
+	RestartNotes map[string]RestartNote
+	// FirstSandbox is not 0 for a pod that is wanted again after it had been
+	// stopped because nobody wanted it: the attempt that its next sandbox had then.
+	// What is in a sandbox before that one is of its earlier life: it counts as never
+	// run, and only its restart count is carried on.
+	FirstSandbox uint32
 	// SandboxStopped holds the IDs of sandboxes for which a StopSandbox
 	// succeeded: their network is free. Lost with the actor, which is harmless:
 	// it is done once more.

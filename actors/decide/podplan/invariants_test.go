@@ -28,7 +28,9 @@ func (w *world) checkPlan(out Output) {
 		switch a := a.(type) {
 		case StopContainer:
 			w.checkStop(a)
+			w.checkCause(a.Name, a.ID)
 		case RunPreStop:
+			w.checkCause(a.Name, a.ID)
 			if in.Life == podlife.Terminating && a.Timeout > in.Stop.At.Add(in.Stop.Grace).Sub(w.now) {
 				w.fail("preStop is given %v, more than is left", a.Timeout)
 			}
@@ -52,6 +54,31 @@ func (w *world) checkPlan(out Output) {
 		w.checkDead("all is said to be down")
 		if in.Cgroup.Own && !in.Cgroup.Removed {
 			w.fail("all is said to be down, but its cgroup is not removed")
+		}
+	}
+}
+
+// checkCause: before a container of a pod that goes on gets its hook or its stop
+// signal, it is written down that it is restarted, if how it ends might say that it
+// is not.
+func (w *world) checkCause(name, id string) {
+	in := &w.mem.in
+	n, _ := in.View.Newest(name)
+	spec, kind := specOf(w.pod, name)
+	if in.Life != podlife.Syncing || n.ID != id || kind != Main || n.State != observed.ContainerRunning ||
+		policyOf(spec, w.pod) != v1.RestartPolicyOnFailure || in.Hooks[id].PreStop != HookNotRun {
+		return
+	}
+	if note, is := in.RestartNote(&n); !is || !note.Written {
+		w.fail("%s is stopped, and nothing is written down of why", id)
+	}
+}
+
+// checkDone: the containers of no pod have all finished of which a container was stopped to be restarted.
+func (w *world) checkDone() {
+	for name, note := range w.mem.in.RestartNotes {
+		if n := w.newest(name); n != nil && n.ID == note.ID {
+			w.fail("the pod has finished, and %s was to be restarted: %s", n.ID, note.Cause)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (p *planner) mainFinished() bool {
 		switch {
 		case n == nil || n.State == observed.ContainerCreated:
 			_, making := p.busy(Lane{Kind: LaneContainer, Name: c.Name})
-			all = all && !making && lost && policyOf(c, p.in.Pod) == v1.RestartPolicyNever
+			all = all && !making && lost && policyOf(c, p.in.Pod) == v1.RestartPolicyNever && !p.owed(c.Name)
 		case n.State == observed.ContainerExited:
 			switch {
 			case p.inspect(n):

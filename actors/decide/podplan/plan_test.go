@@ -65,6 +65,11 @@ func exited(name string, attempt uint32, code int32, ago time.Duration) observed
 	return c
 }
 
+// notes says of container a that it is written down why it is stopped.
+func notes(in *Input, id string, cause RestartCause, written bool) {
+	in.RestartNotes = map[string]RestartNote{"a": {ID: id, Cause: cause, Written: written}}
+}
+
 // said writes a plan down in words: actions, then what is waited for, then the
 // outcome, the notes and the wake-up.
 func said(out Output) string {
@@ -131,6 +136,8 @@ func word(a Action) string {
 			return fmt.Sprintf("stop %s %v (%d)", a.ID, a.Grace, a.N)
 		}
 		return fmt.Sprintf("stop %s %v", a.ID, a.Grace)
+	case NoteRestart:
+		return fmt.Sprintf("note %s %s", a.ID, a.Cause)
 	case RemoveContainer:
 		return "remove " + a.ID
 	case LookResources:

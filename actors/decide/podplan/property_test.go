@@ -149,6 +149,7 @@ func (w *world) trouble(t *rapid.T) {
 	case 27, 28:
 		w.answerVolumes(rapid.IntRange(0, 3).Draw(t, "no volumes") == 0)
 		w.answerCgroup(rapid.IntRange(0, 3).Draw(t, "no cgroup") == 0)
+		w.writeNotes()
 	case 29:
 		w.answerProbes(rapid.Bool().Draw(t, "alive"))
 	case 30:
@@ -266,6 +267,7 @@ func (w *world) calm() {
 				moved = true
 			}
 		}
+		moved = w.writeNotes() || moved
 		if v := w.mem.in.Volumes; v.State == VolumesPending || v.State == VolumesFailed {
 			w.answerVolumes(false)
 			moved = true
@@ -329,4 +331,14 @@ func TestPlanOnARuntime(t *testing.T) {
 			w.calm()
 		}
 	})
+}
+
+// writeNotes lets what is to be written down be on the disk.
+func (w *world) writeNotes() (any bool) {
+	for name, n := range w.mem.in.RestartNotes {
+		any = any || !n.Written
+		n.Written = true
+		w.mem.in.RestartNotes[name] = n
+	}
+	return any
 }

@@ -51,7 +51,7 @@ func TestPlanResize(t *testing.T) {
 			}
 		}
 	}
-	stopped := func(in *Input) { in.Stopped = map[string]time.Time{"a0": t0} }
+	stopped := func(in *Input) { notes(in, "a0", ResizeRestarts, true) }
 	never := func(in *Input) { in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever }
 	checkPlans(t, []planCase{
 		{"was resized, and is done", runInput, func(in *Input) { resizing(in, big, big) }, ""},
@@ -78,6 +78,8 @@ func TestPlanResize(t *testing.T) {
 		{"memory is in use", runInput, func(in *Input) { resizing(in, big, small); in.Resize.Seen.Usage = 100 },
 			"RESIZING cannot decrease memory limits: the pod's limit would be 64, and 100 bytes are in use; wake +10s"},
 		{"restart for it", runInput, grow(func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceMemory) }),
+			"resize pod to 200/128; note a0 ResizeRestarts; RESIZING"},
+		{"restart for it, written down", runInput, grow(stopped, func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceMemory) }),
 			"resize pod to 200/128; stop a0 30s; Killing! Container a resize requires restart; RESIZING"},
 		{"restart for another", runInput, grow(func(in *Input) {
 			main0(in).ResizePolicy = byRestart(v1.ResourceMemory)
@@ -85,9 +87,10 @@ func TestPlanResize(t *testing.T) {
 		}), "resize pod to 200/64; RESIZING"},
 		{"restart for a request alone", runInput, func(in *Input) {
 			resizing(in, big, big)
+			stopped(in)
 			asked(in, "32Mi", byRestart(v1.ResourceMemory))
 		}, "stop a0 30s; Killing! Container a resize requires restart; RESIZING"},
-		{"restart for a request alone, of which only an earlier agent was told", runInput, func(in *Input) { asked(in, "32Mi", byRestart(v1.ResourceMemory)) },
+		{"restart for a request alone, of which only an earlier agent was told", runInput, func(in *Input) { stopped(in); asked(in, "32Mi", byRestart(v1.ResourceMemory)) },
 			"stop a0 30s; Killing! Container a resize requires restart"},
 		{"made for another request", upInput, func(in *Input) {
 			containers(in, created("a", 0))
@@ -111,7 +114,7 @@ func TestPlanResize(t *testing.T) {
 		{"stopped for it often", upInput, func(in *Input) {
 			containers(in, exited("a", 5, 143, 0))
 			resizing(in, small, big)
-			in.Stopped = map[string]time.Time{"a5": t0}
+			notes(in, "a5", ResizeRestarts, true)
 			main0(in).ResizePolicy, in.Resize.Seen.Pod = byRestart(v1.ResourceCPU), big
 		}, "create a#6 in s0"},
 		{"what is made waits for its pod", upInput, grow(), "resize pod to 200/128; a: ContainerCreating; RESIZING"},

@@ -27,6 +27,13 @@ func RestartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
 	}
 }
 
+// MayLeaveTerminated says whether a container that is shown as terminated with this
+// code may be shown as anything else later. The apiserver refuses a status of which
+// that is not so, whatever else it says (ValidateContainerStateTransition).
+func MayLeaveTerminated(pod *v1.Pod, c *v1.Container, code int32) bool {
+	return hasRestartAll(pod) || RestartsAfter(c, pod, code)
+}
+
 // policyOf is the restart policy of a container without its rules.
 func policyOf(c *v1.Container, pod *v1.Pod) v1.RestartPolicy {
 	if c.RestartPolicy != nil {
@@ -144,23 +151,14 @@ func (p *planner) restarts(c *v1.Container, kind ContainerKind, n *observed.Cont
 		}
 	case Main:
 	}
-	if n.CreatedAt.Before(p.epoch) {
+	if n.CreatedAt.Before(p.epoch) || p.in.EndedForRestart(n) {
 		return true
 	}
 	if n.State == observed.ContainerUnknown {
 		// Nobody knows how it ended, so no rule on exit codes applies.
 		return kind == Main || policyOf(c, p.in.Pod) != v1.RestartPolicyNever
 	}
-	if RestartsAfter(c, p.in.Pod, n.ExitCode) {
-		return true
-	}
-	// One that we stopped ourselves is judged by why, not by how it took it.
-	h := p.in.Health[n.ID]
-	if h.Liveness == ProbeFailure || h.Startup == ProbeFailure {
-		return policyOf(c, p.in.Pod) != v1.RestartPolicyNever
-	}
-	_, stopped := p.in.Stopped[n.ID]
-	return stopped && (!sameSpec(n.SpecHash, c) || p.needsRestart(c, n))
+	return RestartsAfter(c, p.in.Pod, n.ExitCode)
 }
 
 // specOf finds a container of the pod by name; nil if the spec has none.

@@ -16,7 +16,7 @@ func (p *planner) findSandbox() {
 		return
 	}
 	s := &p.in.View.Sandboxes[0]
-	if s.State != observed.SandboxReady || p.in.SandboxStopped[s.ID] {
+	if s.State != observed.SandboxReady || p.in.SandboxStopped[s.ID] || s.Attempt < p.in.FirstSandbox {
 		return
 	}
 	if a, ok := p.in.Busy.Get(Lane{Kind: LaneSandbox}); ok {
@@ -59,11 +59,11 @@ func (p *planner) driveSandbox() {
 	if old || p.anyLives() || p.in.Cgroup.Own && p.in.Cgroup.State != CgroupUp {
 		return
 	}
-	var attempt uint32
+	attempt := p.in.FirstSandbox
 	for i := range p.in.View.Sandboxes {
 		attempt = max(attempt, p.in.View.Sandboxes[i].Attempt+1)
 	}
-	if attempt > 1 {
+	if attempt > p.in.FirstSandbox+1 {
 		// A sandbox that dies again and again isn't made anew at full speed;
 		// one that lived long is.
 		last := &p.in.View.Sandboxes[0]
@@ -94,7 +94,7 @@ func (p *planner) stopOldSandboxes() (left bool) {
 			continue
 		}
 		_, again := p.in.Failures[Lane{Kind: LaneSandbox}]
-		if p.do(StopSandbox{ID: s.ID, Why: "sandbox changed"}) && i == 0 && !again {
+		if p.do(StopSandbox{ID: s.ID, Why: "sandbox changed"}) && i == 0 && !again && s.Attempt >= p.in.FirstSandbox {
 			p.note(Note{Reason: "SandboxChanged", Message: "Pod sandbox changed, it will be killed and re-created."})
 		}
 	}

@@ -58,7 +58,8 @@ func (p *planner) pastDeadline() bool {
 	start := p.in.StartTime
 	if start.IsZero() {
 		for i := range p.in.View.Sandboxes {
-			if t := p.in.View.Sandboxes[i].CreatedAt; start.IsZero() || t.Before(start) {
+			s := &p.in.View.Sandboxes[i]
+			if t := s.CreatedAt; s.Attempt >= p.in.FirstSandbox && (start.IsZero() || t.Before(start)) {
 				start = t
 			}
 		}

@@ -320,10 +320,41 @@ func TestPlanRunning(t *testing.T) {
 		{"image changed, stopped, of policy Never", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
 			in.View.Containers[0].SpecHash = SpecHash(main0(in))
-			in.Stopped = map[string]time.Time{"a0": t0}
+			notes(in, "a0", ContainerChanged, true)
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
 			main0(in).Image = "img:2"
 		}, "image a#1"},
+		{"image changed, ended by itself, of policy Never", upInput, func(in *Input) {
+			containers(in, exited("a", 0, 0, 0))
+			in.View.Containers[0].SpecHash = SpecHash(main0(in))
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
+			main0(in).Image = "img:2"
+		}, "DONE all containers have finished"},
+		{"image changed, of policy OnFailure", runInput, func(in *Input) {
+			in.View.Containers[0].SpecHash = SpecHash(main0(in))
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			main0(in).Image = "img:2"
+		}, "note a0 ContainerChanged"},
+		{"image changed, being written down", runInput, func(in *Input) {
+			in.View.Containers[0].SpecHash = SpecHash(main0(in))
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			main0(in).Image = "img:2"
+			notes(in, "a0", ContainerChanged, false)
+		}, ""},
+		{"image changed, written down", runInput, func(in *Input) {
+			in.View.Containers[0].SpecHash = SpecHash(main0(in))
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			main0(in).Image = "img:2"
+			notes(in, "a0", ContainerChanged, true)
+		}, "stop a0 30s; Killing! Container a definition changed, will be restarted"},
+		{"image changed and back, written down", runInput, func(in *Input) {
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			notes(in, "a0", ContainerChanged, true)
+		}, "stop a0 30s; Killing! Stopping container a"},
+		{"written down of an incarnation before", runInput, func(in *Input) {
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+			notes(in, "a9", ContainerChanged, true)
+		}, ""},
 		{"liveness", runInput, func(in *Input) { in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}} },
 			"stop a0 30s; Killing! Container a failed liveness probe, will be restarted"},
 		{"liveness, with a grace of its own", runInput, func(in *Input) {
@@ -335,9 +366,18 @@ func TestPlanRunning(t *testing.T) {
 		}, "stop a0 30s; Killing! Container a failed liveness probe"},
 		{"liveness, ended well, of policy OnFailure", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			notes(in, "a0", ProbeFailed, true)
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 		}, "create a#1 in s0"},
+		{"liveness, ended by itself before it was stopped, of policy OnFailure", upInput, func(in *Input) {
+			containers(in, exited("a", 0, 0, 0))
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		}, "DONE all containers have finished"},
+		{"liveness, of policy OnFailure", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
+		}, "note a0 ProbeFailed"},
 		{"startup", runInput, func(in *Input) { in.Health = map[string]Health{"a0": {Startup: ProbeFailure}} },
 			"stop a0 30s; Killing! Container a failed startup probe, will be restarted"},
 		{"liveness, with a hook", runInput, func(in *Input) {
@@ -391,6 +431,48 @@ func TestPlanRunning(t *testing.T) {
 			in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "e", Image: "img:1"}}}
 			in.View.Containers = append(in.View.Containers, exited("e", 0, 1, 0))
 		}, ""},
+	})
+}
+
+// TestPlanAnotherLife is of a pod that was stopped because nobody wanted it, and that
+// is wanted again. What is in sandbox s0 is of its earlier life.
+func TestPlanAnotherLife(t *testing.T) {
+	old := func(policy v1.RestartPolicy, cs ...observed.Container) func(*Input) {
+		return func(in *Input) {
+			in.FirstSandbox, in.Pod.Spec.RestartPolicy = 1, policy
+			in.View.Sandboxes[0].State = observed.SandboxNotReady
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.View.Containers = cs
+		}
+	}
+	now := func(f func(*Input)) func(*Input) {
+		return func(in *Input) {
+			f(in)
+			in.View.Sandboxes = append(in.View.Sandboxes, observed.Sandbox{
+				ID: "s1", Attempt: 1, State: observed.SandboxReady, Detailed: true, IPs: []string{"10.0.0.2"}, CreatedAt: t0,
+			})
+		}
+	}
+	in1 := func(c observed.Container) observed.Container { c.SandboxID = "s1"; return c }
+	checkPlans(t, []planCase{
+		{"completed, of policy Never", upInput, old(v1.RestartPolicyNever, exited("a", 0, 0, 0)), "run sandbox 1"},
+		{"completed, of policy OnFailure", upInput, old(v1.RestartPolicyOnFailure, exited("a", 0, 0, 0)), "run sandbox 1"},
+		{"its sandbox is gone", upInput, func(in *Input) {
+			old(v1.RestartPolicyNever, exited("a", 0, 0, 0))(in)
+			in.View.Sandboxes = nil
+		}, "run sandbox 1"},
+		{"nothing is left of it", upInput, func(in *Input) {
+			old(v1.RestartPolicyNever)(in)
+			in.View.Sandboxes = nil
+		}, "run sandbox 1; a: ContainerCreating"},
+		{"its sandbox is still up", upInput, func(in *Input) {
+			old(v1.RestartPolicyAlways, exited("a", 0, 0, 0))(in)
+			in.View.Sandboxes[0].State, in.SandboxStopped = observed.SandboxReady, nil
+		}, "stop sandbox s0"},
+		{"restarted often, without a backoff", upInput, now(old(v1.RestartPolicyAlways, exited("a", 7, 1, 0))), "create a#8 in s1"},
+		{"of this life", upInput, now(old(v1.RestartPolicyNever, in1(exited("a", 1, 0, 0)), exited("a", 0, 0, 0))), "DONE all containers have finished"},
+		{"crashed in this life", upInput, now(old(v1.RestartPolicyAlways, in1(exited("a", 1, 1, 0)), exited("a", 0, 0, 0))),
+			"a: CrashLoopBackOff; BackOff! Back-off restarting failed container a in pod web_default(u1); wake +10s"},
 	})
 }
 

@@ -107,12 +107,15 @@ func newWorld(pod *v1.Pod, fatalf func(string, ...any)) *world {
 
 // forget is the agent's start: it knows nothing but what is still under way.
 func (w *world) forget(busy flat.Map[Lane, Action]) {
-	life, stop := w.mem.in.Life, w.mem.in.Stop
+	life, stop, notes := w.mem.in.Life, w.mem.in.Stop, w.mem.in.RestartNotes
+	if notes == nil {
+		notes = map[string]RestartNote{}
+	}
 	if life == podlife.Terminating && stop.Why != "deleted" {
 		life, stop = podlife.Syncing, nil // it finds out again
 	}
 	w.mem = memory{in: Input{
-		Pod: w.pod, Life: life, Stop: stop, Busy: busy, Cgroup: Cgroup{Own: w.own},
+		Pod: w.pod, Life: life, Stop: stop, Busy: busy, RestartNotes: notes, Cgroup: Cgroup{Own: w.own},
 		Failures: map[Lane]Failure{}, Hooks: map[string]Hooks{},
 		Health: map[string]Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{},
 		SandboxStopped: map[string]bool{}, Crash: map[string]backoff.Crash{},
@@ -152,6 +155,9 @@ func (w *world) plan() {
 				w.fail("Done while %v", in.Life)
 			}
 			w.logf("done: %s", out.Stop.Why)
+			if out.Stop.Why == "all containers have finished" {
+				w.checkDone()
+			}
 			in.Life, in.Stop = podlife.Next(in.Life, podlife.Completed), out.Stop
 			continue
 		}
@@ -186,6 +192,9 @@ func (w *world) perform(a Action) {
 	switch a := a.(type) {
 	case EnsureImage:
 		in.Images.Set(a.Container, Image{State: ImagePending, Attempt: a.Attempt, Image: a.Image})
+		return
+	case NoteRestart:
+		in.RestartNotes[a.Name] = RestartNote{ID: a.ID, Cause: a.Cause}
 		return
 	case MountVolumes:
 		in.Volumes = Volumes{State: VolumesPending}

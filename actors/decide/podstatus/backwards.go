@@ -28,6 +28,9 @@ func Backwards(pod *v1.Pod, prev, next *v1.PodStatus) string {
 	if prev.PodIP != "" && next.PodIP == "" {
 		return "the pod's address is gone"
 	}
+	if why := leftTerminated(pod, prev, next); why != "" {
+		return why
+	}
 	for _, lists := range [...][2][]v1.ContainerStatus{
 		{prev.InitContainerStatuses, next.InitContainerStatuses},
 		{prev.ContainerStatuses, next.ContainerStatuses},
@@ -54,6 +57,23 @@ func Backwards(pod *v1.Pod, prev, next *v1.PodStatus) string {
 			if a.State.Terminated != nil && a.ContainerID == b.ContainerID && b.State.Running != nil && a.ContainerID != "" {
 				return fmt.Sprintf("container %s came back to life", a.Name)
 			}
+		}
+	}
+	return ""
+}
+
+// leftTerminated says which main container was shown as terminated, and no longer
+// is, though its restart policy does not restart it: the apiserver refuses such a
+// status. (Init containers may: they run again in another sandbox.)
+func leftTerminated(pod *v1.Pod, prev, next *v1.PodStatus) string {
+	for i := range pod.Spec.Containers {
+		spec := &pod.Spec.Containers[i]
+		a, b := find(prev.ContainerStatuses, spec.Name), find(next.ContainerStatuses, spec.Name)
+		if a == nil || b == nil || a.State.Terminated == nil || b.State.Terminated != nil {
+			continue
+		}
+		if !podplan.MayLeaveTerminated(pod, spec, a.State.Terminated.ExitCode) {
+			return fmt.Sprintf("container %s was terminated with %d, which is not restarted, and no longer is", spec.Name, a.State.Terminated.ExitCode)
 		}
 	}
 	return ""

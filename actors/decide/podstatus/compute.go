@@ -126,7 +126,7 @@ func (c *computer) startTime() *metav1.Time {
 	}
 	at := c.in.Plan.Now
 	for i := range boxes {
-		if t := boxes[i].CreatedAt; !t.IsZero() && t.Before(at) {
+		if t := boxes[i].CreatedAt; !t.IsZero() && t.Before(at) && boxes[i].Attempt >= c.in.Plan.FirstSandbox {
 			at = t
 		}
 	}

@@ -34,7 +34,7 @@ func (c *computer) container(ct *v1.Container, kind podplan.ContainerKind, old *
 	} else {
 		c.present(&s, ct, n, before, old)
 	}
-	c.waiting(&s, old)
+	c.waiting(&s, n, old)
 	c.health(&s, ct, kind, n, old)
 	return s
 }
@@ -206,13 +206,15 @@ func (c *computer) lastState(before *observed.Container, id string, old *v1.Cont
 }
 
 // waiting says why a container that doesn't run does not. What ended before
-// becomes its last state.
-func (c *computer) waiting(s, old *v1.ContainerStatus) {
+// becomes its last state. One that was stopped to be restarted waits from the moment
+// that it has ended: the apiserver lets no container leave the state Terminated that
+// its restart policy does not restart.
+func (c *computer) waiting(s *v1.ContainerStatus, n *observed.Container, old *v1.ContainerStatus) {
 	if c.life() != podlife.Syncing || s.State.Running != nil {
 		return
 	}
 	w, ok := c.in.Out.Waiting.Get(s.Name)
-	if !ok {
+	if !ok && (s.State.Terminated == nil || n == nil || !c.in.Plan.EndedForRestart(n)) {
 		return
 	}
 	if s.State.Terminated != nil {
@@ -220,6 +222,10 @@ func (c *computer) waiting(s, old *v1.ContainerStatus) {
 		if l := old.LastTerminationState.Terminated; l != nil && equalTerminated(l, s.State.Terminated) {
 			s.LastTerminationState = old.LastTerminationState
 		}
+	}
+	if !ok {
+		s.State = c.defaultWaiting(old)
+		return
 	}
 	s.State = waitingState(old, w.Reason, w.Message)
 }

@@ -66,17 +66,18 @@ func (c *computer) count() counts {
 }
 
 // again says whether a container that ended with a code is followed by another:
-// by its policy and rules, or because all containers of the pod are restarted.
+// by its policy and rules, because all containers of the pod are restarted, or
+// because it was stopped for that.
 func (c *computer) again(ct *v1.Container) func(code int32) bool {
 	return func(code int32) bool {
 		if podplan.RestartsAfter(ct, c.pod, code) {
 			return true
 		}
-		if c.in.Out.Epoch.IsZero() {
+		n, _ := c.newest(ct.Name)
+		if n == nil {
 			return false
 		}
-		n, _ := c.newest(ct.Name)
-		return n != nil && n.CreatedAt.Before(c.in.Out.Epoch)
+		return n.CreatedAt.Before(c.in.Out.Epoch) || c.in.Plan.EndedForRestart(n)
 	}
 }
 

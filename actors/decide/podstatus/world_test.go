@@ -75,9 +75,12 @@ func (w *world) forget() {
 
 // forgetActor is a restart of the actor alone: lanes are inherited.
 func (w *world) forgetActor() {
-	busy := w.mem.Busy
+	busy, notes := w.mem.Busy, w.mem.RestartNotes
+	if notes == nil {
+		notes = map[string]podplan.RestartNote{}
+	}
 	w.mem = podplan.Input{
-		Pod: w.pod, Busy: busy,
+		Pod: w.pod, Busy: busy, RestartNotes: notes,
 		Failures: map[podplan.Lane]podplan.Failure{}, Hooks: map[string]podplan.Hooks{},
 		Health: map[string]podplan.Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{}, SandboxStopped: map[string]bool{},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
@@ -219,6 +222,10 @@ func (w *world) begin(a podplan.Action) {
 		w.mem.Busy.Delete(l)
 		w.mem.Images.Set(a.Container, podplan.Image{State: podplan.ImagePending, Image: a.Image, Attempt: a.Attempt})
 		w.busyWithoutLane(c)
+		return
+	case podplan.NoteRestart:
+		w.mem.Busy.Delete(l)
+		w.mem.RestartNotes[a.Name] = podplan.RestartNote{ID: a.ID, Cause: a.Cause, Written: true}
 		return
 	case podplan.MountVolumes:
 		w.mem.Busy.Delete(l)

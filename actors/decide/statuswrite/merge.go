@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
@@ -35,7 +36,9 @@ func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 		out.PodIP, out.PodIPs = have.PodIP, have.PodIPs
 	}
 	out.InitContainerStatuses = containers(have.InitContainerStatuses, want.InitContainerStatuses)
+	out.InitContainerStatuses = terminated(object, object.Spec.InitContainers, have.InitContainerStatuses, out.InitContainerStatuses)
 	out.ContainerStatuses = containers(have.ContainerStatuses, want.ContainerStatuses)
+	out.ContainerStatuses = terminated(object, object.Spec.Containers, have.ContainerStatuses, out.ContainerStatuses)
 	out.EphemeralContainerStatuses = containers(have.EphemeralContainerStatuses, want.EphemeralContainerStatuses)
 	out.Conditions = conditions(have.Conditions, want.Conditions)
 	// Not this node's to decide.
@@ -70,6 +73,30 @@ func containers(have, want []v1.ContainerStatus) []v1.ContainerStatus {
 		} else {
 			out[j] = remember(h, &out[j])
 		}
+	}
+	return out
+}
+
+// terminated leaves containers as they are of which the apiserver would refuse that
+// they are no longer terminated: init containers that run again in another sandbox,
+// and what an agent without restart notes has written. It would refuse all else that
+// the status says with them.
+func terminated(pod *v1.Pod, specs []v1.Container, have, want []v1.ContainerStatus) []v1.ContainerStatus {
+	out, own := want, false
+	for i := range have {
+		h := &have[i]
+		if h.State.Terminated == nil {
+			continue
+		}
+		j := slices.IndexFunc(out, func(w v1.ContainerStatus) bool { return w.Name == h.Name })
+		s := slices.IndexFunc(specs, func(c v1.Container) bool { return c.Name == h.Name })
+		if j < 0 || s < 0 || out[j].State.Terminated != nil || podplan.MayLeaveTerminated(pod, &specs[s], h.State.Terminated.ExitCode) {
+			continue
+		}
+		if !own {
+			out, own = slices.Clone(want), true
+		}
+		out[j] = *h
 	}
 	return out
 }

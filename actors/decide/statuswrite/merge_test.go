@@ -25,6 +25,13 @@ func exited(id string, restarts int32) v1.ContainerStatus {
 	return v1.ContainerStatus{Name: "app", ContainerID: id, RestartCount: restarts, State: end(id)}
 }
 
+// done is the end of a container that has completed.
+func done(id string, restarts int32) v1.ContainerStatus {
+	s := exited(id, restarts)
+	s.State.Terminated.ExitCode = 0
+	return s
+}
+
 func end(id string) v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: id, ExitCode: 1, FinishedAt: at(5)}}
 }
@@ -64,7 +71,9 @@ func TestMerge(t *testing.T) {
 		"nor when it waits":             {status("Running", exited("a", 0)), status("Running", waits("ContainerCreating")), status("Running", exited("a", 0))},
 		"the dead stay dead":            {status("Running", exited("a", 0)), status("Running", runs("a", 0)), status("Running", exited("a", 0))},
 		"a crash loop is shown":         {status("Running", exited("a", 0)), status("Running", crashed), status("Running", crashed)},
-		"what has no say in it stays":   {status("Running", runs("a", 0)), status("Failed"), status("Failed", runs("a", 0))},
+		"nor does one leave the end that its policy does not restart": {status("Running", done("a", 0)), status("Running", runs("b", 1)), status("Running", done("a", 0))},
+		"it ends again":               {status("Running", done("a", 0)), status("Running", done("b", 1)), status("Running", done("b", 1))},
+		"what has no say in it stays": {status("Running", runs("a", 0)), status("Failed"), status("Failed", runs("a", 0))},
 		"others' conditions are theirs": {
 			with(status("Running"), gate), with(status("Running"), condition(gate.Type, v1.ConditionFalse, 1), condition(v1.PodReady, v1.ConditionTrue, 4)),
 			with(status("Running"), gate, condition(v1.PodReady, v1.ConditionTrue, 4)),
@@ -92,7 +101,8 @@ func TestMerge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := c.have.DeepCopy()
-			got, differs := Merge(&v1.Pod{Status: *c.have}, c.want)
+			spec := v1.PodSpec{RestartPolicy: v1.RestartPolicyOnFailure, Containers: []v1.Container{{Name: "app"}}}
+			got, differs := Merge(&v1.Pod{Spec: spec, Status: *c.have}, c.want)
 			if !apiequality.Semantic.DeepEqual(&got, c.merged) {
 				t.Errorf("got  %+v\nwant %+v", got, *c.merged)
 			}

@@ -314,6 +314,11 @@ func TestBadInput(t *testing.T) {
 
 // onBoth runs a test with troupe and with the real kubelet.
 func onBoth(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet bool)) {
+	onBothWith(t, name, func(string) []string { return nil }, f)
+}
+
+// onBothWith does so with more lines of KubeletConfiguration, by the agent's name.
+func onBothWith(t *testing.T, name string, settings func(agent string) []string, f func(t *testing.T, b *bed, kubelet bool)) {
 	for agent, build := range map[string]func() (member.Agent, error){
 		"troupe": func() (member.Agent, error) {
 			binary, err := shared.binary()
@@ -333,7 +338,7 @@ func onBoth(t *testing.T, name string, f func(t *testing.T, b *bed, kubelet bool
 			if err != nil {
 				t.Fatal(err)
 			}
-			f(t, joined(t, name+"-"+agent, a), agent == "kubelet")
+			f(t, joined(t, name+"-"+agent, a, settings(agent)...), agent == "kubelet")
 		})
 	}
 }

@@ -1,0 +1,88 @@
+package podplan
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// RestartCause is why a running container is stopped so that another
+// incarnation takes its place.
+type RestartCause string
+
+const (
+	ContainerChanged RestartCause = "ContainerChanged" // its image, in the spec
+	ResizeRestarts   RestartCause = "ResizeRestarts"   // API field resizePolicy
+	ProbeFailed      RestartCause = "ProbeFailed"      // liveness or startup
+	PostStartFailed  RestartCause = "PostStartFailed"
+	SandboxLost      RestartCause = "SandboxLost"
+)
+
+// RestartNote says that a container was, or is about to be, stopped in order to
+// be restarted. It is restarted whatever its exit code is: that only says how it
+// took the stop signal.
+//
+// A note is written down before the container's preStop hook and stop signal, and
+// outlives the pod's actor and the agent. Without it, a container of a pod with
+// restartPolicy OnFailure that exits with 0 would count as completed, and its pod
+// as Succeeded, though its work was never done.
+type RestartNote struct {
+	// ID is the container's. A note about another incarnation says nothing.
+	ID    string       `json:"id"`
+	Cause RestartCause `json:"cause"`
+	// Written is true once the note is on the disk, or can't be written there. The
+	// container is stopped only then.
+	Written bool `json:"-"`
+}
+
+// noted says whether n may be stopped to be restarted for this cause, and has
+// that written down first where how it ends might be taken for its own doing.
+func (p *planner) noted(c *v1.Container, n *observed.Container, cause RestartCause) bool {
+	if cause == "" || cause != ResizeRestarts && policyOf(c, p.in.Pod) == v1.RestartPolicyAlways {
+		return true
+	}
+	if note, is := p.in.RestartNote(n); is {
+		return note.Written
+	}
+	p.do(NoteRestart{Name: n.Name, ID: n.ID, Cause: cause})
+	return false
+}
+
+// RestartNote is the note about an incarnation of a container, if there is one.
+func (in *Input) RestartNote(n *observed.Container) (RestartNote, bool) {
+	note, is := in.RestartNotes[n.Name]
+	return note, is && note.ID == n.ID
+}
+
+// EndedForRestart says whether the end of n says nothing of its work: it was stopped
+// so that another incarnation takes its place.
+func (in *Input) EndedForRestart(n *observed.Container) bool {
+	_, noted := in.RestartNote(n)
+	return noted || in.Earlier(n)
+}
+
+// Earlier says whether c is of the time before a pod that had been stopped was
+// wanted again (FirstSandbox): it counts as never run.
+func (in *Input) Earlier(c *observed.Container) bool {
+	if in.FirstSandbox == 0 {
+		return false
+	}
+	for i := range in.View.Sandboxes {
+		if s := &in.View.Sandboxes[i]; s.ID == c.SandboxID {
+			return s.Attempt < in.FirstSandbox
+		}
+	}
+	return true // its sandbox is gone
+}
+
+// owed says whether the restart that a container was stopped for has yet to happen:
+// nothing of that name was started since.
+func (p *planner) owed(name string) bool {
+	for i := range p.in.View.Containers {
+		c := &p.in.View.Containers[i]
+		if c.Name == name && c.State != observed.ContainerCreated {
+			return p.in.EndedForRestart(c)
+		}
+	}
+	return false
+}

@@ -1,0 +1,215 @@
+package pods
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/apipods"
+	"github.com/troupe-dev/troupe/actors/checkpoint"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+)
+
+// What a stop was for must outlive whoever asked for it: the pod's actor, this
+// one, and the agent. How a container ended does not say it. So it is written down
+// before the first signal, in the checkpoint "stops":
+//
+//   - that a container is stopped to be restarted, where its exit code could be
+//     taken for its completion (podplan.RestartNote);
+//   - that a static pod is stopped because no source wants it any more. When one
+//     wants it again, under the same UID, it is first stopped to the end, and then
+//     begins another life: see comeback.go.
+//
+//	stop, NoteRestart ──► save ──Saved, or failed──► the pod's actor goes on
+//
+// Pods of the apiserver are stopped because it says so, and it says so again.
+
+const stopsName = "stops"
+
+// stops is what is remembered of stops over the end of the agent.
+type stops struct {
+	// loading and saving are the effects under way, 0 for none.
+	loading, saving kernel.EffectID
+	// unclaimed are the stops of pods that no source has named yet.
+	unclaimed map[types.UID]*stopped
+	// dirty: the checkpoint does not say what is. retry: the timer runs.
+	dirty, retry bool
+}
+
+// stopped is what the checkpoint has of one pod.
+type stopped struct {
+	// Containers are, by name, those that are stopped to be restarted.
+	Containers map[string]podplan.RestartNote `json:"containers,omitempty"`
+	// Since is when the pod was asked to stop, zero if it was not; it has Grace.
+	Since time.Time     `json:"since,omitzero"`
+	Grace time.Duration `json:"grace,omitempty"`
+	// FirstSandbox is that of its life now. Before is what there was of its
+	// containers when it was stopped.
+	FirstSandbox uint32               `json:"firstSandbox,omitempty"`
+	Before       []v1.ContainerStatus `json:"before,omitempty"`
+	BeforeInit   []v1.ContainerStatus `json:"beforeInit,omitempty"`
+}
+
+// savedStops is what the checkpoint has.
+type savedStops struct {
+	Pods map[types.UID]*stopped `json:"pods"`
+}
+
+// notWanted is why a pod is stopped that no source wants.
+const notWanted = "no source wants it any more"
+
+func (a *pods) loadStops(ctx *kernel.Context[Message]) {
+	a.stops.loading = checkpoint.Load(ctx, a.deps.Checkpoints, stopsName, func(id kernel.EffectID, data []byte, err error) Message {
+		return Loaded{ID: id, Data: data, Err: err}
+	})
+}
+
+func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
+	a.stops.loading = 0
+	var c savedStops
+	if m.Err == nil && m.Data != nil {
+		m.Err = json.Unmarshal(m.Data, &c)
+	}
+	if m.Err != nil {
+		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", m.Err.Error()).
+			Msg("cannot read why containers were stopped; one that was stopped to be restarted, and exited with 0, may count as completed")
+	}
+	if a.stops.unclaimed = c.Pods; a.stops.unclaimed == nil {
+		a.stops.unclaimed = map[types.UID]*stopped{}
+	}
+	for uid, s := range a.stops.unclaimed { // order-free: each on its own
+		if s == nil {
+			delete(a.stops.unclaimed, uid)
+			continue
+		}
+		for name, n := range s.Containers { // order-free: each on its own
+			n.Written = true
+			s.Containers[name] = n
+		}
+	}
+	a.reconcile(ctx)
+}
+
+// recallStop gives a pod that comes what was written down of it before this agent began.
+func (a *pods) recallStop(r *record) {
+	s := a.stops.unclaimed[r.pod.UID]
+	if s == nil {
+		return
+	}
+	delete(a.stops.unclaimed, r.pod.UID)
+	r.restarts, r.first = s.Containers, s.FirstSandbox
+	r.before = earlierStatus(s.BeforeInit, s.Before)
+	if !s.Since.IsZero() && r.stop == nil {
+		r.stop = &podplan.Stop{At: s.Since, Grace: s.Grace, Why: notWanted}
+		r.unwanted, r.stopWritten = true, true
+	}
+}
+
+// remembers says what is to be in the checkpoint of a pod, nil for nothing.
+func (r *record) remembers() *stopped {
+	s := &stopped{Containers: r.restarts, FirstSandbox: r.first}
+	if r.unwanted && r.source != apipods.Source {
+		s.Since, s.Grace = r.stop.At, r.stop.Grace
+	}
+	if len(s.Containers) == 0 && s.Since.IsZero() && s.FirstSandbox == 0 {
+		return nil
+	}
+	if status := cmp.Or(r.report.Status, r.before); status != nil && (!s.Since.IsZero() || s.FirstSandbox != 0) {
+		s.Before, s.BeforeInit = shortened(status.ContainerStatuses), shortened(status.InitContainerStatuses)
+	}
+	return s
+}
+
+// saveStops writes down why pods and containers are stopped, if that changed.
+func (a *pods) saveStops(ctx *kernel.Context[Message]) {
+	g := &a.stops
+	if !g.dirty || g.saving != 0 || g.retry || g.loading != 0 {
+		return
+	}
+	g.dirty = false
+	all := map[types.UID]*stopped{}
+	if !a.allSeen() {
+		maps.Copy(all, g.unclaimed) // they may come yet
+	}
+	for uid, r := range a.of { // order-free: a map again
+		if s := r.remembers(); s != nil {
+			all[uid] = s
+		}
+		r.saved = true
+	}
+	data, err := json.Marshal(savedStops{all})
+	if err != nil {
+		panic(err) // names, times and statuses
+	}
+	g.saving = checkpoint.Save(ctx, a.deps.Checkpoints, stopsName, data, func(id kernel.EffectID, err error) Message {
+		return Saved{ID: id, Err: err}
+	})
+}
+
+// savedStopsNow goes on with what waited for the checkpoint. What can't be written
+// down is done all the same.
+func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
+	g := &a.stops
+	g.saving = 0
+	if err != nil {
+		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", err.Error()).
+			Msg("cannot write down why containers are stopped; they are stopped all the same")
+		g.dirty, g.retry = true, true
+		ctx.After(saveRetry, SaveAgain{})
+	}
+	for _, r := range a.ranked {
+		if r.saved {
+			a.written(r)
+		}
+	}
+	a.saveStops(ctx)
+}
+
+// written tells the pod's actor to go on.
+func (a *pods) written(r *record) {
+	r.saved = false
+	for _, name := range slices.Sorted(maps.Keys(r.restarts)) {
+		if n := r.restarts[name]; !n.Written {
+			n.Written = true
+			r.note(name, n)
+			r.ref.Tell(pod.Noted{Container: name, ID: n.ID})
+		}
+	}
+	if r.unwanted && !r.stopWritten {
+		r.stopWritten = true
+		a.assign(r.pod.UID)
+	}
+}
+
+// noteRestart writes down that a container is stopped to be restarted.
+func (a *pods) noteRestart(ctx *kernel.Context[Message], m pod.NoteRestart) {
+	r := a.of[m.UID]
+	if r == nil {
+		return
+	}
+	if n, is := r.restarts[m.Container]; is && n.ID == m.Note.ID {
+		if n.Written {
+			r.ref.Tell(pod.Noted{Container: m.Container, ID: n.ID})
+		}
+		return
+	}
+	r.note(m.Container, podplan.RestartNote{ID: m.Note.ID, Cause: m.Note.Cause})
+	r.saved = false // what is being written does not have it
+	a.stops.dirty = true
+	a.saveStops(ctx)
+}
+
+// note sets a note in a new map: the pod's actor has the old one.
+func (r *record) note(container string, n podplan.RestartNote) {
+	next := make(map[string]podplan.RestartNote, len(r.restarts)+1)
+	maps.Copy(next, r.restarts)
+	next[container] = n
+	r.restarts = next
+}

@@ -1,0 +1,197 @@
+package scenarios
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// leaver is a static pod that takes so long to end.
+func leaver(policy v1.RestartPolicy, takes string) *spec {
+	return emptyPod("web").init("setup").main("app").volume("data").restarts(policy).grace(60).
+		script("app", "term-delay", takes).script("app", "term-exit-code", "0")
+}
+
+// home is where the manifest of a pod is: a file or what the URL says.
+type home struct {
+	name      string
+	takes     string // for a pod to end, longer than it takes to be noticed
+	put, take func(w *world, s *spec)
+}
+
+var homes = []home{
+	{"file", "2s", func(w *world, s *spec) { w.add(s) }, func(w *world, s *spec) { w.drop(s.Name) }},
+	{"url", "25s", func(w *world, s *spec) {
+		w.watch.want(s)
+		w.manifests.body = s.yaml()
+	}, func(w *world, s *spec) {
+		w.watch.unwant(s.Name)
+		w.watch.lenient = w.v.Now().Add(time.Minute) // the URL is asked every 20 seconds
+		w.manifests.body = `{"apiVersion": "v1", "kind": "PodList", "items": []}`
+	}},
+}
+
+// again says whether pod web runs in another life than that of the container before,
+// with a restart count that is higher by one.
+func (w *world) again(before string) bool {
+	p := w.pod("web")
+	for _, c := range p.Containers {
+		if c.Kind == "main" {
+			return p.Phase == "Running" && p.Ready && c.Restarts == 1 && c.ID != "" && c.ID != before && w.newest("web", "app").Attempt == 1
+		}
+	}
+	return false
+}
+
+func (w *world) mainID(name string) string {
+	for _, c := range w.pod(name).Containers {
+		if c.Kind == "main" {
+			return c.ID
+		}
+	}
+	return ""
+}
+
+// TestManifestMovedAwayAndBack: the pod ends, and then runs again under the same
+// UID, whenever its manifest comes back.
+func TestManifestMovedAwayAndBack(t *testing.T) {
+	for _, h := range homes {
+		for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
+			t.Run(h.name+"/"+string(policy), func(t *testing.T) {
+				w := newNode(t, 1, withAPI(), withURL())
+				w.watch.off = false
+				w.run(time.Second)
+				s := leaver(policy, h.takes)
+				h.put(w, s)
+				w.until(time.Minute, "it is up", func() bool { return w.pod("web").Ready && w.cluster.ready("web-"+nodeName) })
+				uid, id, mirror := w.truthOf("web").Ref.UID, w.mainID("web"), w.cluster.get("web-"+nodeName).UID
+				h.take(w, s)
+				w.until(time.Minute, "it is being stopped", func() bool { return w.pod("web").Life == "Terminating" })
+				h.put(w, s)
+				took := w.until(time.Minute, "it runs again", func() bool { return w.again(id) })
+				if took < time.Second {
+					t.Errorf("it ran again after %v: it did not end", took)
+				}
+				if got := w.truthOf("web").Ref.UID; got != uid {
+					t.Errorf("its UID is %s, it was %s", got, uid)
+				}
+				w.until(time.Minute, "its mirror is another, and Ready", func() bool {
+					p := w.cluster.get("web-" + nodeName)
+					return p != nil && p.UID != mirror && w.cluster.ready(p.Name) && w.cluster.restarts(p.Name, "app") == 1
+				})
+				w.run(5 * time.Minute)
+				if n := w.newest("web", "app").Attempt; n != 1 {
+					t.Errorf("it was restarted %d times", n)
+				}
+				w.clusterQuiet()
+				h.take(w, s)
+				w.until(2*time.Minute, "nothing is left", func() bool { return w.cluster.nothingLeft() && len(w.view().Pods) == 0 })
+				if got := string(w.checkpoints.data["stops"]); got != `{"pods":{}}` {
+					t.Errorf("what is left of it is remembered: %s", got)
+				}
+			})
+		}
+	}
+}
+
+// TestManifestBackAtAnyMoment lets the manifest come back at each step from the
+// first signal to the last directory, with and without a kill of the agent there.
+func TestManifestBackAtAnyMoment(t *testing.T) {
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
+		for _, how := range []string{"it lives on", "killed before", "killed after", "pods panics after"} {
+			t.Run(string(policy)+"/"+how, func(t *testing.T) {
+				away := func(seed uint64) (*world, string) {
+					w := newNode(t, seed)
+					w.add(leaver(policy, "2s"))
+					w.allUp(10 * time.Second)
+					w.quiet()
+					id := w.mainID("web")
+					w.drop("web")
+					return w, id
+				}
+				w, _ := away(1)
+				steps := 0
+				for w.watch.up() != "" {
+					w.step(w.v.Now().Add(time.Minute))
+					steps++
+				}
+				by := stride(1 + steps/40)
+				for k := 0; k <= steps; k += by {
+					w, id := away(1)
+					for range k {
+						w.step(w.v.Now().Add(time.Minute))
+					}
+					if how == "killed before" {
+						w.kill()
+					}
+					w.add(leaver(policy, "2s"))
+					switch how {
+					case "killed before":
+						w.start()
+					case "killed after":
+						w.run(time.Duration(k%4) * 300 * time.Millisecond)
+						w.restart()
+					case "pods panics after":
+						panics(w, "pods", k%7, k%2 == 0)
+					}
+					w.backOrNeverGone(id)
+					w.kill()
+				}
+				t.Logf("%d steps", steps)
+			})
+		}
+	}
+}
+
+// backOrNeverGone runs until all is as it was, of which a part may have gone.
+func (w *world) backOrNeverGone(id string) {
+	w.t.Helper()
+	w.v.Settle()
+	w.allUp(2 * time.Minute)
+	w.until(time.Minute, "it is shown", func() bool { p := w.pod("web"); return p.Ready && p.Phase == "Running" })
+	w.quiet()
+	if w.mainID("web") == id {
+		w.run(10 * time.Second) // nothing was begun: it runs on
+		if w.mainID("web") != id {
+			w.failf("it was stopped after it had come back")
+		}
+	}
+	if n := w.host.unmounts; n > 0 {
+		w.failf("volumes were unmounted under it %d times", n)
+	}
+}
+
+// TestDirectoriesOfAPodThatComesBack: directories are left of a pod that nobody
+// knows, and can't be removed; its manifest comes back. It is not harmed by their
+// removal.
+func TestDirectoriesOfAPodThatComesBack(t *testing.T) {
+	w := newNode(t, 1)
+	w.add(aPod("web").volume("data"))
+	w.allUp(10 * time.Second)
+	uid := w.truthOf("web").Ref.UID
+	w.drop("web")
+	w.allUp(time.Minute)
+	w.host.pods[uid] = &podDirs{logs: true, mounts: map[string]bool{"data": true}}
+	stuck := true
+	w.host.fault = func(verb string, of types.UID, _ string) (error, bool) {
+		if stuck && verb == "UnmountPod" && of == uid {
+			return fmt.Errorf("target is busy"), false
+		}
+		return nil, false
+	}
+	w.run(70 * time.Second) // a sweep of gc
+	w.add(aPod("web").volume("data"))
+	w.run(30 * time.Second)
+	stuck = false
+	w.allUp(10 * time.Minute)
+	w.watch.restartsExpected = false
+	w.quiet()
+	w.run(10 * time.Minute)
+	w.quiet()
+	if w.host.unmounts > 0 {
+		t.Errorf("volumes were unmounted under it %d times", w.host.unmounts)
+	}
+}
