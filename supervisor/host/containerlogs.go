@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,9 +19,6 @@ import (
 )
 
 var _ port.ContainerLogs = (*Host)(nil)
-
-// logFileSuffix is what the name of a current file ends with, after the attempt.
-const logFileSuffix = ".log"
 
 // LogSizes implements port.ContainerLogs.
 func (h *Host) LogSizes(ctx context.Context, logs []port.LogRef, done func([]int64, error)) {
@@ -51,10 +46,11 @@ func (h *Host) RotatedLogs(ctx context.Context, done func([]port.LogRef, error))
 	call(ctx, "RotatedLogs", "", func(ctx context.Context) (out []port.LogRef, err error) {
 		pods, err := fs.ReadDir(h.logs.root.FS(), ".")
 		for _, p := range pods {
-			ref, ok := logsOf(p.Name())
+			namespace, pod, uid, ok := logrotate.ParsePodDir(p.Name())
 			if !ok || !p.IsDir() { // a link may lead out of here
 				continue
 			}
+			ref := port.LogRef{Namespace: namespace, Pod: pod, UID: types.UID(uid)}
 			containers, err := fs.ReadDir(h.logs.root.FS(), p.Name())
 			if err := errors.Join(ctx.Err(), unlessGone(err)); err != nil {
 				return nil, err
@@ -77,13 +73,6 @@ func (h *Host) RotatedLogs(ctx context.Context, done func([]port.LogRef, error))
 	}, done)
 }
 
-// logsOf takes the name of a pod's directory of logs apart.
-func logsOf(name string) (ref port.LogRef, ok bool) {
-	namespace, rest, _ := strings.Cut(name, "_")
-	pod, uid, ok := strings.Cut(rest, "_")
-	return port.LogRef{Namespace: namespace, Pod: pod, UID: types.UID(uid)}, ok
-}
-
 // rotatedIn are the incarnations that have more than a current file in a
 // container's directory, in order.
 func (h *Host) rotatedIn(dir string) (out []uint32, err error) {
@@ -92,23 +81,12 @@ func (h *Host) rotatedIn(dir string) (out []uint32, err error) {
 		return nil, unlessGone(err)
 	}
 	for _, e := range entries {
-		if attempt, beside, ok := logFile(e.Name()); ok && beside != "" && !slices.Contains(out, attempt) {
+		if attempt, beside, ok := logrotate.ParseFile(e.Name()); ok && beside != "" && !slices.Contains(out, attempt) {
 			out = append(out, attempt)
 		}
 	}
 	slices.Sort(out)
 	return out, nil
-}
-
-// logFile takes the name of a file in a container's directory apart: that of the
-// current file has nothing beside.
-func logFile(name string) (attempt uint32, beside string, ok bool) {
-	number, rest, _ := strings.Cut(name, logFileSuffix)
-	n, err := strconv.ParseUint(number, 10, 32)
-	if err != nil || !strings.HasPrefix(name, number+logFileSuffix) || rest != "" && (rest[0] != '.' || rest == ".") {
-		return 0, "", false
-	}
-	return uint32(n), strings.TrimPrefix(rest, "."), true
 }
 
 func unlessGone(err error) error {
@@ -126,7 +104,7 @@ func (h *Host) LookAtLog(ctx context.Context, log port.LogRef, done func(logrota
 			return out, err
 		}
 		for _, e := range entries {
-			attempt, beside, ok := logFile(e.Name())
+			attempt, beside, ok := logrotate.ParseFile(e.Name())
 			if !ok || attempt != log.Attempt || !e.Type().IsRegular() {
 				continue
 			}
@@ -303,7 +281,7 @@ func (h *Host) pruneLogs(ref port.LogRef) error {
 		return err
 	}
 	for _, e := range entries {
-		if attempt, _, ok := logFile(e.Name()); !ok || attempt >= ref.Attempt || e.IsDir() {
+		if attempt, _, ok := logrotate.ParseFile(e.Name()); !ok || attempt >= ref.Attempt || e.IsDir() {
 			continue
 		}
 		if err := unlessGone(h.logs.root.Remove(filepath.Join(dir, e.Name()))); err != nil {

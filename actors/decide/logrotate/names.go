@@ -1,0 +1,27 @@
+package logrotate
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Suffix is what the name of a current file ends with, after the attempt.
+const Suffix = ".log"
+
+// ParseFile takes the name of a file in a container's directory apart: that of the
+// current file has nothing beside.
+func ParseFile(name string) (attempt uint32, beside string, ok bool) {
+	number, rest, _ := strings.Cut(name, Suffix)
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || !strings.HasPrefix(name, number+Suffix) || rest != "" && (rest[0] != '.' || rest == ".") {
+		return 0, "", false
+	}
+	return uint32(n), strings.TrimPrefix(rest, "."), true
+}
+
+// ParsePodDir takes the name of a pod's directory of logs apart.
+func ParsePodDir(name string) (namespace, pod, uid string, ok bool) {
+	namespace, rest, _ := strings.Cut(name, "_")
+	pod, uid, ok = strings.Cut(rest, "_")
+	return namespace, pod, uid, ok
+}
