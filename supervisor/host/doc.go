@@ -10,6 +10,7 @@
 //	  plugins/kubernetes.io~empty-dir/<volume>/ready        the volume is complete
 //	  containers/<container>/                               0750
 //	<logs>/<namespace>_<name>_<uid>/<container>/            0755
+//	<links>/<name>_<namespace>_<container>-<id>.log         symlink to a log
 //
 // # What may hang
 //
