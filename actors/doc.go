@@ -7,7 +7,7 @@
 //	├── images                 images   one pull per image, a bounded number at once
 //	├── volumes                volumes  one lane per volume
 //	├── probes                 probes   how containers are: schedules of all probes, one timer
-//	├── gc                     gc       dead containers, sandboxes, directories
+//	├── gc                     gc       dead containers, sandboxes, directories, links of logs
 //	├── sources                sources  manifests of a directory and a URL
 //	├── pleg                   pleg     what happens in the runtime: events and lists
 //	│                                   and, with an apiserver:

@@ -3,6 +3,7 @@
 //
 //	gc ──Abandoned──► pods ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
 //	gc ──Collected──► pods       gc ──Living──► pods (in each sweep)
+//	gc ──UnlinkLog, TidyLogLinks──► links of logs
 //
 // What is left of pods is removed when no more of them come to their end for a
 // moment: whoever deletes many waits for the last of them, and for no removal.
@@ -114,8 +115,10 @@ type Deps struct {
 	Runtime port.Runtime
 	Host    port.Host
 	// Logs may be nil: then nobody keeps logs of containers.
-	Logs   port.ContainerLogs
-	Living func(reply func(map[types.UID]bool))
+	Logs port.ContainerLogs
+	// LogLinks may be nil: then those logs have no links.
+	LogLinks port.LogLinks
+	Living   func(reply func(map[types.UID]bool))
 	// Collected is called when nothing is left of a pod or, if stuck, only what the
 	// runtime can't remove.
 	Collected func(uid types.UID, stuck bool)
@@ -149,6 +152,8 @@ type gc struct {
 	first, last time.Time
 	// troubles are the removals that failed, by what they are; see trouble.
 	troubles map[string]*trouble
+	// unlinked: people were told that there is trouble with the links of logs.
+	unlinked bool
 }
 
 const (
@@ -198,6 +203,7 @@ const (
 // Start implements kernel.Behavior.
 func (g *gc) Start(ctx *kernel.Context[Message]) {
 	ctx.After(g.deps.Period, Sweep{})
+	g.listLinked(ctx)
 	if ctx.Incarnation() > 1 {
 		g.deps.Restarted()
 	}
@@ -252,6 +258,12 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		if m.err != nil {
 			ctx.Log().Warn().Str("error", m.err.Error()).Msg("could not remove the logs of containers that are gone; trying again")
 		}
+	case linked:
+		if m.err == nil { // else pleg says so, and the next sweep comes
+			g.tidy(ctx, m.list, nil)
+		}
+	case tidied:
+		g.tidied(ctx, m)
 	}
 }
 
@@ -306,7 +318,10 @@ func (g *gc) listed(ctx *kernel.Context[Message], m listed) {
 		if p.Ref.UID != m.uid {
 			continue
 		}
-		c.dead = append(c.dead, p.Containers...)
+		for j := range p.Containers {
+			c.dead = append(c.dead, p.Containers[j])
+			c.dead[len(c.dead)-1].Pod = p.Ref
+		}
 		for j := range p.Sandboxes {
 			c.boxes = append(c.boxes, p.Sandboxes[j].ID)
 		}
@@ -339,7 +354,8 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 			}
 		case containers:
 			for i := range c.dead {
-				c.pending[g.removeContainer(ctx, uid, c.dead[i].ID)] = true
+				d := &c.dead[i]
+				c.pending[g.removeContainer(ctx, uid, port.LinkedLogOf(d.Pod, d))] = true
 			}
 		case sandboxes:
 			for i := range c.dead {
@@ -417,6 +433,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	g.forget(m.list)
 	plan := podgc.Plan(m.list, m.pods, g.deps.Policy, ctx.Now())
 	waits := map[string]bool{} // sandboxes of containers that wait
+	logs, going := logsByID(m.list), map[string]bool{}
 	for _, r := range plan {
 		if g.of[r.Pod.UID] != nil {
 			continue
@@ -426,12 +443,14 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 			continue
 		}
 		if r.Container {
-			g.removeContainer(ctx, r.Pod.UID, r.ID)
+			g.removeContainer(ctx, r.Pod.UID, logs[r.ID])
+			going[r.ID] = true
 		} else {
 			g.removeSandbox(ctx, r.Pod.UID, r.ID)
 		}
 	}
 	g.prune(ctx, m.list)
+	g.tidy(ctx, m.list, going)
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the directories of pods could not be listed")
 	}
@@ -447,8 +466,8 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	}
 }
 
-func (g *gc) removeContainer(ctx *kernel.Context[Message], uid types.UID, id string) kernel.EffectID {
-	return remove(g, ctx, pod.TeardownPool, "RemoveContainer", uid, id, g.deps.Runtime.RemoveContainer)
+func (g *gc) removeContainer(ctx *kernel.Context[Message], uid types.UID, log port.LinkedLog) kernel.EffectID {
+	return remove(g, ctx, pod.TeardownPool, "RemoveContainer", uid, log.ID, pod.RemoveLinked(g.deps.Runtime.RemoveContainer, g.deps.LogLinks, log))
 }
 
 func (g *gc) removeSandbox(ctx *kernel.Context[Message], uid types.UID, id string) kernel.EffectID {

@@ -37,7 +37,7 @@ func oldestLogs(list observed.Runtime) (out []port.LogRef) {
 		first := len(out)
 		for j := range p.Containers {
 			c := &p.Containers[j]
-			ref := port.LogRef{Namespace: p.Ref.Namespace, Pod: p.Ref.Name, UID: p.Ref.UID, Container: c.Name, Attempt: c.Attempt}
+			ref := port.LinkedLogOf(p.Ref, c).LogRef
 			k := slices.IndexFunc(out[first:], func(o port.LogRef) bool { return o.Container == c.Name })
 			if k < 0 {
 				out = append(out, ref)

@@ -89,6 +89,8 @@ type Ports struct {
 	// are none. Both or neither.
 	Logs        port.ContainerLogs
 	LogReopener port.LogReopener
+	// LogLinks may be nil: then those logs have no links.
+	LogLinks port.LogLinks
 	// Cgroups is nil where pods have no cgroups of their own.
 	Cgroups port.Cgroups
 	// API is the apiserver above, nil for none: then the node runs static pods
@@ -171,6 +173,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	askAgain := func() { podsRef.Tell(pods.AskAgain{}) }
 	podDeps := &pod.Deps{
 		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths, Files: c.Ports.Files,
+		LogLinks:    c.Ports.LogLinks,
 		EnsureImage: func(m pod.EnsureImage) { imagesRef.Tell(images.Ensure{EnsureImage: m}) },
 		Mount:       func(m pod.MountVolumes) { volumesRef.Tell(volumes.Mount{MountVolumes: m}) },
 		Unmount:     func(m pod.UnmountVolumes) { volumesRef.Tell(volumes.Unmount{UnmountVolumes: m}) },
@@ -235,7 +238,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		Restarted: askAgain,
 	}))
 	gcRef = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
-		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, Restarted: askAgain,
+		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, LogLinks: c.Ports.LogLinks, Restarted: askAgain,
 		Living:    func(reply func(map[types.UID]bool)) { podsRef.Tell(pods.Living{Reply: reply}) },
 		Abandoned: func(uid types.UID) { podsRef.Tell(pods.Abandoned{UID: uid}) },
 		Collected: func(uid types.UID, stuck bool) { podsRef.Tell(pods.Collected{UID: uid, Stuck: stuck}) },

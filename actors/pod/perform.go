@@ -198,9 +198,7 @@ func (p *pod) effect(a podplan.Action) run {
 	case podplan.CreateContainer:
 		return p.create(a)
 	case podplan.StartContainer:
-		return run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
-			rt.StartContainer(ctx, a.ID, onlyErr(done))
-		}}
+		return p.start(a)
 	case podplan.InspectContainer:
 		pool, keeps := "", TeardownPool // the step between the end of a container and that of its sandbox
 		if c := p.container(a.ID); c != nil && c.State == observed.ContainerRunning && c.StartedAt.IsZero() && c.CreatedAt.Before(p.born) {
@@ -225,9 +223,7 @@ func (p *pod) effect(a podplan.Action) run {
 			rt.StopContainer(ctx, a.ID, a.Grace, onlyErr(done))
 		}}
 	case podplan.RemoveContainer:
-		return run{deadline: inspectDeadline, call: func(ctx context.Context, done func(ActionDone)) {
-			rt.RemoveContainer(ctx, a.ID, onlyErr(done))
-		}}
+		return p.remove(a)
 	case podplan.LookResources:
 		return p.look(a.IDs)
 	case podplan.ResizePod:

@@ -29,6 +29,8 @@ type Deps struct {
 	// Files are nil where containers have none of their own: in a simulation.
 	Files    port.ContainerFiles
 	SubPaths func(context.Context, port.MountSubPaths, func([]string, error))
+	// LogLinks is nil where the logs of containers have no links.
+	LogLinks port.LogLinks
 	// Where its messages go: to images, volumes, resources and probes,
 	EnsureImage func(EnsureImage)
 	Mount       func(MountVolumes)

@@ -40,6 +40,9 @@ type rig struct {
 	finished bool
 	events   []port.Event
 	probed   pod.ProbeContainers
+	links    links
+	// refuse is what the runtime answers when it is to start a container.
+	refuse error
 }
 
 var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -47,6 +50,7 @@ var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func newRig(t *testing.T, p *v1.Pod, scripts map[string]*simcri.Script) *rig {
 	t.Helper()
 	r := &rig{t: t, Virtual: kernel.NewVirtual(1, begin), scripts: scripts, hints: true}
+	r.links = links{r: r, made: map[string]bool{}}
 	fatal := func(err error) {
 		if err != nil {
 			t.Helper()
@@ -84,7 +88,7 @@ func newRig(t *testing.T, p *v1.Pod, scripts map[string]*simcri.Script) *rig {
 
 func (r *rig) deps() *pod.Deps {
 	return &pod.Deps{
-		Runtime: &lateRuntime{r.rt, r}, Events: r,
+		Runtime: &lateRuntime{r.rt, r}, Events: r, LogLinks: &r.links,
 		EnsureImage: func(m pod.EnsureImage) {
 			m.ReplyTo.Tell(pod.ImageAnswer{Container: m.Ask.Container, Image: podplan.Image{
 				State: podplan.ImageReady, Attempt: m.Ask.Attempt, Image: m.Ask.Image, Ref: m.Ask.Image,
@@ -162,6 +166,14 @@ func (l *lateRuntime) ContainerStatus(ctx context.Context, id string, done func(
 	l.Runtime.ContainerStatus(ctx, id, func(c observed.Container, err error) {
 		l.r.AfterFunc(l.r.statusLate, func() { done(c, err) })
 	})
+}
+
+func (l *lateRuntime) StartContainer(ctx context.Context, id string, done func(error)) {
+	if err := l.r.refuse; err != nil {
+		l.r.AfterFunc(time.Millisecond, func() { done(err) })
+		return
+	}
+	l.Runtime.StartContainer(ctx, id, done)
 }
 
 func (l *lateRuntime) List(ctx context.Context, uid string, done func(observed.Runtime, error)) {
