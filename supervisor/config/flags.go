@@ -57,6 +57,7 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.MinimumContainerTTL, "minimum-container-ttl-duration", o.MinimumContainerTTL, "minimum age of a dead container before it is removed")
 	fs.Int32Var(&o.MaxDeadPerContainer, "maximum-dead-containers-per-container", o.MaxDeadPerContainer, "dead instances to keep of each container")
 	fs.Int32Var(&o.MaxDead, "maximum-dead-containers", o.MaxDead, "dead containers to keep in all; negative for no limit")
+	fs.StringVar(&o.ContainerLogLinks, "container-log-links-dir", o.ContainerLogLinks, "directory of symlinks to the logs of containers, which log collectors read; empty for none")
 	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "what pods run on: cri, or sim (a simulated runtime)")
 }
 

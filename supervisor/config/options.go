@@ -60,6 +60,9 @@ type Options struct {
 	// MaxDead is how many dead containers are kept in all; negative for no
 	// limit. (--maximum-dead-containers)
 	MaxDead int32
+	// ContainerLogLinks is the directory of symlinks to the logs of containers, for
+	// log collectors; empty for none. (--container-log-links-dir, ours)
+	ContainerLogLinks string
 	// Runtime is what pods run on. (--runtime, ours)
 	Runtime Runtime
 }
@@ -70,6 +73,8 @@ const (
 	DefaultRootDir = "/var/lib/kubelet"
 	// DefaultCertDir is the kubelet's, too. It does not follow --root-dir.
 	DefaultCertDir = "/var/lib/kubelet/pki"
+	// DefaultContainerLogLinks is where log collectors look for a kubelet's.
+	DefaultContainerLogLinks = "/var/log/containers"
 )
 
 func defaultOptions() Options {
@@ -79,6 +84,7 @@ func defaultOptions() Options {
 		NodeLabels:          map[string]string{},
 		MaxDeadPerContainer: 1,
 		MaxDead:             -1,
+		ContainerLogLinks:   DefaultContainerLogLinks,
 		Runtime:             RuntimeCRI,
 	}
 }

@@ -202,6 +202,9 @@ func validateOptions(o Options) []Problem {
 	if o.RootDir == "" || o.RootDir == "/" {
 		add("root-dir", o.RootDir, "must be a directory for the agent alone")
 	}
+	if o.ContainerLogLinks == "/" {
+		add("container-log-links-dir", o.ContainerLogLinks, "must be a directory for links, or empty")
+	}
 	if o.CloudProvider != "" && o.CloudProvider != "external" {
 		add("cloud-provider", o.CloudProvider, "must be empty or external")
 	}

@@ -188,6 +188,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if reopener, ok := rt.Runtime.(port.LogReopener); ok {
 		ports.LogReopener, ports.Logs = reopener, h
+		if dir := c.Options().ContainerLogLinks; dir != "" {
+			ports.LogLinks = host.NewLogLinks(dir, c.PodLogsDir())
+		}
 	}
 	if client != nil {
 		told, err := recorder(client, name, events, o.Log)
