@@ -1,5 +1,5 @@
 // Package member runs a node agent as a node of a cluster: troupe, or the real kubelet that it is
-// compared with. Both get the same flags, the same configuration and the same rights, those of
+// compared with. Both get the same flags of the kubelet, the same configuration and the same rights, those of
 // system:node:NAME.
 package member
 
@@ -23,10 +23,12 @@ type Agent struct {
 	Name string
 	// Command is the program, and what comes before the kubelet's flags.
 	Command []string
+	// ours: it has flags that a kubelet has not.
+	ours bool
 }
 
 // Troupe is the agent of a binary that node.Build gave.
-func Troupe(binary string) Agent { return Agent{Name: "troupe", Command: []string{binary, "node"}} }
+func Troupe(binary string) Agent { return Agent{Name: "troupe", Command: []string{binary, "node"}, ours: true} }
 
 // Kubelet builds the kubelet of the control plane's release, unless it is there. Log, if not nil, is
 // told when it builds.
@@ -162,6 +164,9 @@ func (m *Member) Start() error {
 	command := append([]string{}, m.config.Agent.Command...)
 	command = append(command, "--config", m.configFile(), "--kubeconfig", m.kubeconfig, "--hostname-override", m.config.Node,
 		"--root-dir", m.Root(), "--container-runtime-endpoint", m.config.Endpoint)
+	if m.config.Agent.ours {
+		command = append(command, "--container-log-links-dir", filepath.Join(m.config.Dir, "links")) // a kubelet's are where they are
+	}
 	command = append(command, m.config.Flags...)
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -42,7 +42,7 @@ type Config struct {
 	// Dir holds what the agent makes and what it is given:
 	//
 	//	root/ its root directory    manifests/ the pods    logs/ of containers
-	//	config.yaml                 agent.log
+	//	config.yaml                 agent.log              links/ to those logs
 	Dir string
 	// Endpoint of the runtime, as a URL.
 	Endpoint string
@@ -114,6 +114,10 @@ func (a *Agent) Manifests() string { return filepath.Join(a.config.Dir, "manifes
 // Logs is the directory of the containers' logs.
 func (a *Agent) Logs() string { return filepath.Join(a.config.Dir, "logs") }
 
+// Links is the directory of links to those logs. It is not /var/log/containers, which may be another
+// agent's.
+func (a *Agent) Links() string { return filepath.Join(a.config.Dir, "links") }
+
 // ConfigFile is the KubeletConfiguration.
 func (a *Agent) ConfigFile() string { return filepath.Join(a.config.Dir, "config.yaml") }
 
@@ -124,7 +128,7 @@ func (a *Agent) LogFile() string { return filepath.Join(a.config.Dir, "agent.log
 func (a *Agent) Args() []string {
 	args := []string{
 		"node", "--root-dir", a.Root(), "--config", a.ConfigFile(), "--hostname-override", NodeName,
-		"--container-runtime-endpoint", a.config.Endpoint,
+		"--container-runtime-endpoint", a.config.Endpoint, "--container-log-links-dir", a.Links(),
 	}
 	if !a.config.NoManifests {
 		args = append(args, "--pod-manifest-path", a.Manifests())

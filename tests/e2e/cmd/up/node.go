@@ -54,7 +54,7 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	args := []string{"node", "--root-dir", n.dir, "--config", config,
+	args := []string{"node", "--root-dir", n.dir, "--config", config, "--container-log-links-dir", filepath.Join(n.dir, "links"),
 		"--pod-manifest-path", filepath.Join(n.repository, "docs/examples")}
 	if n.lab == nil {
 		args = append(args, "--runtime", "sim")
@@ -71,7 +71,7 @@ func (n *node) start(ctx context.Context) error {
 }
 
 // writeConfig writes the agent's KubeletConfiguration. Container logs go under the root directory
-// and not to /var/log/pods, which may be another agent's.
+// and not to /var/log/pods, which may be another agent's; so do the links to them.
 func (n *node) writeConfig() (string, error) {
 	file := n.dir + ".yaml"
 	cgroupRoot := "/" // a simulated runtime has no cgroups
