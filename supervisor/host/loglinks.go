@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,10 @@ type LogLinks struct {
 	now       func() time.Time
 	// tidying: a call is at work, maybe one that nobody waits for any more.
 	tidying atomic.Bool
+	// gone are the links that were removed since the last call to tidy ended, before
+	// those between the last two: what a call is told to make may be older than that.
+	gone, before map[loglinks.Link]bool
+	mu           sync.Mutex // of gone and before
 }
 
 var _ port.LogLinks = (*LogLinks)(nil)
@@ -44,7 +49,7 @@ var _ port.LogLinks = (*LogLinks)(nil)
 // NewLogLinks makes links in dir to logs below podLogs (podLogsDir). Both are
 // absolute. Nothing is made yet.
 func NewLogLinks(dir, podLogs string) *LogLinks {
-	return &LogLinks{dir: filepath.Clean(dir), logs: filepath.Clean(podLogs), now: time.Now}
+	return &LogLinks{dir: filepath.Clean(dir), logs: filepath.Clean(podLogs), now: time.Now, gone: map[loglinks.Link]bool{}}
 }
 
 // LinkLog implements port.LogLinks.
@@ -70,6 +75,9 @@ func (l *LogLinks) UnlinkLog(ctx context.Context, log port.LinkedLog, done func(
 		if err != nil {
 			return err
 		}
+		l.mu.Lock()
+		l.gone[link] = true
+		l.mu.Unlock()
 		return l.remove(link.Name, link.Target)
 	}, func(err error) {
 		cancel()
@@ -84,7 +92,11 @@ func (l *LogLinks) TidyLogLinks(ctx context.Context, logs []port.LinkedLog, done
 			return fail(port.StateConflict, "an earlier look at %s has not come back: is its file system well?", l.dir)
 		}
 		defer l.tidying.Store(false)
-		return l.tidy(ctx, logs)
+		err := l.tidy(ctx, logs)
+		l.mu.Lock()
+		l.gone, l.before = map[loglinks.Link]bool{}, l.gone
+		l.mu.Unlock()
+		return err
 	}, done)
 }
 
@@ -227,14 +239,25 @@ func (l *LogLinks) tidy(ctx context.Context, logs []port.LinkedLog) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if left(link.Target) == loglinks.LeftLog {
-			err = first(err, l.make(link))
+		if l.wasRemoved(link) || left(link.Target) != loglinks.LeftLog {
+			continue
+		}
+		err = first(err, l.make(link))
+		if l.wasRemoved(link) { // meanwhile
+			err = first(err, l.remove(link.Name, link.Target))
 		}
 	}
 	for _, link := range todo.Taken {
 		err = first(err, fail(port.StateConflict, "%s is in the way of a link", filepath.Join(l.dir, link.Name)))
 	}
 	return err
+}
+
+// wasRemoved: its container was, since whoever wants it saw that.
+func (l *LogLinks) wasRemoved(link loglinks.Link) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone[link] || l.before[link]
 }
 
 func first(err, next error) error {

@@ -258,6 +258,34 @@ func TestLinksThatCannotBeMade(t *testing.T) {
 	l.has()
 }
 
+// TestTidyLogLinksOfAnOldList: a container that was removed since it was listed gets
+// no link again, although its log is there for a while yet.
+func TestTidyLogLinksOfAnOldList(t *testing.T) {
+	l := newLinkLab(t)
+	a, b := linked("web", "c1", 1), linked("web", "c2", 2)
+	for _, log := range []port.LinkedLog{a, b} {
+		l.log(log)
+		if err := l.call(l.LinkLog, log); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.call(l.UnlinkLog, a); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.tidyUp(a, b); err != nil {
+			t.Fatal(err)
+		}
+		l.has("web_default_app-c2.log -> default_web_u-1/app/2.log")
+	}
+	if err := l.tidyUp(b); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.gone)+len(l.before) > 0 {
+		t.Errorf("it remembers %v, %v for good", l.gone, l.before)
+	}
+}
+
 // TestOneTidyAtATime: one that hangs is not joined by others.
 func TestOneTidyAtATime(t *testing.T) {
 	l := newLinkLab(t)
