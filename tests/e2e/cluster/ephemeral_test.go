@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,6 +44,9 @@ func TestEphemeralContainer(t *testing.T) {
 	p = b.awaitPod(t, "web", "has had a container put into it", ended)
 	if s := p.Status.ContainerStatuses[0]; s.RestartCount != 0 || ready(p) != nil {
 		t.Errorf("the pod is %s", shown(p))
+	}
+	if links, err := filepath.Glob(filepath.Join(b.Links(), "web_"+b.name+"_debug-*.log")); err != nil || len(links) != 1 {
+		t.Errorf("links to its log are %v: %v", links, err)
 	}
 	b.kill(t)
 	b.start(t)

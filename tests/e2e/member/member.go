@@ -28,7 +28,9 @@ type Agent struct {
 }
 
 // Troupe is the agent of a binary that node.Build gave.
-func Troupe(binary string) Agent { return Agent{Name: "troupe", Command: []string{binary, "node"}, ours: true} }
+func Troupe(binary string) Agent {
+	return Agent{Name: "troupe", Command: []string{binary, "node"}, ours: true}
+}
 
 // Kubelet builds the kubelet of the control plane's release, unless it is there. Log, if not nil, is
 // told when it builds.

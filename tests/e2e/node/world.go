@@ -153,12 +153,13 @@ func pidIn(info map[string]string) (int, error) {
 }
 
 // Leftovers are files, directories, mounts and network namespaces that a pod that is gone has left
-// behind: what there is of the agent's pods and logs directories, and of the runtime's.
+// behind: what there is of the agent's directories of pods, logs and links, and of the runtime's.
 func Leftovers(a *Agent, l *lab.Lab) []string {
 	var left []string
 	for _, pattern := range []string{
 		filepath.Join(a.Root(), "pods/*"),
 		filepath.Join(a.Logs(), "*"),
+		filepath.Join(a.Links(), "*"),
 	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
