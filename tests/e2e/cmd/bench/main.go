@@ -55,6 +55,7 @@ var rows = []row{
 	{cluster, "cluster-burst", (*bench).clusterBursts},
 	{cluster, "cluster-crash", (*bench).clusterCrash},
 	{cluster, "cluster-start", (*bench).clusterStart},
+	{cluster, "cluster-events", (*bench).clusterEvents},
 	{cluster, "cluster-hundred", (*bench).clusterHundred},
 	{simulation, "world-determinism", (*bench).worldDeterminism},
 	{simulation, "world-scale", (*bench).worldScale},
@@ -86,6 +87,7 @@ type options struct {
 	soak    time.Duration // of simulated time
 	// simNodes are those of the largest simulated world.
 	simNodes int
+	beside   []string // other builds of the agent
 	out      string
 	keep     bool
 	floor    bool
@@ -109,6 +111,10 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.simNodes, "sim-nodes", worldNodes, "nodes of the largest simulated world, 30 pods each: 100, 1000 or 5000")
 	flags.DurationVar(&o.window, "window", time.Minute, "how long idle CPU is measured")
 	flags.StringVar(&o.out, "out", "", "where to write the sections that were measured whole (default docs/benchmarks.md; with --quick or --floor-only: not at all)")
+	flags.Func("beside", "another build of this agent, which row cluster-events measures in turns with this one; may be given more than once", func(path string) error {
+		o.beside = append(o.beside, path)
+		return nil
+	})
 	flags.BoolVar(&o.keep, "keep", false, "keep the agent's log and containerd's")
 	flags.BoolVar(&o.floor, "floor-only", false, "measure the floors and start no agent")
 	if err := flags.Parse(args); err != nil {
