@@ -189,8 +189,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// TestBusy: while the apiserver is busy warnings go ahead, and the others wait, but
-// not for ever, and not once it is not.
+// TestBusy: while the apiserver is busy warnings are written, after what their pods have
+// to say before, and the others wait, but not for ever, and not once it is not.
 func TestBusy(t *testing.T) {
 	busy := true
 	w := newWorld(t, func(c *Config) { c.Busy, c.Patience = func() bool { return busy }, 10*time.Second })
@@ -208,25 +208,26 @@ func TestBusy(t *testing.T) {
 		}
 	}
 	w.record(pod("web"), "app", "Pulled", "")
-	w.record(pod("web"), "app", "BackOff", "")
+	w.record(pod("bad"), "app", "Pulling", "")
+	w.record(pod("bad"), "app", "BackOff", "")
 	w.v.Advance(4 * time.Second)
-	expect("BackOff")
+	expect("BackOff", "Pulling")
 	w.record(pod("web"), "app", "Started", "")
 	w.v.Advance(5 * time.Second)
-	expect("BackOff")
+	expect("BackOff", "Pulling")
 	w.v.Advance(2 * time.Second)
-	expect("BackOff", "Pulled")
+	expect("BackOff", "Pulled", "Pulling")
 	busy = false
 	w.v.Advance(relook + time.Second)
-	expect("BackOff", "Pulled", "Started")
+	expect("BackOff", "Pulled", "Pulling", "Started")
 	w.record(pod("web"), "app", "Killing", "")
 	w.v.Advance(time.Second)
-	expect("BackOff", "Killing", "Pulled", "Started")
+	expect("BackOff", "Killing", "Pulled", "Pulling", "Started")
 	busy = true
 	w.record(pod("web"), "app", "Created", "")
 	w.r.Close()
 	w.v.Advance(time.Minute)
-	expect("BackOff", "Killing", "Pulled", "Started")
+	expect("BackOff", "Killing", "Pulled", "Pulling", "Started")
 	if len(w.dropped) != 1 || !errors.Is(w.dropped[0], ErrClosed) {
 		t.Errorf("dropped %v", w.dropped)
 	}
@@ -244,7 +245,7 @@ func TestRoom(t *testing.T) {
 	w.record(pod("web"), "app", "BackOff", "")
 	w.v.Advance(time.Minute)
 	all := w.events()
-	if len(all) != 2 || all[0].Reason != "BackOff" || all[1].Reason != "Created" || len(w.dropped) != 2 {
+	if len(all) != 2 || all[0].Reason != "Created" || all[1].Reason != "BackOff" || len(w.dropped) != 2 {
 		t.Errorf("there are %d, dropped %v", len(all), w.dropped)
 	}
 }
@@ -353,7 +354,7 @@ func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"api": func(c *Config) { c.API = nil }, "clock": func(c *Config) { c.Clock = nil }, "who": func(c *Config) { c.Host = "" },
 		"deadline": func(c *Config) { c.Deadline = 0 }, "retry": func(c *Config) { c.Retry = -1 }, "queue": func(c *Config) { c.Queue = -1 },
-		"patience": func(c *Config) { c.Busy = func() bool { return false } },
+		"calls": func(c *Config) { c.Calls = -1 }, "patience": func(c *Config) { c.Patience = -1 },
 	} {
 		c := good
 		change(&c)

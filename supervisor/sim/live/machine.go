@@ -148,7 +148,7 @@ func (m *machine) spawnLocked() {
 	c := m.pool.config
 	recorder, err := events.New(events.Config{
 		API: m.api, Clock: kernel.WallClock{}, Component: "kubelet", Host: m.name,
-		Queue: 256, Cache: 128, Deadline: eventDeadline, Retry: 10 * time.Second,
+		Queue: 256, Calls: 1, Cache: 128, Deadline: eventDeadline, Retry: 10 * time.Second,
 		Busy: c.Busy, Patience: eventPatience, Dropped: func(port.Event, error) { m.pool.census.dropped() },
 	})
 	if err != nil {

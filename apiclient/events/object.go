@@ -1,0 +1,69 @@
+package events
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// event is an event as the API has it.
+func (r *Recorder) event(e *port.Event) *v1.Event {
+	kind := v1.EventTypeNormal
+	if e.Warning {
+		kind = v1.EventTypeWarning
+	}
+	at := metav1.NewTime(e.At)
+	r.last = max(e.At.UnixNano(), r.last+1)
+	// Of a node tools look for its name as its UID, and in this namespace.
+	namespace, about := metav1.NamespaceDefault, v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.Node, UID: types.UID(e.Node)}
+	if p := e.Pod; p != nil {
+		namespace, about = p.Namespace, v1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID,
+			ResourceVersion: p.ResourceVersion, FieldPath: fieldPath(p, e.Container),
+		}
+	}
+	return &v1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, r.last)},
+		InvolvedObject: about,
+		Reason:         e.Reason, Message: cut(e.Message), Type: kind, FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		Source:              v1.EventSource{Component: r.config.Component, Host: r.config.Host},
+		ReportingController: r.config.Component, ReportingInstance: r.config.Host,
+	}
+}
+
+// maxMessage is the longest message that the apiserver takes, in bytes.
+const maxMessage = 1024
+
+func cut(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	const dots = "..."
+	n := maxMessage - len(dots)
+	for n > 0 && s[n]&0xC0 == 0x80 { // not within a letter
+		n--
+	}
+	return s[:n] + dots
+}
+
+// fieldPath is where in the pod a container is, as kubectl shows it.
+func fieldPath(p *v1.Pod, name string) string {
+	if name == "" {
+		return ""
+	}
+	for i := range p.Spec.InitContainers {
+		if p.Spec.InitContainers[i].Name == name {
+			return "spec.initContainers{" + name + "}"
+		}
+	}
+	for i := range p.Spec.EphemeralContainers {
+		if p.Spec.EphemeralContainers[i].Name == name {
+			return "spec.ephemeralContainers{" + name + "}"
+		}
+	}
+	return "spec.containers{" + name + "}"
+}

@@ -1,0 +1,167 @@
+package events
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// queue are the events that wait, the oldest first. Of one object they are taken in
+// their order, whatever order objects are taken in.
+type queue struct {
+	list []waiting
+	// warnings is how many of them are warnings, by what they are about.
+	// Invariant: none is 0.
+	warnings map[about]int
+	// turn: a warning, or what is before it in its pod, was taken last. The oldest of
+	// the others that is due is next, so that no storm of warnings keeps them waiting.
+	turn bool
+}
+
+// waiting is an event that waits, and since when.
+type waiting struct {
+	event port.Event
+	since time.Time
+	// object is what is to be written, nil while it was not tried; counted: it is
+	// there, and its count is to be another.
+	object  *v1.Event
+	counted bool
+	// troubled is when a try was last answered with nothing that can be understood.
+	troubled time.Time
+}
+
+// about is what an event is about: a pod or a node.
+type about struct {
+	pod  types.UID
+	node string
+}
+
+func (w *waiting) about() about {
+	if p := w.event.Pod; p != nil {
+		return about{pod: p.UID}
+	}
+	return about{node: w.event.Node}
+}
+
+func (q *queue) add(w waiting) {
+	q.list = append(q.list, w)
+	q.count(&w, 1)
+}
+
+// putBack puts the first of an object's events back before the others.
+func (q *queue) putBack(w waiting) {
+	q.list = slices.Insert(q.list, 0, w)
+	q.count(&w, 1)
+}
+
+// putLast puts the first of an object's events back, and all events of that object behind
+// those of the others.
+func (q *queue) putLast(w waiting) {
+	of := w.about()
+	others, same := make([]waiting, 0, len(q.list)+1), []waiting{w}
+	for i := range q.list {
+		if e := &q.list[i]; e.about() == of {
+			same = append(same, *e)
+		} else {
+			others = append(others, *e)
+		}
+	}
+	q.list = append(others, same...)
+	q.count(&w, 1)
+}
+
+func (q *queue) count(w *waiting, n int) {
+	if !w.event.Warning {
+		return
+	}
+	of := w.about()
+	if q.warnings[of] += n; q.warnings[of] == 0 {
+		delete(q.warnings, of)
+	}
+}
+
+func (q *queue) take(i int) waiting {
+	w := q.list[i]
+	q.list = slices.Delete(q.list, i, i+1)
+	if len(q.list) == 0 {
+		q.list = nil
+	}
+	q.turn = q.warnings[w.about()] > 0
+	q.count(&w, -1)
+	return w
+}
+
+// makeRoom takes the oldest that is no warning; nil if there is none.
+func (q *queue) makeRoom() *port.Event {
+	i := slices.IndexFunc(q.list, func(w waiting) bool { return !w.event.Warning })
+	if i < 0 {
+		return nil
+	}
+	w := q.take(i)
+	return &w.event
+}
+
+// relook is how soon it is looked at again whether the apiserver is still busy, and
+// for the first time: what is written for the same reason begins before.
+const relook = 500 * time.Millisecond
+
+// haste says how long an event that is no warning waits.
+type haste struct {
+	// all: none does.
+	all      bool
+	busy     func() bool
+	patience time.Duration
+}
+
+// until is how long an event still waits that has waited for so long; 0 for no more.
+func (h haste) until(waited time.Duration) time.Duration {
+	switch {
+	case h.all, h.busy == nil, waited >= h.patience, waited < 0: // the clock was set back
+		return 0
+	case waited < relook:
+		return min(relook, h.patience) - waited
+	case h.busy():
+		return min(relook, h.patience-waited)
+	default:
+		return 0
+	}
+}
+
+// next is the place of the event to write now: in turns the first of an object that has a
+// warning to tell, and the oldest of the others that is due. free says of which objects
+// one may be written. If there is none, it is -1, and then in how long there may be one; 0
+// for not before something else happens.
+func (q *queue) next(now time.Time, h haste, free func(about) bool) (at int, in time.Duration) {
+	urgent, due := -1, -1
+	for i := range q.list {
+		w := &q.list[i]
+		of := w.about()
+		isUrgent, isFirst := q.warnings[of] > 0, due < 0 && in == 0
+		if isUrgent && urgent >= 0 || !isUrgent && !isFirst || !free(of) {
+			continue
+		}
+		switch {
+		case h.all:
+			return i, 0
+		case isUrgent:
+			urgent = i
+		default:
+			if in = h.until(now.Sub(w.since)); in == 0 { // what comes later is due later
+				due = i
+			}
+		}
+		if (due >= 0 || in > 0) && (urgent >= 0 || len(q.warnings) == 0) {
+			break
+		}
+	}
+	switch {
+	case urgent >= 0 && (due < 0 || !q.turn):
+		return urgent, 0
+	default:
+		return due, in
+	}
+}

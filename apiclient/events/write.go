@@ -1,0 +1,184 @@
+package events
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// call is an event that is being written.
+type call struct {
+	waiting
+	ctx  context.Context
+	end  func(error)
+	stop func() bool
+}
+
+// advance writes what is to be written now, as far as calls may begin.
+func (r *Recorder) advance() {
+	for {
+		r.mu.Lock()
+		c, failed, err := r.beginLocked()
+		var flushed func()
+		if c == nil && err == nil && len(r.calls) == 0 {
+			flushed, r.flushed = r.flushed, nil
+		}
+		r.mu.Unlock()
+		switch {
+		case err != nil:
+			r.dropped(failed, err)
+		case c != nil:
+			r.write(c)
+		default:
+			if flushed != nil {
+				flushed()
+			}
+			return
+		}
+	}
+}
+
+// beginLocked takes the next event to be written, if there is one and room for a call;
+// one that can't be made an object of the API comes with an error.
+func (r *Recorder) beginLocked() (_ *call, failed port.Event, _ error) {
+	for r.roomLocked() {
+		h := haste{busy: r.config.Busy, patience: r.config.Patience, all: r.away || r.flushed != nil}
+		i, in := r.queue.next(r.config.Clock.Now(), h, r.freeLocked)
+		if i < 0 {
+			r.lookLocked(in)
+			break
+		}
+		w := r.queue.take(i)
+		if w.object == nil {
+			result, err := r.correlator.EventCorrelate(r.event(&w.event))
+			if err != nil {
+				return nil, w.event, err
+			}
+			if result.Skip {
+				continue
+			}
+			w.object, w.counted = result.Event, result.Event.Count > 1
+		}
+		c := &call{waiting: w}
+		c.ctx, c.end = kernel.NewContext(r.config.Clock)
+		c.stop = r.config.Clock.AfterFunc(r.config.Deadline, func() { c.end(context.DeadlineExceeded) })
+		r.calls = append(r.calls, c)
+		return c, failed, nil
+	}
+	return nil, failed, nil
+}
+
+func (r *Recorder) roomLocked() bool {
+	if r.away {
+		return len(r.calls) == 0 && r.retry == nil
+	}
+	return len(r.calls) < r.config.Calls
+}
+
+func (r *Recorder) freeLocked(of about) bool {
+	return !slices.ContainsFunc(r.calls, func(c *call) bool { return c.about() == of }) &&
+		!slices.ContainsFunc(r.troubled, func(w waiting) bool { return w.about() == of })
+}
+
+// lookLocked has it looked again after a time; 0 for never.
+func (r *Recorder) lookLocked(in time.Duration) {
+	if r.look != nil {
+		r.look()
+		r.look = nil
+	}
+	if in > 0 {
+		r.look = r.config.Clock.AfterFunc(in, r.advance)
+	}
+}
+
+// write makes an event, or counts one that is there.
+func (r *Recorder) write(c *call) {
+	done := func(got port.APIObject, err error) {
+		c.stop()
+		r.written(c, got, err)
+	}
+	o := c.object
+	if !c.counted {
+		fresh := *o
+		fresh.ResourceVersion = ""
+		r.config.API.Create(c.ctx, &fresh, done)
+		return
+	}
+	from := *o // what differs is what has to be written
+	from.Count, from.LastTimestamp, from.Message = o.Count-1, o.FirstTimestamp, ""
+	r.config.API.Patch(c.ctx, port.APIPatch{
+		Key: port.APIKey{Kind: port.EventKind, Namespace: o.Namespace, Name: o.Name}, From: &from, To: o,
+	}, done)
+}
+
+// troubleMost is how long an event is tried that the apiserver neither takes nor
+// refuses.
+const troubleMost = 10 * time.Minute
+
+// written takes in the answer of a call, and goes on.
+func (r *Recorder) written(c *call, got port.APIObject, err error) {
+	drop := false
+	now := r.config.Clock.Now()
+	r.mu.Lock()
+	r.calls = slices.DeleteFunc(r.calls, func(o *call) bool { return o == c })
+	unheard := false
+	switch kind := port.KindOf(err); {
+	case r.closed:
+		r.mu.Unlock()
+		return
+	case err == nil:
+		r.correlator.UpdateState(got.(*v1.Event))
+	case kind == port.AlreadyExists && !c.counted:
+		// An earlier try has worked.
+	case kind == port.NotFound && c.counted:
+		c.counted = false // it was too long ago, and is gone
+		r.queue.putBack(c.waiting)
+	case kind == port.Unavailable, kind == port.Deadline, kind == port.Canceled, kind == port.TooManyRequests, kind == port.Unauthorized:
+		unheard = true
+		r.queue.putBack(c.waiting)
+	case kind == port.Other:
+		unheard = true
+		drop = !c.troubled.IsZero() && r.heard.After(c.troubled) || now.Sub(c.since) > troubleMost
+		if !drop {
+			c.troubled = now
+			r.troubled = append(r.troubled, c.waiting)
+		}
+	default:
+		drop = true // the namespace is going, or whatever else won't get better
+	}
+	switch {
+	case !unheard:
+		r.away, r.heard = false, now
+	case r.retry == nil:
+		r.retry = r.config.Clock.AfterFunc(r.config.Retry, r.tryAgain)
+	}
+	r.away = r.away || unheard && !drop
+	r.mu.Unlock()
+	if drop {
+		r.dropped(c.event, err)
+	}
+	r.advance()
+}
+
+// tryAgain goes on after a pause.
+func (r *Recorder) tryAgain() {
+	r.mu.Lock()
+	r.untroubleLocked()
+	r.mu.Unlock()
+	r.advance()
+}
+
+// untroubleLocked ends the pause. What was in trouble comes after all others, be it a
+// warning: else no other would be tried.
+func (r *Recorder) untroubleLocked() {
+	r.retry = nil
+	for _, w := range r.troubled {
+		r.queue.putLast(w)
+	}
+	r.troubled = nil
+}
