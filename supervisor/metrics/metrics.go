@@ -71,6 +71,8 @@ type Metrics struct {
 	requestTimes *prometheus.HistogramVec
 	startup      startup
 
+	droppedEvents *prometheus.CounterVec
+
 	mu       sync.Mutex
 	lastList time.Time // when the last list of the runtime was begun
 	pulls    map[types.UID]*pull
@@ -126,6 +128,10 @@ func New(c Config) (*Metrics, error) {
 
 	m.requests = m.counters("rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.", "code", "host", "method")
 	m.requestTimes = m.histograms("rest_client_request_duration_seconds", "Request latency in seconds, up to the begin of the answer. Broken down by verb, and host.", requestBuckets, "host", "verb")
+	m.droppedEvents = m.counters("troupe_events_dropped_total", "Cumulative number of events that were not written to the apiserver, by why: queue_full (too many waited), refused (by the apiserver) or agent_ended.", "why")
+	for _, why := range []string{EventQueueFull, EventRefused, EventAgentEnded} {
+		m.droppedEvents.WithLabelValues(why) // so that it is there before the first
+	}
 
 	m.info("kubelet_node_name", "The node's name. The count is always 1.", prometheus.Labels{"node": c.Node}, 1)
 	version := 1.0
@@ -139,6 +145,16 @@ func New(c Config) (*Metrics, error) {
 	m.startup.config = c
 	return m, nil
 }
+
+// Why an event was not written to the apiserver.
+const (
+	EventQueueFull  = "queue_full"
+	EventRefused    = "refused"
+	EventAgentEnded = "agent_ended"
+)
+
+// EventDropped counts an event that was not written to the apiserver.
+func (m *Metrics) EventDropped(why string) { m.droppedEvents.WithLabelValues(why).Inc() }
 
 // buildLabels are those of a Kubernetes component.
 func buildLabels(c Config) prometheus.Labels {

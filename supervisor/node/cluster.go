@@ -13,24 +13,11 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
-	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
-	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/events"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/apiclient/serve/streams"
 	"github.com/troupe-dev/troupe/supervisor/config"
-)
-
-const (
-	// component is who tells events: tools look for those of this name.
-	component     = "kubelet"
-	eventDeadline = 10 * time.Second
-	eventRetry    = 2 * time.Second
-	// eventPatience is how long an event that is no warning waits while pods start or
-	// end together.
-	eventPatience = 20 * time.Second
 )
 
 // cloud are the names that a cloud's own controller looks for
@@ -56,20 +43,18 @@ func dial(c config.Config, to *rest.Config, log zerolog.Logger, observe func(kub
 	k := c.Kubelet()
 	return kube.New(kube.Config{
 		REST: to, Version: ownVersion(buildInfo()), ContentType: k.ContentType, Log: log,
-		QPS: float32(*k.KubeAPIQPS), Burst: int(k.KubeAPIBurst), EventQPS: float32(*k.EventRecordQPS), EventBurst: int(k.EventBurst),
+		QPS: float32(*k.KubeAPIQPS), Burst: int(k.KubeAPIBurst), EventQPS: eventQPS(*k.EventRecordQPS), EventBurst: int(k.EventBurst),
 		Observe: observe,
 	})
 }
 
-// recorder writes events to the apiserver, and to also.
-func recorder(api *kube.Client, name string, also port.Recorder, log zerolog.Logger) (*events.Recorder, error) {
-	return events.New(events.Config{
-		API: api, Clock: kernel.WallClock{}, Component: component, Host: name, Deadline: eventDeadline, Retry: eventRetry, Also: also,
-		Busy: api.Busy, Patience: eventPatience,
-		Dropped: func(e port.Event, err error) {
-			log.Debug().Str("reason", e.Reason).Str("error", err.Error()).Msg("an event is not in the apiserver")
-		},
-	})
+// eventQPS is how many events may be written a second, below 0 for no limit, which 0 is in
+// the configuration (eventRecordQPS).
+func eventQPS(configured int32) float32 {
+	if configured == 0 {
+		return -1
+	}
+	return float32(configured)
 }
 
 // declared are the features that this agent has and that schedulers and the

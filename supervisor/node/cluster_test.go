@@ -116,3 +116,12 @@ func TestNearest(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// TestEventQPS: 0 is no limit, as the documentation of eventRecordQPS says.
+func TestEventQPS(t *testing.T) {
+	for configured, want := range map[int32]float32{0: -1, 1: 1, 50: 50} {
+		if got := eventQPS(configured); got != want {
+			t.Errorf("eventRecordQPS %d: got %v, want %v", configured, got, want)
+		}
+	}
+}

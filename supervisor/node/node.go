@@ -193,11 +193,11 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if client != nil {
-		told, err := recorder(client, name, events, o.Log)
+		told, end, err := recorder(client, name, events, &lostEvents{log: o.Log, clock: kernel.WallClock{}, count: counters.EventDropped})
 		if err != nil {
 			return err
 		}
-		defer told.Close()
+		defer end()
 		ports.API, ports.Events, ports.Load = counters.API(client), told, client.Load
 	}
 	ports.Events = recorded.Events(counters.Events(ports.Events))
