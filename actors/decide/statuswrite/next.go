@@ -23,16 +23,18 @@ const (
 
 // While much is written, what only says that a pod is on its way waits for what
 // comes of it: looked at again each Relook, and no longer than Hold. That its
-// containers are being made, which people see, waits only in a crowd. In the same
+// containers are being made, which people see, waits only in a crowd, and no longer
+// than HoldShown: as soon as its events kubectl get has to show it. In the same
 // manner what is said of a pod that is being deleted waits for its end, no longer
 // than HoldEnd: that it is not ready any more, some may wait for. That this node
 // has seen the deletion says less, and waits HoldSeen, in which most are gone: it
 // is the grace that pods have by default.
 const (
-	Hold     = 5 * time.Second
-	HoldEnd  = 2 * time.Second
-	HoldSeen = 30 * time.Second
-	Relook   = time.Second
+	Hold      = 5 * time.Second
+	HoldShown = 2 * time.Second
+	HoldEnd   = 2 * time.Second
+	HoldSeen  = 30 * time.Second
+	Relook    = time.Second
 )
 
 // Input is all that is known of one pod.
@@ -139,13 +141,29 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 		since = in.Changed
 	case Urgent(&in.Object.Status, next):
 		return time.Time{}
-	case in.holds(Hold) && onItsWay(next) && (in.Crowded || sameShown(&in.Object.Status, next)):
-		return earlier(in.Changed.Add(Hold), in.Now.Add(Relook))
+	case in.Busy:
+		if most := in.holdOnItsWay(next); in.holds(most) {
+			return earlier(in.Changed.Add(most), in.Now.Add(Relook))
+		}
 	}
 	if since.IsZero() || since.After(in.Now) { // the clock was set back
 		return time.Time{}
 	}
 	return since.Add(wait)
+}
+
+// holdOnItsWay is how long what is said of a pod that is on its way may wait; 0 if it
+// says more, or must not wait.
+func (in *Input) holdOnItsWay(next *v1.PodStatus) time.Duration {
+	switch {
+	case !onItsWay(next):
+		return 0
+	case sameShown(&in.Object.Status, next):
+		return Hold
+	case in.Crowded:
+		return HoldShown
+	}
+	return 0
 }
 
 // holds says whether a write that may wait for so long still has to.

@@ -101,8 +101,16 @@ func TestNext(t *testing.T) {
 			fresh(in)
 			in.Object, in.Want, in.Crowded = &v1.Pod{Status: *creating}, addressed, false
 		}, Wait, now.Add(Relook)},
-		"but not for ever on its way":   {func(in *Input) { fresh(in); in.Changed = now.Add(-Hold) }, Write, time.Time{}},
-		"nor much longer":               {func(in *Input) { fresh(in); in.Changed = now.Add(time.Millisecond - Hold) }, Wait, now.Add(time.Millisecond)},
+		"longer if nobody sees it": {func(in *Input) {
+			fresh(in)
+			in.Object, in.Want, in.Changed = &v1.Pod{Status: *creating}, addressed, now.Add(time.Millisecond-Hold)
+		}, Wait, now.Add(time.Millisecond)},
+		"but not for ever either": {func(in *Input) {
+			fresh(in)
+			in.Object, in.Want, in.Changed = &v1.Pod{Status: *creating}, addressed, now.Add(-Hold)
+		}, Write, time.Time{}},
+		"but not for ever on its way":   {func(in *Input) { fresh(in); in.Changed = now.Add(-HoldShown) }, Write, time.Time{}},
+		"nor much longer":               {func(in *Input) { fresh(in); in.Changed = now.Add(time.Millisecond - HoldShown) }, Wait, now.Add(time.Millisecond)},
 		"nor if little is written":      {func(in *Input) { fresh(in); in.Busy = false }, Write, time.Time{}},
 		"nor if it fails":               {func(in *Input) { fresh(in); in.Want = failing }, Write, time.Time{}},
 		"nor if it says what it needs":  {func(in *Input) { fresh(in); in.Want = named }, Write, time.Time{}},
