@@ -10,12 +10,17 @@ import (
 )
 
 // Lease is the node's lease as it is to be now, made from the last one that is
-// known; nil for none. It belongs to the node, and goes with it.
+// known; nil for none. It belongs to the node, and goes with it; where the node is
+// not known (nil) it stays whose it is. Its time of renewal never goes back, though
+// the clock may: the control plane counts only a later one as a sign of life.
 func Lease(name string, node *v1.Node, last *coordinationv1.Lease, duration time.Duration, now time.Time) *coordinationv1.Lease {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: name}}
 	if last != nil {
 		shared := *last
 		l = &shared
+	}
+	if r := l.Spec.RenewTime; r != nil && !now.After(r.Time) {
+		now = r.Add(time.Microsecond) // the resolution of the API
 	}
 	seconds, at := int32(duration/time.Second), metav1.NewMicroTime(now)
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &name, &seconds, &at

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -226,6 +227,36 @@ func TestLease(t *testing.T) {
 	other := Lease("n1", &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u2"}}, l, 40*time.Second, t0)
 	if len(other.OwnerReferences) != 1 || other.OwnerReferences[0].UID != "u2" || l.OwnerReferences[0].UID != "u1" {
 		t.Errorf("got %+v", other.OwnerReferences)
+	}
+}
+
+// TestRenewTime: it is the clock's, but never goes back nor stands still.
+func TestRenewTime(t *testing.T) {
+	at := func(d time.Duration) *metav1.MicroTime { m := metav1.NewMicroTime(t0.Add(d)); return &m }
+	for name, c := range map[string]struct {
+		last *metav1.MicroTime
+		want time.Duration
+	}{
+		"never renewed":                {nil, 0},
+		"renewed before":               {at(-10 * time.Second), 0},
+		"renewed just now":             {at(0), time.Microsecond},
+		"the clock was set back":       {at(time.Hour), time.Hour + time.Microsecond},
+		"the clock is a little behind": {at(time.Millisecond), time.Millisecond + time.Microsecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: c.last}}
+			if got := Lease("n1", nil, last, 40*time.Second, t0).Spec.RenewTime.Sub(t0); got != c.want {
+				t.Errorf("renewed at %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestLeaseOwner: without its node a lease stays whose it is.
+func TestLeaseOwner(t *testing.T) {
+	last := Lease("n1", &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u1"}}, nil, 40*time.Second, t0)
+	if got := Lease("n1", nil, last, 40*time.Second, t0.Add(time.Second)).OwnerReferences; len(got) != 1 || got[0].UID != "u1" {
+		t.Errorf("it belongs to %+v", got)
 	}
 }
 
