@@ -223,16 +223,10 @@ func (a *apipods) replace(objects []port.APIObject) {
 	}
 	for _, p := range a.pods {
 		i := apipod.Index(before, p.Namespace, p.Name)
-		a.deps.Object(p, i >= 0 && restored(before[i], p))
+		a.deps.Object(p, i >= 0 && apipod.Restored(before[i], p))
 	}
 	a.update()
 	a.deps.Mirrors(a.mirrors)
-}
-
-// restored says whether an object went back, which it does only where the
-// apiserver was set back.
-func restored(old, p *v1.Pod) bool {
-	return old.UID == p.UID && apipod.Compare(old.ResourceVersion, p.ResourceVersion) > 0
 }
 
 func (a *apipods) set(p *v1.Pod) {
@@ -248,7 +242,7 @@ func (a *apipods) set(p *v1.Pod) {
 	if old != nil && old.UID != p.UID {
 		a.deps.Gone(old.UID)
 	}
-	a.deps.Object(p, old != nil && restored(old, p))
+	a.deps.Object(p, old != nil && apipod.Restored(old, p))
 	switch {
 	case old == nil || !apipod.Same(old, p):
 		a.update()

@@ -16,18 +16,22 @@ import (
 // began together do not renew together for ever.
 const jitter = 0.04
 
-// renew renews the lease, unless that is under way or not due.
+// renew renews the lease, unless that is under way or not due. It needs nothing
+// but the lease: only a new one waits for the node, whose UID goes into it.
 //
 //	unread ──Get──► there ──Update, each period──► there
 //	   │              ▲  └──conflict──► unread
-//	   └─none─► gone ─┴─Create
+//	   └─none─► gone ─┴─Create, once the node is known
 func (n *nodestatus) renew(ctx *kernel.Context[Message]) {
-	if n.leaseCall != 0 || n.leaseTimer != nil || n.node == nil {
+	if n.leaseCall != 0 || n.leaseTimer != nil {
 		return
 	}
 	key := port.APIKey{Kind: port.LeaseKind, Namespace: v1.NamespaceNodeLease, Name: n.deps.Own.Name}
 	if n.unreadLease {
 		n.lend(ctx, "GetLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Get(c, key, done) })
+		return
+	}
+	if n.lease == nil && n.node == nil {
 		return
 	}
 	l := decide.Lease(n.deps.Own.Name, n.node, n.lease, n.deps.LeaseDuration, ctx.Now())

@@ -1,7 +1,7 @@
 // Package nodestatus is the actor that keeps this node's object and lease in
 // the apiserver: it registers the node, says how it is, and that it lives.
 //
-//	nodestatus ──Watch, Create, Patch──► apiserver (Node)
+//	nodestatus ──Watch, Get, Create, Patch──► apiserver (Node)
 //	nodestatus ──Get, Create, Update──► apiserver (Lease)
 //	nodestatus ──Version, Status, ListImages──► runtime      ──Machine──► facts
 //	nodestatus ──Seen──► pods, mirrors
@@ -11,7 +11,8 @@
 // when something has changed, or when the report is due. An object that
 // somebody deletes is registered again.
 //
-// After a restart it reads everything anew.
+// After a restart it reads everything anew. The lease is renewed first, by calls
+// of its own: it waits neither for the watch of the node nor for the runtime.
 package nodestatus
 
 import (
@@ -77,10 +78,11 @@ type nodestatus struct {
 	watches int
 	heard   kernel.EffectID
 	// listed is true once the apiserver said whether it has the node; node is
-	// what it has.
-	listed bool
-	node   *v1.Node
-	seen   *v1.Node
+	// what it has. watched is true once a watch said so, and heardOf is what a
+	// watch told last.
+	listed, watched bool
+	node, heardOf   *v1.Node
+	seen            *v1.Node
 
 	runtime runtimeView
 	machine *port.Machine
@@ -88,7 +90,7 @@ type nodestatus struct {
 	// looked is when machine and images were last asked for.
 	looked time.Time
 	// reading are the effects of these looks; results of others are late.
-	reading [4]kernel.EffectID
+	reading [5]kernel.EffectID
 
 	// facts is what was last made of all this, and of gathered, which is never
 	// changed; dirty says that the object may differ from it.
@@ -106,10 +108,13 @@ type nodestatus struct {
 	// call is the call of the node's object under way, 0 for none.
 	call     kernel.EffectID
 	failures int
+	unread   int // how often in a row the object could not be read
 	retrying bool
 	at       time.Time // of the last write
-	// before is the status that the last write was to change.
+	// before is the status that the last write was to change, from the version of
+	// the object that it was made of.
 	before *v1.NodeStatus
+	from   *v1.Node
 	report time.Time // when the next report is due
 
 	lease *coordinationv1.Lease
@@ -127,6 +132,7 @@ const (
 	readStatus
 	readMachine
 	readImages
+	readNode
 )
 
 const (
@@ -137,6 +143,9 @@ const (
 	notReady  = time.Second
 	// pollDeadline bounds a look at the runtime.
 	pollDeadline = 5 * time.Second
+	// unheardOf is how long the watch of the node may say nothing of it before the
+	// node is read instead, for the first time.
+	unheardOf = time.Second
 	// lookEvery is the time between looks at machine and images.
 	lookEvery = time.Minute
 )
@@ -148,7 +157,9 @@ func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 	if ctx.Incarnation() == 1 {
 		n.record(ctx, decide.Starting())
 	}
+	n.renew(ctx)
 	n.open(ctx)
+	ctx.After(unheardOf, reread{})
 	n.look(ctx)
 	n.poll(ctx)
 }
@@ -176,6 +187,10 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		if m.id == n.watch && n.heard != n.watch {
 			n.open(ctx)
 		}
+	case reread:
+		n.reread(ctx)
+	case nodeRead:
+		n.nodeRead(ctx, m)
 	case poll:
 		n.poll(ctx)
 	case again:
@@ -224,15 +239,15 @@ func (n *nodestatus) open(ctx *kernel.Context[Message]) {
 func (n *nodestatus) changed(ctx *kernel.Context[Message], c port.APIChange) {
 	switch c := c.(type) {
 	case port.APIReplaced:
-		n.listed = true
+		n.listed, n.watched = true, true
 		if len(c.Objects) == 0 {
 			n.gone()
 		}
 		for _, o := range c.Objects {
-			n.others(ctx, o.(*v1.Node))
+			n.heardVersion(ctx, o.(*v1.Node))
 		}
 	case port.APISet:
-		n.others(ctx, c.Object.(*v1.Node))
+		n.heardVersion(ctx, c.Object.(*v1.Node))
 	case port.APIDeleted:
 		if n.node != nil && n.node.UID == c.Object.GetUID() {
 			n.gone()
@@ -242,10 +257,20 @@ func (n *nodestatus) changed(ctx *kernel.Context[Message], c port.APIChange) {
 	}
 }
 
-// newer takes over an object, if it is newer than what is known.
-func (n *nodestatus) newer(o *v1.Node) bool {
-	if n.node != nil && n.node.UID == o.UID && apipod.Compare(n.node.ResourceVersion, o.ResourceVersion) >= 0 {
-		return false
+// heardVersion takes in a version that a watch tells of.
+func (n *nodestatus) heardVersion(ctx *kernel.Context[Message], o *v1.Node) {
+	restored := n.heardOf != nil && apipod.Restored(n.heardOf, o)
+	n.heardOf = o
+	n.others(ctx, o, restored)
+}
+
+// newer takes over an object, if it is newer than what is known, or if what is
+// known is of a time after the one that the apiserver was restored to.
+func (n *nodestatus) newer(o *v1.Node, restored bool) bool {
+	if n.node != nil && n.node.UID == o.UID {
+		if c := apipod.Compare(n.node.ResourceVersion, o.ResourceVersion); c == 0 || c > 0 && !restored {
+			return false
+		}
 	}
 	n.node = o
 	return true
@@ -254,9 +279,9 @@ func (n *nodestatus) newer(o *v1.Node) bool {
 // others takes over what somebody else did to the object. It is mended with the
 // next look at the runtime; before that only if it keeps pods away, and then not
 // more than once a second: somebody may insist.
-func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node) {
+func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node, restored bool) {
 	first := n.node == nil || n.node.UID != o.UID
-	if !n.newer(o) {
+	if !n.newer(o, restored) {
 		return
 	}
 	n.labelled, n.wrote = false, nil
@@ -271,7 +296,9 @@ func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node) {
 }
 
 // gone: the apiserver does not have the node, so it is to be registered.
-func (n *nodestatus) gone() { n.node, n.wrote, n.labelled, n.dirty = nil, nil, false, true }
+func (n *nodestatus) gone() {
+	n.node, n.from, n.wrote, n.labelled, n.dirty = nil, nil, nil, false, true
+}
 
 func (n *nodestatus) record(ctx *kernel.Context[Message], e decide.Event) {
 	n.deps.Events.Record(port.Event{Node: n.deps.Own.Name, Warning: e.Warning, Reason: e.Reason, Message: e.Message, At: ctx.Now()})
@@ -314,7 +341,8 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, node, done) })
 		return
 	}
-	key, from := port.APIKey{Kind: port.NodeKind, Name: own.Name}, n.node
+	key, from := n.key(), n.node
+	n.from = from
 	if to, differs := decide.Meta(own, from); differs && !n.labelled {
 		n.labelled = true
 		n.write(ctx, "PatchNode", func(c context.Context, done func(port.APIObject, error)) {
@@ -381,7 +409,7 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 			}
 			n.before = nil
 		}
-		n.newer(m.node)
+		n.newer(m.node, n.from != nil && apipod.Restored(n.from, m.node))
 		n.acks++
 		n.dirty = true // is it all said?
 		return
@@ -417,7 +445,7 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 
 // read reads the object, where the watch is late.
 func (n *nodestatus) read(ctx *kernel.Context[Message]) {
-	key := port.APIKey{Kind: port.NodeKind, Name: n.deps.Own.Name}
+	key := n.key()
 	n.write(ctx, "GetNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Get(c, key, done) })
 }
 

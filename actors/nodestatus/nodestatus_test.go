@@ -34,10 +34,12 @@ type rig struct {
 	// fail says what goes wrong with a call of the apiserver.
 	fail func(call string) error
 	// calls are those so far that asked the apiserver for anything but a watch.
-	calls  []string
-	watch  func(port.APIChange)
-	events []string
-	seen   []*v1.Node
+	calls []string
+	watch func(port.APIChange)
+	// watching is true once a watch was let through.
+	watching bool
+	events   []string
+	seen     []*v1.Node
 
 	runtime runtimePort
 	machine *port.Machine
@@ -87,6 +89,7 @@ func (r *rig) Watch(_ context.Context, _ port.Selection, change func(port.APICha
 			return
 		}
 		r.watch = change
+		r.watching = true
 		var all []port.APIObject
 		if r.node != nil {
 			all = append(all, r.node)
@@ -174,7 +177,11 @@ func (r *rig) put(change func(*v1.Node)) *v1.Node {
 	r.version++
 	n.ResourceVersion = fmt.Sprint(r.version)
 	r.node = n
-	r.AfterFunc(5*time.Millisecond, func() { r.watch(port.APISet{Object: n}) })
+	r.AfterFunc(5*time.Millisecond, func() {
+		if r.watching {
+			r.watch(port.APISet{Object: n})
+		}
+	})
 	return n
 }
 
@@ -246,7 +253,7 @@ func TestRegister(t *testing.T) {
 	r.start()
 	r.Advance(20 * time.Millisecond)
 	r.wantReady(true)
-	if got := strings.Join(r.calls, ", "); got != "create Node, get Lease, create Lease" {
+	if got := strings.Join(r.calls, ", "); got != "get Lease, create Node, create Lease" {
 		t.Errorf("calls %s", got)
 	}
 	if got := strings.Join(r.events, " "); got != "Starting NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady" {
@@ -326,7 +333,7 @@ func TestNotRegistering(t *testing.T) {
 	r := newRig(t)
 	r.start(func(d *Deps) { d.Register = false })
 	r.Advance(10 * time.Minute)
-	if len(r.calls) > 0 || r.node != nil {
+	if strings.Join(r.calls, ", ") != "get Lease" || r.node != nil {
 		t.Fatalf("calls %v", r.calls)
 	}
 	r.put(func(n *v1.Node) { n.Name, n.UID = "n1", "theirs" })

@@ -71,6 +71,17 @@ type images struct {
 	err  error
 }
 
+// reread is this actor's own timer for reading the node's object, while its watch
+// says nothing of it.
+type reread struct{}
+
+// nodeRead is the result of that.
+type nodeRead struct {
+	id   kernel.EffectID
+	node *v1.Node
+	err  error
+}
+
 // written is the result of a call about the node's object.
 type written struct {
 	id   kernel.EffectID
@@ -100,8 +111,21 @@ func (runtimeVersion) isNodeStatusMessage() {}
 func (runtimeStatus) isNodeStatusMessage()  {}
 func (machine) isNodeStatusMessage()        {}
 func (images) isNodeStatusMessage()         {}
+func (reread) isNodeStatusMessage()         {}
+func (nodeRead) isNodeStatusMessage()       {}
 func (written) isNodeStatusMessage()        {}
 func (leased) isNodeStatusMessage()         {}
+
+// AppendTrace implements kernel.Traced.
+func (m nodeRead) AppendTrace(b []byte) []byte {
+	if m.node != nil {
+		b = append(b, m.node.ResourceVersion...)
+	}
+	if m.err != nil {
+		b = append(append(b, 0), m.err.Error()...)
+	}
+	return b
+}
 
 // AppendTrace implements kernel.Traced.
 func (m written) AppendTrace(b []byte) []byte {

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
@@ -104,6 +105,13 @@ func Compare(a, b string) int {
 		return c
 	}
 	return -1
+}
+
+// Restored says whether a watch that told of old now tells of a version of the
+// same object that is older: it does so only where the apiserver's store was
+// restored from a backup.
+func Restored(old, now metav1.Object) bool {
+	return old.GetUID() == now.GetUID() && Compare(old.GetResourceVersion(), now.GetResourceVersion()) > 0
 }
 
 // Insert puts a pod into a list that is in order of age and name, in place of

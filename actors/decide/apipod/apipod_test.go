@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 )
 
@@ -87,6 +88,20 @@ func TestCompare(t *testing.T) {
 	}{{"7", "7", 0}, {"7", "10", -1}, {"10", "7", 1}, {"", "7", -1}, {"x", "y", -1}, {"x", "x", 0}} {
 		if got := Compare(c.a, c.b); got != c.want {
 			t.Errorf("Compare(%q, %q) is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestRestored(t *testing.T) {
+	pod := func(uid types.UID, version string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version}}
+	}
+	for _, c := range []struct {
+		old, now *v1.Pod
+		want     bool
+	}{{pod("a", "9"), pod("a", "8"), true}, {pod("a", "9"), pod("a", "10"), false}, {pod("a", "9"), pod("a", "9"), false}, {pod("a", "9"), pod("b", "8"), false}} {
+		if got := Restored(c.old, c.now); got != c.want {
+			t.Errorf("Restored(%s %s, %s %s) is %v", c.old.UID, c.old.ResourceVersion, c.now.UID, c.now.ResourceVersion, got)
 		}
 	}
 }
