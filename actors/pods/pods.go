@@ -148,6 +148,9 @@ type record struct {
 	report   pod.Report // the last one; no status: none yet
 	reject   *Rejection
 	crash    *kernel.CrashReport
+	// unasked: it ran already when this node was not known yet, and whether it may
+	// run here is asked later: see judge.
+	unasked bool
 	// alloc is nil for a pod that was never resized: see resize.go. saving is what it
 	// is to have as soon as the checkpoint has that; nil if it has alloc.
 	alloc, saving *podresize.Allocation
@@ -241,6 +244,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.crashed(m.Report)
 	case NodeSeen:
 		a.node = m.Node
+		a.judge(ctx)
 		a.reconcile(ctx)
 	case ShowAgain:
 		a.showAll()
@@ -639,7 +643,10 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		return true // its actor only takes down what there may be
 	}
 	if r.source == apipods.Source && a.node == nil {
-		return false // what it was scheduled by is not known yet
+		if !a.runs(r) {
+			return false // what it was scheduled by is not known yet
+		}
+		r.unasked = true
 	}
 	var others []*v1.Pod
 	for _, o := range a.ranked {
@@ -653,18 +660,11 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 			others = append(others, o.holds())
 		}
 	}
-	if a.deps.Admit == nil {
+	if r.unasked || a.allowed(ctx, r, others) {
 		return true
 	}
-	if r.reject = a.deps.Admit(r.allocated(), others, a.node); r.reject == nil {
-		return true
-	}
-	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).Msg("pod is not admitted")
-	if _, runs := a.runtime[r.pod.UID]; runs { // the node is not what it was when it was admitted
-		r.stop = &podplan.Stop{
-			At: ctx.Now(), Grace: gracePeriod(r.pod), Fail: true,
-			Reason: r.reject.Reason, Message: r.reject.Message, Why: r.reject.Message,
-		}
+	if _, runs := a.runtime[r.pod.UID]; runs {
+		r.expel(ctx.Now())
 		return true
 	}
 	r.state = rejected
