@@ -57,8 +57,9 @@ type Host struct {
 	places   claims
 	// compressing are the logs (port.LogRef) of which a file is being compressed.
 	compressing sync.Map
-	// mounts reads what is mounted.
+	// mounts tells what is mounted, of table.
 	mounts func() ([]mount, error)
+	table  *mountTable
 }
 
 // area is a directory that is ours.
@@ -86,7 +87,8 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("directory of pods' logs: %w", err), pods.root.Close())
 	}
-	return &Host{pods: pods, logs: logs, children: newChildren(), mounts: readMounts, clusterDomain: c.ClusterDomain}, nil
+	table := newMountTable()
+	return &Host{pods: pods, logs: logs, children: newChildren(), mounts: table.read, table: table, clusterDomain: c.ClusterDomain}, nil
 }
 
 func openArea(path string, mode os.FileMode) (area, error) {
@@ -105,7 +107,10 @@ func openArea(path string, mode os.FileMode) (area, error) {
 }
 
 // Close lets go of the directories. Calls under way fail.
-func (h *Host) Close() error { return errors.Join(h.pods.root.Close(), h.logs.root.Close()) }
+func (h *Host) Close() error {
+	h.table.close()
+	return errors.Join(h.pods.root.Close(), h.logs.root.Close())
+}
 
 // call runs work on a goroutine and gives its result to done, once: when ctx
 // ends first, done gets that, and what work did is unknown.

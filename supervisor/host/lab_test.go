@@ -49,6 +49,15 @@ func newLabAt(t *testing.T, root string) *Host {
 	return h
 }
 
+// readMounts reads what is mounted, whatever a mountTable knows.
+func readMounts() ([]mount, error) {
+	b, err := os.ReadFile(mountInfo)
+	if err != nil {
+		return nil, err
+	}
+	return parseMounts(string(b))
+}
+
 // needRoot skips what only root can do.
 func needRoot(t *testing.T) {
 	t.Helper()
