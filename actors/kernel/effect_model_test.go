@@ -65,7 +65,8 @@ func TestEffectsKeepTheirLaws(t *testing.T) {
 		b := newBench(t, func(c *Config) { c.Tracer = law })
 		run, err := NewRunner(b.sys,
 			Pool{Name: "p", Size: rapid.IntRange(1, 3).Draw(rt, "p"), MinHold: time.Second, MaxHold: 3 * time.Second, SlowHold: time.Duration(rapid.IntRange(0, 6).Draw(rt, "slow")) * time.Second},
-			Pool{Name: "q", Size: 1, MinHold: 2 * time.Second, MaxHold: 20 * time.Second, Unkept: rapid.Bool().Draw(rt, "unkept")})
+			Pool{Name: "q", Size: 1, MinHold: 2 * time.Second, MaxHold: 20 * time.Second, Unkept: rapid.Bool().Draw(rt, "unkept")},
+			Pool{Name: "r", Size: 2, MinHold: time.Second, MaxHold: 2 * time.Second, Behind: "p", BehindMax: 4 * time.Second})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -114,7 +115,7 @@ func TestEffectsKeepTheirLaws(t *testing.T) {
 				if p.Held > p.Size || p.Held < 0 || p.Held != started[p.Name] {
 					rt.Fatalf("%+v, and %d hold one", p, started[p.Name])
 				}
-				if p.Held < p.Size && p.Waiting > 0 {
+				if p.Held < p.Size && p.Waiting > 0 && (p.Name != "r" || started["p"] == 0) {
 					rt.Fatalf("a slot is free and somebody waits: %+v", p)
 				}
 			}
@@ -129,7 +130,7 @@ func TestEffectsKeepTheirLaws(t *testing.T) {
 			"do": func(rt *rapid.T) {
 				e := Effect[do]{
 					Kind: rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "kind"), Lane: rapid.SampledFrom([]string{"1", "2"}).Draw(rt, "lane"),
-					Pool: rapid.SampledFrom([]string{"", "p", "p", "q"}).Draw(rt, "pool"), Rank: int64(rapid.IntRange(0, 2).Draw(rt, "rank")),
+					Pool: rapid.SampledFrom([]string{"", "p", "p", "q", "r"}).Draw(rt, "pool"), Rank: int64(rapid.IntRange(0, 2).Draw(rt, "rank")),
 					Deadline: time.Duration(rapid.IntRange(1, 12).Draw(rt, "deadline")) * time.Second,
 					Expired:  func(id EffectID) do { return func(*Context[do]) { told[id]++ } },
 					Idles:    rapid.Bool().Draw(rt, "idles"),

@@ -651,3 +651,48 @@ func TestEffectsOf(t *testing.T) {
 		t.Error("a child may ask for its parent's")
 	}
 }
+
+// TestPoolBehindAnother: what is in no hurry begins when none of the others is at work, or when it has
+// waited long enough.
+func TestPoolBehindAnother(t *testing.T) {
+	looks := Pool{Name: "look", Size: 1, MinHold: time.Minute, MaxHold: time.Minute, Behind: "start", BehindMax: 3 * time.Second}
+	c := newCalls(t, starts, looks)
+	r, o := c.root("a"), c.root("b")
+	look := func(e *Effect[do]) { e.Pool = "look" }
+	c.b.took()
+	c.do(r, c.effect("look 1", "1", look), c.effect("start 1", "2", pooled(1)), c.effect("look 2", "3", look), c.effect("look 3", "4", look))
+	equal(t, "first", c.b.took(), []string{"look 1 runs", "start 1 runs"})
+	c.answer("look 1")
+	equal(t, "while it starts", c.b.took(), []string{"look 1 done"})
+	c.do(o, c.effect("start 2", "1", pooled(2)))
+	c.answer("start 1")
+	equal(t, "while the other starts", c.b.took(), []string{"start 2 runs", "start 1 done"})
+	c.answer("start 2")
+	equal(t, "then", c.b.took(), []string{"start 2 done", "look 2 runs"})
+	c.do(o, c.effect("start 3", "1", pooled(2)))
+	c.answer("look 2")
+	c.do(o, c.effect("look 4", "2", look))
+	c.b.took()
+	c.b.Advance(2900 * time.Millisecond)
+	equal(t, "not yet", c.b.took(), nil)
+	c.b.Advance(200 * time.Millisecond)
+	equal(t, "after 3 s", c.b.took(), []string{"look 3 runs"})
+	c.answer("look 3")
+	equal(t, "the next, which has waited as long", c.b.took(), []string{"look 3 done", "look 4 runs"})
+	c.answer("look 4")
+	c.answer("start 3")
+	for _, p := range c.run.Pools() {
+		if p.Held+p.Waiting > 0 {
+			t.Errorf("left: %+v", p)
+		}
+	}
+	for name, bad := range map[string]Pool{
+		"nothing to be behind": {Name: "x", Size: 1, MinHold: 1, MaxHold: 1, Behind: "y", BehindMax: 1},
+		"itself":               {Name: "x", Size: 1, MinHold: 1, MaxHold: 1, Behind: "x", BehindMax: 1},
+		"for ever":             {Name: "x", Size: 1, MinHold: 1, MaxHold: 1, Behind: "start"},
+	} {
+		if _, err := NewRunner(c.b.sys, starts, bad); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

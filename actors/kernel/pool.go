@@ -20,6 +20,10 @@ type Pool struct {
 	// rather than the call hung, and more calls at once would make it busier. Zero
 	// for no such respite.
 	SlowHold time.Duration
+	// Behind names a pool whose effects go first, empty for none: while one of them
+	// holds a slot, none of this pool begins, unless it has waited for BehindMax.
+	Behind    string
+	BehindMax time.Duration
 	// Unkept: a slot is free as soon as its effect has ended. Otherwise it stays
 	// with its owner until that has handled the result, so that an owner whose
 	// effects are the steps of one thing goes on with it.
@@ -39,9 +43,15 @@ type slots struct {
 	Pool
 	// Invariant: 0 <= held <= Size, the number of effects whose HoldsSlot is Name.
 	held int
-	// waiting is in order of coming. Invariant: empty if held < Size; each is
-	// Queued, the first on its lane, and has waits set.
+	// waiting is in order of coming. Invariant: empty if held < Size and ahead holds
+	// no slot; each is Queued, the first on its lane, and has waits set.
 	waiting []*effect
+	// ahead is the pool that this one is Behind, nil for none; after are those that
+	// are behind this one, in the order in which the Runner was given them.
+	ahead *slots
+	after []*slots
+	// patience is set while a timer runs for those that have waited long enough.
+	patience bool
 	// paces has what is known of the calls of each kind.
 	paces flat.Map[string, pace]
 }
@@ -56,9 +66,14 @@ type pace struct {
 	outlived int
 }
 
+// gives says whether an effect that has waited since a time may have a slot.
+func (p *slots) gives(since, now time.Time) bool {
+	return p.held < p.Size && (p.ahead == nil || p.ahead.held == 0 || now.Sub(since) >= p.BehindMax)
+}
+
 // take gives e a slot, or puts it into the queue for one.
-func (p *slots) take(e *effect) bool {
-	if p.held < p.Size {
+func (p *slots) take(e *effect, now time.Time) bool {
+	if p.gives(e.Since, now) {
 		p.held++
 		e.HoldsSlot = p.Name
 		return true
@@ -68,19 +83,23 @@ func (p *slots) take(e *effect) bool {
 	return false
 }
 
-// release takes e's slot back and gives it to the first in the queue, if any,
-// which it returns.
-func (p *slots) release(e *effect) *effect {
+// release takes e's slot back.
+func (p *slots) release(e *effect) {
 	e.HoldsSlot = ""
 	p.held--
-	if len(p.waiting) == 0 {
-		return nil
-	}
-	first := 0
+}
+
+// next gives a slot to the first in the queue that may have one, and returns it;
+// nil if there is none.
+func (p *slots) next(now time.Time) *effect {
+	first := -1
 	for i, w := range p.waiting {
-		if w.rank < p.waiting[first].rank {
+		if (first < 0 || w.rank < p.waiting[first].rank) && p.gives(w.Since, now) {
 			first = i
 		}
+	}
+	if first < 0 {
+		return nil
 	}
 	w := p.waiting[first]
 	p.waiting = slices.Delete(p.waiting, first, first+1)

@@ -108,6 +108,17 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 		}
 		r.pools[p.Name] = &slots{Pool: p}
 	}
+	for _, p := range pools {
+		if p.Behind == "" {
+			continue
+		}
+		ahead := r.pools[p.Behind]
+		if ahead == nil || ahead.Behind != "" || p.BehindMax <= 0 {
+			return nil, fmt.Errorf("kernel: pool %s is behind %q: that must be a pool that is behind none, and BehindMax must be set", p.Name, p.Behind)
+		}
+		r.pools[p.Name].ahead = ahead
+		ahead.after = append(ahead.after, r.pools[p.Name])
+	}
 	return r, nil
 }
 
@@ -154,9 +165,10 @@ func (r *Runner) laneBusyLocked(e *effect) bool {
 
 // slotLocked takes a slot for e, or puts it into the queue for one.
 func (r *Runner) slotLocked(e *effect) bool {
-	if e.slots == nil || e.slots.take(e) {
+	if e.slots == nil || e.slots.take(e, r.sys.clock.Now()) {
 		return true
 	}
+	r.awaitLocked(e.slots)
 	if e.maxQueue > 0 {
 		e.stopWait = r.sys.clock.AfterFunc(e.maxQueue, func() { r.waitNoMore(e) })
 	}
@@ -374,13 +386,53 @@ func (r *Runner) inheritLocked(e *effect) bool {
 	return false
 }
 
+// releaseLocked takes e's slot back, and returns those that start in its stead, or
+// that have waited until the pool that they are behind had nothing to do.
 func (r *Runner) releaseLocked(e *effect) []*effect {
-	w := e.slots.release(e)
-	if w == nil {
-		return nil
+	e.slots.release(e)
+	next := r.nextLocked(e.slots)
+	if e.slots.held == 0 {
+		for _, p := range e.slots.after {
+			next = append(next, r.nextLocked(p)...)
+		}
 	}
-	r.startLocked(w)
-	return []*effect{w}
+	return next
+}
+
+// nextLocked starts those that may have a slot of p now.
+func (r *Runner) nextLocked(p *slots) (next []*effect) {
+	now := r.sys.clock.Now()
+	for w := p.next(now); w != nil; w = p.next(now) {
+		r.startLocked(w)
+		next = append(next, w)
+	}
+	r.awaitLocked(p)
+	return next
+}
+
+// awaitLocked sets the timer for those that have waited long enough for the pool
+// that p is behind, if there are any and it is not set.
+func (r *Runner) awaitLocked(p *slots) {
+	if p.ahead == nil || p.patience || p.held == p.Size || len(p.waiting) == 0 {
+		return
+	}
+	oldest := p.waiting[0].Since
+	for _, w := range p.waiting {
+		if w.Since.Before(oldest) {
+			oldest = w.Since
+		}
+	}
+	p.patience = true
+	r.sys.clock.AfterFunc(oldest.Add(p.BehindMax).Sub(r.sys.clock.Now()), func() {
+		r.mu.Lock()
+		p.patience = false
+		var next []*effect
+		if !r.closed {
+			next = r.nextLocked(p)
+		}
+		r.mu.Unlock()
+		r.beginAll(next)
+	})
 }
 
 // laneFreeLocked lets the next effect on e's lane go, if it can get its slot.
