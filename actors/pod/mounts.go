@@ -146,8 +146,13 @@ func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	}
 	if !maps.Equal(old.Labels, p.want.Labels) || !maps.Equal(old.Annotations, p.want.Annotations) ||
 		!equality.Semantic.DeepEqual(old.Spec.Containers, p.want.Spec.Containers) {
-		p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, ReplyTo: ctx.Self()})
+		p.mountVolumes(ctx)
 	}
+}
+
+// mountVolumes asks for the pod's volumes, with what is known of their objects.
+func (p *pod) mountVolumes(ctx *kernel.Context[Message]) {
+	p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, Later: p.foundRunning(), ReplyTo: ctx.Self()})
 }
 
 // ofThePod says whether a volume holds what its pod says of itself.

@@ -61,7 +61,7 @@ func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 		}
 	}
 	if v := &p.facts.volumes; v.State != podplan.VolumesDown && !v.Going && !v.Unmounted && p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
-		p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, ReplyTo: ctx.Self()})
+		p.mountVolumes(ctx)
 	}
 	if p.changed(old, podobjects.PullSecrets(p.want)) {
 		p.imagesAgain(ctx)

@@ -335,6 +335,21 @@ func (p *pod) sandbox(id string) *observed.Sandbox {
 	return nil
 }
 
+// foundRunning says whether all containers ran before this incarnation began, and
+// run still: nothing has to be made for them.
+func (p *pod) foundRunning() bool {
+	s, ready := p.view.ReadySandbox()
+	if p.stop != nil || !ready || !s.CreatedAt.Before(p.born) {
+		return false
+	}
+	for i := range p.want.Spec.Containers {
+		if c, there := p.view.Newest(p.want.Spec.Containers[i].Name); !there || c.State != observed.ContainerRunning || !c.CreatedAt.Before(p.born) {
+			return false
+		}
+	}
+	return true
+}
+
 // forget drops a container or sandbox that the runtime has no more.
 func (p *pod) forget(id string) {
 	p.view.Containers = slices.DeleteFunc(p.view.Containers, func(c observed.Container) bool { return c.ID == id })

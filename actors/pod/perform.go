@@ -19,8 +19,9 @@ import (
 const (
 	StartPool    = "start"
 	TeardownPool = "teardown"
-	// LookPool is for looks at what ran before this agent did: there may be
-	// hundreds of them at its start, and nothing waits for any.
+	// LookPool is for looks at what ran before this agent did, and at its volumes:
+	// there may be hundreds of them at its start, and nothing waits for any. They come
+	// after starts, for which somebody waits.
 	LookPool = "look"
 )
 
@@ -29,12 +30,19 @@ func Pools(starts, looks int) []kernel.Pool {
 	return []kernel.Pool{
 		{Name: StartPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second, SlowHold: slowHold},
 		{Name: TeardownPool, Size: starts, MinHold: time.Second, MaxHold: 5 * time.Second, SlowHold: slowHold},
-		{Name: LookPool, Size: looks, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second},
+		{
+			Name: LookPool, Size: looks, MinHold: 200 * time.Millisecond, MaxHold: 2 * time.Second, SlowHold: slowHold,
+			Behind: StartPool, BehindMax: behindStarts,
+		},
 	}
 }
 
 // slowHold is what a RunPodSandbox takes on a machine that has far too much to do.
 const slowHold = 3 * time.Second
+
+// behindStarts is how long a look waits at the most until nothing is being started:
+// what runs is to be known soon, also on a node that starts one pod after another.
+const behindStarts = 3 * time.Second
 
 // Deadlines of effects. They are the last resort: what a runtime needs on a
 // loaded machine is far less, and slots are given back long before.
@@ -72,7 +80,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 		return
 	case podplan.MountVolumes:
 		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending}
-		p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, ReplyTo: ctx.Self()})
+		p.mountVolumes(ctx)
 		return
 	case podplan.UnmountVolumes:
 		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending, Going: true}

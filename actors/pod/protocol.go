@@ -260,6 +260,8 @@ type MountVolumes struct {
 	Pod *v1.Pod
 	// Objects is what is known of them; some may be Unknown yet.
 	Objects podobjects.Set
+	// Later: the pod runs with them already, and what has to be started comes first.
+	Later   bool
 	ReplyTo kernel.Ref[Message]
 }
 

@@ -121,6 +121,8 @@ type volumed struct {
 	// plan is made of the two; each has its Content until that was written.
 	plan  []volumeplan.Mount
 	reply kernel.Ref[pod.Message]
+	// later: the pod runs with its volumes already, and other pods go first.
+	later bool
 	// down: it is being taken down, and nothing is brought up any more.
 	down     bool
 	prepared bool
@@ -209,7 +211,7 @@ func (a *volumes) mount(ctx *kernel.Context[Message], m Mount) {
 			}
 		}
 	}
-	p.pod, p.objects, p.reply, p.pending = m.Pod, m.Objects, m.ReplyTo, true
+	p.pod, p.objects, p.reply, p.later, p.pending = m.Pod, m.Objects, m.ReplyTo, m.Later, true
 	if first && !p.down && len(p.plan) > 0 {
 		p.expect(ctx, uid)
 	}
@@ -313,9 +315,13 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 		p.wake(ctx, uid, ctx.Now().Add(backoff.Retry(a.deps.Backoff, count)))
 		return
 	}
-	w := p.pod
+	w, pool := p.pod, ""
+	if p.later && what != unmount {
+		pool = pod.LookPool
+	}
 	p.running.Set(key, ctx.Do(kernel.Effect[Message]{
 		Kind: what.String(), Object: object(w, uid, name), For: string(uid), Lane: what.String() + "/" + string(uid) + "/" + name, Tag: tag{uid, what}, Deadline: a.deps.Deadline,
+		Pool: pool, Rank: lastOfLooks,
 		Run: a.run(w, uid, what, m),
 		Expired: func(id kernel.EffectID) Message {
 			return done{id: id, uid: uid, what: what, volume: name, err: &port.Error{
@@ -353,6 +359,10 @@ func (a *volumes) run(w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount) 
 		}
 	}
 }
+
+// lastOfLooks puts the volumes of pods that run after looks at all of those: people
+// are shown what the looks tell.
+const lastOfLooks = int64(1) << 60
 
 // wake sets the pod's timer, unless it fires before anyway.
 func (p *volumed) wake(ctx *kernel.Context[Message], uid types.UID, at time.Time) {

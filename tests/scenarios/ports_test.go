@@ -19,6 +19,8 @@ type fakeHost struct {
 	pods map[types.UID]*podDirs
 	// fault says that a call fails (not nil) or hangs (true); may be nil.
 	fault func(verb string, uid types.UID, volume string) (error, bool)
+	// takes is how long a call takes; nil is 2 ms.
+	takes func(verb string) time.Duration
 	// unmounts counts what was unmounted while a container of the pod lived.
 	unmounts int
 }
@@ -42,7 +44,11 @@ func (h *fakeHost) call(ctx context.Context, verb string, uid types.UID, volume 
 			return
 		}
 	}
-	h.w.v.AfterFunc(2*time.Millisecond, func() {
+	after := 2 * time.Millisecond
+	if h.takes != nil {
+		after = h.takes(verb)
+	}
+	h.w.v.AfterFunc(after, func() {
 		switch {
 		case ctx.Err() != nil:
 			done(&port.Error{Kind: port.Canceled, Verb: verb})
