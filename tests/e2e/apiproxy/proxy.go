@@ -90,6 +90,17 @@ func (p *Proxy) Kubeconfig(from, to string) error {
 // Begin has every request answered so from now on.
 func (p *Proxy) Begin(a Answer) { p.set(a) }
 
+// BeginFor has those requests answered so that match is true of, and passes on all others.
+func (p *Proxy) BeginFor(match func(*http.Request) bool, a Answer) {
+	p.set(func(w http.ResponseWriter, r *http.Request) {
+		if match(r) {
+			a(w, r)
+		} else {
+			p.pass.ServeHTTP(w, r)
+		}
+	})
+}
+
 // End passes requests on again.
 func (p *Proxy) End() { p.set(nil) }
 

@@ -109,29 +109,36 @@ func throughNetwork(begin, end func(*tcpproxy.Proxy) error) func(*testing.T, *se
 func throughProxy(answer apiproxy.Answer) func(*testing.T, *setup) outage {
 	return func(t *testing.T, s *setup) outage {
 		t.Helper()
-		var p *apiproxy.Proxy
-		t.Cleanup(func() { // after the bed's own
-			if p != nil {
-				p.Close()
-			}
-		})
-		s.through = func(kubeconfig string) (string, error) {
-			var err error
-			if p, err = apiproxy.New(kubeconfig); err != nil {
-				return "", err
-			}
-			through := filepath.Join(t.TempDir(), "kubeconfig")
-			return through, p.Kubeconfig(kubeconfig, through)
-		}
+		p := proxied(t, s)
 		return outage{
-			begin: func(context.Context) error { p.Begin(answer); return nil },
+			begin: func(context.Context) error { (*p).Begin(answer); return nil },
 			end: func(context.Context) error {
-				t.Logf("it asked %d times meanwhile", p.Asked())
-				p.End()
+				t.Logf("it asked %d times meanwhile", (*p).Asked())
+				(*p).End()
 				return nil
 			},
 		}
 	}
+}
+
+// proxied puts a proxy into the agent's way. It is there once the bed is.
+func proxied(t *testing.T, s *setup) **apiproxy.Proxy {
+	t.Helper()
+	var p *apiproxy.Proxy
+	t.Cleanup(func() { // after the bed's own
+		if p != nil {
+			p.Close()
+		}
+	})
+	s.through = func(kubeconfig string) (string, error) {
+		var err error
+		if p, err = apiproxy.New(kubeconfig); err != nil {
+			return "", err
+		}
+		through := filepath.Join(t.TempDir(), "kubeconfig")
+		return through, p.Kubeconfig(kubeconfig, through)
+	}
+	return &p
 }
 
 func (b *bed) outage(t *testing.T, o outage) {

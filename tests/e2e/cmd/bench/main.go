@@ -57,6 +57,7 @@ var rows = []row{
 	{cluster, "cluster-start", (*bench).clusterStart},
 	{cluster, "cluster-events", (*bench).clusterEvents},
 	{cluster, "cluster-hundred", (*bench).clusterHundred},
+	{cluster, "cluster-killed", (*bench).clusterKilled},
 	{simulation, "world-determinism", (*bench).worldDeterminism},
 	{simulation, "world-scale", (*bench).worldScale},
 	{simulation, "world-memory", (*bench).worldMemory},
