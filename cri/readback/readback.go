@@ -113,7 +113,19 @@ func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
 		PreStop:                  a[labels.PreStopHandler],
 		TerminationMessagePolicy: a[labels.TerminationMessagePolicy],
 		Resources:                resources(c.GetResources().GetLinux()),
+		RecursiveReadOnly:        recursiveReadOnly(c.GetMounts()),
 	}, ok && name != ""
+}
+
+// recursiveReadOnly are the mounts that are read-only with all below them.
+// Runtimes that can make such mounts say which they are.
+func recursiveReadOnly(mounts []*runtimeapi.Mount) (paths []string) {
+	for _, m := range mounts {
+		if m.GetRecursiveReadOnly() {
+			paths = append(paths, m.GetContainerPath())
+		}
+	}
+	return paths
 }
 
 // resources are nil if the runtime does not say (containerd before 1.7). No limit

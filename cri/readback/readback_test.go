@@ -47,7 +47,7 @@ func TestContainerOfAKubelet(t *testing.T) {
 		CreatedAt: time.Unix(1, 0).UTC(), Detailed: true, StartedAt: time.Unix(2, 0).UTC(), FinishedAt: time.Unix(3, 5).UTC(), ExitCode: 137,
 		Reason: "OOMKilled", Message: "m", LogPath: "/l", GraceSeconds: 40, PreStop: `{"exec":{"command":["/bin/true"]}}`, TerminationMessagePolicy: "File",
 	}
-	if got, ok := Container(status); !ok || got != want {
+	if got, ok := Container(status); !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
 }
@@ -72,6 +72,12 @@ func TestContainerFields(t *testing.T) {
 			c.Metadata = &runtimeapi.ContainerMetadata{Name: "other"}
 		}, func(c observed.Container) any { return c.Name }, "other"},
 		{"unknown state", func(c *runtimeapi.ContainerStatus) { c.State = 77 }, func(c observed.Container) any { return c.State }, observed.ContainerUnknown},
+		{"mounts of which all is read-only", func(c *runtimeapi.ContainerStatus) {
+			c.Mounts = []*runtimeapi.Mount{
+				{ContainerPath: "/all", Readonly: true, RecursiveReadOnly: true}, {ContainerPath: "/top", Readonly: true}, {ContainerPath: "/rw"},
+				{ContainerPath: "/more", Readonly: true, RecursiveReadOnly: true},
+			}
+		}, func(c observed.Container) any { return c.RecursiveReadOnly }, []string{"/all", "/more"}},
 		{"created", func(*runtimeapi.ContainerStatus) {}, func(c observed.Container) any { return c.State }, observed.ContainerCreated},
 	} {
 		status := &runtimeapi.ContainerStatus{Id: "c1", Labels: kubeletLabels("app"), Annotations: kubeletAnnotations()}

@@ -129,6 +129,9 @@ type Container struct {
 	// Resources are the limits that it has now; nil where the runtime doesn't say.
 	// They are shared, and never changed.
 	Resources *Resources
+	// RecursiveReadOnly are the paths in the container at which all that is mounted
+	// below is read-only too (KEP-3857); nil for most.
+	RecursiveReadOnly []string
 }
 
 // Resources are the limits of a cgroup, a container's or a pod's, in the units of

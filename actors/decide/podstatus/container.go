@@ -26,7 +26,7 @@ func (c *computer) container(ct *v1.Container, kind podplan.ContainerKind, old *
 	s := v1.ContainerStatus{
 		Name: ct.Name, Image: ct.Image,
 		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
-		VolumeMounts: volumeMounts(ct, old), User: old.User, StopSignal: old.StopSignal,
+		VolumeMounts: volumeMounts(ct, n, old), User: old.User, StopSignal: old.StopSignal,
 		AllocatedResourcesStatus: old.AllocatedResourcesStatus,
 	}
 	if n == nil {

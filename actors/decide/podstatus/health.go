@@ -48,23 +48,3 @@ func passes(p podplan.Probe, before bool) bool {
 		return false
 	}
 }
-
-// volumeMounts are the mounts of a container; they never change.
-func volumeMounts(ct *v1.Container, old *v1.ContainerStatus) []v1.VolumeMountStatus {
-	if len(old.VolumeMounts) == len(ct.VolumeMounts) {
-		return old.VolumeMounts
-	}
-	list := make([]v1.VolumeMountStatus, len(ct.VolumeMounts))
-	for i := range ct.VolumeMounts {
-		m := &ct.VolumeMounts[i]
-		list[i] = v1.VolumeMountStatus{Name: m.Name, MountPath: m.MountPath, ReadOnly: m.ReadOnly}
-		if m.ReadOnly {
-			mode := v1.RecursiveReadOnlyDisabled
-			if m.RecursiveReadOnly != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled {
-				mode = v1.RecursiveReadOnlyEnabled
-			}
-			list[i].RecursiveReadOnly = &mode
-		}
-	}
-	return list
-}

@@ -1,0 +1,58 @@
+package podstatus
+
+import (
+	"path"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// volumeMounts are the mounts of a container, whose newest incarnation is n, nil
+// for none. What of them never changes is taken over from old.
+func volumeMounts(ct *v1.Container, n *observed.Container, old *v1.ContainerStatus) []v1.VolumeMountStatus {
+	list, known := old.VolumeMounts, len(old.VolumeMounts) == len(ct.VolumeMounts)
+	if !known {
+		list = make([]v1.VolumeMountStatus, len(ct.VolumeMounts))
+	}
+	owned := !known
+	for i := range ct.VolumeMounts {
+		m := &ct.VolumeMounts[i]
+		var before *v1.RecursiveReadOnlyMode
+		if known {
+			before = old.VolumeMounts[i].RecursiveReadOnly
+		}
+		mode := recursiveReadOnly(m, n, before)
+		if known && equalPointer(before, mode) {
+			continue
+		}
+		if !owned {
+			list, owned = slices.Clone(list), true
+		}
+		list[i].Name, list[i].MountPath, list[i].ReadOnly, list[i].RecursiveReadOnly = m.Name, m.MountPath, m.ReadOnly, mode
+	}
+	return list
+}
+
+// recursiveReadOnly is whether all below a mount is read-only too: by what was
+// mounted (API VolumeMountStatus.recursiveReadOnly), and until a container was
+// looked at as it was shown before. It is nil for a mount that is not read-only.
+func recursiveReadOnly(m *v1.VolumeMount, n *observed.Container, before *v1.RecursiveReadOnlyMode) *v1.RecursiveReadOnlyMode {
+	switch {
+	case !m.ReadOnly:
+		return nil
+	case m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == v1.RecursiveReadOnlyDisabled:
+		return ptr.To(v1.RecursiveReadOnlyDisabled)
+	case n != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled:
+		return ptr.To(v1.RecursiveReadOnlyEnabled) // it would not have been made otherwise
+	case n == nil || !n.Detailed || n.State == observed.ContainerCreated:
+		if before != nil {
+			return before
+		}
+	case slices.ContainsFunc(n.RecursiveReadOnly, func(at string) bool { return path.Clean(at) == path.Clean(m.MountPath) }):
+		return ptr.To(v1.RecursiveReadOnlyEnabled)
+	}
+	return ptr.To(v1.RecursiveReadOnlyDisabled)
+}
