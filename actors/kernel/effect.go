@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -40,7 +41,8 @@ type Effect[M any] struct {
 	// the sooner each gives its own back, so that none waits long for its begin.
 	Idles bool
 	// Deadline bounds the run, counted from its start. Required, but for one
-	// that is Standing: a stream or a watch, which is meant to go on.
+	// that is Standing: a stream or a watch, which is meant to go on. NoDeadline is
+	// for work that ends with something else: its owner cancels it then.
 	Deadline time.Duration
 	Standing bool
 	// Patience is how long it may well take: people are shown one that takes
@@ -56,6 +58,9 @@ type Effect[M any] struct {
 	// delivered: it finds an ID that its owner waits for no more, and is a hint.
 	Expired func(id EffectID) M
 }
+
+// NoDeadline is the Deadline of an effect that may take as long as it likes.
+const NoDeadline time.Duration = math.MaxInt64
 
 // EffectPhase is how far an effect got.
 //

@@ -32,6 +32,22 @@ func NewContext(clock Clock) (ctx context.Context, end func(why error)) {
 	return c, c.end
 }
 
+// After calls done with nil when d is over, by the clock of the effect that has
+// ctx, or before that with the reason why ctx ended. It is for an effect that
+// waits and does nothing else; ctx is what its Run was given.
+func After(ctx context.Context, d time.Duration, done func(error)) {
+	c, is := ctx.(*effectContext)
+	if !is {
+		panic("kernel.After needs the context of an effect")
+	}
+	stop := c.clock.AfterFunc(d, func() { done(nil) })
+	c.AfterFunc(func() {
+		if stop() {
+			done(c.Err())
+		}
+	})
+}
+
 // endHook is one function to be called at the end.
 type endHook struct {
 	ctx *effectContext

@@ -167,3 +167,51 @@ func TestEffectContextOnVirtual(t *testing.T) {
 		})
 	}
 }
+
+// After waits, and no longer than its context goes on. It answers once.
+func TestAfter(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		wait   time.Duration
+		end    time.Duration
+		before bool // the context has ended before
+		want   error
+		at     time.Duration
+	}{
+		{"over", 5 * time.Second, time.Minute, false, nil, 5 * time.Second},
+		{"no time at all", 0, time.Minute, false, nil, 0},
+		{"ended before", time.Minute, 5 * time.Second, false, context.Canceled, 5 * time.Second},
+		{"without end", NoDeadline, time.Hour, false, context.Canceled, time.Hour},
+		{"begun at its end", time.Minute, time.Hour, true, context.Canceled, 0},
+	} {
+		v := NewVirtual(1, start)
+		ctx, end := NewContext(v)
+		if c.before {
+			end(context.Canceled)
+		}
+		var at []time.Duration
+		var got error
+		After(ctx, c.wait, func(err error) { at, got = append(at, v.Now().Sub(start)), err })
+		v.AfterFunc(c.end, func() { end(context.Canceled) })
+		v.Advance(2 * time.Hour)
+		if !errors.Is(got, c.want) || len(at) != 1 || at[0] != c.at {
+			t.Errorf("%s: %v after %v, want %v after %v", c.name, got, at, c.want, c.at)
+		}
+		if n := v.Timers(); n != 0 {
+			t.Errorf("%s: %d timers are left", c.name, n)
+		}
+	}
+}
+
+// On the machine's clock a wait of no time at all may be over before After has returned.
+func TestAfterNoTimeOnTheWallClock(t *testing.T) {
+	for range 1000 {
+		ctx, end := NewContext(WallClock{})
+		answers := make(chan error, 2)
+		After(ctx, 0, func(err error) { answers <- err })
+		if err := <-answers; err != nil {
+			t.Fatal(err)
+		}
+		end(context.Canceled)
+	}
+}

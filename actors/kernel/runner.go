@@ -205,7 +205,7 @@ func (r *Runner) begin(e *effect) {
 		return
 	}
 	e.begun = true
-	if !e.Standing {
+	if !e.Standing && e.deadline != NoDeadline {
 		e.stopDead = r.sys.clock.AfterFunc(e.deadline, func() { r.expire(e, false) })
 	}
 	if e.HoldsSlot != "" {
