@@ -62,7 +62,7 @@ func (a *pods) allowed(ctx *kernel.Context[Message], r *record, others []*v1.Pod
 // the pod was admitted.
 func (r *record) expel(now time.Time) {
 	r.stop = &podplan.Stop{
-		At: now, Grace: gracePeriod(r.pod), Fail: true,
+		At: now, Grace: podplan.Grace(r.pod), Fail: true,
 		Reason: r.reject.Reason, Message: r.reject.Message, Why: r.reject.Message,
 	}
 }

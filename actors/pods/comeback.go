@@ -32,7 +32,7 @@ import (
 // endUnwanted begins to stop a pod that no source wants any more.
 func (a *pods) endUnwanted(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod is not wanted any more; stopping it")
-	r.stop = &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(r.pod), Why: notWanted}
+	r.stop = &podplan.Stop{At: ctx.Now(), Grace: podplan.Grace(r.pod), Why: notWanted}
 	r.unwanted = true
 	a.stops.dirty = true
 	a.saveStops(ctx)

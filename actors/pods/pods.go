@@ -601,7 +601,7 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("the runtime has a pod that nobody wants; stopping it")
 		r := &record{
 			pod: p, source: orphan, unwanted: true, stopWritten: true,
-			stop: &podplan.Stop{At: ctx.Now(), Grace: gracePeriod(p), Why: notWanted},
+			stop: &podplan.Stop{At: ctx.Now(), Grace: podplan.Grace(p), Why: notWanted},
 		}
 		a.recallStop(r)
 		a.put(r)
@@ -731,14 +731,6 @@ func (a *pods) crashed(c *kernel.CrashReport) {
 }
 
 func (r *record) name() string { return r.pod.Namespace + "/" + r.pod.Name }
-
-// gracePeriod is the pod's own, 30 s if it has none (API default).
-func gracePeriod(p *v1.Pod) time.Duration {
-	if g := p.Spec.TerminationGracePeriodSeconds; g != nil {
-		return time.Duration(*g) * time.Second
-	}
-	return 30 * time.Second
-}
 
 // orphanGrace is how long an orphan may have at the most: the graces that its
 // containers were made with are in the runtime, and end it sooner.

@@ -41,7 +41,7 @@ func Stop(p *v1.Pod, now time.Time) *podplan.Stop {
 	case p.Spec.TerminationGracePeriodSeconds != nil:
 		grace = *p.Spec.TerminationGracePeriodSeconds
 	}
-	return &podplan.Stop{At: now, Grace: time.Duration(max(grace, 0)) * time.Second, Why: "the pod was deleted"}
+	return &podplan.Stop{At: now, Grace: podplan.Seconds(grace), Why: "the pod was deleted"}
 }
 
 // Same says whether two versions of a pod ask the same of its node. What the

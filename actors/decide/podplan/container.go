@@ -150,7 +150,7 @@ type stopReason struct {
 // stopReason says why a running container has to go. Once its preStop hook ran,
 // or it is written down that it is restarted, there is no way back.
 func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Container) stopReason {
-	grace := podGrace(p.in.Pod)
+	grace := Grace(p.in.Pod)
 	h := p.in.Health[n.ID]
 	what, again, changed := "Container ", ", will be restarted", ", will be restarted"
 	switch {
@@ -193,7 +193,7 @@ func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Co
 
 func probeGrace(h Health, pod time.Duration) time.Duration {
 	if h.Grace != nil {
-		return time.Duration(max(*h.Grace, 0)) * time.Second
+		return Seconds(*h.Grace)
 	}
 	return pod
 }

@@ -97,7 +97,7 @@ func (w *world) checkStop(a StopContainer) {
 	kill := w.now.Add(a.Grace)
 	c, kind := specOf(w.pod, a.Name)
 	if in.Life == podlife.Syncing {
-		least := podGrace(w.pod)
+		least := Grace(w.pod)
 		h := in.Health[a.ID]
 		if h.Grace != nil && (h.Liveness == ProbeFailure || h.Startup == ProbeFailure) {
 			least = min(least, time.Duration(*h.Grace)*time.Second)

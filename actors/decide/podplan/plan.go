@@ -3,8 +3,6 @@ package podplan
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -181,12 +179,4 @@ func (p *planner) inspect(c *observed.Container) bool {
 	}
 	p.do(InspectContainer{Name: c.Name, ID: c.ID})
 	return false
-}
-
-// podGrace is terminationGracePeriodSeconds, the API's default if it isn't set.
-func podGrace(pod *v1.Pod) time.Duration {
-	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		return time.Duration(max(*s, 0)) * time.Second
-	}
-	return v1.DefaultTerminationGracePeriodSeconds * time.Second
 }

@@ -119,9 +119,9 @@ func preStopOf(n *observed.Container, c *v1.Container) *v1.LifecycleHandler {
 // stopGrace is the grace of a container that is stopped while the pod goes on.
 func (p *planner) stopGrace(n *observed.Container, c *v1.Container) time.Duration {
 	if !specified(c) && n.Detailed {
-		return time.Duration(n.GraceSeconds) * time.Second
+		return Seconds(n.GraceSeconds)
 	}
-	return podGrace(p.in.Pod)
+	return Grace(p.in.Pod)
 }
 
 // stopsUnderWay counts the outstanding stops of a container, and gives the

@@ -12,12 +12,12 @@ import (
 func (p *planner) sync() {
 	pod := p.in.Pod
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
-		p.conclude(Stop{At: p.now, Grace: podGrace(pod), Why: "the pod has finished"})
+		p.conclude(Stop{At: p.now, Grace: Grace(pod), Why: "the pod has finished"})
 		return
 	}
 	if p.pastDeadline() {
 		p.conclude(Stop{
-			At: p.now, Grace: podGrace(pod), Fail: true,
+			At: p.now, Grace: Grace(pod), Fail: true,
 			Reason:  "DeadlineExceeded",
 			Message: "Pod was active on the node longer than the specified deadline",
 			Why:     "activeDeadlineSeconds is over",
@@ -32,7 +32,7 @@ func (p *planner) sync() {
 	p.findSandbox()
 	p.findEpoch()
 	if p.mainFinished() {
-		p.conclude(Stop{At: p.now, Grace: podGrace(pod), Why: "all containers have finished"})
+		p.conclude(Stop{At: p.now, Grace: Grace(pod), Why: "all containers have finished"})
 		return
 	}
 	p.driveCgroup()
@@ -41,7 +41,7 @@ func (p *planner) sync() {
 	p.driveVolumes()
 	initialized, failed := p.driveInit()
 	if failed {
-		p.conclude(Stop{At: p.now, Grace: podGrace(pod), Why: "an init container failed"})
+		p.conclude(Stop{At: p.now, Grace: Grace(pod), Why: "an init container failed"})
 		return
 	}
 	p.driveMain(initialized)

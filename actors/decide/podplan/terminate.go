@@ -90,7 +90,7 @@ func (p *planner) stopAll() (lives bool) {
 func (p *planner) stopEnd(n *observed.Container, c *v1.Container) time.Time {
 	grace := p.in.Stop.Grace
 	if !specified(c) && n.Detailed {
-		grace = min(grace, time.Duration(n.GraceSeconds)*time.Second)
+		grace = min(grace, Seconds(n.GraceSeconds))
 	}
 	at := p.in.Stop.At
 	if at.After(p.now) {
