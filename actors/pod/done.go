@@ -56,21 +56,6 @@ func awaitsStart(a podplan.Action, f podplan.Failure) bool {
 
 const startFailed = "RunContainerError"
 
-// hookOver remembers how a hook ended.
-func (p *pod) hookOver(m ActionDone) {
-	state, message := podplan.HookDone, ""
-	if m.Err != nil {
-		state, message = podplan.HookFailed, m.Err.Error()
-	}
-	switch a := m.Action.(type) {
-	case podplan.RunPostStart:
-		p.setHook(a.ID, func(h *podplan.Hooks) { h.PostStart, h.Message = state, message })
-	case podplan.RunPreStop:
-		p.setHook(a.ID, func(h *podplan.Hooks) { h.PreStop, h.Message = state, message })
-	default:
-	}
-}
-
 // succeeded takes in what an action gave; old says that its object changed since
 // it was begun.
 func (p *pod) succeeded(ctx *kernel.Context[Message], m ActionDone, old bool) {
@@ -217,13 +202,9 @@ func (p *pod) failed(ctx *kernel.Context[Message], lane podplan.Lane, m ActionDo
 		f.Reason = startFailed
 		p.reread(a.ID) // it may have run and ended
 		p.event(ctx, a.Name, true, "Failed", "Error: "+detail)
-	case podplan.RunPostStart:
-		f.Reason = "PostStartHookError"
-		p.hookOver(m)
-		p.event(ctx, a.Name, true, "FailedPostStartHook", "PostStartHook failed: "+detail)
-	case podplan.RunPreStop:
-		p.hookOver(m)
-		p.event(ctx, a.Name, true, "FailedPreStopHook", "PreStopHook failed: "+detail)
+	case podplan.RunPostStart, podplan.RunPreStop:
+		p.hookFailed(ctx, m, detail)
+		return
 	case podplan.StopContainer:
 		f.Reason = "StopContainerError"
 		delete(p.facts.killAt, a.ID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,53 +13,115 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// hookSlack is what an exec hook is given beyond its own time to be killed.
-const hookSlack = 10 * time.Second
+// hookPatience is how much longer than expected a hook may take before people are
+// shown it as slow.
+const hookPatience = 10 * time.Second
 
 // hook runs one lifecycle handler (API LifecycleHandler): exec, httpGet or
-// sleep. tcpSocket is in the API for compatibility only and always fails.
-func (p *pod) hook(name, id string, h *v1.LifecycleHandler, timeout time.Duration) run {
-	failed := func(format string, args ...any) run {
-		err := &port.Error{Kind: port.InvalidConfig, Verb: "run hook", Object: p.name() + "/" + name, Detail: fmt.Sprintf(format, args...)}
-		return run{deadline: hookSlack, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
+// sleep. tcpSocket is in the API for compatibility only and always fails. It ends
+// by itself, or with its container: the plan says when (Output.EndHooks).
+func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Duration) run {
+	object := p.name() + "/" + name // not in the closures: they run elsewhere
+	fail := func(kind port.ErrorKind, format string, args ...any) error {
+		return &port.Error{Kind: kind, Verb: "run hook", Object: object, Detail: fmt.Sprintf(format, args...)}
 	}
+	r := run{deadline: kernel.NoDeadline, patience: expected + hookPatience}
 	switch {
-	case h == nil:
-		return failed("no handler")
-	case h.Exec != nil:
-		return run{deadline: timeout + hookSlack, patience: timeout, call: func(ctx context.Context, done func(ActionDone)) {
-			p.deps.Runtime.ExecSync(ctx, id, h.Exec.Command, timeout, func(r port.ExecResult, err error) {
-				if err == nil && r.ExitCode != 0 {
-					err = &port.Error{Verb: "run hook", Object: p.name() + "/" + name, Detail: fmt.Sprintf(
-						"command %q exited with %d: %s", strings.Join(h.Exec.Command, " "), r.ExitCode, tail(r))}
+	case h != nil && h.Exec != nil:
+		command := strings.Join(h.Exec.Command, " ")
+		r.call = func(ctx context.Context, done func(ActionDone)) {
+			p.deps.Runtime.ExecSync(ctx, id, h.Exec.Command, 0, func(r port.ExecResult, err error) {
+				switch {
+				case err != nil && ctx.Err() != nil:
+					err = fail(port.Canceled, "command %q had not ended when its container was stopped", command)
+				case err == nil && r.ExitCode != 0:
+					err = fail(port.Other, "command %q exited with %d: %s", command, r.ExitCode, tail(r))
 				}
 				done(ActionDone{Err: err})
 			})
-		}}
-	case h.HTTPGet != nil:
+		}
+	case h != nil && h.HTTPGet != nil:
 		url, err := p.hookURL(name, h.HTTPGet)
 		if err != nil {
-			return failed("%v", err)
+			return unable(fail(port.InvalidConfig, "%v", err))
 		}
-		return run{deadline: timeout + hookSlack, patience: timeout, call: func(ctx context.Context, done func(ActionDone)) {
-			p.deps.Network.HTTPGet(ctx, port.HTTPGet{URL: url, Headers: h.HTTPGet.HTTPHeaders, Timeout: timeout}, onlyErr(done))
-		}}
-	case h.Sleep != nil:
-		d := min(time.Duration(h.Sleep.Seconds)*time.Second, timeout)
-		// The runner's deadline is the sleep: nothing has to run for it. It answers
-		// just then, before its own expiry is told, so that nothing is left of it.
-		var answer func(ActionDone)
-		return run{
-			deadline: max(d, time.Millisecond), patience: d + hookSlack,
-			call: func(_ context.Context, done func(ActionDone)) { answer = done },
-			over: func() { answer(ActionDone{}) },
+		r.call = func(ctx context.Context, done func(ActionDone)) {
+			p.deps.Network.HTTPGet(ctx, port.HTTPGet{URL: url, Headers: h.HTTPGet.HTTPHeaders}, func(err error) {
+				if err != nil && ctx.Err() != nil {
+					err = fail(port.Canceled, "%s had not answered when the container was stopped", url)
+				}
+				done(ActionDone{Err: err})
+			})
+		}
+	case h != nil && h.Sleep != nil:
+		d := podplan.Seconds(h.Sleep.Seconds)
+		r.patience = d + hookPatience
+		r.call = func(ctx context.Context, done func(ActionDone)) {
+			kernel.After(ctx, d, func(ended error) {
+				var err error
+				if ended != nil {
+					err = fail(port.Canceled, "the sleep of %v was not over when the container was stopped", d)
+				}
+				done(ActionDone{Err: err})
+			})
 		}
 	default:
-		return failed("a lifecycle hook is one of exec, httpGet and sleep")
+		return unable(fail(port.InvalidConfig, "a lifecycle hook is one of exec, httpGet and sleep"))
 	}
+	return r
+}
+
+// unable is an effect that fails at once.
+func unable(err error) run {
+	return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
+}
+
+// endHooks ends the hooks under way of these containers. Each still answers.
+func (p *pod) endHooks(ctx *kernel.Context[Message], ids []string) {
+	for _, l := range p.lanes {
+		if l.Value.Kind == podplan.LaneHook && slices.Contains(ids, l.Value.Name) {
+			ctx.Cancel(l.Key)
+		}
+	}
+}
+
+// hookOver remembers how a hook ended.
+func (p *pod) hookOver(m ActionDone) {
+	state, message := podplan.HookDone, ""
+	if m.Err != nil {
+		state, message = podplan.HookFailed, m.Err.Error()
+	}
+	switch a := m.Action.(type) {
+	case podplan.RunPostStart:
+		if port.KindOf(m.Err) == port.Canceled {
+			state = podplan.HookEnded
+		}
+		p.setHook(a.ID, func(h *podplan.Hooks) { h.PostStart, h.Message = state, message })
+	case podplan.RunPreStop:
+		p.setHook(a.ID, func(h *podplan.Hooks) { h.PreStop, h.Message = state, message })
+	default:
+	}
+}
+
+// hookFailed tells of a hook that failed. It is not tried again, so its lane has no
+// failure to wait for. To end a sleep with its container is no failure.
+func (p *pod) hookFailed(ctx *kernel.Context[Message], m ActionDone, detail string) {
+	p.hookOver(m)
+	name, reason, what, h := "", "", "", (*v1.LifecycleHandler)(nil)
+	switch a := m.Action.(type) {
+	case podplan.RunPostStart:
+		name, reason, what, h = a.Name, "FailedPostStartHook", "PostStartHook failed: ", a.Handler
+	case podplan.RunPreStop:
+		name, reason, what, h = a.Name, "FailedPreStopHook", "PreStopHook failed: ", a.Handler
+	}
+	if h != nil && h.Sleep != nil && port.KindOf(m.Err) == port.Canceled {
+		return
+	}
+	p.event(ctx, name, true, reason, what+detail)
 }
 
 func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {

@@ -65,8 +65,6 @@ type run struct {
 	idles       bool
 	maxQueue    time.Duration
 	call        func(ctx context.Context, done func(ActionDone))
-	// over, if set, is called at the deadline: it may still answer.
-	over func()
 }
 
 // perform begins one action of a plan.
@@ -129,9 +127,6 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 			})
 		},
 		Expired: func(id kernel.EffectID) Message {
-			if r.over != nil {
-				r.over()
-			}
 			return ActionDone{ID: id, Action: a, Err: &port.Error{
 				Kind: port.Deadline, Verb: kind, Object: object,
 				Detail: fmt.Sprintf("no answer within %v", r.deadline.Round(100*time.Millisecond)),
@@ -244,7 +239,7 @@ func (p *pod) effect(a podplan.Action) run {
 	case podplan.RunPostStart:
 		return p.hook(a.Name, a.ID, a.Handler, startDeadline)
 	case podplan.RunPreStop:
-		return p.hook(a.Name, a.ID, a.Handler, a.Timeout)
+		return p.hook(a.Name, a.ID, a.Handler, a.Grace)
 	case podplan.EnsureImage, podplan.MountVolumes, podplan.UnmountVolumes, podplan.EnsureCgroup, podplan.RemoveCgroup, podplan.NoteRestart:
 		panic("asked of another actor, not an effect")
 	default:
@@ -271,7 +266,7 @@ func (p *pod) create(a podplan.CreateContainer) run {
 		envFiles, err = p.envFiles(spec)
 	}
 	if err != nil {
-		return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
+		return unable(err)
 	}
 	r := port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,

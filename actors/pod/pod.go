@@ -147,6 +147,10 @@ func (p *pod) Start(ctx *kernel.Context[Message]) {
 		case podplan.Action:
 			p.busy.Set(a.Lane(), a)
 			p.lanes.Set(e.ID, a.Lane())
+			if h, is := a.(podplan.RunPreStop); is {
+				began := e.Since
+				p.setHook(h.ID, func(h *podplan.Hooks) { h.PreStop, h.PreStopAt = podplan.HookRunning, began })
+			}
 		}
 	}
 	if ctx.Incarnation() > 1 {
@@ -357,6 +361,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	for _, a := range out.Actions {
 		p.perform(ctx, a)
 	}
+	p.endHooks(ctx, out.EndHooks)
 	p.sleep(ctx, out.Wake)
 	p.tellProbes(ctx)
 	in.Busy = p.busy

@@ -88,7 +88,7 @@ func newRig(t *testing.T, p *v1.Pod, scripts map[string]*simcri.Script) *rig {
 
 func (r *rig) deps() *pod.Deps {
 	return &pod.Deps{
-		Runtime: &lateRuntime{r.rt, r}, Events: r, LogLinks: &r.links,
+		Runtime: &lateRuntime{r.rt, r}, Network: r.rt.Network(), Events: r, LogLinks: &r.links,
 		EnsureImage: func(m pod.EnsureImage) {
 			m.ReplyTo.Tell(pod.ImageAnswer{Container: m.Ask.Container, Image: podplan.Image{
 				State: podplan.ImageReady, Attempt: m.Ask.Attempt, Image: m.Ask.Image, Ref: m.Ask.Image,

@@ -113,6 +113,7 @@ type Network interface {
 type HTTPGet struct {
 	URL     string
 	Headers []v1.HTTPHeader
+	// Timeout is how long the answer may take; zero for as long as the call's ctx goes on.
 	Timeout time.Duration
 }
 

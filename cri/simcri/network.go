@@ -3,6 +3,7 @@ package simcri
 import (
 	"context"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -45,9 +46,6 @@ const (
 	canceled           // the caller gave up
 )
 
-// hookTimeout is for a request that gives none.
-const hookTimeout = 30 * time.Second
-
 // HTTPGet implements port.Network.
 func (n Network) HTTPGet(ctx context.Context, q port.HTTPGet, done func(error)) {
 	request, err := http.NewRequest(http.MethodGet, q.URL, nil)
@@ -62,7 +60,7 @@ func (n Network) HTTPGet(ctx context.Context, q port.HTTPGet, done func(error)) 
 	}
 	timeout := q.Timeout
 	if timeout <= 0 {
-		timeout = hookTimeout
+		timeout = math.MaxInt64 // as long as ctx goes on
 	}
 	hook := func(*container) asking { return 0 }
 	n.ask(ctx, ProbeHTTP, host, number, timeout, hook, func(is condition) {

@@ -18,8 +18,8 @@ import (
 
 const (
 	userAgent = "troupe-hook"
-	// httpTimeout is for a request that gives none.
-	httpTimeout = 30 * time.Second
+	// connectTimeout is how long it may take until a server has the request.
+	connectTimeout = 30 * time.Second
 	// bodyLimit is how much of an answer is read, shownLimit how much of it an
 	// error has, in bytes.
 	bodyLimit   = 10 << 10
@@ -39,7 +39,7 @@ var _ port.Network = (*Network)(nil)
 // NewNetwork is ready to use. It keeps no connection open.
 func NewNetwork() *Network {
 	return &Network{
-		client: &http.Client{Transport: transport(&net.Dialer{Timeout: httpTimeout, KeepAlive: -1}), CheckRedirect: sameHost},
+		client: &http.Client{Transport: transport(&net.Dialer{Timeout: connectTimeout, KeepAlive: -1}), CheckRedirect: sameHost},
 		probes: transport(probeDialer()),
 	}
 }
@@ -71,12 +71,13 @@ func sameHost(next *http.Request, via []*http.Request) error {
 // HTTPGet implements port.Network.
 func (n *Network) HTTPGet(ctx context.Context, r port.HTTPGet, done func(error)) {
 	run(ctx, "HTTPGet", r.URL, func(ctx context.Context) error {
-		timeout := r.Timeout
-		if timeout <= 0 {
-			timeout = httpTimeout
+		timeout := connectTimeout
+		if r.Timeout > 0 {
+			timeout = r.Timeout
+			timed, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			ctx = timed
 		}
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
 		err := n.get(ctx, r, r.URL)
 		if rest, ok := strings.CutPrefix(r.URL, "https:"); ok && err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 			// Hooks with scheme HTTPS were sent as HTTP up to Kubernetes 1.25, and

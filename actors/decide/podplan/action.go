@@ -111,19 +111,22 @@ type InspectContainer struct {
 	ID   string
 }
 
-// RunPostStart runs the postStart hook of a container that just started.
+// RunPostStart runs the postStart hook of a container that just started, for as
+// long as it takes (see Output.EndHooks).
 type RunPostStart struct {
 	Name    string
 	ID      string
 	Handler *v1.LifecycleHandler
 }
 
-// RunPreStop runs the preStop hook, for Timeout at the most.
+// RunPreStop runs the preStop hook. For Grace, what is left of the grace period,
+// the stop signal waits for it; the hook itself may go on until its container is
+// dead (see Output.EndHooks).
 type RunPreStop struct {
 	Name    string
 	ID      string
 	Handler *v1.LifecycleHandler
-	Timeout time.Duration
+	Grace   time.Duration
 }
 
 // StopContainer sends the stop signal and kills after Grace. A second one may

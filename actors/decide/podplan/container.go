@@ -134,7 +134,7 @@ func (p *planner) postStarted(c *v1.Container, n *observed.Container) bool {
 		return true
 	case HookNotRun:
 		p.do(RunPostStart{Name: c.Name, ID: n.ID, Handler: c.Lifecycle.PostStart})
-	case HookRunning, HookFailed:
+	case HookRunning, HookFailed, HookEnded:
 	}
 	return false
 }
@@ -148,7 +148,8 @@ type stopReason struct {
 }
 
 // stopReason says why a running container has to go. Once its preStop hook ran,
-// or it is written down that it is restarted, there is no way back.
+// its postStart hook was ended, or it is written down that it is restarted, there
+// is no way back.
 func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Container) stopReason {
 	grace := Grace(p.in.Pod)
 	h := p.in.Health[n.ID]
@@ -183,7 +184,7 @@ func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Co
 		return stopReason{what + c.Name + " failed liveness probe" + again, probeGrace(h, grace), unlessNever(ProbeFailed)}
 	case h.Startup == ProbeFailure:
 		return stopReason{what + c.Name + " failed startup probe" + again, probeGrace(h, grace), unlessNever(ProbeFailed)}
-	case p.in.Hooks[n.ID].PreStop != HookNotRun:
+	case p.in.Hooks[n.ID].PreStop != HookNotRun, p.in.Hooks[n.ID].PostStart == HookEnded:
 		return stopReason{why: "Stopping container " + c.Name, grace: probeGrace(h, grace)}
 	case noted:
 		return stopReason{"Stopping container " + c.Name, grace, note.Cause}

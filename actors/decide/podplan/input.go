@@ -244,6 +244,9 @@ const (
 	HookRunning
 	HookDone
 	HookFailed
+	// HookEnded: it was ended because its container is to go. Only of postStart:
+	// the container has not started, and never will.
+	HookEnded
 )
 
 // Hooks of one container incarnation. An actor that adopts a running container
@@ -251,7 +254,8 @@ const (
 type Hooks struct {
 	PostStart HookState
 	PreStop   HookState
-	// PreStopAt is when the preStop hook began; what it took is part of the grace.
+	// PreStopAt is when the preStop hook began; what it took is part of the grace. An
+	// actor that inherits one under way knows it of the effect.
 	PreStopAt time.Time
 	// Message of a failure.
 	Message string
@@ -311,6 +315,9 @@ type Output struct {
 	Epoch time.Time
 	// Resizing is how far the limits of a pod with Input.Resize are.
 	Resizing Resizing
+	// EndHooks are the containers, by ID, whose hook under way is to be ended: they
+	// are dead, or they are to go and their postStart hook still runs.
+	EndHooks []string
 	// Outcome, and how to stop if it is Done.
 	Outcome Outcome
 	Stop    *Stop

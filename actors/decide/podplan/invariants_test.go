@@ -31,8 +31,8 @@ func (w *world) checkPlan(out Output) {
 			w.checkCause(a.Name, a.ID)
 		case RunPreStop:
 			w.checkCause(a.Name, a.ID)
-			if in.Life == podlife.Terminating && a.Timeout > in.Stop.At.Add(in.Stop.Grace).Sub(w.now) {
-				w.fail("preStop is given %v, more than is left", a.Timeout)
+			if in.Life == podlife.Terminating && a.Grace > in.Stop.At.Add(in.Stop.Grace).Sub(w.now) {
+				w.fail("preStop is given %v, more than is left", a.Grace)
 			}
 		case StopSandbox:
 			for i := range in.View.Containers {
@@ -48,6 +48,15 @@ func (w *world) checkPlan(out Output) {
 			w.checkDead("the cgroup is removed")
 		case UnmountVolumes:
 			w.checkDead("volumes are unmounted")
+		}
+	}
+	for _, id := range out.EndHooks {
+		a, is := in.Busy.Get(Lane{Kind: LaneHook, Name: id})
+		if !is {
+			w.fail("the hook of %s is ended, but none runs", id)
+		}
+		if _, preStop := a.(RunPreStop); preStop && w.seenCan(id) != nil && w.seenCan(id).State == observed.ContainerRunning {
+			w.fail("the preStop hook of %s is ended while it lives", id)
 		}
 	}
 	if out.Outcome == AllDown {

@@ -36,6 +36,7 @@ func Plan(in Input) Output {
 	default:
 		panic("podplan: no state " + in.Life.String())
 	}
+	p.endHooks()
 	return p.out
 }
 
@@ -58,6 +59,8 @@ type planner struct {
 	// narrow is true while the pod's cgroup has less than a container that is to be
 	// made would have.
 	narrow bool
+	// leaving are the containers, by ID, that are being taken down.
+	leaving []string
 	// crashOwned is true once out.Crash is a copy of ours.
 	crashOwned bool
 }

@@ -92,6 +92,9 @@ func said(out Output) string {
 	if out.Resizing.InProgress {
 		s = append(s, strings.TrimSpace("RESIZING "+out.Resizing.Problem))
 	}
+	for _, id := range out.EndHooks {
+		s = append(s, "end hook of "+id)
+	}
 	if !out.Wake.IsZero() {
 		s = append(s, "wake +"+out.Wake.Sub(t0).String())
 	}
@@ -130,7 +133,7 @@ func word(a Action) string {
 	case RunPostStart:
 		return "postStart " + a.ID
 	case RunPreStop:
-		return fmt.Sprintf("preStop %s %v", a.ID, a.Timeout)
+		return fmt.Sprintf("preStop %s %v", a.ID, a.Grace)
 	case StopContainer:
 		if a.N > 0 {
 			return fmt.Sprintf("stop %s %v (%d)", a.ID, a.Grace, a.N)

@@ -88,7 +88,7 @@ func (w *world) trouble(t *rapid.T) {
 	}
 	switch what := rapid.IntRange(0, 31).Draw(t, "what"); what {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
-		if c := pickCall(func(c *call) bool { return !c.applied }); c != nil {
+		if c := pickCall(func(c *call) bool { return !c.applied && !w.hangs(c) }); c != nil {
 			w.apply(c, rapid.IntRange(0, 7).Draw(t, "fails") == 0)
 		}
 	case 8, 9, 10, 11, 12, 13, 14:
@@ -242,11 +242,11 @@ func (w *world) calm() {
 		}
 		moved := false
 		for _, c := range slices.Clone(w.calls) {
-			if !c.applied {
+			if !c.applied && !w.hangs(c) {
 				w.apply(c, false)
 				moved = true
 			}
-			if w.answered(c) {
+			if c.applied && w.answered(c) {
 				w.deliver(c)
 				moved = true
 			}
@@ -318,6 +318,7 @@ func TestPlanOnARuntime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(drawPod(t), t.Fatalf)
 		w.own = rapid.Bool().Draw(t, "cgroups")
+		w.hanging = rapid.IntRange(0, 3).Draw(t, "preStop hangs") == 0
 		w.mem.in.Cgroup.Own = w.own
 		w.plan()
 		for range rapid.IntRange(0, 150).Draw(t, "steps") {

@@ -122,12 +122,14 @@ func (w *world) failed(c *call) {
 	in := &w.mem.in
 	w.logf("failed %T%+v: %s", c.action, c.action, c.kind)
 	l := c.action.Lane()
-	f := in.Failures[l]
-	f.Count, f.At = f.Count+1, w.now
-	if c.kind != "expired" {
-		f.Refusals++
+	if l.Kind != LaneHook { // a hook is not tried again
+		f := in.Failures[l]
+		f.Count, f.At = f.Count+1, w.now
+		if c.kind != "expired" {
+			f.Refusals++
+		}
+		in.Failures[l] = f
 	}
-	in.Failures[l] = f
 	switch c.kind {
 	case "reserved", "conflict", "notfound", "expired":
 		w.doubt()
@@ -143,7 +145,11 @@ func (w *world) failed(c *call) {
 			s.Detailed = false
 		}
 	case RunPostStart:
-		w.hook(a.ID, func(h *Hooks) { h.PostStart = HookFailed })
+		w.hook(a.ID, func(h *Hooks) {
+			if h.PostStart = HookFailed; c.kind == "ended" {
+				h.PostStart = HookEnded
+			}
+		})
 	case RunPreStop:
 		w.hook(a.ID, func(h *Hooks) { h.PreStop = HookFailed })
 	case InspectContainer:

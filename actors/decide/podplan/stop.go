@@ -2,6 +2,7 @@ package podplan
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -34,7 +35,11 @@ func (p *planner) stop(n *observed.Container, c *v1.Container, grace time.Durati
 //	           ┌─ preStop ─► done, failed, or end ─┐
 //	living ────┤                                   ├─► StopContainer ─► dead
 //	           └───────── no hook, or killNow ─────┘    └─ end moved: another, sooner
+//
+// A preStop hook that is not through at end goes on beside the stop, and dies with
+// its container. A postStart hook is ended first.
 func (p *planner) takeDown(n *observed.Container, c *v1.Container, end time.Time, killNow, signal bool, why string) {
+	p.leaving = append(p.leaving, n.ID)
 	left := end.Sub(p.now)
 	grace := max(left, leastGrace)
 	if killNow {
@@ -73,10 +78,31 @@ func (p *planner) hookOver(n *observed.Container, c *v1.Container, h Hooks, left
 		return specified(c) || p.readOrFailed(n, end)
 	}
 	p.wake(end)
-	if h.PreStop == HookNotRun && p.do(RunPreStop{Name: n.Name, ID: n.ID, Handler: handler, Timeout: left}) {
+	if h.PreStop == HookNotRun && p.do(RunPreStop{Name: n.Name, ID: n.ID, Handler: handler, Grace: left}) {
 		p.noteKilling(n, why)
 	}
 	return false
+}
+
+// endHooks says which hooks under way are to be ended.
+func (p *planner) endHooks() {
+	for _, b := range p.in.Busy {
+		if b.Key.Kind != LaneHook {
+			continue
+		}
+		id := b.Key.Name
+		_, postStart := b.Value.(RunPostStart)
+		if p.in.Known && p.isDead(id) || postStart && slices.Contains(p.leaving, id) {
+			p.out.EndHooks = append(p.out.EndHooks, id)
+		}
+	}
+}
+
+// isDead says whether a container that ran does no more, or is not there.
+func (p *planner) isDead(id string) bool {
+	cs := p.in.View.Containers
+	i := slices.IndexFunc(cs, func(c observed.Container) bool { return c.ID == id })
+	return i < 0 || cs[i].State != observed.ContainerCreated && !p.lives(&cs[i])
 }
 
 // readOrFailed reads what was written down of a container that no spec knows,

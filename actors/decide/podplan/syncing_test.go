@@ -394,6 +394,30 @@ func TestPlanRunning(t *testing.T) {
 			main0(in).Lifecycle = &v1.Lifecycle{PreStop: hook()}
 			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning, PreStopAt: t0.Add(-30 * time.Second)}}
 		}, "stop a0 2s"},
+		{"liveness, postStart still runs", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook(), PreStop: hook()}
+			in.Hooks = map[string]Hooks{"a0": {PostStart: HookRunning}}
+			busyWith(in, RunPostStart{Name: "a", ID: "a0"})
+		}, "end hook of a0; wake +30s"},
+		{"liveness, postStart was ended", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook(), PreStop: hook()}
+			in.Hooks = map[string]Hooks{"a0": {PostStart: HookEnded}}
+		}, "preStop a0 30s; Killing! Container a failed liveness probe, will be restarted; wake +30s"},
+		{"postStart was ended for what is over", runInput, func(in *Input) {
+			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook(), PreStop: hook()}
+			in.Hooks = map[string]Hooks{"a0": {PostStart: HookEnded}}
+		}, "preStop a0 30s; Killing! Stopping container a; wake +30s"},
+		{"liveness, a grace without end", runInput, func(in *Input) {
+			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure, Grace: new(int64(9223372036))}}
+		}, "stop a0 596523h14m7s; Killing! Container a failed liveness probe, will be restarted"},
+		{"ended while its postStart ran", upInput, func(in *Input) {
+			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook()}
+			containers(in, exited("a", 0, 1, time.Hour))
+			in.Hooks = map[string]Hooks{"a0": {PostStart: HookRunning}}
+			busyWith(in, RunPostStart{Name: "a", ID: "a0"})
+		}, "create a#1 in s0; end hook of a0"},
 		{"being stopped", runInput, func(in *Input) {
 			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
 			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 30 * time.Second})

@@ -68,6 +68,63 @@ func TestPlanTerminating(t *testing.T) {
 			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning}}
 			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
 		}, "stop a0 2s"},
+		{"hook goes on beside the stop", stopInput, func(in *Input) {
+			preStop(main0(in))
+			in.Stop.At = t0.Add(-31 * time.Second)
+			containers(in, alive("a", 0))
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning}}
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"}, StopContainer{Name: "a", ID: "a0", Grace: 2 * time.Second})
+			in.KillAt = map[string]time.Time{"a0": t0.Add(time.Second)}
+		}, ""},
+		{"grace shortened while the hook runs", stopInput, func(in *Input) {
+			preStop(main0(in))
+			in.Stop.At, in.Stop.Grace = t0.Add(-5*time.Second), 5*time.Second
+			containers(in, alive("a", 0))
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning}}
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
+		}, "stop a0 2s"},
+		{"by force while the hook runs", stopInput, func(in *Input) {
+			preStop(main0(in))
+			in.Stop.Grace = 0
+			containers(in, alive("a", 0))
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning}}
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
+		}, "stop a0 0s"},
+		{"killed while its hook ran", stopInput, func(in *Input) {
+			preStop(main0(in))
+			containers(in, exited("a", 0, 137, 0))
+			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning}}
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
+		}, "stop sandbox s0; end hook of a0"},
+		{"removed while its hook ran", stopInput, func(in *Input) {
+			containers(in)
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
+		}, "stop sandbox s0; end hook of a0"},
+		{"a hook of one that is not known to be gone", stopInput, func(in *Input) {
+			containers(in)
+			in.Known = false
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
+		}, "observe"},
+		{"unmounted, a hook of the dead hangs", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = Volumes{Unmounted: true}
+			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
+		}, "ALL DOWN; end hook of a0"},
+		{"postStart is ended", stopInput, func(in *Input) {
+			preStop(main0(in))
+			containers(in, alive("a", 0))
+			in.Hooks = map[string]Hooks{"a0": {PostStart: HookRunning}}
+			busyWith(in, RunPostStart{Name: "a", ID: "a0"})
+		}, "end hook of a0; wake +30s"},
+		{"postStart is ended, no preStop", stopInput, func(in *Input) {
+			containers(in, alive("a", 0))
+			in.Hooks = map[string]Hooks{"a0": {PostStart: HookRunning}}
+			busyWith(in, RunPostStart{Name: "a", ID: "a0"})
+		}, "stop a0 30s; " + killing + "a; end hook of a0"},
+		{"a grace without end", stopInput, func(in *Input) {
+			in.Stop.Grace = Seconds(9223372037)
+			containers(in, alive("a", 0))
+		}, "stop a0 596523h14m7s; " + killing + "a"},
 		{"grace shortened", stopInput, func(in *Input) {
 			containers(in, alive("a", 0))
 			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 30 * time.Second})
@@ -169,6 +226,9 @@ func TestPlanOrphan(t *testing.T) {
 		}, "inspect a0; stop a0 30s" + killing},
 		{"its own hook", orphanInput, func(in *Input) { in.View.Containers[0].PreStop = `{"exec":{"command":["bye"]}}` },
 			"preStop a0 10s" + killing + "; wake +10s"},
+		{"its own grace has no end", orphanInput, func(in *Input) {
+			in.Stop.Grace, in.View.Containers[0].GraceSeconds = Seconds(1<<62), 9223372037
+		}, "stop a0 596523h14m7s" + killing},
 		{"a hook that can't be read", orphanInput, func(in *Input) { in.View.Containers[0].PreStop = `{"exec":` }, "stop a0 10s" + killing},
 	})
 }

@@ -48,6 +48,8 @@ type world struct {
 	down  bool
 	// own: pods have cgroups of their own.
 	own bool
+	// hanging: preStop hooks never end by themselves.
+	hanging bool
 	// making: the cgroup is to be made, not only told of.
 	making bool
 }
@@ -94,6 +96,7 @@ type call struct {
 	newborn int
 	quiet   bool // nothing that changes the runtime was under way when it began
 	killAt  time.Time
+	at      time.Time
 }
 
 func newWorld(pod *v1.Pod, fatalf func(string, ...any)) *world {
@@ -176,7 +179,25 @@ func (w *world) plan() {
 	for _, a := range out.Actions {
 		w.perform(a)
 	}
+	w.endHooks(out.EndHooks)
 	w.last = out
+}
+
+// hangs says whether a call ends only if it is ended.
+func (w *world) hangs(c *call) bool {
+	_, preStop := c.action.(RunPreStop)
+	return preStop && w.hanging && !c.zombie
+}
+
+// endHooks ends the hooks under way of these containers: what they would have done
+// is not done any more.
+func (w *world) endHooks(ids []string) {
+	for _, c := range w.calls {
+		if l := c.action.Lane(); l.Kind == LaneHook && slices.Contains(ids, l.Name) && !c.zombie && !c.applied {
+			w.logf("end %T%+v", c.action, c.action)
+			c.applied, c.kind = true, "ended"
+		}
+	}
 }
 
 func (w *world) perform(a Action) {
@@ -213,7 +234,7 @@ func (w *world) perform(a Action) {
 	if in.Busy.Has(l) {
 		w.fail("%T on the busy lane %v", a, l)
 	}
-	c := &call{action: a}
+	c := &call{action: a, at: w.now}
 	switch a := a.(type) {
 	case StopContainer:
 		c.killAt = w.now.Add(a.Grace)
@@ -502,6 +523,11 @@ func (w *world) restart(inherit bool) {
 		}
 	}
 	w.forget(busy)
+	for _, c := range w.calls {
+		if a, is := c.action.(RunPreStop); is && !c.zombie {
+			w.hook(a.ID, func(h *Hooks) { h.PreStop, h.PreStopAt = HookRunning, c.at })
+		}
+	}
 	w.mem.in.Hooks["restarted"] = Hooks{PostStart: HookDone}
 }
 

@@ -255,7 +255,7 @@ func (w *world) begin(a podplan.Action) {
 		if h.PreStop != podplan.HookNotRun {
 			w.failf("preStop of %s twice", a.ID)
 		}
-		if a.Timeout <= 0 {
+		if a.Grace <= 0 {
 			w.failf("preStop of %s with no time", a.ID)
 		}
 		h.PreStop, h.PreStopAt = podplan.HookRunning, w.now
