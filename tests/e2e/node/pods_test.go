@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,6 +32,7 @@ func TestPods(t *testing.T) {
 				"order":             testOrder,
 				"init-fails":        testInitFails,
 				"prestop":           testPreStop,
+				"prestop-goes-on":   testPreStopGoesOn,
 				"grace":             testGrace,
 				"emptydir":          testEmptyDir,
 				"hostpath":          testHostPath,
@@ -316,6 +318,39 @@ spec:
 	b.awaitGone(t, "prestop", pod.UID)
 	if got := strings.Join(b.lines("prestop"), ","); got != "started,hook,hook ends,finished" {
 		t.Errorf("in order: %s", got)
+	}
+}
+
+// testPreStopGoesOn shows that a hook which does not end in time goes on when SIGTERM comes, until
+// the program that does not listen is killed.
+func testPreStopGoesOn(t *testing.T, b *bed) {
+	b.apply(t, "prestop-goes-on.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: prestop-goes-on}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: $WORK
+    args: [append, /f/prestop-goes-on, started, then, trap, 0s, then, append, /f/prestop-goes-on, SIGTERM, then, ignore]
+    lifecycle: {preStop: {exec: {command: [/work, tick, /f/prestop-goes-on, 100ms, hook]}}}
+    volumeMounts: [{name: f, mountPath: /f}]
+  volumes: [{name: f, hostPath: {path: $FILES}}]
+`)
+	pod := b.awaitRunning(t, "prestop-goes-on")
+	b.awaitLines(t, "prestop-goes-on", 1)
+	b.remove(t, "prestop-goes-on.yaml")
+	b.awaitGone(t, "prestop-goes-on", pod.UID)
+	lines := b.lines("prestop-goes-on")
+	got := strings.Join(lines, ",")
+	// The hook writes ten lines a second. Two seconds are left after SIGTERM, which are many lines even
+	// on a machine that has too much to do.
+	if !regexp.MustCompile(`^started(,hook)+,SIGTERM(,hook){5,}$`).MatchString(got) {
+		t.Errorf("in order: %s", got)
+	}
+	if after := b.lines("prestop-goes-on"); len(after) != len(lines) {
+		t.Errorf("the hook outlives its container: %d lines more", len(after)-len(lines))
 	}
 }
 

@@ -25,6 +25,7 @@ const usage = `usage: work STEP [then STEP]...
   touch FILE          make FILE if it is not there
   write FILE TEXT...  FILE becomes TEXT and a newline
   append FILE TEXT... TEXT and a newline go to the end of FILE
+  tick FILE D TEXT... TEXT and a newline go to the end of FILE every D, for ever
   cat FILE...         print files
   remove FILE...      remove files, no matter whether they are there
   await FILE          wait until FILE is there

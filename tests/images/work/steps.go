@@ -53,6 +53,8 @@ func run(step []string, terminated <-chan os.Signal) error {
 		return write(arg(0), os.O_CREATE|os.O_TRUNC, rest(1)+"\n")
 	case "append":
 		return write(arg(0), os.O_CREATE|os.O_APPEND, rest(1)+"\n")
+	case "tick":
+		return tick(arg(0), arg(1), rest(2)+"\n", terminated)
 	case "cat":
 		return each(args, cat)
 	case "remove":
@@ -129,6 +131,17 @@ func write(file string, how int, text string) error {
 	}
 	_, err = io.WriteString(f, text)
 	return errors.Join(err, f.Close())
+}
+
+func tick(file, every, text string, terminated <-chan os.Signal) error {
+	for {
+		if err := write(file, os.O_CREATE|os.O_APPEND, text); err != nil {
+			return err
+		}
+		if err := sleep(every, terminated); err != nil {
+			return err
+		}
+	}
 }
 
 func each(args []string, do func(string) error) error {

@@ -1,0 +1,42 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestPreStopGoesOn: a preStop command that is not through at the end of the grace period goes on
+// when SIGTERM comes, until its container is killed; then users are told that it failed.
+func TestPreStopGoesOn(t *testing.T) {
+	t.Parallel()
+	onBoth(t, "prestop", func(t *testing.T, b *bed, _ bool) {
+		dir := t.TempDir()
+		b.create(t, b.pod("web", func(s *v1.PodSpec) {
+			work("append /f/order started then trap 0s then append /f/order SIGTERM then ignore")(s)
+			s.TerminationGracePeriodSeconds = new(int64(2))
+			s.Volumes = []v1.Volume{volume("f", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}})}
+			s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("f")}
+			s.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{
+				Exec: &v1.ExecAction{Command: strings.Fields("/work tick /f/order 100ms hook")},
+			}}
+		}))
+		b.awaitPod(t, "web", "runs", phase(v1.PodRunning))
+		b.awaitText(t, filepath.Join(dir, "order"), "started\n")
+		b.remove(t, "web")
+		b.awaitGone(t, "web")
+		b.awaitEvent(t, "web", "FailedPreStopHook", "PreStopHook failed")
+		text, err := os.ReadFile(filepath.Join(dir, "order"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Ten lines a second, and two seconds after SIGTERM.
+		if got := strings.ReplaceAll(string(text), "\n", " "); !regexp.MustCompile(`^started (hook )+SIGTERM (hook ){5,}$`).MatchString(got) {
+			t.Errorf("in order: %s", got)
+		}
+	})
+}
