@@ -17,19 +17,20 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// hookPatience is how much longer than expected a hook may take before people are
+// sleepPatience is how much longer than it says a sleep may take before people are
 // shown it as slow.
-const hookPatience = 10 * time.Second
+const sleepPatience = 10 * time.Second
 
 // hook runs one lifecycle handler (API LifecycleHandler): exec, httpGet or
 // sleep. tcpSocket is in the API for compatibility only and always fails. It ends
-// by itself, or with its container: the plan says when (Output.EndHooks).
+// by itself, or with its container: the plan says when (Output.EndHooks). People
+// are shown one that takes longer than expected.
 func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Duration) run {
 	object := p.name() + "/" + name // not in the closures: they run elsewhere
 	fail := func(kind port.ErrorKind, format string, args ...any) error {
 		return &port.Error{Kind: kind, Verb: "run hook", Object: object, Detail: fmt.Sprintf(format, args...)}
 	}
-	r := run{deadline: kernel.NoDeadline, patience: expected + hookPatience}
+	r := run{deadline: kernel.NoDeadline, patience: expected}
 	switch {
 	case h != nil && h.Exec != nil:
 		command := strings.Join(h.Exec.Command, " ")
@@ -59,7 +60,7 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 		}
 	case h != nil && h.Sleep != nil:
 		d := podplan.Seconds(h.Sleep.Seconds)
-		r.patience = d + hookPatience
+		r.patience = d + sleepPatience
 		r.call = func(ctx context.Context, done func(ActionDone)) {
 			kernel.After(ctx, d, func(ended error) {
 				var err error

@@ -1,8 +1,6 @@
 package podplan
 
 import (
-	"time"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -64,7 +62,7 @@ func (p *planner) pastDeadline() bool {
 			}
 		}
 	}
-	return !start.IsZero() && p.due(start.Add(time.Duration(*s)*time.Second))
+	return !start.IsZero() && p.due(start.Add(Seconds(*s)))
 }
 
 // driveVolumes has the pod's volumes mounted.
