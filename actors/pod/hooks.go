@@ -118,6 +118,8 @@ func (p *pod) hookFailed(ctx *kernel.Context[Message], m ActionDone, detail stri
 		name, reason, what, h = a.Name, "FailedPostStartHook", "PostStartHook failed: ", a.Handler
 	case podplan.RunPreStop:
 		name, reason, what, h = a.Name, "FailedPreStopHook", "PreStopHook failed: ", a.Handler
+	default:
+		panic(fmt.Sprintf("%T is no hook", a))
 	}
 	if h != nil && h.Sleep != nil && port.KindOf(m.Err) == port.Canceled {
 		return
