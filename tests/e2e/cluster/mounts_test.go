@@ -80,7 +80,7 @@ func (b *bed) awaitWrite(t *testing.T, name, how string, mode v1.RecursiveReadOn
 // the status says whether that is read-only too, and so it is (KEP-3857).
 func TestRecursiveReadOnly(t *testing.T) {
 	t.Parallel()
-	onBoth(t, "rro", func(t *testing.T, b *bed, kubelet bool) {
+	onBoth(t, "rro", func(t *testing.T, b *bed, _ bool) {
 		dir := mountBelow(t)
 		b.create(t, readOnlyMount(b, "disabled", dir, recursive(v1.RecursiveReadOnlyDisabled)))
 		b.create(t, readOnlyMount(b, "not-said", dir, func(*v1.VolumeMount) {}))
@@ -96,25 +96,43 @@ func TestRecursiveReadOnly(t *testing.T) {
 		if f := b.node(t).Status.Features; f == nil || f.SupplementalGroupsPolicy == nil || !*f.SupplementalGroupsPolicy {
 			t.Errorf("the node's features are %+v", f)
 		}
-		check := func() {
-			t.Helper()
-			b.awaitWrite(t, "disabled", "works", v1.RecursiveReadOnlyDisabled)
-			b.awaitWrite(t, "not-said", "works", v1.RecursiveReadOnlyDisabled)
-			for _, name := range []string{"possible", "enabled", "part"} {
-				b.awaitWrite(t, name, "work [write /v/below/"+name+" x]: open /v/below/"+name+": read-only file system\n", v1.RecursiveReadOnlyEnabled)
-			}
+		b.awaitWrite(t, "disabled", "works", v1.RecursiveReadOnlyDisabled)
+		b.awaitWrite(t, "not-said", "works", v1.RecursiveReadOnlyDisabled)
+		for _, name := range []string{"possible", "enabled", "part"} {
+			b.awaitWrite(t, name, refusedWrite(name), v1.RecursiveReadOnlyEnabled)
 		}
-		check()
-		if kubelet {
-			return
-		}
-		b.kill(t)
-		b.start(t)
-		// When the next agent has brought up a pod, it has looked at those that were there.
-		b.create(t, readOnlyMount(b, "later", dir, recursive(v1.RecursiveReadOnlyDisabled)))
-		b.awaitWrite(t, "later", "works", v1.RecursiveReadOnlyDisabled)
-		check()
 	})
+}
+
+func refusedWrite(name string) string {
+	return fmt.Sprintf("work [write /v/below/%s x]: open /v/below/%[1]s: read-only file system\n", name)
+}
+
+// TestRecursiveReadOnlyAfterRestart: an agent finds containers that an earlier one made, and says the
+// same of their mounts.
+func TestRecursiveReadOnlyAfterRestart(t *testing.T) {
+	t.Parallel()
+	b := started(t, "rro-restart")
+	dir := mountBelow(t)
+	add := func(name string, mode v1.RecursiveReadOnlyMode) {
+		b.create(t, readOnlyMount(b, name, dir, recursive(mode)))
+	}
+	add("possible", v1.RecursiveReadOnlyIfPossible)
+	runs := readOnlyMount(b, "runs", dir, recursive(v1.RecursiveReadOnlyIfPossible))
+	work("sleep")(&runs.Spec)
+	b.create(t, runs)
+	check := func() {
+		t.Helper()
+		b.awaitWrite(t, "possible", refusedWrite("possible"), v1.RecursiveReadOnlyEnabled)
+		b.awaitWrite(t, "runs", "works", v1.RecursiveReadOnlyEnabled)
+	}
+	check()
+	b.kill(t)
+	b.start(t)
+	// When the next agent has brought up a pod, it has looked at those that were there.
+	add("later", v1.RecursiveReadOnlyDisabled)
+	b.awaitWrite(t, "later", "works", v1.RecursiveReadOnlyDisabled)
+	check()
 }
 
 // TestRecursiveReadOnlyNotPossible is with a runtime that can't.
