@@ -76,7 +76,7 @@ func TestPlanResize(t *testing.T) {
 			"resize a0 to 200/128; RESIZING"},
 		{"it was refused", runInput, grow(func(in *Input) { failedLane(in, Lane{Kind: LaneResize}, 1, 0, "ResizeError") }), "RESIZING because; wake +1s"},
 		{"memory is in use", runInput, func(in *Input) { resizing(in, big, small); in.Resize.Seen.Usage = 100 },
-			"RESIZING cannot decrease memory limits: the pod's limit would be 64, and 100 bytes are in use; wake +10s"},
+			"RESIZING cannot decrease memory limits: attempting to set pod memory limit (64) below current usage (100); wake +10s"},
 		{"restart for it", runInput, grow(func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceMemory) }),
 			"resize pod to 200/128; note a0 ResizeRestarts; RESIZING"},
 		{"restart for it, written down", runInput, grow(stopped, func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceMemory) }),

@@ -103,7 +103,7 @@ func Next(in Input) Step {
 		case in.Seen == nil || in.Now.Sub(in.Seen.At) >= fresh || in.Now.Before(in.Seen.At) || !has(in.Seen, lowered):
 			return Look{IDs: lowered}
 		default:
-			if why := inUse(&in, lowered); why != "" {
+			if why := inUse(&in); why != "" {
 				return Blocked{Message: "cannot decrease memory limits: " + why, Again: in.Seen.At.Add(fresh)}
 			}
 		}
@@ -146,18 +146,22 @@ func has(s *Seen, ids []string) bool {
 	return true
 }
 
-// inUse says what uses more memory than it is to have; empty for nothing.
-func inUse(in *Input, lowered []string) string {
+// inUse says what uses more memory than it is to have; empty for nothing. Scripts look
+// for these words: they are the kubelet's.
+func inUse(in *Input) string {
 	var all []string
 	if in.Own && lessMemory(in.Want, in.Seen.Pod) && in.Seen.Usage >= in.Want.Memory {
-		all = append(all, fmt.Sprintf("the pod's limit would be %d, and %d bytes are in use", in.Want.Memory, in.Seen.Usage))
+		all = append(all, fmt.Sprintf("attempting to set pod memory limit (%d) below current usage (%d)", in.Want.Memory, in.Seen.Usage))
 	}
 	for _, c := range in.Containers {
 		if lessMemory(c.Want, c.Have) && in.Seen.Containers[c.ID] >= c.Want.Memory {
-			all = append(all, fmt.Sprintf("the limit of container %q would be %d, and %d bytes are in use", c.Name, c.Want.Memory, in.Seen.Containers[c.ID]))
+			all = append(all, fmt.Sprintf("attempting to set container %q memory limit (%d) below current usage (%d)", c.Name, c.Want.Memory, in.Seen.Containers[c.ID]))
 		}
 	}
-	return strings.Join(all, "; ")
+	if len(all) > 1 {
+		return "[" + strings.Join(all, ", ") + "]"
+	}
+	return strings.Join(all, "")
 }
 
 // lessMemory says whether a may use less memory than b.
