@@ -145,8 +145,8 @@ func (p *pod) inspected(ctx *kernel.Context[Message], a podplan.InspectContainer
 	switch {
 	case p.resize == nil:
 		got.Resources = nil // there are many pods, and of few it is asked for
-	case got.Resources == nil:
-		got.Resources = c.Resources // not every runtime says
+	case got.Resources == nil || old:
+		got.Resources = c.Resources // not every runtime says; or it may have been given others since
 	}
 	if got.SandboxID == "" {
 		got.SandboxID = c.SandboxID // the CRI doesn't say it with a status

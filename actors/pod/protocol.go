@@ -65,6 +65,8 @@ type Resized struct {
 	Generation int64
 	// Pending is a resize that it was not given, nil for none.
 	Pending *podresize.Pending
+	// Undecided: see podplan.Resize.
+	Undecided bool
 }
 
 // Renewed is a newer version of the pod that asks nothing else of it. From pods,

@@ -77,7 +77,8 @@ func (p *pod) resizing() *podplan.Resize {
 		return nil
 	}
 	return &podplan.Resize{
-		Generation: r.Generation, Pending: r.Pending, Was: r.begun || podstatus.FindCondition(p.lastStatus().Conditions, v1.PodResizeInProgress) != nil,
+		Generation: r.Generation, Pending: r.Pending, Undecided: r.Undecided,
+		Was: r.begun || podstatus.ResizeOpen(p.lastStatus(), r.Generation),
 		Pod: r.pod, Containers: r.containers, Seen: r.seen, Given: r.given,
 	}
 }

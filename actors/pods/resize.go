@@ -22,6 +22,9 @@ import (
 //	           ▲       └─Defer, Refuse──► assign (its status says so)
 //	           └── each reconcile: something may have been freed
 //
+// Until one of the two is told to its actor, the pod's status does not acknowledge the
+// generation that asks (Resized.Undecided): who waits for a resize would take it for done.
+//
 // A pod that asks for what it came with has no allocation, and costs nothing.
 
 // allocated is the pod with what it was given. It is shared, and never changed.
@@ -58,7 +61,20 @@ func (r *record) resized() *pod.Resized {
 	if r.alloc == nil {
 		return nil
 	}
-	return &pod.Resized{Generation: r.alloc.Generation, Pending: r.pending}
+	out := pod.Resized{Generation: r.alloc.Generation, Pending: r.pending}
+	switch {
+	case r.settled():
+		out.Pending = nil // it asks no more
+	case r.state == waiting || r.state == running && r.stop == nil: // else nobody decides any more
+		out.Undecided = r.pending == nil || r.pending.Generation != r.pod.Generation
+	}
+	return &out
+}
+
+// settled says whether a pod asks for what it was given, and nothing else is about to
+// be given to it.
+func (r *record) settled() bool {
+	return r.alloc.Holds(r.pod) && (r.saving == nil || r.saving.Holds(r.pod))
 }
 
 // asks looks whether another version of a pod asks for other resources than the

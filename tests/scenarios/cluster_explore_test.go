@@ -58,13 +58,16 @@ func newClusterHavoc(t testing.TB, seed uint64) *clusterHavoc {
 // act does one thing to the apiserver or to the node.
 func (h *clusterHavoc) act() {
 	name := fmt.Sprintf("q-%d", h.rng.IntN(10))
-	switch n := h.rng.IntN(24); {
+	switch n := h.rng.IntN(26); {
 	case n < 6:
 		if h.c.get(name) == nil {
 			h.say("create %s", name)
 			s := h.anyPod(name)
 			if h.rng.IntN(4) == 0 {
 				s.restarts(v1.RestartPolicyNever).script("app", "run-for", "2s")
+			}
+			if h.rng.IntN(2) == 0 {
+				h.sizes(&s.Spec, h.rng.IntN(4) == 0)
 			}
 			h.c.create(s)
 		}
@@ -85,6 +88,13 @@ func (h *clusterHavoc) act() {
 			h.c.changeStatus(name, func(s *v1.PodStatus) {
 				s.Conditions = append(s.Conditions, v1.PodCondition{Type: v1.PodConditionType(fmt.Sprintf("example.com/c%d", h.rng.IntN(1000))), Status: v1.ConditionTrue})
 			})
+		}
+	case n >= 24:
+		if p := h.c.get(name); p != nil && p.Spec.Containers[0].Resources.Requests != nil {
+			h.say("resize %s", name)
+			if _, err := h.c.api.ResizePod("default", name, func(s *v1.PodSpec) { h.sizes(s, s.Resources != nil) }); err != nil {
+				h.failf("%v", err)
+			}
 		}
 	case n < 13 && h.trouble > 0:
 		link := []simapi.Link{simapi.Refused, simapi.Silent}[h.rng.IntN(2)]
@@ -116,6 +126,21 @@ func (h *clusterHavoc) act() {
 	}
 	if h.trouble > 0 || h.panics > 0 {
 		h.watch.lenient = h.v.Now().Add(10 * time.Minute)
+	}
+}
+
+// sizes gives a pod's containers resources, and the pod as a whole if it is to be.
+// Now and then it is more than there is room for, or than the node has.
+func (h *clusterHavoc) sizes(s *v1.PodSpec, whole bool) {
+	some := func() v1.ResourceRequirements {
+		cpu := []string{"500m", "1", "2", "24", "70"}[h.rng.IntN(5)]
+		return bounds(cpu, []string{"64Mi", "128Mi", "256Mi"}[h.rng.IntN(3)])
+	}
+	for i := range s.Containers {
+		s.Containers[i].Resources = some()
+	}
+	if whole {
+		s.Resources = new(some())
 	}
 }
 

@@ -37,6 +37,8 @@ type cluster struct {
 	// phases are the phases, reasons and readiness that each pod went through,
 	// as kubectl get -w would show them.
 	shown map[string][]string
+	// seenResizing is what each pod's versions said of its resizes.
+	seenResizing map[string][]string
 	// renewed are the renewals of the lease.
 	renewed []time.Time
 	nodes   []v1.Node
@@ -48,7 +50,7 @@ type cluster struct {
 
 func withAPI(change ...func(*simapi.Config)) option {
 	return func(w *world, _ *simcri.Config) {
-		c := &cluster{w: w, pods: map[types.UID]*v1.Pod{}, ended: map[types.UID]time.Time{}, shown: map[string][]string{}, calls: map[string]int{}}
+		c := &cluster{w: w, pods: map[types.UID]*v1.Pod{}, ended: map[types.UID]time.Time{}, shown: map[string][]string{}, seenResizing: map[string][]string{}, calls: map[string]int{}}
 		w.cluster, w.watch.off = c, true
 		config := simapi.Config{
 			Clock: w.v, Rand: func(stream string) *rand.Rand {
@@ -111,6 +113,10 @@ func (c *cluster) pod(e simapi.Event) {
 		}
 		c.show(p.Name, "gone")
 		return
+	}
+	c.seeResizing(p)
+	if why := podstatus.HiddenResize(p); why != "" && !isMirror(p) {
+		c.w.failf("the status of pod %s: %s", p.Name, why)
 	}
 	if old := c.pods[p.UID]; old != nil {
 		if why := podstatus.Backwards(p, &old.Status, &p.Status); why != "" {

@@ -208,6 +208,8 @@ type fakeCheckpoints struct {
 	data map[string][]byte
 	// hang says that a call is never answered; may be nil.
 	hang func(verb, name string) bool
+	// slow is how much longer than usual it takes to write one.
+	slow time.Duration
 }
 
 func (c *fakeCheckpoints) Load(_ context.Context, name string, done func([]byte, error)) {
@@ -221,7 +223,7 @@ func (c *fakeCheckpoints) Save(ctx context.Context, name string, data []byte, do
 	if c.hang != nil && c.hang("Save", name) {
 		return
 	}
-	c.w.v.AfterFunc(3*time.Millisecond, func() {
+	c.w.v.AfterFunc(3*time.Millisecond+c.slow, func() {
 		if ctx.Err() != nil {
 			done(&port.Error{Kind: port.Canceled, Verb: "Save"})
 			return

@@ -111,10 +111,14 @@ type Input struct {
 type Resize struct {
 	// Generation is that of the spec which asked for it.
 	Generation int64
-	// Was: the last status says that it is in progress, or it was given a moment ago.
+	// Was: the last status says that it is in progress, or knows nothing of it yet.
 	Was bool
 	// Pending is a later resize that it was not given, nil for none.
 	Pending *podresize.Pending
+	// Undecided: the pod asks for something else, and whether it is given that is yet
+	// to be decided, or to be written down. Until then its generation is not
+	// acknowledged.
+	Undecided bool
 	// Pod and Containers are the limits that the pod's cgroup and its containers, by
 	// name, are to have.
 	Pod        observed.Resources

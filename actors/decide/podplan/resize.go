@@ -21,6 +21,9 @@ func (p *planner) driveResize() {
 			c := &list[i]
 			n := p.newest(c.Name)
 			want, known := r.Containers[c.Name]
+			if known && p.made(c.Name, n, want) {
+				p.out.Resizing.InProgress = true
+			}
 			if n == nil || !known || n.State != observed.ContainerRunning || !p.fresh(n) {
 				continue
 			}
@@ -48,6 +51,22 @@ func (p *planner) driveResize() {
 	if f, failed := p.in.Failures[Lane{Kind: LaneResize}]; failed && p.out.Resizing.InProgress && p.out.Resizing.Problem == "" {
 		p.out.Resizing.Problem = f.Message
 	}
+}
+
+// made says whether a container is being made, or was made and is yet to start, with
+// other limits than it is to have. They are changed when it runs.
+func (p *planner) made(name string, n *observed.Container, want observed.Resources) bool {
+	if a, is := p.in.Busy.At(Lane{Kind: LaneContainer, Name: name}).(CreateContainer); is {
+		return a.Resources == nil || *a.Resources != want
+	}
+	if n == nil || n.State != observed.ContainerCreated || !p.fresh(n) {
+		return false
+	}
+	have, told := p.limits(n)
+	if !told && !n.Detailed {
+		return p.in.Resize.Was
+	}
+	return have != want
 }
 
 func (p *planner) resizeStep(step podresize.Step) {

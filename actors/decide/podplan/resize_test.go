@@ -118,6 +118,24 @@ func TestPlanResize(t *testing.T) {
 			main0(in).ResizePolicy, in.Resize.Seen.Pod = byRestart(v1.ResourceCPU), big
 		}, "create a#6 in s0"},
 		{"what is made waits for its pod", upInput, grow(), "resize pod to 200/128; a: ContainerCreating; RESIZING"},
+		{"made before it was resized, and not started yet", upInput, func(in *Input) {
+			containers(in, created("a", 0))
+			resizing(in, small, big)
+			in.View.Containers[0].Resources, in.Resize.Seen.Pod = nil, big
+		}, "start a0; a: ContainerCreating; RESIZING"},
+		{"being made when it was resized", upInput, func(in *Input) {
+			resizing(in, big, big)
+			busyWith(in, CreateContainer{Name: "a"})
+		}, "a: ContainerCreating; RESIZING"},
+		{"made as it is to be, and not started yet", upInput, func(in *Input) {
+			containers(in, created("a", 0))
+			resizing(in, big, big)
+		}, "start a0; a: ContainerCreating"},
+		{"not known how it was made, and not started yet", upInput, func(in *Input) {
+			containers(in, created("a", 0))
+			resizing(in, big, big)
+			in.View.Containers[0].Resources, in.View.Containers[0].Detailed, in.Resize.Was = nil, false, true
+		}, "inspect a0; a: ContainerCreating; RESIZING"},
 		{"being deleted", runInput, func(in *Input) {
 			resizing(in, small, big)
 			in.Life = 1

@@ -42,9 +42,9 @@ func Compute(in Input) v1.PodStatus {
 	c.containers()
 	phase := c.phase()
 	c.show(phase)
+	c.podResources()
 	c.conditions(phase)
 	c.addresses()
-	c.podResources()
 	c.rest()
 	return c.out
 }
@@ -55,6 +55,8 @@ type computer struct {
 	pod  *v1.Pod
 	prev *v1.PodStatus
 	out  v1.PodStatus
+	// behind: what is shown of a pod that was resized is not what it was given.
+	behind bool
 }
 
 func (c *computer) life() podlife.State { return c.in.Plan.Life }
@@ -94,7 +96,7 @@ func (c *computer) containers() {
 
 // rest fills what belongs to the pod as a whole and hardly ever changes.
 func (c *computer) rest() {
-	c.out.ObservedGeneration = max(c.pod.Generation, c.prev.ObservedGeneration)
+	c.out.ObservedGeneration = c.generation()
 	c.out.QOSClass = c.prev.QOSClass
 	if c.pod.Status.QOSClass != "" {
 		c.out.QOSClass = c.pod.Status.QOSClass // fixed when the pod was made
@@ -108,6 +110,15 @@ func (c *computer) rest() {
 	c.out.ResourceClaimStatuses = c.pod.Status.ResourceClaimStatuses
 	c.out.ExtendedResourceClaimStatus = c.pod.Status.ExtendedResourceClaimStatus
 	c.out.NodeAllocatableResourceClaimStatuses = c.pod.Status.NodeAllocatableResourceClaimStatuses
+}
+
+// generation is the one of the pod's spec that the status acknowledges: the pod's own,
+// unless that asks for a resize which is yet to be decided.
+func (c *computer) generation() int64 {
+	if r := c.in.Plan.Resize; r != nil && r.Undecided {
+		return max(r.Generation, c.prev.ObservedGeneration)
+	}
+	return max(c.pod.Generation, c.prev.ObservedGeneration)
 }
 
 // startTime is when this node first knew of the pod; it never changes. If

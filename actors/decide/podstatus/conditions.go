@@ -46,7 +46,7 @@ type verdict struct {
 // add appends a condition. The time of its last transition stays while its
 // status does.
 func (c *computer) add(l *conditionList, v verdict) {
-	c.addObserved(l, v, max(c.pod.Generation, c.prev.ObservedGeneration))
+	c.addObserved(l, v, c.generation())
 }
 
 // addObserved is add for a condition that is about a certain generation.

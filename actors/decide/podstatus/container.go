@@ -21,7 +21,7 @@ func (c *computer) container(ct *v1.Container, kind podplan.ContainerKind, old *
 		n = nil // the newest one was removed, this one is history
 	}
 	if n == nil && !c.in.Plan.Known && known {
-		return *old // nobody looked yet
+		return c.unseen(ct, old)
 	}
 	s := v1.ContainerStatus{
 		Name: ct.Name, Image: ct.Image,

@@ -8,6 +8,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // resources are those that a container has (API field status.resources): what the
@@ -15,17 +17,50 @@ import (
 // the runtime doesn't know, what was allocated. Where it says nothing, they are as
 // they were shown before.
 func (c *computer) resources(ct *v1.Container, n *observed.Container, old *v1.ContainerStatus, same bool) *v1.ResourceRequirements {
-	if c.in.Plan.Resize == nil || n.State != observed.ContainerRunning {
+	r := c.in.Plan.Resize
+	if r == nil || n.State != observed.ContainerRunning {
 		return &ct.Resources
 	}
-	if n.Resources == nil {
-		if same && old.Resources != nil {
+	want, known := r.Containers[ct.Name]
+	switch {
+	case n.Resources == nil && same && old.Resources != nil:
+		if !equalLists(old.Resources, &ct.Resources) {
+			c.behind = true
 			return old.Resources
 		}
 		return &ct.Resources
+	case n.Resources == nil || known && *n.Resources == want:
+		return &ct.Resources
 	}
-	has := n.Resources
-	r := ct.Resources // its lists are cloned before they are changed
+	has := shownResources(n.Resources, &ct.Resources)
+	if r.Given[n.ID] != want && !equalLists(has, &ct.Resources) { // else the runtime agreed to it, and rounds
+		c.behind = true
+	}
+	return has
+}
+
+// unseen is the status of a container that nobody looked at yet: as it was shown, but
+// for what was allocated, which is this node's to say.
+func (c *computer) unseen(ct *v1.Container, old *v1.ContainerStatus) v1.ContainerStatus {
+	s := *old
+	if c.in.Plan.Resize == nil || s.Resources == nil {
+		return s
+	}
+	s.AllocatedResources = ct.Resources.Requests
+	switch {
+	case equalLists(s.Resources, &ct.Resources):
+	case s.State.Running == nil:
+		s.Resources = &ct.Resources // it is made with them
+	default:
+		c.behind = true
+	}
+	return s
+}
+
+// shownResources is what a container with these limits is shown to have that is to have
+// the resources of its spec.
+func shownResources(has *observed.Resources, spec *v1.ResourceRequirements) *v1.ResourceRequirements {
+	r := *spec // its lists are cloned before they are changed
 	if r.Limits != nil {
 		r.Limits = maps.Clone(r.Limits)
 		milli := int64(0)
@@ -68,41 +103,88 @@ func put(l v1.ResourceList, name v1.ResourceName, is int64, q resource.Quantity,
 	}
 }
 
-// podResources fills what the pod as a whole was given and has (KEP-5419). Only
-// pods that ask for something as a whole have it.
+// podResources fills what the pod as a whole was given, and what it has (KEP-5419). The
+// API has the first of each pod, the second of those that ask for something as a whole.
 func (c *computer) podResources() {
+	c.out.AllocatedResources = c.allocated()
 	if c.pod.Spec.Resources == nil {
 		return
 	}
-	c.out.AllocatedResources = admit.Requests(c.pod)
 	has := *c.pod.Spec.Resources
 	has.Requests = c.out.AllocatedResources
-	if c.in.Out.Resizing.InProgress && c.prev.Resources != nil {
-		has = *c.prev.Resources // until it has what it was given
+	old, r := c.prev.Resources, c.in.Plan.Resize
+	if r == nil || old == nil || equalLists(old, &has) {
+		c.out.Resources = &has
+		return
+	}
+	// Until it is known to have what it was given.
+	unread := c.life() != podlife.Syncing || !c.in.Plan.Known || c.in.Plan.Cgroup.Own && r.Seen == nil
+	if unread {
+		c.behind = true
+	}
+	if unread || c.in.Out.Resizing.InProgress {
+		has = *old
 	}
 	c.out.Resources = &has
 }
 
+// allocated is what the pod was given of the node. It is shared where it can be: there
+// are as many lists as pods, and this is called again and again.
+func (c *computer) allocated() v1.ResourceList {
+	spec := &c.pod.Spec
+	switch {
+	case spec.Resources == nil && len(spec.InitContainers) == 0 && len(spec.Containers) == 1 && len(spec.Overhead) == 0:
+		return spec.Containers[0].Resources.Requests
+	case c.in.Plan.Resize == nil && c.in.Previous != nil && len(c.prev.AllocatedResources) > 0:
+		return c.prev.AllocatedResources // it was never resized
+	}
+	given := admit.Requests(c.pod)
+	if resourcelist.Equal(given, c.prev.AllocatedResources) {
+		return c.prev.AllocatedResources
+	}
+	return given
+}
+
+// ResizeOpen says whether a status leaves it open that a pod has what the spec of a
+// generation asks for, which it was given: it says that this is in progress, or does
+// not know yet that it was given.
+func ResizeOpen(s *v1.PodStatus, generation int64) bool {
+	pending := FindCondition(s.Conditions, v1.PodResizePending)
+	return s.ObservedGeneration < generation || FindCondition(s.Conditions, v1.PodResizeInProgress) != nil ||
+		pending != nil && pending.ObservedGeneration <= generation
+}
+
 // resizeConditions are those of a resize that was asked for and not given, and of
 // one that was given and isn't done. There is none of them without one (KEP-1287).
+// While it is not decided what becomes of a newer one, what was said is not taken back.
 func (c *computer) resizeConditions(l *conditionList) {
 	r := c.in.Plan.Resize
 	if r == nil || terminal(c.out.Phase) {
 		return
 	}
-	if r.Pending != nil {
-		c.addObserved(l, verdict{kind: v1.PodResizePending, ok: true, reason: r.Pending.Reason, message: r.Pending.Message}, r.Pending.Generation)
+	if p := r.Pending; p != nil {
+		c.addObserved(l, verdict{kind: v1.PodResizePending, ok: true, reason: p.Reason, message: p.Message}, p.Generation)
+	} else if old := FindCondition(c.prev.Conditions, v1.PodResizePending); old != nil && r.Undecided {
+		l.add(old)
 	}
-	if !c.in.Out.Resizing.InProgress {
+	old := FindCondition(c.prev.Conditions, v1.PodResizeInProgress)
+	if !c.in.Out.Resizing.InProgress && !c.behind {
+		// An earlier agent may have given what this one does not know of.
+		if old != nil && r.Undecided && c.prev.ObservedGeneration >= c.pod.Generation {
+			l.add(old)
+		}
 		return
 	}
 	v := verdict{kind: v1.PodResizeInProgress, ok: true}
-	old := FindCondition(c.prev.Conditions, v.kind)
+	generation := c.generation()
+	if r.Pending != nil {
+		generation = r.Generation // that one asks for something else
+	}
 	switch problem := c.in.Out.Resizing.Problem; {
 	case problem != "":
 		v.reason, v.message = v1.PodReasonError, problem
-	case old != nil && old.ObservedGeneration == r.Generation:
+	case old != nil && old.ObservedGeneration == generation:
 		v.reason, v.message = old.Reason, old.Message // it is being tried again
 	}
-	c.addObserved(l, v, r.Generation)
+	c.addObserved(l, v, generation)
 }

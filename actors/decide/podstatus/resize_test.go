@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // resized gives the pod's container limits of 2 CPUs and 128 bytes; it has have.
@@ -20,6 +23,7 @@ func resized(have *observed.Resources, more ...func(*podplan.Resize)) func(*pods
 		want := observed.Resources{CPUShares: 2048, CPUQuota: 200_000, CPUPeriod: 100_000, Memory: 128}
 		r := requirements("cpu=2 memory=128")
 		in.Plan.Pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: r, Limits: r}
+		in.Plan.Pod.Generation = 2
 		in.Plan.View.Containers[0].Resources = have
 		in.Plan.Resize = &podplan.Resize{Generation: 2, Pod: want, Containers: map[string]observed.Resources{"a": want}}
 		for _, f := range more {
@@ -80,7 +84,7 @@ func TestResized(t *testing.T) {
 		{"the runtime doesn't say", steps{resized(before), resized(nil)}, was + "; PodResizeInProgress   (2)"},
 		{"refused", steps{all(resized(before), refused)}, was + "; PodResizeInProgress Error device or resource busy (2)"},
 		{"tried again", steps{all(resized(before), refused), again}, was + "; PodResizeInProgress Error device or resource busy (2)"},
-		{"another was given", steps{all(resized(before), refused), all(again, func(in *podstatus.Input) { in.Plan.Resize.Generation = 3 })}, was + "; PodResizeInProgress   (3)"},
+		{"another was given", steps{all(resized(before), refused), all(again, func(in *podstatus.Input) { in.Plan.Resize.Generation, in.Plan.Pod.Generation = 3, 3 })}, was + "; PodResizeInProgress   (3)"},
 		{"pending", steps{resized(done, pending)}, is + "; PodResizePending Deferred no room (3)"},
 		{"pending no more", steps{resized(done, pending), resized(done)}, is},
 		{"as it was made, though something else is seen", steps{all(resized(before), func(in *podstatus.Input) { in.Plan.Resize = nil })}, is},
@@ -88,6 +92,127 @@ func TestResized(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := shownResources(lastOf(c.steps)); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestResizeAcknowledged: a generation is acknowledged when it is decided what becomes of
+// it, and then what becomes of it is said in the same status.
+func TestResizeAcknowledged(t *testing.T) {
+	before := &observed.Resources{CPUShares: 1024, CPUQuota: 100_000, CPUPeriod: 100_000, Memory: 64}
+	done := &observed.Resources{CPUShares: 2048, CPUQuota: 200_000, CPUPeriod: 100_000, Memory: 128}
+	// The pod asks for something else with generation 3. It is decided on later.
+	asks := func(in *podstatus.Input) {
+		in.Plan.Pod.Generation, in.Plan.Resize.Undecided = 3, true
+	}
+	deferred := func(in *podstatus.Input) {
+		in.Plan.Pod.Generation, in.Plan.Resize.Undecided = 3, false
+		in.Plan.Resize.Pending = &podresize.Pending{Reason: v1.PodReasonDeferred, Message: "no room", Generation: 3}
+	}
+	// The next agent has looked at nothing yet, and has not decided.
+	agentEnds := func(in *podstatus.Input) {
+		p := in.Plan.Pod.DeepCopy()
+		p.Status = *in.Previous.DeepCopy()
+		in.Plan.Pod, in.Previous, in.Plan.Known, in.Plan.View = p, nil, false, observed.Pod{}
+		r := *in.Plan.Resize
+		r.Pending, r.Seen, r.Given = nil, nil, nil
+		r.Undecided = p.Generation != r.Generation
+		in.Plan.Resize = &r
+	}
+	alike := func(in *podstatus.Input) { in.Plan.Pod.Generation = 3 }
+	ends := func(in *podstatus.Input) {
+		in.Plan.Life, in.Plan.Stop = podlife.Terminating, &podplan.Stop{At: noon, Grace: 30 * time.Second}
+	}
+	never := func(in *podstatus.Input) {
+		resized(done)(in)
+		in.Plan.Pod.Generation, in.Plan.Resize = 1, nil
+		in.Plan.Pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: requirements("cpu=1 memory=64"), Limits: requirements("cpu=1 memory=64")}
+	}
+	const was, is = "given 2/128, asks 1/128, may 1/64", "given 2/128, asks 2/128, may 2/128"
+	for _, c := range []struct {
+		name  string
+		steps steps
+		want  string
+	}{
+		{"undecided", steps{resized(done), asks}, "2: " + is},
+		{"undecided, while another is in progress", steps{resized(before), asks}, "2: " + was + "; PodResizeInProgress   (2)"},
+		{"undecided since an agent died that deferred it", steps{resized(done), deferred, agentEnds}, "3: " + is + "; PodResizePending Deferred no room (3)"},
+		{"deferred, while another is in progress", steps{resized(before), deferred}, "3: " + was + "; PodResizePending Deferred no room (3); PodResizeInProgress   (2)"},
+		{"asks for it again", steps{resized(before), alike}, "3: " + was + "; PodResizeInProgress   (3)"},
+		{"another agent has not looked at it", steps{resized(before), agentEnds}, "2: given 2/128, asks 1/128, may 1/64; PodResizeInProgress   (2)"},
+		{"given by an agent that died before it said so", steps{never, func(in *podstatus.Input) {
+			in.Plan.Pod = in.Plan.Pod.DeepCopy() // the status shares memory with it
+			resized(before)(in)
+			agentEnds(in)
+		}},
+			"2: given 2/128, asks 1/64, may 1/64; PodResizeInProgress   (2)"},
+		{"in another sandbox, which it is yet to be stopped in", steps{resized(before), newSandbox}, "2: " + was + "; PodResizeInProgress   (2)"},
+		{"the runtime agreed to it, and rounds", steps{resized(before, func(r *podplan.Resize) {
+			r.Given = map[string]observed.Resources{"a0": r.Containers["a"]}
+		})}, "2: " + was},
+		{"it ends", steps{resized(before), ends}, "2: " + was + "; PodResizeInProgress   (2)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := lastOf(c.steps)
+			if got := fmt.Sprintf("%d: %s", s.ObservedGeneration, shownResources(s)); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAllocated: of every pod it is shown what it was allocated, and of those that ask
+// for something as a whole, what they have as a whole.
+func TestAllocated(t *testing.T) {
+	whole := func(requests, limits string) func(*podstatus.Input) {
+		return func(in *podstatus.Input) {
+			in.Plan.Pod.Spec.Resources = &v1.ResourceRequirements{Requests: requirements(requests), Limits: requirements(limits)}
+		}
+	}
+	asks := func(in *podstatus.Input) {
+		in.Plan.Pod.Spec.Containers[0].Resources.Requests = requirements("cpu=1 memory=64")
+	}
+	second := func(in *podstatus.Input) {
+		in.Plan.Pod.Spec.Containers = append(in.Plan.Pod.Spec.Containers, v1.Container{Name: "b", Resources: v1.ResourceRequirements{Requests: requirements("cpu=2")}})
+	}
+	resize := func(seen, want int64) func(*podstatus.Input) {
+		return func(in *podstatus.Input) {
+			in.Plan.Cgroup = podplan.Cgroup{Own: true, State: podplan.CgroupUp}
+			in.Plan.Resize = &podplan.Resize{Generation: 3, Pod: observed.Resources{CPUShares: 2, Memory: want}, Containers: map[string]observed.Resources{}}
+			if seen != 0 {
+				in.Plan.Resize.Seen = &podresize.Seen{At: noon, Pod: observed.Resources{CPUShares: 2, Memory: seen}}
+			}
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		steps steps
+		want  string
+	}{
+		{"nothing", nil, "allocated []"},
+		{"one container", steps{asks}, "allocated [cpu=1 memory=64]"},
+		{"two", steps{all(asks, second)}, "allocated [cpu=3 memory=64]"},
+		{"overhead", steps{all(asks, func(in *podstatus.Input) { in.Plan.Pod.Spec.Overhead = requirements("cpu=1") })}, "allocated [cpu=2 memory=64]"},
+		{"as a whole", steps{all(asks, second, whole("cpu=4", "cpu=5"))}, "allocated [cpu=4 memory=64], has [cpu=4 memory=64] [cpu=5]"},
+		{"as a whole, and not looked at", steps{whole("cpu=4", "memory=64"), all(whole("cpu=5", "memory=128"), resize(0, 128))},
+			"allocated [cpu=5], has [cpu=4] [memory=64] in progress"},
+		{"as a whole, and not done", steps{whole("cpu=4", "memory=64"), all(whole("cpu=5", "memory=128"), resize(64, 128))},
+			"allocated [cpu=5], has [cpu=4] [memory=64] in progress"},
+		{"as a whole, and done", steps{whole("cpu=4", "memory=64"), all(whole("cpu=5", "memory=128"), resize(128, 128))},
+			"allocated [cpu=5], has [cpu=5] [memory=128]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := lastOf(c.steps)
+			got := "allocated " + resourcelist.Text(s.AllocatedResources)
+			if s.Resources != nil {
+				got += ", has " + resourcelist.Text(s.Resources.Requests) + " " + resourcelist.Text(s.Resources.Limits)
+			}
+			if podstatus.FindCondition(s.Conditions, v1.PodResizeInProgress) != nil {
+				got += " in progress"
+			}
+			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})

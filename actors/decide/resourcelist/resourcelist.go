@@ -1,7 +1,13 @@
 // Package resourcelist reckons with lists of resources (API type ResourceList).
 package resourcelist
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Equal says whether two lists say the same amounts, however they are written.
 func Equal(a, b v1.ResourceList) bool {
@@ -14,6 +20,16 @@ func Equal(a, b v1.ResourceList) bool {
 		}
 	}
 	return true
+}
+
+// Text is a list for people: [cpu=1 memory=64Mi].
+func Text(l v1.ResourceList) string {
+	all := make([]string, 0, len(l))
+	for _, name := range slices.Sorted(maps.Keys(l)) {
+		q := l[name]
+		all = append(all, string(name)+"="+q.String())
+	}
+	return "[" + strings.Join(all, " ") + "]"
 }
 
 // Add adds more to a list, which must not be nil. They share nothing.

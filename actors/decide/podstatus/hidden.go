@@ -1,0 +1,91 @@
+package podstatus
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+)
+
+// HiddenResize says in which way a version of a pod in the API passes off a resize as
+// done that is not, empty if it does not. A client waits for the end of a resize until
+// status.observedGeneration is the pod's generation and neither PodResizePending nor
+// PodResizeInProgress is there. So a status that acknowledges a generation either has
+// one of the two of that generation, or shows what it asks for. A pod that is being
+// deleted or has ended is not resized any more. This is an invariant, for tests and for
+// checkers that run with a simulation.
+func HiddenResize(pod *v1.Pod) string {
+	s := &pod.Status
+	if s.ObservedGeneration < pod.Generation || pod.DeletionTimestamp != nil || terminal(s.Phase) {
+		return ""
+	}
+	for _, t := range [...]v1.PodConditionType{v1.PodResizePending, v1.PodResizeInProgress} {
+		if c := FindCondition(s.Conditions, t); c != nil && c.ObservedGeneration == s.ObservedGeneration {
+			return ""
+		}
+	}
+	for _, l := range [...]struct {
+		spec  []v1.Container
+		shown []v1.ContainerStatus
+	}{{pod.Spec.InitContainers, s.InitContainerStatuses}, {pod.Spec.Containers, s.ContainerStatuses}} {
+		for i := range l.spec {
+			if c := find(l.shown, l.spec[i].Name); c != nil {
+				if why := otherResources(&l.spec[i].Resources, c.Resources, c.AllocatedResources); why != "" {
+					return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but container %s %s",
+						s.ObservedGeneration, resizeStates(s), c.Name, why)
+				}
+			}
+		}
+	}
+	if pod.Spec.Resources != nil && s.Resources != nil {
+		// Of what it does not ask for as a whole it has what its containers ask for.
+		has := v1.ResourceRequirements{Requests: of(s.Resources.Requests, pod.Spec.Resources.Requests), Limits: of(s.Resources.Limits, pod.Spec.Resources.Limits)}
+		if why := otherResources(pod.Spec.Resources, &has, nil); why != "" {
+			return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but the pod %s",
+				s.ObservedGeneration, resizeStates(s), why)
+		}
+	}
+	return ""
+}
+
+// otherResources says in which way what is shown is not what is asked for. Nil is
+// nothing said.
+func otherResources(asked, has *v1.ResourceRequirements, given v1.ResourceList) string {
+	switch {
+	case given != nil && !resourcelist.Equal(given, asked.Requests):
+		return fmt.Sprintf("was allocated %s and asks for %s", resourcelist.Text(given), resourcelist.Text(asked.Requests))
+	case has == nil || equalLists(has, asked):
+		return ""
+	}
+	return fmt.Sprintf("has requests %s and limits %s, and asks for requests %s and limits %s",
+		resourcelist.Text(has.Requests), resourcelist.Text(has.Limits), resourcelist.Text(asked.Requests), resourcelist.Text(asked.Limits))
+}
+
+// of is what a list says of the resources that another names.
+func of(l, names v1.ResourceList) v1.ResourceList {
+	out := v1.ResourceList{}
+	for name := range names { // order-free: a map again
+		if q, ok := l[name]; ok {
+			out[name] = q
+		}
+	}
+	return out
+}
+
+func equalLists(a, b *v1.ResourceRequirements) bool {
+	return resourcelist.Equal(a.Requests, b.Requests) && resourcelist.Equal(a.Limits, b.Limits)
+}
+
+func resizeStates(s *v1.PodStatus) string {
+	var out string
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress {
+			out += fmt.Sprintf("%s %s of generation %d; ", c.Type, c.Reason, c.ObservedGeneration)
+		}
+	}
+	if out == "" {
+		return "none"
+	}
+	return out
+}
