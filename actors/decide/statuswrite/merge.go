@@ -40,7 +40,7 @@ func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 	out.ContainerStatuses = containers(have.ContainerStatuses, want.ContainerStatuses)
 	out.ContainerStatuses = terminated(object, object.Spec.Containers, have.ContainerStatuses, out.ContainerStatuses)
 	out.EphemeralContainerStatuses = containers(have.EphemeralContainerStatuses, want.EphemeralContainerStatuses)
-	out.Conditions = conditions(have.Conditions, want.Conditions)
+	out.Conditions = conditions(have, want)
 	// Not this node's to decide.
 	out.NominatedNodeName = have.NominatedNodeName
 	out.ResourceClaimStatuses = have.ResourceClaimStatuses
@@ -112,6 +112,9 @@ func remember(h, w *v1.ContainerStatus) v1.ContainerStatus {
 	out := *w
 	if lostSight(h, w) || revived(h, w) {
 		out = *h
+		if w.Resources != nil { // what it has is said with the conditions of a resize
+			out.Resources, out.AllocatedResources = w.Resources, w.AllocatedResources
+		}
 	}
 	out.RestartCount = max(h.RestartCount, w.RestartCount)
 	if ended(h) && !ended(&out) {
@@ -143,7 +146,8 @@ func revived(h, w *v1.ContainerStatus) bool {
 }
 
 // conditions puts this node's own in their place among those of others.
-func conditions(have, want []v1.PodCondition) []v1.PodCondition {
+func conditions(object, status *v1.PodStatus) []v1.PodCondition {
+	have, want := object.Conditions, status.Conditions
 	out, own := have, false
 	for i := range want {
 		w := &want[i]
@@ -187,8 +191,9 @@ func conditions(have, want []v1.PodCondition) []v1.PodCondition {
 		return (c.Type == v1.PodResizePending || c.Type == v1.PodResizeInProgress) &&
 			!slices.ContainsFunc(want, func(w v1.PodCondition) bool { return w.Type == c.Type })
 	}
-	if slices.ContainsFunc(out, gone) {
-		// These two are there only while they hold.
+	if status.ObservedGeneration >= object.ObservedGeneration && slices.ContainsFunc(out, gone) {
+		// These two are there only while they hold. What was computed of an older
+		// generation does not know.
 		out, own = slices.DeleteFunc(slices.Clone(out), gone), true
 	}
 	if own && sameConditions(out, want) {

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
@@ -47,6 +48,18 @@ func status(phase v1.PodPhase, list ...v1.ContainerStatus) *v1.PodStatus {
 func with(s *v1.PodStatus, c ...v1.PodCondition) *v1.PodStatus {
 	s.Conditions = c
 	return s
+}
+
+func observed(s *v1.PodStatus, generation int64) *v1.PodStatus {
+	s.ObservedGeneration = generation
+	return s
+}
+
+// has is a container with so many CPUs.
+func has(c v1.ContainerStatus, cpu string) v1.ContainerStatus {
+	c.AllocatedResources = v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+	c.Resources = &v1.ResourceRequirements{Requests: c.AllocatedResources}
+	return c
 }
 
 func condition(t v1.PodConditionType, s v1.ConditionStatus, since int) v1.PodCondition {
@@ -93,6 +106,14 @@ func TestMerge(t *testing.T) {
 			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2), condition(v1.PodResizePending, v1.ConditionTrue, 3), condition(v1.PodResizeInProgress, v1.ConditionTrue, 4)),
 			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2), condition(v1.PodResizeInProgress, v1.ConditionTrue, 4)),
 			with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2), condition(v1.PodResizeInProgress, v1.ConditionTrue, 4)),
+		},
+		"a resize of which an older status does not know": {
+			observed(with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2), condition(v1.PodResizePending, v1.ConditionTrue, 3)), 2),
+			observed(with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2)), 1),
+			observed(with(status("Running"), condition(v1.PodReady, v1.ConditionTrue, 2), condition(v1.PodResizePending, v1.ConditionTrue, 3)), 2),
+		},
+		"a resize of one of which more was known": {
+			status("Running", has(exited("a", 0), "1")), status("Running", has(waits("ContainerCreating"), "2")), status("Running", has(exited("a", 0), "2")),
 		},
 		"this node disrupts": {
 			with(status("Running")), with(status("Failed"), condition(v1.DisruptionTarget, v1.ConditionTrue, 2)),

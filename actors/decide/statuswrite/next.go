@@ -251,11 +251,15 @@ func (in *Input) after(at time.Time, s Step) Step {
 const MaxWait = 5 * time.Minute
 
 // passing says whether all that differs is what the runtime made of containers
-// that have yet to start. It is written with the next thing that there is to say:
-// that they run, or why they don't.
+// that have yet to start, or what was allocated to a pod of which that is not said yet.
+// It is written with the next thing that there is to say: that they run, or why they
+// don't. An apiserver that does not keep what is allocated is not told twice of all else.
 func passing(have, next *v1.PodStatus) bool {
 	out := *next
-	made := false
+	made := len(have.AllocatedResources) == 0 && len(next.AllocatedResources) > 0
+	if made {
+		out.AllocatedResources = have.AllocatedResources
+	}
 	for _, lists := range [...]struct {
 		have []v1.ContainerStatus
 		out  *[]v1.ContainerStatus

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 )
 
@@ -31,6 +32,11 @@ func TestNext(t *testing.T) {
 	addressed.PodIP = "10.0.0.1"
 	named := status("Pending", waits("ContainerCreating"))
 	named.ContainerStatuses[0].State.Waiting.Message = "waiting for volume data"
+	allocated, more := *ready, *moved
+	allocated.AllocatedResources = v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}
+	more.AllocatedResources = allocated.AllocatedResources
+	other := *ready
+	other.AllocatedResources = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
 	now := t0.Add(time.Hour)
 	fresh := func(in *Input) {
 		in.Object, in.Want, in.LastWrite = &v1.Pod{Status: v1.PodStatus{Phase: v1.PodPending}}, creating, time.Time{}
@@ -86,11 +92,16 @@ func TestNext(t *testing.T) {
 		"and its end at once": {func(in *Input) {
 			in.Object, in.Want, in.Changed, in.Busy, in.Final = deleted, unready, now, true, true
 		}, Write, time.Time{}},
-		"the last of it":               {func(in *Input) { in.Object, in.Want, in.Changed, in.Final = deleted, unready, now, true }, Write, time.Time{}},
-		"not that it was only made":    {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, created }, Rest, time.Time{}},
-		"but that it was started":      {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, ready }, Write, time.Time{}},
-		"and why it was not":           {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *creating}, failing, time.Time{} }, Write, time.Time{}},
-		"and that it was made anew":    {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *created}, again, time.Time{} }, Write, time.Time{}},
+		"the last of it":            {func(in *Input) { in.Object, in.Want, in.Changed, in.Final = deleted, unready, now, true }, Write, time.Time{}},
+		"not that it was only made": {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, created }, Rest, time.Time{}},
+		"but that it was started":   {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *creating}, ready }, Write, time.Time{}},
+		"and why it was not":        {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *creating}, failing, time.Time{} }, Write, time.Time{}},
+		"and that it was made anew": {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *created}, again, time.Time{} }, Write, time.Time{}},
+		"nor what it was allocated, which an earlier agent did not say": {func(in *Input) { in.Want, in.LastWrite = &allocated, time.Time{} }, Rest, time.Time{}},
+		"which is said with the next thing":                             {func(in *Input) { in.Want, in.LastWrite = &more, time.Time{} }, Write, time.Time{}},
+		"but that it was allocated another amount": {func(in *Input) {
+			in.Object, in.Want, in.LastWrite = &v1.Pod{Status: other}, &allocated, time.Time{}
+		}, Write, time.Time{}},
 		"not that one will run again":  {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *dead}, anew }, Rest, time.Time{}},
 		"nor that its time has come":   {func(in *Input) { in.Object, in.Want = &v1.Pod{Status: *waiting}, anew }, Rest, time.Time{}},
 		"but that one runs no more":    {func(in *Input) { in.Object, in.Want, in.LastWrite = &v1.Pod{Status: *ready}, anew, time.Time{} }, Write, time.Time{}},
