@@ -112,14 +112,13 @@ func (p *pod) hookOver(m ActionDone) {
 // failure to wait for. To end a sleep with its container is no failure.
 func (p *pod) hookFailed(ctx *kernel.Context[Message], m ActionDone, detail string) {
 	p.hookOver(m)
-	name, reason, what, h := "", "", "", (*v1.LifecycleHandler)(nil)
-	switch a := m.Action.(type) {
-	case podplan.RunPostStart:
-		name, reason, what, h = a.Name, "FailedPostStartHook", "PostStartHook failed: ", a.Handler
-	case podplan.RunPreStop:
-		name, reason, what, h = a.Name, "FailedPreStopHook", "PreStopHook failed: ", a.Handler
-	default:
-		panic(fmt.Sprintf("%T is no hook", a))
+	reason, what := "FailedPreStopHook", "PreStopHook failed: "
+	name, h := "", (*v1.LifecycleHandler)(nil)
+	if a, is := m.Action.(podplan.RunPreStop); is {
+		name, h = a.Name, a.Handler
+	} else {
+		a := m.Action.(podplan.RunPostStart) // there is no other hook
+		name, h, reason, what = a.Name, a.Handler, "FailedPostStartHook", "PostStartHook failed: "
 	}
 	if h != nil && h.Sleep != nil && port.KindOf(m.Err) == port.Canceled {
 		return
