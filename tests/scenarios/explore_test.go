@@ -26,13 +26,15 @@ type havoc struct {
 	// trouble is the chance that a call goes wrong, panic that a message does.
 	trouble, panics float64
 	did             []string
+	// aside are manifests that were removed, by name: they may come back as they were.
+	aside map[string]*spec
 }
 
 func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 	rng := rand.New(rand.NewPCG(seed, 0x6861766f63))
 	events := []simcri.EventPolicy{{}, {}, {Off: true}, {Drop: 0.2, Duplicate: 0.2, Delay: simcri.Uniform(0, time.Second)}}
 	w := newWorld(t, seed, append(options, withEvents(events[rng.IntN(len(events))]), withLateEffects(0.5))...)
-	h := &havoc{world: w, rng: rng}
+	h := &havoc{world: w, rng: rng, aside: map[string]*spec{}}
 	w.fault = h.callFault
 	w.host.fault = h.hostFault
 	w.config.PullDeadline = 3 * time.Minute // as short as a client's that sees no progress
@@ -141,13 +143,14 @@ func (h *havoc) probe(s *spec, c *v1.Container) {
 func (h *havoc) act() {
 	name := fmt.Sprintf("p-%d", h.rng.IntN(12))
 	truth := h.rt.Truth().Runtime
-	switch n := h.rng.IntN(20); {
+	switch n := h.rng.IntN(24); {
 	case n < 7:
 		h.say("write %s", name)
 		h.add(h.anyPod(name))
 	case n < 10:
-		h.say("remove %s", name)
-		h.drop(name)
+		h.remove(name)
+	case n >= 20:
+		h.moveBack(name)
 	case n < 14:
 		var ids []string
 		for _, p := range truth.Pods {
@@ -198,6 +201,28 @@ func (h *havoc) act() {
 	if h.trouble > 0 || h.panics > 0 {
 		h.watch.lenient = h.v.Now().Add(10 * time.Minute)
 	}
+}
+
+// remove takes the manifest of a pod away.
+func (h *havoc) remove(name string) {
+	h.say("remove %s", name)
+	if s := h.watch.wanted[name]; s != nil {
+		h.aside[name] = s
+	}
+	h.drop(name)
+}
+
+// moveBack puts a manifest back that was taken away, maybe a moment ago: it is of the
+// same pod. If none of the name was, it takes one away.
+func (h *havoc) moveBack(name string) {
+	s := h.aside[name]
+	if s == nil || h.watch.wanted[name] != nil {
+		h.remove(name)
+		return
+	}
+	h.say("move %s back", name)
+	delete(h.aside, name)
+	h.add(s)
 }
 
 // live lets the node live through n things.
