@@ -6,9 +6,9 @@
 //
 // Nothing waits for an event. Events about one pod are written in their order, one at a
 // time. A warning is written at once, after what its pod has to say before it. All others
-// wait for a moment, so that what pods and their owners wait for is written first: until the
-// apiserver is not busy, and no longer than Config.Patience, however busy it is and however
-// many warnings there are.
+// wait for a moment, so that the status of which they tell as well is written first; and
+// where the apiserver is what is short, until it is not busy, but no longer than
+// Config.Patience, however busy it is and however many warnings there are.
 //
 // While the apiserver is away events are kept, up to a bound, and one is tried again
 // from time to time. If it only says that something went wrong, they are tried in turn:
@@ -46,10 +46,11 @@ type Config struct {
 	// Deadline bounds a call. Retry is the time between tries while the apiserver
 	// is away.
 	Deadline, Retry time.Duration
+	// Wait is how long an event that is no warning waits in any case.
+	Wait time.Duration
 	// Busy says whether the apiserver has more important things to do; nil for
 	// never. It must not block. Events that are no warnings then wait, each for
-	// Patience at most, a second if zero: people who ask what a pod is doing wait for
-	// it. With Busy they wait for a moment in any case.
+	// Patience at most.
 	Busy     func() bool
 	Patience time.Duration
 	// Also gets each event as well; nil for nobody.
@@ -68,8 +69,10 @@ func (c *Config) Validate() error {
 		return errors.New("events: Component and Host are required: users see who tells")
 	case c.Deadline <= 0, c.Retry <= 0:
 		return fmt.Errorf("events: Deadline %v, Retry %v: want both longer than nothing", c.Deadline, c.Retry)
-	case c.Queue < 0, c.Calls < 0, c.Cache < 0, c.Patience < 0:
-		return fmt.Errorf("events: Queue %d, Calls %d, Cache %d, Patience %v: want none negative", c.Queue, c.Calls, c.Cache, c.Patience)
+	case c.Busy != nil && c.Patience < c.Wait:
+		return fmt.Errorf("events: Patience %v: want no less than Wait, %v", c.Patience, c.Wait)
+	case c.Queue < 0, c.Calls < 0, c.Cache < 0, c.Wait < 0:
+		return fmt.Errorf("events: Queue %d, Calls %d, Cache %d, Wait %v: want none negative", c.Queue, c.Calls, c.Cache, c.Wait)
 	}
 	return nil
 }
@@ -78,10 +81,13 @@ func (c *Config) Validate() error {
 // that shares a small machine with them takes a tenth of a second for each: written by a
 // few at a time the last would be late.
 const (
-	defaultQueue    = 1000
-	defaultCalls    = 16
-	defaultPatience = time.Second
+	defaultQueue = 1000
+	defaultCalls = 16
 )
+
+// Wait is that of a node agent: longer than it takes to write a status, and short beside the
+// two seconds in which people are to see what happened (docs/decisions/0010).
+const Wait = 500 * time.Millisecond
 
 // Why an event was dropped, if it was not refused by the apiserver.
 var (
@@ -128,9 +134,6 @@ func New(c Config) (*Recorder, error) {
 	}
 	if c.Calls == 0 {
 		c.Calls = defaultCalls
-	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience
 	}
 	return &Recorder{
 		config: c, queue: queue{warnings: map[about]int{}},

@@ -193,7 +193,7 @@ func TestAway(t *testing.T) {
 // to say before, and the others wait, but not for ever, and not once it is not.
 func TestBusy(t *testing.T) {
 	busy := true
-	w := newWorld(t, func(c *Config) { c.Busy, c.Patience = func() bool { return busy }, 10*time.Second })
+	w := newWorld(t, func(c *Config) { c.Wait, c.Busy, c.Patience = Wait, func() bool { return busy }, 10*time.Second })
 	reasons := func() (out []string) {
 		for _, e := range w.events() {
 			out = append(out, e.Reason)
@@ -354,7 +354,8 @@ func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"api": func(c *Config) { c.API = nil }, "clock": func(c *Config) { c.Clock = nil }, "who": func(c *Config) { c.Host = "" },
 		"deadline": func(c *Config) { c.Deadline = 0 }, "retry": func(c *Config) { c.Retry = -1 }, "queue": func(c *Config) { c.Queue = -1 },
-		"calls": func(c *Config) { c.Calls = -1 }, "patience": func(c *Config) { c.Patience = -1 },
+		"calls": func(c *Config) { c.Calls = -1 }, "wait": func(c *Config) { c.Wait = -1 },
+		"patience": func(c *Config) { c.Busy, c.Wait = func() bool { return false }, Wait },
 	} {
 		c := good
 		change(&c)

@@ -105,26 +105,25 @@ func (q *queue) makeRoom() *port.Event {
 	return &w.event
 }
 
-// relook is how soon it is looked at again whether the apiserver is still busy, and
-// for the first time: what is written for the same reason begins before.
+// relook is how soon it is looked at again whether the apiserver is still busy.
 const relook = 500 * time.Millisecond
 
-// haste says how long an event that is no warning waits.
+// haste says how long an event that is no warning waits (see Config).
 type haste struct {
 	// all: none does.
-	all      bool
-	busy     func() bool
-	patience time.Duration
+	all            bool
+	wait, patience time.Duration
+	busy           func() bool
 }
 
 // until is how long an event still waits that has waited for so long; 0 for no more.
 func (h haste) until(waited time.Duration) time.Duration {
 	switch {
-	case h.all, h.busy == nil, waited >= h.patience, waited < 0: // the clock was set back
+	case h.all, waited < 0: // the clock was set back
 		return 0
-	case waited < relook:
-		return min(relook, h.patience) - waited
-	case h.busy():
+	case waited < h.wait:
+		return h.wait - waited
+	case h.busy != nil && waited < h.patience && h.busy():
 		return min(relook, h.patience-waited)
 	default:
 		return 0

@@ -47,7 +47,7 @@ func (r *Recorder) advance() {
 // one that can't be made an object of the API comes with an error.
 func (r *Recorder) beginLocked() (_ *call, failed port.Event, _ error) {
 	for r.roomLocked() {
-		h := haste{busy: r.config.Busy, patience: r.config.Patience, all: r.away || r.flushed != nil}
+		h := haste{all: r.away || r.flushed != nil, wait: r.config.Wait, busy: r.config.Busy, patience: r.config.Patience}
 		i, in := r.queue.next(r.config.Clock.Now(), h, r.freeLocked)
 		if i < 0 {
 			r.lookLocked(in)

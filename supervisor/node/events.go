@@ -27,7 +27,7 @@ const (
 func recorder(api *kube.Client, name string, also port.Recorder, lost *lostEvents) (*events.Recorder, func(), error) {
 	r, err := events.New(events.Config{
 		API: api, Clock: kernel.WallClock{}, Component: component, Host: name, Deadline: eventDeadline, Retry: eventRetry, Also: also,
-		Busy: api.Busy, Dropped: lost.dropped,
+		Wait: events.Wait, Dropped: lost.dropped,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -44,8 +44,6 @@ type cluster struct {
 	nodes   []v1.Node
 	calls   map[string]int
 	events  *events.Recorder
-	// busy says that the apiserver always has more to write than it is asked for.
-	busy bool
 }
 
 func withAPI(change ...func(*simapi.Config)) option {
@@ -184,7 +182,7 @@ func (c *cluster) recorder() port.Recorder {
 	var err error
 	c.events, err = events.New(events.Config{
 		API: c.api.Client(nodeName), Clock: c.w.v, Component: "troupe", Host: nodeName,
-		Deadline: 10 * time.Second, Retry: 5 * time.Second, Also: recorder{c.w}, Busy: func() bool { return c.busy },
+		Deadline: 10 * time.Second, Retry: 5 * time.Second, Wait: events.Wait, Also: recorder{c.w},
 	})
 	if err != nil {
 		c.w.t.Fatal(err)

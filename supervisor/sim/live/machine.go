@@ -149,7 +149,7 @@ func (m *machine) spawnLocked() {
 	recorder, err := events.New(events.Config{
 		API: m.api, Clock: kernel.WallClock{}, Component: "kubelet", Host: m.name,
 		Queue: 256, Calls: 1, Cache: 128, Deadline: eventDeadline, Retry: 10 * time.Second,
-		Busy: c.Busy, Patience: eventPatience, Dropped: func(port.Event, error) { m.pool.census.dropped() },
+		Wait: events.Wait, Busy: c.Busy, Patience: eventPatience, Dropped: func(port.Event, error) { m.pool.census.dropped() },
 	})
 	if err != nil {
 		panic(err) // nothing in it is the user's
