@@ -34,8 +34,7 @@ func (a *pods) endUnwanted(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod is not wanted any more; stopping it")
 	r.stop = &podplan.Stop{At: ctx.Now(), Grace: podplan.Grace(r.pod), Why: notWanted}
 	r.unwanted = true
-	a.stops.dirty = true
-	a.saveStops(ctx)
+	a.remember(ctx, r)
 }
 
 // wantAgain takes in that a source wants a pod that is being stopped.

@@ -201,9 +201,18 @@ func (a *pods) noteRestart(ctx *kernel.Context[Message], m pod.NoteRestart) {
 		return
 	}
 	r.note(m.Container, podplan.RestartNote{ID: m.Note.ID, Cause: m.Note.Cause})
+	a.remember(ctx, r)
+}
+
+// remember writes down why something of a pod is stopped. While the disk takes
+// nothing, nothing waits for it.
+func (a *pods) remember(ctx *kernel.Context[Message], r *record) {
 	r.saved = false // what is being written does not have it
 	a.stops.dirty = true
 	a.saveStops(ctx)
+	if a.stops.retry {
+		a.written(r)
+	}
 }
 
 // note sets a note in a new map: the pod's actor has the old one.

@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
 // leaver is a static pod that takes so long to end.
@@ -194,4 +196,36 @@ func TestDirectoriesOfAPodThatComesBack(t *testing.T) {
 	if w.host.unmounts > 0 {
 		t.Errorf("volumes were unmounted under it %d times", w.host.unmounts)
 	}
+}
+
+// TestStopThatCannotBeWritten: the disk does not answer. Pods are stopped all the
+// same, and one after the first waits for nothing.
+func TestStopThatCannotBeWritten(t *testing.T) {
+	w := newNode(t, 1)
+	w.add(aPod("web"), aPod("other"))
+	w.allUp(10 * time.Second)
+	w.checkpoints.hang = func(verb, name string) bool { return verb == "Save" && name == "stops" }
+	w.watch.lenient = w.v.Now().Add(time.Minute)
+	w.drop("web")
+	w.allUp(20 * time.Second)
+	w.until(time.Minute, "the write was given up", func() bool { return w.idle("SaveCheckpoint") })
+	w.drop("other")
+	if took := w.allUp(20 * time.Second); took > 3*time.Second {
+		t.Errorf("the second pod was gone after %v", took)
+	}
+	w.checkpoints.hang = nil
+	w.run(time.Minute)
+	w.quiet()
+}
+
+// idle says whether no call of a kind is under way.
+func (w *world) idle(kind string) bool {
+	for _, a := range w.system.Snapshot("") {
+		for _, e := range a.Effects {
+			if e.Kind == kind && e.Phase != kernel.EffectExpired {
+				return false
+			}
+		}
+	}
+	return true
 }
