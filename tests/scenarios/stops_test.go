@@ -114,3 +114,56 @@ func TestEditedImageOverKills(t *testing.T) {
 		}
 	}
 }
+
+// TestProbeAndResizeOverKills: the same of containers that are stopped because a
+// probe failed, or for a resize.
+func TestProbeAndResizeOverKills(t *testing.T) {
+	for name, begin := range map[string]func(w *world, c *cluster){
+		"liveness": func(w *world, c *cluster) {
+			p := execProbe("check")
+			p.PeriodSeconds, p.FailureThreshold = 1, 1
+			s := quitter(v1.RestartPolicyOnFailure, v1.PullIfNotPresent).liveness(p).script("app", "unhealthy-after", "20s")
+			c.create(s)
+			w.until(time.Minute, "it is up", func() bool { return c.ready("job") })
+			w.run(19 * time.Second)
+		},
+		"resize": func(w *world, c *cluster) {
+			s := sized("job", "500m", "128Mi").restarts(v1.RestartPolicyOnFailure).script("app", "term-exit-code", "0").script("app", "term-delay", "300ms")
+			s.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+			c.create(s)
+			w.until(time.Minute, "it is up", func() bool { return c.ready("job") })
+			c.resize("job", "500m", "256Mi")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			restarted := func(c *cluster) bool {
+				p := c.get("job")
+				if finished(p) {
+					c.w.failf("the pod is %s", p.Status.Phase)
+				}
+				n, _ := c.w.rt.Find(p.UID, "app")
+				return n.Attempt >= 1 && c.ready("job") && c.restarts("job", "app") >= 1
+			}
+			w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+			begin(w, c)
+			steps := 0
+			for !restarted(c) {
+				w.step(w.v.Now().Add(time.Minute))
+				steps++
+			}
+			for k := 0; k <= steps; k += stride(1 + steps/40) {
+				w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
+				begin(w, c)
+				for range k {
+					w.step(w.v.Now().Add(time.Minute))
+				}
+				w.kill()
+				w.run(time.Duration(k%3) * time.Second)
+				w.start()
+				w.until(2*time.Minute, "it runs again", func() bool { return restarted(c) })
+				w.kill()
+			}
+			t.Logf("%d steps", steps)
+		})
+	}
+}
