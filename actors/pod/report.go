@@ -34,7 +34,8 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 // sandbox that it found has yet to be looked at. Its network may be up, and an
 // earlier agent may have said so: that is not taken back for a moment.
 func (p *pod) unread() bool {
-	if p.status != nil || !p.known || len(p.view.Sandboxes) == 0 {
+	said := p.status != nil && p.status.Phase != "" // else it is of an earlier life of the pod
+	if said || !p.known || len(p.view.Sandboxes) == 0 {
 		return false
 	}
 	s := &p.view.Sandboxes[0]

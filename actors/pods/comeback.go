@@ -48,6 +48,16 @@ func (a *pods) wantAgain(ctx *kernel.Context[Message], r *record, w want) {
 	r.again = &w
 }
 
+// endAgain is for a pod that was to begin another life, and is not wanted before it
+// could: what its earlier life has left is removed.
+func (a *pods) endAgain(uid types.UID, r *record) {
+	r.unwanted, r.stopWritten, r.stop = true, true, &podplan.Stop{Why: notWanted}
+	r.state = collecting
+	a.stops.dirty = true
+	a.forget(uid)
+	a.collect(uid, r)
+}
+
 // returns says whether a pod that has stopped is to begin another life.
 func (a *pods) returns(r *record) bool {
 	if !r.unwanted || r.wanted != a.rounds || r.again == nil {
@@ -67,6 +77,10 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	r.stop, r.again, r.unwanted, r.stopWritten, r.restarts = nil, nil, false, false, nil
 	r.ref, r.state, r.look, r.mirror = kernel.Ref[pod.Message]{}, waiting, true, nil
 	r.crash, r.reject = nil, nil
+	delete(a.stuck, r.pod.UID)
+	if r.source == apipods.Source && r.alloc == nil {
+		a.recall(r)
+	}
 	if s := r.report.Status; s != nil {
 		r.before = earlierStatus(s.InitContainerStatuses, s.ContainerStatuses)
 	}
@@ -115,7 +129,7 @@ func (r *record) shown() *v1.Pod {
 // gone, no pod of that UID begins.
 func (a *pods) abandoned(uid types.UID) {
 	_, runs := a.runtime[uid]
-	if !a.listed || !a.allSeen() || a.of[uid] != nil || runs {
+	if !a.ready() || !a.allSeen() || a.of[uid] != nil || runs {
 		return
 	}
 	a.collect(uid, a.putCollecting(observed.PodRef{UID: uid}))
@@ -150,10 +164,20 @@ func (a *pods) beingCollected(ctx *kernel.Context[Message], refs []observed.PodR
 	}
 	a.collecting = false
 	for _, ref := range refs {
-		a.putCollecting(ref)
+		if a.of[ref.UID] == nil {
+			a.putCollecting(ref)
+		}
 	}
 	a.reconcile(ctx)
 }
 
 // abandoned: nothing is known of the pod but its UID.
 func (r *record) abandoned() bool { return r.pod.Name == "" }
+
+// returning says to people why a pod that is wanted does not run yet.
+func (r *record) returning() string {
+	if r.state == collecting {
+		return "what is left of it from before is being removed; it starts after that"
+	}
+	return "it was not wanted for a moment and is being stopped; it is wanted again, and starts when it has stopped"
+}

@@ -277,7 +277,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Find:
 		m.Reply(a.find(m.Namespace, m.Name))
 	case Living:
-		if a.listed && a.allSeen() {
+		if a.ready() && a.allSeen() {
 			m.Reply(a.living())
 		} // else nobody knows; gc asks again
 	}
@@ -411,7 +411,7 @@ func (a *pods) uids() []types.UID {
 
 // reconcile makes what runs what is wanted.
 func (a *pods) reconcile(ctx *kernel.Context[Message]) {
-	if !a.listed || a.collecting || a.given.loading != 0 || a.stops.loading != 0 {
+	if !a.ready() {
 		return
 	}
 	wanted := a.desired()
@@ -463,6 +463,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	}
 	a.resize(ctx)
 	a.tellStatics()
+	a.forgetUnclaimed()
 	a.saveStops(ctx)
 }
 
@@ -534,6 +535,12 @@ func (a *pods) desired() []want {
 	return out
 }
 
+// ready says whether it is known what runs, what was written down before this agent
+// and what gc is removing: before, there are no records of pods.
+func (a *pods) ready() bool {
+	return a.listed && !a.collecting && a.given.loading == 0 && a.stops.loading == 0
+}
+
 func (a *pods) allSeen() bool { return len(a.unseen()) == 0 }
 
 func (a *pods) unseen() []string {
@@ -557,9 +564,12 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 			continue
 		}
 		uid := r.pod.UID
+		r.again = nil // it is not wanted again, after all
 		switch r.state {
 		case waiting, rejected:
-			if r.source != orphan {
+			if r.look {
+				a.endAgain(uid, r)
+			} else if r.source != orphan {
 				a.drop(uid)
 				a.forget(uid)
 			}

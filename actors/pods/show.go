@@ -15,7 +15,10 @@ import (
 
 // view is what people are shown.
 func (a *pods) view(ctx *kernel.Context[Message]) View {
-	v := View{Node: a.deps.NodeName, Ready: a.listed && a.given.loading == 0 && a.stops.loading == 0 && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
+	v := View{Node: a.deps.NodeName, Ready: a.ready() && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
+	if a.collecting {
+		v.WaitingFor = append(v.WaitingFor, "the list of pods that are being removed")
+	}
 	if !a.listed {
 		v.WaitingFor = append(v.WaitingFor, "the first list of the runtime")
 	}
@@ -29,7 +32,7 @@ func (a *pods) view(ctx *kernel.Context[Message]) View {
 		v.WaitingFor = append(v.WaitingFor, "the source "+s)
 	}
 	for _, r := range a.of { // order-free: sorted below
-		if r.abandoned() {
+		if r.abandoned() && r.again == nil {
 			continue
 		}
 		p := r.show()
@@ -95,6 +98,12 @@ func (r *record) show() PodView {
 	if r.reject != nil {
 		p.Phase, p.Reason, p.Message = string(v1.PodFailed), r.reject.Reason, "Pod was rejected: "+r.reject.Message
 	}
+	if r.again != nil && p.Problem == "" {
+		p.Problem = r.returning()
+	}
+	if r.abandoned() && r.again != nil {
+		p.Namespace, p.Name, p.Source = r.again.pod.Namespace, r.again.pod.Name, r.again.source
+	}
 	if r.report.Status == nil || r.state == rejected {
 		return p
 	}
@@ -102,9 +111,6 @@ func (r *record) show() PodView {
 	p.Life = r.report.Life
 	if p.Problem == "" {
 		p.Problem = r.report.Trouble
-	}
-	if p.Problem == "" && r.again != nil {
-		p.Problem = "it was not wanted for a moment and is being stopped; it is wanted again, and starts when it has stopped"
 	}
 	p.Phase, p.Reason, p.Message, p.IP = string(s.Phase), s.Reason, s.Message, s.PodIP
 	p.StartTime = timeOf(s.StartTime)

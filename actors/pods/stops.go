@@ -106,9 +106,26 @@ func (a *pods) recallStop(r *record) {
 	delete(a.stops.unclaimed, r.pod.UID)
 	r.restarts, r.first = s.Containers, s.FirstSandbox
 	r.before = earlierStatus(s.BeforeInit, s.Before)
-	if !s.Since.IsZero() && r.stop == nil {
+	if !s.Since.IsZero() && r.stop == nil && !a.begunSince(r.pod.UID, s.Since) {
 		r.stop = &podplan.Stop{At: s.Since, Grace: s.Grace, Why: notWanted}
 		r.unwanted, r.stopWritten = true, true
+	}
+}
+
+// begunSince says whether a pod began again after it was asked to stop: another
+// agent has ended that stop, or this one could not write down that it did.
+func (a *pods) begunSince(uid types.UID, since time.Time) bool {
+	rp := a.runtime[uid]
+	s, ready := rp.ReadySandbox()
+	return ready && s.CreatedAt.After(since)
+}
+
+// forgetUnclaimed drops what was written down of pods that are no more, as soon as
+// every source has named its own.
+func (a *pods) forgetUnclaimed() {
+	if len(a.stops.unclaimed) > 0 && a.allSeen() {
+		a.stops.unclaimed = map[types.UID]*stopped{}
+		a.stops.dirty = true
 	}
 }
 

@@ -120,7 +120,7 @@ func TestManifestBackAtAnyMoment(t *testing.T) {
 					w.step(w.v.Now().Add(time.Minute))
 					steps++
 				}
-				by := stride(1 + steps/40)
+				by := stride(1 + steps/20)
 				for k := 0; k <= steps; k += by {
 					w, id := away(1)
 					for range k {
@@ -196,6 +196,87 @@ func TestDirectoriesOfAPodThatComesBack(t *testing.T) {
 	if w.host.unmounts > 0 {
 		t.Errorf("volumes were unmounted under it %d times", w.host.unmounts)
 	}
+}
+
+// TestTwoManifestsMoved: two manifests are moved away together, the agent is killed
+// at each step of that and finds them back. Both pods end, or were never stopped.
+func TestTwoManifestsMoved(t *testing.T) {
+	for k := 0; k < 40; k += stride(3) {
+		w := newNode(t, 1)
+		for _, name := range []string{"web", "other"} {
+			w.add(aPod(name).script("app", "ignore-term", "true").grace(5))
+		}
+		w.allUp(10 * time.Second)
+		w.drop("web", "other")
+		for range k {
+			w.step(w.v.Now().Add(time.Minute))
+		}
+		asked := map[string]int{"web": w.count("web", "Killing"), "other": w.count("other", "Killing")}
+		w.kill()
+		w.add(aPod("web").script("app", "ignore-term", "true").grace(5), aPod("other").script("app", "ignore-term", "true").grace(5))
+		w.start()
+		w.v.Settle()
+		w.run(time.Minute)
+		w.allUp(time.Minute)
+		for name, n := range asked {
+			if n > 0 && w.newest(name, "app").Attempt == 0 {
+				w.failf("step %d: %s had its stop signal, and was never stopped", k, name)
+			}
+		}
+		w.quiet()
+		w.kill()
+	}
+}
+
+// TestStopThatWasEndedByAnother: an agent was killed while it stopped a static pod;
+// another agent, a kubelet, ended that and began the pod again. It is not stopped.
+func TestStopThatWasEndedByAnother(t *testing.T) {
+	w := newNode(t, 1)
+	w.add(aPod("web").script("app", "term-delay", "4s"))
+	w.allUp(10 * time.Second)
+	w.drop("web")
+	w.until(10*time.Second, "it is being stopped", func() bool { return w.count("web", "Killing") > 0 })
+	w.run(time.Second)
+	w.kill()
+	old := w.checkpoints.data["stops"]
+	w.checkpoints.data["stops"] = nil
+	w.start()
+	w.allUp(time.Minute)
+	w.add(aPod("web").script("app", "term-delay", "4s"))
+	w.allUp(time.Minute)
+	id := w.newest("web", "app").ID
+	w.kill()
+	w.checkpoints.data["stops"] = old
+	w.start()
+	w.run(time.Minute)
+	w.quiet()
+	if w.newest("web", "app").ID != id {
+		t.Error("it was stopped, though its manifest was there all the time")
+	}
+}
+
+// TestNotWantedBeforeItIsBack: a pod that comes back is rejected, and is not wanted
+// any more before it could begin. When it comes again it runs.
+func TestNotWantedBeforeItIsBack(t *testing.T) {
+	w := newNode(t, 1)
+	port := []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	s, thief := leaver(v1.RestartPolicyNever, "2s"), aPod("thief")
+	s.Spec.Containers[0].Ports, thief.Spec.Containers[0].Ports = port, port
+	w.add(s)
+	w.allUp(10 * time.Second)
+	w.drop("web")
+	w.until(time.Minute, "what is left of it is to be removed", func() bool { return w.pod("web").Life == "Terminated" })
+	w.add(thief)
+	w.until(time.Minute, "the thief runs", func() bool { return w.runs("thief", "app", 0) })
+	w.add(s)
+	w.until(time.Minute, "it is rejected", func() bool { return w.pod("web").Life == "Rejected" })
+	w.drop("web")
+	w.until(time.Minute, "nobody wants it", func() bool { return w.pod("web").UID == "" })
+	w.drop("thief")
+	w.allUp(time.Minute)
+	w.add(s)
+	w.allUp(time.Minute)
+	w.quiet()
 }
 
 // TestStopThatCannotBeWritten: the disk does not answer. Pods are stopped all the

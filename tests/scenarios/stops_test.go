@@ -81,7 +81,7 @@ func TestEditedImageOverKills(t *testing.T) {
 		w.step(w.v.Now().Add(time.Minute))
 		steps++
 	}
-	by := stride(1 + steps/60)
+	by := stride(1 + steps/25)
 	for k := 0; k <= steps; k += by {
 		for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
 			w, c := editImage(t, 1, policy, v1.PullAlways, withLateEffects(float64(k%2)))
@@ -98,7 +98,7 @@ func TestEditedImageOverKills(t *testing.T) {
 	}
 	t.Logf("%d steps", steps)
 	for _, actor := range []string{"pod/job", "pods"} {
-		for n := 0; ; n++ {
+		for n := 0; ; n += stride(4) {
 			crashed := false
 			for _, handled := range []bool{false, true} {
 				w, c := editImage(t, 1, v1.RestartPolicyOnFailure, v1.PullAlways)
