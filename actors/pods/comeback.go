@@ -18,8 +18,8 @@ import (
 )
 
 // A pod that is stopped because no source wants it may be wanted again before it
-// is over: whoever upgrades a control plane moves manifests away and back. A stop
-// is never taken back, so it ends first. Then it begins another life under the same
+// is over: the upgrade of a control plane moves manifests away and back. A stop is
+// never taken back, so it ends first. Then it begins another life under the same
 // UID: its containers count as never run, and their restart counts go on.
 //
 //	running ──not wanted──► stopping ──Finished──► wanted? ──► another life: waiting

@@ -17,8 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
-// What a stop was for must outlive whoever asked for it: the pod's actor, this
-// one, and the agent. How a container ended does not say it. So it is written down
+// Why something was stopped must outlive the pod's actor, this actor and the agent. How a container ended does not say it. So it is written down
 // before the first signal, in the checkpoint "stops":
 //
 //   - that a container is stopped to be restarted, where its exit code could be

@@ -129,7 +129,7 @@ func TestKilledWhileRestarting(t *testing.T) {
 	}
 }
 
-// TestManifestMovedAwayAndBack: whoever upgrades a control plane moves manifests away and back. The
+// TestManifestMovedAwayAndBack: the upgrade of a control plane moves manifests away and back. The
 // pod ends, and runs again under the same UID, its mirror pod with it; with the kubelet as well.
 func TestManifestMovedAwayAndBack(t *testing.T) {
 	t.Parallel()
