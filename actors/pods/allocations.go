@@ -1,32 +1,23 @@
 package pods
 
 import (
-	"encoding/json"
 	"maps"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-const (
-	// checkpointName is that of what pods were given, as far as it is not what they
-	// ask for since they came.
-	checkpointName = "allocations"
-	saveRetry      = 5 * time.Second
-)
+// checkpointName is that of what pods were given, as far as it is not what they
+// ask for since they came.
+const checkpointName = "allocations"
 
 // given is what is remembered of allocations over the end of the agent.
 type given struct {
-	// loading and saving are the effects under way, 0 for none.
-	loading, saving kernel.EffectID
+	journal
 	// unclaimed are those of pods that no source has named yet.
 	unclaimed map[types.UID]*podresize.Allocation
-	// dirty: the checkpoint does not say what is. retry: the timer runs.
-	dirty, retry bool
 	// written are the allocations that are being saved.
 	written map[types.UID]*podresize.Allocation
 }
@@ -39,22 +30,16 @@ type saves struct {
 // load reads what an earlier agent, or incarnation, gave. Nothing is admitted
 // before: it would be given what others have.
 func (a *pods) load(ctx *kernel.Context[Message]) {
-	a.given.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName, func(id kernel.EffectID, data []byte, err error) Message {
-		return Loaded{ID: id, Data: data, Err: err}
-	})
+	a.given.load(ctx, a.deps.Checkpoints, checkpointName)
 }
 
 func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
 	if m.ID != a.given.loading {
 		return
 	}
-	a.given.loading = 0
 	var c saves
-	if m.Err == nil && m.Data != nil {
-		m.Err = json.Unmarshal(m.Data, &c)
-	}
-	if m.Err != nil {
-		ctx.Log().Warn().Str("error", m.Err.Error()).
+	if err := a.given.read(m, &c); err != nil {
+		ctx.Log().Warn().Str("error", err.Error()).
 			Msg("what pods were given of the node can't be read; for those that were resized their status says it")
 	}
 	if a.given.unclaimed = c.Pods; a.given.unclaimed == nil {
@@ -67,10 +52,10 @@ func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
 // else meanwhile is written after that.
 func (a *pods) save(ctx *kernel.Context[Message]) {
 	g := &a.given
-	if !g.dirty || g.saving != 0 || g.retry {
+	if !g.due() {
 		return
 	}
-	g.dirty, g.written = false, map[types.UID]*podresize.Allocation{}
+	g.written = map[types.UID]*podresize.Allocation{}
 	all := map[types.UID]*podresize.Allocation{}
 	if !a.allSeen() {
 		maps.Copy(all, g.unclaimed) // they may come yet
@@ -83,13 +68,7 @@ func (a *pods) save(ctx *kernel.Context[Message]) {
 			all[uid] = r.alloc
 		}
 	}
-	data, err := json.Marshal(saves{all})
-	if err != nil {
-		panic(err) // quantities and strings
-	}
-	g.saving = checkpoint.Save(ctx, a.deps.Checkpoints, checkpointName, data, func(id kernel.EffectID, err error) Message {
-		return Saved{ID: id, Err: err}
-	})
+	g.write(ctx, a.deps.Checkpoints, checkpointName, saves{all})
 }
 
 // saved begins what was given.
@@ -101,8 +80,7 @@ func (a *pods) saved(ctx *kernel.Context[Message], m Saved) {
 	g.saving = 0
 	if m.Err != nil {
 		ctx.Log().Warn().Str("error", m.Err.Error()).Msg("what pods are given can't be written down; they get it when it can")
-		g.dirty, g.retry = true, true
-		ctx.After(saveRetry, SaveAgain{})
+		g.failed(ctx)
 		return
 	}
 	for _, r := range a.ranked {

@@ -185,7 +185,7 @@ func (r *record) acts() bool { return r.state != waiting && r.state != rejected 
 // Start implements kernel.Behavior.
 func (a *pods) Start(ctx *kernel.Context[Message]) {
 	a.load(ctx)
-	a.loadStops(ctx)
+	a.stops.load(ctx, a.deps.Checkpoints, stopsName)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
 		a.collecting = true

@@ -2,7 +2,6 @@ package pods
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -11,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/apipods"
-	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
-// Why something was stopped must outlive the pod's actor, this actor and the agent. How a container ended does not say it. So it is written down
-// before the first signal, in the checkpoint "stops":
+// Why something was stopped must outlive the pod's actor, this actor and the agent.
+// How a container ended does not say it. So it is written down before the first
+// signal, in the checkpoint "stops":
 //
 //   - that a container is stopped to be restarted, where its exit code could be
 //     taken for its completion (podplan.RestartNote);
@@ -34,12 +33,9 @@ const stopsName = "stops"
 
 // stops is what is remembered of stops over the end of the agent.
 type stops struct {
-	// loading and saving are the effects under way, 0 for none.
-	loading, saving kernel.EffectID
+	journal
 	// unclaimed are the stops of pods that no source has named yet.
 	unclaimed map[types.UID]*stopped
-	// dirty: the checkpoint does not say what is. retry: the timer runs.
-	dirty, retry bool
 }
 
 // stopped is what the checkpoint has of one pod.
@@ -64,20 +60,10 @@ type savedStops struct {
 // notWanted is why a pod is stopped that no source wants.
 const notWanted = "no source wants it any more"
 
-func (a *pods) loadStops(ctx *kernel.Context[Message]) {
-	a.stops.loading = checkpoint.Load(ctx, a.deps.Checkpoints, stopsName, func(id kernel.EffectID, data []byte, err error) Message {
-		return Loaded{ID: id, Data: data, Err: err}
-	})
-}
-
 func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
-	a.stops.loading = 0
 	var c savedStops
-	if m.Err == nil && m.Data != nil {
-		m.Err = json.Unmarshal(m.Data, &c)
-	}
-	if m.Err != nil {
-		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", m.Err.Error()).
+	if err := a.stops.read(m, &c); err != nil {
+		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", err.Error()).
 			Msg("cannot read why containers were stopped; one that was stopped to be restarted, and exited with 0, may count as completed")
 	}
 	if a.stops.unclaimed = c.Pods; a.stops.unclaimed == nil {
@@ -146,10 +132,9 @@ func (r *record) remembers() *stopped {
 // saveStops writes down why pods and containers are stopped, if that changed.
 func (a *pods) saveStops(ctx *kernel.Context[Message]) {
 	g := &a.stops
-	if !g.dirty || g.saving != 0 || g.retry || g.loading != 0 {
+	if !g.due() {
 		return
 	}
-	g.dirty = false
 	all := map[types.UID]*stopped{}
 	if !a.allSeen() {
 		maps.Copy(all, g.unclaimed) // they may come yet
@@ -160,13 +145,7 @@ func (a *pods) saveStops(ctx *kernel.Context[Message]) {
 		}
 		r.saved = true
 	}
-	data, err := json.Marshal(savedStops{all})
-	if err != nil {
-		panic(err) // names, times and statuses
-	}
-	g.saving = checkpoint.Save(ctx, a.deps.Checkpoints, stopsName, data, func(id kernel.EffectID, err error) Message {
-		return Saved{ID: id, Err: err}
-	})
+	g.write(ctx, a.deps.Checkpoints, stopsName, savedStops{all})
 }
 
 // savedStopsNow goes on with what waited for the checkpoint. What can't be written
@@ -177,8 +156,7 @@ func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
 	if err != nil {
 		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", err.Error()).
 			Msg("cannot write down why containers are stopped; they are stopped all the same")
-		g.dirty, g.retry = true, true
-		ctx.After(saveRetry, SaveAgain{})
+		g.failed(ctx)
 	}
 	for _, r := range a.ranked {
 		if r.saved {
