@@ -251,15 +251,22 @@ func each[T any](list []T, do func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// usage is the CPU time that an agent and the apiserver have used so far.
-func (r *joined) usage() (agent, apiserver time.Duration, err error) {
+// usage is the CPU time that an agent and the apiserver have used.
+type usage struct{ agent, apiserver time.Duration }
+
+// usage is what they have used so far.
+func (r *joined) usage() (u usage, err error) {
 	if pid := r.PID(); pid != 0 {
-		if agent, err = cpu(pid); err != nil {
-			return 0, 0, err
+		if u.agent, err = cpu(pid); err != nil {
+			return usage{}, err
 		}
 	}
-	apiserver, err = cpu(r.plane.APIServerPID())
-	return agent, apiserver, err
+	u.apiserver, err = cpu(r.plane.APIServerPID())
+	return u, err
+}
+
+func (u usage) since(before usage) usage {
+	return usage{u.agent - before.agent, u.apiserver - before.apiserver}
 }
 
 // agent is the one of that name.

@@ -21,8 +21,7 @@ var started = []string{"Pulled", "Created", "Started"}
 
 // eventWatcher is a client that watches the events of pods, as kubectl describe lists them.
 type eventWatcher struct {
-	watch watch.Interface
-	ended chan struct{}
+	*feed
 
 	mu   sync.Mutex
 	late map[eventOf]time.Duration // from what happened until the watch told of it
@@ -32,34 +31,28 @@ type eventWatcher struct {
 type eventOf struct{ pod, reason string }
 
 func watchEvents(ctx context.Context, client *kubernetes.Clientset) (*eventWatcher, error) {
-	list, err := client.CoreV1().Events("default").List(ctx, metav1.ListOptions{})
+	events := client.CoreV1().Events("default")
+	list, err := events.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	w := &eventWatcher{ended: make(chan struct{}), late: map[eventOf]time.Duration{}}
-	w.watch, err = client.CoreV1().Events("default").Watch(context.WithoutCancel(ctx), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		return nil, err
-	}
-	go w.listen()
-	return w, nil
+	w := &eventWatcher{late: map[eventOf]time.Duration{}}
+	w.feed, err = watchFrom(ctx, list.ResourceVersion, events.Watch, w.hear)
+	return w, err
 }
 
-func (w *eventWatcher) listen() {
-	defer close(w.ended)
-	for told := range w.watch.ResultChan() {
-		now := time.Now()
-		e, is := told.Object.(*v1.Event)
-		if is && (told.Type != watch.Added || e.InvolvedObject.Kind != "Pod") {
-			continue
-		}
-		w.mu.Lock()
-		if at, err := happened(e, is); err != nil {
-			w.err = fmt.Errorf("the watch of events told %v: %w", told.Object, err)
-		} else {
-			w.late[eventOf{e.InvolvedObject.Name, e.Reason}] = now.Sub(at)
-		}
-		w.mu.Unlock()
+// hear keeps how late the watch told of an event.
+func (w *eventWatcher) hear(now time.Time, told watch.Event) {
+	e, is := told.Object.(*v1.Event)
+	if is && (told.Type != watch.Added || e.InvolvedObject.Kind != "Pod") {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at, err := happened(e, is); err != nil {
+		w.err = fmt.Errorf("the watch of events told %v: %w", told.Object, err)
+	} else {
+		w.late[eventOf{e.InvolvedObject.Name, e.Reason}] = now.Sub(at)
 	}
 }
 
@@ -70,11 +63,6 @@ func happened(e *v1.Event, is bool) (time.Time, error) {
 	}
 	nanos, err := strconv.ParseInt(e.Name[strings.LastIndexByte(e.Name, '.')+1:], 16, 64)
 	return time.Unix(0, nanos), err
-}
-
-func (w *eventWatcher) stop() {
-	w.watch.Stop()
-	<-w.ended
 }
 
 // await waits until all events of the start of all pods were seen, and tells how late each was.

@@ -17,8 +17,7 @@ import (
 // watcher is the client that all times of a cluster are taken by: what it has seen of each pod, and
 // when it heard of it.
 type watcher struct {
-	watch watch.Interface
-	ended chan struct{}
+	*feed
 
 	mu   sync.Mutex
 	pods map[string]*history
@@ -35,46 +34,31 @@ type version struct {
 }
 
 func watchPods(ctx context.Context, client *kubernetes.Clientset) (*watcher, error) {
-	list, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	pods := client.CoreV1().Pods("default")
+	list, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{ended: make(chan struct{}), pods: map[string]*history{}}
-	w.watch, err = client.CoreV1().Pods("default").Watch(context.WithoutCancel(ctx), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		return nil, err
-	}
-	go w.listen()
-	return w, nil
+	w := &watcher{pods: map[string]*history{}}
+	w.feed, err = watchFrom(ctx, list.ResourceVersion, pods.Watch, w.hear)
+	return w, err
 }
 
-func (w *watcher) listen() {
-	defer close(w.ended)
-	for e := range w.watch.ResultChan() {
-		now := time.Now()
-		w.mu.Lock()
-		if p, is := e.Object.(*v1.Pod); is {
-			h := w.pods[p.Name]
-			if h == nil {
-				h = &history{}
-				w.pods[p.Name] = h
-			}
-			h.versions = append(h.versions, version{now, p, e.Type == watch.Deleted})
-		} else {
-			w.err = fmt.Errorf("the watch of pods told %v", e.Object)
-		}
-		w.mu.Unlock()
-	}
+// hear keeps what the watch told.
+func (w *watcher) hear(now time.Time, e watch.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = fmt.Errorf("the watch of pods ended")
+	p, is := e.Object.(*v1.Pod)
+	if !is {
+		w.err = fmt.Errorf("the watch of pods told %v", e.Object)
+		return
 	}
-}
-
-func (w *watcher) stop() {
-	w.watch.Stop()
-	<-w.ended
+	h := w.pods[p.Name]
+	if h == nil {
+		h = &history{}
+		w.pods[p.Name] = h
+	}
+	h.versions = append(h.versions, version{now, p, e.Type == watch.Deleted})
 }
 
 // drop forgets pods that are gone, so that others of their name can come.

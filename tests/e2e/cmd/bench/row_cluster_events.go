@@ -26,7 +26,7 @@ type told struct {
 
 func (t *told) add(o told) {
 	t.ready, t.events, t.shown = append(t.ready, o.ready...), append(t.events, o.events...), append(t.shown, o.shown...)
-	t.agent, t.apiserver = t.agent+o.agent, t.apiserver+o.apiserver
+	t.starting = usage{t.starting.agent + o.starting.agent, t.starting.apiserver + o.starting.apiserver}
 }
 
 // clusterEvents measures how late a client sees the events of pods that start at once, in turns with
@@ -76,7 +76,7 @@ func (b *bench) eventsResult(n int, agents []member.Agent, all []told, last []sa
 			agent.Name+", events: "+t.events.quantiles()+", p99 "+ms(p99(t)),
 			agent.Name+", pod created → seen that its containers are made: "+t.shown.quantiles(),
 			fmt.Sprintf("%s, all Ready: %s; median pod %s; CPU-s a round: agent %.2f, apiserver %.2f", agent.Name, last[i].quantiles(), ms(t.ready.median()),
-				t.agent.Seconds()/float64(b.rounds), t.apiserver.Seconds()/float64(b.rounds)))
+				t.starting.agent.Seconds()/float64(b.rounds), t.starting.apiserver.Seconds()/float64(b.rounds)))
 	}
 	return r
 }

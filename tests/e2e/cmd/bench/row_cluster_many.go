@@ -15,8 +15,8 @@ import (
 // burst is one round of many pods at once.
 type burst struct {
 	ready, gone samples
-	// CPU that the agent and the apiserver used until all were Ready.
-	agent, apiserver time.Duration
+	// CPU that the agent and the apiserver used until all were Ready, and until all were gone.
+	starting, deleting usage
 }
 
 // clusterBursts measures 30 pods created at once and deleted at once, in turns with the floor.
@@ -60,22 +60,36 @@ func (c *bed) manyOnce(ctx context.Context, agent string, n int) (one burst, err
 	if one, err = r.startMany(ctx, pods); err != nil {
 		return one, err
 	}
-	one.gone, err = r.remove(ctx, pods...)
+	err = r.removeMany(ctx, pods, &one)
 	return one, err
 }
 
 // startMany starts pods at once and measures what that costs.
 func (r *joined) startMany(ctx context.Context, pods []string) (one burst, err error) {
-	agent, apiserver, err := r.usage()
+	before, err := r.usage()
 	if err != nil {
 		return one, err
 	}
 	if one.ready, err = r.start(ctx, nil, pods...); err != nil {
 		return one, err
 	}
-	agentAfter, apiserverAfter, err := r.usage()
-	one.agent, one.apiserver = agentAfter-agent, apiserverAfter-apiserver
+	after, err := r.usage()
+	one.starting = after.since(before)
 	return one, err
+}
+
+// removeMany deletes pods at once and measures what that costs.
+func (r *joined) removeMany(ctx context.Context, pods []string, one *burst) error {
+	before, err := r.usage()
+	if err != nil {
+		return err
+	}
+	if one.gone, err = r.remove(ctx, pods...); err != nil {
+		return err
+	}
+	after, err := r.usage()
+	one.deleting = after.since(before)
+	return err
 }
 
 // burstResults are four lines: creation and deletion, the last pod and the median one. Ratios are of
@@ -101,18 +115,25 @@ func burstResults(n int, floors []burst, of map[string][]burst, details []string
 	lines := []result{
 		line("created at once, all seen Ready", "≤ 1.15 × floor", 1.15, readyAll, readyAll),
 		line("created at once, the median pod", "≤ 0.6 × the floor's total", 0.6, readyAll, readyMid),
-		line("deleted at once, all seen gone", "≤ 1.15 × floor", 1.15, goneAll, goneAll),
+		line("deleted at once, all seen gone", "≤ 1.1 × floor", 1.1, goneAll, goneAll),
 		line("deleted at once, the median pod", "≤ 0.6 × the floor's total", 0.6, goneAll, goneMid),
 	}
 	lines[0].details = append(lines[0].details, details...)
+	lines[0].details = append(lines[0].details, costs("all were Ready", of, func(b burst) usage { return b.starting })...)
+	lines[2].details = append(lines[2].details, costs("all were gone", of, func(b burst) usage { return b.deleting })...)
+	return lines
+}
+
+// costs says what CPU each agent and the apiserver used until something was so: the medians of the rounds.
+func costs(until string, of map[string][]burst, get func(burst) usage) (details []string) {
 	for _, agent := range []string{kubeletName, troupeName} {
 		var own, api samples
 		for _, b := range of[agent] {
-			own, api = append(own, b.agent), append(api, b.apiserver)
+			own, api = append(own, get(b).agent), append(api, get(b).apiserver)
 		}
-		lines[0].details = append(lines[0].details, fmt.Sprintf("until all were Ready %s used %.1f CPU-s itself, and the apiserver %.1f", agent, own.median().Seconds(), api.median().Seconds()))
+		details = append(details, fmt.Sprintf("until %s %s used %.1f CPU-s itself, and the apiserver %.1f", until, agent, own.median().Seconds(), api.median().Seconds()))
 	}
-	return lines
+	return details
 }
 
 // hundred is what an agent does with a hundred pods.
@@ -203,7 +224,7 @@ func (c *bed) hundredOf(ctx context.Context, agent string) (h hundred, err error
 	if h.fresh, err = r.takeOver(ctx, pods); err != nil {
 		return h, err
 	}
-	if h.gone, err = r.remove(ctx, pods...); err != nil {
+	if err := r.removeMany(ctx, pods, &h.burst); err != nil {
 		return h, err
 	}
 	if err := r.cleared(ctx); err != nil {
@@ -236,16 +257,16 @@ func (r *joined) idleMinute(ctx context.Context) (agent, apiserver float64, err 
 		return 0, 0, err
 	}
 	begin := time.Now()
-	agentBefore, apiserverBefore, err := r.usage()
+	before, err := r.usage()
 	if err != nil {
 		return 0, 0, err
 	}
 	if err := sleep(ctx, r.window); err != nil {
 		return 0, 0, err
 	}
-	agentAfter, apiserverAfter, err := r.usage()
-	minutes := time.Since(begin).Minutes()
-	return (agentAfter - agentBefore).Seconds() / minutes, (apiserverAfter - apiserverBefore).Seconds() / minutes, err
+	after, err := r.usage()
+	used, minutes := after.since(before), time.Since(begin).Minutes()
+	return used.agent.Seconds() / minutes, used.apiserver.Seconds() / minutes, err
 }
 
 // takeOver kills the agent, starts it again with one pod more, and tells when that was Ready. What it
