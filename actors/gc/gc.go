@@ -154,6 +154,7 @@ type gc struct {
 	troubles map[string]*trouble
 	// unlinked: people were told that there is trouble with the links of logs.
 	unlinked bool
+	missed   kernel.Missed[Message]
 }
 
 const (
@@ -211,12 +212,13 @@ func (g *gc) Start(ctx *kernel.Context[Message]) {
 
 // Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
 // for again as after a restart, but not while there is no room for them.
-func (g *gc) Overflowed(ctx *kernel.Context[Message]) { ctx.After(100*time.Millisecond, missed{}) }
+func (g *gc) Overflowed(ctx *kernel.Context[Message]) { g.missed.Ask(ctx, missed{}) }
 
 // Receive implements kernel.Behavior.
 func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case missed:
+		g.missed.Asked()
 		g.deps.Restarted()
 	case Collect:
 		if g.of[m.Ref.UID] == nil {

@@ -33,6 +33,8 @@ type rig struct {
 	living map[types.UID]bool
 	calls  []string
 	err    error // of what is asked of links
+	// restarted is how often pods were asked to say everything again.
+	restarted int
 	log    bytes.Buffer
 }
 
@@ -52,8 +54,8 @@ func newRig(t *testing.T, pods ...observed.RuntimePod) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[Message]{Name: "gc", Runner: runner, Policy: kernel.ForPods, New: New(&Deps{
-		Runtime: r, Host: r, LogLinks: r, Restarted: func() {},
+	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[Message]{Name: "gc", MailboxLimit: 8, Runner: runner, Policy: kernel.ForPods, New: New(&Deps{
+		Runtime: r, Host: r, LogLinks: r, Restarted: func() { r.restarted++ },
 		Living:    func(reply func(map[types.UID]bool)) { reply(r.living) },
 		Collected: func(uid types.UID, _ bool) { r.calls = append(r.calls, "collected "+string(uid)) },
 		Policy:    podgc.Default(), Period: gcPeriod, Deadline: time.Minute,

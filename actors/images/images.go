@@ -104,10 +104,9 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 }
 
 type images struct {
-	deps *Deps
-	of   map[string]*image
-	// asking: the timer of missed runs.
-	asking bool
+	deps   *Deps
+	of     map[string]*image
+	missed kernel.Missed[Message]
 }
 
 // image is all that is known of one image.
@@ -162,17 +161,14 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 // Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
 // for again as after a restart, but not while there is no room for them.
 func (a *images) Overflowed(ctx *kernel.Context[Message]) {
-	if !a.asking { // however often it overflows meanwhile: what is asked for may overflow it again
-		a.asking = true
-		ctx.After(100*time.Millisecond, missed{})
-	}
+	a.missed.Ask(ctx, missed{})
 }
 
 // Receive implements kernel.Behavior.
 func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case missed:
-		a.asking = false
+		a.missed.Asked()
 		a.deps.Restarted()
 	case Ensure:
 		a.ensure(ctx, m.EnsureImage)

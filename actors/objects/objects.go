@@ -24,9 +24,8 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 }
 
 type objects struct {
-	deps *Deps
-	// asking: the timer of missed runs.
-	asking bool
+	deps   *Deps
+	missed kernel.Missed[Message]
 	pods   map[types.UID]*needer
 	// of are the objects that pods share: all but tokens and services.
 	// Invariant: each has a user.
@@ -70,10 +69,7 @@ func (a *objects) Start(ctx *kernel.Context[Message]) {
 // Overflowed implements kernel.OverflowHandler: pods and watches were not heard.
 // They are asked again, but not while there is no room for the answers.
 func (a *objects) Overflowed(ctx *kernel.Context[Message]) {
-	if !a.asking { // however often it overflows meanwhile: what is asked for may overflow it again
-		a.asking = true
-		ctx.After(100*time.Millisecond, missed{})
-	}
+	a.missed.Ask(ctx, missed{})
 }
 
 // Receive implements kernel.Behavior.
@@ -114,7 +110,7 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 			a.ask(ctx, m.token, t)
 		}
 	case missed:
-		a.asking = false
+		a.missed.Asked()
 		a.forgetAll(ctx)
 		a.deps.Restarted()
 	}

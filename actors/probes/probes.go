@@ -82,8 +82,7 @@ type probes struct {
 	// round counts the Doubts.
 	round  uint32
 	memory memory
-	// asking: the timer of missed runs.
-	asking bool
+	missed kernel.Missed[Message]
 }
 
 // podProbes is one pod.
@@ -147,10 +146,7 @@ func (a *probes) Start(ctx *kernel.Context[Message]) {
 // Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
 // for again as after a restart, but not while there is no room for them.
 func (a *probes) Overflowed(ctx *kernel.Context[Message]) {
-	if !a.asking { // however often it overflows meanwhile: what is asked for may overflow it again
-		a.asking = true
-		ctx.After(100*time.Millisecond, missed{})
-	}
+	a.missed.Ask(ctx, missed{})
 }
 
 // Receive implements kernel.Behavior.
@@ -177,7 +173,7 @@ func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
 	case sweep:
 		a.sweep(ctx, m.round)
 	case missed:
-		a.asking = false
+		a.missed.Asked()
 		a.deps.Restarted()
 	}
 	a.arm(ctx)

@@ -139,8 +139,7 @@ type resources struct {
 	settling bool
 	// topSet: the cgroup of all pods has its limits.
 	topSet bool
-	// asking: the timer of missed runs.
-	asking bool
+	missed kernel.Missed[Message]
 }
 
 // podded is one pod's share.
@@ -173,17 +172,14 @@ func (a *resources) Start(ctx *kernel.Context[Message]) {
 // Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
 // for again as after a restart, but not while there is no room for them.
 func (a *resources) Overflowed(ctx *kernel.Context[Message]) {
-	if !a.asking { // however often it overflows meanwhile: what is asked for may overflow it again
-		a.asking = true
-		ctx.After(100*time.Millisecond, missed{})
-	}
+	a.missed.Ask(ctx, missed{})
 }
 
 // Receive implements kernel.Behavior.
 func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case missed:
-		a.asking = false
+		a.missed.Asked()
 		a.deps.Restarted()
 	case Ensure:
 		a.ensure(ctx, m.EnsureCgroup)

@@ -134,7 +134,7 @@ type sources struct {
 	fetchAll bool
 	restored remembered
 	saved    []byte
-	noted    map[string]bool // problems that were logged
+	noted    map[problem]bool // problems that were logged
 }
 
 type cached struct {
@@ -152,7 +152,7 @@ const checkpointName = "static-pods"
 
 // Start implements kernel.Behavior.
 func (s *sources) Start(ctx *kernel.Context[Message]) {
-	s.noted = map[string]bool{}
+	s.noted = map[problem]bool{}
 	for _, e := range ctx.InFlight() {
 		if e.Kind == "WatchManifests" {
 			ctx.Cancel(e.ID)
@@ -339,18 +339,21 @@ func (s *sources) fetched(ctx *kernel.Context[Message], m fetched) {
 	s.save(ctx)
 }
 
+// problem is what is wrong with a manifest of a source.
+type problem struct{ source, text string }
+
 // report tells pods, and the log once of each problem.
 func (s *sources) report(ctx *kernel.Context[Message], source string, state manifest.State, more []manifest.Problem) {
 	wanted, problems := manifest.Desired(state)
 	problems = append(slices.Clone(problems), more...)
-	noted := map[string]bool{}
+	noted := map[problem]bool{}
 	for k := range s.noted { // order-free: a set again
-		if k[0] != source[0] {
+		if k.source != source {
 			noted[k] = true
 		}
 	}
 	for _, p := range problems {
-		key := source + p.Error()
+		key := problem{source, p.Error()}
 		noted[key] = true
 		if !s.noted[key] {
 			e := ctx.Log().Error().Str("source", p.Source)

@@ -87,8 +87,7 @@ type status struct {
 	heard    time.Time
 	retrying bool
 	doubt    bool
-	// asking: the timer of missed runs.
-	asking bool
+	missed   kernel.Missed[Message]
 }
 
 // record is one pod. There are thousands: keep it small.
@@ -136,10 +135,7 @@ func (s *status) Start(ctx *kernel.Context[Message]) {
 func (s *status) Overflowed(ctx *kernel.Context[Message]) {
 	s.of, s.waiting = map[types.UID]*record{}, nil
 	s.relearn(ctx)
-	if !s.asking { // however often it overflows meanwhile: what is asked for may overflow it again
-		s.asking = true
-		ctx.After(100*time.Millisecond, missed{})
-	}
+	s.missed.Ask(ctx, missed{})
 }
 
 const (
@@ -185,7 +181,7 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 		s.retrying = false
 		s.next(ctx)
 	case missed:
-		s.asking = false
+		s.missed.Asked()
 		s.deps.Restarted()
 	}
 }

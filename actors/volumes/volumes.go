@@ -106,10 +106,9 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 }
 
 type volumes struct {
-	deps *Deps
-	pods map[types.UID]*volumed
-	// asking: the timer of missed runs.
-	asking bool
+	deps   *Deps
+	pods   map[types.UID]*volumed
+	missed kernel.Missed[Message]
 }
 
 // volumed is one pod's share.
@@ -168,17 +167,14 @@ func (a *volumes) Start(ctx *kernel.Context[Message]) {
 // Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
 // for again as after a restart, but not while there is no room for them.
 func (a *volumes) Overflowed(ctx *kernel.Context[Message]) {
-	if !a.asking { // however often it overflows meanwhile: what is asked for may overflow it again
-		a.asking = true
-		ctx.After(100*time.Millisecond, missed{})
-	}
+	a.missed.Ask(ctx, missed{})
 }
 
 // Receive implements kernel.Behavior.
 func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case missed:
-		a.asking = false
+		a.missed.Asked()
 		a.deps.Restarted()
 	case Mount:
 		a.mount(ctx, m)

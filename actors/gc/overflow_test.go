@@ -1,0 +1,28 @@
+package gc
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// TestOverflowAsksOnce: whatever overflows the mailbox before lost messages were asked for, they are
+// asked for once. Else the answers of a thousand pods would overflow it again, and ask again.
+func TestOverflowAsksOnce(t *testing.T) {
+	r := newRig(t)
+	for i := range 5 {
+		for n := range 20 {
+			uid := types.UID(fmt.Sprintf("pod-%d-%d", i, n))
+			r.ref.Tell(Collect{Ref: observed.PodRef{UID: uid, Namespace: "default", Name: string(uid)}})
+		}
+		r.RunUntil(r.Now().Add(10*time.Millisecond), func() bool { return false })
+	}
+	r.RunUntil(r.Now().Add(gcPeriod/4), func() bool { return false })
+	if r.restarted != 1 {
+		t.Errorf("pods were asked %d times to say everything again, want once", r.restarted)
+	}
+}
