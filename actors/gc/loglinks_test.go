@@ -35,7 +35,7 @@ type rig struct {
 	err    error // of what is asked of links
 	// restarted is how often pods were asked to say everything again.
 	restarted int
-	log    bytes.Buffer
+	log       bytes.Buffer
 }
 
 const gcPeriod = time.Minute

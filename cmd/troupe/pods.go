@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -98,28 +97,11 @@ func underWay(ctx context.Context, client admin.Client, shown []pods.PodView) ma
 	if err != nil {
 		return nil
 	}
-	waiting := map[string][]types.UID{} // for an image
-	for i := range shown {
-		for _, c := range shown[i].Containers {
-			if c.State == "waiting" && c.Image != "" && !slices.Contains(waiting[c.Image], shown[i].UID) {
-				waiting[c.Image] = append(waiting[c.Image], shown[i].UID)
-			}
-		}
-	}
 	out := map[types.UID][]podtable.Call{}
-	for i := range tree.Actors {
-		a := &tree.Actors[i]
-		for _, e := range a.Effects {
-			if e.Standing {
-				continue
-			}
-			call := podtable.Call{What: strings.TrimSpace(e.Kind + " " + e.Object), Phase: e.Phase.String(), Since: e.Since}
-			// A pod's own actor is named by its UID; a pull is for all that wait for it.
-			uid := types.UID(a.Path[strings.LastIndexByte(a.Path, '/')+1:])
+	for uid, calls := range pods.CallsOf(tree.Actors, shown) {
+		for _, c := range calls {
+			call := podtable.Call{What: strings.TrimSpace(c.Kind + " " + c.Object), Phase: c.Phase.String(), Since: c.Since}
 			out[uid] = append(out[uid], call)
-			for _, uid := range waiting[e.Object] {
-				out[uid] = append(out[uid], call)
-			}
 		}
 	}
 	return out

@@ -2,8 +2,9 @@ package node
 
 import (
 	"context"
-	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
@@ -19,20 +20,20 @@ func (d *running) shown(ctx context.Context, events *eventlog.Log) (pods.View, e
 		return v, err
 	}
 	now := time.Now()
-	var calls map[string][]whynot.Call // nobody looks for them while all are ready
+	var underWay map[types.UID][]pods.Call // not looked for while all pods are ready
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if p.Ready && p.Life == podlife.Syncing.String() && p.Problem == "" {
 			continue
 		}
-		if calls == nil {
-			calls = callsOf(d.system.Snapshot(d.name), &v)
+		if underWay == nil {
+			underWay = pods.CallsOf(d.system.Snapshot(d.name), v.Pods)
 		}
 		var warnings []whynot.Warning
 		for _, e := range events.Warnings(p.Namespace + "/" + p.Name) {
 			warnings = append(warnings, whynot.Warning{Container: e.Container, Reason: e.Reason, Message: e.Message})
 		}
-		if a := whynot.Explain(why(now, &v, p, calls[string(p.UID)], warnings)); a.Text != "" {
+		if a := whynot.Explain(why(now, &v, p, calls(underWay[p.UID]), warnings)); a.Text != "" {
 			p.Why = &a
 		}
 	}
@@ -68,40 +69,13 @@ func why(now time.Time, v *pods.View, p *pods.PodView, calls []whynot.Call, warn
 	return in
 }
 
-// callsOf are the calls under way by the UID of the pod that they are for. A
-// pull is for all pods that wait for its image.
-func callsOf(actors []kernel.ActorInfo, v *pods.View) map[string][]whynot.Call {
-	images := map[string][]string{}
-	for i := range v.Pods {
-		for _, c := range v.Pods[i].Containers {
-			if uid := string(v.Pods[i].UID); c.State == "waiting" && (len(images[c.Image]) == 0 || images[c.Image][len(images[c.Image])-1] != uid) {
-				images[c.Image] = append(images[c.Image], uid)
-			}
-		}
-	}
-	out := map[string][]whynot.Call{}
-	for i := range actors {
-		a := &actors[i]
-		for _, e := range a.Effects {
-			if e.Standing {
-				continue
-			}
-			c := whynot.Call{
-				What: e.Kind, Object: e.Object, Queued: e.Phase == kernel.EffectQueued, Overdue: e.Phase == kernel.EffectExpired,
-				Since: e.Since, Patience: e.Patience, Probe: a.Kind == "probes",
-			}
-			switch of := images[e.Object]; {
-			case e.For != "":
-				out[e.For] = append(out[e.For], c)
-			case a.Kind == "pod":
-				uid := a.Path[strings.LastIndexByte(a.Path, '/')+1:]
-				out[uid] = append(out[uid], c)
-			default:
-				for _, uid := range of {
-					out[uid] = append(out[uid], c)
-				}
-			}
-		}
+// calls are those of one pod, as whynot has them.
+func calls(all []pods.Call) (out []whynot.Call) {
+	for _, c := range all {
+		out = append(out, whynot.Call{
+			What: c.Kind, Object: c.Object, Queued: c.Phase == kernel.EffectQueued, Overdue: c.Phase == kernel.EffectExpired,
+			Since: c.Since, Patience: c.Patience, Probe: c.Actor == "probes",
+		})
 	}
 	return out
 }

@@ -1,9 +1,11 @@
 package node
 
 import (
-	"fmt"
+	"reflect"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -17,7 +19,8 @@ func TestCallsOfPods(t *testing.T) {
 	waiting := []pods.ContainerView{{State: "waiting", Image: "app:1"}, {State: "waiting", Image: "app:1"}}
 	one, two := pods.PodView{UID: "uid-1", Containers: waiting}, pods.PodView{UID: "uid-2", Containers: waiting}
 	ran := pods.PodView{UID: "uid-3", Containers: []pods.ContainerView{{State: "running", Image: "app:1"}}}
-	got := callsOf([]kernel.ActorInfo{
+	got := map[types.UID][]whynot.Call{}
+	for uid, all := range pods.CallsOf([]kernel.ActorInfo{
 		{Path: "n/images", Kind: "images", Effects: []kernel.EffectInfo{
 			{Kind: "PullImage", Object: "app:1", Phase: kernel.EffectStarted, Since: now, Patience: time.Minute}, {Kind: "PullImage", Object: "other"},
 		}},
@@ -25,14 +28,16 @@ func TestCallsOfPods(t *testing.T) {
 		{Path: "n/pods/uid-1", Kind: "pod", Effects: []kernel.EffectInfo{{Kind: "RunPodSandbox", Phase: kernel.EffectQueued}}},
 		{Path: "n/probes", Kind: "probes", Effects: []kernel.EffectInfo{{Kind: "ExecProbe", For: "uid-3", Phase: kernel.EffectStarted}}},
 		{Path: "n/volumes", Kind: "volumes", Effects: []kernel.EffectInfo{{Kind: "MountVolume", For: "uid-2", Phase: kernel.EffectExpired}}},
-	}, &pods.View{Pods: []pods.PodView{one, two, ran}})
+	}, []pods.PodView{one, two, ran}) {
+		got[uid] = calls(all)
+	}
 	pull := whynot.Call{What: "PullImage", Object: "app:1", Since: now, Patience: time.Minute}
-	want := map[string][]whynot.Call{
+	want := map[types.UID][]whynot.Call{
 		"uid-1": {pull, {What: "RunPodSandbox", Queued: true}},
 		"uid-2": {pull, {What: "MountVolume", Overdue: true}},
 		"uid-3": {{What: "ExecProbe", Probe: true}},
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
