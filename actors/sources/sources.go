@@ -346,6 +346,11 @@ type problem struct{ source, text string }
 func (s *sources) report(ctx *kernel.Context[Message], source string, state manifest.State, more []manifest.Problem) {
 	wanted, problems := manifest.Desired(state)
 	problems = append(slices.Clone(problems), more...)
+	if source == HTTP {
+		for i := range problems {
+			problems[i].Source = manifest.ShownURL(problems[i].Source)
+		}
+	}
 	noted := map[problem]bool{}
 	for k := range s.noted { // order-free: a set again
 		if k.source != source {

@@ -36,7 +36,7 @@ func serveNode(t *testing.T) string {
 					{ID: 2, Kind: "PullImage", Object: "app:1", Phase: kernel.EffectStarted, Since: began},
 					{ID: 3, Kind: "PullImage", Object: "", Phase: kernel.EffectStarted, Since: began},
 					{ID: 4, Kind: "Events", Phase: kernel.EffectStarted, Since: began, Standing: true}}},
-				{Path: "/n/pods/u1", Label: "default/web", Status: "Running", Effects: []kernel.EffectInfo{
+				{Path: "/n/pods/u1", Kind: "pod", Label: "default/web", Status: "Running", Effects: []kernel.EffectInfo{
 					{ID: 1, Kind: "RunPodSandbox", Phase: kernel.EffectStarted, Since: began}}},
 			}}
 		},

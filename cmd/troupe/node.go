@@ -64,10 +64,10 @@ func newLog(w io.Writer, c config.Config) zerolog.Logger {
 	return zerolog.New(w).With().Timestamp().Logger()
 }
 
-// shownFlags are the flags with their values. None of them holds a secret.
+// shownFlags are the flags with their values, without secrets.
 func shownFlags(fs *pflag.FlagSet) map[string]string {
 	all := map[string]string{}
-	fs.VisitAll(func(f *pflag.Flag) { all[f.Name] = f.Value.String() })
+	fs.VisitAll(func(f *pflag.Flag) { all[f.Name] = config.ShownFlag(f.Name, f.Value.String()) })
 	return all
 }
 

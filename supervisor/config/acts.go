@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // actsOn are the fields of KubeletConfiguration that this version acts on. One
 // that a user sets and that is not here is warned of by name: a setting must
 // not be lost in silence. docs/operating.md shows the same list.
@@ -12,13 +14,63 @@ var actsOn = map[string]struct{}{
 	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {}, "clusterDomain": {},
 	"configMapAndSecretChangeDetectionStrategy": {}, "containerLogMaxFiles": {}, "containerLogMaxSize": {}, "containerLogMaxWorkers": {},
 	"containerLogMonitorInterval": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {}, "crashLoopBackOff": {},
-	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "featureGates": {}, "fileCheckFrequency": {},
+	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "fileCheckFrequency": {},
 	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
 	"contentType": {}, "enableControllerAttachDetach": {}, "eventBurst": {}, "eventRecordQPS": {},
 	"kubeAPIBurst": {}, "kubeAPIQPS": {}, "nodeLeaseDurationSeconds": {}, "nodeStatusMaxImages": {},
 	"nodeStatusReportFrequency": {}, "nodeStatusUpdateFrequency": {}, "providerID": {}, "registerNode": {}, "registerWithTaints": {},
-	"kubeReserved": {}, "kubeReservedCgroup": {}, "logging": {}, "maxParallelImagePulls": {}, "maxPods": {}, "podLogsDir": {}, "podPidsLimit": {},
+	"kubeReserved": {}, "kubeReservedCgroup": {}, "maxParallelImagePulls": {}, "maxPods": {}, "podLogsDir": {}, "podPidsLimit": {},
 	"podsPerCore": {}, "qosReserved": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
 	"seccompDefault": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {}, "staticPodPath": {}, "staticPodURL": {},
-	"staticPodURLHeader": {}, "systemReserved": {}, "systemReservedCgroup": {},
+	"staticPodURLHeader": {}, "systemReserved": {}, "systemReservedCgroup": {}, "userNamespaces": {},
+}
+
+// actsOnPart are the parts that this version acts on of fields that it does not act on as a whole.
+var actsOnPart = map[string][]string{
+	"logging": {"format", "verbosity"},
+}
+
+// optionsWithoutEffect are flags of [Options] that are checked and kept for who asks, and change
+// nothing yet.
+var optionsWithoutEffect = []string{
+	"exit-on-lock-contention", "image-credential-provider-bin-dir", "image-credential-provider-config", "lock-file",
+}
+
+// actsOnGate are the feature gates that this version asks for. Any other gate does nothing, whatever
+// its value: see [Gates.Enabled].
+var actsOnGate = map[string]struct{}{
+	allAlpha: {}, allBeta: {},
+	"KubeletCrashLoopBackOffMax": {}, // the default of crashLoopBackOff follows it
+	"ComponentFlagz":             {}, "ComponentStatusz": {}, "ContainerCheckpoint": {}, "PodLogsQuerySplitStreams": {},
+	// These are declared to schedulers and to the apiserver: see declared in supervisor/node.
+	"InPlacePodLevelResourcesVerticalScaling": {}, "InPlacePodVerticalScalingInitContainers": {},
+	"RestartAllContainersOnContainerExits": {}, "ExtendWebSocketsToKubelet": {},
+}
+
+// withoutEffect names the setting of an origin's key that changes nothing, the narrowest that says
+// so; empty if it has an effect. A gate that has its default asks for nothing.
+func withoutEffect(key string, gates Gates) string {
+	field, part, _ := strings.Cut(key, joint)
+	switch {
+	case field == "featureGates":
+		if _, acts := actsOnGate[part]; acts || part == "" {
+			return ""
+		}
+		if known, ok := findGate(part); ok && gates.on(part) == known.byDefault {
+			return ""
+		}
+		return field + "[" + part + "]"
+	case actsOnPart[field] != nil:
+		first, _, _ := strings.Cut(part, joint)
+		for _, acts := range actsOnPart[field] {
+			if first == acts || part == "" {
+				return ""
+			}
+		}
+		return field + "." + first
+	}
+	if _, acts := actsOn[field]; acts {
+		return ""
+	}
+	return field
 }

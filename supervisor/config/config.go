@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/manifest"
 )
 
 // Config is everything the agent is told, complete and checked. It is a value
@@ -42,16 +44,31 @@ func (c Config) Validate() error {
 func (c Config) Warnings() []string { return slices.Clone(c.warnings) }
 
 // Kubelet is the whole KubeletConfiguration, every field with its value. The
-// values of staticPodURLHeader may be secret: see Shown.
+// values of staticPodURL and staticPodURLHeader may be secret: see Shown.
 func (c Config) Kubelet() *kubelet.KubeletConfiguration { return c.kubelet.DeepCopy() }
 
 // Shown is Kubelet with what may be secret masked, for logs and /configz.
 func (c Config) Shown() *kubelet.KubeletConfiguration {
 	k := c.kubelet.DeepCopy()
 	for name := range k.StaticPodURLHeader {
-		k.StaticPodURLHeader[name] = []string{"<masked>"}
+		k.StaticPodURLHeader[name] = []string{masked}
 	}
+	k.StaticPodURL = manifest.ShownURL(k.StaticPodURL)
 	return k
+}
+
+const masked = "<masked>"
+
+// ShownFlag is the value of a flag as people may see it, on /flagz and in logs: without secrets.
+func ShownFlag(name, value string) string {
+	switch {
+	case value == "":
+	case name == "manifest-url":
+		return manifest.ShownURL(value)
+	case name == "storage-driver-password", name == "manifest-url-header":
+		return masked
+	}
+	return value
 }
 
 // Options is what only the command line says.

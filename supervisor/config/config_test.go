@@ -239,7 +239,7 @@ func TestLaterWins(t *testing.T) {
 	}{
 		{"zero by flag stays zero", k.MaxPods, int32(0)},
 		{"gates add up", fmt.Sprint(c.Gates().Given()), "map[ContainerCheckpoint:true EventedPLEG:true NodeSwap:true]"},
-		{"gate on", c.Gates().Enabled("EventedPLEG"), true},
+		{"gate on", c.Gates().on("EventedPLEG"), true},
 		{"other maps are replaced", fmt.Sprint(k.KubeReserved), "map[cpu:100m]"},
 		{"list flag", fmt.Sprint(k.ClusterDNS), "[1.1.1.1 2.2.2.2 3.3.3.3]"},
 		{"relative to the working directory", c.StaticPods().Path, "/work/here"},
@@ -248,6 +248,10 @@ func TestLaterWins(t *testing.T) {
 		{"taints", fmt.Sprintf("%d %s", len(c.RegisterWithTaints()), c.RegisterWithTaints()[1].ToString()), "2 c:NoExecute"},
 		{"headers", fmt.Sprint(c.StaticPods().URLHeader), "map[a:[b c] d:[e:f]]"},
 		{"headers masked", fmt.Sprint(c.Shown().StaticPodURLHeader), "map[a:[<masked>] d:[<masked>]]"},
+		{"password masked", good(t, nil, "--manifest-url=https://me:secret@h/p").Shown().StaticPodURL, "https://me:xxxxx@h/p"},
+		{"password masked in the flag", ShownFlag("manifest-url", "https://me:secret@h/p"), "https://me:xxxxx@h/p"},
+		{"another flag", ShownFlag("storage-driver-password", "secret"), "<masked>"},
+		{"no secret", ShownFlag("node-ip", "10.0.0.1"), "10.0.0.1"},
 		{"reserved memory", len(k.ReservedMemory), 2},
 	} {
 		if check.got != check.want {
@@ -322,6 +326,12 @@ func TestUnhelpedFlags(t *testing.T) {
 	c = good(t, map[string]string{"etc/k": "evictionHard: {memory.available: 200Mi}\nmaxPods: 7\ncpuManagerPolicy: none\n"}, "--config=/etc/k")
 	if got := strings.Join(c.Warnings(), "|"); got != "accepted but not acted on: cpuManagerPolicy, evictionHard" {
 		t.Errorf("fields: %q", got)
+	}
+	c = good(t, map[string]string{"etc/k": "featureGates: {EventedPLEG: true, NodeSwap: true, ComponentFlagz: false}\nlogging: {format: json, flushFrequency: 3s}\n"},
+		"--config=/etc/k", "--lock-file=/run/l", "--image-credential-provider-config=/etc/p", "--image-credential-provider-bin-dir=/etc/bin")
+	want := "accepted but not acted on: --image-credential-provider-bin-dir, --image-credential-provider-config, --lock-file, featureGates[EventedPLEG], logging.flushFrequency"
+	if got := strings.Join(c.Warnings(), "|"); got != want {
+		t.Errorf("options, gates and parts of fields: %q", got)
 	}
 	if w := good(t, nil).Warnings(); len(w) != 0 {
 		t.Errorf("warnings for nothing: %v", w)

@@ -45,7 +45,7 @@ func setDefaults(c *kubelet.KubeletConfiguration) {
 	zero(&c.ContainerRuntimeEndpoint, "unix:///run/containerd/containerd.sock")
 	empty(&c.RegisterNode, true)
 	empty(&c.SeccompDefault, false)
-	if gates.Enabled("KubeletCrashLoopBackOffMax") {
+	if gates.on("KubeletCrashLoopBackOffMax") {
 		empty(&c.CrashLoopBackOff.MaxContainerRestartPeriod, metav1.Duration{Duration: MaxCrashLoopBackOff})
 	}
 }
@@ -102,7 +102,7 @@ func defaultImages(c *kubelet.KubeletConfiguration, gates Gates) {
 	empty(&c.ImageGCHighThresholdPercent, 85)
 	empty(&c.ImageGCLowThresholdPercent, 80)
 	empty(&c.NodeStatusMaxImages, 50)
-	if gates.Enabled("KubeletEnsureSecretPulledImages") {
+	if gates.on("KubeletEnsureSecretPulledImages") {
 		zero(&c.ImagePullCredentialsVerificationPolicy, kubelet.NeverVerifyPreloadedImages)
 	}
 }

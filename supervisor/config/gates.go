@@ -50,8 +50,16 @@ const (
 type Gates struct{ set map[string]bool }
 
 // Enabled tells whether a feature is on. A gate that Kubernetes v1.36 does not
-// have is a mistake in the calling code: it panics.
+// have, or that actsOnGate has not, is a mistake in the calling code: it panics.
 func (g Gates) Enabled(name string) bool {
+	if _, acts := actsOnGate[name]; !acts {
+		panic(fmt.Sprintf("config: users are told that feature gate %s has no effect: name it in actsOnGate", name))
+	}
+	return g.on(name)
+}
+
+// on is Enabled also for gates that only defaults and checks of the configuration follow.
+func (g Gates) on(name string) bool {
 	known, ok := findGate(name)
 	if !ok {
 		panic(fmt.Sprintf("config: no feature gate %s in Kubernetes v1.36", name))
@@ -97,11 +105,11 @@ func validateGates(given map[string]bool, at *field.Path) field.ErrorList {
 	}
 	gates := Gates{set: given}
 	for _, g := range knownGates {
-		if !gates.Enabled(g.name) {
+		if !gates.on(g.name) {
 			continue
 		}
 		for _, need := range g.needs {
-			if !gates.Enabled(need) {
+			if !gates.on(need) {
 				errs = append(errs, field.Invalid(at.Key(g.name), true, "needs feature gate "+need+", which is off"))
 			}
 		}

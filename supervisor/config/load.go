@@ -56,7 +56,7 @@ func (l *loader) load() (Config, []Problem) {
 		gates:   Gates{set: maps.Clone(k.FeatureGates)},
 		origins: l.origins,
 	}
-	c.warnings = l.warnings()
+	c.warnings = l.warnings(c.gates)
 	if err := c.Validate(); err != nil {
 		return Config{}, err.(*Error).Problems //nolint:errorlint // Validate gives nothing else
 	}
@@ -143,17 +143,16 @@ func (l *loader) applyFlags(k *kubelet.KubeletConfiguration, field string) {
 }
 
 // warnings are what the operator should know of a configuration that is good.
-func (l *loader) warnings() []string {
+func (l *loader) warnings(gates Gates) []string {
 	var names []string
-	for _, name := range l.flags.ignored {
+	for _, name := range slices.Concat(l.flags.ignored, optionsWithoutEffect) {
 		if l.flags.given(name) {
 			names = append(names, "--"+name)
 		}
 	}
-	for field := range l.origins { // order-free: sorted below
-		field, _, _ = strings.Cut(field, joint)
-		if _, acts := actsOn[field]; !acts {
-			names = append(names, field)
+	for key := range l.origins { // order-free: sorted below
+		if name := withoutEffect(key, gates); name != "" {
+			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {

@@ -50,7 +50,7 @@ func (v *validator) invalid(path *field.Path, value any, format string, args ...
 
 // needsGate refuses a field that is given while its feature is off.
 func (v *validator) needsGate(given bool, gate string, path *field.Path, value any) bool {
-	if given && !v.gates.Enabled(gate) {
+	if given && !v.gates.on(gate) {
 		v.invalid(path, value, "needs feature gate %s", gate)
 		return false
 	}

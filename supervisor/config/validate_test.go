@@ -156,11 +156,11 @@ func TestAllErrorsAtOnce(t *testing.T) {
 }
 
 func TestGates(t *testing.T) {
-	if !(Gates{}).Enabled("NodeSwap") || (Gates{}).Enabled("EventedPLEG") {
+	if !(Gates{}).on("NodeSwap") || (Gates{}).on("EventedPLEG") {
 		t.Error("wrong defaults")
 	}
 	all := Gates{set: map[string]bool{"AllAlpha": true, "CSIVolumeHealth": false}}
-	if !all.Enabled("EventedPLEG") || all.Enabled("CSIVolumeHealth") {
+	if !all.on("EventedPLEG") || all.on("CSIVolumeHealth") {
 		t.Error("AllAlpha, but for one that is given")
 	}
 	defer func() {
