@@ -56,6 +56,8 @@ func run(m *testing.M) (code int) {
 	defer os.RemoveAll(dir)
 	shared.dir = dir
 	ctx := context.Background()
+	early, cancel := context.WithCancel(ctx)
+	defer cancel()
 	repository := sync.OnceValues(lab.Repository)
 	shared.binary = sync.OnceValues(func() (string, error) {
 		repository, err := repository()
@@ -80,6 +82,12 @@ func run(m *testing.M) (code int) {
 			Dir: filepath.Join(dir, "plane"), ControllerManager: true, Scheduler: true, Log: os.Stderr,
 		})
 		shared.used = p
+		if repository, err := repository(); err == nil {
+			// Tests that come late want these two, and would wait for minutes. The first tests mostly wait
+			// themselves. Who wants them builds them again if this fails, and says why it does.
+			go lab.BuildKubernetes(early, repository, "kubectl", os.Stderr) //nolint:errcheck // see above
+			go lab.BuildRunc(early, repository, os.Stderr)                  //nolint:errcheck // see above
+		}
 		return p, err
 	})
 	defer func() {
