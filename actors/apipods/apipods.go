@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -208,7 +209,7 @@ func (a *apipods) replace(objects []port.APIObject) {
 	before := a.pods
 	a.pods, a.mirrors = nil, nil
 	for _, o := range objects {
-		if p := o.(*v1.Pod); apipod.IsMirror(p) {
+		if p := o.(*v1.Pod); podspec.Mirror(p) {
 			a.mirrors = append(a.mirrors, p)
 		} else {
 			a.pods = append(a.pods, p)
@@ -230,7 +231,7 @@ func (a *apipods) replace(objects []port.APIObject) {
 }
 
 func (a *apipods) set(p *v1.Pod) {
-	if apipod.IsMirror(p) {
+	if podspec.Mirror(p) {
 		a.drop(&a.pods, p)
 		a.mirrors, _ = apipod.Insert(a.mirrors, p)
 		a.deps.Mirrors(a.mirrors)
@@ -253,7 +254,7 @@ func (a *apipods) set(p *v1.Pod) {
 
 func (a *apipods) deleted(p *v1.Pod) {
 	list := &a.pods
-	if apipod.IsMirror(p) {
+	if podspec.Mirror(p) {
 		list = &a.mirrors
 	}
 	if i := apipod.Index(*list, p.Namespace, p.Name); i >= 0 && (*list)[i].UID == p.UID {

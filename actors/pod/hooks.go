@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -59,7 +60,7 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 			})
 		}
 	case h != nil && h.Sleep != nil:
-		d := podplan.Seconds(h.Sleep.Seconds)
+		d := podspec.Seconds(h.Sleep.Seconds)
 		r.patience = d + sleepPatience
 		r.call = func(ctx context.Context, done func(ActionDone)) {
 			kernel.After(ctx, d, func(ended error) {
@@ -163,7 +164,7 @@ func (p *pod) portNumber(container string, port intstr.IntOrString) (int, error)
 	if port.Type == intstr.Int {
 		return port.IntValue(), nil
 	}
-	if spec := p.containerSpec(container); spec != nil {
+	if spec, _ := podspec.Find(&p.want.Spec, container); spec != nil {
 		for _, cp := range spec.Ports {
 			if cp.Name == port.StrVal {
 				return int(cp.ContainerPort), nil

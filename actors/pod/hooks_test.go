@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -259,12 +260,12 @@ func TestGraceWithoutEnd(t *testing.T) {
 		p.Spec.TerminationGracePeriodSeconds = &seconds
 		r := newRig(t, p, nil)
 		r.up()
-		r.stop(podplan.Grace(p))
+		r.stop(podspec.Grace(p))
 		r.over(0)
 
 		r = newRig(t, p, deaf())
 		r.up()
-		r.stop(podplan.Grace(p))
+		r.stop(podspec.Grace(p))
 		r.Advance(10000 * time.Hour)
 		if !r.in("a", observed.ContainerRunning, 0)() || !r.under("StopContainer") {
 			t.Errorf("grace of %d s: %+v", seconds, r.runner.InFlight(r.ref.Path()))

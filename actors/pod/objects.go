@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -34,7 +35,7 @@ func (p *pod) usesObjects(of *v1.Pod) bool {
 // ends or has ended needs none.
 func (p *pod) needObjects(ctx *kernel.Context[Message]) {
 	if p.want == nil || p.stop != nil || p.life != podlife.Syncing || !p.usesObjects(p.want) ||
-		p.want.Status.Phase == v1.PodSucceeded || p.want.Status.Phase == v1.PodFailed {
+		podspec.Finished(p.want) {
 		return
 	}
 	p.deps.NeedObjects(NeedObjects{Pod: p.want, Known: p.objects, ReplyTo: ctx.Self()})
@@ -79,7 +80,7 @@ func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 		if e.Value.State == podplan.ImageReady || e.Value.State == podplan.ImageUnknown {
 			continue
 		}
-		if c := p.containerSpec(e.Key); c != nil && c.Image == e.Value.Image {
+		if c, _ := podspec.Find(&p.want.Spec, e.Key); c != nil && c.Image == e.Value.Image {
 			p.ensureImage(ctx, podplan.EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
 		} else if name, ok := podplan.OfVolume(e.Key); ok {
 			if v := p.volumeSpec(name); v != nil && v.Image != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -207,7 +208,7 @@ func (p *pod) effect(a podplan.Action) run {
 		if c := p.container(a.ID); c != nil && c.State == observed.ContainerRunning && c.StartedAt.IsZero() && c.CreatedAt.Before(p.born) {
 			pool, keeps = LookPool, ""
 		}
-		spec := p.containerSpec(a.Name)
+		spec, _ := podspec.Find(&p.want.Spec, a.Name)
 		return run{deadline: inspectDeadline, pool: pool, keeps: keeps, call: func(ctx context.Context, done func(ActionDone)) {
 			rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) {
 				if err == nil && spec != nil && c.State == observed.ContainerExited {
@@ -232,7 +233,8 @@ func (p *pod) effect(a podplan.Action) run {
 	case podplan.ResizePod:
 		return p.resizePod(a)
 	case podplan.ResizeContainer:
-		u := port.UpdateContainer{ID: a.ID, Pod: pod, Container: p.containerSpec(a.Name), To: a.To}
+		spec, _ := podspec.Find(&pod.Spec, a.Name)
+		u := port.UpdateContainer{ID: a.ID, Pod: pod, Container: spec, To: a.To}
 		return run{deadline: startDeadline, call: func(ctx context.Context, done func(ActionDone)) {
 			rt.UpdateContainer(ctx, u, onlyErr(done))
 		}}
@@ -248,7 +250,7 @@ func (p *pod) effect(a podplan.Action) run {
 }
 
 func (p *pod) create(a podplan.CreateContainer) run {
-	spec := p.containerSpec(a.Name)
+	spec, _ := podspec.Find(&p.want.Spec, a.Name)
 	if spec == nil {
 		panic("the plan creates a container that the spec does not have: " + a.Name)
 	}
@@ -297,25 +299,6 @@ func (p *pod) target(name string) (string, error) {
 			Detail: fmt.Sprintf("unable to find target container %s", e.TargetContainerName)}
 	}
 	return "", nil
-}
-
-func (p *pod) containerSpec(name string) *v1.Container {
-	for i := range p.want.Spec.InitContainers {
-		if c := &p.want.Spec.InitContainers[i]; c.Name == name {
-			return c
-		}
-	}
-	for i := range p.want.Spec.Containers {
-		if c := &p.want.Spec.Containers[i]; c.Name == name {
-			return c
-		}
-	}
-	for i := range p.want.Spec.EphemeralContainers {
-		if c := (*v1.Container)(&p.want.Spec.EphemeralContainers[i].EphemeralContainerCommon); c.Name == name {
-			return c
-		}
-	}
-	return nil
 }
 
 func newID(done func(ActionDone)) func(string, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
@@ -78,17 +79,14 @@ func (p *pod) expectProbes() {
 
 // eachProbed calls f for the newest of each container with probes, if there is one.
 func (p *pod) eachProbed(f func(*v1.Container, *observed.Container)) {
-	for _, list := range [...][]v1.Container{p.want.Spec.InitContainers, p.want.Spec.Containers} {
-		for i := range list {
-			spec := &list[i]
-			if !probe.Any(spec) {
-				continue
-			}
-			for j := range p.view.Containers {
-				if c := &p.view.Containers[j]; c.Name == spec.Name {
-					f(spec, c)
-					break
-				}
+	for spec := range podspec.Lasting(&p.want.Spec) {
+		if !probe.Any(spec) {
+			continue
+		}
+		for i := range p.view.Containers {
+			if c := &p.view.Containers[i]; c.Name == spec.Name {
+				f(spec, c)
+				break
 			}
 		}
 	}

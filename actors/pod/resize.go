@@ -11,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -54,10 +55,8 @@ func (p *pod) resized(ctx *kernel.Context[Message], old *v1.Pod, m *Resized) {
 	r.of = p.want
 	r.pod = p.deps.Limits.PodResources(p.want)
 	r.containers = map[string]observed.Resources{}
-	for _, list := range [...][]v1.Container{p.want.Spec.InitContainers, p.want.Spec.Containers} {
-		for i := range list {
-			r.containers[list[i].Name] = p.deps.Limits.ContainerResources(p.want, &list[i])
-		}
+	for c := range podspec.Lasting(&p.want.Spec) {
+		r.containers[c.Name] = p.deps.Limits.ContainerResources(p.want, c)
 	}
 	if old == nil || !podresize.Changed(old, p.want) {
 		return

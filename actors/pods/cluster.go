@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -43,7 +43,7 @@ type Statics struct {
 // ends says whether a pod of the apiserver is never to be started: it is being
 // deleted, or has ended before.
 func ends(r *record) bool {
-	return r.source == apipods.Source && (r.stop != nil || apipod.Finished(r.pod))
+	return r.source == apipods.Source && (r.stop != nil || podspec.Finished(r.pod))
 }
 
 // refresh takes over a newer version of a pod of the apiserver.
@@ -123,9 +123,7 @@ func (a *pods) rejected(ctx *kernel.Context[Message], r *record) {
 		now := metav1.NewTime(ctx.Now()).Rfc3339Copy()
 		s.StartTime = &now
 	}
-	if s.QOSClass == "" {
-		s.QOSClass = podstatus.QOS(r.pod)
-	}
+	s.QOSClass = podspec.Class(r.pod)
 	r.report.Status = &s
 	a.deps.Pod.Events.Record(port.Event{Pod: r.pod, Warning: true, Reason: r.reject.Reason, Message: r.reject.Message, At: ctx.Now()})
 	a.show(r.pod.UID, r)

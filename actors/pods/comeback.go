@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/apipods"
-	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 )
@@ -32,7 +32,7 @@ import (
 // endUnwanted begins to stop a pod that no source wants any more.
 func (a *pods) endUnwanted(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod is not wanted any more; stopping it")
-	r.stop = &podplan.Stop{At: ctx.Now(), Grace: podplan.Grace(r.pod), Why: notWanted}
+	r.stop = &podplan.Stop{At: ctx.Now(), Grace: podspec.Grace(r.pod), Why: notWanted}
 	r.unwanted = true
 	a.remember(ctx, r)
 }
@@ -64,7 +64,7 @@ func (a *pods) returns(r *record) bool {
 		return false
 	}
 	p := r.again.pod
-	return r.again.source != apipods.Source || p.DeletionTimestamp == nil && !apipod.Finished(p)
+	return r.again.source != apipods.Source || p.DeletionTimestamp == nil && !podspec.Finished(p)
 }
 
 // comeBack begins another life of a pod of which nothing runs.

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pleg"
@@ -611,7 +612,7 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("the runtime has a pod that nobody wants; stopping it")
 		r := &record{
 			pod: p, source: orphan, unwanted: true, stopWritten: true,
-			stop: &podplan.Stop{At: ctx.Now(), Grace: podplan.Grace(p), Why: notWanted},
+			stop: &podplan.Stop{At: ctx.Now(), Grace: podspec.Grace(p), Why: notWanted},
 		}
 		a.recallStop(r)
 		a.put(r)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -115,7 +115,7 @@ func (a *pods) resize(ctx *kernel.Context[Message]) {
 			continue
 		}
 		asking = append(asking, podresize.Waiter{
-			Desired: r.pod, Allocated: r.allocated(), Class: podstatus.QOS(r.pod), Since: r.since, Rank: r.rank,
+			Desired: r.pod, Allocated: r.allocated(), Class: podspec.QOS(r.pod), Since: r.since, Rank: r.rank,
 		})
 	}
 	if len(asking) == 0 {
@@ -135,7 +135,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 		}
 	}
 	pending := podresize.Pending{Generation: r.pod.Generation}
-	switch v := podresize.Decide(r.pod, r.allocated(), others, a.deps.Pod.Allocatable, podstatus.QOS).(type) {
+	switch v := podresize.Decide(r.pod, r.allocated(), others, a.deps.Pod.Allocatable).(type) {
 	case podresize.Allocate:
 		r.saving = podresize.Of(r.pod)
 		a.given.dirty = true

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
@@ -121,20 +122,17 @@ func (r *record) show() PodView {
 	}
 	for i := range s.InitContainerStatuses {
 		c := &s.InitContainerStatuses[i]
-		kind := "init"
-		for j := range r.pod.Spec.InitContainers {
-			spec := &r.pod.Spec.InitContainers[j]
-			if spec.Name == c.Name && spec.RestartPolicy != nil && *spec.RestartPolicy == v1.ContainerRestartPolicyAlways {
-				kind = "sidecar"
-			}
+		kind := podspec.Init
+		if spec, is := podspec.Find(&r.pod.Spec, c.Name); spec != nil {
+			kind = is
 		}
 		p.Containers = append(p.Containers, showContainer(c, kind))
 	}
 	for i := range s.ContainerStatuses {
-		p.Containers = append(p.Containers, showContainer(&s.ContainerStatuses[i], "main"))
+		p.Containers = append(p.Containers, showContainer(&s.ContainerStatuses[i], podspec.Main))
 	}
 	for i := range s.EphemeralContainerStatuses {
-		p.Containers = append(p.Containers, showContainer(&s.EphemeralContainerStatuses[i], "ephemeral"))
+		p.Containers = append(p.Containers, showContainer(&s.EphemeralContainerStatuses[i], podspec.Ephemeral))
 	}
 	for i := range p.Containers {
 		p.Restarts += p.Containers[i].Restarts
@@ -142,9 +140,9 @@ func (r *record) show() PodView {
 	return p
 }
 
-func showContainer(c *v1.ContainerStatus, kind string) ContainerView {
+func showContainer(c *v1.ContainerStatus, kind podspec.Kind) ContainerView {
 	v := ContainerView{
-		Name: c.Name, Kind: kind, ID: c.ContainerID, Ready: c.Ready, Restarts: c.RestartCount, Image: c.Image, State: "waiting",
+		Name: c.Name, Kind: kind.String(), ID: c.ContainerID, Ready: c.Ready, Restarts: c.RestartCount, Image: c.Image, State: "waiting",
 	}
 	switch {
 	case c.State.Running != nil:

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -55,12 +53,6 @@ type memory struct {
 	waiting bool
 	saving  kernel.EffectID
 	savedAt time.Time
-}
-
-// static says whether the API may not have the pod, and so no status of it.
-func static(p *v1.Pod) bool {
-	source, ok := p.Annotations["kubernetes.io/config.source"]
-	return ok && source != "api"
 }
 
 // load reads what an earlier agent knew.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -212,7 +213,7 @@ func (a *probes) watch(ctx *kernel.Context[Message], m pod.ProbeContainers) {
 		a.pods[m.Pod.UID] = p
 	}
 	moved := p.host != m.Host
-	p.pod, p.host, p.static, p.reply, p.round = m.Pod, m.Host, static(m.Pod), m.ReplyTo, a.round
+	p.pod, p.host, p.static, p.reply, p.round = m.Pod, m.Host, podspec.Static(m.Pod), m.ReplyTo, a.round
 	before := len(p.containers)
 	p.containers = slices.DeleteFunc(p.containers, func(c *container) bool {
 		gone := !slices.ContainsFunc(m.Containers, func(b pod.ProbedContainer) bool { return b.ID == c.id })
@@ -255,7 +256,7 @@ func (a *probes) watch(ctx *kernel.Context[Message], m pod.ProbeContainers) {
 
 // begin begins to probe a container; nil if its pod has none of that name.
 func (a *probes) begin(ctx *kernel.Context[Message], p *podProbes, b *pod.ProbedContainer) *container {
-	spec := specOf(p.pod, b.Name)
+	spec, _ := podspec.Find(&p.pod.Spec, b.Name)
 	if spec == nil {
 		return nil
 	}
@@ -281,17 +282,6 @@ func (a *probes) begin(ctx *kernel.Context[Message], p *podProbes, b *pod.Probed
 	}
 	c.Begin(probe.Beginning{Now: ctx.Now(), StartedAt: b.StartedAt, Known: known, Jitter: ctx.Rand().Float64()})
 	return c
-}
-
-func specOf(p *v1.Pod, name string) *v1.Container {
-	for _, list := range [...][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	return nil
 }
 
 // aim finds out what a probe asks.

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -55,15 +56,13 @@ func fieldPath(p *v1.Pod, name string) string {
 	if name == "" {
 		return ""
 	}
-	for i := range p.Spec.InitContainers {
-		if p.Spec.InitContainers[i].Name == name {
-			return "spec.initContainers{" + name + "}"
-		}
+	list := "containers"
+	switch _, kind := podspec.Find(&p.Spec, name); kind {
+	case podspec.Init, podspec.Sidecar:
+		list = "initContainers"
+	case podspec.Ephemeral:
+		list = "ephemeralContainers"
+	case podspec.Main:
 	}
-	for i := range p.Spec.EphemeralContainers {
-		if p.Spec.EphemeralContainers[i].Name == name {
-			return "spec.ephemeralContainers{" + name + "}"
-		}
-	}
-	return "spec.containers{" + name + "}"
+	return "spec." + list + "{" + name + "}"
 }

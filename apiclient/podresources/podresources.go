@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/apiclient/unixsocket"
 )
 
@@ -129,7 +130,7 @@ func (l lister) List(ctx context.Context, _ *api.ListPodResourcesRequest) (*api.
 	}
 	out := &api.ListPodResourcesResponse{}
 	for _, p := range pods {
-		if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+		if !podspec.Finished(p) {
 			out.PodResources = append(out.PodResources, resources(p))
 		}
 	}
@@ -161,14 +162,10 @@ func (l lister) GetAllocatableResources(context.Context, *api.AllocatableResourc
 // the main ones.
 func resources(p *v1.Pod) *api.PodResources {
 	out := &api.PodResources{Name: p.Name, Namespace: p.Namespace}
-	for i := range p.Spec.InitContainers {
-		c := &p.Spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+	for c, kind := range podspec.Lasting(&p.Spec) {
+		if kind != podspec.Init {
 			out.Containers = append(out.Containers, &api.ContainerResources{Name: c.Name})
 		}
-	}
-	for i := range p.Spec.Containers {
-		out.Containers = append(out.Containers, &api.ContainerResources{Name: p.Spec.Containers[i].Name})
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/apiclient/serve/crilog"
@@ -154,22 +155,8 @@ func (c LogsConfig) running(ctx context.Context, pod *v1.Pod, container, id stri
 
 // hasContainer says whether a pod has a container of that name, of any kind.
 func hasContainer(p *v1.Pod, name string) bool {
-	for i := range p.Spec.InitContainers {
-		if p.Spec.InitContainers[i].Name == name {
-			return true
-		}
-	}
-	for i := range p.Spec.Containers {
-		if p.Spec.Containers[i].Name == name {
-			return true
-		}
-	}
-	for i := range p.Spec.EphemeralContainers {
-		if p.Spec.EphemeralContainers[i].Name == name {
-			return true
-		}
-	}
-	return false
+	c, _ := podspec.Find(&p.Spec, name)
+	return c != nil
 }
 
 func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -193,7 +193,7 @@ func (s *Server) preparePod(p *v1.Pod) error {
 	}
 	s.specs.fill(p, s.tables[port.PodKind].objects)
 	p.Generation = 1
-	p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: podstatus.QOS(p)}
+	p.Status = v1.PodStatus{Phase: v1.PodPending, QOSClass: podspec.QOS(p)}
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []v1.PodCondition{{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonSchedulingGated,

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -63,7 +64,7 @@ func (s *Server) graceOf(o port.APIObject, asked *int64) (grace int64, ok bool) 
 		return minGrace(*asked), true
 	}
 	switch {
-	case p.Spec.NodeName == "" || p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded:
+	case p.Spec.NodeName == "" || podspec.Finished(p):
 		return 0, true
 	case asked != nil:
 		return minGrace(*asked), true

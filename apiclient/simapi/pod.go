@@ -8,7 +8,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -187,7 +187,7 @@ func resurrected(errs field.ErrorList, p *v1.Pod, specs []v1.Container, old, nex
 func mayRestart(p *v1.Pod, specs []v1.Container, container string, code int32) bool {
 	for i := range specs {
 		if specs[i].Name == container {
-			return podplan.MayLeaveTerminated(p, &specs[i], code)
+			return podspec.MayLeaveTerminated(p, &specs[i], code)
 		}
 	}
 	return false

@@ -8,7 +8,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -64,7 +64,7 @@ func resized(list, asked []v1.Container) []v1.Container {
 // badResize says what is wrong with a resize.
 func badResize(old, next *v1.Pod) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
-	if was, is := podstatus.QOS(old), podstatus.QOS(next); was != is {
+	if was, is := podspec.QOS(old), podspec.QOS(next); was != is {
 		errs = append(errs, field.Invalid(spec, is, "Pod QOS Class may not change as a result of resizing"))
 	}
 	for i := range old.Spec.Containers {

@@ -7,6 +7,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // specCache gives pods that were made of one template one set of lists with the
@@ -45,7 +46,7 @@ const (
 
 // Values that pods share by pointer where they say nothing.
 var (
-	defaultGrace    = int64(v1.DefaultTerminationGracePeriodSeconds)
+	defaultGrace    = podspec.DefaultGraceSeconds
 	defaultLinks    = v1.DefaultEnableServiceLinks
 	defaultSecurity = v1.PodSecurityContext{}
 	defaultPriority = int32(0)

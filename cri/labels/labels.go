@@ -14,9 +14,6 @@ const (
 	ContainerName = "io.kubernetes.container.name"
 )
 
-// ConfigSource is an annotation of the pod, and so of its sandbox: file, http or api.
-const ConfigSource = "kubernetes.io/config.source"
-
 // Annotations on containers.
 const (
 	// SpecHash is ours: the hash of the container's spec it was made from.

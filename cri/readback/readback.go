@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/labels"
 )
 
@@ -38,7 +39,7 @@ func ListedSandbox(s *runtimeapi.PodSandbox) (observed.Sandbox, bool) {
 		Attempt:        s.GetMetadata().GetAttempt(),
 		State:          sandboxState(s.GetState()),
 		CreatedAt:      nanoseconds(s.GetCreatedAt()),
-		Source:         s.GetAnnotations()[labels.ConfigSource],
+		Source:         s.GetAnnotations()[podspec.AnnotationSource],
 		RuntimeHandler: s.GetRuntimeHandler(),
 	}, ok
 }
@@ -52,7 +53,7 @@ func Sandbox(s *runtimeapi.PodSandboxStatus) (observed.Sandbox, bool) {
 		Attempt:        s.GetMetadata().GetAttempt(),
 		State:          sandboxState(s.GetState()),
 		CreatedAt:      nanoseconds(s.GetCreatedAt()),
-		Source:         s.GetAnnotations()[labels.ConfigSource],
+		Source:         s.GetAnnotations()[podspec.AnnotationSource],
 		Detailed:       true,
 		HostNetwork:    s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE,
 		RuntimeHandler: s.GetRuntimeHandler(),

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Adopt makes the runtime have what another one had of a pod, as that one's Truth
@@ -36,7 +37,7 @@ func (r *Runtime) adopt(p *v1.Pod, seen observed.RuntimePod) error {
 	specs := make([]*v1.Container, len(seen.Containers))
 	for i := range seen.Containers {
 		c := &seen.Containers[i]
-		if specs[i] = specOf(p, c.Name); specs[i] == nil {
+		if specs[i], _ = podspec.Find(&p.Spec, c.Name); specs[i] == nil {
 			return fmt.Errorf("container %q is not in its spec", c.Name)
 		}
 		if r.sandboxes[c.ID] != nil || r.containers[c.ID] != nil {
@@ -60,24 +61,6 @@ func (r *Runtime) adopt(p *v1.Pod, seen observed.RuntimePod) error {
 	}
 	for i := len(specs) - 1; i >= 0; i-- {
 		r.adoptContainer(of, specs[i], images[i], &seen.Containers[i])
-	}
-	return nil
-}
-
-// specOf is the container of a name in the pod's spec, of whatever sort.
-func specOf(p *v1.Pod, name string) *v1.Container {
-	for _, list := range [...][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			if list[i].Name == name {
-				return &list[i]
-			}
-		}
-	}
-	for i := range p.Spec.EphemeralContainers {
-		if e := &p.Spec.EphemeralContainers[i]; e.Name == name {
-			c := v1.Container(e.EphemeralContainerCommon)
-			return &c
-		}
 	}
 	return nil
 }

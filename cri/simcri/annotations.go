@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // AnnotationPrefix is before the keys of all annotations that script a container.
@@ -262,13 +263,8 @@ func findKey(name string) *Key {
 // names of containers that it does not have included.
 func CheckAnnotations(p *v1.Pod) error {
 	var names []string
-	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
-		for i := range list {
-			names = append(names, list[i].Name)
-		}
-	}
-	for i := range p.Spec.EphemeralContainers {
-		names = append(names, p.Spec.EphemeralContainers[i].Name)
+	for c := range podspec.All(&p.Spec) {
+		names = append(names, c.Name)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Annotations)) {
 		rest, ok := strings.CutPrefix(key, AnnotationPrefix)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/cri/labels"
 )
 
 // The structures are lean because a simulation holds hundreds of thousands:
@@ -258,7 +258,7 @@ func timeOf(ns int64) time.Time {
 func (s *sandbox) observe(r *Runtime, detailed bool) observed.Sandbox {
 	o := observed.Sandbox{
 		ID: s.id, Pod: s.pod.ref, Attempt: s.attempt, State: observed.SandboxNotReady,
-		CreatedAt: timeOf(s.createdAt), Source: s.of.annotations[labels.ConfigSource],
+		CreatedAt: timeOf(s.createdAt), Source: s.of.annotations[podspec.AnnotationSource],
 		HostNetwork: detailed && s.of.hostNetwork, Detailed: detailed,
 	}
 	if s.state == sandboxReady {

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/labels"
 )
@@ -81,15 +82,12 @@ func containerAnnotations(r *port.CreateContainer) (map[string]string, error) {
 }
 
 func containerType(pod *v1.Pod, name string) string {
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return labels.TypeInit
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if pod.Spec.EphemeralContainers[i].Name == name {
-			return labels.TypeEphemeral
-		}
+	switch _, kind := podspec.Find(&pod.Spec, name); kind {
+	case podspec.Init, podspec.Sidecar:
+		return labels.TypeInit
+	case podspec.Ephemeral:
+		return labels.TypeEphemeral
+	case podspec.Main:
 	}
 	return labels.TypeContainer
 }

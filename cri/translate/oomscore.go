@@ -3,7 +3,7 @@ package translate
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/cri/labels"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // oom_score_adj of containers by the pod's quality of service: the kernel kills
@@ -35,7 +35,7 @@ func oomByQOS(n *Node, pod *v1.Pod, c *v1.Container) int64 {
 	if pod.Spec.PriorityClassName == systemNodeCritical && isCritical(pod) {
 		return oomGuaranteed
 	}
-	switch qosClass(pod) {
+	switch podspec.Class(pod) {
 	case v1.PodQOSGuaranteed:
 		return oomGuaranteed
 	case v1.PodQOSBestEffort:
@@ -49,7 +49,7 @@ func oomByQOS(n *Node, pod *v1.Pod, c *v1.Container) int64 {
 	// request it becomes a candidate like any other.
 	share := unallocatedMemory(pod)
 	request := c.Resources.Requests.Memory().Value() + share
-	if isSidecar(c) {
+	if podspec.IsSidecar(c) {
 		// A sidecar serves the main containers: it does not go before them.
 		request = max(request, smallestRequest(pod)+share)
 	}
@@ -57,14 +57,7 @@ func oomByQOS(n *Node, pod *v1.Pod, c *v1.Container) int64 {
 }
 
 func isCritical(pod *v1.Pod) bool {
-	if _, mirror := pod.Annotations[v1.MirrorPodAnnotationKey]; mirror {
-		return true
-	}
-	source, ok := pod.Annotations[labels.ConfigSource]
-	if ok && source != "api" {
-		return true // a static pod
-	}
-	return pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCriticalPriority
+	return podspec.Static(pod) || podspec.Mirror(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCriticalPriority
 }
 
 // unallocatedMemory is each container's share of what the pod as a whole asks
@@ -78,7 +71,7 @@ func unallocatedMemory(pod *v1.Pod) int64 {
 	if !ok {
 		return 0
 	}
-	sum := containerSum(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
+	sum := podspec.Peak(&pod.Spec, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests })
 	count := int64(len(pod.Spec.Containers) + len(pod.Spec.InitContainers))
 	return max(whole.Value()-sum.Memory().Value(), 0) / max(count, 1)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -139,8 +140,8 @@ func hugepageLimits(n *Node, limits v1.ResourceList) []*runtimeapi.HugepageLimit
 // a sandbox (a virtual machine) by them.
 func sandboxResources(n *Node, pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	return linuxResources(n,
-		podSum(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }),
-		podSum(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits }))
+		podspec.Together(&pod.Spec, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }),
+		podspec.Together(&pod.Spec, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits }))
 }
 
 // overhead are the resources that the RuntimeClass adds, request and limit alike.
@@ -149,60 +150,4 @@ func overhead(n *Node, pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 		return &runtimeapi.LinuxContainerResources{}
 	}
 	return linuxResources(n, pod.Spec.Overhead, pod.Spec.Overhead)
-}
-
-// podSum is what the pod takes at most at one time. What the pod itself says for
-// a resource counts instead of its containers'. (KEP-2837)
-func podSum(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
-	sum := containerSum(pod, list)
-	if pod.Spec.Resources != nil {
-		for name, q := range list(pod.Spec.Resources) {
-			sum[name] = q
-		}
-	}
-	return sum
-}
-
-// containerSum is what the pod's containers take at most at one time: all main
-// ones and sidecars together, or one init container with the sidecars started
-// before it. (KEP-753)
-func containerSum(pod *v1.Pod, list func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
-	sum, sidecars, peak := v1.ResourceList{}, v1.ResourceList{}, v1.ResourceList{}
-	for i := range pod.Spec.Containers {
-		addTo(sum, list(&pod.Spec.Containers[i].Resources))
-	}
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		if isSidecar(c) {
-			addTo(sidecars, list(&c.Resources))
-			raiseTo(peak, sidecars)
-			continue
-		}
-		during := sidecars.DeepCopy()
-		addTo(during, list(&c.Resources))
-		raiseTo(peak, during)
-	}
-	addTo(sum, sidecars)
-	raiseTo(sum, peak)
-	return sum
-}
-
-func addTo(sum, list v1.ResourceList) {
-	for name, q := range list {
-		total := sum[name].DeepCopy()
-		total.Add(q)
-		sum[name] = total
-	}
-}
-
-func raiseTo(highest, list v1.ResourceList) {
-	for name, q := range list {
-		if had, ok := highest[name]; !ok || q.Cmp(had) > 0 {
-			highest[name] = q
-		}
-	}
-}
-
-func isSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }

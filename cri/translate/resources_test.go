@@ -116,8 +116,11 @@ func TestOOMScore(t *testing.T) { // on a node with 1000 bytes
 	}{
 		{"best effort", func(*world) {}, 1000},
 		{"guaranteed", func(w *world) { w.app.Resources = v1.ResourceRequirements{Requests: all, Limits: all} }, -997},
-		{"guaranteed by limits alone", func(w *world) { w.app.Resources.Limits = all }, -997},
-		{"guaranteed, but the host does not let us", func(w *world) { w.app.Resources.Limits = all; w.node.OOMScoreAdjFloor = ptr[int64](-100) }, -100},
+		{"limits alone: the API makes them requests too", func(w *world) { w.app.Resources.Limits = all }, 999},
+		{"guaranteed, but the host does not let us", func(w *world) {
+			w.app.Resources = v1.ResourceRequirements{Requests: all, Limits: all}
+			w.node.OOMScoreAdjFloor = ptr[int64](-100)
+		}, -100},
 		{"what the status says", func(w *world) { w.pod.Status.QOSClass = v1.PodQOSGuaranteed }, -997},
 		{"one container is not guaranteed", func(w *world) {
 			w.app.Resources.Limits = all

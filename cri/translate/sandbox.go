@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -81,13 +82,10 @@ func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
 			})
 		}
 	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; isSidecar(c) {
+	for c, kind := range podspec.Lasting(&pod.Spec) {
+		if kind != podspec.Init {
 			add(c)
 		}
-	}
-	for i := range pod.Spec.Containers {
-		add(&pod.Spec.Containers[i])
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // maskedPaths and readonlyPaths are what procMount: Default hides and protects
@@ -122,19 +123,8 @@ func sandboxSecurity(n *Node, pod *v1.Pod, handler string) (*runtimeapi.LinuxSan
 
 // anyPrivileged says whether the sandbox must allow privileged containers.
 func anyPrivileged(pod *v1.Pod) bool {
-	privileged := func(sc *v1.SecurityContext) bool { return sc != nil && isTrue(sc.Privileged) }
-	for i := range pod.Spec.InitContainers {
-		if privileged(pod.Spec.InitContainers[i].SecurityContext) {
-			return true
-		}
-	}
-	for i := range pod.Spec.Containers {
-		if privileged(pod.Spec.Containers[i].SecurityContext) {
-			return true
-		}
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		if privileged(pod.Spec.EphemeralContainers[i].SecurityContext) {
+	for c := range podspec.All(&pod.Spec) {
+		if sc := c.SecurityContext; sc != nil && isTrue(sc.Privileged) {
 			return true
 		}
 	}

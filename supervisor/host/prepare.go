@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -59,19 +60,11 @@ func (h *Host) prepare(ctx context.Context, pod *v1.Pod) error {
 
 func containerNames(pod *v1.Pod) ([]string, error) {
 	names := make([]string, 0, len(pod.Spec.InitContainers)+len(pod.Spec.Containers)+len(pod.Spec.EphemeralContainers))
-	for i := range pod.Spec.InitContainers {
-		names = append(names, pod.Spec.InitContainers[i].Name)
-	}
-	for i := range pod.Spec.Containers {
-		names = append(names, pod.Spec.Containers[i].Name)
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		names = append(names, pod.Spec.EphemeralContainers[i].Name)
-	}
-	for _, name := range names {
-		if err := element("container name", name); err != nil {
+	for c := range podspec.All(&pod.Spec) {
+		if err := element("container name", c.Name); err != nil {
 			return nil, err
 		}
+		names = append(names, c.Name)
 	}
 	return names, nil
 }

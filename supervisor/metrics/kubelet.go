@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/probes"
@@ -75,7 +76,7 @@ func (c *podCounts) add(p *pods.PodView) {
 	if p.Ready {
 		c.ready++
 	}
-	orphan := p.Source == "orphan"
+	orphan := p.Source == string(podspec.Orphan)
 	of := static(p.Source)
 	if orphan {
 		of = "" // nobody knows
@@ -98,7 +99,7 @@ func (c *podCounts) add(p *pods.PodView) {
 		config = "orphan"
 	}
 	c.working[[3]string{lifecycle, config, of}]++
-	if !orphan && lifecycle != "terminated" && p.Phase != string(v1.PodSucceeded) && p.Phase != string(v1.PodFailed) {
+	if !orphan && lifecycle != "terminated" && !podspec.Terminal(v1.PodPhase(p.Phase)) {
 		c.active[of]++
 	}
 }

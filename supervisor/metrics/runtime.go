@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri"
 )
@@ -159,15 +160,12 @@ func (m *Metrics) recall(id string) string {
 }
 
 func kindOf(p *v1.Pod, name string) string {
-	for i := range p.Spec.InitContainers {
-		if p.Spec.InitContainers[i].Name == name {
-			return initContainer
-		}
-	}
-	for i := range p.Spec.EphemeralContainers {
-		if p.Spec.EphemeralContainers[i].Name == name {
-			return ephemeralContainer
-		}
+	switch _, kind := podspec.Find(&p.Spec, name); kind {
+	case podspec.Init, podspec.Sidecar:
+		return initContainer
+	case podspec.Ephemeral:
+		return ephemeralContainer
+	case podspec.Main:
 	}
 	return mainContainer
 }

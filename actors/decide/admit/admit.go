@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Node is what the checks look at. Values, never mutated.
@@ -67,7 +69,7 @@ func Check(pod *v1.Pod, others []*v1.Pod, node *Node, more ...Rule) *Rejection {
 func holding(pod *v1.Pod, others []*v1.Pod) []*v1.Pod {
 	out := make([]*v1.Pod, 0, len(others))
 	for _, o := range others {
-		if o.UID != pod.UID && o.Status.Phase != v1.PodSucceeded && o.Status.Phase != v1.PodFailed {
+		if o.UID != pod.UID && !podspec.Finished(o) {
 			out = append(out, o)
 		}
 	}
@@ -102,7 +104,7 @@ func nodeName(r *Request) *Rejection {
 
 // taints looks at NoExecute only, and lets static pods pass.
 func taints(r *Request) *Rejection {
-	if src, ok := r.Pod.Annotations["kubernetes.io/config.source"]; ok && src != "api" {
+	if podspec.Static(r.Pod) {
 		return nil
 	}
 	for i := range r.Node.Taints {

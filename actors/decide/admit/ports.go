@@ -1,6 +1,10 @@
 package admit
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
 
 // hostPorts rejects a pod whose ports on the host are taken by another pod. That
 // it doesn't ask for one twice itself is validated where it comes from.
@@ -37,7 +41,10 @@ const anyIP = "0.0.0.0"
 
 func portsOf(pod *v1.Pod) []hostPort {
 	var out []hostPort
-	for _, c := range holders(pod) {
+	for c, kind := range podspec.Lasting(&pod.Spec) {
+		if kind == podspec.Init {
+			continue // it holds none for as long as the pod runs
+		}
 		for i := range c.Ports {
 			p := &c.Ports[i]
 			if p.HostPort <= 0 {
@@ -54,23 +61,4 @@ func portsOf(pod *v1.Pod) []hostPort {
 		}
 	}
 	return out
-}
-
-// holders are the containers that hold ports for as long as the pod runs: main
-// ones and sidecars.
-func holders(pod *v1.Pod) []*v1.Container {
-	out := make([]*v1.Container, 0, len(pod.Spec.Containers))
-	for i := range pod.Spec.Containers {
-		out = append(out, &pod.Spec.Containers[i])
-	}
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; sidecar(c) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func sidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }

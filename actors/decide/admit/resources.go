@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // resources rejects a pod for which the node has no room: OutOfpods, OutOfcpu,
@@ -22,7 +22,7 @@ func resources(r *Request) *Rejection {
 	if n := int64(len(r.Others)); limit > 0 && n+1 > limit {
 		return outOf(v1.ResourcePods, 1, n, limit)
 	}
-	asked := Requests(r.Pod)
+	asked := podspec.Requests(r.Pod)
 	var names []string
 	for name, q := range asked { // order-free: sorted below
 		if q.Sign() > 0 {
@@ -39,7 +39,7 @@ func resources(r *Request) *Rejection {
 		want := asked[name]
 		used := resource.Quantity{}
 		for _, o := range r.Others {
-			if q, ok := Requests(o)[name]; ok {
+			if q, ok := podspec.Requests(o)[name]; ok {
 				used.Add(q)
 			}
 		}
@@ -78,38 +78,4 @@ func amount(name v1.ResourceName, q resource.Quantity) int64 {
 
 func outOf(name v1.ResourceName, requested, used, capacity int64) *Rejection {
 	return reject("OutOf"+string(name), "Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, requested, used, capacity)
-}
-
-// Requests is what a pod asks of the node (KEP-753, KEP-2837), its overhead
-// included.
-func Requests(pod *v1.Pod) v1.ResourceList {
-	sum := together(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests })
-	resourcelist.Add(sum, pod.Spec.Overhead)
-	return sum
-}
-
-// Limits is the most that a pod may use, of what is limited (KEP-753, KEP-2837).
-// Its overhead is added to that.
-func Limits(pod *v1.Pod) v1.ResourceList {
-	sum := together(pod, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits })
-	for name, q := range pod.Spec.Overhead { // order-free: by key
-		if have, ok := sum[name]; ok && have.Sign() > 0 {
-			have = have.DeepCopy()
-			have.Add(q)
-			sum[name] = have
-		}
-	}
-	return sum
-}
-
-// together is the most that a pod's containers have at any time. What the pod as a
-// whole says stands above that.
-func together(pod *v1.Pod, of func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
-	sum := resourcelist.Peak(&pod.Spec, func(c *v1.Container) v1.ResourceList { return of(&c.Resources) })
-	if pod.Spec.Resources != nil {
-		for name, q := range of(pod.Spec.Resources) { // order-free: by key
-			sum[name] = q.DeepCopy()
-		}
-	}
-	return sum
 }

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/apparmor"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // groupsPolicy rejects a pod that must not have the groups that its image names,
@@ -27,7 +28,7 @@ func appArmor(r *Request) *Rejection {
 	if !r.Node.AppArmor {
 		return reject("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")
 	}
-	for _, c := range apparmor.Containers(r.Pod) {
+	for c := range podspec.All(&r.Pod.Spec) {
 		p := apparmor.Profile(r.Pod, c)
 		if p != nil && p.Type == v1.AppArmorProfileTypeLocalhost && (p.LocalhostProfile == nil || strings.TrimSpace(*p.LocalhostProfile) == "") {
 			return reject("AppArmor", "Cannot enforce AppArmor: container %q: invalid empty AppArmor profile name", c.Name)

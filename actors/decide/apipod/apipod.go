@@ -11,21 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
-
-// IsMirror says whether a pod only stands for a static one: it isn't run.
-func IsMirror(p *v1.Pod) bool {
-	_, is := p.Annotations[manifest.AnnotationMirror]
-	return is
-}
-
-// Finished says whether a pod has ended for good: it is never started again.
-func Finished(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
-}
 
 // Stop is how a pod that is being deleted is to be taken down by whoever learns
 // of it now; nil if it isn't. The grace period begins to count now: the clock
@@ -41,7 +30,7 @@ func Stop(p *v1.Pod, now time.Time) *podplan.Stop {
 	case p.Spec.TerminationGracePeriodSeconds != nil:
 		grace = *p.Spec.TerminationGracePeriodSeconds
 	}
-	return &podplan.Stop{At: now, Grace: podplan.Seconds(grace), Why: "the pod was deleted"}
+	return &podplan.Stop{At: now, Grace: podspec.Seconds(grace), Why: "the pod was deleted"}
 }
 
 // Same says whether two versions of a pod ask the same of its node. What the
@@ -52,7 +41,7 @@ func Same(a, b *v1.Pod) bool {
 		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
 		a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
 		samePointer(a.DeletionGracePeriodSeconds, b.DeletionGracePeriodSeconds) &&
-		Finished(a) == Finished(b) && sameClaims(&a.Status, &b.Status) &&
+		podspec.Finished(a) == podspec.Finished(b) && sameClaims(&a.Status, &b.Status) &&
 		sameConditions(a.Status.Conditions, b.Status.Conditions)
 }
 

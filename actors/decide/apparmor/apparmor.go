@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Profile is a container's: its own, the one that an annotation of before v1.30
@@ -29,7 +31,7 @@ func Required(pod *v1.Pod) bool {
 	if s := pod.Spec.SecurityContext; s != nil && confines(s.AppArmorProfile) {
 		return true
 	}
-	for _, c := range Containers(pod) {
+	for c := range podspec.All(&pod.Spec) {
 		if confines(Profile(pod, c)) {
 			return true
 		}
@@ -39,21 +41,6 @@ func Required(pod *v1.Pod) bool {
 
 func confines(p *v1.AppArmorProfile) bool {
 	return p != nil && p.Type != v1.AppArmorProfileTypeUnconfined
-}
-
-// Containers are all of a pod, of whatever kind.
-func Containers(pod *v1.Pod) []*v1.Container {
-	var out []*v1.Container
-	for i := range pod.Spec.InitContainers {
-		out = append(out, &pod.Spec.InitContainers[i])
-	}
-	for i := range pod.Spec.Containers {
-		out = append(out, &pod.Spec.Containers[i])
-	}
-	for i := range pod.Spec.EphemeralContainers {
-		out = append(out, (*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
-	}
-	return out
 }
 
 func annotated(text string) *v1.AppArmorProfile {

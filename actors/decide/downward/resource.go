@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Resource gives a request or limit of a container, divided by the selector's
@@ -16,8 +18,8 @@ import (
 func (s *Source) Resource(c *v1.Container, sel *v1.ResourceFieldSelector) (string, error) {
 	pod := s.Pod
 	if c == nil || sel.ContainerName != "" && sel.ContainerName != c.Name {
-		c = containerNamed(pod, sel.ContainerName)
-		if c == nil {
+		kind := podspec.Main
+		if c, kind = podspec.Find(&pod.Spec, sel.ContainerName); c == nil || kind == podspec.Ephemeral {
 			return "", fmt.Errorf("resourceFieldRef: container %s not found", sel.ContainerName)
 		}
 	}
@@ -71,18 +73,4 @@ func (s *Source) limit(c *v1.Container, name v1.ResourceName) resource.Quantity 
 		return resource.Quantity{}
 	}
 	return s.Allocatable[name]
-}
-
-func containerNamed(pod *v1.Pod, name string) *v1.Container {
-	for i := range pod.Spec.Containers {
-		if pod.Spec.Containers[i].Name == name {
-			return &pod.Spec.Containers[i]
-		}
-	}
-	for i := range pod.Spec.InitContainers {
-		if pod.Spec.InitContainers[i].Name == name {
-			return &pod.Spec.InitContainers[i]
-		}
-	}
-	return nil
 }

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Size is how many bytes a volume of medium Memory may hold: its sizeLimit, the
@@ -34,24 +36,16 @@ func memoryLimit(pod *v1.Pod) int64 {
 		return r.Limits.Memory().Value()
 	}
 	var together, most int64
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
+	for c, kind := range podspec.Lasting(&pod.Spec) {
 		limit := c.Resources.Limits.Memory().Value()
-		if limit == 0 {
+		switch {
+		case limit == 0:
 			return 0
-		}
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+		case kind == podspec.Init:
+			most = max(most, together+limit)
+		default:
 			together += limit
-			limit = 0
 		}
-		most = max(most, together+limit)
-	}
-	for i := range pod.Spec.Containers {
-		limit := pod.Spec.Containers[i].Resources.Limits.Memory().Value()
-		if limit == 0 {
-			return 0
-		}
-		together += limit
 	}
 	return max(most, together) + pod.Spec.Overhead.Memory().Value()
 }
@@ -72,10 +66,8 @@ func PageSize(pod *v1.Pod, medium v1.StorageMedium) (int64, error) {
 	if pod.Spec.Resources != nil {
 		lists = append(lists, pod.Spec.Resources.Requests)
 	}
-	for _, containers := range [...][]v1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for i := range containers {
-			lists = append(lists, containers[i].Resources.Requests, containers[i].Resources.Limits)
-		}
+	for c := range podspec.Lasting(&pod.Spec) {
+		lists = append(lists, c.Resources.Requests, c.Resources.Limits)
 	}
 	found := map[int64]bool{}
 	for _, list := range lists {

@@ -11,6 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 var (
@@ -116,9 +118,9 @@ func TestDecodeDefaults(t *testing.T) {
 		{"namespace", pod.Namespace, "default"},
 		{"nodeName", pod.Spec.NodeName, "Node-A"},
 		{"phase", pod.Status.Phase, v1.PodPending},
-		{"source", pod.Annotations[AnnotationSource], "file"},
-		{"hash", pod.Annotations[AnnotationHash], string(pod.UID)},
-		{"seen", pod.Annotations[AnnotationSeen], "2026-01-02T12:00:00Z"},
+		{"source", pod.Annotations[podspec.AnnotationSource], "file"},
+		{"hash", pod.Annotations[podspec.AnnotationHash], string(pod.UID)},
+		{"seen", pod.Annotations[podspec.AnnotationSeen], "2026-01-02T12:00:00Z"},
 		{"label", pod.Labels["app"], "web"},
 		{"restartPolicy", pod.Spec.RestartPolicy, v1.RestartPolicyAlways},
 		{"dnsPolicy", pod.Spec.DNSPolicy, v1.DNSClusterFirst},
@@ -149,8 +151,8 @@ func TestDecodeDefaults(t *testing.T) {
 
 func TestDecodeFromURLHasNoToleration(t *testing.T) {
 	pod := decodeOne(t, base(), fromURL)
-	if len(pod.Spec.Tolerations) != 0 || pod.Annotations[AnnotationSource] != "http" {
-		t.Errorf("tolerations %v, source %q", pod.Spec.Tolerations, pod.Annotations[AnnotationSource])
+	if len(pod.Spec.Tolerations) != 0 || pod.Annotations[podspec.AnnotationSource] != "http" {
+		t.Errorf("tolerations %v, source %q", pod.Spec.Tolerations, pod.Annotations[podspec.AnnotationSource])
 	}
 }
 
@@ -293,8 +295,8 @@ func TestIdentity(t *testing.T) {
 	other("kind", Decode(encode(t, base()), Source{HTTP, fromFile.Name}, nodeA, noon))
 	other("node", Decode(encode(t, base()), fromFile, Node{"b"}, noon))
 	own := decodeOne(t, set(base(), "metadata.uid", "my-own"), fromFile)
-	if own.UID != "my-own" || own.Annotations[AnnotationHash] == "my-own" {
-		t.Errorf("UID %s, hash %s", own.UID, own.Annotations[AnnotationHash])
+	if own.UID != "my-own" || own.Annotations[podspec.AnnotationHash] == "my-own" {
+		t.Errorf("UID %s, hash %s", own.UID, own.Annotations[podspec.AnnotationHash])
 	}
 }
 

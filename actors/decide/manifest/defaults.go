@@ -4,6 +4,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // SetDefaults fills in what an apiserver fills in: the "Defaults
@@ -14,7 +16,7 @@ func SetDefaults(pod *v1.Pod) {
 	setIfEmpty(&spec.RestartPolicy, v1.RestartPolicyAlways)
 	setIfEmpty(&spec.DNSPolicy, v1.DNSClusterFirst)
 	setIfEmpty(&spec.SchedulerName, v1.DefaultSchedulerName)
-	setIfNil(&spec.TerminationGracePeriodSeconds, v1.DefaultTerminationGracePeriodSeconds)
+	setIfNil(&spec.TerminationGracePeriodSeconds, podspec.DefaultGraceSeconds)
 	setIfNil(&spec.EnableServiceLinks, v1.DefaultEnableServiceLinks)
 	if spec.SecurityContext == nil {
 		spec.SecurityContext = &v1.PodSecurityContext{}
@@ -23,11 +25,8 @@ func SetDefaults(pod *v1.Pod) {
 	for i := range spec.Volumes {
 		defaultVolume(&spec.Volumes[i])
 	}
-	for i := range spec.InitContainers {
-		defaultContainer(&spec.InitContainers[i], spec.HostNetwork)
-	}
-	for i := range spec.Containers {
-		defaultContainer(&spec.Containers[i], spec.HostNetwork)
+	for c := range podspec.Lasting(spec) {
+		defaultContainer(c, spec.HostNetwork)
 	}
 	roundUp(spec.Overhead)
 	defaultPodResources(spec)

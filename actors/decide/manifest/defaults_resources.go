@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // defaultPodResources fills in spec.resources where the pod has any (KEP-2837):
@@ -19,7 +19,7 @@ func defaultPodResources(spec *v1.PodSpec) {
 	}
 	roundUp(r.Limits)
 	roundUp(r.Requests)
-	limits := resourcelist.Peak(spec, limitsOf)
+	limits := podspec.Peak(spec, limitsOf)
 	for _, name := range sortedKeys(limits) {
 		_, limited := r.Limits[name]
 		_, asked := r.Requests[name]
@@ -39,7 +39,7 @@ func defaultPodResources(spec *v1.PodSpec) {
 			requests[name] = limit.DeepCopy()
 		}
 	}
-	for name, asked := range resourcelist.Peak(spec, requestsOf) {
+	for name, asked := range podspec.Peak(spec, requestsOf) {
 		// Huge pages cannot be overcommitted: their request is the limit.
 		if isPodLevel(name) && !isHugePages(name) {
 			requests[name] = asked
@@ -64,7 +64,3 @@ func isPodLevel(name v1.ResourceName) bool {
 
 func limitsOf(c *v1.Container) v1.ResourceList   { return c.Resources.Limits }
 func requestsOf(c *v1.Container) v1.ResourceList { return c.Resources.Requests }
-
-func isSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
-}

@@ -15,26 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest/strictyaml"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Annotations that every static pod carries. kubeadm, the mirror pod and
-// dashboards read them.
-const (
-	// AnnotationSource says which kind of source the pod is from: file or http.
-	AnnotationSource = "kubernetes.io/config.source"
-	// AnnotationHash changes with the manifest: kubeadm waits for that.
-	AnnotationHash = "kubernetes.io/config.hash"
-	// AnnotationSeen is when the manifest was first seen, RFC 3339 with
-	// nanoseconds.
-	AnnotationSeen = "kubernetes.io/config.seen"
-	// AnnotationMirror marks a mirror pod in the apiserver. A manifest may
-	// not have it.
-	AnnotationMirror = "kubernetes.io/config.mirror"
-	// AnnotationLife tells the mirror pods apart of a pod that was stopped, because
-	// its manifest was gone, and began again under the same UID. Absent in its
-	// first life.
-	AnnotationLife = "troupe.dev/life"
-)
+// AnnotationLife tells the mirror pods apart of a pod that was stopped, because
+// its manifest was gone, and began again under the same UID. Absent in its
+// first life.
+const AnnotationLife = "troupe.dev/life"
 
 // InLife is a static pod in another life than its first.
 func InLife(pod *v1.Pod, life uint32) *v1.Pod {
@@ -60,9 +47,9 @@ func identify(pod *v1.Pod, tree strictyaml.Tree, source Source, node Node, now t
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[AnnotationSource] = string(source.Kind)
-	pod.Annotations[AnnotationHash] = hash
-	pod.Annotations[AnnotationSeen] = now.Format(time.RFC3339Nano)
+	pod.Annotations[podspec.AnnotationSource] = string(source.Kind)
+	pod.Annotations[podspec.AnnotationHash] = hash
+	pod.Annotations[podspec.AnnotationSeen] = now.Format(time.RFC3339Nano)
 	if source.Kind == File {
 		tolerateNoExecute(pod)
 	}

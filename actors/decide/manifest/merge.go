@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Read is one manifest as it was just read.
@@ -77,7 +79,7 @@ func keepUnchanged(before, now []*v1.Pod) []*v1.Pod {
 		pods[i] = pod
 		for _, old := range before {
 			// A UID written into the manifest says nothing of the content.
-			if old.UID == pod.UID && old.Annotations[AnnotationHash] == pod.Annotations[AnnotationHash] {
+			if old.UID == pod.UID && old.Annotations[podspec.AnnotationHash] == pod.Annotations[podspec.AnnotationHash] {
 				pods[i] = old
 			}
 		}

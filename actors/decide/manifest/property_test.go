@@ -10,6 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // genManifest draws a manifest that is good.
@@ -94,7 +96,7 @@ func TestEncodedPodDecodesToItself(t *testing.T) {
 			rt.Fatalf("%v", second.Problems)
 		}
 		// The hash is over what the manifest says, and this one says more.
-		second.Pods[0].Annotations[AnnotationHash] = first.Annotations[AnnotationHash]
+		second.Pods[0].Annotations[podspec.AnnotationHash] = first.Annotations[podspec.AnnotationHash]
 		x, _ := json.Marshal(first)
 		y, _ := json.Marshal(second.Pods[0])
 		if string(x) != string(y) {

@@ -3,6 +3,8 @@ package manifest
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // forbidAPIObjects refuses references to objects in the API: the apiserver
@@ -28,7 +30,7 @@ func forbidAPIObjects(pod *v1.Pod) field.ErrorList {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		forbid(spec.Child("resourceClaims"), "a ResourceClaim")
 	}
-	eachContainer(pod, func(c *v1.Container, path *field.Path, _ containerRole) {
+	eachContainer(pod, func(c *v1.Container, path *field.Path, _ podspec.Kind) {
 		forbidInEnv(c, path, forbid)
 	})
 	for i := range pod.Spec.Volumes {

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // validateAsWritten checks what must be right before a pod can be identified
@@ -37,8 +39,8 @@ func validateAsWritten(pod *v1.Pod) field.ErrorList {
 	if len(pod.OwnerReferences) > 0 {
 		errs = append(errs, field.Forbidden(meta.Child("ownerReferences"), "a static pod is owned by its node"))
 	}
-	if _, has := pod.Annotations[AnnotationMirror]; has {
-		errs = append(errs, field.Forbidden(meta.Child("annotations").Key(AnnotationMirror),
+	if _, has := pod.Annotations[podspec.AnnotationMirror]; has {
+		errs = append(errs, field.Forbidden(meta.Child("annotations").Key(podspec.AnnotationMirror),
 			"only mirror pods in the API have it: this is a copy of one, use the original manifest"))
 	}
 	if len(pod.Spec.EphemeralContainers) > 0 {

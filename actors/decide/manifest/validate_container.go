@@ -8,31 +8,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-)
 
-// containerRole is which of the pod's lists a container is in, and how it
-// behaves there.
-type containerRole uint8
-
-const (
-	roleMain    containerRole = iota // spec.containers
-	roleInit                         // spec.initContainers, runs to its end
-	roleSidecar                      // spec.initContainers with restartPolicy Always
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // eachContainer visits init containers, then main ones, in the pod's order.
-func eachContainer(pod *v1.Pod, visit func(*v1.Container, *field.Path, containerRole)) {
+func eachContainer(pod *v1.Pod, visit func(*v1.Container, *field.Path, podspec.Kind)) {
 	spec := field.NewPath("spec")
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
-		role := roleInit
-		if isSidecar(c) {
-			role = roleSidecar
-		}
-		visit(c, spec.Child("initContainers").Index(i), role)
+		visit(c, spec.Child("initContainers").Index(i), podspec.KindOfInit(c))
 	}
 	for i := range pod.Spec.Containers {
-		visit(&pod.Spec.Containers[i], spec.Child("containers").Index(i), roleMain)
+		visit(&pod.Spec.Containers[i], spec.Child("containers").Index(i), podspec.Main)
 	}
 }
 
@@ -42,7 +30,7 @@ func validateContainers(pod *v1.Pod) field.ErrorList {
 		errs = append(errs, field.Required(field.NewPath("spec", "containers"), "a pod has at least one container"))
 	}
 	names := map[string]bool{}
-	eachContainer(pod, func(c *v1.Container, at *field.Path, role containerRole) {
+	eachContainer(pod, func(c *v1.Container, at *field.Path, kind podspec.Kind) {
 		switch {
 		case c.Name == "":
 			errs = append(errs, field.Required(at.Child("name"), ""))
@@ -52,12 +40,12 @@ func validateContainers(pod *v1.Pod) field.ErrorList {
 			errs = append(errs, invalid(at.Child("name"), c.Name, validation.IsDNS1123Label(c.Name))...)
 		}
 		names[c.Name] = true
-		errs = append(errs, validateContainer(pod, c, at, role)...)
+		errs = append(errs, validateContainer(pod, c, at, kind)...)
 	})
 	return append(errs, validateHostPorts(pod)...)
 }
 
-func validateContainer(pod *v1.Pod, c *v1.Container, at *field.Path, role containerRole) field.ErrorList {
+func validateContainer(pod *v1.Pod, c *v1.Container, at *field.Path, kind podspec.Kind) field.ErrorList {
 	var errs field.ErrorList
 	if c.Image == "" {
 		errs = append(errs, field.Required(at.Child("image"), ""))
@@ -76,7 +64,7 @@ func validateContainer(pod *v1.Pod, c *v1.Container, at *field.Path, role contai
 	errs = append(errs, validateMounts(pod, c, at)...)
 	errs = append(errs, validateResources(&c.Resources, at.Child("resources"))...)
 	errs = append(errs, validateResizePolicy(c.ResizePolicy, at.Child("resizePolicy"))...)
-	errs = append(errs, validateHandlers(pod, c, at, role)...)
+	errs = append(errs, validateHandlers(pod, c, at, kind)...)
 	errs = append(errs, validateSecurity(c.SecurityContext, at.Child("securityContext"))...)
 	return errs
 }
@@ -178,9 +166,9 @@ type hostPort struct {
 func validateHostPorts(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	together := map[hostPort]bool{}
-	eachContainer(pod, func(c *v1.Container, at *field.Path, role containerRole) {
+	eachContainer(pod, func(c *v1.Container, at *field.Path, kind podspec.Kind) {
 		taken := together
-		if role == roleInit {
+		if kind == podspec.Init {
 			taken = map[hostPort]bool{}
 		}
 		for i, p := range c.Ports {

@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func validateEnv(pod *v1.Pod, c *v1.Container, at *field.Path) field.ErrorList {
@@ -98,7 +100,7 @@ func validateResourceRef(pod *v1.Pod, ref *v1.ResourceFieldSelector, at *field.P
 	var errs field.ErrorList
 	if inVolume || ref.ContainerName != "" {
 		found := false
-		eachContainer(pod, func(c *v1.Container, _ *field.Path, _ containerRole) { found = found || c.Name == ref.ContainerName })
+		eachContainer(pod, func(c *v1.Container, _ *field.Path, _ podspec.Kind) { found = found || c.Name == ref.ContainerName })
 		if !found {
 			errs = append(errs, field.NotFound(at.Child("containerName"), ref.ContainerName))
 		}

@@ -7,11 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // validateHandlers checks the probes and lifecycle hooks of a container. Init
 // containers have none: they are ready when they have ended.
-func validateHandlers(pod *v1.Pod, c *v1.Container, at *field.Path, role containerRole) field.ErrorList {
+func validateHandlers(pod *v1.Pod, c *v1.Container, at *field.Path, kind podspec.Kind) field.ErrorList {
 	var errs field.ErrorList
 	probes := []struct {
 		name  string
@@ -19,7 +21,7 @@ func validateHandlers(pod *v1.Pod, c *v1.Container, at *field.Path, role contain
 	}{
 		{"startupProbe", c.StartupProbe}, {"livenessProbe", c.LivenessProbe}, {"readinessProbe", c.ReadinessProbe},
 	}
-	if role == roleInit {
+	if kind == podspec.Init {
 		const why = "an init container may have it only with restartPolicy Always (a sidecar)"
 		for _, p := range probes {
 			if p.probe != nil {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func validateResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorList {
@@ -83,7 +83,7 @@ func validatePodResources(pod *v1.Pod) field.ErrorList {
 			}
 		}
 	}
-	needs := resourcelist.Peak(&pod.Spec, requestsOf)
+	needs := podspec.Peak(&pod.Spec, requestsOf)
 	for _, name := range sortedKeys(needs) {
 		need := needs[name]
 		if have, given := r.Requests[name]; given && have.Cmp(need) < 0 {
@@ -91,7 +91,7 @@ func validatePodResources(pod *v1.Pod) field.ErrorList {
 				fmt.Sprintf("is less than its containers ask for together, %s", need.String())))
 		}
 	}
-	eachContainer(pod, func(c *v1.Container, path *field.Path, _ containerRole) {
+	eachContainer(pod, func(c *v1.Container, path *field.Path, _ podspec.Kind) {
 		for _, name := range sortedKeys(c.Resources.Limits) {
 			limit := c.Resources.Limits[name]
 			if most, given := r.Limits[name]; given && limit.Cmp(most) > 0 {

@@ -9,6 +9,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func validateID(id *int64, at *field.Path) field.ErrorList {
@@ -129,7 +131,7 @@ func validateUserNamespace(pod *v1.Pod) field.ErrorList {
 			errs = append(errs, field.Forbidden(field.NewPath("spec", host.name), "cannot be combined with hostUsers: false"))
 		}
 	}
-	eachContainer(pod, func(c *v1.Container, at *field.Path, _ containerRole) {
+	eachContainer(pod, func(c *v1.Container, at *field.Path, _ podspec.Kind) {
 		if sc := c.SecurityContext; !own && sc != nil && *sc.ProcMount == v1.UnmaskedProcMount {
 			errs = append(errs, field.Invalid(at.Child("securityContext", "procMount"), *sc.ProcMount, "needs hostUsers: false"))
 		}

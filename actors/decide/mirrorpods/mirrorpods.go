@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Pair is what there is, and should be, of one name. One of the two may be nil.
@@ -66,7 +67,7 @@ func (p Pair) Name() (namespace, name string) { return p.any().Namespace, p.any(
 // stays: its status may be written.
 func (p Pair) Stands() bool {
 	return p.Static != nil && p.Mirror != nil && p.Mirror.DeletionTimestamp == nil &&
-		p.Mirror.Annotations[manifest.AnnotationMirror] == p.Static.Annotations[manifest.AnnotationHash] &&
+		p.Mirror.Annotations[podspec.AnnotationMirror] == p.Static.Annotations[podspec.AnnotationHash] &&
 		p.Mirror.Annotations[manifest.AnnotationLife] == p.Static.Annotations[manifest.AnnotationLife]
 }
 
@@ -87,7 +88,7 @@ func (p Pair) Do(all bool) Verb {
 // apiserver lets a node create it only as the node's own (NodeRestriction).
 func New(static *v1.Pod, node *v1.Node) *v1.Pod {
 	annotations := maps.Clone(static.Annotations)
-	annotations[manifest.AnnotationMirror] = static.Annotations[manifest.AnnotationHash]
+	annotations[podspec.AnnotationMirror] = static.Annotations[podspec.AnnotationHash]
 	controller := true
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -7,7 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Driver is who makes cgroups: the agent in the file system, or systemd, of
@@ -125,7 +125,7 @@ var Classes = [...]v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.Po
 // Pod is the cgroup of a pod. It fails for a UID that cannot name one, which the
 // apiserver gives to none: only letters, digits and dashes can.
 func (s *Settings) Pod(pod *v1.Pod) (Name, error) {
-	return s.PodIn(podstatus.QOS(pod), pod.UID)
+	return s.PodIn(podspec.Class(pod), pod.UID)
 }
 
 // PodIn is the cgroup of a pod of that class.

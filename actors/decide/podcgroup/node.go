@@ -3,8 +3,7 @@ package podcgroup
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // PIDs is the resource of processes and threads, which only reservations name.
@@ -19,8 +18,8 @@ type Share struct {
 
 // ShareOf is the share of a pod, by its requests.
 func ShareOf(pod *v1.Pod) Share {
-	r := admit.Requests(pod)
-	return Share{Class: podstatus.QOS(pod), MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value()}
+	r := podspec.Requests(pod)
+	return Share{Class: podspec.Class(pod), MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value()}
 }
 
 // ClassValues are the limits of the cgroups of classes.

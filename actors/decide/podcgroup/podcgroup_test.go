@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func TestNames(t *testing.T) {
@@ -212,7 +212,7 @@ func TestPodValues(t *testing.T) {
 			if tt.change != nil {
 				tt.change(s)
 			}
-			if class := podstatus.QOS(tt.pod); class != tt.class {
+			if class := podspec.QOS(tt.pod); class != tt.class {
 				t.Errorf("class %s, want %s", class, tt.class)
 			}
 			got := s.PodValues(tt.pod)

@@ -8,8 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Settings are what a node's configuration says of its cgroups.
@@ -95,13 +94,13 @@ func Weight(shares uint64) uint64 {
 // overhead of its RuntimeClass. There is a limit for CPU or memory if every
 // container has one, or the pod.
 func (s *Settings) PodValues(pod *v1.Pod) Values {
-	requests, limits := admit.Requests(pod), admit.Limits(pod)
+	requests, limits := podspec.Requests(pod), podspec.Limits(pod)
 	v := Values{CPUShares: MinShares}
 	if s.PodPIDs > 0 {
 		v.PIDs = s.PodPIDs
 	}
 	v.HugePages = s.hugePages(requests)
-	class := podstatus.QOS(pod)
+	class := podspec.Class(pod)
 	if class == v1.PodQOSBestEffort {
 		return v
 	}
@@ -133,11 +132,9 @@ func limited(pod *v1.Pod, name v1.ResourceName) bool {
 			return true
 		}
 	}
-	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if q := list[i].Resources.Limits[name]; q.Sign() <= 0 {
-				return false
-			}
+	for c := range podspec.Lasting(&pod.Spec) {
+		if q := c.Resources.Limits[name]; q.Sign() <= 0 {
+			return false
 		}
 	}
 	return true

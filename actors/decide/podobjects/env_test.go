@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func yes() *bool { b := true; return &b }
@@ -112,7 +114,7 @@ func TestEnvKnown(t *testing.T) {
 		{"all known, one of them missing", "api", all, named, true},
 		{"an optional one not known", "api", all, later, false},
 	} {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{sourceAnnotation: c.source}}}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{podspec.AnnotationSource: c.source}}}
 		if got := c.set.EnvKnown(pod, &v1.Container{Env: c.env}); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}

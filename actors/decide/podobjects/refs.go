@@ -3,6 +3,8 @@ package podobjects
 import (
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // defaultTokenLife is what the API gives a projected token that doesn't say how
@@ -16,14 +18,8 @@ func Refs(pod *v1.Pod, known Set) []Ref {
 	var c collector
 	c.namespace = pod.Namespace
 	spec := &pod.Spec
-	for i := range spec.InitContainers {
-		c.env(spec.InitContainers[i].Env, spec.InitContainers[i].EnvFrom)
-	}
-	for i := range spec.Containers {
-		c.env(spec.Containers[i].Env, spec.Containers[i].EnvFrom)
-	}
-	for i := range spec.EphemeralContainers {
-		c.env(spec.EphemeralContainers[i].Env, spec.EphemeralContainers[i].EnvFrom)
+	for ct := range podspec.All(spec) {
+		c.env(ct.Env, ct.EnvFrom)
 	}
 	for i := range spec.Volumes {
 		c.volume(pod, &spec.Volumes[i], known)
@@ -53,7 +49,7 @@ func VolumeRefs(pod *v1.Pod, known Set) []Ref {
 // of a container can't be told: the objects that they name, and the services. A
 // static pod does not wait for these: it may be what makes the apiserver run.
 func (s Set) EnvKnown(pod *v1.Pod, container *v1.Container) bool {
-	if from := pod.Annotations[sourceAnnotation]; (from == "" || from == "api") && s.Get(servicesRef(pod)).State == Unknown {
+	if !podspec.Static(pod) && s.Get(servicesRef(pod)).State == Unknown {
 		return false
 	}
 	if len(container.Env) == 0 && len(container.EnvFrom) == 0 {
@@ -90,9 +86,6 @@ func runtimeClass(pod *v1.Pod) string {
 	}
 	return *pod.Spec.RuntimeClassName
 }
-
-// sourceAnnotation says where a pod's definition came from.
-const sourceAnnotation = "kubernetes.io/config.source"
 
 // PullSecrets are the secrets with which the images of a pod are pulled.
 func PullSecrets(pod *v1.Pod) []Ref {

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // LaneKind says what kind of thing a lane is about.
@@ -87,7 +88,7 @@ type RemoveCgroup struct{}
 // CreateContainer makes one incarnation of a container.
 type CreateContainer struct {
 	Name           string
-	Kind           ContainerKind
+	Kind           podspec.Kind
 	Attempt        uint32
 	SandboxID      string
 	SandboxAttempt uint32

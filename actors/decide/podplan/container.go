@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // progress is how far a container got.
@@ -30,7 +31,7 @@ const (
 //	  │                                 ▼ RemoveContainer         │ hook failed: preStop, StopContainer
 //	  └─────── delay of the backoff ◄───┴─────── Exited ◄─────────┘
 //	                                               └─ restart policy says no ─► finished
-func (p *planner) drive(c *v1.Container, kind ContainerKind, turn bool) progress {
+func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress {
 	if p.stopOlder(c) {
 		p.wait(c, kind, "", "")
 		return notYet
@@ -103,9 +104,9 @@ func (p *planner) stopOlder(c *v1.Container) (any bool) {
 }
 
 // keep looks after a running container.
-func (p *planner) keep(c *v1.Container, kind ContainerKind, n *observed.Container) progress {
+func (p *planner) keep(c *v1.Container, kind podspec.Kind, n *observed.Container) progress {
 	p.inspect(n)
-	if kind != Ephemeral && p.outlived(n) {
+	if kind != podspec.Ephemeral && p.outlived(n) {
 		p.reset(n)
 		return running
 	}
@@ -150,19 +151,19 @@ type stopReason struct {
 // stopReason says why a running container has to go. Once its preStop hook ran,
 // its postStart hook was ended, or it is written down that it is restarted, there
 // is no way back.
-func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Container) stopReason {
-	grace := Grace(p.in.Pod)
+func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Container) stopReason {
+	grace := podspec.Grace(p.in.Pod)
 	h := p.in.Health[n.ID]
 	what, again, changed := "Container ", ", will be restarted", ", will be restarted"
 	switch {
-	case kind == Sidecar:
+	case kind == podspec.Sidecar:
 		what, again, changed = "Init container ", "", ""
-	case policyOf(c, p.in.Pod) == v1.RestartPolicyNever:
+	case podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyNever:
 		again = ""
 	}
 	// unlessNever is the cause of a restart that the policy Never does not allow.
 	unlessNever := func(cause RestartCause) RestartCause {
-		if kind == Main && policyOf(c, p.in.Pod) != v1.RestartPolicyNever {
+		if kind == podspec.Main && podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever {
 			return cause
 		}
 		return ""
@@ -172,11 +173,11 @@ func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Co
 	switch {
 	case !p.fresh(n):
 		return stopReason{"Stopping container " + c.Name, grace, unlessNever(SandboxLost)}
-	case kind == Ephemeral:
+	case kind == podspec.Ephemeral:
 		return stopReason{}
-	case !sameSpec(n.SpecHash, c) && kind != Init:
+	case !sameSpec(n.SpecHash, c) && kind != podspec.Init:
 		return stopReason{what + c.Name + " definition changed" + changed, grace, ContainerChanged}
-	case kind != Init && p.needsRestart(c, n):
+	case kind != podspec.Init && p.needsRestart(c, n):
 		return stopReason{"Container " + c.Name + " resize requires restart", grace, ResizeRestarts}
 	case p.in.Hooks[n.ID].PostStart == HookFailed:
 		return stopReason{"FailedPostStartHook", grace, unlessNever(PostStartFailed)}
@@ -194,13 +195,13 @@ func (p *planner) stopReason(c *v1.Container, kind ContainerKind, n *observed.Co
 
 func probeGrace(h Health, pod time.Duration) time.Duration {
 	if h.Grace != nil {
-		return Seconds(*h.Grace)
+		return podspec.Seconds(*h.Grace)
 	}
 	return pod
 }
 
 // startCreated starts a container that was made, or removes it if it can't be used.
-func (p *planner) startCreated(c *v1.Container, kind ContainerKind, n *observed.Container, turn bool) {
+func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.Container, turn bool) {
 	l := Lane{Kind: LaneContainer, Name: c.Name}
 	f := p.in.Failures[l]
 	p.wait(c, kind, f.Reason, f.Message)
@@ -271,7 +272,7 @@ func podID(pod *v1.Pod) string {
 }
 
 // create makes an incarnation of c as soon as all that it needs is there.
-func (p *planner) create(c *v1.Container, kind ContainerKind, attempt uint32, turn bool) {
+func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, turn bool) {
 	ref := p.image(c, kind, attempt)
 	if !p.volumeImages(c) {
 		ref = ""
@@ -301,7 +302,7 @@ func (p *planner) create(c *v1.Container, kind ContainerKind, attempt uint32, tu
 
 // image returns the reference of the image that incarnation attempt of c is
 // made from, empty if it isn't there yet.
-func (p *planner) image(c *v1.Container, kind ContainerKind, attempt uint32) string {
+func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32) string {
 	im := p.in.Images.At(c.Name)
 	stale := im.Image != c.Image || c.ImagePullPolicy == v1.PullAlways && im.Attempt < attempt
 	if stale || im.State == ImageUnknown {

@@ -1,6 +1,9 @@
 package podplan
 
-import "github.com/troupe-dev/troupe/actors/decide/observed"
+import (
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
 
 // driveInit takes the init containers further: one after the other in the
 // order of the spec, each when the one before is through. A regular one is
@@ -19,8 +22,8 @@ func (p *planner) driveInit() (initialized, failed bool) {
 	turn := true
 	for i := range list {
 		c := &list[i]
-		kind := kindOfInit(c)
-		if i < through && kind == Init {
+		kind := podspec.KindOfInit(c)
+		if i < through && kind == podspec.Init {
 			// Behind us, whatever it shows; but nothing may live on in the dark.
 			p.stopOlder(c)
 			if n := p.newest(c.Name); n != nil && p.lives(n) {
@@ -33,8 +36,8 @@ func (p *planner) driveInit() (initialized, failed bool) {
 			continue
 		}
 		switch {
-		case kind == Sidecar && got == started:
-		case kind == Init && got == finished:
+		case kind == podspec.Sidecar && got == started:
+		case kind == podspec.Init && got == finished:
 			if n := p.newest(c.Name); n.State != observed.ContainerExited || n.ExitCode != 0 {
 				return false, true
 			}

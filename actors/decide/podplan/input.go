@@ -19,20 +19,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 )
 
-// ContainerKind is which list of the spec a container comes from.
-type ContainerKind uint8
-
-const (
-	Main    ContainerKind = iota
-	Init                  // runs to completion, in order
-	Sidecar               // an init container with restartPolicy Always
-	Ephemeral
-)
-
-func (k ContainerKind) String() string {
-	return [...]string{"main", "init", "sidecar", "ephemeral"}[k]
-}
-
 // Input is everything a plan may look at.
 type Input struct {
 	Now time.Time

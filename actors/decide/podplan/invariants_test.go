@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // checkPlan holds a plan to what the shell can see.
@@ -73,9 +74,9 @@ func (w *world) checkPlan(out Output) {
 func (w *world) checkCause(name, id string) {
 	in := &w.mem.in
 	n, _ := in.View.Newest(name)
-	spec, kind := specOf(w.pod, name)
-	if in.Life != podlife.Syncing || n.ID != id || kind != Main || n.State != observed.ContainerRunning ||
-		policyOf(spec, w.pod) != v1.RestartPolicyOnFailure || in.Hooks[id].PreStop != HookNotRun {
+	spec, kind := podspec.Find(&w.pod.Spec, name)
+	if in.Life != podlife.Syncing || n.ID != id || kind != podspec.Main || n.State != observed.ContainerRunning ||
+		podspec.RestartPolicy(spec, w.pod) != v1.RestartPolicyOnFailure || in.Hooks[id].PreStop != HookNotRun {
 		return
 	}
 	if note, is := in.RestartNote(&n); !is || !note.Written {
@@ -104,9 +105,9 @@ func (w *world) checkDead(what string) {
 func (w *world) checkStop(a StopContainer) {
 	in := &w.mem.in
 	kill := w.now.Add(a.Grace)
-	c, kind := specOf(w.pod, a.Name)
+	c, kind := podspec.Find(&w.pod.Spec, a.Name)
 	if in.Life == podlife.Syncing {
-		least := Grace(w.pod)
+		least := podspec.Grace(w.pod)
 		h := in.Health[a.ID]
 		if h.Grace != nil && (h.Liveness == ProbeFailure || h.Startup == ProbeFailure) {
 			least = min(least, time.Duration(*h.Grace)*time.Second)
@@ -132,13 +133,13 @@ func (w *world) checkStop(a StopContainer) {
 			w.fail("%s is stopped before its preStop hook is through", a.ID)
 		}
 	}
-	if kind != Sidecar || !w.now.Before(end) {
+	if kind != podspec.Sidecar || !w.now.Before(end) {
 		return
 	}
 	after := false
 	for i := range w.pod.Spec.InitContainers {
 		ic := &w.pod.Spec.InitContainers[i]
-		if after && kindOfInit(ic) == Sidecar || kindOfInit(ic) == Init {
+		if after && podspec.KindOfInit(ic) == podspec.Sidecar || podspec.KindOfInit(ic) == podspec.Init {
 			w.checkNoneLives(ic.Name, a.ID)
 		}
 		after = after || ic.Name == a.Name
@@ -186,8 +187,8 @@ func (w *world) checkStart(k *can) {
 // settleSidecars writes down which sidecars have started.
 func (w *world) settleSidecars() {
 	for _, k := range w.cans {
-		c, kind := specOf(w.pod, k.Name)
-		if kind != Sidecar || !k.lives() {
+		c, kind := podspec.Find(&w.pod.Spec, k.Name)
+		if kind != podspec.Sidecar || !k.lives() {
 			continue
 		}
 		hooked := k.hooked || c.Lifecycle == nil || c.Lifecycle.PostStart == nil || w.mem.in.Hooks[k.ID].PostStart == HookDone
@@ -221,13 +222,13 @@ func (w *world) atGoal() bool {
 	}
 	for i := range w.pod.Spec.Containers {
 		n := w.newest(w.pod.Spec.Containers[i].Name)
-		if n == nil || !n.lives() && RestartsAfter(&w.pod.Spec.Containers[i], w.pod, n.ExitCode) {
+		if n == nil || !n.lives() && podspec.RestartsAfter(&w.pod.Spec.Containers[i], w.pod, n.ExitCode) {
 			return false
 		}
 	}
 	for i := range w.pod.Spec.InitContainers {
 		ic := &w.pod.Spec.InitContainers[i]
-		if n := w.newest(ic.Name); kindOfInit(ic) == Sidecar && (n == nil || !n.lives()) {
+		if n := w.newest(ic.Name); podspec.KindOfInit(ic) == podspec.Sidecar && (n == nil || !n.lives()) {
 			return false
 		}
 	}

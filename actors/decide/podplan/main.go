@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // mainFinished says whether all main containers are done for good. It plans
@@ -24,12 +25,12 @@ func (p *planner) mainFinished() bool {
 		switch {
 		case n == nil || n.State == observed.ContainerCreated:
 			_, making := p.busy(Lane{Kind: LaneContainer, Name: c.Name})
-			all = all && !making && lost && policyOf(c, p.in.Pod) == v1.RestartPolicyNever && !p.owed(c.Name)
+			all = all && !making && lost && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyNever && !p.owed(c.Name)
 		case n.State == observed.ContainerExited:
 			switch {
 			case p.inspect(n):
-				all = all && !p.restarts(c, Main, n)
-			case policyOf(c, p.in.Pod) == v1.RestartPolicyAlways:
+				all = all && !p.restarts(c, podspec.Main, n)
+			case podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyAlways:
 				all = false
 			default:
 				unread = true
@@ -45,7 +46,7 @@ func (p *planner) mainFinished() bool {
 // driveMain takes the main containers further, each for itself.
 func (p *planner) driveMain(initialized bool) {
 	for i := range p.in.Pod.Spec.Containers {
-		p.drive(&p.in.Pod.Spec.Containers[i], Main, initialized)
+		p.drive(&p.in.Pod.Spec.Containers[i], podspec.Main, initialized)
 	}
 }
 
@@ -59,6 +60,6 @@ func (p *planner) driveEphemeral() {
 			n := p.newest(e.TargetContainerName)
 			turn = n != nil && n.State == observed.ContainerRunning && p.fresh(n)
 		}
-		p.drive((*v1.Container)(&e.EphemeralContainerCommon), Ephemeral, turn)
+		p.drive((*v1.Container)(&e.EphemeralContainerCommon), podspec.Ephemeral, turn)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // drawPod makes a pod of up to three init containers and two main ones.
@@ -254,8 +255,8 @@ func (w *world) calm() {
 			w.plan()
 		}
 		for _, k := range w.cans {
-			_, kind := specOf(w.pod, k.Name)
-			if k.lives() && (k.signaled && round%2 == 0 || kind == Init && k.StartedAt.Before(w.now)) {
+			_, kind := podspec.Find(&w.pod.Spec, k.Name)
+			if k.lives() && (k.signaled && round%2 == 0 || kind == podspec.Init && k.StartedAt.Before(w.now)) {
 				w.exit(k, 0)
 				moved = true
 			}
@@ -289,7 +290,7 @@ func (w *world) calm() {
 			if k.signaled && k.lives() && (next.IsZero() || k.killAt.Before(next)) {
 				next = k.killAt
 			}
-			if _, kind := specOf(w.pod, k.Name); kind == Init && k.lives() && next.IsZero() {
+			if _, kind := podspec.Find(&w.pod.Spec, k.Name); kind == podspec.Init && k.lives() && next.IsZero() {
 				next = w.now.Add(time.Second)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // RestartCause is why a running container is stopped so that another
@@ -38,7 +39,7 @@ type RestartNote struct {
 // noted says whether n may be stopped to be restarted for this cause, and has
 // that written down first where how it ends might be taken for its own doing.
 func (p *planner) noted(c *v1.Container, n *observed.Container, cause RestartCause) bool {
-	if cause == "" || cause != ResizeRestarts && policyOf(c, p.in.Pod) == v1.RestartPolicyAlways {
+	if cause == "" || cause != ResizeRestarts && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyAlways {
 		return true
 	}
 	if note, is := p.in.RestartNote(n); is {

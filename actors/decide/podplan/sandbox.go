@@ -3,6 +3,7 @@ package podplan
 import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // findSandbox finds the sandbox in use: the newest one, if it is ready and fits
@@ -109,7 +110,7 @@ func (p *planner) stopForeign() {
 		if p.sandbox != nil && c.SandboxID == p.sandbox.ID || !p.lives(c) {
 			continue
 		}
-		if spec, _ := specOf(p.in.Pod, c.Name); spec == nil {
+		if spec, _ := podspec.Find(&p.in.Pod.Spec, c.Name); spec == nil {
 			p.stop(c, nil, p.stopGrace(c, nil), "Stopping container "+c.Name)
 		}
 	}

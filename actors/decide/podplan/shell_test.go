@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // answered says whether a call that took effect is answered by now: a stop is
@@ -112,7 +113,7 @@ func (w *world) inspected(a InspectContainer, c *call) {
 func (w *world) probe() {
 	for _, k := range w.mem.in.View.Containers {
 		_, probed := w.mem.in.Health[k.ID]
-		if c, _ := specOf(w.pod, k.Name); !probed && k.State == observed.ContainerRunning && c.StartupProbe != nil {
+		if c, _ := podspec.Find(&w.pod.Spec, k.Name); !probed && k.State == observed.ContainerRunning && c.StartupProbe != nil {
 			w.mem.in.Health[k.ID] = Health{Startup: ProbeUnknown}
 		}
 	}

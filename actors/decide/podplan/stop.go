@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 const (
@@ -145,9 +146,9 @@ func preStopOf(n *observed.Container, c *v1.Container) *v1.LifecycleHandler {
 // stopGrace is the grace of a container that is stopped while the pod goes on.
 func (p *planner) stopGrace(n *observed.Container, c *v1.Container) time.Duration {
 	if !specified(c) && n.Detailed {
-		return Seconds(n.GraceSeconds)
+		return podspec.Seconds(n.GraceSeconds)
 	}
-	return Grace(p.in.Pod)
+	return podspec.Grace(p.in.Pod)
 }
 
 // stopsUnderWay counts the outstanding stops of a container, and gives the

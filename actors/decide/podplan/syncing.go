@@ -1,21 +1,20 @@
 package podplan
 
 import (
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // sync plans for a pod that shall run.
 func (p *planner) sync() {
 	pod := p.in.Pod
-	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
-		p.conclude(Stop{At: p.now, Grace: Grace(pod), Why: "the pod has finished"})
+	if podspec.Finished(pod) {
+		p.conclude(Stop{At: p.now, Grace: podspec.Grace(pod), Why: "the pod has finished"})
 		return
 	}
 	if p.pastDeadline() {
 		p.conclude(Stop{
-			At: p.now, Grace: Grace(pod), Fail: true,
+			At: p.now, Grace: podspec.Grace(pod), Fail: true,
 			Reason:  "DeadlineExceeded",
 			Message: "Pod was active on the node longer than the specified deadline",
 			Why:     "activeDeadlineSeconds is over",
@@ -30,7 +29,7 @@ func (p *planner) sync() {
 	p.findSandbox()
 	p.findEpoch()
 	if p.mainFinished() {
-		p.conclude(Stop{At: p.now, Grace: Grace(pod), Why: "all containers have finished"})
+		p.conclude(Stop{At: p.now, Grace: podspec.Grace(pod), Why: "all containers have finished"})
 		return
 	}
 	p.driveCgroup()
@@ -39,7 +38,7 @@ func (p *planner) sync() {
 	p.driveVolumes()
 	initialized, failed := p.driveInit()
 	if failed {
-		p.conclude(Stop{At: p.now, Grace: Grace(pod), Why: "an init container failed"})
+		p.conclude(Stop{At: p.now, Grace: podspec.Grace(pod), Why: "an init container failed"})
 		return
 	}
 	p.driveMain(initialized)
@@ -62,7 +61,7 @@ func (p *planner) pastDeadline() bool {
 			}
 		}
 	}
-	return !start.IsZero() && p.due(start.Add(Seconds(*s)))
+	return !start.IsZero() && p.due(start.Add(podspec.Seconds(*s)))
 }
 
 // driveVolumes has the pod's volumes mounted.

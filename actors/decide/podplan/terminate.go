@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // terminate plans for a pod that is being taken down. Nothing is started.
@@ -55,7 +56,7 @@ func (p *planner) stopAll() (lives bool) {
 		}
 		lives = true
 		p.inspect(n) // it may have ended by itself
-		if c, kind := specOf(p.in.Pod, n.Name); kind != Sidecar {
+		if c, kind := podspec.Find(&p.in.Pod.Spec, n.Name); kind != podspec.Sidecar {
 			first = true
 			p.takeDown(n, c, p.stopEnd(n, c), s.Grace <= 0, true, p.stopWhy(n))
 		}
@@ -66,7 +67,7 @@ func (p *planner) stopAll() (lives bool) {
 	list := p.in.Pod.Spec.InitContainers
 	wait := first || p.making()
 	for i := len(list) - 1; i >= 0; i-- {
-		if kindOfInit(&list[i]) != Sidecar {
+		if !podspec.IsSidecar(&list[i]) {
 			continue
 		}
 		any := false
@@ -90,7 +91,7 @@ func (p *planner) stopAll() (lives bool) {
 func (p *planner) stopEnd(n *observed.Container, c *v1.Container) time.Time {
 	grace := p.in.Stop.Grace
 	if !specified(c) && n.Detailed {
-		grace = min(grace, Seconds(n.GraceSeconds))
+		grace = min(grace, podspec.Seconds(n.GraceSeconds))
 	}
 	at := p.in.Stop.At
 	if at.After(p.now) {

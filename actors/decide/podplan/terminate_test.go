@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // stopInput is a running pod with a sidecar that is being taken down within 30 s.
@@ -122,7 +123,7 @@ func TestPlanTerminating(t *testing.T) {
 			busyWith(in, RunPostStart{Name: "a", ID: "a0"})
 		}, "stop a0 30s; " + killing + "a; end hook of a0"},
 		{"a grace without end", stopInput, func(in *Input) {
-			in.Stop.Grace = Seconds(9223372037)
+			in.Stop.Grace = podspec.Seconds(9223372037)
 			containers(in, alive("a", 0))
 		}, "stop a0 596523h14m7s; " + killing + "a"},
 		{"grace shortened", stopInput, func(in *Input) {
@@ -227,7 +228,7 @@ func TestPlanOrphan(t *testing.T) {
 		{"its own hook", orphanInput, func(in *Input) { in.View.Containers[0].PreStop = `{"exec":{"command":["bye"]}}` },
 			"preStop a0 10s" + killing + "; wake +10s"},
 		{"its own grace has no end", orphanInput, func(in *Input) {
-			in.Stop.Grace, in.View.Containers[0].GraceSeconds = Seconds(1<<62), 9223372037
+			in.Stop.Grace, in.View.Containers[0].GraceSeconds = podspec.Seconds(1<<62), 9223372037
 		}, "stop a0 596523h14m7s" + killing},
 		{"a hook that can't be read", orphanInput, func(in *Input) { in.View.Containers[0].PreStop = `{"exec":` }, "stop a0 10s" + killing},
 	})

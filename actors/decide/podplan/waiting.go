@@ -1,10 +1,14 @@
 package podplan
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
 
 // wait records why a container doesn't run. Without a reason it is the one
 // that all containers begin with. What was recorded before stands: it knows more.
-func (p *planner) wait(c *v1.Container, kind ContainerKind, reason, message string) {
+func (p *planner) wait(c *v1.Container, kind podspec.Kind, reason, message string) {
 	if p.out.Waiting.Has(c.Name) {
 		return
 	}
@@ -30,10 +34,8 @@ func (p *planner) waitAll() {
 	if len(p.in.View.Containers) > 0 {
 		return
 	}
-	for _, list := range [...][]v1.Container{p.in.Pod.Spec.InitContainers, p.in.Pod.Spec.Containers} {
-		for i := range list {
-			p.wait(&list[i], Main, "", "")
-		}
+	for c := range podspec.Lasting(&p.in.Pod.Spec) {
+		p.wait(c, podspec.Main, "", "")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // world is a runtime in miniature, and a shell that performs plans on it. What
@@ -534,7 +535,7 @@ func (w *world) restart(inherit bool) {
 // changeImage changes the spec of a container.
 func (w *world) changeImage(name string) {
 	w.pod = w.pod.DeepCopy()
-	c, _ := specOf(w.pod, name)
+	c, _ := podspec.Find(&w.pod.Spec, name)
 	c.Image += "'"
 	w.mem.in.Pod = w.pod
 	w.logf("image of %s is now %s", name, c.Image)

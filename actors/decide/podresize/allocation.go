@@ -21,6 +21,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
@@ -38,10 +39,8 @@ type Allocation struct {
 // Of is the allocation that is just what a pod asks for. It shares memory with it.
 func Of(pod *v1.Pod) *Allocation {
 	a := Allocation{Generation: pod.Generation, Pod: pod.Spec.Resources, Containers: map[string]v1.ResourceRequirements{}}
-	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			a.Containers[list[i].Name] = list[i].Resources
-		}
+	for c := range podspec.Lasting(&pod.Spec) {
+		a.Containers[c.Name] = c.Resources
 	}
 	return &a
 }
@@ -51,11 +50,9 @@ func (a *Allocation) Holds(pod *v1.Pod) bool {
 	if !samePod(a.Pod, pod.Spec.Resources) {
 		return false
 	}
-	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if got, ok := a.Containers[list[i].Name]; ok && !same(&got, &list[i].Resources) {
-				return false
-			}
+	for c := range podspec.Lasting(&pod.Spec) {
+		if got, ok := a.Containers[c.Name]; ok && !same(&got, &c.Resources) {
+			return false
 		}
 	}
 	return true

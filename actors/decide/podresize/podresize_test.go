@@ -14,10 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -236,7 +235,7 @@ func TestDecide(t *testing.T) {
 		{"another class", limited, pod("p", "1", "1Gi"), nil, podresize.Refuse{Message: "the pod's QoS class can't change from Burstable to Guaranteed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := podresize.Decide(c.desired, c.given, c.others, list("4", "8Gi"), podstatus.QOS); got != c.want {
+			if got := podresize.Decide(c.desired, c.given, c.others, list("4", "8Gi")); got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
@@ -257,7 +256,8 @@ func TestRoom(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			id := rapid.SampledFrom(ids).Draw(t, "pod")
-			desired[id] = pod(string(id), fmt.Sprint(rapid.IntRange(0, 12).Draw(t, "cpu")), fmt.Sprint(rapid.IntRange(0, 12).Draw(t, "memory")))
+			// Some CPU: with none of anything it would be of another QoS class.
+			desired[id] = pod(string(id), fmt.Sprint(rapid.IntRange(1, 12).Draw(t, "cpu")), fmt.Sprint(rapid.IntRange(0, 12).Draw(t, "memory")))
 			slices.SortFunc(ids, func(a, b types.UID) int {
 				return podresize.Order(podresize.Waiter{Desired: desired[a], Allocated: given[a]}, podresize.Waiter{Desired: desired[b], Allocated: given[b]})
 			})
@@ -268,11 +268,11 @@ func TestRoom(t *testing.T) {
 						others = append(others, given[o])
 					}
 				}
-				switch podresize.Decide(desired[id], given[id], others, allocatable, func(*v1.Pod) v1.PodQOSClass { return "" }).(type) {
+				switch podresize.Decide(desired[id], given[id], others, allocatable).(type) {
 				case podresize.Allocate:
 					given[id] = desired[id]
 				case podresize.Refuse:
-					r := admit.Requests(desired[id])
+					r := podspec.Requests(desired[id])
 					if r.Cpu().Value() <= 10 && r.Memory().Value() <= 10 {
 						t.Fatalf("%v is refused", r)
 					}
@@ -281,7 +281,7 @@ func TestRoom(t *testing.T) {
 			}
 			sum := list("0", "0")
 			for _, id := range ids {
-				for name, q := range admit.Requests(given[id]) {
+				for name, q := range podspec.Requests(given[id]) {
 					s := sum[name]
 					s.Add(q)
 					sum[name] = s

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Verdict is what a node says to a resize.
@@ -36,11 +36,11 @@ var resources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 // Decide says whether a pod is given what it asks for. allocated is the pod with
 // what it has, others are those beside it with what they have. What does not ask
 // for more is always given, on a node that is overcommitted too.
-func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList, class func(*v1.Pod) v1.PodQOSClass) Verdict {
-	if was, is := class(allocated), class(desired); was != is {
+func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList) Verdict {
+	if was, is := podspec.QOS(allocated), podspec.QOS(desired); was != is {
 		return Refuse{fmt.Sprintf("the pod's QoS class can't change from %s to %s", was, is)}
 	}
-	had, asked := admit.Requests(allocated), admit.Requests(desired)
+	had, asked := podspec.Requests(allocated), podspec.Requests(desired)
 	var full *Defer
 	for _, name := range resources {
 		want, has := asked[name], had[name]
@@ -53,10 +53,10 @@ func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.Resourc
 		}
 		used := resource.Quantity{}
 		for _, o := range others {
-			if o.UID == desired.UID || o.Status.Phase == v1.PodSucceeded || o.Status.Phase == v1.PodFailed {
+			if o.UID == desired.UID || podspec.Finished(o) {
 				continue
 			}
-			used.Add(admit.Requests(o)[name])
+			used.Add(podspec.Requests(o)[name])
 		}
 		total := used.DeepCopy()
 		total.Add(want)
@@ -117,7 +117,7 @@ func Order(a, b Waiter) int {
 }
 
 func increases(w Waiter) bool {
-	had, asked := admit.Requests(w.Allocated), admit.Requests(w.Desired)
+	had, asked := podspec.Requests(w.Allocated), podspec.Requests(w.Desired)
 	for _, name := range resources {
 		want, has := asked[name], had[name]
 		if want.Cmp(has) > 0 {
@@ -157,13 +157,12 @@ func Describe(what string, pod *v1.Pod, generation int64, problem string) string
 		Error          string                   `json:"error,omitempty"`
 	}
 	d.Resources, d.Generation, d.Error = pod.Spec.Resources, generation, problem
-	for i := range pod.Spec.InitContainers {
-		c := &pod.Spec.InitContainers[i]
-		d.InitContainers = append(d.InitContainers, container{c.Name, c.Resources})
-	}
-	for i := range pod.Spec.Containers {
-		c := &pod.Spec.Containers[i]
-		d.Containers = append(d.Containers, container{c.Name, c.Resources})
+	for c, kind := range podspec.Lasting(&pod.Spec) {
+		list := &d.InitContainers
+		if kind == podspec.Main {
+			list = &d.Containers
+		}
+		*list = append(*list, container{c.Name, c.Resources})
 	}
 	text, err := json.Marshal(d)
 	if err != nil {

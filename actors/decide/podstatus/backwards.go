@@ -5,18 +5,18 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Backwards says in which way next says less than prev, empty if it doesn't:
 // this is the invariant of statuses, for tests and for checkers that run with
 // a simulation.
 func Backwards(pod *v1.Pod, prev, next *v1.PodStatus) string {
-	if terminal(prev.Phase) && next.Phase != prev.Phase {
+	if podspec.Terminal(prev.Phase) && next.Phase != prev.Phase {
 		return fmt.Sprintf("the phase was %s, now it is %s", prev.Phase, next.Phase)
 	}
 	// A pod with init containers begins anew with them in another sandbox.
-	if prev.Phase == v1.PodRunning && next.Phase == v1.PodPending && len(pod.Spec.InitContainers) == 0 && !hasRestartAll(pod) {
+	if prev.Phase == v1.PodRunning && next.Phase == v1.PodPending && len(pod.Spec.InitContainers) == 0 && !podspec.MayRestartAll(pod) {
 		return "the phase was Running, now it is Pending"
 	}
 	if prev.StartTime != nil && (next.StartTime == nil || !prev.StartTime.Equal(next.StartTime)) {
@@ -72,20 +72,9 @@ func leftTerminated(pod *v1.Pod, prev, next *v1.PodStatus) string {
 		if a == nil || b == nil || a.State.Terminated == nil || b.State.Terminated != nil {
 			continue
 		}
-		if !podplan.MayLeaveTerminated(pod, spec, a.State.Terminated.ExitCode) {
+		if !podspec.MayLeaveTerminated(pod, spec, a.State.Terminated.ExitCode) {
 			return fmt.Sprintf("container %s was terminated with %d, which is not restarted, and no longer is", spec.Name, a.State.Terminated.ExitCode)
 		}
 	}
 	return ""
-}
-
-func hasRestartAll(pod *v1.Pod) bool {
-	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			if podplan.RestartsAll(&list[i]) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Input is everything a status may look at.
@@ -67,23 +68,19 @@ func (c *computer) containers() {
 	inits := statusList{prev: c.prev.InitContainerStatuses}
 	for i := range spec.InitContainers {
 		ct := &spec.InitContainers[i]
-		kind := podplan.Init
-		if isSidecar(ct) {
-			kind = podplan.Sidecar
-		}
-		s := c.container(ct, kind, find(c.prev.InitContainerStatuses, ct.Name))
+		s := c.container(ct, podspec.KindOfInit(ct), find(c.prev.InitContainerStatuses, ct.Name))
 		inits.add(&s)
 	}
 	mains := statusList{prev: c.prev.ContainerStatuses}
 	for i := range spec.Containers {
 		ct := &spec.Containers[i]
-		s := c.container(ct, podplan.Main, find(c.prev.ContainerStatuses, ct.Name))
+		s := c.container(ct, podspec.Main, find(c.prev.ContainerStatuses, ct.Name))
 		mains.add(&s)
 	}
 	ephemerals := statusList{prev: c.prev.EphemeralContainerStatuses}
 	for i := range spec.EphemeralContainers {
 		ct := (*v1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)
-		s := c.container(ct, podplan.Ephemeral, find(c.prev.EphemeralContainerStatuses, ct.Name))
+		s := c.container(ct, podspec.Ephemeral, find(c.prev.EphemeralContainerStatuses, ct.Name))
 		ephemerals.add(&s)
 	}
 	c.out.InitContainerStatuses = inits.list()
@@ -98,11 +95,8 @@ func (c *computer) containers() {
 func (c *computer) rest() {
 	c.out.ObservedGeneration = c.generation()
 	c.out.QOSClass = c.prev.QOSClass
-	if c.pod.Status.QOSClass != "" {
-		c.out.QOSClass = c.pod.Status.QOSClass // fixed when the pod was made
-	}
-	if c.out.QOSClass == "" {
-		c.out.QOSClass = QOS(c.pod)
+	if c.pod.Status.QOSClass != "" || c.out.QOSClass == "" {
+		c.out.QOSClass = podspec.Class(c.pod)
 	}
 	c.out.StartTime = c.startTime()
 	// Not this node's to decide.
@@ -180,10 +174,6 @@ func stamp(t time.Time) metav1.Time {
 		return metav1.Time{}
 	}
 	return metav1.Time{Time: t.UTC().Truncate(time.Second)}
-}
-
-func isSidecar(c *v1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }
 
 // find returns the status of the named container, nil if there is none.

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // conditions fills the conditions: those of others as they stand in the pod,
@@ -29,7 +30,7 @@ func (c *computer) conditions(phase v1.PodPhase) {
 	c.add(&l, c.ready(containers))
 	c.add(&l, containers)
 	c.add(&l, verdict{kind: v1.PodScheduled, ok: true})
-	if hasRestartAll(c.pod) {
+	if podspec.MayRestartAll(c.pod) {
 		c.add(&l, c.restartingAll(phase))
 	}
 	c.resizeConditions(&l)
@@ -110,7 +111,7 @@ func (c *computer) initializedCondition(phase v1.PodPhase) verdict {
 	var incomplete []string
 	for i := range c.pod.Spec.InitContainers {
 		s := &c.out.InitContainerStatuses[i]
-		if isSidecar(&c.pod.Spec.InitContainers[i]) {
+		if podspec.IsSidecar(&c.pod.Spec.InitContainers[i]) {
 			if s.Started == nil || !*s.Started {
 				incomplete = append(incomplete, s.Name)
 			}
@@ -145,15 +146,13 @@ func (c *computer) restartingAll(phase v1.PodPhase) verdict {
 		return v
 	}
 	old, fresh := false, false
-	for _, list := range [...][]v1.Container{c.pod.Spec.InitContainers, c.pod.Spec.Containers} {
-		for i := range list {
-			n, _ := c.newest(list[i].Name)
-			if n == nil {
-				continue
-			}
-			before := n.CreatedAt.Before(epoch)
-			old, fresh = old || before && c.lives(n), fresh || !before
+	for ct := range podspec.Lasting(&c.pod.Spec) {
+		n, _ := c.newest(ct.Name)
+		if n == nil {
+			continue
 		}
+		before := n.CreatedAt.Before(epoch)
+		old, fresh = old || before && c.lives(n), fresh || !before
 	}
 	if old || !fresh {
 		v.ok, v.reason, v.message = true, "RestartAllContainersStarted", "a container exited with a code whose rule restarts all containers"
@@ -184,7 +183,7 @@ func (c *computer) containersReady(phase v1.PodPhase) verdict {
 	}
 	names := make([]byte, 0, 128) // on the stack, mostly: this is said again and again while a pod starts
 	for i := range c.pod.Spec.InitContainers {
-		if s := &c.out.InitContainerStatuses[i]; isSidecar(&c.pod.Spec.InitContainers[i]) && !s.Ready {
+		if s := &c.out.InitContainerStatuses[i]; podspec.IsSidecar(&c.pod.Spec.InitContainers[i]) && !s.Ready {
 			names = append(append(names, ' '), s.Name...)
 		}
 	}

@@ -6,12 +6,12 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // container returns the status of one container of the spec. old is what was
 // shown of it before, nil for nothing.
-func (c *computer) container(ct *v1.Container, kind podplan.ContainerKind, old *v1.ContainerStatus) v1.ContainerStatus {
+func (c *computer) container(ct *v1.Container, kind podspec.Kind, old *v1.ContainerStatus) v1.ContainerStatus {
 	known := old != nil
 	if !known {
 		old = &v1.ContainerStatus{}
@@ -41,18 +41,18 @@ func (c *computer) container(ct *v1.Container, kind podplan.ContainerKind, old *
 
 // absent is for a container of which the runtime has nothing: it was never
 // made, or it was removed.
-func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podplan.ContainerKind, old *v1.ContainerStatus) {
+func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.Kind, old *v1.ContainerStatus) {
 	waits := c.in.Out.Waiting.Has(ct.Name)
 	switch {
 	case old.State.Terminated != nil:
 		*s = *old
-	case kind == podplan.Init && !waits && c.mainMade() && succeeded(old.LastTerminationState.Terminated):
+	case kind == podspec.Init && !waits && c.mainMade() && succeeded(old.LastTerminationState.Terminated):
 		*s = *old
 		s.State, s.LastTerminationState = old.LastTerminationState, v1.ContainerState{}
 		if id := s.State.Terminated.ContainerID; id != "" {
 			s.ContainerID = id
 		}
-	case kind == podplan.Init && !waits && c.mainMade():
+	case kind == podspec.Init && !waits && c.mainMade():
 		c.presume(s, old)
 	case old.State.Running != nil:
 		*s = *old

@@ -6,11 +6,12 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // health fills started and ready.
-func (c *computer) health(s *v1.ContainerStatus, ct *v1.Container, kind podplan.ContainerKind, n *observed.Container, old *v1.ContainerStatus) {
-	if kind == podplan.Ephemeral {
+func (c *computer) health(s *v1.ContainerStatus, ct *v1.Container, kind podspec.Kind, n *observed.Container, old *v1.ContainerStatus) {
+	if kind == podspec.Ephemeral {
 		return
 	}
 	live := n != nil && n.State == observed.ContainerRunning && s.State.Running != nil
@@ -20,7 +21,7 @@ func (c *computer) health(s *v1.ContainerStatus, ct *v1.Container, kind podplan.
 	if s.Started == nil || *s.Started != started {
 		s.Started = ptr.To(started)
 	}
-	if kind == podplan.Init {
+	if kind == podspec.Init {
 		s.Ready = s.State.Terminated != nil && s.State.Terminated.ExitCode == 0
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
@@ -17,7 +18,7 @@ import (
 // checkers that run with a simulation.
 func HiddenResize(pod *v1.Pod) string {
 	s := &pod.Status
-	if s.ObservedGeneration < pod.Generation || pod.DeletionTimestamp != nil || terminal(s.Phase) {
+	if s.ObservedGeneration < pod.Generation || pod.DeletionTimestamp != nil || podspec.Terminal(s.Phase) {
 		return ""
 	}
 	for _, t := range [...]v1.PodConditionType{v1.PodResizePending, v1.PodResizeInProgress} {

@@ -6,14 +6,15 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // phase is the phase that the containers make, or the Stop says.
 func (c *computer) phase() v1.PodPhase {
-	if terminal(c.prev.Phase) {
+	if podspec.Terminal(c.prev.Phase) {
 		return c.prev.Phase
 	}
-	if terminal(c.pod.Status.Phase) {
+	if podspec.Terminal(c.pod.Status.Phase) {
 		return c.pod.Status.Phase
 	}
 	if s := c.in.Plan.Stop; s != nil && s.Fail && c.life() != podlife.Syncing {
@@ -25,7 +26,7 @@ func (c *computer) phase() v1.PodPhase {
 		// restarts is Running (API field status.phase).
 		phase = v1.PodRunning
 	}
-	if c.life() == podlife.Terminated && !terminal(phase) && !isStatic(c.pod) {
+	if c.life() == podlife.Terminated && !podspec.Terminal(phase) && !podspec.Static(c.pod) {
 		return v1.PodFailed
 	}
 	return phase
@@ -35,7 +36,7 @@ func (c *computer) phase() v1.PodPhase {
 // nothing of the pod runs any more: others take what it used.
 func (c *computer) show(phase v1.PodPhase) {
 	shown := phase
-	if terminal(phase) && !terminal(c.prev.Phase) && !terminal(c.pod.Status.Phase) && !c.down() {
+	if podspec.Terminal(phase) && !podspec.Terminal(c.prev.Phase) && !podspec.Terminal(c.pod.Status.Phase) && !c.down() {
 		switch shown = c.prev.Phase; {
 		case shown != "":
 		case c.mainRan():
@@ -51,7 +52,7 @@ func (c *computer) show(phase v1.PodPhase) {
 	if shown == c.pod.Status.Phase && c.out.Reason == "" && c.out.Message == "" {
 		c.out.Reason, c.out.Message = c.pod.Status.Reason, c.pod.Status.Message
 	}
-	if s := c.in.Plan.Stop; s != nil && s.Fail && shown == v1.PodFailed && !terminal(c.prev.Phase) && !terminal(c.pod.Status.Phase) {
+	if s := c.in.Plan.Stop; s != nil && s.Fail && shown == v1.PodFailed && !podspec.Terminal(c.prev.Phase) && !podspec.Terminal(c.pod.Status.Phase) {
 		c.out.Reason, c.out.Message = s.Reason, s.Message
 	}
 }
@@ -99,12 +100,4 @@ func (c *computer) making() bool {
 		}
 	}
 	return false
-}
-
-func terminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }
-
-// isStatic says whether the pod came from a file or URL of this node.
-func isStatic(pod *v1.Pod) bool {
-	source, ok := pod.Annotations["kubernetes.io/config.source"]
-	return ok && source != "api"
 }

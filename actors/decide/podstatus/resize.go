@@ -6,9 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
@@ -138,7 +138,7 @@ func (c *computer) allocated() v1.ResourceList {
 	case c.in.Plan.Resize == nil && c.in.Previous != nil && len(c.prev.AllocatedResources) > 0:
 		return c.prev.AllocatedResources // it was never resized
 	}
-	given := admit.Requests(c.pod)
+	given := podspec.Requests(c.pod)
 	if resourcelist.Equal(given, c.prev.AllocatedResources) {
 		return c.prev.AllocatedResources
 	}
@@ -159,7 +159,7 @@ func ResizeOpen(s *v1.PodStatus, generation int64) bool {
 // While it is not decided what becomes of a newer one, what was said is not taken back.
 func (c *computer) resizeConditions(l *conditionList) {
 	r := c.in.Plan.Resize
-	if r == nil || terminal(c.out.Phase) {
+	if r == nil || podspec.Terminal(c.out.Phase) {
 		return
 	}
 	if p := r.Pending; p != nil {

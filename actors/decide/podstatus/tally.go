@@ -3,7 +3,7 @@ package podstatus
 import (
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // counts are how many containers of a pod stand where.
@@ -47,13 +47,13 @@ func (c *computer) tally() v1.PodPhase {
 // ending says whether nothing of the pod is started again whatever its policy
 // says. A pod of this node's own files may come back with the same UID, so it
 // isn't ended by that.
-func (c *computer) ending() bool { return c.down() && !isStatic(c.pod) }
+func (c *computer) ending() bool { return c.down() && !podspec.Static(c.pod) }
 
 func (c *computer) count() counts {
 	var n counts
 	for i := range c.pod.Spec.InitContainers {
 		ct, s := &c.pod.Spec.InitContainers[i], &c.out.InitContainerStatuses[i]
-		if isSidecar(ct) {
+		if podspec.IsSidecar(ct) {
 			n.sidecar(s)
 		} else {
 			n.init(s, c.again(ct))
@@ -70,7 +70,7 @@ func (c *computer) count() counts {
 // because it was stopped for that.
 func (c *computer) again(ct *v1.Container) func(code int32) bool {
 	return func(code int32) bool {
-		if podplan.RestartsAfter(ct, c.pod, code) {
+		if podspec.RestartsAfter(ct, c.pod, code) {
 			return true
 		}
 		n, _ := c.newest(ct.Name)
@@ -167,7 +167,7 @@ func (c *computer) initialized() bool {
 		return true
 	}
 	last := &inits[len(inits)-1]
-	if isSidecar(&c.pod.Spec.InitContainers[len(inits)-1]) {
+	if podspec.IsSidecar(&c.pod.Spec.InitContainers[len(inits)-1]) {
 		return last.State.Running != nil && last.Started != nil && *last.Started
 	}
 	end := ended(last)

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
@@ -394,7 +395,7 @@ func (w *world) create(a podplan.CreateContainer) error {
 // checkOrder: before the first main container of a sandbox, and before each
 // init container, those before it are through in this sandbox.
 func (w *world) checkOrder(a podplan.CreateContainer) {
-	if a.Kind == podplan.Ephemeral {
+	if a.Kind == podspec.Ephemeral {
 		return
 	}
 	begun := false
@@ -414,7 +415,7 @@ func (w *world) checkOrder(a podplan.CreateContainer) {
 			}
 		}
 		switch {
-		case c.RestartPolicy != nil && (begun || a.Kind != podplan.Main):
+		case c.RestartPolicy != nil && (begun || a.Kind != podspec.Main):
 		case last == nil:
 			w.failf("%s is made before %s", a.Name, c.Name)
 		case c.RestartPolicy == nil && (last.State != observed.ContainerExited || last.ExitCode != 0):

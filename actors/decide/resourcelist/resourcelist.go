@@ -50,28 +50,3 @@ func Raise(to, other v1.ResourceList) {
 		}
 	}
 }
-
-// Peak is the most that a pod's containers have at any time of what of picks of
-// each, be it while the pod starts, when an init container runs beside the
-// sidecars before it, or later, when all main containers and sidecars do
-// (KEP-753).
-func Peak(spec *v1.PodSpec, of func(*v1.Container) v1.ResourceList) v1.ResourceList {
-	sidecars, peak := v1.ResourceList{}, v1.ResourceList{}
-	for i := range spec.InitContainers {
-		c := &spec.InitContainers[i]
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-			Add(sidecars, of(c))
-			Raise(peak, sidecars)
-			continue
-		}
-		while := sidecars.DeepCopy()
-		Add(while, of(c))
-		Raise(peak, while)
-	}
-	running := sidecars
-	for i := range spec.Containers {
-		Add(running, of(&spec.Containers[i]))
-	}
-	Raise(running, peak)
-	return running
-}

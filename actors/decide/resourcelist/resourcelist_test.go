@@ -48,27 +48,3 @@ func TestAddAndRaise(t *testing.T) {
 		t.Errorf("what was added was changed: %v", more)
 	}
 }
-
-func TestPeak(t *testing.T) {
-	always := v1.ContainerRestartPolicyAlways
-	c := func(cpu, memory string, restart *v1.ContainerRestartPolicy) v1.Container {
-		return v1.Container{RestartPolicy: restart, Resources: v1.ResourceRequirements{Requests: list(cpu, memory)}}
-	}
-	for name, p := range map[string]struct {
-		spec v1.PodSpec
-		want v1.ResourceList
-	}{
-		"nothing":         {v1.PodSpec{}, list("", "")},
-		"main containers": {v1.PodSpec{Containers: []v1.Container{c("1", "1Gi", nil), c("2", "", nil)}}, list("3", "1Gi")},
-		"a larger start": {v1.PodSpec{Containers: []v1.Container{c("1", "4Gi", nil)},
-			InitContainers: []v1.Container{c("2", "1Gi", nil), c("3", "", nil)}}, list("3", "4Gi")},
-		"sidecars run on, and beside what starts after them": {v1.PodSpec{Containers: []v1.Container{c("1", "1Gi", nil)},
-			InitContainers: []v1.Container{c("9", "", nil), c("4", "1Gi", &always), c("6", "3Gi", nil)}}, list("10", "4Gi")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := Peak(&p.spec, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests }); !Equal(got, p.want) {
-				t.Errorf("got %v, want %v", got, p.want)
-			}
-		})
-	}
-}

@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
@@ -17,7 +17,7 @@ import (
 func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 	have, out := &object.Status, *want
 	switch {
-	case terminal(have.Phase) && want.Phase != have.Phase:
+	case podspec.Terminal(have.Phase) && want.Phase != have.Phase:
 		out.Phase, out.Reason, out.Message = have.Phase, have.Reason, have.Message
 	case have.Phase == v1.PodRunning && want.Phase == v1.PodPending:
 		out.Phase = v1.PodRunning
@@ -90,7 +90,7 @@ func terminated(pod *v1.Pod, specs []v1.Container, have, want []v1.ContainerStat
 		}
 		j := slices.IndexFunc(out, func(w v1.ContainerStatus) bool { return w.Name == h.Name })
 		s := slices.IndexFunc(specs, func(c v1.Container) bool { return c.Name == h.Name })
-		if j < 0 || s < 0 || out[j].State.Terminated != nil || podplan.MayLeaveTerminated(pod, &specs[s], h.State.Terminated.ExitCode) {
+		if j < 0 || s < 0 || out[j].State.Terminated != nil || podspec.MayLeaveTerminated(pod, &specs[s], h.State.Terminated.ExitCode) {
 			continue
 		}
 		if !own {
@@ -214,5 +214,3 @@ func sameConditions(a, b []v1.PodCondition) bool {
 	}
 	return true
 }
-
-func terminal(p v1.PodPhase) bool { return p == v1.PodSucceeded || p == v1.PodFailed }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Content is all that a volume is to hold.
@@ -268,19 +269,17 @@ func (s *Source) token(t *v1.ServiceAccountTokenProjection, mode *int32) ([]File
 // oneUser is who all containers run as, nil if they don't all say the same.
 func oneUser(pod *v1.Pod) *int64 {
 	var user *int64
-	for _, list := range [...][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			var u *int64
-			if c := list[i].SecurityContext; c != nil && c.RunAsUser != nil {
-				u = c.RunAsUser
-			} else if c := pod.Spec.SecurityContext; c != nil {
-				u = c.RunAsUser
-			}
-			if u == nil || user != nil && *user != *u {
-				return nil
-			}
-			user = u
+	for c := range podspec.Lasting(&pod.Spec) {
+		var u *int64
+		if s := c.SecurityContext; s != nil && s.RunAsUser != nil {
+			u = s.RunAsUser
+		} else if s := pod.Spec.SecurityContext; s != nil {
+			u = s.RunAsUser
 		}
+		if u == nil || user != nil && *user != *u {
+			return nil
+		}
+		user = u
 	}
 	return user
 }

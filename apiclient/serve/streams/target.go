@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 )
 
@@ -31,7 +32,7 @@ func (s *Streams) candidates(r *http.Request) ([]candidate, error) {
 	}
 	var out []candidate
 	for _, p := range pods {
-		if uid != "" && uid != string(p.UID) && !static(p) {
+		if uid != "" && uid != string(p.UID) && !podspec.Static(p) {
 			continue
 		}
 		ran, err := s.list(ctx, string(p.UID))
@@ -44,13 +45,6 @@ func (s *Streams) candidates(r *http.Request) ([]candidate, error) {
 		return nil, errOtherID
 	}
 	return out, nil
-}
-
-// static says whether a pod is not the apiserver's. It knows such a pod as its mirror, under a UID that
-// changes: the name has to do.
-func static(p *v1.Pod) bool {
-	source := p.Annotations["kubernetes.io/config.source"]
-	return source != "" && source != "api"
 }
 
 func (s *Streams) list(ctx context.Context, uid string) (observed.Pod, error) {
@@ -75,26 +69,11 @@ func (s *Streams) container(r *http.Request) (id string, tty bool, err error) {
 			return c.Name == name && c.State == observed.ContainerRunning
 		})
 		if i >= 0 {
-			return c.ran.Containers[i].ID, hasTTY(c.pod, name), nil
+			spec, _ := podspec.Find(&c.pod.Spec, name)
+			return c.ran.Containers[i].ID, spec != nil && spec.TTY, nil
 		}
 	}
 	return "", false, noContainer(name)
-}
-
-func hasTTY(p *v1.Pod, container string) bool {
-	for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == container {
-				return list[i].TTY
-			}
-		}
-	}
-	for i := range p.Spec.EphemeralContainers {
-		if c := &p.Spec.EphemeralContainers[i]; c.Name == container {
-			return c.TTY
-		}
-	}
-	return false
 }
 
 // sandbox is the sandbox of the pod that a request means.

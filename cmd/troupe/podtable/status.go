@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
 )
 
@@ -57,7 +58,7 @@ func summarize(p *pods.PodView) summary {
 }
 
 func terminal(phase string) bool {
-	return phase == string(v1.PodSucceeded) || phase == string(v1.PodFailed)
+	return podspec.Terminal(v1.PodPhase(phase))
 }
 
 func byKind(p *pods.PodView) (inits, mains []*pods.ContainerView) {

@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Workload is a set of pods that are alike: as many as Replicas, made anew when
@@ -107,7 +109,7 @@ func byWorth(a, b *v1.Pod) int {
 }
 
 func finished(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+	return podspec.Finished(p)
 }
 
 func podReady(p *v1.Pod) bool {

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // demand is what a pod asks for, or what a node has: millicores, bytes, pods.
@@ -28,18 +30,13 @@ func (d demand) fits(in demand) bool {
 // sidecars, or more if an init container needs it meanwhile, and the overhead.
 func of(p *v1.Pod) demand {
 	sum, peak := demand{pods: 1}, demand{}
-	for i := range p.Spec.InitContainers {
-		c := &p.Spec.InitContainers[i]
-		d := ofList(c.Resources.Requests)
-		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
-			sum = sum.plus(d)
-			continue
+	for c, kind := range podspec.Lasting(&p.Spec) {
+		with := sum.plus(ofList(c.Resources.Requests))
+		if kind == podspec.Init {
+			peak = demand{max(peak.cpu, with.cpu), max(peak.memory, with.memory), 1}
+		} else {
+			sum = with
 		}
-		at := sum.plus(d)
-		peak = demand{max(peak.cpu, at.cpu), max(peak.memory, at.memory), 1}
-	}
-	for i := range p.Spec.Containers {
-		sum = sum.plus(ofList(p.Spec.Containers[i].Resources.Requests))
 	}
 	return demand{max(sum.cpu, peak.cpu), max(sum.memory, peak.memory), 1}.plus(ofList(p.Spec.Overhead))
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -81,14 +82,8 @@ func wanted(k port.APIKey, pods []*v1.Pod) map[string]bool {
 		if p.Namespace != k.Namespace {
 			continue
 		}
-		for i := range p.Spec.InitContainers {
-			wantedByEnv(k, p.Spec.InitContainers[i].Env, keys)
-		}
-		for i := range p.Spec.Containers {
-			wantedByEnv(k, p.Spec.Containers[i].Env, keys)
-		}
-		for i := range p.Spec.EphemeralContainers {
-			wantedByEnv(k, p.Spec.EphemeralContainers[i].Env, keys)
+		for c := range podspec.All(&p.Spec) {
+			wantedByEnv(k, c.Env, keys)
 		}
 		for i := range p.Spec.Volumes {
 			wantedByVolume(k, &p.Spec.Volumes[i], keys)

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // remains is what the runtime of a node has of a pod, as the pod's status in the
@@ -42,7 +43,7 @@ func remains(p *v1.Pod) (seen observed.RuntimePod, found bool) {
 	for _, ip := range p.Status.PodIPs {
 		sandbox.IPs = append(sandbox.IPs, ip.IP)
 	}
-	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+	if podspec.Finished(p) {
 		sandbox.State = observed.SandboxNotReady
 	}
 	seen.Sandboxes = []observed.Sandbox{sandbox}

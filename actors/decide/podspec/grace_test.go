@@ -1,4 +1,4 @@
-package podplan
+package podspec
 
 import (
 	"math"

@@ -1,4 +1,4 @@
-package podstatus_test
+package podspec_test
 
 import (
 	"math/rand"
@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func demand(requestCPU, limitCPU, requestMemory, limitMemory string) v1.ResourceRequirements {
@@ -69,7 +69,7 @@ func TestQOS(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "a"}}}}
 			c.mutate(&pod.Spec)
-			if got := podstatus.QOS(pod); got != c.wantClass {
+			if got := podspec.QOS(pod); got != c.wantClass {
 				t.Errorf("got %s, want %s", got, c.wantClass)
 			}
 		})
@@ -90,12 +90,12 @@ func TestQOSProperties(t *testing.T) {
 				pod.Spec.Containers = append(pod.Spec.Containers, c)
 			}
 		}
-		class := podstatus.QOS(pod)
+		class := podspec.QOS(pod)
 		other := pod.DeepCopy()
 		rand.New(rand.NewSource(rapid.Int64().Draw(rt, "seed"))).Shuffle(len(other.Spec.Containers), func(i, j int) {
 			other.Spec.Containers[i], other.Spec.Containers[j] = other.Spec.Containers[j], other.Spec.Containers[i]
 		})
-		if got := podstatus.QOS(other); got != class {
+		if got := podspec.QOS(other); got != class {
 			rt.Fatalf("%s became %s in another order", class, got)
 		}
 		other.Spec.Containers = append(other.Spec.Containers, v1.Container{})
@@ -103,7 +103,7 @@ func TestQOSProperties(t *testing.T) {
 		if class == v1.PodQOSGuaranteed {
 			want = v1.PodQOSBurstable
 		}
-		if got := podstatus.QOS(other); got != want {
+		if got := podspec.QOS(other); got != want {
 			rt.Fatalf("%s became %s with one more that asks for nothing", class, got)
 		}
 	})

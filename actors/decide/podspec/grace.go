@@ -1,4 +1,4 @@
-package podplan
+package podspec
 
 import (
 	"math"
@@ -6,6 +6,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 )
+
+// DefaultGraceSeconds is the terminationGracePeriodSeconds of a pod that says none.
+const DefaultGraceSeconds int64 = v1.DefaultTerminationGracePeriodSeconds
 
 // maxSeconds is the most that Seconds gives, some 68 years. Users write far more
 // for "never" (terminationGracePeriodSeconds has 64 bits), and sums with more than
@@ -23,5 +26,14 @@ func Grace(pod *v1.Pod) time.Duration {
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		return Seconds(*s)
 	}
-	return v1.DefaultTerminationGracePeriodSeconds * time.Second
+	return Seconds(DefaultGraceSeconds)
+}
+
+// DeletionGrace is the grace period that a pod is deleted with: that of the
+// deletion, or else its own.
+func DeletionGrace(pod *v1.Pod) time.Duration {
+	if s := pod.DeletionGracePeriodSeconds; s != nil {
+		return Seconds(*s)
+	}
+	return Grace(pod)
 }

@@ -1,4 +1,4 @@
-package podstatus
+package podspec
 
 import v1 "k8s.io/api/core/v1"
 
@@ -16,13 +16,19 @@ func QOS(pod *v1.Pod) v1.PodQOSClass {
 		q.count(pod.Spec.Resources)
 		return q.class()
 	}
-	for i := range pod.Spec.InitContainers {
-		q.count(&pod.Spec.InitContainers[i].Resources)
-	}
-	for i := range pod.Spec.Containers {
-		q.count(&pod.Spec.Containers[i].Resources)
+	for c := range Lasting(&pod.Spec) {
+		q.count(&c.Resources)
 	}
 	return q.class()
+}
+
+// Class is the QoS class that a pod was made with, which its status has and nothing
+// changes; what QOS says as long as there is none.
+func Class(pod *v1.Pod) v1.PodQOSClass {
+	if pod.Status.QOSClass != "" {
+		return pod.Status.QOSClass
+	}
+	return QOS(pod)
 }
 
 // qos sums up what a pod asks for.

@@ -1,0 +1,74 @@
+package podspec
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// RestartsAfter says whether a container that ended with this code is started
+// again: the first of its restart rules that matches, then its own policy,
+// then the pod's (API fields restartPolicyRules and restartPolicy, KEP-5307).
+func RestartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
+	switch MatchingRule(c, code) {
+	case v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers:
+		return true
+	}
+	switch RestartPolicy(c, pod) {
+	case v1.RestartPolicyNever:
+		return false
+	case v1.RestartPolicyOnFailure:
+		return code != 0
+	default:
+		return true
+	}
+}
+
+// MayLeaveTerminated says whether a container that is shown as terminated with this
+// code may be shown as anything else later. The apiserver refuses a status of which
+// that is not so, whatever else it says (ValidateContainerStateTransition).
+func MayLeaveTerminated(pod *v1.Pod, c *v1.Container, code int32) bool {
+	return MayRestartAll(pod) || RestartsAfter(c, pod, code)
+}
+
+// RestartPolicy is the restart policy of a container without its rules: its own, or
+// the pod's.
+func RestartPolicy(c *v1.Container, pod *v1.Pod) v1.RestartPolicy {
+	if c.RestartPolicy != nil {
+		return v1.RestartPolicy(*c.RestartPolicy)
+	}
+	return pod.Spec.RestartPolicy
+}
+
+// MatchingRule is the action of the first rule that matches, empty if none
+// does. Rules count only beside a restart policy of the container's own.
+func MatchingRule(c *v1.Container, code int32) v1.ContainerRestartRuleAction {
+	if c.RestartPolicy == nil {
+		return ""
+	}
+	for i := range c.RestartPolicyRules {
+		r := &c.RestartPolicyRules[i]
+		if r.ExitCodes == nil {
+			continue
+		}
+		in := slices.Contains(r.ExitCodes.Values, code)
+		if r.ExitCodes.Operator == v1.ContainerRestartRuleOnExitCodesOpIn && in ||
+			r.ExitCodes.Operator == v1.ContainerRestartRuleOnExitCodesOpNotIn && !in {
+			return r.Action
+		}
+	}
+	return ""
+}
+
+// MayRestartAll says whether a container of the pod has a rule that restarts all of
+// them (KEP-5532). Ephemeral containers have no rules.
+func MayRestartAll(pod *v1.Pod) bool {
+	for c := range Lasting(&pod.Spec) {
+		if slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {
+			return r.Action == v1.ContainerRestartRuleActionRestartAllContainers
+		}) {
+			return true
+		}
+	}
+	return false
+}
