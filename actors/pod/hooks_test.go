@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -128,7 +129,7 @@ func TestGraceShortenedDuringPreStop(t *testing.T) {
 	if !r.under("StopContainer") || !r.under("ExecSync") {
 		t.Errorf("at the new end: %+v", r.runner.InFlight(r.ref.Path()))
 	}
-	r.assign.Stop = &podplan.Stop{At: begun}
+	r.assign.Stop = &podlife.Stop{At: begun}
 	r.over(17 * time.Second)
 }
 

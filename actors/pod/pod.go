@@ -86,7 +86,7 @@ type pod struct {
 	// first is Assign.FirstSandbox.
 	first uint32
 	life  podlife.State
-	stop  *podplan.Stop
+	stop  *podlife.Stop
 
 	// known: the view was read from the runtime since it was last in doubt.
 	known bool
@@ -131,7 +131,7 @@ type facts struct {
 	sandboxStopped map[string]bool
 	crash          map[string]backoff.Crash
 	health         map[string]podplan.Health
-	restartNotes   map[string]podplan.RestartNote
+	restartNotes   map[string]podlife.RestartNote
 }
 
 // Start implements kernel.Behavior.
@@ -226,18 +226,11 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 		p.writeAgain(ctx, old)
 		return
 	}
-	if p.stop == nil {
-		s := *m.Stop
-		p.stop = &s
-	} else if end := m.Stop.At.Add(m.Stop.Grace); end.Before(p.stop.At.Add(p.stop.Grace)) {
-		// A later wish may shorten the grace, never lengthen it.
-		s := *p.stop
-		s.Grace = end.Sub(s.At)
-		if m.Stop.Grace <= 0 {
-			s.Grace = 0 // by force: not what is left of the time, but now
-		}
-		p.stop = &s
+	stop := *m.Stop
+	if p.stop != nil {
+		stop = p.stop.Shortened(stop)
 	}
+	p.stop = &stop
 	p.giveUpStarts(ctx)
 	p.become(ctx, podlife.StopWanted)
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -42,7 +43,7 @@ type Assign struct {
 	// Rank is the pod's place in the order of starts: older ones first.
 	Rank int64
 	// Stop is set when the pod is to end.
-	Stop *podplan.Stop
+	Stop *podlife.Stop
 	// View is what the runtime has of the pod, if pods knows it for certain: at
 	// the agent's start, and for a pod that is new. Nil: look yourself.
 	View *observed.Pod
@@ -56,7 +57,7 @@ type Assign struct {
 	FirstSandbox uint32
 	// RestartNotes is, by container name, what pods knows of those that are stopped
 	// to be restarted. It is shared, and never changed.
-	RestartNotes map[string]podplan.RestartNote
+	RestartNotes map[string]podlife.RestartNote
 }
 
 // Resized is what there is to know of the resize of a pod.
@@ -242,7 +243,7 @@ type Finished struct {
 type NoteRestart struct {
 	UID       types.UID
 	Container string
-	Note      podplan.RestartNote
+	Note      podlife.RestartNote
 }
 
 // EnsureImage is sent to images, and again as long as the image is not there and

@@ -1,10 +1,13 @@
 package pod
 
-import "github.com/troupe-dev/troupe/actors/decide/podplan"
+import (
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+)
 
 // noteRestart has it written down that a container is stopped to be restarted.
 func (p *pod) noteRestart(a podplan.NoteRestart) {
-	note := podplan.RestartNote{ID: a.ID, Cause: a.Cause}
+	note := podlife.RestartNote{ID: a.ID, Cause: a.Cause}
 	put(&p.facts.restartNotes, a.Name, note)
 	p.deps.NoteRestart(NoteRestart{UID: p.uid, Container: a.Name, Note: note})
 }
@@ -18,7 +21,7 @@ func (p *pod) noted(m Noted) {
 }
 
 // recall takes in what pods knows of restarts: it outlives this actor.
-func (p *pod) recall(notes map[string]podplan.RestartNote) {
+func (p *pod) recall(notes map[string]podlife.RestartNote) {
 	for name, n := range notes { // order-free: each on its own
 		if mine, is := p.facts.restartNotes[name]; !is || mine.ID == n.ID {
 			put(&p.facts.restartNotes, name, n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -117,7 +118,7 @@ func (r *rig) Record(e port.Event) { r.events = append(r.events, e) }
 
 // stop is what a delete does.
 func (r *rig) stop(grace time.Duration) {
-	r.assign.Stop = &podplan.Stop{At: r.Now(), Grace: grace}
+	r.assign.Stop = &podlife.Stop{At: r.Now(), Grace: grace}
 	r.ref.Tell(r.assign)
 }
 

@@ -5,7 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
@@ -62,7 +62,7 @@ func (a *pods) allowed(ctx *kernel.Context[Message], r *record, others []*v1.Pod
 // expel stops a pod that runs and was rejected: the node is not what it was when
 // the pod was admitted.
 func (r *record) expel(now time.Time) {
-	r.stop = &podplan.Stop{
+	r.stop = &podlife.Stop{
 		At: now, Grace: podspec.Grace(r.pod), Fail: true,
 		Reason: r.reject.Reason, Message: r.reject.Message, Why: r.reject.Message,
 	}

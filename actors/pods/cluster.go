@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -54,13 +55,11 @@ func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 		return
 	}
 	r.asks(old)
-	if s := apipod.Stop(p, ctx.Now()); s != nil {
+	if s := r.deletion(ctx.Now()); s != nil {
 		if r.stop == nil {
 			ctx.Log().Info().Str("pod", r.name()).Dur("grace", s.Grace).Msg("pod is being deleted; stopping it")
-		} else {
-			s.At = r.stop.At // a later wish counts from when the first one came
 		}
-		r.shorten(s)
+		r.stopBy(*s)
 	}
 	if r.acts() {
 		a.assign(p.UID)
@@ -85,18 +84,25 @@ func (a *pods) renew(p *v1.Pod) {
 	r.ref.Tell(pod.Renewed{Pod: r.allocated()})
 }
 
-// shorten takes over when and how a pod is to stop, if that is sooner than
-// what was wished before.
-func (r *record) shorten(s *podplan.Stop) {
-	if r.stop == nil {
-		r.stop = s
-		return
+// deletion is how a pod that the apiserver deletes is to be stopped, nil if it does
+// not. A shorter grace period of a later version counts from when the deletion began.
+func (r *record) deletion(now time.Time) *podlife.Stop {
+	if r.deleted.IsZero() {
+		r.deleted = now
 	}
-	if s.At.Add(s.Grace).Before(r.stop.At.Add(r.stop.Grace)) || s.Grace <= 0 && r.stop.Grace > 0 {
-		sooner := *r.stop // with why, as it was
-		sooner.At, sooner.Grace = s.At, s.Grace
-		r.stop = &sooner
+	s := apipod.Stop(r.pod, r.deleted)
+	if s == nil {
+		r.deleted = time.Time{}
 	}
+	return s
+}
+
+// stopBy stops a pod as s says, or, if it is being stopped, no later than that.
+func (r *record) stopBy(s podlife.Stop) {
+	if r.stop != nil {
+		s = r.stop.Shortened(s)
+	}
+	r.stop = &s
 }
 
 // force stops a pod that the apiserver has no more: whoever deleted it does not
@@ -106,7 +112,7 @@ func (a *pods) force(ctx *kernel.Context[Message], uid types.UID, r *record) {
 		return
 	}
 	ctx.Log().Info().Str("pod", r.name()).Msg("the apiserver has the pod no more; killing it")
-	r.shorten(&podplan.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
+	r.stopBy(podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
 	r.unwanted, r.stopWritten = true, true
 	a.assign(uid)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -32,7 +32,7 @@ import (
 // endUnwanted begins to stop a pod that no source wants any more.
 func (a *pods) endUnwanted(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod is not wanted any more; stopping it")
-	r.stop = &podplan.Stop{At: ctx.Now(), Grace: podspec.Grace(r.pod), Why: notWanted}
+	r.stop = &podlife.Stop{At: ctx.Now(), Grace: podspec.Grace(r.pod), Why: notWanted}
 	r.unwanted = true
 	a.remember(ctx, r)
 }
@@ -51,7 +51,7 @@ func (a *pods) wantAgain(ctx *kernel.Context[Message], r *record, w want) {
 // endAgain is for a pod that was to begin another life, and is not wanted before it
 // could: what its earlier life has left is removed.
 func (a *pods) endAgain(uid types.UID, r *record) {
-	r.unwanted, r.stopWritten, r.stop = true, true, &podplan.Stop{Why: notWanted}
+	r.unwanted, r.stopWritten, r.stop = true, true, &podlife.Stop{Why: notWanted}
 	r.state = collecting
 	a.stops.dirty = true
 	a.forget(uid)
@@ -76,7 +76,7 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	r.pod, r.source, r.first = r.again.pod, r.again.source, max(r.next, r.first+1)
 	r.stop, r.again, r.unwanted, r.stopWritten, r.restarts = nil, nil, false, false, nil
 	r.ref, r.state, r.look, r.mirror = kernel.Ref[pod.Message]{}, waiting, true, nil
-	r.crash, r.reject = nil, nil
+	r.crash, r.reject, r.deleted = nil, nil, time.Time{}
 	delete(a.stuck, r.pod.UID)
 	if r.source == apipods.Source && r.alloc == nil {
 		a.recall(r)
@@ -139,7 +139,7 @@ func (a *pods) abandoned(uid types.UID) {
 func (a *pods) putCollecting(ref observed.PodRef) *record {
 	r := &record{
 		pod:    &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: ref.UID, Namespace: ref.Namespace, Name: ref.Name}},
-		source: orphan, state: collecting, unwanted: true, stopWritten: true, stop: &podplan.Stop{Why: notWanted},
+		source: orphan, state: collecting, unwanted: true, stopWritten: true, stop: &podlife.Stop{Why: notWanted},
 	}
 	a.recallStop(r)
 	a.put(r)

@@ -13,9 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/apipods"
-	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
@@ -126,7 +125,9 @@ type record struct {
 	seen   time.Time // when it was first heard of
 	rank   int64
 	state  state
-	stop   *podplan.Stop
+	stop   *podlife.Stop
+	// deleted is when this actor first knew that the apiserver deletes the pod.
+	deleted time.Time
 	// unwanted: stop is because no source wanted it. stopWritten: that is written
 	// down, or can't be; its actor is told only then. again is who wants it now, nil
 	// for nobody.
@@ -141,7 +142,7 @@ type record struct {
 	mirror, mirrored *v1.Pod
 	// restarts are, by name, containers that are stopped to be restarted; saved says
 	// that they, and stop, are in the checkpoint that is being written.
-	restarts map[string]podplan.RestartNote
+	restarts map[string]podlife.RestartNote
 	saved    bool
 	view     *observed.Pod // for the first Assign
 	found    bool          // the runtime had something of it when it began
@@ -422,7 +423,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 		if r == nil {
 			r = &record{pod: w.pod, source: w.source, seen: ctx.Now(), wanted: a.rounds}
 			if w.source == apipods.Source {
-				r.stop = apipod.Stop(w.pod, ctx.Now())
+				r.stop = r.deletion(ctx.Now())
 			}
 			a.recall(r)
 			a.recallStop(r)
@@ -612,7 +613,7 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("the runtime has a pod that nobody wants; stopping it")
 		r := &record{
 			pod: p, source: orphan, unwanted: true, stopWritten: true,
-			stop: &podplan.Stop{At: ctx.Now(), Grace: podspec.Grace(p), Why: notWanted},
+			stop: &podlife.Stop{At: ctx.Now(), Grace: podspec.Grace(p), Why: notWanted},
 		}
 		a.recallStop(r)
 		a.put(r)

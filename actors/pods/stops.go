@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/apipods"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 )
@@ -20,7 +20,7 @@ import (
 // signal, in the checkpoint "stops":
 //
 //   - that a container is stopped to be restarted, where its exit code could be
-//     taken for its completion (podplan.RestartNote);
+//     taken for its completion (podlife.RestartNote);
 //   - that a static pod is stopped because no source wants it any more. When one
 //     wants it again, under the same UID, it is first stopped to the end, and then
 //     begins another life: see comeback.go.
@@ -41,7 +41,7 @@ type stops struct {
 // stopped is what the checkpoint has of one pod.
 type stopped struct {
 	// Containers are, by name, those that are stopped to be restarted.
-	Containers map[string]podplan.RestartNote `json:"containers,omitempty"`
+	Containers map[string]podlife.RestartNote `json:"containers,omitempty"`
 	// Since is when the pod was asked to stop, zero if it was not; it has Grace.
 	Since time.Time     `json:"since,omitzero"`
 	Grace time.Duration `json:"grace,omitempty"`
@@ -92,7 +92,7 @@ func (a *pods) recallStop(r *record) {
 	r.restarts, r.first = s.Containers, s.FirstSandbox
 	r.before = earlierStatus(s.BeforeInit, s.Before)
 	if !s.Since.IsZero() && r.stop == nil && !a.begunSince(r.pod.UID, s.Since) {
-		r.stop = &podplan.Stop{At: s.Since, Grace: s.Grace, Why: notWanted}
+		r.stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: notWanted}
 		r.unwanted, r.stopWritten = true, true
 	}
 }
@@ -194,7 +194,7 @@ func (a *pods) noteRestart(ctx *kernel.Context[Message], m pod.NoteRestart) {
 		}
 		return
 	}
-	r.note(m.Container, podplan.RestartNote{ID: m.Note.ID, Cause: m.Note.Cause})
+	r.note(m.Container, podlife.RestartNote{ID: m.Note.ID, Cause: m.Note.Cause})
 	a.remember(ctx, r)
 }
 
@@ -210,8 +210,8 @@ func (a *pods) remember(ctx *kernel.Context[Message], r *record) {
 }
 
 // note sets a note in a new map: the pod's actor has the old one.
-func (r *record) note(container string, n podplan.RestartNote) {
-	next := make(map[string]podplan.RestartNote, len(r.restarts)+1)
+func (r *record) note(container string, n podlife.RestartNote) {
+	next := make(map[string]podlife.RestartNote, len(r.restarts)+1)
 	maps.Copy(next, r.restarts)
 	next[container] = n
 	r.restarts = next

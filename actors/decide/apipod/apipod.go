@@ -11,26 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
-// Stop is how a pod that is being deleted is to be taken down by whoever learns
-// of it now; nil if it isn't. The grace period begins to count now: the clock
-// that the apiserver reckoned with is another.
-func Stop(p *v1.Pod, now time.Time) *podplan.Stop {
+// Stop is how a pod that is being deleted is to be taken down; nil if it isn't. Its
+// grace period counts from since, when this node first knew of the deletion: the
+// deletionTimestamp is of the apiserver's clock.
+func Stop(p *v1.Pod, since time.Time) *podlife.Stop {
 	if p.DeletionTimestamp == nil {
 		return nil
 	}
-	grace := int64(v1.DefaultTerminationGracePeriodSeconds)
-	switch {
-	case p.DeletionGracePeriodSeconds != nil:
-		grace = *p.DeletionGracePeriodSeconds
-	case p.Spec.TerminationGracePeriodSeconds != nil:
-		grace = *p.Spec.TerminationGracePeriodSeconds
-	}
-	return &podplan.Stop{At: now, Grace: podspec.Seconds(grace), Why: "the pod was deleted"}
+	return &podlife.Stop{At: since, Grace: podspec.DeletionGrace(p), Why: "the pod was deleted"}
 }
 
 // Same says whether two versions of a pod ask the same of its node. What the

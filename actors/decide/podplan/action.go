@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -146,7 +147,7 @@ type StopContainer struct {
 type NoteRestart struct {
 	Name  string
 	ID    string
-	Cause RestartCause
+	Cause podlife.RestartCause
 }
 
 // RemoveContainer removes a container that was made and can never be started.

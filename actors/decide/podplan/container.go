@@ -10,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -145,7 +146,7 @@ type stopReason struct {
 	why   string // for people; empty if it may stay
 	grace time.Duration
 	// cause is set if another incarnation follows.
-	cause RestartCause
+	cause podlife.RestartCause
 }
 
 // stopReason says why a running container has to go. Once its preStop hook ran,
@@ -162,7 +163,7 @@ func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Con
 		again = ""
 	}
 	// unlessNever is the cause of a restart that the policy Never does not allow.
-	unlessNever := func(cause RestartCause) RestartCause {
+	unlessNever := func(cause podlife.RestartCause) podlife.RestartCause {
 		if kind == podspec.Main && podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever {
 			return cause
 		}
@@ -172,19 +173,19 @@ func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Con
 	// Nothing is put together before it is needed: nearly always nothing is.
 	switch {
 	case !p.fresh(n):
-		return stopReason{"Stopping container " + c.Name, grace, unlessNever(SandboxLost)}
+		return stopReason{"Stopping container " + c.Name, grace, unlessNever(podlife.SandboxLost)}
 	case kind == podspec.Ephemeral:
 		return stopReason{}
 	case !sameSpec(n.SpecHash, c) && kind != podspec.Init:
-		return stopReason{what + c.Name + " definition changed" + changed, grace, ContainerChanged}
+		return stopReason{what + c.Name + " definition changed" + changed, grace, podlife.ContainerChanged}
 	case kind != podspec.Init && p.needsRestart(c, n):
-		return stopReason{"Container " + c.Name + " resize requires restart", grace, ResizeRestarts}
+		return stopReason{"Container " + c.Name + " resize requires restart", grace, podlife.ResizeRestarts}
 	case p.in.Hooks[n.ID].PostStart == HookFailed:
-		return stopReason{"FailedPostStartHook", grace, unlessNever(PostStartFailed)}
+		return stopReason{"FailedPostStartHook", grace, unlessNever(podlife.PostStartFailed)}
 	case h.Liveness == ProbeFailure:
-		return stopReason{what + c.Name + " failed liveness probe" + again, probeGrace(h, grace), unlessNever(ProbeFailed)}
+		return stopReason{what + c.Name + " failed liveness probe" + again, probeGrace(h, grace), unlessNever(podlife.ProbeFailed)}
 	case h.Startup == ProbeFailure:
-		return stopReason{what + c.Name + " failed startup probe" + again, probeGrace(h, grace), unlessNever(ProbeFailed)}
+		return stopReason{what + c.Name + " failed startup probe" + again, probeGrace(h, grace), unlessNever(podlife.ProbeFailed)}
 	case p.in.Hooks[n.ID].PreStop != HookNotRun, p.in.Hooks[n.ID].PostStart == HookEnded:
 		return stopReason{why: "Stopping container " + c.Name, grace: probeGrace(h, grace)}
 	case noted:
@@ -242,7 +243,7 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 	}
 	crash := p.in.CrashPolicy.Next(prev, n.Attempt, ran)
 	note, _ := p.in.RestartNote(n)
-	if !sameSpec(n.SpecHash, c) || note.Cause == ContainerChanged || note.Cause == ResizeRestarts || p.in.Earlier(n) {
+	if !sameSpec(n.SpecHash, c) || note.Cause == podlife.ContainerChanged || note.Cause == podlife.ResizeRestarts || p.in.Earlier(n) {
 		// Another image is another chance: its author waits to see it run. And one
 		// that was stopped to resize it, or because nobody wanted its pod, did not
 		// crash.

@@ -27,7 +27,7 @@ type Input struct {
 	// Life is where the pod stands.
 	Life podlife.State
 	// Stop is why and how a pod that is not Syncing is taken down; nil while Syncing.
-	Stop *Stop
+	Stop *podlife.Stop
 
 	// Known is false until the runtime was asked once what it has of this pod,
 	// and again after a call whose outcome is unknown: nothing may be made,
@@ -69,7 +69,7 @@ type Input struct {
 	// Unknown count as dead.
 	Stopped map[string]time.Time
 	// RestartNotes are, by container name, those that are stopped to be restarted.
-	RestartNotes map[string]RestartNote
+	RestartNotes map[string]podlife.RestartNote
 	// FirstSandbox is not 0 for a pod that is wanted again after it had been
 	// stopped because nobody wanted it: the attempt that its next sandbox had then.
 	// What is in a sandbox before that one is of its earlier life: it counts as never
@@ -122,20 +122,6 @@ type Resizing struct {
 	InProgress bool
 	// Problem is why not, empty if nothing is in the way.
 	Problem string
-}
-
-// Stop is how a pod is taken down.
-type Stop struct {
-	// At is when the grace period began to count.
-	At time.Time
-	// Grace is how long containers have from At; it may be shortened later.
-	Grace time.Duration
-	// Reason and Message go into the pod's status if Fail is set (Evicted,
-	// DeadlineExceeded, …); Why is for the Killing event.
-	Reason, Message string
-	Why             string
-	// Fail says that the pod's phase becomes Failed whatever its containers say.
-	Fail bool
 }
 
 // Failure is the last failure on a lane, and how many in a row there were.
@@ -310,7 +296,7 @@ type Output struct {
 	EndHooks []string
 	// Outcome, and how to stop if it is Done.
 	Outcome Outcome
-	Stop    *Stop
+	Stop    *podlife.Stop
 	// Notes are the events that this plan gives rise to, at most one a cause
 	// (a BackOff is noted once per crash, not once per plan).
 	Notes []Note

@@ -125,7 +125,7 @@ func (p *planner) do(a Action) bool {
 func (p *planner) note(n Note) { p.out.Notes = append(p.out.Notes, n) }
 
 // conclude ends a Syncing pod: whatever else was planned no longer matters.
-func (p *planner) conclude(s Stop) {
+func (p *planner) conclude(s podlife.Stop) {
 	p.out.Actions, p.out.Notes, p.out.Wake = nil, nil, time.Time{}
 	p.out.Outcome = Done
 	p.out.Stop = &s

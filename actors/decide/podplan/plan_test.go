@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 )
 
 var t0 = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -66,8 +67,8 @@ func exited(name string, attempt uint32, code int32, ago time.Duration) observed
 }
 
 // notes says of container a that it is written down why it is stopped.
-func notes(in *Input, id string, cause RestartCause, written bool) {
-	in.RestartNotes = map[string]RestartNote{"a": {ID: id, Cause: cause, Written: written}}
+func notes(in *Input, id string, cause podlife.RestartCause, written bool) {
+	in.RestartNotes = map[string]podlife.RestartNote{"a": {ID: id, Cause: cause, Written: written}}
 }
 
 // said writes a plan down in words: actions, then what is waited for, then the

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 )
 
@@ -51,7 +52,7 @@ func TestPlanResize(t *testing.T) {
 			}
 		}
 	}
-	stopped := func(in *Input) { notes(in, "a0", ResizeRestarts, true) }
+	stopped := func(in *Input) { notes(in, "a0", podlife.ResizeRestarts, true) }
 	never := func(in *Input) { in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever }
 	checkPlans(t, []planCase{
 		{"was resized, and is done", runInput, func(in *Input) { resizing(in, big, big) }, ""},
@@ -114,7 +115,7 @@ func TestPlanResize(t *testing.T) {
 		{"stopped for it often", upInput, func(in *Input) {
 			containers(in, exited("a", 5, 143, 0))
 			resizing(in, small, big)
-			notes(in, "a5", ResizeRestarts, true)
+			notes(in, "a5", podlife.ResizeRestarts, true)
 			main0(in).ResizePolicy, in.Resize.Seen.Pod = byRestart(v1.ResourceCPU), big
 		}, "create a#6 in s0"},
 		{"what is made waits for its pod", upInput, grow(), "resize pod to 200/128; a: ContainerCreating; RESIZING"},
@@ -139,7 +140,7 @@ func TestPlanResize(t *testing.T) {
 		{"being deleted", runInput, func(in *Input) {
 			resizing(in, small, big)
 			in.Life = 1
-			in.Stop = &Stop{At: t0, Grace: 30 * time.Second, Why: "gone"}
+			in.Stop = &podlife.Stop{At: t0, Grace: 30 * time.Second, Why: "gone"}
 		},
 			"stop a0 30s; Killing! Stopping container a"},
 	})

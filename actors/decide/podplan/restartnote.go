@@ -4,42 +4,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// RestartCause is why a running container is stopped so that another
-// incarnation takes its place.
-type RestartCause string
-
-const (
-	ContainerChanged RestartCause = "ContainerChanged" // its image, in the spec
-	ResizeRestarts   RestartCause = "ResizeRestarts"   // API field resizePolicy
-	ProbeFailed      RestartCause = "ProbeFailed"      // liveness or startup
-	PostStartFailed  RestartCause = "PostStartFailed"
-	SandboxLost      RestartCause = "SandboxLost"
-)
-
-// RestartNote says that a container was, or is about to be, stopped in order to
-// be restarted. It is restarted whatever its exit code is: that only says how it
-// took the stop signal.
-//
-// A note is written down before the container's preStop hook and stop signal, and
-// outlives the pod's actor and the agent. Without it, a container of a pod with
-// restartPolicy OnFailure that exits with 0 would count as completed, and its pod
-// as Succeeded, though its work was never done.
-type RestartNote struct {
-	// ID is the container's. A note about another incarnation says nothing.
-	ID    string       `json:"id"`
-	Cause RestartCause `json:"cause"`
-	// Written is true once the note is on the disk, or can't be written there. The
-	// container is stopped only then.
-	Written bool `json:"-"`
-}
-
 // noted says whether n may be stopped to be restarted for this cause, and has
 // that written down first where how it ends might be taken for its own doing.
-func (p *planner) noted(c *v1.Container, n *observed.Container, cause RestartCause) bool {
-	if cause == "" || cause != ResizeRestarts && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyAlways {
+func (p *planner) noted(c *v1.Container, n *observed.Container, cause podlife.RestartCause) bool {
+	if cause == "" || cause != podlife.ResizeRestarts && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyAlways {
 		return true
 	}
 	if note, is := p.in.RestartNote(n); is {
@@ -50,7 +22,7 @@ func (p *planner) noted(c *v1.Container, n *observed.Container, cause RestartCau
 }
 
 // RestartNote is the note about an incarnation of a container, if there is one.
-func (in *Input) RestartNote(n *observed.Container) (RestartNote, bool) {
+func (in *Input) RestartNote(n *observed.Container) (podlife.RestartNote, bool) {
 	note, is := in.RestartNotes[n.Name]
 	return note, is && note.ID == n.ID
 }

@@ -2,6 +2,7 @@ package podplan
 
 import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -9,11 +10,11 @@ import (
 func (p *planner) sync() {
 	pod := p.in.Pod
 	if podspec.Finished(pod) {
-		p.conclude(Stop{At: p.now, Grace: podspec.Grace(pod), Why: "the pod has finished"})
+		p.conclude(podlife.Stop{At: p.now, Grace: podspec.Grace(pod), Why: "the pod has finished"})
 		return
 	}
 	if p.pastDeadline() {
-		p.conclude(Stop{
+		p.conclude(podlife.Stop{
 			At: p.now, Grace: podspec.Grace(pod), Fail: true,
 			Reason:  "DeadlineExceeded",
 			Message: "Pod was active on the node longer than the specified deadline",
@@ -29,7 +30,7 @@ func (p *planner) sync() {
 	p.findSandbox()
 	p.findEpoch()
 	if p.mainFinished() {
-		p.conclude(Stop{At: p.now, Grace: podspec.Grace(pod), Why: "all containers have finished"})
+		p.conclude(podlife.Stop{At: p.now, Grace: podspec.Grace(pod), Why: "all containers have finished"})
 		return
 	}
 	p.driveCgroup()
@@ -38,7 +39,7 @@ func (p *planner) sync() {
 	p.driveVolumes()
 	initialized, failed := p.driveInit()
 	if failed {
-		p.conclude(Stop{At: p.now, Grace: podspec.Grace(pod), Why: "an init container failed"})
+		p.conclude(podlife.Stop{At: p.now, Grace: podspec.Grace(pod), Why: "an init container failed"})
 		return
 	}
 	p.driveMain(initialized)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 )
 
 // withInit puts an init container i, and with sidecar a sidecar s after it,
@@ -320,7 +321,7 @@ func TestPlanRunning(t *testing.T) {
 		{"image changed, stopped, of policy Never", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
 			in.View.Containers[0].SpecHash = SpecHash(main0(in))
-			notes(in, "a0", ContainerChanged, true)
+			notes(in, "a0", podlife.ContainerChanged, true)
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
 			main0(in).Image = "img:2"
 		}, "image a#1"},
@@ -339,21 +340,21 @@ func TestPlanRunning(t *testing.T) {
 			in.View.Containers[0].SpecHash = SpecHash(main0(in))
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 			main0(in).Image = "img:2"
-			notes(in, "a0", ContainerChanged, false)
+			notes(in, "a0", podlife.ContainerChanged, false)
 		}, ""},
 		{"image changed, written down", runInput, func(in *Input) {
 			in.View.Containers[0].SpecHash = SpecHash(main0(in))
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 			main0(in).Image = "img:2"
-			notes(in, "a0", ContainerChanged, true)
+			notes(in, "a0", podlife.ContainerChanged, true)
 		}, "stop a0 30s; Killing! Container a definition changed, will be restarted"},
 		{"image changed and back, written down", runInput, func(in *Input) {
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
-			notes(in, "a0", ContainerChanged, true)
+			notes(in, "a0", podlife.ContainerChanged, true)
 		}, "stop a0 30s; Killing! Stopping container a"},
 		{"written down of an incarnation before", runInput, func(in *Input) {
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
-			notes(in, "a9", ContainerChanged, true)
+			notes(in, "a9", podlife.ContainerChanged, true)
 		}, ""},
 		{"liveness", runInput, func(in *Input) { in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}} },
 			"stop a0 30s; Killing! Container a failed liveness probe, will be restarted"},
@@ -366,7 +367,7 @@ func TestPlanRunning(t *testing.T) {
 		}, "stop a0 30s; Killing! Container a failed liveness probe"},
 		{"liveness, ended well, of policy OnFailure", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
-			notes(in, "a0", ProbeFailed, true)
+			notes(in, "a0", podlife.ProbeFailed, true)
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 		}, "create a#1 in s0"},
 		{"liveness, ended by itself before it was stopped, of policy OnFailure", upInput, func(in *Input) {

@@ -16,7 +16,7 @@ func stopInput() Input {
 	in := runInput()
 	withInit(&in, true)
 	in.View.Containers = append(in.View.Containers, exited("i", 0, 0, time.Hour), alive("s", 0))
-	in.Life, in.Stop = podlife.Terminating, &Stop{At: t0, Grace: 30 * time.Second}
+	in.Life, in.Stop = podlife.Terminating, &podlife.Stop{At: t0, Grace: 30 * time.Second}
 	return in
 }
 
@@ -211,7 +211,7 @@ func orphanInput() Input {
 	in := runInput()
 	in.Pod.Spec = v1.PodSpec{Containers: []v1.Container{{Name: "a", Image: "img:1"}}}
 	in.Volumes, in.Images = Volumes{}, nil
-	in.Life, in.Stop = podlife.Terminating, &Stop{At: t0, Grace: 30 * time.Second}
+	in.Life, in.Stop = podlife.Terminating, &podlife.Stop{At: t0, Grace: 30 * time.Second}
 	in.View.Containers[0].GraceSeconds = 10
 	return in
 }

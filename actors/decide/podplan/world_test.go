@@ -113,7 +113,7 @@ func newWorld(pod *v1.Pod, fatalf func(string, ...any)) *world {
 func (w *world) forget(busy flat.Map[Lane, Action]) {
 	life, stop, notes := w.mem.in.Life, w.mem.in.Stop, w.mem.in.RestartNotes
 	if notes == nil {
-		notes = map[string]RestartNote{}
+		notes = map[string]podlife.RestartNote{}
 	}
 	if life == podlife.Terminating && stop.Why != "deleted" {
 		life, stop = podlife.Syncing, nil // it finds out again
@@ -216,7 +216,7 @@ func (w *world) perform(a Action) {
 		in.Images.Set(a.Container, Image{State: ImagePending, Attempt: a.Attempt, Image: a.Image})
 		return
 	case NoteRestart:
-		in.RestartNotes[a.Name] = RestartNote{ID: a.ID, Cause: a.Cause}
+		in.RestartNotes[a.Name] = podlife.RestartNote{ID: a.ID, Cause: a.Cause}
 		return
 	case MountVolumes:
 		in.Volumes = Volumes{State: VolumesPending}
@@ -546,7 +546,7 @@ func (w *world) delete(grace time.Duration) {
 	in := &w.mem.in
 	w.logf("delete with %v", grace)
 	if in.Stop == nil {
-		in.Stop = &Stop{At: w.now, Grace: grace}
+		in.Stop = &podlife.Stop{At: w.now, Grace: grace}
 	} else {
 		s := *in.Stop
 		if grace <= 0 {

@@ -94,7 +94,7 @@ func (w *world) step() {
 		w.mem.Known = false
 	case "stop":
 		if w.life == podlife.Syncing && rapid.IntRange(0, 3).Draw(w.t, "really") == 0 {
-			w.stop = &podplan.Stop{At: w.now, Grace: time.Duration(*w.pod.Spec.TerminationGracePeriodSeconds) * time.Second}
+			w.stop = &podlife.Stop{At: w.now, Grace: time.Duration(*w.pod.Spec.TerminationGracePeriodSeconds) * time.Second}
 			w.life = podlife.Next(w.life, podlife.StopWanted)
 			w.logf("stop wanted")
 		}

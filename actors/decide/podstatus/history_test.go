@@ -142,7 +142,7 @@ func (h *history) step() {
 			h.in.Plan.Health[v.Containers[i].ID] = podplan.Health{Startup: probe.Draw(h.rt, "startup"), Readiness: probe.Draw(h.rt, "readiness")}
 		}
 	case "end":
-		h.in.Plan.Stop = &podplan.Stop{At: now, Grace: 30 * time.Second, Fail: rapid.Bool().Draw(h.rt, "fail"), Reason: "Evicted", Message: "m"}
+		h.in.Plan.Stop = &podlife.Stop{At: now, Grace: 30 * time.Second, Fail: rapid.Bool().Draw(h.rt, "fail"), Reason: "Evicted", Message: "m"}
 		if h.in.Plan.Life == podlife.Syncing {
 			h.in.Plan.Life = podlife.Terminating
 		}

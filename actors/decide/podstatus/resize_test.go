@@ -123,7 +123,7 @@ func TestResizeAcknowledged(t *testing.T) {
 	}
 	alike := func(in *podstatus.Input) { in.Plan.Pod.Generation = 3 }
 	ends := func(in *podstatus.Input) {
-		in.Plan.Life, in.Plan.Stop = podlife.Terminating, &podplan.Stop{At: noon, Grace: 30 * time.Second}
+		in.Plan.Life, in.Plan.Stop = podlife.Terminating, &podlife.Stop{At: noon, Grace: 30 * time.Second}
 	}
 	never := func(in *podstatus.Input) {
 		resized(done)(in)

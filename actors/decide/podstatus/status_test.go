@@ -136,7 +136,7 @@ func policy(p v1.RestartPolicy) func(*podstatus.Input) {
 	return func(in *podstatus.Input) { in.Plan.Pod.Spec.RestartPolicy = p }
 }
 
-func ending(s podplan.Stop) func(*podstatus.Input) {
+func ending(s podlife.Stop) func(*podstatus.Input) {
 	return func(in *podstatus.Input) {
 		in.Plan.Life, in.Plan.Stop = podlife.Terminating, &s
 	}
@@ -211,7 +211,7 @@ func TestRestartRules(t *testing.T) {
 		c.CreatedAt, c.StartedAt = noon.Add(-time.Second), noon.Add(-time.Second)
 		return c
 	}
-	stop := podplan.Stop{At: noon, Grace: 30 * time.Second}
+	stop := podlife.Stop{At: noon, Grace: 30 * time.Second}
 	for _, c := range []struct {
 		name  string
 		steps steps
@@ -272,8 +272,8 @@ func TestCompute(t *testing.T) {
 		wellA    = "a runs started ready"
 		notReady = "Running; " + unready + "; a runs started"
 	)
-	stop := podplan.Stop{At: noon, Grace: 30 * time.Second}
-	evicted := podplan.Stop{At: noon, Grace: 0, Fail: true, Reason: "Evicted", Message: "The node was low on resource: memory."}
+	stop := podlife.Stop{At: noon, Grace: 30 * time.Second}
+	evicted := podlife.Stop{At: noon, Grace: 0, Fail: true, Reason: "Evicted", Message: "The node was low on resource: memory."}
 	created := running("a", 0)
 	created.State, created.StartedAt = observed.ContainerCreated, time.Time{}
 	unknown := running("a", 0)

@@ -38,7 +38,7 @@ type world struct {
 
 	// The actor's memory.
 	life   podlife.State
-	stop   *podplan.Stop
+	stop   *podlife.Stop
 	mem    podplan.Input
 	status *v1.PodStatus
 	calls  []*call
@@ -78,7 +78,7 @@ func (w *world) forget() {
 func (w *world) forgetActor() {
 	busy, notes := w.mem.Busy, w.mem.RestartNotes
 	if notes == nil {
-		notes = map[string]podplan.RestartNote{}
+		notes = map[string]podlife.RestartNote{}
 	}
 	w.mem = podplan.Input{
 		Pod: w.pod, Busy: busy, RestartNotes: notes,
@@ -226,7 +226,7 @@ func (w *world) begin(a podplan.Action) {
 		return
 	case podplan.NoteRestart:
 		w.mem.Busy.Delete(l)
-		w.mem.RestartNotes[a.Name] = podplan.RestartNote{ID: a.ID, Cause: a.Cause, Written: true}
+		w.mem.RestartNotes[a.Name] = podlife.RestartNote{ID: a.ID, Cause: a.Cause, Written: true}
 		return
 	case podplan.MountVolumes:
 		w.mem.Busy.Delete(l)

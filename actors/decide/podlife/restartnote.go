@@ -1,0 +1,30 @@
+package podlife
+
+// RestartCause is why a running container is stopped so that another
+// incarnation takes its place.
+type RestartCause string
+
+const (
+	ContainerChanged RestartCause = "ContainerChanged" // its image, in the spec
+	ResizeRestarts   RestartCause = "ResizeRestarts"   // API field resizePolicy
+	ProbeFailed      RestartCause = "ProbeFailed"      // liveness or startup
+	PostStartFailed  RestartCause = "PostStartFailed"
+	SandboxLost      RestartCause = "SandboxLost"
+)
+
+// RestartNote says that a container was, or is about to be, stopped in order to
+// be restarted. It is restarted whatever its exit code is: that only says how it
+// took the stop signal.
+//
+// A note is written down before the container's preStop hook and stop signal, and
+// outlives the pod's actor and the agent. Without it, a container of a pod with
+// restartPolicy OnFailure that exits with 0 would count as completed, and its pod
+// as Succeeded, though its work was never done.
+type RestartNote struct {
+	// ID is the container's. A note about another incarnation says nothing.
+	ID    string       `json:"id"`
+	Cause RestartCause `json:"cause"`
+	// Written is true once the note is on the disk, or can't be written there. The
+	// container is stopped only then.
+	Written bool `json:"-"`
+}
