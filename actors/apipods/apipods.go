@@ -28,10 +28,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/sources"
 )
 
-// Source is the name of this source, as the annotation kubernetes.io/config.source
-// has it.
-const Source = "api"
-
 // Message is what the apipods actor understands.
 //
 //sumtype:decl
@@ -201,7 +197,7 @@ func (a *apipods) told(ctx *kernel.Context[Message], c port.APIChange) {
 }
 
 func (a *apipods) update() {
-	a.deps.Update(sources.Update{Source: Source, Seen: a.seen, Pods: a.pods})
+	a.deps.Update(sources.Update{Source: podspec.API, Seen: a.seen, Pods: a.pods})
 }
 
 // replace takes over all that there is.

@@ -9,6 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
@@ -61,7 +62,7 @@ type cluster struct {
 
 // connect gives pods what it needs of them. Without them nothing is told.
 func (a *cluster) connect(d *pods.Deps) {
-	d.Sources = append(d.Sources, apipods.Source)
+	d.Sources = append(d.Sources, podspec.API)
 	d.Cluster = &pods.Cluster{
 		Show: func(m pods.Shown) {
 			a.status.Tell(status.Show{UID: m.UID, Status: m.Status, Final: m.Final})

@@ -38,6 +38,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/gc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -195,7 +196,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	}
 	var above cluster
 	podsDeps := &pods.Deps{
-		NodeName: c.Name, Sources: []string{sources.File, sources.HTTP}, Pod: podDeps, Wrap: c.Wrap,
+		NodeName: c.Name, Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: podDeps, Wrap: c.Wrap,
 		Admit: n.admit,
 		Restarted: func() {
 			sourcesRef.Tell(sources.Resend{})

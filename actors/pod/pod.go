@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -81,8 +82,9 @@ type pod struct {
 	// born is when this incarnation began.
 	born time.Time
 	// want is nil until assigned.
-	want *v1.Pod
-	rank int64
+	want   *v1.Pod
+	origin podspec.Origin
+	rank   int64
 	// first is Assign.FirstSandbox.
 	first uint32
 	life  podlife.State
@@ -209,7 +211,7 @@ func (p *pod) Overflowed(ctx *kernel.Context[Message]) {
 
 func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	old, first := p.want, p.want == nil
-	p.want, p.rank, p.first = m.Pod, m.Rank, m.FirstSandbox
+	p.want, p.origin, p.rank, p.first = m.Pod, m.Origin, m.Rank, m.FirstSandbox
 	p.recall(m.RestartNotes)
 	p.resized(ctx, old, m.Resized)
 	if p.status == nil {
@@ -370,7 +372,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 
 func (p *pod) input(now time.Time) podplan.Input {
 	in := podplan.Input{
-		Now: now, Pod: p.want, Life: p.life, Stop: p.stop,
+		Now: now, Pod: p.want, Origin: p.origin, Life: p.life, Stop: p.stop,
 		Known: p.known, View: p.view, Busy: p.busy,
 		Failures: p.facts.failures, Images: p.facts.images, Volumes: p.facts.volumes, Cgroup: p.facts.cgroup,
 		Hooks: p.facts.hooks, Health: p.facts.health, KillAt: p.facts.killAt, Stopped: p.facts.stopped,

@@ -107,9 +107,9 @@ func (p *pod) tellProbes(ctx *kernel.Context[Message]) {
 		})
 	}
 	if p.probed == nil {
-		// A pod put together from what the runtime has of it may have been probed
+		// An orphan may have been probed
 		// when it was wanted; of others there is nothing to say.
-		if len(now) == 0 && p.specKnown() {
+		if len(now) == 0 && p.origin != podspec.Orphan {
 			return
 		}
 		p.probed = &probing{}
@@ -176,10 +176,4 @@ func (p *pod) shownHealth(id string, h podplan.Health) (known podplan.Health, sh
 // it is not asked anything.
 func (p *pod) hookDone(spec *v1.Container, c *observed.Container) bool {
 	return spec.Lifecycle == nil || spec.Lifecycle.PostStart == nil || p.facts.hooks[c.ID].PostStart == podplan.HookDone
-}
-
-// specKnown: the pod was not put together from what the runtime has of it, which
-// knows of no probes.
-func (p *pod) specKnown() bool {
-	return len(p.want.Spec.Containers) > 0 && p.want.Spec.Containers[0].ImagePullPolicy != ""
 }

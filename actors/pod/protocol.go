@@ -26,6 +26,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -40,6 +41,8 @@ type Message interface{ isPodMessage() }
 // newest counts, and a stop is never taken back.
 type Assign struct {
 	Pod *v1.Pod
+	// Origin is where it comes from.
+	Origin podspec.Origin
 	// Rank is the pod's place in the order of starts: older ones first.
 	Rank int64
 	// Stop is set when the pod is to end.

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -44,7 +43,7 @@ type Statics struct {
 // ends says whether a pod of the apiserver is never to be started: it is being
 // deleted, or has ended before.
 func ends(r *record) bool {
-	return r.source == apipods.Source && (r.stop != nil || podspec.Finished(r.pod))
+	return r.source == podspec.API && (r.stop != nil || podspec.Finished(r.pod))
 }
 
 // refresh takes over a newer version of a pod of the apiserver.
@@ -71,14 +70,14 @@ func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 // with everybody who has the older one.
 func (a *pods) renew(p *v1.Pod) {
 	r := a.of[p.UID]
-	if r == nil || r.source != apipods.Source || !apipod.Same(r.pod, p) {
+	if r == nil || r.source != podspec.API || !apipod.Same(r.pod, p) {
 		return
 	}
-	w := a.wanted[apipods.Source]
+	w := a.wanted[podspec.API]
 	if i := slices.Index(w.Pods, r.pod); i >= 0 {
 		w.Pods = slices.Clone(w.Pods) // it is shared
 		w.Pods[i] = p
-		a.wanted[apipods.Source] = w
+		a.wanted[podspec.API] = w
 	}
 	r.pod = p
 	r.ref.Tell(pod.Renewed{Pod: r.allocated()})
@@ -137,13 +136,13 @@ func (a *pods) rejected(ctx *kernel.Context[Message], r *record) {
 
 // show tells status what there is to say of a pod.
 func (a *pods) show(uid types.UID, r *record) {
-	if a.deps.Cluster == nil || r.source == orphan || r.report.Status == nil {
+	if a.deps.Cluster == nil || r.source == podspec.Orphan || r.report.Status == nil {
 		return
 	}
 	over := r.state == finished || r.state == rejected
 	a.deps.Cluster.Show(Shown{
 		UID: uid, Status: r.report.Status,
-		Final: over && r.source == apipods.Source && r.pod.DeletionTimestamp != nil,
+		Final: over && r.source == podspec.API && r.pod.DeletionTimestamp != nil,
 	})
 }
 
@@ -170,7 +169,7 @@ func (a *pods) tellStatics() {
 	}
 	now := Statics{Seen: true}
 	for _, source := range a.deps.Sources {
-		if source != apipods.Source && !a.wanted[source].Seen {
+		if source != podspec.API && !a.wanted[source].Seen {
 			now.Seen = false
 		}
 	}
@@ -184,11 +183,9 @@ func (a *pods) tellStatics() {
 	a.deps.Cluster.Statics(now)
 }
 
-func (r *record) isStatic() bool { return r.source != apipods.Source && r.source != orphan }
-
 func (a *pods) anyStatic() bool {
 	for _, r := range a.of { // order-free: any
-		if r.isStatic() {
+		if r.source.Static() {
 			return true
 		}
 	}
@@ -199,7 +196,7 @@ func (a *pods) anyStatic() bool {
 func (a *pods) staticPods() (out []*v1.Pod) {
 	at := map[string]int{}
 	for _, r := range a.ranked {
-		if !r.isStatic() || r.state == collecting {
+		if !r.source.Static() || r.state == collecting {
 			continue
 		}
 		if i, there := at[r.name()]; !there {

@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -64,7 +63,7 @@ func (a *pods) returns(r *record) bool {
 		return false
 	}
 	p := r.again.pod
-	return r.again.source != apipods.Source || p.DeletionTimestamp == nil && !podspec.Finished(p)
+	return r.again.source != podspec.API || p.DeletionTimestamp == nil && !podspec.Finished(p)
 }
 
 // comeBack begins another life of a pod of which nothing runs.
@@ -78,7 +77,7 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	r.ref, r.state, r.look, r.mirror = kernel.Ref[pod.Message]{}, waiting, true, nil
 	r.crash, r.reject, r.deleted = nil, nil, time.Time{}
 	delete(a.stuck, r.pod.UID)
-	if r.source == apipods.Source && r.alloc == nil {
+	if r.source == podspec.API && r.alloc == nil {
 		a.recall(r)
 	}
 	if s := r.report.Status; s != nil {
@@ -139,7 +138,7 @@ func (a *pods) abandoned(uid types.UID) {
 func (a *pods) putCollecting(ref observed.PodRef) *record {
 	r := &record{
 		pod:    &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: ref.UID, Namespace: ref.Namespace, Name: ref.Name}},
-		source: orphan, state: collecting, unwanted: true, stopWritten: true, stop: &podlife.Stop{Why: notWanted},
+		source: podspec.Orphan, state: collecting, unwanted: true, stopWritten: true, stop: &podlife.Stop{Why: notWanted},
 	}
 	a.recallStop(r)
 	a.put(r)

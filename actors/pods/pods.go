@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -29,7 +28,7 @@ import (
 type Deps struct {
 	NodeName string
 	// Sources are those that must have been seen before anything is cleaned up.
-	Sources []string
+	Sources []podspec.Origin
 	Pod     *pod.Deps
 	// PodPolicy answers crashes of pod actors; kernel.ForPods if zero.
 	PodPolicy kernel.Policy
@@ -71,7 +70,7 @@ type Rejection struct{ Reason, Message string }
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &pods{
-			deps: deps, wanted: map[string]sources.Update{}, of: map[types.UID]*record{},
+			deps: deps, wanted: map[podspec.Origin]sources.Update{}, of: map[types.UID]*record{},
 			runtime: map[types.UID]observed.RuntimePod{}, stuck: map[types.UID]bool{},
 		}
 	}
@@ -79,7 +78,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type pods struct {
 	deps   *Deps
-	wanted map[string]sources.Update
+	wanted map[podspec.Origin]sources.Update
 	// listed is true once the runtime was listed; runtime is that list, and what
 	// was seen since of pods that have no actor.
 	listed bool
@@ -121,7 +120,7 @@ type pods struct {
 //	 └──stopped because it was not wanted, and wanted again: see comeback.go ┘
 type record struct {
 	pod    *v1.Pod
-	source string
+	source podspec.Origin
 	seen   time.Time // when it was first heard of
 	rank   int64
 	state  state
@@ -178,8 +177,6 @@ const (
 func (s state) String() string {
 	return [...]string{"Waiting", "Running", "Finished", "Collecting", "Rejected"}[s]
 }
-
-const orphan = "orphan"
 
 // acts says whether the pod has an actor.
 func (r *record) acts() bool { return r.state != waiting && r.state != rejected }
@@ -422,7 +419,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 		r := a.of[w.pod.UID]
 		if r == nil {
 			r = &record{pod: w.pod, source: w.source, seen: ctx.Now(), wanted: a.rounds}
-			if w.source == apipods.Source {
+			if w.source == podspec.API {
 				r.stop = r.deletion(ctx.Now())
 			}
 			a.recall(r)
@@ -431,7 +428,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 			continue
 		}
 		r.wanted = a.rounds
-		if w.source == apipods.Source && r.source == apipods.Source {
+		if w.source == podspec.API && r.source == podspec.API {
 			a.refresh(ctx, r, w.pod)
 			a.wantAgain(ctx, r, w)
 			continue
@@ -454,12 +451,12 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	a.resize(ctx)
 	ranked := a.ranked
 	for _, r := range ranked { // what has to end first
-		if r.state == waiting && r.source == orphan {
+		if r.state == waiting && r.source == podspec.Orphan {
 			a.begin(ctx, r)
 		}
 	}
 	for _, r := range ranked {
-		if r.state == waiting && r.source != orphan {
+		if r.state == waiting && r.source != podspec.Orphan {
 			a.begin(ctx, r)
 		}
 	}
@@ -504,18 +501,14 @@ func (a *pods) oldestFirst(wanted []want) []want {
 
 type want struct {
 	pod    *v1.Pod
-	source string
+	source podspec.Origin
 }
 
 // desired is the union of the sources; of two static pods of one name, that of
 // the source that comes first in the alphabet. One of the apiserver waits until
 // a static pod of its name has gone: it never takes its place.
 func (a *pods) desired() []want {
-	names := make([]string, 0, len(a.wanted))
-	for name := range a.wanted { // order-free: sorted below
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(a.wanted))
 	n := 0
 	for _, source := range names {
 		n += len(a.wanted[source].Pods)
@@ -524,7 +517,7 @@ func (a *pods) desired() []want {
 	have := map[string]bool{}
 	for _, source := range names {
 		for _, p := range a.wanted[source].Pods {
-			if source != apipods.Source {
+			if source != podspec.API {
 				full := p.Namespace + "/" + p.Name
 				if have[full] {
 					continue
@@ -549,7 +542,7 @@ func (a *pods) unseen() []string {
 	var out []string
 	for _, s := range a.deps.Sources {
 		if !a.wanted[s].Seen {
-			out = append(out, s)
+			out = append(out, string(s))
 		}
 	}
 	return out
@@ -562,7 +555,7 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 			a.comeBack(ctx, r)
 			continue
 		}
-		if r.source != orphan && (r.wanted == a.rounds || !a.wanted[r.source].Seen) {
+		if r.source != podspec.Orphan && (r.wanted == a.rounds || !a.wanted[r.source].Seen) {
 			continue
 		}
 		uid := r.pod.UID
@@ -571,12 +564,12 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 		case waiting, rejected:
 			if r.look {
 				a.endAgain(uid, r)
-			} else if r.source != orphan {
+			} else if r.source != podspec.Orphan {
 				a.drop(uid)
 				a.forget(uid)
 			}
 		case running:
-			if r.source == apipods.Source {
+			if r.source == podspec.API {
 				a.force(ctx, uid, r)
 			} else if r.stop == nil {
 				a.endUnwanted(ctx, r)
@@ -612,7 +605,7 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 		p := reconstruct(a.runtime[uid])
 		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("the runtime has a pod that nobody wants; stopping it")
 		r := &record{
-			pod: p, source: orphan, unwanted: true, stopWritten: true,
+			pod: p, source: podspec.Orphan, unwanted: true, stopWritten: true,
 			stop: &podlife.Stop{At: ctx.Now(), Grace: podspec.Grace(p), Why: notWanted},
 		}
 		a.recallStop(r)
@@ -622,7 +615,7 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 
 // begin admits a pod and gives it an actor.
 func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
-	if r.source != orphan && !a.admitted(ctx, r) {
+	if r.source != podspec.Orphan && !a.admitted(ctx, r) {
 		return
 	}
 	r.view = &observed.Pod{}
@@ -654,7 +647,7 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	if ends(r) || r.unwanted {
 		return true // its actor only takes down what there may be
 	}
-	if r.source == apipods.Source && a.node == nil {
+	if r.source == podspec.API && a.node == nil {
 		if !a.runs(r) {
 			return false // what it was scheduled by is not known yet
 		}
@@ -665,7 +658,7 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		if o == r || o.state == rejected || o.state == collecting {
 			continue
 		}
-		if o.pod.Name == r.pod.Name && o.pod.Namespace == r.pod.Namespace && (o.state != waiting || o.source == orphan) {
+		if o.pod.Name == r.pod.Name && o.pod.Namespace == r.pod.Namespace && (o.state != waiting || o.source == podspec.Orphan) {
 			return false // its predecessor of the same name has to end first
 		}
 		if o.state == running {
@@ -695,7 +688,7 @@ func (a *pods) assign(uid types.UID) {
 		stop = nil
 	}
 	r.ref.Tell(pod.Assign{
-		Pod: r.allocated(), Rank: r.rank, Stop: stop, View: r.view, Status: cmp.Or(r.report.Status, r.before), Resized: r.resized(),
+		Pod: r.allocated(), Origin: r.source, Rank: r.rank, Stop: stop, View: r.view, Status: cmp.Or(r.report.Status, r.before), Resized: r.resized(),
 		FirstSandbox: r.first, RestartNotes: r.restarts,
 	})
 	r.view = nil // true once; a later incarnation has to look
@@ -748,9 +741,8 @@ func (r *record) name() string { return r.pod.Namespace + "/" + r.pod.Name }
 // containers were made with are in the runtime, and end it sooner.
 const orphanGrace = 24 * time.Hour
 
-// reconstruct makes a pod of what the runtime knows of it: enough to stop it. Its
-// containers have none of the API's defaults set, which tells podplan to read
-// hook and grace from what was written down at each of them.
+// reconstruct makes a pod of what the runtime knows of it: enough to stop it, as an
+// orphan.
 func reconstruct(rp observed.RuntimePod) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: rp.Ref.UID, Namespace: rp.Ref.Namespace, Name: rp.Ref.Name}}
 	seen := map[string]bool{}

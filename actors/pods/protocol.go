@@ -169,7 +169,7 @@ func (ShowAgain) isPodsMessage() {}
 func (RuntimeBack) isPodsMessage() {}
 
 // MailboxKey implements kernel.Keyed.
-func (m Wanted) MailboxKey() string { return "wanted/" + m.Source }
+func (m Wanted) MailboxKey() string { return "wanted/" + string(m.Source) }
 
 // MailboxKey implements kernel.Keyed.
 func (m Reported) MailboxKey() string { return "reported/" + string(m.UID) }

@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -88,7 +87,7 @@ func (r *record) asks(old *v1.Pod) {
 // recall gives a pod that comes what it had before this agent began: as it is
 // written down, or, if it was never resized then, as its status says.
 func (a *pods) recall(r *record) {
-	if r.source != apipods.Source {
+	if r.source != podspec.API {
 		return // another manifest is another pod
 	}
 	alloc := a.given.unclaimed[r.pod.UID]

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -49,12 +50,7 @@ func (a *pods) view(ctx *kernel.Context[Message]) View {
 	slices.SortFunc(v.Pods, func(x, y PodView) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
 	})
-	names := make([]string, 0, len(a.wanted))
-	for name := range a.wanted { // order-free: sorted below
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(a.wanted)) {
 		v.Problems = append(v.Problems, a.wanted[name].Problems...)
 	}
 	return v
@@ -74,7 +70,7 @@ func (a *pods) ran(r *record) bool {
 // find gives the pods of a name, or all, the newest first.
 func (a *pods) find(namespace, name string) (out []*v1.Pod) {
 	for _, r := range slices.Backward(a.ranked) {
-		if r.source == orphan || name != "" && (r.pod.Name != name || r.pod.Namespace != namespace) {
+		if r.source == podspec.Orphan || name != "" && (r.pod.Name != name || r.pod.Namespace != namespace) {
 			continue
 		}
 		p := *r.pod

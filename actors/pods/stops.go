@@ -9,8 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 )
@@ -117,7 +117,7 @@ func (a *pods) forgetUnclaimed() {
 // remembers says what is to be in the checkpoint of a pod, nil for nothing.
 func (r *record) remembers() *stopped {
 	s := &stopped{Containers: r.restarts, FirstSandbox: r.first}
-	if r.unwanted && r.source != apipods.Source {
+	if r.unwanted && r.source != podspec.API {
 		s.Since, s.Grace = r.stop.At, r.stop.Grace
 	}
 	if len(s.Containers) == 0 && s.Since.IsZero() && s.FirstSandbox == 0 {

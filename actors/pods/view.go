@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 )
 
@@ -37,7 +38,7 @@ type PodView struct {
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
 	// Source is file, http or api; orphan for one that nobody wants any more.
-	Source string `json:"source"`
+	Source podspec.Origin `json:"source"`
 	// Life is Syncing, Terminating, Terminated; Rejected; Waiting (not begun).
 	Life string `json:"life"`
 	// Phase is the pod's; Unknown of one that ran before this agent did and has yet

@@ -22,6 +22,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -38,7 +39,7 @@ type Resend struct{}
 type changed struct{}
 
 // tick is this actor's own timer for one source.
-type tick struct{ source string }
+type tick struct{ source podspec.Origin }
 
 // loaded is the checkpoint; data is nil if there is none.
 type loaded struct {
@@ -80,15 +81,9 @@ func (saved) isSourcesMessage()      {}
 // MailboxKey implements kernel.Keyed: many hints are one.
 func (changed) MailboxKey() string { return "changed" }
 
-// Names of the sources, as the annotation kubernetes.io/config.source has them.
-const (
-	File = "file"
-	HTTP = "http"
-)
-
 // Update is all that a source wants to run. To pods, whenever it changed.
 type Update struct {
-	Source string
+	Source podspec.Origin
 	// Seen is false until the source answered once; what was remembered of it
 	// runs meanwhile, and nothing is cleaned up.
 	Seen     bool
@@ -183,17 +178,17 @@ func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
 		if s.loading != 0 {
 			return // it comes
 		}
-		s.report(ctx, File, s.file, nil)
-		s.report(ctx, HTTP, s.http, nil)
+		s.report(ctx, podspec.File, s.file, nil)
+		s.report(ctx, podspec.HTTP, s.http, nil)
 	case changed:
 		s.readDirectory(ctx)
 	case tick:
-		if m.source == File {
+		if m.source == podspec.File {
 			s.readDirectory(ctx)
-			ctx.After(s.deps.PathPeriod, tick{File})
+			ctx.After(s.deps.PathPeriod, tick{podspec.File})
 		} else {
 			s.fetchURL(ctx)
-			ctx.After(s.deps.URLPeriod, tick{HTTP})
+			ctx.After(s.deps.URLPeriod, tick{podspec.HTTP})
 		}
 	case read:
 		if m.id == s.reading {
@@ -230,7 +225,7 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 	s.file, s.http = s.restored.File, s.restored.HTTP
 	if s.deps.Path == "" {
 		s.file, s.fileSeen = manifest.State{}, true
-		s.deps.Update(Update{Source: File, Seen: true})
+		s.deps.Update(Update{Source: podspec.File, Seen: true})
 	} else {
 		self := ctx.Self()
 		ctx.Do(kernel.Effect[Message]{
@@ -241,14 +236,14 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 			Expired: func(kernel.EffectID) Message { return watchEnded{} },
 		})
 		s.readDirectory(ctx)
-		ctx.After(s.deps.PathPeriod, tick{File})
+		ctx.After(s.deps.PathPeriod, tick{podspec.File})
 	}
 	if s.deps.URL == "" {
 		s.http, s.httpSeen = manifest.State{}, true
-		s.deps.Update(Update{Source: HTTP, Seen: true})
+		s.deps.Update(Update{Source: podspec.HTTP, Seen: true})
 	} else {
 		s.fetchURL(ctx)
-		ctx.After(s.deps.URLPeriod, tick{HTTP})
+		ctx.After(s.deps.URLPeriod, tick{podspec.HTTP})
 	}
 }
 
@@ -296,7 +291,7 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 		if errors.Is(m.err, fs.ErrNotExist) && len(s.file.Manifests) == 0 {
 			s.fileSeen = true
 		}
-		s.report(ctx, File, s.file, []manifest.Problem{p})
+		s.report(ctx, podspec.File, s.file, []manifest.Problem{p})
 		return
 	}
 	reads := make([]manifest.Read, 0, len(m.files))
@@ -310,7 +305,7 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 			d = old.decoded
 			cache[f.Name] = old
 		default:
-			d = manifest.Decode(f.Data, manifest.Source{Kind: manifest.File, Name: f.Name}, manifest.Node{Name: s.deps.NodeName}, ctx.Now())
+			d = manifest.Decode(f.Data, manifest.Source{Origin: podspec.File, Name: f.Name}, manifest.Node{Name: s.deps.NodeName}, ctx.Now())
 			cache[f.Name] = cached{f.Data, d}
 		}
 		reads = append(reads, manifest.Read{Source: f.Name, Decoded: d})
@@ -318,7 +313,7 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 	s.cache = cache
 	s.file = manifest.Merge(s.file, reads)
 	s.fileSeen = true
-	s.report(ctx, File, s.file, nil)
+	s.report(ctx, podspec.File, s.file, nil)
 	s.save(ctx)
 }
 
@@ -331,22 +326,25 @@ func (s *sources) fetched(ctx *kernel.Context[Message], m fetched) {
 	if m.err != nil {
 		d = manifest.Reject(s.deps.URL, m.err.Error())
 	} else {
-		d = manifest.Decode(m.data, manifest.Source{Kind: manifest.HTTP, Name: s.deps.URL}, manifest.Node{Name: s.deps.NodeName}, ctx.Now())
+		d = manifest.Decode(m.data, manifest.Source{Origin: podspec.HTTP, Name: s.deps.URL}, manifest.Node{Name: s.deps.NodeName}, ctx.Now())
 	}
 	s.http = manifest.Merge(s.http, []manifest.Read{{Source: s.deps.URL, Decoded: d}})
 	s.httpSeen = s.httpSeen || m.err == nil
-	s.report(ctx, HTTP, s.http, nil)
+	s.report(ctx, podspec.HTTP, s.http, nil)
 	s.save(ctx)
 }
 
 // problem is what is wrong with a manifest of a source.
-type problem struct{ source, text string }
+type problem struct {
+	source podspec.Origin
+	text   string
+}
 
 // report tells pods, and the log once of each problem.
-func (s *sources) report(ctx *kernel.Context[Message], source string, state manifest.State, more []manifest.Problem) {
+func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, state manifest.State, more []manifest.Problem) {
 	wanted, problems := manifest.Desired(state)
 	problems = append(slices.Clone(problems), more...)
-	if source == HTTP {
+	if source == podspec.HTTP {
 		for i := range problems {
 			problems[i].Source = manifest.ShownURL(problems[i].Source)
 		}
@@ -372,7 +370,7 @@ func (s *sources) report(ctx *kernel.Context[Message], source string, state mani
 	}
 	s.noted = noted
 	seen := s.fileSeen
-	if source == HTTP {
+	if source == podspec.HTTP {
 		seen = s.httpSeen
 	}
 	s.deps.Update(Update{Source: source, Seen: seen, Pods: wanted, Problems: problems})

@@ -23,11 +23,11 @@ var (
 )
 
 // static as a label of a kubelet has it.
-func static(source string) string {
-	if source == "api" {
-		return ""
+func static(o podspec.Origin) string {
+	if o.Static() {
+		return "true"
 	}
-	return "true"
+	return ""
 }
 
 // podCounts are what is counted of a view.
@@ -76,11 +76,9 @@ func (c *podCounts) add(p *pods.PodView) {
 	if p.Ready {
 		c.ready++
 	}
-	orphan := p.Source == string(podspec.Orphan)
+	orphan := p.Source == podspec.Orphan // whether it was static is not known
 	of := static(p.Source)
-	if orphan {
-		of = "" // nobody knows
-	} else {
+	if !orphan {
 		c.desired[of]++
 	}
 	lifecycle := ""

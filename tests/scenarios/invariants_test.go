@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
@@ -50,7 +51,7 @@ func newWatcher(w *world) *watcher {
 
 func (x *watcher) want(s *spec) {
 	x.wanted[s.Name] = s
-	d := manifest.Decode([]byte(s.yaml()), manifest.Source{Kind: manifest.File, Name: s.Name + ".yaml"}, manifest.Node{Name: nodeName}, epoch)
+	d := manifest.Decode([]byte(s.yaml()), manifest.Source{Origin: podspec.File, Name: s.Name + ".yaml"}, manifest.Node{Name: nodeName}, epoch)
 	for _, p := range d.Pods {
 		x.specs[p.UID] = s
 	}

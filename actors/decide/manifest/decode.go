@@ -9,26 +9,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest/strictyaml"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // MaxSize is the largest manifest that is decoded, in bytes: 10 MiB, the
 // kubelet's own limit.
 const MaxSize = 10 << 20
 
-// Kind tells where a manifest came from. Its text is the value of the pod
-// annotation kubernetes.io/config.source.
-type Kind string
-
-const (
-	// File is a file below staticPodPath. It holds one Pod.
-	File Kind = "file"
-	// HTTP is the answer of staticPodURL. It holds one Pod or a list of them.
-	HTTP Kind = "http"
-)
-
 // Source names one manifest.
 type Source struct {
-	Kind Kind
+	// Origin is File for a file below staticPodPath, which holds one Pod, or HTTP for
+	// the answer of staticPodURL, which holds one Pod or a list of them.
+	Origin podspec.Origin
 	// Name is the path of the file or the URL. It goes into the UID of a pod:
 	// a renamed file is another pod.
 	Name string
@@ -120,7 +112,7 @@ func podsOf(tree strictyaml.Tree, source Source) ([]item, []Problem) {
 		return nil, problem("apiVersion", strictyaml.Show(version), "must be v1")
 	case !isList:
 		return []item{{tree: tree}}, nil
-	case source.Kind == File:
+	case source.Origin == podspec.File:
 		return nil, problem("kind", strictyaml.Show(kind), "a file holds one Pod: put each pod of the list into a file of its own")
 	}
 	return listItems(root, kind, source)

@@ -18,8 +18,8 @@ import (
 var (
 	noon     = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	nodeA    = Node{Name: "Node-A"}
-	fromFile = Source{Kind: File, Name: "/etc/pods/web.yaml"}
-	fromURL  = Source{Kind: HTTP, Name: "https://example.com/pods"}
+	fromFile = Source{Origin: podspec.File, Name: "/etc/pods/web.yaml"}
+	fromURL  = Source{Origin: podspec.HTTP, Name: "https://example.com/pods"}
 )
 
 // base is a manifest with nothing wrong in it, as a tree that a case changes.
@@ -291,8 +291,8 @@ func TestIdentity(t *testing.T) {
 		seen[uid] = name
 	}
 	other("edit", Decode(encode(t, set(base(), "spec.containers.0.image", "web:v2")), fromFile, nodeA, noon))
-	other("file", Decode(encode(t, base()), Source{File, "/etc/pods/b.yaml"}, nodeA, noon))
-	other("kind", Decode(encode(t, base()), Source{HTTP, fromFile.Name}, nodeA, noon))
+	other("file", Decode(encode(t, base()), Source{podspec.File, "/etc/pods/b.yaml"}, nodeA, noon))
+	other("kind", Decode(encode(t, base()), Source{podspec.HTTP, fromFile.Name}, nodeA, noon))
 	other("node", Decode(encode(t, base()), fromFile, Node{"b"}, noon))
 	own := decodeOne(t, set(base(), "metadata.uid", "my-own"), fromFile)
 	if own.UID != "my-own" || own.Annotations[podspec.AnnotationHash] == "my-own" {

@@ -47,10 +47,10 @@ func identify(pod *v1.Pod, tree strictyaml.Tree, source Source, node Node, now t
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	pod.Annotations[podspec.AnnotationSource] = string(source.Kind)
+	pod.Annotations[podspec.AnnotationSource] = string(source.Origin)
 	pod.Annotations[podspec.AnnotationHash] = hash
 	pod.Annotations[podspec.AnnotationSeen] = now.Format(time.RFC3339Nano)
-	if source.Kind == File {
+	if source.Origin == podspec.File {
 		tolerateNoExecute(pod)
 	}
 	pod.Status = v1.PodStatus{Phase: v1.PodPending}
@@ -62,7 +62,7 @@ func identify(pod *v1.Pod, tree strictyaml.Tree, source Source, node Node, now t
 func contentHash(tree strictyaml.Tree, source Source, node Node) string {
 	h := sha256.New()
 	// Each part with its length, so that no two inputs write the same bytes.
-	for _, part := range []string{"troupe static pod", node.Name, string(source.Kind), source.Name} {
+	for _, part := range []string{"troupe static pod", node.Name, string(source.Origin), source.Name} {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part) // a hash never fails
 	}
 	canonical, err := json.Marshal(withoutNulls(tree)) // keys sorted

@@ -11,11 +11,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func read(t testing.TB, file, name, image string, at time.Time) Read {
 	tree := set(set(base(), "metadata.name", name), "spec.containers.0.image", image)
-	return Read{file, Decode(encode(t, tree), Source{File, file}, nodeA, at)}
+	return Read{file, Decode(encode(t, tree), Source{podspec.File, file}, nodeA, at)}
 }
 
 func names(pods []*v1.Pod) string {
@@ -85,7 +87,7 @@ func TestMergeKeepsAnUnchangedPod(t *testing.T) {
 	}
 	own := func(image string) Read {
 		tree := set(set(base(), "metadata.uid", "mine"), "spec.containers.0.image", image)
-		return Read{"a.yaml", Decode(encode(t, tree), Source{File, "a.yaml"}, nodeA, noon)}
+		return Read{"a.yaml", Decode(encode(t, tree), Source{podspec.File, "a.yaml"}, nodeA, noon)}
 	}
 	edited := Merge(Merge(State{}, []Read{own("i:1")}), []Read{own("i:2")})
 	if pods, _ := Desired(edited); names(pods) != "web-node-a=i:2" {
@@ -95,14 +97,14 @@ func TestMergeKeepsAnUnchangedPod(t *testing.T) {
 
 func TestDesiredOverFilesAndURL(t *testing.T) {
 	files := Merge(State{}, []Read{read(t, "z.yaml", "a", "i:1", noon)})
-	url := Merge(State{}, []Read{{"https://x", Decode(encode(t, set(base(), "metadata.name", "a")), Source{HTTP, "https://x"}, nodeA, noon)}})
+	url := Merge(State{}, []Read{{"https://x", Decode(encode(t, set(base(), "metadata.name", "a")), Source{podspec.HTTP, "https://x"}, nodeA, noon)}})
 	pods, problems := Desired(files, url)
 	if len(pods) != 1 || len(problems) != 1 || problems[0].Source != "https://x" {
 		t.Errorf("%s, %v", names(pods), problems)
 	}
 	tree := set(set(base(), "metadata.uid", "same"), "metadata.name", "one")
-	one := Read{"1", Decode(encode(t, tree), Source{File, "1"}, nodeA, noon)}
-	two := Read{"2", Decode(encode(t, set(tree, "metadata.name", "two")), Source{File, "2"}, nodeA, noon)}
+	one := Read{"1", Decode(encode(t, tree), Source{podspec.File, "1"}, nodeA, noon)}
+	two := Read{"2", Decode(encode(t, set(tree, "metadata.name", "two")), Source{podspec.File, "2"}, nodeA, noon)}
 	if _, problems := Desired(Merge(State{}, []Read{one, two})); len(problems) != 1 || problems[0].Field != "metadata.uid" {
 		t.Errorf("same UID twice: %v", problems)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Input is everything a plan may look at.
@@ -24,6 +25,9 @@ type Input struct {
 	Now time.Time
 	// Pod is what is wanted, with the API's defaults set. Never mutated.
 	Pod *v1.Pod
+	// Origin is where it comes from. The spec of an orphan holds names only: what
+	// stopping it takes was written down at each of its containers.
+	Origin podspec.Origin
 	// Life is where the pod stands.
 	Life podlife.State
 	// Stop is why and how a pod that is not Syncing is taken down; nil while Syncing.

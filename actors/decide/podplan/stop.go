@@ -74,9 +74,9 @@ func (p *planner) hookOver(n *observed.Container, c *v1.Container, h Hooks, left
 	if h.PreStop == HookDone || h.PreStop == HookFailed {
 		return true
 	}
-	handler := preStopOf(n, c)
+	handler := p.preStopOf(n, c)
 	if handler == nil {
-		return specified(c) || p.readOrFailed(n, end)
+		return p.specified(c) || p.readOrFailed(n, end)
 	}
 	p.wake(end)
 	if h.PreStop == HookNotRun && p.do(RunPreStop{Name: n.Name, ID: n.ID, Handler: handler, Grace: left}) {
@@ -119,15 +119,13 @@ func (p *planner) readOrFailed(n *observed.Container, end time.Time) bool {
 	return p.inspect(n)
 }
 
-// specified says whether a spec tells how to stop a container. That of a pod
-// which was put together from what the runtime has of it holds names only: none
-// of the API's defaults are set.
-func specified(c *v1.Container) bool { return c != nil && c.ImagePullPolicy != "" }
+// specified says whether a spec tells how to stop a container.
+func (p *planner) specified(c *v1.Container) bool { return c != nil && p.in.Origin != podspec.Orphan }
 
 // preStopOf is the preStop hook of a container: by the spec, or, if no spec
 // knows it, as it was written down when it was made.
-func preStopOf(n *observed.Container, c *v1.Container) *v1.LifecycleHandler {
-	if specified(c) {
+func (p *planner) preStopOf(n *observed.Container, c *v1.Container) *v1.LifecycleHandler {
+	if p.specified(c) {
 		if c.Lifecycle == nil {
 			return nil
 		}
@@ -145,7 +143,7 @@ func preStopOf(n *observed.Container, c *v1.Container) *v1.LifecycleHandler {
 
 // stopGrace is the grace of a container that is stopped while the pod goes on.
 func (p *planner) stopGrace(n *observed.Container, c *v1.Container) time.Duration {
-	if !specified(c) && n.Detailed {
+	if !p.specified(c) && n.Detailed {
 		return podspec.Seconds(n.GraceSeconds)
 	}
 	return podspec.Grace(p.in.Pod)

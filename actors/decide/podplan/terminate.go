@@ -90,7 +90,7 @@ func (p *planner) stopAll() (lives bool) {
 // grace that was written down when it was made, if that is shorter.
 func (p *planner) stopEnd(n *observed.Container, c *v1.Container) time.Time {
 	grace := p.in.Stop.Grace
-	if !specified(c) && n.Detailed {
+	if !p.specified(c) && n.Detailed {
 		grace = min(grace, podspec.Seconds(n.GraceSeconds))
 	}
 	at := p.in.Stop.At

@@ -209,6 +209,7 @@ func TestPlanTerminating(t *testing.T) {
 // orphanInput is a pod that was put together from what the runtime has of it.
 func orphanInput() Input {
 	in := runInput()
+	in.Origin = podspec.Orphan
 	in.Pod.Spec = v1.PodSpec{Containers: []v1.Container{{Name: "a", Image: "img:1"}}}
 	in.Volumes, in.Images = Volumes{}, nil
 	in.Life, in.Stop = podlife.Terminating, &podlife.Stop{At: t0, Grace: 30 * time.Second}

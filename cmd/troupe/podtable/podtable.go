@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 )
@@ -85,20 +86,20 @@ func row(p *pods.PodView, o Options) Row {
 	}
 	ready := fmt.Sprintf("%d/%d", s.ready, s.total)
 	r := Row{Key: p.UID, Well: well(p, s)}
-	r.Cells = []string{p.Namespace, p.Name, ready, s.status, shown, age(o.Now, p.StartTime), orNone(p.IP), orNone(p.Source)}
+	r.Cells = []string{p.Namespace, p.Name, ready, s.status, shown, age(o.Now, p.StartTime), orNone(p.IP), orNone(string(p.Source))}
 	if o.Wide {
 		r.Cells = append(r.Cells, p.Life, string(p.UID), orNone(strings.Join(images(p), ",")))
 	}
 	if !r.Well {
 		r.Why = why(p, o)
 	}
-	r.Same = strings.Join([]string{p.Namespace, p.Name, ready, s.status, restarts, p.IP, p.Source, p.Life, p.Problem, p.Message}, "\x00")
+	r.Same = strings.Join([]string{p.Namespace, p.Name, ready, s.status, restarts, p.IP, string(p.Source), p.Life, p.Problem, p.Message}, "\x00")
 	return r
 }
 
 func well(p *pods.PodView, s summary) bool {
 	switch {
-	case p.Problem != "" || p.Source == "orphan":
+	case p.Problem != "" || p.Source == podspec.Orphan:
 		return false
 	case s.status == "Completed" || s.status == "Succeeded":
 		return true

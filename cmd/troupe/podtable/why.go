@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 )
@@ -19,7 +20,7 @@ const (
 // why says in one line what keeps a pod from being well, and what is being done.
 func why(p *pods.PodView, o Options) string {
 	var parts []string
-	if p.Source == "orphan" {
+	if p.Source == podspec.Orphan {
 		parts = append(parts, "nobody wants it any more")
 	}
 	if p.Problem != "" {
