@@ -22,7 +22,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -137,11 +136,11 @@ type image struct {
 // waiter is one container that waits for an image.
 type waiter struct {
 	pod     *v1.Pod
-	ask     podplan.EnsureImage
+	ask     imagepull.Request
 	reply   kernel.Ref[pod.Message]
 	secrets secrets
 	// told is what it was told last; pulled, that it was told of a pull.
-	told   podplan.Image
+	told   imagepull.Image
 	pulled bool
 }
 
@@ -209,7 +208,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		text := imagepull.InvalidNameMessage(m.Ask.Image, err)
 		a.event(ctx, w, true, "InspectFailed", text)
 		a.shortly(ctx, w, imagepull.InvalidImageName)
-		a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.InvalidImageName, Message: text})
+		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.InvalidImageName, Message: text})
 		return
 	}
 	i := a.get(m.Ask.Image)
@@ -272,7 +271,7 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 				a.event(ctx, w, true, imagepull.ErrImageNeverPull, text)
 				a.shortly(ctx, w, imagepull.ErrImageNeverPull)
 			}
-			a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.ErrImageNeverPull, Message: text})
+			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ErrImageNeverPull, Message: text})
 			next = sooner(next, now.Add(a.deps.LookEvery))
 		case imagepull.Pull:
 			if w.secrets.known {
@@ -373,7 +372,7 @@ func (a *images) unknown(ctx *kernel.Context[Message], i *image, message string)
 	for _, w := range i.waiting {
 		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
 			a.event(ctx, w, true, "InspectFailed", message)
-			a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: imagepull.ImageInspectError, Message: message})
+			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ImageInspectError, Message: message})
 		}
 	}
 	a.advance(ctx, i)
@@ -510,7 +509,7 @@ func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*wait
 			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.name))
 			a.shortly(ctx, w, reason)
 		}
-		a.tell(w, podplan.Image{State: podplan.ImageFailed, Reason: reason, Message: message})
+		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: reason, Message: message})
 		if w.ask.Policy != v1.PullAlways {
 			until = sooner(until, now.Add(a.deps.LookEvery))
 		}
@@ -521,7 +520,7 @@ func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*wait
 func (a *images) ready(i *image, w *waiter) {
 	w.reply.Tell(pod.ImageAnswer{
 		Container: w.ask.Container, Info: i.info,
-		Image: podplan.Image{State: podplan.ImageReady, Attempt: w.ask.Attempt, Image: w.ask.Image, Ref: i.info.ID},
+		Image: imagepull.Image{State: imagepull.Ready, Attempt: w.ask.Attempt, Image: w.ask.Image, Ref: i.info.ID},
 	})
 	i.drop(w)
 }
@@ -530,7 +529,7 @@ func (i *image) drop(w *waiter) {
 	i.waiting = slices.DeleteFunc(i.waiting, func(o *waiter) bool { return o == w })
 }
 
-func (a *images) tell(w *waiter, s podplan.Image) {
+func (a *images) tell(w *waiter, s imagepull.Image) {
 	s.Attempt, s.Image = w.ask.Attempt, w.ask.Image
 	if w.told == s {
 		return
@@ -547,7 +546,7 @@ func (a *images) shortly(ctx *kernel.Context[Message], w *waiter, reason string)
 
 func (a *images) event(ctx *kernel.Context[Message], w *waiter, warning bool, reason, message string) {
 	container := w.ask.Container
-	if _, is := podplan.OfVolume(container); is {
+	if _, is := imagepull.OfVolume(container); is {
 		container = "" // the pod's
 	}
 	a.deps.Events.Record(port.Event{

@@ -10,8 +10,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -170,7 +170,7 @@ func TestCrashDuringPreStop(t *testing.T) {
 		r.up()
 		c, _ := r.rt.Find("u1", "a")
 		begun := r.Now()
-		r.ref.Tell(pod.Probed{ID: c.ID, Health: podplan.Health{Liveness: podplan.ProbeFailure}})
+		r.ref.Tell(pod.Probed{ID: c.ID, Health: probe.Health{Liveness: probe.Failure}})
 		crash(r)
 		r.until(time.Minute, "dead", r.in("a", observed.ContainerExited, 0))
 		if took := r.Now().Sub(begun); took < 32*time.Second || took > 33*time.Second {
@@ -225,7 +225,7 @@ func TestLivenessFailsDuringPostStart(t *testing.T) {
 	r := newRig(t, lived(v1.Lifecycle{PostStart: command("for", "ever"), PreStop: command("done")}), deaf())
 	r.up()
 	c, _ := r.rt.Find("u1", "a")
-	r.ref.Tell(pod.Probed{ID: c.ID, Health: podplan.Health{Liveness: podplan.ProbeFailure}})
+	r.ref.Tell(pod.Probed{ID: c.ID, Health: probe.Health{Liveness: probe.Failure}})
 	r.until(32*time.Second, "dead", r.in("a", observed.ContainerExited, 0))
 	r.until(time.Minute, "restarted", r.in("a", observed.ContainerRunning, 1))
 	if told := r.told("Killing"); len(told) != 1 || told[0] != "Container a failed liveness probe, will be restarted" {

@@ -13,9 +13,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -58,7 +59,7 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (*wished, error) {
 			pm.RecursiveReadOnly = *r
 		}
 		if v.Image != nil {
-			pm.ReadOnly, pm.Image, pm.UserImage = true, p.facts.images.At(podplan.VolumeImage(v.Name)).Ref, v.Image.Reference
+			pm.ReadOnly, pm.Image, pm.UserImage = true, p.facts.images.At(imagepull.VolumeImage(v.Name)).Ref, v.Image.Reference
 		}
 		w.mounts = append(w.mounts, pm)
 		if m.SubPath != "" || m.SubPathExpr != "" {
@@ -141,7 +142,7 @@ func (p *pod) envFiles(c *v1.Container) (port.ReadEnvFiles, error) {
 // that has changed.
 func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	v := &p.facts.volumes
-	if old == nil || old == p.want || v.State == podplan.VolumesDown || v.Going || v.Unmounted || !slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
+	if old == nil || old == p.want || v.State == volumeplan.Down || v.Going || v.Unmounted || !slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
 		return
 	}
 	if !maps.Equal(old.Labels, p.want.Labels) || !maps.Equal(old.Annotations, p.want.Annotations) ||

@@ -5,10 +5,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -61,7 +63,7 @@ func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 			p.facts.failures[lane] = f
 		}
 	}
-	if v := &p.facts.volumes; v.State != podplan.VolumesDown && !v.Going && !v.Unmounted && p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
+	if v := &p.facts.volumes; v.State != volumeplan.Down && !v.Going && !v.Unmounted && p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
 		p.mountVolumes(ctx)
 	}
 	if p.changed(old, podobjects.PullSecrets(p.want)) {
@@ -77,21 +79,21 @@ func (p *pod) changed(old podobjects.Set, refs []podobjects.Ref) bool {
 // imagesAgain asks again for the images that are not there yet.
 func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 	for _, e := range p.facts.images {
-		if e.Value.State == podplan.ImageReady || e.Value.State == podplan.ImageUnknown {
+		if e.Value.State == imagepull.Ready || e.Value.State == imagepull.Unknown {
 			continue
 		}
 		if c, _ := podspec.Find(&p.want.Spec, e.Key); c != nil && c.Image == e.Value.Image {
-			p.ensureImage(ctx, podplan.EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
-		} else if name, ok := podplan.OfVolume(e.Key); ok {
+			p.ensureImage(ctx, imagepull.Request{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
+		} else if name, ok := imagepull.OfVolume(e.Key); ok {
 			if v := p.volumeSpec(name); v != nil && v.Image != nil {
-				p.ensureImage(ctx, podplan.EnsureImage{Container: e.Key, Image: v.Image.Reference, Policy: v.Image.PullPolicy, Attempt: e.Value.Attempt})
+				p.ensureImage(ctx, imagepull.Request{Container: e.Key, Image: v.Image.Reference, Policy: v.Image.PullPolicy, Attempt: e.Value.Attempt})
 			}
 		}
 	}
 }
 
-func (p *pod) ensureImage(ctx *kernel.Context[Message], a podplan.EnsureImage) {
-	p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: a, Objects: p.objects, ReplyTo: ctx.Self()})
+func (p *pod) ensureImage(ctx *kernel.Context[Message], r imagepull.Request) {
+	p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: r, Objects: p.objects, ReplyTo: ctx.Self()})
 }
 
 // configError is the reason that users know for a container that can't be made as

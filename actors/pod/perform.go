@@ -7,9 +7,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -74,23 +77,23 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	switch a := a.(type) {
 	case podplan.EnsureImage:
 		// Answered by the images actor at once, and again on each change.
-		p.facts.images.Set(a.Container, podplan.Image{State: podplan.ImagePending, Attempt: a.Attempt, Image: a.Image})
-		p.ensureImage(ctx, a)
+		p.facts.images.Set(a.Container, imagepull.Image{State: imagepull.Pending, Attempt: a.Attempt, Image: a.Image})
+		p.ensureImage(ctx, imagepull.Request(a))
 		return
 	case podplan.MountVolumes:
-		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending}
+		p.facts.volumes = volumeplan.Volumes{State: volumeplan.Pending}
 		p.mountVolumes(ctx)
 		return
 	case podplan.UnmountVolumes:
-		p.facts.volumes = podplan.Volumes{State: podplan.VolumesPending, Going: true}
+		p.facts.volumes = volumeplan.Volumes{State: volumeplan.Pending, Going: true}
 		p.deps.Unmount(UnmountVolumes{UID: p.uid, Pod: p.want, ReplyTo: ctx.Self()})
 		return
 	case podplan.EnsureCgroup:
-		p.facts.cgroup.State = podplan.CgroupPending
+		p.facts.cgroup.State = podcgroup.Pending
 		p.deps.EnsureCgroup(EnsureCgroup{Pod: p.want, Make: a.Make, ReplyTo: ctx.Self()})
 		return
 	case podplan.RemoveCgroup:
-		p.facts.cgroup.State, p.facts.cgroup.Going = podplan.CgroupPending, true
+		p.facts.cgroup.State, p.facts.cgroup.Going = podcgroup.Pending, true
 		p.deps.RemoveCgroup(RemoveCgroup{UID: p.uid, ReplyTo: ctx.Self()})
 		return
 	case podplan.NoteRestart:

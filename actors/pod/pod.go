@@ -11,12 +11,15 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -124,15 +127,15 @@ type pod struct {
 // nothing in most of these maps, so each is made when it is needed: see put.
 type facts struct {
 	failures       map[podplan.Lane]podplan.Failure
-	images         flat.Map[string, podplan.Image]
-	volumes        podplan.Volumes
-	cgroup         podplan.Cgroup
+	images         flat.Map[string, imagepull.Image]
+	volumes        volumeplan.Volumes
+	cgroup         podcgroup.Cgroup
 	hooks          map[string]podplan.Hooks
 	killAt         map[string]time.Time
 	stopped        map[string]time.Time
 	sandboxStopped map[string]bool
 	crash          map[string]backoff.Crash
-	health         map[string]podplan.Health
+	health         map[string]probe.Health
 	restartNotes   map[string]podlife.RestartNote
 }
 
@@ -290,12 +293,12 @@ func (p *pod) volumes(m VolumesAnswer) {
 // resources did: it counts all pods. It says again what objects are used.
 func (p *pod) askAgain(ctx *kernel.Context[Message]) {
 	p.needObjects(ctx)
-	p.facts.images.DeleteFunc(func(_ string, i podplan.Image) bool { return i.State != podplan.ImageReady })
-	if p.facts.volumes.State != podplan.VolumesUp && !p.facts.volumes.Unmounted {
-		p.facts.volumes = podplan.Volumes{}
+	p.facts.images.DeleteFunc(func(_ string, i imagepull.Image) bool { return i.State != imagepull.Ready })
+	if p.facts.volumes.State != volumeplan.Up && !p.facts.volumes.Unmounted {
+		p.facts.volumes = volumeplan.Volumes{}
 	}
 	if !p.facts.cgroup.Removed {
-		p.facts.cgroup = podplan.Cgroup{Own: p.facts.cgroup.Own}
+		p.facts.cgroup = podcgroup.Cgroup{Own: p.facts.cgroup.Own}
 	}
 	if p.probed != nil {
 		p.probed.told = false

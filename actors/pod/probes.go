@@ -60,17 +60,17 @@ func (p *pod) expectProbes() {
 		if _, is := p.facts.health[c.ID]; is || c.State != observed.ContainerRunning {
 			return
 		}
-		var h podplan.Health
+		var h probe.Health
 		if spec.StartupProbe != nil {
-			h.Startup = podplan.ProbeUnknown
+			h.Startup = probe.Unknown
 		}
 		if spec.LivenessProbe != nil {
-			h.Liveness = podplan.ProbeSuccess
+			h.Liveness = probe.Success
 		}
 		if spec.ReadinessProbe != nil {
-			h.Readiness = podplan.ProbeFailure
+			h.Readiness = probe.Failure
 			if c.CreatedAt.Before(p.born) { // what users are shown of it holds
-				h.Readiness = podplan.ProbeUnknown
+				h.Readiness = probe.Unknown
 			}
 		}
 		put(&p.facts.health, c.ID, h)
@@ -125,7 +125,7 @@ func (p *pod) tellProbes(ctx *kernel.Context[Message]) {
 	p.deps.Probe(ProbeContainers{Pod: p.want, Host: host, Containers: slices.Clone(now), ReplyTo: ctx.Self()})
 }
 
-func (p *pod) probedContainer(c *observed.Container, h podplan.Health) ProbedContainer {
+func (p *pod) probedContainer(c *observed.Container, h probe.Health) ProbedContainer {
 	b := ProbedContainer{Name: c.Name, ID: c.ID, StartedAt: c.StartedAt}
 	if b.StartedAt.IsZero() {
 		b.StartedAt = c.CreatedAt
@@ -149,7 +149,7 @@ func (b ProbedContainer) same(o ProbedContainer) bool {
 
 // shownHealth fills what is unknown in h as users are shown it; shown is false
 // if they are shown nothing of this container.
-func (p *pod) shownHealth(id string, h podplan.Health) (known podplan.Health, shown bool) {
+func (p *pod) shownHealth(id string, h probe.Health) (known probe.Health, shown bool) {
 	status := p.status
 	if status == nil {
 		status = &p.want.Status
@@ -160,11 +160,11 @@ func (p *pod) shownHealth(id string, h podplan.Health) (known podplan.Health, sh
 			if !strings.HasSuffix(s.ContainerID, "://"+id) {
 				continue
 			}
-			if h.Startup == podplan.ProbeUnknown && s.Started != nil && *s.Started {
-				h.Startup = podplan.ProbeSuccess
+			if h.Startup == probe.Unknown && s.Started != nil && *s.Started {
+				h.Startup = probe.Success
 			}
-			if h.Readiness == podplan.ProbeUnknown && s.Ready {
-				h.Readiness = podplan.ProbeSuccess
+			if h.Readiness == probe.Unknown && s.Ready {
+				h.Readiness = probe.Success
 			}
 			return h, true
 		}

@@ -21,12 +21,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/flat"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -98,7 +102,7 @@ type RuntimeSeen struct {
 // the images actor retries or this one restarts.
 type ImageAnswer struct {
 	Container string
-	Image     podplan.Image
+	Image     imagepull.Image
 	// Info is what the runtime knows of the image, nil until it is ready. It is
 	// shared, and never changed.
 	Info *observed.Image
@@ -107,7 +111,7 @@ type ImageAnswer struct {
 // VolumesAnswer says how far the volumes are. From volumes, in answer to Mount
 // and Unmount and on every change after. Paths are on the host, by volume name.
 type VolumesAnswer struct {
-	Volumes podplan.Volumes
+	Volumes volumeplan.Volumes
 	Paths   flat.Map[string, string]
 }
 
@@ -119,7 +123,7 @@ type ObjectsAnswer struct{ Objects podobjects.Set }
 // CgroupAnswer says how far the pod's cgroup is. From resources, in answer to
 // EnsureCgroup and RemoveCgroup and on every change after. Lost: asked for again
 // when told that resources restarted.
-type CgroupAnswer struct{ Cgroup podplan.Cgroup }
+type CgroupAnswer struct{ Cgroup podcgroup.Cgroup }
 
 // Probed is what the probes of one container say now. From probes, whenever that
 // changes, and in answer to ProbeContainers where that asks for it. Lost: asked
@@ -127,7 +131,7 @@ type CgroupAnswer struct{ Cgroup podplan.Cgroup }
 // and a container that is gone has none.
 type Probed struct {
 	ID     string
-	Health podplan.Health
+	Health probe.Health
 }
 
 // ActionDone is the result of an effect of this actor, or of its predecessor.
@@ -253,7 +257,7 @@ type NoteRestart struct {
 // something else is known of the pod's pull secrets.
 type EnsureImage struct {
 	Pod *v1.Pod
-	Ask podplan.EnsureImage
+	Ask imagepull.Request
 	// Objects has what is known of the secrets that the pod pulls with.
 	Objects podobjects.Set
 	ReplyTo kernel.Ref[Message]
@@ -322,7 +326,7 @@ type ProbedContainer struct {
 	// Stopping: it is being stopped.
 	Stopping bool
 	// Known is what this actor knows of it: from probes, or from the pod's status.
-	Known podplan.Health
+	Known probe.Health
 	// Wait: nothing is known of it. An answer is waited for, whatever it is.
 	Wait bool
 }

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
@@ -61,7 +62,7 @@ func (p *pod) trouble() string {
 	switch {
 	case newest.Count > 0:
 		return newest.Reason + ": " + newest.Message
-	case p.stop != nil && p.facts.cgroup.State == podplan.CgroupFailed:
+	case p.stop != nil && p.facts.cgroup.State == podcgroup.Failed:
 		return p.facts.cgroup.Message
 	case p.stop != nil:
 		return p.facts.volumes.Message // empty unless they are what is waited for

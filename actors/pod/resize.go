@@ -63,7 +63,7 @@ func (p *pod) resized(ctx *kernel.Context[Message], old *v1.Pod, m *Resized) {
 	}
 	r.seen, r.begun, r.problem = nil, true, ""
 	delete(p.facts.failures, podplan.Lane{Kind: podplan.LaneResize})
-	if p.stop == nil && p.deps.EnsureCgroup != nil && p.facts.cgroup.State != podplan.CgroupDown {
+	if p.stop == nil && p.deps.EnsureCgroup != nil && p.facts.cgroup.State != podcgroup.Down {
 		// The class of the pod gets another share.
 		p.deps.EnsureCgroup(EnsureCgroup{Pod: p.want, ReplyTo: ctx.Self()})
 	}

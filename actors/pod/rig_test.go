@@ -11,9 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -91,15 +92,15 @@ func (r *rig) deps() *pod.Deps {
 	return &pod.Deps{
 		Runtime: &lateRuntime{r.rt, r}, Network: r.rt.Network(), Events: r, LogLinks: &r.links,
 		EnsureImage: func(m pod.EnsureImage) {
-			m.ReplyTo.Tell(pod.ImageAnswer{Container: m.Ask.Container, Image: podplan.Image{
-				State: podplan.ImageReady, Attempt: m.Ask.Attempt, Image: m.Ask.Image, Ref: m.Ask.Image,
+			m.ReplyTo.Tell(pod.ImageAnswer{Container: m.Ask.Container, Image: imagepull.Image{
+				State: imagepull.Ready, Attempt: m.Ask.Attempt, Image: m.Ask.Image, Ref: m.Ask.Image,
 			}})
 		},
 		Mount: func(m pod.MountVolumes) {
-			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: podplan.Volumes{State: podplan.VolumesUp}})
+			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Up}})
 		},
 		Unmount: func(m pod.UnmountVolumes) {
-			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: podplan.Volumes{Unmounted: true}})
+			m.ReplyTo.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{Unmounted: true}})
 		},
 		Probe: func(m pod.ProbeContainers) { r.probed = m },
 		Ask: func(pod.Ask) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 )
@@ -95,16 +95,16 @@ func (a *probes) loaded(ctx *kernel.Context[Message], m loaded) {
 }
 
 // recall completes what is known of a container by what an earlier agent knew.
-func (b *memory) recall(id string, h podplan.Health) podplan.Health {
+func (b *memory) recall(id string, h probe.Health) probe.Health {
 	r, is := b.unclaimed[id]
 	if !is {
 		return h
 	}
-	if h.Startup == podplan.ProbeUnknown && r.Started {
-		h.Startup = podplan.ProbeSuccess
+	if h.Startup == probe.Unknown && r.Started {
+		h.Startup = probe.Success
 	}
-	if h.Readiness == podplan.ProbeUnknown && r.Ready {
-		h.Readiness = podplan.ProbeSuccess
+	if h.Readiness == probe.Unknown && r.Ready {
+		h.Readiness = probe.Success
 	}
 	return h
 }
@@ -117,7 +117,7 @@ func (a *probes) remember(ctx *kernel.Context[Message], p *podProbes) {
 	b := &a.memory
 	for _, c := range p.containers {
 		h := c.Health()
-		b.note(c.id, record{Started: h.Startup == podplan.ProbeSuccess, Ready: h.Readiness == podplan.ProbeSuccess})
+		b.note(c.id, record{Started: h.Startup == probe.Success, Ready: h.Readiness == probe.Success})
 	}
 	a.saveSoon(ctx)
 }

@@ -9,7 +9,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -331,11 +330,11 @@ func (a *probes) sweep(ctx *kernel.Context[Message], round uint32) {
 }
 
 // tell says to the pod how its container is.
-func (a *probes) tell(c *container, h podplan.Health) {
+func (a *probes) tell(c *container, h probe.Health) {
 	c.pod.reply.Tell(pod.Probed{ID: c.id, Health: h})
 }
 
-func alike(a, b podplan.Health) bool {
+func alike(a, b probe.Health) bool {
 	return a.Startup == b.Startup && a.Liveness == b.Liveness && a.Readiness == b.Readiness
 }
 
@@ -376,7 +375,7 @@ func (a *probes) take(ctx *kernel.Context[Message], r *run, answer probe.Answer)
 		a.requeue(o)
 	}
 	h := c.Health()
-	if h.Startup == podplan.ProbeFailure || h.Liveness == podplan.ProbeFailure {
+	if h.Startup == probe.Failure || h.Liveness == probe.Failure {
 		h.Message = answer.Output
 	}
 	a.tell(c, h)

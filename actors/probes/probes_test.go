@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -123,7 +122,7 @@ func (c *crasher) Receive(ctx *kernel.Context[probes.Message], m probes.Message)
 }
 
 // watch is what a pod says of its one container.
-func (r *rig) watch(name string, change func(*v1.Probe), known podplan.Probe) probes.Watch {
+func (r *rig) watch(name string, change func(*v1.Probe), known probe.Result) probes.Watch {
 	p := &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{}}, PeriodSeconds: 10}
 	p.TCPSocket.Port.IntVal = 80
 	change(p)
@@ -133,7 +132,7 @@ func (r *rig) watch(name string, change func(*v1.Probe), known podplan.Probe) pr
 			Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "app", ReadinessProbe: p}}},
 		},
 		Host: name, ReplyTo: r.pods,
-		Containers: []pod.ProbedContainer{{Name: "app", ID: "id-" + name, StartedAt: r.Now(), Known: podplan.Health{Readiness: known}}},
+		Containers: []pod.ProbedContainer{{Name: "app", ID: "id-" + name, StartedAt: r.Now(), Known: probe.Health{Readiness: known}}},
 	}}
 }
 
@@ -158,11 +157,11 @@ func (r *rig) askedIn(d time.Duration) map[string]int {
 // TestDoubt: the pods actor restarted; what is not said again is forgotten.
 func TestDoubt(t *testing.T) {
 	r := newRig(t, 4)
-	r.ref.Tell(r.watch("a", asIs, podplan.ProbeFailure))
-	r.ref.Tell(r.watch("b", asIs, podplan.ProbeFailure))
+	r.ref.Tell(r.watch("a", asIs, probe.Failure))
+	r.ref.Tell(r.watch("b", asIs, probe.Failure))
 	r.Advance(time.Minute)
 	r.ref.Tell(probes.Doubt{})
-	r.ref.Tell(r.watch("a", asIs, podplan.ProbeSuccess))
+	r.ref.Tell(r.watch("a", asIs, probe.Success))
 	if got := r.askedIn(time.Minute); got["a"] != 6 || got["b"] != 6 {
 		t.Errorf("in the first minute: %v", got)
 	}
@@ -177,7 +176,7 @@ func TestSlots(t *testing.T) {
 	r := newRig(t, 3)
 	r.late = 100 * time.Millisecond
 	for i := range 20 {
-		r.ref.Tell(r.watch(fmt.Sprint("p", i), asIs, podplan.ProbeFailure))
+		r.ref.Tell(r.watch(fmt.Sprint("p", i), asIs, probe.Failure))
 	}
 	r.Advance(time.Second)
 	if r.most != 3 {
@@ -192,7 +191,7 @@ func TestSlots(t *testing.T) {
 func TestSlowerThanItsPeriod(t *testing.T) {
 	r := newRig(t, 4)
 	r.late = 2500 * time.Millisecond
-	r.ref.Tell(r.watch("a", func(p *v1.Probe) { p.PeriodSeconds, p.TimeoutSeconds = 1, 10 }, podplan.ProbeFailure))
+	r.ref.Tell(r.watch("a", func(p *v1.Probe) { p.PeriodSeconds, p.TimeoutSeconds = 1, 10 }, probe.Failure))
 	if got := r.askedIn(30 * time.Second); got["a"] < 9 || got["a"] > 11 || r.most != 1 {
 		t.Errorf("asked %d times in 30 s, %d at once", got["a"], r.most)
 	}
@@ -202,9 +201,9 @@ func TestSlowerThanItsPeriod(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	r := newRig(t, 4)
 	r.late = time.Hour
-	r.ref.Tell(r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, podplan.ProbeSuccess))
+	r.ref.Tell(r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, probe.Success))
 	r.Advance(40 * time.Second)
-	if len(r.told) != 1 || r.told[0].Health.Readiness != podplan.ProbeFailure {
+	if len(r.told) != 1 || r.told[0].Health.Readiness != probe.Failure {
 		t.Errorf("told %+v", r.told)
 	}
 	if n := len(r.events); n == 0 || r.events[0].Message != "Readiness probe failed: no answer within 1s" {
@@ -216,7 +215,7 @@ func TestNoAnswer(t *testing.T) {
 // and its lanes are busy until then.
 func TestRestartWithAnswersUnderWay(t *testing.T) {
 	r := newRig(t, 4)
-	w := r.watch("a", func(p *v1.Probe) { p.FailureThreshold, p.PeriodSeconds, p.TimeoutSeconds = 1, 1, 20 }, podplan.ProbeFailure)
+	w := r.watch("a", func(p *v1.Probe) { p.FailureThreshold, p.PeriodSeconds, p.TimeoutSeconds = 1, 1, 20 }, probe.Failure)
 	r.ref.Tell(w)
 	r.Advance(3 * time.Second)
 	if len(r.told) != 1 {
@@ -251,7 +250,7 @@ func TestRestartWithAnswersUnderWay(t *testing.T) {
 func TestForgotten(t *testing.T) {
 	r := newRig(t, 4)
 	r.late = 500 * time.Millisecond
-	w := r.watch("a", func(p *v1.Probe) { p.PeriodSeconds = 1 }, podplan.ProbeFailure)
+	w := r.watch("a", func(p *v1.Probe) { p.PeriodSeconds = 1 }, probe.Failure)
 	r.ref.Tell(w)
 	r.Advance(100 * time.Millisecond)
 	next := w
@@ -272,7 +271,7 @@ func TestForgotten(t *testing.T) {
 // TestAddressComesLater: who has no address is not asked, and fails nothing.
 func TestAddressComesLater(t *testing.T) {
 	r := newRig(t, 4)
-	w := r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, podplan.ProbeSuccess)
+	w := r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, probe.Success)
 	w.Host = ""
 	r.ref.Tell(w)
 	if got := r.askedIn(time.Minute); len(got) > 0 || len(r.told)+len(r.events) > 0 {

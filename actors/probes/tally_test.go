@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
@@ -25,10 +24,10 @@ func TestTallies(t *testing.T) {
 		t.Errorf("nothing is probed: %+v", got)
 	}
 	often := func(p *v1.Probe) { p.PeriodSeconds = 1 }
-	r.ref.Tell(r.watch("a", often, podplan.ProbeFailure))
+	r.ref.Tell(r.watch("a", often, probe.Failure))
 	r.Advance(10 * time.Second)
 	r.fail = &port.Error{Kind: port.Unavailable, Detail: "refused"}
-	again := r.watch("a", often, podplan.ProbeSuccess)
+	again := r.watch("a", often, probe.Success)
 	again.Containers[0].ID = "another"
 	r.ref.Tell(again)
 	r.Advance(5 * time.Second)

@@ -23,7 +23,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -324,7 +323,7 @@ func (a *resources) done(ctx *kernel.Context[Message], m done) {
 		a.changed(ctx)
 	}
 	delete(a.pods, m.uid)
-	p.reply.Tell(pod.CgroupAnswer{Cgroup: podplan.Cgroup{Own: true, Removed: true}})
+	p.reply.Tell(pod.CgroupAnswer{Cgroup: podcgroup.Cgroup{Own: true, Removed: true}})
 }
 
 func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {
@@ -344,14 +343,14 @@ func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {
 
 // tell says how far the pod's cgroup is.
 func (p *podded) tell() {
-	c := podplan.Cgroup{Own: true, State: podplan.CgroupKnown, Going: p.going}
+	c := podcgroup.Cgroup{Own: true, State: podcgroup.Known, Going: p.going}
 	switch {
 	case p.failures > 0:
-		c.State, c.Message = podplan.CgroupFailed, p.message
+		c.State, c.Message = podcgroup.Failed, p.message
 	case p.wanted || p.running != 0:
-		c.State = podplan.CgroupPending
+		c.State = podcgroup.Pending
 	case p.made:
-		c.State = podplan.CgroupUp
+		c.State = podcgroup.Up
 	}
 	p.reply.Tell(pod.CgroupAnswer{Cgroup: c})
 }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -70,10 +69,10 @@ func (p *volumed) missing() []string {
 
 // tell says how far the pod's volumes are.
 func (a *volumes) tell(p *volumed) {
-	v := podplan.Volumes{State: podplan.VolumesPending, Going: p.down}
+	v := volumeplan.Volumes{State: volumeplan.Pending, Going: p.down}
 	switch {
 	case !p.down && p.up():
-		v.State = podplan.VolumesUp
+		v.State = volumeplan.Up
 		if len(p.plan) == 0 {
 			p.pod = nil
 		}
@@ -82,13 +81,13 @@ func (a *volumes) tell(p *volumed) {
 			p.late = nil
 		}
 	case len(p.failures) > 0:
-		v.State = podplan.VolumesFailed
+		v.State = volumeplan.Failed
 		v.Message = p.trouble()
 	case p.waits:
 		v.Message = p.waiting()
 	}
 	before := p.pending
-	if p.pending = v.State == podplan.VolumesPending && v.Message == ""; p.pending && before {
+	if p.pending = v.State == volumeplan.Pending && v.Message == ""; p.pending && before {
 		return // the pod knows that much
 	}
 	p.reply.Tell(pod.VolumesAnswer{Volumes: v, Paths: p.paths.Clone()})

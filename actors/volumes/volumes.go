@@ -23,7 +23,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -416,7 +415,7 @@ func (a *volumes) done(ctx *kernel.Context[Message], m done) {
 			p.late()
 		}
 		delete(a.pods, m.uid)
-		p.reply.Tell(pod.VolumesAnswer{Volumes: podplan.Volumes{State: podplan.VolumesDown, Unmounted: true}})
+		p.reply.Tell(pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Down, Unmounted: true}})
 		return
 	}
 	a.advance(ctx, m.uid)

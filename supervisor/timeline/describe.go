@@ -3,8 +3,10 @@ package timeline
 import (
 	"strings"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -41,22 +43,22 @@ func describe(msg any) (text string, bad bool) {
 		return "container " + m.Kind.String() + " " + shortID(m.ID), false
 	case pod.ImageAnswer:
 		switch m.Image.State {
-		case podplan.ImageReady:
+		case imagepull.Ready:
 			return m.Container + ": " + m.Image.Image + " is there", false
-		case podplan.ImageFailed:
+		case imagepull.Failed:
 			return m.Container + ": " + joined(m.Image.Reason, m.Image.Message), true
-		case podplan.ImageUnknown, podplan.ImagePending:
+		case imagepull.Unknown, imagepull.Pending:
 		}
 		return m.Container + ": " + m.Image.Image + " is looked up or pulled", false
 	case pod.VolumesAnswer:
 		switch m.Volumes.State {
-		case podplan.VolumesUp:
+		case volumeplan.Up:
 			return "all are there", false
-		case podplan.VolumesFailed:
+		case volumeplan.Failed:
 			return m.Volumes.Message, true
-		case podplan.VolumesDown:
+		case volumeplan.Down:
 			return "none are there", false
-		case podplan.VolumesPending:
+		case volumeplan.Pending:
 		}
 		return joined("not all are there", m.Volumes.Message), m.Volumes.Message != ""
 	case pod.CgroupAnswer:
@@ -72,14 +74,14 @@ func probed(m pod.Probed) (string, bool) {
 	bad := false
 	for _, p := range [...]struct {
 		name string
-		is   podplan.Probe
+		is   probe.Result
 	}{{"startup", m.Health.Startup}, {"liveness", m.Health.Liveness}, {"readiness", m.Health.Readiness}} {
 		switch p.is {
-		case podplan.ProbeSuccess:
+		case probe.Success:
 			parts = append(parts, p.name+" passes")
-		case podplan.ProbeFailure:
+		case probe.Failure:
 			parts, bad = append(parts, p.name+" fails"), true
-		case podplan.ProbeNone, podplan.ProbeUnknown:
+		case probe.None, probe.Unknown:
 		}
 	}
 	return joined(strings.Join(parts, ", "), m.Health.Message), bad
@@ -97,7 +99,7 @@ func (r *Recorder) learn(s *story, msg any) {
 	case pod.Assign:
 		s.namespace, s.name = m.Pod.Namespace, m.Pod.Name
 	case pod.ImageAnswer:
-		if m.Image.State == podplan.ImageReady {
+		if m.Image.State == imagepull.Ready {
 			r.unwaitFor(s, m.Image.Image)
 		}
 	}

@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -115,10 +117,10 @@ func TestStoryOfAPod(t *testing.T) {
 	w := newWorld(t, nil)
 	const own = "n/pods/u1"
 	w.assign("u1")
-	w.tell("n/images", images.Ensure{EnsureImage: pod.EnsureImage{Pod: podOf("u1"), Ask: podplan.EnsureImage{Image: "app:1"}}})
+	w.tell("n/images", images.Ensure{EnsureImage: pod.EnsureImage{Pod: podOf("u1"), Ask: imagepull.Request{Image: "app:1"}}})
 	w.call("n/images", kernel.EffectInfo{Kind: "PullImage", Object: "app:1"}, 20*time.Millisecond, time.Second, kernel.EffectFinished, errors.New("not found"))
-	w.tell(own, pod.ImageAnswer{Container: "app", Image: podplan.Image{State: podplan.ImageFailed, Image: "app:1", Reason: "ErrImagePull", Message: "not found"}})
-	w.tell(own, pod.ImageAnswer{Container: "app", Image: podplan.Image{State: podplan.ImageReady, Image: "app:1"}})
+	w.tell(own, pod.ImageAnswer{Container: "app", Image: imagepull.Image{State: imagepull.Failed, Image: "app:1", Reason: "ErrImagePull", Message: "not found"}})
+	w.tell(own, pod.ImageAnswer{Container: "app", Image: imagepull.Image{State: imagepull.Ready, Image: "app:1"}})
 	w.call("n/images", kernel.EffectInfo{Kind: "PullImage", Object: "app:1"}, 0, time.Second, kernel.EffectFinished, nil) // for others
 	w.call("n/volumes", kernel.EffectInfo{Kind: "MountVolume", Object: "v", For: "u1"}, 0, 5*time.Millisecond, kernel.EffectFinished, nil)
 	w.call(own, kernel.EffectInfo{Kind: "RunPodSandbox", Object: "web"}, 0, 200*time.Millisecond, kernel.EffectFinished, nil)
@@ -127,7 +129,7 @@ func TestStoryOfAPod(t *testing.T) {
 	for range 3 {
 		w.call("n/probes", kernel.EffectInfo{Kind: "HTTPProbe", Object: "web/app", For: "u1", Lane: "readiness/1234"}, 0, time.Millisecond, kernel.EffectFinished, errors.New("503"))
 	}
-	w.tell(own, pod.Probed{ID: "1", Health: podplan.Health{Readiness: podplan.ProbeFailure, Message: "503"}})
+	w.tell(own, pod.Probed{ID: "1", Health: probe.Health{Readiness: probe.Failure, Message: "503"}})
 	w.tell("n/pods", pods.Reported{Report: pod.Report{UID: "u1", Life: "Syncing", Status: &v1.PodStatus{
 		Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "app", RestartCount: 1}},
 	}}})
@@ -277,9 +279,9 @@ func TestBounds(t *testing.T) {
 					w.Deliver(w.at, "n/pods/"+open[id], "r", result{id, errors.New(text)})
 				}
 			case 5:
-				w.tell("n/images", images.Ensure{EnsureImage: pod.EnsureImage{Pod: podOf(uid), Ask: podplan.EnsureImage{Image: text}}})
+				w.tell("n/images", images.Ensure{EnsureImage: pod.EnsureImage{Pod: podOf(uid), Ask: imagepull.Request{Image: text}}})
 			case 6:
-				w.tell("n/pods/"+uid, pod.VolumesAnswer{Volumes: podplan.Volumes{State: podplan.VolumesFailed, Message: text}})
+				w.tell("n/pods/"+uid, pod.VolumesAnswer{Volumes: volumeplan.Volumes{State: volumeplan.Failed, Message: text}})
 			}
 			w.check(rt)
 		}

@@ -9,8 +9,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // steady is a pod with one container that runs and has nothing to do: what
@@ -30,8 +32,8 @@ func steady() podplan.Input {
 			Containers: []observed.Container{{ID: "a0", SandboxID: "s0", Name: "a", State: observed.ContainerRunning, Detailed: true,
 				Image: "img:1", ImageRef: "sha256:1", SpecHash: podplan.SpecHash(&spec), CreatedAt: now.Add(-time.Hour), StartedAt: now.Add(-time.Hour)}},
 		},
-		Volumes:     podplan.Volumes{State: podplan.VolumesUp},
-		Images:      flat.Map[string, podplan.Image]{{Key: "a", Value: podplan.Image{State: podplan.ImageReady, Image: "img:1", Ref: "sha256:1"}}},
+		Volumes:     volumeplan.Volumes{State: volumeplan.Up},
+		Images:      flat.Map[string, imagepull.Image]{{Key: "a", Value: imagepull.Image{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1"}}},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}

@@ -9,9 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // progress is how far a container got.
@@ -120,7 +123,7 @@ func (p *planner) keep(c *v1.Container, kind podspec.Kind, n *observed.Container
 	if !p.postStarted(c, n) {
 		return running
 	}
-	if s := p.in.Health[n.ID].Startup; s != ProbeNone && s != ProbeSuccess {
+	if s := p.in.Health[n.ID].Startup; s != probe.None && s != probe.Success {
 		return running
 	}
 	return started
@@ -182,9 +185,9 @@ func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Con
 		return stopReason{"Container " + c.Name + " resize requires restart", grace, podlife.ResizeRestarts}
 	case p.in.Hooks[n.ID].PostStart == HookFailed:
 		return stopReason{"FailedPostStartHook", grace, unlessNever(podlife.PostStartFailed)}
-	case h.Liveness == ProbeFailure:
+	case h.Liveness == probe.Failure:
 		return stopReason{what + c.Name + " failed liveness probe" + again, probeGrace(h, grace), unlessNever(podlife.ProbeFailed)}
-	case h.Startup == ProbeFailure:
+	case h.Startup == probe.Failure:
 		return stopReason{what + c.Name + " failed startup probe" + again, probeGrace(h, grace), unlessNever(podlife.ProbeFailed)}
 	case p.in.Hooks[n.ID].PreStop != HookNotRun, p.in.Hooks[n.ID].PostStart == HookEnded:
 		return stopReason{why: "Stopping container " + c.Name, grace: probeGrace(h, grace)}
@@ -194,7 +197,7 @@ func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Con
 	return stopReason{}
 }
 
-func probeGrace(h Health, pod time.Duration) time.Duration {
+func probeGrace(h probe.Health, pod time.Duration) time.Duration {
 	if h.Grace != nil {
 		return podspec.Seconds(*h.Grace)
 	}
@@ -285,7 +288,7 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 		// One that ended a moment ago shows that, until it runs again.
 		p.wait(c, kind, "", "")
 	}
-	if !turn || ref == "" || p.sandbox == nil || p.unsure || p.narrow || p.in.Volumes.State != VolumesUp {
+	if !turn || ref == "" || p.sandbox == nil || p.unsure || p.narrow || p.in.Volumes.State != volumeplan.Up {
 		return
 	}
 	if len(p.sandbox.IPs) == 0 && NeedsPodIP(c) && !p.in.Pod.Spec.HostNetwork {
@@ -306,29 +309,19 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32) string {
 	im := p.in.Images.At(c.Name)
 	stale := im.Image != c.Image || c.ImagePullPolicy == v1.PullAlways && im.Attempt < attempt
-	if stale || im.State == ImageUnknown {
+	if stale || im.State == imagepull.Unknown {
 		p.do(EnsureImage{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: attempt})
 		return ""
 	}
 	switch im.State {
-	case ImageReady:
+	case imagepull.Ready:
 		return im.Ref
-	case ImageFailed:
+	case imagepull.Failed:
 		p.setWaiting(c.Name, im.Reason, im.Message)
-	case ImageUnknown, ImagePending:
+	case imagepull.Unknown, imagepull.Pending:
 	}
 	return ""
 }
-
-// VolumeImage stands for a container where an image is that of a volume. No
-// container has such a name.
-func VolumeImage(volume string) string { return volumeImage + volume }
-
-const volumeImage = "volume/"
-
-// OfVolume is the name of the volume that a VolumeImage is of; ok is false for
-// the name of a container.
-func OfVolume(name string) (volume string, ok bool) { return strings.CutPrefix(name, volumeImage) }
 
 // volumeImages says whether the images are there that a container mounts, and
 // has those fetched that are not (KEP-4639). One that can't be had is why the
@@ -340,14 +333,14 @@ func (p *planner) volumeImages(c *v1.Container) bool {
 		if v.Image == nil || !slices.ContainsFunc(c.VolumeMounts, func(m v1.VolumeMount) bool { return m.Name == v.Name }) {
 			continue
 		}
-		name := VolumeImage(v.Name)
+		name := imagepull.VolumeImage(v.Name)
 		im := p.in.Images.At(name)
 		switch {
-		case im.Image != v.Image.Reference || im.State == ImageUnknown:
+		case im.Image != v.Image.Reference || im.State == imagepull.Unknown:
 			p.do(EnsureImage{Container: name, Image: v.Image.Reference, Policy: v.Image.PullPolicy})
-		case im.State == ImageReady:
+		case im.State == imagepull.Ready:
 			continue
-		case im.State == ImageFailed:
+		case im.State == imagepull.Failed:
 			p.setWaiting(c.Name, im.Reason, im.Message)
 		}
 		all = false

@@ -13,11 +13,15 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // Input is everything a plan may look at.
@@ -46,14 +50,14 @@ type Input struct {
 	// Failures are the failures since the last success, by lane.
 	Failures map[Lane]Failure
 	// Images are by container name; those of volumes by VolumeImage.
-	Images flat.Map[string, Image]
+	Images flat.Map[string, imagepull.Image]
 	// Volumes of the pod.
-	Volumes Volumes
+	Volumes volumeplan.Volumes
 	// Objects is what is known of the objects that the pod uses; nil if there are
 	// none to wait for.
 	Objects *podobjects.Set
 	// Cgroup of the pod.
-	Cgroup Cgroup
+	Cgroup podcgroup.Cgroup
 	// Resize is nil for a pod that was never resized: all of it is as it was made.
 	Resize *Resize
 	// HostsFile: a container finds the pod's address in its /etc/hosts, which is
@@ -63,7 +67,7 @@ type Input struct {
 	Hooks map[string]Hooks
 	// Health is what probes said, by container ID. A container with no entry
 	// has no probe that counts: started when it runs, ready, alive.
-	Health map[string]Health
+	Health map[string]probe.Health
 	// KillAt is, by container ID, when the outstanding stop call with the
 	// shortest grace will kill it.
 	KillAt map[string]time.Time
@@ -144,78 +148,6 @@ type Failure struct {
 	Message string
 }
 
-// ImageState is what the images actor said of an image.
-type ImageState uint8
-
-const (
-	ImageUnknown ImageState = iota // not asked
-	ImagePending                   // asked; being looked up or pulled
-	ImageReady
-	ImageFailed // the images actor tries again by itself at RetryAt
-)
-
-// Image is the image of one container.
-type Image struct {
-	State ImageState
-	// Attempt is the incarnation it was asked for. With pull policy Always an
-	// answer for an earlier one does not count.
-	Attempt uint32
-	// Image is the name that was asked for: the spec's image may change.
-	Image string
-	Ref   string
-	// Reason and Message of a failure: ErrImagePull, ImagePullBackOff,
-	// ErrImageNeverPull, InvalidImageName, …
-	Reason, Message string
-}
-
-// Volumes is what the volumes actor said of the pod's volumes.
-type Volumes struct {
-	State VolumesState
-	// Unmounted is true once UnmountVolumes was answered: nothing of this pod is
-	// mounted. VolumesDown alone doesn't say that: an actor that was restarted
-	// has not asked yet.
-	Unmounted bool
-	// Going is true from when UnmountVolumes was asked until it is answered with
-	// Unmounted. Whoever sets State in between (pending, failed, being tried
-	// again) leaves it set: the plan asks once, not at every answer.
-	Going bool
-	// Message says which volume failed, or has been waited for long.
-	Message string
-}
-
-// VolumesState is whether the volumes of a pod stand.
-type VolumesState uint8
-
-const (
-	VolumesDown    VolumesState = iota // not asked, or taken down
-	VolumesPending                     // asked, not all there
-	VolumesUp
-	VolumesFailed // being retried by the volumes actor
-)
-
-// Cgroup is what the resources actor said of the pod's cgroup.
-type Cgroup struct {
-	// Own says that pods have cgroups of their own on this node.
-	Own   bool
-	State CgroupState
-	// Removed and Going are for RemoveCgroup what Unmounted and Going of Volumes
-	// are for UnmountVolumes.
-	Removed, Going bool
-	// Message of a failure.
-	Message string
-}
-
-// CgroupState is whether the cgroup of a pod stands.
-type CgroupState uint8
-
-const (
-	CgroupDown    CgroupState = iota // not asked
-	CgroupKnown                      // the pod is told of; nobody looked at its cgroup
-	CgroupPending                    // being made
-	CgroupUp
-	CgroupFailed // being retried by the resources actor
-)
-
 // HookState is how far a hook got.
 type HookState uint8
 
@@ -239,25 +171,6 @@ type Hooks struct {
 	PreStopAt time.Time
 	// Message of a failure.
 	Message string
-}
-
-// Probe is what a kind of probe last said.
-type Probe uint8
-
-const (
-	ProbeNone    Probe = iota // no such probe
-	ProbeUnknown              // no answer yet
-	ProbeSuccess
-	ProbeFailure
-)
-
-// Health of one container incarnation.
-type Health struct {
-	Startup, Liveness, Readiness Probe
-	// Message of the last failure.
-	Message string
-	// Grace is the probe's own terminationGracePeriodSeconds, nil for the pod's.
-	Grace *int64
 }
 
 // Waiting is why a container does not run.

@@ -6,8 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 )
 
 // checkPlan holds a plan to what the shell can see.
@@ -42,7 +44,7 @@ func (w *world) checkPlan(out Output) {
 				}
 			}
 		case RunSandbox:
-			if c := in.Cgroup; c.Own && c.State != CgroupUp {
+			if c := in.Cgroup; c.Own && c.State != podcgroup.Up {
 				w.fail("a sandbox is planned before the pod's cgroup stands")
 			}
 		case RemoveCgroup:
@@ -109,7 +111,7 @@ func (w *world) checkStop(a StopContainer) {
 	if in.Life == podlife.Syncing {
 		least := podspec.Grace(w.pod)
 		h := in.Health[a.ID]
-		if h.Grace != nil && (h.Liveness == ProbeFailure || h.Startup == ProbeFailure) {
+		if h.Grace != nil && (h.Liveness == probe.Failure || h.Startup == probe.Failure) {
 			least = min(least, time.Duration(*h.Grace)*time.Second)
 		}
 		begun := w.now
@@ -192,7 +194,7 @@ func (w *world) settleSidecars() {
 			continue
 		}
 		hooked := k.hooked || c.Lifecycle == nil || c.Lifecycle.PostStart == nil || w.mem.in.Hooks[k.ID].PostStart == HookDone
-		if hooked && (c.StartupProbe == nil || w.mem.in.Health[k.ID].Startup == ProbeSuccess) {
+		if hooked && (c.StartupProbe == nil || w.mem.in.Health[k.ID].Startup == probe.Success) {
 			w.isThrough(k)
 		}
 	}

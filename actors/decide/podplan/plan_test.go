@@ -11,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 var t0 = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -41,8 +43,8 @@ func baseInput() Input {
 func upInput() Input {
 	in := baseInput()
 	in.View.Sandboxes = []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.0.0.1"}, CreatedAt: t0.Add(-time.Hour)}}
-	in.Volumes.State = VolumesUp
-	in.Images.Set("a", Image{State: ImageReady, Image: "img:1", Ref: "sha256:1"})
+	in.Volumes.State = volumeplan.Up
+	in.Images.Set("a", imagepull.Image{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1"})
 	return in
 }
 

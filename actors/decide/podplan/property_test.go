@@ -8,9 +8,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // drawPod makes a pod of up to three init containers and two main ones.
@@ -139,10 +143,10 @@ func (w *world) trouble(t *rapid.T) {
 	case 25, 26:
 		for _, e := range byKey(w.mem.in.Images) {
 			name, i := e.Key, e.Value
-			if i.State == ImagePending || i.State == ImageFailed {
-				i.State, i.Ref = ImageReady, "sha256:1"
+			if i.State == imagepull.Pending || i.State == imagepull.Failed {
+				i.State, i.Ref = imagepull.Ready, "sha256:1"
 				if rapid.IntRange(0, 3).Draw(t, "no image") == 0 {
-					i.State, i.Reason = ImageFailed, "ErrImagePull"
+					i.State, i.Reason = imagepull.Failed, "ErrImagePull"
 				}
 				w.mem.in.Images.Set(name, i)
 			}
@@ -156,7 +160,7 @@ func (w *world) trouble(t *rapid.T) {
 	case 30:
 		if k := pickCan(func(k *can) bool { return k.lives() && w.seenCan(k.ID) != nil }); k != nil && rapid.Bool().Draw(t, "really") {
 			h := w.mem.in.Health[k.ID]
-			h.Liveness = ProbeFailure
+			h.Liveness = probe.Failure
 			if rapid.Bool().Draw(t, "own grace") {
 				one := int64(1)
 				h.Grace = &one
@@ -195,38 +199,38 @@ func (w *world) collectable(k *can) bool {
 func (w *world) answerVolumes(fails bool) {
 	v := &w.mem.in.Volumes
 	switch {
-	case v.State != VolumesPending && v.State != VolumesFailed:
+	case v.State != volumeplan.Pending && v.State != volumeplan.Failed:
 	case fails:
-		v.State = VolumesFailed
+		v.State = volumeplan.Failed
 	case v.Going:
-		*v = Volumes{Unmounted: true}
+		*v = volumeplan.Volumes{Unmounted: true}
 	default:
-		*v = Volumes{State: VolumesUp}
+		*v = volumeplan.Volumes{State: volumeplan.Up}
 	}
 }
 
 func (w *world) answerCgroup(fails bool) {
 	c := &w.mem.in.Cgroup
 	switch {
-	case c.State != CgroupPending && c.State != CgroupFailed:
+	case c.State != podcgroup.Pending && c.State != podcgroup.Failed:
 	case fails:
-		c.State = CgroupFailed
+		c.State = podcgroup.Failed
 	case c.Going:
-		*c = Cgroup{Own: true, Removed: true}
+		*c = podcgroup.Cgroup{Own: true, Removed: true}
 	case w.making:
-		c.State = CgroupUp
+		c.State = podcgroup.Up
 	default:
-		c.State = CgroupKnown
+		c.State = podcgroup.Known
 	}
 }
 
 func (w *world) answerProbes(well bool) {
 	for _, id := range keys(w.mem.in.Health) {
 		h := w.mem.in.Health[id]
-		if h.Startup == ProbeUnknown {
-			h.Startup = ProbeSuccess
+		if h.Startup == probe.Unknown {
+			h.Startup = probe.Success
 			if k := w.can(id); !well || k == nil || !k.lives() {
-				h.Startup = ProbeFailure
+				h.Startup = probe.Failure
 			}
 			w.mem.in.Health[id] = h
 		}
@@ -262,18 +266,18 @@ func (w *world) calm() {
 			}
 		}
 		for _, e := range byKey(w.mem.in.Images) {
-			if name, i := e.Key, e.Value; i.State != ImageReady {
-				i.State, i.Ref = ImageReady, "sha256:1"
+			if name, i := e.Key, e.Value; i.State != imagepull.Ready {
+				i.State, i.Ref = imagepull.Ready, "sha256:1"
 				w.mem.in.Images.Set(name, i)
 				moved = true
 			}
 		}
 		moved = w.writeNotes() || moved
-		if v := w.mem.in.Volumes; v.State == VolumesPending || v.State == VolumesFailed {
+		if v := w.mem.in.Volumes; v.State == volumeplan.Pending || v.State == volumeplan.Failed {
 			w.answerVolumes(false)
 			moved = true
 		}
-		if c := w.mem.in.Cgroup; c.State == CgroupPending || c.State == CgroupFailed {
+		if c := w.mem.in.Cgroup; c.State == podcgroup.Pending || c.State == podcgroup.Failed {
 			w.answerCgroup(false)
 			moved = true
 		}

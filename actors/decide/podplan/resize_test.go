@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 )
@@ -19,7 +20,7 @@ func sized(quota, memory int64) observed.Resources {
 
 // resizing is a pod that runs with have and was given want.
 func resizing(in *Input, have, want observed.Resources) {
-	in.Cgroup = Cgroup{Own: true, State: CgroupUp}
+	in.Cgroup = podcgroup.Cgroup{Own: true, State: podcgroup.Up}
 	in.Resize = &Resize{
 		Generation: 2, Pod: want, Containers: map[string]observed.Resources{"a": want},
 		Seen: &podresize.Seen{At: t0, Pod: have, Containers: map[string]int64{"a0": 1}},

@@ -3,6 +3,7 @@ package podplan
 import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -57,7 +58,7 @@ func (p *planner) driveSandbox() {
 	if p.in.Objects != nil && !p.in.Objects.SandboxKnown(p.in.Pod) {
 		return
 	}
-	if old || p.anyLives() || p.in.Cgroup.Own && p.in.Cgroup.State != CgroupUp {
+	if old || p.anyLives() || p.in.Cgroup.Own && p.in.Cgroup.State != podcgroup.Up {
 		return
 	}
 	attempt := p.in.FirstSandbox

@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 )
 
 // answered says whether a call that took effect is answered by now: a stop is
@@ -114,7 +115,7 @@ func (w *world) probe() {
 	for _, k := range w.mem.in.View.Containers {
 		_, probed := w.mem.in.Health[k.ID]
 		if c, _ := podspec.Find(&w.pod.Spec, k.Name); !probed && k.State == observed.ContainerRunning && c.StartupProbe != nil {
-			w.mem.in.Health[k.ID] = Health{Startup: ProbeUnknown}
+			w.mem.in.Health[k.ID] = probe.Health{Startup: probe.Unknown}
 		}
 	}
 }

@@ -2,8 +2,10 @@ package podplan
 
 import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // sync plans for a pod that shall run.
@@ -67,7 +69,7 @@ func (p *planner) pastDeadline() bool {
 
 // driveVolumes has the pod's volumes mounted.
 func (p *planner) driveVolumes() {
-	if p.in.Volumes.State == VolumesDown {
+	if p.in.Volumes.State == volumeplan.Down {
 		p.do(MountVolumes{})
 	}
 }
@@ -76,7 +78,7 @@ func (p *planner) driveVolumes() {
 // another takes the place of one that this agent found running.
 func (p *planner) driveCgroup() {
 	c, needed := p.in.Cgroup, p.sandbox == nil && !p.undecided
-	if c.Own && (c.State == CgroupDown || c.State == CgroupKnown && needed) {
+	if c.Own && (c.State == podcgroup.Down || c.State == podcgroup.Known && needed) {
 		p.do(EnsureCgroup{Make: needed})
 	}
 }

@@ -7,8 +7,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // withInit puts an init container i, and with sidecar a sidecar s after it,
@@ -63,26 +67,26 @@ func TestPlanBeginning(t *testing.T) {
 		{"all at once", baseInput, nil, "run sandbox 0; mount; image a#0; a: ContainerCreating"},
 		{"images of all that will run", baseInput, func(in *Input) { withInit(in, true) },
 			"run sandbox 0; mount; image i#0; image s#0; image a#0; a: PodInitializing; i: PodInitializing; s: PodInitializing"},
-		{"sandbox under way", baseInput, func(in *Input) { busyWith(in, RunSandbox{}); in.Volumes.State = VolumesPending },
+		{"sandbox under way", baseInput, func(in *Input) { busyWith(in, RunSandbox{}); in.Volumes.State = volumeplan.Pending },
 			"image a#0; a: ContainerCreating"},
 		{"sandbox failed", upInput, func(in *Input) {
 			in.View.Sandboxes = nil
 			failedLane(in, Lane{Kind: LaneSandbox}, 2, time.Second, "CreatePodSandboxError")
 		}, "a: ContainerCreating; wake +1s"},
-		{"cgroup first", baseInput, withCgroup(CgroupDown), "make cgroup; mount; image a#0; a: ContainerCreating"},
-		{"cgroup being made", baseInput, withCgroup(CgroupPending), "mount; image a#0; a: ContainerCreating"},
-		{"cgroup fails", baseInput, withCgroup(CgroupFailed), "mount; image a#0; a: ContainerCreating"},
-		{"cgroup stands", baseInput, withCgroup(CgroupUp), "run sandbox 0; mount; image a#0; a: ContainerCreating"},
-		{"cgroup of a pod that runs", runInput, withCgroup(CgroupDown), "tell of cgroup"},
+		{"cgroup first", baseInput, withCgroup(podcgroup.Down), "make cgroup; mount; image a#0; a: ContainerCreating"},
+		{"cgroup being made", baseInput, withCgroup(podcgroup.Pending), "mount; image a#0; a: ContainerCreating"},
+		{"cgroup fails", baseInput, withCgroup(podcgroup.Failed), "mount; image a#0; a: ContainerCreating"},
+		{"cgroup stands", baseInput, withCgroup(podcgroup.Up), "run sandbox 0; mount; image a#0; a: ContainerCreating"},
+		{"cgroup of a pod that runs", runInput, withCgroup(podcgroup.Down), "tell of cgroup"},
 		{"cgroup of a pod that ran", runInput, func(in *Input) {
-			withCgroup(CgroupKnown)(in)
+			withCgroup(podcgroup.Known)(in)
 			containers(in, exited("a", 0, 0, 0))
 			in.View.Sandboxes[0].State = observed.SandboxNotReady
 		}, "make cgroup; stop sandbox s0; SandboxChanged! Pod sandbox changed, it will be killed and re-created."},
-		{"volumes not up", upInput, func(in *Input) { in.Volumes.State = VolumesPending }, "a: ContainerCreating"},
-		{"image not there", upInput, func(in *Input) { in.Images.Set("a", Image{State: ImagePending, Image: "img:1"}) }, "a: ContainerCreating"},
+		{"volumes not up", upInput, func(in *Input) { in.Volumes.State = volumeplan.Pending }, "a: ContainerCreating"},
+		{"image not there", upInput, func(in *Input) { in.Images.Set("a", imagepull.Image{State: imagepull.Pending, Image: "img:1"}) }, "a: ContainerCreating"},
 		{"image fails", upInput, func(in *Input) {
-			in.Images.Set("a", Image{State: ImageFailed, Image: "img:1", Reason: "ErrImagePull"})
+			in.Images.Set("a", imagepull.Image{State: imagepull.Failed, Image: "img:1", Reason: "ErrImagePull"})
 		}, "a: ErrImagePull"},
 		{"image of another name", upInput, func(in *Input) { main0(in).Image = "img:2" }, "image a#0; a: ContainerCreating"},
 		{"all there", upInput, nil, "create a#0 in s0; a: ContainerCreating"},
@@ -185,16 +189,16 @@ func TestPlanInit(t *testing.T) {
 		{"sidecar's startup probe is not through", up(true), func(in *Input) {
 			containers(in, exited("i", 0, 0, 0), alive("s", 0))
 			startup(in)
-			in.Health = map[string]Health{"s0": {Startup: ProbeUnknown}}
+			in.Health = map[string]probe.Health{"s0": {Startup: probe.Unknown}}
 		}, "a: PodInitializing"},
 		{"sidecar's startup probe is through", up(true), func(in *Input) {
 			containers(in, exited("i", 0, 0, 0), alive("s", 0))
 			startup(in)
-			in.Health = map[string]Health{"s0": {Startup: ProbeSuccess}}
+			in.Health = map[string]probe.Health{"s0": {Startup: probe.Success}}
 		}, "create a#0 in s0; a: PodInitializing"},
 		{"sidecar's startup probe failed", up(true), func(in *Input) {
 			containers(in, exited("i", 0, 0, 0), alive("s", 0))
-			in.Health = map[string]Health{"s0": {Startup: ProbeFailure}}
+			in.Health = map[string]probe.Health{"s0": {Startup: probe.Failure}}
 		}, "stop s0 30s; a: PodInitializing; Killing! Init container s failed startup probe"},
 		{"sidecar's postStart", up(true), func(in *Input) {
 			containers(in, exited("i", 0, 0, 0), alive("s", 0))
@@ -356,13 +360,13 @@ func TestPlanRunning(t *testing.T) {
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 			notes(in, "a9", podlife.ContainerChanged, true)
 		}, ""},
-		{"liveness", runInput, func(in *Input) { in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}} },
+		{"liveness", runInput, func(in *Input) { in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}} },
 			"stop a0 30s; Killing! Container a failed liveness probe, will be restarted"},
 		{"liveness, with a grace of its own", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure, Grace: &own}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure, Grace: &own}}
 		}, "stop a0 2s; Killing! Container a failed liveness probe, will be restarted"},
 		{"liveness, of policy Never", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
 		}, "stop a0 30s; Killing! Container a failed liveness probe"},
 		{"liveness, ended well, of policy OnFailure", upInput, func(in *Input) {
@@ -372,37 +376,37 @@ func TestPlanRunning(t *testing.T) {
 		}, "create a#1 in s0"},
 		{"liveness, ended by itself before it was stopped, of policy OnFailure", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 		}, "DONE all containers have finished"},
 		{"liveness, of policy OnFailure", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			in.Pod.Spec.RestartPolicy = v1.RestartPolicyOnFailure
 		}, "note a0 ProbeFailed"},
-		{"startup", runInput, func(in *Input) { in.Health = map[string]Health{"a0": {Startup: ProbeFailure}} },
+		{"startup", runInput, func(in *Input) { in.Health = map[string]probe.Health{"a0": {Startup: probe.Failure}} },
 			"stop a0 30s; Killing! Container a failed startup probe, will be restarted"},
 		{"liveness, with a hook", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			main0(in).Lifecycle = &v1.Lifecycle{PreStop: hook()}
 		}, "preStop a0 30s; Killing! Container a failed liveness probe, will be restarted; wake +30s"},
 		{"liveness, the hook is over", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeSuccess}} // it came round; but the hook can't be undone
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Success}} // it came round; but the hook can't be undone
 			main0(in).Lifecycle = &v1.Lifecycle{PreStop: hook()}
 			in.Hooks = map[string]Hooks{"a0": {PreStop: HookDone, PreStopAt: t0.Add(-10 * time.Second)}}
 		}, "stop a0 20s"},
 		{"liveness, the hook took it all", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			main0(in).Lifecycle = &v1.Lifecycle{PreStop: hook()}
 			in.Hooks = map[string]Hooks{"a0": {PreStop: HookRunning, PreStopAt: t0.Add(-30 * time.Second)}}
 		}, "stop a0 2s"},
 		{"liveness, postStart still runs", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook(), PreStop: hook()}
 			in.Hooks = map[string]Hooks{"a0": {PostStart: HookRunning}}
 			busyWith(in, RunPostStart{Name: "a", ID: "a0"})
 		}, "end hook of a0; wake +30s"},
 		{"liveness, postStart was ended", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook(), PreStop: hook()}
 			in.Hooks = map[string]Hooks{"a0": {PostStart: HookEnded}}
 		}, "preStop a0 30s; Killing! Container a failed liveness probe, will be restarted; wake +30s"},
@@ -411,7 +415,7 @@ func TestPlanRunning(t *testing.T) {
 			in.Hooks = map[string]Hooks{"a0": {PostStart: HookEnded}}
 		}, "preStop a0 30s; Killing! Stopping container a; wake +30s"},
 		{"liveness, a grace without end", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure, Grace: new(int64(9223372036))}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure, Grace: new(int64(9223372036))}}
 		}, "stop a0 596523h14m7s; Killing! Container a failed liveness probe, will be restarted"},
 		{"ended while its postStart ran", upInput, func(in *Input) {
 			main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook()}
@@ -420,21 +424,21 @@ func TestPlanRunning(t *testing.T) {
 			busyWith(in, RunPostStart{Name: "a", ID: "a0"})
 		}, "create a#1 in s0; end hook of a0"},
 		{"being stopped", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: 30 * time.Second})
 			in.KillAt = map[string]time.Time{"a0": t0.Add(20 * time.Second)}
 		}, ""},
 		{"stopped, not seen yet", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			in.Stopped = map[string]time.Time{"a0": t0}
 			in.View.Containers[0].Detailed = false
 		}, "inspect a0; wake +1s"},
 		{"stopped, but seen alive", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			in.Stopped = map[string]time.Time{"a0": t0}
 		}, "wake +1s"},
 		{"stop failed", runInput, func(in *Input) {
-			in.Health = map[string]Health{"a0": {Liveness: ProbeFailure}}
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			failedLane(in, Lane{Kind: LaneStop, Name: "a0"}, 2, 0, "")
 		}, "wake +2s"},
 		{"postStart", runInput, func(in *Input) { main0(in).Lifecycle = &v1.Lifecycle{PostStart: hook()} }, "postStart a0"},
@@ -576,8 +580,8 @@ func TestPlanSandbox(t *testing.T) {
 	})
 }
 
-func withCgroup(s CgroupState) func(*Input) {
-	return func(in *Input) { in.Cgroup = Cgroup{Own: true, State: s, Message: "no cgroup"} }
+func withCgroup(s podcgroup.State) func(*Input) {
+	return func(in *Input) { in.Cgroup = podcgroup.Cgroup{Own: true, State: s, Message: "no cgroup"} }
 }
 
 // A container waits for the images of the volumes that it mounts, and for no others.
@@ -588,20 +592,20 @@ func TestImagesOfVolumes(t *testing.T) {
 	c := v1.Container{Name: "app", VolumeMounts: []v1.VolumeMount{{Name: "model", MountPath: "/model"}}}
 	pod := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{volume("model", "models.test/m:1"), volume("other", "models.test/o:1")}}}
 	for _, step := range []struct {
-		image Image
+		image imagepull.Image
 		there bool
 		asks  bool
 		waits string
 	}{
-		{Image{}, false, true, ""},
-		{Image{State: ImagePending, Image: "models.test/m:1"}, false, false, ""},
-		{Image{State: ImageFailed, Image: "models.test/m:1", Reason: "ErrImagePull"}, false, false, "ErrImagePull"},
-		{Image{State: ImageReady, Image: "models.test/m:0", Ref: "old"}, false, true, ""},
-		{Image{State: ImageReady, Image: "models.test/m:1", Ref: "sha"}, true, false, ""},
+		{imagepull.Image{}, false, true, ""},
+		{imagepull.Image{State: imagepull.Pending, Image: "models.test/m:1"}, false, false, ""},
+		{imagepull.Image{State: imagepull.Failed, Image: "models.test/m:1", Reason: "ErrImagePull"}, false, false, "ErrImagePull"},
+		{imagepull.Image{State: imagepull.Ready, Image: "models.test/m:0", Ref: "old"}, false, true, ""},
+		{imagepull.Image{State: imagepull.Ready, Image: "models.test/m:1", Ref: "sha"}, true, false, ""},
 	} {
 		p := planner{in: Input{Pod: pod}}
-		if step.image.State != ImageUnknown {
-			p.in.Images.Set(VolumeImage("model"), step.image)
+		if step.image.State != imagepull.Unknown {
+			p.in.Images.Set(imagepull.VolumeImage("model"), step.image)
 		}
 		if there := p.volumeImages(&c); there != step.there {
 			t.Errorf("%+v: there: %v", step.image, there)

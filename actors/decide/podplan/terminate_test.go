@@ -7,8 +7,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // stopInput is a running pod with a sidecar that is being taken down within 30 s.
@@ -108,7 +110,7 @@ func TestPlanTerminating(t *testing.T) {
 		}, "observe"},
 		{"unmounted, a hook of the dead hangs", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{Unmounted: true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
 			busyWith(in, RunPreStop{Name: "a", ID: "a0"})
 		}, "ALL DOWN; end hook of a0"},
 		{"postStart is ended", stopInput, func(in *Input) {
@@ -161,11 +163,11 @@ func TestPlanTerminating(t *testing.T) {
 		{"sandbox stopped", downInput, func(in *Input) { in.SandboxStopped = map[string]bool{"s0": true} }, "unmount"},
 		{"unmounting", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{State: VolumesFailed, Going: true}
+			in.Volumes = volumeplan.Volumes{State: volumeplan.Failed, Going: true}
 		}, ""},
 		{"unmounted", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{Unmounted: true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
 		}, "ALL DOWN"},
 		{"with a cgroup", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
@@ -173,32 +175,32 @@ func TestPlanTerminating(t *testing.T) {
 		}, "unmount; remove cgroup"},
 		{"cgroup not removed yet", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{Unmounted: true}
-			in.Cgroup = Cgroup{Own: true, State: CgroupFailed, Going: true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
+			in.Cgroup = podcgroup.Cgroup{Own: true, State: podcgroup.Failed, Going: true}
 		}, ""},
 		{"cgroup removed, not unmounted yet", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{Going: true}
-			in.Cgroup = Cgroup{Own: true, Removed: true}
+			in.Volumes = volumeplan.Volumes{Going: true}
+			in.Cgroup = podcgroup.Cgroup{Own: true, Removed: true}
 		}, ""},
 		{"unmounted, cgroup removed", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{Unmounted: true}
-			in.Cgroup = Cgroup{Own: true, Removed: true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
+			in.Cgroup = podcgroup.Cgroup{Own: true, Removed: true}
 		}, "ALL DOWN"},
 		{"unmounted, a stop of the dead hangs", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{Unmounted: true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
 			busyWith(in, StopContainer{Name: "a", ID: "a0"})
 		}, "ALL DOWN"},
 		{"unmounted, its end not read", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{Unmounted: true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
 			in.View.Containers[0].Detailed = false
 		}, "inspect a0"},
 		{"unmounted, its end can't be read", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}
-			in.Volumes = Volumes{Unmounted: true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
 			in.View.Containers[0].Detailed = false
 			failedLane(in, Lane{Kind: LaneInspect, Name: "a0"}, maxInspections, 0, "")
 		}, "ALL DOWN"},
@@ -211,7 +213,7 @@ func orphanInput() Input {
 	in := runInput()
 	in.Origin = podspec.Orphan
 	in.Pod.Spec = v1.PodSpec{Containers: []v1.Container{{Name: "a", Image: "img:1"}}}
-	in.Volumes, in.Images = Volumes{}, nil
+	in.Volumes, in.Images = volumeplan.Volumes{}, nil
 	in.Life, in.Stop = podlife.Terminating, &podlife.Stop{At: t0, Grace: 30 * time.Second}
 	in.View.Containers[0].GraceSeconds = 10
 	return in

@@ -3,7 +3,9 @@ package podplan
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // wait records why a container doesn't run. Without a reason it is the one
@@ -14,9 +16,9 @@ func (p *planner) wait(c *v1.Container, kind podspec.Kind, reason, message strin
 	}
 	if reason == "" {
 		reason = defaultReason(p.in.Pod)
-		if p.in.Volumes.State != VolumesUp && p.in.Volumes.Message != "" {
+		if p.in.Volumes.State != volumeplan.Up && p.in.Volumes.Message != "" {
 			message = p.in.Volumes.Message
-		} else if p.in.Cgroup.State == CgroupFailed {
+		} else if p.in.Cgroup.State == podcgroup.Failed {
 			message = p.in.Cgroup.Message
 		} else if f, ok := p.in.Failures[Lane{Kind: LaneSandbox}]; ok && p.sandbox == nil {
 			message = f.Message

@@ -12,9 +12,13 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // world is a runtime in miniature, and a shell that performs plans on it. What
@@ -119,9 +123,9 @@ func (w *world) forget(busy flat.Map[Lane, Action]) {
 		life, stop = podlife.Syncing, nil // it finds out again
 	}
 	w.mem = memory{in: Input{
-		Pod: w.pod, Life: life, Stop: stop, Busy: busy, RestartNotes: notes, Cgroup: Cgroup{Own: w.own},
+		Pod: w.pod, Life: life, Stop: stop, Busy: busy, RestartNotes: notes, Cgroup: podcgroup.Cgroup{Own: w.own},
 		Failures: map[Lane]Failure{}, Hooks: map[string]Hooks{},
-		Health: map[string]Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{},
+		Health: map[string]probe.Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{},
 		SandboxStopped: map[string]bool{}, Crash: map[string]backoff.Crash{},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
@@ -213,22 +217,22 @@ func (w *world) perform(a Action) {
 	}
 	switch a := a.(type) {
 	case EnsureImage:
-		in.Images.Set(a.Container, Image{State: ImagePending, Attempt: a.Attempt, Image: a.Image})
+		in.Images.Set(a.Container, imagepull.Image{State: imagepull.Pending, Attempt: a.Attempt, Image: a.Image})
 		return
 	case NoteRestart:
 		in.RestartNotes[a.Name] = podlife.RestartNote{ID: a.ID, Cause: a.Cause}
 		return
 	case MountVolumes:
-		in.Volumes = Volumes{State: VolumesPending}
+		in.Volumes = volumeplan.Volumes{State: volumeplan.Pending}
 		return
 	case UnmountVolumes:
-		in.Volumes = Volumes{State: VolumesPending, Going: true}
+		in.Volumes = volumeplan.Volumes{State: volumeplan.Pending, Going: true}
 		return
 	case EnsureCgroup:
-		in.Cgroup.State, w.making = CgroupPending, a.Make
+		in.Cgroup.State, w.making = podcgroup.Pending, a.Make
 		return
 	case RemoveCgroup:
-		in.Cgroup.State, in.Cgroup.Going = CgroupPending, true
+		in.Cgroup.State, in.Cgroup.Going = podcgroup.Pending, true
 		return
 	}
 	l := a.Lane()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 )
 
 func drawPod(t *rapid.T) *v1.Pod {
@@ -88,7 +88,7 @@ func (w *world) step() {
 		w.forget()
 	case "unhealthy":
 		if n := w.running(); n != nil {
-			w.mem.Health[n.ID] = podplan.Health{Liveness: podplan.ProbeFailure}
+			w.mem.Health[n.ID] = probe.Health{Liveness: probe.Failure}
 		}
 	case "in doubt":
 		w.mem.Known = false
@@ -156,7 +156,7 @@ func (w *world) reached() bool {
 // and never waits for a time without saying so.
 func (w *world) settle() {
 	w.calm = true
-	w.mem.Health = map[string]podplan.Health{}
+	w.mem.Health = map[string]probe.Health{}
 	for range 400 {
 		w.look()
 		w.plan()

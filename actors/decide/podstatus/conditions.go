@@ -8,8 +8,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // conditions fills the conditions: those of others as they stand in the pod,
@@ -92,7 +92,7 @@ func (c *computer) readyToStart() verdict {
 	}
 	// The volumes are begun beside the sandbox. Once they stood, it is no news that
 	// an agent that has just started has not looked at them.
-	volumes := before || len(c.in.Plan.View.Containers) > 0 || c.in.Plan.Volumes.State == podplan.VolumesUp
+	volumes := before || len(c.in.Plan.View.Containers) > 0 || c.in.Plan.Volumes.State == volumeplan.Up
 	v.ok = volumes && s.HostNetwork == hostNetwork && (hostNetwork || len(s.IPs) > 0)
 	return v
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 )
 
 // health fills started and ready.
@@ -39,11 +40,11 @@ func (c *computer) started(ct *v1.Container, n *observed.Container, before bool)
 
 // passes says whether a probe lets its container count. One that has not
 // answered since the agent began leaves it as it was before.
-func passes(p podplan.Probe, before bool) bool {
+func passes(p probe.Result, before bool) bool {
 	switch p {
-	case podplan.ProbeNone, podplan.ProbeSuccess:
+	case probe.None, probe.Success:
 		return true
-	case podplan.ProbeUnknown:
+	case probe.Unknown:
 		return before
 	default:
 		return false

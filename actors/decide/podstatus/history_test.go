@@ -16,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
 )
 
 // history is a pod to which anything may happen: containers are made, start,
@@ -136,10 +137,10 @@ func (h *history) step() {
 	case "know":
 		h.in.Plan.Known = true
 	case "health":
-		h.in.Plan.Health = map[string]podplan.Health{}
-		probe := rapid.SampledFrom([]podplan.Probe{podplan.ProbeNone, podplan.ProbeUnknown, podplan.ProbeSuccess, podplan.ProbeFailure})
+		h.in.Plan.Health = map[string]probe.Health{}
+		result := rapid.SampledFrom([]probe.Result{probe.None, probe.Unknown, probe.Success, probe.Failure})
 		for i := range v.Containers {
-			h.in.Plan.Health[v.Containers[i].ID] = podplan.Health{Startup: probe.Draw(h.rt, "startup"), Readiness: probe.Draw(h.rt, "readiness")}
+			h.in.Plan.Health[v.Containers[i].ID] = probe.Health{Startup: result.Draw(h.rt, "startup"), Readiness: result.Draw(h.rt, "readiness")}
 		}
 	case "end":
 		h.in.Plan.Stop = &podlife.Stop{At: now, Grace: 30 * time.Second, Fail: rapid.Bool().Draw(h.rt, "fail"), Reason: "Evicted", Message: "m"}

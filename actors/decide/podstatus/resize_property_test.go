@@ -41,7 +41,7 @@ func newResizedPod(rt *rapid.T) *resizedPod {
 	r.asks.Spec.Containers = append(r.asks.Spec.Containers, v1.Container{Name: "b", Image: "img:1"})
 	r.want()
 	r.given = podresize.Of(r.asks)
-	r.in.Plan.Cgroup = podplan.Cgroup{Own: rapid.Bool().Draw(rt, "own cgroup"), State: podplan.CgroupUp}
+	r.in.Plan.Cgroup = podcgroup.Cgroup{Own: rapid.Bool().Draw(rt, "own cgroup"), State: podcgroup.Up}
 	r.in.Plan.View.Containers = []observed.Container{running("a", 0), running("b", 0)}
 	r.pod = limitsOf.PodResources(r.asks)
 	for i := range r.asks.Spec.Containers {

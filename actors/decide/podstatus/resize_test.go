@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -179,7 +180,7 @@ func TestAllocated(t *testing.T) {
 	}
 	resize := func(seen, want int64) func(*podstatus.Input) {
 		return func(in *podstatus.Input) {
-			in.Plan.Cgroup = podplan.Cgroup{Own: true, State: podplan.CgroupUp}
+			in.Plan.Cgroup = podcgroup.Cgroup{Own: true, State: podcgroup.Up}
 			in.Plan.Resize = &podplan.Resize{Generation: 3, Pod: observed.Resources{CPUShares: 2, Memory: want}, Containers: map[string]observed.Resources{}}
 			if seen != 0 {
 				in.Plan.Resize.Seen = &podresize.Seen{At: noon, Pod: observed.Resources{CPUShares: 2, Memory: seen}}

@@ -13,10 +13,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -38,7 +41,7 @@ func baseInput() podstatus.Input {
 				Sandboxes:  []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.1.0.1"}, CreatedAt: noon.Add(-time.Minute)}},
 				Containers: []observed.Container{running("a", 0)},
 			},
-			Volumes:     podplan.Volumes{State: podplan.VolumesUp},
+			Volumes:     volumeplan.Volumes{State: volumeplan.Up},
 			CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 			RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		},
@@ -288,7 +291,7 @@ func TestCompute(t *testing.T) {
 			"Pending; " + noBox + "; " + unready + "; a waits ContainerCreating"},
 		{"created", steps{containers(created)}, "Pending; " + unready + "; a waits ContainerCreating"},
 		{"image can't be pulled", steps{all(containers(), func(in *podstatus.Input) {
-			in.Plan.Images.Set("a", podplan.Image{State: podplan.ImageFailed, Image: "img:1", Reason: "ImagePullBackOff", Message: `Back-off pulling image "img:1"`})
+			in.Plan.Images.Set("a", imagepull.Image{State: imagepull.Failed, Image: "img:1", Reason: "ImagePullBackOff", Message: `Back-off pulling image "img:1"`})
 		})}, "Pending; " + unready + `; a waits ImagePullBackOff(Back-off pulling image "img:1")`},
 
 		{"crashed once, is about to be restarted", steps{func(*podstatus.Input) {}, containers(exited("a", 0, 1))}, "Running; " + unready + "; a ended 1 Error"},
@@ -308,12 +311,12 @@ func TestCompute(t *testing.T) {
 		{"not looked yet", steps{func(*podstatus.Input) {}, all(containers(), func(in *podstatus.Input) { in.Plan.Known, in.Plan.View.Sandboxes = false, nil })},
 			"Running; " + wellA},
 
-		{"readiness probe has not answered", steps{health(podplan.Health{Readiness: podplan.ProbeUnknown})}, notReady},
-		{"readiness probe fails", steps{health(podplan.Health{Readiness: podplan.ProbeFailure})}, notReady},
-		{"readiness probe succeeds", steps{health(podplan.Health{Readiness: podplan.ProbeSuccess})}, "Running; " + wellA},
-		{"readiness is kept until a probe answers again", steps{health(podplan.Health{Readiness: podplan.ProbeSuccess}), health(podplan.Health{Readiness: podplan.ProbeUnknown})}, "Running; " + wellA},
-		{"startup probe has not answered", steps{health(podplan.Health{Startup: podplan.ProbeUnknown})}, "Running; " + unready + "; a runs"},
-		{"liveness doesn't matter", steps{health(podplan.Health{Liveness: podplan.ProbeFailure})}, "Running; " + wellA},
+		{"readiness probe has not answered", steps{health(probe.Health{Readiness: probe.Unknown})}, notReady},
+		{"readiness probe fails", steps{health(probe.Health{Readiness: probe.Failure})}, notReady},
+		{"readiness probe succeeds", steps{health(probe.Health{Readiness: probe.Success})}, "Running; " + wellA},
+		{"readiness is kept until a probe answers again", steps{health(probe.Health{Readiness: probe.Success}), health(probe.Health{Readiness: probe.Unknown})}, "Running; " + wellA},
+		{"startup probe has not answered", steps{health(probe.Health{Startup: probe.Unknown})}, "Running; " + unready + "; a runs"},
+		{"liveness doesn't matter", steps{health(probe.Health{Liveness: probe.Failure})}, "Running; " + wellA},
 		{"postStart pending", steps{postStart(podplan.HookRunning)}, "Running; " + unready + "; a runs"},
 		{"postStart done", steps{postStart(podplan.HookDone)}, "Running; " + wellA},
 
@@ -396,8 +399,8 @@ func lastOf(all steps) *v1.PodStatus {
 	return &s
 }
 
-func health(h podplan.Health) func(*podstatus.Input) {
-	return func(in *podstatus.Input) { in.Plan.Health = map[string]podplan.Health{"a0": h} }
+func health(h probe.Health) func(*podstatus.Input) {
+	return func(in *podstatus.Input) { in.Plan.Health = map[string]probe.Health{"a0": h} }
 }
 
 func hook(name string, s podplan.HookState) func(*podstatus.Input) {
@@ -472,7 +475,7 @@ func TestTransitionTimes(t *testing.T) {
 	in := baseInput()
 	first := podstatus.Compute(in)
 	in.Previous, in.Plan.Now = &first, noon.Add(time.Minute)
-	health(podplan.Health{Readiness: podplan.ProbeFailure})(&in)
+	health(probe.Health{Readiness: probe.Failure})(&in)
 	second := podstatus.Compute(in)
 	for i := range second.Conditions {
 		c := &second.Conditions[i]

@@ -11,11 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // world is a tiny runtime, the truth, and the memory of a pod's actor beside
@@ -83,7 +86,7 @@ func (w *world) forgetActor() {
 	w.mem = podplan.Input{
 		Pod: w.pod, Busy: busy, RestartNotes: notes,
 		Failures: map[podplan.Lane]podplan.Failure{}, Hooks: map[string]podplan.Hooks{},
-		Health: map[string]podplan.Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{}, SandboxStopped: map[string]bool{},
+		Health: map[string]probe.Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{}, SandboxStopped: map[string]bool{},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}
@@ -221,7 +224,7 @@ func (w *world) begin(a podplan.Action) {
 	switch a := a.(type) {
 	case podplan.EnsureImage:
 		w.mem.Busy.Delete(l)
-		w.mem.Images.Set(a.Container, podplan.Image{State: podplan.ImagePending, Image: a.Image, Attempt: a.Attempt})
+		w.mem.Images.Set(a.Container, imagepull.Image{State: imagepull.Pending, Image: a.Image, Attempt: a.Attempt})
 		w.busyWithoutLane(c)
 		return
 	case podplan.NoteRestart:
@@ -230,7 +233,7 @@ func (w *world) begin(a podplan.Action) {
 		return
 	case podplan.MountVolumes:
 		w.mem.Busy.Delete(l)
-		w.mem.Volumes = podplan.Volumes{State: podplan.VolumesPending}
+		w.mem.Volumes = volumeplan.Volumes{State: volumeplan.Pending}
 		w.busyWithoutLane(c)
 		return
 	case podplan.UnmountVolumes:
@@ -238,7 +241,7 @@ func (w *world) begin(a podplan.Action) {
 		if slices.ContainsFunc(w.containers, func(c observed.Container) bool { return c.State == observed.ContainerRunning }) {
 			w.failf("unmount while containers live")
 		}
-		w.mem.Volumes = podplan.Volumes{State: podplan.VolumesPending, Going: true}
+		w.mem.Volumes = volumeplan.Volumes{State: volumeplan.Pending, Going: true}
 		w.busyWithoutLane(c)
 		return
 	case podplan.StopContainer:
@@ -477,32 +480,32 @@ func (w *world) result(c *call, err error, unknown bool) {
 	l := c.action.Lane()
 	switch a := c.action.(type) {
 	case podplan.EnsureImage:
-		im := podplan.Image{State: podplan.ImageReady, Image: a.Image, Attempt: a.Attempt, Ref: "ref"}
+		im := imagepull.Image{State: imagepull.Ready, Image: a.Image, Attempt: a.Attempt, Ref: "ref"}
 		if err != nil {
-			im = podplan.Image{State: podplan.ImageFailed, Image: a.Image, Attempt: a.Attempt, Reason: "ErrImagePull", Message: "fault"}
+			im = imagepull.Image{State: imagepull.Failed, Image: a.Image, Attempt: a.Attempt, Reason: "ErrImagePull", Message: "fault"}
 			w.calls = append(w.calls, c) // the images actor goes on by itself
 		}
-		if w.mem.Images.At(a.Container).State != podplan.ImageUnknown {
+		if w.mem.Images.At(a.Container).State != imagepull.Unknown {
 			w.mem.Images.Set(a.Container, im)
 		}
 		return
 	case podplan.MountVolumes:
-		if w.mem.Volumes.Going || w.mem.Volumes.Unmounted || w.mem.Volumes.State == podplan.VolumesDown {
+		if w.mem.Volumes.Going || w.mem.Volumes.Unmounted || w.mem.Volumes.State == volumeplan.Down {
 			return
 		}
-		w.mem.Volumes.State = podplan.VolumesUp
+		w.mem.Volumes.State = volumeplan.Up
 		if err != nil {
-			w.mem.Volumes.State = podplan.VolumesFailed
+			w.mem.Volumes.State = volumeplan.Failed
 			w.calls = append(w.calls, c)
 		}
 		return
 	case podplan.UnmountVolumes:
 		if err != nil {
-			w.mem.Volumes.State = podplan.VolumesFailed
+			w.mem.Volumes.State = volumeplan.Failed
 			w.calls = append(w.calls, c)
 			return
 		}
-		w.mem.Volumes = podplan.Volumes{State: podplan.VolumesDown, Unmounted: true}
+		w.mem.Volumes = volumeplan.Volumes{State: volumeplan.Down, Unmounted: true}
 		return
 	}
 	w.mem.Busy.Delete(l)

@@ -1,10 +1,6 @@
 package probe
 
-import (
-	"time"
-
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
-)
+import "time"
 
 // Container is the probes of one incarnation of a container.
 //
@@ -27,7 +23,7 @@ type Beginning struct {
 	Now, StartedAt time.Time
 	// Known is what was said of it before, by a predecessor or in its pod's
 	// status. It counts until there are answers.
-	Known podplan.Health
+	Known Health
 	// Jitter spreads what need not be at once: from 0 to less than 1.
 	Jitter float64
 }
@@ -40,21 +36,21 @@ func (c *Container) Begin(b Beginning) {
 	if !b.StartedAt.IsZero() && b.StartedAt.Before(b.Now) { // else the clock was set back since
 		c.startedAt = b.StartedAt.UnixNano()
 	}
-	initial := [Kinds]podplan.Probe{Startup: podplan.ProbeUnknown, Liveness: podplan.ProbeSuccess, Readiness: podplan.ProbeFailure}
-	known := [Kinds]podplan.Probe{Startup: b.Known.Startup, Liveness: b.Known.Liveness, Readiness: b.Known.Readiness}
+	initial := [Kinds]Result{Startup: Unknown, Liveness: Success, Readiness: Failure}
+	known := [Kinds]Result{Startup: b.Known.Startup, Liveness: b.Known.Liveness, Readiness: b.Known.Readiness}
 	for k, p := range c.Probes {
 		if p == nil {
 			continue
 		}
-		if p.Result = known[k]; p.Result == podplan.ProbeNone || p.Result == podplan.ProbeUnknown {
+		if p.Result = known[k]; p.Result == None || p.Result == Unknown {
 			p.Result = initial[k]
 		}
 	}
 	if s := c.Probes[Startup]; s != nil {
 		switch s.Result {
-		case podplan.ProbeSuccess:
+		case Success:
 			s.end()
-		case podplan.ProbeFailure:
+		case Failure:
 			s.end()
 			return
 		default:
@@ -70,7 +66,7 @@ func (c *Container) open(now, since int64) {
 	for _, k := range [...]Kind{Liveness, Readiness} {
 		switch p := c.Probes[k]; {
 		case p == nil:
-		case k == Liveness && (c.stopping || p.Result == podplan.ProbeFailure):
+		case k == Liveness && (c.stopping || p.Result == Failure):
 			p.end()
 		default:
 			c.beginOne(p, now, since)
@@ -87,7 +83,7 @@ func (c *Container) open(now, since int64) {
 func (c *Container) beginOne(p *Probe, now, since int64) {
 	first := max(c.startedAt+int64(p.InitialDelay), now)
 	fresh := now-since < int64(p.InitialDelay)+int64(p.Period)
-	waited := p.Kind != Liveness && p.Result != podplan.ProbeSuccess
+	waited := p.Kind != Liveness && p.Result != Success
 	switch {
 	case waited && fresh:
 	case waited:
@@ -104,7 +100,7 @@ func (c *Container) beginOne(p *Probe, now, since int64) {
 func (c *Container) Answered(k Kind, v Verdict, now time.Time) (counted, changed bool) {
 	p := c.Probes[k]
 	counted, changed = p.answered(v, now)
-	if changed && k == Startup && p.Result == podplan.ProbeSuccess {
+	if changed && k == Startup && p.Result == Success {
 		c.open(now.UnixNano(), now.UnixNano())
 	}
 	return counted, changed
@@ -123,17 +119,17 @@ func (c *Container) Stopping() {
 }
 
 // Health is what the plan of the pod needs to know.
-func (c *Container) Health() podplan.Health {
-	var h podplan.Health
+func (c *Container) Health() Health {
+	var h Health
 	if p := c.Probes[Startup]; p != nil {
 		h.Startup = p.Result
-		if h.Startup == podplan.ProbeFailure {
+		if h.Startup == Failure {
 			h.Grace = p.Grace
 		}
 	}
 	if p := c.Probes[Liveness]; p != nil {
 		h.Liveness = p.Result
-		if h.Liveness == podplan.ProbeFailure {
+		if h.Liveness == Failure {
 			h.Grace = p.Grace
 		}
 	}

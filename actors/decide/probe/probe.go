@@ -10,8 +10,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 )
 
 // Kind is which of a container's probes it is.
@@ -130,7 +128,7 @@ const (
 // a simulation holds hundreds of thousands of these.
 type State struct {
 	// Result is what counts: that of the last row of answers that was long enough.
-	Result podplan.Probe
+	Result Result
 	phase  phase
 	// passed is what the last answer that counted was, row how many in a row
 	// were alike, up to the threshold.
@@ -241,9 +239,9 @@ func (p *Probe) answered(v Verdict, now time.Time) (counted, changed bool) {
 		return true, false
 	}
 	was := p.Result
-	p.Result = podplan.ProbeFailure
+	p.Result = Failure
 	if ok {
-		p.Result = podplan.ProbeSuccess
+		p.Result = Success
 	}
 	if p.Kind == Startup || p.Kind == Liveness && !ok {
 		p.end()

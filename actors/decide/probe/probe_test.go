@@ -6,8 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
-
-	"github.com/troupe-dev/troupe/actors/decide/podplan"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -62,34 +60,34 @@ func TestBegin(t *testing.T) {
 	delayed := v1.Probe{PeriodSeconds: 10, InitialDelaySeconds: 30}
 	all := map[Kind]v1.Probe{Startup: every10, Liveness: every10, Readiness: every10}
 	two := map[Kind]v1.Probe{Liveness: every10, Readiness: every10}
-	ready := podplan.Health{Liveness: podplan.ProbeSuccess, Readiness: podplan.ProbeSuccess}
-	const unknown, failure, success = podplan.ProbeUnknown, podplan.ProbeFailure, podplan.ProbeSuccess
+	ready := Health{Liveness: Success, Readiness: Success}
+	const unknown, failure, success = Unknown, Failure, Success
 	for _, c := range []struct {
 		name   string
 		probes map[Kind]v1.Probe
 		b      Beginning
 		due    [Kinds]float64
-		health [Kinds]podplan.Probe
+		health [Kinds]Result
 	}{
-		{"just started", two, Beginning{Jitter: 0.3}, [...]float64{-1, 3, 0}, [...]podplan.Probe{0, success, failure}},
-		{"startup gates", all, Beginning{Jitter: 0.3}, [...]float64{0, -1, -1}, [...]podplan.Probe{unknown, success, failure}},
+		{"just started", two, Beginning{Jitter: 0.3}, [...]float64{-1, 3, 0}, [...]Result{0, success, failure}},
+		{"startup gates", all, Beginning{Jitter: 0.3}, [...]float64{0, -1, -1}, [...]Result{unknown, success, failure}},
 		{"initial delay", map[Kind]v1.Probe{Liveness: delayed, Readiness: delayed}, Beginning{Jitter: 0.3},
-			[...]float64{-1, 33, 30}, [...]podplan.Probe{0, success, failure}},
+			[...]float64{-1, 33, 30}, [...]Result{0, success, failure}},
 		{"it started a while ago, within its delay", map[Kind]v1.Probe{Readiness: delayed}, Beginning{StartedAt: at(-20 * time.Second)},
-			[...]float64{-1, -1, 10}, [...]podplan.Probe{0, 0, failure}},
+			[...]float64{-1, -1, 10}, [...]Result{0, 0, failure}},
 		{"taken over, ready", two, Beginning{StartedAt: at(-time.Hour), Known: ready, Jitter: 0.3},
-			[...]float64{-1, 3, 3}, [...]podplan.Probe{0, success, success}},
+			[...]float64{-1, 3, 3}, [...]Result{0, success, success}},
 		{"taken over, nobody knows", two, Beginning{StartedAt: at(-time.Hour), Jitter: 0.5},
-			[...]float64{-1, 5, 0.5}, [...]podplan.Probe{0, success, failure}},
-		{"taken over, started", all, Beginning{StartedAt: at(-time.Hour), Known: podplan.Health{Startup: success, Readiness: success}, Jitter: 0.2},
-			[...]float64{-1, 2, 2}, [...]podplan.Probe{success, success, success}},
+			[...]float64{-1, 5, 0.5}, [...]Result{0, success, failure}},
+		{"taken over, started", all, Beginning{StartedAt: at(-time.Hour), Known: Health{Startup: success, Readiness: success}, Jitter: 0.2},
+			[...]float64{-1, 2, 2}, [...]Result{success, success, success}},
 		{"taken over, starting", all, Beginning{StartedAt: at(-time.Hour), Jitter: 0.2},
-			[...]float64{0.2, -1, -1}, [...]podplan.Probe{unknown, success, failure}},
-		{"taken over, about to be killed", two, Beginning{StartedAt: at(-time.Hour), Known: podplan.Health{Liveness: failure}, Jitter: 0.2},
-			[...]float64{-1, -1, 0.2}, [...]podplan.Probe{0, failure, failure}},
-		{"taken over, its startup failed", all, Beginning{StartedAt: at(-time.Hour), Known: podplan.Health{Startup: failure}},
-			[...]float64{-1, -1, -1}, [...]podplan.Probe{failure, success, failure}},
-		{"the clock was set back", two, Beginning{StartedAt: at(time.Hour)}, [...]float64{-1, 0, 0}, [...]podplan.Probe{0, success, failure}},
+			[...]float64{0.2, -1, -1}, [...]Result{unknown, success, failure}},
+		{"taken over, about to be killed", two, Beginning{StartedAt: at(-time.Hour), Known: Health{Liveness: failure}, Jitter: 0.2},
+			[...]float64{-1, -1, 0.2}, [...]Result{0, failure, failure}},
+		{"taken over, its startup failed", all, Beginning{StartedAt: at(-time.Hour), Known: Health{Startup: failure}},
+			[...]float64{-1, -1, -1}, [...]Result{failure, success, failure}},
+		{"the clock was set back", two, Beginning{StartedAt: at(time.Hour)}, [...]float64{-1, 0, 0}, [...]Result{0, success, failure}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := container(c.probes, c.b)
@@ -97,7 +95,7 @@ func TestBegin(t *testing.T) {
 				t.Errorf("due at %v, want %v", got.dues(), c.due)
 			}
 			h := got.Health()
-			if health := [...]podplan.Probe{h.Startup, h.Liveness, h.Readiness}; health != c.health {
+			if health := [...]Result{h.Startup, h.Liveness, h.Readiness}; health != c.health {
 				t.Errorf("health %v, want %v", health, c.health)
 			}
 		})
@@ -107,26 +105,26 @@ func TestBegin(t *testing.T) {
 // TestAnswers: rows of answers, one each second, and what they make of a probe
 // that runs every second. p, f, e: passed, failed, errored.
 func TestAnswers(t *testing.T) {
-	const success, failure = podplan.ProbeSuccess, podplan.ProbeFailure
+	const success, failure = Success, Failure
 	for _, c := range []struct {
 		name     string
 		kind     Kind
 		probe    v1.Probe
-		known    podplan.Health
+		known    Health
 		answers  string
 		results  string // s, f or u after each
 		ends     bool
 		counting string // y or n for each
 	}{
-		{"not ready at first", Readiness, v1.Probe{}, podplan.Health{}, "fffpp", "fffss", false, "nyyyy"},
-		{"not ready any more", Readiness, v1.Probe{FailureThreshold: 3}, podplan.Health{}, "pffpfff", "ssssssf", false, "yyyyyyy"},
-		{"ready again", Readiness, v1.Probe{FailureThreshold: 1, SuccessThreshold: 2}, podplan.Health{}, "ppfppfpfpp", "fsffsffffs", false, "yyyyyyyyyy"},
-		{"errors say nothing", Readiness, v1.Probe{FailureThreshold: 2}, podplan.Health{}, "pfefeeff", "sssfffff", false, "yyyyyyyy"},
-		{"it lives", Liveness, v1.Probe{FailureThreshold: 2}, podplan.Health{}, "pfpfpf", "ssssss", false, "yyyyyy"},
-		{"it does not live", Liveness, v1.Probe{FailureThreshold: 2}, podplan.Health{}, "ffp", "sff", true, "yyn"},
-		{"it lives after a restart of the agent", Liveness, v1.Probe{FailureThreshold: 2}, podplan.Health{Liveness: success}, "fpf", "sss", false, "yyy"},
-		{"started", Startup, v1.Probe{}, podplan.Health{}, "ffpf", "uuss", true, "nyyn"},
-		{"not started", Startup, v1.Probe{FailureThreshold: 2}, podplan.Health{}, "fffp", "uuff", true, "nyyn"},
+		{"not ready at first", Readiness, v1.Probe{}, Health{}, "fffpp", "fffss", false, "nyyyy"},
+		{"not ready any more", Readiness, v1.Probe{FailureThreshold: 3}, Health{}, "pffpfff", "ssssssf", false, "yyyyyyy"},
+		{"ready again", Readiness, v1.Probe{FailureThreshold: 1, SuccessThreshold: 2}, Health{}, "ppfppfpfpp", "fsffsffffs", false, "yyyyyyyyyy"},
+		{"errors say nothing", Readiness, v1.Probe{FailureThreshold: 2}, Health{}, "pfefeeff", "sssfffff", false, "yyyyyyyy"},
+		{"it lives", Liveness, v1.Probe{FailureThreshold: 2}, Health{}, "pfpfpf", "ssssss", false, "yyyyyy"},
+		{"it does not live", Liveness, v1.Probe{FailureThreshold: 2}, Health{}, "ffp", "sff", true, "yyn"},
+		{"it lives after a restart of the agent", Liveness, v1.Probe{FailureThreshold: 2}, Health{Liveness: success}, "fpf", "sss", false, "yyy"},
+		{"started", Startup, v1.Probe{}, Health{}, "ffpf", "uuss", true, "nyyn"},
+		{"not started", Startup, v1.Probe{FailureThreshold: 2}, Health{}, "fffp", "uuff", true, "nyyn"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.probe.PeriodSeconds = 1
@@ -139,7 +137,7 @@ func TestAnswers(t *testing.T) {
 				v := map[rune]Verdict{'p': Passed, 'f': Failed, 'e': Errored}[a]
 				was := p.Result
 				counted, changed := x.Answered(c.kind, v, now)
-				want := map[byte]podplan.Probe{'s': success, 'f': failure, 'u': podplan.ProbeUnknown}[c.results[i]]
+				want := map[byte]Result{'s': success, 'f': failure, 'u': Unknown}[c.results[i]]
 				if p.Result != want {
 					t.Fatalf("answer %d: result %v, want %v", i, p.Result, want)
 				}
@@ -193,7 +191,7 @@ func TestStartupOpens(t *testing.T) {
 	if got, want := x.dues(), [...]float64{-1, 105, 100}; got != want {
 		t.Errorf("due at %v, want %v: readiness at once, liveness within a period", got, want)
 	}
-	if h := x.Health(); h.Startup != podplan.ProbeSuccess {
+	if h := x.Health(); h.Startup != Success {
 		t.Errorf("%+v", h)
 	}
 }
@@ -206,7 +204,7 @@ func TestStopping(t *testing.T) {
 		t.Errorf("due at %v, want %v", got, want)
 	}
 	x.Answered(Liveness, Failed, epoch) // it was under way
-	if h := x.Health(); h.Liveness != podplan.ProbeSuccess {
+	if h := x.Health(); h.Liveness != Success {
 		t.Errorf("a container that is being stopped: %+v", h)
 	}
 	// One that has not started is not asked whether it is ready.
@@ -324,9 +322,9 @@ func TestThresholds(t *testing.T) {
 				row, last = 0, v
 			}
 			row++
-			want, limit := podplan.ProbeSuccess, p.SuccessThreshold
+			want, limit := Success, p.SuccessThreshold
 			if v == Failed {
-				want, limit = podplan.ProbeFailure, p.FailureThreshold
+				want, limit = Failure, p.FailureThreshold
 			}
 			if changes := row >= limit && was != want; changes != changed || changes && r.Result != want {
 				t.Fatalf("%d × %v in a row, threshold %d: the result went from %v to %v", row, v, limit, was, r.Result)

@@ -1,0 +1,50 @@
+package imagepull
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Request asks for the image of a container, as its pull policy says, for the
+// incarnation with this attempt number.
+type Request struct {
+	Container string // or VolumeImage
+	Image     string
+	Policy    v1.PullPolicy
+	Attempt   uint32
+}
+
+// VolumeImage stands for a container where an image is that of a volume. No
+// container has such a name.
+func VolumeImage(volume string) string { return volumeImage + volume }
+
+const volumeImage = "volume/"
+
+// OfVolume is the name of the volume that a VolumeImage is of; ok is false for
+// the name of a container.
+func OfVolume(name string) (volume string, ok bool) { return strings.CutPrefix(name, volumeImage) }
+
+// State is how far the image of a container is.
+type State uint8
+
+const (
+	Unknown State = iota // not asked
+	Pending              // asked; being looked up or pulled
+	Ready
+	Failed // the images actor tries again by itself at RetryAt
+)
+
+// Image is the image of one container.
+type Image struct {
+	State State
+	// Attempt is the incarnation it was asked for. With pull policy Always an
+	// answer for an earlier one does not count.
+	Attempt uint32
+	// Image is the name that was asked for: the spec's image may change.
+	Image string
+	Ref   string
+	// Reason and Message of a failure: ErrImagePull, ImagePullBackOff,
+	// ErrImageNeverPull, InvalidImageName, …
+	Reason, Message string
+}
