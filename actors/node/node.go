@@ -300,7 +300,7 @@ func (n *node) Receive(_ *kernel.Context[Message], m Message) {
 	}
 }
 
-func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *pods.Rejection {
+func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *admit.Rejection {
 	by := &n.config.Admit
 	if as != nil {
 		labelled := *by
@@ -310,8 +310,5 @@ func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *pods.Rejection {
 		}
 		by = &labelled
 	}
-	if r := admit.Check(p, others, by); r != nil {
-		return &pods.Rejection{Reason: r.Reason, Message: r.Message}
-	}
-	return nil
+	return admit.Check(p, others, by)
 }

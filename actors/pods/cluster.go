@@ -122,7 +122,7 @@ func (a *pods) rejected(ctx *kernel.Context[Message], r *record) {
 		return
 	}
 	s := r.pod.Status
-	s.Phase, s.Reason, s.Message = v1.PodFailed, r.reject.Reason, "Pod was rejected: "+r.reject.Message
+	r.reject.Show(&s)
 	s.ObservedGeneration = max(s.ObservedGeneration, r.pod.Generation)
 	if s.StartTime == nil {
 		now := metav1.NewTime(ctx.Now()).Rfc3339Copy()

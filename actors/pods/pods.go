@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -34,7 +35,7 @@ type Deps struct {
 	PodPolicy kernel.Policy
 	// Admit says why a pod may not run here beside the others; nil if it may.
 	// node is what the apiserver has of this node, nil as long as nobody told.
-	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node) *Rejection
+	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node) *admit.Rejection
 	// Cluster is where pods go that the apiserver wants to hear of; nil on a node
 	// without one.
 	Cluster *Cluster
@@ -62,9 +63,6 @@ type Started struct {
 	// Seen is when this actor first heard of the pod, At when it heard that they are.
 	Seen, At time.Time
 }
-
-// Rejection is why a pod may not run here.
-type Rejection struct{ Reason, Message string }
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
@@ -147,7 +145,7 @@ type record struct {
 	found    bool          // the runtime had something of it when it began
 	ref      kernel.Ref[pod.Message]
 	report   pod.Report // the last one; no status: none yet
-	reject   *Rejection
+	reject   *admit.Rejection
 	crash    *kernel.CrashReport
 	// unasked: it ran already when this node was not known yet, and whether it may
 	// run here is asked later: see judge.

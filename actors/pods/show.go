@@ -78,7 +78,7 @@ func (a *pods) find(namespace, name string) (out []*v1.Pod) {
 		case r.report.Status != nil:
 			p.Status = *r.report.Status
 		case r.reject != nil:
-			p.Status.Phase, p.Status.Reason, p.Status.Message = v1.PodFailed, r.reject.Reason, "Pod was rejected: "+r.reject.Message
+			r.reject.Show(&p.Status)
 		case p.Status.Phase == "":
 			p.Status.Phase = v1.PodPending
 		}
@@ -93,7 +93,9 @@ func (r *record) show() PodView {
 		Life: r.state.String(), Phase: string(v1.PodPending), Containers: []ContainerView{}, Problem: r.problem(),
 	}
 	if r.reject != nil {
-		p.Phase, p.Reason, p.Message = string(v1.PodFailed), r.reject.Reason, "Pod was rejected: "+r.reject.Message
+		var s v1.PodStatus
+		r.reject.Show(&s)
+		p.Phase, p.Reason, p.Message = string(s.Phase), s.Reason, s.Message
 	}
 	if r.again != nil && p.Problem == "" {
 		p.Problem = r.returning()

@@ -41,6 +41,8 @@ var forbidden = []edge{
 		Why: "a command is a thin main: what others want of it belongs below it"},
 	{From: module, To: ours("tests"), Except: []string{ours("tests")},
 		Why: "the product does not depend on what tests it"},
+	{From: module, To: ours("actors/decide/podplan"), Except: []string{ours("actors/pod"), ours("actors/decide/podstatus")},
+		Why: "the planner is for who performs its plan and who shows it: a fact's type belongs to the package that decides about the fact"},
 	{From: module, To: "k8s.io/kubernetes", Except: []string{ours("tests")},
 		Why: "our own code decides; only tests compare it with Kubernetes'"},
 }
@@ -110,6 +112,9 @@ func TestLayerRules(t *testing.T) {
 		{"actors/pod", "cri/simcri", false},
 		{"actors/pod", "actors/kernel", true},
 		{"actors/pod", "actors/decide/podplan", true},
+		{"actors/decide/podstatus", "actors/decide/podplan", true},
+		{"actors/images", "actors/decide/podplan", false},
+		{"actors/decide/probe", "actors/decide/podplan", false},
 		{"actors/decide/podplan", "actors/kernel", false},
 		{"actors/decide/podplan", "actors/port", false},
 		{"actors/decide/podplan", "actors/decide/observed", true},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -32,7 +33,7 @@ func (s *suite) pod(p Program) *v1.Pod {
 			UID:    types.UID(fmt.Sprintf("%x-%x-%x-%x-%x", uid[:4], uid[4:6], uid[6:8], uid[8:10], uid[10:])),
 			Labels: map[string]string{"app": "contract"},
 			Annotations: map[string]string{
-				"kubernetes.io/config.source": "file",
+				podspec.AnnotationSource: string(podspec.File),
 			},
 		},
 		Spec: v1.PodSpec{

@@ -37,6 +37,11 @@ type Rejection struct {
 	Message string
 }
 
+// Show makes a status say that the pod was rejected.
+func (r *Rejection) Show(s *v1.PodStatus) {
+	s.Phase, s.Reason, s.Message = v1.PodFailed, r.Reason, "Pod was rejected: "+r.Message
+}
+
 // Request is one pod that asks to run, and what there is already.
 type Request struct {
 	Pod *v1.Pod

@@ -8,8 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
-
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -147,16 +145,4 @@ func TestInsert(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestKinds(t *testing.T) {
-	p := pod()
-	if podspec.Mirror(p) || podspec.Finished(p) {
-		t.Error("an ordinary pod")
-	}
-	p.Annotations = map[string]string{"kubernetes.io/config.mirror": "x"}
-	p.Status.Phase = v1.PodSucceeded
-	if !podspec.Mirror(p) || !podspec.Finished(p) {
-		t.Error("a mirror pod that has ended")
-	}
 }

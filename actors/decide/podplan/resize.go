@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // driveResize brings the limits of a pod that runs, and of its containers, to what
@@ -16,29 +17,26 @@ func (p *planner) driveResize() {
 		return
 	}
 	in := podresize.Input{Now: p.now, Own: p.in.Cgroup.Own, Want: r.Pod, Seen: r.Seen}
-	for _, list := range [...][]v1.Container{p.in.Pod.Spec.InitContainers, p.in.Pod.Spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			n := p.newest(c.Name)
-			want, known := r.Containers[c.Name]
-			if known && p.made(c.Name, n, want) {
-				p.out.Resizing.InProgress = true
-			}
-			if n == nil || !known || n.State != observed.ContainerRunning || !p.fresh(n) {
-				continue
-			}
-			have, told := p.limits(n)
-			switch {
-			case !told && !n.Detailed:
-				in.Restarting = true // it is read first: see keep
-				p.out.Resizing.InProgress = p.out.Resizing.InProgress || r.Was
-			case p.needsRestart(c, n):
-				in.Restarting = true
-				p.out.Resizing.InProgress = true
-			case told && have == want:
-			default:
-				in.Containers = append(in.Containers, podresize.Container{Name: c.Name, ID: n.ID, Have: have, Want: want})
-			}
+	for c := range podspec.Lasting(&p.in.Pod.Spec) {
+		n := p.newest(c.Name)
+		want, known := r.Containers[c.Name]
+		if known && p.made(c.Name, n, want) {
+			p.out.Resizing.InProgress = true
+		}
+		if n == nil || !known || n.State != observed.ContainerRunning || !p.fresh(n) {
+			continue
+		}
+		have, told := p.limits(n)
+		switch {
+		case !told && !n.Detailed:
+			in.Restarting = true // it is read first: see keep
+			p.out.Resizing.InProgress = p.out.Resizing.InProgress || r.Was
+		case p.needsRestart(c, n):
+			in.Restarting = true
+			p.out.Resizing.InProgress = true
+		case told && have == want:
+		default:
+			in.Containers = append(in.Containers, podresize.Container{Name: c.Name, ID: n.ID, Have: have, Want: want})
 		}
 	}
 	if len(in.Containers) > 0 || in.Own && r.Seen != nil && differs(r.Seen.Pod, r.Pod) {
