@@ -179,7 +179,7 @@ func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
 
 func (a *apipods) told(ctx *kernel.Context[Message], c port.APIChange) {
 	if _, broken := c.(port.APIBroken); !broken && a.broken != "" {
-		ctx.Log().Debug().Msg("the apiserver tells of pods again")
+		ctx.Log().Debug().Msg("the watch of pods works again")
 		a.broken = ""
 	}
 	switch c := c.(type) {
@@ -192,7 +192,7 @@ func (a *apipods) told(ctx *kernel.Context[Message], c port.APIChange) {
 	case port.APIBroken:
 		a.broken = c.Err.Error()
 		// The adapter says it for all watches together.
-		ctx.Log().Debug().Str("error", a.broken).Msg("the apiserver can't be heard: the pods that are known keep running")
+		ctx.Log().Debug().Str("error", a.broken).Msg("the watch of pods failed; known pods keep running")
 	}
 }
 

@@ -258,7 +258,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.removed(ctx, m)
 	case pruned:
 		if m.err != nil {
-			ctx.Log().Warn().Str("error", m.err.Error()).Msg("could not remove the logs of containers that are gone; trying again")
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot remove the logs of removed containers; retrying")
 		}
 	case linked:
 		if m.err == nil { // else pleg says so, and the next sweep comes
@@ -454,7 +454,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	g.prune(ctx, m.list)
 	g.tidy(ctx, m.list, going)
 	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the directories of pods could not be listed")
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod directories")
 	}
 	known := make(map[types.UID]bool, len(m.list.Pods))
 	for i := range m.list.Pods {
@@ -462,7 +462,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	}
 	for _, uid := range m.dirs {
 		if !known[uid] && !m.pods[uid] && g.of[uid] == nil {
-			ctx.Log().Info().Str("uid", string(uid)).Msg("the directories of a pod are left that nobody knows; removing them")
+			ctx.Log().Info().Str("uid", string(uid)).Msg("removing orphaned pod directories")
 			g.deps.Abandoned(uid)
 		}
 	}

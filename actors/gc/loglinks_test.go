@@ -161,7 +161,7 @@ func TestTroubleWithLinksIsToldOnce(t *testing.T) {
 	r := newRig(t, podWith("web", 2))
 	r.err = errors.New("mkdir /var/log/containers: read-only file system")
 	told := func() int {
-		return strings.Count(r.log.String(), `"error":"mkdir /var/log/containers: read-only file system","message":"symlinks to container logs could not be kept up`)
+		return strings.Count(r.log.String(), `"error":"mkdir /var/log/containers: read-only file system","message":"cannot update the symlinks to container logs`)
 	}
 	run := func(d time.Duration) { r.RunUntil(r.Now().Add(d), func() bool { return false }) }
 	run(5 * gcPeriod)

@@ -160,7 +160,7 @@ func (s *System) deadLetter(path string, m any) {
 	if s.tracer != nil {
 		s.tracer.DeadLetter(s.clock.Now(), path, name)
 	}
-	s.log.Debug().Str("actor", path).Str("message", name).Msg("message to an actor that is no more")
+	s.log.Debug().Str("actor", path).Str("message", name).Msg("dead letter: message to a stopped actor")
 }
 
 func (s *System) cell(path string) *cell {

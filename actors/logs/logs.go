@@ -188,7 +188,7 @@ func (a *logs) list(ctx *kernel.Context[Message]) {
 
 func (a *logs) rotated(ctx *kernel.Context[Message], m rotated) {
 	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the logs of containers could not be listed; trying again")
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list containers for log rotation; retrying")
 		return
 	}
 	a.listed = true
@@ -235,7 +235,7 @@ func whatRuns(pods []*v1.Pod) (out []container) {
 // not known that it is well.
 func (a *logs) sized(ctx *kernel.Context[Message], m sized) {
 	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the logs of containers could not be looked at; trying again")
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot read the sizes of container logs; retrying")
 		return
 	}
 	doubtful, without := a.doubtful, a.without
@@ -337,7 +337,7 @@ func (a *logs) end(ref port.LogRef, failed bool) {
 func (a *logs) warn(ctx *kernel.Context[Message], ref port.LogRef, err error) {
 	if !a.warned[ref] {
 		a.warned[ref] = true
-		ctx.Log().Warn().Str("log", ref.String()).Str("error", err.Error()).Msg("the log of a container could not be rotated; trying again")
+		ctx.Log().Warn().Str("log", ref.String()).Str("error", err.Error()).Msg("cannot rotate a container log; retrying")
 	}
 }
 

@@ -259,5 +259,5 @@ func (a *mirrors) done(ctx *kernel.Context[Message], m done) {
 	if c.failures == 1 {
 		log = ctx.Log().Warn()
 	}
-	log.Str("pod", m.name).Str("error", m.err.Error()).Msg("the mirror pod of a static pod can't be kept up to date; trying again")
+	log.Str("pod", m.name).Str("error", m.err.Error()).Msg("cannot create or delete the mirror pod of a static pod; retrying")
 }

@@ -97,6 +97,6 @@ func (n *nodestatus) leased(ctx *kernel.Context[Message], m leased) {
 	if n.leaseFailures == 1 {
 		log = ctx.Log().Warn()
 	}
-	log.Str("call", m.what).Str("error", m.err.Error()).Msg("the node's lease is not renewed; trying again")
+	log.Str("call", m.what).Str("error", m.err.Error()).Msg("cannot renew the node lease; retrying")
 	n.leaseTimer = ctx.After(n.wait(ctx, max(n.leaseFailures, 1)), renew{})
 }

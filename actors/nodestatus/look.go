@@ -156,7 +156,7 @@ func (n *nodestatus) machineRead(ctx *kernel.Context[Message], m machine) {
 		return
 	}
 	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the facts of this machine can't be read; trying again")
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot read the machine information (capacity, versions); retrying")
 		n.looked = ctx.Now().Add(notReady - lookEvery) // soon
 		return
 	}

@@ -398,7 +398,7 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 		n.failures = 0
 		if n.told {
 			n.told = false
-			ctx.Log().Info().Msg("the apiserver takes the node's status again")
+			ctx.Log().Info().Msg("the apiserver accepts node status updates again")
 		}
 		if m.what == "CreateNode" {
 			ctx.Log().Info().Msg("the node is registered")
@@ -437,7 +437,7 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 		if kind := port.KindOf(m.err); kind == port.Unavailable || kind == port.Unauthorized {
 			log = ctx.Log().Debug() // whoever watches says it for all
 		}
-		log.Str("call", m.what).Str("error", m.err.Error()).Msg("the apiserver does not take the node's status; trying again")
+		log.Str("call", m.what).Str("error", m.err.Error()).Msg("cannot write the node status to the apiserver; retrying")
 	}
 	n.retrying = true
 	ctx.After(n.wait(ctx, n.failures), again{})

@@ -53,7 +53,7 @@ func (n *nodestatus) nodeRead(ctx *kernel.Context[Message], m nodeRead) {
 	default:
 		n.unread++
 		next = n.wait(ctx, n.unread)
-		ctx.Log().Debug().Str("error", m.err.Error()).Msg("the node's object can't be read; trying again")
+		ctx.Log().Debug().Str("error", m.err.Error()).Msg("cannot read the Node object; retrying")
 	}
 	ctx.After(next, reread{})
 }

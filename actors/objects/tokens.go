@@ -98,7 +98,7 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 			log = ctx.Log().Debug
 		}
 		log().Str("pod", a.pods[m.token.uid].pod.Namespace+"/"+a.pods[m.token.uid].pod.Name).Str("serviceAccount", m.token.ref.Name).
-			Str("error", m.err.Error()).Msg("no token for a pod; trying again")
+			Str("error", m.err.Error()).Msg("cannot get a service account token for a pod; retrying")
 	}
 	t.timer = ctx.After(at, renew{m.token})
 	if !t.entry.Same(e) {

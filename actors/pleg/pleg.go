@@ -209,7 +209,7 @@ func (p *pleg) closed(ctx *kernel.Context[Message], m closed) {
 	}
 	if port.KindOf(m.err) == port.Unsupported {
 		if p.mode != polling {
-			ctx.Log().Info().Dur("every", p.deps.Fast).Msg("the runtime has no event stream: its state is listed instead")
+			ctx.Log().Info().Dur("every", p.deps.Fast).Msg("the container runtime does not support container events; listing containers periodically instead")
 		}
 		p.mode = polling
 		p.schedule(ctx)
@@ -220,7 +220,7 @@ func (p *pleg) closed(ctx *kernel.Context[Message], m closed) {
 		if m.err != nil {
 			e = e.Str("error", m.err.Error())
 		}
-		e.Msg("the runtime's event stream ended; it is opened again")
+		e.Msg("the container event stream of the runtime ended; reopening it")
 	}
 	p.mode = opening
 	ctx.After(p.retry, Reopen{})
@@ -274,7 +274,7 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 	}
 	if m.err != nil {
 		if !p.failing {
-			ctx.Log().Warn().Str("error", m.err.Error()).Msg("the runtime does not list its containers")
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list the containers of the runtime; retrying")
 		}
 		if !p.failing {
 			p.since = m.begun
@@ -285,7 +285,7 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 		return
 	}
 	if p.failing {
-		ctx.Log().Info().Msg("the runtime lists its containers again")
+		ctx.Log().Info().Msg("listing the containers of the runtime works again")
 		p.failing = false
 		p.deps.Back()
 		if p.mode == polling {

@@ -55,7 +55,7 @@ func (a *pods) allowed(ctx *kernel.Context[Message], r *record, others []*v1.Pod
 	if r.reject = a.deps.Admit(r.allocated(), others, a.node); r.reject == nil {
 		return true
 	}
-	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).Msg("pod is not admitted")
+	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).Msg("pod was not admitted")
 	return false
 }
 

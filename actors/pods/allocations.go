@@ -40,7 +40,7 @@ func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
 	var c saves
 	if err := a.given.read(m, &c); err != nil {
 		ctx.Log().Warn().Str("error", err.Error()).
-			Msg("what pods were given of the node can't be read; for those that were resized their status says it")
+			Msg("cannot read the allocations checkpoint; the allocated resources of resized pods are read from their status")
 	}
 	if a.given.unclaimed = c.Pods; a.given.unclaimed == nil {
 		a.given.unclaimed = map[types.UID]*podresize.Allocation{}
@@ -79,7 +79,7 @@ func (a *pods) saved(ctx *kernel.Context[Message], m Saved) {
 	}
 	g.saving = 0
 	if m.Err != nil {
-		ctx.Log().Warn().Str("error", m.Err.Error()).Msg("what pods are given can't be written down; they get it when it can")
+		ctx.Log().Warn().Str("error", m.Err.Error()).Msg("cannot write the allocations checkpoint; new pods and resizes wait until it is written")
 		g.failed(ctx)
 		return
 	}

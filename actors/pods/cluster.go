@@ -110,7 +110,7 @@ func (a *pods) force(ctx *kernel.Context[Message], uid types.UID, r *record) {
 	if r.stop != nil && r.stop.Grace <= 0 {
 		return
 	}
-	ctx.Log().Info().Str("pod", r.name()).Msg("the apiserver has the pod no more; killing it")
+	ctx.Log().Info().Str("pod", r.name()).Msg("pod deleted from apiserver; killing it")
 	r.stopBy(podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
 	r.unwanted, r.stopWritten = true, true
 	a.assign(uid)

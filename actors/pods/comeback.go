@@ -30,7 +30,7 @@ import (
 
 // endUnwanted begins to stop a pod that no source wants any more.
 func (a *pods) endUnwanted(ctx *kernel.Context[Message], r *record) {
-	ctx.Log().Info().Str("pod", r.name()).Msg("pod is not wanted any more; stopping it")
+	ctx.Log().Info().Str("pod", r.name()).Msg("pod was removed from its source; stopping it")
 	r.stop = &podlife.Stop{At: ctx.Now(), Grace: podspec.Grace(r.pod), Why: notWanted}
 	r.unwanted = true
 	a.remember(ctx, r)
@@ -42,7 +42,7 @@ func (a *pods) wantAgain(ctx *kernel.Context[Message], r *record, w want) {
 		return
 	}
 	if r.again == nil {
-		ctx.Log().Info().Str("pod", r.name()).Msg("pod is wanted again while it is being stopped; it starts when it has stopped")
+		ctx.Log().Info().Str("pod", r.name()).Msg("pod was added again while it is stopping; it starts again after it has stopped")
 	}
 	r.again = &w
 }
@@ -68,7 +68,7 @@ func (a *pods) returns(r *record) bool {
 
 // comeBack begins another life of a pod of which nothing runs.
 func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
-	ctx.Log().Info().Str("pod", r.name()).Msg("pod has stopped and is wanted again; starting it")
+	ctx.Log().Info().Str("pod", r.name()).Msg("pod has stopped and was added again; starting it")
 	kernel.StopChild(ctx, r.ref)
 	a.deps.ForgetImages(r.pod.UID)
 	a.forget(r.pod.UID)
@@ -176,7 +176,7 @@ func (r *record) abandoned() bool { return r.pod.Name == "" }
 // returning says to people why a pod that is wanted does not run yet.
 func (r *record) returning() string {
 	if r.state == collecting {
-		return "what is left of it from before is being removed; it starts after that"
+		return "remains of its previous run are being removed; it starts after that"
 	}
-	return "it was not wanted for a moment and is being stopped; it is wanted again, and starts when it has stopped"
+	return "it was removed from its source and is stopping; it was added again, and starts after it has stopped"
 }

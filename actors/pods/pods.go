@@ -285,7 +285,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 func (a *pods) Overflowed(ctx *kernel.Context[Message]) {
 	a.missed = true
 	if !a.repeating {
-		ctx.Log().Warn().Msg("messages were missed; everybody is asked to repeat")
+		ctx.Log().Warn().Msg("mailbox overflow: messages were dropped; asking the other actors to resend")
 		a.repeating = true
 		ctx.After(repeatEvery, Repeat{})
 	}
@@ -601,7 +601,7 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []want) {
 	slices.Sort(unknown)
 	for _, uid := range unknown {
 		p := reconstruct(a.runtime[uid])
-		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("the runtime has a pod that nobody wants; stopping it")
+		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).Msg("orphaned pod found in the runtime: no source has it; stopping it")
 		r := &record{
 			pod: p, source: podspec.Orphan, unwanted: true, stopWritten: true,
 			stop: &podlife.Stop{At: ctx.Now(), Grace: podspec.Grace(p), Why: notWanted},
@@ -768,5 +768,5 @@ func (r *record) problem() string {
 	if r.crash.Decision == kernel.Quarantine {
 		what = "quarantined"
 	}
-	return fmt.Sprintf("its actor is %s after %d crashes, next try in %v: %s", what, r.crash.Crashes, r.crash.RetryAfter, r.crash.Reason)
+	return fmt.Sprintf("its actor is %s after %d crashes, next attempt in %v: %s", what, r.crash.Crashes, r.crash.RetryAfter, r.crash.Reason)
 }

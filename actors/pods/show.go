@@ -19,10 +19,10 @@ import (
 func (a *pods) view(ctx *kernel.Context[Message]) View {
 	v := View{Node: a.deps.NodeName, Ready: a.ready() && a.allSeen(), Pods: make([]PodView, 0, len(a.of))}
 	if a.collecting {
-		v.WaitingFor = append(v.WaitingFor, "the list of pods that are being removed")
+		v.WaitingFor = append(v.WaitingFor, "the list of leftover pods to remove")
 	}
 	if !a.listed {
-		v.WaitingFor = append(v.WaitingFor, "the first list of the runtime")
+		v.WaitingFor = append(v.WaitingFor, "the first list of containers from the runtime")
 	}
 	if a.given.loading != 0 {
 		v.WaitingFor = append(v.WaitingFor, "the checkpoint "+checkpointName)
@@ -59,7 +59,7 @@ func (a *pods) view(ctx *kernel.Context[Message]) View {
 // unseen is said of a pod that was here before, while nothing is known of it but
 // that: what of it the runtime listed has yet to be looked at, and its probes have
 // yet to be heard.
-const unseen = "this agent found it and has not looked at it yet"
+const unseen = "found in the runtime at agent start; its state is not known yet"
 
 // ran says whether the runtime had something of a pod before this actor began.
 func (a *pods) ran(r *record) bool {

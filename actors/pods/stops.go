@@ -21,7 +21,7 @@ import (
 //
 //   - that a container is stopped to be restarted, where its exit code could be
 //     taken for its completion (podlife.RestartNote);
-//   - that a static pod is stopped because no source wants it any more. When one
+//   - that a static pod is stopped because the pod was removed from its source. When one
 //     wants it again, under the same UID, it is first stopped to the end, and then
 //     begins another life: see comeback.go.
 //
@@ -58,13 +58,13 @@ type savedStops struct {
 }
 
 // notWanted is why a pod is stopped that no source wants.
-const notWanted = "no source wants it any more"
+const notWanted = "the pod was removed from its source"
 
 func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
 	var c savedStops
 	if err := a.stops.read(m, &c); err != nil {
 		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", err.Error()).
-			Msg("cannot read why containers were stopped; one that was stopped to be restarted, and exited with 0, may count as completed")
+			Msg("cannot read the stops checkpoint; a container that was stopped for a restart and exited with 0 may count as completed")
 	}
 	if a.stops.unclaimed = c.Pods; a.stops.unclaimed == nil {
 		a.stops.unclaimed = map[types.UID]*stopped{}
@@ -155,7 +155,7 @@ func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
 	g.saving = 0
 	if err != nil {
 		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", err.Error()).
-			Msg("cannot write down why containers are stopped; they are stopped all the same")
+			Msg("cannot write the stops checkpoint; containers are stopped without it")
 		g.failed(ctx)
 	}
 	for _, r := range a.ranked {

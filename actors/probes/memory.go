@@ -83,7 +83,7 @@ func (a *probes) loaded(ctx *kernel.Context[Message], m loaded) {
 	}
 	if m.err != nil {
 		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).
-			Msg("what was remembered of probes can't be read; static pods are not ready until their probes answer")
+			Msg("cannot read the probes checkpoint; static pods are not ready until their probes succeed")
 	} else if c.Containers != nil {
 		a.memory.unclaimed = c.Containers
 	}
@@ -171,7 +171,7 @@ func (a *probes) saved(ctx *kernel.Context[Message], m saved) {
 	}
 	b.saving = 0
 	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("what probes say could not be remembered for the next start")
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot write the probes checkpoint; retrying")
 		b.dirty = true
 	}
 	a.saveSoon(ctx)

@@ -67,7 +67,7 @@ func (a *resources) set(ctx *kernel.Context[Message], what string, c podcgroup.C
 // a limit below what is used already can't be set before some of it is let go.
 func (a *resources) nodeSet(ctx *kernel.Context[Message], m nodeSet) {
 	if m.err != nil {
-		ctx.Log().Warn().Str("cgroup", m.what).Str("error", m.err.Error()).Msg("limits could not be set; trying again in the next sweep")
+		ctx.Log().Warn().Str("cgroup", m.what).Str("error", m.err.Error()).Msg("cannot set cgroup limits; retrying in the next sweep")
 	}
 	switch {
 	case m.what == allPods:
@@ -101,7 +101,7 @@ func (a *resources) sweep(ctx *kernel.Context[Message]) {
 func (a *resources) found(ctx *kernel.Context[Message], m found) {
 	switch {
 	case m.err != nil:
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("the cgroups of pods could not be listed")
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod cgroups")
 	case len(m.uids) > 0:
 		self := ctx.Self()
 		a.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods, m.uids}) })
@@ -114,7 +114,7 @@ func (a *resources) remove(ctx *kernel.Context[Message], m living) {
 		if m.pods[uid] || a.pods[uid] != nil {
 			continue
 		}
-		ctx.Log().Info().Str("uid", string(uid)).Msg("the cgroup of a pod is left that is no more; removing it")
+		ctx.Log().Info().Str("uid", string(uid)).Msg("removing leftover pod cgroup")
 		a.do(ctx, "RemovePodCgroup", uid, string(uid), func(c context.Context, answer func(error)) {
 			a.deps.Cgroups.RemovePod(c, uid, answer)
 		}, func(_ kernel.EffectID, err error) Message { return swept{uid, err} })

@@ -209,7 +209,7 @@ func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 		a.remove(ctx, m)
 	case swept:
 		if m.err != nil {
-			ctx.Log().Warn().Str("uid", string(m.uid)).Str("error", m.err.Error()).Msg("the cgroup of a pod that is gone could not be removed; trying again in the next sweep")
+			ctx.Log().Warn().Str("uid", string(m.uid)).Str("error", m.err.Error()).Msg("cannot remove a leftover pod cgroup; retrying in the next sweep")
 		}
 	}
 }

@@ -205,11 +205,11 @@ func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
 		if m.err != nil {
 			e = e.Str("error", m.err.Error())
 		}
-		e.Msg("the manifest directory is not watched: it is read from time to time")
+		e.Msg("cannot watch the manifest directory; reading it periodically instead")
 	case saved:
 		if m.err != nil {
 			s.saved = nil
-			ctx.Log().Warn().Str("error", m.err.Error()).Msg("static pods could not be remembered for the next start")
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot write the static pods checkpoint")
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 		m.err = json.Unmarshal(m.data, &s.restored)
 	}
 	if m.err != nil {
-		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).Msg("what was remembered of static pods can't be read; going on without")
+		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).Msg("cannot read the static pods checkpoint; continuing without it")
 		s.restored = remembered{}
 	}
 	s.file, s.http = s.restored.File, s.restored.HTTP
@@ -365,7 +365,7 @@ func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, st
 					e = e.Str(f[0], f[1])
 				}
 			}
-			e.Msg("manifest is not usable")
+			e.Msg("invalid manifest")
 		}
 	}
 	s.noted = noted

@@ -57,7 +57,7 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 			r.troubled = 0
 		}
 		if s.away > 0 {
-			ctx.Log().Info().Int("pods", len(s.waiting)).Msg("the apiserver takes the status of pods again")
+			ctx.Log().Info().Int("pods", len(s.waiting)).Msg("the apiserver accepts pod status updates again")
 		}
 		s.away, s.heard = 0, ctx.Now()
 		return false
@@ -68,7 +68,7 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 		if kind == port.Unavailable || kind == port.Unauthorized {
 			log = ctx.Log().Debug() // whoever watches says it for all
 		}
-		log.Str("error", err.Error()).Msg("the status of pods can't be told to the apiserver; trying again")
+		log.Str("error", err.Error()).Msg("cannot write pod status to the apiserver; retrying")
 	}
 	if s.away == 0 || !s.retrying {
 		s.away++
@@ -150,5 +150,5 @@ func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
 	if r.failures == 1 {
 		log = ctx.Log().Warn()
 	}
-	log.Str("pod", m.object.Namespace+"/"+m.object.Name).Str("call", verbs[m.what]).Str("error", m.err.Error()).Msg("the apiserver refuses; trying again")
+	log.Str("pod", m.object.Namespace+"/"+m.object.Name).Str("call", verbs[m.what]).Str("error", m.err.Error()).Msg("the apiserver rejected a pod request; retrying")
 }

@@ -120,7 +120,7 @@ func (k *Keeper) Run(ctx context.Context) {
 			continue
 		}
 		if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
-			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("no certificate: asked for again later")
+			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("certificate request failed; retrying later")
 			if k.config.Failed != nil {
 				k.config.Failed()
 			}
@@ -138,7 +138,7 @@ func (k *Keeper) First(ctx context.Context) error {
 		if wish == nil {
 			pause(ctx, changePeriod)
 		} else if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
-			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("no certificate: asked for again soon")
+			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("certificate request failed; retrying soon")
 			pause(ctx, retry.Step())
 		}
 		if ctx.Err() != nil {
@@ -215,12 +215,12 @@ func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error
 		return err
 	}
 	if err != nil { // it counts all the same
-		k.config.Log.Warn().Str("error", err.Error()).Msg("certificates of the past stay where they are")
+		k.config.Log.Warn().Str("error", err.Error()).Msg("cannot remove old certificate files")
 	}
 	k.mu.Lock()
 	k.has = has
 	k.mu.Unlock()
-	k.config.Log.Info().Str("signer", k.config.SignerName).Time("until", has.Leaf.NotAfter).Msg("there is a new certificate")
+	k.config.Log.Info().Str("signer", k.config.SignerName).Time("until", has.Leaf.NotAfter).Msg("certificate issued")
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (s Store) Load() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(data, data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: remove it to have another one made", s.Current(), err)
+		return nil, fmt.Errorf("%s: %w: remove it to request a new certificate", s.Current(), err)
 	}
 	return &pair, nil
 }
@@ -46,7 +46,7 @@ func (s Store) Load() (*tls.Certificate, error) {
 func (s Store) Save(now time.Time, certPEM, keyPEM []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate that was given: %w", err)
+		return nil, fmt.Errorf("the issued certificate: %w", err)
 	}
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func (c *Config) Validate() error {
 	case c.API == nil, c.Clock == nil:
 		return errors.New("events: API and Clock are required")
 	case c.Component == "", c.Host == "":
-		return errors.New("events: Component and Host are required: users see who tells")
+		return errors.New("events: Component and Host are required: users see them as the source of an event")
 	case c.Deadline <= 0, c.Retry <= 0:
 		return fmt.Errorf("events: Deadline %v, Retry %v: want both longer than nothing", c.Deadline, c.Retry)
 	case c.Busy != nil && c.Patience < c.Wait:

@@ -51,7 +51,7 @@ func (c Config) Validate() error {
 	case c.REST.Host == "":
 		return errors.New("the kubeconfig names no server")
 	case c.REST.Transport != nil:
-		return errors.New("a transport of one's own is not supported (Config.REST.Transport)")
+		return errors.New("a custom transport is not supported (Config.REST.Transport)")
 	case c.Version == "":
 		return errors.New("troupe's version is missing (Config.Version)")
 	case c.Burst < 0:

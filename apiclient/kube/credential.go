@@ -16,11 +16,11 @@ import (
 func describeCredential(c *rest.Config) string {
 	switch {
 	case c.ExecProvider != nil:
-		return fmt.Sprintf("it does not accept what the credential plugin %s gives", c.ExecProvider.Command)
+		return fmt.Sprintf("the apiserver rejects the credential of the plugin %s", c.ExecProvider.Command)
 	case c.BearerTokenFile != "":
-		return fmt.Sprintf("it does not accept the token in %s", c.BearerTokenFile)
+		return fmt.Sprintf("the apiserver rejects the token in %s", c.BearerTokenFile)
 	case c.BearerToken != "":
-		return "it does not accept the token in the kubeconfig"
+		return "the apiserver rejects the token in the kubeconfig"
 	case c.CertFile != "":
 		data, err := os.ReadFile(c.CertFile)
 		if err != nil {
@@ -30,7 +30,7 @@ func describeCredential(c *rest.Config) string {
 	case len(c.CertData) > 0:
 		return describeCertificate("client certificate in the kubeconfig", c.CertData, time.Now())
 	case c.Username != "":
-		return fmt.Sprintf("it does not accept user name %s and its password", c.Username)
+		return fmt.Sprintf("the apiserver rejects user name %s and its password", c.Username)
 	default:
 		return "the kubeconfig names no credential"
 	}
@@ -39,7 +39,7 @@ func describeCredential(c *rest.Config) string {
 func describeCertificate(what string, data []byte, now time.Time) string {
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return "the " + what + " is no PEM"
+		return "the " + what + " is not PEM"
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
@@ -52,6 +52,6 @@ func describeCertificate(what string, data []byte, now time.Time) string {
 	case now.Before(cert.NotBefore):
 		return fmt.Sprintf("the %s of %s is not valid before %s: check this machine's clock", what, who, cert.NotBefore.UTC().Format(time.RFC3339))
 	default:
-		return fmt.Sprintf("it does not accept the %s of %s, which is valid until %s", what, who, until)
+		return fmt.Sprintf("the apiserver rejects the %s of %s, which is valid until %s", what, who, until)
 	}
 }

@@ -34,7 +34,7 @@ func (h *health) broke(w *watch, err error) {
 	switch kind {
 	case port.Unavailable, port.Deadline, port.Unauthorized:
 	default: // it concerns this watch alone
-		h.log.Warn().Str("apiserver", h.host).Str("error", err.Error()).Msg("a watch can't go on; it will be tried again")
+		h.log.Warn().Str("apiserver", h.host).Str("error", err.Error()).Msg("watch failed; retrying")
 		return
 	}
 	h.mu.Lock()
@@ -47,9 +47,9 @@ func (h *health) broke(w *watch, err error) {
 		return
 	}
 	h.kind = kind
-	line, what := h.log.Warn(), "the apiserver does not answer; pods keep running, and it will be tried again"
+	line, what := h.log.Warn(), "the apiserver does not answer; pods keep running; retrying"
 	if kind == port.Unauthorized {
-		line, what = h.log.Error(), "the apiserver does not accept this node's credential; pods keep running, and it will be tried again"
+		line, what = h.log.Error(), "the apiserver rejects the credential of this node; pods keep running; retrying"
 	}
 	line.Str("apiserver", h.host).Str("error", err.Error()).Msg(what)
 }

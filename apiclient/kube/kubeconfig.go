@@ -34,9 +34,9 @@ func Load(path string) (*rest.Config, error) {
 	if context, ok := file.Contexts[file.CurrentContext]; !ok {
 		return fail(fmt.Errorf("current-context %q is not among its contexts", file.CurrentContext))
 	} else if _, ok := file.Clusters[context.Cluster]; !ok {
-		return fail(fmt.Errorf("context %q names cluster %q, which is not there", file.CurrentContext, context.Cluster))
+		return fail(fmt.Errorf("context %q names cluster %q, which does not exist", file.CurrentContext, context.Cluster))
 	} else if _, ok := file.AuthInfos[context.AuthInfo]; !ok && context.AuthInfo != "" {
-		return fail(fmt.Errorf("context %q names user %q, which is not there", file.CurrentContext, context.AuthInfo))
+		return fail(fmt.Errorf("context %q names user %q, which does not exist", file.CurrentContext, context.AuthInfo))
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*file, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {

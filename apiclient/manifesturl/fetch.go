@@ -179,7 +179,7 @@ func (f *Fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("redirected more than %d times", maxRedirects)
 	case req.URL.Scheme != first.Scheme:
-		return fmt.Errorf("redirected to %s: another scheme is not followed, give this URL if it is meant", req.URL.Redacted())
+		return fmt.Errorf("redirected to %s: a redirect to another scheme is not followed, configure this URL if it is the right one", req.URL.Redacted())
 	}
 	if req.URL.Host != first.Host {
 		for name := range f.config.Header {
@@ -207,7 +207,7 @@ func advice(status int) string {
 	case status == http.StatusNotFound || status == http.StatusGone:
 		return "check staticPodURL (--manifest-url)"
 	case status >= http.StatusInternalServerError:
-		return "the server has trouble; pods already known keep running"
+		return "the server failed; pods already known keep running"
 	default:
 		return "want 200 OK with a Pod or a PodList"
 	}

@@ -84,7 +84,7 @@ func TestFetchErrorsSayWhatToDo(t *testing.T) {
 	}{
 		"404":         {status(404), "404 Not Found: check staticPodURL"},
 		"403":         {status(403), "403 Forbidden: check staticPodURLHeader"},
-		"503":         {status(503), "503 Service Unavailable: the server has trouble"},
+		"503":         {status(503), "503 Service Unavailable: the server failed"},
 		"204":         {status(204), "204 No Content: want 200 OK"},
 		"304 unasked": {status(304), "304 Not Modified: want 200 OK"},
 		"empty":       {status(200), "the answer is empty: to run no pods, give an empty PodList"},
@@ -96,11 +96,11 @@ func TestFetchErrorsSayWhatToDo(t *testing.T) {
 		}, "unexpected EOF"},
 		"other scheme": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://example.com/", http.StatusFound)
-		}, "redirected to https://example.com/: another scheme is not followed"},
+		}, "redirected to https://example.com/: a redirect to another scheme is not followed"},
 		"redirect loop": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "redirected more than 5 times"},
 		"file scheme": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
-		}, "another scheme is not followed"},
+		}, "a redirect to another scheme is not followed"},
 		"hangs up early": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 	}
 	for name, c := range cases {

@@ -54,7 +54,7 @@ func (c Config) Validate() error {
 	case c.Socket == "":
 		return errors.New("podresources: no socket")
 	case c.Pods == nil:
-		return errors.New("podresources: nobody knows the pods")
+		return errors.New("podresources: Pods is not set")
 	}
 	return nil
 }

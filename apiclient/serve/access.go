@@ -28,7 +28,7 @@ import (
 
 // ErrNobodyToAsk is that tokens or rights are to be asked of an apiserver, and
 // the node has none.
-var ErrNobodyToAsk = errors.New("without a --kubeconfig nobody can be asked who a user is and what they may: " +
+var ErrNobodyToAsk = errors.New("authentication and authorization of the HTTPS server need an apiserver, and there is no --kubeconfig: " +
 	"set authentication.webhook.enabled: false with a clientCAFile, and authorization.mode: AlwaysAllow; or enableServer: false")
 
 // Reviewer is an apiserver that is asked. Both fill in the status of what they

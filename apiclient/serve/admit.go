@@ -40,7 +40,7 @@ func (s *Server) mayPass(w http.ResponseWriter, r *http.Request, subresources []
 	who, ok, err := s.config.Authenticator.AuthenticateRequest(r.WithContext(ctx))
 	if err != nil || !ok {
 		if err != nil {
-			s.config.Log.Debug().Str("from", r.RemoteAddr).Str("error", err.Error()).Msg("not known who asks")
+			s.config.Log.Debug().Str("from", r.RemoteAddr).Str("error", err.Error()).Msg("authentication failed")
 		}
 		if errors.Is(err, errBusy) {
 			w.Header().Set("Retry-After", "1")
@@ -51,7 +51,7 @@ func (s *Server) mayPass(w http.ResponseWriter, r *http.Request, subresources []
 	for _, sub := range subresources {
 		decision, _, err := s.config.Authorizer.Authorize(ctx, s.wish(who.User, r, sub))
 		if err != nil {
-			s.config.Log.Warn().Str("user", who.User.GetName()).Str("error", err.Error()).Msg("not known what a user may")
+			s.config.Log.Warn().Str("user", who.User.GetName()).Str("error", err.Error()).Msg("authorization check failed")
 			return refuse(fmt.Sprintf("Authorization error (user=%s, verb=%s, resource=nodes, subresource=%s)",
 				who.User.GetName(), verb(r.Method), sub), http.StatusInternalServerError)
 		}

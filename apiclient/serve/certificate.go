@@ -264,7 +264,7 @@ func TLS(c Certificate, minVersion string, suites []string) (*tls.Config, error)
 		"VersionTLS12": tls.VersionTLS12, "VersionTLS13": tls.VersionTLS13,
 	}[minVersion]
 	if !ok {
-		return nil, fmt.Errorf("tlsMinVersion: %q is no version of TLS", minVersion)
+		return nil, fmt.Errorf("tlsMinVersion: %q is not a TLS version", minVersion)
 	}
 	t := &tls.Config{
 		MinVersion: version, NextProtos: []string{"h2", "http/1.1"},
@@ -273,7 +273,7 @@ func TLS(c Certificate, minVersion string, suites []string) (*tls.Config, error)
 	for _, name := range suites {
 		id, ok := suite(name)
 		if !ok {
-			return nil, fmt.Errorf("tlsCipherSuites: %q is no cipher suite", name)
+			return nil, fmt.Errorf("tlsCipherSuites: %q is not a cipher suite", name)
 		}
 		t.CipherSuites = append(t.CipherSuites, id)
 	}

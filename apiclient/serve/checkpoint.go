@@ -52,7 +52,7 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s := statusOf(pod, container)
 	if s == nil || s.State.Running == nil {
-		wrong("the container does not run")
+		wrong("the container is not running")
 		return
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {

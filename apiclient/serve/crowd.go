@@ -139,7 +139,7 @@ func (c *crowd) change(do func() []*guest) {
 	}
 	if tell > 0 {
 		c.log.Warn().Int("closed", tell).Str("last", closed[0].RemoteAddr().String()).
-			Msg("the server closes connections: too many, or too much, of callers that it has not let in")
+			Msg("connection limit reached: closing unauthenticated connections")
 	}
 }
 

@@ -132,7 +132,7 @@ func (c LogsConfig) path(ctx context.Context, id string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("unable to retrieve container logs for %s", id)
 	case seen.LogPath == "":
-		return "", fmt.Errorf("unable to retrieve container logs for %s: the runtime writes none", id)
+		return "", fmt.Errorf("unable to retrieve container logs for %s: the runtime does not write logs", id)
 	}
 	return seen.LogPath, nil
 }

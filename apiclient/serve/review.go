@@ -30,7 +30,7 @@ const (
 )
 
 // errBusy is that so many tokens are being asked about that one more must wait.
-var errBusy = errors.New("too many tokens that are not known are being asked about: try again")
+var errBusy = errors.New("too many token reviews in progress: try again")
 
 // asked tries a question again while nobody answers, until ctx ends.
 func asked(ctx context.Context, question func(context.Context) error) error {

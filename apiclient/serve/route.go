@@ -49,11 +49,11 @@ func (r Route) Validate() error {
 	case !strings.HasPrefix(r.Path, "/") || path.Clean(r.Path) != strings.TrimSuffix(r.Path, "/") && r.Path != "/":
 		return fmt.Errorf("route %q: must be a clean absolute path", r.Path)
 	case len(r.Methods) == 0:
-		return fmt.Errorf("route %s: answers to no method", r.Path)
+		return fmt.Errorf("route %s: no methods", r.Path)
 	case len(r.Subresources) == 0:
-		return fmt.Errorf("route %s: nothing guards it", r.Path)
+		return fmt.Errorf("route %s: no authorization subresource", r.Path)
 	case r.Handler == nil:
-		return fmt.Errorf("route %s: nothing answers", r.Path)
+		return fmt.Errorf("route %s: no handler", r.Path)
 	}
 	return nil
 }

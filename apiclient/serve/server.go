@@ -58,9 +58,9 @@ type Config struct {
 func (c Config) Validate() error {
 	switch {
 	case c.Address == "":
-		return errors.New("serve: no address")
+		return errors.New("serve: Address is not set")
 	case c.Node == "":
-		return errors.New("serve: no node's name")
+		return errors.New("serve: Node is not set")
 	case (c.Authenticator == nil) != (c.Authorizer == nil):
 		return errors.New("serve: authenticator and authorizer belong together")
 	}
@@ -188,7 +188,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound) {
 		defer func() { <-slots }()
 	default:
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, fmt.Sprintf("%d such requests are being answered: try again", cap(slots)), http.StatusTooManyRequests)
+		http.Error(w, fmt.Sprintf("too many requests: %d of this kind are in progress: try again", cap(slots)), http.StatusTooManyRequests)
 		return
 	}
 	control := http.NewResponseController(w)

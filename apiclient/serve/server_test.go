@@ -156,11 +156,11 @@ func (*endless) Read(b []byte) (int, error) { return len(b), nil }
 func TestBadRoutes(t *testing.T) {
 	good := someRoutes[0]
 	for why, change := range map[string]func(*serve.Route){
-		"clean absolute path":  func(r *serve.Route) { r.Path = "pods" },
-		"clean absolute":       func(r *serve.Route) { r.Path = "/a/../b" },
-		"answers to no method": func(r *serve.Route) { r.Methods = nil },
-		"nothing guards it":    func(r *serve.Route) { r.Subresources = nil },
-		"nothing answers":      func(r *serve.Route) { r.Handler = nil },
+		"clean absolute path":          func(r *serve.Route) { r.Path = "pods" },
+		"clean absolute":               func(r *serve.Route) { r.Path = "/a/../b" },
+		"no methods":                   func(r *serve.Route) { r.Methods = nil },
+		"no authorization subresource": func(r *serve.Route) { r.Subresources = nil },
+		"no handler":                   func(r *serve.Route) { r.Handler = nil },
 	} {
 		r := good
 		change(&r)
@@ -169,9 +169,9 @@ func TestBadRoutes(t *testing.T) {
 		}
 	}
 	for want, c := range map[string]serve.Config{
-		"no address":     {Node: "n"},
-		"no node's name": {Address: ":0"},
-		"belong":         {Address: ":0", Node: "n", Authenticator: &byName{}},
+		"Address is not set": {Node: "n"},
+		"Node is not set":    {Address: ":0"},
+		"belong":             {Address: ":0", Node: "n", Authenticator: &byName{}},
 	} {
 		if _, err := serve.Listen(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -96,12 +96,12 @@ func TestCommands(t *testing.T) {
 		want []string
 		not  string
 	}{
-		{[]string{"pods"}, []string{"default     web", "other", "default/web: under way: PullImage app:1 for 12s, RunPodSandbox for 12s\n"}, "\x1b"},
+		{[]string{"pods"}, []string{"default     web", "other", "default/web: in progress: PullImage app:1 for 12s, RunPodSandbox for 12s\n"}, "\x1b"},
 		{[]string{"pods", "-n", "default"}, []string{"default     web"}, "other"},
 		{[]string{"pods", "-o", "wide"}, []string{"UID", "u1"}, "\x1b"},
 		{[]string{"tree"}, []string{"node n at", "└─ default/web (u1)", "‼ RunPodSandbox: running for 12", "HUNG?"}, "\x1b"},
 		{[]string{"timeline", "default/web"}, []string{"default/web (u1): Pending, not ready", "RunPodSandbox default/web   running 12"}, "\x1b"},
-		{[]string{"crashes"}, []string{"n/pods/u1: index out of range\n  on pod.Wake", "next try after 1s", "before it: 12:00:00.000 pod.Assign", "    pod.go:1\n", "no more: 3", "actors/pods.(*pods).hint"}, "\x1b"},
+		{[]string{"crashes"}, []string{"n/pods/u1: index out of range\n  on pod.Wake", "next attempt after 1s", "messages before it: 12:00:00.000 pod.Assign", "    pod.go:1\n", "Dead letters (messages to stopped actors): 3", "actors/pods.(*pods).hint"}, "\x1b"},
 		{[]string{"version"}, []string{"troupe devel", "linux/"}, "\x1b"},
 	} {
 		args := c.args
@@ -163,7 +163,7 @@ func TestMistakes(t *testing.T) {
 
 func TestTimelineOfWhichPod(t *testing.T) {
 	root := serveNode(t)
-	for pod, want := range map[string]string{"web": `pod "web": there are default/web, other/web: say which`, "none": `pod "none": this node knows of no pod of that name`} {
+	for pod, want := range map[string]string{"web": `pod "web" is ambiguous: give one of default/web, other/web`, "none": `pod "none" not found on this node`} {
 		if out, err := command(t.Context(), "timeline", pod, "--root-dir", root); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%s: %v %s", pod, err, out)
 		}

@@ -21,13 +21,13 @@ func newCrashesCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "crashes",
-		Short: "Show the last crashes of actors of a running node, with their stacks, and its dead letters",
+		Short: "Show recent actor crashes of a running node with stack traces, and its dead letters",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return showCrashes(c.Context(), c.OutOrStdout(), admin.Client{Socket: admin.SocketIn(rootDir)}, asJSON)
 		},
 	}
-	c.Flags().StringVar(&rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to look at")
+	c.Flags().StringVar(&rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to inspect")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -54,12 +54,12 @@ func showCrashes(ctx context.Context, w io.Writer, client admin.Client, asJSON b
 	var b strings.Builder
 	color := screen.TerminalOf(w).Color
 	if len(tree.Crashes) == 0 {
-		b.WriteString("No actor has crashed since the agent began.\n")
+		b.WriteString("No actor has crashed since the agent started.\n")
 	}
 	for _, r := range tree.Crashes {
 		writeCrash(&b, r, color)
 	}
-	fmt.Fprintf(&b, "\nDead letters, to actors that were no more: %d\n", tree.DeadLetters)
+	fmt.Fprintf(&b, "\nDead letters (messages to stopped actors): %d\n", tree.DeadLetters)
 	table := screen.Table{Header: []string{"TIME", "TYPE", "TO", "FROM", "TIMES"}}
 	for _, l := range letters {
 		at := l.At
@@ -81,13 +81,13 @@ func writeCrash(b *strings.Builder, r *kernel.CrashReport, color bool) {
 	if r.Detail != "" {
 		fmt.Fprintf(b, " {%s}", screen.Line(r.Detail, 0))
 	}
-	fmt.Fprintf(b, ", incarnation %d; crashes lately: %d; then: %v", r.Incarnation, r.Crashes, r.Decision)
+	fmt.Fprintf(b, ", incarnation %d; recent crashes: %d; decision: %v", r.Incarnation, r.Crashes, r.Decision)
 	if r.RetryAfter > 0 {
-		fmt.Fprintf(b, ", next try after %v", r.RetryAfter.Round(time.Millisecond))
+		fmt.Fprintf(b, ", next attempt after %v", r.RetryAfter.Round(time.Millisecond))
 	}
 	b.WriteString("\n")
 	if len(r.Last) > 0 {
-		fmt.Fprintf(b, "  before it: %s\n", screen.Line(strings.Join(r.Last, ", "), 0))
+		fmt.Fprintf(b, "  messages before it: %s\n", screen.Line(strings.Join(r.Last, ", "), 0))
 	}
 	for line := range strings.Lines(r.Stack) {
 		b.WriteString("    " + strings.ReplaceAll(screen.Line(line, 0), "\t", "  ") + "\n")

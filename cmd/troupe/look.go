@@ -19,9 +19,9 @@ type look struct {
 }
 
 func (l *look) flags(c *cobra.Command) {
-	c.Flags().StringVar(&l.rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to look at")
+	c.Flags().StringVar(&l.rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to inspect")
 	c.Flags().BoolVar(&l.json, "json", false, "print JSON")
-	c.Flags().BoolVarP(&l.watch, "watch", "w", false, "show changes as they come, until Ctrl-C")
+	c.Flags().BoolVarP(&l.watch, "watch", "w", false, "watch: show changes until Ctrl-C")
 }
 
 func (l *look) client() admin.Client { return admin.Client{Socket: admin.SocketIn(l.rootDir)} }

@@ -28,7 +28,7 @@ file, so that a systemd unit needs only its ExecStart changed. Without a
 kubeconfig it runs static pods only: manifests from --pod-manifest-path and
 --manifest-url.
 
-TERM ends the agent and leaves the pods running.`,
+SIGTERM stops the agent and leaves the pods running.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := os.Getwd()

@@ -22,7 +22,7 @@ func newPodsCommand() *cobra.Command {
 	var o podtable.Options
 	c := &cobra.Command{
 		Use:   "pods",
-		Short: "List the pods of a running node, and why those are not well that are not",
+		Short: "List the pods of a running node, and show why unhealthy pods are not ready",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch output {

@@ -38,22 +38,22 @@ func newSimCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim",
 		Short: "Run thousands of simulated nodes in this process",
-		Long: `Run simulated nodes with the very actors of the node agent, on simulated
-runtimes, an apiserver in memory and a virtual clock. The same seed gives the
-same run, whatever machine it is made on.
+		Long: `Run simulated nodes. They use the same actors as the node agent, with simulated
+container runtimes, an apiserver in memory and a virtual clock. The same seed
+gives the same run on every machine.
 
   troupe sim --nodes 100 --pods-per-node 30
   troupe sim --scenario tests/scenarios/rolling-update.yaml --report run.html
 
-The exit code is 1 if something that the scenario expects was not met, or if
---duration ended the run before its scenario; 130 if it was interrupted.
+The exit code is 1 if an expectation of the scenario was not met, or if --duration
+ended the run before the end of the scenario; 130 if the run was interrupted.
 
-With --kubeconfig or --in-cluster the nodes register with a real apiserver, on the
-wall clock, and run what is scheduled to them; several processes share them.
+With --kubeconfig or --in-cluster the nodes register with a real apiserver, use the
+wall clock, and run the pods scheduled to them. Several processes can share the nodes.
 
   troupe sim --kubeconfig ~/.kube/config --nodes 200
 
-TERM ends that and leaves the nodes to the other processes.`,
+SIGTERM ends this process and releases its nodes to the other processes.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch live, err := f.live.chosen(c.Flags()); {
@@ -65,13 +65,13 @@ TERM ends that and leaves the nodes to the other processes.`,
 			return f.run(c, nil)
 		},
 	}
-	c.Flags().IntVar(&f.options.Nodes, "nodes", 0, "how many nodes there are (default: as many as the scenario says)")
-	c.Flags().IntVar(&f.options.PodsPerNode, "pods-per-node", 0, "how many pods are made for each node")
-	c.Flags().DurationVar(&f.options.Duration, "duration", 0, "how long the run is, of simulated time: it ends then, whatever is left of the scenario (default: until the scenario ends or all pods run; with a real apiserver: until it is ended)")
-	c.Flags().DurationVar(&f.options.Probe, "probe", 0, "period of a readiness probe of each of these pods (default: none)")
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "what everything that is drawn follows from")
-	c.Flags().StringVar(&f.scenario, "scenario", "", "file with what is to happen and what has to hold")
-	c.Flags().StringVar(&f.record, "record", "", "file to record the run to, for troupe sim replay")
+	c.Flags().IntVar(&f.options.Nodes, "nodes", 0, "number of nodes (default: from the scenario)")
+	c.Flags().IntVar(&f.options.PodsPerNode, "pods-per-node", 0, "number of pods to create per node")
+	c.Flags().DurationVar(&f.options.Duration, "duration", 0, "simulated time after which the run ends, even if the scenario has steps left (default: until the scenario ends or all pods run; with a real apiserver: until stopped)")
+	c.Flags().DurationVar(&f.options.Probe, "probe", 0, "period of the readiness probe of the pods of --pods-per-node (default: no probe)")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of all random numbers of the run")
+	c.Flags().StringVar(&f.scenario, "scenario", "", "scenario file: steps and expectations")
+	c.Flags().StringVar(&f.record, "record", "", "file to write a recording to, for troupe sim replay")
 	f.outputFlags(c)
 	f.live.addTo(c.Flags())
 	c.AddCommand(newReplayCommand())
@@ -87,7 +87,7 @@ func newReplayCommand() *cobra.Command {
 	var f simFlags
 	c := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Make a recorded run again, and say where it differs if it does",
+		Short: "Repeat a recorded run and report the first difference",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := os.Open(args[0])

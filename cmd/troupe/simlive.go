@@ -52,18 +52,18 @@ var (
 )
 
 func (l *liveFlags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&l.kubeconfig, "kubeconfig", "", "file that says which real apiserver the nodes register with, on the wall clock")
-	f.BoolVar(&l.inCluster, "in-cluster", false, "the same, with the service account of the pod that this process is in")
-	f.StringVar(&l.prefix, "node-prefix", "sim-", "with a real apiserver: what the names of the nodes begin with")
+	f.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig of a real apiserver where the nodes register; uses the wall clock")
+	f.BoolVar(&l.inCluster, "in-cluster", false, "like --kubeconfig, with the service account of the pod that runs this process")
+	f.StringVar(&l.prefix, "node-prefix", "sim-", "with a real apiserver: prefix of the node names")
 	f.StringToStringVar(&l.labels, "node-labels", nil, "with a real apiserver: labels of the nodes")
 	f.StringSliceVar(&l.taints, "node-taints", nil, "with a real apiserver: taints that keep other pods away, key=value:effect")
-	f.StringToStringVar(&l.capacity, "node-capacity", nil, "with a real apiserver: what a node has for pods (default cpu=32,memory=128Gi,pods=110)")
-	f.StringVar(&l.name, "name", "troupe-sim", "with a real apiserver: name of the simulation; processes with the same one share its nodes")
-	f.StringVar(&l.namespace, "namespace", "", "with a real apiserver: where the leases of these processes are (default: the kubeconfig's, or the pod's)")
-	f.StringVar(&l.identity, "identity", "", "with a real apiserver: name of this process, unlike any other (default: made up)")
-	f.DurationVar(&l.lease, "lease-duration", 15*time.Second, "with a real apiserver: after how long others take over the nodes of a process that is gone")
-	f.Float32Var(&l.eventQPS, "event-qps", 50, "with a real apiserver: how many events of pods are written a second; -1 for all at once")
-	f.IntVarP(&l.verbosity, "v", "v", 0, "with a real apiserver: 2 also logs what the nodes have to say, 4 all details")
+	f.StringToStringVar(&l.capacity, "node-capacity", nil, "with a real apiserver: capacity of a node (default cpu=32,memory=128Gi,pods=110)")
+	f.StringVar(&l.name, "name", "troupe-sim", "with a real apiserver: name of the simulation; processes with the same name share its nodes")
+	f.StringVar(&l.namespace, "namespace", "", "with a real apiserver: namespace of the leases of these processes (default: that of the kubeconfig or the pod)")
+	f.StringVar(&l.identity, "identity", "", "with a real apiserver: unique name of this process (default: generated)")
+	f.DurationVar(&l.lease, "lease-duration", 15*time.Second, "with a real apiserver: time after which other processes take over the nodes of a dead process")
+	f.Float32Var(&l.eventQPS, "event-qps", 50, "with a real apiserver: pod events written per second; -1 for no limit")
+	f.IntVarP(&l.verbosity, "v", "v", 0, "with a real apiserver: log verbosity: 2 includes the logs of the nodes, 4 all details")
 }
 
 // chosen says whether the run is against a real apiserver, and refuses flags that
@@ -72,18 +72,18 @@ func (l *liveFlags) chosen(f *pflag.FlagSet) (bool, error) {
 	live := f.Changed("kubeconfig") || l.inCluster
 	switch {
 	case f.Changed("kubeconfig") && l.inCluster:
-		return false, errors.New("--kubeconfig and --in-cluster: give one of them")
+		return false, errors.New("--kubeconfig and --in-cluster exclude each other: give one of them")
 	case f.Changed("kubeconfig") && l.kubeconfig == "":
 		return false, errors.New("--kubeconfig: give the path of a file")
 	}
 	for _, name := range onlyVirtual {
 		if live && f.Changed(name) {
-			return false, fmt.Errorf("--%s: means nothing with a real apiserver: pods come from there, and time can't be repeated", name)
+			return false, fmt.Errorf("--%s: not supported with a real apiserver: its pods come from there, and wall-clock time cannot be replayed", name)
 		}
 	}
 	for _, name := range onlyLive {
 		if !live && f.Changed(name) {
-			return false, fmt.Errorf("--%s: means something only with --kubeconfig or --in-cluster", name)
+			return false, fmt.Errorf("--%s: needs --kubeconfig or --in-cluster", name)
 		}
 	}
 	return live, nil

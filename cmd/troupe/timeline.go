@@ -16,10 +16,10 @@ func newTimelineCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "timeline POD",
 		Short: "Show what happened to a pod of a running node, and why it is not ready",
-		Long: `Show what happened to a pod of a running node: what its actor was told, the
-calls that were made for it and how long they took, events, and its status; and
-in a sentence why it is not ready. POD is namespace/name, a name that only one
-pod has, or a UID. The last pods that have ended are remembered.`,
+		Long: `Show what happened to a pod of a running node: messages to its actor, calls made
+for it and their durations, events, and status changes; and one sentence that says
+why the pod is not ready. POD is namespace/name, a unique name, or a UID. Recently
+terminated pods are included.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return showTimeline(c.Context(), c.OutOrStdout(), l, args[0])

@@ -16,7 +16,7 @@ func newTreeCommand() *cobra.Command {
 	var l look
 	c := &cobra.Command{
 		Use:   "tree",
-		Short: "Show the live tree of actors of a running node: what each does, since when, and what hangs",
+		Short: "Show the actor tree of a running node: what each actor is doing, since when, and which calls hang",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return showTree(c.Context(), c.OutOrStdout(), l)

@@ -15,10 +15,10 @@ func newWebCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "web",
 		Short: "Show a running node in a browser: pods and why they are not ready, timelines, actors, crashes",
-		Long: `Show a running node in a browser, until Ctrl-C. Prints an address of the
-loopback interface with a secret in it: who has that address can read what the
-node shows, and change nothing. The node itself opens no port for this; this
-command reads its socket, and needs the right to (root). From elsewhere:
+		Long: `Show a running node in a browser until Ctrl-C. Prints a URL on the loopback
+interface that contains a secret: with this URL, a browser can read what the node
+shows, but change nothing. The node itself opens no port. This command reads the
+admin socket of the node and must run as root. From another machine:
 
     ssh -L 8080:127.0.0.1:8080 NODE troupe web --listen 127.0.0.1:8080`,
 		Args: cobra.NoArgs,
@@ -37,7 +37,7 @@ command reads its socket, and needs the right to (root). From elsewhere:
 			return web.Serve(c.Context())
 		},
 	}
-	c.Flags().StringVar(&rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to look at")
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "address of the loopback interface, host:port; port 0 is any")
+	c.Flags().StringVar(&rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to inspect")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback address to listen on, host:port; port 0 chooses a free port")
 	return c
 }

@@ -190,7 +190,7 @@ func TestTreeAnswersWhenPodsDoNot(t *testing.T) {
 		c.Pods = func(context.Context) (pods.View, error) { return pods.View{}, errors.New("it is quarantined") }
 	})
 	_, err := c.Pods(t.Context())
-	if want := "the pods actor gives no answer: it is quarantined: see troupe tree"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the pods actor does not answer: it is quarantined: see `troupe tree`"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -210,9 +210,9 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		{"DELETE", "/", 405, "read-only"},
 		{"GET", "/", 200, "<title>troupe</title>"},
 		{"GET", "/v1/secrets", 404, "/v1/tree"},
-		{"GET", "/v1/timeline", 400, "say of which pod"},
-		{"GET", "/v1/timeline?pod=none", 404, `knows of no pod of that name`},
-		{"GET", "/v1/timeline?pod=web", 409, "there are a/web, b/web: say which"},
+		{"GET", "/v1/timeline", 400, "pod parameter is missing"},
+		{"GET", "/v1/timeline?pod=none", 404, `not found on this node`},
+		{"GET", "/v1/timeline?pod=web", 409, "is ambiguous: give one of a/web, b/web"},
 		{"GET", "/v1/timeline?pod=u1", 200, `"pod":{"namespace":"default"`},
 		{"GET", "/v1/gone", 200, `"name":"old"`},
 		{"GET", "/v1/deadletters", 200, `"type":"pod.Wake"`},
@@ -273,7 +273,7 @@ func TestSocket(t *testing.T) {
 	if err := os.WriteFile(c.Socket, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(c); err == nil || !strings.Contains(err.Error(), "something else in its place") {
+	if _, err := Listen(c); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("a file in its place: %v", err)
 	}
 	c.Socket = "/" + strings.Repeat("long/", 20) + SocketName

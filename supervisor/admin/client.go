@@ -95,7 +95,7 @@ func get[T any](ctx context.Context, c Client, path string) (T, error) {
 		return out, fmt.Errorf("the node at %s: %s", c.Socket, refused.Error)
 	}
 	if err := json.Unmarshal(body, &out); err != nil {
-		return out, fmt.Errorf("the node at %s gives an answer that cannot be read: %w", c.Socket, err)
+		return out, fmt.Errorf("the node at %s sent an answer that cannot be parsed: %w", c.Socket, err)
 	}
 	return out, nil
 }
@@ -115,9 +115,9 @@ func (c Client) explain(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("no access to %s: run this as the user of the node (root)", c.Socket)
+		return fmt.Errorf("permission denied for %s: run this as the user of the node (root)", c.Socket)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the node at %s gives no answer within %s", c.Socket, clientTimeout)
+		return fmt.Errorf("the node at %s did not answer within %s", c.Socket, clientTimeout)
 	}
 	// The innermost: "connection refused", "no such file or directory".
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {

@@ -17,10 +17,10 @@ func guard(next http.Handler) http.Handler {
 		}
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
 		case !local(r.Host):
-			refuse(w, http.StatusForbidden, "this is asked for as "+r.Host+": ask for it as localhost")
+			refuse(w, http.StatusForbidden, "host "+r.Host+" is not allowed: use localhost")
 		// A link or a bookmark leads to the page itself.
 		case site != "" && site != "same-origin" && site != "none" && r.URL.Path != "/":
-			refuse(w, http.StatusForbidden, "another web site asks for this")
+			refuse(w, http.StatusForbidden, "cross-site request refused")
 		default:
 			next.ServeHTTP(w, r)
 		}

@@ -112,10 +112,10 @@
     if (!story) return;
     const p = story.pod;
     say($("pod-name"), story.namespace + "/" + story.name);
-    say($("pod-facts"), line("UID " + story.uid + ".", p ? state(p) + (p.ip ? ", " + p.ip : "") + (p.source ? ", from " + p.source : "") + "." : "", story.ended ? "Nothing of it is left on this node since " + clock(story.ended) + "." : "", story.silent));
+    say($("pod-facts"), line("UID " + story.uid + ".", p ? state(p) + (p.ip ? ", " + p.ip : "") + (p.source ? ", from " + p.source : "") + "." : "", story.ended ? "Removed from this node at " + clock(story.ended) + "." : "", story.silent));
     const why = p ? p.why : null;
     mark($("why"), p && !why ? "well" : why && why.wrong ? "wrong" : "");
-    say($("why-text"), why ? why.text : p ? "It is ready." : story.ended ? "It has ended." : "This agent knows no more of it.");
+    say($("why-text"), why ? why.text : p ? "It is ready." : story.ended ? "It has terminated." : "This node no longer has it.");
     say($("why-next"), why && why.next ? why.next : "");
     show($("containers"), p && p.containers.length);
     rows($("containers-rows"), p ? p.containers : [], (c) => c.kind + "/" + c.name, cells("", "tight", "tight", "number", ""), (tr, c) => {
@@ -123,7 +123,7 @@
       say(tr.cells[1], c.state + (c.exitCode === undefined ? "" : " " + c.exitCode));
       say(tr.cells[2], c.ready ? "yes" : "no");
       say(tr.cells[3], String(c.restarts));
-      const last = c.last ? "the last one ended with " + c.last.exitCode + (c.last.reason ? " (" + c.last.reason + ")" : "") : "";
+      const last = c.last ? "the last run terminated with exit code " + c.last.exitCode + (c.last.reason ? " (" + c.last.reason + ")" : "") : "";
       say(tr.cells[4], [c.reason, c.message, last].filter(Boolean).join("; "));
     });
     let list = story.entries.filter((e) => e.kind === "crash" || $("show-" + e.kind).checked).map((e) => ({ e, key: e.seq }));
@@ -225,13 +225,13 @@
       say(head, c.reason + " ");
       const of = (tree.actors.find((a) => a.path === c.path) || {}).label;
       say(rest, c.path + (of ? " (" + of + ")" : "") + ", " + clock(c.at) + ", " + ago(c.at) + " ago");
-      say(d.children[1], "On " + c.message + (c.detail ? " {" + c.detail + "}" : "") + ", in incarnation " + c.incarnation + "; " + many(c.crashes, "crash").replace("crashs", "crashes") + " lately; then: " + c.decision + (c.retryAfter ? ", next try after " + took(c.retryAfter) : "") + (c.last && c.last.length ? ". Before it: " + c.last.join(", ") : "") + ".");
+      say(d.children[1], "On " + c.message + (c.detail ? " {" + c.detail + "}" : "") + ", in incarnation " + c.incarnation + "; " + many(c.crashes, "crash").replace("crashs", "crashes") + " recently; decision: " + c.decision + (c.retryAfter ? ", next attempt after " + took(c.retryAfter) : "") + (c.last && c.last.length ? ". Messages before it: " + c.last.join(", ") : "") + ".");
       say(d.children[2], c.stack);
     });
   };
   let letters = null;
   const drawLetters = () => {
-    say($("letters-sum"), many(tree.deadLetters, "dead letter") + " since the agent began, " + many(tree.dropped, "message") + " dropped by full mailboxes. The newest are:");
+    say($("letters-sum"), many(tree.deadLetters, "dead letter") + " since the agent started, " + many(tree.dropped, "message") + " dropped by full mailboxes. The newest are:");
     rows($("letters-rows"), letters.map((l, i) => ({ l, i })).reverse(), (x) => x.i, cells("tight", "", "", "", "number"), (tr, { l }) => {
       say(tr.cells[0], clock(l.last || l.at)); say(tr.cells[1], l.type); say(tr.cells[2], l.to);
       say(tr.cells[3], l.from || "was in the mailbox when the actor stopped"); say(tr.cells[4], String(l.count || 1));

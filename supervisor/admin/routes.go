@@ -12,7 +12,7 @@ import (
 )
 
 // notFound is what is there.
-const notFound = "there is /, /v1/tree, /v1/pods, /v1/gone, /v1/events?pod=namespace/name, " +
+const notFound = "not found; the paths are /, /v1/tree, /v1/pods, /v1/gone, /v1/events?pod=namespace/name, " +
 	"/v1/timeline?pod=namespace/name, /v1/deadletters and /healthz"
 
 func handler(c Config) http.Handler {
@@ -21,7 +21,7 @@ func handler(c Config) http.Handler {
 	mux.HandleFunc("GET /v1/pods", func(w http.ResponseWriter, r *http.Request) {
 		view, err := askPods(r.Context(), c)
 		if err != nil {
-			refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the pods actor gives no answer: %v: see troupe tree", err))
+			refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the pods actor does not answer: %v: see `troupe tree`", err))
 			return
 		}
 		reply(w, http.StatusOK, view)
@@ -58,7 +58,7 @@ func askPods(ctx context.Context, c Config) (pods.View, error) {
 func (c Config) timeline(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("pod")
 	if name == "" {
-		refuse(w, http.StatusBadRequest, "say of which pod: /v1/timeline?pod=namespace/name")
+		refuse(w, http.StatusBadRequest, "pod parameter is missing: /v1/timeline?pod=namespace/name")
 		return
 	}
 	story, err := c.Timeline(name)
@@ -73,7 +73,7 @@ func (c Config) timeline(w http.ResponseWriter, r *http.Request) {
 	out := Timeline{View: story, At: time.Now()}
 	view, err := askPods(r.Context(), c)
 	if err != nil {
-		out.Silent = fmt.Sprintf("the pods actor gives no answer: %v: see troupe tree", err)
+		out.Silent = fmt.Sprintf("the pods actor does not answer: %v: see `troupe tree`", err)
 	}
 	for i := range view.Pods {
 		if view.Pods[i].UID == story.UID {

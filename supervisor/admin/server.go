@@ -104,7 +104,7 @@ func free(socket string) error {
 		return fmt.Errorf("admin socket: %w", err)
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return fmt.Errorf("admin socket %s: there is something else in its place: remove it", socket)
+		return fmt.Errorf("admin socket %s: the path exists and is not a socket: remove it", socket)
 	}
 	conn, err := net.DialTimeout("unix", socket, dialTimeout)
 	if err == nil {
@@ -145,7 +145,7 @@ func limit(next http.Handler) http.Handler {
 			defer func() { <-slots }()
 			next.ServeHTTP(w, r)
 		default:
-			refuse(w, http.StatusTooManyRequests, fmt.Sprintf("%d requests are being answered: try again", requestLimit))
+			refuse(w, http.StatusTooManyRequests, fmt.Sprintf("too many requests: %d are in progress: try again", requestLimit))
 		}
 	})
 }

@@ -40,8 +40,8 @@ func ListenWeb(c WebConfig) (*Web, error) {
 		return nil, fmt.Errorf("address %q: %w: give host:port, such as 127.0.0.1:0", c.Address, err)
 	}
 	if host == "" || host == clientHost || !local(host) {
-		return nil, fmt.Errorf("address %q: the page is for this machine alone: give one of the loopback interface, such as 127.0.0.1:0; "+
-			"from elsewhere, forward it (ssh -L)", c.Address)
+		return nil, fmt.Errorf("address %q: the page is served on this machine only: give a loopback address, such as 127.0.0.1:0; "+
+			"from another machine, forward the port (ssh -L)", c.Address)
 	}
 	if len(c.Socket) > pathLimit {
 		return nil, fmt.Errorf("admin socket %s: the path has %d bytes and a socket's may have %d: give a shorter --root-dir",
@@ -108,13 +108,13 @@ func (w *Web) handler(agent Client) http.Handler {
 			refuse(out, http.StatusMethodNotAllowed, "this endpoint is read-only")
 			return
 		}
-		refuse(out, http.StatusNotFound, "there is / and what it asks for")
+		refuse(out, http.StatusNotFound, "not found: open /")
 	})
 	return mux
 }
 
 // errStranger is said to who does not know the secret.
-var errStranger = errors.New("the secret is missing or an old one: open the address that `troupe web` prints")
+var errStranger = errors.New("the secret is missing or outdated: open the URL that `troupe web` prints")
 
 // known lets through those who know the secret.
 func (w *Web) known(next http.Handler) http.Handler {

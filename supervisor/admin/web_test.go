@@ -61,19 +61,19 @@ func TestWeb(t *testing.T) {
 		{"the page of another site's link", "GET", "/", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 200, "<title>troupe</title>"},
 		{"pods", "GET", "/v1/pods", know, 200, `"name":"web"`},
 		{"a timeline", "GET", "/v1/timeline?pod=default%2Fweb", know, 200, `"what":"Started"`},
-		{"an error of the agent", "GET", "/v1/timeline?pod=web", know, 409, "say which"},
+		{"an error of the agent", "GET", "/v1/timeline?pod=web", know, 409, "is ambiguous"},
 		{"from the page", "GET", "/v1/pods", with("Sec-Fetch-Site", "same-origin"), 200, "web"},
-		{"without the secret", "GET", "/v1/pods", nil, 401, "open the address that `troupe web` prints"},
+		{"without the secret", "GET", "/v1/pods", nil, 401, "open the URL that `troupe web` prints"},
 		{"with another secret", "GET", "/v1/tree", http.Header{"Authorization": {"Bearer " + secret[1:]}}, 401, "secret"},
 		{"the secret in the address", "GET", "/v1/tree?secret=" + secret, nil, 401, "secret"},
-		{"for another site", "GET", "/v1/pods", with("Sec-Fetch-Site", "cross-site"), 403, "another web site"},
-		{"for another port", "GET", "/v1/pods", with("Sec-Fetch-Site", "same-site"), 403, "another web site"},
-		{"under another name", "GET", "/v1/pods", with("Host", "evil.example"), 403, "ask for it as localhost"},
-		{"the page under another name", "GET", "/", with("Host", "evil.example:80"), 403, "ask for it as localhost"},
+		{"for another site", "GET", "/v1/pods", with("Sec-Fetch-Site", "cross-site"), 403, "cross-site request"},
+		{"for another port", "GET", "/v1/pods", with("Sec-Fetch-Site", "same-site"), 403, "cross-site request"},
+		{"under another name", "GET", "/v1/pods", with("Host", "evil.example"), 403, "use localhost"},
+		{"the page under another name", "GET", "/", with("Host", "evil.example:80"), 403, "use localhost"},
 		{"as localhost by a forwarded port", "GET", "/v1/pods", with("Host", "localhost:8080"), 200, "web"},
 		{"to write", "POST", "/v1/pods", know, 405, "read-only"},
-		{"what is not there", "GET", "/v2", know, 404, "there is /"},
-		{"a way out", "GET", "/v1/../../etc/passwd", know, 404, "there is /"},
+		{"what is not there", "GET", "/v2", know, 404, "not found: open /"},
+		{"a way out", "GET", "/v1/../../etc/passwd", know, 404, "not found: open /"},
 	} {
 		t.Run(q.name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), q.method, address+q.path, nil)
@@ -136,8 +136,8 @@ func TestWebOfNoAgent(t *testing.T) {
 
 func TestWebAddresses(t *testing.T) {
 	for address, want := range map[string]string{
-		"0.0.0.0:0": "for this machine alone", ":0": "for this machine alone", "192.0.2.1:80": "for this machine alone", "troupe:80": "for this machine alone",
-		"node.example:80": "for this machine alone", "127.0.0.1": "give host:port", "127.0.0.1:x": "choose another --listen",
+		"0.0.0.0:0": "on this machine only", ":0": "on this machine only", "192.0.2.1:80": "on this machine only", "troupe:80": "on this machine only",
+		"node.example:80": "on this machine only", "127.0.0.1": "give host:port", "127.0.0.1:x": "choose another --listen",
 	} {
 		if _, err := ListenWeb(WebConfig{Address: address, Socket: "/s"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", address, err, want)

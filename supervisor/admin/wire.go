@@ -142,5 +142,5 @@ func word[T interface {
 			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("%T: unknown word %q: is the agent of another version?", last, text)
+	return 0, fmt.Errorf("%T: unknown value %q: does the agent have another version?", last, text)
 }

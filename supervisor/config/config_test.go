@@ -317,19 +317,19 @@ func wantError(t *testing.T, err error, want ...string) {
 
 func TestUnhelpedFlags(t *testing.T) {
 	c := good(t, nil, "--pod-infra-container-image=pause", "--runtime-cgroups=/x", "--housekeeping-interval=5s", "--node_labels=a=b")
-	if got := strings.Join(c.Warnings(), "|"); got != "accepted but not acted on: --housekeeping-interval, --pod-infra-container-image, --runtime-cgroups" {
+	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: --housekeeping-interval, --pod-infra-container-image, --runtime-cgroups" {
 		t.Errorf("%q", got)
 	}
 	if got := c.Options().NodeLabels["a"]; got != "b" {
 		t.Errorf("underscores: %q", got)
 	}
 	c = good(t, map[string]string{"etc/k": "evictionHard: {memory.available: 200Mi}\nmaxPods: 7\ncpuManagerPolicy: none\n"}, "--config=/etc/k")
-	if got := strings.Join(c.Warnings(), "|"); got != "accepted but not acted on: cpuManagerPolicy, evictionHard" {
+	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: cpuManagerPolicy, evictionHard" {
 		t.Errorf("fields: %q", got)
 	}
 	c = good(t, map[string]string{"etc/k": "featureGates: {EventedPLEG: true, NodeSwap: true, ComponentFlagz: false}\nlogging: {format: json, flushFrequency: 3s}\n"},
 		"--config=/etc/k", "--lock-file=/run/l", "--image-credential-provider-config=/etc/p", "--image-credential-provider-bin-dir=/etc/bin")
-	want := "accepted but not acted on: --image-credential-provider-bin-dir, --image-credential-provider-config, --lock-file, featureGates[EventedPLEG], logging.flushFrequency"
+	want := "settings that have no effect: --image-credential-provider-bin-dir, --image-credential-provider-config, --lock-file, featureGates[EventedPLEG], logging.flushFrequency"
 	if got := strings.Join(c.Warnings(), "|"); got != want {
 		t.Errorf("options, gates and parts of fields: %q", got)
 	}

@@ -160,5 +160,5 @@ func (l *loader) warnings(gates Gates) []string {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return []string{fmt.Sprintf("accepted but not acted on: %s", strings.Join(names, ", "))}
+	return []string{fmt.Sprintf("settings that have no effect: %s", strings.Join(names, ", "))}
 }

@@ -11,15 +11,15 @@ import (
 )
 
 var (
-	runningPods       = described("kubelet_running_pods", "Number of pods that run: the phase is Running, or one of their containers runs.")
-	runningContainers = described("kubelet_running_containers", "Number of containers by state: running; exited, those that have run and do not now; created, those that have yet to.", "container_state")
+	runningPods       = described("kubelet_running_pods", "Number of running pods: the phase is Running, or at least one container is running.")
+	runningContainers = described("kubelet_running_containers", "Number of containers by state: running, exited (ran before and stopped) or created (not started yet).", "container_state")
 	desiredPods       = described("kubelet_desired_pods", "The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.", "static")
 	activePods        = described("kubelet_active_pods", "The number of pods the kubelet considers active and which are being considered when admitting new pods. static is true if the pod is not from the apiserver.", "static")
 	workingPods       = described("kubelet_working_pods", "Number of pods the kubelet is actually running, broken down by lifecycle phase, whether the pod is desired or orphaned, and whether the pod is static.", "lifecycle", "config", "static")
 	readyPods         = described("troupe_pods_ready", "Number of pods that are ready.")
-	problems          = described("troupe_manifest_problems", "Number of things that are wrong with manifests.")
-	synced            = described("troupe_ready", "1 once every source was seen and the runtime was listed.")
-	noAnswer          = described("troupe_scrape_error", "1 if the actor that knows of pods did not answer this scrape in time, or volumes could not be read; 0 otherwise.")
+	problems          = described("troupe_manifest_problems", "Number of problems in manifests of static pods.")
+	synced            = described("troupe_ready", "1 after every pod source was read and the runtime was listed, 0 before.")
+	noAnswer          = described("troupe_scrape_error", "1 if the pods actor did not answer this scrape in time or volumes could not be read, 0 otherwise.")
 )
 
 // static as a label of a kubelet has it.

@@ -112,7 +112,7 @@ func New(c Config) (*Metrics, error) {
 	m.startTimes = m.histogram("kubelet_pod_start_duration_seconds", "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets)
 	m.sliTimes = m.histogram("kubelet_pod_start_sli_duration_seconds", "Duration in seconds to start a pod, excluding time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
 	m.totalTimes = m.histogram("kubelet_pod_start_total_duration_seconds", "Duration in seconds to start a pod since creation, including time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
-	m.workerTimes = m.histograms("kubelet_pod_worker_duration_seconds", "Duration in seconds to bring up a single pod: from when its actor was told of it to when all its containers had been started. There is no other operation type than create.", startBuckets, operation...)
+	m.workerTimes = m.histograms("kubelet_pod_worker_duration_seconds", "Duration in seconds to start a single pod: from when its actor received it until all its containers have started. The only operation type is create.", startBuckets, operation...)
 	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_evictions", Help: "Cumulative number of pod evictions by eviction signal",
 	}, []string{"eviction_signal"})
@@ -127,8 +127,8 @@ func New(c Config) (*Metrics, error) {
 	m.registry.MustRegister(m.inflight)
 
 	m.requests = m.counters("rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.", "code", "host", "method")
-	m.requestTimes = m.histograms("rest_client_request_duration_seconds", "Request latency in seconds, up to the begin of the answer. Broken down by verb, and host.", requestBuckets, "host", "verb")
-	m.droppedEvents = m.counters("troupe_events_dropped_total", "Cumulative number of events that were not written to the apiserver, by why: queue_full (too many waited), refused (by the apiserver) or agent_ended.", "why")
+	m.requestTimes = m.histograms("rest_client_request_duration_seconds", "Request latency in seconds until the response starts. Broken down by verb, and host.", requestBuckets, "host", "verb")
+	m.droppedEvents = m.counters("troupe_events_dropped_total", "Cumulative number of events that were not written to the apiserver, by reason: queue_full (too many events in the queue), refused (rejected by the apiserver) or agent_ended (the agent stopped first).", "why")
 	for _, why := range []string{EventQueueFull, EventRefused, EventAgentEnded} {
 		m.droppedEvents.WithLabelValues(why) // so that it is there before the first
 	}
@@ -139,7 +139,7 @@ func New(c Config) (*Metrics, error) {
 		version = 2
 	}
 	m.info("kubelet_cgroup_version", "cgroup version on the hosts.", nil, version)
-	m.info("kubernetes_build_info", "A metric with a constant '1' value labeled by what the node shows as its version, and how this program was built.", buildLabels(c), 1)
+	m.info("kubernetes_build_info", "A metric with a constant '1' value labeled by the version in the node status and by build information.", buildLabels(c), 1)
 	m.registry.MustRegister(&m.startup,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startup.config = c

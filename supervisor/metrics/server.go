@@ -38,7 +38,7 @@ var longRunning = map[string]bool{"exec": true, "attach": true, "portForward": t
 // ServerCertificate shows when the certificate of the HTTPS server ends. current
 // may fail while there is none.
 func (m *Metrics) ServerCertificate(current func() (*tls.Certificate, error)) {
-	m.timeToLive("kubelet_certificate_manager_server_ttl_seconds", "Seconds until the certificate of the node's server ends, negative if it has ended, +Inf while there is none.",
+	m.timeToLive("kubelet_certificate_manager_server_ttl_seconds", "Seconds until the serving certificate of the node expires, negative if it has expired, +Inf while there is none.",
 		func() *tls.Certificate {
 			c, err := current()
 			if err != nil {
@@ -51,7 +51,7 @@ func (m *Metrics) ServerCertificate(current func() (*tls.Certificate, error)) {
 // ClientCertificate shows when the certificate ends that the node shows its
 // apiserver, and renews; nil for one that has ended.
 func (m *Metrics) ClientCertificate(current func() *tls.Certificate) {
-	m.timeToLive("kubelet_certificate_manager_client_ttl_seconds", "Seconds until the certificate ends that the node shows its apiserver, +Inf while there is none that is good.", current)
+	m.timeToLive("kubelet_certificate_manager_client_ttl_seconds", "Seconds until the client certificate of the node expires, +Inf while there is no valid client certificate.", current)
 }
 
 func (m *Metrics) timeToLive(name, help string, current func() *tls.Certificate) {

@@ -85,7 +85,7 @@ func bootstrap(ctx context.Context, c config.Config, name string, log zerolog.Lo
 	if err != nil {
 		return nil, fmt.Errorf("the node's certificate: %w", err)
 	}
-	log.Info().Str("node", name).Msg("a certificate is asked for, with the credential of --bootstrap-kubeconfig")
+	log.Info().Str("node", name).Msg("requesting a client certificate with the credential of --bootstrap-kubeconfig")
 	if err := keeper.First(ctx); err != nil {
 		return nil, fmt.Errorf("the node's certificate: %w", err)
 	}

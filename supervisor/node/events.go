@@ -74,7 +74,7 @@ func (l *lostEvents) dropped(e port.Event, err error) {
 	if e.Pod != nil {
 		about = e.Pod.Namespace + "/" + e.Pod.Name
 	}
-	l.log.Debug().Str("about", about).Str("reason", e.Reason).Str("error", err.Error()).Msg("event dropped: it is not in the apiserver")
+	l.log.Debug().Str("about", about).Str("reason", e.Reason).Str("error", err.Error()).Msg("event dropped: it was not written to the apiserver")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.more, l.last = l.more+1, err

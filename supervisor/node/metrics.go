@@ -45,7 +45,7 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	routes, err := nodestats.Routes(nodestats.Config{
 		Source: u.read, Cores: s.machine.cpus,
 		Failed: func(err error) {
-			d.log.Warn().Str("error", err.Error()).Msg("not all that pods use could be read")
+			d.log.Warn().Str("error", err.Error()).Msg("cannot read the resource usage of all pods")
 		},
 	})
 	if err != nil {

@@ -212,7 +212,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Log.Warn().Msg(w)
 	}
 	if !m.cgroups.v2 {
-		o.Log.Warn().Msg("this host has cgroup v1, which Kubernetes is giving up: plan to boot it with cgroup v2")
+		o.Log.Warn().Msg("this host uses cgroup v1, which is deprecated in Kubernetes: plan to boot it with cgroup v2")
 	}
 	o.Log.Info().Str("node", name).Str("runtime", rt.version.Name+" "+rt.version.Version).Str("rootDir", root.Path()).
 		Str("staticPods", static.Path).Msg("node is up")
@@ -352,7 +352,7 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	}
 	var err error
 	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-		o.Log.Warn().Str("error", err.Error()).Msg("systemd was not told that the node is ready")
+		o.Log.Warn().Str("error", err.Error()).Msg("cannot notify systemd that the node is ready")
 	}
 	go d.watchdog(ctx)
 	once := make(chan error, 1)
@@ -361,15 +361,15 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	}
 	select {
 	case <-ctx.Done():
-		d.log.Info().Msg("the agent ends; its pods keep running")
+		d.log.Info().Msg("the agent is stopping; its pods keep running")
 	case err = <-once:
 	case err = <-ended:
 		servers--
 	case r := <-d.fatal:
-		err = fmt.Errorf("gave up restarting: %w\n%s", r, r.Stack)
+		err = fmt.Errorf("actor restart limit reached: %w\n%s", r, r.Stack)
 	}
 	if _, e := daemon.SdNotify(false, daemon.SdNotifyStopping); e != nil {
-		o.Log.Warn().Str("error", e.Error()).Msg("systemd was not told that the node ends")
+		o.Log.Warn().Str("error", e.Error()).Msg("cannot notify systemd that the node is stopping")
 	}
 	d.drain()
 	cancel()
@@ -390,7 +390,7 @@ func (d *running) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
 	if err := d.runner.Drain(ctx, pod.StartPool); err != nil {
-		d.log.Warn().Str("error", err.Error()).Msg("starts of pods are cut off")
+		d.log.Warn().Str("error", err.Error()).Msg("agent stop timed out: pod starts in progress are interrupted")
 	}
 }
 
@@ -463,11 +463,11 @@ func (d *running) watchdog(ctx context.Context) {
 			return
 		case <-t.C:
 			if err := d.syncloop(ctx); err != nil {
-				d.log.Error().Str("error", err.Error()).Msg("not telling the watchdog that all is well")
+				d.log.Error().Str("error", err.Error()).Msg("health check failed: not notifying the systemd watchdog")
 				continue
 			}
 			if _, err := daemon.SdNotify(false, daemon.SdNotifyWatchdog); err != nil {
-				d.log.Warn().Str("error", err.Error()).Msg("the watchdog was not told")
+				d.log.Warn().Str("error", err.Error()).Msg("cannot notify the systemd watchdog")
 			}
 		}
 	}
@@ -499,7 +499,7 @@ func (d *running) untilDone(ctx context.Context) error {
 			continue
 		}
 		if failed > 0 || len(v.Problems) > 0 {
-			return fmt.Errorf("run once: %d of %d pods failed, %d manifests were not usable", failed, len(v.Pods), len(v.Problems))
+			return fmt.Errorf("run once: %d of %d pods failed, %d manifests were invalid", failed, len(v.Pods), len(v.Problems))
 		}
 		d.log.Info().Int("pods", len(v.Pods)).Msg("run once: all pods have ended")
 		return nil

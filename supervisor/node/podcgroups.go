@@ -65,7 +65,7 @@ func cgroupDriver(ctx context.Context, c config.Config, runtime *cri.Client, log
 		return 0, a.err
 	default:
 		if a.driver != configured {
-			log.Info().Stringer("driver", a.driver).Stringer("cgroupDriver", configured).Msg("the runtime says who makes cgroups; the configuration is not asked")
+			log.Info().Stringer("driver", a.driver).Stringer("cgroupDriver", configured).Msg("using the cgroup driver of the container runtime; cgroupDriver of the configuration is ignored")
 		}
 		return a.driver, nil
 	}

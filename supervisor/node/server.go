@@ -66,7 +66,7 @@ func (d *running) listenForOthers(s serving) ([]func(context.Context) error, err
 		secure, err := d.listenSecurely(s, address.String(), routes)
 		switch {
 		case errors.Is(err, serve.ErrNobodyToAsk) && c.Standalone():
-			d.log.Info().Msg("there is no HTTPS server: " + err.Error())
+			d.log.Info().Msg("the HTTPS server is off: " + err.Error())
 		case err != nil:
 			return nil, errors.Join(err, release(all))
 		default:
@@ -194,7 +194,7 @@ func (d *running) systemLogs(on bool) []serve.Route {
 	}
 	routes, err := serve.SystemLogsRoutes(systemLogDir)
 	if err != nil { // this host has none
-		d.log.Warn().Str("error", err.Error()).Msg("there is no /logs/")
+		d.log.Warn().Str("error", err.Error()).Msg("cannot serve /logs/")
 		return []serve.Route{off}
 	}
 	return routes

@@ -51,7 +51,7 @@ func TestWhyIsAskedWithAllThatIsKnown(t *testing.T) {
 		Last: &pods.EndView{ExitCode: 137, Reason: "OOMKilled", FinishedAt: &ended},
 	}}}
 	a := whynot.Explain(why(now, &pods.View{}, &p, nil, nil))
-	if want := `Container "app" crashes again and again, and waits before it is started once more: it ended with exit code 137 (OOMKilled) 20s ago.`; a.Text != want {
+	if want := `Container "app" is in a crash loop and waits for the end of its restart backoff: its last run terminated with exit code 137 (OOMKilled) 20s ago.`; a.Text != want {
 		t.Errorf("got %q, want %q", a.Text, want)
 	}
 	a = whynot.Explain(why(now, &pods.View{Runtime: &pods.RuntimeView{Since: ended, Message: "gone"}}, &p, nil, nil))

@@ -36,7 +36,7 @@ func describe(msg any) (text string, bad bool) {
 	switch m := msg.(type) {
 	case pod.Assign:
 		if m.Stop != nil {
-			return "to end within " + m.Stop.Grace.String() + ": " + m.Stop.Why, false
+			return "to terminate within " + m.Stop.Grace.String() + ": " + m.Stop.Why, false
 		}
 		return "to run", false
 	case pod.RuntimeHint:
@@ -44,23 +44,23 @@ func describe(msg any) (text string, bad bool) {
 	case pod.ImageAnswer:
 		switch m.Image.State {
 		case imagepull.Ready:
-			return m.Container + ": " + m.Image.Image + " is there", false
+			return m.Container + ": " + m.Image.Image + " is present", false
 		case imagepull.Failed:
 			return m.Container + ": " + joined(m.Image.Reason, m.Image.Message), true
 		case imagepull.Unknown, imagepull.Pending:
 		}
-		return m.Container + ": " + m.Image.Image + " is looked up or pulled", false
+		return m.Container + ": " + m.Image.Image + " is being looked up or pulled", false
 	case pod.VolumesAnswer:
 		switch m.Volumes.State {
 		case volumeplan.Up:
-			return "all are there", false
+			return "all are mounted", false
 		case volumeplan.Failed:
 			return m.Volumes.Message, true
 		case volumeplan.Down:
-			return "none are there", false
+			return "none are mounted", false
 		case volumeplan.Pending:
 		}
-		return joined("not all are there", m.Volumes.Message), m.Volumes.Message != ""
+		return joined("not all are mounted", m.Volumes.Message), m.Volumes.Message != ""
 	case pod.CgroupAnswer:
 		return m.Cgroup.Message, m.Cgroup.Message != ""
 	case pod.Probed:

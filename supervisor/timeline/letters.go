@@ -13,7 +13,7 @@ const (
 	callersLooked = 16
 )
 
-// Letter is a message to an actor that is no more.
+// Letter is a dead letter: a message to a stopped actor.
 type Letter struct {
 	At time.Time `json:"at"`
 	// From is the function that sent it; of one that was in the mailbox when the

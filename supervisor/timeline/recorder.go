@@ -372,11 +372,11 @@ type (
 )
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("pod %q: this node knows of no pod of that name: see `troupe pods`; of pods that have ended it keeps the last ones", e.Pod)
+	return fmt.Sprintf("pod %q not found on this node: see `troupe pods`; only the most recently terminated pods are kept", e.Pod)
 }
 
 func (e *AmbiguousError) Error() string {
-	return fmt.Sprintf("pod %q: there are %s: say which", e.Pod, strings.Join(e.Pods, ", "))
+	return fmt.Sprintf("pod %q is ambiguous: give one of %s", e.Pod, strings.Join(e.Pods, ", "))
 }
 
 // Story finds a pod by namespace/name, name or UID. Of pods that had the same

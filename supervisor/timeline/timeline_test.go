@@ -143,7 +143,7 @@ func TestStoryOfAPod(t *testing.T) {
 		"message pod.Assign to run",
 		"call images PullImage app:1 finished not found [20ms+1s] !",
 		"message pod.ImageAnswer app: ErrImagePull: not found !",
-		"message pod.ImageAnswer app: app:1 is there",
+		"message pod.ImageAnswer app: app:1 is present",
 		"call volumes MountVolume v finished [0s+5ms]",
 		"call RunPodSandbox web finished [0s+200ms]",
 		"call CreateContainer app running",
@@ -193,7 +193,7 @@ func TestWhichPod(t *testing.T) {
 		}
 	}
 	_, err := w.Story("web")
-	if _, is := errors.AsType[*AmbiguousError](err); !is || err.Error() != `pod "web": there are a/web, b/web: say which` {
+	if _, is := errors.AsType[*AmbiguousError](err); !is || err.Error() != `pod "web" is ambiguous: give one of a/web, b/web` {
 		t.Error(err)
 	}
 	for _, name := range []string{"", "/", "c/web", "none", "a/"} {

@@ -271,7 +271,7 @@ func TestNotWantedBeforeItIsBack(t *testing.T) {
 	w.add(s)
 	w.until(time.Minute, "it is rejected", func() bool { return w.pod("web").Life == "Rejected" })
 	w.drop("web")
-	w.until(time.Minute, "nobody wants it", func() bool { return w.pod("web").UID == "" })
+	w.until(time.Minute, "it is gone", func() bool { return w.pod("web").UID == "" })
 	w.drop("thief")
 	w.allUp(time.Minute)
 	w.add(s)

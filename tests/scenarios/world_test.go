@@ -379,7 +379,7 @@ func (w *world) found(name string) (out []*v1.Pod) {
 	ref.Tell(pods.Find{Namespace: "default", Name: full, Reply: func(got []*v1.Pod) { out, answered = got, true }})
 	w.v.Settle()
 	if !answered {
-		w.t.Fatal("the pods actor gives no answer")
+		w.t.Fatal("the pods actor does not answer")
 	}
 	return out
 }

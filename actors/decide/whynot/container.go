@@ -14,11 +14,11 @@ func container(in *Input, c *Container) (Answer, bool) {
 		return waits(in, c)
 	case c.State == terminated && (c.ExitCode != 0 || c.Kind != kindInit):
 		return Answer{
-			Text: sentence(fmt.Sprintf("Container %q ended with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
-			Next: fmt.Sprintf("See its last words: %s.", logs(in, c)), Wrong: c.ExitCode != 0,
+			Text: sentence(fmt.Sprintf("Container %q terminated with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
+			Next: fmt.Sprintf("See its logs: %s.", logs(in, c)), Wrong: c.ExitCode != 0,
 		}, true
 	case c.State == running && c.Kind == kindInit:
-		return Answer{Text: fmt.Sprintf("Init container %q runs: the containers after it begin when it has ended.", c.Name)}, true
+		return Answer{Text: fmt.Sprintf("Init container %q is running: the next containers start after it has completed.", c.Name)}, true
 	case c.State == running && !c.Ready:
 		return unready(in, c), true
 	}
@@ -33,34 +33,34 @@ func logs(in *Input, c *Container) string {
 
 // waits is of a container that does not run.
 func waits(in *Input, c *Container) (Answer, bool) {
-	a := Answer{Text: sentence(fmt.Sprintf("Container %q waits%s", c.Name, said(c.Reason, c.Message))), Wrong: true}
+	a := Answer{Text: sentence(fmt.Sprintf("Container %q is waiting%s", c.Name, said(c.Reason, c.Message))), Wrong: true}
 	switch c.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
-		a.Text = sentence(fmt.Sprintf("Container %q can't have its image %s%s", c.Name, c.Image, said("", pullMessage(in, c))))
-		a.Next = "Check the image's name, the pull secrets and whether the registry can be reached (crictl pull): it is tried again by itself."
+		a.Text = sentence(fmt.Sprintf("Container %q: the image %s cannot be pulled%s", c.Name, c.Image, said("", pullMessage(in, c))))
+		a.Next = "Check the image name, the pull secrets and the connection to the registry (crictl pull). The pull is retried automatically."
 	case "InvalidImageName":
-		a.Next = "Correct the image's name in the pod."
+		a.Next = "Correct the image name in the pod."
 	case "ErrImageNeverPull":
-		a.Next = "Its pull policy is Never: bring the image to the node, or change the policy."
+		a.Next = "The pull policy is Never: load the image onto the node, or change the policy."
 	case "CrashLoopBackOff":
 		end := ""
 		if c.Last != nil {
-			end = fmt.Sprintf(": it ended with exit code %d%s", c.Last.ExitCode, said(c.Last.Reason, ""))
+			end = fmt.Sprintf(": its last run terminated with exit code %d%s", c.Last.ExitCode, said(c.Last.Reason, ""))
 			if !c.Last.At.IsZero() {
 				end += " " + ago(in.Now, c.Last.At) + " ago"
 			}
 		}
-		a.Text = fmt.Sprintf("Container %q crashes again and again, and waits before it is started once more%s.", c.Name, end)
-		a.Next = fmt.Sprintf("See its last words: %s --previous.", logs(in, c))
+		a.Text = fmt.Sprintf("Container %q is in a crash loop and waits for the end of its restart backoff%s.", c.Name, end)
+		a.Next = fmt.Sprintf("See the logs of its last run: %s --previous.", logs(in, c))
 	case "CreateContainerConfigError", "CreateContainerError":
-		a.Text = sentence(fmt.Sprintf("Container %q can't be made%s", c.Name, said("", c.Message)))
-		a.Next = "Make what it names (a ConfigMap, Secret, key or path), or correct the pod: it is tried again by itself."
+		a.Text = sentence(fmt.Sprintf("Container %q cannot be created%s", c.Name, said("", c.Message)))
+		a.Next = "Create the missing ConfigMap, Secret, key or path, or correct the pod. The container is retried automatically."
 	case "RunContainerError", "PreStartHookError", "PostStartHookError":
-		a.Text = sentence(fmt.Sprintf("Container %q can't be started%s", c.Name, said("", c.Message)))
-		a.Next = "Correct its command or its security context: it is tried again by itself."
+		a.Text = sentence(fmt.Sprintf("Container %q cannot be started%s", c.Name, said("", c.Message)))
+		a.Next = "Correct its command or its security context. The start is retried automatically."
 	default:
 		if !quiet(c.Reason) {
-			a.Next = "It is tried again by itself; `troupe timeline` shows each try."
+			a.Next = "It is retried automatically; `troupe timeline` shows each attempt."
 			return a, true
 		}
 		return Answer{}, false // what is under way says more
@@ -87,11 +87,11 @@ func unready(in *Input, c *Container) Answer {
 	for _, w := range slices.Backward(in.Warnings) {
 		if w.Container == c.Name && w.Reason == "Unhealthy" {
 			return Answer{
-				Text:  sentence(fmt.Sprintf("Container %q runs and its probe says no: %s", c.Name, trim(w.Message))),
-				Next:  fmt.Sprintf("See what it does: %s. It is ready as soon as the probe passes.", logs(in, c)),
+				Text:  sentence(fmt.Sprintf("Container %q is running, but its probe fails: %s", c.Name, trim(w.Message))),
+				Next:  fmt.Sprintf("See its logs: %s. The container is ready as soon as the probe succeeds.", logs(in, c)),
 				Wrong: true,
 			}
 		}
 	}
-	return Answer{Text: fmt.Sprintf("Container %q runs, and its probes have not passed yet.", c.Name)}
+	return Answer{Text: fmt.Sprintf("Container %q is running, but its probes have not succeeded yet.", c.Name)}
 }

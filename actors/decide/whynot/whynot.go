@@ -102,7 +102,7 @@ func Explain(in *Input) Answer {
 	case in.Life == "Rejected":
 		return rejected(in)
 	case in.Phase == "Succeeded":
-		return Answer{Text: "All its containers have ended well: a pod that has ended is not ready."}
+		return Answer{Text: "The pod has completed: all its containers terminated with exit code 0. A completed pod is not ready."}
 	case in.Phase == "Failed" && in.Life != "Terminating":
 		return failed(in)
 	case in.Ready && in.Life == "Syncing" && in.Problem == "":
@@ -110,7 +110,7 @@ func Explain(in *Input) Answer {
 	case in.Runtime != "":
 		return Answer{
 			Text:  fmt.Sprintf("The container runtime has not answered for %s: %s.", ago(in.Now, in.RuntimeSince), trim(in.Runtime)),
-			Next:  "See to the runtime (systemctl status containerd, crictl info). The pods go on by themselves when it answers.",
+			Next:  "Check the container runtime (systemctl status containerd, crictl info). The pods continue automatically when it answers.",
 			Wrong: true,
 		}
 	case in.Life == "Waiting":
@@ -122,7 +122,7 @@ func Explain(in *Input) Answer {
 		return a
 	}
 	if in.Problem != "" {
-		return Answer{Text: sentence(in.Problem), Next: "Look at `troupe crashes` if it is about the pod's actor, else at `troupe timeline` for what failed.", Wrong: true}
+		return Answer{Text: sentence(in.Problem), Next: "If the actor of the pod crashed, see `troupe crashes`. Otherwise see `troupe timeline` for what failed.", Wrong: true}
 	}
 	if a, is := volumes(in); is {
 		return a
@@ -136,28 +136,28 @@ func Explain(in *Input) Answer {
 		return a
 	}
 	if in.Unready != "" {
-		return Answer{Text: sentence("Its containers are ready, and the pod is not: " + in.Unready), Next: "Whoever sets that condition of the pod's status (a readiness gate) has to say that it is met.", Wrong: true}
+		return Answer{Text: sentence("The containers are ready, but the pod is not: " + in.Unready), Next: "A readiness gate is not met: check the controller that sets this pod condition.", Wrong: true}
 	}
-	return Answer{Text: "It has begun and nothing of it can be seen yet."}
+	return Answer{Text: "The pod has started, but its state is not known yet."}
 }
 
 func rejected(in *Input) Answer {
-	next := "It is not tried again: change the pod, or delete it so that it is made anew elsewhere."
+	next := "The node does not retry the pod: change it, or delete it so that its controller creates it on another node."
 	if strings.HasPrefix(in.Reason, "OutOf") {
-		next = "It is not tried again: let it ask for less, or delete it so that it is placed where there is room."
+		next = "The node does not retry the pod: lower its requests, or delete it so that it is scheduled to a node with free capacity."
 	}
-	return Answer{Text: sentence(fmt.Sprintf("The node did not let it in (%s): %s", in.Reason, trim(in.Message))), Next: next, Wrong: true}
+	return Answer{Text: sentence(fmt.Sprintf("The node rejected the pod (%s): %s", in.Reason, trim(in.Message))), Next: next, Wrong: true}
 }
 
 func failed(in *Input) Answer {
 	if in.Reason != "" || in.Message != "" {
-		return Answer{Text: sentence("The pod has failed: " + joined(in.Reason, trim(in.Message))), Next: fmt.Sprintf("It is not started again: see its last words (kubectl logs -n %s %s --all-containers), and delete it or let its owner make another.", in.Namespace, in.Name), Wrong: true}
+		return Answer{Text: sentence("The pod has failed: " + joined(in.Reason, trim(in.Message))), Next: fmt.Sprintf("The pod is not restarted: see its logs (kubectl logs -n %s %s --all-containers), then delete it or let its controller replace it.", in.Namespace, in.Name), Wrong: true}
 	}
 	for i := range in.Containers {
 		if c := &in.Containers[i]; c.State == terminated && c.ExitCode != 0 && c.Kind != kindEphemeral {
 			return Answer{
-				Text: sentence(fmt.Sprintf("The pod has failed: container %q ended with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
-				Next: fmt.Sprintf("Its restart policy does not start it again: see its last words: %s.", logs(in, c)), Wrong: true,
+				Text: sentence(fmt.Sprintf("The pod has failed: container %q terminated with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
+				Next: fmt.Sprintf("The restart policy does not allow a restart. See its logs: %s.", logs(in, c)), Wrong: true,
 			}
 		}
 	}
@@ -166,19 +166,19 @@ func failed(in *Input) Answer {
 
 func notBegun(in *Input) Answer {
 	if len(in.Missing) > 0 {
-		return Answer{Text: fmt.Sprintf("The node has not begun with pods: it waits for %s.", strings.Join(in.Missing, " and "))}
+		return Answer{Text: fmt.Sprintf("The node does not start pods yet: it waits for %s.", strings.Join(in.Missing, " and "))}
 	}
-	return Answer{Text: sentence(cmp.Or(in.Problem, "It waits for an older pod of the same name to end")), Next: "See in `troupe pods` what the older one waits for."}
+	return Answer{Text: sentence(cmp.Or(in.Problem, "The pod waits for the termination of an older pod with the same name")), Next: "`troupe pods` shows what the older pod waits for."}
 }
 
 // ending is of a pod that is being deleted.
 func ending(in *Input) Answer {
 	if a, is := hangs(in); is {
-		a.Text = "It is to end. " + a.Text
+		a.Text = "The pod is terminating. " + a.Text
 		return a
 	}
 	if in.Problem != "" {
-		return Answer{Text: sentence("It is to end, and can't: " + in.Problem), Next: "It is tried again by itself; `troupe timeline` shows each try.", Wrong: true}
+		return Answer{Text: sentence("The pod is terminating, but termination fails: " + in.Problem), Next: "It is retried automatically; `troupe timeline` shows each attempt.", Wrong: true}
 	}
 	var left []string
 	for i := range in.Containers {
@@ -187,12 +187,12 @@ func ending(in *Input) Answer {
 		}
 	}
 	if len(left) > 0 {
-		return Answer{Text: fmt.Sprintf("It is to end: %s %s has its grace period to end by itself.", plural(len(left), "container"), strings.Join(left, ", "))}
+		return Answer{Text: fmt.Sprintf("The pod is terminating: waiting for %s %s to exit within the grace period.", plural(len(left), "container"), strings.Join(left, ", "))}
 	}
 	for _, c := range in.Calls {
-		return Answer{Text: fmt.Sprintf("It is to end: %s, for %s.", nameOf(&c), ago(in.Now, c.Since))}
+		return Answer{Text: fmt.Sprintf("The pod is terminating: %s, for %s.", nameOf(&c), ago(in.Now, c.Since))}
 	}
-	return Answer{Text: "It is to end: its containers have ended, and what is left is tidied up."}
+	return Answer{Text: "The pod is terminating: its containers have exited, and the remaining resources are being removed."}
 }
 
 // hangs finds the call that takes longest beyond what it may well take.
@@ -211,13 +211,13 @@ func hangs(in *Input) (Answer, bool) {
 	a := Answer{Text: fmt.Sprintf("%s has had no answer for %s.", nameOf(worst), ago(in.Now, worst.Since)), Wrong: true}
 	switch {
 	case worst.What == "PullImage":
-		a.Next = "See whether the registry can be reached and how fast it is; a pull that makes no progress is given up and tried again."
+		a.Next = "Check the connection to the registry and its speed. A pull without progress is cancelled and retried."
 	case strings.Contains(worst.What, "Mount") || strings.Contains(worst.What, "Volume"):
-		a.Next = "See whether the file system behind the volume answers (a network file system whose server is gone hangs)."
+		a.Next = "Check the file system of the volume: a network file system hangs if its server does not answer."
 	case strings.HasSuffix(worst.What, "PodStatus") || worst.What == "GetPod" || worst.What == "DeletePod":
-		a.Next = "See whether the apiserver can be reached from this node."
+		a.Next = "Check that this node can reach the apiserver."
 	default:
-		a.Next = "See to the container runtime (its log; crictl ps -a): the call is tried again after its deadline."
+		a.Next = "Check the container runtime (its log; crictl ps -a). The call is retried after its deadline."
 	}
 	return a, true
 }
@@ -234,9 +234,9 @@ func volumes(in *Input) (Answer, bool) {
 	}
 	switch w := &in.Warnings[len(in.Warnings)-1]; w.Reason {
 	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
-		return Answer{Text: sentence("A volume can't be mounted: " + trim(w.Message)), Next: "Make what the volume is of, or correct the pod: it is tried again by itself.", Wrong: true}, true
+		return Answer{Text: sentence("A volume cannot be mounted: " + trim(w.Message)), Next: "Create the object that the volume refers to, or correct the pod. The mount is retried automatically.", Wrong: true}, true
 	case "FailedCreatePodSandBox":
-		return Answer{Text: sentence(trim(w.Message)), Next: "See to the container runtime and its network plugin (crictl info): it is tried again by itself.", Wrong: true}, true
+		return Answer{Text: sentence(trim(w.Message)), Next: "Check the container runtime and its network plugin (crictl info). The sandbox is retried automatically.", Wrong: true}, true
 	}
 	return Answer{}, false
 }
@@ -258,14 +258,14 @@ func underWay(in *Input) (Answer, bool) {
 	case at == nil:
 		for i := range in.Containers {
 			if c := &in.Containers[i]; c.State == waiting {
-				return Answer{Text: sentence(fmt.Sprintf("Container %q is about to be made%s", c.Name, said("", c.Message)))}, true
+				return Answer{Text: sentence(fmt.Sprintf("Container %q is about to be created%s", c.Name, said("", c.Message)))}, true
 			}
 		}
 		return Answer{}, false
 	case at.Queued:
-		return Answer{Text: fmt.Sprintf("%s waits for its turn, for %s: other pods of the node start first.", nameOf(at), ago(in.Now, at.Since))}, true
+		return Answer{Text: fmt.Sprintf("%s has been queued for %s: other pods of the node start first.", nameOf(at), ago(in.Now, at.Since))}, true
 	}
-	return Answer{Text: fmt.Sprintf("It is on its way: %s, for %s.", nameOf(at), ago(in.Now, at.Since))}, true
+	return Answer{Text: fmt.Sprintf("The pod is starting: %s, for %s.", nameOf(at), ago(in.Now, at.Since))}, true
 }
 
 func nameOf(c *Call) string { return strings.TrimSpace(c.What + " " + c.Object) }

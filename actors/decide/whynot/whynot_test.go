@@ -48,79 +48,79 @@ func TestExplain(t *testing.T) {
 		{"ready, and a call hangs", []func(*Input){runs, func(in *Input) { in.Ready = true }, call("ContainerStatus", "app", time.Hour, nil)}, "", "", false},
 		{"ready, and its actor crashes", []func(*Input){runs, func(in *Input) { in.Ready, in.Problem = true, "its actor is quarantined: index out of range" }},
 			"its actor is quarantined: index out of range.", "troupe crashes", true},
-		{"ended well", []func(*Input){func(in *Input) { in.Phase = "Succeeded" }}, "All its containers have ended well: a pod that has ended is not ready.", "", false},
+		{"ended well", []func(*Input){func(in *Input) { in.Phase = "Succeeded" }}, "The pod has completed: all its containers terminated with exit code 0. A completed pod is not ready.", "", false},
 		{"rejected", []func(*Input){func(in *Input) {
 			in.Life, in.Phase, in.Reason, in.Message = "Rejected", "Failed", "NodeAffinity", "Pod was rejected: no match"
-		}}, "The node did not let it in (NodeAffinity): Pod was rejected: no match.", "elsewhere", true},
+		}}, "The node rejected the pod (NodeAffinity): Pod was rejected: no match.", "another node", true},
 		{"no room", []func(*Input){func(in *Input) {
 			in.Life, in.Phase, in.Reason, in.Message = "Rejected", "Failed", "OutOfcpu", "too much"
 		}},
-			"The node did not let it in (OutOfcpu): too much.", "ask for less", true},
+			"The node rejected the pod (OutOfcpu): too much.", "lower its requests", true},
 		{"evicted", []func(*Input){func(in *Input) { in.Phase, in.Reason, in.Message = "Failed", "Evicted", "The node was low on memory." }},
 			"The pod has failed: Evicted: The node was low on memory.", "kubectl logs", true},
 		{"failed", []func(*Input){func(in *Input) {
 			in.Phase = "Failed"
 			in.Containers[0] = Container{Name: "app", Kind: "main", State: terminated, Reason: "Error", ExitCode: 3}
-		}}, `The pod has failed: container "app" ended with exit code 3 (Error).`, "-c app", true},
+		}}, `The pod has failed: container "app" terminated with exit code 3 (Error).`, "-c app", true},
 		{"runtime", []func(*Input){func(in *Input) { in.Runtime, in.RuntimeSince = "connection refused", now.Add(-70*time.Second) }},
 			"The container runtime has not answered for 1m10s: connection refused.", "systemctl status containerd", true},
 		{"not begun", []func(*Input){func(in *Input) {
-			in.Life, in.Missing = "Waiting", []string{"the source api", "the first list of the runtime"}
-		}}, "The node has not begun with pods: it waits for the source api and the first list of the runtime.", "", false},
-		{"a predecessor", []func(*Input){func(in *Input) { in.Life = "Waiting" }}, "It waits for an older pod of the same name to end.", "troupe pods", false},
+			in.Life, in.Missing = "Waiting", []string{"the source api", "the first list of containers from the runtime"}
+		}}, "The node does not start pods yet: it waits for the source api and the first list of containers from the runtime.", "", false},
+		{"a predecessor", []func(*Input){func(in *Input) { in.Life = "Waiting" }}, "The pod waits for the termination of an older pod with the same name.", "troupe pods", false},
 
-		{"image", []func(*Input){waitsFor("ErrImagePull", "not found")}, `Container "app" can't have its image app:1: not found.`, "crictl pull", true},
+		{"image", []func(*Input){waitsFor("ErrImagePull", "not found")}, `Container "app": the image app:1 cannot be pulled: not found.`, "crictl pull", true},
 		{"image, in its backoff", []func(*Input){waitsFor("ImagePullBackOff", "Back-off pulling image"), warns("app", "Failed", `Failed to pull image "app:1": no such host`), warns("app", "Failed", "Error: ImagePullBackOff")},
-			`Container "app" can't have its image app:1: Failed to pull image "app:1": no such host.`, "crictl pull", true},
-		{"image name", []func(*Input){waitsFor("InvalidImageName", "couldn't parse")}, `Container "app" waits (InvalidImageName): couldn't parse.`, "Correct the image's name", true},
-		{"never pulled", []func(*Input){waitsFor("ErrImageNeverPull", "not there")}, `Container "app" waits (ErrImageNeverPull): not there.`, "policy is Never", true},
+			`Container "app": the image app:1 cannot be pulled: Failed to pull image "app:1": no such host.`, "crictl pull", true},
+		{"image name", []func(*Input){waitsFor("InvalidImageName", "couldn't parse")}, `Container "app" is waiting (InvalidImageName): couldn't parse.`, "Correct the image name", true},
+		{"never pulled", []func(*Input){waitsFor("ErrImageNeverPull", "not there")}, `Container "app" is waiting (ErrImageNeverPull): not there.`, "policy is Never", true},
 		{"crash loop", []func(*Input){waitsFor("CrashLoopBackOff", "back-off 40s"), func(in *Input) {
 			in.Containers[0].Last = &End{Reason: "OOMKilled", ExitCode: 137, At: now.Add(-20 * time.Second)}
-		}}, `Container "app" crashes again and again, and waits before it is started once more: it ended with exit code 137 (OOMKilled) 20s ago.`, "--previous", true},
-		{"configuration", []func(*Input){waitsFor("CreateContainerConfigError", `configmap "none" not found`)}, `Container "app" can't be made: configmap "none" not found.`, "ConfigMap", true},
-		{"start", []func(*Input){waitsFor("RunContainerError", "exec: no such file")}, `Container "app" can't be started: exec: no such file.`, "Correct its command", true},
-		{"another reason", []func(*Input){waitsFor("Odd", "words")}, `Container "app" waits (Odd): words.`, "troupe timeline", true},
+		}}, `Container "app" is in a crash loop and waits for the end of its restart backoff: its last run terminated with exit code 137 (OOMKilled) 20s ago.`, "--previous", true},
+		{"configuration", []func(*Input){waitsFor("CreateContainerConfigError", `configmap "none" not found`)}, `Container "app" cannot be created: configmap "none" not found.`, "ConfigMap", true},
+		{"start", []func(*Input){waitsFor("RunContainerError", "exec: no such file")}, `Container "app" cannot be started: exec: no such file.`, "Correct its command", true},
+		{"another reason", []func(*Input){waitsFor("Odd", "words")}, `Container "app" is waiting (Odd): words.`, "troupe timeline", true},
 
 		{"probe says no", []func(*Input){runs, warns("app", "Unhealthy", "Readiness probe failed: 503"), warns("", "Other", "x")},
-			`Container "app" runs and its probe says no: Readiness probe failed: 503.`, "kubectl logs -n default web-1 -c app. It is", true},
-		{"probe of another", []func(*Input){runs, warns("side", "Unhealthy", "x")}, `Container "app" runs, and its probes have not passed yet.`, "", false},
+			`Container "app" is running, but its probe fails: Readiness probe failed: 503.`, "kubectl logs -n default web-1 -c app. The container", true},
+		{"probe of another", []func(*Input){runs, warns("side", "Unhealthy", "x")}, `Container "app" is running, but its probes have not succeeded yet.`, "", false},
 		{"it ended", []func(*Input){func(in *Input) {
 			in.Phase = "Running"
 			in.Containers[0] = Container{Name: "app", Kind: "main", State: terminated, ExitCode: 1, Reason: "Error"}
-		}}, `Container "app" ended with exit code 1 (Error).`, "web-1 -c app.", true},
+		}}, `Container "app" terminated with exit code 1 (Error).`, "web-1 -c app.", true},
 		{"init container", []func(*Input){func(in *Input) {
 			in.Containers = append([]Container{{Name: "first", Kind: "init", State: running}}, in.Containers...)
-		}}, `Init container "first" runs: the containers after it begin when it has ended.`, "", false},
+		}}, `Init container "first" is running: the next containers start after it has completed.`, "", false},
 		{"debugged", []func(*Input){runs, func(in *Input) {
 			in.Containers[0].Ready, in.Unready = true, `the status of pod readiness gate "x" is not "True", but False`
 			in.Containers = append(in.Containers, Container{Name: "debug", Kind: "ephemeral", State: terminated, ExitCode: 1})
-		}}, `Its containers are ready, and the pod is not: the status of pod readiness gate "x" is not "True", but False.`, "readiness gate", true},
+		}}, `The containers are ready, but the pod is not: the status of pod readiness gate "x" is not "True", but False.`, "readiness gate", true},
 
 		{"mount", []func(*Input){warns("", "FailedMount", `MountVolume.SetUp failed for volume "v" : configmap "none" not found`)},
-			`A volume can't be mounted: MountVolume.SetUp failed for volume "v" : configmap "none" not found.`, "Make what the volume is of", true},
-		{"an old failed mount", []func(*Input){runs, warns("", "FailedMount", "x")}, `Container "app" runs, and its probes have not passed yet.`, "", false},
+			`A volume cannot be mounted: MountVolume.SetUp failed for volume "v" : configmap "none" not found.`, "Create the object that the volume refers to", true},
+		{"an old failed mount", []func(*Input){runs, warns("", "FailedMount", "x")}, `Container "app" is running, but its probes have not succeeded yet.`, "", false},
 		{"sandbox", []func(*Input){warns("", "FailedCreatePodSandBox", "Failed to create pod sandbox: cni")}, "Failed to create pod sandbox: cni.", "network plugin", true},
 
 		{"a call hangs", []func(*Input){call("CreateContainer", "app", 2*time.Minute, nil), call("MountVolume", "v", time.Minute, nil)}, "CreateContainer app has had no answer for 2m0s.", "container runtime", true},
 		{"a mount hangs", []func(*Input){call("MountVolume", "nfs", time.Minute, nil)}, "MountVolume nfs has had no answer for 1m0s.", "file system", true},
 		{"a pull takes long", []func(*Input){call("PullImage", "app:1", 2*time.Minute, func(c *Call) { c.Patience = time.Minute })}, "PullImage app:1 has had no answer for 2m0s.", "registry", true},
 		{"overdue", []func(*Input){call("StartContainer", "app", time.Second, func(c *Call) { c.Overdue = true })}, "StartContainer app has had no answer for 1s.", "after its deadline", true},
-		{"a pull", []func(*Input){call("PullImage", "app:1", 20*time.Second, func(c *Call) { c.Patience = time.Minute })}, "It is on its way: PullImage app:1, for 20s.", "", false},
-		{"its turn", []func(*Input){call("RunPodSandbox", "web", 20*time.Second, queued)}, "RunPodSandbox web waits for its turn, for 20s: other pods of the node start first.", "", false},
-		{"a probe that takes long", []func(*Input){runs, call("ExecProbe", "app", time.Minute, func(c *Call) { c.Probe = true })}, `Container "app" runs, and its probes have not passed yet.`, "", false},
-		{"nothing yet", nil, `Container "app" is about to be made.`, "", false},
-		{"nothing at all", []func(*Input){func(in *Input) { in.Containers = nil }}, "It has begun and nothing of it can be seen yet.", "", false},
+		{"a pull", []func(*Input){call("PullImage", "app:1", 20*time.Second, func(c *Call) { c.Patience = time.Minute })}, "The pod is starting: PullImage app:1, for 20s.", "", false},
+		{"its turn", []func(*Input){call("RunPodSandbox", "web", 20*time.Second, queued)}, "RunPodSandbox web has been queued for 20s: other pods of the node start first.", "", false},
+		{"a probe that takes long", []func(*Input){runs, call("ExecProbe", "app", time.Minute, func(c *Call) { c.Probe = true })}, `Container "app" is running, but its probes have not succeeded yet.`, "", false},
+		{"nothing yet", nil, `Container "app" is about to be created.`, "", false},
+		{"nothing at all", []func(*Input){func(in *Input) { in.Containers = nil }}, "The pod has started, but its state is not known yet.", "", false},
 
-		{"ending", []func(*Input){runs, func(in *Input) { in.Life = "Terminating" }}, `It is to end: container "app" has its grace period to end by itself.`, "", false},
+		{"ending", []func(*Input){runs, func(in *Input) { in.Life = "Terminating" }}, `The pod is terminating: waiting for container "app" to exit within the grace period.`, "", false},
 		{"ending, a stop hangs", []func(*Input){runs, func(in *Input) { in.Life = "Terminating" }, call("StopContainer", "app", 2*time.Hour, nil)},
-			"It is to end. StopContainer app has had no answer for 2h0m.", "runtime", true},
+			"The pod is terminating. StopContainer app has had no answer for 2h0m.", "runtime", true},
 		{"can't end", []func(*Input){func(in *Input) {
 			in.Life, in.Problem, in.Containers[0].State = "Terminating", "UnmountVolume: busy", terminated
 		}},
-			"It is to end, and can't: UnmountVolume: busy.", "troupe timeline", true},
-		{"tidied", []func(*Input){func(in *Input) { in.Life, in.Containers[0].State = "Terminating", terminated }}, "It is to end: its containers have ended, and what is left is tidied up.", "", false},
+			"The pod is terminating, but termination fails: UnmountVolume: busy.", "troupe timeline", true},
+		{"tidied", []func(*Input){func(in *Input) { in.Life, in.Containers[0].State = "Terminating", terminated }}, "The pod is terminating: its containers have exited, and the remaining resources are being removed.", "", false},
 		{"being tidied", []func(*Input){func(in *Input) { in.Life, in.Containers[0].State = "Terminating", terminated }, call("StopPodSandbox", "web", time.Second, nil)},
-			"It is to end: StopPodSandbox web, for 1s.", "", false},
+			"The pod is terminating: StopPodSandbox web, for 1s.", "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := base()

@@ -39,7 +39,7 @@ func openFile(path string) (*file, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no file")
+		err = errors.New("it is not a file")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

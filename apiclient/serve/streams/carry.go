@@ -32,7 +32,7 @@ func (s *Streams) carry(w http.ResponseWriter, r *http.Request, to *url.URL, cho
 	defer client.end()
 	defer context.AfterFunc(ctx, client.end)()
 	// How a stream ends is not an error of the node's: clients leave as they like.
-	ctx = klog.NewContext(ctx, funcr.New(func(_, args string) { s.config.Log.Debug().Str("said", args).Msg("a stream") }, funcr.Options{}))
+	ctx = klog.NewContext(ctx, funcr.New(func(_, args string) { s.config.Log.Debug().Str("said", args).Msg("SPDY stream") }, funcr.Options{}))
 	l := &link{s: s, to: to, transport: &http.Transport{DialContext: dialer(ctx)}}
 	r = r.Clone(ctx)
 	// What a client shows to the node is not for the runtime.
@@ -67,7 +67,7 @@ type responder struct{ l *link }
 func (p responder) Error(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() == nil {
 		p.l.s.config.Log.Warn().Str("error", err.Error()).Str("path", r.URL.Path).
-			Str("runtime", p.l.to.Host).Msg("the runtime's streaming server did not take a stream")
+			Str("runtime", p.l.to.Host).Msg("the streaming server of the runtime refused the connection")
 	}
 	http.Error(w, "the runtime's streaming server: "+strings.ReplaceAll(err.Error(), "\n", " "), http.StatusBadGateway)
 }

@@ -80,7 +80,7 @@ func TestRefusals(t *testing.T) {
 			w.err = &port.Error{Kind: port.Unavailable, Verb: "ListContainers", Detail: "no such socket"}
 		}, 503, "ListContainers: unavailable: no such socket"},
 		{"no URL", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = "/exec/abc" }, 500,
-			`the runtime's streaming server is said to be at "/exec/abc"`},
+			`the runtime returned the streaming server URL "/exec/abc"`},
 		{"nobody there", "POST", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = "http://127.0.0.1:1/x" }, 502,
 			"the runtime's streaming server: "},
 		{"nobody there for v5", "GET", "/exec/shop/web/app?output=1&command=exit", spdy, func(w *world) { w.fakeRuntime.url = "http://127.0.0.1:1/x" }, 502,

@@ -118,7 +118,7 @@ func upgrades(r *http.Request) error {
 		return badRequest("Upgrade request required")
 	}
 	if r.ProtoMajor != 1 {
-		return badRequest("streams need HTTP/1.1, and not %s", r.Proto)
+		return badRequest("streams need HTTP/1.1, not %s", r.Proto)
 	}
 	return nil
 }
@@ -127,10 +127,10 @@ func upgrades(r *http.Request) error {
 func location(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err == nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		err = fmt.Errorf("it is no URL of a server")
+		err = fmt.Errorf("it is not a URL of a server")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the runtime's streaming server is said to be at %q: %w: see its configuration", text, err)
+		return nil, fmt.Errorf("the runtime returned the streaming server URL %q: %w: check the configuration of the runtime", text, err)
 	}
 	return u, nil
 }

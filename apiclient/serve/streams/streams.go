@@ -138,7 +138,7 @@ func (s *Streams) Routes() []Route {
 func (s *Streams) handler(serve func(http.ResponseWriter, *http.Request) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.enter() {
-			refuse(w, &refusal{http.StatusServiceUnavailable, "the node agent is ending"})
+			refuse(w, &refusal{http.StatusServiceUnavailable, "the node agent is stopping"})
 			return
 		}
 		defer s.open.Done()

@@ -61,7 +61,7 @@ func (c *Changes) Lines(t admin.Tree) []string {
 	var back []string
 	for id, what := range c.hung { // order-free: sorted below
 		if _, ok := hung[id]; !ok {
-			back = append(back, at+" "+what+": hangs no more")
+			back = append(back, at+" "+what+": no longer hangs")
 		}
 	}
 	slices.Sort(back)

@@ -81,11 +81,11 @@ func state(t admin.Timeline) string {
 	case t.Pod != nil:
 		return stateOf(t.Pod)
 	case t.Ended != nil:
-		return fmt.Sprintf("nothing of it is left on this node since %s", t.Ended.Local().Format(time.DateTime))
+		return fmt.Sprintf("removed from this node at %s", t.Ended.Local().Format(time.DateTime))
 	case t.Silent != "":
 		return screen.Line(t.Silent, 0)
 	}
-	return "this node knows no more of it"
+	return "this node no longer has it"
 }
 
 func stateOf(p *pods.PodView) string {

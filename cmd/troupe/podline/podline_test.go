@@ -40,7 +40,7 @@ func sample() admin.Timeline {
 			{Seq: 44, At: before(5 * time.Second), Kind: "call", What: "StartContainer", Object: "app", Phase: "dropped"},
 		}},
 		Pod: &pods.PodView{Namespace: "default", Name: "web", UID: "u1", Life: "Syncing", Phase: "Running", Restarts: 3, Why: &whynot.Answer{
-			Text: `Container "app" runs and its probe says no: 503.`, Next: "See what it does: kubectl logs -n default web-1 -c app.", Wrong: true,
+			Text: `Container "app" is running, but its probe fails: 503.`, Next: "See its logs: kubectl logs -n default web-1 -c app.", Wrong: true,
 		}},
 	}
 }
@@ -52,8 +52,8 @@ func TestDraw(t *testing.T) {
 	gone := sample()
 	gone.Pod, gone.Ended, gone.Entries, gone.Dropped = nil, &ended, gone.Entries[:1], 0
 	golden.Assert(t, Draw(gone, Options{}), "gone.txt")
-	gone.Ended, gone.Silent = nil, "the pods actor gives no answer"
-	if got := Draw(gone, Options{}); !strings.HasPrefix(got, "default/web (u1): the pods actor gives no answer\n") {
+	gone.Ended, gone.Silent = nil, "the pods actor does not answer"
+	if got := Draw(gone, Options{}); !strings.HasPrefix(got, "default/web (u1): the pods actor does not answer\n") {
 		t.Error(got)
 	}
 }

@@ -162,7 +162,7 @@ func Write(w io.Writer, v pods.View, o Options) error {
 		b.WriteString("not ready yet: waiting for " + orSomething(v.WaitingFor) + "\n\n")
 	}
 	if v.Runtime != nil {
-		fmt.Fprintf(&b, "the container runtime has not answered for %s, what is shown may be old: %s\n\n",
+		fmt.Fprintf(&b, "the container runtime has not answered for %s, this output may be stale: %s\n\n",
 			age(o.Now, &v.Runtime.Since), screen.Middle(v.Runtime.Message, messageLimit))
 	}
 	if len(rows) == 0 {
@@ -187,7 +187,7 @@ func Write(w io.Writer, v pods.View, o Options) error {
 
 func orSomething(waiting []string) string {
 	if len(waiting) == 0 {
-		return "its first look at sources and runtime"
+		return "the first read of the pod sources and the runtime"
 	}
 	return strings.Join(waiting, ", ")
 }

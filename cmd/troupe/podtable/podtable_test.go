@@ -76,7 +76,7 @@ func TestRuntimeTrouble(t *testing.T) {
 	v := sample()
 	v.Pods, v.Problems = nil, nil
 	v.Runtime = &pods.RuntimeView{Since: *before(90 * time.Second), Message: "dial unix /run/x.sock: connect: connection refused"}
-	want := "the container runtime has not answered for 90s, what is shown may be old: dial unix /run/x.sock: connect: connection refused\n\nno pods on node n\n"
+	want := "the container runtime has not answered for 90s, this output may be stale: dial unix /run/x.sock: connect: connection refused\n\nno pods on node n\n"
 	if got := draw(t, v, Options{}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -90,8 +90,8 @@ func TestNothingToShow(t *testing.T) {
 	}{
 		{pods.View{Node: "n", Ready: true}, Options{}, "no pods on node n\n"},
 		{pods.View{Node: "n", Ready: true}, Options{Namespace: "x"}, "no pods of namespace x on node n\n"},
-		{pods.View{Node: "n", WaitingFor: []string{"the source file", "the first list of the runtime"}}, Options{},
-			"not ready yet: waiting for the source file, the first list of the runtime\n\nno pods on node n\n"},
+		{pods.View{Node: "n", WaitingFor: []string{"the source file", "the first list of containers from the runtime"}}, Options{},
+			"not ready yet: waiting for the source file, the first list of containers from the runtime\n\nno pods on node n\n"},
 	} {
 		if got := draw(t, c.view, c.o); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

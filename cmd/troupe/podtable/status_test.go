@@ -44,7 +44,7 @@ func TestStatus(t *testing.T) {
 		{"one completed, one runs, ready", pods.PodView{Phase: "Running", Ready: true}, []container{done(kindMain), is(kindMain, running, "")}, "Running", "1/2", 0},
 		{"one completed, one runs, not ready", pods.PodView{Phase: "Running"}, []container{done(kindMain), is(kindMain, running, "")}, "NotReady", "1/2", 0},
 		{"one completed, one failed", pods.PodView{Phase: "Failed"}, []container{done(kindMain), is(kindMain, terminated, "Error", code(1))}, "Error", "0/2", 0},
-		{"runs and is not ready", pods.PodView{Phase: "Running"}, []container{is(kindMain, running, "", unready)}, "Running", "0/1", 0},
+		{"running but not ready", pods.PodView{Phase: "Running"}, []container{is(kindMain, running, "", unready)}, "Running", "0/1", 0},
 		{"rejected", pods.PodView{Phase: "Failed", Life: "Rejected", Reason: "OutOfcpu"}, nil, "OutOfcpu", "0/0", 0},
 		{"ends", pods.PodView{Phase: "Running", Life: "Terminating", Ready: true}, []container{is(kindMain, running, "")}, "Terminating", "1/1", 0},
 		{"ends, and is over", pods.PodView{Phase: "Succeeded", Life: "Terminating"}, []container{done(kindMain)}, "Completed", "0/1", 0},

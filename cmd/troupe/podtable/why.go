@@ -21,7 +21,7 @@ const (
 func why(p *pods.PodView, o Options) string {
 	var parts []string
 	if p.Source == podspec.Orphan {
-		parts = append(parts, "nobody wants it any more")
+		parts = append(parts, "orphaned: no source has this pod")
 	}
 	if p.Problem != "" {
 		parts = append(parts, screen.Middle(p.Problem, messageLimit))
@@ -51,7 +51,7 @@ func containerWhy(c *pods.ContainerView, o Options) string {
 	case c.State == terminated && (exitCode(c) != 0 || c.Kind == kindSidecar):
 		text = endedWith(exitCode(c), c.FinishedAt, o)
 	case c.State == running && !c.Ready && c.Kind != kindInit && c.Kind != kindEphemeral:
-		text = "runs and is not ready"
+		text = "running but not ready"
 	default:
 		return ""
 	}
@@ -107,5 +107,5 @@ func doing(p *pods.PodView, o Options) string {
 	if extra := len(calls) - callsShown; extra > 0 {
 		calls = append(calls[:callsShown:callsShown], fmt.Sprintf("%d more", extra))
 	}
-	return "under way: " + strings.Join(calls, ", ")
+	return "in progress: " + strings.Join(calls, ", ")
 }

@@ -93,7 +93,7 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 			}
 		},
 		OnFatal: func(r *kernel.CrashReport) {
-			c.Log.Error().Str("error", r.Error()).Msg("a node's agent gave up; it is started again")
+			c.Log.Error().Str("error", r.Error()).Msg("the agent of a node failed; restarting it")
 			name, _, _ := strings.Cut(r.Path, "/")
 			select {
 			case restarts <- name:

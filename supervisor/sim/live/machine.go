@@ -138,7 +138,7 @@ func (m *machine) learnLocked(pods, object []port.APIObject) {
 			continue
 		}
 		if err := rt.Adopt(p, seen); err != nil {
-			log.Warn().Str("node", m.name).Str("error", err.Error()).Msg("what its status says of a pod can't be; it begins anew")
+			log.Warn().Str("node", m.name).Str("error", err.Error()).Msg("cannot rebuild a pod from its status; starting it from scratch")
 		}
 	}
 	m.runtime = rt
@@ -164,7 +164,7 @@ func (m *machine) spawnLocked() {
 		Name: m.name, Kind: "node", New: node.New(m.agentConfig(recorder)), Policy: kernel.ForRoot, Runner: runner,
 	})
 	if err != nil {
-		c.Log.Error().Str("node", m.name).Str("error", err.Error()).Msg("the agent can't be started")
+		c.Log.Error().Str("node", m.name).Str("error", err.Error()).Msg("cannot start the agent")
 		recorder.Close()
 		return
 	}

@@ -98,7 +98,7 @@ func (m *member) join(ctx context.Context) error {
 	default: // tried again
 		return nil
 	}
-	m.config.Log.Info().Dur("for", m.config.LeaseDuration).Msg("there is a lease of this --identity: waiting whether its process lives")
+	m.config.Log.Info().Dur("for", m.config.LeaseDuration).Msg("a lease of this --identity exists; waiting to see whether its process is alive")
 	t := time.NewTimer(m.config.LeaseDuration)
 	defer t.Stop()
 	select {
@@ -224,7 +224,7 @@ func (m *member) renew(ctx context.Context) {
 		case ctx.Err() == nil:
 			pause = every / 4
 			if !failed {
-				m.config.Log.Warn().Str("lease", m.processLease()).Str("error", err.Error()).Msg("this process' lease is not renewed; trying again")
+				m.config.Log.Warn().Str("lease", m.processLease()).Str("error", err.Error()).Msg("cannot renew the lease of this process; retrying")
 			}
 			failed = true
 		}
@@ -332,7 +332,7 @@ func (m *member) fence() {
 		}
 	}
 	m.mu.Unlock()
-	m.config.Log.Error().Int("slots", len(stop)).Msg("this process' lease could not be renewed in time: its nodes stop here until it is")
+	m.config.Log.Error().Int("slots", len(stop)).Msg("the lease of this process expired; its nodes stop in this process until the lease is renewed")
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	stopAll(now, stop)
@@ -435,7 +435,7 @@ func (m *member) release(which []int) {
 		l = l.DeepCopy()
 		l.Spec.HolderIdentity = &nobody
 		if _, err := m.write(write, l, false); err != nil {
-			m.config.Log.Warn().Str("lease", l.Name).Str("error", err.Error()).Msg("a part of the nodes is not given back; it is taken when this process' lease ends")
+			m.config.Log.Warn().Str("lease", l.Name).Str("error", err.Error()).Msg("cannot release a slot of nodes; another process takes it when the lease of this process expires")
 		}
 		m.slots[i].wrote = ""
 	})
@@ -448,7 +448,7 @@ func (m *member) release(which []int) {
 	for _, s := range stop {
 		n += len(s.machines)
 	}
-	m.config.Log.Info().Int("nodes", n).Msg("gave nodes back")
+	m.config.Log.Info().Int("nodes", n).Msg("released nodes")
 }
 
 // each does f n times, some at a time.
@@ -491,7 +491,7 @@ func (m *member) claim(claims []claim, term int) bool {
 			return
 		}
 		if kind := port.KindOf(err); kind != port.Conflict && kind != port.AlreadyExists {
-			m.config.Log.Warn().Str("lease", m.slotLease(c.slot.index)).Str("error", err.Error()).Msg("a part of the nodes can't be taken; trying again")
+			m.config.Log.Warn().Str("lease", m.slotLease(c.slot.index)).Str("error", err.Error()).Msg("cannot acquire a slot of nodes; retrying")
 		}
 	})
 	m.mu.Lock()
@@ -518,7 +518,7 @@ func (m *member) claim(claims []claim, term int) bool {
 	}
 	m.stats.claimed += n
 	if n > 0 {
-		m.config.Log.Info().Int("nodes", n).Int("of", m.config.Nodes).Msg("runs nodes")
+		m.config.Log.Info().Int("nodes", n).Int("of", m.config.Nodes).Msg("running nodes")
 	}
 	return all
 }
@@ -568,7 +568,7 @@ func (m *member) forget() {
 		})
 		cancel()
 		if err != nil && port.KindOf(err) != port.NotFound {
-			m.config.Log.Warn().Str("lease", d.Key.Name).Str("error", err.Error()).Msg("the lease of a process that is gone is not deleted")
+			m.config.Log.Warn().Str("lease", d.Key.Name).Str("error", err.Error()).Msg("cannot delete the lease of a stopped process")
 		}
 	}
 }
@@ -587,6 +587,6 @@ func (m *member) leave() {
 		m.config.API.Delete(ctx, port.APIDelete{Key: port.APIKeyOf(l), UID: l.UID}, func(err error) { done(struct{}{}, err) })
 	})
 	if err != nil && port.KindOf(err) != port.NotFound {
-		m.config.Log.Warn().Str("error", err.Error()).Msg("this process' lease is not deleted; it ends by itself")
+		m.config.Log.Warn().Str("error", err.Error()).Msg("cannot delete the lease of this process; it expires by itself")
 	}
 }

@@ -39,7 +39,7 @@ func TestExpiredCredential(t *testing.T) {
 			t.Errorf("the same was told again: %v", <-w.changes)
 		}
 	}
-	if said := log.with("does not accept"); len(said) != 1 || !strings.Contains(said[0], "expired at") || !strings.Contains(said[0], "renew it") {
+	if said := log.with("rejects the credential"); len(said) != 1 || !strings.Contains(said[0], "expired at") || !strings.Contains(said[0], "renew it") {
 		t.Errorf("the log says %q, want one line that says that the certificate has expired", said)
 	}
 

@@ -46,7 +46,7 @@ func TestLostTask(t *testing.T) {
 		b.remove(t, "p.yaml")
 		b.onlyLost(t, before, lost)
 		// Of the container and of its sandbox, by each agent.
-		if n := strings.Count(b.Log(), "could not remove what is left of a pod"); n < 1 || n > 4 {
+		if n := strings.Count(b.Log(), "cannot remove the remains of a pod"); n < 1 || n > 4 {
 			t.Errorf("the log says %d times that something can't be removed:\n%s", n, b.LogTail(4000))
 		}
 		if advice := "ctr -n k8s.io tasks delete --force " + lost; !strings.Contains(b.Log(), advice) {

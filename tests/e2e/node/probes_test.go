@@ -104,7 +104,7 @@ func TestProbes(t *testing.T) {
 		b.awaitPod(t, "tcp", "is ready", Pod.isReady)
 		b.awaitPod(t, "lives", "is ready", Pod.isReady)
 		for _, name := range []string{"http", "exec", "closed", "hangs"} {
-			b.awaitPod(t, name, "runs and is not ready", Pod.isNotReady)
+			b.awaitPod(t, name, "running but not ready", Pod.isNotReady)
 		}
 		b.touch(t, "http")
 		b.touch(t, "ready")

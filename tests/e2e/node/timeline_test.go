@@ -73,7 +73,7 @@ func said(kind, what, words string) func(timeline.Entry) bool {
 func TestTimeline(t *testing.T) {
 	b := started(t, lab.Containerd2)
 	b.apply(t, "told.yaml", told)
-	b.awaitPod(t, "told", "runs and is not ready", Pod.isNotReady)
+	b.awaitPod(t, "told", "running but not ready", Pod.isNotReady)
 	const pod = "told-" + NodeName
 
 	b.awaitEntry(t, pod, "the failing probe", func(e timeline.Entry) bool {
@@ -97,7 +97,7 @@ func TestTimeline(t *testing.T) {
 		if line, err = b.line(t, "default/"+pod); err != nil || line.Pod == nil || line.Pod.Why == nil {
 			return fmt.Errorf("%w, %+v", err, line.Pod)
 		}
-		const want = `Container "main" runs and its probe says no: Readiness probe failed: `
+		const want = `Container "main" is running, but its probe fails: Readiness probe failed: `
 		if why := line.Pod.Why; !strings.HasPrefix(why.Text, want) || !why.Wrong || why.Next == "" {
 			return fmt.Errorf("%+v, want %s…", why, want)
 		}
@@ -124,7 +124,7 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	t.Log("\n" + out)
-	if out, err := b.Command(t.Context(), "timeline", "nobody", "--root-dir", b.Root()); err == nil || !strings.Contains(out+err.Error(), `pod "nobody": this node knows of no pod of that name`) {
+	if out, err := b.Command(t.Context(), "timeline", "nobody", "--root-dir", b.Root()); err == nil || !strings.Contains(out+err.Error(), `pod "nobody" not found on this node`) {
 		t.Errorf("of nobody: %v %s", err, out)
 	}
 	for _, path := range []string{"/v1/tree", "/v1/pods", "/v1/events", "/v1/timeline?pod=" + string(line.UID)} {
@@ -205,12 +205,12 @@ func (b *bed) looksInBrowser(t *testing.T, pod, uid string) {
 	t.Run("browser", func(t *testing.T) {
 		p := browser.Open(t, browser.New(t), strings.TrimSpace(address), browser.Look{Scheme: "light", Width: 1280, Height: 900})
 		p.Await("the pod is listed", fmt.Sprintf("document.querySelector('#pods-rows').innerText.includes(%q)", pod))
-		p.Await("why it is not ready", `document.querySelector("#pods-rows").innerText.includes("its probe says no")`)
+		p.Await("why it is not ready", `document.querySelector("#pods-rows").innerText.includes("its probe fails")`)
 		p.Shoot("real-pods")
 		browser.Eval[bool](p, fmt.Sprintf("(location.hash = '#/pod/%s', true)", uid))
 		p.Await("its timeline", `document.querySelector("#timeline-rows").innerText.includes("RunPodSandbox")`)
 		p.Shoot("real-pod")
-		if why := p.Text("#why-text"); !strings.Contains(why, "its probe says no") {
+		if why := p.Text("#why-text"); !strings.Contains(why, "its probe fails") {
 			t.Errorf("why: %s", why)
 		}
 		browser.Eval[bool](p, "(location.hash = '#/actors', true)")

@@ -67,11 +67,11 @@ func newFake(podCount, actorCount int) *fake {
 		case 1:
 			p.Ready, p.Restarts, p.Containers[0] = false, 4, pods.ContainerView{Name: "app", Kind: "main", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 4,
 				Message: "back-off 40s restarting failed container", Last: &pods.EndView{ExitCode: 3, Reason: "Error"}}
-			p.Why = &whynot.Answer{Text: `Container "app" crashes again and again, and waits before it is started once more: it ended with exit code 3 (Error) 12s ago.`,
-				Next: "See its last words: kubectl logs -n default web-1 -c app --previous.", Wrong: true}
+			p.Why = &whynot.Answer{Text: `Container "app" is in a crash loop and waits for the end of its restart backoff: its last run terminated with exit code 3 (Error) 12s ago.`,
+				Next: "See the logs of its last run: kubectl logs -n default web-1 -c app --previous.", Wrong: true}
 		case 2:
 			p.Phase, p.Ready, p.StartTime = "Pending", false, on(3*time.Second)
-			p.Why = &whynot.Answer{Text: "It is on its way: PullImage app:1, for 3s."}
+			p.Why = &whynot.Answer{Text: "The pod is starting: PullImage app:1, for 3s."}
 		case 3:
 			p.Name = evil
 		}
@@ -208,7 +208,7 @@ func TestWhatIsShown(t *testing.T) {
 			p.Await("pods", fmt.Sprintf(shown, "pods"))
 			p.Shoot(name + "-pods")
 			f.lines(t, p, "#pods-sum", "200 pods, 2 not ready")
-			f.lines(t, p, "#pods-rows tr:nth-child(2)", "shop/web-001", "Running", "0/1", "4", "3h0m", "crashes again and again")
+			f.lines(t, p, "#pods-rows tr:nth-child(2)", "shop/web-001", "Running", "0/1", "4", "3h0m", "is in a crash loop")
 			f.lines(t, p, "#pods-rows tr:nth-child(4)", evil)
 			f.lines(t, p, "#gone-rows", "shop/old")
 			f.lines(t, p, "header", "troupe n1", "Pods 200", "Crashes 1", "Dead letters 17", "as of")
@@ -218,9 +218,9 @@ func TestWhatIsShown(t *testing.T) {
 
 			visit(p, "#/pod/uid-web-001", "pod")
 			p.Shoot(name + "-pod")
-			f.lines(t, p, "#why-text", "crashes again and again")
+			f.lines(t, p, "#why-text", "is in a crash loop")
 			f.lines(t, p, "#why-next", "kubectl logs -n default web-1 -c app --previous")
-			f.lines(t, p, "#containers-rows", "CrashLoopBackOff; back-off 40s restarting failed container; the last one ended with 3 (Error)")
+			f.lines(t, p, "#containers-rows", "CrashLoopBackOff; back-off 40s restarting failed container; the last run terminated with exit code 3 (Error)")
 			f.lines(t, p, "#timeline-rows tr:nth-child(2)", "call of images", "PullImage app:1", "2.34s +300ms queued")
 			f.lines(t, p, "#timeline-rows tr:nth-child(4)", "120 entries left out here")
 			f.lines(t, p, "#timeline-rows tr:nth-child(5)", "HTTPProbe web-001/app ×12", "800µs", "503")
@@ -276,7 +276,7 @@ func TestItIsLive(t *testing.T) {
 	p.Await("it is well again", `document.querySelector("#trouble").hidden`)
 
 	browser.Eval[bool](p, `(location.hash = "#/pod/uid-none", true)`)
-	p.Await("an unknown pod", `document.querySelector("#trouble").innerText.includes("knows of no pod of that name")`)
+	p.Await("an unknown pod", `document.querySelector("#trouble").innerText.includes("not found on this node")`)
 	visit(p, "#/pod/uid-web-001", "pod")
 	p.Do(chromedp.Click(chromedp.CSS("#show-message")), chromedp.Click(chromedp.CSS("#newest-first")))
 	p.Await("the newest is first", `document.querySelector("#timeline-rows tr").innerText.includes("CreateContainer")`)

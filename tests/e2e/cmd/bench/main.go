@@ -102,22 +102,22 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	rowList := flags.String("rows", strings.Join(rowNames(), ","), "rows to measure")
 	release := flags.String("release", "2", "containerd's release (row restart measures 1.6 as well)")
-	quick := flags.Bool("quick", false, "fewer samples and pods: to see that it works")
-	flags.IntVar(&o.samples, "samples", 15, "samples of one pod")
-	flags.IntVar(&o.rounds, "rounds", 3, "rounds of pods at once")
-	flags.IntVar(&o.atOnce, "pods", 30, "pods at once")
-	flags.IntVar(&o.idle, "idle-pods", 100, "idle pods")
-	flags.IntVar(&o.seeds, "seeds", 100, "seeds of a simulated world that are run twice (100 take one to two minutes; the bar is for 1000)")
+	quick := flags.Bool("quick", false, "fewer samples and pods: a smoke test")
+	flags.IntVar(&o.samples, "samples", 15, "number of samples of one pod")
+	flags.IntVar(&o.rounds, "rounds", 3, "number of rounds of --pods")
+	flags.IntVar(&o.atOnce, "pods", 30, "number of pods created at once")
+	flags.IntVar(&o.idle, "idle-pods", 100, "number of idle pods")
+	flags.IntVar(&o.seeds, "seeds", 100, "number of seeds of the simulated world, each run twice (100 take one to two minutes; the bar is for 1000)")
 	flags.DurationVar(&o.soak, "soak", 24*time.Hour, "simulated time of the soak, at least 8h")
 	flags.IntVar(&o.simNodes, "sim-nodes", worldNodes, "nodes of the largest simulated world, 30 pods each: 100, 1000 or 5000")
 	flags.DurationVar(&o.window, "window", time.Minute, "how long idle CPU is measured")
-	flags.StringVar(&o.out, "out", "", "where to write the sections that were measured whole (default docs/benchmarks.md; with --quick or --floor-only: not at all)")
-	flags.Func("beside", "another build of this agent, which row cluster-events measures in turns with this one; may be given more than once", func(path string) error {
+	flags.StringVar(&o.out, "out", "", "file to write the fully measured sections to (default docs/benchmarks.md; none with --quick or --floor-only)")
+	flags.Func("beside", "another build of the agent, measured by row cluster-events in turns with this build; may be repeated", func(path string) error {
 		o.beside = append(o.beside, path)
 		return nil
 	})
 	flags.BoolVar(&o.keep, "keep", false, "keep the agent's log and containerd's")
-	flags.BoolVar(&o.floor, "floor-only", false, "measure the floors and start no agent")
+	flags.BoolVar(&o.floor, "floor-only", false, "measure only the floors, without an agent")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

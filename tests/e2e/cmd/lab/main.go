@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-const usage = `lab runs a private containerd beside any other on this machine.
+const usage = `lab runs a private containerd; other containerds on this machine are not touched.
 
   lab containerd [--version 1.6|2] [--dir DIR] [--keep]
       Starts containerd, and a registry that serves the demo images. Prints one line of JSON as

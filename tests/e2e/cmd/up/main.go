@@ -40,8 +40,8 @@ type options struct {
 }
 
 func parse() (options, error) {
-	once := flag.Bool("once", os.Getenv("ONCE") == "1", "end as soon as every pod was seen as it should be (ONCE=1)")
-	runtime := flag.String("runtime", os.Getenv("RUNTIME"), "containerd, or sim: needs no root and installs nothing (RUNTIME)")
+	once := flag.Bool("once", os.Getenv("ONCE") == "1", "exit when every pod has reached its expected state (ONCE=1)")
+	runtime := flag.String("runtime", os.Getenv("RUNTIME"), "container runtime: containerd, or sim, which needs no root and installs nothing (RUNTIME)")
 	release := flag.String("release", os.Getenv("RELEASE"), "containerd's release: 2 or 1.6 (RELEASE)")
 	flag.Parse()
 	o := options{once: *once}
@@ -59,7 +59,7 @@ func parse() (options, error) {
 		if *runtime != "" {
 			return o, errors.New("RUNTIME=containerd needs root")
 		}
-		fmt.Println("You are not root, and containers need that: the pods will run on the simulated runtime.")
+		fmt.Println("Containers need root, and you are not root: the pods run on the simulated runtime.")
 		o.sim = true
 	default:
 		return o, fmt.Errorf("RUNTIME=%s: want containerd or sim", *runtime)
@@ -99,10 +99,10 @@ func run(ctx context.Context) (err error) {
 		n.lab = l
 	}
 	defer func() {
-		fmt.Println("\nTaking it all away again ...")
+		fmt.Println("\nRemoving everything ...")
 		err = errors.Join(err, n.cleanup())
 		if err == nil {
-			fmt.Println("Nothing is left but the logs in .run.")
+			fmt.Println("Only the logs in .run are left.")
 		}
 	}()
 	if err := n.start(ctx); err != nil {
@@ -129,11 +129,11 @@ func announce(o options) {
 	if o.sim {
 		fmt.Println("  - on a simulated runtime: no root, no containers, nothing installed")
 	} else {
-		fmt.Printf("  - on a private containerd %s under .run/, beside any other on this machine\n", o.release)
-		fmt.Println("  - from images built of this repository's programs, pulled from a registry on 127.0.0.1")
-		fmt.Println("  - what is missing of Debian's containerd, runc, CNI plugins and iptables is installed first")
+		fmt.Printf("  - on a private containerd %s under .run/; other containerds on this machine are not touched\n", o.release)
+		fmt.Println("  - the images are built from programs of this repository and pulled from a registry on 127.0.0.1")
+		fmt.Println("  - missing Debian packages (containerd, runc, CNI plugins, iptables) are installed first")
 	}
-	fmt.Println("All it writes is under .run/. Ctrl-C ends it and removes the pods.")
+	fmt.Println("All files are written under .run/. Ctrl-C stops the node and removes the pods.")
 	fmt.Println()
 }
 

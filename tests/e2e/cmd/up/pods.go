@@ -85,7 +85,7 @@ func (n *node) watch(ctx context.Context, once bool) error {
 			continue
 		}
 		if missing = n.unmet(ctx, pods); missing == nil {
-			fmt.Fprintln(n.out, "All pods were seen as they should be.")
+			fmt.Fprintln(n.out, "All pods reached their expected state.")
 			return nil
 		}
 	}
