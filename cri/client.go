@@ -120,7 +120,7 @@ func (c *Client) open(endpoint string) (*grpc.ClientConn, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return nil, noAnswer(endpoint, "the socket does not exist; start containerd or give --container-runtime-endpoint")
+		return nil, noAnswer(endpoint, "the socket does not exist; start containerd or set --container-runtime-endpoint")
 	}
 	var dialer net.Dialer
 	// passthrough: the path is no name to resolve, and nothing polls for it.
@@ -156,9 +156,9 @@ func (c *Client) greet(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case e.Kind == port.Unsupported:
-		return noAnswer(c.config.Endpoint, "what answers there does not serve the CRI v1 API; enable its CRI plugin")
+		return noAnswer(c.config.Endpoint, "the server at this socket does not serve the CRI v1 API; enable its CRI plugin")
 	case e.Kind == port.Unavailable && refused(c.config.Endpoint):
-		return noAnswer(c.config.Endpoint, "the socket is there, but nothing listens; start containerd or give --container-runtime-endpoint")
+		return noAnswer(c.config.Endpoint, "the socket exists, but no process listens; start containerd or set --container-runtime-endpoint")
 	default:
 		return noAnswer(c.config.Endpoint, e.Kind.String()+": "+e.Detail)
 	}

@@ -57,9 +57,9 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 	defer server.Stop()
 
 	for socket, want := range map[string]string{
-		missing: "the socket does not exist; start containerd or give --container-runtime-endpoint",
-		dead:    "the socket is there, but nothing listens; start containerd or give --container-runtime-endpoint",
-		other:   "what answers there does not serve the CRI v1 API; enable its CRI plugin",
+		missing: "the socket does not exist; start containerd or set --container-runtime-endpoint",
+		dead:    "the socket exists, but no process listens; start containerd or set --container-runtime-endpoint",
+		other:   "the server at this socket does not serve the CRI v1 API; enable its CRI plugin",
 		silent:  "deadline exceeded: no answer in time",
 	} {
 		config := testConfig(socket)

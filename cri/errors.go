@@ -167,5 +167,5 @@ func unlessGone(err error) error {
 
 // notOurs is the answer for an object without our labels.
 func notOurs(k call) error {
-	return &port.Error{Kind: port.NotFound, Verb: k.method, Object: short(k.object), Detail: "it belongs to no pod of this node"}
+	return &port.Error{Kind: port.NotFound, Verb: k.method, Object: short(k.object), Detail: "it does not belong to a pod of this node"}
 }

@@ -357,7 +357,7 @@ func (a *images) checked(ctx *kernel.Context[Message], m checked) {
 			w.pulled = false
 		}
 		i.tried = append(i.tried, i.with)
-		a.failed(ctx, i, imagepull.ErrImagePull, "the image was pulled, and the runtime does not have it")
+		a.failed(ctx, i, imagepull.ErrImagePull, "the image was pulled, but the runtime does not have it")
 		return
 	}
 	a.advance(ctx, i)

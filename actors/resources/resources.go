@@ -331,7 +331,7 @@ func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {
 	p.failedAt, p.message = ctx.Now(), m.err.Error()
 	reason, text := "FailedCreatePodContainer", "unable to ensure pod container exists: "+p.message
 	if p.going {
-		reason, text = "FailedKillPod", "the pod's cgroup could not be removed: "+p.message
+		reason, text = "FailedKillPod", "cannot remove the pod cgroup: "+p.message
 	} else {
 		p.wanted = true
 	}

@@ -275,7 +275,7 @@ func since(o v1.PodLogOptions, now time.Time) time.Time {
 func SystemLogsRoutes(dir string) ([]Route, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("the logs of the system: %w: set enableSystemLogHandler: false", err)
+		return nil, fmt.Errorf("system logs: %w: set enableSystemLogHandler: false", err)
 	}
 	files := http.StripPrefix("/logs", http.FileServerFS(logFiles{root}))
 	r := Route{Path: "/logs/", Methods: []string{http.MethodGet}, Subresources: Log, Long: true, Handler: files}

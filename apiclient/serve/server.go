@@ -102,7 +102,7 @@ func Listen(c Config) (*Server, error) {
 		return nil, err
 	}
 	if s.listener, err = net.Listen("tcp", c.Address); err != nil {
-		return nil, fmt.Errorf("server on %s: %w: stop what has the port, or choose another (port, readOnlyPort)", c.Address, err)
+		return nil, fmt.Errorf("server on %s: %w: stop the process that uses the port, or choose another port (port, readOnlyPort)", c.Address, err)
 	}
 	s.http = &http.Server{
 		Handler: s, TLSConfig: c.TLS,

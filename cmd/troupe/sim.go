@@ -233,7 +233,7 @@ func distinct(files ...namedFile) error {
 	for i, a := range files {
 		for _, b := range files[:i] {
 			if a.path != "" && b.path != "" && sameFile(a.path, b.path) {
-				return fmt.Errorf("%s %s: is the same file as %s: give another", a.of, a.path, b.of)
+				return fmt.Errorf("%s %s: is the same file as %s: choose another", a.of, a.path, b.of)
 			}
 		}
 	}
@@ -303,7 +303,7 @@ func newOutput(flag, path string) (*output, error) {
 		return &output{}, nil
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s %s: there is something else than a file", flag, path)
+		return nil, fmt.Errorf("%s %s: the path exists and is not a file", flag, path)
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

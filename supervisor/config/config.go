@@ -95,7 +95,7 @@ func (c Config) NodeName(hostname string) (string, error) {
 	}
 	name = strings.ToLower(strings.TrimSpace(name))
 	if reasons := validation.IsDNS1123Subdomain(name); reasons != nil {
-		return "", fmt.Errorf("%s: %q cannot be a node's name: %s: give another with --hostname-override", from, name, strings.Join(reasons, "; "))
+		return "", fmt.Errorf("%s: %q cannot be a node's name: %s: set another one with --hostname-override", from, name, strings.Join(reasons, "; "))
 	}
 	return name, nil
 }

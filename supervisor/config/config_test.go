@@ -274,7 +274,7 @@ func TestBadFiles(t *testing.T) {
 		want  []string
 	}{
 		"missing":         {nil, []string{"--config=/etc/k"}, []string{"/etc/k: no such file"}},
-		"directory":       {map[string]string{"etc/k/x": ""}, []string{"--config=/etc/k"}, []string{"/etc/k: is no regular file"}},
+		"directory":       {map[string]string{"etc/k/x": ""}, []string{"--config=/etc/k"}, []string{"/etc/k: is not a regular file"}},
 		"missing drop-in": {nil, []string{"--config-dir=/d"}, []string{"/d: cannot be read as --config-dir"}},
 		"empty":           {map[string]string{"etc/k": "!"}, []string{"--config=/etc/k"}, []string{"/etc/k: the document is empty"}},
 		"too long":        {map[string]string{"etc/k": "!" + strings.Repeat("#", maxFile+1)}, []string{"--config=/etc/k"}, []string{"/etc/k: 1048577 bytes long"}},
@@ -361,11 +361,11 @@ func TestOptions(t *testing.T) {
 		"--cloud-provider=aws":                  "--cloud-provider: aws: must be empty or external",
 		"--exit-on-lock-contention":             "--exit-on-lock-contention: needs --lock-file",
 		"--node-ip=x":                           "--node-ip: x: must be an IP address",
-		"--node-ip=1.1.1.1,2.2.2.2":             "one of each family",
+		"--node-ip=1.1.1.1,2.2.2.2":             "one address of each family",
 		"--node-labels=a b=c":                   "--node-labels: a b=c",
-		"--node-labels=kubernetes.io/x=y":       "a node may not give itself labels of kubernetes.io",
+		"--node-labels=kubernetes.io/x=y":       "a node cannot set labels of kubernetes.io",
 		"--hostname-override=a_b":               "--hostname-override: a_b",
-		"--image-credential-provider-config=/x": "belongs together with --image-credential-provider-bin-dir",
+		"--image-credential-provider-config=/x": "must be set together with --image-credential-provider-bin-dir",
 		"--minimum-container-ttl-duration=-1s":  "--minimum-container-ttl-duration: -1s",
 	} {
 		_, err := load(t, nil, arg)
@@ -396,7 +396,7 @@ func TestNodeName(t *testing.T) {
 	if name, err := good(t, nil, "--hostname-override=N1").NodeName("x"); err != nil || name != "n1" {
 		t.Errorf("%q %v", name, err)
 	}
-	if _, err := good(t, nil).NodeName("a_b"); err == nil || !strings.Contains(err.Error(), "give another with --hostname-override") {
+	if _, err := good(t, nil).NodeName("a_b"); err == nil || !strings.Contains(err.Error(), "set another one with --hostname-override") {
 		t.Errorf("%v", err)
 	}
 }

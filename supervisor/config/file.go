@@ -35,7 +35,7 @@ func readTree(root fs.FS, name string) (map[string]any, []Problem) {
 	case err != nil:
 		return nil, failed(plain(err).Error())
 	case !info.Mode().IsRegular():
-		return nil, failed("is no regular file")
+		return nil, failed("is not a regular file")
 	case info.Size() > maxFile:
 		return nil, failed(fmt.Sprintf("%d bytes long: at most %d", info.Size(), maxFile))
 	}

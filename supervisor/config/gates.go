@@ -91,7 +91,7 @@ func validateGates(given map[string]bool, at *field.Path) field.ErrorList {
 		known, ok := findGate(name)
 		switch {
 		case !ok:
-			message := "unknown feature gate: Kubernetes v1.36 has none of this name"
+			message := "unknown feature gate: Kubernetes v1.36 has no gate with this name"
 			if near := nearestGate(name); near != "" {
 				message += ": did you mean " + near + "?"
 			}

@@ -131,7 +131,7 @@ func (l *loader) applyFlags(k *kubelet.KubeletConfiguration, field string) {
 		if o.field == "featureGates" {
 			gates, ok := l.flags.fs.Lookup(o.flag).Value.(gatesValue)
 			if !ok {
-				panic("config: --" + o.flag + " is defined by someone else")
+				panic("config: --" + o.flag + " is already defined")
 			}
 			for name := range gates {
 				l.origins["featureGates"+joint+name] = "--" + o.flag

@@ -79,7 +79,7 @@ func (v *validator) nodeAllocatable() {
 		}
 	}
 	if seen["none"] && len(seen) > 1 {
-		v.add(field.Forbidden(path, "none goes with nothing else"))
+		v.add(field.Forbidden(path, "none cannot be combined with other values"))
 	}
 	for _, of := range []struct{ kind, field, cgroup string }{
 		{"system-reserved", "systemReservedCgroup", v.SystemReservedCgroup},
@@ -200,7 +200,7 @@ func validateOptions(o Options) []Problem {
 		add("runtime", string(o.Runtime), "must be cri or sim")
 	}
 	if o.RootDir == "" || o.RootDir == "/" {
-		add("root-dir", o.RootDir, "must be a directory for the agent alone")
+		add("root-dir", o.RootDir, "must be a directory used by the agent only")
 	}
 	if o.ContainerLogLinks == "/" {
 		add("container-log-links-dir", o.ContainerLogLinks, "must be a directory for links, or empty")
@@ -215,7 +215,7 @@ func validateOptions(o Options) []Problem {
 		add("minimum-container-ttl-duration", o.MinimumContainerTTL.String(), "must be at least 0")
 	}
 	if (o.CredentialProviderConfig == "") != (o.CredentialProviderBinDir == "") {
-		add("image-credential-provider-config", o.CredentialProviderConfig, "belongs together with --image-credential-provider-bin-dir")
+		add("image-credential-provider-config", o.CredentialProviderConfig, "must be set together with --image-credential-provider-bin-dir")
 	}
 	if o.HostnameOverride != "" {
 		if reasons := validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSpace(o.HostnameOverride))); reasons != nil {
@@ -230,7 +230,7 @@ func validateOptions(o Options) []Problem {
 		if reasons := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(o.NodeLabels[key])...); len(reasons) > 0 {
 			add("node-labels", pair, strings.Join(reasons, "; "))
 		} else if reservedLabel(key) {
-			add("node-labels", pair, "a node may not give itself labels of kubernetes.io or k8s.io, but "+
+			add("node-labels", pair, "a node cannot set labels of kubernetes.io or k8s.io on itself, except "+
 				strings.Join(apis.KubeletLabels(), ", ")+" and those that end with kubelet.kubernetes.io or node.kubernetes.io before the slash")
 		}
 	}
@@ -260,15 +260,15 @@ func parseNodeIPs(text string) ([]netip.Addr, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		ip, err := netip.ParseAddr(strings.TrimSpace(part))
 		if err != nil || ip.Zone() != "" {
-			return nil, errors.New("must be an IP address, or one of each family with a comma between")
+			return nil, errors.New("must be an IP address, or one address of each family separated by a comma")
 		}
 		ips = append(ips, ip)
 	}
 	switch {
 	case len(ips) > 2 || len(ips) == 2 && ips[0].Is4() == ips[1].Is4():
-		return nil, errors.New("must be one address, or one of each family")
+		return nil, errors.New("must be one address, or one address of each family")
 	case len(ips) == 2 && (ips[0].IsUnspecified() || ips[1].IsUnspecified()):
-		return nil, errors.New("0.0.0.0 and :: stand for themselves only")
+		return nil, errors.New("0.0.0.0 and :: cannot be combined with another address")
 	}
 	return ips, nil
 }

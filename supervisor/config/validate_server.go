@@ -23,7 +23,7 @@ func (v *validator) server() {
 		if v.TLSPrivateKeyFile == "" {
 			missing = "tlsPrivateKeyFile"
 		}
-		v.add(field.Required(at(missing), "tlsCertFile and tlsPrivateKeyFile belong together"))
+		v.add(field.Required(at(missing), "tlsCertFile and tlsPrivateKeyFile must be set together"))
 	}
 	if v.TLSMinVersion != "" {
 		choice(v, at("tlsMinVersion"), v.TLSMinVersion, tlsVersions...)
@@ -34,7 +34,7 @@ func (v *validator) server() {
 	}
 	for i, name := range v.TLSCipherSuites {
 		if !known(name) {
-			v.invalid(at("tlsCipherSuites").Index(i), name, "is no cipher suite: use names like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+			v.invalid(at("tlsCipherSuites").Index(i), name, "is not a cipher suite: use names like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
 		}
 	}
 	v.needsGate(v.ServerTLSBootstrap, "RotateKubeletServerCertificate", at("serverTLSBootstrap"), true)
@@ -96,7 +96,7 @@ func (v *validator) sources() {
 		v.reasons(at("staticPodURLHeader").Key(name), name, validation.IsHTTPHeaderName(name))
 	}
 	if len(v.StaticPodURLHeader) > 0 && v.StaticPodURL == "" {
-		v.add(field.Required(at("staticPodURL"), "staticPodURLHeader is for it"))
+		v.add(field.Required(at("staticPodURL"), "staticPodURLHeader needs it"))
 	}
 	v.endpoint(at("containerRuntimeEndpoint"), v.ContainerRuntimeEndpoint)
 	if v.ImageServiceEndpoint != "" {
@@ -104,7 +104,7 @@ func (v *validator) sources() {
 	}
 	for i, pattern := range v.AllowedUnsafeSysctls {
 		if name := strings.TrimSuffix(pattern, "*"); name == "" || strings.ContainsAny(name, "* ") {
-			v.invalid(at("allowedUnsafeSysctls").Index(i), pattern, "must be a sysctl's name, or the beginning of one and *")
+			v.invalid(at("allowedUnsafeSysctls").Index(i), pattern, "must be the name of a sysctl, or a prefix followed by *")
 		}
 	}
 }
@@ -132,7 +132,7 @@ func parseLogSize(text string) (int64, error) {
 
 func (v *validator) logs() {
 	if _, err := parseLogSize(v.ContainerLogMaxSize); err != nil {
-		v.invalid(at("containerLogMaxSize"), v.ContainerLogMaxSize, "must be a quantity above 0, like 10Mi, or below it for no rotation")
+		v.invalid(at("containerLogMaxSize"), v.ContainerLogMaxSize, "must be a quantity above 0, like 10Mi, or negative for no rotation")
 	}
 	atLeast(v, "containerLogMaxFiles", *v.ContainerLogMaxFiles, 2)
 	atLeast(v, "containerLogMaxWorkers", *v.ContainerLogMaxWorkers, 1)
@@ -142,7 +142,7 @@ func (v *validator) logs() {
 	case path.Clean(dir) != strings.TrimSuffix(dir, "/"):
 		v.invalid(at("podLogsDir"), dir, "must have no '.', '..' or '//' in it")
 	case strings.ContainsFunc(dir, func(r rune) bool { return r > 127 }):
-		v.invalid(at("podLogsDir"), dir, "must be ASCII: it is in metrics")
+		v.invalid(at("podLogsDir"), dir, "must be ASCII: it is used in metrics")
 	}
 	logging := &v.Logging
 	choice(v, at("logging", "format"), logging.Format, "text", "json")

@@ -99,7 +99,7 @@ func TestValidate(t *testing.T) {
 		{"imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages\npreloadedImagesVerificationAllowlist: ['r:5000/a', 'r/*']", ""},
 		{"enforceNodeAllocatable: [pods, pods]", `enforceNodeAllocatable[1]: "pods": given twice`},
 		{"enforceNodeAllocatable: [all]", "enforceNodeAllocatable[0]"},
-		{"enforceNodeAllocatable: [none, pods]", "none goes with nothing else"},
+		{"enforceNodeAllocatable: [none, pods]", "none cannot be combined with other values"},
 		{"enforceNodeAllocatable: [system-reserved]", "systemReservedCgroup: must be given"},
 		{"enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible]\nkubeReservedCgroup: /k", "exclude each other"},
 		{"cgroupsPerQOS: false", "needs cgroupsPerQOS"},

@@ -168,7 +168,7 @@ func (c *Cgroups) remove(ctx context.Context, name podcgroup.Name) error {
 		}
 		for _, pid := range pids {
 			if err := c.kill(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("kill process %d, which is left in it: %w", pid, err)
+				return fmt.Errorf("kill process %d, which still runs in it: %w", pid, err)
 			}
 		}
 		select {

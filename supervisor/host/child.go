@@ -117,7 +117,7 @@ func (c *children) enter(ctx context.Context, r request) (*child, error) {
 	for _, o := range c.running[r.key()] {
 		if o.ctx.Err() != nil {
 			return nil, fail(port.Unavailable,
-				"an earlier %s of %s, begun at %s, hangs in the kernel (pid %d): is the server of that file system gone?",
+				"an earlier %s of %s, started at %s, hangs in the kernel (pid %d): check the server of that file system",
 				r.Op, r.Path, o.begun.Format(time.TimeOnly), o.pid)
 		}
 	}

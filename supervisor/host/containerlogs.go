@@ -135,7 +135,7 @@ func (h *Host) StepLog(ctx context.Context, log port.LogRef, step logrotate.Step
 		if _, is := step.(logrotate.Compress); is {
 			// One whom nobody waited for any more may still be at it.
 			if _, busy := h.compressing.LoadOrStore(log, nil); busy {
-				return fail(port.StateConflict, "it is still being compressed: is the disk well?")
+				return fail(port.StateConflict, "it is still being compressed: check the disk")
 			}
 			defer h.compressing.Delete(log)
 		}
@@ -204,7 +204,7 @@ func compressLog(ctx context.Context, dir *os.Root, from, to string) (err error)
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("compress %s: it is no file", from)
+		return fmt.Errorf("compress %s: it is not a file", from)
 	}
 	unfinished := from + logrotate.Unfinished
 	out, err := dir.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_EXCL, info.Mode().Perm())

@@ -155,7 +155,7 @@ func (h *Host) typeAt(point, kind string) (bool, error) {
 			continue
 		}
 		if m.Type != kind {
-			return false, fail(port.StateConflict, "%s is mounted where the volume belongs: unmount it", m)
+			return false, fail(port.StateConflict, "%s is mounted at the path of the volume: unmount it", m)
 		}
 		mounted = true
 	}

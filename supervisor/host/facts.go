@@ -50,10 +50,10 @@ var _ port.NodeFacts = (*Facts)(nil)
 // NewFacts makes the facts of this machine.
 func NewFacts(c FactsConfig) (*Facts, error) {
 	if !filepath.IsAbs(c.Disk) {
-		return nil, fmt.Errorf("facts: %q, where pods' storage is: must be an absolute path", c.Disk)
+		return nil, fmt.Errorf("facts: storage path of pods %q: must be an absolute path", c.Disk)
 	}
 	if c.MaxPods <= 0 {
-		return nil, fmt.Errorf("facts: %d pods at the most: must be more than none", c.MaxPods)
+		return nil, fmt.Errorf("facts: maximum of %d pods: must be above 0", c.MaxPods)
 	}
 	if c.Root == "" {
 		c.Root = "/"

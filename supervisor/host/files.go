@@ -88,6 +88,6 @@ func unsupported(v *v1.Volume, kind string) error {
 		return fail(port.InvalidConfig, "driver name %s not found in the list of registered CSI drivers: this node does not support CSI", v.CSI.Driver)
 	}
 	return fail(port.InvalidConfig, "volume %q is of type %s, which this node does not support: "+
-		"it has emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, nfs, and claims to local, nfs and hostPath volumes",
+		"it supports emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, nfs, and claims to local, nfs and hostPath volumes",
 		v.Name, kind)
 }

@@ -129,7 +129,7 @@ func TestAHungFileSystemHangsNobody(t *testing.T) {
 	wantError(t, <-first, port.Canceled, "MountVolume default/web/v")
 	for range 3 {
 		_, err := l.mount(ctx(t), newPod(), x)
-		wantError(t, err, port.Unavailable, "an earlier check of "+point+"/x, begun at ", "hangs in the kernel", "pid ")
+		wantError(t, err, port.Unavailable, "an earlier check of "+point+"/x, started at ", "hangs in the kernel", "pid ")
 	}
 	s.end()
 	<-l.children.idle(x.HostPath.Path)

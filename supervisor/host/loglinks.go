@@ -89,7 +89,7 @@ func (l *LogLinks) UnlinkLog(ctx context.Context, log port.LinkedLog, done func(
 func (l *LogLinks) TidyLogLinks(ctx context.Context, logs []port.LinkedLog, done func(error)) {
 	run(ctx, "TidyLogLinks", "", func(ctx context.Context) error {
 		if !l.tidying.CompareAndSwap(false, true) {
-			return fail(port.StateConflict, "an earlier look at %s has not come back: is its file system well?", l.dir)
+			return fail(port.StateConflict, "an earlier read of %s still hangs: check its file system", l.dir)
 		}
 		defer l.tidying.Store(false)
 		err := l.tidy(ctx, logs)
@@ -143,9 +143,9 @@ func (l *LogLinks) make(link loglinks.Link) error {
 
 func taken(path, target string) error {
 	if target == "" {
-		return fail(port.StateConflict, "%s is in the way and is no symlink: remove it", path)
+		return fail(port.StateConflict, "%s exists and is not a symlink: remove it", path)
 	}
-	return fail(port.StateConflict, "%s is in the way and leads to %s", path, target)
+	return fail(port.StateConflict, "%s exists and links to %s", path, target)
 }
 
 // remove removes a link, if it leads there still.
@@ -248,7 +248,7 @@ func (l *LogLinks) tidy(ctx context.Context, logs []port.LinkedLog) error {
 		}
 	}
 	for _, link := range todo.Taken {
-		err = first(err, fail(port.StateConflict, "%s is in the way of a link", filepath.Join(l.dir, link.Name)))
+		err = first(err, fail(port.StateConflict, "%s exists and is not a symlink", filepath.Join(l.dir, link.Name)))
 	}
 	return err
 }

@@ -86,7 +86,7 @@ func (l *linkLab) has(want ...string) {
 	}
 }
 
-// TestLinkLog: a link is made before there is a log, and leads to it when there is;
+// TestLinkLog: a link is made before there is a log, and links to it when there is;
 // what is in the way is left alone.
 func TestLinkLog(t *testing.T) {
 	l := newLinkLab(t)
@@ -102,14 +102,14 @@ func TestLinkLog(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	write(t, filepath.Join(l.dir, "web_default_app-c2.log"), "somebody's")
-	if err := l.call(l.LinkLog, linked("web", "c2", 3)); port.KindOf(err) != port.StateConflict || !strings.Contains(err.Error(), "web_default_app-c2.log is in the way and is no symlink: remove it") {
+	if err := l.call(l.LinkLog, linked("web", "c2", 3)); port.KindOf(err) != port.StateConflict || !strings.Contains(err.Error(), "web_default_app-c2.log exists and is not a symlink: remove it") {
 		t.Errorf("%v", err)
 	}
 	if err := l.call(l.UnlinkLog, linked("web", "c2", 3)); err != nil {
 		t.Error(err)
 	}
 	l.symlink("/etc/hostname", "web_default_app-c3.log")
-	if err := l.call(l.LinkLog, linked("web", "c3", 4)); err == nil || !strings.Contains(err.Error(), "leads to /etc/hostname") {
+	if err := l.call(l.LinkLog, linked("web", "c3", 4)); err == nil || !strings.Contains(err.Error(), "links to /etc/hostname") {
 		t.Errorf("%v", err)
 	}
 	if err := l.call(l.UnlinkLog, linked("web", "c3", 4)); err != nil {

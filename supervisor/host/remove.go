@@ -196,7 +196,7 @@ func mountID(f *os.File) (string, error) {
 			return strings.TrimSpace(id), nil
 		}
 	}
-	return "", fmt.Errorf("%s: the kernel does not tell its mount", f.Name())
+	return "", fmt.Errorf("%s: the kernel does not report its mount", f.Name())
 }
 
 // removeError names the path, once.

@@ -37,7 +37,7 @@ func (h *Host) UserNamespace(pod *v1.Pod, r userns.Range) (userns.Mapping, error
 	defer h.users.Unlock()
 	switch m, err := h.readUsers(dir); {
 	case err == nil && (m.Length != r.PerPod || !r.Has(m.First)):
-		return m, fmt.Errorf("the pod was given IDs %d to %d, which this node has no more for pods: delete it, or set userNamespaces as it was",
+		return m, fmt.Errorf("the pod uses user IDs %d to %d, which are outside the current range of this node: delete the pod, or restore the previous userNamespaces",
 			m.First, uint64(m.First)+uint64(m.Length)-1)
 	case !errors.Is(err, fs.ErrNotExist):
 		return m, err

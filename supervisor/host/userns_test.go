@@ -61,7 +61,7 @@ func TestUserNamespace(t *testing.T) {
 
 	other := r
 	other.PerPod = 2 * userns.Unit
-	if _, err := l.UserNamespace(podOf("a"), other); err == nil || !strings.Contains(err.Error(), "which this node has no more for pods") {
+	if _, err := l.UserNamespace(podOf("a"), other); err == nil || !strings.Contains(err.Error(), "outside the current range of this node") {
 		t.Errorf("with another length: %v", err)
 	}
 	// One that can't be read may be anybody's.

@@ -31,12 +31,12 @@ func UserRange(ctx context.Context, perPod, pods uint32) (userns.Range, error) {
 	if _, err := user.Lookup(subordinate); err == nil {
 		if path, err := exec.LookPath(getsubids); err == nil {
 			if r, err = subordinateRange(ctx, path, perPod); err != nil {
-				return r, fmt.Errorf("user IDs for pods: %w: mend /etc/subuid and /etc/subgid, or remove the user %s", err, subordinate)
+				return r, fmt.Errorf("user IDs for pods: %w: correct /etc/subuid and /etc/subgid, or remove the user %s", err, subordinate)
 			}
 		}
 	}
 	if r.Blocks < pods {
-		return r, fmt.Errorf("user IDs for pods: there are enough for %d pods of %d, the node may have %d: set aside more for the user %s, or lower maxPods",
+		return r, fmt.Errorf("user IDs for pods: the range is enough for %d pods with %d IDs each, and the node allows %d pods: extend the range of the user %s, or lower maxPods",
 			r.Blocks, perPod, pods, subordinate)
 	}
 	return r, nil
@@ -51,7 +51,7 @@ func subordinateRange(ctx context.Context, getsubids string, perPod uint32) (use
 		}
 	}
 	if !bytes.Equal(out[0], out[1]) {
-		return userns.Range{}, fmt.Errorf("the subordinate users of %s, %q, are not as its groups, %q", subordinate,
+		return userns.Range{}, fmt.Errorf("the subordinate user IDs of %s, %q, differ from its group IDs, %q", subordinate,
 			bytes.TrimSpace(out[0]), bytes.TrimSpace(out[1]))
 	}
 	first, count, err := parseSubIDs(string(out[0]))
@@ -65,7 +65,7 @@ func subordinateRange(ctx context.Context, getsubids string, perPod uint32) (use
 func parseSubIDs(text string) (first, count uint32, err error) {
 	fields := strings.Fields(text)
 	if len(fields) != 4 || strings.Count(strings.TrimSpace(text), "\n") > 0 {
-		return 0, 0, errors.New("want one line, of one range")
+		return 0, 0, errors.New("want one line with one range")
 	}
 	var n [2]uint64
 	for i := range n {

@@ -153,7 +153,7 @@ func TestVolumesThatCannotBe(t *testing.T) {
 		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumHugePages}), []string{"medium HugePages: hugePages storage requested, but there is no resource request"}},
 		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: "HugePages-2Mi"}), []string{"medium HugePages-2Mi"}},
 		{emptyDir("v", v1.EmptyDirVolumeSource{Medium: "SSD"}), []string{`unknown emptyDir medium "SSD"`}},
-		{named(v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}), []string{`volume "v" is of type secret`, "which this node does not support: it has emptyDir"}},
+		{named(v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}), []string{`volume "v" is of type secret`, "which this node does not support: it supports emptyDir"}},
 		{named(v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{}}), []string{"type configMap"}},
 		{named(v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}), []string{"nfs needs a server"}},
 		{named(v1.VolumeSource{CSI: &v1.CSIVolumeSource{Driver: "d.example"}}), []string{"driver name d.example not found in the list of registered CSI drivers", "does not support CSI"}},

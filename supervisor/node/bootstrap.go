@@ -105,7 +105,7 @@ func (d *running) rotateCertificates(c config.Config, is *rest.Config, client *k
 	}
 	if !ownCertificate(c, is) {
 		d.log.Warn().Str("kubeconfig", c.Options().Kubeconfig).
-			Msgf("rotateCertificates: the client certificate is not %s: it is not renewed here", clientStore(c).Current())
+			Msgf("rotateCertificates: the client certificate is not %s: the agent does not renew it", clientStore(c).Current())
 		return none, nil
 	}
 	keeper, err := clientKeeper(c, client, d.name, d.counters.ClientRenewals(), d.log)

@@ -64,10 +64,10 @@ func (f cgroupFacts) allowedBy(c config.Config) error {
 		return nil
 	}
 	if c.FailCgroupV1() {
-		return fmt.Errorf("failCgroupV1: this host has cgroup v1: boot it with v2, or set failCgroupV1: false")
+		return fmt.Errorf("failCgroupV1: this host uses cgroup v1: boot it with v2, or set failCgroupV1: false")
 	}
 	if single := c.Kubelet().SingleProcessOOMKill; single != nil && !*single {
-		return fmt.Errorf("singleProcessOOMKill: this host has cgroup v1, which cannot kill a container as a whole: boot it with v2, or leave the field out")
+		return fmt.Errorf("singleProcessOOMKill: this host uses cgroup v1, which cannot kill a container as a whole: boot it with v2, or remove the field")
 	}
 	return nil
 }

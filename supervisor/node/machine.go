@@ -59,7 +59,7 @@ func lookAround(c config.Config, name string) (machine, error) {
 	if path := c.ResolvConf(); path != "" {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return m, fmt.Errorf("resolvConf: %w: give another file in the configuration, or \"\" for none", err)
+			return m, fmt.Errorf("resolvConf: %w: set another file in the configuration, or \"\" for none", err)
 		}
 		m.resolvConf = string(data)
 	}

@@ -75,7 +75,7 @@ var _ metrics.System = insides{}
 func (d *running) tallies(ctx context.Context) ([]probes.Tally, error) {
 	ref, ok := kernel.Lookup[probes.Message](d.system, d.name+"/probes")
 	if !ok {
-		return nil, errors.New("the probes actor is not there: see `troupe tree`")
+		return nil, errors.New("the probes actor does not exist: see `troupe tree`")
 	}
 	ctx, cancel := context.WithTimeout(ctx, scrapePatience)
 	defer cancel()

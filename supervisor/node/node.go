@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
-		return fmt.Errorf("--root-dir %s: too long for the path of a socket in it: choose a shorter one", c.Options().RootDir)
+		return fmt.Errorf("--root-dir %s: too long for the path of the socket in it: choose a shorter directory", c.Options().RootDir)
 	}
 	static := c.StaticPods()
 	var fetcher *manifesturl.Fetcher
@@ -406,7 +406,7 @@ func (d *running) tree() admin.Tree {
 func (d *running) pods(ctx context.Context) (pods.View, error) {
 	ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods")
 	if !ok {
-		return pods.View{}, errors.New("the pods actor is not there: see `troupe tree`")
+		return pods.View{}, errors.New("the pods actor does not exist: see `troupe tree`")
 	}
 	got := make(chan pods.View, 1)
 	ref.Tell(pods.Query{Reply: func(v pods.View) { got <- v }})

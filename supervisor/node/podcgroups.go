@@ -43,7 +43,7 @@ func openCgroups(ctx context.Context, c config.Config, m *machine, runtime *cri.
 	err = p.make(ctx)
 	if err != nil {
 		log.Warn().Stringer("driver", driver).Str("error", err.Error()).
-			Msg("pods get no cgroups of their own: only the limits of containers hold. Let the agent write to /sys/fs/cgroup, or set cgroupsPerQOS: false")
+			Msg("pods have no cgroups of their own: only container limits are enforced. Give the agent write access to /sys/fs/cgroup, or set cgroupsPerQOS: false")
 		return nil, nil
 	}
 	return p, p.enforce(ctx, c)
@@ -142,7 +142,7 @@ func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
 		}
 		name, values := podcgroup.ParseName(r.cgroup, p.settings.Driver), podcgroup.ReservedValues(r.reserved, compressible)
 		if err := wait(ctx, func(ctx context.Context, done func(error)) { p.port.SetExisting(ctx, name, values, done) }); err != nil {
-			return fmt.Errorf("%s %q: %w: give one that is there and not over its limits, or leave %s out of enforceNodeAllocatable", r.field, r.cgroup, err, r.kind)
+			return fmt.Errorf("%s %q: %w: set a cgroup that exists and is below its limits, or remove %s from enforceNodeAllocatable", r.field, r.cgroup, err, r.kind)
 		}
 	}
 	return nil

@@ -209,7 +209,7 @@ func (d *running) checks() []healthz.Check {
 func (d *running) find(ctx context.Context, namespace, name string) ([]*v1.Pod, error) {
 	ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods")
 	if !ok {
-		return nil, errors.New("the pods actor is not there: see `troupe tree`")
+		return nil, errors.New("the pods actor does not exist: see `troupe tree`")
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()

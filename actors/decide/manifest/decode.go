@@ -46,7 +46,7 @@ type Decoded struct {
 func Decode(data []byte, source Source, node Node, now time.Time) Decoded {
 	if len(data) > MaxSize {
 		return Reject(source.Name, fmt.Sprintf(
-			"%d bytes long; a manifest may have %d MiB: remove what does not belong to the pod", len(data), MaxSize>>20))
+			"%d bytes long; the limit of a manifest is %d MiB: remove everything that does not belong to the pod", len(data), MaxSize>>20))
 	}
 	tree, mistakes := strictyaml.Parse(data)
 	if mistakes != nil {

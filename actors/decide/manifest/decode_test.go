@@ -244,7 +244,7 @@ func wantProblem(t *testing.T, d Decoded, want string) {
 }
 
 func TestTooLargeIsNotDecoded(t *testing.T) {
-	wantProblem(t, Decode(make([]byte, MaxSize+1), fromFile, nodeA, noon), "/etc/pods/web.yaml: 10485761 bytes long; a manifest may have 10 MiB")
+	wantProblem(t, Decode(make([]byte, MaxSize+1), fromFile, nodeA, noon), "/etc/pods/web.yaml: 10485761 bytes long; the limit of a manifest is 10 MiB")
 }
 
 func TestProblemsAreBounded(t *testing.T) {

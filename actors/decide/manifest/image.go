@@ -34,7 +34,7 @@ func parseImage(image string) (imageRef, error) {
 	ref := imageRef{name: image}
 	if name, digest, has := strings.Cut(ref.name, "@"); has {
 		if !imageDigest.MatchString(digest) {
-			return imageRef{}, fmt.Errorf("%q is no digest, like sha256:… with 64 hexadecimal digits", digest)
+			return imageRef{}, fmt.Errorf("%q is not a digest, like sha256:… with 64 hexadecimal digits", digest)
 		}
 		ref.name, ref.digest = name, digest
 	}
@@ -42,7 +42,7 @@ func parseImage(image string) (imageRef, error) {
 	if slash, colon := strings.LastIndexByte(ref.name, '/'), strings.LastIndexByte(ref.name, ':'); colon > slash {
 		ref.name, ref.tag = ref.name[:colon], ref.name[colon+1:]
 		if !imageTag.MatchString(ref.tag) {
-			return imageRef{}, fmt.Errorf("%q is no tag: letters, digits, '.', '_' and '-', at most 128", ref.tag)
+			return imageRef{}, fmt.Errorf("%q is not a tag: letters, digits, '.', '_' and '-', at most 128", ref.tag)
 		}
 	}
 	if len(ref.name) > maxImageName {
@@ -51,7 +51,7 @@ func parseImage(image string) (imageRef, error) {
 	path := ref.name
 	if first, rest, has := strings.Cut(path, "/"); has && looksLikeRegistry(first) {
 		if !imageRegistry.MatchString(first) {
-			return imageRef{}, fmt.Errorf("%q is no registry, like registry.example.com:5000", first)
+			return imageRef{}, fmt.Errorf("%q is not a registry, like registry.example.com:5000", first)
 		}
 		path = rest
 	}

@@ -62,7 +62,7 @@ func bounded(source string, problems []Problem) []Problem {
 	if extra := len(problems) - maxProblems; extra > 0 {
 		problems = append(problems[:maxProblems:maxProblems], Problem{
 			Source:  source,
-			Message: "and more: repair these first",
+			Message: "and more: fix these first",
 		})
 	}
 	return problems

@@ -31,7 +31,7 @@ func validateAsWritten(pod *v1.Pod) field.ErrorList {
 	}
 	if pod.UID != "" && !safeUID.MatchString(string(pod.UID)) {
 		errs = append(errs, field.Invalid(meta.Child("uid"), string(pod.UID),
-			"becomes a directory name: letters, digits and '-', at most 63; leave it out to have one made from the content"))
+			"becomes a directory name: letters, digits and '-', at most 63; leave it out to generate it from the content"))
 	}
 	if pod.DeletionTimestamp != nil {
 		errs = append(errs, field.Forbidden(meta.Child("deletionTimestamp"), "remove the manifest to delete its pod"))

@@ -160,10 +160,10 @@ func validateSysctls(spec *v1.PodSpec, at *field.Path) field.ErrorList {
 		case seen[name]:
 			errs = append(errs, field.Duplicate(at, s.Name))
 		case spec.HostNetwork && strings.HasPrefix(name, "net."):
-			errs = append(errs, field.Invalid(at, s.Name, "would change the host: not in a pod with hostNetwork"))
+			errs = append(errs, field.Invalid(at, s.Name, "would change the host: not allowed in a pod with hostNetwork"))
 		case spec.HostIPC && (strings.HasPrefix(name, "kernel.shm") || strings.HasPrefix(name, "kernel.msg") ||
 			name == "kernel.sem" || strings.HasPrefix(name, "fs.mqueue.")):
-			errs = append(errs, field.Invalid(at, s.Name, "would change the host: not in a pod with hostIPC"))
+			errs = append(errs, field.Invalid(at, s.Name, "would change the host: not allowed in a pod with hostIPC"))
 		}
 		seen[name] = true
 	}

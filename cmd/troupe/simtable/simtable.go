@@ -47,7 +47,7 @@ func Write(w io.Writer, s *run.Summary) error {
 		}
 	}
 	if s.Interrupted {
-		_, err := fmt.Fprintln(w, "interrupted: this is as far as it came")
+		_, err := fmt.Fprintln(w, "interrupted: results until then")
 		return err
 	}
 	return nil

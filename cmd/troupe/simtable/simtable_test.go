@@ -30,7 +30,7 @@ peak RSS        41.0 MiB
 trace hash      00ff
 expectations    2, 1 of them not met
 NOT MET f.yaml:3: at 1m0s: want ready 9; got ready 8
-interrupted: this is as far as it came
+interrupted: results until then
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, out.String(), want)

@@ -60,7 +60,7 @@ func Claim(path string) (*Dir, error) {
 	case err != nil:
 		return nil, fmt.Errorf("root directory: %w", err)
 	case !info.IsDir():
-		return nil, fmt.Errorf("root directory %s: is no directory: choose another --root-dir", path)
+		return nil, fmt.Errorf("root directory %s: is not a directory: choose another --root-dir", path)
 	}
 	lock, err := lockFile(path)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestClaimRefuses(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"relative":               "must be an absolute path",
-		file:                     "is no directory",
+		file:                     "is not a directory",
 		filepath.Join(file, "x"): "not a directory",
 		linked:                   "too many levels of symbolic links",
 	} {

@@ -38,7 +38,7 @@ type File struct {
 
 // Read returns the files of a directory, sorted by name, or the one file if
 // path is a file. Like the kubelet it leaves out names that begin with a dot.
-// Links to regular files are followed; everything else that is no regular file
+// Links to regular files are followed; everything else that is not a regular file
 // becomes a File with Err: a directory, a link to nothing, a FIFO, a socket, a
 // device. Nothing of the kind is opened, so none of them can block.
 //
@@ -89,7 +89,7 @@ var errMissing = missing{}
 type missing struct{}
 
 func (missing) Error() string {
-	return "there is no such directory: make it, or correct staticPodPath (--pod-manifest-path)"
+	return "the directory does not exist: create it, or correct staticPodPath (--pod-manifest-path)"
 }
 
 func (missing) Is(target error) bool { return target == fs.ErrNotExist }
@@ -100,7 +100,7 @@ func readFile(name string) File {
 }
 
 // errChanged: size or time of the file were others after reading than before.
-var errChanged = errors.New("is being written: it is read again when that is done")
+var errChanged = errors.New("is being written: it is read again when the write is complete")
 
 // readStable reads a file until two looks at its size and time agree, so that
 // a file half written is not taken for the whole.
@@ -159,7 +159,7 @@ func acceptable(info fs.FileInfo) error {
 		return fmt.Errorf("is %s: only files are read, move it elsewhere", kindOf(info.Mode()))
 	case info.Size() > MaxSize:
 		// Not how long: a file that grows would be news again and again.
-		return fmt.Errorf("is longer than %d MiB, the most that a manifest may have", MaxSize>>20)
+		return fmt.Errorf("is longer than %d MiB, the limit of a manifest", MaxSize>>20)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func kindOf(mode fs.FileMode) string {
 	case mode&fs.ModeDevice != 0:
 		return "a device"
 	default:
-		return "no regular file"
+		return "not a regular file"
 	}
 }
 
@@ -187,7 +187,7 @@ func statError(name string, err error) error {
 	}
 	target, linkErr := os.Readlink(name)
 	if linkErr != nil {
-		return fmt.Errorf("vanished while it was read: %w", plain(err))
+		return fmt.Errorf("was removed while it was read: %w", plain(err))
 	}
 	return fmt.Errorf("is a link to %s, which does not exist: %w", target, plain(err))
 }

@@ -49,7 +49,7 @@ func TestReadTakesTheGoodAndNamesTheBad(t *testing.T) {
 	want := []struct{ name, data, err string }{
 		{"a.yaml", "a", ""},
 		{"b.yaml", "b", ""},
-		{"big", "", "is longer than 10 MiB, the most that a manifest may have"},
+		{"big", "", "is longer than 10 MiB, the limit of a manifest"},
 		{"broken", "", "is a link to " + at("nothing") + ", which does not exist"},
 		{"dir", "", "is a directory: only files are read"},
 		{"empty", "", ""},

@@ -45,7 +45,7 @@ func (o Options) Validate() error {
 	case o.Settle <= 0:
 		return fmt.Errorf("watch manifests: settle time %v: must be above 0", o.Settle)
 	case o.Notify == nil:
-		return errors.New("watch manifests: nobody to notify")
+		return errors.New("watch manifests: Notify is not set")
 	}
 	return nil
 }

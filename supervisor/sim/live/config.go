@@ -116,7 +116,7 @@ func (c Config) Validate() error {
 		add("--identity: %q: %s", c.Identity, strings.Join(why, ", "))
 	}
 	if c.LeaseDuration < minLeaseDuration || c.LeaseDuration > nodeLease/2 {
-		add("--lease-duration: %v: must be from %v to %v: beyond that a node that changes hands would be late with its own lease of %v",
+		add("--lease-duration: %v: must be from %v to %v: with more, a node could miss its own lease of %v when it moves to another process",
 			c.LeaseDuration, minLeaseDuration, nodeLease/2, nodeLease)
 	}
 	if c.LeaseDuration%time.Second != 0 {

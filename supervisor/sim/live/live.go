@@ -164,7 +164,7 @@ func look(ctx context.Context, c *Config) error {
 			continue
 		}
 		if good := 2 * time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second; time.Since(l.Spec.RenewTime.Time) < good {
-			return fmt.Errorf("simulation %s/%s runs with %s (process %s), this process has %s: give all the same, or another --name and --node-prefix",
+			return fmt.Errorf("simulation %s/%s runs with %s (process %s), but this process has %s: use the same settings in all processes, or another --name and --node-prefix",
 				c.Namespace, c.Name, shape, *l.Spec.HolderIdentity, c.shape())
 		}
 	}
@@ -178,7 +178,7 @@ func look(ctx context.Context, c *Config) error {
 	}
 	for _, n := range nodes {
 		if ours[n.GetName()] && n.GetLabels()[simulationKey] != c.Name {
-			return fmt.Errorf("node %s exists and is not of simulation %q: choose another --node-prefix, or delete it", n.GetName(), c.Name)
+			return fmt.Errorf("node %s exists and does not belong to simulation %q: choose another --node-prefix, or delete the node", n.GetName(), c.Name)
 		}
 	}
 	return nil

@@ -109,7 +109,7 @@ func (m *member) join(ctx context.Context) error {
 	call, cancel = context.WithTimeout(ctx, m.config.LeaseDuration)
 	defer cancel()
 	if err := m.writeOwn(call, time.Now()); port.KindOf(err) == port.Conflict {
-		return fmt.Errorf("process %s of simulation %s/%s runs already: give another --identity", m.config.Identity, m.config.Namespace, m.config.Name)
+		return fmt.Errorf("process %s of simulation %s/%s is already running: choose another --identity", m.config.Identity, m.config.Namespace, m.config.Name)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (o *Options) room() int {
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Scenario == nil && o.Nodes == 0 {
-		errs = append(errs, errors.New("--nodes: must be given without a scenario"))
+		errs = append(errs, errors.New("--nodes: must be set if there is no scenario"))
 	}
 	if o.Nodes < 0 || o.Nodes > maxNodes {
 		errs = append(errs, fmt.Errorf("--nodes: %d: must be from 1 to %d", o.Nodes, maxNodes))
@@ -75,7 +75,7 @@ func (o *Options) Validate() error {
 	if o.PodsPerNode < 0 || o.PodsPerNode > maxPodsPerNode {
 		errs = append(errs, fmt.Errorf("--pods-per-node: %d: must be from 0 to %d", o.PodsPerNode, maxPodsPerNode))
 	} else if room := o.room(); o.PodsPerNode > room {
-		errs = append(errs, fmt.Errorf("--pods-per-node: %d: a node has room for %d: take more nodes, or a scenario with nodes: {pods: %d}", o.PodsPerNode, room, o.PodsPerNode))
+		errs = append(errs, fmt.Errorf("--pods-per-node: %d: a node has capacity for %d pods: use more nodes, or a scenario with nodes: {pods: %d}", o.PodsPerNode, room, o.PodsPerNode))
 	}
 	if o.Duration < 0 || o.Duration > scenario.MaxTime {
 		errs = append(errs, fmt.Errorf("--duration: %v: must be from 0 to %v", o.Duration, scenario.MaxTime))
@@ -83,7 +83,7 @@ func (o *Options) Validate() error {
 	if o.Probe != 0 && o.Probe < time.Second {
 		errs = append(errs, fmt.Errorf("--probe: %v: must be at least 1s", o.Probe))
 	} else if o.Probe != 0 && o.PodsPerNode == 0 {
-		errs = append(errs, errors.New("--probe: is of the pods that --pods-per-node makes: give that as well"))
+		errs = append(errs, errors.New("--probe: applies to the pods of --pods-per-node: set that too"))
 	}
 	return errors.Join(errs...)
 }

@@ -120,7 +120,7 @@ type always struct {
 func (r *run) all() error {
 	o := r.options
 	if o.Replay != nil && o.Replay.Interrupted && o.Replay.Over() {
-		return fmt.Errorf("the recording was interrupted before %v, when it is first noted where the run stands: there is nothing to hold a replay against", o.Replay.Header.Every)
+		return fmt.Errorf("the recording was interrupted before %v, the time of its first checkpoint: there is nothing to compare a replay with", o.Replay.Header.Every)
 	}
 	if o.Record != nil {
 		var err error

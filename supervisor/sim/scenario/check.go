@@ -81,7 +81,7 @@ func (f *File) check(g Given) []mistake {
 		} else if !c.image(at+".name", m.Name) {
 			continue
 		} else if known[m.Name] {
-			c.add(at+".name", "image %s is there already", m.Name)
+			c.add(at+".name", "image %s already exists", m.Name)
 		}
 		known[m.Name] = true
 		c.positive(at+".size", &f.Images[i].Size)
@@ -189,9 +189,9 @@ func (c *checker) create(at string, w *Create) {
 	if why := validation.IsDNS1123Label(w.Workload); len(why) > 0 {
 		c.add(at+".workload", "%q: %s", w.Workload, why[0])
 	} else if c.given.OwnPods && w.Workload == OwnWorkload {
-		c.add(at+".workload", "%s are those of --pods-per-node: take another name", w.Workload)
+		c.add(at+".workload", "%s is used by --pods-per-node: choose another name", w.Workload)
 	} else if _, ok := c.replicas[w.Workload]; ok {
-		c.add(at+".workload", "%s is there already: use scale or update", w.Workload)
+		c.add(at+".workload", "%s already exists: use scale or update", w.Workload)
 	}
 	c.count(at+".replicas", w.Replicas, 0, MaxPods)
 	c.replicas[w.Workload], c.made[w.Workload] = w.Replicas, true
@@ -223,7 +223,7 @@ func (c *checker) create(at string, w *Create) {
 func (c *checker) update(at string, u *Update) {
 	c.there(at+".workload", u.Workload)
 	if u.Image == "" && len(u.Behavior) == 0 {
-		c.add(at, "changes nothing: give image or behavior")
+		c.add(at, "changes nothing: set image or behavior")
 	}
 	if u.Image != "" {
 		c.image(at+".image", u.Image)
@@ -297,12 +297,12 @@ func (c *checker) condition(at string, k *Condition) {
 	}
 	for reason := range sorted(k.Waiting) {
 		if !slices.Contains(waitingReasons, reason) {
-			c.add(at+".waiting["+reason+"]", "no container waits for that; there are %s", strings.Join(waitingReasons, ", "))
+			c.add(at+".waiting["+reason+"]", "unknown waiting reason; the reasons are %s", strings.Join(waitingReasons, ", "))
 		}
 	}
 	if k.Pods == nil && k.Running == nil && k.Ready == nil && k.Succeeded == nil && k.Failed == nil &&
 		k.Terminating == nil && k.Restarts == nil && len(k.Waiting) == 0 && k.NodesReady == nil {
-		c.add(at, "says nothing: give at least one of pods, running, ready, succeeded, failed, terminating, restarts, waiting, nodesReady")
+		c.add(at, "has no condition: set at least one of pods, running, ready, succeeded, failed, terminating, restarts, waiting, nodesReady")
 	}
 }
 
@@ -328,7 +328,7 @@ func (c *checker) ofNodes(at string, n *OfNodes) {
 	for i, name := range n.Nodes {
 		var k int
 		if _, err := fmt.Sscanf(name, "n%05d", &k); err != nil || NodeName(k) != name || k >= c.nodes {
-			c.add(fmt.Sprintf("%s.nodes[%d]", at, i), "%q: there is no such node, they are %s to %s", name, NodeName(0), NodeName(c.nodes-1))
+			c.add(fmt.Sprintf("%s.nodes[%d]", at, i), "%q: unknown node; the nodes are %s to %s", name, NodeName(0), NodeName(c.nodes-1))
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestMistakes(t *testing.T) {
 		{"start-latency: 2s", "start-latency: soon", "f.yaml:8: steps[0].create.behavior[start-latency]: "},
 		{"start-latency: 2s", "start: ''", "f.yaml:8: steps[0].create.behavior[start]: no such key"},
 		{"wait: {workload: web", "wait: {workload: wob", "f.yaml:9: steps[1].wait.workload: wob was not created by a step above"},
-		{"ready: 60, within", "within", "f.yaml:9: steps[1].wait: says nothing: give at least one of pods"},
+		{"ready: 60, within", "within", "f.yaml:9: steps[1].wait: has no condition: set at least one of pods"},
 		{`">=45"`, `">45"`, `f.yaml:10: steps[2].always.ready: ">45": must be a number, like 60, ">=45" or "<=3"`},
 		{"at: 3m", "at: soon", `f.yaml:11: steps[3].at: "soon": must be a duration`},
 		{"  update: {workload: web, image: web:v2, maxUnavailable: 25%, maxSurge: 3}", "  update: {workload: web}", "f.yaml:12: steps[3].update: changes nothing"},
@@ -75,7 +75,7 @@ func TestMistakes(t *testing.T) {
 		{"maxSurge: 3", "maxSurge: lots", "f.yaml:12: steps[3].update.maxSurge: lots: must be a number or a percentage"},
 		{"fail: {count: 2}", "fail: {count: 11}", "f.yaml:13: steps[4].fail.count: 11: must be from 1 to 10"},
 		{"fail: {count: 2}", "advance: 1s", "f.yaml:14: steps[5].recover.same: no step above drew nodes by count"},
-		{"[n00003]", "[n00010]", `f.yaml:15: steps[6].drain.nodes[0]: "n00010": there is no such node, they are n00000 to n00009`},
+		{"[n00003]", "[n00010]", `f.yaml:15: steps[6].drain.nodes[0]: "n00010": unknown node; the nodes are n00000 to n00009`},
 		{"outage: 5m", "outage: 0s", "f.yaml:16: steps[7].apiserver.outage: 0s: must be from 1ms"},
 		{"- advance: 1h", "- advance: 1h\n  wait: {ready: 1, within: 1s}", "f.yaml:17: steps[8]: must have exactly one of create"},
 		{"- advance: 1h", "- at: 2m\n  advance: 1h", "f.yaml:17: steps[8].at: 2m0s is before the step above, which is at 3m0s or later"},
@@ -87,7 +87,7 @@ func TestMistakes(t *testing.T) {
 		{"image: web:v2", "image: web:v1:v2", `f.yaml:12: steps[3].update.image: couldn't parse image name "web:v1:v2"`},
 		{"image: web:v1, cpu", "image: WEB:v1, cpu", `f.yaml:8: steps[0].create.image: couldn't parse image name "WEB:v1"`},
 		{"name: web:v1", "name: a b", `f.yaml:6: images[0].name: couldn't parse image name "a b"`},
-		{"CrashLoopBackOff: 0", "CrashLoopBackof: 0", "f.yaml:10: steps[2].always.waiting[CrashLoopBackof]: no container waits for that; there are ContainerCreating,"},
+		{"CrashLoopBackOff: 0", "CrashLoopBackof: 0", "f.yaml:10: steps[2].always.waiting[CrashLoopBackof]: unknown waiting reason; the reasons are ContainerCreating,"},
 		{"wait: {workload: web,", "wait: {image: web:v3,", "f.yaml:9: steps[1].wait.image: web:v3: no step gives pods this image"},
 		{"steps:", "step:", "f.yaml:7: step: unknown field: did you mean steps?"},
 		{"name:", "name: [", "f.yaml: "},
@@ -125,11 +125,11 @@ func TestGiven(t *testing.T) {
 		want      string
 	}{
 		{"", "", Given{Nodes: 4}, ""},
-		{"", "", Given{Nodes: 3}, `f.yaml:15: steps[6].drain.nodes[0]: "n00003": there is no such node, they are n00000 to n00002`},
+		{"", "", Given{Nodes: 3}, `f.yaml:15: steps[6].drain.nodes[0]: "n00003": unknown node; the nodes are n00000 to n00002`},
 		{"fail: {count: 2}", "fail: {count: 5}", Given{Nodes: 4}, "f.yaml:13: steps[4].fail.count: 5: must be from 1 to 4"},
 		{"n00003", "n00015", Given{Nodes: 16}, ""},
 		{"n00003", "n00015", Given{}, `f.yaml:15: steps[6].drain.nodes[0]: "n00015"`},
-		{"workload: web", "workload: pods", Given{OwnPods: true}, "f.yaml:8: steps[0].create.workload: pods are those of --pods-per-node: take another name"},
+		{"workload: web", "workload: pods", Given{OwnPods: true}, "f.yaml:8: steps[0].create.workload: pods is used by --pods-per-node: choose another name"},
 		{"- wait: {workload: web, ready", "- wait: {image: 'registry.test/app:v1', ready", Given{OwnPods: true}, ""},
 	} {
 		_, err := Parse("f.yaml", []byte(strings.Replace(good, c.old, c.with, 1)), c.given)

@@ -116,7 +116,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	plain := bufio.NewReader(r)
 	line, err := plain.ReadSlice('\n')
 	if err != nil || !strings.HasPrefix(string(line), magic) {
-		return nil, errors.New("this is no trace: it does not begin with \"troupe-trace\"")
+		return nil, errors.New("this is not a trace: it does not begin with \"troupe-trace\"")
 	}
 	if v := strings.TrimSpace(strings.TrimPrefix(string(line), magic)); v != version {
 		return nil, fmt.Errorf("a trace of format %q: this program reads format %s", v, version)
@@ -131,7 +131,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, broken(err)
 	}
 	if n > headerLimit {
-		return nil, fmt.Errorf("the trace is broken: its header says to be %d bytes long", n)
+		return nil, fmt.Errorf("the trace is broken: its header has a length of %d bytes", n)
 	}
 	raw := make([]byte, n)
 	if _, err := io.ReadFull(in, raw); err != nil {
@@ -155,7 +155,7 @@ func (t *Reader) readBeats(in *bufio.Reader) error {
 		case err != nil:
 			return err
 		case t.Interrupted:
-			return errors.New("the trace is broken: it goes on after its end")
+			return errors.New("the trace is broken: it has data after its end")
 		case len(t.beats) == beatLimit:
 			return fmt.Errorf("the trace is broken: it has more than %d beats", beatLimit)
 		case b.At == last.At && b.Messages == last.Messages && b.Hash == 0:
@@ -205,7 +205,7 @@ func (t *Reader) Last() time.Duration { return t.last.At }
 
 func broken(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the trace ends in the middle: was its recording interrupted?")
+		return errors.New("the trace is truncated: was its recording interrupted?")
 	}
 	return fmt.Errorf("the trace is broken: %w", err)
 }
@@ -229,7 +229,7 @@ func (t *Reader) Check(replayed Beat) error {
 	after := t.last.At
 	recorded, err := t.Next()
 	if errors.Is(err, io.EOF) {
-		return fmt.Errorf("the recording ends at %v, the replay goes on", after)
+		return fmt.Errorf("the recording ends at %v, the replay continues", after)
 	}
 	if err != nil {
 		return err
@@ -249,6 +249,6 @@ func (t *Reader) End() error {
 	case err != nil:
 		return err
 	default:
-		return fmt.Errorf("the recording goes on at %v, the replay has ended", b.At)
+		return fmt.Errorf("the recording continues at %v, the replay has ended", b.At)
 	}
 }

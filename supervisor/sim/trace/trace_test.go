@@ -78,7 +78,7 @@ func TestDifference(t *testing.T) {
 	if r, err = NewReader(bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.End(); err == nil || !strings.Contains(err.Error(), "the recording goes on at 1m0s") {
+	if err := r.End(); err == nil || !strings.Contains(err.Error(), "the recording continues at 1m0s") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -89,11 +89,11 @@ func TestBroken(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":           {nil, "this is no trace"},
-		"something else":  {[]byte("PK\x03\x04 zip\n"), "this is no trace"},
+		"empty":           {nil, "this is not a trace"},
+		"something else":  {[]byte("PK\x03\x04 zip\n"), "this is not a trace"},
 		"a later version": {[]byte("troupe-trace 2\nx"), `a trace of format "2"`},
-		"cut":             {good[:len(good)-9], "the trace ends in the middle"},
-		"cut at once":     {good[:20], "the trace ends in the middle"},
+		"cut":             {good[:len(good)-9], "the trace is truncated"},
+		"cut at once":     {good[:20], "the trace is truncated"},
 		"not packed":      {[]byte("troupe-trace 1\nnonsense in here"), "the trace is broken"},
 	} {
 		r, err := NewReader(bytes.NewReader(c.data))

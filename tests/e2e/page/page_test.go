@@ -317,7 +317,7 @@ func TestStranger(t *testing.T) {
 	f := newFake(3, 10)
 	address, _, _ := strings.Cut(f.serve(t), "#")
 	p := browser.Open(t, browser.New(t), address, desk)
-	p.Await("what to do", `document.querySelector("#trouble").innerText.includes("open the address that")`)
+	p.Await("what to do", `document.querySelector("#trouble").innerText.includes("open the URL that")`)
 	if text := p.Text("body"); strings.Contains(text, "web-0") {
 		t.Errorf("it shows %s", text)
 	}
