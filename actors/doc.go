@@ -1,22 +1,35 @@
-// Package actors is the root of troupe's actors: shells that own facts, send
-// and receive messages, and perform what the pure decisions below decide say.
+// Package actors is the root of troupe's actors. An actor owns facts, sends and
+// receives messages, and performs what the pure functions in decide return.
 //
-//	<node>                     node     makes and connects the others; what fails when one can't be kept running
-//	├── pods                   pods     which pods this node is to run; what people are shown
-//	│   └── <UID> …            pod      one pod: lifecycle, containers, backoff, hooks, status
-//	├── images                 images   one pull per image, a bounded number at once
-//	├── volumes                volumes  one lane per volume
-//	├── probes                 probes   how containers are: schedules of all probes, one timer
-//	├── gc                     gc       dead containers, sandboxes, directories, links of logs
-//	├── sources                sources  manifests of a directory and a URL
-//	├── pleg                   pleg     what happens in the runtime: events and lists
-//	│                                   and, with an apiserver:
-//	├── apipods                apipods  what pods the apiserver has for this node
-//	├── status                 status   how pods are, told to the apiserver; the end of those deleted
-//	├── mirrors                mirrors  mirror pods of static pods
-//	└── nodestatus             nodestatus  the node's object and lease
+// The tree of a node, with the package of each actor:
 //
-// Who tells whom what stands at the top of each package, with what a lost, a
-// late or a repeated message does. What actors need of the world is declared in
-// port; the daemon, the simulation and the chaos harness connect it.
+//	<node>           node        starts and connects the other actors; ends the process if one cannot be kept running
+//	├── pods         pods        registry and parent of the pods of this node: merges sources, admits, resizes
+//	│   └── <UID> …  pod         one pod: lifecycle, containers, backoff, hooks, status
+//	├── images       images      one pull per image, a bounded number at once
+//	├── volumes      volumes     mounts and unmounts, one lane per volume
+//	├── resources    resources   cgroups of pods and QoS classes; only if Ports.Cgroups is set
+//	├── probes       probes      schedules of all probes, one timer
+//	├── gc           gc          removes dead containers, sandboxes, directories, logs and log symlinks
+//	├── logs         logs        log rotation; only if Ports.Logs is set and containerLogMaxSize is positive
+//	├── sources      sources     manifests of a directory and a URL
+//	├── pleg         pleg        events and lists of the runtime
+//	│
+//	│   and, if Ports.API is set:
+//	├── objects      objects     ConfigMaps, Secrets, claims and tokens that pods use
+//	├── apipods      apipods     the pods of this node in the apiserver
+//	├── status       status      writes pod status to the apiserver; deletes terminated pods there
+//	├── mirrors      mirrors     mirror pods of static pods
+//	└── nodestatus   nodestatus  the Node object and the lease
+//
+// The other packages here are not actors:
+//
+//	decide      pure decisions
+//	kernel      the actor kernel on protoactor
+//	port        what actors need from outside, as interfaces
+//	checkpoint  effects that read and write a checkpoint file
+//
+// Each actor package begins with its messages. A message says who sends it and
+// what happens if it is lost, late or repeated. The daemon and the simulations
+// connect the ports. tests/arch compares these lists with the folders.
 package actors

@@ -1,19 +1,62 @@
 // Package decide is the root of troupe's pure decisions.
 //
-// A decision takes plain values (what is wanted, what was observed, what time
-// it is) and returns plain values (what to do, what to say, when to look
-// again). Nothing below this folder reads a clock, draws a random number,
-// does I/O, logs, or starts a goroutine: that is what makes a decision a
-// table test, and a whole node replayable from its seed.
+// A decision takes plain values (desired state, observed state, time) and
+// returns plain values (actions, messages, the time of the next decision).
+// Nothing below this folder reads a clock, draws a random number, does I/O,
+// logs, or starts a goroutine. So a decision is a table test, and a simulated
+// node can be replayed from its seed.
 //
-//	observed   what a runtime says there is: the facts the others decide on
-//	manifest   bytes → pods, or a problem that names file and field
-//	admit      may this pod run here?
-//	podlife    syncing → terminating → terminated
-//	podplan    desired + observed + now → what to do next
-//	podstatus  desired + observed + plan → what users see
-//	backoff    how long to wait before the next try
-//	imagepull  pull or not, and when again
-//	podgc      which dead containers and sandboxes go
-//	podobjects which objects of the API a pod uses, and what is known of them
+// Facts:
+//
+//	observed     sandboxes, containers and images of the runtime, as plain values
+//	podobjects   the API objects that a pod uses, and their known state
+//	flat         a map for few entries
+//
+// Which pods run here:
+//
+//	manifest     manifest bytes → pods, or a problem that names file and field
+//	admit        may this pod run on this node?
+//	apipod       which changes of a pod in the apiserver concern its node
+//	mirrorpods   which mirror pods the apiserver must have
+//	podresize    resize of running pods: allocate now or later, and the next step
+//
+// One pod:
+//
+//	podlife      Syncing → Terminating → Terminated
+//	podplan      desired + observed + now → the next actions
+//	podstatus    desired + observed + plan → v1.PodStatus
+//	statuswrite  which status to write to the apiserver, and when
+//	backoff      time until the next attempt
+//	probe        when to probe a container, and what results mean
+//	whynot       one sentence that says why a pod is not ready
+//
+// Inputs of a container:
+//
+//	apparmor     AppArmor profile
+//	containerenv environment
+//	downward     downward API: fields and resources as text
+//	envfile      environment files that containers write
+//	expansion    variable references in commands and arguments
+//	hostsfile    host name and /etc/hosts
+//	imagepull    pull or not, and the time of the next attempt
+//	lastwords    termination message
+//	resourcelist arithmetic on ResourceList
+//	userns       user IDs of a user namespace
+//
+// Volumes:
+//
+//	emptydir     size and page size of an emptyDir in memory
+//	volumefiles  files of configMap, secret, downwardAPI and projected volumes
+//	volumeplan   how to mount each volume of a pod
+//
+// The node:
+//
+//	loglinks     symlinks to container logs
+//	logrotate    rotation of one container log
+//	nodestatus   the Node object
+//	podcgroup    names and limits of cgroups of pods and QoS classes
+//	podgc        which dead containers and sandboxes to remove
+//	usage        resource usage from files of the kernel and from the runtime
+//
+// tests/arch compares this list with the folders.
 package decide
