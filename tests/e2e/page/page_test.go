@@ -270,7 +270,7 @@ func TestItIsLive(t *testing.T) {
 	p.Await("ten are found", `document.querySelectorAll("#pods-rows tr").length == 10`)
 
 	f.change(func() { f.away = true })
-	p.Await("it is said that the pods actor is silent", `document.querySelector("#trouble").innerText.includes("gives no answer: it is quarantined")`)
+	p.Await("it is said that the pods actor is silent", `document.querySelector("#trouble").innerText.includes("does not answer: it is quarantined")`)
 	p.Shoot("silent")
 	f.change(func() { f.away = false })
 	p.Await("it is well again", `document.querySelector("#trouble").hidden`)

@@ -27,14 +27,13 @@ var sections = []struct {
 	section                section
 	title, intro, compared string
 }{
-	{alone, "A node of its own", `What the node agent adds to what the runtime alone does. Every floor is measured in the same run, by
-the very same CRI requests made directly with no agent running, in turns with the agent's samples. When a
-program runs is told by itself: the first thing it does is to append a line to a file on the host,
-whose modification time is read. Medians, unless something else is said.`, "floor"},
-	{cluster, "A node of a cluster", `The same work on a real etcd and kube-apiserver, seen by a client that watches the pods. The floor makes
-the same CRI requests and one status write a pod, with no agent running. The kubelet is that of the
-same Kubernetes release, with the same flags and configuration, on the same containerd, in turns with
-troupe.`, "floor; kubelet"},
+	{alone, "A node of its own", `The cost of the node agent on top of the runtime. Every floor is measured in the same run, in turns with the
+agent's samples: the same CRI requests are made directly, without an agent. A program reports its own start:
+first it appends a line to a file on the host, and the benchmark reads the modification time of this file.
+Values are medians unless stated otherwise.`, "floor"},
+	{cluster, "A node of a cluster", `The same work on a real etcd and kube-apiserver, measured by a client that watches the pods. The floor makes
+the same CRI requests and one status write per pod, without an agent. The kubelet has the same Kubernetes
+release, flags, configuration and containerd, and is measured in turns with troupe.`, "floor; kubelet"},
 	{simulation, "The simulated world", `The same actors on simulated runtimes and an apiserver in memory (docs/simulation.md), in one process.`, "compared with"},
 }
 
@@ -83,13 +82,13 @@ Wrong in this run:
 // preamble stands before the sections.
 const preamble = `# Benchmarks
 
-These are benchmarks and no tests: a busy machine misses bars. What is not a matter of speed, a pod
-lost, doubled, restarted for no reason or left behind, makes the run fail.
+These are benchmarks, not tests: on a busy machine a bar can be missed. A run fails only for errors that are
+independent of speed: a pod that is lost, duplicated, restarted without a reason, or left behind.
 
-` + "`go tool task bench`" + ` measures all of it in about 40 minutes, and with ` + "`-- --rows NAME,…`" + ` some rows; a
-section is written anew if all of its rows were measured. It needs root on Debian with runc,
-containernetworking-plugins, iptables and containerd (for 1.6). It runs containerds and a control plane of
-its own under .run/bench and removes all of it.
+` + "`go tool task bench`" + ` runs all benchmarks in about 40 minutes, and with ` + "`-- --rows NAME,…`" + ` some rows. A
+section is rewritten if all of its rows were measured. The benchmarks need root on Debian with runc,
+containernetworking-plugins, iptables and containerd (for 1.6). They run their own containerds and their own
+control plane under .run/bench, and remove them at the end.
 `
 
 // report gives the sections of which something was measured, by their titles.
