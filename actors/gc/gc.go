@@ -1,18 +1,18 @@
-// Package gc is the actor that removes what nobody needs any more: dead
-// containers and their logs, sandboxes of pods that are gone, their directories.
+// Package gc is the garbage collection actor. It removes dead containers and their
+// logs, sandboxes of removed pods, and their directories.
 //
 //	gc ──Abandoned──► pods ──Collect──► gc ──RemoveContainer, RemovePodSandbox──► runtime, RemovePod──► host
 //	gc ──Collected──► pods       gc ──Living──► pods (in each sweep)
-//	gc ──UnlinkLog, TidyLogLinks──► links of logs
+//	gc ──UnlinkLog, TidyLogLinks──► symlinks to container logs
 //
-// What is left of pods is removed when no more of them come to their end for a
-// moment: whoever deletes many waits for the last of them, and for no removal.
+// Removal starts when no pod has terminated for a moment. So if a client deletes
+// many pods, their termination is not slowed down by removals.
 //
-// It never removes what lives: a sweep first lists what there is, and only then
-// asks which pods live, so that a pod that came meanwhile is not taken for dead.
+// gc never removes a living pod: a sweep first lists sandboxes and directories, and
+// then asks which pods live. So a pod that was added meanwhile does not look dead.
 //
-// What the runtime can't remove (port.Stuck) holds nothing else up: the rest of
-// its pod goes, pods is told that the pod is over, and sweeps go on trying.
+// A container that the runtime cannot remove (port.Stuck) blocks nothing else: the
+// rest of its pod is removed, pods is told that the pod is finished, and sweeps retry.
 package gc
 
 import (

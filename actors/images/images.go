@@ -287,8 +287,8 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 		}
 	}
 	if len(pulling) > 0 && i.pulling == 0 {
-		// Who comes with another credential does not wait for the end of a backoff
-		// that is not his.
+		// Backoff is per credential: a pod with different credentials may pull at
+		// once.
 		if !now.Before(i.failures.RetryAt(a.deps.Backoff)) {
 			i.tried = nil
 		}

@@ -29,16 +29,16 @@ type Effect[M any] struct {
 	// wait, the lowest Rank goes first; of equals, the one that waits longest.
 	Pool string
 	Rank int64
-	// MaxQueue is how long it waits for a slot at the most, before it goes on without
-	// one; zero for as long as it takes.
+	// MaxQueue is the maximum wait for a slot. After that the effect starts without
+	// one. Zero means no maximum.
 	MaxQueue time.Duration
-	// Keeps, in place of Pool, is for a step between two that need slots: it goes
-	// on with the slot of that pool which its owner has kept from the last step, if
-	// there is one, and else without.
+	// Keeps, instead of Pool, is for a step between two steps that need slots: the
+	// effect uses the slot of this pool that its owner kept from the last step, if
+	// there is one. Otherwise it starts without a slot.
 	Keeps string
-	// Idles: much of its time it may wait for what needs nothing of the machine,
-	// as for the end of a grace period. The more of its kind outlive their slots,
-	// the sooner each gives its own back, so that none waits long for its begin.
+	// Idles: the effect mostly waits (network, timers, a grace period), so it is no
+	// CPU load. The more effects of its kind run without a slot, the sooner each one
+	// gives its slot back, so that no effect waits long for its start.
 	Idles bool
 	// Deadline bounds the run, counted from its start. Required, but for one
 	// that is Standing: a stream or a watch, which is meant to go on. NoDeadline is

@@ -12,21 +12,22 @@ type Pool struct {
 	Name string
 	Size int
 	// MinHold and MaxHold bound how long a call keeps its slot: after three
-	// times the usual duration of its kind it gives the slot back and goes on
-	// without, so that hung calls do not stop a node.
+	// times the usual duration of its kind it gives the slot back and continues
+	// without one, so that hung calls do not block a node.
 	MinHold, MaxHold time.Duration
-	// SlowHold is how long a call keeps its slot although it is slower than usual,
-	// while none of its kind that was begun later has ended: the machine is busy,
-	// rather than the call hung, and more calls at once would make it busier. Zero
-	// for no such respite.
+	// SlowHold is how long a slow call keeps its slot, unless a later call of the
+	// same kind has finished. If none has, the machine is overloaded and this call
+	// does not hang, and more parallel calls would add to the load. Zero turns this
+	// off.
 	SlowHold time.Duration
-	// Behind names a pool whose effects go first, empty for none: while one of them
-	// holds a slot, none of this pool begins, unless it has waited for BehindMax.
+	// Behind names a pool with priority over this one, empty for none: while an
+	// effect of that pool holds a slot, no effect of this pool starts, unless it has
+	// waited for BehindMax.
 	Behind    string
 	BehindMax time.Duration
-	// Unkept: a slot is free as soon as its effect has ended. Otherwise it stays
-	// with its owner until that has handled the result, so that an owner whose
-	// effects are the steps of one thing goes on with it.
+	// Unkept: a slot is free as soon as its effect has finished. Otherwise the owner
+	// keeps it until it has handled the result, so that an owner can run its next
+	// effect on the same slot.
 	Unkept bool
 }
 

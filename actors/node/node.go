@@ -131,12 +131,13 @@ type Config struct {
 	PullDeadline           time.Duration
 	// Cluster is how the node is shown to the apiserver; unused without one.
 	Cluster Cluster
-	// Wrap may replace the behavior of a pod's actor: chaos does.
+	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
 	// Started, if set, is told of each pod that the node has started
 	// (pods.Deps.Started).
 	Started func(pods.Started)
-	// Around is called around each message of the others, if set: chaos does.
+	// Around, if set, wraps the handling of each message of the other actors, for
+	// tests with faults.
 	Around Around
 }
 

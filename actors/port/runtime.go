@@ -143,7 +143,7 @@ type CreateContainer struct {
 	SandboxAttempt uint32
 	// ImageRef is what PullImage or ImageStatus gave for the container's image.
 	ImageRef string
-	// ImageUser is what the image says it runs as; nil if unknown.
+	// Image is what the runtime reports of the image, such as its user; zero if unknown.
 	Image observed.Image
 	// SpecHash goes into the annotations, to find it again.
 	SpecHash string

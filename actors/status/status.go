@@ -14,15 +14,15 @@
 //	    ▼                               │
 //	listening ──no answer──► away: one call at a time, after a backoff
 //
-// An answer that says only that something went wrong (an internal error, a page
-// of something that is no apiserver) counts as none: an apiserver whose store does
-// not answer gives such answers, for minutes maybe, and has to be told everything
-// as soon as it can hear it. But it may be about one pod, whose status some webhook
-// chokes on: so whoever has not met with it himself need not wait, and whose call
-// fails so again while others' do not is on his own.
+// An answer with an unspecific error (an internal error, an HTML page of a proxy)
+// counts as no answer. An apiserver whose store is down returns such errors, maybe
+// for minutes, and all status must be written as soon as it works again. But the
+// error may also concern one pod, for example if a webhook fails for its status.
+// So only pods whose own call failed back off. If a pod keeps failing while others
+// succeed, the failure is that pod's, not the apiserver's.
 //
-// After a restart it knows nothing: it is told again what to say and of what,
-// and reads each pod from the apiserver before it writes.
+// After a restart the actor has no state: others send it the status and the objects
+// of all pods again, and it reads each pod from the apiserver before it writes.
 package status
 
 import (

@@ -10,23 +10,23 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// connections are those to the apiserver that are open. Requests share them
-// (HTTP/2), as many on each as the apiserver takes.
+// connections are the open connections to the apiserver. Requests share them
+// (HTTP/2), up to the apiserver's limit per connection.
 //
-// Where none has room, net/http makes one for each request that waits: an agent
-// has hundreds of watches, which all lose their connection at once, and an
-// apiserver that returns to hundreds of agents would first shake a hundred
-// thousand hands. So one request goes ahead, and the others share its luck.
+// If no connection has capacity, net/http dials one per waiting request. An agent
+// has hundreds of watches, which all lose their connection at the same time. An
+// apiserver that returns to hundreds of agents would face 100,000 TLS handshakes.
+// So one request dials, and the others reuse its connection or its error.
 type connections struct {
 	dial utilnet.DialFunc
 
 	mu sync.Mutex
-	// open holds them, and whether they have shaken hands.
+	// open holds the connections, and whether their TLS handshake is complete.
 	open  map[*conn]bool
-	ready int // of those, how many have
-	// requests are those under way, until the whole answer was read.
+	ready int // number of open connections with a complete handshake
+	// requests counts running requests, until the whole response was read.
 	requests int
-	// ahead is the request that goes ahead, nil if none does.
+	// ahead is the request that dials, nil if none does.
 	ahead *ahead
 }
 

@@ -13,25 +13,25 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// bounds of a crowd. What is beyond one costs a connection its life.
+// bounds of a crowd. If a bound is exceeded, a connection is closed.
 type bounds struct {
-	// strangers are connections on which nobody was let in yet.
+	// strangers are connections without an authenticated and authorized request yet.
 	strangers int
-	// known are those on which somebody was.
+	// known are connections with one.
 	known int
-	// requests are what strangers may have under way, all together.
+	// requests is the limit of running requests of all strangers together.
 	requests int
-	// bytes are what strangers may have sent, all together, beyond what each may
-	// send in any case: a handshake and a request like others.
+	// bytes is the limit of bytes sent by all strangers together. The first modest
+	// bytes of each, a handshake and an ordinary request, are not counted.
 	bytes, modest int64
 }
 
-// usualBounds: a stranger takes some 50 KiB, and what is made of a header up to
-// thirty times its bytes. An apiserver needs one connection, and one more for
-// each stream into a container.
+// usualBounds: a stranger takes about 50 KiB, and a parsed header up to thirty
+// times its bytes. An apiserver needs one connection, and one more for each
+// stream into a container.
 var usualBounds = bounds{strangers: 512, known: 4096, requests: 1024, bytes: 2 << 20, modest: 16 << 10}
 
-// crowd is who is connected to a server.
+// crowd limits the connections of a server.
 //
 //	connect ──► stranger ──let in──► known ──► idle ⇄ busy
 //	               │                   │
@@ -40,22 +40,22 @@ var usualBounds = bounds{strangers: 512, known: 4096, requests: 1024, bytes: 2 <
 //	               ▼                   ▼
 //	             closed              closed
 //
-// Whoever can reach the port can be a stranger, so there is always one too many.
-// Of those it is one of the address that has the most that goes, the oldest first:
-// an apiserver that connects is not shut out by others, and it is no stranger any
-// more with its first request that is let in.
+// Every client that can reach the port can become a stranger, so the limit can
+// always be reached. Then the oldest stranger of the remote address that holds the
+// most is closed. So other clients cannot lock out an apiserver, and it stops being
+// a stranger with its first authorized request.
 type crowd struct {
 	bounds bounds
 	log    zerolog.Logger
 
 	mu sync.Mutex
-	// strangers and known are by when they came.
+	// strangers and known are the open connections; guest.number is their order.
 	strangers, known map[*guest]struct{}
 	came             uint64
 	// requests and bytes are the sums over strangers.
 	requests int
 	bytes    int64
-	// closed counts since it was last told.
+	// closed counts the closed connections since the last log line.
 	closed int
 	told   time.Time
 }
@@ -124,7 +124,7 @@ func (c *crowd) enter(conn net.Conn) *guest {
 	return g
 }
 
-// change does something under the lock, and closes the connections that it gives.
+// change calls do under the lock, and closes the connections that it returns.
 func (c *crowd) change(do func() []*guest) {
 	c.mu.Lock()
 	closed := do()
@@ -143,7 +143,7 @@ func (c *crowd) change(do func() []*guest) {
 	}
 }
 
-// forget takes guests out.
+// forget removes guests.
 func (c *crowd) forget(all ...*guest) []*guest {
 	for _, g := range all {
 		if _, is := c.strangers[g]; is {

@@ -63,19 +63,19 @@ func TestSimRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"--nodes: must be set if there is no scenario":                             {"sim"},
-		"--nodes: 1000000: must be from 1 to 100000":                            {"sim", "--nodes=1000000"},
-		bad + ":5: steps[1].wait.workload: wob was not created by a step above": {"sim", "--scenario=" + bad},
-		"no such file or directory":                                             {"sim", "--scenario=" + filepath.Join(dir, "none.yaml")},
-		"--report " + filepath.Join(dir, "none", "x.html") + ": no such file":   {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "none", "x.html")},
-		"--record " + dir + ": the path exists and is not a file":             {"sim", "--nodes=1", "--record=" + dir},
-		bad + ": this is not a trace":                                              {"sim", "replay", bad},
-		"--record " + dir + "/./x: is the same file as --report: choose another":  {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "x"), "--record=" + dir + "/./x"},
-		"--report " + bad + ": is the same file as --scenario: choose another":    {"sim", "--scenario=" + bad, "--report=" + bad},
-		bad2 + ": [{\"a\":1},{\"b\":2}]: must be a map, not a list":             {"sim", "--scenario=" + bad2},
-		"--pods-per-node: 111: a node has capacity for 110":                         {"sim", "--nodes=10", "--pods-per-node=111"},
-		good + ":4: steps[0].drain.nodes[0]: \"n00005\": unknown node": {"sim", "--scenario=" + good},
-		cut + ": the trace is truncated":                                  {"sim", "replay", cut},
+		"--nodes: must be set if there is no scenario":                           {"sim"},
+		"--nodes: 1000000: must be from 1 to 100000":                             {"sim", "--nodes=1000000"},
+		bad + ":5: steps[1].wait.workload: wob was not created by a step above":  {"sim", "--scenario=" + bad},
+		"no such file or directory":                                              {"sim", "--scenario=" + filepath.Join(dir, "none.yaml")},
+		"--report " + filepath.Join(dir, "none", "x.html") + ": no such file":    {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "none", "x.html")},
+		"--record " + dir + ": the path exists and is not a file":                {"sim", "--nodes=1", "--record=" + dir},
+		bad + ": this is not a trace":                                            {"sim", "replay", bad},
+		"--record " + dir + "/./x: is the same file as --report: choose another": {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "x"), "--record=" + dir + "/./x"},
+		"--report " + bad + ": is the same file as --scenario: choose another":   {"sim", "--scenario=" + bad, "--report=" + bad},
+		bad2 + ": [{\"a\":1},{\"b\":2}]: must be a map, not a list":              {"sim", "--scenario=" + bad2},
+		"--pods-per-node: 111: a node has capacity for 110":                      {"sim", "--nodes=10", "--pods-per-node=111"},
+		good + ":4: steps[0].drain.nodes[0]: \"n00005\": unknown node":           {"sim", "--scenario=" + good},
+		cut + ": the trace is truncated":                                         {"sim", "replay", cut},
 	} {
 		out, err := command(t.Context(), args...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || out != "" {

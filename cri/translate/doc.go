@@ -1,15 +1,14 @@
-// Package translate turns a pod into what the Container Runtime Interface asks
-// for: the configuration of its sandbox and of its containers.
+// Package translate turns a pod into CRI requests: the configuration of its sandbox
+// and of its containers.
 //
-// It is pure. All that the node adds (cluster DNS, node allocatable, profiles'
-// directory, cgroup parents) comes in a Node value, so that the same pod on the
-// same Node gives the same request, to the byte: lists derived from maps are
+// It is pure. Everything that depends on the node (cluster DNS, node allocatable,
+// the directory of profiles, cgroup parents) comes in a Node value. The same pod on
+// the same Node gives the same request, byte for byte: lists made from maps are
 // sorted.
 //
-// What a pod asks for that can't be is an error of kind port.InvalidConfig,
-// which users know as CreateContainerConfigError, in words that name the field.
+// An impossible request is an error of kind port.InvalidConfig that names the
+// field. Users see it as CreateContainerConfigError.
 //
-// Left for later, each with its place: the target of an ephemeral container's
-// PID namespace (namespaces.go), devices and CDI names of device plugins (container.go),
+// Not implemented: devices and CDI names of device plugins (container.go), and the
 // cgroup v2 keys of MemoryQoS (resources.go).
 package translate

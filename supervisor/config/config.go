@@ -159,8 +159,7 @@ func (c Config) RuntimeRequestTimeout() time.Duration {
 	return c.kubelet.RuntimeRequestTimeout.Duration
 }
 
-// SyncFrequency is the longest time a pod goes without being looked at.
-// (syncFrequency)
+// SyncFrequency has no effect yet. (syncFrequency)
 func (c Config) SyncFrequency() time.Duration { return c.kubelet.SyncFrequency.Duration }
 
 // CrashLoopBackOffMax is the longest wait before a crashing container is
@@ -172,9 +171,9 @@ func (c Config) CrashLoopBackOffMax() time.Duration {
 	return MaxCrashLoopBackOff
 }
 
-// Pulls says how images are pulled: one at a time only if the configuration
-// says so in words. That serializeImagePulls is true by default is the kubelet's
-// past, not a wish of its user.
+// Pulls returns the limits on image pulls. Images are pulled one at a time only if
+// the configuration sets serializeImagePulls explicitly: the default true of the
+// kubelet is historical.
 func (c Config) Pulls() Pulls {
 	p := Pulls{QPS: *c.kubelet.RegistryPullQPS, Burst: c.kubelet.RegistryBurst, ProgressDeadline: imagePullProgressDeadline}
 	switch {
@@ -193,13 +192,14 @@ type Pulls struct {
 	// Parallel is how many images are pulled at once; 0 for no limit.
 	// (serializeImagePulls, maxParallelImagePulls)
 	Parallel int32
-	// QPS is how many pulls may begin a second; 0 for no limit.
-	// (registryPullQPS)
+	// QPS is the number of pulls that may start per second; 0 for no limit. It has no
+	// effect yet. (registryPullQPS)
 	QPS int32
-	// Burst is how many may begin at once under QPS. (registryBurst)
+	// Burst is the number that may start at once under QPS. It has no effect yet.
+	// (registryBurst)
 	Burst int32
-	// ProgressDeadline ends a pull that makes no progress. The configuration
-	// has no field for it.
+	// ProgressDeadline is the limit of a pull without progress. The configuration has
+	// no field for it, and it has no effect yet.
 	ProgressDeadline time.Duration
 }
 
@@ -208,7 +208,8 @@ const (
 	defaultParallelPulls      = 5
 )
 
-// ImageGC says when images are removed.
+// ImageGC returns the thresholds of image garbage collection, which does not exist
+// yet.
 func (c Config) ImageGC() ImageGC {
 	return ImageGC{
 		HighPercent: *c.kubelet.ImageGCHighThresholdPercent,
@@ -391,8 +392,8 @@ func (c Config) Evictions() []Threshold {
 	return thresholds
 }
 
-// EvictionPressureTransition is how long a node stays under pressure after the
-// last threshold was met. (evictionPressureTransitionPeriod)
+// EvictionPressureTransition is how long a node stays under pressure after the last
+// threshold was met. It has no effect yet. (evictionPressureTransitionPeriod)
 func (c Config) EvictionPressureTransition() time.Duration {
 	return c.kubelet.EvictionPressureTransitionPeriod.Duration
 }

@@ -42,14 +42,13 @@ type Options struct {
 	CertDir string
 	// CloudProvider is "" or external. (--cloud-provider)
 	CloudProvider string
-	// CredentialProviderConfig and CredentialProviderBinDir are for
-	// credential-provider plugins. (--image-credential-provider-config,
+	// CredentialProviderConfig and CredentialProviderBinDir name credential provider
+	// plugins. They have no effect yet. (--image-credential-provider-config,
 	// --image-credential-provider-bin-dir)
 	CredentialProviderConfig, CredentialProviderBinDir string
-	// LockFile is locked while the agent runs; empty for none. (--lock-file)
+	// LockFile has no effect yet. (--lock-file)
 	LockFile string
-	// ExitOnLockContention: end when another process opens LockFile.
-	// (--exit-on-lock-contention)
+	// ExitOnLockContention has no effect yet. (--exit-on-lock-contention)
 	ExitOnLockContention bool
 	// MinimumContainerTTL is how old a dead container is at least before it
 	// is removed. (--minimum-container-ttl-duration)

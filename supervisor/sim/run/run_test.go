@@ -228,12 +228,12 @@ func TestOptions(t *testing.T) {
 		t.Error(err)
 	}
 	for want, o := range map[string]Options{
-		"--nodes: must be set if there is no scenario":                                                             {},
-		"--nodes: -1: must be from 1 to 100000":                                                                 {Nodes: -1},
-		"--pods-per-node: 1001: must be from 0 to 1000":                                                         {Nodes: 1, PodsPerNode: 1001},
-		"--duration: -1s: must be from 0 to 8784h0m0s":                                                          {Nodes: 1, Duration: -time.Second},
-		"--probe: 1ms: must be at least 1s":                                                                     {Nodes: 1, PodsPerNode: 1, Probe: time.Millisecond},
-		"--probe: applies to the pods of --pods-per-node: set that too":                                 {Nodes: 1, Probe: time.Second},
+		"--nodes: must be set if there is no scenario":                                                                  {},
+		"--nodes: -1: must be from 1 to 100000":                                                                         {Nodes: -1},
+		"--pods-per-node: 1001: must be from 0 to 1000":                                                                 {Nodes: 1, PodsPerNode: 1001},
+		"--duration: -1s: must be from 0 to 8784h0m0s":                                                                  {Nodes: 1, Duration: -time.Second},
+		"--probe: 1ms: must be at least 1s":                                                                             {Nodes: 1, PodsPerNode: 1, Probe: time.Millisecond},
+		"--probe: applies to the pods of --pods-per-node: set that too":                                                 {Nodes: 1, Probe: time.Second},
 		"--pods-per-node: 111: a node has capacity for 110 pods: use more nodes, or a scenario with nodes: {pods: 111}": {Nodes: 10, PodsPerNode: 111},
 		"--pods-per-node: 6: a node has capacity for 5 pods: use more nodes, or a scenario with nodes: {pods: 6}":       {PodsPerNode: 6, Scenario: small},
 	} {
