@@ -39,7 +39,7 @@ func (c *Client) PullImage(ctx context.Context, r port.PullImage, done func(ref 
 }
 
 // watchPull cancels the context it returns if the runtime falls silent. The
-// returned function ends the watch and says whether it did.
+// returned function ends the watch and reports whether it did.
 func (c *Client) watchPull(ctx context.Context) (context.Context, func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	silent := make(chan error, 1)

@@ -8,7 +8,7 @@
 // A change that asks nothing new of the node, such as the echo of a status that
 // it wrote itself, goes no further than to status, unless the pod has become what
 // it will stay: then pods is given that version, for the older one to be freed. After a restart it watches
-// anew; pods, status and mirrors ask for all of it again when they were restarted.
+// again; pods, status and mirrors ask for all of it again when they were restarted.
 package apipods
 
 import (
@@ -38,7 +38,7 @@ type Message interface{ isAPIPodsMessage() }
 type Resend struct{}
 
 // told is what a watch tells. In order, and none is lost: one that does not fit
-// into the mailbox makes the actor watch anew. Of another watch: late.
+// into the mailbox makes the actor watch again. Of another watch: late.
 type told struct {
 	id     kernel.EffectID
 	change port.APIChange

@@ -39,7 +39,7 @@ import (
 type Message interface{ isGCMessage() }
 
 // Collect asks for all that is left of a pod to be removed. From pods, when the
-// pod has finished and nobody wants it. Twice: done once.
+// pod has finished and no source has it. Twice: done once.
 type Collect struct {
 	Ref observed.PodRef
 	// Abandoned: all that is known of it are directories on the host. No actor has
@@ -114,7 +114,7 @@ func (again) isGCMessage()       {}
 type Deps struct {
 	Runtime port.Runtime
 	Host    port.Host
-	// Logs may be nil: then nobody keeps logs of containers.
+	// Logs may be nil: then there are no container logs.
 	Logs port.ContainerLogs
 	// LogLinks may be nil: then those logs have no links.
 	LogLinks port.LogLinks
@@ -298,7 +298,7 @@ func (g *gc) settled(ctx *kernel.Context[Message]) {
 	}
 }
 
-// collect begins to remove a pod, or begins anew.
+// collect begins to remove a pod, or starts over.
 func (g *gc) collect(ctx *kernel.Context[Message], c *collection) {
 	uid := c.ref.UID
 	g.of[uid] = c
@@ -331,7 +331,7 @@ func (g *gc) listed(ctx *kernel.Context[Message], m listed) {
 	g.next(ctx, c)
 }
 
-// next goes on to the next stage when the last one is done.
+// next continues to the next stage when the last one is done.
 func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 	uid := c.ref.UID
 	for len(c.pending) == 0 {
@@ -410,7 +410,7 @@ func (g *gc) list(ctx *kernel.Context[Message]) {
 	}, func(_ kernel.EffectID, err error) Message { return found{err: err} })
 }
 
-// found goes on with a sweep: the host after the runtime, and then the pods.
+// found continues with a sweep: the host after the runtime, and then the pods.
 func (g *gc) found(ctx *kernel.Context[Message], m found) {
 	switch {
 	case m.last:

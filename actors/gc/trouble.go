@@ -50,7 +50,7 @@ func (g *gc) note(ctx *kernel.Context[Message], m removed) {
 	}
 }
 
-// answered says whether a failure is an answer, and not the lack of one.
+// answered reports whether a failure is an answer, and not the lack of one.
 func answered(err error) bool {
 	switch port.KindOf(err) {
 	case port.Unavailable, port.Deadline, port.Canceled:
@@ -60,7 +60,7 @@ func answered(err error) bool {
 	}
 }
 
-// waits says whether it is too early to try a removal again.
+// waits reports whether it is too early to try a removal again.
 func (g *gc) waits(ctx *kernel.Context[Message], r podgc.Removal) bool {
 	t := g.troubles[removal(r)]
 	return t != nil && t.next.After(ctx.Now())

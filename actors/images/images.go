@@ -39,7 +39,7 @@ type Message interface{ isImagesMessage() }
 // the same container. Lost: the pod asks again when told that this actor restarted.
 type Ensure struct{ pod.EnsureImage }
 
-// Forget says that a pod is gone. From pods. Lost: an image is pulled for nobody.
+// Forget says that a pod is gone. From pods. Lost: an image is pulled without need.
 type Forget struct{ UID types.UID }
 
 // RuntimeBack says that the runtime answers again after it did not. From pleg.
@@ -127,7 +127,7 @@ type image struct {
 	// and tried what failed since the last success or the last backoff.
 	with        imagepull.Credential
 	next, tried []imagepull.Credential
-	// inherited: the pull under way is a predecessor's; nobody knows made with what.
+	// inherited: the pull under way is a predecessor's; its credential is unknown.
 	inherited bool
 	timer     func() bool
 	waiting   []*waiter
@@ -231,8 +231,8 @@ func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
 	}
 }
 
-// drop forgets an image that nobody waits for. Its backoff is remembered until
-// it is over: a pod that is made anew does not shorten it.
+// drop forgets an image that no pod waits for. Its backoff is remembered until
+// it is over: a pod that is made again does not shorten it.
 func (a *images) drop(ctx *kernel.Context[Message], i *image) {
 	if len(i.waiting) > 0 || i.pulling != 0 || i.checking != 0 {
 		return
@@ -303,7 +303,7 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 	}
 }
 
-// fresh says whether the last look is still good.
+// fresh reports whether the last look is still good.
 func (a *images) fresh(i *image, now time.Time) bool {
 	return !i.checkedAt.IsZero() && now.Sub(i.checkedAt) < a.deps.FreshFor
 }
@@ -500,7 +500,7 @@ func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message 
 
 // backOff tells waiters why they wait for a pull, and gives when that changes:
 // from what happened to the back-off, and then to the next try. In between it
-// is looked whether somebody has brought the image by other means.
+// is checked whether the image was loaded by other means.
 func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*waiter) time.Time {
 	now := ctx.Now()
 	reason, message, until := i.failures.Status(a.deps.Backoff, i.name, now)

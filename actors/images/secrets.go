@@ -53,8 +53,8 @@ func (s *secrets) credentials(image string) []imagepull.Credential {
 // nothing is to pull without a credential.
 var nothing = []imagepull.Credential{{}}
 
-// entitle says whether what a pull was made with lets its pod have the image too:
-// it has the same, or nothing was needed. Somebody else's credential does not.
+// entitle reports whether what a pull was made with lets its pod have the image too:
+// it has the same, or nothing was needed. A different credential does not.
 func (s *secrets) entitle(image string, with imagepull.Credential) bool {
 	return with == (imagepull.Credential{}) || slices.Contains(s.credentials(image), with)
 }
@@ -69,7 +69,7 @@ func (i *image) untried(waiters []*waiter) (out []*waiter) {
 	return out
 }
 
-// anotherMayDo says whether another credential may give what this one did not.
+// anotherMayDo reports whether another credential may give what this one did not.
 func anotherMayDo(err error) bool {
 	switch port.KindOf(err) {
 	case port.Unavailable, port.Deadline, port.Canceled, port.RegistryUnavailable, port.InvalidImageName, port.ImageSignature:

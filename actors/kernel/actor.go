@@ -180,7 +180,7 @@ func StopRoot[M any](r Ref[M]) {
 }
 
 // KillRoot ends a topmost actor and all below it as the death of its process
-// would: nobody has last words, nobody handles another message. Its Runner is
+// would: no Stop method runs, and no further message is handled. Its Runner is
 // closed apart. For simulation and chaos.
 func KillRoot[M any](r Ref[M]) {
 	if r.cell == nil {

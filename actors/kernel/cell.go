@@ -211,7 +211,7 @@ func (c *cell) fail() bool {
 
 // restart begins the next incarnation, unless there is one, or the actor was
 // stopped meanwhile. It goes to this very cell: protoactor's PID would find
-// whoever has the name now.
+// the actor that has the name now.
 func (c *cell) restart(after uint32) {
 	c.mu.Lock()
 	if c.closed || !c.crashed || c.incarnation != after {

@@ -18,7 +18,7 @@
 // It handles one message at a time. A message may come late, twice or not at
 // all. A panic in it loses the message in hand, keeps those that wait, and
 // after a backoff the actor starts again from nothing but its constructor; its
-// effects go on meanwhile, and their results reach the new incarnation. What had
+// effects continue meanwhile, and their results reach the new incarnation. What had
 // not begun of them is dropped, and its timers do not fire any more. All below it
 // is stopped before it starts again.
 //

@@ -41,7 +41,7 @@ type Effect[M any] struct {
 	// gives its slot back, so that no effect waits long for its start.
 	Idles bool
 	// Deadline bounds the run, counted from its start. Required, but for one
-	// that is Standing: a stream or a watch, which is meant to go on. NoDeadline is
+	// that is Standing: a stream or a watch, which is meant to continue. NoDeadline is
 	// for work that ends with something else: its owner cancels it then.
 	Deadline time.Duration
 	Standing bool
@@ -114,7 +114,7 @@ type EffectInfo struct {
 	Since time.Time `json:"since"`
 	// Patience is how long it may well take; see Effect.
 	Patience time.Duration `json:"patience,omitempty"`
-	// Standing: it is meant to go on, and its age says nothing.
+	// Standing: it is meant to continue, and its age says nothing.
 	Standing bool `json:"standing,omitempty"`
 	// HoldsSlot is the pool it holds a slot of now, if any.
 	HoldsSlot string `json:"holdsSlot,omitempty"`

@@ -80,7 +80,7 @@ func (c *effectContext) Done() <-chan struct{} {
 	return c.ended
 }
 
-// AfterFunc has f called once when the context ends, by whoever ends it: f must
+// AfterFunc has f called once when the context ends, whatever ends it: f must
 // not block. The contexts that the standard library derives from this one use
 // it in place of a goroutine. stop reports whether it prevented the call.
 //

@@ -38,7 +38,7 @@ func (c *cell) PostSystemMessage(m any) {
 	c.wakeLocked()
 }
 
-// deliver posts e here, or to whoever has this place now.
+// deliver posts e here, or to the actor at this path now.
 func (c *cell) deliver(e envelope) {
 	if c.post(e) {
 		return

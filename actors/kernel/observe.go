@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// crashRing keeps the last crashes. Reading it waits for nobody.
+// crashRing keeps the last crashes. Reading it never waits for an actor.
 type crashRing struct {
 	mu    sync.Mutex
 	total atomic.Uint64

@@ -59,7 +59,7 @@ type slots struct {
 
 // pace is how calls of one kind go.
 type pace struct {
-	// usual is how long one takes, 0 while nobody knows.
+	// usual is how long one takes, 0 while unknown.
 	usual time.Duration
 	// newest is when the newest of those that have ended was begun.
 	newest time.Time
@@ -67,7 +67,7 @@ type pace struct {
 	outlived int
 }
 
-// gives says whether an effect that has waited since a time may have a slot.
+// gives reports whether an effect that has waited since a time may have a slot.
 func (p *slots) gives(since, now time.Time) bool {
 	return p.held < p.Size && (p.ahead == nil || p.ahead.held == 0 || now.Sub(since) >= p.BehindMax)
 }

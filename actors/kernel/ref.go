@@ -1,11 +1,11 @@
 package kernel
 
 // Ref is where to send messages of type M. The zero Ref drops them, which is
-// what an actor wants that was given nobody to tell.
+// for optional receivers.
 //
 // A Ref names a place in the tree, not an incarnation: it stays good when the
 // actor is restarted, and when it is stopped and another of the same protocol
-// is spawned in its place. While nobody is there, messages are dead letters.
+// is spawned in its place. While no actor has the path, messages are dead letters.
 type Ref[M any] struct{ cell *cell }
 
 // Tell sends m and returns at once.
@@ -23,5 +23,5 @@ func (r Ref[M]) Path() string {
 	return r.cell.path
 }
 
-// IsZero says that nobody is behind it.
+// IsZero reports whether it refers to no actor.
 func (r Ref[M]) IsZero() bool { return r.cell == nil }

@@ -123,7 +123,7 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 }
 
 // add takes a new effect and begins it if it may begin now. pool is empty if it
-// needs no slot, keeps if it goes on with none.
+// needs no slot, keeps if it continues with none.
 func (r *Runner) add(e *effect, pool, keeps string) {
 	r.mu.Lock()
 	if name := cmp.Or(pool, keeps); name != "" {
@@ -322,7 +322,7 @@ func (r *Runner) vacateLocked(e *effect) []*effect {
 }
 
 // keepLocked leaves the slot of an effect that has finished to its owner until
-// that has handled the result: what it asks for then goes on with the slot, so
+// that has handled the result: what it asks for then continues with the slot, so
 // that what was begun first is done first. An owner that does not get to it (it
 // crashed, or is busy) loses the slot a moment later.
 func (r *Runner) keepLocked(e *effect, now time.Time) {

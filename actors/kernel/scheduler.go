@@ -5,7 +5,7 @@ package kernel
 type scheduler interface{ ready(*cell) }
 
 // goroutines runs each cell that has messages on a goroutine of its own until
-// it has none, so that an actor that does not return pins nobody else.
+// it has none, so that an actor that does not return blocks no other actor.
 type goroutines struct{}
 
 func (goroutines) ready(c *cell) {

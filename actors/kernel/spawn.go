@@ -38,7 +38,7 @@ func props[M any](s *System, root bool) *actor.Props {
 	return p
 }
 
-// spawner is protoactor's side of whoever gets a child.
+// spawner is protoactor's side of the parent of a new child.
 type spawner interface {
 	SpawnNamed(*actor.Props, string) (*actor.PID, error)
 }

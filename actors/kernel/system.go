@@ -243,7 +243,7 @@ func (s *System) Until(path string, timeout time.Duration) bool {
 }
 
 // Shutdown stops all topmost actors, which stop what is below them first, and
-// waits until they are gone. Effects that run go on; see Runner.Close. On a
+// waits until they are gone. Effects that run continue; see Runner.Close. On a
 // Virtual it settles instead of waiting, so that only ctx's first state counts.
 func (s *System) Shutdown(ctx context.Context) error {
 	s.mu.RLock()

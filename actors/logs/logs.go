@@ -8,8 +8,8 @@
 // While nothing is too big that is one question to pods and one look at a file
 // for each container. What to do with a log that is, decide/logrotate says, a step
 // at a time, of what lies on the disk. So nothing has to be remembered: an
-// incarnation that begins looks once at all logs that were rotated, whoever's they
-// are, and goes on with what another did not bring to its end.
+// incarnation that begins looks once at all logs that were rotated, whichever container they
+// are, and continues with what another did not bring to its end.
 package logs
 
 import (
@@ -51,7 +51,7 @@ type rotated struct {
 // has ended meanwhile is found to have.
 type running struct{ pods []*v1.Pod }
 
-// sized is how big the logs of what runs are. Late: nobody waits for it.
+// sized is how big the logs of what runs are. Late: ignored.
 type sized struct {
 	id    kernel.EffectID
 	runs  []container
@@ -127,7 +127,7 @@ type logs struct {
 type round struct {
 	logrotate.Round
 	id string // of the container, empty if it does not run
-	// waits is the effect whose result goes on with it.
+	// waits is the effect whose result continues with it.
 	waits kernel.EffectID
 	// failed: a step did, and one more look says what to make of it.
 	failed bool

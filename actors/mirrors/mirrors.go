@@ -5,8 +5,8 @@
 //	mirrors ──Create, Delete──► apiserver
 //	mirrors ──Object, Gone──► status
 //
-// A mirror that is out of date, or that somebody deletes, is deleted and made
-// anew; one that has no static pod any more is deleted. After a restart it asks
+// A mirror that is outdated, or that a client deletes, is deleted and created
+// again; one that has no static pod any more is deleted. After a restart it asks
 // everybody again.
 package mirrors
 
@@ -47,7 +47,7 @@ type NodeSeen struct{ Node *v1.Node }
 // Resend asks for all Objects again. From status, which restarted.
 type Resend struct{}
 
-// done is the result of a call about one mirror. Late: nobody waits for it.
+// done is the result of a call about one mirror. Late: ignored.
 type done struct {
 	id   kernel.EffectID
 	name string

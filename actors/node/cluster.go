@@ -23,7 +23,7 @@ import (
 // Cluster is how a node is shown to its apiserver.
 type Cluster struct {
 	Own decide.Own
-	// Register says whether the node makes its own object (registerNode).
+	// Register reports whether the node makes its own object (registerNode).
 	Register bool
 	// MaxImages is nodeStatusMaxImages; less than 0 for all.
 	MaxImages int

@@ -9,7 +9,7 @@
 //	├── volumes         one lane per volume
 //	├── resources       the cgroups of pods, if they have any
 //	├── probes          how containers are: one timer for all
-//	├── gc              what nobody needs any more
+//	├── gc              removal of dead containers, sandboxes, directories and logs
 //	├── logs            the logs of containers, if they are files of this machine
 //	├── sources         manifests from a directory and a URL
 //	└── pleg            what happens in the runtime

@@ -105,7 +105,7 @@ func read[T any](n *nodestatus, ctx *kernel.Context[Message], which int, kind st
 	})
 }
 
-// finished says whether a result is of the look that counts.
+// finished reports whether a result is of the look that counts.
 func (n *nodestatus) finished(which int, id kernel.EffectID) bool {
 	if n.reading[which] != id {
 		return false

@@ -9,9 +9,9 @@
 // What the object is to say nodestatus in decide knows. An idle node costs one
 // look at the runtime and one renewal of the lease in each period, and a write
 // when something has changed, or when the report is due. An object that
-// somebody deletes is registered again.
+// a client deletes is registered again.
 //
-// After a restart it reads everything anew. The lease is renewed first, by calls
+// After a restart it reads everything again. The lease is renewed first, by calls
 // of its own: it waits neither for the watch of the node nor for the runtime.
 package nodestatus
 
@@ -40,8 +40,8 @@ type Deps struct {
 	Events  port.Recorder
 	// Own is what the configuration says of the node.
 	Own *decide.Own
-	// Register says whether this actor makes the node's object; otherwise it waits
-	// until somebody else has (registerNode).
+	// Register reports whether this actor makes the node's object; otherwise it waits
+	// until another client has (registerNode).
 	Register bool
 	// MaxImages is how many images the node shows (nodeStatusMaxImages), less
 	// than 0 for all.
@@ -100,7 +100,7 @@ type nodestatus struct {
 	// wrote are the facts that were written last, acks how often that was
 	// acknowledged. What the apiserver does not keep of them is not written a
 	// third time: once is not enough, because an earlier write whose answer was
-	// lost may have worked. Nor are labels (labelled), until somebody else changes
+	// lost may have worked. Nor are labels (labelled), until another client changes
 	// the object.
 	wrote    *decide.Facts
 	acks     int
@@ -253,7 +253,7 @@ func (n *nodestatus) changed(ctx *kernel.Context[Message], c port.APIChange) {
 			n.gone()
 		}
 	case port.APIBroken:
-		// Whoever writes notices as well, and says so.
+		// The writing call fails too, and logs it.
 	}
 }
 
@@ -276,9 +276,9 @@ func (n *nodestatus) newer(o *v1.Node, restored bool) bool {
 	return true
 }
 
-// others takes over what somebody else did to the object. It is mended with the
+// others takes over changes of other clients to the object. It is mended with the
 // next look at the runtime; before that only if it keeps pods away, and then not
-// more than once a second: somebody may insist.
+// more than once a second: the other client may do the same.
 func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node, restored bool) {
 	first := n.node == nil || n.node.UID != o.UID
 	if !n.newer(o, restored) {
@@ -423,7 +423,7 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 		n.gone() // deleted: register it again
 		return
 	case kind == port.AlreadyExists, kind == port.Conflict:
-		// Registered by somebody else, or another by now: read it.
+		// Another client registered the node or changed it: read it.
 		if n.failures++; n.failures == 1 {
 			n.read(ctx)
 			return

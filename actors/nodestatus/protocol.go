@@ -20,7 +20,7 @@ type Message interface{ isNodeStatusMessage() }
 // Resend asks for Seen again. From pods and mirrors, which restarted.
 type Resend struct{}
 
-// told is what the watch of this node's object tells. Lost: the actor watches anew.
+// told is what the watch of this node's object tells. Lost: the actor watches again.
 type told struct {
 	id     kernel.EffectID
 	change port.APIChange

@@ -16,7 +16,7 @@ import (
 // watchKind is the name of the effect.
 const watchKind = "Watch"
 
-// watched says whether changes of an object are told, and not looked for. A node
+// watched reports whether changes of an object are told, and not looked for. A node
 // may not watch claims and their volumes.
 func (a *objects) watched(r podobjects.Ref) bool {
 	return r.Kind == podobjects.RuntimeClass ||
@@ -92,7 +92,7 @@ func (a *objects) watch(ctx *kernel.Context[Message], o *object) {
 }
 
 // broken is for a watch that can't be heard. What was found stays known, and the
-// watch goes on by itself. An apiserver that does not know yet that this node
+// watch continues by itself. An apiserver that does not know yet that this node
 // may see the object soon will, and is asked again at once.
 func (a *objects) broken(ctx *kernel.Context[Message], o *object, err error) {
 	o.heard = true
@@ -225,7 +225,7 @@ func (a *objects) got(ctx *kernel.Context[Message], m got) {
 	}
 }
 
-// settled says whether an object is what a pod waits for: a claim has to be bound.
+// settled reports whether an object is what a pod waits for: a claim has to be bound.
 func settled(o port.APIObject) bool {
 	claim, ok := o.(*v1.PersistentVolumeClaim)
 	return !ok || claim.Spec.VolumeName != "" && claim.Status.Phase == v1.ClaimBound
@@ -252,7 +252,7 @@ func failed(r podobjects.Ref, err error) podobjects.Entry {
 	return podobjects.Entry{Ref: r, State: podobjects.Failed, Message: err.Error()}
 }
 
-// immutable says whether an object never changes again (core/v1 immutable).
+// immutable reports whether an object never changes again (core/v1 immutable).
 func immutable(o any) bool {
 	switch o := o.(type) {
 	case *v1.ConfigMap:

@@ -56,7 +56,7 @@ type object struct {
 }
 
 // Start implements kernel.Behavior. What a predecessor left is of no use: its
-// results would find nobody.
+// results would have no receiver.
 func (a *objects) Start(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		ctx.Cancel(e.ID)
@@ -265,7 +265,7 @@ func (a *objects) became(ctx *kernel.Context[Message], o *object, e podobjects.E
 	}
 }
 
-// forgetAll begins anew, after something was missed.
+// forgetAll starts over, after something was missed.
 func (a *objects) forgetAll(ctx *kernel.Context[Message]) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		a.forget(ctx, uid)

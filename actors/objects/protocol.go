@@ -1,7 +1,7 @@
 // Package objects is the actor that knows the objects of the API which pods
 // use: ConfigMaps, Secrets, tokens of service accounts, claims and their volumes,
 // and services. A pod says once that it is there, and is told what is known each
-// time that something of it changes; nobody asks for an object when it is needed.
+// time that something of it changes; no actor requests an object at the moment it needs it.
 //
 //	pod ──Need, Forget──► objects ──Watch, Get, CreateToken──► apiserver
 //	pod ◄──ObjectsAnswer── objects
@@ -60,7 +60,7 @@ type Forget struct{ UID types.UID }
 
 // told is what a watch says of one object, broken that it can't be heard. Of
 // another watch: late. Each told says all that there is to say, so only the
-// newest counts. Lost: the actor begins all anew.
+// newest counts. Lost: the actor starts over.
 type (
 	told struct {
 		id     kernel.EffectID
@@ -75,7 +75,7 @@ type (
 )
 
 // servicesTold is what the watch of services says. In order, and none is lost:
-// one that does not fit into the mailbox makes the actor watch anew.
+// one that does not fit into the mailbox makes the actor watch again.
 type servicesTold struct {
 	id     kernel.EffectID
 	change port.APIChange
@@ -135,7 +135,7 @@ func (again) isObjectsMessage()        {}
 func (renew) isObjectsMessage()        {}
 func (missed) isObjectsMessage()       {}
 
-// MailboxKey implements kernel.Keyed. A watch that was begun anew is another one.
+// MailboxKey implements kernel.Keyed. A watch that was started again is another one.
 func (m told) MailboxKey() string { return strconv.FormatUint(uint64(m.id), 10) }
 
 // AppendTrace implements kernel.Traced.

@@ -167,7 +167,7 @@ func (a *objects) servicesChanged(ctx *kernel.Context[Message], namespace string
 	}
 }
 
-// sameServices says whether pods would be told the same.
+// sameServices reports whether pods would be told the same.
 func sameServices(a, b podobjects.Entry) bool {
 	x, ok := a.Object.(*podobjects.ServiceList)
 	y, too := b.Object.(*podobjects.ServiceList)

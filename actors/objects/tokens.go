@@ -87,7 +87,7 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 			at = backoff.Retry(soon, t.failures)
 		}
 		if old, ok := e.Object.(*podobjects.IssuedToken); !ok && !doubted {
-			// Nobody waits long enough yet to be told why.
+			// Pods have not waited long enough yet for an error.
 		} else if !ok || !now.Before(old.Expires) {
 			e = podobjects.Entry{Ref: t.entry.Ref, State: podobjects.Failed, Message: "failed to fetch token: " + m.err.Error()}
 		} else {

@@ -5,7 +5,7 @@
 //	pleg ──Events, List──► runtime       pleg ──Snapshot, Hint, Seen, Back──► pods ──► pod
 //	                                     pleg ──Back──► images
 //
-// Events and lists are hints: who gets one looks at that one pod. Nobody waits
+// Events and lists are hints: the receiver inspects that one pod. No actor waits
 // for a list, but for the first of a process; a slow or a hung one delays
 // nothing but the safety net.
 //
@@ -187,8 +187,8 @@ func (p *pleg) open(ctx *kernel.Context[Message]) {
 	p.stream = ctx.Do(kernel.Effect[Message]{
 		Kind: "GetContainerEvents", Lane: fmt.Sprintf("events/%d", ctx.Incarnation()), Standing: true,
 		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			// An event is of no use to this actor: it goes on at once. That something
-			// was made nobody has to hear: whoever makes it knows, and what another
+			// An event is of no use to this actor: it continues at once. That something
+			// was created needs no message: the creator knows, and what another
 			// made is found by the name that it has taken, or by a list.
 			deps.Runtime.Events(c,
 				func() { self.Tell(opened{id}) },

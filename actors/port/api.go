@@ -24,7 +24,7 @@ type API interface {
 	// Watch tells of all objects of a selection until ctx ends: first Replaced,
 	// then whatever changes. That first list is no older than the call: a pod
 	// that was deleted before an agent began must not be started again by an
-	// apiserver that has not heard of it (kubernetes/kubernetes#59848). It goes on
+	// apiserver that has not heard of it (kubernetes/kubernetes#59848). It continues
 	// by itself when the connection breaks. Then, or at any other time, it may
 	// start over with Replaced; it may lag behind, and leave out what was
 	// overtaken meanwhile. What it tells of one object never goes back, except
@@ -189,7 +189,7 @@ type APISet struct{ Object APIObject }
 type APIDeleted struct{ Object APIObject }
 
 // APIBroken says that the apiserver can't be heard. What is known stays
-// known; the watch goes on by itself. It is told once each time it breaks, and
+// known; the watch continues by itself. It is told once each time it breaks, and
 // again when the reason changes.
 type APIBroken struct{ Err error }
 

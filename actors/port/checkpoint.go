@@ -6,7 +6,7 @@ import (
 )
 
 // Checkpointer is the part of a runtime that writes down what a container is just
-// then (CRI v1 CheckpointContainer), which goes on running. A simulated runtime has
+// then (CRI v1 CheckpointContainer), which continues running. A simulated runtime has
 // none. All errors are *Error; a runtime that can't says Unsupported, or what it
 // lacks (criu).
 type Checkpointer interface {

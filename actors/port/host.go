@@ -48,7 +48,7 @@ type MountVolume struct {
 	Content *volumefiles.Content
 	// Persistent is what the claim of the volume is bound to; nil if it has none.
 	Persistent *v1.PersistentVolume
-	// ReadOnly: nobody may write to it.
+	// ReadOnly: no process may write to it.
 	ReadOnly bool
 	// Size is how many bytes an emptyDir in memory may have, 0 if nothing is known.
 	Size int64
@@ -113,7 +113,7 @@ type Network interface {
 type HTTPGet struct {
 	URL     string
 	Headers []v1.HTTPHeader
-	// Timeout is how long the answer may take; zero for as long as the call's ctx goes on.
+	// Timeout is how long the answer may take; zero for as long as the call's ctx continues.
 	Timeout time.Duration
 }
 

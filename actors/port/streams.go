@@ -5,7 +5,7 @@ import "context"
 // Streams is the part of a runtime that opens streams into what runs (CRI v1 Exec, Attach and
 // PortForward). The runtime does not stream through the call: it gives a URL of its own streaming
 // server, which serves that one stream, once, if it is asked for soon (containerd: within a minute).
-// What nobody asks for is forgotten there. All errors are *Error.
+// A URL that is not used is forgotten there. All errors are *Error.
 type Streams interface {
 	// Exec asks for a stream to a command that is started when the stream is opened.
 	Exec(ctx context.Context, r ExecStream, done func(url string, err error))

@@ -44,7 +44,7 @@ type memory struct {
 	// held are those who wait for what is being loaded, in order of coming.
 	held []pod.ProbeContainers
 	born time.Time
-	// unclaimed is what was read of containers that nobody has spoken of; known
+	// unclaimed is the records of containers that no pod has mentioned yet; known
 	// is what is known of the others.
 	unclaimed map[string]record
 	known     map[string]record

@@ -320,7 +320,7 @@ func (a *probes) drop(ctx *kernel.Context[Message], c *container) {
 	a.memory.note(c.id, record{})
 }
 
-// sweep drops the pods that nobody spoke of since a Doubt.
+// sweep drops the pods that were not mentioned since a Doubt.
 func (a *probes) sweep(ctx *kernel.Context[Message], round uint32) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		if a.pods[uid].round < round {
@@ -343,7 +343,7 @@ func (a *probes) answered(ctx *kernel.Context[Message], m answered) {
 	r := a.running[m.id]
 	if r == nil {
 		// Late, or of a container that is gone, or of a predecessor and before its
-		// container is known again: then nobody is to wait for it.
+		// container is known again: then the checkpoint must not delay it.
 		maps.DeleteFunc(a.inherited, func(_ string, id kernel.EffectID) bool { return id == m.id })
 		return
 	}

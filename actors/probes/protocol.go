@@ -41,7 +41,7 @@ type Watch struct{ pod.ProbeContainers }
 
 // Doubt says that the pods actor restarted, and with it all pod actors: what
 // they do not say again within some minutes is of pods that are no more. Lost:
-// those are probed on, for nobody. Twice: harmless.
+// those are still probed, without need. Twice: harmless.
 type Doubt struct{}
 
 // Query asks how often the probes of living containers ran, and how long they

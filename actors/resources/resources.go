@@ -118,7 +118,7 @@ const (
 	// settling is how long the cgroups of classes wait for the next change, so
 	// that many pods at once are one change.
 	settling = 250 * time.Millisecond
-	// firstSettling is longer: after the agent's start all pods come anew.
+	// firstSettling is longer: after the agent's start all pods come again.
 	firstSettling = 2 * time.Second
 )
 
@@ -249,7 +249,7 @@ func (a *resources) advance(ctx *kernel.Context[Message], uid types.UID) {
 	p.tell()
 }
 
-// due says whether the next try may be made now, and sets the timer if not.
+// due reports whether the next try may be made now, and sets the timer if not.
 func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid types.UID) bool {
 	if p.failures == 0 {
 		return true

@@ -34,7 +34,7 @@ func (s *status) answered(ctx *kernel.Context[Message], m answered) {
 	s.next(ctx)
 }
 
-// unheard says whether nobody listened to a call, and remembers which it was. r
+// unheard reports whether a call reached no working apiserver, and remembers which it was. r
 // is the pod's record, nil if there is none any more.
 func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Time, err error) bool {
 	kind, understood := port.KindOf(err), err == nil
@@ -82,7 +82,7 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 	return true
 }
 
-// alone says whether an answer that nobody understands is about one pod: others
+// alone reports whether an answer that nobody understands is about one pod: others
 // were heard since its call began, or since it last got such an answer.
 func (s *status) alone(ctx *kernel.Context[Message], r *record, begun time.Time) bool {
 	if r == nil {

@@ -7,7 +7,7 @@
 // What to write, and when, statuswrite decides. A pod has one lane; of all, a
 // bounded number of calls is under way at once. While the apiserver is away one
 // call at a time tries whether it is back, so that a node with a hundred things
-// to say says them all as soon as somebody listens.
+// to write writes all of them as soon as the apiserver answers.
 //
 //	        an answer, whatever it says
 //	    ┌───────────────────────────────┐
@@ -118,7 +118,7 @@ type record struct {
 
 // settled: what is wanted was written twice, and only that has happened since.
 // Once is not enough: an earlier write whose answer was lost may have worked, and
-// what this one should change was reckoned without that.
+// what this one should change was computed without that.
 func (r *record) settled() bool { return r.written != nil && r.written == r.want && r.acks > 1 }
 
 // Start implements kernel.Behavior.
@@ -195,7 +195,7 @@ func (s *status) get(ctx *kernel.Context[Message], uid types.UID) *record {
 	return r
 }
 
-// tidy forgets a pod of which there is nothing to say any more, or nobody to
+// tidy forgets a pod of which there is nothing to say any more, or no object to
 // say it of and no one who still does.
 func (s *status) tidy(uid types.UID, r *record) {
 	if r.want == nil && r.object == nil {
@@ -249,7 +249,7 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	s.call(ctx, uid, r, step)
 }
 
-// room says whether another call may begin, for that pod.
+// room reports whether another call may begin, for that pod.
 func (s *status) room(r *record) bool {
 	if s.away > 0 && (!s.doubt || r.troubled != 0) {
 		return len(s.calls) == 0 && !s.retrying
@@ -257,7 +257,7 @@ func (s *status) room(r *record) bool {
 	return len(s.calls) < s.deps.Calls
 }
 
-// next lets those that wait go on while there is room.
+// next lets those that wait continue while there is room.
 func (s *status) next(ctx *kernel.Context[Message]) {
 	for len(s.waiting) > 0 {
 		uid := s.waiting[0]

@@ -50,7 +50,7 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 	a.tell(p)
 }
 
-// up says whether all volumes stand. What is in them may not be the newest.
+// up reports whether all volumes stand. What is in them may not be the newest.
 func (p *volumed) up() bool {
 	return p.prepared && !slices.ContainsFunc(p.plan, func(m volumeplan.Mount) bool { return !p.paths.Has(m.Name) })
 }

@@ -5,7 +5,7 @@
 //	pod ◄──VolumesAnswer── volumes
 //
 // A pod tells again when the objects of which its volumes are made have changed,
-// or it has itself; those that hold something else now are written anew. If that
+// or it has itself; those that hold something else now are rewritten. If that
 // fails, they stay as they were, and so does the pod.
 //
 // After a restart it knows nothing; pods are told to ask again, and what
@@ -93,7 +93,7 @@ type Deps struct {
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
 	Backoff   backoff.Policy
-	// Deadline bounds one call. A mount that takes longer goes on being waited for.
+	// Deadline bounds one call. A mount that takes longer continues being waited for.
 	Deadline time.Duration
 	// Allocatable is what the node has for pods.
 	Allocatable v1.ResourceList
@@ -112,7 +112,7 @@ type volumes struct {
 
 // volumed is one pod's share.
 type volumed struct {
-	// pod is nil while nobody has asked, and once a pod that has no volumes is up:
+	// pod is nil before the first request, and once a pod that has no volumes is up:
 	// its newer versions do not come here, and there is no need to keep an old one.
 	pod     *v1.Pod
 	objects podobjects.Set
@@ -225,7 +225,7 @@ func (a *volumes) unmount(ctx *kernel.Context[Message], m Unmount) {
 		if p.pod == nil || len(p.plan) > 0 {
 			p.expect(ctx, m.UID)
 		}
-		// Nobody needs what is being brought up. One that hangs is given up: what
+		// The volume that is being mounted is no longer needed. One that hangs is given up: what
 		// it was to be mounted at is removed, so that it can't come up later.
 		for _, e := range ctx.InFlight() {
 			if t, ok := e.Tag.(tag); ok && t.uid == m.UID && t.what != unmount {
@@ -268,7 +268,7 @@ func (a *volumes) advance(ctx *kernel.Context[Message], uid types.UID) {
 	a.tell(p)
 }
 
-// mounting says whether something of a pod is being brought up.
+// mounting reports whether something of a pod is being brought up.
 func mounting(ctx *kernel.Context[Message], uid types.UID) bool {
 	for _, e := range ctx.InFlight() {
 		if t, ok := e.Tag.(tag); ok && t.uid == uid && t.what != unmount {

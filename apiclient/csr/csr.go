@@ -1,5 +1,5 @@
 // Package csr keeps a certificate that the cluster signs: it asks for one, waits
-// until somebody approved of it, and asks again before its end, or when it is to
+// until it was approved, and asks again before its end, or when it is to
 // be for something else (certificates.k8s.io/v1 CertificateSigningRequest).
 package csr
 
@@ -58,7 +58,7 @@ type Config struct {
 	Store    Store
 	// Draw gives a number from 0 to 1: so that not all nodes ask on the same day.
 	Draw func() float64
-	// Failed is told of each request of Run that came to nothing; nil for nobody.
+	// Failed is told of each request of Run that came to nothing; nil if unused.
 	Failed func()
 	Log    zerolog.Logger
 }
@@ -168,7 +168,7 @@ func RenewAt(leaf *x509.Certificate, draw float64) time.Time {
 	return leaf.NotBefore.Add(time.Duration(float64(life) * (0.7 + 0.2*draw)))
 }
 
-// IsFor says whether a certificate is for all that is wished for, and for whom.
+// IsFor reports whether a certificate is for all that is wished for, and for whom.
 func IsFor(leaf *x509.Certificate, wish *x509.CertificateRequest) bool {
 	if leaf.Subject.CommonName != wish.Subject.CommonName {
 		return false

@@ -48,12 +48,12 @@ type Config struct {
 	Deadline, Retry time.Duration
 	// Wait is how long an event that is no warning waits in any case.
 	Wait time.Duration
-	// Busy says whether the apiserver has more important things to do; nil for
+	// Busy reports whether the apiserver has more important things to do; nil for
 	// never. It must not block. Events that are no warnings then wait, each for
 	// Patience at most.
 	Busy     func() bool
 	Patience time.Duration
-	// Also gets each event as well; nil for nobody.
+	// Also gets each event as well; nil if unused.
 	Also port.Recorder
 	// Dropped is told of each event that could not be written, and why; nil for
 	// nobody. It must not block.
@@ -117,7 +117,7 @@ type Recorder struct {
 	// look is the timer for the next event that is due; nil if none is waited for.
 	look func() bool
 	// flushed is called when there is nothing more that can be written now; nil
-	// while nobody waits for that.
+	// while no call waits for that.
 	flushed func()
 	// last is the number in the name of the last event: of two at one instant each
 	// needs its own.

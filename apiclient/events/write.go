@@ -120,7 +120,7 @@ func (r *Recorder) write(c *call) {
 // refuses.
 const troubleMost = 10 * time.Minute
 
-// written takes in the answer of a call, and goes on.
+// written takes in the answer of a call, and continues.
 func (r *Recorder) written(c *call, got port.APIObject, err error) {
 	drop := false
 	now := r.config.Clock.Now()
@@ -165,7 +165,7 @@ func (r *Recorder) written(c *call, got port.APIObject, err error) {
 	r.advance()
 }
 
-// tryAgain goes on after a pause.
+// tryAgain continues after a pause.
 func (r *Recorder) tryAgain() {
 	r.mu.Lock()
 	r.untroubleLocked()

@@ -13,7 +13,7 @@ import (
 )
 
 // What no actor asks for and the port does not have: for the node's own server,
-// and for its certificates. These wait for the answer, as whoever asks does.
+// and for its certificates. These wait for the answer, as their callers do.
 
 // asked are the groups of it, and the lanes.
 var asked = []restKey{

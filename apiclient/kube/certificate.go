@@ -57,7 +57,7 @@ func (c *certificate) get() (*tls.Certificate, error) {
 }
 
 // look reads the files if they have changed. While they don't belong together,
-// because only one has been written yet, what there was goes on.
+// because only one has been written yet, what there was continues.
 func (c *certificate) look(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,7 +28,7 @@ func newHealth(log zerolog.Logger, host string) *health {
 	return &health{log: log, host: host, silent: map[*watch]struct{}{}}
 }
 
-// broke is told by a watch that can't go on, once for each reason.
+// broke is told by a watch that can't continue, once for each reason.
 func (h *health) broke(w *watch, err error) {
 	kind := port.KindOf(err)
 	switch kind {
@@ -54,7 +54,7 @@ func (h *health) broke(w *watch, err error) {
 	line.Str("apiserver", h.host).Str("error", err.Error()).Msg(what)
 }
 
-// heard is told by a watch that goes on.
+// heard is told by a watch that continues.
 func (h *health) heard(w *watch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

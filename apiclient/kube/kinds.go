@@ -38,7 +38,7 @@ const (
 	heartbeat
 	// events is bounded by Config.EventQPS.
 	events
-	// others is bounded by Config.QPS as well, but apart: whoever asks the node
+	// others is bounded by Config.QPS as well, but apart: a client of the node
 	// something does not wait until the node's pods have said how they are.
 	others
 	// strangers is that of questions about tokens, apart from all else: anybody who

@@ -14,7 +14,7 @@ import (
 // that many clients together don't keep an apiserver down; an agent has to be
 // back within 5 s. So it depends on what happened:
 //
-//   - Nobody answered: at most 1.5 s. That costs an apiserver nothing, for there
+//   - No answer: at most 1.5 s. That costs an apiserver nothing, for there
 //     is none; and when there is one, all is told again within 5 s, the time for
 //     a dial that was lost (transport.go) and for the list included.
 //   - The apiserver answered, and said no (the credential has expired, the node
@@ -68,7 +68,7 @@ func (p *pauses) next(err error, lasted time.Duration) time.Duration {
 	}
 }
 
-// sleep waits, and says whether ctx has not ended.
+// sleep waits, and reports whether ctx has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -39,15 +39,15 @@ func (r *rush) end() {
 	r.under--
 }
 
-// is says whether as many as n, which is no more than a crowd, come at a time.
+// is reports whether as many as n, which is no more than a crowd, come at a time.
 func (r *rush) is(n int, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.under >= n || now.Sub(r.begun[(r.next+crowd-n)%crowd]) < within
 }
 
-// Busy says whether much is written at this time, leases, nodes and events apart:
-// what nobody waits for should then wait. It may be called from anywhere.
+// Busy reports whether much is written at this time, leases, nodes and events apart:
+// requests without urgency should then wait. It may be called from anywhere.
 func (c *Client) Busy() bool { return c.rush.is(many, time.Now()) }
 
 // Load is Busy, and whether it is a crowd that writes: then even what people see of

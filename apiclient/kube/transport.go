@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// How long it may take to find out that nobody is there. An agent has to be
+// How long it may take to detect that the apiserver does not answer. An agent has to be
 // back within 5 s of its apiserver, and a connection that died silently (a
 // cable, a firewall, a host without power) gives no sign by itself.
 //
@@ -27,7 +27,7 @@ import (
 // only on a connection that has been silent.
 //
 // A lost SYN is sent again after 1, 3, 7, 15 s. A dial that is given up after
-// 3 s and begun anew is never further than 2 s from its next packet; client-go's
+// 3 s and started again is never further than 2 s from its next packet; client-go's
 // 30 s could be 8 s away.
 const (
 	readIdleTimeout  = 5 * time.Second
@@ -177,7 +177,7 @@ func (t *trips) send(request *http.Request, first *ahead) (*http.Response, error
 
 // greeting is how long the first request on a new connection is alone there: an
 // apiserver says at once how many it takes, and where it is fewer than HTTP/2
-// assumes, more would fail. A request whose own answer takes longer holds nobody
+// assumes, more would fail. A request whose own answer takes longer delays no other request
 // up.
 const greeting = 100 * time.Millisecond
 

@@ -37,7 +37,7 @@ type watch struct {
 	kind   kind
 	rest   *rest.RESTClient
 
-	// mu makes the changes come one at a time: a list that was given up goes on
+	// mu makes the changes come one at a time: a list that was given up continues
 	// for a moment on a goroutine of the reflector's.
 	mu     sync.Mutex
 	change func(port.APIChange)

@@ -56,7 +56,7 @@ type AccessConfig struct {
 //	                            └──► TokenReview        └──► SubjectAccessReview
 //
 // It is put together of k8s.io/apiserver's parts. What that has for all of it at
-// once brings a compiler for rules that nobody here writes and a client for every
+// once brings a compiler for rules that are not used here and a client for every
 // type of Kubernetes: 20 MiB of memory of each node (docs/decisions/0020).
 type Access struct {
 	Authenticator authenticator.Request
@@ -65,7 +65,7 @@ type Access struct {
 	clientCA *authority
 }
 
-// NewAccess reads the client CA, and asks nobody yet.
+// NewAccess reads the client CA, and makes no request yet.
 func NewAccess(c AccessConfig) (*Access, error) {
 	a := &Access{}
 	if err := a.authenticate(c); err != nil {
@@ -134,7 +134,7 @@ func (a *Access) Ask(c *tls.Config) {
 }
 
 // authority is a CA in a file, read again when the file changes. While it is
-// broken or gone, what there was goes on.
+// broken or gone, what there was continues.
 type authority struct {
 	path string
 

@@ -14,7 +14,7 @@ import (
 // reviewTimeout bounds what is asked of the apiserver for one request.
 const reviewTimeout = 15 * time.Second
 
-// admit says whether a request may go on, and answers it if not. The connection of
+// admit reports whether a request may continue, and answers it if not. The connection of
 // one who was never let in ends with that answer.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, subresources []string) bool {
 	g := asking(r)

@@ -35,9 +35,9 @@ type Certificate interface {
 
 const (
 	// lookPeriod is how often files of a certificate are looked at, at most, and
-	// only when somebody connects.
+	// only when a client connects.
 	lookPeriod = time.Second
-	// renewBefore is when a certificate of our own making is made anew.
+	// renewBefore is when a certificate of our own making is made again.
 	renewBefore = 30 * 24 * time.Hour
 	ownLifetime = 365 * 24 * time.Hour
 	clockSkew   = time.Hour
@@ -45,10 +45,10 @@ const (
 
 // files is a certificate in files. They are read again when they change; while
 // they do not belong together, because only one was written yet, what there was
-// goes on.
+// continues.
 type files struct {
 	cert, key string
-	// renew writes the files anew if it is time; nil if others do that.
+	// renew writes the files again if it is time; nil if others do that.
 	renew func(now time.Time, has *tls.Certificate) error
 
 	mu     sync.Mutex
@@ -202,12 +202,12 @@ type RequestedConfig struct {
 	Addresses func() []v1.NodeAddress
 	Signer    csr.Signer
 	Draw      func() float64
-	// Failed is told of each request that came to nothing; nil for nobody.
+	// Failed is told of each request that came to nothing; nil if unused.
 	Failed func()
 	Log    zerolog.Logger
 }
 
-// requested is a certificate that the cluster signs, when somebody has approved
+// requested is a certificate that the cluster signs, when it was approved
 // of it, and before each one's end again.
 type requested struct{ *csr.Keeper }
 

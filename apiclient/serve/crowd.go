@@ -81,7 +81,7 @@ type guest struct {
 // over is by how much it has sent more than is modest.
 func (g *guest) over() int64 { return max(0, g.sent-g.crowd.bounds.modest) }
 
-// origin is whom an address belongs to: of IPv6, everybody has a /64.
+// origin is whom an address belongs to: for IPv6 it is the /64.
 func origin(a net.Addr) netip.Prefix {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {

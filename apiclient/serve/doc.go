@@ -4,7 +4,7 @@
 //	connection ─► TLS, limits ─► which route? ─► who asks? 401 ─► may they? 403 ─► method? 405 ─► its handler
 //	                               └─ none: the same questions, as of nodes/proxy, then 404
 //
-// Nobody learns what there is before it is known who asks: also a path that
+// No answer reveals which paths exist before the client is authenticated: also a path that
 // there is not, or one that leads out of the tree, is answered 401 and 403
 // first. What a path is guarded by stands beside it, in its Route.
 //

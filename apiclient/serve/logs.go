@@ -137,7 +137,7 @@ func (c LogsConfig) path(ctx context.Context, id string) (string, error) {
 	return seen.LogPath, nil
 }
 
-// running says whether an incarnation may still write. While nobody answers it may.
+// running reports whether an incarnation may still write. If the runtime does not answer, it may.
 func (c LogsConfig) running(ctx context.Context, pod *v1.Pod, container, id string) bool {
 	found, err := c.Find(ctx, pod.Namespace, pod.Name)
 	if err != nil {
@@ -153,7 +153,7 @@ func (c LogsConfig) running(ctx context.Context, pod *v1.Pod, container, id stri
 	return false
 }
 
-// hasContainer says whether a pod has a container of that name, of any kind.
+// hasContainer reports whether a pod has a container of that name, of any kind.
 func hasContainer(p *v1.Pod, name string) bool {
 	c, _ := podspec.Find(&p.Spec, name)
 	return c != nil

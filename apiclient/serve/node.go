@@ -17,7 +17,7 @@ import (
 )
 
 // Find asks the node for its pods of a name, the newest first, or for all if the
-// name is empty; each with its status. It must end with ctx. Nobody changes what
+// name is empty; each with its status. It must end with ctx. Callers do not change what
 // it gives.
 type Find func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
 
@@ -53,7 +53,7 @@ func PodsRoute(find Find) Route {
 		})}
 }
 
-// RunningPodsRoute is /runningpods/: what the runtime runs, whoever wants it.
+// RunningPodsRoute is /runningpods/: the pods in the runtime, desired or not.
 func RunningPodsRoute(runtime port.Runtime) Route {
 	return Route{Path: "/runningpods/", Methods: []string{http.MethodGet}, Subresources: Pods,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

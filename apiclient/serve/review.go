@@ -32,7 +32,7 @@ const (
 // errBusy is that so many tokens are being asked about that one more must wait.
 var errBusy = errors.New("too many token reviews in progress: try again")
 
-// asked tries a question again while nobody answers, until ctx ends.
+// asked retries a review while the apiserver does not answer, until ctx ends.
 func asked(ctx context.Context, question func(context.Context) error) error {
 	again := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 	var err error

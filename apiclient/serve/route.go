@@ -58,7 +58,7 @@ func (r Route) Validate() error {
 	return nil
 }
 
-// answers says whether it answers to a method.
+// answers reports whether it answers to a method.
 func (r Route) answers(method string) bool {
 	return slices.Contains(r.Methods, method) || method == http.MethodHead && slices.Contains(r.Methods, http.MethodGet)
 }
@@ -126,7 +126,7 @@ func (s *Server) bind(routes []Route) (*http.ServeMux, error) {
 
 // Served is a request that a server was asked, for who counts them.
 type Served struct {
-	// ReadOnly is the server that asks nobody who they are.
+	// ReadOnly is the server without authentication.
 	ReadOnly bool
 	// Method is one of HTTP, Path the first element of the path of a route, with
 	// metrics/ the first two; "other" for all else, so that clients can't make up

@@ -45,11 +45,11 @@ type Config struct {
 	// read-only port, or for tests.
 	TLS *tls.Config
 	// Authenticator and Authorizer say who asks, and what they may; see Access.
-	// Without them nobody is asked, and there are the ReadOnly routes only.
+	// Without them there is no authentication, and only ReadOnly routes exist.
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
 	Routes        []Route
-	// Observe is told of each request, and then when it has ended; nil for nobody.
+	// Observe is told of each request, and then when it has ended; nil if unused.
 	Observe func(Served) (ended func())
 	Log     zerolog.Logger
 }
@@ -160,7 +160,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g := asking(r); g != nil {
 		defer s.crowd.asks(g)()
 	}
-	// Until somebody is let in: whoever is refused may not take the answer, and hold its stream.
+	// Until a request is authorized: a refused client may not read the answer, and so hold its stream.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(shortTimeout)) //nolint:errcheck // see answer
 	if h, _ := s.mux.Handler(r); isBound(h) {
 		s.mux.ServeHTTP(w, r) // not h: only the mux gives the request its values

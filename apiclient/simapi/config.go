@@ -56,7 +56,7 @@ type Config struct {
 	// WatchBuffer is how many changes may wait for one watch of the port; one
 	// that has more to tell starts over with what is there. 0 is DefaultWatchBuffer.
 	WatchBuffer int
-	// History is how many changes of each kind are kept for watches that go on
+	// History is how many changes of each kind are kept for watches that continue
 	// where they were; 0 is DefaultHistory.
 	History int
 

@@ -95,7 +95,7 @@ func generated(base string, rng *rand.Rand) string {
 	return string(made)
 }
 
-// isName says whether s is a DNS subdomain (RFC 1123), as names are.
+// isName reports whether s is a DNS subdomain (RFC 1123), as names are.
 func isName(s string) bool {
 	if len(s) > maxName {
 		return false

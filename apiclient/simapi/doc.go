@@ -34,10 +34,10 @@
 // # What is not there
 //
 // Authentication, authorization and admission: a client may do everything.
-// Validation beyond the above. Field management: nobody's managedFields are
+// Validation beyond the above. Field management: managedFields are not
 // kept. Namespaces: every one exists. Controllers: what
 // kube-controller-manager would do (garbage collection, node lifecycle, token
-// secrets), the world's owner does, or nobody. HTTP: client-go can't connect.
+// secrets), the world's owner does, or no controller. HTTP: client-go can't connect.
 //
 // # When a call takes effect
 //

@@ -16,7 +16,7 @@ const DefaultEventTTL = time.Hour
 // limit; a simulation of a hundred thousand pods would be made of Events mostly.
 const DefaultEventLimit = 20_000
 
-// ages lets Events end that nobody deletes.
+// ages removes expired Events.
 type ages struct {
 	// queue has an entry for each time that an Event was written, oldest first.
 	queue []age

@@ -31,7 +31,7 @@ type follow struct {
 	state followState
 	// asked is the call under way; only while asking.
 	asked *op
-	// version is that of what was told last, and where it goes on; 0 for a list.
+	// version is that of what was told last, and where it continues; 0 for a list.
 	version uint64
 	// queue is what is to be told, in order, each when its time has come. A
 	// Replaced, if there is one, is first.

@@ -57,7 +57,7 @@ func (h *history) add(c change) *change {
 	return &h.ring[at]
 }
 
-// since calls f for each change after a version, and says whether all of them
+// since calls f for each change after a version, and reports whether all of them
 // are still known.
 func (h *history) since(version uint64, f func(*change)) bool {
 	if version < h.floor {
@@ -77,7 +77,7 @@ func (h *history) forget(version uint64) {
 }
 
 // marks remember which version was the newest at some times past, so that a
-// watch that breaks knows what a bookmark told it last, although nobody sent one:
+// watch that breaks knows what a bookmark told it last, although none was sent:
 // 5,000 nodes with ten watches each would need 800 timers a second for that.
 type marks struct{ ring []mark }
 

@@ -13,12 +13,12 @@ type Link uint8
 const (
 	// Up: it works.
 	Up Link = iota
-	// Refused: nobody listens. Calls fail with Unavailable, those under way too,
+	// Refused: no server listens. Calls fail with Unavailable, those under way too,
 	// having taken effect or not (Config.LateEffect); watches break at once.
 	Refused
 	// Silent: what is sent is lost. Calls hang until their contexts end; those
 	// under way take effect, and their replies are lost. Watches say nothing, and
-	// break after 45 s; if the link is up again before, they go on.
+	// break after 45 s; if the link is up again before, they continue.
 	Silent
 )
 
@@ -113,7 +113,7 @@ func (s *Server) SetDown(down bool) {
 }
 
 // CloseWatches ends the streams of a node's watches, as the apiserver does every
-// few minutes: they go on where they were at once, and if the history since is
+// few minutes: they continue where they were at once, and if the history since is
 // gone they start over.
 func (s *Server) CloseWatches(node string) {
 	s.stage.Do(func() {
@@ -124,7 +124,7 @@ func (s *Server) CloseWatches(node string) {
 }
 
 // Forget ends what a node's client still has under way, without an answer, and
-// forgets it: the node is no more. A client of that name begins anew.
+// forgets it: the node is no more. A client of that name starts over.
 func (s *Server) Forget(node string) {
 	s.stage.Do(func() {
 		c := s.byNode[node]
@@ -152,7 +152,7 @@ func (s *Server) Forget(node string) {
 }
 
 // Expire forgets all history, as a compaction does: a watch that isn't open
-// can't go on where it was (410 Gone).
+// can't continue where it was (410 Gone).
 func (s *Server) Expire() {
 	s.stage.Do(func() {
 		for _, t := range s.tables {

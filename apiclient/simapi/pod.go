@@ -12,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// mayReplacePod says whether a pod may become next: of a pod's spec little may
+// mayReplacePod reports whether a pod may become next: of a pod's spec little may
 // change (API reference, Pod update). It bumps the generation of one that does.
 func (s *Server) mayReplacePod(k port.APIKey, old, next *v1.Pod) error {
 	if apiequality.Semantic.DeepEqual(next.Spec, old.Spec) {
@@ -87,7 +87,7 @@ func deadlineChange(old, next *int64, path *field.Path) *field.Error {
 	return nil
 }
 
-// onlyAdded says whether all old tolerations are still there, their seconds aside.
+// onlyAdded reports whether all old tolerations are still there, their seconds aside.
 func onlyAdded(old, next []v1.Toleration) bool {
 	for _, was := range old {
 		kept := false
@@ -146,7 +146,7 @@ func keepObserved(next, old *v1.PodStatus) {
 	}
 }
 
-// mayFollow says whether a pod's status may become next: its class of service
+// mayFollow reports whether a pod's status may become next: its class of service
 // stays, it has at most one address of each family, and a container that has
 // ended for good does not begin to run again.
 func mayFollow(k port.APIKey, old *v1.Pod, next *v1.PodStatus) error {

@@ -92,7 +92,7 @@ func (s *selector) require(r fields.Requirement) error {
 	return nil
 }
 
-// matches says whether an object of the kind is selected.
+// matches reports whether an object of the kind is selected.
 func (s *selector) matches(o port.APIObject) bool {
 	m := metaOf(o)
 	if s.impossible || s.name != "" && m.Name != s.name || s.namespace != "" && m.Namespace != s.namespace ||

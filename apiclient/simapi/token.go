@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// How long a token may live, in seconds, and does if nobody says.
+// How long a token may live, in seconds, and the default.
 const (
 	minTokenLife     = 10 * 60
 	maxTokenLife     = 1 << 32
@@ -53,7 +53,7 @@ func (s *Server) token(namespace, account string, spec authenticationv1.TokenReq
 	}, nil
 }
 
-// mayBind says whether a token may be bound to an object.
+// mayBind reports whether a token may be bound to an object.
 func (s *Server) mayBind(namespace, account string, ref *authenticationv1.BoundObjectReference) error {
 	k := port.APIKey{Namespace: namespace, Name: ref.Name}
 	switch {

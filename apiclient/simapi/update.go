@@ -117,7 +117,7 @@ func share(m, old *metav1.ObjectMeta) {
 	m.OwnerReferences, m.Finalizers = same(old.OwnerReferences, m.OwnerReferences), same(old.Finalizers, m.Finalizers)
 }
 
-// mayReplace says whether next may follow old, and completes next.
+// mayReplace reports whether next may follow old, and completes next.
 func (s *Server) mayReplace(k port.APIKey, old, next port.APIObject) error {
 	switch next := next.(type) {
 	case *v1.Pod:
@@ -244,7 +244,7 @@ func sameStatus(a, b port.APIObject) bool {
 	return ok && podstatus.Equal(&pod.Status, &b.(*v1.Pod).Status)
 }
 
-// unique says whether no list of a status that is merged by a key has a key
+// unique reports whether no list of a status that is merged by a key has a key
 // twice. What has one is merged in earnest: of two entries one is left, and the
 // apiserver has its own ways with it.
 func unique(o port.APIObject) bool {
@@ -273,7 +273,7 @@ func noTwo[T any](list []T, key func(*T) string) bool {
 	return true
 }
 
-// sameVersion says whether a is what b is, an object that is stored.
+// sameVersion reports whether a is what b is, an object that is stored.
 func sameVersion(a, b port.APIObject) bool {
 	return a == b || metaOf(a).ResourceVersion == metaOf(b).ResourceVersion
 }

@@ -69,7 +69,7 @@ type Latencies [verbCount]Dist
 // which prints these lines (median and 99th percentile of 300) as our own client
 // sees a kube-apiserver v1.36.3 with one etcd 3.6 on the same machine of 2 cores,
 // one call after another; rounded. List is from a watch's beginning until all
-// that there is was told. Watch, one that goes on where it was, is an ESTIMATE.
+// that there is was told. Watch, one that continues where it was, is an ESTIMATE.
 func DefaultLatencies() Latencies { return defaultLatencies }
 
 var defaultLatencies = Latencies{
@@ -90,8 +90,8 @@ func DefaultWatchLag() Dist { return defaultWatchLag }
 
 var defaultWatchLag = simport.Lognormal(2*time.Millisecond, 15*time.Millisecond)
 
-// refusedConnection is how long it takes to learn that nobody listens;
-// dialTimeout, that nobody answers (client-go's default).
+// refusedConnection is the time until a refused connection fails;
+// dialTimeout, the time until an unanswered dial fails (client-go's default).
 const (
 	refusedConnection = 500 * time.Microsecond
 	dialTimeout       = 30 * time.Second

@@ -19,7 +19,7 @@ type Listener struct {
 
 // Listen makes the socket under another name and moves it to its place when its
 // mode is right: it replaces a stale one, and is never open to others. Whoever
-// calls has made sure that nobody else listens there. The socket is reached
+// calls has made sure that no other process listens there. The socket is reached
 // through its directory's descriptor, so that the path may be longer than that of
 // a socket; clients need one that fits.
 func Listen(path string) (*Listener, error) {

@@ -29,7 +29,7 @@ func (l *look) client() admin.Client { return admin.Client{Socket: admin.SocketI
 // shown is how a command shows what a running node answers.
 type shown[T any] struct {
 	ask func(context.Context) (T, error)
-	// draw is for people, changes for what --watch prints where it can't draw anew.
+	// draw is for people, changes for what --watch prints where it can't draw again.
 	draw    func(T) string
 	changes func(T) []string
 	// data is what --json prints; news, if it is not all of that, is what --watch

@@ -24,7 +24,7 @@ const (
 
 // boundHeap bounds the memory of this process while a simulation runs in it:
 // what is live when all pods are there is much of it, and the garbage of their
-// start need not come on top of that as often again. Whoever sets GOGC or
+// start need not come on top of that as often again. A user who sets GOGC or
 // GOMEMLIMIT knows better. release ends it.
 func boundHeap(o *run.Options) (release func()) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {

@@ -66,7 +66,7 @@ func (l *liveFlags) addTo(f *pflag.FlagSet) {
 	f.IntVarP(&l.verbosity, "v", "v", 0, "with a real apiserver: log verbosity: 2 includes the logs of the nodes, 4 all details")
 }
 
-// chosen says whether the run is against a real apiserver, and refuses flags that
+// chosen reports whether the run is against a real apiserver, and refuses flags that
 // mean nothing then, or otherwise.
 func (l *liveFlags) chosen(f *pflag.FlagSet) (bool, error) {
 	live := f.Changed("kubeconfig") || l.inCluster

@@ -10,7 +10,7 @@ import (
 const maxAddresses = 1 << 16
 
 // addressPool hands out the addresses of a prefix, by their offset from its
-// first one, and each anew only after all others: a pod that has just gone and
+// first one, and each again only after all others: a pod that has just gone and
 // one that has just come do not share an address.
 //
 // Offset 0 is the network, offset 1 the node's bridge, and the last of an IPv4

@@ -14,7 +14,7 @@ import (
 
 // Adopt makes the runtime have what another one had of a pod, as that one's Truth
 // shows it: what ran there runs on here, and began when it began there. A script
-// goes on from where its clock is by now; what it draws is drawn anew.
+// continues from where its clock is by now; what it draws is drawn again.
 //
 // Left open in seen may be IDs and names of images: they are made up, or are the
 // pod spec's. An address that is not free, or not of this runtime's prefix, is
@@ -94,7 +94,7 @@ func (r *Runtime) adoptSandbox(of *pod, p *v1.Pod, o *observed.Sandbox) {
 	}
 }
 
-// claim takes an offset that is free; it says whether it was.
+// claim takes an offset that is free; it reports whether it was.
 func (a *addressPool) claim(offset uint32) bool {
 	if a.used == nil {
 		a.used = make([]uint64, (a.size+63)/64)

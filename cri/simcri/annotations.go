@@ -222,7 +222,7 @@ func noSuchKey() error {
 	return fmt.Errorf("no such key; there are %s", strings.Join(names, ", "))
 }
 
-// KnownKey says whether there is a key of that name.
+// KnownKey reports whether there is a key of that name.
 func KnownKey(name string) bool { return findKey(name) != nil }
 
 // CheckKey says what is wrong with one key, without its prefix, or its value.

@@ -16,7 +16,7 @@ import (
 // container's start.
 //
 //	started ──StartupTime──► serves ──ReadyAfter──► ready ⇄ unready     (ReadyFor, UnreadyFor)
-//	                                          any ──UnhealthyAfter──► serves nobody any more
+//	                                          any ──UnhealthyAfter──► serves no request
 type Health struct {
 	// StartupTime is how long it serves nothing: connections are refused, and
 	// commands of probes end with 1.
@@ -59,12 +59,12 @@ type asking uint8
 
 func (a asking) has(k probe.Kind) bool { return a&(1<<k) != 0 }
 
-// listens says whether anybody answers at all.
+// listens reports whether anybody answers at all.
 func (c *container) listens(now int64) bool {
 	return c.vitals == nil || time.Duration(now-c.startedAt) >= c.vitals.startup
 }
 
-// serves says whether a probe of these kinds is answered well.
+// serves reports whether a probe of these kinds is answered well.
 func (c *container) serves(kinds asking, now int64) bool {
 	v := c.vitals
 	if v == nil {
@@ -109,7 +109,7 @@ func (c *container) askedBy(command []string) asking {
 	})
 }
 
-// isPort says whether a probe means this port of its container.
+// isPort reports whether a probe means this port of its container.
 func (c *container) isPort(p intstr.IntOrString, n int) bool {
 	if p.Type == intstr.Int {
 		return p.IntValue() == n

@@ -68,7 +68,7 @@ func (r *Runtime) PullImage(ctx context.Context, q port.PullImage, done func(str
 			return
 		}
 		if o.Answered() {
-			// Nobody waits, and a download that nobody waits for is given up.
+			// There is no waiter left, and a download without a waiter is cancelled.
 			o.Drop()
 			return
 		}

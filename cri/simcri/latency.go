@@ -71,7 +71,7 @@ var defaultEventDelay = Lognormal(33*time.Millisecond, 47500*time.Microsecond)
 // fetched and unpacked 376 MiB a second of a registry on the same machine.
 const DefaultBandwidth = 40 << 20
 
-// Sizes of images that nobody gave a size, in bytes: lognormal. ESTIMATES.
+// Sizes of images without a given size, in bytes: lognormal. ESTIMATES.
 const (
 	imageSizeMedian = 60e6
 	imageSizeP99    = 1.2e9

@@ -66,7 +66,7 @@ type Call struct {
 	// container's ID, an image's name, host:port, or for what is to be made,
 	// namespace/name of the pod with the container's name.
 	Object string
-	// Pod is whose object it is, zero if it is nobody's or unknown.
+	// Pod is whose object it is, zero if it has none or it is unknown.
 	Pod observed.PodRef
 	// Container is the container's name, empty if it is about none.
 	Container string

@@ -31,7 +31,7 @@ type Network struct{ r *Runtime }
 
 var _ port.Network = Network{}
 
-// Network is that of the runtime's machine. It goes on while the runtime is down.
+// Network is that of the runtime's machine. It continues while the runtime is down.
 func (r *Runtime) Network() Network { return Network{r} }
 
 // condition is how a question finds the one that is asked.
@@ -175,7 +175,7 @@ func (n Network) ask(ctx context.Context, m Method, host string, number int, tim
 	})
 }
 
-// soon is within what time nobody notices that a context has ended.
+// soon is the time in which the end of a context may go unnoticed.
 const soon = 20 * time.Millisecond
 
 // wait calls done after d, unless it hangs, or ctx ends first.
@@ -250,7 +250,7 @@ func (s *sandbox) listener(number int, any bool) *container {
 	return first
 }
 
-// probedAt says whether a probe of the container asks at a port of its own.
+// probedAt reports whether a probe of the container asks at a port of its own.
 func (c *container) probedAt(number int) bool {
 	return c.matching(func(p *v1.Probe) bool {
 		switch {

@@ -48,7 +48,7 @@ func (r *Runtime) after(d time.Duration, step func()) (stop func() bool) {
 	return r.mu.After(d, step)
 }
 
-// locked runs step under the lock for somebody who is no clock callback: the
+// locked runs step under the lock for callers that are not clock callbacks: the
 // callbacks that it leaves run from one.
 func (r *Runtime) locked(step func()) { r.mu.Do(step) }
 

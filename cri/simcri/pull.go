@@ -31,7 +31,7 @@ type pull struct {
 
 // pull downloads an image, or joins the download that is under way, and calls
 // complete under the lock when it is there. cancel gives up waiting; what
-// nobody waits for is not downloaded.
+// without a waiter is not downloaded.
 func (r *Runtime) pull(img *image, complete func()) (cancel func()) {
 	if r.pulling == nil {
 		r.pulling = &pulls{at: r.now()}

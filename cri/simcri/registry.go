@@ -68,7 +68,7 @@ func (g *Registry) Withdraw(name string) {
 	delete(g.cache, full)
 }
 
-// SetDown makes the registry answer nobody, or everybody again.
+// SetDown makes the registry stop answering, or answer again.
 func (g *Registry) SetDown(down bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +87,7 @@ type image struct {
 	pinned bool
 }
 
-// resolve finds an image for a pull. size is what somebody else says of its size, or 0.
+// resolve finds an image for a pull. size is a size given elsewhere, or 0.
 func (g *Registry) resolve(name string, auth *port.ImageAuth, size uint64) (*image, *port.Error) {
 	full, ok := normalName(name)
 	if !ok {
@@ -120,7 +120,7 @@ func (g *Registry) resolve(name string, auth *port.ImageAuth, size uint64) (*ima
 	return img, nil
 }
 
-// newImage is the image of a normalized name, as nobody has described it.
+// newImage is the image of a normalized name, without a description.
 func newImage(full string) *image {
 	img := &image{name: full, id: "sha256:" + fmt.Sprintf("%x", sha256.Sum256([]byte("image "+full)))}
 	repository, digest, ok := strings.Cut(full, "@")

@@ -39,7 +39,7 @@ func (c *container) pending() *live {
 	return c.live
 }
 
-// exit: Running → Exited, for good. Whoever waits for it is told.
+// exit: Running → Exited, for good. Waiters are told.
 func (r *Runtime) exit(c *container, code int32, reason exitReason) {
 	if c.state != containerRunning {
 		panic("simcri: exit of a container that does not run: " + c.id)
@@ -118,7 +118,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 		}
 		r.terminate(c)
 		if o.Answered() || o.Fault.Partial {
-			// Nobody waits, so nobody sends SIGKILL.
+			// There is no waiter, so no SIGKILL is sent.
 			o.Reply(func() {})
 			return
 		}

@@ -218,7 +218,7 @@ func (c *container) status() *runtimev1.ContainerStatus {
 	}
 }
 
-// graceSeconds is how long its pod lets the container go on after the stop
+// graceSeconds is how long its pod lets the container continue after the stop
 // signal: that of a delete under way first, the API's default last.
 func (c *container) graceSeconds() int64 {
 	if c.served != nil {

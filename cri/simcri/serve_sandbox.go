@@ -51,7 +51,7 @@ func (s *server) StopPodSandbox(ctx context.Context, q *runtimev1.StopPodSandbox
 	return &runtimev1.StopPodSandboxResponse{}, waitErr(func(done func(error)) { s.r.StopPodSandbox(ctx, id, done) })
 }
 
-// UpdatePodSandboxResources is told to nobody, and changes nothing.
+// UpdatePodSandboxResources changes nothing.
 func (s *server) UpdatePodSandboxResources(ctx context.Context, q *runtimev1.UpdatePodSandboxResourcesRequest) (*runtimev1.UpdatePodSandboxResourcesResponse, error) {
 	u := port.UpdateSandbox{ID: s.sandboxID(q.GetPodSandboxId())}
 	return &runtimev1.UpdatePodSandboxResourcesResponse{}, waitErr(func(done func(error)) { s.r.UpdateSandbox(ctx, u, done) })

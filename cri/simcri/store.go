@@ -40,7 +40,7 @@ type sandbox struct {
 	id  string // empty while it is made
 	pod *pod
 	// of is what a runtime keeps of the pod it was made for, asked the pod itself if
-	// scripts are the caller's: pods are large, and their agent goes on to newer
+	// scripts are the caller's: pods are large, and their agent continues to newer
 	// versions.
 	of        boxed
 	asked     *v1.Pod

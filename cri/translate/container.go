@@ -33,7 +33,7 @@ func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerReq
 	return &runtimeapi.CreateContainerRequest{PodSandboxId: r.SandboxID, Config: config, SandboxConfig: sandbox}, nil
 }
 
-// needsHandler says whether what a container asks for depends on what its
+// needsHandler reports whether what a container asks for depends on what its
 // handler can do.
 func needsHandler(r *port.CreateContainer) bool {
 	return r.Pod.Spec.HostUsers != nil && !*r.Pod.Spec.HostUsers ||
@@ -151,7 +151,7 @@ func propagation(m *port.Mount) (runtimeapi.MountPropagation, error) {
 	}
 }
 
-// recursiveReadOnly says whether also what is mounted below a mount is read-only
+// recursiveReadOnly reports whether also what is mounted below a mount is read-only
 // (KEP-3857), and holds what the CRI demands of that.
 func recursiveReadOnly(m *port.Mount, p runtimeapi.MountPropagation, supported bool) (bool, error) {
 	switch m.RecursiveReadOnly {

@@ -22,7 +22,7 @@ const (
 )
 
 // Notice is something about a pod that its owner should see, though the pod runs:
-// an event of this reason. With Node it is for whoever runs the node as well.
+// an event of this reason. With Node it is an event of the Node as well.
 type Notice struct {
 	Reason, Message string
 	Node            bool
@@ -92,7 +92,7 @@ func ResolvConfTrouble(n *Node, path string) string {
 	return ""
 }
 
-// wantsCluster says whether a pod is to ask the cluster's DNS.
+// wantsCluster reports whether a pod is to ask the cluster's DNS.
 func wantsCluster(pod *v1.Pod) bool {
 	switch pod.Spec.DNSPolicy {
 	case v1.DNSNone, v1.DNSDefault:

@@ -29,7 +29,7 @@ func namespaces(n *Node, pod *v1.Pod, handler string) (*runtimeapi.NamespaceOpti
 	return o, err
 }
 
-// userNamespace maps the pod's users to IDs of the node that nobody else has
+// userNamespace maps the pod's users to IDs of the node that no other pod has
 // (KEP-127). The two that say what a runtime can't do are known from the kubelet.
 func userNamespace(n *Node, pod *v1.Pod, handler string) (*runtimeapi.UserNamespace, error) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {

@@ -86,7 +86,7 @@ type Node struct {
 	Handlers []v1.NodeRuntimeHandler
 }
 
-// can says whether the handler of that name, empty for the runtime's own choice,
+// can reports whether the handler of that name, empty for the runtime's own choice,
 // has what feature picks.
 func (n *Node) can(handler string, feature func(*v1.NodeRuntimeHandlerFeatures) *bool) bool {
 	for i := range n.Handlers {

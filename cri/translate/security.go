@@ -121,7 +121,7 @@ func sandboxSecurity(n *Node, pod *v1.Pod, handler string) (*runtimeapi.LinuxSan
 	return out, err
 }
 
-// anyPrivileged says whether the sandbox must allow privileged containers.
+// anyPrivileged reports whether the sandbox must allow privileged containers.
 func anyPrivileged(pod *v1.Pod) bool {
 	for c := range podspec.All(&pod.Spec) {
 		if sc := c.SecurityContext; sc != nil && isTrue(sc.Privileged) {

@@ -21,7 +21,7 @@ var pageScript string
 var page = []byte(strings.NewReplacer("/*STYLE*/", pageStyle, "/*SCRIPT*/", pageScript).Replace(pageText))
 
 // policy lets the browser run our script and style alone, whatever a pod is
-// called, and ask nobody but us.
+// called, and send requests only to this server.
 var policy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 	"style-src '" + hashOf(pageStyle) + "'; script-src '" + hashOf(pageScript) + "'"
 

@@ -71,8 +71,8 @@ type Server struct {
 	socket   string
 }
 
-// Listen takes the socket. It fails, and changes nothing, if somebody answers
-// there; a socket that nobody listens on any more is replaced.
+// Listen takes the socket. It fails, and changes nothing, if a process answers
+// there; a socket without a listener is replaced.
 func Listen(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ type WebConfig struct {
 
 // Web serves the page on the loopback interface, and passes what it asks for on
 // to the agent's socket. Any user of the machine can connect to such a port, so
-// it answers only those who know a secret that is made anew each time. It is
+// it answers only requests with a secret, which is new for each run. It is
 // behind the # of the page's address, which no browser sends anywhere: the page
 // itself, in which there is nothing, sends it with each of its questions. As it
 // is no cookie, no other web site can make a browser send it.

@@ -333,7 +333,7 @@ func (c Config) CgroupDriver() string { return c.kubelet.CgroupDriver }
 // (cgroupsPerQOS)
 func (c Config) CgroupsPerQOS() bool { return ptr.Deref(c.kubelet.CgroupsPerQOS, true) }
 
-// Enforces says whether a kind of reservation is held to in the kernel: pods,
+// Enforces reports whether a kind of reservation is held to in the kernel: pods,
 // system-reserved, kube-reserved, or the latter two with -compressible.
 // (enforceNodeAllocatable)
 func (c Config) Enforces(kind string) bool {

@@ -92,7 +92,7 @@ func (o origins) record(tree map[string]any, origin string, at ...string) {
 	}
 }
 
-// replace notes that a whole field is from origin, whoever set parts before.
+// replace notes that a whole field is from origin, whatever set parts of it before.
 func (o origins) replace(path, origin string) {
 	key := strings.Join(segments(path), joint)
 	for k := range o {

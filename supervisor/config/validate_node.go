@@ -237,7 +237,7 @@ func validateOptions(o Options) []Problem {
 	return problems
 }
 
-// reservedLabel: NodeRestriction admission takes these labels from nobody but
+// reservedLabel: NodeRestriction admission takes these labels only from
 // the control plane.
 func reservedLabel(key string) bool {
 	domain, _, has := strings.Cut(key, "/")

@@ -41,7 +41,7 @@ type files struct {
 	step func() error
 }
 
-// write brings the directory up to date, and says whether the files changed.
+// write brings the directory up to date, and reports whether the files changed.
 func (f *files) write(ctx context.Context, c *volumefiles.Content, now time.Time) (changed bool, err error) {
 	old, err := f.current()
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *files) current() (string, error) {
 	return name, nil
 }
 
-// same says whether a version holds just what c says.
+// same reports whether a version holds just what c says.
 func (f *files) same(version string, c *volumefiles.Content) bool {
 	want := make(map[string]*volumefiles.File, len(c.Files))
 	dirs := map[string]bool{".": true}
@@ -144,7 +144,7 @@ func (f *files) version(c *volumefiles.Content, now time.Time) (string, error) {
 	return name, f.dir.Rename(newDataName, dataName)
 }
 
-// newDir makes the directory of a version, which nobody has used before.
+// newDir makes the directory of a version, with an unused name.
 func (f *files) newDir(now time.Time) (string, error) {
 	if err := f.next(); err != nil {
 		return "", err
@@ -201,7 +201,7 @@ func (f *files) own(name string, mode fs.FileMode, user, group *int64) error {
 	return f.dir.Chmod(name, mode)
 }
 
-// owned says whether own would change nothing.
+// owned reports whether own would change nothing.
 func (f *files) owned(name string, mode fs.FileMode, user, group *int64) bool {
 	info, err := f.dir.Lstat(name)
 	if err != nil {

@@ -40,7 +40,7 @@ type answer struct {
 //
 // A child reads its request from stdin, which stays open until the answer: when
 // the agent dies, the child sees it end and exits. It is killed when ctx ends.
-// One that is stuck in the kernel does not die of that; nobody waits for it,
+// A child that hangs in the kernel does not die of that; no call waits for it,
 // and until it is gone the same request is refused, so that retries do not pile
 // up processes that hang.
 type children struct {
@@ -57,7 +57,7 @@ type children struct {
 type child struct {
 	pid   int // 0 before it was started
 	begun time.Time
-	// ctx is the call's: once it has ended, nobody waits for the child any more.
+	// ctx is the call's: once it has ended, no call waits for the child.
 	ctx context.Context
 }
 

@@ -133,7 +133,7 @@ func (h *Host) StepLog(ctx context.Context, log port.LogRef, step logrotate.Step
 		}
 		defer dir.Close() //nolint:errcheck // nothing is written through it
 		if _, is := step.(logrotate.Compress); is {
-			// One whom nobody waited for any more may still be at it.
+			// An abandoned compression may still be running.
 			if _, busy := h.compressing.LoadOrStore(log, nil); busy {
 				return fail(port.StateConflict, "it is still being compressed: check the disk")
 			}

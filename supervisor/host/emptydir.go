@@ -142,7 +142,7 @@ func mountMemory(path, kind, options string) error {
 	return err
 }
 
-// typeAt says whether a file system of that type is mounted there; anything else
+// typeAt reports whether a file system of that type is mounted there; anything else
 // is an error.
 func (h *Host) typeAt(point, kind string) (bool, error) {
 	all, err := h.mounts()

@@ -109,7 +109,7 @@ func (f *Facts) read() (*port.Machine, error) {
 	}, nil
 }
 
-// allocatable is what pods may have. Huge pages are memory that nobody else has.
+// allocatable is what pods may have. Huge pages are not available as other memory.
 func (f *Facts) allocatable(capacity v1.ResourceList) v1.ResourceList {
 	out := capacity.DeepCopy()
 	if held := f.config.Held; held != nil {

@@ -54,7 +54,7 @@ func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 	return filepath.Join(h.pods.path, dir), nil
 }
 
-// mountedAt says whether a file system of that type is mounted at a directory of
+// mountedAt reports whether a file system of that type is mounted at a directory of
 // ours; anything else that is mounted there is an error. A directory on the
 // same device as the one above it is none: that saves reading all that is mounted.
 func (h *Host) mountedAt(dir, kind string) (bool, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // localTypes are file systems that need no server to answer: a look at one
-// can't hang on somebody else.
+// can't hang on a server.
 var localTypes = map[string]bool{
 	"bcachefs": true, "btrfs": true, "devtmpfs": true, "ext2": true, "ext3": true, "ext4": true, "f2fs": true,
 	"hugetlbfs": true, "overlay": true, "ramfs": true, "rootfs": true, "tmpfs": true, "vfat": true, "xfs": true, "zfs": true,

@@ -36,7 +36,7 @@ const (
 type LogLinks struct {
 	dir, logs string
 	now       func() time.Time
-	// tidying: a call is at work, maybe one that nobody waits for any more.
+	// tidying: a call is running, maybe an abandoned one.
 	tidying atomic.Bool
 	// gone are the links that were removed since the last call to tidy ended, before
 	// those between the last two: what a call is told to make may be older than that.
@@ -253,7 +253,7 @@ func (l *LogLinks) tidy(ctx context.Context, logs []port.LinkedLog) error {
 	return err
 }
 
-// wasRemoved: its container was, since whoever wants it saw that.
+// wasRemoved: its container was, since its owner saw that.
 func (l *LogLinks) wasRemoved(link loglinks.Link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountTable is what is mounted, read anew only when the kernel says that it has
+// mountTable is what is mounted, read again only when the kernel says that it has
 // changed (poll of mountinfo, proc_pid_mountinfo(5)).
 //
-// The kernel keeps everybody from mounting while it writes the table, which has some
+// The kernel blocks all mounts while it writes the table, which has some
 // hundred lines on a node with many pods: an agent that starts beside them would
 // read it once for each, and hold up the sandboxes that the runtime is making.
 type mountTable struct {
@@ -27,7 +27,7 @@ type mountTable struct {
 
 func newMountTable() *mountTable { return &mountTable{fd: -1} }
 
-// read gives the mounts as they are now, in order of mounting. Nobody may change
+// read gives the mounts as they are now, in order of mounting. Callers must not change
 // what it gives.
 func (t *mountTable) read() ([]mount, error) {
 	t.mu.Lock()
@@ -66,7 +66,7 @@ func (t *mountTable) open() error {
 	return nil
 }
 
-// unchanged says whether nothing was mounted or unmounted since the last time that
+// unchanged reports whether nothing was mounted or unmounted since the last time that
 // this was asked, and what was read then is known. A kernel that does not tell, as
 // those do that say of the file what they say of any other, is never believed.
 func (t *mountTable) unchanged() bool {

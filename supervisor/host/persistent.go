@@ -88,7 +88,7 @@ func (h *Host) nfs(ctx context.Context, r *port.MountVolume, name string, s *v1.
 	return path, h.children.call(ctx, ask)
 }
 
-// mountPoint makes the directory that a volume is mounted at, and says whether
+// mountPoint makes the directory that a volume is mounted at, and reports whether
 // something is. It asks the mounted file system for nothing.
 func (h *Host) mountPoint(r *port.MountVolume, plugin, name string) (dir string, mounted bool, err error) {
 	uid, err := podDir(string(r.Pod.UID))

@@ -123,7 +123,7 @@ func (p *part) explain(err error) error {
 	return fmt.Errorf("failed to create subPath directory for volumeMount %q: %w", p.Sub, err)
 }
 
-// stands says whether the very thing is mounted already. Something else that is
+// stands reports whether the very thing is mounted already. Something else that is
 // mounted there, of an earlier incarnation of the container, is taken away.
 func (p *part) stands(want fs.FileInfo) (bool, error) {
 	fd, err := unix.Open(p.Target, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

@@ -66,7 +66,7 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 var ofVolumes = [...]string{subPathsDir, volumesDir, pluginsDir}
 
 // withoutVolumes removes the directories of a pod's volumes if nothing is in them,
-// and says whether they are gone. Then there is no need to read what is mounted,
+// and reports whether they are gone. Then there is no need to read what is mounted,
 // all of it: with a hundred pods that is most of what the end of one costs here.
 func (h *Host) withoutVolumes(dir string) (bool, error) {
 	parent, err := h.pods.root.Open(dir)
@@ -78,7 +78,7 @@ func (h *Host) withoutVolumes(dir string) (bool, error) {
 	}
 	defer parent.Close() //nolint:errcheck // nothing was written
 	for _, sub := range ofVolumes {
-		// It fails for one that is mounted, and whoever looks closer says so.
+		// It fails for one that is mounted, and the caller reports that.
 		if err := unix.Unlinkat(int(parent.Fd()), sub, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
 			return false, nil //nolint:nilerr // there is something to take down
 		}

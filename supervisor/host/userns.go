@@ -24,7 +24,7 @@ const (
 )
 
 // UserNamespace gives the IDs that a pod with hostUsers: false is mapped to: the
-// same each time, over a restart of the agent too, and those of nobody else,
+// same each time, over a restart of the agent too, and those of no other pod,
 // until RemovePod. It is for any goroutine but an actor's: it reads and writes.
 //
 // What is given is what is in the pods' directories, and nothing else remembers it.

@@ -146,7 +146,7 @@ func (m *Metrics) remember(id, kind string) {
 	m.creating[id] = kind
 }
 
-// recall forgets a container, and says of what kind it was: if nobody knows, of
+// recall forgets a container, and says of what kind it was: if unknown, of
 // the kind that there is most of.
 func (m *Metrics) recall(id string) string {
 	m.mu.Lock()

@@ -32,7 +32,7 @@ func clientStore(c config.Config) csr.Store {
 	return csr.Store{Dir: certDir(c), Name: "kubelet-client"}
 }
 
-// needsBootstrap says whether a certificate has to be asked for with the credential
+// needsBootstrap reports whether a certificate has to be asked for with the credential
 // of --bootstrap-kubeconfig: there is no --kubeconfig, or it has one that the node
 // asked for, and that has ended.
 func needsBootstrap(c config.Config, now time.Time) bool {
@@ -51,7 +51,7 @@ func needsBootstrap(c config.Config, now time.Time) bool {
 	return err == nil && (has == nil || now.After(has.Leaf.NotAfter))
 }
 
-// ownCertificate says whether a kubeconfig names the certificate that the node keeps.
+// ownCertificate reports whether a kubeconfig names the certificate that the node keeps.
 func ownCertificate(c config.Config, is *rest.Config) bool {
 	return is.CertFile != "" && filepath.Clean(is.CertFile) == clientStore(c).Current()
 }

@@ -30,7 +30,7 @@ const (
 
 // credential reads what --kubeconfig says; nil for a node without a cluster, or one
 // that has yet to ask for it (bootstrap). What is wrong with it is found here, before
-// anything is begun; that nobody answers there is not.
+// anything is begun; a missing answer does not.
 func credential(c config.Config) (*rest.Config, error) {
 	if c.Standalone() || needsBootstrap(c, time.Now()) {
 		return nil, nil

@@ -34,7 +34,7 @@ type machine struct {
 	// facts are what the node shows, and allocatable what of that pods may have.
 	facts       *host.Facts
 	allocatable v1.ResourceList
-	// port is where others call the node, 0 if nobody can.
+	// port is the port of the HTTPS server, 0 if there is none.
 	port int32
 }
 
@@ -167,7 +167,7 @@ func ownAddress(six bool) (string, bool) {
 	return best, best != ""
 }
 
-// appArmor says whether this kernel can confine a container by a profile.
+// appArmor reports whether this kernel can confine a container by a profile.
 func appArmor() bool {
 	on, err := os.ReadFile("/sys/module/apparmor/parameters/enabled")
 	return err == nil && strings.HasPrefix(string(on), "Y") && exists("/sys/kernel/security/apparmor")

@@ -78,7 +78,7 @@ const (
 	startPatience     = 10 * time.Second // that the agent has with starts as it ends
 )
 
-// Run runs a node until ctx ends (nil: pods keep running) or it can't go on.
+// Run runs a node until ctx ends (nil: pods keep running) or it can't continue.
 func Run(ctx context.Context, o Options) error {
 	klogsink.Route(o.Log)
 	c := o.Config
@@ -394,7 +394,7 @@ func (d *running) drain() {
 	}
 }
 
-// tree asks nobody: it shows the one that is stuck.
+// tree calls no actor, so it shows an actor that hangs.
 func (d *running) tree() admin.Tree {
 	return admin.Tree{
 		Node: d.name, At: time.Now(), Actors: d.system.Snapshot(d.name), Pools: d.runner.Pools(),

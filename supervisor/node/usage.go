@@ -22,7 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )
 
-// usageSource reads what this node and its pods use when somebody asks.
+// usageSource reads the resource usage of this node and its pods on request.
 type usageSource struct {
 	node string
 	find func(ctx context.Context) ([]*v1.Pod, error)

@@ -68,7 +68,7 @@ func (m Moment) String() string {
 
 // Follow begins to write down what happens to the pod of a name: what its node's
 // agent says (Events), and what the API shows of it. Another pod of that name
-// that comes later goes on in the same timeline.
+// that comes later continues in the same timeline.
 func (w *World) Follow(namespace, name string) *Timeline {
 	key := namespace + "/" + name
 	if t := w.follow[key]; t != nil {

@@ -95,7 +95,7 @@ func machineAddress(index int) string {
 }
 
 // podCIDR is what the pods of the machine with that number get addresses of. After
-// 65,536 machines they begin anew: nothing routes here.
+// 65,536 machines they start over: nothing routes here.
 func podCIDR(index int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(index >> 8), byte(index), 0}), 24)
 }
@@ -109,10 +109,10 @@ func (n *Node) Runtime() *simcri.Runtime { return n.runtime }
 // Runner runs the agent's effects; nil while the agent is dead.
 func (n *Node) Runner() *kernel.Runner { return n.runner }
 
-// Running says whether the agent runs, or is about to.
+// Running reports whether the agent runs, or is about to.
 func (n *Node) Running() bool { return n.runner != nil || n.starting }
 
-// On says whether the machine runs.
+// On reports whether the machine runs.
 func (n *Node) On() bool { return !n.off && !n.removed }
 
 // StartAgent starts the agent, on a machine that is on and has none.
@@ -207,7 +207,7 @@ func (n *Node) RestartAgent() {
 }
 
 // PowerOff ends the machine as the loss of its power does: the agent, the
-// runtime and all containers are gone, and nobody is told.
+// runtime and all containers are gone, without notice.
 func (n *Node) PowerOff() {
 	if !n.On() {
 		return

@@ -19,7 +19,7 @@ type Letter struct {
 	// From is the function that sent it; of one that was in the mailbox when the
 	// actor stopped it is not known.
 	From string `json:"from,omitempty"`
-	// To is the place in the tree where nobody is, Type that of the message.
+	// To is the path in the tree without an actor, Type that of the message.
 	To   string `json:"to"`
 	Type string `json:"type"`
 	// Count is how often the same came in a row, until Last.

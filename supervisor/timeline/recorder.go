@@ -48,7 +48,7 @@ const (
 )
 
 // Recorder is the kernel's Tracer and takes what actors tell users. All methods
-// may be called from anywhere, and wait for nobody but each other.
+// may be called from anywhere, and wait only for each other.
 type Recorder struct {
 	c    Config
 	pods string // the path of all pods' actors, with a / behind it

@@ -61,10 +61,10 @@ type entry struct {
 
 func (e *entry) cost() int { return entryCost + len(e.object) + len(e.text) }
 
-// over says that a call does not go on.
+// over says that a call does not continue.
 func (e *entry) over() bool { return e.kind != Call || e.phase > kernel.EffectStarted }
 
-// repeats says whether e is but the same again.
+// repeats reports whether e is but the same again.
 func (e *entry) repeats(o *entry) bool {
 	return e.kind == o.kind && e.what == o.what && e.object == o.object && e.text == o.text && e.by == o.by &&
 		e.bad == o.bad && e.phase == o.phase && o.over() && e.kind != Crash
@@ -102,7 +102,7 @@ func (s *story) add(e entry, limit int) {
 }
 
 // merge counts e on an entry before the one at i that it repeats. What restarts
-// of a container have in common is told anew each time; probes and messages are
+// of a container have in common is told again each time; probes and messages are
 // not, nor is a status that shows as the last one.
 func (s *story) merge(e *entry, i int) bool {
 	back := near

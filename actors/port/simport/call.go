@@ -125,7 +125,7 @@ func (c *Calls) Begin(verb, object string, fault Fault, fail func(error)) *Op {
 	return o
 }
 
-// Canceled refuses a call whose context has ended already, and says whether it has.
+// Canceled refuses a call whose context has ended already, and reports whether it has.
 func (o *Op) Canceled(ctx context.Context) bool {
 	err := ctx.Err()
 	if err == nil {
@@ -240,7 +240,7 @@ func (c *Calls) Each(f func(*Op)) {
 	}
 }
 
-// Forget ends a call that nobody waits for any more: it does nothing further
+// Forget ends an abandoned call: it does nothing further
 // and is not answered.
 func (o *Op) Forget() {
 	o.answered = true
@@ -250,7 +250,7 @@ func (o *Op) Forget() {
 	o.Drop()
 }
 
-// Answered says whether the caller has its answer already.
+// Answered reports whether the caller has its answer already.
 func (o *Op) Answered() bool { return o.answered }
 
 // Reply answers the call: f calls done. The call has done all its work.

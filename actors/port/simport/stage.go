@@ -31,7 +31,7 @@ type Stage struct {
 // NewStage gives the stage of one port.
 func NewStage(clock Clock) *Stage { return &Stage{clock: clock} }
 
-// Lock takes the lock. Whoever adds callbacks takes it by Do or After instead.
+// Lock takes the lock. Code that adds callbacks uses Do or After instead.
 func (s *Stage) Lock() { s.mu.Lock() }
 
 // Unlock gives the lock back.
@@ -53,7 +53,7 @@ func (s *Stage) After(d time.Duration, step func()) (stop func() bool) {
 	})
 }
 
-// Do runs step under the lock for somebody who is no clock callback: the
+// Do runs step under the lock for callers that are not clock callbacks: the
 // callbacks that it leaves run from one.
 func (s *Stage) Do(step func()) {
 	s.mu.Lock()

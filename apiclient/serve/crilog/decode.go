@@ -17,7 +17,7 @@ const (
 type record struct {
 	at     time.Time
 	stream Stream
-	// partial: the line goes on in the next entry of the stream.
+	// partial: the line continues in the next entry of the stream.
 	partial bool
 }
 
@@ -35,7 +35,7 @@ type decoder struct {
 	state state
 	head  []byte
 	now   record
-	// begin is told of the head of an entry, and says whether its text is wanted;
+	// begin is told of the head of an entry, and reports whether its text is wanted;
 	// text of its text, in pieces; end that the line ends with the entry.
 	begin func(record) bool
 	text  func([]byte) error

@@ -39,7 +39,7 @@ type Options struct {
 	Stamps bool
 	// Stdout and Stderr are wanted.
 	Stdout, Stderr bool
-	// Follow goes on until the container has ended. Running says whether it has
+	// Follow continues until the container has ended. Running reports whether it has
 	// not: it is asked about once a second, and must end with the context. Watcher
 	// says when to look.
 	Follow  bool
@@ -121,7 +121,7 @@ func (r *reader) all(ctx context.Context) error {
 	}
 }
 
-// next goes on with the next file. No entry goes on from one to the other.
+// next continues with the next file. No entry continues from one to the other.
 func (r *reader) next() {
 	r.files[0].close()
 	r.files = r.files[1:]
@@ -162,7 +162,7 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// drain reads what there is, and says whether that was anything.
+// drain reads what there is, and reports whether that was anything.
 func (r *reader) drain(ctx context.Context) (some bool, err error) {
 	for {
 		if err := ctx.Err(); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // Watcher tells readers that something happened in the directories of their
 // logs. It is one for all of a program: a user may have only so many (inotify,
-// max_user_instances), and needs none while nobody follows. The zero Watcher is
+// max_user_instances), and needs none while no log is followed. The zero Watcher is
 // ready.
 type Watcher struct {
 	mu     sync.Mutex

@@ -20,7 +20,7 @@ type candidate struct {
 }
 
 // candidates are the pods that a request may mean, the newest first: at least one. The runtime is
-// asked anew for each: what runs is what it says, and not what was told of it a moment ago.
+// asked again for each: what runs is what it says, and not what was told of it a moment ago.
 func (s *Streams) candidates(r *http.Request) ([]candidate, error) {
 	ctx, namespace, name, uid := r.Context(), r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("uid")
 	pods, err := s.config.Pods(ctx, namespace, name)

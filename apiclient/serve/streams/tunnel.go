@@ -41,7 +41,7 @@ func (t tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer runtime.Close() //nolint:errcheck // it is the end of it in any case
 	upgrader := websocket.Upgrader{
 		ReadBufferSize: bufferSize, WriteBufferSize: bufferSize, Subprotocols: []string{protocol.WebsocketsSPDYTunnelingPrefix + chosen},
-		// No browser comes here: whoever asks has shown who they are.
+		// No browser comes here: the client is authenticated.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
 	conn, err := upgrader.Upgrade(w, r, nil)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// textLimit bounds what was said, in characters, soon what goes on for less.
+	// textLimit bounds what was said, in characters, soon what continues for less.
 	textLimit = 200
 	soon      = time.Second
 	timeForm  = "15:04:05.000"
@@ -132,7 +132,7 @@ func said(e *timeline.Entry) string {
 	return e.Phase + ": " + e.Text
 }
 
-// goes says that a call goes on.
+// goes says that a call continues.
 func goes(e *timeline.Entry) bool { return e.Phase == "queued" || e.Phase == "running" }
 
 func took(e *timeline.Entry, now time.Time) string {

@@ -108,7 +108,7 @@ func well(p *pods.PodView, s summary) bool {
 }
 
 // lastRestart is when a container last ended that was restarted, as kubectl has
-// it; of one whose end nobody remembers, when its newest incarnation began.
+// it; of one whose end is unknown, when its newest incarnation began.
 func lastRestart(p *pods.PodView) *time.Time {
 	var last *time.Time
 	for i := range p.Containers {

@@ -59,7 +59,7 @@ type Watch[T any] struct {
 	Now func() time.Time
 }
 
-// Run writes to w. It tells when the agent goes away, and goes on when it is
+// Run writes to w. It tells when the agent goes away, and continues when it is
 // back. Only an error of w ends it, and ctx.
 func (x Watch[T]) Run(ctx context.Context, w io.Writer, t Terminal) error {
 	if x.Now == nil {

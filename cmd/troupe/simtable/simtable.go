@@ -76,7 +76,7 @@ type Bar struct {
 // NewBar makes a bar; now is the wall clock.
 func NewBar(w io.Writer, now func() time.Time) *Bar { return &Bar{w: w, now: now} }
 
-// often is how often the line is written anew.
+// often is how often the line is rewritten.
 const often = 100 * time.Millisecond
 
 // Show writes the line, if the last one is not of a moment ago.

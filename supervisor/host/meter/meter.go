@@ -1,5 +1,5 @@
 // Package meter reads what pods use of this machine, from the kernel's files, at
-// the moment in which somebody asks. Nothing runs between two questions, and
+// the moment of a request. Nothing runs between two requests, and
 // nothing is asked of the runtime: of a pod, each file is read once.
 package meter
 
@@ -29,7 +29,7 @@ func New() *Meter {
 	return &Meter{v2: cgroups.IsCgroup2UnifiedMode(), root: "/sys/fs/cgroup", proc: "/proc"}
 }
 
-// V2 says whether the machine has cgroup v2.
+// V2 reports whether the machine has cgroup v2.
 func (m *Meter) V2() bool { return m.v2 }
 
 // Cgroup reads the cgroup at path, of which a few files unless all is wanted; it
@@ -89,7 +89,7 @@ func read(path string, buffer []byte) (string, bool) {
 	return string(buffer[:n]), true
 }
 
-// retried goes on after a signal.
+// retried continues after a signal.
 func retried(call func() (int, error)) (n int, err error) {
 	for {
 		if n, err = call(); err != unix.EINTR { //nolint:errorlint // an Errno, as it is
@@ -120,7 +120,7 @@ func (m *Meter) Pod(p *usage.Pod, all bool) {
 		return
 	}
 	// What is left is of containers that are just being made or removed, and of the
-	// sandbox. What that uses nobody asks for; the network of the pod has its name.
+	// sandbox. No metric needs the usage of that; the network of the pod has its name.
 	for _, dir := range below {
 		if id := runtimeID(dir); id != "" && p.Sandbox.RuntimeID == "" && m.anyone(filepath.Join(p.ID, dir)) != "" {
 			p.Sandbox.RuntimeID, p.Sandbox.ID = id, filepath.Join(p.ID, dir)

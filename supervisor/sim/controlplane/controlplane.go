@@ -155,8 +155,8 @@ func (cp *ControlPlane) Stop() {
 // apiserver either.
 func (cp *ControlPlane) Suspend() { cp.suspended = true }
 
-// Resume has it act on what happened meanwhile. Nodes have their grace anew, as
-// nobody could have heard of them.
+// Resume has it act on what happened meanwhile. Nodes have their grace again, as
+// the control plane could not receive their leases.
 func (cp *ControlPlane) Resume() {
 	cp.suspended = false
 	for name := range cp.heard {
@@ -384,7 +384,7 @@ func (cp *ControlPlane) seeNode(e simapi.Event) {
 	cp.judge(n)
 }
 
-// collect removes the pods of a node that is gone, and its lease: nobody else
+// collect removes the pods of a node that is gone, and its lease: no other component
 // will.
 func (cp *ControlPlane) collect(n *v1.Node) {
 	now := int64(0)
@@ -489,7 +489,7 @@ func (cp *ControlPlane) reconcile(s *set) {
 	}
 }
 
-// schedule finds a node for a pod, if it can, and says whether it has bound it.
+// schedule finds a node for a pod, if it can, and reports whether it has bound it.
 func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 	now, err := cp.api.Get(keyOf(p))
 	if err != nil || now.GetUID() != p.UID {
@@ -570,7 +570,7 @@ func (cp *ControlPlane) judge(n *v1.Node) {
 }
 
 // unready says of the pods of a node that is not heard of that they are not
-// ready: whoever sends them work should not.
+// ready: a service should not send them work.
 func (cp *ControlPlane) unready(node string) {
 	for _, p := range cp.on(node) {
 		if !podReady(p) {

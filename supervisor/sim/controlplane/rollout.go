@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Workload is a set of pods that are alike: as many as Replicas, made anew when
+// Workload is a set of pods that are alike: as many as Replicas, made again when
 // they go, and replaced a few at a time when the template changes. It is what a
 // Deployment with its ReplicaSets does, in one.
 type Workload struct {

@@ -23,7 +23,7 @@ type census struct {
 	worst   time.Duration
 	late    int
 	crashes int
-	// lost are the events that nobody will see.
+	// lost are the dropped events.
 	lost int
 }
 
@@ -76,7 +76,7 @@ func (c *census) pod(p *v1.Pod, now time.Time) {
 	k := c.pods[p.UID]
 	ready := isReady(p)
 	if k == nil {
-		// One that is ready already was started by somebody else.
+		// One that is ready already was started by another process.
 		k = &counted{node: p.Spec.NodeName, seen: now, wasReady: ready}
 		c.pods[p.UID] = k
 	}

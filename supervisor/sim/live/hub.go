@@ -71,7 +71,7 @@ func newHub(api port.API) *hub {
 	return h
 }
 
-// Close ends all streams and waits until they have ended. Whoever watches ends
+// Close ends all streams and waits until they have ended. A watcher ends
 // its own watches before.
 func (h *hub) Close() {
 	h.mu.Lock()
@@ -253,7 +253,7 @@ func (h *hub) followers(s *stream) map[string][]*follower {
 	return out
 }
 
-// lighten takes off an object, that nobody else has yet, what no node reads: who
+// lighten removes fields that no node reads from an object that is not shared yet: who
 // wrote which field is as much as the rest of a pod.
 func lighten(o port.APIObject) { o.SetManagedFields(nil) }
 

@@ -9,7 +9,7 @@
 //	    └────── leases of this process (member): which of the nodes it runs
 //
 // Several processes share the nodes: see member, and the package sharing for what
-// decides. A node that changes hands goes on where it was: what its runtime had is
+// decides. A node that changes hands continues where it was: what its runtime had is
 // found out from the status of its pods (remains).
 package live
 

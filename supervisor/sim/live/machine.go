@@ -195,7 +195,7 @@ func (m *machine) agentConfig(recorder port.Recorder) *node.Config {
 	labels := c.nodeLabels(m.name)
 	facts := m.host.machine
 	cluster := node.DefaultCluster(nodestatus.Own{Name: m.name, Labels: labels, Taints: c.Taints})
-	// Objects are made up when they are asked for: nobody tells of changes.
+	// Objects are made up when they are asked for: there are no changes.
 	cluster.Detection, cluster.NoServices = objects.Get, true
 	return &node.Config{
 		Name: m.name, HostIPs: []string{facts.Addresses[0].Address}, RuntimeName: "simcri",
@@ -262,7 +262,7 @@ func (m *machine) discard() {
 // killed is how a container ends by SIGKILL.
 const killed = 137
 
-// restart starts an agent anew that has given up, as systemd would.
+// restart starts a failed agent again, as systemd would.
 func (m *machine) restart() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
 	defer cancel()

@@ -20,7 +20,7 @@ import (
 // better not. A ConfigMap or Secret has the keys that the node's pods want of it,
 // a claim is bound, a token is a word.
 
-// madeUp says whether objects of a kind are made up, and gives the one of a key as
+// madeUp reports whether objects of a kind are made up, and gives the one of a key as
 // the pods of a node want it.
 func madeUp(k port.APIKey, pods []*v1.Pod) (port.APIObject, bool) {
 	meta := metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name, UID: madeUpUID(k)}

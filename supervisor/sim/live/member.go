@@ -24,12 +24,12 @@ import (
 //	joining ──own lease is written──► member ──not renewed in time──► fenced: no node runs
 //	                                   │  ▲                              │
 //	                                   │  └────── renewed again ─────────┘
-//	                                 TERM         (each slot is claimed anew)
+//	                                 TERM         (each slot is claimed again)
 //	                                   ▼
 //	                                leaving: nodes stop, slots are given back, own lease is deleted
 //
-// What a slot had when it was fenced is kept: if nobody else had it meanwhile its
-// machines go on, else they are discarded.
+// What a slot had when it was fenced is kept: if no other process had it meanwhile, its
+// machines continue, else they are discarded.
 type member struct {
 	config *Config
 	pool   *pool
@@ -59,7 +59,7 @@ type slot struct {
 	// and it is not fenced.
 	running bool
 	// wrote is the version of the slot's lease that this process wrote last: as long
-	// as it is that, nobody else had the slot.
+	// as it is that, no other process had the slot.
 	wrote string
 }
 
@@ -472,11 +472,11 @@ type claim struct {
 	lease *coordinationv1.Lease
 	// version is that of the lease once it was taken, empty if it was not.
 	version string
-	// mine: nobody else had it since this process wrote it last.
+	// mine: no other process had it since this process wrote it last.
 	mine bool
 }
 
-// claim takes slots, and starts their nodes. It says whether none was refused.
+// claim takes slots, and starts their nodes. It reports whether none was refused.
 func (m *member) claim(claims []claim, term int) bool {
 	if len(claims) == 0 {
 		return true

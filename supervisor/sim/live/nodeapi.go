@@ -36,7 +36,7 @@ type nodeAPI struct {
 
 // head is a watch that was begun for an agent before the agent was: what it tells
 // first, the runtime has to know before the agent looks at it. The agent's own
-// first watch of that kind goes on with it: it missed nothing of it, and its list
+// first watch of that kind continues with it: it missed nothing of it, and its list
 // is no older than the agent.
 type head struct {
 	stop context.CancelFunc
@@ -131,7 +131,7 @@ func (a *nodeAPI) Watch(ctx context.Context, sel port.Selection, change func(por
 	go k.follow(ctx, change, done)
 }
 
-// own says whether a selection is what the hub shares out.
+// own reports whether a selection is what the hub shares out.
 func (a *nodeAPI) own(sel port.Selection) (port.Selection, bool) {
 	for _, s := range [...]port.Selection{podsOf(a.node), objectOf(a.node)} {
 		if s == sel {
@@ -286,7 +286,7 @@ func (a *nodeAPI) settle(ctx context.Context) {
 	}
 }
 
-// drop ends what was begun and is followed by nobody.
+// drop ends a request without a receiver.
 func (a *nodeAPI) drop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 //	terminated                                    exited, likewise
 //	waiting after a crash                         the last incarnation, exited
 //	running or terminated, with one before        that one as well
-//	waiting, never started                        nothing: it is begun anew
+//	waiting, never started                        nothing: it is started again
 //
 // The attempt is the restart count. What was created and not started is not in any
 // status, and is lost. found is false if there is nothing.

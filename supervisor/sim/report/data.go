@@ -130,7 +130,7 @@ type Latency struct {
 
 // Heat says for each node what happened on it, by columns of time of equal width. Any number of nodes
 // and columns will do: what is drawn are sums of neighbours. To record a long run in little memory,
-// join columns by twos as it goes on.
+// join columns by twos as it continues.
 type Heat struct {
 	// Column is the width of a column: cell i of each node is [i·Column, (i+1)·Column).
 	Column time.Duration

@@ -140,7 +140,7 @@ func shell(command []string) string {
 	return strings.Join(words, " ")
 }
 
-// special says whether a shell may take the character for something else than itself.
+// special reports whether a shell may take the character for something else than itself.
 func special(r rune) bool {
 	plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./-_", r)
 	return !plain

@@ -44,7 +44,7 @@ type Options struct {
 
 // Progress is how far a run is.
 type Progress struct {
-	// Simulated is how much time has passed in the world, of Of; 0 if nobody knows.
+	// Simulated is how much time has passed in the world, of Of; 0 if unknown.
 	Simulated, Of time.Duration
 	Pods, Running int
 	Doing         string
@@ -111,7 +111,7 @@ type Summary struct {
 	Failures     []string `json:"failures"`
 	Interrupted  bool     `json:"interrupted"`
 	// StepsLeft is how many steps of the scenario were not done, because the run
-	// was interrupted or its duration was over; what they expect nobody looked at.
+	// was interrupted or its duration was over; their expectations were not checked.
 	StepsLeft int `json:"stepsLeft"`
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // peakRSS is the most memory that this process had at once, in bytes, so far:
-// VmHWM of proc(5). 0 where nobody says.
+// VmHWM of proc(5). 0 if unknown.
 func peakRSS() uint64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -269,7 +269,7 @@ func (c *checker) behavior(field, workload string, what map[string]string) {
 	}
 }
 
-// image says whether it is the name of one.
+// image reports whether it is the name of one.
 func (c *checker) image(field, name string) bool {
 	_, err := imagepull.Parse(name)
 	if err != nil {

@@ -34,7 +34,7 @@ func (k *Condition) terms(c *Counts, each func(name string, want Number, got int
 	}
 }
 
-// Holds says whether all that the condition asks is so.
+// Holds reports whether all that the condition asks is so.
 func (k *Condition) Holds(c *Counts) bool {
 	holds := true
 	k.terms(c, func(_ string, want Number, got int) { holds = holds && want.Holds(got) })

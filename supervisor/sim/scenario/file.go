@@ -65,7 +65,7 @@ type Step struct {
 	Release   *Release         `json:"release,omitempty"`
 }
 
-// Create makes a workload: pods that are alike and are made anew when they go.
+// Create makes a workload: pods that are alike and are made again when they go.
 type Create struct {
 	Workload string `json:"workload"`
 	Replicas int    `json:"replicas"`

@@ -14,7 +14,7 @@ type Number struct {
 	Value int
 }
 
-// Holds says whether n is as asked.
+// Holds reports whether n is as asked.
 func (c Number) Holds(n int) bool {
 	switch c.Op {
 	case ">=":

@@ -240,7 +240,7 @@ func (t *Reader) Check(replayed Beat) error {
 	return nil
 }
 
-// End says whether the recording is at its end as well.
+// End reports whether the recording is at its end as well.
 func (t *Reader) End() error {
 	b, err := t.Next()
 	switch {

@@ -8,7 +8,7 @@
 //	 │ └────────────── M gives it back ────────────────┘   │
 //	 └──── M was not heard of for its lease's duration ────┘
 //
-// Two rules make that no slot is run twice. Whoever holds slots stops running
+// Two rules ensure that no slot runs twice. A process that holds slots stops running
 // them before its own lease can have ended for anybody else (Fence). And others
 // count from when they saw the lease change last, which was after it was written
 // (Sight).
@@ -38,13 +38,13 @@ type View struct {
 	// the members has lost what it held.
 	Holders []string
 	// Stopped are slots of which Me is the holder, and which it does not run: it was
-	// fenced meanwhile. Others count them as its own; it claims them anew, or gives
+	// fenced meanwhile. Others count them as its own; it claims them again, or gives
 	// them back.
 	Stopped []int
 }
 
 // Decide says what to do so that in the end the slots are all held, by the members,
-// each as many as the others or one more. Nobody gives a slot back but to somebody
+// each as many as the others or one more. A process releases a slot only to another one
 // who has too few, so that slots stay where they are as far as can be.
 //
 // Members that know the same decide what fits together; where they do not, the
