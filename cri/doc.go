@@ -1,6 +1,6 @@
 // Package cri is the real container runtime: port.Runtime over gRPC on a unix
 // socket, for any runtime that serves the Container Runtime Interface v1
-// (containerd, CRI-O).
+// (tested with containerd).
 //
 //	Dial ──► Client ──► translate: pod → request      (pure)
 //	            │

@@ -1,14 +1,13 @@
-// Package apipods is the actor that knows what pods the apiserver has for this
-// node.
+// Package apipods is the actor that watches the pods of this node in the apiserver.
 //
 //	apiserver ──Watch──► apipods ──Update, Renewed──► pods
 //	                     apipods ──Object, Gone──► status
 //	                     apipods ──Mirrors──► mirrors
 //
-// A change that asks nothing new of the node, such as the echo of a status that
-// it wrote itself, goes no further than to status, unless the pod has become what
-// it will stay: then pods is given that version, for the older one to be freed. After a restart it watches
-// again; pods, status and mirrors ask for all of it again when they were restarted.
+// An update that needs no work on the node, such as the echo of a status that the
+// node wrote, is sent only to status. A terminal version is also sent to pods, so that
+// the older version can be freed. After a restart the actor starts its watch again.
+// After a restart of pods, status or mirrors they request all pods again.
 package apipods
 
 import (

@@ -1,5 +1,5 @@
-// Package checkpoint are the effects by which an actor reads and writes what a
-// later agent has to know.
+// Package checkpoint has the effects that read and write a checkpoint file: state of an
+// actor that must survive a restart of the agent.
 package checkpoint
 
 import (

@@ -1,12 +1,12 @@
-// Package images is the actor that brings images to the node: one pull per
-// image at a time, however many pods wait for it, a bounded number of pulls at
-// once, and a backoff per image.
+// Package images is the actor that pulls images: at most one pull per image at a time,
+// however many pods wait for it, a bounded number of parallel pulls, and a backoff per
+// image.
 //
 //	pod ──Ensure──► images ──ImageStatus, PullImage──► runtime
 //	pod ◄──ImageAnswer── images        pods ──Forget──► images
 //
-// What it knows it knows from the runtime; nothing has to survive a restart.
-// Pods that wait are told to ask again then (Deps.Restarted).
+// All its state comes from the runtime, so nothing has to survive a restart. After a
+// restart, waiting pods are asked to send their requests again (Deps.Restarted).
 package images
 
 import (

@@ -1,7 +1,6 @@
-// Package kernel is the ground that every actor of troupe stands on. It is the
-// only package that touches protoactor, which gives processes, the tree of
-// parents and children, and the restart protocol; what the kernel adds is what
-// makes a node agent of them:
+// Package kernel is the actor system of troupe. It is the only package that uses
+// protoactor, which provides processes, the tree of parents and children, and the
+// restart protocol. The kernel adds what a node agent needs:
 //
 //	Ref, Context, Spec   typed references and actors: a message of the wrong type does not compile
 //	cell (the mailbox)   one message a step, bounds, latest-wins, ages, crash reports, history

@@ -1,15 +1,14 @@
-// Package logs is the actor that keeps the logs of containers small
-// (KubeletConfiguration containerLogMaxSize and its kin).
+// Package logs is the actor that rotates container logs (containerLogMaxSize and
+// related fields of KubeletConfiguration).
 //
 //	logs ──Running──► pods          each interval: what runs
 //	logs ──LogSizes──► host         how big its logs are
 //	logs ──LookAtLog, StepLog──► host, ReopenContainerLog──► runtime
 //
-// While nothing is too big that is one question to pods and one look at a file
-// for each container. What to do with a log that is, decide/logrotate says, a step
-// at a time, of what lies on the disk. So nothing has to be remembered: an
-// incarnation that begins looks once at all logs that were rotated, whichever container they
-// are, and continues with what another did not bring to its end.
+// While no log is too big, an interval costs one request to pods and one file check per
+// container. decide/logrotate decides each step of a rotation from the files on the
+// disk, so the actor keeps no state. A new incarnation checks all rotated logs once and
+// completes interrupted rotations.
 package logs
 
 import (

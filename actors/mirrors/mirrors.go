@@ -1,13 +1,13 @@
-// Package mirrors is the actor that keeps a mirror pod in the apiserver for each
-// static pod of this node, and says to status which is which.
+// Package mirrors is the actor that keeps one mirror pod in the apiserver for each
+// static pod of this node, and tells status which mirror belongs to which pod.
 //
 //	pods ──Statics──► mirrors ◄──Found── apipods      nodestatus ──NodeSeen──► mirrors
 //	mirrors ──Create, Delete──► apiserver
 //	mirrors ──Object, Gone──► status
 //
-// A mirror that is outdated, or that a client deletes, is deleted and created
-// again; one that has no static pod any more is deleted. After a restart it asks
-// everybody again.
+// A mirror that is outdated, or that a client deletes, is deleted and created again. A
+// mirror without a static pod is deleted. After a restart the actor requests all its
+// facts again.
 package mirrors
 
 import (

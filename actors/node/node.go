@@ -1,28 +1,9 @@
-// Package node is the topmost actor of one node: it makes the others, connects
-// them to each other and to the ports, and is what fails when one of them can't
-// be kept running.
+// Package node is the topmost actor of one node. It spawns the other actors,
+// connects them to each other and to the ports, and fails if one of them cannot be
+// kept running. The tree is in the documentation of package actors.
 //
-//	node
-//	├── pods            which pods, one actor each below it
-//	│   └── <UID> …
-//	├── images          one pull per image
-//	├── volumes         one lane per volume
-//	├── resources       the cgroups of pods, if they have any
-//	├── probes          how containers are: one timer for all
-//	├── gc              removal of dead containers, sandboxes, directories and logs
-//	├── logs            the logs of containers, if they are files of this machine
-//	├── sources         manifests from a directory and a URL
-//	└── pleg            what happens in the runtime
-//
-// and, if there is an apiserver:
-//
-//	├── status          how pods are, told to the apiserver
-//	├── objects         configmaps, secrets, tokens, claims and services
-//	├── mirrors         mirror pods of static pods
-//	├── nodestatus      the node's object and lease
-//	└── apipods         what pods the apiserver has for this node
-//
-// Those that only answer are made first, those that speak first are made last.
+// Actors that only answer are spawned first. Actors that send the first messages
+// are spawned last.
 package node
 
 import (

@@ -1,18 +1,18 @@
-// Package nodestatus is the actor that keeps this node's object and lease in
-// the apiserver: it registers the node, says how it is, and that it lives.
+// Package nodestatus is the actor that keeps the Node object and the lease in the
+// apiserver. It registers the node, writes its status, and renews its lease.
 //
 //	nodestatus ──Watch, Get, Create, Patch──► apiserver (Node)
 //	nodestatus ──Get, Create, Update──► apiserver (Lease)
 //	nodestatus ──Version, Status, ListImages──► runtime      ──Machine──► facts
 //	nodestatus ──Seen──► pods, mirrors
 //
-// What the object is to say nodestatus in decide knows. An idle node costs one
-// look at the runtime and one renewal of the lease in each period, and a write
-// when something has changed, or when the report is due. An object that
-// a client deletes is registered again.
+// The package nodestatus in decide computes the content of the object. An idle node
+// costs one call to the runtime and one renewal of the lease per period, and a write
+// when something has changed or the report is due. If a client deletes the object, the
+// node registers again.
 //
-// After a restart it reads everything again. The lease is renewed first, by calls
-// of its own: it waits neither for the watch of the node nor for the runtime.
+// After a restart the actor reads everything again. The lease is renewed first, by
+// separate calls: it waits neither for the watch of the Node nor for the runtime.
 package nodestatus
 
 import (

@@ -1,14 +1,14 @@
-// Package objects is the actor that knows the objects of the API which pods
-// use: ConfigMaps, Secrets, tokens of service accounts, claims and their volumes,
-// and services. A pod says once that it is there, and is told what is known each
-// time that something of it changes; no actor requests an object at the moment it needs it.
+// Package objects is the actor that owns the API objects that pods use: ConfigMaps,
+// Secrets, tokens of service accounts, claims and their volumes, and services. A pod
+// subscribes once, and receives the known objects each time they change. No actor
+// requests an object at the moment it needs it.
 //
 //	pod ──Need, Forget──► objects ──Watch, Get, CreateToken──► apiserver
 //	pod ◄──ObjectsAnswer── objects
 //
-// There is one watch for a ConfigMap or Secret, however many pods use it, from
-// when the first comes until the last has gone: that is what the Node authorizer
-// lets a node see. Services have one watch for all.
+// A ConfigMap or Secret has one watch, shared by all pods that use it, from the first
+// pod to the last: the Node authorizer allows exactly that. All services share one
+// watch.
 //
 //	        ┌────────── changed, renewed ──────────┐
 //	unknown ─┬─► found ◄───────────────────────────┴── found

@@ -1,13 +1,12 @@
-// Package pleg is the actor that notices what happens in the runtime (the
-// pod lifecycle event generator): from the runtime's event stream where there
-// is one, and from lists.
+// Package pleg is the pod lifecycle event generator: the actor that detects changes in
+// the runtime, from its container event stream if it has one, and from lists.
 //
 //	pleg ──Events, List──► runtime       pleg ──Snapshot, Hint, Seen, Back──► pods ──► pod
 //	                                     pleg ──Back──► images
 //
-// Events and lists are hints: the receiver inspects that one pod. No actor waits
-// for a list, but for the first of a process; a slow or a hung one delays
-// nothing but the safety net.
+// Events and lists are hints: the receiver inspects that one pod. Actors wait only for
+// the first list of a process. A later list that is slow or hangs delays only the
+// safety net.
 //
 //	       ┌── stream ends, again after a moment ──┐
 //	       ▼                                       │

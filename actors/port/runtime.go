@@ -1,6 +1,6 @@
-// Package port declares what actors need of the world below and above them.
-// The daemon connects them to a real runtime and a real host, the simulation
-// to simulated ones; no actor can tell which.
+// Package port declares the interfaces that actors need: to the runtime and the host
+// below them and to the apiserver above them. The daemon connects real implementations,
+// the simulation simulated ones. Actors cannot tell the difference.
 //
 // # Calling convention
 //

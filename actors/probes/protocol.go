@@ -1,16 +1,15 @@
-// Package probes is the actor that asks the containers of a node how they are:
-// it owns the schedules of all probes, runs them as effects, and tells a pod's
-// actor when the health of one of its containers changes.
+// Package probes is the actor that probes the containers of a node. It owns the
+// schedules of all probes, runs probes as effects, and tells a pod's actor when the
+// health of one of its containers changes.
 //
 //	pod ──Watch──► probes ──ExecSync──► runtime
 //	                      ──ProbeHTTP, ProbeTCP, ProbeGRPC──► network
 //	pod ◄──Probed── probes        probes ──Save, Load──► checkpoints
 //
-// There is one timer, for the probe that is due first. In turn, probes run on a
-// grid of times, so that those of one node share their wake-ups; each on a lane
-// of its own, so that one that hangs holds up nothing but itself; and with a
-// slot of a pool that nothing else uses. An answer that changes nothing wakes
-// nobody.
+// There is one timer, for the probe that is due first. Regular probes run on a time
+// grid, so the probes of one node share timer wake-ups. Each probe has its own lane, so
+// a probe that hangs delays only itself. Probes use their own pools of slots. A result
+// that changes nothing sends no message.
 //
 // # What is known after a restart
 //

@@ -1,16 +1,16 @@
-// Package resources is the actor that gives pods their share of the machine: a
-// cgroup each, and one for each class of them (decide/podcgroup).
+// Package resources is the actor that owns the cgroups of pods: one cgroup per pod, and
+// one per QoS class (decide/podcgroup).
 //
 //	pod ──Ensure, Remove──► resources ──Set, RemovePod──► cgroups
 //	pod ◄──CgroupAnswer── resources
 //	resources ──Living──► pods (in each sweep)
 //
-// Each pod has a lane of its own. The cgroups of classes follow, a moment later,
-// what their pods ask for together. A sweep removes the cgroups of pods that are
-// no more: it first lists what there is, and only then asks which pods live.
+// Each pod has its own lane. The cgroup of a QoS class is updated a moment later with
+// the sum of the requests of its pods. A sweep removes leftover cgroups: it first lists
+// cgroups, and then asks which pods live.
 //
-// After a restart it knows nothing; pods are told to ask again, and what stands
-// already is found standing (port.Cgroups is idempotent).
+// After a restart the actor has no state. Pods send their requests again, and existing
+// cgroups are kept (port.Cgroups is idempotent).
 package resources
 
 import (

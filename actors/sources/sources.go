@@ -1,11 +1,11 @@
-// Package sources is the actor that knows what static pods are wanted: from a
-// directory of manifests and from a URL.
+// Package sources is the actor that reads the desired static pods from a directory of
+// manifests and from a URL.
 //
 //	sources ──Read, Watch, Fetch──► manifests      sources ──Update──► pods
 //
-// A change in the directory is a hint that it is to be read; the period reads
-// it anyway. A manifest that is broken keeps its last good pods running, over a
-// restart of the agent as well: that is what the checkpoint is for.
+// A change event of the directory is a hint to read it. It is also read once per
+// period. If a manifest becomes invalid, the pods of its last valid version keep
+// running. The checkpoint preserves this over an agent restart.
 package sources
 
 import (

@@ -1,15 +1,15 @@
-// Package volumes is the actor that brings the volumes of pods up and down.
-// Each volume has a lane of its own: one that hangs delays only its own pod.
+// Package volumes is the actor that mounts and unmounts the volumes of pods. Each volume
+// has its own lane, so a volume that hangs delays only its own pod.
 //
 //	pod ──Mount, Unmount──► volumes ──PreparePod, MountVolume, UnmountPod──► host
 //	pod ◄──VolumesAnswer── volumes
 //
-// A pod tells again when the objects of which its volumes are made have changed,
-// or it has itself; those that hold something else now are rewritten. If that
-// fails, they stay as they were, and so does the pod.
+// A pod sends its volumes again when their objects or the pod itself have changed.
+// Volumes with changed content are rewritten. If that fails, the volumes and the pod
+// stay as they were.
 //
-// After a restart it knows nothing; pods are told to ask again, and what
-// stands already is found standing (port.Host is idempotent).
+// After a restart the actor has no state. Pods send their requests again, and mounted
+// volumes are kept (port.Host is idempotent).
 package volumes
 
 import (

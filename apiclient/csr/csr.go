@@ -1,6 +1,6 @@
-// Package csr keeps a certificate that the cluster signs: it asks for one, waits
-// until it was approved, and asks again before its end, or when it is to
-// be for something else (certificates.k8s.io/v1 CertificateSigningRequest).
+// Package csr keeps a certificate signed by the cluster. It sends a request, waits for
+// the approval, and sends a new request before the certificate expires or when its
+// names change (certificates.k8s.io/v1 CertificateSigningRequest).
 package csr
 
 import (

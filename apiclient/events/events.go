@@ -1,19 +1,18 @@
-// Package events writes the events of pods and of the node to the apiserver: those that kubectl
-// describe shows. What is told often is counted, what is told in many words is
-// put together, and what is told too often is dropped, all as client-go does it.
+// Package events writes events of pods and of the node to the apiserver; kubectl describe
+// shows them. Equal events are counted, similar events are aggregated, and too frequent
+// events are dropped, as in client-go.
 //
 //	actors ──Record──► queue ──a few at a time──► correlate ──► Create, or Patch of the count
 //
-// Nothing waits for an event. Events about one pod are written in their order, one at a
-// time. A warning is written at once, after what its pod has to say before it. All others
-// wait for a moment, so that the status of which they tell as well is written first; and
-// where the apiserver is what is short, until it is not busy, but no longer than
-// Config.Patience, however busy it is and however many warnings there are.
+// Callers do not wait for an event. Events of one pod are written in order, one at a
+// time. A warning is written immediately, after the earlier events of its pod. Other
+// events are delayed for a moment, so that the corresponding status is written first. If
+// the apiserver is overloaded, they are delayed longer, but at most by Config.Patience.
 //
-// While the apiserver is away events are kept, up to a bound, and one is tried again
-// from time to time. If it only says that something went wrong, they are tried in turn:
-// that may be about all of them, or about one, which is given up as soon as another was
-// taken.
+// While the apiserver does not answer, events are queued up to a bound, and one of them
+// is retried periodically. If the apiserver answers with an unspecific error, the events
+// are tried in turn: the error may concern all of them or only one. That one is dropped
+// as soon as another event was written.
 package events
 
 import (

@@ -7,9 +7,9 @@
 //	others ──►│ Review, Certificate (ask.go)   │──► rest client ─┘
 //	          └────────────────────────────────┘
 //
-// What client-go does well is left to it: credentials of every kind that a
-// kubeconfig can name, protobuf, streamed lists, resuming a watch and starting
-// it over. What it does for clients that can wait is replaced here: an agent has
-// to be back within 5 s of its apiserver. transport.go finds dead connections,
-// pause.go says when to try again, and each gives its reasons.
+// client-go provides the credentials of a kubeconfig, protobuf, streamed lists, and
+// resuming and restarting watches. Its timeouts are for clients that can wait; they are
+// replaced here, because an agent must reconnect within 5 s after the apiserver returns.
+// transport.go detects dead connections. pause.go decides when to retry. Each file gives
+// its reasons.
 package kube

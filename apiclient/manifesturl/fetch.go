@@ -1,8 +1,8 @@
 // Package manifesturl fetches pod manifests from an HTTP server
-// (KubeletConfiguration staticPodURL): the hands of the sources actor.
+// (KubeletConfiguration staticPodURL) for the sources actor.
 //
-// It knows HTTP and nothing of pods, and holds no state between requests: what
-// the server said of its last answer is a Version, which the caller keeps.
+// It handles HTTP only, and does not decode pods. It has no state between requests: the
+// caller keeps the Version of the last answer.
 package manifesturl
 
 import (

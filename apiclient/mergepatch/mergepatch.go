@@ -1,6 +1,6 @@
-// Package mergepatch makes the strategic merge patch of port.APIPatch: what
-// differs between two versions of an object. What asks a real apiserver to apply
-// one and what simulates an apiserver mean the same by it.
+// Package mergepatch computes the strategic merge patch of port.APIPatch: the difference
+// between two versions of an object. The client of a real apiserver and the simulated
+// apiserver share it.
 package mergepatch
 
 import (

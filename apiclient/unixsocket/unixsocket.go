@@ -1,5 +1,5 @@
-// Package unixsocket listens where only this user may ask, and leaves nothing
-// behind that is its own.
+// Package unixsocket listens on unix sockets that only the user of the agent may open,
+// and removes them at the end.
 package unixsocket
 
 import (

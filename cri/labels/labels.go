@@ -1,9 +1,7 @@
-// Package labels names the labels and annotations on the runtime's sandboxes
-// and containers from which a running pod is found again after a restart of
-// the agent. They are the ones that a kubelet writes, so that a node changes
-// from one to the other without a restart of any container; the kubelet's own
-// spec hash is neither written nor read, because its input is the kubelet's
-// Go types.
+// Package labels names the labels and annotations of sandboxes and containers that
+// identify a running pod after a restart of the agent. They are those of the kubelet, so
+// a node can change between kubelet and troupe without a container restart. The kubelet's
+// spec hash is neither written nor read, because its input is the kubelet's Go types.
 package labels
 
 // Labels on sandboxes (the first three) and containers.

@@ -1,7 +1,6 @@
-// Package readback turns what the Container Runtime Interface says there is
-// into observed values. It knows pods by the labels and annotations that troupe
-// and kubelets write (package labels); what has none of them is someone else's,
-// and is left out.
+// Package readback turns CRI answers into observed values. It recognizes pods by the
+// labels and annotations of troupe and the kubelet (package labels). Sandboxes and
+// containers without them belong to other clients and are left out.
 package readback
 
 import (

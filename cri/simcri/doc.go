@@ -1,7 +1,7 @@
-// Package simcri is a simulated container runtime: it keeps sandboxes,
-// containers and images as a real one does, takes as long for a call as a real
-// one would, and runs scripts in place of programs. It stands behind the same
-// port as containerd and passes the same contract suite (tests/contract).
+// Package simcri is a simulated container runtime. It has sandboxes, containers and
+// images, the call latencies of a real runtime, and scripts instead of programs. It
+// implements the same port as containerd and passes the same contract suite
+// (tests/contract).
 //
 // It is driven by a clock and by named random streams and by nothing else. On a
 // virtual clock a run is single-threaded and the same calls give the same

@@ -1,5 +1,5 @@
-// Package config is everything that troupe node is told: command line flags
-// with the kubelet's names, and the KubeletConfiguration file.
+// Package config reads the configuration of troupe node: command line flags with the
+// kubelet's names, and the KubeletConfiguration file.
 //
 //	flags := config.NewFlags()
 //	flags.AddTo(command.Flags())             // before parsing

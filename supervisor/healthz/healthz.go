@@ -1,6 +1,6 @@
-// Package healthz is the agent's health endpoint (healthzBindAddress,
-// healthzPort): what systemd units and node problem detectors of the kubelet
-// ask for. It is plain HTTP and answers in text.
+// Package healthz is the agent's health endpoint (healthzBindAddress, healthzPort), for
+// systemd units and node problem detectors written for the kubelet. It is plain HTTP and
+// answers in text.
 //
 //	GET /healthz        200 "ok", or 500 with each check and the reason of those that fail
 //	GET /healthz/ping   200 while the process answers

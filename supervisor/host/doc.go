@@ -1,5 +1,5 @@
-// Package host is the real machine as port.Host and port.Network know it: the
-// directories and volumes of pods, and HTTP requests to their containers.
+// Package host implements port.Host and port.Network on the real machine: directories
+// and volumes of pods, and probes over the network.
 //
 // # Layout
 //

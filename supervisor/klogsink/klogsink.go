@@ -1,5 +1,5 @@
-// Package klogsink brings what Kubernetes' libraries log (klog, logr) into the
-// agent's one stream.
+// Package klogsink writes the log lines of Kubernetes libraries (klog, logr) to the
+// agent's log.
 package klogsink
 
 import (

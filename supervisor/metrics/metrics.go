@@ -1,11 +1,10 @@
-// Package metrics is /metrics and /metrics/probes: what a kubelet counts, under the
-// names that dashboards and alerts know, and under troupe_ what it has not got.
+// Package metrics serves /metrics and /metrics/probes: the metrics of the kubelet under
+// their usual names, and additional ones with the prefix troupe_.
 //
-// Counters are taken where calls are made: by observers of the runtime's client,
-// of the apiserver's, and of starts. What actors and the kernel of actors know is
-// asked of them at the scrape, and nothing runs between two of them. No label has
-// more values than there are kinds of something, but for those of probes and
-// volumes, which live as long as their pods.
+// Counters count where calls are made: in observers of the runtime client, of the API
+// client, and of pod starts. Values of actors and of the kernel are read during a scrape;
+// nothing runs between two scrapes. The number of label values does not depend on the
+// number of pods, except for probes and volumes, whose series end with their pods.
 package metrics
 
 import (

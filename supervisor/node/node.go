@@ -1,11 +1,11 @@
-// Package node puts a node daemon together: configuration, the ports on this
-// machine, the actors, and what others look at.
+// Package node assembles the node daemon: configuration, the ports on this machine, the
+// actors, and the servers.
 //
 // Order: validate → connect the runtime → claim the root directory → actors
 // (restore, admit, resume; register, with a kubeconfig) → admin and health
-// endpoints → READY=1. Everything that can be wrong is found before the first
-// change to the machine, but for an apiserver that does not answer, or does not
-// take the credential: a node starts without it, and its pods run on.
+// endpoints → READY=1. All errors are found before the first change to the machine,
+// except for an apiserver that does not answer or rejects the credential: the node
+// starts anyway, and its pods keep running.
 package node
 
 import (

@@ -1,7 +1,7 @@
-// Package sim is a simulated world: an apiserver, a control plane, and machines,
-// each with a simulated container runtime and the very actors of the daemon, all
-// on one virtual clock. Thousands of nodes run in one process and on one
-// goroutine, and the same seed gives the same run.
+// Package sim is a simulated cluster: an apiserver, a control plane, and machines, each
+// with a simulated container runtime and the same actors as the daemon, all on one
+// virtual clock. Thousands of nodes run in one process and on one goroutine. The same
+// seed gives the same run.
 //
 //	World
 //	├── clock, random streams, trace

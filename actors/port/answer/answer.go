@@ -1,5 +1,5 @@
-// Package answer is for those who are no actors: they wait for the answer to a
-// call of a port.
+// Package answer lets code that is not an actor wait for the answer to a call of a
+// port.
 package answer
 
 import (

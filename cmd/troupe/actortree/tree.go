@@ -1,4 +1,4 @@
-// Package actortree draws the live tree of actors.
+// Package actortree prints the actor tree of a running node.
 package actortree
 
 import (

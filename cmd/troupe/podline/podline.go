@@ -1,5 +1,5 @@
-// Package podline draws the timeline of a pod: why it is not ready, and what
-// happened to it.
+// Package podline prints the timeline of a pod: why it is not ready, and what happened
+// to it.
 package podline
 
 import (

@@ -1,5 +1,5 @@
-// Package podtable draws the pods of a node as a table, and says why those are
-// not well that are not.
+// Package podtable prints the pods of a node as a table, and explains why unhealthy pods
+// are not ready.
 package podtable
 
 import (

@@ -1,5 +1,5 @@
-// Package screen is what the commands that show something share: tables, lines
-// that are safe to print, and watching, on a terminal and elsewhere.
+// Package screen has the shared output of the commands: tables, lines without control
+// characters, and --watch, on a terminal and elsewhere.
 package screen
 
 import (

@@ -1,4 +1,4 @@
-// Package simtable shows people how a simulated run goes and what it came to.
+// Package simtable prints the progress and the summary of a simulated run.
 package simtable
 
 import (

@@ -1,4 +1,3 @@
-// Package controlplane is what else a simulated cluster needs beside its nodes
-// and its apiserver: a scheduler, workloads, and what is done about nodes that
-// are not heard of.
+// Package controlplane has the other parts of a simulated cluster beside nodes and
+// apiserver: a scheduler, workloads, and the node lifecycle controller.
 package controlplane

@@ -1,6 +1,5 @@
-// Package observe counts what the API shows of a simulated world: how many pods
-// are in which phase, how long they took to start, how often containers were
-// restarted.
+// Package observe counts pods of a simulated cluster from the API: pods by phase, start
+// latencies, and container restarts.
 package observe
 
 import (

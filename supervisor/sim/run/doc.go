@@ -1,6 +1,5 @@
-// Package run makes a run of a simulated world out of a scenario: it lets the
-// steps happen, holds the expectations against what the API shows, records the
-// trace, and sums up.
+// Package run executes a scenario in a simulated cluster: it performs the steps, checks
+// the expectations against the API, records the trace, and computes the summary.
 //
 //	scenario ──steps──► World, controlplane        API ──watch──► observe ──► expectations, figures, report
 //	                       └── time passes, from look to look and from beat to beat ──► trace

@@ -1,5 +1,5 @@
-// Package scenario is the language of scenario files: what happens in a
-// simulated world, step by step, and what has to hold.
+// Package scenario is the language of scenario files: the steps of a simulated run, and
+// its expectations.
 //
 //	name: rolling update
 //	nodes: {count: 10, cpu: "4", memory: 16Gi}

@@ -1,12 +1,10 @@
-// Package trace is the file that records a run of a simulated world, and by
-// which it is made again.
+// Package trace is the file that records a simulated run, for a replay.
 //
-// A world follows from its seed, its size and its scenario; those are what a
-// trace holds, with the hash over every delivered message and every effect after
-// each so much of simulated time, a beat. A replay runs the same again and holds
-// each beat against the recorded one. The first that differs tells when the two
-// runs went apart: the program has changed since, or something in it does not
-// follow from the seed.
+// A run is determined by its seed, its size and its scenario. A trace holds these, and
+// one beat per interval of simulated time: the hash over every delivered message and
+// every effect so far. A replay repeats the run and compares each beat with the recorded
+// one. The first difference shows when the runs diverged: the program has changed, or
+// something in it does not depend on the seed alone.
 //
 //	troupe-trace 1\n                                   the format and its version
 //	gzip(uvarint(len) header as JSON, beat, beat, …)
