@@ -11,6 +11,7 @@
 //	observed     sandboxes, containers and images of the runtime, as plain values
 //	podobjects   the API objects that a pod uses, and their known state
 //	flat         a map for few entries
+//	podspec      what follows from a pod's spec alone: kinds of containers, static, grace, QoS
 //
 // Which pods run here:
 //

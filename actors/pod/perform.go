@@ -142,9 +142,9 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	p.lanes.Set(id, lane)
 }
 
-// turn is the rank of an action: the oldest pod goes first, but before all others
-// one that is half down already. It would have been done with, had it not lost its
-// slot between two steps.
+// turn is the rank of an action. Pods that are already being torn down come first:
+// they gave up their slot between two steps and should not queue again. Then the
+// oldest pod goes first.
 func (p *pod) turn(a podplan.Action) int64 {
 	if p.stop == nil {
 		return p.rank

@@ -29,9 +29,9 @@ type Deps struct {
 	Runtime port.Runtime
 	Network port.Network
 	Events  port.Recorder
+	// Files is nil in simulations, whose containers have no files of their own.
+	Files port.ContainerFiles
 	// SubPaths is the host's MountSubPaths.
-	// Files are nil where containers have none of their own: in a simulation.
-	Files    port.ContainerFiles
 	SubPaths func(context.Context, port.MountSubPaths, func([]string, error))
 	// LogLinks is nil where the logs of containers have no links.
 	LogLinks port.LogLinks

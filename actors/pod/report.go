@@ -31,9 +31,9 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 	p.deps.Report(Report{UID: p.uid, FirstSandbox: p.first, Status: p.status, Life: p.life.String(), Trouble: trouble})
 }
 
-// unread: nobody has said anything of this pod to this incarnation, and the
-// sandbox that it found has yet to be looked at. Its network may be up, and an
-// earlier agent may have said so: that is not taken back for a moment.
+// unread: this incarnation has no earlier status of the pod, and has not inspected
+// the sandbox that it found. The network of the sandbox may be up, and an earlier
+// agent may have reported that, so the report waits for the inspection.
 func (p *pod) unread() bool {
 	said := p.status != nil && p.status.Phase != "" // else it is of an earlier life of the pod
 	if said || !p.known || len(p.view.Sandboxes) == 0 {

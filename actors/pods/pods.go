@@ -39,12 +39,13 @@ type Deps struct {
 	// Cluster is where pods go that the apiserver wants to hear of; nil on a node
 	// without one.
 	Cluster *Cluster
-	// Collect and ForgetImages are where the two messages go.
-	// Checkpoints keep what pods were given of the node.
+	// Checkpoints store the resources allocated to pods, and the reasons of stops.
 	Checkpoints port.Checkpoints
-	Collect     func(ref observed.PodRef, abandoned bool)
+	// Collect sends a pod to gc for removal.
+	Collect func(ref observed.PodRef, abandoned bool)
 	// Collecting asks gc which pods it is removing.
-	Collecting   func(reply func([]observed.PodRef))
+	Collecting func(reply func([]observed.PodRef))
+	// ForgetImages tells images that a pod is gone.
 	ForgetImages func(uid types.UID)
 	// Restarted is called when an incarnation after the first begins: sources
 	// and pleg have to say again what they said before.
@@ -52,7 +53,7 @@ type Deps struct {
 	// Started, if set, is told of each pod that this agent has started. It must not
 	// block.
 	Started func(Started)
-	// Wrap may replace the behavior of a pod's actor: chaos does.
+	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
 }
 

@@ -18,7 +18,7 @@ import (
 func (s *Source) Resource(c *v1.Container, sel *v1.ResourceFieldSelector) (string, error) {
 	pod := s.Pod
 	if c == nil || sel.ContainerName != "" && sel.ContainerName != c.Name {
-		kind := podspec.Main
+		var kind podspec.Kind
 		if c, kind = podspec.Find(&pod.Spec, sel.ContainerName); c == nil || kind == podspec.Ephemeral {
 			return "", fmt.Errorf("resourceFieldRef: container %s not found", sel.ContainerName)
 		}

@@ -21,7 +21,7 @@ const (
 	// legacyDomain is an old name of defaultDomain.
 	legacyDomain = "index.docker.io"
 	library      = "library/"
-	// maxPath is the longest repository name, domain included.
+	// maxPath is the longest repository path, without the domain.
 	maxPath = 255
 )
 

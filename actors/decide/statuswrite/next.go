@@ -12,23 +12,25 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
-// Coalesce is how long after a write the next one waits, unless it says
-// something that others wait for; and how long what a pod that is being deleted
-// has to say waits for what comes next. That its deletion was seen waits
-// CoalesceSeen: something of most pods ends within that.
+// Coalesce is the minimum time between two writes of one pod, unless the status
+// has a change that others wait for. A status of a pod that is being deleted is
+// delayed by Coalesce too, because a later status soon supersedes it. A status
+// that only acknowledges the deletion is delayed by CoalesceSeen: within that
+// time a container of most pods terminates.
 const (
 	Coalesce     = 100 * time.Millisecond
 	CoalesceSeen = time.Second
 )
 
-// While much is written, what only says that a pod is on its way waits for what
-// comes of it: looked at again each Relook, and no longer than Hold. That its
-// containers are being made, which people see, waits only in a crowd, and no longer
-// than HoldShown: as soon as its events kubectl get has to show it. In the same
-// manner what is said of a pod that is being deleted waits for its end, no longer
-// than HoldEnd: that it is not ready any more, some may wait for. That this node
-// has seen the deletion says less, and waits HoldSeen, in which most are gone: it
-// is the grace that pods have by default.
+// Under write load, patches that only report progress are delayed, because a later
+// patch supersedes them. They are checked again every Relook, and delayed by at
+// most Hold. ContainerCreating is visible in kubectl get, so it is delayed only if
+// Input.Crowded, by at most HoldShown: as soon as the events of the pod.
+//
+// A status of a pod that is being deleted is delayed by at most HoldEnd: it says
+// that the pod is not ready, which a client may wait for. A status that only
+// acknowledges the deletion is delayed by HoldSeen, the default grace period, in
+// which most pods terminate.
 const (
 	Hold      = 5 * time.Second
 	HoldShown = 2 * time.Second
@@ -40,24 +42,23 @@ const (
 // Input is all that is known of one pod.
 type Input struct {
 	Now time.Time
-	// Object is the pod as the apiserver is known to have it, nil if it has none,
-	// or if nobody knows. For a static pod it is its mirror pod.
+	// Object is the newest known version of the pod in the apiserver, nil if it does
+	// not exist or is unknown. For a static pod it is the mirror pod.
 	Object *v1.Pod
-	// Unread says that the apiserver may have a newer one, which nobody will tell of.
+	// Unread: the apiserver may have a newer version, and no watch will deliver it.
 	Unread bool
-	// Want is what this node has to say; nil if nothing yet.
+	// Want is the status computed by this node; nil if there is none yet.
 	Want *v1.PodStatus
-	// Settled says that Want was written, for certain with Object in mind, and
-	// that nobody else changed Object since: where it differs all the same, the
-	// apiserver does not keep it.
+	// Settled: Want was written against Object, and no other client has changed
+	// Object since. A remaining difference is one that the apiserver does not keep.
 	Settled bool
-	// Final says that nothing of the pod is left on this node, that Want is the
-	// last that it has to say, and that the pod is being deleted.
+	// Final: the pod is being deleted, nothing of it is left on this node, and Want
+	// is its last status.
 	Final bool
-	// Deleted says that its deletion was acknowledged.
+	// Deleted: the apiserver acknowledged the DeletePod of this node.
 	Deleted bool
-	// Busy says that the apiserver is given much to write as it is, Crowded that it is
-	// so much that people may see less of a pod's way.
+	// Busy: there is write load on the apiserver. Crowded: there is so much that
+	// ContainerCreating is delayed too.
 	Busy, Crowded bool
 	// Changed is when Want became another than what was written (see Renews),
 	// LastWrite when the last write was begun, RetryAt when one may be tried again
