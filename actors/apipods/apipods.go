@@ -207,7 +207,7 @@ func (a *apipods) replace(objects []port.APIObject) {
 		if p := o.(*v1.Pod); podspec.Mirror(p) {
 			a.mirrors = append(a.mirrors, p)
 		} else {
-			a.pods = append(a.pods, p)
+			a.pods = append(a.pods, apipod.Taken(p))
 		}
 	}
 	a.pods, a.mirrors = apipod.Sorted(a.pods), apipod.Sorted(a.mirrors)
@@ -233,6 +233,7 @@ func (a *apipods) set(p *v1.Pod) {
 		return
 	}
 	a.drop(&a.mirrors, p)
+	p = apipod.Taken(p)
 	var old *v1.Pod
 	a.pods, old = apipod.Insert(a.pods, p)
 	if old != nil && old.UID != p.UID {

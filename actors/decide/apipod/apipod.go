@@ -16,6 +16,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
+// Taken is a pod of the apiserver as its node takes it. A user may write that it comes from a manifest
+// of the node: such a pod would be treated as static, so the annotation is corrected, as by the kubelet.
+func Taken(p *v1.Pod) *v1.Pod {
+	if !podspec.Static(p) {
+		return p
+	}
+	taken := *p
+	taken.Annotations = maps.Clone(p.Annotations)
+	taken.Annotations[podspec.AnnotationSource] = string(podspec.API)
+	return &taken
+}
+
 // Stop is how a pod that is being deleted is to be taken down; nil if it isn't. Its
 // grace period counts from since, when this node first knew of the deletion: the
 // deletionTimestamp is of the apiserver's clock.

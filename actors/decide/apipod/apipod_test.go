@@ -5,9 +5,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 var t0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -145,4 +148,24 @@ func TestInsert(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTaken: nobody makes a static pod by an annotation in the apiserver.
+func TestTaken(t *testing.T) {
+	plain := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"k": "v"}}}
+	if Taken(plain) != plain {
+		t.Error("a plain pod was copied")
+	}
+	for _, origin := range []podspec.Origin{podspec.File, podspec.HTTP, ""} {
+		forged := plain.DeepCopy()
+		forged.Annotations[podspec.AnnotationSource] = string(origin)
+		before := forged.DeepCopy()
+		got := Taken(forged)
+		if podspec.Static(got) || got.Annotations["k"] != "v" || got.Name != "a" {
+			t.Errorf("%q: taken as %v", origin, got.Annotations)
+		}
+		if !apiequality.Semantic.DeepEqual(forged, before) {
+			t.Errorf("%q: the shared object was changed", origin)
+		}
+	}
 }
