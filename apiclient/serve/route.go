@@ -119,7 +119,13 @@ func (s *Server) bind(routes []Route) (*http.ServeMux, error) {
 			errs = append(errs, err)
 			continue
 		}
-		mux.Handle(r.Path, &bound{Route: r, server: s})
+		b := &bound{Route: r, server: s}
+		mux.Handle(r.Path, b)
+		// A kubelet answers /pods/ as well, and there are tools that ask so.
+		below := r.Path + "/"
+		if !strings.HasSuffix(r.Path, "/") && !slices.ContainsFunc(routes, func(o Route) bool { return o.Path == below }) {
+			mux.Handle(below+"{$}", b)
+		}
 	}
 	return mux, errors.Join(errs...)
 }
