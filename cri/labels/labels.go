@@ -1,7 +1,6 @@
 // Package labels names the labels and annotations of sandboxes and containers that
 // identify a running pod after a restart of the agent. They are those of the kubelet, so
-// a node can change between kubelet and troupe without a container restart. The kubelet's
-// spec hash is neither written nor read, because its input is the kubelet's Go types.
+// a node can change from one to the other, and back, without a container restart.
 package labels
 
 // Labels on sandboxes (the first three) and containers.
@@ -16,6 +15,9 @@ const (
 const (
 	// SpecHash is ours: the hash of the container's spec it was made from.
 	SpecHash = "troupe.dev/container-spec-hash"
+	// KubeletHash is the kubelet's hash of a container's spec, as a hexadecimal number. It is written for a
+	// kubelet that comes after us, which restarts what has another hash or none. We don't read it.
+	KubeletHash = "io.kubernetes.container.hash"
 	// RestartCount is the attempt, in decimal.
 	RestartCount = "io.kubernetes.container.restartCount"
 	// TerminationMessagePath and TerminationMessagePolicy are the fields of the spec.

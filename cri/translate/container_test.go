@@ -33,6 +33,7 @@ func TestContainer(t *testing.T) {
 			w.app.Ports = []v1.ContainerPort{{Name: "http", ContainerPort: 80}}
 		}, func(c *config) any { return c.Annotations }, map[string]string{
 			"troupe.dev/container-spec-hash":                   "h1",
+			"io.kubernetes.container.hash":                     "4826244c",
 			"io.kubernetes.container.restartCount":             "2",
 			"io.kubernetes.container.type":                     "container",
 			"io.kubernetes.container.terminationMessagePath":   "/dev/termination-log",
