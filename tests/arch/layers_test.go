@@ -50,6 +50,7 @@ var forbidden = []edge{
 // decideMayImport is all that decisions may import besides the standard library.
 var decideMayImport = []string{
 	"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils", "k8s.io/kubelet", "sigs.k8s.io/yaml",
+	"github.com/distribution/reference", // the grammar of image names
 	ours("actors/decide"),
 }
 

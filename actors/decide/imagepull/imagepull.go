@@ -52,11 +52,12 @@ func Decide(policy v1.PullPolicy, image string, present bool) Decision {
 	}
 }
 
-// DefaultPolicy is the policy of a container that gives none: Always if the
-// image's tag is latest or it has neither tag nor digest, else IfNotPresent.
+// DefaultPolicy is the policy of a container that gives none: Always if the tag of its image is latest, or
+// if the image has neither tag nor digest; else IfNotPresent (container field imagePullPolicy). An image
+// that cannot be parsed is for the validation to refuse.
 func DefaultPolicy(image string) v1.PullPolicy {
 	r, err := Parse(image)
-	if err == nil && r.Digest == "" && (r.Tag == "" || r.Tag == "latest") {
+	if err == nil && (r.Tag == "latest" || r.Tag == "" && r.Digest == "") {
 		return v1.PullAlways
 	}
 	return v1.PullIfNotPresent

@@ -25,7 +25,7 @@ func TestDecide(t *testing.T) {
 		{"", "a:latest", true, Pull},
 		{"", "a:1", true, UsePresent},
 		{"", "a@sha256:" + strings.Repeat("a", 64), true, UsePresent},
-		{"", "a:latest@sha256:" + strings.Repeat("a", 64), true, UsePresent},
+		{"", "a:latest@sha256:" + strings.Repeat("a", 64), true, Pull},
 		{"", "a:1", false, Pull},
 	} {
 		if got := Decide(c.policy, c.image, c.present); got != c.want {
@@ -55,6 +55,18 @@ func TestFailures(t *testing.T) {
 		}
 		if r, _, _ := f.Status(p, "a", f.RetryAt(p)); r != ErrImagePull {
 			t.Errorf("when it is tried again %d: %s", i+1, r)
+		}
+	}
+}
+
+func TestPullPolicyByTag(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0a", 32)
+	for image, want := range map[string]v1.PullPolicy{
+		"web": v1.PullAlways, "web:latest": v1.PullAlways, "localhost:5000/web": v1.PullAlways,
+		"web:1": v1.PullIfNotPresent, "web" + digest: v1.PullIfNotPresent, "web:latest" + digest: v1.PullAlways,
+	} {
+		if got := DefaultPolicy(image); got != want {
+			t.Errorf("%s: %s, want %s", image, got, want)
 		}
 	}
 }

@@ -156,18 +156,6 @@ func TestDecodeFromURLHasNoToleration(t *testing.T) {
 	}
 }
 
-func TestPullPolicyByTag(t *testing.T) {
-	digest := "@sha256:" + strings.Repeat("0a", 32)
-	for image, want := range map[string]v1.PullPolicy{
-		"web": v1.PullAlways, "web:latest": v1.PullAlways, "localhost:5000/web": v1.PullAlways,
-		"web:1": v1.PullIfNotPresent, "web" + digest: v1.PullIfNotPresent, "web:latest" + digest: v1.PullAlways,
-	} {
-		if got := pullPolicyFor(image); got != want {
-			t.Errorf("%s: %s, want %s", image, got, want)
-		}
-	}
-}
-
 func TestResourceDefaults(t *testing.T) {
 	tree := set(base(), "spec.containers.0.resources", map[string]any{"limits": map[string]any{"cpu": "1.0005", "memory": "64Mi"}, "requests": map[string]any{"cpu": "100m"}})
 	set(tree, "spec.resources", map[string]any{"limits": map[string]any{"cpu": 2, "memory": "128Mi"}})

@@ -5,6 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -46,7 +47,7 @@ func defaultPriority(spec *v1.PodSpec) {
 }
 
 func defaultContainer(c *v1.Container, hostNetwork bool) {
-	setIfEmpty(&c.ImagePullPolicy, pullPolicyFor(c.Image))
+	setIfEmpty(&c.ImagePullPolicy, imagepull.DefaultPolicy(c.Image))
 	setIfEmpty(&c.TerminationMessagePath, v1.TerminationMessagePathDefault)
 	setIfEmpty(&c.TerminationMessagePolicy, v1.TerminationMessageReadFile)
 	for i := range c.Ports {
@@ -82,17 +83,6 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 	roundUp(c.Resources.Limits)
 	roundUp(c.Resources.Requests)
 	requestWhatIsLimited(&c.Resources)
-}
-
-// pullPolicyFor is Always for :latest, said or implied, and IfNotPresent for
-// everything else (container field imagePullPolicy). An image that cannot be
-// parsed is the validation's to refuse.
-func pullPolicyFor(image string) v1.PullPolicy {
-	ref, err := parseImage(image)
-	if err == nil && (ref.tag == "latest" || ref.tag == "" && ref.digest == "") {
-		return v1.PullAlways
-	}
-	return v1.PullIfNotPresent
 }
 
 func defaultProbe(p *v1.Probe) {

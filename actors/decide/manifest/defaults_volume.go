@@ -2,6 +2,8 @@ package manifest
 
 import (
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 )
 
 // fileMode is the default mode of files that a volume projects, 0644 in
@@ -37,7 +39,7 @@ func defaultVolume(v *v1.Volume) {
 		}
 	}
 	if v.Image != nil {
-		setIfEmpty(&v.Image.PullPolicy, pullPolicyFor(v.Image.Reference))
+		setIfEmpty(&v.Image.PullPolicy, imagepull.DefaultPolicy(v.Image.Reference))
 	}
 	if v.ISCSI != nil {
 		setIfEmpty(&v.ISCSI.ISCSIInterface, "default")

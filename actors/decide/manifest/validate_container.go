@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -49,7 +50,7 @@ func validateContainer(pod *v1.Pod, c *v1.Container, at *field.Path, kind podspe
 	var errs field.ErrorList
 	if c.Image == "" {
 		errs = append(errs, field.Required(at.Child("image"), ""))
-	} else if _, err := parseImage(c.Image); err != nil {
+	} else if _, err := imagepull.Parse(c.Image); err != nil {
 		errs = append(errs, field.Invalid(at.Child("image"), c.Image, err.Error()))
 	}
 	errs = append(errs, oneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 )
 
 func validateVolumes(pod *v1.Pod) field.ErrorList {
@@ -84,7 +86,7 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 		}
 	}
 	if v.Image != nil {
-		if _, err := parseImage(v.Image.Reference); v.Image.Reference == "" || err != nil {
+		if _, err := imagepull.Parse(v.Image.Reference); v.Image.Reference == "" || err != nil {
 			errs = append(errs, field.Invalid(at.Child("image", "reference"), v.Image.Reference, "must be an image reference"))
 		}
 		errs = append(errs, oneOf(at.Child("image", "pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
