@@ -9,6 +9,7 @@ import (
 )
 
 func TestPodComesUp(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	w.add(aPod("web").main("log").volume("data"))
@@ -36,6 +37,7 @@ func names(prefix string, n int) (out []string) {
 }
 
 func TestThirtyPods(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 2)
 	w.run(time.Second)
 	w.watch.restartsExpected = false

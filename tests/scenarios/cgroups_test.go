@@ -142,6 +142,7 @@ const burstable = "/kubepods/burstable"
 // TestCgroups: each pod has one with its limits, that of the class follows, and
 // nothing is left.
 func TestCgroups(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(5 * time.Second)
 	w.add(asks(aPod("a"), "500m"), asks(aPod("b"), "1500m"), aPod("c"))
@@ -190,6 +191,7 @@ func TestCgroups(t *testing.T) {
 // TestOrphanedCgroups: what a predecessor left of pods that are no more goes,
 // but not before it is known which pods there are.
 func TestOrphanedCgroups(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.cgroups.pods["dead-1"] = burstable + "/poddead-1"
 	w.manifests.readErr = &port.Error{Verb: "read", Detail: "no such disk"}
@@ -207,6 +209,7 @@ func TestOrphanedCgroups(t *testing.T) {
 
 // TestCgroupFails: the pod waits and says why, and goes on when it works.
 func TestCgroupFails(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(5 * time.Second)
 	broken, calls := true, 0
@@ -241,6 +244,7 @@ func TestCgroupFails(t *testing.T) {
 // TestCgroupHangs: that of one pod hangs; others come and go, and it can still be
 // removed when the call was given up.
 func TestCgroupHangs(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(5 * time.Second)
 	w.cgroups.fault = func(verb, object string) (error, bool) {

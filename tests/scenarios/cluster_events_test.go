@@ -16,6 +16,7 @@ import (
 // long to answer, kubectl describe shows what happens to it within two seconds of the
 // happening; and it is shown Ready as soon as if nobody wrote events.
 func TestClusterEventsInTime(t *testing.T) {
+	t.Parallel()
 	const bound, answer = 2 * time.Second, 100 * time.Millisecond
 	for _, n := range []int{1, 13, 30, 100} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -238,24 +238,28 @@ func clusterExplore(t *testing.T, seed uint64, trouble, panics float64) {
 }
 
 func TestClusterExploreLife(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seeds(t, 11000, 20) {
 		clusterExplore(t, seed, 0, 0)
 	}
 }
 
 func TestClusterExploreFaults(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seeds(t, 12000, 20) {
 		clusterExplore(t, seed, 0.05, 0)
 	}
 }
 
 func TestClusterExplorePanics(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seeds(t, 13000, 20) {
 		clusterExplore(t, seed, 0, 0.002)
 	}
 }
 
 func TestClusterExploreAll(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seeds(t, 14000, 20) {
 		clusterExplore(t, seed, 0.05, 0.002)
 	}
@@ -263,6 +267,7 @@ func TestClusterExploreAll(t *testing.T) {
 
 // TestClusterSameSeedSameRun: as TestSameSeedSameRun, with an apiserver.
 func TestClusterSameSeedSameRun(t *testing.T) {
+	t.Parallel()
 	trace := func(seed uint64) uint64 {
 		h := newClusterHavoc(t, seed)
 		h.trouble, h.panics = 0.05, 0.002

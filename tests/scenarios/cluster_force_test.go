@@ -13,6 +13,7 @@ import (
 // and another of its name takes its place, as a StatefulSet has it. Others come and go meanwhile; when
 // the call has come to its end, of whatever kind, only the second pod is left.
 func TestClusterForcedWhileAStartHangs(t *testing.T) {
+	t.Parallel()
 	for _, m := range []simcri.Method{simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer, simcri.PullImage} {
 		t.Run(m.String(), func(t *testing.T) {
 			w, c := newClusterNode(t, 1)

@@ -107,6 +107,7 @@ func clusterSteps(t *testing.T, prepare func(*world), goal func(*world) bool) in
 // been, none is started that has ended or is gone, no container is restarted,
 // and no status says less than the one before.
 func TestClusterKilledAtEveryBoundary(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare func(*world)
 		goal    func(*world) bool
@@ -142,6 +143,7 @@ func TestClusterKilledAtEveryBoundary(t *testing.T) {
 // TestClusterKilledWhileAllRuns: nothing is touched, and nothing is written: no
 // pod, no readiness, no time of a condition.
 func TestClusterKilledWhileAllRuns(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		w, c := newClusterNode(t, seed)
 		for _, n := range names("p", 30) {
@@ -167,6 +169,7 @@ func TestClusterKilledWhileAllRuns(t *testing.T) {
 // TestClusterActorPanics lets each actor that talks to the apiserver panic once
 // on each of its messages, before it is handled and after.
 func TestClusterActorPanics(t *testing.T) {
+	t.Parallel()
 	comeAndGo := func(w *world) {
 		clusterUp(w)
 		w.until(3*time.Minute, "all is up", func() bool { return clusterIsUp(w) })
@@ -213,6 +216,7 @@ func TestClusterActorPanics(t *testing.T) {
 // TestClusterNodeDeleted: a node that somebody deletes is registered again, its
 // lease follows, and its pods never notice.
 func TestClusterNodeDeleted(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.create(aPod("web"))
 	w.add(aPod("static"))
@@ -242,6 +246,7 @@ func TestClusterNodeDeleted(t *testing.T) {
 // TestClusterLease: over an hour with an outage of two minutes in it the lease
 // is never late but for that.
 func TestClusterLease(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	w.run(30 * time.Minute)
 	c.api.SetDown(true)
@@ -268,6 +273,7 @@ func TestClusterLease(t *testing.T) {
 // TestClusterNodeChanges: what is new of machine and runtime is said, once, and what
 // others say in its stead is put right.
 func TestClusterNodeChanges(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	w.run(time.Minute)
 	versions := len(c.nodes)
@@ -302,6 +308,7 @@ func TestClusterNodeChanges(t *testing.T) {
 
 // TestClusterMirror: a static pod is seen in the apiserver, whatever users do to it there.
 func TestClusterMirror(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	mirror := "web-" + nodeName
 	w.add(aPod("web"))
@@ -330,6 +337,7 @@ func TestClusterMirror(t *testing.T) {
 
 // TestClusterStandsStill: what an idle node with 30 pods costs.
 func TestClusterStandsStill(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	for _, n := range names("p", 30) {
 		c.create(aPod(n))

@@ -43,6 +43,7 @@ func (c *cluster) renewedIn(since time.Time, apart time.Duration) {
 // it neither list nor watch nodes. The lease is renewed as ever, at once after the start. Pods that run
 // are looked after: restarted, probed, and their status is written.
 func TestRestartedWhileWatchesAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		refused []simapi.Verb
 		// known: this node's object can be read, so that new pods start as well.
@@ -97,6 +98,7 @@ func TestRestartedWhileWatchesAreRefused(t *testing.T) {
 // TestAdoptedBeforeTheNodeIsKnown: whether a pod that runs may run here is asked once this node is
 // known, as it would have been if that had been known at once.
 func TestAdoptedBeforeTheNodeIsKnown(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	zone := func(name string) {
 		from := c.node()

@@ -13,6 +13,7 @@ import (
 )
 
 func TestClusterPodComesUpAndGoes(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.create(aPod("web").main("log").volume("data"))
 	took := w.until(10*time.Second, "Ready in the apiserver", func() bool { return c.ready("web") })
@@ -62,6 +63,7 @@ func TestClusterPodComesUpAndGoes(t *testing.T) {
 }
 
 func TestClusterGraceIsKeptAndShortened(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.create(aPod("web").grace(60).script("app", "ignore-term", "true"))
 	w.until(10*time.Second, "Ready", func() bool { return c.ready("web") })
@@ -88,6 +90,7 @@ func TestClusterGraceIsKeptAndShortened(t *testing.T) {
 // TestClusterNameIsUsedAgain: a pod deleted by force is killed, and another of
 // its name waits until it is down.
 func TestClusterNameIsUsedAgain(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.create(aPod("web-0").grace(60).script("app", "ignore-term", "true"))
 	w.until(10*time.Second, "Ready", func() bool { return c.ready("web-0") })
@@ -106,6 +109,7 @@ func TestClusterNameIsUsedAgain(t *testing.T) {
 // TestClusterEnded: a pod that has ended stays as it is, over restarts of the
 // agent too, until it is deleted.
 func TestClusterEnded(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.create(
 		emptyPod("ok").main("app").script("app", "run-for", "1s").script("app", "exit-code", "0").restarts(v1.RestartPolicyNever),
@@ -133,6 +137,7 @@ func TestClusterEnded(t *testing.T) {
 
 // TestClusterRejected: a pod that may not run here is Failed, for good.
 func TestClusterRejected(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	s := aPod("zoned")
 	s.Spec.NodeSelector = map[string]string{"zone": "b"}
@@ -156,6 +161,7 @@ func TestClusterRejected(t *testing.T) {
 // TestClusterConflicts: others change a pod's status while this node writes it:
 // both keep what is theirs.
 func TestClusterConflicts(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	s := aPod("gated")
 	s.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.com/gate"}}
@@ -195,6 +201,7 @@ func TestClusterConflicts(t *testing.T) {
 // TestClusterOutage: for five minutes nobody listens, while containers crash
 // and pods end; all of it is said within five seconds of its return.
 func TestClusterOutage(t *testing.T) {
+	t.Parallel()
 	for name, link := range map[string]simapi.Link{"refused": simapi.Refused, "silent": simapi.Silent} {
 		t.Run(name, func(t *testing.T) {
 			w, c := newClusterNode(t, 1)

@@ -60,6 +60,7 @@ func (w *world) mainID(name string) string {
 // TestManifestMovedAwayAndBack: the pod ends, and then runs again under the same
 // UID, whenever its manifest comes back.
 func TestManifestMovedAwayAndBack(t *testing.T) {
+	t.Parallel()
 	for _, h := range homes {
 		for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
 			t.Run(h.name+"/"+string(policy), func(t *testing.T) {
@@ -102,6 +103,7 @@ func TestManifestMovedAwayAndBack(t *testing.T) {
 // TestManifestBackAtAnyMoment lets the manifest come back at each step from the
 // first signal to the last directory, with and without a kill of the agent there.
 func TestManifestBackAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyNever} {
 		for _, how := range []string{"it lives on", "killed before", "killed after", "pods panics after"} {
 			t.Run(string(policy)+"/"+how, func(t *testing.T) {
@@ -170,6 +172,7 @@ func (w *world) backOrNeverGone(id string) {
 // knows, and can't be removed; its manifest comes back. It is not harmed by their
 // removal.
 func TestDirectoriesOfAPodThatComesBack(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web").volume("data"))
 	w.allUp(10 * time.Second)
@@ -201,6 +204,7 @@ func TestDirectoriesOfAPodThatComesBack(t *testing.T) {
 // TestTwoManifestsMoved: two manifests are moved away together, the agent is killed
 // at each step of that and finds them back. Both pods end, or were never stopped.
 func TestTwoManifestsMoved(t *testing.T) {
+	t.Parallel()
 	for k := 0; k < 40; k += stride(3) {
 		w := newNode(t, 1)
 		for _, name := range []string{"web", "other"} {
@@ -231,6 +235,7 @@ func TestTwoManifestsMoved(t *testing.T) {
 // TestStopThatWasEndedByAnother: an agent was killed while it stopped a static pod;
 // another agent, a kubelet, ended that and began the pod again. It is not stopped.
 func TestStopThatWasEndedByAnother(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web").script("app", "term-delay", "4s"))
 	w.allUp(10 * time.Second)
@@ -258,6 +263,7 @@ func TestStopThatWasEndedByAnother(t *testing.T) {
 // TestNotWantedBeforeItIsBack: a pod that comes back is rejected, and is not wanted
 // any more before it could begin. When it comes again it runs.
 func TestNotWantedBeforeItIsBack(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	port := []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 	s, thief := leaver(v1.RestartPolicyNever, "2s"), aPod("thief")
@@ -282,6 +288,7 @@ func TestNotWantedBeforeItIsBack(t *testing.T) {
 // TestStopThatCannotBeWritten: the disk does not answer. Pods are stopped all the
 // same, and one after the first waits for nothing.
 func TestStopThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web"), aPod("other"))
 	w.allUp(10 * time.Second)

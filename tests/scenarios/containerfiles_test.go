@@ -81,6 +81,7 @@ func (f *fakeFiles) LastWords(_ context.Context, r port.LastWords, done func(str
 // TestHostsAreWrittenBeforeTheStart: a container finds its own address from its
 // first moment on.
 func TestHostsAreWrittenBeforeTheStart(t *testing.T) {
+	t.Parallel()
 	var f fakeFiles
 	var m made
 	w := newNode(t, 1, withFiles(&f), withMade(&m))
@@ -104,6 +105,7 @@ func TestHostsAreWrittenBeforeTheStart(t *testing.T) {
 // TestVariablesFromAFile: what one container left in a volume is in the variables
 // of another, and where its own volumes lie may depend on it (KEP-3721).
 func TestVariablesFromAFile(t *testing.T) {
+	t.Parallel()
 	var f fakeFiles
 	var m made
 	w, c := newClusterNode(t, 1, withFiles(&f), withMade(&m))
@@ -128,6 +130,7 @@ func TestVariablesFromAFile(t *testing.T) {
 // TestLastWordsAreShown with the very status that says that it ended, also to an
 // agent that was not there.
 func TestLastWordsAreShown(t *testing.T) {
+	t.Parallel()
 	var f fakeFiles
 	w, c := newClusterNode(t, 1, withFiles(&f))
 	s := aPod("web").main("logs").restarts(v1.RestartPolicyNever)
@@ -164,6 +167,7 @@ func TestLastWordsAreShown(t *testing.T) {
 
 // TestFilesThatCannotBeMade: people see why, and it is tried again.
 func TestFilesThatCannotBeMade(t *testing.T) {
+	t.Parallel()
 	var f fakeFiles
 	w, c := newClusterNode(t, 1, withFiles(&f))
 	f.err = &port.Error{Verb: "MakeFiles", Object: "default/web/app", Detail: "no space left on device"}

@@ -68,6 +68,7 @@ func busyCluster(t *testing.T, seed uint64) uint64 {
 // TestSameSeedSameCluster runs each seed twice, on one, two and eight threads in
 // turns. TROUPE_SEEDS says how many seeds.
 func TestSameSeedSameCluster(t *testing.T) {
+	t.Parallel()
 	all := seeds(t, 1, 6)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	threads := [...]int{1, 2, 8}

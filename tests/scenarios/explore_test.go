@@ -316,24 +316,28 @@ func explore(t *testing.T, seed uint64, trouble, panics float64) {
 }
 
 func TestExploreLife(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seeds(t, 1, 20) {
 		explore(t, seed, 0, 0)
 	}
 }
 
 func TestExploreFaults(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seeds(t, 1000, 20) {
 		explore(t, seed, 0.05, 0)
 	}
 }
 
 func TestExplorePanics(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seeds(t, 2000, 20) {
 		explore(t, seed, 0, 0.002)
 	}
 }
 
 func TestExploreAll(t *testing.T) {
+	t.Parallel()
 	for _, seed := range seeds(t, 3000, 20) {
 		explore(t, seed, 0.05, 0.002)
 	}
@@ -355,6 +359,7 @@ func trace(t *testing.T, seed uint64) (sum, events uint64) {
 // TestSameSeedSameRun runs the same life again and again: every message to every
 // actor and every effect is the same, at the same times, in the same order.
 func TestSameSeedSameRun(t *testing.T) {
+	t.Parallel()
 	sums := map[uint64]uint64{}
 	var total uint64
 	for _, seed := range seeds(t, 4000, 50) {

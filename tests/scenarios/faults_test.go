@@ -30,6 +30,7 @@ func (w *world) faultOnce(m simcri.Method, name string, f simcri.Fault) *int {
 }
 
 func TestRuntimeIsKilled(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	for _, n := range names("p", 30) {
 		w.add(aPod(n))
@@ -56,6 +57,7 @@ func TestRuntimeIsKilled(t *testing.T) {
 }
 
 func TestBadEvents(t *testing.T) {
+	t.Parallel()
 	for name, p := range map[string]simcri.EventPolicy{
 		"lost":    {Drop: 0.5},
 		"all":     {Drop: 1},
@@ -82,6 +84,7 @@ func TestBadEvents(t *testing.T) {
 }
 
 func TestPolling(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1, withEvents(simcri.EventPolicy{Off: true}))
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
@@ -98,6 +101,7 @@ func TestPolling(t *testing.T) {
 
 // TestHungCalls: a call of one pod hangs; 20 others come and go as ever.
 func TestHungCalls(t *testing.T) {
+	t.Parallel()
 	comeAndGo := func(w *world) time.Duration {
 		begin := w.v.Now()
 		others := names("p", 20)
@@ -165,6 +169,7 @@ func TestHungCalls(t *testing.T) {
 
 // TestLostReplies: the call does its work, and nobody says so.
 func TestLostReplies(t *testing.T) {
+	t.Parallel()
 	for _, m := range []simcri.Method{
 		simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer, simcri.StopContainer,
 		simcri.StopPodSandbox, simcri.RemoveContainer, simcri.RemovePodSandbox, simcri.List,
@@ -190,6 +195,7 @@ func TestLostReplies(t *testing.T) {
 }
 
 func TestCallsThatFail(t *testing.T) {
+	t.Parallel()
 	for _, m := range []simcri.Method{
 		simcri.RunPodSandbox, simcri.PodSandboxStatus, simcri.CreateContainer, simcri.StartContainer, simcri.ContainerStatus,
 		simcri.StopContainer, simcri.StopPodSandbox, simcri.RemoveContainer, simcri.RemovePodSandbox,
@@ -220,6 +226,7 @@ func TestCallsThatFail(t *testing.T) {
 }
 
 func TestImagePullFails(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	w.registry.Withdraw("registry.test/app:1")
@@ -246,6 +253,7 @@ func TestImagePullFails(t *testing.T) {
 }
 
 func TestBrokenImageIsGivenUp(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.registry.Withdraw("registry.test/app:1")
 	w.add(aPod("web"))
@@ -261,6 +269,7 @@ func TestBrokenImageIsGivenUp(t *testing.T) {
 
 // TestImageVanishes: between the answer and the container, someone removes it.
 func TestImageVanishes(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	removed := 0
@@ -279,6 +288,7 @@ func TestImageVanishes(t *testing.T) {
 }
 
 func TestVolumesFail(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	broken := true
@@ -313,6 +323,7 @@ func TestVolumesFail(t *testing.T) {
 
 // TestVolumeHangs: the mount of one pod hangs; it can still be removed.
 func TestVolumeHangs(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	w.host.fault = func(verb string, _ types.UID, volume string) (error, bool) { return nil, volume == "dead" }
@@ -326,6 +337,7 @@ func TestVolumeHangs(t *testing.T) {
 
 // TestRemovalFails: what is left is removed when that is possible again.
 func TestRemovalFails(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	broken := true
@@ -346,6 +358,7 @@ func TestRemovalFails(t *testing.T) {
 
 // TestFullMailboxes: bursts that do not fit are hints, and hints may be lost.
 func TestFullMailboxes(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1, withMailboxes(20))
 	for _, n := range names("p", 40) {
 		w.add(aPod(n).main("log"))
@@ -367,6 +380,7 @@ func TestFullMailboxes(t *testing.T) {
 
 // TestIdleNode: a node on which nothing happens does next to nothing.
 func TestIdleNode(t *testing.T) {
+	t.Parallel()
 	for _, events := range []bool{true, false} {
 		w := newNode(t, 1, withEvents(simcri.EventPolicy{Off: !events}))
 		for _, n := range names("p", 30) {
@@ -391,6 +405,7 @@ func TestIdleNode(t *testing.T) {
 
 // TestManifestStorm: one manifest is written again and again.
 func TestManifestStorm(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	for i := range 50 {
@@ -407,6 +422,7 @@ func TestManifestStorm(t *testing.T) {
 // TestRuntimeComesBack: it was away for so long that all who waited for it ask
 // rarely. When it is back, nobody waits for that.
 func TestRuntimeComesBack(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("stays"), aPod("goes"), aPod("crashes"))
 	w.allUp(10 * time.Second)
@@ -431,6 +447,7 @@ func TestRuntimeComesBack(t *testing.T) {
 // TestManifestDirectoryIsMissing: it is said, and nobody waits for it: what the
 // runtime has of nobody is cleaned up. What was wanted of it once runs on.
 func TestManifestDirectoryIsMissing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1)
 	w.manifests.readErr = fs.ErrNotExist
 	w.start()
@@ -455,6 +472,7 @@ func TestManifestDirectoryIsMissing(t *testing.T) {
 
 // TestWhatBlocksTheEndOfAPodIsSaid: people see why a pod does not go away.
 func TestWhatBlocksTheEndOfAPodIsSaid(t *testing.T) {
+	t.Parallel()
 	for _, m := range []simcri.Method{simcri.StopContainer, simcri.StopPodSandbox} {
 		t.Run(m.String(), func(t *testing.T) {
 			w := newNode(t, 1)

@@ -13,6 +13,7 @@ import (
 // TestFiles runs every scenario file: what it expects is met, and a second run
 // is the same to the last message.
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)

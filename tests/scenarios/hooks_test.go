@@ -32,6 +32,7 @@ func (w *world) doing(kind string) bool {
 // A preStop command that does not end goes on until its container is killed, and
 // nothing of the pod waits for it then.
 func TestPreStopNeverEnds(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(hanging("web"))
 	w.allUp(10 * time.Second)
@@ -57,6 +58,7 @@ func TestPreStopNeverEnds(t *testing.T) {
 // A grace period that is longer than time can be counted in: the stop signal is sent
 // at once, and who does not listen to it is not killed, but by force.
 func TestGraceWithoutEnd(t *testing.T) {
+	t.Parallel()
 	for _, seconds := range []int64{9223372036, 9223372037, 1 << 62} {
 		w := newNode(t, 1)
 		w.add(aPod("listens").grace(seconds))

@@ -16,6 +16,7 @@ const appImage = "registry.test/app:1"
 // image for ten minutes. When it answers again, who waited runs soon, and who
 // comes then at once.
 func TestSilentRuntimeIsNotHeldAgainstImages(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]simcri.Fault{
 		"hangs": {Hang: true},
 		"fails": {Fail: true, Kind: port.Unavailable, Detail: "connection refused"},
@@ -52,6 +53,7 @@ func TestSilentRuntimeIsNotHeldAgainstImages(t *testing.T) {
 // TestPullBackoffIsNotForWhoNeedsNoPull: one pod pulls always and the registry
 // is gone; another is content with the image that is there.
 func TestPullBackoffIsNotForWhoNeedsNoPull(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("first"))
 	w.allUp(10 * time.Second)
@@ -78,6 +80,7 @@ func TestPullBackoffIsNotForWhoNeedsNoPull(t *testing.T) {
 // TestImageIsBroughtByHand: somebody loads the image that cannot be pulled, or
 // must not be. Nobody waits for the end of a backoff then.
 func TestImageIsBroughtByHand(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []v1.PullPolicy{v1.PullIfNotPresent, v1.PullNever} {
 		t.Run(string(policy), func(t *testing.T) {
 			w := newNode(t, 1)

@@ -64,6 +64,7 @@ func done(w *world) bool { return w.watch.up() == "" }
 // and no container is restarted. What the runtime was asked for may happen all
 // the same.
 func TestKilledAtEveryBoundary(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(*world){"coming up": bringUp, "going down": takeDown} {
 		t.Run(name, func(t *testing.T) {
 			n := stepsOf(t, prepare, done)
@@ -94,6 +95,7 @@ func TestKilledAtEveryBoundary(t *testing.T) {
 
 // TestKilledWhileAllRuns: nothing is touched, and people are told soon.
 func TestKilledWhileAllRuns(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	for _, n := range names("p", 30) {
 		w.add(aPod(n))
@@ -143,6 +145,7 @@ func panics(w *world, actor string, n int, handled bool) {
 // TestActorPanics lets each actor panic once on each of its messages, before it
 // is handled (it is lost) and after (what the actor knew is).
 func TestActorPanics(t *testing.T) {
+	t.Parallel()
 	comeAndGo := func(w *world) {
 		bringUp(w)
 		w.allUp(3 * time.Minute)
@@ -181,6 +184,7 @@ func TestActorPanics(t *testing.T) {
 
 // TestPodActorThatAlwaysPanics: that pod is put aside, and nobody else notices.
 func TestPodActorThatAlwaysPanics(t *testing.T) {
+	t.Parallel()
 	usual := func(bad bool) time.Duration {
 		w := newNode(t, 1)
 		w.watch.restartsExpected = false
@@ -230,6 +234,7 @@ func TestPodActorThatAlwaysPanics(t *testing.T) {
 
 // TestQuarantinedPodIsRemoved: its manifest goes while its actor is put aside.
 func TestQuarantinedPodIsRemoved(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("bad"))
 	w.allUp(time.Minute)

@@ -52,6 +52,7 @@ func (w *world) runs(name, container string, attempt uint32) bool {
 }
 
 func TestPullsBesideTheSandbox(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 3)
 	w.run(time.Second)
 	w.add(aPod("web").main("a").main("b").note("sim.troupe.dev/image-size", "200Mi"))
@@ -70,6 +71,7 @@ func TestPullsBesideTheSandbox(t *testing.T) {
 }
 
 func TestOldestFirst(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 3)
 	w.run(time.Second)
 	all := names("p", 30)
@@ -97,6 +99,7 @@ func TestOldestFirst(t *testing.T) {
 }
 
 func TestCrashLoop(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
@@ -129,6 +132,7 @@ func TestCrashLoop(t *testing.T) {
 
 // TestBackOffOutlivesTheAgent: a killed agent does not shorten a backoff.
 func TestBackOffOutlivesTheAgent(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
@@ -147,6 +151,7 @@ func TestBackOffOutlivesTheAgent(t *testing.T) {
 }
 
 func TestInitOrder(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(emptyPod("web").init("one").sidecar("proxy").init("two").main("app").main("log"))
 	w.allUp(20 * time.Second)
@@ -174,6 +179,7 @@ func TestInitOrder(t *testing.T) {
 }
 
 func TestCompletion(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		policy v1.RestartPolicy
@@ -215,6 +221,7 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestOnFailureIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("job").restarts(v1.RestartPolicyOnFailure).script("app", "run-for", "1s").script("app", "crash-loop", "2"))
 	w.until(time.Minute, "third try", func() bool { return w.runs("job", "app", 2) })
@@ -226,6 +233,7 @@ func TestOnFailureIsTriedAgain(t *testing.T) {
 }
 
 func TestEditReplaces(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web").script("app", "term-delay", "2s"))
 	w.allUp(10 * time.Second)
@@ -242,6 +250,7 @@ func TestEditReplaces(t *testing.T) {
 
 // TestEditWhileTheAgentIsDead: the old pod has to end first then, too.
 func TestEditWhileTheAgentIsDead(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web").script("app", "term-delay", "2s"), aPod("other"))
 	w.allUp(10 * time.Second)
@@ -259,6 +268,7 @@ func TestEditWhileTheAgentIsDead(t *testing.T) {
 }
 
 func TestOrphansAreStoppedAsTheyAsked(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web").grace(20).script("app", "term-delay", "8s").volume("data"), aPod("other"))
 	w.allUp(10 * time.Second)
@@ -275,6 +285,7 @@ func TestOrphansAreStoppedAsTheyAsked(t *testing.T) {
 // TestDirectoriesOfNobody: the agent died when the runtime had nothing left of
 // a pod, but the host had.
 func TestDirectoriesOfNobody(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.host.pods["11111111-2222-3333-4444-555555555555"] = &podDirs{logs: true, mounts: map[string]bool{"data": true}}
 	w.add(aPod("web"))
@@ -283,6 +294,7 @@ func TestDirectoriesOfNobody(t *testing.T) {
 }
 
 func TestBrokenManifestKeepsThePod(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web"), aPod("other"))
 	w.allUp(10 * time.Second)
@@ -305,6 +317,7 @@ func TestBrokenManifestKeepsThePod(t *testing.T) {
 }
 
 func TestSameNameTwice(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
@@ -323,6 +336,7 @@ func TestSameNameTwice(t *testing.T) {
 }
 
 func TestUnseenSourceKeepsAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, withURL())
 	w.manifests.body = aPod("remote").yaml()
 	w.watch.want(aPod("remote"))
@@ -353,6 +367,7 @@ func TestUnseenSourceKeepsAll(t *testing.T) {
 
 // TestDeadWhileASourceIsUnseen: what is not known yet must not be collected.
 func TestDeadWhileASourceIsUnseen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, withURL())
 	job := aPod("job").restarts(v1.RestartPolicyNever).script("app", "run-for", "2s").script("app", "exit-code", "0")
 	w.manifests.body = job.yaml()
@@ -372,6 +387,7 @@ func TestDeadWhileASourceIsUnseen(t *testing.T) {
 }
 
 func TestEditWhileASourceIsUnseen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, 1, withURL())
 	w.manifests.err = &port.Error{Kind: port.Unavailable, Verb: "get"}
 	w.add(aPod("web"))
@@ -385,6 +401,7 @@ func TestEditWhileASourceIsUnseen(t *testing.T) {
 }
 
 func TestUnreadableDirectory(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
@@ -402,6 +419,7 @@ func TestUnreadableDirectory(t *testing.T) {
 }
 
 func TestMissedHint(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	w.manifests.missed = true
@@ -413,6 +431,7 @@ func TestMissedHint(t *testing.T) {
 }
 
 func TestGraceAndPreStop(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	p := aPod("web").grace(10).script("app", "ignore-term", "true")
 	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
@@ -428,6 +447,7 @@ func TestGraceAndPreStop(t *testing.T) {
 }
 
 func TestRejectedPod(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	first, second := aPod("b-first"), aPod("a-second")
 	for _, s := range []*spec{first, second} {
@@ -464,6 +484,7 @@ func TestRejectedPod(t *testing.T) {
 }
 
 func TestSandboxDies(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(emptyPod("web").init("setup").main("app"))
 	w.allUp(10 * time.Second)
@@ -484,6 +505,7 @@ func TestSandboxDies(t *testing.T) {
 
 // TestContainerRemovedBehindOurBack: someone uses crictl.
 func TestContainerRemovedBehindOurBack(t *testing.T) {
+	t.Parallel()
 	for _, events := range []bool{true, false} {
 		w := newNode(t, 1, withEvents(simcri.EventPolicy{Off: !events}))
 		w.add(aPod("web"))
@@ -504,6 +526,7 @@ func TestContainerRemovedBehindOurBack(t *testing.T) {
 
 // TestManyPodsLeaveNothing: a thousand pods come and go, and nothing grows.
 func TestManyPodsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a thousand pods")
 	}

@@ -121,6 +121,7 @@ func (w *world) watches() []string {
 }
 
 func TestContainersAreMadeWithTheirObjects(t *testing.T) {
+	t.Parallel()
 	var m made
 	w, c := newClusterNode(t, 1, withMade(&m))
 	c.kubernetes()
@@ -167,6 +168,7 @@ func TestContainersAreMadeWithTheirObjects(t *testing.T) {
 // TestMissingObject: people see which one, and the pod goes on as soon as it is
 // there.
 func TestMissingObject(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.kubernetes()
 	c.create(aPod("web").fromMap("later").main("free"), aPod("going").fromSecret("never"))
@@ -221,6 +223,7 @@ func (c *cluster) setConfigMapData(name string, data map[string]string) {
 
 // TestPodsWithoutObjectsCostNothing: nobody sends a message for them.
 func TestPodsWithoutObjectsCostNothing(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, func(w *world, _ *simcri.Config) { w.config.Cluster.NoServices = true })
 	heard := 0
 	w.around = func(actor string, m any, handled bool) {
@@ -241,6 +244,7 @@ func TestPodsWithoutObjectsCostNothing(t *testing.T) {
 // TestObjectsWithoutTheAPI: while the apiserver is away the newest that was heard
 // counts, and what was never heard is said to be so.
 func TestObjectsWithoutTheAPI(t *testing.T) {
+	t.Parallel()
 	var m made
 	w, c := newClusterNode(t, 1, withMade(&m))
 	c.kubernetes()
@@ -284,6 +288,7 @@ func objectsAreUp(w *world) bool { return w.cluster.allReady("a-map", "b-secret"
 // TestObjectsKilledAtEveryBoundary kills the agent after each message, once: the
 // pods come up all the same, each container with what it names.
 func TestObjectsKilledAtEveryBoundary(t *testing.T) {
+	t.Parallel()
 	n := clusterSteps(t, objectsUp, objectsAreUp)
 	by := stride(7)
 	for k := 0; k <= n; k += by {
@@ -316,6 +321,7 @@ func TestObjectsKilledAtEveryBoundary(t *testing.T) {
 // TestObjectsPanics lets the actor panic once on each of its messages, before it
 // is handled and after: pods come up and go, and no watch is left.
 func TestObjectsPanics(t *testing.T) {
+	t.Parallel()
 	comeAndGo := func(w *world) {
 		objectsUp(w)
 		w.until(3*time.Minute, "all are up", func() bool { return objectsAreUp(w) })
@@ -357,6 +363,7 @@ func TestObjectsPanics(t *testing.T) {
 // TestObjectsOverflow: an actor with room for few messages misses some, and all
 // is well in the end.
 func TestObjectsOverflow(t *testing.T) {
+	t.Parallel()
 	var m made
 	w, c := newClusterNode(t, 1, withMade(&m), withMailboxes(45))
 	c.kubernetes()
@@ -401,6 +408,7 @@ func TestObjectsOverflow(t *testing.T) {
 // TestDetection: without watches a change is seen within a minute, and a new pod
 // has the newest at once.
 func TestDetection(t *testing.T) {
+	t.Parallel()
 	for _, how := range []objects.Detection{objects.Cache, objects.Get} {
 		var m made
 		w, c := newClusterNode(t, 1, withMade(&m), func(w *world, _ *simcri.Config) { w.config.Cluster.Detection = how })
@@ -427,6 +435,7 @@ func TestDetection(t *testing.T) {
 // objects the node may see. Nobody is told of that, and it takes no longer than
 // it has to.
 func TestForbiddenForAMoment(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.kubernetes()
 	c.configMap("settings", "one")
@@ -456,6 +465,7 @@ func TestForbiddenForAMoment(t *testing.T) {
 // TestTokens: a token is renewed before it expires, kept while it can't be, and
 // told to the pod.
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.kubernetes()
 	c.add(&v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "robot"}})
@@ -508,6 +518,7 @@ func TestTokens(t *testing.T) {
 // TestRuntimeClass: the sandbox waits for it, people see that it is missing, and
 // it is made as soon as it is there.
 func TestRuntimeClass(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	c.kubernetes()
 	s := aPod("web")

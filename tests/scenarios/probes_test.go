@@ -105,6 +105,7 @@ func (w *world) watchReadiness() *flaps {
 }
 
 func TestReadyAfterADelay(t *testing.T) {
+	t.Parallel()
 	for name, h := range handlers() {
 		t.Run(name, func(t *testing.T) {
 			w := newNode(t, 1)
@@ -133,6 +134,7 @@ func TestReadyAfterADelay(t *testing.T) {
 // TestReadyAtOnce: a server that needs a moment does not wait for a period, and
 // nobody is told that it needs one.
 func TestReadyAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]time.Duration{"http": 800 * time.Millisecond, "exec": 2 * time.Second} {
 		w := newNode(t, 1)
 		w.run(time.Second)
@@ -147,6 +149,7 @@ func TestReadyAtOnce(t *testing.T) {
 }
 
 func TestInitialDelay(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	p := httpProbe("/")
@@ -158,6 +161,7 @@ func TestInitialDelay(t *testing.T) {
 }
 
 func TestFlappingReadiness(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	f := w.watchReadiness()
@@ -177,6 +181,7 @@ func TestFlappingReadiness(t *testing.T) {
 }
 
 func TestLivenessRestarts(t *testing.T) {
+	t.Parallel()
 	for name, h := range handlers() {
 		t.Run(name, func(t *testing.T) {
 			w := newNode(t, 1)
@@ -210,6 +215,7 @@ func TestLivenessRestarts(t *testing.T) {
 
 // TestLivenessGrace: the probe has a grace of its own.
 func TestLivenessGrace(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	p := httpProbe("/alive")
 	grace := int64(3)
@@ -224,6 +230,7 @@ func TestLivenessGrace(t *testing.T) {
 
 // TestLivenessRestartsWhatEndsWell: it did not end by itself, whatever its code.
 func TestLivenessRestartsWhatEndsWell(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	p := httpProbe("/alive")
 	p.PeriodSeconds = 1
@@ -234,6 +241,7 @@ func TestLivenessRestartsWhatEndsWell(t *testing.T) {
 }
 
 func TestStartupGates(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	startup := httpProbe("/started")
@@ -258,6 +266,7 @@ func TestStartupGates(t *testing.T) {
 }
 
 func TestStartupFails(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	startup := httpProbe("/started")
 	startup.PeriodSeconds, startup.FailureThreshold = 2, 3
@@ -274,6 +283,7 @@ func TestStartupFails(t *testing.T) {
 
 // TestSidecarGates: what comes after a sidecar waits until it has started.
 func TestSidecarGates(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	s := emptyPod("web").sidecar("proxy").main("app").script("proxy", "startup-time", "15s")
 	startup := httpProbe("/started")
@@ -290,6 +300,7 @@ func TestSidecarGates(t *testing.T) {
 // TestHungProbesCostNobodyElse: ten pods have probes that hang for as long as
 // they may; twenty others are asked as ever.
 func TestHungProbesCostNobodyElse(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	for _, n := range names("bad", 10) {
@@ -330,6 +341,7 @@ func TestHungProbesCostNobodyElse(t *testing.T) {
 // TestNoReadinessFlapOverARestartOfTheAgent: static pods, of which no API has a
 // status.
 func TestNoReadinessFlapOverARestartOfTheAgent(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	for i, n := range names("p", 20) {
 		slow := httpProbe("/")
@@ -390,6 +402,7 @@ func TestNoReadinessFlapOverARestartOfTheAgent(t *testing.T) {
 
 // TestProbesActorForgets: it panics, and knows what it knew from the pods.
 func TestProbesActorForgets(t *testing.T) {
+	t.Parallel()
 	for _, who := range []string{"probes", "pod/web", "pods"} {
 		t.Run(who, func(t *testing.T) {
 			w := newNode(t, 1)
@@ -433,6 +446,7 @@ func TestProbesActorForgets(t *testing.T) {
 
 // TestProbesWithoutACheckpoint: it is of no use, or nobody can read or write it.
 func TestProbesWithoutACheckpoint(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		data string
 		hang string
@@ -479,6 +493,7 @@ func TestProbesWithoutACheckpoint(t *testing.T) {
 // TestProbesOfManyPodsAtOnce: more wishes than fit into the mailbox. Those who
 // missed some ask again, and what they ask for comes to an end.
 func TestProbesOfManyPodsAtOnce(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5) {
 		w := newNode(t, seed, withMailboxes(40))
 		for _, n := range names("p", 99) {
@@ -509,6 +524,7 @@ func TestProbesOfManyPodsAtOnce(t *testing.T) {
 // TestTerminatingPod: it is not asked any more whether it lives, but still
 // whether it serves, until it is dead.
 func TestTerminatingPod(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	liveness, readiness := httpProbe("/alive"), httpProbe("/ready")
 	liveness.PeriodSeconds, liveness.FailureThreshold, readiness.PeriodSeconds = 1, 1, 1
@@ -541,6 +557,7 @@ func TestTerminatingPod(t *testing.T) {
 // TestUnchangedAnswersWakeNobody: neither the pod's actor nor the pods actor
 // hears of an answer that changes nothing.
 func TestUnchangedAnswersWakeNobody(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	for _, n := range names("p", 30) {
 		w.add(aPod(n).readiness(httpProbe("/")).liveness(tcpProbe()))
@@ -572,6 +589,7 @@ func TestUnchangedAnswersWakeNobody(t *testing.T) {
 }
 
 func TestProbeOfANamelessPort(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	p := httpProbe("/")
 	p.HTTPGet.Port = intstr.FromString("web")
@@ -588,6 +606,7 @@ func TestProbeOfANamelessPort(t *testing.T) {
 }
 
 func TestProbesOnTheHostNetwork(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	p := aPod("web").readiness(httpProbe("/"))

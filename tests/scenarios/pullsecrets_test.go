@@ -39,6 +39,7 @@ func (c *cluster) pullSecret(name, user, password string) {
 }
 
 func TestPullSecrets(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, withPrivateImage())
 	c.kubernetes()
 	c.pullSecret("right", "u", "p")
@@ -70,6 +71,7 @@ func TestPullSecrets(t *testing.T) {
 // TestPullSecretsOfOthers: neither a pod's failure nor its success is that of one
 // with another credential.
 func TestPullSecretsOfOthers(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, withPrivateImage())
 	c.kubernetes()
 	c.pullSecret("right", "u", "p")
@@ -97,6 +99,7 @@ func TestPullSecretsOfOthers(t *testing.T) {
 // TestPullSecretThatComesLater: people are told, it is pulled without, and with it
 // as soon as it is there.
 func TestPullSecretThatComesLater(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, withPrivateImage())
 	c.kubernetes()
 	c.add(&v1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "opaque"}, Data: map[string][]byte{"k": nil}})

@@ -112,6 +112,7 @@ func allocatable(cpu, memory string) option {
 // TestResize: a pod gets more and less while it runs, nothing is restarted, and
 // its status, its events and the machine say the same.
 func TestResize(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("web", "500m", "128Mi"))
 	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
@@ -146,6 +147,7 @@ func TestResize(t *testing.T) {
 // TestResizeOrder: two containers change places, and at no time they have more
 // together than their pod.
 func TestResizeOrder(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	s := sized("web", "1", "128Mi").main("other")
 	s.Spec.Containers[1].Resources = bounds("2", "256Mi")
@@ -177,6 +179,7 @@ func TestResizeOrder(t *testing.T) {
 // TestResizeDeferred: a pod waits for room, its status shows what it has, and it
 // is given what it asks for when another goes. One that can never have it is told so.
 func TestResizeDeferred(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("big", "2", "1Gi"), sized("web", "1", "1Gi"))
 	w.until(time.Minute, "they are up", func() bool { return c.allReady("big", "web") })
@@ -207,6 +210,7 @@ func TestResizeDeferred(t *testing.T) {
 
 // TestResizePriority: of two that wait the one of the higher priority is first.
 func TestResizePriority(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	high := sized("high", "1", "64Mi")
 	high.Spec.Priority = new(int32(1000))
@@ -226,6 +230,7 @@ func TestResizePriority(t *testing.T) {
 // TestResizeRestarts: a container whose policy says so is restarted for it, once,
 // at once, whatever the pod's own policy is.
 func TestResizeRestarts(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	s := sized("web", "500m", "128Mi").restarts(v1.RestartPolicyOnFailure).script("app", "term-exit-code", "0")
 	s.Spec.Containers[0].ResizePolicy = []v1.ContainerResizePolicy{
@@ -253,6 +258,7 @@ func TestResizeRestarts(t *testing.T) {
 // TestResizeMemoryInUse: a limit is not lowered below what is in use, which is
 // said, and is lowered when it can be.
 func TestResizeMemoryInUse(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("web", "500m", "256Mi"))
 	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
@@ -280,6 +286,7 @@ func TestResizeMemoryInUse(t *testing.T) {
 // generation is acknowledged with what becomes of it. cluster_world_test.go holds each
 // version against podstatus.HiddenResize.
 func TestResizeSaid(t *testing.T) {
+	t.Parallel()
 	slow := func(w *world) { // what is in the API between two steps is seen
 		w.fault = func(call simcri.Call) simcri.Fault {
 			if call.Method == simcri.UpdateContainer || call.Method == simcri.UpdateSandbox || call.Method == simcri.ContainerStatus {
@@ -357,6 +364,7 @@ func TestResizeSaid(t *testing.T) {
 // TestResizeFails: what the runtime or the kernel refuses is said, once, and tried
 // again; what hangs holds nothing else up.
 func TestResizeFails(t *testing.T) {
+	t.Parallel()
 	for name, broken := range map[string]func(w *world, on *bool){
 		"runtime": func(w *world, on *bool) {
 			w.fault = func(call simcri.Call) simcri.Fault {
@@ -408,6 +416,7 @@ func TestResizeFails(t *testing.T) {
 
 // TestResizeUntold: a runtime that does not want to know of pods' limits is no reason not to change them.
 func TestResizeUntold(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	told := 0
 	w.fault = func(call simcri.Call) simcri.Fault {
@@ -432,6 +441,7 @@ func TestResizeUntold(t *testing.T) {
 // TestResizeWhileDead: what is asked for while no agent runs is decided on when
 // one does, by what the status says that the pod has.
 func TestResizeWhileDead(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("big", "2", "1Gi"), sized("web", "1", "1Gi"), sized("less", "1", "1Gi"))
 	w.until(time.Minute, "they are up", func() bool { return c.allReady("big", "web", "less") })
@@ -454,6 +464,7 @@ func TestResizeWhileDead(t *testing.T) {
 // are resized, and starts another: they come to what they ask for, nothing is
 // restarted that need not be, and never is more given than there is.
 func TestResizeKilledAtEveryBoundary(t *testing.T) {
+	t.Parallel()
 	begin := func(w *world) {
 		c := w.cluster
 		c.create(sized("more", "1", "128Mi"), sized("less", "2", "256Mi"))

@@ -57,6 +57,7 @@ func editImage(t *testing.T, seed uint64, policy v1.RestartPolicy, pull v1.PullP
 // TestEditedImageRestarts: a container that is stopped for another image runs again
 // with it, whatever its restart policy makes of how it ended.
 func TestEditedImageRestarts(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyOnFailure, v1.RestartPolicyNever} {
 		for _, pull := range []v1.PullPolicy{v1.PullAlways, v1.PullIfNotPresent} {
 			for name, events := range map[string]simcri.EventPolicy{
@@ -75,6 +76,7 @@ func TestEditedImageRestarts(t *testing.T) {
 // TestEditedImageOverKills kills the agent, or makes the pod's actor panic, at each
 // step of such a restart: it is never taken for the end of the pod.
 func TestEditedImageOverKills(t *testing.T) {
+	t.Parallel()
 	w, c := editImage(t, 1, v1.RestartPolicyOnFailure, v1.PullAlways)
 	steps := 0
 	for !c.runsAgain() {
@@ -118,6 +120,7 @@ func TestEditedImageOverKills(t *testing.T) {
 // TestProbeAndResizeOverKills: the same of containers that are stopped because a
 // probe failed, or for a resize.
 func TestProbeAndResizeOverKills(t *testing.T) {
+	t.Parallel()
 	for name, begin := range map[string]func(w *world, c *cluster){
 		"liveness": func(w *world, c *cluster) {
 			p := execProbe("check")

@@ -60,6 +60,7 @@ func (w *world) onlyStuck(pods int) string {
 // all else goes, its manifest can come back at once, and what is stuck goes as soon
 // as the runtime was restarted.
 func TestStuckContainer(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	w := newWorld(t, 1)
 	w.log = &log
@@ -111,6 +112,7 @@ func TestStuckContainer(t *testing.T) {
 // TestStuckDoesNotHoldADeletionUp: a pod is gone from the apiserver as soon as its
 // containers have ended, and another of its name runs.
 func TestStuckDoesNotHoldADeletionUp(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	lost := true
 	w.losesTask(&lost)
@@ -128,6 +130,7 @@ func TestStuckDoesNotHoldADeletionUp(t *testing.T) {
 // TestManyStuck: a hundred of them cost nearly nothing, and no more with time, over
 // the death of the agent too.
 func TestManyStuck(t *testing.T) {
+	t.Parallel()
 	const n = 100
 	w := newNode(t, 1)
 	w.run(5 * time.Second)
@@ -168,6 +171,7 @@ func TestManyStuck(t *testing.T) {
 // TestStuckInALivingPod: a living pod restarts its container beside the one that is
 // stuck.
 func TestStuckInALivingPod(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	lost := true
 	w.losesTask(&lost)

@@ -60,6 +60,7 @@ func smallMachine(w *world) *cores {
 // one at most half a second later than on a node that has none, whether the pod was created while it
 // was away or when it is back. What ran is known soon as well, and nothing is written of it.
 func TestNewPodAfterRestart(t *testing.T) {
+	t.Parallel()
 	const most = 500 * time.Millisecond
 	for name, meanwhile := range map[string]bool{"created meanwhile": true, "created when it is back": false} {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +80,7 @@ func TestNewPodAfterRestart(t *testing.T) {
 // TestLooksDoNotWaitForEver: where one pod after another is started, what ran before is looked at all
 // the same.
 func TestLooksDoNotWaitForEver(t *testing.T) {
+	t.Parallel()
 	w, c := newClusterNode(t, 1)
 	ran := names("p", 40)
 	c.create(specs(ran, aPod)...)

@@ -25,6 +25,7 @@ func (w *world) left() (n int) {
 // TestManyPodsEndInTurn: of many pods that are to go at once, the first are gone
 // long before the last: each is taken down as a whole, and not all at a time.
 func TestManyPodsEndInTurn(t *testing.T) {
+	t.Parallel()
 	const n = 40
 	w := newNode(t, 3)
 	w.run(time.Second)
@@ -47,6 +48,7 @@ func TestManyPodsEndInTurn(t *testing.T) {
 // TestWhatIsHalfDownGoesFirst: a pod that has begun to end does not wait, between
 // two of its steps, for all that were asked to end after it, however old these are.
 func TestWhatIsHalfDownGoesFirst(t *testing.T) {
+	t.Parallel()
 	const n = 60
 	w := newNode(t, 5)
 	w.run(time.Second)
@@ -84,6 +86,7 @@ func TestWhatIsHalfDownGoesFirst(t *testing.T) {
 // TestGracesRunSideBySide: pods that use all of their grace keep nobody waiting,
 // however many they are.
 func TestGracesRunSideBySide(t *testing.T) {
+	t.Parallel()
 	const n, grace = 60, 10 * time.Second
 	w := newNode(t, 4)
 	w.run(time.Second)

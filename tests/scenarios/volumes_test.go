@@ -14,6 +14,7 @@ import (
 // TestVolumesOfFiles: what the pod says of itself is in its volume, and is there
 // still, once, after the agent was killed.
 func TestVolumesOfFiles(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.add(aPod("web").about("info").volume("data").part("data", "logs"))
 	w.allUp(10 * time.Second)
@@ -34,6 +35,7 @@ func TestVolumesOfFiles(t *testing.T) {
 // since when, in the words they know; nobody else waits; and what blocks the end
 // of such a pod is said as well.
 func TestVolumeThatHangsIsNamed(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	hangs := "MountVolume"
@@ -88,6 +90,7 @@ func TestVolumeThatHangsIsNamed(t *testing.T) {
 // TestSubPathFails: the container is not made, and says why in known words, until
 // it can be.
 func TestSubPathFails(t *testing.T) {
+	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
 	broken := true
@@ -124,6 +127,7 @@ func (s *spec) config(name string) *spec {
 // wherever the agent is killed meanwhile; what can't be written, or is gone, leaves
 // the pod as it was.
 func TestVolumesFollowTheirObjects(t *testing.T) {
+	t.Parallel()
 	begin := func() (*world, *cluster, func() string) {
 		w, c := newClusterNode(t, 1)
 		c.create(aPod("web").config("settings"))

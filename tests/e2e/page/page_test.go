@@ -236,7 +236,7 @@ func TestWhatIsShown(t *testing.T) {
 			visit(p, "#/crashes", "crashes")
 			p.Do(chromedp.Click(chromedp.CSS("#crashes summary")))
 			p.Shoot(name + "-crashes")
-			f.lines(t, p, "#crashes-rows", "index out of range [3]", "n1/pods/uid-web-001 (shop/web-001)", "pod.ActionDone", "12:00:01.000 pod.Wake", "/src/done.go:12", "next try after 4.00s")
+			f.lines(t, p, "#crashes-rows", "index out of range [3]", "n1/pods/uid-web-001 (shop/web-001)", "pod.ActionDone", "12:00:01.000 pod.Wake", "/src/done.go:12", "next attempt after 4.00s")
 
 			visit(p, "#/letters", "letters")
 			p.Shoot(name + "-letters")
