@@ -153,8 +153,15 @@ func (h *host) nfs(ctx context.Context) (err error) {
 			return err
 		}
 		log := filepath.Join(h.agent.Logs(), "default_"+before[name].Name+"_"+before[name].UID, "main", "0.log")
-		if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "from the server") {
-			return fmt.Errorf("the pod read %q, %v", text, err)
+		// The runtime writes the line after the pod has read it.
+		if err := lab.Eventually(ctx, time.Minute, "the pod "+name+" has read the file", func() error {
+			text, err := os.ReadFile(log)
+			if err == nil && !strings.Contains(string(text), "from the server") {
+				err = fmt.Errorf("its log is %q", text)
+			}
+			return err
+		}); err != nil {
+			return err
 		}
 	}
 
