@@ -70,12 +70,12 @@ func TestEventsComeInOrderAndEndWithTheRuntime(t *testing.T) {
 	}
 	pod := observed.PodRef{UID: "u1", Namespace: "default", Name: "pod-u1"}
 	for _, want := range []port.RuntimeEvent{
-		{Kind: port.ContainerStartedEvent, ContainerID: "s1", Pod: pod},
-		{Kind: port.ContainerStoppedEvent, ContainerID: "c1", Pod: pod},
-		{Kind: port.ContainerDeletedEvent, ContainerID: "s1"},
+		{Kind: observed.ContainerStartedEvent, ContainerID: "s1", Pod: pod},
+		{Kind: observed.ContainerStoppedEvent, ContainerID: "c1", Pod: pod},
+		{Kind: observed.ContainerDeletedEvent, ContainerID: "s1"},
 	} {
 		got := receive(t, all).event
-		if want.Kind == port.ContainerStartedEvent {
+		if want.Kind == observed.ContainerStartedEvent {
 			if got.At.UnixNano() != 5 {
 				t.Errorf("at %s", got.At)
 			}

@@ -192,7 +192,7 @@ func (p *pleg) open(ctx *kernel.Context[Message]) {
 			deps.Runtime.Events(c,
 				func() { self.Tell(opened{id}) },
 				func(e port.RuntimeEvent) {
-					if e.Kind != port.ContainerCreatedEvent {
+					if e.Kind != observed.ContainerCreatedEvent {
 						deps.Hint(Hint{Event: e})
 					}
 				},

@@ -5,7 +5,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // How far a list can be trusted. The pod's changes count what it began or ended
@@ -212,9 +211,9 @@ func keepDetails(c, old *observed.Container) {
 func (p *pod) hint(m RuntimeHint) bool {
 	if s := p.sandbox(m.ID); s != nil {
 		switch {
-		case m.Kind == port.ContainerDeletedEvent:
+		case m.Kind == observed.ContainerDeletedEvent:
 			p.doubt()
-		case m.Kind != port.ContainerStoppedEvent || s.State != observed.SandboxReady:
+		case m.Kind != observed.ContainerStoppedEvent || s.State != observed.SandboxReady:
 			return false
 		}
 		p.reread(s.ID)
@@ -224,14 +223,14 @@ func (p *pod) hint(m RuntimeHint) bool {
 	switch {
 	case c == nil && p.making():
 		return false // most likely what we make ourselves; its result is on its way
-	case c == nil && m.Kind == port.ContainerDeletedEvent:
+	case c == nil && m.Kind == observed.ContainerDeletedEvent:
 		return false // known to be gone
 	case c == nil:
 		p.doubt()
-	case m.Kind == port.ContainerDeletedEvent:
+	case m.Kind == observed.ContainerDeletedEvent:
 		p.gone(c)
-	case m.Kind == port.ContainerStoppedEvent && c.State != observed.ContainerExited,
-		m.Kind == port.ContainerStartedEvent && c.State == observed.ContainerCreated && !p.starting(c.Name):
+	case m.Kind == observed.ContainerStoppedEvent && c.State != observed.ContainerExited,
+		m.Kind == observed.ContainerStartedEvent && c.State == observed.ContainerCreated && !p.starting(c.Name):
 		p.reread(c.ID)
 	default:
 		return false

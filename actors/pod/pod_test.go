@@ -10,7 +10,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
@@ -64,7 +63,7 @@ func TestLookAgainAfterAnOldList(t *testing.T) {
 	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
 	r.Advance(time.Second)
 	r.hints, r.listLate = false, 500*time.Millisecond
-	r.ref.Tell(pod.RuntimeHint{ID: "stranger", Kind: port.ContainerStoppedEvent})
+	r.ref.Tell(pod.RuntimeHint{ID: "stranger", Kind: observed.ContainerStoppedEvent})
 	r.Advance(100 * time.Millisecond)
 	c, _ := r.rt.Find("u1", "a")
 	if err := r.rt.EndContainer(c.ID, simcri.Exit{Code: 1}); err != nil {

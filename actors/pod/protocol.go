@@ -32,7 +32,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // Message is what a pod actor understands.
@@ -86,7 +85,7 @@ type Renewed struct{ Pod *v1.Pod }
 // what is known already is not looked at again.
 type RuntimeHint struct {
 	ID   string
-	Kind port.RuntimeEventKind
+	Kind observed.EventKind
 }
 
 // RuntimeSeen is what a relist, begun at Listed, saw of this pod. From pods,

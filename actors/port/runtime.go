@@ -205,35 +205,10 @@ type ImageAuth struct {
 	Username, Password, Auth, ServerAddress, IdentityToken, RegistryToken string
 }
 
-// RuntimeEventKind is what happened to a container (CRI ContainerEventType).
-type RuntimeEventKind uint8
-
-const (
-	ContainerCreatedEvent RuntimeEventKind = iota + 1
-	ContainerStartedEvent
-	ContainerStoppedEvent
-	ContainerDeletedEvent
-)
-
-func (k RuntimeEventKind) String() string {
-	switch k {
-	case ContainerCreatedEvent:
-		return "created"
-	case ContainerStartedEvent:
-		return "started"
-	case ContainerStoppedEvent:
-		return "stopped"
-	case ContainerDeletedEvent:
-		return "deleted"
-	default:
-		return "invalid"
-	}
-}
-
 // RuntimeEvent says that something happened to a container or to a sandbox
 // (then ContainerID is the sandbox's ID).
 type RuntimeEvent struct {
-	Kind        RuntimeEventKind
+	Kind        observed.EventKind
 	ContainerID string
 	Pod         observed.PodRef
 	At          time.Time

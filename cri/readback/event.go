@@ -14,13 +14,13 @@ func Event(e *runtimeapi.ContainerEventResponse) (port.RuntimeEvent, bool) {
 	out := port.RuntimeEvent{ContainerID: e.GetContainerId(), At: nanoseconds(e.GetCreatedAt())}
 	switch e.GetContainerEventType() {
 	case runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT:
-		out.Kind = port.ContainerCreatedEvent
+		out.Kind = observed.ContainerCreatedEvent
 	case runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
-		out.Kind = port.ContainerStartedEvent
+		out.Kind = observed.ContainerStartedEvent
 	case runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT:
-		out.Kind = port.ContainerStoppedEvent
+		out.Kind = observed.ContainerStoppedEvent
 	case runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT:
-		out.Kind = port.ContainerDeletedEvent
+		out.Kind = observed.ContainerDeletedEvent
 	default:
 		return port.RuntimeEvent{}, false
 	}

@@ -171,11 +171,11 @@ func TestEvent(t *testing.T) {
 		ok   bool
 	}{
 		{"created", &runtimeapi.ContainerEventResponse{ContainerId: "c", CreatedAt: 1e9, PodSandboxStatus: ours},
-			port.RuntimeEvent{Kind: port.ContainerCreatedEvent, ContainerID: "c", Pod: web, At: time.Unix(1, 0).UTC()}, true},
-		{"started", &runtimeapi.ContainerEventResponse{ContainerId: "c", ContainerEventType: 1, PodSandboxStatus: ours}, port.RuntimeEvent{Kind: port.ContainerStartedEvent, ContainerID: "c", Pod: web}, true},
+			port.RuntimeEvent{Kind: observed.ContainerCreatedEvent, ContainerID: "c", Pod: web, At: time.Unix(1, 0).UTC()}, true},
+		{"started", &runtimeapi.ContainerEventResponse{ContainerId: "c", ContainerEventType: 1, PodSandboxStatus: ours}, port.RuntimeEvent{Kind: observed.ContainerStartedEvent, ContainerID: "c", Pod: web}, true},
 		{"stopped, the pod from a container", &runtimeapi.ContainerEventResponse{ContainerId: "c", ContainerEventType: 2, ContainersStatuses: []*runtimeapi.ContainerStatus{{Labels: kubeletLabels("app")}}},
-			port.RuntimeEvent{Kind: port.ContainerStoppedEvent, ContainerID: "c", Pod: web}, true},
-		{"deleted, with nothing left", &runtimeapi.ContainerEventResponse{ContainerId: "s", ContainerEventType: 3}, port.RuntimeEvent{Kind: port.ContainerDeletedEvent, ContainerID: "s"}, true},
+			port.RuntimeEvent{Kind: observed.ContainerStoppedEvent, ContainerID: "c", Pod: web}, true},
+		{"deleted, with nothing left", &runtimeapi.ContainerEventResponse{ContainerId: "s", ContainerEventType: 3}, port.RuntimeEvent{Kind: observed.ContainerDeletedEvent, ContainerID: "s"}, true},
 		{"foreign", &runtimeapi.ContainerEventResponse{ContainerId: "c", PodSandboxStatus: &runtimeapi.PodSandboxStatus{}}, port.RuntimeEvent{}, false},
 		{"of a kind to come", &runtimeapi.ContainerEventResponse{ContainerId: "c", ContainerEventType: 9, PodSandboxStatus: ours}, port.RuntimeEvent{}, false},
 	} {

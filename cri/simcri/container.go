@@ -45,7 +45,7 @@ func (r *Runtime) createContainer(ctx context.Context, q port.CreateContainer, s
 			c.createdAt = r.now()
 			c.state = containerCreated
 			r.containers[c.id] = c
-			r.emit(port.ContainerCreatedEvent, c.id, s.pod.ref)
+			r.emit(observed.ContainerCreatedEvent, c.id, s.pod.ref)
 			id := c.id
 			o.Reply(func() { done(id, nil) })
 		})
@@ -113,7 +113,7 @@ func (r *Runtime) start(o *op, c *container, script *Script, done func(error)) {
 	}
 	c.state, c.startedAt, c.script = containerRunning, r.now(), script
 	c.vitals = script.Health.sample(r.scr)
-	r.emit(port.ContainerStartedEvent, c.id, c.sandbox.pod.ref)
+	r.emit(observed.ContainerStartedEvent, c.id, c.sandbox.pod.ref)
 	r.play(c)
 	o.Reply(func() { done(nil) })
 }
@@ -122,7 +122,7 @@ func (r *Runtime) start(o *op, c *container, script *Script, done func(error)) {
 func (r *Runtime) failStart(c *container, message string) {
 	c.state, c.finishedAt = containerExited, r.now()
 	c.exitCode, c.reason, c.message = exitNotStarted, reasonStartError, message
-	r.emit(port.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
+	r.emit(observed.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
 }
 
 // RemoveContainer implements port.Runtime. What runs is killed.
@@ -141,7 +141,7 @@ func (r *Runtime) removeContainer(c *container) {
 	}
 	p := c.sandbox.pod
 	r.deleteContainer(p, c)
-	r.emit(port.ContainerDeletedEvent, c.id, p.ref)
+	r.emit(observed.ContainerDeletedEvent, c.id, p.ref)
 }
 
 // ContainerStatus implements port.Runtime.

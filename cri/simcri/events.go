@@ -77,7 +77,7 @@ func (r *Runtime) subscribe(ctx context.Context, early bool, opened func(), even
 }
 
 // emit tells the subscribers what happened to a container or sandbox.
-func (r *Runtime) emit(kind port.RuntimeEventKind, id string, ref observed.PodRef) {
+func (r *Runtime) emit(kind observed.EventKind, id string, ref observed.PodRef) {
 	if len(r.subs) == 0 {
 		return
 	}

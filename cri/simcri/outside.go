@@ -65,7 +65,7 @@ func (r *Runtime) EndSandbox(id string) error {
 		}
 		s.state = sandboxNotReady
 		r.freeAddress(s)
-		r.emit(port.ContainerStoppedEvent, s.id, s.pod.ref)
+		r.emit(observed.ContainerStoppedEvent, s.id, s.pod.ref)
 	})
 	return err
 }

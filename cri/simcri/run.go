@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 
-	"github.com/troupe-dev/troupe/actors/port"
+	v1 "k8s.io/api/core/v1"
 )
 
 // Exit codes that are not the program's own: 128 and the signal's number.
@@ -48,7 +48,7 @@ func (r *Runtime) exit(c *container, code int32, reason exitReason) {
 	c.exitCode, c.reason = code, reason
 	was := c.live
 	c.live = nil
-	r.emit(port.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
+	r.emit(observed.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
 	if was == nil {
 		return
 	}

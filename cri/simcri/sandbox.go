@@ -39,8 +39,8 @@ func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, serve
 				r.freeAddress(s)
 				s.state = sandboxNotReady
 			} else {
-				r.emit(port.ContainerCreatedEvent, id, ref)
-				r.emit(port.ContainerStartedEvent, id, ref)
+				r.emit(observed.ContainerCreatedEvent, id, ref)
+				r.emit(observed.ContainerStartedEvent, id, ref)
 			}
 			o.Reply(func() { done(id, nil) })
 		})
@@ -79,7 +79,7 @@ func (r *Runtime) stopSandbox(s *sandbox, containersOnly bool) {
 	}
 	s.state = sandboxNotReady
 	r.freeAddress(s)
-	r.emit(port.ContainerStoppedEvent, s.id, s.pod.ref)
+	r.emit(observed.ContainerStoppedEvent, s.id, s.pod.ref)
 }
 
 // RemovePodSandbox implements port.Runtime. It stops what runs and removes the
@@ -107,7 +107,7 @@ func (r *Runtime) removeSandbox(s *sandbox, containersOnly bool) {
 	}
 	ref := s.pod.ref
 	r.deleteSandbox(s)
-	r.emit(port.ContainerDeletedEvent, s.id, ref)
+	r.emit(observed.ContainerDeletedEvent, s.id, ref)
 }
 
 // PodSandboxStatus implements port.Runtime.

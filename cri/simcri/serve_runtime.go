@@ -3,6 +3,8 @@ package simcri
 import (
 	"context"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+
 	"google.golang.org/grpc"
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -74,11 +76,11 @@ func (s *server) GetContainerEvents(_ *runtimev1.GetEventsRequest, stream grpc.S
 	}
 }
 
-var eventTypes = map[port.RuntimeEventKind]runtimev1.ContainerEventType{
-	port.ContainerCreatedEvent: runtimev1.ContainerEventType_CONTAINER_CREATED_EVENT,
-	port.ContainerStartedEvent: runtimev1.ContainerEventType_CONTAINER_STARTED_EVENT,
-	port.ContainerStoppedEvent: runtimev1.ContainerEventType_CONTAINER_STOPPED_EVENT,
-	port.ContainerDeletedEvent: runtimev1.ContainerEventType_CONTAINER_DELETED_EVENT,
+var eventTypes = map[observed.EventKind]runtimev1.ContainerEventType{
+	observed.ContainerCreatedEvent: runtimev1.ContainerEventType_CONTAINER_CREATED_EVENT,
+	observed.ContainerStartedEvent: runtimev1.ContainerEventType_CONTAINER_STARTED_EVENT,
+	observed.ContainerStoppedEvent: runtimev1.ContainerEventType_CONTAINER_STOPPED_EVENT,
+	observed.ContainerDeletedEvent: runtimev1.ContainerEventType_CONTAINER_DELETED_EVENT,
 }
 
 // event adds to an event the state of its pod: the newest sandbox and its

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -133,7 +135,7 @@ func TestStoryOfAPod(t *testing.T) {
 	w.tell("n/pods", pods.Reported{Report: pod.Report{UID: "u1", Life: "Syncing", Status: &v1.PodStatus{
 		Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{{Name: "app", RestartCount: 1}},
 	}}})
-	w.tell(own, pod.RuntimeHint{ID: "0123456789abcdef", Kind: port.ContainerStoppedEvent})
+	w.tell(own, pod.RuntimeHint{ID: "0123456789abcdef", Kind: observed.ContainerStoppedEvent})
 	w.tell(own, pod.Wake{})
 	w.tell(own, pod.Wake{})
 	w.Crash(w.at, own, &kernel.CrashReport{Message: "pod.Wake", Reason: "index", RetryAfter: time.Second})

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -29,7 +31,7 @@ func (s *suite) record(ctx context.Context) *recorder {
 }
 
 // find gives an event that came.
-func (r *recorder) find(kind port.RuntimeEventKind, id string) (port.RuntimeEvent, bool) {
+func (r *recorder) find(kind observed.EventKind, id string) (port.RuntimeEvent, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.events {
@@ -57,7 +59,7 @@ func testEvents(s *suite) {
 	eventually(s, "the stream opens", r.opened)
 	begun := s.Now()
 	pod, _, id := s.running(s.Exits(4, 200*time.Millisecond))
-	for _, kind := range []port.RuntimeEventKind{port.ContainerCreatedEvent, port.ContainerStartedEvent, port.ContainerStoppedEvent} {
+	for _, kind := range []observed.EventKind{observed.ContainerCreatedEvent, observed.ContainerStartedEvent, observed.ContainerStoppedEvent} {
 		s.until("an event says "+kind.String(), func() bool {
 			_, ok := r.find(kind, id)
 			return ok
@@ -69,7 +71,7 @@ func testEvents(s *suite) {
 	}
 	s.remove(id).noError()
 	s.until("an event says deleted", func() bool {
-		_, ok := r.find(port.ContainerDeletedEvent, id)
+		_, ok := r.find(observed.ContainerDeletedEvent, id)
 		return ok
 	})
 	cancel()

@@ -159,7 +159,7 @@ func (s *suite) watchEnds() *ends {
 			now := s.Now()
 			e.mu.Lock()
 			defer e.mu.Unlock()
-			if _, twice := e.came[v.ContainerID]; v.Kind == port.ContainerStoppedEvent && !twice {
+			if _, twice := e.came[v.ContainerID]; v.Kind == observed.ContainerStoppedEvent && !twice {
 				e.came[v.ContainerID] = now
 			}
 		}, done)
