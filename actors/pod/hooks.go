@@ -18,6 +18,48 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
+var (
+	_ = performs(func(a podplan.RunPostStart) effect { return postStart{RunPostStart: a} })
+	_ = performs(func(a podplan.RunPreStop) effect { return preStop{RunPreStop: a} })
+)
+
+type postStart struct {
+	podplan.RunPostStart
+	quiet
+}
+
+func (a postStart) kind() string     { return hookKind(a.Handler) }
+func (a postStart) object() string   { return a.Name + " postStart" }
+func (a postStart) begin(p *pod) run { return p.hook(a.Name, a.ID, a.Handler, startDeadline) }
+
+func (a postStart) failed(p *pod, ctx *kernel.Context[Message], f failed) {
+	p.hookFailed(ctx, a.Name, a.Handler, "FailedPostStartHook", "PostStartHook failed: ", f)
+}
+
+type preStop struct {
+	podplan.RunPreStop
+	quiet
+}
+
+func (a preStop) kind() string     { return hookKind(a.Handler) }
+func (a preStop) object() string   { return a.Name + " preStop" }
+func (a preStop) begin(p *pod) run { return p.hook(a.Name, a.ID, a.Handler, a.Grace) }
+
+func (a preStop) failed(p *pod, ctx *kernel.Context[Message], f failed) {
+	p.hookFailed(ctx, a.Name, a.Handler, "FailedPreStopHook", "PreStopHook failed: ", f)
+}
+
+func hookKind(h *v1.LifecycleHandler) string {
+	switch {
+	case h != nil && h.Exec != nil:
+		return "ExecSync"
+	case h != nil && h.HTTPGet != nil:
+		return "HTTPGet"
+	default:
+		return "Sleep"
+	}
+}
+
 // sleepPatience is how much longer than it says a sleep may take before people are
 // shown it as slow.
 const sleepPatience = 10 * time.Second
@@ -77,11 +119,6 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 	return r
 }
 
-// unable is an effect that fails at once.
-func unable(err error) run {
-	return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
-}
-
 // endHooks ends the hooks under way of these containers. Each still answers.
 func (p *pod) endHooks(ctx *kernel.Context[Message], ids []string) {
 	for _, l := range p.lanes {
@@ -91,40 +128,12 @@ func (p *pod) endHooks(ctx *kernel.Context[Message], ids []string) {
 	}
 }
 
-// hookOver remembers how a hook ended.
-func (p *pod) hookOver(m ActionDone) {
-	state, message := podplan.HookDone, ""
-	if m.Err != nil {
-		state, message = podplan.HookFailed, m.Err.Error()
-	}
-	switch a := m.Action.(type) {
-	case podplan.RunPostStart:
-		if port.KindOf(m.Err) == port.Canceled {
-			state = podplan.HookEnded
-		}
-		p.setHook(a.ID, func(h *podplan.Hooks) { h.PostStart, h.Message = state, message })
-	case podplan.RunPreStop:
-		p.setHook(a.ID, func(h *podplan.Hooks) { h.PreStop, h.Message = state, message })
-	default:
-	}
-}
-
-// hookFailed tells of a hook that failed. It is not tried again, so its lane has no
-// failure to wait for. To end a sleep with its container is no failure.
-func (p *pod) hookFailed(ctx *kernel.Context[Message], m ActionDone, detail string) {
-	p.hookOver(m)
-	reason, what := "FailedPreStopHook", "PreStopHook failed: "
-	name, h := "", (*v1.LifecycleHandler)(nil)
-	if a, is := m.Action.(podplan.RunPreStop); is {
-		name, h = a.Name, a.Handler
-	} else {
-		a := m.Action.(podplan.RunPostStart) // there is no other hook
-		name, h, reason, what = a.Name, a.Handler, "FailedPostStartHook", "PostStartHook failed: "
-	}
-	if h != nil && h.Sleep != nil && port.KindOf(m.Err) == port.Canceled {
+// hookFailed tells of a hook that failed. To end a sleep with its container is no failure.
+func (p *pod) hookFailed(ctx *kernel.Context[Message], name string, h *v1.LifecycleHandler, reason, what string, f failed) {
+	if h != nil && h.Sleep != nil && f.kind == port.Canceled {
 		return
 	}
-	p.event(ctx, name, true, reason, what+detail)
+	p.event(ctx, name, true, reason, what+f.detail)
 }
 
 func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {
@@ -151,7 +160,7 @@ func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {
 
 // address is the pod's own, empty while it is not known.
 func (p *pod) address() string {
-	if s, ok := p.view.ReadySandbox(); ok && len(s.IPs) > 0 {
+	if s, ok := p.facts.View.ReadySandbox(); ok && len(s.IPs) > 0 {
 		return s.IPs[0]
 	}
 	if p.want.Spec.HostNetwork && len(p.deps.HostIPs) > 0 {
@@ -175,12 +184,6 @@ func (p *pod) portNumber(container string, port intstr.IntOrString) (int, error)
 		return n, nil
 	}
 	return 0, fmt.Errorf("httpGet hook: container %q has no port named %q", container, port.StrVal)
-}
-
-func (p *pod) setHook(id string, f func(*podplan.Hooks)) {
-	h := p.facts.hooks[id]
-	f(&h)
-	put(&p.facts.hooks, id, h)
 }
 
 // tail is the end of a command's output, for a message.

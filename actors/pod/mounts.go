@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
@@ -21,10 +22,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// wished is what a container wants mounted, all but the parts of volumes: these
+// mountPlan is what a container has mounted, all but the parts of volumes: these
 // may be named by variables, of which some are in files. It is values only, for
 // any goroutine.
-type wished struct {
+type mountPlan struct {
 	from      downward.Source
 	objects   podobjects.Set
 	container *v1.Container
@@ -39,8 +40,8 @@ type partOf struct {
 }
 
 // mounts resolves the container's mounts to paths on the host.
-func (p *pod) mounts(c *v1.Container, podIPs []string) (*wished, error) {
-	w := &wished{
+func (p *pod) mounts(c *v1.Container, podIPs []string) (*mountPlan, error) {
+	w := &mountPlan{
 		from:    downward.Source{Pod: p.want, NodeName: p.want.Spec.NodeName, PodIPs: podIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable},
 		objects: p.objects, container: c, mounts: make([]port.Mount, 0, len(c.VolumeMounts)),
 	}
@@ -59,7 +60,7 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (*wished, error) {
 			pm.RecursiveReadOnly = *r
 		}
 		if v.Image != nil {
-			pm.ReadOnly, pm.Image, pm.UserImage = true, p.facts.images.At(imagepull.VolumeImage(v.Name)).Ref, v.Image.Reference
+			pm.ReadOnly, pm.Image, pm.UserImage = true, p.facts.Images.At(imagepull.VolumeImage(v.Name)).Ref, v.Image.Reference
 		}
 		w.mounts = append(w.mounts, pm)
 		if m.SubPath != "" || m.SubPathExpr != "" {
@@ -72,7 +73,7 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (*wished, error) {
 // settle gives the mounts, and those of which a part only is wanted in parts: their
 // paths are known when the host has mounted them, by their Index in the mounts.
 // files are those that the container's variables are in.
-func (w *wished) settle(files containerenv.Files) (out []port.Mount, parts port.MountSubPaths, err error) {
+func (w *mountPlan) settle(files containerenv.Files) (out []port.Mount, parts port.MountSubPaths, err error) {
 	out, parts = slices.Clone(w.mounts), port.MountSubPaths{Pod: w.from.Pod, Container: w.container.Name}
 	for _, part := range w.parts {
 		sub, m := part.path, &out[part.index]
@@ -97,14 +98,14 @@ func (w *wished) settle(files containerenv.Files) (out []port.Mount, parts port.
 	return out, parts, nil
 }
 
-func (w *wished) refuse(format string, args ...any) error {
+func (w *mountPlan) refuse(format string, args ...any) error {
 	return &port.Error{Kind: port.InvalidConfig, Verb: "mount", Detail: fmt.Sprintf(format, args...),
 		Object: w.from.Pod.Namespace + "/" + w.from.Pod.Name + "/" + w.container.Name}
 }
 
 // expand puts the variables of a container into a subPathExpr. Other than in a
 // command, a name that is not known is an error (API VolumeMount.subPathExpr).
-func (w *wished) expand(expr string, files containerenv.Files) (string, error) {
+func (w *mountPlan) expand(expr string, files containerenv.Files) (string, error) {
 	env, err := containerenv.Of(&w.from, w.objects, files, w.container)
 	if err != nil {
 		return "", err
@@ -141,7 +142,7 @@ func (p *pod) envFiles(c *v1.Container) (port.ReadEnvFiles, error) {
 // writeAgain has the volumes written that hold what the pod says of itself, when
 // that has changed.
 func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
-	v := &p.facts.volumes
+	v := &p.facts.Volumes
 	if old == nil || old == p.want || v.State == volumeplan.Down || v.Going || v.Unmounted || !slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
 		return
 	}
@@ -154,6 +155,21 @@ func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 // mountVolumes asks for the pod's volumes, with what is known of their objects.
 func (p *pod) mountVolumes(ctx *kernel.Context[Message]) {
 	p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, Later: p.foundRunning(), ReplyTo: ctx.Self()})
+}
+
+// foundRunning says whether all containers ran before this incarnation began, and
+// run still: nothing has to be made for them.
+func (p *pod) foundRunning() bool {
+	s, ready := p.facts.View.ReadySandbox()
+	if p.stop != nil || !ready || !s.CreatedAt.Before(p.born) {
+		return false
+	}
+	for i := range p.want.Spec.Containers {
+		if c, there := p.facts.View.Newest(p.want.Spec.Containers[i].Name); !there || c.State != observed.ContainerRunning || !c.CreatedAt.Before(p.born) {
+			return false
+		}
+	}
+	return true
 }
 
 // ofThePod says whether a volume holds what its pod says of itself.

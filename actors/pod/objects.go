@@ -57,13 +57,13 @@ func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 	if p.want == nil {
 		return
 	}
-	for lane, f := range p.facts.failures { // order-free: each on its own
-		if f.Reason == configError || lane.Kind == podplan.LaneSandbox && p.want.Spec.RuntimeClassName != nil {
+	for lane, f := range p.facts.Failures { // order-free: each on its own
+		if f.Reason == podplan.ConfigError || lane.Kind == podplan.LaneSandbox && p.want.Spec.RuntimeClassName != nil {
 			f.Count = 0 // what it failed for want of may be there
-			p.facts.failures[lane] = f
+			p.facts.Failures[lane] = f
 		}
 	}
-	if v := &p.facts.volumes; v.State != volumeplan.Down && !v.Going && !v.Unmounted && p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
+	if v := &p.facts.Volumes; v.State != volumeplan.Down && !v.Going && !v.Unmounted && p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
 		p.mountVolumes(ctx)
 	}
 	if p.changed(old, podobjects.PullSecrets(p.want)) {
@@ -78,7 +78,7 @@ func (p *pod) changed(old podobjects.Set, refs []podobjects.Ref) bool {
 
 // imagesAgain asks again for the images that are not there yet.
 func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
-	for _, e := range p.facts.images {
+	for _, e := range p.facts.Images {
 		if e.Value.State == imagepull.Ready || e.Value.State == imagepull.Unknown {
 			continue
 		}
@@ -95,10 +95,6 @@ func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 func (p *pod) ensureImage(ctx *kernel.Context[Message], r imagepull.Request) {
 	p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: r, Objects: p.objects, ReplyTo: ctx.Self()})
 }
-
-// configError is the reason that users know for a container that can't be made as
-// it is asked for.
-const configError = "CreateContainerConfigError"
 
 // checkEnv says why the variables of a container can't be told.
 func (p *pod) checkEnv(c *v1.Container) error {

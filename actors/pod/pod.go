@@ -11,15 +11,12 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -93,19 +90,10 @@ type pod struct {
 	life  podlife.State
 	stop  *podlife.Stop
 
-	// known: the view was read from the runtime since it was last in doubt.
-	known bool
-	view  observed.Pod
-	// changes counts what this actor began or ended that changes the runtime: a
-	// list that was under way meanwhile can't say what is gone.
-	changes uint64
-	listing uint64 // changes when the list under way was begun
-
-	// Invariant: busy and lanes have one entry for each effect of this pod that
+	facts podplan.Facts
+	// Invariant: facts.Busy and lanes have one entry for each effect of this pod that
 	// has not ended; those of an earlier incarnation included.
-	busy   flat.Map[podplan.Lane, podplan.Action]
 	lanes  flat.Map[kernel.EffectID, podplan.Lane]
-	facts  facts
 	paths  flat.Map[string, string]          // volume name → path on the host
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
 	// objects is what is known of the objects of the API that the pod uses.
@@ -123,39 +111,19 @@ type pod struct {
 	finished bool
 }
 
-// facts are the inputs of the plan that this actor collects. Most pods have
-// nothing in most of these maps, so each is made when it is needed: see put.
-type facts struct {
-	failures       map[podplan.Lane]podplan.Failure
-	images         flat.Map[string, imagepull.Image]
-	volumes        volumeplan.Volumes
-	cgroup         podcgroup.Cgroup
-	hooks          map[string]podplan.Hooks
-	killAt         map[string]time.Time
-	stopped        map[string]time.Time
-	sandboxStopped map[string]bool
-	crash          map[string]backoff.Crash
-	health         map[string]probe.Health
-	restartNotes   map[string]podlife.RestartNote
-}
-
 // Start implements kernel.Behavior.
 func (p *pod) Start(ctx *kernel.Context[Message]) {
 	p.born = ctx.Now()
-	p.facts.cgroup.Own = p.deps.EnsureCgroup != nil
+	p.facts.Cgroup.Own = p.deps.EnsureCgroup != nil
 	for _, e := range ctx.InFlight() {
 		switch a := e.Tag.(type) {
 		case podplan.ObservePod:
 			// What it sees may be older than what the predecessor did since: it is
 			// a hint. Ours comes after it.
 			ctx.Cancel(e.ID)
-		case podplan.Action:
-			p.busy.Set(a.Lane(), a)
+		case podplan.Effect:
+			p.facts.Inherit(a, e.Since)
 			p.lanes.Set(e.ID, a.Lane())
-			if h, is := a.(podplan.RunPreStop); is {
-				began := e.Since
-				p.setHook(h.ID, func(h *podplan.Hooks) { h.PreStop, h.PreStopAt = podplan.HookRunning, began })
-			}
 		}
 	}
 	if ctx.Incarnation() > 1 {
@@ -174,11 +142,11 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 		return // it asks for nothing
 	case RuntimeHint:
-		if !p.hint(m) {
+		if !p.facts.Hint(m.ID, m.Kind) {
 			return
 		}
 	case RuntimeSeen:
-		p.seen(m)
+		p.facts.Relisted(m.View, m.Listed)
 	case ImageAnswer:
 		p.image(m)
 	case VolumesAnswer:
@@ -186,11 +154,11 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 	case ObjectsAnswer:
 		p.objectsSeen(ctx, m)
 	case CgroupAnswer:
-		p.facts.cgroup = m.Cgroup
+		p.facts.Cgroup = m.Cgroup
 	case Probed:
 		p.heard(m)
 	case Noted:
-		p.noted(m)
+		p.facts.NoteWritten(m.Container, m.ID)
 	case ActionDone:
 		p.done(ctx, m)
 	case AskAgain:
@@ -198,7 +166,7 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 	case Repeat:
 		p.repeat()
 	case RuntimeBack:
-		p.runtimeBack()
+		p.facts.RuntimeBack()
 	case Wake:
 		p.wake = nil
 	}
@@ -207,7 +175,7 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 
 // Overflowed implements kernel.OverflowHandler: it looks, and asks, again.
 func (p *pod) Overflowed(ctx *kernel.Context[Message]) {
-	p.doubt()
+	p.facts.Doubt()
 	p.askAgain(ctx)
 	p.deps.Ask(Ask{UID: p.uid})
 }
@@ -215,14 +183,15 @@ func (p *pod) Overflowed(ctx *kernel.Context[Message]) {
 func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	old, first := p.want, p.want == nil
 	p.want, p.origin, p.rank, p.first = m.Pod, m.Origin, m.Rank, m.FirstSandbox
-	p.recall(m.RestartNotes)
+	for name, n := range m.RestartNotes { // order-free: each on its own
+		p.facts.Recall(name, n)
+	}
 	p.resized(ctx, old, m.Resized)
 	if p.status == nil {
 		p.status = m.Status
 	}
-	if first && m.View != nil && len(p.busy) == 0 {
-		p.adopt(*m.View)
-		p.known = true
+	if first && m.View != nil && len(p.facts.Busy) == 0 {
+		p.facts.Adopt(*m.View)
 	}
 	if m.Stop == nil {
 		if p.otherObjects(old) {
@@ -243,25 +212,16 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 // giveUpStarts drops what was to be started and still waits for a slot.
 func (p *pod) giveUpStarts(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
-		lane, mine := p.lanes.Get(e.ID)
-		if !mine || e.Phase != kernel.EffectQueued {
+		if !p.lanes.Has(e.ID) || e.Phase != kernel.EffectQueued {
 			continue
 		}
-		switch e.Tag.(type) {
+		switch a := e.Tag.(type) {
 		case podplan.RunSandbox, podplan.CreateContainer, podplan.StartContainer:
 			ctx.Cancel(e.ID)
 			p.lanes.Delete(e.ID)
-			p.busy.Delete(lane)
+			p.facts.GiveUp(a.(podplan.Effect))
 		}
 	}
-}
-
-// put sets m[k], and makes m first if there is none.
-func put[K comparable, V any](m *map[K]V, k K, v V) {
-	if *m == nil {
-		*m = map[K]V{}
-	}
-	(*m)[k] = v
 }
 
 func (p *pod) become(ctx *kernel.Context[Message], e podlife.Event) {
@@ -280,26 +240,19 @@ func (p *pod) name() string {
 }
 
 func (p *pod) image(m ImageAnswer) {
-	p.facts.images.Set(m.Container, m.Image)
+	p.facts.Images.Set(m.Container, m.Image)
 	p.images.Set(m.Container, m.Info)
 }
 
 func (p *pod) volumes(m VolumesAnswer) {
-	p.facts.volumes = m.Volumes
+	p.facts.Volumes = m.Volumes
 	p.paths = m.Paths
 }
 
-// askAgain forgets what images and volumes have not answered yet, and whatever
-// resources did: it counts all pods. It says again what objects are used.
+// askAgain asks again for all that has not been answered yet. It says again what objects are used.
 func (p *pod) askAgain(ctx *kernel.Context[Message]) {
 	p.needObjects(ctx)
-	p.facts.images.DeleteFunc(func(_ string, i imagepull.Image) bool { return i.State != imagepull.Ready })
-	if p.facts.volumes.State != volumeplan.Up && !p.facts.volumes.Unmounted {
-		p.facts.volumes = volumeplan.Volumes{}
-	}
-	if !p.facts.cgroup.Removed {
-		p.facts.cgroup = podcgroup.Cgroup{Own: p.facts.cgroup.Own}
-	}
+	p.facts.AskAgain()
 	if p.probed != nil {
 		p.probed.told = false
 	}
@@ -314,8 +267,8 @@ func (p *pod) repeat() {
 	case p.finished:
 		p.finish()
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.facts.restartNotes)) {
-		if n := p.facts.restartNotes[name]; !n.Written {
+	for _, name := range slices.Sorted(maps.Keys(p.facts.RestartNotes)) {
+		if n := p.facts.RestartNotes[name]; !n.Written {
 			p.deps.NoteRestart(NoteRestart{UID: p.uid, Container: name, Note: n})
 		}
 	}
@@ -324,8 +277,8 @@ func (p *pod) repeat() {
 // finish tells pods that the pod is over.
 func (p *pod) finish() {
 	next := p.first
-	for i := range p.view.Sandboxes {
-		next = max(next, p.view.Sandboxes[i].Attempt+1)
+	for i := range p.facts.View.Sandboxes {
+		next = max(next, p.facts.View.Sandboxes[i].Attempt+1)
 	}
 	p.deps.Finished(Finished{UID: p.uid, FirstSandbox: p.first, NextSandbox: next})
 }
@@ -337,11 +290,11 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	}
 	var out podplan.Output
 	var in podplan.Input
-	p.expectProbes()
+	p.facts.ExpectProbes(&p.want.Spec, p.born)
 	for {
 		in = p.input(ctx.Now())
 		out = podplan.Plan(in)
-		p.facts.crash = out.Crash
+		p.facts.Crash = out.Crash
 		for _, n := range out.Notes {
 			p.note(ctx, n)
 		}
@@ -362,7 +315,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	p.endHooks(ctx, out.EndHooks)
 	p.sleep(ctx, out.Wake)
 	p.tellProbes(ctx)
-	in.Busy = p.busy
+	in.Busy = p.facts.Busy
 	p.report(ctx, in, out)
 	if p.life == podlife.Terminated && !p.finished {
 		p.finished = true
@@ -376,11 +329,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 func (p *pod) input(now time.Time) podplan.Input {
 	in := podplan.Input{
 		Now: now, Pod: p.want, Origin: p.origin, Life: p.life, Stop: p.stop,
-		Known: p.known, View: p.view, Busy: p.busy,
-		Failures: p.facts.failures, Images: p.facts.images, Volumes: p.facts.volumes, Cgroup: p.facts.cgroup,
-		Hooks: p.facts.hooks, Health: p.facts.health, KillAt: p.facts.killAt, Stopped: p.facts.stopped,
-		SandboxStopped: p.facts.sandboxStopped, Crash: p.facts.crash,
-		RestartNotes: p.facts.restartNotes, FirstSandbox: p.first,
+		Facts: p.facts, FirstSandbox: p.first,
 		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,
 	}
 	in.HostsFile = p.deps.Files != nil
@@ -391,7 +340,7 @@ func (p *pod) input(now time.Time) podplan.Input {
 	if p.status != nil && p.status.StartTime != nil {
 		in.StartTime = p.status.StartTime.Time
 	}
-	if p.known && p.recordsLost() {
+	if p.facts.Known && p.recordsLost() {
 		want := *p.want
 		want.Status.InitContainerStatuses = p.status.InitContainerStatuses
 		want.Status.ContainerStatuses = p.status.ContainerStatuses
@@ -408,7 +357,7 @@ func (p *pod) recordsLost() bool {
 	}
 	for _, list := range [...][]v1.ContainerStatus{p.status.InitContainerStatuses, p.status.ContainerStatuses} {
 		for i := range list {
-			if _, there := p.view.Newest(list[i].Name); list[i].ContainerID != "" && !there {
+			if _, there := p.facts.View.Newest(list[i].Name); list[i].ContainerID != "" && !there {
 				return true
 			}
 		}

@@ -44,63 +44,23 @@ func (b *probing) find(id string) *ProbedContainer {
 
 // heard takes in what probes says of a container.
 func (p *pod) heard(m Probed) {
-	if _, is := p.facts.health[m.ID]; !is || p.container(m.ID) == nil {
+	if !p.facts.Probed(m.ID, m.Health) {
 		return // of one that is gone
 	}
-	p.facts.health[m.ID] = m.Health
 	if c := p.probed.find(m.ID); c != nil {
 		c.Wait = false
 	}
 }
 
-// expectProbes sees to it that a container with probes that runs has a Health
-// before any plan is made: without one it would count as started and ready.
-func (p *pod) expectProbes() {
-	p.eachProbed(func(spec *v1.Container, c *observed.Container) {
-		if _, is := p.facts.health[c.ID]; is || c.State != observed.ContainerRunning {
-			return
-		}
-		var h probe.Health
-		if spec.StartupProbe != nil {
-			h.Startup = probe.Unknown
-		}
-		if spec.LivenessProbe != nil {
-			h.Liveness = probe.Success
-		}
-		if spec.ReadinessProbe != nil {
-			h.Readiness = probe.Failure
-			if c.CreatedAt.Before(p.born) { // what users are shown of it holds
-				h.Readiness = probe.Unknown
-			}
-		}
-		put(&p.facts.health, c.ID, h)
-	})
-}
-
-// eachProbed calls f for the newest of each container with probes, if there is one.
-func (p *pod) eachProbed(f func(*v1.Container, *observed.Container)) {
-	for spec := range podspec.Lasting(&p.want.Spec) {
-		if !probe.Any(spec) {
-			continue
-		}
-		for i := range p.view.Containers {
-			if c := &p.view.Containers[i]; c.Name == spec.Name {
-				f(spec, c)
-				break
-			}
-		}
-	}
-}
-
 // tellProbes says what is to be probed, if that is not what was said before.
 func (p *pod) tellProbes(ctx *kernel.Context[Message]) {
-	if !p.known && p.life != podlife.Terminated {
+	if !p.facts.Known && p.life != podlife.Terminated {
 		return // until it is known what there is, what was said holds
 	}
 	var now []ProbedContainer
 	if p.life != podlife.Terminated {
-		p.eachProbed(func(spec *v1.Container, c *observed.Container) {
-			h, has := p.facts.health[c.ID]
+		p.facts.EachProbed(&p.want.Spec, func(spec *v1.Container, c *observed.Container) {
+			h, has := p.facts.Health[c.ID]
 			if has && c.State == observed.ContainerRunning && p.hookDone(spec, c) {
 				now = append(now, p.probedContainer(c, h))
 			}
@@ -130,8 +90,8 @@ func (p *pod) probedContainer(c *observed.Container, h probe.Health) ProbedConta
 	if b.StartedAt.IsZero() {
 		b.StartedAt = c.CreatedAt
 	}
-	_, killing := p.facts.killAt[c.ID]
-	b.Stopping = killing || p.life != podlife.Syncing || p.facts.hooks[c.ID].PreStop != podplan.HookNotRun
+	_, killing := p.facts.KillAt[c.ID]
+	b.Stopping = killing || p.life != podlife.Syncing || p.facts.Hooks[c.ID].PreStop != podplan.HookNotRun
 	var shown bool
 	b.Known, shown = p.shownHealth(c.ID, h)
 	if old := p.probed.find(c.ID); old != nil {
@@ -175,5 +135,5 @@ func (p *pod) shownHealth(id string, h probe.Health) (known probe.Health, shown 
 // hookDone says whether the container's postStart hook is behind it: before that
 // it is not asked anything.
 func (p *pod) hookDone(spec *v1.Container, c *observed.Container) bool {
-	return spec.Lifecycle == nil || spec.Lifecycle.PostStart == nil || p.facts.hooks[c.ID].PostStart == podplan.HookDone
+	return spec.Lifecycle == nil || spec.Lifecycle.PostStart == nil || p.facts.Hooks[c.ID].PostStart == podplan.HookDone
 }

@@ -137,16 +137,12 @@ type Probed struct {
 // An ID that nobody waits for makes the actor look again.
 type ActionDone struct {
 	ID     kernel.EffectID
-	Action podplan.Action
+	Action podplan.Effect
 	// Err is nil for success; a port.Error of kind Deadline if the effect ran
 	// out of time.
 	Err error
-	// What an action of its kind gives; the two by pointer are not nil then.
-	NewID     string
-	Sandbox   *observed.Sandbox
-	Container *observed.Container
-	View      observed.Pod
-	Seen      *podresize.Seen
+	// Result is what the effect gave.
+	podplan.Result
 }
 
 // Noted says that it is written down, or can't be, that a container is stopped to

@@ -36,11 +36,11 @@ func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan
 // agent may have reported that, so the report waits for the inspection.
 func (p *pod) unread() bool {
 	said := p.status != nil && p.status.Phase != "" // else it is of an earlier life of the pod
-	if said || !p.known || len(p.view.Sandboxes) == 0 {
+	if said || !p.facts.Known || len(p.facts.View.Sandboxes) == 0 {
 		return false
 	}
-	s := &p.view.Sandboxes[0]
-	_, failed := p.facts.failures[podplan.Lane{Kind: podplan.LaneInspect, Name: s.ID}]
+	s := &p.facts.View.Sandboxes[0]
+	_, failed := p.facts.Failures[podplan.Lane{Kind: podplan.LaneInspect, Name: s.ID}]
 	return s.State == observed.SandboxReady && !s.Detailed && !failed && s.CreatedAt.Before(p.born)
 }
 
@@ -51,7 +51,7 @@ func (p *pod) trouble() string {
 		return ""
 	}
 	var newest podplan.Failure
-	for lane, f := range p.facts.failures { // order-free: a maximum
+	for lane, f := range p.facts.Failures { // order-free: a maximum
 		if !p.blocks(lane) {
 			continue
 		}
@@ -62,10 +62,10 @@ func (p *pod) trouble() string {
 	switch {
 	case newest.Count > 0:
 		return newest.Reason + ": " + newest.Message
-	case p.stop != nil && p.facts.cgroup.State == podcgroup.Failed:
-		return p.facts.cgroup.Message
+	case p.stop != nil && p.facts.Cgroup.State == podcgroup.Failed:
+		return p.facts.Cgroup.Message
 	case p.stop != nil:
-		return p.facts.volumes.Message // empty unless they are what is waited for
+		return p.facts.Volumes.Message // empty unless they are what is waited for
 	default:
 		return ""
 	}
@@ -76,14 +76,14 @@ func (p *pod) trouble() string {
 func (p *pod) blocks(lane podplan.Lane) bool {
 	switch lane.Kind {
 	case podplan.LanePod:
-		return !p.known
+		return !p.facts.Known
 	case podplan.LaneStop:
-		c := p.container(lane.Name)
+		c := p.facts.Container(lane.Name)
 		return c != nil && c.State != observed.ContainerExited
 	case podplan.LaneSandbox:
 		return p.stop != nil // else its containers wait with that message
 	case podplan.LaneInspect:
-		c := p.container(lane.Name)
+		c := p.facts.Container(lane.Name)
 		return p.stop != nil && c != nil && !c.Detailed
 	default:
 		return false

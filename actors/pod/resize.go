@@ -1,9 +1,6 @@
 package pod
 
 import (
-	"context"
-	"time"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -14,7 +11,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // resize is what a pod that was resized remembers of it. Lost with the actor: the
@@ -26,8 +22,6 @@ type resize struct {
 	of         *v1.Pod
 	pod        observed.Resources
 	containers map[string]observed.Resources
-	seen       *podresize.Seen
-	given      map[string]observed.Resources
 	// begun: it was given since this incarnation began, and is not done.
 	begun bool
 	// problem is the last one that users were told of.
@@ -40,12 +34,8 @@ func (p *pod) resized(ctx *kernel.Context[Message], old *v1.Pod, m *Resized) {
 		return
 	}
 	if p.resize == nil {
-		p.resize = &resize{given: map[string]observed.Resources{}}
-		for i := range p.view.Containers {
-			if c := &p.view.Containers[i]; c.State == observed.ContainerRunning {
-				p.reread(c.ID) // what its limits are was of no interest
-			}
-		}
+		p.resize = &resize{}
+		p.facts.BeginResizes()
 	}
 	r := p.resize
 	r.Resized = *m
@@ -61,9 +51,9 @@ func (p *pod) resized(ctx *kernel.Context[Message], old *v1.Pod, m *Resized) {
 	if old == nil || !podresize.Changed(old, p.want) {
 		return
 	}
-	r.seen, r.begun, r.problem = nil, true, ""
-	delete(p.facts.failures, podplan.Lane{Kind: podplan.LaneResize})
-	if p.stop == nil && p.deps.EnsureCgroup != nil && p.facts.cgroup.State != podcgroup.Down {
+	r.begun, r.problem = true, ""
+	p.facts.ResizeAgain()
+	if p.stop == nil && p.deps.EnsureCgroup != nil && p.facts.Cgroup.State != podcgroup.Down {
 		// The class of the pod gets another share.
 		p.deps.EnsureCgroup(EnsureCgroup{Pod: p.want, ReplyTo: ctx.Self()})
 	}
@@ -78,7 +68,7 @@ func (p *pod) resizing() *podplan.Resize {
 	return &podplan.Resize{
 		Generation: r.Generation, Pending: r.Pending, Undecided: r.Undecided,
 		Was: r.begun || podstatus.ResizeOpen(p.lastStatus(), r.Generation),
-		Pod: r.pod, Containers: r.containers, Seen: r.seen, Given: r.given,
+		Pod: r.pod, Containers: r.containers,
 	}
 }
 
@@ -88,111 +78,6 @@ func (p *pod) lastStatus() *v1.PodStatus {
 		return p.status
 	}
 	return &p.want.Status
-}
-
-// resizePod gives the pod's cgroup other limits, if the runtime has nothing against
-// it. Only this actor changes those of the cgroup of a pod that runs.
-func (p *pod) resizePod(a podplan.ResizePod) run {
-	rt, cgroups, limits, pod := p.deps.Runtime, p.deps.Cgroups, p.deps.Limits, p.want
-	return run{deadline: startDeadline, call: func(ctx context.Context, done func(ActionDone)) {
-		name, err := limits.Pod(pod)
-		if err != nil {
-			done(ActionDone{Err: &port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: pod.Name, Detail: err.Error()}})
-			return
-		}
-		rt.UpdateSandbox(ctx, port.UpdateSandbox{ID: a.SandboxID, Pod: pod, To: a.To}, func(err error) {
-			if err != nil && port.KindOf(err) != port.Unsupported {
-				done(ActionDone{Err: err})
-				return
-			}
-			cgroups.Set(ctx, name, podcgroup.ValuesOf(a.To), onlyErr(done))
-		})
-	}}
-}
-
-// look is the effect of podplan.LookResources.
-func (p *pod) look(ids []string) run {
-	rt, cgroups, limits, pod := p.deps.Runtime, p.deps.Cgroups, p.deps.Limits, p.want
-	return run{deadline: inspectDeadline, call: func(ctx context.Context, done func(ActionDone)) {
-		look(ctx, rt, cgroups, &limits, pod, ids, done)
-	}}
-}
-
-// look reads the pod's cgroup, and then the memory of one container after another.
-func look(ctx context.Context, rt port.Runtime, cgroups port.Cgroups, limits *podcgroup.Settings, pod *v1.Pod, ids []string, done func(ActionDone)) {
-	seen := podresize.Seen{Containers: map[string]int64{}}
-	var next func(i int)
-	next = func(i int) {
-		if i == len(ids) {
-			done(ActionDone{Seen: &seen})
-			return
-		}
-		rt.ContainerMemory(ctx, ids[i], func(bytes int64, err error) {
-			if err != nil {
-				done(ActionDone{Err: err})
-				return
-			}
-			seen.Containers[ids[i]] = bytes
-			next(i + 1)
-		})
-	}
-	if cgroups == nil {
-		next(0)
-		return
-	}
-	name, err := limits.Pod(pod)
-	if err != nil {
-		done(ActionDone{Err: &port.Error{Kind: port.InvalidConfig, Verb: "GetCgroup", Object: pod.Name, Detail: err.Error()}})
-		return
-	}
-	cgroups.Get(ctx, name, func(has observed.Resources, memory int64, err error) {
-		if err != nil {
-			done(ActionDone{Err: err})
-			return
-		}
-		seen.Pod, seen.Usage = has, memory
-		next(0)
-	})
-}
-
-// resizeDone takes in what a step gave.
-func (p *pod) resizeDone(now time.Time, m ActionDone) {
-	r := p.resize
-	if r == nil {
-		return // a predecessor's
-	}
-	switch a := m.Action.(type) {
-	case podplan.LookResources:
-		m.Seen.At = now
-		r.seen = m.Seen
-	case podplan.ResizePod:
-		if r.seen != nil {
-			seen := *r.seen
-			seen.Pod = a.To
-			r.seen = &seen
-		}
-	case podplan.ResizeContainer:
-		to := a.To
-		r.given[a.ID] = to
-		if c := p.container(a.ID); c != nil {
-			c.Resources = &to
-			p.reread(a.ID)
-		}
-	default:
-	}
-}
-
-// resizeFailed: what may have worked all the same is read again.
-func (p *pod) resizeFailed(m ActionDone, unanswered bool) {
-	r := p.resize
-	if r == nil || !unanswered {
-		return
-	}
-	r.seen = nil
-	if a, is := m.Action.(podplan.ResizeContainer); is {
-		delete(r.given, a.ID)
-		p.reread(a.ID)
-	}
 }
 
 // resizeEvents tells users that a resize is done, or what is in its way; status is

@@ -22,18 +22,21 @@ func steady() podplan.Input {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	spec := v1.Container{Name: "a", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}
 	return podplan.Input{
-		Now: now, Known: true,
+		Now: now,
 		Pod: &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "u1"},
 			Spec:       v1.PodSpec{RestartPolicy: v1.RestartPolicyAlways, TerminationGracePeriodSeconds: &grace, Containers: []v1.Container{spec}},
 		},
-		View: observed.Pod{
-			Sandboxes: []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.0.0.1"}, CreatedAt: now.Add(-time.Hour)}},
-			Containers: []observed.Container{{ID: "a0", SandboxID: "s0", Name: "a", State: observed.ContainerRunning, Detailed: true,
-				Image: "img:1", ImageRef: "sha256:1", SpecHash: podplan.SpecHash(&spec), CreatedAt: now.Add(-time.Hour), StartedAt: now.Add(-time.Hour)}},
+		Facts: podplan.Facts{
+			Known: true,
+			View: observed.Pod{
+				Sandboxes: []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.0.0.1"}, CreatedAt: now.Add(-time.Hour)}},
+				Containers: []observed.Container{{ID: "a0", SandboxID: "s0", Name: "a", State: observed.ContainerRunning, Detailed: true,
+					Image: "img:1", ImageRef: "sha256:1", SpecHash: podplan.SpecHash(&spec), CreatedAt: now.Add(-time.Hour), StartedAt: now.Add(-time.Hour)}},
+			},
+			Volumes: volumeplan.Volumes{State: volumeplan.Up},
+			Images:  flat.Map[string, imagepull.Image]{{Key: "a", Value: imagepull.Image{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1"}}},
 		},
-		Volumes:     volumeplan.Volumes{State: volumeplan.Up},
-		Images:      flat.Map[string, imagepull.Image]{{Key: "a", Value: imagepull.Image{State: imagepull.Ready, Image: "img:1", Ref: "sha256:1"}}},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}

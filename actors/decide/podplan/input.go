@@ -1,6 +1,9 @@
 // Package podplan decides what to do next for one pod: desired pod + what the
 // runtime shows + what is under way + now → actions, and when to look again.
 //
+//	Facts ──► Plan ──► actions ─┬─► Request: another actor is asked ── its answers ─► Facts
+//	                            └─► Effect: a call is made ── success, failure ─────► Facts
+//
 // It is called after every message that changes any of its inputs, and must be
 // cheap and idempotent: called twice with the same input it gives the same
 // plan, and an action that is under way (Busy) is never planned again.
@@ -13,15 +16,11 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // Input is everything a plan may look at.
@@ -37,63 +36,25 @@ type Input struct {
 	// Stop is why and how a pod that is not Syncing is taken down; nil while Syncing.
 	Stop *podlife.Stop
 
-	// Known is false until the runtime was asked once what it has of this pod,
-	// and again after a call whose outcome is unknown: nothing may be made,
-	// started or declared gone before the answer.
-	Known bool
-	// View is what the runtime shows, sorted.
-	View observed.Pod
+	// Facts are what is known of the pod.
+	Facts
 
-	// Busy are the actions under way, those of an earlier incarnation of the
-	// actor included.
-	Busy flat.Map[Lane, Action]
-	// Failures are the failures since the last success, by lane.
-	Failures map[Lane]Failure
-	// Images are by container name; those of volumes by VolumeImage.
-	Images flat.Map[string, imagepull.Image]
-	// Volumes of the pod.
-	Volumes volumeplan.Volumes
 	// Objects is what is known of the objects that the pod uses; nil if there are
 	// none to wait for.
 	Objects *podobjects.Set
-	// Cgroup of the pod.
-	Cgroup podcgroup.Cgroup
 	// Resize is nil for a pod that was never resized: all of it is as it was made.
 	Resize *Resize
 	// HostsFile: a container finds the pod's address in its /etc/hosts, which is
 	// written when the sandbox is inspected, and is started only after that.
 	HostsFile bool
-	// Hooks are by container ID.
-	Hooks map[string]Hooks
-	// Health is what probes said, by container ID. A container with no entry
-	// has no probe that counts: started when it runs, ready, alive.
-	Health map[string]probe.Health
-	// KillAt is, by container ID, when the outstanding stop call with the
-	// shortest grace will kill it.
-	KillAt map[string]time.Time
-	// Stopped is, by container ID, when a StopContainer of it last succeeded. It
-	// is kept while the container is the newest of its name: it tells a stale
-	// view from a stop that did not work, and lets a container whose state is
-	// Unknown count as dead.
-	Stopped map[string]time.Time
-	// RestartNotes are, by container name, those that are stopped to be restarted.
-	RestartNotes map[string]podlife.RestartNote
 	// FirstSandbox is not 0 for a pod that is wanted again after it had been
 	// stopped because nobody wanted it: the attempt that its next sandbox had then.
 	// What is in a sandbox before that one is of its earlier life: it counts as never
 	// run, and only its restart count is carried on.
 	FirstSandbox uint32
-	// SandboxStopped holds the IDs of sandboxes for which a StopSandbox
-	// succeeded: their network is free. Lost with the actor, which is harmless:
-	// it is done once more.
-	SandboxStopped map[string]bool
 	// StartTime is the pod's status.startTime, zero if not known yet; then the
 	// creation of its oldest sandbox stands for it.
 	StartTime time.Time
-	// Crash is what the backoff remembers, by container name; the plan returns
-	// the next value in Output.Crash.
-	Crash map[string]backoff.Crash
-
 	// CrashPolicy is the node's crash-loop backoff.
 	CrashPolicy backoff.Policy
 	// RetryPolicy is the backoff after a failed action.
@@ -117,11 +78,6 @@ type Resize struct {
 	// name, are to have.
 	Pod        observed.Resources
 	Containers map[string]observed.Resources
-	// Seen is what was read of the pod's cgroup and of memory in use; nil for nothing.
-	Seen *podresize.Seen
-	// Given are the limits that a container was given last, by ID: what a runtime
-	// says afterwards may be rounded.
-	Given map[string]observed.Resources
 }
 
 // Resizing is how far the resize of a pod is.
@@ -130,47 +86,6 @@ type Resizing struct {
 	InProgress bool
 	// Problem is why not, empty if nothing is in the way.
 	Problem string
-}
-
-// Failure is the last failure on a lane, and how many in a row there were.
-type Failure struct {
-	Count int
-	// Refusals is how many of them the far side answered. Of the others nobody
-	// knows whether they worked, or may yet.
-	Refusals int
-	// Unanswered says that the last of them was none: the runtime did not answer.
-	Unanswered bool
-	At         time.Time
-	// Reason is what kubectl shows as the waiting reason:
-	// CreateContainerConfigError, CreateContainerError, RunContainerError,
-	// CreatePodSandboxError, PostStartHookError, …
-	Reason  string
-	Message string
-}
-
-// HookState is how far a hook got.
-type HookState uint8
-
-const (
-	HookNotRun HookState = iota
-	HookRunning
-	HookDone
-	HookFailed
-	// HookEnded: it was ended because its container is to go. Only of postStart:
-	// the container has not started, and never will.
-	HookEnded
-)
-
-// Hooks of one container incarnation. An actor that adopts a running container
-// sets PostStart to HookDone: it ran, or its failure was acted on.
-type Hooks struct {
-	PostStart HookState
-	PreStop   HookState
-	// PreStopAt is when the preStop hook began; what it took is part of the grace. An
-	// actor that inherits one under way knows it of the effect.
-	PreStopAt time.Time
-	// Message of a failure.
-	Message string
 }
 
 // Waiting is why a container does not run.

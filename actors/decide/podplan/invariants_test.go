@@ -58,7 +58,7 @@ func (w *world) checkPlan(out Output) {
 		if !is {
 			w.fail("the hook of %s is ended, but none runs", id)
 		}
-		if _, preStop := a.(RunPreStop); preStop && w.seenCan(id) != nil && w.seenCan(id).State == observed.ContainerRunning {
+		if _, preStop := a.(RunPreStop); preStop && w.mem.in.Container(id) != nil && w.mem.in.Container(id).State == observed.ContainerRunning {
 			w.fail("the preStop hook of %s is ended while it lives", id)
 		}
 	}
@@ -131,7 +131,7 @@ func (w *world) checkStop(a StopContainer) {
 		w.fail("%s is killed at %v, its grace ends at %v", a.ID, kill.Sub(t0), end.Sub(t0))
 	}
 	if h := in.Hooks[a.ID]; c != nil && c.Lifecycle != nil && c.Lifecycle.PreStop != nil && h.PreStop != HookDone && h.PreStop != HookFailed && w.now.Before(end) {
-		if s := w.seenCan(a.ID); s.State == observed.ContainerRunning && len(stopsOf(in, a.ID)) == 0 {
+		if s := w.mem.in.Container(a.ID); s.State == observed.ContainerRunning && len(stopsOf(in, a.ID)) == 0 {
 			w.fail("%s is stopped before its preStop hook is through", a.ID)
 		}
 	}

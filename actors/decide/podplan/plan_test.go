@@ -33,7 +33,7 @@ func basePod() *v1.Pod {
 
 func baseInput() Input {
 	return Input{
-		Now: t0, Pod: basePod(), Known: true,
+		Now: t0, Pod: basePod(), Facts: Facts{Known: true},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}

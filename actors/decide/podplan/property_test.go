@@ -139,7 +139,7 @@ func (w *world) trouble(t *rapid.T) {
 		w.now = w.now.Add(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 11 * time.Minute}).Draw(t, "jump"))
 		w.tick()
 	case 24:
-		w.relist()
+		w.mem.in.Relisted(w.view(), w.now)
 	case 25, 26:
 		for _, e := range byKey(w.mem.in.Images) {
 			name, i := e.Key, e.Value
@@ -158,7 +158,7 @@ func (w *world) trouble(t *rapid.T) {
 	case 29:
 		w.answerProbes(rapid.Bool().Draw(t, "alive"))
 	case 30:
-		if k := pickCan(func(k *can) bool { return k.lives() && w.seenCan(k.ID) != nil }); k != nil && rapid.Bool().Draw(t, "really") {
+		if k := pickCan(func(k *can) bool { return k.lives() && w.mem.in.Container(k.ID) != nil }); k != nil && rapid.Bool().Draw(t, "really") {
 			h := w.mem.in.Health[k.ID]
 			h.Liveness = probe.Failure
 			if rapid.Bool().Draw(t, "own grace") {
@@ -282,7 +282,9 @@ func (w *world) calm() {
 			moved = true
 		}
 		w.answerProbes(true)
-		w.relist()
+		if !moved { // a relist is rarer than answers are
+			w.mem.in.Relisted(w.view(), w.now)
+		}
 		w.settleSidecars()
 		w.plan()
 		if moved || w.down {

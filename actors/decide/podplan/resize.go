@@ -16,7 +16,7 @@ func (p *planner) driveResize() {
 	if r == nil || p.sandbox == nil {
 		return
 	}
-	in := podresize.Input{Now: p.now, Own: p.in.Cgroup.Own, Want: r.Pod, Seen: r.Seen}
+	in := podresize.Input{Now: p.now, Own: p.in.Cgroup.Own, Want: r.Pod, Seen: p.in.Seen}
 	for c := range podspec.Lasting(&p.in.Pod.Spec) {
 		n := p.newest(c.Name)
 		want, known := r.Containers[c.Name]
@@ -39,13 +39,13 @@ func (p *planner) driveResize() {
 			in.Containers = append(in.Containers, podresize.Container{Name: c.Name, ID: n.ID, Have: have, Want: want})
 		}
 	}
-	if len(in.Containers) > 0 || in.Own && r.Seen != nil && differs(r.Seen.Pod, r.Pod) {
+	if len(in.Containers) > 0 || in.Own && p.in.Seen != nil && differs(p.in.Seen.Pod, r.Pod) {
 		p.out.Resizing.InProgress = true
 	}
 	p.resizeStep(podresize.Next(in))
 	// A container that is made waits until the pod has room for it. Where that can't
 	// be read, it is made: its limits are checked by the kernel.
-	p.narrow = in.Own && r.Seen != nil && differs(r.Seen.Pod, podresize.Most(r.Seen.Pod, r.Pod))
+	p.narrow = in.Own && p.in.Seen != nil && differs(p.in.Seen.Pod, podresize.Most(p.in.Seen.Pod, r.Pod))
 	if f, failed := p.in.Failures[Lane{Kind: LaneResize}]; failed && p.out.Resizing.InProgress && p.out.Resizing.Problem == "" {
 		p.out.Resizing.Problem = f.Message
 	}
@@ -97,7 +97,7 @@ func differs(have, to observed.Resources) bool {
 
 // limits are those that a container has, and whether anybody said.
 func (p *planner) limits(n *observed.Container) (observed.Resources, bool) {
-	if given, ok := p.in.Resize.Given[n.ID]; ok {
+	if given, ok := p.in.Given[n.ID]; ok {
 		return given, true
 	}
 	if n.Resources != nil {

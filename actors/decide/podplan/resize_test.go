@@ -23,8 +23,8 @@ func resizing(in *Input, have, want observed.Resources) {
 	in.Cgroup = podcgroup.Cgroup{Own: true, State: podcgroup.Up}
 	in.Resize = &Resize{
 		Generation: 2, Pod: want, Containers: map[string]observed.Resources{"a": want},
-		Seen: &podresize.Seen{At: t0, Pod: have, Containers: map[string]int64{"a0": 1}},
 	}
+	in.Resized, in.Seen = true, &podresize.Seen{At: t0, Pod: have, Containers: map[string]int64{"a0": 1}}
 	for i := range in.View.Containers {
 		in.View.Containers[i].Resources = &have
 	}
@@ -58,18 +58,18 @@ func TestPlanResize(t *testing.T) {
 	checkPlans(t, []planCase{
 		{"was resized, and is done", runInput, func(in *Input) { resizing(in, big, big) }, ""},
 		{"pod first", runInput, grow(), "resize pod to 200/128; RESIZING"},
-		{"then its container", runInput, grow(func(in *Input) { in.Resize.Seen.Pod = big }), "resize a0 to 200/128; RESIZING"},
+		{"then its container", runInput, grow(func(in *Input) { in.Seen.Pod = big }), "resize a0 to 200/128; RESIZING"},
 		{"one at a time", runInput, grow(func(in *Input) { busyWith(in, ResizePod{To: big}) }), "RESIZING"},
 		{"given, and what the runtime says is rounded", runInput, grow(func(in *Input) {
-			in.Resize.Seen.Pod, in.Resize.Given = big, map[string]observed.Resources{"a0": big}
+			in.Seen.Pod, in.Given = big, map[string]observed.Resources{"a0": big}
 		}), ""},
-		{"it is not known how the pod is", runInput, grow(func(in *Input) { in.Resize.Seen = nil }), "look; RESIZING"},
-		{"it is not known how the pod is, and it was done", runInput, func(in *Input) { resizing(in, big, big); in.Resize.Seen = nil }, "look"},
+		{"it is not known how the pod is", runInput, grow(func(in *Input) { in.Seen = nil }), "look; RESIZING"},
+		{"it is not known how the pod is, and it was done", runInput, func(in *Input) { resizing(in, big, big); in.Seen = nil }, "look"},
 		{"it is not known how the pod is, and it was not done", runInput, func(in *Input) {
 			resizing(in, big, big)
-			in.Resize.Seen, in.Resize.Was = nil, true
+			in.Seen, in.Resize.Was = nil, true
 		}, "look; RESIZING"},
-		{"only the weight is not known", runInput, func(in *Input) { resizing(in, big, big); in.Resize.Seen.Pod.CPUShares = 0 }, "resize pod to 200/128"},
+		{"only the weight is not known", runInput, func(in *Input) { resizing(in, big, big); in.Seen.Pod.CPUShares = 0 }, "resize pod to 200/128"},
 		{"it is not known how the container is", runInput, func(in *Input) {
 			resizing(in, big, big)
 			in.View.Containers[0].Resources, in.View.Containers[0].Detailed, in.Resize.Was = nil, false, true
@@ -77,7 +77,7 @@ func TestPlanResize(t *testing.T) {
 		{"the runtime doesn't say how the container is", runInput, func(in *Input) { resizing(in, big, big); in.View.Containers[0].Resources = nil },
 			"resize a0 to 200/128; RESIZING"},
 		{"it was refused", runInput, grow(func(in *Input) { failedLane(in, Lane{Kind: LaneResize}, 1, 0, "ResizeError") }), "RESIZING because; wake +1s"},
-		{"memory is in use", runInput, func(in *Input) { resizing(in, big, small); in.Resize.Seen.Usage = 100 },
+		{"memory is in use", runInput, func(in *Input) { resizing(in, big, small); in.Seen.Usage = 100 },
 			"RESIZING cannot decrease memory limits: attempting to set pod memory limit (64) below current usage (100); wake +10s"},
 		{"restart for it", runInput, grow(func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceMemory) }),
 			"resize pod to 200/128; note a0 ResizeRestarts; RESIZING"},
@@ -107,7 +107,7 @@ func TestPlanResize(t *testing.T) {
 		}, ""},
 		{"stopped for it, of policy Never", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
-			grow(stopped, never, func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceCPU); in.Resize.Seen.Pod = big })(in)
+			grow(stopped, never, func(in *Input) { main0(in).ResizePolicy = byRestart(v1.ResourceCPU); in.Seen.Pod = big })(in)
 		}, "create a#1 in s0"},
 		{"ended by itself, of policy Never", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 0, 0))
@@ -117,13 +117,13 @@ func TestPlanResize(t *testing.T) {
 			containers(in, exited("a", 5, 143, 0))
 			resizing(in, small, big)
 			notes(in, "a5", podlife.ResizeRestarts, true)
-			main0(in).ResizePolicy, in.Resize.Seen.Pod = byRestart(v1.ResourceCPU), big
+			main0(in).ResizePolicy, in.Seen.Pod = byRestart(v1.ResourceCPU), big
 		}, "create a#6 in s0"},
 		{"what is made waits for its pod", upInput, grow(), "resize pod to 200/128; a: ContainerCreating; RESIZING"},
 		{"made before it was resized, and not started yet", upInput, func(in *Input) {
 			containers(in, created("a", 0))
 			resizing(in, small, big)
-			in.View.Containers[0].Resources, in.Resize.Seen.Pod = nil, big
+			in.View.Containers[0].Resources, in.Seen.Pod = nil, big
 		}, "start a0; a: ContainerCreating; RESIZING"},
 		{"being made when it was resized", upInput, func(in *Input) {
 			resizing(in, big, big)

@@ -59,3 +59,18 @@ func (p *planner) owed(name string) bool {
 	}
 	return false
 }
+
+// NoteWritten takes in that the note about an incarnation of a container is written down.
+func (f *Facts) NoteWritten(container, id string) {
+	if n, is := f.RestartNotes[container]; is && n.ID == id {
+		n.Written = true
+		f.RestartNotes[container] = n
+	}
+}
+
+// Recall takes in a note that the pods actor has.
+func (f *Facts) Recall(container string, n podlife.RestartNote) {
+	if mine, is := f.RestartNotes[container]; !is || mine.ID == n.ID {
+		put(&f.RestartNotes, container, n)
+	}
+}

@@ -50,7 +50,7 @@ func failedLane(in *Input, l Lane, count int, ago time.Duration, reason string) 
 	in.Failures[l] = Failure{Count: count, Refusals: count, At: t0.Add(-ago), Reason: reason, Message: "because"}
 }
 
-func busyWith(in *Input, as ...Action) {
+func busyWith(in *Input, as ...Effect) {
 	in.Busy = nil
 	for _, a := range as {
 		in.Busy.Set(a.Lane(), a)

@@ -12,13 +12,11 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/flat"
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
-	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
 // world is a runtime in miniature, and a shell that performs plans on it. What
@@ -57,14 +55,13 @@ type world struct {
 	hanging bool
 	// making: the cgroup is to be made, not only told of.
 	making bool
+	// restarted: an agent or an actor was here before. born is when the present one began.
+	restarted bool
+	born      time.Time
 }
 
-type memory struct {
-	in      Input
-	changes int
-	// newborn counts what was given an ID.
-	newborn int
-}
+// memory is what the actor of the pod has. Its facts change as they do there.
+type memory struct{ in Input }
 
 type box struct {
 	id      string
@@ -87,21 +84,17 @@ func (c *can) lives() bool { return c.State == observed.ContainerRunning }
 
 // call is one effect.
 type call struct {
-	action  Action
+	action  Effect
 	applied bool
 	zombie  bool
-	stale   bool // its object changed since it was asked for, and a hint said so
 	// result
-	kind    string // "", failed, reserved, notfound, conflict
-	id      string
-	box     observed.Sandbox
-	can     observed.Container
-	view    observed.Pod
-	changes int
-	newborn int
-	quiet   bool // nothing that changes the runtime was under way when it began
-	killAt  time.Time
-	at      time.Time
+	kind   string // "", failed, reserved, notfound, conflict
+	id     string
+	box    observed.Sandbox
+	can    observed.Container
+	view   observed.Pod
+	killAt time.Time
+	at     time.Time
 }
 
 func newWorld(pod *v1.Pod, fatalf func(string, ...any)) *world {
@@ -109,24 +102,19 @@ func newWorld(pod *v1.Pod, fatalf func(string, ...any)) *world {
 		fatalf: fatalf, now: t0, pod: pod, names: map[string]bool{}, most: map[string]uint32{},
 		through: map[string]map[string]bool{}, hot: map[string]int{},
 	}
-	w.forget(nil)
+	w.forget()
 	return w
 }
 
-// forget is the agent's start: it knows nothing but what is still under way.
-func (w *world) forget(busy flat.Map[Lane, Action]) {
+// forget is the agent's start: it knows nothing.
+func (w *world) forget() {
 	life, stop, notes := w.mem.in.Life, w.mem.in.Stop, w.mem.in.RestartNotes
-	if notes == nil {
-		notes = map[string]podlife.RestartNote{}
-	}
 	if life == podlife.Terminating && stop.Why != "deleted" {
 		life, stop = podlife.Syncing, nil // it finds out again
 	}
+	w.born = w.now
 	w.mem = memory{in: Input{
-		Pod: w.pod, Life: life, Stop: stop, Busy: busy, RestartNotes: notes, Cgroup: podcgroup.Cgroup{Own: w.own},
-		Failures: map[Lane]Failure{}, Hooks: map[string]Hooks{},
-		Health: map[string]probe.Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{},
-		SandboxStopped: map[string]bool{}, Crash: map[string]backoff.Crash{},
+		Pod: w.pod, Life: life, Stop: stop, Facts: Facts{RestartNotes: notes, Health: map[string]probe.Health{}, Cgroup: podcgroup.Cgroup{Own: w.own}},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}}
@@ -148,8 +136,8 @@ func (w *world) plan() {
 	if w.down {
 		return
 	}
-	w.probe()
 	in := &w.mem.in
+	in.ExpectProbes(&w.pod.Spec, w.born)
 	in.Now = w.now
 	var out Output
 	for {
@@ -216,66 +204,71 @@ func (w *world) perform(a Action) {
 		w.fail("hot loop: %s", key)
 	}
 	switch a := a.(type) {
-	case EnsureImage:
-		in.Images.Set(a.Container, imagepull.Image{State: imagepull.Pending, Attempt: a.Attempt, Image: a.Image})
-		return
-	case NoteRestart:
-		in.RestartNotes[a.Name] = podlife.RestartNote{ID: a.ID, Cause: a.Cause}
-		return
-	case MountVolumes:
-		in.Volumes = volumeplan.Volumes{State: volumeplan.Pending}
-		return
-	case UnmountVolumes:
-		in.Volumes = volumeplan.Volumes{State: volumeplan.Pending, Going: true}
-		return
-	case EnsureCgroup:
-		in.Cgroup.State, w.making = podcgroup.Pending, a.Make
-		return
-	case RemoveCgroup:
-		in.Cgroup.State, in.Cgroup.Going = podcgroup.Pending, true
-		return
-	}
-	l := a.Lane()
-	if in.Busy.Has(l) {
-		w.fail("%T on the busy lane %v", a, l)
-	}
-	c := &call{action: a, at: w.now}
-	switch a := a.(type) {
-	case StopContainer:
-		c.killAt = w.now.Add(a.Grace)
-		if old, ok := in.KillAt[a.ID]; !ok || c.killAt.Before(old) {
-			in.KillAt[a.ID] = c.killAt
+	case Request:
+		in.Ask(a)
+		if e, is := a.(EnsureCgroup); is {
+			w.making = e.Make
 		}
-	case RunPostStart:
-		w.hook(a.ID, func(h *Hooks) { h.PostStart = HookRunning })
-	case RunPreStop:
-		w.hook(a.ID, func(h *Hooks) { h.PreStop, h.PreStopAt = HookRunning, w.now })
-	case ObservePod:
-		c.quiet = true
-		for _, b := range in.Busy {
-			c.quiet = c.quiet && !changesRuntime(b.Value)
+	case Effect:
+		if in.Busy.Has(a.Lane()) {
+			w.fail("%T on the busy lane %v", a, a.Lane())
 		}
+		c := &call{action: a, at: w.now}
+		if s, is := a.(StopContainer); is {
+			c.killAt = w.now.Add(s.Grace)
+		}
+		in.Begin(a, w.now)
+		w.calls = append(w.calls, c)
 	}
-	if changesRuntime(a) {
-		w.mem.changes++
-	}
-	c.changes, c.newborn = w.mem.changes, w.mem.newborn
-	in.Busy.Set(l, a)
-	w.calls = append(w.calls, c)
 }
 
-func changesRuntime(a Action) bool {
-	switch a.(type) {
-	case RunSandbox, StopSandbox, CreateContainer, StartContainer, StopContainer, RemoveContainer:
-		return true
+// answered says whether a call that took effect is answered by now: a stop is
+// when its container is dead.
+func (w *world) answered(c *call) bool {
+	if s, is := c.action.(StopContainer); is && c.kind == "" {
+		k := w.can(s.ID)
+		return k == nil || !k.lives()
 	}
-	return false
+	return true
 }
 
-func (w *world) hook(id string, f func(*Hooks)) {
-	h := w.mem.in.Hooks[id]
-	f(&h)
-	w.mem.in.Hooks[id] = h
+// deliver tells the actor how a call went.
+func (w *world) deliver(c *call) {
+	w.calls = slices.DeleteFunc(w.calls, func(o *call) bool { return o == c })
+	in := &w.mem.in
+	if c.zombie {
+		w.logf("late %T", c.action)
+		in.Late(c.action)
+		return
+	}
+	if c.kind != "" {
+		w.failed(c)
+		return
+	}
+	w.logf("ok %T%+v %s", c.action, c.action, c.id)
+	in.Succeeded(c.action, w.situation(), Result{NewID: c.id, View: c.view, Sandbox: &c.box, Container: &c.can})
+}
+
+func (w *world) situation() Situation {
+	return Situation{Now: w.now, Stopping: w.mem.in.Stop != nil}
+}
+
+func (w *world) failed(c *call) {
+	w.logf("failed %T%+v: %s", c.action, c.action, c.kind)
+	w.mem.in.Failed(c.action, w.situation(), Problem{
+		Unanswered: c.kind == "expired" || c.kind == "ended",
+		InDoubt:    c.kind == "expired" || c.kind == "ended" || c.kind == "reserved" || c.kind == "conflict",
+		NotFound:   c.kind == "notfound", Canceled: c.kind == "ended", Detail: c.kind, Message: c.kind,
+	})
+}
+
+// hint is an event of the runtime about a container or sandbox.
+func (w *world) hint(id string) {
+	kind := observed.ContainerStoppedEvent
+	if w.can(id) == nil && w.box(id) == nil {
+		kind = observed.ContainerDeletedEvent
+	}
+	w.mem.in.Hint(id, kind)
 }
 
 func (w *world) can(id string) *can {
@@ -426,7 +419,7 @@ func (w *world) apply(c *call, fails bool) {
 		k := w.can(a.ID)
 		if k == nil || !k.lives() {
 			fails = true
-		} else if k.preStops++; k.preStops > 1 && w.mem.in.Hooks["restarted"].PostStart == HookNotRun {
+		} else if k.preStops++; k.preStops > 1 && !w.restarted {
 			w.fail("preStop of %s runs again", a.ID)
 		}
 	}
@@ -507,33 +500,22 @@ func (w *world) expire(c *call) {
 	was.kind = "expired"
 	c.zombie = true
 	w.logf("expired %T%+v", c.action, c.action)
-	w.mem.in.Busy.Delete(c.action.Lane())
-	if changesRuntime(c.action) {
-		w.mem.changes++
-	}
 	w.failed(&was)
 }
 
 // restart ends the agent; inherit keeps its calls (only the actor restarted).
 func (w *world) restart(inherit bool) {
 	w.logf("restart, inherit=%v", inherit)
-	var busy flat.Map[Lane, Action]
+	w.forget()
+	w.restarted = true
 	for _, c := range w.calls {
-		if inherit && !c.zombie {
-			busy.Set(c.action.Lane(), c.action)
-			c.quiet = false
-			c.newborn = -1
+		// The actor gives up a list of its predecessor.
+		if _, list := c.action.(ObservePod); inherit && !list && !c.zombie {
+			w.mem.in.Inherit(c.action, c.at)
 		} else {
 			c.zombie = true
 		}
 	}
-	w.forget(busy)
-	for _, c := range w.calls {
-		if a, is := c.action.(RunPreStop); is && !c.zombie {
-			w.hook(a.ID, func(h *Hooks) { h.PreStop, h.PreStopAt = HookRunning, c.at })
-		}
-	}
-	w.mem.in.Hooks["restarted"] = Hooks{PostStart: HookDone}
 }
 
 // changeImage changes the spec of a container.

@@ -33,7 +33,7 @@ func (c *computer) resources(ct *v1.Container, n *observed.Container, old *v1.Co
 		return &ct.Resources
 	}
 	has := shownResources(n.Resources, &ct.Resources)
-	if r.Given[n.ID] != want && !equalLists(has, &ct.Resources) { // else the runtime agreed to it, and rounds
+	if c.in.Plan.Given[n.ID] != want && !equalLists(has, &ct.Resources) { // else the runtime agreed to it, and rounds
 		c.behind = true
 	}
 	return has
@@ -118,7 +118,7 @@ func (c *computer) podResources() {
 		return
 	}
 	// Until it is known to have what it was given.
-	unread := c.life() != podlife.Syncing || !c.in.Plan.Known || c.in.Plan.Cgroup.Own && r.Seen == nil
+	unread := c.life() != podlife.Syncing || !c.in.Plan.Known || c.in.Plan.Cgroup.Own && c.in.Plan.Seen == nil
 	if unread {
 		c.behind = true
 	}

@@ -83,7 +83,8 @@ func (r *resizedPod) logf(format string, args ...any) {
 // resize is what a pod's actor makes of what it is told.
 func (r *resizedPod) resize() *podplan.Resize {
 	if r.in.Plan.Resize == nil {
-		r.in.Plan.Resize = &podplan.Resize{Given: map[string]observed.Resources{}}
+		r.in.Plan.Resize = &podplan.Resize{}
+		r.in.Plan.Given = map[string]observed.Resources{}
 	}
 	return r.in.Plan.Resize
 }
@@ -137,9 +138,9 @@ func (r *resizedPod) step() {
 	case "give":
 		if undecided {
 			r.given = podresize.Of(r.asks)
-			first := len(r.resize().Given) == 0
+			first := len(r.in.Plan.Given) == 0
 			r.tell(nil, false)
-			r.begun, r.resize().Seen = true, nil
+			r.begun, r.in.Plan.Seen = true, nil
 			for i := range v.Containers {
 				if first && v.Containers[i].Resources == nil {
 					v.Containers[i].Detailed = false
@@ -154,19 +155,19 @@ func (r *resizedPod) step() {
 		if c := one(); c != nil && r.in.Plan.Resize != nil && c.State == observed.ContainerRunning {
 			to := r.resize().Containers[c.Name]
 			r.kernel[c.ID], c.Resources, c.Detailed = to, &to, false
-			r.resize().Given[c.ID] = to
+			r.in.Plan.Given[c.ID] = to
 		}
 	case "set pod":
-		if s := r.resize().Seen; s != nil {
+		if s := r.in.Plan.Seen; s != nil {
 			r.pod = r.resize().Pod
-			r.resize().Seen = &podresize.Seen{At: s.At, Pod: r.pod, Containers: s.Containers}
+			r.in.Plan.Seen = &podresize.Seen{At: s.At, Pod: r.pod, Containers: s.Containers}
 		}
 	case "look":
 		seen := podresize.Seen{At: r.in.Plan.Now, Pod: r.pod, Containers: map[string]int64{}}
 		for id := range r.kernel { // order-free: a map again
 			seen.Containers[id] = int64(rapid.SampledFrom([]int{1, 1 << 40}).Draw(r.rt, "usage"))
 		}
-		r.resize().Seen = &seen
+		r.in.Plan.Seen = &seen
 	case "read":
 		if c := one(); c != nil {
 			c.Detailed = true
@@ -205,7 +206,7 @@ func (r *resizedPod) step() {
 			*c = running(c.Name, c.Attempt) // as good as another
 			has := limitsOf.ContainerResources(r.in.Plan.Pod, containerOf(r.in.Plan.Pod, c.Name))
 			if r.kernel[c.ID] = has; r.in.Plan.Resize != nil {
-				delete(r.resize().Given, c.ID)
+				delete(r.in.Plan.Given, c.ID)
 				c.Resources = &has
 			}
 		}
@@ -290,13 +291,13 @@ func (r *resizedPod) calm() {
 	r.tell(nil, false)
 	z := r.resize()
 	r.pod = z.Pod
-	z.Seen = &podresize.Seen{At: r.in.Plan.Now, Pod: r.pod}
+	r.in.Plan.Seen = &podresize.Seen{At: r.in.Plan.Now, Pod: r.pod}
 	r.in.Plan.View.Containers = []observed.Container{running("a", 0), running("b", 0)}
 	for i := range r.in.Plan.View.Containers {
 		c := &r.in.Plan.View.Containers[i]
 		has := z.Containers[c.Name]
 		c.Resources = &has
-		z.Given[c.ID] = has
+		r.in.Plan.Given[c.ID] = has
 	}
 }
 

@@ -118,7 +118,7 @@ func TestResizeAcknowledged(t *testing.T) {
 		p.Status = *in.Previous.DeepCopy()
 		in.Plan.Pod, in.Previous, in.Plan.Known, in.Plan.View = p, nil, false, observed.Pod{}
 		r := *in.Plan.Resize
-		r.Pending, r.Seen, r.Given = nil, nil, nil
+		r.Pending, in.Plan.Seen, in.Plan.Given = nil, nil, nil
 		r.Undecided = p.Generation != r.Generation
 		in.Plan.Resize = &r
 	}
@@ -150,9 +150,9 @@ func TestResizeAcknowledged(t *testing.T) {
 		}},
 			"2: given 2/128, asks 1/64, may 1/64; PodResizeInProgress   (2)"},
 		{"in another sandbox, which it is yet to be stopped in", steps{resized(before), newSandbox}, "2: " + was + "; PodResizeInProgress   (2)"},
-		{"the runtime agreed to it, and rounds", steps{resized(before, func(r *podplan.Resize) {
-			r.Given = map[string]observed.Resources{"a0": r.Containers["a"]}
-		})}, "2: " + was},
+		{"the runtime agreed to it, and rounds", steps{resized(before), func(in *podstatus.Input) {
+			in.Plan.Given = map[string]observed.Resources{"a0": in.Plan.Resize.Containers["a"]}
+		}}, "2: " + was},
 		{"it ends", steps{resized(before), ends}, "2: " + was + "; PodResizeInProgress   (2)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAllocated(t *testing.T) {
 			in.Plan.Cgroup = podcgroup.Cgroup{Own: true, State: podcgroup.Up}
 			in.Plan.Resize = &podplan.Resize{Generation: 3, Pod: observed.Resources{CPUShares: 2, Memory: want}, Containers: map[string]observed.Resources{}}
 			if seen != 0 {
-				in.Plan.Resize.Seen = &podresize.Seen{At: noon, Pod: observed.Resources{CPUShares: 2, Memory: seen}}
+				in.Plan.Seen = &podresize.Seen{At: noon, Pod: observed.Resources{CPUShares: 2, Memory: seen}}
 			}
 		}
 	}

@@ -29,7 +29,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 func baseInput() podstatus.Input {
 	return podstatus.Input{
 		Plan: podplan.Input{
-			Now: noon, Known: true, Life: podlife.Syncing,
+			Now: noon, Life: podlife.Syncing,
 			Pod: &v1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default", UID: "u1", Generation: 3},
 				Spec: v1.PodSpec{
@@ -37,11 +37,14 @@ func baseInput() podstatus.Input {
 					Containers:    []v1.Container{{Name: "a", Image: "img:1", ImagePullPolicy: v1.PullIfNotPresent}},
 				},
 			},
-			View: observed.Pod{
-				Sandboxes:  []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.1.0.1"}, CreatedAt: noon.Add(-time.Minute)}},
-				Containers: []observed.Container{running("a", 0)},
+			Facts: podplan.Facts{
+				Known: true,
+				View: observed.Pod{
+					Sandboxes:  []observed.Sandbox{{ID: "s0", State: observed.SandboxReady, Detailed: true, IPs: []string{"10.1.0.1"}, CreatedAt: noon.Add(-time.Minute)}},
+					Containers: []observed.Container{running("a", 0)},
+				},
+				Volumes: volumeplan.Volumes{State: volumeplan.Up},
 			},
-			Volumes:     volumeplan.Volumes{State: volumeplan.Up},
 			CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 			RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		},

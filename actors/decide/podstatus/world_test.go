@@ -84,9 +84,10 @@ func (w *world) forgetActor() {
 		notes = map[string]podlife.RestartNote{}
 	}
 	w.mem = podplan.Input{
-		Pod: w.pod, Busy: busy, RestartNotes: notes,
-		Failures: map[podplan.Lane]podplan.Failure{}, Hooks: map[string]podplan.Hooks{},
-		Health: map[string]probe.Health{}, KillAt: map[string]time.Time{}, Stopped: map[string]time.Time{}, SandboxStopped: map[string]bool{},
+		Pod: w.pod,
+		Facts: podplan.Facts{
+			Busy: busy, RestartNotes: notes, Health: map[string]probe.Health{},
+		},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 	}
@@ -212,38 +213,34 @@ func (w *world) checkStatus() {
 	w.status = &s
 }
 
-// begin starts an action, after what must hold for it.
+// begin starts an action, after what must hold for it. The facts change as they do in the actor.
 func (w *world) begin(a podplan.Action) {
-	l := a.Lane()
-	if b, ok := w.mem.Busy.Get(l); ok {
-		w.failf("%#v planned on a lane that is busy with %#v", a, b)
-	}
 	w.logf("begin %T%+v", a, a)
-	w.mem.Busy.Set(l, a)
 	c := &call{action: a}
 	switch a := a.(type) {
-	case podplan.EnsureImage:
-		w.mem.Busy.Delete(l)
-		w.mem.Images.Set(a.Container, imagepull.Image{State: imagepull.Pending, Image: a.Image, Attempt: a.Attempt})
-		w.busyWithoutLane(c)
-		return
-	case podplan.NoteRestart:
-		w.mem.Busy.Delete(l)
-		w.mem.RestartNotes[a.Name] = podlife.RestartNote{ID: a.ID, Cause: a.Cause, Written: true}
-		return
-	case podplan.MountVolumes:
-		w.mem.Busy.Delete(l)
-		w.mem.Volumes = volumeplan.Volumes{State: volumeplan.Pending}
-		w.busyWithoutLane(c)
-		return
-	case podplan.UnmountVolumes:
-		w.mem.Busy.Delete(l)
-		if slices.ContainsFunc(w.containers, func(c observed.Container) bool { return c.State == observed.ContainerRunning }) {
+	case podplan.Request:
+		w.mem.Ask(a)
+		if note, is := a.(podplan.NoteRestart); is {
+			w.mem.RestartNotes[note.Name] = podlife.RestartNote{ID: note.ID, Cause: note.Cause, Written: true}
+			return
+		}
+		if _, is := a.(podplan.UnmountVolumes); is && slices.ContainsFunc(w.containers, runs) {
 			w.failf("unmount while containers live")
 		}
-		w.mem.Volumes = volumeplan.Volumes{State: volumeplan.Pending, Going: true}
-		w.busyWithoutLane(c)
-		return
+	case podplan.Effect:
+		if b, ok := w.mem.Busy.Get(a.Lane()); ok {
+			w.failf("%#v planned on a lane that is busy with %#v", a, b)
+		}
+		w.checkBegin(a, c)
+		w.mem.Begin(a, w.now)
+	}
+	w.calls = append(w.calls, c)
+}
+
+func runs(c observed.Container) bool { return c.State == observed.ContainerRunning }
+
+func (w *world) checkBegin(a podplan.Effect, c *call) {
+	switch a := a.(type) {
 	case podplan.StopContainer:
 		w.checkStop(a)
 		c.stopID = a.ID
@@ -251,32 +248,19 @@ func (w *world) begin(a podplan.Action) {
 		if old, ok := w.killAt[a.ID]; !ok || at.Before(old) {
 			w.killAt[a.ID] = at
 		}
-		if old, ok := w.mem.KillAt[a.ID]; !ok || at.Before(old) {
-			w.mem.KillAt[a.ID] = at
-		}
 	case podplan.RunPreStop:
-		h := w.mem.Hooks[a.ID]
-		if h.PreStop != podplan.HookNotRun {
+		if w.mem.Hooks[a.ID].PreStop != podplan.HookNotRun {
 			w.failf("preStop of %s twice", a.ID)
 		}
 		if a.Grace <= 0 {
 			w.failf("preStop of %s with no time", a.ID)
 		}
-		h.PreStop, h.PreStopAt = podplan.HookRunning, w.now
-		w.mem.Hooks[a.ID] = h
-	case podplan.RunPostStart:
-		h := w.mem.Hooks[a.ID]
-		h.PostStart = podplan.HookRunning
-		w.mem.Hooks[a.ID] = h
 	case podplan.CreateContainer, podplan.RunSandbox, podplan.StartContainer:
 		if w.life != podlife.Syncing {
 			w.failf("%T%+v while %v", a, a, w.life)
 		}
 	}
-	w.calls = append(w.calls, c)
 }
-
-func (w *world) busyWithoutLane(c *call) { w.calls = append(w.calls, c) }
 
 // checkStop: no kill before the grace is over, and sidecars last.
 func (w *world) checkStop(a podplan.StopContainer) {
@@ -477,7 +461,6 @@ func (w *world) finish(i int, o outcome) {
 }
 
 func (w *world) result(c *call, err error, unknown bool) {
-	l := c.action.Lane()
 	switch a := c.action.(type) {
 	case podplan.EnsureImage:
 		im := imagepull.Image{State: imagepull.Ready, Image: a.Image, Attempt: a.Attempt, Ref: "ref"}
@@ -508,65 +491,34 @@ func (w *world) result(c *call, err error, unknown bool) {
 		w.mem.Volumes = volumeplan.Volumes{State: volumeplan.Down, Unmounted: true}
 		return
 	}
-	w.mem.Busy.Delete(l)
-	if unknown {
-		w.mem.Known = false
-	}
+	e := c.action.(podplan.Effect)
+	at := podplan.Situation{Now: w.now, Stopping: w.stop != nil}
 	if err != nil {
-		f := w.mem.Failures[l]
-		f.Count++
-		f.At, f.Reason, f.Message = w.now, "CreateContainerError", err.Error()
-		w.mem.Failures[l] = f
-		switch a := c.action.(type) {
-		case podplan.RunPostStart:
-			w.setHook(a.ID, func(h *podplan.Hooks) { h.PostStart = podplan.HookFailed })
-		case podplan.RunPreStop:
-			w.setHook(a.ID, func(h *podplan.Hooks) { h.PreStop = podplan.HookFailed })
-		case podplan.StopContainer:
-			delete(w.mem.KillAt, a.ID)
-		}
+		w.mem.Failed(e, at, podplan.Problem{InDoubt: unknown, Unanswered: unknown, Detail: err.Error(), Message: err.Error()})
 		if !unknown {
 			w.look()
 		}
 		return
 	}
-	delete(w.mem.Failures, l)
-	w.look()
-	switch a := c.action.(type) {
-	case podplan.ObservePod:
-		w.mem.Known = true
-		for _, n := range w.mem.View.Containers {
-			if n.State == observed.ContainerRunning && w.mem.Hooks[n.ID].PostStart == podplan.HookNotRun {
-				w.setHook(n.ID, func(h *podplan.Hooks) { h.PostStart = podplan.HookDone })
-			}
-		}
-	case podplan.StopSandbox:
-		w.mem.SandboxStopped[a.ID] = true
-	case podplan.StopContainer:
-		w.mem.Stopped[a.ID] = w.now
-		delete(w.mem.KillAt, a.ID)
-	case podplan.RunPostStart:
-		w.setHook(a.ID, func(h *podplan.Hooks) { h.PostStart = podplan.HookDone })
-	case podplan.RunPreStop:
-		w.setHook(a.ID, func(h *podplan.Hooks) { h.PreStop = podplan.HookDone })
+	r := podplan.Result{View: observed.Pod{Sandboxes: slices.Clone(w.sandboxes), Containers: slices.Clone(w.containers)}}
+	switch a := e.(type) {
+	case podplan.RunSandbox:
+		r.NewID = w.sandboxes[len(w.sandboxes)-1].ID
+	case podplan.CreateContainer:
+		r.NewID = w.containers[len(w.containers)-1].ID
 	case podplan.InspectContainer:
-		for i := range w.mem.View.Containers {
-			if n := w.truth(a.ID); n != nil && w.mem.View.Containers[i].ID == a.ID {
-				w.mem.View.Containers[i] = *n
-				w.mem.View.Containers[i].Detailed = true
-			}
+		r.Container = &observed.Container{}
+		if n := w.truth(a.ID); n != nil {
+			*r.Container = *n
 		}
 	case podplan.InspectSandbox:
-		for i := range w.mem.View.Sandboxes {
-			if s := &w.mem.View.Sandboxes[i]; s.ID == a.ID {
-				s.Detailed, s.IPs = true, []string{"10.0.0.1"}
+		r.Sandbox = &observed.Sandbox{}
+		for _, s := range w.sandboxes {
+			if s.ID == a.ID {
+				*r.Sandbox = s
 			}
 		}
 	}
-}
-
-func (w *world) setHook(id string, f func(*podplan.Hooks)) {
-	h := w.mem.Hooks[id]
-	f(&h)
-	w.mem.Hooks[id] = h
+	w.mem.Succeeded(e, at, r)
+	w.look()
 }

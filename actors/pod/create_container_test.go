@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
 )
 
 // TestOwnVolumes: what is the node's, or another machine's, is not relabelled.
@@ -57,19 +58,22 @@ func TestTarget(t *testing.T) {
 		return v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}, TargetContainerName: target}
 	}
 	p := &pod{want: &v1.Pod{}}
-	p.view.Containers = []observed.Container{{ID: "2", Name: "app", Attempt: 1}, {ID: "1", Name: "app"}}
-	p.view.Sort()
-	for target, want := range map[string]string{"": "", "app": "2"} {
-		p.want.Spec.EphemeralContainers = []v1.EphemeralContainer{debug(target)}
-		if got, err := p.target("debug"); got != want || err != nil {
-			t.Errorf("%q: %q, %v", target, got, err)
+	p.facts.View.Containers = []observed.Container{{ID: "2", Name: "app", Attempt: 1}, {ID: "1", Name: "app"}}
+	p.facts.View.Sort()
+	target := func(name string) (string, error) {
+		return createContainer{podplan.CreateContainer{Name: name}}.target(p)
+	}
+	for of, want := range map[string]string{"": "", "app": "2"} {
+		p.want.Spec.EphemeralContainers = []v1.EphemeralContainer{debug(of)}
+		if got, err := target("debug"); got != want || err != nil {
+			t.Errorf("%q: %q, %v", of, got, err)
 		}
 	}
 	p.want.Spec.EphemeralContainers = []v1.EphemeralContainer{debug("none")}
-	if _, err := p.target("debug"); err == nil {
+	if _, err := target("debug"); err == nil {
 		t.Error("a target that is not there was found")
 	}
-	if got, err := p.target("app"); got != "" || err != nil {
+	if got, err := target("app"); got != "" || err != nil {
 		t.Errorf("of another container: %q, %v", got, err)
 	}
 }

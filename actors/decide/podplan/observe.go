@@ -1,0 +1,316 @@
+package podplan
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// How far a list can be trusted. The pod's changes count what it began or ended
+// that changes the runtime (by one), and what it was given an ID for (by birth);
+// listing is what they were when the list under way was begun.
+const (
+	birth uint64 = 1 << 32
+	// disturbed: something was being changed already when the list was begun.
+	disturbed uint64 = 1 << 63
+	// outdated: something happened since that the list may not show.
+	outdated = ^uint64(0)
+)
+
+// Doubt has the pod looked at again, by a list that is begun after now.
+func (f *Facts) Doubt() {
+	f.Known = false
+	f.listing = outdated
+}
+
+// listed takes in a list of the pod, as far as it can be trusted.
+func (f *Facts) listed(v observed.Pod) {
+	begun := f.listing
+	switch begun {
+	case f.changes:
+		f.Adopt(v)
+	case outdated:
+		f.merge(v, false)
+	default:
+		f.Known = !f.merge(v, (begun&^disturbed)/birth == f.changes/birth)
+	}
+}
+
+// Adopt takes a view over as a whole.
+func (f *Facts) Adopt(v observed.Pod) {
+	v = observed.Pod{Sandboxes: slices.Clone(v.Sandboxes), Containers: slices.Clone(v.Containers)}
+	v.Sort()
+	for i := range v.Containers {
+		c := &v.Containers[i]
+		if old := f.Container(c.ID); old != nil {
+			keepDetails(c, old)
+		} else {
+			f.adoptHooks(c)
+		}
+	}
+	for i := range v.Sandboxes {
+		s := &v.Sandboxes[i]
+		if old := f.Sandbox(s.ID); old != nil && old.State == s.State && old.Detailed && !s.Detailed {
+			*s = *old
+		}
+	}
+	f.View, f.Known = v, true
+	f.prune()
+}
+
+// adoptHooks: what runs already had its postStart hook, or its failure was acted
+// on by whoever was here before; unless that is going on still.
+func (f *Facts) adoptHooks(c *observed.Container) {
+	if c.State != observed.ContainerRunning || f.Hooks[c.ID].PostStart != HookNotRun {
+		return
+	}
+	if a, ok := f.Busy.At(Lane{Kind: LaneContainer, Name: c.Name}).(StartContainer); ok && a.ID == c.ID {
+		return
+	}
+	state := HookDone
+	if _, running := f.Busy.At(Lane{Kind: LaneHook, Name: c.ID}).(RunPostStart); running {
+		state = HookRunning
+	}
+	f.setHook(c.ID, func(h *Hooks) { h.PostStart = state })
+}
+
+// merge takes from a list only what can't be wrong although this actor changed
+// something meanwhile: what is new, and states that have gone on. What the list
+// lacks is gone if complete says that nothing was made since it was begun;
+// otherwise merge says whether there is such.
+func (f *Facts) merge(v observed.Pod, complete bool) (lacks bool) {
+	have := map[string]bool{}
+	for i := range v.Containers {
+		c := v.Containers[i]
+		have[c.ID] = true
+		old := f.Container(c.ID)
+		switch {
+		case old == nil:
+			f.adoptHooks(&c)
+			f.View.Containers = append(f.View.Containers, c)
+		case c.State > old.State:
+			keepDetails(&c, old)
+			*old = c
+		}
+	}
+	for i := range v.Sandboxes {
+		s := v.Sandboxes[i]
+		have[s.ID] = true
+		old := f.Sandbox(s.ID)
+		switch {
+		case old == nil:
+			f.View.Sandboxes = append(f.View.Sandboxes, s)
+		case s.State > old.State:
+			s.IPs = old.IPs
+			*old = s
+		}
+	}
+	f.View.Sort()
+	if complete {
+		f.View.Containers = slices.DeleteFunc(f.View.Containers, func(c observed.Container) bool { return !have[c.ID] })
+		f.View.Sandboxes = slices.DeleteFunc(f.View.Sandboxes, func(s observed.Sandbox) bool { return !have[s.ID] })
+		f.prune()
+		return false
+	}
+	return slices.ContainsFunc(f.View.Containers, func(c observed.Container) bool { return !have[c.ID] }) ||
+		slices.ContainsFunc(f.View.Sandboxes, func(s observed.Sandbox) bool { return !have[s.ID] })
+}
+
+// prune drops the facts about what the runtime no longer has.
+func (f *Facts) prune() {
+	gone := func(id string) bool { return f.Container(id) == nil && f.Sandbox(id) == nil }
+	dropGone(f.Hooks, gone)
+	dropGone(f.Health, gone)
+	dropGone(f.KillAt, gone)
+	dropGone(f.Stopped, gone)
+	dropGone(f.SandboxStopped, gone)
+	dropGone(f.Given, gone)
+	for lane := range f.Failures { // order-free: each on its own
+		switch lane.Kind {
+		case LaneStop, LaneHook, LaneInspect:
+			if gone(lane.Name) {
+				delete(f.Failures, lane)
+			}
+		default:
+		}
+	}
+}
+
+func dropGone[V any](m map[string]V, gone func(string) bool) {
+	maps.DeleteFunc(m, func(id string, _ V) bool { return gone(id) }) // order-free: each on its own
+}
+
+// Reread marks what is known of a container or sandbox as out of date, and what
+// an inspection that is under way will tell as well.
+func (f *Facts) Reread(id string) {
+	if c := f.Container(id); c != nil {
+		c.Detailed = false
+	}
+	if s := f.Sandbox(id); s != nil {
+		s.Detailed = false
+	}
+	if f.Busy.Has(Lane{Kind: LaneInspect, Name: id}) && !slices.Contains(f.outdated, id) {
+		f.outdated = append(f.outdated, id)
+	}
+}
+
+// wentOn says whether a container can have come from one state to the other.
+func wentOn(from, to observed.ContainerState) bool {
+	return to > from || from == observed.ContainerUnknown && to != from
+}
+
+// keepDetails fills what only an inspection gives from an older look at the
+// same state.
+func keepDetails(c, old *observed.Container) {
+	if c.Detailed {
+		return
+	}
+	if old.State == c.State && old.Detailed {
+		*c = *old
+		return
+	}
+	c.StartedAt, c.LogPath, c.Resources = old.StartedAt, old.LogPath, old.Resources
+	if c.ImageRef == "" {
+		c.ImageRef = old.ImageRef
+	}
+}
+
+// Hint marks what an event is about as not looked at, unless what it says is
+// known already: most events tell of what this actor does itself. It says
+// whether it marked anything.
+func (f *Facts) Hint(id string, kind observed.EventKind) bool {
+	if s := f.Sandbox(id); s != nil {
+		switch {
+		case kind == observed.ContainerDeletedEvent:
+			f.Doubt()
+		case kind != observed.ContainerStoppedEvent || s.State != observed.SandboxReady:
+			return false
+		}
+		f.Reread(s.ID)
+		return true
+	}
+	c := f.Container(id)
+	switch {
+	case c == nil && f.making():
+		return false // most likely what we make ourselves; its result is on its way
+	case c == nil && kind == observed.ContainerDeletedEvent:
+		return false // known to be gone
+	case c == nil:
+		f.Doubt()
+	case kind == observed.ContainerDeletedEvent:
+		f.gone(c)
+	case kind == observed.ContainerStoppedEvent && c.State != observed.ContainerExited,
+		kind == observed.ContainerStartedEvent && c.State == observed.ContainerCreated && !f.starting(c.Name):
+		f.Reread(c.ID)
+	default:
+		return false
+	}
+	return true
+}
+
+// gone is for a container that the runtime has no more. That of an old
+// incarnation is what garbage collection is for; a newer one is looked for.
+func (f *Facts) gone(c *observed.Container) {
+	if newest, _ := f.View.Newest(c.Name); newest.ID != c.ID && c.State == observed.ContainerExited {
+		f.forget(c.ID)
+		return
+	}
+	f.Doubt()
+}
+
+// starting: this actor's own call on the container's lane is under way.
+func (f *Facts) starting(name string) bool {
+	return f.Busy.Has(Lane{Kind: LaneContainer, Name: name})
+}
+
+// making: a sandbox or container is being made whose ID is not known yet.
+func (f *Facts) making() bool {
+	for _, b := range f.Busy {
+		if b.Key.Kind == LaneSandbox || b.Key.Kind == LaneContainer {
+			return true
+		}
+	}
+	return false
+}
+
+// Relisted compares a relist with the view, and looks closer where they differ.
+func (f *Facts) Relisted(v observed.Pod, listed time.Time) {
+	if !f.Known {
+		f.Doubt() // a look that is under way may have begun before this one
+		return
+	}
+	have := map[string]bool{}
+	for i := range v.Containers {
+		c := &v.Containers[i]
+		have[c.ID] = true
+		mine := f.Container(c.ID)
+		switch {
+		case mine == nil:
+			a, making := f.Busy.At(Lane{Kind: LaneContainer, Name: c.Name}).(CreateContainer)
+			if !making || a.Attempt != c.Attempt {
+				f.Doubt()
+			}
+		case wentOn(mine.State, c.State):
+			f.Reread(c.ID)
+		}
+	}
+	for i := range v.Sandboxes {
+		s := &v.Sandboxes[i]
+		have[s.ID] = true
+		mine := f.Sandbox(s.ID)
+		switch {
+		case mine == nil:
+			a, making := f.Busy.At(Lane{Kind: LaneSandbox}).(RunSandbox)
+			if !making || a.Attempt != s.Attempt {
+				f.Doubt()
+			}
+		case s.State > mine.State:
+			f.Reread(s.ID)
+		}
+	}
+	var lacks []string
+	for i := range f.View.Containers {
+		if c := &f.View.Containers[i]; !have[c.ID] && c.CreatedAt.Before(listed) {
+			lacks = append(lacks, c.ID)
+		}
+	}
+	for _, id := range lacks {
+		if c := f.Container(id); c != nil {
+			f.gone(c)
+		}
+	}
+	for i := range f.View.Sandboxes {
+		if s := &f.View.Sandboxes[i]; !have[s.ID] && s.CreatedAt.Before(listed) {
+			f.Doubt()
+		}
+	}
+}
+
+// Container returns the container of that ID, nil if the runtime shows none.
+func (f *Facts) Container(id string) *observed.Container {
+	for i := range f.View.Containers {
+		if f.View.Containers[i].ID == id {
+			return &f.View.Containers[i]
+		}
+	}
+	return nil
+}
+
+// Sandbox returns the sandbox of that ID, nil if the runtime shows none.
+func (f *Facts) Sandbox(id string) *observed.Sandbox {
+	for i := range f.View.Sandboxes {
+		if f.View.Sandboxes[i].ID == id {
+			return &f.View.Sandboxes[i]
+		}
+	}
+	return nil
+}
+
+// forget drops a container or sandbox that the runtime has no more.
+func (f *Facts) forget(id string) {
+	f.View.Containers = slices.DeleteFunc(f.View.Containers, func(c observed.Container) bool { return c.ID == id })
+	f.View.Sandboxes = slices.DeleteFunc(f.View.Sandboxes, func(s observed.Sandbox) bool { return s.ID == id })
+	f.prune()
+}

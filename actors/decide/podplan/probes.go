@@ -1,0 +1,59 @@
+package podplan
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+)
+
+// EachProbed calls yield for the newest of each container with probes, if there is one.
+func (f *Facts) EachProbed(spec *v1.PodSpec, yield func(*v1.Container, *observed.Container)) {
+	for ct := range podspec.Lasting(spec) {
+		if !probe.Any(ct) {
+			continue
+		}
+		for i := range f.View.Containers {
+			if c := &f.View.Containers[i]; c.Name == ct.Name {
+				yield(ct, c)
+				break
+			}
+		}
+	}
+}
+
+// ExpectProbes sees to it that a running container with probes has a Health before any plan is made:
+// without one it would count as started and ready. born is when this incarnation of the actor began.
+func (f *Facts) ExpectProbes(spec *v1.PodSpec, born time.Time) {
+	f.EachProbed(spec, func(ct *v1.Container, c *observed.Container) {
+		if _, is := f.Health[c.ID]; is || c.State != observed.ContainerRunning {
+			return
+		}
+		var h probe.Health
+		if ct.StartupProbe != nil {
+			h.Startup = probe.Unknown
+		}
+		if ct.LivenessProbe != nil {
+			h.Liveness = probe.Success
+		}
+		if ct.ReadinessProbe != nil {
+			h.Readiness = probe.Failure
+			if c.CreatedAt.Before(born) { // what users are shown of it holds
+				h.Readiness = probe.Unknown
+			}
+		}
+		put(&f.Health, c.ID, h)
+	})
+}
+
+// Probed takes in what the probes of a container say, and says whether it is still there.
+func (f *Facts) Probed(id string, h probe.Health) bool {
+	if _, is := f.Health[id]; !is || f.Container(id) == nil {
+		return false
+	}
+	f.Health[id] = h
+	return true
+}

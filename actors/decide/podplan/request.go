@@ -1,0 +1,80 @@
+package podplan
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+)
+
+// EnsureImage asks the images actor for the image of a container, as its pull
+// policy says, for the incarnation with this attempt number.
+type EnsureImage struct {
+	Container string
+	Image     string
+	Policy    v1.PullPolicy
+	Attempt   uint32
+}
+
+// MountVolumes asks the volumes actor for all volumes of the pod.
+type MountVolumes struct{}
+
+// UnmountVolumes asks the volumes actor to take them down.
+type UnmountVolumes struct{}
+
+// EnsureCgroup tells the resources actor of the pod, and asks it for the pod's
+// cgroup if Make is set.
+type EnsureCgroup struct{ Make bool }
+
+// RemoveCgroup asks the resources actor to remove it.
+type RemoveCgroup struct{}
+
+// NoteRestart asks the pods actor to write down that a container is stopped in
+// order to be restarted (RestartNote).
+type NoteRestart struct {
+	Name  string
+	ID    string
+	Cause podlife.RestartCause
+}
+
+func (a EnsureImage) Lane() Lane  { return Lane{Kind: LaneImage, Name: a.Container} }
+func (MountVolumes) Lane() Lane   { return Lane{Kind: LaneVolumes} }
+func (UnmountVolumes) Lane() Lane { return Lane{Kind: LaneVolumes} }
+func (EnsureCgroup) Lane() Lane   { return Lane{Kind: LaneCgroup} }
+func (RemoveCgroup) Lane() Lane   { return Lane{Kind: LaneCgroup} }
+func (a NoteRestart) Lane() Lane  { return Lane{Kind: LaneNote, Name: a.ID} }
+
+// images answers at once, and again on each change.
+func (a EnsureImage) asked(f *Facts) {
+	f.Images.Set(a.Container, imagepull.Image{State: imagepull.Pending, Attempt: a.Attempt, Image: a.Image})
+}
+
+func (MountVolumes) asked(f *Facts) { f.Volumes = volumeplan.Volumes{State: volumeplan.Pending} }
+
+func (UnmountVolumes) asked(f *Facts) {
+	f.Volumes = volumeplan.Volumes{State: volumeplan.Pending, Going: true}
+}
+
+func (EnsureCgroup) asked(f *Facts) { f.Cgroup.State = podcgroup.Pending }
+
+func (RemoveCgroup) asked(f *Facts) { f.Cgroup.State, f.Cgroup.Going = podcgroup.Pending, true }
+
+func (a NoteRestart) asked(f *Facts) {
+	put(&f.RestartNotes, a.Name, podlife.RestartNote{ID: a.ID, Cause: a.Cause})
+}
+
+func (EnsureImage) isAction()    {}
+func (MountVolumes) isAction()   {}
+func (UnmountVolumes) isAction() {}
+func (EnsureCgroup) isAction()   {}
+func (RemoveCgroup) isAction()   {}
+func (NoteRestart) isAction()    {}
+
+func (EnsureImage) isRequest()    {}
+func (MountVolumes) isRequest()   {}
+func (UnmountVolumes) isRequest() {}
+func (EnsureCgroup) isRequest()   {}
+func (RemoveCgroup) isRequest()   {}
+func (NoteRestart) isRequest()    {}

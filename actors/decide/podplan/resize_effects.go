@@ -1,0 +1,111 @@
+package podplan
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+// LookResources reads the limits of the pod's cgroup, and how much memory is in use
+// there and in these containers.
+type LookResources struct{ IDs []string }
+
+// ResizePod gives the pod's cgroup other limits, after the runtime was told.
+type ResizePod struct {
+	SandboxID string
+	To        observed.Resources
+}
+
+// ResizeContainer gives a running container other limits.
+type ResizeContainer struct {
+	Name string
+	ID   string
+	To   observed.Resources
+}
+
+func (LookResources) Lane() Lane                   { return Lane{Kind: LaneResize} }
+func (LookResources) About() (name, id string)     { return "", "" }
+func (LookResources) Changes() bool                { return false }
+func (LookResources) begun(*Facts, time.Time)      {}
+func (ResizePod) Lane() Lane                       { return Lane{Kind: LaneResize} }
+func (ResizePod) About() (name, id string)         { return "", "" }
+func (ResizePod) Changes() bool                    { return false }
+func (ResizePod) begun(*Facts, time.Time)          {}
+func (ResizeContainer) Lane() Lane                 { return Lane{Kind: LaneResize} }
+func (a ResizeContainer) About() (name, id string) { return a.Name, a.ID }
+func (ResizeContainer) Changes() bool              { return false }
+func (ResizeContainer) begun(*Facts, time.Time)    {}
+
+// A pod that is not known as resized has an effect of these from a predecessor of its actor only.
+
+func (LookResources) succeeded(f *Facts, s Situation, r Result, _ bool) {
+	if f.Resized {
+		r.Seen.At = s.Now
+		f.Seen = r.Seen
+	}
+}
+
+func (a ResizePod) succeeded(f *Facts, _ Situation, _ Result, _ bool) {
+	if f.Resized && f.Seen != nil {
+		seen := *f.Seen
+		seen.Pod = a.To
+		f.Seen = &seen
+	}
+}
+
+func (a ResizeContainer) succeeded(f *Facts, _ Situation, _ Result, _ bool) {
+	if !f.Resized {
+		return
+	}
+	to := a.To
+	put(&f.Given, a.ID, to)
+	if c := f.Container(a.ID); c != nil {
+		c.Resources = &to
+		f.Reread(a.ID)
+	}
+}
+
+const resizeError = "ResizeError"
+
+func (LookResources) failed(f *Facts, p Problem) string { return f.resizeFailed(p) }
+func (ResizePod) failed(f *Facts, p Problem) string     { return f.resizeFailed(p) }
+
+func (a ResizeContainer) failed(f *Facts, p Problem) string {
+	if f.Resized && p.Unanswered {
+		delete(f.Given, a.ID)
+		f.Reread(a.ID)
+	}
+	return f.resizeFailed(p)
+}
+
+// resizeFailed: what may have worked all the same is read again.
+func (f *Facts) resizeFailed(p Problem) string {
+	if f.Resized && p.Unanswered {
+		f.Seen = nil
+	}
+	return resizeError
+}
+
+func (LookResources) isAction()   {}
+func (LookResources) isEffect()   {}
+func (ResizePod) isAction()       {}
+func (ResizePod) isEffect()       {}
+func (ResizeContainer) isAction() {}
+func (ResizeContainer) isEffect() {}
+
+// BeginResizes is called when the pod is resized for the first time.
+func (f *Facts) BeginResizes() {
+	f.Resized = true
+	for i := range f.View.Containers {
+		if c := &f.View.Containers[i]; c.State == observed.ContainerRunning {
+			f.Reread(c.ID) // what its limits are was of no interest
+		}
+	}
+}
+
+// ResizeAgain is called when the pod was given other limits: what was read and failed
+// before counts no more.
+func (f *Facts) ResizeAgain() {
+	f.Seen = nil
+	delete(f.Failures, Lane{Kind: LaneResize})
+}

@@ -1,0 +1,54 @@
+package pod
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+var _ = performs(func(a podplan.InspectSandbox) effect { return inspectSandbox{InspectSandbox: a} })
+
+type inspectSandbox struct {
+	podplan.InspectSandbox
+	quiet
+}
+
+func (inspectSandbox) kind() string { return "PodSandboxStatus" }
+
+func (a inspectSandbox) begin(p *pod) run {
+	rt, files, of := p.deps.Runtime, p.deps.Files, p.want
+	pool := ""
+	if s := p.facts.Sandbox(a.ID); s != nil && s.State == observed.SandboxReady && s.CreatedAt.Before(p.born) {
+		pool = LookPool
+	}
+	return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {
+		rt.PodSandboxStatus(ctx, a.ID, func(s observed.Sandbox, err error) {
+			d := ActionDone{Result: podplan.Result{Sandbox: &s}, Err: err}
+			if err != nil {
+				done(d)
+				return
+			}
+			writeHosts(ctx, files, of, s.IPs, func() { done(d) })
+		})
+	}}
+}
+
+// writeHosts says in the pod's /etc/hosts what its addresses are, before anybody
+// knows them: a container is started only then. A failure delays nothing, and it is
+// tried again with the next look.
+func writeHosts(ctx context.Context, files port.ContainerFiles, of *v1.Pod, ips []string, done func()) {
+	if files == nil || len(ips) == 0 {
+		done()
+		return
+	}
+	files.WriteHosts(ctx, port.WriteHosts{Pod: of, IPs: ips}, func(error) { done() })
+}
+
+func (a inspectSandbox) failed(p *pod, ctx *kernel.Context[Message], f failed) {
+	p.logFailure(ctx, a.kind(), p.name(), f)
+}

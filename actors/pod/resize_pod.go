@@ -1,0 +1,39 @@
+package pod
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+var _ = performs(func(a podplan.ResizePod) effect { return resizePod{ResizePod: a} })
+
+type resizePod struct {
+	podplan.ResizePod
+	quiet
+	unreported
+}
+
+func (resizePod) kind() string { return "SetPodCgroup" }
+
+// begin gives the pod's cgroup other limits, if the runtime has nothing against
+// it. Only this actor changes those of the cgroup of a pod that runs.
+func (a resizePod) begin(p *pod) run {
+	rt, cgroups, limits, pod := p.deps.Runtime, p.deps.Cgroups, p.deps.Limits, p.want
+	return run{deadline: startDeadline, call: func(ctx context.Context, done func(ActionDone)) {
+		name, err := limits.Pod(pod)
+		if err != nil {
+			done(ActionDone{Err: &port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: pod.Name, Detail: err.Error()}})
+			return
+		}
+		rt.UpdateSandbox(ctx, port.UpdateSandbox{ID: a.SandboxID, Pod: pod, To: a.To}, func(err error) {
+			if err != nil && port.KindOf(err) != port.Unsupported {
+				done(ActionDone{Err: err})
+				return
+			}
+			cgroups.Set(ctx, name, podcgroup.ValuesOf(a.To), onlyErr(done))
+		})
+	}}
+}

@@ -1,0 +1,34 @@
+package pod
+
+import (
+	"context"
+
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+var _ = performs(func(a podplan.RunSandbox) effect { return runSandbox{RunSandbox: a} })
+
+type runSandbox struct {
+	podplan.RunSandbox
+	quiet
+}
+
+func (runSandbox) kind() string { return "RunPodSandbox" }
+
+func (a runSandbox) begin(p *pod) run {
+	rt, r := p.deps.Runtime, port.RunPodSandbox{Pod: p.want, Attempt: a.Attempt, Objects: p.objects}
+	if _, err := r.Objects.RuntimeHandler(r.Pod); err != nil {
+		e := unable(&port.Error{Kind: port.InvalidConfig, Verb: "RunPodSandbox", Object: p.name(), Detail: err.Error()})
+		e.deadline, e.pool = sandboxDeadline, StartPool
+		return e
+	}
+	return run{deadline: sandboxDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
+		rt.RunPodSandbox(ctx, r, newID(done))
+	}}
+}
+
+func (runSandbox) failed(p *pod, ctx *kernel.Context[Message], f failed) {
+	p.event(ctx, "", true, "FailedCreatePodSandBox", "Failed to create pod sandbox: "+f.detail)
+}

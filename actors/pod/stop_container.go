@@ -1,0 +1,36 @@
+package pod
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+var _ = performs(func(a podplan.StopContainer) effect { return stopContainer{StopContainer: a} })
+
+type stopContainer struct {
+	podplan.StopContainer
+	quiet
+}
+
+func (stopContainer) kind() string { return "StopContainer" }
+
+func (a stopContainer) begin(p *pod) run {
+	rt := p.deps.Runtime
+	r := run{
+		deadline: a.Grace + stopSlack, patience: a.Grace + stopPatience, maxQueue: stopQueue, idles: true,
+		call: func(ctx context.Context, done func(ActionDone)) {
+			rt.StopContainer(ctx, a.ID, a.Grace, onlyErr(done))
+		},
+	}
+	if p.stop != nil && a.Grace > 0 {
+		r.pool = TeardownPool
+	}
+	return r
+}
+
+func (a stopContainer) failed(p *pod, ctx *kernel.Context[Message], f failed) {
+	p.event(ctx, a.Name, true, "FailedKillPod", fmt.Sprintf("error killing container %q: %s", a.Name, f.detail))
+}
