@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -114,6 +115,7 @@ func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
 		TerminationMessagePolicy: a[labels.TerminationMessagePolicy],
 		Resources:                resources(c.GetResources().GetLinux()),
 		RecursiveReadOnly:        recursiveReadOnly(c.GetMounts()),
+		User:                     user(c.GetUser().GetLinux()),
 	}, ok && name != ""
 }
 
@@ -126,6 +128,14 @@ func recursiveReadOnly(mounts []*runtimeapi.Mount) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// user is nil if the runtime does not say (containerd before 2.0).
+func user(u *runtimeapi.LinuxContainerUser) *v1.LinuxContainerUser {
+	if u == nil {
+		return nil
+	}
+	return &v1.LinuxContainerUser{UID: u.GetUid(), GID: u.GetGid(), SupplementalGroups: u.GetSupplementalGroups()}
 }
 
 // resources are nil if the runtime does not say (containerd before 1.7). No limit

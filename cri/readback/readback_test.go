@@ -1,9 +1,12 @@
 package readback
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -71,6 +74,10 @@ func TestContainerFields(t *testing.T) {
 			delete(c.Labels, "io.kubernetes.container.name")
 			c.Metadata = &runtimeapi.ContainerMetadata{Name: "other"}
 		}, func(c observed.Container) any { return c.Name }, "other"},
+		{"no user", func(*runtimeapi.ContainerStatus) {}, func(c observed.Container) any { return c.User == nil }, true},
+		{"a user", func(c *runtimeapi.ContainerStatus) {
+			c.User = &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: 1, Gid: 2, SupplementalGroups: []int64{2, 3}}}
+		}, func(c observed.Container) any { return fmt.Sprint(*c.User) }, fmt.Sprint(v1.LinuxContainerUser{UID: 1, GID: 2, SupplementalGroups: []int64{2, 3}})},
 		{"unknown state", func(c *runtimeapi.ContainerStatus) { c.State = 77 }, func(c observed.Container) any { return c.State }, observed.ContainerUnknown},
 		{"mounts of which all is read-only", func(c *runtimeapi.ContainerStatus) {
 			c.Mounts = []*runtimeapi.Mount{

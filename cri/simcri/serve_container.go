@@ -212,6 +212,9 @@ func (c *container) status() *runtimev1.ContainerStatus {
 		Image:    &runtimev1.ImageSpec{Image: c.image.name, UserSpecifiedImage: c.spec.Image},
 		ImageRef: c.image.digest, ImageId: c.image.id,
 		Labels: maps.Clone(c.labels()), Annotations: maps.Clone(c.annotations()), LogPath: c.logPath(),
+		User: &runtimev1.ContainerUser{Linux: &runtimev1.LinuxContainerUser{
+			Uid: root.UID, Gid: root.GID, SupplementalGroups: root.SupplementalGroups,
+		}},
 		Resources: &runtimev1.ContainerResources{Linux: &runtimev1.LinuxContainerResources{
 			CpuShares: has.CPUShares, CpuQuota: has.CPUQuota, CpuPeriod: has.CPUPeriod, MemoryLimitInBytes: has.Memory,
 		}},

@@ -305,8 +305,12 @@ func (c *container) observe(detailed bool) observed.Container {
 		made := madeWith.ContainerResources(ofNobody, c.spec)
 		o.Resources = &made
 	}
+	o.User = root
 	return o
 }
+
+// root is the user of every simulated process.
+var root = &v1.LinuxContainerUser{SupplementalGroups: []int64{0}}
 
 // madeWith is how a container's limits follow from its spec; ofNobody stands for a
 // pod that says nothing of them as a whole.

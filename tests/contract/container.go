@@ -2,6 +2,7 @@ package contract
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -18,6 +19,7 @@ func testContainerLifecycle(s *suite) {
 	if c.CreatedAt.IsZero() || !c.StartedAt.IsZero() || !c.FinishedAt.IsZero() {
 		s.Errorf("created container has times %v, %v, %v", c.CreatedAt, c.StartedAt, c.FinishedAt)
 	}
+	made := c.User
 	if c.ImageRef == "" || c.Image == "" {
 		s.Errorf("container has image %q, reference %q", c.Image, c.ImageRef)
 	}
@@ -26,6 +28,11 @@ func testContainerLifecycle(s *suite) {
 	c = s.status(id).noError()
 	if c.State != observed.ContainerRunning || c.StartedAt.Before(c.CreatedAt) || !c.FinishedAt.IsZero() {
 		s.Errorf("running container is %+v", c)
+	}
+
+	// A runtime that says who the user is says it of a container that has not started too.
+	if !reflect.DeepEqual(c.User, made) || c.User != nil && len(c.User.SupplementalGroups) == 0 {
+		s.Errorf("user of the created container is %v, of the running one %v", made, c.User)
 	}
 
 	s.stop(id, 0).noError()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -132,6 +133,9 @@ type Container struct {
 	// RecursiveReadOnly are the paths in the container at which all that is mounted
 	// below is read-only too (KEP-3857); nil for most.
 	RecursiveReadOnly []string
+	// User is the user that its first process is started as (KEP-3619); nil where the
+	// runtime doesn't say. It is shared, and never changed.
+	User *v1.LinuxContainerUser
 }
 
 // Resources are the limits of a cgroup, a container's or a pod's, in the units of

@@ -172,6 +172,7 @@ func keepDetails(c, old *observed.Container) {
 		return
 	}
 	c.StartedAt, c.LogPath, c.Resources = old.StartedAt, old.LogPath, old.Resources
+	c.User, c.RecursiveReadOnly = old.User, old.RecursiveReadOnly
 	if c.ImageRef == "" {
 		c.ImageRef = old.ImageRef
 	}

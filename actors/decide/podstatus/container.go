@@ -131,10 +131,23 @@ func (c *computer) present(s *v1.ContainerStatus, ct *v1.Container, n, before *o
 	if s.Image == "" {
 		s.Image = ct.Image
 	}
+	s.User = userOf(n, old, same)
 	s.Resources = c.resources(ct, n, old, same)
 	s.AllocatedResources = ct.Resources.Requests
 	s.State = c.state(n, s.ContainerID, old)
 	s.LastTerminationState = c.lastState(before, s.ContainerID, old)
+}
+
+// userOf is the user that a container's first process is started as, as far as the runtime says
+// (API ContainerStatus.user, KEP-3619).
+func userOf(n *observed.Container, old *v1.ContainerStatus, same bool) *v1.ContainerUser {
+	if same && (n.User == nil || old.User != nil && equalUsers(old.User.Linux, n.User)) {
+		return old.User
+	}
+	if n.User == nil {
+		return nil
+	}
+	return &v1.ContainerUser{Linux: n.User}
 }
 
 // state is the state of the newest incarnation.

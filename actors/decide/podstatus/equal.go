@@ -108,6 +108,11 @@ func equalResources(a, b *v1.ResourceRequirements) bool {
 		slices.Equal(a.Claims, b.Claims)
 }
 
+func equalUsers(a, b *v1.LinuxContainerUser) bool {
+	return a == b || a != nil && b != nil && a.UID == b.UID && a.GID == b.GID &&
+		slices.Equal(a.SupplementalGroups, b.SupplementalGroups)
+}
+
 func equalMounts(a, b []v1.VolumeMountStatus) bool {
 	return same(a, b) || slices.EqualFunc(a, b, func(x, y v1.VolumeMountStatus) bool {
 		return x.Name == y.Name && x.MountPath == y.MountPath && x.ReadOnly == y.ReadOnly &&

@@ -1,0 +1,47 @@
+package podstatus_test
+
+import (
+	"reflect"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+)
+
+// TestUserOfContainer: what is shown of the user of a container's first process.
+func TestUserOfContainer(t *testing.T) {
+	root := &v1.LinuxContainerUser{SupplementalGroups: []int64{0}}
+	other := &v1.LinuxContainerUser{UID: 1000, SupplementalGroups: []int64{0, 3000}}
+	for _, c := range []struct {
+		name string
+		was  *v1.LinuxContainerUser // shown before; nil for nothing
+		old  string                 // the container that was shown before
+		is   *v1.LinuxContainerUser // as the runtime says now
+		want *v1.LinuxContainerUser
+	}{
+		{"the runtime does not say", nil, "a0", nil, nil},
+		{"the runtime says", nil, "a0", other, other},
+		{"not read again yet", other, "a0", nil, other},
+		{"read again", root, "a0", other, other},
+		{"another incarnation, not read yet", other, "a9", nil, nil},
+	} {
+		in := baseInput()
+		in.Plan.View.Containers[0].User = c.is
+		first := podstatus.Compute(in)
+		first.ContainerStatuses[0].ContainerID = "containerd://" + c.old
+		first.ContainerStatuses[0].User = nil
+		if c.was != nil {
+			first.ContainerStatuses[0].User = &v1.ContainerUser{Linux: c.was}
+		}
+		in.Previous = &first
+		status := podstatus.Compute(in)
+		var got *v1.LinuxContainerUser
+		if u := status.ContainerStatuses[0].User; u != nil {
+			got = u.Linux
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
