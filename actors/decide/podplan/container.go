@@ -219,7 +219,9 @@ func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.C
 		}
 		p.do(RemoveContainer{Name: c.Name, ID: n.ID})
 	case turn && (p.sandbox.Detailed || !p.in.HostsFile):
-		p.do(StartContainer{Name: c.Name, ID: n.ID})
+		if p.do(StartContainer{Name: c.Name, ID: n.ID}) && n.User == nil {
+			p.do(InspectMade{Name: c.Name, ID: n.ID})
+		}
 	}
 }
 

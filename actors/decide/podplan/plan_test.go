@@ -129,6 +129,8 @@ func word(a Action) string {
 		return "remove cgroup"
 	case CreateContainer:
 		return fmt.Sprintf("create %s#%d in %s", a.Name, a.Attempt, a.SandboxID)
+	case InspectMade:
+		return "read " + a.ID
 	case StartContainer:
 		return "start " + a.ID
 	case InspectContainer:

@@ -124,7 +124,7 @@ func TestPlanResize(t *testing.T) {
 			containers(in, created("a", 0))
 			resizing(in, small, big)
 			in.View.Containers[0].Resources, in.Seen.Pod = nil, big
-		}, "start a0; a: ContainerCreating; RESIZING"},
+		}, "start a0; read a0; a: ContainerCreating; RESIZING"},
 		{"being made when it was resized", upInput, func(in *Input) {
 			resizing(in, big, big)
 			busyWith(in, CreateContainer{Name: "a"})
@@ -132,7 +132,7 @@ func TestPlanResize(t *testing.T) {
 		{"made as it is to be, and not started yet", upInput, func(in *Input) {
 			containers(in, created("a", 0))
 			resizing(in, big, big)
-		}, "start a0; a: ContainerCreating"},
+		}, "start a0; read a0; a: ContainerCreating"},
 		{"not known how it was made, and not started yet", upInput, func(in *Input) {
 			containers(in, created("a", 0))
 			resizing(in, big, big)

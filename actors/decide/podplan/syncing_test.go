@@ -114,13 +114,13 @@ func TestPlanBeginning(t *testing.T) {
 		{"create failed a while ago", upInput, func(in *Input) {
 			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 1, time.Second, "CreateContainerError")
 		}, "create a#0 in s0; a: CreateContainerError"},
-		{"created", upInput, func(in *Input) { containers(in, created("a", 0)) }, "start a0; a: ContainerCreating"},
+		{"created", upInput, func(in *Input) { containers(in, created("a", 0)) }, "start a0; read a0; a: ContainerCreating"},
 		{"created, not read", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].Detailed = false },
 			"inspect a0; a: ContainerCreating"},
 		{"created, of another hash", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].SpecHash = "0123456789abcdef" },
 			"remove a0; a: ContainerCreating"},
 		{"created, of no hash", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].SpecHash = "" },
-			"start a0; a: ContainerCreating"},
+			"start a0; read a0; a: ContainerCreating"},
 		{"created in another sandbox", upInput, func(in *Input) { containers(in, created("a", 0)); in.View.Containers[0].SandboxID = "old" },
 			"remove a0; a: ContainerCreating"},
 		{"created, can't be started", upInput, func(in *Input) {
@@ -134,11 +134,11 @@ func TestPlanBeginning(t *testing.T) {
 			f := in.Failures[l]
 			f.Refusals = 2
 			in.Failures[l] = f
-		}, "start a0; a: RunContainerError"},
+		}, "start a0; read a0; a: RunContainerError"},
 		{"created after others could not be started", upInput, func(in *Input) {
 			containers(in, created("a", 0))
 			failedLane(in, Lane{Kind: LaneContainer, Name: "a"}, 3, 70*time.Second, "RunContainerError")
-		}, "start a0; a: RunContainerError"},
+		}, "start a0; read a0; a: RunContainerError"},
 		{"records lost, status remembers", upInput, func(in *Input) {
 			in.Pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", ContainerID: "containerd://x", RestartCount: 4}}
 		}, "create a#5 in s0; a: ContainerCreating"},

@@ -371,8 +371,9 @@ func (w *world) apply(c *call, fails bool) {
 		}
 		w.checkStart(k)
 		k.State, k.StartedAt, k.zombie = observed.ContainerRunning, w.now, c.zombie
-	case InspectContainer:
-		k := w.can(a.ID)
+	case InspectContainer, InspectMade:
+		_, id := c.action.About()
+		k := w.can(id)
 		if k == nil {
 			c.kind = "notfound"
 			return

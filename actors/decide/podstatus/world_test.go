@@ -506,10 +506,10 @@ func (w *world) result(c *call, err error, unknown bool) {
 		r.NewID = w.sandboxes[len(w.sandboxes)-1].ID
 	case podplan.CreateContainer:
 		r.NewID = w.containers[len(w.containers)-1].ID
-	case podplan.InspectContainer:
+	case podplan.InspectContainer, podplan.InspectMade:
 		r.Container = &observed.Container{}
-		if n := w.truth(a.ID); n != nil {
-			*r.Container = *n
+		if _, id := e.About(); w.truth(id) != nil {
+			*r.Container = *w.truth(id)
 		}
 	case podplan.InspectSandbox:
 		r.Sandbox = &observed.Sandbox{}
