@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/pods"
-	"github.com/troupe-dev/troupe/apiclient/unixsocket"
+	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/apiclient/kube"
-	"github.com/troupe-dev/troupe/apiclient/serve/streams"
+	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 	"github.com/troupe-dev/troupe/supervisor/config"
 )
 

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
-	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
+	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )

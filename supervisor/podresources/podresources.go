@@ -22,7 +22,7 @@ import (
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/apiclient/unixsocket"
+	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
 
 // SocketIn is the path of the socket below an agent's root directory: where clients look.

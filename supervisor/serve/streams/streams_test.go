@@ -23,7 +23,7 @@ import (
 	crirc "k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/troupe-dev/troupe/apiclient/serve/streams"
+	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 )
 
 // patience bounds what must happen.

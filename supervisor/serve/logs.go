@@ -21,7 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
-	"github.com/troupe-dev/troupe/apiclient/serve/crilog"
+	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
 )
 
 // LogsConfig is what container logs are read with.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/troupe-dev/troupe/apiclient/unixsocket"
+	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
 
 func listen(t *testing.T, path string) *unixsocket.Listener {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/util/cert"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
 // reviews is an apiserver that knows the token "good" as user alice, who may get

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
 // newPair is a certificate, signed by another or by itself.

@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
-	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
 // Depth is how much is to be read for a request.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
-	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
+	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 )
 
 // BenchmarkScrape writes what was read of 100 pods of one container.

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/troupe-dev/troupe/apiclient/podresources"
+	"github.com/troupe-dev/troupe/supervisor/podresources"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/serve/streams"
+	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 )
 
 // ask makes a request; one that wants SPDY unless upgrade says else.

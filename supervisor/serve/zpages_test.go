@@ -10,7 +10,7 @@ import (
 	flagz "k8s.io/apiserver/pkg/server/flagz/api/v1beta1"
 	statusz "k8s.io/apiserver/pkg/server/statusz/api/v1beta1"
 
-	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
 func TestZPages(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/serve"
-	"github.com/troupe-dev/troupe/apiclient/serve/crilog"
+	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
 )
 
 // logsIn is a runtime whose containers log to files of a directory, by ID.

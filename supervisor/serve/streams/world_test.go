@@ -26,7 +26,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/serve/streams"
+	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 )
 
 // A stream that is being opened when its connection ends is waited for, for at most 30 s, and a

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
 // failing is an apiserver that fails so often before it answers yes.

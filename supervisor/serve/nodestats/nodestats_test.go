@@ -15,7 +15,7 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
-	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
+	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 )
 
 var at = time.UnixMilli(1_700_000_000_123)
