@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/pods"
-	"github.com/troupe-dev/troupe/apiclient/unixsocket"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
 
 const (

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // childArg is the first argument of a child, which no user gives.
@@ -116,7 +117,7 @@ func (c *children) enter(ctx context.Context, r request) (*child, error) {
 	defer c.mu.Unlock()
 	for _, o := range c.running[r.key()] {
 		if o.ctx.Err() != nil {
-			return nil, fail(port.Unavailable,
+			return nil, hostcall.Failf(port.Unavailable,
 				"an earlier %s of %s, started at %s, hangs in the kernel (pid %d): check the server of that file system",
 				r.Op, r.Path, o.begun.Format(time.TimeOnly), o.pid)
 		}
@@ -168,7 +169,7 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 	case err != nil:
 		return a, fmt.Errorf("the child process gave no answer: %w", errors.Join(ended, err))
 	case a.Detail != "":
-		return a, &failure{kind: a.Kind, detail: a.Detail}
+		return a, &hostcall.Failure{Kind: a.Kind, Detail: a.Detail}
 	}
 	return a, nil
 }
@@ -245,7 +246,7 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 	if r.Op == opRoom {
 		a.Rooms = rooms(r.Paths)
 	} else if err := r.perform(); err != nil {
-		a = answer{Kind: kindOf(err), Detail: err.Error()}
+		a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
 	}
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {
 		return childNoAnswer

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // What a child can be asked for.
@@ -81,7 +82,7 @@ func checkHostPath(path string, want v1.HostPathType) error {
 	name, fits := hostPathType(want)
 	switch {
 	case fits == nil:
-		return &failure{port.InvalidConfig, fmt.Sprintf("hostPath %s: %q is not a valid type", path, want)}
+		return hostcall.Failf(port.InvalidConfig, "hostPath %s: %q is not a valid type", path, want)
 	case err == nil && fits(info.Mode()):
 		return nil
 	}
@@ -128,7 +129,7 @@ func unmount(path string, flags int) error {
 	case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT): // not mounted, or gone
 		return nil
 	case errors.Is(err, unix.EBUSY):
-		return &failure{port.StateConflict, fmt.Sprintf("unmount %s: it is in use by a process", path)}
+		return hostcall.Failf(port.StateConflict, "unmount %s: it is in use by a process", path)
 	}
 	return fmt.Errorf("unmount %s: %w", path, err)
 }

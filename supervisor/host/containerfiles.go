@@ -19,6 +19,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
 	"github.com/troupe-dev/troupe/actors/decide/lastwords"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 var _ port.ContainerFiles = (*Host)(nil)
@@ -38,11 +40,11 @@ const (
 
 // MakeFiles implements port.ContainerFiles.
 func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]port.Mount, error)) {
-	call(ctx, "MakeFiles", objectOf(r.Pod)+"/"+r.Container.Name, func(context.Context) ([]port.Mount, error) { return h.makeFiles(&r) }, done)
+	hostcall.Get(ctx, "MakeFiles", objectOf(r.Pod)+"/"+r.Container.Name, func(context.Context) ([]port.Mount, error) { return h.makeFiles(&r) }, done)
 }
 
 func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
-	dir, err := podDir(string(r.Pod.UID))
+	dir, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,7 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 		if err := h.writeHosts(r.Pod, dir, r.IPs); err != nil {
 			return nil, err
 		}
-		out = append(out, port.Mount{Name: "etc-hosts", ContainerPath: hostsPath, HostPath: filepath.Join(h.pods.path, dir, hostsName), Relabel: true})
+		out = append(out, port.Mount{Name: "etc-hosts", ContainerPath: hostsPath, HostPath: filepath.Join(h.pods.Path, dir, hostsName), Relabel: true})
 	}
 	path := r.Container.TerminationMessagePath
 	if path == "" {
@@ -69,26 +71,26 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := h.pods.root.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := h.pods.Root.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 	}
 	// A container that was put into a running pod has no directory yet.
-	if err := h.pods.root.MkdirAll(filepath.Dir(name), podsMode); err != nil {
+	if err := h.pods.Root.MkdirAll(filepath.Dir(name), area.Mode); err != nil {
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
-	f, err := h.pods.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, lastWordsMode)
+	f, err := h.pods.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, lastWordsMode)
 	if err != nil {
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
 	if err := errors.Join(f.Chmod(lastWordsMode), f.Close()); err != nil { // whatever our umask is
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
-	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.path, name), Relabel: true}), nil
+	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.Path, name), Relabel: true}), nil
 }
 
 func lastWordsFile(dir, container string, attempt uint32) (string, error) {
-	if err := element("container name", container); err != nil {
+	if err := area.Element("container name", container); err != nil {
 		return "", err
 	}
 	return filepath.Join(dir, containersDir, container, strconv.FormatUint(uint64(attempt), 10)+lastWordsSuffix), nil
@@ -96,8 +98,8 @@ func lastWordsFile(dir, container string, attempt uint32) (string, error) {
 
 // WriteHosts implements port.ContainerFiles.
 func (h *Host) WriteHosts(ctx context.Context, r port.WriteHosts, done func(error)) {
-	run(ctx, "WriteHosts", objectOf(r.Pod), func(context.Context) error {
-		dir, err := podDir(string(r.Pod.UID))
+	hostcall.Do(ctx, "WriteHosts", objectOf(r.Pod), func(context.Context) error {
+		dir, err := area.PodDir(string(r.Pod.UID))
 		if err != nil {
 			return err
 		}
@@ -122,12 +124,12 @@ func (h *Host) writeHosts(pod *v1.Pod, dir string, ips []string) error {
 	} else {
 		var err error
 		if want, err = hostsfile.Content(pod, ips, h.clusterDomain); err != nil {
-			return fail(port.InvalidConfig, "%v", err)
+			return hostcall.Failf(port.InvalidConfig, "%v", err)
 		}
 	}
 	h.hosts.Lock()
 	defer h.hosts.Unlock()
-	f, err := h.pods.root.OpenFile(filepath.Join(dir, hostsName), os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, hostsMode)
+	f, err := h.pods.Root.OpenFile(filepath.Join(dir, hostsName), os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, hostsMode)
 	if err != nil {
 		return fmt.Errorf("hosts file: %w", err)
 	}
@@ -154,11 +156,11 @@ func (h *Host) writeHosts(pod *v1.Pod, dir string, ips []string) error {
 
 // LastWords implements port.ContainerFiles.
 func (h *Host) LastWords(ctx context.Context, r port.LastWords, done func(string, error)) {
-	call(ctx, "LastWords", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) { return h.lastWords(&r) }, done)
+	hostcall.Get(ctx, "LastWords", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) { return h.lastWords(&r) }, done)
 }
 
 func (h *Host) lastWords(r *port.LastWords) (string, error) {
-	dir, err := podDir(string(r.Pod.UID))
+	dir, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return "", err
 	}
@@ -166,18 +168,18 @@ func (h *Host) lastWords(r *port.LastWords) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said, _, err := readEnd(h.pods.root, name, lastwords.MaxFile)
+	said, _, err := readEnd(h.pods.Root, name, lastwords.MaxFile)
 	if err != nil {
 		return "", fmt.Errorf("termination message: %w", err)
 	}
 	if len(said) > 0 || !r.FromLog {
 		return string(said), nil
 	}
-	logs, err := logDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
+	logs, err := area.LogDir(port.PodDirs{UID: r.Pod.UID, Namespace: r.Pod.Namespace, Name: r.Pod.Name})
 	if err != nil {
 		return "", err
 	}
-	log, whole, err := readEnd(h.logs.root, filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), lastwords.ReadLog)
+	log, whole, err := readEnd(h.logs.Root, filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), lastwords.ReadLog)
 	if err != nil {
 		return "", fmt.Errorf("log: %w", err)
 	}

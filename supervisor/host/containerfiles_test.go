@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 func (l *lab) makeFiles(p *v1.Pod, c *v1.Container, attempt uint32, ips ...string) []port.Mount {
@@ -64,7 +65,7 @@ func TestHostsFile(t *testing.T) {
 		t.Fatal(before.Mode(), err)
 	}
 	// The addresses come when the sandbox has them, into the very same file.
-	if err := wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }); err != nil {
+	if err := hosttest.Wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }); err != nil {
 		t.Fatal(err)
 	}
 	want, err := hostsfile.Content(p, []string{"10.0.0.5"}, "")
@@ -103,7 +104,7 @@ func TestHostsFile(t *testing.T) {
 	if err := l.remove(port.PodDirs{UID: p.UID, Namespace: p.Namespace, Name: p.Name}); err != nil {
 		t.Fatal(err)
 	}
-	if err := wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }); err != nil {
+	if err := hosttest.Wait(func(done func(error)) { l.WriteHosts(ctx(t), port.WriteHosts{Pod: p, IPs: []string{"10.0.0.5"}}, done) }); err != nil {
 		t.Errorf("of a pod that is gone: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package host implements port.Host and port.Network on the real machine: directories
-// and volumes of pods, and probes over the network.
+// Package host implements port.Host on this machine: the directories, the volumes and
+// the files of pods. The packages below it are one subject each.
 //
 // # Layout
 //
@@ -10,7 +10,7 @@
 //	  plugins/kubernetes.io~empty-dir/<volume>/ready        the volume is complete
 //	  containers/<container>/                               0750
 //	<logs>/<namespace>_<name>_<uid>/<container>/            0755
-//	<links>/<name>_<namespace>_<container>-<id>.log         symlink to a log
+//	<links>/<name>_<namespace>_<container>-<id>.log         symlink to a log (podlogs)
 //
 // # What may hang
 //
@@ -24,5 +24,5 @@
 //
 // Removal never descends into a mount: mountinfo is looked at first, and each
 // directory is opened such that the kernel itself refuses to cross into another
-// file system or bind mount; see remove.go.
+// file system or bind mount; see package area.
 package host

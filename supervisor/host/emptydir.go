@@ -14,6 +14,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/emptydir"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // readyFile says that the volume was made complete. A container may have
@@ -26,15 +28,15 @@ func (h *Host) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSourc
 	medium := source.Medium
 	huge := strings.HasPrefix(string(medium), string(v1.StorageMediumHugePages))
 	if medium != v1.StorageMediumDefault && medium != v1.StorageMediumMemory && !huge {
-		return "", fail(port.InvalidConfig, "volume %q: unknown emptyDir medium %q", name, medium)
+		return "", hostcall.Failf(port.InvalidConfig, "volume %q: unknown emptyDir medium %q", name, medium)
 	}
-	uid, err := podDir(string(pod.UID))
+	uid, err := area.PodDir(string(pod.UID))
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(uid, volumesDir, emptyDirName, name)
 	ready := filepath.Join(uid, pluginsDir, emptyDirName, name, readyFile)
-	path := filepath.Join(h.pods.path, dir)
+	path := filepath.Join(h.pods.Path, dir)
 	whole := h.exists(dir) && h.exists(ready)
 	switch {
 	case medium == v1.StorageMediumDefault:
@@ -53,10 +55,10 @@ func (h *Host) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSourc
 	if err != nil || whole {
 		return path, err
 	}
-	if err := h.pods.root.MkdirAll(filepath.Dir(ready), podsMode); err != nil {
+	if err := h.pods.Root.MkdirAll(filepath.Dir(ready), area.Mode); err != nil {
 		return "", err
 	}
-	return path, h.pods.root.WriteFile(ready, nil, readyFileMode)
+	return path, h.pods.Root.WriteFile(ready, nil, readyFileMode)
 }
 
 func sizeOption(bytes int64) string {
@@ -67,28 +69,28 @@ func sizeOption(bytes int64) string {
 }
 
 func (h *Host) exists(name string) bool {
-	_, err := h.pods.root.Lstat(name)
+	_, err := h.pods.Root.Lstat(name)
 	return err == nil
 }
 
 // makeDir makes the volume's directory, open to all users of the pod.
 func (h *Host) makeDir(dir string, group *int64) error {
-	if err := h.pods.root.MkdirAll(filepath.Dir(dir), podsMode); err != nil {
+	if err := h.pods.Root.MkdirAll(filepath.Dir(dir), area.Mode); err != nil {
 		return err
 	}
-	if err := h.pods.root.Mkdir(dir, emptyDirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := h.pods.Root.Mkdir(dir, emptyDirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	// Again without the umask. With a group of its own, files made in it get it
 	// (API PodSecurityContext.fsGroup).
 	mode := os.FileMode(emptyDirMode)
 	if group != nil {
-		if err := h.pods.root.Chown(dir, -1, int(*group)); err != nil {
+		if err := h.pods.Root.Chown(dir, -1, int(*group)); err != nil {
 			return fmt.Errorf("fsGroup: %w", err)
 		}
 		mode |= fs.ModeSetgid
 	}
-	return h.pods.root.Chmod(dir, mode)
+	return h.pods.Root.Chmod(dir, mode)
 }
 
 // inMemory mounts a file system of memory at dir, unless one is there, and says
@@ -99,14 +101,14 @@ func (h *Host) inMemory(dir, kind string, whole bool, group *int64, options func
 	if err != nil || mounted && whole {
 		return mounted && whole, err
 	}
-	point := filepath.Join(h.pods.real, dir)
+	point := filepath.Join(h.pods.Real, dir)
 	if !mounted {
 		if err := h.makeDir(dir, nil); err != nil {
 			return false, err
 		}
 		with, err := options()
 		if err != nil {
-			return false, fail(port.InvalidConfig, "%s", err.Error())
+			return false, hostcall.Failf(port.InvalidConfig, "%s", err.Error())
 		}
 		if err := mountMemory(point, kind, with); err != nil {
 			return false, fmt.Errorf("mount %s at %s: %w", kind, point, err)
@@ -155,7 +157,7 @@ func (h *Host) typeAt(point, kind string) (bool, error) {
 			continue
 		}
 		if m.Type != kind {
-			return false, fail(port.StateConflict, "%s is mounted at the path of the volume: unmount it", m)
+			return false, hostcall.Failf(port.StateConflict, "%s is mounted at the path of the volume: unmount it", m)
 		}
 		mounted = true
 	}

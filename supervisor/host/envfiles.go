@@ -12,20 +12,21 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // ReadEnvFiles implements port.ContainerFiles.
 func (h *Host) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func([][]byte, error)) {
-	call(ctx, "ReadEnvFiles", objectOf(r.Pod)+"/"+r.Container, func(context.Context) ([][]byte, error) {
+	hostcall.Get(ctx, "ReadEnvFiles", objectOf(r.Pod)+"/"+r.Container, func(context.Context) ([][]byte, error) {
 		out := make([][]byte, len(r.Files))
 		for i, f := range r.Files {
 			data, err := readInVolume(f.Root, f.Path)
 			switch {
 			case errors.Is(err, unix.ENOENT):
 			case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
-				return nil, fail(port.InvalidConfig, "env file %s of volume %q leads out of the volume through a symbolic link", f.Path, f.Volume)
+				return nil, hostcall.Failf(port.InvalidConfig, "env file %s of volume %q leads out of the volume through a symbolic link", f.Path, f.Volume)
 			case err != nil:
-				return nil, fail(port.InvalidConfig, "env file %s of volume %q: %v", f.Path, f.Volume, err)
+				return nil, hostcall.Failf(port.InvalidConfig, "env file %s of volume %q: %v", f.Path, f.Volume, err)
 			default:
 				out[i] = data
 			}

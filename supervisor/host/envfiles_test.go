@@ -49,7 +49,7 @@ func TestReadEnvFiles(t *testing.T) {
 			err  error
 		}
 		got := make(chan result, 1)
-		l.ReadEnvFiles(ctx(t), port.ReadEnvFiles{Pod: podOf("a"), Container: "app", Files: []port.EnvFile{{Volume: "v", Root: volume, Path: c.path}}},
+		l.ReadEnvFiles(ctx(t), port.ReadEnvFiles{Pod: newPod(), Container: "app", Files: []port.EnvFile{{Volume: "v", Root: volume, Path: c.path}}},
 			func(data [][]byte, err error) { got <- result{data, err} })
 		r := <-got
 		if c.err != "" {

@@ -16,6 +16,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // deadServer is a mounted file system whose server takes requests and answers
@@ -36,7 +38,7 @@ type deadServer struct {
 // there can still be killed.
 func mountDead(t *testing.T, point string) *deadServer {
 	t.Helper()
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Skipf("needs FUSE, to have a file system hang: %v", err)
@@ -126,15 +128,15 @@ func TestAHungFileSystemHangsNobody(t *testing.T) {
 		}
 	}
 	cancel()
-	wantError(t, <-first, port.Canceled, "MountVolume default/web/v")
+	hosttest.WantError(t, <-first, port.Canceled, "MountVolume default/web/v")
 	for range 3 {
 		_, err := l.mount(ctx(t), newPod(), x)
-		wantError(t, err, port.Unavailable, "an earlier check of "+point+"/x, started at ", "hangs in the kernel", "pid ")
+		hosttest.WantError(t, err, port.Unavailable, "an earlier check of "+point+"/x, started at ", "hangs in the kernel", "pid ")
 	}
 	s.end()
 	<-l.children.idle(x.HostPath.Path)
 	_, err := l.mount(ctx(t), newPod(), x)
-	wantError(t, err, port.Other, "is not a directory: it does not exist")
+	hosttest.WantError(t, err, port.Other, "is not a directory: it does not exist")
 }
 
 // idle is closed once no child is at work for the path.
@@ -159,10 +161,10 @@ func TestRemovalDoesNotTouchADeadMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newDeadServer(t, point)
-	wantError(t, l.unmount("u1"), port.StateConflict, "still mounted", point, "fuse")
+	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, "still mounted", point, "fuse")
 	read := l.mounts
-	l.mounts = func() ([]mount, error) { return nil, nil }
-	wantError(t, l.unmount("u1"), port.StateConflict, point+" is mounted")
+	l.mounts = func() ([]mounts.Mount, error) { return nil, nil }
+	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, point+" is mounted")
 	select {
 	case <-s.asked:
 		t.Error("its server was asked for something")
@@ -183,7 +185,7 @@ func TestAChildThatGivesNoAnswer(t *testing.T) {
 		l := newLab(t)
 		l.children.command = func() *exec.Cmd { return exec.Command(command[0], command[1:]...) }
 		_, err := l.mount(ctx(t), newPod(), hostPath("/proc", v1.HostPathDirectory))
-		wantError(t, err, port.KindOf(err), "child process")
+		hosttest.WantError(t, err, port.KindOf(err), "child process")
 		if len(l.children.running) != 0 || len(l.children.slots) != 0 {
 			t.Errorf("%s: %d are said to run, %d slots are held", name, len(l.children.running), len(l.children.slots))
 		}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // A plain pod: what preparing, mounting and removing costs without a child.
@@ -11,13 +13,13 @@ func BenchmarkPlainPod(b *testing.B) {
 	l := newBenchLab(b)
 	p := newPod()
 	for b.Loop() {
-		if err := wait(func(done func(error)) { l.PreparePod(b.Context(), p, done) }); err != nil {
+		if err := hosttest.Wait(func(done func(error)) { l.PreparePod(b.Context(), p, done) }); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := l.mount(b.Context(), p, emptyDir("data", v1.EmptyDirVolumeSource{})); err != nil {
 			b.Fatal(err)
 		}
-		if err := wait(func(done func(error)) { l.UnmountPod(b.Context(), p.UID, done) }); err != nil {
+		if err := hosttest.Wait(func(done func(error)) { l.UnmountPod(b.Context(), p.UID, done) }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 func TestConfig(t *testing.T) {
@@ -41,7 +42,7 @@ func TestPreparePodMakesTheKubeletsDirectories(t *testing.T) {
 		"logs/default_web_u1/app":         0o755,
 		"logs/default_web_u1/init":        0o755,
 	} {
-		wantMode(t, filepath.Join(l.root, name), mode|os.ModeDir)
+		hosttest.WantMode(t, filepath.Join(l.root, name), mode|os.ModeDir)
 	}
 }
 
@@ -55,11 +56,11 @@ func TestNamesThatLeadElsewhere(t *testing.T) {
 		func(p *v1.Pod) { p.Namespace = "" },
 		func(p *v1.Pod) { p.Spec.Containers[0].Name = "../x" },
 	} {
-		wantError(t, l.prepare(newPod(change)), port.InvalidConfig, "cannot be the name of a directory")
+		hosttest.WantError(t, l.prepare(newPod(change)), port.InvalidConfig, "cannot be the name of a directory")
 	}
-	wantError(t, l.unmount("../x"), port.InvalidConfig)
-	wantError(t, l.remove(port.PodDirs{UID: "."}), port.InvalidConfig)
-	wantError(t, l.remove(port.PodDirs{UID: "u", Namespace: "..", Name: "/"}), port.InvalidConfig)
+	hosttest.WantError(t, l.unmount("../x"), port.InvalidConfig)
+	hosttest.WantError(t, l.remove(port.PodDirs{UID: "."}), port.InvalidConfig)
+	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u", Namespace: "..", Name: "/"}), port.InvalidConfig)
 	if _, err := l.mount(ctx(t), newPod(), emptyDir("..", v1.EmptyDirVolumeSource{})); err == nil {
 		t.Error("a volume named .. is made")
 	}
@@ -92,7 +93,7 @@ func TestPodDirs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(t, filepath.Join(l.root, "kubelet/pods/file"), "")
+	hosttest.Write(t, filepath.Join(l.root, "kubelet/pods/file"), "")
 	type result struct {
 		uids []types.UID
 		err  error
@@ -110,15 +111,15 @@ func TestRemovePod(t *testing.T) {
 	if err := l.prepare(p); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(l.root, "logs/default_web_u1/app/0.log"), "x")
+	hosttest.Write(t, filepath.Join(l.root, "logs/default_web_u1/app/0.log"), "x")
 	ref := port.PodDirs{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 	for range 2 {
 		if err := l.remove(ref); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
-	wantGone(t, filepath.Join(l.root, "logs/default_web_u1"))
+	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
+	hosttest.WantGone(t, filepath.Join(l.root, "logs/default_web_u1"))
 
 	if err := l.prepare(p); err != nil {
 		t.Fatal(err)
@@ -130,32 +131,14 @@ func TestRemovePod(t *testing.T) {
 	if err := l.remove(port.PodDirs{UID: p.UID}); err != nil { // an orphan: only the UID is known
 		t.Fatal(err)
 	}
-	wantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
-	wantGone(t, filepath.Join(l.root, "logs/default_web_u1"))
-	wantMode(t, filepath.Join(l.root, "logs/default_web_2_u1"), 0o755|os.ModeDir)
+	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
+	hosttest.WantGone(t, filepath.Join(l.root, "logs/default_web_u1"))
+	hosttest.WantMode(t, filepath.Join(l.root, "logs/default_web_2_u1"), 0o755|os.ModeDir)
 }
 
-func TestAnEndedContextIsToldOnce(t *testing.T) {
+func TestNothingIsDoneForAnEndedContext(t *testing.T) {
 	l := newLab(t)
 	ended, cancel := context.WithCancel(ctx(t))
-	got := make(chan error, 2)
-	begun, release := make(chan struct{}), make(chan struct{})
-	run(ended, "Verb", "object", func(context.Context) error {
-		close(begun)
-		<-release
-		return nil
-	}, func(err error) { got <- err })
-	<-begun
 	cancel()
-	wantError(t, <-got, port.Canceled, "Verb object")
-	close(release)
-	run(ended, "Verb", "object", func(context.Context) error {
-		t.Error("it was begun although nobody waits")
-		return nil
-	}, func(err error) { got <- err })
-	wantError(t, <-got, port.Canceled)
-	wantError(t, wait(func(done func(error)) { l.PreparePod(ended, newPod(), done) }), port.Canceled)
-	if len(got) != 0 {
-		t.Error("done was called twice")
-	}
+	hosttest.WantError(t, hosttest.Wait(func(done func(error)) { l.PreparePod(ended, newPod(), done) }), port.Canceled)
 }

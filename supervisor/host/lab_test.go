@@ -4,16 +4,16 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 func TestMain(m *testing.M) {
@@ -49,21 +49,13 @@ func newLabAt(t *testing.T, root string) *Host {
 	return h
 }
 
-// readMounts reads what is mounted, whatever a mountTable knows.
-func readMounts() ([]mount, error) {
-	b, err := os.ReadFile(mountInfo)
+// readMounts reads what is mounted, whatever the table of a Host knows.
+func readMounts() ([]mounts.Mount, error) {
+	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
-	return parseMounts(string(b))
-}
-
-// needRoot skips what only root can do.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount")
-	}
+	return mounts.Parse(string(b))
 }
 
 func newPod(change ...func(*v1.Pod)) *v1.Pod {
@@ -89,7 +81,7 @@ func hostPath(path string, kind v1.HostPathType) *v1.Volume {
 }
 
 func (l *lab) prepare(p *v1.Pod) error {
-	return wait(func(done func(error)) { l.PreparePod(ctx(l.t), p, done) })
+	return hosttest.Wait(func(done func(error)) { l.PreparePod(ctx(l.t), p, done) })
 }
 
 func (l *lab) mount(ctx context.Context, p *v1.Pod, v *v1.Volume) (string, error) {
@@ -112,11 +104,11 @@ func (l *lab) mountRequest(ctx context.Context, r port.MountVolume) (string, err
 }
 
 func (l *lab) unmount(uid types.UID) error {
-	return wait(func(done func(error)) { l.UnmountPod(ctx(l.t), uid, done) })
+	return hosttest.Wait(func(done func(error)) { l.UnmountPod(ctx(l.t), uid, done) })
 }
 
 func (l *lab) remove(ref port.PodDirs) error {
-	return wait(func(done func(error)) { l.RemovePod(ctx(l.t), ref, done) })
+	return hosttest.Wait(func(done func(error)) { l.RemovePod(ctx(l.t), ref, done) })
 }
 
 func (l *lab) mustMount(p *v1.Pod, v *v1.Volume) string {
@@ -129,74 +121,3 @@ func (l *lab) mustMount(p *v1.Pod, v *v1.Volume) string {
 }
 
 func ctx(t *testing.T) context.Context { return t.Context() }
-
-func wait(f func(func(error))) error {
-	c := make(chan error, 1)
-	f(func(err error) { c <- err })
-	return <-c
-}
-
-// wantMode looks at a path without following it.
-func wantMode(t *testing.T, path string, want os.FileMode) {
-	t.Helper()
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	if info.Mode() != want {
-		t.Errorf("%s has mode %s, want %s", path, info.Mode(), want)
-	}
-}
-
-func wantGone(t *testing.T, path string) {
-	t.Helper()
-	if _, err := os.Lstat(path); !os.IsNotExist(err) {
-		t.Errorf("%s is there: %v", path, err)
-	}
-}
-
-func wantError(t *testing.T, err error, kind port.ErrorKind, texts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error, want %q", texts)
-		return
-	}
-	if got := port.KindOf(err); got != kind {
-		t.Errorf("%v: is of kind %s, want %s", err, got, kind)
-	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			t.Errorf("%v: does not say %q", err, text)
-		}
-	}
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// bind mounts source at point until the test ends.
-func bind(t *testing.T, source, point string) (unmount func()) {
-	t.Helper()
-	if err := unix.Mount(source, point, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
-	done := false
-	unmount = func() {
-		if !done {
-			done = true
-			if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	t.Cleanup(unmount)
-	return unmount
-}

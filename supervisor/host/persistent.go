@@ -14,6 +14,8 @@ import (
 	mountutils "k8s.io/mount-utils"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // Directories of kinds of volumes, as the kubelet has them.
@@ -42,38 +44,38 @@ func (h *Host) persistent(ctx context.Context, r *port.MountVolume) (string, err
 // on a file system that does not answer.
 func (h *Host) local(ctx context.Context, r *port.MountVolume, name, source string) (string, error) {
 	if !filepath.IsAbs(source) {
-		return "", fail(port.InvalidConfig, "PersistentVolume %s: local.path %q must be an absolute path", name, source)
+		return "", hostcall.Failf(port.InvalidConfig, "PersistentVolume %s: local.path %q must be an absolute path", name, source)
 	}
-	uid, err := podDir(string(r.Pod.UID))
+	uid, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return "", err
 	}
 	ready := filepath.Join(uid, pluginsDir, localPlugin, name, readyFile)
 	dir, mounted, err := h.mountPoint(r, localPlugin, name)
-	path := filepath.Join(h.pods.path, dir)
+	path := filepath.Join(h.pods.Path, dir)
 	if err != nil || mounted && h.exists(ready) {
 		return path, err
 	}
-	ask := request{Op: opBind, Path: filepath.Join(h.pods.real, dir), Source: source, Mounted: mounted, Group: fsGroup(r.Pod), ReadOnly: r.ReadOnly}
+	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Source: source, Mounted: mounted, Group: fsGroup(r.Pod), ReadOnly: r.ReadOnly}
 	if c := r.Pod.Spec.SecurityContext; c != nil && c.FSGroupChangePolicy != nil {
 		ask.OnMismatch = *c.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch
 	}
 	if err := h.children.call(ctx, ask); err != nil {
 		return "", err
 	}
-	if err := h.pods.root.MkdirAll(filepath.Dir(ready), podsMode); err != nil {
+	if err := h.pods.Root.MkdirAll(filepath.Dir(ready), area.Mode); err != nil {
 		return "", err
 	}
-	return path, h.pods.root.WriteFile(ready, nil, readyFileMode)
+	return path, h.pods.Root.WriteFile(ready, nil, readyFileMode)
 }
 
 // nfs mounts an export with the machine's mount program.
 func (h *Host) nfs(ctx context.Context, r *port.MountVolume, name string, s *v1.NFSVolumeSource, options []string) (string, error) {
 	if s.Server == "" || !filepath.IsAbs(s.Path) || strings.HasPrefix(s.Server, "-") {
-		return "", fail(port.InvalidConfig, "volume %q: nfs needs a server, and an absolute path on it", r.Volume.Name)
+		return "", hostcall.Failf(port.InvalidConfig, "volume %q: nfs needs a server, and an absolute path on it", r.Volume.Name)
 	}
 	dir, mounted, err := h.mountPoint(r, nfsPlugin, name)
-	path := filepath.Join(h.pods.path, dir)
+	path := filepath.Join(h.pods.Path, dir)
 	if err != nil || mounted {
 		return path, err
 	}
@@ -81,7 +83,7 @@ func (h *Host) nfs(ctx context.Context, r *port.MountVolume, name string, s *v1.
 	if strings.Contains(server, ":") && !strings.HasPrefix(server, "[") {
 		server = "[" + server + "]" // an IPv6 address
 	}
-	ask := request{Op: opNFS, Path: filepath.Join(h.pods.real, dir), Source: server + ":" + s.Path, Options: options}
+	ask := request{Op: opNFS, Path: filepath.Join(h.pods.Real, dir), Source: server + ":" + s.Path, Options: options}
 	if s.ReadOnly || r.ReadOnly {
 		ask.Options = append([]string{"ro"}, options...)
 	}
@@ -91,9 +93,9 @@ func (h *Host) nfs(ctx context.Context, r *port.MountVolume, name string, s *v1.
 // mountPoint makes the directory that a volume is mounted at, and reports whether
 // something is. It asks the mounted file system for nothing.
 func (h *Host) mountPoint(r *port.MountVolume, plugin, name string) (dir string, mounted bool, err error) {
-	uid, err := podDir(string(r.Pod.UID))
+	uid, err := area.PodDir(string(r.Pod.UID))
 	if err == nil {
-		err = element("volume name", name)
+		err = area.Element("volume name", name)
 	}
 	if err != nil {
 		return "", false, err
@@ -103,13 +105,13 @@ func (h *Host) mountPoint(r *port.MountVolume, plugin, name string) (dir string,
 	if err != nil {
 		return "", false, err
 	}
-	point := filepath.Join(h.pods.real, dir)
+	point := filepath.Join(h.pods.Real, dir)
 	for _, m := range all {
 		if m.Point == point {
 			return dir, true, nil
 		}
 	}
-	return dir, false, h.pods.root.MkdirAll(dir, podsMode)
+	return dir, false, h.pods.Root.MkdirAll(dir, area.Mode)
 }
 
 // bindLocal binds Source to Path and gives it to the group.
@@ -128,7 +130,7 @@ func bindLocal(r *request) error {
 func bindDir(source, target string) error {
 	fd, err := unix.Open(source, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &failure{port.InvalidConfig, fmt.Sprintf("path %q does not exist", source)}
+		return hostcall.Failf(port.InvalidConfig, "path %q does not exist", source)
 	}
 	if err != nil {
 		return fmt.Errorf("open %s: %w", source, err)
@@ -140,7 +142,7 @@ func bindDir(source, target string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return &failure{port.InvalidConfig, fmt.Sprintf("local volume %s is not a directory: this node does not mount devices; mount it and give its directory", source)}
+		return hostcall.Failf(port.InvalidConfig, "local volume %s is not a directory: this node does not mount devices; mount it and give its directory", source)
 	}
 	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount %s at %s: %w", source, target, err)
@@ -169,7 +171,7 @@ func giveToGroup(path string, group int, onMismatch bool) error {
 		if err != nil {
 			return err
 		}
-		if _, gid := ownerOf(info); gid == group && info.Mode().Perm()&groupDirMode == groupDirMode && info.Mode()&fs.ModeSetgid != 0 {
+		if _, gid := area.OwnerOf(info); gid == group && info.Mode().Perm()&groupDirMode == groupDirMode && info.Mode()&fs.ModeSetgid != 0 {
 			return nil
 		}
 	}

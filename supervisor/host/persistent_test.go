@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // claimed is a request for a volume whose claim is bound to source.
@@ -36,10 +37,10 @@ func groupAndMode(t *testing.T, path string) (uint32, os.FileMode) {
 
 // A local volume is bound, given to the pod's group, and survives the pod.
 func TestLocalVolume(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	disk := t.TempDir()
-	write(t, filepath.Join(disk, "sub/file"), "kept")
+	hosttest.Write(t, filepath.Join(disk, "sub/file"), "kept")
 	if err := os.Symlink("/etc/passwd", filepath.Join(disk, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +74,11 @@ func TestLocalVolume(t *testing.T) {
 	if err := l.remove(port.PodDirs{UID: "u1"}); err != nil {
 		t.Fatal(err)
 	}
-	wantMode(t, filepath.Join(disk, "sub/file"), 0o660)
+	hosttest.WantMode(t, filepath.Join(disk, "sub/file"), 0o660)
 }
 
 func TestGroupOnMismatchOnly(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	policy := v1.FSGroupChangeOnRootMismatch
 	for name, c := range map[string]struct {
 		top  func(string) error
@@ -94,7 +95,7 @@ func TestGroupOnMismatchOnly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			disk := t.TempDir()
-			write(t, filepath.Join(disk, "file"), "x")
+			hosttest.Write(t, filepath.Join(disk, "file"), "x")
 			if err := c.top(disk); err != nil {
 				t.Fatal(err)
 			}
@@ -114,10 +115,10 @@ func TestGroupOnMismatchOnly(t *testing.T) {
 }
 
 func TestClaimsThatCannotBe(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	file := filepath.Join(t.TempDir(), "f")
-	write(t, file, "")
+	hosttest.Write(t, file, "")
 	for _, c := range []struct {
 		source v1.PersistentVolumeSource
 		want   string
@@ -128,7 +129,7 @@ func TestClaimsThatCannotBe(t *testing.T) {
 		{v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{}}, `volume "data" is of type csi (of PersistentVolume pv-1), which this node does not support`},
 	} {
 		_, err := l.mountRequest(ctx(t), claimed(newPod(), c.source))
-		wantError(t, err, port.InvalidConfig, c.want)
+		hosttest.WantError(t, err, port.InvalidConfig, c.want)
 	}
 	if err := l.unmount("u1"); err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func fakeMount(t *testing.T, script string) (asked string) {
 }
 
 func TestNFS(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	asked := fakeMount(t, `exec /bin/mount -t tmpfs nfs "$last"`)
 	l := newLab(t)
 	r := claimed(newPod(), v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "fd00::1", Path: "/export", ReadOnly: true}})
@@ -177,12 +178,12 @@ func TestNFS(t *testing.T) {
 // What the mount program says is what the user reads; one that hangs is ended
 // with the call.
 func TestNFSFails(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	v := &v1.Volume{Name: "data", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "files.test", Path: "/x"}}}
 	fakeMount(t, `echo "mount.nfs: access denied by server" >&2; exit 32`)
 	_, err := l.mount(ctx(t), newPod(), v)
-	wantError(t, err, port.Other, "mount files.test:/x", "access denied by server")
+	hosttest.WantError(t, err, port.Other, "mount files.test:/x", "access denied by server")
 	if err := l.unmount("u1"); err != nil {
 		t.Fatal(err)
 	}

@@ -13,38 +13,40 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
 // MountSubPaths implements port.Host. It works in a child process: a volume may
 // be of a file system that does not answer.
 func (h *Host) MountSubPaths(ctx context.Context, r port.MountSubPaths, done func(paths []string, err error)) {
-	call(ctx, "MountSubPaths", objectOf(r.Pod)+"/"+r.Container, func(ctx context.Context) ([]string, error) {
+	hostcall.Get(ctx, "MountSubPaths", objectOf(r.Pod)+"/"+r.Container, func(ctx context.Context) ([]string, error) {
 		return h.mountSubPaths(ctx, &r)
 	}, done)
 }
 
 func (h *Host) mountSubPaths(ctx context.Context, r *port.MountSubPaths) ([]string, error) {
-	uid, err := podDir(string(r.Pod.UID))
+	uid, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return nil, err
 	}
-	if err := element("container name", r.Container); err != nil {
+	if err := area.Element("container name", r.Container); err != nil {
 		return nil, err
 	}
-	ask := request{Op: opSubPaths, Path: filepath.Join(h.pods.real, uid, subPathsDir)}
+	ask := request{Op: opSubPaths, Path: filepath.Join(h.pods.Real, uid, subPathsDir)}
 	paths := make([]string, 0, len(r.Parts))
 	for i := range r.Parts {
 		p := &r.Parts[i]
-		if err := element("volume name", p.Volume); err != nil {
+		if err := area.Element("volume name", p.Volume); err != nil {
 			return nil, err
 		}
 		dir := filepath.Join(uid, subPathsDir, p.Volume, r.Container)
-		if err := h.pods.root.MkdirAll(dir, podsMode); err != nil {
+		if err := h.pods.Root.MkdirAll(dir, area.Mode); err != nil {
 			return nil, err
 		}
 		name := strconv.Itoa(p.Index)
-		ask.Parts = append(ask.Parts, part{Volume: p.Root, Sub: p.SubPath, Target: filepath.Join(h.pods.real, dir, name)})
-		paths = append(paths, filepath.Join(h.pods.path, dir, name))
+		ask.Parts = append(ask.Parts, part{Volume: p.Root, Sub: p.SubPath, Target: filepath.Join(h.pods.Real, dir, name)})
+		paths = append(paths, filepath.Join(h.pods.Path, dir, name))
 	}
 	// Of two containers with a part of a volume that hangs, each is asked for itself.
 	ask.Path = filepath.Join(ask.Path, r.Container)
@@ -114,11 +116,11 @@ func openVolume(path string) (*os.File, error) {
 func (p *part) explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
-		return &failure{port.InvalidConfig, fmt.Sprintf("subPath %q leads out of its volume through a symbolic link: remove the link", p.Sub)}
+		return hostcall.Failf(port.InvalidConfig, "subPath %q leads out of its volume through a symbolic link: remove the link", p.Sub)
 	case errors.Is(err, unix.ENOTDIR):
-		return &failure{port.InvalidConfig, fmt.Sprintf("subPath %q: a part of it is a file, not a directory", p.Sub)}
+		return hostcall.Failf(port.InvalidConfig, "subPath %q: a part of it is a file, not a directory", p.Sub)
 	case errors.Is(err, unix.EROFS):
-		return &failure{port.InvalidConfig, fmt.Sprintf("subPath %q is not there, and the volume is read-only: make it in the volume first", p.Sub)}
+		return hostcall.Failf(port.InvalidConfig, "subPath %q is not there, and the volume is read-only: make it in the volume first", p.Sub)
 	}
 	return fmt.Errorf("failed to create subPath directory for volumeMount %q: %w", p.Sub, err)
 }
@@ -140,11 +142,11 @@ func (p *part) stands(want fs.FileInfo) (bool, error) {
 		return false, err
 	}
 	defer dir.Close() //nolint:errcheck // nothing was written
-	its, err := mountID(target)
+	its, err := area.MountID(target)
 	if err != nil {
 		return false, err
 	}
-	above, err := mountID(dir)
+	above, err := area.MountID(dir)
 	if err != nil || its == above {
 		return false, err
 	}
@@ -167,7 +169,7 @@ func makeTarget(path string, dir bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case dir:
-		return os.Mkdir(path, podsMode)
+		return os.Mkdir(path, area.Mode)
 	default:
 		return os.WriteFile(path, nil, hostFileMode)
 	}
@@ -254,7 +256,7 @@ func makeIn(dir *os.File, name string, like fs.FileInfo) error {
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close() //nolint:errcheck // nothing was written
 	if mode&fs.ModeSetgid != 0 {
-		_, gid := ownerOf(like)
+		_, gid := area.OwnerOf(like)
 		if err := f.Chown(-1, gid); err != nil {
 			return err
 		}

@@ -14,6 +14,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 func (l *lab) subPaths(parts ...port.SubPath) ([]string, error) {
@@ -29,11 +32,11 @@ func (l *lab) subPaths(parts ...port.SubPath) ([]string, error) {
 }
 
 func TestSubPaths(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	root := l.mustMount(newPod(withFSGroup), emptyDir("data", v1.EmptyDirVolumeSource{}))
 	t.Cleanup(func() { l.unmount("u1") }) //nolint:errcheck // the test took it down
-	write(t, filepath.Join(root, "dir/file"), "x")
+	hosttest.Write(t, filepath.Join(root, "dir/file"), "x")
 	for link, to := range map[string]string{"link": "dir", "filelink": "dir/file"} {
 		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
@@ -73,17 +76,17 @@ func TestSubPaths(t *testing.T) {
 	if err := os.Remove(filepath.Join(root, "filelink")); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(root, "filelink/y"), "y")
+	hosttest.Write(t, filepath.Join(root, "filelink/y"), "y")
 	paths, err := l.subPaths(part(1, "filelink"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantMode(t, filepath.Join(paths[0], "y"), 0o600)
+	hosttest.WantMode(t, filepath.Join(paths[0], "y"), 0o600)
 	if n := l.countMounts(paths[0]); n != 1 {
 		t.Errorf("is mounted %d times", n)
 	}
 
-	wantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", "volume-subpaths")
+	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", "volume-subpaths")
 	// Another agent, which was told nothing, takes them down.
 	next := &lab{Host: newLabAt(t, l.root), t: t, root: l.root}
 	for range 2 {
@@ -94,37 +97,37 @@ func TestSubPaths(t *testing.T) {
 	if err := next.remove(port.PodDirs{UID: "u1"}); err != nil {
 		t.Fatal(err)
 	}
-	wantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
+	hosttest.WantGone(t, filepath.Join(l.root, "kubelet/pods/u1"))
 }
 
 // The volume of a container is what it wants it to be; nothing outside of it is
 // mounted, or made.
 // TestSubPathInMemory has a directory made in a tmpfs, which has the sticky bit as its volume has.
 func TestSubPathInMemory(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	root := l.mustMount(newPod(withFSGroup), emptyDir("data", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}))
 	if _, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: "new"}); err != nil {
 		t.Fatal(err)
 	}
-	wantMode(t, filepath.Join(root, "new"), 0o777|os.ModeDir|os.ModeSetgid|os.ModeSticky)
+	hosttest.WantMode(t, filepath.Join(root, "new"), 0o777|os.ModeDir|os.ModeSetgid|os.ModeSticky)
 	if err := l.unmount("u1"); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestSubPathsStayInTheVolume(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	root := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
 	outside := t.TempDir()
-	write(t, filepath.Join(outside, "secret"), "x")
+	hosttest.Write(t, filepath.Join(outside, "secret"), "x")
 	for link, to := range map[string]string{"abs": outside, "up": "../../../../../../../../etc", "chain": "abs", "dangling": filepath.Join(outside, "made"), "self": "self"} {
 		if err := os.Symlink(to, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write(t, filepath.Join(root, "file"), "x")
+	hosttest.Write(t, filepath.Join(root, "file"), "x")
 	for _, sub := range []string{"abs", "abs/secret", "up", "up/passwd", "chain/secret", "dangling", "dangling/x", "self", "abs/new", "proc"} {
 		if sub == "proc" {
 			if err := os.Symlink("/proc/self/root", filepath.Join(root, sub)); err != nil {
@@ -132,36 +135,36 @@ func TestSubPathsStayInTheVolume(t *testing.T) {
 			}
 		}
 		_, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: sub})
-		wantError(t, err, port.InvalidConfig, "leads out of its volume", sub)
+		hosttest.WantError(t, err, port.InvalidConfig, "leads out of its volume", sub)
 	}
 	_, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: "file/x"})
-	wantError(t, err, port.InvalidConfig, "is a file, not a directory")
+	hosttest.WantError(t, err, port.InvalidConfig, "is a file, not a directory")
 	for _, p := range []string{"made", "new"} {
-		wantGone(t, filepath.Join(outside, p))
+		hosttest.WantGone(t, filepath.Join(outside, p))
 	}
 	all, err := readMounts()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := mountsBelow(all, filepath.Join(l.root, "kubelet")); len(m) > 0 {
+	if m := mounts.Below(all, filepath.Join(l.root, "kubelet")); len(m) > 0 {
 		t.Errorf("mounted: %v", m)
 	}
 	if err := l.unmount("u1"); err != nil {
 		t.Fatal(err)
 	}
-	wantMode(t, filepath.Join(outside, "secret"), 0o600)
+	hosttest.WantMode(t, filepath.Join(outside, "secret"), 0o600)
 }
 
 // A container that swaps a directory for a link, as fast as it can, while it is
 // being mounted again and again.
 func TestSubPathsUnderAttack(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	root := l.mustMount(newPod(), emptyDir("data", v1.EmptyDirVolumeSource{}))
 	outside := t.TempDir()
-	write(t, filepath.Join(outside, "sub/secret"), "x")
+	hosttest.Write(t, filepath.Join(outside, "sub/secret"), "x")
 	dir, link := filepath.Join(root, "dir"), filepath.Join(root, "link")
-	write(t, filepath.Join(dir, "sub/mine"), "x")
+	hosttest.Write(t, filepath.Join(dir, "sub/mine"), "x")
 	if err := os.Symlink(outside, link); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +191,7 @@ func TestSubPathsUnderAttack(t *testing.T) {
 			p.Sub = "dir/new" // is made, in the volume or not at all
 		}
 		err := p.mount()
-		switch f, is := errors.AsType[*failure](err); {
+		switch f, is := errors.AsType[*hostcall.Failure](err); {
 		case err == nil:
 			mounted++
 			if _, err := os.Lstat(filepath.Join(p.Target, "secret")); err == nil {
@@ -197,7 +200,7 @@ func TestSubPathsUnderAttack(t *testing.T) {
 			if err := unix.Unmount(p.Target, unix.MNT_DETACH); err != nil {
 				t.Fatal(err)
 			}
-		case is && strings.Contains(f.detail, "leads out of its volume"):
+		case is && strings.Contains(f.Detail, "leads out of its volume"):
 			refused++
 		default:
 			t.Error(err)
@@ -208,7 +211,7 @@ func TestSubPathsUnderAttack(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("mounted %d times, refused %d times", mounted, refused)
-	wantGone(t, filepath.Join(outside, "new"))
+	hosttest.WantGone(t, filepath.Join(outside, "new"))
 	if mounted == 0 || refused == 0 {
 		t.Error("the race was not met")
 	}

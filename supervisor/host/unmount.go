@@ -13,18 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 )
 
 // UnmountPod implements port.Host.
 func (h *Host) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
-	run(ctx, "UnmountPod", string(uid), func(ctx context.Context) error {
+	hostcall.Do(ctx, "UnmountPod", string(uid), func(ctx context.Context) error {
 		h.forgetClaims(string(uid)) // also where it fails: what is half taken down is not to be asked
 		return h.unmountPod(ctx, string(uid))
 	}, done)
 }
 
 func (h *Host) unmountPod(ctx context.Context, uid string) error {
-	dir, err := podDir(uid)
+	dir, err := area.PodDir(uid)
 	if err != nil {
 		return err
 	}
@@ -35,7 +38,7 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 	if err != nil {
 		return err
 	}
-	mine, foreign := split(mountsBelow(all, filepath.Join(h.pods.real, dir)), filepath.Join(h.pods.real, dir))
+	mine, foreign := split(mounts.Below(all, filepath.Join(h.pods.Real, dir)), filepath.Join(h.pods.Real, dir))
 	if err := stillMounted(foreign); err != nil {
 		return err
 	}
@@ -49,13 +52,13 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 		if all, err = h.mounts(); err != nil {
 			return err
 		}
-		if err := stillMounted(mountsBelow(all, filepath.Join(h.pods.real, dir))); err != nil {
+		if err := stillMounted(mounts.Below(all, filepath.Join(h.pods.Real, dir))); err != nil {
 			return err
 		}
 	}
 	// The markers last: while one is there, so is its volume.
 	for _, sub := range ofVolumes {
-		if err := h.pods.remove(ctx, dir, sub); err != nil {
+		if err := h.pods.Remove(ctx, dir, sub); err != nil {
 			return err
 		}
 	}
@@ -69,7 +72,7 @@ var ofVolumes = [...]string{subPathsDir, volumesDir, pluginsDir}
 // and reports whether they are gone. Then there is no need to read what is mounted,
 // all of it: with a hundred pods that is most of what the end of one costs here.
 func (h *Host) withoutVolumes(dir string) (bool, error) {
-	parent, err := h.pods.root.Open(dir)
+	parent, err := h.pods.Root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -92,14 +95,14 @@ const unmountPatience = 20 * time.Second
 
 // unmountOne takes down one mount. One of a file system that needs a server may
 // hang.
-func (h *Host) unmountOne(ctx context.Context, m mount) error {
-	if localTypes[m.Type] {
+func (h *Host) unmountOne(ctx context.Context, m mounts.Mount) error {
+	if m.Local() {
 		return unmount(m.Point, 0)
 	}
 	patient, cancel := context.WithTimeout(ctx, unmountPatience)
 	defer cancel()
 	err := h.children.call(patient, request{Op: opUnmount, Path: m.Point})
-	if patient.Err() == nil && kindOf(err) != port.Unavailable || ctx.Err() != nil {
+	if patient.Err() == nil && hostcall.KindOf(err) != port.Unavailable || ctx.Err() != nil {
 		return err
 	}
 	return h.children.call(ctx, request{Op: opForce, Path: m.Point})
@@ -108,7 +111,7 @@ func (h *Host) unmountOne(ctx context.Context, m mount) error {
 // split parts the mounts that are where volumes of ours are mounted, which is
 // volumes/<type>/<name> and volume-subpaths/<volume>/<container>/<number> below
 // the pod's directory, from those that are not.
-func split(mounts []mount, pod string) (mine, foreign []mount) {
+func split(mounts []mounts.Mount, pod string) (mine, foreign []mounts.Mount) {
 	for _, m := range mounts {
 		parts := strings.Split(strings.TrimPrefix(m.Point, pod+"/"), "/")
 		if len(parts) == 3 && parts[0] == volumesDir || len(parts) == 4 && parts[0] == subPathsDir {
@@ -121,7 +124,7 @@ func split(mounts []mount, pod string) (mine, foreign []mount) {
 }
 
 // stillMounted names what keeps a directory from being removed.
-func stillMounted(mounts []mount) error {
+func stillMounted(mounts []mounts.Mount) error {
 	const most = 3
 	if len(mounts) == 0 {
 		return nil
@@ -133,7 +136,7 @@ func stillMounted(mounts []mount) error {
 	if len(mounts) > most {
 		names = append(names, "and more")
 	}
-	return fail(port.StateConflict, "still mounted, nothing was removed: %s: unmount it", strings.Join(names, ", "))
+	return hostcall.Failf(port.StateConflict, "still mounted, nothing was removed: %s: unmount it", strings.Join(names, ", "))
 }
 
 // RemovePod implements port.Host.
@@ -142,11 +145,11 @@ func (h *Host) RemovePod(ctx context.Context, ref port.PodDirs, done func(error)
 	if ref.Name != "" {
 		object = ref.Namespace + "/" + ref.Name
 	}
-	run(ctx, "RemovePod", object, func(ctx context.Context) error { return h.removePod(ctx, ref) }, done)
+	hostcall.Do(ctx, "RemovePod", object, func(ctx context.Context) error { return h.removePod(ctx, ref) }, done)
 }
 
 func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
-	dir, err := podDir(string(ref.UID))
+	dir, err := area.PodDir(string(ref.UID))
 	if err != nil {
 		return err
 	}
@@ -158,30 +161,30 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 	if err != nil {
 		return err
 	}
-	mounted := mountsBelow(all, filepath.Join(h.pods.real, dir))
+	mounted := mounts.Below(all, filepath.Join(h.pods.Real, dir))
 	for _, name := range logs {
-		mounted = append(mounted, mountsBelow(all, filepath.Join(h.logs.real, name))...)
+		mounted = append(mounted, mounts.Below(all, filepath.Join(h.logs.Real, name))...)
 	}
 	if err := stillMounted(mounted); err != nil {
 		return err
 	}
 	for _, name := range logs {
-		if err := h.logs.remove(ctx, ".", name); err != nil {
+		if err := h.logs.Remove(ctx, ".", name); err != nil {
 			return err
 		}
 	}
 	// Last: by this directory a pod is found of which something is left.
-	return h.pods.remove(ctx, ".", dir)
+	return h.pods.Remove(ctx, ".", dir)
 }
 
 // logDirs are the names of a pod's log directories: one, or, of an orphan of
 // which only the UID is known, those that there are.
 func (h *Host) logDirs(ref port.PodDirs) ([]string, error) {
 	if ref.Name != "" {
-		name, err := logDir(ref)
+		name, err := area.LogDir(ref)
 		return []string{name}, err
 	}
-	dir, err := h.logs.root.Open(".")
+	dir, err := h.logs.Root.Open(".")
 	if err != nil {
 		return nil, err
 	}
@@ -201,23 +204,10 @@ func (h *Host) logDirs(ref port.PodDirs) ([]string, error) {
 	return names, nil
 }
 
-// remove takes away name in dir, both below the area.
-func (a area) remove(ctx context.Context, dir, name string) error {
-	parent, err := a.root.Open(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer parent.Close() //nolint:errcheck // nothing was written
-	return removeTree(ctx, parent, name)
-}
-
 // PodDirs implements port.Host.
 func (h *Host) PodDirs(ctx context.Context, done func([]types.UID, error)) {
-	call(ctx, "PodDirs", h.pods.path, func(context.Context) ([]types.UID, error) {
-		dir, err := h.pods.root.Open(".")
+	hostcall.Get(ctx, "PodDirs", h.pods.Path, func(context.Context) ([]types.UID, error) {
+		dir, err := h.pods.Root.Open(".")
 		if err != nil {
 			return nil, err
 		}

@@ -9,11 +9,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 )
 
 // MountVolume implements port.Host.
 func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(path string, err error)) {
-	call(ctx, "MountVolume", objectOf(r.Pod)+"/"+r.Volume.Name, func(ctx context.Context) (string, error) {
+	hostcall.Get(ctx, "MountVolume", objectOf(r.Pod)+"/"+r.Volume.Name, func(ctx context.Context) (string, error) {
 		path, err := h.mountVolume(ctx, &r)
 		if err == nil && r.Persistent != nil {
 			h.note(string(r.Pod.UID), r.Volume.Name, path)
@@ -24,7 +27,7 @@ func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(pa
 
 func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, error) {
 	v := r.Volume
-	if err := element("volume name", v.Name); err != nil {
+	if err := area.Element("volume name", v.Name); err != nil {
 		return "", err
 	}
 	switch {
@@ -65,14 +68,14 @@ func volumeType(s any) string {
 // checked: the runtime will.
 func (h *Host) hostPath(ctx context.Context, s *v1.HostPathVolumeSource) (string, error) {
 	if !filepath.IsAbs(s.Path) {
-		return "", fail(port.InvalidConfig, "hostPath %q: must be an absolute path", s.Path)
+		return "", hostcall.Failf(port.InvalidConfig, "hostPath %q: must be an absolute path", s.Path)
 	}
 	if s.Type == nil || *s.Type == v1.HostPathUnset {
 		return s.Path, nil
 	}
 	if _, fits := hostPathType(*s.Type); fits != nil {
 		if all, err := h.mounts(); err == nil {
-			if info, ok := statLocal(all, s.Path); ok && fits(info.Mode()) {
+			if info, ok := mounts.StatLocal(all, s.Path); ok && fits(info.Mode()) {
 				return s.Path, nil
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 func withFSGroup(p *v1.Pod) {
@@ -28,30 +29,30 @@ func TestEmptyDir(t *testing.T) {
 		if want := filepath.Join(l.root, "kubelet/pods/u1/volumes/kubernetes.io~empty-dir", v.Name); path != want {
 			t.Errorf("is at %s, want %s", path, want)
 		}
-		wantMode(t, path, 0o777|os.ModeDir)
+		hosttest.WantMode(t, path, 0o777|os.ModeDir)
 	}
 	path := l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{}))
 	// What a container made of it stays, as a database that closes its directory.
 	if err := os.Chmod(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(path, "file"), "kept")
+	hosttest.Write(t, filepath.Join(path, "file"), "kept")
 	l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{}))
-	wantMode(t, path, 0o700|os.ModeDir)
-	wantMode(t, filepath.Join(path, "file"), 0o600)
+	hosttest.WantMode(t, path, 0o700|os.ModeDir)
+	hosttest.WantMode(t, filepath.Join(path, "file"), 0o600)
 
 	for range 2 {
 		if err := l.unmount("u1"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantGone(t, path)
-	wantMode(t, filepath.Join(l.root, "kubelet/pods/u1"), 0o750|os.ModeDir)
-	wantMode(t, l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{})), 0o777|os.ModeDir)
+	hosttest.WantGone(t, path)
+	hosttest.WantMode(t, filepath.Join(l.root, "kubelet/pods/u1"), 0o750|os.ModeDir)
+	hosttest.WantMode(t, l.mustMount(p, emptyDir("data", v1.EmptyDirVolumeSource{})), 0o777|os.ModeDir)
 }
 
 func TestEmptyDirOfAGroup(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	for _, medium := range []v1.StorageMedium{v1.StorageMediumDefault, v1.StorageMediumMemory} {
 		path := l.mustMount(newPod(withFSGroup), emptyDir("v"+strings.ToLower(string(medium)), v1.EmptyDirVolumeSource{Medium: medium}))
@@ -69,19 +70,19 @@ func TestEmptyDirOfAGroup(t *testing.T) {
 }
 
 func TestEmptyDirInMemory(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	p := newPod()
 	size := resource.MustParse("8Mi")
 	v := emptyDir("cache", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &size})
 	path := l.mustMount(p, v)
 	t.Cleanup(func() { syscall.Unmount(path, syscall.MNT_DETACH) }) //nolint:errcheck // the test took it down
-	write(t, filepath.Join(path, "file"), "kept")
+	hosttest.Write(t, filepath.Join(path, "file"), "kept")
 	if again := l.mustMount(p, v); again != path {
 		t.Errorf("is at %s, then at %s", path, again)
 	}
-	wantMode(t, filepath.Join(path, "file"), 0o600)
-	wantMode(t, path, 0o777|os.ModeDir|os.ModeSticky)
+	hosttest.WantMode(t, filepath.Join(path, "file"), 0o600)
+	hosttest.WantMode(t, path, 0o777|os.ModeDir|os.ModeSticky)
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(path, &fs); err != nil {
 		t.Fatal(err)
@@ -92,14 +93,14 @@ func TestEmptyDirInMemory(t *testing.T) {
 	if n := l.countMounts(path); n != 1 {
 		t.Errorf("is mounted %d times", n)
 	}
-	wantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", path, "tmpfs")
-	wantMode(t, filepath.Join(path, "file"), 0o600)
+	hosttest.WantError(t, l.remove(port.PodDirs{UID: "u1"}), port.StateConflict, "nothing was removed", path, "tmpfs")
+	hosttest.WantMode(t, filepath.Join(path, "file"), 0o600)
 
 	f, err := os.Open(filepath.Join(path, "file"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, l.unmount("u1"), port.StateConflict, path, "in use")
+	hosttest.WantError(t, l.unmount("u1"), port.StateConflict, path, "in use")
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestEmptyDirInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantGone(t, path)
+	hosttest.WantGone(t, path)
 }
 
 func (l *lab) countMounts(point string) int {
@@ -127,7 +128,7 @@ func (l *lab) countMounts(point string) int {
 
 // After the machine was started anew the marker is there and the mount is not.
 func TestTmpfsIsMountedAgain(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	v := emptyDir("cache", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
 	path := l.mustMount(newPod(), v)
@@ -161,7 +162,7 @@ func TestVolumesThatCannotBe(t *testing.T) {
 		{hostPath("/", "Pipe"), []string{`"Pipe" is not a valid type`}},
 	} {
 		_, err := l.mount(ctx(t), newPod(), c.volume)
-		wantError(t, err, port.InvalidConfig, append(c.want, "MountVolume default/web/v")...)
+		hosttest.WantError(t, err, port.InvalidConfig, append(c.want, "MountVolume default/web/v")...)
 	}
 }
 
@@ -169,7 +170,7 @@ func TestHostPath(t *testing.T) {
 	l := newLab(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	write(t, at("file"), "")
+	hosttest.Write(t, at("file"), "")
 	for link, target := range map[string]string{"link": ".", "broken": "nowhere"} {
 		if err := os.Symlink(target, at(link)); err != nil {
 			t.Fatal(err)
@@ -208,12 +209,12 @@ func TestHostPath(t *testing.T) {
 	} {
 		path, err := l.mount(ctx(t), newPod(), hostPath(c.path, c.kind))
 		if c.want != "" {
-			wantError(t, err, port.Other, "MountVolume default/web/v: hostPath type check failed: "+c.path+" "+c.want)
+			hosttest.WantError(t, err, port.Other, "MountVolume default/web/v: hostPath type check failed: "+c.path+" "+c.want)
 		} else if err != nil || path != c.path {
 			t.Errorf("%s as %q: %s %v", c.path, c.kind, path, err)
 		}
 	}
-	wantMode(t, at("made/deep"), 0o755|os.ModeDir)
-	wantMode(t, at("madefile"), 0o644)
-	wantGone(t, at("nowhere"))
+	hosttest.WantMode(t, at("made/deep"), 0o755|os.ModeDir)
+	hosttest.WantMode(t, at("madefile"), 0o644)
+	hosttest.WantGone(t, at("nowhere"))
 }

@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )
 
@@ -109,10 +110,10 @@ func (h *Host) place(p *v1.Pod, v *v1.Volume) (path string, local bool) {
 	uid := string(p.UID)
 	switch {
 	case v.EmptyDir != nil:
-		if element("pod", uid) != nil || element("volume name", v.Name) != nil {
+		if area.Element("pod", uid) != nil || area.Element("volume name", v.Name) != nil {
 			return "", false
 		}
-		return filepath.Join(h.pods.real, uid, volumesDir, emptyDirName, v.Name), true
+		return filepath.Join(h.pods.Real, uid, volumesDir, emptyDirName, v.Name), true
 	case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
 		return h.placeOf(uid, v.Name), false
 	default:

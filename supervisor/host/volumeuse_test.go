@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
 // with gives a pod volumes.
@@ -29,14 +30,14 @@ func names(all []usage.Volume) string {
 }
 
 func TestVolumeUse(t *testing.T) {
-	needRoot(t)
+	hosttest.NeedRoot(t)
 	l := newLab(t)
 	scratch, memory := emptyDir("scratch", v1.EmptyDirVolumeSource{}), emptyDir("memory", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
 	claim := claimed(newPod(), local(t.TempDir()))
 	p := newPod(with(scratch, hostPath("/etc", v1.HostPathUnset), memory, claim.Volume))
 	claim.Pod = p
-	write(t, filepath.Join(l.mustMount(p, scratch), "file"), strings.Repeat("x", 100_000))
-	write(t, filepath.Join(l.mustMount(p, memory), "file"), strings.Repeat("x", 50_000))
+	hosttest.Write(t, filepath.Join(l.mustMount(p, scratch), "file"), strings.Repeat("x", 100_000))
+	hosttest.Write(t, filepath.Join(l.mustMount(p, memory), "file"), strings.Repeat("x", 50_000))
 	if _, err := l.mountRequest(ctx(t), claim); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/probes"
-	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
 // Asked is what is asked at each scrape. All must end with their ctx; what gives

@@ -11,7 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
 // Served counts a request to the node's servers: it is what a serve.Config observes

@@ -12,8 +12,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/serve"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
+	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
 // puller is a runtime that has pulled an image at once.

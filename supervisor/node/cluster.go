@@ -16,8 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/apiclient/kube"
-	"github.com/troupe-dev/troupe/apiclient/serve/streams"
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 )
 
 // cloud are the names that a cloud's own controller looks for

@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/facts"
 )
 
 // machine is what was found out about this host at the start.
@@ -32,7 +32,7 @@ type machine struct {
 	// own are the cgroups of pods, nil if they have none of their own.
 	own *podCgroups
 	// facts are what the node shows, and allocatable what of that pods may have.
-	facts       *host.Facts
+	facts       *facts.Facts
 	allocatable v1.ResourceList
 	// port is the port of the HTTPS server, 0 if there is none.
 	port int32
@@ -94,7 +94,7 @@ func swapOn() string {
 // count makes the facts, and reads them once.
 func (m *machine) count(c config.Config, name string) error {
 	var err error
-	m.facts, err = host.NewFacts(host.FactsConfig{
+	m.facts, err = facts.New(facts.Config{
 		Disk: nearest(c.Options().RootDir), MaxPods: int64(c.MaxPods(m.cpus)), Held: held(c),
 		Addresses: nodeAddresses(m.addresses, name), Version: shownVersion(buildInfo()),
 	})

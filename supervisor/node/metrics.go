@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
-	"github.com/troupe-dev/troupe/apiclient/serve"
-	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
+	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 )
 
 // counters are those of this agent.

@@ -46,6 +46,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/network"
+	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
@@ -173,7 +175,7 @@ func Run(ctx context.Context, o Options) error {
 		return errors.Join(err, release(append(serve, monitors)))
 	}
 	serve = append(serve, monitors, rotation)
-	network := port.Network(host.NewNetwork())
+	network := port.Network(network.New())
 	if sim, is := rt.Runtime.(*simcri.Runtime); is {
 		network = sim.Network() // the addresses of its pods are nowhere else
 	}
@@ -189,7 +191,7 @@ func Run(ctx context.Context, o Options) error {
 	if reopener, ok := rt.Runtime.(port.LogReopener); ok {
 		ports.LogReopener, ports.Logs = reopener, h
 		if dir := c.Options().ContainerLogLinks; dir != "" {
-			ports.LogLinks = host.NewLogLinks(dir, c.PodLogsDir())
+			ports.LogLinks = podlogs.NewLinks(dir, c.PodLogsDir())
 		}
 	}
 	if client != nil {

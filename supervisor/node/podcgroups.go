@@ -16,13 +16,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 )
 
 // podCgroups are the cgroups that pods have of their own.
 type podCgroups struct {
 	settings *podcgroup.Settings
-	port     *host.Cgroups
+	port     *cgroup.Cgroups
 }
 
 // cgroupPatience is how long the first cgroups may take.
@@ -108,7 +108,7 @@ func mostPIDs() (int64, bool) {
 // least. The others follow: what already runs may use more than them.
 func (p *podCgroups) make(ctx context.Context) error {
 	var err error
-	if p.port, err = host.NewCgroups(p.settings); err != nil {
+	if p.port, err = cgroup.New(p.settings); err != nil {
 		return err
 	}
 	for _, class := range podcgroup.Classes {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
-	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 )
 
 // TestCgroupSettings shows what of a configuration becomes of cgroups.
@@ -50,7 +50,7 @@ featureGates: {QOSReserved: true, CustomCPUCFSQuotaPeriod: true}`), podcgroup.Cg
 // there is told so.
 func TestReservedCgroupIsMissing(t *testing.T) {
 	settings := &podcgroup.Settings{}
-	cgroups, err := host.NewCgroups(settings)
+	cgroups, err := cgroup.New(settings)
 	if err != nil {
 		t.Skip("needs cgroups: ", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/accounts"
 )
 
 // runtimeBelow is the container runtime of a node, and what it said at the start.
@@ -93,7 +94,7 @@ func userRange(ctx context.Context, c config.Config, m *machine) (userns.Range, 
 	if u := c.Kubelet().UserNamespaces; u != nil && u.IDsPerPod != nil {
 		perPod = uint32(*u.IDsPerPod) // validated
 	}
-	return host.UserRange(ctx, perPod, uint32(c.MaxPods(m.cpus)))
+	return accounts.Range(ctx, perPod, uint32(c.MaxPods(m.cpus)))
 }
 
 // giveUsers lets pods have users of their own (hostUsers: false).

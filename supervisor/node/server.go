@@ -20,11 +20,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
-	"github.com/troupe-dev/troupe/apiclient/serve"
-	"github.com/troupe-dev/troupe/apiclient/serve/crilog"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
+	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
 )
 
 // What the server says in the place of what is turned off.

@@ -3,9 +3,9 @@ package node
 import (
 	"context"
 
-	"github.com/troupe-dev/troupe/apiclient/podresources"
-	"github.com/troupe-dev/troupe/apiclient/serve"
-	"github.com/troupe-dev/troupe/apiclient/serve/streams"
+	"github.com/troupe-dev/troupe/supervisor/podresources"
+	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve/streams"
 )
 
 // openStreams makes the routes of streams into pods, and what ends these streams

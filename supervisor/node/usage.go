@@ -17,9 +17,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
-	"github.com/troupe-dev/troupe/apiclient/serve/nodestats"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 )
 
 // usageSource reads the resource usage of this node and its pods on request.

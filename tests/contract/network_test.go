@@ -20,7 +20,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
-	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/network"
 	"github.com/troupe-dev/troupe/tests/contract"
 )
 
@@ -28,7 +28,7 @@ import (
 func TestRealNetwork(t *testing.T) {
 	contract.Network(t, func(t *testing.T) contract.NetworkSubject {
 		return contract.NetworkSubject{
-			Network: host.NewNetwork(), Now: time.Now,
+			Network: network.New(), Now: time.Now,
 			Serving: realServer(t, true), Unready: realServer(t, false), Closed: closedServer(t), Silent: silentServer(t),
 		}
 	})

@@ -1,0 +1,140 @@
+// Package accounts gives user IDs of this machine to pods with their own user namespace.
+package accounts
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/userns"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+)
+
+// Names and sizes, the first as the kubelet has it.
+const (
+	usersName    = "userns"
+	newUsersName = ".userns_tmp"
+	usersMode    = 0o600
+	maxUsersFile = 4096
+)
+
+// Accounts gives user IDs to pods. What is given is in the pods' directories, and
+// nothing else remembers it.
+type Accounts struct {
+	pods *area.Area
+	mu   sync.Mutex // held while a pod is given user IDs
+}
+
+// New gives IDs to the pods whose directories are in pods.
+func New(pods *area.Area) *Accounts { return &Accounts{pods: pods} }
+
+// UserNamespace gives the IDs that a pod with hostUsers: false is mapped to: the
+// same each time, over a restart of the agent too, and those of no other pod,
+// until RemovePod. It is for any goroutine but an actor's: it reads and writes.
+func (a *Accounts) UserNamespace(pod *v1.Pod, r userns.Range) (userns.Mapping, error) {
+	dir, err := area.PodDir(string(pod.UID))
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch m, err := a.readUsers(dir); {
+	case err == nil && (m.Length != r.PerPod || !r.Has(m.First)):
+		return m, fmt.Errorf("the pod uses user IDs %d to %d, which are outside the current range of this node: delete the pod, or restore the previous userNamespaces",
+			m.First, uint64(m.First)+uint64(m.Length)-1)
+	case !errors.Is(err, fs.ErrNotExist):
+		return m, err
+	}
+	taken, err := a.takenUsers()
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	first, err := r.Pick(taken)
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	m := userns.Mapping{First: first, Length: r.PerPod}
+	return m, a.writeUsers(dir, userns.Encode(m))
+}
+
+// takenUsers are the first IDs of all pods' mappings. One that can't be read may
+// be anybody's: nothing is given until it can.
+func (a *Accounts) takenUsers() ([]uint32, error) {
+	top, err := a.pods.Root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close() //nolint:errcheck // it was only read
+	names, err := top.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	var taken []uint32
+	for _, name := range names {
+		m, err := a.readUsers(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // no pod, or a stray file
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		taken = append(taken, m.First)
+	}
+	return taken, nil
+}
+
+func (a *Accounts) readUsers(dir string) (userns.Mapping, error) {
+	name := filepath.Join(dir, usersName)
+	f, err := a.pods.Root.Open(name)
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxUsersFile))
+	if err != nil {
+		return userns.Mapping{}, err
+	}
+	m, err := userns.Decode(data)
+	if err != nil {
+		return m, hostcall.Failf(port.InvalidConfig, "user ID mapping in %s: %v", filepath.Join(a.pods.Path, name), err)
+	}
+	return m, nil
+}
+
+// writeUsers is whole or not at all, and on the disk before any process has these IDs.
+func (a *Accounts) writeUsers(dir string, data []byte) error {
+	if err := a.pods.Root.MkdirAll(dir, area.Mode); err != nil {
+		return err
+	}
+	fresh := filepath.Join(dir, newUsersName)
+	f, err := a.pods.Root.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, usersMode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := a.pods.Root.Rename(fresh, filepath.Join(dir, usersName)); err != nil {
+		return err
+	}
+	for _, d := range []string{dir, "."} { // a directory that was just made is to be found again as well
+		f, err := a.pods.Root.Open(d)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

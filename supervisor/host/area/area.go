@@ -1,0 +1,58 @@
+// Package area is a directory that the agent owns, held open. No path leads out of it
+// through a link, and removal never descends into a mount: each directory is opened
+// such that the kernel itself refuses to cross into another file system or bind mount.
+package area
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Mode is that of the directories of pods, as the kubelet has them.
+const Mode = 0o750
+
+// Area is a directory of the agent.
+type Area struct {
+	Root *os.Root
+	// Path is as configured, Real with links resolved, as mountinfo has it.
+	Path, Real string
+}
+
+// Open opens the directory, and makes it if it does not exist.
+func Open(path string, mode os.FileMode) (*Area, error) {
+	if err := os.MkdirAll(path, mode); err != nil {
+		return nil, err
+	}
+	actual, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(actual)
+	if err != nil {
+		return nil, err
+	}
+	return &Area{Root: root, Path: filepath.Clean(path), Real: actual}, nil
+}
+
+// Remove removes name in dir, both below the area.
+func (a *Area) Remove(ctx context.Context, dir, name string) error {
+	parent, err := a.Root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer parent.Close() //nolint:errcheck // nothing was written
+	return RemoveTree(ctx, parent, name)
+}
+
+// OwnerOf is the owner of a file.
+func OwnerOf(info fs.FileInfo) (uid, gid int) {
+	s := info.Sys().(*syscall.Stat_t)
+	return int(s.Uid), int(s.Gid)
+}

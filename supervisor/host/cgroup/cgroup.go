@@ -1,0 +1,270 @@
+// Package cgroup implements port.Cgroups on the cgroups of this machine.
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/opencontainers/cgroups"
+	cgroupmanager "github.com/opencontainers/cgroups/manager"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+)
+
+// Cgroups implements port.Cgroups on this machine, with cgroup v1 or v2, in the
+// file system or through systemd (github.com/opencontainers/cgroups).
+type Cgroups struct {
+	settings *podcgroup.Settings
+	// v2: there is one hierarchy, at root. With v1 there is one for each
+	// controller, at root/<controller>.
+	v2   bool
+	root string
+	// hugetlb: the kernel limits huge pages.
+	hugetlb bool
+	// kill ends a process; a test has none.
+	kill func(pid int) error
+}
+
+var _ port.Cgroups = (*Cgroups)(nil)
+
+// cgroupRoot is where hierarchies are mounted.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// New finds out what this host has.
+func New(s *podcgroup.Settings) (*Cgroups, error) {
+	c := &Cgroups{settings: s, v2: cgroups.IsCgroup2UnifiedMode(), root: cgroupRoot}
+	c.kill = func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+	if c.v2 {
+		have, err := cgroups.GetAllSubsystems()
+		if err != nil {
+			return nil, fmt.Errorf("controllers of cgroup v2: %w", err)
+		}
+		for _, need := range []string{"cpu", "memory", "pids"} {
+			if !slices.Contains(have, need) {
+				return nil, fmt.Errorf("%s/cgroup.controllers lacks %s", c.root, need)
+			}
+		}
+		c.hugetlb = slices.Contains(have, "hugetlb")
+		return c, nil
+	}
+	for _, need := range []string{"cpu", "memory", "pids"} {
+		if !cgroups.PathExists(filepath.Join(c.root, need)) {
+			return nil, fmt.Errorf("%s/%s is not mounted", c.root, need)
+		}
+	}
+	c.hugetlb = cgroups.PathExists(filepath.Join(c.root, "hugetlb"))
+	return c, nil
+}
+
+// Set implements port.Cgroups.
+func (c *Cgroups) Set(ctx context.Context, name podcgroup.Name, v podcgroup.Values, done func(error)) {
+	path := name.Path(c.settings.Driver)
+	hostcall.Do(ctx, "SetCgroup", path, func(context.Context) error {
+		m, err := c.open(name, v)
+		if err != nil {
+			return err
+		}
+		// With no process to put into it, this makes it.
+		if err := m.Apply(-1); err != nil {
+			return fmt.Errorf("make cgroup: %w", err)
+		}
+		// systemd was given the limits with that; what it has no property for, and
+		// what it was told before, is set here.
+		if err := m.Set(c.resources(v)); err != nil {
+			return fmt.Errorf("set limits: %w", err)
+		}
+		return nil
+	}, done)
+}
+
+// open gives what makes, changes and removes a cgroup.
+func (c *Cgroups) open(name podcgroup.Name, v podcgroup.Values) (cgroups.Manager, error) {
+	config := &cgroups.Cgroup{Resources: c.resources(v)}
+	path := name.Path(c.settings.Driver)
+	if c.settings.Driver == podcgroup.Cgroupfs {
+		config.Path = path
+		return cgroupmanager.New(config)
+	}
+	config.Systemd = true
+	config.Name = filepath.Base(path)
+	if config.Parent = filepath.Base(filepath.Dir(path)); config.Parent == "/" {
+		config.Parent = "-.slice"
+	}
+	return cgroupmanager.New(config)
+}
+
+// resources are limits as the library has them.
+func (c *Cgroups) resources(v podcgroup.Values) *cgroups.Resources {
+	r := &cgroups.Resources{
+		SkipDevices: true, SkipFreezeOnSet: true,
+		CpuQuota: v.CPUQuota, CpuPeriod: v.CPUPeriod, Memory: v.Memory,
+	}
+	if v.CPUShares > 0 {
+		if c.v2 {
+			r.CpuWeight = podcgroup.Weight(v.CPUShares)
+		} else {
+			r.CpuShares = v.CPUShares
+		}
+	}
+	if v.PIDs > 0 {
+		r.PidsLimit = &v.PIDs
+	}
+	if c.hugetlb {
+		for _, h := range v.HugePages {
+			r.HugetlbLimit = append(r.HugetlbLimit, &cgroups.HugepageLimit{Pagesize: h.Size, Limit: h.Limit})
+		}
+	}
+	return r
+}
+
+const (
+	// killRounds is how often what is left in a cgroup is killed: what forks
+	// meanwhile is found by the next. killPause is the time between two.
+	killRounds = 5
+	killPause  = 20 * time.Millisecond
+)
+
+// RemovePod implements port.Cgroups.
+func (c *Cgroups) RemovePod(ctx context.Context, uid types.UID, done func(error)) {
+	hostcall.Do(ctx, "RemovePodCgroup", string(uid), func(ctx context.Context) error {
+		var errs []error
+		for _, class := range podcgroup.Classes {
+			name, err := c.settings.PodIn(class, uid)
+			if err != nil {
+				return nil //nolint:nilerr // none can have been made
+			}
+			errs = append(errs, c.remove(ctx, name))
+		}
+		return errors.Join(errs...)
+	}, done)
+}
+
+func (c *Cgroups) remove(ctx context.Context, name podcgroup.Name) error {
+	dirs := c.dirs(name.Path(c.settings.Driver))
+	if !slices.ContainsFunc(dirs, cgroups.PathExists) {
+		return nil
+	}
+	m, err := c.open(name, podcgroup.Values{})
+	if err != nil {
+		return err
+	}
+	for range killRounds {
+		pids, err := inside(dirs)
+		if err != nil {
+			return fmt.Errorf("what runs in it: %w", err)
+		}
+		if len(pids) == 0 {
+			break
+		}
+		for _, pid := range pids {
+			if err := c.kill(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill process %d, which still runs in it: %w", pid, err)
+			}
+		}
+		select {
+		case <-time.After(killPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := m.Destroy(); err != nil {
+		return fmt.Errorf("remove cgroup: %w", err)
+	}
+	// Hierarchies that the library knows nothing of have it too: the runtime made
+	// it there.
+	for _, dir := range dirs {
+		if err := cgroups.RemovePath(dir); err != nil {
+			return fmt.Errorf("remove cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// inside are the processes in some cgroups and all below them. With v1 one may be
+// in the cgroup of one controller alone.
+func inside(dirs []string) ([]int, error) {
+	found := map[int]bool{}
+	for _, dir := range dirs {
+		pids, err := cgroups.GetAllPids(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, pid := range pids {
+			found[pid] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// dirs are the directories of a cgroup, one in each hierarchy.
+func (c *Cgroups) dirs(path string) []string {
+	if c.v2 {
+		return []string{filepath.Join(c.root, path)}
+	}
+	hierarchies, err := os.ReadDir(c.root)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, h := range hierarchies {
+		if h.IsDir() { // not the links beside them, such as cpuacct to cpu,cpuacct
+			out = append(out, filepath.Join(c.root, h.Name(), path))
+		}
+	}
+	return out
+}
+
+// Pods implements port.Cgroups.
+func (c *Cgroups) Pods(ctx context.Context, done func([]types.UID, error)) {
+	hostcall.Get(ctx, "PodCgroups", "", func(context.Context) ([]types.UID, error) {
+		found := map[types.UID]bool{}
+		for _, class := range podcgroup.Classes {
+			if err := c.podsIn(class, found); err != nil {
+				return nil, err
+			}
+		}
+		return slices.Sorted(maps.Keys(found)), nil
+	}, done)
+}
+
+func (c *Cgroups) podsIn(class v1.PodQOSClass, found map[types.UID]bool) error {
+	for _, dir := range c.dirs(c.settings.Class(class).Path(c.settings.Driver)) {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range entries {
+			if uid, is := podcgroup.UIDOf(e.Name(), c.settings.Driver); is && e.IsDir() {
+				found[uid] = true
+			}
+		}
+	}
+	return nil
+}
+
+// SetExisting gives limits to a cgroup that others made.
+func (c *Cgroups) SetExisting(ctx context.Context, name podcgroup.Name, v podcgroup.Values, done func(error)) {
+	path := name.Path(c.settings.Driver)
+	hostcall.Do(ctx, "SetCgroup", path, func(context.Context) error {
+		if !slices.ContainsFunc(c.dirs(path), cgroups.PathExists) {
+			return hostcall.Failf(port.NotFound, "there is no cgroup %s", path)
+		}
+		m, err := c.open(name, v)
+		if err != nil {
+			return err
+		}
+		return m.Set(c.resources(v))
+	}, done)
+}

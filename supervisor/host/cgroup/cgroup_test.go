@@ -1,0 +1,160 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// ownCgroups are cgroups of this test's own, on this host.
+func ownCgroups(t *testing.T) *Cgroups {
+	t.Helper()
+	s := &podcgroup.Settings{Root: fmt.Sprintf("/troupe-test-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	c, err := New(s)
+	if err == nil {
+		err = asked(t, func(ctx context.Context, done func(error)) { c.Set(ctx, s.Top(), podcgroup.Values{}, done) })
+	}
+	if err != nil {
+		t.Skip("needs to make cgroups: ", err)
+	}
+	t.Cleanup(func() {
+		for _, class := range []v1.PodQOSClass{v1.PodQOSBurstable, v1.PodQOSBestEffort, v1.PodQOSGuaranteed} {
+			for _, dir := range c.dirs(s.Class(class).Path(s.Driver)) {
+				remove(t, dir)
+			}
+		}
+		for _, dir := range c.dirs(s.Root) {
+			remove(t, dir)
+		}
+	})
+	return c
+}
+
+func remove(t *testing.T, dir string) {
+	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func asked(t *testing.T, call func(context.Context, func(error))) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	got := make(chan error, 1)
+	call(ctx, func(err error) { got <- err })
+	return <-got
+}
+
+func TestCgroupsOnThisHost(t *testing.T) {
+	c := ownCgroups(t)
+	pods := func() []types.UID {
+		var uids []types.UID
+		if err := asked(t, func(ctx context.Context, done func(error)) {
+			c.Pods(ctx, func(found []types.UID, err error) { uids = found; done(err) })
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return uids
+	}
+	name, err := c.settings.PodIn(v1.PodQOSBurstable, "a-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(v podcgroup.Values) {
+		t.Helper()
+		for range 2 { // again is as once
+			if err := asked(t, func(ctx context.Context, done func(error)) { c.Set(ctx, name, v, done) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	file := func(v1, v2 string) string {
+		path := filepath.Join(c.root, name.Path(c.settings.Driver), v2)
+		if !c.v2 {
+			controller, _, _ := strings.Cut(v1, ".")
+			path = filepath.Join(c.root, controller, name.Path(c.settings.Driver), v1)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.TrimSpace(string(text))
+	}
+	set(podcgroup.Values{CPUShares: 512, Memory: 64 << 20, PIDs: 50, CPUQuota: 50000, CPUPeriod: 100000})
+	if got := file("memory.limit_in_bytes", "memory.max"); got != "67108864" {
+		t.Errorf("memory is %s", got)
+	}
+	if got := file("pids.max", "pids.max"); got != "50" {
+		t.Errorf("processes are %s", got)
+	}
+	set(podcgroup.Values{CPUShares: 1024, Memory: 32 << 20}) // what is zero stays
+	if got := file("memory.limit_in_bytes", "memory.max"); got != "33554432" {
+		t.Errorf("then memory is %s", got)
+	}
+	if got := file("pids.max", "pids.max"); got != "50" {
+		t.Errorf("then processes are %s", got)
+	}
+	if got := pods(); !slices.Equal(got, []types.UID{"a-1"}) {
+		t.Errorf("there are pods %v", got)
+	}
+
+	// One process is in the cgroup of one controller alone, deep down.
+	deep := filepath.Join(c.dirs(name.Path(c.settings.Driver))[0], "x", "y")
+	if !c.v2 {
+		deep = filepath.Join(c.root, "memory", name.Path(c.settings.Driver), "x", "y")
+	}
+	if err := os.MkdirAll(deep, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	stray := exec.Command("sleep", "300")
+	if err := stray.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stray.Process.Kill() }) //nolint:errcheck // it ought to be dead
+	if err := os.WriteFile(filepath.Join(deep, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		stray.Wait() //nolint:errcheck // it is killed
+		close(ended)
+	}()
+	for range 2 {
+		if err := asked(t, func(ctx context.Context, done func(error)) { c.RemovePod(ctx, "a-1", done) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-ended
+	if got := pods(); len(got) > 0 {
+		t.Errorf("pods %v are left", got)
+	}
+}
+
+// TestCgroupsOfOthers: what is not there is not made, and an odd UID harms nobody.
+func TestCgroupsOfOthers(t *testing.T) {
+	c := ownCgroups(t)
+	err := asked(t, func(ctx context.Context, done func(error)) {
+		c.SetExisting(ctx, podcgroup.Name{"no-such-cgroup"}, podcgroup.Values{CPUShares: 2}, done)
+	})
+	if port.KindOf(err) != port.NotFound {
+		t.Errorf("a cgroup that is not there: %v", err)
+	}
+	for _, uid := range []types.UID{"", "..", "../..", "a/b"} {
+		if err := asked(t, func(ctx context.Context, done func(error)) { c.RemovePod(ctx, uid, done) }); err != nil {
+			t.Errorf("UID %q: %v", uid, err)
+		}
+	}
+}

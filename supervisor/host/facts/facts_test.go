@@ -1,0 +1,138 @@
+package facts
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// machineOf reads the facts once.
+func machineOf(t *testing.T, f *Facts) (*port.Machine, error) {
+	t.Helper()
+	type answer struct {
+		m   *port.Machine
+		err error
+	}
+	got := make(chan answer, 1)
+	f.Machine(t.Context(), func(m *port.Machine, err error) { got <- answer{m, err} })
+	a := <-got
+	return a.m, a.err
+}
+
+func writeAll(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for name, data := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFacts(t *testing.T) {
+	root := t.TempDir()
+	writeAll(t, root, map[string]string{
+		"proc/meminfo":                   "MemTotal:        1048576 kB\nMemFree: 5 kB\nSwapTotal:  1024 kB\n",
+		"proc/sys/kernel/random/boot_id": "b-1\n",
+		"etc/machine-id":                 "m-1\n",
+		"etc/os-release":                 "NAME=\"Some\"\nPRETTY_NAME=\"Some Linux 1\"\n",
+		"sys/class/dmi/id/product_uuid":  "",
+		"sys/kernel/mm/hugepages/x":      "",
+		"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages":    "8\n",
+		"sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
+	})
+	f, err := New(Config{
+		Disk: root, Root: root, MaxPods: 110, Version: "v1.36.0", Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}},
+		Held: func(name v1.ResourceName, capacity int64) int64 {
+			switch name {
+			case v1.ResourceMemory:
+				return 100 << 20
+			case v1.ResourceCPU:
+				return 250
+			case v1.ResourceEphemeralStorage:
+				return 2 * capacity
+			default:
+				return 0
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := machineOf(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		list v1.ResourceList
+		name v1.ResourceName
+		want string
+	}{
+		{m.Capacity, v1.ResourceMemory, "1Gi"},
+		{m.Allocatable, v1.ResourceMemory, "908Mi"}, // less what is held, and the huge pages
+		{m.Capacity, "hugepages-2Mi", "16Mi"},
+		{m.Capacity, "hugepages-1Gi", "0"},
+		{m.Capacity, v1.ResourcePods, "110"},
+		{m.Allocatable, v1.ResourceEphemeralStorage, "0"},
+	} {
+		if q := c.list[c.name]; q.String() != c.want {
+			t.Errorf("%s is %s, want %s", c.name, q.String(), c.want)
+		}
+	}
+	cpu, left := m.Capacity[v1.ResourceCPU], m.Allocatable[v1.ResourceCPU]
+	if cpu.MilliValue()-left.MilliValue() != 250 {
+		t.Errorf("of %s CPUs pods may have %s", cpu.String(), left.String())
+	}
+	i := m.Info
+	if i.BootID != "b-1" || i.MachineID != "m-1" || i.SystemUUID != "m-1" || i.OSImage != "Some Linux 1" || i.KernelVersion == "" ||
+		i.KubeletVersion != "v1.36.0" || i.Swap == nil || *i.Swap.Capacity != 1<<20 {
+		t.Errorf("info %+v", i)
+	}
+	if again, _ := machineOf(t, f); again != m {
+		t.Error("nothing has changed, and it is another")
+	}
+	writeAll(t, root, map[string]string{"proc/meminfo": "MemTotal: 2097152 kB\n"})
+	if again, _ := machineOf(t, f); again == m {
+		t.Error("the memory has changed, and it is the same")
+	}
+	writeAll(t, root, map[string]string{"proc/meminfo": "MemFree: 1 kB\n"})
+	if _, err := machineOf(t, f); err == nil || !strings.Contains(err.Error(), "MemTotal") {
+		t.Errorf("without memory: %v", err)
+	}
+}
+
+// TestFactsOfThisMachine: they can be read where the tests run.
+func TestFactsOfThisMachine(t *testing.T) {
+	f, err := New(Config{Disk: t.TempDir(), MaxPods: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := machineOf(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage} {
+		if q := m.Capacity[name]; q.Sign() <= 0 {
+			t.Errorf("no %s", name)
+		}
+	}
+	if m.Info.KernelVersion == "" || m.Info.BootID == "" {
+		t.Errorf("info %+v", m.Info)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []Config{{Disk: "relative", MaxPods: 1}, {Disk: "/", MaxPods: 0}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%+v: no error", c)
+		}
+	}
+}

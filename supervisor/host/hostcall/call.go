@@ -1,0 +1,44 @@
+// Package hostcall makes a function that blocks the answer of a port: it runs on a
+// goroutine, and its error gets the kind that the port promises.
+package hostcall
+
+import (
+	"context"
+	"sync"
+)
+
+// Get runs work on a goroutine and gives its result to done, once: when ctx
+// ends first, done gets that, and what work did is unknown.
+func Get[T any](ctx context.Context, verb, object string, work func(context.Context) (T, error), done func(T, error)) {
+	var once sync.Once
+	finish := func(v T, err error) {
+		once.Do(func() {
+			if err != nil {
+				var none T
+				done(none, asError(err, verb, object))
+				return
+			}
+			done(v, nil)
+		})
+	}
+	go func() {
+		if ctx.Err() != nil { // nothing is begun for one who has gone
+			var none T
+			finish(none, ctx.Err())
+			return
+		}
+		stop := context.AfterFunc(ctx, func() {
+			var none T
+			finish(none, ctx.Err())
+		})
+		defer stop()
+		v, err := work(ctx)
+		finish(v, err)
+	}()
+}
+
+// Do is Get for work without a value.
+func Do(ctx context.Context, verb, object string, work func(context.Context) error, done func(error)) {
+	Get(ctx, verb, object, func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) },
+		func(_ struct{}, err error) { done(err) })
+}

@@ -1,0 +1,36 @@
+package hostcall
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAnEndedContextIsToldOnce(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	got := make(chan error, 2)
+	begun, release := make(chan struct{}), make(chan struct{})
+	Do(ended, "Verb", "object", func(context.Context) error {
+		close(begun)
+		<-release
+		return nil
+	}, func(err error) { got <- err })
+	<-begun
+	cancel()
+	hosttest.WantError(t, <-got, port.Canceled, "Verb object")
+	close(release)
+	Do(ended, "Verb", "object", func(context.Context) error {
+		t.Error("it was begun although nobody waits")
+		return nil
+	}, func(err error) { got <- err })
+	hosttest.WantError(t, <-got, port.Canceled)
+	if len(got) != 0 {
+		t.Error("done was called twice")
+	}
+}

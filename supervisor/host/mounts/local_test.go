@@ -1,0 +1,59 @@
+package mounts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestLocalMount(t *testing.T) {
+	all := []Mount{
+		{Point: "/", Type: "ext4"}, {Point: "/data", Type: "xfs"}, {Point: "/data/nfs", Type: "nfs4"},
+		{Point: "/data/nfs/cache", Type: "tmpfs"}, {Point: "/twice", Type: "fuse"}, {Point: "/twice", Type: "tmpfs"},
+	}
+	for path, want := range map[string]string{
+		"/": "/", "/etc/x": "/", "/data": "/data", "/data/a/b": "/data", "/database": "/",
+		"/data/nfs": "", "/data/nfs/a": "", "/data/nfs/cache/a": "", "/twice/a": "", "/data/nfs2": "/data",
+	} {
+		if got, ok := localMount(all, path); got != want || ok != (want != "") {
+			t.Errorf("localMount(%s) = %q, %v; want %q", path, got, ok, want)
+		}
+	}
+	if got, ok := localMount(nil, "/etc"); ok {
+		t.Errorf("without mounts: %q", got)
+	}
+}
+
+func TestStatLocal(t *testing.T) {
+	all, err := readMounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := func(name, to string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.Symlink(to, name); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	if info, ok := StatLocal(all, file); !ok || !info.Mode().IsRegular() {
+		t.Fatalf("a file: %v, %v; is the directory for temporary files not on a local file system?", info, ok)
+	}
+	if info, ok := StatLocal(all, link("link", "file")); !ok || !info.Mode().IsRegular() {
+		t.Errorf("a link to it: %v, %v", info, ok)
+	}
+	for what, path := range map[string]string{
+		"nothing": filepath.Join(dir, "none"), "a link to nothing": link("dangling", "none"),
+		"another file system": "/proc/version", "a link to another file system": link("away", "/proc/version"),
+	} {
+		if info, ok := StatLocal(all, path); ok {
+			t.Errorf("%s: %v; want none of it", what, info)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+// Package mounts tells what is mounted on this machine.
+package mounts
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)).
+type Mount struct {
+	// Point is where, Type the file system (tmpfs, nfs4), Source what.
+	Point, Type, Source string
+}
+
+// Local reports whether the file system needs no server.
+func (m Mount) Local() bool { return localTypes[m.Type] }
+
+func (m Mount) String() string { return fmt.Sprintf("%s (%s from %s)", m.Point, m.Type, m.Source) }
+
+// mountInfo tells what is mounted, in order of mounting. The kernel asks no file
+// server for it: reading it cannot hang on a dead one.
+const mountInfo = "/proc/self/mountinfo"
+
+func Parse(text string) ([]Mount, error) {
+	var out []Mount
+	for line := range strings.Lines(text) {
+		// 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw
+		left, right, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		place, what := strings.Fields(left), strings.Fields(right)
+		if !ok || len(place) < 6 || len(what) < 1 {
+			return nil, fmt.Errorf("mountinfo: cannot read the line %q", line)
+		}
+		m := Mount{Point: unescape(place[4]), Type: what[0]}
+		if len(what) > 1 {
+			m.Source = unescape(what[1])
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// unescape resolves the four characters that the kernel writes in octal.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
+
+// Below are those at dir or below it, in order of mounting.
+func Below(all []Mount, dir string) []Mount {
+	var out []Mount
+	for _, m := range all {
+		if m.Point == dir || strings.HasPrefix(m.Point, dir+"/") {
+			out = append(out, m)
+		}
+	}
+	return out
+}

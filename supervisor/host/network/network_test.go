@@ -1,0 +1,121 @@
+package network
+
+import (
+	"go.uber.org/goleak"
+
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func get(ctx context.Context, r port.HTTPGet) error {
+	return hosttest.Wait(func(done func(error)) { New().HTTPGet(ctx, r, done) })
+}
+
+func TestHTTPGet(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a redirect to another host was followed")
+	}))
+	defer elsewhere.Close()
+	// The same address by another name: another host.
+	other := strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, strings.Repeat("x", 1<<20))
+		if r.UserAgent() != "troupe-hook" || r.Header.Get("Accept") != "*/*" {
+			t.Errorf("sent %v", r.Header)
+		}
+	})
+	mux.HandleFunc("/headers", func(_ http.ResponseWriter, r *http.Request) {
+		if r.Host != "example.com" || r.UserAgent() != "own" || len(r.Header["X-A"]) != 2 || r.Header.Get("Accept") != "text/plain" {
+			t.Errorf("sent %s %v", r.Host, r.Header)
+		}
+	})
+	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprint(w, "short\n\x00and "+strings.Repeat("stout ", 100))
+	})
+	redirect := func(to string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
+	}
+	mux.HandleFunc("/here", redirect("/bad"))
+	mux.HandleFunc("/there", redirect(other))
+	mux.HandleFunc("/loop", redirect("/loop"))
+	for _, server := range []*httptest.Server{httptest.NewServer(mux), httptest.NewTLSServer(mux)} {
+		defer server.Close()
+		for _, c := range []struct {
+			path string
+			want string
+		}{
+			{"/ok", ""},
+			{"/there", ""},
+			{"/here", "status 418 I'm a teapot: short"},
+			{"/bad", "status 418 I'm a teapot: short"},
+			{"/loop", "stopped after 10 redirects"},
+			{"/nothing", "status 404 Not Found"},
+		} {
+			err := get(t.Context(), port.HTTPGet{URL: server.URL + c.path, Timeout: time.Minute})
+			if c.want != "" {
+				hosttest.WantError(t, err, port.Other, "HTTPGet "+server.URL+c.path, c.want)
+				if err != nil && len(err.Error()) > 400 {
+					t.Errorf("an error of %d bytes", len(err.Error()))
+				}
+			} else if err != nil {
+				t.Errorf("%s: %v", c.path, err)
+			}
+		}
+		if err := get(t.Context(), port.HTTPGet{URL: server.URL + "/headers", Headers: []v1.HTTPHeader{
+			{Name: "host", Value: "example.com"}, {Name: "user-agent", Value: "own"}, {Name: "X-A", Value: "1"}, {Name: "x-a", Value: "2"},
+			{Name: "Accept", Value: "text/plain"},
+		}}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestHTTPGetWithoutAnAnswer(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	defer close(release)
+	hosttest.WantError(t, get(t.Context(), port.HTTPGet{URL: server.URL, Timeout: 50 * time.Millisecond}), port.Deadline, "no answer within 50ms")
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	hosttest.WantError(t, get(canceled, port.HTTPGet{URL: server.URL}), port.Canceled)
+
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	hosttest.WantError(t, get(t.Context(), port.HTTPGet{URL: closed.URL}), port.Unavailable, "connection refused")
+	hosttest.WantError(t, get(t.Context(), port.HTTPGet{URL: "http://a b/"}), port.InvalidConfig)
+}
+
+func TestHTTPSHookOfAPlainServer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" || r.Header.Get("X-A") != "1" {
+			t.Errorf("sent %v", r.Header)
+		}
+	}))
+	defer server.Close()
+	url := strings.Replace(server.URL, "http:", "https:", 1)
+	if err := get(t.Context(), port.HTTPGet{URL: url, Headers: []v1.HTTPHeader{
+		{Name: "authorization", Value: "secret"}, {Name: "X-A", Value: "1"},
+	}}); err != nil {
+		t.Error(err)
+	}
+}

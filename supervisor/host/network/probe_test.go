@@ -1,0 +1,214 @@
+package network
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+// hostPort is where a server of a test listens.
+func hostPort(t *testing.T, address string) (string, int) {
+	t.Helper()
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		address = u.Host
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, n
+}
+
+func probeHTTP(ctx context.Context, q probe.HTTP, timeout time.Duration) (a port.HTTPAnswer, err error) {
+	err = hosttest.Wait(func(done func(error)) {
+		New().ProbeHTTP(ctx, q, timeout, func(got port.HTTPAnswer, err error) {
+			a = got
+			done(err)
+		})
+	})
+	return a, err
+}
+
+func TestProbeHTTP(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("a redirect to another host was followed")
+	}))
+	defer elsewhere.Close()
+	other := strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, strings.Repeat("x", 1<<20))
+		if r.UserAgent() != "kube-probe/1.36" || r.Header.Get("Accept") != "*/*" || r.Header.Get("Accept-Encoding") != "" || !r.Close {
+			t.Errorf("sent %v", r.Header)
+		}
+	})
+	mux.HandleFunc("/headers", func(_ http.ResponseWriter, r *http.Request) {
+		if r.Host != "example.com" || r.UserAgent() != "" || len(r.Header["X-A"]) != 2 || r.Header["Accept"] != nil || r.URL.RawQuery != "a=b" {
+			t.Errorf("sent %s %s %v", r.Host, r.URL, r.Header)
+		}
+	})
+	mux.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, "not now")
+	})
+	mux.HandleFunc("/here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/bad", http.StatusFound) })
+	mux.HandleFunc("/there", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) })
+	mux.HandleFunc("/loop", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) })
+	for _, server := range []*httptest.Server{httptest.NewServer(mux), httptest.NewTLSServer(mux)} {
+		defer server.Close()
+		q := probe.HTTP{TLS: strings.HasPrefix(server.URL, "https")}
+		q.Host, q.Port = hostPort(t, server.URL)
+		for path, want := range map[string]int{"/ok": 200, "/there": 302, "/here": 503, "/bad": 503, "/nothing": 404} {
+			q.Path = path
+			a, err := probeHTTP(t.Context(), q, time.Minute)
+			if err != nil || a.Status != want || len(a.Body) > 10<<10 {
+				t.Errorf("%s: status %d with %d bytes, %v; want %d", path, a.Status, len(a.Body), err, want)
+			}
+		}
+		q.Path = "/loop"
+		_, err := probeHTTP(t.Context(), q, time.Minute)
+		hosttest.WantError(t, err, port.Other, "ProbeHTTP", "stopped after 10 redirects")
+		q.Path, q.Headers = "headers?a=b", []v1.HTTPHeader{
+			{Name: "host", Value: "example.com"}, {Name: "user-agent", Value: ""}, {Name: "X-A", Value: "1"}, {Name: "x-a", Value: "2"},
+			{Name: "Accept", Value: ""},
+		}
+		if _, err := probeHTTP(t.Context(), q, time.Minute); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestProbesWithoutAnAnswer: nobody listens, nobody answers, the caller gives up.
+func TestProbesWithoutAnAnswer(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+		}
+	}()
+	defer func() {
+		silent.Close()
+		<-ended
+	}()
+	host, number := hostPort(t, silent.Addr().String())
+	gone := httptest.NewServer(http.NotFoundHandler())
+	_, closed := hostPort(t, gone.URL)
+	gone.Close()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	n := New()
+	grpcStatus := func(done func(error)) func(string, error) { return func(_ string, err error) { done(err) } }
+	httpAnswer := func(done func(error)) func(port.HTTPAnswer, error) {
+		return func(_ port.HTTPAnswer, err error) { done(err) }
+	}
+	short := 60 * time.Millisecond
+	for _, c := range []struct {
+		name string
+		ask  func(context.Context, int, time.Duration, func(error))
+	}{
+		{"http", func(ctx context.Context, p int, d time.Duration, done func(error)) {
+			n.ProbeHTTP(ctx, probe.HTTP{Host: host, Port: p, Path: "/x"}, d, httpAnswer(done))
+		}},
+		{"grpc", func(ctx context.Context, p int, d time.Duration, done func(error)) {
+			n.ProbeGRPC(ctx, probe.GRPC{Host: host, Port: p}, d, grpcStatus(done))
+		}},
+		{"tcp", func(ctx context.Context, p int, d time.Duration, done func(error)) {
+			n.ProbeTCP(ctx, probe.TCP{Host: host, Port: p}, d, done)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name != "tcp" {
+				hosttest.WantError(t, hosttest.Wait(func(done func(error)) { c.ask(t.Context(), number, short, done) }), port.Deadline)
+			}
+			hosttest.WantError(t, hosttest.Wait(func(done func(error)) { c.ask(canceled, number, time.Minute, done) }), port.Canceled)
+			hosttest.WantError(t, hosttest.Wait(func(done func(error)) { c.ask(t.Context(), closed, time.Minute, done) }), port.Unavailable, "connection refused")
+		})
+	}
+}
+
+func TestProbeTCP(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	host, number := hostPort(t, server.URL)
+	if err := hosttest.Wait(func(done func(error)) {
+		New().ProbeTCP(t.Context(), probe.TCP{Host: host, Port: number}, time.Minute, done)
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProbeGRPC(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	listen := func(register func(*grpc.Server)) (int, func()) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := grpc.NewServer()
+		register(s)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if err := s.Serve(l); err != nil {
+				t.Error(err)
+			}
+		}()
+		_, number := hostPort(t, l.Addr().String())
+		return number, func() { s.Stop(); <-ended }
+	}
+	state := health.NewServer()
+	state.SetServingStatus("sick", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	number, stop := listen(func(s *grpc.Server) { grpc_health_v1.RegisterHealthServer(s, state) })
+	defer stop()
+	other, stopOther := listen(func(*grpc.Server) {})
+	defer stopOther()
+	ask := func(number int, service string) (status string, err error) {
+		err = hosttest.Wait(func(done func(error)) {
+			New().ProbeGRPC(t.Context(), probe.GRPC{Host: "127.0.0.1", Port: number, Service: service}, time.Minute, func(s string, err error) {
+				status = s
+				done(err)
+			})
+		})
+		return status, err
+	}
+	for service, want := range map[string]string{"": "SERVING", "sick": "NOT_SERVING"} {
+		if got, err := ask(number, service); err != nil || got != want {
+			t.Errorf("service %q: %s, %v", service, got, err)
+		}
+	}
+	_, err := ask(number, "unknown")
+	hosttest.WantError(t, err, port.Other, "health rpc probe failed", "unknown service")
+	_, err = ask(other, "")
+	hosttest.WantError(t, err, port.Unsupported, "does not implement the grpc health protocol")
+}

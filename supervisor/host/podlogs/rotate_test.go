@@ -1,0 +1,235 @@
+package podlogs
+
+import (
+	"go.uber.org/goleak"
+
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var appLog = port.LogRef{Namespace: "default", Pod: "web", UID: "u1", Container: "app", Attempt: 3}
+
+// answerOf waits for a call of the port.
+func answerOf[T any](t *testing.T, call func(done func(T, error))) (T, error) {
+	t.Helper()
+	type result struct {
+		v   T
+		err error
+	}
+	got := make(chan result, 1)
+	call(func(v T, err error) { got <- result{v, err} })
+	r := <-got
+	return r.v, r.err
+}
+
+// lab is a directory of logs.
+type lab struct {
+	*Logs
+	t    *testing.T
+	root string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	root := t.TempDir()
+	return &lab{Logs: newLogs(t, filepath.Join(root, "logs")), t: t, root: root}
+}
+
+func newLogs(t testing.TB, path string) *Logs {
+	t.Helper()
+	dir, err := area.Open(path, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Root.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return New(dir)
+}
+
+func (l *lab) step(s logrotate.Step) error {
+	l.t.Helper()
+	_, err := answerOf(l.t, func(done func(struct{}, error)) {
+		l.StepLog(l.t.Context(), appLog, s, func(err error) { done(struct{}{}, err) })
+	})
+	return err
+}
+
+func (l *lab) mustStep(s logrotate.Step) {
+	l.t.Helper()
+	if err := l.step(s); err != nil {
+		l.t.Fatalf("%T: %v", s, err)
+	}
+}
+
+func (l *lab) lookAtLog() logrotate.Log {
+	l.t.Helper()
+	log, err := answerOf(l.t, func(done func(logrotate.Log, error)) { l.LookAtLog(l.t.Context(), appLog, done) })
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	slices.Sort(log.Beside)
+	return log
+}
+
+func (l *lab) logPath(name string) string {
+	return filepath.Join(l.root, "logs", filepath.Dir(appLog.String()), name)
+}
+
+func TestStepLog(t *testing.T) {
+	l := newLab(t)
+	const old, newer = "20261121-100000", "20261121-110000"
+	hosttest.Write(t, l.logPath("3.log"), "one\n")
+	hosttest.Write(t, l.logPath("13.log"), "another's")
+	hosttest.Write(t, l.logPath("3.log.bak"), "")
+	if err := os.Symlink("/etc/passwd", l.logPath("3.log."+newer+".x")); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.lookAtLog(); !got.Current || got.Size != 4 || !slices.Equal(got.Beside, []string{"bak"}) {
+		t.Fatalf("%+v", got)
+	}
+	l.mustStep(logrotate.Rotate{To: old})
+	if got := l.lookAtLog(); got.Current || !slices.Equal(got.Beside, []string{old, "bak"}) {
+		t.Fatalf("%+v", got)
+	}
+	l.mustStep(logrotate.Restore{From: old})
+	l.mustStep(logrotate.Rotate{To: old})
+	hosttest.Write(t, l.logPath("3.log"), "two\n")
+	l.mustStep(logrotate.Restore{From: old}) // nothing that the runtime made is replaced
+	if text, err := os.ReadFile(l.logPath("3.log")); err != nil || string(text) != "two\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := l.step(logrotate.Rotate{To: old}); err == nil {
+		t.Error("a rotated file was replaced")
+	}
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	if err := os.Chtimes(l.logPath("3.log."+old), at, at); err != nil {
+		t.Fatal(err)
+	}
+	l.mustStep(logrotate.Compress{Suffix: old})
+	l.mustStep(logrotate.Compress{Suffix: old}) // it is gone
+	f, err := os.Open(l.logPath("3.log." + old + ".gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	if info, err := f.Stat(); err != nil || !info.ModTime().Equal(at) {
+		t.Errorf("%v, %v", info.ModTime(), err)
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(z); err != nil || string(text) != "one\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if got := l.lookAtLog(); !slices.Equal(got.Beside, []string{old + ".gz", "bak"}) {
+		t.Errorf("%+v", got)
+	}
+	// Another was killed as it compressed: what it left has to go first.
+	hosttest.Write(t, l.logPath("3.log."+newer), "three")
+	hosttest.Write(t, l.logPath("3.log."+newer+".tmp"), "thr")
+	if err := l.step(logrotate.Compress{Suffix: newer}); err == nil {
+		t.Error("an unfinished file was used")
+	}
+	l.mustStep(logrotate.Remove{Suffixes: []string{newer + ".tmp", "was-never-there"}})
+	l.mustStep(logrotate.Compress{Suffix: newer})
+
+	sizes, err := answerOf(t, func(done func([]int64, error)) {
+		other := appLog
+		other.Attempt = 4
+		l.LogSizes(t.Context(), []port.LogRef{appLog, other, {Namespace: "a", Pod: "b", UID: "c", Container: "d"}}, done)
+	})
+	if err != nil || !slices.Equal(sizes, []int64{4, -1, -1}) {
+		t.Errorf("%v, %v", sizes, err)
+	}
+	hosttest.Write(t, l.logPath("0.log."+old), "")
+	rotated, err := answerOf(t, func(done func([]port.LogRef, error)) { l.RotatedLogs(t.Context(), done) })
+	first := appLog
+	first.Attempt = 0
+	if err != nil || !slices.Equal(rotated, []port.LogRef{first, appLog}) {
+		t.Errorf("%v, %v", rotated, err)
+	}
+	_, err = answerOf(t, func(done func(logrotate.Log, error)) { l.LookAtLog(t.Context(), port.LogRef{Namespace: "x"}, done) })
+	if port.KindOf(err) != port.NotFound {
+		t.Errorf("%v", err)
+	}
+	// Nothing leads out of the directory of logs.
+	if err := os.Symlink(l.root, filepath.Join(l.root, "logs", "default_bad_u2")); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Write(t, filepath.Join(l.root, "app", "0.log.20261121-100000"), "")
+	again, err := answerOf(t, func(done func([]port.LogRef, error)) { l.RotatedLogs(t.Context(), done) })
+	if err != nil || !slices.Equal(again, rotated) {
+		t.Errorf("%v, %v", again, err)
+	}
+}
+
+func TestPruneLogs(t *testing.T) {
+	l := newLab(t)
+	for _, name := range []string{"1.log", "1.log.20261121-100000.gz", "2.log.20261121-100000", "3.log", "3.log.20261121-100000", "10.log", "notes"} {
+		hosttest.Write(t, l.logPath(name), "x")
+	}
+	_, err := answerOf(t, func(done func(struct{}, error)) {
+		gone := appLog
+		gone.UID = "u9"
+		l.PruneLogs(t.Context(), []port.LogRef{gone, appLog}, func(err error) { done(struct{}{}, err) })
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(l.logPath("x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if want := []string{"10.log", "3.log", "3.log.20261121-100000", "notes"}; !slices.Equal(left, want) {
+		t.Errorf("left %v, want %v", left, want)
+	}
+}
+
+// BenchmarkLogSizes is what an idle node with a hundred pods pays at each look.
+func BenchmarkLogSizes(b *testing.B) {
+	root := b.TempDir()
+	h := newLogs(b, filepath.Join(root, "logs"))
+	var refs []port.LogRef
+	for i := range 100 {
+		ref := appLog
+		ref.UID = types.UID(strconv.Itoa(i))
+		refs = append(refs, ref)
+		path := filepath.Join(root, "logs", ref.String())
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		done := make(chan error, 1)
+		h.LogSizes(b.Context(), refs, func(_ []int64, err error) { done <- err })
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+// Package podresources serves which devices, CPUs and memory the containers of this node have to
+// themselves (podresources v1, KEP-606, KEP-2043): monitoring of GPUs and schedulers that know NUMA ask
+// it. Nothing is given to a container alone on this node: there is no device plugin, and the CPU and
+// memory managers have the policy none. So the answers name the containers and say that each has
+// nothing, as a kubelet's do with these policies.
+package podresources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
+	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/supervisor/unixsocket"
+)
+
+// SocketIn is the path of the socket below an agent's root directory: where clients look.
+func SocketIn(root string) string { return filepath.Join(root, "pod-resources", "kubelet.sock") }
+
+const (
+	// qps and burst are the kubelet's: clients ask a few times a minute.
+	qps, burst   = 100, 10
+	messageLimit = 64 << 10 // a request is two names
+	streamLimit  = 32
+	idleLimit    = 5 * time.Minute
+	answerLimit  = 10 * time.Second
+	endPatience  = time.Second
+)
+
+// Config is what the service is connected to. All must be set.
+type Config struct {
+	// Socket is where it listens. The directory is made. A socket that is there is replaced: whoever
+	// calls has made sure that it is the only agent.
+	Socket string
+	// Pods are those of a name, the newest first, or all if the name is empty, with the status that is
+	// known of them. They are not changed.
+	Pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
+}
+
+// Validate says what is missing.
+func (c Config) Validate() error {
+	switch {
+	case c.Socket == "":
+		return errors.New("podresources: no socket")
+	case c.Pods == nil:
+		return errors.New("podresources: Pods is not set")
+	}
+	return nil
+}
+
+// Server listens, and answers once Serve runs.
+type Server struct {
+	config   Config
+	grpc     *grpc.Server
+	listener *unixsocket.Listener
+}
+
+// Listen takes the socket.
+func Listen(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{config: c}
+	var err error
+	if err = os.MkdirAll(filepath.Dir(c.Socket), 0o750); err == nil {
+		s.listener, err = unixsocket.Listen(c.Socket)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("podresources socket %s: %w", c.Socket, err)
+	}
+	slow := flowcontrol.NewTokenBucketRateLimiter(qps, burst)
+	s.grpc = grpc.NewServer(
+		grpc.MaxRecvMsgSize(messageLimit), grpc.MaxConcurrentStreams(streamLimit), grpc.ConnectionTimeout(answerLimit),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit}),
+		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			if !slow.TryAccept() {
+				return nil, status.Errorf(codes.ResourceExhausted, "rejected by rate limit: at most %d requests a second", qps)
+			}
+			ctx, cancel := context.WithTimeout(ctx, answerLimit)
+			defer cancel()
+			return handle(ctx, request)
+		}),
+	)
+	api.RegisterPodResourcesListerServer(s.grpc, lister{pods: c.Pods})
+	return s, nil
+}
+
+// Serve answers until ctx ends, and removes the socket.
+func (s *Server) Serve(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.grpc.Serve(s.listener) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		cut := time.AfterFunc(endPatience, s.grpc.Stop)
+		s.grpc.GracefulStop()
+		cut.Stop()
+		<-ended //nolint:errcheck // it was stopped
+	}
+	err = errors.Join(err, s.listener.Remove())
+	if err != nil {
+		return fmt.Errorf("podresources socket %s: %w", s.config.Socket, err)
+	}
+	return nil
+}
+
+// lister answers.
+type lister struct {
+	api.UnimplementedPodResourcesListerServer
+	pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
+}
+
+// List implements api.PodResourcesListerServer: pods that have ended have nothing any more.
+func (l lister) List(ctx context.Context, _ *api.ListPodResourcesRequest) (*api.ListPodResourcesResponse, error) {
+	pods, err := l.pods(ctx, "", "")
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	out := &api.ListPodResourcesResponse{}
+	for _, p := range pods {
+		if !podspec.Finished(p) {
+			out.PodResources = append(out.PodResources, resources(p))
+		}
+	}
+	return out, nil
+}
+
+// Get implements api.PodResourcesListerServer.
+func (l lister) Get(ctx context.Context, r *api.GetPodResourcesRequest) (*api.GetPodResourcesResponse, error) {
+	var pods []*v1.Pod
+	if r.GetPodName() != "" { // it would mean all
+		var err error
+		if pods, err = l.pods(ctx, r.GetPodNamespace(), r.GetPodName()); err != nil {
+			return nil, status.Error(codes.Unavailable, err.Error())
+		}
+	}
+	if len(pods) == 0 {
+		return nil, status.Errorf(codes.NotFound, "pod %s in namespace %s not found", r.GetPodName(), r.GetPodNamespace())
+	}
+	return &api.GetPodResourcesResponse{PodResources: resources(pods[0])}, nil
+}
+
+// GetAllocatableResources implements api.PodResourcesListerServer: there is nothing to give to one
+// container alone.
+func (l lister) GetAllocatableResources(context.Context, *api.AllocatableResourcesRequest) (*api.AllocatableResourcesResponse, error) {
+	return &api.AllocatableResourcesResponse{}, nil
+}
+
+// resources names the containers that could have something for as long as the pod runs: sidecars and
+// the main ones.
+func resources(p *v1.Pod) *api.PodResources {
+	out := &api.PodResources{Name: p.Name, Namespace: p.Namespace}
+	for c, kind := range podspec.Lasting(&p.Spec) {
+		if kind != podspec.Init {
+			out.Containers = append(out.Containers, &api.ContainerResources{Name: c.Name})
+		}
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package podresources_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+
+	"github.com/troupe-dev/troupe/supervisor/podresources"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func pod(name string, phase v1.PodPhase) *v1.Pod {
+	always := v1.ContainerRestartPolicyAlways
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Spec: v1.PodSpec{
+			InitContainers: []v1.Container{{Name: "init"}, {Name: "sidecar", RestartPolicy: &always}},
+			Containers:     []v1.Container{{Name: "app"}, {Name: "log"}},
+		},
+		Status: v1.PodStatus{Phase: phase},
+	}
+}
+
+// serve starts a server on pods and returns a client of it, with what ends the server.
+func serve(t *testing.T, socket string, pods ...*v1.Pod) (api.PodResourcesListerClient, func()) {
+	t.Helper()
+	s, err := podresources.Listen(podresources.Config{Socket: socket, Pods: func(_ context.Context, namespace, name string) (out []*v1.Pod, err error) {
+		for _, p := range pods {
+			if name == "" || p.Name == name && p.Namespace == namespace {
+				out = append(out, p)
+			}
+		}
+		if name == "broken" {
+			err = errors.New("nobody answers")
+		}
+		return out, err
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := func() {
+		if err := errors.Join(conn.Close(), func() error { cancel(); return <-ended }()); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(socket); !os.IsNotExist(err) {
+			t.Errorf("the socket is still there: %v", err)
+		}
+	}
+	return api.NewPodResourcesListerClient(conn), stop
+}
+
+func shown(r *api.PodResources) string {
+	var names []string
+	for _, c := range r.GetContainers() {
+		names = append(names, c.GetName())
+		if len(c.GetDevices())+len(c.GetCpuIds())+len(c.GetMemory())+len(c.GetDynamicResources()) > 0 {
+			names = append(names, "has something")
+		}
+	}
+	return r.GetNamespace() + "/" + r.GetName() + " " + strings.Join(names, ",")
+}
+
+func TestPodResources(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pr-") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := podresources.SocketIn(dir)
+	client, stop := serve(t, socket, pod("web", v1.PodRunning), pod("job", v1.PodSucceeded), pod("new", v1.PodPending), pod("bad", v1.PodFailed))
+	defer stop()
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
+	}
+	list, err := client.List(t.Context(), &api.ListPodResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range list.GetPodResources() {
+		got = append(got, shown(p))
+	}
+	if want := "shop/web sidecar,app,log; shop/new sidecar,app,log"; strings.Join(got, "; ") != want {
+		t.Errorf("%q, want %s", got, want)
+	}
+	all, err := client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{})
+	if err != nil || len(all.GetDevices())+len(all.GetCpuIds())+len(all.GetMemory()) > 0 {
+		t.Errorf("%v %v", all, err)
+	}
+	one, err := client.Get(t.Context(), &api.GetPodResourcesRequest{PodNamespace: "shop", PodName: "web"})
+	if err != nil || shown(one.GetPodResources()) != "shop/web sidecar,app,log" {
+		t.Errorf("%v %v", one, err)
+	}
+	for _, c := range []struct {
+		namespace, name string
+		code            codes.Code
+		text            string
+	}{
+		{"shop", "nobody", codes.NotFound, "pod nobody in namespace shop not found"},
+		{"other", "web", codes.NotFound, "pod web in namespace other not found"},
+		{"", "", codes.NotFound, "pod  in namespace  not found"},
+		{"shop", "broken", codes.Unavailable, "nobody answers"},
+	} {
+		_, err := client.Get(t.Context(), &api.GetPodResourcesRequest{PodNamespace: c.namespace, PodName: c.name})
+		if status.Code(err) != c.code || status.Convert(err).Message() != c.text {
+			t.Errorf("%s/%s: %v", c.namespace, c.name, err)
+		}
+	}
+}
+
+// TestFlood has a client in a loop: it is told to slow down.
+func TestFlood(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pr-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	client, stop := serve(t, podresources.SocketIn(dir))
+	defer stop()
+	refused := 0
+	for range 200 {
+		if _, err := client.List(t.Context(), &api.ListPodResourcesRequest{}); status.Code(err) == codes.ResourceExhausted {
+			refused++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}
+
+// TestSocket replaces one that was left, and is not kept by a long path or by what cannot be.
+func TestSocket(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
+	for range 2 {
+		s, err := podresources.Listen(podresources.Config{Socket: podresources.SocketIn(long), Pods: none})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Serve(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := os.WriteFile(podresources.SocketIn(long), nil, 0o600); err != nil { // what was left
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := podresources.Listen(podresources.Config{Socket: filepath.Join(file, "sock"), Pods: none}); err == nil {
+		t.Error("a socket below a file is taken")
+	}
+	for _, c := range []podresources.Config{{}, {Socket: "s"}} {
+		if _, err := podresources.Listen(c); err == nil {
+			t.Error(fmt.Sprint(c.Socket, " is taken"))
+		}
+	}
+}
+
+func none(context.Context, string, string) ([]*v1.Pod, error) { return nil, nil }

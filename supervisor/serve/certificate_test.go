@@ -1,0 +1,164 @@
+package serve_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/supervisor/serve"
+)
+
+// newPair is a certificate, signed by another or by itself.
+func newPair(t *testing.T, name string, by *tls.Certificate) *tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	parent, signer := c, any(key)
+	if by == nil {
+		c.IsCA, c.KeyUsage, c.ExtKeyUsage = true, x509.KeyUsageCertSign, nil
+	} else {
+		if parent, err = x509.ParseCertificate(by.Certificate[0]); err != nil {
+			t.Fatal(err)
+		}
+		signer = by.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func writePair(t *testing.T, dir string, p *tls.Certificate) (certFile, keyFile string) {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(p.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for name, b := range map[string]*pem.Block{
+		certFile: {Type: "CERTIFICATE", Bytes: p.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+func shown(t *testing.T, c serve.Certificate) []byte {
+	t.Helper()
+	now, err := c.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now.Certificate[0]
+}
+
+func TestCertificateFilesAreReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	first, second := newPair(t, "first", nil), newPair(t, "second", nil)
+	c, err := serve.FromFiles(writePair(t, dir, first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(shown(t, c), first.Certificate[0]) {
+		t.Fatal("it shows another certificate than that in the file")
+	}
+	certFile, _ := writePair(t, dir, second)
+	if err := os.Chtimes(certFile, time.Time{}, time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for !bytes.Equal(shown(t, c), second.Certificate[0]) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not show the new certificate")
+		}
+	}
+	if err := os.WriteFile(certFile, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(shown(t, c), second.Certificate[0]) {
+		t.Error("it does not keep what it has while the files are broken")
+	}
+	if _, err := serve.FromFiles("/nowhere.crt", "/nowhere.key"); err == nil {
+		t.Error("files that are not there are no error")
+	}
+}
+
+func TestSelfSignedIsReused(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	made, err := serve.SelfSigned(dir, "n1", []string{"192.0.2.7", "n1", "n1.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(shown(t, made))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"n1", "n1.example", "192.0.2.7"} {
+		if err := leaf.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, "kubelet.key")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key: %v %v", info, err)
+	}
+	again, err := serve.SelfSigned(dir, "n1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(shown(t, made), shown(t, again)) {
+		t.Error("it is made anew")
+	}
+	// One that is about to expire is not.
+	certFile, keyFile := writePair(t, dir, newPair(t, "old", nil))
+	for from, to := range map[string]string{certFile: "kubelet.crt", keyFile: "kubelet.key"} {
+		if err := os.Rename(from, filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renewed, err := serve.SelfSigned(dir, "n1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf, err := x509.ParseCertificate(shown(t, renewed)); err != nil || leaf.NotAfter.Before(time.Now().Add(100*24*time.Hour)) {
+		t.Errorf("%v: it is not made anew, though it ends soon", err)
+	}
+}
+
+func TestTLSSettings(t *testing.T) {
+	c, err := serve.FromFiles(writePair(t, t.TempDir(), newPair(t, "n", nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := serve.TLS(c, "VersionTLS13", []string{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"})
+	if err != nil || conf.MinVersion != tls.VersionTLS13 || len(conf.CipherSuites) != 1 {
+		t.Errorf("%+v, %v", conf, err)
+	}
+	if conf, err := serve.TLS(c, "", nil); err != nil || conf.MinVersion != tls.VersionTLS12 || conf.CipherSuites != nil {
+		t.Errorf("%+v, %v", conf, err)
+	}
+	for _, bad := range [][2]string{{"VersionTLS14", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"}, {"", "TLS_NONE"}} {
+		if _, err := serve.TLS(c, bad[0], []string{bad[1]}); err == nil {
+			t.Errorf("%v is no error", bad)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package serve_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/serve"
+	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
+)
+
+// logsIn is a runtime whose containers log to files of a directory, by ID.
+type logsIn struct {
+	port.Runtime
+	dir string
+}
+
+func (l logsIn) ContainerStatus(_ context.Context, id string, done func(observed.Container, error)) {
+	path := filepath.Join(l.dir, id, "0.log")
+	if _, err := os.Stat(path); err != nil {
+		done(observed.Container{}, &port.Error{Kind: port.NotFound})
+		return
+	}
+	done(observed.Container{ID: id, LogPath: path}, nil)
+}
+
+func status(name string, now, last v1.ContainerState) v1.ContainerStatus {
+	s := v1.ContainerStatus{Name: name, State: now, LastTerminationState: last}
+	if now.Running != nil {
+		s.ContainerID = "containerd://" + name
+	}
+	return s
+}
+
+func ended(id string) v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ContainerID: id}}
+}
+
+func waits(reason string) v1.ContainerState {
+	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}
+}
+
+var (
+	runs = v1.ContainerState{Running: &v1.ContainerStateRunning{}}
+	none = v1.ContainerState{}
+)
+
+// onePod has containers in all states.
+func onePod() *v1.Pod {
+	p := &v1.Pod{}
+	p.Namespace, p.Name, p.UID = "ns", "web", "u-1"
+	for _, c := range []v1.ContainerStatus{
+		status("runs", runs, none), status("restarted", runs, ended("containerd://before")),
+		status("ended", ended("containerd://ended"), none), status("gone", ended("containerd://gone"), none),
+		status("crashes", waits("CrashLoopBackOff"), ended("containerd://before")),
+		status("new", waits("ContainerCreating"), none), status("pull", waits("ErrImagePull"), none),
+		status("pulls", waits("ImagePullBackOff"), none), status("nothing", none, none), status("lost", ended(""), none),
+	} {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: c.Name})
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, c)
+	}
+	p.Spec.InitContainers = []v1.Container{{Name: "first"}}
+	return p
+}
+
+func logsRoute(t testing.TB, dir string, find serve.Find) serve.Route {
+	t.Helper()
+	for id, text := range map[string]string{
+		"runs": "2026-11-21T10:00:00Z stdout F one\n2026-11-21T10:00:01Z stderr F two\n", "restarted": "", "ended": "2026-11-21T10:00:00Z stdout F end\n",
+		"before": "2026-11-21T09:00:00Z stdout F before\n",
+	} {
+		if err := os.MkdirAll(filepath.Join(dir, id), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, id, "0.log"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return serve.ContainerLogsRoute(serve.LogsConfig{Find: find, Runtime: logsIn{dir: dir}, SplitStreams: true, Watcher: &crilog.Watcher{}})
+}
+
+func only(p *v1.Pod) serve.Find {
+	return func(_ context.Context, namespace, name string) ([]*v1.Pod, error) {
+		if namespace == "broken" {
+			return nil, errors.New("the pods actor does not answer")
+		}
+		if namespace != p.Namespace || name != p.Name {
+			return nil, nil
+		}
+		return []*v1.Pod{p}, nil
+	}
+}
+
+// FuzzContainerLogs: whatever a client writes, it gets the log, or is told that it
+// is wrong, and no more than it asks for.
+func FuzzContainerLogs(f *testing.F) {
+	for _, q := range []string{
+		"follow=true&tailLines=1", "previous&timestamps=1", "limitBytes=3&limitBytes=x", "sinceTime=2026-11-21T10:00:01Z", "sinceSeconds=9223372036854775807",
+		"tail=all&tailLines=9223372036854775807", "stream=Stderr", "limitBytes=%zz;a", "tailLines=-0&limitBytes=+1", "sinceTime=0000-01-01T00:00:00Z",
+	} {
+		f.Add(q)
+	}
+	route := logsRoute(f, f.TempDir(), only(onePod()))
+	mux := http.NewServeMux()
+	mux.Handle(route.Path, route.Handler)
+	f.Fuzz(func(t *testing.T, query string) {
+		r := httptest.NewRequest(http.MethodGet, "/containerLogs/ns/web/ended", nil)
+		r.URL.RawQuery = query
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		switch w.Code {
+		case http.StatusOK:
+			if limit, err := strconv.Atoi(r.URL.Query().Get("limitBytes")); err == nil && w.Body.Len() > limit {
+				t.Errorf("%q: %d bytes", query, w.Body.Len())
+			}
+			if !strings.Contains("2026-11-21T10:00:00.000000000Z end\n", w.Body.String()) {
+				t.Errorf("%q: %q", query, w.Body)
+			}
+		case http.StatusBadRequest, http.StatusUnprocessableEntity:
+			if w.Body.Len() == 0 {
+				t.Errorf("%q: %d without a word", query, w.Code)
+			}
+		default:
+			t.Errorf("%q: %d %s", query, w.Code, w.Body)
+		}
+	})
+}
+
+func TestContainerLogs(t *testing.T) {
+	route := logsRoute(t, t.TempDir(), only(onePod()))
+	access := &byName{}
+	for _, tt := range []struct {
+		path   string
+		status int
+		body   string
+	}{
+		{"ns/web/runs", 200, "one\ntwo\n"},
+		{"ns/web/runs?tailLines=1", 200, "two\n"},
+		{"ns/web/runs?tail=1", 200, "two\n"},
+		{"ns/web/runs?tail=all", 200, "one\ntwo\n"},
+		{"ns/web/runs?limitBytes=5", 200, "one\nt"},
+		{"ns/web/runs?timestamps=true&tailLines=1", 200, "2026-11-21T10:00:01.000000000Z two\n"},
+		{"ns/web/runs?sinceTime=2026-11-21T10:00:01Z", 200, "two\n"},
+		{"ns/web/runs?sinceSeconds=1000000000", 200, "one\ntwo\n"},
+		{"ns/web/runs?stream=Stdout", 200, "one\n"},
+		{"ns/web/runs?stream=Stderr&follow=false", 200, "two\n"},
+		{"ns/web/runs?stream=All&insecureSkipTLSVerifyBackend=true", 200, "one\ntwo\n"},
+		{"ns/web/restarted", 200, ""},
+		{"ns/web/restarted?previous=true", 200, "before\n"},
+		{"ns/web/ended", 200, "end\n"},
+		{"ns/web/ended?follow=true", 200, "end\n"},
+		{"ns/web/crashes", 200, "before\n"},
+		{"ns/web/crashes?previous", 200, "before\n"},
+		{"ns/web/runs?previous=true", 400, `previous terminated container "runs" in pod "web" not found`},
+		{"ns/web/new", 400, `container "new" in pod "web" is waiting to start: ContainerCreating`},
+		{"ns/web/pull", 400, `container "pull" in pod "web" is waiting to start: image can't be pulled`},
+		{"ns/web/pulls", 400, `container "pulls" in pod "web" is waiting to start: trying and failing to pull image`},
+		{"ns/web/nothing", 400, `container "nothing" in pod "web" is waiting to start: no logs yet`},
+		{"ns/web/lost", 400, `container "lost" in pod "web" is terminated`},
+		{"ns/web/gone", 400, "unable to retrieve container logs for containerd://gone"},
+		{"ns/web/first", 400, `container "first" in pod "web" is not available`},
+		{"ns/web/other", 404, `container "other" not found in pod "web"`},
+		{"ns/web/..%2f..%2fetc", 404, `container "../../etc" not found in pod "web"`},
+		{"ns/db/runs", 404, `pod "db" does not exist`},
+		{"broken/db/runs", 500, "the pods actor does not answer"},
+		{"ns/web/runs?tailLines=many", 400, `{"message": "Unable to decode query."}`},
+		{"ns/web/runs?sinceTime=yesterday", 400, `{"message": "Unable to decode query."}`},
+		{"ns/web/runs?tailLines=-1", 422, `{"message": "Invalid request."}`},
+		{"ns/web/runs?limitBytes=0", 422, `{"message": "Invalid request."}`},
+		{"ns/web/runs?sinceSeconds=1&sinceTime=2026-11-21T10:00:01Z", 422, `{"message": "Invalid request."}`},
+		{"ns/web/runs?stream=Stdin", 422, `{"message": "Invalid request."}`},
+		{"ns/web/runs?stream=Stdout&tailLines=1", 422, `{"message": "Invalid request."}`},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest("GET", "/containerLogs/"+tt.path, nil)
+			r.Header.Set("User", "get/proxy")
+			server(t, []serve.Route{route}, access).ServeHTTP(w, r)
+			body := w.Body.String()
+			if tt.status != 200 {
+				body = strings.TrimSpace(body)
+			}
+			if w.Code != tt.status || body != tt.body {
+				t.Errorf("%d %q, want %d %q", w.Code, body, tt.status, tt.body)
+			}
+		})
+	}
+}
+
+func TestStreamsNeedTheirGate(t *testing.T) {
+	route := serve.ContainerLogsRoute(serve.LogsConfig{Find: only(onePod()), Runtime: logsIn{dir: t.TempDir()}})
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "/containerLogs/ns/web/runs?stream=Stdout", nil)
+	r.Header.Set("User", "get/proxy")
+	server(t, []serve.Route{route}, &byName{}).ServeHTTP(w, r)
+	if w.Code != 400 || !strings.Contains(w.Body.String(), "PodLogsQuerySplitStreams") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestClientGoesAway: a client that leaves while it follows leaves nothing behind.
+func TestClientGoesAway(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+	route := logsRoute(t, t.TempDir(), only(onePod()))
+	access := &byName{}
+	s := server(t, []serve.Route{route}, access)
+	ctx, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- s.Serve(ctx) }()
+	transport := &http.Transport{}
+	for range 20 {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", fmt.Sprintf("http://%s/containerLogs/ns/web/runs?follow=true", s.Address()), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("User", "get/proxy")
+		answer, err := (&http.Client{Transport: transport}).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(answer.Body, make([]byte, len("one\ntwo\n"))); err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+	transport.CloseIdleConnections()
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSystemLogs: nothing leads out of the directory.
+func TestSystemLogs(t *testing.T) {
+	outside, dir := t.TempDir(), t.TempDir()
+	for path, text := range map[string]string{filepath.Join(outside, "secret"): "secret", filepath.Join(dir, "syslog"): "a line\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(dir, "dir")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	routes, err := serve.SystemLogsRoutes(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{
+		"/logs/syslog": 200, "/logs/": 200, "/logs": 301, "/logs/none": 404, "/logs/link": 403, "/logs/dir/secret": 403, "/logs/pipe": 404,
+		"/logs/..%2f" + filepath.Base(outside) + "%2fsecret": 404, "/logs/%2e%2e/x": 404, "/logs//etc/passwd": 403,
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("User", "get/log")
+		server(t, routes, &byName{}).ServeHTTP(w, r)
+		if strings.Contains(w.Body.String(), "secret\n") || w.Body.String() == "secret" || w.Code != want {
+			t.Errorf("%s: %d %q, want %d", path, w.Code, w.Body, want)
+		}
+	}
+	if _, err := serve.SystemLogsRoutes(filepath.Join(dir, "none")); err == nil {
+		t.Error("a directory that is not there is no error")
+	}
+}
