@@ -243,7 +243,7 @@ func TestLogLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		const rounds = 40
+		const rounds = 80 // for longer than two rounds of rotation take, on a busy machine too
 		b.apply(t, "rotates.yaml", restarts("rotates", "Never", strings.Repeat(`lines, "300", then, sleep, 200ms, then, `, rounds)+"print, end"))
 		b.apply(t, "talks.yaml", linksManifest)
 		talks := b.awaitRunning(t, "talks")
