@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -34,7 +35,7 @@ func (a *pods) view(ctx *kernel.Context[Message]) View {
 		v.WaitingFor = append(v.WaitingFor, "the source "+s)
 	}
 	for _, r := range a.of { // order-free: sorted below
-		if r.abandoned() && r.again == nil {
+		if r.abandoned() && r.Again == nil {
 			continue
 		}
 		p := r.show()
@@ -63,17 +64,17 @@ const unseen = "found in the runtime at agent start; its state is not known yet"
 
 // ran says whether the runtime had something of a pod before this actor began.
 func (a *pods) ran(r *record) bool {
-	_, listed := a.runtime[r.pod.UID]
+	_, listed := a.runtime[r.Pod.UID]
 	return listed || r.found
 }
 
 // find gives the pods of a name, or all, the newest first.
 func (a *pods) find(namespace, name string) (out []*v1.Pod) {
 	for _, r := range slices.Backward(a.ranked) {
-		if r.source == podspec.Orphan || name != "" && (r.pod.Name != name || r.pod.Namespace != namespace) {
+		if r.Origin == podspec.Orphan || name != "" && (r.Pod.Name != name || r.Pod.Namespace != namespace) {
 			continue
 		}
-		p := *r.pod
+		p := *r.Pod
 		switch {
 		case r.report.Status != nil:
 			p.Status = *r.report.Status
@@ -89,21 +90,21 @@ func (a *pods) find(namespace, name string) (out []*v1.Pod) {
 
 func (r *record) show() PodView {
 	p := PodView{
-		Namespace: r.pod.Namespace, Name: r.pod.Name, UID: r.pod.UID, Source: r.source,
-		Life: r.state.String(), Phase: string(v1.PodPending), Containers: []ContainerView{}, Problem: r.problem(),
+		Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID, Source: r.Origin,
+		Life: r.State.String(), Phase: string(v1.PodPending), Containers: []ContainerView{}, Problem: r.problem(),
 	}
 	if r.reject != nil {
 		var s v1.PodStatus
 		r.reject.Show(&s)
 		p.Phase, p.Reason, p.Message = string(s.Phase), s.Reason, s.Message
 	}
-	if r.again != nil && p.Problem == "" {
+	if r.Again != nil && p.Problem == "" {
 		p.Problem = r.returning()
 	}
-	if r.abandoned() && r.again != nil {
-		p.Namespace, p.Name, p.Source = r.again.pod.Namespace, r.again.pod.Name, r.again.source
+	if r.abandoned() && r.Again != nil {
+		p.Namespace, p.Name, p.Source = r.Again.Pod.Namespace, r.Again.Pod.Name, r.Again.Origin
 	}
-	if r.report.Status == nil || r.state == rejected {
+	if r.report.Status == nil || r.State == podset.Rejected {
 		return p
 	}
 	s := r.report.Status
@@ -121,7 +122,7 @@ func (r *record) show() PodView {
 	for i := range s.InitContainerStatuses {
 		c := &s.InitContainerStatuses[i]
 		kind := podspec.Init
-		if spec, is := podspec.Find(&r.pod.Spec, c.Name); spec != nil {
+		if spec, is := podspec.Find(&r.Pod.Spec, c.Name); spec != nil {
 			kind = is
 		}
 		p.Containers = append(p.Containers, showContainer(c, kind))
