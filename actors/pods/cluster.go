@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -33,11 +33,11 @@ type Shown struct {
 	Final  bool
 }
 
-// Statics are the static pods that the apiserver is to see. Seen is false until
-// every one is known: before, a mirror pod may be that of one yet to come.
+// Statics are the static pods of this node. Seen is false until every one is known: before, a mirror pod
+// may be that of one yet to come.
 type Statics struct {
 	Seen bool
-	Pods []*v1.Pod
+	Pods []mirrorpods.Static
 }
 
 // refresh takes over a newer version of a pod of the apiserver.
@@ -130,8 +130,7 @@ func (a *pods) showAll() {
 	a.tellStatics()
 }
 
-// tellStatics tells mirrors which static pods there are, if that changed. Of
-// two of one name it is the one that is at work: it has to end first.
+// tellStatics tells mirrors which static pods there are, if that changed.
 func (a *pods) tellStatics() {
 	if a.deps.Cluster == nil {
 		return
@@ -142,43 +141,16 @@ func (a *pods) tellStatics() {
 			now.Seen = false
 		}
 	}
-	if a.anyStatic() {
-		now.Pods = a.staticPods()
+	for _, r := range a.ranked {
+		if r.Origin.Static() && r.State != podset.Collecting {
+			now.Pods = append(now.Pods, mirrorpods.Static{Pod: r.Pod, Life: r.first, HasActor: r.State.HasActor()})
+		}
 	}
 	if now.Seen == a.statics.Seen && slices.Equal(now.Pods, a.statics.Pods) {
 		return
 	}
 	a.statics = now
 	a.deps.Cluster.Statics(now)
-}
-
-func (a *pods) anyStatic() bool {
-	for _, r := range a.of { // order-free: any
-		if r.Origin.Static() {
-			return true
-		}
-	}
-	return false
-}
-
-// staticPods are in order of name.
-func (a *pods) staticPods() (out []*v1.Pod) {
-	at := map[string]int{}
-	for _, r := range a.ranked {
-		if !r.Origin.Static() || r.State == podset.Collecting {
-			continue
-		}
-		if i, there := at[r.name()]; !there {
-			at[r.name()] = len(out)
-			out = append(out, r.shown())
-		} else if r.State.HasActor() {
-			out[i] = r.shown()
-		}
-	}
-	slices.SortFunc(out, func(x, y *v1.Pod) int {
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
-	})
-	return out
 }
 
 // AppendTrace implements kernel.Traced.

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
@@ -53,7 +52,7 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	a.forget(r.Pod.UID)
 	r.Return()
 	r.first, r.restarts = podset.NextLife(r.next, r.first), nil
-	r.ref, r.mirror, r.crash, r.reject = kernel.Ref[pod.Message]{}, nil, nil, nil
+	r.ref, r.crash, r.reject = kernel.Ref[pod.Message]{}, nil, nil
 	delete(a.stuck, r.Pod.UID)
 	if r.Origin == podspec.API && r.Alloc == nil {
 		a.recall(r)
@@ -64,17 +63,6 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	r.report = pod.Report{}
 	a.stops.dirty = true
 	a.saveStops(ctx)
-}
-
-// shown is the pod as mirrors has it: the mirror of another life is another one.
-func (r *record) shown() *v1.Pod {
-	if r.first == 0 {
-		return r.Pod
-	}
-	if r.mirror == nil || r.mirrored != r.Pod {
-		r.mirror, r.mirrored = manifest.InLife(r.Pod, r.first), r.Pod
-	}
-	return r.mirror
 }
 
 // abandoned has directories collected of a pod that nobody knows. Until they are
@@ -121,12 +109,4 @@ func (a *pods) beingCollected(ctx *kernel.Context[Message], refs []observed.PodR
 		}
 	}
 	a.reconcile(ctx)
-}
-
-// returning says to people why a pod that is wanted does not run yet.
-func (r *record) returning() string {
-	if r.State == podset.Collecting {
-		return "remains of its previous run are being removed; it starts after that"
-	}
-	return "it was removed from its source and is stopping; it was added again, and starts after it has stopped"
 }

@@ -17,7 +17,6 @@ import (
 
 // Deps are what the actor is connected to.
 type Deps struct {
-	NodeName string
 	// Sources are those that must have been seen before anything is cleaned up.
 	Sources []podspec.Origin
 	Pod     *pod.Deps
@@ -161,9 +160,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.save(ctx)
 		a.saveStops(ctx)
 	case Query:
-		m.Reply(a.view(ctx))
-	case Find:
-		m.Reply(a.find(m.Namespace, m.Name))
+		m.Reply(a.inventory())
 	case Living:
 		if a.ready() && a.allSeen() {
 			m.Reply(a.living())

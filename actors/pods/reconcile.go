@@ -86,11 +86,11 @@ func (a *pods) ready() bool {
 
 func (a *pods) allSeen() bool { return len(a.unseen()) == 0 }
 
-func (a *pods) unseen() []string {
-	var out []string
+// unseen are the sources that have not said yet what they want.
+func (a *pods) unseen() (out []podspec.Origin) {
 	for _, s := range a.deps.Sources {
 		if !a.wanted[s].Seen {
-			out = append(out, string(s))
+			out = append(out, s)
 		}
 	}
 	return out

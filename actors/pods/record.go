@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"fmt"
 	"iter"
 	"time"
 
@@ -24,10 +23,9 @@ type record struct {
 	seen time.Time // when it was first heard of
 	rank int64
 	// first is Assign.FirstSandbox, next is its value in another life. before is what is known of the
-	// pod's containers from its earlier life. mirror is mirrored, in its life, as mirrors has it.
-	first, next      uint32
-	before           *v1.PodStatus
-	mirror, mirrored *v1.Pod
+	// pod's containers from its earlier life.
+	first, next uint32
+	before      *v1.PodStatus
 	// restarts are, by name, containers that are stopped to be restarted. saved says that they, and Stop,
 	// are in the checkpoint that is being written.
 	restarts map[string]podlife.RestartNote
@@ -113,17 +111,4 @@ func (a *pods) living() map[types.UID]bool {
 		}
 	}
 	return living
-}
-
-// problem is what is wrong with a pod's actor, for people.
-func (r *record) problem() string {
-	if r.crash == nil {
-		return ""
-	}
-	what := "restarted"
-	if r.crash.Decision == kernel.Quarantine {
-		what = "quarantined"
-	}
-	return fmt.Sprintf("its actor is %s after %d crashes, next attempt in %v: %s",
-		what, r.crash.Crashes, r.crash.RetryAfter, r.crash.Reason)
 }
