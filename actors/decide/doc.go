@@ -20,6 +20,7 @@
 //	apipod       which changes of a pod in the apiserver concern its node
 //	mirrorpods   which mirror pods the apiserver must have
 //	podresize    resize of running pods: allocate now or later, and the next step
+//	podset       which pods begin, stop and come back, and in which order
 //
 // One pod:
 //

@@ -162,15 +162,15 @@ func (c *Context[M]) InFlight() []EffectInfo {
 	return c.cell.runner.inFlight(c.cell, false)
 }
 
-// EffectsOf is what InFlight of an actor below this one would be.
-func EffectsOf[M any, P any](c *Context[P], child Ref[M]) []EffectInfo {
-	if child.cell == nil || child.cell.runner == nil {
+// EffectsOf is what InFlight of another actor of the same tree would be. It asks no actor.
+func EffectsOf[M any, P any](c *Context[P], other Ref[M]) []EffectInfo {
+	if other.cell == nil || other.cell.runner == nil {
 		return nil
 	}
-	if !strings.HasPrefix(child.cell.path, c.cell.path+"/") {
-		panic(fmt.Sprintf("%s asks for the effects of %s, which is not below it", c.cell.path, child.cell.path))
+	if root, _, _ := strings.Cut(c.cell.path, "/"); !strings.HasPrefix(other.cell.path, root+"/") {
+		panic(fmt.Sprintf("%s asks for the effects of %s, which is not of its tree", c.cell.path, other.cell.path))
 	}
-	return child.cell.runner.inFlight(child.cell, false)
+	return other.cell.runner.inFlight(other.cell, false)
 }
 
 // typedEffect is an effect and what only its owner's protocol can say of it.

@@ -30,11 +30,11 @@ import (
 //sumtype:decl
 type Message interface{ isMirrorsMessage() }
 
-// Statics are the static pods that are to have a mirror. From pods. The newest
+// Statics are the static pods of this node, in order of age. From pods. The newest
 // counts. Seen is false as long as there may be others.
 type Statics struct {
 	Seen bool
-	Pods []*v1.Pod
+	Pods []mirrorpods.Static
 }
 
 // Found are all mirror pods of this node that the apiserver has. From apipods.
@@ -99,8 +99,10 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 }
 
 type mirrors struct {
-	deps    *Deps
-	statics Statics
+	deps *Deps
+	// statics are to have a mirror. They are all if seen is true.
+	statics []*v1.Pod
+	seen    bool
 	// found is true once the apiserver said which mirrors there are.
 	found   bool
 	mirrors []*v1.Pod
@@ -138,7 +140,7 @@ func (a *mirrors) Overflowed(*kernel.Context[Message]) { a.deps.Restarted() }
 func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Statics:
-		a.statics = m
+		a.statics, a.seen = mirrorpods.Shown(m.Pods), m.Seen
 	case Found:
 		a.found, a.mirrors = true, m.Mirrors
 	case NodeSeen:
@@ -160,12 +162,12 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 	var stand []mirrorpods.Pair
 	var wake time.Time
 	calls := make(map[string]*call, len(a.calls))
-	for _, p := range mirrorpods.Pairs(a.statics.Pods, a.mirrors) {
+	for _, p := range mirrorpods.Pairs(a.statics, a.mirrors) {
 		if p.Stands() {
 			stand = append(stand, p)
 		}
 		namespace, name := p.Name()
-		what, full := p.Do(a.statics.Seen), namespace+"/"+name
+		what, full := p.Do(a.seen), namespace+"/"+name
 		c := a.calls[full]
 		if c != nil && c.id == 0 && (what == mirrorpods.Keep || c.failures == 0 && c.before != p.Mirror) {
 			c = nil // it has happened

@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/actors/resources"
@@ -51,6 +52,11 @@ type Health struct {
 	Runtime pleg.Health
 }
 
+// PodView is passed on to podview, which is made with the first of them: a node that
+// nobody looks at has none. From anyone.
+type PodView struct{ podview.Message }
+
+func (PodView) isNodeMessage()       {}
 func (RuntimeHealth) isNodeMessage() {}
 func (Query) isNodeMessage()         {}
 
@@ -130,6 +136,9 @@ func New(c *Config) func() kernel.Behavior[Message] {
 type node struct {
 	config *Config
 	health Health
+	pods   kernel.Ref[pods.Message]
+	// view is zero until it is asked.
+	view kernel.Ref[podview.Message]
 }
 
 // callDeadline bounds calls that take no time on a runtime that is well.
@@ -178,7 +187,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	}
 	var above cluster
 	podsDeps := &pods.Deps{
-		NodeName: c.Name, Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: podDeps, Wrap: c.Wrap,
+		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: podDeps, Wrap: c.Wrap,
 		Admit: n.admit,
 		Restarted: func() {
 			sourcesRef.Tell(sources.Resend{})
@@ -192,13 +201,16 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 			gcRef.Tell(gc.Collect{Ref: ref, Abandoned: abandoned})
 		},
 		ForgetImages: func(uid types.UID) { imagesRef.Tell(images.Forget{UID: uid}) },
-		Started:      c.Started,
+	}
+	if c.Started != nil {
+		podsDeps.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
 	}
 	if c.Ports.API != nil {
 		above.connect(podsDeps)
 		above.tellPods(c, podDeps)
 	}
 	podsRef = spawn(ctx, c.Around, "pods", pods.New(podsDeps))
+	n.pods = podsRef
 	imagesRef = spawn(ctx, c.Around, "images", images.New(&images.Deps{
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff:  imagepull.DefaultBackoff(),
@@ -231,7 +243,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	if c.Ports.Logs != nil && c.LogRotation.MaxSize > 0 {
 		spawn(ctx, c.Around, "logs", logs.New(&logs.Deps{
 			Files: c.Ports.Logs, Runtime: c.Ports.LogReopener, Policy: c.LogRotation, Interval: c.LogInterval,
-			Running:  func(reply func([]*v1.Pod)) { podsRef.Tell(pods.Find{Reply: reply}) },
+			Running:  func(reply func([]*v1.Pod)) { self.Tell(PodView{podview.Find{Reply: reply}}) },
 			Deadline: callDeadline, StepDeadline: logStepDeadline,
 		}))
 	}
@@ -262,10 +274,18 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	}
 }
 
-// spawn makes one of the singletons. That a name is taken can't be: a restart
-// waits until all below have ended.
-func spawn[M any](ctx *kernel.Context[Message], f Around, name string, construct func() kernel.Behavior[M]) kernel.Ref[M] {
-	ref, err := kernel.Spawn(ctx, kernel.Spec[M]{Name: name, New: Wrapped(f, name, construct)})
+// spawn makes one of the singletons.
+func spawn[M any](
+	ctx *kernel.Context[Message], f Around, name string, construct func() kernel.Behavior[M],
+) kernel.Ref[M] {
+	return spawnAs(ctx, f, kernel.Spec[M]{Name: name, New: construct})
+}
+
+// spawnAs makes one with its spec. That a name is taken can't be: a restart waits
+// until all below have ended.
+func spawnAs[M any](ctx *kernel.Context[Message], f Around, spec kernel.Spec[M]) kernel.Ref[M] {
+	spec.New = Wrapped(f, spec.Name, spec.New)
+	ref, err := kernel.Spawn(ctx, spec)
 	if err != nil {
 		panic(err)
 	}
@@ -273,13 +293,28 @@ func spawn[M any](ctx *kernel.Context[Message], f Around, name string, construct
 }
 
 // Receive implements kernel.Behavior.
-func (n *node) Receive(_ *kernel.Context[Message], m Message) {
+func (n *node) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
+	case PodView:
+		if n.view.IsZero() {
+			n.view = n.spawnView(ctx)
+		}
+		n.view.Tell(m.Message)
 	case RuntimeHealth:
 		n.health.Runtime = m.Health
 	case Query:
 		m.Reply(n.health)
 	}
+}
+
+func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Message] {
+	return spawnAs(ctx, n.config.Around, kernel.Spec[podview.Message]{
+		Name: "podview", Policy: podview.Policy,
+		New: podview.New(&podview.Deps{
+			NodeName: n.config.Name, Started: n.config.Started,
+			Ask: func(reply func(pods.Inventory)) { n.pods.Tell(pods.Query{Reply: reply}) },
+		}),
+	})
 }
 
 func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *admit.Rejection {

@@ -33,10 +33,28 @@ func (a *pods) load(ctx *kernel.Context[Message]) {
 	a.given.load(ctx, a.deps.Checkpoints, checkpointName)
 }
 
-func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
-	if m.ID != a.given.loading {
-		return
+// loadedJournal takes over what one of the checkpoints has.
+func (a *pods) loadedJournal(ctx *kernel.Context[Message], m Loaded) {
+	switch m.ID {
+	case a.stops.loading:
+		a.loadedStops(ctx, m)
+	case a.given.loading:
+		a.loaded(ctx, m)
 	}
+}
+
+// savedJournal goes on with what waited for one of the checkpoints. One that a predecessor wrote was read
+// after that.
+func (a *pods) savedJournal(ctx *kernel.Context[Message], m Saved) {
+	switch m.ID {
+	case a.stops.saving:
+		a.savedStopsNow(ctx, m.Err)
+	case a.given.saving:
+		a.saved(ctx, m)
+	}
+}
+
+func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
 	var c saves
 	if err := a.given.read(m, &c); err != nil {
 		ctx.Log().Warn().Str("error", err.Error()).
@@ -62,10 +80,10 @@ func (a *pods) save(ctx *kernel.Context[Message]) {
 	}
 	for uid, r := range a.of { // order-free: a map again
 		switch {
-		case r.saving != nil:
-			all[uid], g.written[uid] = r.saving, r.saving
-		case r.alloc != nil:
-			all[uid] = r.alloc
+		case r.Saving != nil:
+			all[uid], g.written[uid] = r.Saving, r.Saving
+		case r.Alloc != nil:
+			all[uid] = r.Alloc
 		}
 	}
 	g.write(ctx, a.deps.Checkpoints, checkpointName, saves{all})
@@ -74,17 +92,15 @@ func (a *pods) save(ctx *kernel.Context[Message]) {
 // saved begins what was given.
 func (a *pods) saved(ctx *kernel.Context[Message], m Saved) {
 	g := &a.given
-	if m.ID != g.saving {
-		return // of a predecessor: what it wrote was read after it
-	}
 	g.saving = 0
 	if m.Err != nil {
-		ctx.Log().Warn().Str("error", m.Err.Error()).Msg("cannot write the allocations checkpoint; new pods and resizes wait until it is written")
+		ctx.Log().Warn().Str("error", m.Err.Error()).
+			Msg("cannot write the allocations checkpoint; new pods and resizes wait until it is written")
 		g.failed(ctx)
 		return
 	}
 	for _, r := range a.ranked {
-		if r.saving != nil && g.written[r.pod.UID] == r.saving {
+		if r.Saving != nil && g.written[r.Pod.UID] == r.Saving {
 			a.begun(ctx, r)
 		}
 	}

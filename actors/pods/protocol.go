@@ -1,11 +1,14 @@
-// Package pods is the actor that knows which pods this node is to run: it
-// merges the sources, admits, keeps one pod actor per pod, hands them what pleg
-// sees, and knows what people are shown.
+// Package pods is the registry of the pods of this node, and the parent of their actors: it merges the
+// sources, admits pods, keeps one actor for each, and hands them what pleg sees. What it decides is in
+// decide/podset and decide/podresize.
+//
+// A panic here stops the actors of all pods. So nothing is made here for people to look at: podview asks
+// for what is known (Inventory), and mirrors is told which static pods there are.
 //
 //	sources ──Update──► pods ──Assign──► pod       pod ──Ask, Report, Finished──► pods
 //	pleg ──Snapshot, Hint, Seen──► pods ──RuntimeHint, RuntimeSeen──► pod
 //	gc ──Abandoned──► pods ──Collect──► gc ──Collected──► pods       pods ──Forget──► images
-//	anyone ──Query──► pods
+//	podview ──Query──► pods ──Inventory──► podview
 //
 // On a node of a cluster also:
 //
@@ -99,8 +102,9 @@ type Repeat struct{}
 // Crashed is from the kernel: an actor below this one crashed.
 type Crashed struct{ Report *kernel.CrashReport }
 
-// Query asks for what people are shown. Reply must not block.
-type Query struct{ Reply func(View) }
+// Query asks for all that is known of pods. From podview, and from the health check. Reply must do no more
+// than send a message. Lost: whoever asks gives up waiting.
+type Query struct{ Reply func(Inventory) }
 
 // NodeSeen is this node as the apiserver has it. From nodestatus, when its
 // labels or taints changed. Twice: as once.
@@ -126,17 +130,8 @@ type Saved struct {
 // SaveAgain is this actor's own timer, after it could not be written.
 type SaveAgain struct{}
 
-// Find asks for the pods of a name, the newest first: there may be one that ends
-// and one that comes in its place. Without a name it asks for all. Each has the
-// status that is known of it here. Those that nobody wants any more are not among
-// them. From what serves requests about pods. Reply must not block, and nobody
-// changes what the pods point at. Lost: whoever asks gives up waiting.
-type Find struct {
-	Namespace, Name string
-	Reply           func([]*v1.Pod)
-}
-
-// Living asks which pods must not be collected. From gc. Reply must not block.
+// Living asks which pods must not be collected. From gc and resources. Reply must do no more than send a
+// message. Lost: it is asked again.
 type Living struct{ Reply func(map[types.UID]bool) }
 
 func (NoteRestart) isPodsMessage() {}
@@ -161,7 +156,6 @@ func (AskAgain) isPodsMessage()  {}
 func (Repeat) isPodsMessage()    {}
 func (Crashed) isPodsMessage()   {}
 func (Query) isPodsMessage()     {}
-func (Find) isPodsMessage()      {}
 func (Living) isPodsMessage()    {}
 func (NodeSeen) isPodsMessage()  {}
 func (ShowAgain) isPodsMessage() {}

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -28,58 +29,47 @@ import (
 
 // allocated is the pod with what it was given. It is shared, and never changed.
 func (r *record) allocated() *v1.Pod {
-	if r.alloc == nil {
-		return r.pod
+	if r.Alloc == nil {
+		return r.Pod
 	}
-	if r.appliedTo != r.pod {
-		r.applied, r.appliedTo = r.alloc.Apply(r.pod), r.pod
+	if r.appliedTo != r.Pod {
+		r.applied, r.appliedTo = r.Alloc.Apply(r.Pod), r.Pod
 	}
 	return r.applied
 }
 
-// holds is the pod with what nobody else may be given. Until what was decided is
-// written down, that is the greater of it and what the pod had: the next agent may
-// begin with either.
+// holds is the pod with what nobody else may be given.
 func (r *record) holds() *v1.Pod {
-	switch {
-	case r.saving != nil && r.alloc != nil:
-		return podresize.Greater(r.alloc, r.saving).Apply(r.pod)
-	case r.saving != nil:
-		return r.saving.Apply(r.pod)
+	if r.Saving != nil {
+		return r.Held(r.Pod)
 	}
 	return r.allocated()
 }
 
 // give sets what the pod was given.
 func (r *record) give(alloc *podresize.Allocation) {
-	r.alloc, r.saving, r.appliedTo = alloc, nil, nil
+	r.Alloc, r.Saving, r.appliedTo = alloc, nil, nil
 }
 
 // resized is what the pod's actor is told of it.
 func (r *record) resized() *pod.Resized {
-	if r.alloc == nil {
+	if r.Alloc == nil {
 		return nil
 	}
-	out := pod.Resized{Generation: r.alloc.Generation, Pending: r.pending}
-	switch {
-	case r.settled():
-		out.Pending = nil // it asks no more
-	case r.state == waiting || r.state == running && r.stop == nil: // else nobody decides any more
-		out.Undecided = r.pending == nil || r.pending.Generation != r.pod.Generation
+	out := pod.Resized{Generation: r.Alloc.Generation}
+	if !r.Settled(r.Pod) { // else it asks for nothing
+		out.Pending = r.Pending
+	}
+	if r.State == podset.Waiting || r.State == podset.Running && r.Stop == nil { // else nobody decides any more
+		out.Undecided = r.Undecided(r.Pod)
 	}
 	return &out
-}
-
-// settled says whether a pod asks for what it was given, and nothing else is about to
-// be given to it.
-func (r *record) settled() bool {
-	return r.alloc.Holds(r.pod) && (r.saving == nil || r.saving.Holds(r.pod))
 }
 
 // asks looks whether another version of a pod asks for other resources than the
 // old one: what it asked for then is what it has.
 func (r *record) asks(old *v1.Pod) {
-	if r.alloc == nil && r.acts() && podresize.Changed(old, r.pod) {
+	if r.Alloc == nil && r.State.HasActor() && podresize.Changed(old, r.Pod) {
 		r.give(podresize.Of(old))
 	}
 }
@@ -87,13 +77,13 @@ func (r *record) asks(old *v1.Pod) {
 // recall gives a pod that comes what it had before this agent began: as it is
 // written down, or, if it was never resized then, as its status says.
 func (a *pods) recall(r *record) {
-	if r.source != podspec.API {
+	if r.Origin != podspec.API {
 		return // another manifest is another pod
 	}
-	alloc := a.given.unclaimed[r.pod.UID]
-	delete(a.given.unclaimed, r.pod.UID)
+	alloc := a.given.unclaimed[r.Pod.UID]
+	delete(a.given.unclaimed, r.Pod.UID)
 	if alloc == nil {
-		alloc = podresize.FromStatus(r.pod)
+		alloc = podresize.FromStatus(r.Pod)
 	}
 	r.give(alloc)
 }
@@ -103,18 +93,18 @@ func (a *pods) recall(r *record) {
 func (a *pods) resize(ctx *kernel.Context[Message]) {
 	var asking []podresize.Waiter
 	for _, r := range a.ranked {
-		if r.alloc == nil || r.state != running || r.stop != nil || r.saving != nil {
+		if r.Alloc == nil || r.State != podset.Running || r.Stop != nil || r.Saving != nil {
 			continue
 		}
-		if r.alloc.Holds(r.pod) {
-			if r.pending != nil { // it asks no more
-				r.pending, r.since = nil, time.Time{}
-				a.assign(r.pod.UID)
+		if r.Alloc.Holds(r.Pod) {
+			if r.Pending != nil { // it asks no more
+				r.Pending, r.Since = nil, time.Time{}
+				a.assign(r.Pod.UID)
 			}
 			continue
 		}
 		asking = append(asking, podresize.Waiter{
-			Desired: r.pod, Allocated: r.allocated(), Class: podspec.QOS(r.pod), Since: r.since, Rank: r.rank,
+			Desired: r.Pod, Allocated: r.allocated(), Class: podspec.QOS(r.Pod), Since: r.Since, Rank: r.rank,
 		})
 	}
 	if len(asking) == 0 {
@@ -127,16 +117,10 @@ func (a *pods) resize(ctx *kernel.Context[Message]) {
 }
 
 func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
-	var others []*v1.Pod
-	for _, o := range a.ranked {
-		if o != r && o.state == running {
-			others = append(others, o.holds())
-		}
-	}
-	pending := podresize.Pending{Generation: r.pod.Generation}
-	switch v := podresize.Decide(r.pod, r.allocated(), others, a.deps.Pod.Allocatable).(type) {
+	pending := podresize.Pending{Generation: r.Pod.Generation}
+	switch v := podresize.Decide(r.Pod, r.allocated(), a.beside(r), a.deps.Pod.Allocatable).(type) {
 	case podresize.Allocate:
-		r.saving = podresize.Of(r.pod)
+		r.Saving = podresize.Of(r.Pod)
 		a.given.dirty = true
 		a.save(ctx)
 		return
@@ -145,48 +129,40 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 	case podresize.Refuse:
 		pending.Reason, pending.Message = v1.PodReasonInfeasible, v.Message
 	}
-	if r.pending != nil && *r.pending == pending {
+	if r.Pending != nil && *r.Pending == pending {
 		return
 	}
-	if r.pending == nil || r.pending.Reason != pending.Reason || r.pending.Generation != pending.Generation {
+	if r.Pending == nil || r.Pending.Reason != pending.Reason || r.Pending.Generation != pending.Generation {
 		reason := "ResizeDeferred"
 		if pending.Reason == v1.PodReasonInfeasible {
 			reason = "ResizeInfeasible"
 		}
-		if !told(&r.pod.Status, &pending) {
-			a.resizeEvent(ctx, r, true, reason, podresize.Describe("Pod resize "+pending.Reason, r.pod, r.pod.Generation, pending.Message))
+		if !podresize.Told(&r.Pod.Status, &pending) {
+			text := podresize.Describe("Pod resize "+pending.Reason, r.Pod, r.Pod.Generation, pending.Message)
+			a.resizeEvent(ctx, r, true, reason, text)
 		}
 		// What it has must not be forgotten: its spec says it no more.
 		a.given.dirty = true
 		a.save(ctx)
 	}
-	if r.since.IsZero() {
-		r.since = ctx.Now()
+	if r.Since.IsZero() {
+		r.Since = ctx.Now()
 	}
-	r.pending = &pending
-	a.assign(r.pod.UID)
-}
-
-// told says whether users were told of it before this agent began.
-func told(s *v1.PodStatus, p *podresize.Pending) bool {
-	for i := range s.Conditions {
-		if c := &s.Conditions[i]; c.Type == v1.PodResizePending && c.Reason == p.Reason && c.ObservedGeneration == p.Generation {
-			return true
-		}
-	}
-	return false
+	r.Pending = &pending
+	a.assign(r.Pod.UID)
 }
 
 // begun is called for a pod whose allocation is in the checkpoint now.
 func (a *pods) begun(ctx *kernel.Context[Message], r *record) {
-	r.give(r.saving)
-	r.pending, r.since = nil, time.Time{}
-	if r.acts() {
-		a.resizeEvent(ctx, r, false, "ResizeStarted", podresize.Describe("Pod resize started", r.allocated(), r.alloc.Generation, ""))
-		a.assign(r.pod.UID)
+	r.give(r.Saving)
+	r.Pending, r.Since = nil, time.Time{}
+	if r.State.HasActor() {
+		text := podresize.Describe("Pod resize started", r.allocated(), r.Alloc.Generation, "")
+		a.resizeEvent(ctx, r, false, "ResizeStarted", text)
+		a.assign(r.Pod.UID)
 	}
 }
 
 func (a *pods) resizeEvent(ctx *kernel.Context[Message], r *record, warning bool, reason, message string) {
-	a.deps.Pod.Events.Record(port.Event{Pod: r.pod, Warning: warning, Reason: reason, Message: message, At: ctx.Now()})
+	a.deps.Pod.Events.Record(port.Event{Pod: r.Pod, Warning: warning, Reason: reason, Message: message, At: ctx.Now()})
 }

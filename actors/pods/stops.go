@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -57,14 +58,12 @@ type savedStops struct {
 	Pods map[types.UID]*stopped `json:"pods"`
 }
 
-// notWanted is why a pod is stopped that no source wants.
-const notWanted = "the pod was removed from its source"
-
 func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
 	var c savedStops
 	if err := a.stops.read(m, &c); err != nil {
 		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", err.Error()).
-			Msg("cannot read the stops checkpoint; a container that was stopped for a restart and exited with 0 may count as completed")
+			Msg("cannot read the stops checkpoint; a container that was stopped for a restart and exited with 0 " +
+				"may count as completed")
 	}
 	if a.stops.unclaimed = c.Pods; a.stops.unclaimed == nil {
 		a.stops.unclaimed = map[types.UID]*stopped{}
@@ -84,25 +83,17 @@ func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
 
 // recallStop gives a pod that comes what was written down of it before this agent began.
 func (a *pods) recallStop(r *record) {
-	s := a.stops.unclaimed[r.pod.UID]
+	s := a.stops.unclaimed[r.Pod.UID]
 	if s == nil {
 		return
 	}
-	delete(a.stops.unclaimed, r.pod.UID)
+	delete(a.stops.unclaimed, r.Pod.UID)
 	r.restarts, r.first = s.Containers, s.FirstSandbox
-	r.before = earlierStatus(s.BeforeInit, s.Before)
-	if !s.Since.IsZero() && r.stop == nil && !a.begunSince(r.pod.UID, s.Since) {
-		r.stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: notWanted}
-		r.unwanted, r.stopWritten = true, true
+	r.before = podset.EarlierStatus(s.BeforeInit, s.Before)
+	if !s.Since.IsZero() && r.Stop == nil && !podset.BegunSince(a.runtime[r.Pod.UID], s.Since) {
+		r.Stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted}
+		r.Removal = podset.Told
 	}
-}
-
-// begunSince says whether a pod began again after it was asked to stop: another
-// agent has ended that stop, or this one could not write down that it did.
-func (a *pods) begunSince(uid types.UID, since time.Time) bool {
-	rp := a.runtime[uid]
-	s, ready := rp.ReadySandbox()
-	return ready && s.CreatedAt.After(since)
 }
 
 // forgetUnclaimed drops what was written down of pods that are no more, as soon as
@@ -117,14 +108,14 @@ func (a *pods) forgetUnclaimed() {
 // remembers says what is to be in the checkpoint of a pod, nil for nothing.
 func (r *record) remembers() *stopped {
 	s := &stopped{Containers: r.restarts, FirstSandbox: r.first}
-	if r.unwanted && r.source != podspec.API {
-		s.Since, s.Grace = r.stop.At, r.stop.Grace
+	if r.Removal != podset.Kept && r.Origin != podspec.API {
+		s.Since, s.Grace = r.Stop.At, r.Stop.Grace
 	}
 	if len(s.Containers) == 0 && s.Since.IsZero() && s.FirstSandbox == 0 {
 		return nil
 	}
 	if status := cmp.Or(r.report.Status, r.before); status != nil && (!s.Since.IsZero() || s.FirstSandbox != 0) {
-		s.Before, s.BeforeInit = shortened(status.ContainerStatuses), shortened(status.InitContainerStatuses)
+		s.Before, s.BeforeInit = podset.Endings(status.ContainerStatuses), podset.Endings(status.InitContainerStatuses)
 	}
 	return s
 }
@@ -176,9 +167,9 @@ func (a *pods) written(r *record) {
 			r.ref.Tell(pod.Noted{Container: name, ID: n.ID})
 		}
 	}
-	if r.unwanted && !r.stopWritten {
-		r.stopWritten = true
-		a.assign(r.pod.UID)
+	if r.Removal == podset.Noting {
+		r.Removal = podset.Told
+		a.assign(r.Pod.UID)
 	}
 }
 

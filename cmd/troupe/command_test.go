@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
@@ -40,11 +40,11 @@ func serveNode(t *testing.T) string {
 					{ID: 1, Kind: "RunPodSandbox", Phase: kernel.EffectStarted, Since: began}}},
 			}}
 		},
-		Pods: func(context.Context) (pods.View, error) {
-			return pods.View{Node: "n", Ready: true, Pods: []pods.PodView{
-				{Namespace: "default", Name: "web", UID: "u1", Phase: "Pending", Containers: []pods.ContainerView{
+		Pods: func(context.Context) (podview.View, error) {
+			return podview.View{Node: "n", Ready: true, Pods: []podview.Pod{
+				{Namespace: "default", Name: "web", UID: "u1", Phase: "Pending", Containers: []podview.Container{
 					{Name: "app", Kind: "main", State: "waiting", Reason: "ContainerCreating", Image: "app:1"}}},
-				{Namespace: "other", Name: "web", UID: "u2", Phase: "Pending", Containers: []pods.ContainerView{}},
+				{Namespace: "other", Name: "web", UID: "u2", Phase: "Pending", Containers: []podview.Container{}},
 			}}, nil
 		},
 		Events: func(string) []admin.EventView { return nil },

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/cmd/troupe/podtable"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 	"github.com/troupe-dev/troupe/supervisor/admin"
@@ -45,7 +45,7 @@ func newPodsCommand() *cobra.Command {
 
 // podsAnswer is what the command gets.
 type podsAnswer struct {
-	view  pods.View
+	view  podview.View
 	doing map[types.UID][]podtable.Call
 }
 
@@ -77,11 +77,11 @@ func showPods(ctx context.Context, w io.Writer, l look, o podtable.Options) erro
 	}.print(ctx, w, l)
 }
 
-func ofNamespace(all []pods.PodView, namespace string) []pods.PodView {
+func ofNamespace(all []podview.Pod, namespace string) []podview.Pod {
 	if namespace == "" {
 		return all
 	}
-	out := []pods.PodView{}
+	out := []podview.Pod{}
 	for _, p := range all {
 		if p.Namespace == namespace {
 			out = append(out, p)
@@ -92,13 +92,13 @@ func ofNamespace(all []pods.PodView, namespace string) []pods.PodView {
 
 // underWay asks the tree what calls are made for which pod, and since when. The
 // list of pods is worth showing without.
-func underWay(ctx context.Context, client admin.Client, shown []pods.PodView) map[types.UID][]podtable.Call {
+func underWay(ctx context.Context, client admin.Client, shown []podview.Pod) map[types.UID][]podtable.Call {
 	tree, err := client.Tree(ctx)
 	if err != nil {
 		return nil
 	}
 	out := map[types.UID][]podtable.Call{}
-	for uid, calls := range pods.CallsOf(tree.Actors, shown) {
+	for uid, calls := range podview.CallsOf(tree.Actors, shown) {
 		for _, c := range calls {
 			call := podtable.Call{What: strings.TrimSpace(c.Kind + " " + c.Object), Phase: c.Phase.String(), Since: c.Since}
 			out[uid] = append(out[uid], call)

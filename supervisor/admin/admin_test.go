@@ -18,7 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
@@ -46,10 +46,10 @@ func sampleTree() Tree {
 	}
 }
 
-func sampleView() pods.View {
-	return pods.View{
+func sampleView() podview.View {
+	return podview.View{
 		Node: "n", Ready: true,
-		Pods:     []pods.PodView{{Namespace: "default", Name: "web", UID: "u1", Life: "Syncing", Containers: []pods.ContainerView{}}},
+		Pods:     []podview.Pod{{Namespace: "default", Name: "web", UID: "u1", Life: "Syncing", Containers: []podview.Container{}}},
 		Problems: []manifest.Problem{{Source: "/m/a.yaml", Field: "spec", Message: "must be given"}},
 	}
 }
@@ -67,7 +67,7 @@ func sampleStory(pod string) (timeline.View, error) {
 func sampleConfig(t *testing.T) Config {
 	return Config{
 		Socket: SocketIn(t.TempDir()), Tree: sampleTree,
-		Pods:     func(context.Context) (pods.View, error) { return sampleView(), nil },
+		Pods:     func(context.Context) (podview.View, error) { return sampleView(), nil },
 		Events:   func(string) []EventView { return nil },
 		Timeline: sampleStory,
 		Gone: func() []timeline.Listed {
@@ -165,10 +165,10 @@ func TestEveryPhaseAndDecisionIsReadBack(t *testing.T) {
 func TestTreeAnswersWhenPodsDoNot(t *testing.T) {
 	stuck := make(chan struct{})
 	c := node(t, func(c *Config) {
-		c.Pods = func(ctx context.Context) (pods.View, error) {
+		c.Pods = func(ctx context.Context) (podview.View, error) {
 			close(stuck)
 			<-ctx.Done()
-			return pods.View{}, ctx.Err()
+			return podview.View{}, ctx.Err()
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -187,10 +187,10 @@ func TestTreeAnswersWhenPodsDoNot(t *testing.T) {
 	}
 
 	c = node(t, func(c *Config) {
-		c.Pods = func(context.Context) (pods.View, error) { return pods.View{}, errors.New("it is quarantined") }
+		c.Pods = func(context.Context) (podview.View, error) { return podview.View{}, errors.New("it is quarantined") }
 	})
 	_, err := c.Pods(t.Context())
-	if want := "the pods actor does not answer: it is quarantined: see `troupe tree`"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the podview actor does not answer: it is quarantined: see `troupe tree`"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
@@ -44,8 +44,8 @@ func (e *GoneError) Unwrap() error { return e.Err }
 func (c Client) Tree(ctx context.Context) (Tree, error) { return get[Tree](ctx, c, "/v1/tree") }
 
 // Pods gets the pods.
-func (c Client) Pods(ctx context.Context) (pods.View, error) {
-	return get[pods.View](ctx, c, "/v1/pods")
+func (c Client) Pods(ctx context.Context) (podview.View, error) {
+	return get[podview.View](ctx, c, "/v1/pods")
 }
 
 // Events gets the recent events of a pod (namespace/name), of all if it is empty.

@@ -4,7 +4,7 @@
 //
 //	GET /                     the web page; it reads the paths below
 //	GET /v1/tree              the actor tree, from the kernel: no actor has to answer
-//	GET /v1/pods              the pods, from the pods actor, and why unhealthy pods are not ready
+//	GET /v1/pods              the pods, from the podview actor, and why unhealthy pods are not ready
 //	GET /v1/gone              terminated pods that have a timeline
 //	GET /v1/events?pod=ns/name    recent events, of one pod or of all
 //	GET /v1/timeline?pod=ns/name  what happened to a pod (also: name, or UID)

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
@@ -21,7 +21,7 @@ func handler(c Config) http.Handler {
 	mux.HandleFunc("GET /v1/pods", func(w http.ResponseWriter, r *http.Request) {
 		view, err := askPods(r.Context(), c)
 		if err != nil {
-			refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the pods actor does not answer: %v: see `troupe tree`", err))
+			refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the podview actor does not answer: %v: see `troupe tree`", err))
 			return
 		}
 		reply(w, http.StatusOK, view)
@@ -47,13 +47,13 @@ func handler(c Config) http.Handler {
 	return limit(guard(mux))
 }
 
-func askPods(ctx context.Context, c Config) (pods.View, error) {
+func askPods(ctx context.Context, c Config) (podview.View, error) {
 	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
 	defer cancel()
 	return c.Pods(ctx)
 }
 
-// timeline answers with what happened to a pod and, if the pods actor answers,
+// timeline answers with what happened to a pod and, if the podview actor answers,
 // with how it is now.
 func (c Config) timeline(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("pod")
@@ -73,7 +73,7 @@ func (c Config) timeline(w http.ResponseWriter, r *http.Request) {
 	out := Timeline{View: story, At: time.Now()}
 	view, err := askPods(r.Context(), c)
 	if err != nil {
-		out.Silent = fmt.Sprintf("the pods actor does not answer: %v: see `troupe tree`", err)
+		out.Silent = fmt.Sprintf("the podview actor does not answer: %v: see `troupe tree`", err)
 	}
 	for i := range view.Pods {
 		if view.Pods[i].UID == story.UID {

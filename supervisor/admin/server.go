@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
@@ -19,7 +19,7 @@ import (
 const (
 	// pathLimit is the longest path of a unix socket, in bytes (unix(7)).
 	pathLimit = 107
-	// podsTimeout bounds the question to the pods actor.
+	// podsTimeout bounds the question to the podview actor.
 	podsTimeout = 5 * time.Second
 	// requestLimit is how many requests are answered at once.
 	requestLimit = 16
@@ -35,8 +35,8 @@ type Config struct {
 	Socket string
 	// Tree must not ask any actor: it shows the one that is stuck.
 	Tree func() Tree
-	// Pods asks the pods actor, which may not answer: it has to end with ctx.
-	Pods func(ctx context.Context) (pods.View, error)
+	// Pods asks the podview actor, which may not answer: it has to end with ctx.
+	Pods func(ctx context.Context) (podview.View, error)
 	// Events are the recent ones of a pod (namespace/name), of all if that is
 	// empty, oldest first.
 	Events func(pod string) []EventView

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
 
@@ -40,10 +40,10 @@ type Timeline struct {
 	timeline.View
 	// At is when it was read; ages are counted from it.
 	At time.Time `json:"at"`
-	// Pod is nil of one that is gone, or if the pods actor does not answer, which
+	// Pod is nil of one that is gone, or if the podview actor does not answer, which
 	// Silent says.
-	Pod    *pods.PodView `json:"pod,omitempty"`
-	Silent string        `json:"silent,omitempty"`
+	Pod    *podview.Pod `json:"pod,omitempty"`
+	Silent string       `json:"silent,omitempty"`
 }
 
 // EventView is one event that users should see.

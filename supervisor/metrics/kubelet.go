@@ -6,7 +6,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/probes"
 )
 
@@ -19,7 +19,7 @@ var (
 	readyPods         = described("troupe_pods_ready", "Number of pods that are ready.")
 	problems          = described("troupe_manifest_problems", "Number of problems in manifests of static pods.")
 	synced            = described("troupe_ready", "1 after every pod source was read and the runtime was listed, 0 before.")
-	noAnswer          = described("troupe_scrape_error", "1 if the pods actor did not answer this scrape in time or volumes could not be read, 0 otherwise.")
+	noAnswer          = described("troupe_scrape_error", "1 if the podview actor did not answer this scrape in time or volumes could not be read, 0 otherwise.")
 )
 
 // static as a label of a kubelet has it.
@@ -39,7 +39,7 @@ type podCounts struct {
 }
 
 // count is pure: what gauges show of the pods of a node.
-func count(v pods.View) podCounts {
+func count(v podview.View) podCounts {
 	c := podCounts{
 		desired: map[string]int{"": 0, "true": 0}, active: map[string]int{"": 0, "true": 0},
 		working: map[[3]string]int{},
@@ -57,7 +57,7 @@ func count(v pods.View) podCounts {
 	return c
 }
 
-func (c *podCounts) add(p *pods.PodView) {
+func (c *podCounts) add(p *podview.Pod) {
 	runs := p.Phase == string(v1.PodRunning)
 	for _, k := range p.Containers {
 		switch {
@@ -102,8 +102,18 @@ func (c *podCounts) add(p *pods.PodView) {
 	}
 }
 
-// podsCollector is a view as a collector.
-type podsCollector struct{ view pods.View }
+// podsCollector is what a view counts, as a collector.
+type podsCollector struct {
+	podCounts
+	problems int
+	synced   bool
+}
+
+// collected is made where the scrape is served: prometheus collects on a goroutine of its own, where a panic
+// would end the process.
+func collected(v podview.View) podsCollector {
+	return podsCollector{count(v), len(v.Problems), v.Ready}
+}
 
 // Describe implements prometheus.Collector.
 func (podsCollector) Describe(chan<- *prometheus.Desc) {}
@@ -113,7 +123,7 @@ func (p podsCollector) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	}
-	c := count(p.view)
+	c := p.podCounts
 	gauge(runningPods, c.running)
 	gauge(readyPods, c.ready)
 	gauge(runningContainers, c.alive, "running")
@@ -126,9 +136,9 @@ func (p podsCollector) Collect(to chan<- prometheus.Metric) {
 	for key, n := range c.working { // order-free: sorted as they are written
 		gauge(workingPods, n, key[0], key[1], key[2])
 	}
-	gauge(problems, len(p.view.Problems))
+	gauge(problems, p.problems)
 	ready := 0
-	if p.view.Ready {
+	if p.synced {
 		ready = 1
 	}
 	gauge(synced, ready)

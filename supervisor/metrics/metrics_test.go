@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/kube"
@@ -68,16 +69,16 @@ func asked() metrics.Asked {
 				},
 			}
 		},
-		Pods:    func(context.Context) (pods.View, error) { return view, nil },
+		Pods:    func(context.Context) (podview.View, error) { return view, nil },
 		Probes:  func(context.Context) ([]probes.Tally, error) { return tallies, nil },
 		Volumes: func(context.Context) ([]usage.Pod, error) { return volumes, nil },
 	}
 }
 
-var view = pods.View{Ready: true, Pods: []pods.PodView{
-	{Source: "api", Life: "Syncing", Phase: "Running", Ready: true, Containers: []pods.ContainerView{{ID: "1", State: "running"}, {ID: "2", State: "waiting", Last: &pods.EndView{}}}},
-	{Source: "file", Life: "Syncing", Phase: "Pending", Containers: []pods.ContainerView{{ID: "3", State: "running"}}},
-	{Source: "api", Life: "Terminating", Phase: "Running", Containers: []pods.ContainerView{{ID: "4", State: "terminated"}}},
+var view = podview.View{Ready: true, Pods: []podview.Pod{
+	{Source: "api", Life: "Syncing", Phase: "Running", Ready: true, Containers: []podview.Container{{ID: "1", State: "running"}, {ID: "2", State: "waiting", Last: &podview.End{}}}},
+	{Source: "file", Life: "Syncing", Phase: "Pending", Containers: []podview.Container{{ID: "3", State: "running"}}},
+	{Source: "api", Life: "Terminating", Phase: "Running", Containers: []podview.Container{{ID: "4", State: "terminated"}}},
 	{Source: "api", Life: "Rejected", Phase: "Failed"},
 	{Source: "orphan", Life: "Terminating", Phase: "Unknown"},
 }}
@@ -203,7 +204,7 @@ func TestWhatIsAskedAtAScrape(t *testing.T) {
 // A node whose actors do not answer still shows what its kernel knows.
 func TestNobodyAnswers(t *testing.T) {
 	a := asked()
-	a.Pods = func(context.Context) (pods.View, error) { return pods.View{}, errors.New("no answer") }
+	a.Pods = func(context.Context) (podview.View, error) { return podview.View{}, errors.New("no answer") }
 	families := scrape(t, fresh(t), a, "/metrics")
 	check(t, families, []want{{"troupe_scrape_error", "", 1}, {"troupe_mailbox_messages", "kind=pod", 5}})
 	if f := families["kubelet_running_pods"]; f != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 )
@@ -18,7 +18,7 @@ import (
 type Asked struct {
 	// System asks no actor.
 	System func() System
-	Pods   func(context.Context) (pods.View, error)
+	Pods   func(context.Context) (podview.View, error)
 	Probes func(context.Context) ([]probes.Tally, error)
 	// Volumes gives pods with the volumes of theirs that are of claims.
 	Volumes func(context.Context) ([]usage.Pod, error)
@@ -50,7 +50,7 @@ func (m *Metrics) now(ctx context.Context, a Asked) prometheus.Gatherer {
 	all := []prometheus.Collector{kernelCollector{a.System()}}
 	view, err := a.Pods(ctx)
 	if err == nil {
-		all = append(all, podsCollector{view})
+		all = append(all, collected(view))
 	}
 	volumes, noVolumes := a.Volumes(ctx)
 	all = append(all, volumesCollector{volumes}, scrapeError(err != nil || noVolumes != nil))

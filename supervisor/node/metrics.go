@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
@@ -53,7 +53,7 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	}
 	return append(routes, d.counters.Routes(metrics.Asked{
 		System: func() metrics.System { return insides{d.system, d.runner} },
-		Pods: func(ctx context.Context) (pods.View, error) {
+		Pods: func(ctx context.Context) (podview.View, error) {
 			ctx, cancel := context.WithTimeout(ctx, scrapePatience)
 			defer cancel()
 			return d.pods(ctx)

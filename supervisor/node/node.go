@@ -35,6 +35,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/kube"
@@ -315,7 +316,7 @@ func startSlots(cpus int) int { return max(2, cpus*2) }
 func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]func(context.Context) error, error) {
 	server, err := admin.Listen(admin.Config{
 		Socket: admin.SocketIn(rootDir), Tree: d.tree,
-		Pods:     func(ctx context.Context) (pods.View, error) { return d.shown(ctx, events) },
+		Pods:     func(ctx context.Context) (podview.View, error) { return d.shown(ctx, events) },
 		Events:   func(p string) []admin.EventView { return shownEvents(events.Of(p)) },
 		Timeline: d.recorder.Story, Gone: d.recorder.List, Letters: d.recorder.Letters,
 	})
@@ -405,38 +406,34 @@ func (d *running) tree() admin.Tree {
 	}
 }
 
-func (d *running) pods(ctx context.Context) (pods.View, error) {
-	ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods")
-	if !ok {
-		return pods.View{}, errors.New("the pods actor does not exist: see `troupe tree`")
-	}
-	got := make(chan pods.View, 1)
-	ref.Tell(pods.Query{Reply: func(v pods.View) { got <- v }})
+func (d *running) pods(ctx context.Context) (podview.View, error) {
+	got := make(chan podview.View, 1)
+	d.root.Tell(node.PodView{Message: podview.Query{Reply: func(v podview.View) { got <- v }}})
 	select {
 	case v := <-got:
 		v.Runtime = d.runtimeTrouble(ctx)
 		return v, nil
 	case <-ctx.Done():
-		return pods.View{}, fmt.Errorf("the pods actor does not answer: %w: see `troupe tree`", ctx.Err())
+		return podview.View{}, fmt.Errorf("the podview actor does not answer: %w: see `troupe tree`", ctx.Err())
 	}
 }
 
 // runtimeTrouble is nil while the runtime answers, or if the node actor does not.
-func (d *running) runtimeTrouble(ctx context.Context) *pods.RuntimeView {
+func (d *running) runtimeTrouble(ctx context.Context) *podview.Runtime {
 	got := make(chan node.Health, 1)
 	d.root.Tell(node.Query{Reply: func(h node.Health) { got <- h }})
 	select {
 	case h := <-got:
 		if err := h.Runtime.Err; err != nil {
-			return &pods.RuntimeView{Since: h.Runtime.Since, Message: err.Error()}
+			return &podview.Runtime{Since: h.Runtime.Since, Message: err.Error()}
 		}
 	case <-ctx.Done():
 	}
 	return nil
 }
 
-// syncloop is whether the actors answer. It does not ask the runtime: a node
-// whose runtime is down is not helped by a restart of its agent.
+// syncloop is whether the actors answer. It does not ask the runtime, nor what people
+// are shown: a node whose runtime is down is not helped by a restart of its agent.
 func (d *running) syncloop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
@@ -447,8 +444,17 @@ func (d *running) syncloop(ctx context.Context) error {
 	case <-ctx.Done():
 		return errors.New("the node actor does not answer: see `troupe tree`")
 	}
-	_, err := d.pods(ctx)
-	return err
+	ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods")
+	if !ok {
+		return errors.New("the pods actor does not exist: see `troupe tree`")
+	}
+	ref.Tell(pods.Query{Reply: func(pods.Inventory) { got <- struct{}{} }})
+	select {
+	case <-got:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the pods actor does not answer: %w: see `troupe tree`", ctx.Err())
+	}
 }
 
 // watchdog tells systemd that the agent lives, if it wants to know.

@@ -16,8 +16,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
@@ -205,20 +205,18 @@ func (d *running) checks() []healthz.Check {
 	return []healthz.Check{{Name: "syncloop", Check: d.syncloop}}
 }
 
-// find asks the pods actor; see serve.Find.
+// find asks the podview actor; see serve.Find.
 func (d *running) find(ctx context.Context, namespace, name string) ([]*v1.Pod, error) {
-	ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods")
-	if !ok {
-		return nil, errors.New("the pods actor does not exist: see `troupe tree`")
-	}
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
 	got := make(chan []*v1.Pod, 1)
-	ref.Tell(pods.Find{Namespace: namespace, Name: name, Reply: func(p []*v1.Pod) { got <- p }})
+	d.root.Tell(node.PodView{Message: podview.Find{
+		Namespace: namespace, Name: name, Reply: func(p []*v1.Pod) { got <- p },
+	}})
 	select {
 	case p := <-got:
 		return p, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("the pods actor does not answer: %w: see `troupe tree`", ctx.Err())
+		return nil, fmt.Errorf("the podview actor does not answer: %w: see `troupe tree`", ctx.Err())
 	}
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 )
 
-// shown is what the pods actor shows, and of each pod why it is not ready.
-func (d *running) shown(ctx context.Context, events *eventlog.Log) (pods.View, error) {
+// shown is what podview shows, and of each pod why it is not ready.
+func (d *running) shown(ctx context.Context, events *eventlog.Log) (podview.View, error) {
 	v, err := d.pods(ctx)
 	if err != nil {
 		return v, err
 	}
 	now := time.Now()
-	var underWay map[types.UID][]pods.Call // not looked for while all pods are ready
+	var underWay map[types.UID][]podview.Call // not looked for while all pods are ready
 	for i := range v.Pods {
 		p := &v.Pods[i]
 		if p.Ready && p.Life == podlife.Syncing.String() && p.Problem == "" {
 			continue
 		}
 		if underWay == nil {
-			underWay = pods.CallsOf(d.system.Snapshot(d.name), v.Pods)
+			underWay = podview.CallsOf(d.system.Snapshot(d.name), v.Pods)
 		}
 		var warnings []whynot.Warning
 		for _, e := range events.Warnings(p.Namespace + "/" + p.Name) {
@@ -41,7 +41,7 @@ func (d *running) shown(ctx context.Context, events *eventlog.Log) (pods.View, e
 }
 
 // why puts together what is known of one pod.
-func why(now time.Time, v *pods.View, p *pods.PodView, calls []whynot.Call, warnings []whynot.Warning) *whynot.Input {
+func why(now time.Time, v *podview.View, p *podview.Pod, calls []whynot.Call, warnings []whynot.Warning) *whynot.Input {
 	in := &whynot.Input{
 		Now: now, Namespace: p.Namespace, Name: p.Name, Life: p.Life, Phase: p.Phase, Ready: p.Ready, Reason: p.Reason, Message: p.Message,
 		Problem: p.Problem, Unready: p.Unready, Calls: calls, Warnings: warnings, Missing: v.WaitingFor,
@@ -70,7 +70,7 @@ func why(now time.Time, v *pods.View, p *pods.PodView, calls []whynot.Call, warn
 }
 
 // calls are those of one pod, as whynot has them.
-func calls(all []pods.Call) (out []whynot.Call) {
+func calls(all []podview.Call) (out []whynot.Call) {
 	for _, c := range all {
 		out = append(out, whynot.Call{
 			What: c.Kind, Object: c.Object, Queued: c.Phase == kernel.EffectQueued, Overdue: c.Phase == kernel.EffectExpired,

@@ -9,18 +9,18 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 )
 
 // TestCallsOfPods: those of a pod's own actor, those of others that say for whom,
 // and pulls for all that wait for the image.
 func TestCallsOfPods(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	waiting := []pods.ContainerView{{State: "waiting", Image: "app:1"}, {State: "waiting", Image: "app:1"}}
-	one, two := pods.PodView{UID: "uid-1", Containers: waiting}, pods.PodView{UID: "uid-2", Containers: waiting}
-	ran := pods.PodView{UID: "uid-3", Containers: []pods.ContainerView{{State: "running", Image: "app:1"}}}
+	waiting := []podview.Container{{State: "waiting", Image: "app:1"}, {State: "waiting", Image: "app:1"}}
+	one, two := podview.Pod{UID: "uid-1", Containers: waiting}, podview.Pod{UID: "uid-2", Containers: waiting}
+	ran := podview.Pod{UID: "uid-3", Containers: []podview.Container{{State: "running", Image: "app:1"}}}
 	got := map[types.UID][]whynot.Call{}
-	for uid, all := range pods.CallsOf([]kernel.ActorInfo{
+	for uid, all := range podview.CallsOf([]kernel.ActorInfo{
 		{Path: "n/images", Kind: "images", Effects: []kernel.EffectInfo{
 			{Kind: "PullImage", Object: "app:1", Phase: kernel.EffectStarted, Since: now, Patience: time.Minute}, {Kind: "PullImage", Object: "other"},
 		}},
@@ -28,7 +28,7 @@ func TestCallsOfPods(t *testing.T) {
 		{Path: "n/pods/uid-1", Kind: "pod", Effects: []kernel.EffectInfo{{Kind: "RunPodSandbox", Phase: kernel.EffectQueued}}},
 		{Path: "n/probes", Kind: "probes", Effects: []kernel.EffectInfo{{Kind: "ExecProbe", For: "uid-3", Phase: kernel.EffectStarted}}},
 		{Path: "n/volumes", Kind: "volumes", Effects: []kernel.EffectInfo{{Kind: "MountVolume", For: "uid-2", Phase: kernel.EffectExpired}}},
-	}, []pods.PodView{one, two, ran}) {
+	}, []podview.Pod{one, two, ran}) {
 		got[uid] = calls(all)
 	}
 	pull := whynot.Call{What: "PullImage", Object: "app:1", Since: now, Patience: time.Minute}
@@ -46,15 +46,15 @@ func TestCallsOfPods(t *testing.T) {
 func TestWhyIsAskedWithAllThatIsKnown(t *testing.T) {
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	ended := now.Add(-20 * time.Second)
-	p := pods.PodView{Life: "Syncing", Phase: "Running", Containers: []pods.ContainerView{{
+	p := podview.Pod{Life: "Syncing", Phase: "Running", Containers: []podview.Container{{
 		Name: "app", Kind: "main", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 3,
-		Last: &pods.EndView{ExitCode: 137, Reason: "OOMKilled", FinishedAt: &ended},
+		Last: &podview.End{ExitCode: 137, Reason: "OOMKilled", FinishedAt: &ended},
 	}}}
-	a := whynot.Explain(why(now, &pods.View{}, &p, nil, nil))
+	a := whynot.Explain(why(now, &podview.View{}, &p, nil, nil))
 	if want := `Container "app" is in a crash loop and waits for the end of its restart backoff: its last run terminated with exit code 137 (OOMKilled) 20s ago.`; a.Text != want {
 		t.Errorf("got %q, want %q", a.Text, want)
 	}
-	a = whynot.Explain(why(now, &pods.View{Runtime: &pods.RuntimeView{Since: ended, Message: "gone"}}, &p, nil, nil))
+	a = whynot.Explain(why(now, &podview.View{Runtime: &podview.Runtime{Since: ended, Message: "gone"}}, &p, nil, nil))
 	if want := "The container runtime has not answered for 20s: gone."; a.Text != want {
 		t.Errorf("got %q, want %q", a.Text, want)
 	}

@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
@@ -89,9 +90,9 @@ func (c *city) add(name string, registry *simcri.Registry, files map[string]stri
 func (c *city) ready() (n int) {
 	for i := range c.nodes {
 		ref, _ := kernel.Lookup[pods.Message](c.system, fmt.Sprintf("n%d/pods", i))
-		ref.Tell(pods.Query{Reply: func(v pods.View) {
-			for j := range v.Pods {
-				if v.Pods[j].Ready {
+		ref.Tell(pods.Query{Reply: func(i pods.Inventory) {
+			for _, p := range i.Pods {
+				if s := p.Report.Status; s != nil && podstatus.Ready(s) {
 					n++
 				}
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -342,16 +343,12 @@ func short(s string) string {
 	return s
 }
 
-// view asks the pods actor, and lets waiting messages be handled for that.
-func (w *world) view() pods.View {
+// view asks the podview actor, and lets waiting messages be handled for that.
+func (w *world) view() podview.View {
 	w.t.Helper()
-	ref, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods")
-	if !ok {
-		w.t.Fatal("there is no pods actor")
-	}
-	var v pods.View
+	var v podview.View
 	answered := false
-	ref.Tell(pods.Query{Reply: func(got pods.View) { v, answered = got, true }})
+	w.root.Tell(node.PodView{Message: podview.Query{Reply: func(got podview.View) { v, answered = got, true }}})
 	for range 100 {
 		w.v.Settle()
 		if answered {
@@ -367,30 +364,28 @@ func (w *world) view() pods.View {
 // found is what who serves requests about a pod is told of it.
 func (w *world) found(name string) (out []*v1.Pod) {
 	w.t.Helper()
-	ref, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods")
-	if !ok {
-		w.t.Fatal("there is no pods actor")
-	}
 	answered := false
 	full := ""
 	if name != "" {
 		full = w.pod(name).Name
 	}
-	ref.Tell(pods.Find{Namespace: "default", Name: full, Reply: func(got []*v1.Pod) { out, answered = got, true }})
+	w.root.Tell(node.PodView{Message: podview.Find{
+		Namespace: "default", Name: full, Reply: func(got []*v1.Pod) { out, answered = got, true },
+	}})
 	w.v.Settle()
 	if !answered {
-		w.t.Fatal("the pods actor does not answer")
+		w.t.Fatal("the podview actor does not answer")
 	}
 	return out
 }
 
 // pod is the view of one pod; a zero one if it is not there.
-func (w *world) pod(name string) pods.PodView {
+func (w *world) pod(name string) podview.Pod {
 	w.t.Helper()
 	for _, p := range w.view().Pods {
 		if plainName(p.Name) == name {
 			return p
 		}
 	}
-	return pods.PodView{}
+	return podview.Pod{}
 }

@@ -14,6 +14,40 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
+// Static is a static pod of this node.
+type Static struct {
+	Pod *v1.Pod
+	// Life is the attempt number of the first sandbox of the pod's life, 0 in its first life.
+	Life uint32
+	// HasActor: it was begun.
+	HasActor bool
+}
+
+// Shown are the pods that are to have a mirror, in order of name. all are in order of age. Of several of one
+// name it is the one that was begun, because it has to end first; otherwise the oldest. A pod in another life
+// than its first has another mirror.
+func Shown(all []Static) []*v1.Pod {
+	at := map[[2]string]int{}
+	var out []*v1.Pod
+	for _, s := range all {
+		p := s.Pod
+		if s.Life != 0 {
+			p = manifest.InLife(p, s.Life)
+		}
+		name := [2]string{p.Namespace, p.Name}
+		if i, there := at[name]; !there {
+			at[name] = len(out)
+			out = append(out, p)
+		} else if s.HasActor {
+			out[i] = p
+		}
+	}
+	slices.SortFunc(out, func(x, y *v1.Pod) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	return out
+}
+
 // Pair is what there is, and should be, of one name. One of the two may be nil.
 type Pair struct {
 	Static, Mirror *v1.Pod

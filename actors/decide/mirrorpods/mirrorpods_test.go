@@ -81,3 +81,30 @@ func TestNew(t *testing.T) {
 		t.Error("the static pod was changed")
 	}
 }
+
+func TestShown(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		all  []Static
+		want string
+	}{
+		{"none", nil, ""},
+		{"in order of name", []Static{{Pod: static("b", "1")}, {Pod: static("a", "2")}}, "a 2, b 1, "},
+		{"of two of a name the oldest", []Static{{Pod: static("a", "1")}, {Pod: static("a", "2")}}, "a 1, "},
+		{"or the one that was begun: it has to end first",
+			[]Static{{Pod: static("a", "1")}, {Pod: static("a", "2"), HasActor: true}}, "a 2, "},
+		{"one that came back has another mirror", []Static{{Pod: static("a", "1"), Life: 3, HasActor: true}}, "a 1 in life 3, "},
+	} {
+		got := ""
+		for _, p := range Shown(c.all) {
+			got += p.Name + " " + p.Annotations["kubernetes.io/config.hash"]
+			if life, is := p.Annotations["troupe.dev/life"]; is {
+				got += " in life " + life
+			}
+			got += ", "
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
@@ -88,7 +88,7 @@ func state(t admin.Timeline) string {
 	return "this node no longer has it"
 }
 
-func stateOf(p *pods.PodView) string {
+func stateOf(p *podview.Pod) string {
 	s := p.Phase
 	switch {
 	case p.Life == "Terminating" || p.Life == "Rejected":

@@ -9,7 +9,7 @@ import (
 	"gotest.tools/v3/golden"
 
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
@@ -39,7 +39,7 @@ func sample() admin.Timeline {
 			{Seq: 43, At: before(10 * time.Second), Kind: "call", What: "CreateContainer", Object: "app", Phase: "queued"},
 			{Seq: 44, At: before(5 * time.Second), Kind: "call", What: "StartContainer", Object: "app", Phase: "dropped"},
 		}},
-		Pod: &pods.PodView{Namespace: "default", Name: "web", UID: "u1", Life: "Syncing", Phase: "Running", Restarts: 3, Why: &whynot.Answer{
+		Pod: &podview.Pod{Namespace: "default", Name: "web", UID: "u1", Life: "Syncing", Phase: "Running", Restarts: 3, Why: &whynot.Answer{
 			Text: `Container "app" is running, but its probe fails: 503.`, Next: "See its logs: kubectl logs -n default web-1 -c app.", Wrong: true,
 		}},
 	}
@@ -89,7 +89,7 @@ func TestChanges(t *testing.T) {
 	line.Pod.Why.Text = "Another one."
 	show("more", line)
 	line = sample()
-	line.UID, line.Entries, line.Pod = "u2", line.Entries[:1], &pods.PodView{Phase: "Running", Life: "Syncing", Ready: true}
+	line.UID, line.Entries, line.Pod = "u2", line.Entries[:1], &podview.Pod{Phase: "Running", Life: "Syncing", Ready: true}
 	show("the next pod of that name", line)
 	golden.Assert(t, b.String(), "changes.txt")
 }

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 )
 
@@ -19,7 +19,7 @@ type Changes struct {
 
 // Lines are the rows of v that are news, the header before the first of them,
 // and the problems that came and went.
-func (c *Changes) Lines(v pods.View, o Options) []string {
+func (c *Changes) Lines(v podview.View, o Options) []string {
 	var out []string
 	now := Rows(v, o)
 	known := map[types.UID]Row{}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 )
 
@@ -64,7 +64,7 @@ func Header(o Options) []string {
 }
 
 // Rows are those of the view, in order of namespace and name.
-func Rows(v pods.View, o Options) []Row {
+func Rows(v podview.View, o Options) []Row {
 	rows := make([]Row, 0, len(v.Pods))
 	for i := range v.Pods {
 		if o.Namespace == "" || v.Pods[i].Namespace == o.Namespace {
@@ -77,7 +77,7 @@ func Rows(v pods.View, o Options) []Row {
 	return rows
 }
 
-func row(p *pods.PodView, o Options) Row {
+func row(p *podview.Pod, o Options) Row {
 	s := summarize(p)
 	restarts := strconv.Itoa(int(s.restarts))
 	shown := restarts
@@ -97,7 +97,7 @@ func row(p *pods.PodView, o Options) Row {
 	return r
 }
 
-func well(p *pods.PodView, s summary) bool {
+func well(p *podview.Pod, s summary) bool {
 	switch {
 	case p.Problem != "" || p.Source == podspec.Orphan:
 		return false
@@ -109,7 +109,7 @@ func well(p *pods.PodView, s summary) bool {
 
 // lastRestart is when a container last ended that was restarted, as kubectl has
 // it; of one whose end is unknown, when its newest incarnation began.
-func lastRestart(p *pods.PodView) *time.Time {
+func lastRestart(p *podview.Pod) *time.Time {
 	var last *time.Time
 	for i := range p.Containers {
 		c := &p.Containers[i]
@@ -130,7 +130,7 @@ func lastRestart(p *pods.PodView) *time.Time {
 	return last
 }
 
-func images(p *pods.PodView) []string {
+func images(p *podview.Pod) []string {
 	var out []string
 	for i := range p.Containers {
 		if image := p.Containers[i].Image; image != "" && !slices.Contains(out, image) {
@@ -155,7 +155,7 @@ func orNone(s string) string {
 }
 
 // Write draws the whole: table, why pods are not well, and problems.
-func Write(w io.Writer, v pods.View, o Options) error {
+func Write(w io.Writer, v podview.View, o Options) error {
 	rows := Rows(v, o)
 	var b strings.Builder
 	if !v.Ready {
@@ -192,7 +192,7 @@ func orSomething(waiting []string) string {
 	return strings.Join(waiting, ", ")
 }
 
-func nothing(v pods.View, o Options) string {
+func nothing(v podview.View, o Options) string {
 	if o.Namespace != "" {
 		return fmt.Sprintf("no pods of namespace %s on node %s", o.Namespace, v.Node)
 	}
@@ -213,7 +213,7 @@ func writeWhy(b *strings.Builder, rows []Row) {
 	}
 }
 
-func writeProblems(b *strings.Builder, v pods.View) {
+func writeProblems(b *strings.Builder, v podview.View) {
 	for i, line := range Problems(v) {
 		if i == 0 {
 			b.WriteString("\nproblems:\n")
@@ -223,7 +223,7 @@ func writeProblems(b *strings.Builder, v pods.View) {
 }
 
 // Problems are those of manifests, a line each: file, field, value, message.
-func Problems(v pods.View) []string {
+func Problems(v podview.View) []string {
 	out := make([]string, 0, len(v.Problems))
 	for _, p := range v.Problems {
 		out = append(out, screen.Line(p.Error(), 0))

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -19,15 +19,15 @@ func before(d time.Duration) *time.Time {
 	return &at
 }
 
-func sample() pods.View {
+func sample() podview.View {
 	one := int32(1)
-	return pods.View{
+	return podview.View{
 		Node: "n", Ready: true,
 		Problems: []manifest.Problem{
 			{Source: "/m/bad.yaml", Field: "spec.containers[0].image", Message: "must be given"},
 			{Source: "/m/half.yaml", Message: "line 3: did not find expected key\nand more"},
 		},
-		Pods: []pods.PodView{
+		Pods: []podview.Pod{
 			{Namespace: "kube-system", Name: "dns", UID: "d", Source: "http", Life: "Syncing", Phase: "Pending", StartTime: before(90 * time.Second),
 				Doing:      []string{"StartContainer dns"},
 				Containers: []container{{Name: "dns", Kind: kindMain, State: waiting, Reason: "ContainerCreating", Image: "dns:1"}}},
@@ -35,7 +35,7 @@ func sample() pods.View {
 				Containers: []container{{Name: "web", Kind: kindMain, State: running, Ready: true, StartedAt: before(3 * time.Hour), Image: "web:2"}}},
 			{Namespace: "default", Name: "crash", UID: "c", Source: "file", Life: "Syncing", Phase: "Running", IP: "10.0.0.8", StartTime: before(10 * time.Minute),
 				Containers: []container{{Name: "app", Kind: kindMain, State: waiting, Reason: "CrashLoopBackOff", Restarts: 4,
-					Last:    &pods.EndView{Reason: "OOMKilled", ExitCode: 137, FinishedAt: before(20 * time.Second)},
+					Last:    &podview.End{Reason: "OOMKilled", ExitCode: 137, FinishedAt: before(20 * time.Second)},
 					Message: "back-off 40s restarting failed container=app \x1b[31mpod=crash", Image: "crash:1"}}},
 			{Namespace: "default", Name: "gone", UID: "g", Source: "orphan", Life: "Terminating", Phase: "Running", StartTime: before(time.Minute),
 				Containers: []container{{Name: "app", Kind: kindMain, State: terminated, Reason: "Error", ExitCode: &one, FinishedAt: before(2 * time.Second)}}},
@@ -47,7 +47,7 @@ func sample() pods.View {
 	}
 }
 
-func draw(t *testing.T, v pods.View, o Options) string {
+func draw(t *testing.T, v podview.View, o Options) string {
 	t.Helper()
 	o.Now = now
 	var b strings.Builder
@@ -75,7 +75,7 @@ func TestTable(t *testing.T) {
 func TestRuntimeTrouble(t *testing.T) {
 	v := sample()
 	v.Pods, v.Problems = nil, nil
-	v.Runtime = &pods.RuntimeView{Since: *before(90 * time.Second), Message: "dial unix /run/x.sock: connect: connection refused"}
+	v.Runtime = &podview.Runtime{Since: *before(90 * time.Second), Message: "dial unix /run/x.sock: connect: connection refused"}
 	want := "the container runtime has not answered for 90s, this output may be stale: dial unix /run/x.sock: connect: connection refused\n\nno pods on node n\n"
 	if got := draw(t, v, Options{}); got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -84,13 +84,13 @@ func TestRuntimeTrouble(t *testing.T) {
 
 func TestNothingToShow(t *testing.T) {
 	for _, c := range []struct {
-		view pods.View
+		view podview.View
 		o    Options
 		want string
 	}{
-		{pods.View{Node: "n", Ready: true}, Options{}, "no pods on node n\n"},
-		{pods.View{Node: "n", Ready: true}, Options{Namespace: "x"}, "no pods of namespace x on node n\n"},
-		{pods.View{Node: "n", WaitingFor: []string{"the source file", "the first list of containers from the runtime"}}, Options{},
+		{podview.View{Node: "n", Ready: true}, Options{}, "no pods on node n\n"},
+		{podview.View{Node: "n", Ready: true}, Options{Namespace: "x"}, "no pods of namespace x on node n\n"},
+		{podview.View{Node: "n", WaitingFor: []string{"the source file", "the first list of containers from the runtime"}}, Options{},
 			"not ready yet: waiting for the source file, the first list of containers from the runtime\n\nno pods on node n\n"},
 	} {
 		if got := draw(t, c.view, c.o); got != c.want {
@@ -112,7 +112,7 @@ func TestChanges(t *testing.T) {
 	step("all is new")
 	at = at.Add(time.Hour)
 	step("nothing but time")
-	v.Pods = append([]pods.PodView(nil), v.Pods...)
+	v.Pods = append([]podview.Pod(nil), v.Pods...)
 	v.Pods[1].Containers = []container{{Name: "app", Kind: kindMain, State: running, Ready: true, Restarts: 5}}
 	v.Pods[1].Ready = true
 	step("one runs again")

@@ -6,10 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 )
 
-// State, Kind and Life are words of pods.View.
+// State, Kind and Life are words of podview.View.
 const (
 	waiting    = "waiting"
 	running    = "running"
@@ -33,7 +33,7 @@ type summary struct {
 // summarize follows the rules by which kubectl get pods prints a pod
 // (kubernetes pkg/printers/internalversion, printPod): a STATUS means what its
 // readers know.
-func summarize(p *pods.PodView) summary {
+func summarize(p *podview.Pod) summary {
 	s := summary{status: p.Phase}
 	if p.Reason != "" {
 		s.status = p.Reason
@@ -61,7 +61,7 @@ func terminal(phase string) bool {
 	return podspec.Terminal(v1.PodPhase(phase))
 }
 
-func byKind(p *pods.PodView) (inits, mains []*pods.ContainerView) {
+func byKind(p *podview.Pod) (inits, mains []*podview.Container) {
 	for i := range p.Containers {
 		c := &p.Containers[i]
 		switch c.Kind {
@@ -77,7 +77,7 @@ func byKind(p *pods.PodView) (inits, mains []*pods.ContainerView) {
 
 // begun: a main container was started, so that the pod is initialized, whatever
 // its init containers do now.
-func begun(mains []*pods.ContainerView) bool {
+func begun(mains []*podview.Container) bool {
 	for _, c := range mains {
 		if c.State != waiting || c.Restarts > 0 {
 			return true
@@ -88,7 +88,7 @@ func begun(mains []*pods.ContainerView) bool {
 
 // throughInits looks at init containers and sidecars, up to the first that
 // still keeps the pod from its main containers.
-func (s *summary) throughInits(inits []*pods.ContainerView) (initializing bool) {
+func (s *summary) throughInits(inits []*podview.Container) (initializing bool) {
 	for _, c := range inits {
 		if c.Kind == kindSidecar {
 			s.total++
@@ -116,7 +116,7 @@ func (s *summary) throughInits(inits []*pods.ContainerView) (initializing bool) 
 	return false
 }
 
-func (s *summary) throughMains(inits, mains []*pods.ContainerView, podReady bool) {
+func (s *summary) throughMains(inits, mains []*podview.Container, podReady bool) {
 	s.restarts = 0
 	for _, c := range inits {
 		if c.Kind == kindSidecar {
@@ -154,14 +154,14 @@ func (s *summary) throughMains(inits, mains []*pods.ContainerView, podReady bool
 }
 
 // ended is why a container ended.
-func ended(c *pods.ContainerView) string {
+func ended(c *podview.Container) string {
 	if c.Reason != "" {
 		return c.Reason
 	}
 	return fmt.Sprintf("ExitCode:%d", exitCode(c))
 }
 
-func exitCode(c *pods.ContainerView) int32 {
+func exitCode(c *podview.Container) int32 {
 	if c.ExitCode == nil {
 		return 0
 	}

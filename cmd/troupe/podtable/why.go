@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 )
 
@@ -18,7 +18,7 @@ const (
 )
 
 // why says in one line what keeps a pod from being well, and what is being done.
-func why(p *pods.PodView, o Options) string {
+func why(p *podview.Pod, o Options) string {
 	var parts []string
 	if p.Source == podspec.Orphan {
 		parts = append(parts, "orphaned: no source has this pod")
@@ -40,7 +40,7 @@ func why(p *pods.PodView, o Options) string {
 	return strings.Join(parts, "; ")
 }
 
-func containerWhy(c *pods.ContainerView, o Options) string {
+func containerWhy(c *podview.Container, o Options) string {
 	text := ""
 	switch {
 	case c.State == waiting:
@@ -87,7 +87,7 @@ func quiet(reason string) bool { return reason == "ContainerCreating" || reason 
 
 // doing is what is under way: with its age if the tree of actors was asked,
 // else as the pod itself says.
-func doing(p *pods.PodView, o Options) string {
+func doing(p *podview.Pod, o Options) string {
 	var calls []string
 	for _, c := range o.Doing[p.UID] {
 		text := c.What

@@ -16,7 +16,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/tests/e2e/browser"
@@ -34,7 +34,7 @@ const evil = `<img src=x onerror="document.title='owned'"><script>document.title
 // fake is a node that says what the test wants.
 type fake struct {
 	mu   sync.Mutex
-	pods []pods.PodView
+	pods []podview.Pod
 	tree admin.Tree
 	line timeline.View
 	away bool
@@ -58,15 +58,15 @@ func newFake(podCount, actorCount int) *fake {
 	f := &fake{}
 	for i := range podCount {
 		name := fmt.Sprintf("web-%03d", i)
-		p := pods.PodView{
+		p := podview.Pod{
 			Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Source: "api", Life: "Syncing", Phase: "Running", Ready: true, IP: "10.0.0.7",
 			StartTime:  on(3 * time.Hour),
-			Containers: []pods.ContainerView{{Name: "app", Kind: "main", State: "running", Ready: true, Image: "app:1"}},
+			Containers: []podview.Container{{Name: "app", Kind: "main", State: "running", Ready: true, Image: "app:1"}},
 		}
 		switch i {
 		case 1:
-			p.Ready, p.Restarts, p.Containers[0] = false, 4, pods.ContainerView{Name: "app", Kind: "main", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 4,
-				Message: "back-off 40s restarting failed container", Last: &pods.EndView{ExitCode: 3, Reason: "Error"}}
+			p.Ready, p.Restarts, p.Containers[0] = false, 4, podview.Container{Name: "app", Kind: "main", State: "waiting", Reason: "CrashLoopBackOff", Restarts: 4,
+				Message: "back-off 40s restarting failed container", Last: &podview.End{ExitCode: 3, Reason: "Error"}}
 			p.Why = &whynot.Answer{Text: `Container "app" is in a crash loop and waits for the end of its restart backoff: its last run terminated with exit code 3 (Error) 12s ago.`,
 				Next: "See the logs of its last run: kubectl logs -n default web-1 -c app --previous.", Wrong: true}
 		case 2:
@@ -137,13 +137,13 @@ func (f *fake) serve(t *testing.T) string {
 			tree.At = time.Now()
 			return tree
 		},
-		Pods: func(context.Context) (pods.View, error) {
+		Pods: func(context.Context) (podview.View, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if f.away {
-				return pods.View{}, errors.New("it is quarantined")
+				return podview.View{}, errors.New("it is quarantined")
 			}
-			return pods.View{Node: "n1", Ready: true, Pods: append([]pods.PodView{}, f.pods...)}, nil
+			return podview.View{Node: "n1", Ready: true, Pods: append([]podview.Pod{}, f.pods...)}, nil
 		},
 		Events: func(string) []admin.EventView { return nil },
 		Timeline: func(pod string) (timeline.View, error) {

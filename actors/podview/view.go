@@ -1,4 +1,4 @@
-package pods
+package podview
 
 import (
 	"time"
@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 )
 
-// View is what the pods actor shows to people: `troupe pods`, the admin
+// View is what people are shown of the pods of a node: `troupe pods`, the admin
 // endpoint. It is a value of its own; nobody changes it.
 type View struct {
 	Node string `json:"node"`
@@ -18,22 +18,22 @@ type View struct {
 	Ready bool `json:"ready"`
 	// WaitingFor says what is missing while it is not.
 	WaitingFor []string `json:"waitingFor,omitempty"`
-	// Runtime is set while the runtime does not answer. The pods actor does not
-	// know it: who asks for others fills it in.
-	Runtime  *RuntimeView       `json:"runtime,omitempty"`
-	Pods     []PodView          `json:"pods"`
+	// Runtime is set while the runtime does not answer. This actor does not know
+	// it: the agent fills it in.
+	Runtime  *Runtime           `json:"runtime,omitempty"`
+	Pods     []Pod              `json:"pods"`
 	Problems []manifest.Problem `json:"problems,omitempty"`
 }
 
-// RuntimeView is a runtime that does not answer: since when, and what came
+// Runtime is a runtime that does not answer: since when, and what came
 // instead of an answer.
-type RuntimeView struct {
+type Runtime struct {
 	Since   time.Time `json:"since"`
 	Message string    `json:"message"`
 }
 
-// PodView is one pod.
-type PodView struct {
+// Pod is one pod.
+type Pod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
@@ -54,19 +54,19 @@ type PodView struct {
 	Message string `json:"message,omitempty"`
 	// Unready is the message of the condition Ready, if it is not.
 	Unready string `json:"unready,omitempty"`
-	// Why is why the pod is not ready, nil if it is. The pods actor does not say it:
-	// who asks for others fills it in.
+	// Why is why the pod is not ready, nil if it is. This actor does not say it:
+	// the agent fills it in.
 	Why *whynot.Answer `json:"why,omitempty"`
 	// Problem says what is wrong with the pod's actor, or what keeps the pod from
 	// going on or from ending, if its status does not show it.
-	Problem    string          `json:"problem,omitempty"`
-	Containers []ContainerView `json:"containers"`
+	Problem    string      `json:"problem,omitempty"`
+	Containers []Container `json:"containers"`
 	// Doing are the actions under way.
 	Doing []string `json:"doing,omitempty"`
 }
 
-// ContainerView is one container, in the order of the spec, init containers first.
-type ContainerView struct {
+// Container is one container, in the order of the spec, init containers first.
+type Container struct {
 	Name string `json:"name"`
 	// Kind is init, sidecar, main or ephemeral.
 	Kind string `json:"kind"`
@@ -84,11 +84,11 @@ type ContainerView struct {
 	Image      string     `json:"image"`
 	// Last is how the incarnation before this one ended, or the newest one if
 	// the container waits to be restarted.
-	Last *EndView `json:"last,omitempty"`
+	Last *End `json:"last,omitempty"`
 }
 
-// EndView is how an incarnation of a container ended.
-type EndView struct {
+// End is how an incarnation of a container ended.
+type End struct {
 	Reason     string     `json:"reason,omitempty"`
 	Message    string     `json:"message,omitempty"`
 	ExitCode   int32      `json:"exitCode"`

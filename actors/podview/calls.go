@@ -1,4 +1,4 @@
-package pods
+package podview
 
 import (
 	"path"
@@ -18,7 +18,7 @@ type Call struct {
 // CallsOf groups the calls under way in a tree of actors by the pod that they are for. An actor that
 // serves many pods names the pod in the call. A pod's own actor has the pod's UID as its name. A pull
 // is for all shown pods with a container that waits for the image.
-func CallsOf(actors []kernel.ActorInfo, shown []PodView) map[types.UID][]Call {
+func CallsOf(actors []kernel.ActorInfo, shown []Pod) map[types.UID][]Call {
 	waiting := map[string][]types.UID{}
 	for i := range shown {
 		for _, c := range shown[i].Containers {

@@ -1,0 +1,126 @@
+package podset
+
+import (
+	"fmt"
+	"iter"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
+
+// Queue is the pods that wait, in the order in which they are admitted: orphans first, because others may
+// wait for their end, then the oldest.
+func Queue(ranked iter.Seq[*Entry]) (out []*Entry) {
+	for _, orphans := range [...]bool{true, false} {
+		for e := range ranked {
+			if e.State == Waiting && (e.Origin == podspec.Orphan) == orphans {
+				out = append(out, e)
+			}
+		}
+	}
+	return out
+}
+
+// Turn says whether a pod that waits may begin now.
+type Turn uint8
+
+const (
+	// Wait: another pod of its name has to end first, or the node's object is not known yet.
+	Wait Turn = iota
+	// Clean: it begins without admission, because its actor only removes what there may be of it.
+	Clean
+	// Adopt: it runs. It begins now, and is asked for admission when the node's object is known.
+	Adopt
+	// Ask: it begins if it is admitted.
+	Ask
+)
+
+func (t Turn) String() string {
+	switch t {
+	case Wait:
+		return "Wait"
+	case Clean:
+		return "Clean"
+	case Adopt:
+		return "Adopt"
+	case Ask:
+		return "Ask"
+	default:
+		return fmt.Sprintf("Turn(%d)", uint8(t))
+	}
+}
+
+// Turn says whether e may begin now, beside all pods of the node. known: the node's object was read. runs:
+// the runtime has a ready sandbox of it.
+func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
+	if e.Origin == podspec.Orphan || e.Removal != Kept || e.neverStarts() {
+		return Clean
+	}
+	adopt := e.Unasked
+	if e.Origin == podspec.API && !known {
+		if !runs {
+			return Wait // the labels and taints that it was scheduled by are not known
+		}
+		adopt = true
+	}
+	for o := range all {
+		if o != e && nameOf(o.Pod) == nameOf(e.Pod) && o.holdsName() {
+			return Wait
+		}
+	}
+	if adopt {
+		return Adopt
+	}
+	return Ask
+}
+
+// neverStarts says whether a pod of the apiserver is deleted, or has ended before.
+func (e *Entry) neverStarts() bool {
+	return e.Origin == podspec.API && (e.Stop != nil || podspec.Finished(e.Pod))
+}
+
+// holdsName says whether no other pod of its name may begin beside it.
+func (e *Entry) holdsName() bool {
+	switch e.State {
+	case Running, Finished:
+		return true
+	case Waiting:
+		return e.Origin == podspec.Orphan
+	case Collecting, Rejected:
+	}
+	return false
+}
+
+// Runs says whether the runtime has a ready sandbox of a pod. An earlier agent has admitted such a pod.
+func Runs(rp observed.RuntimePod) bool {
+	_, ready := rp.ReadySandbox()
+	return ready
+}
+
+// Expel is how a pod is stopped that runs and was rejected: the node is not what it was when the pod was
+// admitted.
+func Expel(p *v1.Pod, why *admit.Rejection, now time.Time) *podlife.Stop {
+	return &podlife.Stop{
+		At: now, Grace: podspec.Grace(p), Fail: true,
+		Reason: why.Reason, Message: why.Message, Why: why.Message,
+	}
+}
+
+// RejectedStatus is the status of a pod that was not admitted.
+func RejectedStatus(p *v1.Pod, why *admit.Rejection, now time.Time) *v1.PodStatus {
+	s := p.Status
+	why.Show(&s)
+	s.ObservedGeneration = max(s.ObservedGeneration, p.Generation)
+	if s.StartTime == nil {
+		at := metav1.NewTime(now).Rfc3339Copy()
+		s.StartTime = &at
+	}
+	s.QOSClass = podspec.Class(p)
+	return &s
+}

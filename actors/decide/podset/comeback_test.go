@@ -1,0 +1,115 @@
+package podset
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
+
+func TestReturns(t *testing.T) {
+	const round = 5
+	for _, c := range []struct {
+		name   string
+		change func(e *Entry)
+		want   bool
+	}{
+		{"a pod that was removed and is wanted again", func(*Entry) {}, true},
+		{"that stop was not written down yet", func(e *Entry) { e.Removal = Noting }, true},
+		{"a pod that ended for another reason", func(e *Entry) { e.Removal = Kept }, false},
+		{"it was wanted again in an earlier round only", func(e *Entry) { e.Wanted-- }, false},
+		{"it was not wanted again since it was removed", func(e *Entry) { e.Again = nil }, false},
+		{"the apiserver wants it", func(e *Entry) { e.Again.Origin = podspec.API }, true},
+		{"the apiserver deletes it", func(e *Entry) {
+			e.Again.Origin, e.Again.Pod.DeletionTimestamp = podspec.API, &metav1.Time{Time: now}
+		}, false},
+		{"it has ended in the apiserver", func(e *Entry) {
+			e.Again.Origin, e.Again.Pod.Status.Phase = podspec.API, v1.PodSucceeded
+		}, false},
+	} {
+		e := &Entry{Pod: made("a"), Removal: Told, Wanted: round, Again: &Want{made("a"), podspec.File}}
+		c.change(e)
+		if got := e.Returns(round); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestReturn(t *testing.T) {
+	for _, from := range []State{Finished, Collecting} {
+		next := made("a")
+		e := Entry{
+			Pod: made("a"), Origin: podspec.Orphan, State: from, Stop: &podlife.Stop{At: now}, Removal: Told, Deleted: now,
+			Wanted: 5, Again: &Want{next, podspec.HTTP},
+		}
+		e.Return()
+		if want := (Entry{Pod: next, Origin: podspec.HTTP, State: Waiting, Wanted: 5, Earlier: true}); e != want {
+			t.Errorf("from %v: %+v", from, e)
+		}
+	}
+}
+
+func TestNextLife(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		next, first, want uint32
+	}{
+		{"as the pod's actor said", 3, 0, 3},
+		{"nothing was said, in the first life", 0, 0, 1},
+		{"nothing was said, in a later life", 0, 4, 5},
+	} {
+		if got := NextLife(c.next, c.first); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestEarlierStatus(t *testing.T) {
+	if EarlierStatus(nil, nil) != nil {
+		t.Error("a status of nothing")
+	}
+	old := v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 1}}
+	dead := v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 2}}
+	mains := []v1.ContainerStatus{
+		{Name: "dead", State: dead, LastTerminationState: old, RestartCount: 3, Ready: true, ContainerID: "c1"},
+		{Name: "never ended again", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}, LastTerminationState: old},
+	}
+	s := EarlierStatus([]v1.ContainerStatus{{Name: "init"}}, mains)
+	if len(s.InitContainerStatuses) != 1 || len(s.ContainerStatuses) != 2 {
+		t.Fatalf("%+v", s)
+	}
+	c := s.ContainerStatuses[0]
+	if c.RestartCount != 3 || c.ContainerID != "c1" || c.LastTerminationState != dead || c.State != (v1.ContainerState{}) || c.Ready {
+		t.Errorf("a container that has ended: %+v", c)
+	}
+	if c = s.ContainerStatuses[1]; c.LastTerminationState != old || c.State.Running != nil {
+		t.Errorf("a container that ran: %+v", c)
+	}
+	if mains[0].State != dead {
+		t.Error("the argument was changed")
+	}
+}
+
+func TestBegunSince(t *testing.T) {
+	rp := running(made("a"), 0)
+	for _, c := range []struct {
+		name  string
+		rp    observed.RuntimePod
+		since time.Duration
+		want  bool
+	}{
+		{"its sandbox is older than the stop", rp, time.Second, false},
+		{"its sandbox is as old as the stop", rp, 0, false},
+		{"its sandbox was made after the stop", rp, -time.Second, true},
+		{"nothing of it runs", observed.RuntimePod{}, -time.Second, false},
+	} {
+		if got := BegunSince(c.rp, now.Add(c.since)); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

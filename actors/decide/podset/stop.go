@@ -1,0 +1,150 @@
+package podset
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
+
+// Fate is what is done with a pod, given what its source wants.
+type Fate uint8
+
+const (
+	// Stay: it is wanted, or its source was not heard yet.
+	Stay Fate = iota
+	// Return: it has stopped and is wanted again. It begins another life.
+	Return
+	// Pass: it is not wanted, and nothing is to be done now.
+	Pass
+	// Forget: it is not wanted, and nothing of it was begun.
+	Forget
+	// Stop it with its grace period.
+	Stop
+	// Kill it: the apiserver has deleted it, and another pod may have taken its place.
+	Kill
+	// Collect it: it has stopped, and what is left of it is removed.
+	Collect
+	// Discard: it was to begin another life. What is left of its earlier life is removed.
+	Discard
+)
+
+func (f Fate) String() string {
+	if int(f) < len(fates) {
+		return fates[f]
+	}
+	return fmt.Sprintf("Fate(%d)", uint8(f))
+}
+
+var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Kill", "Collect", "Discard"}
+
+// Fate is what is done with the pod in this round. heard: its source has said what it wants.
+func (e *Entry) Fate(round uint64, heard bool) Fate {
+	switch {
+	case e.State == Finished && e.Returns(round):
+		return Return
+	case e.Origin != podspec.Orphan && (e.Wanted == round || !heard):
+		return Stay
+	}
+	switch e.State {
+	case Waiting, Rejected:
+		switch {
+		case e.Earlier:
+			return Discard
+		case e.Origin != podspec.Orphan:
+			return Forget
+		}
+	case Running:
+		switch {
+		case e.Origin == podspec.API && (e.Stop == nil || e.Stop.Grace > 0):
+			return Kill
+		case e.Origin != podspec.API && e.Stop == nil:
+			return Stop
+		}
+	case Finished:
+		return Collect
+	case Collecting:
+	}
+	return Pass
+}
+
+// RemovalStop is how a pod is stopped that no source wants.
+func RemovalStop(p *v1.Pod, now time.Time) *podlife.Stop {
+	return &podlife.Stop{At: now, Grace: podspec.Grace(p), Why: NotWanted}
+}
+
+// Deletion is how a pod is stopped that the apiserver deletes, nil if it does not. since is when the node
+// first knew of the deletion, zero before, and given back as it is now. A shorter grace period of a later
+// version counts from then.
+func Deletion(p *v1.Pod, since, now time.Time) (*podlife.Stop, time.Time) {
+	if since.IsZero() {
+		since = now
+	}
+	s := apipod.Stop(p, since)
+	if s == nil {
+		return nil, time.Time{}
+	}
+	return s, since
+}
+
+// Sooner is how a pod is stopped once it is asked to stop as next says: no later than it was to before.
+func Sooner(before *podlife.Stop, next podlife.Stop) *podlife.Stop {
+	if before != nil {
+		next = before.Shortened(next)
+	}
+	return &next
+}
+
+// Unknown are the pods of the runtime that are to be stopped because no source has them, in order of UID.
+// known says that a pod is looked after already. While a source was not heard (all is false) they may be
+// of that source; but of two pods of one name only one may run.
+func Unknown(
+	runtime map[types.UID]observed.RuntimePod, known func(types.UID) bool, wanted []Want, all bool,
+) (out []types.UID) {
+	if len(runtime) == 0 {
+		return nil
+	}
+	uids, names := map[types.UID]bool{}, map[name]bool{}
+	for _, w := range wanted {
+		uids[w.Pod.UID] = true
+		names[nameOf(w.Pod)] = true
+	}
+	for uid, rp := range runtime { // order-free: sorted below
+		if !known(uid) && !uids[uid] && (all || names[name{rp.Ref.Namespace, rp.Ref.Name}]) {
+			out = append(out, uid)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// orphanGrace is the longest grace period of an orphan. The runtime has the grace periods that its
+// containers were made with, and these end it sooner.
+const orphanGrace = 24 * time.Hour
+
+// Orphan makes a pod of what the runtime knows of it: enough to stop it.
+func Orphan(rp observed.RuntimePod) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: rp.Ref.UID, Namespace: rp.Ref.Namespace, Name: rp.Ref.Name}}
+	seen := map[string]bool{}
+	for i := range rp.Containers {
+		c := &rp.Containers[i]
+		if !seen[c.Name] {
+			seen[c.Name] = true
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: c.Name, Image: c.Image})
+		}
+	}
+	grace := int64(orphanGrace / time.Second)
+	p.Spec.TerminationGracePeriodSeconds = &grace
+	for i := range rp.Sandboxes {
+		p.Spec.HostNetwork = p.Spec.HostNetwork || rp.Sandboxes[i].HostNetwork
+	}
+	return p
+}

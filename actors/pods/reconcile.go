@@ -1,0 +1,209 @@
+package pods
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+)
+
+// reconcile makes what runs what is wanted.
+func (a *pods) reconcile(ctx *kernel.Context[Message]) {
+	if !a.ready() {
+		return
+	}
+	wanted := podset.Merge(a.desired())
+	a.rounds++
+	for _, w := range podset.OldestFirst(wanted, a.runtime) {
+		a.want(ctx, w)
+	}
+	a.stopUnwanted(ctx)
+	a.stopUnknown(ctx, wanted)
+	a.resize(ctx)
+	for _, e := range podset.Queue(a.entries()) {
+		a.begin(ctx, a.of[e.Pod.UID])
+	}
+	a.resize(ctx)
+	a.tellStatics()
+	a.forgetUnclaimed()
+	a.saveStops(ctx)
+}
+
+// desired are the pods of all sources, in order of the names of the sources.
+func (a *pods) desired() []podset.Source {
+	out := make([]podset.Source, 0, len(a.wanted))
+	for _, origin := range slices.Sorted(maps.Keys(a.wanted)) {
+		out = append(out, podset.Source{Origin: origin, Pods: a.wanted[origin].Pods})
+	}
+	return out
+}
+
+// want takes in that a source wants a pod.
+func (a *pods) want(ctx *kernel.Context[Message], w podset.Want) {
+	r := a.of[w.Pod.UID]
+	if r == nil {
+		r = &record{Entry: podset.Entry{Pod: w.Pod, Origin: w.Origin, Wanted: a.rounds}, seen: ctx.Now()}
+		if w.Origin == podspec.API {
+			r.Stop = r.deletion(ctx.Now())
+		}
+		a.recall(r)
+		a.recallStop(r)
+		a.put(r)
+		return
+	}
+	r.Wanted = a.rounds
+	if w.Origin == podspec.API && r.Origin == podspec.API {
+		a.refresh(ctx, r, w.Pod)
+		a.wantAgain(ctx, r, w)
+		return
+	}
+	if r.Stop != nil {
+		a.wantAgain(ctx, r, w)
+		return
+	}
+	r.Origin = w.Origin
+	if r.Pod != w.Pod {
+		r.Pod = w.Pod
+		if r.State == podset.Rejected {
+			r.State, r.reject, r.report = podset.Next(r.State, podset.Changed), nil, pod.Report{}
+		}
+		a.assign(w.Pod.UID)
+	}
+}
+
+// ready says whether it is known what runs, what was written down before this agent, and what garbage
+// collection is removing. Before that, there are no records of pods.
+func (a *pods) ready() bool {
+	return a.listed && !a.collecting && a.given.loading == 0 && a.stops.loading == 0
+}
+
+func (a *pods) allSeen() bool { return len(a.unseen()) == 0 }
+
+// unseen are the sources that have not said yet what they want.
+func (a *pods) unseen() (out []podspec.Origin) {
+	for _, s := range a.deps.Sources {
+		if !a.wanted[s].Seen {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// stopUnwanted stops pods that their source does not want any more.
+func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
+	for _, r := range a.ranked {
+		uid, fate := r.Pod.UID, r.Fate(a.rounds, a.wanted[r.Origin].Seen)
+		if fate != podset.Stay && fate != podset.Return {
+			r.Again = nil // it was wanted again, and is no longer
+		}
+		switch fate {
+		case podset.Stay, podset.Pass:
+		case podset.Return:
+			a.comeBack(ctx, r)
+		case podset.Forget:
+			a.drop(uid)
+			a.forget(uid)
+		case podset.Stop:
+			a.endUnwanted(ctx, r)
+		case podset.Kill:
+			a.kill(ctx, uid, r)
+		case podset.Collect:
+			r.State = podset.Next(r.State, podset.Removed)
+			a.collect(uid, r)
+		case podset.Discard:
+			a.discard(uid, r)
+		}
+	}
+}
+
+// stopUnknown stops what the runtime has of pods that no source has.
+func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []podset.Want) {
+	known := func(uid types.UID) bool { return a.of[uid] != nil || a.stuck[uid] }
+	for _, uid := range podset.Unknown(a.runtime, known, wanted, a.allSeen()) {
+		p := podset.Orphan(a.runtime[uid])
+		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Str("uid", string(uid)).
+			Msg("orphaned pod found in the runtime: no source has it; stopping it")
+		r := &record{Entry: podset.Entry{
+			Pod: p, Origin: podspec.Orphan, Removal: podset.Told, Stop: podset.RemovalStop(p, ctx.Now()),
+		}}
+		a.recallStop(r)
+		a.put(r)
+	}
+}
+
+// begin admits a pod and gives it an actor.
+func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
+	if !a.admitted(ctx, r) {
+		return
+	}
+	r.view = &observed.Pod{}
+	if rp, ok := a.runtime[r.Pod.UID]; ok {
+		r.view, r.found = &rp.Pod, true
+	}
+	if r.Earlier {
+		r.view = nil
+	}
+	policy := a.deps.PodPolicy
+	if policy == (kernel.Policy{}) {
+		policy = kernel.ForPods
+	}
+	construct := pod.New(r.Pod.UID, a.deps.Pod)
+	if a.deps.Wrap != nil {
+		construct = a.deps.Wrap(r.Pod, construct)
+	}
+	ref, err := kernel.Spawn(ctx, kernel.Spec[pod.Message]{
+		Name: string(r.Pod.UID), Kind: "pod", Label: r.name(), New: construct, Policy: policy,
+	})
+	if err != nil {
+		return // the name is taken by one that is still stopping: ChildStopped comes
+	}
+	delete(a.runtime, r.Pod.UID)
+	r.ref, r.State = ref, podset.Next(r.State, podset.Begun)
+	a.assign(r.Pod.UID)
+}
+
+// assign tells a pod's actor what it is for.
+func (a *pods) assign(uid types.UID) {
+	r := a.of[uid]
+	if r == nil {
+		return
+	}
+	stop := r.Stop
+	if r.Removal == podset.Noting {
+		stop = nil
+	}
+	r.ref.Tell(pod.Assign{
+		Pod: r.allocated(), Origin: r.Origin, Rank: r.rank, Stop: stop, View: r.view,
+		Status: cmp.Or(r.report.Status, r.before), Resized: r.resized(),
+		FirstSandbox: r.first, RestartNotes: r.restarts,
+	})
+	r.view = nil // true once; a later incarnation has to look
+}
+
+// collected takes in that nothing is left of a pod, or only what the runtime can't remove.
+func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID, stuck bool) {
+	r := a.of[uid]
+	if r == nil || r.State != podset.Collecting {
+		return
+	}
+	if stuck {
+		a.stuck[uid] = true
+	}
+	kernel.StopChild(ctx, r.ref)
+	delete(a.runtime, uid)
+	if r.Returns(a.rounds) {
+		a.comeBack(ctx, r)
+	} else {
+		a.deps.ForgetImages(uid)
+		a.drop(uid)
+		a.forget(uid)
+	}
+	a.reconcile(ctx)
+}

@@ -1,0 +1,114 @@
+package pods
+
+import (
+	"iter"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podresize"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+)
+
+// record is one pod. podset.State has its states.
+type record struct {
+	podset.Entry
+	podresize.Grant
+	seen time.Time // when it was first heard of
+	rank int64
+	// first is Assign.FirstSandbox, next is its value in another life. before is what is known of the
+	// pod's containers from its earlier life.
+	first, next uint32
+	before      *v1.PodStatus
+	// restarts are, by name, containers that are stopped to be restarted. saved says that they, and Stop,
+	// are in the checkpoint that is being written.
+	restarts map[string]podlife.RestartNote
+	saved    bool
+	view     *observed.Pod // for the first Assign
+	found    bool          // the runtime had something of it when it began
+	ref      kernel.Ref[pod.Message]
+	report   pod.Report // the last one; no status: none yet
+	reject   *admit.Rejection
+	crash    *kernel.CrashReport
+	// applied is Pod with the resources of Alloc, for the version appliedTo.
+	applied, appliedTo *v1.Pod
+}
+
+func (r *record) name() string { return r.Pod.Namespace + "/" + r.Pod.Name }
+
+// abandoned: nothing is known of the pod but its UID.
+func (r *record) abandoned() bool { return r.Pod.Name == "" }
+
+// put adds a record, which is the youngest.
+func (a *pods) put(r *record) {
+	delete(a.stuck, r.Pod.UID)
+	a.ranks++
+	r.rank = a.ranks
+	a.of[r.Pod.UID] = r
+	a.ranked = append(a.ranked, r)
+}
+
+// drop forgets a record. A loop over ranked goes on with what ranked was.
+func (a *pods) drop(uid types.UID) {
+	r := a.of[uid]
+	delete(a.of, uid)
+	if r != nil && r.Alloc != nil {
+		a.given.dirty = true // it is written with the next that is
+	}
+	a.stops.dirty = a.stops.dirty || r != nil && r.remembers() != nil
+	left := make([]*record, 0, len(a.ranked)) // a new one: see above
+	for _, o := range a.ranked {
+		if o != r {
+			left = append(left, o)
+		}
+	}
+	a.ranked = left
+}
+
+// entries are all pods, oldest first.
+func (a *pods) entries() iter.Seq[*podset.Entry] {
+	ranked := a.ranked
+	return func(yield func(*podset.Entry) bool) {
+		for _, r := range ranked {
+			if !yield(&r.Entry) {
+				return
+			}
+		}
+	}
+}
+
+// beside are the pods that run beside one, with what nobody else may be given.
+func (a *pods) beside(r *record) (others []*v1.Pod) {
+	for _, o := range a.ranked {
+		if o != r && o.State == podset.Running {
+			others = append(others, o.holds())
+		}
+	}
+	return others
+}
+
+// uids are those of all pods, oldest first.
+func (a *pods) uids() []types.UID {
+	out := make([]types.UID, len(a.ranked))
+	for i, r := range a.ranked {
+		out[i] = r.Pod.UID
+	}
+	return out
+}
+
+// living are the pods of which garbage collection must remove nothing.
+func (a *pods) living() map[types.UID]bool {
+	living := make(map[types.UID]bool, len(a.of))
+	for uid, r := range a.of { // order-free: a set
+		if r.State != podset.Collecting {
+			living[uid] = true
+		}
+	}
+	return living
+}

@@ -1,0 +1,96 @@
+package pods
+
+import (
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pleg"
+	"github.com/troupe-dev/troupe/actors/pod"
+)
+
+// take hands a full list on. A pod that is not in it has nothing.
+func (a *pods) take(s pleg.Snapshot) {
+	a.listed = true
+	clear(a.runtime)
+	there := make(map[types.UID]bool, len(s.Runtime.Pods))
+	for _, rp := range s.Runtime.Pods {
+		there[rp.Ref.UID] = true
+		if r := a.of[rp.Ref.UID]; r != nil && r.State.HasActor() {
+			r.ref.Tell(pod.RuntimeSeen{View: rp.Pod, Listed: s.Listed})
+		} else {
+			a.runtime[rp.Ref.UID] = rp
+		}
+	}
+	for _, r := range a.ranked {
+		if r.State.HasActor() && !there[r.Pod.UID] {
+			r.ref.Tell(pod.RuntimeSeen{Listed: s.Listed})
+		}
+	}
+	maps.DeleteFunc(a.stuck, func(uid types.UID, _ bool) bool { return !there[uid] }) // order-free: a set
+}
+
+// seen hands a list on, or keeps it for a pod that has no actor yet.
+func (a *pods) seen(ctx *kernel.Context[Message], m pleg.Seen) {
+	if r := a.of[m.Ref.UID]; r != nil && r.State.HasActor() {
+		r.ref.Tell(pod.RuntimeSeen{View: m.View, Listed: m.Listed})
+		return
+	}
+	if len(m.View.Sandboxes)+len(m.View.Containers) == 0 {
+		delete(a.runtime, m.Ref.UID)
+		return
+	}
+	a.runtime[m.Ref.UID] = observed.RuntimePod{Ref: m.Ref, Pod: m.View}
+	a.reconcile(ctx)
+}
+
+// hint hands a hint on.
+func (a *pods) hint(m pleg.Hint) {
+	if r := a.of[m.Event.Pod.UID]; r != nil {
+		r.ref.Tell(pod.RuntimeHint{ID: m.Event.ContainerID, Kind: m.Event.Kind})
+	}
+}
+
+// runtimeBack tells all pods that the runtime answers again.
+func (a *pods) runtimeBack() {
+	for _, r := range a.ranked {
+		r.ref.Tell(pod.RuntimeBack{})
+	}
+}
+
+// reported takes over the status of a pod, and passes it on.
+func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
+	r := a.of[m.UID]
+	if r == nil || r.first != m.FirstSandbox {
+		return
+	}
+	if a.deps.Started != nil && podstatus.Started(r.report.Status, m.Status) {
+		a.deps.Started(Started{Pod: r.Pod, Status: m.Status, Seen: r.seen, At: ctx.Now()})
+	}
+	r.report, r.crash = m, nil
+	a.show(m.UID, r)
+}
+
+// finished takes in that nothing of a pod runs any more.
+func (a *pods) finished(ctx *kernel.Context[Message], m pod.Finished) {
+	r := a.of[m.UID]
+	if r == nil || r.State != podset.Running || r.first != m.FirstSandbox {
+		return
+	}
+	r.State, r.next = podset.Next(r.State, podset.Ended), m.NextSandbox
+	a.show(m.UID, r)
+	a.reconcile(ctx)
+}
+
+// crashed remembers the last crash of a pod's actor, until it reports again.
+func (a *pods) crashed(c *kernel.CrashReport) {
+	name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
+	if r := a.of[types.UID(name)]; r != nil {
+		r.crash = c
+	}
+}

@@ -1,0 +1,89 @@
+package pods
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+)
+
+const (
+	repeatEvery = 50 * time.Millisecond
+	repeatBatch = 16
+)
+
+// round is the state of a repetition: pods are asked, a few at a time, to say again what an actor forgot,
+// or what this one missed.
+type round struct {
+	// missed: messages to this actor were dropped. asked: another actor forgot what pods had asked of it.
+	// Either begins another round after this one.
+	missed, asked bool
+	// going is true while a timer runs. left are the pods that are still to be asked. whole: this actor
+	// missed messages, so pods also report again.
+	going, whole bool
+	left         []types.UID
+}
+
+// Overflowed implements kernel.OverflowHandler: it is unknown which messages were dropped, so all actors
+// send theirs again, a few at a time.
+func (a *pods) Overflowed(ctx *kernel.Context[Message]) {
+	a.round.missed = true
+	if !a.round.going {
+		ctx.Log().Warn().Msg("mailbox overflow: messages were dropped; asking the other actors to resend")
+		a.round.going = true
+		ctx.After(repeatEvery, Repeat{})
+	}
+}
+
+// askAgain begins a round, unless one goes on.
+func (a *pods) askAgain(ctx *kernel.Context[Message]) {
+	a.round.asked = true
+	if !a.round.going {
+		a.round.going = true
+		a.repeat(ctx)
+	}
+}
+
+// repeat goes on with a round of repetition, or begins the next. Never all at once: the answers may be
+// more than fit into the mailbox of the actor that asked, which would then ask for ever.
+func (a *pods) repeat(ctx *kernel.Context[Message]) {
+	now := &a.round
+	if len(now.left) == 0 {
+		if !now.missed && !now.asked {
+			now.going = false
+			return
+		}
+		if now.whole = now.missed; now.whole {
+			a.deps.Restarted()
+		}
+		now.missed, now.asked = false, false
+		now.left = a.uids()
+	}
+	n := min(repeatBatch, len(now.left))
+	for _, uid := range now.left[:n] {
+		if r := a.of[uid]; r != nil {
+			a.again(uid, r)
+			if now.whole {
+				r.ref.Tell(pod.Repeat{})
+			}
+		}
+	}
+	now.left = now.left[n:]
+	ctx.After(repeatEvery, Repeat{})
+}
+
+// again repeats what is asked of other actors for a pod.
+func (a *pods) again(uid types.UID, r *record) {
+	r.ref.Tell(pod.AskAgain{})
+	if r.State == podset.Collecting {
+		a.collect(uid, r)
+	}
+}
+
+func (a *pods) collect(uid types.UID, r *record) {
+	a.deps.Collect(observed.PodRef{UID: uid, Namespace: r.Pod.Namespace, Name: r.Pod.Name}, r.abandoned())
+}

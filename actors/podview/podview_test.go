@@ -1,0 +1,196 @@
+package podview
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/pods"
+)
+
+func made(name string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
+}
+
+func fact(name string, s podset.State) pods.Fact {
+	return pods.Fact{Entry: podset.Entry{Pod: made(name), Origin: podspec.File, State: s}}
+}
+
+func status(phase v1.PodPhase, ready v1.ConditionStatus) *v1.PodStatus {
+	return &v1.PodStatus{Phase: phase, Conditions: []v1.PodCondition{{Type: v1.PodReady, Status: ready, Message: "not yet"}}}
+}
+
+func noCalls(*pods.Fact) []kernel.EffectInfo { return nil }
+
+// TestShow is how one pod is shown: base + mutation → line.
+func TestShow(t *testing.T) {
+	const runs = "file Syncing Running ready"
+	for _, c := range []struct {
+		name   string
+		change func(f *pods.Fact)
+		want   string
+	}{
+		{"a pod that runs", func(*pods.Fact) {}, runs},
+		{"one that is not ready: why", func(f *pods.Fact) { f.Report.Status = status(v1.PodRunning, v1.ConditionFalse) },
+			"file Syncing Running unready: not yet"},
+		{"its actor is in trouble", func(f *pods.Fact) { f.Report.Trouble = "image not found" }, runs + "; image not found"},
+		{"its actor has crashed", func(f *pods.Fact) {
+			f.Report.Trouble = "image not found"
+			f.Crash = &kernel.CrashReport{Crashes: 2, RetryAfter: time.Second, Reason: "boom"}
+		}, runs + "; its actor is restarted after 2 crashes, next attempt in 1s: boom"},
+		{"too often", func(f *pods.Fact) {
+			f.Crash = &kernel.CrashReport{Decision: kernel.Quarantine, Crashes: 6, RetryAfter: time.Minute, Reason: "boom"}
+		}, runs + "; its actor is quarantined after 6 crashes, next attempt in 1m0s: boom"},
+		{"it was added again while it stops", func(f *pods.Fact) { f.Again = &podset.Want{Pod: made("a"), Origin: podspec.File} },
+			runs + "; it was removed from its source and is stopping; it was added again, and starts after it has stopped"},
+		{"and has to be collected first", func(f *pods.Fact) {
+			f.Again, f.State = &podset.Want{Pod: made("a"), Origin: podspec.File}, podset.Collecting
+		}, runs + "; remains of its previous run are being removed; it starts after that"},
+
+		{"nothing was reported yet", func(f *pods.Fact) { f.Report = pod.Report{} }, "file Running Pending"},
+		{"but it was here before this agent", func(f *pods.Fact) { f.Report, f.Found = pod.Report{}, true },
+			"file Running Unknown; found in the runtime at agent start; its state is not known yet"},
+		{"it waits for its turn", func(f *pods.Fact) { f.Report, f.State = pod.Report{}, podset.Waiting }, "file Waiting Pending"},
+		{"it was rejected", func(f *pods.Fact) {
+			f.Report, f.State, f.Rejected = pod.Report{}, podset.Rejected, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
+		}, "file Rejected Failed OutOfcpu Pod was rejected: no CPU"},
+		{"and that is in its status", func(f *pods.Fact) {
+			f.State, f.Rejected = podset.Rejected, &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
+		}, "file Rejected Failed OutOfcpu Pod was rejected: no CPU"},
+	} {
+		f := fact("a", podset.Running)
+		f.Report = pod.Report{Status: status(v1.PodRunning, v1.ConditionTrue), Life: "Syncing"}
+		c.change(&f)
+		v := viewOf("n1", pods.Inventory{Pods: []pods.Fact{f}}, noCalls)
+		if len(v.Pods) != 1 {
+			t.Errorf("%s: %d pods", c.name, len(v.Pods))
+			continue
+		}
+		if got := line(&v.Pods[0]); got != c.want {
+			t.Errorf("%s:\n  %s\nwant\n  %s", c.name, got, c.want)
+		}
+	}
+}
+
+func line(p *Pod) string {
+	b := []string{string(p.Source), p.Life, p.Phase}
+	switch {
+	case p.Ready:
+		b = append(b, "ready")
+	case p.Unready != "":
+		b = append(b, "unready: "+p.Unready)
+	}
+	if p.Reason != "" {
+		b = append(b, p.Reason, p.Message)
+	}
+	out := strings.Join(b, " ")
+	if p.Problem != "" {
+		out += "; " + p.Problem
+	}
+	return out
+}
+
+func TestContainers(t *testing.T) {
+	always := v1.ContainerRestartPolicyAlways
+	spec := v1.PodSpec{
+		InitContainers: []v1.Container{{Name: "init"}, {Name: "proxy", RestartPolicy: &always}}, Containers: []v1.Container{{Name: "app"}},
+	}
+	at := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	ended := v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: "Error", ExitCode: 3, FinishedAt: at}}
+	got := ""
+	for _, c := range containers(&spec, &v1.PodStatus{
+		InitContainerStatuses: []v1.ContainerStatus{
+			{Name: "init", State: ended}, {Name: "proxy", State: v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: at}}},
+		},
+		ContainerStatuses: []v1.ContainerStatus{{
+			Name: "app", RestartCount: 2, LastTerminationState: ended,
+			State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		}},
+		EphemeralContainerStatuses: []v1.ContainerStatus{{Name: "debug"}},
+	}) {
+		got += fmt.Sprintf("%s %s %s %s", c.Name, c.Kind, c.State, c.Reason)
+		if c.ExitCode != nil {
+			got += fmt.Sprintf(" exit %d", *c.ExitCode)
+		}
+		if c.Last != nil {
+			got += fmt.Sprintf(" last %d", c.Last.ExitCode)
+		}
+		got += fmt.Sprintf(" started %v\n", c.StartedAt != nil)
+	}
+	want := "init init terminated Error exit 3 started false\n" +
+		"proxy sidecar running  started true\n" +
+		"app main waiting CrashLoopBackOff last 3 started false\n" +
+		"debug ephemeral waiting  started false\n"
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+func TestViewOf(t *testing.T) {
+	nameless := fact("", podset.Collecting)
+	comesBack := fact("", podset.Collecting)
+	comesBack.Origin, comesBack.Again = podspec.Orphan, &podset.Want{Pod: made("c"), Origin: podspec.HTTP}
+	v := viewOf("n1", pods.Inventory{Pods: []pods.Fact{fact("b", podset.Running), nameless, comesBack, fact("a", podset.Waiting)}},
+		func(f *pods.Fact) []kernel.EffectInfo {
+			if f.Pod.Name != "b" {
+				return nil
+			}
+			return []kernel.EffectInfo{{Kind: "StopContainer", Object: "app"}, {Kind: "List"}}
+		})
+	got := ""
+	for _, p := range v.Pods {
+		got += fmt.Sprintf("%s/%s@%s %v; ", p.Namespace, p.Name, p.Source, p.Doing)
+	}
+	if want := "default/a@file []; default/b@file [List StopContainer app]; default/c@http []; "; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if !v.Ready || v.Node != "n1" || v.WaitingFor != nil {
+		t.Errorf("ready %v, waiting for %v", v.Ready, v.WaitingFor)
+	}
+}
+
+func TestWaitingFor(t *testing.T) {
+	v := viewOf("n1", pods.Inventory{
+		NotListed: true, AsksCollected: true, Loading: []string{"stops"}, Unseen: []podspec.Origin{podspec.API},
+	}, noCalls)
+	want := "the list of leftover pods to remove, the first list of containers from the runtime, the checkpoint stops, the source api"
+	if got := strings.Join(v.WaitingFor, ", "); got != want || v.Ready {
+		t.Errorf("%s (ready %v)", got, v.Ready)
+	}
+}
+
+func TestFind(t *testing.T) {
+	old, next, other := fact("web", podset.Running), fact("web", podset.Waiting), fact("db", podset.Rejected)
+	old.Report.Status = status(v1.PodRunning, v1.ConditionTrue)
+	other.Rejected = &admit.Rejection{Reason: "OutOfcpu", Message: "no CPU"}
+	orphan := fact("web", podset.Running)
+	orphan.Origin = podspec.Orphan
+	all := []pods.Fact{old, other, orphan, next}
+	for _, c := range []struct{ namespace, name, want string }{
+		{"default", "web", "web Pending, web Running, "},
+		{"default", "db", "db Failed, "},
+		{"other", "web", ""},
+		{"", "", "web Pending, db Failed, web Running, "},
+	} {
+		got := ""
+		for _, p := range find(all, c.namespace, c.name) {
+			got += p.Name + " " + string(p.Status.Phase) + ", "
+		}
+		if got != c.want {
+			t.Errorf("%s/%s: %s, want %s", c.namespace, c.name, got, c.want)
+		}
+	}
+	if next.Pod.Status.Phase != "" || other.Pod.Status.Phase != "" {
+		t.Error("the pods of the registry were changed")
+	}
+}

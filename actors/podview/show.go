@@ -1,0 +1,178 @@
+package podview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pods"
+)
+
+// viewOf is what people are shown. doing are the effects under way of a pod's actor.
+func viewOf(node string, i pods.Inventory, doing func(*pods.Fact) []kernel.EffectInfo) View {
+	v := View{Node: node, WaitingFor: waitingFor(&i), Pods: make([]Pod, 0, len(i.Pods)), Problems: i.Problems}
+	v.Ready = len(v.WaitingFor) == 0
+	for n := range i.Pods {
+		f := &i.Pods[n]
+		if abandoned(f) && f.Again == nil {
+			continue
+		}
+		p := show(f)
+		if f.Report.Status == nil && f.Rejected == nil && f.Found {
+			p.Phase, p.Problem = string(v1.PodUnknown), cmp.Or(p.Problem, unseen)
+		}
+		for _, e := range doing(f) {
+			p.Doing = append(p.Doing, strings.TrimSpace(e.Kind+" "+e.Object))
+		}
+		slices.Sort(p.Doing)
+		v.Pods = append(v.Pods, p)
+	}
+	slices.SortFunc(v.Pods, func(x, y Pod) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
+	})
+	return v
+}
+
+// waitingFor is what is missing before all pods are begun or stopped.
+func waitingFor(i *pods.Inventory) (out []string) {
+	if i.AsksCollected {
+		out = append(out, "the list of leftover pods to remove")
+	}
+	if i.NotListed {
+		out = append(out, "the first list of containers from the runtime")
+	}
+	for _, name := range i.Loading {
+		out = append(out, "the checkpoint "+name)
+	}
+	for _, s := range i.Unseen {
+		out = append(out, "the source "+string(s))
+	}
+	return out
+}
+
+// unseen is said of a pod that was here before, while nothing is known of it but
+// that: what of it the runtime listed has yet to be looked at, and its probes have
+// yet to be heard.
+const unseen = "found in the runtime at agent start; its state is not known yet"
+
+// abandoned: nothing is known of the pod but its UID.
+func abandoned(f *pods.Fact) bool { return f.Pod.Name == "" }
+
+// problem is what is wrong with a pod's actor.
+func problem(f *pods.Fact) string {
+	if f.Crash == nil {
+		return ""
+	}
+	what := "restarted"
+	if f.Crash.Decision == kernel.Quarantine {
+		what = "quarantined"
+	}
+	return fmt.Sprintf("its actor is %s after %d crashes, next attempt in %v: %s",
+		what, f.Crash.Crashes, f.Crash.RetryAfter, f.Crash.Reason)
+}
+
+// returning is why a pod that is wanted does not run yet.
+func returning(f *pods.Fact) string {
+	if f.State == podset.Collecting {
+		return "remains of its previous run are being removed; it starts after that"
+	}
+	return "it was removed from its source and is stopping; it was added again, and starts after it has stopped"
+}
+
+// show is one pod.
+func show(r *pods.Fact) Pod {
+	p := Pod{
+		Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID, Source: r.Origin,
+		Life: r.State.String(), Phase: string(v1.PodPending), Containers: []Container{}, Problem: problem(r),
+	}
+	if r.Rejected != nil {
+		var s v1.PodStatus
+		r.Rejected.Show(&s)
+		p.Phase, p.Reason, p.Message = string(s.Phase), s.Reason, s.Message
+	}
+	if r.Again != nil && p.Problem == "" {
+		p.Problem = returning(r)
+	}
+	if abandoned(r) && r.Again != nil {
+		p.Namespace, p.Name, p.Source = r.Again.Pod.Namespace, r.Again.Pod.Name, r.Again.Origin
+	}
+	if r.Report.Status == nil || r.State == podset.Rejected {
+		return p
+	}
+	s := r.Report.Status
+	p.Life = r.Report.Life
+	if p.Problem == "" {
+		p.Problem = r.Report.Trouble
+	}
+	p.Phase, p.Reason, p.Message, p.IP = string(s.Phase), s.Reason, s.Message, s.PodIP
+	p.StartTime = timeOf(s.StartTime)
+	if c := podstatus.FindCondition(s.Conditions, v1.PodReady); c != nil {
+		if p.Ready = c.Status == v1.ConditionTrue; !p.Ready {
+			p.Unready = c.Message
+		}
+	}
+	p.Containers = containers(&r.Pod.Spec, s)
+	for i := range p.Containers {
+		p.Restarts += p.Containers[i].Restarts
+	}
+	return p
+}
+
+// containers are those of a pod, in the order of its spec, init containers first.
+func containers(spec *v1.PodSpec, s *v1.PodStatus) []Container {
+	out := []Container{}
+	for i := range s.InitContainerStatuses {
+		c := &s.InitContainerStatuses[i]
+		kind := podspec.Init
+		if spec, is := podspec.Find(spec, c.Name); spec != nil {
+			kind = is
+		}
+		out = append(out, showContainer(c, kind))
+	}
+	for i := range s.ContainerStatuses {
+		out = append(out, showContainer(&s.ContainerStatuses[i], podspec.Main))
+	}
+	for i := range s.EphemeralContainerStatuses {
+		out = append(out, showContainer(&s.EphemeralContainerStatuses[i], podspec.Ephemeral))
+	}
+	return out
+}
+
+func showContainer(c *v1.ContainerStatus, kind podspec.Kind) Container {
+	v := Container{
+		Name: c.Name, Kind: kind.String(), ID: c.ContainerID, Ready: c.Ready, Restarts: c.RestartCount, Image: c.Image,
+		State: "waiting",
+	}
+	switch {
+	case c.State.Running != nil:
+		v.State, v.StartedAt = "running", timeOf(&c.State.Running.StartedAt)
+	case c.State.Terminated != nil:
+		t := c.State.Terminated
+		code := t.ExitCode
+		v.State, v.Reason, v.Message, v.ExitCode = "terminated", t.Reason, t.Message, &code
+		v.StartedAt, v.FinishedAt = timeOf(&t.StartedAt), timeOf(&t.FinishedAt)
+	case c.State.Waiting != nil:
+		v.Reason, v.Message = c.State.Waiting.Reason, c.State.Waiting.Message
+	}
+	if t := c.LastTerminationState.Terminated; t != nil {
+		v.Last = &End{Reason: t.Reason, Message: t.Message, ExitCode: t.ExitCode, FinishedAt: timeOf(&t.FinishedAt)}
+	}
+	return v
+}
+
+func timeOf(t *metav1.Time) *time.Time {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	at := t.Time
+	return &at
+}
