@@ -28,10 +28,8 @@ type Config struct {
 	// Removals of pods and commands of probes have as many slots, inspections half
 	// as many.
 	Starts int
-	// Pulls is how many images are pulled at once. PullMinHold and PullMaxHold are
-	// kernel.Pool.MinHold and MaxHold of their slots.
-	Pulls                    int
-	PullMinHold, PullMaxHold time.Duration
+	// Pulls is how many images are pulled at once.
+	Pulls int
 	// LogWorkers is how many container logs are rotated at once.
 	LogWorkers int
 }
@@ -73,8 +71,7 @@ func Of(c config.Config) Config {
 			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles}, LogInterval: rotation.Interval,
 			Cluster: cluster(c),
 		},
-		Pulls: pulls, PullMinHold: pullHold, PullMaxHold: 3 * pullHold,
-		LogWorkers: rotation.Workers,
+		Pulls: pulls, LogWorkers: rotation.Workers,
 	}
 }
 
@@ -114,7 +111,7 @@ func detection(s kubelet.ResourceChangeDetectionStrategy) objects.Detection {
 func (c *Config) pools() []kernel.Pool {
 	pools := append(probes.Pools(c.Starts), pod.Pools(c.Starts, max(minLooks, c.Starts/2))...)
 	pools = append(pools,
-		kernel.Pool{Name: images.PullPool, Size: c.Pulls, MinHold: c.PullMinHold, MaxHold: c.PullMaxHold},
+		kernel.Pool{Name: images.PullPool, Size: c.Pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
 		kernel.Pool{Name: logs.Pool, Size: c.LogWorkers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true},
 	)
 	return append(pools, objects.Pools()...)

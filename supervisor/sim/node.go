@@ -140,15 +140,14 @@ func (n *Node) tryStart() {
 const cores = 4
 
 // agentConfig is the daemon's default configuration on this machine. It differs in
-// what no simulated machine has (services, unless the world has them), in what the
-// spec asks for, and in image pulls: 64 at once.
+// what no simulated machine has (services, unless the world has them) and in what
+// the spec asks for.
 func (n *Node) agentConfig() agent.Config {
 	name, labels := n.spec.Name, n.spec.labels()
 	c := agent.Default(cores)
 	if n.spec.Starts > 0 {
 		c.Starts = n.spec.Starts
 	}
-	c.Pulls, c.PullMinHold, c.PullMaxHold = 64, 10*time.Minute, 30*time.Minute
 	c.Name, c.HostIPs, c.RuntimeName = name, []string{n.address}, "simcri"
 	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = name, "amd64", labels, n.spec.Taints
 	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = n.machine.Allocatable, true, true

@@ -152,10 +152,9 @@ func newNode(t testing.TB, seed uint64, options ...option) *world {
 }
 
 // defaults are those of the daemon on a machine of two cores, with room for more pods
-// than usual, and pulls that keep their slots however long they take.
+// than usual.
 func defaults(name string) agent.Config {
 	c := agent.Default(2)
-	c.PullMinHold, c.PullMaxHold = time.Hour, time.Hour
 	c.Name, c.HostIPs, c.RuntimeName = name, []string{"192.0.2.1"}, "simcri"
 	c.Admit.Name, c.Admit.Arch, c.Admit.Labels = name, "amd64", map[string]string{v1.LabelHostname: nodeName}
 	c.Admit.Allocatable = v1.ResourceList{

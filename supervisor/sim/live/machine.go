@@ -174,14 +174,12 @@ const (
 const cores = 4
 
 // agentConfig is the daemon's default configuration on this machine. It differs in
-// what no simulated machine has (services, objects that change), and in image pulls:
-// 64 at once.
+// what no simulated machine has (services, objects that change).
 func (m *machine) agentConfig(recorder port.Recorder) agent.Config {
 	pool := m.pool.config
 	labels := pool.nodeLabels(m.name)
 	facts := m.host.machine
 	c := agent.Default(cores)
-	c.Pulls, c.PullMinHold, c.PullMaxHold = 64, 10*time.Minute, 30*time.Minute
 	c.Name, c.HostIPs, c.RuntimeName = m.name, []string{facts.Addresses[0].Address}, "simcri"
 	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = m.name, "amd64", labels, pool.Taints
 	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
