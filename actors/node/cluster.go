@@ -36,11 +36,6 @@ type Cluster struct {
 	NoServices bool
 }
 
-// DefaultCluster is what a KubeletConfiguration that says nothing asks for.
-func DefaultCluster(own decide.Own) Cluster {
-	return Cluster{Own: own, Register: true, MaxImages: 50, StatusPeriod: 10 * time.Second, ReportPeriod: 5 * time.Minute, LeaseDuration: 40 * time.Second}
-}
-
 const (
 	// apiDeadline bounds a call of the apiserver, apiProbe one that tries whether
 	// it is back, apiCalls how many of status are under way at once. apiPatience

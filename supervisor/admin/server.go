@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )

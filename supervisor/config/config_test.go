@@ -147,6 +147,13 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	}
 }
 
+// TestDefault: it is what is loaded without flags and files.
+func TestDefault(t *testing.T) {
+	if got, want := Default(), good(t, nil); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func merged(maps ...map[string]any) map[string]any {
 	all := map[string]any{}
 	for _, m := range maps {

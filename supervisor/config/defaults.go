@@ -23,6 +23,14 @@ var defaultEvictionHard = map[string]string{
 	"imagefs.inodesFree": "5%",
 }
 
+// Default is what Load gives without flags and files.
+func Default() Config {
+	c := Config{options: defaultOptions(), origins: origins{}}
+	setDefaults(&c.kubelet)
+	c.kubelet.Kind, c.kubelet.APIVersion = configKind, configVersion
+	return c
+}
+
 // setDefaults gives every field that was not given the default that its
 // documentation in KubeletConfiguration v1beta1 names (Kubernetes v1.36).
 // Feature gates must be final: some defaults follow them.

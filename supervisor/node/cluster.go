@@ -10,11 +10,8 @@ import (
 	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
-	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
-	"github.com/troupe-dev/troupe/actors/node"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
@@ -64,8 +61,8 @@ var declared = []string{
 	streams.Feature, "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
 }
 
-// clusterOf is how the node is shown to its apiserver.
-func clusterOf(c config.Config, m *machine, name string) node.Cluster {
+// ownOf is what the node says of itself in its apiserver.
+func ownOf(c config.Config, m *machine, name string) decide.Own {
 	k := c.Kubelet()
 	own := decide.Own{
 		Name: name, Labels: m.labels(c, name), Annotations: map[string]string{}, Taints: c.RegisterWithTaints(),
@@ -87,12 +84,7 @@ func clusterOf(c config.Config, m *machine, name string) node.Cluster {
 			own.Annotations[cloudNodeIP] = ip
 		}
 	}
-	return node.Cluster{
-		Own: own, Register: c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
-		Detection:    detection(k.ConfigMapAndSecretChangeDetectionStrategy),
-		StatusPeriod: k.NodeStatusUpdateFrequency.Duration, ReportPeriod: k.NodeStatusReportFrequency.Duration,
-		LeaseDuration: time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
-	}
+	return own
 }
 
 // buildInfo is what the program says it was built of.
@@ -134,18 +126,6 @@ func shownVersion(info *debug.BuildInfo) string {
 		return '.'
 	}, ownVersion(info))
 	return version + "+troupe." + own
-}
-
-// detection is how changes of ConfigMaps and Secrets are found out.
-func detection(s kubelet.ResourceChangeDetectionStrategy) objects.Detection {
-	switch s {
-	case kubelet.TTLCacheChangeDetectionStrategy:
-		return objects.Cache
-	case kubelet.GetChangeDetectionStrategy:
-		return objects.Get
-	default:
-		return objects.Watch
-	}
 }
 
 // nodeAddresses are those that the node shows.

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
 )
 
@@ -77,18 +78,18 @@ func clustered(t *testing.T, lines string, args ...string) config.Config {
 // TestClusterOf shows what a configuration makes of the node's object.
 func TestClusterOf(t *testing.T) {
 	m := &machine{}
-	plain := clusterOf(clustered(t, ""), m, "n1")
+	plain := agent.Of(clustered(t, "")).Cluster
 	if !plain.Register || plain.MaxImages != 50 || plain.LeaseDuration.Seconds() != 40 || plain.StatusPeriod.Seconds() != 10 || plain.ReportPeriod.Minutes() != 5 {
 		t.Errorf("got %+v", plain)
 	}
-	if o := plain.Own; o.Labels[v1.LabelHostname] != "n1" || o.Labels["beta.kubernetes.io/os"] != "linux" || o.Annotations[attachesVolumes] != "true" || len(o.Taints) > 0 || o.Cloud {
+	if o := ownOf(clustered(t, ""), m, "n1"); o.Labels[v1.LabelHostname] != "n1" || o.Labels["beta.kubernetes.io/os"] != "linux" || o.Annotations[attachesVolumes] != "true" || len(o.Taints) > 0 || o.Cloud {
 		t.Errorf("got %+v", o)
 	}
-	if got := clusterOf(clustered(t, "", "--register-node=false"), m, "n1"); got.Register {
+	if agent.Of(clustered(t, "", "--register-node=false")).Cluster.Register {
 		t.Error("it makes its object")
 	}
-	cloud := clusterOf(clustered(t, "enableControllerAttachDetach: false\nproviderID: c://1\n",
-		"--cloud-provider=external", "--node-ip=192.0.2.1", "--node-labels=a=b", "--register-with-taints=k=v:NoSchedule"), m, "n1").Own
+	cloud := ownOf(clustered(t, "enableControllerAttachDetach: false\nproviderID: c://1\n",
+		"--cloud-provider=external", "--node-ip=192.0.2.1", "--node-labels=a=b", "--register-with-taints=k=v:NoSchedule"), m, "n1")
 	if !cloud.Cloud || cloud.ProviderID != "c://1" || cloud.Labels["a"] != "b" || len(cloud.Taints) != 2 || cloud.Taints[1].Key != cloudTaint ||
 		cloud.Annotations[cloudNodeIP] != "192.0.2.1" || cloud.Annotations[attachesVolumes] != "" {
 		t.Errorf("got %+v", cloud)

@@ -52,7 +52,7 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 		return nil, err
 	}
 	return append(routes, d.counters.Routes(metrics.Asked{
-		System: func() metrics.System { return insides{d.system, d.runner} },
+		System: func() metrics.System { return insides{d.system, d.agent.Runner} },
 		Pods: func(ctx context.Context) (podview.View, error) {
 			ctx, cancel := context.WithTimeout(ctx, scrapePatience)
 			defer cancel()

@@ -23,25 +23,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
-	"github.com/troupe-dev/troupe/actors/decide/podgc"
-	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/node"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/admin"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
@@ -66,19 +59,11 @@ type Options struct {
 }
 
 const (
-	crashBackOffBase  = 10 * time.Second
-	crashBackOffReset = 10 * time.Minute
-	relistFast        = time.Second
-	relistSlow        = time.Minute
-	gcPeriod          = time.Minute
-	pullDeadline      = time.Hour        // the client itself ends a pull that makes no progress
-	pullHold          = 5 * time.Minute  // a pull that gets nowhere must not keep others from it
-	logHold           = 30 * time.Second // a log on a disk that hangs must not keep others from being rotated
-	manifestTimeout   = 30 * time.Second
-	keptEvents        = 1000
-	healthPatience    = 10 * time.Second
-	stopPatience      = 5 * time.Second
-	startPatience     = 10 * time.Second // that the agent has with starts as it ends
+	manifestTimeout = 30 * time.Second
+	keptEvents      = 1000
+	healthPatience  = 10 * time.Second
+	stopPatience    = 5 * time.Second
+	startPatience   = 10 * time.Second // that the agent has with starts as it ends
 )
 
 // Run runs a node until ctx ends (nil: pods keep running) or it can't continue.
@@ -230,8 +215,7 @@ type running struct {
 	log    zerolog.Logger
 	name   string
 	system *kernel.System
-	runner *kernel.Runner
-	root   kernel.Ref[node.Message]
+	agent  *agent.Agent
 	fatal  chan *kernel.CrashReport
 	// counters are those of /metrics.
 	counters *metrics.Metrics
@@ -246,11 +230,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	var err error
 	d.system, err = kernel.NewSystem(kernel.Config{
 		Clock: kernel.WallClock{}, Seed: rand.Uint64(), Log: o.Log, Tracer: d.recorder,
-		OnCrash: func(r *kernel.CrashReport) {
-			if ref, ok := kernel.Lookup[pods.Message](d.system, d.name+"/pods"); ok {
-				ref.Tell(pods.Crashed{Report: r})
-			}
-		},
+		OnCrash: func(r *kernel.CrashReport) { agent.Crashed(d.system, r) },
 		OnFatal: func(r *kernel.CrashReport) {
 			select {
 			case d.fatal <- r:
@@ -261,54 +241,25 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	if err != nil {
 		return err
 	}
-	pulls := int(c.Pulls().Parallel)
-	if pulls <= 0 {
-		pulls = manyPulls
-	}
-	pools := append(probes.Pools(startSlots(m.cpus)),
-		kernel.Pool{Name: images.PullPool, Size: pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
-	)
-	rotation := c.LogRotation()
-	pools = append(pools, kernel.Pool{Name: logs.Pool, Size: rotation.Workers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true})
-	pools = append(pools, pod.Pools(startSlots(m.cpus), max(2, m.cpus))...)
-	d.runner, err = kernel.NewRunner(d.system, append(pools, objects.Pools()...)...)
-	if err != nil {
-		return err
-	}
-	gcConfig := c.ContainerGC()
-	nodeConfig := &node.Config{
-		Name: d.name, Ports: ports, HostIPs: m.addresses, RuntimeName: rt.version.Name,
-		Admit: admit.Node{
-			Name: d.name, Labels: m.labels(c, d.name), Allocatable: m.allocatable, OS: "linux", Arch: runtime.GOARCH,
-			AllowedUnsafeSysctls: c.Kubelet().AllowedUnsafeSysctls, MaxPods: c.MaxPods(m.cpus),
-			AppArmor: appArmor(), StrictGroups: rt.strictGroups,
-		},
-		ManifestPath: static.Path, ManifestURL: static.URL,
-		ManifestPathPeriod: static.PathPeriod, ManifestURLPeriod: static.URLPeriod,
-		CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, c.CrashLoopBackOffMax()), Max: c.CrashLoopBackOffMax(), Reset: crashBackOffReset},
-		ContainerGC:  podgc.Policy{MaxPerPodContainer: int(gcConfig.PerContainer), MaxContainers: int(gcConfig.Total), MinAge: gcConfig.MinimumAge},
-		GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
-		Cluster: clusterOf(c, &m, d.name), Started: d.counters.Started,
-		LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles}, LogInterval: rotation.Interval,
-	}
-	nodeConfig.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
+	settings := agent.Of(c)
+	settings.Name, settings.Ports, settings.Starts = d.name, ports, agent.StartSlots(m.cpus)
+	settings.HostIPs, settings.RuntimeName = m.addresses, rt.version.Name
+	admits := &settings.Admit
+	admits.Name, admits.Labels, admits.Allocatable = d.name, m.labels(c, d.name), m.allocatable
+	admits.Arch, admits.MaxPods = runtime.GOARCH, c.MaxPods(m.cpus)
+	admits.AppArmor, admits.StrictGroups = appArmor(), rt.strictGroups
+	settings.Cluster.Own = ownOf(c, &m, d.name)
+	settings.Started = d.counters.Started
+	settings.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {
-		nodeConfig.Cgroups = *m.own.settings
+		settings.Cgroups = *m.own.settings
 	}
 	if o.PanicPod != "" {
-		nodeConfig.Wrap = panicWrap(o.PanicPod, d.name)
+		settings.Wrap = panicWrap(o.PanicPod, d.name)
 	}
-	d.root, err = kernel.SpawnRoot(d.system, kernel.Spec[node.Message]{
-		Name: d.name, Kind: "node", New: node.New(nodeConfig), Policy: kernel.ForRoot, Runner: d.runner,
-	})
+	d.agent, err = agent.Start(d.system, settings)
 	return err
 }
-
-// manyPulls stands for no limit (serializeImagePulls false, no maxParallelImagePulls).
-const manyPulls = 64
-
-// startSlots is how many starts run at once: measured, see docs/benchmarks.md.
-func startSlots(cpus int) int { return max(2, cpus*2) }
 
 // listen takes the socket and the port that others ask at, before anything is
 // started: that one of them is taken must be found before the first change. It
@@ -382,7 +333,7 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	stop, cancelStop := context.WithTimeout(context.Background(), stopPatience)
 	defer cancelStop()
 	err = errors.Join(err, d.system.Shutdown(stop))
-	d.runner.Close() // what is under way at the runtime is cut off there; the next agent looks how far it came
+	d.agent.Runner.Close() // what is under way at the runtime is cut off there; the next agent looks how far it came
 	return err
 }
 
@@ -392,7 +343,7 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 func (d *running) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
-	if err := d.runner.Drain(ctx, pod.StartPool); err != nil {
+	if err := d.agent.Runner.Drain(ctx, pod.StartPool); err != nil {
 		d.log.Warn().Str("error", err.Error()).Msg("agent stop timed out: pod starts in progress are interrupted")
 	}
 }
@@ -400,7 +351,7 @@ func (d *running) drain() {
 // tree calls no actor, so it shows an actor that hangs.
 func (d *running) tree() admin.Tree {
 	return admin.Tree{
-		Node: d.name, At: time.Now(), Actors: d.system.Snapshot(d.name), Pools: d.runner.Pools(),
+		Node: d.name, At: time.Now(), Actors: d.system.Snapshot(d.name), Pools: d.agent.Runner.Pools(),
 		DeadLetters: d.system.DeadLetters(), Dropped: d.system.Dropped(), Crashes: d.system.Crashes(),
 		Goroutines: runtime.NumGoroutine(),
 	}
@@ -408,7 +359,7 @@ func (d *running) tree() admin.Tree {
 
 func (d *running) pods(ctx context.Context) (podview.View, error) {
 	got := make(chan podview.View, 1)
-	d.root.Tell(node.PodView{Message: podview.Query{Reply: func(v podview.View) { got <- v }}})
+	d.agent.Look(podview.Query{Reply: func(v podview.View) { got <- v }})
 	select {
 	case v := <-got:
 		v.Runtime = d.runtimeTrouble(ctx)
@@ -421,7 +372,7 @@ func (d *running) pods(ctx context.Context) (podview.View, error) {
 // runtimeTrouble is nil while the runtime answers, or if the node actor does not.
 func (d *running) runtimeTrouble(ctx context.Context) *podview.Runtime {
 	got := make(chan node.Health, 1)
-	d.root.Tell(node.Query{Reply: func(h node.Health) { got <- h }})
+	d.agent.Query(func(h node.Health) { got <- h })
 	select {
 	case h := <-got:
 		if err := h.Runtime.Err; err != nil {
@@ -438,7 +389,7 @@ func (d *running) syncloop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
 	got := make(chan struct{}, 1)
-	d.root.Tell(node.Query{Reply: func(node.Health) { got <- struct{}{} }})
+	d.agent.Query(func(node.Health) { got <- struct{}{} })
 	select {
 	case <-got:
 	case <-ctx.Done():

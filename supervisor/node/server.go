@@ -16,7 +16,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
@@ -210,9 +209,9 @@ func (d *running) find(ctx context.Context, namespace, name string) ([]*v1.Pod, 
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()
 	got := make(chan []*v1.Pod, 1)
-	d.root.Tell(node.PodView{Message: podview.Find{
+	d.agent.Look(podview.Find{
 		Namespace: namespace, Name: name, Reply: func(p []*v1.Pod) { got <- p },
-	}})
+	})
 	select {
 	case p := <-got:
 		return p, nil

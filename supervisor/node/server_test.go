@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
@@ -31,7 +32,7 @@ func routesOf(t *testing.T, lines string) []serve.Route {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &running{name: "n1", log: zerolog.Nop(), system: system}
+	d := &running{name: "n1", log: zerolog.Nop(), system: system, agent: &agent.Agent{}}
 	s := serving{options: Options{Config: clustered(t, lines)}, machine: &machine{cpus: 1}, runtime: streaming{rt}}
 	into, end, err := d.openStreams(s)
 	if err != nil {

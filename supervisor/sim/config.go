@@ -156,7 +156,4 @@ func (s *NodeSpec) labels() map[string]string {
 	return l
 }
 
-const (
-	defaultStarts       = 8
-	defaultRestartDelay = 100 * time.Millisecond
-)
+const defaultRestartDelay = 100 * time.Millisecond

@@ -8,21 +8,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
-	"github.com/troupe-dev/troupe/actors/decide/podgc"
-	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 // Node is one simulated machine and its agent.
@@ -46,9 +41,7 @@ type Node struct {
 	off         bool
 	removed     bool
 
-	// The agent; a nil runner while it is dead.
-	runner *kernel.Runner
-	root   kernel.Ref[node.Message]
+	agent *agent.Agent // nil while it is dead
 	// starting: it waits until what is left of its predecessor is gone.
 	starting bool
 }
@@ -107,10 +100,15 @@ func (n *Node) Name() string { return n.spec.Name }
 func (n *Node) Runtime() *simcri.Runtime { return n.runtime }
 
 // Runner runs the agent's effects; nil while the agent is dead.
-func (n *Node) Runner() *kernel.Runner { return n.runner }
+func (n *Node) Runner() *kernel.Runner {
+	if n.agent == nil {
+		return nil
+	}
+	return n.agent.Runner
+}
 
 // Running reports whether the agent runs, or is about to.
-func (n *Node) Running() bool { return n.runner != nil || n.starting }
+func (n *Node) Running() bool { return n.agent != nil || n.starting }
 
 // On reports whether the machine runs.
 func (n *Node) On() bool { return !n.off && !n.removed }
@@ -130,60 +128,46 @@ func (n *Node) tryStart() {
 	if !n.starting {
 		return
 	}
-	c := n.agentConfig()
-	runner, err := kernel.NewRunner(n.world.system, append(n.pools(), objects.Pools()...)...)
-	if err != nil {
-		panic(err) // the pools are ours
-	}
-	root, err := kernel.SpawnRoot(n.world.system, kernel.Spec[node.Message]{
-		Name: n.spec.Name, Kind: "node", New: node.New(c), Policy: kernel.ForRoot, Runner: runner,
-	})
+	a, err := agent.Start(n.world.system, n.agentConfig())
 	if err != nil {
 		n.world.clock.AfterFunc(time.Millisecond, n.tryStart)
 		return
 	}
-	n.starting, n.runner, n.root = false, runner, root
+	n.starting, n.agent = false, a
 }
 
-func (n *Node) pools() []kernel.Pool {
-	starts := n.spec.Starts
-	if starts == 0 {
-		starts = defaultStarts
-	}
-	return append(append(probes.Pools(starts), pod.Pools(starts, max(2, starts/2))...),
-		kernel.Pool{Name: images.PullPool, Size: 64, MinHold: 10 * time.Minute, MaxHold: 30 * time.Minute})
-}
+// cores of a simulated machine.
+const cores = 4
 
-// agentConfig has the intervals of the daemon's defaults. Its pools differ: images
-// are pulled 64 at once.
-func (n *Node) agentConfig() *node.Config {
+// agentConfig is the daemon's default configuration on this machine. It differs in
+// what no simulated machine has (services, unless the world has them) and in what
+// the spec asks for.
+func (n *Node) agentConfig() agent.Config {
 	name, labels := n.spec.Name, n.spec.labels()
-	c := &node.Config{
-		Name: name, HostIPs: []string{n.address}, RuntimeName: "simcri",
-		Admit: admit.Node{
-			Name: name, OS: "linux", Arch: "amd64", Labels: labels, Taints: n.spec.Taints, Allocatable: n.machine.Allocatable,
-			AppArmor: true, StrictGroups: true,
-		},
-		CrashBackOff: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
-		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,
-		RelistSlow: time.Minute, RelistFast: time.Second, PullDeadline: time.Hour,
-		Cluster: node.DefaultCluster(nodestatus.Own{Name: name, Labels: labels, Taints: n.spec.Taints}),
-		Ports: node.Ports{
-			Runtime: n.runtime, Host: n.host, Network: n.runtime.Network(), Manifests: n.manifests,
-			Checkpoints: n.checkpoints, Events: recorder{n}, API: n.world.api.Client(name), Facts: facts{n},
-		},
+	c := agent.Default(cores)
+	if n.spec.Starts > 0 {
+		c.Starts = n.spec.Starts
 	}
+	c.Name, c.HostIPs, c.RuntimeName = name, []string{n.address}, "simcri"
+	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = name, "amd64", labels, n.spec.Taints
+	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = n.machine.Allocatable, true, true
+	c.Cluster.Own = nodestatus.Own{Name: name, Labels: labels, Taints: n.spec.Taints}
 	c.Cluster.NoServices = !n.world.config.Services
+	c.Ports = node.Ports{
+		Runtime: n.runtime, Host: n.host, Network: n.runtime.Network(), Manifests: n.manifests,
+		Checkpoints: n.checkpoints, Events: recorder{n}, API: n.world.api.Client(name), Facts: facts{n},
+	}
 	if n.cgroups != nil {
 		c.Ports.Cgroups, c.Cgroups = n.cgroups, podcgroup.Settings{Capacity: n.machine.Capacity}
 	}
 	if n.spec.Manifests {
-		c.ManifestPath, c.ManifestPathPeriod = "/etc/kubernetes/manifests", 20*time.Second
+		c.ManifestPath = "/etc/kubernetes/manifests"
 	}
 	if hook := n.world.config.Hooks.Around; hook != nil {
-		c.Around = func(actor string, m any, handled bool) { hook(name, actor, m, handled) }
+		around := func(actor string, m any, handled bool) { hook(name, actor, m, handled) }
+		c.Around = around
 		c.Wrap = func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
-			return node.Wrapped(c.Around, string(p.UID), construct)
+			return node.Wrapped(around, string(p.UID), construct)
 		}
 	}
 	return c
@@ -192,12 +176,11 @@ func (n *Node) agentConfig() *node.Config {
 // KillAgent ends the agent as kill -9 does. Its pods run on.
 func (n *Node) KillAgent() {
 	n.starting = false
-	if n.runner == nil {
+	if n.agent == nil {
 		return
 	}
-	kernel.KillRoot(n.root)
-	n.runner.Close()
-	n.runner, n.root = nil, kernel.Ref[node.Message]{}
+	n.agent.Kill()
+	n.agent = nil
 }
 
 // RestartAgent kills the agent and starts another.

@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
 	"github.com/troupe-dev/troupe/supervisor/sim/observe"
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
@@ -198,15 +197,12 @@ func (w *World) Deploy(name string, replicas int, image string) error {
 
 func (w *World) crashed(r *kernel.CrashReport) {
 	w.crashes++
-	name, _, _ := strings.Cut(r.Path, "/")
-	if ref, ok := kernel.Lookup[pods.Message](w.system, name+"/pods"); ok {
-		ref.Tell(pods.Crashed{Report: r})
-	}
+	agent.Crashed(w.system, r)
 }
 
 // fatal: an agent has given up. Its process ends, and is started again.
 func (w *World) fatal(r *kernel.CrashReport) {
-	name, _, _ := strings.Cut(r.Path, "/")
+	name := agent.NodeOf(r.Path)
 	w.clock.AfterFunc(0, func() {
 		if n := w.nodes[name]; n != nil && n.Running() {
 			n.KillAgent()

@@ -322,6 +322,33 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestPullsAsTheDaemon: a node pulls as many images at once as the daemon does by
+// default (maxParallelImagePulls is not set), and a pull that hangs does not keep its
+// place from another for ever.
+func TestPullsAsTheDaemon(t *testing.T) {
+	begun := 0
+	w := newWorld(t, 1, func(c *Config) {
+		c.Hooks.Runtime = func(_ string, call simcri.Call) simcri.Fault {
+			if call.Method == simcri.PullImage {
+				begun++
+				return simcri.Fault{Hang: true}
+			}
+			return simcri.Fault{}
+		}
+	})
+	for i := range 8 {
+		w.deploy(t, fmt.Sprint("w", i), 1)
+	}
+	w.Advance(time.Minute)
+	if begun != 5 {
+		t.Errorf("%d images are pulled at once", begun)
+	}
+	w.Advance(15 * time.Minute)
+	if begun != 8 {
+		t.Errorf("after a quarter of an hour %d pulls were begun", begun)
+	}
+}
+
 func TestManifests(t *testing.T) {
 	w := newWorld(t, 0)
 	n, err := w.AddNode(NodeSpec{Name: "edge", Manifests: true})

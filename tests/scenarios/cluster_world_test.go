@@ -14,7 +14,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/events"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
@@ -89,9 +88,9 @@ func withAPI(change ...func(*simapi.Config)) option {
 				c.renewed = append(c.renewed, e.Object.(*coordinationv1.Lease).Spec.RenewTime.Time)
 			}
 		})
-		w.config.Cluster = node.DefaultCluster(nodestatus.Own{
+		w.config.Cluster.Own = nodestatus.Own{
 			Name: nodeName, Labels: map[string]string{v1.LabelHostname: nodeName, v1.LabelOSStable: "linux"},
-		})
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
 )
@@ -19,10 +18,10 @@ func TestDisplayThatPanics(t *testing.T) {
 	const questions = 12
 	for name, ask := range map[string]func(w *world){
 		"what people are shown": func(w *world) {
-			w.root.Tell(node.PodView{Message: podview.Query{Reply: func(podview.View) { panic(planted) }}})
+			w.agent.Look(podview.Query{Reply: func(podview.View) { panic(planted) }})
 		},
 		"what servers look up": func(w *world) {
-			w.root.Tell(node.PodView{Message: podview.Find{Reply: func([]*v1.Pod) { panic(planted) }}})
+			w.agent.Look(podview.Find{Reply: func([]*v1.Pod) { panic(planted) }})
 		},
 		"the actor itself": func(w *world) {
 			w.around = func(who string, _ any, _ bool) {
@@ -31,7 +30,7 @@ func TestDisplayThatPanics(t *testing.T) {
 					panic(planted)
 				}
 			}
-			w.root.Tell(node.PodView{Message: podview.Query{Reply: func(podview.View) {}}})
+			w.agent.Look(podview.Query{Reply: func(podview.View) {}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,13 +14,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
-	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
-	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
-	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 // city is many machines with their agents in one system on one virtual clock.
@@ -67,20 +65,13 @@ func (c *city) add(name string, registry *simcri.Registry, files map[string]stri
 		c.tb.Fatal(err)
 	}
 	w.manifests.files = files
-	pools := append(append(probes.Pools(4), pod.Pools(4, 2)...), kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour})
-	runner, err := kernel.NewRunner(c.system, pools...)
-	if err != nil {
-		c.tb.Fatal(err)
-	}
-	config := w.config
-	config.Name, config.Admit.Name, config.ManifestPathPeriod = name, name, time.Hour
+	config := defaults(name)
+	config.ManifestPathPeriod = time.Hour
 	config.Ports = node.Ports{
 		Runtime: w.rt, Host: w.host, Network: w.rt.Network(), Manifests: w.manifests,
 		Checkpoints: w.checkpoints, Events: recorder{w},
 	}
-	if _, err = kernel.SpawnRoot(c.system, kernel.Spec[node.Message]{
-		Name: name, Kind: "node", New: node.New(&config), Policy: kernel.ForRoot, Runner: runner,
-	}); err != nil {
+	if _, err = agent.Start(c.system, config); err != nil {
 		c.tb.Fatal(err)
 	}
 	c.nodes = append(c.nodes, w)

@@ -12,20 +12,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
-	"github.com/troupe-dev/troupe/actors/decide/podgc"
-	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
-	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
-	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 const nodeName = "n1"
@@ -50,8 +44,7 @@ type world struct {
 
 	// The agent; nil system while it is dead.
 	system *kernel.System
-	runner *kernel.Runner
-	root   kernel.Ref[node.Message]
+	agent  *agent.Agent
 	// fatal is why the agent gave up, if it did.
 	fatal   *kernel.CrashReport
 	crashes int
@@ -72,7 +65,7 @@ type world struct {
 	// cluster is the apiserver, nil for none.
 	cluster *cluster
 	facts   *fakeFacts
-	config  node.Config
+	config  agent.Config
 	limit   int // of mailboxes
 }
 
@@ -128,18 +121,7 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 			return w.fault(call)
 		},
 	}
-	w.config = node.Config{
-		Name: nodeName, HostIPs: []string{"192.0.2.1"}, RuntimeName: "simcri",
-		Admit: admit.Node{
-			Name: nodeName, OS: "linux", Arch: "amd64", MaxPods: 5000,
-			Labels:      map[string]string{v1.LabelHostname: nodeName},
-			Allocatable: v1.ResourceList{v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("5000")},
-		},
-		ManifestPath: "/etc/manifests", ManifestPathPeriod: 20 * time.Second,
-		CrashBackOff: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
-		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,
-		RelistSlow: time.Minute, RelistFast: time.Second, PullDeadline: time.Hour,
-	}
+	w.config = defaults(nodeName)
 	w.config.Cgroups = podcgroup.Settings{Capacity: w.config.Admit.Allocatable}
 	w.facts = &fakeFacts{w, &port.Machine{
 		Capacity: w.config.Admit.Allocatable, Allocatable: w.config.Admit.Allocatable,
@@ -154,7 +136,7 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if w.runner != nil {
+		if w.agent != nil {
 			w.kill()
 		}
 	})
@@ -169,6 +151,19 @@ func newNode(t testing.TB, seed uint64, options ...option) *world {
 	return w
 }
 
+// defaults are those of the daemon on a machine of two cores, with room for more pods
+// than usual.
+func defaults(name string) agent.Config {
+	c := agent.Default(2)
+	c.Name, c.HostIPs, c.RuntimeName = name, []string{"192.0.2.1"}, "simcri"
+	c.Admit.Name, c.Admit.Arch, c.Admit.Labels = name, "amd64", map[string]string{v1.LabelHostname: nodeName}
+	c.Admit.Allocatable = v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("5000"),
+	}
+	c.ManifestPath = "/etc/manifests"
+	return c
+}
+
 // start starts an agent.
 func (w *world) start() {
 	w.t.Helper()
@@ -181,17 +176,10 @@ func (w *world) start() {
 		Clock: w.v, Seed: w.seed, Tracer: w.tracer, MailboxLimit: w.limit, Log: log,
 		OnCrash: func(r *kernel.CrashReport) {
 			w.crashes++
-			if ref, ok := kernel.Lookup[pods.Message](w.system, nodeName+"/pods"); ok {
-				ref.Tell(pods.Crashed{Report: r})
-			}
+			agent.Crashed(w.system, r)
 		},
 		OnFatal: func(r *kernel.CrashReport) { w.fatal = r },
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	pools := append(append(probes.Pools(4), pod.Pools(4, 2)...), kernel.Pool{Name: images.PullPool, Size: 5, MinHold: time.Hour, MaxHold: time.Hour})
-	w.runner, err = kernel.NewRunner(w.system, append(pools, objects.Pools()...)...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -211,10 +199,7 @@ func (w *world) start() {
 	c.Wrap = func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
 		return node.Wrapped(c.Around, "pod/"+plainName(p.Name), construct)
 	}
-	w.root, err = kernel.SpawnRoot(w.system, kernel.Spec[node.Message]{
-		Name: nodeName, Kind: "node", New: node.New(&c), Policy: kernel.ForRoot, Runner: w.runner,
-	})
-	if err != nil {
+	if w.agent, err = agent.Start(w.system, c); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -228,12 +213,11 @@ func (w *world) runtime() port.Runtime {
 
 // kill ends the agent as kill -9 does.
 func (w *world) kill() {
-	kernel.KillRoot(w.root)
-	w.runner.Close()
+	w.agent.Kill()
 	if w.cluster != nil {
 		w.cluster.events.Close()
 	}
-	w.system, w.runner = nil, nil
+	w.system, w.agent = nil, nil
 	w.v.Settle()
 }
 
@@ -348,7 +332,7 @@ func (w *world) view() podview.View {
 	w.t.Helper()
 	var v podview.View
 	answered := false
-	w.root.Tell(node.PodView{Message: podview.Query{Reply: func(got podview.View) { v, answered = got, true }}})
+	w.agent.Look(podview.Query{Reply: func(got podview.View) { v, answered = got, true }})
 	for range 100 {
 		w.v.Settle()
 		if answered {
@@ -369,9 +353,9 @@ func (w *world) found(name string) (out []*v1.Pod) {
 	if name != "" {
 		full = w.pod(name).Name
 	}
-	w.root.Tell(node.PodView{Message: podview.Find{
+	w.agent.Look(podview.Find{
 		Namespace: "default", Name: full, Reply: func(got []*v1.Pod) { out, answered = got, true },
-	}})
+	})
 	w.v.Settle()
 	if !answered {
 		w.t.Fatal("the podview actor does not answer")

@@ -19,15 +19,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 // Summary is what a run came to, as far as this process ran it.
@@ -87,16 +86,12 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 		Clock: kernel.WallClock{}, Seed: rand.Uint64(), Log: c.NodeLog, History: -1,
 		OnCrash: func(r *kernel.CrashReport) {
 			p.census.crashed()
-			name, _, _ := strings.Cut(r.Path, "/")
-			if ref, ok := kernel.Lookup[pods.Message](p.system, name+"/pods"); ok {
-				ref.Tell(pods.Crashed{Report: r})
-			}
+			agent.Crashed(p.system, r)
 		},
 		OnFatal: func(r *kernel.CrashReport) {
 			c.Log.Error().Str("error", r.Error()).Msg("the agent of a node failed; restarting it")
-			name, _, _ := strings.Cut(r.Path, "/")
 			select {
-			case restarts <- name:
+			case restarts <- agent.NodeOf(r.Path):
 			default: // that many do not wait at once
 			}
 		},

@@ -9,19 +9,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
-	"github.com/troupe-dev/troupe/actors/decide/podgc"
-	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/probes"
 	"github.com/troupe-dev/troupe/apiclient/events"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 // machine is one simulated machine and its agent, on the wall clock.
@@ -42,8 +38,7 @@ type machine struct {
 
 	mu      sync.Mutex
 	runtime *simcri.Runtime // nil until all is known
-	runner  *kernel.Runner  // nil while no agent runs
-	root    kernel.Ref[node.Message]
+	agent   *agent.Agent    // nil while none runs
 	events  *events.Recorder
 	// wanted: it is to run. stopped ends the learning; nil while it is stopped.
 	wanted  bool
@@ -154,21 +149,15 @@ func (m *machine) spawnLocked() {
 	if err != nil {
 		panic(err) // nothing in it is the user's
 	}
-	runner, err := kernel.NewRunner(m.pool.system, pools()...)
-	if err != nil {
-		panic(err) // the pools are ours
-	}
 	// The actors of an agent before this one are gone within a message each.
 	m.pool.system.Until(m.name, stopPatience)
-	root, err := kernel.SpawnRoot(m.pool.system, kernel.Spec[node.Message]{
-		Name: m.name, Kind: "node", New: node.New(m.agentConfig(recorder)), Policy: kernel.ForRoot, Runner: runner,
-	})
+	m.agent, err = agent.Start(m.pool.system, m.agentConfig(recorder))
 	if err != nil {
 		c.Log.Error().Str("node", m.name).Str("error", err.Error()).Msg("cannot start the agent")
 		recorder.Close()
 		return
 	}
-	m.runner, m.root, m.events = runner, root, recorder
+	m.events = recorder
 }
 
 // eventDeadline bounds how long an event waits for its turn (Config of the client:
@@ -181,34 +170,27 @@ const (
 	eventPatience = 30 * time.Second
 )
 
-func pools() []kernel.Pool {
-	const starts = 8 // as on a machine of four cores
-	all := append(probes.Pools(starts), objects.Pools()...)
-	return append(append(all, pod.Pools(starts, starts/2)...),
-		kernel.Pool{Name: images.PullPool, Size: 64, MinHold: 10 * time.Minute, MaxHold: 30 * time.Minute})
-}
+// cores of a simulated machine.
+const cores = 4
 
-// agentConfig has the intervals of the daemon's defaults. Its pools differ: images
-// are pulled 64 at once.
-func (m *machine) agentConfig(recorder port.Recorder) *node.Config {
-	c := m.pool.config
-	labels := c.nodeLabels(m.name)
+// agentConfig is the daemon's default configuration on this machine. It differs in
+// what no simulated machine has (services, objects that change).
+func (m *machine) agentConfig(recorder port.Recorder) agent.Config {
+	pool := m.pool.config
+	labels := pool.nodeLabels(m.name)
 	facts := m.host.machine
-	cluster := node.DefaultCluster(nodestatus.Own{Name: m.name, Labels: labels, Taints: c.Taints})
+	c := agent.Default(cores)
+	c.Name, c.HostIPs, c.RuntimeName = m.name, []string{facts.Addresses[0].Address}, "simcri"
+	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = m.name, "amd64", labels, pool.Taints
+	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
+	c.Cluster.Own = nodestatus.Own{Name: m.name, Labels: labels, Taints: pool.Taints}
 	// Objects are made up when they are asked for: there are no changes.
-	cluster.Detection, cluster.NoServices = objects.Get, true
-	return &node.Config{
-		Name: m.name, HostIPs: []string{facts.Addresses[0].Address}, RuntimeName: "simcri",
-		Admit:        admit.Node{Name: m.name, OS: "linux", Arch: "amd64", Labels: labels, Taints: c.Taints, Allocatable: facts.Allocatable, AppArmor: true, StrictGroups: true},
-		CrashBackOff: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
-		ContainerGC:  podgc.Default(), GCPeriod: time.Minute,
-		RelistSlow: time.Minute, RelistFast: time.Second, PullDeadline: time.Hour,
-		Cluster: cluster,
-		Ports: node.Ports{
-			Runtime: m.runtime, Host: m.host, Network: m.runtime.Network(), Manifests: m.host,
-			Checkpoints: m.host, Events: recorder, API: m.api, Facts: m.host, Load: c.Load,
-		},
+	c.Cluster.Detection, c.Cluster.NoServices = objects.Get, true
+	c.Ports = node.Ports{
+		Runtime: m.runtime, Host: m.host, Network: m.runtime.Network(), Manifests: m.host,
+		Checkpoints: m.host, Events: recorder, API: m.api, Facts: m.host, Load: pool.Load,
 	}
+	return c
 }
 
 // stop ends the agent. Its writes that are under way come to their end, if that is
@@ -227,17 +209,17 @@ func (m *machine) stopLocked(ctx context.Context) {
 	m.stopped()
 	m.stopped = nil
 	m.api.drop()
-	if m.runner == nil {
+	if m.agent == nil {
 		return
 	}
-	kernel.KillRoot(m.root)
+	m.agent.Stop()
 	m.events.Close()
 	none, cancel := context.WithCancel(ctx)
 	cancel()
-	_ = m.runner.Drain(none, pod.StartPool) // only so that nothing begins any more
+	_ = m.agent.Runner.Drain(none, pod.StartPool) // only so that nothing begins any more
 	m.api.settle(ctx)
-	m.runner.Close()
-	m.runner, m.root, m.events = nil, kernel.Ref[node.Message]{}, nil
+	m.agent.Runner.Close()
+	m.agent, m.events = nil, nil
 	m.pool.system.Until(m.name, stopPatience)
 	m.pool.census.left(m.name)
 }

@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/logs"
+	"github.com/troupe-dev/troupe/actors/objects"
+	"github.com/troupe-dev/troupe/supervisor/config"
+)
+
+// configOf is the configuration of a daemon whose file has these lines.
+func configOf(t *testing.T, lines string) config.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" + lines
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags, set := config.NewFlags(), pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.AddTo(set)
+	if err := set.Parse([]string{"--config", file}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(flags, os.DirFS("/"), "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestPools: an agent by default, and one that is told otherwise.
+func TestPools(t *testing.T) {
+	check := func(c Config, name string, size int, least, most time.Duration) {
+		t.Helper()
+		for _, p := range c.pools() {
+			if p.Name == name {
+				if p.Size != size || p.MinHold != least || p.MaxHold != most {
+					t.Errorf("%s: got %+v", name, p)
+				}
+				return
+			}
+		}
+		t.Errorf("there is no pool %s", name)
+	}
+	c := Default(4)
+	check(c, "pull", 5, 5*time.Minute, 15*time.Minute)
+	check(c, "start", 8, 400*time.Millisecond, 5*time.Second)
+	check(c, "look", 4, 200*time.Millisecond, 2*time.Second)
+	check(c, "exec-probe", 8, 200*time.Millisecond, time.Second)
+	check(Default(1), "start", 2, 400*time.Millisecond, 5*time.Second)
+	check(Default(1), "look", 2, 200*time.Millisecond, 2*time.Second)
+	c = Of(configOf(t, "containerLogMaxWorkers: 3\nserializeImagePulls: true\n"))
+	check(c, "pull", 1, 5*time.Minute, 15*time.Minute)
+	check(c, logs.Pool, 3, 30*time.Second, 90*time.Second)
+	check(Of(configOf(t, "serializeImagePulls: false\n")), "pull", 64, 5*time.Minute, 15*time.Minute)
+}
+
+// TestOf: the settings follow the configuration.
+func TestOf(t *testing.T) {
+	c := Of(configOf(t, `staticPodPath: /m
+fileCheckFrequency: 7s
+staticPodURL: http://a.test/
+httpCheckFrequency: 8s
+containerLogMaxSize: 1Mi
+containerLogMaxFiles: 3
+nodeStatusMaxImages: 7
+nodeStatusUpdateFrequency: 20s
+nodeLeaseDurationSeconds: 30
+configMapAndSecretChangeDetectionStrategy: Cache
+allowedUnsafeSysctls: [kernel.msg*]
+`))
+	if c.ManifestPath != "/m" || c.ManifestPathPeriod != 7*time.Second || c.ManifestURL != "http://a.test/" || c.ManifestURLPeriod != 8*time.Second {
+		t.Errorf("static pods: %+v", c)
+	}
+	if c.LogRotation != (logrotate.Policy{MaxSize: 1 << 20, MaxFiles: 3}) || len(c.Admit.AllowedUnsafeSysctls) != 1 {
+		t.Errorf("got %+v", c)
+	}
+	k := c.Cluster
+	if k.Register || k.MaxImages != 7 || k.StatusPeriod != 20*time.Second || k.LeaseDuration != 30*time.Second || k.Detection != objects.Cache {
+		t.Errorf("got %+v", k)
+	}
+	if Of(configOf(t, "configMapAndSecretChangeDetectionStrategy: Get\n")).Cluster.Detection != objects.Get {
+		t.Error("objects are not got")
+	}
+	d := Default(4)
+	if !d.Cluster.Register || d.CrashBackOff.Base != 10*time.Second || d.CrashBackOff.Max != 5*time.Minute || d.Cluster.ReportPeriod != 5*time.Minute || d.ManifestPath != "" {
+		t.Errorf("got %+v", d)
+	}
+}
+
+// TestStartTwice: a second agent of the same name waits for the end of the first.
+func TestStartTwice(t *testing.T) {
+	clock := kernel.NewVirtual(1, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	system, err := kernel.NewSystem(kernel.Config{Clock: clock, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Default(1)
+	c.Name = "n1"
+	first, err := Start(system, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(system, c); err == nil {
+		t.Error("there are two at once")
+	}
+	first.Kill()
+	clock.Settle()
+	second, err := Start(system, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Kill()
+}

@@ -1,0 +1,118 @@
+package agent
+
+import (
+	"time"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/logs"
+	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/objects"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/probes"
+	"github.com/troupe-dev/troupe/supervisor/config"
+)
+
+// Config is what an agent is assembled of. Of and Default fill in everything that
+// does not depend on the machine. The caller adds Name, Ports, HostIPs, RuntimeName,
+// Cgroups, Cluster.Own, and in Admit what the machine is and has.
+type Config struct {
+	node.Config
+	// Starts is how many pods and containers are started at once, see StartSlots.
+	// Removals of pods and commands of probes have as many slots, inspections half
+	// as many.
+	Starts int
+	// Pulls is how many images are pulled at once.
+	Pulls int
+	// LogWorkers is how many container logs are rotated at once.
+	LogWorkers int
+}
+
+const (
+	crashBackOffBase  = 10 * time.Second
+	crashBackOffReset = 10 * time.Minute
+	relistFast        = time.Second
+	relistSlow        = time.Minute
+	gcPeriod          = time.Minute
+	pullDeadline      = time.Hour        // the client itself ends a pull that makes no progress
+	pullHold          = 5 * time.Minute  // a pull that gets nowhere must not keep others from it
+	logHold           = 30 * time.Second // a log on a disk that hangs must not keep others from being rotated
+	// manyPulls stands for no limit (serializeImagePulls false, no maxParallelImagePulls).
+	manyPulls = 64
+	minStarts = 2
+	minLooks  = 2
+)
+
+// StartSlots is how many starts run at once on a machine with so many CPUs: measured,
+// see docs/benchmarks.md.
+func StartSlots(cpus int) int { return max(minStarts, cpus*2) }
+
+// Of gives the settings that c asks for.
+func Of(c config.Config) Config {
+	pulls := int(c.Pulls().Parallel)
+	if pulls <= 0 {
+		pulls = manyPulls
+	}
+	static, rotation, dead := c.StaticPods(), c.LogRotation(), c.ContainerGC()
+	return Config{
+		Config: node.Config{
+			Admit:        admit.Node{OS: "linux", AllowedUnsafeSysctls: c.Kubelet().AllowedUnsafeSysctls},
+			ManifestPath: static.Path, ManifestURL: static.URL,
+			ManifestPathPeriod: static.PathPeriod, ManifestURLPeriod: static.URLPeriod,
+			CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, c.CrashLoopBackOffMax()), Max: c.CrashLoopBackOffMax(), Reset: crashBackOffReset},
+			ContainerGC:  podgc.Policy{MaxPerPodContainer: int(dead.PerContainer), MaxContainers: int(dead.Total), MinAge: dead.MinimumAge},
+			GCPeriod:     gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
+			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles}, LogInterval: rotation.Interval,
+			Cluster: cluster(c),
+		},
+		Pulls: pulls, LogWorkers: rotation.Workers,
+	}
+}
+
+// Default gives the settings of an empty configuration, on a machine with so many
+// CPUs that its node registers in the API.
+func Default(cpus int) Config {
+	c := Of(config.Default())
+	c.Starts = StartSlots(cpus)
+	c.Cluster.Register = true
+	return c
+}
+
+// cluster is how c shows a node to its apiserver, apart from what the node is.
+func cluster(c config.Config) node.Cluster {
+	k := c.Kubelet()
+	return node.Cluster{
+		Register: c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
+		Detection:    detection(k.ConfigMapAndSecretChangeDetectionStrategy),
+		StatusPeriod: k.NodeStatusUpdateFrequency.Duration, ReportPeriod: k.NodeStatusReportFrequency.Duration,
+		LeaseDuration: time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
+	}
+}
+
+// detection is how changes of ConfigMaps and Secrets are detected.
+func detection(s kubelet.ResourceChangeDetectionStrategy) objects.Detection {
+	switch s {
+	case kubelet.TTLCacheChangeDetectionStrategy:
+		return objects.Cache
+	case kubelet.GetChangeDetectionStrategy:
+		return objects.Get
+	default:
+		return objects.Watch
+	}
+}
+
+// pools are the slots that the effects of the agent share.
+func (c *Config) pools() []kernel.Pool {
+	pools := append(probes.Pools(c.Starts), pod.Pools(c.Starts, max(minLooks, c.Starts/2))...)
+	pools = append(pools,
+		kernel.Pool{Name: images.PullPool, Size: c.Pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
+		kernel.Pool{Name: logs.Pool, Size: c.LogWorkers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true},
+	)
+	return append(pools, objects.Pools()...)
+}
