@@ -1,0 +1,336 @@
+package pods_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pleg"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// TestFirstList: no pod begins before the runtime was listed and the checkpoints were read, whatever comes
+// first. Nothing is stopped before each source was heard.
+func TestFirstList(t *testing.T) {
+	for name, steps := range map[string][]func(r *rig){
+		"the list comes last": {
+			func(r *rig) { r.tells(node, has(podspec.File, "a b")) }, (*rig).answers,
+			func(r *rig) { r.tells(r.listed("b")) },
+		},
+		"a source comes last": {
+			func(r *rig) { r.tells(node, r.listed("b")) }, (*rig).answers,
+			func(r *rig) { r.tells(has(podspec.File, "a b")) },
+		},
+		"the checkpoints come last": {
+			func(r *rig) { r.tells(node, r.listed("b"), has(podspec.File, "a b")) }, (*rig).answersOne, (*rig).answersOne,
+		},
+	} {
+		r := newRig(t, 0, func(r *rig) { r.deaf = true })
+		for i, step := range steps {
+			if i > 0 {
+				r.want(name, []string{"a:", "b:"})
+			}
+			step(r)
+		}
+		r.want(name, []string{"a:", "b:"}, "b: assign, 1 sandboxes", "a: assign")
+	}
+}
+
+// TestUnknownPod: what runs and no source wants is stopped, once each source was heard.
+func TestUnknownPod(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed("a old web#1"), has(podspec.File, "a web#2"))
+	// of two pods of one name only one may run: that does not wait for the apiserver
+	r.want("the apiserver was not heard", []string{"a:", "old:", "1:", "2:"},
+		"1: assign, 1 sandboxes, stop in 24h0m0s: the pod was removed from its source", "a: assign, 1 sandboxes")
+	r.tells(has(podspec.API, ""))
+	r.want("all were heard", []string{"a:", "old:", "1:", "2:"},
+		"old: assign, 1 sandboxes, stop in 24h0m0s: the pod was removed from its source")
+	r.tells(ends("1", 0, 1))
+	r.want("it has ended", []string{"gc:", "2:"}, "gc: collect 1", "2: assign")
+	r.tells(pods.Collected{UID: "1"})
+	r.want("nothing is left of it", []string{"images:"}, "images: forget 1")
+}
+
+// TestLifeOfAPod is a static pod from its manifest to its end.
+func TestLifeOfAPod(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed(""), has(podspec.API, ""), has(podspec.File, "a"))
+	r.want("it comes", nil, "a: assign", "mirrors: [a/0], all true")
+	r.tells(reports("a", v1.PodRunning, 0), pods.Hint{Hint: pleg.Hint{Event: port.RuntimeEvent{ContainerID: "c1"}}})
+	r.want("it runs", nil, "status: a is Running ")
+	r.tells(has(podspec.File, ""))
+	r.want("its manifest is gone", nil,
+		"a: assign, look, status Running, stop in 30s: the pod was removed from its source")
+	if !strings.Contains(string(r.disk["stops"]), `"a"`) {
+		t.Errorf("the stop is not written down: %s", r.disk["stops"])
+	}
+	r.tells(ends("a", 0, 1))
+	r.want("it has ended", nil, "status: a is Running ", "gc: collect a", "mirrors: [], all true")
+	r.in("it is collected", "a Collecting")
+	r.tells(pods.Collected{UID: "a"})
+	r.want("nothing is left", nil, "images: forget a", "status: forget a")
+	r.in("it is forgotten", "")
+	if got := string(r.disk["stops"]); got != `{"pods":{}}` {
+		t.Errorf("the checkpoint remembers %s", got)
+	}
+}
+
+// TestDeletion is a pod of the apiserver that is deleted, and then deleted by force.
+func TestDeletion(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"), reports("a", v1.PodRunning, 0))
+	r.said = nil
+	deleted := made("a")
+	deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = &metav1.Time{Time: r.Now()}, new(int64(20))
+	r.tells(wants(podspec.API, deleted))
+	r.want("deleted", []string{"a:"}, "a: assign, look, status Running, stop in 20s: the pod was deleted")
+	r.pass(5 * time.Second)
+	sooner := deleted.DeepCopy()
+	sooner.DeletionGracePeriodSeconds = new(int64(10))
+	r.tells(wants(podspec.API, sooner))
+	r.want("with a shorter grace period, which counts from the deletion", []string{"a:"},
+		"a: assign, look, status Running, stop in 10s: the pod was deleted")
+	r.tells(has(podspec.API, ""))
+	r.want("by force", []string{"a:"}, "a: assign, look, status Running, stop in 0s: the pod was deleted")
+	r.tells(has(podspec.API, ""))
+	r.want("once", []string{"a:"})
+}
+
+// TestFinalStatus: the last status of a pod that is being deleted is marked, so that status may delete it.
+func TestFinalStatus(t *testing.T) {
+	r := newRig(t, 0)
+	deleted := made("a")
+	r.tells(node, r.listed(""), has(podspec.File, ""), wants(podspec.API, deleted), reports("a", v1.PodRunning, 0))
+	deleted = deleted.DeepCopy()
+	deleted.DeletionTimestamp = &metav1.Time{Time: r.Now()}
+	r.tells(wants(podspec.API, deleted), reports("a", v1.PodSucceeded, 0))
+	r.said = nil
+	r.tells(ends("a", 0, 1))
+	r.want("it has ended", []string{"status:"}, "status: a is Succeeded  for the last time")
+}
+
+// TestAdmissionOrder: a pod that runs already is asked before others, each beside those before it, and the
+// successor of a pod waits for its end.
+func TestAdmissionOrder(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed("z y"), has(podspec.File, ""), has(podspec.API, "a y z"))
+	r.want("at agent start", []string{"a:", "y:", "z:"}, "z: assign, 1 sandboxes", "y: assign, 1 sandboxes", "a: assign")
+	for name, want := range map[string]string{"z": "[]", "y": "[z]", "a": "[z y]"} {
+		if got := fmt.Sprint(r.beside[name]); got != want {
+			t.Errorf("%s was admitted beside %s, want %s", name, got, want)
+		}
+	}
+	r.tells(has(podspec.API, "a y z a#next"))
+	r.want("one of the same name", []string{"next:"})
+	r.in("it waits", "z Running, y Running, a Running, next Waiting")
+	r.tells(has(podspec.API, "y z a#next"), ends("a", 0, 1))
+	r.want("its predecessor is not collected yet", []string{"next:", "gc:"}, "gc: collect a", "next: assign")
+}
+
+// TestUnknownNode: a pod of the apiserver that runs is looked after before this node's object is known, and
+// asked for admission then. Another one waits.
+func TestUnknownNode(t *testing.T) {
+	r := newRig(t, 0)
+	r.reject["bad"] = "NodeAffinity"
+	r.tells(r.listed("good bad"), has(podspec.File, "static"), has(podspec.API, "good bad new"))
+	pod := []string{"good:", "bad:", "new:", "static:"}
+	r.want("the node is not known", pod, "good: assign, 1 sandboxes", "bad: assign, 1 sandboxes", "static: assign")
+	r.tells(node)
+	r.want("it is", pod, "bad: assign, look, stop in 30s: NodeAffinity (failed)", "new: assign")
+}
+
+// TestRejection: a rejected pod has no actor, its status says why, and another manifest is another pod.
+func TestRejection(t *testing.T) {
+	r := newRig(t, 0)
+	r.reject["bad"] = "OutOfcpu"
+	r.tells(node, r.listed("runs"), has(podspec.API, "runs"), has(podspec.File, "bad"))
+	r.want("it is rejected", []string{"bad:", "event:", "status:"}, "event: bad OutOfcpu", "status: bad is Failed OutOfcpu")
+	r.in("it stays known", "runs Running, bad Rejected")
+	delete(r.reject, "bad")
+	r.tells(has(podspec.File, "bad"))
+	r.want("another manifest", []string{"bad:"}, "bad: assign")
+	r.reject["worse"] = "OutOfcpu"
+	r.tells(has(podspec.File, "bad worse"), has(podspec.File, "bad"))
+	r.want("a rejected pod is removed", []string{"gc:", "images:", "status: forget"}, "status: forget worse")
+	r.in("it is forgotten", "runs Running, bad Running")
+}
+
+// TestRejectedButItRuns: a pod that runs and may not is stopped by its actor.
+func TestRejectedButItRuns(t *testing.T) {
+	r := newRig(t, 0)
+	r.reject["a"] = "OutOfcpu"
+	r.tells(node, r.listed("a"), has(podspec.API, ""), has(podspec.File, "a"))
+	r.want("at agent start", []string{"a:", "event:"}, "a: assign, 1 sandboxes, stop in 30s: OutOfcpu (failed)")
+}
+
+// TestPodsActorRestarts: the actor of a pod asks for its assignment, and is told the last status. It has to
+// look at the runtime itself.
+func TestPodsActorRestarts(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed("a"), has(podspec.File, "a b"), has(podspec.API, ""), reports("a", v1.PodRunning, 0))
+	r.said = nil
+	r.crash["a"] = true
+	r.tells(pods.RuntimeBack{})
+	r.pass(time.Second)
+	r.want("one crashes", nil, "b: RuntimeBack", "a: assign, look, status Running")
+	if got := r.crashOf("a"); got == nil || got.Reason != "on order" {
+		t.Errorf("the crash is not known: %v", got)
+	}
+	r.tells(reports("a", v1.PodRunning, 0))
+	if got := r.crashOf("a"); got != nil {
+		t.Errorf("it reports again, and the crash is still known: %v", got)
+	}
+}
+
+func (r *rig) crashOf(uid types.UID) (c *kernel.CrashReport) {
+	r.ref.Tell(pods.Query{Reply: func(i pods.Inventory) {
+		for _, p := range i.Pods {
+			if p.Pod.UID == uid {
+				c = p.Crash
+			}
+		}
+	}})
+	r.Settle()
+	return c
+}
+
+// TestRestart: the next incarnation asks for everything again. No pod begins before gc has said which pods
+// it is removing: what it removes may not begin.
+func TestRestart(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed("a b"), has(podspec.File, "a b"), has(podspec.API, ""))
+	r.said, r.mute = nil, true
+	r.crash[""] = true
+	r.tells(pods.RuntimeBack{})
+	r.pass(20 * time.Millisecond)
+	r.want("it restarts", nil, "all: repeat", "gc: what is being collected?")
+	r.tells(node, r.listed("a b"), has(podspec.File, "a b"), has(podspec.API, ""))
+	r.want("gc does not answer", []string{"a:", "b:"})
+	r.said = nil
+	r.pass(time.Second)
+	r.want("it is asked again", []string{"gc:"}, "gc: what is being collected?")
+	r.tells(pods.BeingCollected{Pods: []observed.PodRef{{UID: "b", Namespace: "default", Name: "b"}}})
+	r.want("b is being removed", []string{"a:", "b:"}, "a: assign, 1 sandboxes")
+	r.tells(pods.BeingCollected{})
+	r.in("only the first answer counts", "b Collecting, a Running")
+	r.tells(pods.Collected{UID: "b"})
+	r.want("b is removed, and still wanted: it is a new pod", []string{"b:"}, "b: assign")
+}
+
+// TestRepeat: pods are asked a few at a time to say again what an actor has forgotten.
+func TestRepeat(t *testing.T) {
+	r := newRig(t, 0)
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprintf("p%02d", i))
+	}
+	all := strings.Join(names, " ")
+	r.tells(node, r.listed(""), has(podspec.API, ""), has(podspec.File, all))
+	r.tells(has(podspec.File, all+" gone"), has(podspec.File, all), ends("gone", 0, 1))
+	r.in("one is being collected", strings.ReplaceAll(all, " ", " Running, ")+" Running, gone Collecting")
+	r.said = nil
+	asked := func(from, to int) (out []string) {
+		for _, n := range names[from:to] {
+			out = append(out, n+": AskAgain")
+		}
+		return out
+	}
+	r.tells(pods.AskAgain{}, pods.AskAgain{})
+	r.want("the first sixteen at once", nil, asked(0, 16)...)
+	r.pass(50 * time.Millisecond)
+	r.want("the rest later", nil, append(asked(16, 20), "gone: AskAgain", "gc: collect gone")...)
+	r.pass(50 * time.Millisecond)
+	r.want("once more for the second question", nil, asked(0, 16)...)
+	r.pass(50 * time.Millisecond)
+	r.said = nil
+	r.pass(time.Second)
+	r.want("then no more", nil)
+}
+
+// TestOverflow: messages were dropped. All others are asked once to repeat, and so are the pods.
+func TestOverflow(t *testing.T) {
+	r := newRig(t, 8)
+	r.tells(node, r.listed(""), has(podspec.API, ""), has(podspec.File, "a"))
+	r.said = nil
+	for range 3 {
+		for range 20 {
+			r.ref.Tell(pods.RuntimeBack{})
+		}
+		r.pass(time.Millisecond)
+	}
+	r.pass(46 * time.Millisecond)
+	r.want("within 50 ms", []string{"all:", "a: A", "a: Rep"})
+	r.pass(10 * time.Millisecond)
+	r.want("after it", []string{"all:", "a: A", "a: Rep"}, "all: repeat", "a: AskAgain", "a: Repeat")
+	r.pass(time.Second)
+	r.want("once", nil)
+	if r.sys.Dropped() == 0 {
+		t.Error("nothing was dropped")
+	}
+}
+
+// TestRelay: what pleg sees goes to the pods that it is about.
+func TestRelay(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed("a"), has(podspec.API, ""), has(podspec.File, "a b"))
+	r.said = nil
+	e := port.RuntimeEvent{ContainerID: "c1"}
+	e.Pod.UID = "a"
+	r.tells(pods.Hint{Hint: pleg.Hint{Event: e}})
+	r.want("a hint", nil, "a: hint c1")
+	r.tells(r.listed("a"))
+	r.want("a list: b has nothing", nil, "a: seen 1 sandboxes", "b: seen 0 sandboxes")
+	one := r.listed("b").Runtime.Pods[0]
+	r.tells(pods.Seen{Seen: pleg.Seen{Ref: one.Ref, View: one.Pod}})
+	r.want("a change", nil, "b: seen 1 sandboxes")
+	one = r.listed("orphan").Runtime.Pods[0]
+	r.tells(pods.Seen{Seen: pleg.Seen{Ref: one.Ref, View: one.Pod}})
+	r.want("of a pod that nobody knows", nil,
+		"orphan: assign, 1 sandboxes, stop in 24h0m0s: the pod was removed from its source")
+}
+
+// TestLiving: gc is not answered before all is known.
+func TestLiving(t *testing.T) {
+	r := newRig(t, 0)
+	living := func() (out []string) {
+		r.tells(pods.Living{Reply: func(m map[types.UID]bool) {
+			out = []string{}
+			for uid := range m { // order-free: sorted below
+				out = append(out, string(uid))
+			}
+		}})
+		slices.Sort(out)
+		return out
+	}
+	r.tells(node, r.listed(""), has(podspec.File, "a b"))
+	if got := living(); got != nil {
+		t.Errorf("the apiserver was not heard, and gc is told %v", got)
+	}
+	r.tells(has(podspec.API, ""), has(podspec.File, "b"), ends("a", 0, 1))
+	if got := living(); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("%v, want b: a is being collected", got)
+	}
+}
+
+// TestStarted: that a pod has started is told once.
+func TestStarted(t *testing.T) {
+	r := newRig(t, 0)
+	r.tells(node, r.listed(""), has(podspec.API, ""), has(podspec.File, "a"))
+	p := reports("a", v1.PodRunning, 0)
+	p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}
+	r.tells(reports("a", v1.PodPending, 0), p, p)
+	r.want("it starts", []string{"metrics:"}, "metrics: a started")
+	r.tells(p)
+	r.want("once", []string{"metrics:"})
+}

@@ -1,0 +1,73 @@
+package pods_test
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
+
+// asks is a pod of the apiserver that asks for this much CPU, with this generation.
+func asks(cpu string, generation int64) *v1.Pod {
+	p := made("a")
+	p.Generation = generation
+	q := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}
+	p.Spec.Containers = []v1.Container{{Name: "app", Resources: v1.ResourceRequirements{Requests: q, Limits: q}}}
+	return p
+}
+
+// allocated is the CPU that is in the checkpoint for the pod a.
+func (r *rig) allocated() string {
+	_, after, found := strings.Cut(string(r.disk["allocations"]), `"limits":{"cpu":"`)
+	if !found {
+		return ""
+	}
+	cpu, _, _ := strings.Cut(after, `"`)
+	return cpu
+}
+
+func resizable(r *rig) {
+	r.allocatable = v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")}
+}
+
+// TestResize: what a pod is given is written down before its actor is told.
+func TestResize(t *testing.T) {
+	r := newRig(t, 0, resizable)
+	r.tells(node, r.listed(""), has(podspec.File, ""), wants(podspec.API, asks("1", 1)))
+	r.said, r.slow = nil, true
+	r.tells(wants(podspec.API, asks("4", 2)))
+	r.want("it asks for all that the node has", []string{"a:", "event:"}, "a: assign, look")
+	r.answers()
+	r.want("that is written", []string{"a:", "event:"}, "event: a ResizeStarted", "a: assign, look")
+	if got := r.allocated(); got != "4" {
+		t.Errorf("the checkpoint has %s CPUs, want 4", got)
+	}
+}
+
+// TestResizeDeferred: the node has not enough now, and it is decided again when another pod has ended.
+func TestResizeDeferred(t *testing.T) {
+	other := asks("3", 1)
+	other.Name, other.UID = "b", "b"
+	r := newRig(t, 0, resizable)
+	r.tells(node, r.listed(""), has(podspec.File, ""), wants(podspec.API, asks("1", 1), other))
+	r.said = nil
+	r.tells(wants(podspec.API, asks("2", 2), other), wants(podspec.API, asks("2", 2), other))
+	r.want("there is no room", []string{"event:"}, "event: a ResizeDeferred")
+	if got := r.allocated(); got != "1" {
+		t.Errorf("the checkpoint has %s CPUs, want the one that it has", got)
+	}
+	r.tells(wants(podspec.API, asks("2", 2)), ends("b", 0, 1))
+	r.want("there is", []string{"event:"}, "event: a ResizeStarted")
+}
+
+// TestResizeInfeasible: the node never has that much.
+func TestResizeInfeasible(t *testing.T) {
+	r := newRig(t, 0, resizable)
+	r.tells(node, r.listed(""), has(podspec.File, ""), wants(podspec.API, asks("1", 1)), wants(podspec.API, asks("5", 2)))
+	r.want("it asks for too much", []string{"event:"}, "event: a ResizeInfeasible")
+	r.tells(wants(podspec.API, asks("1", 3)))
+	r.want("and then for what it has", []string{"event:"})
+}
