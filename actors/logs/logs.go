@@ -1,11 +1,11 @@
 // Package logs is the actor that rotates container logs (containerLogMaxSize and
 // related fields of KubeletConfiguration).
 //
-//	logs ──Running──► pods          each interval: what runs
+//	logs ──Running──► podview       each interval: what runs
 //	logs ──LogSizes──► host         how big its logs are
 //	logs ──LookAtLog, StepLog──► host, ReopenContainerLog──► runtime
 //
-// While no log is too big, an interval costs one request to pods and one file check per
+// While no log is too big, an interval costs one request to podview and one file check per
 // container. decide/logrotate decides each step of a rotation from the files on the
 // disk, so the actor keeps no state. A new incarnation checks all rotated logs once and
 // completes interrupted rotations.
