@@ -13,6 +13,7 @@ import (
 
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // Config is what a world is made of. The zero value is a good one.
@@ -56,7 +57,8 @@ type Hooks struct {
 	Runtime func(node string, c simcri.Call) simcri.Fault
 	// API says what goes wrong with a call of the apiserver by a node.
 	API func(simapi.Call) simapi.Fault
-	// Host says what goes wrong with a call of a node's file systems.
+	// Host says what goes wrong with a call of a node's machine: its file systems,
+	// cgroups, checkpoints, manifests and the files of containers.
 	Host func(node string, c HostCall) HostFault
 	// Around is called before (handled is false) and after an actor of a node
 	// handles a message: actor is pods, images, pleg, … or the UID of a pod. It may
@@ -65,25 +67,11 @@ type Hooks struct {
 	Around func(node, actor string, m any, handled bool)
 }
 
-// HostCall is one call of a machine's file systems.
-type HostCall struct {
-	// Verb is PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod or PodDirs.
-	// With NodeSpec.Cgroups also SetCgroup, RemovePodCgroup or PodCgroups.
-	Verb string
-	// Pod is the UID of the pod that it is about, Volume the name of the volume;
-	// empty where it is about none.
-	Pod, Volume string
-}
-
-// HostFault is what goes wrong with such a call. The zero value is nothing.
-type HostFault struct {
-	// Err is answered instead, and nothing is done.
-	Err error
-	// Hang: nothing is done and no answer comes, ever.
-	Hang bool
-	// Latency comes on top of the call's own.
-	Latency time.Duration
-}
+// HostCall is one call of a machine, HostFault what goes wrong with it.
+type (
+	HostCall  = machine.Call
+	HostFault = machine.Fault
+)
 
 // Validate says what of the configuration can't be.
 func (c *Config) Validate() error {
@@ -129,6 +117,9 @@ type NodeSpec struct {
 	// Cgroups gives pods cgroups of their own; see Node.Cgroups. It costs an actor
 	// a node and some messages a pod, so that large worlds go without.
 	Cgroups bool
+	// Files gives containers an /etc/hosts and termination messages; see Node.Machine.
+	// It costs some calls for each container.
+	Files bool
 }
 
 // Validate says what of the spec can't be.

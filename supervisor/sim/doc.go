@@ -8,8 +8,8 @@
 //	├── apiserver (apiclient/simapi) ◄── scheduler, workloads, node lifecycle (controlplane)
 //	│     ▲ watch, write
 //	├── Node n00000
-//	│   ├── agent: actors/node and all below it, one kernel.Runner      dies, is started again
-//	│   └── machine: cri/simcri, directories, checkpoints, manifests    outlives the agent
+//	│   ├── agent: supervisor/agent, as in the daemon                   dies, is started again
+//	│   └── machine: cri/simcri and supervisor/sim/machine              outlives the agent
 //	└── Node n00001 …
 //
 // Nothing here bypasses an actor: a pod runs because a node's actors took it in,

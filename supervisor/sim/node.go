@@ -6,7 +6,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -18,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // Node is one simulated machine and its agent.
@@ -31,15 +31,11 @@ type Node struct {
 	spec  NodeSpec
 
 	// The machine.
-	runtime     *simcri.Runtime
-	host        *host
-	cgroups     *cgroups // nil for none
-	checkpoints *checkpoints
-	manifests   *manifests
-	machine     *port.Machine
-	address     string
-	off         bool
-	removed     bool
+	runtime *simcri.Runtime
+	machine *machine.Machine
+	address string
+	off     bool
+	removed bool
 
 	agent *agent.Agent // nil while it is dead
 	// starting: it waits until what is left of its predecessor is gone.
@@ -48,20 +44,17 @@ type Node struct {
 
 func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	n := &Node{world: w, spec: s, address: machineAddress(index)}
-	n.host = &host{n: n, pods: map[types.UID][]string{}}
-	if s.Cgroups {
-		n.cgroups = newCgroups(n)
-	}
-	n.checkpoints = &checkpoints{n: n}
-	n.manifests = &manifests{n: n}
 	allocatable := s.Allocatable
 	if allocatable == nil {
 		allocatable = defaultAllocatable
 	}
-	n.machine = &port.Machine{
+	n.machine = machine.New(w.clock, &port.Machine{
 		Capacity: allocatable, Allocatable: allocatable,
 		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: n.address}, {Type: v1.NodeHostName, Address: s.Name}},
 		Info:      v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KernelVersion: "6.1.0", OSImage: "simulated", KubeletVersion: agentVersion, MachineID: s.Name, BootID: "1"},
+	})
+	if hook := w.config.Hooks.Host; hook != nil {
+		n.machine.SetFault(func(c machine.Call) machine.Fault { return hook(s.Name, c) })
 	}
 	c := simcri.Config{
 		Clock: w.clock, Rand: w.streams("node/" + s.Name + "/"), Registry: w.registry,
@@ -143,22 +136,26 @@ const cores = 4
 // what no simulated machine has (services, unless the world has them) and in what
 // the spec asks for.
 func (n *Node) agentConfig() agent.Config {
-	name, labels := n.spec.Name, n.spec.labels()
+	name, labels, facts := n.spec.Name, n.spec.labels(), n.machine.Facts.Get()
 	c := agent.Default(cores)
 	if n.spec.Starts > 0 {
 		c.Starts = n.spec.Starts
 	}
 	c.Name, c.HostIPs, c.RuntimeName = name, []string{n.address}, "simcri"
 	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = name, "amd64", labels, n.spec.Taints
-	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = n.machine.Allocatable, true, true
+	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
 	c.Cluster.Own = nodestatus.Own{Name: name, Labels: labels, Taints: n.spec.Taints}
 	c.Cluster.NoServices = !n.world.config.Services
+	m := n.machine
 	c.Ports = node.Ports{
-		Runtime: n.runtime, Host: n.host, Network: n.runtime.Network(), Manifests: n.manifests,
-		Checkpoints: n.checkpoints, Events: recorder{n}, API: n.world.api.Client(name), Facts: facts{n},
+		Runtime: n.runtime, Host: m.Host, Network: n.runtime.Network(), Manifests: m.Manifests,
+		Checkpoints: m.Checkpoints, Events: recorder{n}, API: n.world.api.Client(name), Facts: m.Facts,
 	}
-	if n.cgroups != nil {
-		c.Ports.Cgroups, c.Cgroups = n.cgroups, podcgroup.Settings{Capacity: n.machine.Capacity}
+	if n.spec.Files {
+		c.Ports.Files = m.Files
+	}
+	if n.spec.Cgroups {
+		c.Ports.Cgroups, c.Cgroups = m.Cgroups, podcgroup.Settings{Capacity: facts.Capacity}
 	}
 	if n.spec.Manifests {
 		c.ManifestPath = "/etc/kubernetes/manifests"
@@ -202,9 +199,7 @@ func (n *Node) PowerOff() {
 	for _, p := range n.runtime.Truth().Runtime.Pods {
 		n.endPod(&p)
 	}
-	if n.cgroups != nil {
-		n.cgroups = newCgroups(n) // they are the kernel's
-	}
+	n.machine.Cgroups.Clear() // they are the kernel's
 }
 
 // endPod ends all that runs of a pod.
@@ -232,9 +227,9 @@ func (n *Node) PowerOn() {
 		return
 	}
 	n.off = false
-	machine := *n.machine
-	machine.Info.BootID = fmt.Sprint(n.world.clock.Now().Unix())
-	n.machine = &machine
+	facts := *n.machine.Facts.Get()
+	facts.Info.BootID = fmt.Sprint(n.world.clock.Now().Unix())
+	n.machine.Facts.Set(&facts)
 	n.world.api.SetLink(n.spec.Name, simapi.Up)
 	n.runtime.Restart()
 	n.StartAgent()
@@ -260,13 +255,23 @@ func (n *Node) WriteManifest(name string, data []byte) {
 	if !n.spec.Manifests {
 		panic("sim: node " + n.spec.Name + " reads no manifests: set NodeSpec.Manifests")
 	}
-	if data == nil {
-		delete(n.manifests.files, name)
-	} else {
-		if n.manifests.files == nil {
-			n.manifests.files = map[string][]byte{}
-		}
-		n.manifests.files[name] = data
-	}
-	n.manifests.hint()
+	n.machine.Manifests.Write(name, data)
 }
+
+// Cgroups are the limits of the cgroups above those of containers, by path:
+// /kubepods/burstable/pod<UID>. Nil if the node's spec has no Cgroups.
+func (n *Node) Cgroups() map[string]podcgroup.Values {
+	if !n.spec.Cgroups {
+		return nil
+	}
+	return n.machine.Cgroups.Values()
+}
+
+// Machine is what the agent runs on, apart from the runtime: to look at, and to break.
+func (n *Node) Machine() *machine.Machine { return n.machine }
+
+// recorder takes the events of a node's pods.
+type recorder struct{ n *Node }
+
+// Record implements port.Recorder.
+func (r recorder) Record(e port.Event) { r.n.world.recorded(r.n, e) }

@@ -16,10 +16,14 @@ import (
 	"github.com/troupe-dev/troupe/cri"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/cri/translate"
+	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/tests/contract"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	host.RunChildIfAsked()
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	appImage     = "registry.test/contract/app:1"

@@ -1,9 +1,6 @@
 package scenarios
 
 import (
-	"context"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,121 +10,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
-// fakeCgroups are cgroups in memory.
-type fakeCgroups struct {
-	w *world
-	// values are by path, pods are those that have one.
-	values map[string]podcgroup.Values
-	pods   map[types.UID]string
-	// fault says that a call fails (not nil) or hangs (true); may be nil.
-	fault func(verb, object string) (error, bool)
-	calls int
-	// usage is the memory in use in each of them.
-	usage int64
-	// kills counts cgroups that were removed from under a living container.
-	kills int
-}
-
-func newFakeCgroups(w *world) *fakeCgroups {
-	return &fakeCgroups{w: w, values: map[string]podcgroup.Values{}, pods: map[types.UID]string{}}
-}
-
-func (c *fakeCgroups) call(ctx context.Context, verb, object string, done func(error), f func()) {
-	c.calls++
-	var fail error
-	if c.fault != nil {
-		var hang bool
-		if fail, hang = c.fault(verb, object); hang {
-			return
-		}
-	}
-	c.w.v.AfterFunc(time.Millisecond, func() {
-		switch {
-		case ctx.Err() != nil:
-			done(&port.Error{Kind: port.Canceled, Verb: verb})
-		case fail != nil:
-			done(fail)
-		default:
-			f()
-			done(nil)
-		}
-	})
-}
-
-func (c *fakeCgroups) Set(ctx context.Context, name podcgroup.Name, v podcgroup.Values, done func(error)) {
-	path := name.Path(podcgroup.Cgroupfs)
-	c.call(ctx, "Set", path, done, func() {
-		c.values[path] = v.Over(c.values[path])
-		if uid, is := podcgroup.UIDOf(name[len(name)-1], podcgroup.Cgroupfs); is {
-			c.pods[uid] = path
-		}
-	})
-}
-
-func (c *fakeCgroups) Get(ctx context.Context, name podcgroup.Name, done func(observed.Resources, int64, error)) {
-	path := name.Path(podcgroup.Cgroupfs)
-	var has observed.Resources
-	c.call(ctx, "Get", path, func(err error) { done(has, c.usage, err) }, func() {
-		has = c.values[path].Resources()
-		has.CPUShares = 0
-	})
-}
-
-func (c *fakeCgroups) RemovePod(ctx context.Context, uid types.UID, done func(error)) {
-	c.call(ctx, "RemovePod", string(uid), done, func() {
-		for _, p := range c.w.rt.Truth().Runtime.Pods {
-			for i := range p.Containers {
-				if p.Ref.UID == uid && p.Containers[i].State == observed.ContainerRunning {
-					c.kills++
-				}
-			}
-		}
-		delete(c.values, c.pods[uid])
-		delete(c.pods, uid)
-	})
-}
-
-func (c *fakeCgroups) Pods(ctx context.Context, done func([]types.UID, error)) {
-	var uids []types.UID
-	c.call(ctx, "Pods", "", func(err error) { done(uids, err) }, func() { uids = slices.Sorted(maps.Keys(c.pods)) })
-}
-
-// check holds cgroups to what runs: nothing is made outside of one, and none is
+// checkCgroups holds cgroups to what runs: nothing is made outside of one, and none is
 // left of a pod that is gone.
-func (c *fakeCgroups) check() {
-	c.w.t.Helper()
-	if c.kills > 0 {
-		c.w.failf("%d cgroups were removed from under living containers", c.kills)
+func (w *world) checkCgroups() {
+	w.t.Helper()
+	if w.kills > 0 {
+		w.failf("%d cgroups were removed from under living containers", w.kills)
 	}
 	running := map[types.UID]bool{}
-	for _, p := range c.w.rt.Truth().Runtime.Pods {
+	for _, p := range w.rt.Truth().Runtime.Pods {
 		for i := range p.Sandboxes {
 			if p.Sandboxes[i].State == observed.SandboxReady {
 				running[p.Ref.UID] = true
 			}
 		}
 	}
-	for uid, path := range c.pods {
+	for _, uid := range w.cgroups.Owners() {
 		if !running[uid] {
-			c.w.failf("cgroup %s is left of a pod that does not run", path)
+			w.failf("a cgroup is left of pod %s that does not run", uid)
 		}
 	}
 	for uid := range running {
-		if c.pods[uid] == "" {
-			c.w.failf("pod %s runs without a cgroup", uid)
+		if !w.cgroups.Has(uid) {
+			w.failf("pod %s runs without a cgroup", uid)
 		}
-	}
-}
-
-// called fails the test when a sandbox is made before its pod's cgroup.
-func (c *fakeCgroups) called(call simcri.Call) {
-	if call.Method == simcri.RunPodSandbox && c.pods[call.Pod.UID] == "" {
-		c.w.failf("%s is made before the pod's cgroup", call.Object)
 	}
 }
 
@@ -148,7 +58,7 @@ func TestCgroups(t *testing.T) {
 	w.add(asks(aPod("a"), "500m"), asks(aPod("b"), "1500m"), aPod("c"))
 	w.allUp(time.Minute)
 	w.run(time.Second)
-	shares := func(path string) uint64 { return w.cgroups.values[path].CPUShares }
+	shares := func(path string) uint64 { return w.cgroups.Values()[path].CPUShares }
 	if got := shares(burstable); got != 2048 {
 		t.Errorf("the burstable class has %d shares", got)
 	}
@@ -168,18 +78,18 @@ func TestCgroups(t *testing.T) {
 	if got := shares(burstable); got != 512 {
 		t.Errorf("with one pod less the burstable class has %d shares", got)
 	}
-	before := w.cgroups.calls
+	before := w.cgroupCalls
 	w.restart()
 	w.run(30 * time.Second)
-	if n := w.cgroups.calls - before; n > 4 { // all, two classes, and a look
+	if n := w.cgroupCalls - before; n > 4 { // all, two classes, and a look
 		t.Errorf("a restart of the agent makes %d calls", n)
 	}
 	if got := shares(burstable); got != 512 {
 		t.Errorf("after a restart of the agent the burstable class has %d shares", got)
 	}
-	before = w.cgroups.calls
+	before = w.cgroupCalls
 	w.run(10 * time.Minute)
-	if n := w.cgroups.calls - before; n > 10 { // a sweep each minute
+	if n := w.cgroupCalls - before; n > 10 { // a sweep each minute
 		t.Errorf("ten idle minutes make %d calls", n)
 	}
 	w.quiet()
@@ -193,14 +103,14 @@ func TestCgroups(t *testing.T) {
 func TestOrphanedCgroups(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
-	w.cgroups.pods["dead-1"] = burstable + "/poddead-1"
-	w.manifests.readErr = &port.Error{Verb: "read", Detail: "no such disk"}
+	w.cgroups.Put("dead-1", burstable+"/poddead-1")
+	w.manifests.ReadErr = &port.Error{Verb: "read", Detail: "no such disk"}
 	w.start()
 	w.run(3 * time.Minute)
-	if w.cgroups.pods["dead-1"] == "" {
+	if !w.cgroups.Has("dead-1") {
 		t.Error("it is removed before all sources were seen")
 	}
-	w.manifests.readErr = nil
+	w.manifests.ReadErr = nil
 	w.add(aPod("web"))
 	w.allUp(time.Minute)
 	w.run(2 * time.Minute)
@@ -213,12 +123,12 @@ func TestCgroupFails(t *testing.T) {
 	w := newNode(t, 1)
 	w.run(5 * time.Second)
 	broken, calls := true, 0
-	w.cgroups.fault = func(verb, object string) (error, bool) {
-		if verb == "Pods" || !broken {
-			return nil, false
+	w.cgroups.Fault = func(c machine.Call) machine.Fault {
+		if c.Verb == "PodCgroups" || !broken {
+			return machine.Fault{}
 		}
 		calls++
-		return &port.Error{Verb: verb, Object: object, Detail: "no space left on device"}, false
+		return machine.Fault{Err: &port.Error{Verb: c.Verb, Object: c.Name, Detail: "no space left on device"}}
 	}
 	w.add(aPod("web"))
 	w.run(10 * time.Minute)
@@ -247,8 +157,8 @@ func TestCgroupHangs(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 1)
 	w.run(5 * time.Second)
-	w.cgroups.fault = func(verb, object string) (error, bool) {
-		return nil, verb == "Set" && strings.HasPrefix(object, burstable+"/pod")
+	w.cgroups.Fault = func(c machine.Call) machine.Fault {
+		return machine.Fault{Hang: c.Verb == "SetCgroup" && strings.HasPrefix(c.Name, burstable+"/pod")}
 	}
 	w.add(asks(aPod("hung"), "1"), aPod("other"))
 	w.until(10*time.Second, "the other one runs", func() bool { return w.runs("other", "app", 0) })

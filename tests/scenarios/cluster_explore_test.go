@@ -171,14 +171,14 @@ func (h *clusterHavoc) revive() {
 func (h *clusterHavoc) mend() {
 	h.trouble, h.panics, h.c.lag = 0, 0, 0
 	for _, name := range sorted(h.watch.wanted) {
-		h.manifests.write(name+".yaml", h.watch.wanted[name].yaml())
+		h.manifests.Write(name+".yaml", []byte(h.watch.wanted[name].yaml()))
 	}
 	h.revive()
 	h.until(30*time.Minute, "all is well", func() bool { return h.c.well() == "" })
 	h.run(6 * time.Minute)
 	h.until(10*time.Minute, "all is well again", func() bool { return h.c.well() == "" })
 	h.clusterQuiet()
-	if h.host.unmounts > 0 {
+	if h.unmounts > 0 {
 		h.failf("volumes were taken down under running containers")
 	}
 }
@@ -212,7 +212,7 @@ func (c *cluster) well() string {
 			return fmt.Sprintf("the runtime still has pod %s", rp.Ref)
 		}
 	}
-	if n := len(c.w.host.pods); n > len(known) {
+	if n := c.w.host.Pods(); n > len(known) {
 		return fmt.Sprintf("the host has directories of %d pods", n)
 	}
 	return ""

@@ -44,7 +44,7 @@ func TestClusterForcedWhileAStartHangs(t *testing.T) {
 				t.Error("it is the old one")
 			}
 			w.until(2*time.Minute, "nothing else is left", func() bool {
-				return len(w.rt.Truth().Runtime.Pods) == 1 && len(w.host.pods) == 1
+				return len(w.rt.Truth().Runtime.Pods) == 1 && w.host.Pods() == 1
 			})
 		})
 	}

@@ -277,9 +277,9 @@ func TestClusterNodeChanges(t *testing.T) {
 	w, c := newClusterNode(t, 1)
 	w.run(time.Minute)
 	versions := len(c.nodes)
-	m := *w.facts.m
+	m := *w.facts.Get()
 	m.Info.KernelVersion = "6.2"
-	w.facts.m = &m
+	w.facts.Set(&m)
 	w.until(2*time.Minute, "the kernel is shown", func() bool { return c.node().Status.NodeInfo.KernelVersion == "6.2" })
 	if n := len(c.nodes) - versions; n != 1 {
 		t.Errorf("%d writes", n)
@@ -329,7 +329,7 @@ func TestClusterMirror(t *testing.T) {
 	})
 	w.clusterQuiet()
 	w.kill()
-	w.manifests.remove("web.yaml")
+	w.manifests.Remove("web.yaml")
 	w.watch.unwant("web")
 	w.start()
 	w.until(time.Minute, "nothing is left", c.nothingLeft)

@@ -51,7 +51,7 @@ func TestClusterPodComesUpAndGoes(t *testing.T) {
 			}
 		}
 	}
-	if w.host.unmounts > 0 {
+	if w.unmounts > 0 {
 		t.Error("volumes were unmounted under running containers")
 	}
 	w.until(time.Minute, "nothing is left", c.nothingLeft)
@@ -103,7 +103,7 @@ func TestClusterNameIsUsedAgain(t *testing.T) {
 	if c.get("web-0").UID == old {
 		t.Error("it is the old one")
 	}
-	w.until(time.Minute, "the old one is gone", func() bool { return len(w.rt.Truth().Runtime.Pods) == 1 && len(w.host.pods) == 1 })
+	w.until(time.Minute, "the old one is gone", func() bool { return len(w.rt.Truth().Runtime.Pods) == 1 && w.host.Pods() == 1 })
 }
 
 // TestClusterEnded: a pod that has ended stays as it is, over restarts of the

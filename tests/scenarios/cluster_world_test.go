@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -271,7 +270,7 @@ func (c *cluster) restarts(name, container string) int32 {
 // nothingLeft: neither the runtime nor the host has anything, nor the apiserver
 // any pod of this node.
 func (c *cluster) nothingLeft() bool {
-	return len(c.w.rt.Truth().Runtime.Pods) == 0 && len(c.w.host.pods) == 0 && len(c.pods) == 0
+	return len(c.w.rt.Truth().Runtime.Pods) == 0 && c.w.host.Pods() == 0 && len(c.pods) == 0
 }
 
 func (c *cluster) dump() string {
@@ -291,14 +290,4 @@ func newClusterNode(t testing.TB, seed uint64, options ...option) (*world, *clus
 		return n != nil && nodestatus.Ready(&n.Status)
 	})
 	return w, w.cluster
-}
-
-// fakeFacts is a machine that never changes.
-type fakeFacts struct {
-	w *world
-	m *port.Machine
-}
-
-func (f *fakeFacts) Machine(_ context.Context, done func(*port.Machine, error)) {
-	f.w.v.AfterFunc(time.Millisecond, func() { done(f.m, nil) })
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // leaver is a static pod that takes so long to end.
@@ -28,11 +28,11 @@ var homes = []home{
 	{"file", "2s", func(w *world, s *spec) { w.add(s) }, func(w *world, s *spec) { w.drop(s.Name) }},
 	{"url", "25s", func(w *world, s *spec) {
 		w.watch.want(s)
-		w.manifests.body = s.yaml()
+		w.manifests.Body = s.yaml()
 	}, func(w *world, s *spec) {
 		w.watch.unwant(s.Name)
 		w.watch.lenient = w.v.Now().Add(time.Minute) // the URL is asked every 20 seconds
-		w.manifests.body = `{"apiVersion": "v1", "kind": "PodList", "items": []}`
+		w.manifests.Body = `{"apiVersion": "v1", "kind": "PodList", "items": []}`
 	}},
 }
 
@@ -93,7 +93,7 @@ func TestManifestMovedAwayAndBack(t *testing.T) {
 				h.take(w, s)
 				w.until(2*time.Minute, "nothing is left", func() bool { return w.cluster.nothingLeft() && len(w.view().Pods) == 0 })
 				w.until(time.Second, "nothing of it is remembered", func() bool {
-					return string(w.checkpoints.data["stops"]) == `{"pods":{}}`
+					return string(w.checkpoints.Get("stops")) == `{"pods":{}}`
 				})
 			})
 		}
@@ -163,7 +163,7 @@ func (w *world) backOrNeverGone(id string) {
 			w.failf("it was stopped after it had come back")
 		}
 	}
-	if n := w.host.unmounts; n > 0 {
+	if n := w.unmounts; n > 0 {
 		w.failf("volumes were unmounted under it %d times", n)
 	}
 }
@@ -179,13 +179,13 @@ func TestDirectoriesOfAPodThatComesBack(t *testing.T) {
 	uid := w.truthOf("web").Ref.UID
 	w.drop("web")
 	w.allUp(time.Minute)
-	w.host.pods[uid] = &podDirs{logs: true, mounts: map[string]bool{"data": true}}
+	w.host.Put(uid, "data")
 	stuck := true
-	w.host.fault = func(verb string, of types.UID, _ string) (error, bool) {
-		if stuck && verb == "UnmountPod" && of == uid {
-			return fmt.Errorf("target is busy"), false
+	w.host.Fault = func(c machine.Call) (f machine.Fault) {
+		if stuck && c.Verb == "UnmountPod" && c.Pod == string(uid) {
+			f.Err = fmt.Errorf("target is busy")
 		}
-		return nil, false
+		return f
 	}
 	w.run(70 * time.Second) // a sweep of gc
 	w.add(aPod("web").volume("data"))
@@ -196,8 +196,8 @@ func TestDirectoriesOfAPodThatComesBack(t *testing.T) {
 	w.quiet()
 	w.run(10 * time.Minute)
 	w.quiet()
-	if w.host.unmounts > 0 {
-		t.Errorf("volumes were unmounted under it %d times", w.host.unmounts)
+	if w.unmounts > 0 {
+		t.Errorf("volumes were unmounted under it %d times", w.unmounts)
 	}
 }
 
@@ -243,15 +243,15 @@ func TestStopThatWasEndedByAnother(t *testing.T) {
 	w.until(10*time.Second, "it is being stopped", func() bool { return w.count("web", "Killing") > 0 })
 	w.run(time.Second)
 	w.kill()
-	old := w.checkpoints.data["stops"]
-	w.checkpoints.data["stops"] = nil
+	old := w.checkpoints.Get("stops")
+	w.checkpoints.Put("stops", nil)
 	w.start()
 	w.allUp(time.Minute)
 	w.add(aPod("web").script("app", "term-delay", "4s"))
 	w.allUp(time.Minute)
 	id := w.newest("web", "app").ID
 	w.kill()
-	w.checkpoints.data["stops"] = old
+	w.checkpoints.Put("stops", old)
 	w.start()
 	w.run(time.Minute)
 	w.quiet()
@@ -292,7 +292,9 @@ func TestStopThatCannotBeWritten(t *testing.T) {
 	w := newNode(t, 1)
 	w.add(aPod("web"), aPod("other"))
 	w.allUp(10 * time.Second)
-	w.checkpoints.hang = func(verb, name string) bool { return verb == "Save" && name == "stops" }
+	w.checkpoints.Fault = func(c machine.Call) machine.Fault {
+		return machine.Fault{Hang: c.Verb == "SaveCheckpoint" && c.Name == "stops"}
+	}
 	w.watch.lenient = w.v.Now().Add(time.Minute)
 	w.drop("web")
 	w.allUp(20 * time.Second)
@@ -301,7 +303,7 @@ func TestStopThatCannotBeWritten(t *testing.T) {
 	if took := w.allUp(20 * time.Second); took > 3*time.Second {
 		t.Errorf("the second pod was gone after %v", took)
 	}
-	w.checkpoints.hang = nil
+	w.checkpoints.Fault = nil
 	w.run(time.Minute)
 	w.quiet()
 }

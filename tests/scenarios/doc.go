@@ -1,5 +1,6 @@
 // Package scenarios runs whole nodes on a virtual clock and one thread: all
-// actors, a simulated runtime, and a host, manifests and checkpoints in memory.
+// actors, assembled as by the daemon (supervisor/agent), a simulated runtime and a
+// simulated machine (supervisor/sim/machine).
 // Each test is a story of one node; after each thing that happens in the
 // runtime the invariants of tests/scenarios/invariants_test.go are checked.
 //

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // havoc is a random life of a node: pods come, change and go, and everything
@@ -36,7 +36,7 @@ func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 	w := newWorld(t, seed, append(options, withEvents(events[rng.IntN(len(events))]), withLateEffects(0.5))...)
 	h := &havoc{world: w, rng: rng, aside: map[string]*spec{}}
 	w.fault = h.callFault
-	w.host.fault = h.hostFault
+	w.host.Fault = h.hostFault
 	w.config.PullDeadline = 3 * time.Minute // as short as a client's that sees no progress
 	w.around = h.messageFault
 	w.start()
@@ -64,14 +64,14 @@ func (h *havoc) callFault(c simcri.Call) simcri.Fault {
 	return f
 }
 
-func (h *havoc) hostFault(verb string, _ types.UID, _ string) (error, bool) {
+func (h *havoc) hostFault(c machine.Call) machine.Fault {
 	if h.trouble == 0 || h.rng.Float64() > h.trouble {
-		return nil, false
+		return machine.Fault{}
 	}
 	if h.rng.IntN(3) == 0 {
-		return nil, true
+		return machine.Fault{Hang: true}
 	}
-	return &port.Error{Verb: verb, Detail: "havoc"}, false
+	return machine.Fault{Err: &port.Error{Verb: c.Verb, Detail: "havoc"}}
 }
 
 func (h *havoc) messageFault(actor string, m any, _ bool) {
@@ -188,12 +188,12 @@ func (h *havoc) act() {
 	case n < 18:
 		h.say("break %s", name)
 		if h.watch.wanted[name] != nil {
-			h.manifests.write(name+".yaml", "spec: {")
+			h.manifests.Write(name+".yaml", []byte("spec: {"))
 		}
 	default:
 		h.say("mend %s", name)
 		if s := h.watch.wanted[name]; s != nil {
-			h.manifests.write(name+".yaml", s.yaml())
+			h.manifests.Write(name+".yaml", []byte(s.yaml()))
 		}
 	}
 	// A call may have been asked for before its pod went, and be slow; a hung
@@ -247,7 +247,7 @@ func (h *havoc) live(n int) {
 func (h *havoc) mend() {
 	h.trouble, h.panics = 0, 0
 	for _, name := range sorted(h.watch.wanted) {
-		h.manifests.write(name+".yaml", h.watch.wanted[name].yaml())
+		h.manifests.Write(name+".yaml", []byte(h.watch.wanted[name].yaml()))
 	}
 	if h.fatal != nil {
 		h.kill()
@@ -260,7 +260,7 @@ func (h *havoc) mend() {
 	h.run(6 * time.Minute)
 	h.allUp(10 * time.Minute)
 	h.quiet()
-	if h.host.unmounts > 0 {
+	if h.unmounts > 0 {
 		h.failf("volumes were taken down under running containers")
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
-
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // faultOnce does f to the first call of a method for a pod.
@@ -293,15 +292,15 @@ func TestVolumesFail(t *testing.T) {
 	w.run(time.Second)
 	broken := true
 	calls := 0
-	w.host.fault = func(verb string, _ types.UID, volume string) (error, bool) {
-		if verb != "MountVolume" {
-			return nil, false
+	w.host.Fault = func(c machine.Call) (f machine.Fault) {
+		if c.Verb != "MountVolume" {
+			return f
 		}
 		calls++
 		if broken {
-			return &port.Error{Verb: "mount", Object: volume, Detail: "no such export"}, false
+			f.Err = &port.Error{Verb: "mount", Object: c.Volume, Detail: "no such export"}
 		}
-		return nil, false
+		return f
 	}
 	w.add(aPod("web").volume("data").volume("cache").volume("more"))
 	w.run(10 * time.Minute)
@@ -316,7 +315,7 @@ func TestVolumesFail(t *testing.T) {
 	w.quiet()
 	w.drop("web")
 	w.allUp(10 * time.Second)
-	if w.host.unmounts > 0 {
+	if w.unmounts > 0 {
 		t.Error("volumes were taken down under a running container")
 	}
 }
@@ -326,7 +325,7 @@ func TestVolumeHangs(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
-	w.host.fault = func(verb string, _ types.UID, volume string) (error, bool) { return nil, volume == "dead" }
+	w.host.Fault = func(c machine.Call) machine.Fault { return machine.Fault{Hang: c.Volume == "dead"} }
 	w.add(aPod("web").volume("dead"), aPod("other").volume("data"))
 	w.until(10*time.Second, "the other one runs", func() bool { return w.runs("other", "app", 0) })
 	w.run(10 * time.Second)
@@ -341,11 +340,11 @@ func TestRemovalFails(t *testing.T) {
 	w := newNode(t, 1)
 	w.run(time.Second)
 	broken := true
-	w.host.fault = func(verb string, _ types.UID, _ string) (error, bool) {
-		if broken && (verb == "RemovePod" || verb == "UnmountPod") {
-			return &port.Error{Verb: verb, Detail: "device is busy"}, false
+	w.host.Fault = func(c machine.Call) (f machine.Fault) {
+		if broken && (c.Verb == "RemovePod" || c.Verb == "UnmountPod") {
+			f.Err = &port.Error{Verb: c.Verb, Detail: "device is busy"}
 		}
-		return nil, false
+		return f
 	}
 	w.add(aPod("web").volume("data"))
 	w.allUp(10 * time.Second)
@@ -449,23 +448,23 @@ func TestRuntimeComesBack(t *testing.T) {
 func TestManifestDirectoryIsMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
-	w.manifests.readErr = fs.ErrNotExist
+	w.manifests.ReadErr = fs.ErrNotExist
 	w.start()
 	w.run(time.Second)
 	if v := w.view(); !v.Ready || len(v.Problems) != 1 || v.Problems[0].Source != "/etc/manifests" {
 		t.Errorf("ready %v, problems %v", v.Ready, v.Problems)
 	}
-	w.manifests.readErr = nil
+	w.manifests.ReadErr = nil
 	w.add(aPod("web"))
 	w.allUp(30 * time.Second)
-	w.manifests.readErr = fs.ErrNotExist
+	w.manifests.ReadErr = fs.ErrNotExist
 	w.run(time.Minute)
 	w.restart()
 	w.run(time.Minute)
 	if v := w.view(); v.Ready || len(v.Problems) != 1 {
 		t.Errorf("after a restart: ready %v, problems %v", v.Ready, v.Problems)
 	}
-	w.manifests.readErr = nil
+	w.manifests.ReadErr = nil
 	w.allUp(30 * time.Second)
 	w.quiet()
 }

@@ -97,13 +97,17 @@ func (x *watcher) look() {
 	}
 	alive, there := map[string]types.UID{}, map[string]bool{}
 	for _, p := range x.w.rt.Truth().Runtime.Pods {
-		there[plainName(p.Ref.Name)] = true
+		there[plainName(p.Ref.Name)], there[string(p.Ref.UID)] = true, true
 		x.pod(&p, alive)
 	}
 	for name := range x.dropped {
+		// Another pod of the name may be there, and stay: UIDs count.
+		maps.DeleteFunc(x.newest, func(key string, _ uint32) bool {
+			of := strings.Split(key, "/")
+			return of[0] == name && !there[of[1]]
+		})
 		if !there[name] {
 			delete(x.dropped, name)
-			maps.DeleteFunc(x.newest, func(key string, _ uint32) bool { return strings.HasPrefix(key, name+"/") })
 		}
 	}
 }
@@ -220,8 +224,8 @@ func (x *watcher) up() string {
 	for _, name := range slices.Sorted(maps.Keys(left)) {
 		return fmt.Sprintf("pod %s is not there", name)
 	}
-	if len(x.w.host.pods) != len(x.wanted) {
-		return fmt.Sprintf("the host has directories of %d pods", len(x.w.host.pods))
+	if x.w.host.Pods() != len(x.wanted) {
+		return fmt.Sprintf("the host has directories of %d pods", x.w.host.Pods())
 	}
 	return ""
 }
@@ -249,7 +253,7 @@ func (w *world) allUp(limit time.Duration) time.Duration {
 func (w *world) quiet() {
 	w.t.Helper()
 	w.run(3 * time.Second)
-	w.cgroups.check()
+	w.checkCgroups()
 	for _, a := range w.system.Snapshot("") {
 		if a.Depth > 0 {
 			w.failf("%d messages wait at %s", a.Depth, a.Path)

@@ -287,7 +287,7 @@ func TestOrphansAreStoppedAsTheyAsked(t *testing.T) {
 func TestDirectoriesOfNobody(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 1)
-	w.host.pods["11111111-2222-3333-4444-555555555555"] = &podDirs{logs: true, mounts: map[string]bool{"data": true}}
+	w.host.Put("11111111-2222-3333-4444-555555555555", "data")
 	w.add(aPod("web"))
 	w.allUp(3 * time.Minute)
 	w.quiet()
@@ -299,7 +299,7 @@ func TestBrokenManifestKeepsThePod(t *testing.T) {
 	w.add(aPod("web"), aPod("other"))
 	w.allUp(10 * time.Second)
 	w.watch.restartsExpected = false
-	w.manifests.write("web.yaml", "kind: Pod\nspec: [")
+	w.manifests.Write("web.yaml", []byte("kind: Pod\nspec: ["))
 	w.run(time.Minute)
 	if v := w.view(); len(v.Problems) == 0 {
 		t.Error("people are not told of the broken manifest")
@@ -322,13 +322,13 @@ func TestSameNameTwice(t *testing.T) {
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
 	id := w.newest("web", "app").ID
-	w.manifests.write("z-web.yaml", aPod("web").note("other", "yes").yaml())
+	w.manifests.Write("z-web.yaml", []byte(aPod("web").note("other", "yes").yaml()))
 	w.run(30 * time.Second)
 	v := w.view()
 	if w.newest("web", "app").ID != id || len(v.Pods) != 1 || len(v.Problems) != 1 {
 		w.failf("want one pod, undisturbed, and one problem: %+v", v)
 	}
-	w.manifests.remove("web.yaml")
+	w.manifests.Remove("web.yaml")
 	w.until(20*time.Second, "the other one runs", func() bool {
 		return w.newest("web", "app").ID != id && w.watch.up() == ""
 	})
@@ -338,7 +338,7 @@ func TestSameNameTwice(t *testing.T) {
 func TestUnseenSourceKeepsAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, withURL())
-	w.manifests.body = aPod("remote").yaml()
+	w.manifests.Body = aPod("remote").yaml()
 	w.watch.want(aPod("remote"))
 	w.add(aPod("web"))
 	w.start()
@@ -347,8 +347,8 @@ func TestUnseenSourceKeepsAll(t *testing.T) {
 	w.watch.restartsExpected = false
 	ids := []string{w.newest("web", "app").ID, w.newest("remote", "app").ID}
 	w.kill()
-	w.checkpoints.data = map[string][]byte{}
-	w.manifests.err = &port.Error{Kind: port.Unavailable, Verb: "get", Object: "http://manifests.test/pods"}
+	w.checkpoints.Clear()
+	w.manifests.FetchErr = &port.Error{Kind: port.Unavailable, Verb: "get", Object: "http://manifests.test/pods"}
 	w.start()
 	w.run(10 * time.Minute)
 	if got := []string{w.newest("web", "app").ID, w.newest("remote", "app").ID}; !slices.Equal(got, ids) {
@@ -357,7 +357,7 @@ func TestUnseenSourceKeepsAll(t *testing.T) {
 	if v := w.view(); v.Ready || len(v.WaitingFor) != 1 || !strings.Contains(v.WaitingFor[0], "http") {
 		t.Errorf("people are not told what is waited for: %v", v.WaitingFor)
 	}
-	w.manifests.err = nil
+	w.manifests.FetchErr = nil
 	w.run(time.Minute)
 	w.quiet()
 	if got := []string{w.newest("web", "app").ID, w.newest("remote", "app").ID}; !slices.Equal(got, ids) {
@@ -370,16 +370,16 @@ func TestDeadWhileASourceIsUnseen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, withURL())
 	job := aPod("job").restarts(v1.RestartPolicyNever).script("app", "run-for", "2s").script("app", "exit-code", "0")
-	w.manifests.body = job.yaml()
+	w.manifests.Body = job.yaml()
 	w.start()
 	w.run(20 * time.Second)
 	w.watch.restartsExpected = false
 	w.kill()
-	w.checkpoints.data = map[string][]byte{}
-	w.manifests.err = &port.Error{Kind: port.Unavailable, Verb: "get"}
+	w.checkpoints.Clear()
+	w.manifests.FetchErr = &port.Error{Kind: port.Unavailable, Verb: "get"}
 	w.start()
 	w.run(10 * time.Minute)
-	w.manifests.err = nil
+	w.manifests.FetchErr = nil
 	w.run(5 * time.Minute)
 	if p := w.pod("job"); p.Phase != "Succeeded" || w.watch.containers != 1 {
 		w.failf("the job shows %s and ran %d times", p.Phase, w.watch.containers)
@@ -389,7 +389,7 @@ func TestDeadWhileASourceIsUnseen(t *testing.T) {
 func TestEditWhileASourceIsUnseen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1, withURL())
-	w.manifests.err = &port.Error{Kind: port.Unavailable, Verb: "get"}
+	w.manifests.FetchErr = &port.Error{Kind: port.Unavailable, Verb: "get"}
 	w.add(aPod("web"))
 	w.start()
 	w.allUp(10 * time.Second)
@@ -406,14 +406,14 @@ func TestUnreadableDirectory(t *testing.T) {
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
 	w.watch.restartsExpected = false
-	w.manifests.readErr = &port.Error{Verb: "read", Object: "/etc/manifests", Detail: "input/output error"}
+	w.manifests.ReadErr = &port.Error{Verb: "read", Object: "/etc/manifests", Detail: "input/output error"}
 	w.run(time.Minute)
 	w.restart()
 	w.run(5 * time.Minute)
 	if why := w.watch.up(); why != "" {
 		w.failf("%s", why)
 	}
-	w.manifests.readErr = nil
+	w.manifests.ReadErr = nil
 	w.run(time.Minute)
 	w.quiet()
 }
@@ -422,7 +422,7 @@ func TestMissedHint(t *testing.T) {
 	t.Parallel()
 	w := newNode(t, 1)
 	w.run(time.Second)
-	w.manifests.missed = true
+	w.manifests.Missed = true
 	w.add(aPod("web"))
 	w.allUp(25 * time.Second)
 	w.watch.lenient = w.v.Now().Add(25 * time.Second)
@@ -455,7 +455,7 @@ func TestRejectedPod(t *testing.T) {
 	}
 	w.add(first)
 	w.allUp(10 * time.Second)
-	w.manifests.write("a-second.yaml", second.yaml())
+	w.manifests.Write("a-second.yaml", []byte(second.yaml()))
 	w.run(10 * time.Second)
 	if p := w.pod("a-second"); p.Phase != "Failed" || p.Reason == "" {
 		w.failf("the second pod on the port shows %+v", p)
@@ -478,7 +478,7 @@ func TestRejectedPod(t *testing.T) {
 	if w.newest("b-first", "app").ID != id || len(w.rt.Truth().Runtime.Pods) != 1 {
 		w.failf("a restart of the agent took the port from the pod that had it")
 	}
-	w.manifests.remove("a-second.yaml")
+	w.manifests.Remove("a-second.yaml")
 	w.run(5 * time.Second)
 	w.quiet()
 }

@@ -109,7 +109,7 @@ func (s *spec) yaml() string {
 func (w *world) add(specs ...*spec) {
 	for _, s := range specs {
 		w.watch.want(s)
-		w.manifests.write(s.Name+".yaml", s.yaml())
+		w.manifests.Write(s.Name+".yaml", []byte(s.yaml()))
 	}
 }
 
@@ -117,6 +117,6 @@ func (w *world) add(specs ...*spec) {
 func (w *world) drop(names ...string) {
 	for _, name := range names {
 		w.watch.unwant(name)
-		w.manifests.remove(name + ".yaml")
+		w.manifests.Remove(name + ".yaml")
 	}
 }

@@ -55,6 +55,7 @@ func newCity(tb testing.TB, nodes, podsEach int, p *v1.Probe, traced bool) *city
 func (c *city) add(name string, registry *simcri.Registry, files map[string]string) {
 	w := newWorld(c.tb, 1)
 	w.v, w.keepEvents = c.v, false
+	w.setMachine(w.facts.Get())
 	seed := rand.New(rand.NewPCG(1, uint64(len(c.nodes))))
 	var err error
 	w.rt, err = simcri.New(simcri.Config{
@@ -64,7 +65,9 @@ func (c *city) add(name string, registry *simcri.Registry, files map[string]stri
 	if err != nil {
 		c.tb.Fatal(err)
 	}
-	w.manifests.files = files
+	for file, text := range files {
+		w.manifests.Write(file, []byte(text))
+	}
 	config := defaults(name)
 	config.ManifestPathPeriod = time.Hour
 	config.Ports = node.Ports{

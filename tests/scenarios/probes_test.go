@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 func httpProbe(path string) *v1.Probe {
@@ -414,7 +415,7 @@ func TestProbesActorForgets(t *testing.T) {
 				w.failf("one is to be ready, the other not")
 			}
 			// The checkpoint may be of no use.
-			w.checkpoints.data = map[string][]byte{}
+			w.checkpoints.Clear()
 			f := w.watchReadiness()
 			look := w.around
 			for range 3 {
@@ -459,14 +460,16 @@ func TestProbesWithoutACheckpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newNode(t, 1)
-			w.checkpoints.hang = func(verb, name string) bool { return name == "probes" && verb == c.hang }
+			w.checkpoints.Fault = func(call machine.Call) machine.Fault {
+				return machine.Fault{Hang: call.Name == "probes" && call.Verb == c.hang+"Checkpoint"}
+			}
 			for _, n := range names("p", 10) {
 				w.add(aPod(n).readiness(httpProbe("/")))
 			}
 			w.allUp(time.Minute)
 			w.run(time.Minute)
 			if c.data != "" {
-				w.checkpoints.data["probes"] = []byte(c.data)
+				w.checkpoints.Put("probes", []byte(c.data))
 			}
 			w.restart()
 			w.run(c.wait)
@@ -475,15 +478,15 @@ func TestProbesWithoutACheckpoint(t *testing.T) {
 					t.Errorf("%v after the agent's start %s is not ready", c.wait, p.Name)
 				}
 			}
-			w.checkpoints.hang = nil
+			w.checkpoints.Fault = nil
 			w.run(30 * time.Second)
-			if text := string(w.checkpoints.data["probes"]); strings.Count(text, `"ready":true`) != 10 {
+			if text := string(w.checkpoints.Get("probes")); strings.Count(text, `"ready":true`) != 10 {
 				t.Errorf("remembered is %s", text)
 			}
 			w.drop(names("p", 10)...)
 			w.allUp(time.Minute)
 			w.run(2 * time.Second)
-			if text := string(w.checkpoints.data["probes"]); text != `{"containers":{}}` {
+			if text := string(w.checkpoints.Get("probes")); text != `{"containers":{}}` {
 				t.Errorf("of pods that are gone is remembered %s", text)
 			}
 		})

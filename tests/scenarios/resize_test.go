@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // sized is a pod of the apiserver with a container app that asks for so much, and
@@ -46,7 +47,7 @@ func (c *cluster) size(name string) string {
 	if app.Resources == nil {
 		return "none"
 	}
-	v := c.w.cgroups.values["/kubepods/pod"+string(p.UID)]
+	v := c.w.cgroups.Values()["/kubepods/pod"+string(p.UID)]
 	return fmt.Sprintf("%d/%d in %d/%d", app.Resources.CPUQuota/100, app.Resources.Memory>>20, v.CPUQuota/100, v.Memory>>20)
 }
 
@@ -163,7 +164,7 @@ func TestResizeOrder(t *testing.T) {
 	done := func() bool {
 		app, _ := w.rt.Find(uid, "app")
 		other, _ := w.rt.Find(uid, "other")
-		v := w.cgroups.values["/kubepods/pod"+string(uid)]
+		v := w.cgroups.Values()["/kubepods/pod"+string(uid)]
 		if app.Resources.CPUQuota+other.Resources.CPUQuota > v.CPUQuota || app.Resources.Memory+other.Resources.Memory > v.Memory {
 			w.failf("the containers have %+v and %+v, their pod %+v", app.Resources, other.Resources, v)
 		}
@@ -262,7 +263,7 @@ func TestResizeMemoryInUse(t *testing.T) {
 	w, c := newClusterNode(t, 1, allocatable("4", "8Gi"))
 	c.create(sized("web", "500m", "256Mi"))
 	w.until(time.Minute, "it is up", func() bool { return c.ready("web") })
-	w.cgroups.usage = 100 << 20
+	w.cgroups.Usage = 100 << 20
 	c.resize("web", "500m", "64Mi")
 	w.until(time.Minute, "it says why not", func() bool {
 		return c.resizing("web") == "PodResizeInProgress Error, has 500m/256Mi, was given 500m/64Mi"
@@ -271,7 +272,7 @@ func TestResizeMemoryInUse(t *testing.T) {
 	if got := c.size("web"); got != "500/256 in 500/256" {
 		t.Errorf("it has %s", got)
 	}
-	w.cgroups.usage = 10 << 20
+	w.cgroups.Usage = 10 << 20
 	w.until(time.Minute, "it is lowered", func() bool { return c.resizing("web") == "has 500m/64Mi, was given 500m/64Mi" })
 	if got := fmt.Sprint(w.resizeEvents("web")); got != "[ResizeStarted ResizeError ResizeCompleted]" {
 		t.Errorf("events %s", got)
@@ -294,7 +295,12 @@ func TestResizeSaid(t *testing.T) {
 			}
 			return simcri.Fault{}
 		}
-		w.checkpoints.slow = 500 * time.Millisecond
+		w.checkpoints.Fault = func(c machine.Call) (f machine.Fault) {
+			if c.Verb == "SaveCheckpoint" {
+				f.Latency = 500 * time.Millisecond
+			}
+			return f
+		}
 	}
 	two := func(name string) *spec {
 		s := sized(name, "1", "128Mi").main("other")
@@ -383,11 +389,11 @@ func TestResizeFails(t *testing.T) {
 			}
 		},
 		"kernel": func(w *world, on *bool) {
-			w.cgroups.fault = func(verb, object string) (error, bool) {
-				if *on && verb == "Set" && strings.Contains(object, "/pod") {
-					return &port.Error{Verb: verb, Object: object, Detail: "device or resource busy"}, false
+			w.cgroups.Fault = func(c machine.Call) (f machine.Fault) {
+				if *on && c.Verb == "SetCgroup" && strings.Contains(c.Name, "/pod") {
+					f.Err = &port.Error{Verb: c.Verb, Object: c.Name, Detail: "device or resource busy"}
 				}
-				return nil, false
+				return f
 			}
 		},
 	} {
@@ -446,7 +452,7 @@ func TestResizeWhileDead(t *testing.T) {
 	c.create(sized("big", "2", "1Gi"), sized("web", "1", "1Gi"), sized("less", "1", "1Gi"))
 	w.until(time.Minute, "they are up", func() bool { return c.allReady("big", "web", "less") })
 	w.kill()
-	w.checkpoints.data = map[string][]byte{}
+	w.checkpoints.Clear()
 	c.resize("web", "2", "1Gi")
 	c.resize("less", "500m", "1Gi")
 	w.start()

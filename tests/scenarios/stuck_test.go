@@ -47,7 +47,7 @@ func (w *world) onlyStuck(pods int) string {
 			return fmt.Sprintf("the runtime has %+v", p)
 		}
 	}
-	if n := len(w.host.pods); n > 0 {
+	if n := w.host.Pods(); n > 0 {
 		return fmt.Sprintf("the host has directories of %d pods", n)
 	}
 	if v := w.view(); len(v.Pods) > 0 {
@@ -76,7 +76,7 @@ func TestStuckContainer(t *testing.T) {
 	if took > 10*time.Second { // their grace, of 5 s, is in it
 		t.Errorf("all else was gone after %v", took)
 	}
-	w.cgroups.check()
+	w.checkCgroups()
 
 	w.add(aPod("back"))
 	took = w.until(time.Minute, "the pod runs again", func() bool { return w.runs("back", "app", 1) })

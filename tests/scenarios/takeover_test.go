@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // cores are those of a small machine on which each call is work: what is asked for takes its turn.
@@ -37,7 +38,7 @@ func (c *cores) work(d time.Duration) time.Duration {
 func smallMachine(w *world) *cores {
 	c := &cores{w: w}
 	const look = 10 * time.Millisecond
-	w.host.takes = func(string) time.Duration { return c.work(look) }
+	w.host.Fault = func(machine.Call) machine.Fault { return machine.Fault{Latency: c.work(look)} }
 	w.fault = func(call simcri.Call) (f simcri.Fault) {
 		switch call.Method {
 		case simcri.RunPodSandbox:

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // TestVolumesOfFiles: what the pod says of itself is in its volume, and is there
@@ -20,7 +21,7 @@ func TestVolumesOfFiles(t *testing.T) {
 	w.allUp(10 * time.Second)
 	uid := w.pod("web").UID
 	for range 2 {
-		if got := w.host.pods[uid].holds["info"]; !strings.HasPrefix(got, "name=web") {
+		if got := w.host.Content(uid, "info"); !strings.HasPrefix(got, "name=web") {
 			t.Errorf("the volume holds %q", got)
 		}
 		w.restart()
@@ -40,8 +41,8 @@ func TestVolumeThatHangsIsNamed(t *testing.T) {
 	w.run(time.Second)
 	hangs := "MountVolume"
 	var bad types.UID
-	w.host.fault = func(verb string, uid types.UID, volume string) (error, bool) {
-		return nil, verb == hangs && (volume == "dead" || uid == bad)
+	w.host.Fault = func(c machine.Call) machine.Fault {
+		return machine.Fault{Hang: c.Verb == hangs && (c.Volume == "dead" || c.Pod == string(bad))}
 	}
 	w.add(aPod("bad").volume("dead").volume("data"))
 	for _, n := range names("p", 20) {
@@ -94,11 +95,11 @@ func TestSubPathFails(t *testing.T) {
 	w := newNode(t, 1)
 	w.run(time.Second)
 	broken := true
-	w.host.fault = func(verb string, _ types.UID, _ string) (error, bool) {
-		if verb == "MountSubPaths" && broken {
-			return &port.Error{Kind: port.InvalidConfig, Verb: verb, Detail: `subPath "logs" leads out of its volume`}, false
+	w.host.Fault = func(c machine.Call) (f machine.Fault) {
+		if c.Verb == "MountSubPaths" && broken {
+			f.Err = &port.Error{Kind: port.InvalidConfig, Verb: c.Verb, Detail: `subPath "logs" leads out of its volume`}
 		}
-		return nil, false
+		return f
 	}
 	w.add(aPod("web").volume("data").part("data", "logs"))
 	w.run(20 * time.Second)
@@ -138,7 +139,7 @@ func TestVolumesFollowTheirObjects(t *testing.T) {
 		c.configMap("settings", "one")
 		w.until(10*time.Second, "Ready", func() bool { return c.ready("web") })
 		uid := c.get("web").UID
-		return w, c, func() string { return w.host.pods[uid].holds["settings"] }
+		return w, c, func() string { return w.host.Content(uid, "settings") }
 	}
 	w, c, holds := begin()
 	c.setConfigMap("settings", "two")
@@ -164,11 +165,11 @@ func TestVolumesFollowTheirObjects(t *testing.T) {
 
 	w, c, holds = begin()
 	broken := true
-	w.host.fault = func(verb string, _ types.UID, _ string) (error, bool) {
-		if verb == "MountVolume" && broken {
-			return &port.Error{Verb: verb, Detail: "no space left on device"}, false
+	w.host.Fault = func(c machine.Call) (f machine.Fault) {
+		if c.Verb == "MountVolume" && broken {
+			f.Err = &port.Error{Verb: c.Verb, Detail: "no space left on device"}
 		}
-		return nil, false
+		return f
 	}
 	before := w.count("web", "FailedMount")
 	c.setConfigMap("settings", "two")

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 const nodeName = "n1"
@@ -35,12 +36,19 @@ type world struct {
 	rt       *simcri.Runtime
 	registry *simcri.Registry
 
-	host        *fakeHost
-	cgroups     *fakeCgroups
-	manifests   *fakeManifests
-	checkpoints *fakeCheckpoints
-	events      []port.Event
-	keepEvents  bool
+	// The machine, apart from its runtime.
+	host           *machine.Host
+	cgroups        *machine.Cgroups
+	manifests      *machine.Manifests
+	checkpoints    *machine.Checkpoints
+	facts          *machine.Facts
+	containerFiles *machine.ContainerFiles
+	// unmounts and kills count calls that took volumes or a cgroup from under a running
+	// container, cgroupCalls all calls about cgroups.
+	unmounts, kills, cgroupCalls int
+
+	events     []port.Event
+	keepEvents bool
 
 	// The agent; nil system while it is dead.
 	system *kernel.System
@@ -64,7 +72,6 @@ type world struct {
 	watch *watcher
 	// cluster is the apiserver, nil for none.
 	cluster *cluster
-	facts   *fakeFacts
 	config  agent.Config
 	limit   int // of mailboxes
 }
@@ -95,10 +102,6 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 	t.Helper()
 	w := &world{t: t, seed: seed, v: kernel.NewVirtual(seed, epoch), registry: simcri.NewRegistry(), keepEvents: true}
 	w.tracer = kernel.NewHashTracer()
-	w.host = newFakeHost(w)
-	w.cgroups = newFakeCgroups(w)
-	w.manifests = &fakeManifests{w: w, files: map[string]string{}}
-	w.checkpoints = &fakeCheckpoints{w: w, data: map[string][]byte{}}
 	w.watch = newWatcher(w)
 	c := simcri.Config{
 		Clock: w.v, Registry: w.registry, Bandwidth: 1 << 30,
@@ -111,7 +114,9 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 		},
 		Fault: func(call simcri.Call) simcri.Fault {
 			w.watch.called(call)
-			w.cgroups.called(call)
+			if call.Method == simcri.RunPodSandbox && !w.cgroups.Has(call.Pod.UID) {
+				w.failf("%s is made before the pod's cgroup", call.Object)
+			}
 			if w.cluster != nil {
 				w.cluster.called(call)
 			}
@@ -123,11 +128,11 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 	}
 	w.config = defaults(nodeName)
 	w.config.Cgroups = podcgroup.Settings{Capacity: w.config.Admit.Allocatable}
-	w.facts = &fakeFacts{w, &port.Machine{
+	w.setMachine(&port.Machine{
 		Capacity: w.config.Admit.Allocatable, Allocatable: w.config.Admit.Allocatable,
 		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}, {Type: v1.NodeHostName, Address: nodeName}},
 		Info:      v1.NodeSystemInfo{KernelVersion: "6.1", BootID: "1"},
-	}}
+	})
 	for _, o := range options {
 		o(w, &c)
 	}

@@ -125,7 +125,7 @@ func (c Config) Validate() error {
 	if c.Writes < 0 {
 		add("live: Writes is %d: it can't be negative", c.Writes)
 	}
-	for _, key := range sortedKeys(c.Labels) {
+	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {
 		if why := slices.Concat(validation.IsQualifiedName(key), validation.IsValidLabelValue(c.Labels[key])); len(why) > 0 {
 			add("--node-labels: %s=%s: %s", key, c.Labels[key], strings.Join(why, ", "))
 		}

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -132,7 +133,7 @@ func allNodes(kind port.APIKind) port.Selection {
 
 // detachLocked takes the followers off a stream, which ends.
 func (h *hub) detachLocked(s *stream) (all []*follower) {
-	for _, name := range sortedKeys(s.followers) {
+	for _, name := range slices.Sorted(maps.Keys(s.followers)) {
 		for _, f := range s.followers[name] {
 			f.attach(nil)
 			all = append(all, f)

@@ -18,9 +18,10 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/events"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
-// machine is one simulated machine and its agent, on the wall clock.
+// simNode is one simulated machine and its agent, on the wall clock.
 //
 //	empty ──start──► learning ──pods and node are known──► agent runs
 //	                                                        │      ▲
@@ -29,11 +30,11 @@ import (
 //	                                                      agent stopped, runtime as it was
 //
 // Learning is to find out what another process has left behind: see remains.
-type machine struct {
+type simNode struct {
 	pool  *pool
 	name  string
 	index int
-	host  *host
+	host  *machine.Machine
 	api   *nodeAPI
 
 	mu      sync.Mutex
@@ -56,10 +57,10 @@ type pool struct {
 	work   sync.WaitGroup // of machines that learn
 }
 
-func newMachine(p *pool, index int) *machine {
-	m := &machine{pool: p, name: p.config.nodeName(index), index: index}
+func newMachine(p *pool, index int) *simNode {
+	m := &simNode{pool: p, name: p.config.nodeName(index), index: index}
 	address := netip.AddrFrom4([4]byte{192, 168, byte(index >> 8), byte(index)}).String()
-	m.host = newHost(&port.Machine{
+	m.host = machine.New(kernel.WallClock{}, &port.Machine{
 		Capacity: p.config.Capacity, Allocatable: p.config.Capacity,
 		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address}, {Type: v1.NodeHostName, Address: m.name}},
 		Info: v1.NodeSystemInfo{
@@ -75,14 +76,14 @@ func newMachine(p *pool, index int) *machine {
 const agentVersion = "v1.36.0"
 
 // start starts the agent; on a machine that is empty once it is known what there is.
-func (m *machine) start() {
+func (m *simNode) start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wanted = true
 	m.startLocked()
 }
 
-func (m *machine) startLocked() {
+func (m *simNode) startLocked() {
 	if m.stopped != nil {
 		return
 	}
@@ -111,7 +112,7 @@ func (m *machine) startLocked() {
 }
 
 // learnLocked makes the runtime have what was left behind.
-func (m *machine) learnLocked(pods, object []port.APIObject) {
+func (m *simNode) learnLocked(pods, object []port.APIObject) {
 	log := &m.pool.config.Log
 	rt, err := simcri.New(simcri.Config{
 		Clock: kernel.WallClock{}, Registry: m.pool.images,
@@ -139,7 +140,7 @@ func (m *machine) learnLocked(pods, object []port.APIObject) {
 	m.runtime = rt
 }
 
-func (m *machine) spawnLocked() {
+func (m *simNode) spawnLocked() {
 	c := m.pool.config
 	recorder, err := events.New(events.Config{
 		API: m.api, Clock: kernel.WallClock{}, Component: "kubelet", Host: m.name,
@@ -175,10 +176,10 @@ const cores = 4
 
 // agentConfig is the daemon's default configuration on this machine. It differs in
 // what no simulated machine has (services, objects that change).
-func (m *machine) agentConfig(recorder port.Recorder) agent.Config {
+func (m *simNode) agentConfig(recorder port.Recorder) agent.Config {
 	pool := m.pool.config
 	labels := pool.nodeLabels(m.name)
-	facts := m.host.machine
+	facts := m.host.Facts.Get()
 	c := agent.Default(cores)
 	c.Name, c.HostIPs, c.RuntimeName = m.name, []string{facts.Addresses[0].Address}, "simcri"
 	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = m.name, "amd64", labels, pool.Taints
@@ -187,22 +188,22 @@ func (m *machine) agentConfig(recorder port.Recorder) agent.Config {
 	// Objects are made up when they are asked for: there are no changes.
 	c.Cluster.Detection, c.Cluster.NoServices = objects.Get, true
 	c.Ports = node.Ports{
-		Runtime: m.runtime, Host: m.host, Network: m.runtime.Network(), Manifests: m.host,
-		Checkpoints: m.host, Events: recorder, API: m.api, Facts: m.host, Load: pool.Load,
+		Runtime: m.runtime, Host: m.host.Host, Network: m.runtime.Network(), Manifests: m.host.Manifests,
+		Checkpoints: m.host.Checkpoints, Events: recorder, API: m.api, Facts: m.host.Facts, Load: pool.Load,
 	}
 	return c
 }
 
 // stop ends the agent. Its writes that are under way come to their end, if that is
 // before ctx ends. The containers run on.
-func (m *machine) stop(ctx context.Context) {
+func (m *simNode) stop(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.wanted = false
 	m.stopLocked(ctx)
 }
 
-func (m *machine) stopLocked(ctx context.Context) {
+func (m *simNode) stopLocked(ctx context.Context) {
 	if m.stopped == nil {
 		return
 	}
@@ -226,7 +227,7 @@ func (m *machine) stopLocked(ctx context.Context) {
 
 // discard forgets the runtime: another process has the node, or had it. Nothing
 // runs in it any more.
-func (m *machine) discard() {
+func (m *simNode) discard() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.runtime != nil {
@@ -238,14 +239,14 @@ func (m *machine) discard() {
 		}
 	}
 	m.runtime = nil
-	m.host = newHost(m.host.machine)
+	m.host = machine.New(kernel.WallClock{}, m.host.Facts.Get())
 }
 
 // killed is how a container ends by SIGKILL.
 const killed = 137
 
 // restart starts a failed agent again, as systemd would.
-func (m *machine) restart() {
+func (m *simNode) restart() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
 	defer cancel()
 	m.mu.Lock()

@@ -54,7 +54,7 @@ type member struct {
 // slot is a part of the nodes.
 type slot struct {
 	index    int
-	machines []*machine
+	machines []*simNode
 	// running: they run here. Invariant: only if the slot's lease names this process
 	// and it is not fenced.
 	running bool

@@ -1,0 +1,60 @@
+package node
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/troupe-dev/troupe/apiclient/manifesturl"
+	"github.com/troupe-dev/troupe/tests/contract"
+)
+
+func TestCheckpointsContract(t *testing.T) {
+	contract.Checkpoints(t, func(t *testing.T) contract.CheckpointsSubject {
+		return contract.CheckpointsSubject{Passing: contract.Really(), Checkpoints: &checkpoints{dir: filepath.Join(t.TempDir(), "made")}}
+	})
+}
+
+func TestManifestsContract(t *testing.T) {
+	contract.Manifests(t, func(t *testing.T) contract.ManifestsSubject {
+		dir := t.TempDir()
+		var body atomic.Pointer[string] // nil for an error
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			text := body.Load()
+			if text == nil {
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			_, _ = io.WriteString(w, *text) // the client may have gone
+		}))
+		t.Cleanup(server.Close)
+		fetcher, err := manifesturl.New(manifesturl.Config{URL: server.URL, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return contract.ManifestsSubject{
+			Passing: contract.Really(),
+			// A period that long shows that the kernel's hints arrive.
+			Manifests: &manifests{path: dir, period: time.Hour, url: fetcher, log: zerolog.Nop()},
+			Write: func(name, data string) {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+					t.Error(err)
+				}
+			},
+			Remove: func(name string) {
+				if err := os.Remove(filepath.Join(dir, name)); err != nil {
+					t.Error(err)
+				}
+			},
+			Answer: func(text string) { body.Store(&text) },
+			Fail:   func() { body.Store(nil) },
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package machine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/simport"
+)
+
+// Machine has the parts of one simulated machine.
+type Machine struct {
+	Host        *Host
+	Cgroups     *Cgroups
+	Checkpoints *Checkpoints
+	Manifests   *Manifests
+	Files       *ContainerFiles
+	Facts       *Facts
+}
+
+// New makes a machine with empty disks, which is what facts say.
+func New(clock simport.Clock, facts *port.Machine) *Machine {
+	return &Machine{
+		Host:        newHost(clock),
+		Cgroups:     newCgroups(clock),
+		Checkpoints: &Checkpoints{Calls: Calls{clock: clock}},
+		Manifests:   &Manifests{Calls: Calls{clock: clock}},
+		Files:       newContainerFiles(clock),
+		Facts:       &Facts{Calls: Calls{clock: clock}, machine: facts},
+	}
+}
+
+// SetFault makes all parts ask fault what goes wrong.
+func (m *Machine) SetFault(fault func(Call) Fault) {
+	for _, c := range []*Calls{
+		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
+	} {
+		c.Fault = fault
+	}
+}
+
+// Call is one call of a port of the machine.
+type Call struct {
+	// Verb is the method: PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod,
+	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
+	// SaveCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
+	// LastWords; ReadFacts.
+	Verb string
+	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
+	// that of the checkpoint or the path of the cgroup. Empty where there is none.
+	Pod, Volume, Name string
+}
+
+// Fault is what goes wrong with such a call. The zero value is nothing.
+type Fault struct {
+	// Err is answered instead, and nothing is done.
+	Err error
+	// Hang: nothing is done and no answer comes, ever.
+	Hang bool
+	// Latency comes on top of the call's own.
+	Latency time.Duration
+}
+
+// Calls are the calls of one part of a machine.
+type Calls struct {
+	// Fault says what goes wrong with a call, when the call is made; nil for nothing.
+	Fault func(Call) Fault
+	// Observe is told of each call in the instant in which it takes effect; may be nil.
+	Observe func(Call)
+
+	clock simport.Clock
+	mu    sync.Mutex
+}
+
+// How long calls take.
+const (
+	hostLatency   = 2 * time.Millisecond // of file systems
+	cgroupLatency = time.Millisecond
+	diskLatency   = time.Millisecond // to read a small file
+	writeLatency  = 3 * diskLatency  // to write a small file and flush it
+)
+
+// do calls f under the lock once the latency is over, and then done, unless a fault
+// says otherwise.
+func (c *Calls) do(ctx context.Context, call Call, latency time.Duration, done func(error), f func() error) {
+	var fault Fault
+	if c.Fault != nil {
+		fault = c.Fault(call)
+	}
+	if fault.Hang {
+		return
+	}
+	c.clock.AfterFunc(latency+fault.Latency, func() {
+		switch {
+		case ctx.Err() != nil:
+			done(&port.Error{Kind: port.Canceled, Verb: call.Verb, Object: call.object(), Detail: "the caller gave up"})
+		case fault.Err != nil:
+			done(fault.Err)
+		default:
+			if c.Observe != nil {
+				c.Observe(call)
+			}
+			c.mu.Lock()
+			err := f()
+			c.mu.Unlock()
+			done(err)
+		}
+	})
+}
+
+func (c *Call) object() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return c.Pod
+}
+
+// Facts is what the machine is.
+type Facts struct {
+	Calls
+	machine *port.Machine
+}
+
+// Set replaces what the machine is.
+func (f *Facts) Set(m *port.Machine) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.machine = m
+}
+
+// Get gives what the machine is. Nobody changes it.
+func (f *Facts) Get() *port.Machine {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.machine
+}
+
+// Machine implements port.NodeFacts.
+func (f *Facts) Machine(ctx context.Context, done func(*port.Machine, error)) {
+	var m *port.Machine
+	f.do(ctx, Call{Verb: "ReadFacts"}, hostLatency, func(err error) { done(m, err) }, func() error {
+		m = f.machine
+		return nil
+	})
+}
