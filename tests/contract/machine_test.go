@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 	"github.com/troupe-dev/troupe/tests/contract"
 )
@@ -78,7 +79,7 @@ func TestSimulatedCgroups(t *testing.T) {
 func TestRealCgroups(t *testing.T) {
 	contract.Cgroups(t, func(t *testing.T) contract.CgroupsSubject {
 		s := &podcgroup.Settings{Root: fmt.Sprintf("/troupe-contract-%d-%d", os.Getpid(), time.Now().UnixNano())}
-		c, err := host.NewCgroups(s)
+		c, err := cgroup.New(s)
 		if err == nil {
 			set := make(chan error, 1)
 			c.Set(t.Context(), s.Top(), podcgroup.Values{}, func(err error) { set <- err })
