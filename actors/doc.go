@@ -29,6 +29,7 @@
 //	kernel      the actor kernel on protoactor
 //	port        what actors need from outside, as interfaces
 //	checkpoint  effects that read and write a checkpoint file
+//	flat        a map for few entries
 //
 // Each actor package begins with its messages. A message says who sends it and
 // what happens if it is lost, late or repeated. The daemon and the simulations

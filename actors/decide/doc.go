@@ -10,7 +10,6 @@
 //
 //	observed     sandboxes, containers and images of the runtime, as plain values
 //	podobjects   the API objects that a pod uses, and their known state
-//	flat         a map for few entries
 //	podspec      what follows from a pod's spec alone: kinds of containers, static, grace, QoS
 //
 // Which pods run here:
@@ -41,7 +40,7 @@
 //	expansion    variable references in commands and arguments
 //	hostsfile    host name and /etc/hosts
 //	imagepull    pull or not, and the time of the next attempt
-//	lastwords    termination message
+//	terminationmessage  the termination message of a container
 //	resourcelist arithmetic on ResourceList
 //	userns       user IDs of a user namespace
 //
@@ -55,7 +54,7 @@
 //
 //	loglinks     symlinks to container logs
 //	logrotate    rotation of one container log
-//	nodestatus   the Node object
+//	nodeobject   the Node object
 //	podcgroup    names and limits of cgroups of pods and QoS classes
 //	podgc        which dead containers and sandboxes to remove
 //	usage        resource usage from files of the kernel and from the runtime

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/troupe-dev/troupe/actors/decide/flat"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // Pool bounds how many effects of a sort run at once on one machine.

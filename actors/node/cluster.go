@@ -8,7 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
@@ -22,7 +22,7 @@ import (
 
 // Cluster is how a node is shown to its apiserver.
 type Cluster struct {
-	Own decide.Own
+	Own nodeobject.Own
 	// Register reports whether the node makes its own object (registerNode).
 	Register bool
 	// MaxImages is nodeStatusMaxImages; less than 0 for all.

@@ -7,7 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 
-	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -34,7 +34,7 @@ func (n *nodestatus) renew(ctx *kernel.Context[Message]) {
 	if n.lease == nil && n.node == nil {
 		return
 	}
-	l := decide.Lease(n.deps.Own.Name, n.node, n.lease, n.deps.LeaseDuration, ctx.Now())
+	l := nodeobject.Lease(n.deps.Own.Name, n.node, n.lease, n.deps.LeaseDuration, ctx.Now())
 	if n.lease == nil {
 		n.lend(ctx, "CreateLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, l, done) })
 		return

@@ -10,7 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
-	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -168,7 +168,7 @@ func (n *nodestatus) imagesRead(ctx *kernel.Context[Message], m images) {
 	if !n.finished(readImages, m.id) || m.err != nil {
 		return // looked for again; the runtime's own trouble is told otherwise
 	}
-	list := decide.Images(m.list, n.deps.MaxImages)
+	list := nodeobject.Images(m.list, n.deps.MaxImages)
 	if n.images == nil || !slices.EqualFunc(n.images, list, func(a, b v1.ContainerImage) bool {
 		return a.SizeBytes == b.SizeBytes && slices.Equal(a.Names, b.Names)
 	}) {
@@ -188,7 +188,7 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 		return
 	}
 	n.gathered = n.machine
-	n.facts = &decide.Facts{
+	n.facts = &nodeobject.Facts{
 		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Addresses: n.machine.Addresses, Info: n.machine.Info,
 		RuntimeVersion: n.runtime.version, Images: n.images, Problems: problems,
 		Handlers: n.runtime.status.Handlers, Features: n.runtime.status.Features,

@@ -27,7 +27,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -39,7 +39,7 @@ type Deps struct {
 	Facts   port.NodeFacts
 	Events  port.Recorder
 	// Own is what the configuration says of the node.
-	Own *decide.Own
+	Own *nodeobject.Own
 	// Register reports whether this actor makes the node's object; otherwise it waits
 	// until another client has (registerNode).
 	Register bool
@@ -94,7 +94,7 @@ type nodestatus struct {
 
 	// facts is what was last made of all this, and of gathered, which is never
 	// changed; dirty says that the object may differ from it.
-	facts    *decide.Facts
+	facts    *nodeobject.Facts
 	gathered *port.Machine
 	dirty    bool
 	// wrote are the facts that were written last, acks how often that was
@@ -102,7 +102,7 @@ type nodestatus struct {
 	// third time: once is not enough, because an earlier write whose answer was
 	// lost may have worked. Nor are labels (labelled), until another client changes
 	// the object.
-	wrote    *decide.Facts
+	wrote    *nodeobject.Facts
 	acks     int
 	labelled bool
 	// call is the call of the node's object under way, 0 for none.
@@ -155,7 +155,7 @@ func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 	// Spread over time, so that a thousand nodes don't report at once.
 	n.report = ctx.Now().Add(n.deps.Report/2 + time.Duration(ctx.Rand().Int64N(int64(n.deps.Report))))
 	if ctx.Incarnation() == 1 {
-		n.record(ctx, decide.Starting())
+		n.record(ctx, nodeobject.Starting())
 	}
 	n.renew(ctx)
 	n.open(ctx)
@@ -285,7 +285,7 @@ func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node, restored b
 		return
 	}
 	n.labelled, n.wrote = false, nil
-	if !first && decide.Ready(&o.Status) {
+	if !first && nodeobject.Ready(&o.Status) {
 		return
 	}
 	n.dirty = true
@@ -300,7 +300,7 @@ func (n *nodestatus) gone() {
 	n.node, n.from, n.wrote, n.labelled, n.dirty = nil, nil, nil, false, true
 }
 
-func (n *nodestatus) record(ctx *kernel.Context[Message], e decide.Event) {
+func (n *nodestatus) record(ctx *kernel.Context[Message], e nodeobject.Event) {
 	n.deps.Events.Record(port.Event{Node: n.deps.Own.Name, Warning: e.Warning, Reason: e.Reason, Message: e.Message, At: ctx.Now()})
 }
 
@@ -310,7 +310,7 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 		return
 	}
 	if s := n.seen; s != nil && s.UID == n.node.UID && s.Spec.Unschedulable != n.node.Spec.Unschedulable {
-		n.record(ctx, decide.Schedulable(n.deps.Own.Name, n.node.Spec.Unschedulable))
+		n.record(ctx, nodeobject.Schedulable(n.deps.Own.Name, n.node.Spec.Unschedulable))
 	}
 	if s := n.seen; s == nil || s.UID != n.node.UID || !maps.Equal(s.Labels, n.node.Labels) ||
 		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
@@ -336,21 +336,21 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 		return // the watch will tell
 	}
 	if n.node == nil {
-		node := decide.New(own, n.facts, ctx.Now())
+		node := nodeobject.New(own, n.facts, ctx.Now())
 		n.before = &v1.NodeStatus{}
 		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, node, done) })
 		return
 	}
 	key, from := n.key(), n.node
 	n.from = from
-	if to, differs := decide.Meta(own, from); differs && !n.labelled {
+	if to, differs := nodeobject.Meta(own, from); differs && !n.labelled {
 		n.labelled = true
 		n.write(ctx, "PatchNode", func(c context.Context, done func(port.APIObject, error)) {
 			n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: to}, done)
 		})
 		return
 	}
-	status, differs := decide.Status(own, n.facts, &from.Status, ctx.Now())
+	status, differs := nodeobject.Status(own, n.facts, &from.Status, ctx.Now())
 	if (!differs || n.wrote == n.facts && n.acks > 1) && !due {
 		n.dirty = false
 		return
@@ -404,7 +404,7 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 			ctx.Log().Info().Msg("the node is registered")
 		}
 		if n.before != nil {
-			for _, e := range decide.Events(n.deps.Own.Name, n.before, &m.node.Status) {
+			for _, e := range nodeobject.Events(n.deps.Own.Name, n.before, &m.node.Status) {
 				n.record(ctx, e)
 			}
 			n.before = nil

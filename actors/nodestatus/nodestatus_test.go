@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -212,7 +212,7 @@ func (r *rig) start(change ...func(*Deps)) {
 	}
 	deps := &Deps{
 		API: r, Runtime: &r.runtime, Facts: r, Events: r, Register: true, MaxImages: 50,
-		Own:   &decide.Own{Name: "n1", Labels: map[string]string{"own": "1"}},
+		Own:   &nodeobject.Own{Name: "n1", Labels: map[string]string{"own": "1"}},
 		Seen:  func(n *v1.Node) { r.seen = append(r.seen, n) },
 		Every: 10 * time.Second, Report: 5 * time.Minute, LeaseDuration: 40 * time.Second, LeasePeriod: 10 * time.Second,
 		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 7 * time.Second}, Deadline: 15 * time.Second, Patience: time.Minute,
@@ -242,7 +242,7 @@ func (r *rig) wantReady(want bool) {
 	if r.node == nil {
 		r.t.Fatal("there is no node")
 	}
-	if got := decide.Ready(&r.node.Status); got != want {
+	if got := nodeobject.Ready(&r.node.Status); got != want {
 		r.t.Errorf("ready is %v: %+v", got, r.node.Status.Conditions)
 	}
 }

@@ -5,10 +5,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/lastwords"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/terminationmessage"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -49,12 +49,12 @@ func terminationMessage(
 		done()
 		return
 	}
-	r := port.LastWords{Pod: of, Container: spec.Name, Attempt: c.Attempt, FromLog: lastwords.FromLog(spec.TerminationMessagePolicy, c)}
-	files.LastWords(ctx, r, func(said string, err error) {
+	r := port.TerminationMessage{Pod: of, Container: spec.Name, Attempt: c.Attempt, FromLog: terminationmessage.FromLog(spec.TerminationMessagePolicy, c)}
+	files.TerminationMessage(ctx, r, func(said string, err error) {
 		if err != nil {
 			said = "Error on reading termination message: " + err.Error()
 		}
-		c.Message = lastwords.Message(c.Message, said)
+		c.Message = terminationmessage.Message(c.Message, said)
 		done()
 	})
 }

@@ -20,8 +20,8 @@ type ContainerFiles interface {
 	// WriteHosts says in the pod's /etc/hosts what its addresses are. Containers
 	// that run see it.
 	WriteHosts(ctx context.Context, r WriteHosts, done func(error))
-	// LastWords reads the termination message of a container that has ended.
-	LastWords(ctx context.Context, r LastWords, done func(string, error))
+	// TerminationMessage reads the termination message of a container that has ended.
+	TerminationMessage(ctx context.Context, r TerminationMessage, done func(string, error))
 }
 
 // MakeFiles asks for the files of one incarnation of a container.
@@ -51,8 +51,8 @@ type WriteHosts struct {
 	IPs []string
 }
 
-// LastWords names an incarnation of a container that has ended.
-type LastWords struct {
+// TerminationMessage names an incarnation of a container that has ended.
+type TerminationMessage struct {
 	Pod       *v1.Pod
 	Container string
 	Attempt   uint32

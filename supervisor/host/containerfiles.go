@@ -17,7 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
-	"github.com/troupe-dev/troupe/actors/decide/lastwords"
+	"github.com/troupe-dev/troupe/actors/decide/terminationmessage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -33,8 +33,8 @@ const (
 	hostsMode       = 0o644
 	lastWordsMode   = 0o666
 	lastWordsSuffix = ".termination"
-	// keptLastWords is of how many incarnations the message is kept.
-	keptLastWords = 4
+	// keptMessages is of how many incarnations the message is kept.
+	keptMessages = 4
 	maxHostsFile  = 1 << 20
 )
 
@@ -62,12 +62,12 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 	if !filepath.IsAbs(path) {
 		path = "/" + path
 	}
-	name, err := lastWordsFile(dir, r.Container.Name, r.Attempt)
+	name, err := messageFile(dir, r.Container.Name, r.Attempt)
 	if err != nil {
 		return nil, err
 	}
-	if r.Attempt >= keptLastWords {
-		old, err := lastWordsFile(dir, r.Container.Name, r.Attempt-keptLastWords)
+	if r.Attempt >= keptMessages {
+		old, err := messageFile(dir, r.Container.Name, r.Attempt-keptMessages)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.Path, name), Relabel: true}), nil
 }
 
-func lastWordsFile(dir, container string, attempt uint32) (string, error) {
+func messageFile(dir, container string, attempt uint32) (string, error) {
 	if err := area.Element("container name", container); err != nil {
 		return "", err
 	}
@@ -154,21 +154,21 @@ func (h *Host) writeHosts(pod *v1.Pod, dir string, ips []string) error {
 	return f.Chmod(hostsMode)
 }
 
-// LastWords implements port.ContainerFiles.
-func (h *Host) LastWords(ctx context.Context, r port.LastWords, done func(string, error)) {
-	hostcall.Get(ctx, "LastWords", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) { return h.lastWords(&r) }, done)
+// TerminationMessage implements port.ContainerFiles.
+func (h *Host) TerminationMessage(ctx context.Context, r port.TerminationMessage, done func(string, error)) {
+	hostcall.Get(ctx, "TerminationMessage", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) { return h.lastWords(&r) }, done)
 }
 
-func (h *Host) lastWords(r *port.LastWords) (string, error) {
+func (h *Host) lastWords(r *port.TerminationMessage) (string, error) {
 	dir, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return "", err
 	}
-	name, err := lastWordsFile(dir, r.Container, r.Attempt)
+	name, err := messageFile(dir, r.Container, r.Attempt)
 	if err != nil {
 		return "", err
 	}
-	said, _, err := readEnd(h.pods.Root, name, lastwords.MaxFile)
+	said, _, err := readEnd(h.pods.Root, name, terminationmessage.MaxFile)
 	if err != nil {
 		return "", fmt.Errorf("termination message: %w", err)
 	}
@@ -179,11 +179,11 @@ func (h *Host) lastWords(r *port.LastWords) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	log, whole, err := readEnd(h.logs.Root, filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), lastwords.ReadLog)
+	log, whole, err := readEnd(h.logs.Root, filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), terminationmessage.ReadLog)
 	if err != nil {
 		return "", fmt.Errorf("log: %w", err)
 	}
-	return lastwords.Tail(log, whole), nil
+	return terminationmessage.Tail(log, whole), nil
 }
 
 // readEnd reads the last bytes of a file, at most that many; none if it is not

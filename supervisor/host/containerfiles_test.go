@@ -37,7 +37,7 @@ func (l *lab) lastWordsOf(p *v1.Pod, attempt uint32, fromLog bool) string {
 		err  error
 	}
 	got := make(chan result, 1)
-	l.LastWords(ctx(l.t), port.LastWords{Pod: p, Container: "app", Attempt: attempt, FromLog: fromLog}, func(s string, err error) { got <- result{s, err} })
+	l.TerminationMessage(ctx(l.t), port.TerminationMessage{Pod: p, Container: "app", Attempt: attempt, FromLog: fromLog}, func(s string, err error) { got <- result{s, err} })
 	r := <-got
 	if r.err != nil {
 		l.t.Fatal(r.err)
@@ -118,7 +118,7 @@ func readFile(t *testing.T, path string) string {
 	return string(data)
 }
 
-func TestLastWords(t *testing.T) {
+func TestTerminationMessage(t *testing.T) {
 	l := newLab(t)
 	p := newPod(withMessagePath)
 	if err := l.prepare(p); err != nil {
@@ -147,7 +147,7 @@ func TestLastWords(t *testing.T) {
 	if got := l.lastWordsOf(p, 9, true); got != "" {
 		t.Errorf("of one that was never made: %q", got)
 	}
-	l.makeFiles(p, &p.Spec.Containers[0], 3+keptLastWords)
+	l.makeFiles(p, &p.Spec.Containers[0], 3+keptMessages)
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("an old message is kept: %v", err)
 	}
@@ -179,7 +179,7 @@ func TestLastWordsOfAnAttacker(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan error, 1)
-	l.LastWords(ctx(t), port.LastWords{Pod: p, Container: "app"}, func(s string, err error) {
+	l.TerminationMessage(ctx(t), port.TerminationMessage{Pod: p, Container: "app"}, func(s string, err error) {
 		if s != "" {
 			t.Errorf("of a link: %q", s)
 		}

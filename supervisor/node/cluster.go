@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
@@ -62,9 +62,9 @@ var declared = []string{
 }
 
 // ownOf is what the node says of itself in its apiserver.
-func ownOf(c config.Config, m *machine, name string) decide.Own {
+func ownOf(c config.Config, m *machine, name string) nodeobject.Own {
 	k := c.Kubelet()
-	own := decide.Own{
+	own := nodeobject.Own{
 		Name: name, Labels: m.labels(c, name), Annotations: map[string]string{}, Taints: c.RegisterWithTaints(),
 		ProviderID: k.ProviderID, Cloud: c.Options().CloudProvider == "external", Port: m.port,
 	}

@@ -7,7 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -144,7 +144,7 @@ func (n *Node) agentConfig() agent.Config {
 	c.Name, c.HostIPs, c.RuntimeName = name, []string{n.address}, "simcri"
 	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = name, "amd64", labels, n.spec.Taints
 	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
-	c.Cluster.Own = nodestatus.Own{Name: name, Labels: labels, Taints: n.spec.Taints}
+	c.Cluster.Own = nodeobject.Own{Name: name, Labels: labels, Taints: n.spec.Taints}
 	c.Cluster.NoServices = !n.world.config.Services
 	m := n.machine
 	c.Ports = node.Ports{

@@ -63,7 +63,7 @@ var forbidden = []edge{
 var decideMayImport = []string{
 	"k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils", "k8s.io/kubelet", "sigs.k8s.io/yaml",
 	"github.com/distribution/reference", // the grammar of image names
-	ours("actors/decide"),
+	ours("actors/decide"), ours("actors/flat"),
 }
 
 // decideMustNot names packages of the standard library by what makes them impure.

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
@@ -80,7 +80,7 @@ func (w *world) clusterQuiet() {
 		}
 	}
 	n := w.cluster.node()
-	if n == nil || !nodestatus.Ready(&n.Status) {
+	if n == nil || !nodeobject.Ready(&n.Status) {
 		w.failf("the node is %+v", n)
 	}
 	if last := w.cluster.renewed[len(w.cluster.renewed)-1]; w.v.Now().Sub(last) > 11*time.Second {
@@ -226,7 +226,7 @@ func TestClusterNodeDeleted(t *testing.T) {
 	if err := c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: nodeName}}); err != nil {
 		t.Fatal(err)
 	}
-	took := w.until(2*time.Second, "registered again", func() bool { n := c.node(); return n != nil && nodestatus.Ready(&n.Status) })
+	took := w.until(2*time.Second, "registered again", func() bool { n := c.node(); return n != nil && nodeobject.Ready(&n.Status) })
 	t.Logf("registered again after %v", took)
 	if c.node().UID == old.UID {
 		t.Error("it is the old one")
@@ -297,12 +297,12 @@ func TestClusterNodeChanges(t *testing.T) {
 	if _, err := c.api.Patch(port.APIPatch{Key: port.APIKey{Kind: port.NodeKind, Name: nodeName}, From: from, To: &to, Status: true}); err != nil {
 		t.Fatal(err)
 	}
-	took := w.until(2*time.Second, "Ready again", func() bool { n := c.node(); return nodestatus.Ready(&n.Status) })
+	took := w.until(2*time.Second, "Ready again", func() bool { n := c.node(); return nodeobject.Ready(&n.Status) })
 	t.Logf("Ready again after %v", took)
 	w.rt.Kill()
-	w.until(time.Minute, "not Ready without a runtime", func() bool { n := c.node(); return !nodestatus.Ready(&n.Status) })
+	w.until(time.Minute, "not Ready without a runtime", func() bool { n := c.node(); return !nodeobject.Ready(&n.Status) })
 	w.rt.Restart()
-	took = w.until(5*time.Second, "Ready with one", func() bool { n := c.node(); return nodestatus.Ready(&n.Status) })
+	took = w.until(5*time.Second, "Ready with one", func() bool { n := c.node(); return nodeobject.Ready(&n.Status) })
 	t.Log(fmt.Sprint("Ready with a runtime after ", took))
 }
 

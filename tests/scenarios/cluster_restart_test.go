@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 )
@@ -83,7 +83,7 @@ func TestRestartedWhileWatchesAreRefused(t *testing.T) {
 			if got := cl.ready("fresh"); got != c.known {
 				w.failf("a new pod is Ready: %v", got)
 			}
-			if n := cl.node(); c.known && !nodestatus.Ready(&n.Status) {
+			if n := cl.node(); c.known && !nodeobject.Ready(&n.Status) {
 				w.failf("the node is %+v", n.Status.Conditions)
 			}
 			cl.fault = nil

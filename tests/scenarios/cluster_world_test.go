@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/events"
@@ -87,7 +87,7 @@ func withAPI(change ...func(*simapi.Config)) option {
 				c.renewed = append(c.renewed, e.Object.(*coordinationv1.Lease).Spec.RenewTime.Time)
 			}
 		})
-		w.config.Cluster.Own = nodestatus.Own{
+		w.config.Cluster.Own = nodeobject.Own{
 			Name: nodeName, Labels: map[string]string{v1.LabelHostname: nodeName, v1.LabelOSStable: "linux"},
 		}
 	}
@@ -287,7 +287,7 @@ func newClusterNode(t testing.TB, seed uint64, options ...option) (*world, *clus
 	w := newNode(t, seed, append([]option{withAPI()}, options...)...)
 	w.until(5*time.Second, "the node is Ready", func() bool {
 		n := w.cluster.node()
-		return n != nil && nodestatus.Ready(&n.Status)
+		return n != nil && nodeobject.Ready(&n.Status)
 	})
 	return w, w.cluster
 }

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/objects"
@@ -184,7 +184,7 @@ func (m *simNode) agentConfig(recorder port.Recorder) agent.Config {
 	c.Name, c.HostIPs, c.RuntimeName = m.name, []string{facts.Addresses[0].Address}, "simcri"
 	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = m.name, "amd64", labels, pool.Taints
 	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
-	c.Cluster.Own = nodestatus.Own{Name: m.name, Labels: labels, Taints: pool.Taints}
+	c.Cluster.Own = nodeobject.Own{Name: m.name, Labels: labels, Taints: pool.Taints}
 	// Objects are made up when they are asked for: there are no changes.
 	c.Cluster.Detection, c.Cluster.NoServices = objects.Get, true
 	c.Ports = node.Ports{

@@ -64,10 +64,10 @@ func (f *ContainerFiles) WriteHosts(ctx context.Context, r port.WriteHosts, done
 	})
 }
 
-// LastWords implements port.ContainerFiles.
-func (f *ContainerFiles) LastWords(ctx context.Context, r port.LastWords, done func(string, error)) {
+// TerminationMessage implements port.ContainerFiles.
+func (f *ContainerFiles) TerminationMessage(ctx context.Context, r port.TerminationMessage, done func(string, error)) {
 	var said string
-	call := Call{Verb: "LastWords", Pod: string(r.Pod.UID)}
+	call := Call{Verb: "TerminationMessage", Pod: string(r.Pod.UID)}
 	f.do(ctx, call, diskLatency, func(err error) { done(said, err) }, func() error {
 		said = f.Said[r.Container]
 		if said == "" && r.FromLog {

@@ -45,7 +45,7 @@ type Call struct {
 	// Verb is the method: PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod,
 	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
 	// SaveCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
-	// LastWords; ReadFacts.
+	// TerminationMessage; ReadFacts.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
 	// that of the checkpoint or the path of the cgroup. Empty where there is none.

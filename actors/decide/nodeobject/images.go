@@ -1,4 +1,4 @@
-package nodestatus
+package nodeobject
 
 import (
 	"cmp"

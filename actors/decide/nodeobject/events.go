@@ -1,4 +1,4 @@
-package nodestatus
+package nodeobject
 
 import (
 	v1 "k8s.io/api/core/v1"

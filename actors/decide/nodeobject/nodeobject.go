@@ -1,6 +1,6 @@
-// Package nodestatus decides what the Node object of this node says: what the
+// Package nodeobject decides what the Node object of this node says: what the
 // configuration wants of it, and what is known of machine and runtime.
-package nodestatus
+package nodeobject
 
 import (
 	"maps"

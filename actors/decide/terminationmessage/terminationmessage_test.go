@@ -1,4 +1,4 @@
-package lastwords
+package terminationmessage
 
 import (
 	"fmt"
