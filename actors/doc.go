@@ -28,6 +28,7 @@
 //	decide      pure decisions
 //	kernel      the actor kernel on protoactor
 //	port        what actors need from outside, as interfaces
+//	portcall    effects that are one call of a port: deadline, "no answer" error, watches
 //	checkpoint  effects that read and write a checkpoint file
 //
 // Each actor package begins with its messages. A message says who sends it and

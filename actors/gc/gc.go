@@ -17,7 +17,6 @@ package gc
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -31,6 +30,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the gc actor understands.
@@ -302,9 +302,11 @@ func (g *gc) settled(ctx *kernel.Context[Message]) {
 func (g *gc) collect(ctx *kernel.Context[Message], c *collection) {
 	uid := c.ref.UID
 	g.of[uid] = c
-	id := g.do(ctx, pod.TeardownPool, "List", string(uid), "list/"+string(uid), func(cc context.Context, id kernel.EffectID, done func(Message)) {
-		g.deps.Runtime.List(cc, string(uid), func(l observed.Runtime, err error) { done(listed{id: id, uid: uid, list: l, err: err}) })
-	}, func(id kernel.EffectID, err error) Message { return listed{id: id, uid: uid, err: err} })
+	id := portcall.Do(ctx, g.effect(pod.TeardownPool, "List", string(uid), "list/"+string(uid)),
+		func(cc context.Context, done func(observed.Runtime, error)) {
+			g.deps.Runtime.List(cc, string(uid), done)
+		},
+		func(id kernel.EffectID, l observed.Runtime, err error) Message { return listed{id, uid, l, err} })
 	c.pending[id] = true
 }
 
@@ -405,9 +407,8 @@ func (c *collection) fail(err error) {
 
 // list begins a sweep.
 func (g *gc) list(ctx *kernel.Context[Message]) {
-	g.do(ctx, "", "List", "", "sweep", func(c context.Context, _ kernel.EffectID, done func(Message)) {
-		g.deps.Runtime.List(c, "", func(l observed.Runtime, err error) { done(found{list: l, err: err}) })
-	}, func(_ kernel.EffectID, err error) Message { return found{err: err} })
+	portcall.Do(ctx, g.effect("", "List", "", "sweep"), g.listAll,
+		func(_ kernel.EffectID, l observed.Runtime, err error) Message { return found{list: l, err: err} })
 }
 
 // found continues with a sweep: the host after the runtime, and then the pods.
@@ -419,13 +420,8 @@ func (g *gc) found(ctx *kernel.Context[Message], m found) {
 	case m.err != nil:
 		// pleg says so already; the next sweep comes
 	default:
-		next := found{list: m.list, last: true}
-		g.do(ctx, "", "PodDirs", "", "sweep", func(c context.Context, _ kernel.EffectID, done func(Message)) {
-			g.deps.Host.PodDirs(c, func(dirs []types.UID, err error) {
-				next.dirs, next.err = dirs, err
-				done(next)
-			})
-		}, func(_ kernel.EffectID, err error) Message { return found{list: m.list, last: true, err: err} })
+		portcall.Do(ctx, g.effect("", "PodDirs", "", "sweep"), g.deps.Host.PodDirs,
+			func(_ kernel.EffectID, dirs []types.UID, err error) Message { return found{m.list, dirs, true, err} })
 	}
 }
 
@@ -477,23 +473,20 @@ func (g *gc) removeSandbox(ctx *kernel.Context[Message], uid types.UID, id strin
 }
 
 // remove is one removal, of object, for a pod.
-func remove[T ~string](g *gc, ctx *kernel.Context[Message], pool, kind string, uid types.UID, object T, call func(context.Context, T, func(error))) kernel.EffectID {
+func remove[T ~string](g *gc, ctx *kernel.Context[Message], pool, kind string, uid types.UID, object T, run func(context.Context, T, func(error))) kernel.EffectID {
 	what := kind + " " + string(object)
-	return g.do(ctx, pool, kind, string(object), kind+"/"+string(object), func(c context.Context, id kernel.EffectID, done func(Message)) {
-		call(c, object, func(err error) { done(removed{id, uid, string(object), what, err}) })
-	}, func(id kernel.EffectID, err error) Message { return removed{id, uid, string(object), what, err} })
+	return portcall.Do0(ctx, g.effect(pool, kind, string(object), kind+"/"+string(object)),
+		func(c context.Context, done func(error)) { run(c, object, done) },
+		func(id kernel.EffectID, err error) Message { return removed{id, uid, string(object), what, err} })
 }
 
 // afterPods is the rank of all that is removed: pods that wait to end go first.
 const afterPods = math.MaxInt64
 
-func (g *gc) do(ctx *kernel.Context[Message], pool, kind, object, lane string,
-	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
-) kernel.EffectID {
-	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, Lane: lane, Pool: pool, Rank: afterPods, Deadline: g.deps.Deadline, Run: run,
-		Expired: func(id kernel.EffectID) Message {
-			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", g.deps.Deadline)})
-		},
-	})
+func (g *gc) effect(pool, kind, object, lane string) kernel.Effect[Message] {
+	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: lane, Pool: pool, Rank: afterPods, Deadline: g.deps.Deadline}
+}
+
+func (g *gc) listAll(c context.Context, done func(observed.Runtime, error)) {
+	g.deps.Runtime.List(c, "", done)
 }

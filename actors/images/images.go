@@ -25,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // PullPool is the pool of slots that bounds how many pulls run at once.
@@ -326,16 +327,12 @@ func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
 
 func (a *images) look(ctx *kernel.Context[Message], i *image) {
 	name := i.name
-	i.checking = ctx.Do(kernel.Effect[Message]{
-		Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
-				done(checked{id: id, image: name, info: &info, ok: ok, err: err})
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return checked{id: id, image: name, err: &port.Error{Kind: port.Deadline, Verb: "ImageStatus", Object: name}}
-		},
+	e := kernel.Effect[Message]{Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline}
+	i.checking = portcall.Do(ctx, e, func(c context.Context, done func(checked, error)) {
+		a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) { done(checked{info: &info, ok: ok}, err) })
+	}, func(id kernel.EffectID, m checked, err error) Message {
+		m.id, m.image, m.err = id, name, err
+		return m
 	})
 }
 
@@ -404,17 +401,12 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 	if i.with != (imagepull.Credential{}) {
 		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
 	}
-	i.pulling = ctx.Do(kernel.Effect[Message]{
+	i.pulling = portcall.Do(ctx, kernel.Effect[Message]{
 		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline, Patience: time.Minute,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, func(ref string, err error) {
-				done(pulled{id: id, image: name, ref: ref, err: err})
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return pulled{id: id, image: name, err: &port.Error{Kind: port.Deadline, Verb: "PullImage", Object: name,
-				Detail: fmt.Sprintf("no answer within %v", a.deps.PullDeadline)}}
-		},
+	}, func(c context.Context, done func(string, error)) {
+		a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, done)
+	}, func(id kernel.EffectID, ref string, err error) Message {
+		return pulled{id: id, image: name, ref: ref, err: err}
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // runtimeView is what is known of the runtime.
@@ -88,21 +89,12 @@ func (n *nodestatus) look(ctx *kernel.Context[Message]) {
 
 // read begins one look, unless it is under way.
 func read[T any](n *nodestatus, ctx *kernel.Context[Message], which int, kind string,
-	call func(context.Context, func(T, error)), result func(kernel.EffectID, T, error) Message,
+	run func(context.Context, func(T, error)), result func(kernel.EffectID, T, error) Message,
 ) {
 	if n.reading[which] != 0 {
 		return
 	}
-	n.reading[which] = ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Lane: kind, Deadline: pollDeadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			call(c, func(got T, err error) { done(result(id, got, err)) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			var none T
-			return result(id, none, &port.Error{Kind: port.Deadline, Verb: kind, Detail: fmt.Sprintf("no answer within %v", pollDeadline)})
-		},
-	})
+	n.reading[which] = portcall.Do(ctx, kernel.Effect[Message]{Kind: kind, Lane: kind, Deadline: pollDeadline}, run, result)
 }
 
 // finished reports whether a result is of the look that counts.

@@ -17,7 +17,6 @@ package nodestatus
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -30,6 +29,7 @@ import (
 	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Deps are what the actor is connected to.
@@ -222,15 +222,11 @@ func (n *nodestatus) open(ctx *kernel.Context[Message]) {
 			ctx.Cancel(e.ID)
 		}
 	}
-	self, s := ctx.Self(), port.Selection{Kind: port.NodeKind, Field: "metadata.name=" + n.deps.Own.Name}
+	s := port.Selection{Kind: port.NodeKind, Field: "metadata.name=" + n.deps.Own.Name}
 	n.watches++
-	n.watch = ctx.Do(kernel.Effect[Message]{
-		Kind: watchKind, Object: s.Field, Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), n.watches), Standing: true,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			n.deps.API.Watch(c, s, func(change port.APIChange) { self.Tell(told{id, change}) }, func(error) { done(ended{id}) })
-		},
-		Expired: func(id kernel.EffectID) Message { return ended{id} },
-	})
+	n.watch = portcall.Watch(ctx, kernel.Effect[Message]{Kind: watchKind, Object: s.Field}, n.watches, n.deps.API, s,
+		func(id kernel.EffectID, change port.APIChange) Message { return told{id, change} },
+		func(id kernel.EffectID, _ error) Message { return ended{id} })
 	ctx.After(n.deps.Patience, unheard{n.watch})
 }
 
@@ -365,28 +361,19 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 }
 
 // write begins a call about the node's object.
-func (n *nodestatus) write(ctx *kernel.Context[Message], what string, call func(context.Context, func(port.APIObject, error))) {
+func (n *nodestatus) write(ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error))) {
 	n.dirty, n.at = false, ctx.Now()
 	if what != "GetNode" && what != "PatchNode" && n.wrote != n.facts {
 		n.wrote, n.acks = n.facts, 0
 	}
-	n.call = ctx.Do(kernel.Effect[Message]{
-		Kind: what, Object: n.deps.Own.Name, Lane: "node", Deadline: n.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			call(c, func(o port.APIObject, err error) {
-				w := written{id: id, what: what, err: err}
-				if err == nil {
-					w.node = o.(*v1.Node)
-				}
-				done(w)
-			})
-		},
-		Expired: func(id kernel.EffectID) Message { return written{id: id, what: what, err: n.overdue(what)} },
+	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "node", Deadline: n.deps.Deadline}
+	n.call = portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
+		w := written{id: id, what: what, err: err}
+		if err == nil {
+			w.node = o.(*v1.Node)
+		}
+		return w
 	})
-}
-
-func (n *nodestatus) overdue(what string) error {
-	return &port.Error{Kind: port.Deadline, Verb: what, Object: n.deps.Own.Name, Detail: fmt.Sprintf("no answer within %v", n.deps.Deadline)}
 }
 
 func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {

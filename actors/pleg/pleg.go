@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what pleg understands.
@@ -198,7 +199,6 @@ func (p *pleg) open(ctx *kernel.Context[Message]) {
 				},
 				func(err error) { done(closed{id, err}) })
 		},
-		Expired: func(id kernel.EffectID) Message { return closed{id: id} },
 	})
 }
 
@@ -240,18 +240,12 @@ func (p *pleg) list(ctx *kernel.Context[Message], fresh bool) {
 		return
 	}
 	begun := ctx.Now()
-	id := ctx.Do(kernel.Effect[Message]{
+	id := portcall.Do(ctx, kernel.Effect[Message]{
 		Kind: "List", Lane: fmt.Sprintf("list/%d/%d", begun.UnixNano(), len(p.lists)), Deadline: p.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			p.deps.Runtime.List(c, "", func(l observed.Runtime, err error) {
-				done(listed{id: id, begun: begun, list: l, err: err})
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return listed{id: id, begun: begun, err: &port.Error{Kind: port.Deadline, Verb: "List",
-				Detail: fmt.Sprintf("no answer within %v", p.deps.Deadline)}}
-		},
-	})
+	}, func(c context.Context, done func(observed.Runtime, error)) { p.deps.Runtime.List(c, "", done) },
+		func(id kernel.EffectID, l observed.Runtime, err error) Message {
+			return listed{id: id, begun: begun, list: l, err: err}
+		})
 	p.lists[id] = begun
 }
 

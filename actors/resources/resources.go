@@ -15,7 +15,6 @@ package resources
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the resources actor understands.
@@ -263,15 +263,13 @@ func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid ty
 
 func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded) {
 	if p.going {
-		p.running = a.do(ctx, "RemovePodCgroup", uid, objectOf(p.pod, uid), func(c context.Context, answer func(error)) {
-			a.deps.Cgroups.RemovePod(c, uid, answer)
-		}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
+		p.running = a.removePod(ctx, uid, objectOf(p.pod, uid), func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
 		return
 	}
 	p.wanted = false
 	name, err := a.deps.Settings.Pod(p.pod)
 	values := a.deps.Settings.PodValues(p.pod)
-	p.running = a.do(ctx, "SetPodCgroup", uid, objectOf(p.pod, uid), func(c context.Context, answer func(error)) {
+	p.running = portcall.Do0(ctx, a.effect("SetPodCgroup", uid, objectOf(p.pod, uid)), func(c context.Context, answer func(error)) {
 		if err != nil {
 			answer(&port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: string(uid), Detail: err.Error()})
 			return
@@ -280,19 +278,14 @@ func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded
 	}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
 }
 
-// do is one call for a pod, on the pod's lane.
-func (a *resources) do(ctx *kernel.Context[Message], kind string, uid types.UID, object string,
-	run func(context.Context, func(error)), result func(kernel.EffectID, error) Message,
-) kernel.EffectID {
-	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, For: string(uid), Lane: "cgroup/" + string(uid), Deadline: a.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, answer func(Message)) {
-			run(c, func(err error) { answer(result(id, err)) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return result(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)})
-		},
-	})
+// effect is one call for a pod, on the pod's lane.
+func (a *resources) effect(kind string, uid types.UID, object string) kernel.Effect[Message] {
+	return kernel.Effect[Message]{Kind: kind, Object: object, For: string(uid), Lane: "cgroup/" + string(uid), Deadline: a.deps.Deadline}
+}
+
+func (a *resources) removePod(ctx *kernel.Context[Message], uid types.UID, object string, result func(kernel.EffectID, error) Message) kernel.EffectID {
+	return portcall.Do0(ctx, a.effect("RemovePodCgroup", uid, object),
+		func(c context.Context, answer func(error)) { a.deps.Cgroups.RemovePod(c, uid, answer) }, result)
 }
 
 func objectOf(p *v1.Pod, uid types.UID) string {

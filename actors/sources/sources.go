@@ -25,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the sources actor understands.
@@ -233,7 +234,6 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 			Run: func(c context.Context, _ kernel.EffectID, done func(Message)) {
 				s.deps.Manifests.Watch(c, func() { self.Tell(changed{}) }, func(err error) { done(watchEnded{err}) })
 			},
-			Expired: func(kernel.EffectID) Message { return watchEnded{} },
 		})
 		s.readDirectory(ctx)
 		ctx.After(s.deps.PathPeriod, tick{podspec.File})
@@ -252,9 +252,9 @@ func (s *sources) readDirectory(ctx *kernel.Context[Message]) {
 		s.again = true
 		return
 	}
-	s.reading = s.do(ctx, "ReadManifests", s.deps.Path, "read", func(c context.Context, id kernel.EffectID, done func(Message)) {
-		s.deps.Manifests.Read(c, func(files []port.ManifestFile, err error) { done(read{id, files, err}) })
-	}, func(id kernel.EffectID, err error) Message { return read{id: id, err: err} })
+	e := kernel.Effect[Message]{Kind: "ReadManifests", Object: s.deps.Path, Lane: "read", Deadline: s.deps.Deadline}
+	s.reading = portcall.Do(ctx, e, s.deps.Manifests.Read,
+		func(id kernel.EffectID, files []port.ManifestFile, err error) Message { return read{id, files, err} })
 }
 
 func (s *sources) fetchURL(ctx *kernel.Context[Message]) {
@@ -263,19 +263,12 @@ func (s *sources) fetchURL(ctx *kernel.Context[Message]) {
 	}
 	fresh := !s.httpSeen || s.fetchAll
 	s.fetchAll = false
-	s.fetching = s.do(ctx, "FetchManifests", s.deps.URL, "fetch", func(c context.Context, id kernel.EffectID, done func(Message)) {
-		s.deps.Manifests.Fetch(c, fresh, func(data []byte, same bool, err error) { done(fetched{id, data, same, err}) })
-	}, func(id kernel.EffectID, err error) Message { return fetched{id: id, err: err} })
-}
-
-func (s *sources) do(ctx *kernel.Context[Message], kind, object, lane string,
-	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
-) kernel.EffectID {
-	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, Lane: lane, Deadline: s.deps.Deadline, Run: run,
-		Expired: func(id kernel.EffectID) Message {
-			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", s.deps.Deadline)})
-		},
+	e := kernel.Effect[Message]{Kind: "FetchManifests", Object: s.deps.URL, Lane: "fetch", Deadline: s.deps.Deadline}
+	s.fetching = portcall.Do(ctx, e, func(c context.Context, done func(fetched, error)) {
+		s.deps.Manifests.Fetch(c, fresh, func(data []byte, same bool, err error) { done(fetched{data: data, same: same}, err) })
+	}, func(id kernel.EffectID, m fetched, err error) Message {
+		m.id, m.err = id, err
+		return m
 	})
 }
 

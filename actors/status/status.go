@@ -27,7 +27,6 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,6 +37,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Deps are what the actor is connected to.
@@ -302,24 +302,15 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 	if s.away > 0 {
 		deadline = s.deps.Probe
 	}
-	kind := verbs[step.Do]
-	r.call = ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: key.Namespace + "/" + key.Name, For: string(uid), Lane: string(uid), Deadline: deadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			run(c, func(got port.APIObject, err error) {
-				a := a
-				a.id, a.err = id, err
-				if err == nil && got != nil {
-					a.got = got.(*v1.Pod)
-				}
-				done(a)
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			a := a
-			a.id, a.err = id, &port.Error{Kind: port.Deadline, Verb: kind, Object: key.String(), Detail: fmt.Sprintf("no answer within %v", deadline)}
-			return a
-		},
+	r.call = portcall.Do(ctx, kernel.Effect[Message]{
+		Kind: verbs[step.Do], Object: key.Namespace + "/" + key.Name, For: string(uid), Lane: string(uid), Deadline: deadline,
+	}, run, func(id kernel.EffectID, got port.APIObject, err error) Message {
+		a := a
+		a.id, a.err = id, err
+		if err == nil && got != nil {
+			a.got = got.(*v1.Pod)
+		}
+		return a
 	})
 	s.calls[r.call] = ctx.Now()
 }
