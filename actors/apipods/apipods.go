@@ -80,7 +80,7 @@ func (m told) AppendTrace(b []byte) []byte {
 
 // Deps are what the actor is connected to.
 type Deps struct {
-	API      port.API
+	API      portcall.Watcher
 	NodeName string
 	// Update is where the pods that this node is to run go.
 	Update func(sources.Update)

@@ -110,10 +110,24 @@ func (listed) isGCMessage()      {}
 func (removed) isGCMessage()     {}
 func (again) isGCMessage()       {}
 
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	List(ctx context.Context, uid string, done func(observed.Runtime, error))
+	RemoveContainer(ctx context.Context, id string, done func(error))
+	RemovePodSandbox(ctx context.Context, id string, done func(error))
+}
+
+// Host is what the actor uses of port.Host.
+type Host interface {
+	UnmountPod(ctx context.Context, uid types.UID, done func(error))
+	RemovePod(ctx context.Context, ref port.PodDirs, done func(error))
+	PodDirs(ctx context.Context, done func([]types.UID, error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Runtime port.Runtime
-	Host    port.Host
+	Runtime Runtime
+	Host    Host
 	// Logs may be nil: then there are no container logs.
 	Logs port.ContainerLogs
 	// LogLinks may be nil: then those logs have no links.

@@ -84,9 +84,15 @@ func (m checked) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 // Outcome implements kernel.Outcome.
 func (m pulled) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	PullImage(ctx context.Context, r port.PullImage, done func(ref string, err error))
+	ImageStatus(ctx context.Context, image string, done func(img observed.Image, ok bool, err error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Runtime port.Runtime
+	Runtime Runtime
 	Events  port.Recorder
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()

@@ -80,9 +80,15 @@ func (m done) AppendTrace(b []byte) []byte {
 	return b
 }
 
+// API is what the actor uses of port.API.
+type API interface {
+	Create(ctx context.Context, o port.APIObject, done func(port.APIObject, error))
+	Delete(ctx context.Context, d port.APIDelete, done func(error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	API port.API
+	API API
 	// Object and Gone go to status: uid is the static pod's.
 	Object func(uid types.UID, mirror *v1.Pod)
 	Gone   func(uid, mirror types.UID)

@@ -27,15 +27,32 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	decide "github.com/troupe-dev/troupe/actors/decide/nodestatus"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
+// API is what the actor uses of port.API.
+type API interface {
+	portcall.Watcher
+	Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error))
+	Create(ctx context.Context, o port.APIObject, done func(port.APIObject, error))
+	Update(ctx context.Context, o port.APIObject, done func(port.APIObject, error))
+	Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error))
+}
+
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	Version(ctx context.Context, done func(port.RuntimeVersion, error))
+	Status(ctx context.Context, done func(port.RuntimeStatus, error))
+	ListImages(ctx context.Context, done func([]observed.Image, error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	API     port.API
-	Runtime port.Runtime
+	API     API
+	Runtime Runtime
 	Facts   port.NodeFacts
 	Events  port.Recorder
 	// Own is what the configuration says of the node.

@@ -82,9 +82,15 @@ type Seen struct {
 	Listed time.Time
 }
 
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	List(ctx context.Context, uid string, done func(observed.Runtime, error))
+	Events(ctx context.Context, opened func(), event func(port.RuntimeEvent), done func(error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Runtime  port.Runtime
+	Runtime  Runtime
 	Snapshot func(Snapshot)
 	// Hint is called from anywhere.
 	Hint func(Hint)

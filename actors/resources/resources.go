@@ -98,9 +98,16 @@ func (missed) isResourcesMessage()  {}
 // Outcome implements kernel.Outcome.
 func (m done) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 
+// Cgroups is what the actor uses of port.Cgroups.
+type Cgroups interface {
+	Set(ctx context.Context, name podcgroup.Name, v podcgroup.Values, done func(error))
+	RemovePod(ctx context.Context, uid types.UID, done func(error))
+	Pods(ctx context.Context, done func([]types.UID, error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Cgroups  port.Cgroups
+	Cgroups  Cgroups
 	Settings podcgroup.Settings
 	Events   port.Recorder
 	// Living asks pods which pods there are; it may not be answered.

@@ -40,9 +40,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
+// API is what the actor uses of port.API.
+type API interface {
+	Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error))
+	Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error))
+	Delete(ctx context.Context, d port.APIDelete, done func(error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	API port.API
+	API API
 	// Restarted is called when an incarnation after the first begins, or when
 	// messages were missed: everything has to be told again.
 	Restarted func()

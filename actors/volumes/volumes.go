@@ -89,9 +89,16 @@ func (s step) String() string {
 	return [...]string{"PreparePod", "MountVolume", "UnmountPod"}[s]
 }
 
+// Host is what the actor uses of port.Host.
+type Host interface {
+	PreparePod(ctx context.Context, pod *v1.Pod, done func(error))
+	MountVolume(ctx context.Context, r port.MountVolume, done func(path string, err error))
+	UnmountPod(ctx context.Context, uid types.UID, done func(error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Host   port.Host
+	Host   Host
 	Events port.Recorder
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
