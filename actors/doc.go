@@ -31,7 +31,9 @@
 //	portcall    effects that are one call of a port: deadline, "no answer" error, watches
 //	checkpoint  effects that read and write a checkpoint file
 //
-// Each actor package begins with its messages. A message says who sends it and
+// Who sends which message to whom is in node/wiring.txt, which troupe tree --wiring
+// prints. Each actor package begins with its messages. A message says who sends it and
 // what happens if it is lost, late or repeated. The daemon and the simulations
-// connect the ports. tests/arch compares these lists with the folders.
+// connect the ports. tests/arch compares these lists with the folders, and the
+// tree and the table with the code.
 package actors
