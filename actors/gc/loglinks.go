@@ -58,7 +58,8 @@ func (g *gc) tidy(ctx *kernel.Context[Message], list observed.Runtime, going map
 func (g *gc) tidied(ctx *kernel.Context[Message], m tidied) {
 	if m.err != nil && !g.unlinked {
 		ctx.Log().Warn().Str("error", m.err.Error()).
-			Msg("cannot update the symlinks to container logs; log collectors that read them may miss containers, nothing else is affected; retrying. --container-log-links-dir sets another directory, or none")
+			Msg("cannot update the symlinks to container logs; log collectors that read them may miss containers, nothing " +
+				"else is affected; retrying. --container-log-links-dir sets another directory, or none")
 	}
 	g.unlinked = m.err != nil
 }

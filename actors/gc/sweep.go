@@ -74,7 +74,8 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 }
 
 func (g *gc) removeContainer(ctx *kernel.Context[Message], uid types.UID, log port.LinkedLog) kernel.EffectID {
-	return remove(g, ctx, pod.TeardownPool, "RemoveContainer", uid, log.ID, pod.RemoveLinked(g.deps.Runtime.RemoveContainer, g.deps.LogLinks, log))
+	return remove(g, ctx, pod.TeardownPool, "RemoveContainer", uid, log.ID,
+		pod.RemoveLinked(g.deps.Runtime.RemoveContainer, g.deps.LogLinks, log))
 }
 
 func (g *gc) removeSandbox(ctx *kernel.Context[Message], uid types.UID, id string) kernel.EffectID {
@@ -82,7 +83,10 @@ func (g *gc) removeSandbox(ctx *kernel.Context[Message], uid types.UID, id strin
 }
 
 // remove is one removal, of object, for a pod.
-func remove[T ~string](g *gc, ctx *kernel.Context[Message], pool, kind string, uid types.UID, object T, run func(context.Context, T, func(error))) kernel.EffectID {
+func remove[T ~string](
+	g *gc, ctx *kernel.Context[Message], pool, kind string, uid types.UID, object T,
+	run func(context.Context, T, func(error)),
+) kernel.EffectID {
 	what := kind + " " + string(object)
 	return portcall.Do0(ctx, g.effect(pool, kind, string(object), kind+"/"+string(object)),
 		func(c context.Context, done func(error)) { run(c, object, done) },
@@ -93,7 +97,8 @@ func remove[T ~string](g *gc, ctx *kernel.Context[Message], pool, kind string, u
 const afterPods = math.MaxInt64
 
 func (g *gc) effect(pool, kind, object, lane string) kernel.Effect[Message] {
-	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: lane, Pool: pool, Rank: afterPods, Deadline: g.deps.Deadline}
+	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: lane, Pool: pool, Rank: afterPods,
+		Deadline: g.deps.Deadline}
 }
 
 func (g *gc) listAll(c context.Context, done func(observed.Runtime, error)) {

@@ -221,7 +221,8 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	i := a.get(m.Ask.Image)
 	s := secretsOf(m)
 	mine := func(w *waiter) bool { return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container }
-	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo && i.waiting[n].ask.Attempt == m.Ask.Attempt {
+	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo &&
+		i.waiting[n].ask.Attempt == m.Ask.Attempt {
 		i.waiting[n].secrets = s // only what it pulls with may be new
 	} else {
 		i.waiting = slices.DeleteFunc(i.waiting, mine)
@@ -335,7 +336,9 @@ func (a *images) look(ctx *kernel.Context[Message], i *image) {
 	name := i.name
 	e := kernel.Effect[Message]{Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline}
 	i.checking = portcall.Do(ctx, e, func(c context.Context, done func(checked, error)) {
-		a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) { done(checked{info: &info, ok: ok}, err) })
+		a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
+			done(checked{info: &info, ok: ok}, err)
+		})
 	}, func(id kernel.EffectID, m checked, err error) Message {
 		m.id, m.image, m.err = id, name, err
 		return m

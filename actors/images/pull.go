@@ -40,7 +40,8 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
 	}
 	i.pulling = portcall.Do(ctx, kernel.Effect[Message]{
-		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline, Patience: time.Minute,
+		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline,
+		Patience: time.Minute,
 	}, func(c context.Context, done func(string, error)) {
 		a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, done)
 	}, func(id kernel.EffectID, ref string, err error) Message {
@@ -98,7 +99,8 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		if !entitled(w) {
 			continue
 		}
-		a.event(ctx, w, false, "Pulled", fmt.Sprintf("Successfully pulled image %q in %v", i.name, ctx.Now().Sub(i.begun).Round(time.Millisecond)))
+		a.event(ctx, w, false, "Pulled",
+			fmt.Sprintf("Successfully pulled image %q in %v", i.name, ctx.Now().Sub(i.begun).Round(time.Millisecond)))
 		w.pulled = true
 	}
 	i.checkedAt = time.Time{}
@@ -117,7 +119,8 @@ func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message 
 	i.failures = i.failures.Failed(reason, text, ctx.Now())
 	var pulling []*waiter
 	for _, w := range i.waiting {
-		if w.secrets.known && imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull && len(i.untried([]*waiter{w})) == 0 {
+		if w.secrets.known && imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull &&
+			len(i.untried([]*waiter{w})) == 0 {
 			pulling = append(pulling, w)
 			a.event(ctx, w, true, "Failed", text)
 			a.shortly(ctx, w, reason)

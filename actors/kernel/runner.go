@@ -86,7 +86,10 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 		}
 		ahead := r.pools[p.Behind]
 		if ahead == nil || ahead.Behind != "" || p.BehindMax <= 0 {
-			return nil, fmt.Errorf("kernel: pool %s is behind %q: that must be a pool that is behind none, and BehindMax must be set", p.Name, p.Behind)
+			return nil, fmt.Errorf(
+				"kernel: pool %s is behind %q: that must be a pool that is behind none, and BehindMax must be set", p.Name,
+				p.Behind,
+			)
 		}
 		r.pools[p.Name].ahead = ahead
 		ahead.after = append(ahead.after, r.pools[p.Name])

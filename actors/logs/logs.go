@@ -99,7 +99,8 @@ type Deps struct {
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &logs{
-			deps: deps, of: map[port.LogRef]*round{}, doubtful: map[port.LogRef]bool{}, warned: map[port.LogRef]bool{}, without: map[port.LogRef]bool{},
+			deps: deps, of: map[port.LogRef]*round{}, doubtful: map[port.LogRef]bool{}, warned: map[port.LogRef]bool{},
+			without: map[port.LogRef]bool{},
 		}
 	}
 }
@@ -215,7 +216,8 @@ func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
 func whatRuns(pods []*v1.Pod) (out []container) {
 	for _, p := range pods {
 		s := &p.Status
-		for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses,
+			s.EphemeralContainerStatuses} {
 			for i := range list {
 				c := &list[i]
 				if _, id, ok := strings.Cut(c.ContainerID, "://"); ok && c.State.Running != nil && c.RestartCount >= 0 {
@@ -344,5 +346,6 @@ func effect(kind, object, pool string, deadline time.Duration) kernel.Effect[Mes
 	if lane == "" {
 		lane = kind
 	}
-	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: lane, Pool: pool, Deadline: deadline, Patience: deadline / 2}
+	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: lane, Pool: pool, Deadline: deadline,
+		Patience: deadline / 2}
 }

@@ -236,7 +236,8 @@ func (a *mirrors) call(ctx *kernel.Context[Message], full string, what mirrorpod
 		}
 	} else {
 		kind = "DeleteMirrorPod"
-		d := port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Mirror.Namespace, Name: p.Mirror.Name}, UID: p.Mirror.UID, Grace: new(int64)}
+		d := port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Mirror.Namespace, Name: p.Mirror.Name},
+			UID: p.Mirror.UID, Grace: new(int64)}
 		run = func(cc context.Context, answer func(error)) { a.deps.API.Delete(cc, d, answer) }
 	}
 	c.id = portcall.Do0(ctx, kernel.Effect[Message]{Kind: kind, Object: full, Lane: full, Deadline: a.deps.Deadline}, run,
@@ -260,5 +261,6 @@ func (a *mirrors) done(ctx *kernel.Context[Message], m done) {
 	if c.failures == 1 {
 		log = ctx.Log().Warn()
 	}
-	log.Str("pod", m.name).Str("error", m.err.Error()).Msg("cannot create or delete the mirror pod of a static pod; retrying")
+	log.Str("pod", m.name).Str("error",
+		m.err.Error()).Msg("cannot create or delete the mirror pod of a static pod; retrying")
 }

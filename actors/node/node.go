@@ -173,7 +173,8 @@ type below struct {
 
 func (b *below) podDeps(c *Config) *pod.Deps {
 	d := &pod.Deps{
-		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths, Files: c.Ports.Files,
+		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths,
+		Files:       c.Ports.Files,
 		LogLinks:    c.Ports.LogLinks,
 		EnsureImage: func(m pod.EnsureImage) { b.images.Tell(images.Ensure{EnsureImage: m}) },
 		Mount:       func(m pod.MountVolumes) { b.volumes.Tell(volumes.Mount{MountVolumes: m}) },
@@ -345,7 +346,8 @@ func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *admit.Rejection 
 	if as != nil {
 		labelled := *by
 		labelled.Labels, labelled.Taints = as.Labels, as.Spec.Taints
-		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil { // a runtime may be replaced by a newer one
+		// a runtime may be replaced by a newer one
+		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {
 			labelled.StrictGroups = *f.SupplementalGroupsPolicy
 		}
 		by = &labelled

@@ -37,13 +37,17 @@ func (n *nodestatus) renew(ctx *kernel.Context[Message]) {
 	}
 	l := decide.Lease(n.deps.Own.Name, n.node, n.lease, n.deps.LeaseDuration, ctx.Now())
 	if n.lease == nil {
-		n.lend(ctx, "CreateLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, l, done) })
+		n.lend(ctx, "CreateLease", func(c context.Context, done func(port.APIObject, error)) {
+			n.deps.API.Create(c, l, done)
+		})
 		return
 	}
 	n.lend(ctx, "UpdateLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Update(c, l, done) })
 }
 
-func (n *nodestatus) lend(ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error))) {
+func (n *nodestatus) lend(
+	ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error)),
+) {
 	at := ctx.Now()
 	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "lease", Deadline: n.deps.LeasePeriod}
 	n.leaseCall = portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {

@@ -52,7 +52,8 @@ func (r *runtimeView) problems(now time.Time) []string {
 			if c.Type == "NetworkReady" {
 				what = "runtime network"
 			}
-			out = append(out, fmt.Sprintf("container %s not ready: %s=false reason:%s message:%s", what, c.Type, c.Reason, c.Message))
+			out = append(out,
+				fmt.Sprintf("container %s not ready: %s=false reason:%s message:%s", what, c.Type, c.Reason, c.Message))
 		}
 	}
 	return out
@@ -94,7 +95,8 @@ func read[T any](n *nodestatus, ctx *kernel.Context[Message], which int, kind st
 	if n.reading[which] != 0 {
 		return
 	}
-	n.reading[which] = portcall.Do(ctx, kernel.Effect[Message]{Kind: kind, Lane: kind, Deadline: pollDeadline}, run, result)
+	n.reading[which] = portcall.Do(ctx, kernel.Effect[Message]{Kind: kind, Lane: kind, Deadline: pollDeadline}, run,
+		result)
 }
 
 // finished reports whether a result is of the look that counts.
@@ -176,12 +178,15 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 	}
 	problems := n.runtime.problems(ctx.Now())
 	if f := n.facts; f != nil && n.gathered == n.machine && f.RuntimeVersion == n.runtime.version &&
-		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) && sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) && len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {
+		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) &&
+		sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) &&
+		len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {
 		return
 	}
 	n.gathered = n.machine
 	n.facts = &decide.Facts{
-		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Addresses: n.machine.Addresses, Info: n.machine.Info,
+		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Addresses: n.machine.Addresses,
+		Info:           n.machine.Info,
 		RuntimeVersion: n.runtime.version, Images: n.images, Problems: problems,
 		Handlers: n.runtime.status.Handlers, Features: n.runtime.status.Features,
 	}

@@ -314,7 +314,8 @@ func (n *nodestatus) gone() {
 }
 
 func (n *nodestatus) record(ctx *kernel.Context[Message], e decide.Event) {
-	n.deps.Events.Record(port.Event{Node: n.deps.Own.Name, Warning: e.Warning, Reason: e.Reason, Message: e.Message, At: ctx.Now()})
+	n.deps.Events.Record(port.Event{Node: n.deps.Own.Name, Warning: e.Warning, Reason: e.Reason,
+		Message: e.Message, At: ctx.Now()})
 }
 
 // tell passes on what others need of the node.
@@ -326,7 +327,9 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 		n.record(ctx, decide.Schedulable(n.deps.Own.Name, n.node.Spec.Unschedulable))
 	}
 	if s := n.seen; s == nil || s.UID != n.node.UID || !maps.Equal(s.Labels, n.node.Labels) ||
-		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
+		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool {
+			return a.MatchTaint(&b) && a.Value == b.Value
+		}) {
 		n.deps.Seen(n.node)
 	}
 	n.seen = n.node
@@ -351,7 +354,9 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	if n.node == nil {
 		node := decide.New(own, n.facts, ctx.Now())
 		n.before = &v1.NodeStatus{}
-		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, node, done) })
+		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) {
+			n.deps.API.Create(c, node, done)
+		})
 		return
 	}
 	key, from := n.key(), n.node
@@ -378,7 +383,9 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 }
 
 // write begins a call about the node's object.
-func (n *nodestatus) write(ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error))) {
+func (n *nodestatus) write(
+	ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error)),
+) {
 	n.dirty, n.at = false, ctx.Now()
 	if what != "GetNode" && what != "PatchNode" && n.wrote != n.facts {
 		n.wrote, n.acks = n.facts, 0

@@ -50,7 +50,8 @@ func (a *objects) ask(ctx *kernel.Context[Message], k token, t *held) {
 		spec.Audiences = []string{r.Audience}
 	}
 	t.call = portcall.Do(ctx, kernel.Effect[Message]{
-		Kind: "CreateToken", Object: r.Namespace + "/" + r.Name, Lane: "token/" + string(k.uid) + "/" + r.String() + "/" + r.Audience,
+		Kind: "CreateToken", Object: r.Namespace + "/" + r.Name, Lane: "token/" + string(k.uid) + "/" +
+			r.String() + "/" + r.Audience,
 		Pool: CallPool, Deadline: a.deps.Deadline,
 	}, func(c context.Context, done func(authenticationv1.TokenRequestStatus, error)) {
 		a.deps.API.CreateToken(c, r.Namespace, r.Name, spec, done)
@@ -72,7 +73,9 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 	if m.err == nil {
 		t.failures = 0
 		expires := m.got.ExpirationTimestamp.Time
-		e = podobjects.Entry{Ref: t.entry.Ref, State: podobjects.Found, Object: &podobjects.IssuedToken{Value: m.got.Token, Expires: expires}}
+		e = podobjects.Entry{
+			Ref: t.entry.Ref, State: podobjects.Found, Object: &podobjects.IssuedToken{Value: m.got.Token, Expires: expires},
+		}
 		// Never at once: the two clocks may differ by more than the token's life.
 		at = max(podobjects.RenewAt(now, expires, ctx.Rand().Float64()).Sub(now), time.Minute)
 	} else {
@@ -94,7 +97,8 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 		if t.failures > 1 {
 			log = ctx.Log().Debug
 		}
-		log().Str("pod", a.pods[m.token.uid].pod.Namespace+"/"+a.pods[m.token.uid].pod.Name).Str("serviceAccount", m.token.ref.Name).
+		log().Str("pod", a.pods[m.token.uid].pod.Namespace+"/"+a.pods[m.token.uid].pod.Name).Str("serviceAccount",
+			m.token.ref.Name).
 			Str("error", m.err.Error()).Msg("cannot get a service account token for a pod; retrying")
 	}
 	t.timer = ctx.After(at, renew{m.token})

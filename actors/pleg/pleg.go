@@ -214,7 +214,8 @@ func (p *pleg) closed(ctx *kernel.Context[Message], m closed) {
 	}
 	if port.KindOf(m.err) == port.Unsupported {
 		if p.mode != polling {
-			ctx.Log().Info().Dur("every", p.deps.Fast).Msg("the container runtime does not support container events; listing containers periodically instead")
+			ctx.Log().Info().Dur("every",
+				p.deps.Fast).Msg("the container runtime does not support container events; listing containers periodically instead")
 		}
 		p.mode = polling
 		p.schedule(ctx)
@@ -350,5 +351,6 @@ func outlineOf(rp *observed.RuntimePod) outline {
 }
 
 func (o outline) order(p outline) int {
-	return cmp.Or(cmp.Compare(o.ref.UID, p.ref.UID), cmp.Compare(o.ref.Namespace, p.ref.Namespace), cmp.Compare(o.ref.Name, p.ref.Name))
+	return cmp.Or(cmp.Compare(o.ref.UID, p.ref.UID), cmp.Compare(o.ref.Namespace, p.ref.Namespace),
+		cmp.Compare(o.ref.Name, p.ref.Name))
 }

@@ -39,7 +39,8 @@ func Pools(commands int) []kernel.Pool {
 
 // Runtime is what the actor uses of port.Runtime.
 type Runtime interface {
-	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration, done func(port.ExecResult, error))
+	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration,
+		done func(port.ExecResult, error))
 }
 
 // Network is what the actor uses of port.Network.

@@ -50,7 +50,9 @@ func (a *resources) settle(ctx *kernel.Context[Message]) {
 	})
 }
 
-func (a *resources) set(ctx *kernel.Context[Message], what string, c podcgroup.ClassValues, run func(context.Context, func(error))) {
+func (a *resources) set(
+	ctx *kernel.Context[Message], what string, c podcgroup.ClassValues, run func(context.Context, func(error)),
+) {
 	e := kernel.Effect[Message]{Kind: "SetCgroup", Object: what, Lane: "node", Deadline: a.deps.Deadline}
 	portcall.Do0(ctx, e, run, func(_ kernel.EffectID, err error) Message { return nodeSet{what, c, err} })
 }
@@ -59,7 +61,8 @@ func (a *resources) set(ctx *kernel.Context[Message], what string, c podcgroup.C
 // a limit below what is used already can't be set before some of it is let go.
 func (a *resources) nodeSet(ctx *kernel.Context[Message], m nodeSet) {
 	if m.err != nil {
-		ctx.Log().Warn().Str("cgroup", m.what).Str("error", m.err.Error()).Msg("cannot set cgroup limits; retrying in the next sweep")
+		ctx.Log().Warn().Str("cgroup", m.what).Str("error",
+			m.err.Error()).Msg("cannot set cgroup limits; retrying in the next sweep")
 	}
 	switch {
 	case m.what == allPods:
@@ -79,7 +82,8 @@ func (a *resources) sweep(ctx *kernel.Context[Message]) {
 	if !a.topSet || a.classes == nil {
 		a.changed(ctx)
 	}
-	portcall.Do(ctx, kernel.Effect[Message]{Kind: "PodCgroups", Lane: "sweep", Deadline: a.deps.Deadline}, a.deps.Cgroups.Pods,
+	portcall.Do(ctx, kernel.Effect[Message]{Kind: "PodCgroups", Lane: "sweep", Deadline: a.deps.Deadline},
+		a.deps.Cgroups.Pods,
 		func(_ kernel.EffectID, uids []types.UID, err error) Message { return found{uids, err} })
 }
 

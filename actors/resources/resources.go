@@ -216,7 +216,8 @@ func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 		a.remove(ctx, m)
 	case swept:
 		if m.err != nil {
-			ctx.Log().Warn().Str("uid", string(m.uid)).Str("error", m.err.Error()).Msg("cannot remove a leftover pod cgroup; retrying in the next sweep")
+			ctx.Log().Warn().Str("uid", string(m.uid)).Str("error",
+				m.err.Error()).Msg("cannot remove a leftover pod cgroup; retrying in the next sweep")
 		}
 	}
 }
@@ -270,27 +271,33 @@ func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid ty
 
 func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded) {
 	if p.going {
-		p.running = a.removePod(ctx, uid, objectOf(p.pod, uid), func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
+		p.running = a.removePod(ctx, uid, objectOf(p.pod, uid), func(id kernel.EffectID, err error) Message {
+			return done{id, uid, err}
+		})
 		return
 	}
 	p.wanted = false
 	name, err := a.deps.Settings.Pod(p.pod)
 	values := a.deps.Settings.PodValues(p.pod)
-	p.running = portcall.Do0(ctx, a.effect("SetPodCgroup", uid, objectOf(p.pod, uid)), func(c context.Context, answer func(error)) {
-		if err != nil {
-			answer(&port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: string(uid), Detail: err.Error()})
-			return
-		}
-		a.deps.Cgroups.Set(c, name, values, answer)
-	}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
+	p.running = portcall.Do0(ctx, a.effect("SetPodCgroup", uid, objectOf(p.pod, uid)),
+		func(c context.Context, answer func(error)) {
+			if err != nil {
+				answer(&port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: string(uid), Detail: err.Error()})
+				return
+			}
+			a.deps.Cgroups.Set(c, name, values, answer)
+		}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
 }
 
 // effect is one call for a pod, on the pod's lane.
 func (a *resources) effect(kind string, uid types.UID, object string) kernel.Effect[Message] {
-	return kernel.Effect[Message]{Kind: kind, Object: object, For: string(uid), Lane: "cgroup/" + string(uid), Deadline: a.deps.Deadline}
+	return kernel.Effect[Message]{Kind: kind, Object: object, For: string(uid), Lane: "cgroup/" + string(uid),
+		Deadline: a.deps.Deadline}
 }
 
-func (a *resources) removePod(ctx *kernel.Context[Message], uid types.UID, object string, result func(kernel.EffectID, error) Message) kernel.EffectID {
+func (a *resources) removePod(
+	ctx *kernel.Context[Message], uid types.UID, object string, result func(kernel.EffectID, error) Message,
+) kernel.EffectID {
 	return portcall.Do0(ctx, a.effect("RemovePodCgroup", uid, object),
 		func(c context.Context, answer func(error)) { a.deps.Cgroups.RemovePod(c, uid, answer) }, result)
 }

@@ -235,7 +235,8 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	step := statuswrite.Next(statuswrite.Input{
 		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
-		Final: r.final, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed), LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
+		Final: r.final, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed),
+		LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
 	})
 	switch step.Do {
 	case statuswrite.Rest:
@@ -322,7 +323,8 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 	s.calls[r.call] = ctx.Now()
 }
 
-var verbs = map[statuswrite.Verb]string{statuswrite.Read: "GetPod", statuswrite.Write: "PatchPodStatus", statuswrite.Delete: "DeletePod"}
+var verbs = map[statuswrite.Verb]string{statuswrite.Read: "GetPod", statuswrite.Write: "PatchPodStatus",
+	statuswrite.Delete: "DeletePod"}
 
 func timeOf(nanos int64) time.Time {
 	if nanos == 0 {

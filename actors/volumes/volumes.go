@@ -325,7 +325,8 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 		pool = pod.LookPool
 	}
 	e := kernel.Effect[Message]{
-		Kind: what.String(), Object: object(w, uid, name), For: string(uid), Lane: what.String() + "/" + string(uid) + "/" + name,
+		Kind: what.String(), Object: object(w, uid, name), For: string(uid), Lane: what.String() + "/" +
+			string(uid) + "/" + name,
 		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
 	}
 	p.running.Set(key, portcall.Do(ctx, e, a.run(w, uid, what, m), func(id kernel.EffectID, d done, err error) Message {
@@ -346,7 +347,9 @@ func unanswered(err error) error {
 }
 
 // run makes the call of one effect. It holds nothing of the actor.
-func (a *volumes) run(w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount) func(context.Context, func(done, error)) {
+func (a *volumes) run(
+	w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount,
+) func(context.Context, func(done, error)) {
 	host := a.deps.Host
 	var r port.MountVolume
 	var d done

@@ -29,7 +29,8 @@ func newTreeCommand() *cobra.Command {
 		},
 	}
 	l.flags(c)
-	c.Flags().BoolVar(&wiring, "wiring", false, "print which actor sends which messages to which other actor, and exit; needs no running node")
+	c.Flags().BoolVar(&wiring, "wiring", false,
+		"print which actor sends which messages to which other actor, and exit; needs no running node")
 	return c
 }
 

@@ -40,7 +40,9 @@ const (
 
 // MakeFiles implements port.ContainerFiles.
 func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]port.Mount, error)) {
-	hostcall.Get(ctx, "MakeFiles", objectOf(r.Pod)+"/"+r.Container.Name, func(context.Context) ([]port.Mount, error) { return h.makeFiles(&r) }, done)
+	hostcall.Get(ctx, "MakeFiles", objectOf(r.Pod)+"/"+r.Container.Name, func(context.Context) ([]port.Mount, error) {
+		return h.makeFiles(&r)
+	}, done)
 }
 
 func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
@@ -49,11 +51,15 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 		return nil, err
 	}
 	var out []port.Mount
-	if !slices.ContainsFunc(r.Container.VolumeMounts, func(m v1.VolumeMount) bool { return filepath.Clean(m.MountPath) == hostsPath }) {
+	if !slices.ContainsFunc(r.Container.VolumeMounts, func(m v1.VolumeMount) bool {
+		return filepath.Clean(m.MountPath) == hostsPath
+	}) {
 		if err := h.writeHosts(r.Pod, dir, r.IPs); err != nil {
 			return nil, err
 		}
-		out = append(out, port.Mount{Name: "etc-hosts", ContainerPath: hostsPath, HostPath: filepath.Join(h.pods.Path, dir, hostsName), Relabel: true})
+		out = append(out,
+			port.Mount{Name: "etc-hosts", ContainerPath: hostsPath,
+				HostPath: filepath.Join(h.pods.Path, dir, hostsName), Relabel: true})
 	}
 	path := r.Container.TerminationMessagePath
 	if path == "" {
@@ -86,7 +92,8 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 	if err := errors.Join(f.Chmod(lastWordsMode), f.Close()); err != nil { // whatever our umask is
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
-	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.Path, name), Relabel: true}), nil
+	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.Path, name),
+		Relabel: true}), nil
 }
 
 func lastWordsFile(dir, container string, attempt uint32) (string, error) {
@@ -156,7 +163,9 @@ func (h *Host) writeHosts(pod *v1.Pod, dir string, ips []string) error {
 
 // LastWords implements port.ContainerFiles.
 func (h *Host) LastWords(ctx context.Context, r port.LastWords, done func(string, error)) {
-	hostcall.Get(ctx, "LastWords", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) { return h.lastWords(&r) }, done)
+	hostcall.Get(ctx, "LastWords", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) {
+		return h.lastWords(&r)
+	}, done)
 }
 
 func (h *Host) lastWords(r *port.LastWords) (string, error) {
@@ -179,7 +188,8 @@ func (h *Host) lastWords(r *port.LastWords) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	log, whole, err := readEnd(h.logs.Root, filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), lastwords.ReadLog)
+	log, whole, err := readEnd(h.logs.Root,
+		filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), lastwords.ReadLog)
 	if err != nil {
 		return "", fmt.Errorf("log: %w", err)
 	}
