@@ -47,7 +47,8 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("controlplane: Clock is required"))
 	}
 	if c.NodeGrace < 0 || c.Delay < 0 || c.Binds < 0 {
-		errs = append(errs, fmt.Errorf("controlplane: NodeGrace %v, Delay %v, Binds %d: want none negative", c.NodeGrace, c.Delay, c.Binds))
+		errs = append(errs,
+			fmt.Errorf("controlplane: NodeGrace %v, Delay %v, Binds %d: want none negative", c.NodeGrace, c.Delay, c.Binds))
 	}
 	return errors.Join(errs...)
 }
@@ -390,7 +391,8 @@ func (cp *ControlPlane) reconcile(s *set) {
 	for range create {
 		_, err := cp.api.Create(&v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: s.Namespace, GenerateName: s.Name + "-" + revisionName(s.revision) + "-", Labels: labels, Annotations: s.Template.Annotations,
+				Namespace: s.Namespace, GenerateName: s.Name + "-" + revisionName(s.revision) + "-", Labels: labels,
+				Annotations: s.Template.Annotations,
 			},
 			Spec: s.Template.Spec,
 		})
@@ -434,7 +436,9 @@ func (cp *ControlPlane) unschedulable(p *v1.Pod, why string) {
 		}
 	}
 	out := *p
-	out.Status.Conditions = append(slices.DeleteFunc(slices.Clone(p.Status.Conditions), func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled }),
+	out.Status.Conditions = append(slices.DeleteFunc(slices.Clone(p.Status.Conditions), func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled
+	}),
 		v1.PodCondition{
 			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: why,
 			LastTransitionTime: metav1.NewTime(cp.config.Clock.Now()),

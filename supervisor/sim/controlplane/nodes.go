@@ -89,10 +89,13 @@ func (cp *ControlPlane) collect(n *v1.Node) {
 		_ = cp.api.Delete(port.APIDelete{Key: keyOf(p), UID: p.UID, Grace: &now})
 	}
 	l, err := simapi.Object[*coordinationv1.Lease](cp.api, v1.NamespaceNodeLease, n.Name)
-	if err != nil || !slices.ContainsFunc(l.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == n.UID }) {
+	if err != nil ||
+		!slices.ContainsFunc(l.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == n.UID }) {
 		return
 	}
-	_ = cp.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.LeaseKind, Namespace: l.Namespace, Name: l.Name}, UID: l.UID})
+	_ = cp.api.Delete(port.APIDelete{
+		Key: port.APIKey{Kind: port.LeaseKind, Namespace: l.Namespace, Name: l.Name}, UID: l.UID,
+	})
 }
 
 func (cp *ControlPlane) seeLease(e simapi.Event) {

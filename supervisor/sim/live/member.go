@@ -97,7 +97,8 @@ func (m *member) join(ctx context.Context) error {
 	default: // tried again
 		return nil
 	}
-	m.config.Log.Info().Dur("for", m.config.LeaseDuration).Msg("a lease of this --identity exists; waiting to see whether its process is alive")
+	m.config.Log.Info().Dur("for",
+		m.config.LeaseDuration).Msg("a lease of this --identity exists; waiting to see whether its process is alive")
 	t := time.NewTimer(m.config.LeaseDuration)
 	defer t.Stop()
 	select {
@@ -108,7 +109,8 @@ func (m *member) join(ctx context.Context) error {
 	call, cancel = context.WithTimeout(ctx, m.config.LeaseDuration)
 	defer cancel()
 	if err := m.writeOwn(call, time.Now()); port.KindOf(err) == port.Conflict {
-		return fmt.Errorf("process %s of simulation %s/%s is already running: choose another --identity", m.config.Identity, m.config.Namespace, m.config.Name)
+		return fmt.Errorf("process %s of simulation %s/%s is already running: choose another --identity", m.config.Identity,
+			m.config.Namespace, m.config.Name)
 	}
 	return nil
 }
@@ -118,7 +120,8 @@ func (m *member) join(ctx context.Context) error {
 func (m *member) run(ctx context.Context, before func()) {
 	watching, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	m.config.API.Watch(watching, port.Selection{Kind: port.LeaseKind, Namespace: m.config.Namespace}, m.told, func(error) { close(ended) })
+	m.config.API.Watch(watching, port.Selection{Kind: port.LeaseKind, Namespace: m.config.Namespace}, m.told,
+		func(error) { close(ended) })
 	var beside sync.WaitGroup
 	beside.Go(func() { m.renew(watching) })
 	beside.Go(func() { m.guard(watching) })
@@ -180,13 +183,15 @@ func (m *member) seeLocked(l *coordinationv1.Lease) {
 	if l.Labels[simulationKey] != m.config.Name {
 		return
 	}
-	if have := m.leases[l.Name]; have != nil && have.UID == l.UID && apipod.Compare(have.ResourceVersion, l.ResourceVersion) >= 0 {
+	if have := m.leases[l.Name]; have != nil && have.UID == l.UID &&
+		apipod.Compare(have.ResourceVersion, l.ResourceVersion) >= 0 {
 		return
 	}
 	m.leases[l.Name] = l
 	if _, is := l.Labels[slotKey]; !is && l.Spec.HolderIdentity != nil && l.Spec.LeaseDurationSeconds != nil {
 		id := *l.Spec.HolderIdentity
-		m.sights[id] = m.sights[id].See(l.ResourceVersion, time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second, time.Now())
+		m.sights[id] = m.sights[id].See(l.ResourceVersion,
+			time.Duration(*l.Spec.LeaseDurationSeconds)*time.Second, time.Now())
 	}
 }
 
@@ -223,7 +228,8 @@ func (m *member) renew(ctx context.Context) {
 		case ctx.Err() == nil:
 			pause = every / 4
 			if !failed {
-				m.config.Log.Warn().Str("lease", m.processLease()).Str("error", err.Error()).Msg("cannot renew the lease of this process; retrying")
+				m.config.Log.Warn().Str("lease", m.processLease()).Str("error",
+					err.Error()).Msg("cannot renew the lease of this process; retrying")
 			}
 			failed = true
 		}
@@ -248,7 +254,8 @@ func (m *member) writeOwn(ctx context.Context, now time.Time) error {
 			Namespace: m.config.Namespace, Name: m.processLease(),
 			Labels: map[string]string{simulationKey: m.config.Name}, Annotations: map[string]string{shapeKey: m.config.shape()},
 		},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &m.config.Identity, LeaseDurationSeconds: &seconds, AcquireTime: &at, RenewTime: &at},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &m.config.Identity, LeaseDurationSeconds: &seconds,
+			AcquireTime: &at, RenewTime: &at},
 	}
 	if have != nil {
 		l = have.DeepCopy()
@@ -331,7 +338,8 @@ func (m *member) fence() {
 		}
 	}
 	m.mu.Unlock()
-	m.config.Log.Error().Int("slots", len(stop)).Msg("the lease of this process expired; its nodes stop in this process until the lease is renewed")
+	m.config.Log.Error().Int("slots",
+		len(stop)).Msg("the lease of this process expired; its nodes stop in this process until the lease is renewed")
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	stopAll(now, stop)

@@ -47,7 +47,8 @@ func (m *member) release(which []int) {
 		l = l.DeepCopy()
 		l.Spec.HolderIdentity = &nobody
 		if _, err := m.write(write, l, false); err != nil {
-			m.config.Log.Warn().Str("lease", l.Name).Str("error", err.Error()).Msg("cannot release a slot of nodes; another process takes it when the lease of this process expires")
+			m.config.Log.Warn().Str("lease", l.Name).Str("error",
+				err.Error()).Msg("cannot release a slot of nodes; another process takes it when the lease of this process expires")
 		}
 		m.slots[i].wrote = ""
 	})
@@ -103,7 +104,8 @@ func (m *member) claim(claims []claim, term int) bool {
 			return
 		}
 		if kind := port.KindOf(err); kind != port.Conflict && kind != port.AlreadyExists {
-			m.config.Log.Warn().Str("lease", m.slotLease(c.slot.index)).Str("error", err.Error()).Msg("cannot acquire a slot of nodes; retrying")
+			m.config.Log.Warn().Str("lease", m.slotLease(c.slot.index)).Str("error",
+				err.Error()).Msg("cannot acquire a slot of nodes; retrying")
 		}
 	})
 	m.mu.Lock()
@@ -180,7 +182,8 @@ func (m *member) forget() {
 		})
 		cancel()
 		if err != nil && port.KindOf(err) != port.NotFound {
-			m.config.Log.Warn().Str("lease", d.Key.Name).Str("error", err.Error()).Msg("cannot delete the lease of a stopped process")
+			m.config.Log.Warn().Str("lease", d.Key.Name).Str("error",
+				err.Error()).Msg("cannot delete the lease of a stopped process")
 		}
 	}
 }
