@@ -28,10 +28,13 @@
 //	decide      pure decisions
 //	kernel      the actor kernel on protoactor
 //	port        what actors need from outside, as interfaces
+//	portcall    effects that are one call of a port: deadline, "no answer" error, watches
 //	checkpoint  effects that read and write a checkpoint file
 //	flat        a map for few entries
 //
-// Each actor package begins with its messages. A message says who sends it and
+// Who sends which message to whom is in node/wiring.txt, which troupe tree --wiring
+// prints. Each actor package begins with its messages. A message says who sends it and
 // what happens if it is lost, late or repeated. The daemon and the simulations
-// connect the ports. tests/arch compares these lists with the folders.
+// connect the ports. tests/arch compares these lists with the folders, and the
+// tree and the table with the code.
 package actors

@@ -25,7 +25,8 @@ import (
 // Reconnecting on a unix socket costs nothing: a runtime that was restarted is
 // found within about a second of its socket.
 var reconnect = grpc.ConnectParams{
-	Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+	Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+		MaxDelay: time.Second},
 	MinConnectTimeout: 2 * time.Second,
 }
 
@@ -158,7 +159,8 @@ func (c *Client) greet(ctx context.Context) error {
 	case e.Kind == port.Unsupported:
 		return noAnswer(c.config.Endpoint, "the server at this socket does not serve the CRI v1 API; enable its CRI plugin")
 	case e.Kind == port.Unavailable && refused(c.config.Endpoint):
-		return noAnswer(c.config.Endpoint, "the socket exists, but no process listens; start containerd or set --container-runtime-endpoint")
+		return noAnswer(c.config.Endpoint,
+			"the socket exists, but no process listens; start containerd or set --container-runtime-endpoint")
 	default:
 		return noAnswer(c.config.Endpoint, e.Kind.String()+": "+e.Detail)
 	}

@@ -46,7 +46,8 @@ func (c *Client) StartContainer(ctx context.Context, id string, done func(error)
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration, done func(error)) {
 	k := call{"StopContainer", id, c.deadlines.stopContainer(grace)}
 	run0(c, ctx, k, func(ctx context.Context) error {
-		_, err := c.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: id, Timeout: wholeSeconds(grace)})
+		_, err := c.runtime.StopContainer(ctx,
+			&runtimeapi.StopContainerRequest{ContainerId: id, Timeout: wholeSeconds(grace)})
 		return unlessGone(err)
 	}, done)
 }

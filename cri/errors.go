@@ -89,16 +89,26 @@ var runtimeTexts = []text{
 	{port.NameReserved, "", regexp.MustCompile(`\bis (already )?reserved\b|error reserving (pod|ctr) name`)},
 	// The plugin is still loading what it knows.
 	{port.Unavailable, "", regexp.MustCompile(`server is not initialized yet`)},
-	{port.InvalidImageName, "", regexp.MustCompile(`failed to parse image reference|invalid reference format|could not parse image`)},
+	{port.InvalidImageName, "",
+		regexp.MustCompile(`failed to parse image reference|invalid reference format|could not parse image`)},
 	// The image is gone from the node; what else is missing is the sandbox.
-	{port.ImageNotFound, "CreateContainer", regexp.MustCompile(`failed to (resolve|get) image|image not known|locating image`)},
-	{port.InvalidConfig, "RunPodSandbox", regexp.MustCompile(`no runtime for ".*" is configured|failed to find runtime handler`)},
-	{port.InvalidConfig, "", regexp.MustCompile(`unable to find user|unable to find group|no users found|invalid user|recursive read-only mount.* not supported|RROUnsupported`)},
+	{port.ImageNotFound, "CreateContainer",
+		regexp.MustCompile(`failed to (resolve|get) image|image not known|locating image`)},
+	{port.InvalidConfig, "RunPodSandbox",
+		regexp.MustCompile(`no runtime for ".*" is configured|failed to find runtime handler`)},
+	{port.InvalidConfig, "",
+		regexp.MustCompile(
+			`unable to find user|unable to find group|no users found|invalid user` +
+				`|recursive read-only mount.* not supported|RROUnsupported`,
+		)},
 	{port.StateConflict, "", regexp.MustCompile(
-		`container is in \S+ state|container is in removing state|is already in (starting|removing) state|is in starting state` +
-			`|container is still running|container state is unknown|sandbox container ".*" is not running` +
+		`container is in \S+ state|container is in removing state|is already in (starting|removing) state` +
+			`|is in starting state|container is still running|container state is unknown|sandbox container ".*" is not running` +
 			`|is not in created state|is not created or running|container is not running`)},
-	{port.NotFound, "", regexp.MustCompile(`could not find (container|sandbox|pod)|with ID starting with .* not found|specified (container|sandbox) not found`)},
+	{port.NotFound, "",
+		regexp.MustCompile(
+			`could not find (container|sandbox|pod)|with ID starting with .* not found|specified (container|sandbox) not found`,
+		)},
 	// containerd 2.2 says so with the code Unknown.
 	{port.Unsupported, "UpdatePodSandboxResources", regexp.MustCompile(`not implemented`)},
 	// containerd ends an exec at its timeout with these words and any code.
@@ -134,7 +144,10 @@ func codeKind(method string, code codes.Code) port.ErrorKind {
 }
 
 // grpcNoise is what gRPC puts before, or around, the runtime's own words.
-var grpcNoise = regexp.MustCompile(`rpc error: code = \w+ desc = |connection error: desc = |error reading server preface: |transport: (Error while dialing: )?`)
+var grpcNoise = regexp.MustCompile(
+	`rpc error: code = \w+ desc = |connection error: desc = |error reading server preface: ` +
+		`|transport: (Error while dialing: )?`,
+)
 
 // oneLine gives the words of err alone, on one line.
 func oneLine(err error) string {
@@ -167,5 +180,7 @@ func unlessGone(err error) error {
 
 // notOurs is the answer for an object without our labels.
 func notOurs(k call) error {
-	return &port.Error{Kind: port.NotFound, Verb: k.method, Object: short(k.object), Detail: "it does not belong to a pod of this node"}
+	return &port.Error{
+		Kind: port.NotFound, Verb: k.method, Object: short(k.object), Detail: "it does not belong to a pod of this node",
+	}
 }

@@ -76,7 +76,9 @@ func (s *eventStream) confirm(ctx context.Context, cancel context.CancelFunc, c 
 	return nil
 }
 
-func (s *eventStream) receive(stream runtimeapi.RuntimeService_GetContainerEventsClient, event func(port.RuntimeEvent)) error {
+func (s *eventStream) receive(
+	stream runtimeapi.RuntimeService_GetContainerEventsClient, event func(port.RuntimeEvent),
+) error {
 	for {
 		got, err := stream.Recv()
 		if err != nil {

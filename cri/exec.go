@@ -15,7 +15,9 @@ const maxExecOutput = 64 << 10
 // ExecSync implements port.Runtime. The timeout counts in whole seconds,
 // rounded up; at its end the runtime kills the command and the error is of kind
 // Deadline. Zero lets it run until ctx ends.
-func (c *Client) ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration, done func(port.ExecResult, error)) {
+func (c *Client) ExecSync(
+	ctx context.Context, containerID string, command []string, timeout time.Duration, done func(port.ExecResult, error),
+) {
 	k := call{"ExecSync", containerID, c.deadlines.exec(timeout)}
 	run(c, ctx, k, func(ctx context.Context) (port.ExecResult, error) {
 		answer, err := c.runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{

@@ -66,7 +66,8 @@ func timed[T any](c *Client, k call, stream, whole func() ([]T, error)) ([]T, er
 	start := time.Now()
 	items, err := listed(c, stream, whole)
 	if c.config.Observe != nil {
-		c.config.Observe(Call{Method: k.method, Object: k.object, Start: start, Duration: time.Since(start), Err: translateError(k, err, nil)})
+		c.config.Observe(Call{Method: k.method, Object: k.object, Start: start, Duration: time.Since(start),
+			Err: translateError(k, err, nil)})
 	}
 	return items, err
 }

@@ -15,5 +15,8 @@ var lostTask = regexp.MustCompile(`cannot delete running task ([0-9a-zA-Z_.-]+)`
 // lostTaskAdvice is containerd's detail in words that say what to do.
 func lostTaskAdvice(detail string) string {
 	id := lostTask.FindStringSubmatch(detail)[1]
-	return fmt.Sprintf("containerd lost the task of a container (containerd issue 11037): restart containerd, which keeps containers running, or run `ctr -n k8s.io tasks delete --force %s`; it said: %s", id, detail)
+	return fmt.Sprintf(
+		"containerd lost the task of a container (containerd issue 11037): restart containerd, which keeps containers "+
+			"running, or run `ctr -n k8s.io tasks delete --force %s`; it said: %s", id, detail,
+	)
 }

@@ -69,7 +69,8 @@ func (c *Client) answersDuring(ctx context.Context, cancel context.CancelFunc) e
 		cancel()
 		return &port.Error{
 			Kind: port.Deadline, Verb: "PullImage",
-			Detail: fmt.Sprintf("the runtime did not answer %d times, %s apart, while it pulled", misses, c.config.PullCheckPeriod),
+			Detail: fmt.Sprintf("the runtime did not answer %d times, %s apart, while it pulled", misses,
+				c.config.PullCheckPeriod),
 		}
 	}
 }

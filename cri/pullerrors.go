@@ -12,9 +12,11 @@ import (
 // a signature or on credentials is more than the "not found" beside it. The
 // first two of each kind are the CRI's own names (cri-api pkg/errors).
 var pullTexts = []text{
-	{kind: port.ImageSignature, pattern: regexp.MustCompile(`^SignatureValidationFailed|Source image rejected|signature verification failed`)},
+	{kind: port.ImageSignature,
+		pattern: regexp.MustCompile(`^SignatureValidationFailed|Source image rejected|signature verification failed`)},
 	{kind: port.RegistryUnavailable, pattern: regexp.MustCompile(`^RegistryUnavailable`)},
-	{kind: port.InvalidImageName, pattern: regexp.MustCompile(`failed to parse image reference|invalid reference format|could not parse image`)},
+	{kind: port.InvalidImageName,
+		pattern: regexp.MustCompile(`failed to parse image reference|invalid reference format|could not parse image`)},
 	{kind: port.ImageUnauthorized, pattern: regexp.MustCompile(
 		`pull access denied|insufficient_scope|authorization failed|failed to authorize: .*(401|403)` +
 			`|\b401 Unauthorized\b|\b403 Forbidden\b|unauthorized: |denied: |authentication required` +
@@ -25,7 +27,8 @@ var pullTexts = []text{
 	{kind: port.RegistryUnavailable, pattern: regexp.MustCompile(
 		`failed to do request|dial tcp|connection refused|connection reset|no such host|i/o timeout|TLS handshake` +
 			`|x509: |server gave HTTP response|pinging (container|docker) registry|toomanyrequests|429 Too Many Requests` +
-			`|(status|code)\b.*: 50[0234]\b|\b50[0234] (Internal|Bad|Service|Gateway)|\b50[0234] \(|unexpected EOF|: EOF$|proxyconnect|no route to host|network is unreachable`)},
+			`|(status|code)\b.*: 50[0234]\b|\b50[0234] (Internal|Bad|Service|Gateway)|\b50[0234] \(|unexpected EOF` +
+			`|: EOF$|proxyconnect|no route to host|network is unreachable`)},
 }
 
 // pullKind is the kind of a pull's failure; Other if it says nothing of images.

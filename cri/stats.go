@@ -61,7 +61,8 @@ func containerUsage(s *runtimeapi.ContainerStats) usage.Container {
 	}
 	if l := s.GetWritableLayer(); l.GetUsedBytes() != nil {
 		out.Rootfs = &usage.Disk{
-			At: time.Unix(0, l.GetTimestamp()), Used: new(l.GetUsedBytes().GetValue()), InodesUsed: new(l.GetInodesUsed().GetValue()),
+			At: time.Unix(0, l.GetTimestamp()), Used: new(l.GetUsedBytes().GetValue()),
+			InodesUsed: new(l.GetInodesUsed().GetValue()),
 		}
 	}
 	return out

@@ -11,8 +11,6 @@
 package apipods
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 	"github.com/troupe-dev/troupe/actors/sources"
 )
 
@@ -81,7 +80,7 @@ func (m told) AppendTrace(b []byte) []byte {
 
 // Deps are what the actor is connected to.
 type Deps struct {
-	API      port.API
+	API      portcall.Watcher
 	NodeName string
 	// Update is where the pods that this node is to run go.
 	Update func(sources.Update)
@@ -135,15 +134,11 @@ func (a *apipods) open(ctx *kernel.Context[Message]) {
 			ctx.Cancel(e.ID)
 		}
 	}
-	self, s := ctx.Self(), port.Selection{Kind: port.PodKind, Field: "spec.nodeName=" + a.deps.NodeName}
+	s := port.Selection{Kind: port.PodKind, Field: "spec.nodeName=" + a.deps.NodeName}
 	a.watches++
-	a.watch = ctx.Do(kernel.Effect[Message]{
-		Kind: watchKind, Object: s.Field, Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.API.Watch(c, s, func(change port.APIChange) { self.Tell(told{id, change}) }, func(err error) { done(ended{id, err}) })
-		},
-		Expired: func(id kernel.EffectID) Message { return ended{id: id} },
-	})
+	a.watch = portcall.Watch(ctx, kernel.Effect[Message]{Kind: watchKind, Object: s.Field}, a.watches, a.deps.API, s,
+		func(id kernel.EffectID, change port.APIChange) Message { return told{id, change} },
+		func(id kernel.EffectID, err error) Message { return ended{id, err} })
 	ctx.After(a.deps.Patience, unheard{a.watch})
 }
 

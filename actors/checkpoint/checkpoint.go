@@ -4,11 +4,11 @@ package checkpoint
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 const (
@@ -20,30 +20,18 @@ const (
 
 // Load reads the checkpoint of a name. The message is made of its data, nil if
 // there is none of that name, or of what kept it from being read.
-func Load[M any](ctx *kernel.Context[M], c port.Checkpoints, name string, loaded func(id kernel.EffectID, data []byte, err error) M) kernel.EffectID {
-	const kind = "LoadCheckpoint"
-	return ctx.Do(kernel.Effect[M]{
-		Kind: kind, Object: name, Lane: lane, Deadline: Deadline,
-		Run: func(cc context.Context, id kernel.EffectID, done func(M)) {
-			c.Load(cc, name, func(data []byte, err error) { done(loaded(id, data, err)) })
-		},
-		Expired: func(id kernel.EffectID) M { return loaded(id, nil, late(kind, name)) },
-	})
+func Load[M any](
+	ctx *kernel.Context[M], c port.Checkpoints, name string, loaded func(id kernel.EffectID, data []byte, err error) M,
+) kernel.EffectID {
+	e := kernel.Effect[M]{Kind: "LoadCheckpoint", Object: name, Lane: lane, Deadline: Deadline}
+	return portcall.Do(ctx, e, func(cc context.Context, done func([]byte, error)) { c.Load(cc, name, done) }, loaded)
 }
 
 // Save replaces the checkpoint of a name. After an error it is as it was, or, if
 // the error is that of the deadline, may be replaced yet.
-func Save[M any](ctx *kernel.Context[M], c port.Checkpoints, name string, data []byte, saved func(id kernel.EffectID, err error) M) kernel.EffectID {
-	const kind = "SaveCheckpoint"
-	return ctx.Do(kernel.Effect[M]{
-		Kind: kind, Object: name, Lane: lane, Deadline: Deadline,
-		Run: func(cc context.Context, id kernel.EffectID, done func(M)) {
-			c.Save(cc, name, data, func(err error) { done(saved(id, err)) })
-		},
-		Expired: func(id kernel.EffectID) M { return saved(id, late(kind, name)) },
-	})
-}
-
-func late(verb, name string) error {
-	return &port.Error{Kind: port.Deadline, Verb: verb, Object: name, Detail: fmt.Sprintf("no answer within %v", Deadline)}
+func Save[M any](
+	ctx *kernel.Context[M], c port.Checkpoints, name string, data []byte, saved func(id kernel.EffectID, err error) M,
+) kernel.EffectID {
+	e := kernel.Effect[M]{Kind: "SaveCheckpoint", Object: name, Lane: lane, Deadline: Deadline}
+	return portcall.Do0(ctx, e, func(cc context.Context, done func(error)) { c.Save(cc, name, data, done) }, saved)
 }

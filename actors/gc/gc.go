@@ -17,9 +17,7 @@ package gc
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -31,6 +29,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the gc actor understands.
@@ -110,10 +109,24 @@ func (listed) isGCMessage()      {}
 func (removed) isGCMessage()     {}
 func (again) isGCMessage()       {}
 
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	List(ctx context.Context, uid string, done func(observed.Runtime, error))
+	RemoveContainer(ctx context.Context, id string, done func(error))
+	RemovePodSandbox(ctx context.Context, id string, done func(error))
+}
+
+// Host is what the actor uses of port.Host.
+type Host interface {
+	UnmountPod(ctx context.Context, uid types.UID, done func(error))
+	RemovePod(ctx context.Context, ref port.PodDirs, done func(error))
+	PodDirs(ctx context.Context, done func([]types.UID, error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Runtime port.Runtime
-	Host    port.Host
+	Runtime Runtime
+	Host    Host
 	// Logs may be nil: then there are no container logs.
 	Logs port.ContainerLogs
 	// LogLinks may be nil: then those logs have no links.
@@ -302,9 +315,11 @@ func (g *gc) settled(ctx *kernel.Context[Message]) {
 func (g *gc) collect(ctx *kernel.Context[Message], c *collection) {
 	uid := c.ref.UID
 	g.of[uid] = c
-	id := g.do(ctx, pod.TeardownPool, "List", string(uid), "list/"+string(uid), func(cc context.Context, id kernel.EffectID, done func(Message)) {
-		g.deps.Runtime.List(cc, string(uid), func(l observed.Runtime, err error) { done(listed{id: id, uid: uid, list: l, err: err}) })
-	}, func(id kernel.EffectID, err error) Message { return listed{id: id, uid: uid, err: err} })
+	id := portcall.Do(ctx, g.effect(pod.TeardownPool, "List", string(uid), "list/"+string(uid)),
+		func(cc context.Context, done func(observed.Runtime, error)) {
+			g.deps.Runtime.List(cc, string(uid), done)
+		},
+		func(id kernel.EffectID, l observed.Runtime, err error) Message { return listed{id, uid, l, err} })
 	c.pending[id] = true
 }
 
@@ -401,99 +416,4 @@ func (c *collection) fail(err error) {
 	}
 	c.failed = true
 	c.answered = c.answered || answered(err)
-}
-
-// list begins a sweep.
-func (g *gc) list(ctx *kernel.Context[Message]) {
-	g.do(ctx, "", "List", "", "sweep", func(c context.Context, _ kernel.EffectID, done func(Message)) {
-		g.deps.Runtime.List(c, "", func(l observed.Runtime, err error) { done(found{list: l, err: err}) })
-	}, func(_ kernel.EffectID, err error) Message { return found{err: err} })
-}
-
-// found continues with a sweep: the host after the runtime, and then the pods.
-func (g *gc) found(ctx *kernel.Context[Message], m found) {
-	switch {
-	case m.last:
-		self := ctx.Self()
-		g.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods, m}) })
-	case m.err != nil:
-		// pleg says so already; the next sweep comes
-	default:
-		next := found{list: m.list, last: true}
-		g.do(ctx, "", "PodDirs", "", "sweep", func(c context.Context, _ kernel.EffectID, done func(Message)) {
-			g.deps.Host.PodDirs(c, func(dirs []types.UID, err error) {
-				next.dirs, next.err = dirs, err
-				done(next)
-			})
-		}, func(_ kernel.EffectID, err error) Message { return found{list: m.list, last: true, err: err} })
-	}
-}
-
-// sweep removes what the policy says can go, and what is left on the host of
-// pods of which there is nothing else.
-func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
-	g.forget(m.list)
-	plan := podgc.Plan(m.list, m.pods, g.deps.Policy, ctx.Now())
-	waits := map[string]bool{} // sandboxes of containers that wait
-	logs, going := logsByID(m.list), map[string]bool{}
-	for _, r := range plan {
-		if g.of[r.Pod.UID] != nil {
-			continue
-		}
-		if g.waits(ctx, r) || waits[r.ID] {
-			waits[r.Sandbox] = true
-			continue
-		}
-		if r.Container {
-			g.removeContainer(ctx, r.Pod.UID, logs[r.ID])
-			going[r.ID] = true
-		} else {
-			g.removeSandbox(ctx, r.Pod.UID, r.ID)
-		}
-	}
-	g.prune(ctx, m.list)
-	g.tidy(ctx, m.list, going)
-	if m.err != nil {
-		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod directories")
-	}
-	known := make(map[types.UID]bool, len(m.list.Pods))
-	for i := range m.list.Pods {
-		known[m.list.Pods[i].Ref.UID] = true
-	}
-	for _, uid := range m.dirs {
-		if !known[uid] && !m.pods[uid] && g.of[uid] == nil {
-			ctx.Log().Info().Str("uid", string(uid)).Msg("removing orphaned pod directories")
-			g.deps.Abandoned(uid)
-		}
-	}
-}
-
-func (g *gc) removeContainer(ctx *kernel.Context[Message], uid types.UID, log port.LinkedLog) kernel.EffectID {
-	return remove(g, ctx, pod.TeardownPool, "RemoveContainer", uid, log.ID, pod.RemoveLinked(g.deps.Runtime.RemoveContainer, g.deps.LogLinks, log))
-}
-
-func (g *gc) removeSandbox(ctx *kernel.Context[Message], uid types.UID, id string) kernel.EffectID {
-	return remove(g, ctx, pod.TeardownPool, "RemovePodSandbox", uid, id, g.deps.Runtime.RemovePodSandbox)
-}
-
-// remove is one removal, of object, for a pod.
-func remove[T ~string](g *gc, ctx *kernel.Context[Message], pool, kind string, uid types.UID, object T, call func(context.Context, T, func(error))) kernel.EffectID {
-	what := kind + " " + string(object)
-	return g.do(ctx, pool, kind, string(object), kind+"/"+string(object), func(c context.Context, id kernel.EffectID, done func(Message)) {
-		call(c, object, func(err error) { done(removed{id, uid, string(object), what, err}) })
-	}, func(id kernel.EffectID, err error) Message { return removed{id, uid, string(object), what, err} })
-}
-
-// afterPods is the rank of all that is removed: pods that wait to end go first.
-const afterPods = math.MaxInt64
-
-func (g *gc) do(ctx *kernel.Context[Message], pool, kind, object, lane string,
-	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
-) kernel.EffectID {
-	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, Lane: lane, Pool: pool, Rank: afterPods, Deadline: g.deps.Deadline, Run: run,
-		Expired: func(id kernel.EffectID) Message {
-			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", g.deps.Deadline)})
-		},
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // linked is what the runtime has as this incarnation begins. Lost: the next sweep
@@ -29,9 +30,8 @@ func (g *gc) listLinked(ctx *kernel.Context[Message]) {
 	if g.deps.LogLinks == nil {
 		return
 	}
-	g.do(ctx, pod.LookPool, "List", "", "links", func(c context.Context, _ kernel.EffectID, done func(Message)) {
-		g.deps.Runtime.List(c, "", func(l observed.Runtime, err error) { done(linked{l, err}) })
-	}, func(_ kernel.EffectID, err error) Message { return linked{err: err} })
+	portcall.Do(ctx, g.effect(pod.LookPool, "List", "", "links"), g.listAll,
+		func(_ kernel.EffectID, l observed.Runtime, err error) Message { return linked{l, err} })
 }
 
 // tidy has the links made that are missing, and those removed that are dead. What
@@ -49,16 +49,17 @@ func (g *gc) tidy(ctx *kernel.Context[Message], list observed.Runtime, going map
 			}
 		}
 	}
-	g.do(ctx, "", "TidyLogLinks", "", "links", func(c context.Context, _ kernel.EffectID, done func(Message)) {
-		g.deps.LogLinks.TidyLogLinks(c, logs, func(err error) { done(tidied{err}) })
-	}, func(_ kernel.EffectID, err error) Message { return tidied{err} })
+	portcall.Do0(ctx, g.effect("", "TidyLogLinks", "", "links"),
+		func(c context.Context, done func(error)) { g.deps.LogLinks.TidyLogLinks(c, logs, done) },
+		func(_ kernel.EffectID, err error) Message { return tidied{err} })
 }
 
 // tidied tells people once, until it goes well again.
 func (g *gc) tidied(ctx *kernel.Context[Message], m tidied) {
 	if m.err != nil && !g.unlinked {
 		ctx.Log().Warn().Str("error", m.err.Error()).
-			Msg("cannot update the symlinks to container logs; log collectors that read them may miss containers, nothing else is affected; retrying. --container-log-links-dir sets another directory, or none")
+			Msg("cannot update the symlinks to container logs; log collectors that read them may miss containers, nothing " +
+				"else is affected; retrying. --container-log-links-dir sets another directory, or none")
 	}
 	g.unlinked = m.err != nil
 }

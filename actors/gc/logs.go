@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // pruned is the result of removing the logs of containers that are gone. Late or
@@ -24,9 +25,9 @@ func (g *gc) prune(ctx *kernel.Context[Message], list observed.Runtime) {
 	if g.deps.Logs == nil || len(oldest) == 0 {
 		return
 	}
-	g.do(ctx, "", "PruneLogs", "", "sweep", func(c context.Context, _ kernel.EffectID, done func(Message)) {
-		g.deps.Logs.PruneLogs(c, oldest, func(err error) { done(pruned{err}) })
-	}, func(_ kernel.EffectID, err error) Message { return pruned{err} })
+	portcall.Do0(ctx, g.effect("", "PruneLogs", "", "sweep"),
+		func(c context.Context, done func(error)) { g.deps.Logs.PruneLogs(c, oldest, done) },
+		func(_ kernel.EffectID, err error) Message { return pruned{err} })
 }
 
 // oldestLogs are the logs of the oldest incarnation of each container that was

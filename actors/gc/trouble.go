@@ -46,7 +46,8 @@ func (g *gc) note(ctx *kernel.Context[Message], m removed) {
 	}
 	if words := m.err.Error(); words != t.words || now.Sub(t.said) >= sayAgain {
 		t.words, t.said = words, now
-		ctx.Log().Warn().Str("uid", string(m.uid)).Str("what", m.what).Str("error", words).Msg("cannot remove the remains of a pod; retrying with backoff")
+		ctx.Log().Warn().Str("uid", string(m.uid)).Str("what", m.what).Str("error",
+			words).Msg("cannot remove the remains of a pod; retrying with backoff")
 	}
 }
 

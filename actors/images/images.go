@@ -25,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // PullPool is the pool of slots that bounds how many pulls run at once.
@@ -83,9 +84,15 @@ func (m checked) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 // Outcome implements kernel.Outcome.
 func (m pulled) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	PullImage(ctx context.Context, r port.PullImage, done func(ref string, err error))
+	ImageStatus(ctx context.Context, image string, done func(img observed.Image, ok bool, err error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Runtime port.Runtime
+	Runtime Runtime
 	Events  port.Recorder
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
@@ -214,7 +221,8 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	i := a.get(m.Ask.Image)
 	s := secretsOf(m)
 	mine := func(w *waiter) bool { return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container }
-	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo && i.waiting[n].ask.Attempt == m.Ask.Attempt {
+	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo &&
+		i.waiting[n].ask.Attempt == m.Ask.Attempt {
 		i.waiting[n].secrets = s // only what it pulls with may be new
 	} else {
 		i.waiting = slices.DeleteFunc(i.waiting, mine)
@@ -326,16 +334,14 @@ func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
 
 func (a *images) look(ctx *kernel.Context[Message], i *image) {
 	name := i.name
-	i.checking = ctx.Do(kernel.Effect[Message]{
-		Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
-				done(checked{id: id, image: name, info: &info, ok: ok, err: err})
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return checked{id: id, image: name, err: &port.Error{Kind: port.Deadline, Verb: "ImageStatus", Object: name}}
-		},
+	e := kernel.Effect[Message]{Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline}
+	i.checking = portcall.Do(ctx, e, func(c context.Context, done func(checked, error)) {
+		a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
+			done(checked{info: &info, ok: ok}, err)
+		})
+	}, func(id kernel.EffectID, m checked, err error) Message {
+		m.id, m.image, m.err = id, name, err
+		return m
 	})
 }
 
@@ -377,144 +383,6 @@ func (a *images) unknown(ctx *kernel.Context[Message], i *image, message string)
 	}
 	a.advance(ctx, i)
 	a.drop(ctx, i)
-}
-
-// pull begins to pull for waiters, with what they have one after the other.
-func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter) {
-	i.next = nil
-	for _, w := range waiters {
-		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
-		a.warnOfSecrets(ctx, i, w)
-		for _, c := range w.secrets.credentials(i.name) {
-			if !slices.Contains(i.next, c) && !slices.Contains(i.tried, c) {
-				i.next = append(i.next, c)
-			}
-		}
-	}
-	i.begun = ctx.Now()
-	a.pullNext(ctx, i, waiters[0].pod)
-}
-
-// pullNext begins a pull with the next credential. Which pod it is for the
-// runtime may want to know.
-func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
-	name := i.name
-	i.with, i.next, i.inherited = i.next[0], i.next[1:], false
-	var auth *port.ImageAuth
-	if i.with != (imagepull.Credential{}) {
-		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
-	}
-	i.pulling = ctx.Do(kernel.Effect[Message]{
-		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline, Patience: time.Minute,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, func(ref string, err error) {
-				done(pulled{id: id, image: name, ref: ref, err: err})
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return pulled{id: id, image: name, err: &port.Error{Kind: port.Deadline, Verb: "PullImage", Object: name,
-				Detail: fmt.Sprintf("no answer within %v", a.deps.PullDeadline)}}
-		},
-	})
-}
-
-func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
-	i := a.of[m.image]
-	if i == nil {
-		return
-	}
-	if i.pulling != m.id {
-		i.checkedAt = time.Time{} // late: look
-		a.advance(ctx, i)
-		return
-	}
-	i.pulling = 0
-	i.checking = 0 // what is being looked at is from before
-	if m.err != nil {
-		if !i.inherited {
-			i.tried = append(i.tried, i.with)
-		}
-		switch {
-		case len(i.next) > 0 && len(i.waiting) > 0 && anotherMayDo(m.err):
-			a.pullNext(ctx, i, i.waiting[0].pod)
-			return
-		case !anotherMayDo(m.err):
-			i.tried = append(i.tried, i.next...)
-		}
-		i.next = nil
-		reason := imagepull.ErrImagePull
-		switch port.KindOf(m.err) {
-		case port.InvalidImageName:
-			reason = imagepull.InvalidImageName
-		case port.RegistryUnavailable:
-			reason = "RegistryUnavailable"
-		case port.ImageSignature:
-			reason = "SignatureValidationFailed"
-		case port.Unavailable:
-			// No registry was asked: the wait does not grow while the runtime is down.
-			i.failures.Count = 0
-		default:
-		}
-		a.failed(ctx, i, reason, detail(m.err))
-		return
-	}
-	i.failures, i.tried = imagepull.Failures{}, nil
-	// A pull gives the reference; who needs the image's user looks at it now. It
-	// was made for those who have what it was made with.
-	entitled := func(w *waiter) bool {
-		return !i.inherited && w.secrets.known && w.secrets.entitle(i.name, i.with)
-	}
-	for _, w := range i.waiting {
-		if !entitled(w) {
-			continue
-		}
-		a.event(ctx, w, false, "Pulled", fmt.Sprintf("Successfully pulled image %q in %v", i.name, ctx.Now().Sub(i.begun).Round(time.Millisecond)))
-		w.pulled = true
-	}
-	i.checkedAt = time.Time{}
-	for _, w := range i.waiting {
-		if w.ask.Policy == v1.PullAlways && entitled(w) {
-			w.ask.Policy = v1.PullIfNotPresent // done for this incarnation
-		}
-	}
-	a.advance(ctx, i)
-	a.drop(ctx, i)
-}
-
-// failed begins a backoff, of which those are told who wait for the pull.
-func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message string) {
-	text := fmt.Sprintf("Failed to pull image %q: %s", i.name, message)
-	i.failures = i.failures.Failed(reason, text, ctx.Now())
-	var pulling []*waiter
-	for _, w := range i.waiting {
-		if w.secrets.known && imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull && len(i.untried([]*waiter{w})) == 0 {
-			pulling = append(pulling, w)
-			a.event(ctx, w, true, "Failed", text)
-			a.shortly(ctx, w, reason)
-		}
-	}
-	a.backOff(ctx, i, pulling)
-	a.advance(ctx, i)
-	a.drop(ctx, i)
-}
-
-// backOff tells waiters why they wait for a pull, and gives when that changes:
-// from what happened to the back-off, and then to the next try. In between it
-// is checked whether the image was loaded by other means.
-func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*waiter) time.Time {
-	now := ctx.Now()
-	reason, message, until := i.failures.Status(a.deps.Backoff, i.name, now)
-	for _, w := range pulling {
-		if reason == imagepull.ImagePullBackOff && w.told.Reason != reason {
-			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.name))
-			a.shortly(ctx, w, reason)
-		}
-		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: reason, Message: message})
-		if w.ask.Policy != v1.PullAlways {
-			until = sooner(until, now.Add(a.deps.LookEvery))
-		}
-	}
-	return until
 }
 
 func (a *images) ready(i *image, w *waiter) {

@@ -62,7 +62,9 @@ func (s *secrets) entitle(image string, with imagepull.Credential) bool {
 // untried are those of some waiters that have a credential that has not failed yet.
 func (i *image) untried(waiters []*waiter) (out []*waiter) {
 	for _, w := range waiters {
-		if slices.ContainsFunc(w.secrets.credentials(i.name), func(c imagepull.Credential) bool { return !slices.Contains(i.tried, c) }) {
+		if slices.ContainsFunc(w.secrets.credentials(i.name), func(c imagepull.Credential) bool {
+			return !slices.Contains(i.tried, c)
+		}) {
 			out = append(out, w)
 		}
 	}
@@ -72,7 +74,8 @@ func (i *image) untried(waiters []*waiter) (out []*waiter) {
 // anotherMayDo reports whether another credential may give what this one did not.
 func anotherMayDo(err error) bool {
 	switch port.KindOf(err) {
-	case port.Unavailable, port.Deadline, port.Canceled, port.RegistryUnavailable, port.InvalidImageName, port.ImageSignature:
+	case port.Unavailable, port.Deadline, port.Canceled, port.RegistryUnavailable, port.InvalidImageName,
+		port.ImageSignature:
 		return false
 	default:
 		return true
@@ -88,6 +91,7 @@ func (a *images) warnOfSecrets(ctx *kernel.Context[Message], i *image, w *waiter
 	_, broken := imagepull.Credentials(i.name, w.secrets.found)
 	if names := slices.Concat(w.secrets.absent, broken); len(names) > 0 {
 		a.event(ctx, w, true, "FailedToRetrieveImagePullSecret",
-			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(names, ", ")))
+			fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
+				strings.Join(names, ", ")))
 	}
 }

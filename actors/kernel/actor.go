@@ -213,7 +213,8 @@ func newCell[M any](s *System, parent *cell, spec Spec[M]) *cell {
 	if sh.limit == 0 {
 		sh.limit = s.limit
 	}
-	c := &cell{sys: s, runner: spec.Runner, parent: parent, shape: s.shape(sh), path: spec.Name, label: spec.Label, construct: spec.New}
+	c := &cell{sys: s, runner: spec.Runner, parent: parent, shape: s.shape(sh), path: spec.Name, label: spec.Label,
+		construct: spec.New}
 	if parent != nil {
 		c.path = parent.path + "/" + spec.Name
 	}

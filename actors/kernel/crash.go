@@ -148,7 +148,9 @@ func trimStack(s string) string {
 			s = skipFrame(s)
 		}
 	}
-	for _, below := range []string{"github.com/asynkron/protoactor-go", "github.com/troupe-dev/troupe/actors/kernel.(*adapter["} {
+	for _, below := range []string{
+		"github.com/asynkron/protoactor-go", "github.com/troupe-dev/troupe/actors/kernel.(*adapter[",
+	} {
 		if i := strings.Index(s, below); i > 0 {
 			s = s[:i]
 		}

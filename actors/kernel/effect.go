@@ -53,8 +53,8 @@ type Effect[M any] struct {
 	// at the deadline, and has a method AfterFunc(func()) func() bool that tells of
 	// its end without a goroutine. If Run or Expired panics, the owner crashes.
 	Run func(ctx context.Context, id EffectID, done func(M))
-	// Expired is the message for a deadline that passed with no result. The
-	// work may still have been done, and a result that comes later is still
+	// Expired is the message for a deadline that passed with no result. Required, but
+	// for one that is Standing. The work may still have been done, and a result that comes later is still
 	// delivered: it finds an ID that its owner waits for no more, and is a hint.
 	Expired func(id EffectID) M
 }
@@ -127,8 +127,12 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 	if cell.runner == nil {
 		panic(fmt.Sprintf("actor %s has no runner for its effect %s", cell.path, e.Kind))
 	}
-	if e.Standing != (e.Deadline <= 0) || e.Run == nil || e.Expired == nil || e.Lane == "" || e.Pool != "" && e.Keeps != "" {
-		panic(fmt.Sprintf("effect %s of %s needs a lane, a Run, an Expired, a deadline unless it is standing, and Pool or Keeps at most", e.Kind, cell.path))
+	if e.Standing != (e.Deadline <= 0) || e.Run == nil || !e.Standing && e.Expired == nil || e.Lane == "" ||
+		e.Pool != "" && e.Keeps != "" {
+		panic(fmt.Sprintf(
+			"effect %s of %s needs a lane, a Run, a deadline with an Expired unless it is standing, and Pool or Keeps at most",
+			e.Kind, cell.path,
+		))
 	}
 	t := &typedEffect[M]{run: e.Run, expired: e.Expired}
 	t.effect = effect{
@@ -136,7 +140,8 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 			ID: EffectID(cell.sys.effectSeq.Add(1)), Kind: e.Kind, Object: e.Object, For: e.For, Lane: e.Lane, Tag: e.Tag,
 			Standing: e.Standing, Patience: e.Patience,
 		},
-		owner: cell, rank: e.Rank, idles: e.Idles, maxQueue: e.MaxQueue, deadline: e.Deadline, work: t, ctx: effectContext{clock: cell.sys.clock},
+		owner: cell, rank: e.Rank, idles: e.Idles, maxQueue: e.MaxQueue, deadline: e.Deadline, work: t,
+		ctx: effectContext{clock: cell.sys.clock},
 	}
 	cell.runner.add(&t.effect, e.Pool, e.Keeps)
 	return t.ID

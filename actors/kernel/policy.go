@@ -78,7 +78,8 @@ func (p Policy) Validate() error {
 	case p.Base <= 0 || p.Max < p.Base:
 		return fmt.Errorf("kernel: policy: it needs 0 < Base <= Max, and has %s and %s", p.Base, p.Max)
 	case p.Restarts < 0 || p.Window <= 0:
-		return fmt.Errorf("kernel: policy: %d restarts in %s: neither can be negative, nor the window zero", p.Restarts, p.Window)
+		return fmt.Errorf("kernel: policy: %d restarts in %s: neither can be negative, nor the window zero",
+			p.Restarts, p.Window)
 	case p.Beyond == Quarantine && p.Retry <= 0:
 		return fmt.Errorf("kernel: policy: a quarantine without Retry never ends")
 	case p.Beyond != Quarantine && p.Beyond != Escalate:

@@ -35,34 +35,6 @@ type Runner struct {
 	reaping bool
 }
 
-// KindCount counts the effects of one kind. Late ones are among the Expired.
-type KindCount struct {
-	Finished, Expired, Late, Dropped uint64
-	// Total is the sum of the run times of those that finished. Within has how many
-	// of them took as long as each of EffectBuckets at the most, and longer than the
-	// one before it; the rest took longer than all.
-	Total  time.Duration
-	Within [len(EffectBuckets)]uint64
-}
-
-// EffectBuckets are the run times by which effects are counted.
-var EffectBuckets = [...]time.Duration{
-	time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
-	5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute,
-}
-
-func (k *KindCount) finished(took time.Duration) {
-	k.Finished++
-	k.Total += took
-	for i, limit := range EffectBuckets {
-		if took <= limit {
-			k.Within[i]++
-			return
-		}
-	}
-}
-
 type effect struct {
 	EffectInfo
 	owner *cell
@@ -114,7 +86,10 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 		}
 		ahead := r.pools[p.Behind]
 		if ahead == nil || ahead.Behind != "" || p.BehindMax <= 0 {
-			return nil, fmt.Errorf("kernel: pool %s is behind %q: that must be a pool that is behind none, and BehindMax must be set", p.Name, p.Behind)
+			return nil, fmt.Errorf(
+				"kernel: pool %s is behind %q: that must be a pool that is behind none, and BehindMax must be set", p.Name,
+				p.Behind,
+			)
 		}
 		r.pools[p.Name].ahead = ahead
 		ahead.after = append(ahead.after, r.pools[p.Name])
@@ -159,18 +134,6 @@ func (r *Runner) laneBusyLocked(e *effect) bool {
 		if o.Lane == e.Lane && o.Phase <= EffectStarted {
 			return true
 		}
-	}
-	return false
-}
-
-// slotLocked takes a slot for e, or puts it into the queue for one.
-func (r *Runner) slotLocked(e *effect) bool {
-	if e.slots == nil || e.slots.take(e, r.sys.clock.Now()) {
-		return true
-	}
-	r.awaitLocked(e.slots)
-	if e.maxQueue > 0 {
-		e.stopWait = r.sys.clock.AfterFunc(e.maxQueue, func() { r.waitNoMore(e) })
 	}
 	return false
 }
@@ -287,152 +250,6 @@ func (r *Runner) expire(e *effect, panicked bool) {
 		e.guard("Expired", func() { e.owner.deliver(envelope{msg: e.work.overdue()}) })
 	}
 	r.beginAll(next)
-}
-
-// giveBack takes the slot from a call that is slower than usual, now or later.
-func (r *Runner) giveBack(e *effect) {
-	r.mu.Lock()
-	var next []*effect
-	if e.Phase == EffectStarted && e.HoldsSlot != "" {
-		if more := e.slots.outlived(e, r.sys.clock.Now()); more > 0 {
-			e.stopHold = r.sys.clock.AfterFunc(more, func() { r.giveBack(e) })
-		} else {
-			next = r.releaseLocked(e)
-		}
-	}
-	r.mu.Unlock()
-	r.beginAll(next)
-}
-
-// vacateLocked takes e, which runs no more, off its lane and its slot, and
-// returns those that start in its stead.
-func (r *Runner) vacateLocked(e *effect) []*effect {
-	if e.stopDead != nil {
-		e.stopDead()
-	}
-	if e.stopHold != nil {
-		e.stopHold()
-	}
-	// First the lane: its next then competes for the slot with those that wait.
-	next := r.laneFreeLocked(e)
-	if e.HoldsSlot != "" && !e.kept {
-		next = append(next, r.releaseLocked(e)...)
-	}
-	return next
-}
-
-// keepLocked leaves the slot of an effect that has finished to its owner until
-// that has handled the result: what it asks for then continues with the slot, so
-// that what was begun first is done first. An owner that does not get to it (it
-// crashed, or is busy) loses the slot a moment later.
-func (r *Runner) keepLocked(e *effect, now time.Time) {
-	if e.HoldsSlot == "" || e.slots.Unkept {
-		return
-	}
-	e.kept, e.over = true, now
-	r.kept = append(r.kept, e)
-	if !r.reaping {
-		r.reaping = true
-		r.sys.clock.AfterFunc(keepFor, r.reap)
-	}
-}
-
-// reap gives away the slots that have waited for their owners long enough.
-func (r *Runner) reap() {
-	r.mu.Lock()
-	now := r.sys.clock.Now()
-	var next []*effect
-	for len(r.kept) > 0 && now.Sub(r.kept[0].over) >= keepFor {
-		e := r.kept[0]
-		r.unkeepLocked(e)
-		next = append(next, r.releaseLocked(e)...)
-	}
-	if r.reaping = len(r.kept) > 0; r.reaping {
-		r.sys.clock.AfterFunc(r.kept[0].over.Add(keepFor).Sub(now), r.reap)
-	}
-	r.mu.Unlock()
-	r.beginAll(next)
-}
-
-// keepFor bounds how long a slot waits for its owner.
-const keepFor = 100 * time.Millisecond
-
-// settle gives a kept slot to the next, if its owner has not taken it.
-func (r *Runner) settle(e *effect) {
-	r.mu.Lock()
-	var next []*effect
-	if e.kept && !r.closed {
-		r.unkeepLocked(e)
-		next = r.releaseLocked(e)
-	}
-	r.mu.Unlock()
-	r.beginAll(next)
-}
-
-func (r *Runner) unkeepLocked(e *effect) {
-	e.kept = false
-	r.kept = slices.DeleteFunc(r.kept, func(k *effect) bool { return k == e })
-}
-
-// inheritLocked gives e the slot that its owner kept, if there is one.
-func (r *Runner) inheritLocked(e *effect) bool {
-	for _, k := range r.kept {
-		if k.owner == e.owner && k.slots == e.slots {
-			r.unkeepLocked(k)
-			e.HoldsSlot, k.HoldsSlot = k.HoldsSlot, ""
-			return true
-		}
-	}
-	return false
-}
-
-// releaseLocked takes e's slot back, and returns those that start in its stead, or
-// that have waited until the pool that they are behind had nothing to do.
-func (r *Runner) releaseLocked(e *effect) []*effect {
-	e.slots.release(e)
-	next := r.nextLocked(e.slots)
-	if e.slots.held == 0 {
-		for _, p := range e.slots.after {
-			next = append(next, r.nextLocked(p)...)
-		}
-	}
-	return next
-}
-
-// nextLocked starts those that may have a slot of p now.
-func (r *Runner) nextLocked(p *slots) (next []*effect) {
-	now := r.sys.clock.Now()
-	for w := p.next(now); w != nil; w = p.next(now) {
-		r.startLocked(w)
-		next = append(next, w)
-	}
-	r.awaitLocked(p)
-	return next
-}
-
-// awaitLocked sets the timer for those that have waited long enough for the pool
-// that p is behind, if there are any and it is not set.
-func (r *Runner) awaitLocked(p *slots) {
-	if p.ahead == nil || p.patience || p.held == p.Size || len(p.waiting) == 0 {
-		return
-	}
-	oldest := p.waiting[0].Since
-	for _, w := range p.waiting {
-		if w.Since.Before(oldest) {
-			oldest = w.Since
-		}
-	}
-	p.patience = true
-	r.sys.clock.AfterFunc(oldest.Add(p.BehindMax).Sub(r.sys.clock.Now()), func() {
-		r.mu.Lock()
-		p.patience = false
-		var next []*effect
-		if !r.closed {
-			next = r.nextLocked(p)
-		}
-		r.mu.Unlock()
-		r.beginAll(next)
-	})
 }
 
 // laneFreeLocked lets the next effect on e's lane go, if it can get its slot.
@@ -628,106 +445,6 @@ func (r *Runner) Close() {
 	for _, e := range ended {
 		e.ctx.end(context.Canceled)
 	}
-}
-
-func (r *Runner) inFlight(c *cell, overdue bool) []EffectInfo {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return infos(c.effects, overdue)
-}
-
-func infos(effects []*effect, overdue bool) (out []EffectInfo) {
-	for _, e := range effects {
-		if e.Phase <= EffectStarted || overdue {
-			out = append(out, e.EffectInfo)
-		}
-	}
-	return out
-}
-
-// InFlight are the effects of a place in the tree that are not over, overdue
-// ones included.
-func (r *Runner) InFlight(path string) []EffectInfo {
-	c := r.sys.cell(path)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c != nil && c.runner == r && len(c.effects) > 0 {
-		return infos(c.effects, true)
-	}
-	return infos(r.orphans[path], true)
-}
-
-// Pools are the runner's, by name.
-func (r *Runner) Pools() []PoolState {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make([]PoolState, 0, len(r.pools))
-	for _, p := range r.pools { // order-free: sorted below
-		out = append(out, PoolState{p.Name, p.Size, p.held, len(p.waiting)})
-	}
-	slices.SortFunc(out, func(a, b PoolState) int { return cmp.Compare(a.Name, b.Name) })
-	return out
-}
-
-// Counts are the totals by kind of effect.
-func (r *Runner) Counts() map[string]KindCount {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out := make(map[string]KindCount, len(r.counts))
-	for k, c := range r.counts { // order-free: a map again
-		out[k] = *c
-	}
-	return out
-}
-
-// KindInFlight is what is under way of one kind of effect.
-type KindInFlight struct {
-	Kind                     string
-	Queued, Started, Overdue int
-	// Oldest is for how long the oldest of them has been in its phase, 0 if all are
-	// Standing.
-	Oldest time.Duration
-}
-
-// UnderWay sums up the effects that are not over, in order of kind.
-func (r *Runner) UnderWay() []KindInFlight {
-	now := r.sys.clock.Now()
-	by := map[string]*KindInFlight{}
-	r.mu.Lock()
-	for e := r.first; e != nil; e = e.next {
-		k := by[e.Kind]
-		if k == nil {
-			k = &KindInFlight{Kind: e.Kind}
-			by[e.Kind] = k
-		}
-		switch e.Phase {
-		case EffectQueued:
-			k.Queued++
-		case EffectStarted:
-			k.Started++
-		default:
-			k.Overdue++
-		}
-		if !e.Standing {
-			k.Oldest = max(k.Oldest, now.Sub(e.Since))
-		}
-	}
-	r.mu.Unlock()
-	out := make([]KindInFlight, 0, len(by))
-	for _, k := range by { // order-free: sorted below
-		out = append(out, *k)
-	}
-	slices.SortFunc(out, func(a, b KindInFlight) int { return cmp.Compare(a.Kind, b.Kind) })
-	return out
-}
-
-func (r *Runner) countLocked(kind string) *KindCount {
-	c := r.counts[kind]
-	if c == nil {
-		c = &KindCount{}
-		r.counts[kind] = c
-	}
-	return c
 }
 
 func (r *Runner) traceLocked(e *effect) {

@@ -26,7 +26,8 @@ func props[M any](s *System, root bool) *actor.Props {
 		func() actor.Actor { return &adapter[M]{sys: s} },
 		actor.WithMailbox(func() actor.Mailbox { return s.spawning }),
 		actor.WithSupervisor(strategy{s}),
-		actor.WithSpawnFunc(func(as *actor.ActorSystem, id string, p *actor.Props, parent actor.SpawnerContext) (*actor.PID, error) {
+		actor.WithSpawnFunc(func(as *actor.ActorSystem, id string, p *actor.Props,
+			parent actor.SpawnerContext) (*actor.PID, error) {
 			s.spawning.path = id // the same string once, not twice
 			return actor.DefaultSpawner(as, id, p, parent)
 		}),

@@ -9,7 +9,9 @@ type strategy struct{ sys *System }
 
 // HandleFailure implements actor.SupervisorStrategy. It runs on the parent, or,
 // for a topmost actor, on that actor itself.
-func (s strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, _ *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
+func (s strategy) HandleFailure(
+	_ *actor.ActorSystem, parent actor.Supervisor, _ *actor.PID, _ *actor.RestartStatistics, reason, _ any,
+) {
 	f := reason.(*failure)
 	if s.sys.answer(f.cell, f.report) != Escalate {
 		return

@@ -94,7 +94,8 @@ func NewSystem(c Config) (*System, error) {
 		clock: c.Clock, tracer: c.Tracer, log: c.Log, seed: c.Seed,
 		history: c.History, limit: c.MailboxLimit,
 		onCrash: c.OnCrash, onFatal: c.OnFatal,
-		cells: map[string]*cell{}, past: map[string]KindStats{}, shapes: map[shape]*shape{}, props: map[propsKey]*actor.Props{},
+		cells: map[string]*cell{}, past: map[string]KindStats{}, shapes: map[shape]*shape{},
+		props: map[propsKey]*actor.Props{},
 	}
 	switch {
 	case s.history == 0:

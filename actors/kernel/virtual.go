@@ -62,7 +62,8 @@ func (v *Virtual) Step() bool {
 	v.runnable[n-1] = nil
 	v.runnable = v.runnable[:n-1]
 	if v.steps++; v.steps-v.moved > livelock {
-		panic(fmt.Sprintf("kernel: %d messages without time moving, the next to %s: actors keep one another busy for ever", livelock, c.path))
+		panic(fmt.Sprintf("kernel: %d messages without time moving, the next to %s: actors keep one another busy for ever",
+			livelock, c.path))
 	}
 	if c.step() {
 		v.runnable = append(v.runnable, c)

@@ -14,7 +14,6 @@ package logs
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Pool is the pool of slots that bounds how many logs are worked at at once
@@ -99,7 +99,8 @@ type Deps struct {
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &logs{
-			deps: deps, of: map[port.LogRef]*round{}, doubtful: map[port.LogRef]bool{}, warned: map[port.LogRef]bool{}, without: map[port.LogRef]bool{},
+			deps: deps, of: map[port.LogRef]*round{}, doubtful: map[port.LogRef]bool{}, warned: map[port.LogRef]bool{},
+			without: map[port.LogRef]bool{},
 		}
 	}
 }
@@ -180,9 +181,8 @@ func (a *logs) list(ctx *kernel.Context[Message]) {
 	if a.listed || a.listing != 0 {
 		return
 	}
-	a.listing = a.do(ctx, "RotatedLogs", "", "", a.deps.Deadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
-		a.deps.Files.RotatedLogs(c, func(logs []port.LogRef, err error) { done(rotated{id, logs, err}) })
-	}, func(id kernel.EffectID, err error) Message { return rotated{id: id, err: err} })
+	a.listing = portcall.Do(ctx, effect("RotatedLogs", "", "", a.deps.Deadline), a.deps.Files.RotatedLogs,
+		func(id kernel.EffectID, logs []port.LogRef, err error) Message { return rotated{id, logs, err} })
 }
 
 func (a *logs) rotated(ctx *kernel.Context[Message], m rotated) {
@@ -206,9 +206,9 @@ func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
 	for i := range runs {
 		refs[i] = runs[i].ref
 	}
-	a.sizing = a.do(ctx, "LogSizes", "", "", a.deps.Deadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
-		a.deps.Files.LogSizes(c, refs, func(sizes []int64, err error) { done(sized{id, runs, sizes, err}) })
-	}, func(id kernel.EffectID, err error) Message { return sized{id: id, err: err} })
+	a.sizing = portcall.Do(ctx, effect("LogSizes", "", "", a.deps.Deadline),
+		func(c context.Context, done func([]int64, error)) { a.deps.Files.LogSizes(c, refs, done) },
+		func(id kernel.EffectID, sizes []int64, err error) Message { return sized{id, runs, sizes, err} })
 }
 
 // whatRuns are the containers that run. The number in the name of a log is that
@@ -216,7 +216,8 @@ func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
 func whatRuns(pods []*v1.Pod) (out []container) {
 	for _, p := range pods {
 		s := &p.Status
-		for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+		for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses,
+			s.EphemeralContainerStatuses} {
 			for i := range list {
 				c := &list[i]
 				if _, id, ok := strings.Cut(c.ContainerID, "://"); ok && c.State.Running != nil && c.RestartCount >= 0 {
@@ -269,9 +270,9 @@ func (a *logs) begin(ctx *kernel.Context[Message], c container) {
 }
 
 func (a *logs) look(ctx *kernel.Context[Message], r *round, ref port.LogRef) {
-	r.waits = a.do(ctx, "LookAtLog", ref.String(), Pool, a.deps.Deadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
-		a.deps.Files.LookAtLog(c, ref, func(l logrotate.Log, err error) { done(looked{id, ref, l, err}) })
-	}, func(id kernel.EffectID, err error) Message { return looked{id: id, ref: ref, err: err} })
+	r.waits = portcall.Do(ctx, effect("LookAtLog", ref.String(), Pool, a.deps.Deadline),
+		func(c context.Context, done func(logrotate.Log, error)) { a.deps.Files.LookAtLog(c, ref, done) },
+		func(id kernel.EffectID, l logrotate.Log, err error) Message { return looked{id, ref, l, err} })
 }
 
 // looked takes the next step.
@@ -293,18 +294,18 @@ func (a *logs) looked(ctx *kernel.Context[Message], r *round, m looked) {
 		a.end(m.ref, r.failed)
 		return
 	}
+	ended := func(id kernel.EffectID, err error) Message { return stepped{id, m.ref, step, err} }
 	if _, reopens := step.(logrotate.Reopen); reopens {
-		r.waits = a.do(ctx, "ReopenContainerLog", m.ref.String(), "", a.deps.Deadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.Runtime.ReopenContainerLog(c, r.id, func(err error) { done(stepped{id, m.ref, step, err}) })
-		}, func(id kernel.EffectID, err error) Message { return stepped{id, m.ref, step, err} })
+		container := r.id
+		r.waits = portcall.Do0(ctx, effect("ReopenContainerLog", m.ref.String(), "", a.deps.Deadline),
+			func(c context.Context, done func(error)) { a.deps.Runtime.ReopenContainerLog(c, container, done) }, ended)
 		return
 	}
 	if _, rotates := step.(logrotate.Rotate); rotates {
 		r.Rotated = true
 	}
-	r.waits = a.do(ctx, "StepLog", m.ref.String(), Pool, a.deps.StepDeadline, func(c context.Context, id kernel.EffectID, done func(Message)) {
-		a.deps.Files.StepLog(c, m.ref, step, func(err error) { done(stepped{id, m.ref, step, err}) })
-	}, func(id kernel.EffectID, err error) Message { return stepped{id, m.ref, step, err} })
+	r.waits = portcall.Do0(ctx, effect("StepLog", m.ref.String(), Pool, a.deps.StepDeadline),
+		func(c context.Context, done func(error)) { a.deps.Files.StepLog(c, m.ref, step, done) }, ended)
 }
 
 // stepped looks what has become of the log. After the runtime refused, the file
@@ -340,17 +341,11 @@ func (a *logs) warn(ctx *kernel.Context[Message], ref port.LogRef, err error) {
 	}
 }
 
-func (a *logs) do(ctx *kernel.Context[Message], kind, object, pool string, deadline time.Duration,
-	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
-) kernel.EffectID {
+func effect(kind, object, pool string, deadline time.Duration) kernel.Effect[Message] {
 	lane := object
 	if lane == "" {
 		lane = kind
 	}
-	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, Lane: lane, Pool: pool, Deadline: deadline, Patience: deadline / 2, Run: run,
-		Expired: func(id kernel.EffectID) Message {
-			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", deadline)})
-		},
-	})
+	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: lane, Pool: pool, Deadline: deadline,
+		Patience: deadline / 2}
 }

@@ -12,7 +12,6 @@ package mirrors
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the mirrors actor understands.
@@ -80,9 +80,15 @@ func (m done) AppendTrace(b []byte) []byte {
 	return b
 }
 
+// API is what the actor uses of port.API.
+type API interface {
+	Create(ctx context.Context, o port.APIObject, done func(port.APIObject, error))
+	Delete(ctx context.Context, d port.APIDelete, done func(error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	API port.API
+	API API
 	// Object and Gone go to status: uid is the static pod's.
 	Object func(uid types.UID, mirror *v1.Pod)
 	Gone   func(uid, mirror types.UID)
@@ -230,18 +236,12 @@ func (a *mirrors) call(ctx *kernel.Context[Message], full string, what mirrorpod
 		}
 	} else {
 		kind = "DeleteMirrorPod"
-		d := port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Mirror.Namespace, Name: p.Mirror.Name}, UID: p.Mirror.UID, Grace: new(int64)}
+		d := port.APIDelete{Key: port.APIKey{Kind: port.PodKind, Namespace: p.Mirror.Namespace, Name: p.Mirror.Name},
+			UID: p.Mirror.UID, Grace: new(int64)}
 		run = func(cc context.Context, answer func(error)) { a.deps.API.Delete(cc, d, answer) }
 	}
-	c.id = ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: full, Lane: full, Deadline: a.deps.Deadline,
-		Run: func(cc context.Context, id kernel.EffectID, answer func(Message)) {
-			run(cc, func(err error) { answer(done{id, full, what, err}) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return done{id, full, what, &port.Error{Kind: port.Deadline, Verb: kind, Object: full, Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)}}
-		},
-	})
+	c.id = portcall.Do0(ctx, kernel.Effect[Message]{Kind: kind, Object: full, Lane: full, Deadline: a.deps.Deadline}, run,
+		func(id kernel.EffectID, err error) Message { return done{id, full, what, err} })
 }
 
 func (a *mirrors) done(ctx *kernel.Context[Message], m done) {
@@ -261,5 +261,6 @@ func (a *mirrors) done(ctx *kernel.Context[Message], m done) {
 	if c.failures == 1 {
 		log = ctx.Log().Warn()
 	}
-	log.Str("pod", m.name).Str("error", m.err.Error()).Msg("cannot create or delete the mirror pod of a static pod; retrying")
+	log.Str("pod", m.name).Str("error",
+		m.err.Error()).Msg("cannot create or delete the mirror pod of a static pod; retrying")
 }

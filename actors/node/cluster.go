@@ -124,7 +124,8 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef
 		},
 		Every: c.Cluster.StatusPeriod, Report: c.Cluster.ReportPeriod,
 		LeaseDuration: c.Cluster.LeaseDuration, LeasePeriod: c.Cluster.LeaseDuration / 4,
-		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 3 * time.Second}, Deadline: apiDeadline, Patience: apiPatience,
+		Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 3 * time.Second}, Deadline: apiDeadline,
+		Patience: apiPatience,
 	}))
 	a.apipods = spawn(ctx, c.Around, "apipods", apipods.New(&apipods.Deps{
 		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,

@@ -150,93 +150,112 @@ const logStepDeadline = 10 * time.Minute
 
 // Start implements kernel.Behavior.
 func (n *node) Start(ctx *kernel.Context[Message]) {
-	c := n.config
-	self := ctx.Self()
-	// Only forward references: nobody here speaks before sources and pleg do.
-	var (
-		podsRef    kernel.Ref[pods.Message]
-		imagesRef  kernel.Ref[images.Message]
-		volumesRef kernel.Ref[volumes.Message]
-		probesRef  kernel.Ref[probes.Message]
-		gcRef      kernel.Ref[gc.Message]
-		sourcesRef kernel.Ref[sources.Message]
-		plegRef    kernel.Ref[pleg.Message]
-	)
-	askAgain := func() { podsRef.Tell(pods.AskAgain{}) }
-	podDeps := &pod.Deps{
-		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths, Files: c.Ports.Files,
+	c, b := n.config, &below{}
+	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(n, ctx.Self())))
+	n.pods = b.pods
+	b.spawnQuiet(ctx, c)
+	b.spawnSpeaking(ctx, c)
+}
+
+// below are the actors of a node, while they are being spawned. What sends to one that is
+// not there yet has only its field: none sends before sources and pleg do.
+type below struct {
+	pods      kernel.Ref[pods.Message]
+	images    kernel.Ref[images.Message]
+	volumes   kernel.Ref[volumes.Message]
+	resources kernel.Ref[resources.Message]
+	probes    kernel.Ref[probes.Message]
+	gc        kernel.Ref[gc.Message]
+	sources   kernel.Ref[sources.Message]
+	pleg      kernel.Ref[pleg.Message]
+	above     cluster
+}
+
+func (b *below) podDeps(c *Config) *pod.Deps {
+	d := &pod.Deps{
+		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, SubPaths: c.Ports.Host.MountSubPaths,
+		Files:       c.Ports.Files,
 		LogLinks:    c.Ports.LogLinks,
-		EnsureImage: func(m pod.EnsureImage) { imagesRef.Tell(images.Ensure{EnsureImage: m}) },
-		Mount:       func(m pod.MountVolumes) { volumesRef.Tell(volumes.Mount{MountVolumes: m}) },
-		Unmount:     func(m pod.UnmountVolumes) { volumesRef.Tell(volumes.Unmount{UnmountVolumes: m}) },
-		Probe:       func(m pod.ProbeContainers) { probesRef.Tell(probes.Watch{ProbeContainers: m}) },
-		Ask:         func(m pod.Ask) { podsRef.Tell(pods.Asked{Ask: m}) },
-		Report:      func(m pod.Report) { podsRef.Tell(pods.Reported{Report: m}) },
-		Finished:    func(m pod.Finished) { podsRef.Tell(pods.Finished{Finished: m}) },
-		NoteRestart: func(m pod.NoteRestart) { podsRef.Tell(pods.NoteRestart{NoteRestart: m}) },
+		EnsureImage: func(m pod.EnsureImage) { b.images.Tell(images.Ensure{EnsureImage: m}) },
+		Mount:       func(m pod.MountVolumes) { b.volumes.Tell(volumes.Mount{MountVolumes: m}) },
+		Unmount:     func(m pod.UnmountVolumes) { b.volumes.Tell(volumes.Unmount{UnmountVolumes: m}) },
+		Probe:       func(m pod.ProbeContainers) { b.probes.Tell(probes.Watch{ProbeContainers: m}) },
+		Ask:         func(m pod.Ask) { b.pods.Tell(pods.Asked{Ask: m}) },
+		Report:      func(m pod.Report) { b.pods.Tell(pods.Reported{Report: m}) },
+		Finished:    func(m pod.Finished) { b.pods.Tell(pods.Finished{Finished: m}) },
+		NoteRestart: func(m pod.NoteRestart) { b.pods.Tell(pods.NoteRestart{NoteRestart: m}) },
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
 		Limits: c.Cgroups,
 	}
-	var resourcesRef kernel.Ref[resources.Message]
 	if c.Ports.Cgroups != nil {
-		podDeps.EnsureCgroup = func(m pod.EnsureCgroup) { resourcesRef.Tell(resources.Ensure{EnsureCgroup: m}) }
-		podDeps.Cgroups = c.Ports.Cgroups
-		podDeps.RemoveCgroup = func(m pod.RemoveCgroup) { resourcesRef.Tell(resources.Remove{RemoveCgroup: m}) }
+		d.EnsureCgroup = func(m pod.EnsureCgroup) { b.resources.Tell(resources.Ensure{EnsureCgroup: m}) }
+		d.Cgroups = c.Ports.Cgroups
+		d.RemoveCgroup = func(m pod.RemoveCgroup) { b.resources.Tell(resources.Remove{RemoveCgroup: m}) }
 	}
-	var above cluster
-	podsDeps := &pods.Deps{
+	return d
+}
+
+func (b *below) podsDeps(n *node, self kernel.Ref[Message]) *pods.Deps {
+	c := n.config
+	podDeps := b.podDeps(c)
+	d := &pods.Deps{
 		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: podDeps, Wrap: c.Wrap,
 		Admit: n.admit,
 		Restarted: func() {
-			sourcesRef.Tell(sources.Resend{})
-			plegRef.Tell(pleg.Resend{})
-			above.resend()
-			probesRef.Tell(probes.Doubt{})
+			b.sources.Tell(sources.Resend{})
+			b.pleg.Tell(pleg.Resend{})
+			b.above.resend()
+			b.probes.Tell(probes.Doubt{})
 		},
 		Checkpoints: c.Ports.Checkpoints,
-		Collecting:  func(reply func([]observed.PodRef)) { gcRef.Tell(gc.Tell{Reply: reply}) },
+		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.Tell{Reply: reply}) },
 		Collect: func(ref observed.PodRef, abandoned bool) {
-			gcRef.Tell(gc.Collect{Ref: ref, Abandoned: abandoned})
+			b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned})
 		},
-		ForgetImages: func(uid types.UID) { imagesRef.Tell(images.Forget{UID: uid}) },
+		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
 	}
 	if c.Started != nil {
-		podsDeps.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
+		d.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
 	}
 	if c.Ports.API != nil {
-		above.connect(podsDeps)
-		above.tellPods(c, podDeps)
+		b.above.connect(d)
+		b.above.tellPods(c, podDeps)
 	}
-	podsRef = spawn(ctx, c.Around, "pods", pods.New(podsDeps))
-	n.pods = podsRef
-	imagesRef = spawn(ctx, c.Around, "images", images.New(&images.Deps{
+	return d
+}
+
+// spawnQuiet spawns those that only answer.
+func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
+	self := ctx.Self()
+	askAgain := func() { b.pods.Tell(pods.AskAgain{}) }
+	b.images = spawn(ctx, c.Around, "images", images.New(&images.Deps{
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff:  imagepull.DefaultBackoff(),
 		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
 	}))
-	volumesRef = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
+	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
 		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
 		Allocatable: c.Admit.Allocatable,
 	}))
 	if c.Ports.Cgroups != nil {
-		resourcesRef = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
+		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Restarted: askAgain,
-			Living:  func(reply func(map[types.UID]bool)) { podsRef.Tell(pods.Living{Reply: reply}) },
+			Living:  func(reply func(map[types.UID]bool)) { b.pods.Tell(pods.Living{Reply: reply}) },
 			Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Period: c.GCPeriod, Deadline: callDeadline,
 		}))
 	}
-	probesRef = spawn(ctx, c.Around, "probes", probes.New(&probes.Deps{
+	b.probes = spawn(ctx, c.Around, "probes", probes.New(&probes.Deps{
 		Runtime: c.Ports.Runtime, Network: c.Ports.Network, Events: c.Ports.Events, Checkpoints: c.Ports.Checkpoints,
 		Restarted: askAgain,
 	}))
-	gcRef = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
+	b.gc = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, LogLinks: c.Ports.LogLinks, Restarted: askAgain,
-		Living:    func(reply func(map[types.UID]bool)) { podsRef.Tell(pods.Living{Reply: reply}) },
-		Abandoned: func(uid types.UID) { podsRef.Tell(pods.Abandoned{UID: uid}) },
-		Collected: func(uid types.UID, stuck bool) { podsRef.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
+		Living:    func(reply func(map[types.UID]bool)) { b.pods.Tell(pods.Living{Reply: reply}) },
+		Abandoned: func(uid types.UID) { b.pods.Tell(pods.Abandoned{UID: uid}) },
+		Collected: func(uid types.UID, stuck bool) { b.pods.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,
 		Backoff: backoff.Policy{Base: 5 * time.Second, Max: 5 * time.Minute},
 	}))
@@ -248,29 +267,34 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		}))
 	}
 	if c.Ports.API != nil {
-		above.spawnQuiet(ctx, c, podsRef)
+		b.above.spawnQuiet(ctx, c, b.pods)
 	}
-	sourcesRef = spawn(ctx, c.Around, "sources", sources.New(&sources.Deps{
+}
+
+// spawnSpeaking spawns those that send the first messages.
+func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
+	self := ctx.Self()
+	b.sources = spawn(ctx, c.Around, "sources", sources.New(&sources.Deps{
 		Manifests: c.Ports.Manifests, Checkpoints: c.Ports.Checkpoints, NodeName: c.Name,
-		Update: func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
+		Update: func(u sources.Update) { b.pods.Tell(pods.Wanted{Update: u}) },
 		Path:   c.ManifestPath, URL: c.ManifestURL, PathPeriod: c.ManifestPathPeriod, URLPeriod: c.ManifestURLPeriod,
 		Deadline: time.Minute,
 	}))
-	plegRef = spawn(ctx, c.Around, "pleg", pleg.New(&pleg.Deps{
+	b.pleg = spawn(ctx, c.Around, "pleg", pleg.New(&pleg.Deps{
 		Runtime:  c.Ports.Runtime,
-		Snapshot: func(s pleg.Snapshot) { podsRef.Tell(pods.Listed{Snapshot: s}) },
-		Hint:     func(h pleg.Hint) { podsRef.Tell(pods.Hint{Hint: h}) },
-		Seen:     func(s pleg.Seen) { podsRef.Tell(pods.Seen{Seen: s}) },
+		Snapshot: func(s pleg.Snapshot) { b.pods.Tell(pods.Listed{Snapshot: s}) },
+		Hint:     func(h pleg.Hint) { b.pods.Tell(pods.Hint{Hint: h}) },
+		Seen:     func(s pleg.Seen) { b.pods.Tell(pods.Seen{Seen: s}) },
 		Health:   func(h pleg.Health) { self.Tell(RuntimeHealth{h}) },
 		Back: func() {
-			podsRef.Tell(pods.RuntimeBack{})
-			imagesRef.Tell(images.RuntimeBack{})
-			gcRef.Tell(gc.RuntimeBack{})
+			b.pods.Tell(pods.RuntimeBack{})
+			b.images.Tell(images.RuntimeBack{})
+			b.gc.Tell(gc.RuntimeBack{})
 		},
 		Slow: c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
 	}))
 	if c.Ports.API != nil {
-		above.spawnSpeaking(ctx, c, podsRef)
+		b.above.spawnSpeaking(ctx, c, b.pods)
 	}
 }
 
@@ -322,7 +346,8 @@ func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *admit.Rejection 
 	if as != nil {
 		labelled := *by
 		labelled.Labels, labelled.Taints = as.Labels, as.Spec.Taints
-		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil { // a runtime may be replaced by a newer one
+		// a runtime may be replaced by a newer one
+		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {
 			labelled.StrictGroups = *f.SupplementalGroupsPolicy
 		}
 		by = &labelled

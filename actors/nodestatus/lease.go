@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // jitter is what part of the period a renewal may be later, so that nodes that
@@ -36,26 +37,25 @@ func (n *nodestatus) renew(ctx *kernel.Context[Message]) {
 	}
 	l := nodeobject.Lease(n.deps.Own.Name, n.node, n.lease, n.deps.LeaseDuration, ctx.Now())
 	if n.lease == nil {
-		n.lend(ctx, "CreateLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, l, done) })
+		n.lend(ctx, "CreateLease", func(c context.Context, done func(port.APIObject, error)) {
+			n.deps.API.Create(c, l, done)
+		})
 		return
 	}
 	n.lend(ctx, "UpdateLease", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Update(c, l, done) })
 }
 
-func (n *nodestatus) lend(ctx *kernel.Context[Message], what string, call func(context.Context, func(port.APIObject, error))) {
+func (n *nodestatus) lend(
+	ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error)),
+) {
 	at := ctx.Now()
-	n.leaseCall = ctx.Do(kernel.Effect[Message]{
-		Kind: what, Object: n.deps.Own.Name, Lane: "lease", Deadline: n.deps.LeasePeriod,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			call(c, func(o port.APIObject, err error) {
-				l := leased{id: id, what: what, at: at, err: err}
-				if err == nil {
-					l.lease = o.(*coordinationv1.Lease)
-				}
-				done(l)
-			})
-		},
-		Expired: func(id kernel.EffectID) Message { return leased{id: id, what: what, at: at, err: n.overdue(what)} },
+	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "lease", Deadline: n.deps.LeasePeriod}
+	n.leaseCall = portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
+		l := leased{id: id, what: what, at: at, err: err}
+		if err == nil {
+			l.lease = o.(*coordinationv1.Lease)
+		}
+		return l
 	})
 }
 

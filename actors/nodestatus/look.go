@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // runtimeView is what is known of the runtime.
@@ -51,7 +52,8 @@ func (r *runtimeView) problems(now time.Time) []string {
 			if c.Type == "NetworkReady" {
 				what = "runtime network"
 			}
-			out = append(out, fmt.Sprintf("container %s not ready: %s=false reason:%s message:%s", what, c.Type, c.Reason, c.Message))
+			out = append(out,
+				fmt.Sprintf("container %s not ready: %s=false reason:%s message:%s", what, c.Type, c.Reason, c.Message))
 		}
 	}
 	return out
@@ -88,21 +90,13 @@ func (n *nodestatus) look(ctx *kernel.Context[Message]) {
 
 // read begins one look, unless it is under way.
 func read[T any](n *nodestatus, ctx *kernel.Context[Message], which int, kind string,
-	call func(context.Context, func(T, error)), result func(kernel.EffectID, T, error) Message,
+	run func(context.Context, func(T, error)), result func(kernel.EffectID, T, error) Message,
 ) {
 	if n.reading[which] != 0 {
 		return
 	}
-	n.reading[which] = ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Lane: kind, Deadline: pollDeadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			call(c, func(got T, err error) { done(result(id, got, err)) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			var none T
-			return result(id, none, &port.Error{Kind: port.Deadline, Verb: kind, Detail: fmt.Sprintf("no answer within %v", pollDeadline)})
-		},
-	})
+	n.reading[which] = portcall.Do(ctx, kernel.Effect[Message]{Kind: kind, Lane: kind, Deadline: pollDeadline}, run,
+		result)
 }
 
 // finished reports whether a result is of the look that counts.
@@ -184,12 +178,15 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 	}
 	problems := n.runtime.problems(ctx.Now())
 	if f := n.facts; f != nil && n.gathered == n.machine && f.RuntimeVersion == n.runtime.version &&
-		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) && sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) && len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {
+		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) &&
+		sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) &&
+		len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {
 		return
 	}
 	n.gathered = n.machine
 	n.facts = &nodeobject.Facts{
-		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Addresses: n.machine.Addresses, Info: n.machine.Info,
+		Capacity: n.machine.Capacity, Allocatable: n.machine.Allocatable, Addresses: n.machine.Addresses,
+		Info:           n.machine.Info,
 		RuntimeVersion: n.runtime.version, Images: n.images, Problems: problems,
 		Handlers: n.runtime.status.Handlers, Features: n.runtime.status.Features,
 	}

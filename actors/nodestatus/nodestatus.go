@@ -17,7 +17,6 @@ package nodestatus
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -28,14 +27,32 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
+
+// API is what the actor uses of port.API.
+type API interface {
+	portcall.Watcher
+	Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error))
+	Create(ctx context.Context, o port.APIObject, done func(port.APIObject, error))
+	Update(ctx context.Context, o port.APIObject, done func(port.APIObject, error))
+	Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error))
+}
+
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	Version(ctx context.Context, done func(port.RuntimeVersion, error))
+	Status(ctx context.Context, done func(port.RuntimeStatus, error))
+	ListImages(ctx context.Context, done func([]observed.Image, error))
+}
 
 // Deps are what the actor is connected to.
 type Deps struct {
-	API     port.API
-	Runtime port.Runtime
+	API     API
+	Runtime Runtime
 	Facts   port.NodeFacts
 	Events  port.Recorder
 	// Own is what the configuration says of the node.
@@ -222,15 +239,11 @@ func (n *nodestatus) open(ctx *kernel.Context[Message]) {
 			ctx.Cancel(e.ID)
 		}
 	}
-	self, s := ctx.Self(), port.Selection{Kind: port.NodeKind, Field: "metadata.name=" + n.deps.Own.Name}
+	s := port.Selection{Kind: port.NodeKind, Field: "metadata.name=" + n.deps.Own.Name}
 	n.watches++
-	n.watch = ctx.Do(kernel.Effect[Message]{
-		Kind: watchKind, Object: s.Field, Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), n.watches), Standing: true,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			n.deps.API.Watch(c, s, func(change port.APIChange) { self.Tell(told{id, change}) }, func(error) { done(ended{id}) })
-		},
-		Expired: func(id kernel.EffectID) Message { return ended{id} },
-	})
+	n.watch = portcall.Watch(ctx, kernel.Effect[Message]{Kind: watchKind, Object: s.Field}, n.watches, n.deps.API, s,
+		func(id kernel.EffectID, change port.APIChange) Message { return told{id, change} },
+		func(id kernel.EffectID, _ error) Message { return ended{id} })
 	ctx.After(n.deps.Patience, unheard{n.watch})
 }
 
@@ -301,7 +314,8 @@ func (n *nodestatus) gone() {
 }
 
 func (n *nodestatus) record(ctx *kernel.Context[Message], e nodeobject.Event) {
-	n.deps.Events.Record(port.Event{Node: n.deps.Own.Name, Warning: e.Warning, Reason: e.Reason, Message: e.Message, At: ctx.Now()})
+	n.deps.Events.Record(port.Event{Node: n.deps.Own.Name, Warning: e.Warning, Reason: e.Reason,
+		Message: e.Message, At: ctx.Now()})
 }
 
 // tell passes on what others need of the node.
@@ -313,7 +327,9 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 		n.record(ctx, nodeobject.Schedulable(n.deps.Own.Name, n.node.Spec.Unschedulable))
 	}
 	if s := n.seen; s == nil || s.UID != n.node.UID || !maps.Equal(s.Labels, n.node.Labels) ||
-		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
+		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool {
+			return a.MatchTaint(&b) && a.Value == b.Value
+		}) {
 		n.deps.Seen(n.node)
 	}
 	n.seen = n.node
@@ -338,7 +354,9 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	if n.node == nil {
 		node := nodeobject.New(own, n.facts, ctx.Now())
 		n.before = &v1.NodeStatus{}
-		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Create(c, node, done) })
+		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) {
+			n.deps.API.Create(c, node, done)
+		})
 		return
 	}
 	key, from := n.key(), n.node
@@ -365,28 +383,21 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 }
 
 // write begins a call about the node's object.
-func (n *nodestatus) write(ctx *kernel.Context[Message], what string, call func(context.Context, func(port.APIObject, error))) {
+func (n *nodestatus) write(
+	ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error)),
+) {
 	n.dirty, n.at = false, ctx.Now()
 	if what != "GetNode" && what != "PatchNode" && n.wrote != n.facts {
 		n.wrote, n.acks = n.facts, 0
 	}
-	n.call = ctx.Do(kernel.Effect[Message]{
-		Kind: what, Object: n.deps.Own.Name, Lane: "node", Deadline: n.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			call(c, func(o port.APIObject, err error) {
-				w := written{id: id, what: what, err: err}
-				if err == nil {
-					w.node = o.(*v1.Node)
-				}
-				done(w)
-			})
-		},
-		Expired: func(id kernel.EffectID) Message { return written{id: id, what: what, err: n.overdue(what)} },
+	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "node", Deadline: n.deps.Deadline}
+	n.call = portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
+		w := written{id: id, what: what, err: err}
+		if err == nil {
+			w.node = o.(*v1.Node)
+		}
+		return w
 	})
-}
-
-func (n *nodestatus) overdue(what string) error {
-	return &port.Error{Kind: port.Deadline, Verb: what, Object: n.deps.Own.Name, Detail: fmt.Sprintf("no answer within %v", n.deps.Deadline)}
 }
 
 func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {

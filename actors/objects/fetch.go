@@ -2,7 +2,6 @@ package objects
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // watchKind is the name of the effect.
@@ -57,37 +57,25 @@ func (a *objects) fetch(ctx *kernel.Context[Message], o *object) {
 		return
 	}
 	r, k := o.ref, keyOf(o.ref)
-	o.call = ctx.Do(kernel.Effect[Message]{
-		Kind: "Get" + k.Kind.String(), Object: r.Namespace + "/" + r.Name, Lane: r.String(), Pool: CallPool, Deadline: a.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.API.Get(c, k, func(obj port.APIObject, err error) { done(got{id, r, obj, err}) })
-		},
-		Expired: func(id kernel.EffectID) Message { return got{id: id, ref: r, err: a.overdue("Get", k.String())} },
-	})
-}
-
-func (a *objects) overdue(verb, object string) error {
-	return &port.Error{Kind: port.Deadline, Verb: verb, Object: object, Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)}
+	o.call = portcall.Do(ctx, kernel.Effect[Message]{
+		Kind: "Get" + k.Kind.String(), Object: r.Namespace + "/" + r.Name, Lane: r.String(), Pool: CallPool,
+		Deadline: a.deps.Deadline,
+	}, func(c context.Context, done func(port.APIObject, error)) { a.deps.API.Get(c, k, done) },
+		func(id kernel.EffectID, found port.APIObject, err error) Message { return got{id, r, found, err} })
 }
 
 func (a *objects) watch(ctx *kernel.Context[Message], o *object) {
-	self, r, k := ctx.Self(), o.ref, keyOf(o.ref)
+	r, k := o.ref, keyOf(o.ref)
 	s := port.Selection{Kind: k.Kind, Namespace: r.Namespace, Field: "metadata.name=" + r.Name}
 	a.watches++
 	o.watching, o.heard = true, false
-	o.call = ctx.Do(kernel.Effect[Message]{
-		Kind: watchKind + k.Kind.String(), Object: r.Namespace + "/" + r.Name, Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.API.Watch(c, s, func(change port.APIChange) {
-				if b, is := change.(port.APIBroken); is {
-					self.Tell(broken{id, r, b.Err})
-					return
-				}
-				self.Tell(told{id, r, change})
-			}, func(error) { done(ended{id, r}) })
-		},
-		Expired: func(id kernel.EffectID) Message { return ended{id, r} },
-	})
+	e := kernel.Effect[Message]{Kind: watchKind + k.Kind.String(), Object: r.Namespace + "/" + r.Name}
+	o.call = portcall.Watch(ctx, e, a.watches, a.deps.API, s, func(id kernel.EffectID, change port.APIChange) Message {
+		if b, is := change.(port.APIBroken); is {
+			return broken{id, r, b.Err}
+		}
+		return told{id, r, change}
+	}, func(id kernel.EffectID, _ error) Message { return ended{id, r} })
 	ctx.After(a.deps.Patience, unheard{o.call, r})
 }
 

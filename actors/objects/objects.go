@@ -228,7 +228,8 @@ func (a *objects) known(n *needer) podobjects.Set {
 		default:
 			e = a.of[r].entry
 		}
-		if old := n.told.Get(r); e.State == podobjects.Unknown || e.State == podobjects.Failed && old.State == podobjects.Found && r.Kind != podobjects.Token {
+		if old := n.told.Get(r); e.State == podobjects.Unknown || e.State == podobjects.Failed &&
+			old.State == podobjects.Found && r.Kind != podobjects.Token {
 			e = old
 		}
 		entries = append(entries, e)

@@ -21,6 +21,7 @@
 package objects
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // CallPool is the pool of slots that bounds how many calls run at once. A watch
@@ -199,9 +201,19 @@ const (
 	Get
 )
 
+// API is what the actor uses of port.API.
+type API interface {
+	portcall.Watcher
+	Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error))
+	CreateToken(
+		ctx context.Context, namespace, serviceAccount string, spec authenticationv1.TokenRequestSpec,
+		done func(authenticationv1.TokenRequestStatus, error),
+	)
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	API port.API
+	API API
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
 	Detection Detection

@@ -1,8 +1,6 @@
 package objects
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // services are those of the cluster, watched from the first pod on until the
@@ -70,17 +69,13 @@ func (a *objects) watchServices(ctx *kernel.Context[Message]) {
 	if s.watch != 0 {
 		ctx.Cancel(s.watch)
 	}
-	self, r := ctx.Self(), podobjects.Ref{Kind: podobjects.Services}
+	r := podobjects.Ref{Kind: podobjects.Services}
 	a.watches++
 	s.heard = false
-	s.watch = ctx.Do(kernel.Effect[Message]{
-		Kind: watchKind + "Services", Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.API.Watch(c, port.Selection{Kind: port.ServiceKind}, func(change port.APIChange) { self.Tell(servicesTold{id, change}) },
-				func(error) { done(ended{id, r}) })
-		},
-		Expired: func(id kernel.EffectID) Message { return ended{id, r} },
-	})
+	all := port.Selection{Kind: port.ServiceKind}
+	s.watch = portcall.Watch(ctx, kernel.Effect[Message]{Kind: watchKind + "Services"}, a.watches, a.deps.API, all,
+		func(id kernel.EffectID, change port.APIChange) Message { return servicesTold{id, change} },
+		func(id kernel.EffectID, _ error) Message { return ended{id, r} })
 	ctx.After(a.deps.Patience, unheard{s.watch, r})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // held is a token of a pod.
@@ -48,17 +49,14 @@ func (a *objects) ask(ctx *kernel.Context[Message], k token, t *held) {
 	if r.Audience != "" {
 		spec.Audiences = []string{r.Audience}
 	}
-	t.call = ctx.Do(kernel.Effect[Message]{
-		Kind: "CreateToken", Object: r.Namespace + "/" + r.Name, Lane: "token/" + string(k.uid) + "/" + r.String() + "/" + r.Audience,
+	t.call = portcall.Do(ctx, kernel.Effect[Message]{
+		Kind: "CreateToken", Object: r.Namespace + "/" + r.Name, Lane: "token/" + string(k.uid) + "/" +
+			r.String() + "/" + r.Audience,
 		Pool: CallPool, Deadline: a.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			a.deps.API.CreateToken(c, r.Namespace, r.Name, spec, func(s authenticationv1.TokenRequestStatus, err error) {
-				done(issued{id, k, s, err})
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return issued{id: id, token: k, err: a.overdue("CreateToken", r.Namespace+"/"+r.Name)}
-		},
+	}, func(c context.Context, done func(authenticationv1.TokenRequestStatus, error)) {
+		a.deps.API.CreateToken(c, r.Namespace, r.Name, spec, done)
+	}, func(id kernel.EffectID, s authenticationv1.TokenRequestStatus, err error) Message {
+		return issued{id, k, s, err}
 	})
 }
 
@@ -75,7 +73,9 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 	if m.err == nil {
 		t.failures = 0
 		expires := m.got.ExpirationTimestamp.Time
-		e = podobjects.Entry{Ref: t.entry.Ref, State: podobjects.Found, Object: &podobjects.IssuedToken{Value: m.got.Token, Expires: expires}}
+		e = podobjects.Entry{
+			Ref: t.entry.Ref, State: podobjects.Found, Object: &podobjects.IssuedToken{Value: m.got.Token, Expires: expires},
+		}
 		// Never at once: the two clocks may differ by more than the token's life.
 		at = max(podobjects.RenewAt(now, expires, ctx.Rand().Float64()).Sub(now), time.Minute)
 	} else {
@@ -97,7 +97,8 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 		if t.failures > 1 {
 			log = ctx.Log().Debug
 		}
-		log().Str("pod", a.pods[m.token.uid].pod.Namespace+"/"+a.pods[m.token.uid].pod.Name).Str("serviceAccount", m.token.ref.Name).
+		log().Str("pod", a.pods[m.token.uid].pod.Namespace+"/"+a.pods[m.token.uid].pod.Name).Str("serviceAccount",
+			m.token.ref.Name).
 			Str("error", m.err.Error()).Msg("cannot get a service account token for a pod; retrying")
 	}
 	t.timer = ctx.After(at, renew{m.token})

@@ -24,6 +24,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what pleg understands.
@@ -81,9 +82,15 @@ type Seen struct {
 	Listed time.Time
 }
 
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	List(ctx context.Context, uid string, done func(observed.Runtime, error))
+	Events(ctx context.Context, opened func(), event func(port.RuntimeEvent), done func(error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Runtime  port.Runtime
+	Runtime  Runtime
 	Snapshot func(Snapshot)
 	// Hint is called from anywhere.
 	Hint func(Hint)
@@ -198,7 +205,6 @@ func (p *pleg) open(ctx *kernel.Context[Message]) {
 				},
 				func(err error) { done(closed{id, err}) })
 		},
-		Expired: func(id kernel.EffectID) Message { return closed{id: id} },
 	})
 }
 
@@ -208,7 +214,8 @@ func (p *pleg) closed(ctx *kernel.Context[Message], m closed) {
 	}
 	if port.KindOf(m.err) == port.Unsupported {
 		if p.mode != polling {
-			ctx.Log().Info().Dur("every", p.deps.Fast).Msg("the container runtime does not support container events; listing containers periodically instead")
+			ctx.Log().Info().Dur("every",
+				p.deps.Fast).Msg("the container runtime does not support container events; listing containers periodically instead")
 		}
 		p.mode = polling
 		p.schedule(ctx)
@@ -240,18 +247,12 @@ func (p *pleg) list(ctx *kernel.Context[Message], fresh bool) {
 		return
 	}
 	begun := ctx.Now()
-	id := ctx.Do(kernel.Effect[Message]{
+	id := portcall.Do(ctx, kernel.Effect[Message]{
 		Kind: "List", Lane: fmt.Sprintf("list/%d/%d", begun.UnixNano(), len(p.lists)), Deadline: p.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			p.deps.Runtime.List(c, "", func(l observed.Runtime, err error) {
-				done(listed{id: id, begun: begun, list: l, err: err})
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return listed{id: id, begun: begun, err: &port.Error{Kind: port.Deadline, Verb: "List",
-				Detail: fmt.Sprintf("no answer within %v", p.deps.Deadline)}}
-		},
-	})
+	}, func(c context.Context, done func(observed.Runtime, error)) { p.deps.Runtime.List(c, "", done) },
+		func(id kernel.EffectID, l observed.Runtime, err error) Message {
+			return listed{id: id, begun: begun, list: l, err: err}
+		})
 	p.lists[id] = begun
 }
 
@@ -350,5 +351,6 @@ func outlineOf(rp *observed.RuntimePod) outline {
 }
 
 func (o outline) order(p outline) int {
-	return cmp.Or(cmp.Compare(o.ref.UID, p.ref.UID), cmp.Compare(o.ref.Namespace, p.ref.Namespace), cmp.Compare(o.ref.Name, p.ref.Name))
+	return cmp.Or(cmp.Compare(o.ref.UID, p.ref.UID), cmp.Compare(o.ref.Namespace, p.ref.Namespace),
+		cmp.Compare(o.ref.Name, p.ref.Name))
 }

@@ -115,7 +115,9 @@ func (p *pod) do(ctx *kernel.Context[Message], a podplan.Effect) kernel.EffectID
 
 // unable is an effect that fails at once.
 func unable(err error) run {
-	return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) { done(ActionDone{Err: err}) }}
+	return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) {
+		done(ActionDone{Err: err})
+	}}
 }
 
 // turn is the rank of an effect. Pods that are already being torn down come first:

@@ -129,7 +129,9 @@ func (p *pod) endHooks(ctx *kernel.Context[Message], ids []string) {
 }
 
 // hookFailed tells of a hook that failed. To end a sleep with its container is no failure.
-func (p *pod) hookFailed(ctx *kernel.Context[Message], name string, h *v1.LifecycleHandler, reason, what string, f failed) {
+func (p *pod) hookFailed(
+	ctx *kernel.Context[Message], name string, h *v1.LifecycleHandler, reason, what string, f failed,
+) {
 	if h != nil && h.Sleep != nil && f.kind == port.Canceled {
 		return
 	}

@@ -25,20 +25,22 @@ func (inspectContainer) kind() string { return "ContainerStatus" }
 func (a inspectContainer) begin(p *pod) run {
 	rt, files, of := p.deps.Runtime, p.deps.Files, p.want
 	pool, keeps := "", TeardownPool // the step between the end of a container and that of its sandbox
-	if c := p.facts.Container(a.ID); c != nil && c.State == observed.ContainerRunning && c.StartedAt.IsZero() && c.CreatedAt.Before(p.born) {
+	if c := p.facts.Container(a.ID); c != nil && c.State == observed.ContainerRunning && c.StartedAt.IsZero() &&
+		c.CreatedAt.Before(p.born) {
 		pool, keeps = LookPool, ""
 	}
 	spec, _ := podspec.Find(&of.Spec, a.Name)
-	return run{deadline: inspectDeadline, pool: pool, keeps: keeps, call: func(ctx context.Context, done func(ActionDone)) {
-		rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) {
-			d := ActionDone{Result: podplan.Result{Container: &c}, Err: err}
-			if err != nil || spec == nil || c.State != observed.ContainerExited {
-				done(d)
-				return
-			}
-			terminationMessage(ctx, files, of, spec, &c, func() { done(d) })
-		})
-	}}
+	return run{deadline: inspectDeadline, pool: pool, keeps: keeps,
+		call: func(ctx context.Context, done func(ActionDone)) {
+			rt.ContainerStatus(ctx, a.ID, func(c observed.Container, err error) {
+				d := ActionDone{Result: podplan.Result{Container: &c}, Err: err}
+				if err != nil || spec == nil || c.State != observed.ContainerExited {
+					done(d)
+					return
+				}
+				terminationMessage(ctx, files, of, spec, &c, func() { done(d) })
+			})
+		}}
 }
 
 // terminationMessage adds a container's termination message to what the runtime says of it.
@@ -49,7 +51,9 @@ func terminationMessage(
 		done()
 		return
 	}
-	r := port.TerminationMessage{Pod: of, Container: spec.Name, Attempt: c.Attempt, FromLog: terminationmessage.FromLog(spec.TerminationMessagePolicy, c)}
+	r := port.TerminationMessage{
+		Pod: of, Container: spec.Name, Attempt: c.Attempt, FromLog: terminationmessage.FromLog(spec.TerminationMessagePolicy, c),
+	}
 	files.TerminationMessage(ctx, r, func(said string, err error) {
 		if err != nil {
 			said = "Error on reading termination message: " + err.Error()

@@ -36,7 +36,10 @@ func (a lookResources) begin(p *pod) run {
 }
 
 // look reads the pod's cgroup, and then the memory of one container after another.
-func look(ctx context.Context, rt port.Runtime, cgroups port.Cgroups, limits *podcgroup.Settings, pod *v1.Pod, ids []string, done func(ActionDone)) {
+func look(
+	ctx context.Context, rt port.Runtime, cgroups port.Cgroups, limits *podcgroup.Settings, pod *v1.Pod, ids []string,
+	done func(ActionDone),
+) {
 	seen := podresize.Seen{Containers: map[string]int64{}}
 	var next func(i int)
 	next = func(i int) {

@@ -42,7 +42,8 @@ type partOf struct {
 // mounts resolves the container's mounts to paths on the host.
 func (p *pod) mounts(c *v1.Container, podIPs []string) (*mountPlan, error) {
 	w := &mountPlan{
-		from:    downward.Source{Pod: p.want, NodeName: p.want.Spec.NodeName, PodIPs: podIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable},
+		from: downward.Source{Pod: p.want, NodeName: p.want.Spec.NodeName, PodIPs: podIPs, HostIPs: p.deps.HostIPs,
+			Allocatable: p.deps.Allocatable},
 		objects: p.objects, container: c, mounts: make([]port.Mount, 0, len(c.VolumeMounts)),
 	}
 	for i := range c.VolumeMounts {
@@ -52,7 +53,8 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (*mountPlan, error) {
 		if !ok || v == nil {
 			return nil, w.refuse("volume %q of mount %s is not there", m.Name, m.MountPath)
 		}
-		pm := port.Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly || readOnly(v), Relabel: p.owns(v)}
+		pm := port.Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly ||
+			readOnly(v), Relabel: p.owns(v)}
 		if m.MountPropagation != nil {
 			pm.Propagation = *m.MountPropagation
 		}
@@ -143,7 +145,8 @@ func (p *pod) envFiles(c *v1.Container) (port.ReadEnvFiles, error) {
 // that has changed.
 func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	v := &p.facts.Volumes
-	if old == nil || old == p.want || v.State == volumeplan.Down || v.Going || v.Unmounted || !slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
+	if old == nil || old == p.want || v.State == volumeplan.Down || v.Going || v.Unmounted ||
+		!slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
 		return
 	}
 	if !maps.Equal(old.Labels, p.want.Labels) || !maps.Equal(old.Annotations, p.want.Annotations) ||
@@ -165,7 +168,8 @@ func (p *pod) foundRunning() bool {
 		return false
 	}
 	for i := range p.want.Spec.Containers {
-		if c, there := p.facts.View.Newest(p.want.Spec.Containers[i].Name); !there || c.State != observed.ContainerRunning || !c.CreatedAt.Before(p.born) {
+		if c, there := p.facts.View.Newest(p.want.Spec.Containers[i].Name); !there || c.State != observed.ContainerRunning ||
+			!c.CreatedAt.Before(p.born) {
 			return false
 		}
 	}
@@ -227,7 +231,8 @@ func subPathError(r *port.MountSubPaths, err error) error {
 	}
 	slices.Sort(names)
 	return &port.Error{Kind: port.InvalidConfig, Verb: "MountSubPaths", Object: objectName(r),
-		Detail: fmt.Sprintf("failed to prepare subPath for volumeMount %s of container %q: %s", strings.Join(slices.Compact(names), ", "), r.Container, detail)}
+		Detail: fmt.Sprintf("failed to prepare subPath for volumeMount %s of container %q: %s",
+			strings.Join(slices.Compact(names), ", "), r.Container, detail)}
 }
 
 func objectName(r *port.MountSubPaths) string {

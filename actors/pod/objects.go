@@ -63,7 +63,8 @@ func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 			p.facts.Failures[lane] = f
 		}
 	}
-	if v := &p.facts.Volumes; v.State != volumeplan.Down && !v.Going && !v.Unmounted && p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
+	if v := &p.facts.Volumes; v.State != volumeplan.Down && !v.Going && !v.Unmounted &&
+		p.changed(old, podobjects.VolumeRefs(p.want, p.objects)) {
 		p.mountVolumes(ctx)
 	}
 	if p.changed(old, podobjects.PullSecrets(p.want)) {
@@ -83,10 +84,12 @@ func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 			continue
 		}
 		if c, _ := podspec.Find(&p.want.Spec, e.Key); c != nil && c.Image == e.Value.Image {
-			p.ensureImage(ctx, imagepull.Request{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
+			p.ensureImage(ctx,
+				imagepull.Request{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
 		} else if name, ok := imagepull.OfVolume(e.Key); ok {
 			if v := p.volumeSpec(name); v != nil && v.Image != nil {
-				p.ensureImage(ctx, imagepull.Request{Container: e.Key, Image: v.Image.Reference, Policy: v.Image.PullPolicy, Attempt: e.Value.Attempt})
+				p.ensureImage(ctx, imagepull.Request{Container: e.Key, Image: v.Image.Reference, Policy: v.Image.PullPolicy,
+					Attempt: e.Value.Attempt})
 			}
 		}
 	}
@@ -99,7 +102,8 @@ func (p *pod) ensureImage(ctx *kernel.Context[Message], r imagepull.Request) {
 // checkEnv says why the variables of a container can't be told.
 func (p *pod) checkEnv(c *v1.Container) error {
 	if err := p.objects.CheckEnv(p.want, c); err != nil {
-		return &port.Error{Kind: port.InvalidConfig, Verb: "CreateContainer", Object: p.name() + "/" + c.Name, Detail: err.Error()}
+		return &port.Error{Kind: port.InvalidConfig, Verb: "CreateContainer", Object: p.name() + "/" + c.Name,
+			Detail: err.Error()}
 	}
 	return nil
 }

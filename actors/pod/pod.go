@@ -227,7 +227,8 @@ func (p *pod) giveUpStarts(ctx *kernel.Context[Message]) {
 func (p *pod) become(ctx *kernel.Context[Message], e podlife.Event) {
 	next := podlife.Next(p.life, e)
 	if next != p.life {
-		ctx.Log().Debug().Str("pod", p.name()).Stringer("from", p.life).Stringer("to", next).Stringer("event", e).Msg("pod lifecycle")
+		ctx.Log().Debug().Str("pod", p.name()).Stringer("from", p.life).Stringer("to", next).Stringer("event",
+			e).Msg("pod lifecycle")
 		p.life = next
 	}
 }

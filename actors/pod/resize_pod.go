@@ -25,7 +25,9 @@ func (a resizePod) begin(p *pod) run {
 	return run{deadline: startDeadline, call: func(ctx context.Context, done func(ActionDone)) {
 		name, err := limits.Pod(pod)
 		if err != nil {
-			done(ActionDone{Err: &port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: pod.Name, Detail: err.Error()}})
+			done(ActionDone{
+				Err: &port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: pod.Name, Detail: err.Error()},
+			})
 			return
 		}
 		rt.UpdateSandbox(ctx, port.UpdateSandbox{ID: a.SandboxID, Pod: pod, To: a.To}, func(err error) {

@@ -50,7 +50,8 @@ type API interface {
 	// with NotFound, what has another UID with Conflict.
 	Delete(ctx context.Context, d APIDelete, done func(error))
 	// CreateToken asks for a token of a service account (TokenRequest).
-	CreateToken(ctx context.Context, namespace, serviceAccount string, spec authenticationv1.TokenRequestSpec, done func(authenticationv1.TokenRequestStatus, error))
+	CreateToken(ctx context.Context, namespace, serviceAccount string, spec authenticationv1.TokenRequestSpec,
+		done func(authenticationv1.TokenRequestStatus, error))
 }
 
 // APIObject is an object of the API, by pointer: *v1.Pod, *v1.Node, …

@@ -30,5 +30,8 @@ type LinkedLog struct {
 
 // LinkedLogOf is the log of a container of a pod.
 func LinkedLogOf(pod observed.PodRef, c *observed.Container) LinkedLog {
-	return LinkedLog{LogRef: LogRef{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Container: c.Name, Attempt: c.Attempt}, ID: c.ID}
+	return LinkedLog{
+		LogRef: LogRef{Namespace: pod.Namespace, Pod: pod.Name, UID: pod.UID, Container: c.Name, Attempt: c.Attempt},
+		ID:     c.ID,
+	}
 }

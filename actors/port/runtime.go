@@ -51,7 +51,8 @@ type Runtime interface {
 	// ExecSync runs a command and collects at most 64 KiB of its output. A
 	// command that ends with a code other than 0 is no error of the call. At the end
 	// of timeout, or of ctx, it is killed; with a timeout of zero only with ctx.
-	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration, done func(ExecResult, error))
+	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration,
+		done func(ExecResult, error))
 
 	// UpdateContainer gives a container other limits. It may be one that was made
 	// and not started. Idempotent.

@@ -58,9 +58,10 @@ type memory struct {
 // load reads what an earlier agent knew.
 func (a *probes) load(ctx *kernel.Context[Message]) {
 	a.memory = memory{born: ctx.Now(), unclaimed: map[string]record{}, known: map[string]record{}}
-	a.memory.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName, func(id kernel.EffectID, data []byte, err error) Message {
-		return loaded{id, data, err}
-	})
+	a.memory.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName,
+		func(id kernel.EffectID, data []byte, err error) Message {
+			return loaded{id, data, err}
+		})
 }
 
 // holdBack keeps a wish until the checkpoint was read, if it has to wait for that.
@@ -68,7 +69,9 @@ func (a *probes) holdBack(m pod.ProbeContainers) bool {
 	if a.memory.loading == 0 || !slices.ContainsFunc(m.Containers, func(c pod.ProbedContainer) bool { return c.Wait }) {
 		return false
 	}
-	a.memory.held = append(slices.DeleteFunc(a.memory.held, func(h pod.ProbeContainers) bool { return h.Pod.UID == m.Pod.UID }), m)
+	a.memory.held = append(slices.DeleteFunc(a.memory.held, func(h pod.ProbeContainers) bool {
+		return h.Pod.UID == m.Pod.UID
+	}), m)
 	return true
 }
 

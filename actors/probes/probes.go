@@ -2,6 +2,7 @@ package probes
 
 import (
 	"container/heap"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -36,10 +37,23 @@ func Pools(commands int) []kernel.Pool {
 	}
 }
 
+// Runtime is what the actor uses of port.Runtime.
+type Runtime interface {
+	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration,
+		done func(port.ExecResult, error))
+}
+
+// Network is what the actor uses of port.Network.
+type Network interface {
+	ProbeHTTP(ctx context.Context, r probe.HTTP, timeout time.Duration, done func(port.HTTPAnswer, error))
+	ProbeTCP(ctx context.Context, r probe.TCP, timeout time.Duration, done func(error))
+	ProbeGRPC(ctx context.Context, r probe.GRPC, timeout time.Duration, done func(status string, err error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Runtime     port.Runtime
-	Network     port.Network
+	Runtime     Runtime
+	Network     Network
 	Events      port.Recorder
 	Checkpoints port.Checkpoints
 	// Restarted is called when an incarnation after the first begins, or one

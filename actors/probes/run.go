@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // queue is a heap of probes, by when they are due.
@@ -97,9 +98,10 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 	// Not r itself: what runs elsewhere knows only values.
 	deps, id, timeout := a.deps, r.of.id, r.Timeout
 	e := kernel.Effect[Message]{
-		Object: r.of.object, For: string(r.of.pod.pod.UID), Lane: r.lane, Pool: networkPool, Deadline: timeout + slack, Patience: timeout + slack,
+		Object: r.of.object, For: string(r.of.pod.pod.UID), Lane: r.lane, Pool: networkPool, Deadline: timeout + slack,
+		Patience: timeout + slack,
 		Expired: func(id kernel.EffectID) Message {
-			return answered{id, probe.Answer{Verdict: probe.Failed, Output: fmt.Sprintf("no answer within %v", timeout)}}
+			return answered{id, probe.Answer{Verdict: probe.Failed, Output: portcall.NoAnswer("", "", timeout).Detail}}
 		},
 	}
 	switch t := r.target.(type) {

@@ -3,14 +3,13 @@ package resources
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // What the effects above those of pods are on: one lane.
@@ -51,23 +50,19 @@ func (a *resources) settle(ctx *kernel.Context[Message]) {
 	})
 }
 
-func (a *resources) set(ctx *kernel.Context[Message], what string, c podcgroup.ClassValues, run func(context.Context, func(error))) {
-	ctx.Do(kernel.Effect[Message]{
-		Kind: "SetCgroup", Object: what, Lane: "node", Deadline: a.deps.Deadline,
-		Run: func(cc context.Context, _ kernel.EffectID, answer func(Message)) {
-			run(cc, func(err error) { answer(nodeSet{what, c, err}) })
-		},
-		Expired: func(kernel.EffectID) Message {
-			return nodeSet{what, c, &port.Error{Kind: port.Deadline, Verb: "SetCgroup", Object: what, Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)}}
-		},
-	})
+func (a *resources) set(
+	ctx *kernel.Context[Message], what string, c podcgroup.ClassValues, run func(context.Context, func(error)),
+) {
+	e := kernel.Effect[Message]{Kind: "SetCgroup", Object: what, Lane: "node", Deadline: a.deps.Deadline}
+	portcall.Do0(ctx, e, run, func(_ kernel.EffectID, err error) Message { return nodeSet{what, c, err} })
 }
 
 // nodeSet takes in how that went. What failed is tried again in the next sweep:
 // a limit below what is used already can't be set before some of it is let go.
 func (a *resources) nodeSet(ctx *kernel.Context[Message], m nodeSet) {
 	if m.err != nil {
-		ctx.Log().Warn().Str("cgroup", m.what).Str("error", m.err.Error()).Msg("cannot set cgroup limits; retrying in the next sweep")
+		ctx.Log().Warn().Str("cgroup", m.what).Str("error",
+			m.err.Error()).Msg("cannot set cgroup limits; retrying in the next sweep")
 	}
 	switch {
 	case m.what == allPods:
@@ -87,15 +82,9 @@ func (a *resources) sweep(ctx *kernel.Context[Message]) {
 	if !a.topSet || a.classes == nil {
 		a.changed(ctx)
 	}
-	ctx.Do(kernel.Effect[Message]{
-		Kind: "PodCgroups", Lane: "sweep", Deadline: a.deps.Deadline,
-		Run: func(c context.Context, _ kernel.EffectID, answer func(Message)) {
-			a.deps.Cgroups.Pods(c, func(uids []types.UID, err error) { answer(found{uids, err}) })
-		},
-		Expired: func(kernel.EffectID) Message {
-			return found{err: &port.Error{Kind: port.Deadline, Verb: "PodCgroups", Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)}}
-		},
-	})
+	portcall.Do(ctx, kernel.Effect[Message]{Kind: "PodCgroups", Lane: "sweep", Deadline: a.deps.Deadline},
+		a.deps.Cgroups.Pods,
+		func(_ kernel.EffectID, uids []types.UID, err error) Message { return found{uids, err} })
 }
 
 func (a *resources) found(ctx *kernel.Context[Message], m found) {
@@ -115,8 +104,6 @@ func (a *resources) remove(ctx *kernel.Context[Message], m living) {
 			continue
 		}
 		ctx.Log().Info().Str("uid", string(uid)).Msg("removing leftover pod cgroup")
-		a.do(ctx, "RemovePodCgroup", uid, string(uid), func(c context.Context, answer func(error)) {
-			a.deps.Cgroups.RemovePod(c, uid, answer)
-		}, func(_ kernel.EffectID, err error) Message { return swept{uid, err} })
+		a.removePod(ctx, uid, string(uid), func(_ kernel.EffectID, err error) Message { return swept{uid, err} })
 	}
 }

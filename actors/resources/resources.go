@@ -15,7 +15,6 @@ package resources
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the resources actor understands.
@@ -98,9 +98,16 @@ func (missed) isResourcesMessage()  {}
 // Outcome implements kernel.Outcome.
 func (m done) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 
+// Cgroups is what the actor uses of port.Cgroups.
+type Cgroups interface {
+	Set(ctx context.Context, name podcgroup.Name, v podcgroup.Values, done func(error))
+	RemovePod(ctx context.Context, uid types.UID, done func(error))
+	Pods(ctx context.Context, done func([]types.UID, error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Cgroups  port.Cgroups
+	Cgroups  Cgroups
 	Settings podcgroup.Settings
 	Events   port.Recorder
 	// Living asks pods which pods there are; it may not be answered.
@@ -209,7 +216,8 @@ func (a *resources) Receive(ctx *kernel.Context[Message], m Message) {
 		a.remove(ctx, m)
 	case swept:
 		if m.err != nil {
-			ctx.Log().Warn().Str("uid", string(m.uid)).Str("error", m.err.Error()).Msg("cannot remove a leftover pod cgroup; retrying in the next sweep")
+			ctx.Log().Warn().Str("uid", string(m.uid)).Str("error",
+				m.err.Error()).Msg("cannot remove a leftover pod cgroup; retrying in the next sweep")
 		}
 	}
 }
@@ -263,36 +271,35 @@ func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid ty
 
 func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded) {
 	if p.going {
-		p.running = a.do(ctx, "RemovePodCgroup", uid, objectOf(p.pod, uid), func(c context.Context, answer func(error)) {
-			a.deps.Cgroups.RemovePod(c, uid, answer)
-		}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
+		p.running = a.removePod(ctx, uid, objectOf(p.pod, uid), func(id kernel.EffectID, err error) Message {
+			return done{id, uid, err}
+		})
 		return
 	}
 	p.wanted = false
 	name, err := a.deps.Settings.Pod(p.pod)
 	values := a.deps.Settings.PodValues(p.pod)
-	p.running = a.do(ctx, "SetPodCgroup", uid, objectOf(p.pod, uid), func(c context.Context, answer func(error)) {
-		if err != nil {
-			answer(&port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: string(uid), Detail: err.Error()})
-			return
-		}
-		a.deps.Cgroups.Set(c, name, values, answer)
-	}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
+	p.running = portcall.Do0(ctx, a.effect("SetPodCgroup", uid, objectOf(p.pod, uid)),
+		func(c context.Context, answer func(error)) {
+			if err != nil {
+				answer(&port.Error{Kind: port.InvalidConfig, Verb: "SetPodCgroup", Object: string(uid), Detail: err.Error()})
+				return
+			}
+			a.deps.Cgroups.Set(c, name, values, answer)
+		}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
 }
 
-// do is one call for a pod, on the pod's lane.
-func (a *resources) do(ctx *kernel.Context[Message], kind string, uid types.UID, object string,
-	run func(context.Context, func(error)), result func(kernel.EffectID, error) Message,
+// effect is one call for a pod, on the pod's lane.
+func (a *resources) effect(kind string, uid types.UID, object string) kernel.Effect[Message] {
+	return kernel.Effect[Message]{Kind: kind, Object: object, For: string(uid), Lane: "cgroup/" + string(uid),
+		Deadline: a.deps.Deadline}
+}
+
+func (a *resources) removePod(
+	ctx *kernel.Context[Message], uid types.UID, object string, result func(kernel.EffectID, error) Message,
 ) kernel.EffectID {
-	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, For: string(uid), Lane: "cgroup/" + string(uid), Deadline: a.deps.Deadline,
-		Run: func(c context.Context, id kernel.EffectID, answer func(Message)) {
-			run(c, func(err error) { answer(result(id, err)) })
-		},
-		Expired: func(id kernel.EffectID) Message {
-			return result(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", a.deps.Deadline)})
-		},
-	})
+	return portcall.Do0(ctx, a.effect("RemovePodCgroup", uid, object),
+		func(c context.Context, answer func(error)) { a.deps.Cgroups.RemovePod(c, uid, answer) }, result)
 }
 
 func objectOf(p *v1.Pod, uid types.UID) string {

@@ -25,6 +25,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the sources actor understands.
@@ -153,9 +154,10 @@ func (s *sources) Start(ctx *kernel.Context[Message]) {
 			ctx.Cancel(e.ID)
 		}
 	}
-	s.loading = checkpoint.Load(ctx, s.deps.Checkpoints, checkpointName, func(id kernel.EffectID, data []byte, err error) Message {
-		return loaded{id, data, err}
-	})
+	s.loading = checkpoint.Load(ctx, s.deps.Checkpoints, checkpointName,
+		func(id kernel.EffectID, data []byte, err error) Message {
+			return loaded{id, data, err}
+		})
 }
 
 // Overflowed implements kernel.OverflowHandler: only hints and Resend can be missed.
@@ -219,7 +221,8 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 		m.err = json.Unmarshal(m.data, &s.restored)
 	}
 	if m.err != nil {
-		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).Msg("cannot read the static pods checkpoint; continuing without it")
+		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error",
+			m.err.Error()).Msg("cannot read the static pods checkpoint; continuing without it")
 		s.restored = remembered{}
 	}
 	s.file, s.http = s.restored.File, s.restored.HTTP
@@ -233,7 +236,6 @@ func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
 			Run: func(c context.Context, _ kernel.EffectID, done func(Message)) {
 				s.deps.Manifests.Watch(c, func() { self.Tell(changed{}) }, func(err error) { done(watchEnded{err}) })
 			},
-			Expired: func(kernel.EffectID) Message { return watchEnded{} },
 		})
 		s.readDirectory(ctx)
 		ctx.After(s.deps.PathPeriod, tick{podspec.File})
@@ -252,9 +254,9 @@ func (s *sources) readDirectory(ctx *kernel.Context[Message]) {
 		s.again = true
 		return
 	}
-	s.reading = s.do(ctx, "ReadManifests", s.deps.Path, "read", func(c context.Context, id kernel.EffectID, done func(Message)) {
-		s.deps.Manifests.Read(c, func(files []port.ManifestFile, err error) { done(read{id, files, err}) })
-	}, func(id kernel.EffectID, err error) Message { return read{id: id, err: err} })
+	e := kernel.Effect[Message]{Kind: "ReadManifests", Object: s.deps.Path, Lane: "read", Deadline: s.deps.Deadline}
+	s.reading = portcall.Do(ctx, e, s.deps.Manifests.Read,
+		func(id kernel.EffectID, files []port.ManifestFile, err error) Message { return read{id, files, err} })
 }
 
 func (s *sources) fetchURL(ctx *kernel.Context[Message]) {
@@ -263,19 +265,14 @@ func (s *sources) fetchURL(ctx *kernel.Context[Message]) {
 	}
 	fresh := !s.httpSeen || s.fetchAll
 	s.fetchAll = false
-	s.fetching = s.do(ctx, "FetchManifests", s.deps.URL, "fetch", func(c context.Context, id kernel.EffectID, done func(Message)) {
-		s.deps.Manifests.Fetch(c, fresh, func(data []byte, same bool, err error) { done(fetched{id, data, same, err}) })
-	}, func(id kernel.EffectID, err error) Message { return fetched{id: id, err: err} })
-}
-
-func (s *sources) do(ctx *kernel.Context[Message], kind, object, lane string,
-	run func(context.Context, kernel.EffectID, func(Message)), expired func(kernel.EffectID, error) Message,
-) kernel.EffectID {
-	return ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: object, Lane: lane, Deadline: s.deps.Deadline, Run: run,
-		Expired: func(id kernel.EffectID) Message {
-			return expired(id, &port.Error{Kind: port.Deadline, Verb: kind, Object: object, Detail: fmt.Sprintf("no answer within %v", s.deps.Deadline)})
-		},
+	e := kernel.Effect[Message]{Kind: "FetchManifests", Object: s.deps.URL, Lane: "fetch", Deadline: s.deps.Deadline}
+	s.fetching = portcall.Do(ctx, e, func(c context.Context, done func(fetched, error)) {
+		s.deps.Manifests.Fetch(c, fresh, func(data []byte, same bool, err error) {
+			done(fetched{data: data, same: same}, err)
+		})
+	}, func(id kernel.EffectID, m fetched, err error) Message {
+		m.id, m.err = id, err
+		return m
 	})
 }
 
@@ -305,7 +302,8 @@ func (s *sources) read(ctx *kernel.Context[Message], m read) {
 			d = old.decoded
 			cache[f.Name] = old
 		default:
-			d = manifest.Decode(f.Data, manifest.Source{Origin: podspec.File, Name: f.Name}, manifest.Node{Name: s.deps.NodeName}, ctx.Now())
+			d = manifest.Decode(f.Data, manifest.Source{Origin: podspec.File, Name: f.Name},
+				manifest.Node{Name: s.deps.NodeName}, ctx.Now())
 			cache[f.Name] = cached{f.Data, d}
 		}
 		reads = append(reads, manifest.Read{Source: f.Name, Decoded: d})
@@ -326,7 +324,8 @@ func (s *sources) fetched(ctx *kernel.Context[Message], m fetched) {
 	if m.err != nil {
 		d = manifest.Reject(s.deps.URL, m.err.Error())
 	} else {
-		d = manifest.Decode(m.data, manifest.Source{Origin: podspec.HTTP, Name: s.deps.URL}, manifest.Node{Name: s.deps.NodeName}, ctx.Now())
+		d = manifest.Decode(m.data, manifest.Source{Origin: podspec.HTTP, Name: s.deps.URL},
+			manifest.Node{Name: s.deps.NodeName}, ctx.Now())
 	}
 	s.http = manifest.Merge(s.http, []manifest.Read{{Source: s.deps.URL, Decoded: d}})
 	s.httpSeen = s.httpSeen || m.err == nil
@@ -341,7 +340,9 @@ type problem struct {
 }
 
 // report tells pods, and the log once of each problem.
-func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, state manifest.State, more []manifest.Problem) {
+func (s *sources) report(
+	ctx *kernel.Context[Message], source podspec.Origin, state manifest.State, more []manifest.Problem,
+) {
 	wanted, problems := manifest.Desired(state)
 	problems = append(slices.Clone(problems), more...)
 	if source == podspec.HTTP {
@@ -360,7 +361,8 @@ func (s *sources) report(ctx *kernel.Context[Message], source podspec.Origin, st
 		noted[key] = true
 		if !s.noted[key] {
 			e := ctx.Log().Error().Str("source", p.Source)
-			for _, f := range [...][2]string{{"field", p.Field}, {"value", p.Value}, {"problem", p.Message}, {"keptRunning", p.Kept}} {
+			for _, f := range [...][2]string{{"field", p.Field}, {"value", p.Value}, {"problem", p.Message},
+				{"keptRunning", p.Kept}} {
 				if f[1] != "" {
 					e = e.Str(f[0], f[1])
 				}
@@ -382,5 +384,7 @@ func (s *sources) save(ctx *kernel.Context[Message]) {
 		return
 	}
 	s.saved = data
-	checkpoint.Save(ctx, s.deps.Checkpoints, checkpointName, data, func(_ kernel.EffectID, err error) Message { return saved{err} })
+	checkpoint.Save(ctx, s.deps.Checkpoints, checkpointName, data, func(_ kernel.EffectID, err error) Message {
+		return saved{err}
+	})
 }

@@ -150,5 +150,6 @@ func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
 	if r.failures == 1 {
 		log = ctx.Log().Warn()
 	}
-	log.Str("pod", m.object.Namespace+"/"+m.object.Name).Str("call", verbs[m.what]).Str("error", m.err.Error()).Msg("the apiserver rejected a pod request; retrying")
+	log.Str("pod", m.object.Namespace+"/"+m.object.Name).Str("call", verbs[m.what]).Str("error",
+		m.err.Error()).Msg("the apiserver rejected a pod request; retrying")
 }

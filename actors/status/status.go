@@ -27,7 +27,6 @@ package status
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -38,11 +37,19 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
+
+// API is what the actor uses of port.API.
+type API interface {
+	Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error))
+	Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error))
+	Delete(ctx context.Context, d port.APIDelete, done func(error))
+}
 
 // Deps are what the actor is connected to.
 type Deps struct {
-	API port.API
+	API API
 	// Restarted is called when an incarnation after the first begins, or when
 	// messages were missed: everything has to be told again.
 	Restarted func()
@@ -228,7 +235,8 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	step := statuswrite.Next(statuswrite.Input{
 		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
-		Final: r.final, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed), LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
+		Final: r.final, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed),
+		LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
 	})
 	switch step.Do {
 	case statuswrite.Rest:
@@ -302,29 +310,21 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 	if s.away > 0 {
 		deadline = s.deps.Probe
 	}
-	kind := verbs[step.Do]
-	r.call = ctx.Do(kernel.Effect[Message]{
-		Kind: kind, Object: key.Namespace + "/" + key.Name, For: string(uid), Lane: string(uid), Deadline: deadline,
-		Run: func(c context.Context, id kernel.EffectID, done func(Message)) {
-			run(c, func(got port.APIObject, err error) {
-				a := a
-				a.id, a.err = id, err
-				if err == nil && got != nil {
-					a.got = got.(*v1.Pod)
-				}
-				done(a)
-			})
-		},
-		Expired: func(id kernel.EffectID) Message {
-			a := a
-			a.id, a.err = id, &port.Error{Kind: port.Deadline, Verb: kind, Object: key.String(), Detail: fmt.Sprintf("no answer within %v", deadline)}
-			return a
-		},
+	r.call = portcall.Do(ctx, kernel.Effect[Message]{
+		Kind: verbs[step.Do], Object: key.Namespace + "/" + key.Name, For: string(uid), Lane: string(uid), Deadline: deadline,
+	}, run, func(id kernel.EffectID, got port.APIObject, err error) Message {
+		a := a
+		a.id, a.err = id, err
+		if err == nil && got != nil {
+			a.got = got.(*v1.Pod)
+		}
+		return a
 	})
 	s.calls[r.call] = ctx.Now()
 }
 
-var verbs = map[statuswrite.Verb]string{statuswrite.Read: "GetPod", statuswrite.Write: "PatchPodStatus", statuswrite.Delete: "DeletePod"}
+var verbs = map[statuswrite.Verb]string{statuswrite.Read: "GetPod", statuswrite.Write: "PatchPodStatus",
+	statuswrite.Delete: "DeletePod"}
 
 func timeOf(nanos int64) time.Time {
 	if nanos == 0 {

@@ -38,8 +38,9 @@ func (a *volumes) overdue(ctx *kernel.Context[Message], uid types.UID) {
 		return
 	}
 	if p.waits && !p.down {
-		a.event(ctx, p, "FailedMount", fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], "+
-			"failed to process volumes=[]: timed out waiting for the condition", strings.Join(p.missing(), " ")))
+		a.event(ctx, p, "FailedMount",
+			fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], "+
+				"failed to process volumes=[]: timed out waiting for the condition", strings.Join(p.missing(), " ")))
 	}
 	next := summary
 	if !p.waits {

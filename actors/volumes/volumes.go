@@ -14,7 +14,9 @@ package volumes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,6 +29,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the volumes actor understands.
@@ -86,9 +89,16 @@ func (s step) String() string {
 	return [...]string{"PreparePod", "MountVolume", "UnmountPod"}[s]
 }
 
+// Host is what the actor uses of port.Host.
+type Host interface {
+	PreparePod(ctx context.Context, pod *v1.Pod, done func(error))
+	MountVolume(ctx context.Context, r port.MountVolume, done func(path string, err error))
+	UnmountPod(ctx context.Context, uid types.UID, done func(error))
+}
+
 // Deps are what the actor is connected to.
 type Deps struct {
-	Host   port.Host
+	Host   Host
 	Events port.Recorder
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
@@ -314,21 +324,32 @@ func (a *volumes) begin(ctx *kernel.Context[Message], uid types.UID, what step, 
 	if p.later && what != unmount {
 		pool = pod.LookPool
 	}
-	p.running.Set(key, ctx.Do(kernel.Effect[Message]{
-		Kind: what.String(), Object: object(w, uid, name), For: string(uid), Lane: what.String() + "/" + string(uid) + "/" + name, Tag: tag{uid, what}, Deadline: a.deps.Deadline,
-		Pool: pool, Rank: lastOfLooks,
-		Run: a.run(w, uid, what, m),
-		Expired: func(id kernel.EffectID) Message {
-			return done{id: id, uid: uid, what: what, volume: name, err: &port.Error{
-				Kind: port.Deadline, Verb: what.String(), Object: object(w, uid, name),
-				Detail: fmt.Sprintf("the file system did not answer within %v", a.deps.Deadline),
-			}}
-		},
+	e := kernel.Effect[Message]{
+		Kind: what.String(), Object: object(w, uid, name), For: string(uid), Lane: what.String() + "/" +
+			string(uid) + "/" + name,
+		Tag: tag{uid, what}, Deadline: a.deps.Deadline, Pool: pool, Rank: lastOfLooks,
+	}
+	p.running.Set(key, portcall.Do(ctx, e, a.run(w, uid, what, m), func(id kernel.EffectID, d done, err error) Message {
+		d.id, d.uid, d.what, d.volume, d.err = id, uid, what, name, unanswered(err)
+		return d
 	}))
 }
 
+// unanswered names what did not answer in time.
+func unanswered(err error) error {
+	e, is := errors.AsType[*port.Error](err)
+	if !is || e.Kind != port.Deadline {
+		return err
+	}
+	named := *e
+	named.Detail = strings.Replace(e.Detail, "no answer", "the file system did not answer", 1)
+	return &named
+}
+
 // run makes the call of one effect. It holds nothing of the actor.
-func (a *volumes) run(w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount) func(context.Context, kernel.EffectID, func(Message)) {
+func (a *volumes) run(
+	w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount,
+) func(context.Context, func(done, error)) {
 	host := a.deps.Host
 	var r port.MountVolume
 	var d done
@@ -339,11 +360,10 @@ func (a *volumes) run(w *v1.Pod, uid types.UID, what step, m *volumeplan.Mount) 
 				r.Volume = v
 			}
 		}
-		d.volume, d.version = m.Name, m.Version
+		d.version = m.Version
 	}
-	return func(c context.Context, id kernel.EffectID, answer func(Message)) {
-		d.id, d.uid, d.what = id, uid, what
-		finish := func(err error) { d.err = err; answer(d) }
+	return func(c context.Context, answer func(done, error)) {
+		finish := func(err error) { answer(d, err) }
 		switch what {
 		case prepare:
 			host.PreparePod(c, w, finish)

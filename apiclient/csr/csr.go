@@ -65,7 +65,8 @@ type Config struct {
 
 // Validate says what is missing: a mistake of the program.
 func (c Config) Validate() error {
-	if c.Signer == nil || c.SignerName == "" || len(c.Usages) == 0 || c.Template == nil || c.Store == (Store{}) || c.Draw == nil {
+	if c.Signer == nil || c.SignerName == "" || len(c.Usages) == 0 || c.Template == nil ||
+		c.Store == (Store{}) || c.Draw == nil {
 		return errors.New("csr: a signer, its name, usages, a template, a store and a draw are needed")
 	}
 	return nil
@@ -120,7 +121,8 @@ func (k *Keeper) Run(ctx context.Context) {
 			continue
 		}
 		if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
-			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("certificate request failed; retrying later")
+			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error",
+				err.Error()).Msg("certificate request failed; retrying later")
 			if k.config.Failed != nil {
 				k.config.Failed()
 			}
@@ -138,7 +140,8 @@ func (k *Keeper) First(ctx context.Context) error {
 		if wish == nil {
 			pause(ctx, changePeriod)
 		} else if err := k.Renew(ctx, wish); err != nil && ctx.Err() == nil {
-			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error", err.Error()).Msg("certificate request failed; retrying soon")
+			k.config.Log.Warn().Str("signer", k.config.SignerName).Str("error",
+				err.Error()).Msg("certificate request failed; retrying soon")
 			pause(ctx, retry.Step())
 		}
 		if ctx.Err() != nil {
@@ -230,7 +233,8 @@ func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 	defer cancel()
 	r := &certificates.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
-		Spec:       certificates.CertificateSigningRequestSpec{Request: request, SignerName: k.config.SignerName, Usages: k.config.Usages},
+		Spec: certificates.CertificateSigningRequestSpec{Request: request, SignerName: k.config.SignerName,
+			Usages: k.config.Usages},
 	}
 	if err := k.config.Signer.RequestCertificate(ctx, r); err != nil {
 		return nil, err
@@ -245,7 +249,8 @@ func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 		}
 		pause(ctx, again.Step())
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the request %s was not signed in time (kubectl certificate approve %[1]s): %w", name, errors.Join(ctx.Err(), last))
+			return nil, fmt.Errorf("the request %s was not signed in time (kubectl certificate approve %[1]s): %w", name,
+				errors.Join(ctx.Err(), last))
 		}
 		is, err := k.config.Signer.CertificateRequest(ctx, name)
 		if last = err; err == nil {
@@ -257,7 +262,8 @@ func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 // answer is what was signed; nil while it is not.
 func answer(r *certificates.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range r.Status.Conditions {
-		if c.Status != corev1.ConditionFalse && (c.Type == certificates.CertificateDenied || c.Type == certificates.CertificateFailed) {
+		if c.Status != corev1.ConditionFalse &&
+			(c.Type == certificates.CertificateDenied || c.Type == certificates.CertificateFailed) {
 			return nil, fmt.Errorf("the request %s is %s: %s %s", r.Name, c.Type, c.Reason, c.Message)
 		}
 	}

@@ -71,7 +71,8 @@ func (c *Config) Validate() error {
 	case c.Busy != nil && c.Patience < c.Wait:
 		return fmt.Errorf("events: Patience %v: want no less than Wait, %v", c.Patience, c.Wait)
 	case c.Queue < 0, c.Calls < 0, c.Cache < 0, c.Wait < 0:
-		return fmt.Errorf("events: Queue %d, Calls %d, Cache %d, Wait %v: want none negative", c.Queue, c.Calls, c.Cache, c.Wait)
+		return fmt.Errorf("events: Queue %d, Calls %d, Cache %d, Wait %v: want none negative", c.Queue,
+			c.Calls, c.Cache, c.Wait)
 	}
 	return nil
 }
@@ -136,7 +137,8 @@ func New(c Config) (*Recorder, error) {
 	}
 	return &Recorder{
 		config: c, queue: queue{warnings: map[about]int{}},
-		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{Clock: passive{c.Clock}, LRUCacheSize: c.Cache}),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{Clock: passive{c.Clock},
+			LRUCacheSize: c.Cache}),
 	}, nil
 }
 

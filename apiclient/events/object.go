@@ -20,7 +20,8 @@ func (r *Recorder) event(e *port.Event) *v1.Event {
 	at := metav1.NewTime(e.At)
 	r.last = max(e.At.UnixNano(), r.last+1)
 	// Of a node tools look for its name as its UID, and in this namespace.
-	namespace, about := metav1.NamespaceDefault, v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.Node, UID: types.UID(e.Node)}
+	namespace, about := metav1.NamespaceDefault, v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.Node,
+		UID: types.UID(e.Node)}
 	if p := e.Pod; p != nil {
 		namespace, about = p.Namespace, v1.ObjectReference{
 			APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID,

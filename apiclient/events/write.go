@@ -138,7 +138,8 @@ func (r *Recorder) written(c *call, got port.APIObject, err error) {
 	case kind == port.NotFound && c.counted:
 		c.counted = false // it was too long ago, and is gone
 		r.queue.putBack(c.waiting)
-	case kind == port.Unavailable, kind == port.Deadline, kind == port.Canceled, kind == port.TooManyRequests, kind == port.Unauthorized:
+	case kind == port.Unavailable, kind == port.Deadline, kind == port.Canceled, kind == port.TooManyRequests,
+		kind == port.Unauthorized:
 		unheard = true
 		r.queue.putBack(c.waiting)
 	case kind == port.Other:

@@ -17,33 +17,44 @@ import (
 
 // asked are the groups of it, and the lanes.
 var asked = []restKey{
-	{authenticationv1.SchemeGroupVersion, strangers}, {authorizationv1.SchemeGroupVersion, others}, {certificatesv1.SchemeGroupVersion, others},
+	{authenticationv1.SchemeGroupVersion, strangers}, {authorizationv1.SchemeGroupVersion, others},
+	{certificatesv1.SchemeGroupVersion, others},
 }
 
 // ReviewToken fills in the status of a review: whose token it is.
 func (c *Client) ReviewToken(ctx context.Context, r *authenticationv1.TokenReview) error {
 	return c.ask(ctx, "create", "TokenReview", r, func() *rest.Request {
-		return c.rest[restKey{authenticationv1.SchemeGroupVersion, strangers}].Post().Resource("tokenreviews").Body(r.DeepCopy())
+		return c.rest[restKey{authenticationv1.SchemeGroupVersion, strangers}].Post().Resource("tokenreviews").Body(
+			r.DeepCopy(),
+		)
 	})
 }
 
 // ReviewAccess fills in the status of a review: whether a user may do something.
 func (c *Client) ReviewAccess(ctx context.Context, r *authorizationv1.SubjectAccessReview) error {
 	return c.ask(ctx, "create", "SubjectAccessReview", r, func() *rest.Request {
-		return c.rest[restKey{authorizationv1.SchemeGroupVersion, others}].Post().Resource("subjectaccessreviews").Body(r.DeepCopy())
+		return c.rest[restKey{authorizationv1.SchemeGroupVersion, others}].Post().Resource("subjectaccessreviews").Body(
+			r.DeepCopy(),
+		)
 	})
 }
 
 // RequestCertificate asks for a certificate; r becomes what the apiserver keeps
 // of it.
 func (c *Client) RequestCertificate(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
-	return c.ask(ctx, "create", "CertificateSigningRequest "+r.Name, r, func() *rest.Request { return c.requests().Post().Resource(requests).Body(r.DeepCopy()) })
+	return c.ask(ctx, "create", "CertificateSigningRequest "+r.Name, r, func() *rest.Request {
+		return c.requests().Post().Resource(requests).Body(r.DeepCopy())
+	})
 }
 
 // CertificateRequest is what has become of a request for a certificate.
-func (c *Client) CertificateRequest(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error) {
+func (c *Client) CertificateRequest(
+	ctx context.Context, name string,
+) (*certificatesv1.CertificateSigningRequest, error) {
 	r := &certificatesv1.CertificateSigningRequest{}
-	return r, c.ask(ctx, "get", "CertificateSigningRequest "+name, r, func() *rest.Request { return c.requests().Get().Resource(requests).Name(name) })
+	return r, c.ask(ctx, "get", "CertificateSigningRequest "+name, r, func() *rest.Request {
+		return c.requests().Get().Resource(requests).Name(name)
+	})
 }
 
 const requests = "certificatesigningrequests"
@@ -53,7 +64,9 @@ func (c *Client) requests() *rest.RESTClient {
 }
 
 // ask makes a request, and puts the answer into an object.
-func (c *Client) ask(ctx context.Context, verb, object string, into runtime.Object, request func() *rest.Request) error {
+func (c *Client) ask(
+	ctx context.Context, verb, object string, into runtime.Object, request func() *rest.Request,
+) error {
 	if !c.enter() {
 		return &port.Error{Kind: port.Canceled, Verb: verb, Object: object, Detail: "the client is closed"}
 	}

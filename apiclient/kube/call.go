@@ -188,10 +188,15 @@ func (c *Client) unchanged(ctx context.Context, p port.APIPatch) (port.APIObject
 		return nil, err
 	}
 	if uid := p.From.GetUID(); uid != "" && uid != o.GetUID() {
-		return nil, &port.Error{Kind: port.Conflict, Detail: "it has another UID: " + string(o.GetUID()) + ", not " + string(uid)}
+		return nil, &port.Error{
+			Kind: port.Conflict, Detail: "it has another UID: " + string(o.GetUID()) + ", not " + string(uid),
+		}
 	}
 	if p.Newest && p.From.GetResourceVersion() != o.GetResourceVersion() {
-		return nil, &port.Error{Kind: port.Conflict, Detail: "it has another version: " + o.GetResourceVersion() + ", not " + p.From.GetResourceVersion()}
+		return nil, &port.Error{
+			Kind: port.Conflict, Detail: "it has another version: " + o.GetResourceVersion() + ", not " +
+				p.From.GetResourceVersion(),
+		}
 	}
 	return o, nil
 }
@@ -209,15 +214,19 @@ func (c *Client) Delete(ctx context.Context, d port.APIDelete, done func(error))
 }
 
 // CreateToken implements port.API.
-func (c *Client) CreateToken(ctx context.Context, namespace, serviceAccount string, spec authenticationv1.TokenRequestSpec, done func(authenticationv1.TokenRequestStatus, error)) {
+func (c *Client) CreateToken(
+	ctx context.Context, namespace, serviceAccount string, spec authenticationv1.TokenRequestSpec,
+	done func(authenticationv1.TokenRequestStatus, error),
+) {
 	k := port.APIKey{Kind: port.ServiceAccountKind, Namespace: namespace, Name: serviceAccount}
-	run(c, ctx, callOn("create token of", k, writeTimeout), func(ctx context.Context) (authenticationv1.TokenRequestStatus, error) {
-		kind, client := c.kind(k.Kind)
-		request := &authenticationv1.TokenRequest{Spec: *spec.DeepCopy()}
-		var answer authenticationv1.TokenRequest
-		err := kind.of(client.Post(), k).SubResource("token").Body(request).Do(ctx).Into(&answer)
-		return answer.Status, err
-	}, done)
+	run(c, ctx, callOn("create token of", k, writeTimeout),
+		func(ctx context.Context) (authenticationv1.TokenRequestStatus, error) {
+			kind, client := c.kind(k.Kind)
+			request := &authenticationv1.TokenRequest{Spec: *spec.DeepCopy()}
+			var answer authenticationv1.TokenRequest
+			err := kind.of(client.Post(), k).SubResource("token").Body(request).Do(ctx).Into(&answer)
+			return answer.Status, err
+		}, done)
 }
 
 // of names the object of a request.

@@ -58,13 +58,16 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, health: newHealth(config.Log, config.REST.Host)}
+	c := &Client{
+		config: config, conns: conns, rest: map[restKey]*rest.RESTClient{}, health: newHealth(config.Log, config.REST.Host),
+	}
 	scheme := newScheme()
 	c.params = runtime.NewParameterCodec(scheme)
 	shared.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	limits := map[lane]flowcontrol.RateLimiter{
-		ordinary: limiter(config.QPS, config.Burst), events: limiter(config.EventQPS, config.EventBurst), heartbeat: limiter(-1, 0),
-		others: limiter(config.QPS, config.Burst), strangers: limiter(config.QPS, config.Burst),
+		ordinary: limiter(config.QPS, config.Burst), events: limiter(config.EventQPS, config.EventBurst),
+		heartbeat: limiter(-1, 0),
+		others:    limiter(config.QPS, config.Burst), strangers: limiter(config.QPS, config.Burst),
 	}
 	needed := map[restKey]bool{}
 	for _, k := range kinds { // order-free: it fills a set

@@ -50,7 +50,8 @@ func describeCertificate(what string, data []byte, now time.Time) string {
 	case now.After(cert.NotAfter):
 		return fmt.Sprintf("the %s of %s expired at %s: renew it", what, who, until)
 	case now.Before(cert.NotBefore):
-		return fmt.Sprintf("the %s of %s is not valid before %s: check this machine's clock", what, who, cert.NotBefore.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the %s of %s is not valid before %s: check this machine's clock", what, who,
+			cert.NotBefore.UTC().Format(time.RFC3339))
 	default:
 		return fmt.Sprintf("the apiserver rejects the %s of %s, which is valid until %s", what, who, until)
 	}

@@ -33,7 +33,9 @@ const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 func InCluster() (*rest.Config, string, error) {
 	config, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, "", errors.New("this process does not run in a pod of a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+		return nil, "",
+			errors.New("this process does not run in a pod of a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT " +
+				"are not set")
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("the pod's service account: %w", err)

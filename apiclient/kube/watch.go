@@ -139,7 +139,8 @@ func (w *watch) Watch(o metav1.ListOptions) (apiwatch.Interface, error) {
 
 func (w *watch) request(o *metav1.ListOptions) *rest.Request {
 	namespaced := w.kind.namespaced && w.sel.Namespace != ""
-	return w.rest.Get().NamespaceIfScoped(w.sel.Namespace, namespaced).Resource(w.kind.resource).VersionedParams(o, w.client.params)
+	return w.rest.Get().NamespaceIfScoped(w.sel.Namespace,
+		namespaced).Resource(w.kind.resource).VersionedParams(o, w.client.params)
 }
 
 // observed makes failures of the connection known at once, also where client-go

@@ -124,7 +124,8 @@ func (f *Fetcher) Fetch(ctx context.Context, since Version) (Result, error) {
 		return Result{}, fmt.Errorf("GET %s: %s: %s", f.shown, resp.Status, advice(resp.StatusCode))
 	}
 	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && slices.Contains(pages, kind) {
-		return Result{}, fmt.Errorf("GET %s: content type %s: a manifest is YAML or JSON; is this a login or error page?", f.shown, kind)
+		return Result{},
+			fmt.Errorf("GET %s: content type %s: a manifest is YAML or JSON; is this a login or error page?", f.shown, kind)
 	}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxSize+1))
 	switch {
@@ -179,7 +180,10 @@ func (f *Fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("redirected more than %d times", maxRedirects)
 	case req.URL.Scheme != first.Scheme:
-		return fmt.Errorf("redirected to %s: a redirect to another scheme is not followed, configure this URL if it is the right one", req.URL.Redacted())
+		return fmt.Errorf(
+			"redirected to %s: a redirect to another scheme is not followed, configure this URL if it is the right one",
+			req.URL.Redacted(),
+		)
 	}
 	if req.URL.Host != first.Host {
 		for name := range f.config.Header {

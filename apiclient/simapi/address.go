@@ -25,7 +25,8 @@ func badAddresses(errs field.ErrorList, s *v1.PodStatus) field.ErrorList {
 	status := field.NewPath("status")
 	errs = oneOfAFamily(errs, len(s.PodIPs), func(i int) string { return s.PodIPs[i].IP }, status.Child("podIPs"))
 	if len(s.HostIPs) > 0 && s.HostIP != s.HostIPs[0].IP {
-		errs = append(errs, field.Invalid(status.Child("hostIPs").Index(0).Child("ip"), s.HostIPs[0].IP, "must be equal to `hostIP`"))
+		errs = append(errs,
+			field.Invalid(status.Child("hostIPs").Index(0).Child("ip"), s.HostIPs[0].IP, "must be equal to `hostIP`"))
 	}
 	return oneOfAFamily(errs, len(s.HostIPs), func(i int) string { return s.HostIPs[i].IP }, status.Child("hostIPs"))
 }
@@ -36,7 +37,8 @@ func oneOfAFamily(errs field.ErrorList, n int, ip func(int) string, path *field.
 	for i := range n {
 		a, err := netip.ParseAddr(ip(i))
 		if err != nil {
-			errs = append(errs, field.Invalid(path.Index(i), ip(i), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
+			errs = append(errs,
+				field.Invalid(path.Index(i), ip(i), "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
 			continue
 		}
 		family := 0

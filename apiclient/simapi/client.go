@@ -63,7 +63,9 @@ func (c *client) begin(ctx context.Context, call Call, fail func(error), work fu
 	return c.beginLocked(ctx, call, call.Key.String(), fault, fail, work)
 }
 
-func (c *client) beginLocked(ctx context.Context, call Call, object string, fault Fault, fail func(error), work func(*op)) *op {
+func (c *client) beginLocked(
+	ctx context.Context, call Call, object string, fault Fault, fail func(error), work func(*op),
+) *op {
 	s := c.s
 	s.counts[call.Verb]++
 	o := s.calls.Begin(call.Verb.String(), object, fault, fail)
@@ -85,7 +87,9 @@ func unreachable(detail string) *port.Error {
 }
 
 // write is a call that gives an object.
-func (c *client) write(ctx context.Context, call Call, done func(port.APIObject, error), work func() (port.APIObject, error)) {
+func (c *client) write(
+	ctx context.Context, call Call, done func(port.APIObject, error), work func() (port.APIObject, error),
+) {
 	c.begin(ctx, call, func(err error) { done(nil, err) }, func(o *op) {
 		object, err := work()
 		if err != nil {
@@ -108,12 +112,16 @@ func (c *client) Create(ctx context.Context, o port.APIObject, done func(port.AP
 
 // Update implements port.API.
 func (c *client) Update(ctx context.Context, o port.APIObject, done func(port.APIObject, error)) {
-	c.write(ctx, Call{Verb: Update, Key: port.APIKeyOf(o)}, done, func() (port.APIObject, error) { return c.s.update(o, false) })
+	c.write(ctx, Call{Verb: Update, Key: port.APIKeyOf(o)}, done, func() (port.APIObject, error) {
+		return c.s.update(o, false)
+	})
 }
 
 // Patch implements port.API.
 func (c *client) Patch(ctx context.Context, p port.APIPatch, done func(port.APIObject, error)) {
-	c.write(ctx, Call{Verb: Patch, Key: p.Key, Status: p.Status}, done, func() (port.APIObject, error) { return c.s.patch(p) })
+	c.write(ctx, Call{Verb: Patch, Key: p.Key, Status: p.Status}, done, func() (port.APIObject, error) {
+		return c.s.patch(p)
+	})
 }
 
 // Delete implements port.API.
@@ -128,7 +136,10 @@ func (c *client) Delete(ctx context.Context, d port.APIDelete, done func(error))
 }
 
 // CreateToken implements port.API.
-func (c *client) CreateToken(ctx context.Context, namespace, account string, spec authenticationv1.TokenRequestSpec, done func(authenticationv1.TokenRequestStatus, error)) {
+func (c *client) CreateToken(
+	ctx context.Context, namespace, account string, spec authenticationv1.TokenRequestSpec,
+	done func(authenticationv1.TokenRequestStatus, error),
+) {
 	k := port.APIKey{Kind: port.ServiceAccountKind, Namespace: namespace, Name: account}
 	fail := func(err error) { done(authenticationv1.TokenRequestStatus{}, err) }
 	c.begin(ctx, Call{Verb: CreateToken, Key: k}, fail, func(o *op) {

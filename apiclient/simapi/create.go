@@ -81,7 +81,8 @@ const (
 	maxName       = 253
 )
 
-const notAName = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
+const notAName = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " +
+	"and must start and end with an alphanumeric character"
 
 func generated(base string, rng *rand.Rand) string {
 	if len(base) > maxLabel-suffixLength {
@@ -157,7 +158,9 @@ func (s *Server) prepareNew(o port.APIObject) error {
 	case *v1.PersistentVolumeClaim:
 		o.Status = v1.PersistentVolumeClaimStatus{Phase: v1.ClaimPending}
 	case *v1.PersistentVolume:
-		o.Status = v1.PersistentVolumeStatus{Phase: v1.VolumePending, LastPhaseTransitionTime: new(metav1.NewTime(s.seconds()))}
+		o.Status = v1.PersistentVolumeStatus{
+			Phase: v1.VolumePending, LastPhaseTransitionTime: new(metav1.NewTime(s.seconds())),
+		}
 	case *storagev1.VolumeAttachment:
 		o.Status = storagev1.VolumeAttachmentStatus{}
 	case *storagev1.CSIDriver:

@@ -27,7 +27,9 @@ func (s *Server) remove(d port.APIDelete) error {
 	}
 	old := metaOf(e.object)
 	if d.UID != "" && d.UID != old.UID {
-		return conflict(k, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", d.UID, old.UID)
+		return conflict(k,
+			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and "+
+				"then recreated", d.UID, old.UID)
 	}
 	grace, marks := s.graceOf(e.object, d.Grace)
 	if !marks {
@@ -131,7 +133,9 @@ func (s *Server) bind(namespace, pod, node string) error {
 	next.Spec.NodeName = node
 	next.Status.NominatedNodeName = ""
 	next.Status.Conditions = append(make([]v1.PodCondition, 0, len(old.Status.Conditions)+1), old.Status.Conditions...)
-	scheduled := v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.seconds())}
+	scheduled := v1.PodCondition{
+		Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.seconds()),
+	}
 	found := false
 	for i := range next.Status.Conditions {
 		if next.Status.Conditions[i].Type == v1.PodScheduled {

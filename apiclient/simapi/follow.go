@@ -101,7 +101,8 @@ func (f *follow) ask(bad error) {
 				return
 			}
 			fail := func(err error) { s.stage.Do(func() { f.refused(err, bad) }) }
-			f.asked = f.c.beginLocked(context.Background(), call, f.selected.String(), fault, fail, func(o *op) { f.answered(o, call.Verb, bad) })
+			f.asked = f.c.beginLocked(context.Background(), call, f.selected.String(), fault, fail,
+				func(o *op) { f.answered(o, call.Verb, bad) })
 			f.asked.From = f
 			if f.c.link == Silent && !s.down {
 				f.asked.RefuseAfter(dialTimeout, unreachable("dial tcp: i/o timeout"))
@@ -182,7 +183,8 @@ func (f *follow) close() {
 	}
 	s := f.c.s
 	s.tables[f.sel.kind].watches.remove(&f.watch)
-	if told := s.marks.told(s.stage.Now()); f.version != 0 && told > f.version && (len(f.queue) == 0 || f.queue[0].version > told) {
+	if told := s.marks.told(s.stage.Now()); f.version != 0 && told > f.version &&
+		(len(f.queue) == 0 || f.queue[0].version > told) {
 		f.version = told
 	}
 	f.queue, f.covers = nil, 0

@@ -29,20 +29,22 @@ type rules struct {
 }
 
 var kinds = [kindCount]rules{
-	port.PodKind:                   {resource: "pods", status: true},
-	port.NodeKind:                  {resource: "nodes", cluster: true, status: true, born: true},
-	port.LeaseKind:                 {group: "coordination.k8s.io", resource: "leases", conditional: true, creates: true},
-	port.EventKind:                 {resource: "events", creates: true},
-	port.ConfigMapKind:             {resource: "configmaps"},
-	port.SecretKind:                {resource: "secrets"},
-	port.ServiceKind:               {resource: "services", status: true, creates: true},
-	port.ServiceAccountKind:        {resource: "serviceaccounts"},
-	port.RuntimeClassKind:          {group: "node.k8s.io", resource: "runtimeclasses", cluster: true, conditional: true, creates: true},
+	port.PodKind:            {resource: "pods", status: true},
+	port.NodeKind:           {resource: "nodes", cluster: true, status: true, born: true},
+	port.LeaseKind:          {group: "coordination.k8s.io", resource: "leases", conditional: true, creates: true},
+	port.EventKind:          {resource: "events", creates: true},
+	port.ConfigMapKind:      {resource: "configmaps"},
+	port.SecretKind:         {resource: "secrets"},
+	port.ServiceKind:        {resource: "services", status: true, creates: true},
+	port.ServiceAccountKind: {resource: "serviceaccounts"},
+	port.RuntimeClassKind: {group: "node.k8s.io", resource: "runtimeclasses", cluster: true,
+		conditional: true, creates: true},
 	port.PersistentVolumeClaimKind: {resource: "persistentvolumeclaims", status: true},
 	port.PersistentVolumeKind:      {resource: "persistentvolumes", cluster: true, status: true},
 	port.CSINodeKind:               {group: "storage.k8s.io", resource: "csinodes", cluster: true, conditional: true},
-	port.VolumeAttachmentKind:      {group: "storage.k8s.io", resource: "volumeattachments", cluster: true, conditional: true, status: true},
-	port.CSIDriverKind:             {group: "storage.k8s.io", resource: "csidrivers", cluster: true, conditional: true},
+	port.VolumeAttachmentKind: {group: "storage.k8s.io", resource: "volumeattachments", cluster: true,
+		conditional: true, status: true},
+	port.CSIDriverKind: {group: "storage.k8s.io", resource: "csidrivers", cluster: true, conditional: true},
 }
 
 func groupResource(k port.APIKind) schema.GroupResource {

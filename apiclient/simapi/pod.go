@@ -43,22 +43,29 @@ func changes(old, next *v1.PodSpec) field.ErrorList {
 			return append(errs, field.Forbidden(spec.Child(c.field), "pod updates may not add or remove containers"))
 		}
 	}
-	if err := deadlineChange(old.ActiveDeadlineSeconds, next.ActiveDeadlineSeconds, spec.Child("activeDeadlineSeconds")); err != nil {
+	if err := deadlineChange(old.ActiveDeadlineSeconds, next.ActiveDeadlineSeconds,
+		spec.Child("activeDeadlineSeconds")); err != nil {
 		errs = append(errs, err)
 	}
 	if !onlyAdded(old.Tolerations, next.Tolerations) {
-		errs = append(errs, field.Forbidden(spec.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
+		errs = append(errs,
+			field.Forbidden(spec.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
 	}
 	for _, gate := range next.SchedulingGates {
 		if !contains(old.SchedulingGates, gate) {
-			errs = append(errs, field.Forbidden(spec.Child("schedulingGates"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate %q", gate.Name)))
+			errs = append(errs,
+				field.Forbidden(spec.Child("schedulingGates"),
+					fmt.Sprintf("only deletion is allowed, but found new scheduling gate %q", gate.Name)))
 		}
 	}
 	// What is left must be the same once what may change is.
 	rest := *next
-	rest.Containers, rest.InitContainers = imagesOf(old.Containers, next.Containers), imagesOf(old.InitContainers, next.InitContainers)
-	rest.ActiveDeadlineSeconds, rest.Tolerations, rest.SchedulingGates = old.ActiveDeadlineSeconds, old.Tolerations, old.SchedulingGates
-	if g := old.TerminationGracePeriodSeconds; g != nil && *g < 0 && rest.TerminationGracePeriodSeconds != nil && *rest.TerminationGracePeriodSeconds == 1 {
+	rest.Containers, rest.InitContainers = imagesOf(old.Containers, next.Containers),
+		imagesOf(old.InitContainers, next.InitContainers)
+	rest.ActiveDeadlineSeconds, rest.Tolerations, rest.SchedulingGates = old.ActiveDeadlineSeconds,
+		old.Tolerations, old.SchedulingGates
+	if g := old.TerminationGracePeriodSeconds; g != nil && *g < 0 && rest.TerminationGracePeriodSeconds != nil &&
+		*rest.TerminationGracePeriodSeconds == 1 {
 		rest.TerminationGracePeriodSeconds = g
 	}
 	if len(old.SchedulingGates) > 0 { // a gated pod may still be told where to run
@@ -71,7 +78,9 @@ func changes(old, next *v1.PodSpec) field.ErrorList {
 	return errs
 }
 
-const mutable = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+const mutable = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`," +
+	"`spec.tolerations` (only additions to existing tolerations)," +
+	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 
 func deadlineChange(old, next *int64, path *field.Path) *field.Error {
 	switch {
@@ -155,8 +164,10 @@ func mayFollow(k port.APIKey, old *v1.Pod, next *v1.PodStatus) error {
 		return invalid(k.Kind, k.Name, field.Invalid(path.Child("qosClass"), next.QOSClass, "field is immutable"))
 	}
 	errs := badAddresses(nil, next)
-	errs = resurrected(errs, old, old.Spec.Containers, old.Status.ContainerStatuses, next.ContainerStatuses, path.Child("containerStatuses"))
-	errs = resurrected(errs, old, old.Spec.InitContainers, old.Status.InitContainerStatuses, next.InitContainerStatuses, path.Child("initContainerStatuses"))
+	errs = resurrected(errs, old, old.Spec.Containers, old.Status.ContainerStatuses, next.ContainerStatuses,
+		path.Child("containerStatuses"))
+	errs = resurrected(errs, old, old.Spec.InitContainers, old.Status.InitContainerStatuses, next.InitContainerStatuses,
+		path.Child("initContainerStatuses"))
 	if len(errs) > 0 {
 		return invalid(k.Kind, k.Name, errs...)
 	}
@@ -165,7 +176,9 @@ func mayFollow(k port.APIKey, old *v1.Pod, next *v1.PodStatus) error {
 
 // resurrected finds containers that ended, may not be restarted, and are said
 // not to have ended.
-func resurrected(errs field.ErrorList, p *v1.Pod, specs []v1.Container, old, next []v1.ContainerStatus, path *field.Path) field.ErrorList {
+func resurrected(
+	errs field.ErrorList, p *v1.Pod, specs []v1.Container, old, next []v1.ContainerStatus, path *field.Path,
+) field.ErrorList {
 	for i := range old {
 		was := old[i].State.Terminated
 		if was == nil {
@@ -176,7 +189,8 @@ func resurrected(errs field.ErrorList, p *v1.Pod, specs []v1.Container, old, nex
 				continue
 			}
 			if next[j].State.Terminated == nil && !mayRestart(p, specs, old[i].Name, was.ExitCode) {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+				errs = append(errs,
+					field.Forbidden(path.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
 			}
 			break
 		}

@@ -76,7 +76,8 @@ func wholePodStatus(s *v1.PodStatus) bool {
 			return false
 		}
 	}
-	return wholeStatuses(s.InitContainerStatuses) && wholeStatuses(s.ContainerStatuses) && wholeStatuses(s.EphemeralContainerStatuses)
+	return wholeStatuses(s.InitContainerStatuses) && wholeStatuses(s.ContainerStatuses) &&
+		wholeStatuses(s.EphemeralContainerStatuses)
 }
 
 func wholeStatuses(statuses []v1.ContainerStatus) bool {
@@ -100,7 +101,8 @@ func roundPodStatus(s *v1.PodStatus) {
 		cut(&s.Conditions[i].LastProbeTime)
 		cut(&s.Conditions[i].LastTransitionTime)
 	}
-	for _, statuses := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+	for _, statuses := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses,
+		s.EphemeralContainerStatuses} {
 		for i := range statuses {
 			for _, state := range []*v1.ContainerState{&statuses[i].State, &statuses[i].LastTerminationState} {
 				if state.Running != nil {

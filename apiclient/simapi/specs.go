@@ -92,7 +92,8 @@ func (c *specCache) fill(p *v1.Pod, pods map[name]*entry) {
 		SecurityContext: spec.SecurityContext,
 	}}
 	manifest.SetDefaults(&bare)
-	spec.RestartPolicy, spec.DNSPolicy, spec.SchedulerName = bare.Spec.RestartPolicy, bare.Spec.DNSPolicy, bare.Spec.SchedulerName
+	spec.RestartPolicy, spec.DNSPolicy, spec.SchedulerName = bare.Spec.RestartPolicy, bare.Spec.DNSPolicy,
+		bare.Spec.SchedulerName
 	spec.Priority = bare.Spec.Priority
 }
 

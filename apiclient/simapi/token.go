@@ -24,7 +24,9 @@ const (
 
 // token makes a token of a service account. It says whose it is, and nobody
 // checks it: there is no signature.
-func (s *Server) token(namespace, account string, spec authenticationv1.TokenRequestSpec) (authenticationv1.TokenRequestStatus, error) {
+func (s *Server) token(
+	namespace, account string, spec authenticationv1.TokenRequestSpec,
+) (authenticationv1.TokenRequestStatus, error) {
 	var none authenticationv1.TokenRequestStatus
 	k := port.APIKey{Kind: port.ServiceAccountKind, Namespace: namespace, Name: account}
 	if s.tables[k.Kind].objects[name{namespace, account}] == nil {
@@ -37,7 +39,8 @@ func (s *Server) token(namespace, account string, spec authenticationv1.TokenReq
 	path := field.NewPath("spec", "expirationSeconds")
 	switch request := (schema.GroupKind{Group: authenticationv1.GroupName, Kind: "TokenRequest"}); {
 	case life < minTokenLife:
-		return none, apierrors.NewInvalid(request, "", field.ErrorList{field.Invalid(path, life, "may not specify a duration less than 10 minutes")})
+		return none, apierrors.NewInvalid(request, "",
+			field.ErrorList{field.Invalid(path, life, "may not specify a duration less than 10 minutes")})
 	case life > maxTokenLife:
 		return none, apierrors.NewInvalid(request, "", field.ErrorList{field.TooLong(path, life, maxTokenLife)})
 	}
@@ -48,7 +51,8 @@ func (s *Server) token(namespace, account string, spec authenticationv1.TokenReq
 	}
 	s.tokenNo++
 	return authenticationv1.TokenRequestStatus{
-		Token:               fmt.Sprintf("sim.%s.%s.%s.%016x", namespace, account, strconv.FormatUint(s.tokenNo, 10), s.tokens.Uint64()),
+		Token: fmt.Sprintf("sim.%s.%s.%s.%016x", namespace, account,
+			strconv.FormatUint(s.tokenNo, 10), s.tokens.Uint64()),
 		ExpirationTimestamp: metav1.NewTime(s.seconds().Add(time.Duration(life) * time.Second)),
 	}, nil
 }
@@ -64,17 +68,22 @@ func (s *Server) mayBind(namespace, account string, ref *authenticationv1.BoundO
 	case ref.APIVersion == "v1" && ref.Kind == "Node":
 		k.Kind, k.Namespace = port.NodeKind, ""
 	default:
-		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s, Kind=%s", ref.APIVersion, ref.Kind))
+		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token to object of type %s, Kind=%s",
+			ref.APIVersion, ref.Kind))
 	}
 	e := s.tables[k.Kind].objects[name{k.Namespace, k.Name}]
 	if e == nil {
 		return notFound(k)
 	}
 	if p, ok := e.object.(*v1.Pod); ok && p.Spec.ServiceAccountName != account {
-		return apierrors.NewBadRequest(fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account))
+		return apierrors.NewBadRequest(
+			fmt.Sprintf("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", account),
+		)
 	}
 	if ref.UID != "" && ref.UID != metaOf(e.object).UID {
-		return conflict(k, "the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID)
+		return conflict(k,
+			"the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted "+
+				"and then recreated", ref.UID)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ func (s *Server) update(o port.APIObject, status bool) (port.APIObject, error) {
 	case m.UID != "" && m.UID != old.UID:
 		return nil, conflict(k, "Precondition failed: UID in precondition: %s, UID in object meta: %s", m.UID, old.UID)
 	case m.ResourceVersion == "" && kinds[k.Kind].conditional:
-		return nil, invalid(k.Kind, k.Name, field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
+		return nil, invalid(k.Kind, k.Name,
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
 	case m.ResourceVersion != "" && m.ResourceVersion != old.ResourceVersion:
 		return nil, conflict(k, staleVersion)
 	}
@@ -58,7 +59,8 @@ func (s *Server) update(o port.APIObject, status bool) (port.APIObject, error) {
 func (s *Server) replace(k port.APIKey, e *entry, next port.APIObject) (port.APIObject, error) {
 	m, old := metaOf(next), metaOf(e.object)
 	m.Namespace, m.Name, m.GenerateName = old.Namespace, old.Name, old.GenerateName
-	m.UID, m.CreationTimestamp, m.ResourceVersion, m.Generation = old.UID, old.CreationTimestamp, old.ResourceVersion, old.Generation
+	m.UID, m.CreationTimestamp, m.ResourceVersion, m.Generation = old.UID, old.CreationTimestamp,
+		old.ResourceVersion, old.Generation
 	m.ManagedFields = nil
 	if err := deletionChange(m, old); err != nil {
 		return nil, invalid(k.Kind, k.Name, err)
@@ -94,7 +96,8 @@ func deletionChange(m, old *metav1.ObjectMeta) *field.Error {
 	}
 	for _, f := range m.Finalizers {
 		if !contains(old.Finalizers, f) {
-			return field.Forbidden(path.Child("finalizers"), "no new finalizers can be added if the object is being deleted, found new finalizers "+f)
+			return field.Forbidden(path.Child("finalizers"),
+				"no new finalizers can be added if the object is being deleted, found new finalizers "+f)
 		}
 	}
 	return nil
@@ -124,7 +127,8 @@ func (s *Server) mayReplace(k port.APIKey, old, next port.APIObject) error {
 		return s.mayReplacePod(k, old.(*v1.Pod), next)
 	case *v1.ConfigMap:
 		old := old.(*v1.ConfigMap)
-		if is(old.Immutable) && (!is(next.Immutable) || !reflect.DeepEqual(old.Data, next.Data) || !reflect.DeepEqual(old.BinaryData, next.BinaryData)) {
+		if is(old.Immutable) && (!is(next.Immutable) || !reflect.DeepEqual(old.Data, next.Data) ||
+			!reflect.DeepEqual(old.BinaryData, next.BinaryData)) {
 			return immutable(k, "data")
 		}
 	case *v1.Secret:

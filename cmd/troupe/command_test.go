@@ -102,6 +102,7 @@ func TestCommands(t *testing.T) {
 		{[]string{"tree"}, []string{"node n at", "└─ default/web (u1)", "‼ RunPodSandbox: running for 12", "HUNG?"}, "\x1b"},
 		{[]string{"timeline", "default/web"}, []string{"default/web (u1): Pending, not ready", "RunPodSandbox default/web   running 12"}, "\x1b"},
 		{[]string{"crashes"}, []string{"n/pods/u1: index out of range\n  on pod.Wake", "next attempt after 1s", "messages before it: 12:00:00.000 pod.Assign", "    pod.go:1\n", "Dead letters (messages to stopped actors): 3", "actors/pods.(*pods).hint"}, "\x1b"},
+		{[]string{"tree", "--wiring"}, []string{"pleg        gc          RuntimeBack\n"}, "\x1b"},
 		{[]string{"version"}, []string{"troupe devel", "linux/"}, "\x1b"},
 	} {
 		args := c.args

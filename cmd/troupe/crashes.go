@@ -76,7 +76,8 @@ func showCrashes(ctx context.Context, w io.Writer, client admin.Client, asJSON b
 }
 
 func writeCrash(b *strings.Builder, r *kernel.CrashReport, color bool) {
-	fmt.Fprintf(b, "%s\n", screen.Red(fmt.Sprintf("%s  %s: %s", r.At.Local().Format(time.DateTime), r.Path, screen.Line(r.Reason, 0)), color))
+	fmt.Fprintf(b, "%s\n",
+		screen.Red(fmt.Sprintf("%s  %s: %s", r.At.Local().Format(time.DateTime), r.Path, screen.Line(r.Reason, 0)), color))
 	fmt.Fprintf(b, "  on %s", screen.Line(r.Message, 0))
 	if r.Detail != "" {
 		fmt.Fprintf(b, " {%s}", screen.Line(r.Detail, 0))

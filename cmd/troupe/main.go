@@ -55,6 +55,7 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true, // execute prints them, once
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newNodeCommand(), newPodsCommand(), newTreeCommand(), newTimelineCommand(), newCrashesCommand(), newWebCommand(), newSimCommand(), newVersionCommand())
+	root.AddCommand(newNodeCommand(), newPodsCommand(), newTreeCommand(), newTimelineCommand(), newCrashesCommand(),
+		newWebCommand(), newSimCommand(), newVersionCommand())
 	return root
 }

@@ -46,7 +46,8 @@ SIGTERM stops the agent and leaves the pods running.`,
 		},
 	}
 	flags.AddTo(cmd.Flags())
-	cmd.Flags().StringVar(&panicPod, "chaos-panic-pod", "", "make the actor of this pod (namespace/name) panic on every message")
+	cmd.Flags().StringVar(&panicPod, "chaos-panic-pod", "",
+		"make the actor of this pod (namespace/name) panic on every message")
 	if err := cmd.Flags().MarkHidden("chaos-panic-pod"); err != nil {
 		panic(err)
 	}

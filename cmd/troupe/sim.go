@@ -67,8 +67,11 @@ SIGTERM ends this process and releases its nodes to the other processes.`,
 	}
 	c.Flags().IntVar(&f.options.Nodes, "nodes", 0, "number of nodes (default: from the scenario)")
 	c.Flags().IntVar(&f.options.PodsPerNode, "pods-per-node", 0, "number of pods to create per node")
-	c.Flags().DurationVar(&f.options.Duration, "duration", 0, "simulated time after which the run ends, even if the scenario has steps left (default: until the scenario ends or all pods run; with a real apiserver: until stopped)")
-	c.Flags().DurationVar(&f.options.Probe, "probe", 0, "period of the readiness probe of the pods of --pods-per-node (default: no probe)")
+	c.Flags().DurationVar(&f.options.Duration, "duration", 0,
+		"simulated time after which the run ends, even if the scenario has steps left (default: until the scenario ends "+
+			"or all pods run; with a real apiserver: until stopped)")
+	c.Flags().DurationVar(&f.options.Probe, "probe", 0,
+		"period of the readiness probe of the pods of --pods-per-node (default: no probe)")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of all random numbers of the run")
 	c.Flags().StringVar(&f.scenario, "scenario", "", "scenario file: steps and expectations")
 	c.Flags().StringVar(&f.record, "record", "", "file to write a recording to, for troupe sim replay")
@@ -123,14 +126,16 @@ func newReplayCommand() *cobra.Command {
 
 func (f *simFlags) parse(name string, text []byte) error {
 	var err error
-	f.options.Scenario, err = scenario.Parse(name, text, scenario.Given{Nodes: f.options.Nodes, OwnPods: f.options.PodsPerNode > 0})
+	f.options.Scenario, err = scenario.Parse(name, text,
+		scenario.Given{Nodes: f.options.Nodes, OwnPods: f.options.PodsPerNode > 0})
 	f.options.ScenarioName, f.options.ScenarioText = name, string(text)
 	return err
 }
 
 // prepare finds out everything that can't be before any work is done.
 func (f *simFlags) prepare(c *cobra.Command) error {
-	if err := distinct(namedFile{"--scenario", f.scenario}, namedFile{"--report", f.report}, namedFile{"--record", f.record}); err != nil {
+	if err := distinct(namedFile{"--scenario", f.scenario}, namedFile{"--report", f.report},
+		namedFile{"--record", f.record}); err != nil {
 		return err
 	}
 	if f.scenario != "" {
@@ -211,13 +216,15 @@ func (f *simFlags) run(c *cobra.Command, replay *trace.Reader) error {
 		return errInterrupted
 	case replay != nil && f.json:
 	case replay != nil && out.Summary.Interrupted:
-		_, err := fmt.Fprintf(c.OutOrStdout(), "the replay is the same as the recording, which was interrupted: up to %v\n", replay.Last())
+		_, err := fmt.Fprintf(c.OutOrStdout(), "the replay is the same as the recording, which was interrupted: up to %v\n",
+			replay.Last())
 		return err
 	case replay != nil:
 		_, err := fmt.Fprintln(c.OutOrStdout(), "the replay is the same as the recording")
 		return err
 	case out.Summary.StepsLeft > 0:
-		return fmt.Errorf("--duration %v ended the run before its scenario: %d of %d steps were not done", f.options.Duration, out.Summary.StepsLeft, len(f.options.Scenario.Steps))
+		return fmt.Errorf("--duration %v ended the run before its scenario: %d of %d steps were not done", f.options.Duration,
+			out.Summary.StepsLeft, len(f.options.Scenario.Steps))
 	}
 	return nil
 }

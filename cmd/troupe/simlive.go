@@ -47,23 +47,32 @@ type liveFlags struct {
 // apiserver and without it, --nodes, --duration and --json apart, which mean
 // something with both.
 var (
-	onlyLive    = []string{"node-prefix", "node-labels", "node-taints", "node-capacity", "name", "namespace", "identity", "lease-duration", "event-qps", "v"}
+	onlyLive = []string{"node-prefix", "node-labels", "node-taints", "node-capacity", "name", "namespace", "identity",
+		"lease-duration", "event-qps", "v"}
 	onlyVirtual = []string{"pods-per-node", "probe", "seed", "scenario", "report", "record"}
 )
 
 func (l *liveFlags) addTo(f *pflag.FlagSet) {
-	f.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig of a real apiserver where the nodes register; uses the wall clock")
-	f.BoolVar(&l.inCluster, "in-cluster", false, "like --kubeconfig, with the service account of the pod that runs this process")
+	f.StringVar(&l.kubeconfig, "kubeconfig", "",
+		"kubeconfig of a real apiserver where the nodes register; uses the wall clock")
+	f.BoolVar(&l.inCluster, "in-cluster", false,
+		"like --kubeconfig, with the service account of the pod that runs this process")
 	f.StringVar(&l.prefix, "node-prefix", "sim-", "with a real apiserver: prefix of the node names")
 	f.StringToStringVar(&l.labels, "node-labels", nil, "with a real apiserver: labels of the nodes")
-	f.StringSliceVar(&l.taints, "node-taints", nil, "with a real apiserver: taints that keep other pods away, key=value:effect")
-	f.StringToStringVar(&l.capacity, "node-capacity", nil, "with a real apiserver: capacity of a node (default cpu=32,memory=128Gi,pods=110)")
-	f.StringVar(&l.name, "name", "troupe-sim", "with a real apiserver: name of the simulation; processes with the same name share its nodes")
-	f.StringVar(&l.namespace, "namespace", "", "with a real apiserver: namespace of the leases of these processes (default: that of the kubeconfig or the pod)")
+	f.StringSliceVar(&l.taints, "node-taints", nil,
+		"with a real apiserver: taints that keep other pods away, key=value:effect")
+	f.StringToStringVar(&l.capacity, "node-capacity", nil,
+		"with a real apiserver: capacity of a node (default cpu=32,memory=128Gi,pods=110)")
+	f.StringVar(&l.name, "name", "troupe-sim",
+		"with a real apiserver: name of the simulation; processes with the same name share its nodes")
+	f.StringVar(&l.namespace, "namespace", "",
+		"with a real apiserver: namespace of the leases of these processes (default: that of the kubeconfig or the pod)")
 	f.StringVar(&l.identity, "identity", "", "with a real apiserver: unique name of this process (default: generated)")
-	f.DurationVar(&l.lease, "lease-duration", 15*time.Second, "with a real apiserver: time after which other processes take over the nodes of a dead process")
+	f.DurationVar(&l.lease, "lease-duration", 15*time.Second,
+		"with a real apiserver: time after which other processes take over the nodes of a dead process")
 	f.Float32Var(&l.eventQPS, "event-qps", 50, "with a real apiserver: pod events written per second; -1 for no limit")
-	f.IntVarP(&l.verbosity, "v", "v", 0, "with a real apiserver: log verbosity: 2 includes the logs of the nodes, 4 all details")
+	f.IntVarP(&l.verbosity, "v", "v", 0,
+		"with a real apiserver: log verbosity: 2 includes the logs of the nodes, 4 all details")
 }
 
 // chosen reports whether the run is against a real apiserver, and refuses flags that
@@ -78,7 +87,9 @@ func (l *liveFlags) chosen(f *pflag.FlagSet) (bool, error) {
 	}
 	for _, name := range onlyVirtual {
 		if live && f.Changed(name) {
-			return false, fmt.Errorf("--%s: not supported with a real apiserver: its pods come from there, and wall-clock time cannot be replayed", name)
+			return false,
+				fmt.Errorf("--%s: not supported with a real apiserver: its pods come from there, and wall-clock time cannot be "+
+					"replayed", name)
 		}
 	}
 	for _, name := range onlyLive {
@@ -164,7 +175,8 @@ func (f *simFlags) runLive(c *cobra.Command) error {
 	debug.SetGCPercent(percent)
 	log, nodeLog := l.logs(c.ErrOrStderr())
 	klogsink.Route(nodeLog)
-	client, err := kube.New(kube.Config{REST: rest, Version: strings.Fields(program())[1], QPS: -1, EventQPS: l.eventQPS, EventBurst: 100, Log: log})
+	client, err := kube.New(kube.Config{REST: rest, Version: strings.Fields(program())[1], QPS: -1, EventQPS: l.eventQPS,
+		EventBurst: 100, Log: log})
 	if err != nil {
 		return err
 	}
@@ -176,7 +188,8 @@ func (f *simFlags) runLive(c *cobra.Command) error {
 		defer cancel()
 	}
 	s, err := live.Run(ctx, live.Config{
-		API: client, Busy: client.Busy, Load: client.Load, Nodes: f.options.Nodes, Prefix: l.prefix, Labels: l.labels, Taints: taints, Capacity: capacity,
+		API: client, Busy: client.Busy, Load: client.Load, Nodes: f.options.Nodes, Prefix: l.prefix, Labels: l.labels,
+		Taints: taints, Capacity: capacity,
 		Name: l.name, Namespace: cmp.Or(l.namespace, namespace), Identity: cmp.Or(l.identity, processName()),
 		LeaseDuration: l.lease, Log: log, NodeLog: nodeLog,
 	})

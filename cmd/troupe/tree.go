@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/cmd/troupe/actortree"
 	"github.com/troupe-dev/troupe/cmd/troupe/screen"
 	"github.com/troupe-dev/troupe/supervisor/admin"
@@ -14,15 +15,22 @@ import (
 
 func newTreeCommand() *cobra.Command {
 	var l look
+	var wiring bool
 	c := &cobra.Command{
 		Use:   "tree",
 		Short: "Show the actor tree of a running node: what each actor is doing, since when, and which calls hang",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if wiring {
+				_, err := io.WriteString(c.OutOrStdout(), node.Wiring)
+				return err
+			}
 			return showTree(c.Context(), c.OutOrStdout(), l)
 		},
 	}
 	l.flags(c)
+	c.Flags().BoolVar(&wiring, "wiring", false,
+		"print which actor sends which messages to which other actor, and exit; needs no running node")
 	return c
 }
 

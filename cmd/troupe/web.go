@@ -38,6 +38,7 @@ admin socket of the node and must run as root. From another machine:
 		},
 	}
 	c.Flags().StringVar(&rootDir, "root-dir", config.DefaultRootDir, "root directory of the node to inspect")
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback address to listen on, host:port; port 0 chooses a free port")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:0",
+		"loopback address to listen on, host:port; port 0 chooses a free port")
 	return c
 }

@@ -39,29 +39,42 @@ type Key struct {
 func Keys() []Key { return slices.Clone(keys) }
 
 var keys = []Key{
-	{"exit-code", "0..255", "ends with this code; at once if run-for is not given", code(func(s *Script) *int32 { return &s.ExitCode })},
+	{"exit-code", "0..255", "ends with this code; at once if run-for is not given",
+		code(func(s *Script) *int32 { return &s.ExitCode })},
 	{"run-for", "DUR", "ends after so long", dist(func(s *Script) *Dist { return &s.RunFor })},
-	{"crash-loop", "true|N", "every incarnation crashes, or the first N, with exit-code (1) after run-for (0s)", setCrashLoop},
+	{"crash-loop", "true|N", "every incarnation crashes, or the first N, with exit-code (1) after run-for (0s)",
+		setCrashLoop},
 	{"oom-after", "DUR", "is OOM-killed after so long", dist(func(s *Script) *Dist { return &s.OOMAfter })},
 	{"start-latency", "DUR", "takes so much longer to start", dist(func(s *Script) *Dist { return &s.StartLatency })},
 	{"start-error", "TEXT", "can't be started", func(s *Script, v string) error { s.StartError = v; return nil }},
 	{"term-delay", "DUR", "lives on so long after the stop signal", dist(func(s *Script) *Dist { return &s.TermDelay })},
-	{"term-exit-code", "0..255", "ends with this code after the stop signal", code(func(s *Script) *int32 { return &s.TermExitCode })},
+	{"term-exit-code", "0..255", "ends with this code after the stop signal",
+		code(func(s *Script) *int32 { return &s.TermExitCode })},
 	{"ignore-term", "true|false", "ignores the stop signal", flag(func(s *Script) *bool { return &s.IgnoreTERM })},
-	{"exec-exit-code", "0..255", "commands in it end with this code", code(func(s *Script) *int32 { return &s.Answer.ExitCode })},
-	{"exec-output", "TEXT", "commands in it print this", func(s *Script, v string) error { s.Answer.Stdout = v; return nil }},
+	{"exec-exit-code", "0..255", "commands in it end with this code",
+		code(func(s *Script) *int32 { return &s.Answer.ExitCode })},
+	{"exec-output", "TEXT", "commands in it print this", func(s *Script, v string) error {
+		s.Answer.Stdout = v
+		return nil
+	}},
 	{"exec-delay", "DUR", "commands in it take so long", dist(func(s *Script) *Dist { return &s.Answer.Delay })},
 	{"exec-hang", "true|false", "commands in it never end", flag(func(s *Script) *bool { return &s.Answer.Hang })},
-	{"startup-time", "DUR", "serves nothing until so long after its start: all its probes fail", dist(func(s *Script) *Dist { return &s.Health.StartupTime })},
-	{"ready-after", "DUR", "its readiness probe fails until so long after its start", dist(func(s *Script) *Dist { return &s.Health.ReadyAfter })},
-	{"ready-for", "DUR", "with unready-for: its readiness probe succeeds for so long, and so on", dist(func(s *Script) *Dist { return &s.Health.ReadyFor })},
-	{"unready-for", "DUR", "with ready-for: its readiness probe then fails for so long, and so on", dist(func(s *Script) *Dist { return &s.Health.UnreadyFor })},
-	{"unhealthy-after", "DUR", "all its probes fail from so long after its start on", dist(func(s *Script) *Dist { return &s.Health.UnhealthyAfter })},
+	{"startup-time", "DUR", "serves nothing until so long after its start: all its probes fail",
+		dist(func(s *Script) *Dist { return &s.Health.StartupTime })},
+	{"ready-after", "DUR", "its readiness probe fails until so long after its start",
+		dist(func(s *Script) *Dist { return &s.Health.ReadyAfter })},
+	{"ready-for", "DUR", "with unready-for: its readiness probe succeeds for so long, and so on",
+		dist(func(s *Script) *Dist { return &s.Health.ReadyFor })},
+	{"unready-for", "DUR", "with ready-for: its readiness probe then fails for so long, and so on",
+		dist(func(s *Script) *Dist { return &s.Health.UnreadyFor })},
+	{"unhealthy-after", "DUR", "all its probes fail from so long after its start on",
+		dist(func(s *Script) *Dist { return &s.Health.UnhealthyAfter })},
 	{"probe-delay", "DUR", "its probes take so much longer", dist(func(s *Script) *Dist { return &s.Health.Delay })},
 	{"probe-hang", "true|false", "its probes get no answer", flag(func(s *Script) *bool { return &s.Health.Hang })},
 	{"cpu-millicores", "N", "burns so much", number(func(s *Script) *int64 { return &s.CPUMillicores })},
 	{"memory", "BYTES", "has so much memory at the start", bytes(func(s *Script) *int64 { return &s.MemoryBytes })},
-	{"memory-growth", "BYTES", "takes so much more each second; OOM-killed at its limit", bytes(func(s *Script) *int64 { return &s.MemoryGrowth })},
+	{"memory-growth", "BYTES", "takes so much more each second; OOM-killed at its limit",
+		bytes(func(s *Script) *int64 { return &s.MemoryGrowth })},
 	{"log-rate", "BYTES", "writes so much to its log each second", bytes(func(s *Script) *int64 { return &s.LogRate })},
 	{imageSizeKey, "BYTES", "its image is so large, if it has to be pulled", bytes(nil)},
 }
@@ -144,7 +157,9 @@ func parseBytes(v string) (int64, error) {
 
 // scriptFromAnnotations is base, changed as the pod's annotations say. It is
 // base itself if they say nothing.
-func scriptFromAnnotations(base *Script, pod observed.PodRef, annotations map[string]string, containerName string) (*Script, error) {
+func scriptFromAnnotations(
+	base *Script, pod observed.PodRef, annotations map[string]string, containerName string,
+) (*Script, error) {
 	own, err := annotationsOf(pod, annotations, containerName)
 	if err != nil || len(own) == 0 {
 		return base, err
@@ -176,7 +191,9 @@ type annotation struct{ key, value string }
 
 // annotationsOf collects what is said of one container, by name of the key.
 // What is said of it by name goes before what is said of all.
-func annotationsOf(pod observed.PodRef, annotations map[string]string, containerName string) (map[string]annotation, error) {
+func annotationsOf(
+	pod observed.PodRef, annotations map[string]string, containerName string,
+) (map[string]annotation, error) {
 	var own map[string]annotation
 	unknown := ""
 	for key, value := range annotations {

@@ -82,7 +82,8 @@ func (c *Config) Validate() error {
 		errs = append(errs, errors.New("simcri: PodCIDR is not a valid prefix"))
 	}
 	if c.Bandwidth > maxBandwidth {
-		errs = append(errs, fmt.Errorf("simcri: Bandwidth %d: want at most %d bytes per second", c.Bandwidth, uint64(maxBandwidth)))
+		errs = append(errs,
+			fmt.Errorf("simcri: Bandwidth %d: want at most %d bytes per second", c.Bandwidth, uint64(maxBandwidth)))
 	}
 	if c.Latencies != nil {
 		for m, d := range c.Latencies {

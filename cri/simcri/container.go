@@ -12,12 +12,15 @@ func (r *Runtime) CreateContainer(ctx context.Context, q port.CreateContainer, d
 	r.createContainer(ctx, q, nil, done)
 }
 
-func (r *Runtime) createContainer(ctx context.Context, q port.CreateContainer, served *servedContainer, done func(string, error)) {
+func (r *Runtime) createContainer(
+	ctx context.Context, q port.CreateContainer, served *servedContainer, done func(string, error),
+) {
 	ref := refOf(q.Pod)
 	var c *container
 	var s *sandbox
 	r.begin(ctx,
-		Call{Method: CreateContainer, Object: ref.String() + "/" + q.Container.Name, Pod: ref, Container: q.Container.Name, Attempt: q.Attempt},
+		Call{Method: CreateContainer, Object: ref.String() + "/" + q.Container.Name, Pod: ref, Container: q.Container.Name,
+			Attempt: q.Attempt},
 		func(err error) { done("", err) },
 		func(o *op) (err *port.Error) {
 			if s = r.sandboxes[q.SandboxID]; s == nil {

@@ -45,7 +45,9 @@ func (r *Runtime) Events(ctx context.Context, opened func(), event func(port.Run
 
 // subscribe opens a stream. With early, events come from now on and not only
 // once it is opened: over gRPC there is no notice of that.
-func (r *Runtime) subscribe(ctx context.Context, early bool, opened func(), event func(port.RuntimeEvent), done func(error)) {
+func (r *Runtime) subscribe(
+	ctx context.Context, early bool, opened func(), event func(port.RuntimeEvent), done func(error),
+) {
 	sub := &subscription{event: event}
 	add := func(o *op) {
 		r.subs = append(r.subs, sub)

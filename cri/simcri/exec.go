@@ -14,7 +14,9 @@ const execOutputLimit = 64 << 10
 // ExecSync implements port.Runtime. A container that ends takes the command
 // with it (exit code 137). With no timeout a command that hangs does so until
 // the call is given up.
-func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, timeout time.Duration, done func(port.ExecResult, error)) {
+func (r *Runtime) ExecSync(
+	ctx context.Context, id string, command []string, timeout time.Duration, done func(port.ExecResult, error),
+) {
 	r.begin(ctx, r.containerCall(ExecSync, id),
 		func(err error) { done(port.ExecResult{}, err) }, nil,
 		func(o *op) {
@@ -53,7 +55,8 @@ func (r *Runtime) ExecSync(ctx context.Context, id string, command []string, tim
 			case !answer.Hang:
 				stopTimer = r.after(delay, func() {
 					stopWaiting()
-					result := port.ExecResult{ExitCode: answer.ExitCode, Stdout: limited(answer.Stdout), Stderr: limited(answer.Stderr)}
+					result := port.ExecResult{ExitCode: answer.ExitCode, Stdout: limited(answer.Stdout),
+						Stderr: limited(answer.Stderr)}
 					o.Reply(func() { done(result, nil) })
 				})
 			}

@@ -39,7 +39,8 @@ const (
 var methodNames = [methodCount]string{
 	"Version", "Status", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus",
 	"CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ContainerStatus",
-	"ExecSync", "UpdateContainer", "UpdateSandbox", "ContainerMemory", "List", "PullImage", "ImageStatus", "ListImages", "RemoveImage", "Events",
+	"ExecSync", "UpdateContainer", "UpdateSandbox", "ContainerMemory", "List", "PullImage", "ImageStatus", "ListImages",
+	"RemoveImage", "Events",
 	"ProbeHTTP", "ProbeTCP", "ProbeGRPC",
 }
 

@@ -69,7 +69,9 @@ func (n Network) HTTPGet(ctx context.Context, q port.HTTPGet, done func(error)) 
 }
 
 // ProbeHTTP implements port.Network.
-func (n Network) ProbeHTTP(ctx context.Context, q probe.HTTP, timeout time.Duration, done func(port.HTTPAnswer, error)) {
+func (n Network) ProbeHTTP(
+	ctx context.Context, q probe.HTTP, timeout time.Duration, done func(port.HTTPAnswer, error),
+) {
 	kinds := func(c *container) asking {
 		return c.matching(func(p *v1.Probe) bool {
 			return p.HTTPGet != nil && p.HTTPGet.Path == q.Path && c.isPort(p.HTTPGet.Port, q.Port)
@@ -104,7 +106,8 @@ func (n Network) ProbeTCP(ctx context.Context, q probe.TCP, timeout time.Duratio
 func (n Network) ProbeGRPC(ctx context.Context, q probe.GRPC, timeout time.Duration, done func(string, error)) {
 	kinds := func(c *container) asking {
 		return c.matching(func(p *v1.Probe) bool {
-			return p.GRPC != nil && int(p.GRPC.Port) == q.Port && (p.GRPC.Service == nil && q.Service == "" || p.GRPC.Service != nil && *p.GRPC.Service == q.Service)
+			return p.GRPC != nil && int(p.GRPC.Port) == q.Port &&
+				(p.GRPC.Service == nil && q.Service == "" || p.GRPC.Service != nil && *p.GRPC.Service == q.Service)
 		})
 	}
 	n.ask(ctx, ProbeGRPC, q.Host, q.Port, timeout, kinds, func(is condition) {
@@ -120,7 +123,10 @@ func (n Network) ProbeGRPC(ctx context.Context, q probe.GRPC, timeout time.Durat
 }
 
 // ask finds out, when the answer would come, how the one is that is asked.
-func (n Network) ask(ctx context.Context, m Method, host string, number int, timeout time.Duration, kinds func(*container) asking, done func(condition)) {
+func (n Network) ask(
+	ctx context.Context, m Method, host string, number int, timeout time.Duration, kinds func(*container) asking,
+	done func(condition),
+) {
 	r := n.r
 	r.mu.Lock()
 	r.calls[m]++

@@ -91,7 +91,10 @@ type image struct {
 func (g *Registry) resolve(name string, auth *port.ImageAuth, size uint64) (*image, *port.Error) {
 	full, ok := normalName(name)
 	if !ok {
-		return nil, &port.Error{Kind: port.InvalidImageName, Detail: fmt.Sprintf("failed to parse image reference %q: invalid reference format", name)}
+		return nil, &port.Error{
+			Kind:   port.InvalidImageName,
+			Detail: fmt.Sprintf("failed to parse image reference %q: invalid reference format", name),
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,7 +104,8 @@ func (g *Registry) resolve(name string, auth *port.ImageAuth, size uint64) (*ima
 		return nil, &port.Error{Kind: port.RegistryUnavailable, Detail: "the registry does not answer"}
 	case g.missing[full], g.strict && !offered:
 		return nil, &port.Error{Kind: port.ImageNotFound, Detail: "failed to resolve reference: " + full + ": not found"}
-	case offer.Credential != nil && (auth == nil || auth.Username != offer.Credential.Username || auth.Password != offer.Credential.Password):
+	case offer.Credential != nil &&
+		(auth == nil || auth.Username != offer.Credential.Username || auth.Password != offer.Credential.Password):
 		return nil, &port.Error{Kind: port.ImageUnauthorized, Detail: "pull access denied, authorization failed"}
 	}
 	if img := g.cache[full]; img != nil && (size == 0 || size == img.size) {

@@ -26,7 +26,8 @@ func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, serve
 		},
 		func(o *op) {
 			if !r.locate(s, q.Pod.Spec.HostNetwork) {
-				o.Refusef(port.Other, "failed to setup network for sandbox: no IP addresses available in range "+r.addresses.prefix.String())
+				o.Refusef(port.Other, "failed to setup network for sandbox: no IP addresses available in range "+
+					r.addresses.prefix.String())
 				return
 			}
 			s.id, s.served = r.newID(), served

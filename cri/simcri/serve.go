@@ -168,6 +168,8 @@ func (s *server) PortForward(context.Context, *runtimev1.PortForwardRequest) (*r
 }
 
 // CheckpointContainer is Unimplemented.
-func (s *server) CheckpointContainer(context.Context, *runtimev1.CheckpointContainerRequest) (*runtimev1.CheckpointContainerResponse, error) {
+func (s *server) CheckpointContainer(
+	context.Context, *runtimev1.CheckpointContainerRequest,
+) (*runtimev1.CheckpointContainerResponse, error) {
 	return nil, noProgram("CheckpointContainer")
 }

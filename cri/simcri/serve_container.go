@@ -42,7 +42,9 @@ func containerOfConfig(c *runtimev1.ContainerConfig) *v1.Container {
 	return out
 }
 
-func (s *server) CreateContainer(ctx context.Context, q *runtimev1.CreateContainerRequest) (*runtimev1.CreateContainerResponse, error) {
+func (s *server) CreateContainer(
+	ctx context.Context, q *runtimev1.CreateContainerRequest,
+) (*runtimev1.CreateContainerResponse, error) {
 	config := q.GetConfig()
 	if config.GetMetadata().GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "container config: metadata needs a name")
@@ -62,22 +64,30 @@ func (s *server) CreateContainer(ctx context.Context, q *runtimev1.CreateContain
 	return &runtimev1.CreateContainerResponse{ContainerId: id}, nil
 }
 
-func (s *server) StartContainer(ctx context.Context, q *runtimev1.StartContainerRequest) (*runtimev1.StartContainerResponse, error) {
+func (s *server) StartContainer(
+	ctx context.Context, q *runtimev1.StartContainerRequest,
+) (*runtimev1.StartContainerResponse, error) {
 	id := s.containerID(q.GetContainerId())
 	return &runtimev1.StartContainerResponse{}, waitErr(func(done func(error)) { s.r.StartContainer(ctx, id, done) })
 }
 
-func (s *server) StopContainer(ctx context.Context, q *runtimev1.StopContainerRequest) (*runtimev1.StopContainerResponse, error) {
+func (s *server) StopContainer(
+	ctx context.Context, q *runtimev1.StopContainerRequest,
+) (*runtimev1.StopContainerResponse, error) {
 	id, grace := s.containerID(q.GetContainerId()), time.Duration(q.GetTimeout())*time.Second
 	return &runtimev1.StopContainerResponse{}, waitErr(func(done func(error)) { s.r.StopContainer(ctx, id, grace, done) })
 }
 
-func (s *server) RemoveContainer(ctx context.Context, q *runtimev1.RemoveContainerRequest) (*runtimev1.RemoveContainerResponse, error) {
+func (s *server) RemoveContainer(
+	ctx context.Context, q *runtimev1.RemoveContainerRequest,
+) (*runtimev1.RemoveContainerResponse, error) {
 	id := s.containerID(q.GetContainerId())
 	return &runtimev1.RemoveContainerResponse{}, waitErr(func(done func(error)) { s.r.RemoveContainer(ctx, id, done) })
 }
 
-func (s *server) ContainerStatus(ctx context.Context, q *runtimev1.ContainerStatusRequest) (*runtimev1.ContainerStatusResponse, error) {
+func (s *server) ContainerStatus(
+	ctx context.Context, q *runtimev1.ContainerStatusRequest,
+) (*runtimev1.ContainerStatusResponse, error) {
 	id := s.containerID(q.GetContainerId())
 	if _, err := wait(func(done func(observed.Container, error)) { s.r.ContainerStatus(ctx, id, done) }); err != nil {
 		return nil, err
@@ -132,12 +142,16 @@ func (s *server) eachContainer(id, sandboxID string, selector map[string]string,
 	}
 }
 
-func (s *server) ListContainers(ctx context.Context, q *runtimev1.ListContainersRequest) (*runtimev1.ListContainersResponse, error) {
+func (s *server) ListContainers(
+	ctx context.Context, q *runtimev1.ListContainersRequest,
+) (*runtimev1.ListContainersResponse, error) {
 	items, err := s.listContainers(ctx, q.GetFilter())
 	return &runtimev1.ListContainersResponse{Containers: items}, err
 }
 
-func (s *server) StreamContainers(q *runtimev1.StreamContainersRequest, stream grpc.ServerStreamingServer[runtimev1.StreamContainersResponse]) error {
+func (s *server) StreamContainers(
+	q *runtimev1.StreamContainersRequest, stream grpc.ServerStreamingServer[runtimev1.StreamContainersResponse],
+) error {
 	items, err := s.listContainers(stream.Context(), q.GetFilter())
 	return inPieces(items, err, func(some []*runtimev1.Container) error {
 		return stream.Send(&runtimev1.StreamContainersResponse{Containers: some})
@@ -146,16 +160,22 @@ func (s *server) StreamContainers(q *runtimev1.StreamContainersRequest, stream g
 
 // UpdateContainerResources: a script's memory grows until the limit that it was
 // started with.
-func (s *server) UpdateContainerResources(ctx context.Context, q *runtimev1.UpdateContainerResourcesRequest) (*runtimev1.UpdateContainerResourcesResponse, error) {
+func (s *server) UpdateContainerResources(
+	ctx context.Context, q *runtimev1.UpdateContainerResourcesRequest,
+) (*runtimev1.UpdateContainerResourcesResponse, error) {
 	l := q.GetLinux()
 	u := port.UpdateContainer{ID: s.containerID(q.GetContainerId()), To: observed.Resources{
-		CPUShares: l.GetCpuShares(), CPUQuota: max(l.GetCpuQuota(), 0), CPUPeriod: l.GetCpuPeriod(), Memory: max(l.GetMemoryLimitInBytes(), 0),
+		CPUShares: l.GetCpuShares(), CPUQuota: max(l.GetCpuQuota(), 0), CPUPeriod: l.GetCpuPeriod(),
+		Memory: max(l.GetMemoryLimitInBytes(), 0),
 	}}
-	return &runtimev1.UpdateContainerResourcesResponse{}, waitErr(func(done func(error)) { s.r.UpdateContainer(ctx, u, done) })
+	return &runtimev1.UpdateContainerResourcesResponse{},
+		waitErr(func(done func(error)) { s.r.UpdateContainer(ctx, u, done) })
 }
 
 // ReopenContainerLog has nothing to reopen: no line is stored.
-func (s *server) ReopenContainerLog(context.Context, *runtimev1.ReopenContainerLogRequest) (*runtimev1.ReopenContainerLogResponse, error) {
+func (s *server) ReopenContainerLog(
+	context.Context, *runtimev1.ReopenContainerLogRequest,
+) (*runtimev1.ReopenContainerLogResponse, error) {
 	return &runtimev1.ReopenContainerLogResponse{}, s.up()
 }
 

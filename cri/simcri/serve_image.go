@@ -28,7 +28,9 @@ func (s *server) PullImage(ctx context.Context, q *runtimev1.PullImageRequest) (
 	return &runtimev1.PullImageResponse{ImageRef: ref}, nil
 }
 
-func (s *server) ImageStatus(ctx context.Context, q *runtimev1.ImageStatusRequest) (*runtimev1.ImageStatusResponse, error) {
+func (s *server) ImageStatus(
+	ctx context.Context, q *runtimev1.ImageStatusRequest,
+) (*runtimev1.ImageStatusResponse, error) {
 	img, err := wait(func(done func(*runtimev1.Image, error)) {
 		s.r.ImageStatus(ctx, q.GetImage().GetImage(), func(seen observed.Image, ok bool, err error) {
 			if !ok {
@@ -68,20 +70,27 @@ func (s *server) listImages(ctx context.Context, f *runtimev1.ImageFilter) ([]*r
 	return out, nil
 }
 
-func (s *server) ListImages(ctx context.Context, q *runtimev1.ListImagesRequest) (*runtimev1.ListImagesResponse, error) {
+func (s *server) ListImages(
+	ctx context.Context, q *runtimev1.ListImagesRequest,
+) (*runtimev1.ListImagesResponse, error) {
 	images, err := s.listImages(ctx, q.GetFilter())
 	return &runtimev1.ListImagesResponse{Images: images}, err
 }
 
-func (s *server) StreamImages(q *runtimev1.StreamImagesRequest, stream grpc.ServerStreamingServer[runtimev1.StreamImagesResponse]) error {
+func (s *server) StreamImages(
+	q *runtimev1.StreamImagesRequest, stream grpc.ServerStreamingServer[runtimev1.StreamImagesResponse],
+) error {
 	images, err := s.listImages(stream.Context(), q.GetFilter())
 	return inPieces(images, err, func(some []*runtimev1.Image) error {
 		return stream.Send(&runtimev1.StreamImagesResponse{Images: some})
 	})
 }
 
-func (s *server) RemoveImage(ctx context.Context, q *runtimev1.RemoveImageRequest) (*runtimev1.RemoveImageResponse, error) {
-	return &runtimev1.RemoveImageResponse{}, waitErr(func(done func(error)) { s.r.RemoveImage(ctx, q.GetImage().GetImage(), done) })
+func (s *server) RemoveImage(
+	ctx context.Context, q *runtimev1.RemoveImageRequest,
+) (*runtimev1.RemoveImageResponse, error) {
+	return &runtimev1.RemoveImageResponse{},
+		waitErr(func(done func(error)) { s.r.RemoveImage(ctx, q.GetImage().GetImage(), done) })
 }
 
 // imageFilesystem is where the simulated images lie; there is nothing there.

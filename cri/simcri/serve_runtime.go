@@ -46,16 +46,23 @@ func (s *server) Status(ctx context.Context, _ *runtimev1.StatusRequest) (*runti
 	return out, nil
 }
 
-func (s *server) RuntimeConfig(context.Context, *runtimev1.RuntimeConfigRequest) (*runtimev1.RuntimeConfigResponse, error) {
-	return &runtimev1.RuntimeConfigResponse{Linux: &runtimev1.LinuxRuntimeConfiguration{CgroupDriver: cgroupDriver}}, s.up()
+func (s *server) RuntimeConfig(
+	context.Context, *runtimev1.RuntimeConfigRequest,
+) (*runtimev1.RuntimeConfigResponse, error) {
+	return &runtimev1.RuntimeConfigResponse{Linux: &runtimev1.LinuxRuntimeConfiguration{CgroupDriver: cgroupDriver}},
+		s.up()
 }
 
 // UpdateRuntimeConfig takes the pod CIDR and leaves it: Config.PodCIDR holds.
-func (s *server) UpdateRuntimeConfig(context.Context, *runtimev1.UpdateRuntimeConfigRequest) (*runtimev1.UpdateRuntimeConfigResponse, error) {
+func (s *server) UpdateRuntimeConfig(
+	context.Context, *runtimev1.UpdateRuntimeConfigRequest,
+) (*runtimev1.UpdateRuntimeConfigResponse, error) {
 	return &runtimev1.UpdateRuntimeConfigResponse{}, s.up()
 }
 
-func (s *server) GetContainerEvents(_ *runtimev1.GetEventsRequest, stream grpc.ServerStreamingServer[runtimev1.ContainerEventResponse]) error {
+func (s *server) GetContainerEvents(
+	_ *runtimev1.GetEventsRequest, stream grpc.ServerStreamingServer[runtimev1.ContainerEventResponse],
+) error {
 	events := make(chan port.RuntimeEvent, pendingEvents)
 	ended := make(chan error, 1)
 	s.r.subscribe(stream.Context(), true, func() {}, func(e port.RuntimeEvent) {

@@ -26,14 +26,17 @@ func podOfConfig(c *runtimev1.PodSandboxConfig, handler string) *v1.Pod {
 		Name: m.GetName(), Namespace: m.GetNamespace(), UID: types.UID(m.GetUid()),
 		Labels: c.GetLabels(), Annotations: c.GetAnnotations(),
 	}}
-	p.Spec.HostNetwork = c.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimev1.NamespaceMode_NODE
+	network := c.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork()
+	p.Spec.HostNetwork = network == runtimev1.NamespaceMode_NODE
 	if handler != "" {
 		p.Spec.RuntimeClassName = &handler
 	}
 	return p
 }
 
-func (s *server) RunPodSandbox(ctx context.Context, q *runtimev1.RunPodSandboxRequest) (*runtimev1.RunPodSandboxResponse, error) {
+func (s *server) RunPodSandbox(
+	ctx context.Context, q *runtimev1.RunPodSandboxRequest,
+) (*runtimev1.RunPodSandboxResponse, error) {
 	m := q.GetConfig().GetMetadata()
 	if m.GetName() == "" || m.GetNamespace() == "" {
 		return nil, status.Error(codes.InvalidArgument, "sandbox config: metadata needs name and namespace")
@@ -46,23 +49,32 @@ func (s *server) RunPodSandbox(ctx context.Context, q *runtimev1.RunPodSandboxRe
 	return &runtimev1.RunPodSandboxResponse{PodSandboxId: id}, nil
 }
 
-func (s *server) StopPodSandbox(ctx context.Context, q *runtimev1.StopPodSandboxRequest) (*runtimev1.StopPodSandboxResponse, error) {
+func (s *server) StopPodSandbox(
+	ctx context.Context, q *runtimev1.StopPodSandboxRequest,
+) (*runtimev1.StopPodSandboxResponse, error) {
 	id := s.sandboxID(q.GetPodSandboxId())
 	return &runtimev1.StopPodSandboxResponse{}, waitErr(func(done func(error)) { s.r.StopPodSandbox(ctx, id, done) })
 }
 
 // UpdatePodSandboxResources changes nothing.
-func (s *server) UpdatePodSandboxResources(ctx context.Context, q *runtimev1.UpdatePodSandboxResourcesRequest) (*runtimev1.UpdatePodSandboxResourcesResponse, error) {
+func (s *server) UpdatePodSandboxResources(
+	ctx context.Context, q *runtimev1.UpdatePodSandboxResourcesRequest,
+) (*runtimev1.UpdatePodSandboxResourcesResponse, error) {
 	u := port.UpdateSandbox{ID: s.sandboxID(q.GetPodSandboxId())}
-	return &runtimev1.UpdatePodSandboxResourcesResponse{}, waitErr(func(done func(error)) { s.r.UpdateSandbox(ctx, u, done) })
+	return &runtimev1.UpdatePodSandboxResourcesResponse{},
+		waitErr(func(done func(error)) { s.r.UpdateSandbox(ctx, u, done) })
 }
 
-func (s *server) RemovePodSandbox(ctx context.Context, q *runtimev1.RemovePodSandboxRequest) (*runtimev1.RemovePodSandboxResponse, error) {
+func (s *server) RemovePodSandbox(
+	ctx context.Context, q *runtimev1.RemovePodSandboxRequest,
+) (*runtimev1.RemovePodSandboxResponse, error) {
 	id := s.sandboxID(q.GetPodSandboxId())
 	return &runtimev1.RemovePodSandboxResponse{}, waitErr(func(done func(error)) { s.r.RemovePodSandbox(ctx, id, done) })
 }
 
-func (s *server) PodSandboxStatus(ctx context.Context, q *runtimev1.PodSandboxStatusRequest) (*runtimev1.PodSandboxStatusResponse, error) {
+func (s *server) PodSandboxStatus(
+	ctx context.Context, q *runtimev1.PodSandboxStatusRequest,
+) (*runtimev1.PodSandboxStatusResponse, error) {
 	id := s.sandboxID(q.GetPodSandboxId())
 	if _, err := wait(func(done func(observed.Sandbox, error)) { s.r.PodSandboxStatus(ctx, id, done) }); err != nil {
 		return nil, err
@@ -115,12 +127,16 @@ func (s *server) list(ctx context.Context, selector map[string]string) (observed
 	return wait(func(done func(observed.Runtime, error)) { s.r.List(ctx, selector[labels.PodUID], done) })
 }
 
-func (s *server) ListPodSandbox(ctx context.Context, q *runtimev1.ListPodSandboxRequest) (*runtimev1.ListPodSandboxResponse, error) {
+func (s *server) ListPodSandbox(
+	ctx context.Context, q *runtimev1.ListPodSandboxRequest,
+) (*runtimev1.ListPodSandboxResponse, error) {
 	items, err := s.listSandboxes(ctx, q.GetFilter())
 	return &runtimev1.ListPodSandboxResponse{Items: items}, err
 }
 
-func (s *server) StreamPodSandboxes(q *runtimev1.StreamPodSandboxesRequest, stream grpc.ServerStreamingServer[runtimev1.StreamPodSandboxesResponse]) error {
+func (s *server) StreamPodSandboxes(
+	q *runtimev1.StreamPodSandboxesRequest, stream grpc.ServerStreamingServer[runtimev1.StreamPodSandboxesResponse],
+) error {
 	items, err := s.listSandboxes(stream.Context(), q.GetFilter())
 	return inPieces(items, err, func(some []*runtimev1.PodSandbox) error {
 		return stream.Send(&runtimev1.StreamPodSandboxesResponse{PodSandboxes: some})

@@ -9,7 +9,9 @@ import (
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-func (s *server) ContainerStats(_ context.Context, q *runtimev1.ContainerStatsRequest) (*runtimev1.ContainerStatsResponse, error) {
+func (s *server) ContainerStats(
+	_ context.Context, q *runtimev1.ContainerStatsRequest,
+) (*runtimev1.ContainerStatsResponse, error) {
 	if err := s.up(); err != nil {
 		return nil, err
 	}
@@ -36,12 +38,16 @@ func (s *server) listStats(f *runtimev1.ContainerStatsFilter) ([]*runtimev1.Cont
 	return out, nil
 }
 
-func (s *server) ListContainerStats(_ context.Context, q *runtimev1.ListContainerStatsRequest) (*runtimev1.ListContainerStatsResponse, error) {
+func (s *server) ListContainerStats(
+	_ context.Context, q *runtimev1.ListContainerStatsRequest,
+) (*runtimev1.ListContainerStatsResponse, error) {
 	all, err := s.listStats(q.GetFilter())
 	return &runtimev1.ListContainerStatsResponse{Stats: all}, err
 }
 
-func (s *server) StreamContainerStats(q *runtimev1.StreamContainerStatsRequest, stream grpc.ServerStreamingServer[runtimev1.StreamContainerStatsResponse]) error {
+func (s *server) StreamContainerStats(
+	q *runtimev1.StreamContainerStatsRequest, stream grpc.ServerStreamingServer[runtimev1.StreamContainerStatsResponse],
+) error {
 	all, err := s.listStats(q.GetFilter())
 	return inPieces(all, err, func(some []*runtimev1.ContainerStats) error {
 		return stream.Send(&runtimev1.StreamContainerStatsResponse{ContainerStats: some})
@@ -62,7 +68,8 @@ func (s *server) stats(c *container) *runtimev1.ContainerStats {
 			Timestamp: now, UsageCoreNanoSeconds: value(int64(u.CPU)), UsageNanoCores: value(u.Millicores * 1e6),
 		},
 		Memory: &runtimev1.MemoryUsage{
-			Timestamp: now, WorkingSetBytes: value(u.MemoryBytes), UsageBytes: value(u.MemoryBytes), RssBytes: value(u.MemoryBytes),
+			Timestamp: now, WorkingSetBytes: value(u.MemoryBytes), UsageBytes: value(u.MemoryBytes),
+			RssBytes: value(u.MemoryBytes),
 		},
 		WritableLayer: &runtimev1.FilesystemUsage{Timestamp: now, UsedBytes: value(u.LogBytes), InodesUsed: value(1)},
 	}

@@ -165,9 +165,11 @@ func recursiveReadOnly(m *port.Mount, p runtimeapi.MountPropagation, supported b
 	case !m.ReadOnly:
 		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not read-only", m.Name)
 	case p != runtimeapi.MountPropagation_PROPAGATION_PRIVATE:
-		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q", m.Name, m.Propagation)
+		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not compatible with propagation %q",
+			m.Name, m.Propagation)
 	case !supported && m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled:
-		return false, fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", m.Name)
+		return false,
+			fmt.Errorf("volume %q requested recursive read-only mode, but it is not supported by the runtime", m.Name)
 	}
 	return supported, nil
 }

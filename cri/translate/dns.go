@@ -44,7 +44,8 @@ func dnsConfig(n *Node, pod *v1.Pod) *runtimeapi.DNSConfig {
 func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) {
 	if wantsCluster(pod) && len(n.ClusterDNS) == 0 {
 		notices = append(notices, Notice{Reason: "MissingClusterDNS", Node: true, Message: fmt.Sprintf(
-			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to %q policy.",
+			"pod: %q. kubelet does not have ClusterDNS IP configured and cannot create Pod using %q policy. Falling back to "+
+				"%q policy.",
 			podDescription(pod), v1.DNSClusterFirst, v1.DNSDefault)})
 	}
 	c = policyConfig(n, pod)
@@ -62,12 +63,14 @@ func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) 
 	if len(c.Servers) > maxNameservers {
 		c.Servers = c.Servers[:maxNameservers]
 		notices = append(notices, Notice{Reason: dnsForming,
-			Message: "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: " + strings.Join(c.Servers, " ")})
+			Message: "Nameserver limits were exceeded, some nameservers have been omitted, the applied nameserver line is: " +
+				strings.Join(c.Servers, " ")})
 	}
 	if fit := fitSearches(c.Searches); len(fit) < len(c.Searches) {
 		c.Searches = fit
 		notices = append(notices, Notice{Reason: dnsForming,
-			Message: "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " + strings.Join(fit, " ")})
+			Message: "Search Line limits were exceeded, some search paths have been omitted, the applied search line is: " +
+				strings.Join(fit, " ")})
 	}
 	return c, notices
 }
@@ -85,9 +88,11 @@ func ResolvConfTrouble(n *Node, path string) string {
 	case len(searches) > most:
 		return fmt.Sprintf("Resolv.conf file '%s' contains search line consisting of more than %d domains!", path, most)
 	case slices.ContainsFunc(searches, func(s string) bool { return len(s) > maxSearchDomain }):
-		return fmt.Sprintf("Resolv.conf file %q contains a search path which length is more than allowed %d chars!", path, maxSearchDomain)
+		return fmt.Sprintf("Resolv.conf file %q contains a search path which length is more than allowed %d chars!",
+			path, maxSearchDomain)
 	case len(strings.Join(searches, " ")) > maxSearchLine:
-		return fmt.Sprintf("Resolv.conf file '%s' contains search line which length is more than allowed %d chars!", path, maxSearchLine)
+		return fmt.Sprintf("Resolv.conf file '%s' contains search line which length is more than allowed %d chars!",
+			path, maxSearchLine)
 	}
 	return ""
 }

@@ -19,7 +19,10 @@ func kernelHostname(n *Node, pod *v1.Pod) (string, error) {
 	}
 	fqdn := hostname + "." + domain
 	if len(fqdn) > maxFQDN {
-		return "", fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, %d characters requested)", fqdn, maxFQDN, len(fqdn))
+		return "", fmt.Errorf(
+			"failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long (%d characters is the max, "+
+				"%d characters requested)", fqdn, maxFQDN, len(fqdn),
+		)
 	}
 	return fqdn, nil
 }

@@ -37,7 +37,8 @@ func userNamespace(n *Node, pod *v1.Pod, handler string) (*runtimeapi.UserNamesp
 	}
 	switch supported := n.can(handler, func(f *v1.NodeRuntimeHandlerFeatures) *bool { return f.UserNamespaces }); {
 	case !supported && handler != "":
-		return nil, fmt.Errorf("can't set `spec.hostUsers: false`, RuntimeClass handler %q does not support user namespaces", handler)
+		return nil, fmt.Errorf("can't set `spec.hostUsers: false`, RuntimeClass handler %q does not support user namespaces",
+			handler)
 	case !supported:
 		return nil, errors.New("can't set `spec.hostUsers: false`, runtime does not support user namespaces")
 	case n.UserNamespace == nil:

@@ -23,11 +23,13 @@ func verifyNonRoot(pod *v1.Pod, c *v1.Container, image observed.Image) error {
 	case user != nil:
 		return nil
 	case image.UID == nil && image.Username != "":
-		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root %s", image.Username, where)
+		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root %s",
+			image.Username, where)
 	case image.UID == nil || *image.UID == 0: // an image that names no user runs as root
 		return fmt.Errorf("container has runAsNonRoot and image will run as root %s", where)
 	case *image.UID < 0 || *image.UID > math.MaxInt32:
-		return fmt.Errorf("container has runAsNonRoot and image has an invalid user id (%d): must be between 1 and %d %s", *image.UID, math.MaxInt32, where)
+		return fmt.Errorf("container has runAsNonRoot and image has an invalid user id (%d): must be between 1 and %d %s",
+			*image.UID, math.MaxInt32, where)
 	}
 	return nil
 }

@@ -57,7 +57,8 @@ func oomByQOS(n *Node, pod *v1.Pod, c *v1.Container) int64 {
 }
 
 func isCritical(pod *v1.Pod) bool {
-	return podspec.Static(pod) || podspec.Mirror(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= systemCriticalPriority
+	return podspec.Static(pod) || podspec.Mirror(pod) || pod.Spec.Priority != nil &&
+		*pod.Spec.Priority >= systemCriticalPriority
 }
 
 // unallocatedMemory is each container's share of what the pod as a whole asks

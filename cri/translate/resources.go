@@ -38,7 +38,9 @@ func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.Linux
 }
 
 // containerControls are those of a container that is given this CPU and memory.
-func containerControls(n *Node, pod *v1.Pod, c *v1.Container, to observed.Resources) *runtimeapi.LinuxContainerResources {
+func containerControls(
+	n *Node, pod *v1.Pod, c *v1.Container, to observed.Resources,
+) *runtimeapi.LinuxContainerResources {
 	r := &runtimeapi.LinuxContainerResources{
 		CpuShares: to.CPUShares, CpuQuota: to.CPUQuota, CpuPeriod: to.CPUPeriod, MemoryLimitInBytes: to.Memory,
 		OomScoreAdj: oomScoreAdj(n, pod, c), HugepageLimits: hugepageLimits(n, containerLimits(pod, c)),

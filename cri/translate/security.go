@@ -24,7 +24,9 @@ var (
 
 // containerSecurity gives the security context of a container: its own fields,
 // and its pod's where both have them and the container's is not set.
-func containerSecurity(n *Node, pod *v1.Pod, c *v1.Container, image observed.Image, handler string) (*runtimeapi.LinuxContainerSecurityContext, error) {
+func containerSecurity(
+	n *Node, pod *v1.Pod, c *v1.Container, image observed.Image, handler string,
+) (*runtimeapi.LinuxContainerSecurityContext, error) {
 	podSC, sc := pod.Spec.SecurityContext, c.SecurityContext
 	if podSC == nil {
 		podSC = &v1.PodSecurityContext{}

@@ -22,7 +22,8 @@ var page = []byte(strings.NewReplacer("/*STYLE*/", pageStyle, "/*SCRIPT*/", page
 
 // policy lets the browser run our script and style alone, whatever a pod is
 // called, and send requests only to this server.
-var policy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+var policy = "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; " +
+	"frame-ancestors 'none'; " +
 	"style-src '" + hashOf(pageStyle) + "'; script-src '" + hashOf(pageScript) + "'"
 
 func hashOf(text string) string {

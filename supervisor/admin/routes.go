@@ -21,7 +21,8 @@ func handler(c Config) http.Handler {
 	mux.HandleFunc("GET /v1/pods", func(w http.ResponseWriter, r *http.Request) {
 		view, err := askPods(r.Context(), c)
 		if err != nil {
-			refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("the podview actor does not answer: %v: see `troupe tree`", err))
+			refuse(w, http.StatusServiceUnavailable,
+				fmt.Sprintf("the podview actor does not answer: %v: see `troupe tree`", err))
 			return
 		}
 		reply(w, http.StatusOK, view)

@@ -108,7 +108,8 @@ func free(socket string) error {
 	}
 	conn, err := net.DialTimeout("unix", socket, dialTimeout)
 	if err == nil {
-		return errors.Join(fmt.Errorf("admin socket %s: another agent answers there: stop it or choose another --root-dir", socket), conn.Close())
+		return errors.Join(fmt.Errorf("admin socket %s: another agent answers there: stop it or choose another --root-dir",
+			socket), conn.Close())
 	}
 	return nil
 }

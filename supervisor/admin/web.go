@@ -40,7 +40,8 @@ func ListenWeb(c WebConfig) (*Web, error) {
 		return nil, fmt.Errorf("address %q: %w: give host:port, such as 127.0.0.1:0", c.Address, err)
 	}
 	if host == "" || host == clientHost || !local(host) {
-		return nil, fmt.Errorf("address %q: the page is served on this machine only: give a loopback address, such as 127.0.0.1:0; "+
+		return nil, fmt.Errorf("address %q: the page is served on this machine only: give a loopback address, such as "+
+			"127.0.0.1:0; "+
 			"from another machine, forward the port (ssh -L)", c.Address)
 	}
 	if len(c.Socket) > pathLimit {

@@ -95,7 +95,8 @@ func (c Config) NodeName(hostname string) (string, error) {
 	}
 	name = strings.ToLower(strings.TrimSpace(name))
 	if reasons := validation.IsDNS1123Subdomain(name); reasons != nil {
-		return "", fmt.Errorf("%s: %q cannot be a node's name: %s: set another one with --hostname-override", from, name, strings.Join(reasons, "; "))
+		return "", fmt.Errorf("%s: %q cannot be a node's name: %s: set another one with --hostname-override", from, name,
+			strings.Join(reasons, "; "))
 	}
 	return name, nil
 }
@@ -175,7 +176,8 @@ func (c Config) CrashLoopBackOffMax() time.Duration {
 // the configuration sets serializeImagePulls explicitly: the default true of the
 // kubelet is historical.
 func (c Config) Pulls() Pulls {
-	p := Pulls{QPS: *c.kubelet.RegistryPullQPS, Burst: c.kubelet.RegistryBurst, ProgressDeadline: imagePullProgressDeadline}
+	p := Pulls{QPS: *c.kubelet.RegistryPullQPS, Burst: c.kubelet.RegistryBurst,
+		ProgressDeadline: imagePullProgressDeadline}
 	switch {
 	case c.kubelet.MaxParallelImagePulls != nil:
 		p.Parallel = *c.kubelet.MaxParallelImagePulls

@@ -97,7 +97,8 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]Threshold, field.ErrorL
 			errs = append(errs, checkSignal(name, at)...)
 			period, has := grace[Signal(name)]
 			if !kind.hard && !has {
-				errs = append(errs, field.Required(field.NewPath("evictionSoftGracePeriod").Key(name), "every soft threshold needs one"))
+				errs = append(errs,
+					field.Required(field.NewPath("evictionSoftGracePeriod").Key(name), "every soft threshold needs one"))
 			}
 			// Both switch a threshold off.
 			if text == "0%" || text == "100%" {
@@ -117,7 +118,9 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]Threshold, field.ErrorL
 			thresholds = append(thresholds, t)
 		}
 	}
-	slices.SortStableFunc(thresholds, func(a, b Threshold) int { return strings.Compare(string(a.Signal), string(b.Signal)) })
+	slices.SortStableFunc(thresholds, func(a, b Threshold) int {
+		return strings.Compare(string(a.Signal), string(b.Signal))
+	})
 	return thresholds, errs
 }
 

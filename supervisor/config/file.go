@@ -69,7 +69,8 @@ func checkKind(name string, m map[string]any) []Problem {
 		case got == nil:
 			problems = append(problems, Problem{Origin: name, Field: want.field, Message: "must be given: " + want.value})
 		case got != want.value:
-			problems = append(problems, Problem{Origin: name, Field: want.field, Value: strictyaml.Show(got), Message: "must be " + want.value})
+			problems = append(problems,
+				Problem{Origin: name, Field: want.field, Value: strictyaml.Show(got), Message: "must be " + want.value})
 		}
 	}
 	return problems

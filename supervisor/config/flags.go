@@ -41,23 +41,33 @@ func (f *Flags) AddTo(fs *pflag.FlagSet) {
 func (f *Flags) addOptions(fs *pflag.FlagSet) {
 	o := &f.options
 	fs.StringVar(&o.Config, "config", o.Config, "KubeletConfiguration file")
-	fs.StringVar(&o.ConfigDir, "config-dir", o.ConfigDir, "directory of *.conf files that override parts of --config, in the order of their names")
-	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "kubeconfig of the apiserver; without it the node runs static pods only")
-	fs.StringVar(&o.BootstrapKubeconfig, "bootstrap-kubeconfig", o.BootstrapKubeconfig, "kubeconfig used to request a client certificate if the file of --kubeconfig does not exist")
+	fs.StringVar(&o.ConfigDir, "config-dir", o.ConfigDir,
+		"directory of *.conf files that override parts of --config, in the order of their names")
+	fs.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
+		"kubeconfig of the apiserver; without it the node runs static pods only")
+	fs.StringVar(&o.BootstrapKubeconfig, "bootstrap-kubeconfig", o.BootstrapKubeconfig,
+		"kubeconfig used to request a client certificate if the file of --kubeconfig does not exist")
 	fs.StringVar(&o.HostnameOverride, "hostname-override", o.HostnameOverride, "node name; default: the host name")
 	fs.StringVar(&o.NodeIP, "node-ip", o.NodeIP, "node address, or one IPv4 and one IPv6 address separated by a comma")
 	fs.Var(&mapValue{into: &o.NodeLabels, separator: "="}, "node-labels", "labels to register the node with: key=value,…")
 	fs.StringVar(&o.RootDir, "root-dir", o.RootDir, "directory for the agent's files")
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory for TLS certificates")
 	fs.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "empty, or external")
-	fs.StringVar(&o.CredentialProviderConfig, "image-credential-provider-config", o.CredentialProviderConfig, "configuration file or directory of credential provider plugins; has no effect yet")
-	fs.StringVar(&o.CredentialProviderBinDir, "image-credential-provider-bin-dir", o.CredentialProviderBinDir, "directory of credential provider plugins; has no effect yet")
+	fs.StringVar(&o.CredentialProviderConfig, "image-credential-provider-config", o.CredentialProviderConfig,
+		"configuration file or directory of credential provider plugins; has no effect yet")
+	fs.StringVar(&o.CredentialProviderBinDir, "image-credential-provider-bin-dir", o.CredentialProviderBinDir,
+		"directory of credential provider plugins; has no effect yet")
 	fs.StringVar(&o.LockFile, "lock-file", o.LockFile, "lock file; has no effect yet")
-	fs.BoolVar(&o.ExitOnLockContention, "exit-on-lock-contention", o.ExitOnLockContention, "exit when another process opens --lock-file; has no effect yet")
-	fs.DurationVar(&o.MinimumContainerTTL, "minimum-container-ttl-duration", o.MinimumContainerTTL, "minimum age of a dead container before it is removed")
-	fs.Int32Var(&o.MaxDeadPerContainer, "maximum-dead-containers-per-container", o.MaxDeadPerContainer, "number of dead instances to keep per container")
-	fs.Int32Var(&o.MaxDead, "maximum-dead-containers", o.MaxDead, "number of dead containers to keep on the node; negative for no limit")
-	fs.StringVar(&o.ContainerLogLinks, "container-log-links-dir", o.ContainerLogLinks, "directory of symlinks to container logs, for log collectors; empty for none")
+	fs.BoolVar(&o.ExitOnLockContention, "exit-on-lock-contention", o.ExitOnLockContention,
+		"exit when another process opens --lock-file; has no effect yet")
+	fs.DurationVar(&o.MinimumContainerTTL, "minimum-container-ttl-duration", o.MinimumContainerTTL,
+		"minimum age of a dead container before it is removed")
+	fs.Int32Var(&o.MaxDeadPerContainer, "maximum-dead-containers-per-container", o.MaxDeadPerContainer,
+		"number of dead instances to keep per container")
+	fs.Int32Var(&o.MaxDead, "maximum-dead-containers", o.MaxDead,
+		"number of dead containers to keep on the node; negative for no limit")
+	fs.StringVar(&o.ContainerLogLinks, "container-log-links-dir", o.ContainerLogLinks,
+		"directory of symlinks to container logs, for log collectors; empty for none")
 	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "container runtime: cri, or sim (simulated)")
 }
 

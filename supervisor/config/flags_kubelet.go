@@ -34,21 +34,29 @@ func overDuration(field func(kc) *metav1.Duration) func(kc, time.Duration) {
 }
 
 var boolFlags = []fieldFlag[bool]{
-	{"anonymous-auth", "authentication.anonymous.enabled", overPtr(func(c kc) **bool { return &c.Authentication.Anonymous.Enabled })},
-	{"authentication-token-webhook", "authentication.webhook.enabled", overPtr(func(c kc) **bool { return &c.Authentication.Webhook.Enabled })},
+	{"anonymous-auth", "authentication.anonymous.enabled",
+		overPtr(func(c kc) **bool { return &c.Authentication.Anonymous.Enabled })},
+	{"authentication-token-webhook", "authentication.webhook.enabled",
+		overPtr(func(c kc) **bool { return &c.Authentication.Webhook.Enabled })},
 	{"cgroups-per-qos", "cgroupsPerQOS", overPtr(func(c kc) **bool { return &c.CgroupsPerQOS })},
 	{"contention-profiling", "enableContentionProfiling", over(func(c kc) *bool { return &c.EnableContentionProfiling })},
 	{"cpu-cfs-quota", "cpuCFSQuota", overPtr(func(c kc) **bool { return &c.CPUCFSQuota })},
-	{"enable-controller-attach-detach", "enableControllerAttachDetach", overPtr(func(c kc) **bool { return &c.EnableControllerAttachDetach })},
-	{"enable-debugging-handlers", "enableDebuggingHandlers", overPtr(func(c kc) **bool { return &c.EnableDebuggingHandlers })},
+	{"enable-controller-attach-detach", "enableControllerAttachDetach",
+		overPtr(func(c kc) **bool { return &c.EnableControllerAttachDetach })},
+	{"enable-debugging-handlers", "enableDebuggingHandlers",
+		overPtr(func(c kc) **bool { return &c.EnableDebuggingHandlers })},
 	{"enable-server", "enableServer", overPtr(func(c kc) **bool { return &c.EnableServer })},
 	{"fail-cgroupv1", "failCgroupV1", overPtr(func(c kc) **bool { return &c.FailCgroupV1 })},
 	{"fail-swap-on", "failSwapOn", overPtr(func(c kc) **bool { return &c.FailSwapOn })},
 	{"kernel-memcg-notification", "kernelMemcgNotification", over(func(c kc) *bool { return &c.KernelMemcgNotification })},
-	{"local-storage-capacity-isolation", "localStorageCapacityIsolation", overPtr(func(c kc) **bool { return &c.LocalStorageCapacityIsolation })},
-	{"log-json-split-stream", "logging.options.json.splitStream", over(func(c kc) *bool { return &c.Logging.Options.JSON.SplitStream })},
-	{"log-text-split-stream", "logging.options.text.splitStream", over(func(c kc) *bool { return &c.Logging.Options.Text.SplitStream })},
-	{"make-iptables-util-chains", "makeIPTablesUtilChains", overPtr(func(c kc) **bool { return &c.MakeIPTablesUtilChains })},
+	{"local-storage-capacity-isolation", "localStorageCapacityIsolation",
+		overPtr(func(c kc) **bool { return &c.LocalStorageCapacityIsolation })},
+	{"log-json-split-stream", "logging.options.json.splitStream",
+		over(func(c kc) *bool { return &c.Logging.Options.JSON.SplitStream })},
+	{"log-text-split-stream", "logging.options.text.splitStream",
+		over(func(c kc) *bool { return &c.Logging.Options.Text.SplitStream })},
+	{"make-iptables-util-chains", "makeIPTablesUtilChains",
+		overPtr(func(c kc) **bool { return &c.MakeIPTablesUtilChains })},
 	{"protect-kernel-defaults", "protectKernelDefaults", over(func(c kc) *bool { return &c.ProtectKernelDefaults })},
 	{"register-node", "registerNode", overPtr(func(c kc) **bool { return &c.RegisterNode })},
 	{"rotate-certificates", "rotateCertificates", over(func(c kc) *bool { return &c.RotateCertificates })},
@@ -60,13 +68,17 @@ var boolFlags = []fieldFlag[bool]{
 
 var stringFlags = []fieldFlag[string]{
 	{"address", "address", over(func(c kc) *string { return &c.Address })},
-	{"authorization-mode", "authorization.mode", func(c kc, v string) { c.Authorization.Mode = kubelet.KubeletAuthorizationMode(v) }},
+	{"authorization-mode", "authorization.mode", func(c kc, v string) {
+		c.Authorization.Mode = kubelet.KubeletAuthorizationMode(v)
+	}},
 	{"cgroup-driver", "cgroupDriver", over(func(c kc) *string { return &c.CgroupDriver })},
 	{"cgroup-root", "cgroupRoot", over(func(c kc) *string { return &c.CgroupRoot })},
-	{"client-ca-file", "authentication.x509.clientCAFile", over(func(c kc) *string { return &c.Authentication.X509.ClientCAFile })},
+	{"client-ca-file", "authentication.x509.clientCAFile",
+		over(func(c kc) *string { return &c.Authentication.X509.ClientCAFile })},
 	{"cluster-domain", "clusterDomain", over(func(c kc) *string { return &c.ClusterDomain })},
 	{"container-log-max-size", "containerLogMaxSize", over(func(c kc) *string { return &c.ContainerLogMaxSize })},
-	{"container-runtime-endpoint", "containerRuntimeEndpoint", over(func(c kc) *string { return &c.ContainerRuntimeEndpoint })},
+	{"container-runtime-endpoint", "containerRuntimeEndpoint",
+		over(func(c kc) *string { return &c.ContainerRuntimeEndpoint })},
 	{"cpu-manager-policy", "cpuManagerPolicy", over(func(c kc) *string { return &c.CPUManagerPolicy })},
 	{"hairpin-mode", "hairpinMode", over(func(c kc) *string { return &c.HairpinMode })},
 	{"healthz-bind-address", "healthzBindAddress", over(func(c kc) *string { return &c.HealthzBindAddress })},
@@ -97,10 +109,13 @@ var int32Flags = []fieldFlag[int32]{
 	{"container-log-max-files", "containerLogMaxFiles", overPtr(func(c kc) **int32 { return &c.ContainerLogMaxFiles })},
 	{"event-burst", "eventBurst", over(func(c kc) *int32 { return &c.EventBurst })},
 	{"event-qps", "eventRecordQPS", overPtr(func(c kc) **int32 { return &c.EventRecordQPS })},
-	{"eviction-max-pod-grace-period", "evictionMaxPodGracePeriod", over(func(c kc) *int32 { return &c.EvictionMaxPodGracePeriod })},
+	{"eviction-max-pod-grace-period", "evictionMaxPodGracePeriod",
+		over(func(c kc) *int32 { return &c.EvictionMaxPodGracePeriod })},
 	{"healthz-port", "healthzPort", overPtr(func(c kc) **int32 { return &c.HealthzPort })},
-	{"image-gc-high-threshold", "imageGCHighThresholdPercent", overPtr(func(c kc) **int32 { return &c.ImageGCHighThresholdPercent })},
-	{"image-gc-low-threshold", "imageGCLowThresholdPercent", overPtr(func(c kc) **int32 { return &c.ImageGCLowThresholdPercent })},
+	{"image-gc-high-threshold", "imageGCHighThresholdPercent",
+		overPtr(func(c kc) **int32 { return &c.ImageGCHighThresholdPercent })},
+	{"image-gc-low-threshold", "imageGCLowThresholdPercent",
+		overPtr(func(c kc) **int32 { return &c.ImageGCLowThresholdPercent })},
 	{"kube-api-burst", "kubeAPIBurst", over(func(c kc) *int32 { return &c.KubeAPIBurst })},
 	{"kube-api-qps", "kubeAPIQPS", overPtr(func(c kc) **int32 { return &c.KubeAPIQPS })},
 	{"max-pods", "maxPods", over(func(c kc) *int32 { return &c.MaxPods })},
@@ -119,29 +134,44 @@ var int64Flags = []fieldFlag[int64]{
 }
 
 var durationFlags = []fieldFlag[time.Duration]{
-	{"authentication-token-webhook-cache-ttl", "authentication.webhook.cacheTTL", overDuration(func(c kc) *metav1.Duration { return &c.Authentication.Webhook.CacheTTL })},
-	{"authorization-webhook-cache-authorized-ttl", "authorization.webhook.cacheAuthorizedTTL", overDuration(func(c kc) *metav1.Duration { return &c.Authorization.Webhook.CacheAuthorizedTTL })},
-	{"authorization-webhook-cache-unauthorized-ttl", "authorization.webhook.cacheUnauthorizedTTL", overDuration(func(c kc) *metav1.Duration { return &c.Authorization.Webhook.CacheUnauthorizedTTL })},
-	{"cpu-cfs-quota-period", "cpuCFSQuotaPeriod", func(c kc, v time.Duration) { c.CPUCFSQuotaPeriod = &metav1.Duration{Duration: v} }},
-	{"cpu-manager-reconcile-period", "cpuManagerReconcilePeriod", overDuration(func(c kc) *metav1.Duration { return &c.CPUManagerReconcilePeriod })},
-	{"eviction-pressure-transition-period", "evictionPressureTransitionPeriod", overDuration(func(c kc) *metav1.Duration { return &c.EvictionPressureTransitionPeriod })},
-	{"file-check-frequency", "fileCheckFrequency", overDuration(func(c kc) *metav1.Duration { return &c.FileCheckFrequency })},
-	{"http-check-frequency", "httpCheckFrequency", overDuration(func(c kc) *metav1.Duration { return &c.HTTPCheckFrequency })},
+	{"authentication-token-webhook-cache-ttl", "authentication.webhook.cacheTTL",
+		overDuration(func(c kc) *metav1.Duration { return &c.Authentication.Webhook.CacheTTL })},
+	{"authorization-webhook-cache-authorized-ttl", "authorization.webhook.cacheAuthorizedTTL",
+		overDuration(func(c kc) *metav1.Duration { return &c.Authorization.Webhook.CacheAuthorizedTTL })},
+	{"authorization-webhook-cache-unauthorized-ttl", "authorization.webhook.cacheUnauthorizedTTL",
+		overDuration(func(c kc) *metav1.Duration { return &c.Authorization.Webhook.CacheUnauthorizedTTL })},
+	{"cpu-cfs-quota-period", "cpuCFSQuotaPeriod", func(c kc, v time.Duration) {
+		c.CPUCFSQuotaPeriod = &metav1.Duration{Duration: v}
+	}},
+	{"cpu-manager-reconcile-period", "cpuManagerReconcilePeriod",
+		overDuration(func(c kc) *metav1.Duration { return &c.CPUManagerReconcilePeriod })},
+	{"eviction-pressure-transition-period", "evictionPressureTransitionPeriod",
+		overDuration(func(c kc) *metav1.Duration { return &c.EvictionPressureTransitionPeriod })},
+	{"file-check-frequency", "fileCheckFrequency",
+		overDuration(func(c kc) *metav1.Duration { return &c.FileCheckFrequency })},
+	{"http-check-frequency", "httpCheckFrequency",
+		overDuration(func(c kc) *metav1.Duration { return &c.HTTPCheckFrequency })},
 	{"log-flush-frequency", "logging.flushFrequency", func(c kc, v time.Duration) {
 		c.Logging.FlushFrequency = logs.TimeOrMetaDuration{Duration: metav1.Duration{Duration: v}, SerializeAsString: true}
 	}},
-	{"minimum-image-ttl-duration", "imageMinimumGCAge", overDuration(func(c kc) *metav1.Duration { return &c.ImageMinimumGCAge })},
-	{"node-status-update-frequency", "nodeStatusUpdateFrequency", overDuration(func(c kc) *metav1.Duration { return &c.NodeStatusUpdateFrequency })},
-	{"runtime-request-timeout", "runtimeRequestTimeout", overDuration(func(c kc) *metav1.Duration { return &c.RuntimeRequestTimeout })},
-	{"streaming-connection-idle-timeout", "streamingConnectionIdleTimeout", overDuration(func(c kc) *metav1.Duration { return &c.StreamingConnectionIdleTimeout })},
+	{"minimum-image-ttl-duration", "imageMinimumGCAge",
+		overDuration(func(c kc) *metav1.Duration { return &c.ImageMinimumGCAge })},
+	{"node-status-update-frequency", "nodeStatusUpdateFrequency",
+		overDuration(func(c kc) *metav1.Duration { return &c.NodeStatusUpdateFrequency })},
+	{"runtime-request-timeout", "runtimeRequestTimeout",
+		overDuration(func(c kc) *metav1.Duration { return &c.RuntimeRequestTimeout })},
+	{"streaming-connection-idle-timeout", "streamingConnectionIdleTimeout",
+		overDuration(func(c kc) *metav1.Duration { return &c.StreamingConnectionIdleTimeout })},
 	{"sync-frequency", "syncFrequency", overDuration(func(c kc) *metav1.Duration { return &c.SyncFrequency })},
-	{"volume-stats-agg-period", "volumeStatsAggPeriod", overDuration(func(c kc) *metav1.Duration { return &c.VolumeStatsAggPeriod })},
+	{"volume-stats-agg-period", "volumeStatsAggPeriod",
+		overDuration(func(c kc) *metav1.Duration { return &c.VolumeStatsAggPeriod })},
 }
 
 var listFlags = []fieldFlag[[]string]{
 	{"allowed-unsafe-sysctls", "allowedUnsafeSysctls", over(func(c kc) *[]string { return &c.AllowedUnsafeSysctls })},
 	{"cluster-dns", "clusterDNS", over(func(c kc) *[]string { return &c.ClusterDNS })},
-	{"enforce-node-allocatable", "enforceNodeAllocatable", over(func(c kc) *[]string { return &c.EnforceNodeAllocatable })},
+	{"enforce-node-allocatable", "enforceNodeAllocatable",
+		over(func(c kc) *[]string { return &c.EnforceNodeAllocatable })},
 	{"tls-cipher-suites", "tlsCipherSuites", over(func(c kc) *[]string { return &c.TLSCipherSuites })},
 }
 
@@ -149,15 +179,31 @@ var mapFlags = []struct {
 	fieldFlag[map[string]string]
 	separator string
 }{
-	{fieldFlag[map[string]string]{"cpu-manager-policy-options", "cpuManagerPolicyOptions", over(func(c kc) *map[string]string { return &c.CPUManagerPolicyOptions })}, "="},
-	{fieldFlag[map[string]string]{"eviction-hard", "evictionHard", over(func(c kc) *map[string]string { return &c.EvictionHard })}, "<"},
-	{fieldFlag[map[string]string]{"eviction-minimum-reclaim", "evictionMinimumReclaim", over(func(c kc) *map[string]string { return &c.EvictionMinimumReclaim })}, "="},
-	{fieldFlag[map[string]string]{"eviction-soft", "evictionSoft", over(func(c kc) *map[string]string { return &c.EvictionSoft })}, "<"},
-	{fieldFlag[map[string]string]{"eviction-soft-grace-period", "evictionSoftGracePeriod", over(func(c kc) *map[string]string { return &c.EvictionSoftGracePeriod })}, "="},
-	{fieldFlag[map[string]string]{"kube-reserved", "kubeReserved", over(func(c kc) *map[string]string { return &c.KubeReserved })}, "="},
-	{fieldFlag[map[string]string]{"qos-reserved", "qosReserved", over(func(c kc) *map[string]string { return &c.QOSReserved })}, "="},
-	{fieldFlag[map[string]string]{"system-reserved", "systemReserved", over(func(c kc) *map[string]string { return &c.SystemReserved })}, "="},
-	{fieldFlag[map[string]string]{"topology-manager-policy-options", "topologyManagerPolicyOptions", over(func(c kc) *map[string]string { return &c.TopologyManagerPolicyOptions })}, "="},
+	{fieldFlag[map[string]string]{"cpu-manager-policy-options", "cpuManagerPolicyOptions",
+		over(func(c kc) *map[string]string { return &c.CPUManagerPolicyOptions })}, "="},
+	{fieldFlag[map[string]string]{
+		"eviction-hard", "evictionHard", over(func(c kc) *map[string]string { return &c.EvictionHard }),
+	}, "<"},
+	{fieldFlag[map[string]string]{
+		"eviction-minimum-reclaim", "evictionMinimumReclaim",
+		over(func(c kc) *map[string]string { return &c.EvictionMinimumReclaim }),
+	}, "="},
+	{fieldFlag[map[string]string]{
+		"eviction-soft", "evictionSoft", over(func(c kc) *map[string]string { return &c.EvictionSoft }),
+	}, "<"},
+	{fieldFlag[map[string]string]{"eviction-soft-grace-period", "evictionSoftGracePeriod",
+		over(func(c kc) *map[string]string { return &c.EvictionSoftGracePeriod })}, "="},
+	{fieldFlag[map[string]string]{
+		"kube-reserved", "kubeReserved", over(func(c kc) *map[string]string { return &c.KubeReserved }),
+	}, "="},
+	{fieldFlag[map[string]string]{
+		"qos-reserved", "qosReserved", over(func(c kc) *map[string]string { return &c.QOSReserved }),
+	}, "="},
+	{fieldFlag[map[string]string]{
+		"system-reserved", "systemReserved", over(func(c kc) *map[string]string { return &c.SystemReserved }),
+	}, "="},
+	{fieldFlag[map[string]string]{"topology-manager-policy-options", "topologyManagerPolicyOptions",
+		over(func(c kc) *map[string]string { return &c.TopologyManagerPolicyOptions })}, "="},
 }
 
 // add defines the flags of one table and notes what they override.
@@ -200,14 +246,18 @@ func (f *Flags) addOverrides(fs *pflag.FlagSet) {
 	})
 	header, taints, memory := &headerValue{}, &taintsValue{}, &reservedMemoryValue{}
 	addValue(f, "manifest-url-header", "staticPodURLHeader", header, func(c kc) { c.StaticPodURLHeader = header.header })
-	addValue(f, "register-with-taints", "registerWithTaints", taints, func(c kc) { c.RegisterWithTaints = append([]v1.Taint(nil), taints.taints...) })
+	addValue(f, "register-with-taints", "registerWithTaints", taints, func(c kc) {
+		c.RegisterWithTaints = append([]v1.Taint(nil), taints.taints...)
+	})
 	addValue(f, "reserved-memory", "reservedMemory", memory, func(c kc) { c.ReservedMemory = memory.reservations })
 
 	var verbosity logs.VerbosityLevel
 	fs.VarP(logs.VerbosityLevelPflag(&verbosity), "v", "v", "overrides logging.verbosity of the configuration file")
 	f.overrides = append(f.overrides, override{"v", "logging.verbosity", func(c kc) { c.Logging.Verbosity = verbosity }})
 	var vmodule logs.VModuleConfiguration
-	addValue(f, "vmodule", "logging.vmodule", logs.VModuleConfigurationPflag(&vmodule), func(c kc) { c.Logging.VModule = vmodule })
+	addValue(f, "vmodule", "logging.vmodule", logs.VModuleConfigurationPflag(&vmodule), func(c kc) {
+		c.Logging.VModule = vmodule
+	})
 	for name, options := range map[string]func(kc) *logs.OutputRoutingOptions{
 		"text": func(c kc) *logs.OutputRoutingOptions { return &c.Logging.Options.Text.OutputRoutingOptions },
 		"json": func(c kc) *logs.OutputRoutingOptions { return &c.Logging.Options.JSON.OutputRoutingOptions },

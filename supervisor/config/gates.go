@@ -33,7 +33,9 @@ type gate struct {
 }
 
 func findGate(name string) (gate, bool) {
-	i, found := slices.BinarySearchFunc(knownGates, name, func(g gate, name string) int { return cmp.Compare(g.name, name) })
+	i, found := slices.BinarySearchFunc(knownGates, name, func(g gate, name string) int {
+		return cmp.Compare(g.name, name)
+	})
 	if !found {
 		return gate{}, false
 	}
@@ -97,7 +99,8 @@ func validateGates(given map[string]bool, at *field.Path) field.ErrorList {
 			}
 			errs = append(errs, field.Invalid(at.Key(name), given[name], message))
 		case known.locked && given[name] != known.byDefault:
-			errs = append(errs, field.Invalid(at.Key(name), given[name], fmt.Sprintf("locked to %v: leave it out", known.byDefault)))
+			errs = append(errs,
+				field.Invalid(at.Key(name), given[name], fmt.Sprintf("locked to %v: leave it out", known.byDefault)))
 		}
 	}
 	if len(errs) > 0 {

@@ -140,7 +140,8 @@ func (v *validator) durations() {
 		v.invalid(at("imageMaximumGCAge"), age.String(), "must be above imageMinimumGCAge, %v", v.ImageMinimumGCAge.Duration)
 	}
 	const standardPeriod = 100 * time.Millisecond
-	if period := v.CPUCFSQuotaPeriod.Duration; v.needsGate(period != standardPeriod, "CustomCPUCFSQuotaPeriod", at("cpuCFSQuotaPeriod"), period.String()) {
+	if period := v.CPUCFSQuotaPeriod.Duration; v.needsGate(period != standardPeriod, "CustomCPUCFSQuotaPeriod",
+		at("cpuCFSQuotaPeriod"), period.String()) {
 		within(v, at("cpuCFSQuotaPeriod"), period, time.Millisecond, time.Second)
 	}
 	period := v.CrashLoopBackOff.MaxContainerRestartPeriod
@@ -153,15 +154,21 @@ func (v *validator) durations() {
 func (v *validator) choices() {
 	choice(v, at("cgroupDriver"), v.CgroupDriver, "cgroupfs", "systemd")
 	choice(v, at("cpuManagerPolicy"), v.CPUManagerPolicy, "none", "static")
-	choice(v, at("memoryManagerPolicy"), v.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy, kubelet.StaticMemoryManagerPolicy)
-	choice(v, at("topologyManagerPolicy"), v.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy, kubelet.BestEffortTopologyManagerPolicy,
+	choice(v, at("memoryManagerPolicy"), v.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy,
+		kubelet.StaticMemoryManagerPolicy)
+	choice(v, at("topologyManagerPolicy"), v.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy,
+		kubelet.BestEffortTopologyManagerPolicy,
 		kubelet.RestrictedTopologyManagerPolicy, kubelet.SingleNumaNodeTopologyManagerPolicy)
-	choice(v, at("topologyManagerScope"), v.TopologyManagerScope, kubelet.ContainerTopologyManagerScope, kubelet.PodTopologyManagerScope)
+	choice(v, at("topologyManagerScope"), v.TopologyManagerScope, kubelet.ContainerTopologyManagerScope,
+		kubelet.PodTopologyManagerScope)
 	choice(v, at("hairpinMode"), v.HairpinMode, kubelet.PromiscuousBridge, kubelet.HairpinVeth, kubelet.HairpinNone)
 	choice(v, at("configMapAndSecretChangeDetectionStrategy"), v.ConfigMapAndSecretChangeDetectionStrategy,
 		kubelet.GetChangeDetectionStrategy, kubelet.TTLCacheChangeDetectionStrategy, kubelet.WatchChangeDetectionStrategy)
-	choice(v, at("authorization", "mode"), v.Authorization.Mode, kubelet.KubeletAuthorizationModeAlwaysAllow, kubelet.KubeletAuthorizationModeWebhook)
+	choice(v, at("authorization", "mode"), v.Authorization.Mode, kubelet.KubeletAuthorizationModeAlwaysAllow,
+		kubelet.KubeletAuthorizationModeWebhook)
 	choice(v, at("memorySwap", "swapBehavior"), v.MemorySwap.SwapBehavior, "", "NoSwap", "LimitedSwap")
-	choice(v, at("memoryReservationPolicy"), v.MemoryReservationPolicy, kubelet.NoneMemoryReservationPolicy, kubelet.TieredReservationMemoryReservationPolicy)
-	v.needsGate(v.MemoryReservationPolicy == kubelet.TieredReservationMemoryReservationPolicy, "MemoryQoS", at("memoryReservationPolicy"), v.MemoryReservationPolicy)
+	choice(v, at("memoryReservationPolicy"), v.MemoryReservationPolicy, kubelet.NoneMemoryReservationPolicy,
+		kubelet.TieredReservationMemoryReservationPolicy)
+	v.needsGate(v.MemoryReservationPolicy == kubelet.TieredReservationMemoryReservationPolicy, "MemoryQoS",
+		at("memoryReservationPolicy"), v.MemoryReservationPolicy)
 }

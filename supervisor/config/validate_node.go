@@ -50,17 +50,21 @@ func (v *validator) images() {
 	policy, list := v.ImagePullCredentialsVerificationPolicy, v.PreloadedImagesVerificationAllowlist
 	const gate = "KubeletEnsureSecretPulledImages"
 	if v.needsGate(policy != "", gate, at("imagePullCredentialsVerificationPolicy"), policy) {
-		choice(v, at("imagePullCredentialsVerificationPolicy"), policy, kubelet.NeverVerify, kubelet.NeverVerifyPreloadedImages,
+		choice(v, at("imagePullCredentialsVerificationPolicy"), policy, kubelet.NeverVerify,
+			kubelet.NeverVerifyPreloadedImages,
 			kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify)
 	}
-	if v.needsGate(len(list) > 0, gate, at("preloadedImagesVerificationAllowlist"), len(list)) && policy != kubelet.NeverVerifyAllowlistedImages {
-		v.add(field.Forbidden(at("preloadedImagesVerificationAllowlist"), "only for imagePullCredentialsVerificationPolicy NeverVerifyAllowlistedImages"))
+	if v.needsGate(len(list) > 0, gate, at("preloadedImagesVerificationAllowlist"), len(list)) &&
+		policy != kubelet.NeverVerifyAllowlistedImages {
+		v.add(field.Forbidden(at("preloadedImagesVerificationAllowlist"),
+			"only for imagePullCredentialsVerificationPolicy NeverVerifyAllowlistedImages"))
 	}
 	for i, pattern := range list {
 		name := strings.TrimSuffix(pattern, "/*")
 		lastPart := name[strings.LastIndexByte(name, '/')+1:]
 		if name == "" || strings.ContainsAny(name, "*@ ") || name == pattern && strings.Contains(lastPart, ":") {
-			v.invalid(at("preloadedImagesVerificationAllowlist").Index(i), pattern, "must be an image without tag and digest, or end with /*")
+			v.invalid(at("preloadedImagesVerificationAllowlist").Index(i), pattern,
+				"must be an image without tag and digest, or end with /*")
 		}
 	}
 }
@@ -73,7 +77,8 @@ func (v *validator) nodeAllocatable() {
 			v.add(field.Duplicate(path.Index(i), level))
 		}
 		seen[level] = true
-		choice(v, path.Index(i), level, "none", "pods", "system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible")
+		choice(v, path.Index(i), level, "none", "pods", "system-reserved", "system-reserved-compressible", "kube-reserved",
+			"kube-reserved-compressible")
 		if level != "none" && !*v.CgroupsPerQOS {
 			v.invalid(path.Index(i), level, "needs cgroupsPerQOS")
 		}
@@ -162,12 +167,14 @@ func (v *validator) shutdown() {
 		v.invalid(at("shutdownGracePeriodCriticalPods"), critical.String(), "must be at most shutdownGracePeriod, %v", whole)
 	}
 	byPriority := at("shutdownGracePeriodByPodPriority")
-	if v.needsGate(len(v.ShutdownGracePeriodByPodPriority) > 0, "GracefulNodeShutdownBasedOnPodPriority", byPriority, len(v.ShutdownGracePeriodByPodPriority)) && (whole > 0 || critical > 0) {
+	if v.needsGate(len(v.ShutdownGracePeriodByPodPriority) > 0, "GracefulNodeShutdownBasedOnPodPriority", byPriority,
+		len(v.ShutdownGracePeriodByPodPriority)) && (whole > 0 || critical > 0) {
 		v.add(field.Forbidden(byPriority, "cannot be combined with shutdownGracePeriod"))
 	}
 	for i, p := range v.ShutdownGracePeriodByPodPriority {
 		if p.ShutdownGracePeriodSeconds < 0 {
-			v.invalid(byPriority.Index(i).Child("shutdownGracePeriodSeconds"), p.ShutdownGracePeriodSeconds, "must be at least 0")
+			v.invalid(byPriority.Index(i).Child("shutdownGracePeriodSeconds"), p.ShutdownGracePeriodSeconds,
+				"must be at least 0")
 		}
 	}
 }
@@ -178,7 +185,8 @@ func (v *validator) registration() {
 		path := at("registerWithTaints").Index(i)
 		v.reasons(path.Child("key"), taint.Key, validation.IsQualifiedName(taint.Key))
 		v.reasons(path.Child("value"), taint.Value, validation.IsValidLabelValue(taint.Value))
-		choice(v, path.Child("effect"), taint.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute)
+		choice(v, path.Child("effect"), taint.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule,
+			v1.TaintEffectNoExecute)
 		if taint.TimeAdded != nil {
 			v.add(field.Forbidden(path.Child("timeAdded"), "is set by the apiserver"))
 		}
@@ -215,7 +223,8 @@ func validateOptions(o Options) []Problem {
 		add("minimum-container-ttl-duration", o.MinimumContainerTTL.String(), "must be at least 0")
 	}
 	if (o.CredentialProviderConfig == "") != (o.CredentialProviderBinDir == "") {
-		add("image-credential-provider-config", o.CredentialProviderConfig, "must be set together with --image-credential-provider-bin-dir")
+		add("image-credential-provider-config", o.CredentialProviderConfig,
+			"must be set together with --image-credential-provider-bin-dir")
 	}
 	if o.HostnameOverride != "" {
 		if reasons := validation.IsDNS1123Subdomain(strings.ToLower(strings.TrimSpace(o.HostnameOverride))); reasons != nil {
@@ -227,11 +236,13 @@ func validateOptions(o Options) []Problem {
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.NodeLabels)) {
 		pair := key + "=" + o.NodeLabels[key]
-		if reasons := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(o.NodeLabels[key])...); len(reasons) > 0 {
+		if reasons := append(validation.IsQualifiedName(key),
+			validation.IsValidLabelValue(o.NodeLabels[key])...); len(reasons) > 0 {
 			add("node-labels", pair, strings.Join(reasons, "; "))
 		} else if reservedLabel(key) {
 			add("node-labels", pair, "a node cannot set labels of kubernetes.io or k8s.io on itself, except "+
-				strings.Join(apis.KubeletLabels(), ", ")+" and those that end with kubelet.kubernetes.io or node.kubernetes.io before the slash")
+				strings.Join(apis.KubeletLabels(), ", ")+
+				" and those that end with kubelet.kubernetes.io or node.kubernetes.io before the slash")
 		}
 	}
 	return problems

@@ -34,18 +34,21 @@ func (v *validator) server() {
 	}
 	for i, name := range v.TLSCipherSuites {
 		if !known(name) {
-			v.invalid(at("tlsCipherSuites").Index(i), name, "is not a cipher suite: use names like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+			v.invalid(at("tlsCipherSuites").Index(i), name,
+				"is not a cipher suite: use names like TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
 		}
 	}
 	v.needsGate(v.ServerTLSBootstrap, "RotateKubeletServerCertificate", at("serverTLSBootstrap"), true)
-	if *v.EnableSystemLogQuery && v.needsGate(true, "NodeLogQuery", at("enableSystemLogQuery"), true) && !*v.EnableSystemLogHandler {
+	if *v.EnableSystemLogQuery && v.needsGate(true, "NodeLogQuery", at("enableSystemLogQuery"), true) &&
+		!*v.EnableSystemLogHandler {
 		v.invalid(at("enableSystemLogQuery"), true, "needs enableSystemLogHandler")
 	}
 	for i, server := range v.ClusterDNS {
 		v.ip(at("clusterDNS").Index(i), server)
 	}
 	if v.ClusterDomain != "" {
-		v.reasons(at("clusterDomain"), v.ClusterDomain, validation.IsDNS1123Subdomain(strings.TrimSuffix(v.ClusterDomain, ".")))
+		v.reasons(at("clusterDomain"), v.ClusterDomain,
+			validation.IsDNS1123Subdomain(strings.TrimSuffix(v.ClusterDomain, ".")))
 	}
 	if v.PodCIDR != "" {
 		for cidr := range strings.SplitSeq(v.PodCIDR, ",") {
@@ -62,7 +65,8 @@ func (v *validator) server() {
 	}
 	// Metrics are hidden for one minor version before they go.
 	if hidden := v.ShowHiddenMetricsForVersion; hidden != "" && hidden != previousVersion {
-		v.invalid(at("showHiddenMetricsForVersion"), hidden, "only the previous minor version can be given: %s", previousVersion)
+		v.invalid(at("showHiddenMetricsForVersion"), hidden,
+			"only the previous minor version can be given: %s", previousVersion)
 	}
 }
 
@@ -132,7 +136,8 @@ func parseLogSize(text string) (int64, error) {
 
 func (v *validator) logs() {
 	if _, err := parseLogSize(v.ContainerLogMaxSize); err != nil {
-		v.invalid(at("containerLogMaxSize"), v.ContainerLogMaxSize, "must be a quantity above 0, like 10Mi, or negative for no rotation")
+		v.invalid(at("containerLogMaxSize"), v.ContainerLogMaxSize,
+			"must be a quantity above 0, like 10Mi, or negative for no rotation")
 	}
 	atLeast(v, "containerLogMaxFiles", *v.ContainerLogMaxFiles, 2)
 	atLeast(v, "containerLogMaxWorkers", *v.ContainerLogMaxWorkers, 1)
@@ -156,12 +161,17 @@ func (v *validator) logs() {
 	}
 	for i, item := range logging.VModule {
 		if item.FilePattern == "" || strings.ContainsAny(item.FilePattern, "=,") {
-			v.invalid(at("logging", "vmodule").Index(i).Child("filePattern"), item.FilePattern, "must be a file name or pattern without '=' and ','")
+			v.invalid(at("logging", "vmodule").Index(i).Child("filePattern"), item.FilePattern,
+				"must be a file name or pattern without '=' and ','")
 		}
 		within(v, at("logging", "vmodule").Index(i).Child("verbosity"), uint32(item.Verbosity), 0, highest)
 	}
-	v.needsGate(logging.Options.Text.SplitStream, "LoggingAlphaOptions", at("logging", "options", "text", "splitStream"), true)
-	v.needsGate(logging.Options.JSON.SplitStream, "LoggingAlphaOptions", at("logging", "options", "json", "splitStream"), true)
-	v.needsGate(!logging.Options.Text.InfoBufferSize.IsZero(), "LoggingAlphaOptions", at("logging", "options", "text", "infoBufferSize"), logging.Options.Text.InfoBufferSize.String())
-	v.needsGate(!logging.Options.JSON.InfoBufferSize.IsZero(), "LoggingAlphaOptions", at("logging", "options", "json", "infoBufferSize"), logging.Options.JSON.InfoBufferSize.String())
+	v.needsGate(logging.Options.Text.SplitStream, "LoggingAlphaOptions",
+		at("logging", "options", "text", "splitStream"), true)
+	v.needsGate(logging.Options.JSON.SplitStream, "LoggingAlphaOptions",
+		at("logging", "options", "json", "splitStream"), true)
+	v.needsGate(!logging.Options.Text.InfoBufferSize.IsZero(), "LoggingAlphaOptions",
+		at("logging", "options", "text", "infoBufferSize"), logging.Options.Text.InfoBufferSize.String())
+	v.needsGate(!logging.Options.JSON.InfoBufferSize.IsZero(), "LoggingAlphaOptions",
+		at("logging", "options", "json", "infoBufferSize"), logging.Options.JSON.InfoBufferSize.String())
 }

@@ -42,7 +42,8 @@ func New(log zerolog.Logger, size int) *Log {
 // Record implements port.Recorder. An event that repeats the last one of its
 // pod is counted, and logged at its 1st, 2nd, 4th, 8th, … time.
 func (l *Log) Record(e port.Event) {
-	entry := Entry{At: e.At, First: e.At, Container: e.Container, Warning: e.Warning, Reason: e.Reason, Message: e.Message, Count: 1}
+	entry := Entry{At: e.At, First: e.At, Container: e.Container, Warning: e.Warning, Reason: e.Reason,
+		Message: e.Message, Count: 1}
 	if e.Pod != nil {
 		entry.Pod = e.Pod.Namespace + "/" + e.Pod.Name
 	}

@@ -50,7 +50,8 @@ type Server struct {
 func Listen(c Config) (*Server, error) {
 	l, err := net.Listen("tcp", c.Address)
 	if err != nil {
-		return nil, fmt.Errorf("healthz on %s: %w: stop the process that uses the port or choose another --healthz-port", c.Address, err)
+		return nil, fmt.Errorf("healthz on %s: %w: stop the process that uses the port or choose another --healthz-port",
+			c.Address, err)
 	}
 	return &Server{listener: l, http: &http.Server{
 		Handler:           Handler(c.Checks),

@@ -28,19 +28,21 @@ var _ port.ContainerFiles = (*Host)(nil)
 // Names and modes, as the kubelet has them: whoever a container runs as may write
 // its termination message.
 const (
-	hostsName       = "etc-hosts"
-	hostsPath       = "/etc/hosts"
-	hostsMode       = 0o644
-	lastWordsMode   = 0o666
-	lastWordsSuffix = ".termination"
+	hostsName     = "etc-hosts"
+	hostsPath     = "/etc/hosts"
+	hostsMode     = 0o644
+	messageMode   = 0o666
+	messageSuffix = ".termination"
 	// keptMessages is of how many incarnations the message is kept.
 	keptMessages = 4
-	maxHostsFile  = 1 << 20
+	maxHostsFile = 1 << 20
 )
 
 // MakeFiles implements port.ContainerFiles.
 func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]port.Mount, error)) {
-	hostcall.Get(ctx, "MakeFiles", objectOf(r.Pod)+"/"+r.Container.Name, func(context.Context) ([]port.Mount, error) { return h.makeFiles(&r) }, done)
+	hostcall.Get(ctx, "MakeFiles", objectOf(r.Pod)+"/"+r.Container.Name, func(context.Context) ([]port.Mount, error) {
+		return h.makeFiles(&r)
+	}, done)
 }
 
 func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
@@ -49,11 +51,15 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 		return nil, err
 	}
 	var out []port.Mount
-	if !slices.ContainsFunc(r.Container.VolumeMounts, func(m v1.VolumeMount) bool { return filepath.Clean(m.MountPath) == hostsPath }) {
+	if !slices.ContainsFunc(r.Container.VolumeMounts, func(m v1.VolumeMount) bool {
+		return filepath.Clean(m.MountPath) == hostsPath
+	}) {
 		if err := h.writeHosts(r.Pod, dir, r.IPs); err != nil {
 			return nil, err
 		}
-		out = append(out, port.Mount{Name: "etc-hosts", ContainerPath: hostsPath, HostPath: filepath.Join(h.pods.Path, dir, hostsName), Relabel: true})
+		out = append(out,
+			port.Mount{Name: "etc-hosts", ContainerPath: hostsPath,
+				HostPath: filepath.Join(h.pods.Path, dir, hostsName), Relabel: true})
 	}
 	path := r.Container.TerminationMessagePath
 	if path == "" {
@@ -79,21 +85,22 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 	if err := h.pods.Root.MkdirAll(filepath.Dir(name), area.Mode); err != nil {
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
-	f, err := h.pods.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, lastWordsMode)
+	f, err := h.pods.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, messageMode)
 	if err != nil {
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
-	if err := errors.Join(f.Chmod(lastWordsMode), f.Close()); err != nil { // whatever our umask is
+	if err := errors.Join(f.Chmod(messageMode), f.Close()); err != nil { // whatever our umask is
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
-	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.Path, name), Relabel: true}), nil
+	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.Path, name),
+		Relabel: true}), nil
 }
 
 func messageFile(dir, container string, attempt uint32) (string, error) {
 	if err := area.Element("container name", container); err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, containersDir, container, strconv.FormatUint(uint64(attempt), 10)+lastWordsSuffix), nil
+	return filepath.Join(dir, containersDir, container, strconv.FormatUint(uint64(attempt), 10)+messageSuffix), nil
 }
 
 // WriteHosts implements port.ContainerFiles.
@@ -156,10 +163,12 @@ func (h *Host) writeHosts(pod *v1.Pod, dir string, ips []string) error {
 
 // TerminationMessage implements port.ContainerFiles.
 func (h *Host) TerminationMessage(ctx context.Context, r port.TerminationMessage, done func(string, error)) {
-	hostcall.Get(ctx, "TerminationMessage", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) { return h.lastWords(&r) }, done)
+	hostcall.Get(ctx, "TerminationMessage", objectOf(r.Pod)+"/"+r.Container, func(context.Context) (string, error) {
+		return h.terminationMessage(&r)
+	}, done)
 }
 
-func (h *Host) lastWords(r *port.TerminationMessage) (string, error) {
+func (h *Host) terminationMessage(r *port.TerminationMessage) (string, error) {
 	dir, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return "", err
@@ -179,7 +188,8 @@ func (h *Host) lastWords(r *port.TerminationMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	log, whole, err := readEnd(h.logs.Root, filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), terminationmessage.ReadLog)
+	log, whole, err := readEnd(h.logs.Root,
+		filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), terminationmessage.ReadLog)
 	if err != nil {
 		return "", fmt.Errorf("log: %w", err)
 	}

@@ -30,7 +30,7 @@ func (l *lab) makeFiles(p *v1.Pod, c *v1.Container, attempt uint32, ips ...strin
 	return r.mounts
 }
 
-func (l *lab) lastWordsOf(p *v1.Pod, attempt uint32, fromLog bool) string {
+func (l *lab) messageOf(p *v1.Pod, attempt uint32, fromLog bool) string {
 	l.t.Helper()
 	type result struct {
 		said string
@@ -132,19 +132,19 @@ func TestTerminationMessage(t *testing.T) {
 	if err := os.WriteFile(log, []byte("2026-01-01T00:00:00Z stderr F from the log\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.lastWordsOf(p, 3, false); got != "" {
+	if got := l.messageOf(p, 3, false); got != "" {
 		t.Errorf("nothing was said, got %q", got)
 	}
-	if got := l.lastWordsOf(p, 3, true); got != "from the log\n" {
+	if got := l.messageOf(p, 3, true); got != "from the log\n" {
 		t.Errorf("from the log: %q", got)
 	}
 	if err := os.WriteFile(path, []byte(strings.Repeat("x", 5000)+"end"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.lastWordsOf(p, 3, true); len(got) != 4096 || !strings.HasSuffix(got, "xend") {
+	if got := l.messageOf(p, 3, true); len(got) != 4096 || !strings.HasSuffix(got, "xend") {
 		t.Errorf("%d bytes: %q", len(got), got[max(len(got)-10, 0):])
 	}
-	if got := l.lastWordsOf(p, 9, true); got != "" {
+	if got := l.messageOf(p, 9, true); got != "" {
 		t.Errorf("of one that was never made: %q", got)
 	}
 	l.makeFiles(p, &p.Spec.Containers[0], 3+keptMessages)
@@ -169,7 +169,7 @@ func TestLastWordsOfAnAttacker(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	if got := l.lastWordsOf(p, 0, false); got != "" || time.Since(begin) > 5*time.Second {
+	if got := l.messageOf(p, 0, false); got != "" || time.Since(begin) > 5*time.Second {
 		t.Errorf("of a pipe: %q after %v", got, time.Since(begin))
 	}
 	if err := os.Remove(path); err != nil {

@@ -38,7 +38,8 @@ func (h *Host) files(ctx context.Context, r *port.MountVolume) (string, error) {
 	}
 	dir := filepath.Join(uid, volumesDir, filesPlugin(r.Volume), r.Volume.Name)
 	if r.Content.Memory {
-		_, err = h.inMemory(dir, "tmpfs", atomicdir.Written(h.pods.Root, dir), r.Content.Group, func() (string, error) { return "", nil })
+		_, err = h.inMemory(dir, "tmpfs", atomicdir.Written(h.pods.Root, dir), r.Content.Group,
+			func() (string, error) { return "", nil })
 	} else {
 		err = h.makeDir(dir, r.Content.Group)
 	}
@@ -77,14 +78,18 @@ func (h *Host) mountedAt(dir, kind string) (bool, error) {
 	return h.typeAt(filepath.Join(h.pods.Real, dir), kind)
 }
 
-func deviceOf(info fs.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t).Dev) } //nolint:unconvert // of another size elsewhere
+func deviceOf(info fs.FileInfo) uint64 {
+	return uint64(info.Sys().(*syscall.Stat_t).Dev) //nolint:unconvert // of another size elsewhere
+}
 
 // unsupported says what a node can't do for a volume.
 func unsupported(v *v1.Volume, kind string) error {
 	if v.CSI != nil { // as it is said of a driver that is not there, which is so of all
-		return hostcall.Failf(port.InvalidConfig, "driver name %s not found in the list of registered CSI drivers: this node does not support CSI", v.CSI.Driver)
+		return hostcall.Failf(port.InvalidConfig,
+			"driver name %s not found in the list of registered CSI drivers: this node does not support CSI", v.CSI.Driver)
 	}
 	return hostcall.Failf(port.InvalidConfig, "volume %q is of type %s, which this node does not support: "+
-		"it supports emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, nfs, and claims to local, nfs and hostPath volumes",
+		"it supports emptyDir, hostPath, configMap, secret, downwardAPI, projected, image, nfs, and claims to local, nfs "+
+		"and hostPath volumes",
 		v.Name, kind)
 }

@@ -44,7 +44,8 @@ func (h *Host) persistent(ctx context.Context, r *port.MountVolume) (string, err
 // on a file system that does not answer.
 func (h *Host) local(ctx context.Context, r *port.MountVolume, name, source string) (string, error) {
 	if !filepath.IsAbs(source) {
-		return "", hostcall.Failf(port.InvalidConfig, "PersistentVolume %s: local.path %q must be an absolute path", name, source)
+		return "", hostcall.Failf(port.InvalidConfig, "PersistentVolume %s: local.path %q must be an absolute path", name,
+			source)
 	}
 	uid, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
@@ -56,7 +57,8 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, name, source stri
 	if err != nil || mounted && h.exists(ready) {
 		return path, err
 	}
-	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Source: source, Mounted: mounted, Group: fsGroup(r.Pod), ReadOnly: r.ReadOnly}
+	ask := request{Op: opBind, Path: filepath.Join(h.pods.Real, dir), Source: source, Mounted: mounted,
+		Group: fsGroup(r.Pod), ReadOnly: r.ReadOnly}
 	if c := r.Pod.Spec.SecurityContext; c != nil && c.FSGroupChangePolicy != nil {
 		ask.OnMismatch = *c.FSGroupChangePolicy == v1.FSGroupChangeOnRootMismatch
 	}
@@ -70,9 +72,12 @@ func (h *Host) local(ctx context.Context, r *port.MountVolume, name, source stri
 }
 
 // nfs mounts an export with the machine's mount program.
-func (h *Host) nfs(ctx context.Context, r *port.MountVolume, name string, s *v1.NFSVolumeSource, options []string) (string, error) {
+func (h *Host) nfs(
+	ctx context.Context, r *port.MountVolume, name string, s *v1.NFSVolumeSource, options []string,
+) (string, error) {
 	if s.Server == "" || !filepath.IsAbs(s.Path) || strings.HasPrefix(s.Server, "-") {
-		return "", hostcall.Failf(port.InvalidConfig, "volume %q: nfs needs a server, and an absolute path on it", r.Volume.Name)
+		return "", hostcall.Failf(port.InvalidConfig,
+			"volume %q: nfs needs a server, and an absolute path on it", r.Volume.Name)
 	}
 	dir, mounted, err := h.mountPoint(r, nfsPlugin, name)
 	path := filepath.Join(h.pods.Path, dir)
@@ -142,7 +147,8 @@ func bindDir(source, target string) error {
 		return err
 	}
 	if !info.IsDir() {
-		return hostcall.Failf(port.InvalidConfig, "local volume %s is not a directory: this node does not mount devices; mount it and give its directory", source)
+		return hostcall.Failf(port.InvalidConfig,
+			"local volume %s is not a directory: this node does not mount devices; mount it and give its directory", source)
 	}
 	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount %s at %s: %w", source, target, err)
@@ -171,7 +177,8 @@ func giveToGroup(path string, group int, onMismatch bool) error {
 		if err != nil {
 			return err
 		}
-		if _, gid := area.OwnerOf(info); gid == group && info.Mode().Perm()&groupDirMode == groupDirMode && info.Mode()&fs.ModeSetgid != 0 {
+		if _, gid := area.OwnerOf(info); gid == group && info.Mode().Perm()&groupDirMode == groupDirMode &&
+			info.Mode()&fs.ModeSetgid != 0 {
 			return nil
 		}
 	}

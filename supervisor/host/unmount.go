@@ -136,7 +136,8 @@ func stillMounted(mounts []mounts.Mount) error {
 	if len(mounts) > most {
 		names = append(names, "and more")
 	}
-	return hostcall.Failf(port.StateConflict, "still mounted, nothing was removed: %s: unmount it", strings.Join(names, ", "))
+	return hostcall.Failf(port.StateConflict, "still mounted, nothing was removed: %s: unmount it",
+		strings.Join(names, ", "))
 }
 
 // RemovePod implements port.Host.

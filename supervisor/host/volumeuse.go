@@ -74,7 +74,8 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 			if path == "" || local && claimsOnly {
 				continue
 			}
-			out[i] = append(out[i], usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: local && !inMemory(v)})
+			out[i] = append(out[i],
+				usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: local && !inMemory(v)})
 			last := &out[i][len(out[i])-1]
 			if last.Local {
 				walk, into = append(walk, path), append(into, last)
@@ -199,7 +200,8 @@ func (r *room) walk(path string) {
 
 func (r room) disk() usage.Disk {
 	d := usage.Disk{
-		At: time.Now(), Capacity: new(r.Blocks * r.Block), Available: new(r.Available * r.Block), Used: new((r.Blocks - r.Free) * r.Block),
+		At: time.Now(), Capacity: new(r.Blocks * r.Block), Available: new(r.Available * r.Block),
+		Used:   new((r.Blocks - r.Free) * r.Block),
 		Inodes: new(r.Files), InodesFree: new(r.FilesFree), InodesUsed: new(r.Files - min(r.FilesFree, r.Files)),
 	}
 	if r.Walked {

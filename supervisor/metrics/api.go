@@ -94,10 +94,14 @@ func (s *startup) wrote(o port.APIObject, err error) {
 }
 
 var (
-	preRegistration  = prometheus.NewDesc("kubelet_node_startup_pre_registration_duration_seconds", "Duration in seconds of node startup before registration.", nil, nil)
-	registration     = prometheus.NewDesc("kubelet_node_startup_registration_duration_seconds", "Duration in seconds of node startup during registration.", nil, nil)
-	postRegistration = prometheus.NewDesc("kubelet_node_startup_post_registration_duration_seconds", "Duration in seconds of node startup after registration.", nil, nil)
-	wholeStartup     = prometheus.NewDesc("kubelet_node_startup_duration_seconds", "Duration in seconds of node startup in total, from the start of the process.", nil, nil)
+	preRegistration = prometheus.NewDesc("kubelet_node_startup_pre_registration_duration_seconds",
+		"Duration in seconds of node startup before registration.", nil, nil)
+	registration = prometheus.NewDesc("kubelet_node_startup_registration_duration_seconds",
+		"Duration in seconds of node startup during registration.", nil, nil)
+	postRegistration = prometheus.NewDesc("kubelet_node_startup_post_registration_duration_seconds",
+		"Duration in seconds of node startup after registration.", nil, nil)
+	wholeStartup = prometheus.NewDesc("kubelet_node_startup_duration_seconds",
+		"Duration in seconds of node startup in total, from the start of the process.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -26,30 +26,50 @@ func described(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	actors     = described("troupe_actors", "Number of actors, by kind and state: running, restarting (waiting to be restarted) or quarantined.", "kind", "state")
-	depth      = described("troupe_mailbox_messages", "Number of messages queued in mailboxes, by actor kind.", "kind")
-	fullest    = described("troupe_mailbox_messages_max", "Number of messages queued in the fullest mailbox, by actor kind.", "kind")
-	oldest     = described("troupe_mailbox_oldest_message_age_seconds", "Age in seconds of the oldest queued message, by actor kind.", "kind")
-	busy       = described("troupe_actor_handling_seconds", "Age in seconds of the longest-running message handler, by actor kind; 0 if no handler is running.", "kind")
-	handled    = described("troupe_messages_handled_total", "Cumulative number of messages handled, by actor kind.", "kind")
-	lost       = described("troupe_messages_dropped_total", "Cumulative number of messages dropped because the mailbox was full, by actor kind.", "kind")
-	coalesced  = described("troupe_messages_coalesced_total", "Cumulative number of queued messages replaced by a newer message with the same content (coalesced), by actor kind.", "kind")
-	restarts   = described("troupe_actor_restarts_total", "Cumulative number of actor restarts, by actor kind.", "kind")
-	crashes    = described("troupe_actor_crashes_total", "Cumulative number of actor panics, by actor kind and by the decision of the supervisor: restart, quarantine, escalate or ended.", "kind", "decision")
-	unreceived = described("troupe_dead_letters_total", "Cumulative number of messages to stopped actors (dead letters), by message type.", "message")
+	actors = described("troupe_actors",
+		"Number of actors, by kind and state: running, restarting (waiting to be restarted) or quarantined.", "kind", "state")
+	depth   = described("troupe_mailbox_messages", "Number of messages queued in mailboxes, by actor kind.", "kind")
+	fullest = described("troupe_mailbox_messages_max",
+		"Number of messages queued in the fullest mailbox, by actor kind.", "kind")
+	oldest = described("troupe_mailbox_oldest_message_age_seconds",
+		"Age in seconds of the oldest queued message, by actor kind.", "kind")
+	busy = described("troupe_actor_handling_seconds",
+		"Age in seconds of the longest-running message handler, by actor kind; 0 if no handler is running.", "kind")
+	handled = described("troupe_messages_handled_total",
+		"Cumulative number of messages handled, by actor kind.", "kind")
+	lost = described("troupe_messages_dropped_total",
+		"Cumulative number of messages dropped because the mailbox was full, by actor kind.", "kind")
+	coalesced = described("troupe_messages_coalesced_total",
+		"Cumulative number of queued messages replaced by a newer message with the same content (coalesced), by actor kind.",
+		"kind")
+	restarts = described("troupe_actor_restarts_total", "Cumulative number of actor restarts, by actor kind.", "kind")
+	crashes  = described("troupe_actor_crashes_total",
+		"Cumulative number of actor panics, by actor kind and by the decision of the supervisor: restart, quarantine, "+
+			"escalate or ended.", "kind", "decision")
+	unreceived = described("troupe_dead_letters_total",
+		"Cumulative number of messages to stopped actors (dead letters), by message type.", "message")
 
-	underWay    = described("troupe_effects_in_flight", "Number of unfinished effects, by kind and phase: queued, running or overdue.", "kind", "phase")
-	oldestUnder = described("troupe_effect_oldest_age_seconds", "Age in seconds of the oldest unfinished effect in its phase, by kind; standing effects (without a deadline) are not counted.", "kind")
-	effects     = described("troupe_effect_duration_seconds", "Duration in seconds of effects that finished within their deadlines.", "kind")
-	ended       = described("troupe_effects_ended_total", "Cumulative number of effects that did not finish within their deadline, by outcome: expired (the deadline passed), late (the result came after the deadline) or dropped (never started).", "kind", "how")
+	underWay = described("troupe_effects_in_flight",
+		"Number of unfinished effects, by kind and phase: queued, running or overdue.", "kind", "phase")
+	oldestUnder = described("troupe_effect_oldest_age_seconds",
+		"Age in seconds of the oldest unfinished effect in its phase, by kind; standing effects (without a deadline) are "+
+			"not counted.", "kind")
+	effects = described("troupe_effect_duration_seconds",
+		"Duration in seconds of effects that finished within their deadlines.", "kind")
+	ended = described("troupe_effects_ended_total",
+		"Cumulative number of effects that did not finish within their deadline, by outcome: expired (the deadline "+
+			"passed), late (the result came after the deadline) or dropped (never started).", "kind", "how")
 
 	slots   = described("troupe_pool_slots", "Number of slots, by pool.", "pool")
 	held    = described("troupe_pool_slots_held", "Number of slots in use, by pool.", "pool")
 	waiting = described("troupe_pool_waiting", "Number of effects waiting for a slot, by pool.", "pool")
 
-	cgroupTimes = described("kubelet_cgroup_manager_duration_seconds", "Duration in seconds for cgroup manager operations. Broken down by method.", "operation_type")
-	statusTimes = described("kubelet_pod_status_sync_duration_seconds", "Duration in seconds to write the status of a pod to the apiserver.")
-	mountTimes  = described("storage_operation_duration_seconds", "Storage operation duration, of all kinds of volumes together.", "operation_name")
+	cgroupTimes = described("kubelet_cgroup_manager_duration_seconds",
+		"Duration in seconds for cgroup manager operations. Broken down by method.", "operation_type")
+	statusTimes = described("kubelet_pod_status_sync_duration_seconds",
+		"Duration in seconds to write the status of a pod to the apiserver.")
+	mountTimes = described("storage_operation_duration_seconds",
+		"Storage operation duration, of all kinds of volumes together.", "operation_name")
 )
 
 // cgroupOperations and mountOperations are effects as a kubelet names them.

@@ -11,15 +11,25 @@ import (
 )
 
 var (
-	runningPods       = described("kubelet_running_pods", "Number of running pods: the phase is Running, or at least one container is running.")
-	runningContainers = described("kubelet_running_containers", "Number of containers by state: running, exited (ran before and stopped) or created (not started yet).", "container_state")
-	desiredPods       = described("kubelet_desired_pods", "The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.", "static")
-	activePods        = described("kubelet_active_pods", "The number of pods the kubelet considers active and which are being considered when admitting new pods. static is true if the pod is not from the apiserver.", "static")
-	workingPods       = described("kubelet_working_pods", "Number of pods the kubelet is actually running, broken down by lifecycle phase, whether the pod is desired or orphaned, and whether the pod is static.", "lifecycle", "config", "static")
-	readyPods         = described("troupe_pods_ready", "Number of pods that are ready.")
-	problems          = described("troupe_manifest_problems", "Number of problems in manifests of static pods.")
-	synced            = described("troupe_ready", "1 after every pod source was read and the runtime was listed, 0 before.")
-	noAnswer          = described("troupe_scrape_error", "1 if the podview actor did not answer this scrape in time or volumes could not be read, 0 otherwise.")
+	runningPods = described("kubelet_running_pods",
+		"Number of running pods: the phase is Running, or at least one container is running.")
+	runningContainers = described("kubelet_running_containers",
+		"Number of containers by state: running, exited (ran before and stopped) or created (not started yet).",
+		"container_state")
+	desiredPods = described("kubelet_desired_pods",
+		"The number of pods the kubelet is being instructed to run. static is true if the pod is not from the apiserver.",
+		"static")
+	activePods = described("kubelet_active_pods",
+		"The number of pods the kubelet considers active and which are being considered when admitting new pods. static "+
+			"is true if the pod is not from the apiserver.", "static")
+	workingPods = described("kubelet_working_pods",
+		"Number of pods the kubelet is actually running, broken down by lifecycle phase, whether the pod is desired or "+
+			"orphaned, and whether the pod is static.", "lifecycle", "config", "static")
+	readyPods = described("troupe_pods_ready", "Number of pods that are ready.")
+	problems  = described("troupe_manifest_problems", "Number of problems in manifests of static pods.")
+	synced    = described("troupe_ready", "1 after every pod source was read and the runtime was listed, 0 before.")
+	noAnswer  = described("troupe_scrape_error",
+		"1 if the podview actor did not answer this scrape in time or volumes could not be read, 0 otherwise.")
 )
 
 // static as a label of a kubelet has it.
@@ -147,11 +157,12 @@ func (p podsCollector) Collect(to chan<- prometheus.Metric) {
 var (
 	volumeLabels    = []string{"namespace", "persistentvolumeclaim"}
 	volumeCapacity  = described("kubelet_volume_stats_capacity_bytes", "Capacity in bytes of the volume", volumeLabels...)
-	volumeAvailable = described("kubelet_volume_stats_available_bytes", "Number of available bytes in the volume", volumeLabels...)
-	volumeUsed      = described("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", volumeLabels...)
-	volumeInodes    = described("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", volumeLabels...)
-	volumeFree      = described("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", volumeLabels...)
-	volumeTaken     = described("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", volumeLabels...)
+	volumeAvailable = described("kubelet_volume_stats_available_bytes",
+		"Number of available bytes in the volume", volumeLabels...)
+	volumeUsed   = described("kubelet_volume_stats_used_bytes", "Number of used bytes in the volume", volumeLabels...)
+	volumeInodes = described("kubelet_volume_stats_inodes", "Maximum number of inodes in the volume", volumeLabels...)
+	volumeFree   = described("kubelet_volume_stats_inodes_free", "Number of free inodes in the volume", volumeLabels...)
+	volumeTaken  = described("kubelet_volume_stats_inodes_used", "Number of used inodes in the volume", volumeLabels...)
 )
 
 // volumesCollector is of the volumes of pods. Of one that several pods use there
@@ -187,9 +198,11 @@ func (c volumesCollector) Collect(to chan<- prometheus.Metric) {
 }
 
 var (
-	probesTotal = described("prober_probe_total", "Cumulative number of a liveness, readiness or startup probe for a container by result.",
+	probesTotal = described("prober_probe_total",
+		"Cumulative number of a liveness, readiness or startup probe for a container by result.",
 		"probe_type", "result", "container", "pod", "namespace", "pod_uid")
-	probeTimes = described("prober_probe_duration_seconds", "Duration in seconds for a probe response, from when it was due.", "probe_type", "container", "pod", "namespace")
+	probeTimes = described("prober_probe_duration_seconds",
+		"Duration in seconds for a probe response, from when it was due.", "probe_type", "container", "pod", "namespace")
 )
 
 // probesCollector is of the probes of living containers.
@@ -209,7 +222,8 @@ func (c probesCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	for i := range c.tallies {
 		t := &c.tallies[i]
-		for result, n := range map[string]uint64{"successful": t.Passed, "failed": t.Failed, "unknown": t.Errored} { // order-free: sorted as they are written
+		// order-free: sorted as they are written
+		for result, n := range map[string]uint64{"successful": t.Passed, "failed": t.Failed, "unknown": t.Errored} {
 			if n > 0 {
 				to <- prometheus.MustNewConstMetric(probesTotal, prometheus.CounterValue, float64(n),
 					t.Kind.String(), result, t.Container, t.Pod, t.Namespace, string(t.UID))

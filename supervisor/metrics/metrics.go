@@ -82,7 +82,8 @@ type Metrics struct {
 // Buckets of a kubelet, so that panels and alerts that name one still fit.
 var (
 	runtimeBuckets = prometheus.ExponentialBuckets(.005, 2.5, 14)
-	startBuckets   = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600}
+	startBuckets   = []float64{0.5, 1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 45, 60, 120, 180, 240, 300, 360, 480, 600, 900,
+		1200, 1800, 2700, 3600}
 	requestBuckets = []float64{0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0}
 )
 
@@ -91,43 +92,73 @@ func New(c Config) (*Metrics, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Metrics{config: c, registry: prometheus.NewRegistry(), pulls: map[types.UID]*pull{}, creating: map[string]string{}}
+	m := &Metrics{config: c, registry: prometheus.NewRegistry(), pulls: map[types.UID]*pull{},
+		creating: map[string]string{}}
 	operation := []string{"operation_type"}
-	m.operations = m.counters("kubelet_runtime_operations_total", "Cumulative number of runtime operations by operation type.", operation...)
-	m.operationErrors = m.counters("kubelet_runtime_operations_errors_total", "Cumulative number of runtime operation errors by operation type.", operation...)
-	m.operationTimes = m.histograms("kubelet_runtime_operations_duration_seconds", "Duration in seconds of runtime operations. Broken down by operation type.", runtimeBuckets, operation...)
-	m.sandboxTimes = m.histograms("kubelet_run_podsandbox_duration_seconds", "Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.", prometheus.DefBuckets, "runtime_handler")
-	m.sandboxErrors = m.counters("kubelet_run_podsandbox_errors_total", "Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.", "runtime_handler")
-	m.relistTimes = m.histogram("kubelet_pleg_relist_duration_seconds", "Duration in seconds for relisting pods in PLEG.", prometheus.DefBuckets)
-	m.relistInterval = m.histogram("kubelet_pleg_relist_interval_seconds", "Interval in seconds between relisting in PLEG.", prometheus.DefBuckets)
+	m.operations = m.counters("kubelet_runtime_operations_total",
+		"Cumulative number of runtime operations by operation type.", operation...)
+	m.operationErrors = m.counters("kubelet_runtime_operations_errors_total",
+		"Cumulative number of runtime operation errors by operation type.", operation...)
+	m.operationTimes = m.histograms("kubelet_runtime_operations_duration_seconds",
+		"Duration in seconds of runtime operations. Broken down by operation type.", runtimeBuckets, operation...)
+	m.sandboxTimes = m.histograms("kubelet_run_podsandbox_duration_seconds",
+		"Duration in seconds of the run_podsandbox operations. Broken down by RuntimeClass.Handler.",
+		prometheus.DefBuckets, "runtime_handler")
+	m.sandboxErrors = m.counters("kubelet_run_podsandbox_errors_total",
+		"Cumulative number of the run_podsandbox operation errors by RuntimeClass.Handler.", "runtime_handler")
+	m.relistTimes = m.histogram("kubelet_pleg_relist_duration_seconds", "Duration in seconds for relisting pods in PLEG.",
+		prometheus.DefBuckets)
+	m.relistInterval = m.histogram("kubelet_pleg_relist_interval_seconds",
+		"Interval in seconds between relisting in PLEG.", prometheus.DefBuckets)
 	m.relisted = m.gauge("kubelet_pleg_last_seen_seconds", "Timestamp in seconds when PLEG was last seen active.")
 
 	m.startedPods = m.counter("kubelet_started_pods_total", "Cumulative number of pods started")
 	m.podErrors = m.counter("kubelet_started_pods_errors_total", "Cumulative number of errors when starting pods")
-	m.userPods = m.counter("kubelet_started_user_namespaced_pods_total", "Cumulative number of pods with user namespaces started.")
-	m.userPodErrors = m.counter("kubelet_started_user_namespaced_pods_errors_total", "Cumulative number of errors when starting pods with user namespaces.")
-	m.startedContainers = m.counters("kubelet_started_containers_total", "Cumulative number of containers started", "container_type")
-	m.containerErrors = m.counters("kubelet_started_containers_errors_total", "Cumulative number of errors when starting containers", "container_type", "code")
-	m.startTimes = m.histogram("kubelet_pod_start_duration_seconds", "Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets)
-	m.sliTimes = m.histogram("kubelet_pod_start_sli_duration_seconds", "Duration in seconds to start a pod, excluding time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
-	m.totalTimes = m.histogram("kubelet_pod_start_total_duration_seconds", "Duration in seconds to start a pod since creation, including time to pull images and run init containers, measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
-	m.workerTimes = m.histograms("kubelet_pod_worker_duration_seconds", "Duration in seconds to start a single pod: from when its actor received it until all its containers have started. The only operation type is create.", startBuckets, operation...)
+	m.userPods = m.counter("kubelet_started_user_namespaced_pods_total",
+		"Cumulative number of pods with user namespaces started.")
+	m.userPodErrors = m.counter("kubelet_started_user_namespaced_pods_errors_total",
+		"Cumulative number of errors when starting pods with user namespaces.")
+	m.startedContainers = m.counters("kubelet_started_containers_total",
+		"Cumulative number of containers started", "container_type")
+	m.containerErrors = m.counters("kubelet_started_containers_errors_total",
+		"Cumulative number of errors when starting containers", "container_type", "code")
+	m.startTimes = m.histogram("kubelet_pod_start_duration_seconds",
+		"Duration in seconds from kubelet seeing a pod for the first time to the pod starting to run", startBuckets)
+	m.sliTimes = m.histogram("kubelet_pod_start_sli_duration_seconds",
+		"Duration in seconds to start a pod, excluding time to pull images and run init containers, measured from pod "+
+			"creation timestamp to when all its containers are reported as started", startBuckets)
+	m.totalTimes = m.histogram("kubelet_pod_start_total_duration_seconds",
+		"Duration in seconds to start a pod since creation, including time to pull images and run init containers, "+
+			"measured from pod creation timestamp to when all its containers are reported as started", startBuckets)
+	m.workerTimes = m.histograms("kubelet_pod_worker_duration_seconds",
+		"Duration in seconds to start a single pod: from when its actor received it until all its containers have "+
+			"started. The only operation type is create.", startBuckets, operation...)
 	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_evictions", Help: "Cumulative number of pod evictions by eviction signal",
 	}, []string{"eviction_signal"})
 	m.registry.MustRegister(untyped{m.evictions})
-	m.containersPerPod = m.histogram("kubelet_containers_per_pod_count", "The number of containers per pod.", prometheus.ExponentialBuckets(1, 2, 5))
-	m.pullTimes = m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets, "image_size_in_bytes")
+	m.containersPerPod = m.histogram("kubelet_containers_per_pod_count", "The number of containers per pod.",
+		prometheus.ExponentialBuckets(1, 2, 5))
+	m.pullTimes = m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets,
+		"image_size_in_bytes")
 
 	request := []string{"method", "path", "server_type", "long_running"}
-	m.served = m.counters("kubelet_http_requests_total", "Number of the http requests received since the server started", request...)
-	m.servedTimes = m.histograms("kubelet_http_requests_duration_seconds", "Duration in seconds to serve http requests", prometheus.DefBuckets, request...)
-	m.inflight = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_http_inflight_requests", Help: "Number of the inflight http requests"}, request)
+	m.served = m.counters("kubelet_http_requests_total",
+		"Number of the http requests received since the server started", request...)
+	m.servedTimes = m.histograms("kubelet_http_requests_duration_seconds", "Duration in seconds to serve http requests",
+		prometheus.DefBuckets, request...)
+	m.inflight = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubelet_http_inflight_requests",
+		Help: "Number of the inflight http requests"}, request)
 	m.registry.MustRegister(m.inflight)
 
-	m.requests = m.counters("rest_client_requests_total", "Number of HTTP requests, partitioned by status code, method, and host.", "code", "host", "method")
-	m.requestTimes = m.histograms("rest_client_request_duration_seconds", "Request latency in seconds until the response starts. Broken down by verb, and host.", requestBuckets, "host", "verb")
-	m.droppedEvents = m.counters("troupe_events_dropped_total", "Cumulative number of events that were not written to the apiserver, by reason: queue_full (too many events in the queue), refused (rejected by the apiserver) or agent_ended (the agent stopped first).", "why")
+	m.requests = m.counters("rest_client_requests_total",
+		"Number of HTTP requests, partitioned by status code, method, and host.", "code", "host", "method")
+	m.requestTimes = m.histograms("rest_client_request_duration_seconds",
+		"Request latency in seconds until the response starts. Broken down by verb, and host.",
+		requestBuckets, "host", "verb")
+	m.droppedEvents = m.counters("troupe_events_dropped_total",
+		"Cumulative number of events that were not written to the apiserver, by reason: queue_full (too many events in "+
+			"the queue), refused (rejected by the apiserver) or agent_ended (the agent stopped first).", "why")
 	for _, why := range []string{EventQueueFull, EventRefused, EventAgentEnded} {
 		m.droppedEvents.WithLabelValues(why) // so that it is there before the first
 	}
@@ -138,7 +169,9 @@ func New(c Config) (*Metrics, error) {
 		version = 2
 	}
 	m.info("kubelet_cgroup_version", "cgroup version on the hosts.", nil, version)
-	m.info("kubernetes_build_info", "A metric with a constant '1' value labeled by the version in the node status and by build information.", buildLabels(c), 1)
+	m.info("kubernetes_build_info",
+		"A metric with a constant '1' value labeled by the version in the node status and by build information.",
+		buildLabels(c), 1)
 	m.registry.MustRegister(&m.startup,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.startup.config = c
@@ -161,7 +194,8 @@ func buildLabels(c Config) prometheus.Labels {
 	minor, _, _ := strings.Cut(rest, ".")
 	return prometheus.Labels{
 		"git_version": c.Version, "git_commit": c.Commit, "major": major, "minor": minor,
-		"go_version": runtime.Version(), "compiler": runtime.Compiler, "platform": fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
+		"go_version": runtime.Version(), "compiler": runtime.Compiler,
+		"platform": fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH),
 	}
 }
 

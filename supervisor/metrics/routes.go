@@ -30,7 +30,8 @@ func (m *Metrics) Routes(a Asked) []serve.Route {
 		return serve.Route{
 			Path: path, Methods: []string{http.MethodGet}, Subresources: serve.Metrics, ReadOnly: true,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				promhttp.HandlerFor(gather(r.Context()), promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, r)
+				promhttp.HandlerFor(gather(r.Context()),
+					promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, r)
 			}),
 		}
 	}

@@ -38,7 +38,8 @@ var longRunning = map[string]bool{"exec": true, "attach": true, "portForward": t
 // ServerCertificate shows when the certificate of the HTTPS server ends. current
 // may fail while there is none.
 func (m *Metrics) ServerCertificate(current func() (*tls.Certificate, error)) {
-	m.timeToLive("kubelet_certificate_manager_server_ttl_seconds", "Seconds until the serving certificate of the node expires, negative if it has expired, +Inf while there is none.",
+	m.timeToLive("kubelet_certificate_manager_server_ttl_seconds",
+		"Seconds until the serving certificate of the node expires, negative if it has expired, +Inf while there is none.",
 		func() *tls.Certificate {
 			c, err := current()
 			if err != nil {
@@ -51,7 +52,8 @@ func (m *Metrics) ServerCertificate(current func() (*tls.Certificate, error)) {
 // ClientCertificate shows when the certificate ends that the node shows its
 // apiserver, and renews; nil for one that has ended.
 func (m *Metrics) ClientCertificate(current func() *tls.Certificate) {
-	m.timeToLive("kubelet_certificate_manager_client_ttl_seconds", "Seconds until the client certificate of the node expires, +Inf while there is no valid client certificate.", current)
+	m.timeToLive("kubelet_certificate_manager_client_ttl_seconds",
+		"Seconds until the client certificate of the node expires, +Inf while there is no valid client certificate.", current)
 }
 
 func (m *Metrics) timeToLive(name, help string, current func() *tls.Certificate) {
@@ -89,8 +91,10 @@ var (
 		above uint64
 		label string
 	}{
-		{100 << 10, "GT100GB"}, {60 << 10, "60GB-100GB"}, {40 << 10, "40GB-60GB"}, {30 << 10, "30GB-40GB"}, {20 << 10, "20GB-30GB"},
-		{10 << 10, "10GB-20GB"}, {5 << 10, "5GB-10GB"}, {1 << 10, "1GB-5GB"}, {500, "500MB-1GB"}, {100, "100MB-500MB"}, {10, "10MB-100MB"}, {0, "0-10MB"},
+		{100 << 10, "GT100GB"}, {60 << 10, "60GB-100GB"}, {40 << 10, "40GB-60GB"}, {30 << 10, "30GB-40GB"},
+		{20 << 10, "20GB-30GB"},
+		{10 << 10, "10GB-20GB"}, {5 << 10, "5GB-10GB"}, {1 << 10, "1GB-5GB"}, {500, "500MB-1GB"}, {100, "100MB-500MB"},
+		{10, "10MB-100MB"}, {0, "0-10MB"},
 	}
 )
 

@@ -48,7 +48,8 @@ func (m *manifests) Watch(ctx context.Context, changed func(), done func(error))
 		done(manifestdir.Watch(ctx, manifestdir.Options{
 			Path: m.path, Period: m.period, Settle: settle, Notify: changed,
 			Warn: func(err error) {
-				m.log.Warn().Str("path", m.path).Str("error", err.Error()).Msg("cannot watch the manifest directory; reading it periodically instead")
+				m.log.Warn().Str("path", m.path).Str("error",
+					err.Error()).Msg("cannot watch the manifest directory; reading it periodically instead")
 			},
 		}))
 	}()

@@ -62,7 +62,9 @@ func clientKeeper(c config.Config, by csr.Signer, name string, failed func(), lo
 		Signer: by, SignerName: certificates.KubeAPIServerClientKubeletSignerName,
 		Usages: []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageClientAuth},
 		Template: func() *x509.CertificateRequest {
-			return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}}
+			return &x509.CertificateRequest{
+				Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}},
+			}
 		},
 		Store: clientStore(c), Draw: rand.Float64, Failed: failed, Log: log,
 	})
@@ -70,7 +72,9 @@ func clientKeeper(c config.Config, by csr.Signer, name string, failed func(), lo
 
 // bootstrap asks for a certificate, waits until the cluster gave it, for as long as
 // that takes, and writes the --kubeconfig that goes with it (TLS bootstrapping).
-func bootstrap(ctx context.Context, c config.Config, name string, log zerolog.Logger, observe func(kube.Request)) (*rest.Config, error) {
+func bootstrap(
+	ctx context.Context, c config.Config, name string, log zerolog.Logger, observe func(kube.Request),
+) (*rest.Config, error) {
 	o := c.Options()
 	is, err := kube.Load(o.BootstrapKubeconfig)
 	if err != nil {
@@ -98,7 +102,9 @@ func bootstrap(ctx context.Context, c config.Config, name string, log zerolog.Lo
 // rotateCertificates renews the certificate that the node shows its apiserver, if it
 // is one that the node keeps (rotateCertificates). The client reads it again by
 // itself.
-func (d *running) rotateCertificates(c config.Config, is *rest.Config, client *kube.Client) (func(context.Context) error, error) {
+func (d *running) rotateCertificates(
+	c config.Config, is *rest.Config, client *kube.Client,
+) (func(context.Context) error, error) {
 	none := func(ctx context.Context) error { <-ctx.Done(); return nil }
 	if client == nil || !c.Kubelet().RotateCertificates {
 		return none, nil

@@ -67,7 +67,10 @@ func (f cgroupFacts) allowedBy(c config.Config) error {
 		return fmt.Errorf("failCgroupV1: this host uses cgroup v1: boot it with v2, or set failCgroupV1: false")
 	}
 	if single := c.Kubelet().SingleProcessOOMKill; single != nil && !*single {
-		return fmt.Errorf("singleProcessOOMKill: this host uses cgroup v1, which cannot kill a container as a whole: boot it with v2, or remove the field")
+		return fmt.Errorf(
+			"singleProcessOOMKill: this host uses cgroup v1, which cannot kill a container as a whole: boot it with v2, or " +
+				"remove the field",
+		)
 	}
 	return nil
 }

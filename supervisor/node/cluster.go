@@ -40,8 +40,9 @@ func dial(c config.Config, to *rest.Config, log zerolog.Logger, observe func(kub
 	k := c.Kubelet()
 	return kube.New(kube.Config{
 		REST: to, Version: ownVersion(buildInfo()), ContentType: k.ContentType, Log: log,
-		QPS: float32(*k.KubeAPIQPS), Burst: int(k.KubeAPIBurst), EventQPS: eventQPS(*k.EventRecordQPS), EventBurst: int(k.EventBurst),
-		Observe: observe,
+		QPS: float32(*k.KubeAPIQPS), Burst: int(k.KubeAPIBurst), EventQPS: eventQPS(*k.EventRecordQPS),
+		EventBurst: int(k.EventBurst),
+		Observe:    observe,
 	})
 }
 
@@ -58,7 +59,8 @@ func eventQPS(configured int32) float32 {
 // apiserver ask for by name before they let a pod use them here, sorted
 // (k8s.io/component-helpers/nodedeclaredfeatures). Each is its own feature gate.
 var declared = []string{
-	streams.Feature, "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers", "RestartAllContainersOnContainerExits",
+	streams.Feature, "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers",
+	"RestartAllContainersOnContainerExits",
 }
 
 // ownOf is what the node says of itself in its apiserver.

@@ -26,7 +26,8 @@ const (
 // recorder writes events to the apiserver, and to also. What is returned with it ends it.
 func recorder(api *kube.Client, name string, also port.Recorder, lost *lostEvents) (*events.Recorder, func(), error) {
 	r, err := events.New(events.Config{
-		API: api, Clock: kernel.WallClock{}, Component: component, Host: name, Deadline: eventDeadline, Retry: eventRetry, Also: also,
+		API: api, Clock: kernel.WallClock{}, Component: component, Host: name, Deadline: eventDeadline,
+		Retry: eventRetry, Also: also,
 		Wait: events.Wait, Dropped: lost.dropped,
 	})
 	if err != nil {
@@ -74,7 +75,8 @@ func (l *lostEvents) dropped(e port.Event, err error) {
 	if e.Pod != nil {
 		about = e.Pod.Namespace + "/" + e.Pod.Name
 	}
-	l.log.Debug().Str("about", about).Str("reason", e.Reason).Str("error", err.Error()).Msg("event dropped: it was not written to the apiserver")
+	l.log.Debug().Str("about", about).Str("reason", e.Reason).Str("error",
+		err.Error()).Msg("event dropped: it was not written to the apiserver")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.more, l.last = l.more+1, err
@@ -88,7 +90,8 @@ func (l *lostEvents) sayLocked() {
 	if !l.pausing {
 		return
 	}
-	l.log.Warn().Int("events", l.more).Str("error", l.last.Error()).Msg("events were dropped: kubectl describe does not show them")
+	l.log.Warn().Int("events", l.more).Str("error",
+		l.last.Error()).Msg("events were dropped: kubectl describe does not show them")
 	l.more = 0
 	l.clock.AfterFunc(lostPause, func() {
 		l.mu.Lock()

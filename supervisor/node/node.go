@@ -87,12 +87,14 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
-		return fmt.Errorf("--root-dir %s: too long for the path of the socket in it: choose a shorter directory", c.Options().RootDir)
+		return fmt.Errorf("--root-dir %s: too long for the path of the socket in it: choose a shorter directory",
+			c.Options().RootDir)
 	}
 	static := c.StaticPods()
 	var fetcher *manifesturl.Fetcher
 	if static.URL != "" {
-		fetcher, err = manifesturl.New(manifesturl.Config{URL: static.URL, Header: static.URLHeader, Timeout: manifestTimeout})
+		fetcher, err = manifesturl.New(manifesturl.Config{URL: static.URL, Header: static.URLHeader,
+			Timeout: manifestTimeout})
 		if err != nil {
 			return err
 		}
@@ -140,14 +142,16 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	d := &running{
-		started: time.Now(), log: o.Log, name: name, counters: counters, recorder: recorded, fatal: make(chan *kernel.CrashReport, 1),
+		started: time.Now(), log: o.Log, name: name, counters: counters, recorder: recorded,
+		fatal: make(chan *kernel.CrashReport, 1),
 	}
 	events := eventlog.New(o.Log, keptEvents)
 	serve, err := d.listen(o, root.Path(), events)
 	if err != nil {
 		return err
 	}
-	others, err := d.listenForOthers(serving{options: o, machine: &m, runtime: rt.Runtime, client: client, rootDir: root.Path(), host: h})
+	others, err := d.listenForOthers(serving{options: o, machine: &m, runtime: rt.Runtime, client: client,
+		rootDir: root.Path(), host: h})
 	if err != nil {
 		return errors.Join(err, release(serve))
 	}
@@ -181,7 +185,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	if client != nil {
-		told, end, err := recorder(client, name, events, &lostEvents{log: o.Log, clock: kernel.WallClock{}, count: counters.EventDropped})
+		told, end, err := recorder(client, name, events,
+			&lostEvents{log: o.Log, clock: kernel.WallClock{}, count: counters.EventDropped})
 		if err != nil {
 			return err
 		}
@@ -191,7 +196,8 @@ func Run(ctx context.Context, o Options) error {
 	ports.Events = recorded.Events(counters.Events(ports.Events))
 	late.to(ports.Events)
 	if text := rt.resolvConfTrouble(c); text != "" {
-		ports.Events.Record(port.Event{Node: name, Warning: true, Reason: "CheckLimitsForResolvConf", Message: text, At: time.Now()})
+		ports.Events.Record(port.Event{Node: name, Warning: true, Reason: "CheckLimitsForResolvConf",
+			Message: text, At: time.Now()})
 	}
 	if err := d.start(o, m, ports, rt, static); err != nil {
 		return err
@@ -468,7 +474,8 @@ func (d *running) untilDone(ctx context.Context) error {
 func shownEvents(in []eventlog.Entry) []admin.EventView {
 	out := make([]admin.EventView, len(in))
 	for i, e := range in {
-		out[i] = admin.EventView{At: e.At, Pod: e.Pod, Container: e.Container, Warning: e.Warning, Reason: e.Reason, Message: e.Message}
+		out[i] = admin.EventView{At: e.At, Pod: e.Pod, Container: e.Container, Warning: e.Warning,
+			Reason: e.Reason, Message: e.Message}
 	}
 	return out
 }

@@ -9,7 +9,9 @@ import (
 
 // panicWrap replaces the behavior of one pod's actor by one that panics. The
 // name is namespace/name, with or without the node's name behind it.
-func panicWrap(name, node string) func(*v1.Pod, func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
+func panicWrap(
+	name, node string,
+) func(*v1.Pod, func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
 	return func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
 		full := p.Namespace + "/" + p.Name
 		if full != name && full != name+"-"+node {

@@ -31,7 +31,9 @@ const cgroupPatience = 10 * time.Second
 // openCgroups makes the cgroups that those of pods are in. It gives nil if pods are
 // to have none (cgroupsPerQOS: false), or can't here, which is said: then they are
 // where the runtime puts them, and only the limits of containers hold.
-func openCgroups(ctx context.Context, c config.Config, m *machine, runtime *cri.Client, log zerolog.Logger) (*podCgroups, error) {
+func openCgroups(
+	ctx context.Context, c config.Config, m *machine, runtime *cri.Client, log zerolog.Logger,
+) (*podCgroups, error) {
 	if !c.CgroupsPerQOS() {
 		return nil, nil
 	}
@@ -43,14 +45,17 @@ func openCgroups(ctx context.Context, c config.Config, m *machine, runtime *cri.
 	err = p.make(ctx)
 	if err != nil {
 		log.Warn().Stringer("driver", driver).Str("error", err.Error()).
-			Msg("pods have no cgroups of their own: only container limits are enforced. Give the agent write access to /sys/fs/cgroup, or set cgroupsPerQOS: false")
+			Msg("pods have no cgroups of their own: only container limits are enforced. Give the agent write access to " +
+				"/sys/fs/cgroup, or set cgroupsPerQOS: false")
 		return nil, nil
 	}
 	return p, p.enforce(ctx, c)
 }
 
 // cgroupDriver is the runtime's, or the configuration's if that doesn't say.
-func cgroupDriver(ctx context.Context, c config.Config, runtime *cri.Client, log zerolog.Logger) (podcgroup.Driver, error) {
+func cgroupDriver(
+	ctx context.Context, c config.Config, runtime *cri.Client, log zerolog.Logger,
+) (podcgroup.Driver, error) {
 	type answer struct {
 		driver podcgroup.Driver
 		err    error
@@ -65,7 +70,8 @@ func cgroupDriver(ctx context.Context, c config.Config, runtime *cri.Client, log
 		return 0, a.err
 	default:
 		if a.driver != configured {
-			log.Info().Stringer("driver", a.driver).Stringer("cgroupDriver", configured).Msg("using the cgroup driver of the container runtime; cgroupDriver of the configuration is ignored")
+			log.Info().Stringer("driver", a.driver).Stringer("cgroupDriver",
+				configured).Msg("using the cgroup driver of the container runtime; cgroupDriver of the configuration is ignored")
 		}
 		return a.driver, nil
 	}
@@ -141,8 +147,13 @@ func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
 			continue
 		}
 		name, values := podcgroup.ParseName(r.cgroup, p.settings.Driver), podcgroup.ReservedValues(r.reserved, compressible)
-		if err := wait(ctx, func(ctx context.Context, done func(error)) { p.port.SetExisting(ctx, name, values, done) }); err != nil {
-			return fmt.Errorf("%s %q: %w: set a cgroup that exists and is below its limits, or remove %s from enforceNodeAllocatable", r.field, r.cgroup, err, r.kind)
+		if err := wait(ctx, func(ctx context.Context, done func(error)) {
+			p.port.SetExisting(ctx, name, values, done)
+		}); err != nil {
+			return fmt.Errorf(
+				"%s %q: %w: set a cgroup that exists and is below its limits, or remove %s from enforceNodeAllocatable", r.field,
+				r.cgroup, err, r.kind,
+			)
 		}
 	}
 	return nil

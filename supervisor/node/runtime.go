@@ -38,14 +38,17 @@ type runtimeBelow struct {
 
 // connect reaches the runtime, or makes a simulated one. It finds out with it
 // whether pods have cgroups of their own.
-func connect(ctx context.Context, o Options, m *machine, name string, late *lateEvents, observe func(cri.Call)) (*runtimeBelow, error) {
+func connect(
+	ctx context.Context, o Options, m *machine, name string, late *lateEvents, observe func(cri.Call),
+) (*runtimeBelow, error) {
 	c := o.Config
 	if c.Options().Runtime == config.RuntimeSim {
 		rt, err := simcri.New(simcri.Config{
 			Clock: kernel.WallClock{},
 			Rand:  func(string) *rand.Rand { return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())) },
 		})
-		return &runtimeBelow{Runtime: rt, version: port.RuntimeVersion{Name: "simcri", Version: "simulated"}, strictGroups: true, close: func() {}}, err
+		return &runtimeBelow{Runtime: rt, version: port.RuntimeVersion{Name: "simcri", Version: "simulated"},
+			strictGroups: true, close: func() {}}, err
 	}
 	below := &runtimeBelow{node: m.translation(c, name)}
 	err := below.node.Validate()
@@ -69,7 +72,9 @@ func connect(ctx context.Context, o Options, m *machine, name string, late *late
 		return nil, err
 	}
 	below.Runtime, below.close = client, client.Close
-	if below.version, err = answer.Of(ctx, func(done func(port.RuntimeVersion, error)) { client.Version(ctx, done) }); err != nil {
+	if below.version, err = answer.Of(ctx, func(done func(port.RuntimeVersion, error)) {
+		client.Version(ctx, done)
+	}); err != nil {
 		client.Close()
 		return nil, err
 	}
@@ -78,7 +83,8 @@ func connect(ctx context.Context, o Options, m *machine, name string, late *late
 		client.Close()
 		return nil, err
 	}
-	below.strictGroups = status.Features != nil && status.Features.SupplementalGroupsPolicy != nil && *status.Features.SupplementalGroupsPolicy
+	below.strictGroups = status.Features != nil && status.Features.SupplementalGroupsPolicy != nil &&
+		*status.Features.SupplementalGroupsPolicy
 	if m.own, err = openCgroups(ctx, c, m, client, o.Log); err != nil {
 		client.Close()
 		return nil, err

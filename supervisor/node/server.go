@@ -75,7 +75,8 @@ func (d *running) listenForOthers(s serving) ([]func(context.Context) error, err
 	}
 	if p := c.Kubelet().ReadOnlyPort; p > 0 {
 		server, err := serve.Listen(serve.Config{
-			Address: net.JoinHostPort(c.Kubelet().Address, strconv.Itoa(int(p))), Node: d.name, Routes: routes, Observe: d.counters.Served, Log: d.log,
+			Address: net.JoinHostPort(c.Kubelet().Address, strconv.Itoa(int(p))), Node: d.name, Routes: routes,
+			Observe: d.counters.Served, Log: d.log,
 		})
 		if err != nil {
 			return nil, errors.Join(err, release(all))
@@ -150,7 +151,8 @@ func (d *running) routes(s serving) []serve.Route {
 	k := s.options.Config.Kubelet()
 	routes := append([]serve.Route{serve.PodsRoute(d.find)}, serve.HealthzRoutes(healthz.Handler(d.checks()))...)
 	if !*k.EnableDebuggingHandlers {
-		for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods/", "/debug/pprof/", "/logs/"} {
+		for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods/",
+			"/debug/pprof/", "/logs/"} {
 			routes = append(routes, serve.Disabled(serve.Route{Path: path, Subresources: serve.Proxy}, debuggingOff))
 		}
 		return routes
@@ -168,7 +170,8 @@ func (d *running) routes(s serving) []serve.Route {
 	routes = append(routes, d.systemLogs(*k.EnableSystemLogHandler)...)
 	routes = append(routes,
 		serve.ContainerLogsRoute(serve.LogsConfig{
-			Find: d.find, Runtime: s.runtime, SplitStreams: gates.Enabled("PodLogsQuerySplitStreams"), Watcher: &crilog.Watcher{},
+			Find: d.find, Runtime: s.runtime, SplitStreams: gates.Enabled("PodLogsQuerySplitStreams"),
+			Watcher: &crilog.Watcher{},
 		}),
 		serve.RunningPodsRoute(s.runtime), serve.ConfigzRoute(s.options.Config.Shown()), profiling, verbosity)
 	if runtime, ok := s.runtime.(port.Checkpointer); ok && gates.Enabled("ContainerCheckpoint") {

@@ -43,7 +43,8 @@ func (d *running) shown(ctx context.Context, events *eventlog.Log) (podview.View
 // why puts together what is known of one pod.
 func why(now time.Time, v *podview.View, p *podview.Pod, calls []whynot.Call, warnings []whynot.Warning) *whynot.Input {
 	in := &whynot.Input{
-		Now: now, Namespace: p.Namespace, Name: p.Name, Life: p.Life, Phase: p.Phase, Ready: p.Ready, Reason: p.Reason, Message: p.Message,
+		Now: now, Namespace: p.Namespace, Name: p.Name, Life: p.Life, Phase: p.Phase, Ready: p.Ready,
+		Reason: p.Reason, Message: p.Message,
 		Problem: p.Problem, Unready: p.Unready, Calls: calls, Warnings: warnings, Missing: v.WaitingFor,
 	}
 	if v.Runtime != nil {

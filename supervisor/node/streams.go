@@ -25,7 +25,8 @@ func (d *running) openStreams(s serving) ([]serve.Route, func(context.Context) e
 	}
 	var routes []serve.Route
 	for _, r := range all.Routes() {
-		routes = append(routes, serve.Route{Path: r.Path, Methods: r.Methods, Subresources: serve.Proxy, Long: true, Handler: r.Handler})
+		routes = append(routes,
+			serve.Route{Path: r.Path, Methods: r.Methods, Subresources: serve.Proxy, Long: true, Handler: r.Handler})
 	}
 	return routes, func(ctx context.Context) error {
 		<-ctx.Done()

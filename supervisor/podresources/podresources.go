@@ -83,7 +83,8 @@ func Listen(c Config) (*Server, error) {
 	s.grpc = grpc.NewServer(
 		grpc.MaxRecvMsgSize(messageLimit), grpc.MaxConcurrentStreams(streamLimit), grpc.ConnectionTimeout(answerLimit),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idleLimit}),
-		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
+			handle grpc.UnaryHandler) (any, error) {
 			if !slow.TryAccept() {
 				return nil, status.Errorf(codes.ResourceExhausted, "rejected by rate limit: at most %d requests a second", qps)
 			}
@@ -154,7 +155,9 @@ func (l lister) Get(ctx context.Context, r *api.GetPodResourcesRequest) (*api.Ge
 
 // GetAllocatableResources implements api.PodResourcesListerServer: there is nothing to give to one
 // container alone.
-func (l lister) GetAllocatableResources(context.Context, *api.AllocatableResourcesRequest) (*api.AllocatableResourcesResponse, error) {
+func (l lister) GetAllocatableResources(
+	context.Context, *api.AllocatableResourcesRequest,
+) (*api.AllocatableResourcesResponse, error) {
 	return &api.AllocatableResourcesResponse{}, nil
 }
 

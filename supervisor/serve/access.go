@@ -28,8 +28,10 @@ import (
 
 // ErrNobodyToAsk is that tokens or rights are to be asked of an apiserver, and
 // the node has none.
-var ErrNobodyToAsk = errors.New("authentication and authorization of the HTTPS server need an apiserver, and there is no --kubeconfig: " +
-	"set authentication.webhook.enabled: false with a clientCAFile, and authorization.mode: AlwaysAllow; or enableServer: false")
+var ErrNobodyToAsk = errors.New("authentication and authorization of the HTTPS server need an apiserver, and there " +
+	"is no --kubeconfig: " +
+	"set authentication.webhook.enabled: false with a clientCAFile, and authorization.mode: AlwaysAllow; or " +
+	"enableServer: false")
 
 // Reviewer is an apiserver that is asked. Both fill in the status of what they
 // are given, and end with ctx; errors are a *port.Error.
@@ -72,7 +74,8 @@ func NewAccess(c AccessConfig) (*Access, error) {
 		return nil, err
 	}
 	if c.Authorization.Mode == kubelet.KubeletAuthorizationModeAlwaysAllow {
-		a.Authorizer = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+		a.Authorizer = authorizer.AuthorizerFunc(func(context.Context,
+			authorizer.Attributes) (authorizer.Decision, string, error) {
 			return authorizer.DecisionAllow, "", nil
 		})
 		return a, nil

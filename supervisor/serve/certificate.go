@@ -129,7 +129,8 @@ func signOwn(now time.Time, name string, ips []net.IP, names []string) (certPEM,
 	own := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, IPAddresses: ips, DNSNames: names,
 		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(ownLifetime), BasicConstraintsValid: true, IsCA: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, own, own, key.Public(), key)
 	if err != nil {
@@ -139,7 +140,8 @@ func signOwn(now time.Time, name string, ips []net.IP, names []string) (certPEM,
 	if err != nil {
 		return nil, nil, err
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare}), nil
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare}), nil
 }
 
 // replace writes a file so that a reader finds the old one or the new.
@@ -228,7 +230,9 @@ func Requested(c RequestedConfig) (Certificate, error) {
 
 // request is what is asked for; nil while there is no address.
 func request(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
-	r := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
+	r := &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+	}
 	seen := map[string]bool{}
 	for _, a := range addresses {
 		if seen[a.Address] {
@@ -252,7 +256,9 @@ func (r requested) Get() (*tls.Certificate, error) {
 	if c := r.Current(); c != nil {
 		return c, nil
 	}
-	return nil, errors.New("the server has no certificate yet: approve its request (kubectl get csr, kubectl certificate approve)")
+	return nil, errors.New(
+		"the server has no certificate yet: approve its request (kubectl get csr, kubectl certificate approve)",
+	)
 }
 
 // TLS is how a server shows a certificate. minVersion is a VersionTLS1x

@@ -28,7 +28,8 @@ type CheckpointConfig struct {
 // forensics (Kubernetes' kubelet checkpoint API). The answer names the file. A
 // query timeout is in whole seconds; what the runtime can't do is 500.
 func CheckpointRoute(c CheckpointConfig) Route {
-	return Route{Path: "/checkpoint/{namespace}/{pod}/{container}", Methods: []string{http.MethodPost}, Subresources: Checkpoint, Long: true,
+	return Route{Path: "/checkpoint/{namespace}/{pod}/{container}", Methods: []string{http.MethodPost},
+		Subresources: Checkpoint, Long: true,
 		Handler: http.HandlerFunc(c.serve)}
 }
 
@@ -48,7 +49,8 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wrong := func(why any) {
-		http.Error(w, fmt.Sprintf("checkpointing of %s/%s/%s failed: %v", namespace, name, container, why), http.StatusInternalServerError)
+		http.Error(w, fmt.Sprintf("checkpointing of %s/%s/%s failed: %v", namespace, name, container, why),
+			http.StatusInternalServerError)
 	}
 	s := statusOf(pod, container)
 	if s == nil || s.State.Running == nil {
@@ -62,7 +64,8 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 	_, id, _ := strings.Cut(s.ContainerID, "://")
 	to := port.CheckpointContainer{
 		ContainerID: id, Timeout: timeout,
-		Location: filepath.Join(c.Dir, fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", name, namespace, container, c.Now().Format(time.RFC3339))),
+		Location: filepath.Join(c.Dir,
+			fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", name, namespace, container, c.Now().Format(time.RFC3339))),
 	}
 	_, err = answer.Of(r.Context(), func(done func(struct{}, error)) {
 		// A client that goes away does not leave half an archive.

@@ -10,7 +10,8 @@ import (
 
 // ProfilingRoute is /debug/pprof/ (enableProfilingHandler).
 func ProfilingRoute() Route {
-	return Route{Path: "/debug/pprof/", Methods: []string{http.MethodGet}, Subresources: Proxy, Long: true, // it takes seconds=N
+	// it takes seconds=N
+	return Route{Path: "/debug/pprof/", Methods: []string{http.MethodGet}, Subresources: Proxy, Long: true,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch strings.TrimPrefix(r.URL.Path, "/debug/pprof/") {
 			case "profile":

@@ -37,7 +37,8 @@ type LogsConfig struct {
 
 // ContainerLogsRoute is /containerLogs/: what `kubectl logs` shows.
 func ContainerLogsRoute(c LogsConfig) Route {
-	return Route{Path: "/containerLogs/{namespace}/{pod}/{container}", Methods: []string{http.MethodGet}, Subresources: Proxy, Long: true,
+	return Route{Path: "/containerLogs/{namespace}/{pod}/{container}", Methods: []string{http.MethodGet},
+		Subresources: Proxy, Long: true,
 		Handler: http.HandlerFunc(c.serve)}
 }
 
@@ -53,8 +54,10 @@ func (c LogsConfig) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !c.SplitStreams && stream(wish) != v1.LogStreamAll {
-		http.Error(w, fmt.Sprintf("unable to return the given log stream: %q. Please enable PodLogsQuerySplitStreams feature gate in kubelet",
-			stream(wish)), http.StatusBadRequest)
+		http.Error(w,
+			fmt.Sprintf("unable to return the given log stream: %q. Please enable PodLogsQuerySplitStreams feature gate in "+
+				"kubelet",
+				stream(wish)), http.StatusBadRequest)
 		return
 	}
 	pod := c.Find.newest(w, r, namespace, name)
@@ -160,7 +163,8 @@ func hasContainer(p *v1.Pod, name string) bool {
 }
 
 func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {
-	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
+	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+		p.Status.EphemeralContainerStatuses} {
 		for i := range list {
 			if list[i].Name == container {
 				return &list[i]

@@ -95,7 +95,8 @@ type rights struct {
 }
 
 func newRights(by Reviewer, c kubelet.KubeletWebhookAuthorization) *rights {
-	return &rights{by: by, known: cache.NewLRUExpireCache(rightsKept), yes: c.CacheAuthorizedTTL.Duration, no: c.CacheUnauthorizedTTL.Duration}
+	return &rights{by: by, known: cache.NewLRUExpireCache(rightsKept), yes: c.CacheAuthorizedTTL.Duration,
+		no: c.CacheUnauthorizedTTL.Duration}
 }
 
 // Authorize implements authorizer.Authorizer, for resources. That the apiserver
@@ -105,8 +106,9 @@ func (r *rights) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	spec := authorization.SubjectAccessReviewSpec{
 		User: who.GetName(), UID: who.GetUID(), Groups: who.GetGroups(), Extra: map[string]authorization.ExtraValue{},
 		ResourceAttributes: &authorization.ResourceAttributes{
-			Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
-			Namespace: a.GetNamespace(), Name: a.GetName(),
+			Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(),
+			Subresource: a.GetSubresource(),
+			Namespace:   a.GetNamespace(), Name: a.GetName(),
 		},
 	}
 	for k, v := range who.GetExtra() { // order-free: a map into a map

@@ -85,8 +85,11 @@ func verb(method string) string {
 
 // Disabled is in the place of a route that the configuration has turned off.
 func Disabled(r Route, why string) Route {
-	r.Methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions}
-	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, why, http.StatusMethodNotAllowed) })
+	r.Methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete, http.MethodOptions}
+	r.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, why, http.StatusMethodNotAllowed)
+	})
 	r.Long = false
 	return r
 }
@@ -141,7 +144,8 @@ type Served struct {
 }
 
 var methods = []string{
-	http.MethodOptions, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodTrace, http.MethodConnect,
+	http.MethodOptions, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete,
+	http.MethodTrace, http.MethodConnect,
 }
 
 const otherLabel = "other"

@@ -83,7 +83,8 @@ func Listen(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c, short: make(chan struct{}, shortSlots), long: make(chan struct{}, longSlots), crowd: newCrowd(usualBounds, c.Log)}
+	s := &Server{config: c, short: make(chan struct{}, shortSlots), long: make(chan struct{}, longSlots),
+		crowd: newCrowd(usualBounds, c.Log)}
 	routes := c.Routes
 	if c.Authenticator == nil {
 		routes = nil
@@ -102,7 +103,9 @@ func Listen(c Config) (*Server, error) {
 		return nil, err
 	}
 	if s.listener, err = net.Listen("tcp", c.Address); err != nil {
-		return nil, fmt.Errorf("server on %s: %w: stop the process that uses the port, or choose another port (port, readOnlyPort)", c.Address, err)
+		return nil, fmt.Errorf(
+			"server on %s: %w: stop the process that uses the port, or choose another port (port, readOnlyPort)", c.Address, err,
+		)
 	}
 	s.http = &http.Server{
 		Handler: s, TLSConfig: c.TLS,
@@ -188,7 +191,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound) {
 		defer func() { <-slots }()
 	default:
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, fmt.Sprintf("too many requests: %d of this kind are in progress: try again", cap(slots)), http.StatusTooManyRequests)
+		http.Error(w, fmt.Sprintf("too many requests: %d of this kind are in progress: try again", cap(slots)),
+			http.StatusTooManyRequests)
 		return
 	}
 	control := http.NewResponseController(w)

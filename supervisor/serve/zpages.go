@@ -49,7 +49,8 @@ func (z zpage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case "*/*", "text/*", "text/plain":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			fmt.Fprintf(w, "\n%s %s\nWarning: This endpoint is not meant to be machine parseable, "+
-				"has no formatting compatibility guarantees and is for debugging purposes only.\n", component, strings.ToLower(z.kind))
+				"has no formatting compatibility guarantees and is for debugging purposes only.\n", component,
+				strings.ToLower(z.kind))
 			z.text(w)
 			return
 		case "application/json", "application/yaml":
@@ -64,12 +65,14 @@ func (z zpage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	http.Error(w, fmt.Sprintf("not acceptable: ask for text/plain, or application/json;g=%s;v=v1beta1;as=%s, or application/yaml alike",
-		zpagesGroup, z.kind), http.StatusNotAcceptable)
+	http.Error(w,
+		fmt.Sprintf("not acceptable: ask for text/plain, or application/json;g=%s;v=v1beta1;as=%s, or application/yaml alike",
+			zpagesGroup, z.kind), http.StatusNotAcceptable)
 }
 
 func (z zpage) write(w http.ResponseWriter, mediaType, version string) {
-	object := z.object(metav1.TypeMeta{Kind: z.kind, APIVersion: zpagesGroup + "/" + version}, metav1.ObjectMeta{Name: component})
+	object := z.object(metav1.TypeMeta{Kind: z.kind, APIVersion: zpagesGroup + "/" + version},
+		metav1.ObjectMeta{Name: component})
 	encode := json.Marshal
 	if mediaType == "application/yaml" {
 		encode = yaml.Marshal
@@ -117,7 +120,8 @@ func StatuszRoute(shown string, started time.Time, routes []Route) Route {
 			s := page()
 			up := time.Duration(s.UptimeSeconds) * time.Second
 			//nolint:errcheck // a client that is gone
-			fmt.Fprintf(w, "Started: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\nEmulation version: %s\nPaths: %s\n",
+			fmt.Fprintf(w,
+				"Started: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\nEmulation version: %s\nPaths: %s\n",
 				s.StartTime.UTC().Format(time.RFC1123), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
 				s.GoVersion, s.BinaryVersion, s.EmulationVersion, strings.Join(s.Paths, " "))
 		},

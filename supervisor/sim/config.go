@@ -85,7 +85,8 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.API.Clock != nil || c.API.Rand != nil || c.API.Fault != nil {
-		errs = append(errs, errors.New("sim: Config.API: leave Clock, Rand and Fault to the world; faults come from Hooks.API"))
+		errs = append(errs,
+			errors.New("sim: Config.API: leave Clock, Rand and Fault to the world; faults come from Hooks.API"))
 	}
 	return errors.Join(errs...)
 }
@@ -137,7 +138,8 @@ func (s *NodeSpec) Validate() error {
 }
 
 var defaultAllocatable = v1.ResourceList{
-	v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"), v1.ResourcePods: resource.MustParse("110"),
+	v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"),
+	v1.ResourcePods: resource.MustParse("110"),
 }
 
 // labels are those that the node is registered with.

@@ -51,7 +51,8 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	n.machine = machine.New(w.clock, &port.Machine{
 		Capacity: allocatable, Allocatable: allocatable,
 		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: n.address}, {Type: v1.NodeHostName, Address: s.Name}},
-		Info:      v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KernelVersion: "6.1.0", OSImage: "simulated", KubeletVersion: agentVersion, MachineID: s.Name, BootID: "1"},
+		Info: v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KernelVersion: "6.1.0",
+			OSImage: "simulated", KubeletVersion: agentVersion, MachineID: s.Name, BootID: "1"},
 	})
 	if hook := w.config.Hooks.Host; hook != nil {
 		n.machine.SetFault(func(c machine.Call) machine.Fault { return hook(s.Name, c) })

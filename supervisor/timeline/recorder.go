@@ -36,7 +36,8 @@ func (c Config) Validate() error {
 		return errors.New("timeline: Node is required")
 	}
 	if c.Entries < leastEntries || c.Bytes <= 0 || c.Ended < 0 || c.Pods < 1 {
-		return fmt.Errorf("timeline: %+v: Entries must be at least %d, Bytes and Pods positive, Ended not negative", c, leastEntries)
+		return fmt.Errorf("timeline: %+v: Entries must be at least %d, Bytes and Pods positive, Ended not negative", c,
+			leastEntries)
 	}
 	return nil
 }
@@ -213,7 +214,8 @@ func (r *Recorder) Crash(at time.Time, path string, report *kernel.CrashReport) 
 	if report.RetryAfter > 0 {
 		text += fmt.Sprintf(", next try in %v", report.RetryAfter.Round(time.Millisecond))
 	}
-	r.add(r.story(uid), entry{at: at.UnixNano(), kind: Crash, what: "panic", object: report.Message, text: shorten(text), bad: true})
+	r.add(r.story(uid),
+		entry{at: at.UnixNano(), kind: Crash, what: "panic", object: report.Message, text: shorten(text), bad: true})
 }
 
 // DeadLetter implements kernel.Tracer.
@@ -233,7 +235,8 @@ func (r *Recorder) Record(e port.Event) {
 	defer r.mu.Unlock()
 	s := r.story(e.Pod.UID)
 	s.namespace, s.name = e.Pod.Namespace, e.Pod.Name
-	r.add(s, entry{at: e.At.UnixNano(), kind: Event, what: e.Reason, object: e.Container, text: shorten(e.Message), bad: e.Warning})
+	r.add(s, entry{at: e.At.UnixNano(), kind: Event, what: e.Reason, object: e.Container,
+		text: shorten(e.Message), bad: e.Warning})
 }
 
 // Events is a port.Recorder that tells this one and then the next.
@@ -372,7 +375,8 @@ type (
 )
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("pod %q not found on this node: see `troupe pods`; only the most recently terminated pods are kept", e.Pod)
+	return fmt.Sprintf("pod %q not found on this node: see `troupe pods`; only the most recently terminated pods are kept",
+		e.Pod)
 }
 
 func (e *AmbiguousError) Error() string {

@@ -92,7 +92,8 @@ func predicate(name, why string) *Rejection {
 
 func operatingSystem(r *Request) *Rejection {
 	if want, ok := r.Pod.Labels[v1.LabelOSStable]; ok && want != r.Node.OS {
-		return reject("PodOSSelectorNodeLabelDoesNotMatch", "Failed to admit pod as the `%s` label doesn't match node label", v1.LabelOSStable)
+		return reject("PodOSSelectorNodeLabelDoesNotMatch",
+			"Failed to admit pod as the `%s` label doesn't match node label", v1.LabelOSStable)
 	}
 	if r.Pod.Spec.OS != nil && string(r.Pod.Spec.OS.Name) != r.Node.OS {
 		return reject("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")

@@ -13,10 +13,12 @@ import (
 // where the runtime would give them to it (KEP-3619).
 func groupsPolicy(r *Request) *Rejection {
 	sc := r.Pod.Spec.SecurityContext
-	if r.Node.StrictGroups || sc == nil || sc.SupplementalGroupsPolicy == nil || *sc.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
+	if r.Node.StrictGroups || sc == nil || sc.SupplementalGroupsPolicy == nil ||
+		*sc.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
 		return nil
 	}
-	return reject("SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=%s is not supported in this node", v1.SupplementalGroupsPolicyStrict)
+	return reject("SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=%s is not supported in this node",
+		v1.SupplementalGroupsPolicyStrict)
 }
 
 // appArmor rejects a pod that would run without the confinement that it asks
@@ -30,7 +32,8 @@ func appArmor(r *Request) *Rejection {
 	}
 	for c := range podspec.All(&r.Pod.Spec) {
 		p := apparmor.Profile(r.Pod, c)
-		if p != nil && p.Type == v1.AppArmorProfileTypeLocalhost && (p.LocalhostProfile == nil || strings.TrimSpace(*p.LocalhostProfile) == "") {
+		if p != nil && p.Type == v1.AppArmorProfileTypeLocalhost &&
+			(p.LocalhostProfile == nil || strings.TrimSpace(*p.LocalhostProfile) == "") {
 			return reject("AppArmor", "Cannot enforce AppArmor: container %q: invalid empty AppArmor profile name", c.Name)
 		}
 	}

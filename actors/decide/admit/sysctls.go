@@ -70,7 +70,8 @@ func namespaceOf(name string) string {
 	switch {
 	case strings.HasPrefix(name, "net."):
 		return "net"
-	case strings.HasPrefix(name, "kernel.sem"), strings.HasPrefix(name, "kernel.shm"), strings.HasPrefix(name, "kernel.msg"), strings.HasPrefix(name, "fs.mqueue."):
+	case strings.HasPrefix(name, "kernel.sem"), strings.HasPrefix(name, "kernel.shm"),
+		strings.HasPrefix(name, "kernel.msg"), strings.HasPrefix(name, "fs.mqueue."):
 		return "ipc"
 	default:
 		return ""

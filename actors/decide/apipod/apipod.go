@@ -78,7 +78,8 @@ func sameConditions(a, b []v1.PodCondition) bool {
 		if i == len(a) || j == len(b) {
 			return i == len(a) && j == len(b)
 		}
-		if a[i].Type != b[j].Type || a[i].Status != b[j].Status || a[i].Reason != b[j].Reason || a[i].Message != b[j].Message {
+		if a[i].Type != b[j].Type || a[i].Status != b[j].Status || a[i].Reason != b[j].Reason ||
+			a[i].Message != b[j].Message {
 			return false
 		}
 		i++

@@ -84,7 +84,9 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 
 // resolve gives the value of a valueFrom; set is false if it is optional and
 // not there. The errors about objects are those that users know, word for word.
-func resolve(source *downward.Source, objects podobjects.Set, files Files, c *v1.Container, v *v1.EnvVar) (value string, set bool, err error) {
+func resolve(
+	source *downward.Source, objects podobjects.Set, files Files, c *v1.Container, v *v1.EnvVar,
+) (value string, set bool, err error) {
 	switch from := v.ValueFrom; {
 	case from.FieldRef != nil:
 		value, err = source.Field(from.FieldRef.FieldPath)

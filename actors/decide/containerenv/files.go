@@ -49,7 +49,8 @@ func (f Files) key(r *v1.FileKeySelector) (value string, set bool, err error) {
 	case err != nil:
 		return "", false, fmt.Errorf("couldn't parse env file %s of volume %q: %w", r.Path, r.VolumeName, err)
 	case !set && !optional:
-		return "", false, fmt.Errorf("environment variable key %q not found in file %s of volume %q", r.Key, r.Path, r.VolumeName)
+		return "", false, fmt.Errorf("environment variable key %q not found in file %s of volume %q", r.Key,
+			r.Path, r.VolumeName)
 	}
 	return value, set, nil
 }

@@ -25,7 +25,8 @@ func Hostname(pod *v1.Pod, clusterDomain string) (hostname, domain string, err e
 	hostname = pod.Name
 	if pod.Spec.Hostname != "" {
 		if bad := validation.IsDNS1123Label(pod.Spec.Hostname); len(bad) > 0 {
-			return "", "", fmt.Errorf("spec.hostname %q is not a valid DNS label: %s", pod.Spec.Hostname, strings.Join(bad, "; "))
+			return "", "", fmt.Errorf("spec.hostname %q is not a valid DNS label: %s", pod.Spec.Hostname,
+				strings.Join(bad, "; "))
 		}
 		hostname = pod.Spec.Hostname
 	}

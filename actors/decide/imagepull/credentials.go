@@ -34,7 +34,9 @@ func Credentials(image string, secrets []*v1.Secret) (fit []Credential, broken [
 			broken = append(broken, s.Name)
 			continue
 		}
-		slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.name, b.name)) })
+		slices.SortFunc(entries, func(a, b entry) int {
+			return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.name, b.name))
+		})
 		found := false
 		for _, e := range entries {
 			if e.fits(r) {

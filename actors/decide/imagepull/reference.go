@@ -31,7 +31,9 @@ func Parse(s string) (Reference, error) {
 	named, err := reference.ParseNormalizedNamed(s)
 	if err != nil {
 		// The kubelet's words first, which people search for. The library's say little.
-		return Reference{}, fmt.Errorf("couldn't parse image name %q: %w: want [registry[:port]/]path[:tag][@sha256:hex], the path in lower case, no spaces", s, err)
+		return Reference{},
+			fmt.Errorf("couldn't parse image name %q: %w: want [registry[:port]/]path[:tag][@sha256:hex], the path in lower "+
+				"case, no spaces", s, err)
 	}
 	r := Reference{Domain: reference.Domain(named), Path: reference.Path(named)}
 	if tagged, is := named.(reference.Tagged); is {

@@ -151,7 +151,8 @@ func podDir(target string) string { return path.Dir(path.Dir(target)) }
 // Leads says whether a link of that name, leading to target, is the link of a
 // container's log: of whatever agent, and below whatever directory.
 func Leads(name, target string) bool {
-	if !path.IsAbs(target) || path.Clean(target) != target || !strings.HasSuffix(name, logrotate.Suffix) || len(name) > maxName {
+	if !path.IsAbs(target) || path.Clean(target) != target || !strings.HasSuffix(name, logrotate.Suffix) ||
+		len(name) > maxName {
 		return false
 	}
 	_, beside, isLog := logrotate.ParseFile(path.Base(target))

@@ -46,7 +46,8 @@ type Decoded struct {
 func Decode(data []byte, source Source, node Node, now time.Time) Decoded {
 	if len(data) > MaxSize {
 		return Reject(source.Name, fmt.Sprintf(
-			"%d bytes long; the limit of a manifest is %d MiB: remove everything that does not belong to the pod", len(data), MaxSize>>20))
+			"%d bytes long; the limit of a manifest is %d MiB: remove everything that does not belong to the pod",
+			len(data), MaxSize>>20))
 	}
 	tree, mistakes := strictyaml.Parse(data)
 	if mistakes != nil {
@@ -113,7 +114,8 @@ func podsOf(tree strictyaml.Tree, source Source) ([]item, []Problem) {
 	case !isList:
 		return []item{{tree: tree}}, nil
 	case source.Origin == podspec.File:
-		return nil, problem("kind", strictyaml.Show(kind), "a file holds one Pod: put each pod of the list into a file of its own")
+		return nil, problem("kind", strictyaml.Show(kind),
+			"a file holds one Pod: put each pod of the list into a file of its own")
 	}
 	return listItems(root, kind, source)
 }
@@ -131,7 +133,9 @@ func listItems(root map[string]any, kind string, source Source) ([]item, []Probl
 	}
 	list, ok := root["items"].([]any)
 	if !ok && root["items"] != nil {
-		return nil, []Problem{{Source: source.Name, Field: "items", Value: strictyaml.Show(root["items"]), Message: "must be a list of Pods"}}
+		return nil, []Problem{
+			{Source: source.Name, Field: "items", Value: strictyaml.Show(root["items"]), Message: "must be a list of Pods"},
+		}
 	}
 	var items []item
 	var problems []Problem
@@ -139,7 +143,8 @@ func listItems(root map[string]any, kind string, source Source) ([]item, []Probl
 		at := "items[" + strconv.Itoa(i) + "]"
 		m, ok := v.(map[string]any)
 		if !ok {
-			problems = append(problems, Problem{Source: source.Name, Field: at, Value: strictyaml.Show(v), Message: "must be a Pod"})
+			problems = append(problems,
+				Problem{Source: source.Name, Field: at, Value: strictyaml.Show(v), Message: "must be a Pod"})
 			continue
 		}
 		// The items of a PodList need not say what they are.

@@ -66,7 +66,9 @@ func Merge(prev State, read []Read) State {
 }
 
 func (s State) find(source string) (Manifest, bool) {
-	i, ok := slices.BinarySearchFunc(s.Manifests, source, func(m Manifest, source string) int { return cmp.Compare(m.Source, source) })
+	i, ok := slices.BinarySearchFunc(s.Manifests, source, func(m Manifest, source string) int {
+		return cmp.Compare(m.Source, source)
+	})
 	if !ok {
 		return Manifest{}, false
 	}

@@ -44,7 +44,8 @@ func validateAsWritten(pod *v1.Pod) field.ErrorList {
 			"only mirror pods in the API have it: this is a copy of one, use the original manifest"))
 	}
 	if len(pod.Spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "they can be added to running pods only"))
+		errs = append(errs,
+			field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "they can be added to running pods only"))
 	}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates"), "a static pod is not scheduled"))
@@ -72,7 +73,8 @@ func validateMetadata(pod *v1.Pod) field.ErrorList {
 	meta := field.NewPath("metadata")
 	var errs field.ErrorList
 	if reasons := validation.IsDNS1123Subdomain(pod.Name); reasons != nil {
-		errs = append(errs, field.Invalid(meta.Child("name"), pod.Name, "with the node's name at its end: "+strings.Join(reasons, "; ")))
+		errs = append(errs,
+			field.Invalid(meta.Child("name"), pod.Name, "with the node's name at its end: "+strings.Join(reasons, "; ")))
 	}
 	errs = append(errs, validateLabels(pod.Labels, meta.Child("labels"))...)
 	size := 0
@@ -81,7 +83,8 @@ func validateMetadata(pod *v1.Pod) field.ErrorList {
 		errs = append(errs, invalid(meta.Child("annotations").Key(k), k, validation.IsQualifiedName(strings.ToLower(k)))...)
 	}
 	if size > maxAnnotationsSize {
-		errs = append(errs, field.Invalid(meta.Child("annotations"), size, fmt.Sprintf("bytes are too many: at most %d", maxAnnotationsSize)))
+		errs = append(errs,
+			field.Invalid(meta.Child("annotations"), size, fmt.Sprintf("bytes are too many: at most %d", maxAnnotationsSize)))
 	}
 	return errs
 }
@@ -115,16 +118,23 @@ func validateSpec(spec *v1.PodSpec) field.ErrorList {
 	errs = append(errs, validateHostnameOverride(spec, at)...)
 	errs = append(errs, validateLabels(spec.NodeSelector, at.Child("nodeSelector"))...)
 	if spec.RuntimeClassName != nil {
-		errs = append(errs, invalid(at.Child("runtimeClassName"), *spec.RuntimeClassName, validation.IsDNS1123Subdomain(*spec.RuntimeClassName))...)
+		errs = append(errs,
+			invalid(at.Child("runtimeClassName"), *spec.RuntimeClassName,
+				validation.IsDNS1123Subdomain(*spec.RuntimeClassName))...)
 	}
 	if spec.PriorityClassName != "" {
-		errs = append(errs, invalid(at.Child("priorityClassName"), spec.PriorityClassName, validation.IsDNS1123Subdomain(spec.PriorityClassName))...)
+		errs = append(errs,
+			invalid(at.Child("priorityClassName"), spec.PriorityClassName,
+				validation.IsDNS1123Subdomain(spec.PriorityClassName))...)
 	}
 	if want, builtin := builtinPriority[spec.PriorityClassName]; builtin && *spec.Priority != want {
-		errs = append(errs, field.Invalid(at.Child("priority"), *spec.Priority, fmt.Sprintf("priority class %s is %d: leave priority out", spec.PriorityClassName, want)))
+		errs = append(errs,
+			field.Invalid(at.Child("priority"), *spec.Priority,
+				fmt.Sprintf("priority class %s is %d: leave priority out", spec.PriorityClassName, want)))
 	}
 	if spec.PreemptionPolicy != nil {
-		errs = append(errs, oneOf(at.Child("preemptionPolicy"), *spec.PreemptionPolicy, v1.PreemptLowerPriority, v1.PreemptNever)...)
+		errs = append(errs,
+			oneOf(at.Child("preemptionPolicy"), *spec.PreemptionPolicy, v1.PreemptLowerPriority, v1.PreemptNever)...)
 	}
 	if spec.OS != nil && spec.OS.Name != v1.Linux {
 		errs = append(errs, field.NotSupported(at.Child("os", "name"), spec.OS.Name, []v1.OSName{v1.Linux}))
@@ -177,10 +187,13 @@ func validateTolerations(tolerations []v1.Toleration, at *field.Path) field.Erro
 				errs = append(errs, field.Invalid(at.Child("value"), t.Value, "must be empty when operator is Exists"))
 			}
 		default:
-			errs = append(errs, field.NotSupported(at.Child("operator"), t.Operator, []v1.TolerationOperator{v1.TolerationOpEqual, v1.TolerationOpExists}))
+			errs = append(errs,
+				field.NotSupported(at.Child("operator"), t.Operator,
+					[]v1.TolerationOperator{v1.TolerationOpEqual, v1.TolerationOpExists}))
 		}
 		if t.Effect != "" {
-			errs = append(errs, oneOf(at.Child("effect"), t.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute)...)
+			errs = append(errs, oneOf(at.Child("effect"), t.Effect, v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule,
+				v1.TaintEffectNoExecute)...)
 		}
 		if t.TolerationSeconds != nil && t.Effect != v1.TaintEffectNoExecute {
 			errs = append(errs, field.Invalid(at.Child("effect"), t.Effect, "must be NoExecute when tolerationSeconds is given"))

@@ -53,11 +53,13 @@ func validateContainer(pod *v1.Pod, c *v1.Container, at *field.Path, kind podspe
 	} else if _, err := imagepull.Parse(c.Image); err != nil {
 		errs = append(errs, field.Invalid(at.Child("image"), c.Image, err.Error()))
 	}
-	errs = append(errs, oneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
+	errs = append(errs,
+		oneOf(at.Child("imagePullPolicy"), c.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	errs = append(errs, oneOf(at.Child("terminationMessagePolicy"), c.TerminationMessagePolicy,
 		v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
 	if !path.IsAbs(c.TerminationMessagePath) {
-		errs = append(errs, field.Invalid(at.Child("terminationMessagePath"), c.TerminationMessagePath, "must be an absolute path"))
+		errs = append(errs,
+			field.Invalid(at.Child("terminationMessagePath"), c.TerminationMessagePath, "must be an absolute path"))
 	}
 	errs = append(errs, validateRestartPolicy(c, at)...)
 	errs = append(errs, validatePorts(c.Ports, at.Child("ports"))...)
@@ -113,7 +115,8 @@ func validateResizePolicy(policies []v1.ContainerResizePolicy, at *field.Path) f
 	seen := map[v1.ResourceName]bool{}
 	for i, p := range policies {
 		errs = append(errs, oneOf(at.Index(i).Child("resourceName"), p.ResourceName, v1.ResourceCPU, v1.ResourceMemory)...)
-		errs = append(errs, oneOf(at.Index(i).Child("restartPolicy"), p.RestartPolicy, v1.NotRequired, v1.RestartContainer)...)
+		errs = append(errs,
+			oneOf(at.Index(i).Child("restartPolicy"), p.RestartPolicy, v1.NotRequired, v1.RestartContainer)...)
 		if seen[p.ResourceName] {
 			errs = append(errs, field.Duplicate(at.Index(i).Child("resourceName"), p.ResourceName))
 		}

@@ -36,7 +36,9 @@ func validateDNSConfig(spec *v1.PodSpec, at *field.Path) field.ErrorList {
 		errs = append(errs, field.TooMany(at.Child("searches"), len(config.Searches), maxSearchPaths))
 	}
 	if n := len(strings.Join(config.Searches, " ")); n > maxSearchListChars {
-		errs = append(errs, field.Invalid(at.Child("searches"), n, fmt.Sprintf("characters in all are too many: at most %d", maxSearchListChars)))
+		errs = append(errs,
+			field.Invalid(at.Child("searches"), n,
+				fmt.Sprintf("characters in all are too many: at most %d", maxSearchListChars)))
 	}
 	for i, search := range config.Searches {
 		if search == "." {

@@ -41,7 +41,8 @@ func validateEnv(pod *v1.Pod, c *v1.Container, at *field.Path) field.ErrorList {
 
 func validateEnvSource(pod *v1.Pod, from *v1.EnvVarSource, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	given := count(from.FieldRef != nil, from.ResourceFieldRef != nil, from.ConfigMapKeyRef != nil, from.SecretKeyRef != nil, from.FileKeyRef != nil)
+	given := count(from.FieldRef != nil, from.ResourceFieldRef != nil, from.ConfigMapKeyRef != nil,
+		from.SecretKeyRef != nil, from.FileKeyRef != nil)
 	if given != 1 {
 		errs = append(errs, field.Invalid(at, given, "sources given: must have exactly one"))
 	}
@@ -67,8 +68,9 @@ func validateEnvSource(pod *v1.Pod, from *v1.EnvVarSource, at *field.Path) field
 // API"): everything in the environment but whole maps, which only a volume
 // can hold.
 var (
-	bothFields   = []string{"metadata.name", "metadata.namespace", "metadata.uid"}
-	envFields    = append([]string{"spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"}, bothFields...)
+	bothFields = []string{"metadata.name", "metadata.namespace", "metadata.uid"}
+	envFields  = append([]string{"spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs",
+		"status.podIP", "status.podIPs"}, bothFields...)
 	volumeFields = append([]string{"metadata.labels", "metadata.annotations"}, bothFields...)
 )
 
@@ -100,13 +102,16 @@ func validateResourceRef(pod *v1.Pod, ref *v1.ResourceFieldSelector, at *field.P
 	var errs field.ErrorList
 	if inVolume || ref.ContainerName != "" {
 		found := false
-		eachContainer(pod, func(c *v1.Container, _ *field.Path, _ podspec.Kind) { found = found || c.Name == ref.ContainerName })
+		eachContainer(pod, func(c *v1.Container, _ *field.Path, _ podspec.Kind) {
+			found = found || c.Name == ref.ContainerName
+		})
 		if !found {
 			errs = append(errs, field.NotFound(at.Child("containerName"), ref.ContainerName))
 		}
 	}
 	kind, name, _ := strings.Cut(ref.Resource, ".")
-	known := name == "cpu" || name == "memory" || name == "ephemeral-storage" || strings.HasPrefix(name, v1.ResourceHugePagesPrefix)
+	known := name == "cpu" || name == "memory" || name == "ephemeral-storage" ||
+		strings.HasPrefix(name, v1.ResourceHugePagesPrefix)
 	if kind != "limits" && kind != "requests" || !known {
 		return append(errs, field.Invalid(at.Child("resource"), ref.Resource,
 			"must be limits or requests of cpu, memory, ephemeral-storage or hugepages-SIZE, like limits.memory"))

@@ -44,7 +44,8 @@ func validateHandlers(pod *v1.Pod, c *v1.Container, at *field.Path, kind podspec
 	errs = append(errs, validateHook(c.Lifecycle.PreStop, grace, at.Child("lifecycle", "preStop"))...)
 	if signal := c.Lifecycle.StopSignal; signal != nil {
 		if !strings.HasPrefix(string(*signal), "SIG") {
-			errs = append(errs, field.Invalid(at.Child("lifecycle", "stopSignal"), *signal, "must be a signal's name, like SIGTERM"))
+			errs = append(errs,
+				field.Invalid(at.Child("lifecycle", "stopSignal"), *signal, "must be a signal's name, like SIGTERM"))
 		}
 		if pod.Spec.OS == nil {
 			errs = append(errs, field.Forbidden(at.Child("lifecycle", "stopSignal"), "needs spec.os.name"))
@@ -57,7 +58,8 @@ func validateProbe(p *v1.Probe, at *field.Path, readiness bool) field.ErrorList 
 	if p == nil {
 		return nil
 	}
-	errs := exactlyOne(at, count(p.Exec != nil, p.HTTPGet != nil, p.TCPSocket != nil, p.GRPC != nil), "exec, httpGet, tcpSocket and grpc")
+	errs := exactlyOne(at, count(p.Exec != nil, p.HTTPGet != nil, p.TCPSocket != nil, p.GRPC != nil),
+		"exec, httpGet, tcpSocket and grpc")
 	errs = append(errs, validateExec(p.Exec, at.Child("exec"))...)
 	errs = append(errs, validateHTTPGet(p.HTTPGet, at.Child("httpGet"))...)
 	errs = append(errs, validateTCP(p.TCPSocket, at.Child("tcpSocket"))...)
@@ -70,7 +72,8 @@ func validateProbe(p *v1.Probe, at *field.Path, readiness bool) field.ErrorList 
 	errs = append(errs, atLeast(at.Child("failureThreshold"), p.FailureThreshold, 1)...)
 	errs = append(errs, atLeast(at.Child("successThreshold"), p.SuccessThreshold, 1)...)
 	if !readiness && p.SuccessThreshold > 1 {
-		errs = append(errs, field.Invalid(at.Child("successThreshold"), p.SuccessThreshold, "must be 1 for a liveness or startup probe"))
+		errs = append(errs,
+			field.Invalid(at.Child("successThreshold"), p.SuccessThreshold, "must be 1 for a liveness or startup probe"))
 	}
 	if grace := p.TerminationGracePeriodSeconds; grace != nil {
 		errs = append(errs, atLeast(at.Child("terminationGracePeriodSeconds"), *grace, 1)...)
@@ -85,7 +88,8 @@ func validateHook(h *v1.LifecycleHandler, grace int64, at *field.Path) field.Err
 	if h == nil {
 		return nil
 	}
-	errs := exactlyOne(at, count(h.Exec != nil, h.HTTPGet != nil, h.TCPSocket != nil, h.Sleep != nil), "exec, httpGet and sleep")
+	errs := exactlyOne(at, count(h.Exec != nil, h.HTTPGet != nil, h.TCPSocket != nil, h.Sleep != nil),
+		"exec, httpGet and sleep")
 	errs = append(errs, validateExec(h.Exec, at.Child("exec"))...)
 	errs = append(errs, validateHTTPGet(h.HTTPGet, at.Child("httpGet"))...)
 	errs = append(errs, validateTCP(h.TCPSocket, at.Child("tcpSocket"))...)
@@ -109,7 +113,8 @@ func validateHTTPGet(get *v1.HTTPGetAction, at *field.Path) field.ErrorList {
 	errs := validatePortOrName(get.Port, at.Child("port"))
 	errs = append(errs, oneOf(at.Child("scheme"), get.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)...)
 	for i, header := range get.HTTPHeaders {
-		errs = append(errs, invalid(at.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name))...)
+		errs = append(errs,
+			invalid(at.Child("httpHeaders").Index(i).Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name))...)
 	}
 	return errs
 }

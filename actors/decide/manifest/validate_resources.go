@@ -37,7 +37,8 @@ func validateResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorLi
 // overcommittable: only the kernel's own resources can be given out twice;
 // huge pages and devices cannot.
 func overcommittable(name v1.ResourceName) bool {
-	return !isHugePages(name) && (!strings.Contains(string(name), "/") || strings.HasPrefix(string(name), v1.ResourceDefaultNamespacePrefix))
+	return !isHugePages(name) &&
+		(!strings.Contains(string(name), "/") || strings.HasPrefix(string(name), v1.ResourceDefaultNamespacePrefix))
 }
 
 func validateQuantity(name v1.ResourceName, q resource.Quantity, at *field.Path) field.ErrorList {
@@ -65,7 +66,8 @@ func validateQuantity(name v1.ResourceName, q resource.Quantity, at *field.Path)
 func validatePodResources(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sortedKeys(pod.Spec.Overhead) {
-		errs = append(errs, validateQuantity(name, pod.Spec.Overhead[name], field.NewPath("spec", "overhead").Key(string(name)))...)
+		errs = append(errs,
+			validateQuantity(name, pod.Spec.Overhead[name], field.NewPath("spec", "overhead").Key(string(name)))...)
 	}
 	r, at := pod.Spec.Resources, field.NewPath("spec", "resources")
 	if r == nil {

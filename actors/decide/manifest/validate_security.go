@@ -32,10 +32,12 @@ func validateSecurity(sc *v1.SecurityContext, at *field.Path) field.ErrorList {
 	errs = append(errs, oneOf(at.Child("procMount"), *sc.ProcMount, v1.DefaultProcMount, v1.UnmaskedProcMount)...)
 	if sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation {
 		if sc.Privileged != nil && *sc.Privileged {
-			errs = append(errs, field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with privileged: true"))
+			errs = append(errs,
+				field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with privileged: true"))
 		}
 		if sc.Capabilities != nil && slices.ContainsFunc(sc.Capabilities.Add, isSysAdmin) {
-			errs = append(errs, field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with capability SYS_ADMIN"))
+			errs = append(errs,
+				field.Invalid(at.Child("allowPrivilegeEscalation"), false, "cannot be false with capability SYS_ADMIN"))
 		}
 	}
 	return errs
@@ -49,7 +51,8 @@ func validateSeccomp(p *v1.SeccompProfile, at *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	errs := oneOf(at.Child("type"), p.Type, v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeUnconfined, v1.SeccompProfileTypeLocalhost)
+	errs := oneOf(at.Child("type"), p.Type, v1.SeccompProfileTypeRuntimeDefault, v1.SeccompProfileTypeUnconfined,
+		v1.SeccompProfileTypeLocalhost)
 	profile := at.Child("localhostProfile")
 	if p.Type == v1.SeccompProfileTypeLocalhost {
 		if p.LocalhostProfile == nil || *p.LocalhostProfile == "" {
@@ -67,7 +70,8 @@ func validateAppArmor(p *v1.AppArmorProfile, at *field.Path) field.ErrorList {
 	if p == nil {
 		return nil
 	}
-	errs := oneOf(at.Child("type"), p.Type, v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined, v1.AppArmorProfileTypeLocalhost)
+	errs := oneOf(at.Child("type"), p.Type, v1.AppArmorProfileTypeRuntimeDefault, v1.AppArmorProfileTypeUnconfined,
+		v1.AppArmorProfileTypeLocalhost)
 	profile := at.Child("localhostProfile")
 	if p.Type == v1.AppArmorProfileTypeLocalhost {
 		const longest = 4095 // PATH_MAX without its NUL
@@ -105,14 +109,17 @@ func validatePodSecurity(pod *v1.Pod) field.ErrorList {
 	errs = append(errs, validateAppArmor(sc.AppArmorProfile, at.Child("appArmorProfile"))...)
 	errs = append(errs, notOnLinux(sc.WindowsOptions != nil, at.Child("windowsOptions"))...)
 	if p := sc.FSGroupChangePolicy; p != nil {
-		errs = append(errs, oneOf(at.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways, v1.FSGroupChangeOnRootMismatch)...)
+		errs = append(errs,
+			oneOf(at.Child("fsGroupChangePolicy"), *p, v1.FSGroupChangeAlways, v1.FSGroupChangeOnRootMismatch)...)
 	}
 	if p := sc.SupplementalGroupsPolicy; p != nil {
-		errs = append(errs, oneOf(at.Child("supplementalGroupsPolicy"), *p, v1.SupplementalGroupsPolicyMerge, v1.SupplementalGroupsPolicyStrict)...)
+		errs = append(errs, oneOf(at.Child("supplementalGroupsPolicy"), *p, v1.SupplementalGroupsPolicyMerge,
+			v1.SupplementalGroupsPolicyStrict)...)
 	}
 	errs = append(errs, validateSysctls(spec, at.Child("sysctls"))...)
 	if spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace && spec.HostPID {
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "shareProcessNamespace"), "cannot be combined with hostPID"))
+		errs = append(errs,
+			field.Forbidden(field.NewPath("spec", "shareProcessNamespace"), "cannot be combined with hostPID"))
 	}
 	return append(errs, validateUserNamespace(pod)...)
 }

@@ -46,7 +46,8 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 	if dir := v.EmptyDir; dir != nil {
 		at := at.Child("emptyDir")
 		if !strings.HasPrefix(string(dir.Medium), string(v1.StorageMediumHugePagesPrefix)) {
-			errs = append(errs, oneOf(at.Child("medium"), dir.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory, v1.StorageMediumHugePages)...)
+			errs = append(errs, oneOf(at.Child("medium"), dir.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory,
+				v1.StorageMediumHugePages)...)
 		}
 		if dir.SizeLimit != nil && dir.SizeLimit.Sign() < 0 {
 			errs = append(errs, field.Invalid(at.Child("sizeLimit"), dir.SizeLimit.String(), "must be at least 0"))
@@ -60,8 +61,9 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 		} else if host.Path != "" && !path.IsAbs(host.Path) {
 			errs = append(errs, field.Invalid(at.Child("path"), host.Path, "must be an absolute path"))
 		}
-		errs = append(errs, oneOf(at.Child("type"), *host.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
-			v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
+		errs = append(errs,
+			oneOf(at.Child("type"), *host.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
+				v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
 	}
 	if v.DownwardAPI != nil {
 		at := at.Child("downwardAPI")
@@ -74,7 +76,8 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 		files := map[string]bool{}
 		for i := range v.Projected.Sources {
 			if api := v.Projected.Sources[i].DownwardAPI; api != nil {
-				errs = append(errs, validateDownwardItems(pod, api.Items, at.Child("sources").Index(i).Child("downwardAPI", "items"), files)...)
+				errs = append(errs,
+					validateDownwardItems(pod, api.Items, at.Child("sources").Index(i).Child("downwardAPI", "items"), files)...)
 			}
 		}
 	}
@@ -89,7 +92,8 @@ func validateVolumeSource(pod *v1.Pod, v *v1.Volume, at *field.Path) field.Error
 		if _, err := imagepull.Parse(v.Image.Reference); v.Image.Reference == "" || err != nil {
 			errs = append(errs, field.Invalid(at.Child("image", "reference"), v.Image.Reference, "must be an image reference"))
 		}
-		errs = append(errs, oneOf(at.Child("image", "pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
+		errs = append(errs,
+			oneOf(at.Child("image", "pullPolicy"), v.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	}
 	return errs
 }
@@ -114,7 +118,9 @@ func validateMode(mode *int32, at *field.Path) field.ErrorList {
 	return within(at, *mode, 0, allBits)
 }
 
-func validateDownwardItems(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, at *field.Path, files map[string]bool) field.ErrorList {
+func validateDownwardItems(
+	pod *v1.Pod, items []v1.DownwardAPIVolumeFile, at *field.Path, files map[string]bool,
+) field.ErrorList {
 	var errs field.ErrorList
 	for i := range items {
 		item, at := &items[i], at.Index(i)
@@ -129,7 +135,8 @@ func validateDownwardItems(pod *v1.Pod, items []v1.DownwardAPIVolumeFile, at *fi
 			files[clean] = true
 		}
 		errs = append(errs, validateMode(item.Mode, at.Child("mode"))...)
-		errs = append(errs, exactlyOne(at, count(item.FieldRef != nil, item.ResourceFieldRef != nil), "fieldRef and resourceFieldRef")...)
+		errs = append(errs,
+			exactlyOne(at, count(item.FieldRef != nil, item.ResourceFieldRef != nil), "fieldRef and resourceFieldRef")...)
 		if item.FieldRef != nil {
 			errs = append(errs, validateFieldRef(item.FieldRef, at.Child("fieldRef"), volumeFields)...)
 		}
@@ -167,7 +174,8 @@ func validateMounts(pod *v1.Pod, c *v1.Container, at *field.Path) field.ErrorLis
 	for i, d := range c.VolumeDevices {
 		at := at.Child("volumeDevices").Index(i)
 		// Raw block devices come from PersistentVolumeClaims only.
-		errs = append(errs, field.Forbidden(at, "a static pod has no PersistentVolumeClaim to take device "+d.DevicePath+" from"))
+		errs = append(errs,
+			field.Forbidden(at, "a static pod has no PersistentVolumeClaim to take device "+d.DevicePath+" from"))
 	}
 	return errs
 }
@@ -180,14 +188,18 @@ func validateMountOptions(m *v1.VolumeMount, at *field.Path, privileged bool) fi
 	errs = append(errs, inside(at.Child("subPath"), m.SubPath)...)
 	errs = append(errs, inside(at.Child("subPathExpr"), m.SubPathExpr)...)
 	if p := m.MountPropagation; p != nil {
-		errs = append(errs, oneOf(at.Child("mountPropagation"), *p, v1.MountPropagationNone, v1.MountPropagationHostToContainer, v1.MountPropagationBidirectional)...)
+		errs = append(errs,
+			oneOf(at.Child("mountPropagation"), *p, v1.MountPropagationNone, v1.MountPropagationHostToContainer,
+				v1.MountPropagationBidirectional)...)
 		if *p == v1.MountPropagationBidirectional && !privileged {
-			errs = append(errs, field.Forbidden(at.Child("mountPropagation"), "Bidirectional needs securityContext.privileged: true"))
+			errs = append(errs,
+				field.Forbidden(at.Child("mountPropagation"), "Bidirectional needs securityContext.privileged: true"))
 		}
 	}
 	if r := m.RecursiveReadOnly; r != nil {
 		at := at.Child("recursiveReadOnly")
-		errs = append(errs, oneOf(at, *r, v1.RecursiveReadOnlyDisabled, v1.RecursiveReadOnlyIfPossible, v1.RecursiveReadOnlyEnabled)...)
+		errs = append(errs,
+			oneOf(at, *r, v1.RecursiveReadOnlyDisabled, v1.RecursiveReadOnlyIfPossible, v1.RecursiveReadOnlyEnabled)...)
 		if *r != v1.RecursiveReadOnlyDisabled {
 			if !m.ReadOnly {
 				errs = append(errs, field.Forbidden(at, "needs readOnly: true"))

@@ -127,7 +127,9 @@ func New(static *v1.Pod, node *v1.Node) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: static.Namespace, Name: static.Name, Labels: static.Labels, Annotations: annotations,
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: &controller}},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, Controller: &controller},
+			},
 		},
 		Spec: static.Spec,
 	}

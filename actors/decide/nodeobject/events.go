@@ -20,9 +20,11 @@ func Starting() Event {
 func Events(name string, before, after *v1.NodeStatus) []Event {
 	var out []Event
 	if was, is := before.NodeInfo.BootID, after.NodeInfo.BootID; was != "" && is != "" && was != is {
-		out = append(out, Event{Warning: true, Reason: "Rebooted", Message: "Node " + name + " has been rebooted, boot id: " + is})
+		out = append(out,
+			Event{Warning: true, Reason: "Rebooted", Message: "Node " + name + " has been rebooted, boot id: " + is})
 	}
-	for _, kind := range [...]v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure, v1.NodeReady} {
+	for _, kind := range [...]v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure,
+		v1.NodePIDPressure, v1.NodeReady} {
 		was, is := statusOf(before, kind), statusOf(after, kind)
 		if was == is || is == "" {
 			continue

@@ -13,7 +13,9 @@ import (
 // known; nil for none. It belongs to the node, and goes with it; where the node is
 // not known (nil) it stays whose it is. Its time of renewal never goes back, though
 // the clock may: the control plane counts only a later one as a sign of life.
-func Lease(name string, node *v1.Node, last *coordinationv1.Lease, duration time.Duration, now time.Time) *coordinationv1.Lease {
+func Lease(
+	name string, node *v1.Node, last *coordinationv1.Lease, duration time.Duration, now time.Time,
+) *coordinationv1.Lease {
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1.NamespaceNodeLease, Name: name}}
 	if last != nil {
 		shared := *last
@@ -24,7 +26,8 @@ func Lease(name string, node *v1.Node, last *coordinationv1.Lease, duration time
 	}
 	seconds, at := int32(duration/time.Second), metav1.NewMicroTime(now)
 	l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &name, &seconds, &at
-	if node == nil || slices.ContainsFunc(l.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID }) {
+	if node == nil ||
+		slices.ContainsFunc(l.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == node.UID }) {
 		return l
 	}
 	l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}

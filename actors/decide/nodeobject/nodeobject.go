@@ -61,8 +61,10 @@ type Facts struct {
 // New is the node as it is to be registered.
 func New(own *Own, f *Facts, now time.Time) *v1.Node {
 	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: own.Name, Labels: maps.Clone(own.Labels), Annotations: maps.Clone(own.Annotations)},
-		Spec:       v1.NodeSpec{Taints: slices.Clone(own.Taints), Unschedulable: own.Unschedulable, ProviderID: own.ProviderID},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: own.Name, Labels: maps.Clone(own.Labels), Annotations: maps.Clone(own.Annotations),
+		},
+		Spec: v1.NodeSpec{Taints: slices.Clone(own.Taints), Unschedulable: own.Unschedulable, ProviderID: own.ProviderID},
 	}
 	if own.Unschedulable {
 		taint := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
@@ -177,7 +179,8 @@ func verdicts(f *Facts) [4]v1.NodeCondition {
 		}
 		return v1.NodeCondition{Type: t, Status: v1.ConditionFalse, Reason: no, Message: "the node has enough " + what}
 	}
-	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady", Message: "the node is ready"}
+	ready := v1.NodeCondition{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "KubeletReady",
+		Message: "the node is ready"}
 	if len(f.Problems) > 0 {
 		ready.Status, ready.Reason, ready.Message = v1.ConditionFalse, "KubeletNotReady", strings.Join(f.Problems, "; ")
 	}

@@ -101,7 +101,8 @@ func servicesRef(pod *v1.Pod) Ref { return Ref{Kind: Services, Namespace: pod.Na
 
 // TokenRef is what a projected token is asked for by.
 func TokenRef(pod *v1.Pod, t *v1.ServiceAccountTokenProjection) Ref {
-	r := Ref{Kind: Token, Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName, Audience: t.Audience, ExpirationSeconds: defaultTokenLife}
+	r := Ref{Kind: Token, Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName, Audience: t.Audience,
+		ExpirationSeconds: defaultTokenLife}
 	if r.Name == "" {
 		r.Name = "default"
 	}

@@ -105,7 +105,9 @@ func (s Set) Get(r Ref) Entry {
 		return Entry{Ref: r, State: Found, Object: noServices}
 	}
 	if s.alone {
-		return Entry{Ref: r, State: unavailable, Message: r.String() + " is not available: this node has no apiserver to read it from"}
+		return Entry{
+			Ref: r, State: unavailable, Message: r.String() + " is not available: this node has no apiserver to read it from",
+		}
 	}
 	i, ok := slices.BinarySearchFunc(s.entries, r, func(e Entry, r Ref) int { return e.Ref.Compare(r) })
 	if !ok {
@@ -151,7 +153,8 @@ func sameObject(a, b any) bool {
 		return ok && a != nil && b != nil && *a == *b
 	case metav1.Object:
 		b, ok := b.(metav1.Object)
-		return ok && a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion() && a.GetUID() == b.GetUID()
+		return ok && a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion() &&
+			a.GetUID() == b.GetUID()
 	default:
 		return false
 	}

@@ -79,7 +79,8 @@ func (p *planner) firstAttempt(name string) (attempt uint32) {
 		attempt = c.Attempt + 1
 	}
 	st := &p.in.Pod.Status
-	for _, list := range [...][]v1.ContainerStatus{st.ContainerStatuses, st.InitContainerStatuses, st.EphemeralContainerStatuses} {
+	for _, list := range [...][]v1.ContainerStatus{st.ContainerStatuses, st.InitContainerStatuses,
+		st.EphemeralContainerStatuses} {
 		for i := range list {
 			if list[i].Name == name && list[i].ContainerID != "" {
 				attempt = max(attempt, uint32(max(list[i].RestartCount, 0))+1)
@@ -186,9 +187,11 @@ func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Con
 	case p.in.Hooks[n.ID].PostStart == HookFailed:
 		return stopReason{"FailedPostStartHook", grace, unlessNever(podlife.PostStartFailed)}
 	case h.Liveness == probe.Failure:
-		return stopReason{what + c.Name + " failed liveness probe" + again, probeGrace(h, grace), unlessNever(podlife.ProbeFailed)}
+		return stopReason{what + c.Name + " failed liveness probe" + again, probeGrace(h, grace),
+			unlessNever(podlife.ProbeFailed)}
 	case h.Startup == probe.Failure:
-		return stopReason{what + c.Name + " failed startup probe" + again, probeGrace(h, grace), unlessNever(podlife.ProbeFailed)}
+		return stopReason{what + c.Name + " failed startup probe" + again, probeGrace(h, grace),
+			unlessNever(podlife.ProbeFailed)}
 	case p.in.Hooks[n.ID].PreStop != HookNotRun, p.in.Hooks[n.ID].PostStart == HookEnded:
 		return stopReason{why: "Stopping container " + c.Name, grace: probeGrace(h, grace)}
 	case noted:
@@ -212,7 +215,8 @@ func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.C
 	switch {
 	case !p.inspect(n):
 		// A start that failed, or that others tried, may have left it otherwise.
-	case !p.fresh(n), !sameSpec(n.SpecHash, c), !sameRequest(n.SpecHash, c), f.Refusals >= maxStarts && f.At.After(n.CreatedAt):
+	case !p.fresh(n), !sameSpec(n.SpecHash, c), !sameRequest(n.SpecHash, c), f.Refusals >= maxStarts &&
+		f.At.After(n.CreatedAt):
 		if _, known := p.in.Crash[c.Name]; !known && n.Attempt > 0 {
 			// Its number is used again, even if it is the only record of it.
 			p.setCrash(c.Name, p.in.CrashPolicy.Next(nil, n.Attempt-1, 0))
@@ -248,7 +252,8 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 	}
 	crash := p.in.CrashPolicy.Next(prev, n.Attempt, ran)
 	note, _ := p.in.RestartNote(n)
-	if !sameSpec(n.SpecHash, c) || note.Cause == podlife.ContainerChanged || note.Cause == podlife.ResizeRestarts || p.in.Earlier(n) {
+	if !sameSpec(n.SpecHash, c) || note.Cause == podlife.ContainerChanged ||
+		note.Cause == podlife.ResizeRestarts || p.in.Earlier(n) {
 		// Another image is another chance: its author waits to see it run. And one
 		// that was stopped to resize it, or because nobody wanted its pod, did not
 		// crash.
@@ -261,7 +266,8 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 	waits := crash.Delay > 0 && !p.due(at)
 	if waits {
 		id := podID(p.in.Pod)
-		p.setWaiting(c.Name, "CrashLoopBackOff", fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", crash.Delay, c.Name, id))
+		p.setWaiting(c.Name, "CrashLoopBackOff",
+			fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", crash.Delay, c.Name, id))
 		if !crash.Noted {
 			crash.Noted = true
 			p.note(Note{Warning: true, Reason: "BackOff", Container: c.Name,

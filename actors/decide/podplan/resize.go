@@ -46,7 +46,8 @@ func (p *planner) driveResize() {
 	// A container that is made waits until the pod has room for it. Where that can't
 	// be read, it is made: its limits are checked by the kernel.
 	p.narrow = in.Own && p.in.Seen != nil && differs(p.in.Seen.Pod, podresize.Most(p.in.Seen.Pod, r.Pod))
-	if f, failed := p.in.Failures[Lane{Kind: LaneResize}]; failed && p.out.Resizing.InProgress && p.out.Resizing.Problem == "" {
+	if f, failed := p.in.Failures[Lane{Kind: LaneResize}]; failed && p.out.Resizing.InProgress &&
+		p.out.Resizing.Problem == "" {
 		p.out.Resizing.Problem = f.Message
 	}
 }
@@ -132,6 +133,7 @@ func (p *planner) needsRestart(c *v1.Container, n *observed.Container) bool {
 	if !known || !told || have == want {
 		return false
 	}
-	cpu := have.CPUShares != want.CPUShares || have.CPUQuota != want.CPUQuota || have.CPUQuota != 0 && have.CPUPeriod != want.CPUPeriod
+	cpu := have.CPUShares != want.CPUShares || have.CPUQuota != want.CPUQuota || have.CPUQuota != 0 &&
+		have.CPUPeriod != want.CPUPeriod
 	return cpu && restartsFor(c, v1.ResourceCPU) || have.Memory != want.Memory && restartsFor(c, v1.ResourceMemory)
 }

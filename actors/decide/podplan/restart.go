@@ -43,7 +43,8 @@ func (p *planner) findEpoch() {
 	p.out.Epoch = p.epoch
 	for i := range cs {
 		// The pod begins anew when nothing of what it was lives on.
-		if _, kind := podspec.Find(&p.in.Pod.Spec, cs[i].Name); kind != podspec.Ephemeral && p.lives(&cs[i]) && p.outlived(&cs[i]) {
+		if _, kind := podspec.Find(&p.in.Pod.Spec, cs[i].Name); kind != podspec.Ephemeral && p.lives(&cs[i]) &&
+			p.outlived(&cs[i]) {
 			p.unsure = true
 		}
 	}

@@ -70,7 +70,9 @@ func (p *planner) takeDown(n *observed.Container, c *v1.Container, end time.Time
 }
 
 // hookOver runs the preStop hook, and says whether it is behind us.
-func (p *planner) hookOver(n *observed.Container, c *v1.Container, h Hooks, left time.Duration, end time.Time, why string) bool {
+func (p *planner) hookOver(
+	n *observed.Container, c *v1.Container, h Hooks, left time.Duration, end time.Time, why string,
+) bool {
 	if h.PreStop == HookDone || h.PreStop == HookFailed {
 		return true
 	}

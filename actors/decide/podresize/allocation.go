@@ -172,5 +172,6 @@ func samePod(a, b *v1.ResourceRequirements) bool {
 }
 
 func same(a, b *v1.ResourceRequirements) bool {
-	return resourcelist.Equal(a.Requests, b.Requests) && resourcelist.Equal(a.Limits, b.Limits) && apiequality.Semantic.DeepEqual(a.Claims, b.Claims)
+	return resourcelist.Equal(a.Requests, b.Requests) && resourcelist.Equal(a.Limits, b.Limits) &&
+		apiequality.Semantic.DeepEqual(a.Claims, b.Claims)
 }

@@ -151,11 +151,13 @@ func has(s *Seen, ids []string) bool {
 func inUse(in *Input) string {
 	var all []string
 	if in.Own && lessMemory(in.Want, in.Seen.Pod) && in.Seen.Usage >= in.Want.Memory {
-		all = append(all, fmt.Sprintf("attempting to set pod memory limit (%d) below current usage (%d)", in.Want.Memory, in.Seen.Usage))
+		all = append(all,
+			fmt.Sprintf("attempting to set pod memory limit (%d) below current usage (%d)", in.Want.Memory, in.Seen.Usage))
 	}
 	for _, c := range in.Containers {
 		if lessMemory(c.Want, c.Have) && in.Seen.Containers[c.ID] >= c.Want.Memory {
-			all = append(all, fmt.Sprintf("attempting to set container %q memory limit (%d) below current usage (%d)", c.Name, c.Want.Memory, in.Seen.Containers[c.ID]))
+			all = append(all, fmt.Sprintf("attempting to set container %q memory limit (%d) below current usage (%d)", c.Name,
+				c.Want.Memory, in.Seen.Containers[c.ID]))
 		}
 	}
 	if len(all) > 1 {

@@ -49,7 +49,10 @@ func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.Resourc
 			continue
 		}
 		if want.Cmp(have) > 0 {
-			return Refuse{fmt.Sprintf("Node didn't have enough capacity: %s, requested: %d, capacity: %d", name, amount(name, want), amount(name, have))}
+			return Refuse{
+				fmt.Sprintf("Node didn't have enough capacity: %s, requested: %d, capacity: %d", name, amount(name, want),
+					amount(name, have)),
+			}
 		}
 		used := resource.Quantity{}
 		for _, o := range others {

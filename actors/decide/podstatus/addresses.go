@@ -12,7 +12,8 @@ import (
 // addresses fills the addresses of host and pod.
 func (c *computer) addresses() {
 	c.out.HostIP, c.out.HostIPs = c.prev.HostIP, c.prev.HostIPs
-	if host := first2(c.in.HostIPs); len(host) > 0 && !slices.EqualFunc(c.prev.HostIPs, host, func(h v1.HostIP, ip string) bool { return h.IP == ip }) {
+	if host := first2(c.in.HostIPs); len(host) > 0 &&
+		!slices.EqualFunc(c.prev.HostIPs, host, func(h v1.HostIP, ip string) bool { return h.IP == ip }) {
 		c.out.HostIP, c.out.HostIPs = host[0], make([]v1.HostIP, len(host))
 		for i, ip := range host {
 			c.out.HostIPs[i].IP = ip

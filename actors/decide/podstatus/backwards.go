@@ -16,7 +16,8 @@ func Backwards(pod *v1.Pod, prev, next *v1.PodStatus) string {
 		return fmt.Sprintf("the phase was %s, now it is %s", prev.Phase, next.Phase)
 	}
 	// A pod with init containers begins anew with them in another sandbox.
-	if prev.Phase == v1.PodRunning && next.Phase == v1.PodPending && len(pod.Spec.InitContainers) == 0 && !podspec.MayRestartAll(pod) {
+	if prev.Phase == v1.PodRunning && next.Phase == v1.PodPending && len(pod.Spec.InitContainers) == 0 &&
+		!podspec.MayRestartAll(pod) {
 		return "the phase was Running, now it is Pending"
 	}
 	if prev.StartTime != nil && (next.StartTime == nil || !prev.StartTime.Equal(next.StartTime)) {
@@ -45,13 +46,15 @@ func Backwards(pod *v1.Pod, prev, next *v1.PodStatus) string {
 			if b.RestartCount < a.RestartCount {
 				return fmt.Sprintf("restart count of %s fell from %d to %d", a.Name, a.RestartCount, b.RestartCount)
 			}
-			if a.LastTerminationState.Terminated != nil && b.LastTerminationState.Terminated == nil && b.State.Terminated == nil {
+			if a.LastTerminationState.Terminated != nil && b.LastTerminationState.Terminated == nil &&
+				b.State.Terminated == nil {
 				return fmt.Sprintf("last state of %s is gone", a.Name)
 			}
 			if a.State.Terminated != nil && b.State.Terminated == nil && b.LastTerminationState.Terminated == nil {
 				return fmt.Sprintf("the end of %s is gone", a.Name)
 			}
-			if a.State.Running != nil && b.State.Running == nil && b.State.Terminated == nil && b.LastTerminationState.Terminated == nil {
+			if a.State.Running != nil && b.State.Running == nil && b.State.Terminated == nil &&
+				b.LastTerminationState.Terminated == nil {
 				return fmt.Sprintf("container %s ran, now nobody knows of it", a.Name)
 			}
 			if a.State.Terminated != nil && a.ContainerID == b.ContainerID && b.State.Running != nil && a.ContainerID != "" {
@@ -73,7 +76,8 @@ func leftTerminated(pod *v1.Pod, prev, next *v1.PodStatus) string {
 			continue
 		}
 		if !podspec.MayLeaveTerminated(pod, spec, a.State.Terminated.ExitCode) {
-			return fmt.Sprintf("container %s was terminated with %d, which is not restarted, and no longer is", spec.Name, a.State.Terminated.ExitCode)
+			return fmt.Sprintf("container %s was terminated with %d, which is not restarted, and no longer is", spec.Name,
+				a.State.Terminated.ExitCode)
 		}
 	}
 	return ""

@@ -21,7 +21,8 @@ func (c *computer) conditions(phase v1.PodPhase) {
 			l.add(o)
 		}
 	}
-	if d := FindCondition(c.prev.Conditions, v1.DisruptionTarget); d != nil && FindCondition(c.pod.Status.Conditions, v1.DisruptionTarget) == nil {
+	if d := FindCondition(c.prev.Conditions, v1.DisruptionTarget); d != nil &&
+		FindCondition(c.pod.Status.Conditions, v1.DisruptionTarget) == nil {
 		l.add(d)
 	}
 	containers := c.containersReady(phase)
@@ -155,7 +156,8 @@ func (c *computer) restartingAll(phase v1.PodPhase) verdict {
 		old, fresh = old || before && c.lives(n), fresh || !before
 	}
 	if old || !fresh {
-		v.ok, v.reason, v.message = true, "RestartAllContainersStarted", "a container exited with a code whose rule restarts all containers"
+		v.ok, v.reason, v.message = true, "RestartAllContainersStarted",
+			"a container exited with a code whose rule restarts all containers"
 	}
 	return v
 }
@@ -223,9 +225,11 @@ func (c *computer) ready(containers verdict) verdict {
 		o := FindCondition(c.pod.Status.Conditions, g.ConditionType)
 		switch {
 		case o == nil:
-			closed = append(closed, fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", string(g.ConditionType)))
+			closed = append(closed,
+				fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", string(g.ConditionType)))
 		case o.Status != v1.ConditionTrue:
-			closed = append(closed, fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", string(g.ConditionType), o.Status))
+			closed = append(closed,
+				fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", string(g.ConditionType), o.Status))
 		}
 	}
 	if len(closed) > 0 {

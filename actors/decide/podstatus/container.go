@@ -57,7 +57,8 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.
 	case old.State.Running != nil:
 		*s = *old
 		s.State = c.defaultWaiting(old)
-		s.LastTerminationState.Terminated = lost(old, "The container was running and is gone from the runtime: how it ended is not known")
+		s.LastTerminationState.Terminated = lost(old,
+			"The container was running and is gone from the runtime: how it ended is not known")
 		if c.pod.DeletionTimestamp == nil {
 			s.RestartCount++
 		}
@@ -73,8 +74,9 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.
 // after it was made.
 func (c *computer) presume(s, old *v1.ContainerStatus) {
 	t := &v1.ContainerStateTerminated{
-		Reason:  "Completed",
-		Message: "The runtime has no record of this init container any more: as the pod is initialized, it counts as finished",
+		Reason: "Completed",
+		Message: "The runtime has no record of this init container any more: as the pod is initialized, it counts as " +
+			"finished",
 	}
 	if old.ContainerID != "" {
 		*s = *old
@@ -94,14 +96,16 @@ func succeeded(t *v1.ContainerStateTerminated) bool { return t != nil && t.ExitC
 // outdated says whether n began before another one that old knows of did, or
 // had ended.
 func (c *computer) outdated(n *observed.Container, old *v1.ContainerStatus) bool {
-	if n.State != observed.ContainerExited || c.isID(old.ContainerID, n.ID) || int64(n.Attempt) >= int64(old.RestartCount) {
+	if n.State != observed.ContainerExited || c.isID(old.ContainerID, n.ID) ||
+		int64(n.Attempt) >= int64(old.RestartCount) {
 		return false
 	}
 	if r := old.State.Running; r != nil {
 		return !n.CreatedAt.After(r.StartedAt.Time)
 	}
 	for _, t := range [...]*v1.ContainerStateTerminated{old.State.Terminated, old.LastTerminationState.Terminated} {
-		if t != nil && !c.isID(t.ContainerID, n.ID) && (!n.CreatedAt.After(t.StartedAt.Time) || !n.CreatedAt.After(t.FinishedAt.Time)) {
+		if t != nil && !c.isID(t.ContainerID, n.ID) &&
+			(!n.CreatedAt.After(t.StartedAt.Time) || !n.CreatedAt.After(t.FinishedAt.Time)) {
 			return true
 		}
 	}
@@ -120,7 +124,9 @@ func (c *computer) mainMade() bool {
 }
 
 // present is for a container that the runtime has; n is its newest incarnation.
-func (c *computer) present(s *v1.ContainerStatus, ct *v1.Container, n, before *observed.Container, old *v1.ContainerStatus) {
+func (c *computer) present(
+	s *v1.ContainerStatus, ct *v1.Container, n, before *observed.Container, old *v1.ContainerStatus,
+) {
 	s.ContainerID = c.containerID(n.ID, old)
 	s.RestartCount = max(s.RestartCount, int32(min(n.Attempt, 1<<31-1)))
 	s.Image, s.ImageID = n.Image, n.ImageRef

@@ -92,7 +92,8 @@ func equalStatus(a, b *v1.ContainerStatus) bool {
 func equalState(a, b *v1.ContainerState) bool {
 	return (a.Waiting == b.Waiting || a.Waiting != nil && b.Waiting != nil && *a.Waiting == *b.Waiting) &&
 		(a.Running == b.Running || a.Running != nil && b.Running != nil && a.Running.StartedAt.Equal(&b.Running.StartedAt)) &&
-		(a.Terminated == b.Terminated || a.Terminated != nil && b.Terminated != nil && equalTerminated(a.Terminated, b.Terminated))
+		(a.Terminated == b.Terminated || a.Terminated != nil && b.Terminated != nil &&
+			equalTerminated(a.Terminated, b.Terminated))
 }
 
 func equalTerminated(a, b *v1.ContainerStateTerminated) bool {

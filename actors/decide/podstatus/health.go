@@ -11,7 +11,9 @@ import (
 )
 
 // health fills started and ready.
-func (c *computer) health(s *v1.ContainerStatus, ct *v1.Container, kind podspec.Kind, n *observed.Container, old *v1.ContainerStatus) {
+func (c *computer) health(
+	s *v1.ContainerStatus, ct *v1.Container, kind podspec.Kind, n *observed.Container, old *v1.ContainerStatus,
+) {
 	if kind == podspec.Ephemeral {
 		return
 	}

@@ -33,7 +33,8 @@ func HiddenResize(pod *v1.Pod) string {
 		for i := range l.spec {
 			if c := find(l.shown, l.spec[i].Name); c != nil {
 				if why := otherResources(&l.spec[i].Resources, c.Resources, c.AllocatedResources); why != "" {
-					return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but container %s %s",
+					return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but "+
+						"container %s %s",
 						s.ObservedGeneration, resizeStates(s), c.Name, why)
 				}
 			}
@@ -41,9 +42,11 @@ func HiddenResize(pod *v1.Pod) string {
 	}
 	if pod.Spec.Resources != nil && s.Resources != nil {
 		// Of what it does not ask for as a whole it has what its containers ask for.
-		has := v1.ResourceRequirements{Requests: of(s.Resources.Requests, pod.Spec.Resources.Requests), Limits: of(s.Resources.Limits, pod.Spec.Resources.Limits)}
+		has := v1.ResourceRequirements{Requests: of(s.Resources.Requests, pod.Spec.Resources.Requests),
+			Limits: of(s.Resources.Limits, pod.Spec.Resources.Limits)}
 		if why := otherResources(pod.Spec.Resources, &has, nil); why != "" {
-			return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but the pod %s",
+			return fmt.Sprintf("generation %d is acknowledged with no resize pending or in progress (conditions: %s), but "+
+				"the pod %s",
 				s.ObservedGeneration, resizeStates(s), why)
 		}
 	}
@@ -60,7 +63,8 @@ func otherResources(asked, has *v1.ResourceRequirements, given v1.ResourceList) 
 		return ""
 	}
 	return fmt.Sprintf("has requests %s and limits %s, and asks for requests %s and limits %s",
-		resourcelist.Text(has.Requests), resourcelist.Text(has.Limits), resourcelist.Text(asked.Requests), resourcelist.Text(asked.Limits))
+		resourcelist.Text(has.Requests), resourcelist.Text(has.Limits), resourcelist.Text(asked.Requests),
+		resourcelist.Text(asked.Limits))
 }
 
 // of is what a list says of the resources that another names.

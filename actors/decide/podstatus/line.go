@@ -18,7 +18,8 @@ func Line(s *v1.PodStatus, notes ...string) string {
 	if c := FindCondition(s.Conditions, v1.PodReady); c != nil {
 		fmt.Fprintf(&b, " ready=%s", c.Status)
 	}
-	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses,
+		s.EphemeralContainerStatuses} {
 		for i := range list {
 			fmt.Fprintf(&b, " %s=%s", list[i].Name, lineOf(&list[i]))
 		}

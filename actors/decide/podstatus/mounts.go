@@ -39,7 +39,9 @@ func volumeMounts(ct *v1.Container, n *observed.Container, old *v1.ContainerStat
 // recursiveReadOnly is whether all below a mount is read-only too: by what was
 // mounted (API VolumeMountStatus.recursiveReadOnly), and until a container was
 // looked at as it was shown before. It is nil for a mount that is not read-only.
-func recursiveReadOnly(m *v1.VolumeMount, n *observed.Container, before *v1.RecursiveReadOnlyMode) *v1.RecursiveReadOnlyMode {
+func recursiveReadOnly(
+	m *v1.VolumeMount, n *observed.Container, before *v1.RecursiveReadOnlyMode,
+) *v1.RecursiveReadOnlyMode {
 	switch {
 	case !m.ReadOnly:
 		return nil
@@ -51,7 +53,9 @@ func recursiveReadOnly(m *v1.VolumeMount, n *observed.Container, before *v1.Recu
 		if before != nil {
 			return before
 		}
-	case slices.ContainsFunc(n.RecursiveReadOnly, func(at string) bool { return path.Clean(at) == path.Clean(m.MountPath) }):
+	case slices.ContainsFunc(n.RecursiveReadOnly, func(at string) bool {
+		return path.Clean(at) == path.Clean(m.MountPath)
+	}):
 		return ptr.To(v1.RecursiveReadOnlyEnabled)
 	}
 	return ptr.To(v1.RecursiveReadOnlyDisabled)

@@ -52,7 +52,8 @@ func (c *computer) show(phase v1.PodPhase) {
 	if shown == c.pod.Status.Phase && c.out.Reason == "" && c.out.Message == "" {
 		c.out.Reason, c.out.Message = c.pod.Status.Reason, c.pod.Status.Message
 	}
-	if s := c.in.Plan.Stop; s != nil && s.Fail && shown == v1.PodFailed && !podspec.Terminal(c.prev.Phase) && !podspec.Terminal(c.pod.Status.Phase) {
+	if s := c.in.Plan.Stop; s != nil && s.Fail && shown == v1.PodFailed && !podspec.Terminal(c.prev.Phase) &&
+		!podspec.Terminal(c.pod.Status.Phase) {
 		c.out.Reason, c.out.Message = s.Reason, s.Message
 	}
 }

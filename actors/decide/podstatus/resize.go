@@ -16,7 +16,9 @@ import (
 // runtime says of a pod that was resized, and of one that never was, and of what
 // the runtime doesn't know, what was allocated. Where it says nothing, they are as
 // they were shown before.
-func (c *computer) resources(ct *v1.Container, n *observed.Container, old *v1.ContainerStatus, same bool) *v1.ResourceRequirements {
+func (c *computer) resources(
+	ct *v1.Container, n *observed.Container, old *v1.ContainerStatus, same bool,
+) *v1.ResourceRequirements {
 	r := c.in.Plan.Resize
 	if r == nil || n.State != observed.ContainerRunning {
 		return &ct.Resources
@@ -74,7 +76,8 @@ func shownResources(has *observed.Resources, spec *v1.ResourceRequirements) *v1.
 		q := r.Limits[v1.ResourceMemory]
 		put(r.Limits, v1.ResourceMemory, has.Memory, q, q.Value(), resource.NewQuantity(has.Memory, resource.BinarySI))
 	}
-	if q, ok := r.Requests[v1.ResourceCPU]; ok && has.CPUShares > 0 && (has.CPUShares > leastShares || q.MilliValue() > leastShares) {
+	if q, ok := r.Requests[v1.ResourceCPU]; ok && has.CPUShares > 0 &&
+		(has.CPUShares > leastShares || q.MilliValue() > leastShares) {
 		if milli := (has.CPUShares*1000 + 1023) / 1024; milli != q.MilliValue() {
 			r.Requests = maps.Clone(r.Requests)
 			r.Requests[v1.ResourceCPU] = *resource.NewMilliQuantity(milli, resource.DecimalSI)

@@ -13,7 +13,8 @@ func Started(before, after *v1.PodStatus) bool {
 func allStarted(s *v1.PodStatus) bool {
 	for i := range s.ContainerStatuses {
 		c := &s.ContainerStatuses[i]
-		if c.State.Running == nil && c.State.Terminated == nil && c.LastTerminationState.Terminated == nil && c.RestartCount == 0 {
+		if c.State.Running == nil && c.State.Terminated == nil && c.LastTerminationState.Terminated == nil &&
+			c.RestartCount == 0 {
 			return false
 		}
 	}

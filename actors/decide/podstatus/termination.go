@@ -42,7 +42,8 @@ func (c *computer) terminated(n *observed.Container, id string, old *v1.Containe
 	}
 	message, started, finished := c.cut(n.Message), stamp(n.StartedAt), stamp(n.FinishedAt)
 	for _, t := range [...]*v1.ContainerStateTerminated{old.State.Terminated, old.LastTerminationState.Terminated} {
-		if t != nil && c.isID(t.ContainerID, n.ID) && t.ExitCode == n.ExitCode && t.Reason == reason && t.Message == message &&
+		if t != nil && c.isID(t.ContainerID, n.ID) && t.ExitCode == n.ExitCode && t.Reason == reason &&
+			t.Message == message &&
 			t.StartedAt.Equal(&started) && t.FinishedAt.Equal(&finished) {
 			return t
 		}

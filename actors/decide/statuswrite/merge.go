@@ -36,7 +36,8 @@ func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 		out.PodIP, out.PodIPs = have.PodIP, have.PodIPs
 	}
 	out.InitContainerStatuses = containers(have.InitContainerStatuses, want.InitContainerStatuses)
-	out.InitContainerStatuses = terminated(object, object.Spec.InitContainers, have.InitContainerStatuses, out.InitContainerStatuses)
+	out.InitContainerStatuses = terminated(object, object.Spec.InitContainers, have.InitContainerStatuses,
+		out.InitContainerStatuses)
 	out.ContainerStatuses = containers(have.ContainerStatuses, want.ContainerStatuses)
 	out.ContainerStatuses = terminated(object, object.Spec.Containers, have.ContainerStatuses, out.ContainerStatuses)
 	out.EphemeralContainerStatuses = containers(have.EphemeralContainerStatuses, want.EphemeralContainerStatuses)
@@ -90,7 +91,8 @@ func terminated(pod *v1.Pod, specs []v1.Container, have, want []v1.ContainerStat
 		}
 		j := slices.IndexFunc(out, func(w v1.ContainerStatus) bool { return w.Name == h.Name })
 		s := slices.IndexFunc(specs, func(c v1.Container) bool { return c.Name == h.Name })
-		if j < 0 || s < 0 || out[j].State.Terminated != nil || podspec.MayLeaveTerminated(pod, &specs[s], h.State.Terminated.ExitCode) {
+		if j < 0 || s < 0 || out[j].State.Terminated != nil ||
+			podspec.MayLeaveTerminated(pod, &specs[s], h.State.Terminated.ExitCode) {
 			continue
 		}
 		if !own {

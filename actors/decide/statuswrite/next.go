@@ -224,7 +224,8 @@ func onItsWay(s *v1.PodStatus) bool {
 	if s.Phase != v1.PodPending || s.Reason != "" || s.Message != "" {
 		return false
 	}
-	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses} {
+	for _, list := range [...][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses,
+		s.EphemeralContainerStatuses} {
 		for i := range list {
 			c := &list[i]
 			if c.RestartCount > 0 || c.LastTerminationState.Terminated != nil {
@@ -268,7 +269,8 @@ func passing(have, next *v1.PodStatus) bool {
 		own := false
 		for i := range *lists.out {
 			n := &(*lists.out)[i]
-			if i >= len(lists.have) || n.Name != lists.have[i].Name || n.State.Waiting == nil || n.ContainerID == lists.have[i].ContainerID {
+			if i >= len(lists.have) || n.Name != lists.have[i].Name || n.State.Waiting == nil ||
+				n.ContainerID == lists.have[i].ContainerID {
 				continue
 			}
 			anew := over(&lists.have[i]) && n.State.Waiting.Reason == "ContainerCreating"

@@ -26,7 +26,8 @@ const (
 
 // FromLog says whether the log stands for an empty file.
 func FromLog(policy v1.TerminationMessagePolicy, c *observed.Container) bool {
-	return policy == v1.TerminationMessageFallbackToLogsOnError && c.ExitCode != 0 && c.Reason != "ContainerCannotRun" && c.Reason != "StartError"
+	return policy == v1.TerminationMessageFallbackToLogsOnError && c.ExitCode != 0 && c.Reason != "ContainerCannotRun" &&
+		c.Reason != "StartError"
 }
 
 // Message is the runtime's own message together with what the container said.

@@ -15,7 +15,8 @@ func Of(p *v1.Pod) (Pod, bool) {
 	if p.Status.StartTime != nil {
 		out.Started = p.Status.StartTime.Time
 	}
-	for _, list := range [...][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
+	for _, list := range [...][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+		p.Status.EphemeralContainerStatuses} {
 		for i := range list {
 			s := &list[i]
 			if s.State.Running == nil {

@@ -28,7 +28,8 @@ func nodeStats(n Node) stats.NodeStats {
 		out.Runtime = &stats.RuntimeStats{ImageFs: diskStats(n.Images), ContainerFs: diskStats(n.Layers)}
 	}
 	if n.MaxPIDs > 0 {
-		out.Rlimit = &stats.RlimitStats{Time: metav1.NewTime(n.Cgroup.At), MaxPID: new(int64(n.MaxPIDs)), NumOfRunningProcesses: new(int64(n.PIDs))}
+		out.Rlimit = &stats.RlimitStats{Time: metav1.NewTime(n.Cgroup.At), MaxPID: new(int64(n.MaxPIDs)),
+			NumOfRunningProcesses: new(int64(n.PIDs))}
 	}
 	for _, p := range n.Parts {
 		c := containerStats(&p)
@@ -105,7 +106,8 @@ func cpuStats(c Cgroup) *stats.CPUStats {
 	if c.CPU == nil {
 		return nil
 	}
-	out := &stats.CPUStats{Time: metav1.NewTime(c.At), UsageCoreNanoSeconds: new(uint64(c.CPU.Usage)), PSI: psi(c.CPUPressure)}
+	out := &stats.CPUStats{Time: metav1.NewTime(c.At), UsageCoreNanoSeconds: new(uint64(c.CPU.Usage)),
+		PSI: psi(c.CPUPressure)}
 	if c.CPU.Rate != nil {
 		out.UsageNanoCores = c.CPU.Rate
 	}
@@ -192,5 +194,6 @@ func networkStats(all []Interface, at time.Time) *stats.NetworkStats {
 }
 
 func interfaceStats(i *Interface) stats.InterfaceStats {
-	return stats.InterfaceStats{Name: i.Name, RxBytes: &i.RxBytes, RxErrors: &i.RxErrors, TxBytes: &i.TxBytes, TxErrors: &i.TxErrors}
+	return stats.InterfaceStats{Name: i.Name, RxBytes: &i.RxBytes, RxErrors: &i.RxErrors, TxBytes: &i.TxBytes,
+		TxErrors: &i.TxErrors}
 }

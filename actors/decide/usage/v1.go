@@ -38,7 +38,8 @@ func V1(f Files, at time.Time) Cgroup {
 		own, quota := f.keyed("cpuacct/cpuacct.stat"), f.keyed("cpu/cpu.stat")
 		c.CPU = &CPU{
 			Usage: time.Duration(n), User: time.Duration(own["user"]) * tick, System: time.Duration(own["system"]) * tick,
-			Periods: quota["nr_periods"], Throttled: quota["nr_throttled"], ThrottledTime: time.Duration(quota["throttled_time"]),
+			Periods: quota["nr_periods"], Throttled: quota["nr_throttled"],
+			ThrottledTime: time.Duration(quota["throttled_time"]),
 		}
 	}
 	limit := bytesV1(f, "memory/memory.limit_in_bytes")

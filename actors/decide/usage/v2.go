@@ -24,7 +24,8 @@ func FilesV2(all bool) []string {
 func V2(f Files, at time.Time) Cgroup {
 	c := Cgroup{
 		At:          at,
-		CPUPressure: f.pressure("cpu.pressure"), MemoryPressure: f.pressure("memory.pressure"), IOPressure: f.pressure("io.pressure"),
+		CPUPressure: f.pressure("cpu.pressure"), MemoryPressure: f.pressure("memory.pressure"),
+		IOPressure: f.pressure("io.pressure"),
 	}
 	if s := f.keyed("cpu.stat"); s != nil {
 		micro := func(name string) time.Duration { return time.Duration(s[name]) * time.Microsecond }
@@ -149,5 +150,7 @@ func device(fields []string) (d Device, ok bool) {
 }
 
 func inOrder(all []Device) {
-	slices.SortFunc(all, func(a, b Device) int { return cmp.Or(cmp.Compare(a.Major, b.Major), cmp.Compare(a.Minor, b.Minor)) })
+	slices.SortFunc(all, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Major, b.Major), cmp.Compare(a.Minor, b.Minor))
+	})
 }

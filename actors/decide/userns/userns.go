@@ -46,7 +46,8 @@ func NewRange(first, count, perPod uint32) (Range, error) {
 	case count == 0 || count%perPod != 0:
 		return Range{}, fmt.Errorf("the number of user IDs of pods, %d, is not a multiple of %d", count, perPod)
 	case uint64(first)+uint64(count) > 1<<32:
-		return Range{}, fmt.Errorf("user IDs %d to %d: there are none above %d", first, uint64(first)+uint64(count)-1, uint32(math.MaxUint32))
+		return Range{}, fmt.Errorf("user IDs %d to %d: there are none above %d", first, uint64(first)+uint64(count)-1,
+			uint32(math.MaxUint32))
 	}
 	return Range{First: first, PerPod: perPod, Blocks: count / perPod}, nil
 }
@@ -105,7 +106,8 @@ func Decode(data []byte) (Mapping, error) {
 	}
 	e := s.UIDs[0]
 	if e.Container != 0 || e.Length == 0 || e.Host == 0 || uint64(e.Host)+uint64(e.Length) > 1<<32 {
-		return Mapping{}, fmt.Errorf("%d IDs from %d on, mapped to %d, are not what a pod can have", e.Length, e.Container, e.Host)
+		return Mapping{}, fmt.Errorf("%d IDs from %d on, mapped to %d, are not what a pod can have", e.Length,
+			e.Container, e.Host)
 	}
 	return Mapping{First: e.Host, Length: e.Length}, nil
 }

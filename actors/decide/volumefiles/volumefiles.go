@@ -168,7 +168,10 @@ func (s *Source) projection(p *v1.VolumeProjection, mode *int32) ([]File, error)
 		if isTrue(p.ClusterTrustBundle.Optional) {
 			return nil, nil
 		}
-		return nil, errors.New("clusterTrustBundle projections are not supported by this node: put the certificates into a ConfigMap, or make the source optional")
+		return nil, errors.New(
+			"clusterTrustBundle projections are not supported by this node: put the certificates into a ConfigMap, or make " +
+				"the source optional",
+		)
 	case p.PodCertificate != nil:
 		return nil, errors.New("podCertificate projections are not supported by this node: use a Secret")
 	default:

@@ -60,10 +60,12 @@ func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentV
 		return nil, false, err
 	}
 	if v.Ephemeral != nil && !owns(pod, claim) {
-		return nil, false, fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", claim.Namespace, claim.Name, pod.Namespace, pod.Name)
+		return nil, false, fmt.Errorf("PVC %s/%s was not created for pod %s/%s (pod is not owner)", claim.Namespace,
+			claim.Name, pod.Namespace, pod.Name)
 	}
 	if claim.Status.Phase != v1.ClaimBound || claim.Spec.VolumeName == "" {
-		return nil, false, fmt.Errorf("PVC %s/%s is not bound: its phase is %q", claim.Namespace, claim.Name, claim.Status.Phase)
+		return nil, false, fmt.Errorf("PVC %s/%s is not bound: its phase is %q", claim.Namespace,
+			claim.Name, claim.Status.Phase)
 	}
 	pv, err := objects.Volume(claim.Spec.VolumeName)
 	if err != nil {
@@ -73,7 +75,9 @@ func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentV
 		return nil, false, fmt.Errorf("PV %s is not bound to PVC %s/%s", pv.Name, claim.Namespace, claim.Name)
 	}
 	if pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == v1.PersistentVolumeBlock {
-		return nil, false, errors.New("PV " + pv.Name + " is a block device (volumeMode Block), which this node does not support: use volumeMode Filesystem")
+		return nil, false,
+			errors.New("PV " + pv.Name +
+				" is a block device (volumeMode Block), which this node does not support: use volumeMode Filesystem")
 	}
 	return pv, v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly, nil
 }

@@ -14,11 +14,14 @@ func container(in *Input, c *Container) (Answer, bool) {
 		return waits(in, c)
 	case c.State == terminated && (c.ExitCode != 0 || c.Kind != kindInit):
 		return Answer{
-			Text: sentence(fmt.Sprintf("Container %q terminated with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
+			Text: sentence(fmt.Sprintf("Container %q terminated with exit code %d%s", c.Name, c.ExitCode,
+				said(c.Reason, c.Message))),
 			Next: fmt.Sprintf("See its logs: %s.", logs(in, c)), Wrong: c.ExitCode != 0,
 		}, true
 	case c.State == running && c.Kind == kindInit:
-		return Answer{Text: fmt.Sprintf("Init container %q is running: the next containers start after it has completed.", c.Name)}, true
+		return Answer{
+			Text: fmt.Sprintf("Init container %q is running: the next containers start after it has completed.", c.Name),
+		}, true
 	case c.State == running && !c.Ready:
 		return unready(in, c), true
 	}
@@ -36,8 +39,10 @@ func waits(in *Input, c *Container) (Answer, bool) {
 	a := Answer{Text: sentence(fmt.Sprintf("Container %q is waiting%s", c.Name, said(c.Reason, c.Message))), Wrong: true}
 	switch c.Reason {
 	case "ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed":
-		a.Text = sentence(fmt.Sprintf("Container %q: the image %s cannot be pulled%s", c.Name, c.Image, said("", pullMessage(in, c))))
-		a.Next = "Check the image name, the pull secrets and the connection to the registry (crictl pull). The pull is retried automatically."
+		a.Text = sentence(fmt.Sprintf("Container %q: the image %s cannot be pulled%s", c.Name, c.Image,
+			said("", pullMessage(in, c))))
+		a.Next = "Check the image name, the pull secrets and the connection to the registry (crictl pull). The pull is " +
+			"retried automatically."
 	case "InvalidImageName":
 		a.Next = "Correct the image name in the pod."
 	case "ErrImageNeverPull":
@@ -54,7 +59,8 @@ func waits(in *Input, c *Container) (Answer, bool) {
 		a.Next = fmt.Sprintf("See the logs of its last run: %s --previous.", logs(in, c))
 	case "CreateContainerConfigError", "CreateContainerError":
 		a.Text = sentence(fmt.Sprintf("Container %q cannot be created%s", c.Name, said("", c.Message)))
-		a.Next = "Create the missing ConfigMap, Secret, key or path, or correct the pod. The container is retried automatically."
+		a.Next = "Create the missing ConfigMap, Secret, key or path, or correct the pod. The container is retried " +
+			"automatically."
 	case "RunContainerError", "PreStartHookError", "PostStartHookError":
 		a.Text = sentence(fmt.Sprintf("Container %q cannot be started%s", c.Name, said("", c.Message)))
 		a.Next = "Correct its command or its security context. The start is retried automatically."
@@ -75,7 +81,8 @@ func pullMessage(in *Input, c *Container) string {
 		return c.Message
 	}
 	for _, w := range slices.Backward(in.Warnings) {
-		if w.Container == c.Name && w.Reason == "Failed" && len(w.Message) > len("Error: ImagePullBackOff") && w.Message != "Error: ErrImagePull" {
+		if w.Container == c.Name && w.Reason == "Failed" && len(w.Message) > len("Error: ImagePullBackOff") &&
+			w.Message != "Error: ErrImagePull" {
 			return w.Message
 		}
 	}

@@ -102,15 +102,19 @@ func Explain(in *Input) Answer {
 	case in.Life == "Rejected":
 		return rejected(in)
 	case in.Phase == "Succeeded":
-		return Answer{Text: "The pod has completed: all its containers terminated with exit code 0. A completed pod is not ready."}
+		return Answer{
+			Text: "The pod has completed: all its containers terminated with exit code 0. A completed pod is not ready.",
+		}
 	case in.Phase == "Failed" && in.Life != "Terminating":
 		return failed(in)
 	case in.Ready && in.Life == "Syncing" && in.Problem == "":
 		return Answer{}
 	case in.Runtime != "":
 		return Answer{
-			Text:  fmt.Sprintf("The container runtime has not answered for %s: %s.", ago(in.Now, in.RuntimeSince), trim(in.Runtime)),
-			Next:  "Check the container runtime (systemctl status containerd, crictl info). The pods continue automatically when it answers.",
+			Text: fmt.Sprintf("The container runtime has not answered for %s: %s.",
+				ago(in.Now, in.RuntimeSince), trim(in.Runtime)),
+			Next: "Check the container runtime (systemctl status containerd, crictl info). The pods continue automatically " +
+				"when it answers.",
 			Wrong: true,
 		}
 	case in.Life == "Waiting":
@@ -122,7 +126,11 @@ func Explain(in *Input) Answer {
 		return a
 	}
 	if in.Problem != "" {
-		return Answer{Text: sentence(in.Problem), Next: "If the actor of the pod crashed, see `troupe crashes`. Otherwise see `troupe timeline` for what failed.", Wrong: true}
+		return Answer{
+			Text:  sentence(in.Problem),
+			Next:  "If the actor of the pod crashed, see `troupe crashes`. Otherwise see `troupe timeline` for what failed.",
+			Wrong: true,
+		}
 	}
 	if a, is := volumes(in); is {
 		return a
@@ -136,7 +144,8 @@ func Explain(in *Input) Answer {
 		return a
 	}
 	if in.Unready != "" {
-		return Answer{Text: sentence("The containers are ready, but the pod is not: " + in.Unready), Next: "A readiness gate is not met: check the controller that sets this pod condition.", Wrong: true}
+		return Answer{Text: sentence("The containers are ready, but the pod is not: " + in.Unready),
+			Next: "A readiness gate is not met: check the controller that sets this pod condition.", Wrong: true}
 	}
 	return Answer{Text: "The pod has started, but its state is not known yet."}
 }
@@ -144,19 +153,28 @@ func Explain(in *Input) Answer {
 func rejected(in *Input) Answer {
 	next := "The node does not retry the pod: change it, or delete it so that its controller creates it on another node."
 	if strings.HasPrefix(in.Reason, "OutOf") {
-		next = "The node does not retry the pod: lower its requests, or delete it so that it is scheduled to a node with free capacity."
+		next = "The node does not retry the pod: lower its requests, or delete it so that it is scheduled to a node with " +
+			"free capacity."
 	}
-	return Answer{Text: sentence(fmt.Sprintf("The node rejected the pod (%s): %s", in.Reason, trim(in.Message))), Next: next, Wrong: true}
+	return Answer{Text: sentence(fmt.Sprintf("The node rejected the pod (%s): %s", in.Reason, trim(in.Message))),
+		Next: next, Wrong: true}
 }
 
 func failed(in *Input) Answer {
 	if in.Reason != "" || in.Message != "" {
-		return Answer{Text: sentence("The pod has failed: " + joined(in.Reason, trim(in.Message))), Next: fmt.Sprintf("The pod is not restarted: see its logs (kubectl logs -n %s %s --all-containers), then delete it or let its controller replace it.", in.Namespace, in.Name), Wrong: true}
+		return Answer{
+			Text: sentence("The pod has failed: " + joined(in.Reason, trim(in.Message))),
+			Next: fmt.Sprintf(
+				"The pod is not restarted: see its logs (kubectl logs -n %s %s --all-containers), then delete it or let its "+
+					"controller replace it.", in.Namespace, in.Name,
+			), Wrong: true,
+		}
 	}
 	for i := range in.Containers {
 		if c := &in.Containers[i]; c.State == terminated && c.ExitCode != 0 && c.Kind != kindEphemeral {
 			return Answer{
-				Text: sentence(fmt.Sprintf("The pod has failed: container %q terminated with exit code %d%s", c.Name, c.ExitCode, said(c.Reason, c.Message))),
+				Text: sentence(fmt.Sprintf("The pod has failed: container %q terminated with exit code %d%s", c.Name, c.ExitCode,
+					said(c.Reason, c.Message))),
 				Next: fmt.Sprintf("The restart policy does not allow a restart. See its logs: %s.", logs(in, c)), Wrong: true,
 			}
 		}
@@ -166,9 +184,14 @@ func failed(in *Input) Answer {
 
 func notBegun(in *Input) Answer {
 	if len(in.Missing) > 0 {
-		return Answer{Text: fmt.Sprintf("The node does not start pods yet: it waits for %s.", strings.Join(in.Missing, " and "))}
+		return Answer{
+			Text: fmt.Sprintf("The node does not start pods yet: it waits for %s.", strings.Join(in.Missing, " and ")),
+		}
 	}
-	return Answer{Text: sentence(cmp.Or(in.Problem, "The pod waits for the termination of an older pod with the same name")), Next: "`troupe pods` shows what the older pod waits for."}
+	return Answer{
+		Text: sentence(cmp.Or(in.Problem, "The pod waits for the termination of an older pod with the same name")),
+		Next: "`troupe pods` shows what the older pod waits for.",
+	}
 }
 
 // ending is of a pod that is being deleted.
@@ -178,7 +201,8 @@ func ending(in *Input) Answer {
 		return a
 	}
 	if in.Problem != "" {
-		return Answer{Text: sentence("The pod is terminating, but termination fails: " + in.Problem), Next: "It is retried automatically; `troupe timeline` shows each attempt.", Wrong: true}
+		return Answer{Text: sentence("The pod is terminating, but termination fails: " + in.Problem),
+			Next: "It is retried automatically; `troupe timeline` shows each attempt.", Wrong: true}
 	}
 	var left []string
 	for i := range in.Containers {
@@ -187,12 +211,17 @@ func ending(in *Input) Answer {
 		}
 	}
 	if len(left) > 0 {
-		return Answer{Text: fmt.Sprintf("The pod is terminating: waiting for %s %s to exit within the grace period.", plural(len(left), "container"), strings.Join(left, ", "))}
+		return Answer{
+			Text: fmt.Sprintf("The pod is terminating: waiting for %s %s to exit within the grace period.",
+				plural(len(left), "container"), strings.Join(left, ", ")),
+		}
 	}
 	for _, c := range in.Calls {
 		return Answer{Text: fmt.Sprintf("The pod is terminating: %s, for %s.", nameOf(&c), ago(in.Now, c.Since))}
 	}
-	return Answer{Text: "The pod is terminating: its containers have exited, and the remaining resources are being removed."}
+	return Answer{
+		Text: "The pod is terminating: its containers have exited, and the remaining resources are being removed.",
+	}
 }
 
 // hangs finds the call that takes longest beyond what it may well take.
@@ -234,9 +263,17 @@ func volumes(in *Input) (Answer, bool) {
 	}
 	switch w := &in.Warnings[len(in.Warnings)-1]; w.Reason {
 	case "FailedMount", "FailedAttachVolume", "FailedMapVolume":
-		return Answer{Text: sentence("A volume cannot be mounted: " + trim(w.Message)), Next: "Create the object that the volume refers to, or correct the pod. The mount is retried automatically.", Wrong: true}, true
+		return Answer{
+			Text:  sentence("A volume cannot be mounted: " + trim(w.Message)),
+			Next:  "Create the object that the volume refers to, or correct the pod. The mount is retried automatically.",
+			Wrong: true,
+		}, true
 	case "FailedCreatePodSandBox":
-		return Answer{Text: sentence(trim(w.Message)), Next: "Check the container runtime and its network plugin (crictl info). The sandbox is retried automatically.", Wrong: true}, true
+		return Answer{
+			Text:  sentence(trim(w.Message)),
+			Next:  "Check the container runtime and its network plugin (crictl info). The sandbox is retried automatically.",
+			Wrong: true,
+		}, true
 	}
 	return Answer{}, false
 }
@@ -250,7 +287,8 @@ func quiet(reason string) bool {
 func underWay(in *Input) (Answer, bool) {
 	var at *Call
 	for i := range in.Calls {
-		if c := &in.Calls[i]; !c.Probe && (at == nil || at.Queued && !c.Queued || at.Queued == c.Queued && c.Since.Before(at.Since)) {
+		if c := &in.Calls[i]; !c.Probe &&
+			(at == nil || at.Queued && !c.Queued || at.Queued == c.Queued && c.Since.Before(at.Since)) {
 			at = c
 		}
 	}
@@ -258,12 +296,16 @@ func underWay(in *Input) (Answer, bool) {
 	case at == nil:
 		for i := range in.Containers {
 			if c := &in.Containers[i]; c.State == waiting {
-				return Answer{Text: sentence(fmt.Sprintf("Container %q is about to be created%s", c.Name, said("", c.Message)))}, true
+				return Answer{Text: sentence(fmt.Sprintf("Container %q is about to be created%s", c.Name, said("", c.Message)))},
+					true
 			}
 		}
 		return Answer{}, false
 	case at.Queued:
-		return Answer{Text: fmt.Sprintf("%s has been queued for %s: other pods of the node start first.", nameOf(at), ago(in.Now, at.Since))}, true
+		return Answer{
+			Text: fmt.Sprintf("%s has been queued for %s: other pods of the node start first.", nameOf(at),
+				ago(in.Now, at.Since)),
+		}, true
 	}
 	return Answer{Text: fmt.Sprintf("The pod is starting: %s, for %s.", nameOf(at), ago(in.Now, at.Since))}, true
 }

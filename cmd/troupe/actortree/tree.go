@@ -177,7 +177,8 @@ func call(e *kernel.EffectInfo, now time.Time) (text string, hung bool) {
 }
 
 func crash(c *kernel.CrashReport, now time.Time) string {
-	text := fmt.Sprintf("✗ crashed %s ago on %s: %s", ago(now, c.At), orNothing(c.Message), screen.Line(c.Reason, reasonLimit))
+	text := fmt.Sprintf("✗ crashed %s ago on %s: %s", ago(now, c.At), orNothing(c.Message),
+		screen.Line(c.Reason, reasonLimit))
 	next := c.At.Add(c.RetryAfter)
 	switch {
 	case c.Decision == kernel.Escalate || c.Decision == kernel.Ended:
@@ -216,7 +217,8 @@ func summary(t admin.Tree) []string {
 	}
 	first := fmt.Sprintf("node %s at %s: %s, %s, %s quarantined, %s waiting, %s hung, %s, %d dropped",
 		t.Node, t.At.Format(time.TimeOnly), count(len(t.Actors), "actor"), count(int(restarts), "restart"),
-		strconv.Itoa(quarantined), count(waiting, "message"), count(hung, "call"), count(int(t.DeadLetters), "dead letter"), t.Dropped)
+		strconv.Itoa(quarantined), count(waiting, "message"), count(hung, "call"),
+		count(int(t.DeadLetters), "dead letter"), t.Dropped)
 	out := []string{first}
 	for _, p := range t.Pools {
 		out = append(out, fmt.Sprintf("pool %s: %d of %d slots held, %d waiting", p.Name, p.Held, p.Size, p.Waiting))

@@ -118,7 +118,8 @@ func cells(e *timeline.Entry, now time.Time) []string {
 		what += fmt.Sprintf(" ×%d", e.Count)
 	}
 	return []string{
-		e.At.Local().Format(timeForm), age(now, newest), screen.Line(kind, 0), screen.Line(what, textLimit), took(e, now), screen.Middle(said(e), textLimit),
+		e.At.Local().Format(timeForm), age(now, newest), screen.Line(kind, 0), screen.Line(what, textLimit), took(e, now),
+		screen.Middle(said(e), textLimit),
 	}
 }
 

@@ -86,14 +86,16 @@ func row(p *podview.Pod, o Options) Row {
 	}
 	ready := fmt.Sprintf("%d/%d", s.ready, s.total)
 	r := Row{Key: p.UID, Well: well(p, s)}
-	r.Cells = []string{p.Namespace, p.Name, ready, s.status, shown, age(o.Now, p.StartTime), orNone(p.IP), orNone(string(p.Source))}
+	r.Cells = []string{p.Namespace, p.Name, ready, s.status, shown, age(o.Now, p.StartTime), orNone(p.IP),
+		orNone(string(p.Source))}
 	if o.Wide {
 		r.Cells = append(r.Cells, p.Life, string(p.UID), orNone(strings.Join(images(p), ",")))
 	}
 	if !r.Well {
 		r.Why = why(p, o)
 	}
-	r.Same = strings.Join([]string{p.Namespace, p.Name, ready, s.status, restarts, p.IP, string(p.Source), p.Life, p.Problem, p.Message}, "\x00")
+	r.Same = strings.Join([]string{p.Namespace, p.Name, ready, s.status, restarts, p.IP, string(p.Source), p.Life,
+		p.Problem, p.Message}, "\x00")
 	return r
 }
 

@@ -118,7 +118,8 @@ func (s *session[T]) show(v T, err error) error {
 	case s.gone != "":
 		return nil
 	case was != "":
-		lines = append([]string{fmt.Sprintf("the node answers again, after %s", s.Now().Sub(s.since).Round(time.Second))}, s.Lines(v)...)
+		lines = append([]string{fmt.Sprintf("the node answers again, after %s", s.Now().Sub(s.since).Round(time.Second))},
+			s.Lines(v)...)
 	default:
 		lines = s.Lines(v)
 	}

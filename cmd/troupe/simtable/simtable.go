@@ -91,7 +91,8 @@ func (b *Bar) Show(p run.Progress) {
 	switch {
 	case p.Of > 0:
 		full := int(min(float64(p.Simulated)/float64(p.Of), 1) * width)
-		line = fmt.Sprintf("[%s%s] %v of %v", strings.Repeat("#", full), strings.Repeat(".", width-full), p.Simulated.Truncate(time.Second), p.Of)
+		line = fmt.Sprintf("[%s%s] %v of %v", strings.Repeat("#", full), strings.Repeat(".", width-full),
+			p.Simulated.Truncate(time.Second), p.Of)
 	default:
 		line = fmt.Sprintf("%v simulated", p.Simulated.Truncate(time.Second))
 	}

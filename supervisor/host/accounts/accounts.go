@@ -49,7 +49,8 @@ func (a *Accounts) UserNamespace(pod *v1.Pod, r userns.Range) (userns.Mapping, e
 	defer a.mu.Unlock()
 	switch m, err := a.readUsers(dir); {
 	case err == nil && (m.Length != r.PerPod || !r.Has(m.First)):
-		return m, fmt.Errorf("the pod uses user IDs %d to %d, which are outside the current range of this node: delete the pod, or restore the previous userNamespaces",
+		return m, fmt.Errorf("the pod uses user IDs %d to %d, which are outside the current range of this node: delete "+
+			"the pod, or restore the previous userNamespaces",
 			m.First, uint64(m.First)+uint64(m.Length)-1)
 	case !errors.Is(err, fs.ErrNotExist):
 		return m, err

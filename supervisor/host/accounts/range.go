@@ -31,12 +31,14 @@ func Range(ctx context.Context, perPod, pods uint32) (userns.Range, error) {
 	if _, err := user.Lookup(subordinate); err == nil {
 		if path, err := exec.LookPath(getsubids); err == nil {
 			if r, err = subordinateRange(ctx, path, perPod); err != nil {
-				return r, fmt.Errorf("user IDs for pods: %w: correct /etc/subuid and /etc/subgid, or remove the user %s", err, subordinate)
+				return r, fmt.Errorf("user IDs for pods: %w: correct /etc/subuid and /etc/subgid, or remove the user %s", err,
+					subordinate)
 			}
 		}
 	}
 	if r.Blocks < pods {
-		return r, fmt.Errorf("user IDs for pods: the range is enough for %d pods with %d IDs each, and the node allows %d pods: extend the range of the user %s, or lower maxPods",
+		return r, fmt.Errorf("user IDs for pods: the range is enough for %d pods with %d IDs each, and the node allows %d "+
+			"pods: extend the range of the user %s, or lower maxPods",
 			r.Blocks, perPod, pods, subordinate)
 	}
 	return r, nil

@@ -205,7 +205,8 @@ func removeError(path string, err error) error {
 	if errors.Is(err, unix.EBUSY) {
 		return mountedAt(path)
 	}
-	if _, ok := errors.AsType[*hostcall.Failure](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if _, ok := errors.AsType[*hostcall.Failure](err); ok || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {

@@ -182,7 +182,8 @@ func (f *Facts) hugePages(capacity v1.ResourceList) error {
 			return fmt.Errorf("%s/nr_hugepages: %w", dir, err)
 		}
 		size := resource.NewQuantity(kb<<10, resource.BinarySI)
-		capacity[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(n*kb<<10, resource.BinarySI)
+		capacity[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(n*kb<<10,
+			resource.BinarySI)
 	}
 	return nil
 }
@@ -195,8 +196,10 @@ func (f *Facts) info() (v1.NodeSystemInfo, error) {
 	}
 	i := v1.NodeSystemInfo{
 		MachineID: f.first("etc/machine-id", "var/lib/dbus/machine-id"), BootID: f.first("proc/sys/kernel/random/boot_id"),
-		SystemUUID: f.first("sys/class/dmi/id/product_uuid", "proc/device-tree/vm,uuid"), KernelVersion: unix.ByteSliceToString(u.Release[:]),
-		OSImage: f.osImage(), KubeletVersion: f.config.Version, OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
+		SystemUUID:    f.first("sys/class/dmi/id/product_uuid", "proc/device-tree/vm,uuid"),
+		KernelVersion: unix.ByteSliceToString(u.Release[:]),
+		OSImage:       f.osImage(), KubeletVersion: f.config.Version, OperatingSystem: runtime.GOOS,
+		Architecture: runtime.GOARCH,
 	}
 	if i.SystemUUID == "" {
 		i.SystemUUID = i.MachineID

@@ -28,7 +28,8 @@ func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node 
 		n.Cgroup.Memory = wholeMemory(info, n.Cgroup.Memory)
 	}
 	if n.Cgroup.Swap == nil {
-		n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]), Limit: info["SwapTotal"]}
+		n.Cgroup.Swap = &usage.Swap{Usage: info["SwapTotal"] - min(info["SwapFree"], info["SwapTotal"]),
+			Limit: info["SwapTotal"]}
 	}
 	if !all {
 		return n

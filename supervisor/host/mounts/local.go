@@ -13,7 +13,8 @@ import (
 // can't hang on a server.
 var localTypes = map[string]bool{
 	"bcachefs": true, "btrfs": true, "devtmpfs": true, "ext2": true, "ext3": true, "ext4": true, "f2fs": true,
-	"hugetlbfs": true, "overlay": true, "ramfs": true, "rootfs": true, "tmpfs": true, "vfat": true, "xfs": true, "zfs": true,
+	"hugetlbfs": true, "overlay": true, "ramfs": true, "rootfs": true, "tmpfs": true, "vfat": true,
+	"xfs": true, "zfs": true,
 }
 
 // StatLocal looks at path without a child process, which costs more than all

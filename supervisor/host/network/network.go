@@ -41,7 +41,8 @@ var _ port.Network = (*Network)(nil)
 // New is ready to use. It keeps no connection open.
 func New() *Network {
 	return &Network{
-		client: &http.Client{Transport: transport(&net.Dialer{Timeout: connectTimeout, KeepAlive: -1}), CheckRedirect: sameHost},
+		client: &http.Client{Transport: transport(&net.Dialer{Timeout: connectTimeout, KeepAlive: -1}),
+			CheckRedirect: sameHost},
 		probes: transport(probeDialer()),
 	}
 }
@@ -81,7 +82,8 @@ func (n *Network) HTTPGet(ctx context.Context, r port.HTTPGet, done func(error))
 			ctx = timed
 		}
 		err := n.get(ctx, r, r.URL)
-		if rest, ok := strings.CutPrefix(r.URL, "https:"); ok && err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
+		if rest, ok := strings.CutPrefix(r.URL, "https:"); ok && err != nil &&
+			strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
 			// Hooks with scheme HTTPS were sent as HTTP up to Kubernetes 1.25, and
 			// pods that rely on it still work: once more without TLS, and so without
 			// credentials.

@@ -44,7 +44,9 @@ func probeDialer() *net.Dialer {
 }
 
 // ProbeHTTP implements port.Network.
-func (n *Network) ProbeHTTP(ctx context.Context, r probe.HTTP, timeout time.Duration, done func(port.HTTPAnswer, error)) {
+func (n *Network) ProbeHTTP(
+	ctx context.Context, r probe.HTTP, timeout time.Duration, done func(port.HTTPAnswer, error),
+) {
 	u := probeURL(r)
 	hostcall.Get(ctx, "ProbeHTTP", u.String(), func(ctx context.Context) (port.HTTPAnswer, error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -129,7 +131,8 @@ func (n *Network) ProbeGRPC(ctx context.Context, r probe.GRPC, timeout time.Dura
 			return "", hostcall.Failf(port.InvalidConfig, "%v", err)
 		}
 		defer conn.Close() //nolint:errcheck // nothing is written through it
-		answer, err := grpc_health_v1.NewHealthClient(conn).Check(timed, &grpc_health_v1.HealthCheckRequest{Service: r.Service})
+		answer, err := grpc_health_v1.NewHealthClient(conn).Check(timed,
+			&grpc_health_v1.HealthCheckRequest{Service: r.Service})
 		if err == nil {
 			return answer.GetStatus().String(), nil
 		}
@@ -139,7 +142,8 @@ func (n *Network) ProbeGRPC(ctx context.Context, r probe.GRPC, timeout time.Dura
 		s, _ := status.FromError(err)
 		switch s.Code() {
 		case codes.Unimplemented:
-			return "", hostcall.Failf(port.Unsupported, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): %s", s.Message())
+			return "", hostcall.Failf(port.Unsupported,
+				"error: this server does not implement the grpc health protocol (grpc.health.v1.Health): %s", s.Message())
 		case codes.DeadlineExceeded:
 			return "", hostcall.Failf(port.Deadline, "timeout: health rpc did not complete within %v", timeout)
 		case codes.Unavailable:

@@ -203,7 +203,8 @@ func left(target string) loglinks.Left {
 		return loglinks.LeftLog
 	}
 	for _, e := range entries {
-		if _, beside, ok := logrotate.ParseFile(e.Name()); ok && beside != "" && strings.HasPrefix(e.Name(), filepath.Base(target)+".") {
+		if _, beside, ok := logrotate.ParseFile(e.Name()); ok && beside != "" &&
+			strings.HasPrefix(e.Name(), filepath.Base(target)+".") {
 			return loglinks.LeftRotated
 		}
 	}
@@ -250,7 +251,8 @@ func (l *Links) tidy(ctx context.Context, logs []port.LinkedLog) error {
 		}
 	}
 	for _, link := range todo.Taken {
-		err = first(err, hostcall.Failf(port.StateConflict, "%s exists and is not a symlink", filepath.Join(l.dir, link.Name)))
+		err = first(err,
+			hostcall.Failf(port.StateConflict, "%s exists and is not a symlink", filepath.Join(l.dir, link.Name)))
 	}
 	return err
 }

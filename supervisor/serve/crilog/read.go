@@ -245,7 +245,9 @@ func (r *reader) follow(ctx context.Context) (more bool, err error) {
 }
 
 // pause waits, until something is told unless deaf.
-func (r *reader) pause(ctx context.Context, timer *time.Timer, wait time.Duration, deaf bool, woken <-chan struct{}) error {
+func (r *reader) pause(
+	ctx context.Context, timer *time.Timer, wait time.Duration, deaf bool, woken <-chan struct{},
+) error {
 	timer.Reset(wait)
 	if deaf {
 		woken = nil

@@ -25,21 +25,37 @@ type family struct {
 }
 
 var families = []family{
-	cpu("container_cpu_user_seconds_total", "Cumulative user cpu time consumed in seconds.", func(c *usage.CPU) float64 { return seconds(c.User) }),
-	cpu("container_cpu_system_seconds_total", "Cumulative system cpu time consumed in seconds.", func(c *usage.CPU) float64 { return seconds(c.System) }),
-	quota("container_cpu_cfs_periods_total", "Number of elapsed enforcement period intervals.", func(c *usage.CPU) float64 { return float64(c.Periods) }),
-	quota("container_cpu_cfs_throttled_periods_total", "Number of throttled period intervals.", func(c *usage.CPU) float64 { return float64(c.Throttled) }),
-	quota("container_cpu_cfs_throttled_seconds_total", "Total time duration the container has been throttled.", func(c *usage.CPU) float64 { return seconds(c.ThrottledTime) }),
+	cpu("container_cpu_user_seconds_total", "Cumulative user cpu time consumed in seconds.",
+		func(c *usage.CPU) float64 { return seconds(c.User) }),
+	cpu("container_cpu_system_seconds_total", "Cumulative system cpu time consumed in seconds.",
+		func(c *usage.CPU) float64 { return seconds(c.System) }),
+	quota("container_cpu_cfs_periods_total", "Number of elapsed enforcement period intervals.",
+		func(c *usage.CPU) float64 { return float64(c.Periods) }),
+	quota("container_cpu_cfs_throttled_periods_total", "Number of throttled period intervals.",
+		func(c *usage.CPU) float64 { return float64(c.Throttled) }),
+	quota("container_cpu_cfs_throttled_seconds_total", "Total time duration the container has been throttled.",
+		func(c *usage.CPU) float64 { return seconds(c.ThrottledTime) }),
 
-	memory("container_memory_usage_bytes", "Current memory usage in bytes, including all memory regardless of when it was accessed", gauge, func(m *usage.Memory) uint64 { return m.Usage }),
-	memory("container_memory_working_set_bytes", "Current working set in bytes.", gauge, func(m *usage.Memory) uint64 { return m.WorkingSet }),
+	memory("container_memory_usage_bytes",
+		"Current memory usage in bytes, including all memory regardless of when it was accessed", gauge,
+		func(m *usage.Memory) uint64 { return m.Usage }),
+	memory("container_memory_working_set_bytes", "Current working set in bytes.", gauge,
+		func(m *usage.Memory) uint64 { return m.WorkingSet }),
 	memory("container_memory_rss", "Size of RSS in bytes.", gauge, func(m *usage.Memory) uint64 { return m.RSS }),
-	memory("container_memory_cache", "Number of bytes of page cache memory.", gauge, func(m *usage.Memory) uint64 { return m.Cache }),
-	memory("container_memory_mapped_file", "Size of memory mapped files in bytes.", gauge, func(m *usage.Memory) uint64 { return m.Mapped }),
-	memory("container_memory_kernel_usage", "Size of kernel memory allocated in bytes.", gauge, func(m *usage.Memory) uint64 { return m.Kernel }),
-	memory("container_memory_max_usage_bytes", "Maximum memory usage recorded in bytes", gauge, func(m *usage.Memory) uint64 { return m.MaxUsage }),
-	memory("container_memory_failcnt", "Number of memory usage hits limits", untyped, func(m *usage.Memory) uint64 { return m.Failures }),
-	memory("container_oom_events_total", "Count of out of memory events observed for the container", counter, func(m *usage.Memory) uint64 { return m.OOMs }),
+	memory("container_memory_cache", "Number of bytes of page cache memory.", gauge, func(m *usage.Memory) uint64 {
+		return m.Cache
+	}),
+	memory("container_memory_mapped_file", "Size of memory mapped files in bytes.", gauge,
+		func(m *usage.Memory) uint64 { return m.Mapped }),
+	memory("container_memory_kernel_usage", "Size of kernel memory allocated in bytes.", gauge,
+		func(m *usage.Memory) uint64 { return m.Kernel }),
+	memory("container_memory_max_usage_bytes", "Maximum memory usage recorded in bytes", gauge,
+		func(m *usage.Memory) uint64 { return m.MaxUsage }),
+	memory("container_memory_failcnt", "Number of memory usage hits limits", untyped, func(m *usage.Memory) uint64 {
+		return m.Failures
+	}),
+	memory("container_oom_events_total", "Count of out of memory events observed for the container", counter,
+		func(m *usage.Memory) uint64 { return m.OOMs }),
 	{
 		gauge("container_memory_swap", "Container swap usage in bytes."),
 		func(c *usage.Cgroup) (float64, bool) {
@@ -50,24 +66,35 @@ var families = []family{
 		},
 	},
 
-	pids("container_processes", "Number of processes running inside the container.", func(p *usage.PIDs) uint64 { return p.Processes }),
-	pids("container_threads", "Number of threads running inside the container", func(p *usage.PIDs) uint64 { return p.Threads }),
-	pids("container_threads_max", "Maximum number of threads allowed inside the container, infinity if value is zero", func(p *usage.PIDs) uint64 {
-		if p.Limit == usage.NoLimit {
-			return 0
-		}
-		return p.Limit
+	pids("container_processes", "Number of processes running inside the container.", func(p *usage.PIDs) uint64 {
+		return p.Processes
 	}),
+	pids("container_threads", "Number of threads running inside the container", func(p *usage.PIDs) uint64 {
+		return p.Threads
+	}),
+	pids("container_threads_max", "Maximum number of threads allowed inside the container, infinity if value is zero",
+		func(p *usage.PIDs) uint64 {
+			if p.Limit == usage.NoLimit {
+				return 0
+			}
+			return p.Limit
+		}),
 
 	limit("container_spec_cpu_shares", "CPU share of the container.", func(l *usage.Limits) uint64 { return l.CPUShares }),
-	limit("container_spec_cpu_period", "CPU period of the container.", func(l *usage.Limits) uint64 { return l.CPUPeriod }),
+	limit("container_spec_cpu_period", "CPU period of the container.", func(l *usage.Limits) uint64 {
+		return l.CPUPeriod
+	}),
 	{
 		gauge("container_spec_cpu_quota", "CPU quota of the container."),
 		func(c *usage.Cgroup) (float64, bool) { return float64(c.Limits.CPUQuota), c.Limits.CPUQuota > 0 },
 	},
-	limit("container_spec_memory_limit_bytes", "Memory limit for the container.", func(l *usage.Limits) uint64 { return l.Memory }),
-	limit("container_spec_memory_reservation_limit_bytes", "Memory reservation limit for the container.", func(l *usage.Limits) uint64 { return l.MemoryLow }),
-	limit("container_spec_memory_swap_limit_bytes", "Memory swap limit for the container.", func(l *usage.Limits) uint64 { return l.MemoryAndSwap }),
+	limit("container_spec_memory_limit_bytes", "Memory limit for the container.", func(l *usage.Limits) uint64 {
+		return l.Memory
+	}),
+	limit("container_spec_memory_reservation_limit_bytes", "Memory reservation limit for the container.",
+		func(l *usage.Limits) uint64 { return l.MemoryLow }),
+	limit("container_spec_memory_swap_limit_bytes", "Memory swap limit for the container.",
+		func(l *usage.Limits) uint64 { return l.MemoryAndSwap }),
 
 	pressure("cpu_waiting", "CPU", "some", func(c *usage.Cgroup) *usage.Pressure { return c.CPUPressure }),
 	pressure("cpu_stalled", "CPU", "full", func(c *usage.Cgroup) *usage.Pressure { return c.CPUPressure }),
@@ -136,12 +163,14 @@ func pressure(name, what, part string, of func(*usage.Cgroup) *usage.Pressure) f
 }
 
 var (
-	cpuTotal     = counter("container_cpu_usage_seconds_total", "Cumulative cpu time consumed in seconds.")
-	faults       = counter("container_memory_failures_total", "Cumulative count of memory allocation failures.")
-	started      = gauge("container_start_time_seconds", "Start time of the container since unix epoch in seconds.")
-	lastSeen     = gauge("container_last_seen", "Last time a container was seen by the exporter")
-	fsUsage      = gauge("container_fs_usage_bytes", "Number of bytes that are consumed by the container on this filesystem.")
-	fsLimit      = gauge("container_fs_limit_bytes", "Number of bytes that can be consumed by the container on this filesystem.")
+	cpuTotal = counter("container_cpu_usage_seconds_total", "Cumulative cpu time consumed in seconds.")
+	faults   = counter("container_memory_failures_total", "Cumulative count of memory allocation failures.")
+	started  = gauge("container_start_time_seconds", "Start time of the container since unix epoch in seconds.")
+	lastSeen = gauge("container_last_seen", "Last time a container was seen by the exporter")
+	fsUsage  = gauge("container_fs_usage_bytes",
+		"Number of bytes that are consumed by the container on this filesystem.")
+	fsLimit = gauge("container_fs_limit_bytes",
+		"Number of bytes that can be consumed by the container on this filesystem.")
 	fsInodes     = untyped("container_fs_inodes_total", "Number of Inodes")
 	fsFreeInodes = gauge("container_fs_inodes_free", "Number of available Inodes")
 	fsReads      = counter("container_fs_reads_total", "Cumulative count of reads completed")
@@ -269,7 +298,8 @@ func (s samples) interfaces(all []usage.Interface, at time.Time, of labels) {
 			is    *metric
 			value uint64
 		}{
-			{receivedBytes, i.RxBytes}, {receivedPackets, i.RxPackets}, {receiveErrors, i.RxErrors}, {receiveDropped, i.RxDropped},
+			{receivedBytes, i.RxBytes}, {receivedPackets, i.RxPackets}, {receiveErrors, i.RxErrors},
+			{receiveDropped, i.RxDropped},
 			{sentBytes, i.TxBytes}, {sentPackets, i.TxPackets}, {sendErrors, i.TxErrors}, {sendDropped, i.TxDropped},
 		} {
 			s.add(v.is, at, float64(v.value), of)

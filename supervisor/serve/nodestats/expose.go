@@ -38,7 +38,9 @@ func labelled(pairs ...string) labels {
 
 // with is l and one label more.
 func (l labels) with(name, value string) labels {
-	at, _ := slices.BinarySearchFunc(l, name, func(p *dto.LabelPair, name string) int { return cmp.Compare(p.GetName(), name) })
+	at, _ := slices.BinarySearchFunc(l, name, func(p *dto.LabelPair, name string) int {
+		return cmp.Compare(p.GetName(), name)
+	})
 	return slices.Insert(slices.Clone(l), at, &dto.LabelPair{Name: &name, Value: &value})
 }
 

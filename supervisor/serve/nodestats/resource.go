@@ -13,7 +13,8 @@ var (
 	nodeMemory = gauge("node_memory_working_set_bytes", "Current working set of the node in bytes")
 	nodeSwap   = gauge("node_swap_usage_bytes", "Current swap usage of the node in bytes")
 
-	containerCPU       = counter("container_cpu_usage_seconds_total", "Cumulative cpu time consumed by the container in core-seconds")
+	containerCPU = counter("container_cpu_usage_seconds_total",
+		"Cumulative cpu time consumed by the container in core-seconds")
 	containerMemory    = gauge("container_memory_working_set_bytes", "Current working set of the container in bytes")
 	containerSwap      = gauge("container_swap_usage_bytes", "Current amount of the container swap usage in bytes")
 	containerSwapLimit = gauge("container_swap_limit_bytes", "Current amount of the container swap limit in bytes")

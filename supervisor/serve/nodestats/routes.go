@@ -49,12 +49,15 @@ func Routes(c Config) ([]serve.Route, error) {
 		return nil, err
 	}
 	return []serve.Route{
-		c.metrics("/metrics/resource", Basic, func(n usage.Node, pods []usage.Pod, failed bool) samples { return resource(n, pods, failed) }),
+		c.metrics("/metrics/resource", Basic, func(n usage.Node, pods []usage.Pod, failed bool) samples {
+			return resource(n, pods, failed)
+		}),
 		c.metrics("/metrics/cadvisor", Full, func(n usage.Node, pods []usage.Pod, failed bool) samples {
 			return cadvisor(n, pods, c.Cores, failed)
 		}),
 		{
-			Path: "/stats/summary", Methods: []string{http.MethodGet, http.MethodPost}, Subresources: serve.Stats, ReadOnly: true,
+			Path: "/stats/summary", Methods: []string{http.MethodGet, http.MethodPost},
+			Subresources: serve.Stats, ReadOnly: true,
 			Handler: http.HandlerFunc(c.summary),
 		},
 	}, nil

@@ -32,7 +32,8 @@ func (s *Streams) carry(w http.ResponseWriter, r *http.Request, to *url.URL, cho
 	defer client.end()
 	defer context.AfterFunc(ctx, client.end)()
 	// How a stream ends is not an error of the node's: clients leave as they like.
-	ctx = klog.NewContext(ctx, funcr.New(func(_, args string) { s.config.Log.Debug().Str("said", args).Msg("SPDY stream") }, funcr.Options{}))
+	ctx = klog.NewContext(ctx,
+		funcr.New(func(_, args string) { s.config.Log.Debug().Str("said", args).Msg("SPDY stream") }, funcr.Options{}))
 	l := &link{s: s, to: to, transport: &http.Transport{DialContext: dialer(ctx)}}
 	r = r.Clone(ctx)
 	// What a client shows to the node is not for the runtime.

@@ -130,7 +130,8 @@ func location(text string) (*url.URL, error) {
 		err = fmt.Errorf("it is not a URL of a server")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the runtime returned the streaming server URL %q: %w: check the configuration of the runtime", text, err)
+		return nil, fmt.Errorf("the runtime returned the streaming server URL %q: %w: check the configuration of the runtime",
+			text, err)
 	}
 	return u, nil
 }

@@ -37,7 +37,8 @@ const Feature = "ExtendWebSocketsToKubelet"
 type Runtime interface {
 	port.Streams
 	List(ctx context.Context, uid string, done func(observed.Runtime, error))
-	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration, done func(port.ExecResult, error))
+	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration,
+		done func(port.ExecResult, error))
 }
 
 // Config is what streams are connected to. All but IdleTimeout must be set.

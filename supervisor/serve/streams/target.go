@@ -87,5 +87,7 @@ func (s *Streams) sandbox(r *http.Request) (string, error) {
 			return sb.ID, nil
 		}
 	}
-	return "", &refusal{http.StatusInternalServerError, fmt.Sprintf("pod not found (%q)", r.PathValue("pod")+"_"+r.PathValue("namespace"))}
+	return "", &refusal{
+		http.StatusInternalServerError, fmt.Sprintf("pod not found (%q)", r.PathValue("pod")+"_"+r.PathValue("namespace")),
+	}
 }

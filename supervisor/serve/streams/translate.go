@@ -65,8 +65,9 @@ func (t translator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // silent waits for it.
 func (t translator) open(w http.ResponseWriter, r *http.Request) (*wsstream.Conn, []io.ReadWriteCloser, error) {
 	kinds := []wsstream.ChannelType{
-		protocol.StreamStdIn: wsstream.IgnoreChannel, protocol.StreamStdOut: wsstream.IgnoreChannel, protocol.StreamStdErr: wsstream.IgnoreChannel,
-		protocol.StreamErr: wsstream.WriteChannel, protocol.StreamResize: wsstream.ReadChannel,
+		protocol.StreamStdIn: wsstream.IgnoreChannel, protocol.StreamStdOut: wsstream.IgnoreChannel,
+		protocol.StreamStdErr: wsstream.IgnoreChannel,
+		protocol.StreamErr:    wsstream.WriteChannel, protocol.StreamResize: wsstream.ReadChannel,
 	}
 	first := protocol.StreamErr
 	if t.o.Stdin {
@@ -78,7 +79,9 @@ func (t translator) open(w http.ResponseWriter, r *http.Request) (*wsstream.Conn
 	if t.o.Stdout {
 		kinds[protocol.StreamStdOut], first = wsstream.WriteChannel, protocol.StreamStdOut
 	}
-	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{protocol.StreamProtocolV5Name: {Binary: true, Channels: kinds}})
+	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{
+		protocol.StreamProtocolV5Name: {Binary: true, Channels: kinds},
+	})
 	_, channels, err := conn.Open(w, r)
 	if err != nil {
 		return nil, nil, err
@@ -91,11 +94,13 @@ func (t translator) open(w http.ResponseWriter, r *http.Request) (*wsstream.Conn
 
 // stream connects the channels with the runtime's streams, until the process has ended.
 func (t translator) stream(ctx context.Context, channels []io.ReadWriteCloser) error {
-	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{UpgradeTransport: t.l.transport, PingPeriod: pingPeriod})
+	tripper, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{UpgradeTransport: t.l.transport,
+		PingPeriod: pingPeriod})
 	if err != nil {
 		return err
 	}
-	executor, err := remotecommand.NewSPDYExecutorRejectRedirects(tripper, upgrade.NewUpgraderForStreaming(tripper), http.MethodPost, t.l.to)
+	executor, err := remotecommand.NewSPDYExecutorRejectRedirects(tripper, upgrade.NewUpgraderForStreaming(tripper),
+		http.MethodPost, t.l.to)
 	if err != nil {
 		return err
 	}
@@ -160,7 +165,9 @@ func statusOf(err error) metav1.Status {
 		return metav1.Status{
 			Status: metav1.StatusFailure, Reason: protocol.NonZeroExitCodeReason,
 			Message: fmt.Sprintf("command terminated with non-zero exit code: %v", end),
-			Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: protocol.ExitCodeCauseType, Message: strconv.Itoa(end.ExitStatus())}}},
+			Details: &metav1.StatusDetails{
+				Causes: []metav1.StatusCause{{Type: protocol.ExitCodeCauseType, Message: strconv.Itoa(end.ExitStatus())}},
+			},
 		}
 	}
 	return apierrors.NewInternalError(err).Status()

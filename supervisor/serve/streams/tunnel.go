@@ -29,7 +29,8 @@ type tunnel struct{ l *link }
 func (t tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var wished []string
 	for _, p := range websocket.Subprotocols(r) {
-		if bare, ok := strings.CutPrefix(p, protocol.WebsocketsSPDYTunnelingPrefix); ok && strings.HasSuffix(p, protocol.KubernetesSuffix) {
+		if bare, ok := strings.CutPrefix(p, protocol.WebsocketsSPDYTunnelingPrefix); ok &&
+			strings.HasSuffix(p, protocol.KubernetesSuffix) {
 			wished = append(wished, bare)
 		}
 	}
@@ -40,7 +41,8 @@ func (t tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer runtime.Close() //nolint:errcheck // it is the end of it in any case
 	upgrader := websocket.Upgrader{
-		ReadBufferSize: bufferSize, WriteBufferSize: bufferSize, Subprotocols: []string{protocol.WebsocketsSPDYTunnelingPrefix + chosen},
+		ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
+		Subprotocols: []string{protocol.WebsocketsSPDYTunnelingPrefix + chosen},
 		// No browser comes here: the client is authenticated.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
@@ -77,9 +79,11 @@ func (t tunnel) dial(r *http.Request, protocols []string) (io.ReadWriteCloser, s
 		return nil, "", err
 	}
 	both, ok := answer.Body.(io.ReadWriteCloser)
-	if answer.StatusCode != http.StatusSwitchingProtocols || !ok || !strings.EqualFold(answer.Header.Get(httpstream.HeaderUpgrade), spdy.HeaderSpdy31) {
+	if answer.StatusCode != http.StatusSwitchingProtocols || !ok ||
+		!strings.EqualFold(answer.Header.Get(httpstream.HeaderUpgrade), spdy.HeaderSpdy31) {
 		why, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
-		return nil, "", errors.Join(fmt.Errorf("it does not speak %s: %s %s", spdy.HeaderSpdy31, answer.Status, why), err, answer.Body.Close())
+		return nil, "", errors.Join(fmt.Errorf("it does not speak %s: %s %s", spdy.HeaderSpdy31, answer.Status, why), err,
+			answer.Body.Close())
 	}
 	return both, answer.Header.Get(httpstream.HeaderProtocolVersion), nil
 }

@@ -127,10 +127,12 @@ func defaultTolerations(spec *v1.PodSpec) []v1.Toleration {
 	seconds := int64(300)
 	for _, key := range []string{v1.TaintNodeNotReady, v1.TaintNodeUnreachable} {
 		said := slices.ContainsFunc(spec.Tolerations, func(t v1.Toleration) bool {
-			return (t.Key == key || t.Key == "" && t.Operator == v1.TolerationOpExists) && (t.Effect == v1.TaintEffectNoExecute || t.Effect == "")
+			return (t.Key == key || t.Key == "" && t.Operator == v1.TolerationOpExists) &&
+				(t.Effect == v1.TaintEffectNoExecute || t.Effect == "")
 		})
 		if !said {
-			out = append(out, v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+			out = append(out, v1.Toleration{Key: key, Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute,
+				TolerationSeconds: &seconds})
 		}
 	}
 	return out

@@ -105,7 +105,8 @@ func byWorth(a, b *v1.Pod) int {
 			return 2
 		}
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		cmp.Compare(a.Name, b.Name))
 }
 
 func finished(p *v1.Pod) bool {

@@ -126,7 +126,8 @@ func (h *places) pick(pod *v1.Pod, d demand) (*place, string) {
 func refuses(p *place, pod *v1.Pod, d demand) string {
 	n := p.node
 	switch {
-	case n.DeletionTimestamp != nil || n.Spec.Unschedulable && !tolerates(pod, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}):
+	case n.DeletionTimestamp != nil || n.Spec.Unschedulable &&
+		!tolerates(pod, &v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}):
 		return "node(s) were unschedulable"
 	case !selects(pod.Spec.NodeSelector, n.Labels):
 		return "node(s) didn't match Pod's node affinity/selector"

@@ -86,7 +86,8 @@ func (c Config) withDefaults() Config {
 		c.Writes = defaultWrites
 	}
 	capacity := v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"), v1.ResourcePods: resource.MustParse("110"),
+		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"),
+		v1.ResourcePods: resource.MustParse("110"),
 	}
 	maps.Copy(capacity, c.Capacity)
 	c.Capacity = capacity
@@ -116,7 +117,8 @@ func (c Config) Validate() error {
 		add("--identity: %q: %s", c.Identity, strings.Join(why, ", "))
 	}
 	if c.LeaseDuration < minLeaseDuration || c.LeaseDuration > nodeLease/2 {
-		add("--lease-duration: %v: must be from %v to %v: with more, a node could miss its own lease of %v when it moves to another process",
+		add("--lease-duration: %v: must be from %v to %v: with more, a node could miss its own lease of %v when it moves "+
+			"to another process",
 			c.LeaseDuration, minLeaseDuration, nodeLease/2, nodeLease)
 	}
 	if c.LeaseDuration%time.Second != 0 {

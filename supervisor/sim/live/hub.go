@@ -82,7 +82,9 @@ func (h *hub) Close() {
 }
 
 // watch is port.API's Watch for what node watches of itself.
-func (h *hub) watch(ctx context.Context, node string, sel port.Selection, change func(port.APIChange), done func(error)) {
+func (h *hub) watch(
+	ctx context.Context, node string, sel port.Selection, change func(port.APIChange), done func(error),
+) {
 	f := &follower{sel: sel, node: node, change: change}
 	h.mu.Lock()
 	first := len(h.gathering[sel.Kind]) == 0

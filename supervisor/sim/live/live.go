@@ -105,7 +105,8 @@ func Run(ctx context.Context, c Config) (*Summary, error) {
 	}
 	healing, stop := context.WithCancel(context.Background())
 	p.work.Go(func() { m.heal(healing, restarts) })
-	c.Log.Info().Int("nodes", c.Nodes).Str("first", c.nodeName(0)).Str("simulation", c.Namespace+"/"+c.Name).Str("process", c.Identity).
+	c.Log.Info().Int("nodes", c.Nodes).Str("first", c.nodeName(0)).Str("simulation",
+		c.Namespace+"/"+c.Name).Str("process", c.Identity).
 		Msg("joining the processes that run these nodes")
 	var s *Summary
 	m.run(ctx, func() { s = m.summary(time.Since(began)) })
@@ -139,7 +140,8 @@ func (m *member) heal(ctx context.Context, names <-chan string) {
 // whether the names of the nodes are taken, and whether the other processes mean
 // the same nodes.
 func look(ctx context.Context, c *Config) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, preflight, fmt.Errorf("the apiserver did not answer within %v", preflight))
+	ctx, cancel := context.WithTimeoutCause(ctx, preflight,
+		fmt.Errorf("the apiserver did not answer within %v", preflight))
 	defer cancel()
 	read := func(sel port.Selection) ([]port.APIObject, error) {
 		all, err := list(ctx, c.API, sel)
@@ -155,11 +157,13 @@ func look(ctx context.Context, c *Config) error {
 	for _, o := range leases {
 		l := o.(*coordinationv1.Lease)
 		shape, is := l.Annotations[shapeKey]
-		if !is || l.Labels[simulationKey] != c.Name || shape == c.shape() || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
+		if !is || l.Labels[simulationKey] != c.Name || shape == c.shape() || l.Spec.RenewTime == nil ||
+			l.Spec.LeaseDurationSeconds == nil {
 			continue
 		}
 		if good := 2 * time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second; time.Since(l.Spec.RenewTime.Time) < good {
-			return fmt.Errorf("simulation %s/%s runs with %s (process %s), but this process has %s: use the same settings in all processes, or another --name and --node-prefix",
+			return fmt.Errorf("simulation %s/%s runs with %s (process %s), but this process has %s: use the same settings in "+
+				"all processes, or another --name and --node-prefix",
 				c.Namespace, c.Name, shape, *l.Spec.HolderIdentity, c.shape())
 		}
 	}
@@ -173,7 +177,10 @@ func look(ctx context.Context, c *Config) error {
 	}
 	for _, n := range nodes {
 		if ours[n.GetName()] && n.GetLabels()[simulationKey] != c.Name {
-			return fmt.Errorf("node %s exists and does not belong to simulation %q: choose another --node-prefix, or delete the node", n.GetName(), c.Name)
+			return fmt.Errorf(
+				"node %s exists and does not belong to simulation %q: choose another --node-prefix, or delete the node",
+				n.GetName(), c.Name,
+			)
 		}
 	}
 	return nil

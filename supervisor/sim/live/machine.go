@@ -68,7 +68,8 @@ func newMachine(p *pool, index int) *simNode {
 			KubeletVersion: agentVersion, MachineID: m.name, SystemUUID: m.name, BootID: "1",
 		},
 	})
-	m.api = &nodeAPI{API: p.config.API, node: m.name, hub: p.hub, gate: p.gate, census: p.census, begun: map[port.APIKind]*head{}}
+	m.api = &nodeAPI{API: p.config.API, node: m.name, hub: p.hub, gate: p.gate, census: p.census,
+		begun: map[port.APIKind]*head{}}
 	return m
 }
 
@@ -134,7 +135,8 @@ func (m *simNode) learnLocked(pods, object []port.APIObject) {
 			continue
 		}
 		if err := rt.Adopt(p, seen); err != nil {
-			log.Warn().Str("node", m.name).Str("error", err.Error()).Msg("cannot rebuild a pod from its status; starting it from scratch")
+			log.Warn().Str("node", m.name).Str("error",
+				err.Error()).Msg("cannot rebuild a pod from its status; starting it from scratch")
 		}
 	}
 	m.runtime = rt
@@ -145,7 +147,9 @@ func (m *simNode) spawnLocked() {
 	recorder, err := events.New(events.Config{
 		API: m.api, Clock: kernel.WallClock{}, Component: "kubelet", Host: m.name,
 		Queue: 256, Calls: 1, Cache: 128, Deadline: eventDeadline, Retry: 10 * time.Second,
-		Wait: events.Wait, Busy: c.Busy, Patience: eventPatience, Dropped: func(port.Event, error) { m.pool.census.dropped() },
+		Wait: events.Wait, Busy: c.Busy, Patience: eventPatience, Dropped: func(port.Event, error) {
+			m.pool.census.dropped()
+		},
 	})
 	if err != nil {
 		panic(err) // nothing in it is the user's

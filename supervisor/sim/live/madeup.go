@@ -44,7 +44,8 @@ func madeUp(k port.APIKey, pods []*v1.Pod) (port.APIObject, bool) {
 		o.ResourceVersion, o.Spec.VolumeName = "1", k.Namespace+"."+k.Name
 		for _, p := range pods {
 			for i := range p.Spec.Volumes {
-				if p.Namespace == k.Namespace && p.Spec.Volumes[i].Ephemeral != nil && podobjects.ClaimName(p, &p.Spec.Volumes[i]) == k.Name {
+				if p.Namespace == k.Namespace && p.Spec.Volumes[i].Ephemeral != nil &&
+					podobjects.ClaimName(p, &p.Spec.Volumes[i]) == k.Name {
 					o.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(p, v1.SchemeGroupVersion.WithKind("Pod"))}
 				}
 			}
@@ -72,7 +73,9 @@ func madeUpToken(spec authenticationv1.TokenRequestSpec, now time.Time) authenti
 	if spec.ExpirationSeconds != nil {
 		life = *spec.ExpirationSeconds
 	}
-	return authenticationv1.TokenRequestStatus{Token: simulated, ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(life) * time.Second))}
+	return authenticationv1.TokenRequestStatus{
+		Token: simulated, ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(life) * time.Second)),
+	}
 }
 
 // wanted are the keys of a ConfigMap or Secret that pods name.

@@ -253,7 +253,10 @@ func (a *nodeAPI) Get(ctx context.Context, k port.APIKey, done func(port.APIObje
 }
 
 // CreateToken implements port.API.
-func (a *nodeAPI) CreateToken(_ context.Context, _, _ string, spec authenticationv1.TokenRequestSpec, done func(authenticationv1.TokenRequestStatus, error)) {
+func (a *nodeAPI) CreateToken(
+	_ context.Context, _, _ string, spec authenticationv1.TokenRequestSpec,
+	done func(authenticationv1.TokenRequestStatus, error),
+) {
 	status := madeUpToken(spec, time.Now())
 	time.AfterFunc(0, func() { done(status, nil) })
 }

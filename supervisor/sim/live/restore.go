@@ -26,7 +26,8 @@ import (
 func remains(p *v1.Pod) (seen observed.RuntimePod, found bool) {
 	ref := observed.PodRef{UID: p.UID, Namespace: p.Namespace, Name: p.Name}
 	seen.Ref = ref
-	for _, list := range [...][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses, p.Status.EphemeralContainerStatuses} {
+	for _, list := range [...][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
+		p.Status.EphemeralContainerStatuses} {
 		for i := range list {
 			seen.Containers = append(seen.Containers, incarnations(ref, &list[i])...)
 		}
@@ -57,7 +58,8 @@ func incarnations(ref observed.PodRef, s *v1.ContainerStatus) (out []observed.Co
 	newest := observed.Container{Pod: ref, Name: s.Name, Attempt: attempt, ImageRef: s.ImageID, ID: bareID(s.ContainerID)}
 	switch {
 	case s.State.Running != nil:
-		newest.State, newest.StartedAt, newest.CreatedAt = observed.ContainerRunning, s.State.Running.StartedAt.Time, s.State.Running.StartedAt.Time
+		newest.State, newest.StartedAt, newest.CreatedAt = observed.ContainerRunning, s.State.Running.StartedAt.Time,
+			s.State.Running.StartedAt.Time
 		out = append(out, newest)
 	case s.State.Terminated != nil:
 		out = append(out, exited(newest, s.State.Terminated))

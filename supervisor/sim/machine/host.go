@@ -53,7 +53,9 @@ func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(st
 	h.do(ctx, call, hostLatency, func(err error) { done(path, err) }, func() error {
 		dirs := h.pods[p.UID]
 		if dirs == nil {
-			return &port.Error{Verb: "MountVolume", Object: p.Namespace + "/" + p.Name, Detail: "the pod's directory is not there"}
+			return &port.Error{
+				Verb: "MountVolume", Object: p.Namespace + "/" + p.Name, Detail: "the pod's directory is not there",
+			}
 		}
 		path = pathOf(p.UID, v)
 		if !slices.Contains(dirs.mounted, v.Name) {
@@ -111,7 +113,8 @@ func (h *Host) UnmountPod(ctx context.Context, uid types.UID, done func(error)) 
 func (h *Host) RemovePod(ctx context.Context, ref port.PodDirs, done func(error)) {
 	h.do(ctx, Call{Verb: "RemovePod", Pod: string(ref.UID)}, hostLatency, done, func() error {
 		if dirs := h.pods[ref.UID]; dirs != nil && len(dirs.mounted) > 0 {
-			return &port.Error{Kind: port.StateConflict, Verb: "RemovePod", Object: string(ref.UID), Detail: "something is mounted"}
+			return &port.Error{Kind: port.StateConflict, Verb: "RemovePod", Object: string(ref.UID),
+				Detail: "something is mounted"}
 		}
 		delete(h.pods, ref.UID)
 		return nil

@@ -194,7 +194,8 @@ func ready(p *v1.Pod) bool {
 func backsOff(p *v1.Pod) bool {
 	for _, all := range [...][]v1.ContainerStatus{p.Status.ContainerStatuses, p.Status.InitContainerStatuses} {
 		for i := range all {
-			if w := all[i].State.Waiting; w != nil && (w.Reason == "CrashLoopBackOff" || w.Reason == "ImagePullBackOff" || w.Reason == "ErrImagePull") {
+			if w := all[i].State.Waiting; w != nil && (w.Reason == "CrashLoopBackOff" || w.Reason == "ImagePullBackOff" ||
+				w.Reason == "ErrImagePull") {
 				return true
 			}
 		}

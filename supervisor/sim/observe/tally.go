@@ -23,7 +23,8 @@ func (o *Pods) Tally(workload, image string) (*Tally, error) {
 			return t, nil
 		}
 	}
-	t := &Tally{workload: workload, image: image, pods: map[types.UID]*v1.Pod{}, counts: scenario.Counts{Waiting: map[string]int{}}}
+	t := &Tally{workload: workload, image: image, pods: map[types.UID]*v1.Pod{},
+		counts: scenario.Counts{Waiting: map[string]int{}}}
 	all, err := simapi.Objects[*v1.Pod](o.server, simapi.Select{})
 	if err != nil {
 		return nil, err

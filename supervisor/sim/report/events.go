@@ -25,7 +25,8 @@ var kinds = []string{"step", "fault", "failed"}
 func events(d *Data) []event {
 	var all []event
 	for _, m := range d.Marks {
-		e := event{Kind: kinds[0], At: clock(m.At), Text: short(m.Text, 200), Where: short(m.Where, 100), at: m.At, until: min(m.Until, d.Duration)}
+		e := event{Kind: kinds[0], At: clock(m.At), Text: short(m.Text, 200), Where: short(m.Where, 100), at: m.At,
+			until: min(m.Until, d.Duration)}
 		if m.Kind == Fault {
 			e.Kind = kinds[1]
 		}

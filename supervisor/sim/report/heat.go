@@ -81,7 +81,8 @@ func drawRow(y int, row heatRow, column, end time.Duration, starts, restarts uin
 		if class != "" {
 			until := min(time.Duration(to)*column, end)
 			title := row.name() + "\n" + clock(time.Duration(x)*column) + " – " + clock(until) + "\n" + run.describe()
-			cells = append(cells, heatCell{X: x, Y: y, W: to - x, Class: class, Down: down, Under: round(float64(y+1) - down), Title: title})
+			cells = append(cells,
+				heatCell{X: x, Y: y, W: to - x, Class: class, Down: down, Under: round(float64(y+1) - down), Title: title})
 		}
 		x = to
 	}
@@ -159,7 +160,8 @@ func (c Cell) describe() string {
 		case c.Ready > 0 && share < 0.1:
 			share = 0.1
 		}
-		parts = append(parts, fmt.Sprintf("%s %% ready of %s pods a node", trimmed(share), trimmed(float64(c.Pods)/float64(c.Looks))))
+		parts = append(parts,
+			fmt.Sprintf("%s %% ready of %s pods a node", trimmed(share), trimmed(float64(c.Pods)/float64(c.Looks))))
 	}
 	if c.Starts > 0 {
 		parts = append(parts, some(c.Starts, "start"))

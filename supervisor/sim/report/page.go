@@ -65,7 +65,8 @@ func newPage(d *Data) page {
 		p.Narrow = layFlags("narrow", all, d.Duration, leastNarrow)
 	}
 	for _, f := range d.Failures[:min(len(d.Failures), maxFailures)] {
-		p.Failures = append(p.Failures, failure{At: clock(f.At), Want: short(f.Want, 300), Got: short(f.Got, 300), Where: short(f.Where, 100)})
+		p.Failures = append(p.Failures,
+			failure{At: clock(f.At), Want: short(f.Want, 300), Got: short(f.Got, 300), Where: short(f.Where, 100)})
 	}
 	if more := len(d.Failures) - maxFailures; more > 0 {
 		p.MoreFailures = some(more, "more failure")
@@ -78,7 +79,8 @@ func facts(d *Data) []string {
 	if d.Scenario != "" {
 		all = append(all, short(d.Scenario, 120))
 	}
-	return append(all, fmt.Sprintf("seed %d", d.Seed), some(d.Figures.Nodes, "node"), some(d.Figures.Pods, "pod"), axisTime(d.Duration)+" simulated")
+	return append(all, fmt.Sprintf("seed %d", d.Seed), some(d.Figures.Nodes, "node"), some(d.Figures.Pods, "pod"),
+		axisTime(d.Duration)+" simulated")
 }
 
 func badges(d *Data) []badge {

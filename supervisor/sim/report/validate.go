@@ -30,7 +30,8 @@ func (f *Figures) validate() error {
 		return fmt.Errorf("report: Figures.Wall is %v: it can't be negative", f.Wall)
 	}
 	if f.StartP50 < 0 || f.StartP50 > f.StartP90 || f.StartP90 > f.StartP99 {
-		return fmt.Errorf("report: Figures.StartP50, StartP90 and StartP99 are %v, %v, %v: they can't be negative, and none is more than the next",
+		return fmt.Errorf("report: Figures.StartP50, StartP90 and StartP99 are %v, %v, %v: they can't be negative, and "+
+			"none is more than the next",
 			f.StartP50, f.StartP90, f.StartP99)
 	}
 	return nil
@@ -42,7 +43,8 @@ func (d *Data) validatePhases() error {
 			return fmt.Errorf("report: Data.Phases[%d].At is %v: the run is from 0 to %v", i, s.At, d.Duration)
 		}
 		if i > 0 && s.At < d.Phases[i-1].At {
-			return fmt.Errorf("report: Data.Phases[%d].At is %v, and that of the one before is %v: they go by time", i, s.At, d.Phases[i-1].At)
+			return fmt.Errorf("report: Data.Phases[%d].At is %v, and that of the one before is %v: they go by time", i,
+				s.At, d.Phases[i-1].At)
 		}
 		for p, n := range s.Pods {
 			if n < 0 {
@@ -56,7 +58,10 @@ func (d *Data) validatePhases() error {
 func (d *Data) validateStarts() error {
 	for i, l := range d.Starts {
 		if l.Took < 0 || l.Took > longest || l.Pods < 0 {
-			return fmt.Errorf("report: Data.Starts[%d] is %d pods that took %v: neither can be negative, and the time not more than %v", i, l.Pods, l.Took, longest)
+			return fmt.Errorf(
+				"report: Data.Starts[%d] is %d pods that took %v: neither can be negative, and the time not more than %v", i,
+				l.Pods, l.Took, longest,
+			)
 		}
 	}
 	return nil
@@ -69,14 +74,17 @@ func (d *Data) validateHeat() error {
 			continue
 		}
 		if h.Column <= 0 || h.Column > longest {
-			return fmt.Errorf("report: Heat.Column is %v: it has to be positive where nodes have cells, and at most %v", h.Column, longest)
+			return fmt.Errorf("report: Heat.Column is %v: it has to be positive where nodes have cells, and at most %v",
+				h.Column, longest)
 		}
 		if last := len(n.Cells) - 1; last > int(d.Duration/h.Column) {
-			return fmt.Errorf("report: Heat: node %q has %d cells of %v: the last begins after the end of the run at %v", n.Name, len(n.Cells), h.Column, d.Duration)
+			return fmt.Errorf("report: Heat: node %q has %d cells of %v: the last begins after the end of the run at %v", n.Name,
+				len(n.Cells), h.Column, d.Duration)
 		}
 		for i, c := range n.Cells {
 			if c.Down > c.Looks || c.Ready > c.Pods {
-				return fmt.Errorf("report: Heat: cell %d of node %q has %d looks with the node down of %d, and %d ready pods of %d: a part can't be more than the whole",
+				return fmt.Errorf("report: Heat: cell %d of node %q has %d looks with the node down of %d, and %d ready pods of "+
+					"%d: a part can't be more than the whole",
 					i, n.Name, c.Down, c.Looks, c.Ready, c.Pods)
 			}
 		}
@@ -87,7 +95,8 @@ func (d *Data) validateHeat() error {
 func (d *Data) validateMarks() error {
 	for i, m := range d.Marks {
 		if m.At < 0 || m.At > d.Duration || (m.Until != 0 && m.Until < m.At) {
-			return fmt.Errorf("report: Data.Marks[%d] (%q) is from %v to %v: the run is from 0 to %v", i, m.Text, m.At, m.Until, d.Duration)
+			return fmt.Errorf("report: Data.Marks[%d] (%q) is from %v to %v: the run is from 0 to %v", i, m.Text, m.At,
+				m.Until, d.Duration)
 		}
 	}
 	for i, f := range d.Failures {

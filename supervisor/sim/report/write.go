@@ -41,7 +41,8 @@ func Write(w io.Writer, d Data) error {
 	err := pageTemplate.Execute(&b, document{
 		page:  newPage(&d),
 		Style: template.HTML("<style>\n" + style + "</style>"), Script: template.HTML("<script>" + script + "</script>"),
-		Policy: "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'",
+		Policy: "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" +
+			base64.StdEncoding.EncodeToString(hash[:]) + "'",
 	})
 	if err != nil {
 		return fmt.Errorf("report: %w", err)

@@ -65,7 +65,8 @@ func (r *run) look() {
 	}
 	f.next = now - now%f.every + f.every
 	if r.options.Progress != nil {
-		r.options.Progress(Progress{Simulated: now, Of: r.options.Duration, Pods: r.pods.Len(), Running: r.pods.Running(), Doing: r.doing})
+		r.options.Progress(Progress{Simulated: now, Of: r.options.Duration, Pods: r.pods.Len(),
+			Running: r.pods.Running(), Doing: r.doing})
 	}
 }
 

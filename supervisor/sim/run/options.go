@@ -75,7 +75,9 @@ func (o *Options) Validate() error {
 	if o.PodsPerNode < 0 || o.PodsPerNode > maxPodsPerNode {
 		errs = append(errs, fmt.Errorf("--pods-per-node: %d: must be from 0 to %d", o.PodsPerNode, maxPodsPerNode))
 	} else if room := o.room(); o.PodsPerNode > room {
-		errs = append(errs, fmt.Errorf("--pods-per-node: %d: a node has capacity for %d pods: use more nodes, or a scenario with nodes: {pods: %d}", o.PodsPerNode, room, o.PodsPerNode))
+		errs = append(errs,
+			fmt.Errorf("--pods-per-node: %d: a node has capacity for %d pods: use more nodes, or a scenario with nodes: "+
+				"{pods: %d}", o.PodsPerNode, room, o.PodsPerNode))
 	}
 	if o.Duration < 0 || o.Duration > scenario.MaxTime {
 		errs = append(errs, fmt.Errorf("--duration: %v: must be from 0 to %v", o.Duration, scenario.MaxTime))

@@ -38,7 +38,8 @@ func Run(ctx context.Context, w *sim.World, o Options) (*Outcome, error) {
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
-	r := &run{ctx: ctx, world: w, options: &o, begin: w.Now(), cp: w.ControlPlane(), pods: w.Pods(), draw: w.Rand("run/draw"), wall: o.Wall(), nodeReady: map[string]bool{}, nextBeat: beatEvery}
+	r := &run{ctx: ctx, world: w, options: &o, begin: w.Now(), cp: w.ControlPlane(), pods: w.Pods(),
+		draw: w.Rand("run/draw"), wall: o.Wall(), nodeReady: map[string]bool{}, nextBeat: beatEvery}
 	err := r.all()
 	switch {
 	case errors.Is(err, errInterrupted):
@@ -120,7 +121,10 @@ type always struct {
 func (r *run) all() error {
 	o := r.options
 	if o.Replay != nil && o.Replay.Interrupted && o.Replay.Over() {
-		return fmt.Errorf("the recording was interrupted before %v, the time of its first checkpoint: there is nothing to compare a replay with", o.Replay.Header.Every)
+		return fmt.Errorf(
+			"the recording was interrupted before %v, the time of its first checkpoint: there is nothing to compare a replay "+
+				"with", o.Replay.Header.Every,
+		)
 	}
 	if o.Record != nil {
 		var err error
@@ -206,7 +210,8 @@ func (r *run) addNodes(n int) error {
 
 func nodeSpec(name string, k *scenario.Nodes) sim.NodeSpec {
 	allocatable := v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"), v1.ResourcePods: *resource.NewQuantity(scenario.RoomForPods, resource.DecimalSI),
+		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"),
+		v1.ResourcePods: *resource.NewQuantity(scenario.RoomForPods, resource.DecimalSI),
 	}
 	if k.CPU != nil {
 		allocatable[v1.ResourceCPU] = *k.CPU
@@ -261,7 +266,8 @@ func (r *run) own() error {
 	if err == nil && !held && r.options.Duration == 0 {
 		r.expected++ // nobody wanted the run to be shorter than they take
 		r.failures = append(r.failures, report.Failure{
-			At: r.now(), Want: fmt.Sprintf("running %d within %v", n, limit), Got: fmt.Sprintf("running %d", r.pods.Running()), Where: "--pods-per-node",
+			At: r.now(), Want: fmt.Sprintf("running %d within %v", n, limit), Got: fmt.Sprintf("running %d", r.pods.Running()),
+			Where: "--pods-per-node",
 		})
 	}
 	return err
@@ -373,9 +379,11 @@ func (r *run) outcome() *Outcome {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	s := Summary{
 		Seed: o.Seed, Nodes: len(r.nodes), Pods: r.pods.Len(), PodsRunning: r.pods.Running(),
-		SimSeconds: r.now().Seconds(), WallSeconds: wall.Seconds(), Messages: r.world.Messages(), HeapBytes: m.HeapAlloc, PeakRSSBytes: peakRSS(),
-		Start: Percentiles{ms(p50), ms(p90), ms(p99)}, Restarts: r.pods.Restarts(),
-		TraceHash: fmt.Sprintf("%016x", r.world.TraceHash()), Expectations: r.expected, Failures: []string{}, Interrupted: r.interrupted,
+		SimSeconds: r.now().Seconds(), WallSeconds: wall.Seconds(), Messages: r.world.Messages(), HeapBytes: m.HeapAlloc,
+		PeakRSSBytes: peakRSS(),
+		Start:        Percentiles{ms(p50), ms(p90), ms(p99)}, Restarts: r.pods.Restarts(),
+		TraceHash: fmt.Sprintf("%016x", r.world.TraceHash()), Expectations: r.expected, Failures: []string{},
+		Interrupted: r.interrupted,
 	}
 	if o.Scenario != nil {
 		s.StepsLeft = len(o.Scenario.Steps) - r.steps
@@ -388,7 +396,8 @@ func (r *run) outcome() *Outcome {
 		s.Failures = append(s.Failures, fmt.Sprintf("%s: at %v: want %s; got %s", f.Where, f.At, f.Want, f.Got))
 	}
 	return &Outcome{Summary: s, Report: report.Data{
-		Title: title, Scenario: o.ScenarioName, Seed: o.Seed, Version: o.Program, Duration: r.now(), Interrupted: r.interrupted,
+		Title: title, Scenario: o.ScenarioName, Seed: o.Seed, Version: o.Program, Duration: r.now(),
+		Interrupted: r.interrupted,
 		Figures: report.Figures{
 			Nodes: s.Nodes, Pods: s.Pods, PodsRunning: s.PodsRunning, StartP50: p50, StartP90: p90, StartP99: p99,
 			Restarts: s.Restarts, Messages: s.Messages, Wall: wall, HeapBytes: s.HeapBytes, TraceHash: s.TraceHash,

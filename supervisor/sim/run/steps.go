@@ -181,7 +181,8 @@ func (r *run) outage(d time.Duration, where string) {
 		server.SetDown(false)
 		r.cp.Resume()
 	})
-	r.marks = append(r.marks, report.Mark{At: r.now(), Until: r.now() + d, Kind: report.Fault, Text: "no apiserver", Where: where})
+	r.marks = append(r.marks,
+		report.Mark{At: r.now(), Until: r.now() + d, Kind: report.Fault, Text: "no apiserver", Where: where})
 }
 
 func (r *run) wait(k *scenario.Condition, within time.Duration, where string) error {
@@ -225,7 +226,8 @@ func (r *run) checkAlways() {
 		c.NodesReady = r.ready
 		if !a.condition.Holds(&c) {
 			a.broken = true
-			r.failures = append(r.failures, report.Failure{At: r.now(), Want: "always " + a.condition.String(), Got: a.condition.Got(&c), Where: a.where})
+			r.failures = append(r.failures,
+				report.Failure{At: r.now(), Want: "always " + a.condition.String(), Got: a.condition.Got(&c), Where: a.where})
 		}
 	}
 }
@@ -249,7 +251,10 @@ func annotate(t *v1.PodTemplateSpec, what map[string]string) {
 func duration(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 
 func workload(c *scenario.Create) controlplane.Workload {
-	container := v1.Container{Name: c.Workload, Image: c.Image, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{}, Limits: v1.ResourceList{}}}
+	container := v1.Container{
+		Name: c.Workload, Image: c.Image, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{},
+			Limits: v1.ResourceList{}},
+	}
 	if c.CPU != nil {
 		container.Resources.Requests[v1.ResourceCPU] = *c.CPU
 	}

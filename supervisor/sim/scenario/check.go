@@ -129,7 +129,8 @@ func (s *Step) Do() string {
 func (c *checker) step(at string, s *Step) {
 	do := s.Do()
 	if do == "" {
-		c.add(at, "must have exactly one of create, update, scale, delete, addNodes, cordon, uncordon, drain, fail, recover, killAgent, apiserver, advance, wait, expect, always, release")
+		c.add(at, "must have exactly one of create, update, scale, delete, addNodes, cordon, uncordon, drain, fail, "+
+			"recover, killAgent, apiserver, advance, wait, expect, always, release")
 		return
 	}
 	if s.At != nil {
@@ -302,7 +303,8 @@ func (c *checker) condition(at string, k *Condition) {
 	}
 	if k.Pods == nil && k.Running == nil && k.Ready == nil && k.Succeeded == nil && k.Failed == nil &&
 		k.Terminating == nil && k.Restarts == nil && len(k.Waiting) == 0 && k.NodesReady == nil {
-		c.add(at, "has no condition: set at least one of pods, running, ready, succeeded, failed, terminating, restarts, waiting, nodesReady")
+		c.add(at, "has no condition: set at least one of pods, running, ready, succeeded, failed, terminating, restarts, "+
+			"waiting, nodesReady")
 	}
 }
 
@@ -328,7 +330,8 @@ func (c *checker) ofNodes(at string, n *OfNodes) {
 	for i, name := range n.Nodes {
 		var k int
 		if _, err := fmt.Sscanf(name, "n%05d", &k); err != nil || NodeName(k) != name || k >= c.nodes {
-			c.add(fmt.Sprintf("%s.nodes[%d]", at, i), "%q: unknown node; the nodes are %s to %s", name, NodeName(0), NodeName(c.nodes-1))
+			c.add(fmt.Sprintf("%s.nodes[%d]", at, i), "%q: unknown node; the nodes are %s to %s", name, NodeName(0),
+				NodeName(c.nodes-1))
 		}
 	}
 }
@@ -339,7 +342,8 @@ func NodeName(i int) string { return fmt.Sprintf("n%05d", i) }
 // waitingReasons are what a status shows that a container waits for.
 var waitingReasons = []string{
 	"ContainerCreating", "PodInitializing", "CrashLoopBackOff",
-	imagepull.ErrImagePull, imagepull.ImagePullBackOff, imagepull.ErrImageNeverPull, imagepull.InvalidImageName, imagepull.ImageInspectError, "RegistryUnavailable",
+	imagepull.ErrImagePull, imagepull.ImagePullBackOff, imagepull.ErrImageNeverPull, imagepull.InvalidImageName,
+	imagepull.ImageInspectError, "RegistryUnavailable",
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PostStartHookError",
 }
 

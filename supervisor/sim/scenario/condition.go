@@ -23,7 +23,8 @@ func (k *Condition) terms(c *Counts, each func(name string, want Number, got int
 	}{
 		{"pods", k.Pods, c.Pods}, {"running", k.Running, c.Running}, {"ready", k.Ready, c.Ready},
 		{"succeeded", k.Succeeded, c.Succeeded}, {"failed", k.Failed, c.Failed},
-		{"terminating", k.Terminating, c.Terminating}, {"restarts", k.Restarts, c.Restarts}, {"nodesReady", k.NodesReady, c.NodesReady},
+		{"terminating", k.Terminating, c.Terminating}, {"restarts", k.Restarts, c.Restarts},
+		{"nodesReady", k.NodesReady, c.NodesReady},
 	} {
 		if t.want != nil {
 			each(t.name, *t.want, t.got)

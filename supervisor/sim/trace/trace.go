@@ -219,8 +219,10 @@ type Difference struct {
 }
 
 func (d *Difference) Error() string {
-	return fmt.Sprintf("the replay differs from the recording between %v and %v of simulated time: hash %016x after %d messages, recorded were %016x after %d",
-		d.After, max(d.Recorded.At, d.Replayed.At), d.Replayed.Hash, d.Replayed.Messages, d.Recorded.Hash, d.Recorded.Messages)
+	return fmt.Sprintf("the replay differs from the recording between %v and %v of simulated time: hash %016x after %d "+
+		"messages, recorded were %016x after %d",
+		d.After, max(d.Recorded.At, d.Replayed.At), d.Replayed.Hash, d.Replayed.Messages, d.Recorded.Hash,
+		d.Recorded.Messages)
 }
 
 // Check holds the next beat of a replay against the recording; the error is a

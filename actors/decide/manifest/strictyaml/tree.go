@@ -42,7 +42,9 @@ type Tree = any
 
 var (
 	duplicateKey = regexp.MustCompile(`line (\d+): key (".*"|\S+) already set in map`)
-	yamlPrefix   = regexp.MustCompile(`^(error (converting|unmarshaling|unmarshalling) (YAML|JSON)( to JSON)?: )?(yaml: )?(unmarshal errors:\s*)?`)
+	yamlPrefix   = regexp.MustCompile(
+		`^(error (converting|unmarshaling|unmarshalling) (YAML|JSON)( to JSON)?: )?(yaml: )?(unmarshal errors:\s*)?`,
+	)
 )
 
 // Parse reads exactly one YAML or JSON document. A stream with several is a

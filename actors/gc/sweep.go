@@ -1,0 +1,106 @@
+package gc
+
+import (
+	"context"
+	"math"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// list begins a sweep.
+func (g *gc) list(ctx *kernel.Context[Message]) {
+	portcall.Do(ctx, g.effect("", "List", "", "sweep"), g.listAll,
+		func(_ kernel.EffectID, l observed.Runtime, err error) Message { return found{list: l, err: err} })
+}
+
+// found continues with a sweep: the host after the runtime, and then the pods.
+func (g *gc) found(ctx *kernel.Context[Message], m found) {
+	switch {
+	case m.last:
+		self := ctx.Self()
+		g.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods, m}) })
+	case m.err != nil:
+		// pleg says so already; the next sweep comes
+	default:
+		portcall.Do(ctx, g.effect("", "PodDirs", "", "sweep"), g.deps.Host.PodDirs,
+			func(_ kernel.EffectID, dirs []types.UID, err error) Message { return found{m.list, dirs, true, err} })
+	}
+}
+
+// sweep removes what the policy says can go, and what is left on the host of
+// pods of which there is nothing else.
+func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
+	g.forget(m.list)
+	plan := podgc.Plan(m.list, m.pods, g.deps.Policy, ctx.Now())
+	waits := map[string]bool{} // sandboxes of containers that wait
+	logs, going := logsByID(m.list), map[string]bool{}
+	for _, r := range plan {
+		if g.of[r.Pod.UID] != nil {
+			continue
+		}
+		if g.waits(ctx, r) || waits[r.ID] {
+			waits[r.Sandbox] = true
+			continue
+		}
+		if r.Container {
+			g.removeContainer(ctx, r.Pod.UID, logs[r.ID])
+			going[r.ID] = true
+		} else {
+			g.removeSandbox(ctx, r.Pod.UID, r.ID)
+		}
+	}
+	g.prune(ctx, m.list)
+	g.tidy(ctx, m.list, going)
+	if m.err != nil {
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod directories")
+	}
+	known := make(map[types.UID]bool, len(m.list.Pods))
+	for i := range m.list.Pods {
+		known[m.list.Pods[i].Ref.UID] = true
+	}
+	for _, uid := range m.dirs {
+		if !known[uid] && !m.pods[uid] && g.of[uid] == nil {
+			ctx.Log().Info().Str("uid", string(uid)).Msg("removing orphaned pod directories")
+			g.deps.Abandoned(uid)
+		}
+	}
+}
+
+func (g *gc) removeContainer(ctx *kernel.Context[Message], uid types.UID, log port.LinkedLog) kernel.EffectID {
+	return remove(g, ctx, pod.TeardownPool, "RemoveContainer", uid, log.ID,
+		pod.RemoveLinked(g.deps.Runtime.RemoveContainer, g.deps.LogLinks, log))
+}
+
+func (g *gc) removeSandbox(ctx *kernel.Context[Message], uid types.UID, id string) kernel.EffectID {
+	return remove(g, ctx, pod.TeardownPool, "RemovePodSandbox", uid, id, g.deps.Runtime.RemovePodSandbox)
+}
+
+// remove is one removal, of object, for a pod.
+func remove[T ~string](
+	g *gc, ctx *kernel.Context[Message], pool, kind string, uid types.UID, object T,
+	run func(context.Context, T, func(error)),
+) kernel.EffectID {
+	what := kind + " " + string(object)
+	return portcall.Do0(ctx, g.effect(pool, kind, string(object), kind+"/"+string(object)),
+		func(c context.Context, done func(error)) { run(c, object, done) },
+		func(id kernel.EffectID, err error) Message { return removed{id, uid, string(object), what, err} })
+}
+
+// afterPods is the rank of all that is removed: pods that wait to end go first.
+const afterPods = math.MaxInt64
+
+func (g *gc) effect(pool, kind, object, lane string) kernel.Effect[Message] {
+	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: lane, Pool: pool, Rank: afterPods,
+		Deadline: g.deps.Deadline}
+}
+
+func (g *gc) listAll(c context.Context, done func(observed.Runtime, error)) {
+	g.deps.Runtime.List(c, "", done)
+}

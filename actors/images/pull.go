@@ -1,0 +1,151 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// pull begins to pull for waiters, with what they have one after the other.
+func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter) {
+	i.next = nil
+	for _, w := range waiters {
+		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
+		a.warnOfSecrets(ctx, i, w)
+		for _, c := range w.secrets.credentials(i.name) {
+			if !slices.Contains(i.next, c) && !slices.Contains(i.tried, c) {
+				i.next = append(i.next, c)
+			}
+		}
+	}
+	i.begun = ctx.Now()
+	a.pullNext(ctx, i, waiters[0].pod)
+}
+
+// pullNext begins a pull with the next credential. Which pod it is for the
+// runtime may want to know.
+func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
+	name := i.name
+	i.with, i.next, i.inherited = i.next[0], i.next[1:], false
+	var auth *port.ImageAuth
+	if i.with != (imagepull.Credential{}) {
+		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
+	}
+	i.pulling = portcall.Do(ctx, kernel.Effect[Message]{
+		Kind: "PullImage", Object: name, Lane: "pull/" + name, Pool: PullPool, Tag: name, Deadline: a.deps.PullDeadline,
+		Patience: time.Minute,
+	}, func(c context.Context, done func(string, error)) {
+		a.deps.Runtime.PullImage(c, port.PullImage{Image: name, Pod: p, Auth: auth}, done)
+	}, func(id kernel.EffectID, ref string, err error) Message {
+		return pulled{id: id, image: name, ref: ref, err: err}
+	})
+}
+
+func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
+	i := a.of[m.image]
+	if i == nil {
+		return
+	}
+	if i.pulling != m.id {
+		i.checkedAt = time.Time{} // late: look
+		a.advance(ctx, i)
+		return
+	}
+	i.pulling = 0
+	i.checking = 0 // what is being looked at is from before
+	if m.err != nil {
+		if !i.inherited {
+			i.tried = append(i.tried, i.with)
+		}
+		switch {
+		case len(i.next) > 0 && len(i.waiting) > 0 && anotherMayDo(m.err):
+			a.pullNext(ctx, i, i.waiting[0].pod)
+			return
+		case !anotherMayDo(m.err):
+			i.tried = append(i.tried, i.next...)
+		}
+		i.next = nil
+		reason := imagepull.ErrImagePull
+		switch port.KindOf(m.err) {
+		case port.InvalidImageName:
+			reason = imagepull.InvalidImageName
+		case port.RegistryUnavailable:
+			reason = "RegistryUnavailable"
+		case port.ImageSignature:
+			reason = "SignatureValidationFailed"
+		case port.Unavailable:
+			// No registry was asked: the wait does not grow while the runtime is down.
+			i.failures.Count = 0
+		default:
+		}
+		a.failed(ctx, i, reason, detail(m.err))
+		return
+	}
+	i.failures, i.tried = imagepull.Failures{}, nil
+	// A pull gives the reference; who needs the image's user looks at it now. It
+	// was made for those who have what it was made with.
+	entitled := func(w *waiter) bool {
+		return !i.inherited && w.secrets.known && w.secrets.entitle(i.name, i.with)
+	}
+	for _, w := range i.waiting {
+		if !entitled(w) {
+			continue
+		}
+		a.event(ctx, w, false, "Pulled",
+			fmt.Sprintf("Successfully pulled image %q in %v", i.name, ctx.Now().Sub(i.begun).Round(time.Millisecond)))
+		w.pulled = true
+	}
+	i.checkedAt = time.Time{}
+	for _, w := range i.waiting {
+		if w.ask.Policy == v1.PullAlways && entitled(w) {
+			w.ask.Policy = v1.PullIfNotPresent // done for this incarnation
+		}
+	}
+	a.advance(ctx, i)
+	a.drop(ctx, i)
+}
+
+// failed begins a backoff, of which those are told who wait for the pull.
+func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message string) {
+	text := fmt.Sprintf("Failed to pull image %q: %s", i.name, message)
+	i.failures = i.failures.Failed(reason, text, ctx.Now())
+	var pulling []*waiter
+	for _, w := range i.waiting {
+		if w.secrets.known && imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull &&
+			len(i.untried([]*waiter{w})) == 0 {
+			pulling = append(pulling, w)
+			a.event(ctx, w, true, "Failed", text)
+			a.shortly(ctx, w, reason)
+		}
+	}
+	a.backOff(ctx, i, pulling)
+	a.advance(ctx, i)
+	a.drop(ctx, i)
+}
+
+// backOff tells waiters why they wait for a pull, and gives when that changes:
+// from what happened to the back-off, and then to the next try. In between it
+// is checked whether the image was loaded by other means.
+func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*waiter) time.Time {
+	now := ctx.Now()
+	reason, message, until := i.failures.Status(a.deps.Backoff, i.name, now)
+	for _, w := range pulling {
+		if reason == imagepull.ImagePullBackOff && w.told.Reason != reason {
+			a.event(ctx, w, false, "BackOff", imagepull.BackOffMessage(i.name))
+			a.shortly(ctx, w, reason)
+		}
+		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: reason, Message: message})
+		if w.ask.Policy != v1.PullAlways {
+			until = sooner(until, now.Add(a.deps.LookEvery))
+		}
+	}
+	return until
+}

@@ -1,0 +1,164 @@
+package kernel
+
+import (
+	"slices"
+	"time"
+)
+
+// slotLocked takes a slot for e, or puts it into the queue for one.
+func (r *Runner) slotLocked(e *effect) bool {
+	if e.slots == nil || e.slots.take(e, r.sys.clock.Now()) {
+		return true
+	}
+	r.awaitLocked(e.slots)
+	if e.maxQueue > 0 {
+		e.stopWait = r.sys.clock.AfterFunc(e.maxQueue, func() { r.waitNoMore(e) })
+	}
+	return false
+}
+
+// giveBack takes the slot from a call that is slower than usual, now or later.
+func (r *Runner) giveBack(e *effect) {
+	r.mu.Lock()
+	var next []*effect
+	if e.Phase == EffectStarted && e.HoldsSlot != "" {
+		if more := e.slots.outlived(e, r.sys.clock.Now()); more > 0 {
+			e.stopHold = r.sys.clock.AfterFunc(more, func() { r.giveBack(e) })
+		} else {
+			next = r.releaseLocked(e)
+		}
+	}
+	r.mu.Unlock()
+	r.beginAll(next)
+}
+
+// vacateLocked takes e, which runs no more, off its lane and its slot, and
+// returns those that start in its stead.
+func (r *Runner) vacateLocked(e *effect) []*effect {
+	if e.stopDead != nil {
+		e.stopDead()
+	}
+	if e.stopHold != nil {
+		e.stopHold()
+	}
+	// First the lane: its next then competes for the slot with those that wait.
+	next := r.laneFreeLocked(e)
+	if e.HoldsSlot != "" && !e.kept {
+		next = append(next, r.releaseLocked(e)...)
+	}
+	return next
+}
+
+// keepLocked leaves the slot of an effect that has finished to its owner until
+// that has handled the result: what it asks for then continues with the slot, so
+// that what was begun first is done first. An owner that does not get to it (it
+// crashed, or is busy) loses the slot a moment later.
+func (r *Runner) keepLocked(e *effect, now time.Time) {
+	if e.HoldsSlot == "" || e.slots.Unkept {
+		return
+	}
+	e.kept, e.over = true, now
+	r.kept = append(r.kept, e)
+	if !r.reaping {
+		r.reaping = true
+		r.sys.clock.AfterFunc(keepFor, r.reap)
+	}
+}
+
+// reap gives away the slots that have waited for their owners long enough.
+func (r *Runner) reap() {
+	r.mu.Lock()
+	now := r.sys.clock.Now()
+	var next []*effect
+	for len(r.kept) > 0 && now.Sub(r.kept[0].over) >= keepFor {
+		e := r.kept[0]
+		r.unkeepLocked(e)
+		next = append(next, r.releaseLocked(e)...)
+	}
+	if r.reaping = len(r.kept) > 0; r.reaping {
+		r.sys.clock.AfterFunc(r.kept[0].over.Add(keepFor).Sub(now), r.reap)
+	}
+	r.mu.Unlock()
+	r.beginAll(next)
+}
+
+// keepFor bounds how long a slot waits for its owner.
+const keepFor = 100 * time.Millisecond
+
+// settle gives a kept slot to the next, if its owner has not taken it.
+func (r *Runner) settle(e *effect) {
+	r.mu.Lock()
+	var next []*effect
+	if e.kept && !r.closed {
+		r.unkeepLocked(e)
+		next = r.releaseLocked(e)
+	}
+	r.mu.Unlock()
+	r.beginAll(next)
+}
+
+func (r *Runner) unkeepLocked(e *effect) {
+	e.kept = false
+	r.kept = slices.DeleteFunc(r.kept, func(k *effect) bool { return k == e })
+}
+
+// inheritLocked gives e the slot that its owner kept, if there is one.
+func (r *Runner) inheritLocked(e *effect) bool {
+	for _, k := range r.kept {
+		if k.owner == e.owner && k.slots == e.slots {
+			r.unkeepLocked(k)
+			e.HoldsSlot, k.HoldsSlot = k.HoldsSlot, ""
+			return true
+		}
+	}
+	return false
+}
+
+// releaseLocked takes e's slot back, and returns those that start in its stead, or
+// that have waited until the pool that they are behind had nothing to do.
+func (r *Runner) releaseLocked(e *effect) []*effect {
+	e.slots.release(e)
+	next := r.nextLocked(e.slots)
+	if e.slots.held == 0 {
+		for _, p := range e.slots.after {
+			next = append(next, r.nextLocked(p)...)
+		}
+	}
+	return next
+}
+
+// nextLocked starts those that may have a slot of p now.
+func (r *Runner) nextLocked(p *slots) (next []*effect) {
+	now := r.sys.clock.Now()
+	for w := p.next(now); w != nil; w = p.next(now) {
+		r.startLocked(w)
+		next = append(next, w)
+	}
+	r.awaitLocked(p)
+	return next
+}
+
+// awaitLocked sets the timer for those that have waited long enough for the pool
+// that p is behind, if there are any and it is not set.
+func (r *Runner) awaitLocked(p *slots) {
+	if p.ahead == nil || p.patience || p.held == p.Size || len(p.waiting) == 0 {
+		return
+	}
+	oldest := p.waiting[0].Since
+	for _, w := range p.waiting {
+		if w.Since.Before(oldest) {
+			oldest = w.Since
+		}
+	}
+	p.patience = true
+	r.sys.clock.AfterFunc(oldest.Add(p.BehindMax).Sub(r.sys.clock.Now()), func() {
+		r.mu.Lock()
+		p.patience = false
+		var next []*effect
+		if !r.closed {
+			next = r.nextLocked(p)
+		}
+		r.mu.Unlock()
+		r.beginAll(next)
+	})
+}

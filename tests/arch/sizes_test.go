@@ -1,0 +1,55 @@
+package arch
+
+import (
+	"bytes"
+	"go/ast"
+	"os"
+	"testing"
+)
+
+const (
+	longestFile     = 500
+	longestFunction = 80
+)
+
+// flatTables are the functions that are long because they list: one line for each thing, and
+// nothing to follow. tooLong are those that are still to be split; none may be added.
+var (
+	flatTables = map[string]bool{"supervisor/metrics.New": true}
+	tooLong    = map[string]bool{"supervisor/node.Run": true}
+)
+
+// TestSizes holds the sizes of files and functions. Width is held by the linter lll.
+func TestSizes(t *testing.T) {
+	for _, p := range packages(t) {
+		if within(p.ImportPath, ours("tests")) {
+			continue
+		}
+		s := load(t, p)
+		for _, f := range s.files {
+			name := s.fset.Position(f.Package).Filename
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := bytes.Count(text, []byte("\n")); n > longestFile {
+				t.Errorf("%s has %d lines: split it, it may have %d", s.position(f), n, longestFile)
+			}
+			for _, d := range f.Decls {
+				function, is := d.(*ast.FuncDecl)
+				if !is {
+					continue
+				}
+				n := s.fset.Position(function.End()).Line - s.fset.Position(function.Pos()).Line + 1
+				key := p.ImportPath[len(module)+1:] + "." + function.Name.Name
+				listed := flatTables[key] || tooLong[key]
+				if n > longestFunction && !listed {
+					t.Errorf("%s: %s has %d lines: split it, it may have %d", s.position(function), key, n, longestFunction)
+				}
+				if n <= longestFunction && listed && function.Recv == nil {
+					t.Errorf("%s: %s has %d lines: take it off the list of long functions", s.position(function), key, n)
+				}
+			}
+		}
+	}
+}
