@@ -52,7 +52,8 @@ func terminationMessage(
 		return
 	}
 	r := port.TerminationMessage{
-		Pod: of, Container: spec.Name, Attempt: c.Attempt, FromLog: terminationmessage.FromLog(spec.TerminationMessagePolicy, c),
+		Pod: of, Container: spec.Name, Attempt: c.Attempt,
+		FromLog: terminationmessage.FromLog(spec.TerminationMessagePolicy, c),
 	}
 	files.TerminationMessage(ctx, r, func(said string, err error) {
 		if err != nil {
