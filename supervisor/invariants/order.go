@@ -28,7 +28,9 @@ func InOrder(spec *v1.PodSpec, p *observed.RuntimePod, c *observed.Container) st
 			return fmt.Sprintf("%s of pod %s was made before %s", c.Name, p.Ref, before.Name)
 		case !sidecar && (n.State != observed.ContainerExited || n.ExitCode != 0):
 			return fmt.Sprintf("%s of pod %s was made before %s has completed", c.Name, p.Ref, before.Name)
-		case sidecar && !slices.ContainsFunc(p.Containers, func(o observed.Container) bool { return o.Name == before.Name && !o.StartedAt.IsZero() }):
+		case sidecar && !slices.ContainsFunc(p.Containers, func(o observed.Container) bool {
+			return o.Name == before.Name && !o.StartedAt.IsZero()
+		}):
 			return fmt.Sprintf("%s of pod %s was made before %s was started", c.Name, p.Ref, before.Name)
 		}
 	}
