@@ -59,16 +59,17 @@ func Of(c config.Config) Config {
 	if pulls <= 0 {
 		pulls = manyPulls
 	}
+	longest := c.CrashLoopBackOffMax()
 	static, rotation, dead := c.StaticPods(), c.LogRotation(), c.ContainerGC()
 	return Config{
 		Config: node.Config{
 			Admit:        admit.Node{OS: "linux", AllowedUnsafeSysctls: c.Kubelet().AllowedUnsafeSysctls},
 			ManifestPath: static.Path, ManifestURL: static.URL,
 			ManifestPathPeriod: static.PathPeriod, ManifestURLPeriod: static.URLPeriod,
-			CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, c.CrashLoopBackOffMax()), Max: c.CrashLoopBackOffMax(),
-				Reset: crashBackOffReset},
-			ContainerGC: podgc.Policy{MaxPerPodContainer: int(dead.PerContainer), MaxContainers: int(dead.Total),
-				MinAge: dead.MinimumAge},
+			CrashBackOff: backoff.Policy{Base: min(crashBackOffBase, longest), Max: longest, Reset: crashBackOffReset},
+			ContainerGC: podgc.Policy{
+				MaxPerPodContainer: int(dead.PerContainer), MaxContainers: int(dead.Total), MinAge: dead.MinimumAge,
+			},
 			GCPeriod: gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
 			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles},
 			LogInterval: rotation.Interval,

@@ -114,7 +114,7 @@ func testCgroupPods(s *cgroupsSuite) {
 }
 
 func testCgroupContextEnded(s *cgroupsSuite) {
-	ctx, cancel := s.suite.context()
+	ctx, cancel := s.context()
 	cancel()
 	s.set(ctx, s.name("33333333-c"), podcgroup.Values{CPUShares: 2}).kind(port.Canceled)
 	if got := s.pods(); len(got) > 0 {

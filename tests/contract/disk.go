@@ -130,7 +130,7 @@ func testManifestFiles(s *manifestsSuite) {
 
 // testManifestWatch: changes are told until the context ends.
 func testManifestWatch(s *manifestsSuite) {
-	ctx, cancel := s.suite.context()
+	ctx, cancel := s.context()
 	ended := make(chan struct{})
 	told := make(chan struct{}, 100)
 	s.Manifests.Watch(ctx, func() { told <- struct{}{} }, func(error) { close(ended) })

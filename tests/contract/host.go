@@ -210,7 +210,7 @@ func testHostNothingThere(s *hostSuite) {
 }
 
 func testHostContextEnded(s *hostSuite) {
-	ctx, cancel := s.suite.context()
+	ctx, cancel := s.context()
 	cancel()
 	s.prepare(ctx).kind(port.Canceled)
 	if got := s.dirs(); len(got) > 0 {

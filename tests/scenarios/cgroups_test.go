@@ -7,10 +7,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
@@ -21,24 +20,7 @@ func (w *world) checkCgroups() {
 	if w.kills > 0 {
 		w.failf("%d cgroups were removed from under living containers", w.kills)
 	}
-	running := map[types.UID]bool{}
-	for _, p := range w.rt.Truth().Runtime.Pods {
-		for i := range p.Sandboxes {
-			if p.Sandboxes[i].State == observed.SandboxReady {
-				running[p.Ref.UID] = true
-			}
-		}
-	}
-	for _, uid := range w.cgroups.Owners() {
-		if !running[uid] {
-			w.failf("a cgroup is left of pod %s that does not run", uid)
-		}
-	}
-	for uid := range running {
-		if !w.cgroups.Has(uid) {
-			w.failf("pod %s runs without a cgroup", uid)
-		}
-	}
+	w.watch.hold(invariants.Cgroups(w.rt.Truth().Runtime.Pods, w.cgroups.Owners()))
 }
 
 // asks gives a pod a CPU request.

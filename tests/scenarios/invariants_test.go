@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/invariants"
 )
 
 // watcher holds the truth of the runtime against what must always be so.
@@ -95,11 +96,12 @@ func (x *watcher) look() {
 	if x.off {
 		return
 	}
-	alive, there := map[string]types.UID{}, map[string]bool{}
-	for _, p := range x.w.rt.Truth().Runtime.Pods {
+	there, pods := map[string]bool{}, x.w.rt.Truth().Runtime.Pods
+	for _, p := range pods {
 		there[plainName(p.Ref.Name)], there[string(p.Ref.UID)] = true, true
-		x.pod(&p, alive)
+		x.pod(&p)
 	}
+	x.hold(invariants.OneUID(pods))
 	for name := range x.dropped {
 		// Another pod of the name may be there, and stay: UIDs count.
 		maps.DeleteFunc(x.newest, func(key string, _ uint32) bool {
@@ -112,41 +114,27 @@ func (x *watcher) look() {
 	}
 }
 
-func (x *watcher) pod(p *observed.RuntimePod, alive map[string]types.UID) {
-	ready := 0
+func (x *watcher) pod(p *observed.RuntimePod) {
 	for i := range p.Sandboxes {
-		s := &p.Sandboxes[i]
-		x.made(p.Ref, "sandbox", s.ID, s.Attempt)
-		if s.State == observed.SandboxReady {
-			ready++
-		}
+		x.made(p.Ref, "sandbox", p.Sandboxes[i].ID, p.Sandboxes[i].Attempt)
 	}
-	if ready > 1 {
-		x.w.failf("pod %s has %d ready sandboxes", p.Ref, ready)
-	}
-	running := map[string]int{}
+	x.hold(invariants.OneSandbox(p))
 	for i := range p.Containers {
 		c := &p.Containers[i]
-		if x.made(p.Ref, c.Name, c.ID, c.Attempt) {
-			x.order(p, c)
+		if s := x.specs[p.Ref.UID]; x.made(p.Ref, c.Name, c.ID, c.Attempt) && s != nil {
+			x.hold(invariants.InOrder(&s.Spec, p, c))
 		}
 		if key := x.key(p.Ref, c.Name); !c.StartedAt.IsZero() && c.Attempt == x.newest[key] {
 			x.ran[key] = true
 		}
-		if c.State == observed.ContainerRunning {
-			running[c.Name]++
-		}
 	}
-	for name, n := range running {
-		if n > 1 {
-			x.w.failf("container %s of pod %s runs %d times", name, p.Ref, n)
-		}
-	}
-	if len(running) > 0 {
-		if other, is := alive[p.Ref.Name]; is {
-			x.w.failf("pod %s runs twice: %s and %s", p.Ref, other, p.Ref.UID)
-		}
-		alive[p.Ref.Name] = p.Ref.UID
+	x.hold(invariants.RunsOnce(p))
+}
+
+// hold fails the test if something is wrong.
+func (x *watcher) hold(wrong string) {
+	if wrong != "" {
+		x.w.failf("%s", wrong)
 	}
 }
 
@@ -178,30 +166,6 @@ func (x *watcher) made(ref observed.PodRef, name, id string, attempt uint32) boo
 
 func (x *watcher) key(ref observed.PodRef, name string) string {
 	return plainName(ref.Name) + "/" + string(ref.UID) + "/" + name
-}
-
-// order: before a main container of a sandbox is made, its init containers
-// have completed, and its sidecars have been started.
-func (x *watcher) order(p *observed.RuntimePod, c *observed.Container) {
-	s := x.specs[p.Ref.UID]
-	if s == nil || slices.ContainsFunc(p.Containers, func(o observed.Container) bool { return o.Name == c.Name && o.ID != c.ID }) {
-		return
-	}
-	for i := range s.Spec.InitContainers {
-		before := &s.Spec.InitContainers[i]
-		if before.Name == c.Name {
-			return
-		}
-		n, there := p.Newest(before.Name)
-		switch {
-		case !there:
-			x.w.failf("%s of pod %s was made before %s", c.Name, p.Ref, before.Name)
-		case before.RestartPolicy == nil && (n.State != observed.ContainerExited || n.ExitCode != 0):
-			x.w.failf("%s of pod %s was made before %s has completed", c.Name, p.Ref, before.Name)
-		case before.RestartPolicy != nil && !slices.ContainsFunc(p.Containers, func(o observed.Container) bool { return o.Name == before.Name && !o.StartedAt.IsZero() }):
-			x.w.failf("%s of pod %s was made before %s was started", c.Name, p.Ref, before.Name)
-		}
-	}
 }
 
 // up says what is missing until every wanted pod runs and everything else is

@@ -3,8 +3,8 @@ package scenarios
 import (
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
@@ -27,14 +27,7 @@ func (w *world) setMachine(facts *port.Machine) {
 
 // lives reports whether a container of the pod runs.
 func (w *world) lives(uid types.UID) bool {
-	for _, p := range w.rt.Truth().Runtime.Pods {
-		for i := range p.Containers {
-			if p.Ref.UID == uid && p.Containers[i].State == observed.ContainerRunning {
-				return true
-			}
-		}
-	}
-	return false
+	return invariants.InUse(w.rt.Truth().Runtime.Pods, uid)
 }
 
 // recorder keeps events.

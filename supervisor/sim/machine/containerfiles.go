@@ -24,8 +24,9 @@ type ContainerFiles struct {
 var _ port.ContainerFiles = (*ContainerFiles)(nil)
 
 func newContainerFiles(clock simport.Clock) *ContainerFiles {
-	return &ContainerFiles{Calls: Calls{clock: clock}, Hosts: map[string][]string{}, Said: map[string]string{},
-		Log: map[string]string{}}
+	return &ContainerFiles{
+		Calls: Calls{clock: clock}, Hosts: map[string][]string{}, Said: map[string]string{}, Log: map[string]string{},
+	}
 }
 
 // MakeFiles implements port.ContainerFiles.

@@ -53,9 +53,8 @@ func (h *Host) MountVolume(ctx context.Context, r port.MountVolume, done func(st
 	h.do(ctx, call, hostLatency, func(err error) { done(path, err) }, func() error {
 		dirs := h.pods[p.UID]
 		if dirs == nil {
-			return &port.Error{
-				Verb: "MountVolume", Object: p.Namespace + "/" + p.Name, Detail: "the pod's directory is not there",
-			}
+			detail := "the pod's directory is not there"
+			return &port.Error{Verb: "MountVolume", Object: p.Namespace + "/" + p.Name, Detail: detail}
 		}
 		path = pathOf(p.UID, v)
 		if !slices.Contains(dirs.mounted, v.Name) {
