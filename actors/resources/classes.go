@@ -3,6 +3,8 @@ package resources
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -91,14 +93,21 @@ func (a *resources) found(ctx *kernel.Context[Message], m found) {
 	switch {
 	case m.err != nil:
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod cgroups")
-	case len(m.uids) > 0:
-		self := ctx.Self()
-		a.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods, m.uids}) })
+	case len(m.uids) > 0 || len(a.pods) > 0:
+		self, asked := ctx.Self(), a.asked
+		a.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods, m.uids, asked}) })
 	}
 }
 
-// remove removes the cgroups of pods that are no more.
+// remove removes the cgroups of pods that no longer exist, and forgets their shares. Most were left by an earlier
+// agent. If pods crashes, a pod that is not wanted any more may get no actor again, and nobody asks to have its
+// cgroup removed. What was asked for since pods was asked is of a pod that pods did not know yet.
 func (a *resources) remove(ctx *kernel.Context[Message], m living) {
+	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
+		if p := a.pods[uid]; !m.pods[uid] && p.asked <= m.asked {
+			a.forget(ctx, uid, p)
+		}
+	}
 	for _, uid := range m.uids {
 		if m.pods[uid] || a.pods[uid] != nil {
 			continue

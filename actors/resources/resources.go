@@ -71,8 +71,9 @@ type (
 		err  error
 	}
 	living struct {
-		pods map[types.UID]bool
-		uids []types.UID
+		pods  map[types.UID]bool
+		uids  []types.UID
+		asked uint64 // resources.asked when pods was asked
 	}
 	swept struct {
 		uid types.UID
@@ -145,6 +146,8 @@ type resources struct {
 	settling bool
 	// topSet: the cgroup of all pods has its limits.
 	topSet bool
+	// asked counts what pods asked for.
+	asked  uint64
 	missed kernel.Missed[Message]
 }
 
@@ -157,6 +160,8 @@ type podded struct {
 	reply kernel.Ref[pod.Message]
 	// wanted: the cgroup is to be made, or brought up to date; made: it was.
 	wanted, made, going bool
+	// asked is resources.asked when it was last asked for something.
+	asked uint64
 	// running is the effect under way, 0 for none.
 	running  kernel.EffectID
 	failures int
@@ -228,6 +233,8 @@ func (a *resources) get(uid types.UID) *podded {
 		p = &podded{}
 		a.pods[uid] = p
 	}
+	a.asked++
+	p.asked = a.asked
 	return p
 }
 
@@ -325,12 +332,17 @@ func (a *resources) done(ctx *kernel.Context[Message], m done) {
 		a.advance(ctx, m.uid)
 		return
 	}
+	a.forget(ctx, m.uid, p)
+	p.reply.Tell(pod.CgroupAnswer{Cgroup: podcgroup.Cgroup{Own: true, Removed: true}})
+}
+
+// forget drops the share of a pod.
+func (a *resources) forget(ctx *kernel.Context[Message], uid types.UID, p *podded) {
 	if p.pod != nil {
 		a.sums.Add(p.share, -1)
 		a.changed(ctx)
 	}
-	delete(a.pods, m.uid)
-	p.reply.Tell(pod.CgroupAnswer{Cgroup: podcgroup.Cgroup{Own: true, Removed: true}})
+	delete(a.pods, uid)
 }
 
 func (a *resources) failed(ctx *kernel.Context[Message], p *podded, m done) {

@@ -8,7 +8,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
@@ -146,5 +148,42 @@ func TestCgroupHangs(t *testing.T) {
 	w.until(10*time.Second, "the other one runs", func() bool { return w.runs("other", "app", 0) })
 	w.drop("hung")
 	w.allUp(5 * time.Minute)
+	w.quiet()
+}
+
+// TestCgroupOfAForgottenPod: pods crashes when it hears that a pod is not wanted any more, and the runtime has
+// nothing of that pod. It gets no actor again, so nobody asks to have its cgroup removed.
+func TestCgroupOfAForgottenPod(t *testing.T) {
+	t.Parallel()
+	w := newNode(t, 1)
+	w.watch.restartsExpected = false
+	w.add(asks(aPod("stays"), "500m"))
+	w.allUp(time.Minute)
+	w.fault = func(c simcri.Call) simcri.Fault {
+		if c.Method == simcri.RunPodSandbox {
+			return simcri.Fault{Fail: true, Detail: "no room"}
+		}
+		return simcri.Fault{}
+	}
+	w.add(asks(aPod("goes"), "1500m"))
+	w.run(time.Second)
+	uid := w.pod("goes").UID
+	if !w.cgroups.Has(uid) {
+		t.Fatal("the pod has no cgroup")
+	}
+	w.around = func(who string, m any, handled bool) {
+		if _, is := m.(pods.Wanted); is && who == "pods" && !handled {
+			w.around = nil
+			panic(planted)
+		}
+	}
+	w.drop("goes")
+	w.until(2*time.Minute, "no cgroup", func() bool { return !w.cgroups.Has(uid) })
+	w.run(time.Second)
+	if got := w.cgroups.Values()[burstable].CPUShares; got != 512 {
+		t.Errorf("the class still counts the pod that is gone: %d shares", got)
+	}
+	w.fault = nil
+	w.allUp(time.Minute)
 	w.quiet()
 }
