@@ -178,10 +178,11 @@ const (
 
 // collection is one pod that is being removed.
 //
-//	listing ──► unmounting ──► containers ──► sandboxes ──► directories ──► Collected
+//	listing ──► unmounting ──► older ──► newest ──► sandboxes ──► directories ──► Collected
 //	            (abandoned only)
 //
-// A stage that fails is tried again, with all before it.
+// The newest container of a name is removed after the others of that name: it says which number the next one
+// has, if the pod comes back while it is being removed, or this agent ends. A stage that fails is tried again, with all before it.
 type collection struct {
 	ref observed.PodRef
 	// abandoned: Collect.Abandoned.
@@ -209,7 +210,8 @@ type stage uint8
 const (
 	listing stage = iota
 	unmounting
-	containers
+	older
+	newest
 	sandboxes
 	directories
 )
@@ -369,10 +371,15 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 			if c.abandoned {
 				c.pending[remove(g, ctx, "", "UnmountPod", uid, uid, g.deps.Host.UnmountPod)] = true
 			}
-		case containers:
+		case older, newest:
+			most := map[string]uint32{}
 			for i := range c.dead {
-				d := &c.dead[i]
-				c.pending[g.removeContainer(ctx, uid, port.LinkedLogOf(d.Pod, d))] = true
+				most[c.dead[i].Name] = max(most[c.dead[i].Name], c.dead[i].Attempt)
+			}
+			for i := range c.dead {
+				if d := &c.dead[i]; (d.Attempt == most[d.Name]) == (c.stage == newest) {
+					c.pending[g.removeContainer(ctx, uid, port.LinkedLogOf(d.Pod, d))] = true
+				}
 			}
 		case sandboxes:
 			for i := range c.dead {

@@ -135,7 +135,7 @@ func (r *rig) wants(d time.Duration, want ...string) {
 }
 
 // TestLinksAreTidied: at the start and in each sweep, of all that the runtime has
-// and keeps. Those of containers that go, go with them.
+// and keeps. Those of containers that go, go with them; the newest of a pod goes last.
 func TestLinksAreTidied(t *testing.T) {
 	r := newRig(t, podWith("web", 3), podWith("one", 1))
 	const one, two, three, other = "web0 default_web_web/app/0.log", "web1 default_web_web/app/1.log", "web2 default_web_web/app/2.log", "one0 default_one_one/app/0.log"
@@ -143,7 +143,7 @@ func TestLinksAreTidied(t *testing.T) {
 	r.wants(gcPeriod, "remove web0", "tidy "+two+" "+three+" "+other, "unlink "+one)
 	delete(r.living, "web")
 	r.ref.Tell(Collect{Ref: r.pods[0].Ref})
-	r.wants(gcPeriod/3, "remove web1", "remove web2", "unlink "+two, "unlink "+three, "directories web", "collected web")
+	r.wants(gcPeriod/3, "remove web1", "unlink "+two, "remove web2", "unlink "+three, "directories web", "collected web")
 	r.pods = r.pods[1:]
 	r.wants(gcPeriod, "tidy "+other)
 }
