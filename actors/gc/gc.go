@@ -182,7 +182,9 @@ const (
 //	            (abandoned only)
 //
 // The newest container of a name is removed after the others of that name: it says which number the next one
-// has, if the pod comes back while it is being removed, or this agent ends. A stage that fails is tried again, with all before it.
+// has, if the pod comes back while it is being removed, or this agent ends.
+//
+// A stage that fails is tried again, with all before it.
 type collection struct {
 	ref observed.PodRef
 	// abandoned: Collect.Abandoned.
