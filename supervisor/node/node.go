@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -29,20 +27,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
-	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/apiclient/kube"
-	"github.com/troupe-dev/troupe/apiclient/manifesturl"
-	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/admin"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/config"
-	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/healthz"
-	"github.com/troupe-dev/troupe/supervisor/host"
-	"github.com/troupe-dev/troupe/supervisor/host/network"
-	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
-	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 )
@@ -65,153 +54,6 @@ const (
 	stopPatience    = 5 * time.Second
 	startPatience   = 10 * time.Second // that the agent has with starts as it ends
 )
-
-// Run runs a node until ctx ends (nil: pods keep running) or it can't continue.
-func Run(ctx context.Context, o Options) error {
-	klogsink.Route(o.Log)
-	c := o.Config
-	apiserver, err := credential(c)
-	if err != nil {
-		return err
-	}
-	hostname, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	name, err := c.NodeName(hostname)
-	if err != nil {
-		return err
-	}
-	m, err := lookAround(c, name)
-	if err != nil {
-		return err
-	}
-	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
-		return fmt.Errorf("--root-dir %s: too long for the path of the socket in it: choose a shorter directory",
-			c.Options().RootDir)
-	}
-	static := c.StaticPods()
-	var fetcher *manifesturl.Fetcher
-	if static.URL != "" {
-		fetcher, err = manifesturl.New(manifesturl.Config{URL: static.URL, Header: static.URLHeader,
-			Timeout: manifestTimeout})
-		if err != nil {
-			return err
-		}
-	}
-	counters, err := counters(&m, name)
-	if err != nil {
-		return err
-	}
-	late := &lateEvents{node: name}
-	rt, err := connect(ctx, o, &m, name, late, counters.Runtime)
-	if err != nil {
-		return err
-	}
-	defer rt.close()
-	root, err := rootdir.Claim(c.Options().RootDir)
-	if err != nil {
-		return err
-	}
-	defer root.Close() //nolint:errcheck // released with the process in any case
-	if apiserver == nil && !c.Standalone() {
-		if apiserver, err = bootstrap(ctx, c, name, o.Log, counters.Request); err != nil {
-			if ctx.Err() != nil {
-				return nil // it was told to end
-			}
-			return err
-		}
-	}
-	var client *kube.Client
-	if apiserver != nil {
-		if client, err = dial(c, apiserver, o.Log, counters.Request); err != nil {
-			return fmt.Errorf("kubeconfig %s: %w", c.Options().Kubeconfig, err)
-		}
-		defer client.Close()
-	}
-
-	h, err := host.New(host.Config{Root: root.Path(), LogRoot: c.PodLogsDir(), ClusterDomain: c.Kubelet().ClusterDomain})
-	if err != nil {
-		return err
-	}
-	defer h.Close() //nolint:errcheck // nothing is written through it
-	rt.giveUsers(h)
-
-	recorded, err := timeline.New(timeline.Default(name))
-	if err != nil {
-		return err
-	}
-	d := &running{
-		started: time.Now(), log: o.Log, name: name, counters: counters, recorder: recorded,
-		fatal: make(chan *kernel.CrashReport, 1),
-	}
-	events := eventlog.New(o.Log, keptEvents)
-	serve, err := d.listen(o, root.Path(), events)
-	if err != nil {
-		return err
-	}
-	others, err := d.listenForOthers(serving{options: o, machine: &m, runtime: rt.Runtime, client: client,
-		rootDir: root.Path(), host: h})
-	if err != nil {
-		return errors.Join(err, release(serve))
-	}
-	serve = append(serve, others...)
-	monitors, err := d.listenForMonitors(root.Path())
-	if err != nil {
-		return errors.Join(err, release(serve))
-	}
-	rotation, err := d.rotateCertificates(c, apiserver, client)
-	if err != nil {
-		return errors.Join(err, release(append(serve, monitors)))
-	}
-	serve = append(serve, monitors, rotation)
-	network := port.Network(network.New())
-	if sim, is := rt.Runtime.(*simcri.Runtime); is {
-		network = sim.Network() // the addresses of its pods are nowhere else
-	}
-	ports := node.Ports{
-		Runtime: counters.Starts(rt.Runtime), Host: h, Files: h, Network: network, Events: events,
-		Manifests:   &manifests{path: static.Path, period: static.PathPeriod, url: fetcher, log: o.Log},
-		Checkpoints: &checkpoints{dir: filepath.Join(root.Path(), checkpointsDir)},
-		Facts:       m.facts,
-	}
-	if m.own != nil {
-		ports.Cgroups = m.own.port
-	}
-	if reopener, ok := rt.Runtime.(port.LogReopener); ok {
-		ports.LogReopener, ports.Logs = reopener, h
-		if dir := c.Options().ContainerLogLinks; dir != "" {
-			ports.LogLinks = podlogs.NewLinks(dir, c.PodLogsDir())
-		}
-	}
-	if client != nil {
-		told, end, err := recorder(client, name, events,
-			&lostEvents{log: o.Log, clock: kernel.WallClock{}, count: counters.EventDropped})
-		if err != nil {
-			return err
-		}
-		defer end()
-		ports.API, ports.Events, ports.Load = counters.API(client), told, client.Load
-	}
-	ports.Events = recorded.Events(counters.Events(ports.Events))
-	late.to(ports.Events)
-	if text := rt.resolvConfTrouble(c); text != "" {
-		ports.Events.Record(port.Event{Node: name, Warning: true, Reason: "CheckLimitsForResolvConf",
-			Message: text, At: time.Now()})
-	}
-	if err := d.start(o, m, ports, rt, static); err != nil {
-		return err
-	}
-	for _, w := range c.Warnings() {
-		o.Log.Warn().Msg(w)
-	}
-	if !m.cgroups.v2 {
-		o.Log.Warn().Msg("this host uses cgroup v1, which is deprecated in Kubernetes: plan to boot it with cgroup v2")
-	}
-	o.Log.Info().Str("node", name).Str("runtime", rt.version.Name+" "+rt.version.Version).Str("rootDir", root.Path()).
-		Str("staticPods", static.Path).Msg("node is up")
-	return d.serve(ctx, o, serve)
-}
 
 // socketPathLimit is sun_path without its end (unix(7)).
 const socketPathLimit = 107

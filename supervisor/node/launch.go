@@ -1,0 +1,265 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/node"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/kube"
+	"github.com/troupe-dev/troupe/apiclient/manifesturl"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/admin"
+	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
+	"github.com/troupe-dev/troupe/supervisor/eventlog"
+	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/network"
+	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/klogsink"
+	"github.com/troupe-dev/troupe/supervisor/metrics"
+	"github.com/troupe-dev/troupe/supervisor/timeline"
+)
+
+// launch is a daemon that is being started. Each step needs what the steps before it made:
+//
+//	validate ─► reach the runtime ─► claim the root directory ─► reach the apiserver ─► open the host
+//	         ─► listen ─► connect the ports ─► start the actors
+type launch struct {
+	options Options
+	config  config.Config
+	name    string
+	machine machine
+	static  config.StaticPods
+	// fetcher is nil without a manifest URL, apiserver and client without an apiserver.
+	fetcher   *manifesturl.Fetcher
+	apiserver *rest.Config
+	client    *kube.Client
+
+	counters *metrics.Metrics
+	late     *lateEvents
+	runtime  *runtimeBelow
+	root     *rootdir.Dir
+	host     *host.Host
+	events   *eventlog.Log
+	daemon   *running
+	ports    node.Ports
+	// serve answers what others ask. Before it runs, release gives back what it took.
+	serve []func(context.Context) error
+	// closers give back what the steps took, in the reverse order.
+	closers []func()
+}
+
+// errToldToEnd says that the daemon was told to end before it had started.
+var errToldToEnd = errors.New("told to end")
+
+// Run runs a node until ctx ends (nil: pods keep running) or it can't continue.
+func Run(ctx context.Context, o Options) error {
+	klogsink.Route(o.Log)
+	l := &launch{options: o, config: o.Config}
+	defer l.close()
+	for _, step := range []func(context.Context) error{
+		l.validate, l.reachRuntime, l.claimRoot, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
+	} {
+		if err := step(ctx); err != nil {
+			if errors.Is(err, errToldToEnd) {
+				return nil
+			}
+			return err
+		}
+	}
+	return l.daemon.serve(ctx, o, l.serve)
+}
+
+func (l *launch) close() {
+	for i := range l.closers {
+		l.closers[len(l.closers)-1-i]()
+	}
+}
+
+func (l *launch) closing(c func() error) {
+	l.closers = append(l.closers, func() { _ = c() }) // released with the process in any case
+}
+
+// validate finds what is wrong with the configuration, before anything is reached or changed.
+func (l *launch) validate(context.Context) error {
+	c := l.config
+	var err error
+	if l.apiserver, err = credential(c); err != nil {
+		return err
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	if l.name, err = c.NodeName(hostname); err != nil {
+		return err
+	}
+	if l.machine, err = lookAround(c, l.name); err != nil {
+		return err
+	}
+	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
+		return fmt.Errorf("--root-dir %s: too long for the path of the socket in it: choose a shorter directory",
+			c.Options().RootDir)
+	}
+	l.static = c.StaticPods()
+	if l.static.URL != "" {
+		l.fetcher, err = manifesturl.New(manifesturl.Config{
+			URL: l.static.URL, Header: l.static.URLHeader, Timeout: manifestTimeout,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	l.counters, err = counters(&l.machine, l.name)
+	return err
+}
+
+func (l *launch) reachRuntime(ctx context.Context) (err error) {
+	l.late = &lateEvents{node: l.name}
+	l.runtime, err = connect(ctx, l.options, &l.machine, l.name, l.late, l.counters.Runtime)
+	if err == nil {
+		l.closers = append(l.closers, l.runtime.close)
+	}
+	return err
+}
+
+func (l *launch) claimRoot(context.Context) (err error) {
+	if l.root, err = rootdir.Claim(l.config.Options().RootDir); err == nil {
+		l.closing(l.root.Close)
+	}
+	return err
+}
+
+// reachAPI makes the client of the apiserver, with a certificate that it asks for first if it has none.
+func (l *launch) reachAPI(ctx context.Context) (err error) {
+	if l.apiserver == nil && !l.config.Standalone() {
+		l.apiserver, err = bootstrap(ctx, l.config, l.name, l.options.Log, l.counters.Request)
+		if err != nil && ctx.Err() != nil {
+			return errToldToEnd
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if l.apiserver == nil {
+		return nil
+	}
+	if l.client, err = dial(l.config, l.apiserver, l.options.Log, l.counters.Request); err != nil {
+		return fmt.Errorf("kubeconfig %s: %w", l.config.Options().Kubeconfig, err)
+	}
+	l.closers = append(l.closers, l.client.Close)
+	return nil
+}
+
+func (l *launch) openHost(context.Context) (err error) {
+	l.host, err = host.New(host.Config{
+		Root: l.root.Path(), LogRoot: l.config.PodLogsDir(), ClusterDomain: l.config.Kubelet().ClusterDomain,
+	})
+	if err != nil {
+		return err
+	}
+	l.closing(l.host.Close) // nothing is written through it
+	l.runtime.giveUsers(l.host)
+	return nil
+}
+
+// listen takes the sockets and ports that others ask at: that one is taken is found before the first change.
+func (l *launch) listen(context.Context) error {
+	recorded, err := timeline.New(timeline.Default(l.name))
+	if err != nil {
+		return err
+	}
+	d := &running{
+		started: time.Now(), log: l.options.Log, name: l.name, counters: l.counters, recorder: recorded,
+		fatal: make(chan *kernel.CrashReport, 1),
+	}
+	l.daemon, l.events = d, eventlog.New(l.options.Log, keptEvents)
+	if l.serve, err = d.listen(l.options, l.root.Path(), l.events); err != nil {
+		return err
+	}
+	others, err := d.listenForOthers(serving{
+		options: l.options, machine: &l.machine, runtime: l.runtime.Runtime, client: l.client,
+		rootDir: l.root.Path(), host: l.host,
+	})
+	if err != nil {
+		return errors.Join(err, release(l.serve))
+	}
+	l.serve = append(l.serve, others...)
+	monitors, err := d.listenForMonitors(l.root.Path())
+	if err != nil {
+		return errors.Join(err, release(l.serve))
+	}
+	l.serve = append(l.serve, monitors)
+	rotation, err := d.rotateCertificates(l.config, l.apiserver, l.client)
+	if err != nil {
+		return errors.Join(err, release(l.serve))
+	}
+	l.serve = append(l.serve, rotation)
+	return nil
+}
+
+// connectPorts puts this machine, the runtime and the apiserver behind the ports of the actors.
+func (l *launch) connectPorts(context.Context) error {
+	rt, log := l.runtime, l.options.Log
+	net := port.Network(network.New())
+	if sim, is := rt.Runtime.(*simcri.Runtime); is {
+		net = sim.Network() // the addresses of its pods are nowhere else
+	}
+	l.ports = node.Ports{
+		Runtime: l.counters.Starts(rt.Runtime), Host: l.host, Files: l.host, Network: net, Events: l.events,
+		Manifests:   &manifests{path: l.static.Path, period: l.static.PathPeriod, url: l.fetcher, log: log},
+		Checkpoints: &checkpoints{dir: filepath.Join(l.root.Path(), checkpointsDir)},
+		Facts:       l.machine.facts,
+	}
+	if l.machine.own != nil {
+		l.ports.Cgroups = l.machine.own.port
+	}
+	if reopener, ok := rt.Runtime.(port.LogReopener); ok {
+		l.ports.LogReopener, l.ports.Logs = reopener, l.host
+		if dir := l.config.Options().ContainerLogLinks; dir != "" {
+			l.ports.LogLinks = podlogs.NewLinks(dir, l.config.PodLogsDir())
+		}
+	}
+	if l.client != nil {
+		told, end, err := recorder(l.client, l.name, l.events,
+			&lostEvents{log: log, clock: kernel.WallClock{}, count: l.counters.EventDropped})
+		if err != nil {
+			return err
+		}
+		l.closers = append(l.closers, end)
+		l.ports.API, l.ports.Events, l.ports.Load = l.counters.API(l.client), told, l.client.Load
+	}
+	l.ports.Events = l.daemon.recorder.Events(l.counters.Events(l.ports.Events))
+	l.late.to(l.ports.Events)
+	if text := rt.resolvConfTrouble(l.config); text != "" {
+		l.ports.Events.Record(port.Event{
+			Node: l.name, Warning: true, Reason: "CheckLimitsForResolvConf", Message: text, At: time.Now(),
+		})
+	}
+	return nil
+}
+
+func (l *launch) start(context.Context) error {
+	if err := l.daemon.start(l.options, l.machine, l.ports, l.runtime, l.static); err != nil {
+		return err
+	}
+	log := l.options.Log
+	for _, w := range l.config.Warnings() {
+		log.Warn().Msg(w)
+	}
+	if !l.machine.cgroups.v2 {
+		log.Warn().Msg("this host uses cgroup v1, which is deprecated in Kubernetes: plan to boot it with cgroup v2")
+	}
+	version := l.runtime.version
+	log.Info().Str("node", l.name).Str("runtime", version.Name+" "+version.Version).Str("rootDir", l.root.Path()).
+		Str("staticPods", l.static.Path).Msg("node is up")
+	return nil
+}
