@@ -29,9 +29,6 @@ func New() *Meter {
 	return &Meter{v2: cgroups.IsCgroup2UnifiedMode(), root: "/sys/fs/cgroup", proc: "/proc"}
 }
 
-// V2 reports whether the machine has cgroup v2.
-func (m *Meter) V2() bool { return m.v2 }
-
 // Cgroup reads the cgroup at path, of which a few files unless all is wanted; it
 // is empty if there is no such cgroup.
 func (m *Meter) Cgroup(path string, all bool) usage.Cgroup {
