@@ -14,7 +14,7 @@
 //	├── logs         logs        log rotation; only if Ports.Logs is set and containerLogMaxSize is positive
 //	├── sources      sources     manifests of a directory and a URL
 //	├── pleg         pleg        events and lists of the runtime
-//	├── podview      podview     what people and servers ask about pods; spawned with the first question
+//	├── podview      podview     what people and servers ask about pods; spawned with the first message to it
 //	│
 //	│   and, if Ports.API is set:
 //	├── objects      objects     ConfigMaps, Secrets, claims and tokens that pods use

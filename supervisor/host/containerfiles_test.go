@@ -153,9 +153,9 @@ func TestTerminationMessage(t *testing.T) {
 	}
 }
 
-// TestLastWordsOfAnAttacker: a container that can reach the file on the host
+// TestTerminationMessageOfAnAttacker: a container that can reach the file on the host
 // replaces it by something else; nothing is read through it, and nothing hangs.
-func TestLastWordsOfAnAttacker(t *testing.T) {
+func TestTerminationMessageOfAnAttacker(t *testing.T) {
 	l := newLab(t)
 	p := newPod(withMessagePath)
 	if err := l.prepare(p); err != nil {

@@ -65,9 +65,9 @@ func TestVariablesFromAFile(t *testing.T) {
 	}
 }
 
-// TestLastWordsAreShown with the very status that says that it ended, also to an
+// TestTerminationMessageIsShown with the very status that says that it ended, also to an
 // agent that was not there.
-func TestLastWordsAreShown(t *testing.T) {
+func TestTerminationMessageIsShown(t *testing.T) {
 	t.Parallel()
 	w, c := newClusterNode(t, 1, withFiles())
 	s := aPod("web").main("logs").restarts(v1.RestartPolicyNever)

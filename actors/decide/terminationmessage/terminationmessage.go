@@ -1,4 +1,4 @@
-// Package lastwords makes the termination message of a container: what it wrote
+// Package terminationmessage makes the termination message of a container: what it wrote
 // into the file of that name, or the end of its log (core/v1 Container
 // terminationMessagePath and terminationMessagePolicy).
 package terminationmessage

@@ -90,7 +90,7 @@ func (h *host) checkAll(ctx context.Context) {
 	}
 }
 
-// lastWords prints on the console what may say why a check failed.
+// terminationMessage prints on the console what may say why a check failed.
 func (h *host) terminationMessage(ctx context.Context) {
 	if h.agent != nil {
 		view, err := h.agent.Pods(ctx)
