@@ -100,6 +100,26 @@ func TestRemovalFails(t *testing.T) {
 	r.want("and no more is tried")
 }
 
+// TestRemoveWhileMaking: a cgroup that is being made is removed once that is over, however it ended. It is not made
+// again for a pod that is going.
+func TestRemoveWhileMaking(t *testing.T) {
+	for name, err := range map[string]error{"made": nil, "not made": errNot} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			m := r.asks("a", "1")
+			r.ref.Tell(m)
+			r.ref.Tell(r.removes("a"))
+			r.ref.Tell(m)
+			r.want("one call", "cgroups: "+setA, "a: pending", "a: pending, going", "a: pending, going")
+			r.answers(err, setA)
+			r.want("then removed", "cgroups: remove a", "a: pending, going")
+			r.wantEvents("and no failure")
+			r.answers(nil, "remove a")
+			r.want("it is gone", "a: down, removed")
+		})
+	}
+}
+
 // TestDeadline: a call without an answer has failed, and a late answer counts for nothing.
 func TestDeadline(t *testing.T) {
 	r := newRig(t)
