@@ -109,6 +109,31 @@ func TestTwice(t *testing.T) {
 	r.want("one answer", "runtime: "+pull, "runtime: "+look, "a: app ready for 1: sha256:"+img)
 }
 
+// TestAnotherImage: a container whose image was changed does not wait for the first any more. Another does.
+func TestAnotherImage(t *testing.T) {
+	for _, other := range []string{"reg.io/app:2", "Not An Image"} {
+		r := newRig(t)
+		sidecar := r.asks("a", v1.PullNever)
+		sidecar.Ask.Container = "sidecar"
+		r.ref.Tell(sidecar)
+		r.ref.Tell(r.asks("a", v1.PullAlways))
+		r.answers(look, nil)
+		next := r.asks("a", v1.PullAlways)
+		next.Ask.Image = other
+		r.ref.Tell(next)
+		r.Settle()
+		r.said, r.events = nil, nil
+		r.answers(pull, refused(port.ImageNotFound, "no such tag"))
+		r.wantEvents("nobody is told of the first")
+		r.pass(base)
+		r.want("nor is it pulled again")
+		r.pass(lookEvery)
+		r.has[img] = true
+		r.answers(look, nil)
+		r.want("the other container", "runtime: "+look, "a: sidecar ready for 0: sha256:"+img)
+	}
+}
+
 // TestInvalidName: no call is made for what cannot be a name.
 func TestInvalidName(t *testing.T) {
 	r := newRig(t)
