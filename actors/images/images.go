@@ -210,6 +210,8 @@ func (a *images) get(name string) *image {
 }
 
 func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
+	mine := func(w *waiter) bool { return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container }
+	a.release(ctx, m.Ask.Image, mine) // its image may have been changed
 	if _, err := imagepull.Parse(m.Ask.Image); err != nil {
 		w := &waiter{pod: m.Pod, ask: m.Ask, reply: m.ReplyTo}
 		text := imagepull.InvalidNameMessage(m.Ask.Image, err)
@@ -220,7 +222,6 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 	}
 	i := a.get(m.Ask.Image)
 	s := secretsOf(m)
-	mine := func(w *waiter) bool { return w.pod.UID == m.Pod.UID && w.ask.Container == m.Ask.Container }
 	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo &&
 		i.waiting[n].ask.Attempt == m.Ask.Attempt {
 		i.waiting[n].secrets = s // only what it pulls with may be new
@@ -232,10 +233,16 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 }
 
 func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
+	a.release(ctx, "", func(w *waiter) bool { return w.pod.UID == uid })
+}
+
+// release drops waiters of all images but one.
+func (a *images) release(ctx *kernel.Context[Message], except string, which func(*waiter) bool) {
 	for _, name := range slices.Sorted(maps.Keys(a.of)) {
-		i := a.of[name]
-		i.waiting = slices.DeleteFunc(i.waiting, func(w *waiter) bool { return w.pod.UID == uid })
-		a.drop(ctx, i)
+		if i := a.of[name]; name != except && slices.ContainsFunc(i.waiting, which) {
+			i.waiting = slices.DeleteFunc(i.waiting, which)
+			a.drop(ctx, i)
+		}
 	}
 }
 

@@ -40,11 +40,12 @@ type Ensure struct{ pod.EnsureCgroup }
 // Remove is a pod's wish to be rid of it. From pod; as with Ensure.
 type Remove struct{ pod.RemoveCgroup }
 
-// done is the result of one effect for one pod.
+// done is the result of one effect for one pod: of its removal, or of what made it.
 type done struct {
-	id  kernel.EffectID
-	uid types.UID
-	err error
+	id      kernel.EffectID
+	uid     types.UID
+	removal bool
+	err     error
 }
 
 // again is this actor's own timer for one pod.
@@ -279,7 +280,7 @@ func (p *podded) due(ctx *kernel.Context[Message], policy backoff.Policy, uid ty
 func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded) {
 	if p.going {
 		p.running = a.removePod(ctx, uid, objectOf(p.pod, uid), func(id kernel.EffectID, err error) Message {
-			return done{id, uid, err}
+			return done{id, uid, true, err}
 		})
 		return
 	}
@@ -293,7 +294,7 @@ func (a *resources) begin(ctx *kernel.Context[Message], uid types.UID, p *podded
 				return
 			}
 			a.deps.Cgroups.Set(c, name, values, answer)
-		}, func(id kernel.EffectID, err error) Message { return done{id, uid, err} })
+		}, func(id kernel.EffectID, err error) Message { return done{id, uid, false, err} })
 }
 
 // effect is one call for a pod, on the pod's lane.
@@ -322,6 +323,10 @@ func (a *resources) done(ctx *kernel.Context[Message], m done) {
 		return // late, or of a predecessor: what it did is found by the one that is asked for next
 	}
 	p.running = 0
+	if p.going && !m.removal {
+		a.advance(ctx, m.uid) // however it ended, there may be something to remove
+		return
+	}
 	if m.err != nil {
 		a.failed(ctx, p, m)
 		return
