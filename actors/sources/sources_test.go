@@ -1,0 +1,285 @@
+package sources_test
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/sources"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+)
+
+func TestStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		change []func(r *rig)
+		want   []string
+	}{
+		"a directory": {
+			[]func(r *rig){has("web.yaml", pod("web", 1))},
+			[]string{"LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint"},
+		},
+		"an empty directory": {
+			nil, []string{"LoadCheckpoint", "ReadManifests", "http:", "file:", "SaveCheckpoint"},
+		},
+		"a URL": {
+			[]func(r *rig){fromURL(pod("web", 1))},
+			[]string{"LoadCheckpoint", "file:", "FetchManifest", "http: web1", "SaveCheckpoint"},
+		},
+		"neither": {
+			[]func(r *rig){func(r *rig) { r.deps.Path = "" }}, []string{"LoadCheckpoint", "file:", "http:"},
+		},
+		"a checkpoint that is no JSON": {
+			[]func(r *rig){has("web.yaml", pod("web", 1)), func(r *rig) { r.Checkpoints.Put(checkpoint, []byte("{")) }},
+			[]string{"LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint"},
+		},
+		"a disk that cannot be read": {
+			[]func(r *rig){has("web.yaml", pod("web", 1)), func(r *rig) {
+				r.faults["LoadCheckpoint"] = machine.Fault{Err: errors.New("input/output error")}
+			}},
+			[]string{"LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { newRig(t, c.change...).want("the start", soon, c.want...) })
+	}
+}
+
+// TestFiles follows the files of a directory through their lives. A change is a hint to read all.
+func TestFiles(t *testing.T) {
+	r := newRig(t)
+	r.want("nothing", soon, "LoadCheckpoint", "ReadManifests", "http:", "file:", "SaveCheckpoint")
+	for _, step := range []struct{ what, name, text, want string }{
+		{"a file appears", "web.yaml", pod("web", 1), "file: web1"},
+		{"another one is half written", "db.yaml", halfOf(pod("db", 1)), "file: web1, problem in db.yaml"},
+		{"the rest is written", "db.yaml", pod("db", 1), "file: db1 web1"},
+		{"a file changes", "web.yaml", pod("web", 2), "file: db1 web2"},
+		{
+			"a file is broken, and its last good version kept", "web.yaml", halfOf(pod("web", 3)),
+			"file: db1 web2, problem in web.yaml keeps default/web-n1",
+		},
+		{
+			"a broken file has another problem", "web.yaml", "kind: Service",
+			"file: db1 web2, problem in web.yaml keeps default/web-n1",
+		},
+		{"a file is mended", "web.yaml", pod("web", 3), "file: db1 web3"},
+		{
+			"a second file has the name of a pod: the first by name wins", "also-web.yaml", pod("web", 9),
+			"file: web9 db1, problem in web.yaml",
+		},
+		{"it names another pod", "also-web.yaml", pod("other", 1), "file: other1 db1 web3"},
+	} {
+		r.write(step.name, step.text)
+		r.want(step.what, soon, "ReadManifests", step.want, "SaveCheckpoint")
+	}
+	r.Manifests.Remove("web.yaml")
+	r.want("a file goes, and its pod with it", soon, "ReadManifests", "file: other1 db1", "SaveCheckpoint")
+	r.Manifests.Write("db.yaml", []byte(pod("db", 1)))
+	r.want("a file is written as it was", soon, "ReadManifests", "file: other1 db1")
+}
+
+// TestHintIsLost: the directory is read once per period all the same.
+func TestHintIsLost(t *testing.T) {
+	r := newRig(t)
+	r.Manifests.Missed = true
+	r.Advance(soon)
+	r.write("web.yaml", pod("web", 1))
+	r.want("no hint", pathPeriod/2)
+	r.want("the period", pathPeriod/2, "ReadManifests", "file: web1", "SaveCheckpoint")
+	r.want("the next", pathPeriod, "ReadManifests", "file: web1")
+}
+
+// TestManyHints: those that come while the directory is read make for one more reading, which finds
+// what the one under way may have missed.
+func TestManyHints(t *testing.T) {
+	r := newRig(t)
+	r.Advance(soon)
+	r.faults["ReadManifests"] = machine.Fault{Latency: 5 * time.Second}
+	r.write("a.yaml", pod("a", 1))
+	r.want("the first hint", time.Second, "ReadManifests")
+	r.write("b.yaml", pod("b", 1))
+	r.write("c.yaml", pod("c", 1))
+	r.want("two more", 3*time.Second)
+	delete(r.faults, "ReadManifests")
+	r.want("the answer", 2*time.Second,
+		"ReadManifests", "file: a1 b1 c1", "SaveCheckpoint", "file: a1 b1 c1")
+}
+
+func TestDirectoryNotReadable(t *testing.T) {
+	denied := errors.New("permission denied")
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"not readable: nobody knows what is wanted": {denied, "file:, not read yet, problem in /etc/manifests"},
+		"not there: nothing is wanted":              {fs.ErrNotExist, "file:, problem in /etc/manifests"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(r *rig) { r.Manifests.ReadErr = c.err })
+			r.want("the start", soon, "LoadCheckpoint", "ReadManifests", "http:", c.want)
+			r.want("again", 2*pathPeriod, "ReadManifests", c.want, "ReadManifests", c.want)
+			if n := r.logged("invalid manifest", c.err.Error()); n != 1 {
+				t.Errorf("logged %d times, want once: %s", n, &r.log)
+			}
+			r.Manifests.ReadErr = nil
+			r.write("web.yaml", pod("web", 1))
+			r.want("it can be read", soon, "ReadManifests", "file: web1", "SaveCheckpoint")
+		})
+	}
+	for name, err := range map[string]error{"not readable any more": denied, "not there any more": fs.ErrNotExist} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, has("web.yaml", pod("web", 1)))
+			r.Advance(soon)
+			r.Manifests.ReadErr = err
+			r.want("what was wanted stays wanted", pathPeriod, "ReadManifests", "file: web1, problem in /etc/manifests")
+			r.Manifests.ReadErr = nil
+			r.want("it is back", pathPeriod, "ReadManifests", "file: web1")
+			r.Manifests.ReadErr = err
+			r.Advance(pathPeriod)
+			if n := r.logged("invalid manifest", err.Error()); n != 2 {
+				t.Errorf("logged %d times, want once for each time it broke: %s", n, &r.log)
+			}
+		})
+	}
+}
+
+// TestFileNotReadable: one file of the directory is like a broken one.
+func TestFileNotReadable(t *testing.T) {
+	r := newRig(t, has("web.yaml", pod("web", 1)), func(r *rig) { r.deps.Manifests = &locked{Manifests: r.Manifests} })
+	r.Advance(soon)
+	r.deps.Manifests.(*locked).name = "web.yaml"
+	r.write("db.yaml", pod("db", 1))
+	r.want("a FIFO", soon, "ReadManifests", "file: db1 web1, problem in web.yaml keeps default/web-n1", "SaveCheckpoint")
+}
+
+// TestReadIsNotAnswered: the deadline is a problem of the directory. Nothing else is read meanwhile,
+// and the directory is read again at once after it. The late answer changes nothing.
+func TestReadIsNotAnswered(t *testing.T) {
+	r := newRig(t, has("web.yaml", pod("web", 1)))
+	r.Advance(soon)
+	r.faults["ReadManifests"] = machine.Fault{Latency: deadline + time.Second}
+	r.want("the call", pathPeriod, "ReadManifests")
+	r.want("no other one", deadline-2*soon)
+	delete(r.faults, "ReadManifests")
+	r.want("the deadline", 2*soon, "ReadManifests", "file: web1, problem in /etc/manifests", "file: web1")
+	r.want("the late answer", pathPeriod/2)
+	if r.logged("no answer within 1m0s") != 1 {
+		t.Errorf("the log does not say it once: %s", &r.log)
+	}
+}
+
+// TestURL: the answer is asked for once per period, and told if it changed.
+func TestURL(t *testing.T) {
+	const url = "https://me:xxxxx@example.com/pods"
+	r := newRig(t, fromURL(pod("web", 1)))
+	r.Advance(soon)
+	r.want("nothing new", urlPeriod, "FetchManifest")
+	r.Manifests.Body = pod("web", 2)
+	r.want("another version", urlPeriod, "FetchManifest", "http: web2", "SaveCheckpoint")
+	r.Manifests.Body = halfOf(pod("web", 3))
+	r.want("a broken one", urlPeriod, "FetchManifest", "http: web2, problem in "+url+" keeps default/web-n1", "SaveCheckpoint")
+	r.Manifests.Body = pod("web", 2)
+	r.want("it is as it was", urlPeriod, "FetchManifest", "http: web2", "SaveCheckpoint")
+	r.Manifests.FetchErr = errors.New("503 Service Unavailable")
+	const unavailable = "http: web2, problem in " + url + " keeps default/web-n1"
+	r.want("no answer", 2*urlPeriod, "FetchManifest", unavailable, "SaveCheckpoint", "FetchManifest", unavailable)
+	r.Manifests.FetchErr = nil
+	r.want("the same answer, which takes the problem away", urlPeriod, "FetchManifest", "http: web2", "SaveCheckpoint")
+	r.want("nothing new again", urlPeriod, "FetchManifest")
+	if r.logged("503 Service Unavailable") != 1 || r.logged("secret") != 0 {
+		t.Errorf("the log does not say it once and without the password: %s", &r.log)
+	}
+}
+
+// TestURLNeverAnswered: what it wants is not known, and no call is made beside one under way.
+func TestURLNeverAnswered(t *testing.T) {
+	r := newRig(t, fromURL(pod("web", 1)), func(r *rig) { r.faults["FetchManifest"] = machine.Fault{Hang: true} })
+	r.want("silence", deadline-soon, "LoadCheckpoint", "file:", "FetchManifest")
+	delete(r.faults, "FetchManifest")
+	r.want("the deadline", 2*soon,
+		"http:, not read yet, problem in https://me:xxxxx@example.com/pods", "SaveCheckpoint")
+	r.want("the next period", urlPeriod/2, "FetchManifest", "http: web1", "SaveCheckpoint")
+}
+
+// TestAgentRestart: a pod whose manifest is broken at that moment runs on.
+func TestAgentRestart(t *testing.T) {
+	before := newRig(t, has("web.yaml", pod("web", 1)))
+	before.Advance(soon)
+	remembers := func(r *rig) { r.Checkpoints.Put(checkpoint, before.Checkpoints.Get(checkpoint)) }
+	r := newRig(t, remembers, has("web.yaml", halfOf(pod("web", 2))))
+	r.want("a broken file", soon, "LoadCheckpoint", "ReadManifests", "http:",
+		"file: web1, problem in web.yaml keeps default/web-n1", "SaveCheckpoint")
+	r = newRig(t, remembers)
+	r.want("a file that is gone", soon, "LoadCheckpoint", "ReadManifests", "http:", "file:", "SaveCheckpoint")
+	r = newRig(t, remembers, func(r *rig) { r.Manifests.ReadErr = fs.ErrNotExist })
+	r.want("a directory that is gone: nobody knows", soon, "LoadCheckpoint", "ReadManifests", "http:",
+		"file: web1, not read yet, problem in /etc/manifests")
+	r = newRig(t, remembers, fromURL(pod("db", 1)))
+	r.want("a directory that is not configured any more", soon,
+		"LoadCheckpoint", "file:", "FetchManifest", "http: db1", "SaveCheckpoint")
+}
+
+// TestActorRestart: the second incarnation knows what the first saved, has a watch of its own, and takes
+// no answer that the first asked for.
+func TestActorRestart(t *testing.T) {
+	r := newRig(t, has("web.yaml", pod("web", 1)))
+	r.Advance(soon)
+	r.faults["ReadManifests"] = machine.Fault{Latency: time.Second}
+	r.write("web.yaml", halfOf(pod("web", 2)))
+	r.want("the first one reads", soon, "ReadManifests")
+	delete(r.faults, "ReadManifests")
+	r.crash = true
+	r.ref.Tell(sources.Resend{})
+	r.want("it crashes, and the second one's call waits for its", 100*time.Millisecond, "LoadCheckpoint", "http:")
+	r.want("the answer to the first one counts for nothing", time.Second, "ReadManifests",
+		"file: web1, problem in web.yaml keeps default/web-n1", "SaveCheckpoint")
+	r.write("web.yaml", pod("web", 3))
+	r.want("one watch", soon, "ReadManifests", "file: web3", "SaveCheckpoint")
+}
+
+// TestResend: pods restarted. Asked twice, it is told twice; before the checkpoint is loaded it comes anyway.
+func TestResend(t *testing.T) {
+	r := newRig(t, has("web.yaml", pod("web", 1)))
+	r.ref.Tell(sources.Resend{})
+	r.want("too early", soon, "LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint")
+	r.ref.Tell(sources.Resend{})
+	r.ref.Tell(sources.Resend{})
+	r.want("twice", soon, "file: web1", "http:", "file: web1", "http:")
+}
+
+// TestOverflow: hints may have been lost, so that all is told and the directory read.
+func TestOverflow(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.limit = 1 })
+	r.Advance(soon)
+	r.Manifests.Missed = true
+	r.write("web.yaml", pod("web", 1))
+	r.ref.Tell(sources.Resend{})
+	r.ref.Tell(sources.Resend{})
+	r.want("one of two is lost", soon,
+		"file:", "http:", "ReadManifests", "file:", "http:", "file: web1", "SaveCheckpoint")
+}
+
+// TestCheckpointCannotBeWritten: the pods run all the same, and the next reading writes it again.
+func TestCheckpointCannotBeWritten(t *testing.T) {
+	r := newRig(t, has("web.yaml", pod("web", 1)), func(r *rig) {
+		r.faults["SaveCheckpoint"] = machine.Fault{Err: errors.New("no space left on device")}
+	})
+	r.want("the start", soon, "LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint")
+	delete(r.faults, "SaveCheckpoint")
+	r.want("there is space", pathPeriod, "ReadManifests", "file: web1", "SaveCheckpoint")
+	r.want("nothing to write", pathPeriod, "ReadManifests", "file: web1")
+	if r.logged("cannot write the static pods checkpoint", "no space left on device") != 1 {
+		t.Errorf("the log does not say it once: %s", &r.log)
+	}
+}
+
+// TestWatchFails: the log says that the directory is only read periodically.
+func TestWatchFails(t *testing.T) {
+	r := newRig(t, func(r *rig) { r.deps.Manifests = unwatched{r.Manifests} })
+	r.Advance(soon)
+	r.write("web.yaml", pod("web", 1))
+	r.want("no hint", pathPeriod/2)
+	r.want("the period", pathPeriod/2, "ReadManifests", "file: web1", "SaveCheckpoint")
+	if r.logged("cannot watch the manifest directory", "too many open files", "/etc/manifests") != 1 {
+		t.Errorf("the log does not say it once: %s", &r.log)
+	}
+}
