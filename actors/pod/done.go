@@ -55,8 +55,9 @@ func problemOf(err error, id, name string) *podplan.Problem {
 // logFailure logs a failure that users are shown nothing of.
 func (p *pod) logFailure(ctx *kernel.Context[Message], call, object string, f failed) {
 	log := ctx.Log().Warn
-	if f.kind == port.Unavailable || bits.OnesCount(uint(f.count)) > 1 {
-		log = ctx.Log().Debug // pleg says it once for all pods; and not each of many in a row
+	if f.kind == port.Unavailable || bits.OnesCount(uint(f.count)) != 1 {
+		// pleg says it once for all pods. Not each of many in a row is told, and none that nothing depends on.
+		log = ctx.Log().Debug
 	}
 	log().Str("pod", p.name()).Str("call", call).Str("object", object).Int("failures", f.count).
 		Str("error", f.detail).Msg("runtime call failed")

@@ -347,6 +347,9 @@ func (a *resources) forget(ctx *kernel.Context[Message], uid types.UID, p *podde
 		a.sums.Add(p.share, -1)
 		a.changed(ctx)
 	}
+	if p.retry != nil {
+		p.retry()
+	}
 	delete(a.pods, uid)
 }
 

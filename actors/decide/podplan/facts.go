@@ -192,7 +192,7 @@ func (f *Facts) Failed(e Effect, s Situation, p Problem) Failure {
 	if p.NotFound && e.Lane().Kind == LaneInspect {
 		f.forget(e.Lane().Name)
 	}
-	if p.NotFound || p.InDoubt && e.Changes() {
+	if p.NotFound && e.Lane().Kind != LaneMade || p.InDoubt && e.Changes() {
 		f.Doubt()
 	}
 	failure := f.Failures[e.Lane()]

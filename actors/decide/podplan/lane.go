@@ -10,6 +10,7 @@ const (
 	LaneStop                      // stopping one container, by ID
 	LaneHook                      // hooks in one container, by ID
 	LaneInspect                   // reading one container or sandbox, by ID
+	LaneMade                      // reading what the runtime made of a container, by ID
 	LaneImage                     // the image of one container, by name
 	LaneVolumes                   // the volumes of the pod
 	LaneCgroup                    // the cgroup of the pod
@@ -19,7 +20,7 @@ const (
 
 func (k LaneKind) String() string {
 	return [...]string{
-		"pod", "sandbox", "container", "stop", "hook", "inspect", "image", "volumes", "cgroup", "resize", "note",
+		"pod", "sandbox", "container", "stop", "hook", "inspect", "made", "image", "volumes", "cgroup", "resize", "note",
 	}[k]
 }
 

@@ -85,13 +85,13 @@ func (h *host) checkAll(ctx context.Context) {
 		h.reporter.Result(string(h.release), check.Name, time.Since(begin), err)
 		if err != nil && !wordsSaid {
 			wordsSaid = true
-			h.terminationMessage(ctx)
+			h.printWhy(ctx)
 		}
 	}
 }
 
-// terminationMessage prints on the console what may say why a check failed.
-func (h *host) terminationMessage(ctx context.Context) {
+// printWhy prints on the console what may say why a check failed.
+func (h *host) printWhy(ctx context.Context) {
 	if h.agent != nil {
 		view, err := h.agent.Pods(ctx)
 		fmt.Printf("--- containerd %s, pods: %+v %v\n--- the agent's log:\n%s\n", h.release, view, err, h.agent.LogTail(8000))
