@@ -27,8 +27,8 @@ func Size(pod *v1.Pod, source *v1.EmptyDirVolumeSource, allocatable v1.ResourceL
 	return least
 }
 
-// memoryLimit is the memory limit of a whole pod. It is 0 if neither the pod nor each of its
-// containers has one.
+// memoryLimit is the memory limit of a whole pod. It is 0 if the pod has none and a container has
+// none either.
 func memoryLimit(pod *v1.Pod) int64 {
 	if r := pod.Spec.Resources; r != nil && r.Limits.Memory().Sign() > 0 {
 		return r.Limits.Memory().Value()
