@@ -147,7 +147,7 @@ func (s *System) shrinkRegistry() {
 // Clock is the system's.
 func (s *System) Clock() Clock { return s.clock }
 
-// DeadLetters counts messages to actors that are no more.
+// DeadLetters counts messages to actors that no longer exist.
 func (s *System) DeadLetters() uint64 { return s.deadLetters.Load() }
 
 // Dropped counts messages that found a full mailbox.

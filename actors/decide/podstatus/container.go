@@ -263,7 +263,7 @@ func waitingState(old *v1.ContainerStatus, reason, message string) v1.ContainerS
 	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}
 }
 
-// closeBooks completes the status of a pod of which nothing is left. A container without a known
+// closeBooks completes the status of a pod when nothing of it is left. A container without a known
 // termination gets the reason ContainerStatusUnknown.
 func (c *computer) closeBooks() {
 	if c.initialized() {

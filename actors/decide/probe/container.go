@@ -5,10 +5,10 @@ import "time"
 // Container holds the probes of one incarnation of a container.
 //
 //	          ┌─ has a startup probe ─► startup ─passed─► liveness, readiness
-//	began ────┤                            └─failed─► nothing more: it is to be restarted
+//	began ────┤                            └─failed─► nothing more: it must be restarted
 //	          └─ has none ───────────────────────────► liveness, readiness
 //
-//	stopping: liveness and startup are over, readiness goes on
+//	stopping: liveness and startup are over, readiness continues
 type Container struct {
 	// Probes are by kind; nil where the container has none.
 	Probes [Kinds]*Probe

@@ -97,10 +97,10 @@ type Step struct {
 
 // Next decides what to do for a pod without a call under way.
 //
-//	nothing to say, or nobody to say it of ─────────────► Rest
-//	the object may be another by now ───────────────────► Read
-//	says less, or other, than this node has to say ─────► Write, if it is worth it
-//	says it all, and nothing of the pod is left ────────► Delete
+//	no computed status, or no object ───────────────────► Rest
+//	the object may have changed ────────────────────────► Read
+//	its status differs from the computed one ───────────► Write, if it is worth it
+//	its status is final, and nothing is left ───────────► Delete
 func Next(in Input) Step {
 	if in.Object == nil || in.Want == nil || in.Deleted {
 		return Step{}
