@@ -12,48 +12,45 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Behavior is what one incarnation of an actor does with messages of type M.
-// A restarted actor is a new Behavior from the constructor in its Spec.
+// Behavior is how one incarnation of an actor handles messages of type M. After a restart, the
+// constructor in the Spec makes a new Behavior.
 type Behavior[M any] interface {
-	// Start is called once, before any message. An actor begins by observing.
+	// Start is called once, before any message.
 	Start(ctx *Context[M])
 	// Receive handles one message. It must not block.
 	Receive(ctx *Context[M], m M)
 }
 
-// Stopper is a Behavior with last words: Stop is called when the actor is
-// stopped for good, not when it is restarted. One that has crashed and is
-// stopped before its next start has none. What Stop asks for by Do is done if
-// it can begin at once. Nothing is received after it.
+// Stopper is a Behavior with a Stop method. It is called when the actor is stopped for good, not
+// when it is restarted, and not if the actor has crashed and not started again. An effect that Stop
+// asks for runs only if it can begin at once. No message is received after Stop.
 type Stopper[M any] interface{ Stop(ctx *Context[M]) }
 
-// OverflowHandler is a Behavior that wants to know that messages were dropped
-// because its mailbox was full: what it missed were hints, so it looks again.
-// It comes before the messages that wait. Its own timers and the results of its
-// own effects are never among those dropped.
+// OverflowHandler is a Behavior that is told when messages were dropped because its mailbox was
+// full. Dropped messages are hints, so it should read the state again. The call comes before the
+// waiting messages. The actor's own timers and effect results are never dropped.
 type OverflowHandler[M any] interface{ Overflowed(ctx *Context[M]) }
 
-// ChildWatcher is a Behavior that wants to know that an actor below it has
-// ended, by whatever means: from now on its name is free. A restarted actor has
-// no children, and is not told of those that its predecessor had.
+// ChildWatcher is a Behavior that is told when a child has ended, for any reason: from then on its
+// name is free. A restarted actor has no children, and is not told of its predecessor's.
 type ChildWatcher[M any] interface {
 	ChildStopped(ctx *Context[M], name string)
 }
 
-// overflowed is what the mailbox says to an OverflowHandler.
+// overflowed is the message for an OverflowHandler.
 type overflowed struct{}
 
-// Spec is how to make an actor.
+// Spec says how to make an actor.
 type Spec[M any] struct {
-	// Name is its place below its parent: any characters but '/' and space.
+	// Name is the last part of its path: any characters but '/' and space.
 	Name string
-	// Kind groups actors of one sort in the tree and in metrics; Name if empty.
+	// Kind groups similar actors in the tree and in metrics; Name if empty.
 	Kind string
-	// Label is shown to people beside a name that says little.
+	// Label is shown to people beside a name that is not readable.
 	Label string
 	// New makes one incarnation.
 	New func() Behavior[M]
-	// Policy answers its crashes; ForSingletons if zero.
+	// Policy decides on its crashes; ForSingletons if zero.
 	Policy Policy
 	// Runner runs its effects; its parent's if nil.
 	Runner *Runner
@@ -80,18 +77,18 @@ func (s Spec[M]) Validate() error {
 	return nil
 }
 
-// Context is what an actor has besides its state. It is valid only inside
-// Start, Receive and the other methods of a Behavior.
+// Context gives an actor access to the system. It is valid only inside Start, Receive and the other
+// methods of a Behavior.
 type Context[M any] struct {
 	cell *cell
 	ac   actor.Context
 	log  *zerolog.Logger
 }
 
-// Self is where to reach this actor.
+// Self is the address of this actor.
 func (c *Context[M]) Self() Ref[M] { return Ref[M]{c.cell} }
 
-// Path is this actor's place in the tree.
+// Path is this actor's path in the tree.
 func (c *Context[M]) Path() string { return c.cell.path }
 
 // Now is the time on the system's clock.
@@ -105,7 +102,7 @@ func (c *Context[M]) Rand() *rand.Rand {
 	return c.cell.rng
 }
 
-// Log is the one stream, with this actor's path. In a simulation it is silent.
+// Log is the system's log with this actor's path. In a simulation it is silent.
 func (c *Context[M]) Log() *zerolog.Logger {
 	if c.log == nil {
 		c.log = &c.cell.sys.log
@@ -120,18 +117,18 @@ func (c *Context[M]) Log() *zerolog.Logger {
 // Incarnation counts from 1.
 func (c *Context[M]) Incarnation() uint32 { return c.cell.incarnation }
 
-// After sends m to this incarnation, d from now: not to the next, should this
-// one crash. cancel may be called at any time.
+// After sends m to this incarnation after d. If it crashes before, m is not sent. cancel may be
+// called at any time.
 func (c *Context[M]) After(d time.Duration, m M) (cancel func() bool) {
 	cell := c.cell
 	e := envelope{msg: m, timer: cell.incarnation}
 	return cell.sys.clock.AfterFunc(d, func() { cell.post(e) })
 }
 
-// Stop stops this actor, after the message in hand, and all below it.
+// Stop stops this actor, after the current message, and its whole subtree.
 func (c *Context[M]) Stop() { c.cell.stop() }
 
-// StopChild stops an actor below this one. What it has not read are dead letters.
+// StopChild stops a child of this actor. Its unread messages become dead letters.
 func StopChild[M any, P any](c *Context[P], child Ref[M]) {
 	if child.cell == nil {
 		return
@@ -142,10 +139,10 @@ func StopChild[M any, P any](c *Context[P], child Ref[M]) {
 	child.cell.stop()
 }
 
-// ErrNameTaken says that an actor of that name is there, or still stopping.
+// ErrNameTaken says that an actor of that name exists, or is still stopping.
 var ErrNameTaken = errors.New("an actor of that name is still there")
 
-// Spawn makes an actor below this one.
+// Spawn makes a child of this actor.
 func Spawn[M any, P any](parent *Context[P], spec Spec[M]) (Ref[M], error) {
 	if err := spec.Validate(); err != nil {
 		return Ref[M]{}, err
@@ -160,7 +157,7 @@ func Spawn[M any, P any](parent *Context[P], spec Spec[M]) (Ref[M], error) {
 	return spawned[M](c, c.sys.spawn(c, parent.ac, props[M](c.sys, false), spec.Name))
 }
 
-// SpawnRoot makes a topmost actor: a node.
+// SpawnRoot makes a root actor: a node.
 func SpawnRoot[M any](s *System, spec Spec[M]) (Ref[M], error) {
 	if err := spec.Validate(); err != nil {
 		return Ref[M]{}, err
@@ -172,16 +169,16 @@ func SpawnRoot[M any](s *System, spec Spec[M]) (Ref[M], error) {
 	return spawned[M](c, s.spawn(c, s.actors.Root, props[M](s, true), spec.Name))
 }
 
-// StopRoot stops a topmost actor and all below it; see System.Until.
+// StopRoot stops a root actor and its subtree; see System.Until.
 func StopRoot[M any](r Ref[M]) {
 	if r.cell != nil {
 		r.cell.stop()
 	}
 }
 
-// KillRoot ends a topmost actor and all below it as the death of its process
-// would: no Stop method runs, and no further message is handled. Its Runner is
-// closed apart. For simulation and chaos.
+// KillRoot ends a root actor and its subtree as the death of its process would: no Stop method
+// runs, and no further message is handled. Its Runner is closed separately. For simulation and
+// chaos.
 func KillRoot[M any](r Ref[M]) {
 	if r.cell == nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// adapter is one incarnation as protoactor sees it.
+// adapter is one incarnation in the form that protoactor needs.
 type adapter[M any] struct {
 	sys      *System
 	cell     *cell       // nil until its first message
@@ -46,8 +46,8 @@ func (a *adapter[M]) Receive(ac actor.Context) {
 	}
 }
 
-// start makes the behavior here, and not when protoactor asks for the adapter:
-// that is on the parent, whom a panicking constructor must not take down.
+// start makes the behavior here, and not when protoactor asks for the adapter. That happens on the
+// parent, which a panicking constructor must not crash.
 func (a *adapter[M]) start(ac actor.Context) {
 	c := a.cell
 	c.mu.Lock()
@@ -68,16 +68,15 @@ func (a *adapter[M]) start(ac actor.Context) {
 	})
 }
 
-// alive: user code of this incarnation may run.
+// alive says whether user code of this incarnation may run.
 func (a *adapter[M]) alive() bool {
 	a.cell.mu.Lock()
 	defer a.cell.mu.Unlock()
 	return a.behavior != nil && !a.cell.crashed && !a.cell.killed
 }
 
-// stop lets the behavior have its last words, and drops what it has asked for
-// and what has not begun. A panic in them is reported, but must not reach
-// protoactor, which would restart an actor that is to stop.
+// stop calls the behavior's Stop, and drops its effects that have not begun. A panic in Stop is
+// reported, but must not reach protoactor, which would restart an actor that should stop.
 func (a *adapter[M]) stop() {
 	c := a.cell
 	defer func() {
@@ -94,8 +93,8 @@ func (a *adapter[M]) stop() {
 	}
 }
 
-// childStopped frees the name of the child and tells the behavior, unless it is on its way out itself: then
-// protoactor waits for its children, and a panic here would make it wait forever.
+// childStopped frees the child's name and tells the behavior, unless this actor itself is stopping.
+// Then protoactor waits for its children, and a panic here would make it wait forever.
 func (a *adapter[M]) childStopped(path string) {
 	a.cell.sys.removeCell(path)
 	w, ok := a.behavior.(ChildWatcher[M])

@@ -11,7 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Status is how an actor is.
+// Status is the state of an actor.
 //
 //	Running ──panic──► Restarting ──backoff──► Running
 //	                       │ too many in the window
@@ -54,7 +54,7 @@ type record struct {
 	at   int64
 }
 
-// shape is what actors of one sort have in common. Cells share it.
+// shape is what similar actors share. Cells point to it.
 type shape struct {
 	kind     string
 	policy   Policy
@@ -62,45 +62,44 @@ type shape struct {
 	protocol reflect.Type
 }
 
-// faults is what is remembered of an actor that has crashed.
+// faults is the crash history of an actor.
 type faults struct {
 	total   uint32
 	crashes []time.Time
 	last    *CrashReport
 }
 
-// cell is an actor's mailbox and all that the kernel remembers of the actor.
-// It outlives the actor's incarnations. It implements actor.Mailbox.
+// cell is an actor's mailbox, with everything that the kernel knows about the actor. It outlives
+// the actor's incarnations. It implements actor.Mailbox.
 type cell struct {
 	sys    *System
 	runner *Runner
-	// effects are those of this place that are not over, in order of asking. The
-	// runner's lock guards them.
+	// effects are the unfinished effects of this path, oldest first. The runner's lock guards them.
 	effects []*effect
 	parent  *cell
 	*shape
 	path string
 	// construct is a func() Behavior[M] for the M of protocol.
 	construct any
-	// label is for people, empty if the name says enough.
+	// label is for people; empty if the name is readable.
 	label string
 
 	mu      sync.Mutex
 	invoker actor.MessageInvoker
 	system  []any
-	// queue is what waits; nil if nothing does.
+	// queue holds the waiting messages; nil if there are none.
 	queue *queue
 
 	// Invariant: scheduled iff the scheduler holds the cell, or is in its step.
 	scheduled bool
-	// suspended: what waits in queue stays there. True before the first start.
+	// suspended: messages wait in queue. True before the first start.
 	suspended bool
 	overflow  bool
-	// crashed: this incarnation is dead, and waits for the next or for its end.
+	// crashed: this incarnation is dead, and waits for its restart or its end.
 	crashed bool
-	// closed: it is stopping or stopped. Nothing goes into queue any more.
+	// closed: the actor is stopping or stopped. The queue takes no messages.
 	closed bool
-	// killed: closed without last words, as a process that is killed.
+	// killed: closed without calling Stop, like a process that is killed.
 	killed bool
 	status Status
 
@@ -111,17 +110,17 @@ type cell struct {
 	dropped     uint32
 	coalesced   uint32
 	faults      *faults
-	history     *history // nil until there is one
+	history     *history // nil until the first message
 	rng         *rand.Rand
 }
 
-// history is the last messages that were handled, in a ring.
+// history is a ring of the last handled messages.
 type history struct {
 	ring []record
 	next int
 }
 
-// begin notes what is in hand.
+// begin notes the message that is being handled.
 func (c *cell) begin(name string) {
 	c.mu.Lock()
 	c.beginLocked(name)
@@ -133,11 +132,11 @@ func (c *cell) beginLocked(name string) {
 	c.since = c.sys.clock.Now().UnixNano()
 }
 
-// end notes that what was in hand is done, and leaves c.mu locked.
+// end notes that the message was handled, and leaves c.mu locked.
 func (c *cell) end(ok bool) {
 	c.mu.Lock()
 	if !ok {
-		return // the crash report has said it
+		return // the crash report has the message
 	}
 	if n := c.sys.history; n > 0 {
 		r := record{name: c.current, at: c.since}
@@ -156,14 +155,14 @@ func (c *cell) end(ok bool) {
 	c.current = ""
 }
 
-// trace tells the tracer of what is in hand.
+// trace reports the current message to the tracer.
 func (c *cell) trace(msg any) {
 	if t := c.sys.tracer; t != nil {
 		t.Deliver(c.sys.clock.Now(), c.path, c.current, msg)
 	}
 }
 
-// during calls f with name in hand. A panic in f is the caller's to recover.
+// during calls f as the handling of name. The caller recovers a panic in f.
 func (c *cell) during(name string, f func()) {
 	c.begin(name)
 	c.trace(nil)
@@ -172,8 +171,8 @@ func (c *cell) during(name string, f func()) {
 	c.mu.Unlock()
 }
 
-// invoke lets the actor handle m; a panic becomes a crash report and a failure
-// that the parent's strategy decides on.
+// invoke lets the actor handle m. A panic becomes a crash report, and a failure that the parent's
+// strategy decides on.
 func (c *cell) invoke(m any, system bool) (ok bool) {
 	defer func() {
 		if ok {
@@ -192,8 +191,8 @@ func (c *cell) invoke(m any, system bool) (ok bool) {
 	return true
 }
 
-// fail ends the incarnation: what it asked for and what has not begun is
-// dropped. It reports false if there was nothing left to end.
+// fail ends the incarnation and drops its effects that have not begun. It reports false if it had
+// already ended.
 func (c *cell) fail() bool {
 	c.mu.Lock()
 	if c.crashed || c.closed {
@@ -209,9 +208,9 @@ func (c *cell) fail() bool {
 	return true
 }
 
-// restart begins the next incarnation, unless there is one, or the actor was
-// stopped meanwhile. It goes to this very cell: protoactor's PID would find
-// the actor that has the name now.
+// restart begins the next incarnation, unless there is one or the actor was stopped meanwhile. It
+// uses this cell and not protoactor's PID, which may belong to another actor of the same name by
+// now.
 func (c *cell) restart(after uint32) {
 	c.mu.Lock()
 	if c.closed || !c.crashed || c.incarnation != after {
@@ -222,7 +221,7 @@ func (c *cell) restart(after uint32) {
 	c.wakeLocked()
 }
 
-// stop ends the actor after the message in hand.
+// stop ends the actor after the current message.
 func (c *cell) stop() {
 	c.mu.Lock()
 	if c.closed {
@@ -233,7 +232,7 @@ func (c *cell) stop() {
 	c.wakeLocked()
 }
 
-// kill stops it from handling anything more, without a word.
+// kill ends the actor at once, without calling Stop.
 func (c *cell) kill() {
 	c.mu.Lock()
 	if !c.closed {
@@ -243,7 +242,7 @@ func (c *cell) kill() {
 	c.mu.Unlock()
 }
 
-// ended is the actor's end.
+// ended notes that the actor has ended.
 func (c *cell) ended() {
 	c.mu.Lock()
 	c.status = Stopped

@@ -5,8 +5,8 @@ import "time"
 // Clock is the only source of time of an actor.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc calls f once, d from now, on no actor's behalf: f only posts
-	// messages. stop reports whether it prevented the call.
+	// AfterFunc calls f once, after d, outside of any actor: f only posts messages. stop reports
+	// whether it prevented the call.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 }
 

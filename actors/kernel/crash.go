@@ -9,26 +9,26 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// CrashReport is what is known of one panic of an actor.
+// CrashReport describes one panic of an actor.
 type CrashReport struct {
 	Path        string    `json:"path"`
 	Kind        string    `json:"kind"`
 	At          time.Time `json:"at"`
 	Incarnation uint32    `json:"incarnation"`
-	// Reason is the panic's value.
+	// Reason is the value of the panic.
 	Reason string `json:"reason"`
-	// Message is the type of the message in hand, Detail its own fields in short.
+	// Message is the type of the message being handled, Detail its own fields in short.
 	Message string `json:"message"`
 	Detail  string `json:"detail,omitempty"`
-	// Last are the messages that were handled before it, oldest first.
+	// Last are the messages handled before it, oldest first.
 	Last []string `json:"last,omitempty"`
 	// Stack begins at the panic.
 	Stack string `json:"stack"`
-	// Crashes counts those in the policy's window, this one included.
+	// Crashes counts the crashes within the policy's window, including this one.
 	Crashes int `json:"crashes"`
-	// Decision is what became of the actor.
+	// Decision is what happened to the actor.
 	Decision Decision `json:"decision"`
-	// RetryAfter is how long until its next start, unless it was escalated.
+	// RetryAfter is the delay until its next start, unless it was escalated.
 	RetryAfter time.Duration `json:"retryAfter"`
 }
 
@@ -36,17 +36,17 @@ func (r *CrashReport) String() string {
 	return fmt.Sprintf("%s panicked on %s: %s", r.Path, r.Message, r.Reason)
 }
 
-// Err makes the report an error for those who end because of it.
+// Error makes the report an error for actors that fail because of it.
 func (r *CrashReport) Error() string { return r.String() }
 
-// failure is what a failing actor tells its parent. It names the cell: by the
-// time the parent hears of it, another actor may have the path.
+// failure is what a failing actor tells its parent. It names the cell, because the path may belong
+// to another actor when the parent receives it.
 type failure struct {
 	cell   *cell
 	report *CrashReport
 }
 
-// crash remembers a panic. m is the message in hand.
+// crash records a panic. m is the message being handled.
 func (c *cell) crash(reason, m any, stack []byte) *CrashReport {
 	r := &CrashReport{
 		Path: c.path, Kind: c.kind, At: c.sys.clock.Now(), Reason: fmt.Sprint(reason),
@@ -58,7 +58,7 @@ func (c *cell) crash(reason, m any, stack []byte) *CrashReport {
 	case *effectPanic:
 		r.Reason, r.Stack = m.reason, m.stack
 	case actor.SystemMessage, overflowed:
-		// c.current says it
+		// c.current names it
 	default:
 		r.Detail = describe(m)
 	}
@@ -87,8 +87,8 @@ const (
 	stackLimit  = 16 << 10
 )
 
-// describe is a message in one line. What lies deeper than its own fields stays
-// out: it may be large, and it may be a Secret.
+// describe is a message in one line. It leaves out everything deeper than the message's own fields:
+// that may be large, or a Secret.
 func describe(m any) string {
 	v := reflect.ValueOf(m)
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
@@ -139,8 +139,8 @@ func shorten(s string, limit int) string {
 	return s
 }
 
-// trimStack drops the frames of the recovery and of the runtime's own panics
-// at the top, and those below the actor: the reader wants what lies between.
+// trimStack keeps the frames of the actor. It drops those of the recovery and of the runtime's
+// panic at the top, and those below the actor.
 func trimStack(s string) string {
 	if i := strings.Index(s, "\npanic("); i >= 0 {
 		s = skipFrame(s[i+1:])
@@ -158,7 +158,7 @@ func trimStack(s string) string {
 	return shorten(strings.TrimSpace(s), stackLimit)
 }
 
-// skipFrame drops a line and the one below it, which names its file.
+// skipFrame drops a line and the next one, which names its file.
 func skipFrame(s string) string {
 	for range 2 {
 		_, s, _ = strings.Cut(s, "\n")

@@ -14,12 +14,11 @@
 //
 // # What an actor may rely on
 //
-// It handles one message at a time. A message may come late, twice or not at
-// all. A panic in it loses the message in hand, keeps those that wait, and
-// after a backoff the actor starts again from nothing but its constructor; its
-// effects continue meanwhile, and their results reach the new incarnation. What had
-// not begun of them is dropped, and its timers do not fire any more. All below it
-// is stopped before it starts again.
+// It handles one message at a time. A message may come late, twice or not at all. A panic loses the
+// message that was being handled, but not the waiting ones. After a backoff the actor starts again
+// from its constructor alone. Effects that had begun continue meanwhile, and their results reach
+// the new incarnation. Effects that had not begun are dropped, timers do not fire any more, and the
+// whole subtree is stopped before the restart.
 //
 // # What an actor must not do
 //

@@ -5,18 +5,17 @@ import (
 	"fmt"
 )
 
-// drain is the wait for the effects of one pool.
+// drain is the state of one Drain: the wait for the effects of a pool.
 type drain struct {
 	pool string
 	done chan struct{} // closed when none of them runs
 	over bool
 }
 
-// Drain has nothing begin any more: what waits, and whatever is asked for from
-// now on, is dropped. It returns when none of the effects runs that need a slot
-// of the pool; with an error that counts them, when ctx ends; it can be called
-// again then. Results still come.
-// It is for the end of a process whose calls are better not cut off, before Close.
+// Drain drops all effects that have not begun, and all later ones. It returns when no effect that
+// needs a slot of the pool runs, or with an error that counts them when ctx ends. Then it can be
+// called again. Results are still delivered. Call it before Close, at the end of a process whose
+// calls should not be cut off.
 func (r *Runner) Drain(ctx context.Context, pool string) error {
 	d := &drain{pool: pool, done: make(chan struct{})}
 	r.mu.Lock()
@@ -38,7 +37,7 @@ func (r *Runner) Drain(ctx context.Context, pool string) error {
 	}
 }
 
-// drainedLocked ends the wait of Drain if there is nothing left to wait for.
+// drainedLocked ends the wait of Drain if nothing is left to wait for.
 func (r *Runner) drainedLocked() {
 	if d := r.drain; d != nil && !d.over && r.runningLocked(d.pool) == 0 {
 		d.over = true

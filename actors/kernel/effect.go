@@ -8,25 +8,23 @@ import (
 	"time"
 )
 
-// EffectID names one effect of a system, for ever.
+// EffectID names one effect of a system; it is never reused.
 type EffectID uint64
 
-// Effect is something to be done in the world, off the mailbox, whose result
-// comes back as a message.
+// Effect is an action on the world, run off the mailbox. Its result comes back as a message.
 type Effect[M any] struct {
-	// Kind is what is done (CreateContainer), Object to what (app): for people,
-	// metrics and the usual duration.
+	// Kind is the kind of action (CreateContainer), Object its object (app): for people, metrics and
+	// the usual duration.
 	Kind, Object string
-	// For is whom it is done for, if that is not its owner: the pod whose volume an
-	// actor of all volumes mounts. For people.
+	// For is on whose behalf it runs, if that is not its owner: the pod whose volume is mounted by the
+	// actor of all volumes. For people.
 	For string
-	// Lane is the key on which this owner's effects run one at a time, in the
-	// order in which they were asked for. Required.
+	// Lane is the key on which this owner's effects run one at a time, in the order of Do. Required.
 	Lane string
-	// Tag is the owner's own note, given back by InFlight to a later incarnation.
+	// Tag is the owner's own note. InFlight returns it to a later incarnation.
 	Tag any
-	// Pool names the slots that it needs one of, none if empty. Of those that
-	// wait, the lowest Rank goes first; of equals, the one that waits longest.
+	// Pool is the pool that it needs a slot of; empty for none. The lowest Rank gets a slot first, and
+	// among equals the one that has waited longest.
 	Pool string
 	Rank int64
 	// MaxQueue is the maximum wait for a slot. After that the effect starts without
@@ -40,35 +38,34 @@ type Effect[M any] struct {
 	// CPU load. The more effects of its kind run without a slot, the sooner each one
 	// gives its slot back, so that no effect waits long for its start.
 	Idles bool
-	// Deadline bounds the run, counted from its start. Required, but for one
-	// that is Standing: a stream or a watch, which is meant to continue. NoDeadline is
-	// for work that ends with something else: its owner cancels it then.
+	// Deadline bounds the run, counted from its start. Required, unless Standing: a stream or a watch,
+	// which is meant to continue. NoDeadline is for work with another end: its owner cancels it then.
 	Deadline time.Duration
 	Standing bool
-	// Patience is how long it may well take: people are shown one that takes
-	// longer. Zero for a few seconds.
+	// Patience is how long it may normally take. If it takes longer, people are told. Zero means a few
+	// seconds.
 	Patience time.Duration
-	// Run begins the work and returns at once. It runs on whatever goroutine made
-	// room for it. done is called once, from anywhere, with the result; ctx ends
-	// at the deadline, and has a method AfterFunc(func()) func() bool that tells of
-	// its end without a goroutine. If Run or Expired panics, the owner crashes.
+	// Run begins the work and returns at once. It runs on the goroutine that made room for it. done is
+	// called once, from any goroutine, with the result. ctx ends at the deadline, and has a method
+	// AfterFunc(func()) func() bool that reports its end without a goroutine. If Run or Expired
+	// panics, the owner crashes.
 	Run func(ctx context.Context, id EffectID, done func(M))
-	// Expired is the message for a deadline that passed with no result. Required, but
-	// for one that is Standing. The work may still have been done, and a result that comes later is still
-	// delivered: it finds an ID that its owner waits for no more, and is a hint.
+	// Expired is the message for a deadline that passed without a result. Required, unless Standing.
+	// The work may still have been done. A later result is still delivered, but its owner no longer
+	// awaits that ID: it is a hint.
 	Expired func(id EffectID) M
 }
 
-// NoDeadline is the Deadline of an effect that may take as long as it likes.
+// NoDeadline is the Deadline of an effect whose run time is not bounded.
 const NoDeadline time.Duration = math.MaxInt64
 
-// EffectPhase is how far an effect got.
+// EffectPhase is the progress of an effect.
 //
 //	Queued ──lane and slot free──► Started ──done──► Finished
 //	   │                              └──deadline──► Expired ──done after all──► Late
 //	   └──owner crashed, stopped or cancelled it──► Dropped
 //
-// When its Runner is closed, one that had started is Dropped too.
+// Closing the Runner drops even effects that have started.
 type EffectPhase uint8
 
 const (
@@ -99,10 +96,10 @@ func (p EffectPhase) String() string {
 	}
 }
 
-// MarshalText writes the phase as a word.
+// MarshalText gives the phase as a word.
 func (p EffectPhase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// EffectInfo is what others may see of an effect.
+// EffectInfo is the public view of an effect.
 type EffectInfo struct {
 	ID     EffectID    `json:"id"`
 	Kind   string      `json:"kind"`
@@ -110,18 +107,18 @@ type EffectInfo struct {
 	For    string      `json:"for,omitempty"`
 	Lane   string      `json:"lane"`
 	Phase  EffectPhase `json:"phase"`
-	// Since is when it was asked for and, once it has started, when it did.
+	// Since is when it was queued or, once it has started, when it started.
 	Since time.Time `json:"since"`
-	// Patience is how long it may well take; see Effect.
+	// Patience is how long it may normally take; see Effect.
 	Patience time.Duration `json:"patience,omitempty"`
-	// Standing: it is meant to continue, and its age says nothing.
+	// Standing: it is meant to continue, so its age does not matter.
 	Standing bool `json:"standing,omitempty"`
-	// HoldsSlot is the pool it holds a slot of now, if any.
+	// HoldsSlot is the pool of the slot that it holds; empty for none.
 	HoldsSlot string `json:"holdsSlot,omitempty"`
 	Tag       any    `json:"-"`
 }
 
-// Do asks for an effect. It is started as soon as its lane and a slot are free.
+// Do queues an effect. It starts when its lane and a slot are free.
 func (c *Context[M]) Do(e Effect[M]) EffectID {
 	cell := c.cell
 	if cell.runner == nil {
@@ -147,19 +144,17 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 	return t.ID
 }
 
-// Cancel gives up an effect of this place in the tree. One that waits is
-// dropped, with no message. One that runs has its ctx ended, and keeps its lane
-// until it answers or its deadline comes: that is told as ever. Any other ID
-// does nothing.
+// Cancel gives up an effect of this path. A queued one is dropped, without a message. A running one
+// has its ctx ended, and keeps its lane until it answers or its deadline passes: the message for
+// that comes as usual. Any other ID does nothing.
 func (c *Context[M]) Cancel(id EffectID) {
 	if c.cell.runner != nil {
 		c.cell.runner.cancel(c.cell, id)
 	}
 }
 
-// InFlight are the effects of this place in the tree that are not finished,
-// oldest first, those of earlier incarnations included. Overdue ones are not
-// among them: their lanes are free.
+// InFlight are the unfinished effects of this path, including those of earlier incarnations, oldest
+// first. Overdue ones are left out, because their lanes are free.
 func (c *Context[M]) InFlight() []EffectInfo {
 	if c.cell.runner == nil {
 		return nil
@@ -167,7 +162,7 @@ func (c *Context[M]) InFlight() []EffectInfo {
 	return c.cell.runner.inFlight(c.cell, false)
 }
 
-// EffectsOf is what InFlight of another actor of the same tree would be. It asks no actor.
+// EffectsOf is InFlight of another actor of the same tree. It asks no actor.
 func EffectsOf[M any, P any](c *Context[P], other Ref[M]) []EffectInfo {
 	if other.cell == nil || other.cell.runner == nil {
 		return nil
@@ -178,7 +173,7 @@ func EffectsOf[M any, P any](c *Context[P], other Ref[M]) []EffectInfo {
 	return other.cell.runner.inFlight(other.cell, false)
 }
 
-// typedEffect is an effect and what only its owner's protocol can say of it.
+// typedEffect is an effect with the parts that have its owner's message type.
 type typedEffect[M any] struct {
 	effect
 	run     func(context.Context, EffectID, func(M))
@@ -191,7 +186,7 @@ func (t *typedEffect[M]) begin(ctx context.Context, r *Runner) {
 
 func (t *typedEffect[M]) overdue() result { return &effectResult[M]{t.expired(t.ID), &t.effect} }
 
-// result is what the mailbox and traces need to know of a result.
+// result is what the mailbox and traces need from a result.
 type result interface {
 	payload() any
 	// handled is called when the owner has handled it.

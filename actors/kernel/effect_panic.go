@@ -5,11 +5,11 @@ import (
 	"runtime/debug"
 )
 
-// effectPanic is what an actor gets, instead of a result, of an effect whose Run
-// or Expired panicked: it crashes of it, wherever the code happened to run.
+// effectPanic is delivered instead of a result if an effect's Run or Expired panicked. It crashes
+// the owner, on whatever goroutine the code ran.
 type effectPanic struct{ what, reason, stack string }
 
-// guard calls f, and tells the owner if it panicked.
+// guard calls f, and tells the owner of a panic.
 func (e *effect) guard(what string, f func()) (ok bool) {
 	defer func() {
 		if ok {

@@ -7,34 +7,31 @@ import (
 	"time"
 )
 
-// effectContext is the ctx of one effect. It lies in the effect itself, so that
-// it costs no allocation, and it tells of its end on the goroutine that ends it:
-// in a simulation that is the scheduler's, where context.WithCancel would start
-// one that races with the run.
+// effectContext is the ctx of one effect. It is part of the effect, so it costs no allocation. It
+// reports its end on the goroutine that ends it. In a simulation that is the scheduler's goroutine,
+// while context.WithCancel would start another one, which races with the run.
 //
-// It has no Deadline of its own: the runner's clock ends it, which may not be
-// the machine's.
+// It has no Deadline of its own: the runner's clock ends it, which need not be the machine's.
 type effectContext struct {
 	clock Clock
 
 	mu    sync.Mutex
-	err   error         // why it ended; nil while it goes on
-	ended chan struct{} // made when somebody asks for it
-	// first is the hook that nearly every effect has one of, others are the rest.
+	err   error         // why it ended; nil before
+	ended chan struct{} // made by the first call of Done
+	// first is the hook that nearly every effect has, others are the rest.
 	first  *endHook
 	others []*endHook
 }
 
-// NewContext makes a ctx like that of an effect, for a call that is none: it
-// ends when end is called, and tells of that on the goroutine that calls it.
+// NewContext makes a ctx like that of an effect, for other calls. It ends when end is called, and
+// reports its end on that goroutine.
 func NewContext(clock Clock) (ctx context.Context, end func(why error)) {
 	c := &effectContext{clock: clock}
 	return c, c.end
 }
 
-// After calls done with nil when d is over, by the clock of the effect that has
-// ctx, or before that with the reason why ctx ended. It is for an effect that
-// waits and does nothing else; ctx is what its Run was given.
+// After calls done with nil after d, by the clock of the effect whose Run was given ctx. If ctx
+// ends before, it calls done with the reason. It is for an effect that only waits.
 func After(ctx context.Context, d time.Duration, done func(error)) {
 	c, is := ctx.(*effectContext)
 	if !is {
@@ -48,7 +45,7 @@ func After(ctx context.Context, d time.Duration, done func(error)) {
 	})
 }
 
-// endHook is one function to be called at the end.
+// endHook is a function to call at the end.
 type endHook struct {
 	ctx *effectContext
 	f   func()
@@ -80,12 +77,12 @@ func (c *effectContext) Done() <-chan struct{} {
 	return c.ended
 }
 
-// AfterFunc has f called once when the context ends, whatever ends it: f must
-// not block. The contexts that the standard library derives from this one use
-// it in place of a goroutine. stop reports whether it prevented the call.
+// AfterFunc calls f once when the context ends, for any reason; f must not block. Contexts that the
+// standard library derives from this one use it instead of a goroutine. stop reports whether it
+// prevented the call.
 //
-// If the context has ended already, f is called soon, and never by AfterFunc
-// itself: the caller may hold a lock that f takes.
+// If the context has ended already, f is called soon, but never by AfterFunc itself: the caller may
+// hold a lock that f takes.
 func (c *effectContext) AfterFunc(f func()) (stop func() bool) {
 	h := &endHook{c, f}
 	c.mu.Lock()
@@ -117,7 +114,7 @@ func (h *endHook) stop() bool {
 	return true
 }
 
-// end ends the context, once, and calls those who want to know.
+// end ends the context once, and calls the hooks.
 func (c *effectContext) end(why error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -132,7 +129,7 @@ func (c *effectContext) end(why error) {
 	c.first, c.others = nil, nil
 	c.mu.Unlock()
 	if first != nil {
-		first.f() // nobody writes it once the context has ended
+		first.f() // not written once the context has ended
 	}
 	for _, h := range others {
 		h.f()

@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// Keyed is a message of which only the newest counts: while one of the same
-// type and key waits in the mailbox, a newer one takes its place in the queue,
-// and its age.
+// Keyed is a message of which only the newest counts. If one of the same type and key waits in the
+// mailbox, the newer one replaces it and takes over its place in the queue and its age.
 type Keyed interface{ MailboxKey() string }
 
-// mailboxKey is by what Keyed messages are told apart. Those of timers are
-// apart from those of others, because they die with their incarnation.
+// mailboxKey identifies a Keyed message. Messages of timers have keys of their own, because they
+// die with their incarnation.
 type mailboxKey struct {
 	sort  reflect.Type
 	key   string
@@ -21,22 +20,22 @@ type mailboxKey struct {
 // envelope is a message in a mailbox.
 type envelope struct {
 	msg any
-	// key is that of a Keyed message, which keyed says that it is.
+	// key is the key of a Keyed message.
 	key string
-	// at is when it came, in Unix nanoseconds.
+	// at is when it arrived, in Unix nanoseconds.
 	at int64
-	// timer is the incarnation that set the timer which sent it; 0 for none.
+	// timer is the incarnation whose timer sent it; 0 for none.
 	timer uint32
 	keyed bool
 }
 
-// index is what a Keyed message is found by.
+// index is the key of a Keyed message in a queue.
 func (e *envelope) index() mailboxKey {
 	return mailboxKey{reflect.TypeOf(e.msg), e.key, e.timer}
 }
 
-// owed says that the actor asked for this message itself, by a timer or an
-// effect: as many as it asks for come, and a full mailbox does not drop them.
+// owed says that the actor asked for this message itself, by a timer or an effect. Their number is
+// bounded by what it asked for, so a full mailbox does not drop them.
 func (e *envelope) owed() bool {
 	if e.timer != 0 {
 		return true
@@ -48,7 +47,7 @@ func (e *envelope) owed() bool {
 	return false
 }
 
-// payload is the message as its sender and receiver know it.
+// payload is the message without its wrapping as a result.
 func (e *envelope) payload() any {
 	if r, ok := e.msg.(result); ok {
 		return r.payload()
@@ -56,7 +55,7 @@ func (e *envelope) payload() any {
 	return e.msg
 }
 
-// messageName is the type of a message as people read it: podactor.Observed.
+// messageName is the type of a message in readable form: podactor.Observed.
 func messageName(m any) string {
 	switch m := m.(type) {
 	case nil:

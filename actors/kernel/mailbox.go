@@ -4,8 +4,8 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// RegisterHandlers implements actor.Mailbox. It comes once the name is known to
-// be free, and before any message.
+// RegisterHandlers implements actor.Mailbox. It is called once the name is known to be free, and
+// before any message.
 func (c *cell) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
 	c.mu.Lock()
 	c.invoker = invoker
@@ -27,8 +27,7 @@ func (c *cell) UserMessageCount() int {
 	return c.queue.depth()
 }
 
-// PostUserMessage implements actor.Mailbox, though every message of ours is
-// sent through a Ref.
+// PostUserMessage implements actor.Mailbox, though all our messages are sent through a Ref.
 func (c *cell) PostUserMessage(m any) { c.deliver(envelope{msg: m}) }
 
 // PostSystemMessage implements actor.Mailbox.
@@ -38,7 +37,7 @@ func (c *cell) PostSystemMessage(m any) {
 	c.wakeLocked()
 }
 
-// deliver posts e here, or to the actor at this path now.
+// deliver posts e to this cell, or to the actor that has this path now.
 func (c *cell) deliver(e envelope) {
 	if c.post(e) {
 		return
@@ -49,11 +48,11 @@ func (c *cell) deliver(e envelope) {
 	c.sys.deadLetter(c.path, e.msg)
 }
 
-// post reports false if the cell is closed. Over the limit, the message is
-// dropped and counted, and the actor is told (Overflowed) that it missed some.
+// post reports false if the cell is closed. Over the limit, the message is dropped and counted, and
+// the actor is told of it (Overflowed).
 func (c *cell) post(e envelope) bool {
 	e.at = c.sys.clock.Now().UnixNano()
-	if k, ok := e.msg.(Keyed); ok { // asked without the lock: it is not our code
+	if k, ok := e.msg.(Keyed); ok { // called without the lock, because it is not our code
 		e.key, e.keyed = k.MailboxKey(), true
 	}
 	c.mu.Lock()
@@ -63,7 +62,7 @@ func (c *cell) post(e envelope) bool {
 	}
 	if e.timer != 0 && (c.crashed || e.timer != c.incarnation) {
 		c.mu.Unlock()
-		return true // whoever set the timer is no more
+		return true // the incarnation that set the timer is dead
 	}
 	if e.keyed {
 		if w := c.queue.find(&e); w != nil {
@@ -104,8 +103,8 @@ func (c *cell) runnableLocked() bool {
 	return len(c.system) > 0 || (!c.suspended && (c.overflow || c.queue != nil))
 }
 
-// step handles one message and reports whether there is another. At most one
-// goroutine is in it at a time: the one that the scheduler handed the cell to.
+// step handles one message and reports whether there is another. At most one goroutine runs it at a
+// time: the one that the scheduler handed the cell to.
 func (c *cell) step() bool {
 	c.mu.Lock()
 	switch {
@@ -126,7 +125,7 @@ func (c *cell) step() bool {
 	case c.queue != nil:
 		e := c.popLocked()
 		if e.timer != 0 && e.timer != c.incarnation {
-			break // a timer that a dead incarnation had set
+			break // a timer of a dead incarnation
 		}
 		c.beginLocked(messageName(e.msg))
 		c.handled++
@@ -148,14 +147,14 @@ func (c *cell) step() bool {
 	return more
 }
 
-// unable: it will not handle what waits for it soon, or ever.
+// unable says that the actor is suspended or closed: it handles its messages late or never.
 func (c *cell) unable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.suspended || c.closed
 }
 
-// systemLocked handles a message of protoactor's own, and unlocks.
+// systemLocked handles a system message of protoactor, and unlocks.
 func (c *cell) systemLocked(m any) {
 	var unread []envelope
 	switch m.(type) {
@@ -170,7 +169,7 @@ func (c *cell) systemLocked(m any) {
 	case *actor.Started:
 		c.suspended = false
 	case *actor.Restart:
-		if c.closed { // protoactor would bring it back to life
+		if c.closed { // protoactor would start it again
 			c.mu.Unlock()
 			return
 		}
@@ -186,7 +185,7 @@ func (c *cell) systemLocked(m any) {
 	c.invoke(m, true)
 }
 
-// closeLocked takes no more messages; those unread are returned.
+// closeLocked closes the mailbox and returns the unread messages.
 func (c *cell) closeLocked() (unread []envelope) {
 	if q := c.queue; q != nil {
 		unread, c.queue = q.user[q.head:], nil

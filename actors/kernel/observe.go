@@ -17,13 +17,13 @@ type crashRing struct {
 	by    map[CrashKind]uint64
 }
 
-// CrashKind is what crashes are counted by: whose, and what became of the actor.
+// CrashKind is what crashes are counted by: the kind of actor, and the decision.
 type CrashKind struct {
 	Kind     string
 	Decision Decision
 }
 
-// keptCrashes is how many reports System.Crashes has.
+// keptCrashes is the number of reports in System.Crashes.
 const keptCrashes = 32
 
 func (k *crashRing) add(r *CrashReport) {
@@ -42,8 +42,8 @@ func (k *crashRing) add(r *CrashReport) {
 	k.last.Store(&next)
 }
 
-// Crashes are the last 32, oldest first, escalations included. The slice and
-// the reports are shared: they are only for reading.
+// Crashes are the last 32 crashes, oldest first, including escalations. The slice and the reports
+// are shared and must not be changed.
 func (s *System) Crashes() []*CrashReport {
 	if p := s.crashes.last.Load(); p != nil {
 		return *p
@@ -51,15 +51,15 @@ func (s *System) Crashes() []*CrashReport {
 	return nil
 }
 
-// CrashCounts counts all crashes by kind of the actor that panicked. Of one that
-// was escalated there is a count for each actor that it went through.
+// CrashCounts counts all crashes by kind of the actor that panicked. An escalated crash is counted
+// once for each actor that it went through.
 func (s *System) CrashCounts() map[CrashKind]uint64 {
 	s.crashes.mu.Lock()
 	defer s.crashes.mu.Unlock()
 	return maps.Clone(s.crashes.by)
 }
 
-// letters counts by name of message. There are as many as types of messages.
+// letters counts dead letters by type of message.
 type letters struct {
 	mu sync.Mutex
 	by map[string]uint64
@@ -74,27 +74,27 @@ func (l *letters) add(name string) {
 	l.by[name]++
 }
 
-// DeadLettersByName counts messages to actors that are no more, by type.
+// DeadLettersByName counts messages to actors that no longer exist, by type.
 func (s *System) DeadLettersByName() map[string]uint64 {
 	s.lost.mu.Lock()
 	defer s.lost.mu.Unlock()
 	return maps.Clone(s.lost.by)
 }
 
-// KindStats is what the actors of one kind sum up to: those that live, and in the
-// counters those that ended as well.
+// KindStats sums up the actors of one kind: those that live, and in the counters also those that
+// have ended.
 type KindStats struct {
 	Kind string `json:"kind"`
-	// Actors is how many there are, of which Quarantined and Restarting (Failed
-	// included) do not work now.
+	// Actors is how many there are. Quarantined and Restarting (which includes Failed) are those that
+	// do not work now.
 	Actors      int `json:"actors"`
 	Quarantined int `json:"quarantined"`
 	Restarting  int `json:"restarting"`
-	// Depth is how many messages wait in all, MaxDepth in the fullest mailbox.
+	// Depth is the number of waiting messages, MaxDepth that of the fullest mailbox.
 	Depth    int `json:"depth"`
 	MaxDepth int `json:"maxDepth"`
-	// MaxAge is the age of the oldest message that waits, Busy of the one
-	// longest in hand.
+	// MaxAge is the age of the oldest waiting message, Busy how long the longest-running handler has
+	// been running.
 	MaxAge time.Duration `json:"maxAge"`
 	Busy   time.Duration `json:"busy"`
 
@@ -105,8 +105,7 @@ type KindStats struct {
 	Restarts  uint64 `json:"restarts"`
 }
 
-// Metrics sums up all actors by kind, in order of kind. Like Snapshot it asks
-// no actor.
+// Metrics sums up all actors by kind, ordered by kind. Like Snapshot it asks no actor.
 func (s *System) Metrics() []KindStats {
 	now := s.clock.Now().UnixNano()
 	by := map[string]*KindStats{}
@@ -158,7 +157,7 @@ func (c *cell) addTo(k *KindStats, now int64) {
 	c.countLocked(k)
 }
 
-// countLocked adds what only grows.
+// countLocked adds the counters.
 func (c *cell) countLocked(k *KindStats) {
 	k.Handled += c.handled
 	k.Dropped += uint64(c.dropped)

@@ -9,8 +9,8 @@ const overflowPause = 100 * time.Millisecond
 // is ready for use.
 type Missed[M any] struct{ asking bool }
 
-// Ask has m received after a pause. It does nothing while an earlier m has not been received: the
-// answers may fill the mailbox again, and each overflow would ask for them once more.
+// Ask sends m to the actor after a pause. It does nothing while an earlier m has not been received:
+// the answers may fill the mailbox again, and each overflow would ask for them once more.
 func (s *Missed[M]) Ask(ctx *Context[M], m M) {
 	if !s.asking {
 		s.asking = true

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Decision is what becomes of an actor that crashed.
+// Decision is what happens to an actor that crashed.
 type Decision uint8
 
 const (
-	// Restart: again after a backoff.
+	// Restart: start again after a backoff.
 	Restart Decision = iota
-	// Quarantine: too many crashes; it is kept apart and tried again slowly.
+	// Quarantine: too many crashes; it is tried again slowly.
 	Quarantine
 	// Escalate: too many crashes; its parent fails, and with it the subsystem.
 	Escalate
-	// Ended: it was to stop anyway.
+	// Ended: the actor was stopping anyway.
 	Ended
 )
 
@@ -34,33 +34,33 @@ func (d Decision) String() string {
 	}
 }
 
-// MarshalText writes the decision as a word.
+// MarshalText gives the decision as a word.
 func (d Decision) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// Policy is a restart strategy: what is done with an actor's n-th crash within
-// Window. Intensities multiply up the tree (a parent that allows 5 restarts of
-// children that allow 5 allows 25), so keep them small.
+// Policy is a restart strategy: what happens at an actor's n-th crash within Window. The limits
+// multiply up the tree (a parent that allows 5 restarts of children that allow 5 allows 25), so
+// keep them small.
 type Policy struct {
-	// Base is the delay before the first restart, doubled for each further
-	// crash in the window, Max at the most.
+	// Base is the delay before the first restart. It doubles for each further crash in the window, up
+	// to Max.
 	Base, Max time.Duration
-	// Restarts is how many crashes in Window are answered by a restart.
+	// Restarts is the number of crashes in Window that lead to a restart.
 	Restarts int
 	Window   time.Duration
-	// Beyond is what comes after: Quarantine or Escalate.
+	// Beyond is the decision after that: Quarantine or Escalate.
 	Beyond Decision
-	// Retry is how long a quarantined actor waits for its next try.
+	// Retry is the delay of a quarantined actor's next try.
 	Retry time.Duration
 }
 
-// ForPods is for actors of which there are many, each on its own: a crashing
-// one never troubles the rest.
+// ForPods is for independent actors of which there are many. A crashing one never affects the
+// others.
 var ForPods = Policy{
 	Base: 20 * time.Millisecond, Max: 10 * time.Second,
 	Restarts: 5, Window: 2 * time.Minute, Beyond: Quarantine, Retry: time.Minute,
 }
 
-// ForSingletons is for actors that a whole node relies on.
+// ForSingletons is for actors that the whole node depends on.
 var ForSingletons = Policy{
 	Base: 10 * time.Millisecond, Max: 5 * time.Second,
 	Restarts: 5, Window: time.Minute, Beyond: Escalate,
@@ -88,16 +88,15 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// Decide is what to do at a crash, given the times of those before it, and the
-// times worth remembering, this one included. More than Restarts of them mean
-// that the actor is beyond: one that comes out of quarantine and crashes again
-// within Window goes back there, or Retry > Window/Restarts would let it crash
-// at full speed for a while after every retry.
+// Decide returns the decision, the delay, and the crash times to remember, including now; before
+// are the earlier ones. More than Restarts of them lead to Beyond. An actor that crashes within
+// Window after its quarantine goes back there. Otherwise, with Retry > Window/Restarts, it would
+// crash at full speed for a while after every retry.
 func (p Policy) Decide(before []time.Time, now time.Time) (Decision, time.Duration, []time.Time) {
 	n := len(before)
 	relapse := p.Beyond == Quarantine && n > p.Restarts && now.Sub(before[n-1]) < p.Retry+p.Window
 	kept := make([]time.Time, 0, min(n, p.Restarts)+1)
-	for _, t := range before[max(0, n-p.Restarts):] { // more than these say nothing more
+	for _, t := range before[max(0, n-p.Restarts):] { // older ones don't matter
 		if relapse || now.Sub(t) < p.Window {
 			kept = append(kept, t)
 		}

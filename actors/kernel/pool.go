@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/flat"
 )
 
-// Pool bounds how many effects of a sort run at once on one machine.
+// Pool bounds how many effects of a kind run at once on one machine.
 type Pool struct {
 	Name string
 	Size int
@@ -31,7 +31,7 @@ type Pool struct {
 	Unkept bool
 }
 
-// PoolState is how busy a pool is.
+// PoolState is the current use of a pool.
 type PoolState struct {
 	Name    string `json:"name"`
 	Size    int    `json:"size"`
@@ -39,40 +39,40 @@ type PoolState struct {
 	Waiting int    `json:"waiting"`
 }
 
-// slots is a Pool at work. The Runner's lock guards it.
+// slots is a Pool at run time. The Runner's lock guards it.
 type slots struct {
 	Pool
 	// Invariant: 0 <= held <= Size, the number of effects whose HoldsSlot is Name.
 	held int
-	// waiting is in order of coming. Invariant: empty if held < Size and ahead holds
-	// no slot; each is Queued, the first on its lane, and has waits set.
+	// waiting is in order of arrival. Invariant: empty if held < Size and ahead holds no slot; each is
+	// Queued, the first on its lane, and has waits set.
 	waiting []*effect
-	// ahead is the pool that this one is Behind, nil for none; after are those that
-	// are behind this one, in the order in which the Runner was given them.
+	// ahead is the pool that this one is Behind; nil for none. after are the pools behind this one, in
+	// the Runner's order.
 	ahead *slots
 	after []*slots
-	// patience is set while a timer runs for those that have waited long enough.
+	// patience is set while a timer runs for effects that have waited for BehindMax.
 	patience bool
-	// paces has what is known of the calls of each kind.
+	// paces has the durations of each kind of call.
 	paces flat.Map[string, pace]
 }
 
-// pace is how calls of one kind go.
+// pace is the observed duration of calls of one kind.
 type pace struct {
-	// usual is how long one takes, 0 while unknown.
+	// usual is the usual duration, 0 while unknown.
 	usual time.Duration
-	// newest is when the newest of those that have ended was begun.
+	// newest is the latest start among the calls that have ended.
 	newest time.Time
-	// outlived is how many in a row of those that idle have outlived their slots.
+	// outlived is how many idling calls in a row have outlived their slots.
 	outlived int
 }
 
-// gives reports whether an effect that has waited since a time may have a slot.
+// gives reports whether an effect that has waited since then may have a slot.
 func (p *slots) gives(since, now time.Time) bool {
 	return p.held < p.Size && (p.ahead == nil || p.ahead.held == 0 || now.Sub(since) >= p.BehindMax)
 }
 
-// take gives e a slot, or puts it into the queue for one.
+// take gives e a slot, or queues it for one.
 func (p *slots) take(e *effect, now time.Time) bool {
 	if p.gives(e.Since, now) {
 		p.held++
@@ -90,8 +90,8 @@ func (p *slots) release(e *effect) {
 	p.held--
 }
 
-// next gives a slot to the first in the queue that may have one, and returns it;
-// nil if there is none.
+// next gives a slot to the first effect in the queue that may have one, and returns it; nil if
+// there is none.
 func (p *slots) next(now time.Time) *effect {
 	first := -1
 	for i, w := range p.waiting {
@@ -122,7 +122,7 @@ func (p *slots) leave(e *effect) {
 // leastHold is the shortest time that a call keeps its slot.
 const leastHold = 20 * time.Millisecond
 
-// hold is how long a call keeps its slot, if all goes as usual.
+// hold is how long a call keeps its slot.
 func (p *slots) hold(e *effect) time.Duration {
 	of := p.paces.At(e.Kind)
 	usual := p.unhurried(of)
@@ -132,13 +132,13 @@ func (p *slots) hold(e *effect) time.Duration {
 	return usual
 }
 
-// unhurried is how long a call keeps its slot where none idles.
+// unhurried is how long a call keeps its slot if calls of its kind do not idle.
 func (p *slots) unhurried(of pace) time.Duration {
 	return min(max(3*of.usual, p.MinHold), p.MaxHold)
 }
 
-// outlived is for a call that still holds its slot at the end of its usual time:
-// how much longer it keeps it before that is asked again, 0 for no longer.
+// outlived handles a call that still holds its slot after hold. It returns how much longer the call
+// keeps it before the next check, 0 for no longer.
 func (p *slots) outlived(e *effect, now time.Time) time.Duration {
 	of := p.paces.At(e.Kind)
 	if e.idles {
@@ -153,11 +153,10 @@ func (p *slots) outlived(e *effect, now time.Time) time.Duration {
 	return min(left, p.MinHold/4)
 }
 
-// learn folds how long a call took into what is usual, an eighth at a time. One
-// that outlived its slot counts as long as it had it, so that a machine which has
-// become slower is learnt, and one hung call that answers at last says little. Of
-// what idles, one that outlived even the time in which none idles was not at work,
-// and says nothing.
+// learn updates the usual duration by an eighth of the difference. A call that outlived its slot
+// counts only as long as it had it. So a slower machine is noticed, and one hung call that answers
+// at last changes little. An idling call that took longer than unhurried was waiting, and does not
+// count.
 func (p *slots) learn(e *effect, now time.Time) {
 	of := p.paces.At(e.Kind)
 	if e.Since.After(of.newest) {

@@ -2,28 +2,27 @@ package kernel
 
 import "reflect"
 
-// queue is what waits in a mailbox. Only a mailbox in which something waits has
-// one: an idle actor, of which a simulation has 150,000, holds no memory for
-// what came once.
+// queue holds the waiting messages of a mailbox. An idle actor has none, because a simulation has
+// 150,000 of them.
 type queue struct {
-	// user[head:] waits. first is the number of user[head], counted since the
-	// queue was made; keyed holds such numbers.
+	// user[head:] waits. first is the number of user[head], counted since the queue was made; keyed
+	// holds such numbers.
 	user  []envelope
 	head  int
 	first uint64
-	// keyed finds the Keyed messages that wait, by their keys. It is nil while so
-	// few wait that they are looked for one by one.
+	// keyed finds waiting Keyed messages by their keys. It is nil while the queue is short enough for
+	// a search.
 	keyed map[mailboxKey]uint64
 }
 
 const (
-	// indexFrom is how many messages wait when an index of keys pays.
+	// indexFrom is the length from which an index of keys pays.
 	indexFrom = 12
-	// keepQueue is the longest queue that is kept for the next mailbox.
+	// keepQueue is the largest capacity of a queue that is kept for reuse.
 	keepQueue = 64
 )
 
-// depth is how many messages wait. A nil queue is an empty one.
+// depth is the number of waiting messages. A nil queue is empty.
 func (q *queue) depth() int {
 	if q == nil {
 		return 0
@@ -31,10 +30,10 @@ func (q *queue) depth() int {
 	return len(q.user) - q.head
 }
 
-// oldest is when the first message came, in Unix nanoseconds. One has to wait.
+// oldest is when the first message arrived, in Unix nanoseconds. The queue must not be empty.
 func (q *queue) oldest() int64 { return q.user[q.head].at }
 
-// find gives the Keyed message that waits with e's type, key and timer.
+// find returns the waiting Keyed message with e's type, key and timer.
 func (q *queue) find(e *envelope) *envelope {
 	if q == nil {
 		return nil
@@ -98,7 +97,7 @@ func (s *System) lendQueue() *queue {
 	return &queue{}
 }
 
-// returnQueue takes one back that has become empty.
+// returnQueue takes back an empty queue.
 func (s *System) returnQueue(q *queue) {
 	if cap(q.user) <= keepQueue {
 		s.queues.Put(q)

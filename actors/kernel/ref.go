@@ -1,11 +1,11 @@
 package kernel
 
-// Ref is where to send messages of type M. The zero Ref drops them, which is
-// for optional receivers.
+// Ref is the address of an actor with messages of type M. The zero Ref drops them, which is for
+// optional receivers.
 //
-// A Ref names a place in the tree, not an incarnation: it stays good when the
-// actor is restarted, and when it is stopped and another of the same protocol
-// is spawned in its place. While no actor has the path, messages are dead letters.
+// A Ref names a path in the tree, not an incarnation. It stays valid when the actor is restarted,
+// and when it is stopped and another of the same protocol is spawned with the same path. While no
+// actor has the path, messages become dead letters.
 type Ref[M any] struct{ cell *cell }
 
 // Tell sends m and returns at once.
@@ -15,7 +15,7 @@ func (r Ref[M]) Tell(m M) {
 	}
 }
 
-// Path is the place in the tree, empty for the zero Ref.
+// Path is the path in the tree, empty for the zero Ref.
 func (r Ref[M]) Path() string {
 	if r.cell == nil {
 		return ""
@@ -23,5 +23,5 @@ func (r Ref[M]) Path() string {
 	return r.cell.path
 }
 
-// IsZero reports whether it refers to no actor.
+// IsZero reports whether it is the zero Ref.
 func (r Ref[M]) IsZero() bool { return r.cell == nil }

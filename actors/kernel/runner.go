@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// Runner runs the effects of one machine's actors. It belongs to the machine,
-// not to the actors: it outlives their restarts.
+// Runner runs the effects of one machine's actors. It belongs to the machine and outlives restarts
+// of the actors.
 type Runner struct {
 	sys *System
 
 	mu     sync.Mutex
 	closed bool
-	// drain is set once nothing is to begin any more: see Drain.
+	// drain is set when no effect may begin any more: see Drain.
 	drain *drain
-	// first and last are the ends of the list of effects that are not over, in
-	// order of asking. What is of one place in the tree is also in the effects of
-	// the cell there; orphans has, by path, those of places where there is none.
+	// first and last are the ends of the list of unfinished effects, oldest first. Each effect is also
+	// in the effects of the cell at its path, or, if there is no cell, in orphans by path.
 	//
 	// Invariant: e.home.effects, or orphans[e.owner.path] if home is nil, has e
 	// iff the list has.
@@ -38,10 +37,10 @@ type Runner struct {
 type effect struct {
 	EffectInfo
 	owner *cell
-	// home is the cell whose effects have it, nil if orphans do.
+	// home is the cell whose effects have it; nil if orphans have it.
 	home       *cell
 	prev, next *effect
-	// slots is the pool that it needs one of, nil for none.
+	// slots is the pool that it needs a slot of; nil for none.
 	slots    *slots
 	count    *KindCount
 	rank     int64
@@ -50,7 +49,7 @@ type effect struct {
 	deadline time.Duration
 	// waits: it is in its pool's queue. ended: its owner has cancelled it.
 	waits, ended bool
-	// kept: it has finished, at over, and its slot waits for its owner.
+	// kept: it finished at over, and its slot waits for its owner.
 	kept bool
 	over time.Time
 
@@ -64,7 +63,7 @@ type effect struct {
 	ctx      effectContext
 	stopDead func() bool
 	stopHold func() bool
-	// stopWait ends the wait for a slot that has a bound.
+	// stopWait stops the timer of MaxQueue.
 	stopWait func() bool
 }
 
@@ -97,8 +96,8 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 	return r, nil
 }
 
-// add takes a new effect and begins it if it may begin now. pool is empty if it
-// needs no slot, keeps if it continues with none.
+// add takes a new effect and begins it if possible. pool is the pool of the slot it needs, keeps
+// the pool of the slot it may take over; both may be empty.
 func (r *Runner) add(e *effect, pool, keeps string) {
 	r.mu.Lock()
 	if name := cmp.Or(pool, keeps); name != "" {
@@ -128,7 +127,7 @@ func (r *Runner) add(e *effect, pool, keeps string) {
 	}
 }
 
-// laneBusyLocked: an earlier effect of this place is on the lane, running or waiting.
+// laneBusyLocked: an earlier effect of this path is on the lane, running or waiting.
 func (r *Runner) laneBusyLocked(e *effect) bool {
 	for _, o := range e.owner.effects {
 		if o.Lane == e.Lane && o.Phase <= EffectStarted {
@@ -138,7 +137,7 @@ func (r *Runner) laneBusyLocked(e *effect) bool {
 	return false
 }
 
-// waitNoMore begins an effect that has waited for a slot as long as it may.
+// waitNoMore begins an effect that has waited for a slot for MaxQueue.
 func (r *Runner) waitNoMore(e *effect) {
 	r.mu.Lock()
 	begin := e.waits
@@ -182,7 +181,7 @@ func (r *Runner) begin(e *effect) {
 		e.ctx.end(context.Canceled)
 	}
 	if !e.guard("Run", func() { e.work.begin(&e.ctx, r) }) {
-		r.expire(e, true) // whatever it began may still answer
+		r.expire(e, true) // the work that it began may still answer
 	}
 }
 
@@ -192,7 +191,7 @@ func (r *Runner) beginAll(es []*effect) {
 	}
 }
 
-// finish is what done does.
+// finish handles the call of done.
 func (r *Runner) finish(e *effect, res result) {
 	r.mu.Lock()
 	if r.closed {
@@ -217,7 +216,7 @@ func (r *Runner) finish(e *effect, res result) {
 		e.Phase = EffectLate
 		r.traceLocked(e)
 		r.removeLocked(e)
-	default: // done was called twice, and the first counted
+	default: // done was called twice, and the first call counted
 		r.mu.Unlock()
 		return
 	}
@@ -231,8 +230,7 @@ func (r *Runner) finish(e *effect, res result) {
 	r.beginAll(next)
 }
 
-// expire is the deadline, or the end of a Run that panicked: the owner has heard
-// of that.
+// expire handles the deadline, or a Run that panicked, which the owner has been told of already.
 func (r *Runner) expire(e *effect, panicked bool) {
 	r.mu.Lock()
 	if e.Phase != EffectStarted {
@@ -252,7 +250,7 @@ func (r *Runner) expire(e *effect, panicked bool) {
 	r.beginAll(next)
 }
 
-// laneFreeLocked lets the next effect on e's lane go, if it can get its slot.
+// laneFreeLocked starts the next effect on e's lane, if it gets its slot.
 func (r *Runner) laneFreeLocked(e *effect) []*effect {
 	for _, o := range *r.listLocked(e) {
 		if o.Lane != e.Lane || o.Phase > EffectStarted {
@@ -267,7 +265,7 @@ func (r *Runner) laneFreeLocked(e *effect) []*effect {
 	return nil
 }
 
-// listLocked is the list of its place that has e.
+// listLocked is the list of the path's effects that has e.
 func (r *Runner) listLocked(e *effect) *[]*effect {
 	if e.home != nil {
 		return &e.home.effects
@@ -293,7 +291,7 @@ func (r *Runner) removeLocked(e *effect) {
 		return // the runner was closed meanwhile
 	}
 	if len(*list) == 1 {
-		*list = nil // an idle actor keeps nothing
+		*list = nil // an idle actor uses no memory for it
 	} else {
 		*list = slices.Delete(*list, i, i+1)
 	}
@@ -317,8 +315,7 @@ func (r *Runner) removeLocked(e *effect) {
 	e.prev, e.next = nil, nil
 }
 
-// allLocked are all effects that are not over, by place in the tree and, of one
-// place, in order of asking.
+// allLocked are all unfinished effects by path, and within a path oldest first.
 func (r *Runner) allLocked() (all []*effect) {
 	for e := r.first; e != nil; e = e.next {
 		all = append(all, e)
@@ -327,8 +324,7 @@ func (r *Runner) allLocked() (all []*effect) {
 	return all
 }
 
-// adopt gives c, which has its place in the tree from now on, what is left of
-// the effects of those that had it before.
+// adopt gives c the unfinished effects of earlier actors at its path.
 func (r *Runner) adopt(c *cell) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -343,7 +339,7 @@ func (r *Runner) adopt(c *cell) {
 	}
 }
 
-// orphan keeps what is left of the effects of c, which has ended.
+// orphan keeps the unfinished effects of c, which has ended.
 func (r *Runner) orphan(c *cell) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -371,8 +367,8 @@ func (r *Runner) dropLocked(e *effect) {
 	r.traceLocked(e)
 }
 
-// dropQueued drops what an incarnation that is no more had asked for and what
-// has not begun: the next one decides afresh.
+// dropQueued drops the effects of a dead incarnation that have not begun. The next incarnation
+// decides for itself.
 func (r *Runner) dropQueued(c *cell) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -383,7 +379,7 @@ func (r *Runner) dropQueued(c *cell) {
 	}
 }
 
-// cancel is Context.Cancel.
+// cancel implements Context.Cancel.
 func (r *Runner) cancel(c *cell, id EffectID) {
 	var next []*effect
 	var end *effect
@@ -400,7 +396,7 @@ func (r *Runner) cancel(c *cell, id EffectID) {
 			if e.begun {
 				end = e
 			}
-		default: // it is over
+		default: // it has ended
 		}
 	}
 	r.mu.Unlock()
@@ -410,8 +406,8 @@ func (r *Runner) cancel(c *cell, id EffectID) {
 	r.beginAll(next)
 }
 
-// Close ends the runner as the death of its process would: what waits is
-// dropped, the ctx of what runs is ended, and no result comes any more.
+// Close ends the runner as the death of its process would. Queued effects are dropped, the ctx of
+// running ones is ended, and no result is delivered any more.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.closed = true

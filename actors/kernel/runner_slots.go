@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// slotLocked takes a slot for e, or puts it into the queue for one.
+// slotLocked takes a slot for e, or queues it for one.
 func (r *Runner) slotLocked(e *effect) bool {
 	if e.slots == nil || e.slots.take(e, r.sys.clock.Now()) {
 		return true
@@ -17,7 +17,7 @@ func (r *Runner) slotLocked(e *effect) bool {
 	return false
 }
 
-// giveBack takes the slot from a call that is slower than usual, now or later.
+// giveBack takes the slot from a call that is slower than usual, now or after a later check.
 func (r *Runner) giveBack(e *effect) {
 	r.mu.Lock()
 	var next []*effect
@@ -32,8 +32,8 @@ func (r *Runner) giveBack(e *effect) {
 	r.beginAll(next)
 }
 
-// vacateLocked takes e, which runs no more, off its lane and its slot, and
-// returns those that start in its stead.
+// vacateLocked frees the lane and the slot of e, which no longer runs, and returns the effects that
+// start instead.
 func (r *Runner) vacateLocked(e *effect) []*effect {
 	if e.stopDead != nil {
 		e.stopDead()
@@ -41,7 +41,7 @@ func (r *Runner) vacateLocked(e *effect) []*effect {
 	if e.stopHold != nil {
 		e.stopHold()
 	}
-	// First the lane: its next then competes for the slot with those that wait.
+	// The lane comes first: its next effect then competes for the slot with the queue.
 	next := r.laneFreeLocked(e)
 	if e.HoldsSlot != "" && !e.kept {
 		next = append(next, r.releaseLocked(e)...)
@@ -49,10 +49,9 @@ func (r *Runner) vacateLocked(e *effect) []*effect {
 	return next
 }
 
-// keepLocked leaves the slot of an effect that has finished to its owner until
-// that has handled the result: what it asks for then continues with the slot, so
-// that what was begun first is done first. An owner that does not get to it (it
-// crashed, or is busy) loses the slot a moment later.
+// keepLocked reserves the slot of a finished effect for its owner until the owner has handled the
+// result. The owner's next effect can then use the slot, so that work begun first is done first. An
+// owner that is too slow (it crashed, or is busy) loses the slot after keepFor.
 func (r *Runner) keepLocked(e *effect, now time.Time) {
 	if e.HoldsSlot == "" || e.slots.Unkept {
 		return
@@ -65,7 +64,7 @@ func (r *Runner) keepLocked(e *effect, now time.Time) {
 	}
 }
 
-// reap gives away the slots that have waited for their owners long enough.
+// reap gives away the slots that were reserved for keepFor.
 func (r *Runner) reap() {
 	r.mu.Lock()
 	now := r.sys.clock.Now()
@@ -82,10 +81,10 @@ func (r *Runner) reap() {
 	r.beginAll(next)
 }
 
-// keepFor bounds how long a slot waits for its owner.
+// keepFor bounds how long a slot is reserved for its owner.
 const keepFor = 100 * time.Millisecond
 
-// settle gives a kept slot to the next, if its owner has not taken it.
+// settle gives a reserved slot to the next effect, if its owner has not taken it.
 func (r *Runner) settle(e *effect) {
 	r.mu.Lock()
 	var next []*effect
@@ -102,7 +101,7 @@ func (r *Runner) unkeepLocked(e *effect) {
 	r.kept = slices.DeleteFunc(r.kept, func(k *effect) bool { return k == e })
 }
 
-// inheritLocked gives e the slot that its owner kept, if there is one.
+// inheritLocked gives e the slot reserved for its owner, if there is one.
 func (r *Runner) inheritLocked(e *effect) bool {
 	for _, k := range r.kept {
 		if k.owner == e.owner && k.slots == e.slots {
@@ -114,8 +113,8 @@ func (r *Runner) inheritLocked(e *effect) bool {
 	return false
 }
 
-// releaseLocked takes e's slot back, and returns those that start in its stead, or
-// that have waited until the pool that they are behind had nothing to do.
+// releaseLocked frees e's slot. It returns the effects that start instead, including those of pools
+// behind this one if it is idle now.
 func (r *Runner) releaseLocked(e *effect) []*effect {
 	e.slots.release(e)
 	next := r.nextLocked(e.slots)
@@ -127,7 +126,7 @@ func (r *Runner) releaseLocked(e *effect) []*effect {
 	return next
 }
 
-// nextLocked starts those that may have a slot of p now.
+// nextLocked starts the effects that may have a slot of p now.
 func (r *Runner) nextLocked(p *slots) (next []*effect) {
 	now := r.sys.clock.Now()
 	for w := p.next(now); w != nil; w = p.next(now) {
@@ -138,8 +137,8 @@ func (r *Runner) nextLocked(p *slots) (next []*effect) {
 	return next
 }
 
-// awaitLocked sets the timer for those that have waited long enough for the pool
-// that p is behind, if there are any and it is not set.
+// awaitLocked sets the timer of BehindMax for effects that wait for the pool that p is behind,
+// unless it is set.
 func (r *Runner) awaitLocked(p *slots) {
 	if p.ahead == nil || p.patience || p.held == p.Size || len(p.waiting) == 0 {
 		return

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// KindCount counts the effects of one kind. Late ones are among the Expired.
+// KindCount counts the effects of one kind. Expired includes Late.
 type KindCount struct {
 	Finished, Expired, Late, Dropped uint64
-	// Total is the sum of the run times of those that finished. Within has how many
-	// of them took as long as each of EffectBuckets at the most, and longer than the
-	// one before it; the rest took longer than all.
+	// Total is the sum of the run times of finished effects. Within counts those in each bucket of
+	// EffectBuckets: at most that bound, and longer than the one before. The others took longer than
+	// all bounds.
 	Total  time.Duration
 	Within [len(EffectBuckets)]uint64
 }
 
-// EffectBuckets are the run times by which effects are counted.
+// EffectBuckets are the bounds of the histogram of run times.
 var EffectBuckets = [...]time.Duration{
 	time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
@@ -49,8 +49,7 @@ func infos(effects []*effect, overdue bool) (out []EffectInfo) {
 	return out
 }
 
-// InFlight are the effects of a place in the tree that are not over, overdue
-// ones included.
+// InFlight are the unfinished effects of a path, including overdue ones.
 func (r *Runner) InFlight(path string) []EffectInfo {
 	c := r.sys.cell(path)
 	r.mu.Lock()
@@ -61,7 +60,7 @@ func (r *Runner) InFlight(path string) []EffectInfo {
 	return infos(r.orphans[path], true)
 }
 
-// Pools are the runner's, by name.
+// Pools are the states of the runner's pools, by name.
 func (r *Runner) Pools() []PoolState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,16 +83,15 @@ func (r *Runner) Counts() map[string]KindCount {
 	return out
 }
 
-// KindInFlight is what is under way of one kind of effect.
+// KindInFlight sums up the unfinished effects of one kind.
 type KindInFlight struct {
 	Kind                     string
 	Queued, Started, Overdue int
-	// Oldest is for how long the oldest of them has been in its phase, 0 if all are
-	// Standing.
+	// Oldest is how long the oldest effect has been in its phase, 0 if all are Standing.
 	Oldest time.Duration
 }
 
-// UnderWay sums up the effects that are not over, in order of kind.
+// UnderWay sums up the unfinished effects by kind, in order of kind.
 func (r *Runner) UnderWay() []KindInFlight {
 	now := r.sys.clock.Now()
 	by := map[string]*KindInFlight{}

@@ -6,15 +6,15 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// propsKey is what protoactor has to be told of an actor. Props cost as much as
-// a cell, so that all actors of one protocol share theirs: which cell is whose
-// follows from System.spawning at first, and from the PID later.
+// propsKey identifies the props of a protocol for protoactor. Props cost as much as a cell, so all
+// actors of a protocol share them. An actor finds its cell by System.spawning at first, and by the
+// PID later.
 type propsKey struct {
 	protocol reflect.Type
 	root     bool
 }
 
-// props are those of a protocol.
+// props are the shared props of a protocol.
 func props[M any](s *System, root bool) *actor.Props {
 	key := propsKey{reflect.TypeFor[M](), root}
 	s.mu.Lock()
@@ -28,7 +28,7 @@ func props[M any](s *System, root bool) *actor.Props {
 		actor.WithSupervisor(strategy{s}),
 		actor.WithSpawnFunc(func(as *actor.ActorSystem, id string, p *actor.Props,
 			parent actor.SpawnerContext) (*actor.PID, error) {
-			s.spawning.path = id // the same string once, not twice
+			s.spawning.path = id // share one string
 			return actor.DefaultSpawner(as, id, p, parent)
 		}),
 	)

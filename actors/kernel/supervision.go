@@ -2,13 +2,12 @@ package kernel
 
 import "github.com/asynkron/protoactor-go/actor"
 
-// strategy answers failures of children by their cell's policy, and is the
-// guardian above the topmost actors. There is one for the whole system; it has
-// no state.
+// strategy answers failures of children by their cell's policy. It is also the guardian of the root
+// actors. The whole system shares one; it has no state.
 type strategy struct{ sys *System }
 
-// HandleFailure implements actor.SupervisorStrategy. It runs on the parent, or,
-// for a topmost actor, on that actor itself.
+// HandleFailure implements actor.SupervisorStrategy. It runs on the parent, or for a root actor on
+// that actor itself.
 func (s strategy) HandleFailure(
 	_ *actor.ActorSystem, parent actor.Supervisor, _ *actor.PID, _ *actor.RestartStatistics, reason, _ any,
 ) {
@@ -23,12 +22,12 @@ func (s strategy) HandleFailure(
 		}
 		return
 	}
-	if above.fail() { // else it has failed before, or stops: either ends this child too
+	if above.fail() { // else it has already failed or is stopping, which ends this child too
 		parent.EscalateFailure(&failure{above, f.report}, nil)
 	}
 }
 
-// answer applies c's policy to a crash of its own or of one below it.
+// answer applies c's policy to a crash of c or of an actor below it.
 func (s *System) answer(c *cell, report *CrashReport) Decision {
 	now := s.clock.Now()
 	r := *report
@@ -63,7 +62,7 @@ func (s *System) answer(c *cell, report *CrashReport) Decision {
 	return r.Decision
 }
 
-// report tells those who want to know of a crash, and what came of it.
+// report logs a crash and its decision, and calls the observers.
 func (s *System) report(c *cell, r *CrashReport) {
 	e := s.log.Error().Str("actor", c.path).Str("panic", r.Reason).Str("message", r.Message).
 		Int("crashes", r.Crashes).Stringer("decision", r.Decision)

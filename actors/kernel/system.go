@@ -18,18 +18,17 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Config is what a System is made of.
+// Config holds the parts of a System.
 type Config struct {
-	// Clock and, in a simulation, the scheduler: a *Virtual is both.
+	// Clock is also the scheduler in a simulation: a *Virtual is both.
 	Clock Clock
-	// Seed of the random streams of actors.
+	// Seed is for the random streams of actors.
 	Seed uint64
-	// Log gets what the kernel itself has to say: crashes and restarts.
+	// Log gets the kernel's own messages: crashes and restarts.
 	Log zerolog.Logger
 	// Tracer sees every delivered message and every effect; nil for none.
 	Tracer Tracer
-	// History is how many handled messages a crash report shows; 16 if zero,
-	// none if negative.
+	// History is the number of handled messages in a crash report; 16 if zero, none if negative.
 	History int
 	// MailboxLimit bounds each mailbox; 4096 if zero.
 	MailboxLimit int
@@ -148,7 +147,7 @@ func (s *System) shrinkRegistry() {
 // Clock is the system's.
 func (s *System) Clock() Clock { return s.clock }
 
-// DeadLetters counts messages to actors that are no more.
+// DeadLetters counts messages to actors that no longer exist.
 func (s *System) DeadLetters() uint64 { return s.deadLetters.Load() }
 
 // Dropped counts messages that found a full mailbox.

@@ -5,28 +5,27 @@ import (
 	"time"
 )
 
-// timers are what a Virtual has to do later: a heap of which each node has four
-// children, so that a simulation's hundred thousand timers are few levels deep,
-// with the times in it, so that finding the next one reads nothing else. One
-// that is stopped stays in the heap until it comes up, or until too many have:
-// most timers are deadlines of calls that are answered long before.
+// timers are the pending timers of a Virtual. It is a heap with four children per node, so that a
+// hundred thousand timers are few levels deep. The heap has the times in it, so that finding the
+// next timer reads nothing else. A stopped timer stays until it comes up or until too many are
+// stopped, because most timers are deadlines of calls that end long before.
 type timers struct {
 	heap []timerEntry
-	// stopped is how many of the heap were stopped.
+	// stopped is how many timers in the heap were stopped.
 	stopped int
 	seq     uint64
 	free    []*timer
 }
 
-// timerEntry is a timer in the heap. It was stopped, or replaced after that, if
-// the timer's seq is another.
+// timerEntry is a timer in the heap. If the timer's seq differs, it was stopped, and perhaps
+// reused.
 type timerEntry struct {
-	at  time.Duration // since the beginning
+	at  time.Duration // since the start
 	seq uint64
 	t   *timer
 }
 
-// timer is one timer, used again after it has fired.
+// timer is one timer, reused after it has fired.
 type timer struct {
 	f   func()
 	seq uint64 // 0: not set
@@ -39,7 +38,7 @@ func (e *timerEntry) before(o *timerEntry) bool {
 func (h *timers) len() int { return len(h.heap) - h.stopped }
 
 func (h *timers) set(at time.Duration, f func()) (stop func() bool) {
-	if at < 0 { // further away than a duration can say
+	if at < 0 { // overflow: it is too far in the future for a duration
 		at = math.MaxInt64
 	}
 	h.seq++
@@ -72,8 +71,7 @@ func (h *timers) recycle(t *timer) {
 	h.free = append(h.free, t)
 }
 
-// pop takes the first timer off that is set for limit at the latest; f is nil if
-// there is none.
+// pop takes the first timer that is due by limit; f is nil if there is none.
 func (h *timers) pop(limit time.Duration) (at time.Duration, f func()) {
 	for len(h.heap) > 0 {
 		first := h.heap[0]
@@ -97,7 +95,7 @@ func (h *timers) pop(limit time.Duration) (at time.Duration, f func()) {
 	return 0, nil
 }
 
-// compact drops the timers that were stopped.
+// compact removes the stopped timers.
 func (h *timers) compact() {
 	kept := h.heap[:0]
 	for _, e := range h.heap {

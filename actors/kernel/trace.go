@@ -7,45 +7,44 @@ import (
 	"time"
 )
 
-// Tracer sees what happens, in the order in which it happens. In a simulation
-// it is called from one goroutine; in the daemon from many. It must not call
-// back into the System or a Runner.
+// Tracer is told of everything that happens, in order. In a simulation all calls come from one
+// goroutine, in the daemon from many. It must not call back into the System or a Runner.
 type Tracer interface {
-	// Deliver comes before a message is handled. Start, Stop, Overflowed and
-	// ChildStopped are names too, with no message.
+	// Deliver is called before a message is handled. Start, Stop, Overflowed and ChildStopped are
+	// names too, with no message.
 	Deliver(at time.Time, path, name string, msg any)
 	Effect(at time.Time, path string, phase EffectPhase, e EffectInfo)
-	// Crash comes when it is decided what becomes of the actor at path: the one
-	// that the report is of, or one above it that it was escalated to.
+	// Crash is called when the decision is made for the actor at path: the one that crashed, or one
+	// above it that the crash was escalated to.
 	Crash(at time.Time, path string, r *CrashReport)
 	DeadLetter(at time.Time, path, name string)
 }
 
-// Traced is a message that adds what it carries to a trace. One that is not is
-// known by its type alone. No address and no order of a map may go in.
+// Traced is a message that adds its content to a trace. Other messages appear by type only. The
+// content must not contain addresses or depend on the order of a map.
 type Traced interface{ AppendTrace([]byte) []byte }
 
-// Outcome is a message that is the result of an effect and says how that ended,
-// to those who watch: err is nil if it did what it was to do.
+// Outcome is a message that is the result of an effect, and tells observers how it ended: err is
+// nil on success.
 type Outcome interface {
 	Outcome() (id EffectID, err error)
 }
 
-// HashTracer folds everything into one number: two runs are the same if their
-// numbers are. Not safe for concurrent use.
+// HashTracer hashes everything into one number: two runs are the same if their numbers are. Not
+// safe for concurrent use.
 type HashTracer struct {
 	h   hash.Hash64
 	buf []byte
 	n   uint64
 }
 
-// NewHashTracer begins with nothing seen.
+// NewHashTracer makes an empty HashTracer.
 func NewHashTracer() *HashTracer { return &HashTracer{h: fnv.New64a()} }
 
-// Sum is the hash of all that was seen so far.
+// Sum is the hash of everything traced so far.
 func (t *HashTracer) Sum() uint64 { return t.h.Sum64() }
 
-// Events is how many entries went in.
+// Events is the number of traced events.
 func (t *HashTracer) Events() uint64 { return t.n }
 
 func (t *HashTracer) begin(kind byte, at time.Time, path string) []byte {

@@ -13,14 +13,14 @@ type ActorInfo struct {
 	Label       string `json:"label,omitempty"`
 	Status      string `json:"status"`
 	Incarnation uint32 `json:"incarnation"`
-	// Restarts is how many incarnations there were before this one, Crashes how
-	// often it failed, by itself or because one below it was beyond help.
+	// Restarts is the number of earlier incarnations, Crashes how often the actor failed, by itself or
+	// because a child's crash was escalated.
 	Restarts uint32 `json:"restarts"`
 	Crashes  uint32 `json:"crashes,omitempty"`
-	// Depth is how many messages wait, Oldest since when the first of them does.
+	// Depth is the number of waiting messages, Oldest when the first of them arrived.
 	Depth  int        `json:"depth"`
 	Oldest *time.Time `json:"oldest,omitempty"`
-	// Handling is the message in hand, Since when it was taken up.
+	// Handling is the message that is being handled, Since when that began.
 	Handling  string       `json:"handling,omitempty"`
 	Since     *time.Time   `json:"since,omitempty"`
 	Handled   uint64       `json:"handled"`
@@ -30,8 +30,7 @@ type ActorInfo struct {
 	LastCrash *CrashReport `json:"lastCrash,omitempty"`
 }
 
-// subtree is root and what is below it, or everything if root is empty, in
-// order of path.
+// subtree is root and its descendants, or everything if root is empty, in order of path.
 func (s *System) subtree(root string) []*cell {
 	s.mu.RLock()
 	cells := make([]*cell, 0, len(s.cells))
@@ -45,8 +44,8 @@ func (s *System) subtree(root string) []*cell {
 	return cells
 }
 
-// Snapshot reads the tree below root, or all of it, in order of path. It asks
-// no actor: it answers even when actors do not.
+// Snapshot reads the tree below root, or all of it, in order of path. It asks no actor, so it
+// answers even when actors hang.
 func (s *System) Snapshot(root string) []ActorInfo {
 	cells := s.subtree(root)
 	out := make([]ActorInfo, len(cells))

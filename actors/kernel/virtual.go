@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Virtual is a clock and a scheduler in one: everything runs on the goroutine
-// that calls its methods, the next actor is picked by a seeded draw among those
-// that have a message, and time jumps to the next timer when none has.
+// Virtual is a clock and a scheduler in one. Everything runs on the goroutine that calls its
+// methods. A seeded draw picks the next actor among those with a message, and time jumps to the
+// next timer when there is none.
 //
 // Not safe for concurrent use: nothing that it runs may post from another
 // goroutine.
@@ -22,11 +22,11 @@ type Virtual struct {
 	moved    uint64 // steps when now last moved
 }
 
-// livelock is how many messages may be handled without time moving. A city of
-// 150,000 actors that all start at once needs a hundredth of it.
+// livelock bounds the messages handled without time moving. A simulation of 150,000 actors that all
+// start at once needs a hundredth of it.
 const livelock = 50_000_000
 
-// NewVirtual begins at start; the same seed picks the same order.
+// NewVirtual starts at start. The same seed picks the same order.
 func NewVirtual(seed uint64, start time.Time) *Virtual {
 	return &Virtual{start: start, now: start, rng: rand.New(rand.NewPCG(seed, 0x7363686564756c65))}
 }
@@ -34,15 +34,15 @@ func NewVirtual(seed uint64, start time.Time) *Virtual {
 // Now implements Clock.
 func (v *Virtual) Now() time.Time { return v.now }
 
-// AfterFunc implements Clock. Timers of one instant fire in the order they were set.
+// AfterFunc implements Clock. Timers of the same time fire in the order in which they were set.
 func (v *Virtual) AfterFunc(d time.Duration, f func()) func() bool {
 	return v.timers.set(v.offset(v.now)+max(d, 0), f)
 }
 
-// offset is how long after the beginning t is.
+// offset is t as the time since the start.
 func (v *Virtual) offset(t time.Time) time.Duration { return t.Sub(v.start) }
 
-// Timers is how many timers are set.
+// Timers is the number of set timers.
 func (v *Virtual) Timers() int { return v.timers.len() }
 
 func (v *Virtual) ready(c *cell) { v.runnable = append(v.runnable, c) }
@@ -71,7 +71,7 @@ func (v *Virtual) Step() bool {
 	return true
 }
 
-// Steps is how many messages were handled so far.
+// Steps is the number of messages handled so far.
 func (v *Virtual) Steps() uint64 { return v.steps }
 
 // next fires the earliest timer not later than limit.
@@ -87,16 +87,15 @@ func (v *Virtual) next(limit time.Time) bool {
 	return true
 }
 
-// Advance runs everything that is due within d, and ends d later.
+// Advance runs everything due within d, and moves the clock by d.
 func (v *Virtual) Advance(d time.Duration) {
 	end := v.now.Add(d)
 	v.RunUntil(end, func() bool { return false })
 	v.now, v.moved = end, v.steps
 }
 
-// RunUntil runs until cond holds (true) or nothing is left to do by end (false).
-// cond is asked after every message and every timer. Unlike Advance it leaves
-// the clock where the last thing happened.
+// RunUntil runs until cond holds (true) or nothing is left to do before end (false). It checks cond
+// after every message and every timer. Unlike Advance it leaves the clock at the last event.
 func (v *Virtual) RunUntil(end time.Time, cond func() bool) bool {
 	for {
 		if cond() {

@@ -14,40 +14,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// API is the apiserver above us. The calling convention is Runtime's.
+// API is the apiserver. The calling convention is Runtime's.
 //
-// Objects that come through it are shared and never changed, neither by whoever
-// gets them nor by the port. All errors are *Error; of those that writes give,
-// NotFound, AlreadyExists, Conflict, Forbidden, Unauthorized and Invalid are
-// the apiserver's own answers, and TooManyRequests asks to come again later.
+// Objects that come through it are shared: neither callers nor the port ever change them. All
+// errors are *Error. Errors of writes are the apiserver's own answers if they are NotFound,
+// AlreadyExists, Conflict, Forbidden, Unauthorized or Invalid. TooManyRequests asks to try again
+// later.
 type API interface {
-	// Watch tells of all objects of a selection until ctx ends: first Replaced,
-	// then whatever changes. That first list is no older than the call: a pod
-	// that was deleted before an agent began must not be started again by an
-	// apiserver that has not heard of it (kubernetes/kubernetes#59848). It continues
-	// by itself when the connection breaks. Then, or at any other time, it may
-	// start over with Replaced; it may lag behind, and leave out what was
-	// overtaken meanwhile. What it tells of one object never goes back, except
-	// where the apiserver itself did (its store was restored from a backup).
-	// change is called by one goroutine at a time. done is called once, when ctx
-	// has ended.
+	// Watch reports all objects of a selection until ctx ends: first Replaced, then every change. The
+	// first list is no older than the call: a pod that was deleted before an agent began must not be
+	// started again because an apiserver is behind (kubernetes/kubernetes#59848). The watch continues
+	// by itself when the connection breaks. Then, or at any other time, it may start over with
+	// Replaced. It may lag behind, and skip superseded versions. The versions of one object never go
+	// back, unless the apiserver's own did (its store was restored from a backup). change is called by
+	// one goroutine at a time. done is called once, when ctx has ended.
 	Watch(ctx context.Context, s Selection, change func(APIChange), done func(error))
 
 	// Get reads the newest version of an object.
 	Get(ctx context.Context, k APIKey, done func(APIObject, error))
-	// Create gives the object as it was stored.
+	// Create returns the object as it was stored.
 	Create(ctx context.Context, o APIObject, done func(APIObject, error))
-	// Update replaces an object. It fails with Conflict if the object's
-	// resourceVersion, where it has one, isn't the newest.
+	// Update replaces an object. It fails with Conflict if the object has a resourceVersion that isn't
+	// the newest.
 	Update(ctx context.Context, o APIObject, done func(APIObject, error))
-	// Patch changes what differs between two versions of an object, and leaves
-	// alone what others may have changed meanwhile (strategic merge patch). It
-	// fails with Conflict if the object has another UID by now. With nothing to
-	// change it gives the object as the apiserver has it.
+	// Patch writes the difference between two versions of an object, and keeps other changes made
+	// meanwhile (strategic merge patch). It fails with Conflict if the object has another UID by now.
+	// If nothing differs, it returns the apiserver's version.
 	Patch(ctx context.Context, p APIPatch, done func(APIObject, error))
-	// Delete begins the deletion of an object, or ends it: a pod with a grace
-	// period of 0 is gone when done is called. Deleting what isn't there fails
-	// with NotFound, what has another UID with Conflict.
+	// Delete begins the deletion of an object, or completes it: a pod with a grace period of 0 is gone
+	// when done is called. If the object does not exist it fails with NotFound, if the UID differs
+	// with Conflict.
 	Delete(ctx context.Context, d APIDelete, done func(error))
 	// CreateToken asks for a token of a service account (TokenRequest).
 	CreateToken(ctx context.Context, namespace, serviceAccount string, spec authenticationv1.TokenRequestSpec,
@@ -93,8 +89,8 @@ func (k APIKind) String() string {
 	return apiKinds[0]
 }
 
-// APIKindOf is the kind of an object. One that is none of ours is a mistake of
-// the program, and panics.
+// APIKindOf is the kind of an object. It panics for a kind that no node uses, which is a
+// programming error.
 func APIKindOf(o APIObject) APIKind {
 	switch o.(type) {
 	case *v1.Pod:
@@ -141,8 +137,8 @@ type APIKey struct {
 	Namespace, Name string
 }
 
-// String is kind namespace/name, or what of it there is: an object that is to be
-// named by the apiserver has no name yet.
+// String is kind namespace/name, without the parts that are empty: an object that the apiserver
+// will name has no name yet.
 func (k APIKey) String() string {
 	switch {
 	case k.Name == "" && k.Namespace == "":
@@ -156,9 +152,8 @@ func (k APIKey) String() string {
 	}
 }
 
-// Selection is what a watch is about: all of a kind, of one namespace if
-// Namespace isn't empty, of which Field is true if it isn't empty. Field is a
-// field selector as the apiserver takes it, spec.nodeName=n1 or
+// Selection is the scope of a watch: all objects of a kind, in Namespace and matching Field if
+// these aren't empty. Field is a field selector of the API, such as spec.nodeName=n1 or
 // metadata.name=web.
 type Selection struct {
 	Kind      APIKind
@@ -166,7 +161,7 @@ type Selection struct {
 	Field     string
 }
 
-// String is kind namespace/ field, or what of it there is.
+// String is kind namespace/ field, without the parts that are empty.
 func (s Selection) String() string {
 	what := APIKey{Kind: s.Kind, Namespace: s.Namespace}.String()
 	if s.Field != "" {
@@ -175,23 +170,23 @@ func (s Selection) String() string {
 	return what
 }
 
-// APIChange is what a watch tells: APIReplaced, APISet, APIDeleted, APIBroken.
+// APIChange is an event of a watch: APIReplaced, APISet, APIDeleted, APIBroken.
 //
 //sumtype:decl
 type APIChange interface{ isAPIChange() }
 
-// APIReplaced is all that there is. What was known before and isn't in it is gone.
+// APIReplaced holds all objects. Earlier objects that aren't in it are gone.
 type APIReplaced struct{ Objects []APIObject }
 
 // APISet is a new object, or a newer version of one.
 type APISet struct{ Object APIObject }
 
-// APIDeleted says that an object is gone; Object is its last version that is known.
+// APIDeleted says that an object is gone. Object is its last known version.
 type APIDeleted struct{ Object APIObject }
 
-// APIBroken says that the apiserver can't be heard. What is known stays
-// known; the watch continues by itself. It is told once each time it breaks, and
-// again when the reason changes.
+// APIBroken says that the apiserver can't be reached. Known objects stay valid, and the watch
+// continues by itself. It is sent once each time the connection breaks, and again when the reason
+// changes.
 type APIBroken struct{ Err error }
 
 func (APIReplaced) isAPIChange() {}
@@ -199,9 +194,9 @@ func (APISet) isAPIChange()      {}
 func (APIDeleted) isAPIChange()  {}
 func (APIBroken) isAPIChange()   {}
 
-// APIPatch turns From into To, which have the same key and UID. With Status
-// only their status counts, otherwise all but the status. With Newest it fails
-// with Conflict unless From is the newest version of the object.
+// APIPatch turns From into To, which have the same key and UID. With Status it writes only the
+// status, otherwise everything else. With Newest it fails with Conflict unless From is the newest
+// version of the object.
 type APIPatch struct {
 	Key      APIKey
 	From, To APIObject
@@ -209,11 +204,11 @@ type APIPatch struct {
 	Newest   bool
 }
 
-// APIDelete names what is to be deleted.
+// APIDelete names the object to delete.
 type APIDelete struct {
 	Key APIKey
 	// UID is a precondition, if not empty.
 	UID types.UID
-	// Grace is in seconds, nil for what the object itself says.
+	// Grace is in seconds; nil for the object's own.
 	Grace *int64
 }

@@ -5,20 +5,18 @@ import (
 	"time"
 )
 
-// Checkpointer is the part of a runtime that writes down what a container is just
-// then (CRI v1 CheckpointContainer), which continues running. A simulated runtime has
-// none. All errors are *Error; a runtime that can't says Unsupported, or what it
-// lacks (criu).
+// Checkpointer is the part of a runtime that saves the state of a running container (CRI v1
+// CheckpointContainer). The container continues. A simulated runtime has none. All errors are
+// *Error. A runtime that can't do it returns Unsupported, or names what it lacks (criu).
 type Checkpointer interface {
 	CheckpointContainer(ctx context.Context, r CheckpointContainer, done func(error))
 }
 
-// CheckpointContainer asks for an archive of a running container in a file that is
-// not there yet.
+// CheckpointContainer asks for an archive of a running container, in a new file.
 type CheckpointContainer struct {
 	ContainerID string
 	// Location is the absolute path of the archive, on the runtime's machine.
 	Location string
-	// Timeout is how long it may take, in whole seconds; the runtime's own if zero.
+	// Timeout bounds the call, in whole seconds; zero means the runtime's own.
 	Timeout time.Duration
 }

@@ -6,19 +6,17 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ContainerFiles are the files of containers that are no volumes: /etc/hosts, one
-// for the pod, and the termination message of each container. The calling
-// convention is Runtime's. They go with the pod's directory (Host.RemovePod).
+// ContainerFiles are files of containers that are not volumes: /etc/hosts, one per pod, and the
+// termination message of each container. The calling convention is Runtime's. Host.RemovePod
+// removes them with the pod's directory.
 type ContainerFiles interface {
-	// MakeFiles makes them for one incarnation of a container, and gives where
-	// they belong in it. The pod's directories are there (Host.PreparePod).
-	// Idempotent.
+	// MakeFiles makes the files of one incarnation of a container, and returns how to mount them. The
+	// pod's directories must exist (Host.PreparePod). Idempotent.
 	MakeFiles(ctx context.Context, r MakeFiles, done func([]Mount, error))
-	// ReadEnvFiles reads files of a pod's emptyDir volumes, in order; nil for one
-	// that is not there. Nothing that a container put there leads out of its volume.
+	// ReadEnvFiles reads files of a pod's emptyDir volumes, in order; nil for a missing one. It never
+	// follows a path out of the volume.
 	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([][]byte, error))
-	// WriteHosts says in the pod's /etc/hosts what its addresses are. Containers
-	// that run see it.
+	// WriteHosts writes the pod's addresses into its /etc/hosts. Running containers see it.
 	WriteHosts(ctx context.Context, r WriteHosts, done func(error))
 	// TerminationMessage reads the termination message of a container that has ended.
 	TerminationMessage(ctx context.Context, r TerminationMessage, done func(string, error))
@@ -29,23 +27,22 @@ type MakeFiles struct {
 	Pod       *v1.Pod
 	Container *v1.Container
 	Attempt   uint32
-	// IPs are the pod's addresses, as far as they are known.
+	// IPs are the known addresses of the pod.
 	IPs []string
 }
 
-// ReadEnvFiles asks for the files that the environment of a container is taken from
-// (core/v1 EnvVarSource.fileKeyRef).
+// ReadEnvFiles asks for the files that set variables of a container (core/v1
+// EnvVarSource.fileKeyRef).
 type ReadEnvFiles struct {
 	Pod       *v1.Pod
 	Container string
 	Files     []EnvFile
 }
 
-// EnvFile is a file in a volume. Root is where that is on the host; Path is
-// relative.
+// EnvFile is a file in a volume. Root is the volume's path on the host; Path is relative to it.
 type EnvFile struct{ Volume, Root, Path string }
 
-// WriteHosts says what the addresses of a pod are.
+// WriteHosts gives the addresses of a pod.
 type WriteHosts struct {
 	Pod *v1.Pod
 	IPs []string
@@ -56,6 +53,6 @@ type TerminationMessage struct {
 	Pod       *v1.Pod
 	Container string
 	Attempt   uint32
-	// FromLog: the end of its log stands for a message that is empty.
+	// FromLog: the end of the container's log replaces an empty message.
 	FromLog bool
 }

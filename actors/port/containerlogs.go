@@ -9,32 +9,29 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 )
 
-// ContainerLogs are the files that the runtime writes the output of containers
-// to, below podLogsDir. The calling convention is Runtime's.
+// ContainerLogs are the files, below podLogsDir, to which the runtime writes the output of
+// containers. The calling convention is Runtime's.
 type ContainerLogs interface {
-	// LogSizes gives how many bytes the current file of each log has, in order;
-	// less than 0 where there is none.
+	// LogSizes returns the size in bytes of the current file of each log, in order; less than 0 if
+	// there is none.
 	LogSizes(ctx context.Context, logs []LogRef, done func([]int64, error))
-	// RotatedLogs lists the logs that have files beside the current one, whoever's
-	// they are, in order. The current one may be missing.
+	// RotatedLogs lists all logs with other files beside the current one, in order. The current one
+	// may be missing.
 	RotatedLogs(ctx context.Context, done func([]LogRef, error))
-	// LookAtLog gives what lies on the disk of a log. It is NotFound if not even its
-	// directory is there.
+	// LookAtLog returns the files of a log. It fails with NotFound if even its directory is missing.
 	LookAtLog(ctx context.Context, log LogRef, done func(logrotate.Log, error))
-	// StepLog does one step, any but logrotate.Reopen. No file is overwritten by it.
-	// What is not there any more, or is there already, is no error.
+	// StepLog does one step, except logrotate.Reopen. It never overwrites a file. It is no error if a
+	// file is already gone, or already there.
 	StepLog(ctx context.Context, log LogRef, step logrotate.Step, done func(error))
-	// PruneLogs removes the logs of incarnations that came before those named, of
-	// the same container.
+	// PruneLogs removes the logs of incarnations older than those named, of the same containers.
 	PruneLogs(ctx context.Context, oldest []LogRef, done func(error))
 }
 
-// LogReopener is a runtime whose logs can be rotated by others (CRI v1
-// ReopenContainerLog).
+// LogReopener is a runtime that lets others rotate its logs (CRI v1 ReopenContainerLog).
 type LogReopener interface {
-	// ReopenContainerLog makes the runtime write what a running container says to
-	// the file at the path of its log, made if it is not there. When it is done,
-	// nothing more is begun to be written to the file that it wrote before.
+	// ReopenContainerLog makes the runtime write the output of a running container to the path of its
+	// log, which it creates if missing. After that the runtime begins no more writes to the previous
+	// file.
 	ReopenContainerLog(ctx context.Context, id string, done func(error))
 }
 

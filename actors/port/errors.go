@@ -5,26 +5,26 @@ import (
 	"fmt"
 )
 
-// ErrorKind is the little that a decision needs to know of a failure.
+// ErrorKind is what a decision needs to know about a failure.
 type ErrorKind uint8
 
 const (
-	// Other: nothing that we know better; see the message.
+	// Other: none of the kinds below; see the message.
 	Other ErrorKind = iota
-	// NotFound: the sandbox, container or image is not there.
+	// NotFound: the sandbox, container or image does not exist.
 	NotFound
-	// NameReserved: an earlier call with the same name is still under way, or
-	// worked. Wait and look again.
+	// NameReserved: an earlier call with the same name is still under way, or succeeded. Wait and list
+	// again.
 	NameReserved
 	// Unavailable: the far side does not answer (socket gone, restarting).
 	Unavailable
 	// Deadline: no answer in time. It may still have worked.
 	Deadline
-	// Canceled: we gave up first.
+	// Canceled: the caller gave up first.
 	Canceled
-	// InvalidConfig: what we asked for can't be (CreateContainerConfigError).
+	// InvalidConfig: the container can't be made as asked (CreateContainerConfigError).
 	InvalidConfig
-	// ImageNotFound: the registry has no such image, or says nothing of it.
+	// ImageNotFound: the registry has no such image, or does not reveal it.
 	ImageNotFound
 	// ImageUnauthorized: the registry wants other credentials.
 	ImageUnauthorized
@@ -40,18 +40,17 @@ const (
 	StateConflict
 	// AlreadyExists: the apiserver has an object of that name.
 	AlreadyExists
-	// Conflict: the object was changed meanwhile, or is another by now.
+	// Conflict: the object was changed or replaced meanwhile.
 	Conflict
 	// Unauthorized: the credential is wrong or has expired.
 	Unauthorized
-	// Forbidden: this node may not do that.
+	// Forbidden: this node is not allowed to do that.
 	Forbidden
-	// Invalid: the apiserver finds fault with the object.
+	// Invalid: the apiserver rejects the object as invalid.
 	Invalid
-	// TooManyRequests: the apiserver asks to come again later.
+	// TooManyRequests: the apiserver asks to try again later.
 	TooManyRequests
-	// Stuck: the runtime can't remove it, and won't be able to before somebody
-	// mends it; the message says how.
+	// Stuck: the runtime can't remove it until it is repaired by hand; the message says how.
 	Stuck
 )
 
@@ -69,13 +68,13 @@ func (k ErrorKind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Error is a failure at a port, translated at the border: what was tried on
-// which object, of which kind, and in the far side's own words.
+// Error is a failure at a port, translated at the border: the call, its object, the kind of
+// failure, and the far side's message.
 type Error struct {
 	Kind   ErrorKind
 	Verb   string // RunPodSandbox
 	Object string // default/web
-	Detail string // the far side's words, one line
+	Detail string // the far side's message, one line
 }
 
 func (e *Error) Error() string {
@@ -92,7 +91,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// KindOf returns the kind of err, Other if it is none of ours.
+// KindOf returns the kind of err; Other if it is not an *Error.
 func KindOf(err error) ErrorKind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

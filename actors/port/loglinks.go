@@ -9,20 +9,17 @@ import (
 // LogLinks are the symlinks through which log collectors find the logs of
 // containers (decide/loglinks). The calling convention is Runtime's.
 type LogLinks interface {
-	// LinkLog makes the link of a log, which need not be there yet. Idempotent. It
-	// takes a few seconds at the most: a container waits for it.
+	// LinkLog makes the link of a log. The log need not exist yet. Idempotent. It takes a few seconds
+	// at most, because a container waits for it.
 	LinkLog(ctx context.Context, log LinkedLog, done func(error))
-	// UnlinkLog removes the link, unless that of the name leads to another log. The
-	// log stays. Idempotent.
+	// UnlinkLog removes the link, unless it leads to another log. The log stays. Idempotent.
 	UnlinkLog(ctx context.Context, log LinkedLog, done func(error))
-	// TidyLogLinks makes the links that are missing of these logs, as far as the logs
-	// are there, and removes links that are dead, whoever made them. The logs are
-	// those of all containers that the runtime has.
+	// TidyLogLinks makes missing links of those logs that exist, and removes dead links, no matter who
+	// made them. logs are the logs of all containers of the runtime.
 	TidyLogLinks(ctx context.Context, logs []LinkedLog, done func(error))
 }
 
-// LinkedLog is the log of one incarnation of a container, with the ID that the
-// runtime gave it.
+// LinkedLog is the log of one incarnation of a container, with the container's ID.
 type LinkedLog struct {
 	LogRef
 	ID string

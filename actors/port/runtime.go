@@ -1,16 +1,15 @@
-// Package port declares the interfaces that actors need: to the runtime and the host
-// below them and to the apiserver above them. The daemon connects real implementations,
-// the simulation simulated ones. Actors cannot tell the difference.
+// Package port declares the interfaces that actors need: to the runtime and the host below them and
+// to the apiserver above them. The daemon connects real implementations, the simulation simulated
+// ones. Actors cannot tell the difference.
 //
 // # Calling convention
 //
-// Every call is asynchronous: it returns at once and calls done exactly once,
-// later, from any goroutine. That one shape fits a gRPC call on a goroutine
-// and a step of a simulation on a virtual clock, in which nothing may block.
-// A call that is given a ctx that ends calls done soon after with an error of
-// kind Deadline or Canceled; what the far side did by then is unknown, and the
-// caller has to look. A simulated call may keep silent for ever (a hang): the
-// effect runner of the kernel holds the deadline, not the port.
+// Every call is asynchronous: it returns at once and calls done exactly once, later, from any
+// goroutine. That fits both a gRPC call on a goroutine and a step of a simulation on a virtual
+// clock, where nothing may block. If ctx ends, done is called soon after with an error of kind
+// Deadline or Canceled. The far side may have done anything by then, so the caller must read the
+// state again. A simulated call may hang and never answer: the kernel's effect runner enforces the
+// deadline, not the port.
 package port
 
 import (
@@ -24,13 +23,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
 
-// Runtime is a container runtime and its images (CRI v1 RuntimeService and
-// ImageService), seen through troupe's values. Stop and remove are idempotent:
-// what is gone already is no error. All errors are *Error.
+// Runtime is a container runtime and its images (CRI v1 RuntimeService and ImageService), in
+// troupe's types. Stop and remove are idempotent: it is no error if the object is already gone. All
+// errors are *Error.
 type Runtime interface {
-	// Version asks who the runtime is; it is also the health check.
+	// Version returns the runtime's version; it is also the health check.
 	Version(ctx context.Context, done func(RuntimeVersion, error))
-	// Status asks for its conditions (RuntimeReady, NetworkReady) and handlers.
+	// Status returns its conditions (RuntimeReady, NetworkReady) and handlers.
 	Status(ctx context.Context, done func(RuntimeStatus, error))
 
 	RunPodSandbox(ctx context.Context, r RunPodSandbox, done func(id string, err error))
@@ -41,48 +40,46 @@ type Runtime interface {
 
 	CreateContainer(ctx context.Context, r CreateContainer, done func(id string, err error))
 	StartContainer(ctx context.Context, id string, done func(error))
-	// StopContainer sends the stop signal and, after grace, SIGKILL. It is done
-	// when the container is dead. Zero grace kills at once.
+	// StopContainer sends the stop signal and, after grace, SIGKILL. It is done when the container is
+	// dead. Zero grace kills at once.
 	StopContainer(ctx context.Context, id string, grace time.Duration, done func(error))
 	RemoveContainer(ctx context.Context, id string, done func(error))
-	// ContainerStatus fails with NotFound if there is no such container. It may
-	// leave out SandboxID: the CRI says that in lists only.
+	// ContainerStatus fails with NotFound if there is no such container. SandboxID may be empty: the
+	// CRI has it only in lists.
 	ContainerStatus(ctx context.Context, id string, done func(observed.Container, error))
-	// ExecSync runs a command and collects at most 64 KiB of its output. A
-	// command that ends with a code other than 0 is no error of the call. At the end
-	// of timeout, or of ctx, it is killed; with a timeout of zero only with ctx.
+	// ExecSync runs a command and collects at most 64 KiB of its output. An exit code other than 0 is
+	// no error of the call. The command is killed at the end of timeout or of ctx; a timeout of zero
+	// means none.
 	ExecSync(ctx context.Context, containerID string, command []string, timeout time.Duration,
 		done func(ExecResult, error))
 
-	// UpdateContainer gives a container other limits. It may be one that was made
-	// and not started. Idempotent.
+	// UpdateContainer changes the limits of a container, which may not have started yet. Idempotent.
 	UpdateContainer(ctx context.Context, r UpdateContainer, done func(error))
-	// UpdateSandbox tells the runtime, and whoever is plugged into it, what a pod's
-	// cgroup is about to have, which it does not change itself. With kind
-	// Unsupported nobody wants to know; any other error is a no.
+	// UpdateSandbox tells the runtime and its plugins the limits that a pod's cgroup is about to get.
+	// The runtime does not set them itself. Unsupported means that the runtime does not need to know;
+	// any other error is a refusal.
 	UpdateSandbox(ctx context.Context, r UpdateSandbox, done func(error))
 	// ContainerMemory is how many bytes of memory a running container uses.
 	ContainerMemory(ctx context.Context, id string, done func(bytes int64, err error))
 
-	// List reads all sandboxes and containers, those of one pod if uid is not
-	// empty. It does not fill what only an inspection fills.
+	// List reads all sandboxes and containers, or those of one pod if uid is not empty. It leaves out
+	// details that need an inspection.
 	List(ctx context.Context, uid string, done func(observed.Runtime, error))
 
 	// PullImage resolves to the image's reference in the runtime.
 	PullImage(ctx context.Context, r PullImage, done func(ref string, err error))
-	// ImageStatus gives ok=false, and no error, if the image is not there.
+	// ImageStatus returns ok=false, and no error, if the image does not exist.
 	ImageStatus(ctx context.Context, image string, done func(img observed.Image, ok bool, err error))
 	ListImages(ctx context.Context, done func([]observed.Image, error))
 	RemoveImage(ctx context.Context, image string, done func(error))
 
-	// Events opens the stream of container events. It calls opened once when
-	// the stream stands, event for each, and done once when it ends: with
-	// kind Unsupported if the runtime has none. Events are hints: they may
-	// come late, twice or never.
+	// Events opens the stream of container events. It calls opened once when the stream is open, event
+	// for each event, and done once when it ends: with kind Unsupported if the runtime has none.
+	// Events are hints: they may come late, twice or never.
 	Events(ctx context.Context, opened func(), event func(RuntimeEvent), done func(error))
 }
 
-// RuntimeVersion is who the runtime is.
+// RuntimeVersion is the name and version of the runtime.
 type RuntimeVersion struct {
 	Name       string // containerd, cri-o, simcri
 	Version    string
@@ -97,21 +94,21 @@ type RuntimeCondition struct {
 	Message string
 }
 
-// RuntimeStatus is how the runtime says it is.
+// RuntimeStatus is the state that the runtime reports.
 type RuntimeStatus struct {
 	Conditions []RuntimeCondition
-	// Handlers and Features are what a node shows of it (status.runtimeHandlers,
-	// status.features); nil where the runtime says nothing of them.
+	// Handlers and Features are shown by the node (status.runtimeHandlers, status.features); nil if
+	// the runtime does not report them.
 	Handlers []v1.NodeRuntimeHandler
 	Features *v1.NodeFeatures
 }
 
-// RunPodSandbox asks for a sandbox for Pod. The sandbox's name in the runtime
-// follows from the pod and Attempt: the same twice is NameReserved.
+// RunPodSandbox asks for a sandbox for Pod. The sandbox's name in the runtime follows from the pod
+// and Attempt: using it twice gives NameReserved.
 type RunPodSandbox struct {
 	Pod     *v1.Pod
 	Attempt uint32
-	// Objects has the pod's RuntimeClass, if it names one.
+	// Objects holds the pod's RuntimeClass, if it names one.
 	Objects podobjects.Set
 }
 
@@ -125,11 +122,11 @@ type Mount struct {
 	Propagation   v1.MountPropagationMode
 	// RecursiveReadOnly is the mount's own; empty is Disabled (KEP-3857).
 	RecursiveReadOnly v1.RecursiveReadOnlyMode
-	// Relabel: what is mounted is the pod's own, so that on a host with SELinux it
-	// gets the label of the pod's containers.
+	// Relabel: the volume belongs to the pod alone, so on a host with SELinux it gets the label of the
+	// pod's containers.
 	Relabel bool
-	// Image is mounted instead of HostPath, if it is not empty: what PullImage or
-	// ImageStatus gave for UserImage. ImageSubPath is what of it, empty for all.
+	// Image, if not empty, is mounted instead of HostPath: the reference from PullImage or ImageStatus
+	// for UserImage. ImageSubPath is the part of it to mount; empty for all.
 	Image, UserImage, ImageSubPath string
 }
 
@@ -139,37 +136,36 @@ type CreateContainer struct {
 	Container *v1.Container
 	Attempt   uint32
 	SandboxID string
-	// SandboxAttempt is the attempt of that sandbox: the runtime is told the
-	// sandbox's configuration again with each container.
+	// SandboxAttempt is the attempt of that sandbox: the runtime needs the sandbox's configuration
+	// again for each container.
 	SandboxAttempt uint32
-	// ImageRef is what PullImage or ImageStatus gave for the container's image.
+	// ImageRef is the reference from PullImage or ImageStatus for the container's image.
 	ImageRef string
-	// Image is what the runtime reports of the image, such as its user; zero if unknown.
+	// Image is the runtime's information on the image, such as its user; zero if unknown.
 	Image observed.Image
-	// SpecHash goes into the annotations, to find it again.
+	// SpecHash is stored in the annotations and read back by inspections.
 	SpecHash string
-	// PodIPs are known once the sandbox was inspected; needed if the container
-	// reads status.podIP or status.podIPs.
+	// PodIPs are known once the sandbox was inspected. They are needed if the container reads
+	// status.podIP or status.podIPs.
 	PodIPs []string
 	// HostIPs are the node's addresses.
 	HostIPs []string
-	// Mounts are the volumes as they are on this host, with /etc/hosts, the
-	// termination log and the service account among them.
+	// Mounts are the volumes on this host, including /etc/hosts, the termination log and the service
+	// account.
 	Mounts []Mount
-	// Objects is what is known of the objects of the API that the pod uses, for
-	// the variables that are taken from them.
+	// Objects holds the known API objects that the pod's variables come from.
 	Objects podobjects.Set
-	// TargetID is the container whose processes an ephemeral one is to see
-	// (core/v1 EphemeralContainer.targetContainerName); empty for none.
+	// TargetID is the container whose processes an ephemeral container can see (core/v1
+	// EphemeralContainer.targetContainerName); empty for none.
 	TargetID string
-	// EnvFiles are the files that its variables are taken from, by volume and path.
+	// EnvFiles are the files that set its variables, by volume and path.
 	EnvFiles containerenv.Files
 	// LogDirectory is the pod's, under /var/log/pods.
 	LogDirectory string
 }
 
-// UpdateContainer asks for other limits for a container: To stands for the CPU and
-// memory of its spec, what else its spec says stays as it is.
+// UpdateContainer asks for other limits of a container. To replaces the CPU and memory of its spec;
+// the rest of the spec stays.
 type UpdateContainer struct {
 	ID        string
 	Pod       *v1.Pod
@@ -177,15 +173,14 @@ type UpdateContainer struct {
 	To        observed.Resources
 }
 
-// UpdateSandbox tells of other limits of a pod's cgroup: To has the overhead of the
-// pod in it.
+// UpdateSandbox announces other limits of a pod's cgroup. To includes the pod's overhead.
 type UpdateSandbox struct {
 	ID  string
 	Pod *v1.Pod
 	To  observed.Resources
 }
 
-// ExecResult is what a command in a container gave.
+// ExecResult is the result of a command in a container.
 type ExecResult struct {
 	ExitCode int32
 	Stdout   []byte
@@ -195,9 +190,9 @@ type ExecResult struct {
 // PullImage asks for an image.
 type PullImage struct {
 	Image string
-	// Pod is who it is pulled for; the runtime may use its annotations. May be nil.
+	// Pod is the pod that needs the image; the runtime may use its annotations. May be nil.
 	Pod *v1.Pod
-	// Auth is the credential, nil for none.
+	// Auth is the credential; nil for none.
 	Auth *ImageAuth
 }
 

@@ -1,8 +1,7 @@
 // Package admit decides whether a pod may run on this node.
 //
-// A pod that may not is Failed, with a reason that users know. The checks are
-// those that a node must make itself, whoever sent the pod: a scheduler may
-// have decided on old facts, and a static pod saw none.
+// A pod that may not is Failed, with a reason that users know. The node makes these checks itself,
+// because a scheduler may decide on outdated facts and never sees a static pod.
 package admit
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Node is what the checks look at. Values, never mutated.
+// Node is the node's data that the checks need. Values, never mutated.
 type Node struct {
 	Name        string
 	Labels      map[string]string
@@ -21,13 +20,12 @@ type Node struct {
 	Allocatable v1.ResourceList
 	// OS and Arch as Go names them: linux, amd64.
 	OS, Arch string
-	// AllowedUnsafeSysctls are names or prefixes that end in *; dots or slashes.
+	// AllowedUnsafeSysctls are names, or prefixes that end in *; with dots or slashes.
 	AllowedUnsafeSysctls []string
-	// MaxPods on this node; 0 for what Allocatable says.
+	// MaxPods on this node; 0 for the value in Allocatable.
 	MaxPods int
-	// AppArmor: this host can confine a container by a profile. StrictGroups: its
-	// runtime can keep an image's groups from a container
-	// (supplementalGroupsPolicy: Strict).
+	// AppArmor: this host can confine a container by a profile. StrictGroups: its runtime supports
+	// supplementalGroupsPolicy Strict, which ignores the groups of the image.
 	AppArmor, StrictGroups bool
 }
 
@@ -37,25 +35,24 @@ type Rejection struct {
 	Message string
 }
 
-// Show makes a status say that the pod was rejected.
+// Show writes the rejection into a status.
 func (r *Rejection) Show(s *v1.PodStatus) {
 	s.Phase, s.Reason, s.Message = v1.PodFailed, r.Reason, "Pod was rejected: "+r.Message
 }
 
-// Request is one pod that asks to run, and what there is already.
+// Request is the pod to check, and the pods that are there already.
 type Request struct {
 	Pod *v1.Pod
-	// Others are the pods on the node that hold resources; not Pod itself. Those
-	// that are finished don't count.
+	// Others are the pods on the node that hold resources, without Pod and without finished pods.
 	Others []*v1.Pod
 	Node   *Node
 }
 
-// Rule is one check: nil if it has nothing against the pod. Rules are pure.
+// Rule is one check. It returns nil if the pod passes. Rules are pure.
 type Rule func(*Request) *Rejection
 
-// Check asks all rules in turn, those of this package and then more, and
-// returns the first objection; nil if the pod may run.
+// Check applies all rules in turn, those of this package and then more. It returns the first
+// rejection; nil if the pod may run.
 func Check(pod *v1.Pod, others []*v1.Pod, node *Node, more ...Rule) *Rejection {
 	r := Request{Pod: pod, Others: holding(pod, others), Node: node}
 	for _, rules := range [...][]Rule{
@@ -70,7 +67,7 @@ func Check(pod *v1.Pod, others []*v1.Pod, node *Node, more ...Rule) *Rejection {
 	return nil
 }
 
-// holding are the other pods that still hold something.
+// holding are the other pods that still hold resources.
 func holding(pod *v1.Pod, others []*v1.Pod) []*v1.Pod {
 	out := make([]*v1.Pod, 0, len(others))
 	for _, o := range others {
@@ -85,7 +82,7 @@ func reject(reason, format string, args ...any) *Rejection {
 	return &Rejection{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// predicate is a rejection worded as those that a scheduler would make too.
+// predicate is a rejection in the words of a scheduler's predicate.
 func predicate(name, why string) *Rejection {
 	return reject(name, "Predicate %s failed: %s", name, why)
 }
@@ -108,7 +105,7 @@ func nodeName(r *Request) *Rejection {
 	return nil
 }
 
-// taints looks at NoExecute only, and lets static pods pass.
+// taints checks only NoExecute, and not for static pods.
 func taints(r *Request) *Rejection {
 	if podspec.Static(r.Pod) {
 		return nil

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// affinity checks nodeSelector and the required node affinity. The node's
-// operating system and architecture are labels of it, whatever it was told.
+// affinity checks nodeSelector and the required node affinity. The labels for operating system and
+// architecture always count as set.
 func affinity(r *Request) *Rejection {
 	no := predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
 	for k, v := range r.Pod.Spec.NodeSelector { // order-free: all must match
@@ -44,8 +44,7 @@ func (n *Node) label(key string) (string, bool) {
 	return "", false
 }
 
-// matches says whether the node meets all requirements of a term; an empty
-// term is met by none.
+// matches says whether the node meets all requirements of a term. No node meets an empty term.
 func (n *Node) matches(t *v1.NodeSelectorTerm) bool {
 	if len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0 {
 		return false
@@ -57,7 +56,7 @@ func (n *Node) matches(t *v1.NodeSelectorTerm) bool {
 		}
 	}
 	for i := range t.MatchFields {
-		// The only field that can be selected by is metadata.name.
+		// The only supported field is metadata.name.
 		if t.MatchFields[i].Key != "metadata.name" || !meets(&t.MatchFields[i], n.Name, true) {
 			return false
 		}

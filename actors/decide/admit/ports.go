@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// hostPorts rejects a pod whose ports on the host are taken by another pod. That
-// it doesn't ask for one twice itself is validated where it comes from.
+// hostPorts rejects a pod whose host ports are used by another pod. Validation checks for
+// duplicates within the pod.
 func hostPorts(r *Request) *Rejection {
 	mine := portsOf(r.Pod)
 	if len(mine) == 0 {
@@ -31,8 +31,8 @@ type hostPort struct {
 	protocol v1.Protocol
 }
 
-// collides: the same port and protocol, on the same address or on all. The
-// address :: is one like any other, as it is to a scheduler.
+// collides: the same port and protocol, on the same address or with one on all addresses. As in a
+// scheduler, the address :: is not special.
 func (p hostPort) collides(q hostPort) bool {
 	return p.port == q.port && p.protocol == q.protocol && (p.ip == q.ip || p.ip == anyIP || q.ip == anyIP)
 }
@@ -43,7 +43,7 @@ func portsOf(pod *v1.Pod) []hostPort {
 	var out []hostPort
 	for c, kind := range podspec.Lasting(&pod.Spec) {
 		if kind == podspec.Init {
-			continue // it holds none for as long as the pod runs
+			continue // it holds none while the pod runs
 		}
 		for i := range c.Ports {
 			p := &c.Ports[i]

@@ -10,10 +10,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// resources rejects a pod for which the node has no room: OutOfpods, OutOfcpu,
-// OutOfmemory, OutOfephemeral-storage, OutOf<any other>. What the pod asks for
-// and the node does not have at all, as a resource outside of kubernetes.io, is
-// not the node's to judge (it may be the cluster's).
+// resources rejects a pod that does not fit on the node: OutOfpods, OutOfcpu, OutOfmemory,
+// OutOfephemeral-storage, OutOf<any other>. A resource outside of kubernetes.io that the node does
+// not have at all is ignored: it may be the cluster's.
 func resources(r *Request) *Rejection {
 	limit := int64(r.Node.MaxPods)
 	if q, ok := r.Node.Allocatable[v1.ResourcePods]; ok && limit == 0 {

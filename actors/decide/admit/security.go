@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// groupsPolicy rejects a pod that must not have the groups that its image names,
-// where the runtime would give them to it (KEP-3619).
+// groupsPolicy rejects a pod with supplementalGroupsPolicy Strict if the runtime does not support
+// it (KEP-3619).
 func groupsPolicy(r *Request) *Rejection {
 	sc := r.Pod.Spec.SecurityContext
 	if r.Node.StrictGroups || sc == nil || sc.SupplementalGroupsPolicy == nil ||
@@ -21,8 +21,8 @@ func groupsPolicy(r *Request) *Rejection {
 		v1.SupplementalGroupsPolicyStrict)
 }
 
-// appArmor rejects a pod that would run without the confinement that it asks
-// for. One that runs already is let be.
+// appArmor rejects a pod that would run without the required confinement. A pod that already runs
+// stays.
 func appArmor(r *Request) *Rejection {
 	if p := r.Pod.Status.Phase; p != "" && p != v1.PodPending || !apparmor.Required(r.Pod) {
 		return nil

@@ -24,8 +24,8 @@ func safeSysctls() []string {
 	}
 }
 
-// sysctls rejects those that are neither safe nor allowed on this node, and
-// those whose namespace the pod shares with the node.
+// sysctls rejects sysctls that are neither safe nor allowed on this node, and those in a namespace
+// that the pod shares with the node.
 func sysctls(r *Request) *Rejection {
 	sc := r.Pod.Spec.SecurityContext
 	if sc == nil {

@@ -28,9 +28,9 @@ func Taken(p *v1.Pod) *v1.Pod {
 	return &taken
 }
 
-// Stop is how a pod that is being deleted is to be taken down; nil if it isn't. Its
-// grace period counts from since, when this node first knew of the deletion: the
-// deletionTimestamp is of the apiserver's clock.
+// Stop is how to take down a pod that is being deleted; nil if it isn't. The grace period counts
+// from since, when this node first knew of the deletion, because deletionTimestamp is from the
+// apiserver's clock.
 func Stop(p *v1.Pod, since time.Time) *podlife.Stop {
 	if p.DeletionTimestamp == nil {
 		return nil
@@ -38,8 +38,8 @@ func Stop(p *v1.Pod, since time.Time) *podlife.Stop {
 	return &podlife.Stop{At: since, Grace: podspec.DeletionGrace(p), Why: "the pod was deleted"}
 }
 
-// Same says whether two versions of a pod ask the same of its node. What the
-// node itself wrote, and the apiserver's own bookkeeping, may differ.
+// Same says whether two versions of a pod ask the same of its node. They may differ in what the
+// node wrote and in the apiserver's bookkeeping.
 func Same(a, b *v1.Pod) bool {
 	return a == b || a.UID == b.UID &&
 		sameSpec(a, b) &&
@@ -50,8 +50,8 @@ func Same(a, b *v1.Pod) bool {
 		sameConditions(a.Status.Conditions, b.Status.Conditions)
 }
 
-// sameSpec trusts the generation, which counts the changes of a pod's spec
-// since v1.33 (KEP-5067). An older apiserver doesn't count, and leaves it 0.
+// sameSpec compares generations, which count changes of a pod's spec since v1.33 (KEP-5067). An
+// older apiserver leaves them 0.
 func sameSpec(a, b *v1.Pod) bool {
 	if a.Generation != 0 && b.Generation != 0 {
 		return a.Generation == b.Generation
@@ -64,8 +64,7 @@ func sameClaims(a, b *v1.PodStatus) bool {
 		apiequality.Semantic.DeepEqual(a.ResourceClaimStatuses, b.ResourceClaimStatuses)
 }
 
-// sameConditions compares the conditions that others set: readiness gates are
-// among them.
+// sameConditions compares the conditions of other components, which include readiness gates.
 func sameConditions(a, b []v1.PodCondition) bool {
 	i, j := 0, 0
 	for {
@@ -89,9 +88,8 @@ func sameConditions(a, b []v1.PodCondition) bool {
 
 func samePointer(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Compare says which of two versions of one object is older, by their resource
-// versions (KEP-5504): -1 if it is a. Versions that can't be compared are equal
-// if they are the same, and otherwise b is taken for the newer one.
+// Compare compares two versions of an object by their resource versions (KEP-5504): -1 if a is
+// older. If they can't be compared, they are equal if identical; otherwise b counts as newer.
 func Compare(a, b string) int {
 	if a == b {
 		return 0
@@ -102,16 +100,14 @@ func Compare(a, b string) int {
 	return -1
 }
 
-// Restored says whether a watch that told of old now tells of a version of the
-// same object that is older: it does so only where the apiserver's store was
-// restored from a backup.
+// Restored says whether a watch went back from old to an older version of the same object. That
+// happens only if the apiserver's store was restored from a backup.
 func Restored(old, now metav1.Object) bool {
 	return old.GetUID() == now.GetUID() && Compare(old.GetResourceVersion(), now.GetResourceVersion()) > 0
 }
 
-// Insert puts a pod into a list that is in order of age and name, in place of
-// any other of its name, and returns the new list and what was replaced. list
-// itself stays as it is.
+// Insert puts a pod into a list ordered by age and name, replacing another pod of its name. It
+// returns the new list and the replaced pod. list itself does not change.
 func Insert(list []*v1.Pod, p *v1.Pod) (out []*v1.Pod, old *v1.Pod) {
 	if i := Index(list, p.Namespace, p.Name); i >= 0 {
 		old = list[i]
@@ -126,19 +122,19 @@ func Insert(list []*v1.Pod, p *v1.Pod) (out []*v1.Pod, old *v1.Pod) {
 	return slices.Insert(slices.Clip(list), i, p), old
 }
 
-// Sorted is a list in order of age and name.
+// Sorted returns the list in order of age and name.
 func Sorted(list []*v1.Pod) []*v1.Pod {
 	out := slices.Clone(list)
 	slices.SortFunc(out, older)
 	return out
 }
 
-// Index finds a pod by its name, -1 if it isn't there.
+// Index finds a pod by its name; -1 if there is none.
 func Index(list []*v1.Pod, namespace, name string) int {
 	return slices.IndexFunc(list, func(p *v1.Pod) bool { return p.Name == name && p.Namespace == namespace })
 }
 
-// older orders pods as they came to the node, as near as that can be told.
+// older orders pods by their arrival on the node, as far as it is known.
 func older(a, b *v1.Pod) int {
 	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
 		return c

@@ -1,4 +1,4 @@
-// Package apparmor reads which AppArmor profile a container is to run under.
+// Package apparmor reads a container's AppArmor profile from the pod.
 package apparmor
 
 import (
@@ -9,9 +9,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Profile is a container's: its own, the one that an annotation of before v1.30
-// names, or its pod's. Nil leaves it to the runtime.
-// (core/v1 SecurityContext and PodSecurityContext appArmorProfile, KEP-24)
+// Profile is the profile of a container: its own, or from an annotation older than v1.30, or its
+// pod's. nil leaves it to the runtime. (core/v1 SecurityContext and PodSecurityContext
+// appArmorProfile, KEP-24)
 func Profile(pod *v1.Pod, c *v1.Container) *v1.AppArmorProfile {
 	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 		return c.SecurityContext.AppArmorProfile
@@ -25,8 +25,8 @@ func Profile(pod *v1.Pod, c *v1.Container) *v1.AppArmorProfile {
 	return nil
 }
 
-// Required says whether anything of a pod is to be confined by a profile, so that
-// a host without AppArmor must not run it.
+// Required says whether any container of a pod needs a profile. Then a host without AppArmor must
+// not run the pod.
 func Required(pod *v1.Pod) bool {
 	if s := pod.Spec.SecurityContext; s != nil && confines(s.AppArmorProfile) {
 		return true

@@ -2,20 +2,19 @@ package backoff
 
 import "time"
 
-// Next counts the end of an incarnation, and says in Crash.Delay how long
-// after that end the next may start.
+// Next counts the end of an incarnation. Crash.Delay says how long after that end the next one may
+// start.
 //
-// prev is what is remembered of this container, nil if nothing is (the agent
-// was restarted). attempt is the incarnation that ended, ran how long it ran.
+// prev is the record of this container, nil if it is lost (the agent restarted). attempt is the
+// incarnation that ended, ran its run time.
 //
 //	first crash, or ran ≥ Reset   0: restart at once
 //	then                          Base, 2·Base, 4·Base, … Max
 //
-// With no memory the number of the attempt stands for the number of crashes:
-// it never gives less delay than a crash loop had, and more only to a
-// container that crashed often long ago, once.
+// Without a record, the attempt number stands for the number of crashes. That never shortens the
+// delay of a crash loop. It lengthens the delay once, for a container that crashed often long ago.
 //
-// The same attempt counted twice gives prev.
+// Counting the same attempt twice returns prev.
 func (p Policy) Next(prev *Crash, attempt uint32, ran time.Duration) Crash {
 	switch {
 	case prev != nil && prev.Attempt == attempt:
@@ -29,8 +28,8 @@ func (p Policy) Next(prev *Crash, attempt uint32, ran time.Duration) Crash {
 	}
 }
 
-// Retry is how long to wait after the count-th failure in a row: Base after
-// the first, doubled each time, Max at the most. No failure, no wait.
+// Retry is the delay after the count-th failure in a row: Base after the first, doubled each time,
+// up to Max; 0 for no failure.
 func Retry(p Policy, count int) time.Duration { return p.nth(int64(count)) }
 
 // after is the delay that follows d.
@@ -44,7 +43,7 @@ func (p Policy) after(d time.Duration) time.Duration {
 	return 2 * d
 }
 
-// nth is 0 for n ≤ 0, then Base·2^(n-1), Max at the most.
+// nth is 0 for n ≤ 0, then Base·2^(n-1), up to Max.
 func (p Policy) nth(n int64) time.Duration {
 	if n <= 0 {
 		return 0

@@ -3,22 +3,20 @@ package backoff
 
 import "time"
 
-// Policy is an exponential backoff: Base, doubled each time, Max at the most.
+// Policy is an exponential backoff: Base, doubled each time, up to Max.
 type Policy struct {
 	Base time.Duration
 	Max  time.Duration
-	// Reset is how long a container must have run for its next crash to count
-	// as the first again.
+	// Reset is how long a container must run so that its next crash counts as the first again.
 	Reset time.Duration
 }
 
-// Crash is what is remembered of a container's crashes.
+// Crash is the record of a container's crashes.
 type Crash struct {
-	// Attempt is the incarnation whose end was counted last.
+	// Attempt is the last incarnation whose end was counted.
 	Attempt uint32
-	// Delay is how long after that end the next one may start; zero at the
-	// first crash.
+	// Delay is how long after that end the next incarnation may start; zero for the first crash.
 	Delay time.Duration
-	// Noted is true once the BackOff event for this crash was given.
+	// Noted is true once the BackOff event for this crash was emitted.
 	Noted bool
 }

@@ -1,4 +1,4 @@
-// Package containerenv decides what is in the environment of a container.
+// Package containerenv decides the environment of a container.
 package containerenv
 
 import (
@@ -11,14 +11,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
 
-// Environment is a container's variables in order of their first declaration; a
-// later declaration of the same name replaces the value.
+// Environment is a container's variables in order of their first declaration. A later declaration
+// of the same name replaces the value.
 type Environment struct {
 	names  []string
 	values map[string]string
 }
 
-// Names are those of all variables, in order. They are not to be changed.
+// Names are the names of all variables, in order. They must not be changed.
 func (e *Environment) Names() []string { return e.names }
 
 // Lookup gives the value of a variable.
@@ -34,10 +34,10 @@ func (e *Environment) set(name, value string) {
 	e.values[name] = value
 }
 
-// Of makes the variables of a container: first envFrom in order, with
-// the keys of each object sorted, then env in order, then what services are told
-// by and the container does not set itself. A value sees the variables before it,
-// and those of services. (core/v1 EnvVar and EnvFromSource)
+// Of makes the variables of a container: first envFrom in order, with the keys of each object
+// sorted, then env in order, then the variables for services that the container does not set
+// itself. A value can refer to earlier variables and to those of services. (core/v1 EnvVar and
+// EnvFromSource)
 func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Container) (*Environment, error) {
 	pod := from.Pod
 	e := &Environment{values: make(map[string]string, len(c.Env))}
@@ -82,8 +82,8 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 	return e, nil
 }
 
-// resolve gives the value of a valueFrom; set is false if it is optional and
-// not there. The errors about objects are those that users know, word for word.
+// resolve returns the value of a valueFrom. set is false if it is optional and missing. Errors
+// about objects have the exact text that users know.
 func resolve(
 	source *downward.Source, objects podobjects.Set, files Files, c *v1.Container, v *v1.EnvVar,
 ) (value string, set bool, err error) {
@@ -102,7 +102,7 @@ func resolve(
 			return value, set, nil
 		}
 	default:
-		// An empty valueFrom, which validation does not let through.
+		// Validation rejects an empty valueFrom.
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("env %s: %w", v.Name, err)

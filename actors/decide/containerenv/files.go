@@ -8,14 +8,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
 )
 
-// File names a file that variables are taken from: one in a volume of the pod.
+// File names a file, in a volume of the pod, that sets variables.
 type File struct{ Volume, Path string }
 
-// Files is what is in them; one that is not there is nil.
+// Files holds the content of files; nil for a missing one.
 type Files map[File][]byte
 
-// FilesOf are those that a container's variables are taken from, in their order,
-// each once (core/v1 EnvVarSource.fileKeyRef, KEP-3721).
+// FilesOf are the files that set a container's variables, in order and without duplicates (core/v1
+// EnvVarSource.fileKeyRef, KEP-3721).
 func FilesOf(c *v1.Container) []File {
 	var out []File
 	seen := map[File]bool{}
@@ -33,8 +33,7 @@ func FilesOf(c *v1.Container) []File {
 	return out
 }
 
-// key gives the value that a variable takes from a file; set is false if that is
-// optional and not there.
+// key returns the value of a variable from a file. set is false if it is optional and missing.
 func (f Files) key(r *v1.FileKeySelector) (value string, set bool, err error) {
 	optional := r.Optional != nil && *r.Optional
 	data := f[File{r.VolumeName, r.Path}]

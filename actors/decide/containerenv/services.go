@@ -8,11 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// addServices adds the variables by which a container finds services: those of
-// its pod's namespace unless the pod says enableServiceLinks: false, and
-// default/kubernetes in any case. One without a cluster address has none.
-// (Kubernetes documentation, "Accessing the Service"; {NAME}_PORT and what begins
-// with it are the variables of Docker links)
+// addServices adds the variables by which a container finds services: those of its pod's namespace,
+// unless enableServiceLinks is false, and always default/kubernetes. A service without a cluster
+// address has none. (Kubernetes documentation, "Accessing the Service". Variables that begin with
+// {NAME}_PORT are those of Docker links.)
 func (e *Environment) addServices(services []*v1.Service, pod *v1.Pod) {
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
 	for _, s := range services {
@@ -21,7 +20,7 @@ func (e *Environment) addServices(services []*v1.Service, pod *v1.Pod) {
 		}
 	}
 	for _, s := range services {
-		if s.Namespace == pod.Namespace && links { // one named kubernetes counts more than that of default
+		if s.Namespace == pod.Namespace && links { // takes precedence over default/kubernetes
 			e.addService(s)
 		}
 	}

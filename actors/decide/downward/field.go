@@ -1,6 +1,5 @@
-// Package downward gives what a pod says of itself: its fields, and the requests
-// and limits of its containers, as environment variables and files of the
-// downward API have them.
+// Package downward implements the downward API: a pod's fields, and its containers' requests and
+// limits, as text for environment variables and files.
 package downward
 
 import (
@@ -15,19 +14,18 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Source is a pod, and what its node knows of it.
+// Source is a pod, with what its node knows about it.
 type Source struct {
 	Pod *v1.Pod
-	// NodeName stands for spec.nodeName where the pod has none.
+	// NodeName is used for spec.nodeName if the pod has none.
 	NodeName string
-	// PodIPs and HostIPs are nil as long as they are not known.
+	// PodIPs and HostIPs are nil until they are known.
 	PodIPs, HostIPs []string
-	// Allocatable is what stands for a limit that is not set.
+	// Allocatable is used for limits that are not set.
 	Allocatable v1.ResourceList
 }
 
-// Field gives a field of the pod by its path, as the downward API names it
-// (core/v1 ObjectFieldSelector).
+// Field returns a field of the pod by its path in the downward API (core/v1 ObjectFieldSelector).
 func (s *Source) Field(path string) (string, error) {
 	pod := s.Pod
 	if of, key, ok := subscript(path); ok {
@@ -65,9 +63,8 @@ func (s *Source) Field(path string) (string, error) {
 	return "", fmt.Errorf("unsupported fieldPath: %s", path)
 }
 
-// addresses gives the first address for a path in the singular, and all of them
-// with commas for one in the plural. An address that is not known is an error:
-// a container that reads an empty one would not notice.
+// addresses returns the first address for a singular path, and all of them with commas for a plural
+// one. An unknown address is an error, because a container would not notice an empty one.
 func addresses(path string, ips []string) (string, error) {
 	switch {
 	case len(ips) == 0:
@@ -89,7 +86,7 @@ func subscript(path string) (of, key string, ok bool) {
 	return of, key, ok && of != ""
 }
 
-// formatMap writes one key="value" a line, by key, as downward API volumes do.
+// formatMap writes lines of key="value", sorted by key, as in downward API volumes.
 func formatMap(m map[string]string) string {
 	var b []byte
 	for _, k := range slices.Sorted(maps.Keys(m)) {

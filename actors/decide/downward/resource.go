@@ -11,10 +11,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Resource gives a request or limit of a container, divided by the selector's
-// divisor and rounded up. A limit that is not set is what the node can give
-// (core/v1 ResourceFieldSelector). c is the container that asks, nil for a
-// volume, which has to name one.
+// Resource returns a request or limit of a container, divided by the selector's divisor and rounded
+// up. For a limit that is not set it uses the node's allocatable (core/v1 ResourceFieldSelector). c
+// is the container that asks. It is nil for a volume, whose selector must name a container.
 func (s *Source) Resource(c *v1.Container, sel *v1.ResourceFieldSelector) (string, error) {
 	pod := s.Pod
 	if c == nil || sel.ContainerName != "" && sel.ContainerName != c.Name {

@@ -1,5 +1,4 @@
-// Package emptydir decides how much an emptyDir in memory may hold, and of
-// which pages it is made.
+// Package emptydir decides the size and the page size of an emptyDir in memory.
 package emptydir
 
 import (
@@ -12,9 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Size is how many bytes a volume of medium Memory may hold: its sizeLimit, the
-// memory limit of the pod, or the node's allocatable memory, whichever is the
-// least; 0 if none of them is known (KEP-1967).
+// Size is the maximum size in bytes of a volume of medium Memory: the least of its sizeLimit, the
+// pod's memory limit and the node's allocatable memory; 0 if none is known (KEP-1967).
 func Size(pod *v1.Pod, source *v1.EmptyDirVolumeSource, allocatable v1.ResourceList) int64 {
 	own := int64(0)
 	if source.SizeLimit != nil {
@@ -29,8 +27,8 @@ func Size(pod *v1.Pod, source *v1.EmptyDirVolumeSource, allocatable v1.ResourceL
 	return least
 }
 
-// memoryLimit is the limit of a pod as a whole, 0 if a container has none and the
-// pod neither: what a container may use is bounded by both.
+// memoryLimit is the memory limit of a whole pod. It is 0 if the pod has none and a container has
+// none either.
 func memoryLimit(pod *v1.Pod) int64 {
 	if r := pod.Spec.Resources; r != nil && r.Limits.Memory().Sign() > 0 {
 		return r.Limits.Memory().Value()
@@ -50,9 +48,9 @@ func memoryLimit(pod *v1.Pod) int64 {
 	return max(most, together) + pod.Spec.Overhead.Memory().Value()
 }
 
-// PageSize is the size in bytes of the pages of a volume of medium HugePages or
-// HugePages-SIZE. The pod has to request pages of that size, of one size only if
-// the medium names none (core/v1 StorageMedium).
+// PageSize is the page size in bytes of a volume of medium HugePages or HugePages-SIZE. The pod
+// must request pages of that size. If the medium names no size, it must request exactly one
+// (core/v1 StorageMedium).
 func PageSize(pod *v1.Pod, medium v1.StorageMedium) (int64, error) {
 	named := int64(0)
 	if size, ok := strings.CutPrefix(string(medium), string(v1.StorageMediumHugePagesPrefix)); ok {

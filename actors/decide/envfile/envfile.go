@@ -1,12 +1,12 @@
-// Package envfile reads the files that containers leave for the environment of
-// others (core/v1 FileKeySelector, KEP-3721).
+// Package envfile reads environment files that containers write for others (core/v1
+// FileKeySelector, KEP-3721).
 //
-// The format is the part of a shell's that means the same to every shell:
+// The format is the subset of shell syntax that all shells read alike:
 //
 //	# a comment
 //	NAME='value, over as many lines as it wants'  # and a comment
 //
-// There are no escapes in a value. "NAME= 'x'" sets NAME to nothing, as in a shell.
+// Values have no escapes. "NAME= 'x'" sets NAME to nothing, as in a shell.
 package envfile
 
 import (
@@ -14,12 +14,11 @@ import (
 	"strings"
 )
 
-// Max is how long a file may be, in bytes.
+// Max is the maximum size of a file, in bytes.
 const Max = 1 << 20
 
-// Value gives the first value of a key; found is false if there is none. What is
-// behind it is not looked at. An error names the line, never what is in it: that
-// may be a secret.
+// Value returns the first value of a key; found is false if there is none. It does not read what
+// follows. Errors name the line but never quote it, because it may be a secret.
 func Value(data []byte, key string) (value string, found bool, err error) {
 	lines := strings.Split(string(data), "\n")
 	for i := 0; i < len(lines); i++ {

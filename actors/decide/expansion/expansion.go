@@ -1,12 +1,11 @@
-// Package expansion replaces variable references in what a container runs.
+// Package expansion replaces variable references in commands, arguments and values.
 package expansion
 
 import "strings"
 
-// Expand replaces $(NAME) in s by what value gives for NAME. A name that value
-// does not know stays as it is written, $$ stands for one $, and everything
-// else is literal. Values are not expanded again. The rules are those of the
-// API fields command, args and env[].value.
+// Expand replaces $(NAME) in s by value(NAME). An unknown name stays as it is, $$ becomes $, and
+// everything else is literal. Values are not expanded again. These are the rules of the API fields
+// command, args and env[].value.
 func Expand(s string, value func(name string) (string, bool)) string {
 	if strings.IndexByte(s, '$') < 0 {
 		return s
@@ -40,8 +39,8 @@ func Expand(s string, value func(name string) (string, bool)) string {
 	}
 }
 
-// reference returns the length of the reference that s, which begins with $(,
-// begins with; 2, the opening alone, if it is never closed.
+// reference returns the length of the reference at the beginning of s, which starts with $(. If it
+// is never closed, that is 2.
 func reference(s string) int {
 	if end := strings.IndexByte(s, ')'); end >= 0 {
 		return end + 1
@@ -49,7 +48,7 @@ func reference(s string) int {
 	return len("$(")
 }
 
-// All is Expand of each of a list; nil if there is none.
+// All expands each string of a list; nil for an empty one.
 func All(list []string, value func(string) (string, bool)) []string {
 	if len(list) == 0 {
 		return nil

@@ -6,11 +6,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Header is the first line of the file of a pod that has a network of its own.
-// Tools, and the conformance tests of Kubernetes, know it by that.
+// Header is the first line of the file of a pod with its own network. Tools, and the conformance
+// tests of Kubernetes, look for it.
 const Header = "# Kubernetes-managed hosts file."
 
-// common are the names that every host has, with their addresses.
+// common are the standard names with their addresses.
 const common = "127.0.0.1\tlocalhost\n" +
 	"::1\tlocalhost ip6-localhost ip6-loopback\n" +
 	"fe00::0\tip6-localnet\n" +
@@ -18,9 +18,8 @@ const common = "127.0.0.1\tlocalhost\n" +
 	"fe00::1\tip6-allnodes\n" +
 	"fe00::2\tip6-allrouters\n"
 
-// Content is the file of a pod with a network of its own: the pod's addresses,
-// as far as they are known, and its hostAliases. (Kubernetes documentation,
-// "Adding entries to Pod /etc/hosts with HostAliases")
+// Content is the file of a pod with its own network: the known addresses of the pod, and its
+// hostAliases. (Kubernetes documentation, "Adding entries to Pod /etc/hosts with HostAliases")
 func Content(pod *v1.Pod, ips []string, clusterDomain string) ([]byte, error) {
 	hostname, domain, err := Hostname(pod, clusterDomain)
 	if err != nil {
@@ -39,8 +38,7 @@ func Content(pod *v1.Pod, ips []string, clusterDomain string) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// OfHost is the file of a pod on the host's network: the host's own, and the
-// pod's hostAliases.
+// OfHost is the file of a pod on the host's network: the host's file, and the pod's hostAliases.
 func OfHost(pod *v1.Pod, host []byte) []byte {
 	var b strings.Builder
 	b.WriteString("# Kubernetes-managed hosts file (host network).\n")

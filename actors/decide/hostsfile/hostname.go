@@ -1,4 +1,4 @@
-// Package hostsfile gives the host name of a pod and what its /etc/hosts says.
+// Package hostsfile decides a pod's host name and the content of its /etc/hosts.
 package hostsfile
 
 import (
@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// maxHostname is what the API calls a label.
+// maxHostname is the API's limit for a label.
 const maxHostname = 63
 
-// Hostname gives the host name of a pod and its domain, empty if it has none
+// Hostname returns the host name and the domain of a pod; the domain is empty if it has none
 // (core/v1 PodSpec hostname, hostnameOverride and subdomain).
 func Hostname(pod *v1.Pod, clusterDomain string) (hostname, domain string, err error) {
 	if o := pod.Spec.HostnameOverride; o != nil {
@@ -42,7 +42,7 @@ func Hostname(pod *v1.Pod, clusterDomain string) (hostname, domain string, err e
 	return hostname, domain, nil
 }
 
-// truncate cuts a long pod name, and then what a name can't end with.
+// truncate cuts a long pod name, and then any characters that a name can't end with.
 func truncate(s string) (string, error) {
 	if len(s) <= maxHostname {
 		return s, nil

@@ -11,17 +11,15 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Credential is a name and a password for a registry. The zero value is none.
+// Credential is a name and a password for a registry. The zero value is no credential.
 type Credential struct{ Username, Password string }
 
-// Credentials are those of pull secrets that fit an image, in the order in which
-// they are to be tried: of one secret the longest path first. broken are the
-// names of secrets that hold no credentials.
+// Credentials are the entries of pull secrets that fit an image, in the order in which to try them:
+// within a secret, the longest path first. broken names secrets without a readable configuration.
 //
-// Secrets are of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg.
-// A key in them is a registry, with an optional port and path: a path has to
-// begin that of the image, and * in the registry's name stands for part of one
-// label. https://index.docker.io/v1/ is the key of docker.io.
+// Secrets are of type kubernetes.io/dockerconfigjson or kubernetes.io/dockercfg. Their keys are
+// registries, with an optional port and path. The path must be a prefix of the image's path. A * in
+// the host name matches part of one label. https://index.docker.io/v1/ is the key of docker.io.
 // (Kubernetes documentation, "Images", "Interpretation of config.json")
 func Credentials(image string, secrets []*v1.Secret) (fit []Credential, broken []string) {
 	r, err := Parse(image)
@@ -62,7 +60,7 @@ func add(list []Credential, c Credential) []Credential {
 
 // entry is one registry of a docker configuration.
 type entry struct {
-	// key is host[:port][/path], name what it was made of.
+	// key is host[:port][/path], name the original key.
 	key, name string
 	Credential
 }
@@ -94,11 +92,11 @@ func splitPort(host string) (name, port string) {
 	return host, ""
 }
 
-// login is what a docker configuration has for a registry.
+// login is the entry of a docker configuration for a registry.
 type login struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
-	// Auth is base64 of username:password, and counts more.
+	// Auth is base64 of username:password, and takes precedence.
 	Auth string `json:"auth"`
 }
 
@@ -121,7 +119,7 @@ func dockerConfig(s *v1.Secret) (entries []entry, ok bool) {
 	default:
 		return nil, false
 	}
-	for name, l := range logins { // order-free: sorted by whoever uses it
+	for name, l := range logins { // order-free: sorted by Credentials
 		c := Credential{l.Username, l.Password}
 		if l.Auth != "" {
 			var fine bool
@@ -143,8 +141,8 @@ func decodeAuth(s string) (Credential, bool) {
 	return Credential{user, password}, ok
 }
 
-// registryKey is a key of a docker configuration without its scheme, and without
-// the version of the registry's API that old ones have: /v1/ and /v2/.
+// registryKey is a key of a docker configuration without its scheme, and without the version of the
+// registry's API that old keys have: /v1/ and /v2/.
 func registryKey(name string) string {
 	k := strings.TrimPrefix(strings.TrimPrefix(name, "https://"), "http://")
 	host, rest, _ := strings.Cut(k, "/")

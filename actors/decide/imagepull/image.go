@@ -6,8 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Request asks for the image of a container, as its pull policy says, for the
-// incarnation with this attempt number.
+// Request asks for the image of a container, by its pull policy, for the incarnation with this
+// attempt number.
 type Request struct {
 	Container string // or VolumeImage
 	Image     string
@@ -15,17 +15,16 @@ type Request struct {
 	Attempt   uint32
 }
 
-// VolumeImage stands for a container where an image is that of a volume. No
-// container has such a name.
+// VolumeImage names the image of a volume where otherwise a container is named. No container has
+// such a name.
 func VolumeImage(volume string) string { return volumeImage + volume }
 
 const volumeImage = "volume/"
 
-// OfVolume is the name of the volume that a VolumeImage is of; ok is false for
-// the name of a container.
+// OfVolume is the volume of a VolumeImage; ok is false for the name of a container.
 func OfVolume(name string) (volume string, ok bool) { return strings.CutPrefix(name, volumeImage) }
 
-// State is how far the image of a container is.
+// State is the progress of a container's image.
 type State uint8
 
 const (
@@ -38,10 +37,10 @@ const (
 // Image is the image of one container.
 type Image struct {
 	State State
-	// Attempt is the incarnation it was asked for. With pull policy Always an
-	// answer for an earlier one does not count.
+	// Attempt is the incarnation that it was requested for. With pull policy Always, an answer for an
+	// earlier one does not count.
 	Attempt uint32
-	// Image is the name that was asked for: the spec's image may change.
+	// Image is the requested name: the spec's image may change.
 	Image string
 	Ref   string
 	// Reason and Message of a failure: ErrImagePull, ImagePullBackOff,

@@ -1,5 +1,4 @@
-// Package imagepull decides whether an image has to be pulled, and when again
-// after that failed.
+// Package imagepull decides whether an image must be pulled, and when to try again after a failure.
 package imagepull
 
 import (
@@ -11,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 )
 
-// Reasons that users know a container to wait for its image by.
+// Waiting reasons of a container that waits for its image.
 const (
 	ErrImagePull      = "ErrImagePull"
 	ImagePullBackOff  = "ImagePullBackOff"
@@ -33,9 +32,8 @@ func (d Decision) String() string {
 	return [...]string{"Pull", "UsePresent", "NeverPresent"}[d]
 }
 
-// Decide says whether an image is pulled, by its pull policy (API field
-// imagePullPolicy) and whether it is there. An empty policy is the default one
-// of the image's name.
+// Decide says whether to pull an image, by its pull policy (API field imagePullPolicy) and whether
+// it is present. An empty policy means the default for the image's name.
 func Decide(policy v1.PullPolicy, image string, present bool) Decision {
 	if policy == "" {
 		policy = DefaultPolicy(image)
@@ -52,9 +50,9 @@ func Decide(policy v1.PullPolicy, image string, present bool) Decision {
 	}
 }
 
-// DefaultPolicy is the policy of a container that gives none: Always if the tag of its image is latest, or
-// if the image has neither tag nor digest; else IfNotPresent (container field imagePullPolicy). An image
-// that cannot be parsed is for the validation to refuse.
+// DefaultPolicy is the pull policy of a container that sets none: Always if its image has the tag
+// latest, or neither tag nor digest; else IfNotPresent (container field imagePullPolicy).
+// Validation rejects an image name that cannot be parsed.
 func DefaultPolicy(image string) v1.PullPolicy {
 	r, err := Parse(image)
 	if err == nil && (r.Tag == "latest" || r.Tag == "" && r.Digest == "") {
@@ -63,8 +61,8 @@ func DefaultPolicy(image string) v1.PullPolicy {
 	return v1.PullIfNotPresent
 }
 
-// Failures is what is remembered of an image's failed pulls. The zero value is
-// an image that never failed; a success makes it that again.
+// Failures is the record of an image's failed pulls. The zero value is no failure; a success resets
+// it.
 //
 //	zero ──failed──► ErrImagePull ──Shown──► ImagePullBackOff ──RetryAt──► (pull) ─┐
 //	  ▲                   ▲                                                        │
@@ -72,7 +70,7 @@ func DefaultPolicy(image string) v1.PullPolicy {
 type Failures struct {
 	Count int
 	At    time.Time
-	// Reason and Message are of the last failure.
+	// Reason and Message are those of the last failure.
 	Reason, Message string
 }
 
@@ -81,14 +79,14 @@ func DefaultBackoff() backoff.Policy {
 	return backoff.Policy{Base: 10 * time.Second, Max: 300 * time.Second}
 }
 
-// LookBackoff is when to look again after the runtime did not say whether it has
-// an image: 1 s, doubled up to 10 s. That is the runtime's trouble and not the
-// image's, and is over when the runtime answers.
+// LookBackoff is the delay before asking the runtime again for an image after it failed to answer:
+// 1 s, doubled up to 10 s. That is a failure of the runtime and not of the image, so it ends when
+// the runtime answers.
 func LookBackoff() backoff.Policy {
 	return backoff.Policy{Base: time.Second, Max: 10 * time.Second}
 }
 
-// shown is for how long ErrImagePull is shown before ImagePullBackOff is.
+// shown is how long ErrImagePull is shown before ImagePullBackOff.
 const shown = time.Second
 
 // Failed counts one more failure.
@@ -99,7 +97,7 @@ func (f Failures) Failed(reason, message string, now time.Time) Failures {
 	return Failures{Count: f.Count + 1, At: now, Reason: reason, Message: message}
 }
 
-// RetryAt is when to pull again; zero, at once, if nothing failed.
+// RetryAt is when to pull again; zero, which means at once, without a failure.
 func (f Failures) RetryAt(p backoff.Policy) time.Time {
 	if f.Count == 0 {
 		return time.Time{}
@@ -107,8 +105,8 @@ func (f Failures) RetryAt(p backoff.Policy) time.Time {
 	return f.At.Add(backoff.Retry(p, f.Count))
 }
 
-// Status is why a container waits for image now, in the words that users know,
-// and when that changes by itself; both empty if nothing failed.
+// Status is the waiting reason and message of a container for image, and when they change by
+// themselves; all empty without a failure.
 func (f Failures) Status(p backoff.Policy, image string, now time.Time) (reason, message string, until time.Time) {
 	if f.Count == 0 {
 		return "", "", time.Time{}

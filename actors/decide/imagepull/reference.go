@@ -8,7 +8,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Reference is the name of an image, taken apart.
+// Reference is a parsed image name.
 type Reference struct {
 	// Domain is the registry, with its port if it names one.
 	Domain string
@@ -24,13 +24,13 @@ const (
 	legacyDomain = "index.docker.io"
 )
 
-// Parse reads the name of an image as users write it, and completes it as registries' clients do (OCI
-// distribution spec, and the familiar short names): without a registry it is in docker.io, and there one
-// word means library/word. A name with neither tag nor digest gets no tag here; see String.
+// Parse reads an image name as users write it, and completes it as clients of registries do (OCI
+// distribution spec, and the familiar short names). Without a registry it is in docker.io, where a
+// single word means library/word. A name with neither tag nor digest gets no tag here; see String.
 func Parse(s string) (Reference, error) {
 	named, err := reference.ParseNormalizedNamed(s)
 	if err != nil {
-		// The kubelet's words first, which people search for. The library's say little.
+		// The kubelet's words come first, because people search for them. The library's say little.
 		return Reference{},
 			fmt.Errorf("couldn't parse image name %q: %w: want [registry[:port]/]path[:tag][@sha256:hex], the path in lower "+
 				"case, no spaces", s, err)

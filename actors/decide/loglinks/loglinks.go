@@ -1,12 +1,10 @@
-// Package loglinks decides on the symlinks through which log collectors find the
-// logs of containers, in /var/log/containers: what they are called, which are
-// missing and which are dead.
+// Package loglinks decides on the symlinks in /var/log/containers, through which log collectors
+// find the logs of containers: their names, and which are missing or dead.
 //
 //	<pod>_<namespace>_<container>-<ID>.log  ──►  <podLogsDir>/<namespace>_<pod>_<UID>/<container>/<attempt>.log
 //
-// Collectors take the metadata of a log from the name of its link. Names and
-// targets are the kubelet's, so that either agent goes on with the links of the
-// other.
+// Collectors take the metadata of a log from the name of its link. Names and targets are the
+// kubelet's, so that either agent can use the links of the other.
 package loglinks
 
 import (
@@ -18,11 +16,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 )
 
-// maxName is how many bytes the name of a file may have on ext4 and most others.
+// maxName is the maximum length of a file name in bytes, on ext4 and most other file systems.
 const maxName = 255
 
-// Name is the name of the link. One that is too long is cut before its suffix, as a
-// kubelet cuts it: then a part of the container's ID is missing, or all of it.
+// Name is the name of the link. If it is too long it is cut before its suffix, as a kubelet does
+// it. Then part of the container's ID is missing, or all of it.
 func Name(namespace, pod, container, id string) string {
 	name := prefix(namespace, pod, container) + id
 	return name[:min(len(name), maxName-len(logrotate.Suffix))] + logrotate.Suffix
@@ -32,7 +30,7 @@ func prefix(namespace, pod, container string) string {
 	return pod + "_" + namespace + "_" + container + "-"
 }
 
-// Link is the link of one log, as it is to be.
+// Link is the desired link of one log.
 type Link struct {
 	Name, Target string
 	// Attempt is the number of the container's incarnation.
@@ -42,52 +40,52 @@ type Link struct {
 // Entry is one entry of the directory of links.
 type Entry struct {
 	Name string
-	// Target is where the link leads, empty if the entry is no symlink.
+	// Target is the target of the link; empty if the entry is no symlink.
 	Target string
 	Left   Left
 	// Age is how long it has been there.
 	Age time.Duration
 }
 
-// Left is what there is of the log that a link leads to.
+// Left is what exists of the log that a link leads to.
 type Left uint8
 
 const (
-	// LeftLog: the file is there, or nobody can tell.
+	// LeftLog: the file exists, or it is unknown whether it does.
 	LeftLog Left = iota
-	// LeftRotated: there are rotated files of this log. While a log is rotated it has
-	// no current file for a moment.
+	// LeftRotated: rotated files of this log exist. A log has no current file for a moment while it is
+	// rotated.
 	LeftRotated
-	// LeftPod: of the log nothing is there, but the directory of its pod. A container
-	// that was not started yet has none.
+	// LeftPod: nothing of the log exists, but the directory of its pod does. The container may not
+	// have been started yet.
 	LeftPod
-	// LeftNothing: the directory of its pod is not there. An agent makes it before
-	// the link: this log does not come back.
+	// LeftNothing: the directory of its pod does not exist. An agent makes it before the link, so this
+	// log does not come back.
 	LeftNothing
 )
 
-// settled is how old a link is that nobody makes just now. Between the link and
-// the log are moments: the container is started next.
+// settled is the age from which a link is not one that is just being made. Its log follows shortly
+// after it, when the container starts.
 const settled = time.Minute
 
-// Output is what to do.
+// Output is what to do with the links.
 type Output struct {
-	// Make are the links that are missing, Replace those in whose place is another
-	// one that is of no use any more.
+	// Make are the missing links. Replace are the links that must replace an outdated one of the same
+	// name.
 	Make, Replace []Link
-	// Taken are those in whose place is something that is not ours to remove.
+	// Taken are the links whose name is used by something that is not ours to remove.
 	Taken []Link
-	// Remove are the entries that are dead.
+	// Remove are the dead entries.
 	Remove []Entry
 }
 
-// Plan compares what is there with the links that are to be, of all logs of the
-// containers that the runtime has; own is podLogsDir. Whether the logs are there is
-// not asked here: a link is made of one that is.
+// Plan compares the directory with the desired links, which are those of all logs of the runtime's
+// containers; own is podLogsDir. It does not check that the logs exist: the caller makes a link
+// only if they do.
 //
-// Nothing is removed but symlinks that lead to what can only have been the log of a
-// container and is gone for good. That may be the link of a second agent or of one
-// that was here before: its own log is still there, or its pod's directory.
+// It removes only symlinks to a path that can only be a container's log and is gone for good. A
+// link may belong to a second or an earlier agent. Then its log or the directory of its pod still
+// exists.
 func Plan(entries []Entry, want []Link, own string) Output {
 	var out Output
 	wanted := newest(want)
@@ -97,7 +95,7 @@ func Plan(entries []Entry, want []Link, own string) Output {
 		w, is := wanted[e.Name]
 		switch {
 		case is && e.Target == w.Target:
-			// It stays as long as the container, whatever becomes of the log.
+			// It stays as long as the container, whatever happens to the log.
 		case is && replaceable(e, w):
 			out.Replace = append(out.Replace, w)
 		case is:
@@ -114,8 +112,8 @@ func Plan(entries []Entry, want []Link, own string) Output {
 	return out
 }
 
-// newest are the wanted links by name. Of names that were cut several may be the
-// same: the first pod's container has it, with its newest incarnation.
+// newest are the desired links by name. Cut names may be equal: then the first pod's container gets
+// the name, with its newest incarnation.
 func newest(want []Link) map[string]Link {
 	wanted := make(map[string]Link, len(want))
 	for _, w := range want {
@@ -126,7 +124,7 @@ func newest(want []Link) map[string]Link {
 	return wanted
 }
 
-// replaceable: it leads nowhere, or to an older incarnation of the same container.
+// replaceable: the target is gone, or it is an older incarnation of the same container.
 func replaceable(e Entry, w Link) bool {
 	if e.Target == "" {
 		return false
@@ -135,9 +133,8 @@ func replaceable(e Entry, w Link) bool {
 	return e.Left >= LeftPod || ok && path.Dir(e.Target) == path.Dir(w.Target) && attempt < w.Attempt
 }
 
-// Dead says whether a link, of no container that the runtime has, leads to a log
-// that is gone for good. In our own directory of logs it is enough that the log is
-// not there: who would make it has ended.
+// Dead says whether a link, of no container of the runtime, leads to a log that is gone for good.
+// In our own log directory a missing log is enough: the container that would write it has ended.
 func Dead(e Entry, own string) bool {
 	if !Leads(e.Name, e.Target) {
 		return false
@@ -145,11 +142,11 @@ func Dead(e Entry, own string) bool {
 	return e.Left == LeftNothing || e.Left == LeftPod && e.Age >= settled && path.Dir(podDir(e.Target)) == path.Clean(own)
 }
 
-// podDir is the directory of the logs of a pod, of the path of one of them.
+// podDir is the log directory of the pod, from the path of one of its logs.
 func podDir(target string) string { return path.Dir(path.Dir(target)) }
 
-// Leads says whether a link of that name, leading to target, is the link of a
-// container's log: of whatever agent, and below whatever directory.
+// Leads says whether this name and target are those of a container's log, of any agent and in any
+// directory.
 func Leads(name, target string) bool {
 	if !path.IsAbs(target) || path.Clean(target) != target || !strings.HasSuffix(name, logrotate.Suffix) ||
 		len(name) > maxName {

@@ -1,10 +1,10 @@
-// Package logrotate decides how the log of a container is kept small.
+// Package logrotate decides how to rotate the log of a container.
 //
 //	0.log.20261121-100000.gz   0.log.20261121-110000   0.log
 //	rotated, compressed        rotated last            what the runtime writes
 //
-// It works from what lies on the disk alone, one step at a time, so that an agent
-// that was killed between any two steps is followed by one that goes on.
+// It decides from the files on disk alone, one step at a time. So a restarted agent can continue
+// after any step.
 package logrotate
 
 import (
@@ -14,56 +14,54 @@ import (
 	"time"
 )
 
-// Policy is how much of a log is kept (KubeletConfiguration containerLogMaxSize,
+// Policy is how much of a log to keep (KubeletConfiguration containerLogMaxSize,
 // containerLogMaxFiles).
 type Policy struct {
-	// MaxSize is how many bytes the current file has when it is rotated.
+	// MaxSize is the size in bytes from which the current file is rotated.
 	MaxSize int64
-	// MaxFiles is how many files a log has at most, the current one among them; at
-	// least 2.
+	// MaxFiles is the maximum number of files of a log, including the current one; at least 2.
 	MaxFiles int
 }
 
-// Log is what lies on the disk of the log of one incarnation of a container.
+// Log is the files on disk of one incarnation's log.
 type Log struct {
-	// Current says that the file is there that the runtime is told to write, and
-	// Size how many bytes it has.
+	// Current: the file that the runtime should write exists. Size is its size in bytes.
 	Current bool
 	Size    int64
-	// Beside are the other files of the log, in any order: what follows the name
-	// of the current one and a dot.
+	// Beside are the other files of the log, in any order: the parts of their names after the current
+	// file's name and a dot.
 	Beside []string
 }
 
-// Round is what happened to a log since it was looked at for being too big.
+// Round is what was done to a log since it was found to be too big.
 type Round struct {
-	// Runs says that the container runs, as far as is known.
+	// Runs: the container runs, as far as is known.
 	Runs bool
-	// Rotated: the current file was renamed. It is, once a round.
+	// Rotated: the current file was renamed, which happens once a round.
 	Rotated bool
-	// Refused: the runtime was told to open the log anew, and may have refused.
+	// Refused: the runtime was told to reopen the log, and may have refused.
 	Refused bool
 }
 
-// Step is one thing to do with a log. Each leaves a log of which nothing is lost,
-// if it is done, if it is not, and if the agent ends in the middle of it.
+// Step is one step with a log. No output is lost if it succeeds, if it fails, or if the agent ends
+// in the middle of it.
 //
 //sumtype:decl
 type Step interface{ isStep() }
 
-// Remove removes files that are superfluous.
+// Remove removes superfluous files.
 type Remove struct{ Suffixes []string }
 
-// Rotate renames the current file. The runtime goes on writing to it.
+// Rotate renames the current file. The runtime keeps writing to it.
 type Rotate struct{ To string }
 
 // Reopen tells the runtime to write to a new current file.
 type Reopen struct{}
 
-// Restore makes a rotated file the current one again, unless there is one.
+// Restore makes a rotated file the current one again, unless there is a current one.
 type Restore struct{ From string }
 
-// Compress replaces a rotated file by a compressed one.
+// Compress replaces a rotated file by its compressed form.
 type Compress struct{ Suffix string }
 
 func (Remove) isStep()   {}
@@ -73,18 +71,18 @@ func (Restore) isStep()  {}
 func (Compress) isStep() {}
 
 const (
-	// stampFormat is how rotated files are named, as a kubelet names them: what
-	// collects logs on nodes knows them by it.
+	// stampFormat is the format of rotated files' names. It is the kubelet's, which log collectors
+	// recognize.
 	stampFormat = "20060102-150405"
 	compressed  = ".gz"
-	// Unfinished is what the name of a file ends with while it is written.
+	// Unfinished is the suffix of a file while it is being written.
 	Unfinished = ".tmp"
 )
 
 // CompressedName is the suffix of a file once it is compressed.
 func CompressedName(suffix string) string { return suffix + compressed }
 
-// Plan returns what to do next, nil for nothing.
+// Plan returns the next step; nil for none.
 //
 //	                ┌─────────────── refused ──────────── Restore
 //	                │                                       ▲
@@ -92,8 +90,8 @@ func CompressedName(suffix string) string { return suffix + compressed }
 //	                                    ▲                   │
 //	no current file, as after a kill ───┴───────────────────┘
 //
-// A rotated file is compressed when another was rotated after it, never while the
-// runtime may still write to it.
+// A rotated file is compressed once another was rotated after it, and never while the runtime may
+// still write to it.
 func Plan(l Log, r Round, p Policy, now time.Time) Step {
 	files := sorted(l.Beside)
 	if !l.Current {
@@ -114,7 +112,7 @@ func Plan(l Log, r Round, p Policy, now time.Time) Step {
 	return nil
 }
 
-// keep is how many rotated files there may be: one less if another is to come.
+// keep is the allowed number of rotated files: one less if another is about to be added.
 func (p Policy) keep(full bool) int {
 	if full {
 		return max(0, p.MaxFiles-2)
@@ -122,7 +120,7 @@ func (p Policy) keep(full bool) int {
 	return max(0, p.MaxFiles-1)
 }
 
-// missing is what to do if there is no current file.
+// missing is the next step if there is no current file.
 func missing(files []file, r Round) Step {
 	if r.Runs && !r.Refused {
 		return Reopen{}
@@ -133,7 +131,7 @@ func missing(files []file, r Round) Step {
 	return nil
 }
 
-// file is one that was rotated.
+// file is a rotated file.
 type file struct {
 	stamp      string
 	compressed bool
@@ -146,8 +144,8 @@ func (f file) suffix() string {
 	return f.stamp
 }
 
-// sorted are the rotated files, oldest first. One that is there both ways is
-// compressed: it is named so when it is whole.
+// sorted are the rotated files, oldest first. If both forms of a file exist, the compressed one
+// counts: it gets its name when it is complete.
 func sorted(beside []string) []file {
 	var all []file
 	for _, suffix := range beside {
@@ -168,9 +166,8 @@ func sorted(beside []string) []file {
 	return slices.CompactFunc(all, func(x, y file) bool { return x.stamp == y.stamp })
 }
 
-// superfluous are the files that go: those that were not finished, those of which
-// there is a compressed one, and the oldest beyond keep. What does not look like a
-// file of a log is somebody else's.
+// superfluous are the files to remove: unfinished ones, those with a compressed form, and the
+// oldest beyond keep. Files with other names are not the log's.
 func superfluous(beside []string, files []file, keep int) (out []string) {
 	for _, suffix := range beside {
 		stamp, unfinished := strings.CutSuffix(suffix, Unfinished)
@@ -185,8 +182,8 @@ func superfluous(beside []string, files []file, keep int) (out []string) {
 	return out
 }
 
-// next names the file that is rotated now. Its name comes after all others, for
-// they are told apart by their names alone, and clocks are set back.
+// next names the file to rotate to. The name sorts after all others, because only names give the
+// order, and a clock may be set back.
 func next(files []file, now time.Time) string {
 	stamp := now.Format(stampFormat)
 	if len(files) == 0 {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Suffix is what the name of a current file ends with, after the attempt.
+// Suffix is the suffix of a current file's name, after the attempt.
 const Suffix = ".log"
 
-// ParseFile takes the name of a file in a container's directory apart: that of the
-// current file has nothing beside.
+// ParseFile parses the name of a file in a container's log directory. beside is empty for the
+// current file.
 func ParseFile(name string) (attempt uint32, beside string, ok bool) {
 	number, rest, _ := strings.Cut(name, Suffix)
 	n, err := strconv.ParseUint(number, 10, 32)
@@ -19,7 +19,7 @@ func ParseFile(name string) (attempt uint32, beside string, ok bool) {
 	return uint32(n), strings.TrimPrefix(rest, "."), true
 }
 
-// ParsePodDir takes the name of a pod's directory of logs apart.
+// ParsePodDir parses the name of a pod's log directory.
 func ParsePodDir(name string) (namespace, pod, uid string, ok bool) {
 	namespace, rest, _ := strings.Cut(name, "_")
 	pod, uid, ok = strings.Cut(rest, "_")

@@ -32,9 +32,8 @@ type Node struct {
 	Name string
 }
 
-// Decoded is what one manifest says: pods, or what is wrong with it. A
-// manifest with any problem gives no pods, so that a list is taken whole or
-// not at all.
+// Decoded is the result of one manifest: its pods, or its problems. A manifest with any problem
+// gives no pods, so that a list is taken as a whole or not at all.
 type Decoded struct {
 	Pods     []*v1.Pod
 	Problems []Problem
@@ -73,8 +72,8 @@ func Decode(data []byte, source Source, node Node, now time.Time) Decoded {
 	return Decoded{Pods: pods}
 }
 
-// Reject gives the Decoded of a manifest that could not even be read, for a
-// shell that has no bytes: a broken symlink, a FIFO, an HTTP error.
+// Reject returns the Decoded of a manifest that could not be read, for a caller without bytes: a
+// broken symlink, a FIFO, an HTTP error.
 func Reject(source, message string) Decoded {
 	return Decoded{Problems: []Problem{{Source: source, Message: message}}}
 }

@@ -18,12 +18,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// AnnotationLife tells the mirror pods apart of a pod that was stopped, because
-// its manifest was gone, and began again under the same UID. Absent in its
-// first life.
+// AnnotationLife distinguishes the mirror pods of one static pod that was stopped, because its
+// manifest was gone, and began again under the same UID. Absent in its first life.
 const AnnotationLife = "troupe.dev/life"
 
-// InLife is a static pod in another life than its first.
+// InLife is a static pod in a later life.
 func InLife(pod *v1.Pod, life uint32) *v1.Pod {
 	p := *pod
 	p.Annotations = maps.Clone(pod.Annotations)
@@ -95,8 +94,7 @@ func withoutNulls(tree strictyaml.Tree) strictyaml.Tree {
 	return tree
 }
 
-// tolerateNoExecute keeps a static pod on its node whatever taints come: it
-// has nowhere else to go.
+// tolerateNoExecute keeps a static pod on its node despite taints: it can run nowhere else.
 func tolerateNoExecute(pod *v1.Pod) {
 	toleration := v1.Toleration{Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoExecute}
 	for _, t := range pod.Spec.Tolerations {

@@ -19,10 +19,9 @@ type Read struct {
 	Decoded
 }
 
-// State is what a set of manifests last said. It is a value: Merge makes the
-// next one, nothing changes one. It encodes as JSON, so that a shell can keep
-// it over a restart of the agent: a pod whose manifest is broken at that
-// moment keeps running.
+// State is the last known content of a set of manifests. It is an immutable value: Merge returns
+// the next one. It encodes as JSON, so that it survives a restart of the agent: a pod whose
+// manifest is broken at that moment keeps running.
 type State struct {
 	// Manifests are sorted by source; each source is there once.
 	Manifests []Manifest `json:"manifests"`
@@ -33,8 +32,7 @@ type Manifest struct {
 	Source string `json:"source"`
 	// Pods are those of the last version without problems.
 	Pods []*v1.Pod `json:"pods,omitempty"`
-	// Problems are those of the newest version; while there are any, Pods are
-	// older than it.
+	// Problems are those of the newest version. While there are any, Pods are from an older version.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
@@ -44,8 +42,8 @@ type Manifest struct {
 //   - one with problems keeps the pods of its last good version running;
 //   - one that is not there any more takes its pods with it.
 //
-// A pod with the UID it had stays the very same value, so that only what
-// changed is new: the time it was first seen stays too.
+// A pod whose UID did not change stays the same value, so that only changes are new; the time it
+// was first seen stays too.
 func Merge(prev State, read []Read) State {
 	next := State{Manifests: make([]Manifest, 0, len(read))}
 	for _, r := range read {
@@ -80,7 +78,7 @@ func keepUnchanged(before, now []*v1.Pod) []*v1.Pod {
 	for i, pod := range now {
 		pods[i] = pod
 		for _, old := range before {
-			// A UID written into the manifest says nothing of the content.
+			// A UID in the manifest does not identify the content.
 			if old.UID == pod.UID && old.Annotations[podspec.AnnotationHash] == pod.Annotations[podspec.AnnotationHash] {
 				pods[i] = old
 			}
@@ -89,10 +87,9 @@ func keepUnchanged(before, now []*v1.Pod) []*v1.Pod {
 	return pods
 }
 
-// Desired gives the pods to run and everything that is wrong, over any number
-// of states (files and URL). Where two manifests name the same pod, the one
-// that sorts first by source wins, in the order of the states; the other is a
-// problem that names both.
+// Desired returns the pods to run and all problems, over any number of states (files and URL). If
+// two manifests name the same pod, the one that sorts first by source wins, in the order of the
+// states; the other is a problem that names both.
 func Desired(states ...State) (pods []*v1.Pod, problems []Problem) {
 	byName := map[types.NamespacedName]string{}
 	byUID := map[types.UID]string{}

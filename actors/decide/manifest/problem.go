@@ -22,8 +22,8 @@ type Problem struct {
 	Value string `json:"value,omitempty"`
 	// Message says what is wrong and what to do. Never empty.
 	Message string `json:"message"`
-	// Kept names the pods of the manifest's last good version, which run on;
-	// empty if there are none. Desired says it.
+	// Kept names the pods of the manifest's last good version, which keep running; empty if there are
+	// none. Desired sets it.
 	Kept string `json:"kept,omitempty"`
 }
 

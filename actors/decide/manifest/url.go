@@ -2,8 +2,7 @@ package manifest
 
 import "net/url"
 
-// ShownURL is a URL as people may see it: without its password. Of one that cannot be parsed nothing
-// is shown.
+// ShownURL is a URL without its password, for people. A URL that cannot be parsed is masked.
 func ShownURL(text string) string {
 	u, err := url.Parse(text)
 	switch {

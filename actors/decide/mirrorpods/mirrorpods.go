@@ -1,5 +1,5 @@
-// Package mirrorpods decides which mirror pods the apiserver is to have: one for
-// each static pod, so that users and the scheduler see it.
+// Package mirrorpods decides which mirror pods the apiserver must have: one for each static pod, so
+// that users and the scheduler see it.
 package mirrorpods
 
 import (
@@ -19,13 +19,13 @@ type Static struct {
 	Pod *v1.Pod
 	// Life is the attempt number of the first sandbox of the pod's life, 0 in its first life.
 	Life uint32
-	// HasActor: it was begun.
+	// HasActor: the pod was begun.
 	HasActor bool
 }
 
-// Shown are the pods that are to have a mirror, in order of name. all are in order of age. Of several of one
-// name it is the one that was begun, because it has to end first; otherwise the oldest. A pod in another life
-// than its first has another mirror.
+// Shown are the static pods that need a mirror, in order of name. all are in order of age. If
+// several have one name, the one that was begun counts, because it has to end first; otherwise the
+// oldest. In a later life a pod gets another mirror.
 func Shown(all []Static) []*v1.Pod {
 	at := map[[2]string]int{}
 	var out []*v1.Pod
@@ -48,12 +48,12 @@ func Shown(all []Static) []*v1.Pod {
 	return out
 }
 
-// Pair is what there is, and should be, of one name. One of the two may be nil.
+// Pair is the static pod and the mirror of one name. One of the two may be nil.
 type Pair struct {
 	Static, Mirror *v1.Pod
 }
 
-// Verb is what to do about a pair.
+// Verb is what to do with a pair.
 type Verb uint8
 
 const (
@@ -61,11 +61,11 @@ const (
 	Keep Verb = iota
 	// Create a mirror.
 	Create
-	// Delete the mirror at once. If it has a static pod, another follows.
+	// Delete the mirror at once. If there is a static pod, a new mirror follows.
 	Delete
 )
 
-// Pairs puts static pods and mirrors together, in order of name.
+// Pairs matches static pods and mirrors, in order of name.
 func Pairs(statics, mirrors []*v1.Pod) []Pair {
 	at := map[[2]string]int{}
 	var out []Pair
@@ -97,16 +97,16 @@ func (p Pair) any() *v1.Pod {
 // Name is the pair's namespace and name.
 func (p Pair) Name() (namespace, name string) { return p.any().Namespace, p.any().Name }
 
-// Stands says whether the mirror is one of the static pod as it is now, and
-// stays: its status may be written.
+// Stands says whether the mirror is the current one of the static pod, so that its status may be
+// written.
 func (p Pair) Stands() bool {
 	return p.Static != nil && p.Mirror != nil && p.Mirror.DeletionTimestamp == nil &&
 		p.Mirror.Annotations[podspec.AnnotationMirror] == p.Static.Annotations[podspec.AnnotationHash] &&
 		p.Mirror.Annotations[manifest.AnnotationLife] == p.Static.Annotations[manifest.AnnotationLife]
 }
 
-// Do says what to do. all is true once every static pod is known: before, a
-// mirror with no static pod is left alone.
+// Do says what to do. Until all is true, which means that every static pod is known, a mirror
+// without a static pod stays.
 func (p Pair) Do(all bool) Verb {
 	switch {
 	case p.Mirror == nil:
@@ -118,8 +118,8 @@ func (p Pair) Do(all bool) Verb {
 	}
 }
 
-// New is the mirror of a static pod, as it is to be created on this node. The
-// apiserver lets a node create it only as the node's own (NodeRestriction).
+// New is the mirror of a static pod on this node. The apiserver lets a node create it only with the
+// node as its owner (NodeRestriction).
 func New(static *v1.Pod, node *v1.Node) *v1.Pod {
 	annotations := maps.Clone(static.Annotations)
 	annotations[podspec.AnnotationMirror] = static.Annotations[podspec.AnnotationHash]

@@ -4,19 +4,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Event is what people are told of a node, with the reasons that tools know.
+// Event is an event of the node, with a reason that tools know.
 type Event struct {
 	Warning         bool
 	Reason, Message string
 }
 
-// Starting is told when an agent begins.
+// Starting is the event of an agent that starts.
 func Starting() Event {
 	return Event{Reason: "Starting", Message: "Starting troupe, the agent of this node."}
 }
 
-// Events are what is to be told when the status of a node that has become after
-// was before; an empty one for a node that is new.
+// Events are the events for a change of the node's status from before to after. before is empty for
+// a new node.
 func Events(name string, before, after *v1.NodeStatus) []Event {
 	var out []Event
 	if was, is := before.NodeInfo.BootID, after.NodeInfo.BootID; was != "" && is != "" && was != is {
@@ -38,7 +38,7 @@ func Events(name string, before, after *v1.NodeStatus) []Event {
 	return out
 }
 
-// reasons are those of conditions that are true, and of those that are not.
+// reasons are the reasons of true and of false conditions.
 var reasons = map[v1.NodeConditionType][2]string{
 	v1.NodeMemoryPressure: {"NodeHasInsufficientMemory", "NodeHasSufficientMemory"},
 	v1.NodeDiskPressure:   {"NodeHasDiskPressure", "NodeHasNoDiskPressure"},
@@ -46,8 +46,7 @@ var reasons = map[v1.NodeConditionType][2]string{
 	v1.NodeReady:          {"NodeReady", "NodeNotReady"},
 }
 
-// Schedulable is what is told when somebody has closed a node for new pods, or
-// has opened it (kubectl cordon).
+// Schedulable is the event for a node that was cordoned or uncordoned (kubectl cordon).
 func Schedulable(name string, closed bool) Event {
 	reason := "NodeSchedulable"
 	if closed {

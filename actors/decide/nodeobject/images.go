@@ -10,11 +10,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
-// maxNames is how many names of an image a node shows: there may be any number,
-// and the scheduler looks at a few.
+// maxNames is the number of names shown per image. An image may have any number, and the scheduler
+// reads only a few.
 const maxNames = 5
 
-// Images are the biggest of list, most at the most; less than 0 for all.
+// Images are the biggest images of list, at most most of them; all if it is less than 0.
 func Images(list []observed.Image, most int) []v1.ContainerImage {
 	out := make([]v1.ContainerImage, 0, len(list))
 	for i := range list {

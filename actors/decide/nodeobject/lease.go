@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Lease is the node's lease as it is to be now, made from the last one that is
-// known; nil for none. It belongs to the node, and goes with it; where the node is
-// not known (nil) it stays whose it is. Its time of renewal never goes back, though
-// the clock may: the control plane counts only a later one as a sign of life.
+// Lease is the node's lease, renewed now from the last known one; nil for none. The Node object
+// owns it, so that both are deleted together; while the Node is unknown (nil) the owner stays.
+// renewTime never goes back, even if the clock does, because the control plane counts only a later
+// one as a sign of life.
 func Lease(
 	name string, node *v1.Node, last *coordinationv1.Lease, duration time.Duration, now time.Time,
 ) *coordinationv1.Lease {

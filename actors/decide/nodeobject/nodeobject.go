@@ -1,5 +1,5 @@
-// Package nodeobject decides what the Node object of this node says: what the
-// configuration wants of it, and what is known of machine and runtime.
+// Package nodeobject decides the content of this node's Node object, from the configuration and the
+// facts about machine and runtime.
 package nodeobject
 
 import (
@@ -15,42 +15,39 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
-// Own is what the configuration says of the node. It is never changed.
+// Own is the node's configuration. It is immutable.
 type Own struct {
 	Name string
-	// Labels are on the node whatever others do; those that others add stay.
+	// Labels are always set on the node; labels from others stay.
 	Labels map[string]string
 	// Annotations likewise.
 	Annotations map[string]string
-	// Taints and Unschedulable are for the node's registration. Later they are
-	// others' to change: the apiserver does not let a node touch its own taints
-	// (admission plugin NodeRestriction).
+	// Taints and Unschedulable are set at registration. Later only others change them: the apiserver
+	// does not let a node change its own taints (admission plugin NodeRestriction).
 	Taints        []v1.Taint
 	Unschedulable bool
-	// ProviderID is the machine's name at its cloud, empty for none. Once set it
-	// stays.
+	// ProviderID is the machine's ID at its cloud, empty for none. Once set it stays.
 	ProviderID string
-	// Cloud: the addresses are a cloud's controller's to say, once it has
-	// (--cloud-provider=external).
+	// Cloud: a cloud's controller sets the addresses, once it has run (--cloud-provider=external).
 	Cloud bool
-	// Declared are features that a scheduler has to know of before it gives the
-	// node pods that use them, sorted (status.declaredFeatures, KEP-5328).
+	// Declared are features that a scheduler must know before it assigns pods that use them, sorted
+	// (status.declaredFeatures, KEP-5328).
 	Declared []string
-	// Port is where the node answers others (status.daemonEndpoints), 0 for nowhere.
+	// Port is the port of the node's server (status.daemonEndpoints), 0 for none.
 	Port int32
 }
 
-// Facts are what is known of machine and runtime. They are never changed.
+// Facts are what is known about machine and runtime. They are immutable.
 type Facts struct {
 	Capacity, Allocatable v1.ResourceList
 	Addresses             []v1.NodeAddress
-	// Info is complete but for the runtime's version, which is RuntimeVersion.
+	// Info is complete except for the runtime's version, which is RuntimeVersion.
 	Info           v1.NodeSystemInfo
 	RuntimeVersion string
-	// Handlers and Features are nil as long as the runtime has not said.
+	// Handlers and Features are nil until the runtime reports them.
 	Handlers []v1.NodeRuntimeHandler
 	Features *v1.NodeFeatures
-	// Images are nil as long as nobody has listed them.
+	// Images are nil until they are listed.
 	Images []v1.ContainerImage
 	// Problems say why the node is not ready; empty if it is.
 	Problems []string
@@ -58,7 +55,7 @@ type Facts struct {
 	Memory, Disk, PID bool
 }
 
-// New is the node as it is to be registered.
+// New is the Node object for the registration.
 func New(own *Own, f *Facts, now time.Time) *v1.Node {
 	n := &v1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -76,8 +73,7 @@ func New(own *Own, f *Facts, now time.Time) *v1.Node {
 	return n
 }
 
-// Meta is the node with what the configuration wants of it beside its status,
-// and whether that differs from what it has.
+// Meta is the node with the configured metadata and spec, and whether that differs from have.
 func Meta(own *Own, have *v1.Node) (*v1.Node, bool) {
 	labels, l := with(have.Labels, own.Labels)
 	annotations, a := with(have.Annotations, own.Annotations)
@@ -93,7 +89,7 @@ func Meta(own *Own, have *v1.Node) (*v1.Node, bool) {
 	return &n, true
 }
 
-// with is have and all of want, and whether that is more than have.
+// with is have with all of want, and whether want added or changed something.
 func with(have, want map[string]string) (map[string]string, bool) {
 	out, own := have, false
 	for k, v := range want { // order-free: a map again
@@ -111,8 +107,8 @@ func with(have, want map[string]string) (map[string]string, bool) {
 	return out, own
 }
 
-// Status is the status that a node with have is to get, and whether it differs
-// in more than the times of its heartbeats. What others own stays.
+// Status is the new status for have, and whether it differs in more than heartbeat times. Fields of
+// others stay.
 func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStatus, bool) {
 	out := *have
 	out.Capacity, out.Allocatable = resources(f, have)
@@ -139,7 +135,7 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	differs := moved || out.DaemonEndpoints != have.DaemonEndpoints ||
 		!resourcelist.Equal(out.Capacity, have.Capacity) || !resourcelist.Equal(out.Allocatable, have.Allocatable) ||
 		!slices.Equal(out.Addresses, have.Addresses) ||
-		// An apiserver that does not know the field drops it, for ever.
+		// An apiserver that does not know the field always drops it.
 		len(have.DeclaredFeatures) > 0 && !slices.Equal(out.DeclaredFeatures, have.DeclaredFeatures) ||
 		!apiequality.Semantic.DeepEqual(&out.NodeInfo, &have.NodeInfo) ||
 		!apiequality.Semantic.DeepEqual(out.RuntimeHandlers, have.RuntimeHandlers) ||
@@ -148,8 +144,8 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 	return out, differs
 }
 
-// resources are the machine's, and the extended ones that somebody put there
-// (which users may do, with a patch of the status).
+// resources are the machine's, together with extended resources that others added by a patch of the
+// status.
 func resources(f *Facts, have *v1.NodeStatus) (capacity, allocatable v1.ResourceList) {
 	capacity, allocatable = f.Capacity, f.Allocatable
 	own := false
@@ -165,13 +161,13 @@ func resources(f *Facts, have *v1.NodeStatus) (capacity, allocatable v1.Resource
 	return capacity, allocatable
 }
 
-// extended says whether a resource is none of Kubernetes' own.
+// extended says whether a resource is not one of Kubernetes' own.
 func extended(name v1.ResourceName) bool {
 	domain, _, is := strings.Cut(string(name), "/")
 	return is && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }
 
-// Reasons and messages of conditions. The reasons are those that tools know.
+// Reasons and messages of conditions. Tools know the reasons.
 func verdicts(f *Facts) [4]v1.NodeCondition {
 	pressure := func(t v1.NodeConditionType, is bool, yes, no, what string) v1.NodeCondition {
 		if is {
@@ -192,8 +188,7 @@ func verdicts(f *Facts) [4]v1.NodeCondition {
 	}
 }
 
-// conditions are the node's own, in their place among those of others, and
-// whether any says something new.
+// conditions replaces the node's own conditions in the list, and says whether any of them changed.
 func conditions(f *Facts, have []v1.NodeCondition, now metav1.Time) (out []v1.NodeCondition, moved bool) {
 	out = slices.Clone(have)
 	for _, v := range verdicts(f) {
@@ -212,7 +207,7 @@ func conditions(f *Facts, have []v1.NodeCondition, now metav1.Time) (out []v1.No
 	return out, moved
 }
 
-// Ready says whether a status does.
+// Ready says whether the condition Ready is true.
 func Ready(s *v1.NodeStatus) bool {
 	for i := range s.Conditions {
 		if c := &s.Conditions[i]; c.Type == v1.NodeReady {

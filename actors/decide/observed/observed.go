@@ -1,6 +1,6 @@
-// Package observed holds what a container runtime says there is: sandboxes,
-// containers and images as plain values. They are facts at the time they were
-// read, never wishes. The adapters in cri fill them, the decisions read them.
+// Package observed holds the state of a container runtime as plain values: sandboxes, containers
+// and images. They are facts at the time of reading, never desired state. The adapters in cri fill
+// them, the decisions read them.
 package observed
 
 import (
@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// PodRef names one incarnation of a pod.
+// PodRef identifies a pod by UID and name.
 type PodRef struct {
 	UID       types.UID
 	Namespace string
@@ -49,11 +49,11 @@ type Sandbox struct {
 	Attempt   uint32
 	State     SandboxState
 	CreatedAt time.Time
-	// Source is the annotation kubernetes.io/config.source of the pod it was
-	// made for: file, http or api. Empty if a foreign agent did not say.
+	// Source is the annotation kubernetes.io/config.source of its pod: file, http or api. Empty if
+	// another agent did not set it.
 	Source string
-	// IPs are the pod's addresses, the primary one first. They are filled by
-	// an inspection, not by a list; Detailed says which of the two it was.
+	// IPs are the pod's addresses, the primary one first. Only an inspection fills them, not a list;
+	// Detailed tells the two apart.
 	IPs      []string
 	Detailed bool
 	// HostNetwork is true if the sandbox uses the network of the node.
@@ -97,21 +97,18 @@ type Container struct {
 	Pod       PodRef
 	// Name is the name in the pod's spec.
 	Name string
-	// Attempt counts the incarnations of this name in this pod from 0. It is
-	// what the API calls restartCount while this incarnation is the newest.
+	// Attempt counts the incarnations of this name in this pod from 0. For the newest incarnation it
+	// is the API's restartCount.
 	Attempt uint32
 	State   ContainerState
-	// Image is the name it was asked for, ImageRef the digest or ID that the
-	// runtime resolved it to.
+	// Image is the requested name, ImageRef the digest or ID that the runtime resolved it to.
 	Image    string
 	ImageRef string
-	// SpecHash is the hash of the container's spec that it was made from; empty
-	// if it was made by an agent that does not write ours. An empty hash never
-	// counts as changed: a node taken over from a kubelet restarts nothing.
+	// SpecHash is the hash of the container's spec; empty if another agent made the container. An
+	// empty hash never counts as changed: taking over a node from a kubelet restarts nothing.
 	SpecHash  string
 	CreatedAt time.Time
-	// The rest is filled by an inspection; Detailed is true then. A list fills
-	// only what stands above.
+	// An inspection fills the rest; then Detailed is true. A list fills only the fields above.
 	Detailed   bool
 	StartedAt  time.Time
 	FinishedAt time.Time
@@ -120,37 +117,35 @@ type Container struct {
 	Reason  string
 	Message string
 	LogPath string
-	// GraceSeconds and PreStop (a LifecycleHandler as JSON, or empty) are read
-	// from annotations, so that a container whose pod nobody wants any more is
-	// still stopped as its pod asked.
+	// GraceSeconds and PreStop (a LifecycleHandler as JSON, or empty) are read from annotations, so
+	// that a container is stopped correctly even after its pod was removed from its source.
 	GraceSeconds int64
 	PreStop      string
 	// TerminationMessagePolicy is read from the annotations as well.
 	TerminationMessagePolicy string
-	// Resources are the limits that it has now; nil where the runtime doesn't say.
-	// They are shared, and never changed.
+	// Resources are its current limits; nil if the runtime doesn't report them. They are shared and
+	// immutable.
 	Resources *Resources
-	// RecursiveReadOnly are the paths in the container at which all that is mounted
-	// below is read-only too (KEP-3857); nil for most.
+	// RecursiveReadOnly are the paths of mounts in the container that are recursively read-only
+	// (KEP-3857); nil for most.
 	RecursiveReadOnly []string
-	// User is the user that its first process is started as (KEP-3619); nil where the
-	// runtime doesn't say. It is shared, and never changed.
+	// User is the user of its first process (KEP-3619); nil if the runtime doesn't report it. It is
+	// shared and immutable.
 	User *v1.LinuxContainerUser
 }
 
-// Resources are the limits of a cgroup, a container's or a pod's, in the units of
-// the CRI (LinuxContainerResources).
+// Resources are the limits of a container's or pod's cgroup, in the units of the CRI
+// (LinuxContainerResources).
 type Resources struct {
 	// CPUShares is the weight among its siblings, 1024 for a CPU.
 	CPUShares int64
-	// CPUQuota is the time that it may run in each CPUPeriod, in microseconds; 0
-	// for as long as it likes.
+	// CPUQuota is the CPU time per CPUPeriod, in microseconds; 0 for no limit.
 	CPUQuota, CPUPeriod int64
 	// Memory in bytes, 0 for no limit.
 	Memory int64
 }
 
-// Pod is all that the runtime has of one pod.
+// Pod is everything that the runtime has of one pod.
 type Pod struct {
 	// Sandboxes, newest attempt first.
 	Sandboxes []Sandbox
@@ -158,8 +153,8 @@ type Pod struct {
 	Containers []Container
 }
 
-// Sort puts sandboxes and containers into the order that Pod promises.
-// Runtimes list in any order, and no order of theirs may reach a decision.
+// Sort puts sandboxes and containers into the order that Pod promises. Runtimes list in any order,
+// which must not affect a decision.
 func (p *Pod) Sort() {
 	slices.SortFunc(p.Sandboxes, func(a, b Sandbox) int {
 		if a.Attempt != b.Attempt {
@@ -217,27 +212,27 @@ func (p *Pod) ReadySandbox() (Sandbox, bool) {
 	return Sandbox{}, false
 }
 
-// Runtime is all that a runtime has, in order of pod UID.
+// Runtime is everything that a runtime has, in order of pod UID.
 type Runtime struct {
 	Pods []RuntimePod
 }
 
-// RuntimePod is one pod's share of a full list.
+// RuntimePod is one pod in a full list.
 type RuntimePod struct {
 	Ref PodRef
 	Pod
 }
 
-// Image is what the runtime knows of one image.
+// Image is the runtime's data of one image.
 type Image struct {
-	// ID is the runtime's; RepoTags and RepoDigests are its names.
+	// ID is the runtime's ID; RepoTags and RepoDigests are its names.
 	ID          string
 	RepoTags    []string
 	RepoDigests []string
 	SizeBytes   uint64
 	Pinned      bool
-	// UID is the numeric user that the image runs as, nil if it gives none or
-	// gives a name, which is then in Username.
+	// UID is the numeric user of the image; nil if it names none or has a user name, which is then in
+	// Username.
 	UID      *int64
 	Username string
 }

@@ -1,23 +1,23 @@
 package podcgroup
 
-// Cgroup is what the resources actor said of the pod's cgroup.
+// Cgroup is the last answer of the resources actor about a pod's cgroup.
 type Cgroup struct {
 	// Own says that pods have cgroups of their own on this node.
 	Own   bool
 	State State
-	// Removed is true once the actor has said that the cgroup is gone. Going is true
-	// from when it was asked to remove it until then.
+	// Removed: the actor has reported that the cgroup is gone. Going: it was asked to remove the
+	// cgroup and has not done so yet.
 	Removed, Going bool
 	// Message of a failure.
 	Message string
 }
 
-// State is whether the cgroup of a pod stands.
+// State is the state of a pod's cgroup.
 type State uint8
 
 const (
 	Down    State = iota // not asked
-	Known                // the pod is told of; nobody looked at its cgroup
+	Known                // the pod is known; its cgroup was not checked
 	Pending              // being made
 	Up
 	Failed // being retried by the resources actor

@@ -1,5 +1,5 @@
-// Package podcgroup decides which cgroups a node has above those of its
-// containers, what they are named, and which limits they have.
+// Package podcgroup decides which cgroups a node has above those of its containers, with their
+// names and limits.
 //
 //	<cgroupRoot>/kubepods              what pods may have of the node
 //	├── pod<UID>                       a Guaranteed pod
@@ -8,6 +8,6 @@
 //	└── besteffort                     what is left
 //	    └── pod<UID>
 //
-// It is the hierarchy of the kubelet, so that a node changes from one agent to
-// the other, and what reads it (cadvisor, node exporters) finds what it knows.
+// It is the hierarchy of the kubelet, so that a node can change agents, and readers (cadvisor, node
+// exporters) find what they know.
 package podcgroup

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Driver is who makes cgroups: the agent in the file system, or systemd, of
-// which each is a slice. The runtime must have the same.
+// Driver is what makes cgroups: the agent in the file system, or systemd, with a slice for each.
+// The runtime must use the same.
 type Driver uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 
 func (d Driver) String() string { return [...]string{"cgroupfs", "systemd"}[d] }
 
-// ParseDriver knows a driver by its name (KubeletConfiguration cgroupDriver).
+// ParseDriver returns a driver by its name (KubeletConfiguration cgroupDriver).
 func ParseDriver(s string) (Driver, bool) {
 	switch s {
 	case "cgroupfs":
@@ -33,8 +33,8 @@ func ParseDriver(s string) (Driver, bool) {
 	}
 }
 
-// Name is where a cgroup is in the hierarchy, from the top, as neither driver
-// writes it: kubepods, burstable, pod1-2-3.
+// Name is the path of a cgroup in the hierarchy, from the top, in a form independent of the driver:
+// kubepods, burstable, pod1-2-3.
 type Name []string
 
 const (
@@ -43,8 +43,8 @@ const (
 	slice     = ".slice"
 )
 
-// ParseName reads a name as a configuration has it: a path, or a slice, of which
-// the last element says it all.
+// ParseName parses a name from a configuration: a path, or a slice, whose last element contains the
+// whole path.
 func ParseName(text string, d Driver) Name {
 	var parts []string
 	if bare, is := strings.CutSuffix(text, slice); is && d == Systemd {
@@ -64,8 +64,8 @@ func ParseName(text string, d Driver) Name {
 	return n
 }
 
-// Path is the name as a path from the root of a hierarchy. That of a slice has
-// all slices above it (systemd.slice(5)): /a.slice/a-b.slice.
+// Path is the name as a path from the root of a hierarchy. A slice's path contains all slices above
+// it (systemd.slice(5)): /a.slice/a-b.slice.
 func (n Name) Path(d Driver) string {
 	if d == Cgroupfs {
 		return "/" + strings.Join(n, "/")
@@ -84,8 +84,7 @@ func (n Name) Path(d Driver) string {
 	return path.String()
 }
 
-// In a slice's name a dash goes down a level, so that one in a part is written
-// as an underscore.
+// In a slice's name a dash separates levels, so a dash within a part becomes an underscore.
 func encoded(part string, d Driver) string {
 	if d == Systemd {
 		return strings.ReplaceAll(part, "-", "_")
@@ -100,14 +99,13 @@ func decoded(part string, d Driver) string {
 	return part
 }
 
-// below is n with one part more.
+// below is the name of a child of n.
 func (n Name) below(part string) Name { return append(n[:len(n):len(n)], part) }
 
 // Top is the cgroup of all pods.
 func (s *Settings) Top() Name { return ParseName(s.Root, s.Driver).below(top) }
 
-// Class is the cgroup that the pods of a class are in. Guaranteed ones are in
-// that of all pods.
+// Class is the cgroup of the pods of a class. Guaranteed pods are directly below Top.
 func (s *Settings) Class(class v1.PodQOSClass) Name {
 	switch class {
 	case v1.PodQOSBurstable, v1.PodQOSBestEffort:
@@ -119,11 +117,11 @@ func (s *Settings) Class(class v1.PodQOSClass) Name {
 	}
 }
 
-// Classes are all there are, the one that holds the others first.
+// Classes are all classes, the one that contains the others first.
 var Classes = [...]v1.PodQOSClass{v1.PodQOSGuaranteed, v1.PodQOSBurstable, v1.PodQOSBestEffort}
 
-// Pod is the cgroup of a pod. It fails for a UID that cannot name one, which the
-// apiserver gives to none: only letters, digits and dashes can.
+// Pod is the cgroup of a pod. It fails for a UID with other characters than letters, digits and
+// dashes, which the apiserver never assigns.
 func (s *Settings) Pod(pod *v1.Pod) (Name, error) {
 	return s.PodIn(podspec.Class(pod), pod.UID)
 }
@@ -146,8 +144,7 @@ func names(uid string) bool {
 	return uid != ""
 }
 
-// UIDOf is the UID of the pod whose cgroup has this directory; false if it is
-// none's.
+// UIDOf is the UID of the pod whose cgroup has this directory name; false if it is not a pod's.
 func UIDOf(directory string, d Driver) (types.UID, bool) {
 	if d == Systemd {
 		var is bool

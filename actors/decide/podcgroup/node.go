@@ -6,10 +6,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// PIDs is the resource of processes and threads, which only reservations name.
+// PIDs is the resource of processes and threads; only reservations use it.
 const PIDs = v1.ResourceName("pid")
 
-// Share is what one pod adds to the cgroup of its class.
+// Share is a pod's contribution to the cgroup of its class.
 type Share struct {
 	Class    v1.PodQOSClass
 	MilliCPU int64
@@ -25,7 +25,7 @@ func ShareOf(pod *v1.Pod) Share {
 // ClassValues are the limits of the cgroups of classes.
 type ClassValues struct{ Burstable, BestEffort Values }
 
-// Equal says whether both say the same. They have no huge pages.
+// Equal says whether both are the same. They have no huge pages.
 func (c ClassValues) Equal(o ClassValues) bool {
 	same := func(a, b Values) bool { return a.CPUShares == b.CPUShares && a.Memory == b.Memory }
 	return same(c.Burstable, o.Burstable) && same(c.BestEffort, o.BestEffort)
@@ -34,10 +34,10 @@ func (c ClassValues) Equal(o ClassValues) bool {
 // Sum is the sum of the shares of all pods of a class.
 type Sum struct{ MilliCPU, Memory int64 }
 
-// Sums are those of the classes that ask for something.
+// Sums are those of the classes with requests.
 type Sums struct{ Guaranteed, Burstable Sum }
 
-// Add counts a pod, or takes it off again (times -1).
+// Add adds a pod, or subtracts it (times -1).
 func (s *Sums) Add(p Share, times int64) {
 	of := &s.Burstable
 	switch p.Class {
@@ -51,9 +51,9 @@ func (s *Sums) Add(p Share, times int64) {
 	of.Memory += times * p.Memory
 }
 
-// ClassValues are the limits for pods that ask for so much in all. Burstable
-// pods together weigh what they ask for; those of no class get what is left.
-// With MemoryReserved, the worse classes are kept from what the better asked for.
+// ClassValues are the limits of the classes for these sums of requests. The burstable class weighs
+// as much as its pods' requests, BestEffort gets what is left. With MemoryReserved, lower classes
+// can't use the memory that higher ones requested.
 func (s *Settings) ClassValues(sums Sums) ClassValues {
 	c := ClassValues{
 		Burstable:  Values{CPUShares: Shares(sums.Burstable.MilliCPU)},
@@ -68,12 +68,12 @@ func (s *Settings) ClassValues(sums Sums) ClassValues {
 	return c
 }
 
-// TopValues are the limits of all pods together. Without Enforce it is all that
-// the node has: the kernel's own default would be one CPU's weight.
+// TopValues are the limits of all pods together. Without Enforce that is the node's whole capacity,
+// because the kernel's default is the weight of one CPU.
 func (s *Settings) TopValues() Values { return reservation(s.allowed(), false) }
 
-// allowed is what pods may have, held to in the kernel: thresholds of eviction
-// are not taken off, so that there is something to evict before the kernel kills.
+// allowed is what pods may use, enforced by the kernel. Eviction thresholds are not subtracted, so
+// that pods can be evicted before the kernel kills.
 func (s *Settings) allowed() v1.ResourceList {
 	out := s.Capacity.DeepCopy()
 	if !s.Enforce {
@@ -91,9 +91,8 @@ func (s *Settings) allowed() v1.ResourceList {
 	return out
 }
 
-// ReservedValues are the limits of the cgroup of what a reservation is for
-// (systemReservedCgroup, kubeReservedCgroup). compressible leaves out what a
-// process dies of.
+// ReservedValues are the limits of the cgroup that a reservation is for (systemReservedCgroup,
+// kubeReservedCgroup). compressible leaves out resources whose lack kills a process.
 func ReservedValues(reserved v1.ResourceList, compressible bool) Values {
 	return reservation(reserved, compressible)
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
-// Resources are the limits as the runtime has them; what is left as it is has none.
+// Resources converts the limits to the runtime's form; values that are left unchanged become no
+// limit.
 func (v Values) Resources() observed.Resources {
 	r := observed.Resources{CPUShares: int64(v.CPUShares), Memory: max(v.Memory, 0)}
 	if v.CPUQuota > 0 {
@@ -15,8 +16,7 @@ func (v Values) Resources() observed.Resources {
 	return r
 }
 
-// Over are the limits of a cgroup that had others and is given these: what is zero
-// is left as it is.
+// Over are the limits of a cgroup that had others and gets these: zero values keep the old one.
 func (v Values) Over(had Values) Values {
 	if v.CPUShares == 0 {
 		v.CPUShares = had.CPUShares
@@ -36,7 +36,7 @@ func (v Values) Over(had Values) Values {
 	return v
 }
 
-// ValuesOf are limits for a cgroup that had others: what has no limit is given none.
+// ValuesOf are the limits for a cgroup that had others: no limit is set explicitly.
 func ValuesOf(r observed.Resources) Values {
 	v := Values{CPUShares: uint64(r.CPUShares), CPUQuota: r.CPUQuota, CPUPeriod: uint64(r.CPUPeriod), Memory: r.Memory}
 	if v.CPUQuota == 0 {
@@ -48,13 +48,13 @@ func ValuesOf(r observed.Resources) Values {
 	return v
 }
 
-// PodResources are the CPU and memory of a pod as a whole, as PodValues has them.
+// PodResources are the CPU and memory of a whole pod, as in PodValues.
 func (s *Settings) PodResources(pod *v1.Pod) observed.Resources {
 	return s.PodValues(pod).Resources()
 }
 
-// ContainerResources are the CPU and memory of one container. A request that is
-// not set follows the limit, a limit that is not set that of the pod (KEP-2837).
+// ContainerResources are the CPU and memory of one container. A missing request defaults to the
+// limit, a missing limit to the pod's (KEP-2837).
 func (s *Settings) ContainerResources(pod *v1.Pod, c *v1.Container) observed.Resources {
 	limit := func(name v1.ResourceName) int64 {
 		q := c.Resources.Limits[name]

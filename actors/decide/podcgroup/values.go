@@ -11,47 +11,45 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Settings are what a node's configuration says of its cgroups.
+// Settings are the node's configuration of cgroups.
 type Settings struct {
-	// Root is the cgroup that all pods are below of (cgroupRoot), in the way the
-	// driver writes it; the root of the hierarchy if empty.
+	// Root is the cgroup that contains those of all pods (cgroupRoot), in the driver's notation; the
+	// root of the hierarchy if empty.
 	Root   string
 	Driver Driver
-	// NoCPUQuota leaves CPU limits out (cpuCFSQuota: false). CPUPeriod is what a
-	// quota is counted in, in microseconds (cpuCFSQuotaPeriod); 100 ms if zero.
+	// NoCPUQuota disables CPU limits (cpuCFSQuota: false). CPUPeriod is the period of a quota, in
+	// microseconds (cpuCFSQuotaPeriod); 100 ms if zero.
 	NoCPUQuota bool
 	CPUPeriod  int64
-	// PodPIDs is how many processes a pod may have (podPidsLimit); no limit if not
-	// positive.
+	// PodPIDs is the maximum number of processes of a pod (podPidsLimit); no limit if not positive.
 	PodPIDs int64
-	// HugePageSizes are those of the kernel, as it writes them: 2MB, 1GB.
+	// HugePageSizes are the kernel's sizes, in its notation: 2MB, 1GB.
 	HugePageSizes []string
-	// Capacity is what the node has, Reserved what of it pods may not have. It is
-	// held to, for all pods together, with Enforce (enforceNodeAllocatable: pods).
+	// Capacity is the node's capacity, Reserved the part that pods may not use. With Enforce this is
+	// enforced for all pods together (enforceNodeAllocatable: pods).
 	Capacity, Reserved v1.ResourceList
 	Enforce            bool
-	// MemoryReserved is how much of what pods of the better classes ask for those
-	// of the worse may not use, in percent (qosReserved: memory).
+	// MemoryReserved is the percentage of the memory requests of higher classes that lower classes may
+	// not use (qosReserved: memory).
 	MemoryReserved int64
 }
 
-// Values are the limits of a cgroup. What is zero is left as it is.
+// Values are the limits of a cgroup. Zero leaves a limit unchanged.
 type Values struct {
 	// CPUShares is the weight among its siblings, 1024 for a CPU.
 	CPUShares uint64
-	// CPUQuota is the time that it may run in each CPUPeriod, in microseconds; -1
-	// for as long as it likes.
+	// CPUQuota is the CPU time per CPUPeriod, in microseconds; -1 for no limit.
 	CPUQuota  int64
 	CPUPeriod uint64
 	// Memory in bytes, -1 for no limit.
 	Memory int64
-	// PIDs is how many processes and threads there may be.
+	// PIDs is the maximum number of processes and threads.
 	PIDs int64
 	// HugePages are limits in bytes, by the kernel's name of the size, sorted.
 	HugePages []HugePages
 }
 
-// HugePages is how many bytes of pages of one size may be used.
+// HugePages is the limit for pages of one size, in bytes.
 type HugePages struct {
 	Size  string // 2MB
 	Limit uint64
@@ -81,18 +79,16 @@ func Quota(milliCPU, period int64) int64 {
 	return max(milliCPU*period/1000, minQuota)
 }
 
-// Weight is what cgroup v2 has instead of shares, 1 to 10000: the same part of
-// its range (KEP-2254). It compares pods and classes with each other; for
-// containers the runtime has a formula of its own.
+// Weight converts shares to the weight of cgroup v2, 1 to 10000, by position in the range
+// (KEP-2254). It is used for pods and classes; runtimes have their own formula for containers.
 func Weight(shares uint64) uint64 {
 	shares = min(max(shares, MinShares), MaxShares)
 	return 1 + (shares-MinShares)*9999/(MaxShares-MinShares)
 }
 
-// PodValues are the limits of a pod as a whole: what its containers ask for
-// together, or what the pod itself says (spec.resources, KEP-2837), and the
-// overhead of its RuntimeClass. There is a limit for CPU or memory if every
-// container has one, or the pod.
+// PodValues are the limits of a whole pod: the sum of its containers, or its own resources
+// (spec.resources, KEP-2837), and the overhead of its RuntimeClass. CPU or memory is limited only
+// if the pod or every container has a limit.
 func (s *Settings) PodValues(pod *v1.Pod) Values {
 	requests, limits := podspec.Requests(pod), podspec.Limits(pod)
 	v := Values{CPUShares: MinShares}
@@ -125,7 +121,7 @@ func (s *Settings) period() int64 {
 	return defaultPeriod
 }
 
-// limited says whether nothing of the pod is without a limit for a resource.
+// limited says whether the pod, or each of its containers, has a limit for a resource.
 func limited(pod *v1.Pod, name v1.ResourceName) bool {
 	if r := pod.Spec.Resources; r != nil {
 		if q := r.Limits[name]; q.Sign() > 0 {
@@ -140,8 +136,8 @@ func limited(pod *v1.Pod, name v1.ResourceName) bool {
 	return true
 }
 
-// hugePages has a limit for each size of the kernel: what is not asked for can't
-// be used.
+// hugePages sets a limit for each of the kernel's sizes: pages that are not requested can't be
+// used.
 func (s *Settings) hugePages(requests v1.ResourceList) []HugePages {
 	out := make([]HugePages, 0, len(s.HugePageSizes))
 	for _, size := range s.HugePageSizes {
@@ -157,8 +153,7 @@ func (s *Settings) hugePages(requests v1.ResourceList) []HugePages {
 	return out
 }
 
-// PageSize turns hugepages-2Mi into 2MB, as the kernel writes it; empty if name
-// is none.
+// PageSize converts hugepages-2Mi to the kernel's 2MB; empty if name is not such a resource.
 func PageSize(name v1.ResourceName) string {
 	s, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package podgc decides which dead containers and sandboxes go.
+// Package podgc decides which dead containers and sandboxes to remove.
 package podgc
 
 import (
@@ -16,42 +16,39 @@ import (
 // --maximum-dead-containers-per-container, --maximum-dead-containers and
 // --minimum-container-ttl-duration).
 type Policy struct {
-	// MaxPerPodContainer is how many dead incarnations of one container of a
-	// living pod are kept; less than 0 for all.
+	// MaxPerPodContainer is how many dead incarnations to keep of one container of a living pod; less
+	// than 0 for all.
 	MaxPerPodContainer int
-	// MaxContainers is how many dead containers are kept in all; less than 0
-	// for any number.
+	// MaxContainers is how many dead containers to keep in total; less than 0 for any number.
 	MaxContainers int
-	// MinAge is how old a dead container is at the least, from its creation,
-	// before it is removed or counts; 0 for any age.
+	// MinAge is the minimum age of a dead container, from its creation, before it is removed or
+	// counted; 0 for any age.
 	MinAge time.Duration
 }
 
-// Default is the policy that the kubelet has if it isn't told another one.
+// Default is the kubelet's default policy.
 func Default() Policy { return Policy{MaxPerPodContainer: 1, MaxContainers: -1} }
 
 // Removal is one thing to remove.
 type Removal struct {
 	Pod observed.PodRef
-	// Container says that ID is a container's, in Sandbox; otherwise it is a
-	// sandbox's.
+	// Container: ID is a container's, in Sandbox; otherwise it is a sandbox's.
 	Container bool
 	ID        string
 	Sandbox   string
 }
 
-// Plan returns what to remove, containers before the sandboxes that they are in.
-// living holds the pods that are not done with: their records are still wanted.
-// It must be no older than list, or a pod that began in between counts as gone.
+// Plan returns what to remove, containers before their sandboxes. living holds the pods that have
+// not ended: their records are still needed. It must be no older than list, or a pod that began in
+// between counts as gone.
 //
 //	of a living pod    dead containers beyond the newest MaxPerPodContainer of a name;
 //	                   sandboxes that are neither ready nor the newest, and empty
 //	of any other       all dead containers; sandboxes that are not ready, and empty
 //	beyond the total   an equal share of each name is left, then the oldest go
 //
-// Never removed are a container that lives or may live, a sandbox that is ready
-// (its pod's actor stops it first), and the newest incarnation of a container of
-// a living pod: its number is the restart count.
+// Never removed are a container that might live, a ready sandbox (its pod's actor stops it first),
+// and the newest incarnation of a container of a living pod: its number is the restart count.
 func Plan(list observed.Runtime, living map[types.UID]bool, policy Policy, now time.Time) []Removal {
 	list = inOrder(list)
 	units := dead(list, living, policy.MinAge, now)
@@ -74,7 +71,7 @@ func Plan(list observed.Runtime, living map[types.UID]bool, policy Policy, now t
 	return append(out, sandboxes(list, living, gone)...)
 }
 
-// deadContainer is one that may be removed.
+// deadContainer is a dead container that may be removed.
 type deadContainer struct {
 	pod     observed.PodRef
 	id      string
@@ -82,10 +79,10 @@ type deadContainer struct {
 	created time.Time
 }
 
-// unit is the dead of one container of one pod that may be removed, newest first.
+// unit holds the removable dead incarnations of one container of one pod, newest first.
 type unit struct {
 	living bool
-	// held is 1 if the newest incarnation is dead and stays all the same.
+	// held is 1 if the newest incarnation is dead and must stay.
 	held int
 	dead []deadContainer
 }
@@ -125,10 +122,9 @@ func dead(list observed.Runtime, living map[types.UID]bool, minAge time.Duration
 	return units
 }
 
-// isDead says whether a container certainly never runs (again). One that was
-// only made is, if a newer one was made instead or its sandbox is down. One
-// that the runtime lost may run; of a pod that lives it is that pod's actor's
-// to stop first.
+// isDead says whether a container can never run (again). A created container is dead if a newer one
+// exists or its sandbox is down. A container in state Unknown may run: in a living pod, the pod's
+// actor stops it first.
 func isDead(c *observed.Container, p *observed.Pod, alive, newest bool) bool {
 	switch c.State {
 	case observed.ContainerExited:
@@ -163,8 +159,8 @@ func inOrder(list observed.Runtime) observed.Runtime {
 	return observed.Runtime{Pods: pods}
 }
 
-// limitTotal removes until no more than limit are left: first down to an equal
-// share of each container, then the oldest.
+// limitTotal removes until at most limit are left: first down to an equal share of each container,
+// then the oldest.
 func limitTotal(units []unit, limit int, remove func(deadContainer)) {
 	total, names := 0, 0
 	for i := range units {
@@ -193,7 +189,7 @@ func limitTotal(units []unit, limit int, remove func(deadContainer)) {
 	}
 }
 
-// sandboxes are the removals of sandboxes, once the containers in gone are.
+// sandboxes are the sandboxes to remove, once the containers in gone are removed.
 func sandboxes(list observed.Runtime, living map[types.UID]bool, gone map[string]bool) []Removal {
 	var out []Removal
 	for _, p := range list.Pods {

@@ -1,9 +1,9 @@
-// Package podlife is the lifecycle of a pod on its node: three states, one way.
+// Package podlife is the lifecycle of a pod on its node: three states, never back.
 package podlife
 
 import "fmt"
 
-// State is where a pod stands on this node.
+// State is the state of a pod on this node.
 //
 //	           stop wanted, or done by itself        all dead, volumes down
 //	Syncing ───────────────────────────────► Terminating ───────────────────► Terminated
@@ -32,13 +32,13 @@ func (s State) String() string {
 	}
 }
 
-// Event is what may move a pod on.
+// Event is an event that may change the state.
 type Event uint8
 
 const (
 	// StopWanted: the pod was deleted, evicted, rejected or replaced.
 	StopWanted Event = iota
-	// Completed: by its restart policy or its deadline the pod is done.
+	// Completed: by its restart policy or its deadline the pod has ended.
 	Completed
 	// AllDown: no container lives, the sandbox is stopped, volumes are unmounted.
 	AllDown
@@ -57,8 +57,8 @@ func (e Event) String() string {
 	}
 }
 
-// Next returns the state after e. It never goes back. AllDown while Syncing is
-// impossible, a bug of the caller, and panics.
+// Next returns the state after e. It never goes back. It panics for AllDown while Syncing, which is
+// a bug of the caller.
 func Next(s State, e Event) State {
 	switch e {
 	case StopWanted, Completed:

@@ -8,9 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// ConfigMapKey gives the value that an environment variable takes from a
-// ConfigMap; set is false if that is optional and not there. The errors are
-// those that users know from kubectl.
+// ConfigMapKey returns the value of an environment variable from a ConfigMap. set is false if it is
+// optional and missing. The errors are those that users know from kubectl.
 func (s Set) ConfigMapKey(namespace string, r *v1.ConfigMapKeySelector) (value string, set bool, err error) {
 	m, err := s.ConfigMap(namespace, r.Name)
 	if skip, err := absent(err, r.Optional); skip || err != nil {
@@ -35,8 +34,8 @@ func (s Set) SecretKey(namespace string, r *v1.SecretKeySelector) (value string,
 	return string(raw), set, nil
 }
 
-// EnvFrom gives the variables that a container takes from an object as a whole,
-// sorted by name. There are none if it is optional and not there.
+// EnvFrom returns the variables from a whole object, sorted by name; none if it is optional and
+// missing.
 func (s Set) EnvFrom(namespace string, from *v1.EnvFromSource) ([]v1.EnvVar, error) {
 	var out []v1.EnvVar
 	switch {
@@ -60,9 +59,9 @@ func (s Set) EnvFrom(namespace string, from *v1.EnvFromSource) ([]v1.EnvVar, err
 	return out, nil
 }
 
-// CheckEnv says why the variables of a container can't be told: the first object,
-// or key of one, that is not there and not optional. An error's StateOf is
-// Unknown while that may yet turn out otherwise.
+// CheckEnv says why the variables of a container can't be resolved: it names the first object or
+// key that is missing and not optional. StateOf the error is Unknown while the object may still be
+// found.
 func (s Set) CheckEnv(pod *v1.Pod, c *v1.Container) error {
 	for i := range c.EnvFrom {
 		if _, err := s.EnvFrom(pod.Namespace, &c.EnvFrom[i]); err != nil {
@@ -88,7 +87,7 @@ func (s Set) CheckEnv(pod *v1.Pod, c *v1.Container) error {
 	return nil
 }
 
-// absent says whether an object is left out because it is optional and not there.
+// absent says whether an object is left out because it is optional and missing.
 func absent(err error, optional *bool) (bool, error) {
 	if err != nil && isTrue(optional) && (StateOf(err) == Missing || StateOf(err) == unavailable) {
 		return true, nil

@@ -1,6 +1,5 @@
-// Package podobjects says which objects of the API a pod uses, and holds what is
-// known of them: a Set, which never changes once it is made. Whoever makes a
-// container or a volume is given one, and needs to ask nobody.
+// Package podobjects says which API objects a pod uses. A Set holds what is known about them and is
+// immutable, so code that makes a container or a volume needs no other source.
 package podobjects
 
 import (
@@ -26,7 +25,7 @@ const (
 	Services
 )
 
-// String is the kind as it stands in messages that users know.
+// String is the kind as in messages that users know.
 func (k Kind) String() string {
 	switch k {
 	case ConfigMap:
@@ -48,13 +47,13 @@ func (k Kind) String() string {
 	}
 }
 
-// Ref names what a pod uses.
+// Ref names an object that a pod uses.
 type Ref struct {
 	Kind Kind
 	// Namespace is empty for a Volume and a RuntimeClass. Name is that of the service account for a
 	// Token, empty for Services.
 	Namespace, Name string
-	// Audience and ExpirationSeconds are of a Token only
+	// Audience and ExpirationSeconds are for a Token only
 	// (core/v1 ServiceAccountTokenProjection).
 	Audience          string
 	ExpirationSeconds int64
@@ -66,7 +65,7 @@ func (r Ref) Compare(o Ref) int {
 		cmp.Compare(r.Audience, o.Audience), cmp.Compare(r.ExpirationSeconds, o.ExpirationSeconds))
 }
 
-// String is kind namespace/name, or what of it there is.
+// String is kind namespace/name, without the parts that are empty.
 func (r Ref) String() string {
 	switch {
 	case r.Name == "":
@@ -78,7 +77,7 @@ func (r Ref) String() string {
 	}
 }
 
-// sorted sorts refs and leaves each only once.
+// sorted sorts refs and removes duplicates.
 func sorted(refs []Ref) []Ref {
 	slices.SortFunc(refs, Ref.Compare)
 	return slices.Compact(refs)

@@ -7,13 +7,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// defaultTokenLife is what the API gives a projected token that doesn't say how
-// long it is to live, in seconds (core/v1 ServiceAccountTokenProjection).
+// defaultTokenLife is the API's default for the life of a projected token, in seconds (core/v1
+// ServiceAccountTokenProjection).
 const defaultTokenLife = 3600
 
-// Refs are the objects that a pod uses, sorted, each once. Which volume a claim
-// is bound to, and which secrets that one needs, it has from known; with more
-// known there may be more refs, never fewer of those that don't follow from it.
+// Refs are the objects that a pod uses, sorted, without duplicates. known gives the volume of a
+// claim, and the secrets of that volume. So more refs may follow when more is known, but none goes
+// away that does not depend on it.
 func Refs(pod *v1.Pod, known Set) []Ref {
 	var c collector
 	c.namespace = pod.Namespace
@@ -36,7 +36,7 @@ func Refs(pod *v1.Pod, known Set) []Ref {
 	return sorted(c.refs)
 }
 
-// VolumeRefs are those that the volumes of a pod use.
+// VolumeRefs are the objects that the volumes of a pod use.
 func VolumeRefs(pod *v1.Pod, known Set) []Ref {
 	c := collector{namespace: pod.Namespace}
 	for i := range pod.Spec.Volumes {
@@ -45,9 +45,9 @@ func VolumeRefs(pod *v1.Pod, known Set) []Ref {
 	return sorted(c.refs)
 }
 
-// EnvKnown says whether all is known, found or not, without which the variables
-// of a container can't be told: the objects that they name, and the services. A
-// static pod does not wait for these: it may be what makes the apiserver run.
+// EnvKnown says whether everything that a container's variables depend on is known, found or not:
+// the named objects and the services. A static pod does not wait for services, because the
+// apiserver may depend on it.
 func (s Set) EnvKnown(pod *v1.Pod, container *v1.Container) bool {
 	if !podspec.Static(pod) && s.Get(servicesRef(pod)).State == Unknown {
 		return false
@@ -60,14 +60,14 @@ func (s Set) EnvKnown(pod *v1.Pod, container *v1.Container) bool {
 	return s.Settled(c.refs)
 }
 
-// SandboxKnown says whether all is known without which a pod's sandbox can't be made.
+// SandboxKnown says whether everything that a pod's sandbox depends on is known.
 func (s Set) SandboxKnown(pod *v1.Pod) bool {
 	name := runtimeClass(pod)
 	return name == "" || s.Get(Ref{Kind: RuntimeClass, Name: name}).State != Unknown
 }
 
-// RuntimeHandler is the handler that a pod's RuntimeClass names, empty for the
-// runtime's own choice; or an *Error.
+// RuntimeHandler is the handler of a pod's RuntimeClass, empty for the runtime's default; or an
+// *Error.
 func (s Set) RuntimeHandler(pod *v1.Pod) (string, error) {
 	name := runtimeClass(pod)
 	if name == "" {
@@ -87,7 +87,7 @@ func runtimeClass(pod *v1.Pod) string {
 	return *pod.Spec.RuntimeClassName
 }
 
-// PullSecrets are the secrets with which the images of a pod are pulled.
+// PullSecrets are the secrets for pulling a pod's images.
 func PullSecrets(pod *v1.Pod) []Ref {
 	c := collector{namespace: pod.Namespace}
 	for i := range pod.Spec.ImagePullSecrets {
@@ -96,10 +96,10 @@ func PullSecrets(pod *v1.Pod) []Ref {
 	return sorted(c.refs)
 }
 
-// servicesRef: also a pod without service links is told of default/kubernetes.
+// servicesRef: a pod without service links still gets default/kubernetes.
 func servicesRef(pod *v1.Pod) Ref { return Ref{Kind: Services, Namespace: pod.Namespace} }
 
-// TokenRef is what a projected token is asked for by.
+// TokenRef is the Ref of a projected token.
 func TokenRef(pod *v1.Pod, t *v1.ServiceAccountTokenProjection) Ref {
 	r := Ref{Kind: Token, Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName, Audience: t.Audience,
 		ExpirationSeconds: defaultTokenLife}
@@ -112,8 +112,8 @@ func TokenRef(pod *v1.Pod, t *v1.ServiceAccountTokenProjection) Ref {
 	return r
 }
 
-// ClaimName is the name of a volume's claim, empty if it has none. A generic
-// ephemeral volume has a claim of its own (KEP-1698).
+// ClaimName is the name of a volume's claim; empty if it has none. A generic ephemeral volume has
+// its own claim (KEP-1698).
 func ClaimName(pod *v1.Pod, v *v1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -130,8 +130,8 @@ type collector struct {
 	refs      []Ref
 }
 
-// add adds an object of the pod's namespace. One without a name is none: the API
-// lets old pods have such references.
+// add adds an object of the pod's namespace. It ignores references without a name, which the API
+// allows in old pods.
 func (c *collector) add(k Kind, name string) { c.addIn(k, c.namespace, name) }
 
 func (c *collector) addIn(k Kind, namespace, name string) {

@@ -10,22 +10,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// State is what is known of an object.
+// State is the known state of an object.
 type State uint8
 
 const (
-	// Unknown: nobody has answered yet.
+	// Unknown: there is no answer yet.
 	Unknown State = iota
 	Found
-	// Missing: the apiserver has no such object.
+	// Missing: the apiserver does not have the object.
 	Missing
-	// Failed: it can't be had; the message says why. It is tried again.
+	// Failed: it can't be read; the message says why. It is tried again.
 	Failed
-	// unavailable: there is no apiserver to have it from.
+	// unavailable: this node has no apiserver.
 	unavailable
 )
 
-// String is the state in a word.
+// String is the state as a word.
 func (s State) String() string {
 	switch s {
 	case Unknown:
@@ -43,7 +43,7 @@ func (s State) String() string {
 	}
 }
 
-// IssuedToken is a token of a service account, and until when it is good.
+// IssuedToken is a token of a service account, with its expiry.
 type IssuedToken struct {
 	Value   string
 	Expires time.Time
@@ -55,28 +55,28 @@ type ServiceList struct{ Items []*v1.Service }
 
 var noServices = &ServiceList{}
 
-// Entry is what is known of one object.
+// Entry is the known state of one object.
 type Entry struct {
 	Ref   Ref
 	State State
-	// Object is what was found: a *v1.ConfigMap, *v1.Secret, *IssuedToken,
-	// *v1.PersistentVolumeClaim, *v1.PersistentVolume, *nodev1.RuntimeClass
-	// (k8s.io/api/node/v1) or *ServiceList, as the kind says. It is shared, and never changed.
+	// Object is the object, by kind: a *v1.ConfigMap, *v1.Secret, *IssuedToken,
+	// *v1.PersistentVolumeClaim, *v1.PersistentVolume, *nodev1.RuntimeClass (k8s.io/api/node/v1) or
+	// *ServiceList. It is shared and immutable.
 	Object any
-	// Message says why it is Failed.
+	// Message is the reason if it is Failed.
 	Message string
 }
 
-// Set is what is known of the objects of a pod. It is a value and never changes:
-// what is known later is another Set. In the zero value all is Unknown.
+// Set holds the known state of a pod's objects. It is an immutable value: later knowledge is
+// another Set. In the zero value everything is Unknown.
 type Set struct {
 	// Invariant: sorted by Ref, each Ref once.
 	entries []Entry
-	// alone: there is no apiserver. linkless: there are no services to tell of.
+	// alone: there is no apiserver. linkless: there are no variables for services.
 	alone, linkless bool
 }
 
-// NewSet makes a Set of entries, which it keeps.
+// NewSet makes a Set of entries, and takes ownership of them.
 func NewSet(entries []Entry) Set {
 	slices.SortFunc(entries, func(a, b Entry) int { return a.Ref.Compare(b.Ref) })
 	for i := 1; i < len(entries); i++ {
@@ -87,19 +87,19 @@ func NewSet(entries []Entry) Set {
 	return Set{entries: entries}
 }
 
-// Standalone is the Set of a node that has no apiserver: nothing can be had.
+// Standalone is the Set of a node without an apiserver.
 func Standalone() Set { return Set{alone: true} }
 
-// WithoutServices is the same Set, on a node whose pods are told of no services.
+// WithoutServices is the same Set for a node without variables for services.
 func (s Set) WithoutServices() Set {
 	s.linkless = true
 	return s
 }
 
-// Entries are all that is in the set, sorted. They are not to be changed.
+// Entries are all entries, sorted. They must not be changed.
 func (s Set) Entries() []Entry { return s.entries }
 
-// Get gives what is known of an object; one that is not in the set is Unknown.
+// Get returns the state of an object; Unknown if it is not in the set.
 func (s Set) Get(r Ref) Entry {
 	if r.Kind == Services && (s.alone || s.linkless) {
 		return Entry{Ref: r, State: Found, Object: noServices}
@@ -116,7 +116,7 @@ func (s Set) Get(r Ref) Entry {
 	return s.entries[i]
 }
 
-// Settled says whether all of refs are known, found or not.
+// Settled says whether the state of all refs is known, found or not.
 func (s Set) Settled(refs []Ref) bool {
 	for _, r := range refs {
 		if s.Get(r).State == Unknown {
@@ -126,7 +126,7 @@ func (s Set) Settled(refs []Ref) bool {
 	return true
 }
 
-// Equal says whether two sets tell the same of the same objects.
+// Equal says whether two sets hold the same.
 func (s Set) Equal(o Set) bool {
 	if s.alone != o.alone || s.linkless != o.linkless || len(s.entries) != len(o.entries) {
 		return false
@@ -137,12 +137,12 @@ func (s Set) Equal(o Set) bool {
 	return slices.EqualFunc(s.entries, o.entries, func(a, b Entry) bool { return a.Same(b) })
 }
 
-// Same says whether two entries tell the same of the same object.
+// Same says whether two entries hold the same.
 func (e Entry) Same(o Entry) bool {
 	return e.Ref == o.Ref && e.State == o.State && e.Message == o.Message && sameObject(e.Object, o.Object)
 }
 
-// sameObject goes by the version of an object, if it has one.
+// sameObject compares the versions of objects, if they have one.
 func sameObject(a, b any) bool {
 	if a == b {
 		return true
@@ -160,11 +160,11 @@ func sameObject(a, b any) bool {
 	}
 }
 
-// Error says why an object can't be used. Its text is one that users know.
+// Error says why an object can't be used, in words that users know.
 type Error struct {
 	Ref   Ref
 	State State // any but Found
-	// Message is why it failed.
+	// Message is the reason of a failure.
 	Message string
 }
 
@@ -179,8 +179,8 @@ func (e *Error) Error() string {
 	}
 }
 
-// StateOf is what an error of an accessor says of the object; Failed for any
-// other error, Found for none.
+// StateOf is the state of the object in an accessor's error; Failed for any other error, Found for
+// none.
 func StateOf(err error) State {
 	if err == nil {
 		return Found
@@ -191,30 +191,30 @@ func StateOf(err error) State {
 	return Failed
 }
 
-// ConfigMap gives a ConfigMap, or an *Error.
+// ConfigMap returns a ConfigMap, or an *Error.
 func (s Set) ConfigMap(namespace, name string) (*v1.ConfigMap, error) {
 	return find[*v1.ConfigMap](s, Ref{Kind: ConfigMap, Namespace: namespace, Name: name})
 }
 
-// Secret gives a Secret, or an *Error.
+// Secret returns a Secret, or an *Error.
 func (s Set) Secret(namespace, name string) (*v1.Secret, error) {
 	return find[*v1.Secret](s, Ref{Kind: Secret, Namespace: namespace, Name: name})
 }
 
-// Token gives a token by its Ref (see TokenRef), or an *Error.
+// Token returns a token by its Ref (see TokenRef), or an *Error.
 func (s Set) Token(r Ref) (*IssuedToken, error) { return find[*IssuedToken](s, r) }
 
-// Claim gives a PersistentVolumeClaim, or an *Error.
+// Claim returns a PersistentVolumeClaim, or an *Error.
 func (s Set) Claim(namespace, name string) (*v1.PersistentVolumeClaim, error) {
 	return find[*v1.PersistentVolumeClaim](s, Ref{Kind: Claim, Namespace: namespace, Name: name})
 }
 
-// Volume gives a PersistentVolume, or an *Error.
+// Volume returns a PersistentVolume, or an *Error.
 func (s Set) Volume(name string) (*v1.PersistentVolume, error) {
 	return find[*v1.PersistentVolume](s, Ref{Kind: Volume, Name: name})
 }
 
-// Services gives the services of a namespace and default/kubernetes, or an *Error.
+// Services returns the services of a namespace and default/kubernetes, or an *Error.
 func (s Set) Services(namespace string) ([]*v1.Service, error) {
 	l, err := find[*ServiceList](s, Ref{Kind: Services, Namespace: namespace})
 	if err != nil {

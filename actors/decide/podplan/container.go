@@ -21,14 +21,14 @@ import (
 type progress uint8
 
 const (
-	notYet   progress = iota // does not run, and is to
-	running                  // runs, has not started yet (hook, startup probe)
+	notYet   progress = iota // must run, but does not yet
+	running                  // runs, but has not started yet (hook, startup probe)
 	started                  // runs and has started
-	finished                 // ended, and is not to run again
+	finished                 // ended, and will not run again
 )
 
-// drive takes one container a step further, and says where it stands. turn is
-// false while it has to wait for others: then only its image is fetched.
+// drive takes one container a step further, and says where it stands. While turn is false, the
+// container waits for others and only its image is pulled.
 //
 //	none ─image─► CreateContainer ─► Created ─StartContainer─► Running ─► postStart ─► started
 //	  ▲                                 │ unusable                │ probe failed, changed,
@@ -71,9 +71,9 @@ func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress 
 	return notYet
 }
 
-// firstAttempt is the number of an incarnation when the runtime has none: 0,
-// unless the backoff or the pod's status remembers that there were some. What
-// users see as restartCount doesn't fall because records were removed.
+// firstAttempt is the number of the next incarnation when the runtime has none. It is 0, unless the
+// backoff or the pod's status remembers earlier ones: restartCount must not fall because records
+// were removed.
 func (p *planner) firstAttempt(name string) (attempt uint32) {
 	if c, ok := p.in.Crash[name]; ok {
 		attempt = c.Attempt + 1
@@ -90,8 +90,8 @@ func (p *planner) firstAttempt(name string) (attempt uint32) {
 	return attempt
 }
 
-// stopOlder stops incarnations before the newest that still live, and says
-// whether there are any: never two at once.
+// stopOlder stops older incarnations that still live, and says whether there are any. Two
+// incarnations never run at once.
 func (p *planner) stopOlder(c *v1.Container) (any bool) {
 	seen := false
 	cs := p.in.View.Containers
@@ -108,7 +108,6 @@ func (p *planner) stopOlder(c *v1.Container) (any bool) {
 	return any
 }
 
-// keep looks after a running container.
 func (p *planner) keep(c *v1.Container, kind podspec.Kind, n *observed.Container) progress {
 	p.inspect(n)
 	if kind != podspec.Ephemeral && p.outlived(n) {
@@ -130,7 +129,7 @@ func (p *planner) keep(c *v1.Container, kind podspec.Kind, n *observed.Container
 	return started
 }
 
-// postStarted runs the postStart hook, and says whether it is behind us.
+// postStarted runs the postStart hook, and says whether it has ended.
 func (p *planner) postStarted(c *v1.Container, n *observed.Container) bool {
 	if c.Lifecycle == nil || c.Lifecycle.PostStart == nil {
 		return true
@@ -145,17 +144,16 @@ func (p *planner) postStarted(c *v1.Container, n *observed.Container) bool {
 	return false
 }
 
-// stopReason is why a running container has to go.
+// stopReason is why a running container must stop.
 type stopReason struct {
-	why   string // for people; empty if it may stay
+	why   string // for people; empty if the container may stay
 	grace time.Duration
 	// cause is set if another incarnation follows.
 	cause podlife.RestartCause
 }
 
-// stopReason says why a running container has to go. Once its preStop hook ran,
-// its postStart hook was ended, or it is written down that it is restarted, there
-// is no way back.
+// stopReason says why a running container must stop. The decision is final once the preStop hook
+// ran, the postStart hook was ended, or the restart was written down.
 func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Container) stopReason {
 	grace := podspec.Grace(p.in.Pod)
 	h := p.in.Health[n.ID]
@@ -166,7 +164,7 @@ func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Con
 	case podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyNever:
 		again = ""
 	}
-	// unlessNever is the cause of a restart that the policy Never does not allow.
+	// unlessNever returns the cause, unless restart policy Never forbids the restart.
 	unlessNever := func(cause podlife.RestartCause) podlife.RestartCause {
 		if kind == podspec.Main && podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever {
 			return cause
@@ -174,7 +172,7 @@ func (p *planner) stopReason(c *v1.Container, kind podspec.Kind, n *observed.Con
 		return ""
 	}
 	note, noted := p.in.RestartNote(n)
-	// Nothing is put together before it is needed: nearly always nothing is.
+	// Build messages only when they are needed: nearly always, none is.
 	switch {
 	case !p.fresh(n):
 		return stopReason{"Stopping container " + c.Name, grace, unlessNever(podlife.SandboxLost)}
@@ -207,18 +205,18 @@ func probeGrace(h probe.Health, pod time.Duration) time.Duration {
 	return pod
 }
 
-// startCreated starts a container that was made, or removes it if it can't be used.
+// startCreated starts a created container, or removes it if it can't be used.
 func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.Container, turn bool) {
 	l := Lane{Kind: LaneContainer, Name: c.Name}
 	f := p.in.Failures[l]
 	p.wait(c, kind, f.Reason, f.Message)
 	switch {
 	case !p.inspect(n):
-		// A start that failed, or that others tried, may have left it otherwise.
+		// A failed start, or a start by another client, may have changed its state.
 	case !p.fresh(n), !sameSpec(n.SpecHash, c), !sameRequest(n.SpecHash, c), f.Refusals >= maxStarts &&
 		f.At.After(n.CreatedAt):
 		if _, known := p.in.Crash[c.Name]; !known && n.Attempt > 0 {
-			// Its number is used again, even if it is the only record of it.
+			// The attempt number is used again, even if this is its only record.
 			p.setCrash(c.Name, p.in.CrashPolicy.Next(nil, n.Attempt-1, 0))
 		}
 		p.do(RemoveContainer{Name: c.Name, ID: n.ID})
@@ -229,14 +227,13 @@ func (p *planner) startCreated(c *v1.Container, kind podspec.Kind, n *observed.C
 	}
 }
 
-// maxStarts is how often the runtime may refuse to start a made container
-// before another one is made. What it refused before this one was made is no
-// fault of it: it is tried at least once. A start that was not answered doesn't
-// count: it may come to pass yet, and then two would have been started. The
-// same container can't be.
+// maxStarts is how often the runtime may refuse to start a created container before it is replaced.
+// Refusals from before this container was created don't count: each is tried at least once. Nor
+// does a start without an answer: it may still succeed. Trying the same container again can't start
+// two, but a replacement could.
 const maxStarts = 3
 
-// backedOff counts the end of n, and says whether the next may be made now.
+// backedOff counts the exit of n, and says whether the next incarnation may be made now.
 func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 	var prev *backoff.Crash
 	if m, ok := p.in.Crash[c.Name]; ok {
@@ -254,14 +251,13 @@ func (p *planner) backedOff(c *v1.Container, n *observed.Container) bool {
 	note, _ := p.in.RestartNote(n)
 	if !sameSpec(n.SpecHash, c) || note.Cause == podlife.ContainerChanged ||
 		note.Cause == podlife.ResizeRestarts || p.in.Earlier(n) {
-		// Another image is another chance: its author waits to see it run. And one
-		// that was stopped to resize it, or because nobody wanted its pod, did not
-		// crash.
+		// A new image gets a new chance: its author waits to see it run. A container stopped for a
+		// resize, or because its pod was not wanted, did not crash.
 		crash = backoff.Crash{Attempt: n.Attempt}
 	}
 	at := ended.Add(crash.Delay)
 	if at.After(p.now.Add(crash.Delay)) {
-		at = p.now // the clock was set back since: nobody knows how long ago it was
+		at = p.now // the clock was set back since, so the time that has passed is unknown
 	}
 	waits := crash.Delay > 0 && !p.due(at)
 	if waits {
@@ -283,7 +279,7 @@ func podID(pod *v1.Pod) string {
 	return pod.Name + "_" + pod.Namespace + "(" + string(pod.UID) + ")"
 }
 
-// create makes an incarnation of c as soon as all that it needs is there.
+// create makes an incarnation of c once everything it needs is there.
 func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, turn bool) {
 	ref := p.image(c, kind, attempt)
 	if !p.volumeImages(c) {
@@ -293,7 +289,7 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 	if f, failed := p.in.Failures[l]; failed {
 		p.wait(c, kind, f.Reason, f.Message)
 	} else if !turn || p.newest(c.Name) == nil {
-		// One that ended a moment ago shows that, until it runs again.
+		// A container that has just ended shows its termination until it runs again.
 		p.wait(c, kind, "", "")
 	}
 	if !turn || ref == "" || p.sandbox == nil || p.unsure || p.narrow || p.in.Volumes.State != volumeplan.Up {
@@ -312,8 +308,8 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 	})
 }
 
-// image returns the reference of the image that incarnation attempt of c is
-// made from, empty if it isn't there yet.
+// image returns the reference of the image for incarnation attempt of c. It is empty while the
+// image isn't there.
 func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32) string {
 	im := p.in.Images.At(c.Name)
 	stale := im.Image != c.Image || c.ImagePullPolicy == v1.PullAlways && im.Attempt < attempt
@@ -331,9 +327,8 @@ func (p *planner) image(c *v1.Container, kind podspec.Kind, attempt uint32) stri
 	return ""
 }
 
-// volumeImages says whether the images are there that a container mounts, and
-// has those fetched that are not (KEP-4639). One that can't be had is why the
-// container waits.
+// volumeImages says whether all images that a container mounts are there, and pulls those that are
+// missing (KEP-4639). A failed pull is the container's waiting reason.
 func (p *planner) volumeImages(c *v1.Container) bool {
 	all := true
 	for i := range p.in.Pod.Spec.Volumes {
@@ -356,8 +351,8 @@ func (p *planner) volumeImages(c *v1.Container) bool {
 	return all
 }
 
-// NeedsPodIP says whether a container can't be made before the address of its
-// pod is known: it reads it through the downward API.
+// NeedsPodIP says whether a container reads its pod's address through the downward API. It can't be
+// made before the address is known.
 func NeedsPodIP(c *v1.Container) bool {
 	for i := range c.Env {
 		if f := c.Env[i].ValueFrom; f != nil && f.FieldRef != nil && strings.HasPrefix(f.FieldRef.FieldPath, "status.podIP") {

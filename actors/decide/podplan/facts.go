@@ -15,20 +15,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/flat"
 )
 
-// Facts are what the actor of a pod knows of it, beside what is wanted. They change only by the
-// methods in this package, so that what the actor makes of an observation is tested together with
-// the plan. Lost with the actor: they are read again. Most pods have nothing in most of these maps,
-// so each is made when it is needed (put).
+// Facts are what the pod's actor knows about the pod, apart from its desired state. Only the
+// methods of this package change them, so a test covers an observation together with the plan that
+// follows. Lost with the actor: they are read again. Most of the maps are empty for most pods, so
+// put makes each when it is needed.
 type Facts struct {
-	// Known is false until the runtime was asked once what it has of this pod,
-	// and again after a call whose outcome is unknown: nothing may be made,
-	// started or declared gone before the answer.
+	// Known is false until the runtime has listed this pod, and again after a call whose outcome is
+	// unknown. Until then nothing may be made, started or declared gone.
 	Known bool
 	// View is what the runtime shows, sorted.
 	View observed.Pod
 
-	// Busy are the effects under way, those of an earlier incarnation of the
-	// actor included.
+	// Busy are the effects under way, including those of an earlier incarnation of the actor.
 	Busy flat.Map[Lane, Effect]
 	// Failures are the failures since the last success, by lane.
 	Failures map[Lane]Failure
@@ -40,44 +38,41 @@ type Facts struct {
 	Cgroup podcgroup.Cgroup
 	// Hooks are by container ID.
 	Hooks map[string]Hooks
-	// Health is what probes said, by container ID. A container with no entry
-	// has no probe that counts: started when it runs, ready, alive.
+	// Health is what probes said, by container ID. A container without an entry has no probe that
+	// counts: it is started once it runs, ready and alive.
 	Health map[string]probe.Health
-	// KillAt is, by container ID, when the outstanding stop call with the
-	// shortest grace will kill it.
+	// KillAt is, by container ID, when the outstanding stop call with the shortest grace will kill it.
 	KillAt map[string]time.Time
-	// Stopped is, by container ID, when a StopContainer of it last succeeded. It
-	// is kept while the container is the newest of its name: it tells a stale
-	// view from a stop that did not work, and lets a container whose state is
-	// Unknown count as dead.
+	// Stopped is, by container ID, when a StopContainer of it last succeeded. It is kept while the
+	// container is the newest of its name. It tells a stale view from a stop that did not work, and
+	// lets a container in state Unknown count as dead.
 	Stopped map[string]time.Time
-	// SandboxStopped holds the IDs of sandboxes for which a StopSandbox
-	// succeeded: their network is free. Lost with the actor, which is harmless:
-	// it is done once more.
+	// SandboxStopped holds the IDs of sandboxes whose StopSandbox succeeded: their network is free.
+	// Lost with the actor, which is harmless: they are stopped once more.
 	SandboxStopped map[string]bool
-	// RestartNotes are, by container name, those that are stopped to be restarted.
+	// RestartNotes are notes about containers that are stopped to be restarted, by container name.
 	RestartNotes map[string]podlife.RestartNote
-	// Crash is what the backoff remembers, by container name; the plan returns
-	// the next value in Output.Crash.
+	// Crash is what the crash-loop backoff remembers, by container name. The plan returns the next
+	// value in Output.Crash.
 	Crash map[string]backoff.Crash
 
-	// Resized: the pod was resized, so the limits of its containers are of interest.
+	// Resized: the pod was resized, so the limits of its containers matter.
 	Resized bool
-	// Seen is what was read of the pod's cgroup and of memory in use; nil for nothing.
+	// Seen is what was read of the pod's cgroup and its memory in use; nil if nothing was.
 	Seen *podresize.Seen
-	// Given are the limits that a container was given last, by ID: what a runtime
-	// says afterwards may be rounded. Only of a pod that was resized.
+	// Given are the limits that each container was given last, by ID, because the runtime may report
+	// them rounded. Only for pods that were resized.
 	Given map[string]observed.Resources
 
 	// changes counts what this actor began or ended that changes the runtime: a list that was under
-	// way meanwhile cannot say what is gone. listing is what changes was when the list under way was
-	// begun. See observe.go.
+	// way meanwhile cannot say what is gone. listing is the value of changes when the list under way
+	// was begun. See observe.go.
 	changes, listing uint64
 	// outdated are the IDs whose inspection under way began before the object last changed.
 	outdated []string
 }
 
-// Situation is what an effect's end has to know beside the facts.
+// Situation is what the end of an effect needs to know beside the facts.
 type Situation struct {
 	Now time.Time
 	// Ref is the pod.
@@ -86,43 +81,43 @@ type Situation struct {
 	Stopping bool
 }
 
-// Result is what an effect that succeeded gives, each field by some effects only.
+// Result is what a successful effect returns. Each effect sets only some of the fields.
 type Result struct {
-	// NewID is that of a sandbox or container that was made, ImageRef how the runtime will show the
-	// container's image.
+	// NewID is the ID of the sandbox or container that was made. ImageRef is how the runtime will show
+	// the container's image.
 	NewID, ImageRef string
 	// View is a list of the pod's sandboxes and containers.
 	View observed.Pod
-	// Sandbox and Container are what an inspection told.
+	// Sandbox and Container are the result of an inspection.
 	Sandbox   *observed.Sandbox
 	Container *observed.Container
-	// Seen are the limits of the pod's cgroup, and the memory in use.
+	// Seen are the limits of the pod's cgroup and the memory in use.
 	Seen *podresize.Seen
 }
 
-// Problem is what a decision has to know of a call that failed.
+// Problem is what a decision needs to know about a failed call.
 type Problem struct {
-	// Unanswered: the runtime did not answer. It may have done what it was asked for.
+	// Unanswered: the runtime did not answer. The call may still have worked.
 	Unanswered bool
 	// InDoubt: it may have worked, or may yet.
 	InDoubt bool
-	// NotFound: the object is not there. NoImage: the image of a container is not.
+	// NotFound: the object does not exist. NoImage: the image of the container does not exist.
 	NotFound, NoImage bool
-	// Invalid: what was asked for cannot be made.
+	// Invalid: the object cannot be made as asked.
 	Invalid bool
 	// Canceled: this agent gave up the call.
 	Canceled bool
-	// Detail is what the far side said, Message that with the call and its object.
+	// Detail is what the far side said. Message adds the call and its object.
 	Detail, Message string
 }
 
-// Failure is the last failure on a lane, and how many in a row there were.
+// Failure is the last failure on a lane, with the number of failures in a row.
 type Failure struct {
 	Count int
-	// Refusals is how many of them the far side answered. Of the others nobody
-	// knows whether they worked, or may yet.
+	// Refusals is how many of the failures the far side answered. The other calls may have worked, or
+	// may yet.
 	Refusals int
-	// Unanswered says that the last of them was none: the runtime did not answer.
+	// Unanswered: the last call got no answer from the runtime.
 	Unanswered bool
 	At         time.Time
 	// Reason is what kubectl shows as the waiting reason:
@@ -132,13 +127,13 @@ type Failure struct {
 	Message string
 }
 
-// Reasons that users are shown of what waits to be tried again.
+// Waiting reasons that users see while something waits for its next try.
 const (
-	// ConfigError: a container cannot be made as it is asked for.
+	// ConfigError: a container cannot be made as its spec asks.
 	ConfigError = "CreateContainerConfigError"
 	// StartFailed: the runtime could not start a container.
 	StartFailed = "RunContainerError"
-	// RuntimeError: the runtime did not tell what it was asked, or contradicts itself.
+	// RuntimeError: the runtime did not answer a question, or contradicts itself.
 	RuntimeError = "RuntimeError"
 )
 
@@ -151,7 +146,7 @@ func (f *Facts) Begin(e Effect, now time.Time) {
 	f.Busy.Set(e.Lane(), e)
 }
 
-// Inherit notes an effect that an earlier incarnation of the actor began, and that is under way.
+// Inherit notes an effect under way that an earlier incarnation of the actor began.
 func (f *Facts) Inherit(e Effect, began time.Time) {
 	f.Busy.Set(e.Lane(), e)
 	if h, is := e.(RunPreStop); is {
@@ -159,10 +154,10 @@ func (f *Facts) Inherit(e Effect, began time.Time) {
 	}
 }
 
-// GiveUp notes that an effect that had not begun yet will not be.
+// GiveUp notes that a planned effect will not begin.
 func (f *Facts) GiveUp(e Effect) { f.Busy.Delete(e.Lane()) }
 
-// Ask notes that another actor is asked for something.
+// Ask notes that a request went to another actor.
 func (f *Facts) Ask(r Request) { r.asked(f) }
 
 // Succeeded takes in the result of an effect under way.
@@ -174,8 +169,8 @@ func (f *Facts) Succeeded(e Effect, s Situation, r Result) {
 	e.succeeded(f, s, r, outdated)
 }
 
-// awaitsStart: a container that could be made, or removed, is no better for one
-// whose start failed. Only a start that works ends the row of its failures.
+// awaitsStart: making or removing a container does not end a row of failed starts. Only a start
+// that works does.
 func awaitsStart(e Effect, f Failure) bool {
 	switch e.(type) {
 	case CreateContainer, RemoveContainer:
@@ -185,8 +180,8 @@ func awaitsStart(e Effect, f Failure) bool {
 	}
 }
 
-// Failed takes in the failure of an effect under way, and gives what is remembered of it: the plan
-// decides when to try again. It is zero for an effect that is not tried again.
+// Failed takes in the failure of an effect under way, and returns the Failure that it remembers.
+// From it the plan decides when to try again. It is zero for an effect that is not tried again.
 func (f *Facts) Failed(e Effect, s Situation, p Problem) Failure {
 	f.end(e)
 	if p.NotFound && e.Lane().Kind == LaneInspect {
@@ -210,8 +205,8 @@ func (f *Facts) Failed(e Effect, s Situation, p Problem) Failure {
 	return failure
 }
 
-// EndedUnassigned takes in the end of an inherited effect, of a pod that this incarnation was not
-// told anything of yet. problem is nil if the effect succeeded.
+// EndedUnassigned takes in the end of an inherited effect before this incarnation was given its
+// pod. problem is nil if the effect succeeded.
 func (f *Facts) EndedUnassigned(e Effect, problem *Problem) {
 	f.end(e)
 	f.Doubt()
@@ -220,8 +215,8 @@ func (f *Facts) EndedUnassigned(e Effect, problem *Problem) {
 	}
 }
 
-// Late takes in the end of an effect that nobody waits for: it came after its deadline, or is of a
-// predecessor. It says that something happened, not that nothing happened since.
+// Late takes in the end of an effect that is no longer awaited: its deadline had passed, or a
+// predecessor began it. It proves that something happened, not that nothing happened since.
 func (f *Facts) Late(e Effect) {
 	if e.Changes() {
 		f.Doubt()
@@ -246,8 +241,8 @@ func (f *Facts) end(e Effect) (outdated bool) {
 	return true
 }
 
-// RuntimeBack makes all due that failed for want of an answer, and forgets how
-// often: the runtime was silent, and that is over.
+// RuntimeBack makes all effects due that failed without an answer, and resets their backoff: the
+// runtime answers again.
 func (f *Facts) RuntimeBack() {
 	for lane, failure := range f.Failures { // order-free: each on its own
 		if failure.Unanswered {
@@ -257,8 +252,8 @@ func (f *Facts) RuntimeBack() {
 	}
 }
 
-// AskAgain forgets what images and volumes have not answered yet, and all that
-// resources answered: it counts all pods.
+// AskAgain forgets pending answers of images and volumes, and all answers of resources, which
+// counts all pods.
 func (f *Facts) AskAgain() {
 	f.Images.DeleteFunc(func(_ string, i imagepull.Image) bool { return i.State != imagepull.Ready })
 	if f.Volumes.State != volumeplan.Up && !f.Volumes.Unmounted {
@@ -269,14 +264,14 @@ func (f *Facts) AskAgain() {
 	}
 }
 
-// setHook changes what is known of a container's hooks.
+// setHook changes the state of a container's hooks.
 func (f *Facts) setHook(id string, change func(*Hooks)) {
 	h := f.Hooks[id]
 	change(&h)
 	put(&f.Hooks, id, h)
 }
 
-// put sets m[k], and makes m first if there is none.
+// put sets m[k], and makes m first if it is nil.
 func put[K comparable, V any](m *map[K]V, k K, v V) {
 	if *m == nil {
 		*m = map[K]V{}

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// HookState is how far a hook got.
+// HookState is the progress of a hook.
 type HookState uint8
 
 const (
@@ -14,20 +14,20 @@ const (
 	HookRunning
 	HookDone
 	HookFailed
-	// HookEnded: it was ended because its container is to go. Only of postStart:
-	// the container has not started, and never will.
+	// HookEnded: the hook was ended because its container must stop. Only for postStart: the container
+	// has not started, and never will.
 	HookEnded
 )
 
-// Hooks of one container incarnation. An actor that adopts a running container
-// sets PostStart to HookDone: it ran, or its failure was acted on.
+// Hooks are the hooks of one container incarnation. An actor that adopts a running container sets
+// PostStart to HookDone: the hook ran, or its failure was acted on.
 type Hooks struct {
 	PostStart HookState
 	PreStop   HookState
-	// PreStopAt is when the preStop hook began; what it took is part of the grace. An
-	// actor that inherits one under way knows it of the effect.
+	// PreStopAt is when the preStop hook began. Its time is part of the grace. An actor that inherits
+	// a running hook takes the time from the effect.
 	PreStopAt time.Time
-	// Message of a failure.
+	// Message is the failure's.
 	Message string
 }
 
@@ -37,8 +37,8 @@ type hookEffect interface {
 	over(f *Facts, problem *Problem)
 }
 
-// RunPostStart runs the postStart hook of a container that just started, for as
-// long as it takes (see Output.EndHooks).
+// RunPostStart runs the postStart hook of a container that just started. It has no deadline (see
+// Output.EndHooks).
 type RunPostStart struct {
 	Name    string
 	ID      string
@@ -73,9 +73,8 @@ func (a RunPostStart) over(f *Facts, problem *Problem) {
 	})
 }
 
-// RunPreStop runs the preStop hook. For Grace, what is left of the grace period,
-// the stop signal waits for it; the hook itself may go on until its container is
-// dead (see Output.EndHooks).
+// RunPreStop runs the preStop hook. The stop signal waits for it during Grace, the rest of the
+// grace period. The hook itself may run until its container is dead (see Output.EndHooks).
 type RunPreStop struct {
 	Name    string
 	ID      string

@@ -5,14 +5,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// driveInit takes the init containers further: one after the other in the
-// order of the spec, each when the one before is through. A regular one is
-// through when it has ended with code 0; a sidecar when it has started, and
-// from then on it is kept running for as long as the pod runs.
+// driveInit runs the init containers one after the other, in the order of the spec. The next one
+// starts when a regular one has ended with code 0, or when a sidecar has started. A sidecar is kept
+// running as long as the pod runs.
 //
-// Dead init containers may have been removed meanwhile. So what counts is the
-// last one that was ever made in the sandbox in use: those before it are
-// through; and if a main container was made there, all are.
+// Dead init containers may have been removed meanwhile. So what counts is the last one that was
+// ever made in the sandbox in use: those before it are complete. If a main container was made
+// there, all are.
 func (p *planner) driveInit() (initialized, failed bool) {
 	list := p.in.Pod.Spec.InitContainers
 	if len(list) == 0 {
@@ -24,7 +23,7 @@ func (p *planner) driveInit() (initialized, failed bool) {
 		c := &list[i]
 		kind := podspec.KindOfInit(c)
 		if i < through && kind == podspec.Init {
-			// Behind us, whatever it shows; but nothing may live on in the dark.
+			// Complete, whatever its state. But none may live on unseen.
 			p.stopOlder(c)
 			if n := p.newest(c.Name); n != nil && p.lives(n) {
 				p.stop(n, c, p.stopGrace(n, c), "Stopping container "+c.Name)
@@ -48,8 +47,8 @@ func (p *planner) driveInit() (initialized, failed bool) {
 	return turn, false
 }
 
-// lastInit is the index of the last init container that was ever made in the
-// sandbox in use; all of them if a main container was made there; -1 for none.
+// lastInit is the index of the last init container that was ever made in the sandbox in use; all of
+// them if a main container was made there; -1 for none.
 func (p *planner) lastInit() int {
 	list := p.in.Pod.Spec.InitContainers
 	for i := range p.in.Pod.Spec.Containers {

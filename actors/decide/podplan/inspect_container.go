@@ -23,25 +23,25 @@ func (a InspectContainer) succeeded(f *Facts, s Situation, r Result, outdated bo
 		return
 	}
 	if got.State != c.State && !wentOn(c.State, got.State) {
-		// The answer is from before what is known already. A runtime that goes on
-		// giving such answers isn't asked at full speed.
+		// The answer is older than what is known. A runtime that keeps giving such answers isn't asked at
+		// full speed.
 		if !outdated {
 			put(&f.Failures, a.Lane(), Failure{Count: 1, At: s.Now, Reason: RuntimeError,
 				Message: "the runtime says " + got.State.String() + " of a container that is " + c.State.String()})
 		}
 		return
 	}
-	// How it ended is final. While the pod goes on it matters as well who ended it:
-	// that is known when the call has returned which made the answer outdated.
+	// The exit of a container is final. But while the pod keeps running it also matters what ended the
+	// container. That is known when the call that made the answer outdated has returned.
 	got.Detailed = !outdated || s.Stopping && got.State == observed.ContainerExited
 	switch {
 	case !f.Resized:
-		got.Resources = nil // there are many pods, and of few it is asked for
+		got.Resources = nil // only few pods are resized, so this saves memory for the many
 	case got.Resources == nil || outdated:
-		got.Resources = c.Resources // not every runtime says; or it may have been given others since
+		got.Resources = c.Resources // the runtime may not report it, or the limits may have changed since
 	}
 	if got.SandboxID == "" {
-		got.SandboxID = c.SandboxID // the CRI doesn't say it with a status
+		got.SandboxID = c.SandboxID // the CRI's container status doesn't have it
 	}
 	if got.StartedAt.IsZero() {
 		got.StartedAt = c.StartedAt

@@ -7,16 +7,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// mainFinished says whether all main containers are done for good. It plans
-// nothing but inspections: those it needs to tell.
+// mainFinished says whether all main containers have finished. It plans only the inspections that
+// it needs to tell.
 func (p *planner) mainFinished() bool {
 	all := len(p.in.Pod.Spec.Containers) > 0
 	anyMade := false
 	for i := range p.in.Pod.Spec.Containers {
 		anyMade = anyMade || p.newest(p.in.Pod.Spec.Containers[i].Name) != nil
 	}
-	// A pod that restarts nothing gets no second sandbox once it had a main
-	// container: one that was never made there never will be.
+	// A pod with restart policy Never gets no second sandbox once it had a main container. So a
+	// container that was never made there never will be.
 	lost := anyMade && p.sandbox == nil && len(p.in.View.Sandboxes) > 0
 	unread := false
 	for i := range p.in.Pod.Spec.Containers {
@@ -43,15 +43,15 @@ func (p *planner) mainFinished() bool {
 	return all && !unread
 }
 
-// driveMain takes the main containers further, each for itself.
+// driveMain takes each main container a step further.
 func (p *planner) driveMain(initialized bool) {
 	for i := range p.in.Pod.Spec.Containers {
 		p.drive(&p.in.Pod.Spec.Containers[i], podspec.Main, initialized)
 	}
 }
 
-// driveEphemeral starts ephemeral containers, once each, as soon as the
-// container that they look into runs; initialized or not.
+// driveEphemeral starts each ephemeral container once, when its target container runs. It does not
+// wait for the init containers.
 func (p *planner) driveEphemeral() {
 	for i := range p.in.Pod.Spec.EphemeralContainers {
 		e := &p.in.Pod.Spec.EphemeralContainers[i]

@@ -8,18 +8,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
-// How far a list can be trusted. The pod's changes count what it began or ended
-// that changes the runtime (by one), and what it was given an ID for (by birth);
-// listing is what they were when the list under way was begun.
+// These constants say how far a list can be trusted. Facts.changes counts two things: effects that
+// changed the runtime, begun or ended (1 each), and objects that got an ID (birth each).
+// Facts.listing is its value when the list under way was begun.
 const (
 	birth uint64 = 1 << 32
-	// disturbed: something was being changed already when the list was begun.
+	// disturbed: an effect that changes the runtime was under way when the list was begun.
 	disturbed uint64 = 1 << 63
-	// outdated: something happened since that the list may not show.
+	// outdated: the list may miss something that happened after it was begun.
 	outdated = ^uint64(0)
 )
 
-// Doubt has the pod looked at again, by a list that is begun after now.
+// Doubt makes the plan list the pod again. Only a list begun after this call counts.
 func (f *Facts) Doubt() {
 	f.Known = false
 	f.listing = outdated
@@ -38,7 +38,7 @@ func (f *Facts) listed(v observed.Pod) {
 	}
 }
 
-// Adopt takes a view over as a whole.
+// Adopt replaces the whole view.
 func (f *Facts) Adopt(v observed.Pod) {
 	v = observed.Pod{Sandboxes: slices.Clone(v.Sandboxes), Containers: slices.Clone(v.Containers)}
 	v.Sort()
@@ -60,8 +60,8 @@ func (f *Facts) Adopt(v observed.Pod) {
 	f.prune()
 }
 
-// adoptHooks: what runs already had its postStart hook, or its failure was acted
-// on by whoever was here before; unless that is going on still.
+// adoptHooks sets the postStart hook of a container found running to done, unless the hook is still
+// running. Either the hook ran, or an earlier incarnation of the actor acted on its failure.
 func (f *Facts) adoptHooks(c *observed.Container) {
 	if c.State != observed.ContainerRunning || f.Hooks[c.ID].PostStart != HookNotRun {
 		return
@@ -76,10 +76,10 @@ func (f *Facts) adoptHooks(c *observed.Container) {
 	f.setHook(c.ID, func(h *Hooks) { h.PostStart = state })
 }
 
-// merge takes from a list only what can't be wrong although this actor changed
-// something meanwhile: what is new, and states that have gone on. What the list
-// lacks is gone if complete says that nothing was made since it was begun;
-// otherwise merge says whether there is such.
+// merge takes from a list what is true even though this actor changed something meanwhile: new
+// objects, and states that have advanced. complete says that nothing was made since the list was
+// begun. Then objects missing from the list are dropped. Otherwise they are kept, and lacks is true
+// if there are any.
 func (f *Facts) merge(v observed.Pod, complete bool) (lacks bool) {
 	have := map[string]bool{}
 	for i := range v.Containers {
@@ -118,7 +118,7 @@ func (f *Facts) merge(v observed.Pod, complete bool) (lacks bool) {
 		slices.ContainsFunc(f.View.Sandboxes, func(s observed.Sandbox) bool { return !have[s.ID] })
 }
 
-// prune drops the facts about what the runtime no longer has.
+// prune drops facts about objects that the runtime no longer has.
 func (f *Facts) prune() {
 	gone := func(id string) bool { return f.Container(id) == nil && f.Sandbox(id) == nil }
 	dropGone(f.Hooks, gone)
@@ -142,8 +142,8 @@ func dropGone[V any](m map[string]V, gone func(string) bool) {
 	maps.DeleteFunc(m, func(id string, _ V) bool { return gone(id) }) // order-free: each on its own
 }
 
-// Reread marks what is known of a container or sandbox as out of date, and what
-// an inspection that is under way will tell as well.
+// Reread marks the details of a container or sandbox as out of date, including the answer of an
+// inspection that is under way.
 func (f *Facts) Reread(id string) {
 	if c := f.Container(id); c != nil {
 		c.Detailed = false
@@ -156,13 +156,13 @@ func (f *Facts) Reread(id string) {
 	}
 }
 
-// wentOn says whether a container can have come from one state to the other.
+// wentOn says whether a container can have moved from one state to the other.
 func wentOn(from, to observed.ContainerState) bool {
 	return to > from || from == observed.ContainerUnknown && to != from
 }
 
-// keepDetails fills what only an inspection gives from an older look at the
-// same state.
+// keepDetails copies the details from an older view of the same state. Only an inspection gives
+// them.
 func keepDetails(c, old *observed.Container) {
 	if c.Detailed {
 		return
@@ -178,9 +178,8 @@ func keepDetails(c, old *observed.Container) {
 	}
 }
 
-// Hint marks what an event is about as not looked at, unless what it says is
-// known already: most events tell of what this actor does itself. It says
-// whether it marked anything.
+// Hint marks the object of an event to be read again, and says whether it marked anything. Most
+// events are caused by this actor's own calls, so an event that says nothing new is ignored.
 func (f *Facts) Hint(id string, kind observed.EventKind) bool {
 	if s := f.Sandbox(id); s != nil {
 		switch {
@@ -195,7 +194,7 @@ func (f *Facts) Hint(id string, kind observed.EventKind) bool {
 	c := f.Container(id)
 	switch {
 	case c == nil && f.making():
-		return false // most likely what we make ourselves; its result is on its way
+		return false // most likely this actor's own call makes it; the result is on its way
 	case c == nil && kind == observed.ContainerDeletedEvent:
 		return false // known to be gone
 	case c == nil:
@@ -211,8 +210,8 @@ func (f *Facts) Hint(id string, kind observed.EventKind) bool {
 	return true
 }
 
-// gone is for a container that the runtime has no more. That of an old
-// incarnation is what garbage collection is for; a newer one is looked for.
+// gone handles a container that the runtime no longer has. Garbage collection removes containers of
+// old incarnations, so those are dropped. If the newest one is missing, the pod is listed again.
 func (f *Facts) gone(c *observed.Container) {
 	if newest, _ := f.View.Newest(c.Name); newest.ID != c.ID && c.State == observed.ContainerExited {
 		f.forget(c.ID)
@@ -226,7 +225,7 @@ func (f *Facts) starting(name string) bool {
 	return f.Busy.Has(Lane{Kind: LaneContainer, Name: name})
 }
 
-// making: a sandbox or container is being made whose ID is not known yet.
+// making: a sandbox or container is being made, and its ID is not known yet.
 func (f *Facts) making() bool {
 	for _, b := range f.Busy {
 		if b.Key.Kind == LaneSandbox || b.Key.Kind == LaneContainer {
@@ -236,10 +235,10 @@ func (f *Facts) making() bool {
 	return false
 }
 
-// Relisted compares a relist with the view, and looks closer where they differ.
+// Relisted compares a relist with the view, and reads again what differs.
 func (f *Facts) Relisted(v observed.Pod, listed time.Time) {
 	if !f.Known {
-		f.Doubt() // a look that is under way may have begun before this one
+		f.Doubt() // a list that is under way may have begun before this relist
 		return
 	}
 	have := map[string]bool{}
@@ -309,7 +308,7 @@ func (f *Facts) Sandbox(id string) *observed.Sandbox {
 	return nil
 }
 
-// forget drops a container or sandbox that the runtime has no more.
+// forget drops a container or sandbox that the runtime no longer has.
 func (f *Facts) forget(id string) {
 	f.View.Containers = slices.DeleteFunc(f.View.Containers, func(c observed.Container) bool { return c.ID == id })
 	f.View.Sandboxes = slices.DeleteFunc(f.View.Sandboxes, func(s observed.Sandbox) bool { return s.ID == id })

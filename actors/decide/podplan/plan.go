@@ -19,9 +19,8 @@ import (
 //	Terminating  hooks ─► stop main ─► stop sidecars, last first
 //	             ─► stop sandboxes ─► unmount, remove the cgroup ─► AllDown
 //
-// Each call begins from nothing but its input. What is under way is seen in
-// Input.Busy, what was done is seen in Input.View; so a plan lost is a plan
-// made again.
+// Each call depends only on its input. Input.Busy shows what is under way and Input.View what was
+// done, so a lost plan is simply made again.
 func Plan(in Input) Output {
 	p := planner{in: in, now: in.Now}
 	p.out.Crash = in.Crash
@@ -31,8 +30,8 @@ func Plan(in Input) Output {
 	case podlife.Terminating:
 		p.terminate()
 	case podlife.Terminated:
-		// Nothing is left to do. What shows up all the same (a late answer of the
-		// runtime) belongs to nobody, and is taken down as an orphan.
+		// Nothing is left to do. If something still appears (a late answer of the runtime), it is taken
+		// down as an orphan.
 	default:
 		panic("podplan: no state " + in.Life.String())
 	}
@@ -40,28 +39,27 @@ func Plan(in Input) Output {
 	return p.out
 }
 
-// planner is one plan in the making.
+// planner holds one plan while it is being made.
 type planner struct {
-	in  Input // a copy, so that none of it has to go on the heap
+	in  Input // a copy, so that it stays off the heap
 	now time.Time
 	out Output
 
-	// sandbox is the one that containers may be made in, nil if there is none.
+	// sandbox is where containers may be made; nil if there is none.
 	sandbox *observed.Sandbox
-	// epoch is the last exit that asks for all containers of the pod to be
-	// restarted: what was created before it counts as never run.
+	// epoch is the last exit that asks to restart all containers of the pod. What was created before
+	// it counts as never run.
 	epoch time.Time
-	// unsure is true while it isn't known whether there is a later epoch.
+	// unsure is true while there may be a later epoch that isn't known yet.
 	unsure bool
-	// undecided is true while it isn't known how containers ended, and with them
-	// maybe the pod.
+	// undecided is true while it isn't known how containers ended, and so whether the pod has
+	// finished.
 	undecided bool
-	// narrow is true while the pod's cgroup has less than a container that is to be
-	// made would have.
+	// narrow is true while the pod's cgroup has less room than a pending container needs.
 	narrow bool
-	// leaving are the containers, by ID, that are being taken down.
+	// leaving are the IDs of the containers that are being taken down.
 	leaving []string
-	// crashOwned is true once out.Crash is a copy of ours.
+	// crashOwned is true once out.Crash is a private copy.
 	crashOwned bool
 }
 
@@ -72,7 +70,7 @@ func (p *planner) wake(t time.Time) {
 	}
 }
 
-// busy returns what is under way, or was planned just now, on l.
+// busy returns the action on l that is under way or was just planned.
 func (p *planner) busy(l Lane) (Action, bool) {
 	if a, ok := p.in.Busy.Get(l); ok {
 		return a, true
@@ -85,8 +83,7 @@ func (p *planner) busy(l Lane) (Action, bool) {
 	return nil, false
 }
 
-// may says whether something may begin on l: nothing is under way there, and
-// the last failure is long enough ago.
+// may says whether an action may begin on l: none is under way there, and its backoff is over.
 func (p *planner) may(l Lane) bool {
 	if _, ok := p.busy(l); ok {
 		return false
@@ -95,7 +92,7 @@ func (p *planner) may(l Lane) bool {
 	return !failed || p.due(p.retryAt(f))
 }
 
-// due says whether t has come, and asks to be woken then if not.
+// due says whether t has come. If not, it asks to be woken then.
 func (p *planner) due(t time.Time) bool {
 	if p.now.Before(t) {
 		p.wake(t)
@@ -104,8 +101,8 @@ func (p *planner) due(t time.Time) bool {
 	return true
 }
 
-// retryAt is when to try again after f. A failure in the future is from before
-// the clock was set back: waiting for it could take for ever.
+// retryAt is when to try again after f. A failure in the future is from before the clock was set
+// back: waiting for it could take for ever.
 func (p *planner) retryAt(f Failure) time.Time {
 	if f.At.After(p.now) {
 		return p.now
@@ -124,7 +121,7 @@ func (p *planner) do(a Action) bool {
 
 func (p *planner) note(n Note) { p.out.Notes = append(p.out.Notes, n) }
 
-// conclude ends a Syncing pod: whatever else was planned no longer matters.
+// conclude ends a Syncing pod and drops everything else that was planned.
 func (p *planner) conclude(s podlife.Stop) {
 	p.out.Actions, p.out.Notes, p.out.Wake = nil, nil, time.Time{}
 	p.out.Outcome = Done
@@ -145,7 +142,7 @@ func (p *planner) setCrash(name string, c backoff.Crash) {
 	p.out.Crash[name] = c
 }
 
-// newest returns the newest incarnation of a name, nil if there is none.
+// newest returns the newest incarnation of a name; nil if there is none.
 func (p *planner) newest(name string) *observed.Container {
 	cs := p.in.View.Containers
 	for i := range cs {
@@ -156,7 +153,7 @@ func (p *planner) newest(name string) *observed.Container {
 	return nil
 }
 
-// lives says whether c runs, or may run for all we know.
+// lives says whether c runs, or might run.
 func (p *planner) lives(c *observed.Container) bool {
 	switch c.State {
 	case observed.ContainerRunning:
@@ -169,13 +166,13 @@ func (p *planner) lives(c *observed.Container) bool {
 	}
 }
 
-// fresh says whether c belongs to what the pod is now: it is in the sandbox
-// in use, and made after the last call to restart everything.
+// fresh says whether c is current: it is in the sandbox in use, and newer than the last restart of
+// all containers.
 func (p *planner) fresh(c *observed.Container) bool {
 	return p.sandbox != nil && c.SandboxID == p.sandbox.ID && !c.CreatedAt.Before(p.epoch)
 }
 
-// inspect reads the details of c if they are missing, and says whether they are there.
+// inspect says whether the details of c are there, and reads them if not.
 func (p *planner) inspect(c *observed.Container) bool {
 	if c.Detailed {
 		return true

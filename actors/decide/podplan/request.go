@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
-// EnsureImage asks the images actor for the image of a container, as its pull
-// policy says, for the incarnation with this attempt number.
+// EnsureImage asks the images actor for the image of a container, by its pull policy, for the
+// incarnation with this attempt number.
 type EnsureImage struct {
 	Container string
 	Image     string
@@ -18,21 +18,20 @@ type EnsureImage struct {
 	Attempt   uint32
 }
 
-// MountVolumes asks the volumes actor for all volumes of the pod.
+// MountVolumes asks the volumes actor to mount all volumes of the pod.
 type MountVolumes struct{}
 
-// UnmountVolumes asks the volumes actor to take them down.
+// UnmountVolumes asks the volumes actor to unmount them.
 type UnmountVolumes struct{}
 
-// EnsureCgroup tells the resources actor of the pod, and asks it for the pod's
-// cgroup if Make is set.
+// EnsureCgroup tells the resources actor about the pod, and with Make asks it for the pod's cgroup.
 type EnsureCgroup struct{ Make bool }
 
 // RemoveCgroup asks the resources actor to remove it.
 type RemoveCgroup struct{}
 
-// NoteRestart asks the pods actor to write down that a container is stopped in
-// order to be restarted (RestartNote).
+// NoteRestart asks the pods actor to write down that a container is stopped in order to be
+// restarted (RestartNote).
 type NoteRestart struct {
 	Name  string
 	ID    string

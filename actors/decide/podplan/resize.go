@@ -8,9 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// driveResize brings the limits of a pod that runs, and of its containers, to what
-// it was given, a step at a time (podresize.Next). What doesn't run needs nothing:
-// it is made with its limits.
+// driveResize brings the limits of a running pod and of its containers to the allocation, a step at
+// a time (podresize.Next). What doesn't run is later made with its new limits.
 func (p *planner) driveResize() {
 	r := p.in.Resize
 	if r == nil || p.sandbox == nil {
@@ -29,7 +28,7 @@ func (p *planner) driveResize() {
 		have, told := p.limits(n)
 		switch {
 		case !told && !n.Detailed:
-			in.Restarting = true // it is read first: see keep
+			in.Restarting = true // its details are read first: see keep
 			p.out.Resizing.InProgress = p.out.Resizing.InProgress || r.Was
 		case p.needsRestart(c, n):
 			in.Restarting = true
@@ -43,8 +42,8 @@ func (p *planner) driveResize() {
 		p.out.Resizing.InProgress = true
 	}
 	p.resizeStep(podresize.Next(in))
-	// A container that is made waits until the pod has room for it. Where that can't
-	// be read, it is made: its limits are checked by the kernel.
+	// A new container waits until the pod's cgroup has room for it. If the cgroup can't be read, the
+	// container is made: the kernel enforces the limits.
 	p.narrow = in.Own && p.in.Seen != nil && differs(p.in.Seen.Pod, podresize.Most(p.in.Seen.Pod, r.Pod))
 	if f, failed := p.in.Failures[Lane{Kind: LaneResize}]; failed && p.out.Resizing.InProgress &&
 		p.out.Resizing.Problem == "" {
@@ -52,8 +51,8 @@ func (p *planner) driveResize() {
 	}
 }
 
-// made says whether a container is being made, or was made and is yet to start, with
-// other limits than it is to have. They are changed when it runs.
+// made says whether a container that is being made, or has not started yet, has other limits than
+// desired. They are changed once it runs.
 func (p *planner) made(name string, n *observed.Container, want observed.Resources) bool {
 	if a, is := p.in.Busy.At(Lane{Kind: LaneContainer, Name: name}).(CreateContainer); is {
 		return a.Resources == nil || *a.Resources != want
@@ -74,7 +73,7 @@ func (p *planner) resizeStep(step podresize.Step) {
 	case podresize.Done:
 	case podresize.Wait:
 	case podresize.Look:
-		// Until it is known how the pod is, it is as it was said to be.
+		// Until the limits are read, the last status stands.
 		state.InProgress = state.InProgress || p.in.Resize.Was
 		p.do(LookResources{IDs: s.IDs})
 	case podresize.SetPod:
@@ -87,8 +86,8 @@ func (p *planner) resizeStep(step podresize.Step) {
 	}
 }
 
-// differs says whether a pod's cgroup gets other limits. Its weight can't be read: that
-// it is given again says nothing.
+// differs says whether the limits of a pod's cgroup change. A weight that can't be read doesn't
+// count.
 func differs(have, to observed.Resources) bool {
 	if have.CPUShares == 0 {
 		have.CPUShares = to.CPUShares
@@ -96,7 +95,7 @@ func differs(have, to observed.Resources) bool {
 	return have != to
 }
 
-// limits are those that a container has, and whether anybody said.
+// limits are the limits of a container, and whether they are known.
 func (p *planner) limits(n *observed.Container) (observed.Resources, bool) {
 	if given, ok := p.in.Given[n.ID]; ok {
 		return given, true
@@ -107,7 +106,7 @@ func (p *planner) limits(n *observed.Container) (observed.Resources, bool) {
 	return observed.Resources{}, false
 }
 
-// madeWith are the limits that a container is made with.
+// madeWith are the limits that a container is made with; nil for none.
 func (p *planner) madeWith(name string) *observed.Resources {
 	if p.in.Resize == nil {
 		return nil
@@ -119,8 +118,8 @@ func (p *planner) madeWith(name string) *observed.Resources {
 	return &want
 }
 
-// needsRestart says whether a container has other resources than it is to have,
-// and takes a restart for the change of one of them (API field resizePolicy).
+// needsRestart says whether a container must restart to get its desired resources (API field
+// resizePolicy).
 func (p *planner) needsRestart(c *v1.Container, n *observed.Container) bool {
 	if !sameRequest(n.SpecHash, c) {
 		return true // of a resize that an earlier agent was told of as well

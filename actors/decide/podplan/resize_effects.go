@@ -6,17 +6,17 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
-// LookResources reads the limits of the pod's cgroup, and how much memory is in use
-// there and in these containers.
+// LookResources reads the limits of the pod's cgroup, and the memory in use by the pod and by these
+// containers.
 type LookResources struct{ IDs []string }
 
-// ResizePod gives the pod's cgroup other limits, after the runtime was told.
+// ResizePod changes the limits of the pod's cgroup, after the runtime was told.
 type ResizePod struct {
 	SandboxID string
 	To        observed.Resources
 }
 
-// ResizeContainer gives a running container other limits.
+// ResizeContainer changes the limits of a running container.
 type ResizeContainer struct {
 	Name string
 	ID   string
@@ -36,7 +36,7 @@ func (a ResizeContainer) About() (name, id string) { return a.Name, a.ID }
 func (ResizeContainer) Changes() bool              { return false }
 func (ResizeContainer) begun(*Facts, time.Time)    {}
 
-// A pod that is not known as resized has an effect of these from a predecessor of its actor only.
+// If the pod is not known as resized, an effect of these kinds can only be a predecessor's.
 
 func (LookResources) succeeded(f *Facts, s Situation, r Result, _ bool) {
 	if f.Resized {
@@ -78,7 +78,7 @@ func (a ResizeContainer) failed(f *Facts, p Problem) string {
 	return f.resizeFailed(p)
 }
 
-// resizeFailed: what may have worked all the same is read again.
+// resizeFailed forgets what was read if the call may have worked, so that it is read again.
 func (f *Facts) resizeFailed(p Problem) string {
 	if f.Resized && p.Unanswered {
 		f.Seen = nil
@@ -98,13 +98,13 @@ func (f *Facts) BeginResizes() {
 	f.Resized = true
 	for i := range f.View.Containers {
 		if c := &f.View.Containers[i]; c.State == observed.ContainerRunning {
-			f.Reread(c.ID) // what its limits are was of no interest
+			f.Reread(c.ID) // its limits did not matter until now
 		}
 	}
 }
 
-// ResizeAgain is called when the pod was given other limits: what was read and failed
-// before counts no more.
+// ResizeAgain is called when other limits were allocated to the pod. Earlier readings and failures
+// no longer count.
 func (f *Facts) ResizeAgain() {
 	f.Seen = nil
 	delete(f.Failures, Lane{Kind: LaneResize})

@@ -9,11 +9,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// findEpoch finds the last exit whose rule asks to restart all containers of
-// the pod (KEP-5532). Everything made before it is of an earlier epoch: what
-// lives of it is stopped, what ended counts as never run, and the pod starts
-// over with its init containers, in the same sandbox. Until it is known how all
-// that ended did, nothing is made: it might belong to the epoch before.
+// findEpoch finds the last exit whose rule restarts all containers of the pod (KEP-5532).
+// Everything made before it is of an earlier epoch. Living containers of that are stopped, ended
+// ones count as never run, and the pod starts over with its init containers in the same sandbox.
+// Nothing is made until all exits are known, because it might belong to the earlier epoch.
 func (p *planner) findEpoch() {
 	if !podspec.MayRestartAll(p.in.Pod) {
 		return
@@ -42,7 +41,7 @@ func (p *planner) findEpoch() {
 	}
 	p.out.Epoch = p.epoch
 	for i := range cs {
-		// The pod begins anew when nothing of what it was lives on.
+		// The pod starts over only when nothing of the earlier epoch lives.
 		if _, kind := podspec.Find(&p.in.Pod.Spec, cs[i].Name); kind != podspec.Ephemeral && p.lives(&cs[i]) &&
 			p.outlived(&cs[i]) {
 			p.unsure = true
@@ -50,14 +49,14 @@ func (p *planner) findEpoch() {
 	}
 }
 
-// outlived says whether c is of an earlier epoch than the pod, in the sandbox in
-// use: it has to go because another container's exit says so.
+// outlived says whether c, in the sandbox in use, is of an earlier epoch. It must stop because of
+// another container's exit.
 func (p *planner) outlived(c *observed.Container) bool {
 	return p.sandbox != nil && c.SandboxID == p.sandbox.ID && c.CreatedAt.Before(p.epoch)
 }
 
-// reset stops a container for the restart of all of its pod: its preStop hook is
-// not run, and its grace is the least that there is (KEP-5532).
+// reset stops a container for the restart of its whole pod: without its preStop hook, and with the
+// least grace (KEP-5532).
 func (p *planner) reset(n *observed.Container) {
 	if calls, _, _ := p.stopsUnderWay(n.ID); calls > 0 || !p.mayStop(n) {
 		return
@@ -68,7 +67,7 @@ func (p *planner) reset(n *observed.Container) {
 	}
 }
 
-// restarts says whether the ended incarnation n is followed by another one.
+// restarts says whether another incarnation follows the ended n.
 func (p *planner) restarts(c *v1.Container, kind podspec.Kind, n *observed.Container) bool {
 	switch kind {
 	case podspec.Sidecar:
@@ -85,7 +84,7 @@ func (p *planner) restarts(c *v1.Container, kind podspec.Kind, n *observed.Conta
 		return true
 	}
 	if n.State == observed.ContainerUnknown {
-		// Nobody knows how it ended, so no rule on exit codes applies.
+		// The exit code is unknown, so no rule on exit codes applies.
 		return kind == podspec.Main || podspec.RestartPolicy(c, p.in.Pod) != v1.RestartPolicyNever
 	}
 	return podspec.RestartsAfter(c, p.in.Pod, n.ExitCode)

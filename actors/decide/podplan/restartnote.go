@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// noted says whether n may be stopped to be restarted for this cause, and has
-// that written down first where how it ends might be taken for its own doing.
+// noted says whether n may be stopped to be restarted for this cause. Where the exit might be
+// mistaken for the container's own, the cause is written down first.
 func (p *planner) noted(c *v1.Container, n *observed.Container, cause podlife.RestartCause) bool {
 	if cause == "" || cause != podlife.ResizeRestarts && podspec.RestartPolicy(c, p.in.Pod) == v1.RestartPolicyAlways {
 		return true
@@ -27,15 +27,14 @@ func (in *Input) RestartNote(n *observed.Container) (podlife.RestartNote, bool) 
 	return note, is && note.ID == n.ID
 }
 
-// EndedForRestart says whether the end of n says nothing of its work: it was stopped
-// so that another incarnation takes its place.
+// EndedForRestart says whether n was stopped so that another incarnation takes its place. Then its
+// exit says nothing about its work.
 func (in *Input) EndedForRestart(n *observed.Container) bool {
 	_, noted := in.RestartNote(n)
 	return noted || in.Earlier(n)
 }
 
-// Earlier says whether c is of the time before a pod that had been stopped was
-// wanted again (FirstSandbox): it counts as never run.
+// Earlier says whether c is older than FirstSandbox. Then it counts as never run.
 func (in *Input) Earlier(c *observed.Container) bool {
 	if in.FirstSandbox == 0 {
 		return false
@@ -48,8 +47,8 @@ func (in *Input) Earlier(c *observed.Container) bool {
 	return true // its sandbox is gone
 }
 
-// owed says whether the restart that a container was stopped for has yet to happen:
-// nothing of that name was started since.
+// owed says whether the restart that a container was stopped for is still due: no container of that
+// name was started since.
 func (p *planner) owed(name string) bool {
 	for i := range p.in.View.Containers {
 		c := &p.in.View.Containers[i]
@@ -60,7 +59,7 @@ func (p *planner) owed(name string) bool {
 	return false
 }
 
-// NoteWritten takes in that the note about an incarnation of a container is written down.
+// NoteWritten takes in that the note about an incarnation was written down.
 func (f *Facts) NoteWritten(container, id string) {
 	if n, is := f.RestartNotes[container]; is && n.ID == id {
 		n.Written = true
@@ -68,7 +67,7 @@ func (f *Facts) NoteWritten(container, id string) {
 	}
 }
 
-// Recall takes in a note that the pods actor has.
+// Recall takes in a note from the pods actor.
 func (f *Facts) Recall(container string, n podlife.RestartNote) {
 	if mine, is := f.RestartNotes[container]; !is || mine.ID == n.ID {
 		put(&f.RestartNotes, container, n)

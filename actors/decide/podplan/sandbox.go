@@ -7,8 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// findSandbox finds the sandbox in use: the newest one, if it is ready and fits
-// the pod.
+// findSandbox picks the sandbox in use: the newest one, if it is ready and fits the pod.
 //
 //	none ──RunSandbox──► ready ──dies, or doesn't fit──► lost
 //	                                                       │ containers stopped,
@@ -32,8 +31,8 @@ func (p *planner) findSandbox() {
 	p.sandbox = s
 }
 
-// fits says whether a ready sandbox can be used. One that has no address lost
-// its network; it is replaced, but not in a tight loop if the next has none either.
+// fits says whether a ready sandbox can be used. A sandbox without an address lost its network and
+// is replaced, with a backoff in case the next one has no address either.
 func (p *planner) fits(s *observed.Sandbox) bool {
 	if s.HostNetwork != p.in.Pod.Spec.HostNetwork {
 		return false
@@ -41,12 +40,12 @@ func (p *planner) fits(s *observed.Sandbox) bool {
 	return s.HostNetwork || len(s.IPs) > 0 || !p.due(s.CreatedAt.Add(backoff.Retry(p.in.RetryPolicy, int(s.Attempt)+1)))
 }
 
-// driveSandbox sees to it that the pod has one sandbox that is ready: old ones
-// are emptied and stopped first, then a new one is made.
+// driveSandbox ensures that the pod has one ready sandbox. Old ones are emptied and stopped first,
+// then a new one is made.
 func (p *planner) driveSandbox() {
 	p.stopForeign()
 	if p.sandbox == nil && p.undecided {
-		return // a pod that has finished needs none
+		return // a finished pod needs none
 	}
 	old := p.stopOldSandboxes()
 	if p.sandbox != nil {
@@ -66,8 +65,7 @@ func (p *planner) driveSandbox() {
 		attempt = max(attempt, p.in.View.Sandboxes[i].Attempt+1)
 	}
 	if attempt > p.in.FirstSandbox+1 {
-		// A sandbox that dies again and again isn't made anew at full speed;
-		// one that lived long is.
+		// Back off from a sandbox that dies again and again. One that lived long is replaced at once.
 		last := &p.in.View.Sandboxes[0]
 		at := last.CreatedAt
 		if !at.After(p.now) && !p.due(at.Add(backoff.Retry(p.in.RetryPolicy, int(last.Attempt)))) {
@@ -77,17 +75,16 @@ func (p *planner) driveSandbox() {
 	p.do(RunSandbox{Attempt: attempt})
 }
 
-// stopOldSandboxes stops sandboxes that aren't in use, and says whether any is
-// left that was not stopped yet. One in which something lives, or is about to,
-// is left alone until that is dead: stopping a sandbox kills without grace.
+// stopOldSandboxes stops sandboxes that aren't in use, and says whether any is left to stop.
+// Stopping a sandbox kills without grace, so it waits until nothing lives or is being made inside.
 func (p *planner) stopOldSandboxes() (left bool) {
 	for i := range p.in.View.Sandboxes {
 		s := &p.in.View.Sandboxes[i]
 		if s == p.sandbox || p.in.SandboxStopped[s.ID] {
 			continue
 		}
-		// The network of the newest one is freed even if it is dead; of those
-		// before it, that was done before the newest was made.
+		// Stop the newest one even if it is dead, to free its network. The older ones were stopped before
+		// it was made.
 		if s.State != observed.SandboxReady && i > 0 {
 			continue
 		}
@@ -103,8 +100,8 @@ func (p *planner) stopOldSandboxes() (left bool) {
 	return left
 }
 
-// stopForeign stops what lives outside of the sandbox in use and has a name that
-// isn't in the spec; the others are stopped where they are driven.
+// stopForeign stops containers outside of the sandbox in use whose name isn't in the spec. drive
+// stops those whose name is.
 func (p *planner) stopForeign() {
 	for i := range p.in.View.Containers {
 		c := &p.in.View.Containers[i]

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// leastGrace is what a container is given at the least after its hook took
-	// the rest, so that it sees the stop signal before the kill.
+	// leastGrace is the least grace after a preStop hook used up the rest, so that the container sees
+	// the stop signal before the kill.
 	leastGrace = 2 * time.Second
-	// earlier is by how much another stop call must kill earlier to be worth it.
+	// earlier is how much earlier another stop call must kill to be worth making.
 	earlier = time.Second
 )
 
-// stop takes a living container down while the pod goes on: its grace counts
-// from when its preStop hook began, or from now.
+// stop takes a living container down while the pod keeps running. The grace counts from the start
+// of its preStop hook, or from now.
 func (p *planner) stop(n *observed.Container, c *v1.Container, grace time.Duration, why string) {
 	grace = max(grace, leastGrace)
 	start := p.now
@@ -30,15 +30,15 @@ func (p *planner) stop(n *observed.Container, c *v1.Container, grace time.Durati
 	p.takeDown(n, c, start.Add(grace), false, true, why)
 }
 
-// takeDown brings a container to its end: hook, stop signal, and the kill at
-// end. now kills at once, without a hook; signal=false runs only the hook.
+// takeDown stops a container: first its hook, then the stop signal, then the kill at end. killNow
+// kills at once without a hook. With signal=false only the hook runs.
 //
 //	           ┌─ preStop ─► done, failed, or end ─┐
 //	living ────┤                                   ├─► StopContainer ─► dead
 //	           └───────── no hook, or killNow ─────┘    └─ end moved: another, sooner
 //
-// A preStop hook that is not through at end goes on beside the stop, and dies with
-// its container. A postStart hook is ended first.
+// A preStop hook still running at end runs on during the stop, and dies with its container. A
+// postStart hook is ended first.
 func (p *planner) takeDown(n *observed.Container, c *v1.Container, end time.Time, killNow, signal bool, why string) {
 	p.leaving = append(p.leaving, n.ID)
 	left := end.Sub(p.now)
@@ -49,7 +49,7 @@ func (p *planner) takeDown(n *observed.Container, c *v1.Container, end time.Time
 	if calls, lane, least := p.stopsUnderWay(n.ID); calls > 0 {
 		at, ok := p.in.KillAt[n.ID]
 		if !ok {
-			// Of a predecessor: it kills by then at the latest.
+			// The call is a predecessor's. It kills by then at the latest.
 			at = p.now.Add(least)
 		}
 		if p.now.Add(grace).Before(at.Add(-earlier)) {
@@ -69,7 +69,7 @@ func (p *planner) takeDown(n *observed.Container, c *v1.Container, end time.Time
 	}
 }
 
-// hookOver runs the preStop hook, and says whether it is behind us.
+// hookOver runs the preStop hook, and says whether it has ended.
 func (p *planner) hookOver(
 	n *observed.Container, c *v1.Container, h Hooks, left time.Duration, end time.Time, why string,
 ) bool {
@@ -87,7 +87,7 @@ func (p *planner) hookOver(
 	return false
 }
 
-// endHooks says which hooks under way are to be ended.
+// endHooks names the running hooks that must be ended.
 func (p *planner) endHooks() {
 	for _, b := range p.in.Busy {
 		if b.Key.Kind != LaneHook {
@@ -101,15 +101,15 @@ func (p *planner) endHooks() {
 	}
 }
 
-// isDead says whether a container that ran does no more, or is not there.
+// isDead says whether a container has ended or does not exist.
 func (p *planner) isDead(id string) bool {
 	cs := p.in.View.Containers
 	i := slices.IndexFunc(cs, func(c observed.Container) bool { return c.ID == id })
 	return i < 0 || cs[i].State != observed.ContainerCreated && !p.lives(&cs[i])
 }
 
-// readOrFailed reads what was written down of a container that no spec knows,
-// its hook above all, and says whether that is there, or can't be had in time.
+// readOrFailed reads the details of a container that is in no spec, above all its preStop hook. It
+// says whether they are there, or can't be read in time.
 func (p *planner) readOrFailed(n *observed.Container, end time.Time) bool {
 	if n.Detailed {
 		return true
@@ -121,11 +121,11 @@ func (p *planner) readOrFailed(n *observed.Container, end time.Time) bool {
 	return p.inspect(n)
 }
 
-// specified says whether a spec tells how to stop a container.
+// specified says whether a spec says how to stop the container.
 func (p *planner) specified(c *v1.Container) bool { return c != nil && p.in.Origin != podspec.Orphan }
 
-// preStopOf is the preStop hook of a container: by the spec, or, if no spec
-// knows it, as it was written down when it was made.
+// preStopOf is the preStop hook of a container: from the spec, or else as recorded when the
+// container was made.
 func (p *planner) preStopOf(n *observed.Container, c *v1.Container) *v1.LifecycleHandler {
 	if p.specified(c) {
 		if c.Lifecycle == nil {
@@ -143,7 +143,7 @@ func (p *planner) preStopOf(n *observed.Container, c *v1.Container) *v1.Lifecycl
 	return &h
 }
 
-// stopGrace is the grace of a container that is stopped while the pod goes on.
+// stopGrace is the grace of a container that is stopped while its pod keeps running.
 func (p *planner) stopGrace(n *observed.Container, c *v1.Container) time.Duration {
 	if !p.specified(c) && n.Detailed {
 		return podspec.Seconds(n.GraceSeconds)
@@ -151,8 +151,8 @@ func (p *planner) stopGrace(n *observed.Container, c *v1.Container) time.Duratio
 	return podspec.Grace(p.in.Pod)
 }
 
-// stopsUnderWay counts the outstanding stops of a container, and gives the
-// highest of their numbers and the least of their graces.
+// stopsUnderWay counts the outstanding stop calls of a container. It also gives the highest of
+// their numbers and the shortest of their graces.
 func (p *planner) stopsUnderWay(id string) (calls, highest int, least time.Duration) {
 	count := func(a Action) {
 		s, is := a.(StopContainer)
@@ -174,8 +174,8 @@ func (p *planner) stopsUnderWay(id string) (calls, highest int, least time.Durat
 	return calls, highest, least
 }
 
-// mayStop says whether a stop may be asked for now: the last one did not fail
-// just now, nor work so lately that the view may not show it yet.
+// mayStop says whether a stop may be asked for now. It waits after a recent failure, and after a
+// recent success that the view may not show yet.
 func (p *planner) mayStop(n *observed.Container) bool {
 	var last time.Time
 	for l, f := range p.in.Failures { // order-free: a maximum
@@ -196,7 +196,7 @@ func (p *planner) mayStop(n *observed.Container) bool {
 	return true
 }
 
-// noteKilling says once that a container is being stopped.
+// noteKilling emits one Killing event per stop.
 func (p *planner) noteKilling(n *observed.Container, why string) {
 	for l := range p.in.Failures {
 		if l.Kind == LaneStop && l.Name == n.ID {

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
-// sync plans for a pod that shall run.
+// sync plans for a pod that should run.
 func (p *planner) sync() {
 	pod := p.in.Pod
 	if podspec.Finished(pod) {
@@ -67,15 +67,14 @@ func (p *planner) pastDeadline() bool {
 	return !start.IsZero() && p.due(start.Add(podspec.Seconds(*s)))
 }
 
-// driveVolumes has the pod's volumes mounted.
 func (p *planner) driveVolumes() {
 	if p.in.Volumes.State == volumeplan.Down {
 		p.do(MountVolumes{})
 	}
 }
 
-// driveCgroup has the pod's cgroup made before its first sandbox, and before
-// another takes the place of one that this agent found running.
+// driveCgroup makes the pod's cgroup before its first sandbox, and before a new sandbox replaces
+// one that this agent found running.
 func (p *planner) driveCgroup() {
 	c, needed := p.in.Cgroup, p.sandbox == nil && !p.undecided
 	if c.Own && (c.State == podcgroup.Down || c.State == podcgroup.Known && needed) {
@@ -83,8 +82,8 @@ func (p *planner) driveCgroup() {
 	}
 }
 
-// inspectExited reads how the newest incarnations ended, and those before them:
-// users see it as state and lastState. Nothing waits for it.
+// inspectExited reads how the newest incarnations and those before them ended. Users see it as
+// state and lastState. Nothing waits for it.
 func (p *planner) inspectExited() {
 	cs := p.in.View.Containers
 	for i := range cs {

@@ -9,17 +9,17 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// terminate plans for a pod that is being taken down. Nothing is started.
+// terminate plans the end of a pod. Nothing is started.
 //
-// Hooks run at once in all containers. The stop signal goes to main, init and
-// ephemeral containers first; to a sidecar when they are all dead and the
-// sidecars after it in the spec are too, or when the grace is over.
+// Hooks run at once in all containers. The stop signal goes to main, init and ephemeral containers
+// first. A sidecar gets it when all of these and the sidecars after it in the spec are dead, or
+// when the grace is over.
 func (p *planner) terminate() {
 	if p.in.Stop == nil {
 		panic("podplan: a pod that is Terminating has no Stop")
 	}
 	if !p.in.Known {
-		// What isn't seen may be a main container that sidecars have to wait for.
+		// A main container that sidecars must wait for may not be known yet.
 		p.do(ObservePod{})
 		return
 	}
@@ -38,13 +38,13 @@ func (p *planner) terminate() {
 	if !p.in.Volumes.Unmounted || c.Own && !c.Removed {
 		return
 	}
-	// A stop call that still hangs is not waited for: what it was to stop is dead.
+	// A stop call that still hangs is not waited for: its container is dead.
 	if details {
 		p.out.Outcome = AllDown
 	}
 }
 
-// stopAll takes all living containers down, and says whether there are any.
+// stopAll stops all living containers, and says whether there are any.
 func (p *planner) stopAll() (lives bool) {
 	cs := p.in.View.Containers
 	s := p.in.Stop
@@ -86,8 +86,8 @@ func (p *planner) stopAll() (lives bool) {
 	return true
 }
 
-// stopEnd is when a container's grace ends. One that no spec knows has the
-// grace that was written down when it was made, if that is shorter.
+// stopEnd is when a container's grace ends. A container in no spec has the grace recorded when it
+// was made, if that is shorter.
 func (p *planner) stopEnd(n *observed.Container, c *v1.Container) time.Time {
 	grace := p.in.Stop.Grace
 	if !p.specified(c) && n.Detailed {
@@ -95,15 +95,14 @@ func (p *planner) stopEnd(n *observed.Container, c *v1.Container) time.Time {
 	}
 	at := p.in.Stop.At
 	if at.After(p.now) {
-		at = p.now // the clock was set back since
+		at = p.now // the clock was set back since then
 	}
 	return at.Add(grace)
 }
 
 func (p *planner) stopWhy(n *observed.Container) string { return "Stopping container " + n.Name }
 
-// making says whether something is being made or started that would have to be
-// stopped again.
+// making says whether something is being made or started that would have to be stopped again.
 func (p *planner) making() bool {
 	for _, b := range p.in.Busy {
 		switch b.Value.(type) {
@@ -115,12 +114,12 @@ func (p *planner) making() bool {
 	return false
 }
 
-// maxInspections is how often the end of a dead container is asked for before
-// the pod goes without it.
+// maxInspections is how often a dead container is inspected before the pod ends without that
+// knowledge.
 const maxInspections = 5
 
-// inspectDead reads how the newest incarnations ended, for the final status,
-// and says whether that is known, or can't be had.
+// inspectDead reads how the newest incarnations ended, for the final status. It says whether that
+// is known, or can't be read.
 func (p *planner) inspectDead() bool {
 	all := true
 	cs := p.in.View.Containers
@@ -139,8 +138,8 @@ func (p *planner) inspectDead() bool {
 	return all
 }
 
-// stopSandboxes stops those that are ready, and the newest in any case: that
-// frees its network. It says whether any is left.
+// stopSandboxes stops ready sandboxes. It always stops the newest one, which frees its network. It
+// says whether any is left.
 func (p *planner) stopSandboxes() (left bool) {
 	for i := range p.in.View.Sandboxes {
 		s := &p.in.View.Sandboxes[i]

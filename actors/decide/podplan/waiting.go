@@ -8,8 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
-// wait records why a container doesn't run. Without a reason it is the one
-// that all containers begin with. What was recorded before stands: it knows more.
+// wait records why a container doesn't run. Without a reason it records the default one. An earlier
+// record stands: it is more specific.
 func (p *planner) wait(c *v1.Container, kind podspec.Kind, reason, message string) {
 	if p.out.Waiting.Has(c.Name) {
 		return
@@ -31,7 +31,7 @@ func (p *planner) setWaiting(name, reason, message string) {
 	p.out.Waiting.Set(name, Waiting{Reason: reason, Message: message})
 }
 
-// waitAll is for a pod of which nothing is known yet.
+// waitAll sets the default waiting reason for all containers of a pod that is not known yet.
 func (p *planner) waitAll() {
 	if len(p.in.View.Containers) > 0 {
 		return
@@ -41,7 +41,7 @@ func (p *planner) waitAll() {
 	}
 }
 
-// defaultReason is what users see of a container that waits for nothing in particular.
+// defaultReason is the waiting reason of a container that waits for nothing in particular.
 func defaultReason(pod *v1.Pod) string {
 	if len(pod.Spec.InitContainers) > 0 {
 		return "PodInitializing"

@@ -1,6 +1,5 @@
-// Package podresize decides on the resize of pods that run (KEP-1287, KEP-5419):
-// whether a node gives a pod what it asks for now, and what to do next so that it
-// has what it was given.
+// Package podresize decides on the resize of running pods (KEP-1287, KEP-5419): whether the node
+// allocates what a pod asks for now, and the next step to apply an allocation.
 //
 //	          the spec asks for another
 //	(as made) ─────────────────────────► pending ──never──► Infeasible
@@ -10,9 +9,8 @@
 //	                                  allocated ──► steps (see Next) ──► the limits are what is allocated
 //	                                                  └─ refused, or memory in use: an error, tried again
 //
-// What is allocated is what a pod holds of the node: others are admitted beside
-// it, its containers are made of it, and its status shows it, whatever its spec
-// asks for.
+// The allocation is what a pod holds of the node, whatever its spec asks for. It counts at the
+// admission of other pods, its containers are made with it, and its status shows it.
 package podresize
 
 import (
@@ -25,18 +23,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
-// Allocation is what a pod was given. It is what a checkpoint holds, and is never
-// changed.
+// Allocation holds the resources allocated to a pod. It is stored in a checkpoint, and is
+// immutable.
 type Allocation struct {
-	// Generation is that of the pod's spec that asked for it.
+	// Generation is that of the spec that asked for it.
 	Generation int64 `json:"generation,omitempty"`
-	// Pod is what the pod as a whole was given (spec.resources); nil for nothing.
+	// Pod is the allocation of the whole pod (spec.resources); nil for none.
 	Pod *v1.ResourceRequirements `json:"pod,omitempty"`
 	// Containers are by name: main and init containers.
 	Containers map[string]v1.ResourceRequirements `json:"containers"`
 }
 
-// Of is the allocation that is just what a pod asks for. It shares memory with it.
+// Of is the allocation that equals the pod's spec. It shares memory with the pod.
 func Of(pod *v1.Pod) *Allocation {
 	a := Allocation{Generation: pod.Generation, Pod: pod.Spec.Resources, Containers: map[string]v1.ResourceRequirements{}}
 	for c := range podspec.Lasting(&pod.Spec) {
@@ -45,7 +43,7 @@ func Of(pod *v1.Pod) *Allocation {
 	return &a
 }
 
-// Holds says whether an allocation is what the pod asks for.
+// Holds says whether the allocation equals what the pod asks for.
 func (a *Allocation) Holds(pod *v1.Pod) bool {
 	if !samePod(a.Pod, pod.Spec.Resources) {
 		return false
@@ -58,8 +56,8 @@ func (a *Allocation) Holds(pod *v1.Pod) bool {
 	return true
 }
 
-// Apply is the pod with what it was given in the place of what it asks for; the
-// pod itself if that is the same. It shares all else with it.
+// Apply is the pod with its allocation in place of the resources in its spec; the pod itself if
+// they are equal. It shares everything else with the pod.
 func (a *Allocation) Apply(pod *v1.Pod) *v1.Pod {
 	if a.Holds(pod) {
 		return pod
@@ -82,8 +80,8 @@ func (a *Allocation) apply(list []v1.Container) []v1.Container {
 	return out
 }
 
-// Greater is, of each resource, the greater of what two allocations give: what is
-// held while it is not certain which of the two an agent would begin with.
+// Greater is, for each resource, the greater of two allocations. It is held while it is uncertain
+// which of the two an agent would start with.
 func Greater(a, b *Allocation) *Allocation {
 	out := Allocation{Generation: b.Generation, Pod: b.Pod, Containers: maps.Clone(b.Containers)}
 	if a.Pod != nil && b.Pod != nil {
@@ -116,9 +114,8 @@ func greaterList(a, b v1.ResourceList) v1.ResourceList {
 // Changed says whether two versions of a pod ask for different resources.
 func Changed(old, now *v1.Pod) bool { return !Of(old).Holds(now) }
 
-// FromStatus is the allocation that a pod's status tells of, nil if it is what the
-// pod asks for or the status does not say. It is what is left of one where the
-// node has no record: the resize of a pod that was asked for while no agent ran.
+// FromStatus is the allocation in a pod's status; nil if it equals the spec or is not there. It is
+// used if the node has no record: a resize that was requested while no agent ran.
 func FromStatus(pod *v1.Pod) *Allocation {
 	a := Of(pod)
 	if own := pod.Status.Resources; own != nil && pod.Spec.Resources != nil {
@@ -133,7 +130,7 @@ func FromStatus(pod *v1.Pod) *Allocation {
 			if !known || list[i].Resources == nil {
 				continue
 			}
-			if list[i].AllocatedResources != nil { // not every agent says it
+			if list[i].AllocatedResources != nil { // not every agent reports it
 				was.Requests = resizable(was.Requests, list[i].AllocatedResources)
 			}
 			was.Limits = resizable(was.Limits, list[i].Resources.Limits)
@@ -143,11 +140,11 @@ func FromStatus(pod *v1.Pod) *Allocation {
 	if a.Holds(pod) {
 		return nil
 	}
-	a.Generation = 0 // nobody knows
+	a.Generation = 0 // unknown
 	return a
 }
 
-// resizable is list with what another says of the resources that can be resized.
+// resizable is list with the values in was for those resources that can be resized.
 func resizable(list, was v1.ResourceList) v1.ResourceList {
 	out := maps.Clone(list)
 	for _, name := range [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {

@@ -8,63 +8,60 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
-// Input is how far the limits of a pod are from what is allocated to it.
+// Input compares the limits of a pod with its allocation.
 type Input struct {
 	Now time.Time
-	// Own says that the pod has a cgroup of its own; Want is what that is to have.
+	// Own: the pod has its own cgroup. Want is its desired limits.
 	Own  bool
 	Want observed.Resources
-	// Seen is what was read last of the pod's cgroup and of the memory in use, nil
-	// for nothing.
+	// Seen is the last reading of the pod's cgroup and the memory in use; nil for none.
 	Seen *Seen
-	// Containers are those that run and are resized in place, in the order of the spec.
+	// Containers are the running containers that are resized in place, in the order of the spec.
 	Containers []Container
-	// Restarting: a container that has limits to be lowered is being restarted for it.
+	// Restarting: a container whose limits decrease is being restarted for that.
 	Restarting bool
 }
 
-// Seen is a look at a pod's cgroup and at the memory that is in use.
+// Seen is a reading of a pod's cgroup and of the memory in use.
 type Seen struct {
 	At time.Time
-	// Pod are its limits, and then those that it was given since. Usage is the
-	// memory in use in it.
+	// Pod are its limits as read, updated with those set since. Usage is the memory in use.
 	Pod   observed.Resources
 	Usage int64
-	// Containers is the memory in use by containers, by ID.
+	// Containers is the memory in use by container, by ID.
 	Containers map[string]int64
 }
 
-// Container is one that runs.
+// Container is a running container.
 type Container struct {
 	Name, ID   string
 	Have, Want observed.Resources
 }
 
-// fresh is how long a look at memory in use counts.
+// fresh is how long a reading of memory in use is valid.
 const fresh = 10 * time.Second
 
-// Step is the one thing to do next.
+// Step is the next step.
 //
 //sumtype:decl
 type Step interface{ isStep() }
 
 type (
-	// Done: everything has the limits that it is to have.
+	// Done: everything has its desired limits.
 	Done struct{}
-	// Wait: what has to be done first is under way.
+	// Wait: an earlier step is still under way.
 	Wait struct{}
-	// Look: the pod's cgroup and the memory in use, by the containers with these
-	// IDs too, have to be read.
+	// Look: read the pod's cgroup and the memory in use, also by the containers with these IDs.
 	Look struct{ IDs []string }
-	// SetPod gives the pod's cgroup limits.
+	// SetPod sets the limits of the pod's cgroup.
 	SetPod struct{ To observed.Resources }
-	// Update gives a container limits.
+	// Update sets the limits of a container.
 	Update struct {
 		Name, ID string
 		To       observed.Resources
 	}
-	// Blocked: a limit can't be lowered now, because more memory is in use. It is
-	// looked at again at Again.
+	// Blocked: a limit can't be lowered now, because more memory is in use. It is checked again at
+	// Again.
 	Blocked struct {
 		Message string
 		Again   time.Time
@@ -78,16 +75,15 @@ func (SetPod) isStep()  {}
 func (Update) isStep()  {}
 func (Blocked) isStep() {}
 
-// Next is the step that brings a pod nearer to its limits. What may be more of a
-// pod comes first and what may be less last, so that at no time its containers
-// may use more together than the pod:
+// Next is the next step towards the desired limits. The pod's increases come first and its
+// decreases last, so that the containers together never have more than the pod:
 //
 //	pod up ─► containers down ─► containers up ─► pod down
 //
-// Each step is made of what is seen, and is none if it was made before: an agent
-// that ends anywhere in between goes on from there. Before anything is made less,
-// no memory limit is to be lowered below what is in use: the kernel would kill. The
-// pod is not kept narrow for that: a container that ended is made again meanwhile.
+// Steps follow from what was read, and a step that is done is not repeated, so another agent can
+// continue at any point. No limit is lowered while a memory limit would fall below the memory in
+// use, because the kernel would kill. The pod's limits are not kept low for that: a container that
+// ended may be restarted meanwhile.
 func Next(in Input) Step {
 	lowered := lowering(&in)
 	if in.Own && in.Seen == nil {
@@ -127,7 +123,7 @@ func Next(in Input) Step {
 	return Done{}
 }
 
-// lowering are the IDs of the containers whose memory limit is to be lowered.
+// lowering are the IDs of the containers whose memory limit decreases.
 func lowering(in *Input) (ids []string) {
 	for _, c := range in.Containers {
 		if lessMemory(c.Want, c.Have) {
@@ -146,8 +142,8 @@ func has(s *Seen, ids []string) bool {
 	return true
 }
 
-// inUse says what uses more memory than it is to have; empty for nothing. Scripts look
-// for these words: they are the kubelet's.
+// inUse names what uses more memory than its desired limit; empty for nothing. The words are the
+// kubelet's, because scripts look for them.
 func inUse(in *Input) string {
 	var all []string
 	if in.Own && lessMemory(in.Want, in.Seen.Pod) && in.Seen.Usage >= in.Want.Memory {
@@ -166,12 +162,12 @@ func inUse(in *Input) string {
 	return strings.Join(all, "")
 }
 
-// lessMemory says whether a may use less memory than b.
+// lessMemory says whether a has a lower memory limit than b.
 func lessMemory(a, b observed.Resources) bool {
 	return a.Memory != 0 && (b.Memory == 0 || a.Memory < b.Memory)
 }
 
-// lessCPU says whether a may run for less of the time than b.
+// lessCPU says whether a has a lower CPU limit than b.
 func lessCPU(a, b observed.Resources) bool {
 	if a.CPUQuota == 0 || b.CPUQuota == 0 {
 		return a.CPUQuota != 0 && b.CPUQuota == 0
@@ -179,8 +175,7 @@ func lessCPU(a, b observed.Resources) bool {
 	return a.CPUQuota*max(b.CPUPeriod, 1) < b.CPUQuota*max(a.CPUPeriod, 1)
 }
 
-// Most is the higher of the limits of both, with the weight of want: a weight
-// limits nobody.
+// Most is the higher of each limit, with the weight of want: a weight is no limit.
 func Most(have, want observed.Resources) observed.Resources {
 	out := want
 	if lessCPU(want, have) {
@@ -192,7 +187,7 @@ func Most(have, want observed.Resources) observed.Resources {
 	return out
 }
 
-// Least is the lower of the limits of both, with the weight of have.
+// Least is the lower of each limit, with the weight of have.
 func Least(have, want observed.Resources) observed.Resources {
 	out := have
 	if lessCPU(want, have) {

@@ -12,17 +12,17 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Verdict is what a node says to a resize.
+// Verdict is the node's decision on a resize.
 //
 //sumtype:decl
 type Verdict interface{ isVerdict() }
 
 type (
-	// Allocate: the pod is given what it asks for.
+	// Allocate: the pod gets what it asks for.
 	Allocate struct{}
-	// Defer: it can't be given that now. It is asked for again when something is freed.
+	// Defer: there is no room now. It is decided again when resources are freed.
 	Defer struct{ Message string }
-	// Refuse: it can never be given that here.
+	// Refuse: it is not possible on this node.
 	Refuse struct{ Message string }
 )
 
@@ -30,12 +30,12 @@ func (Allocate) isVerdict() {}
 func (Defer) isVerdict()    {}
 func (Refuse) isVerdict()   {}
 
-// resources are those that a pod can be resized in.
+// resources are those that can be resized.
 var resources = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory}
 
-// Decide says whether a pod is given what it asks for. allocated is the pod with
-// what it has, others are those beside it with what they have. What does not ask
-// for more is always given, on a node that is overcommitted too.
+// Decide decides on a resize. allocated is the pod with its current allocation, others are the
+// other pods with theirs. A pod that does not ask for more always gets it, even on an overcommitted
+// node.
 func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.ResourceList) Verdict {
 	if was, is := podspec.QOS(allocated), podspec.QOS(desired); was != is {
 		return Refuse{fmt.Sprintf("the pod's QoS class can't change from %s to %s", was, is)}
@@ -82,27 +82,26 @@ func amount(name v1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// Pending is a resize that is asked for and not given (condition PodResizePending).
+// Pending is a resize that is not allocated (condition PodResizePending).
 type Pending struct {
 	// Reason is Deferred or Infeasible.
 	Reason, Message string
-	// Generation is that of the spec that asks.
+	// Generation is that of the spec that asks for it.
 	Generation int64
 }
 
-// Waiter is a pod that asks for a resize.
+// Waiter is a pod that waits for a resize.
 type Waiter struct {
 	Desired, Allocated *v1.Pod
 	Class              v1.PodQOSClass
-	// Since is when it began to be pending; zero if it did not yet.
+	// Since is when it became pending; zero if it is not yet.
 	Since time.Time
-	// Rank is the order in which pods came.
+	// Rank is the order in which the pods arrived.
 	Rank int64
 }
 
-// Order says which of two pods is asked first: one that asks for no more than it
-// has, the one of the higher priority, the guaranteed one, the one that waits for
-// longer. (KEP-1287)
+// Order says which of two resizes is decided first: one that asks for no increase, then by higher
+// priority, guaranteed pods first, and longer waiting time. (KEP-1287)
 func Order(a, b Waiter) int {
 	since := func(w Waiter) int64 {
 		if w.Since.IsZero() {
@@ -144,9 +143,8 @@ func number(b bool) int {
 	return 0
 }
 
-// Describe is what an event says of a resize: what it is about in words, and the
-// resources of the pod's containers as JSON, with the generation that asks for
-// them and what is wrong, if anything is.
+// Describe is the message of a resize event: what happened, and as JSON the resources of the pod's
+// containers, the generation that asks for them, and the problem, if there is one.
 func Describe(what string, pod *v1.Pod, generation int64, problem string) string {
 	type container struct {
 		Name      string                  `json:"name"`

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Queue is the pods that wait, in the order in which they are admitted: orphans first, because others may
-// wait for their end, then the oldest.
+// Queue is the waiting pods in the order in which they are admitted: orphans first, because others
+// may wait for their end, then the oldest.
 func Queue(ranked iter.Seq[*Entry]) (out []*Entry) {
 	for _, orphans := range [...]bool{true, false} {
 		for e := range ranked {
@@ -27,15 +27,15 @@ func Queue(ranked iter.Seq[*Entry]) (out []*Entry) {
 	return out
 }
 
-// Turn says whether a pod that waits may begin now.
+// Turn says whether a waiting pod may begin now.
 type Turn uint8
 
 const (
-	// Wait: another pod of its name has to end first, or the node's object is not known yet.
+	// Wait: another pod of its name must end first, or the Node object is not known yet.
 	Wait Turn = iota
-	// Clean: it begins without admission, because its actor only removes what there may be of it.
+	// Clean: it begins without admission, because its actor only removes its remains.
 	Clean
-	// Adopt: it runs. It begins now, and is asked for admission when the node's object is known.
+	// Adopt: it is already running. It begins now, and is admitted when the Node object is known.
 	Adopt
 	// Ask: it begins if it is admitted.
 	Ask
@@ -56,8 +56,8 @@ func (t Turn) String() string {
 	}
 }
 
-// Turn says whether e may begin now, beside all pods of the node. known: the node's object was read. runs:
-// the runtime has a ready sandbox of it.
+// Turn says whether e may begin now, given all pods of the node. known: the Node object was read.
+// runs: the runtime has a ready sandbox of e.
 func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
 	if e.Origin == podspec.Orphan || e.Removal != Kept || e.neverStarts() {
 		return Clean
@@ -65,7 +65,7 @@ func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
 	adopt := e.Unasked
 	if e.Origin == podspec.API && !known {
 		if !runs {
-			return Wait // the labels and taints that it was scheduled by are not known
+			return Wait // its labels and taints are not known yet
 		}
 		adopt = true
 	}
@@ -80,12 +80,12 @@ func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
 	return Ask
 }
 
-// neverStarts says whether a pod of the apiserver is deleted, or has ended before.
+// neverStarts says whether a pod of the apiserver is being deleted or has already ended.
 func (e *Entry) neverStarts() bool {
 	return e.Origin == podspec.API && (e.Stop != nil || podspec.Finished(e.Pod))
 }
 
-// holdsName says whether no other pod of its name may begin beside it.
+// holdsName says whether e blocks other pods of its name.
 func (e *Entry) holdsName() bool {
 	switch e.State {
 	case Running, Finished:
@@ -103,7 +103,7 @@ func Runs(rp observed.RuntimePod) bool {
 	return ready
 }
 
-// Expel is how a pod is stopped that runs and was rejected: the node is not what it was when the pod was
+// Expel is how to stop a running pod that was rejected: the node has changed since the pod was
 // admitted.
 func Expel(p *v1.Pod, why *admit.Rejection, now time.Time) *podlife.Stop {
 	return &podlife.Stop{

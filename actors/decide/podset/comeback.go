@@ -10,15 +10,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// A pod that is stopped because no source wants it may be wanted again before it has ended: the upgrade of
-// a control plane moves manifests away and back. A stop is never taken back, so the pod ends first. Then it
-// begins another life under the same UID: its containers count as never run, and their restart counts go on.
+// A pod that was removed from its source may return before it has ended: the upgrade of a control
+// plane moves manifests away and back. A stop is never taken back, so the pod ends first. Then it
+// begins another life under the same UID. Its containers count as never run, but keep their restart
+// counts.
 //
 //	Running ──not wanted──► stopping ──Ended──► wanted? ──Returned──► Waiting
 //	                                             └─no─► Collecting ──► wanted? ──Returned──► Waiting
 //	                                                                    └─no─► (gone)
 
-// Returns says whether a pod that has stopped begins another life.
+// Returns says whether a stopped pod begins another life.
 func (e *Entry) Returns(round uint64) bool {
 	if e.Removal == Kept || e.Wanted != round || e.Again == nil {
 		return false
@@ -27,18 +28,18 @@ func (e *Entry) Returns(round uint64) bool {
 	return e.Again.Origin != podspec.API || p.DeletionTimestamp == nil && !podspec.Finished(p)
 }
 
-// Return begins another life of a pod of which nothing runs.
+// Return begins another life of a pod that has stopped.
 func (e *Entry) Return() {
 	e.Pod, e.Origin, e.State = e.Again.Pod, e.Again.Origin, Next(e.State, Returned)
 	e.Stop, e.Again, e.Removal, e.Deleted, e.Earlier = nil, nil, Kept, time.Time{}, true
 }
 
-// NextLife is the attempt number of the first sandbox of another life: next is what the pod's actor said
-// of it, if it said anything, and first that of this life.
+// NextLife is the attempt number of the first sandbox of the next life. next is the number from the
+// pod's actor, 0 for none; first is that of this life.
 func NextLife(next, first uint32) uint32 { return max(next, first+1) }
 
-// EarlierStatus is all that counts of the status of a pod's earlier life: how often its containers were
-// restarted, and how they ended last. nil if that is nothing.
+// EarlierStatus is the part of the status of an earlier life that still counts: the restart counts
+// and last terminations of its containers. It is nil if there is none.
 func EarlierStatus(inits, mains []v1.ContainerStatus) *v1.PodStatus {
 	if len(inits)+len(mains) == 0 {
 		return nil
@@ -46,7 +47,7 @@ func EarlierStatus(inits, mains []v1.ContainerStatus) *v1.PodStatus {
 	return &v1.PodStatus{InitContainerStatuses: Endings(inits), ContainerStatuses: Endings(mains)}
 }
 
-// Endings is what counts of containers in a later life of their pod.
+// Endings is the part of container statuses that counts in a later life of the pod.
 func Endings(list []v1.ContainerStatus) []v1.ContainerStatus {
 	out := slices.Clone(list)
 	for i := range out {
@@ -63,8 +64,8 @@ func Endings(list []v1.ContainerStatus) []v1.ContainerStatus {
 	return out
 }
 
-// BegunSince says whether a pod began again after it was asked to stop at since: another agent has ended
-// that stop, or could not write down that it did.
+// BegunSince says whether a pod began again after it was asked to stop at since: another agent
+// completed that stop, or could not record that it did.
 func BegunSince(rp observed.RuntimePod, since time.Time) bool {
 	s, ready := rp.ReadySandbox()
 	return ready && s.CreatedAt.After(since)

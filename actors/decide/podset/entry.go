@@ -15,27 +15,28 @@ type Entry struct {
 	Pod    *v1.Pod
 	Origin podspec.Origin
 	State  State
-	// Stop is how it is stopped, nil as long as it is not.
+	// Stop is how it is stopped; nil if it is not.
 	Stop *podlife.Stop
-	// Removal says whether Stop is because no source wants it. Invariant: if it is not Kept, Stop is set.
+	// Removal is the progress of a stop because no source wants the pod. Invariant: if it is not Kept,
+	// Stop is set.
 	Removal Removal
-	// Deleted is when the node first knew that the apiserver deletes it.
+	// Deleted is when the node first knew that the apiserver deletes the pod.
 	Deleted time.Time
-	// Wanted is the last round in which a source wanted it. Again is how, if that was after its Removal
-	// began.
+	// Wanted is the last round in which a source wanted the pod. Again is the desired pod, if that was
+	// after Removal began.
 	Wanted uint64
 	Again  *Want
-	// Earlier: what the runtime has of it may be of an earlier life.
+	// Earlier: its containers in the runtime may be from an earlier life.
 	Earlier bool
-	// Unasked: it ran already when this node's object was not known, and is asked for admission later.
+	// Unasked: it already ran when the Node object was not known, and is admitted later.
 	Unasked bool
 }
 
-// Removal is how far the stop of a pod that no source wants has come.
+// Removal is the progress of the stop of a pod that no source wants.
 //
 //	Kept ──no source wants it──► Noting ──written──► Told
 //
-// Noting: its actor is not told to stop until the checkpoint has it, or cannot be written.
+// Noting: its actor is not told to stop until the stop is in the checkpoint, or cannot be written.
 type Removal uint8
 
 const (
@@ -57,10 +58,10 @@ func (r Removal) String() string {
 	}
 }
 
-// NotWanted is why a pod is stopped that no source wants.
+// NotWanted is the reason for stopping a pod that no source wants.
 const NotWanted = "the pod was removed from its source"
 
-// name is what only one pod may run under at a time.
+// name identifies pods of which only one may run at a time.
 type name struct{ namespace, name string }
 
 func nameOf(p *v1.Pod) name { return name{p.Namespace, p.Name} }

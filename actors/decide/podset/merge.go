@@ -11,21 +11,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Source is all that one source wants.
+// Source is the desired pods of one source.
 type Source struct {
 	Origin podspec.Origin
 	Pods   []*v1.Pod
 }
 
-// Want is a pod that a source wants.
+// Want is the desired pod of a source.
 type Want struct {
 	Pod    *v1.Pod
 	Origin podspec.Origin
 }
 
-// Merge is the union of the sources, in their order. Of two static pods of one name it has the first. A
-// pod of the apiserver never takes the place of a static pod, and is kept beside it: it begins when the
-// static pod has gone.
+// Merge is the union of the sources, in their order. Of two static pods of one name the first
+// counts. A pod of the apiserver never replaces a static pod. It is kept beside it, and begins when
+// the static pod has gone.
 func Merge(sources []Source) []Want {
 	n := 0
 	for _, s := range sources {
@@ -47,8 +47,8 @@ func Merge(sources []Source) []Want {
 	return out
 }
 
-// OldestFirst puts pods that the runtime has already before the others, in the order in which their first
-// sandboxes were made: what they hold of the node is theirs. The others keep their order.
+// OldestFirst puts pods that the runtime already has before the others, in the order of their first
+// sandboxes, because they already hold resources. The others keep their order.
 func OldestFirst(wanted []Want, runtime map[types.UID]observed.RuntimePod) []Want {
 	if len(runtime) == 0 {
 		return wanted

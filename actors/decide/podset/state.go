@@ -1,11 +1,11 @@
-// Package podset decides which pods a node runs, and which of them begins, stops and comes back when. It
-// knows the desired pods of all sources, what the runtime has, and how far each pod is. It does not know
-// how a pod is run: that is podplan.
+// Package podset decides which pods a node runs, and when each of them begins, stops and returns.
+// It knows the desired pods of all sources, the runtime's view, and the state of each pod. It does
+// not know how a pod is run: that is podplan.
 package podset
 
 import "fmt"
 
-// State is how far a pod of this node is.
+// State is the state of a pod on this node.
 //
 //	waiting ──Begun──► running ──Ended──► finished ──Removed──► collecting ──► (gone)
 //	 ▲ │ ▲              ▲                  │                      │
@@ -15,12 +15,12 @@ import "fmt"
 //
 // Waiting: it has no actor yet.
 // Running: it has an actor. It may be stopping.
-// Finished: nothing of it runs or is mounted, and a source still wants it or has to be heard.
-// Collecting: garbage collection removes what is left of it.
+// Finished: nothing of it runs or is mounted. A source still wants it, or has not reported yet.
+// Collecting: garbage collection removes its remains.
 // Rejected: it was not admitted, and nothing of it runs.
 //
-// A pod that waits for another life, or was rejected for one, has remains of its earlier life: it is
-// Removed too.
+// A pod that waits for another life, or was rejected for one, has remains of its earlier life, so
+// it is Removed too.
 type State uint8
 
 const (
@@ -51,7 +51,7 @@ func (s State) String() string {
 // HasActor says whether a pod in this state has an actor.
 func (s State) HasActor() bool { return s == Running || s == Finished || s == Collecting }
 
-// Event is what moves a pod on.
+// Event is an event that may change the state.
 type Event uint8
 
 const (
@@ -59,11 +59,11 @@ const (
 	Begun Event = iota
 	// Refused: it was not admitted.
 	Refused
-	// Changed: its manifest is another one than the rejected one.
+	// Changed: its manifest differs from the rejected one.
 	Changed
-	// Ended: its actor says that nothing of it runs or is mounted.
+	// Ended: its actor reports that nothing of it runs or is mounted.
 	Ended
-	// Removed: no source wants it, and what is left of it is given to garbage collection.
+	// Removed: no source wants it, and garbage collection removes its remains.
 	Removed
 	// Returned: it is wanted again, and begins another life.
 	Returned
@@ -88,7 +88,8 @@ func (e Event) String() string {
 	}
 }
 
-// Next returns the state after e. An event that is impossible in s is a bug of the caller, and panics.
+// Next returns the state after e. It panics for an event that is impossible in s, which is a bug of
+// the caller.
 func Next(s State, e Event) State {
 	switch {
 	case s == Waiting && e == Begun:

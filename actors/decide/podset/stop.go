@@ -15,25 +15,25 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Fate is what is done with a pod, given what its source wants.
+// Fate is what to do with a pod, given what its source wants.
 type Fate uint8
 
 const (
-	// Stay: it is wanted, or its source was not heard yet.
+	// Stay: it is wanted, or its source has not reported yet.
 	Stay Fate = iota
 	// Return: it has stopped and is wanted again. It begins another life.
 	Return
-	// Pass: it is not wanted, and nothing is to be done now.
+	// Pass: it is not wanted, but nothing needs to be done now.
 	Pass
-	// Forget: it is not wanted, and nothing of it was begun.
+	// Forget: it is not wanted, and was never begun.
 	Forget
 	// Stop it with its grace period.
 	Stop
 	// Kill it: the apiserver has deleted it, and another pod may have taken its place.
 	Kill
-	// Collect it: it has stopped, and what is left of it is removed.
+	// Collect it: it has stopped, and its remains are removed.
 	Collect
-	// Discard: it was to begin another life. What is left of its earlier life is removed.
+	// Discard: it waited for another life. The remains of its earlier life are removed.
 	Discard
 )
 
@@ -46,7 +46,7 @@ func (f Fate) String() string {
 
 var fates = [...]string{"Stay", "Return", "Pass", "Forget", "Stop", "Kill", "Collect", "Discard"}
 
-// Fate is what is done with the pod in this round. heard: its source has said what it wants.
+// Fate is what to do with the pod in this round. heard: its source has reported.
 func (e *Entry) Fate(round uint64, heard bool) Fate {
 	switch {
 	case e.State == Finished && e.Returns(round):
@@ -76,14 +76,14 @@ func (e *Entry) Fate(round uint64, heard bool) Fate {
 	return Pass
 }
 
-// RemovalStop is how a pod is stopped that no source wants.
+// RemovalStop is how to stop a pod that no source wants.
 func RemovalStop(p *v1.Pod, now time.Time) *podlife.Stop {
 	return &podlife.Stop{At: now, Grace: podspec.Grace(p), Why: NotWanted}
 }
 
-// Deletion is how a pod is stopped that the apiserver deletes, nil if it does not. since is when the node
-// first knew of the deletion, zero before, and given back as it is now. A shorter grace period of a later
-// version counts from then.
+// Deletion is how to stop a pod that the apiserver deletes; nil if it does not. since is when the
+// node first knew of the deletion, zero before. Deletion returns the updated since. A later version
+// with a shorter grace period counts from since.
 func Deletion(p *v1.Pod, since, now time.Time) (*podlife.Stop, time.Time) {
 	if since.IsZero() {
 		since = now
@@ -95,7 +95,7 @@ func Deletion(p *v1.Pod, since, now time.Time) (*podlife.Stop, time.Time) {
 	return s, since
 }
 
-// Sooner is how a pod is stopped once it is asked to stop as next says: no later than it was to before.
+// Sooner is how to stop a pod that is asked to stop again: never later than before.
 func Sooner(before *podlife.Stop, next podlife.Stop) *podlife.Stop {
 	if before != nil {
 		next = before.Shortened(next)
@@ -103,9 +103,9 @@ func Sooner(before *podlife.Stop, next podlife.Stop) *podlife.Stop {
 	return &next
 }
 
-// Unknown are the pods of the runtime that are to be stopped because no source has them, in order of UID.
-// known says that a pod is looked after already. While a source was not heard (all is false) they may be
-// of that source; but of two pods of one name only one may run.
+// Unknown are the pods of the runtime that must stop because no source has them, in order of UID.
+// known says that a pod has an entry already. Until all sources have reported (all) a pod may
+// belong to one of them, and stays. But of two pods of one name only one may run.
 func Unknown(
 	runtime map[types.UID]observed.RuntimePod, known func(types.UID) bool, wanted []Want, all bool,
 ) (out []types.UID) {
@@ -126,11 +126,11 @@ func Unknown(
 	return out
 }
 
-// orphanGrace is the longest grace period of an orphan. The runtime has the grace periods that its
-// containers were made with, and these end it sooner.
+// orphanGrace is the longest grace period of an orphan. The grace periods recorded with its
+// containers end it sooner.
 const orphanGrace = 24 * time.Hour
 
-// Orphan makes a pod of what the runtime knows of it: enough to stop it.
+// Orphan makes a pod from the runtime's data: enough to stop it.
 func Orphan(rp observed.RuntimePod) *v1.Pod {
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: rp.Ref.UID, Namespace: rp.Ref.Namespace, Name: rp.Ref.Name}}
 	seen := map[string]bool{}

@@ -6,7 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Kind is which list of the spec a container comes from, and how it is run.
+// Kind is the list of the spec that a container is from, which determines how it is run.
 type Kind uint8
 
 const (
@@ -24,8 +24,8 @@ func (k Kind) String() string {
 // containers and sidecars, main containers, ephemeral containers. They are the
 // spec's own, not copies.
 func All(spec *v1.PodSpec) iter.Seq2[*v1.Container, Kind] {
-	// The work is in a function of its own so that this one is inlined: then the
-	// loop allocates nothing. The planner runs it for every message of every pod.
+	// The work is in another function so that this one is inlined and the loop allocates nothing. The
+	// planner runs it for every message of every pod.
 	return func(yield func(*v1.Container, Kind) bool) { all(spec, yield) }
 }
 
@@ -60,7 +60,7 @@ func lasting(spec *v1.PodSpec, yield func(*v1.Container, Kind) bool) bool {
 	return true
 }
 
-// Find is the container of a name and its kind; nil and Main if the spec has none.
+// Find returns the container of a name and its kind; nil and Main if the spec has none.
 func Find(spec *v1.PodSpec, name string) (*v1.Container, Kind) {
 	for c, kind := range All(spec) {
 		if c.Name == name {
@@ -70,7 +70,7 @@ func Find(spec *v1.PodSpec, name string) (*v1.Container, Kind) {
 	return nil, Main
 }
 
-// KindOfInit is Init or Sidecar, of one of the spec's init containers.
+// KindOfInit is the kind of an init container: Init or Sidecar.
 func KindOfInit(c *v1.Container) Kind {
 	if IsSidecar(c) {
 		return Sidecar
@@ -78,9 +78,8 @@ func KindOfInit(c *v1.Container) Kind {
 	return Init
 }
 
-// IsSidecar says whether an init container is a sidecar: it is kept running beside
-// the main containers. Main containers may have the same restartPolicy (KEP-5307),
-// so it is asked of init containers only.
+// IsSidecar says whether an init container is a sidecar, which runs beside the main containers. It
+// is for init containers only: main containers may have the same restartPolicy (KEP-5307).
 func IsSidecar(c *v1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways
 }

@@ -5,7 +5,7 @@ import v1 "k8s.io/api/core/v1"
 // Annotations that every static pod carries. kubeadm, the mirror pod and
 // dashboards read them.
 const (
-	// AnnotationSource says which kind of source the pod is from: an Origin.
+	// AnnotationSource is the pod's Origin.
 	AnnotationSource = "kubernetes.io/config.source"
 	// AnnotationHash changes with the manifest: kubeadm waits for that.
 	AnnotationHash = "kubernetes.io/config.hash"
@@ -17,31 +17,29 @@ const (
 	AnnotationMirror = v1.MirrorPodAnnotationKey
 )
 
-// Origin is where a pod comes from. The first three are values of AnnotationSource.
+// Origin is the kind of a pod's source. The first three are values of AnnotationSource.
 type Origin string
 
 const (
 	File Origin = "file" // a manifest in the node's directory
 	HTTP Origin = "http" // a manifest from the node's URL
 	API  Origin = "api"  // the apiserver
-	// Orphan: no source has it. The runtime does, and its spec is made of what the
-	// runtime knows: it says nothing of hooks, and nothing of the grace period.
+	// Orphan: no source has the pod, but the runtime does. Its spec is made from the runtime's data,
+	// without hooks and without a grace period.
 	Orphan Origin = "orphan"
 )
 
-// Static says whether pods of this origin are of the node's own: the apiserver has
-// at most a mirror of them.
+// Static says whether pods of this origin are static: the apiserver has at most a mirror of them.
 func (o Origin) Static() bool { return o == File || o == HTTP }
 
-// Static says whether a pod was made of a manifest of this node. One without the
-// annotation is the apiserver's.
+// Static says whether a pod is from a manifest of this node. A pod without the annotation is from
+// the apiserver.
 func Static(pod *v1.Pod) bool {
 	source, has := pod.Annotations[AnnotationSource]
 	return has && source != string(API)
 }
 
-// Mirror says whether a pod of the apiserver only stands for a static one: it is
-// not run.
+// Mirror says whether a pod of the apiserver is the mirror of a static one, which is not run.
 func Mirror(pod *v1.Pod) bool {
 	_, is := pod.Annotations[AnnotationMirror]
 	return is

@@ -22,8 +22,8 @@ func QOS(pod *v1.Pod) v1.PodQOSClass {
 	return q.class()
 }
 
-// Class is the QoS class that a pod was made with, which its status has and nothing
-// changes; what QOS says as long as there is none.
+// Class is the QoS class in the pod's status, which never changes; the result of QOS if it is not
+// set.
 func Class(pod *v1.Pod) v1.PodQOSClass {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass
@@ -31,7 +31,7 @@ func Class(pod *v1.Pod) v1.PodQOSClass {
 	return QOS(pod)
 }
 
-// qos sums up what a pod asks for.
+// qos accumulates the requests and limits of a pod.
 type qos struct {
 	any        bool // any request or limit
 	guaranteed bool // everything counted so far has limits for both, and requests like them

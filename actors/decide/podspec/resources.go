@@ -6,16 +6,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
-// Requests is what a pod asks of the node (KEP-753, KEP-2837), its overhead
-// included.
+// Requests are the resources that a pod requests from its node, including its overhead (KEP-753,
+// KEP-2837).
 func Requests(pod *v1.Pod) v1.ResourceList {
 	sum := Together(&pod.Spec, requests)
 	resourcelist.Add(sum, pod.Spec.Overhead)
 	return sum
 }
 
-// Limits is the most that a pod may use, of what is limited (KEP-753, KEP-2837).
-// Its overhead is added to that.
+// Limits are the limits of a whole pod, for the resources that are limited (KEP-753, KEP-2837). The
+// overhead is added.
 func Limits(pod *v1.Pod) v1.ResourceList {
 	sum := Together(&pod.Spec, limits)
 	for name, q := range pod.Spec.Overhead { // order-free: by key
@@ -31,8 +31,8 @@ func Limits(pod *v1.Pod) v1.ResourceList {
 func requests(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }
 func limits(r *v1.ResourceRequirements) v1.ResourceList   { return r.Limits }
 
-// Together is the most that a pod's containers have at any time of what of picks.
-// What the pod as a whole says stands above that. Its overhead is not included.
+// Together is the maximum that a pod's containers have at any time, of requests or limits as of
+// selects. The pod's own resources take precedence. Overhead is not included.
 func Together(spec *v1.PodSpec, of func(*v1.ResourceRequirements) v1.ResourceList) v1.ResourceList {
 	sum := Peak(spec, func(c *v1.Container) v1.ResourceList { return of(&c.Resources) })
 	if spec.Resources != nil {
@@ -43,10 +43,9 @@ func Together(spec *v1.PodSpec, of func(*v1.ResourceRequirements) v1.ResourceLis
 	return sum
 }
 
-// Peak is the most that a pod's containers have at any time of what of picks of
-// each, be it while the pod starts, when an init container runs beside the
-// sidecars before it, or later, when all main containers and sidecars do
-// (KEP-753).
+// Peak is the maximum that a pod's containers have at any time, of what of selects. That may be
+// during the start, when an init container runs beside the sidecars before it, or later, when all
+// main containers and sidecars run (KEP-753).
 func Peak(spec *v1.PodSpec, of func(*v1.Container) v1.ResourceList) v1.ResourceList {
 	running, peak := v1.ResourceList{}, v1.ResourceList{}
 	for c, kind := range Lasting(spec) {

@@ -6,9 +6,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// RestartsAfter says whether a container that ended with this code is started
-// again: the first of its restart rules that matches, then its own policy,
-// then the pod's (API fields restartPolicyRules and restartPolicy, KEP-5307).
+// RestartsAfter says whether a container that exited with this code is restarted: by the first
+// matching restart rule, then by its own policy, then by the pod's (API fields restartPolicyRules
+// and restartPolicy, KEP-5307).
 func RestartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
 	switch MatchingRule(c, code) {
 	case v1.ContainerRestartRuleActionRestart, v1.ContainerRestartRuleActionRestartAllContainers:
@@ -24,15 +24,14 @@ func RestartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
 	}
 }
 
-// MayLeaveTerminated says whether a container that is shown as terminated with this
-// code may be shown as anything else later. The apiserver refuses a status of which
-// that is not so, whatever else it says (ValidateContainerStateTransition).
+// MayLeaveTerminated says whether the status of a container may change from this termination to
+// another state. Otherwise the apiserver rejects the whole status
+// (ValidateContainerStateTransition).
 func MayLeaveTerminated(pod *v1.Pod, c *v1.Container, code int32) bool {
 	return MayRestartAll(pod) || RestartsAfter(c, pod, code)
 }
 
-// RestartPolicy is the restart policy of a container without its rules: its own, or
-// the pod's.
+// RestartPolicy is the restart policy of a container without its rules: its own, or the pod's.
 func RestartPolicy(c *v1.Container, pod *v1.Pod) v1.RestartPolicy {
 	if c.RestartPolicy != nil {
 		return v1.RestartPolicy(*c.RestartPolicy)
@@ -40,8 +39,8 @@ func RestartPolicy(c *v1.Container, pod *v1.Pod) v1.RestartPolicy {
 	return pod.Spec.RestartPolicy
 }
 
-// MatchingRule is the action of the first rule that matches, empty if none
-// does. Rules count only beside a restart policy of the container's own.
+// MatchingRule is the action of the first matching rule; empty for none. Rules count only if the
+// container has its own restart policy.
 func MatchingRule(c *v1.Container, code int32) v1.ContainerRestartRuleAction {
 	if c.RestartPolicy == nil {
 		return ""
@@ -60,8 +59,8 @@ func MatchingRule(c *v1.Container, code int32) v1.ContainerRestartRuleAction {
 	return ""
 }
 
-// MayRestartAll says whether a container of the pod has a rule that restarts all of
-// them (KEP-5532). Ephemeral containers have no rules.
+// MayRestartAll says whether a container of the pod has a rule that restarts all containers
+// (KEP-5532). Ephemeral containers have no rules.
 func MayRestartAll(pod *v1.Pod) bool {
 	for c := range Lasting(&pod.Spec) {
 		if slices.ContainsFunc(c.RestartPolicyRules, func(r v1.ContainerRestartRule) bool {

@@ -33,8 +33,8 @@ func (c *computer) addresses() {
 	}
 }
 
-// podIPs are the pod's addresses, in the node's order of families. They are not
-// known while no sandbox is up: then those of the last one stay.
+// podIPs are the pod's addresses, in the node's order of families. They are not known while no
+// sandbox is up; then the last ones stay.
 func (c *computer) podIPs() (ips []string, known bool) {
 	if c.pod.Spec.HostNetwork {
 		if len(c.prev.PodIPs) > 0 && (len(c.prev.PodIPs) > 1 || len(c.in.HostIPs) < 2) {
@@ -53,8 +53,8 @@ func (c *computer) podIPs() (ips []string, known bool) {
 	return byFamily(ips, c.in.HostIPs), true
 }
 
-// byFamily returns the first address of the node's primary family, and the
-// first of the other one.
+// byFamily returns the first address of the node's primary family, and the first of the other
+// family.
 func byFamily(ips, host []string) []string {
 	four := len(host) == 0 || is4(host[0])
 	i := slices.IndexFunc(ips, func(s string) bool { return is4(s) == four })

@@ -8,14 +8,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Backwards says in which way next says less than prev, empty if it doesn't:
-// this is the invariant of statuses, for tests and for checkers that run with
-// a simulation.
+// Backwards says in which way next takes back what prev said; empty if it doesn't. It is the
+// invariant of statuses, for tests and for the checkers of a simulation.
 func Backwards(pod *v1.Pod, prev, next *v1.PodStatus) string {
 	if podspec.Terminal(prev.Phase) && next.Phase != prev.Phase {
 		return fmt.Sprintf("the phase was %s, now it is %s", prev.Phase, next.Phase)
 	}
-	// A pod with init containers begins anew with them in another sandbox.
+	// A pod with init containers starts over with them in another sandbox.
 	if prev.Phase == v1.PodRunning && next.Phase == v1.PodPending && len(pod.Spec.InitContainers) == 0 &&
 		!podspec.MayRestartAll(pod) {
 		return "the phase was Running, now it is Pending"
@@ -65,9 +64,9 @@ func Backwards(pod *v1.Pod, prev, next *v1.PodStatus) string {
 	return ""
 }
 
-// leftTerminated says which main container was shown as terminated, and no longer
-// is, though its restart policy does not restart it: the apiserver refuses such a
-// status. (Init containers may: they run again in another sandbox.)
+// leftTerminated names a main container that prev shows as terminated and next does not, although
+// its restart policy does not restart it. The apiserver rejects such a status. (Init containers
+// may: they run again in another sandbox.)
 func leftTerminated(pod *v1.Pod, prev, next *v1.PodStatus) string {
 	for i := range pod.Spec.Containers {
 		spec := &pod.Spec.Containers[i]

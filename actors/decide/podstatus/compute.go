@@ -1,9 +1,9 @@
-// Package podstatus computes what users see of a pod: desired + observed + plan
-// + what was shown before → v1.PodStatus.
+// Package podstatus computes what users see of a pod: desired + observed + plan + previous status →
+// v1.PodStatus.
 //
-// A status never goes back: a terminal phase stays, a restart count never
-// falls, a termination once known is not forgotten, and what isn't known at the
-// moment (an actor that restarted, details not read yet) is shown as it was.
+// A status never goes back. A terminal phase stays, a restart count never falls, and a known
+// termination is not forgotten. What isn't known at the moment (the actor restarted, details are
+// not read yet) stays as it was.
 package podstatus
 
 import (
@@ -20,11 +20,10 @@ import (
 
 // Input is everything a status may look at.
 type Input struct {
-	// Plan is what the plan was made from, Out the plan.
+	// Plan is the input of the plan, Out the plan.
 	Plan podplan.Input
 	Out  podplan.Output
-	// Previous is the last status computed, nil if there is none: then the one
-	// that the pod came with counts.
+	// Previous is the last computed status. If it is nil, the pod's own status counts.
 	Previous *v1.PodStatus
 	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string
@@ -50,13 +49,13 @@ func Compute(in Input) v1.PodStatus {
 	return c.out
 }
 
-// computer is one status in the making.
+// computer holds one status while it is being computed.
 type computer struct {
 	in   Input
 	pod  *v1.Pod
 	prev *v1.PodStatus
 	out  v1.PodStatus
-	// behind: what is shown of a pod that was resized is not what it was given.
+	// behind: the shown resources of a resized pod are not yet its allocation.
 	behind bool
 }
 
@@ -91,7 +90,7 @@ func (c *computer) containers() {
 	}
 }
 
-// rest fills what belongs to the pod as a whole and hardly ever changes.
+// rest fills fields of the whole pod that hardly ever change.
 func (c *computer) rest() {
 	c.out.ObservedGeneration = c.generation()
 	c.out.QOSClass = c.prev.QOSClass
@@ -99,15 +98,15 @@ func (c *computer) rest() {
 		c.out.QOSClass = podspec.Class(c.pod)
 	}
 	c.out.StartTime = c.startTime()
-	// Not this node's to decide.
+	// Other components own these.
 	c.out.NominatedNodeName = c.pod.Status.NominatedNodeName
 	c.out.ResourceClaimStatuses = c.pod.Status.ResourceClaimStatuses
 	c.out.ExtendedResourceClaimStatus = c.pod.Status.ExtendedResourceClaimStatus
 	c.out.NodeAllocatableResourceClaimStatuses = c.pod.Status.NodeAllocatableResourceClaimStatuses
 }
 
-// generation is the one of the pod's spec that the status acknowledges: the pod's own,
-// unless that asks for a resize which is yet to be decided.
+// generation is the generation that the status acknowledges: the pod's own, unless that asks for a
+// resize which is not decided yet.
 func (c *computer) generation() int64 {
 	if r := c.in.Plan.Resize; r != nil && r.Undecided {
 		return max(r.Generation, c.prev.ObservedGeneration)
@@ -115,9 +114,8 @@ func (c *computer) generation() int64 {
 	return max(c.pod.Generation, c.prev.ObservedGeneration)
 }
 
-// startTime is when this node first knew of the pod; it never changes. If
-// nobody remembers, the pod's oldest sandbox does; so nothing is said before
-// the runtime was asked.
+// startTime is when this node first knew of the pod; it never changes. If it is lost, the creation
+// of the oldest sandbox stands for it. So it is empty until the runtime has listed the pod.
 func (c *computer) startTime() *metav1.Time {
 	switch {
 	case !c.prev.StartTime.IsZero():
@@ -139,8 +137,8 @@ func (c *computer) startTime() *metav1.Time {
 	return &t
 }
 
-// newest returns the newest incarnation of a name, nil if there is none, and
-// the newest one before it that has ended.
+// newest returns the newest incarnation of a name, nil if there is none, and the newest earlier one
+// that has ended.
 func (c *computer) newest(name string) (n, before *observed.Container) {
 	cs := c.in.Plan.View.Containers
 	for i := range cs {
@@ -155,7 +153,7 @@ func (c *computer) newest(name string) (n, before *observed.Container) {
 	return n, nil
 }
 
-// lives says whether n runs, or may run for all we know.
+// lives says whether n runs, or might run.
 func (c *computer) lives(n *observed.Container) bool {
 	switch n.State {
 	case observed.ContainerRunning:
@@ -168,7 +166,7 @@ func (c *computer) lives(n *observed.Container) bool {
 	}
 }
 
-// stamp is t as the API keeps it: in whole seconds.
+// stamp is t with the API's precision: whole seconds.
 func stamp(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}

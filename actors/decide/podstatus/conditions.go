@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
 
-// conditions fills the conditions: those of others as they stand in the pod,
-// then the node's own. phase is the one computed, shown or not yet.
+// conditions fills the conditions: those of other components as they are in the pod, then the
+// node's own. phase is the computed one, which may not be shown yet.
 func (c *computer) conditions(phase v1.PodPhase) {
 	l := conditionList{prev: c.prev.Conditions}
 	for i := range c.pod.Status.Conditions {
@@ -45,13 +45,12 @@ type verdict struct {
 	reason, message string
 }
 
-// add appends a condition. The time of its last transition stays while its
-// status does.
+// add appends a condition. lastTransitionTime changes only with the status.
 func (c *computer) add(l *conditionList, v verdict) {
 	c.addObserved(l, v, c.generation())
 }
 
-// addObserved is add for a condition that is about a certain generation.
+// addObserved is add for a condition about another generation.
 func (c *computer) addObserved(l *conditionList, v verdict, generation int64) {
 	n := v1.PodCondition{
 		Type: v.kind, Status: v1.ConditionFalse, Reason: v.reason, Message: v.message,
@@ -72,7 +71,7 @@ func (c *computer) addObserved(l *conditionList, v verdict, generation int64) {
 	l.add(&n)
 }
 
-// readyToStart: the pod has a sandbox with a network, and had its volumes.
+// readyToStart: the pod has a sandbox with a network, and its volumes were mounted.
 func (c *computer) readyToStart() verdict {
 	v := verdict{kind: v1.PodReadyToStartContainers}
 	old := FindCondition(c.prev.Conditions, v.kind)
@@ -91,14 +90,14 @@ func (c *computer) readyToStart() verdict {
 		v.ok = before || len(s.IPs) > 0 || hostNetwork
 		return v
 	}
-	// The volumes are begun beside the sandbox. Once they stood, it is no news that
-	// an agent that has just started has not looked at them.
+	// Volumes are mounted at the same time as the sandbox is made. Once they were mounted, a restarted
+	// agent that has not checked them yet does not take that back.
 	volumes := before || len(c.in.Plan.View.Containers) > 0 || c.in.Plan.Volumes.State == volumeplan.Up
 	v.ok = volumes && s.HostNetwork == hostNetwork && (hostNetwork || len(s.IPs) > 0)
 	return v
 }
 
-// initializedCondition: the init containers are through.
+// initializedCondition: the init containers are complete.
 func (c *computer) initializedCondition(phase v1.PodPhase) verdict {
 	v := verdict{kind: v1.PodInitialized}
 	switch {
@@ -128,9 +127,9 @@ func (c *computer) initializedCondition(phase v1.PodPhase) verdict {
 	return v
 }
 
-// restartingAll: a container's rule asks for all of the pod to be restarted, and
-// something of what it was still lives, or nothing of what it is to be is there
-// (KEP-5532). Only pods that may be restarted so have the condition.
+// restartingAll: a container's rule restarts the whole pod (KEP-5532), and the restart is not done:
+// an old container still lives, or no new one exists. Only pods with such a rule have the
+// condition.
 func (c *computer) restartingAll(phase v1.PodPhase) verdict {
 	v := verdict{kind: v1.AllContainersRestarting}
 	switch phase {
@@ -183,7 +182,7 @@ func (c *computer) containersReady(phase v1.PodPhase) verdict {
 		v.reason = "PodFailed"
 		return v
 	}
-	names := make([]byte, 0, 128) // on the stack, mostly: this is said again and again while a pod starts
+	names := make([]byte, 0, 128) // mostly on the stack, because this runs again and again while a pod starts
 	for i := range c.pod.Spec.InitContainers {
 		if s := &c.out.InitContainerStatuses[i]; podspec.IsSidecar(&c.pod.Spec.InitContainers[i]) && !s.Ready {
 			names = append(append(names, ' '), s.Name...)
@@ -202,7 +201,7 @@ func (c *computer) containersReady(phase v1.PodPhase) verdict {
 	return v
 }
 
-// unreadyMessage is that of old, if it says the same.
+// unreadyMessage reuses old's message if it says the same.
 func unreadyMessage(names []byte, old *v1.PodCondition) string {
 	const begin, end = "containers with unready status: [", "]"
 	if old != nil {
@@ -213,7 +212,7 @@ func unreadyMessage(names []byte, old *v1.PodCondition) string {
 	return begin + string(names) + end
 }
 
-// ready: the containers are, and all readiness gates of the pod are open.
+// ready: the containers are ready and all readiness gates of the pod are true.
 func (c *computer) ready(containers verdict) verdict {
 	v := containers
 	v.kind = v1.PodReady
@@ -238,25 +237,25 @@ func (c *computer) ready(containers verdict) verdict {
 	return v
 }
 
-// Ours says whether a condition is the node agent's alone.
+// Ours says whether only the node agent sets a condition.
 func Ours(t v1.PodConditionType) bool {
 	switch t {
 	case v1.PodScheduled, v1.PodReady, v1.PodInitialized, v1.ContainersReady, v1.PodReadyToStartContainers,
 		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting:
 		return true
 	case v1.DisruptionTarget:
-		return false // shared with whoever evicts
+		return false // shared with other components that evict
 	}
 	return false
 }
 
-// Ready says whether the condition of that name is true.
+// Ready says whether the condition Ready is true.
 func Ready(s *v1.PodStatus) bool {
 	c := FindCondition(s.Conditions, v1.PodReady)
 	return c != nil && c.Status == v1.ConditionTrue
 }
 
-// FindCondition is the condition of a type, part of the list; nil if there is none.
+// FindCondition returns a pointer to the condition of a type in the list; nil if there is none.
 func FindCondition(list []v1.PodCondition, t v1.PodConditionType) *v1.PodCondition {
 	for i := range list {
 		if list[i].Type == t {

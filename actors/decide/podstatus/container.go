@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// container returns the status of one container of the spec. old is what was
-// shown of it before, nil for nothing.
+// container returns the status of one container of the spec. old is its last shown status; nil for
+// none.
 func (c *computer) container(ct *v1.Container, kind podspec.Kind, old *v1.ContainerStatus) v1.ContainerStatus {
 	known := old != nil
 	if !known {
@@ -18,7 +18,7 @@ func (c *computer) container(ct *v1.Container, kind podspec.Kind, old *v1.Contai
 	}
 	n, before := c.newest(ct.Name)
 	if n != nil && known && c.outdated(n, old) {
-		n = nil // the newest one was removed, this one is history
+		n = nil // the newest one was removed, and this is an earlier one
 	}
 	if n == nil && !c.in.Plan.Known && known {
 		return c.unseen(ct, old)
@@ -39,8 +39,8 @@ func (c *computer) container(ct *v1.Container, kind podspec.Kind, old *v1.Contai
 	return s
 }
 
-// absent is for a container of which the runtime has nothing: it was never
-// made, or it was removed.
+// absent fills the status of a container that the runtime does not have: it was never made, or was
+// removed.
 func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.Kind, old *v1.ContainerStatus) {
 	waits := c.in.Out.Waiting.Has(ct.Name)
 	switch {
@@ -70,8 +70,7 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.
 	}
 }
 
-// presume says of an init container that is gone that it succeeded: what came
-// after it was made.
+// presume shows a missing init container as succeeded, because a later container was made.
 func (c *computer) presume(s, old *v1.ContainerStatus) {
 	t := &v1.ContainerStateTerminated{
 		Reason: "Completed",
@@ -93,8 +92,7 @@ func (c *computer) presume(s, old *v1.ContainerStatus) {
 
 func succeeded(t *v1.ContainerStateTerminated) bool { return t != nil && t.ExitCode == 0 }
 
-// outdated says whether n began before another one that old knows of did, or
-// had ended.
+// outdated says whether n is older than another incarnation that old knows.
 func (c *computer) outdated(n *observed.Container, old *v1.ContainerStatus) bool {
 	if n.State != observed.ContainerExited || c.isID(old.ContainerID, n.ID) ||
 		int64(n.Attempt) >= int64(old.RestartCount) {
@@ -112,8 +110,8 @@ func (c *computer) outdated(n *observed.Container, old *v1.ContainerStatus) bool
 	return false
 }
 
-// mainMade says whether the runtime has any main container of the pod: then
-// its init containers were through.
+// mainMade says whether the runtime has a main container of the pod. Then the init containers were
+// complete.
 func (c *computer) mainMade() bool {
 	for i := range c.pod.Spec.Containers {
 		if n, _ := c.newest(c.pod.Spec.Containers[i].Name); n != nil {
@@ -123,7 +121,7 @@ func (c *computer) mainMade() bool {
 	return false
 }
 
-// present is for a container that the runtime has; n is its newest incarnation.
+// present fills the status of a container that the runtime has; n is its newest incarnation.
 func (c *computer) present(
 	s *v1.ContainerStatus, ct *v1.Container, n, before *observed.Container, old *v1.ContainerStatus,
 ) {
@@ -144,8 +142,8 @@ func (c *computer) present(
 	s.LastTerminationState = c.lastState(before, s.ContainerID, old)
 }
 
-// userOf is the user that a container's first process is started as, as far as the runtime says
-// (API ContainerStatus.user, KEP-3619).
+// userOf is the user of a container's first process, as far as the runtime reports it (API
+// ContainerStatus.user, KEP-3619).
 func userOf(n *observed.Container, old *v1.ContainerStatus, same bool) *v1.ContainerUser {
 	if same && (n.User == nil || old.User != nil && equalUsers(old.User.Linux, n.User)) {
 		return old.User
@@ -160,7 +158,7 @@ func userOf(n *observed.Container, old *v1.ContainerStatus, same bool) *v1.Conta
 func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStatus) v1.ContainerState {
 	dead := endOf(old, id)
 	if dead != nil && n.State != observed.ContainerExited && dead.Reason != statusUnknown {
-		return keep(old, dead) // no container comes back from the dead: this view is older
+		return keep(old, dead) // an ended container cannot live again, so this view is older
 	}
 	same := old.ContainerID == id
 	switch n.State {
@@ -174,7 +172,7 @@ func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStat
 		case dead != nil:
 			return keep(old, dead)
 		case same:
-			return old.State // until it is known how it ended
+			return old.State // until its exit is read
 		}
 	case observed.ContainerUnknown:
 		switch {
@@ -201,7 +199,7 @@ func running(n *observed.Container, old *v1.ContainerStatus, same bool) v1.Conta
 	return v1.ContainerState{Running: &v1.ContainerStateRunning{StartedAt: stamp(at)}}
 }
 
-// lastState is how the incarnation before this one ended.
+// lastState is how the previous incarnation ended.
 func (c *computer) lastState(before *observed.Container, id string, old *v1.ContainerStatus) v1.ContainerState {
 	best := old.LastTerminationState.Terminated
 	if best != nil && best.ContainerID == id {
@@ -224,10 +222,9 @@ func (c *computer) lastState(before *observed.Container, id string, old *v1.Cont
 	return v1.ContainerState{Terminated: best}
 }
 
-// waiting says why a container that doesn't run does not. What ended before
-// becomes its last state. One that was stopped to be restarted waits from the moment
-// that it has ended: the apiserver lets no container leave the state Terminated that
-// its restart policy does not restart.
+// waiting fills why a container doesn't run, and makes its termination the last state. A container
+// that was stopped to be restarted is shown as waiting as soon as it has ended: the apiserver lets
+// no container leave the state Terminated unless its restart policy restarts it.
 func (c *computer) waiting(s *v1.ContainerStatus, n *observed.Container, old *v1.ContainerStatus) {
 	if c.life() != podlife.Syncing || s.State.Running != nil {
 		return
@@ -266,8 +263,8 @@ func waitingState(old *v1.ContainerStatus, reason, message string) v1.ContainerS
 	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason, Message: message}}
 }
 
-// closeBooks is for a pod of which nothing is left: what has not ended by
-// anybody's knowledge ended in a way that nobody knows.
+// closeBooks completes the status of a pod when nothing of it is left. A container without a known
+// termination gets the reason ContainerStatusUnknown.
 func (c *computer) closeBooks() {
 	if c.initialized() {
 		c.out.ContainerStatuses = closed(c.out.ContainerStatuses, len(c.out.ContainerStatuses))
@@ -283,7 +280,7 @@ func (c *computer) closeBooks() {
 	c.out.InitContainerStatuses = closed(inits, n)
 }
 
-// closed returns list with an end for each of the first n that has none.
+// closed returns list with a termination for each of the first n that has none.
 func closed(list []v1.ContainerStatus, n int) []v1.ContainerStatus {
 	owned := false
 	for i := range n {

@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
-// Equal says whether two statuses say the same to a user. It doesn't reflect
-// on what Compute fills; lists that are shared are not looked into.
+// Equal says whether two statuses say the same to a user. It avoids reflection on the fields that
+// Compute fills, and does not compare shared lists.
 func Equal(a, b *v1.PodStatus) bool {
 	if a == b {
 		return true
@@ -31,7 +31,7 @@ func Equal(a, b *v1.PodStatus) bool {
 		equalRare(a, b)
 }
 
-// equalRare compares what hardly any pod has.
+// equalRare compares fields that hardly any pod has.
 func equalRare(a, b *v1.PodStatus) bool {
 	if len(a.ResourceClaimStatuses)+len(b.ResourceClaimStatuses) > 0 &&
 		!apiequality.Semantic.DeepEqual(a.ResourceClaimStatuses, b.ResourceClaimStatuses) {
@@ -126,7 +126,7 @@ func equalPointer[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// same says whether two lists are one.
+// same says whether two lists share their memory.
 func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

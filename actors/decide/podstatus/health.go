@@ -31,8 +31,8 @@ func (c *computer) health(
 	s.Ready = started && passes(c.in.Plan.Health[n.ID].Readiness, same && old.Ready)
 }
 
-// started says whether a running container has started: its postStart hook is
-// behind it, and its startup probe succeeded.
+// started says whether a running container has started: its postStart hook has ended, and its
+// startup probe succeeded.
 func (c *computer) started(ct *v1.Container, n *observed.Container, before bool) bool {
 	if ct.Lifecycle != nil && ct.Lifecycle.PostStart != nil && c.in.Plan.Hooks[n.ID].PostStart != podplan.HookDone {
 		return false
@@ -40,8 +40,8 @@ func (c *computer) started(ct *v1.Container, n *observed.Container, before bool)
 	return passes(c.in.Plan.Health[n.ID].Startup, before)
 }
 
-// passes says whether a probe lets its container count. One that has not
-// answered since the agent began leaves it as it was before.
+// passes says whether a probe has passed. If it has not answered since the agent began, the earlier
+// value stands.
 func passes(p probe.Result, before bool) bool {
 	switch p {
 	case probe.None, probe.Success:

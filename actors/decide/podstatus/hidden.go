@@ -9,13 +9,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
-// HiddenResize says in which way a version of a pod in the API passes off a resize as
-// done that is not, empty if it does not. A client waits for the end of a resize until
-// status.observedGeneration is the pod's generation and neither PodResizePending nor
-// PodResizeInProgress is there. So a status that acknowledges a generation either has
-// one of the two of that generation, or shows what it asks for. A pod that is being
-// deleted or has ended is not resized any more. This is an invariant, for tests and for
-// checkers that run with a simulation.
+// HiddenResize says how a pod in the API presents an unfinished resize as done; empty if it does
+// not. A client waits until status.observedGeneration is the pod's generation and neither
+// PodResizePending nor PodResizeInProgress exists. So a status that acknowledges a generation must
+// have one of the two for it, or show the resources that it asks for. A pod that has ended or is
+// being deleted is no longer resized. This is an invariant for tests and for the checkers of a
+// simulation.
 func HiddenResize(pod *v1.Pod) string {
 	s := &pod.Status
 	if s.ObservedGeneration < pod.Generation || pod.DeletionTimestamp != nil || podspec.Terminal(s.Phase) {
@@ -41,7 +40,7 @@ func HiddenResize(pod *v1.Pod) string {
 		}
 	}
 	if pod.Spec.Resources != nil && s.Resources != nil {
-		// Of what it does not ask for as a whole it has what its containers ask for.
+		// Resources that the pod does not set as a whole come from its containers.
 		has := v1.ResourceRequirements{Requests: of(s.Resources.Requests, pod.Spec.Resources.Requests),
 			Limits: of(s.Resources.Limits, pod.Spec.Resources.Limits)}
 		if why := otherResources(pod.Spec.Resources, &has, nil); why != "" {
@@ -53,8 +52,7 @@ func HiddenResize(pod *v1.Pod) string {
 	return ""
 }
 
-// otherResources says in which way what is shown is not what is asked for. Nil is
-// nothing said.
+// otherResources says how the shown resources differ from the spec's. nil means not reported.
 func otherResources(asked, has *v1.ResourceRequirements, given v1.ResourceList) string {
 	switch {
 	case given != nil && !resourcelist.Equal(given, asked.Requests):
@@ -67,7 +65,7 @@ func otherResources(asked, has *v1.ResourceRequirements, given v1.ResourceList) 
 		resourcelist.Text(asked.Limits))
 }
 
-// of is what a list says of the resources that another names.
+// of returns the quantities in l of the resources in names.
 func of(l, names v1.ResourceList) v1.ResourceList {
 	out := v1.ResourceList{}
 	for name := range names { // order-free: a map again

@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Line is a status in one line, for timelines: phase=Running ready=True app=running#1.
-// Notes stand behind the phase.
+// Line is a status in one line, for timelines: phase=Running ready=True app=running#1. Notes follow
+// the phase.
 func Line(s *v1.PodStatus, notes ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "phase=%s", s.Phase)

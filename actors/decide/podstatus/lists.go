@@ -2,8 +2,7 @@ package podstatus
 
 import v1 "k8s.io/api/core/v1"
 
-// statusList builds a list of container statuses. As long as it says what prev
-// says, it is prev.
+// statusList builds a list of container statuses. While it equals prev, it is prev.
 type statusList struct {
 	prev, own []v1.ContainerStatus
 	n         int

@@ -10,8 +10,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
-// volumeMounts are the mounts of a container, whose newest incarnation is n, nil
-// for none. What of them never changes is taken over from old.
+// volumeMounts are the mounts of a container. n is its newest incarnation, nil for none. The parts
+// that never change are taken from old.
 func volumeMounts(ct *v1.Container, n *observed.Container, old *v1.ContainerStatus) []v1.VolumeMountStatus {
 	list, known := old.VolumeMounts, len(old.VolumeMounts) == len(ct.VolumeMounts)
 	if !known {
@@ -36,9 +36,9 @@ func volumeMounts(ct *v1.Container, n *observed.Container, old *v1.ContainerStat
 	return list
 }
 
-// recursiveReadOnly is whether all below a mount is read-only too: by what was
-// mounted (API VolumeMountStatus.recursiveReadOnly), and until a container was
-// looked at as it was shown before. It is nil for a mount that is not read-only.
+// recursiveReadOnly says whether everything below a mount is read-only too (API
+// VolumeMountStatus.recursiveReadOnly): by the actual mount, or as shown before until the container
+// was inspected. It is nil for a mount that is not read-only.
 func recursiveReadOnly(
 	m *v1.VolumeMount, n *observed.Container, before *v1.RecursiveReadOnlyMode,
 ) *v1.RecursiveReadOnlyMode {
@@ -48,7 +48,7 @@ func recursiveReadOnly(
 	case m.RecursiveReadOnly == nil || *m.RecursiveReadOnly == v1.RecursiveReadOnlyDisabled:
 		return ptr.To(v1.RecursiveReadOnlyDisabled)
 	case n != nil && *m.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled:
-		return ptr.To(v1.RecursiveReadOnlyEnabled) // it would not have been made otherwise
+		return ptr.To(v1.RecursiveReadOnlyEnabled) // the runtime would have failed otherwise
 	case n == nil || !n.Detailed || n.State == observed.ContainerCreated:
 		if before != nil {
 			return before

@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// phase is the phase that the containers make, or the Stop says.
+// phase is the phase that follows from the containers or from Stop.
 func (c *computer) phase() v1.PodPhase {
 	if podspec.Terminal(c.prev.Phase) {
 		return c.prev.Phase
@@ -22,8 +22,8 @@ func (c *computer) phase() v1.PodPhase {
 	}
 	phase := c.tally()
 	if phase == v1.PodPending && c.prev.Phase == v1.PodRunning {
-		// It starts over, in another sandbox: that is restarting, and a pod that
-		// restarts is Running (API field status.phase).
+		// It starts over in another sandbox. That is a restart, and a restarting pod is Running (API
+		// field status.phase).
 		phase = v1.PodRunning
 	}
 	if c.life() == podlife.Terminated && !podspec.Terminal(phase) && !podspec.Static(c.pod) {
@@ -32,8 +32,8 @@ func (c *computer) phase() v1.PodPhase {
 	return phase
 }
 
-// show sets phase, reason and message. A terminal phase is shown only when
-// nothing of the pod runs any more: others take what it used.
+// show sets phase, reason and message. A terminal phase is shown only when nothing of the pod runs,
+// because others then use its resources.
 func (c *computer) show(phase v1.PodPhase) {
 	shown := phase
 	if podspec.Terminal(phase) && !podspec.Terminal(c.prev.Phase) && !podspec.Terminal(c.pod.Status.Phase) && !c.down() {
@@ -58,7 +58,7 @@ func (c *computer) show(phase v1.PodPhase) {
 	}
 }
 
-// down says whether it is certain that nothing of the pod runs any more.
+// down says whether it is certain that nothing of the pod runs.
 func (c *computer) down() bool {
 	switch c.life() {
 	case podlife.Terminated:
@@ -78,7 +78,7 @@ func (c *computer) down() bool {
 		}
 		newest := i == 0 || p.View.Containers[i-1].Name != n.Name
 		if newest && n.State == observed.ContainerExited && !n.Detailed {
-			return false // how it ended makes the phase
+			return false // its exit determines the phase
 		}
 	}
 	for i := range p.View.Sandboxes {
@@ -90,7 +90,7 @@ func (c *computer) down() bool {
 	return !c.making()
 }
 
-// making says whether something is being made that would run.
+// making says whether a sandbox or container is being made or started.
 func (c *computer) making() bool {
 	for _, b := range c.in.Plan.Busy {
 		if b.Key.Kind == podplan.LaneContainer {

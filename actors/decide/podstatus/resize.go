@@ -12,10 +12,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
-// resources are those that a container has (API field status.resources): what the
-// runtime says of a pod that was resized, and of one that never was, and of what
-// the runtime doesn't know, what was allocated. Where it says nothing, they are as
-// they were shown before.
+// resources are the actual resources of a container (API field status.resources). For a resized pod
+// they are what the runtime reports. For any other pod, and for what the runtime does not know,
+// they are the allocation. Where the runtime reports nothing, they stay as shown before.
 func (c *computer) resources(
 	ct *v1.Container, n *observed.Container, old *v1.ContainerStatus, same bool,
 ) *v1.ResourceRequirements {
@@ -41,8 +40,8 @@ func (c *computer) resources(
 	return has
 }
 
-// unseen is the status of a container that nobody looked at yet: as it was shown, but
-// for what was allocated, which is this node's to say.
+// unseen is the status of a container that was not inspected yet: as shown before, except for the
+// allocation, which this node decides.
 func (c *computer) unseen(ct *v1.Container, old *v1.ContainerStatus) v1.ContainerStatus {
 	s := *old
 	if c.in.Plan.Resize == nil || s.Resources == nil {
@@ -59,8 +58,8 @@ func (c *computer) unseen(ct *v1.Container, old *v1.ContainerStatus) v1.Containe
 	return s
 }
 
-// shownResources is what a container with these limits is shown to have that is to have
-// the resources of its spec.
+// shownResources converts the actual limits of a container to its status, written as in its spec
+// where they are equal.
 func shownResources(has *observed.Resources, spec *v1.ResourceRequirements) *v1.ResourceRequirements {
 	r := *spec // its lists are cloned before they are changed
 	if r.Limits != nil {
@@ -69,7 +68,7 @@ func shownResources(has *observed.Resources, spec *v1.ResourceRequirements) *v1.
 		if has.CPUQuota > 0 && has.CPUPeriod > 0 {
 			milli = has.CPUQuota * 1000 / has.CPUPeriod
 		}
-		// A limit may be so low that the kernel has none for it.
+		// A limit may be too low for the kernel to set.
 		if q, ok := r.Limits[v1.ResourceCPU]; !ok || milli > leastMilliQuota || q.MilliValue() > leastMilliQuota {
 			put(r.Limits, v1.ResourceCPU, milli, q, q.MilliValue(), resource.NewMilliQuantity(milli, resource.DecimalSI))
 		}
@@ -87,14 +86,14 @@ func shownResources(has *observed.Resources, spec *v1.ResourceRequirements) *v1.
 }
 
 const (
-	// leastMilliQuota is the least CPU limit that a kernel holds to, leastShares the
-	// least weight (podcgroup has them in its units).
+	// leastMilliQuota is the lowest CPU limit that a kernel enforces, leastShares the lowest weight
+	// (podcgroup has both in its own units).
 	leastMilliQuota = 10
 	leastShares     = 2
 )
 
-// put sets what a list says of a resource to what is, but leaves how it is written
-// if it says that already. What has no limit isn't in it.
+// put sets a resource in a list to its actual value. If the list has that value, its notation
+// stays. A resource without a limit is removed.
 func put(l v1.ResourceList, name v1.ResourceName, is int64, q resource.Quantity, said int64, as *resource.Quantity) {
 	switch {
 	case is == 0:
@@ -106,8 +105,8 @@ func put(l v1.ResourceList, name v1.ResourceName, is int64, q resource.Quantity,
 	}
 }
 
-// podResources fills what the pod as a whole was given, and what it has (KEP-5419). The
-// API has the first of each pod, the second of those that ask for something as a whole.
+// podResources fills the allocation of the whole pod, which the API has for every pod, and its
+// actual resources, which it has only for pods with spec.resources (KEP-5419).
 func (c *computer) podResources() {
 	c.out.AllocatedResources = c.allocated()
 	if c.pod.Spec.Resources == nil {
@@ -120,7 +119,7 @@ func (c *computer) podResources() {
 		c.out.Resources = &has
 		return
 	}
-	// Until it is known to have what it was given.
+	// True until the actual resources are read.
 	unread := c.life() != podlife.Syncing || !c.in.Plan.Known || c.in.Plan.Cgroup.Own && c.in.Plan.Seen == nil
 	if unread {
 		c.behind = true
@@ -131,8 +130,8 @@ func (c *computer) podResources() {
 	c.out.Resources = &has
 }
 
-// allocated is what the pod was given of the node. It is shared where it can be: there
-// are as many lists as pods, and this is called again and again.
+// allocated is the pod's allocation. It is shared where possible: there is one list per pod, and
+// this runs again and again.
 func (c *computer) allocated() v1.ResourceList {
 	spec := &c.pod.Spec
 	switch {
@@ -148,18 +147,16 @@ func (c *computer) allocated() v1.ResourceList {
 	return given
 }
 
-// ResizeOpen says whether a status leaves it open that a pod has what the spec of a
-// generation asks for, which it was given: it says that this is in progress, or does
-// not know yet that it was given.
+// ResizeOpen says whether a status leaves open that the pod has the resources of an allocated
+// generation: it reports the resize as in progress, or does not report the allocation yet.
 func ResizeOpen(s *v1.PodStatus, generation int64) bool {
 	pending := FindCondition(s.Conditions, v1.PodResizePending)
 	return s.ObservedGeneration < generation || FindCondition(s.Conditions, v1.PodResizeInProgress) != nil ||
 		pending != nil && pending.ObservedGeneration <= generation
 }
 
-// resizeConditions are those of a resize that was asked for and not given, and of
-// one that was given and isn't done. There is none of them without one (KEP-1287).
-// While it is not decided what becomes of a newer one, what was said is not taken back.
+// resizeConditions adds a condition for a resize that is not allocated, and one for an allocated
+// resize that is not done (KEP-1287). Until a newer resize is decided, the earlier condition stays.
 func (c *computer) resizeConditions(l *conditionList) {
 	r := c.in.Plan.Resize
 	if r == nil || podspec.Terminal(c.out.Phase) {
@@ -172,7 +169,7 @@ func (c *computer) resizeConditions(l *conditionList) {
 	}
 	old := FindCondition(c.prev.Conditions, v1.PodResizeInProgress)
 	if !c.in.Out.Resizing.InProgress && !c.behind {
-		// An earlier agent may have given what this one does not know of.
+		// An earlier agent may have allocated a resize that this one does not know.
 		if old != nil && r.Undecided && c.prev.ObservedGeneration >= c.pod.Generation {
 			l.add(old)
 		}
@@ -181,7 +178,7 @@ func (c *computer) resizeConditions(l *conditionList) {
 	v := verdict{kind: v1.PodResizeInProgress, ok: true}
 	generation := c.generation()
 	if r.Pending != nil {
-		generation = r.Generation // that one asks for something else
+		generation = r.Generation // the pending generation asks for something else
 	}
 	switch problem := c.in.Out.Resizing.Problem; {
 	case problem != "":

@@ -2,14 +2,13 @@ package podstatus
 
 import v1 "k8s.io/api/core/v1"
 
-// Started says whether, between two statuses of a pod, the last of its main
-// containers was started for the first time. Nothing is known of a pod of which
-// there was no status before.
+// Started says whether the last main container started for the first time between two statuses of a
+// pod. It is false without an earlier status.
 func Started(before, after *v1.PodStatus) bool {
 	return before != nil && after != nil && !allStarted(before) && allStarted(after)
 }
 
-// allStarted stays true once it is: a container that runs no more has ended.
+// allStarted stays true once it is: a container that no longer runs has ended.
 func allStarted(s *v1.PodStatus) bool {
 	for i := range s.ContainerStatuses {
 		c := &s.ContainerStatuses[i]

@@ -6,18 +6,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// counts are how many containers of a pod stand where.
+// counts counts the containers of a pod by state.
 type counts struct {
 	pendingInit    int // regular init containers that have not ended yet
 	pendingSidecar int // sidecars that have not started yet
 	failedInit     bool
 
 	running, waiting, stopped int
-	final                     int // of those stopped: not to be started again
+	final                     int // of those stopped: not restarted
 	succeeded                 int // of those stopped: with code 0
 }
 
-// tally makes the phase from the statuses of the containers.
+// tally computes the phase from the statuses of the containers.
 //
 //	failed init, not restarted                → Failed
 //	any init pending, any main never started  → Pending
@@ -44,9 +44,8 @@ func (c *computer) tally() v1.PodPhase {
 	return v1.PodFailed
 }
 
-// ending says whether nothing of the pod is started again whatever its policy
-// says. A pod of this node's own files may come back with the same UID, so it
-// isn't ended by that.
+// ending says whether nothing of the pod is started again, whatever its policy. A static pod may
+// come back with the same UID, so it doesn't count.
 func (c *computer) ending() bool { return c.down() && !podspec.Static(c.pod) }
 
 func (c *computer) count() counts {
@@ -65,9 +64,8 @@ func (c *computer) count() counts {
 	return n
 }
 
-// again says whether a container that ended with a code is followed by another:
-// by its policy and rules, because all containers of the pod are restarted, or
-// because it was stopped for that.
+// again says whether a container that ended with a code is restarted: by its policy and rules,
+// because all containers of the pod are restarted, or because it was stopped for that.
 func (c *computer) again(ct *v1.Container) func(code int32) bool {
 	return func(code int32) bool {
 		if podspec.RestartsAfter(ct, c.pod, code) {
@@ -87,8 +85,8 @@ func (n *counts) init(s *v1.ContainerStatus, again func(int32) bool) {
 	case end == nil:
 		n.pendingInit++
 	case end.ExitCode != 0:
-		// One that is to be tried again doesn't hold the phase by itself: the
-		// main containers wait for it, and are counted.
+		// A retried init container doesn't decide the phase: the main containers wait for it, and are
+		// counted.
 		n.failedInit = n.failedInit || !again(end.ExitCode)
 	}
 }
@@ -124,7 +122,7 @@ func (n *counts) main(s *v1.ContainerStatus, again func(int32) bool) {
 	}
 }
 
-// ended is how a container that does not run ended last, nil if it runs or never ran.
+// ended is the last termination of a container that does not run; nil if it runs or never ran.
 func ended(s *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	switch {
 	case s.State.Running != nil:
@@ -147,8 +145,8 @@ func (c *computer) mainRan() bool {
 	return false
 }
 
-// mainMadeHere says whether a main container was made in the newest sandbox:
-// sidecars that start again then don't hold up the phase any more.
+// mainMadeHere says whether a main container was made in the newest sandbox. Then restarting
+// sidecars no longer hold up the phase.
 func (c *computer) mainMadeHere() bool {
 	boxes := c.in.Plan.View.Sandboxes
 	for i := range c.pod.Spec.Containers {
@@ -160,7 +158,7 @@ func (c *computer) mainMadeHere() bool {
 	return !c.in.Plan.Known && c.mainRan()
 }
 
-// initialized says whether the pod's init containers were ever through.
+// initialized says whether the pod's init containers were ever complete.
 func (c *computer) initialized() bool {
 	inits := c.out.InitContainerStatuses
 	if len(inits) == 0 || c.mainRan() {

@@ -9,16 +9,15 @@ import (
 )
 
 const (
-	// statusUnknown is the reason of a termination that nobody saw.
+	// statusUnknown is the reason of a termination that was not observed.
 	statusUnknown = "ContainerStatusUnknown"
-	// lostExitCode stands for an exit code that nobody knows.
+	// lostExitCode stands for an unknown exit code.
 	lostExitCode = 137
-	// maxMessages is how much text the messages of all containers of a pod
-	// may have together, in bytes.
+	// maxMessages bounds the termination messages of all containers of a pod together, in bytes.
 	maxMessages = 12 * 1024
 )
 
-// lost is the end of a container that was there, as old has it, and is gone.
+// lost is the termination of a container that old shows and that is gone.
 func lost(old *v1.ContainerStatus, message string) *v1.ContainerStateTerminated {
 	t := &v1.ContainerStateTerminated{
 		ExitCode: lostExitCode, Reason: statusUnknown, Message: message, ContainerID: old.ContainerID,
@@ -29,8 +28,7 @@ func lost(old *v1.ContainerStatus, message string) *v1.ContainerStateTerminated 
 	return t
 }
 
-// terminated is how n, with this ID if it was made already, ended; as old has
-// it if old says the same.
+// terminated is the termination of n; old's if it is equal. id is empty if n was not made yet.
 func (c *computer) terminated(n *observed.Container, id string, old *v1.ContainerStatus) *v1.ContainerStateTerminated {
 	reason := n.Reason
 	switch {
@@ -57,7 +55,7 @@ func (c *computer) terminated(n *observed.Container, id string, old *v1.Containe
 	}
 }
 
-// cut shortens a message to the share of one container.
+// cut shortens a message to one container's share.
 func (c *computer) cut(s string) string {
 	spec := &c.pod.Spec
 	n := maxMessages / max(len(spec.Containers)+len(spec.InitContainers)+len(spec.EphemeralContainers), 1)
@@ -70,7 +68,7 @@ func (c *computer) cut(s string) string {
 	return s[:n]
 }
 
-// endOf is how the container with this ID ended, as far as old knows.
+// endOf is the termination of the container with this ID, if old has it.
 func endOf(old *v1.ContainerStatus, id string) *v1.ContainerStateTerminated {
 	if t := old.State.Terminated; t != nil && (t.ContainerID == id || t.ContainerID == "" && old.ContainerID == id) {
 		return t
@@ -81,7 +79,7 @@ func endOf(old *v1.ContainerStatus, id string) *v1.ContainerStateTerminated {
 	return nil
 }
 
-// keep returns t as a state, the old one if it says the same.
+// keep returns t as a state, reusing old's if it is equal.
 func keep(old *v1.ContainerStatus, t *v1.ContainerStateTerminated) v1.ContainerState {
 	if o := old.State.Terminated; o != nil && (o == t || equalTerminated(o, t)) {
 		return old.State
@@ -89,7 +87,7 @@ func keep(old *v1.ContainerStatus, t *v1.ContainerStateTerminated) v1.ContainerS
 	return v1.ContainerState{Terminated: t}
 }
 
-// containerID is the ID as the API has it; old's string if it is the same.
+// containerID is the ID in the API's form; old's string if it is equal.
 func (c *computer) containerID(id string, old *v1.ContainerStatus) string {
 	if old != nil && c.isID(old.ContainerID, id) {
 		return old.ContainerID
@@ -97,7 +95,7 @@ func (c *computer) containerID(id string, old *v1.ContainerStatus) string {
 	return c.in.RuntimeName + "://" + id
 }
 
-// isID says whether s is id as the API has it.
+// isID says whether s is id in the API's form.
 func (c *computer) isID(s, id string) bool {
 	name := c.in.RuntimeName
 	return len(s) == len(name)+len("://")+len(id) && s[:len(name)] == name && s[len(name)+len("://"):] == id

@@ -2,15 +2,15 @@ package probe
 
 import "time"
 
-// Container is the probes of one incarnation of a container.
+// Container holds the probes of one incarnation of a container.
 //
 //	          ┌─ has a startup probe ─► startup ─passed─► liveness, readiness
-//	began ────┤                            └─failed─► nothing more: it is to be restarted
+//	began ────┤                            └─failed─► nothing more: it must be restarted
 //	          └─ has none ───────────────────────────► liveness, readiness
 //
-//	stopping: liveness and startup are over, readiness goes on
+//	stopping: liveness and startup are over, readiness continues
 type Container struct {
-	// Probes are by kind, nil for those that it does not have.
+	// Probes are by kind; nil where the container has none.
 	Probes [Kinds]*Probe
 	// startedAt is in Unix nanoseconds.
 	startedAt int64
@@ -18,18 +18,17 @@ type Container struct {
 	stopping  bool
 }
 
-// Beginning is what is known when the probing of a container begins.
+// Beginning is what is known when probing begins.
 type Beginning struct {
 	Now, StartedAt time.Time
-	// Known is what was said of it before, by a predecessor or in its pod's
-	// status. It counts until there are answers.
+	// Known is the health that a predecessor or the pod's status recorded. It counts until there are
+	// answers.
 	Known Health
-	// Jitter spreads what need not be at once: from 0 to less than 1.
+	// Jitter spreads runs that need not be at once: from 0 to less than 1.
 	Jitter float64
 }
 
-// Begin begins the probing. What nobody knows yet is as in the API: not
-// started, alive, not ready.
+// Begin begins the probing. Unknown results are as in the API: not started, alive, not ready.
 func (c *Container) Begin(b Beginning) {
 	now := b.Now.UnixNano()
 	c.startedAt, c.jitter = now, b.Jitter
@@ -61,7 +60,7 @@ func (c *Container) Begin(b Beginning) {
 	c.open(now, c.startedAt)
 }
 
-// open begins what a startup probe holds back; since is since when it could.
+// open begins the probes that a startup probe holds back. since is when they could first run.
 func (c *Container) open(now, since int64) {
 	for _, k := range [...]Kind{Liveness, Readiness} {
 		switch p := c.Probes[k]; {
@@ -74,12 +73,10 @@ func (c *Container) open(now, since int64) {
 	}
 }
 
-// beginOne decides on the first run of a probe. A container that has just been
-// started is asked at once whether it has started and is ready, since users wait
-// for that; whether it lives, somewhere in the first period. All others are
-// spread over a period, so that an agent that starts does not ask everybody at
-// the same time; but for those of which nobody has heard that they are ready,
-// which are spread over a second.
+// beginOne schedules the first run of a probe. A container that was just started gets its startup
+// and readiness probes at once, because users wait for them, and its liveness probe within the
+// first period. All other probes are spread over a period, so that an agent does not run all of
+// them when it starts. Probes of containers not known as ready are spread over a second.
 func (c *Container) beginOne(p *Probe, now, since int64) {
 	first := max(c.startedAt+int64(p.InitialDelay), now)
 	fresh := now-since < int64(p.InitialDelay)+int64(p.Period)
@@ -94,9 +91,8 @@ func (c *Container) beginOne(p *Probe, now, since int64) {
 	p.begin(first, waited && fresh)
 }
 
-// Answered takes in one answer of a probe. It says whether the answer counts,
-// and so is to be told to users unless it passed, and whether the container's
-// health is another now.
+// Answered takes in one answer of a probe. counted says whether it counts: users are told of it
+// unless it passed. changed says whether the container's health changed.
 func (c *Container) Answered(k Kind, v Verdict, now time.Time) (counted, changed bool) {
 	p := c.Probes[k]
 	counted, changed = p.answered(v, now)
@@ -106,9 +102,8 @@ func (c *Container) Answered(k Kind, v Verdict, now time.Time) (counted, changed
 	return counted, changed
 }
 
-// Stopping: the container is being stopped. It is not asked any more whether it
-// lives, and that it does not start is no news; but others want to know whether
-// it still serves.
+// Stopping tells the probes that the container is being stopped. Startup and liveness no longer
+// matter. Readiness does: clients want to know whether it still serves.
 func (c *Container) Stopping() {
 	c.stopping = true
 	for _, k := range [...]Kind{Startup, Liveness} {
@@ -118,7 +113,7 @@ func (c *Container) Stopping() {
 	}
 }
 
-// Health is what the plan of the pod needs to know.
+// Health is what the pod's plan needs to know.
 func (c *Container) Health() Health {
 	var h Health
 	if p := c.Probes[Startup]; p != nil {

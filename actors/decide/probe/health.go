@@ -1,6 +1,6 @@
 package probe
 
-// Result is what a kind of probe last said.
+// Result is the last result of a kind of probe.
 type Result uint8
 
 const (
@@ -10,11 +10,11 @@ const (
 	Failure
 )
 
-// Health of one container incarnation.
+// Health is the health of one container incarnation.
 type Health struct {
 	Startup, Liveness, Readiness Result
-	// Message of the last failure.
+	// Message is that of the last failure.
 	Message string
-	// Grace is the probe's own terminationGracePeriodSeconds, nil for the pod's.
+	// Grace is the probe's own terminationGracePeriodSeconds; nil for the pod's.
 	Grace *int64
 }

@@ -1,9 +1,7 @@
-// Package probe decides when a container is probed and what the answers mean:
-// thresholds, delays, the gate that a startup probe is to the others, what is
-// asked, and what users read of it.
+// Package probe decides when a container is probed, what is asked, what the answers mean
+// (thresholds, delays, the startup probe that holds back the others), and what users read of them.
 //
-// Everything is by container ID: a container that is started again is another
-// one, of which nothing is known.
+// Everything is by container ID. A restarted container is a new one, without a history.
 package probe
 
 import (
@@ -12,14 +10,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Kind is which of a container's probes it is.
+// Kind is the kind of a probe.
 type Kind uint8
 
 const (
 	Startup Kind = iota
 	Liveness
 	Readiness
-	// Kinds is how many there are.
+	// Kinds is the number of kinds.
 	Kinds
 )
 
@@ -43,21 +41,20 @@ func Any(c *v1.Container) bool {
 	return c.StartupProbe != nil || c.LivenessProbe != nil || c.ReadinessProbe != nil
 }
 
-// Rules are the times and thresholds of one probe (API type Probe), with the
-// API's defaults where it gives none.
+// Rules are the times and thresholds of one probe (API type Probe), with the API's defaults.
 type Rules struct {
 	Kind                   Kind
 	InitialDelay, Period   time.Duration
 	Timeout                time.Duration
 	SuccessRun, FailureRun int32
-	// Hurry is how long after a first failure it is tried again out of turn,
-	// while the container has yet to pass; each further time takes twice as long.
+	// Hurry is the delay of an extra run after the first failure, until the container has passed once.
+	// It doubles each time.
 	Hurry time.Duration
 	// Grace is terminationGracePeriodSeconds, nil for the pod's.
 	Grace *int64
 }
 
-// Out of turn, a command costs the machine far more than a connection.
+// An extra run of a command costs the machine far more than one of a connection.
 const (
 	hurryExec    = time.Second
 	hurryNetwork = 100 * time.Millisecond
@@ -87,15 +84,15 @@ func RulesOf(k Kind, p *v1.Probe) Rules {
 	return r
 }
 
-// Verdict is what one run of a probe says.
+// Verdict is the outcome of one run of a probe.
 type Verdict uint8
 
 const (
 	Passed Verdict = iota + 1
-	// Warned is passed, with something that users should know.
+	// Warned is passed, with a warning for users.
 	Warned
 	Failed
-	// Errored says nothing of the container: it could not be asked.
+	// Errored: the probe could not be run, so it says nothing about the container.
 	Errored
 )
 
@@ -103,14 +100,14 @@ func (v Verdict) String() string {
 	return [...]string{"none", "passed", "warned", "failed", "errored"}[v]
 }
 
-// Answer is what one run of a probe gave.
+// Answer is what one run of a probe returned.
 type Answer struct {
 	Verdict Verdict
-	// Output is for people.
+	// Output is shown to users.
 	Output string
 }
 
-// phase is where one probe of one container stands.
+// phase is the state of one probe of one container.
 //
 //	idle ──begin──► active ──answers──► active …
 //	                   ├── startup: passed, or failed ──► over
@@ -124,35 +121,34 @@ const (
 	over
 )
 
-// State is one probe of one container. Times are Unix nanoseconds, 0 for none:
-// a simulation holds hundreds of thousands of these.
+// State is the state of one probe of one container. Times are Unix nanoseconds, 0 for none: a
+// simulation holds hundreds of thousands of these.
 type State struct {
-	// Result is what counts: that of the last row of answers that was long enough.
+	// Result is the result that counts: from the last row of answers that reached its threshold.
 	Result Result
 	phase  phase
-	// passed is what the last answer that counted was, row how many in a row
-	// were alike, up to the threshold.
+	// passed is the last answer that counted. row is how many in a row were the same, up to the
+	// threshold.
 	passed bool
-	// hurried is how many runs were out of turn.
+	// hurried is the number of extra runs.
 	hurried uint8
 	row     int32
-	// due is when the next run in turn is, hurry when one before that is.
+	// due is the next regular run, hurry an extra run before it.
 	// Invariant: hurry == 0 || hurry < due, but while a run is late.
 	due, hurry int64
-	// patience is until when a container that never passed fails nothing: such
-	// failures neither count nor are told.
+	// patience is until when failures of a container that never passed neither count nor are reported.
 	patience int64
 	// ran is when the last run began.
 	ran int64
 }
 
-// Probe is a probe and where it stands.
+// Probe is a probe with its state.
 type Probe struct {
 	Rules
 	State
 }
 
-// Due is when the probe is to be run next, in Unix nanoseconds; 0 for never.
+// Due is when the probe runs next, in Unix nanoseconds; 0 for never.
 func (p *Probe) Due() int64 {
 	if p.hurry != 0 && p.hurry < p.due {
 		return p.hurry
@@ -160,11 +156,11 @@ func (p *Probe) Due() int64 {
 	return p.due
 }
 
-// Grid is the times at which the probes of one node run in turn: multiples of
-// Tick after Phase. Probes that are due at one time cost one wake-up.
+// Grid gives the times of the regular runs on a node: multiples of Tick after Phase. Probes that
+// are due at the same time cost one wake-up.
 type Grid struct{ Tick, Phase time.Duration }
 
-// next is the first time of the grid that isn't before t.
+// next is the first time of the grid at or after t.
 func (g Grid) next(t int64) int64 {
 	if g.Tick <= 0 {
 		return t
@@ -178,9 +174,8 @@ func (g Grid) next(t int64) int64 {
 	return t
 }
 
-// begin starts the schedule: the first run is at first, those after it one
-// period apart on the grid. With patience, failures before the first that comes
-// in turn after it do not count.
+// begin starts the schedule. The first run is at first, the others one period apart on the grid.
+// With patience, failures before the second regular run do not count.
 func (p *Probe) begin(first int64, patience bool) {
 	p.phase, p.row, p.hurried, p.hurry, p.patience = active, 0, 0, 0, 0
 	p.due = first
@@ -191,15 +186,13 @@ func (p *Probe) begin(first int64, patience bool) {
 
 func (p *Probe) end() { p.phase, p.due, p.hurry = over, 0, 0 }
 
-// Begun notes that the probe is run now: what was due is done with. A run that
-// is late delays none of those after it.
+// Begun notes that the probe runs now. A late run does not delay the runs after it.
 func (p *Probe) Begun(now time.Time, g Grid) {
 	p.ran = now.UnixNano()
 	p.Skipped(now, g)
 }
 
-// Skipped notes that the probe is not run although it is due: its last run has
-// yet to end.
+// Skipped notes that a due run is skipped, because the last one has not ended yet.
 func (p *Probe) Skipped(now time.Time, g Grid) {
 	at := now.UnixNano()
 	p.hurry = 0
@@ -210,8 +203,7 @@ func (p *Probe) Skipped(now time.Time, g Grid) {
 	p.due = g.next(p.due + ((at-p.due)/period+1)*period)
 }
 
-// answered takes in one answer. It says whether it counted, and whether the
-// result is another now.
+// answered takes in one answer. It says whether it counts, and whether the result changed.
 func (p *Probe) answered(v Verdict, now time.Time) (counted, changed bool) {
 	if p.phase != active {
 		return false, false
@@ -249,9 +241,8 @@ func (p *Probe) answered(v Verdict, now time.Time) (counted, changed bool) {
 	return true, p.Result != was
 }
 
-// hurryUp has a container that has yet to pass tried again before its turn, ever
-// more seldom: a server needs a moment until it listens, and nobody shall wait a
-// whole period for that.
+// hurryUp schedules an extra run for a container that has not passed yet, with growing delays. A
+// server needs a moment until it listens, and users should not wait a whole period for that.
 func (p *Probe) hurryUp(now int64) {
 	if next := now + int64(p.Hurry)<<min(p.hurried, 20); next < p.patience && next < p.due {
 		p.hurry = next

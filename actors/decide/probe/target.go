@@ -19,9 +19,9 @@ type Target interface{ isTarget() }
 // Exec runs a command in the container.
 type Exec struct{ Command []string }
 
-// HTTP asks for a page.
+// HTTP sends a GET request.
 type HTTP struct {
-	// TLS is used without a look at the certificate (API HTTPGetAction.scheme).
+	// TLS is used without verifying the certificate (API HTTPGetAction.scheme).
 	TLS  bool
 	Host string
 	Port int
@@ -48,9 +48,9 @@ func (HTTP) isTarget() {}
 func (TCP) isTarget()  {}
 func (GRPC) isTarget() {}
 
-// TargetOf says what a probe of a container asks; podIP is empty while the pod
-// has no address. Known is false if it is to be asked at that address, and it
-// has none. An error is of the pod's own making, and stays.
+// TargetOf says what a probe of a container asks. podIP is empty while the pod has no address.
+// known is false if the probe needs that address and it is missing. An error is the pod's own, and
+// permanent.
 func TargetOf(p *v1.Probe, c *v1.Container, podIP string) (t Target, known bool, err error) {
 	host := func(own string) string {
 		if own != "" {
@@ -87,8 +87,8 @@ func TargetOf(p *v1.Probe, c *v1.Container, podIP string) (t Target, known bool,
 	}
 }
 
-// staticEnv looks up a variable of the container as far as its spec tells: one
-// whose value comes from elsewhere is empty.
+// staticEnv looks up a variable of the container in its spec. It is empty if its value comes from
+// elsewhere.
 func staticEnv(c *v1.Container) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for i := len(c.Env) - 1; i >= 0; i-- {
@@ -100,8 +100,7 @@ func staticEnv(c *v1.Container) func(string) (string, bool) {
 	}
 }
 
-// portOf is the number of a port: itself, or that of the container's port of
-// that name.
+// portOf is the number of a port, or of the container's port of that name.
 func portOf(p intstr.IntOrString, c *v1.Container) (int, error) {
 	n := p.IntValue()
 	if p.Type == intstr.String {
@@ -125,7 +124,7 @@ func portOf(p intstr.IntOrString, c *v1.Container) (int, error) {
 	return n, nil
 }
 
-// JudgeExec judges a command that ended.
+// JudgeExec judges a command by its exit code.
 func JudgeExec(code int32, stdout, stderr []byte) Answer {
 	if code == 0 {
 		return Answer{Verdict: Passed}
@@ -133,8 +132,8 @@ func JudgeExec(code int32, stdout, stderr []byte) Answer {
 	return Answer{Failed, Shown(string(stdout) + string(stderr))}
 }
 
-// JudgeHTTP judges an answer by its status: 200 to 399 passes. One that still
-// is a redirect leads to another host, where nobody goes.
+// JudgeHTTP judges an answer by its status: 200 to 399 passes. An answer that is still a redirect
+// leads to another host, and is not followed.
 func JudgeHTTP(status int, body []byte) Answer {
 	switch {
 	case status < 200 || status >= 400:
@@ -146,7 +145,7 @@ func JudgeHTTP(status int, body []byte) Answer {
 	}
 }
 
-// JudgeGRPC judges the status that a health service answers with.
+// JudgeGRPC judges the status of a health service.
 func JudgeGRPC(status string) Answer {
 	if status == "SERVING" {
 		return Answer{Verdict: Passed}
@@ -154,7 +153,7 @@ func JudgeGRPC(status string) Answer {
 	return Answer{Failed, fmt.Sprintf("service unhealthy (responded with %q)", status)}
 }
 
-// shownLimit bounds what people are shown of a container's own words, in bytes.
+// shownLimit bounds the output of a container in an event, in bytes.
 const shownLimit = 1024
 
 // Shown makes text fit for an event.
@@ -172,8 +171,7 @@ const (
 	ProbeWarning = "ProbeWarning"
 )
 
-// Event is the warning that an answer that counted gives rise to; the reason is
-// empty if it gives rise to none.
+// Event is the warning event for an answer that counted. The reason is empty if there is none.
 func Event(k Kind, a Answer) (reason, message string) {
 	switch a.Verdict {
 	case Warned:

@@ -1,4 +1,4 @@
-// Package resourcelist reckons with lists of resources (API type ResourceList).
+// Package resourcelist does arithmetic on lists of resources (API type ResourceList).
 package resourcelist
 
 import (
@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Equal says whether two lists say the same amounts, however they are written.
+// Equal says whether two lists have equal amounts, whatever their notation.
 func Equal(a, b v1.ResourceList) bool {
 	if len(a) != len(b) {
 		return false
@@ -22,7 +22,7 @@ func Equal(a, b v1.ResourceList) bool {
 	return true
 }
 
-// Text is a list for people: [cpu=1 memory=64Mi].
+// Text formats a list for people: [cpu=1 memory=64Mi].
 func Text(l v1.ResourceList) string {
 	all := make([]string, 0, len(l))
 	for _, name := range slices.Sorted(maps.Keys(l)) {
@@ -41,8 +41,8 @@ func Add(to, more v1.ResourceList) {
 	}
 }
 
-// Raise makes what a list says, which must not be nil, at least what another
-// does. They share nothing.
+// Raise raises the amounts of a list, which must not be nil, to at least those of another. They
+// share nothing.
 func Raise(to, other v1.ResourceList) {
 	for name, q := range other { // order-free: by key
 		if have, ok := to[name]; !ok || q.Cmp(have) > 0 {

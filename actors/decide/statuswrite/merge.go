@@ -9,11 +9,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
-// Merge is the status that object is to get when this node has want to say of
-// it, and whether that differs from what it has. Nothing that the apiserver
-// acknowledged is taken back (see podstatus.Backwards): whoever computed want
-// may have forgotten it. What others own stays as it is. It shares memory with
-// both.
+// Merge returns the status to write for object when this node computed want, and whether it differs
+// from the object's. It never takes back what the apiserver acknowledged (see podstatus.Backwards),
+// because want may lack it. Fields of other clients stay as they are. The result shares memory with
+// object and want.
 func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 	have, out := &object.Status, *want
 	switch {
@@ -26,7 +25,7 @@ func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 		out.StartTime = have.StartTime
 	}
 	if have.QOSClass != "" {
-		out.QOSClass = have.QOSClass // fixed when the pod was made
+		out.QOSClass = have.QOSClass // fixed when the pod was created
 	}
 	out.ObservedGeneration = max(want.ObservedGeneration, have.ObservedGeneration)
 	if out.HostIP == "" {
@@ -42,7 +41,7 @@ func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 	out.ContainerStatuses = terminated(object, object.Spec.Containers, have.ContainerStatuses, out.ContainerStatuses)
 	out.EphemeralContainerStatuses = containers(have.EphemeralContainerStatuses, want.EphemeralContainerStatuses)
 	out.Conditions = conditions(have, want)
-	// Not this node's to decide.
+	// Other components own these.
 	out.NominatedNodeName = have.NominatedNodeName
 	out.ResourceClaimStatuses = have.ResourceClaimStatuses
 	out.ExtendedResourceClaimStatus = have.ExtendedResourceClaimStatus
@@ -50,8 +49,7 @@ func Merge(object *v1.Pod, want *v1.PodStatus) (v1.PodStatus, bool) {
 	return out, !podstatus.Equal(have, &out)
 }
 
-// containers merges two lists of container statuses: want, with what it does
-// not know of have.
+// containers merges two lists of container statuses: want, completed with what only have knows.
 func containers(have, want []v1.ContainerStatus) []v1.ContainerStatus {
 	if len(have) == 0 {
 		return want
@@ -78,10 +76,9 @@ func containers(have, want []v1.ContainerStatus) []v1.ContainerStatus {
 	return out
 }
 
-// terminated leaves containers as they are of which the apiserver would refuse that
-// they are no longer terminated: init containers that run again in another sandbox,
-// and what an agent without restart notes has written. It would refuse all else that
-// the status says with them.
+// terminated keeps statuses that the apiserver does not let leave the state Terminated: init
+// containers that run again in another sandbox, and what an agent without restart notes wrote.
+// Otherwise the apiserver would reject the whole status.
 func terminated(pod *v1.Pod, specs []v1.Container, have, want []v1.ContainerStatus) []v1.ContainerStatus {
 	out, own := want, false
 	for i := range have {
@@ -109,12 +106,12 @@ func forgets(h, w *v1.ContainerStatus) bool {
 		ended(h) && !ended(w)
 }
 
-// remember is w, with what it lacks of h.
+// remember is w, completed from h.
 func remember(h, w *v1.ContainerStatus) v1.ContainerStatus {
 	out := *w
 	if lostSight(h, w) || revived(h, w) {
 		out = *h
-		if w.Resources != nil { // what it has is said with the conditions of a resize
+		if w.Resources != nil { // the resources must agree with the conditions of a resize
 			out.Resources, out.AllocatedResources = w.Resources, w.AllocatedResources
 		}
 	}
@@ -128,26 +125,24 @@ func remember(h, w *v1.ContainerStatus) v1.ContainerStatus {
 	return out
 }
 
-// ended says whether any end of the container is known.
+// ended says whether an end of the container is known.
 func ended(s *v1.ContainerStatus) bool {
 	return s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
 }
 
-// lostSight: the container ran or has ended, and w, which only says that it
-// waits, knows nothing of it.
+// lostSight: the container ran or has ended, but w only says that it waits.
 func lostSight(h, w *v1.ContainerStatus) bool {
 	return (h.State.Running != nil || h.State.Terminated != nil) &&
 		w.State.Running == nil && !ended(w)
 }
 
-// revived: the very container that has ended is shown as one that has not. w is
-// older than h.
+// revived: h shows that this container has ended, and w shows it running. So w is older than h.
 func revived(h, w *v1.ContainerStatus) bool {
 	return h.State.Terminated != nil && h.ContainerID != "" && h.ContainerID == w.ContainerID &&
 		w.State.Running != nil
 }
 
-// conditions puts this node's own in their place among those of others.
+// conditions replaces this node's conditions and keeps those of other components.
 func conditions(object, status *v1.PodStatus) []v1.PodCondition {
 	have, want := object.Conditions, status.Conditions
 	out, own := have, false
@@ -162,7 +157,7 @@ func conditions(object, status *v1.PodStatus) []v1.PodCondition {
 			continue
 		}
 		if j < 0 && !mine && w.Type != v1.DisruptionTarget {
-			continue // somebody took it away again
+			continue // another client removed it
 		}
 		n := *w
 		if j >= 0 {
@@ -194,17 +189,16 @@ func conditions(object, status *v1.PodStatus) []v1.PodCondition {
 			!slices.ContainsFunc(want, func(w v1.PodCondition) bool { return w.Type == c.Type })
 	}
 	if status.ObservedGeneration >= object.ObservedGeneration && slices.ContainsFunc(out, gone) {
-		// These two are there only while they hold. What was computed of an older
-		// generation does not know.
+		// These two exist only while they hold. A status computed for an older generation cannot tell.
 		out, own = slices.DeleteFunc(slices.Clone(out), gone), true
 	}
 	if own && sameConditions(out, want) {
-		return want // shared: there are as many lists as pods
+		return want // shared, because there is one list per pod
 	}
 	return out
 }
 
-// sameConditions says whether two lists say the same, in whatever order.
+// sameConditions says whether two lists say the same, in any order.
 func sameConditions(a, b []v1.PodCondition) bool {
 	if len(a) != len(b) {
 		return false

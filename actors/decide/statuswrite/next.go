@@ -1,5 +1,5 @@
-// Package statuswrite decides what to write of a pod's status to the apiserver,
-// and when, and when a pod that is being deleted may go from there.
+// Package statuswrite decides when to write which status of a pod to the apiserver, and when to
+// delete a pod from there.
 package statuswrite
 
 import (
@@ -39,7 +39,7 @@ const (
 	Relook    = time.Second
 )
 
-// Input is all that is known of one pod.
+// Input is everything known about one pod.
 type Input struct {
 	Now time.Time
 	// Object is the newest known version of the pod in the apiserver, nil if it does
@@ -60,9 +60,8 @@ type Input struct {
 	// Busy: there is write load on the apiserver. Crowded: there is so much that
 	// ContainerCreating is delayed too.
 	Busy, Crowded bool
-	// Changed is when Want became another than what was written (see Renews),
-	// LastWrite when the last write was begun, RetryAt when one may be tried again
-	// after a failure; zero for never.
+	// Changed is when Want first differed from what was written (see Renews). LastWrite is when the
+	// last write was begun, RetryAt when one may be tried again after a failure. Zero means never.
 	Changed, LastWrite, RetryAt time.Time
 }
 
@@ -96,12 +95,12 @@ type Step struct {
 	Status v1.PodStatus
 }
 
-// Next decides on one pod of which nothing is under way.
+// Next decides what to do for a pod without a call under way.
 //
-//	nothing to say, or nobody to say it of ─────────────► Rest
-//	the object may be another by now ───────────────────► Read
-//	says less, or other, than this node has to say ─────► Write, if it is worth it
-//	says it all, and nothing of the pod is left ────────► Delete
+//	no computed status, or no object ───────────────────► Rest
+//	the object may have changed ────────────────────────► Read
+//	its status differs from the computed one ───────────► Write, if it is worth it
+//	its status is final, and nothing is left ───────────► Delete
 func Next(in Input) Step {
 	if in.Object == nil || in.Want == nil || in.Deleted {
 		return Step{}
@@ -123,9 +122,8 @@ func Next(in Input) Step {
 	return Step{}
 }
 
-// coalesced is until when a write waits for the next change, which may be said
-// with it. A pod that is being deleted is not waited for by anybody but for its
-// end, which comes soon.
+// coalesced is until when a write waits for the next change, to be sent together with it. Of a pod
+// that is being deleted, clients wait only for the end, which comes soon.
 func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 	since, wait := in.LastWrite, Coalesce
 	switch {
@@ -153,8 +151,8 @@ func (in *Input) coalesced(next *v1.PodStatus) time.Time {
 	return since.Add(wait)
 }
 
-// holdOnItsWay is how long what is said of a pod that is on its way may wait; 0 if it
-// says more, or must not wait.
+// holdOnItsWay is how long the status of a pod that has not started yet may wait; 0 if it says more
+// than that, or must not wait.
 func (in *Input) holdOnItsWay(next *v1.PodStatus) time.Duration {
 	switch {
 	case !onItsWay(next):
@@ -167,20 +165,20 @@ func (in *Input) holdOnItsWay(next *v1.PodStatus) time.Duration {
 	return 0
 }
 
-// holds says whether a write that may wait for so long still has to.
+// holds says whether a write that may wait for most must still wait.
 func (in *Input) holds(most time.Duration) bool {
 	return in.Busy && in.Now.Before(in.Changed.Add(most)) && !in.Changed.After(in.Now)
 }
 
-// Renews says whether next, which takes the place of want before that was written,
-// counts from now: all that waited was that the deletion of the pod was seen.
+// Renews says whether next, which replaces want before want was written, counts as changed now.
+// That is so if want only acknowledged the deletion of the pod.
 func Renews(object *v1.Pod, want, next *v1.PodStatus) bool {
 	return object != nil && object.DeletionTimestamp != nil && want != nil &&
 		onlySeen(&object.Status, want) && !onlySeen(&object.Status, next)
 }
 
-// onlySeen says whether next says no more than have but of a newer generation: of a
-// pod that is being deleted, that this node knows it.
+// onlySeen says whether next differs from have only in its generation. For a pod that is being
+// deleted, it only acknowledges the deletion.
 func onlySeen(have, next *v1.PodStatus) bool {
 	if have.ObservedGeneration >= next.ObservedGeneration {
 		return false
@@ -196,8 +194,8 @@ func onlySeen(have, next *v1.PodStatus) bool {
 	return podstatus.Equal(have, &out)
 }
 
-// sameShown says whether kubectl get shows the same of two statuses of a pod that
-// is on its way: the states of its containers.
+// sameShown says whether kubectl get shows the same for two statuses of a pod that has not started
+// yet: the states of its containers.
 func sameShown(have, next *v1.PodStatus) bool {
 	for _, lists := range [...][2][]v1.ContainerStatus{
 		{have.InitContainerStatuses, next.InitContainerStatuses}, {have.ContainerStatuses, next.ContainerStatuses},
@@ -218,8 +216,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// onItsWay says whether a status tells of a pod of which nothing has run yet, and
-// nothing but that: no reason why it does not, nor what it waits for.
+// onItsWay says whether a status only reports that nothing of the pod has run yet, without a reason
+// or message.
 func onItsWay(s *v1.PodStatus) bool {
 	if s.Phase != v1.PodPending || s.Reason != "" || s.Message != "" {
 		return false
@@ -240,8 +238,8 @@ func onItsWay(s *v1.PodStatus) bool {
 	return true
 }
 
-// after is s, if at has come. A time farther away than any that is ever waited
-// for is from before the clock was set back.
+// after is s if at has come, and otherwise waits for it. An at later than MaxWait is from before
+// the clock was set back.
 func (in *Input) after(at time.Time, s Step) Step {
 	if !at.After(in.Now) || at.Sub(in.Now) > MaxWait {
 		return s
@@ -249,13 +247,13 @@ func (in *Input) after(at time.Time, s Step) Step {
 	return Step{Do: Wait, Until: at}
 }
 
-// MaxWait bounds what RetryAt may be ahead of Now.
+// MaxWait bounds how far RetryAt may be ahead of Now.
 const MaxWait = 5 * time.Minute
 
-// passing says whether all that differs is what the runtime made of containers
-// that have yet to start, or what was allocated to a pod of which that is not said yet.
-// It is written with the next thing that there is to say: that they run, or why they
-// don't. An apiserver that does not keep what is allocated is not told twice of all else.
+// passing says whether next differs from have only in passing details: what the runtime made of
+// containers that have not started, or the first value of allocatedResources. They are written with
+// the next real change: the containers run, or there is a reason why they don't. So an apiserver
+// that does not keep allocatedResources does not get the same status again and again.
 func passing(have, next *v1.PodStatus) bool {
 	out := *next
 	made := len(have.AllocatedResources) == 0 && len(next.AllocatedResources) > 0
@@ -293,13 +291,12 @@ func passing(have, next *v1.PodStatus) bool {
 	return made && podstatus.Equal(have, &out)
 }
 
-// over says whether a container is known to have ended, and what comes next is its
-// restart.
+// over says whether a container is known to have ended and waits for its restart.
 func over(c *v1.ContainerStatus) bool {
 	return c.State.Terminated != nil || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
 }
 
-// Urgent says whether others wait for what changes: a phase, or readiness.
+// Urgent says whether clients wait for the change: of the phase or of readiness.
 func Urgent(have, next *v1.PodStatus) bool {
 	return have.Phase != next.Phase || podstatus.Ready(have) != podstatus.Ready(next)
 }

@@ -1,6 +1,6 @@
-// Package terminationmessage makes the termination message of a container: what it wrote
-// into the file of that name, or the end of its log (core/v1 Container
-// terminationMessagePath and terminationMessagePolicy).
+// Package terminationmessage makes the termination message of a container from the file that it
+// wrote, or from the end of its log (core/v1 Container terminationMessagePath and
+// terminationMessagePolicy).
 package terminationmessage
 
 import (
@@ -14,23 +14,23 @@ import (
 
 // Limits of a message.
 const (
-	// MaxFile is how many bytes count of the file: the last ones.
+	// MaxFile is how many bytes of the file count: the last ones.
 	MaxFile = 4 << 10
-	// MaxLog and MaxLines are how many bytes and lines count of the log.
+	// MaxLog and MaxLines are how many bytes and lines of the log count.
 	MaxLog   = 2 << 10
 	MaxLines = 80
-	// ReadLog is how many bytes of the end of a log have to be read for that: a
-	// line has a time and a stream before what was written.
+	// ReadLog is how many bytes at the end of a log must be read for that. Each line has a time and a
+	// stream before its text.
 	ReadLog = 64 << 10
 )
 
-// FromLog says whether the log stands for an empty file.
+// FromLog says whether the log replaces an empty file.
 func FromLog(policy v1.TerminationMessagePolicy, c *observed.Container) bool {
 	return policy == v1.TerminationMessageFallbackToLogsOnError && c.ExitCode != 0 && c.Reason != "ContainerCannotRun" &&
 		c.Reason != "StartError"
 }
 
-// Message is the runtime's own message together with what the container said.
+// Message joins the runtime's message and the container's.
 func Message(runtime, said string) string {
 	said = strings.ToValidUTF8(said, "\uFFFD")
 	if runtime == "" || said == "" {
@@ -39,11 +39,11 @@ func Message(runtime, said string) string {
 	return runtime + ": " + said
 }
 
-// Tail is the end of what was written to a log, of which data is the end, in the
-// CRI's format: <time> <stdout|stderr> <P|F> <text>. whole: data is all of it.
+// Tail is the end of a container's output. data is the end of its log in the CRI's format: <time>
+// <stdout|stderr> <P|F> <text>. whole: data is the whole log.
 func Tail(data []byte, whole bool) string {
 	if !whole {
-		// The first line is only part of one.
+		// The first line is incomplete.
 		if _, rest, ok := bytes.Cut(data, []byte("\n")); ok {
 			data = rest
 		}
@@ -66,7 +66,7 @@ func Tail(data []byte, whole bool) string {
 	return string(out)
 }
 
-// text is what was written of one line; full says that it ended there.
+// text is the text of one line; full says that the line of output ended there.
 func text(line []byte) (text []byte, full, ok bool) {
 	_, rest, ok := bytes.Cut(line, []byte(" "))
 	if !ok {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Files are the contents of the files of one cgroup, by name. A file that is not
-// there, or can't be read, is left out: what is in it is not known.
+// Files are the contents of the files of one cgroup, by name. A missing or unreadable file is left
+// out, and its values are unknown.
 type Files map[string]string
 
-// number is a file with one number; max is NoLimit.
+// number reads a file with one number; max is NoLimit.
 func (f Files) number(name string) (uint64, bool) {
 	text, ok := f[name]
 	if !ok {
@@ -23,14 +23,14 @@ func parse(text string) (uint64, bool) {
 	if text == "max" {
 		return NoLimit, true
 	}
-	if strings.HasPrefix(text, "-") { // cgroup v1 writes -1 for none
+	if strings.HasPrefix(text, "-") { // cgroup v1 writes -1 for no limit
 		return NoLimit, true
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	return n, err == nil
 }
 
-// keyed is a file of lines with a name and a number.
+// keyed reads a file of lines with a name and a number.
 func (f Files) keyed(name string) map[string]uint64 {
 	text, ok := f[name]
 	if !ok {
@@ -49,7 +49,7 @@ func (f Files) keyed(name string) map[string]uint64 {
 // lines counts the lines of a file.
 func (f Files) lines(name string) uint64 { return uint64(strings.Count(f[name], "\n")) }
 
-// pressure is a file of PSI, nil if there is none.
+// pressure reads a PSI file; nil if there is none.
 func (f Files) pressure(name string) *Pressure {
 	if text, ok := f[name]; ok {
 		return PressureIn(text)
@@ -57,7 +57,7 @@ func (f Files) pressure(name string) *Pressure {
 	return nil
 }
 
-// PressureIn reads a file of PSI (Documentation/accounting/psi.rst):
+// PressureIn parses a PSI file (Documentation/accounting/psi.rst):
 //
 //	some avg10=0.00 avg60=0.00 avg300=0.00 total=0
 //	full avg10=0.00 avg60=0.00 avg300=0.00 total=0
@@ -93,7 +93,7 @@ func PressureIn(text string) *Pressure {
 	return &p
 }
 
-// Interfaces reads /proc/PID/net/dev (proc(5)), without the loopback.
+// Interfaces parses /proc/PID/net/dev (proc(5)), without the loopback.
 func Interfaces(text string) (out []Interface) {
 	for line := range strings.Lines(text) {
 		name, rest, ok := strings.Cut(line, ":")
@@ -116,7 +116,7 @@ func Interfaces(text string) (out []Interface) {
 	return out
 }
 
-// less is a - b, not below 0: the two were read one after the other.
+// less is a - b, at least 0: the two were read one after the other.
 func less(a, b uint64) uint64 {
 	if b > a {
 		return 0

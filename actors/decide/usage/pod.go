@@ -7,9 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Of is what is known of a pod before anything was read: its containers that run,
-// as its status has them. It is false for a pod of which none runs, and that has
-// ended or not begun.
+// Of is what is known about a pod before anything is read: its running containers, from its status.
+// It is false for a pod without a running container that has ended or not begun.
 func Of(p *v1.Pod) (Pod, bool) {
 	out := Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	if p.Status.StartTime != nil {
@@ -31,8 +30,8 @@ func Of(p *v1.Pod) (Pod, bool) {
 	return out, len(out.Containers) > 0 || p.Status.Phase == v1.PodRunning
 }
 
-// Sum fills in what a pod without a cgroup of its own uses: the sum of its
-// containers, if all of them are known.
+// Sum computes the usage of a pod without its own cgroup: the sum of its containers, if all of them
+// are known.
 func (p *Pod) Sum() {
 	if p.ID != "" || len(p.Containers) == 0 {
 		return
@@ -56,27 +55,25 @@ func (p *Pod) Sum() {
 	p.Cgroup = Cgroup{At: at, CPU: &cpu, Memory: &memory}
 }
 
-// On is what is used of a whole file system for one purpose, with what is left of
-// the whole.
+// On is the usage of a whole file system for one purpose, with the free space of the whole.
 func (d *Disk) On(whole *Disk) *Disk {
 	out := *whole
 	out.At, out.Used, out.InodesUsed = d.At, d.Used, d.InodesUsed
 	return &out
 }
 
-// Sample is what was used of CPUs at some time, and the rate that was told then.
+// Sample is a reading of CPU time, and the rate reported then.
 type Sample struct {
 	at    time.Time
 	usage time.Duration
 	rate  *uint64
 }
 
-// Next sets the rate of c, which was read after last, and gives what to remember of
-// it. Less than apart after the last sample, that stays, with its rate. A counter
-// that has gone back is another cgroup's.
+// Next sets the rate of c, which was read after last, and returns the next sample. Within apart of
+// the last sample, that one and its rate stay. If the counter went back, it is another cgroup's.
 func Next(last Sample, known bool, c *Cgroup, apart time.Duration) Sample {
 	next := Sample{at: c.At, usage: c.CPU.Usage}
-	if c.CPU.Rate != nil { // the runtime has told it
+	if c.CPU.Rate != nil { // the runtime has reported it
 		return next
 	}
 	if !known || next.usage < last.usage {

@@ -9,7 +9,7 @@ import (
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 )
 
-// Summary is what a node and its pods use, as /stats/summary shows it.
+// Summary is the usage of a node and its pods, as in /stats/summary.
 func Summary(n Node, pods []Pod) *stats.Summary {
 	out := &stats.Summary{Node: nodeStats(n), Pods: make([]stats.PodStats, len(pods))}
 	for i := range pods {
@@ -71,8 +71,8 @@ func podStats(p *Pod, root *Disk) stats.PodStats {
 	return out
 }
 
-// ephemeral is the disk of the node that a pod uses: layers, logs and volumes
-// without a file system of their own.
+// ephemeral is a pod's usage of the node's disk: layers, logs, and volumes without their own file
+// system.
 func ephemeral(parts []*Disk, root *Disk) *Disk {
 	var used, inodes uint64
 	known := false
@@ -114,8 +114,7 @@ func cpuStats(c Cgroup) *stats.CPUStats {
 	return out
 }
 
-// memoryStats of a cgroup without a limit say what is available where most of it
-// is known.
+// memoryStats reports memory. most is what a cgroup without a limit may use; 0 if unknown.
 func memoryStats(c Cgroup, most uint64) *stats.MemoryStats {
 	m := c.Memory
 	if m == nil {
@@ -175,8 +174,7 @@ func diskStats(d *Disk) *stats.FsStats {
 	}
 }
 
-// networkStats has on top the interface by which most go: eth0, or else the first
-// that is a machine's own.
+// networkStats puts the main interface first: eth0, or else the first one of a machine.
 func networkStats(all []Interface, at time.Time) *stats.NetworkStats {
 	if len(all) == 0 {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// FilesV1 are the files that a cgroup v1 is read of, each in the hierarchy that it
-// begins with (Documentation/admin-guide/cgroup-v1).
+// FilesV1 are the files of a cgroup v1 that are read. Each begins with its hierarchy
+// (Documentation/admin-guide/cgroup-v1).
 func FilesV1(all bool) []string {
 	files := []string{
 		"cpuacct/cpuacct.usage", "memory/memory.usage_in_bytes", "memory/memory.stat",
@@ -24,14 +24,14 @@ func FilesV1(all bool) []string {
 	)
 }
 
-// tick is the unit of cpuacct.stat: USER_HZ is 100 on all that Linux runs on.
+// tick is the unit of cpuacct.stat: USER_HZ is 100 on all Linux platforms.
 const tick = 10 * time.Millisecond
 
-// noLimitV1 is from where on a limit of memory is none: the kernel writes the
-// highest whole number of pages.
+// noLimitV1 is the value from which a memory limit means none: the kernel writes the highest whole
+// number of pages.
 const noLimitV1 = uint64(1) << 62
 
-// V1 is a cgroup v1 with such files.
+// V1 is the usage of a cgroup v1 with these files.
 func V1(f Files, at time.Time) Cgroup {
 	c := Cgroup{At: at}
 	if n, ok := f.number("cpuacct/cpuacct.usage"); ok {
@@ -75,7 +75,7 @@ func V1(f Files, at time.Time) Cgroup {
 	return c
 }
 
-// bytesV1 is a limit of memory, 0 for none.
+// bytesV1 reads a memory limit, 0 for none.
 func bytesV1(f Files, name string) uint64 {
 	n := limited(f, name)
 	if n >= noLimitV1 {

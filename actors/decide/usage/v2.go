@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// FilesV2 are the files that a cgroup v2 is read of: few for what metrics-server
-// asks, else all (Documentation/admin-guide/cgroup-v2.rst).
+// FilesV2 are the files of a cgroup v2 that are read: a few for metrics-server, else all
+// (Documentation/admin-guide/cgroup-v2.rst).
 func FilesV2(all bool) []string {
 	if !all {
 		return []string{"cpu.stat", "memory.current", "memory.stat", "memory.swap.current", "memory.swap.max"}
@@ -20,7 +20,7 @@ func FilesV2(all bool) []string {
 	}
 }
 
-// V2 is a cgroup v2 with such files.
+// V2 is the usage of a cgroup v2 with these files.
 func V2(f Files, at time.Time) Cgroup {
 	c := Cgroup{
 		At:          at,
@@ -90,9 +90,8 @@ func limited(f Files, name string) uint64 {
 	return n
 }
 
-// sharesOf is the weight of cgroup v2 (1 to 10000) as the shares of cgroup v1 (2
-// to 262144) that dashboards know, by the formula that runtimes made it with
-// (KEP-2254).
+// sharesOf converts the weight of cgroup v2 (1 to 10000) to the shares of cgroup v1 (2 to 262144)
+// that dashboards know. It inverts the formula of the runtimes (KEP-2254).
 func sharesOf(weight uint64) uint64 {
 	if weight == 0 || weight == NoLimit {
 		return 0
@@ -134,7 +133,7 @@ func ioV2(text string) (out []Device) {
 	return out
 }
 
-// device is the one that a line begins with.
+// device is the device at the beginning of a line.
 func device(fields []string) (d Device, ok bool) {
 	if len(fields) < 2 {
 		return d, false

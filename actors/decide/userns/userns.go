@@ -1,10 +1,9 @@
-// Package userns decides which IDs of the node a pod with users of its own is
-// mapped to (core/v1 PodSpec.hostUsers: false, KEP-127).
+// Package userns decides which user IDs of the node a pod with its own user namespace gets (core/v1
+// PodSpec.hostUsers: false, KEP-127).
 //
-// The IDs that the node has for pods are cut into blocks of one length. A pod
-// has one block, from the start of its sandbox until its directory is removed;
-// which one is written there, in the kubelet's form, so that either agent finds
-// what the other gave.
+// The node's IDs for pods are divided into blocks of equal length. A pod has one block, from the
+// start of its sandbox until its directory is removed. The block is recorded in that directory, in
+// the kubelet's form, so that either agent finds the blocks of the other.
 //
 //	0 … PerPod │ block 0 │ block 1 │ … │ block Blocks-1 │ … 2³²
 package userns
@@ -16,25 +15,25 @@ import (
 	"math"
 )
 
-// Unit is what a block's length is a multiple of: the IDs of POSIX's 16 bits.
+// Unit is the unit of a block's length: the IDs of POSIX's 16 bits.
 const Unit = 65536
 
-// Range are the IDs that pods may be mapped to.
+// Range is the range of IDs for pods.
 type Range struct {
 	// First is the first ID of the first block.
 	First uint32
-	// PerPod is the length of a block, Blocks how many there are.
+	// PerPod is the length of a block, Blocks their number.
 	PerPod, Blocks uint32
 }
 
-// Whole are all IDs but those below perPod, which are the node's own. perPod is
+// Whole are all IDs from perPod on; those below are the node's own. perPod is
 // userNamespaces.idsPerPod of the KubeletConfiguration, Unit by default.
 func Whole(perPod uint32) (Range, error) {
 	return NewRange(perPod, uint32(math.MaxUint32-uint64(perPod)+1), perPod)
 }
 
-// NewRange cuts count IDs from first on into blocks of perPod. No block may be
-// one that the node's own users are in, and no ID is left over.
+// NewRange divides count IDs from first on into blocks of perPod. The blocks must not contain the
+// node's own users, and must use all IDs.
 func NewRange(first, count, perPod uint32) (Range, error) {
 	switch {
 	case perPod == 0 || perPod%Unit != 0:
@@ -52,7 +51,7 @@ func NewRange(first, count, perPod uint32) (Range, error) {
 	return Range{First: first, PerPod: perPod, Blocks: count / perPod}, nil
 }
 
-// Pick gives the first ID of a block that nobody has, the lowest.
+// Pick returns the first ID of the lowest free block.
 func (r Range) Pick(taken []uint32) (uint32, error) {
 	used := make(map[uint32]bool, len(taken))
 	for _, first := range taken {
@@ -66,7 +65,7 @@ func (r Range) Pick(taken []uint32) (uint32, error) {
 	return 0, fmt.Errorf("all %d blocks of user IDs that this node has for pods are taken", r.Blocks)
 }
 
-// Has says whether first is that of a block.
+// Has says whether a block starts at first.
 func (r Range) Has(first uint32) bool {
 	return first >= r.First && first%r.PerPod == 0 && (first-r.First)/r.PerPod < r.Blocks
 }
@@ -85,7 +84,7 @@ type entry struct {
 	Length    uint32 `json:"length"`
 }
 
-// Encode gives the content of the file that a pod's mapping is kept in.
+// Encode returns the content of the file that stores a pod's mapping.
 func Encode(m Mapping) []byte {
 	one := []entry{{Host: m.First, Length: m.Length}}
 	data, err := json.Marshal(stored{UIDs: one, GIDs: one})
@@ -95,7 +94,7 @@ func Encode(m Mapping) []byte {
 	return data
 }
 
-// Decode reads what Encode wrote; nothing else is let pass.
+// Decode reads what Encode wrote, and rejects everything else.
 func Decode(data []byte) (Mapping, error) {
 	var s stored
 	if err := json.Unmarshal(data, &s); err != nil {

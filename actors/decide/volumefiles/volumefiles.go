@@ -1,10 +1,10 @@
-// Package volumefiles decides what is in a volume that is made of objects of
-// the API: configMap, secret, downwardAPI and projected.
+// Package volumefiles decides the content of volumes that are made of API objects: configMap,
+// secret, downwardAPI and projected.
 //
 //	pod + volume + objects ──► files {path, data, mode, owner}, or why not
 //
-// Its errors are of the words that users know of such volumes; one that only
-// says that an object is not known yet is told apart by podobjects.StateOf.
+// Its errors have the words that users know. podobjects.StateOf is Unknown for an error that only
+// says that an object is not known yet.
 package volumefiles
 
 import (
@@ -22,14 +22,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Content is all that a volume is to hold.
+// Content is the whole content of a volume.
 type Content struct {
 	// Files are sorted by path. No path is a directory of another.
 	Files []File
-	// Group is to own the files and directories, nil for root
-	// (core/v1 PodSecurityContext.fsGroup).
+	// Group owns the files and directories; nil for root (core/v1 PodSecurityContext.fsGroup).
 	Group *int64
-	// Memory: it is not to be written to a disk.
+	// Memory: it must not be written to a disk.
 	Memory bool
 }
 
@@ -40,24 +39,24 @@ type File struct {
 	Data []byte
 	// Mode are the permission bits.
 	Mode uint32
-	// User is to own it, nil for root.
+	// User owns it; nil for root.
 	User *int64
 }
 
-// Source is what content is made of.
+// Source is what content is made from.
 type Source struct {
 	Pod     *v1.Pod
 	Objects podobjects.Set
-	// Allocatable is what stands for limits that are not set.
+	// Allocatable is used for limits that are not set.
 	Allocatable v1.ResourceList
 }
 
-// Holds says whether a volume is of a kind that holds such files.
+// Holds says whether a volume is of such a kind.
 func Holds(v *v1.Volume) bool {
 	return v.ConfigMap != nil || v.Secret != nil || v.DownwardAPI != nil || v.Projected != nil
 }
 
-// Of gives the content of a volume for which Holds is true.
+// Of returns the content of a volume for which Holds is true.
 func (s *Source) Of(v *v1.Volume) (*Content, error) {
 	var files []File
 	var err error
@@ -91,11 +90,11 @@ func (s *Source) Of(v *v1.Volume) (*Content, error) {
 }
 
 const (
-	// groupReads is what a file that a group owns has besides its own mode.
+	// groupReads is added to the mode of a file that a group owns.
 	groupReads = 0o440
 	// tokenMode is for a token that a known user or group owns.
 	tokenMode = 0o600
-	// defaultMode is the API's, where an object was made without defaults.
+	// defaultMode is the API's default, for objects that were made without defaults.
 	defaultMode = 0o644
 	modeBits    = 0o777
 )
@@ -107,8 +106,8 @@ func fsGroup(pod *v1.Pod) *int64 {
 	return nil
 }
 
-// projected puts the files of all sources together. Where two have a path in
-// common the later one counts (core/v1 ProjectedVolumeSource).
+// projected joins the files of all sources. If two have the same path, the later one counts
+// (core/v1 ProjectedVolumeSource).
 func (s *Source) projected(p *v1.ProjectedVolumeSource) ([]File, error) {
 	var all []File
 	var errs []error
@@ -125,8 +124,8 @@ func (s *Source) projected(p *v1.ProjectedVolumeSource) ([]File, error) {
 	return all, nil
 }
 
-// joined says all of what is wrong, in one line; what is not known yet comes last,
-// so that it is told only of something that else would do.
+// joined joins all errors in one line. An object that is not known yet is reported only if nothing
+// else is wrong.
 func joined(errs []error) error {
 	slices.SortStableFunc(errs, func(a, b error) int {
 		return cmp.Compare(unknown(a), unknown(b))
@@ -208,7 +207,7 @@ func (s *Source) secret(name string, items []v1.KeyToPath, mode *int32, optional
 	return keys(object.Data, items, mode, isTrue(optional), "references non-existent secret key: ")
 }
 
-// keys gives a file of each key, or of those that items name.
+// keys returns a file for each key, or for those named by items.
 func keys(data map[string][]byte, items []v1.KeyToPath, mode *int32, optional bool, missing string) ([]File, error) {
 	var out []File
 	if len(items) == 0 {
@@ -254,9 +253,8 @@ func (s *Source) downward(items []v1.DownwardAPIVolumeFile, mode *int32) ([]File
 	return out, nil
 }
 
-// token gives a token to the one user that all containers run as, if there is
-// one, or to the pod's group, and to them alone; if neither is known, all can
-// read it (KEP-2451).
+// token returns a token's file. Only the user that all containers run as can read it, or the pod's
+// group. If neither is known, everyone can read it (KEP-2451).
 func (s *Source) token(t *v1.ServiceAccountTokenProjection, mode *int32) ([]File, error) {
 	token, err := s.Objects.Token(podobjects.TokenRef(s.Pod, t))
 	if err != nil {
@@ -269,7 +267,7 @@ func (s *Source) token(t *v1.ServiceAccountTokenProjection, mode *int32) ([]File
 	return []File{f}, nil
 }
 
-// oneUser is who all containers run as, nil if they don't all say the same.
+// oneUser is the user that all containers run as; nil if they differ or it is not set.
 func oneUser(pod *v1.Pod) *int64 {
 	var user *int64
 	for c := range podspec.Lasting(&pod.Spec) {
@@ -300,7 +298,7 @@ func bits(own, common *int32) uint32 {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// settle checks, cleans and sorts; of several with one path the last is left.
+// settle checks, cleans and sorts files. Of several with one path the last one counts.
 func settle(files []File) ([]File, error) {
 	last := make(map[string]int, len(files))
 	for i := range files {
@@ -333,8 +331,8 @@ const (
 	maxName = 255
 )
 
-// checkPath refuses what would lead out of the volume, or collide with the
-// names that a writer has for itself, which begin with two dots.
+// checkPath rejects paths that lead out of the volume, or collide with the writer's own names,
+// which begin with two dots.
 func checkPath(p string) error {
 	switch {
 	case p == "" || path.Clean(p) == ".":

@@ -1,5 +1,5 @@
-// Package volumeplan decides how each volume of a pod is brought up: what it
-// holds, what its claim is bound to, how large it may be.
+// Package volumeplan decides how to mount each volume of a pod: its content, the volume bound to
+// its claim, its maximum size.
 package volumeplan
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 )
 
-// Mount is how one volume is brought up, or why that can't be.
+// Mount says how to mount one volume, or why that is not possible.
 type Mount struct {
 	// Name is the volume's.
 	Name string
@@ -24,14 +24,14 @@ type Mount struct {
 	Persistent *v1.PersistentVolume
 	ReadOnly   bool
 	Size       int64
-	// Version tells contents apart; 0 for a volume that has none.
+	// Version identifies the content; 0 for a volume without content.
 	Version uint64
-	// Err is why it can't be brought up, in words that users know. If
-	// podobjects.StateOf it is Unknown, it only has to be waited for.
+	// Err is why it can't be mounted, in words that users know. If podobjects.StateOf is Unknown, it
+	// only has to wait.
 	Err error
 }
 
-// Plan gives a Mount for each volume, in the order of the pod.
+// Plan returns a Mount for each volume, in the order of the pod.
 func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mount {
 	from := volumefiles.Source{Pod: pod, Objects: objects, Allocatable: allocatable}
 	out := make([]Mount, len(pod.Spec.Volumes))
@@ -52,7 +52,7 @@ func Plan(pod *v1.Pod, objects podobjects.Set, allocatable v1.ResourceList) []Mo
 	return out
 }
 
-// claimed gives the PersistentVolume of a volume that has a claim.
+// claimed returns the PersistentVolume of a volume with a claim.
 func claimed(pod *v1.Pod, v *v1.Volume, objects podobjects.Set) (*v1.PersistentVolume, bool, error) {
 	name := podobjects.ClaimName(pod, v)
 	claim, err := objects.Claim(pod.Namespace, name)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// container says what keeps one container from being as it should.
+// container says why one container is not ready.
 func container(in *Input, c *Container) (Answer, bool) {
 	switch {
 	case c.Kind == kindEphemeral:
@@ -28,13 +28,13 @@ func container(in *Input, c *Container) (Answer, bool) {
 	return Answer{}, false
 }
 
-// logs is what shows the newest logs of a container; with --previous, those of the
-// incarnation before, which there must have been.
+// logs is the command that shows the newest logs of a container. --previous shows those of the
+// incarnation before, which must exist.
 func logs(in *Input, c *Container) string {
 	return fmt.Sprintf("kubectl logs -n %s %s -c %s", in.Namespace, in.Name, c.Name)
 }
 
-// waits is of a container that does not run.
+// waits explains a container that does not run.
 func waits(in *Input, c *Container) (Answer, bool) {
 	a := Answer{Text: sentence(fmt.Sprintf("Container %q is waiting%s", c.Name, said(c.Reason, c.Message))), Wrong: true}
 	switch c.Reason {
@@ -69,13 +69,12 @@ func waits(in *Input, c *Container) (Answer, bool) {
 			a.Next = "It is retried automatically; `troupe timeline` shows each attempt."
 			return a, true
 		}
-		return Answer{}, false // what is under way says more
+		return Answer{}, false // the calls under way say more
 	}
 	return a, true
 }
 
-// pullMessage is why a pull failed: in a backoff the status says less than the
-// event before it.
+// pullMessage is why a pull failed. During a backoff the status says less than the last event.
 func pullMessage(in *Input, c *Container) string {
 	if c.Reason != "ImagePullBackOff" {
 		return c.Message
@@ -89,7 +88,7 @@ func pullMessage(in *Input, c *Container) string {
 	return c.Message
 }
 
-// unready is of a container that runs.
+// unready explains a container that runs but is not ready.
 func unready(in *Input, c *Container) Answer {
 	for _, w := range slices.Backward(in.Warnings) {
 		if w.Container == c.Name && w.Reason == "Unhealthy" {

@@ -1,5 +1,5 @@
-// Package whynot says in a sentence why a pod is not ready, and what to do about
-// it: for people who look at a node.
+// Package whynot says in a sentence why a pod is not ready and what to do about it, for people who
+// look at a node.
 package whynot
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Input is what is known of one pod.
+// Input is everything known about one pod.
 type Input struct {
 	Now time.Time
 	// Namespace and Name are the pod's.
@@ -20,21 +20,21 @@ type Input struct {
 	Phase           string
 	Ready           bool
 	Reason, Message string
-	// Problem is what is wrong with the pod's actor, or keeps the pod from going on
-	// or from ending, if its status does not show it.
+	// Problem is what is wrong with the pod's actor, or keeps the pod from starting or ending, if its
+	// status does not show it.
 	Problem string
 	// Unready is the message of the condition Ready.
 	Unready string
 	// Containers are in the order of the spec, init containers first.
 	Containers []Container
-	// Calls are under way for the pod.
+	// Calls are the calls under way for the pod.
 	Calls []Call
-	// Warnings are events of the pod that warn, the newest last.
+	// Warnings are the pod's warning events, the newest last.
 	Warnings []Warning
-	// Missing is what the node waits for before it begins with pods.
+	// Missing is what the node waits for before it starts pods.
 	Missing []string
-	// Runtime says what came of the last call of a runtime that does not answer,
-	// since RuntimeSince; empty if it does.
+	// Runtime is the error of the last call to a runtime that has not answered since RuntimeSince;
+	// empty if it answers.
 	Runtime      string
 	RuntimeSince time.Time
 }
@@ -42,61 +42,60 @@ type Input struct {
 // Container is one container of the pod.
 type Container struct {
 	Name, Image string
-	// Kind is init, sidecar, main or ephemeral, State waiting, running or terminated.
+	// Kind is init, sidecar, main or ephemeral. State is waiting, running or terminated.
 	Kind, State     string
 	Ready           bool
 	Restarts        int32
 	Reason, Message string
 	ExitCode        int32
-	// Last is how the incarnation before ended; nil if there was none.
+	// Last is the termination of the incarnation before; nil if there was none.
 	Last *End
 }
 
-// End is how an incarnation of a container ended.
+// End is the termination of an incarnation of a container.
 type End struct {
 	Reason   string
 	ExitCode int32
 	At       time.Time // zero if not known
 }
 
-// Call is an effect that is not over.
+// Call is an effect that has not ended.
 type Call struct {
 	What, Object string
-	// Queued: it has not begun. Overdue: it has no deadline left, and may answer yet.
+	// Queued: the call has not begun. Overdue: its deadline has passed, and it may still answer.
 	Queued, Overdue bool
 	Since           time.Time
-	// Patience is how long it may well take; zero for a few seconds.
+	// Patience is how long the call may normally take; zero for a few seconds.
 	Patience time.Duration
-	// Probe: it asks a container how it is.
+	// Probe: the call probes a container.
 	Probe bool
 }
 
 // Warning is an event.
 type Warning struct{ Container, Reason, Message string }
 
-// Answer is why. The zero Answer: there is nothing to say, the pod is ready.
+// Answer says why a pod is not ready. The zero Answer says that it is.
 type Answer struct {
-	// Text is one sentence that names what it is about.
+	// Text is one sentence that names its subject.
 	Text string `json:"text"`
-	// Next is what to do, empty if there is nothing but to wait.
+	// Next is what to do; empty if there is nothing to do but wait.
 	Next string `json:"next,omitempty"`
-	// Wrong: it will not mend itself as it should, or has failed. Else it is on its way.
+	// Wrong: the pod has failed, or will not recover by itself. Otherwise it is on its way.
 	Wrong bool `json:"wrong,omitempty"`
 }
 
 const (
-	// usual is how long a call may take of which nothing is said.
+	// usual is how long a call may take before it is reported.
 	usual = 5 * time.Second
-	// textLimit bounds what is taken over from others, sentenceLimit a whole
-	// sentence, in bytes.
+	// textLimit bounds the text taken from other components, sentenceLimit a whole sentence, in bytes.
 	textLimit, sentenceLimit = 240, 600
 
 	waiting, running, terminated = "waiting", "running", "terminated"
 	kindInit, kindEphemeral      = "init", "ephemeral"
 )
 
-// Explain finds the first thing, from the node down to single containers, that
-// keeps the pod from being ready.
+// Explain finds the first thing that keeps the pod from being ready. It looks from the node down to
+// single containers.
 func Explain(in *Input) Answer {
 	switch {
 	case in.Life == "Rejected":
@@ -194,7 +193,7 @@ func notBegun(in *Input) Answer {
 	}
 }
 
-// ending is of a pod that is being deleted.
+// ending explains a pod that is being deleted.
 func ending(in *Input) Answer {
 	if a, is := hangs(in); is {
 		a.Text = "The pod is terminating. " + a.Text
@@ -224,7 +223,7 @@ func ending(in *Input) Answer {
 	}
 }
 
-// hangs finds the call that takes longest beyond what it may well take.
+// hangs finds the call that exceeds its patience the most.
 func hangs(in *Input) (Answer, bool) {
 	var worst *Call
 	for i := range in.Calls {
@@ -251,7 +250,7 @@ func hangs(in *Input) (Answer, bool) {
 	return a, true
 }
 
-// volumes is of a pod that is being made and whose volumes are what fails.
+// volumes explains a pod whose volumes fail while it is being made.
 func volumes(in *Input) (Answer, bool) {
 	begun := false
 	for i := range in.Containers {
@@ -278,12 +277,12 @@ func volumes(in *Input) (Answer, bool) {
 	return Answer{}, false
 }
 
-// quiet reasons say no more than that a container's turn has yet to come.
+// quiet reasons only say that it is not the container's turn yet.
 func quiet(reason string) bool {
 	return reason == "" || reason == "ContainerCreating" || reason == "PodInitializing"
 }
 
-// underWay is of a pod that is being made.
+// underWay explains a pod that is being made.
 func underWay(in *Input) (Answer, bool) {
 	var at *Call
 	for i := range in.Calls {
@@ -312,7 +311,7 @@ func underWay(in *Input) (Answer, bool) {
 
 func nameOf(c *Call) string { return strings.TrimSpace(c.What + " " + c.Object) }
 
-// ago is a duration as people say it.
+// ago formats a duration for people.
 func ago(now, at time.Time) string {
 	d := max(0, now.Sub(at))
 	switch {
@@ -326,7 +325,7 @@ func ago(now, at time.Time) string {
 	return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// trim bounds what others have said; the end of an error says what the matter is.
+// trim bounds text from others. It keeps the end of an error, which names the cause.
 func trim(s string) string { return bound(s, textLimit) }
 
 func bound(s string, limit int) string {
@@ -338,7 +337,7 @@ func bound(s string, limit int) string {
 	return strings.ToValidUTF8(s[:half], "") + " … " + strings.ToValidUTF8(s[len(s)-half:], "")
 }
 
-// sentence ends as one.
+// sentence gives s the end of a sentence.
 func sentence(s string) string {
 	s = strings.TrimRight(bound(s, sentenceLimit), " :;")
 	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
@@ -354,7 +353,7 @@ func joined(a, b string) string {
 	return a + ": " + b
 }
 
-// said is a reason and a message behind what they are about.
+// said formats a reason and a message, to follow a name.
 func said(reason, message string) string {
 	out := ""
 	if reason != "" {

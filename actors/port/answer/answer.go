@@ -1,5 +1,4 @@
-// Package answer lets code that is not an actor wait for the answer to a call of a
-// port.
+// Package answer lets code outside of actors wait for the answer to a call of a port.
 package answer
 
 import (
@@ -7,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Of makes a call, and waits until it is done or ctx ends: a port may keep silent.
+// Of makes a call, and waits until it is done or ctx ends, because a port may never answer.
 func Of[T any](ctx context.Context, call func(done func(T, error))) (T, error) {
 	type result struct {
 		value T

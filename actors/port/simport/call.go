@@ -9,44 +9,42 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Fault is what goes wrong with one call. The zero value is nothing.
+// Fault is what goes wrong with one call. The zero value is no fault.
 type Fault struct {
-	// Fail gives an error of Kind and nothing takes effect.
+	// Fail: the call returns an error of Kind and has no effect.
 	Fail   bool
 	Kind   port.ErrorKind
 	Detail string
-	// Latency comes on top of the call's own.
+	// Latency is added to the call's own.
 	Latency time.Duration
-	// Hang: nothing happens and no answer comes, until the context ends or the
-	// far side is killed.
+	// Hang: the call has no effect and no answer until the context ends or the far side is killed.
 	Hang bool
-	// LoseReply: the call takes effect and no answer comes.
+	// LoseReply: the call takes effect without an answer.
 	LoseReply bool
-	// Partial: the call takes effect, all or a part of it, and then fails with
-	// Kind. What a part is, the port says.
+	// Partial: the call takes effect, in full or in part, and then fails with Kind. The port defines
+	// what a part is.
 	Partial bool
 }
 
 // Calls are the calls to one simulated port.
 type Calls struct {
 	*Stage
-	// late is the chance that a call takes effect although it was given up
-	// before; rng draws for it.
+	// late is the chance that a call takes effect although it was given up before; rng draws for it.
 	late float64
 	rng  *rand.Rand
-	// inflight are the calls that have not ended, oldest first, so that what
-	// happens to all of them happens in a fixed order.
+	// inflight are the unfinished calls, oldest first, so that events that concern all of them have a
+	// fixed order.
 	inflight list
 }
 
-// NewCalls makes the calls of one port. late is the chance, 0 to 1, that a call
-// takes effect although its context ended, or the far side was killed, before
-// it was answered. rng draws only if there is such a call.
+// NewCalls makes the calls of one port. late is the chance, 0 to 1, that a call takes effect
+// although its context ended, or the far side was killed, before it was answered. rng draws only
+// for such calls.
 func NewCalls(stage *Stage, late float64, rng *rand.Rand) *Calls {
 	return &Calls{Stage: stage, late: late, rng: rng}
 }
 
-// InFlight is how many calls have not ended.
+// InFlight is the number of unfinished calls.
 func (c *Calls) InFlight() int { return c.inflight.n }
 
 // Op is one call under way.
@@ -55,25 +53,24 @@ func (c *Calls) InFlight() int { return c.inflight.n }
 //	  │                   └── waits ──► answered     (a pull, a stop with grace, a stream)
 //	  └─ context ended, far side killed: answered; then it still works, or is dropped
 //
-// All that it has belongs to the stage's lock.
+// The stage's lock guards all its fields.
 type Op struct {
 	calls  *Calls
 	verb   string
 	object string
-	// From is whose call it is, where a port has several callers.
+	// From is the caller, where a port has several callers.
 	From  any
 	Fault Fault
-	// Undo gives back what the call holds (a name, a place among the pulls);
-	// nil if it holds nothing.
+	// Undo releases what the call holds (a name, a place among the pulls); nil if it holds nothing.
 	Undo func()
 
 	fail func(error)
 	work func(*Op)
-	// answered: done was called or waits to be. Never reset: done is called once.
+	// answered: done was called or will be. Never reset: done is called once.
 	answered bool
 	// working: the latency is over.
 	working bool
-	// refused: the call will fail at the end of its latency, whatever comes.
+	// refused: the call will fail at the end of its latency in any case.
 	refused   bool
 	stopTimer func() bool
 	stopCtx   func() bool
@@ -82,7 +79,7 @@ type Op struct {
 	linked     bool
 }
 
-// list is a list of calls in the order in which they were made.
+// list is a list of calls, oldest first.
 type list struct {
 	first, last *Op
 	n           int
@@ -117,15 +114,15 @@ func (l *list) remove(o *Op) {
 	l.n--
 }
 
-// Begin takes a call on under the lock: Start, Hang or RefuseAfter says what
-// becomes of it. verb and object are for its errors; fail gives the caller one.
+// Begin registers a call, under the lock. Start, Hang or RefuseAfter then decides its outcome. verb
+// and object are for its errors; fail gives the caller an error.
 func (c *Calls) Begin(verb, object string, fault Fault, fail func(error)) *Op {
 	o := &Op{calls: c, verb: verb, object: object, Fault: fault, fail: fail}
 	c.inflight.add(o)
 	return o
 }
 
-// Canceled refuses a call whose context has ended already, and reports whether it has.
+// Canceled refuses a call whose context has already ended, and reports whether it did.
 func (o *Op) Canceled(ctx context.Context) bool {
 	err := ctx.Err()
 	if err == nil {
@@ -135,8 +132,8 @@ func (o *Op) Canceled(ctx context.Context) bool {
 	return true
 }
 
-// Start has work run once the latency is over, unless ctx ends first or the
-// fault says otherwise. reserve, if not nil, runs now and may refuse.
+// Start runs work after the latency, unless ctx ends first or the fault prevents it. reserve, if
+// not nil, runs now and may refuse.
 func (o *Op) Start(ctx context.Context, latency time.Duration, reserve func(*Op) *port.Error, work func(*Op)) {
 	if o.Fault.Fail {
 		o.RefuseAfter(latency+o.Fault.Latency, &port.Error{Kind: o.Fault.Kind, Detail: o.Fault.Detail})
@@ -154,10 +151,10 @@ func (o *Op) Start(ctx context.Context, latency time.Duration, reserve func(*Op)
 	o.watch(ctx)
 }
 
-// Hang keeps silent until ctx ends.
+// Hang leaves the call unanswered until ctx ends.
 func (o *Op) Hang(ctx context.Context) { o.watch(ctx) }
 
-// Again puts the call's work off by d: until then it is as if it had not begun.
+// Again delays the call's work by d: until then the call counts as not begun.
 func (o *Op) Again(d time.Duration, work func(*Op)) {
 	o.working, o.work = false, work
 	o.stopTimer = o.calls.After(d, o.begun)
@@ -168,20 +165,20 @@ func (o *Op) begun() {
 	o.work(o)
 }
 
-// RefuseAfter fails the call d from now, whatever comes.
+// RefuseAfter fails the call after d in any case.
 func (o *Op) RefuseAfter(d time.Duration, err *port.Error) {
 	o.refused = true
 	o.stopTimer = o.calls.After(d, func() { o.Refuse(err) })
 }
 
-// contextWithAfterFunc is a context that tells of its end without a goroutine.
+// contextWithAfterFunc is a context that reports its end without a goroutine.
 type contextWithAfterFunc interface {
 	AfterFunc(func()) (stop func() bool)
 }
 
-// OnEnd calls f when ctx ends, on its own goroutine unless ctx has a method
-// AfterFunc(func()) func() bool, which lets a simulation end contexts on its
-// own thread. It gives nil if ctx never ends.
+// OnEnd calls f when ctx ends, on its own goroutine unless ctx has a method AfterFunc(func())
+// func() bool. That method lets a simulation end contexts on its own thread. stop is nil if ctx
+// never ends.
 func OnEnd(ctx context.Context, f func()) (stop func() bool) {
 	if c, ok := ctx.(contextWithAfterFunc); ok {
 		return c.AfterFunc(f)
@@ -199,7 +196,7 @@ func (o *Op) watch(ctx context.Context) {
 	})
 }
 
-// ended: the caller stops waiting, or the far side was killed.
+// ended: the caller no longer waits, or the far side was killed.
 func (o *Op) ended(err *port.Error, killed bool) {
 	if !o.linked {
 		return
@@ -209,7 +206,7 @@ func (o *Op) ended(err *port.Error, killed bool) {
 	switch {
 	case mayStillWork && o.calls.rng.Float64() < o.calls.late:
 		if killed {
-			// A killed one does nothing later: what it got done, it has done.
+			// After a kill nothing happens later: either the work is done now, or never.
 			o.stopTimer()
 			o.begun()
 		}
@@ -220,8 +217,8 @@ func (o *Op) ended(err *port.Error, killed bool) {
 	o.Drop()
 }
 
-// Kill ends the calls that match, as the death of the far side does: each is
-// answered with err, and has taken effect or not. The caller has the lock.
+// Kill ends the matching calls as the death of the far side does: each is answered with err, and
+// may or may not have taken effect. The caller holds the lock.
 func (c *Calls) Kill(match func(*Op) bool, err *port.Error) {
 	for o := c.inflight.first; o != nil; {
 		next := o.next
@@ -232,16 +229,15 @@ func (c *Calls) Kill(match func(*Op) bool, err *port.Error) {
 	}
 }
 
-// Each calls f for each call that has not ended, oldest first. The caller has
-// the lock; f must not end any.
+// Each calls f for each unfinished call, oldest first. The caller holds the lock; f must not end a
+// call.
 func (c *Calls) Each(f func(*Op)) {
 	for o := c.inflight.first; o != nil; o = o.next {
 		f(o)
 	}
 }
 
-// Forget ends an abandoned call: it does nothing further
-// and is not answered.
+// Forget ends an abandoned call. It has no further effect and no answer.
 func (o *Op) Forget() {
 	o.answered = true
 	if o.stopTimer != nil {
@@ -250,10 +246,10 @@ func (o *Op) Forget() {
 	o.Drop()
 }
 
-// Answered reports whether the caller has its answer already.
+// Answered reports whether the caller already has its answer.
 func (o *Op) Answered() bool { return o.answered }
 
-// Reply answers the call: f calls done. The call has done all its work.
+// Reply answers the call: f calls done. All work of the call must be done.
 func (o *Op) Reply(f func()) {
 	o.Undo = nil
 	switch {
@@ -263,14 +259,14 @@ func (o *Op) Reply(f func()) {
 		o.answer(func() { o.fail(o.named(&port.Error{Kind: o.Fault.Kind, Detail: o.Fault.Detail})) })
 		o.end()
 	case o.Fault.LoseReply:
-		// Stays among the calls under way until its context ends.
+		// Stays in flight until its context ends.
 	default:
 		o.answer(f)
 		o.end()
 	}
 }
 
-// Refuse answers with an error and gives back what the call holds.
+// Refuse answers with an error and releases what the call holds.
 func (o *Op) Refuse(err *port.Error) {
 	if o.Undo != nil {
 		o.Undo()
@@ -288,7 +284,7 @@ func (o *Op) Refusef(kind port.ErrorKind, detail string) {
 	o.Refuse(&port.Error{Kind: kind, Detail: detail})
 }
 
-// Drop gives back what the call holds and forgets it.
+// Drop releases what the call holds and forgets it.
 func (o *Op) Drop() {
 	if o.Undo != nil {
 		o.Undo()
@@ -297,7 +293,7 @@ func (o *Op) Drop() {
 	o.end()
 }
 
-// answer sees to it that f runs, unless the call was answered before.
+// answer schedules f, unless the call was answered before.
 func (o *Op) answer(f func()) {
 	if o.answered {
 		return
@@ -315,7 +311,7 @@ func (o *Op) end() {
 	}
 }
 
-// named completes err with what was called on what.
+// named adds the verb and object to err.
 func (o *Op) named(err *port.Error) *port.Error {
 	e := *err
 	e.Verb = o.verb
@@ -325,7 +321,7 @@ func (o *Op) named(err *port.Error) *port.Error {
 	return &e
 }
 
-// ContextError is what a call whose context has ended is answered with.
+// ContextError is the answer to a call whose context has ended.
 func ContextError(err error) *port.Error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &port.Error{Kind: port.Deadline, Detail: err.Error()}

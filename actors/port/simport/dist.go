@@ -11,14 +11,14 @@ import (
 type distKind uint8
 
 const (
-	distNone distKind = iota // nothing was said
+	distNone distKind = iota // not set
 	distConstant
 	distUniform
 	distLognormal
 )
 
-// Dist is a distribution of durations. Its zero value says nothing: no extra
-// latency, no end, whatever the field's docstring says.
+// Dist is a distribution of durations. Its zero value means not set, whatever the field's docstring
+// says: no extra latency, no end.
 type Dist struct {
 	kind distKind
 	// constant: a. uniform: from a to b. lognormal: median a, 99th percentile b.
@@ -28,14 +28,14 @@ type Dist struct {
 // Constant is always d.
 func Constant(d time.Duration) Dist { return Dist{kind: distConstant, a: d} }
 
-// Uniform is anything between lo and hi alike.
+// Uniform is uniformly distributed between lo and hi.
 func Uniform(lo, hi time.Duration) Dist { return Dist{kind: distUniform, a: lo, b: hi} }
 
 // Lognormal has the given median and 99th percentile; its tail is cut at four
 // times the latter.
 func Lognormal(median, p99 time.Duration) Dist { return Dist{kind: distLognormal, a: median, b: p99} }
 
-// IsZero is true if nothing was said.
+// IsZero says whether the distribution is not set.
 func (d Dist) IsZero() bool { return d.kind == distNone }
 
 // Z99 is the 99th percentile of the standard normal distribution.
@@ -59,7 +59,7 @@ func (d Dist) Sample(rng *rand.Rand) time.Duration {
 	}
 }
 
-// Validate refuses what Sample could not draw from.
+// Validate rejects what Sample could not draw from.
 func (d Dist) Validate() error {
 	switch d.kind {
 	case distNone:
@@ -82,7 +82,7 @@ func (d Dist) Validate() error {
 	return nil
 }
 
-// String is what ParseDist reads.
+// String has the format of ParseDist.
 func (d Dist) String() string {
 	switch d.kind {
 	case distConstant:
@@ -96,8 +96,8 @@ func (d Dist) String() string {
 	}
 }
 
-// ParseDist reads 2s (always that), 1s..3s (anything between) or 1s~3s
-// (lognormal: median and 99th percentile), with units as time.ParseDuration has them.
+// ParseDist reads 2s (constant), 1s..3s (uniform) or 1s~3s (lognormal: median and 99th percentile),
+// with the units of time.ParseDuration.
 func ParseDist(s string) (Dist, error) {
 	d := Dist{kind: distConstant}
 	first, second, two := strings.Cut(s, "..")

@@ -8,39 +8,39 @@ import (
 // Clock is the time of a simulation.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc calls f once, d from now, never inside the call itself. stop
-	// reports whether it prevented the call.
+	// AfterFunc calls f once after d, never inside the call itself. stop reports whether it prevented
+	// the call.
 	AfterFunc(d time.Duration, f func()) (stop func() bool)
 }
 
-// Stage is the lock of a simulated port, with the callbacks that wait until it
-// is free. Callbacks run from clock callbacks only, one at a time and in order,
-// never under the lock: so they may call the port again. They must not block.
+// Stage is the lock of a simulated port, with callbacks that run when it is free. They run only
+// from clock callbacks, one at a time, in order, and never under the lock, so they may call the
+// port again. They must not block.
 type Stage struct {
 	clock Clock
 	mu    sync.Mutex
-	// out are callbacks to run once the lock is free, in order. Only one
-	// goroutine runs them at a time (flushing).
+	// out are the callbacks to run once the lock is free, in order. Only one goroutine runs them at a
+	// time (flushing).
 	out []func()
-	// spare is room for the next ones.
+	// spare is memory for the next callbacks.
 	spare     []func()
 	flushing  bool
 	flushSoon bool
 }
 
-// NewStage gives the stage of one port.
+// NewStage makes the stage of one port.
 func NewStage(clock Clock) *Stage { return &Stage{clock: clock} }
 
 // Lock takes the lock. Code that adds callbacks uses Do or After instead.
 func (s *Stage) Lock() { s.mu.Lock() }
 
-// Unlock gives the lock back.
+// Unlock releases the lock.
 func (s *Stage) Unlock() { s.mu.Unlock() }
 
 // Now is the clock's time.
 func (s *Stage) Now() time.Time { return s.clock.Now() }
 
-// After runs step under the lock, d from now, and then the callbacks it left.
+// After runs step under the lock after d, and then the callbacks that it added.
 func (s *Stage) After(d time.Duration, step func()) (stop func() bool) {
 	return s.clock.AfterFunc(d, func() {
 		s.mu.Lock()
@@ -53,8 +53,8 @@ func (s *Stage) After(d time.Duration, step func()) (stop func() bool) {
 	})
 }
 
-// Do runs step under the lock for callers that are not clock callbacks: the
-// callbacks that it leaves run from one.
+// Do runs step under the lock, for callers that are not clock callbacks. A clock callback then runs
+// the callbacks that step added.
 func (s *Stage) Do(step func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,11 +70,10 @@ func (s *Stage) Do(step func()) {
 	}
 }
 
-// Later has f run once the lock is free. The caller is a step.
+// Later queues f to run once the lock is free. It must be called from a step.
 func (s *Stage) Later(f func()) { s.out = append(s.out, f) }
 
-// flush runs the callbacks that wait, in order. If another goroutine is at it,
-// that one runs ours too.
+// flush runs the queued callbacks in order. If another goroutine is doing that, it runs these too.
 func (s *Stage) flush() {
 	for out := s.take(nil); out != nil; out = s.take(out) {
 		for i, f := range out {
@@ -105,5 +104,5 @@ func (s *Stage) take(ran []func()) []func() {
 	return out
 }
 
-// maxSpare bounds the room that is kept for callbacks.
+// maxSpare bounds the memory kept for callbacks.
 const maxSpare = 1 << 10
