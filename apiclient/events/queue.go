@@ -51,7 +51,7 @@ func (q *queue) add(w waiting) {
 	q.count(&w, 1)
 }
 
-// putBack puts the first of an object's events back before the others.
+// putBack puts an event back in the first place.
 func (q *queue) putBack(w waiting) {
 	q.list = slices.Insert(q.list, 0, w)
 	q.count(&w, 1)

@@ -152,7 +152,7 @@ func (c *client) CreateToken(
 	})
 }
 
-// portError is what the port says of an error of the API.
+// portError translates an error of the API for the port.
 func portError(err error) *port.Error {
 	e := &port.Error{Detail: err.Error()}
 	status, ok := errors.AsType[*apierrors.StatusError](err)

@@ -50,14 +50,14 @@ type Config struct {
 	// ExtraLag, if not nil, adds to it: a stale watch. It is called under the lock for each
 	// change and watch, and must not call the server.
 	ExtraLag func(Watching) time.Duration
-	// WatchSkip is the chance, 0 to 1, that a watch leaves out a version of an
-	// object that a newer one overtakes before it was told.
+	// WatchSkip is the chance, 0 to 1, that a watch skips a version of an object when a newer one
+	// comes before it was reported.
 	WatchSkip float64
-	// WatchBuffer is how many changes may wait for one watch of the port; one
-	// that has more to tell starts over with what is there. 0 is DefaultWatchBuffer.
+	// WatchBuffer is how many changes may wait for one watch of the port; with more, the watch
+	// starts over with the current objects. 0 is DefaultWatchBuffer.
 	WatchBuffer int
-	// History is how many changes of each kind are kept for watches that continue
-	// where they were; 0 is DefaultHistory.
+	// History is how many changes of each kind are kept for watches that resume; 0 is
+	// DefaultHistory.
 	History int
 
 	// EventTTL is how long an Event is kept after its last write, EventLimit how many are kept;

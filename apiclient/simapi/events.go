@@ -11,8 +11,8 @@ import (
 // DefaultEventTTL is how long an Event is kept after its last write (kube-apiserver --event-ttl).
 const DefaultEventTTL = time.Hour
 
-// DefaultEventLimit is how many Events are kept. The real one has no such
-// limit; a simulation of a hundred thousand pods would be made of Events mostly.
+// DefaultEventLimit is how many Events are kept. A real apiserver has no such limit; in a
+// simulation of a hundred thousand pods, most objects would be Events.
 const DefaultEventLimit = 20_000
 
 // ages removes expired Events.

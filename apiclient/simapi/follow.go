@@ -32,11 +32,11 @@ type follow struct {
 	asked *op
 	// version is the last reported one, from which it resumes; 0 for a list.
 	version uint64
-	// queue is what is to be told, in order, each when its time has come. A
-	// Replaced, if there is one, is first.
+	// queue are the events to report, in order, each when it is due. A Replaced, if there is one,
+	// is first.
 	queue []item
-	// covers is the version of the last Replaced that was put into the queue: what
-	// happened until then is in it. 0 once that may have been lost.
+	// covers is the version of the last Replaced in the queue, which includes all earlier
+	// changes. 0 once that may have been lost.
 	covers uint64
 	// stopTimer cancels the timer for the first of the queue, or for the next attempt.
 	stopTimer func() bool

@@ -13,12 +13,12 @@ type Link uint8
 const (
 	// Up: it works.
 	Up Link = iota
-	// Refused: no server listens. Calls fail with Unavailable, those under way too,
-	// having taken effect or not (Config.LateEffect); watches break at once.
+	// Refused: no server listens. Calls fail with Unavailable; running ones fail too, and may
+	// have taken effect (Config.LateEffect). Watches break at once.
 	Refused
-	// Silent: what is sent is lost. Calls hang until their contexts end; those
-	// under way take effect, and their replies are lost. Watches say nothing, and
-	// break after 45 s; if the link is up again before, they continue.
+	// Silent: packets are lost. Calls hang until their contexts end; running ones take effect,
+	// and their replies are lost. Watches are silent, and break after 45 s; if the link is up
+	// again before, they continue.
 	Silent
 )
 
