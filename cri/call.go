@@ -7,15 +7,15 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// call is what there is to say of one call before it is made.
+// call describes one call.
 type call struct {
 	method string
 	object string // in full, for the observer
 	limit  time.Duration
 }
 
-// run performs fn on a goroutine of its own, within the call's deadline, and
-// hands its translated result to done, exactly once.
+// run performs fn on a new goroutine, within the call's deadline, and passes its translated
+// result to done, exactly once.
 func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context) (T, error), done func(T, error)) {
 	open := c.enter()
 	go func() {
@@ -29,14 +29,14 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 	}()
 }
 
-// run0 is run for calls that give nothing.
+// run0 is run for calls without a result.
 func run0(c *Client, ctx context.Context, k call, fn func(context.Context) error, done func(error)) {
 	run(c, ctx, k,
 		func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) },
 		func(_ struct{}, err error) { done(err) })
 }
 
-// enter counts a call in; false if the client is closed.
+// enter registers a call; false if the client is closed.
 func (c *Client) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,11 +65,10 @@ func perform[T any](c *Client, ctx context.Context, k call, fn func(context.Cont
 	return result, nil
 }
 
-// deadlineSkew is by how much the far side, which is told the deadline, may see
-// it pass before we do.
+// deadlineSkew: the runtime knows the deadline, and may report it this much earlier than ctx.
 const deadlineSkew = 50 * time.Millisecond
 
-// ended is ctx's error, also if its deadline is passing just now.
+// ended is ctx's error, also if its deadline is about to pass.
 func ended(ctx context.Context) error {
 	if at, ok := ctx.Deadline(); ok && ctx.Err() == nil && time.Until(at) < deadlineSkew {
 		return context.DeadlineExceeded
@@ -77,7 +76,7 @@ func ended(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// within bounds ctx by limit, if there is one, and by the client's life.
+// within bounds ctx by limit, if there is one, and by the client's lifetime.
 func (c *Client) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	var cancel context.CancelFunc
 	if limit == none {
@@ -89,7 +88,7 @@ func (c *Client) within(ctx context.Context, limit time.Duration) (context.Conte
 	return ctx, func() { stop(); cancel() }
 }
 
-// short cuts an ID to as much as tools show of it. Names are left as they are.
+// short abbreviates an ID as tools do. Names are left as they are.
 func short(object string) string {
 	if len(object) != 64 {
 		return object

@@ -10,8 +10,8 @@ import (
 
 var _ port.Checkpointer = (*Client)(nil)
 
-// CheckpointContainer implements port.Checkpointer. Who gives it no time lets it
-// have that of any call; the runtime is given a moment more than its own.
+// CheckpointContainer implements port.Checkpointer. Without a timeout it has the deadline of any
+// call; otherwise the call may take a moment longer than the runtime's timeout.
 func (c *Client) CheckpointContainer(ctx context.Context, r port.CheckpointContainer, done func(error)) {
 	deadline := c.deadlines.request
 	if r.Timeout > 0 {

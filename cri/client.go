@@ -22,8 +22,8 @@ import (
 	"github.com/troupe-dev/troupe/cri/translate"
 )
 
-// Reconnecting on a unix socket costs nothing: a runtime that was restarted is
-// found within about a second of its socket.
+// Reconnecting on a unix socket is cheap: the client reaches a restarted runtime within about a
+// second.
 var reconnect = grpc.ConnectParams{
 	Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
 		MaxDelay: time.Second},
@@ -39,14 +39,14 @@ type Client struct {
 	runtime runtimeapi.RuntimeServiceClient
 	images  runtimeapi.ImageServiceClient
 
-	// noStreams is set once the runtime turned out to have no streaming lists,
-	// and cleared when it went away: it may come back newer.
+	// noStreams is set once the runtime turned out to have no streaming lists, and cleared when
+	// it goes away: it may come back as a newer version.
 	noStreams atomic.Bool
 
-	// handlers are what the runtime said last of what its handlers can do.
+	// handlers are the features of the runtime's handlers, from its last Status.
 	handlers atomic.Pointer[[]v1.NodeRuntimeHandler]
 
-	// closing ends all calls in flight.
+	// closing ends all running calls.
 	closing context.Context
 	close   context.CancelFunc
 
@@ -58,9 +58,9 @@ type Client struct {
 
 var _ port.Runtime = (*Client)(nil)
 
-// Dial connects to the runtime and asks for its version, so that a wrong or
-// dead socket is an error here and now. The error is one line that says what to
-// do. Later the client reconnects by itself.
+// Dial connects to the runtime and asks for its version, so that a wrong or dead socket is an
+// error at once. The error is one line that says what to do. Later the client reconnects by
+// itself.
 func Dial(ctx context.Context, config Config) (*Client, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func newClient(config Config) *Client {
 	return c
 }
 
-// connect opens one connection, or two if images are served elsewhere.
+// connect opens one connection, or two if another socket serves images.
 func (c *Client) connect() error {
 	conn, err := c.open(c.config.Endpoint)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Client) connect() error {
 	return nil
 }
 
-// node is what translations need to know, with what the runtime can do.
+// node has the node's facts for translations, with the runtime's features.
 func (c *Client) node() *translate.Node {
 	n := *c.config.Node()
 	if h := c.handlers.Load(); h != nil {
@@ -124,7 +124,7 @@ func (c *Client) open(endpoint string) (*grpc.ClientConn, error) {
 		return nil, noAnswer(endpoint, "the socket does not exist; start containerd or set --container-runtime-endpoint")
 	}
 	var dialer net.Dialer
-	// passthrough: the path is no name to resolve, and nothing polls for it.
+	// passthrough: the path is not resolved as a name, and not polled.
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
@@ -132,7 +132,7 @@ func (c *Client) open(endpoint string) (*grpc.ClientConn, error) {
 		}),
 		grpc.WithAuthority("localhost"),
 		grpc.WithConnectParams(reconnect),
-		grpc.WithIdleTimeout(0), // an idle connection would add its set-up to the next call
+		grpc.WithIdleTimeout(0), // an idle connection would delay the next call by its set-up
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithNoProxy(),
@@ -182,9 +182,8 @@ func noAnswer(endpoint, why string) error {
 	return fmt.Errorf("no container runtime answers at %s: %s", endpoint, why)
 }
 
-// Close ends all calls in flight, waits until each has called its done, and
-// closes the connections. Calls made later fail. It must not be called from a
-// done.
+// Close ends all running calls, waits until each has called its done, and closes the connections.
+// Later calls fail. It must not be called from a done.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true

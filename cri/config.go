@@ -14,12 +14,11 @@ import (
 	"github.com/troupe-dev/troupe/cri/translate"
 )
 
-// DefaultEndpoint is the runtime of a kubelet that names none
-// (KubeletConfiguration containerRuntimeEndpoint).
+// DefaultEndpoint is the kubelet's default (KubeletConfiguration containerRuntimeEndpoint).
 const DefaultEndpoint = "unix:///run/containerd/containerd.sock"
 
-// defaultMaxMessageBytes is twice what a kubelet takes: at 16 MiB a list of
-// some thousand containers with long annotations is cut off.
+// defaultMaxMessageBytes is twice the kubelet's limit: 16 MiB is too small for a list of some
+// thousand containers with long annotations.
 const defaultMaxMessageBytes = 32 << 20
 
 // Config says how to reach a runtime.
@@ -45,8 +44,8 @@ type Config struct {
 	// MakeDirectory makes a log directory with its parents before the runtime
 	// writes to it: the CRI wants it to be there. Nil: os.MkdirAll, mode 0755.
 	MakeDirectory func(path string) error
-	// Observe, if not nil, is told of each call when it has ended, from the
-	// call's goroutine. It must not block.
+	// Observe, if not nil, is called at the end of each call, on the call's goroutine. It must
+	// not block.
 	Observe func(Call)
 }
 
@@ -65,7 +64,7 @@ func (c Call) Kind() (kind port.ErrorKind, ok bool) {
 	return port.KindOf(c.Err), c.Err != nil
 }
 
-// Validate tells the first thing that is wrong with c.
+// Validate returns the first problem of c.
 func (c *Config) Validate() error {
 	if _, err := socketPath(c.Endpoint); err != nil {
 		return fmt.Errorf("container runtime endpoint: %w", err)
@@ -88,7 +87,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// socketPath takes the forms of endpoint that a kubelet takes.
+// socketPath accepts the kubelet's forms of an endpoint.
 func socketPath(endpoint string) (string, error) {
 	if endpoint == "" {
 		return "", errors.New("is empty; give unix:///path/to/socket")

@@ -41,8 +41,7 @@ func (c *Client) StartContainer(ctx context.Context, id string, done func(error)
 	}, done)
 }
 
-// StopContainer implements port.Runtime. The grace counts in whole seconds,
-// rounded up.
+// StopContainer implements port.Runtime. The grace is rounded up to whole seconds.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration, done func(error)) {
 	k := call{"StopContainer", id, c.deadlines.stopContainer(grace)}
 	run0(c, ctx, k, func(ctx context.Context) error {
@@ -60,8 +59,7 @@ func (c *Client) RemoveContainer(ctx context.Context, id string, done func(error
 	}, done)
 }
 
-// ContainerStatus implements port.Runtime. A container that is not ours is not
-// found.
+// ContainerStatus implements port.Runtime. A container of another client is not found.
 func (c *Client) ContainerStatus(ctx context.Context, id string, done func(observed.Container, error)) {
 	k := call{"ContainerStatus", id, c.deadlines.inspect()}
 	run(c, ctx, k, func(ctx context.Context) (observed.Container, error) {

@@ -2,9 +2,9 @@ package cri
 
 import "time"
 
-// Deadlines by kind of call. What only reads the runtime's memory gets a short
-// one, so that a hung runtime shows; what starts or ends processes follows
-// runtimeRequestTimeout (R, 2 min by default), as a kubelet's does.
+// Deadlines by kind of call. A call that only reads the runtime's memory has a short one, so that
+// a hung runtime is detected; a call that starts or ends processes follows runtimeRequestTimeout
+// (R, 2 min by default), as in the kubelet.
 //
 //	Version, Status                          10 s, at most R
 //	lists                                    30 s, at most R
@@ -47,8 +47,8 @@ func (d deadlines) exec(timeout time.Duration) time.Duration {
 	return timeout + execSlack
 }
 
-// wholeSeconds rounds up: the CRI counts in seconds, and to round down would
-// cut the time short, or turn it into 0, which means something else.
+// wholeSeconds rounds up: the CRI counts in seconds. Rounding down would shorten the time, or
+// make it 0, which has another meaning.
 func wholeSeconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0

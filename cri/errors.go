@@ -12,12 +12,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// maxDetail bounds the far side's words: they end up in a pod's status.
+// maxDetail bounds the runtime's message, which goes into a pod's status.
 const maxDetail = 2048
 
-// translateError turns what a call came back with into a *port.Error, nil into
-// nil. ctxErr is what the call's own context says, so that a deadline of ours
-// is told from one within the runtime.
+// translateError turns a call's error into a *port.Error, nil into nil. ctxErr is the error of
+// the call's own context: it tells the call's deadline from one inside the runtime.
 func translateError(k call, err, ctxErr error) error {
 	if err == nil {
 		return nil
@@ -42,7 +41,7 @@ func translateError(k call, err, ctxErr error) error {
 	return out
 }
 
-// gaveUp says that the call ended with its context and not by an answer.
+// gaveUp reports whether the call ended with its context and not by an answer.
 func gaveUp(err, ctxErr error) bool {
 	if ctxErr == nil {
 		return false
@@ -52,10 +51,9 @@ func gaveUp(err, ctxErr error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// kind finds the kind of a failure by what the runtime is known to say, and by
-// the gRPC code. The code comes last, because runtimes give most of their
-// failures the code Unknown, and a code that comes from deep within may be
-// about something else.
+// kind finds the kind of a failure by the runtime's known messages, and then by the gRPC code.
+// The code comes last, because runtimes give most failures the code Unknown, and a code from deep
+// inside may be about something else.
 func kind(method string, err error, detail string) port.ErrorKind {
 	code := status.Code(err) // Unknown if err is no status
 	if code == codes.Unimplemented {
@@ -74,7 +72,7 @@ func kind(method string, err error, detail string) port.ErrorKind {
 	return codeKind(method, code)
 }
 
-// text is what a runtime is known to say of a failure.
+// text is a known message of a runtime.
 type text struct {
 	kind    port.ErrorKind
 	method  string // any, if empty
@@ -87,11 +85,11 @@ type text struct {
 var runtimeTexts = []text{
 	{port.Stuck, "", lostTask},
 	{port.NameReserved, "", regexp.MustCompile(`\bis (already )?reserved\b|error reserving (pod|ctr) name`)},
-	// The plugin is still loading what it knows.
+	// The plugin is still loading its state.
 	{port.Unavailable, "", regexp.MustCompile(`server is not initialized yet`)},
 	{port.InvalidImageName, "",
 		regexp.MustCompile(`failed to parse image reference|invalid reference format|could not parse image`)},
-	// The image is gone from the node; what else is missing is the sandbox.
+	// The image is gone from the node; if anything else is missing, it is the sandbox.
 	{port.ImageNotFound, "CreateContainer",
 		regexp.MustCompile(`failed to (resolve|get) image|image not known|locating image`)},
 	{port.InvalidConfig, "RunPodSandbox",
@@ -111,17 +109,17 @@ var runtimeTexts = []text{
 		)},
 	// containerd 2.2 says so with the code Unknown.
 	{port.Unsupported, "UpdatePodSandboxResources", regexp.MustCompile(`not implemented`)},
-	// containerd ends an exec at its timeout with these words and any code.
+	// containerd ends an exec at its timeout with this message and any code.
 	{port.Deadline, "ExecSync", regexp.MustCompile(`timeout .* exceeded|command timed out`)},
 	{port.Deadline, "", regexp.MustCompile(`context deadline exceeded$`)},
 }
 
-// codeKind is what a gRPC code alone says.
+// codeKind is the kind of a gRPC code alone.
 func codeKind(method string, code codes.Code) port.ErrorKind {
 	switch code {
 	case codes.NotFound:
 		if method == "RunPodSandbox" {
-			return port.Other // something it needs, such as the pause image, is missing
+			return port.Other // a dependency is missing, such as the pause image
 		}
 		return port.NotFound
 	case codes.AlreadyExists:
@@ -143,13 +141,13 @@ func codeKind(method string, code codes.Code) port.ErrorKind {
 	}
 }
 
-// grpcNoise is what gRPC puts before, or around, the runtime's own words.
+// grpcNoise is gRPC's text around the runtime's own message.
 var grpcNoise = regexp.MustCompile(
 	`rpc error: code = \w+ desc = |connection error: desc = |error reading server preface: ` +
 		`|transport: (Error while dialing: )?`,
 )
 
-// oneLine gives the words of err alone, on one line.
+// oneLine is the message of err alone, on one line.
 func oneLine(err error) string {
 	words := err.Error()
 	if s, ok := status.FromError(err); ok {
@@ -166,8 +164,7 @@ func oneLine(err error) string {
 	return words
 }
 
-// unlessGone drops an error that says that the object is not there: to stop and
-// to remove is idempotent, though not every runtime sees it so.
+// unlessGone drops a NotFound error: stop and remove are idempotent, but not in every runtime.
 func unlessGone(err error) error {
 	if err == nil || status.Code(err) == codes.NotFound {
 		return nil
@@ -178,7 +175,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// notOurs is the answer for an object without our labels.
+// notOurs is the error for an object of another client.
 func notOurs(k call) error {
 	return &port.Error{
 		Kind: port.NotFound, Verb: k.method, Object: short(k.object), Detail: "it does not belong to a pod of this node",

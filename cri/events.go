@@ -10,10 +10,9 @@ import (
 	"github.com/troupe-dev/troupe/cri/readback"
 )
 
-// Events implements port.Runtime. A runtime sends nothing to say that the
-// stream stands, not even headers, before the first event. So two calls follow
-// on the same connection: when they are answered, the runtime has taken up the
-// stream, or has refused it.
+// Events implements port.Runtime. A runtime does not confirm the stream before the first event,
+// not even by headers. So two more calls are made on the same connection: once they are answered,
+// the runtime has opened or refused the stream.
 func (c *Client) Events(ctx context.Context, opened func(), event func(port.RuntimeEvent), done func(error)) {
 	run0(c, ctx, call{"GetContainerEvents", "", none}, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -27,7 +26,7 @@ func (c *Client) Events(ctx context.Context, opened func(), event func(port.Runt
 		go func() { confirmed <- s.confirm(ctx, cancel, c) }()
 
 		err = s.receive(stream, event)
-		s.end() // no opened from here on
+		s.end() // prevents a later opened
 		cancel()
 		if refused := <-confirmed; refused != nil {
 			return refused
@@ -36,11 +35,10 @@ func (c *Client) Events(ctx context.Context, opened func(), event func(port.Runt
 	}, done)
 }
 
-// eventStream sees to it that opened is called at most once, before the first
-// event and never after the end.
+// eventStream calls opened at most once, before the first event and never after the end.
 type eventStream struct {
 	mu     sync.Mutex
-	over   bool // opened was called, or never will be
+	over   bool // opened was called, or must not be called any more
 	opened func()
 }
 
@@ -59,13 +57,13 @@ func (s *eventStream) end() {
 	s.over = true
 }
 
-// confirm opens the stream when the runtime has answered calls made after it.
-// If it does not answer, it ends the stream and says why.
+// confirm opens the stream when the runtime has answered later calls. Without an answer it ends
+// the stream with the error.
 func (s *eventStream) confirm(ctx context.Context, cancel context.CancelFunc, c *Client) error {
 	for range 2 {
 		err := c.answers(ctx)
 		if ctx.Err() != nil {
-			return nil // ended meanwhile: the stream's own error counts
+			return nil // the stream has ended: its own error counts
 		}
 		if err != nil {
 			cancel()

@@ -12,9 +12,9 @@ import (
 // maxExecOutput is how much of each of a command's outputs is kept.
 const maxExecOutput = 64 << 10
 
-// ExecSync implements port.Runtime. The timeout counts in whole seconds,
-// rounded up; at its end the runtime kills the command and the error is of kind
-// Deadline. Zero lets it run until ctx ends.
+// ExecSync implements port.Runtime. The timeout is rounded up to whole seconds; at its end the
+// runtime kills the command and the error is of kind Deadline. Zero: the command runs until ctx
+// ends.
 func (c *Client) ExecSync(
 	ctx context.Context, containerID string, command []string, timeout time.Duration, done func(port.ExecResult, error),
 ) {
@@ -31,7 +31,7 @@ func (c *Client) ExecSync(
 	}, done)
 }
 
-// head cuts output to the bound, and lets go of the rest.
+// head truncates output to the bound, and frees the rest.
 func head(output []byte) []byte {
 	if len(output) <= maxExecOutput {
 		return output

@@ -15,9 +15,8 @@ import (
 	"github.com/troupe-dev/troupe/cri/readback"
 )
 
-// List implements port.Runtime. Sandboxes are read before containers, so that a
-// container never comes without the sandbox it had when it was read, unless
-// that was made in between.
+// List implements port.Runtime. Sandboxes are read before containers, so a container's sandbox is
+// in the list too, unless the sandbox was made in between.
 func (c *Client) List(ctx context.Context, uid string, done func(observed.Runtime, error)) {
 	run(c, ctx, call{"List", uid, c.deadlines.list()}, func(ctx context.Context) (observed.Runtime, error) {
 		sandboxes, err := c.listSandboxes(ctx, uid)
@@ -60,8 +59,8 @@ func (c *Client) listContainers(ctx context.Context, uid string) ([]*runtimeapi.
 	})
 }
 
-// timed is listed for one of the two lists of a List, which the observer is told
-// of as well as of the whole.
+// timed is listed for one of the two lists of a List. The observer gets each of them besides the
+// whole.
 func timed[T any](c *Client, k call, stream, whole func() ([]T, error)) ([]T, error) {
 	start := time.Now()
 	items, err := listed(c, stream, whole)
@@ -72,8 +71,8 @@ func timed[T any](c *Client, k call, stream, whole func() ([]T, error)) ([]T, er
 	return items, err
 }
 
-// listed reads a list by its stream, which has no bound on its size (KEP-5825),
-// or in one answer from a runtime that has none.
+// listed reads a list as a stream, which has no size limit (KEP-5825), or in one answer from a
+// runtime without streams.
 func listed[T any](c *Client, stream, whole func() ([]T, error)) ([]T, error) {
 	if !c.noStreams.Load() {
 		items, err := stream()
@@ -85,7 +84,7 @@ func listed[T any](c *Client, stream, whole func() ([]T, error)) ([]T, error) {
 	return whole()
 }
 
-// collect reads a stream to its end. Half a list is none.
+// collect reads a stream to its end. An incomplete list is an error.
 func collect[R, T any](stream interface{ Recv() (R, error) }, err error, items func(R) []T) ([]T, error) {
 	if err != nil {
 		return nil, err

@@ -5,14 +5,13 @@ import (
 	"regexp"
 )
 
-// lostTask is what containerd says of a container that it takes for dead while
-// there is a task of it still. A StartContainer whose call ends (the agent was
-// killed, a deadline passed) just after the task was made leaves one behind, in
-// 1.6 as in 2.4 (containerd issue 11037). No call of the CRI gets at it any more;
-// containerd looks after it when it starts.
+// lostTask is containerd's error for a container that it considers dead although its task still
+// exists. A StartContainer whose call ends (the agent was killed, a deadline passed) just after
+// the task was made leaves such a task, in 1.6 as in 2.4 (containerd issue 11037). No CRI call
+// can remove it; containerd cleans it up when it restarts.
 var lostTask = regexp.MustCompile(`cannot delete running task ([0-9a-zA-Z_.-]+)`)
 
-// lostTaskAdvice is containerd's detail in words that say what to do.
+// lostTaskAdvice is containerd's detail plus what to do.
 func lostTaskAdvice(detail string) string {
 	id := lostTask.FindStringSubmatch(detail)[1]
 	return fmt.Sprintf(

@@ -11,15 +11,14 @@ import (
 	"github.com/troupe-dev/troupe/cri/translate"
 )
 
-// pullMisses is how many checks in a row the runtime may leave unanswered
-// before the pull is given up.
+// pullMisses is how many checks in a row the runtime may leave unanswered before the pull is
+// cancelled.
 const pullMisses = 2
 
-// PullImage implements port.Runtime. A pull may take as long as it takes, and
-// the CRI says nothing of its progress: a runtime gives up by itself a pull
-// that makes none (containerd image_pull_progress_timeout, CRI-O
-// pull_progress_timeout). What is watched here is the runtime: if it does not
-// answer its version any more, the pull ends with kind Deadline.
+// PullImage implements port.Runtime. It has no time limit, and the CRI does not report its
+// progress: the runtime itself cancels a pull without progress (containerd
+// image_pull_progress_timeout, CRI-O pull_progress_timeout). Only the runtime is watched here: if
+// it stops answering Version, the pull ends with kind Deadline.
 func (c *Client) PullImage(ctx context.Context, r port.PullImage, done func(ref string, err error)) {
 	run(c, ctx, call{"PullImage", r.Image, none}, func(ctx context.Context) (string, error) {
 		request := &runtimeapi.PullImageRequest{
@@ -38,8 +37,8 @@ func (c *Client) PullImage(ctx context.Context, r port.PullImage, done func(ref 
 	}, done)
 }
 
-// watchPull cancels the context it returns if the runtime falls silent. The
-// returned function ends the watch and reports whether it did.
+// watchPull cancels the returned context if the runtime stops answering. The returned function
+// ends the watch and reports whether that happened.
 func (c *Client) watchPull(ctx context.Context) (context.Context, func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	silent := make(chan error, 1)

@@ -8,9 +8,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// pullTexts are what runtimes say of a pull that failed, in order: the word on
-// a signature or on credentials is more than the "not found" beside it. The
-// first two of each kind are the CRI's own names (cri-api pkg/errors).
+// pullTexts are messages of failed pulls, in order: a message about a signature or credentials
+// means more than a "not found" beside it. The first two of each kind are the CRI's own names
+// (cri-api pkg/errors).
 var pullTexts = []text{
 	{kind: port.ImageSignature,
 		pattern: regexp.MustCompile(`^SignatureValidationFailed|Source image rejected|signature verification failed`)},
@@ -31,7 +31,7 @@ var pullTexts = []text{
 			`|: EOF$|proxyconnect|no route to host|network is unreachable`)},
 }
 
-// pullKind is the kind of a pull's failure; Other if it says nothing of images.
+// pullKind is the kind of a failed pull; Other if the message is not about images.
 func pullKind(code codes.Code, detail string) port.ErrorKind {
 	for _, t := range pullTexts {
 		if t.pattern.MatchString(detail) {
@@ -44,7 +44,7 @@ func pullKind(code codes.Code, detail string) port.ErrorKind {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return port.ImageUnauthorized
 	case codes.Canceled, codes.DeadlineExceeded:
-		// Not by us: the runtime gave up a transfer that made no progress.
+		// Not by the client: the runtime cancelled a transfer without progress.
 		return port.RegistryUnavailable
 	default:
 		return port.Other

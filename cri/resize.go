@@ -27,8 +27,8 @@ func (c *Client) UpdateSandbox(ctx context.Context, r port.UpdateSandbox, done f
 	}, done)
 }
 
-// ContainerMemory implements port.Runtime. It is the usage, as limits count it: the
-// working set leaves out what the kernel could give back.
+// ContainerMemory implements port.Runtime. It is the usage that limits count: the working set
+// excludes memory that the kernel can reclaim.
 func (c *Client) ContainerMemory(ctx context.Context, id string, done func(int64, error)) {
 	run(c, ctx, call{"ContainerStats", id, c.deadlines.request}, func(ctx context.Context) (int64, error) {
 		answer, err := c.runtime.ContainerStats(ctx, &runtimeapi.ContainerStatsRequest{ContainerId: id})

@@ -26,8 +26,8 @@ func (c *Client) version(ctx context.Context) (port.RuntimeVersion, error) {
 	}, err
 }
 
-// CgroupDriver asks who makes cgroups here; an error of kind Unsupported from a
-// runtime that has no such call (containerd before 2.0).
+// CgroupDriver asks the runtime for the cgroup driver; an error of kind Unsupported from a
+// runtime without that call (containerd before 2.0).
 func (c *Client) CgroupDriver(ctx context.Context, done func(podcgroup.Driver, error)) {
 	run(c, ctx, call{"RuntimeConfig", "", c.deadlines.ask()}, func(ctx context.Context) (podcgroup.Driver, error) {
 		answer, err := c.runtime.RuntimeConfig(ctx, &runtimeapi.RuntimeConfigRequest{})
@@ -38,8 +38,8 @@ func (c *Client) CgroupDriver(ctx context.Context, done func(podcgroup.Driver, e
 	}, done)
 }
 
-// Status implements port.Runtime. What it says of handlers counts for sandboxes
-// and containers that are made later.
+// Status implements port.Runtime. The features of handlers are used for sandboxes and containers
+// that are made later.
 func (c *Client) Status(ctx context.Context, done func(port.RuntimeStatus, error)) {
 	run(c, ctx, call{"Status", "", c.deadlines.ask()}, func(ctx context.Context) (port.RuntimeStatus, error) {
 		answer, err := c.runtime.Status(ctx, &runtimeapi.StatusRequest{})

@@ -49,7 +49,7 @@ func (c *Client) RemovePodSandbox(ctx context.Context, id string, done func(erro
 	}, done)
 }
 
-// PodSandboxStatus implements port.Runtime. A sandbox that is not ours is not found.
+// PodSandboxStatus implements port.Runtime. A sandbox of another client is not found.
 func (c *Client) PodSandboxStatus(ctx context.Context, id string, done func(observed.Sandbox, error)) {
 	k := call{"PodSandboxStatus", id, c.deadlines.inspect()}
 	run(c, ctx, k, func(ctx context.Context) (observed.Sandbox, error) {

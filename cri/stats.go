@@ -36,7 +36,7 @@ func (c *Client) ContainerUsage(ctx context.Context, done func([]usage.Container
 	}, done)
 }
 
-// containerUsage reads the runtime's statistics. What it leaves out is not known.
+// containerUsage converts the runtime's statistics. Missing values are unknown.
 func containerUsage(s *runtimeapi.ContainerStats) usage.Container {
 	out := usage.Container{RuntimeID: s.GetAttributes().GetId(), Name: s.GetAttributes().GetMetadata().GetName()}
 	if c := s.GetCpu(); c.GetUsageCoreNanoSeconds() != nil {
@@ -77,7 +77,7 @@ func (c *Client) Disks(ctx context.Context, done func(images, layers port.DiskUs
 	}, func(b both, err error) { done(b.images, b.layers, err) })
 }
 
-// diskUse is the first of them: runtimes have one, and a list for later.
+// diskUse is the first one: runtimes have only one so far.
 func diskUse(all []*runtimeapi.FilesystemUsage) (d port.DiskUse) {
 	if len(all) > 0 {
 		d.Mountpoint = all[0].GetFsId().GetMountpoint()

@@ -27,8 +27,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
-// Pool is the pool of slots that bounds how many logs are worked at at once
-// (containerLogMaxWorkers).
+// Pool bounds the logs that are rotated at once (containerLogMaxWorkers).
 const Pool = "logs"
 
 // Message is what the logs actor understands.
@@ -39,18 +38,18 @@ type Message interface{ isLogsMessage() }
 // look is this actor's own timer.
 type look struct{}
 
-// rotated are the logs that were rotated before this incarnation began.
+// rotated lists the logs that were rotated before this incarnation began.
 type rotated struct {
 	id   kernel.EffectID
 	logs []port.LogRef
 	err  error
 }
 
-// running is the answer of pods. Lost: the next look comes. Late or twice: what
-// has ended meanwhile is found to have.
+// running is the answer of pods. Lost: the next look comes. Late or twice: a container that has
+// ended meanwhile is detected.
 type running struct{ pods []*v1.Pod }
 
-// sized is how big the logs of what runs are. Late: ignored.
+// sized has the log sizes of the running containers. Late: ignored.
 type sized struct {
 	id    kernel.EffectID
 	runs  []container
@@ -58,7 +57,7 @@ type sized struct {
 	err   error
 }
 
-// looked is what lies on the disk of one log. Late, as the next: its round is over.
+// looked is the state of one log on the disk. Late, as the next: its round is over.
 type looked struct {
 	id  kernel.EffectID
 	ref port.LogRef
@@ -81,17 +80,17 @@ func (sized) isLogsMessage()   {}
 func (looked) isLogsMessage()  {}
 func (stepped) isLogsMessage() {}
 
-// Deps are what the actor is connected to.
+// Deps are what the actor needs.
 type Deps struct {
 	Files   port.ContainerLogs
 	Runtime port.LogReopener
 	// Running asks for all pods, each with its status. It must not block.
 	Running func(reply func([]*v1.Pod))
 	Policy  logrotate.Policy
-	// Interval is how often what runs is looked at (containerLogMonitorInterval).
+	// Interval is the time between checks (containerLogMonitorInterval).
 	Interval time.Duration
-	// Deadline bounds a look and a call to the runtime, StepDeadline a step: a file
-	// that is compressed may be big.
+	// Deadline bounds a check and a call to the runtime, StepDeadline a step: a file to compress
+	// may be big.
 	Deadline, StepDeadline time.Duration
 }
 
@@ -107,33 +106,32 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type logs struct {
 	deps *Deps
-	// of are the logs that are worked at.
+	// of are the logs in rotation.
 	of map[port.LogRef]*round
-	// doubtful are to be looked at although nothing says that they are too big:
-	// those of which a step failed, or that were rotated before.
+	// doubtful are logs to check whatever their size: a step failed, or they were rotated before.
 	doubtful map[port.LogRef]bool
-	// warned are those of which people were told that it does not go well; without
-	// those of which the runtime makes no file, which it is asked for once.
+	// warned are logs whose failure was logged. without are logs that the runtime makes no file
+	// for, which is asked for once.
 	warned, without map[port.LogRef]bool
-	// listing and sizing are the effects whose results are waited for, 0 for none.
+	// listing and sizing are the running effects, 0 for none.
 	listing, sizing kernel.EffectID
-	// listed: what was rotated before is known.
+	// listed: the logs that were rotated before are known.
 	listed bool
 }
 
-// round is one log that is worked at.
+// round is the rotation of one log.
 //
 //	looking ──plan──► stepping ──► looking ──► … ──► nothing to do, or failed
 type round struct {
 	logrotate.Round
 	id string // of the container, empty if it does not run
-	// waits is the effect whose result continues with it.
+	// waits is the effect that the round waits for.
 	waits kernel.EffectID
-	// failed: a step did, and one more look says what to make of it.
+	// failed: a step failed, and one more check decides how to continue.
 	failed bool
 }
 
-// container is one that runs.
+// container is a running container.
 type container struct {
 	ref port.LogRef
 	id  string
@@ -176,7 +174,7 @@ func (a *logs) Receive(ctx *kernel.Context[Message], m Message) {
 	}
 }
 
-// list asks for what was rotated before, until that is known.
+// list asks for the logs that were rotated before, until they are known.
 func (a *logs) list(ctx *kernel.Context[Message]) {
 	if a.listed || a.listing != 0 {
 		return
@@ -196,7 +194,7 @@ func (a *logs) rotated(ctx *kernel.Context[Message], m rotated) {
 	}
 }
 
-// measure asks how big the logs of what runs are.
+// measure asks for the log sizes of the running containers.
 func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
 	if a.sizing != 0 {
 		return
@@ -211,8 +209,8 @@ func (a *logs) measure(ctx *kernel.Context[Message], pods []*v1.Pod) {
 		func(id kernel.EffectID, sizes []int64, err error) Message { return sized{id, runs, sizes, err} })
 }
 
-// whatRuns are the containers that run. The number in the name of a log is that
-// of the container's restarts.
+// whatRuns lists the running containers. The number in a log's name is the container's restart
+// count.
 func whatRuns(pods []*v1.Pod) (out []container) {
 	for _, p := range pods {
 		s := &p.Status
@@ -231,8 +229,7 @@ func whatRuns(pods []*v1.Pod) (out []container) {
 	return out
 }
 
-// sized begins with each log that is too big, that is missing, or of which it is
-// not known that it is well.
+// sized starts a round for each log that is too big, missing or doubtful.
 func (a *logs) sized(ctx *kernel.Context[Message], m sized) {
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot read the sizes of container logs; retrying")
@@ -249,7 +246,7 @@ func (a *logs) sized(ctx *kernel.Context[Message], m sized) {
 		}
 		delete(doubtful, c.ref)
 	}
-	for _, ref := range inOrder(doubtful) { // what does not run, as far as pods know
+	for _, ref := range inOrder(doubtful) { // not running, as far as pods knows
 		a.begin(ctx, container{ref: ref})
 	}
 }
@@ -277,7 +274,7 @@ func (a *logs) look(ctx *kernel.Context[Message], r *round, ref port.LogRef) {
 
 // looked takes the next step.
 func (a *logs) looked(ctx *kernel.Context[Message], r *round, m looked) {
-	if port.KindOf(m.err) == port.NotFound { // it is gone, with its pod
+	if port.KindOf(m.err) == port.NotFound { // removed with its pod
 		a.end(m.ref, false)
 		return
 	}
@@ -308,8 +305,8 @@ func (a *logs) looked(ctx *kernel.Context[Message], r *round, m looked) {
 		func(c context.Context, done func(error)) { a.deps.Files.StepLog(c, m.ref, step, done) }, ended)
 }
 
-// stepped looks what has become of the log. After the runtime refused, the file
-// that was rotated is put back; after any other failure the next round sees.
+// stepped checks the log after a step. If the runtime refused, the rotated file is put back; any
+// other failure is left to the next round.
 func (a *logs) stepped(ctx *kernel.Context[Message], r *round, m stepped) {
 	_, reopens := m.step.(logrotate.Reopen)
 	if m.err != nil {
@@ -319,11 +316,11 @@ func (a *logs) stepped(ctx *kernel.Context[Message], r *round, m stepped) {
 			return
 		}
 	}
-	r.Refused = r.Refused || reopens // it is asked once a round
+	r.Refused = r.Refused || reopens // asked once per round
 	a.look(ctx, r, m.ref)
 }
 
-// end ends a round. One that failed is made again at the next look.
+// end ends a round. A failed one is repeated at the next check.
 func (a *logs) end(ref port.LogRef, failed bool) {
 	delete(a.of, ref)
 	if failed {
@@ -333,7 +330,7 @@ func (a *logs) end(ref port.LogRef, failed bool) {
 	}
 }
 
-// warn tells people once, until it goes well again.
+// warn logs a failure once, until the log is rotated again.
 func (a *logs) warn(ctx *kernel.Context[Message], ref port.LogRef, err error) {
 	if !a.warned[ref] {
 		a.warned[ref] = true

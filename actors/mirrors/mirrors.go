@@ -30,8 +30,8 @@ import (
 //sumtype:decl
 type Message interface{ isMirrorsMessage() }
 
-// Statics are the static pods of this node, in order of age. From pods. The newest
-// counts. Seen is false as long as there may be others.
+// Statics are the static pods of this node, in order of age. From pods. The newest counts. Seen
+// is false while others may follow.
 type Statics struct {
 	Seen bool
 	Pods []mirrorpods.Static
@@ -86,14 +86,14 @@ type API interface {
 	Delete(ctx context.Context, d port.APIDelete, done func(error))
 }
 
-// Deps are what the actor is connected to.
+// Deps are what the actor needs.
 type Deps struct {
 	API API
 	// Object and Gone go to status: uid is the static pod's.
 	Object func(uid types.UID, mirror *v1.Pod)
 	Gone   func(uid, mirror types.UID)
-	// Restarted is called when an incarnation after the first begins, or when
-	// messages were missed: everything has to be told again.
+	// Restarted is called when an incarnation after the first begins, or when messages were
+	// missed: everything must be sent again.
 	Restarted func()
 	Backoff   backoff.Policy
 	Deadline  time.Duration
@@ -106,30 +106,30 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type mirrors struct {
 	deps *Deps
-	// statics are to have a mirror. They are all if seen is true.
+	// statics must have a mirror. They are complete if seen is true.
 	statics []*v1.Pod
 	seen    bool
-	// found is true once the apiserver said which mirrors there are.
+	// found is true once the mirrors in the apiserver are known.
 	found   bool
 	mirrors []*v1.Pod
 	node    *v1.Node
-	// calls are by name; told is what status was told, in order of name.
+	// calls are by name; told is what status was sent, ordered by name.
 	calls map[string]*call
 	told  []mirrorpods.Pair
 	timer func() bool
 }
 
-// call is what is under way, or was done, about one name.
+// call is the running or last call for one name.
 type call struct {
 	id kernel.EffectID
-	// before is the mirror that there was when it was begun: as long as the
-	// apiserver tells of no other, the next call waits until then.
+	// before is the mirror from before the call. While the watch still reports that one, the next
+	// call waits, at most until then.
 	before   *v1.Pod
 	until    time.Time
 	failures int
 }
 
-// echo is how long a change may take to be told of before it is made again.
+// echo is how long the watch may take to report a change before the change is made again.
 const echo = 10 * time.Second
 
 // Start implements kernel.Behavior.
@@ -163,7 +163,7 @@ func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {
 	}
 }
 
-// advance does what is to be done, and tells status what stands.
+// advance makes the next calls, and sends status the mirrors that are up to date.
 func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 	var stand []mirrorpods.Pair
 	var wake time.Time
@@ -176,7 +176,7 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 		what, full := p.Do(a.seen), namespace+"/"+name
 		c := a.calls[full]
 		if c != nil && c.id == 0 && (what == mirrorpods.Keep || c.failures == 0 && c.before != p.Mirror) {
-			c = nil // it has happened
+			c = nil // the watch has reported it
 		}
 		switch {
 		case what == mirrorpods.Keep, what == mirrorpods.Create && a.node == nil, c != nil && c.id != 0:
@@ -194,7 +194,7 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 			calls[full] = c
 		}
 	}
-	a.calls = calls // what is under way about other names is nobody's concern
+	a.calls = calls // drops calls for other names
 	a.tell(stand)
 	if a.timer != nil {
 		a.timer()
@@ -205,7 +205,7 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 	}
 }
 
-// tell says to status which mirrors stand now, and which no longer do.
+// tell sends status the mirrors that are up to date, and those that no longer are.
 func (a *mirrors) tell(stand []mirrorpods.Pair) {
 	for _, old := range a.told {
 		if !slices.ContainsFunc(stand, func(p mirrorpods.Pair) bool {
@@ -224,7 +224,7 @@ func (a *mirrors) tell(stand []mirrorpods.Pair) {
 	a.told = stand
 }
 
-// call makes or deletes a mirror.
+// call creates or deletes a mirror.
 func (a *mirrors) call(ctx *kernel.Context[Message], full string, what mirrorpods.Verb, p mirrorpods.Pair, c *call) {
 	c.before = p.Mirror
 	kind := "CreateMirrorPod"

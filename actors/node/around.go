@@ -2,9 +2,8 @@ package node
 
 import "github.com/troupe-dev/troupe/actors/kernel"
 
-// Around is called before (handled is false) and after an actor below the node
-// handles a message. It may panic there, as the actor itself might: before, the
-// message is lost; after, what the actor knew is.
+// Around is called before (handled is false) and after an actor below the node handles a message.
+// It may panic like the actor itself: before, the message is lost; after, the actor's state is.
 type Around func(actor string, m any, handled bool)
 
 // watched is a behavior with an Around.
@@ -14,7 +13,7 @@ type watched[M any] struct {
 	call  Around
 }
 
-// Wrapped is construct with f around each message; construct itself if f is nil.
+// Wrapped adds f to a behavior; it returns construct itself if f is nil.
 func Wrapped[M any](f Around, name string, construct func() kernel.Behavior[M]) func() kernel.Behavior[M] {
 	if f == nil {
 		return construct

@@ -20,7 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/status"
 )
 
-// Cluster is how a node is shown to its apiserver.
+// Cluster is the configuration for a node with an apiserver.
 type Cluster struct {
 	Own nodeobject.Own
 	// Register reports whether the node makes its own object (registerNode).
@@ -30,16 +30,15 @@ type Cluster struct {
 	// StatusPeriod is nodeStatusUpdateFrequency, ReportPeriod
 	// nodeStatusReportFrequency, LeaseDuration nodeLeaseDurationSeconds.
 	StatusPeriod, ReportPeriod, LeaseDuration time.Duration
-	// Detection is configMapAndSecretChangeDetectionStrategy. NoServices: pods are
-	// told of no services, because there are none.
+	// Detection is configMapAndSecretChangeDetectionStrategy. NoServices: pods get no service
+	// variables, because there are no services.
 	Detection  objects.Detection
 	NoServices bool
 }
 
 const (
-	// apiDeadline bounds a call of the apiserver, apiProbe one that tries whether
-	// it is back, apiCalls how many of status are under way at once. apiPatience
-	// is how long a watch may say nothing at all.
+	// apiDeadline bounds a call to the apiserver, apiProbe a call that tests whether it is back,
+	// apiCalls the concurrent calls of status. apiPatience is how long a watch may be silent.
 	apiDeadline = 15 * time.Second
 	apiProbe    = 3 * time.Second
 	apiPatience = time.Minute
@@ -55,7 +54,7 @@ type cluster struct {
 	objects    kernel.Ref[objects.Message]
 }
 
-// connect gives pods what it needs of them. Without them nothing is told.
+// connect sets the receivers in pods' Deps. Without them, pods sends nothing to a cluster.
 func (a *cluster) connect(d *pods.Deps) {
 	d.Sources = append(d.Sources, podspec.API)
 	d.Cluster = &pods.Cluster{
@@ -67,20 +66,20 @@ func (a *cluster) connect(d *pods.Deps) {
 	}
 }
 
-// resend has them say again what pods, which restarted, has forgotten.
+// resend has these actors repeat what they sent to pods, which restarted.
 func (a *cluster) resend() {
 	a.apipods.Tell(apipods.Resend{})
 	a.nodestatus.Tell(nodestatus.Resend{})
 }
 
-// tellPods lets pods say what objects they use.
+// tellPods sets the messages of pods to objects.
 func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 	d.NeedObjects = func(m pod.NeedObjects) { a.objects.Tell(objects.Need{NeedObjects: m}) }
 	d.ForgetObjects = func(m pod.ForgetObjects) { a.objects.Tell(objects.Forget{UID: m.UID}) }
 	d.NoServices = c.Cluster.NoServices
 }
 
-// spawnQuiet makes those that only answer.
+// spawnQuiet spawns the actors that only answer.
 func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
 		API: c.Ports.API, Load: c.Ports.Load,
@@ -113,7 +112,7 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 	}))
 }
 
-// spawnSpeaking makes those that speak first.
+// spawnSpeaking spawns the actors that send the first messages.
 func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(&nodestatus.Deps{
 		API: c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,

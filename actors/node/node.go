@@ -43,17 +43,16 @@ type Message interface{ isNodeMessage() }
 // RuntimeHealth is from pleg, after each list.
 type RuntimeHealth struct{ pleg.Health }
 
-// Query asks how the node is. Reply must not block. That it is answered at all
-// is the sign of life.
+// Query asks for the node's health. Reply must not block. Any answer is the sign of life.
 type Query struct{ Reply func(Health) }
 
-// Health is how the node is.
+// Health is the node's health.
 type Health struct {
 	Runtime pleg.Health
 }
 
-// PodView is passed on to podview, which is made with the first of them: a node that
-// nobody looks at has none. From anyone.
+// PodView is relayed to podview, which is spawned with the first of them: a node without queries
+// has none. From anyone.
 type PodView struct{ podview.Message }
 
 func (PodView) isNodeMessage()       {}
@@ -63,7 +62,7 @@ func (Query) isNodeMessage()         {}
 // MailboxKey implements kernel.Keyed.
 func (RuntimeHealth) MailboxKey() string { return "runtime" }
 
-// Ports are what a node is connected to.
+// Ports are the node's connections to the outside.
 type Ports struct {
 	Runtime port.Runtime
 	Host    port.Host
@@ -73,55 +72,53 @@ type Ports struct {
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
 	Events      port.Recorder
-	// Logs are the logs of containers, which LogReopener writes; nil where there
-	// are none. Both or neither.
+	// Logs are container logs, which LogReopener's runtime writes. Both are nil where there are
+	// none.
 	Logs        port.ContainerLogs
 	LogReopener port.LogReopener
-	// LogLinks may be nil: then those logs have no links.
+	// LogLinks may be nil: container logs then have no links.
 	LogLinks port.LogLinks
 	// Cgroups is nil where pods have no cgroups of their own.
 	Cgroups port.Cgroups
-	// API is the apiserver above, nil for none: then the node runs static pods
-	// only. Facts is needed with it.
+	// API is the apiserver, nil for none: then the node runs static pods only. API requires
+	// Facts.
 	API   port.API
 	Facts port.NodeFacts
-	// Load says how much the apiserver is given to write by whoever shares the
-	// connection to it (status.Deps); nil for little.
+	// Load reports the write load of all users of the connection (status.Deps); nil for a low
+	// one.
 	Load func() (busy, crowded bool)
 }
 
-// Config is how a node behaves. Durations are as the field says.
+// Config is the node's configuration.
 type Config struct {
 	Name  string
 	Ports Ports
-	// HostIPs are the node's addresses, RuntimeName what stands before "://" in
-	// container IDs.
+	// HostIPs are the node's addresses. RuntimeName precedes "://" in container IDs.
 	HostIPs     []string
 	RuntimeName string
 	Admit       admit.Node
-	// Path and URL of static pods, with how often they are looked at.
+	// Path and URL of static pods, and how often they are read.
 	ManifestPath, ManifestURL             string
 	ManifestPathPeriod, ManifestURLPeriod time.Duration
 	// CrashBackOff is the node's crash-loop backoff.
 	CrashBackOff backoff.Policy
 	ContainerGC  podgc.Policy
 	GCPeriod     time.Duration
-	// LogRotation is how much is kept of the logs of containers, MaxSize less than 0
-	// for all. LogInterval is how often they are looked at.
+	// LogRotation limits the kept container logs; MaxSize less than 0 keeps all. LogInterval is
+	// the time between checks.
 	LogRotation logrotate.Policy
 	LogInterval time.Duration
-	// Cgroups is how those of pods are. Without the port only what it says of CPU
-	// quotas counts.
+	// Cgroups configures the cgroups of pods. Without the port, only its CPU quota setting
+	// counts.
 	Cgroups podcgroup.Settings
-	// RelistSlow is the time between lists while events come, RelistFast without.
+	// RelistSlow is the time between relists while events arrive, RelistFast without events.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
-	// Cluster is how the node is shown to the apiserver; unused without one.
+	// Cluster is unused without an apiserver.
 	Cluster Cluster
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
-	// Started, if set, is told of each pod that the node has started
-	// (pods.Deps.Started).
+	// Started, if set, is called for each pod that the node has started (pods.Deps.Started).
 	Started func(pods.Started)
 	// Around, if set, wraps the handling of each message of the other actors, for
 	// tests with faults.
@@ -137,15 +134,15 @@ type node struct {
 	config *Config
 	health Health
 	pods   kernel.Ref[pods.Message]
-	// view is zero until it is asked.
+	// view is zero until the first query.
 	view kernel.Ref[podview.Message]
 }
 
-// callDeadline bounds calls that take no time on a runtime that is well.
+// callDeadline bounds calls that are fast on a healthy runtime.
 const callDeadline = 2 * time.Minute
 
-// logStepDeadline bounds a step with a log: of one that grew for long before anybody
-// looked, a file of many gigabytes may be compressed.
+// logStepDeadline bounds a step with a log. A log that grew for long may be a file of many
+// gigabytes to compress.
 const logStepDeadline = 10 * time.Minute
 
 // Start implements kernel.Behavior.
@@ -157,8 +154,8 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 	b.spawnSpeaking(ctx, c)
 }
 
-// below are the actors of a node, while they are being spawned. What sends to one that is
-// not there yet has only its field: none sends before sources and pleg do.
+// below are the actors of a node during their spawning. A sender may refer to a field that is not
+// set yet: no actor sends before sources and pleg do.
 type below struct {
 	pods      kernel.Ref[pods.Message]
 	images    kernel.Ref[images.Message]
@@ -226,7 +223,7 @@ func (b *below) podsDeps(n *node, self kernel.Ref[Message]) *pods.Deps {
 	return d
 }
 
-// spawnQuiet spawns those that only answer.
+// spawnQuiet spawns the actors that only answer.
 func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
 	askAgain := func() { b.pods.Tell(pods.AskAgain{}) }
@@ -271,7 +268,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}
 }
 
-// spawnSpeaking spawns those that send the first messages.
+// spawnSpeaking spawns the actors that send the first messages.
 func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
 	b.sources = spawn(ctx, c.Around, "sources", sources.New(&sources.Deps{
@@ -298,15 +295,15 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 	}
 }
 
-// spawn makes one of the singletons.
+// spawn spawns a singleton.
 func spawn[M any](
 	ctx *kernel.Context[Message], f Around, name string, construct func() kernel.Behavior[M],
 ) kernel.Ref[M] {
 	return spawnAs(ctx, f, kernel.Spec[M]{Name: name, New: construct})
 }
 
-// spawnAs makes one with its spec. That a name is taken can't be: a restart waits
-// until all below have ended.
+// spawnAs spawns one with its spec. Its name cannot be taken, because a restart waits until all
+// children have ended.
 func spawnAs[M any](ctx *kernel.Context[Message], f Around, spec kernel.Spec[M]) kernel.Ref[M] {
 	spec.New = Wrapped(f, spec.Name, spec.New)
 	ref, err := kernel.Spawn(ctx, spec)

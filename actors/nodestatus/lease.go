@@ -13,12 +13,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
-// jitter is what part of the period a renewal may be later, so that nodes that
-// began together do not renew together for ever.
+// jitter is the part of the period by which a renewal may be late, so that nodes that started
+// together do not renew together forever.
 const jitter = 0.04
 
-// renew renews the lease, unless that is under way or not due. It needs nothing
-// but the lease: only a new one waits for the node, whose UID goes into it.
+// renew renews the lease when it is due. It waits only for a new lease's node, whose UID goes
+// into the lease.
 //
 //	unread ──Get──► there ──Update, each period──► there
 //	   │              ▲  └──conflict──► unread
@@ -90,7 +90,7 @@ func (n *nodestatus) leased(ctx *kernel.Context[Message], m leased) {
 			return // read at once
 		}
 	default:
-		// A call that was not answered may have worked: then the next one conflicts.
+		// An unanswered call may have worked: then the next one conflicts.
 		n.leaseFailures++
 	}
 	log := ctx.Log().Debug()

@@ -17,24 +17,24 @@ import (
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
-// runtimeView is what is known of the runtime.
+// runtimeView is the known state of the runtime.
 type runtimeView struct {
 	version string
-	// asked is true once it answered, or did not in time. ok is when it last
-	// answered, err why it did not since.
+	// asked is true after the first answer or timeout. ok is the time of the last answer, err the
+	// failure since.
 	asked  bool
 	ok     time.Time
 	err    error
 	status port.RuntimeStatus
-	// patience is the time between looks while the node is not ready.
+	// patience is the time between polls while the node is not ready.
 	patience time.Duration
 }
 
-// runtimeDown is how long a runtime may be silent before the node is not ready:
-// it may be being restarted.
+// runtimeDown is how long a runtime may be silent before the node is not ready: it may be
+// restarting.
 const runtimeDown = 30 * time.Second
 
-// problems says why the node is not ready.
+// problems lists why the node is not ready.
 func (r *runtimeView) problems(now time.Time) []string {
 	if r.ok.IsZero() {
 		if r.err != nil {
@@ -59,12 +59,12 @@ func (r *runtimeView) problems(now time.Time) []string {
 	return out
 }
 
-// poll looks at the runtime.
+// poll polls the runtime.
 func (n *nodestatus) poll(ctx *kernel.Context[Message]) {
 	if now := ctx.Now(); now.Sub(n.looked) >= lookEvery {
 		n.look(ctx)
 	}
-	if n.runtime.version == "" || n.runtime.err != nil { // it may be another one now
+	if n.runtime.version == "" || n.runtime.err != nil { // a restarted runtime may have another version
 		read(n, ctx, readVersion, "Version", n.deps.Runtime.Version,
 			func(id kernel.EffectID, v port.RuntimeVersion, err error) Message {
 				return runtimeVersion{id, v, err}
@@ -79,7 +79,7 @@ func (n *nodestatus) askStatus(ctx *kernel.Context[Message]) {
 		func(id kernel.EffectID, s port.RuntimeStatus, err error) Message { return runtimeStatus{id, s, err} })
 }
 
-// look asks for what changes rarely.
+// look reads what changes rarely.
 func (n *nodestatus) look(ctx *kernel.Context[Message]) {
 	n.looked = ctx.Now()
 	read(n, ctx, readMachine, "Machine", n.deps.Facts.Machine,
@@ -88,7 +88,7 @@ func (n *nodestatus) look(ctx *kernel.Context[Message]) {
 		func(id kernel.EffectID, l []observed.Image, err error) Message { return images{id, l, err} })
 }
 
-// read begins one look, unless it is under way.
+// read starts one read, unless it is running.
 func read[T any](n *nodestatus, ctx *kernel.Context[Message], which int, kind string,
 	run func(context.Context, func(T, error)), result func(kernel.EffectID, T, error) Message,
 ) {
@@ -99,7 +99,7 @@ func read[T any](n *nodestatus, ctx *kernel.Context[Message], which int, kind st
 		result)
 }
 
-// finished reports whether a result is of the look that counts.
+// finished reports whether a result belongs to the current read.
 func (n *nodestatus) finished(which int, id kernel.EffectID) bool {
 	if n.reading[which] != id {
 		return false
@@ -130,11 +130,11 @@ func (n *nodestatus) statusRead(ctx *kernel.Context[Message], m runtimeStatus) {
 	n.polled(ctx, m.err)
 }
 
-// polled ends a look at the runtime, and sets the timer for the next.
+// polled ends a poll of the runtime and sets the timer for the next.
 func (n *nodestatus) polled(ctx *kernel.Context[Message], err error) {
 	n.runtime.asked, n.runtime.err = true, err
 	n.gather(ctx)
-	n.dirty = n.dirty || n.wrote != n.facts // somebody else changed the object
+	n.dirty = n.dirty || n.wrote != n.facts // another client changed the object
 	next := n.deps.Every
 	if err != nil || n.facts == nil || len(n.facts.Problems) > 0 {
 		next = min(n.runtime.patience, next)
@@ -160,7 +160,7 @@ func (n *nodestatus) machineRead(ctx *kernel.Context[Message], m machine) {
 
 func (n *nodestatus) imagesRead(ctx *kernel.Context[Message], m images) {
 	if !n.finished(readImages, m.id) || m.err != nil {
-		return // looked for again; the runtime's own trouble is told otherwise
+		return // read again later; other log lines report the runtime's failure
 	}
 	list := nodeobject.Images(m.list, n.deps.MaxImages)
 	if n.images == nil || !slices.EqualFunc(n.images, list, func(a, b v1.ContainerImage) bool {
@@ -171,7 +171,7 @@ func (n *nodestatus) imagesRead(ctx *kernel.Context[Message], m images) {
 	}
 }
 
-// gather makes facts of what is known, if there is anything new.
+// gather computes facts, if there is anything new.
 func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 	if n.machine == nil || !n.runtime.asked {
 		return

@@ -49,13 +49,13 @@ type Runtime interface {
 	ListImages(ctx context.Context, done func([]observed.Image, error))
 }
 
-// Deps are what the actor is connected to.
+// Deps are what the actor needs.
 type Deps struct {
 	API     API
 	Runtime Runtime
 	Facts   port.NodeFacts
 	Events  port.Recorder
-	// Own is what the configuration says of the node.
+	// Own is the configured part of the node.
 	Own *nodeobject.Own
 	// Register reports whether this actor makes the node's object; otherwise it waits
 	// until another client has (registerNode).
@@ -63,20 +63,18 @@ type Deps struct {
 	// MaxImages is how many images the node shows (nodeStatusMaxImages), less
 	// than 0 for all.
 	MaxImages int
-	// Seen is told of the object when it is another, or when its labels or taints
-	// changed.
+	// Seen gets the object when it was replaced, or when its labels or taints changed.
 	Seen func(*v1.Node)
-	// Every is how often the runtime is looked at (nodeStatusUpdateFrequency),
-	// Report how often the status is written with nothing new in it
-	// (nodeStatusReportFrequency).
+	// Every is how often the runtime is polled (nodeStatusUpdateFrequency), Report how often an
+	// unchanged status is written (nodeStatusReportFrequency).
 	Every, Report time.Duration
-	// LeaseDuration is how long the lease is good, LeasePeriod how often it is
-	// renewed: a quarter of that.
+	// LeaseDuration is how long the lease is valid, LeasePeriod how often it is renewed: a
+	// quarter of that.
 	LeaseDuration, LeasePeriod time.Duration
-	// Backoff is for calls of the apiserver that fail.
+	// Backoff is for failed calls to the apiserver.
 	Backoff backoff.Policy
-	// Deadline bounds a call of the apiserver. Patience is how long a watch may
-	// say nothing at all before it is given up for another.
+	// Deadline bounds a call to the apiserver. Patience is how long a watch may be silent before
+	// it is replaced.
 	Deadline, Patience time.Duration
 }
 
@@ -89,14 +87,13 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type nodestatus struct {
 	deps *Deps
-	// watch is the watch that counts, watches how many there were, and heard the
-	// last one that said anything.
+	// watch is the current watch, watches their number so far, heard the last one that reported
+	// anything.
 	watch   kernel.EffectID
 	watches int
 	heard   kernel.EffectID
-	// listed is true once the apiserver said whether it has the node; node is
-	// what it has. watched is true once a watch said so, and heardOf is what a
-	// watch told last.
+	// listed is true once it is known whether the apiserver has the node; node is its object.
+	// watched is true once a watch said so, and heardOf is the last version from a watch.
 	listed, watched bool
 	node, heardOf   *v1.Node
 	seen            *v1.Node
@@ -104,43 +101,42 @@ type nodestatus struct {
 	runtime runtimeView
 	machine *port.Machine
 	images  []v1.ContainerImage
-	// looked is when machine and images were last asked for.
+	// looked is when machine and images were last read.
 	looked time.Time
-	// reading are the effects of these looks; results of others are late.
+	// reading are the effects of these reads; results of others are late.
 	reading [5]kernel.EffectID
 
-	// facts is what was last made of all this, and of gathered, which is never
-	// changed; dirty says that the object may differ from it.
+	// facts were last computed from all this and from gathered; they are never changed. dirty
+	// says that the object may differ from them.
 	facts    *nodeobject.Facts
 	gathered *port.Machine
 	dirty    bool
-	// wrote are the facts that were written last, acks how often that was
-	// acknowledged. What the apiserver does not keep of them is not written a
-	// third time: once is not enough, because an earlier write whose answer was
-	// lost may have worked. Nor are labels (labelled), until another client changes
-	// the object.
+	// wrote are the facts last written, acks how often that was acknowledged. What the apiserver
+	// does not keep is written twice and not a third time. Once is not enough, because an earlier
+	// write whose answer was lost may have worked. Labels (labelled) are not written again
+	// either, until another client changes the object.
 	wrote    *nodeobject.Facts
 	acks     int
 	labelled bool
-	// call is the call of the node's object under way, 0 for none.
+	// call is the running call about the node's object, 0 for none.
 	call     kernel.EffectID
 	failures int
 	unread   int // how often in a row the object could not be read
 	retrying bool
 	at       time.Time // of the last write
-	// before is the status that the last write was to change, from the version of
-	// the object that it was made of.
+	// before is the status that the last write was to change, in the version that it was based
+	// on.
 	before *v1.NodeStatus
 	from   *v1.Node
 	report time.Time // when the next report is due
 
 	lease *coordinationv1.Lease
-	// unreadLease: the apiserver may have another lease than is known.
+	// unreadLease: the apiserver may have another lease than the known one.
 	unreadLease   bool
 	leaseCall     kernel.EffectID
 	leaseFailures int
 	leaseTimer    func() bool
-	told          bool // that the apiserver can't be reached
+	told          bool // the apiserver's failure was logged
 }
 
 // Indexes of reading.
@@ -154,22 +150,22 @@ const (
 
 const (
 	watchKind = "WatchNode"
-	// firstPoll is the time between looks at the runtime until the node is ready
-	// for the first time, notReady from then on while it isn't.
+	// firstPoll is the time between polls of the runtime until the node is first ready, notReady
+	// later while it is not.
 	firstPoll = 200 * time.Millisecond
 	notReady  = time.Second
-	// pollDeadline bounds a look at the runtime.
+	// pollDeadline bounds a poll of the runtime.
 	pollDeadline = 5 * time.Second
-	// unheardOf is how long the watch of the node may say nothing of it before the
-	// node is read instead, for the first time.
+	// unheardOf is how long the node's watch may be silent before the node is read instead, for
+	// the first time.
 	unheardOf = time.Second
-	// lookEvery is the time between looks at machine and images.
+	// lookEvery is the time between reads of machine and images.
 	lookEvery = time.Minute
 )
 
 // Start implements kernel.Behavior.
 func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
-	// Spread over time, so that a thousand nodes don't report at once.
+	// A random delay, so that a thousand nodes do not report at once.
 	n.report = ctx.Now().Add(n.deps.Report/2 + time.Duration(ctx.Rand().Int64N(int64(n.deps.Report))))
 	if ctx.Incarnation() == 1 {
 		n.record(ctx, nodeobject.Starting())
@@ -181,7 +177,7 @@ func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 	n.poll(ctx)
 }
 
-// Overflowed implements kernel.OverflowHandler: something may have been missed.
+// Overflowed implements kernel.OverflowHandler: events of the watch may be lost.
 func (n *nodestatus) Overflowed(ctx *kernel.Context[Message]) { n.open(ctx) }
 
 // Receive implements kernel.Behavior.
@@ -232,7 +228,7 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	n.renew(ctx)
 }
 
-// open begins a watch of the node's object, in place of any other.
+// open starts a watch of the node's object and ends any other.
 func (n *nodestatus) open(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		if e.Kind == watchKind {
@@ -247,8 +243,7 @@ func (n *nodestatus) open(ctx *kernel.Context[Message]) {
 	ctx.After(n.deps.Patience, unheard{n.watch})
 }
 
-// changed takes in what the watch tells. What it tells of an object that was
-// just written may be older than that.
+// changed applies an event of the watch. It may be older than the last write.
 func (n *nodestatus) changed(ctx *kernel.Context[Message], c port.APIChange) {
 	switch c := c.(type) {
 	case port.APIReplaced:
@@ -270,15 +265,15 @@ func (n *nodestatus) changed(ctx *kernel.Context[Message], c port.APIChange) {
 	}
 }
 
-// heardVersion takes in a version that a watch tells of.
+// heardVersion applies a version from a watch.
 func (n *nodestatus) heardVersion(ctx *kernel.Context[Message], o *v1.Node) {
 	restored := n.heardOf != nil && apipod.Restored(n.heardOf, o)
 	n.heardOf = o
 	n.others(ctx, o, restored)
 }
 
-// newer takes over an object, if it is newer than what is known, or if what is
-// known is of a time after the one that the apiserver was restored to.
+// newer takes an object if it is newer than the known one, or if the apiserver was restored to a
+// time before the known one.
 func (n *nodestatus) newer(o *v1.Node, restored bool) bool {
 	if n.node != nil && n.node.UID == o.UID {
 		if c := apipod.Compare(n.node.ResourceVersion, o.ResourceVersion); c == 0 || c > 0 && !restored {
@@ -289,9 +284,9 @@ func (n *nodestatus) newer(o *v1.Node, restored bool) bool {
 	return true
 }
 
-// others takes over changes of other clients to the object. It is mended with the
-// next look at the runtime; before that only if it keeps pods away, and then not
-// more than once a second: the other client may do the same.
+// others handles changes of other clients to the object. The next poll of the runtime corrects
+// them. Only a change that keeps pods away is corrected earlier, at most once a second, because
+// the other client may insist.
 func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node, restored bool) {
 	first := n.node == nil || n.node.UID != o.UID
 	if !n.newer(o, restored) {
@@ -308,7 +303,7 @@ func (n *nodestatus) others(ctx *kernel.Context[Message], o *v1.Node, restored b
 	}
 }
 
-// gone: the apiserver does not have the node, so it is to be registered.
+// gone: the apiserver does not have the node, so it must be registered.
 func (n *nodestatus) gone() {
 	n.node, n.from, n.wrote, n.labelled, n.dirty = nil, nil, nil, false, true
 }
@@ -318,7 +313,7 @@ func (n *nodestatus) record(ctx *kernel.Context[Message], e nodeobject.Event) {
 		Message: e.Message, At: ctx.Now()})
 }
 
-// tell passes on what others need of the node.
+// tell sends the node to pods and mirrors.
 func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	if n.node == nil || n.node == n.seen {
 		return
@@ -335,7 +330,7 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	n.seen = n.node
 }
 
-// sync makes the object say what it should, one call at a time.
+// sync makes the object match the facts, one call at a time.
 func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	if n.call != 0 || n.retrying || !n.listed {
 		return
@@ -345,11 +340,11 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 		return
 	}
 	if n.facts == nil {
-		return // not all is known yet
+		return // some facts are missing
 	}
 	own := n.deps.Own
 	if n.node == nil && !n.deps.Register {
-		return // the watch will tell
+		return // the watch will report it
 	}
 	if n.node == nil {
 		node := nodeobject.New(own, n.facts, ctx.Now())
@@ -382,7 +377,7 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	})
 }
 
-// write begins a call about the node's object.
+// write starts a call about the node's object.
 func (n *nodestatus) write(
 	ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error)),
 ) {
@@ -422,7 +417,7 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 		}
 		n.newer(m.node, n.from != nil && apipod.Restored(n.from, m.node))
 		n.acks++
-		n.dirty = true // is it all said?
+		n.dirty = true // is everything written?
 		return
 	}
 	n.dirty, n.labelled, n.wrote, n.before = true, false, nil, nil
@@ -446,7 +441,7 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 		n.told = true
 		log := ctx.Log().Warn()
 		if kind := port.KindOf(m.err); kind == port.Unavailable || kind == port.Unauthorized {
-			log = ctx.Log().Debug() // whoever watches says it for all
+			log = ctx.Log().Debug() // the watch logs it once for all
 		}
 		log.Str("call", m.what).Str("error", m.err.Error()).Msg("cannot write the node status to the apiserver; retrying")
 	}
@@ -454,13 +449,13 @@ func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
 	ctx.After(n.wait(ctx, n.failures), again{})
 }
 
-// read reads the object, where the watch is late.
+// read reads the object when the watch is late.
 func (n *nodestatus) read(ctx *kernel.Context[Message]) {
 	key := n.key()
 	n.write(ctx, "GetNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Get(c, key, done) })
 }
 
-// wait is the backoff after a failure, spread over time.
+// wait is the backoff after a failure, with jitter.
 func (n *nodestatus) wait(ctx *kernel.Context[Message], failures int) time.Duration {
 	d := backoff.Retry(n.deps.Backoff, failures)
 	return d/2 + time.Duration(ctx.Rand().Int64N(int64(d/2)+1))

@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Message is what the nodestatus actor understands. Results carry the effect
-// that they are of: others are late, or of a predecessor, and count for nothing.
+// Message is what the nodestatus actor understands. Results carry their effect. Results of other
+// effects are late, or of a predecessor, and are ignored.
 //
 //sumtype:decl
 type Message interface{ isNodeStatusMessage() }
@@ -20,7 +20,7 @@ type Message interface{ isNodeStatusMessage() }
 // Resend asks for Seen again. From pods and mirrors, which restarted.
 type Resend struct{}
 
-// told is what the watch of this node's object tells. Lost: the actor watches again.
+// told is an event of the watch of this node's object. Lost: the actor watches again.
 type told struct {
 	id     kernel.EffectID
 	change port.APIChange
@@ -32,19 +32,19 @@ type ended struct{ id kernel.EffectID }
 // reopen is this actor's own timer for the next watch.
 type reopen struct{}
 
-// unheard is this actor's own timer for a watch that says nothing.
+// unheard is this actor's own timer for a silent watch.
 type unheard struct{ id kernel.EffectID }
 
-// poll is this actor's own timer for the next look at the runtime.
+// poll is this actor's own timer for the next poll of the runtime.
 type poll struct{}
 
-// again is this actor's own timer for the next try at the apiserver.
+// again is this actor's own timer for the next call to the apiserver.
 type again struct{}
 
 // renew is this actor's own timer for the lease.
 type renew struct{}
 
-// runtimeVersion and runtimeStatus are results of a look at the runtime.
+// runtimeVersion and runtimeStatus are results of a poll of the runtime.
 type runtimeVersion struct {
 	id      kernel.EffectID
 	version port.RuntimeVersion
@@ -71,11 +71,10 @@ type images struct {
 	err  error
 }
 
-// reread is this actor's own timer for reading the node's object, while its watch
-// says nothing of it.
+// reread is this actor's own timer for reading the node's object while its watch is silent.
 type reread struct{}
 
-// nodeRead is the result of that.
+// nodeRead is the result of that read.
 type nodeRead struct {
 	id   kernel.EffectID
 	node *v1.Node
@@ -90,7 +89,7 @@ type written struct {
 	err  error
 }
 
-// leased is the result of a call about the lease, begun at.
+// leased is the result of a call about the lease that began at begun.
 type leased struct {
 	id    kernel.EffectID
 	what  string

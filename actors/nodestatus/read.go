@@ -13,9 +13,8 @@ func (n *nodestatus) key() port.APIKey {
 	return port.APIKey{Kind: port.NodeKind, Name: n.deps.Own.Name}
 }
 
-// reread reads the node's object for as long as no watch has told of it: an
-// apiserver may refuse watches, or hold them up, while it answers everything else.
-// A node must not cease to be ready over that, nor pods wait for it.
+// reread reads the node's object while no watch has reported it. An apiserver may refuse or delay
+// watches and still answer all else: the node must stay ready, and pods must not wait.
 func (n *nodestatus) reread(ctx *kernel.Context[Message]) {
 	if n.watched {
 		return
@@ -34,7 +33,7 @@ func (n *nodestatus) reread(ctx *kernel.Context[Message]) {
 		func(id kernel.EffectID, o *v1.Node, err error) Message { return nodeRead{id, o, err} })
 }
 
-// nodeRead takes in what was read, unless a watch told more by now.
+// nodeRead applies the object, unless a watch reported it by now.
 func (n *nodestatus) nodeRead(ctx *kernel.Context[Message], m nodeRead) {
 	if !n.finished(readNode, m.id) || n.watched {
 		return
@@ -47,7 +46,7 @@ func (n *nodestatus) nodeRead(ctx *kernel.Context[Message], m nodeRead) {
 	case port.KindOf(m.err) == port.NotFound:
 		n.listed, n.unread = true, 0
 		if n.node != nil {
-			break // it was registered since; if it is gone, the next write says so
+			break // it was registered since; if it is gone, the next write reports it
 		}
 		n.gone()
 	default:

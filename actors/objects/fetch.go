@@ -16,8 +16,8 @@ import (
 // watchKind is the name of the effect.
 const watchKind = "Watch"
 
-// watched reports whether changes of an object are told, and not looked for. A node
-// may not watch claims and their volumes.
+// watched reports whether an object is watched and not polled. A node may not watch claims and
+// their volumes.
 func (a *objects) watched(r podobjects.Ref) bool {
 	return r.Kind == podobjects.RuntimeClass ||
 		a.deps.Detection == Watch && (r.Kind == podobjects.ConfigMap || r.Kind == podobjects.Secret)
@@ -43,7 +43,7 @@ func keyOf(r podobjects.Ref) port.APIKey {
 	return k
 }
 
-// fetch begins to look, unless that is under way or no use any more.
+// fetch starts a watch or a Get, unless one is running or none is needed.
 func (a *objects) fetch(ctx *kernel.Context[Message], o *object) {
 	if o.call != 0 || o.entry.State == podobjects.Found && immutable(o.entry.Object) {
 		return
@@ -79,9 +79,9 @@ func (a *objects) watch(ctx *kernel.Context[Message], o *object) {
 	ctx.After(a.deps.Patience, unheard{o.call, r})
 }
 
-// broken is for a watch that can't be heard. What was found stays known, and the
-// watch continues by itself. An apiserver that does not know yet that this node
-// may see the object soon will, and is asked again at once.
+// broken handles a failed watch. What was found stays known, and the watch retries by itself. If
+// the apiserver does not know yet that this node may read the object, it will soon, so it is
+// asked again at once.
 func (a *objects) broken(ctx *kernel.Context[Message], o *object, err error) {
 	o.heard = true
 	a.troubled(ctx, o, err)
@@ -92,10 +92,10 @@ func (a *objects) broken(ctx *kernel.Context[Message], o *object, err error) {
 	}
 }
 
-// soon is for what is only a moment away.
+// soon is the backoff for what is available in a moment.
 var soon = backoff.Policy{Base: 25 * time.Millisecond, Max: time.Second}
 
-// troubled notes that an object could not be heard of. After a while that is said.
+// troubled notes that an object could not be read. The pod learns it after Deps.Doubt.
 func (a *objects) troubled(ctx *kernel.Context[Message], o *object, err error) {
 	first := o.trouble == nil
 	o.trouble = err
@@ -106,20 +106,19 @@ func (a *objects) troubled(ctx *kernel.Context[Message], o *object, err error) {
 	}
 }
 
-// doubt says why nothing is known of an object.
+// doubt marks an object as failed, and why.
 func (a *objects) doubt(ctx *kernel.Context[Message], o *object) {
 	if !o.answered() {
 		a.became(ctx, o, failed(o.ref, o.trouble))
 	}
 }
 
-// answered: the apiserver has said something of the object.
+// answered: it is known whether the apiserver has the object.
 func (o *object) answered() bool {
 	return o.entry.State == podobjects.Found || o.entry.State == podobjects.Missing
 }
 
-// told takes in what the watch of an object says. The first time it may also say
-// that there is none.
+// told applies an event of an object's watch. The first may also say that there is none.
 func (a *objects) told(ctx *kernel.Context[Message], m told) {
 	o := a.of[m.ref]
 	if o == nil || o.call != m.id {
@@ -145,7 +144,7 @@ func (a *objects) told(ctx *kernel.Context[Message], m told) {
 	}
 }
 
-// ended is for a watch that the port gave up.
+// ended handles a watch that the port gave up.
 func (a *objects) ended(ctx *kernel.Context[Message], m ended) {
 	if m.ref.Kind == podobjects.Services {
 		if m.id == a.services.watch {
@@ -162,7 +161,7 @@ func (a *objects) ended(ctx *kernel.Context[Message], m ended) {
 	a.later(ctx, o, backoff.Retry(a.deps.Backoff, o.failures))
 }
 
-// unheard gives up a watch that has said nothing, and begins another.
+// unheard replaces a watch that has been silent.
 func (a *objects) unheard(ctx *kernel.Context[Message], m unheard) {
 	if m.ref.Kind == podobjects.Services {
 		if m.id == a.services.watch && !a.services.heard {
@@ -176,7 +175,7 @@ func (a *objects) unheard(ctx *kernel.Context[Message], m unheard) {
 	}
 }
 
-// got takes in what a Get gave, and says when to look again.
+// got applies the result of a Get, and schedules the next.
 func (a *objects) got(ctx *kernel.Context[Message], m got) {
 	o := a.of[m.ref]
 	if o == nil || o.call != m.id {
@@ -213,13 +212,13 @@ func (a *objects) got(ctx *kernel.Context[Message], m got) {
 	}
 }
 
-// settled reports whether an object is what a pod waits for: a claim has to be bound.
+// settled reports whether pods can use an object: a claim must be bound.
 func settled(o port.APIObject) bool {
 	claim, ok := o.(*v1.PersistentVolumeClaim)
 	return !ok || claim.Spec.VolumeName != "" && claim.Status.Phase == v1.ClaimBound
 }
 
-// later looks again after d, spread so that not all are looked at at once.
+// later reads again after d, with jitter, so that not all objects are read at once.
 func (a *objects) later(ctx *kernel.Context[Message], o *object, d time.Duration) {
 	if o.timer != nil {
 		o.timer()
@@ -227,7 +226,7 @@ func (a *objects) later(ctx *kernel.Context[Message], o *object, d time.Duration
 	o.timer = ctx.After(spread(ctx, d), again{o.ref})
 }
 
-// spread makes a time longer by up to a tenth.
+// spread adds jitter to a time, up to a tenth.
 func spread(ctx *kernel.Context[Message], d time.Duration) time.Duration {
 	return d + time.Duration(ctx.Rand().Int64N(int64(d/10)+1))
 }
@@ -240,7 +239,7 @@ func failed(r podobjects.Ref, err error) podobjects.Entry {
 	return podobjects.Entry{Ref: r, State: podobjects.Failed, Message: err.Error()}
 }
 
-// immutable reports whether an object never changes again (core/v1 immutable).
+// immutable reports whether an object can never change again (core/v1 immutable).
 func immutable(o any) bool {
 	switch o := o.(type) {
 	case *v1.ConfigMap:

@@ -27,36 +27,36 @@ type objects struct {
 	deps   *Deps
 	missed kernel.Missed[Message]
 	pods   map[types.UID]*needer
-	// of are the objects that pods share: all but tokens and services.
-	// Invariant: each has a user.
+	// of are the objects that pods share: all but tokens and services. Invariant: each has a
+	// user.
 	of map[podobjects.Ref]*object
-	// tokens are those that pods use.
+	// tokens are those in use by pods.
 	tokens   map[token]*held
 	services services
-	// watches counts the watches that were begun: each has a lane of its own.
+	// watches counts the watches so far: each has its own lane.
 	watches int
 }
 
-// object is what is known of one object.
+// object is the known state of one object.
 type object struct {
 	ref   podobjects.Ref
 	entry podobjects.Entry
-	// users are the pods that use it, in the order in which they came.
+	// users are the pods that use it, first come first.
 	users []types.UID
-	// call is the watch or the Get under way, 0 for none. Results of others are late.
+	// call is the running watch or Get, 0 for none. Results of others are late.
 	call kernel.EffectID
-	// watching: call is a watch. heard: it has said something.
+	// watching: call is a watch. heard: it has reported something.
 	watching, heard bool
 	failures        int
-	// trouble is why nothing was heard last, since when it was asked for first.
+	// trouble is why the last read failed, since when it was first wanted.
 	trouble error
 	since   time.Time
-	// timer is what comes next, if nothing is under way.
+	// timer is the next step, if no call is running.
 	timer func() bool
 }
 
-// Start implements kernel.Behavior. What a predecessor left is of no use: its
-// results would have no receiver.
+// Start implements kernel.Behavior. A predecessor's calls are cancelled: their results would have
+// no receiver.
 func (a *objects) Start(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		ctx.Cancel(e.ID)
@@ -66,8 +66,8 @@ func (a *objects) Start(ctx *kernel.Context[Message]) {
 	}
 }
 
-// Overflowed implements kernel.OverflowHandler: pods and watches were not heard.
-// They are asked again, but not while there is no room for the answers.
+// Overflowed implements kernel.OverflowHandler: messages of pods and watches were lost. They are
+// requested again, once there is room for the answers.
 func (a *objects) Overflowed(ctx *kernel.Context[Message]) {
 	a.missed.Ask(ctx, missed{})
 }
@@ -116,7 +116,7 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 	}
 }
 
-// need takes in what a pod is, and tells it what is known.
+// need records a pod and sends it the known objects.
 func (a *objects) need(ctx *kernel.Context[Message], m pod.NeedObjects) {
 	n := a.pods[m.Pod.UID]
 	if n == nil {
@@ -129,10 +129,10 @@ func (a *objects) need(ctx *kernel.Context[Message], m pod.NeedObjects) {
 	a.tell(ctx, n)
 }
 
-// refer has all looked after that a pod uses now, and nothing else.
-// asked: the pod says so itself, and wants the newest.
+// refer starts watching what a pod uses now, and stops the rest. asked: the pod asked for it, and
+// wants the newest.
 func (a *objects) refer(ctx *kernel.Context[Message], n *needer, asked bool) {
-	// What is found may lead to more: a claim to its volume, that to its secrets.
+	// An object may refer to others: a claim to its volume, a volume to its secrets.
 	for range 3 {
 		if refs := podobjects.Refs(n.pod, a.known(n)); !slices.Equal(refs, n.refs) {
 			a.changeRefs(ctx, n, refs, asked)
@@ -160,7 +160,7 @@ func (a *objects) changeRefs(ctx *kernel.Context[Message], n *needer, refs []pod
 	}
 }
 
-// use begins to look after one object for a pod.
+// use starts watching one object for a pod.
 func (a *objects) use(ctx *kernel.Context[Message], n *needer, r podobjects.Ref) {
 	uid := n.pod.UID
 	switch r.Kind {
@@ -178,13 +178,13 @@ func (a *objects) use(ctx *kernel.Context[Message], n *needer, r podobjects.Ref)
 			a.of[r] = o
 			a.fetch(ctx, o)
 		} else if !a.watched(r) {
-			a.fetch(ctx, o) // another pod, that wants the newest
+			a.fetch(ctx, o) // another pod, which wants the newest
 		}
 		o.users = append(o.users, uid)
 	}
 }
 
-// drop ends what is done for a pod only.
+// drop ends a pod's use of an object.
 func (a *objects) drop(ctx *kernel.Context[Message], uid types.UID, r podobjects.Ref) {
 	switch r.Kind {
 	case podobjects.Services:
@@ -214,8 +214,8 @@ func (a *objects) forget(ctx *kernel.Context[Message], uid types.UID) {
 	delete(a.pods, uid)
 }
 
-// known is what is known of what a pod uses. What it knows already it knows on:
-// this actor may have restarted since, and not have heard of it yet.
+// known is the known state of a pod's objects. What the pod knows already stays known: this actor
+// may have restarted since, and not have read it yet.
 func (a *objects) known(n *needer) podobjects.Set {
 	entries := make([]podobjects.Entry, 0, len(n.refs))
 	for _, r := range n.refs {
@@ -241,7 +241,7 @@ func (a *objects) known(n *needer) podobjects.Set {
 	return set
 }
 
-// tell tells a pod what is known, unless it was told that already.
+// tell sends a pod its objects, if they changed.
 func (a *objects) tell(_ *kernel.Context[Message], n *needer) {
 	known := a.known(n)
 	if n.told.Equal(known) {
@@ -251,7 +251,7 @@ func (a *objects) tell(_ *kernel.Context[Message], n *needer) {
 	n.reply.Tell(pod.ObjectsAnswer{Objects: known})
 }
 
-// became takes in what is known of an object now, and tells those who use it.
+// became sets the state of an object, and sends it to its users.
 func (a *objects) became(ctx *kernel.Context[Message], o *object, e podobjects.Entry) {
 	if o.entry.Same(e) {
 		return
@@ -260,13 +260,13 @@ func (a *objects) became(ctx *kernel.Context[Message], o *object, e podobjects.E
 	for _, uid := range slices.Clone(o.users) {
 		n := a.pods[uid]
 		if o.ref.Kind == podobjects.Claim || o.ref.Kind == podobjects.Volume {
-			a.refer(ctx, n, false) // what it is bound to is used as well
+			a.refer(ctx, n, false) // the volume of a bound claim is used as well
 		}
 		a.tell(ctx, n)
 	}
 }
 
-// forgetAll starts over, after something was missed.
+// forgetAll starts over after lost messages.
 func (a *objects) forgetAll(ctx *kernel.Context[Message]) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
 		a.forget(ctx, uid)
@@ -278,7 +278,7 @@ func (a *objects) forgetAll(ctx *kernel.Context[Message]) {
 	}
 }
 
-// end gives up what is under way for an object.
+// end cancels an object's call and timer.
 func (o *object) end(ctx *kernel.Context[Message]) {
 	if o.call != 0 {
 		ctx.Cancel(o.call)

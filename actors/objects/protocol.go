@@ -15,9 +15,8 @@
 //	         ├─► missing ──appears──► found
 //	         └─► failed ──tried again──► found, missing
 //
-// What was found once stays known while the apiserver can't be heard; a token
-// until it expires. After a restart nothing is known, and pods are told to ask
-// again: what they were told stays theirs meanwhile.
+// What was found once stays known while the apiserver does not answer; a token until it expires.
+// After a restart nothing is known, and pods must ask again. They keep what they were sent.
 package objects
 
 import (
@@ -51,18 +50,17 @@ func Pools() []kernel.Pool {
 //sumtype:decl
 type Message interface{ isObjectsMessage() }
 
-// Need says that a pod is there and may use what its spec names. From pods. Lost:
-// asked for again when told that this actor restarted. Twice, or with another
-// spec: the newest counts, and is answered.
+// Need says that a pod is here and may use what its spec names. From pods. Lost: asked again when
+// this actor restarted. Twice, or with another spec: the newest counts, and is answered.
 type Need struct{ pod.NeedObjects }
 
-// Forget says that a pod needs nothing any more. From pods. Lost: a watch too
-// many, until this actor restarts.
+// Forget says that a pod needs no objects any more. From pods. Lost: an unneeded watch, until
+// this actor restarts.
 type Forget struct{ UID types.UID }
 
-// told is what a watch says of one object, broken that it can't be heard. Of
-// another watch: late. Each told says all that there is to say, so only the
-// newest counts. Lost: the actor starts over.
+// told is the state of one object from its watch; broken says that the watch fails. Of another
+// watch: late. Each told has the whole state, so only the newest counts. Lost: the actor starts
+// over.
 type (
 	told struct {
 		id     kernel.EffectID
@@ -76,8 +74,8 @@ type (
 	}
 )
 
-// servicesTold is what the watch of services says. In order, and none is lost:
-// one that does not fit into the mailbox makes the actor watch again.
+// servicesTold is an event of the watch of services. They are in order, and none is lost: an
+// event that does not fit into the mailbox makes the actor watch again.
 type servicesTold struct {
 	id     kernel.EffectID
 	change port.APIChange
@@ -99,21 +97,20 @@ type issued struct {
 	err   error
 }
 
-// ended says that a watch ended, which it does only when it is told to, or if
-// the port gives up.
+// ended says that a watch ended: this actor cancelled it, or the port gave up.
 type ended struct {
 	id  kernel.EffectID
 	ref podobjects.Ref
 }
 
-// unheard is this actor's own timer for a watch that says nothing.
+// unheard is this actor's own timer for a silent watch.
 type unheard struct {
 	id  kernel.EffectID
 	ref podobjects.Ref
 }
 
-// again, doubted and renew are this actor's own timers: to look for an object
-// again, to say that it can't be had, to renew a token.
+// again, doubted and renew are this actor's own timers: to read an object again, to mark it as
+// failed, to renew a token.
 type (
 	again   struct{ ref podobjects.Ref }
 	doubted struct{ ref podobjects.Ref }
@@ -137,7 +134,7 @@ func (again) isObjectsMessage()        {}
 func (renew) isObjectsMessage()        {}
 func (missed) isObjectsMessage()       {}
 
-// MailboxKey implements kernel.Keyed. A watch that was started again is another one.
+// MailboxKey implements kernel.Keyed. A restarted watch has another key.
 func (m told) MailboxKey() string { return strconv.FormatUint(uint64(m.id), 10) }
 
 // AppendTrace implements kernel.Traced.
@@ -188,16 +185,16 @@ func appendChange(b []byte, change port.APIChange) []byte {
 	return b
 }
 
-// Detection is how it is found out that a ConfigMap or Secret has changed
-// (KubeletConfiguration configMapAndSecretChangeDetectionStrategy).
+// Detection is how changes of a ConfigMap or Secret are detected (KubeletConfiguration
+// configMapAndSecretChangeDetectionStrategy).
 type Detection uint8
 
 const (
-	// Watch: it is told.
+	// Watch: by a watch.
 	Watch Detection = iota
-	// Cache: it is read again every TTL, and when another pod comes to use it.
+	// Cache: by reading it again every TTL, and when another pod starts to use it.
 	Cache
-	// Get: as Cache, with the shortest TTL that is of use.
+	// Get: as Cache, with the shortest useful TTL.
 	Get
 )
 
@@ -211,26 +208,26 @@ type API interface {
 	)
 }
 
-// Deps are what the actor is connected to.
+// Deps are what the actor needs.
 type Deps struct {
 	API API
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
 	Detection Detection
-	// TTL is how old a ConfigMap or Secret may be that is not watched.
+	// TTL is the maximum age of a ConfigMap or Secret that is not watched.
 	TTL time.Duration
-	// Services: pods are told of services.
+	// Services: pods get service variables.
 	Services bool
-	// Backoff is for what failed, or is not there and is not watched.
+	// Backoff is for failed calls, and for missing objects that are not watched.
 	Backoff backoff.Policy
-	// Doubt is how long an object may be unknown before it is said why: an
-	// apiserver learns a moment later than the node that it may see a pod's objects.
+	// Doubt is how long an object may be unknown before pods get the reason: an apiserver learns
+	// a moment later than the node that the node may read a pod's objects.
 	Doubt time.Duration
-	// Deadline bounds a call. Patience is how long a watch may say nothing at all.
+	// Deadline bounds a call. Patience is how long a watch may be silent.
 	Deadline, Patience time.Duration
 }
 
-// token names a token: those of two pods are never the same.
+// token identifies a token. Two pods never share one.
 type token struct {
 	uid types.UID
 	ref podobjects.Ref

@@ -15,28 +15,28 @@ import (
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
-// services are those of the cluster, watched from the first pod on until the
-// agent ends: there is always a next pod.
+// services are those of the cluster. They are watched from the first pod until the agent ends:
+// there is always a next pod.
 type services struct {
-	// watch is 0 until the first pod comes. seen: it told what there is.
+	// watch is 0 until the first pod comes. seen: the full list has arrived.
 	watch       kernel.EffectID
 	heard, seen bool
 	broken      string
-	// known are those that pods are told of.
+	// known are the services that pods may get.
 	known map[serviceKey]*v1.Service
-	// lists are what pods of a namespace are told.
+	// lists are the services for the pods of each namespace.
 	lists map[string]*list
 }
 
 type serviceKey struct{ namespace, name string }
 
-// list is what the pods of a namespace are told of services.
+// list has the services for the pods of a namespace.
 type list struct {
 	entry podobjects.Entry
 	users map[types.UID]bool
 }
 
-// kubernetes is the service of which the pods of all namespaces are told.
+// kubernetes is the service that the pods of all namespaces get.
 var kubernetes = serviceKey{metav1.NamespaceDefault, "kubernetes"}
 
 func (s *services) entry(r podobjects.Ref) podobjects.Entry { return s.lists[r.Namespace].entry }
@@ -63,7 +63,7 @@ func (a *objects) dropServices(_ *kernel.Context[Message], uid types.UID, namesp
 	}
 }
 
-// watchServices begins the watch of all services, in place of any other.
+// watchServices starts the watch of all services and ends any other.
 func (a *objects) watchServices(ctx *kernel.Context[Message]) {
 	s := &a.services
 	if s.watch != 0 {
@@ -105,7 +105,7 @@ func (a *objects) servicesTold(ctx *kernel.Context[Message], m servicesTold) {
 	}
 }
 
-// set takes in one service, of which pods are told if it has an address.
+// set stores one service. Pods get it only if it has an address.
 func (s *services) set(o *v1.Service) {
 	k := serviceKey{o.Namespace, o.Name}
 	if o.Spec.ClusterIP == "" || o.Spec.ClusterIP == v1.ClusterIPNone || len(o.Spec.Ports) == 0 {
@@ -115,7 +115,7 @@ func (s *services) set(o *v1.Service) {
 	s.known[k] = o
 }
 
-// compute is what the pods of a namespace are to be told.
+// compute lists the services for the pods of a namespace.
 func (s *services) compute(namespace string) podobjects.Entry {
 	e := podobjects.Entry{Ref: podobjects.Ref{Kind: podobjects.Services, Namespace: namespace}}
 	switch {
@@ -142,8 +142,8 @@ func (s *services) compute(namespace string) podobjects.Entry {
 	return e
 }
 
-// servicesChanged tells pods of what changed for them: those of one namespace,
-// or of all if it is empty or the one of kubernetes.
+// servicesChanged sends pods their new services: those of one namespace, or of all if it is empty
+// or that of kubernetes.
 func (a *objects) servicesChanged(ctx *kernel.Context[Message], namespace string) {
 	s := &a.services
 	for _, ns := range slices.Sorted(maps.Keys(s.lists)) {
@@ -162,7 +162,7 @@ func (a *objects) servicesChanged(ctx *kernel.Context[Message], namespace string
 	}
 }
 
-// sameServices reports whether pods would be told the same.
+// sameServices reports whether two lists are equal for pods.
 func sameServices(a, b podobjects.Entry) bool {
 	x, ok := a.Object.(*podobjects.ServiceList)
 	y, too := b.Object.(*podobjects.ServiceList)

@@ -16,15 +16,15 @@ import (
 // held is a token of a pod.
 type held struct {
 	entry podobjects.Entry
-	// call is the CreateToken under way, 0 for none.
+	// call is the running CreateToken, 0 for none.
 	call     kernel.EffectID
 	failures int
-	// since is when it was asked for first.
+	// since is when it was first requested.
 	since time.Time
 	timer func() bool
 }
 
-// end gives up what is under way for a token.
+// end cancels a token's call and timer.
 func (t *held) end(ctx *kernel.Context[Message]) {
 	if t.call != 0 {
 		ctx.Cancel(t.call)
@@ -34,8 +34,8 @@ func (t *held) end(ctx *kernel.Context[Message]) {
 	}
 }
 
-// ask asks for a token, or for the next one. It is bound to the pod: it is worth
-// nothing once that is gone (KEP-1205).
+// ask requests a token or its renewal. The token is bound to the pod: it becomes invalid when the
+// pod is gone (KEP-1205).
 func (a *objects) ask(ctx *kernel.Context[Message], k token, t *held) {
 	if t.call != 0 {
 		return
@@ -60,7 +60,7 @@ func (a *objects) ask(ctx *kernel.Context[Message], k token, t *held) {
 	})
 }
 
-// issued takes in a token. One that can't be renewed is good until it expires.
+// issued applies a new token. If the renewal fails, the old one stays valid until it expires.
 func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 	t := a.tokens[m.token]
 	if t == nil || t.call != m.id {
@@ -87,7 +87,7 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 			at = backoff.Retry(soon, t.failures)
 		}
 		if old, ok := e.Object.(*podobjects.IssuedToken); !ok && !doubted {
-			// Pods have not waited long enough yet for an error.
+			// Too early to report an error to pods.
 		} else if !ok || !now.Before(old.Expires) {
 			e = podobjects.Entry{Ref: t.entry.Ref, State: podobjects.Failed, Message: "failed to fetch token: " + m.err.Error()}
 		} else {

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// ask sends a request of the plan to the actor that it is for.
+// ask sends a request of the plan to the actor that serves it.
 func (p *pod) ask(ctx *kernel.Context[Message], r podplan.Request) {
 	switch r := r.(type) {
 	case podplan.EnsureImage:

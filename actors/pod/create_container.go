@@ -47,8 +47,8 @@ func (a createContainer) creation(p *pod, spec *v1.Container) (creation, error) 
 	if err == nil {
 		c.envFiles, err = p.envFiles(spec)
 	}
-	// containerd shows the image of a container by its digest in the registry, where it has one. Said
-	// at once, it need not be said again when the container was looked at.
+	// containerd shows a container's image by its registry digest, where there is one. The status
+	// has it at once and need not change when the container was inspected.
 	c.shownImage = a.ImageRef
 	if i := p.images.At(a.Name); i != nil {
 		c.r.Image = *i
@@ -59,8 +59,8 @@ func (a createContainer) creation(p *pod, spec *v1.Container) (creation, error) 
 	return c, err
 }
 
-// target is the container whose processes an ephemeral container that names it is to
-// see; empty for all others.
+// target is the ID of the container whose processes an ephemeral container shares
+// (targetContainerName). It is empty for all others.
 func (a createContainer) target(p *pod) (string, error) {
 	for i := range p.want.Spec.EphemeralContainers {
 		e := &p.want.Spec.EphemeralContainers[i]
@@ -84,8 +84,8 @@ func (a createContainer) failed(p *pod, ctx *kernel.Context[Message], f failed) 
 	p.event(ctx, a.Name, true, "Failed", "Error: "+f.detail)
 }
 
-// creation makes one incarnation of a container, with what it needs of the host
-// first. It holds nothing of the actor.
+// creation makes one incarnation of a container and what it needs of the host first. It uses no
+// state of the actor, so it may run on any goroutine.
 //
 //	read the files that variables are in ─► mounts ─► own files ─► parts of volumes ─► CreateContainer
 type creation struct {

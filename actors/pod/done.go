@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// done takes in the result of an effect.
+// done applies the result of an effect.
 func (p *pod) done(ctx *kernel.Context[Message], m ActionDone) {
 	if _, mine := p.lanes.Get(m.ID); !mine {
 		p.facts.Late(m.Action)
@@ -35,8 +35,7 @@ func (p *pod) done(ctx *kernel.Context[Message], m ActionDone) {
 	effectOf(m.Action).failed(p, ctx, failed{kind: port.KindOf(m.Err), detail: problem.Detail, count: f.Count})
 }
 
-// problemOf is what a decision has to know of an error. id and name are those of the container that
-// it is about.
+// problemOf translates an error for the plan. id and name identify the container.
 func problemOf(err error, id, name string) *podplan.Problem {
 	kind := port.KindOf(err)
 	p := &podplan.Problem{
@@ -52,7 +51,7 @@ func problemOf(err error, id, name string) *podplan.Problem {
 	return p
 }
 
-// logFailure logs a failure that users are shown nothing of.
+// logFailure logs a failure that produces no event.
 func (p *pod) logFailure(ctx *kernel.Context[Message], call, object string, f failed) {
 	log := ctx.Log().Warn
 	if f.kind == port.Unavailable || bits.OnesCount(uint(f.count)) != 1 {
@@ -63,7 +62,7 @@ func (p *pod) logFailure(ctx *kernel.Context[Message], call, object string, f fa
 		Str("error", f.detail).Msg("runtime call failed")
 }
 
-// answered: the runtime got the call and said no.
+// answered reports whether the runtime received the call and refused it.
 func answered(kind port.ErrorKind) bool {
 	switch kind {
 	case port.Deadline, port.Canceled, port.Unavailable:

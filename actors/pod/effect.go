@@ -11,14 +11,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// effect is how this actor makes the call of one of the plan's effects. What its begin and its end
-// change in the facts is in podplan. Each is one file, which registers it (performs).
+// effect makes the call of one of the plan's effects. podplan holds how its start and its end
+// change the facts. Each effect has a file, which registers it with performs.
 type effect interface {
-	// kind is the name of the call, as an operator knows it from the CRI.
+	// kind is the name of the call in the CRI.
 	kind() string
-	// begin says how the call is made. It runs in the actor; the call does not.
+	// begin returns how the call is made. It runs in the actor; the call does not.
 	begin(p *pod) run
-	// succeeded and failed tell people of the end.
+	// succeeded and failed record events for users.
 	succeeded(p *pod, ctx *kernel.Context[Message])
 	failed(p *pod, ctx *kernel.Context[Message], f failed)
 }
@@ -26,13 +26,13 @@ type effect interface {
 // failed is how an effect failed.
 type failed struct {
 	kind port.ErrorKind
-	// detail is what the far side said, without IDs that change from try to try.
+	// detail is the message of the runtime or host, without IDs that change with each attempt.
 	detail string
-	// count is how often it failed in a row, 0 for an effect that is not tried again.
+	// count is the number of failures in a row, 0 for an effect that is not retried.
 	count int
 }
 
-// quiet is an effect of whose success nobody is told.
+// quiet is an effect whose success causes no event.
 type quiet struct{}
 
 func (quiet) succeeded(*pod, *kernel.Context[Message]) {}
@@ -52,7 +52,7 @@ type run struct {
 // effects is how each type of podplan.Effect is performed.
 var effects = map[reflect.Type]func(podplan.Effect) effect{}
 
-// performs registers how effects of type E are performed. A test checks that none is missing.
+// performs registers how effects of type E are made. A test checks that none is missing.
 func performs[E podplan.Effect](as func(E) effect) bool {
 	effects[reflect.TypeFor[E]()] = func(e podplan.Effect) effect { return as(e.(E)) }
 	return true
@@ -66,15 +66,15 @@ func effectOf(e podplan.Effect) effect {
 	return as(e)
 }
 
-// Deadlines of effects. They are the last resort: what a runtime needs on a
-// loaded machine is far less, and slots are given back long before.
+// Deadlines of effects are a last resort. On a loaded machine a runtime needs far less, and slots
+// are released long before.
 const (
 	inspectDeadline = 2 * time.Minute
 	sandboxDeadline = 4 * time.Minute
 	startDeadline   = 4 * time.Minute
 	stopSlack       = 2 * time.Minute
 	stopPatience    = 5 * time.Second
-	stopQueue       = 10 * time.Second // a container is asked to end no later than that, whatever others do
+	stopQueue       = 10 * time.Second // a container gets its stop signal no later than that, whatever else runs
 )
 
 // perform begins one action of a plan.
@@ -89,7 +89,7 @@ func (p *pod) perform(ctx *kernel.Context[Message], a podplan.Action) {
 	}
 }
 
-// do gives an effect to the kernel.
+// do starts an effect in the kernel.
 func (p *pod) do(ctx *kernel.Context[Message], a podplan.Effect) kernel.EffectID {
 	e := effectOf(a)
 	r := e.begin(p)
@@ -113,7 +113,7 @@ func (p *pod) do(ctx *kernel.Context[Message], a podplan.Effect) kernel.EffectID
 	})
 }
 
-// unable is an effect that fails at once.
+// unable is a call that fails at once.
 func unable(err error) run {
 	return run{deadline: inspectDeadline, call: func(_ context.Context, done func(ActionDone)) {
 		done(ActionDone{Err: err})
@@ -136,7 +136,8 @@ func (p *pod) turn(a podplan.Effect) int64 {
 // begunFirst is more than there are ranks.
 const begunFirst = int64(1) << 60
 
-// objectOf is what an effect is about: the pod, a container of it, or what the effect says.
+// objectOf names the object of an effect: the pod, one of its containers, or what the effect
+// says.
 func (p *pod) objectOf(e effect, a podplan.Effect) string {
 	if o, is := e.(interface{ object() string }); is {
 		return o.object()

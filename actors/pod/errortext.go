@@ -2,12 +2,12 @@ package pod
 
 import "strings"
 
-// idLength is that of the IDs that runtimes give (hexadecimal SHA-256).
+// idLength is the length of a runtime's IDs (hexadecimal SHA-256).
 const idLength = 64
 
-// steady takes the IDs out of what a runtime said: of the container it makes its
-// name, of anything else three dots. Otherwise each try would say something new,
-// which would be an event and a status of its own each time.
+// steady removes IDs from a runtime's message. The container's ID becomes its name, any other
+// becomes three dots. Otherwise each attempt would have a new message, and so a new event and a
+// new status.
 func steady(message, id, name string) string {
 	if id != "" && name != "" {
 		message = strings.ReplaceAll(message, id, name)

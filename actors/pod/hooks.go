@@ -60,14 +60,13 @@ func hookKind(h *v1.LifecycleHandler) string {
 	}
 }
 
-// sleepPatience is how much longer than it says a sleep may take before people are
-// shown it as slow.
+// sleepPatience is how much longer than its duration a sleep hook may take before it is shown as
+// slow.
 const sleepPatience = 10 * time.Second
 
-// hook runs one lifecycle handler (API LifecycleHandler): exec, httpGet or
-// sleep. tcpSocket is in the API for compatibility only and always fails. It ends
-// by itself, or with its container: the plan says when (Output.EndHooks). People
-// are shown one that takes longer than expected.
+// hook runs one lifecycle handler (API LifecycleHandler): exec, httpGet or sleep. tcpSocket is in
+// the API for compatibility only and always fails. A hook ends by itself, or with its container:
+// the plan says when (Output.EndHooks). One that takes longer than expected is shown as slow.
 func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Duration) run {
 	object := p.name() + "/" + name // not in the closures: they run elsewhere
 	fail := func(kind port.ErrorKind, format string, args ...any) error {
@@ -119,7 +118,7 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 	return r
 }
 
-// endHooks ends the hooks under way of these containers. Each still answers.
+// endHooks cancels the running hooks of these containers. Each still answers.
 func (p *pod) endHooks(ctx *kernel.Context[Message], ids []string) {
 	for _, l := range p.lanes {
 		if l.Value.Kind == podplan.LaneHook && slices.Contains(ids, l.Value.Name) {
@@ -128,7 +127,7 @@ func (p *pod) endHooks(ctx *kernel.Context[Message], ids []string) {
 	}
 }
 
-// hookFailed tells of a hook that failed. To end a sleep with its container is no failure.
+// hookFailed reports a failed hook. A sleep that ended with its container is no failure.
 func (p *pod) hookFailed(
 	ctx *kernel.Context[Message], name string, h *v1.LifecycleHandler, reason, what string, f failed,
 ) {
@@ -160,7 +159,7 @@ func (p *pod) hookURL(name string, h *v1.HTTPGetAction) (string, error) {
 	return scheme + "://" + net.JoinHostPort(host, strconv.Itoa(n)) + path, nil
 }
 
-// address is the pod's own, empty while it is not known.
+// address is the pod's IP, empty while it is unknown.
 func (p *pod) address() string {
 	if s, ok := p.facts.View.ReadySandbox(); ok && len(s.IPs) > 0 {
 		return s.IPs[0]

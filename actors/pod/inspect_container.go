@@ -43,7 +43,7 @@ func (a inspectContainer) begin(p *pod) run {
 		}}
 }
 
-// terminationMessage adds a container's termination message to what the runtime says of it.
+// terminationMessage adds a container's termination message to what the runtime reports.
 func terminationMessage(
 	ctx context.Context, files port.ContainerFiles, of *v1.Pod, spec *v1.Container, c *observed.Container, done func(),
 ) {

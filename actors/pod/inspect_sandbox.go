@@ -38,9 +38,9 @@ func (a inspectSandbox) begin(p *pod) run {
 	}}
 }
 
-// writeHosts says in the pod's /etc/hosts what its addresses are, before anybody
-// knows them: a container is started only then. A failure delays nothing, and it is
-// tried again with the next look.
+// writeHosts writes the pod's addresses to its /etc/hosts before the plan learns the addresses,
+// so it precedes the first container start. A failure delays nothing: the next inspection
+// retries.
 func writeHosts(ctx context.Context, files port.ContainerFiles, of *v1.Pod, ips []string, done func()) {
 	if files == nil || len(ips) == 0 {
 		done()

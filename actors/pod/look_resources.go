@@ -35,7 +35,7 @@ func (a lookResources) begin(p *pod) run {
 	}}
 }
 
-// look reads the pod's cgroup, and then the memory of one container after another.
+// look reads the pod's cgroup, and then the memory limits of one container after another.
 func look(
 	ctx context.Context, rt port.Runtime, cgroups port.Cgroups, limits *podcgroup.Settings, pod *v1.Pod, ids []string,
 	done func(ActionDone),

@@ -22,9 +22,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// mountPlan is what a container has mounted, all but the parts of volumes: these
-// may be named by variables, of which some are in files. It is values only, for
-// any goroutine.
+// mountPlan holds a container's mounts before subPaths are resolved. A subPathExpr may use
+// variables, and some variables come from files. It holds only values, so any goroutine may use
+// it.
 type mountPlan struct {
 	from      downward.Source
 	objects   podobjects.Set
@@ -33,7 +33,7 @@ type mountPlan struct {
 	parts     []partOf
 }
 
-// partOf is a mount of which only a part is wanted, by its index.
+// partOf is the subPath of a mount, by the mount's index.
 type partOf struct {
 	index      int
 	path, expr string // one of the two
@@ -72,9 +72,8 @@ func (p *pod) mounts(c *v1.Container, podIPs []string) (*mountPlan, error) {
 	return w, nil
 }
 
-// settle gives the mounts, and those of which a part only is wanted in parts: their
-// paths are known when the host has mounted them, by their Index in the mounts.
-// files are those that the container's variables are in.
+// settle returns the mounts, with subPath mounts listed in parts: the host mounts those and so
+// learns their paths, which belong to the mounts by Index. files hold variables of the container.
 func (w *mountPlan) settle(files containerenv.Files) (out []port.Mount, parts port.MountSubPaths, err error) {
 	out, parts = slices.Clone(w.mounts), port.MountSubPaths{Pod: w.from.Pod, Container: w.container.Name}
 	for _, part := range w.parts {
@@ -105,8 +104,8 @@ func (w *mountPlan) refuse(format string, args ...any) error {
 		Object: w.from.Pod.Namespace + "/" + w.from.Pod.Name + "/" + w.container.Name}
 }
 
-// expand puts the variables of a container into a subPathExpr. Other than in a
-// command, a name that is not known is an error (API VolumeMount.subPathExpr).
+// expand substitutes a container's variables in a subPathExpr. Unlike in a command, an unknown
+// name is an error (API VolumeMount.subPathExpr).
 func (w *mountPlan) expand(expr string, files containerenv.Files) (string, error) {
 	env, err := containerenv.Of(&w.from, w.objects, files, w.container)
 	if err != nil {
@@ -126,7 +125,7 @@ func (w *mountPlan) expand(expr string, files containerenv.Files) (string, error
 	return out, nil
 }
 
-// envFiles are the files that the variables of a container are in.
+// envFiles lists the files that hold variables of the container.
 func (p *pod) envFiles(c *v1.Container) (port.ReadEnvFiles, error) {
 	r := port.ReadEnvFiles{Pod: p.want, Container: c.Name}
 	for _, f := range containerenv.FilesOf(c) {
@@ -141,8 +140,8 @@ func (p *pod) envFiles(c *v1.Container) (port.ReadEnvFiles, error) {
 	return r, nil
 }
 
-// writeAgain has the volumes written that hold what the pod says of itself, when
-// that has changed.
+// writeAgain has volumes with the pod's own fields (downward API) rewritten when those fields
+// changed.
 func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	v := &p.facts.Volumes
 	if old == nil || old == p.want || v.State == volumeplan.Down || v.Going || v.Unmounted ||
@@ -155,13 +154,13 @@ func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
 	}
 }
 
-// mountVolumes asks for the pod's volumes, with what is known of their objects.
+// mountVolumes requests the pod's volumes, with what is known of their objects.
 func (p *pod) mountVolumes(ctx *kernel.Context[Message]) {
 	p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, Later: p.foundRunning(), ReplyTo: ctx.Self()})
 }
 
-// foundRunning says whether all containers ran before this incarnation began, and
-// run still: nothing has to be made for them.
+// foundRunning reports whether all containers already ran before this incarnation began, and
+// still run: nothing has to be made for them.
 func (p *pod) foundRunning() bool {
 	s, ready := p.facts.View.ReadySandbox()
 	if p.stop != nil || !ready || !s.CreatedAt.Before(p.born) {
@@ -176,22 +175,21 @@ func (p *pod) foundRunning() bool {
 	return true
 }
 
-// ofThePod says whether a volume holds what its pod says of itself.
+// ofThePod reports whether a volume holds fields of its own pod (downward API).
 func ofThePod(v v1.Volume) bool {
 	return v.DownwardAPI != nil || v.Projected != nil &&
 		slices.ContainsFunc(v.Projected.Sources, func(s v1.VolumeProjection) bool { return s.DownwardAPI != nil })
 }
 
-// readOnly says whether nobody may write to a volume: what is in it is not the
-// pod's own.
+// readOnly reports whether a volume can only be read. Its content is not the pod's own.
 func readOnly(v *v1.Volume) bool {
 	c := v.PersistentVolumeClaim
 	return volumefiles.Holds(v) || c != nil && c.ReadOnly || v.NFS != nil && v.NFS.ReadOnly
 }
 
-// owns says whether what is in a volume is the pod's: files that were made for it,
-// or a part of this machine's disk that was given to it for writing. What is the
-// node's, or another machine's, keeps its labels.
+// owns reports whether a volume's content is the pod's: files made for it, or a part of this
+// machine's disk given to it for writing. Volumes of the node or of another machine keep their
+// SELinux labels.
 func (p *pod) owns(v *v1.Volume) bool {
 	if v.EmptyDir != nil || volumefiles.Holds(v) {
 		return true
@@ -216,7 +214,7 @@ func (p *pod) volumeSpec(name string) *v1.Volume {
 	return nil
 }
 
-// subPathError is one that users know, for all but a host that does not answer.
+// subPathError is an error that users know from the kubelet, unless the host did not answer.
 func subPathError(r *port.MountSubPaths, err error) error {
 	if !answered(port.KindOf(err)) {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// nothingKnown is what is known of a pod's objects before anybody has answered.
+// nothingKnown is the set of a pod's objects before the first answer.
 func nothingKnown(d *Deps) podobjects.Set {
 	switch {
 	case d.NeedObjects == nil:
@@ -27,14 +27,14 @@ func nothingKnown(d *Deps) podobjects.Set {
 	}
 }
 
-// usesObjects says whether a pod uses any objects of the API. Most simulated
-// pods do not, and cost nobody a message.
+// usesObjects reports whether a pod uses objects of the API. Most simulated pods do not, which
+// saves a message per pod.
 func (p *pod) usesObjects(of *v1.Pod) bool {
 	return p.deps.NeedObjects != nil && len(podobjects.Refs(of, nothingKnown(p.deps))) > 0
 }
 
-// needObjects says what this pod is to the actor that knows the objects. One that
-// ends or has ended needs none.
+// needObjects sends this pod to the objects actor. A pod that is stopping or has ended needs no
+// objects.
 func (p *pod) needObjects(ctx *kernel.Context[Message]) {
 	if p.want == nil || p.stop != nil || p.life != podlife.Syncing || !p.usesObjects(p.want) ||
 		podspec.Finished(p.want) {
@@ -43,14 +43,14 @@ func (p *pod) needObjects(ctx *kernel.Context[Message]) {
 	p.deps.NeedObjects(NeedObjects{Pod: p.want, Known: p.objects, ReplyTo: ctx.Self()})
 }
 
-// otherObjects says whether a newer version of the pod may use other objects.
+// otherObjects reports whether a newer version of the pod may use other objects.
 func (p *pod) otherObjects(old *v1.Pod) bool {
 	return old == nil || old != p.want && p.deps.NeedObjects != nil &&
 		!slices.Equal(podobjects.Refs(old, p.objects), podobjects.Refs(p.want, p.objects))
 }
 
-// objectsSeen takes in what is known of the objects now. A container that runs
-// keeps what it was made with; the next one is made with this.
+// objectsSeen applies the objects' current state. A running container keeps what it was made
+// with; the next one is made with this.
 func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 	old := p.objects
 	p.objects = m.Objects
@@ -59,7 +59,7 @@ func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 	}
 	for lane, f := range p.facts.Failures { // order-free: each on its own
 		if f.Reason == podplan.ConfigError || lane.Kind == podplan.LaneSandbox && p.want.Spec.RuntimeClassName != nil {
-			f.Count = 0 // what it failed for want of may be there
+			f.Count = 0 // the missing object may exist now
 			p.facts.Failures[lane] = f
 		}
 	}
@@ -72,12 +72,12 @@ func (p *pod) objectsSeen(ctx *kernel.Context[Message], m ObjectsAnswer) {
 	}
 }
 
-// changed says whether something else is known now of one of refs.
+// changed reports whether one of refs has a new state.
 func (p *pod) changed(old podobjects.Set, refs []podobjects.Ref) bool {
 	return slices.ContainsFunc(refs, func(r podobjects.Ref) bool { return !old.Get(r).Same(p.objects.Get(r)) })
 }
 
-// imagesAgain asks again for the images that are not there yet.
+// imagesAgain requests again the images that are not there yet.
 func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 	for _, e := range p.facts.Images {
 		if e.Value.State == imagepull.Ready || e.Value.State == imagepull.Unknown {
@@ -99,7 +99,7 @@ func (p *pod) ensureImage(ctx *kernel.Context[Message], r imagepull.Request) {
 	p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: r, Objects: p.objects, ReplyTo: ctx.Self()})
 }
 
-// checkEnv says why the variables of a container can't be told.
+// checkEnv returns why the variables of a container cannot be resolved.
 func (p *pod) checkEnv(c *v1.Container) error {
 	if err := p.objects.CheckEnv(p.want, c); err != nil {
 		return &port.Error{Kind: port.InvalidConfig, Verb: "CreateContainer", Object: p.name() + "/" + c.Name,

@@ -21,7 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Deps are what a pod actor is connected to.
+// Deps are what a pod actor needs.
 type Deps struct {
 	Runtime port.Runtime
 	Network port.Network
@@ -32,7 +32,7 @@ type Deps struct {
 	SubPaths func(context.Context, port.MountSubPaths, func([]string, error))
 	// LogLinks is nil where the logs of containers have no links.
 	LogLinks port.LogLinks
-	// Where its messages go: to images, volumes, resources and probes,
+	// Senders of messages to images, volumes, resources and probes.
 	EnsureImage func(EnsureImage)
 	Mount       func(MountVolumes)
 	Unmount     func(UnmountVolumes)
@@ -40,12 +40,12 @@ type Deps struct {
 	// EnsureCgroup and RemoveCgroup are nil where pods have no cgroups of their own.
 	EnsureCgroup func(EnsureCgroup)
 	RemoveCgroup func(RemoveCgroup)
-	// Cgroups is nil there too: pods that run are resized through it. Limits is how
-	// the limits of pods and containers follow from what they ask for.
+	// Cgroups resizes running pods; it is nil there too. Limits derives the limits of pods and
+	// containers from their requests.
 	Cgroups port.Cgroups
 	Limits  podcgroup.Settings
-	// NeedObjects and ForgetObjects go to objects. They are nil on a node that has
-	// no apiserver. NoServices: pods are told of no services.
+	// NeedObjects and ForgetObjects go to objects. They are nil on a node without an apiserver.
+	// NoServices: pods get no service variables.
 	NeedObjects   func(NeedObjects)
 	ForgetObjects func(ForgetObjects)
 	NoServices    bool
@@ -57,8 +57,7 @@ type Deps struct {
 
 	CrashPolicy backoff.Policy
 	RetryPolicy backoff.Policy
-	// HostIPs are the node's addresses, RuntimeName what stands before "://" in
-	// container IDs.
+	// HostIPs are the node's addresses. RuntimeName precedes "://" in container IDs.
 	HostIPs     []string
 	RuntimeName string
 	// Allocatable is what the node has for pods.
@@ -91,22 +90,22 @@ type pod struct {
 	stop  *podlife.Stop
 
 	facts podplan.Facts
-	// Invariant: facts.Busy and lanes have one entry for each effect of this pod that
-	// has not ended; those of an earlier incarnation included.
+	// Invariant: facts.Busy and lanes have one entry for each effect of this pod that has not
+	// ended, including those of an earlier incarnation.
 	lanes  flat.Map[kernel.EffectID, podplan.Lane]
 	paths  flat.Map[string, string]          // volume name → path on the host
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
-	// objects is what is known of the objects of the API that the pod uses.
+	// objects is the known state of the pod's API objects.
 	objects podobjects.Set
 	resize  *resize  // nil for a pod that was never resized
-	probed  *probing // nil while there is nothing to be probed
+	probed  *probing // nil while the pod has nothing to probe
 
 	wake   func() bool
 	wakeAt time.Time
 	status *v1.PodStatus
-	// told is the life that pods was told with the status, if it was.
+	// told is the life last reported to pods.
 	told     podlife.State
-	troubled string // the trouble that pods was told of
+	troubled string // the trouble last reported to pods
 	reported bool
 	finished bool
 }
@@ -118,8 +117,8 @@ func (p *pod) Start(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		switch a := e.Tag.(type) {
 		case podplan.ObservePod:
-			// What it sees may be older than what the predecessor did since: it is
-			// a hint. Ours comes after it.
+			// What it sees may be older than the predecessor's last action. An inspection of this
+			// incarnation follows.
 			ctx.Cancel(e.ID)
 		case podplan.Effect:
 			p.facts.Inherit(a, e.Since)
@@ -140,7 +139,7 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		if p.want != nil {
 			p.want = m.Pod
 		}
-		return // it asks for nothing
+		return // the message changes nothing in the plan
 	case RuntimeHint:
 		if !p.facts.Hint(m.ID, m.Kind) {
 			return
@@ -173,7 +172,7 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 	p.plan(ctx)
 }
 
-// Overflowed implements kernel.OverflowHandler: it looks, and asks, again.
+// Overflowed implements kernel.OverflowHandler: it inspects everything and asks again.
 func (p *pod) Overflowed(ctx *kernel.Context[Message]) {
 	p.facts.Doubt()
 	p.askAgain(ctx)
@@ -209,7 +208,7 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	p.become(ctx, podlife.StopWanted)
 }
 
-// giveUpStarts drops what was to be started and still waits for a slot.
+// giveUpStarts cancels starts that still wait for a slot.
 func (p *pod) giveUpStarts(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		if !p.lanes.Has(e.ID) || e.Phase != kernel.EffectQueued {
@@ -250,7 +249,7 @@ func (p *pod) volumes(m VolumesAnswer) {
 	p.paths = m.Paths
 }
 
-// askAgain asks again for all that has not been answered yet. It says again what objects are used.
+// askAgain repeats all requests that have no answer yet, and what objects the pod uses.
 func (p *pod) askAgain(ctx *kernel.Context[Message]) {
 	p.needObjects(ctx)
 	p.facts.AskAgain()
@@ -259,7 +258,7 @@ func (p *pod) askAgain(ctx *kernel.Context[Message]) {
 	}
 }
 
-// repeat tells pods again all that it was told.
+// repeat reports everything to pods again.
 func (p *pod) repeat() {
 	p.reported = false
 	switch {
@@ -275,7 +274,7 @@ func (p *pod) repeat() {
 	}
 }
 
-// finish tells pods that the pod is over.
+// finish tells pods that the pod has ended.
 func (p *pod) finish() {
 	next := p.first
 	for i := range p.facts.View.Sandboxes {
@@ -284,7 +283,7 @@ func (p *pod) finish() {
 	p.deps.Finished(Finished{UID: p.uid, FirstSandbox: p.first, NextSandbox: next})
 }
 
-// plan asks what to do now and does it, until nothing new comes of it.
+// plan asks podplan for actions and performs them, until there are no new ones.
 func (p *pod) plan(ctx *kernel.Context[Message]) {
 	if p.want == nil {
 		return
@@ -350,8 +349,8 @@ func (p *pod) input(now time.Time) podplan.Input {
 	return in
 }
 
-// recordsLost says whether the runtime has nothing any more of a container that
-// ran: its number is known from the status alone.
+// recordsLost reports whether the runtime has no record left of a container that ran. Its restart
+// count is then known from the status alone.
 func (p *pod) recordsLost() bool {
 	if p.status == nil {
 		return false

@@ -6,19 +6,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// Pools of slots that bound how much runs at once on the machine: what makes a
-// pod, and what takes it down. A container that is stopped while its pod goes on,
-// or by force, waits for none.
+// Pools of slots bound the calls that run at once on the machine: those that make a pod, and
+// those that take one down. Stopping a container of a running pod, or by force, needs no slot.
 const (
 	StartPool    = "start"
 	TeardownPool = "teardown"
-	// LookPool is for looks at what ran before this agent did, and at its volumes:
-	// there may be hundreds of them at its start, and nothing waits for any. They come
-	// after starts, for which somebody waits.
+	// LookPool is for inspecting what ran before this agent, and its volumes. There may be
+	// hundreds at the agent's start, and nothing depends on one. They come after starts, which
+	// users wait for.
 	LookPool = "look"
 )
 
-// Pools makes them, for so many starts and so many looks at once.
+// Pools makes them, with slots for so many starts and looks.
 func Pools(starts, looks int) []kernel.Pool {
 	return []kernel.Pool{
 		{Name: StartPool, Size: starts, MinHold: 400 * time.Millisecond, MaxHold: 5 * time.Second, SlowHold: slowHold},
@@ -30,9 +29,9 @@ func Pools(starts, looks int) []kernel.Pool {
 	}
 }
 
-// slowHold is what a RunPodSandbox takes on a machine that has far too much to do.
+// slowHold is the duration of a RunPodSandbox on a badly overloaded machine.
 const slowHold = 3 * time.Second
 
-// behindStarts is how long a look waits at the most until nothing is being started:
-// what runs is to be known soon, also on a node that starts one pod after another.
+// behindStarts is the longest that a look waits for starts to end. The state of running pods must
+// be known soon, also on a node that starts one pod after another.
 const behindStarts = 3 * time.Second

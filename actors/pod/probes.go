@@ -14,22 +14,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// probing is what this actor has said to probes. told is false if all of it is to
-// be said again.
+// probing is what this actor last sent to probes. told is false if it must be sent again.
 type probing struct {
 	told       bool
 	host       string
 	containers []ProbedContainer
 }
 
-// waits says whether there is a container of which nobody knew how it was when
-// this actor began, and probes has not answered yet. Until then nothing is
-// reported: that it is not ready would be a guess, and undone a moment later.
+// waits reports whether a container's health was unknown when this actor began, and probes has
+// not answered yet. Nothing is reported until then: "not ready" would be a guess, revoked a
+// moment later.
 func (b *probing) waits() bool {
 	return b != nil && slices.ContainsFunc(b.containers, func(c ProbedContainer) bool { return c.Wait })
 }
 
-// find gives what was said of a container, nil if nothing was.
+// find returns what was sent about a container, nil if nothing was.
 func (b *probing) find(id string) *ProbedContainer {
 	if b == nil {
 		return nil
@@ -42,20 +41,20 @@ func (b *probing) find(id string) *ProbedContainer {
 	return nil
 }
 
-// heard takes in what probes says of a container.
+// heard applies the result that probes reports for a container.
 func (p *pod) heard(m Probed) {
 	if !p.facts.Probed(m.ID, m.Health) {
-		return // of one that is gone
+		return // the container is gone
 	}
 	if c := p.probed.find(m.ID); c != nil {
 		c.Wait = false
 	}
 }
 
-// tellProbes says what is to be probed, if that is not what was said before.
+// tellProbes sends the containers to probe, if they changed.
 func (p *pod) tellProbes(ctx *kernel.Context[Message]) {
 	if !p.facts.Known && p.life != podlife.Terminated {
-		return // until it is known what there is, what was said holds
+		return // the old message holds until the runtime's state is known
 	}
 	var now []ProbedContainer
 	if p.life != podlife.Terminated {
@@ -67,8 +66,7 @@ func (p *pod) tellProbes(ctx *kernel.Context[Message]) {
 		})
 	}
 	if p.probed == nil {
-		// An orphan may have been probed
-		// when it was wanted; of others there is nothing to say.
+		// An orphan may have been probed while it was wanted. Others were not.
 		if len(now) == 0 && p.origin != podspec.Orphan {
 			return
 		}
@@ -102,13 +100,13 @@ func (p *pod) probedContainer(c *observed.Container, h probe.Health) ProbedConta
 	return b
 }
 
-// same says whether there is nothing in b that probes has to know beside o.
+// same reports whether b and o are equal for probes.
 func (b ProbedContainer) same(o ProbedContainer) bool {
 	return b.ID == o.ID && b.Stopping == o.Stopping
 }
 
-// shownHealth fills what is unknown in h as users are shown it; shown is false
-// if they are shown nothing of this container.
+// shownHealth fills unknown fields of h from the reported status. shown is false if the status
+// has nothing about this container.
 func (p *pod) shownHealth(id string, h probe.Health) (known probe.Health, shown bool) {
 	status := p.status
 	if status == nil {
@@ -132,8 +130,7 @@ func (p *pod) shownHealth(id string, h probe.Health) (known probe.Health, shown 
 	return h, false
 }
 
-// hookDone says whether the container's postStart hook is behind it: before that
-// it is not asked anything.
+// hookDone reports whether the container's postStart hook has ended. Probes start after it.
 func (p *pod) hookDone(spec *v1.Container, c *observed.Container) bool {
 	return spec.Lifecycle == nil || spec.Lifecycle.PostStart == nil || p.facts.Hooks[c.ID].PostStart == podplan.HookDone
 }

@@ -17,7 +17,7 @@ type removeContainer struct {
 
 func (removeContainer) kind() string { return "RemoveContainer" }
 
-// begin removes the container, and then the link of its log.
+// begin removes the container, and then its log's link.
 func (a removeContainer) begin(p *pod) run {
 	call := p.deps.Runtime.RemoveContainer
 	if c := p.facts.Container(a.ID); c != nil {
@@ -32,8 +32,8 @@ func (a removeContainer) failed(p *pod, ctx *kernel.Context[Message], f failed) 
 	p.logFailure(ctx, a.kind(), a.Name, f)
 }
 
-// RemoveLinked adds to the removal of a container that of the link of its log, if
-// there are links. One that stays is dead when the log has gone, and is tidied away.
+// RemoveLinked removes a container and then the link of its log, if there are links. A link that
+// stays dangles once the log is gone, and gc removes it.
 func RemoveLinked(
 	call func(context.Context, string, func(error)), links port.LogLinks, log port.LinkedLog,
 ) func(context.Context, string, func(error)) {

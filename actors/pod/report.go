@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// report tells pods what users should see, if it has changed.
+// report sends the status to pods, if it changed.
 func (p *pod) report(ctx *kernel.Context[Message], in podplan.Input, out podplan.Output) {
 	if p.probed.waits() || p.unread() {
 		return
@@ -44,8 +44,8 @@ func (p *pod) unread() bool {
 	return s.State == observed.SandboxReady && !s.Detailed && !failed && s.CreatedAt.Before(p.born)
 }
 
-// trouble is the newest failure that keeps the pod from going on and that its
-// status does not show: of looks, and of what takes the pod down.
+// trouble is the newest failure that blocks the pod and that its status does not show: of
+// inspections, and of the teardown.
 func (p *pod) trouble() string {
 	if p.life == podlife.Terminated {
 		return ""
@@ -65,14 +65,14 @@ func (p *pod) trouble() string {
 	case p.stop != nil && p.facts.Cgroup.State == podcgroup.Failed:
 		return p.facts.Cgroup.Message
 	case p.stop != nil:
-		return p.facts.Volumes.Message // empty unless they are what is waited for
+		return p.facts.Volumes.Message // empty unless the pod waits for volumes
 	default:
 		return ""
 	}
 }
 
-// blocks says whether something is still to be done on a lane that failed. A
-// failure is remembered until its lane is used again, which may be never.
+// blocks reports whether a failed lane still has work. A failure is kept until its lane is used
+// again, which may be never.
 func (p *pod) blocks(lane podplan.Lane) bool {
 	switch lane.Kind {
 	case podplan.LanePod:
@@ -81,7 +81,7 @@ func (p *pod) blocks(lane podplan.Lane) bool {
 		c := p.facts.Container(lane.Name)
 		return c != nil && c.State != observed.ContainerExited
 	case podplan.LaneSandbox:
-		return p.stop != nil // else its containers wait with that message
+		return p.stop != nil // otherwise the waiting containers have that message
 	case podplan.LaneInspect:
 		c := p.facts.Container(lane.Name)
 		return p.stop != nil && c != nil && !c.Detailed

@@ -13,22 +13,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// resize is what a pod that was resized remembers of it. Lost with the actor: the
-// runtime and the cgroup are read again, and the last status says whether it was
-// in progress.
+// resize is this incarnation's state of a resize. Lost with the actor: the runtime and the cgroup
+// are read again, and the last status says whether a resize was in progress.
 type resize struct {
 	Resized
-	// of is the pod that the limits are of: see podplan.Resize.
+	// of is the pod that the limits belong to: see podplan.Resize.
 	of         *v1.Pod
 	pod        observed.Resources
 	containers map[string]observed.Resources
-	// begun: it was given since this incarnation began, and is not done.
+	// begun: resources were allocated since this incarnation began, and are not yet actuated.
 	begun bool
-	// problem is the last one that users were told of.
+	// problem is the last one reported to users.
 	problem string
 }
 
-// resized takes in what the pod was given.
+// resized applies the allocated resources.
 func (p *pod) resized(ctx *kernel.Context[Message], old *v1.Pod, m *Resized) {
 	if m == nil {
 		return
@@ -54,7 +53,7 @@ func (p *pod) resized(ctx *kernel.Context[Message], old *v1.Pod, m *Resized) {
 	r.begun, r.problem = true, ""
 	p.facts.ResizeAgain()
 	if p.stop == nil && p.deps.EnsureCgroup != nil && p.facts.Cgroup.State != podcgroup.Down {
-		// The class of the pod gets another share.
+		// The QoS class's cgroup needs new shares.
 		p.deps.EnsureCgroup(EnsureCgroup{Pod: p.want, ReplyTo: ctx.Self()})
 	}
 }
@@ -72,7 +71,7 @@ func (p *pod) resizing() *podplan.Resize {
 	}
 }
 
-// lastStatus is what users were told last.
+// lastStatus is the last reported status.
 func (p *pod) lastStatus() *v1.PodStatus {
 	if p.status != nil {
 		return p.status
@@ -80,8 +79,7 @@ func (p *pod) lastStatus() *v1.PodStatus {
 	return &p.want.Status
 }
 
-// resizeEvents tells users that a resize is done, or what is in its way; status is
-// what is to be shown.
+// resizeEvents records that a resize is done, or what blocks it. status is about to be reported.
 func (p *pod) resizeEvents(ctx *kernel.Context[Message], status *v1.PodStatus, out podplan.Output) {
 	r := p.resize
 	if r == nil || p.life != podlife.Syncing {

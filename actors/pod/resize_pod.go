@@ -18,8 +18,8 @@ type resizePod struct {
 
 func (resizePod) kind() string { return "SetPodCgroup" }
 
-// begin gives the pod's cgroup other limits, if the runtime has nothing against
-// it. Only this actor changes those of the cgroup of a pod that runs.
+// begin sets new limits of the pod's cgroup, if the runtime agrees. Only this actor changes the
+// limits of a running pod's cgroup.
 func (a resizePod) begin(p *pod) run {
 	rt, cgroups, limits, pod := p.deps.Runtime, p.deps.Cgroups, p.deps.Limits, p.want
 	return run{deadline: startDeadline, call: func(ctx context.Context, done func(ActionDone)) {

@@ -14,9 +14,9 @@ type startContainer struct{ podplan.StartContainer }
 
 func (startContainer) kind() string { return "StartContainer" }
 
-// begin starts the container, with the link of its log made before: a collector that
-// watches for links misses no line. A link that can't be made stops no container;
-// gc tells of it, once for all, and tries again (port.LogLinks.TidyLogLinks).
+// begin makes the log's link and then starts the container, so that a collector that watches for
+// links misses no line. A failed link does not stop the container: gc reports that once for all
+// and retries (port.LogLinks.TidyLogLinks).
 func (a startContainer) begin(p *pod) run {
 	rt, links := p.deps.Runtime, p.deps.LogLinks
 	r := run{deadline: startDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// admitted says whether a pod may begin now.
+// admitted reports whether a pod may start now.
 func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	switch r.Turn(a.entries(), a.node != nil, podset.Runs(a.runtime[r.Pod.UID])) {
 	case podset.Wait:
@@ -31,8 +31,8 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	return false
 }
 
-// judge asks of the pods that were taken over before this node was known whether
-// they may run here, the oldest first, each beside those that may.
+// judge admits the pods that were adopted before this node's object was known. It goes from the
+// oldest to the youngest and counts only those already admitted.
 func (a *pods) judge(ctx *kernel.Context[Message]) {
 	var others []*v1.Pod
 	for _, r := range a.ranked {
@@ -56,7 +56,7 @@ func (a *pods) judge(ctx *kernel.Context[Message]) {
 	}
 }
 
-// allowed says whether a pod may run here beside others, and remembers why not.
+// allowed reports whether a pod may run beside others, and stores the reason if not.
 func (a *pods) allowed(ctx *kernel.Context[Message], r *record, others []*v1.Pod) bool {
 	if a.deps.Admit == nil {
 		return true

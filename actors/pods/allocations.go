@@ -9,31 +9,31 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// checkpointName is that of what pods were given, as far as it is not what they
-// ask for since they came.
+// checkpointName is the checkpoint of allocated resources. It has only pods whose allocation
+// differs from the spec they came with.
 const checkpointName = "allocations"
 
-// given is what is remembered of allocations over the end of the agent.
+// given is what the checkpoint and this actor remember of allocations.
 type given struct {
 	journal
-	// unclaimed are those of pods that no source has named yet.
+	// unclaimed are allocations of pods that no source has named yet.
 	unclaimed map[types.UID]*podresize.Allocation
 	// written are the allocations that are being saved.
 	written map[types.UID]*podresize.Allocation
 }
 
-// saves is what the checkpoint has.
+// saves is the content of the checkpoint.
 type saves struct {
 	Pods map[types.UID]*podresize.Allocation `json:"pods"`
 }
 
-// load reads what an earlier agent, or incarnation, gave. Nothing is admitted
-// before: it would be given what others have.
+// load reads the allocations of an earlier agent or incarnation. No pod is admitted before: it
+// could be given resources that others have.
 func (a *pods) load(ctx *kernel.Context[Message]) {
 	a.given.load(ctx, a.deps.Checkpoints, checkpointName)
 }
 
-// loadedJournal takes over what one of the checkpoints has.
+// loadedJournal applies the content of a checkpoint.
 func (a *pods) loadedJournal(ctx *kernel.Context[Message], m Loaded) {
 	switch m.ID {
 	case a.stops.loading:
@@ -43,8 +43,8 @@ func (a *pods) loadedJournal(ctx *kernel.Context[Message], m Loaded) {
 	}
 }
 
-// savedJournal goes on with what waited for one of the checkpoints. One that a predecessor wrote was read
-// after that.
+// savedJournal continues what waited for a checkpoint. A predecessor's write is ignored: this
+// actor read the checkpoint after it.
 func (a *pods) savedJournal(ctx *kernel.Context[Message], m Saved) {
 	switch m.ID {
 	case a.stops.saving:
@@ -66,8 +66,8 @@ func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
 	a.reconcile(ctx)
 }
 
-// save writes what pods were given, if that changed. One that is given something
-// else meanwhile is written after that.
+// save writes the allocations, if they changed. An allocation that changes during the write is
+// written next.
 func (a *pods) save(ctx *kernel.Context[Message]) {
 	g := &a.given
 	if !g.due() {
@@ -76,7 +76,7 @@ func (a *pods) save(ctx *kernel.Context[Message]) {
 	g.written = map[types.UID]*podresize.Allocation{}
 	all := map[types.UID]*podresize.Allocation{}
 	if !a.allSeen() {
-		maps.Copy(all, g.unclaimed) // they may come yet
+		maps.Copy(all, g.unclaimed) // a source may name them yet
 	}
 	for uid, r := range a.of { // order-free: a map again
 		switch {
@@ -89,7 +89,7 @@ func (a *pods) save(ctx *kernel.Context[Message]) {
 	g.write(ctx, a.deps.Checkpoints, checkpointName, saves{all})
 }
 
-// saved begins what was given.
+// saved assigns the saved allocations.
 func (a *pods) saved(ctx *kernel.Context[Message], m Saved) {
 	g := &a.given
 	g.saving = 0

@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Cluster is where the messages go that only a node with an apiserver needs.
+// Cluster has the receivers that only a node with an apiserver needs.
 type Cluster struct {
 	// Show and Forget go to status, Statics to mirrors.
 	Show    func(Shown)
@@ -26,21 +26,21 @@ type Cluster struct {
 	Statics func(Statics)
 }
 
-// Shown is what the apiserver is to be told of a pod; see status.Show.
+// Shown is a pod's status for the apiserver; see status.Show.
 type Shown struct {
 	UID    types.UID
 	Status *v1.PodStatus
 	Final  bool
 }
 
-// Statics are the static pods of this node. Seen is false until every one is known: before, a mirror pod
-// may be that of one yet to come.
+// Statics are the static pods of this node. Seen is false until all are known: until then, a
+// mirror pod may belong to a static pod that is yet to come.
 type Statics struct {
 	Seen bool
 	Pods []mirrorpods.Static
 }
 
-// refresh takes over a newer version of a pod of the apiserver.
+// refresh applies a newer version of a pod of the apiserver.
 func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 	old := r.Pod
 	r.Pod = p
@@ -60,8 +60,8 @@ func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 	a.show(p.UID, r)
 }
 
-// renew takes over a version of a pod of the apiserver that asks nothing new,
-// with everybody who has the older one.
+// renew applies a version of a pod of the apiserver that changes nothing for it. Every holder of
+// the older version gets it.
 func (a *pods) renew(p *v1.Pod) {
 	r := a.of[p.UID]
 	if r == nil || r.Origin != podspec.API || !apipod.Same(r.Pod, p) {
@@ -77,13 +77,13 @@ func (a *pods) renew(p *v1.Pod) {
 	r.ref.Tell(pod.Renewed{Pod: r.allocated()})
 }
 
-// deletion is how a pod that the apiserver deletes is stopped, nil if it does not.
+// deletion returns how to stop a pod that is deleted in the apiserver, nil if it is not.
 func (r *record) deletion(now time.Time) (s *podlife.Stop) {
 	s, r.Deleted = podset.Deletion(r.Pod, r.Deleted, now)
 	return s
 }
 
-// kill stops a pod that the apiserver has deleted by force.
+// kill stops a pod that was force deleted in the apiserver.
 func (a *pods) kill(ctx *kernel.Context[Message], uid types.UID, r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod deleted from apiserver; killing it")
 	r.Stop = podset.Sooner(r.Stop, podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
@@ -91,7 +91,7 @@ func (a *pods) kill(ctx *kernel.Context[Message], uid types.UID, r *record) {
 	a.assign(uid)
 }
 
-// rejected says in the apiserver why a pod does not run.
+// rejected shows in the apiserver why a pod does not run.
 func (a *pods) rejected(ctx *kernel.Context[Message], r *record) {
 	if a.deps.Cluster == nil {
 		return
@@ -103,7 +103,7 @@ func (a *pods) rejected(ctx *kernel.Context[Message], r *record) {
 	a.show(r.Pod.UID, r)
 }
 
-// show tells status what there is to say of a pod.
+// show sends a pod's status to the status actor.
 func (a *pods) show(uid types.UID, r *record) {
 	if a.deps.Cluster == nil || r.Origin == podspec.Orphan || r.report.Status == nil {
 		return
@@ -121,7 +121,7 @@ func (a *pods) forget(uid types.UID) {
 	}
 }
 
-// showAll repeats everything.
+// showAll sends everything again.
 func (a *pods) showAll() {
 	for _, r := range a.ranked {
 		a.show(r.Pod.UID, r)
@@ -130,7 +130,7 @@ func (a *pods) showAll() {
 	a.tellStatics()
 }
 
-// tellStatics tells mirrors which static pods there are, if that changed.
+// tellStatics sends the static pods to mirrors, if they changed.
 func (a *pods) tellStatics() {
 	if a.deps.Cluster == nil {
 		return

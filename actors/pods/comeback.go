@@ -15,14 +15,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
-// endUnwanted begins to stop a pod that no source wants any more.
+// endUnwanted stops a pod that was removed from its source.
 func (a *pods) endUnwanted(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod was removed from its source; stopping it")
 	r.Stop, r.Removal = podset.RemovalStop(r.Pod, ctx.Now()), podset.Noting
 	a.remember(ctx, r)
 }
 
-// wantAgain takes in that a source wants a pod that is being stopped.
+// wantAgain records that a source wants a pod that is being stopped.
 func (a *pods) wantAgain(ctx *kernel.Context[Message], r *record, w podset.Want) {
 	if r.Removal == podset.Kept {
 		return
@@ -34,8 +34,8 @@ func (a *pods) wantAgain(ctx *kernel.Context[Message], r *record, w podset.Want)
 	r.Again = &w
 }
 
-// discard is for a pod that was to begin another life, and is not wanted before it
-// could: what its earlier life has left is removed.
+// discard removes what is left of a pod's earlier life. It was added again, and removed again
+// before it could start.
 func (a *pods) discard(uid types.UID, r *record) {
 	r.Removal, r.Stop = podset.Told, &podlife.Stop{Why: podset.NotWanted}
 	r.State = podset.Next(r.State, podset.Removed)
@@ -44,7 +44,7 @@ func (a *pods) discard(uid types.UID, r *record) {
 	a.collect(uid, r)
 }
 
-// comeBack begins another life of a pod of which nothing runs.
+// comeBack starts another life of a stopped pod.
 func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod has stopped and was added again; starting it")
 	kernel.StopChild(ctx, r.ref)
@@ -65,8 +65,8 @@ func (a *pods) comeBack(ctx *kernel.Context[Message], r *record) {
 	a.saveStops(ctx)
 }
 
-// abandoned has directories collected of a pod that nobody knows. Until they are
-// gone, no pod of that UID begins.
+// abandoned has gc remove the directories of an unknown pod. No pod of that UID starts until they
+// are gone.
 func (a *pods) abandoned(uid types.UID) {
 	_, runs := a.runtime[uid]
 	if !a.ready() || !a.allSeen() || a.of[uid] != nil || runs {
@@ -75,7 +75,7 @@ func (a *pods) abandoned(uid types.UID) {
 	a.collect(uid, a.putCollecting(observed.PodRef{UID: uid}))
 }
 
-// putCollecting adds the record of a pod of which gc removes what is left.
+// putCollecting adds the record of a pod whose remains gc removes.
 func (a *pods) putCollecting(ref observed.PodRef) *record {
 	r := &record{Entry: podset.Entry{
 		Pod:    &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: ref.UID, Namespace: ref.Namespace, Name: ref.Name}},
@@ -86,7 +86,7 @@ func (a *pods) putCollecting(ref observed.PodRef) *record {
 	return r
 }
 
-// askCollecting asks gc which pods it is removing, until it answers.
+// askCollecting asks gc for the pods that it is removing, until it answers.
 func (a *pods) askCollecting(ctx *kernel.Context[Message]) {
 	if !a.collecting {
 		return

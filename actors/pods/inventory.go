@@ -12,11 +12,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
-// Inventory is all that this actor knows of its pods, as it is. What people make of it is podview's. What
-// it points at is shared, and never changed.
+// Inventory is this actor's state of its pods; podview turns it into views. What it points at is
+// shared and never changed.
 type Inventory struct {
-	// What is missing before this actor begins or stops all pods: the first list of the runtime, the pods
-	// that gc is removing, checkpoints, and sources.
+	// Conditions that block all starts and stops: the first list of the runtime, the pods that gc
+	// is removing, checkpoints, and sources.
 	NotListed, AsksCollected bool
 	Loading                  []string
 	Unseen                   []podspec.Origin
@@ -25,22 +25,23 @@ type Inventory struct {
 	Problems []manifest.Problem
 }
 
-// Fact is what is known of one pod.
+// Fact is the state of one pod.
 type Fact struct {
 	podset.Entry
 	// Ref is the pod's actor, zero if there is none.
 	Ref kernel.Ref[pod.Message]
-	// Report is the last one, without a status if there was none.
+	// Report is the last one. Its status is nil if there was none.
 	Report pod.Report
 	// Rejected is why the pod was not admitted, nil if it was.
 	Rejected *admit.Rejection
 	// Crash is the last crash of the pod's actor since it reported.
 	Crash *kernel.CrashReport
-	// Found: the runtime had something of the pod before this actor began.
+	// Found: the runtime had a part of the pod before this actor began.
 	Found bool
 }
 
-// inventory copies what is known. It is made for each question, so that a pod costs nothing meanwhile.
+// inventory copies the state. It is made for each query, so that a pod costs nothing between
+// queries.
 func (a *pods) inventory() Inventory {
 	i := Inventory{
 		NotListed: !a.listed, AsksCollected: a.collecting, Unseen: a.unseen(), Pods: make([]Fact, 0, len(a.ranked)),

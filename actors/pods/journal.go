@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// journal is a checkpoint of this actor. It is read once, and written one time after
-// another, until what it has is what is remembered.
+// journal is a checkpoint of this actor. It is read once. Then it is written, one write at a
+// time, until it equals the state.
 //
 //	load ──Loaded──► … ──dirty──► write ──Saved──► …
 //	                    ▲          └─failed─► SaveAgain, saveRetry later
@@ -18,7 +18,7 @@ import (
 type journal struct {
 	// loading and saving are the effects under way, 0 for none.
 	loading, saving kernel.EffectID
-	// dirty: the checkpoint does not say what is. retry: the timer runs.
+	// dirty: the checkpoint differs from the state. retry: the timer runs.
 	dirty, retry bool
 }
 
@@ -30,7 +30,7 @@ func (j *journal) load(ctx *kernel.Context[Message], c port.Checkpoints, name st
 	})
 }
 
-// read takes in what was loaded, into what v points to.
+// read decodes what was loaded into v, a pointer.
 func (j *journal) read(m Loaded, v any) error {
 	j.loading = 0
 	if m.Err != nil || m.Data == nil {
@@ -39,7 +39,7 @@ func (j *journal) read(m Loaded, v any) error {
 	return json.Unmarshal(m.Data, v)
 }
 
-// due says whether the checkpoint is to be written now.
+// due reports whether the checkpoint must be written now.
 func (j *journal) due() bool { return j.dirty && j.loading == 0 && j.saving == 0 && !j.retry }
 
 func (j *journal) write(ctx *kernel.Context[Message], c port.Checkpoints, name string, v any) {
@@ -53,7 +53,7 @@ func (j *journal) write(ctx *kernel.Context[Message], c port.Checkpoints, name s
 	})
 }
 
-// failed has it written again in a moment.
+// failed schedules another write.
 func (j *journal) failed(ctx *kernel.Context[Message]) {
 	j.dirty, j.retry = true, true
 	ctx.After(saveRetry, SaveAgain{})

@@ -15,18 +15,17 @@ import (
 	"github.com/troupe-dev/troupe/actors/sources"
 )
 
-// Deps are what the actor is connected to.
+// Deps are what the actor needs.
 type Deps struct {
 	// Sources are those that must have been seen before anything is cleaned up.
 	Sources []podspec.Origin
 	Pod     *pod.Deps
 	// PodPolicy answers crashes of pod actors; kernel.ForPods if zero.
 	PodPolicy kernel.Policy
-	// Admit says why a pod may not run here beside the others; nil if it may.
-	// node is what the apiserver has of this node, nil as long as nobody told.
+	// Admit says why a pod may not run beside the others; nil if it may. node is the apiserver's
+	// object of this node, nil while it is unknown.
 	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node) *admit.Rejection
-	// Cluster is where pods go that the apiserver wants to hear of; nil on a node
-	// without one.
+	// Cluster receives the pods for the apiserver; nil on a node without one.
 	Cluster *Cluster
 	// Checkpoints store the resources allocated to pods, and the reasons of stops.
 	Checkpoints port.Checkpoints
@@ -36,11 +35,10 @@ type Deps struct {
 	Collecting func(reply func([]observed.PodRef))
 	// ForgetImages tells images that a pod is gone.
 	ForgetImages func(uid types.UID)
-	// Restarted is called when an incarnation after the first begins: sources
-	// and pleg have to say again what they said before.
+	// Restarted is called when an incarnation after the first begins: sources and pleg must send
+	// everything again.
 	Restarted func()
-	// Started, if set, is told of each pod that this agent has started. It must not
-	// block.
+	// Started, if set, is called for each pod that this agent has started. It must not block.
 	Started func(Started)
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
@@ -50,7 +48,7 @@ type Deps struct {
 type Started struct {
 	Pod    *v1.Pod
 	Status *v1.PodStatus
-	// Seen is when this actor first heard of the pod, At when it heard that they are.
+	// Seen is when this actor first heard of the pod, At when its containers had started.
 	Seen, At time.Time
 }
 
@@ -67,31 +65,30 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type pods struct {
 	deps   *Deps
 	wanted map[podspec.Origin]sources.Update
-	// listed is true once the runtime was listed. runtime is that list, and what was seen since of pods
-	// that have no actor.
+	// listed is true once the runtime was listed. runtime is that list, with later changes of
+	// pods that have no actor.
 	listed  bool
 	runtime map[types.UID]observed.RuntimePod
-	// collecting: gc was asked which pods it is removing, because an earlier incarnation had asked it to,
-	// and has not answered yet.
+	// collecting: gc has not answered yet which pods it is removing for an earlier incarnation.
 	collecting bool
-	// stuck are pods that have ended except for what the runtime can't remove of them. gc goes on trying.
-	// Invariant: none has a record.
+	// stuck are pods that have ended, but the runtime fails to remove a part of them. gc keeps
+	// trying. Invariant: none has a record.
 	stuck map[types.UID]bool
 	// ranked are all records, in order of rank; of has them by UID. See put and drop.
 	ranked []*record
 	of     map[types.UID]*record
 	ranks  int64
-	// rounds counts the calls of reconcile that compared what runs with what is wanted.
+	// rounds counts the calls of reconcile that compared the running pods with the desired ones.
 	rounds uint64
 	// round is the repetition under way.
 	round round
-	// node is this node as the apiserver has it, nil until told; statics is what
-	// mirrors was told last.
+	// node is the apiserver's object of this node, nil while it is unknown. statics is what
+	// mirrors was last sent.
 	node    *v1.Node
 	statics Statics
-	// given is what is remembered of allocations.
+	// given holds the allocations.
 	given given
-	// stops is what is remembered of why pods and containers are stopped.
+	// stops holds why pods and containers are stopped.
 	stops stops
 }
 
@@ -164,7 +161,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Living:
 		if a.ready() && a.allSeen() {
 			m.Reply(a.living())
-		} // else nobody knows; gc asks again
+		} // else unanswered; gc asks again
 	}
 }
 

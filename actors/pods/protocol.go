@@ -1,9 +1,9 @@
-// Package pods is the registry of the pods of this node, and the parent of their actors: it merges the
-// sources, admits pods, keeps one actor for each, and hands them what pleg sees. What it decides is in
-// decide/podset and decide/podresize.
+// Package pods is the registry of the pods of this node and the parent of their actors. It merges
+// the sources, admits pods, keeps one actor for each, and relays pleg's messages to them. Its
+// decisions are in decide/podset and decide/podresize.
 //
-// A panic here stops the actors of all pods. So nothing is made here for people to look at: podview asks
-// for what is known (Inventory), and mirrors is told which static pods there are.
+// A panic here stops the actors of all pods, so views are not computed here: podview asks for the
+// state (Inventory), and mirrors gets the static pods.
 //
 //	sources ──Update──► pods ──Assign──► pod       pod ──Ask, Report, Finished──► pods
 //	pleg ──Snapshot, Hint, Seen──► pods ──RuntimeHint, RuntimeSeen──► pod
@@ -34,7 +34,7 @@ import (
 //sumtype:decl
 type Message interface{ isPodsMessage() }
 
-// Wanted is all that a source wants now. From sources. The newest counts.
+// Wanted is the desired state of one source. From sources. The newest counts.
 type Wanted struct{ sources.Update }
 
 // Renewed is a newer version of a pod of the apiserver that asks nothing else of
@@ -45,93 +45,87 @@ type Renewed struct{ Pod *v1.Pod }
 // Listed is the first list of the runtime. From pleg.
 type Listed struct{ pleg.Snapshot }
 
-// Hint is passed on to the pod it is about. From pleg.
+// Hint is relayed to its pod. From pleg.
 type Hint struct{ pleg.Hint }
 
-// Seen is passed on to the pod it is about. From pleg.
+// Seen is relayed to its pod. From pleg.
 type Seen struct{ pleg.Seen }
 
-// RuntimeBack is passed on to all pods. From pleg, when the runtime answers
-// again.
+// RuntimeBack is relayed to all pods. From pleg, when the runtime answers again.
 type RuntimeBack struct{}
 
-// Asked is from a pod actor that starts again. It is answered by Assign.
+// Asked is from a restarted pod actor. Assign answers it.
 type Asked struct{ pod.Ask }
 
 // Reported is from a pod actor whose status changed. The newest counts.
 type Reported struct{ pod.Report }
 
-// Finished is from a pod actor of which nothing runs or is mounted any more.
+// Finished is from a pod actor: nothing of the pod runs or is mounted.
 type Finished struct{ pod.Finished }
 
-// NoteRestart is from a pod actor that is about to stop a container to restart it.
-// It is answered by pod.Noted. Lost: the container runs on until everybody is asked
-// to repeat. Twice: written once.
+// NoteRestart is from a pod actor that is about to stop a container to restart it. pod.Noted
+// answers it. Lost: the container runs on until all pods get Repeat. Twice: written once.
 type NoteRestart struct{ pod.NoteRestart }
 
-// Abandoned is from gc: there are directories of a pod that nobody knows. It is
-// answered by Collect, so that no pod of that UID begins meanwhile. Lost: the next
-// sweep finds them. Twice: done once.
+// Abandoned is from gc: there are directories of an unknown pod. Collect answers it and keeps a
+// pod of that UID from starting meanwhile. Lost: the next sweep finds them. Twice: done once.
 type Abandoned struct{ UID types.UID }
 
-// BeingCollected is from gc, in answer to gc.Tell: the pods that it is removing.
-// None of them begins before it is done. Lost: asked for again. Twice: only the
-// first counts.
+// BeingCollected is from gc, in answer to gc.Tell: the pods that it is removing. None of them
+// starts before the removal is done. Lost: asked again. Twice: only the first counts.
 type BeingCollected struct{ Pods []observed.PodRef }
 
-// AskCollecting is this actor's own timer, for that answer.
+// AskCollecting is this actor's own timer: it asks gc again for BeingCollected.
 type AskCollecting struct{}
 
-// Collected is from gc: nothing is left of a pod on this node or, if Stuck, only
-// what the runtime can't remove. Lost: the pod is collected again when gc
-// restarts or everybody repeats. Twice: the second finds nobody.
+// Collected is from gc: nothing is left of a pod on this node or, if Stuck, only what the runtime
+// fails to remove. Lost: the pod is collected again when gc restarts or all pods get Repeat.
+// Twice: the second has no record and is ignored.
 type Collected struct {
 	UID   types.UID
 	Stuck bool
 }
 
-// AskAgain is from an actor that pods have wishes at, and that restarted or
-// missed messages. Pods are asked for them, a few at a time. Lost: all are asked
-// to repeat everything. Twice: they are asked once more.
+// AskAgain is from an actor that serves requests of pods, and that restarted or missed messages.
+// Pods send their requests again, a few at a time. Lost: all pods get Repeat. Twice: they are
+// asked once more.
 type AskAgain struct{}
 
-// Repeat is this actor's own timer, for the next few pods that are asked to
-// repeat what they said or wished.
+// Repeat is this actor's own timer: the next few pods repeat their reports or requests.
 type Repeat struct{}
 
 // Crashed is from the kernel: an actor below this one crashed.
 type Crashed struct{ Report *kernel.CrashReport }
 
-// Query asks for all that is known of pods. From podview, and from the health check. Reply must do no more
-// than send a message. Lost: whoever asks gives up waiting.
+// Query asks for the state of all pods. From podview, and from the health check. Reply must do no
+// more than send a message. Lost: the sender gives up waiting.
 type Query struct{ Reply func(Inventory) }
 
-// NodeSeen is this node as the apiserver has it. From nodestatus, when its
-// labels or taints changed. Twice: as once.
+// NodeSeen is the apiserver's object of this node. From nodestatus, when its labels or taints
+// changed. Twice: as once.
 type NodeSeen struct{ Node *v1.Node }
 
-// ShowAgain asks for all that goes to status and mirrors. From them, when they
-// were restarted.
+// ShowAgain asks for everything that status and mirrors get. From them, after a restart.
 type ShowAgain struct{}
 
-// Loaded is the result of reading the checkpoint of what pods were given.
+// Loaded is the result of reading a checkpoint.
 type Loaded struct {
 	ID   kernel.EffectID
 	Data []byte
 	Err  error
 }
 
-// Saved is the result of writing it.
+// Saved is the result of writing a checkpoint.
 type Saved struct {
 	ID  kernel.EffectID
 	Err error
 }
 
-// SaveAgain is this actor's own timer, after it could not be written.
+// SaveAgain is this actor's own timer after a failed write.
 type SaveAgain struct{}
 
-// Living asks which pods must not be collected. From gc and resources. Reply must do no more than send a
-// message. Lost: it is asked again.
+// Living asks which pods must not be collected. From gc and resources. Reply must do no more than
+// send a message. Lost: asked again.
 type Living struct{ Reply func(map[types.UID]bool) }
 
 func (NoteRestart) isPodsMessage() {}

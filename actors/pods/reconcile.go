@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
-// reconcile makes what runs what is wanted.
+// reconcile makes the running pods match the desired ones.
 func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	if !a.ready() {
 		return
@@ -36,7 +36,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	a.saveStops(ctx)
 }
 
-// desired are the pods of all sources, in order of the names of the sources.
+// desired lists the pods of all sources, ordered by the names of the sources.
 func (a *pods) desired() []podset.Source {
 	out := make([]podset.Source, 0, len(a.wanted))
 	for _, origin := range slices.Sorted(maps.Keys(a.wanted)) {
@@ -45,7 +45,7 @@ func (a *pods) desired() []podset.Source {
 	return out
 }
 
-// want takes in that a source wants a pod.
+// want records that a source wants a pod.
 func (a *pods) want(ctx *kernel.Context[Message], w podset.Want) {
 	r := a.of[w.Pod.UID]
 	if r == nil {
@@ -78,15 +78,15 @@ func (a *pods) want(ctx *kernel.Context[Message], w podset.Want) {
 	}
 }
 
-// ready says whether it is known what runs, what was written down before this agent, and what garbage
-// collection is removing. Before that, there are no records of pods.
+// ready reports whether the runtime's list, the checkpoints, and the pods that gc is removing are
+// known. Before that, there are no records of pods.
 func (a *pods) ready() bool {
 	return a.listed && !a.collecting && a.given.loading == 0 && a.stops.loading == 0
 }
 
 func (a *pods) allSeen() bool { return len(a.unseen()) == 0 }
 
-// unseen are the sources that have not said yet what they want.
+// unseen lists the sources that have not reported yet.
 func (a *pods) unseen() (out []podspec.Origin) {
 	for _, s := range a.deps.Sources {
 		if !a.wanted[s].Seen {
@@ -96,12 +96,12 @@ func (a *pods) unseen() (out []podspec.Origin) {
 	return out
 }
 
-// stopUnwanted stops pods that their source does not want any more.
+// stopUnwanted stops pods that were removed from their source.
 func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 	for _, r := range a.ranked {
 		uid, fate := r.Pod.UID, r.Fate(a.rounds, a.wanted[r.Origin].Seen)
 		if fate != podset.Stay && fate != podset.Return {
-			r.Again = nil // it was wanted again, and is no longer
+			r.Again = nil // it was added again, and removed again
 		}
 		switch fate {
 		case podset.Stay, podset.Pass:
@@ -123,7 +123,7 @@ func (a *pods) stopUnwanted(ctx *kernel.Context[Message]) {
 	}
 }
 
-// stopUnknown stops what the runtime has of pods that no source has.
+// stopUnknown stops pods that the runtime has and no source has.
 func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []podset.Want) {
 	known := func(uid types.UID) bool { return a.of[uid] != nil || a.stuck[uid] }
 	for _, uid := range podset.Unknown(a.runtime, known, wanted, a.allSeen()) {
@@ -162,14 +162,14 @@ func (a *pods) begin(ctx *kernel.Context[Message], r *record) {
 		Name: string(r.Pod.UID), Kind: "pod", Label: r.name(), New: construct, Policy: policy,
 	})
 	if err != nil {
-		return // the name is taken by one that is still stopping: ChildStopped comes
+		return // a stopping pod still has the name: ChildStopped comes
 	}
 	delete(a.runtime, r.Pod.UID)
 	r.ref, r.State = ref, podset.Next(r.State, podset.Begun)
 	a.assign(r.Pod.UID)
 }
 
-// assign tells a pod's actor what it is for.
+// assign sends the pod's desired state to its actor.
 func (a *pods) assign(uid types.UID) {
 	r := a.of[uid]
 	if r == nil {
@@ -184,10 +184,10 @@ func (a *pods) assign(uid types.UID) {
 		Status: cmp.Or(r.report.Status, r.before), Resized: r.resized(),
 		FirstSandbox: r.first, RestartNotes: r.restarts,
 	})
-	r.view = nil // true once; a later incarnation has to look
+	r.view = nil // true only once; a later incarnation inspects the runtime
 }
 
-// collected takes in that nothing is left of a pod, or only what the runtime can't remove.
+// collected handles that nothing is left of a pod, or only what the runtime fails to remove.
 func (a *pods) collected(ctx *kernel.Context[Message], uid types.UID, stuck bool) {
 	r := a.of[uid]
 	if r == nil || r.State != podset.Collecting {

@@ -20,20 +20,20 @@ import (
 type record struct {
 	podset.Entry
 	podresize.Grant
-	seen time.Time // when it was first heard of
+	seen time.Time // when this actor first heard of it
 	rank int64
-	// first is Assign.FirstSandbox, next is its value in another life. before is what is known of the
-	// pod's containers from its earlier life.
+	// first is Assign.FirstSandbox, next is its value in another life. before has the containers'
+	// status from the pod's earlier life.
 	first, next uint32
 	before      *v1.PodStatus
-	// restarts are, by name, containers that are stopped to be restarted. saved says that they, and Stop,
-	// are in the checkpoint that is being written.
+	// restarts are, by name, containers that are stopped to be restarted. saved says that they,
+	// and Stop, are in the checkpoint that is being written.
 	restarts map[string]podlife.RestartNote
 	saved    bool
 	view     *observed.Pod // for the first Assign
-	found    bool          // the runtime had something of it when it began
+	found    bool          // the runtime had a part of it when it began
 	ref      kernel.Ref[pod.Message]
-	report   pod.Report // the last one; no status: none yet
+	report   pod.Report // the last one; its status is nil if there was none
 	reject   *admit.Rejection
 	crash    *kernel.CrashReport
 	// applied is Pod with the resources of Alloc, for the version appliedTo.
@@ -42,10 +42,10 @@ type record struct {
 
 func (r *record) name() string { return r.Pod.Namespace + "/" + r.Pod.Name }
 
-// abandoned: nothing is known of the pod but its UID.
+// abandoned: only the UID of the pod is known.
 func (r *record) abandoned() bool { return r.Pod.Name == "" }
 
-// put adds a record, which is the youngest.
+// put adds a record, as the youngest.
 func (a *pods) put(r *record) {
 	delete(a.stuck, r.Pod.UID)
 	a.ranks++
@@ -54,15 +54,15 @@ func (a *pods) put(r *record) {
 	a.ranked = append(a.ranked, r)
 }
 
-// drop forgets a record. A loop over ranked goes on with what ranked was.
+// drop forgets a record. A loop over ranked keeps iterating over the old slice.
 func (a *pods) drop(uid types.UID) {
 	r := a.of[uid]
 	delete(a.of, uid)
 	if r != nil && r.Alloc != nil {
-		a.given.dirty = true // it is written with the next that is
+		a.given.dirty = true // the next write includes it
 	}
 	a.stops.dirty = a.stops.dirty || r != nil && r.remembers() != nil
-	left := make([]*record, 0, len(a.ranked)) // a new one: see above
+	left := make([]*record, 0, len(a.ranked)) // a new slice: see above
 	for _, o := range a.ranked {
 		if o != r {
 			left = append(left, o)
@@ -83,7 +83,7 @@ func (a *pods) entries() iter.Seq[*podset.Entry] {
 	}
 }
 
-// beside are the pods that run beside one, with what nobody else may be given.
+// beside lists the pods that run beside one, with the resources that are taken by each.
 func (a *pods) beside(r *record) (others []*v1.Pod) {
 	for _, o := range a.ranked {
 		if o != r && o.State == podset.Running {
@@ -93,7 +93,7 @@ func (a *pods) beside(r *record) (others []*v1.Pod) {
 	return others
 }
 
-// uids are those of all pods, oldest first.
+// uids lists the UIDs of all pods, oldest first.
 func (a *pods) uids() []types.UID {
 	out := make([]types.UID, len(a.ranked))
 	for i, r := range a.ranked {
@@ -102,7 +102,7 @@ func (a *pods) uids() []types.UID {
 	return out
 }
 
-// living are the pods of which garbage collection must remove nothing.
+// living is the set of pods that garbage collection must not touch.
 func (a *pods) living() map[types.UID]bool {
 	living := make(map[types.UID]bool, len(a.of))
 	for uid, r := range a.of { // order-free: a set

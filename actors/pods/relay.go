@@ -14,7 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
-// take hands a full list on. A pod that is not in it has nothing.
+// take relays a full list. A pod that is not in it has nothing in the runtime.
 func (a *pods) take(s pleg.Snapshot) {
 	a.listed = true
 	clear(a.runtime)
@@ -35,7 +35,7 @@ func (a *pods) take(s pleg.Snapshot) {
 	maps.DeleteFunc(a.stuck, func(uid types.UID, _ bool) bool { return !there[uid] }) // order-free: a set
 }
 
-// seen hands a list on, or keeps it for a pod that has no actor yet.
+// seen relays a list, or keeps it for a pod that has no actor yet.
 func (a *pods) seen(ctx *kernel.Context[Message], m pleg.Seen) {
 	if r := a.of[m.Ref.UID]; r != nil && r.State.HasActor() {
 		r.ref.Tell(pod.RuntimeSeen{View: m.View, Listed: m.Listed})
@@ -49,7 +49,7 @@ func (a *pods) seen(ctx *kernel.Context[Message], m pleg.Seen) {
 	a.reconcile(ctx)
 }
 
-// hint hands a hint on.
+// hint relays a hint.
 func (a *pods) hint(m pleg.Hint) {
 	if r := a.of[m.Event.Pod.UID]; r != nil {
 		r.ref.Tell(pod.RuntimeHint{ID: m.Event.ContainerID, Kind: m.Event.Kind})
@@ -63,7 +63,7 @@ func (a *pods) runtimeBack() {
 	}
 }
 
-// reported takes over the status of a pod, and passes it on.
+// reported stores a pod's report and sends it on.
 func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 	r := a.of[m.UID]
 	if r == nil || r.first != m.FirstSandbox {
@@ -76,7 +76,7 @@ func (a *pods) reported(ctx *kernel.Context[Message], m pod.Report) {
 	a.show(m.UID, r)
 }
 
-// finished takes in that nothing of a pod runs any more.
+// finished handles that nothing of a pod runs.
 func (a *pods) finished(ctx *kernel.Context[Message], m pod.Finished) {
 	r := a.of[m.UID]
 	if r == nil || r.State != podset.Running || r.first != m.FirstSandbox {
@@ -87,7 +87,7 @@ func (a *pods) finished(ctx *kernel.Context[Message], m pod.Finished) {
 	a.reconcile(ctx)
 }
 
-// crashed remembers the last crash of a pod's actor, until it reports again.
+// crashed stores the last crash of a pod's actor, until it reports again.
 func (a *pods) crashed(c *kernel.CrashReport) {
 	name := c.Path[strings.LastIndexByte(c.Path, '/')+1:]
 	if r := a.of[types.UID(name)]; r != nil {

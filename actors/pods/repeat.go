@@ -16,13 +16,13 @@ const (
 	repeatBatch = 16
 )
 
-// round is the state of a repetition: pods are asked, a few at a time, to say again what an actor forgot,
-// or what this one missed.
+// round is the state of a repetition: pods are asked, a few at a time, to send again what another
+// actor lost or this one missed.
 type round struct {
-	// missed: messages to this actor were dropped. asked: another actor forgot what pods had asked of it.
-	// Either begins another round after this one.
+	// missed: messages to this actor were dropped. asked: another actor lost the requests of
+	// pods. Either begins another round after this one.
 	missed, asked bool
-	// going is true while a timer runs. left are the pods that are still to be asked. whole: this actor
+	// going is true while a timer runs. left are the pods still to be asked. whole: this actor
 	// missed messages, so pods also report again.
 	going, whole bool
 	left         []types.UID
@@ -39,7 +39,7 @@ func (a *pods) Overflowed(ctx *kernel.Context[Message]) {
 	}
 }
 
-// askAgain begins a round, unless one goes on.
+// askAgain begins a round, unless one is running.
 func (a *pods) askAgain(ctx *kernel.Context[Message]) {
 	a.round.asked = true
 	if !a.round.going {
@@ -48,8 +48,8 @@ func (a *pods) askAgain(ctx *kernel.Context[Message]) {
 	}
 }
 
-// repeat goes on with a round of repetition, or begins the next. Never all at once: the answers may be
-// more than fit into the mailbox of the actor that asked, which would then ask for ever.
+// repeat continues a round of repetition, or begins the next. It never asks all pods at once:
+// their answers may overflow the mailbox of the actor that asked, which would then ask forever.
 func (a *pods) repeat(ctx *kernel.Context[Message]) {
 	now := &a.round
 	if len(now.left) == 0 {
@@ -76,7 +76,7 @@ func (a *pods) repeat(ctx *kernel.Context[Message]) {
 	ctx.After(repeatEvery, Repeat{})
 }
 
-// again repeats what is asked of other actors for a pod.
+// again repeats the requests for a pod to other actors.
 func (a *pods) again(uid types.UID, r *record) {
 	r.ref.Tell(pod.AskAgain{})
 	if r.State == podset.Collecting {

@@ -14,20 +14,19 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// A pod holds of the node what it was given when it came, until it asks for
-// something else and is given that. Its actor, and those that are admitted beside
-// it, see what it was given and never what it asks for.
+// A pod holds the resources of its first spec until it asks for others and gets them. Its actor,
+// and the admission of others, see what it holds and never what it asks for.
 //
-//	asks ──► resize: Decide ──Allocate──► save ──Saved──► assign (its actor brings it about)
+//	asks ──► resize: Decide ──Allocate──► save ──Saved──► assign (its actor actuates it)
 //	           ▲       └─Defer, Refuse──► assign (its status says so)
 //	           └── each reconcile: something may have been freed
 //
-// Until one of the two is told to its actor, the pod's status does not acknowledge the
-// generation that asks (Resized.Undecided): who waits for a resize would take it for done.
+// Until its actor is assigned the decision, the pod's status does not acknowledge the new
+// generation (Resized.Undecided): clients that wait for a resize would take it for done.
 //
-// A pod that asks for what it came with has no allocation, and costs nothing.
+// A pod that asks for its first resources has no allocation, and costs nothing.
 
-// allocated is the pod with what it was given. It is shared, and never changed.
+// allocated is the pod with its allocated resources. It is shared and never changed.
 func (r *record) allocated() *v1.Pod {
 	if r.Alloc == nil {
 		return r.Pod
@@ -38,7 +37,7 @@ func (r *record) allocated() *v1.Pod {
 	return r.applied
 }
 
-// holds is the pod with what nobody else may be given.
+// holds is the pod with all resources that other pods must not get.
 func (r *record) holds() *v1.Pod {
 	if r.Saving != nil {
 		return r.Held(r.Pod)
@@ -46,36 +45,36 @@ func (r *record) holds() *v1.Pod {
 	return r.allocated()
 }
 
-// give sets what the pod was given.
+// give sets the allocation.
 func (r *record) give(alloc *podresize.Allocation) {
 	r.Alloc, r.Saving, r.appliedTo = alloc, nil, nil
 }
 
-// resized is what the pod's actor is told of it.
+// resized is the resize in the pod's Assign.
 func (r *record) resized() *pod.Resized {
 	if r.Alloc == nil {
 		return nil
 	}
 	out := pod.Resized{Generation: r.Alloc.Generation}
-	if !r.Settled(r.Pod) { // else it asks for nothing
+	if !r.Settled(r.Pod) { // else it asks for nothing new
 		out.Pending = r.Pending
 	}
-	if r.State == podset.Waiting || r.State == podset.Running && r.Stop == nil { // else nobody decides any more
+	if r.State == podset.Waiting || r.State == podset.Running && r.Stop == nil { // else no decision is pending
 		out.Undecided = r.Undecided(r.Pod)
 	}
 	return &out
 }
 
-// asks looks whether another version of a pod asks for other resources than the
-// old one: what it asked for then is what it has.
+// asks checks whether a new version of a pod asks for other resources than the old one. If so,
+// the old ones become its allocation.
 func (r *record) asks(old *v1.Pod) {
 	if r.Alloc == nil && r.State.HasActor() && podresize.Changed(old, r.Pod) {
 		r.give(podresize.Of(old))
 	}
 }
 
-// recall gives a pod that comes what it had before this agent began: as it is
-// written down, or, if it was never resized then, as its status says.
+// recall restores the allocation that a pod had before this agent began: from the checkpoint or,
+// if it was never resized, from its status.
 func (a *pods) recall(r *record) {
 	if r.Origin != podspec.API {
 		return // another manifest is another pod
@@ -88,8 +87,8 @@ func (a *pods) recall(r *record) {
 	r.give(alloc)
 }
 
-// resize decides on the pods that ask for something else than they have, in their
-// order. One that is given less may make room for the next.
+// resize decides on the pods that ask for other resources than they have, in order. One that
+// shrinks may make room for the next.
 func (a *pods) resize(ctx *kernel.Context[Message]) {
 	var asking []podresize.Waiter
 	for _, r := range a.ranked {
@@ -97,7 +96,7 @@ func (a *pods) resize(ctx *kernel.Context[Message]) {
 			continue
 		}
 		if r.Alloc.Holds(r.Pod) {
-			if r.Pending != nil { // it asks no more
+			if r.Pending != nil { // it no longer asks
 				r.Pending, r.Since = nil, time.Time{}
 				a.assign(r.Pod.UID)
 			}
@@ -141,7 +140,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 			text := podresize.Describe("Pod resize "+pending.Reason, r.Pod, r.Pod.Generation, pending.Message)
 			a.resizeEvent(ctx, r, true, reason, text)
 		}
-		// What it has must not be forgotten: its spec says it no more.
+		// The allocation must be saved: the spec no longer has it.
 		a.given.dirty = true
 		a.save(ctx)
 	}
@@ -152,7 +151,7 @@ func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 	a.assign(r.Pod.UID)
 }
 
-// begun is called for a pod whose allocation is in the checkpoint now.
+// begun handles a pod whose allocation is now in the checkpoint.
 func (a *pods) begun(ctx *kernel.Context[Message], r *record) {
 	r.give(r.Saving)
 	r.Pending, r.Since = nil, time.Time{}

@@ -16,9 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
-// Why something was stopped must outlive the pod's actor, this actor and the agent.
-// How a container ended does not say it. So it is written down before the first
-// signal, in the checkpoint "stops":
+// The reason of a stop must outlive the pod's actor, this actor and the agent, and the exit of a
+// container does not show it. So it is saved before the first signal, in the checkpoint "stops":
 //
 //   - that a container is stopped to be restarted, where its exit code could be
 //     taken for its completion (podlife.RestartNote);
@@ -32,28 +31,28 @@ import (
 
 const stopsName = "stops"
 
-// stops is what is remembered of stops over the end of the agent.
+// stops is what the checkpoint and this actor remember of stops.
 type stops struct {
 	journal
 	// unclaimed are the stops of pods that no source has named yet.
 	unclaimed map[types.UID]*stopped
 }
 
-// stopped is what the checkpoint has of one pod.
+// stopped is the checkpoint's entry of one pod.
 type stopped struct {
 	// Containers are, by name, those that are stopped to be restarted.
 	Containers map[string]podlife.RestartNote `json:"containers,omitempty"`
 	// Since is when the pod was asked to stop, zero if it was not; it has Grace.
 	Since time.Time     `json:"since,omitzero"`
 	Grace time.Duration `json:"grace,omitempty"`
-	// FirstSandbox is that of its life now. Before is what there was of its
-	// containers when it was stopped.
+	// FirstSandbox is that of its current life. Before has its containers' status when it was
+	// stopped.
 	FirstSandbox uint32               `json:"firstSandbox,omitempty"`
 	Before       []v1.ContainerStatus `json:"before,omitempty"`
 	BeforeInit   []v1.ContainerStatus `json:"beforeInit,omitempty"`
 }
 
-// savedStops is what the checkpoint has.
+// savedStops is the content of the checkpoint.
 type savedStops struct {
 	Pods map[types.UID]*stopped `json:"pods"`
 }
@@ -81,7 +80,7 @@ func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
 	a.reconcile(ctx)
 }
 
-// recallStop gives a pod that comes what was written down of it before this agent began.
+// recallStop restores what the checkpoint has of a pod.
 func (a *pods) recallStop(r *record) {
 	s := a.stops.unclaimed[r.Pod.UID]
 	if s == nil {
@@ -96,8 +95,8 @@ func (a *pods) recallStop(r *record) {
 	}
 }
 
-// forgetUnclaimed drops what was written down of pods that are no more, as soon as
-// every source has named its own.
+// forgetUnclaimed drops the entries of pods that are gone, as soon as every source has named its
+// pods.
 func (a *pods) forgetUnclaimed() {
 	if len(a.stops.unclaimed) > 0 && a.allSeen() {
 		a.stops.unclaimed = map[types.UID]*stopped{}
@@ -105,7 +104,7 @@ func (a *pods) forgetUnclaimed() {
 	}
 }
 
-// remembers says what is to be in the checkpoint of a pod, nil for nothing.
+// remembers is the checkpoint's entry of a pod, nil for none.
 func (r *record) remembers() *stopped {
 	s := &stopped{Containers: r.restarts, FirstSandbox: r.first}
 	if r.Removal != podset.Kept && r.Origin != podspec.API {
@@ -120,7 +119,7 @@ func (r *record) remembers() *stopped {
 	return s
 }
 
-// saveStops writes down why pods and containers are stopped, if that changed.
+// saveStops writes why pods and containers are stopped, if that changed.
 func (a *pods) saveStops(ctx *kernel.Context[Message]) {
 	g := &a.stops
 	if !g.due() {
@@ -128,7 +127,7 @@ func (a *pods) saveStops(ctx *kernel.Context[Message]) {
 	}
 	all := map[types.UID]*stopped{}
 	if !a.allSeen() {
-		maps.Copy(all, g.unclaimed) // they may come yet
+		maps.Copy(all, g.unclaimed) // a source may name them yet
 	}
 	for uid, r := range a.of { // order-free: a map again
 		if s := r.remembers(); s != nil {
@@ -139,8 +138,7 @@ func (a *pods) saveStops(ctx *kernel.Context[Message]) {
 	g.write(ctx, a.deps.Checkpoints, stopsName, savedStops{all})
 }
 
-// savedStopsNow goes on with what waited for the checkpoint. What can't be written
-// down is done all the same.
+// savedStopsNow continues what waited for the checkpoint. A failed write blocks nothing.
 func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
 	g := &a.stops
 	g.saving = 0
@@ -157,7 +155,7 @@ func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
 	a.saveStops(ctx)
 }
 
-// written tells the pod's actor to go on.
+// written tells the pod's actor to continue.
 func (a *pods) written(r *record) {
 	r.saved = false
 	for _, name := range slices.Sorted(maps.Keys(r.restarts)) {
@@ -173,7 +171,7 @@ func (a *pods) written(r *record) {
 	}
 }
 
-// noteRestart writes down that a container is stopped to be restarted.
+// noteRestart saves that a container is stopped to be restarted.
 func (a *pods) noteRestart(ctx *kernel.Context[Message], m pod.NoteRestart) {
 	r := a.of[m.UID]
 	if r == nil {
@@ -189,10 +187,9 @@ func (a *pods) noteRestart(ctx *kernel.Context[Message], m pod.NoteRestart) {
 	a.remember(ctx, r)
 }
 
-// remember writes down why something of a pod is stopped. While the disk takes
-// nothing, nothing waits for it.
+// remember saves why something of a pod is stopped. While the disk fails, nothing waits for it.
 func (a *pods) remember(ctx *kernel.Context[Message], r *record) {
-	r.saved = false // what is being written does not have it
+	r.saved = false // the current write does not have it
 	a.stops.dirty = true
 	a.saveStops(ctx)
 	if a.stops.retry {
@@ -200,7 +197,7 @@ func (a *pods) remember(ctx *kernel.Context[Message], r *record) {
 	}
 }
 
-// note sets a note in a new map: the pod's actor has the old one.
+// note sets a note in a new map, because the pod's actor shares the old one.
 func (r *record) note(container string, n podlife.RestartNote) {
 	next := make(map[string]podlife.RestartNote, len(r.restarts)+1)
 	maps.Copy(next, r.restarts)

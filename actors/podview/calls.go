@@ -9,15 +9,15 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// Call is a call under way for a pod, and the kind of the actor that makes it.
+// Call is a running call for a pod, and the kind of the actor that makes it.
 type Call struct {
 	Actor string
 	kernel.EffectInfo
 }
 
-// CallsOf groups the calls under way in a tree of actors by the pod that they are for. An actor that
-// serves many pods names the pod in the call. A pod's own actor has the pod's UID as its name. A pull
-// is for all shown pods with a container that waits for the image.
+// CallsOf groups the running calls in a tree of actors by their pod. An actor that serves many
+// pods names the pod in the call. A pod's own actor has the pod's UID as its name. A pull counts
+// for all shown pods with a container that waits for the image.
 func CallsOf(actors []kernel.ActorInfo, shown []Pod) map[types.UID][]Call {
 	waiting := map[string][]types.UID{}
 	for i := range shown {

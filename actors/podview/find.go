@@ -9,7 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 )
 
-// find gives the pods of a name, or all, the newest first. They are in order of age.
+// find returns the pods of a name, or all, the newest first. all is in order of age.
 func find(all []pods.Fact, namespace, name string) (out []*v1.Pod) {
 	for _, r := range slices.Backward(all) {
 		if r.Origin == podspec.Orphan || name != "" && (r.Pod.Name != name || r.Pod.Namespace != namespace) {

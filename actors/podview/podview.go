@@ -4,9 +4,9 @@
 //	anyone ──Query, Find──► podview ──ask──► pods ──Inventory──► podview ──Reply──► anyone
 //	pods ──Started──► podview ──► metrics
 //
-// The actor keeps nothing: the question comes back with the answer of pods. So a restart loses only the
-// message in hand, and whoever asked gives up waiting. It is not a parent and pods does not wait for it, so
-// a panic here stops no pod.
+// The actor keeps no state: a question comes back with the answer of pods. So a restart loses
+// only the current message, and its sender gives up waiting. It is not a parent and pods does not
+// wait for it, so a panic here stops no pod.
 package podview
 
 import (
@@ -23,23 +23,23 @@ import (
 //sumtype:decl
 type Message interface{ isPodviewMessage() }
 
-// Query asks for what people are shown. Reply must not block. Lost: whoever asks gives up waiting.
+// Query asks for the view of all pods. Reply must not block. Lost: the sender gives up waiting.
 type Query struct{ Reply func(View) }
 
-// Find asks for the pods of a name, the newest first: there may be one that is stopping and one that
-// takes its place. Without a name it asks for all. Each has the status that is known of it here. Pods that
-// no source has are not among them. From servers that handle requests about pods, and from logs. Reply must
-// not block, and nobody changes what the pods point at. Lost: whoever asks gives up waiting.
+// Find asks for the pods of a name, the newest first: one may be stopping while its replacement
+// starts. An empty name asks for all. Each has the newest status known here. Pods that no source
+// has are not included. From servers that handle requests about pods, and from logs. Reply must
+// not block, and must not change the pods. Lost: the sender gives up waiting.
 type Find struct {
 	Namespace, Name string
 	Reply           func([]*v1.Pod)
 }
 
-// Started is from pods: all containers of a pod have been started for the first time. Lost: it is not
+// Started is from pods: all containers of a pod have started for the first time. Lost: not
 // counted.
 type Started struct{ pods.Started }
 
-// answered is what pods said to a question. Lost, late or twice: as the question.
+// answered is the answer of pods to a question. Lost, late or twice: as the question.
 type answered struct {
 	question Message
 	pods.Inventory
@@ -50,19 +50,19 @@ func (Find) isPodviewMessage()     {}
 func (Started) isPodviewMessage()  {}
 func (answered) isPodviewMessage() {}
 
-// Policy answers crashes of this actor. Only questions make it crash, so it is tried again soon, and it
-// never escalates: that would stop the node's other actors.
+// Policy answers crashes of this actor. Only questions make it crash, so it restarts soon. It
+// never escalates, because that would stop the node's other actors.
 var Policy = kernel.Policy{
 	Base: 10 * time.Millisecond, Max: time.Second,
 	Restarts: 5, Window: time.Minute, Beyond: kernel.Quarantine, Retry: time.Second,
 }
 
-// Deps are what the actor is connected to.
+// Deps are what the actor needs.
 type Deps struct {
 	NodeName string
-	// Ask asks pods for all that it knows. It must not block.
+	// Ask asks pods for its Inventory. It must not block.
 	Ask func(reply func(pods.Inventory))
-	// Started, if set, is told of each pod that was started. It must not block.
+	// Started, if set, is called for each started pod. It must not block.
 	Started func(pods.Started)
 }
 
@@ -91,7 +91,7 @@ func (a *podview) Receive(ctx *kernel.Context[Message], m Message) {
 	}
 }
 
-// answer turns what pods knows into what was asked for.
+// answer answers a question from the state of pods.
 func (a *podview) answer(ctx *kernel.Context[Message], m answered) {
 	switch q := m.question.(type) {
 	case Query:

@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 )
 
-// viewOf is what people are shown. doing are the effects under way of a pod's actor.
+// viewOf computes the view of all pods. doing lists the running effects of a pod's actor.
 func viewOf(node string, i pods.Inventory, doing func(*pods.Fact) []kernel.EffectInfo) View {
 	v := View{Node: node, WaitingFor: waitingFor(&i), Pods: make([]Pod, 0, len(i.Pods)), Problems: i.Problems}
 	v.Ready = len(v.WaitingFor) == 0
@@ -42,7 +42,7 @@ func viewOf(node string, i pods.Inventory, doing func(*pods.Fact) []kernel.Effec
 	return v
 }
 
-// waitingFor is what is missing before all pods are begun or stopped.
+// waitingFor lists what blocks all starts and stops.
 func waitingFor(i *pods.Inventory) (out []string) {
 	if i.AsksCollected {
 		out = append(out, "the list of leftover pods to remove")
@@ -59,15 +59,14 @@ func waitingFor(i *pods.Inventory) (out []string) {
 	return out
 }
 
-// unseen is said of a pod that was here before, while nothing is known of it but
-// that: what of it the runtime listed has yet to be looked at, and its probes have
-// yet to be heard.
+// unseen describes a pod from before this agent that has no status yet: its containers are not
+// inspected, and its probes have no results.
 const unseen = "found in the runtime at agent start; its state is not known yet"
 
-// abandoned: nothing is known of the pod but its UID.
+// abandoned: only the UID of the pod is known.
 func abandoned(f *pods.Fact) bool { return f.Pod.Name == "" }
 
-// problem is what is wrong with a pod's actor.
+// problem describes the last crash of a pod's actor.
 func problem(f *pods.Fact) string {
 	if f.Crash == nil {
 		return ""
@@ -80,7 +79,7 @@ func problem(f *pods.Fact) string {
 		what, f.Crash.Crashes, f.Crash.RetryAfter, f.Crash.Reason)
 }
 
-// returning is why a pod that is wanted does not run yet.
+// returning is why a wanted pod does not run yet.
 func returning(f *pods.Fact) string {
 	if f.State == podset.Collecting {
 		return "remains of its previous run are being removed; it starts after that"
@@ -88,7 +87,7 @@ func returning(f *pods.Fact) string {
 	return "it was removed from its source and is stopping; it was added again, and starts after it has stopped"
 }
 
-// show is one pod.
+// show computes the view of one pod.
 func show(r *pods.Fact) Pod {
 	p := Pod{
 		Namespace: r.Pod.Namespace, Name: r.Pod.Name, UID: r.Pod.UID, Source: r.Origin,
@@ -127,7 +126,7 @@ func show(r *pods.Fact) Pod {
 	return p
 }
 
-// containers are those of a pod, in the order of its spec, init containers first.
+// containers lists those of a pod, in the order of its spec, init containers first.
 func containers(spec *v1.PodSpec, s *v1.PodStatus) []Container {
 	out := []Container{}
 	for i := range s.InitContainerStatuses {

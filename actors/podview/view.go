@@ -10,23 +10,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/whynot"
 )
 
-// View is what people are shown of the pods of a node: `troupe pods`, the admin
-// endpoint. It is a value of its own; nobody changes it.
+// View shows the pods of a node to people: `troupe pods`, the admin endpoint. It shares nothing
+// and is never changed.
 type View struct {
 	Node string `json:"node"`
 	// Ready is true once every source was seen and the runtime was listed.
 	Ready bool `json:"ready"`
-	// WaitingFor says what is missing while it is not.
+	// WaitingFor lists what is missing while Ready is false.
 	WaitingFor []string `json:"waitingFor,omitempty"`
-	// Runtime is set while the runtime does not answer. This actor does not know
-	// it: the agent fills it in.
+	// Runtime is set while the runtime does not answer. The agent sets it, not this actor.
 	Runtime  *Runtime           `json:"runtime,omitempty"`
 	Pods     []Pod              `json:"pods"`
 	Problems []manifest.Problem `json:"problems,omitempty"`
 }
 
-// Runtime is a runtime that does not answer: since when, and what came
-// instead of an answer.
+// Runtime is a runtime that does not answer: since when, and the last error.
 type Runtime struct {
 	Since   time.Time `json:"since"`
 	Message string    `json:"message"`
@@ -37,12 +35,11 @@ type Pod struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	UID       types.UID `json:"uid"`
-	// Source is file, http or api; orphan for one that nobody wants any more.
+	// Source is file, http or api; orphan for a pod that no source wants.
 	Source podspec.Origin `json:"source"`
 	// Life is Syncing, Terminating, Terminated; Rejected; Waiting (not begun).
 	Life string `json:"life"`
-	// Phase is the pod's; Unknown of one that ran before this agent did and has yet
-	// to be looked at.
+	// Phase is the pod's; Unknown for a pod from before this agent that is not inspected yet.
 	Phase string `json:"phase"`
 	// Ready is the condition of that name.
 	Ready     bool       `json:"ready"`
@@ -54,14 +51,13 @@ type Pod struct {
 	Message string `json:"message,omitempty"`
 	// Unready is the message of the condition Ready, if it is not.
 	Unready string `json:"unready,omitempty"`
-	// Why is why the pod is not ready, nil if it is. This actor does not say it:
-	// the agent fills it in.
+	// Why is why the pod is not ready, nil if it is. The agent sets it, not this actor.
 	Why *whynot.Answer `json:"why,omitempty"`
-	// Problem says what is wrong with the pod's actor, or what keeps the pod from
-	// going on or from ending, if its status does not show it.
+	// Problem is what is wrong with the pod's actor, or what blocks the pod, if its status does
+	// not show it.
 	Problem    string      `json:"problem,omitempty"`
 	Containers []Container `json:"containers"`
-	// Doing are the actions under way.
+	// Doing are the running actions.
 	Doing []string `json:"doing,omitempty"`
 }
 
@@ -82,8 +78,8 @@ type Container struct {
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	Image      string     `json:"image"`
-	// Last is how the incarnation before this one ended, or the newest one if
-	// the container waits to be restarted.
+	// Last is how the previous incarnation ended, or the newest one if the container waits to be
+	// restarted.
 	Last *End `json:"last,omitempty"`
 }
 

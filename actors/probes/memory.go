@@ -16,46 +16,45 @@ import (
 const checkpointName = "probes"
 
 const (
-	// saveEvery is how often the checkpoint is written at the most.
+	// saveEvery is the shortest time between writes of the checkpoint.
 	saveEvery = time.Second
-	// unclaimedFor is how long what was read is kept of containers that no pod
-	// has spoken of: a source may be silent for long.
+	// unclaimedFor is how long loaded records are kept that no pod has claimed: a source may be
+	// silent for long.
 	unclaimedFor = time.Hour
 )
 
-// records is what a later agent has to know of the containers of static
-// pods, of which no API has a status.
+// records is what a later agent needs about the containers of static pods. The API may have no
+// status of these.
 type records struct {
 	// Containers are by ID.
 	Containers map[string]record `json:"containers"`
 }
 
-// record is what is known of one container.
+// record is the saved state of one container.
 type record struct {
 	Started bool `json:"started,omitempty"`
 	Ready   bool `json:"ready,omitempty"`
 }
 
-// memory is the checkpoint at work.
+// memory is the state of the checkpoint.
 //
 //	loading ──loaded──► (clean) ──remember──► dirty ──save──► saving ──saved──► (clean, or dirty again)
 type memory struct {
 	loading kernel.EffectID
-	// held are those who wait for what is being loaded, in order of coming.
+	// held are requests that wait for the load, in order of arrival.
 	held []pod.ProbeContainers
 	born time.Time
-	// unclaimed is the records of containers that no pod has mentioned yet; known
-	// is what is known of the others.
+	// unclaimed are loaded records of containers that no pod has named yet; known are all others.
 	unclaimed map[string]record
 	known     map[string]record
 	dirty     bool
-	// waiting: the timer to save is set. saving is the effect under way.
+	// waiting: the timer to save is set. saving is the running effect.
 	waiting bool
 	saving  kernel.EffectID
 	savedAt time.Time
 }
 
-// load reads what an earlier agent knew.
+// load reads the checkpoint of an earlier agent.
 func (a *probes) load(ctx *kernel.Context[Message]) {
 	a.memory = memory{born: ctx.Now(), unclaimed: map[string]record{}, known: map[string]record{}}
 	a.memory.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName,
@@ -64,7 +63,7 @@ func (a *probes) load(ctx *kernel.Context[Message]) {
 		})
 }
 
-// holdBack keeps a wish until the checkpoint was read, if it has to wait for that.
+// holdBack keeps a request until the checkpoint was read, if the request needs it.
 func (a *probes) holdBack(m pod.ProbeContainers) bool {
 	if a.memory.loading == 0 || !slices.ContainsFunc(m.Containers, func(c pod.ProbedContainer) bool { return c.Wait }) {
 		return false
@@ -97,7 +96,7 @@ func (a *probes) loaded(ctx *kernel.Context[Message], m loaded) {
 	}
 }
 
-// recall completes what is known of a container by what an earlier agent knew.
+// recall adds to a container's health what an earlier agent knew.
 func (b *memory) recall(id string, h probe.Health) probe.Health {
 	r, is := b.unclaimed[id]
 	if !is {
@@ -112,7 +111,7 @@ func (b *memory) recall(id string, h probe.Health) probe.Health {
 	return h
 }
 
-// remember notes what is known of a static pod, and sees to it that it is written.
+// remember stores the state of a static pod's containers, and schedules a write.
 func (a *probes) remember(ctx *kernel.Context[Message], p *podProbes) {
 	if !p.static {
 		return
@@ -125,7 +124,7 @@ func (a *probes) remember(ctx *kernel.Context[Message], p *podProbes) {
 	a.saveSoon(ctx)
 }
 
-// note keeps what is known of one container. The zero record is none.
+// note stores one container's record. The zero record means none.
 func (b *memory) note(id string, r record) {
 	old, is := b.unclaimed[id]
 	if is {

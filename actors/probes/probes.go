@@ -17,19 +17,19 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Pools of slots that bound how many probes run at once on the machine:
-// commands, which are processes, and questions over the network.
+// Pools of slots bound the probes that run at once on the machine: commands, which are processes,
+// and network probes.
 const (
 	execPool    = "exec-probe"
 	networkPool = "probe"
 )
 
-// networkSlots is how many questions over the network are under way at once.
+// networkSlots is how many network probes run at once.
 const networkSlots = 128
 
-// Pools are what the actor needs of its runner: so many commands at once.
-// Commands that hang give their slots back soon, since there are few; so do
-// questions, but later than they fail by most timeouts.
+// Pools are the actor's pools, with slots for so many commands. Slots for commands are few, so a
+// hanging command releases its slot soon. A network probe does too, but after most timeouts have
+// passed.
 func Pools(commands int) []kernel.Pool {
 	return []kernel.Pool{
 		{Name: execPool, Size: commands, MinHold: 200 * time.Millisecond, MaxHold: time.Second, Unkept: true},
@@ -50,22 +50,21 @@ type Network interface {
 	ProbeGRPC(ctx context.Context, r probe.GRPC, timeout time.Duration, done func(status string, err error))
 }
 
-// Deps are what the actor is connected to.
+// Deps are what the actor needs.
 type Deps struct {
 	Runtime     Runtime
 	Network     Network
 	Events      port.Recorder
 	Checkpoints port.Checkpoints
-	// Restarted is called when an incarnation after the first begins, or one
-	// missed messages: pods are to say again what they want.
+	// Restarted is called when an incarnation after the first begins, or when one missed
+	// messages: pods must repeat their requests.
 	Restarted func()
 }
 
-// tick is the distance of the times at which probes run in turn. Periods are
-// whole seconds.
+// tick is the time grid of probes. Periods are whole seconds.
 const tick = time.Second
 
-// sweepAfter is how long after a Doubt pods have to say that they are still there.
+// sweepAfter is how long after a Doubt pods may take to report.
 const sweepAfter = 5 * time.Minute
 
 // New makes the constructor of the actor.
@@ -82,14 +81,14 @@ type probes struct {
 	deps *Deps
 	grid probe.Grid
 	pods map[types.UID]*podProbes
-	// queue has the probes that will run again, the next one first. seq counts all.
+	// queue has the probes that will run again, the next one first. seq counts all queued so far.
 	queue queue
 	seq   uint64
 	// timer fires at timerAt (Unix nanoseconds); nil if none is set.
 	timer   func() bool
 	timerAt int64
-	// running are the probes under way. Those of a predecessor are inherited, by
-	// lane, until their containers are known again.
+	// running are the running probes. Those of a predecessor are inherited, by lane, until their
+	// containers are known again.
 	running   map[kernel.EffectID]*run
 	inherited map[string]kernel.EffectID
 
@@ -106,9 +105,9 @@ type podProbes struct {
 	static     bool
 	reply      kernel.Ref[pod.Message]
 	containers []*container
-	// counts are of all probes that it had since it was first probed.
+	// counts are of all its probes since it was first probed.
 	counts map[tallied]*counts
-	// round is when it last said that it is there.
+	// round is when its last request came.
 	round uint32
 }
 
@@ -118,7 +117,7 @@ type container struct {
 	pod  *podProbes
 	spec *v1.Container
 	id   string
-	// object is how people know it: web/app.
+	// object is its name for users: web/app.
 	object string
 	runs   []*run // one for each probe
 }
@@ -128,18 +127,18 @@ type run struct {
 	probe.Probe
 	of   *container
 	lane string
-	// target is what it asks; nil while that can't be known, and then broken says
-	// why it never will be, if it won't.
+	// target is what to probe; nil while it is unknown. broken is why it can never be known,
+	// empty if it can.
 	target probe.Target
 	broken string
-	// under is the effect under way, 0 for none. foreign: it is a predecessor's,
-	// of which only the end counts.
+	// under is the running effect, 0 for none. foreign: a predecessor's effect. Its result does
+	// not count.
 	under   kernel.EffectID
 	foreign bool
-	// asked is when that was begun.
+	// asked is when under began.
 	asked time.Time
-	// at is what it is queued by, then seq, which counts them; index is where it
-	// is queued, -1 if it isn't.
+	// at orders the queue, then seq, which counts the entries; index is the place in the queue,
+	// -1 if not queued.
 	at    int64
 	seq   uint64
 	index int
@@ -157,8 +156,8 @@ func (a *probes) Start(ctx *kernel.Context[Message]) {
 	}
 }
 
-// Overflowed implements kernel.OverflowHandler: wishes were lost, and are asked
-// for again as after a restart, but not while there is no room for them.
+// Overflowed implements kernel.OverflowHandler: requests were lost. They are requested again as
+// after a restart, once there is room for them.
 func (a *probes) Overflowed(ctx *kernel.Context[Message]) {
 	a.missed.Ask(ctx, missed{})
 }
@@ -193,7 +192,7 @@ func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
 	a.arm(ctx)
 }
 
-// arm sets the one timer, unless it fires soon enough already.
+// arm sets the one timer, unless it fires early enough.
 func (a *probes) arm(ctx *kernel.Context[Message]) {
 	if len(a.queue) == 0 {
 		return
@@ -209,7 +208,7 @@ func (a *probes) arm(ctx *kernel.Context[Message]) {
 	a.timer = ctx.After(time.Duration(at-ctx.Now().UnixNano()), due{})
 }
 
-// watch takes in what is to be probed of a pod.
+// watch applies the list of a pod's probed containers.
 func (a *probes) watch(ctx *kernel.Context[Message], m pod.ProbeContainers) {
 	p := a.pods[m.Pod.UID]
 	if len(m.Containers) == 0 {
@@ -267,7 +266,7 @@ func (a *probes) watch(ctx *kernel.Context[Message], m pod.ProbeContainers) {
 	}
 }
 
-// begin begins to probe a container; nil if its pod has none of that name.
+// begin starts to probe a container; nil if the pod's spec has no container of that name.
 func (a *probes) begin(ctx *kernel.Context[Message], p *podProbes, b *pod.ProbedContainer) *container {
 	spec, _ := podspec.Find(&p.pod.Spec, b.Name)
 	if spec == nil {
@@ -297,7 +296,7 @@ func (a *probes) begin(ctx *kernel.Context[Message], p *podProbes, b *pod.Probed
 	return c
 }
 
-// aim finds out what a probe asks.
+// aim resolves a probe's target.
 func (r *run) aim() {
 	t, known, err := probe.TargetOf(probe.Of(r.of.spec, r.Kind), r.of.spec, r.of.pod.host)
 	r.target, r.broken = nil, ""
@@ -343,7 +342,7 @@ func (a *probes) sweep(ctx *kernel.Context[Message], round uint32) {
 	}
 }
 
-// tell says to the pod how its container is.
+// tell sends a container's health to its pod.
 func (a *probes) tell(c *container, h probe.Health) {
 	c.pod.reply.Tell(pod.Probed{ID: c.id, Health: h})
 }
@@ -352,26 +351,26 @@ func alike(a, b probe.Health) bool {
 	return a.Startup == b.Startup && a.Liveness == b.Liveness && a.Readiness == b.Readiness
 }
 
-// answered takes in one answer.
+// answered applies one result.
 func (a *probes) answered(ctx *kernel.Context[Message], m answered) {
 	r := a.running[m.id]
 	if r == nil {
-		// Late, or of a container that is gone, or of a predecessor and before its
-		// container is known again: then the checkpoint must not delay it.
+		// Late, or of a removed container, or of a predecessor before its container is known
+		// again: then it must not delay the container's probes.
 		maps.DeleteFunc(a.inherited, func(_ string, id kernel.EffectID) bool { return id == m.id })
 		return
 	}
 	delete(a.running, m.id)
 	r.under = 0
 	if r.foreign {
-		r.foreign = false // begun by a predecessor: nobody knows when
+		r.foreign = false // a predecessor began it, so the time is unknown
 		return
 	}
 	r.of.pod.count(r, m.answer.Verdict, ctx.Now().Sub(r.asked))
 	a.take(ctx, r, m.answer)
 }
 
-// take lets an answer count.
+// take counts a result.
 func (a *probes) take(ctx *kernel.Context[Message], r *run, answer probe.Answer) {
 	c := r.of
 	counted, changed := c.Answered(r.Kind, answer.Verdict, ctx.Now())

@@ -11,12 +11,12 @@
 // a probe that hangs delays only itself. Probes use their own pools of slots. A result
 // that changes nothing sends no message.
 //
-// # What is known after a restart
+// # Known state after a restart
 //
-// Of this actor: pods say again what they want and what they know (Restarted).
-// Of a pod's actor: this one knows. Of the agent: what a pod's status in the API
-// says of a container holds until there are answers; a static pod may have no
-// status there, so what was last known of its containers is in a checkpoint.
+// After a restart of this actor, pods send their requests and what they know again (Restarted).
+// After one of a pod's actor, this actor has the health. After one of the agent, a container's
+// status in the API holds until there are results. A static pod may have no status there, so its
+// containers' last health is in a checkpoint.
 package probes
 
 import (
@@ -33,26 +33,22 @@ import (
 //sumtype:decl
 type Message interface{ isProbesMessage() }
 
-// Watch is all that is to be probed of one pod now. From a pod actor, whenever
-// that changes. The newest counts. Lost: the pod says it again when told that
-// this actor restarted; this one is told of a full mailbox.
+// Watch lists all probed containers of one pod. From a pod actor, on every change. The newest
+// counts. Lost: the pod sends it again when this actor restarted or its mailbox was full.
 type Watch struct{ pod.ProbeContainers }
 
-// Doubt says that the pods actor restarted, and with it all pod actors: what
-// they do not say again within some minutes is of pods that are no more. Lost:
-// those are still probed, without need. Twice: harmless.
+// Doubt says that the pods actor restarted, and with it all pod actors. Pods that send no request
+// within some minutes are gone. Lost: those are probed without need. Twice: harmless.
 type Doubt struct{}
 
-// Query asks how often the probes of living containers ran, and how long they
-// took. From what serves metrics. Reply must not block. Lost: whoever asks gives
-// up waiting.
+// Query asks for counts and durations of the probes of living containers. From the metrics
+// server. Reply must not block. Lost: the sender gives up waiting.
 type Query struct{ Reply func([]Tally) }
 
 // due is this actor's own timer.
 type due struct{}
 
-// answered is the result of one run of a probe. One with an ID that nobody waits
-// for is late, and says nothing.
+// answered is the result of one run of a probe. An unknown ID is late, and is ignored.
 type answered struct {
 	id     kernel.EffectID
 	answer probe.Answer
@@ -65,8 +61,7 @@ type loaded struct {
 	err  error
 }
 
-// save is this actor's own timer: the checkpoint is to be written. saved is its
-// result.
+// save is this actor's own timer to write the checkpoint. saved is the result.
 type save struct{}
 type saved struct {
 	id  kernel.EffectID

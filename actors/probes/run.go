@@ -50,11 +50,11 @@ func (q *queue) Pop() any {
 	return r
 }
 
-// requeue puts a probe where its schedule has it.
+// requeue puts a probe in the queue by its schedule.
 func (a *probes) requeue(r *run) {
 	at := r.Due()
 	if r.target == nil && r.broken == "" {
-		at = 0 // there is nobody to ask yet
+		at = 0 // no target yet
 	}
 	switch {
 	case at == 0 && r.index >= 0:
@@ -69,12 +69,12 @@ func (a *probes) requeue(r *run) {
 	}
 }
 
-// runDue begins all probes that are due.
+// runDue starts all due probes.
 func (a *probes) runDue(ctx *kernel.Context[Message]) {
 	now := ctx.Now()
 	for len(a.queue) > 0 && a.queue[0].at <= now.UnixNano() {
 		r := a.queue[0]
-		if r.under != 0 { // it takes longer than its period
+		if r.under != 0 { // the last run takes longer than the period
 			r.Skipped(now, a.grid)
 			a.requeue(r)
 			continue
@@ -89,13 +89,12 @@ func (a *probes) runDue(ctx *kernel.Context[Message]) {
 	}
 }
 
-// slack is what the far side is given beyond a probe's own time, to say that it
-// is over.
+// slack is extra time, beyond a probe's timeout, for the runtime to report the timeout.
 const slack = time.Second
 
 // ask runs a probe.
 func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
-	// Not r itself: what runs elsewhere knows only values.
+	// Only values of r: the call runs on another goroutine.
 	deps, id, timeout := a.deps, r.of.id, r.Timeout
 	e := kernel.Effect[Message]{
 		Object: r.of.object, For: string(r.of.pod.pod.UID), Lane: r.lane, Pool: networkPool, Deadline: timeout + slack,
@@ -150,7 +149,7 @@ func (a *probes) ask(ctx *kernel.Context[Message], r *run) {
 	a.running[r.under] = r
 }
 
-// execAnswer judges the end of a command.
+// execAnswer judges a command's result.
 func execAnswer(t probe.Exec, timeout time.Duration, r port.ExecResult, err error) probe.Answer {
 	switch {
 	case err == nil:
@@ -163,8 +162,8 @@ func execAnswer(t probe.Exec, timeout time.Duration, r port.ExecResult, err erro
 	}
 }
 
-// failure is a question over the network that got no answer. Only one that could
-// not be put at all says nothing of the container.
+// failure is a network probe without an answer. If the request could not even be sent, the
+// container's health stays unknown.
 func failure(err error) probe.Answer {
 	v := probe.Failed
 	switch port.KindOf(err) {

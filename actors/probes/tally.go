@@ -10,29 +10,29 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 )
 
-// Tally is how often one probe of a container ran, over its restarts, while its
-// pod was probed by this incarnation of the actor.
+// Tally counts the runs of one probe of a container, over container restarts, while this
+// incarnation of the actor probes the pod.
 type Tally struct {
 	UID                       types.UID
 	Namespace, Pod, Container string
 	Kind                      probe.Kind
-	// Passed, Failed and Errored are its answers; see probe.Verdict.
+	// Passed, Failed and Errored count the results; see probe.Verdict.
 	Passed, Failed, Errored uint64
-	// Total is how long they took in all, from when each was due to its answer, and
-	// Within how many took as long as each of Buckets at the most, and longer than
-	// the one before it; the rest took longer than all.
+	// Total is the sum of the durations, each from due to result. Within is a histogram: it
+	// counts the durations up to each of Buckets and above the one before it. The rest are above
+	// all.
 	Total  time.Duration
 	Within [len(Buckets)]uint64
 }
 
-// Buckets are the times by which probes are counted.
+// Buckets are the histogram's upper bounds.
 var Buckets = [...]time.Duration{
 	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
 	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
 	5 * time.Second, 10 * time.Second,
 }
 
-// tallied is a probe of a pod.
+// tallied identifies a probe of a pod.
 type tallied struct {
 	container string
 	kind      probe.Kind
@@ -44,7 +44,7 @@ type counts struct {
 	total  time.Duration
 }
 
-// count takes in an answer.
+// count adds a result.
 func (p *podProbes) count(r *run, v probe.Verdict, took time.Duration) {
 	key := tallied{r.of.spec.Name, r.Kind}
 	c := p.counts[key]
@@ -69,7 +69,7 @@ func (p *podProbes) count(r *run, v probe.Verdict, took time.Duration) {
 	}
 }
 
-// tallies are those of all probes, in order of pod and container.
+// tallies lists those of all probes, in order of pod and container.
 func (a *probes) tallies() []Tally {
 	var out []Tally
 	for uid, p := range a.pods { // order-free: sorted below

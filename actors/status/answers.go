@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// answered takes in the result of a call.
+// answered applies the result of a call.
 func (s *status) answered(ctx *kernel.Context[Message], m answered) {
 	begun, mine := s.calls[m.id]
 	if !mine {
@@ -34,8 +34,8 @@ func (s *status) answered(ctx *kernel.Context[Message], m answered) {
 	s.next(ctx)
 }
 
-// unheard reports whether a call reached no working apiserver, and remembers which it was. r
-// is the pod's record, nil if there is none any more.
+// unheard reports whether a call reached no working apiserver, and counts that. r is the pod's
+// record, nil if there is none left.
 func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Time, err error) bool {
 	kind, understood := port.KindOf(err), err == nil
 	switch {
@@ -46,7 +46,7 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 		}
 	case kind == port.Deadline:
 		if s.heard.After(begun) {
-			return false // others were heard meanwhile: it is this call alone
+			return false // others were heard meanwhile: only this call failed
 		}
 	case kind == port.Unavailable, kind == port.Canceled, kind == port.Unauthorized, kind == port.TooManyRequests:
 	default:
@@ -66,7 +66,7 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 	if s.away == 0 {
 		log := ctx.Log().Warn()
 		if kind == port.Unavailable || kind == port.Unauthorized {
-			log = ctx.Log().Debug() // whoever watches says it for all
+			log = ctx.Log().Debug() // the watch logs it once for all
 		}
 		log.Str("error", err.Error()).Msg("cannot write pod status to the apiserver; retrying")
 	}
@@ -76,14 +76,14 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 	if !s.retrying {
 		s.retrying = true
 		wait := backoff.Retry(s.deps.Backoff, s.away)
-		// Not all nodes at once when it is back.
+		// All nodes must not call at once when it is back.
 		ctx.After(wait/2+time.Duration(ctx.Rand().Int64N(int64(wait/2)+1)), retry{})
 	}
 	return true
 }
 
-// alone reports whether an answer that nobody understands is about one pod: others
-// were heard since its call began, or since it last got such an answer.
+// alone reports whether an unspecific error concerns only one pod: others were heard since its
+// call began, or since its last such error.
 func (s *status) alone(ctx *kernel.Context[Message], r *record, begun time.Time) bool {
 	if r == nil {
 		return true
@@ -93,7 +93,7 @@ func (s *status) alone(ctx *kernel.Context[Message], r *record, begun time.Time)
 	return s.heard.After(begun) || before != 0 && s.heard.UnixNano() > before
 }
 
-// succeeded takes in what the apiserver has now.
+// succeeded applies the apiserver's new object.
 func (s *status) succeeded(r *record, m answered) {
 	r.failures, r.retryAt = 0, 0
 	if m.what == statuswrite.Delete {
@@ -101,7 +101,7 @@ func (s *status) succeeded(r *record, m answered) {
 		return
 	}
 	if r.object == nil || r.object.UID != m.object.UID {
-		return // another has its name meanwhile
+		return // another pod has its name meanwhile
 	}
 	if m.what == statuswrite.Read {
 		r.unread = false
@@ -125,7 +125,7 @@ func (s *status) succeeded(r *record, m answered) {
 	}
 }
 
-// refused is for a pod whose status, or deletion, the apiserver does not take.
+// refused handles a pod whose status, or deletion, the apiserver refuses.
 func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
 	kind := port.KindOf(m.err)
 	if kind == port.NotFound {
@@ -138,7 +138,7 @@ func (s *status) refused(ctx *kernel.Context[Message], r *record, m answered) {
 		r.failures++
 	}
 	if kind == port.Conflict {
-		// It has changed: look at once, unless the watch has told of it meanwhile.
+		// It has changed: read it at once, unless the watch has reported it meanwhile.
 		known := r.object != nil && r.object.ResourceVersion != m.object.ResourceVersion
 		r.unread = r.unread || !known
 		if r.failures == 1 {

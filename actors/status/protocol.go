@@ -14,46 +14,45 @@ import (
 //sumtype:decl
 type Message interface{ isStatusMessage() }
 
-// Show is what this node has to say of a pod. From pods. The newest counts;
-// twice is once. Lost: said with the next.
+// Show is the status of a pod on this node. From pods. The newest counts. Twice: as once. Lost:
+// repeated with the next.
 type Show struct {
 	UID    types.UID
 	Status *v1.PodStatus
-	// Final says that nothing of the pod is left on this node, and that the
-	// apiserver may let go of it once Status is acknowledged.
+	// Final says that nothing of the pod is left on this node. The apiserver may remove it once
+	// Status is acknowledged.
 	Final bool
 }
 
-// Forget says that this node has nothing more to say of a pod. From pods.
+// Forget says that this node has no status of a pod any more. From pods.
 type Forget struct{ UID types.UID }
 
-// Object is what the apiserver has of a pod. From apipods; from mirrors for the
-// mirror of the static pod UID. An older one than is known is late, unless the
-// apiserver was restored.
+// Object is the apiserver's object of a pod. From apipods; from mirrors for the mirror of the
+// static pod UID. One older than the known one is late, unless the apiserver was restored.
 type Object struct {
 	UID      types.UID
 	Pod      *v1.Pod
 	Restored bool
 }
 
-// Gone says that an object of a pod is no more. From those who told of it. Of
-// another object than is known: late.
+// Gone says that an object of a pod was removed. From the senders of Object. Late if another
+// object is known by now.
 type Gone struct{ UID, Object types.UID }
 
-// due is this actor's own timer for one pod, for the time at.
+// due is this actor's own timer for one pod; at identifies it.
 type due struct {
 	uid types.UID
 	at  int64
 }
 
-// retry is this actor's own timer for the next try while the apiserver is away.
+// retry is this actor's own timer for the next call while the apiserver is away.
 type retry struct{}
 
 // missed is this actor's own timer, after its mailbox was full.
 type missed struct{}
 
-// answered is the result of a call, made with what was known then. One that
-// nobody waits for is late, or of a predecessor: whoever comes after reads.
+// answered is the result of a call, made with the state of then. An unknown ID is late, or of a
+// predecessor: this incarnation reads each pod first.
 type answered struct {
 	id     kernel.EffectID
 	uid    types.UID

@@ -1,13 +1,12 @@
-// Package status is the actor that tells the apiserver how pods are: it knows
-// the last status of each that was acknowledged, and what is on its way.
+// Package status is the actor that writes pod statuses to the apiserver. It knows the last
+// acknowledged status of each pod, and the writes under way.
 //
 //	pods ──Show, Forget──► status ──Patch, Delete, Get──► apiserver
 //	apipods, mirrors ──Object, Gone──► status
 //
-// What to write, and when, statuswrite decides. A pod has one lane; of all, a
-// bounded number of calls is under way at once. While the apiserver is away one
-// call at a time tries whether it is back, so that a node with a hundred things
-// to write writes all of them as soon as the apiserver answers.
+// statuswrite decides what to write and when. A pod has one call at a time; all pods together
+// have a bounded number. While the apiserver is away, only one call at a time tries to reach it.
+// As soon as it answers, all pending statuses are written.
 //
 //	        an answer, whatever it says
 //	    ┌───────────────────────────────┐
@@ -47,21 +46,21 @@ type API interface {
 	Delete(ctx context.Context, d port.APIDelete, done func(error))
 }
 
-// Deps are what the actor is connected to.
+// Deps are what the actor needs.
 type Deps struct {
 	API API
-	// Restarted is called when an incarnation after the first begins, or when
-	// messages were missed: everything has to be told again.
+	// Restarted is called when an incarnation after the first begins, or when messages were
+	// missed: everything must be sent again.
 	Restarted func()
-	// Backoff is the time between tries to reach an apiserver that is away.
-	// Refused is the same for one pod whose status the apiserver does not take.
+	// Backoff is the time between calls while the apiserver is away. Refused is the same for one
+	// pod whose status the apiserver refuses.
 	Backoff, Refused backoff.Policy
-	// Load says how much the apiserver is given to write by whoever shares the
-	// connection (statuswrite.Input); nil for little. It must not block.
+	// Load reports the write load of all users of the connection (statuswrite.Input); nil for a
+	// low one. It must not block.
 	Load func() (busy, crowded bool)
 	// Calls is how many calls may be under way at once.
 	Calls int
-	// Deadline bounds a call, Probe one that tries whether the apiserver is back.
+	// Deadline bounds a call, Probe a call that tests whether the apiserver is back.
 	Deadline, Probe time.Duration
 }
 
@@ -75,21 +74,18 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 type status struct {
 	deps *Deps
 	of   map[types.UID]*record
-	// relearning is until when what is told of a pod may be older than what was
-	// written before this incarnation, or before messages were missed.
+	// relearning: until then, messages about a pod may be older than its last write, because this
+	// actor restarted or missed messages.
 	relearning time.Time
-	// careful is until when writes that an earlier agent, or an earlier
-	// incarnation, has sent may still arrive: until then each is made of the
-	// newest version or not at all.
+	// careful: until then, writes of an earlier agent or incarnation may still arrive. So each
+	// write must be based on the newest version or fail.
 	careful time.Time
-	// calls are those under way, by when they were begun. waiting are the pods
-	// that have something to say, in the order in which it came, and no call to
-	// spare.
+	// calls are those under way, by start time. waiting are pods with something to write and no
+	// free call, first come first served.
 	calls   map[kernel.EffectID]time.Time
 	waiting []types.UID
-	// away counts the tries since the apiserver last answered, which was at
-	// heard; retrying says that the timer for the next runs. doubt: it does answer,
-	// and nothing that can be understood.
+	// away counts the calls since the apiserver last answered, at heard. retrying: the timer for
+	// the next call runs. doubt: it answers, but only with unspecific errors.
 	away     int
 	heard    time.Time
 	retrying bool
@@ -99,8 +95,7 @@ type status struct {
 
 // record is one pod. There are thousands: keep it small.
 type record struct {
-	// object is the newest that is known, want what is to be said of it, written
-	// the last that was acknowledged.
+	// object is the newest known, want the desired status, written the last acknowledged status.
 	object  *v1.Pod
 	want    *v1.PodStatus
 	written *v1.PodStatus
@@ -108,14 +103,13 @@ type record struct {
 	call kernel.EffectID
 	// Times in nanoseconds since 1970, 0 for never: see statuswrite.Input.
 	changed, lastWrite, retryAt int64
-	// timer is when the next look is due, 0 for none.
+	// timer is when the pod is next due, 0 for none.
 	timer int64
-	// troubled is when its last call was answered with nothing that can be
-	// understood, 0 if another was since.
+	// troubled is when its last call got an unspecific error, 0 if a later call did not.
 	troubled int64
 
 	failures uint16
-	// acks is how often written was acknowledged; 2 stands for more.
+	// acks is how often written was acknowledged; 2 means twice or more.
 	acks    uint8
 	final   bool
 	deleted bool
@@ -123,9 +117,9 @@ type record struct {
 	queued  bool
 }
 
-// settled: what is wanted was written twice, and only that has happened since.
-// Once is not enough: an earlier write whose answer was lost may have worked, and
-// what this one should change was computed without that.
+// settled: the desired status was written twice, and nothing else was written since. Once is not
+// enough: an earlier write whose answer was lost may have worked, and the next patch was computed
+// without it.
 func (r *record) settled() bool { return r.written != nil && r.written == r.want && r.acks > 1 }
 
 // Start implements kernel.Behavior.
@@ -137,8 +131,8 @@ func (s *status) Start(ctx *kernel.Context[Message]) {
 	}
 }
 
-// Overflowed implements kernel.OverflowHandler: what was missed may be anything,
-// so all is told again, but not while there is no room for it.
+// Overflowed implements kernel.OverflowHandler: any message may be lost, so all are sent again,
+// once there is room for them.
 func (s *status) Overflowed(ctx *kernel.Context[Message]) {
 	s.of, s.waiting = map[types.UID]*record{}, nil
 	s.relearn(ctx)
@@ -146,7 +140,7 @@ func (s *status) Overflowed(ctx *kernel.Context[Message]) {
 }
 
 const (
-	// relearnFor is how long it may take until all is told again.
+	// relearnFor is the longest time until everything was sent again.
 	relearnFor = time.Minute
 	// carefulFor is longer than an apiserver works on a write.
 	carefulFor = time.Minute
@@ -178,7 +172,7 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 			s.tidy(m.UID, r)
 		}
 	case due:
-		if r := s.of[m.uid]; r != nil && r.timer == m.at { // else one that is due earlier took its place
+		if r := s.of[m.uid]; r != nil && r.timer == m.at { // else an earlier timer replaced it
 			r.timer = 0
 			s.advance(ctx, m.uid)
 		}
@@ -202,15 +196,15 @@ func (s *status) get(ctx *kernel.Context[Message], uid types.UID) *record {
 	return r
 }
 
-// tidy forgets a pod of which there is nothing to say any more, or no object to
-// say it of and no one who still does.
+// tidy forgets a pod that has no status to write, or no object and no sender that still reports
+// it.
 func (s *status) tidy(uid types.UID, r *record) {
 	if r.want == nil && r.object == nil {
 		delete(s.of, uid)
 	}
 }
 
-// object takes in what the apiserver has, unless it is older than what is known.
+// object applies the apiserver's object, unless it is older than the known one.
 func (s *status) object(ctx *kernel.Context[Message], m Object) {
 	r := s.get(ctx, m.UID)
 	if old := r.object; old != nil && old.UID == m.Pod.UID {
@@ -223,7 +217,7 @@ func (s *status) object(ctx *kernel.Context[Message], m Object) {
 	r.object, r.written, r.acks = m.Pod, nil, 0
 }
 
-// advance does for a pod what is to be done now.
+// advance does the next step for a pod.
 func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	r := s.of[uid]
 	if r == nil || r.call != 0 || r.queued {
@@ -265,7 +259,7 @@ func (s *status) room(r *record) bool {
 	return len(s.calls) < s.deps.Calls
 }
 
-// next lets those that wait continue while there is room.
+// next continues waiting pods while there is room.
 func (s *status) next(ctx *kernel.Context[Message]) {
 	for len(s.waiting) > 0 {
 		uid := s.waiting[0]
@@ -283,7 +277,7 @@ func (s *status) next(ctx *kernel.Context[Message]) {
 	}
 }
 
-// call begins a call of the apiserver.
+// call starts a call to the apiserver.
 func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, step statuswrite.Step) {
 	o := r.object
 	key := port.APIKey{Kind: port.PodKind, Namespace: o.Namespace, Name: o.Name}

@@ -25,40 +25,38 @@ import (
 )
 
 const (
-	// answerPatience is how long one request may wait to be approved of and
-	// signed, before another one is made: the cluster forgets those that wait for
-	// long.
+	// answerPatience is how long one request may wait for approval and signature before another
+	// one is made: the cluster deletes requests that are pending for long.
 	answerPatience = 15 * time.Minute
-	// lookPeriod is how often it is looked whether it is signed, at first: later
-	// less and less often.
+	// lookPeriod is the first time between checks whether the request is signed. It grows up to
+	// lookSeldom.
 	lookPeriod  = time.Second
 	lookSeldom  = 30 * time.Second
 	firstRetry  = 2 * time.Second
 	seldomRetry = 5 * time.Minute
-	// changePeriod is how often it is looked whether what is asked for has changed.
+	// changePeriod is the time between checks whether the template has changed.
 	changePeriod = 10 * time.Second
 )
 
-// Signer is the cluster. Both end with ctx.
+// Signer is the cluster. Both calls end with ctx.
 type Signer interface {
-	// RequestCertificate creates a request, which becomes what is kept of it.
+	// RequestCertificate creates a request, and fills in what the apiserver stored.
 	RequestCertificate(context.Context, *certificates.CertificateSigningRequest) error
 	CertificateRequest(ctx context.Context, name string) (*certificates.CertificateSigningRequest, error)
 }
 
-// Config says what certificate is asked for, and of whom.
+// Config says which certificate to request, and from whom.
 type Config struct {
 	Signer Signer
 	// SignerName and Usages are of the request's spec.
 	SignerName string
 	Usages     []certificates.KeyUsage
-	// Template is what it is to be for; nil while that isn't known. It is asked
-	// for again and again.
+	// Template is the content of the request; nil while it is unknown. It is called repeatedly.
 	Template func() *x509.CertificateRequest
 	Store    Store
-	// Draw gives a number from 0 to 1: so that not all nodes ask on the same day.
+	// Draw gives a number from 0 to 1, so that not all nodes renew on the same day.
 	Draw func() float64
-	// Failed is told of each request of Run that came to nothing; nil if unused.
+	// Failed is called for each failed request of Run; nil if unused.
 	Failed func()
 	Log    zerolog.Logger
 }
@@ -72,7 +70,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Keeper keeps a certificate good while it runs.
+// Keeper renews a certificate while it runs.
 //
 //	             ┌── none, or for something else ──► request ──► signed ──► store
 //	load ──► has ┤                                      ▲ └─ refused, not in time ─┐
@@ -84,7 +82,7 @@ type Keeper struct {
 	has *tls.Certificate
 }
 
-// New reads what is in the store. It asks for nothing yet.
+// New reads the store. It makes no request yet.
 func New(c Config) (*Keeper, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -96,7 +94,7 @@ func New(c Config) (*Keeper, error) {
 	return &Keeper{config: c, has: has}, nil
 }
 
-// Current is the certificate that counts; nil if there is none, or it has ended.
+// Current is the valid certificate; nil if there is none, or it has expired.
 func (k *Keeper) Current() *tls.Certificate {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +104,7 @@ func (k *Keeper) Current() *tls.Certificate {
 	return k.has
 }
 
-// Run asks whenever it is time to, until ctx ends.
+// Run requests a certificate whenever one is due, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
 	retry := newRetry()
 	var due time.Time // unknown
@@ -133,7 +131,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// First asks until there is a certificate. Its error is that of ctx.
+// First requests until there is a certificate. Its error is that of ctx.
 func (k *Keeper) First(ctx context.Context) error {
 	for retry := newRetry(); k.Current() == nil; {
 		wish := k.config.Template()
@@ -164,14 +162,13 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// RenewAt is when a certificate is to be replaced: after 70 to 90 % of its life,
-// as draw says.
+// RenewAt is when to replace a certificate: after 70 to 90 % of its life, depending on draw.
 func RenewAt(leaf *x509.Certificate, draw float64) time.Time {
 	life := leaf.NotAfter.Sub(leaf.NotBefore)
 	return leaf.NotBefore.Add(time.Duration(float64(life) * (0.7 + 0.2*draw)))
 }
 
-// IsFor reports whether a certificate is for all that is wished for, and for whom.
+// IsFor reports whether a certificate has the subject and all names of a template.
 func IsFor(leaf *x509.Certificate, wish *x509.CertificateRequest) bool {
 	if leaf.Subject.CommonName != wish.Subject.CommonName {
 		return false
@@ -194,7 +191,7 @@ func IsFor(leaf *x509.Certificate, wish *x509.CertificateRequest) bool {
 	return true
 }
 
-// Renew asks once, and waits for the answer.
+// Renew makes one request, and waits for the answer.
 func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -217,7 +214,7 @@ func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error
 	if has == nil {
 		return err
 	}
-	if err != nil { // it counts all the same
+	if err != nil { // this request has failed all the same
 		k.config.Log.Warn().Str("error", err.Error()).Msg("cannot remove old certificate files")
 	}
 	k.mu.Lock()
@@ -227,7 +224,7 @@ func (k *Keeper) Renew(ctx context.Context, wish *x509.CertificateRequest) error
 	return nil
 }
 
-// ask makes a request, and gives what was signed.
+// ask creates a request, and returns the signed certificate.
 func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
@@ -259,7 +256,7 @@ func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 	}
 }
 
-// answer is what was signed; nil while it is not.
+// answer is the signed certificate; nil while there is none.
 func answer(r *certificates.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range r.Status.Conditions {
 		if c.Status != corev1.ConditionFalse &&

@@ -22,7 +22,7 @@ type Store struct{ Dir, Name string }
 // stamp is how times are written in the names of files.
 const stamp = "2006-01-02-15-04-05"
 
-// Current is the path of the certificate that counts.
+// Current is the path of the certificate in use.
 func (s Store) Current() string { return filepath.Join(s.Dir, s.Name+"-current.pem") }
 
 // Load reads it; nil if there is none.
@@ -41,8 +41,8 @@ func (s Store) Load() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// Save puts a certificate and its key (PEM) in the place of what counts. A reader
-// finds the one or the other, whole.
+// Save replaces the certificate in use and its key (PEM). A reader finds either the old or the
+// new pair, complete.
 func (s Store) Save(now time.Time, certPEM, keyPEM []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s Store) Save(now time.Time, certPEM, keyPEM []byte) (*tls.Certificate, er
 	}
 	before, err := os.Readlink(s.Current())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		before = "" // a file in the place of the link: it goes
+		before = "" // a file where the link belongs: it is replaced
 	}
 	name := s.Name + "-" + now.Format(stamp) + ".pem"
 	if err := replaceFile(filepath.Join(s.Dir, name), append(keyPEM[:len(keyPEM):len(keyPEM)], certPEM...)); err != nil {
@@ -88,7 +88,7 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// removeBut removes certificates of the past.
+// removeBut removes old certificates.
 func (s Store) removeBut(keep ...string) error {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {

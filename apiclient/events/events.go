@@ -33,29 +33,26 @@ import (
 type Config struct {
 	API   port.API
 	Clock kernel.Clock
-	// Component and Host say who tells: kubelet, and the node.
+	// Component and Host are the source of the events: kubelet, and the node.
 	Component, Host string
-	// Queue bounds how many events may wait: more are dropped. 1000 if zero.
+	// Queue bounds the waiting events; beyond that events are dropped. 1000 if zero.
 	Queue int
-	// Calls bounds how many are written at a time, each about another object; 16 if
-	// zero.
+	// Calls bounds the concurrent writes, each about another object; 16 if zero.
 	Calls int
-	// Cache bounds what is remembered for counting; client-go's default if zero.
+	// Cache bounds the memory for counting; client-go's default if zero.
 	Cache int
-	// Deadline bounds a call. Retry is the time between tries while the apiserver
-	// is away.
+	// Deadline bounds a call. Retry is the time between calls while the apiserver is away.
 	Deadline, Retry time.Duration
-	// Wait is how long an event that is no warning waits in any case.
+	// Wait is the shortest delay of an event that is no warning.
 	Wait time.Duration
-	// Busy reports whether the apiserver has more important things to do; nil for
-	// never. It must not block. Events that are no warnings then wait, each for
-	// Patience at most.
+	// Busy reports whether the apiserver is under write load; nil for never. It must not block.
+	// Events that are no warnings are then delayed, each for Patience at most.
 	Busy     func() bool
 	Patience time.Duration
-	// Also gets each event as well; nil if unused.
+	// Also gets each event too; nil if unused.
 	Also port.Recorder
-	// Dropped is told of each event that could not be written, and why; nil for
-	// nobody. It must not block.
+	// Dropped is called for each event that could not be written, with the reason; nil if unused.
+	// It must not block.
 	Dropped func(port.Event, error)
 }
 
@@ -77,25 +74,25 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// A hundred pods whose images are there have a hundred events at one time, and an apiserver
-// that shares a small machine with them takes a tenth of a second for each: written by a
-// few at a time the last would be late.
+// A hundred pods with present images cause a hundred events at once. An apiserver that shares a
+// small machine with them takes a tenth of a second for each. With only a few concurrent writes,
+// the last would be late.
 const (
 	defaultQueue = 1000
 	defaultCalls = 16
 )
 
-// Wait is that of a node agent: longer than it takes to write a status, and short beside the
-// two seconds in which people are to see what happened (docs/decisions/0010).
+// Wait is a node agent's setting: longer than the write of a status, and short compared to the
+// two seconds in which users should see an event (docs/decisions/0010).
 const Wait = 500 * time.Millisecond
 
-// Why an event was dropped, if it was not refused by the apiserver.
+// Reasons to drop an event, other than the apiserver's refusal.
 var (
 	ErrQueueFull = errors.New("too many events wait to be written")
 	ErrClosed    = errors.New("the agent ended before the event could be written")
 )
 
-// Recorder implements port.Recorder. Its methods may be called from anywhere.
+// Recorder implements port.Recorder. It is safe for concurrent use.
 type Recorder struct {
 	config Config
 
@@ -103,24 +100,23 @@ type Recorder struct {
 	correlator *record.EventCorrelator
 	queue      queue
 	calls      []*call
-	// troubled are events that were answered with nothing that can be understood: they,
-	// and what comes after them about the same object, wait for retry.
+	// troubled are events that got an unspecific error. They, and later events of the same
+	// object, wait for retry.
 	troubled []waiting
 	closed   bool
-	// away: the last call was not answered, or with nothing that can be understood.
-	// Then one call at a time tries whether that has changed; retry is the timer for
-	// the next, nil if none is waited for. heard is when the apiserver last said
-	// something else.
+	// away: the last call got no answer, or an unspecific error. Then one call at a time tries
+	// again; retry is the timer for the next, nil if it is not set. heard is when the apiserver
+	// last answered properly.
 	away  bool
 	retry func() bool
 	heard time.Time
-	// look is the timer for the next event that is due; nil if none is waited for.
+	// look is the timer for the next due event; nil if it is not set.
 	look func() bool
-	// flushed is called when there is nothing more that can be written now; nil
-	// while no call waits for that.
+	// flushed is called when no more events can be written now; nil while no Flush waits for
+	// that.
 	flushed func()
-	// last is the number in the name of the last event: of two at one instant each
-	// needs its own.
+	// last is the number in the name of the last event, which makes names of the same instant
+	// unique.
 	last int64
 }
 
@@ -142,7 +138,7 @@ func New(c Config) (*Recorder, error) {
 	}, nil
 }
 
-// passive is a clock as client-go wants it.
+// passive is a clock with client-go's interface.
 type passive struct{ kernel.Clock }
 
 // Since implements clock.PassiveClock.
@@ -180,8 +176,8 @@ func (r *Recorder) Record(e port.Event) {
 	r.advance()
 }
 
-// Flush writes what waits at once, however busy the apiserver is. It calls done, once, when
-// nothing is left that can be written now: all is written, or the apiserver does not answer.
+// Flush writes all waiting events at once, also under load. It calls done, once, when no more can
+// be written now: all are written, or the apiserver does not answer.
 func (r *Recorder) Flush(done func()) {
 	r.mu.Lock()
 	if r.flushed, r.away = done, false; r.retry != nil {
@@ -192,7 +188,7 @@ func (r *Recorder) Flush(done func()) {
 	r.advance()
 }
 
-// Close ends it: what waits is dropped, and what is under way is not waited for.
+// Close drops the waiting events, and does not wait for running calls.
 func (r *Recorder) Close() {
 	r.mu.Lock()
 	left := slices.Concat(r.troubled, r.queue.list)

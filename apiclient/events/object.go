@@ -19,7 +19,7 @@ func (r *Recorder) event(e *port.Event) *v1.Event {
 	}
 	at := metav1.NewTime(e.At)
 	r.last = max(e.At.UnixNano(), r.last+1)
-	// Of a node tools look for its name as its UID, and in this namespace.
+	// Tools look for a node's events by its name as UID, and in this namespace.
 	namespace, about := metav1.NamespaceDefault, v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.Node,
 		UID: types.UID(e.Node)}
 	if p := e.Pod; p != nil {
@@ -37,7 +37,7 @@ func (r *Recorder) event(e *port.Event) *v1.Event {
 	}
 }
 
-// maxMessage is the longest message that the apiserver takes, in bytes.
+// maxMessage is the apiserver's limit of a message, in bytes.
 const maxMessage = 1024
 
 func cut(s string) string {
@@ -46,13 +46,13 @@ func cut(s string) string {
 	}
 	const dots = "..."
 	n := maxMessage - len(dots)
-	for n > 0 && s[n]&0xC0 == 0x80 { // not within a letter
+	for n > 0 && s[n]&0xC0 == 0x80 { // not within a UTF-8 character
 		n--
 	}
 	return s[:n] + dots
 }
 
-// fieldPath is where in the pod a container is, as kubectl shows it.
+// fieldPath is a container's path in the pod, as kubectl shows it.
 func fieldPath(p *v1.Pod, name string) string {
 	if name == "" {
 		return ""

@@ -10,31 +10,30 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// queue are the events that wait, the oldest first. Of one object they are taken in
-// their order, whatever order objects are taken in.
+// queue are the waiting events, the oldest first. Events of one object are taken in order;
+// objects are taken in any order.
 type queue struct {
 	list []waiting
-	// warnings is how many of them are warnings, by what they are about.
-	// Invariant: none is 0.
+	// warnings counts the warnings, by object. Invariant: none is 0.
 	warnings map[about]int
-	// turn: a warning, or what is before it in its pod, was taken last. The oldest of
-	// the others that is due is next, so that no storm of warnings keeps them waiting.
+	// turn: the last one taken was a warning, or an event before a warning of its object. Then
+	// the oldest other due event is next, so that a storm of warnings does not starve the others.
 	turn bool
 }
 
-// waiting is an event that waits, and since when.
+// waiting is a waiting event, and since when it waits.
 type waiting struct {
 	event port.Event
 	since time.Time
-	// object is what is to be written, nil while it was not tried; counted: it is
-	// there, and its count is to be another.
+	// object is the object to write, nil before the first call. counted: the object exists, and
+	// its count must be updated.
 	object  *v1.Event
 	counted bool
-	// troubled is when a try was last answered with nothing that can be understood.
+	// troubled is when a call last got an unspecific error.
 	troubled time.Time
 }
 
-// about is what an event is about: a pod or a node.
+// about is the object of an event: a pod or a node.
 type about struct {
 	pod  types.UID
 	node string
@@ -52,14 +51,13 @@ func (q *queue) add(w waiting) {
 	q.count(&w, 1)
 }
 
-// putBack puts the first of an object's events back before the others.
+// putBack puts an event back in the first place.
 func (q *queue) putBack(w waiting) {
 	q.list = slices.Insert(q.list, 0, w)
 	q.count(&w, 1)
 }
 
-// putLast puts the first of an object's events back, and all events of that object behind
-// those of the others.
+// putLast puts an event back, and moves all events of its object behind those of others.
 func (q *queue) putLast(w waiting) {
 	of := w.about()
 	others, same := make([]waiting, 0, len(q.list)+1), []waiting{w}
@@ -95,7 +93,7 @@ func (q *queue) take(i int) waiting {
 	return w
 }
 
-// makeRoom takes the oldest that is no warning; nil if there is none.
+// makeRoom takes the oldest event that is no warning; nil if there is none.
 func (q *queue) makeRoom() *port.Event {
 	i := slices.IndexFunc(q.list, func(w waiting) bool { return !w.event.Warning })
 	if i < 0 {
@@ -105,18 +103,18 @@ func (q *queue) makeRoom() *port.Event {
 	return &w.event
 }
 
-// relook is how soon it is looked at again whether the apiserver is still busy.
+// relook is the time between checks whether the apiserver is still busy.
 const relook = 500 * time.Millisecond
 
-// haste says how long an event that is no warning waits (see Config).
+// haste says how long an event that is no warning is delayed (see Config).
 type haste struct {
-	// all: none does.
+	// all: no event is delayed.
 	all            bool
 	wait, patience time.Duration
 	busy           func() bool
 }
 
-// until is how long an event still waits that has waited for so long; 0 for no more.
+// until is the remaining delay of an event that has waited for so long; 0 for none.
 func (h haste) until(waited time.Duration) time.Duration {
 	switch {
 	case h.all, waited < 0: // the clock was set back
@@ -130,10 +128,10 @@ func (h haste) until(waited time.Duration) time.Duration {
 	}
 }
 
-// next is the place of the event to write now: in turns the first of an object that has a
-// warning to tell, and the oldest of the others that is due. free says of which objects
-// one may be written. If there is none, it is -1, and then in how long there may be one; 0
-// for not before something else happens.
+// next is the place of the event to write now. It takes turns between objects with a warning,
+// whose first event is taken, and the oldest other due event. free reports whether an event of an
+// object may be written. Without such an event, at is -1, and in is when the next is due; 0 if
+// that depends on something else.
 func (q *queue) next(now time.Time, h haste, free func(about) bool) (at int, in time.Duration) {
 	urgent, due := -1, -1
 	for i := range q.list {
@@ -149,7 +147,7 @@ func (q *queue) next(now time.Time, h haste, free func(about) bool) (at int, in 
 		case isUrgent:
 			urgent = i
 		default:
-			if in = h.until(now.Sub(w.since)); in == 0 { // what comes later is due later
+			if in = h.until(now.Sub(w.since)); in == 0 { // later ones are due later
 				due = i
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// call is an event that is being written.
+// call is an event whose write is running.
 type call struct {
 	waiting
 	ctx  context.Context
@@ -19,7 +19,7 @@ type call struct {
 	stop func() bool
 }
 
-// advance writes what is to be written now, as far as calls may begin.
+// advance starts the due writes, as far as there is room.
 func (r *Recorder) advance() {
 	for {
 		r.mu.Lock()
@@ -43,8 +43,8 @@ func (r *Recorder) advance() {
 	}
 }
 
-// beginLocked takes the next event to be written, if there is one and room for a call;
-// one that can't be made an object of the API comes with an error.
+// beginLocked takes the next due event, if there is room for a call. An event that cannot be made
+// an API object is returned with an error.
 func (r *Recorder) beginLocked() (_ *call, failed port.Event, _ error) {
 	for r.roomLocked() {
 		h := haste{all: r.away || r.flushed != nil, wait: r.config.Wait, busy: r.config.Busy, patience: r.config.Patience}
@@ -85,7 +85,7 @@ func (r *Recorder) freeLocked(of about) bool {
 		!slices.ContainsFunc(r.troubled, func(w waiting) bool { return w.about() == of })
 }
 
-// lookLocked has it looked again after a time; 0 for never.
+// lookLocked sets the timer for the next due event; 0 for no timer.
 func (r *Recorder) lookLocked(in time.Duration) {
 	if r.look != nil {
 		r.look()
@@ -96,7 +96,7 @@ func (r *Recorder) lookLocked(in time.Duration) {
 	}
 }
 
-// write makes an event, or counts one that is there.
+// write creates an event, or counts up an existing one.
 func (r *Recorder) write(c *call) {
 	done := func(got port.APIObject, err error) {
 		c.stop()
@@ -109,18 +109,17 @@ func (r *Recorder) write(c *call) {
 		r.config.API.Create(c.ctx, &fresh, done)
 		return
 	}
-	from := *o // what differs is what has to be written
+	from := *o // the patch is the difference
 	from.Count, from.LastTimestamp, from.Message = o.Count-1, o.FirstTimestamp, ""
 	r.config.API.Patch(c.ctx, port.APIPatch{
 		Key: port.APIKey{Kind: port.EventKind, Namespace: o.Namespace, Name: o.Name}, From: &from, To: o,
 	}, done)
 }
 
-// troubleMost is how long an event is tried that the apiserver neither takes nor
-// refuses.
+// troubleMost is how long an event is retried that the apiserver neither accepts nor refuses.
 const troubleMost = 10 * time.Minute
 
-// written takes in the answer of a call, and continues.
+// written handles the result of a call, and continues.
 func (r *Recorder) written(c *call, got port.APIObject, err error) {
 	drop := false
 	now := r.config.Clock.Now()
@@ -134,9 +133,9 @@ func (r *Recorder) written(c *call, got port.APIObject, err error) {
 	case err == nil:
 		r.correlator.UpdateState(got.(*v1.Event))
 	case kind == port.AlreadyExists && !c.counted:
-		// An earlier try has worked.
+		// An earlier call has worked.
 	case kind == port.NotFound && c.counted:
-		c.counted = false // it was too long ago, and is gone
+		c.counted = false // the apiserver has expired it
 		r.queue.putBack(c.waiting)
 	case kind == port.Unavailable, kind == port.Deadline, kind == port.Canceled, kind == port.TooManyRequests,
 		kind == port.Unauthorized:
@@ -150,7 +149,7 @@ func (r *Recorder) written(c *call, got port.APIObject, err error) {
 			r.troubled = append(r.troubled, c.waiting)
 		}
 	default:
-		drop = true // the namespace is going, or whatever else won't get better
+		drop = true // the namespace is being deleted, or another permanent error
 	}
 	switch {
 	case !unheard:
@@ -174,8 +173,8 @@ func (r *Recorder) tryAgain() {
 	r.advance()
 }
 
-// untroubleLocked ends the pause. What was in trouble comes after all others, be it a
-// warning: else no other would be tried.
+// untroubleLocked ends the pause. Troubled events come after all others, also warnings: otherwise
+// no other event would be tried.
 func (r *Recorder) untroubleLocked() {
 	r.retry = nil
 	for _, w := range r.troubled {

@@ -12,10 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// What no actor asks for and the port does not have: for the node's own server,
-// and for its certificates. These wait for the answer, as their callers do.
+// Calls that are not in the port, for the node's own server and its certificates. They are
+// synchronous, as their callers expect.
 
-// asked are the groups of it, and the lanes.
+// asked are the API groups and lanes of these calls.
 var asked = []restKey{
 	{authenticationv1.SchemeGroupVersion, strangers}, {authorizationv1.SchemeGroupVersion, others},
 	{certificatesv1.SchemeGroupVersion, others},
@@ -39,15 +39,14 @@ func (c *Client) ReviewAccess(ctx context.Context, r *authorizationv1.SubjectAcc
 	})
 }
 
-// RequestCertificate asks for a certificate; r becomes what the apiserver keeps
-// of it.
+// RequestCertificate creates a certificate request, and fills in what the apiserver stored.
 func (c *Client) RequestCertificate(ctx context.Context, r *certificatesv1.CertificateSigningRequest) error {
 	return c.ask(ctx, "create", "CertificateSigningRequest "+r.Name, r, func() *rest.Request {
 		return c.requests().Post().Resource(requests).Body(r.DeepCopy())
 	})
 }
 
-// CertificateRequest is what has become of a request for a certificate.
+// CertificateRequest reads a certificate request.
 func (c *Client) CertificateRequest(
 	ctx context.Context, name string,
 ) (*certificatesv1.CertificateSigningRequest, error) {
@@ -63,7 +62,7 @@ func (c *Client) requests() *rest.RESTClient {
 	return c.rest[restKey{certificatesv1.SchemeGroupVersion, others}]
 }
 
-// ask makes a request, and puts the answer into an object.
+// ask makes a request, and decodes the answer into an object.
 func (c *Client) ask(
 	ctx context.Context, verb, object string, into runtime.Object, request func() *rest.Request,
 ) error {

@@ -14,8 +14,8 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/mergepatch"
 )
 
-// Deadlines by kind of call, from the call to its answer, what client-go waits
-// and repeats in between included (it does what Retry-After asks for).
+// Deadlines by kind of call, from the call to its answer. They include client-go's waits and
+// retries (it obeys Retry-After).
 //
 //	read                            15 s
 //	write                           35 s  (a webhook may take 30 s: timeoutSeconds)
@@ -29,7 +29,7 @@ const (
 	heartbeatTimeout = 10 * time.Second
 )
 
-// call is what there is to say of one call before it is made.
+// call describes one call.
 type call struct {
 	verb   string
 	object string
@@ -45,8 +45,8 @@ func callOn(verb string, k port.APIKey, limit time.Duration) call {
 	return call{verb: verb, object: k.String(), limit: limit, counts: verb != "get" && kinds[k.Kind].lane == ordinary}
 }
 
-// run performs fn on a goroutine of its own, within the call's deadline, and
-// hands its translated result to done, exactly once.
+// run performs fn on a new goroutine, within the call's deadline, and passes its translated
+// result to done, exactly once.
 func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context) (T, error), done func(T, error)) {
 	open := c.enter()
 	go func() {
@@ -70,7 +70,7 @@ func run[T any](c *Client, ctx context.Context, k call, fn func(context.Context)
 	}()
 }
 
-// enter counts a call in; false if the client is closed.
+// enter registers a call; false if the client is closed.
 func (c *Client) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *Client) enter() bool {
 	return !c.closed
 }
 
-// within bounds ctx by limit, if there is one, and by the client's life.
+// within bounds ctx by limit, if there is one, and by the client's lifetime.
 func (c *Client) within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	var cancel context.CancelFunc
 	if limit == 0 {
@@ -123,8 +123,7 @@ func (c *Client) Update(ctx context.Context, o port.APIObject, done func(port.AP
 	}, done)
 }
 
-// ownCopy is needed because an encoder writes the kind into the object while it
-// works, and the object is shared.
+// ownCopy copies an object, because an encoder writes the kind into it and the object is shared.
 func ownCopy(o port.APIObject) port.APIObject { return o.DeepCopyObject().(port.APIObject) }
 
 // Patch implements port.API.
@@ -162,8 +161,8 @@ func (c *Client) Patch(ctx context.Context, p port.APIPatch, done func(port.APIO
 	}, done)
 }
 
-// patchBody adds the UID to a patch: the apiserver refuses to give another
-// object of that name this one's. A version, where there is one, it compares.
+// patchBody adds the UID to a patch: the apiserver then refuses to patch another object of that
+// name. It compares the version too, if there is one.
 func patchBody(changes map[string]any, uid types.UID, version string) ([]byte, error) {
 	metadata, _ := changes["metadata"].(map[string]any)
 	if metadata == nil {
@@ -181,7 +180,7 @@ func patchBody(changes map[string]any, uid types.UID, version string) ([]byte, e
 	return json.Marshal(changes)
 }
 
-// unchanged is what a patch gives that changes nothing.
+// unchanged is the result of an empty patch.
 func (c *Client) unchanged(ctx context.Context, p port.APIPatch) (port.APIObject, error) {
 	o, err := c.get(ctx, p.Key)
 	if err != nil {
@@ -229,7 +228,7 @@ func (c *Client) CreateToken(
 		}, done)
 }
 
-// of names the object of a request.
+// of sets the object of a request.
 func (k kind) of(r *rest.Request, key port.APIKey) *rest.Request {
 	return r.NamespaceIfScoped(key.Namespace, k.namespaced).Resource(k.resource).Name(key.Name)
 }

@@ -8,13 +8,12 @@ import (
 	"time"
 )
 
-// certificate is a client certificate and its key in files, read again when they
-// change. The apiserver knows a client by its connection, so that a new one
-// counts on new connections only: the old ones are closed.
+// certificate is a client certificate and its key in files, read again when they change. The
+// apiserver authenticates a connection, so a new certificate counts on new connections only: the
+// old ones are closed.
 //
-// client-go would do that as well. But it looks every 5 minutes, too long for a
-// node whose certificate had expired; and it keeps a goroutine for it that
-// nothing ends.
+// client-go can do that too. But it checks every 5 minutes, too long for a node whose certificate
+// had expired, and its goroutine for it never ends.
 type certificate struct {
 	certFile, keyFile string
 	changed           func()
@@ -32,7 +31,7 @@ type fileState struct {
 
 type fileStates [2]fileState
 
-// lookPeriod is how often the files are looked at, at most: before a request.
+// lookPeriod is the shortest time between checks of the files, which precede a request.
 const lookPeriod = time.Second
 
 func newCertificate(certFile, keyFile string, changed func()) (*certificate, error) {
@@ -49,15 +48,15 @@ func newCertificate(certFile, keyFile string, changed func()) (*certificate, err
 	return c, nil
 }
 
-// get gives what is to be shown in a handshake.
+// get returns the certificate for a handshake.
 func (c *certificate) get() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.is, nil
 }
 
-// look reads the files if they have changed. While they don't belong together,
-// because only one has been written yet, what there was continues.
+// look reads the files if they have changed. While they do not match, because only one has been
+// written yet, the old certificate stays in use.
 func (c *certificate) look(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

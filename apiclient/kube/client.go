@@ -14,18 +14,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Client talks to one apiserver as one user. It implements port.API.
+// Client is the client of one apiserver, as one user. It implements port.API.
 type Client struct {
 	config Config
 	conns  *connections
 	params runtime.ParameterCodec
-	// rest holds one client for each group and lane that kinds have; they differ
-	// in paths and limits, and share the transport.
+	// rest holds one client for each group and lane. They differ in paths and limits, and share
+	// the transport.
 	rest   map[restKey]*rest.RESTClient
 	health *health
 	rush   rush
 
-	// closing ends all calls in flight.
+	// closing ends all running calls.
 	closing context.Context
 	close   context.CancelFunc
 
@@ -42,8 +42,7 @@ type restKey struct {
 
 var _ port.API = (*Client)(nil)
 
-// New makes a client. It does not ask the apiserver for anything: an agent
-// starts also while there is none.
+// New makes a client. It makes no request: an agent must start without an apiserver too.
 func New(config Config) (*Client, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func New(config Config) (*Client, error) {
 	shared.UserAgent = "troupe/" + config.Version
 	shared.ContentType = config.ContentType
 	shared.AcceptContentTypes = config.ContentType + ",application/json"
-	shared.Timeout = 0 // each call has a deadline of its own, and a watch none
+	shared.Timeout = 0 // each call has its own deadline, and a watch none
 	http, conns, err := newHTTP(shared, config.Observe)
 	if err != nil {
 		return nil, err
@@ -76,7 +75,7 @@ func New(config Config) (*Client, error) {
 	for _, key := range asked {
 		needed[key] = true
 	}
-	for key := range needed { // order-free: each makes one of its own
+	for key := range needed { // each makes its own client
 		own := rest.CopyConfig(shared)
 		own.GroupVersion, own.APIPath, own.RateLimiter = &key.group, "/apis", limits[key.lane]
 		if key.group.Group == "" {
@@ -97,9 +96,8 @@ func limiter(qps float32, burst int) flowcontrol.RateLimiter {
 	return flowcontrol.NewTokenBucketRateLimiter(qps, burst)
 }
 
-// Close ends all calls and watches, waits until each has called its done, and
-// drops the connections. Calls made later fail. It must not be called from a
-// done or a change.
+// Close ends all calls and watches, waits until each has called its done, and closes the
+// connections. Later calls fail. It must not be called from a done or a change.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -109,8 +107,7 @@ func (c *Client) Close() {
 	c.conns.closeAll()
 }
 
-// kind is what is known of an object's kind. One that is none of the port's is a
-// mistake of the program.
+// kind describes the kind of an object. An unknown kind is a programming error.
 func (c *Client) kind(k port.APIKind) (kind, *rest.RESTClient) {
 	known, ok := kinds[k]
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Defaults of a Config, the kubelet's (KubeletConfiguration kubeAPIQPS,
-// kubeAPIBurst, eventRecordQPS, eventBurst, contentType).
+// Defaults of a Config: the kubelet's (KubeletConfiguration kubeAPIQPS, kubeAPIBurst,
+// eventRecordQPS, eventBurst, contentType).
 const (
 	DefaultQPS         = 50
 	DefaultBurst       = 100
@@ -19,31 +19,30 @@ const (
 	DefaultContentType = "application/vnd.kubernetes.protobuf"
 )
 
-// Config says which apiserver to talk to, and how.
+// Config says which apiserver to use, and how.
 type Config struct {
-	// REST is where the apiserver is and who we are; see Load. It is not changed.
+	// REST has the address and the credential; see Load. It is not changed.
 	REST *rest.Config
 	// Version is troupe's: the user agent is troupe/VERSION.
 	Version string
-	// QPS and Burst bound requests a second (kubeAPIQPS, kubeAPIBurst). QPS 0 is
-	// the default, below 0 there is no bound. Watches and what keeps the node
-	// alive, its lease and its own object, are never held back.
+	// QPS and Burst bound requests a second (kubeAPIQPS, kubeAPIBurst). QPS 0 is the default,
+	// below 0 there is no bound. Watches, the lease and the node's object are never limited.
 	QPS   float32
 	Burst int
-	// EventQPS and EventBurst are the same for events, which must not hold back
-	// anything else (eventRecordQPS, eventBurst).
+	// EventQPS and EventBurst are the same for events, which must not delay anything else
+	// (eventRecordQPS, eventBurst).
 	EventQPS   float32
 	EventBurst int
-	// ContentType is what is sent; protobuf if empty.
+	// ContentType is that of requests; protobuf if empty.
 	ContentType string
-	// Log is told when the apiserver can't be heard, and when it can again.
+	// Log gets a line when the apiserver becomes unreachable, and when it is back.
 	Log zerolog.Logger
-	// Observe, if not nil, is told of each HTTP request, from wherever it was made.
-	// It must not block.
+	// Observe, if not nil, is called for each HTTP request, from any goroutine. It must not
+	// block.
 	Observe func(Request)
 }
 
-// Validate tells the first thing that is wrong with c.
+// Validate returns the first problem of c.
 func (c Config) Validate() error {
 	switch {
 	case c.REST == nil:

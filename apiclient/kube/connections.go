@@ -30,18 +30,16 @@ type connections struct {
 	ahead *ahead
 }
 
-// streams is how many requests a connection surely has room for: as many as
-// kube-apiserver takes (--http2-max-streams-per-connection), and as HTTP/2
-// assumes before it has said so. Where there is room for more, those beyond that
-// number find it one after the other.
+// streams is the number of concurrent requests that every connection allows: kube-apiserver's
+// limit (--http2-max-streams-per-connection), and HTTP/2's assumption before the server states
+// one. Where the limit is higher, requests beyond this number are sent one after another.
 const streams = 100
 
-// ahead is a request that others wait for.
+// ahead is the request that dials, which others wait for.
 type ahead struct {
 	conns *connections
 	done  chan struct{}
-	// err is for those who waited, once done is closed; nil if they are to see for
-	// themselves.
+	// err is for the waiting requests, once done is closed; nil if they should retry.
 	err error
 }
 
@@ -49,9 +47,9 @@ func newConnections(dial utilnet.DialFunc) *connections {
 	return &connections{dial: dial, open: map[*conn]bool{}}
 }
 
-// enter is called before each request, and leave when it is over. It may wait.
-// It gives nil, nil if there is room; the request itself as the one that goes
-// ahead, and that is to call end; or the error of the one that it waited for.
+// enter is called before each request, and leave after it. It may wait. It returns nil, nil if
+// there is room; an ahead if this request must dial and then call end; or the error of the
+// request that it waited for.
 func (c *connections) enter(ctx context.Context) (*ahead, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +70,7 @@ func (c *connections) enter(ctx context.Context) (*ahead, error) {
 	}
 }
 
-// await waits with mu free.
+// await waits with mu released.
 func (c *connections) await(ctx context.Context, first *ahead) error {
 	c.mu.Unlock()
 	defer c.mu.Lock()
@@ -90,7 +88,7 @@ func (c *connections) leave() {
 	c.requests--
 }
 
-// has notes that a connection has shaken hands.
+// has records a connection's complete handshake.
 func (a *ahead) has(tcp net.Conn) {
 	if t, ok := tcp.(*tls.Conn); ok {
 		tcp = t.NetConn()
@@ -106,8 +104,8 @@ func (a *ahead) has(tcp net.Conn) {
 	}
 }
 
-// end says that the request with this context has got a connection, or how it
-// failed to. Only the first call counts.
+// end says that the request with this context got a connection, or failed to. Only the first call
+// counts.
 func (a *ahead) end(ctx context.Context, err error) {
 	c := a.conns
 	c.mu.Lock()
@@ -116,13 +114,13 @@ func (a *ahead) end(ctx context.Context, err error) {
 		return
 	}
 	c.ahead = nil
-	if ctx.Err() == nil { // otherwise it was given up; another may go ahead
+	if ctx.Err() == nil { // otherwise it was cancelled; another may dial
 		a.err = err
 	}
 	close(a.done)
 }
 
-// dialContext makes a connection that is known.
+// dialContext dials a connection and registers it.
 func (c *connections) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	raw, err := c.dial(ctx, network, address)
 	if err != nil {
@@ -135,7 +133,7 @@ func (c *connections) dialContext(ctx context.Context, network, address string) 
 	return made, nil
 }
 
-// closeAll closes them, which ends the requests on them with an error.
+// closeAll closes all connections, which fails the requests on them.
 func (c *connections) closeAll() {
 	c.mu.Lock()
 	var all []*conn
@@ -144,7 +142,7 @@ func (c *connections) closeAll() {
 	}
 	c.mu.Unlock()
 	for _, made := range all {
-		_ = made.Close() // it counts as closed in any case
+		_ = made.Close() // it counts as closed even if that fails
 	}
 }
 
@@ -164,8 +162,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// body is an answer that says when it is over: it is read to its end or, as a
-// watch, until it is closed. In either case it is closed.
+// body is a response body that reports its end: when it was read completely or, for a watch,
+// closed. Both close it.
 type body struct {
 	io.ReadCloser
 	once  sync.Once

@@ -10,9 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// describeCredential says what we show the apiserver, and what is wrong with it
-// as far as we can see: an apiserver that doesn't take it says nothing.
-// It never shows the credential itself.
+// describeCredential describes the client's credential, and what seems wrong with it: an
+// apiserver that refuses it gives no reason. It never shows the credential itself.
 func describeCredential(c *rest.Config) string {
 	switch {
 	case c.ExecProvider != nil:

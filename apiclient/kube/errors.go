@@ -16,11 +16,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// maxDetail bounds the apiserver's words: they end up in a log or a pod's status.
+// maxDetail bounds the apiserver's message, which goes into logs and pod statuses.
 const maxDetail = 2048
 
-// translateError turns what a request came back with into a *port.Error, nil
-// into nil. ctxErr is what the call's own context says.
+// translateError turns a request's error into a *port.Error, nil into nil. ctxErr is the error of
+// the call's own context.
 func (c *Client) translateError(verb, object string, err, ctxErr error) error {
 	if err == nil {
 		return nil
@@ -35,13 +35,13 @@ func (c *Client) translateError(verb, object string, err, ctxErr error) error {
 		out.Kind, out.Detail = port.Canceled, "given up before it ended"
 	}
 	if out.Kind == port.Unauthorized {
-		// The apiserver says no more than that word.
+		// The apiserver gives no further reason.
 		out.Detail += ": " + describeCredential(c.config.REST)
 	}
 	return out
 }
 
-// answered says that the apiserver itself gave the error.
+// answered reports whether the apiserver itself returned the error.
 func answered(err error) bool {
 	_, ok := statusOf(err)
 	return ok
@@ -56,10 +56,10 @@ func statusOf(err error) (metav1.Status, bool) {
 	return status.Status(), true
 }
 
-// kindOfError finds the kind of a failure. What has none of the reasons of the
-// API, and no code of HTTP that says more, is Other.
+// kindOfError finds the kind of a failure. Without a reason of the API or a specific HTTP code,
+// it is Other.
 func kindOfError(err error) port.ErrorKind {
-	if e, ok := errors.AsType[*port.Error](err); ok { // our own finding
+	if e, ok := errors.AsType[*port.Error](err); ok { // our own error
 		return e.Kind
 	}
 	if status, ok := statusOf(err); ok {
@@ -68,16 +68,16 @@ func kindOfError(err error) port.ErrorKind {
 	words := err.Error()
 	switch {
 	case strings.Contains(words, "client rate limiter Wait"):
-		return port.TooManyRequests // of our own making: Config.QPS
+		return port.TooManyRequests // the client's own limit: Config.QPS
 	case strings.Contains(words, "getting credentials"),
 		strings.Contains(words, "remote error: tls:"),
 		strings.Contains(words, "tls: private key does not match"):
-		// A plugin that failed; a proxy that checks certificates while it shakes
-		// hands, as the apiserver doesn't; a pair of files of which one is new.
+		// A credential plugin failed; or a proxy checks certificates in the handshake, unlike the
+		// apiserver; or only one file of a pair is new.
 		return port.Unauthorized
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok || trustError(err) || networkError(err) {
-		return port.Unavailable // also a dial that timed out, which says that it is a deadline
+		return port.Unavailable // also a dial that timed out, although that looks like a deadline
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -88,19 +88,19 @@ func kindOfError(err error) port.ErrorKind {
 	return port.Other
 }
 
-// anotherUID says that a patch was refused because the object has another UID.
-// To the apiserver it is an attempt to change a field that can't be changed.
+// anotherUID reports whether a patch was refused because the object has another UID. To the
+// apiserver that is a change of an immutable field.
 func anotherUID(err error) bool {
 	s, ok := statusOf(err)
 	return ok && s.Reason == metav1.StatusReasonInvalid && s.Details != nil &&
 		slices.ContainsFunc(s.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// kindOfStatus reads an answer (metav1.Status).
+// kindOfStatus finds the kind of an answer (metav1.Status).
 func kindOfStatus(err error, s metav1.Status) port.ErrorKind {
 	switch s.Reason {
 	case metav1.StatusReasonNotFound:
-		// Not the object but the whole resource: a path that is not served.
+		// Not the object but the whole resource is missing: a path that is not served.
 		if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 			return port.Unsupported
 		}
@@ -126,13 +126,13 @@ func kindOfStatus(err error, s metav1.Status) port.ErrorKind {
 	default:
 		switch s.Code {
 		case http.StatusBadGateway, http.StatusServiceUnavailable:
-			return port.Unavailable // of something in between
+			return port.Unavailable // a proxy's answer
 		}
 		return port.Other
 	}
 }
 
-// trustError says that the server isn't who we want to talk to.
+// trustError reports whether the server could not prove its identity.
 func trustError(err error) bool {
 	for _, is := range []func(error) bool{
 		func(err error) bool { _, ok := errors.AsType[x509.UnknownAuthorityError](err); return ok },
@@ -146,7 +146,7 @@ func trustError(err error) bool {
 	return false
 }
 
-// networkError says that the connection, and not an answer, ended the request.
+// networkError reports whether the connection, and not an answer, ended the request.
 func networkError(err error) bool {
 	words := err.Error()
 	for _, known := range []string{
@@ -161,8 +161,8 @@ func networkError(err error) bool {
 	return false
 }
 
-// oneLine gives the words of err alone, on one line: those of an answer, or
-// those behind the method and URL that a *url.Error repeats.
+// oneLine is the message of err on one line: that of an answer, or the one wrapped in a
+// *url.Error, without method and URL.
 func oneLine(err error) string {
 	words := err.Error()
 	if e, ok := errors.AsType[*port.Error](err); ok {

@@ -9,16 +9,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// health writes what is to be said of the apiserver into the log: one line when
-// it can't be heard, one when the reason becomes another, one when it can be
-// heard again. Watches find that out each for itself; what concerns them all is
-// said once for them all.
+// health logs whether the apiserver is reachable: one line when it is not, one when the reason
+// changes, one when it is back. Each watch detects that for itself; one line stands for all.
 type health struct {
 	log  zerolog.Logger
 	host string
 
 	mu sync.Mutex
-	// silent are the watches that can't hear the apiserver.
+	// silent are the watches that do not reach the apiserver.
 	silent map[*watch]struct{}
 	since  time.Time
 	kind   port.ErrorKind
@@ -28,12 +26,12 @@ func newHealth(log zerolog.Logger, host string) *health {
 	return &health{log: log, host: host, silent: map[*watch]struct{}{}}
 }
 
-// broke is told by a watch that can't continue, once for each reason.
+// broke is called by a watch that fails, once for each reason.
 func (h *health) broke(w *watch, err error) {
 	kind := port.KindOf(err)
 	switch kind {
 	case port.Unavailable, port.Deadline, port.Unauthorized:
-	default: // it concerns this watch alone
+	default: // it concerns this watch only
 		h.log.Warn().Str("apiserver", h.host).Str("error", err.Error()).Msg("watch failed; retrying")
 		return
 	}
@@ -54,7 +52,7 @@ func (h *health) broke(w *watch, err error) {
 	line.Str("apiserver", h.host).Str("error", err.Error()).Msg(what)
 }
 
-// heard is told by a watch that continues.
+// heard is called by a watch that continues.
 func (h *health) heard(w *watch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,7 +65,7 @@ func (h *health) heard(w *watch) {
 	}
 }
 
-// ended is told by a watch that ends: nothing can be said of the apiserver.
+// ended is called by a watch that ends, which says nothing about the apiserver.
 func (h *health) ended(w *watch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,34 +15,34 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// kind is where the apiserver has the objects of one kind.
+// kind describes the API of one kind of object.
 type kind struct {
 	group      schema.GroupVersion
 	resource   string
 	namespaced bool
-	// lane says whose share of requests they count to.
+	// lane is the rate limit that its requests count against.
 	lane lane
 	// object and list make empty ones.
 	object func() port.APIObject
 	list   func() runtime.Object
 }
 
-// lane is a share of requests a second.
+// lane is a separate rate limit.
 type lane uint8
 
 const (
 	// ordinary is bounded by Config.QPS.
 	ordinary lane = iota
-	// heartbeat isn't bounded: a node whose lease waits behind its pods' statuses
-	// would be taken for dead when it has most to do.
+	// heartbeat is not limited: if a lease waited behind pod statuses, a busy node would be
+	// considered dead.
 	heartbeat
 	// events is bounded by Config.EventQPS.
 	events
-	// others is bounded by Config.QPS as well, but apart: a client of the node
-	// something does not wait until the node's pods have said how they are.
+	// others is limited by Config.QPS too, but separately: a client of the node does not wait
+	// until the node has written its pod statuses.
 	others
-	// strangers is that of questions about tokens, apart from all else: anybody who
-	// reaches the node's port can make it ask one.
+	// strangers is for token reviews, apart from all else: any client that reaches the node's
+	// port can cause one.
 	strangers
 )
 
@@ -60,7 +60,7 @@ func kindOf[T any, P interface {
 	}
 }
 
-// kinds are all that the port knows, by port.APIKind.
+// kinds are all kinds of the port, by port.APIKind.
 var kinds = map[port.APIKind]kind{
 	port.PodKind: kindOf[v1.Pod, *v1.Pod, v1.PodList](v1.SchemeGroupVersion, "pods", true, ordinary),
 	port.NodeKind: kindOf[v1.Node, *v1.Node, v1.NodeList](v1.SchemeGroupVersion,
@@ -91,9 +91,8 @@ var kinds = map[port.APIKind]kind{
 		storagev1.CSIDriverList](storagev1.SchemeGroupVersion, "csidrivers", false, ordinary),
 }
 
-// newScheme knows the groups of our kinds and no others: client-go's own scheme
-// has every type of Kubernetes, for which an agent would pay in memory and in
-// time to start.
+// newScheme has only the groups of these kinds. client-go's own scheme has every type of
+// Kubernetes, which costs memory and startup time.
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

@@ -11,11 +11,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Load reads a kubeconfig (--kubeconfig): its current context says which server
-// and which user. Files that it names are read as well, so that what is missing
-// or broken is an error here and now, of one line, that names the file. A token
-// or a certificate given as a file is read again when the file changes; a plugin
-// (exec) is run when its credential is needed.
+// Load reads a kubeconfig (--kubeconfig): its current context has the server and the user. Files
+// that it names are read as well, so that a missing or broken one is an error at once, of one
+// line, that names the file. A token or a certificate given as a file is read again when the file
+// changes; a plugin (exec) is run when its credential is needed.
 func Load(path string) (*rest.Config, error) {
 	fail := func(err error) (*rest.Config, error) {
 		if missing := (*fs.PathError)(nil); errors.As(err, &missing) && missing.Path == path {
@@ -27,10 +26,10 @@ func Load(path string) (*rest.Config, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if err := clientcmd.ResolveLocalPaths(file); err != nil { // against the file's own directory
+	if err := clientcmd.ResolveLocalPaths(file); err != nil { // relative to the file's own directory
 		return fail(err)
 	}
-	// Without this a context that isn't there would silently mean localhost.
+	// Without this a missing context would silently mean localhost.
 	if context, ok := file.Contexts[file.CurrentContext]; !ok {
 		return fail(fmt.Errorf("current-context %q is not among its contexts", file.CurrentContext))
 	} else if _, ok := file.Clusters[context.Cluster]; !ok {
@@ -48,8 +47,8 @@ func Load(path string) (*rest.Config, error) {
 	return config, nil
 }
 
-// Derive writes a kubeconfig at path: for the server of another one's current
-// context, with the client certificate of a file that holds the key as well.
+// Derive writes a kubeconfig at path: for the server of another one's current context, with the
+// client certificate and key of certFile.
 func Derive(from, path, certFile string) error {
 	file, err := clientcmd.LoadFromFile(from)
 	if err != nil {

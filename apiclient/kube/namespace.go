@@ -11,8 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Namespace is what the current context of a kubeconfig says, "default" if it says
-// nothing.
+// Namespace is that of a kubeconfig's current context, "default" if it has none.
 func Namespace(path string) (string, error) {
 	file, err := clientcmd.LoadFromFile(path)
 	if err != nil {
@@ -24,12 +23,11 @@ func Namespace(path string) (string, error) {
 	return v1.NamespaceDefault, nil
 }
 
-// ownNamespace is where a pod finds its own (projected service account volume).
+// ownNamespace is the file with a pod's own namespace (projected service account volume).
 const ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// InCluster is how a pod reaches the apiserver of its cluster, by its service
-// account, and the namespace that the pod is in. The token is read again when its
-// file changes.
+// InCluster is the configuration with which a pod reaches its cluster's apiserver as its service
+// account, and the pod's namespace. The token is read again when its file changes.
 func InCluster() (*rest.Config, string, error) {
 	config, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {

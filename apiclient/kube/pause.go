@@ -10,28 +10,23 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// How long a watch waits before it tries again. client-go waits up to 60 s, so
-// that many clients together don't keep an apiserver down; an agent has to be
-// back within 5 s. So it depends on what happened:
+// How long a watch waits before it retries. client-go waits up to 60 s, to protect an apiserver
+// from many clients; an agent must be back within 5 s. So the pause depends on the failure:
 //
-//   - No answer: at most 1.5 s. That costs an apiserver nothing, for there
-//     is none; and when there is one, all is told again within 5 s, the time for
-//     a dial that was lost (transport.go) and for the list included.
-//   - The apiserver answered, and said no (the credential has expired, the node
-//     may not): up to 22 s. That costs it something each time, and nothing is
-//     gained by asking often.
-//   - It answered that something went wrong (its store does not answer) or that it
-//     has too much to do, or what came is no answer of an apiserver's: at most 3 s
-//     for the pods and the node themselves, of which there is one watch each; for
-//     all others as if it had said no.
+//   - No answer: at most 1.5 s. There is no apiserver to overload. When it is back, all is read
+//     again within 5 s, including a lost dial (transport.go) and the list.
+//   - The apiserver refused (the credential has expired, the node may not): up to 22 s. Each
+//     request costs the apiserver something, and frequent ones gain nothing.
+//   - It answered with an internal error (its store does not answer), with overload, or with
+//     an answer that is not an apiserver's: at most 3 s for the pods and the node itself,
+//     which have one watch each; for all others as if it had refused.
 var (
 	silentPause  = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Second}
 	brokenPause  = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 2 * time.Second}
 	refusedPause = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
 )
 
-// settled is how long a watch must have gone well to begin with the shortest
-// pause again.
+// settled is how long a watch must have worked before its next pause is the shortest again.
 const settled = 10 * time.Second
 
 // pauses are those of one watch.
@@ -49,8 +44,8 @@ func newPauses(k port.APIKind) pauses {
 	return p
 }
 
-// next is how long to wait after a try that lasted so long and ended so; nil
-// for an end without an error, such as a history that was thrown away (410).
+// next is the pause after a watch that lasted so long and ended with err; nil for an end without
+// an error, such as an expired history (410).
 func (p *pauses) next(err error, lasted time.Duration) time.Duration {
 	if lasted >= settled {
 		*p = newPauses(p.kind)
@@ -68,7 +63,7 @@ func (p *pauses) next(err error, lasted time.Duration) time.Duration {
 	}
 }
 
-// sleep waits, and reports whether ctx has not ended.
+// sleep waits, and reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -80,8 +75,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// endingClock is the real one, but its waits end with ctx: the reflector waits
-// on its clock where it doesn't look at its context.
+// endingClock is the real clock, but its waits end with ctx: the reflector waits on its clock
+// without a look at its context.
 type endingClock struct {
 	clock.RealClock
 	ctx context.Context

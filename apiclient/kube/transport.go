@@ -15,20 +15,18 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// How long it may take to detect that the apiserver does not answer. An agent has to be
-// back within 5 s of its apiserver, and a connection that died silently (a
-// cable, a firewall, a host without power) gives no sign by itself.
+// How long it may take to detect that the apiserver does not answer. An agent must be back within
+// 5 s of its apiserver, but a connection that died silently (a cable, a firewall, a host without
+// power) gives no sign.
 //
-// While packets are lost TCP sends again at growing distance: after an outage of
-// length t the next try is up to t away. So what was lost for t < readIdle+ping
-// comes back within t of the end of the outage, or when the connection is found
-// dead, whichever is first: at worst half of the two together, 4 s. client-go's
-// own 30 s + 15 s would make it 22 s. A ping costs next to nothing, and is sent
-// only on a connection that has been silent.
+// While packets are lost, TCP resends at growing intervals: after an outage of length t the next
+// resend is up to t away. So what was lost for t < readIdle+ping comes back within t of the end
+// of the outage, or when the connection is detected as dead, whichever is first: at worst half of
+// the two together, 4 s. client-go's own 30 s + 15 s would make it 22 s. A ping costs next to
+// nothing, and is sent only on a silent connection.
 //
-// A lost SYN is sent again after 1, 3, 7, 15 s. A dial that is given up after
-// 3 s and started again is never further than 2 s from its next packet; client-go's
-// 30 s could be 8 s away.
+// A lost SYN is resent after 1, 3, 7, 15 s. A dial that restarts after 3 s is never more than 2 s
+// from its next packet; client-go's 30 s could be 8 s away.
 const (
 	readIdleTimeout  = 5 * time.Second
 	pingTimeout      = 3 * time.Second
@@ -37,8 +35,7 @@ const (
 	keepAlive        = 15 * time.Second
 )
 
-// newHTTP makes what carries the requests of all clients of config, and the
-// connections that it uses.
+// newHTTP makes the HTTP client for all requests of config, and its connections.
 func newHTTP(config *rest.Config, observe func(Request)) (*http.Client, *connections, error) {
 	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
 	if config.Dial != nil {
@@ -70,14 +67,14 @@ func newHTTP(config *rest.Config, observe func(Request)) (*http.Client, *connect
 		return nil, nil, errors.New("client-go gave a transport that is none of net/http's: its deadlines can't be set")
 	}
 	base.TLSHandshakeTimeout = handshakeTimeout
-	// An administrator who has set client-go's own variables knows why.
+	// An administrator who has set client-go's own variables takes precedence.
 	if os.Getenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS") == "" && os.Getenv("HTTP2_PING_TIMEOUT_SECONDS") == "" {
 		base.HTTP2 = &http.HTTP2Config{SendPingTimeout: readIdleTimeout, PingTimeout: pingTimeout}
 	}
 	return &http.Client{Transport: all}, conns, nil
 }
 
-// baseOf is the transport within all that client-go wraps around it.
+// baseOf is the transport inside client-go's wrappers.
 func baseOf(rt http.RoundTripper) *http.Transport {
 	for {
 		switch t := rt.(type) {
@@ -91,29 +88,28 @@ func baseOf(rt http.RoundTripper) *http.Transport {
 	}
 }
 
-// trips sees every request on its way to the wire.
+// trips handles every HTTP request.
 type trips struct {
 	next  http.RoundTripper
 	conns *connections
 	cert  *certificate // nil: not in files
-	// observe, if not nil, is told of each.
+	// observe, if not nil, is called for each.
 	observe func(Request)
 }
 
-// Request is one HTTP request to the apiserver whose answer has begun, or that
-// failed: one call may be several.
+// Request is one HTTP request to the apiserver whose answer has begun, or that failed. One call
+// may be several.
 type Request struct {
 	Method, Host string
-	// Code is the answer's, 0 if there was none.
+	// Code is the answer's status code, 0 without an answer.
 	Code int
 	Took time.Duration
 }
 
 type tripKey struct{}
 
-// withTrip makes told be told of each attempt of the requests made with the
-// context: those within client-go, which repeats some of them, too. It is told
-// nil when an answer has begun.
+// withTrip has told called for each attempt of the requests with this context, including the
+// retries inside client-go. It gets nil when an answer has begun.
 func withTrip(ctx context.Context, told func(error)) context.Context {
 	return context.WithValue(ctx, tripKey{}, told)
 }
@@ -153,7 +149,7 @@ func (t *trips) trip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// send makes a request, which may be the one that others wait for.
+// send makes a request, which may be the one that dials.
 func (t *trips) send(request *http.Request, first *ahead) (*http.Response, error) {
 	if first == nil {
 		return t.next.RoundTrip(request)
@@ -175,10 +171,9 @@ func (t *trips) send(request *http.Request, first *ahead) (*http.Response, error
 	return response, err
 }
 
-// greeting is how long the first request on a new connection is alone there: an
-// apiserver says at once how many it takes, and where it is fewer than HTTP/2
-// assumes, more would fail. A request whose own answer takes longer delays no other request
-// up.
+// greeting is how long the first request on a new connection is alone there: an apiserver sends
+// its limit of requests at once, and where that is lower than HTTP/2's assumption, more requests
+// would fail. A slow answer to the first request delays no other beyond that time.
 const greeting = 100 * time.Millisecond
 
 // WrappedRoundTripper implements utilnet.RoundTripperWrapper.

@@ -19,8 +19,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// watch is one watch of a client. It is what the reflector asks the apiserver
-// through (List, Watch) and what it tells (Replace, Add, Update, Delete).
+// watch is one watch of a client. The reflector calls the apiserver through it (List, Watch) and
+// reports to it (Replace, Add, Update, Delete).
 //
 //	   ┌──────────────── ListAndWatch ends (pause.go) ───────────────┐
 //	   ▼                                                             │
@@ -29,22 +29,22 @@ import (
 //	   │                         └─────── stream opens ────┘         │
 //	   └──── a request fails: APIBroken, once for each reason ───────┘
 //
-// It begins with a streamed list (KEP-3157), which the apiserver gives from
-// memory and as new as a read of its store.
+// It begins with a streamed list (KEP-3157), which the apiserver serves from memory and as fresh
+// as a read of its store.
 type watch struct {
 	client *Client
 	sel    port.Selection
 	kind   kind
 	rest   *rest.RESTClient
 
-	// mu makes the changes come one at a time: a list that was given up continues
-	// for a moment on a goroutine of the reflector's.
+	// mu serializes the changes: a cancelled list runs on for a moment on a goroutine of the
+	// reflector.
 	mu     sync.Mutex
 	change func(port.APIChange)
 	ended  bool
-	// broken is the reason that was told last, nil while the apiserver is heard.
+	// broken is the last reported failure, nil while the apiserver answers.
 	broken *port.ErrorKind
-	// trip is how the last attempt of the request under way ended.
+	// trip is how the last attempt of the running request ended.
 	trip error
 }
 
@@ -59,7 +59,7 @@ func (c *Client) Watch(ctx context.Context, sel port.Selection, change func(port
 	}, func(_ struct{}, err error) { done(err) })
 }
 
-// object is the selection as errors name it.
+// object names the selection in errors.
 func (w *watch) object() string {
 	words := []string{w.sel.Kind.String()}
 	if w.sel.Namespace != "" {
@@ -73,11 +73,11 @@ func (w *watch) object() string {
 
 // follow watches until ctx ends.
 func (w *watch) follow(ctx context.Context) {
-	// What goes wrong is told once as APIBroken, and said once by health; the
-	// reflector says it each time, which is for those who look closely.
+	// Failures are reported once as APIBroken, and logged once by health. The reflector logs
+	// each, at a level for debugging.
 	log := klog.Background().V(4)
 	ctx = klog.NewContext(ctx, log)
-	within := silentPause // for what the reflector repeats by itself: refused connections
+	within := silentPause // for refused connections, which the reflector retries by itself
 	reflector := cache.NewReflectorWithOptions(w, w.kind.object(), w, cache.ReflectorOptions{
 		Name: w.object(), TypeDescription: w.sel.Kind.String(), Logger: &log,
 		Backoff: &within, Clock: endingClock{ctx: ctx},
@@ -91,12 +91,12 @@ func (w *watch) follow(ctx context.Context) {
 	}
 }
 
-// ListWithContext is the reflector's list, where the apiserver can't stream one.
+// ListWithContext is the reflector's list, where the apiserver cannot stream one.
 func (w *watch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o.FieldSelector = w.sel.Field
 	if o.ResourceVersion == "0" {
-		// Whatever some apiserver remembers: that may be older than this agent, and
-		// pods that are gone would run again (kubernetes/kubernetes#59848).
+		// A list from any apiserver's cache may be older than this agent, and pods that are gone
+		// would run again (kubernetes/kubernetes#59848).
 		o.ResourceVersion = ""
 	}
 	list := w.kind.list()
@@ -114,21 +114,20 @@ func (w *watch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (api
 	o.FieldSelector, o.Watch = w.sel.Field, true
 	stream, err := w.request(&o).Watch(w.observed(ctx))
 	if err == nil {
-		// After attempts that all ended without an answer client-go gives an empty
-		// stream, and no error.
+		// If all attempts got no answer, client-go returns an empty stream and no error.
 		if err = w.lastTrip(); err == nil {
 			w.heard()
 			return stream, nil
 		}
 		stream.Stop()
 	}
-	if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // an apiserver that can't stream lists says so
+	if o.SendInitialEvents == nil || !apierrors.IsInvalid(err) { // from an apiserver that cannot stream lists
 		w.failed(ctx, err)
 	}
 	return nil, err
 }
 
-// List and Watch are the reflector's old ways, which it does not use.
+// List and Watch are the reflector's old interface, which it does not call.
 func (w *watch) List(o metav1.ListOptions) (runtime.Object, error) {
 	return w.ListWithContext(w.client.closing, o)
 }
@@ -143,8 +142,7 @@ func (w *watch) request(o *metav1.ListOptions) *rest.Request {
 		namespaced).Resource(w.kind.resource).VersionedParams(o, w.client.params)
 }
 
-// observed makes failures of the connection known at once, also where client-go
-// repeats the request without a word.
+// observed reports failures of the connection at once, also where client-go retries silently.
 func (w *watch) observed(ctx context.Context) context.Context {
 	return withTrip(ctx, func(err error) {
 		w.mu.Lock()
@@ -162,7 +160,7 @@ func (w *watch) lastTrip() error {
 	return w.trip
 }
 
-// failed tells that a request failed, unless that was told already.
+// failed reports a failed request, unless that was reported already.
 func (w *watch) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return // it ends, or starts over
@@ -179,7 +177,7 @@ func (w *watch) failed(ctx context.Context, err error) {
 	w.change(port.APIBroken{Err: translated})
 }
 
-// heard notes that the apiserver has answered.
+// heard records that the apiserver has answered.
 func (w *watch) heard() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,15 +203,14 @@ func (w *watch) tell(c port.APIChange) error {
 	return nil
 }
 
-// Add is told of a new object; so are, of theirs, the following. All implement
-// cache.ReflectorStore.
+// Add is called for a new object. It and the following implement cache.ReflectorStore.
 func (w *watch) Add(o any) error { return w.tell(port.APISet{Object: o.(port.APIObject)}) }
 
 func (w *watch) Update(o any) error { return w.tell(port.APISet{Object: o.(port.APIObject)}) }
 
 func (w *watch) Delete(o any) error { return w.tell(port.APIDeleted{Object: o.(port.APIObject)}) }
 
-// Replace puts the list in order: the reflector keeps a streamed one in a map.
+// Replace sorts the list: the reflector keeps a streamed one in a map.
 func (w *watch) Replace(list []any, _ string) error {
 	objects := make([]port.APIObject, len(list))
 	for i, o := range list {
@@ -225,5 +222,5 @@ func (w *watch) Replace(list []any, _ string) error {
 	return w.tell(port.APIReplaced{Objects: objects})
 }
 
-// Resync is never asked for: there is no period for it.
+// Resync is never called: there is no period for it.
 func (w *watch) Resync() error { return nil }

@@ -5,21 +5,20 @@ import (
 	"time"
 )
 
-// rush knows whether ordinary writes come thick and fast: pods that start or end
-// together, of one node or of many that share the client.
+// rush detects bursts of ordinary writes: pods that start or end together, of one node or of many
+// that share the client.
 type rush struct {
 	mu sync.Mutex
-	// begun are when the last were begun, the oldest at next; under is how many have
-	// no answer.
+	// begun are the start times of the last writes, the oldest at next; under is the number of
+	// running ones.
 	begun [crowd]time.Time
 	next  int
 	under int
 }
 
-// A pod by itself makes fewer writes than many from its creation until it is Ready;
-// a machine that starts pods as fast as it can makes as many within that time, also
-// if it is slow. A crowd is what a handful of pods does not make, however busy their
-// lives are.
+// A single pod makes fewer writes than many from its creation until it is Ready. A machine that
+// starts pods as fast as it can makes at least many within that time, also if it is slow. A
+// handful of pods never makes crowd writes, however busy they are.
 const (
 	many   = 4
 	crowd  = 24
@@ -39,19 +38,19 @@ func (r *rush) end() {
 	r.under--
 }
 
-// is reports whether as many as n, which is no more than a crowd, come at a time.
+// is reports whether a burst of at least n writes is running; n is at most crowd.
 func (r *rush) is(n int, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.under >= n || now.Sub(r.begun[(r.next+crowd-n)%crowd]) < within
 }
 
-// Busy reports whether much is written at this time, leases, nodes and events apart:
-// requests without urgency should then wait. It may be called from anywhere.
+// Busy reports write load, without leases, nodes and events: requests without urgency should then
+// wait. It is safe for concurrent use.
 func (c *Client) Busy() bool { return c.rush.is(many, time.Now()) }
 
-// Load is Busy, and whether it is a crowd that writes: then even what people see of
-// a pod may wait, if it says little. It may be called from anywhere.
+// Load is Busy, and whether the burst is large: then even status patches with little news may
+// wait. It is safe for concurrent use.
 func (c *Client) Load() (busy, crowded bool) {
 	now := time.Now()
 	return c.rush.is(many, now), c.rush.is(crowd, now)

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// MaxSize is the longest answer that is read, in bytes: 10 MiB.
+	// MaxSize is the longest answer accepted, in bytes: 10 MiB.
 	MaxSize = 10 << 20
-	// maxRedirects is how often an answer may point elsewhere.
+	// maxRedirects is the limit of redirects.
 	maxRedirects = 5
 )
 
@@ -57,8 +57,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Version is what is known of an answer, to ask whether there is a newer one.
-// The zero Version knows nothing.
+// Version identifies an answer, for a conditional request. The zero Version is unknown.
 type Version struct {
 	etag, modified string
 	sum            [sha256.Size]byte
@@ -66,15 +65,15 @@ type Version struct {
 
 // Result is the answer to a Fetch.
 type Result struct {
-	// NotModified: the manifests are what they were at the Version given.
+	// NotModified: the manifests are the same as at the given Version.
 	NotModified bool
 	// Data is the answer; nil when NotModified.
 	Data []byte
-	// Version is to be given to the next Fetch.
+	// Version is for the next Fetch.
 	Version Version
 }
 
-// Fetcher fetches from one URL. It may be used by several goroutines.
+// Fetcher fetches from one URL. It is safe for concurrent use.
 type Fetcher struct {
 	config Config
 	shown  string // the URL without a password
@@ -101,9 +100,9 @@ func New(config Config) (*Fetcher, error) {
 // Name is the URL without a password: the source name of its manifests.
 func (f *Fetcher) Name() string { return f.shown }
 
-// Fetch asks for the manifests. since is the Version of the last good answer.
-// Every error names the URL and says what to do. An answer that is empty is an
-// error, as it is to the kubelet: no pods is an empty PodList.
+// Fetch requests the manifests. since is the Version of the last good answer. Every error names
+// the URL and says what to do. An empty answer is an error, as in the kubelet: no pods is an
+// empty PodList.
 func (f *Fetcher) Fetch(ctx context.Context, since Version) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
 	defer cancel()
@@ -148,7 +147,7 @@ func (f *Fetcher) Fetch(ctx context.Context, since Version) (Result, error) {
 	return Result{Data: data, Version: version}, nil
 }
 
-// pages are content types of answers meant for a person.
+// pages are content types of web pages.
 var pages = []string{"text/html", "application/xhtml+xml"}
 
 func (f *Fetcher) setHeader(req *http.Request, since Version) {
@@ -172,8 +171,8 @@ func (f *Fetcher) setHeader(req *http.Request, since Version) {
 	}
 }
 
-// checkRedirect lets an answer point to another place of the same kind: never
-// from https to http, and never with our headers to another host.
+// checkRedirect allows redirects, but never from https to http, and never with our headers to
+// another host.
 func (f *Fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	switch {

@@ -15,17 +15,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// serverOwned are the fields of metadata that the apiserver alone sets. A patch
-// that named one would ask for what can't be had, or, with resourceVersion,
-// fail because of a change that it has nothing to do with.
+// serverOwned are the metadata fields that only the apiserver sets. A patch of one would be
+// refused or, with resourceVersion, fail because of an unrelated change.
 var serverOwned = []string{
 	"resourceVersion", "uid", "managedFields", "generation", "creationTimestamp", "selfLink",
 	"deletionTimestamp", "deletionGracePeriodSeconds",
 }
 
-// Between is the strategic merge patch that turns p.From into p.To: only what
-// differs, and in lists with a key only the elements that do. It is empty if
-// nothing does. schema is any object of the kind.
+// Between is the strategic merge patch that turns p.From into p.To: only the differences, and in
+// lists with a key only the elements that differ. It is empty without a difference. schema is any
+// object of the kind.
 func Between(p port.APIPatch, schema port.APIObject) (map[string]any, error) {
 	from, err := part(p.From, p.Status)
 	if err != nil {
@@ -43,7 +42,7 @@ func Between(p port.APIPatch, schema port.APIObject) (map[string]any, error) {
 	return patch, nil
 }
 
-// part is the part of an object that a patch is about.
+// part is the part of an object that the patch changes.
 func part(o port.APIObject, status bool) (map[string]any, error) {
 	if status {
 		o = statusOf(o)
@@ -70,8 +69,8 @@ func part(o port.APIObject, status bool) (map[string]any, error) {
 	return all, nil
 }
 
-// statusOf is an object with the status of o and, where it is of a kind whose
-// statuses are written often, with nothing else, which would be converted in vain.
+// statusOf is an object with only the status of o, for the kinds whose statuses are written
+// often. That saves converting the rest.
 func statusOf(o port.APIObject) port.APIObject {
 	switch o := o.(type) {
 	case *v1.Pod:
@@ -83,10 +82,9 @@ func statusOf(o port.APIObject) port.APIObject {
 	}
 }
 
-// keepEmptied puts the lists and maps into to that were emptied since from. JSON
-// leaves them out, and a patch that says of a list that it is gone would take
-// what others have put into it; one that says that it is empty names what is to
-// go. t is the type of what both are.
+// keepEmptied adds to to the lists and maps that were emptied since from. JSON omits them. A
+// patch that removes a whole list would also remove what others have put into it; an empty list
+// in the patch names the elements to remove. t is the type of both.
 func keepEmptied(from, to map[string]any, t reflect.Type) {
 	if t = pointed(t); t.Kind() != reflect.Struct {
 		return

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// alignPodIPs makes podIP and podIPs say the same: of two that differ podIP is
-// right, for agents that know no podIPs.
+// alignPodIPs makes podIP and podIPs equal. If they differ, podIP wins, for agents without
+// podIPs.
 func alignPodIPs(s *v1.PodStatus) {
 	switch {
 	case s.PodIP != "" && (len(s.PodIPs) == 0 || s.PodIPs[0].IP != s.PodIP):
@@ -18,9 +18,8 @@ func alignPodIPs(s *v1.PodStatus) {
 	}
 }
 
-// badAddresses says what is wrong with the addresses of a status. What an agent
-// can get wrong is a patch from an old status: the lists are merged, and the
-// address before stays beside the new one.
+// badAddresses validates the addresses of a status. A patch from an old status can make them
+// wrong: the lists are merged, and the old address stays beside the new one.
 func badAddresses(errs field.ErrorList, s *v1.PodStatus) field.ErrorList {
 	status := field.NewPath("status")
 	errs = oneOfAFamily(errs, len(s.PodIPs), func(i int) string { return s.PodIPs[i].IP }, status.Child("podIPs"))
@@ -31,7 +30,7 @@ func badAddresses(errs field.ErrorList, s *v1.PodStatus) field.ErrorList {
 	return oneOfAFamily(errs, len(s.HostIPs), func(i int) string { return s.HostIPs[i].IP }, status.Child("hostIPs"))
 }
 
-// oneOfAFamily finds addresses that are none, and second ones of a family.
+// oneOfAFamily rejects invalid addresses, and a second one of a family.
 func oneOfAFamily(errs field.ErrorList, n int, ip func(int) string, path *field.Path) field.ErrorList {
 	var families [2]int
 	for i := range n {

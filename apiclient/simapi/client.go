@@ -13,24 +13,24 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
-// client is the API as one node sees it.
+// client is the API as seen by one node.
 type client struct {
 	s    *Server
 	node string
 
-	// All below belongs to the stage's lock.
+	// The stage's lock guards all below.
 
 	link Link
-	// follows are the watches that have not ended, in order of their beginning.
+	// follows are the running watches, in order of their start.
 	follows []*follow
-	// stopPing ends the wait for the end of a silent connection.
+	// stopPing cancels the timeout of a silent connection.
 	stopPing func() bool
 }
 
 var _ port.API = (*client)(nil)
 
-// Client gives the API as the agent of a node sees it: with latency and faults.
-// The same name gives the same client.
+// Client is the API as seen by a node's agent: with latency and faults. The same name returns the
+// same client.
 func (s *Server) Client(node string) port.API {
 	s.stage.Lock()
 	defer s.stage.Unlock()
@@ -47,10 +47,10 @@ func (s *Server) clientOf(node string) *client {
 	return c
 }
 
-// op is one call under way.
+// op is one running call.
 type op = simport.Op
 
-// begin makes a call: work runs under the lock when the latency is over.
+// begin makes a call: work runs under the lock at the end of the latency.
 func (c *client) begin(ctx context.Context, call Call, fail func(error), work func(*op)) *op {
 	s := c.s
 	call.Node = c.node
@@ -86,7 +86,7 @@ func unreachable(detail string) *port.Error {
 	return &port.Error{Kind: port.Unavailable, Detail: detail}
 }
 
-// write is a call that gives an object.
+// write is a call that returns an object.
 func (c *client) write(
 	ctx context.Context, call Call, done func(port.APIObject, error), work func() (port.APIObject, error),
 ) {
@@ -152,7 +152,7 @@ func (c *client) CreateToken(
 	})
 }
 
-// portError is what the port says of an error of the API.
+// portError translates an error of the API for the port.
 func portError(err error) *port.Error {
 	e := &port.Error{Detail: err.Error()}
 	status, ok := errors.AsType[*apierrors.StatusError](err)
@@ -174,6 +174,6 @@ func portError(err error) *port.Error {
 	return e
 }
 
-// pingTimeout is how long a connection that says nothing is believed in
-// (client-go: a ping after 30 s, and 15 s for its answer).
+// pingTimeout is how long a silent connection is kept (client-go: a ping after 30 s, and 15 s for
+// its answer).
 const pingTimeout = 45 * time.Second

@@ -16,53 +16,52 @@ type Clock = simport.Clock
 // Dist is a distribution of durations.
 type Dist = simport.Dist
 
-// The random streams that a Server asks Config.Rand for. A new use of randomness
-// gets a new stream, so that the draws of the others stay what they were.
+// The random streams that a Server requests from Config.Rand. A new use of randomness gets a new
+// stream, so that the draws of the others do not change.
 const (
 	StreamUIDs    = "simapi/uids"    // UIDs of objects
 	StreamNames   = "simapi/names"   // what is appended to generateName
 	StreamTokens  = "simapi/tokens"  // service account tokens
 	StreamLatency = "simapi/latency" // how long calls take
-	StreamWatch   = "simapi/watch"   // how late watches tell, and what they leave out
-	StreamBackoff = "simapi/backoff" // when a broken watch is tried again
+	StreamWatch   = "simapi/watch"   // how late watches report, and what they skip
+	StreamBackoff = "simapi/backoff" // when a broken watch retries
 	StreamFaults  = "simapi/faults"  // late effects
 )
 
-// Config is all that a Server depends on. Clock and Rand are required.
+// Config has all inputs of a Server. Clock and Rand are required.
 type Config struct {
 	Clock Clock
-	// Rand gives the random stream of a name. It is called once per stream, in New.
+	// Rand returns the random stream of a name. It is called once per stream, in New.
 	Rand func(stream string) *rand.Rand
 
-	// Latencies is how long calls take; nil is DefaultLatencies.
+	// Latencies are the durations of calls; nil is DefaultLatencies.
 	Latencies *Latencies
-	// LateEffect is the chance, 0 to 1, that a call takes effect although its
-	// context or connection ended before it was answered.
+	// LateEffect is the chance, 0 to 1, that a call takes effect although its context or
+	// connection ended before the answer.
 	LateEffect float64
-	// Fault says what goes wrong with a call; nil is nothing. It is called on the
-	// caller's goroutine, without the lock. That of a List or Watch breaks the
-	// port's watch that makes it; Partial and LoseReply there are as Fail and Hang.
+	// Fault returns the fault of a call; nil is no fault. It is called on the caller's goroutine,
+	// without the lock. A fault of a List or Watch breaks the port's watch that makes it; Partial
+	// and LoseReply there act as Fail and Hang.
 	Fault func(Call) Fault
 
-	// WatchLag is how late a watch tells of a change; the zero value is
-	// DefaultWatchLag. Changes of one watch stay in order.
+	// WatchLag is the delay of a watch's events; the zero value is DefaultWatchLag. Events of one
+	// watch stay in order.
 	WatchLag Dist
-	// ExtraLag, if not nil, adds to it: a stale watch. It is called under the lock
-	// for each change and watch, and must not call the server.
+	// ExtraLag, if not nil, adds to it: a stale watch. It is called under the lock for each
+	// change and watch, and must not call the server.
 	ExtraLag func(Watching) time.Duration
-	// WatchSkip is the chance, 0 to 1, that a watch leaves out a version of an
-	// object that a newer one overtakes before it was told.
+	// WatchSkip is the chance, 0 to 1, that a watch skips a version of an object when a newer one
+	// comes before it was reported.
 	WatchSkip float64
-	// WatchBuffer is how many changes may wait for one watch of the port; one
-	// that has more to tell starts over with what is there. 0 is DefaultWatchBuffer.
+	// WatchBuffer is how many changes may wait for one watch of the port; with more, the watch
+	// starts over with the current objects. 0 is DefaultWatchBuffer.
 	WatchBuffer int
-	// History is how many changes of each kind are kept for watches that continue
-	// where they were; 0 is DefaultHistory.
+	// History is how many changes of each kind are kept for watches that resume; 0 is
+	// DefaultHistory.
 	History int
 
-	// EventTTL is how long an Event is kept after it was written last, EventLimit
-	// how many are kept, the oldest ending first. 0 is DefaultEventTTL and
-	// DefaultEventLimit.
+	// EventTTL is how long an Event is kept after its last write, EventLimit how many are kept;
+	// beyond that the oldest expire first. 0 is DefaultEventTTL and DefaultEventLimit.
 	EventTTL   time.Duration
 	EventLimit int
 }
@@ -73,16 +72,16 @@ const (
 	DefaultHistory     = 4096
 )
 
-// Fault is what goes wrong with one call.
+// Fault is a fault of one call.
 type Fault = simport.Fault
 
-// Watching is one watch of the port, as Config.ExtraLag sees it.
+// Watching describes one watch of the port for Config.ExtraLag.
 type Watching struct {
 	Node      string
 	Selection port.Selection
 }
 
-// Validate says what of the configuration can't be.
+// Validate returns what is wrong with the configuration.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Clock == nil {
@@ -124,29 +123,28 @@ type Server struct {
 
 	uids, names, tokens, lat, wat, bo *rand.Rand
 
-	// All below belongs to the stage's lock.
+	// The stage's lock guards all below.
 
 	// version is that of the newest change of any object.
 	version uint64
 	tables  [kindCount]*table
 	marks   marks
 	specs   specCache
-	// clients are in the order in which they were first asked for.
+	// clients are ordered by their first request.
 	clients []*client
 	byNode  map[string]*client
 	down    bool
 	counts  [verbCount]uint64
 	tokenNo uint64
-	// services is how many got an address.
+	// services counts the assigned service addresses.
 	services uint32
 	ages     ages
 }
 
-// firstVersion is the version of a server that has nothing yet. 0 means "any" in
-// the API.
+// firstVersion is the version of an empty server. 0 means "any" in the API.
 const firstVersion = 1
 
-// New makes a server that has nothing yet.
+// New makes an empty server.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

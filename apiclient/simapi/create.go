@@ -41,7 +41,7 @@ func (s *Server) create(o port.APIObject) (port.APIObject, error) {
 	return next, nil
 }
 
-// nameNew checks the name of a new object, and makes one if it is to be made.
+// nameNew checks the name of a new object, or generates one.
 func (s *Server) nameNew(t *table, m *metav1.ObjectMeta) error {
 	switch {
 	case kinds[t.kind].cluster && m.Namespace != "":
@@ -71,8 +71,8 @@ func (s *Server) nameNew(t *table, m *metav1.ObjectMeta) error {
 	return apierrors.NewGenerateNameConflict(groupResource(t.kind), m.GenerateName, 1)
 }
 
-// How names are made: a suffix of five letters that spell no words, on at most
-// so much of generateName that the name is a label; so many attempts.
+// Generated names: a suffix of five letters without vowels, after as much of generateName as fits
+// into a label; and the limit of attempts.
 const (
 	suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 	suffixLength  = 5
@@ -101,7 +101,7 @@ func isName(s string) bool {
 	if len(s) > maxName {
 		return false
 	}
-	edge := true // the next must be a letter or digit
+	edge := true // the next character must be a letter or digit
 	for i := range len(s) {
 		switch c := s[i]; {
 		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9':
@@ -144,8 +144,8 @@ func (s *Server) newUID() types.UID {
 	return types.UID(b[:])
 }
 
-// prepareNew fills in what the apiserver fills in, and takes away what a
-// creation may not say.
+// prepareNew sets the fields that the apiserver sets, and clears those that a creation may not
+// set.
 func (s *Server) prepareNew(o port.APIObject) error {
 	switch o := o.(type) {
 	case *v1.Pod:
@@ -183,7 +183,7 @@ func (s *Server) prepareNew(o port.APIObject) error {
 	return nil
 }
 
-// allocate says that all of a node may be used, if nothing else is said.
+// allocate makes all of a node's capacity allocatable, unless the status says otherwise.
 func allocate(s *v1.NodeStatus) {
 	if s.Allocatable == nil {
 		s.Allocatable = s.Capacity
@@ -207,11 +207,11 @@ func (s *Server) preparePod(p *v1.Pod) error {
 	return nil
 }
 
-// seconds is now, as precisely as the API says times.
+// seconds is now with the API's resolution.
 func (s *Server) seconds() time.Time { return s.stage.Now().Truncate(time.Second) }
 
-// commit makes next the newest version of an object, or the end of it, and tells
-// the watches. next is given its version.
+// commit makes next the newest version of an object, or its end, and tells the watches. next gets
+// its version.
 func (s *Server) commit(t *table, old, next port.APIObject, gone bool) {
 	s.marks.note(s.stage.Now(), s.version)
 	s.version++

@@ -15,9 +15,9 @@ import (
 //	there ──delete──► going (pods with grace; anything with finalizers) ──► gone
 //	  └── no grace, no finalizers ─────────────────────────────────────────► gone
 //
-// A pod has grace only while it is bound to a node and has not ended: somebody
-// has to stop it. Further deletes only shorten the grace, and the one with 0 ends
-// it. An object with finalizers goes with the last of them, once its grace is 0.
+// A pod has a grace period only while it is bound to a node and has not ended: an agent has to
+// stop it. Further deletes only shorten the grace, and one with 0 ends it. An object with
+// finalizers is removed with the last of them, once its grace is 0.
 func (s *Server) remove(d port.APIDelete) error {
 	k := d.Key
 	t := s.tables[k.Kind]
@@ -33,7 +33,7 @@ func (s *Server) remove(d port.APIDelete) error {
 	}
 	grace, marks := s.graceOf(e.object, d.Grace)
 	if !marks {
-		return nil // it is going, and sooner than asked
+		return nil // it is being deleted, and sooner than requested
 	}
 	if len(old.Finalizers) > 0 || grace != noGrace {
 		s.mark(t, e, grace)
@@ -45,11 +45,11 @@ func (s *Server) remove(d port.APIDelete) error {
 	return nil
 }
 
-// noGrace is for what has none and needs no mark.
+// noGrace is for an object without a grace period, which needs no deletionTimestamp.
 const noGrace = -1
 
-// graceOf is the grace in seconds that a delete gives an object, noGrace if it
-// knows none. ok is false if the delete changes nothing.
+// graceOf is the grace in seconds that a delete gives an object, noGrace if it has none. ok is
+// false if the delete changes nothing.
 func (s *Server) graceOf(o port.APIObject, asked *int64) (grace int64, ok bool) {
 	p, isPod := o.(*v1.Pod)
 	if !isPod {
@@ -76,7 +76,7 @@ func (s *Server) graceOf(o port.APIObject, asked *int64) (grace int64, ok bool) 
 	return 0, true
 }
 
-// minGrace reads a grace period: a negative one is one second.
+// minGrace parses a grace period: a negative one is one second.
 func minGrace(seconds int64) int64 {
 	if seconds < 0 {
 		return 1
@@ -84,7 +84,7 @@ func minGrace(seconds int64) int64 {
 	return seconds
 }
 
-// mark says of an object that it is being deleted, and when its grace ends.
+// mark sets an object's deletionTimestamp and grace period.
 func (s *Server) mark(t *table, e *entry, grace int64) {
 	now := s.seconds()
 	next := shallow(e.object)
@@ -96,8 +96,8 @@ func (s *Server) mark(t *table, e *entry, grace int64) {
 			m.Generation++
 		}
 	case grace == noGrace:
-		return // its finalizers hold it, and its mark says so already
-	default: // shorter than it was, counted from when it began
+		return // its finalizers hold it, and it is marked already
+	default: // shorter than before, counted from its start
 		began := m.DeletionTimestamp.Add(-time.Duration(*m.DeletionGracePeriodSeconds) * time.Second)
 		ends = began.Add(time.Duration(grace) * time.Second)
 		if ends.Before(now) {
@@ -109,7 +109,7 @@ func (s *Server) mark(t *table, e *entry, grace int64) {
 	s.commit(t, e.object, next, false)
 }
 
-// end takes an object out.
+// end removes an object.
 func (s *Server) end(t *table, e *entry) { s.commit(t, e.object, shallow(e.object), true) }
 
 // bind assigns a pod to a node, once.

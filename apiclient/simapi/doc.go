@@ -1,27 +1,24 @@
-// Package simapi is an apiserver in memory: it keeps the objects that a node
-// uses as a real one does, takes as long for a call as a real one would, and
-// stands behind the same port as our client of the real one. Both pass
+// Package simapi is an apiserver in memory. It stores the objects that a node uses, with a real
+// apiserver's behavior and latency, behind the same port as the client of a real one. Both pass
 // tests/contract/apicontract.
 //
-// It has two faces. [Server.Client] gives an actor's: asynchronous, with latency,
-// faults, and watches that lag, break and start over. The methods of [Server]
-// itself are its owner's, a simulated world with its scheduler, controllers and
-// users: they take no time and never fail but for a reason of the API's.
+// It has two interfaces. [Server.Client] is an actor's: asynchronous, with latency, faults, and
+// watches that lag, break and start over. The methods of [Server] are for its owner, a simulated
+// world with its scheduler, controllers and users: they take no time and fail only for reasons of
+// the API.
 //
-// It is driven by a clock and by named random streams and by nothing else. On a
-// virtual clock a run is single-threaded and the same calls give the same
-// answers at the same times; on the wall clock all methods are safe for
-// concurrent use. Nothing in it starts a goroutine, but a context that can't
-// tell of its end without one.
+// Its only inputs are a clock and named random streams. On a virtual clock a run is
+// single-threaded, and the same calls get the same answers at the same times; on the wall clock
+// all methods are safe for concurrent use. It starts no goroutine, except for a context that
+// cannot report its end without one.
 //
 // # Objects
 //
-// Objects are shared and never changed: by the server, by watchers, by whoever
-// gets or gives one. A new version is a copy of the outermost struct that shares
-// all that did not change. So 150,000 pods made of one template have one list of
-// containers, and a history is a list of pointers.
+// Objects are shared and never changed: by the server, by watchers, by any caller. A new version
+// is a copy of the outermost struct that shares all unchanged fields. So 150,000 pods of one
+// template have one list of containers, and a history is a list of pointers.
 //
-// # What is as in the real one
+// # What is like in a real apiserver
 //
 // Names and generated names, UIDs, one counter of resource versions, generation
 // of pods, optimistic concurrency, UID preconditions, writes that change nothing,
@@ -31,7 +28,7 @@
 // selectors, history of bounded length with 410 Gone, bookmarks, service account
 // tokens. The rules are those of Kubernetes v1.36.
 //
-// # What is not there
+// # What is missing
 //
 // Authentication, authorization and admission: a client may do everything.
 // Validation beyond the above. Field management: managedFields are not

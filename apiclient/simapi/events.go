@@ -8,19 +8,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// DefaultEventTTL is how long an Event is kept after it was written last
-// (kube-apiserver --event-ttl).
+// DefaultEventTTL is how long an Event is kept after its last write (kube-apiserver --event-ttl).
 const DefaultEventTTL = time.Hour
 
-// DefaultEventLimit is how many Events are kept. The real one has no such
-// limit; a simulation of a hundred thousand pods would be made of Events mostly.
+// DefaultEventLimit is how many Events are kept. A real apiserver has no such limit; in a
+// simulation of a hundred thousand pods, most objects would be Events.
 const DefaultEventLimit = 20_000
 
 // ages removes expired Events.
 type ages struct {
-	// queue has an entry for each time that an Event was written, oldest first.
+	// queue has an entry for each write of an Event, oldest first.
 	queue []age
-	// expires is when each Event ends: what the newest of its entries says.
+	// expires is when each Event expires, from its newest entry.
 	expires map[types.UID]int64
 	timer   bool // set while the queue isn't empty
 }
@@ -31,7 +30,7 @@ type age struct {
 	expires int64 // nanoseconds
 }
 
-// aged is called for each Event that was written.
+// aged records the write of an Event.
 func (s *Server) aged(o port.APIObject) {
 	m, at := metaOf(o), s.stage.Now().Add(s.cfg.EventTTL).UnixNano()
 	if s.ages.expires == nil {
@@ -59,8 +58,8 @@ func (s *Server) awaitOldest() {
 	})
 }
 
-// endOldest takes the first of the queue out, and its Event with it, unless that
-// is gone or was written again since.
+// endOldest removes the first entry, and its Event, unless that is gone or was written again
+// since.
 func (s *Server) endOldest() {
 	a := s.ages.queue[0]
 	s.ages.queue[0] = age{}

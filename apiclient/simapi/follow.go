@@ -9,8 +9,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
-// follow is one watch of the port: what client-go's reflector makes of lists and
-// watches.
+// follow is one watch of the port: it behaves like client-go's reflector.
 //
 //	             ┌──────────── broken: told, then after a backoff ◄────────────┐
 //	             ▼                                                             │
@@ -29,19 +28,19 @@ type follow struct {
 	stopCtx  func() bool
 
 	state followState
-	// asked is the call under way; only while asking.
+	// asked is the running call; only while asking.
 	asked *op
-	// version is that of what was told last, and where it continues; 0 for a list.
+	// version is the last reported one, from which it resumes; 0 for a list.
 	version uint64
-	// queue is what is to be told, in order, each when its time has come. A
-	// Replaced, if there is one, is first.
+	// queue are the events to report, in order, each when it is due. A Replaced, if there is one,
+	// is first.
 	queue []item
-	// covers is the version of the last Replaced that was put into the queue: what
-	// happened until then is in it. 0 once that may have been lost.
+	// covers is the version of the last Replaced in the queue, which includes all earlier
+	// changes. 0 once that may have been lost.
 	covers uint64
-	// stopTimer ends the wait for the first of the queue, or for the next attempt.
+	// stopTimer cancels the timer for the first of the queue, or for the next attempt.
 	stopTimer func() bool
-	// failures since it was open; told is the reason that was told of them.
+	// failures counts those since it was open; told is the last reported reason.
 	failures uint8
 	told     string
 }
@@ -55,7 +54,7 @@ const (
 	ended
 )
 
-// item is one thing to be told.
+// item is one event to report.
 type item struct {
 	change  port.APIChange
 	version uint64
@@ -78,8 +77,7 @@ func (c *client) Watch(ctx context.Context, selected port.Selection, change func
 	})
 }
 
-// ask asks for what there is, or for what there was since. bad is what is wrong
-// with the selection, for ever.
+// ask requests a list, or the changes since version. bad is a permanent error of the selection.
 func (f *follow) ask(bad error) {
 	f.state, f.stopTimer = asking, nil
 	call := Call{Verb: List, Node: f.c.node, Field: f.selected.Field,
@@ -88,7 +86,7 @@ func (f *follow) ask(bad error) {
 		call.Verb = Watch
 	}
 	s := f.c.s
-	// The hook is asked without the lock.
+	// The hook is called without the lock.
 	s.stage.Later(func() {
 		var fault Fault
 		if s.cfg.Fault != nil {
@@ -111,7 +109,7 @@ func (f *follow) ask(bad error) {
 	})
 }
 
-// answered: the apiserver does what was asked.
+// answered: the call succeeds.
 func (f *follow) answered(o *op, verb Verb, bad error) {
 	s := f.c.s
 	given := o.Answered() // the connection was lost meanwhile
@@ -146,7 +144,7 @@ func (f *follow) refused(err error, bad error) {
 	}
 }
 
-// broken: nothing can be heard. It is told, and tried again later.
+// broken: the watch fails. That is reported, and the watch retries later.
 func (f *follow) broken(err error, bad error) {
 	f.close()
 	if reason := err.Error(); f.told != reason {
@@ -163,8 +161,8 @@ const (
 	backoffMax  = 30 * time.Second
 )
 
-// backoff is how long to wait after a failure: twice as long each time, and up
-// to as long again, so that the nodes of a cluster don't all come at once.
+// backoff is the wait after a failure: it doubles each time, plus jitter up to the same length,
+// so that the nodes of a cluster do not all retry at once.
 func (f *follow) backoff() time.Duration {
 	d := backoffBase << f.failures
 	if d >= backoffMax {
@@ -175,8 +173,8 @@ func (f *follow) backoff() time.Duration {
 	return d + time.Duration(f.c.s.bo.Int64N(int64(d)))
 }
 
-// close ends what an open watch has: what waits to be told is lost, and will
-// come again from the history or a list. What a bookmark has told by now counts.
+// close ends an open watch. Events in the queue are lost, and come again from the history or a
+// list. Bookmarks that were due by now count.
 func (f *follow) close() {
 	if f.state != open {
 		return
@@ -194,7 +192,7 @@ func (f *follow) close() {
 	}
 }
 
-// reopen: the server has closed the stream, as it does now and then.
+// reopen: the server has closed the stream, as it does periodically.
 func (f *follow) reopen() {
 	if f.state == open {
 		f.close()
@@ -202,7 +200,7 @@ func (f *follow) reopen() {
 	}
 }
 
-// end: the caller wants no more.
+// end ends the watch: its caller cancelled it.
 func (f *follow) end(why error) {
 	if f.state == ended {
 		return
@@ -213,7 +211,7 @@ func (f *follow) end(why error) {
 	f.c.s.stage.Later(func() { f.done(err) })
 }
 
-// drop ends it in silence.
+// drop ends it without a report.
 func (f *follow) drop() {
 	f.close()
 	if f.asked != nil {
@@ -230,7 +228,7 @@ func (f *follow) drop() {
 	f.c.follows = slices.DeleteFunc(f.c.follows, func(x *follow) bool { return x == f })
 }
 
-// lag is how late the next thing is told.
+// lag is the delay of the next event.
 func (f *follow) lag() time.Duration {
 	s := f.c.s
 	d := s.cfg.WatchLag.Sample(s.wat)
@@ -240,7 +238,7 @@ func (f *follow) lag() time.Duration {
 	return d
 }
 
-// startOver puts all that there is in place of what waits.
+// startOver replaces the queue by a list of all objects.
 func (f *follow) startOver(due time.Time) {
 	s := f.c.s
 	f.covers = s.version
@@ -248,16 +246,16 @@ func (f *follow) startOver(due time.Time) {
 	f.arm()
 }
 
-// take puts a change into the queue.
+// take queues a change.
 func (f *follow) take(e Event) {
 	s := f.c.s
 	if e.Version <= f.covers {
-		return // told from the history, and it started over meanwhile
+		return // it started over meanwhile, and reported this from the history
 	}
 	if n := len(f.queue); n >= s.cfg.WatchBuffer {
-		// Too far behind: the real one ends the stream, and what comes of it is a
-		// list. It is due when what waits longest would have been, so that a watch
-		// that is always behind is told something at last.
+		// Too far behind: a real apiserver ends the stream, and the client lists again. The list
+		// is due when the first of the queue was, so that a watch that is always behind still
+		// makes progress.
 		f.startOver(f.queue[0].due)
 		return
 	}
@@ -280,7 +278,7 @@ func (f *follow) take(e Event) {
 	}
 }
 
-// skip takes versions of an object out of the queue that a newer one overtakes.
+// skip removes queued versions of an object that a newer one replaces.
 func (f *follow) skip(o port.APIObject) {
 	uid := metaOf(o).UID
 	f.queue = slices.DeleteFunc(f.queue, func(i item) bool {
@@ -289,7 +287,7 @@ func (f *follow) skip(o port.APIObject) {
 	})
 }
 
-// arm waits for the first of the queue.
+// arm sets the timer for the first of the queue.
 func (f *follow) arm() {
 	if f.stopTimer != nil {
 		f.stopTimer()
@@ -300,7 +298,7 @@ func (f *follow) arm() {
 	}
 }
 
-// fire tells what is due.
+// fire reports the due events.
 func (f *follow) fire() {
 	f.stopTimer = nil
 	now := f.c.s.stage.Now()

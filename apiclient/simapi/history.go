@@ -11,16 +11,16 @@ type change struct {
 	version uint64
 	// old is the version before, nil if there was none.
 	old port.APIObject
-	// new is the object since; of one that is gone, its last state with the version
-	// of its end.
+	// new is the object after the change; of a removed object, its last state with the version of
+	// its removal.
 	new  port.APIObject
 	gone bool
-	// left is old with this change's version: what a watch is told whose selection
-	// the object has left. Made when the first one asks.
+	// left is old with this change's version, for watches whose selection no longer matches the
+	// object. Made on first use.
 	left port.APIObject
 }
 
-// leaving gives what a watch is told whose selection the object has left.
+// leaving is the event object for watches whose selection no longer matches.
 func (c *change) leaving() port.APIObject {
 	if c.gone {
 		return c.new
@@ -32,19 +32,19 @@ func (c *change) leaving() port.APIObject {
 	return c.left
 }
 
-// history is the newest changes of a kind, as many as its limit.
+// history has the newest changes of a kind, up to its limit.
 type history struct {
 	limit int
-	// ring has the changes from start on, in order of version.
+	// ring has the changes in order of version; start is the oldest.
 	ring  []change
 	start int
-	// floor is the version of the newest change that is forgotten.
+	// floor is the version of the newest forgotten change.
 	//
 	// Invariant: every change with a version above floor is in ring.
 	floor uint64
 }
 
-// add takes the newest change. What it returns is valid until the next one.
+// add adds a change. The result is valid until the next call.
 func (h *history) add(c change) *change {
 	if len(h.ring) < h.limit {
 		h.ring = append(h.ring, c)
@@ -57,8 +57,7 @@ func (h *history) add(c change) *change {
 	return &h.ring[at]
 }
 
-// since calls f for each change after a version, and reports whether all of them
-// are still known.
+// since calls f for each change after a version, and reports whether all of them are still known.
 func (h *history) since(version uint64, f func(*change)) bool {
 	if version < h.floor {
 		return false
@@ -71,14 +70,14 @@ func (h *history) since(version uint64, f func(*change)) bool {
 	return true
 }
 
-// forget drops everything up to a version, which is the newest there is.
+// forget drops everything up to a version, which must be the newest.
 func (h *history) forget(version uint64) {
 	h.ring, h.start, h.floor = nil, 0, version
 }
 
-// marks remember which version was the newest at some times past, so that a
-// watch that breaks knows what a bookmark told it last, although none was sent:
-// 5,000 nodes with ten watches each would need 800 timers a second for that.
+// marks remember the newest version at some past times. A watch that breaks so knows its last
+// bookmark, although none was sent: 5,000 nodes with ten watches each would need 800 timers a
+// second for that.
 type marks struct{ ring []mark }
 
 type mark struct {
@@ -86,13 +85,13 @@ type mark struct {
 	version uint64
 }
 
-// bookmarkPeriod is how often a watch is sent a bookmark, as the real one does.
+// bookmarkPeriod is the time between bookmarks of a watch, as in a real apiserver.
 const bookmarkPeriod = time.Minute
 
-// marksKept is how many marks are remembered.
+// marksKept is how many marks are kept.
 const marksKept = 16
 
-// note is called before each change with the version so far.
+// note is called before each change with the current version.
 func (m *marks) note(now time.Time, version uint64) {
 	n := len(m.ring)
 	if n > 0 && now.Sub(m.ring[n-1].at) < bookmarkPeriod {
@@ -105,7 +104,7 @@ func (m *marks) note(now time.Time, version uint64) {
 	m.ring = append(m.ring, mark{now, version})
 }
 
-// told is the version that a bookmark has told by now, 0 if none.
+// told is the version of the last bookmark before now, 0 if none.
 func (m *marks) told(now time.Time) uint64 {
 	for i := len(m.ring) - 1; i >= 0; i-- {
 		if now.Sub(m.ring[i].at) >= bookmarkPeriod {

@@ -16,15 +16,15 @@ import (
 // kindCount is one more than the last kind: a table index.
 const kindCount = int(port.CSIDriverKind) + 1
 
-// rules are what differs between kinds.
+// rules are the differences between kinds.
 type rules struct {
 	group, resource string
 	// cluster: it has no namespace.
 	cluster bool
-	// conditional: an update must name a version. creates: one of what isn't there
+	// conditional: an update needs a resourceVersion. creates: an update of a missing object
 	// creates it.
 	conditional, creates bool
-	// status: it is written apart from the rest. born: but not at creation.
+	// status: it has a status subresource. born: a creation may set the status too.
 	status, born bool
 }
 
@@ -55,7 +55,7 @@ func groupKind(k port.APIKind) schema.GroupKind {
 	return schema.GroupKind{Group: kinds[k].group, Kind: k.String()}
 }
 
-// metaOf is an object's metadata, which only its maker may change.
+// metaOf is an object's metadata. Only the maker of the object may change it.
 func metaOf(o port.APIObject) *metav1.ObjectMeta {
 	return o.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta)
 }
@@ -96,8 +96,7 @@ func empty(k port.APIKind) port.APIObject {
 	}
 }
 
-// shallow is a copy of the outermost struct: its fields may be set, what they
-// point to is shared.
+// shallow copies the outermost struct: its fields may be set, what they point to is shared.
 func shallow(o port.APIObject) port.APIObject {
 	switch o := o.(type) {
 	case *v1.Pod:
@@ -133,13 +132,12 @@ func shallow(o port.APIObject) port.APIObject {
 	}
 }
 
-// untyped empties TypeMeta, which a typed client's objects don't have either:
-// the Go type says the kind.
+// untyped clears TypeMeta, as a typed client does: the Go type has the kind.
 func untyped(o port.APIObject) {
 	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 }
 
-// takeStatus gives to the status of from, if the kind has one.
+// takeStatus copies the status of from, if the kind has one.
 func takeStatus(to, from port.APIObject) {
 	switch to := to.(type) {
 	case *v1.Pod:

@@ -7,18 +7,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Link is how a node's connection to the apiserver is.
+// Link is the state of a node's connection to the apiserver.
 type Link uint8
 
 const (
 	// Up: it works.
 	Up Link = iota
-	// Refused: no server listens. Calls fail with Unavailable, those under way too,
-	// having taken effect or not (Config.LateEffect); watches break at once.
+	// Refused: no server listens. Calls fail with Unavailable; running ones fail too, and may
+	// have taken effect (Config.LateEffect). Watches break at once.
 	Refused
-	// Silent: what is sent is lost. Calls hang until their contexts end; those
-	// under way take effect, and their replies are lost. Watches say nothing, and
-	// break after 45 s; if the link is up again before, they continue.
+	// Silent: packets are lost. Calls hang until their contexts end; running ones take effect,
+	// and their replies are lost. Watches are silent, and break after 45 s; if the link is up
+	// again before, they continue.
 	Silent
 )
 
@@ -31,7 +31,7 @@ func (l Link) String() string {
 	return fmt.Sprintf("Link(%d)", uint8(l))
 }
 
-// SetLink makes a node's connection so.
+// SetLink sets the state of a node's connection.
 func (s *Server) SetLink(node string, l Link) {
 	s.stage.Do(func() { s.clientOf(node).become(l) })
 }
@@ -50,8 +50,8 @@ func (c *client) become(l Link) {
 	case Refused:
 		c.cut("read: connection reset by peer")
 	case Silent:
-		// Not those of watches: nothing ends their contexts. One that is opened now
-		// is as silent as the others.
+		// Not those of watches, whose contexts do not end. A watch that starts now is as silent
+		// as the others.
 		c.s.calls.Each(func(o *op) {
 			if o.From == c {
 				o.Fault.LoseReply = true
@@ -77,7 +77,7 @@ func (c *client) become(l Link) {
 	}
 }
 
-// cut ends all that a client has under way.
+// cut ends all running calls and watches of a client.
 func (c *client) cut(why string) {
 	c.s.calls.Kill(func(o *op) bool {
 		f, ok := o.From.(*follow)
@@ -96,8 +96,8 @@ func (c *client) breakWatches(err *port.Error) {
 	}
 }
 
-// SetDown ends the apiserver as a kill does, or brings it back with all that it
-// had: no connection to it works meanwhile. The owner's calls do.
+// SetDown kills the apiserver, or restarts it with all its objects: meanwhile no connection to it
+// works. The owner's calls still do.
 func (s *Server) SetDown(down bool) {
 	s.stage.Do(func() {
 		if s.down == down {
@@ -112,9 +112,8 @@ func (s *Server) SetDown(down bool) {
 	})
 }
 
-// CloseWatches ends the streams of a node's watches, as the apiserver does every
-// few minutes: they continue where they were at once, and if the history since is
-// gone they start over.
+// CloseWatches ends the streams of a node's watches, as an apiserver does every few minutes. They
+// resume at once, or start over if the history is gone.
 func (s *Server) CloseWatches(node string) {
 	s.stage.Do(func() {
 		for _, f := range s.clientOf(node).follows {
@@ -123,8 +122,8 @@ func (s *Server) CloseWatches(node string) {
 	})
 }
 
-// Forget ends what a node's client still has under way, without an answer, and
-// forgets it: the node is no more. A client of that name starts over.
+// Forget ends the running calls of a removed node's client without an answer, and forgets the
+// client. A client of that name starts over.
 func (s *Server) Forget(node string) {
 	s.stage.Do(func() {
 		c := s.byNode[node]
@@ -151,8 +150,8 @@ func (s *Server) Forget(node string) {
 	})
 }
 
-// Expire forgets all history, as a compaction does: a watch that isn't open
-// can't continue where it was (410 Gone).
+// Expire forgets all history, as a compaction does: a watch that is not open cannot resume (410
+// Gone).
 func (s *Server) Expire() {
 	s.stage.Do(func() {
 		for _, t := range s.tables {

@@ -9,10 +9,9 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/mergepatch"
 )
 
-// merge applies a patch to an object as the apiserver does: what differs between
-// From and To becomes a strategic merge patch, which is applied to what is
-// there. It gives nil if nothing differs. This is the slow way, by reflection;
-// what comes out of it shares with the object what it did not change.
+// merge applies a patch as the apiserver does: the difference of From and To becomes a strategic
+// merge patch, which is applied to the object. It returns nil without a difference. This is the
+// slow way, by reflection. The result shares its unchanged parts with the object.
 func merge(object port.APIObject, p port.APIPatch) (port.APIObject, error) {
 	next := empty(p.Key.Kind)
 	patch, err := mergepatch.Between(p, next)

@@ -9,16 +9,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// The owner's face: a world's scheduler, controllers and users. None of these
-// takes time, and none calls back before it returns. Errors are
-// *apierrors.StatusError, so that apierrors.IsConflict and the like work.
+// The owner's interface: for a world's scheduler, controllers and users. These calls take no
+// time, and none calls back before it returns. Errors are *apierrors.StatusError, so that
+// apierrors.IsConflict and the like work.
 
-// Create stores a new object and gives it as it was stored.
+// Create stores a new object and returns the stored version.
 func (s *Server) Create(o port.APIObject) (port.APIObject, error) {
 	return do(s, func() (port.APIObject, error) { return s.create(o) })
 }
 
-// Get gives the newest version of an object.
+// Get returns the newest version of an object.
 func (s *Server) Get(k port.APIKey) (port.APIObject, error) {
 	s.stage.Lock()
 	defer s.stage.Unlock()
@@ -32,40 +32,39 @@ func (s *Server) get(k port.APIKey) (port.APIObject, error) {
 	return nil, notFound(k)
 }
 
-// Update replaces an object, but for its status. A resource version, where it
-// has one, must be the newest.
+// Update replaces an object, except its status. A resource version, if set, must be the newest.
 func (s *Server) Update(o port.APIObject) (port.APIObject, error) {
 	return do(s, func() (port.APIObject, error) { return s.update(o, false) })
 }
 
-// UpdateStatus replaces the status of an object, and nothing else of it.
+// UpdateStatus replaces only the status of an object.
 func (s *Server) UpdateStatus(o port.APIObject) (port.APIObject, error) {
 	return do(s, func() (port.APIObject, error) { return s.update(o, true) })
 }
 
-// Patch changes what differs between two versions of an object.
+// Patch applies the difference of two versions of an object.
 func (s *Server) Patch(p port.APIPatch) (port.APIObject, error) {
 	return do(s, func() (port.APIObject, error) { return s.patch(p) })
 }
 
-// Delete begins the deletion of an object, or ends it.
+// Delete starts the deletion of an object, or completes it.
 func (s *Server) Delete(d port.APIDelete) error {
 	var err error
 	s.stage.Do(func() { err = s.remove(d) })
 	return err
 }
 
-// Bind assigns a pod to a node, as a scheduler does (pods/binding). It fails
-// with Conflict if the pod has one, or is being deleted.
+// Bind assigns a pod to a node, as a scheduler does (pods/binding). It fails with Conflict if the
+// pod is bound or being deleted.
 func (s *Server) Bind(namespace, pod, node string) error {
 	var err error
 	s.stage.Do(func() { err = s.bind(namespace, pod, node) })
 	return err
 }
 
-// Select is what a list or a watch of the owner's is about: all of a kind, of
-// one namespace if Namespace isn't empty, that both selectors select. They are
-// as kubectl takes them: spec.nodeName=n1,status.phase!=Failed; app=web,tier in (a,b).
+// Select is the selection of an owner's list or watch: all of a kind, of one namespace if
+// Namespace is not empty, that match both selectors. The selectors have kubectl's syntax:
+// spec.nodeName=n1,status.phase!=Failed; app=web,tier in (a,b).
 type Select struct {
 	Kind      port.APIKind
 	Namespace string
@@ -73,8 +72,8 @@ type Select struct {
 	Label     string
 }
 
-// List gives all that is selected, in order of namespace and name, and the
-// resource version at which it is so.
+// List returns the selected objects, ordered by namespace and name, and the resource version of
+// the list.
 func (s *Server) List(q Select) ([]port.APIObject, uint64, error) {
 	sel, err := parseSelector(q.Kind, q.Namespace, q.Field, q.Label)
 	if err != nil {
@@ -85,20 +84,18 @@ func (s *Server) List(q Select) ([]port.APIObject, uint64, error) {
 	return s.tables[sel.kind].list(sel), s.version, nil
 }
 
-// WatchOptions is what a watch of the owner's is to tell.
+// WatchOptions describes an owner's watch.
 type WatchOptions struct {
 	Select
-	// Since is the resource version after which it begins: that of a list, or of
-	// the last event of a watch before. With 0 it begins with an Added for each
-	// object that there is.
+	// Since is the resource version after which it begins: that of a list, or of the last event
+	// of an earlier watch. With 0 it begins with an Added for each existing object.
 	Since uint64
-	// Bookmarks is how often it tells how far it is, 0 for never.
+	// Bookmarks is the time between bookmarks, 0 for none.
 	Bookmarks time.Duration
 }
 
-// Watch calls event for each change of what is selected, until stop. It is never
-// late. It fails with Expired (410 Gone) if the changes since then are no longer
-// all known: then list again.
+// Watch calls event for each change of the selected objects, until stop. It has no delay. It
+// fails with Expired (410 Gone) if the history since then is incomplete: then list again.
 func (s *Server) Watch(o WatchOptions, event func(Event)) (stop func(), err error) {
 	sel, err := parseSelector(o.Kind, o.Namespace, o.Field, o.Label)
 	if err != nil {
@@ -122,7 +119,7 @@ type ownWatch struct {
 	s     *Server
 	event func(Event)
 	every time.Duration
-	// waiting are events that deliver, once it runs, will tell.
+	// waiting are events that deliver will report.
 	waiting  []Event
 	ended    bool
 	stopMark func() bool
@@ -145,7 +142,7 @@ func (w *ownWatch) begin(since uint64) error {
 	return nil
 }
 
-// take has an event told once the lock is free.
+// take queues an event until the lock is free.
 func (w *ownWatch) take(e Event) {
 	w.waiting = append(w.waiting, e)
 	if len(w.waiting) == 1 {
@@ -169,7 +166,7 @@ func (w *ownWatch) deliver() {
 	}
 }
 
-// mark tells how far the watch is, now and then.
+// mark sends a periodic bookmark.
 func (w *ownWatch) mark() {
 	if w.every > 0 {
 		w.stopMark = w.s.stage.After(w.every, func() {

@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// mayReplacePod reports whether a pod may become next: of a pod's spec little may
-// change (API reference, Pod update). It bumps the generation of one that does.
+// mayReplacePod reports whether a pod may become next: few fields of a pod's spec may change (API
+// reference, Pod update). It increments the generation on a change.
 func (s *Server) mayReplacePod(k port.APIKey, old, next *v1.Pod) error {
 	if apiequality.Semantic.DeepEqual(next.Spec, old.Spec) {
 		next.Spec = old.Spec
@@ -31,7 +31,7 @@ func (s *Server) mayReplacePod(k port.APIKey, old, next *v1.Pod) error {
 	return nil
 }
 
-// changes says what is wrong with the change of a spec.
+// changes validates the change of a spec.
 func changes(old, next *v1.PodSpec) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
@@ -58,7 +58,7 @@ func changes(old, next *v1.PodSpec) field.ErrorList {
 					fmt.Sprintf("only deletion is allowed, but found new scheduling gate %q", gate.Name)))
 		}
 	}
-	// What is left must be the same once what may change is.
+	// All other fields must be equal.
 	rest := *next
 	rest.Containers, rest.InitContainers = imagesOf(old.Containers, next.Containers),
 		imagesOf(old.InitContainers, next.InitContainers)
@@ -68,7 +68,7 @@ func changes(old, next *v1.PodSpec) field.ErrorList {
 		*rest.TerminationGracePeriodSeconds == 1 {
 		rest.TerminationGracePeriodSeconds = g
 	}
-	if len(old.SchedulingGates) > 0 { // a gated pod may still be told where to run
+	if len(old.SchedulingGates) > 0 { // a gated pod's scheduling fields may still change
 		rest.NodeSelector = old.NodeSelector
 		rest.Affinity = old.Affinity
 	}
@@ -96,7 +96,7 @@ func deadlineChange(old, next *int64, path *field.Path) *field.Error {
 	return nil
 }
 
-// onlyAdded reports whether all old tolerations are still there, their seconds aside.
+// onlyAdded reports whether all old tolerations are still there, whatever their seconds.
 func onlyAdded(old, next []v1.Toleration) bool {
 	for _, was := range old {
 		kept := false
@@ -120,7 +120,7 @@ func contains[T comparable](list []T, x T) bool {
 	return false
 }
 
-// imagesOf gives containers the images that others have.
+// imagesOf copies the images of other containers.
 func imagesOf(from, to []v1.Container) []v1.Container {
 	if len(to) == 0 {
 		return to
@@ -132,7 +132,7 @@ func imagesOf(from, to []v1.Container) []v1.Container {
 	return out
 }
 
-// keepObserved keeps the observedGenerations that a writer left out.
+// keepObserved restores the observedGenerations that a writer left out.
 func keepObserved(next, old *v1.PodStatus) {
 	if next.ObservedGeneration == 0 {
 		next.ObservedGeneration = old.ObservedGeneration
@@ -155,9 +155,8 @@ func keepObserved(next, old *v1.PodStatus) {
 	}
 }
 
-// mayFollow reports whether a pod's status may become next: its class of service
-// stays, it has at most one address of each family, and a container that has
-// ended for good does not begin to run again.
+// mayFollow reports whether a pod's status may become next: its QoS class stays, it has at most
+// one address of each family, and a container that has ended for good does not run again.
 func mayFollow(k port.APIKey, old *v1.Pod, next *v1.PodStatus) error {
 	path := field.NewPath("status")
 	if next.QOSClass != old.Status.QOSClass {
@@ -174,8 +173,7 @@ func mayFollow(k port.APIKey, old *v1.Pod, next *v1.PodStatus) error {
 	return nil
 }
 
-// resurrected finds containers that ended, may not be restarted, and are said
-// not to have ended.
+// resurrected finds containers that ended, may not be restarted, and are reported as not ended.
 func resurrected(
 	errs field.ErrorList, p *v1.Pod, specs []v1.Container, old, next []v1.ContainerStatus, path *field.Path,
 ) field.ErrorList {

@@ -12,11 +12,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// ResizePod changes what a pod asks for while it runs, as a user does with
-// kubectl patch --subresource resize (pods/resize, KEP-1287). change may change
-// anything; of what it changes only CPU and memory of containers and of the pod,
-// and the resize policies, are taken over. The pod's class of service stays, and
-// what is asked for can't be taken away.
+// ResizePod changes the resources of a running pod, as kubectl patch --subresource resize does
+// (pods/resize, KEP-1287). change may change anything, but only CPU and memory of containers and
+// of the pod, and the resize policies, are used. The QoS class must stay, and requests and limits
+// cannot be removed.
 func (s *Server) ResizePod(namespace, pod string, change func(*v1.PodSpec)) (*v1.Pod, error) {
 	o, err := do(s, func() (port.APIObject, error) { return s.resize(namespace, pod, change) })
 	if err != nil {
@@ -48,7 +47,7 @@ func (s *Server) resize(namespace, pod string, change func(*v1.PodSpec)) (port.A
 	return s.replaced(k, e, &next), nil
 }
 
-// resized are containers with the resources that others of their names have.
+// resized copies the resources of other containers by name.
 func resized(list, asked []v1.Container) []v1.Container {
 	out := append([]v1.Container(nil), list...)
 	for i := range out {
@@ -61,7 +60,7 @@ func resized(list, asked []v1.Container) []v1.Container {
 	return out
 }
 
-// badResize says what is wrong with a resize.
+// badResize validates a resize.
 func badResize(old, next *v1.Pod) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if was, is := podspec.QOS(old), podspec.QOS(next); was != is {

@@ -10,10 +10,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// round cuts the times of an object to what the API keeps of them: whole seconds,
-// and microseconds of a MicroTime. The object's outermost struct is ours; what
-// is changed below it is copied first. An actor that rounds by itself, as ours
-// do, costs nothing.
+// round truncates an object's times to the API's resolution: whole seconds, and microseconds of a
+// MicroTime. The caller owns the object's outermost struct; deeper changes are made on a copy. It
+// is cheap for an actor that truncates by itself, as troupe's do.
 func round(o port.APIObject) {
 	switch o := o.(type) {
 	case *v1.Pod:
@@ -94,7 +93,7 @@ func wholeState(s *v1.ContainerState) bool {
 		(s.Terminated == nil || whole(&s.Terminated.StartedAt) && whole(&s.Terminated.FinishedAt))
 }
 
-// roundPodStatus cuts the times of a status that is ours.
+// roundPodStatus truncates the times of a status that the caller owns.
 func roundPodStatus(s *v1.PodStatus) {
 	cut(s.StartTime)
 	for i := range s.Conditions {

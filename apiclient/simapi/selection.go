@@ -13,14 +13,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// selector is what a list or watch is about, parsed. What has an index is
-// apart: namespace and name (empty for any), and the node of a pod.
+// selector is the parsed selection of a list or watch. Indexed fields are separate: namespace and
+// name (empty for any), and the node of a pod.
 type selector struct {
 	kind            port.APIKind
 	namespace, name string
-	onNode          bool // node must be that, which may be none
+	onNode          bool // node must be equal; it may be empty
 	node            string
-	// impossible: it asks for two different values at once.
+	// impossible: it requires two different values at once.
 	impossible bool
 	fields     []requirement
 	labels     labels.Selector // nil for any
@@ -33,7 +33,7 @@ type requirement struct {
 	value string
 }
 
-// parseSelector reads a selection as the apiserver does. Errors are *apierrors.StatusError.
+// parseSelector parses a selection as the apiserver does. Errors are *apierrors.StatusError.
 func parseSelector(kind port.APIKind, namespace, field, label string) (*selector, error) {
 	if kind == 0 || int(kind) >= kindCount {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("there is no kind %d", kind))
@@ -107,8 +107,8 @@ func (s *selector) matches(o port.APIObject) bool {
 	return s.labels == nil || s.labels.Matches(labels.Set(m.Labels))
 }
 
-// fieldOf gives the field of an object that a selector may name, nil if it may
-// not: those of the API reference of each kind (Kubernetes v1.36).
+// fieldOf returns a field for a field selector, nil if the API does not allow it: the fields in
+// the API reference of each kind (Kubernetes v1.36).
 func fieldOf(kind port.APIKind, field string) func(port.APIObject) string {
 	switch {
 	case field == "metadata.name":
@@ -130,7 +130,7 @@ func fieldOf(kind port.APIKind, field string) func(port.APIObject) string {
 	}
 }
 
-// of makes a getter of one kind one of any object.
+// of turns a getter for one kind into one for any object.
 func of[T port.APIObject](get func(T) string) func(port.APIObject) string {
 	if get == nil {
 		return nil

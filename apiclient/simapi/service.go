@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// servicePrefix is where services get their addresses from (kubeadm's
-// --service-cluster-ip-range), one after the other: a million of them.
+// servicePrefix is the range of service addresses (kubeadm's --service-cluster-ip-range),
+// assigned in order: a million of them.
 var servicePrefix = netip.MustParsePrefix("10.96.0.0/12")
 
-// prepareService gives a service what a pod's environment has of it: a type, an
-// address and the protocols of its ports.
+// prepareService sets the fields of a service that pods' environments use: a type, an address and
+// the protocols of its ports.
 func (s *Server) prepareService(o *v1.Service) {
 	if o.Spec.Type == "" {
 		o.Spec.Type = v1.ServiceTypeClusterIP

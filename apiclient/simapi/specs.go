@@ -10,18 +10,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// specCache gives pods that were made of one template one set of lists with the
-// defaults filled in. A template is known by where its lists lie: objects are
-// never changed, so what lies there stays what it is, and while an entry keeps
-// it nothing else can lie there.
+// specCache shares the defaulted lists between pods of one template. The addresses of its lists
+// identify a template: objects are never changed, and while an entry refers to a list, nothing
+// else can have its address.
 type specCache struct {
 	filled map[template]lists
-	// limit is how many entries there may be before those of which there is no pod
-	// any more are left out.
+	// limit is the number of entries at which those without pods are dropped.
 	limit int
 }
 
-// template is all of a spec whose defaults cost anything.
+// template has the parts of a spec whose defaults are expensive.
 type template struct {
 	containers, init *v1.Container
 	volumes          *v1.Volume
@@ -30,21 +28,20 @@ type template struct {
 	hostNetwork      bool
 }
 
-// lists are what a template's defaults are filled into.
+// lists are a template's lists with defaults.
 type lists struct {
 	containers, init []v1.Container
 	volumes          []v1.Volume
 	resources        *v1.ResourceRequirements
 }
 
-// fewSpecs templates are remembered whether there are pods of them or not, no
-// more than maxSpecs ever.
+// fewSpecs templates are kept even without pods, and never more than maxSpecs.
 const (
 	fewSpecs = 16
 	maxSpecs = 1024
 )
 
-// Values that pods share by pointer where they say nothing.
+// Default values that pods share by pointer.
 var (
 	defaultGrace    = podspec.DefaultGraceSeconds
 	defaultLinks    = v1.DefaultEnableServiceLinks
@@ -55,9 +52,8 @@ var (
 
 const defaultAccount = "default"
 
-// fill fills in a new pod's defaults, those of the admission plugins that every
-// cluster has included: service account, priority. The entries are those of all
-// pods that there are.
+// fill sets a new pod's defaults, including those of the admission plugins that every cluster
+// has: service account, priority. pods are the entries of all pods.
 func (c *specCache) fill(p *v1.Pod, pods map[name]*entry) {
 	spec := &p.Spec
 	if spec.ServiceAccountName == "" {
@@ -84,7 +80,7 @@ func (c *specCache) fill(p *v1.Pod, pods map[name]*entry) {
 	}
 	spec.Containers, spec.InitContainers, spec.Volumes = filled.containers, filled.init, filled.volumes
 	spec.Resources = filled.resources
-	// What is left is a handful of strings and numbers.
+	// The rest is a handful of strings and numbers.
 	bare := v1.Pod{Spec: v1.PodSpec{
 		RestartPolicy: spec.RestartPolicy, DNSPolicy: spec.DNSPolicy, SchedulerName: spec.SchedulerName,
 		PriorityClassName: spec.PriorityClassName, Priority: spec.Priority,
@@ -115,8 +111,8 @@ func (c *specCache) remember(key template, filled lists, pods map[name]*entry) {
 	c.filled[key] = filled
 }
 
-// fillLists fills in the defaults of what a pod lists. What has them already is
-// given as it is.
+// fillLists sets the defaults in a pod's lists. A list that has them already is returned as it
+// is.
 func fillLists(p *v1.Pod) lists {
 	with := p.DeepCopy()
 	manifest.SetDefaults(with)
@@ -128,7 +124,7 @@ func fillLists(p *v1.Pod) lists {
 	}
 }
 
-// same gives old where next says the same, so that it is shared.
+// same returns old if next is equal, so that it is shared.
 func same[T any](old, next T) T {
 	if apiequality.Semantic.DeepEqual(old, next) {
 		return old

@@ -6,7 +6,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Object gives an object by its own type: Object[*v1.Pod](s, "default", "web").
+// Object returns an object by its Go type: Object[*v1.Pod](s, "default", "web").
 func Object[T port.APIObject](s *Server, namespace, name string) (T, error) {
 	var none T
 	o, err := s.Get(port.APIKey{Kind: port.APIKindOf(none), Namespace: namespace, Name: name})
@@ -16,7 +16,7 @@ func Object[T port.APIObject](s *Server, namespace, name string) (T, error) {
 	return o.(T), nil
 }
 
-// Objects lists objects by their own type; q.Kind is theirs.
+// Objects lists objects by their Go type; q.Kind must match.
 func Objects[T port.APIObject](s *Server, q Select) ([]T, error) {
 	var none T
 	q.Kind = port.APIKindOf(none)
@@ -31,21 +31,21 @@ func Objects[T port.APIObject](s *Server, q Select) ([]T, error) {
 	return out, nil
 }
 
-// Stats is what a server has and has done.
+// Stats are a server's counters.
 type Stats struct {
 	// Version is the newest resource version.
 	Version uint64
-	// Objects is how many there are of each kind.
+	// Objects is the number of objects of each kind.
 	Objects map[port.APIKind]int
-	// Calls is how often clients made each call.
+	// Calls counts clients' calls.
 	Calls [verbCount]uint64
-	// InFlight is how many calls of clients have not ended.
+	// InFlight is the number of running calls of clients.
 	InFlight int
-	// Watches is how many watches follow changes, the owner's included.
+	// Watches is the number of open watches, including the owner's.
 	Watches int
 }
 
-// Stats reads them.
+// Stats reads the counters.
 func (s *Server) Stats() Stats {
 	s.stage.Lock()
 	defer s.stage.Unlock()
@@ -59,7 +59,7 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// versionOf is an object's resource version, which this server made.
+// versionOf parses a resource version of this server.
 func versionOf(o port.APIObject) uint64 {
 	v, err := strconv.ParseUint(metaOf(o).ResourceVersion, 10, 64)
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// name is what an object is called within its kind.
+// name identifies an object within its kind.
 type name struct{ namespace, name string }
 
-// entry is one object that there is.
+// entry is one stored object.
 type entry struct {
 	// object is its newest version. Never changed; replaced.
 	object port.APIObject
-	// at is where it lies in its list of table.onNode.
+	// at is its index in its list of table.onNode.
 	at int
 }
 
@@ -24,7 +24,7 @@ type entry struct {
 type table struct {
 	kind    port.APIKind
 	objects map[name]*entry
-	// onNode has the pods of each node, those of none under "".
+	// onNode has the pods of each node, unbound ones under "".
 	//
 	// Invariant: onNode[spec.nodeName][e.at] == e for every pod.
 	onNode  map[string][]*entry
@@ -65,7 +65,7 @@ func (t *table) put(next port.APIObject) {
 	e.object = next
 }
 
-// drop takes an object out.
+// drop removes an object.
 func (t *table) drop(n name) {
 	t.unindex(t.objects[n])
 	delete(t.objects, n)
@@ -97,7 +97,7 @@ func (t *table) unindex(e *entry) {
 	t.onNode[node] = es[:last]
 }
 
-// nodeOf is the node of a pod, and empty for what isn't one.
+// nodeOf is the node of a pod, and empty for other kinds.
 func nodeOf(o port.APIObject) string {
 	if p, ok := o.(*v1.Pod); ok {
 		return p.Spec.NodeName
@@ -105,7 +105,7 @@ func nodeOf(o port.APIObject) string {
 	return ""
 }
 
-// list gives what a selection selects, in order of namespace and name.
+// list returns the selected objects, ordered by namespace and name.
 func (t *table) list(sel *selector) []port.APIObject {
 	var found []port.APIObject
 	switch {

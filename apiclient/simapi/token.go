@@ -15,15 +15,15 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// How long a token may live, in seconds, and the default.
+// The limits of a token's lifetime, in seconds, and the default.
 const (
 	minTokenLife     = 10 * 60
 	maxTokenLife     = 1 << 32
 	defaultTokenLife = 60 * 60
 )
 
-// token makes a token of a service account. It says whose it is, and nobody
-// checks it: there is no signature.
+// token makes a token of a service account. It names the account, and has no signature because it
+// is never verified.
 func (s *Server) token(
 	namespace, account string, spec authenticationv1.TokenRequestSpec,
 ) (authenticationv1.TokenRequestStatus, error) {

@@ -14,10 +14,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// staleVersion is what the apiserver says to a writer that comes too late.
+// staleVersion is the apiserver's message for a write with an old version.
 const staleVersion = "the object has been modified; please apply your changes to the latest version and try again"
 
-// update replaces an object, but for its status.
+// update replaces an object, except its status.
 func (s *Server) update(o port.APIObject, status bool) (port.APIObject, error) {
 	k := port.APIKeyOf(o)
 	m := metaOf(o)
@@ -32,7 +32,7 @@ func (s *Server) update(o port.APIObject, status bool) (port.APIObject, error) {
 	case e == nil:
 		return nil, notFound(k)
 	case status && !kinds[k.Kind].status:
-		return nil, notFound(k) // there is no such endpoint
+		return nil, notFound(k) // there is no such subresource
 	}
 	old := metaOf(e.object)
 	switch {
@@ -54,8 +54,8 @@ func (s *Server) update(o port.APIObject, status bool) (port.APIObject, error) {
 	return s.replace(k, e, next)
 }
 
-// replace makes next, whose outermost struct is ours, the newest version of an
-// object, but for what a writer may not change.
+// replace makes next the newest version of an object, except for fields that a writer may not
+// change. The caller owns next's outermost struct.
 func (s *Server) replace(k port.APIKey, e *entry, next port.APIObject) (port.APIObject, error) {
 	m, old := metaOf(next), metaOf(e.object)
 	m.Namespace, m.Name, m.GenerateName = old.Namespace, old.Name, old.GenerateName
@@ -80,9 +80,8 @@ func (s *Server) replace(k port.APIKey, e *entry, next port.APIObject) (port.API
 	return s.replaced(k, e, next), nil
 }
 
-// deletionChange says what is wrong with what an update says of the deletion of
-// an object: only a delete begins one and sets its grace, and what is being
-// deleted gets no finalizers.
+// deletionChange validates the metadata of an update: only a delete sets the deletionTimestamp
+// and grace, and an object in deletion gets no new finalizers.
 func deletionChange(m, old *metav1.ObjectMeta) *field.Error {
 	path := field.NewPath("metadata")
 	grace := m.DeletionGracePeriodSeconds
@@ -103,8 +102,8 @@ func deletionChange(m, old *metav1.ObjectMeta) *field.Error {
 	return nil
 }
 
-// replaced commits a replacement, which is the end of an object that was only
-// waiting for its last finalizer to go.
+// replaced commits a replacement. If it removes the last finalizer of an object in deletion, it
+// removes the object.
 func (s *Server) replaced(k port.APIKey, e *entry, next port.APIObject) port.APIObject {
 	m, old := metaOf(next), metaOf(e.object)
 	over := len(m.Finalizers) == 0 && old.DeletionTimestamp != nil &&
@@ -113,8 +112,7 @@ func (s *Server) replaced(k port.APIKey, e *entry, next port.APIObject) port.API
 	return next
 }
 
-// share gives metadata the maps and lists of the version before where they say
-// the same: what a merge made has its own.
+// share restores the old maps and lists of equal metadata: a merge makes its own copies.
 func share(m, old *metav1.ObjectMeta) {
 	m.Labels, m.Annotations = same(old.Labels, m.Labels), same(old.Annotations, m.Annotations)
 	m.OwnerReferences, m.Finalizers = same(old.OwnerReferences, m.OwnerReferences), same(old.Finalizers, m.Finalizers)
@@ -171,8 +169,8 @@ func immutable(k port.APIKey, path string) error {
 	return invalid(k.Kind, k.Name, field.Forbidden(field.NewPath(path), "field is immutable"))
 }
 
-// replaceStatus makes next, which is a copy of the newest version with another
-// status, the newest version.
+// replaceStatus makes next the newest version. next is a copy of the current one with another
+// status.
 func (s *Server) replaceStatus(k port.APIKey, e *entry, next port.APIObject) (port.APIObject, error) {
 	round(next)
 	if pod, ok := next.(*v1.Pod); ok {
@@ -199,7 +197,7 @@ func (s *Server) replaceStatus(k port.APIKey, e *entry, next port.APIObject) (po
 	return s.replaced(k, e, next), nil
 }
 
-// patch changes what differs between two versions of an object.
+// patch applies the difference of two versions of an object.
 func (s *Server) patch(p port.APIPatch) (port.APIObject, error) {
 	k := p.Key
 	e := s.tables[k.Kind].objects[name{k.Namespace, k.Name}]
@@ -237,9 +235,8 @@ func (s *Server) patch(p port.APIPatch) (port.APIObject, error) {
 	return s.replace(k, e, merged)
 }
 
-// sameStatus says, where it is cheap to say so, that two versions of an object
-// have the same status: a patch between statuses then leads to the one that the
-// patch was made of.
+// sameStatus reports whether two versions have the same status, if that is cheap to know. The
+// result of a patch is then its To.
 func sameStatus(a, b port.APIObject) bool {
 	if sameVersion(a, b) {
 		return true
@@ -248,9 +245,8 @@ func sameStatus(a, b port.APIObject) bool {
 	return ok && podstatus.Equal(&pod.Status, &b.(*v1.Pod).Status)
 }
 
-// unique reports whether no list of a status that is merged by a key has a key
-// twice. What has one is merged in earnest: of two entries one is left, and the
-// apiserver has its own ways with it.
+// unique reports whether the keyed lists of a status have no key twice. Otherwise the patch is
+// really merged: the apiserver keeps one of two entries by its own rules.
 func unique(o port.APIObject) bool {
 	switch o := o.(type) {
 	case *v1.Pod:
@@ -261,7 +257,7 @@ func unique(o port.APIObject) bool {
 		return noTwo(o.Status.Conditions, func(c *v1.NodeCondition) string { return string(c.Type) }) &&
 			noTwo(o.Status.Addresses, func(a *v1.NodeAddress) string { return string(a.Type) })
 	default:
-		return false // too seldom to be worth a list of its keys
+		return false // too rare to list its keys here
 	}
 }
 
@@ -277,7 +273,7 @@ func noTwo[T any](list []T, key func(*T) string) bool {
 	return true
 }
 
-// sameVersion reports whether a is what b is, an object that is stored.
+// sameVersion reports whether a equals the stored object b.
 func sameVersion(a, b port.APIObject) bool {
 	return a == b || metaOf(a).ResourceVersion == metaOf(b).ResourceVersion
 }

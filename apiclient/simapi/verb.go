@@ -17,9 +17,8 @@ const (
 	Patch
 	Delete
 	CreateToken
-	// List and Watch are what a port's watch is made of: it lists, then watches
-	// from there; when it breaks it watches from where it was, and lists again if
-	// that is too long ago.
+	// List and Watch make up a port's watch: it lists, then watches from there. When it breaks it
+	// watches again from where it was, or lists again if the history is gone.
 	List
 	Watch
 	verbCount
@@ -43,13 +42,12 @@ func (v Verb) String() string {
 	return "invalid"
 }
 
-// Call is one call of a client, as Config.Fault sees it.
+// Call is one call of a client, for Config.Fault.
 type Call struct {
-	// Node is whose client it is.
+	// Node is the node of the client.
 	Node string
 	Verb Verb
-	// Key is what it is about: without a name for List, Watch and a creation with
-	// generateName.
+	// Key is the object: without a name for List, Watch and a creation with generateName.
 	Key port.APIKey
 	// Status: it patches the status.
 	Status bool
@@ -57,10 +55,10 @@ type Call struct {
 	Field string
 }
 
-// Latencies is how long each call takes until it takes effect.
+// Latencies are the times until a call takes effect.
 type Latencies [verbCount]Dist
 
-// DefaultLatencies is the table that is used if Config has none.
+// DefaultLatencies are used if Config has none.
 //
 // Measured by
 //
@@ -83,9 +81,9 @@ var defaultLatencies = Latencies{
 	Watch:       simport.Lognormal(2*time.Millisecond, 10*time.Millisecond),
 }
 
-// DefaultWatchLag is how late a watch tells, if Config does not say. An ESTIMATE,
-// of an apiserver that has other work: one that has none tells of a change while
-// it answers the call that made it, 0.4 ms later in one of a hundred.
+// DefaultWatchLag is the delay of watch events, if Config sets none. An ESTIMATE for a busy
+// apiserver: an idle one sends the event while it answers the call that caused it, and in one of
+// a hundred cases 0.4 ms later.
 func DefaultWatchLag() Dist { return defaultWatchLag }
 
 var defaultWatchLag = simport.Lognormal(2*time.Millisecond, 15*time.Millisecond)

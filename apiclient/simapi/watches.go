@@ -6,18 +6,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// EventType is what happened to an object as far as one watch is concerned.
+// EventType is the kind of a change, relative to one watch's selection.
 type EventType uint8
 
 const (
-	// Added: it is there, or it has begun to fit the selection.
+	// Added: it was created, or it matches the selection now.
 	Added EventType = iota + 1
 	// Modified: it has a newer version.
 	Modified
-	// Deleted: it is gone, or has ceased to fit the selection. Object is its last
-	// state, with the version of that change.
+	// Deleted: it was removed, or it no longer matches the selection. Object is its last state,
+	// with the version of that change.
 	Deleted
-	// Bookmark: nothing happened; everything up to Version was told.
+	// Bookmark: no change; everything up to Version was reported.
 	Bookmark
 )
 
@@ -30,7 +30,7 @@ func (t EventType) String() string {
 	return eventTypes[0]
 }
 
-// Event is what a watch tells.
+// Event is an event of a watch.
 type Event struct {
 	Type EventType
 	// Object is nil in a bookmark.
@@ -46,7 +46,7 @@ type watch struct {
 	tell func(Event)
 }
 
-// see tells a watch of a change, if it concerns its selection.
+// see reports a change to a watch, if its selection matches.
 func (w *watch) see(c *change) {
 	was := c.old != nil && w.sel.matches(c.old)
 	is := !c.gone && w.sel.matches(c.new)
@@ -60,9 +60,8 @@ func (w *watch) see(c *change) {
 	}
 }
 
-// watches are the watches of one kind, each in the one list that its selection
-// has an index for: a change asks those only whom it may concern. All lists are
-// in the order in which the watches began.
+// watches are the watches of one kind, each in the one list that its selection has an index for,
+// so that a change checks few watches. All lists are ordered by the start of the watches.
 type watches struct {
 	onNode      map[string][]*watch
 	byName      map[name][]*watch
@@ -113,7 +112,7 @@ func without[K comparable](lists map[K][]*watch, k K, w *watch) {
 	lists[k] = list
 }
 
-// see tells all watches of a change that it may concern.
+// see reports a change to all watches that may match it.
 func (ws *watches) see(c *change) {
 	if ws.n == 0 {
 		return

@@ -13,10 +13,11 @@ const (
 
 // Annotations on containers.
 const (
-	// SpecHash is ours: the hash of the container's spec it was made from.
+	// SpecHash is troupe's: the hash of the spec that the container was made from.
 	SpecHash = "troupe.dev/container-spec-hash"
-	// KubeletHash is the kubelet's hash of a container's spec, as a hexadecimal number. It is written for a
-	// kubelet that comes after us, which restarts what has another hash or none. We don't read it.
+	// KubeletHash is the kubelet's hash of a container's spec, as a hexadecimal number. It is
+	// written for a kubelet that takes over the node, which restarts containers with another hash
+	// or none. troupe does not read it.
 	KubeletHash = "io.kubernetes.container.hash"
 	// RestartCount is the attempt, in decimal.
 	RestartCount = "io.kubernetes.container.restartCount"
@@ -25,8 +26,7 @@ const (
 	TerminationMessagePolicy = "io.kubernetes.container.terminationMessagePolicy"
 	// PreStopHandler is a v1.LifecycleHandler as JSON.
 	PreStopHandler = "io.kubernetes.container.preStopHandler"
-	// Ports are the container's []v1.ContainerPort as JSON: a preStop hook that
-	// names its port still finds it.
+	// Ports are the container's []v1.ContainerPort as JSON, for preStop hooks that name a port.
 	Ports = "io.kubernetes.container.ports"
 	// Type is init, container or ephemeral.
 	Type = "io.kubernetes.container.type"

@@ -7,9 +7,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Event reads an event. ok is false if it is of a kind we do not know, or of
-// someone else's pod. When a sandbox is gone its event may name no pod at all:
-// then neither do we.
+// Event converts an event. ok is false for an unknown kind, or for a pod of another client. When
+// a sandbox is gone its event may have no pod at all: then the result has none either.
 func Event(e *runtimeapi.ContainerEventResponse) (port.RuntimeEvent, bool) {
 	out := port.RuntimeEvent{ContainerID: e.GetContainerId(), At: nanoseconds(e.GetCreatedAt())}
 	switch e.GetContainerEventType() {
@@ -29,8 +28,7 @@ func Event(e *runtimeapi.ContainerEventResponse) (port.RuntimeEvent, bool) {
 	return out, ours || !known
 }
 
-// eventPod looks for the pod in what comes with the event; known is false if
-// nothing did.
+// eventPod finds the pod in the event's statuses; known is false if there are none.
 func eventPod(e *runtimeapi.ContainerEventResponse) (ref observed.PodRef, ours, known bool) {
 	if s := e.GetPodSandboxStatus(); s != nil {
 		ref, ours = Pod(s.GetLabels())

@@ -16,11 +16,10 @@ import (
 	"github.com/troupe-dev/troupe/cri/labels"
 )
 
-// defaultGraceSeconds is what the API gives a pod that does not say
-// (core/v1 terminationGracePeriodSeconds).
+// defaultGraceSeconds is the API's default (core/v1 terminationGracePeriodSeconds).
 const defaultGraceSeconds = 30
 
-// Pod names the pod that labels belong to; ok is false if they name none.
+// Pod is the pod that labels belong to; ok is false if they name none.
 func Pod(l map[string]string) (ref observed.PodRef, ok bool) {
 	ref = observed.PodRef{
 		UID:       types.UID(l[labels.PodUID]),
@@ -30,7 +29,7 @@ func Pod(l map[string]string) (ref observed.PodRef, ok bool) {
 	return ref, ref.UID != "" && ref.Namespace != "" && ref.Name != ""
 }
 
-// ListedSandbox reads one element of a list.
+// ListedSandbox converts one element of a list.
 func ListedSandbox(s *runtimeapi.PodSandbox) (observed.Sandbox, bool) {
 	ref, ok := Pod(s.GetLabels())
 	return observed.Sandbox{
@@ -44,7 +43,7 @@ func ListedSandbox(s *runtimeapi.PodSandbox) (observed.Sandbox, bool) {
 	}, ok
 }
 
-// Sandbox reads an inspection.
+// Sandbox converts an inspection.
 func Sandbox(s *runtimeapi.PodSandboxStatus) (observed.Sandbox, bool) {
 	ref, ok := Pod(s.GetLabels())
 	out := observed.Sandbox{
@@ -69,7 +68,7 @@ func Sandbox(s *runtimeapi.PodSandboxStatus) (observed.Sandbox, bool) {
 	return out, ok
 }
 
-// ListedContainer reads one element of a list.
+// ListedContainer converts one element of a list.
 func ListedContainer(c *runtimeapi.Container) (observed.Container, bool) {
 	ref, ok := Pod(c.GetLabels())
 	name := containerName(c.GetLabels(), c.GetMetadata())
@@ -87,8 +86,7 @@ func ListedContainer(c *runtimeapi.Container) (observed.Container, bool) {
 	}, ok && name != ""
 }
 
-// Container reads an inspection. It does not say which sandbox the container
-// is in: the CRI does not.
+// Container converts an inspection. The sandbox is missing, because the CRI does not report it.
 func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
 	ref, ok := Pod(c.GetLabels())
 	name := containerName(c.GetLabels(), c.GetMetadata())
@@ -119,8 +117,8 @@ func Container(c *runtimeapi.ContainerStatus) (observed.Container, bool) {
 	}, ok && name != ""
 }
 
-// recursiveReadOnly are the mounts that are read-only with all below them.
-// Runtimes that can make such mounts say which they are.
+// recursiveReadOnly are the mounts that are read-only with all mounts below them, as reported by
+// runtimes that support such mounts.
 func recursiveReadOnly(mounts []*runtimeapi.Mount) (paths []string) {
 	for _, m := range mounts {
 		if m.GetRecursiveReadOnly() {
@@ -130,7 +128,7 @@ func recursiveReadOnly(mounts []*runtimeapi.Mount) (paths []string) {
 	return paths
 }
 
-// user is nil if the runtime does not say (containerd before 2.0).
+// user is nil if the runtime does not report it (containerd before 2.0).
 func user(u *runtimeapi.LinuxContainerUser) *v1.LinuxContainerUser {
 	if u == nil {
 		return nil
@@ -138,8 +136,8 @@ func user(u *runtimeapi.LinuxContainerUser) *v1.LinuxContainerUser {
 	return &v1.LinuxContainerUser{UID: u.GetUid(), GID: u.GetGid(), SupplementalGroups: u.GetSupplementalGroups()}
 }
 
-// resources are nil if the runtime does not say (containerd before 1.7). No limit
-// is 0 here, and with some runtimes -1.
+// resources are nil if the runtime does not report them (containerd before 1.7). No limit is 0
+// here, and -1 in some runtimes.
 func resources(r *runtimeapi.LinuxContainerResources) *observed.Resources {
 	if r == nil {
 		return nil
@@ -150,7 +148,7 @@ func resources(r *runtimeapi.LinuxContainerResources) *observed.Resources {
 	}
 }
 
-// Image reads an image.
+// Image converts an image.
 func Image(i *runtimeapi.Image) observed.Image {
 	out := observed.Image{
 		ID:          i.GetId(),
@@ -194,7 +192,7 @@ func containerName(l map[string]string, m *runtimeapi.ContainerMetadata) string 
 	return m.GetName()
 }
 
-// attempt is the metadata's; runtimes that lose it still have the annotation.
+// attempt is that of the metadata; if the runtime loses it, that of the annotation.
 func attempt(m *runtimeapi.ContainerMetadata, annotations map[string]string) uint32 {
 	if n := m.GetAttempt(); n != 0 {
 		return n
@@ -206,8 +204,8 @@ func attempt(m *runtimeapi.ContainerMetadata, annotations map[string]string) uin
 	return uint32(n)
 }
 
-// imageName is the name the user wrote; runtimes before v1.30 have only the one
-// that the container was created from.
+// imageName is the name that the user wrote; runtimes before v1.30 have only the one that the
+// container was created from.
 func imageName(s *runtimeapi.ImageSpec) string {
 	if u := s.GetUserSpecifiedImage(); u != "" {
 		return u
@@ -215,7 +213,7 @@ func imageName(s *runtimeapi.ImageSpec) string {
 	return s.GetImage()
 }
 
-// graceSeconds prefers the grace of a delete that was under way.
+// graceSeconds prefers the grace period of a running deletion.
 func graceSeconds(annotations map[string]string) int64 {
 	for _, key := range []string{labels.DeletionGracePeriod, labels.TerminationGracePeriod} {
 		if n, err := strconv.ParseInt(annotations[key], 10, 64); err == nil && n >= 0 {

@@ -10,8 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
-// Runtime puts what was listed together by pod, in the order that
-// observed.Runtime promises.
+// Runtime groups lists by pod, in the order of observed.Runtime.
 func Runtime(sandboxes []*runtimeapi.PodSandbox, containers []*runtimeapi.Container) observed.Runtime {
 	byUID := make(map[types.UID]*observed.RuntimePod, len(sandboxes))
 	pod := func(ref observed.PodRef) *observed.RuntimePod {

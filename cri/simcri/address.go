@@ -9,12 +9,12 @@ import (
 // maxAddresses bounds the pool, however wide the prefix is.
 const maxAddresses = 1 << 16
 
-// addressPool hands out the addresses of a prefix, by their offset from its
-// first one, and each again only after all others: a pod that has just gone and
-// one that has just come do not share an address.
+// addressPool assigns the addresses of a prefix, by their offset from its first one. A released
+// address is assigned again only after all others: a new pod does not get the address of one that
+// has just gone.
 //
-// Offset 0 is the network, offset 1 the node's bridge, and the last of an IPv4
-// prefix is the broadcast; they are never handed out.
+// Offset 0 is the network, offset 1 the node's bridge, and the last of an IPv4 prefix is the
+// broadcast; they are never assigned.
 type addressPool struct {
 	prefix netip.Prefix
 	used   []uint64 // bit i: offset i is taken; made at the first use
@@ -35,7 +35,7 @@ func newAddressPool(p netip.Prefix) addressPool {
 	return addressPool{prefix: p, size: size, next: 2}
 }
 
-// take gives a free offset, 0 if there is none.
+// take assigns a free offset, 0 if there is none.
 func (a *addressPool) take() uint32 {
 	if a.used == nil {
 		a.used = make([]uint64, (a.size+63)/64)
@@ -75,7 +75,7 @@ func (a *addressPool) ip(offset uint32) netip.Addr {
 	return ip
 }
 
-// offset is where an address lies in the pool; 0 if it is none of it.
+// offset is that of an address in the pool; 0 if it is not in it.
 func (a *addressPool) offset(ip netip.Addr) uint32 {
 	if !a.prefix.Contains(ip) {
 		return 0
@@ -87,7 +87,7 @@ func (a *addressPool) offset(ip netip.Addr) uint32 {
 	return low(ip) - low(a.prefix.Addr())
 }
 
-// locate gives a sandbox its address; false if there is none left.
+// locate assigns a sandbox its address; false if there is none left.
 func (r *Runtime) locate(s *sandbox, hostNetwork bool) bool {
 	if hostNetwork {
 		r.onHost = append(r.onHost, s)

@@ -12,14 +12,14 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// Adopt makes the runtime have what another one had of a pod, as that one's Truth
-// shows it: what ran there runs on here, and began when it began there. A script
-// continues from where its clock is by now; what it draws is drawn again.
+// Adopt copies a pod of another runtime, from that one's Truth: its containers continue to run
+// here, with their start times. A script continues from its current time; its random values are
+// drawn again.
 //
-// Left open in seen may be IDs and names of images: they are made up, or are the
-// pod spec's. An address that is not free, or not of this runtime's prefix, is
-// replaced. It fails, and changes nothing, if the runtime has anything of the pod
-// already, or an ID that is taken, or if a container is not in the pod's spec.
+// IDs and image names may be missing in seen: they are generated, or taken from the pod spec. An
+// address that is taken, or not in this runtime's prefix, is replaced. Adopt fails, and changes
+// nothing, if the runtime already has a part of the pod or one of the IDs, or if a container is
+// not in the pod's spec.
 func (r *Runtime) Adopt(p *v1.Pod, seen observed.RuntimePod) error {
 	var err error
 	r.locked(func() { err = r.adopt(p, seen) })
@@ -94,7 +94,7 @@ func (r *Runtime) adoptSandbox(of *pod, p *v1.Pod, o *observed.Sandbox) {
 	}
 }
 
-// claim takes an offset that is free; it reports whether it was.
+// claim takes an offset if it is free, and reports whether it was.
 func (a *addressPool) claim(offset uint32) bool {
 	if a.used == nil {
 		a.used = make([]uint64, (a.size+63)/64)
@@ -108,7 +108,7 @@ func (a *addressPool) claim(offset uint32) bool {
 	return true
 }
 
-// adoptImage is what a container was made of; it is on the machine then.
+// adoptImage makes a container's image present on the machine.
 func (r *Runtime) adoptImage(ref, name string) *image {
 	for _, known := range [...]string{ref, name} {
 		if img := r.findImage(known); img != nil {
@@ -117,7 +117,7 @@ func (r *Runtime) adoptImage(ref, name string) *image {
 	}
 	full, ok := normalName(name)
 	if !ok {
-		full = mustName("unknown") // no registry would have given it
+		full = mustName("unknown") // no registry has such an image
 	}
 	img := newImage(full)
 	r.addImage(img)
@@ -169,7 +169,7 @@ func (r *Runtime) adoptContainer(of *pod, spec *v1.Container, img *image, o *obs
 	}
 }
 
-// nanos is timeOf the other way.
+// nanos is the inverse of timeOf.
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -16,26 +16,25 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// AnnotationPrefix is before the keys of all annotations that script a container.
+// AnnotationPrefix precedes the keys of all annotations that script a container.
 const AnnotationPrefix = "sim.troupe.dev/"
 
-// imageSizeKey is the one key that is about a pull and not about a start.
+// imageSizeKey is the only key for a pull and not for a start.
 const imageSizeKey = "image-size"
 
 // Key is one key of a script annotation.
 type Key struct {
 	Name string
-	// Value is what the value looks like.
+	// Value is the syntax of the value.
 	Value string
-	// Means is what it does.
+	// Means is its effect.
 	Means string
 	set   func(*Script, string) error
 }
 
-// Keys are the keys that may stand after AnnotationPrefix, or after
-// AnnotationPrefix, a container's name and a dot. DUR is a duration: 2s, 1s..3s
-// (anything between) or 1s~3s (lognormal, median and 99th percentile). BYTES is
-// a quantity such as 64Mi.
+// Keys are the keys that may follow AnnotationPrefix, or AnnotationPrefix, a container's name and
+// a dot. DUR is a duration: 2s, 1s..3s (uniform) or 1s~3s (lognormal, median and 99th
+// percentile). BYTES is a quantity such as 64Mi.
 func Keys() []Key { return slices.Clone(keys) }
 
 var keys = []Key{
@@ -155,8 +154,8 @@ func parseBytes(v string) (int64, error) {
 	return q.Value(), nil
 }
 
-// scriptFromAnnotations is base, changed as the pod's annotations say. It is
-// base itself if they say nothing.
+// scriptFromAnnotations is base with the changes of the pod's annotations, or base itself without
+// any.
 func scriptFromAnnotations(
 	base *Script, pod observed.PodRef, annotations map[string]string, containerName string,
 ) (*Script, error) {
@@ -179,7 +178,7 @@ func scriptFromAnnotations(
 	return &s, nil
 }
 
-// whole says what is wrong with the keys of a container together.
+// whole validates the keys of a container together.
 func (s *Script) whole() error {
 	if s.Health.ReadyFor.IsZero() != s.Health.UnreadyFor.IsZero() {
 		return errors.New("ready-for and unready-for: give both or none")
@@ -189,8 +188,8 @@ func (s *Script) whole() error {
 
 type annotation struct{ key, value string }
 
-// annotationsOf collects what is said of one container, by name of the key.
-// What is said of it by name goes before what is said of all.
+// annotationsOf collects the annotations of one container, by name of the key. Those for the
+// container take precedence over those for all.
 func annotationsOf(
 	pod observed.PodRef, annotations map[string]string, containerName string,
 ) (map[string]annotation, error) {
@@ -242,7 +241,7 @@ func noSuchKey() error {
 // KnownKey reports whether there is a key of that name.
 func KnownKey(name string) bool { return findKey(name) != nil }
 
-// CheckKey says what is wrong with one key, without its prefix, or its value.
+// CheckKey validates one key, without its prefix, and its value.
 func CheckKey(name, value string) error {
 	k := findKey(name)
 	if k == nil {
@@ -251,8 +250,7 @@ func CheckKey(name, value string) error {
 	return k.set(&Script{}, value)
 }
 
-// CheckKeys says what is wrong with all the keys of a container, without their
-// prefix, one by one and together.
+// CheckKeys validates all keys of a container, without their prefix, one by one and together.
 func CheckKeys(values map[string]string) error {
 	s := defaultScript
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -276,8 +274,7 @@ func findKey(name string) *Key {
 	return nil
 }
 
-// CheckAnnotations says what is wrong with the script annotations of a pod,
-// names of containers that it does not have included.
+// CheckAnnotations validates the script annotations of a pod, including the names of containers.
 func CheckAnnotations(p *v1.Pod) error {
 	var names []string
 	for c := range podspec.All(&p.Spec) {
@@ -300,8 +297,7 @@ func CheckAnnotations(p *v1.Pod) error {
 	return nil
 }
 
-// imageSizeFor is the size that the pod's annotations give the image, 0 if they
-// give none.
+// imageSizeFor is the size of the image in the pod's annotations, 0 without one.
 func imageSizeFor(p *v1.Pod, image string) (uint64, error) {
 	if p == nil || len(p.Annotations) == 0 {
 		return 0, nil

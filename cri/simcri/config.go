@@ -15,8 +15,8 @@ import (
 // Clock is the time of the simulated machine.
 type Clock = simport.Clock
 
-// The random streams that a Runtime asks Config.Rand for. A new use of
-// randomness gets a new stream, so that the draws of the others stay what they were.
+// The random streams that a Runtime requests from Config.Rand. A new use of randomness gets a new
+// stream, so that the draws of the others do not change.
 const (
 	StreamIDs     = "simcri/ids"     // sandbox and container IDs
 	StreamLatency = "simcri/latency" // how long calls take
@@ -25,38 +25,37 @@ const (
 	StreamNetwork = "simcri/network" // how long probes over the network take
 )
 
-// Config is all that a Runtime depends on. Clock and Rand are required.
+// Config has all inputs of a Runtime. Clock and Rand are required.
 type Config struct {
 	Clock Clock
-	// Rand gives the random stream of a name. It is called once per stream, in New.
+	// Rand returns the random stream of a name. It is called once per stream, in New.
 	Rand func(stream string) *rand.Rand
 
-	// Registry is where images come from; nil is one of its own that has every
-	// image. Many runtimes may share one.
+	// Registry is the source of images; nil is a new one that has every image. Many runtimes may
+	// share one.
 	Registry *Registry
-	// Bandwidth is what all pulls of this machine share, in bytes of image per
-	// second, unpacking included. 0 is DefaultBandwidth.
+	// Bandwidth is shared by all pulls of this machine, in bytes of image per second, including
+	// unpacking. 0 is DefaultBandwidth.
 	Bandwidth uint64
-	// PodCIDR is where pods get their addresses from; the zero value is DefaultPodCIDR.
+	// PodCIDR is the range of pod addresses; the zero value is DefaultPodCIDR.
 	PodCIDR netip.Prefix
 
-	// Latencies is how long calls take; nil is DefaultLatencies.
+	// Latencies are the durations of calls; nil is DefaultLatencies.
 	Latencies *Latencies
 	// LateEffect is the chance, 0 to 1, that a call takes effect although its
 	// context ended, or the runtime was killed, before it was answered.
 	LateEffect float64
 
-	// DefaultScript is what a container does of which nothing else is said;
-	// nil is DefaultScript().
+	// DefaultScript is for containers without another script; nil is DefaultScript().
 	DefaultScript *Script
-	// Script says what a container does that is being started; nil, or a nil
-	// answer, leaves it to the pod's annotations and DefaultScript. It is
-	// called under the runtime's lock and must not call the runtime.
+	// Script returns the script of a container that starts; nil, or a nil answer, leaves it to
+	// the pod's annotations and DefaultScript. It is called under the runtime's lock and must not
+	// call the runtime.
 	Script func(Starting) *Script
-	// Fault says what goes wrong with a call; nil is nothing. It is called on
-	// the caller's goroutine, without the lock.
+	// Fault returns the fault of a call; nil is no fault. It is called on the caller's goroutine,
+	// without the lock.
 	Fault func(Call) Fault
-	// Events is how well the event stream works.
+	// Events configures faults of the event stream.
 	Events EventPolicy
 }
 
@@ -66,7 +65,7 @@ const maxBandwidth = 1 << 50
 // DefaultPodCIDR is used if Config has none.
 var DefaultPodCIDR = netip.MustParsePrefix("10.88.0.0/24")
 
-// Validate says what of the configuration can't be.
+// Validate returns what is wrong with the configuration.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Clock == nil {
@@ -103,7 +102,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Runtime is one simulated runtime, that of one machine. It implements port.Runtime.
+// Runtime is the simulated runtime of one machine. It implements port.Runtime.
 type Runtime struct {
 	cfg  Config
 	ids  *rand.Rand
@@ -111,7 +110,7 @@ type Runtime struct {
 	scr  *rand.Rand
 	flt  *rand.Rand
 	net  *rand.Rand
-	base *Script // what a container does of which nothing is said
+	base *Script // for containers without another script
 
 	mu         *simport.Stage
 	down       bool
@@ -122,8 +121,8 @@ type Runtime struct {
 	images     map[string]*image // by name
 	pulling    *pulls
 	addresses  addressPool
-	// located are the sandboxes that have an address, by its offset in the pool,
-	// and onHost those that use the node's.
+	// located are the sandboxes with an address, by its offset in the pool, and onHost those on
+	// the host's network.
 	located  map[uint32]*sandbox
 	onHost   []*sandbox
 	subs     []*subscription
@@ -132,7 +131,7 @@ type Runtime struct {
 
 var _ port.Runtime = (*Runtime)(nil)
 
-// New makes a runtime that has nothing yet.
+// New makes an empty runtime.
 func New(cfg Config) (*Runtime, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -54,8 +54,8 @@ func (r *Runtime) createContainer(
 		})
 }
 
-// containerCall describes a call on the container with an ID, and gives what
-// the script says of its start.
+// containerCall describes a call on the container with an ID, with the script's extra start
+// latency.
 func (r *Runtime) containerCall(m Method, id string) Call {
 	call := Call{Method: m, Object: id}
 	r.mu.Lock()
@@ -86,7 +86,7 @@ func (r *Runtime) StartContainer(ctx context.Context, id string, done func(error
 			return
 		}
 		r.again(o, script.StartLatency.Sample(r.scr), func(o *op) {
-			// Much may have happened meanwhile.
+			// The state may have changed meanwhile.
 			if err := startable(c); err != nil {
 				o.Refuse(err)
 				return
@@ -128,7 +128,7 @@ func (r *Runtime) failStart(c *container, message string) {
 	r.emit(observed.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
 }
 
-// RemoveContainer implements port.Runtime. What runs is killed.
+// RemoveContainer implements port.Runtime. A running container is killed.
 func (r *Runtime) RemoveContainer(ctx context.Context, id string, done func(error)) {
 	r.begin(ctx, r.containerCall(RemoveContainer, id), done, nil, func(o *op) {
 		if c := r.containers[id]; c != nil {

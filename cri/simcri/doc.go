@@ -3,10 +3,9 @@
 // implements the same port as containerd and passes the same contract suite
 // (tests/contract).
 //
-// It is driven by a clock and by named random streams and by nothing else. On a
-// virtual clock a run is single-threaded and the same calls give the same
-// answers at the same times; on the wall clock all methods are safe for
-// concurrent use.
+// Its only inputs are a clock and named random streams. On a virtual clock a run is
+// single-threaded, and the same calls get the same answers at the same times; on the wall clock
+// all methods are safe for concurrent use.
 //
 // # States
 //
@@ -14,9 +13,9 @@
 //	container    (being made) ──► Created ──start──► Running ──exit──► Exited ──remove──► gone
 //	                                 └──── failed start (128) ───────────┘
 //
-// A name (pod UID and attempt; with the container's name for a container) is
-// taken from the moment a call asks for it until the object is removed or the
-// making failed. Who asks again meanwhile gets NameReserved, as from containerd.
+// A name (pod UID and attempt; with the container's name for a container) is reserved from the
+// start of a call until the object is removed or its creation failed. Another call for it
+// meanwhile gets NameReserved, as in containerd.
 //
 // # When a call takes effect
 //

@@ -10,14 +10,13 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// EventPolicy is how well the event stream works. The zero value is perfect.
+// EventPolicy configures faults of the event stream. The zero value has none.
 type EventPolicy struct {
 	// Off: the runtime has no events (Unsupported).
 	Off bool
-	// Delay is how late each event comes; different delays change their order.
+	// Delay is the delay of each event; different delays change their order.
 	Delay Dist
-	// Drop and Duplicate are the chances, 0 to 1, that an event does not come,
-	// or comes twice.
+	// Drop and Duplicate are the chances, 0 to 1, that an event is lost or sent twice.
 	Drop, Duplicate float64
 }
 
@@ -43,8 +42,8 @@ func (r *Runtime) Events(ctx context.Context, opened func(), event func(port.Run
 	r.subscribe(ctx, false, opened, event, done)
 }
 
-// subscribe opens a stream. With early, events come from now on and not only
-// once it is opened: over gRPC there is no notice of that.
+// subscribe opens a stream. With early, events are sent from now on and not only once it is
+// opened: gRPC does not report that.
 func (r *Runtime) subscribe(
 	ctx context.Context, early bool, opened func(), event func(port.RuntimeEvent), done func(error),
 ) {
@@ -68,7 +67,7 @@ func (r *Runtime) subscribe(
 		},
 		func(o *op) {
 			if o.Answered() {
-				o.Drop() // nobody listens any more
+				o.Drop() // the subscriber is gone
 				return
 			}
 			if !early {
@@ -78,7 +77,7 @@ func (r *Runtime) subscribe(
 		})
 }
 
-// emit tells the subscribers what happened to a container or sandbox.
+// emit sends an event of a container or sandbox to the subscribers.
 func (r *Runtime) emit(kind observed.EventKind, id string, ref observed.PodRef) {
 	if len(r.subs) == 0 {
 		return

@@ -8,12 +8,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// execOutputLimit is how much of a command's output ExecSync gives back, in bytes.
+// execOutputLimit is how much of a command's output ExecSync returns, in bytes.
 const execOutputLimit = 64 << 10
 
-// ExecSync implements port.Runtime. A container that ends takes the command
-// with it (exit code 137). With no timeout a command that hangs does so until
-// the call is given up.
+// ExecSync implements port.Runtime. The end of the container ends the command too (exit code
+// 137). Without a timeout a hanging command runs until the call is cancelled.
 func (r *Runtime) ExecSync(
 	ctx context.Context, id string, command []string, timeout time.Duration, done func(port.ExecResult, error),
 ) {

@@ -11,24 +11,23 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 )
 
-// Health is how a container answers probes, by a command as well as over the
-// network. The zero value answers each of them, always. Times count from the
-// container's start.
+// Health is how a container answers probes, by commands and over the network. The zero value
+// always passes. Times count from the container's start.
 //
 //	started ──StartupTime──► serves ──ReadyAfter──► ready ⇄ unready     (ReadyFor, UnreadyFor)
 //	                                          any ──UnhealthyAfter──► serves no request
 type Health struct {
-	// StartupTime is how long it serves nothing: connections are refused, and
-	// commands of probes end with 1.
+	// StartupTime is how long it is not serving at all: connections are refused, and probe
+	// commands exit with 1.
 	StartupTime Dist
-	// ReadyAfter is how long its readiness probe fails: 503, NOT_SERVING, 1. A
-	// question that more than one of its probes asks is a readiness probe too.
+	// ReadyAfter is how long its readiness probe fails: 503, NOT_SERVING, 1. A request that
+	// several of its probes make counts as a readiness probe too.
 	ReadyAfter Dist
-	// ReadyFor and UnreadyFor are how long it is ready, and then not, and so on.
+	// ReadyFor and UnreadyFor are the alternating times for which it is ready and unready.
 	ReadyFor, UnreadyFor Dist
 	// UnhealthyAfter is when all its probes begin to fail.
 	UnhealthyAfter Dist
-	// Delay is on top of what an answer takes anyway.
+	// Delay is added to an answer's latency.
 	Delay Dist
 	// Hang: no probe is answered.
 	Hang bool
@@ -42,7 +41,7 @@ type vitals struct {
 	mayBeUnhealthy, mayWaver bool
 }
 
-// sample draws; it draws nothing for what is not said, and gives nil if nothing is.
+// sample draws the random values that are set, and returns nil if none is.
 func (h *Health) sample(rng *rand.Rand) *vitals {
 	if h.StartupTime.IsZero() && h.ReadyAfter.IsZero() && h.ReadyFor.IsZero() && h.UnhealthyAfter.IsZero() {
 		return nil
@@ -59,12 +58,12 @@ type asking uint8
 
 func (a asking) has(k probe.Kind) bool { return a&(1<<k) != 0 }
 
-// listens reports whether anybody answers at all.
+// listens reports whether the container answers at all.
 func (c *container) listens(now int64) bool {
 	return c.vitals == nil || time.Duration(now-c.startedAt) >= c.vitals.startup
 }
 
-// serves reports whether a probe of these kinds is answered well.
+// serves reports whether a probe of these kinds passes.
 func (c *container) serves(kinds asking, now int64) bool {
 	v := c.vitals
 	if v == nil {
@@ -84,7 +83,7 @@ func (c *container) serves(kinds asking, now int64) bool {
 	return !v.mayWaver || cycle == 0 || ran%cycle < v.readyFor
 }
 
-// matching are the kinds of the container's probes that f is true of.
+// matching are the kinds of the container's probes that satisfy f.
 func (c *container) matching(f func(*v1.Probe) bool) (kinds asking) {
 	for k := range probe.Kinds {
 		if p := probe.Of(c.spec, k); p != nil && f(p) {
@@ -94,7 +93,7 @@ func (c *container) matching(f func(*v1.Probe) bool) (kinds asking) {
 	return kinds
 }
 
-// askedBy are the probes that run a command; none if it makes no difference.
+// askedBy are the probes that run a command; none if the answer does not depend on it.
 func (c *container) askedBy(command []string) asking {
 	if h := &c.script.Health; c.vitals == nil && h.Delay.IsZero() && !h.Hang {
 		return 0
@@ -109,7 +108,7 @@ func (c *container) askedBy(command []string) asking {
 	})
 }
 
-// isPort reports whether a probe means this port of its container.
+// isPort reports whether a probe's port is this port of its container.
 func (c *container) isPort(p intstr.IntOrString, n int) bool {
 	if p.Type == intstr.Int {
 		return p.IntValue() == n

@@ -20,7 +20,7 @@ func (r *Runtime) findImage(ref string) *image {
 	return nil
 }
 
-// addImage makes an image present, under all names that it is asked for by.
+// addImage makes an image present, under all its names.
 func (r *Runtime) addImage(img *image) {
 	for _, key := range [...]string{img.name, img.id, img.digest} {
 		r.images[key] = img
@@ -33,7 +33,7 @@ func (r *Runtime) deleteImage(img *image) {
 	}
 }
 
-// listImages gives the present images in order of ID.
+// listImages lists the present images, ordered by ID.
 func (r *Runtime) listImages() []*image {
 	var all []*image
 	for key, img := range r.images {
@@ -45,8 +45,8 @@ func (r *Runtime) listImages() []*image {
 	return all
 }
 
-// PullImage implements port.Runtime. The answer is the image's ID. An image
-// that is there already costs the registry's answer only.
+// PullImage implements port.Runtime. The answer is the image's ID. A present image costs only a
+// request to the registry.
 func (r *Runtime) PullImage(ctx context.Context, q port.PullImage, done func(string, error)) {
 	call := Call{Method: PullImage, Object: q.Image}
 	if q.Pod != nil {

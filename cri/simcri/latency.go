@@ -2,11 +2,11 @@ package simcri
 
 import "time"
 
-// Latencies is how long each call takes until it takes effect, what its own
-// parameters add (grace, a command's time, a download) not counted.
+// Latencies are the times until a call takes effect, without the times in its parameters (grace,
+// a command's time, a download).
 type Latencies [methodCount]Dist
 
-// DefaultLatencies is the table that is used if Config has none.
+// DefaultLatencies are used if Config has none.
 //
 // Measured by
 //
@@ -58,10 +58,10 @@ var defaultLatencies = Latencies{
 	ProbeGRPC:        Lognormal(1500*time.Microsecond, 6*time.Millisecond),
 }
 
-// refusedConnection is how long it takes to learn that the runtime is not there.
+// refusedConnection is the time until a call to a stopped runtime fails.
 const refusedConnection = 200 * time.Microsecond
 
-// DefaultEventDelay is how long after a container's end its event comes.
+// DefaultEventDelay is the delay of the event of a container's end.
 func DefaultEventDelay() Dist { return defaultEventDelay }
 
 var defaultEventDelay = Lognormal(33*time.Millisecond, 47500*time.Microsecond)

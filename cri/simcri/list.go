@@ -45,8 +45,8 @@ func (r *Runtime) List(ctx context.Context, uid string, done func(observed.Runti
 		})
 }
 
-// observe gives what the runtime has, of one pod if uid is not empty, in the
-// order that observed.Runtime promises.
+// observe lists the runtime's state, of one pod if uid is not empty, in the order of
+// observed.Runtime.
 func (r *Runtime) observe(uid types.UID, detailed bool) observed.Runtime {
 	var seen observed.Runtime
 	for _, p := range r.sortedPods() {

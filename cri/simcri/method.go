@@ -60,16 +60,15 @@ func (m Method) String() string {
 	return "invalid"
 }
 
-// Call is one call as Config.Fault sees it.
+// Call is one call, for Config.Fault.
 type Call struct {
 	Method Method
-	// Object is what it is about, as an error names it: a sandbox's or
-	// container's ID, an image's name, host:port, or for what is to be made,
-	// namespace/name of the pod with the container's name.
+	// Object is its object, as errors name it: a sandbox's or container's ID, an image's name,
+	// host:port, or for a creation, namespace/name of the pod with the container's name.
 	Object string
-	// Pod is whose object it is, zero if it has none or it is unknown.
+	// Pod is the pod of the object, zero if it has none or it is unknown.
 	Pod observed.PodRef
-	// Container is the container's name, empty if it is about none.
+	// Container is the container's name, empty for other objects.
 	Container string
 	Attempt   uint32
 }

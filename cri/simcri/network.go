@@ -18,32 +18,30 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
-// Network is the network of the machine that a Runtime is on, as far as its pods
-// go: their addresses, and what their scripts answer there. It implements
-// port.Network.
+// Network is the network of a Runtime's machine: the addresses of its pods, and their scripts'
+// answers there. It implements port.Network.
 //
-// A port belongs to the container that declares it, else to one that a probe asks
-// there, else to the first one that runs. On the node's own addresses it is the
-// pods on the host's network that answer.
+// A port belongs to the container that declares it, else to one with a probe of it, else to the
+// first running one. On the node's own addresses, pods on the host's network answer.
 //
-// Hooks by HTTP are answered well by every container that listens.
+// HTTP hooks succeed for every container that listens.
 type Network struct{ r *Runtime }
 
 var _ port.Network = Network{}
 
-// Network is that of the runtime's machine. It continues while the runtime is down.
+// Network is that of the runtime's machine. It works while the runtime is down.
 func (r *Runtime) Network() Network { return Network{r} }
 
-// condition is how a question finds the one that is asked.
+// condition is the state of a request's target.
 type condition uint8
 
 const (
 	serving  condition = iota
-	unready            // it answers that it does not serve
-	refusing           // nobody listens
-	absent             // nobody has the address
-	silent             // there is no answer in time
-	canceled           // the caller gave up
+	unready            // it answers that it is not serving
+	refusing           // no process listens
+	absent             // no sandbox has the address
+	silent             // no answer in time
+	canceled           // the caller's context ended
 )
 
 // HTTPGet implements port.Network.
@@ -60,7 +58,7 @@ func (n Network) HTTPGet(ctx context.Context, q port.HTTPGet, done func(error)) 
 	}
 	timeout := q.Timeout
 	if timeout <= 0 {
-		timeout = math.MaxInt64 // as long as ctx goes on
+		timeout = math.MaxInt64 // until ctx ends
 	}
 	hook := func(*container) asking { return 0 }
 	n.ask(ctx, ProbeHTTP, host, number, timeout, hook, func(is condition) {
@@ -89,7 +87,7 @@ func (n Network) ProbeHTTP(
 	})
 }
 
-// ProbeTCP implements port.Network. Who does not serve refuses connections.
+// ProbeTCP implements port.Network. A container that is not serving refuses connections.
 func (n Network) ProbeTCP(ctx context.Context, q probe.TCP, timeout time.Duration, done func(error)) {
 	kinds := func(c *container) asking {
 		return c.matching(func(p *v1.Probe) bool { return p.TCPSocket != nil && c.isPort(p.TCPSocket.Port, q.Port) })
@@ -122,7 +120,7 @@ func (n Network) ProbeGRPC(ctx context.Context, q probe.GRPC, timeout time.Durat
 	})
 }
 
-// ask finds out, when the answer would come, how the one is that is asked.
+// ask finds the target's condition at the time of the answer.
 func (n Network) ask(
 	ctx context.Context, m Method, host string, number int, timeout time.Duration, kinds func(*container) asking,
 	done func(condition),
@@ -181,7 +179,7 @@ func (n Network) ask(
 	})
 }
 
-// soon is the time in which the end of a context may go unnoticed.
+// soon is how long the end of a context may go unnoticed.
 const soon = 20 * time.Millisecond
 
 // wait calls done after d, unless it hangs, or ctx ends first.
@@ -198,7 +196,7 @@ func (n Network) wait(ctx context.Context, d time.Duration, hang bool, done func
 	})
 }
 
-// listener finds the running container that a port at an address belongs to.
+// listener finds the running container at an address and port.
 func (r *Runtime) listener(host string, number int) (*container, condition) {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -222,8 +220,8 @@ func (r *Runtime) listener(host string, number int) (*container, condition) {
 	return nil, refusing
 }
 
-// listener is the running container of a sandbox that has the port; with any,
-// it is one in any case, if one runs.
+// listener is the running container of a sandbox with the port; with any, it may be any running
+// one.
 func (s *sandbox) listener(number int, any bool) *container {
 	var first *container
 	several := false
@@ -256,7 +254,7 @@ func (s *sandbox) listener(number int, any bool) *container {
 	return first
 }
 
-// probedAt reports whether a probe of the container asks at a port of its own.
+// probedAt reports whether a probe of the container uses this port.
 func (c *container) probedAt(number int) bool {
 	return c.matching(func(p *v1.Probe) bool {
 		switch {
@@ -270,8 +268,7 @@ func (c *container) probedAt(number int) bool {
 	}) != 0
 }
 
-// failure is what the asker is told, in the words of a real network; nil if it
-// was served.
+// failure is the error for a condition, with a real network's message; nil for a success.
 func (n Network) failure(is condition, verb, host string, number int, timeout time.Duration) error {
 	at := net.JoinHostPort(host, strconv.Itoa(number))
 	fail := func(kind port.ErrorKind, format string, args ...any) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
-// op is one call under way. All that it has belongs to the runtime's lock.
+// op is one running call. The runtime's lock guards it.
 type op = simport.Op
 
 // begin makes a call. reserve, if not nil, runs now and may refuse; work runs
@@ -34,7 +34,7 @@ func (r *Runtime) begin(ctx context.Context, c Call, fail func(error), reserve f
 	}
 }
 
-// again puts the call's work off by d: until then it is as if it had not begun.
+// again delays the call's work by d.
 func (r *Runtime) again(o *op, d time.Duration, work func(*op)) {
 	if r.down {
 		o.Drop()
@@ -43,13 +43,13 @@ func (r *Runtime) again(o *op, d time.Duration, work func(*op)) {
 	o.Again(d, work)
 }
 
-// after runs step under the lock, d from now, and then the callbacks it left.
+// after runs step under the lock, d from now, and then its callbacks.
 func (r *Runtime) after(d time.Duration, step func()) (stop func() bool) {
 	return r.mu.After(d, step)
 }
 
-// locked runs step under the lock for callers that are not clock callbacks: the
-// callbacks that it leaves run from one.
+// locked runs step under the lock for callers that are not clock callbacks: its callbacks run
+// from one.
 func (r *Runtime) locked(step func()) { r.mu.Do(step) }
 
 func (r *Runtime) now() int64 { return r.cfg.Clock.Now().UnixNano() }

@@ -10,12 +10,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// What the agent can't do: the world's and a test's hand on the runtime. None
-// of these takes time, and none calls back before it returns.
+// Actions that no agent can do, for a world or a test. They take no time, and none calls back
+// before it returns.
 
-// Kill ends the runtime's process as kill -9 does: every call under way fails
-// with Unavailable, having taken effect or not (Config.LateEffect), event
-// streams end, and every call from now on fails. Containers run on.
+// Kill ends the runtime's process like kill -9: running calls fail with Unavailable and may have
+// taken effect (Config.LateEffect), event streams end, and all later calls fail. Containers run
+// on.
 func (r *Runtime) Kill() {
 	r.locked(func() {
 		r.down = true
@@ -23,18 +23,18 @@ func (r *Runtime) Kill() {
 	})
 }
 
-// Restart brings a killed runtime back with all that it had.
+// Restart restarts a killed runtime with its state.
 func (r *Runtime) Restart() {
 	r.locked(func() { r.down = false })
 }
 
-// Exit is how a container is made to end.
+// Exit is an end of a container that is caused from outside.
 type Exit struct {
 	Code      int32 // 137 for SIGKILL
 	OOMKilled bool  // then the code is 137
 }
 
-// EndContainer ends a running container, as a crash or a kill from outside does.
+// EndContainer ends a running container, like a crash or a kill from outside.
 func (r *Runtime) EndContainer(id string, e Exit) error {
 	var err error
 	r.locked(func() {
@@ -53,8 +53,8 @@ func (r *Runtime) EndContainer(id string, e Exit) error {
 	return err
 }
 
-// EndSandbox makes a ready sandbox be not ready, as the death of its pause
-// process does. Its containers run on.
+// EndSandbox makes a ready sandbox not ready, like the death of its pause process. Its containers
+// run on.
 func (r *Runtime) EndSandbox(id string) error {
 	var err error
 	r.locked(func() {
@@ -70,8 +70,7 @@ func (r *Runtime) EndSandbox(id string) error {
 	return err
 }
 
-// MakeImagePresent puts an image onto the machine without a pull. It panics if
-// the name can't be one.
+// MakeImagePresent adds an image to the machine without a pull. It panics on an invalid name.
 func (r *Runtime) MakeImagePresent(name string, i RegistryImage) {
 	img := newImage(mustName(name))
 	img.uid, img.user = i.UID, i.Username
@@ -81,28 +80,28 @@ func (r *Runtime) MakeImagePresent(name string, i RegistryImage) {
 	r.locked(func() { r.addImage(img) })
 }
 
-// Calls is how often a method was called.
+// Calls counts the calls of a method.
 func (r *Runtime) Calls(m Method) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.calls[m]
 }
 
-// Truth is all that there is at one instant.
+// Truth is the runtime's whole state at one instant.
 type Truth struct {
 	At time.Time
-	// Runtime is everything, inspected, in its order.
+	// Runtime has all pods, inspected, in its order.
 	Runtime observed.Runtime
 	Images  []observed.Image // in order of ID
-	// Addresses is how many IP addresses are taken.
+	// Addresses is the number of assigned IP addresses.
 	Addresses int
-	// InFlight is how many calls have not ended, event streams included.
+	// InFlight is the number of running calls, including event streams.
 	InFlight int
-	// Pulling is how many images are being downloaded.
+	// Pulling is the number of running downloads.
 	Pulling int
 }
 
-// Truth reads all there is, in no time and whether or not the runtime runs.
+// Truth reads the state, in no time and also while the runtime is down.
 func (r *Runtime) Truth() Truth {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +118,7 @@ func (r *Runtime) Truth() Truth {
 	return t
 }
 
-// Find gives the newest incarnation of a container that is there.
+// Find returns the newest existing incarnation of a container.
 func (r *Runtime) Find(uid types.UID, name string) (observed.Container, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +129,7 @@ func (r *Runtime) Find(uid types.UID, name string) (observed.Container, bool) {
 	return seen.Pods[0].Newest(name)
 }
 
-// Usage is what a container has used; ok is false if there is no such container.
+// Usage is a container's resource usage; ok is false if there is no such container.
 func (r *Runtime) Usage(id string) (u Usage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// pulls are the downloads under way, which share the bandwidth evenly.
+// pulls are the running downloads, which share the bandwidth evenly.
 //
-// Instead of counting down what each still lacks, share counts up what every
-// download has got since the first one began: one that begins at share s with
-// n bytes to get is complete when share reaches s + n. All in integers: rounding
-// would depend on the processor.
+// Instead of a countdown per download, share counts the bytes that each has received since the
+// first one began. A download of n bytes that begins at share s is complete when share reaches s
+// + n. All numbers are integers: rounding would depend on the processor.
 type pulls struct {
 	share     uint64 // in 1/shareUnit bytes
 	at        int64  // when share was right
@@ -20,7 +19,7 @@ type pulls struct {
 	stopTimer func() bool
 }
 
-// shareUnit is how many parts of a byte share counts.
+// shareUnit is the number of parts of a byte that share counts in.
 const shareUnit = 256
 
 type pull struct {
@@ -29,9 +28,8 @@ type pull struct {
 	waiters []*waiter
 }
 
-// pull downloads an image, or joins the download that is under way, and calls
-// complete under the lock when it is there. cancel gives up waiting; what
-// without a waiter is not downloaded.
+// pull downloads an image, or joins its running download, and calls complete under the lock at
+// the end. cancel stops waiting; a download without a waiter is cancelled.
 func (r *Runtime) pull(img *image, complete func()) (cancel func()) {
 	if r.pulling == nil {
 		r.pulling = &pulls{at: r.now()}
@@ -67,7 +65,7 @@ func (r *Runtime) advancePulls() {
 	if n := uint64(len(ps.active)); n > 0 {
 		ps.share += mulDiv(elapsed, r.cfg.Bandwidth*shareUnit, n*uint64(time.Second))
 	} else {
-		ps.share = 0 // nobody refers to it
+		ps.share = 0 // no download refers to it
 	}
 }
 
@@ -91,8 +89,7 @@ func (r *Runtime) schedulePulls() {
 	ps.stopTimer = r.after(time.Duration(min(wait, math.MaxInt64)), r.completePulls)
 }
 
-// completePulls ends the downloads that have all they need, in the order in
-// which they were begun.
+// completePulls ends the complete downloads, in the order of their start.
 func (r *Runtime) completePulls() {
 	ps := r.pulling
 	ps.stopTimer = nil

@@ -14,19 +14,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
 
-// RegistryImage is an image as a registry has it.
+// RegistryImage is an image in a registry.
 type RegistryImage struct {
-	// SizeBytes of 0 is drawn by the image's name, the same everywhere.
+	// SizeBytes of 0 is drawn from the image's name, the same everywhere.
 	SizeBytes uint64
-	// UID and Username are whom it runs as (observed.Image).
+	// UID and Username are the image's user (observed.Image).
 	UID      *int64
 	Username string
-	// Credential is what a pull must bring; nil for anybody.
+	// Credential is required for a pull; nil for none.
 	Credential *port.ImageAuth
 }
 
-// Registry is where images come from. Many runtimes may share one; it is safe
-// for concurrent use.
+// Registry is a source of images. Many runtimes may share one; it is safe for concurrent use.
 type Registry struct {
 	mu      sync.Mutex
 	strict  bool
@@ -36,19 +35,19 @@ type Registry struct {
 	cache   map[string]*image
 }
 
-// NewRegistry has every image that anybody asks for.
+// NewRegistry makes a registry that has every image.
 func NewRegistry() *Registry {
 	return &Registry{images: map[string]RegistryImage{}, missing: map[string]bool{}, cache: map[string]*image{}}
 }
 
-// NewStrictRegistry has only what is put into it.
+// NewStrictRegistry makes a registry that has only images added by Put.
 func NewStrictRegistry() *Registry {
 	g := NewRegistry()
 	g.strict = true
 	return g
 }
 
-// Put offers an image. It panics if the name can't be one.
+// Put adds an image. It panics on an invalid name.
 func (g *Registry) Put(name string, img RegistryImage) {
 	full := mustName(name)
 	g.mu.Lock()
@@ -58,7 +57,7 @@ func (g *Registry) Put(name string, img RegistryImage) {
 	delete(g.cache, full)
 }
 
-// Withdraw makes an image be missing. It panics if the name can't be one.
+// Withdraw removes an image. It panics on an invalid name.
 func (g *Registry) Withdraw(name string) {
 	full := mustName(name)
 	g.mu.Lock()
@@ -68,15 +67,15 @@ func (g *Registry) Withdraw(name string) {
 	delete(g.cache, full)
 }
 
-// SetDown makes the registry stop answering, or answer again.
+// SetDown stops or restarts the registry.
 func (g *Registry) SetDown(down bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.down = down
 }
 
-// image is an image that a runtime has or is pulling; immutable, so that all
-// runtimes share it.
+// image is an image that a runtime has or is pulling. It is immutable, so that all runtimes share
+// it.
 type image struct {
 	name   string // normalized
 	id     string
@@ -87,7 +86,7 @@ type image struct {
 	pinned bool
 }
 
-// resolve finds an image for a pull. size is a size given elsewhere, or 0.
+// resolve finds an image for a pull. size overrides the drawn size, unless it is 0.
 func (g *Registry) resolve(name string, auth *port.ImageAuth, size uint64) (*image, *port.Error) {
 	full, ok := normalName(name)
 	if !ok {
@@ -124,7 +123,7 @@ func (g *Registry) resolve(name string, auth *port.ImageAuth, size uint64) (*ima
 	return img, nil
 }
 
-// newImage is the image of a normalized name, without a description.
+// newImage is an image without a description.
 func newImage(full string) *image {
 	img := &image{name: full, id: "sha256:" + fmt.Sprintf("%x", sha256.Sum256([]byte("image "+full)))}
 	repository, digest, ok := strings.Cut(full, "@")
@@ -152,8 +151,7 @@ func (i *image) observe() observed.Image {
 	return o
 }
 
-// normalName writes an image's name in full, as containerd does: with registry,
-// and tag or digest.
+// normalName completes an image's name as containerd does: with registry, and tag or digest.
 func normalName(name string) (full string, ok bool) {
 	rest, digest, hasDigest := strings.Cut(name, "@")
 	tag := "latest"
@@ -167,7 +165,7 @@ func normalName(name string) (full string, ok bool) {
 			path = "library/" + rest
 		}
 	}
-	// valid: only small letters, digits and others.
+	// valid: only lower-case letters, digits and others.
 	valid := func(s, others string) bool {
 		return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789"+others) == ""
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// UpdateContainer implements port.Runtime. What has ended can't be changed, and a
-// container that uses more memory than its new limit is killed for it.
+// UpdateContainer implements port.Runtime. An exited container cannot be changed. A container
+// whose memory exceeds its new limit is OOM-killed.
 func (r *Runtime) UpdateContainer(ctx context.Context, q port.UpdateContainer, done func(error)) {
 	r.begin(ctx, r.containerCall(UpdateContainer, q.ID), done, nil, func(o *op) {
 		c := r.containers[q.ID]
@@ -28,7 +28,7 @@ func (r *Runtime) UpdateContainer(ctx context.Context, q port.UpdateContainer, d
 	})
 }
 
-// UpdateSandbox implements port.Runtime. It is told, and does nothing.
+// UpdateSandbox implements port.Runtime. It changes nothing.
 func (r *Runtime) UpdateSandbox(ctx context.Context, q port.UpdateSandbox, done func(error)) {
 	r.begin(ctx, r.sandboxCall(UpdateSandbox, q.ID), done, nil, func(o *op) {
 		if r.sandboxes[q.ID] == nil {

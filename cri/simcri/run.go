@@ -17,8 +17,8 @@ const (
 	exitTerminated int32 = 143
 )
 
-// play sets off what the script of a running container says. One that was adopted
-// has run for a while.
+// play schedules the events of a running container's script. An adopted container has run for a
+// while.
 func (r *Runtime) play(c *container) {
 	after, code, reason, ends := c.script.end(c, r)
 	if !ends {
@@ -39,7 +39,7 @@ func (c *container) pending() *live {
 	return c.live
 }
 
-// exit: Running → Exited, for good. Waiters are told.
+// exit: Running → Exited, for good. It calls the waiters.
 func (r *Runtime) exit(c *container, code int32, reason exitReason) {
 	if c.state != containerRunning {
 		panic("simcri: exit of a container that does not run: " + c.id)
@@ -63,7 +63,7 @@ func (r *Runtime) exit(c *container, code int32, reason exitReason) {
 	}
 }
 
-// reasonOf is what containerd says of a program that ended by itself.
+// reasonOf is containerd's reason for a program that ended by itself.
 func reasonOf(code int32) exitReason {
 	if code == 0 {
 		return reasonCompleted
@@ -71,8 +71,7 @@ func reasonOf(code int32) exitReason {
 	return reasonError
 }
 
-// onExit runs f under the lock when the running container has exited. stop
-// takes it back.
+// onExit runs f under the lock when the running container has exited. stop cancels that.
 func (c *container) onExit(f func()) (stop func()) {
 	w := &waiter{f}
 	l := c.pending()
@@ -84,7 +83,7 @@ func (c *container) onExit(f func()) (stop func()) {
 	}
 }
 
-// terminate delivers the stop signal to a running container, the first time.
+// terminate delivers the stop signal to a running container, once.
 func (r *Runtime) terminate(c *container) {
 	l := c.pending()
 	if l.termed {
@@ -102,8 +101,8 @@ func (r *Runtime) terminate(c *container) {
 	})
 }
 
-// StopContainer implements port.Runtime. A container that was never started is
-// left as it is, as by containerd.
+// StopContainer implements port.Runtime. A container that was never started is left as it is, as
+// in containerd.
 func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Duration, done func(error)) {
 	r.begin(ctx, r.containerCall(StopContainer, id), done, nil, func(o *op) {
 		c := r.containers[id]

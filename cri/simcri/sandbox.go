@@ -58,8 +58,8 @@ func (r *Runtime) sandboxCall(m Method, id string) Call {
 	return c
 }
 
-// StopPodSandbox implements port.Runtime. It kills what runs in the sandbox at
-// once: grace is for StopContainer.
+// StopPodSandbox implements port.Runtime. It kills the sandbox's containers at once: only
+// StopContainer has a grace period.
 func (r *Runtime) StopPodSandbox(ctx context.Context, id string, done func(error)) {
 	r.begin(ctx, r.sandboxCall(StopPodSandbox, id), done, nil, func(o *op) {
 		if s := r.sandboxes[id]; s != nil {
@@ -83,8 +83,7 @@ func (r *Runtime) stopSandbox(s *sandbox, containersOnly bool) {
 	r.emit(observed.ContainerStoppedEvent, s.id, s.pod.ref)
 }
 
-// RemovePodSandbox implements port.Runtime. It stops what runs and removes the
-// sandbox's containers with it.
+// RemovePodSandbox implements port.Runtime. It kills and removes the sandbox's containers too.
 func (r *Runtime) RemovePodSandbox(ctx context.Context, id string, done func(error)) {
 	r.begin(ctx, r.sandboxCall(RemovePodSandbox, id), done, nil, func(o *op) {
 		if s := r.sandboxes[id]; s != nil {

@@ -9,49 +9,49 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Script is what a started container does. The zero value runs for ever, ends
-// at once with code 0 when it gets the stop signal, and answers every exec with 0.
+// Script is the behavior of a started container. The zero value runs forever, ends at once with
+// code 0 on the stop signal, and answers every exec with 0.
 type Script struct {
-	// RunFor is how long it runs; zero is for ever. Then it ends with ExitCode.
+	// RunFor is how long it runs; zero is forever. Then it ends with ExitCode.
 	RunFor   Dist
 	ExitCode int32
-	// CrashLoop is how many incarnations (attempt 0 and up) crash, with ExitCode
-	// (1 if that is 0) after RunFor (at once if that is zero); those after them
-	// run for ever. -1: all crash. 0: it is not a crash loop.
+	// CrashLoop is the number of incarnations (attempt 0 and up) that crash, with ExitCode (1 if
+	// that is 0) after RunFor (at once if that is zero); later ones run forever. -1: all crash.
+	// 0: it is not a crash loop.
 	CrashLoop int32
-	// OOMAfter is when the kernel kills it for its memory: 137, OOMKilled. Zero is never.
+	// OOMAfter is when it is OOM-killed: 137, OOMKilled. Zero is never.
 	OOMAfter Dist
 
-	// StartLatency comes on top of the latency of StartContainer.
+	// StartLatency is added to the latency of StartContainer.
 	StartLatency Dist
-	// StartError makes the start fail with these words.
+	// StartError makes the start fail with this message.
 	StartError string
 
-	// TermDelay is how long it lives on after the stop signal, to end with TermExitCode.
+	// TermDelay is the time from the stop signal to its end with TermExitCode.
 	TermDelay    Dist
 	TermExitCode int32
 	// IgnoreTERM: only SIGKILL ends it.
 	IgnoreTERM bool
 
-	// Answer is what a command run in it gives, unless Exec is set.
+	// Answer is the result of a command in it, unless Exec is set.
 	Answer ExecAnswer
-	// Exec answers by the command. It is called under the runtime's lock and
-	// must not call the runtime.
+	// Exec returns the result by command. It is called under the runtime's lock and must not call
+	// the runtime.
 	Exec func(command []string) ExecAnswer
 
 	// Health is how it answers probes.
 	Health Health
 
-	// CPUMillicores is what it burns while it runs.
+	// CPUMillicores is its CPU usage while it runs.
 	CPUMillicores int64
-	// MemoryBytes is what it has at the start, MemoryGrowth what comes to that
-	// in a second. A container with a memory limit is OOM-killed when it gets there.
+	// MemoryBytes is its memory at the start, MemoryGrowth the growth per second. It is
+	// OOM-killed when it reaches its memory limit.
 	MemoryBytes, MemoryGrowth int64
-	// LogRate is what it writes to its log, in bytes per second.
+	// LogRate is its log output, in bytes per second.
 	LogRate int64
 }
 
-// ExecAnswer is what one command gives.
+// ExecAnswer is the result of one command.
 type ExecAnswer struct {
 	ExitCode       int32
 	Stdout, Stderr string
@@ -60,22 +60,22 @@ type ExecAnswer struct {
 	Hang bool
 }
 
-// Starting is a container that is being started.
+// Starting is a container that is about to start.
 type Starting struct {
 	Pod       *v1.Pod
 	Container *v1.Container
 	Attempt   uint32
 }
 
-// DefaultScript is what a container does if nothing is said of it: it runs for
-// ever and dies of SIGTERM within milliseconds, as most servers do.
+// DefaultScript is for containers without a script: it runs forever and ends within milliseconds
+// of SIGTERM, like most servers.
 func DefaultScript() Script {
 	return Script{TermDelay: Constant(5 * time.Millisecond), TermExitCode: exitTerminated}
 }
 
 var defaultScript = DefaultScript()
 
-// Validate says what of the script can't be.
+// Validate returns what is wrong with the script.
 func (s *Script) Validate() error {
 	var errs []error
 	for _, d := range []struct {
@@ -109,7 +109,7 @@ func (s *Script) Validate() error {
 	return errors.Join(errs...)
 }
 
-// scriptOf finds what the container does that is being started.
+// scriptOf finds the script of a container that starts.
 func (r *Runtime) scriptOf(c *container) (*Script, error) {
 	if r.cfg.Script != nil {
 		if s := r.cfg.Script(Starting{Pod: c.sandbox.asked, Container: c.spec, Attempt: c.attempt}); s != nil {
@@ -160,7 +160,7 @@ func (s *Script) exec(command []string) ExecAnswer {
 	return s.Answer
 }
 
-// Usage is what a container has used of the machine.
+// Usage is a container's resource usage.
 type Usage struct {
 	CPU         time.Duration // since its start
 	Millicores  int64         // now

@@ -18,13 +18,12 @@ import (
 // maxRequestBytes bounds one request, as containerd does.
 const maxRequestBytes = 16 << 20
 
-// Serve offers the runtime as CRI v1, RuntimeService and ImageService, on a
-// listener, until ctx ends; then it ends all calls and gives nil. The runtime's
-// clock has to be one that runs by itself. Serve closes the listener.
+// Serve serves the runtime as CRI v1, RuntimeService and ImageService, on a listener, until ctx
+// ends; then it ends all calls and returns nil. The runtime's clock must advance by itself. Serve
+// closes the listener.
 //
-// Sandboxes and containers made here keep their labels and annotations and give
-// them back. What needs a real program behind it (Exec, Attach, PortForward,
-// checkpoints, metrics) is Unimplemented.
+// Sandboxes and containers made here keep their labels and annotations. Calls that need a real
+// program (Exec, Attach, PortForward, checkpoints, metrics) are Unimplemented.
 func Serve(ctx context.Context, listener net.Listener, r *Runtime) error {
 	g := grpc.NewServer(grpc.MaxRecvMsgSize(maxRequestBytes))
 	s := &server{r: r}
@@ -34,22 +33,22 @@ func Serve(ctx context.Context, listener net.Listener, r *Runtime) error {
 	defer stop()
 	err := g.Serve(listener)
 	if ctx.Err() != nil {
-		g.Stop() // returns when every handler has
+		g.Stop() // returns after all handlers
 		return nil
 	}
 	return fmt.Errorf("serve the simulated runtime on %s: %w", listener.Addr(), err)
 }
 
-// server maps CRI messages to the runtime and back. What it tells of an object
-// is what is there when the call's latency is over.
+// server maps CRI messages to the runtime and back. An answer shows the state at the end of the
+// call's latency.
 type server struct {
 	runtimev1.UnimplementedRuntimeServiceServer
 	runtimev1.UnimplementedImageServiceServer
 	r *Runtime
 }
 
-// wait makes an asynchronous call and waits for its answer. The runtime answers
-// when the call's context ends, so this ends too.
+// wait makes an asynchronous call and waits for its answer, which comes at the latest when the
+// call's context ends.
 func wait[T any](call func(done func(T, error))) (T, error) {
 	type answer struct {
 		value T
@@ -68,8 +67,8 @@ func waitErr(call func(done func(error))) error {
 	return err
 }
 
-// grpcError says a failure in containerd's way: the code where it has one, and
-// the words by which agents know the rest.
+// grpcError translates a failure as containerd does: to its code, or to its message where agents
+// match that.
 func grpcError(err error) error {
 	if err == nil {
 		return nil
@@ -98,7 +97,7 @@ func grpcError(err error) error {
 	case port.ImageUnauthorized:
 		return status.Error(codes.PermissionDenied, detail)
 	case port.RegistryUnavailable:
-		// The words of k8s.io/cri-api/pkg/errors.
+		// The names of k8s.io/cri-api/pkg/errors.
 		return status.Error(codes.Unknown, "RegistryUnavailable: "+detail)
 	case port.ImageSignature:
 		return status.Error(codes.Unknown, "SignatureValidationFailed: "+detail)
@@ -113,7 +112,7 @@ func grpcError(err error) error {
 	}
 }
 
-// up refuses a call that the runtime knows nothing of while it is killed.
+// up refuses calls that do not reach the runtime while it is killed.
 func (s *server) up() error {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
@@ -123,7 +122,7 @@ func (s *server) up() error {
 	return nil
 }
 
-// fullID completes a truncated ID, as people type them, if it fits one object.
+// fullID completes a truncated ID if it matches one object.
 func fullID[T any](s *server, objects map[string]T, id string) string {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()

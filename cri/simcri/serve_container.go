@@ -20,13 +20,13 @@ import (
 	"github.com/troupe-dev/troupe/cri/labels"
 )
 
-// servedContainer is what a container made over gRPC has beyond the port's
-// values: its configuration, whose labels and annotations are given back.
+// servedContainer is a container's configuration from gRPC. Its labels and annotations are
+// returned unchanged.
 type servedContainer struct {
 	config *runtimev1.ContainerConfig
 }
 
-// containerOfConfig is a container with what its configuration says of it.
+// containerOfConfig converts a configuration to a container.
 func containerOfConfig(c *runtimev1.ContainerConfig) *v1.Container {
 	out := &v1.Container{
 		Name: c.GetMetadata().GetName(), Image: c.GetImage().GetUserSpecifiedImage(),
@@ -128,7 +128,7 @@ func (s *server) listContainers(ctx context.Context, f *runtimev1.ContainerFilte
 	return out, nil
 }
 
-// eachContainer calls f under the lock for the containers that fit, in order of pod.
+// eachContainer calls f under the lock for the matching containers, ordered by pod.
 func (s *server) eachContainer(id, sandboxID string, selector map[string]string, f func(*container)) {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
@@ -158,8 +158,7 @@ func (s *server) StreamContainers(
 	})
 }
 
-// UpdateContainerResources: a script's memory grows until the limit that it was
-// started with.
+// UpdateContainerResources: the limit for the script's memory stays that of the start.
 func (s *server) UpdateContainerResources(
 	ctx context.Context, q *runtimev1.UpdateContainerResourcesRequest,
 ) (*runtimev1.UpdateContainerResourcesResponse, error) {
@@ -192,7 +191,7 @@ func (c *container) criState() runtimev1.ContainerState {
 	}
 }
 
-// labels are the ones it was made with, or those that an agent would have given it.
+// labels are those it was made with, or those that an agent would have set.
 func (c *container) labels() map[string]string {
 	if c.served != nil {
 		return c.served.config.GetLabels()
@@ -202,7 +201,7 @@ func (c *container) labels() map[string]string {
 	return l
 }
 
-// annotations are the ones it was made with, or those that an agent would have given it.
+// annotations are those it was made with, or those that an agent would have set.
 func (c *container) annotations() map[string]string {
 	if c.served != nil {
 		return c.served.config.GetAnnotations()
@@ -241,8 +240,8 @@ func (c *container) status() *runtimev1.ContainerStatus {
 	}
 }
 
-// graceSeconds is how long its pod lets the container continue after the stop
-// signal: that of a delete under way first, the API's default last.
+// graceSeconds is the grace period of the container's pod: of a running deletion first, the API's
+// default last.
 func (c *container) graceSeconds() int64 {
 	if c.served != nil {
 		for _, key := range []string{labels.DeletionGracePeriod, labels.TerminationGracePeriod} {

@@ -93,7 +93,7 @@ func (s *server) RemoveImage(
 		waitErr(func(done func(error)) { s.r.RemoveImage(ctx, q.GetImage().GetImage(), done) })
 }
 
-// imageFilesystem is where the simulated images lie; there is nothing there.
+// imageFilesystem is the shown path of the simulated images; it does not exist.
 const imageFilesystem = "/var/lib/simcri"
 
 func (s *server) ImageFsInfo(context.Context, *runtimev1.ImageFsInfoRequest) (*runtimev1.ImageFsInfoResponse, error) {

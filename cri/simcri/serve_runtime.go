@@ -11,11 +11,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// cgroupDriver is what RuntimeConfig says: cgroupfs works for an agent on any host.
+// cgroupDriver is for RuntimeConfig: cgroupfs works for an agent on any host.
 const cgroupDriver = runtimev1.CgroupDriver_CGROUPFS
 
-// pendingEvents bounds what waits for a slow reader of events; what is above it
-// is lost, as events may be.
+// pendingEvents bounds the queue for a slow reader of events; events beyond it are lost, as the
+// CRI allows.
 const pendingEvents = 1024
 
 func (s *server) Version(ctx context.Context, _ *runtimev1.VersionRequest) (*runtimev1.VersionResponse, error) {
@@ -53,7 +53,7 @@ func (s *server) RuntimeConfig(
 		s.up()
 }
 
-// UpdateRuntimeConfig takes the pod CIDR and leaves it: Config.PodCIDR holds.
+// UpdateRuntimeConfig ignores the pod CIDR: Config.PodCIDR is used.
 func (s *server) UpdateRuntimeConfig(
 	context.Context, *runtimev1.UpdateRuntimeConfigRequest,
 ) (*runtimev1.UpdateRuntimeConfigResponse, error) {
@@ -90,8 +90,8 @@ var eventTypes = map[observed.EventKind]runtimev1.ContainerEventType{
 	observed.ContainerDeletedEvent: runtimev1.ContainerEventType_CONTAINER_DELETED_EVENT,
 }
 
-// event adds to an event the state of its pod: the newest sandbox and its
-// containers, as they are when the event is sent.
+// event adds the state of its pod to an event: the newest sandbox and its containers, when the
+// event is sent.
 func (s *server) event(e port.RuntimeEvent) *runtimev1.ContainerEventResponse {
 	out := &runtimev1.ContainerEventResponse{
 		ContainerId: e.ContainerID, ContainerEventType: eventTypes[e.Kind], CreatedAt: e.At.UnixNano(),

@@ -18,8 +18,8 @@ import (
 	"github.com/troupe-dev/troupe/cri/labels"
 )
 
-// podOfConfig is a pod with what a sandbox's configuration says of it. Its
-// labels and annotations are the sandbox's.
+// podOfConfig converts a sandbox's configuration to a pod. Its labels and annotations are the
+// sandbox's.
 func podOfConfig(c *runtimev1.PodSandboxConfig, handler string) *v1.Pod {
 	m := c.GetMetadata()
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -122,7 +122,7 @@ func (s *server) listSandboxes(ctx context.Context, f *runtimev1.PodSandboxFilte
 	return out, nil
 }
 
-// list makes the call of the port that a list of the CRI stands for.
+// list makes the port's call for a list of the CRI.
 func (s *server) list(ctx context.Context, selector map[string]string) (observed.Runtime, error) {
 	return wait(func(done func(observed.Runtime, error)) { s.r.List(ctx, selector[labels.PodUID], done) })
 }
@@ -171,7 +171,7 @@ func (s *sandbox) criState() runtimev1.PodSandboxState {
 	return runtimev1.PodSandboxState_SANDBOX_NOTREADY
 }
 
-// labels are the ones it was made with, or those that an agent would have given it.
+// labels are those it was made with, or those that an agent would have set.
 func (s *sandbox) labels() map[string]string {
 	if s.served {
 		return s.of.labels

@@ -54,7 +54,7 @@ func (s *server) StreamContainerStats(
 	})
 }
 
-// stats says what the container's script has used of the machine.
+// stats is the resource usage of the container's script.
 func (s *server) stats(c *container) *runtimev1.ContainerStats {
 	now := s.r.now()
 	u := c.usage(now)

@@ -15,12 +15,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// The structures are lean because a simulation holds hundreds of thousands:
-// times are Unix nanoseconds, what the pod's spec says stays in the spec, and
-// nothing of a container is a map.
+// The structs are small because a simulation holds hundreds of thousands: times are Unix
+// nanoseconds, fields of the pod's spec stay in the spec, and a container has no map.
 
-// pod is all that the runtime has of one pod UID. It is there while it has
-// anything, a name that is taken included.
+// pod is the runtime's state of one pod UID. It exists while it has an object or a reserved name.
 type pod struct {
 	ref        observed.PodRef
 	sandboxes  *sandbox   // newest first
@@ -30,7 +28,7 @@ type pod struct {
 type sandboxState uint8
 
 const (
-	sandboxMaking sandboxState = iota // the name is taken, nothing is there yet
+	sandboxMaking sandboxState = iota // the name is reserved, nothing exists yet
 	sandboxReady
 	sandboxNotReady
 	sandboxGone
@@ -39,9 +37,8 @@ const (
 type sandbox struct {
 	id  string // empty while it is made
 	pod *pod
-	// of is what a runtime keeps of the pod it was made for, asked the pod itself if
-	// scripts are the caller's: pods are large, and their agent continues to newer
-	// versions.
+	// of are the pod's fields that a runtime keeps. asked is the pod itself if scripts are the
+	// caller's: pods are large, and their agent continues with newer versions.
 	of        boxed
 	asked     *v1.Pod
 	createdAt int64
@@ -54,11 +51,11 @@ type sandbox struct {
 	served  bool // made over gRPC: spec carries the CRI's labels and annotations
 }
 
-// boxed is what of a pod a sandbox has.
+// boxed are the pod's fields that a sandbox keeps.
 type boxed struct {
 	labels, annotations map[string]string
 	runtimeClass        *string
-	// graceSeconds are those of its containers, if they have none of their own.
+	// graceSeconds are for its containers without their own.
 	graceSeconds int64
 	hostNetwork  bool
 }
@@ -76,7 +73,7 @@ func boxedOf(p *v1.Pod) boxed {
 	return b
 }
 
-// keep has s remember what it needs to of the pod that it is of.
+// keep stores the pod's fields that the sandbox needs.
 func (r *Runtime) keep(s *sandbox, p *v1.Pod) {
 	s.of = boxedOf(p)
 	if r.cfg.Script != nil {
@@ -87,7 +84,7 @@ func (r *Runtime) keep(s *sandbox, p *v1.Pod) {
 type containerState uint8
 
 const (
-	containerMaking containerState = iota // the name is taken, nothing is there yet
+	containerMaking containerState = iota // the name is reserved, nothing exists yet
 	containerCreated
 	containerRunning
 	containerExited
@@ -103,13 +100,13 @@ type container struct {
 	specHash     string
 	logDirectory string
 	createdAt    int64
-	startedAt    int64 // 0: never
-	finishedAt   int64 // 0: not yet
+	startedAt    int64 // 0: never started
+	finishedAt   int64 // 0: not exited
 	message      string
-	script       *Script             // since the start; shared if it says nothing special
+	script       *Script             // since the start; shared if nothing is special
 	live         *live               // nil if nothing is pending
-	limits       *observed.Resources // since they were changed; nil: as it was made
-	vitals       *vitals             // since the start; nil if it answers every probe
+	limits       *observed.Resources // since they were changed; nil: as created
+	vitals       *vitals             // since the start; nil if it passes every probe
 	served       *servedContainer
 	next         *container
 	attempt      uint32
@@ -118,7 +115,7 @@ type container struct {
 	reason       exitReason
 }
 
-// live is what is pending in a running container.
+// live is the pending events of a running container.
 type live struct {
 	stopExit func() bool // the scripted end
 	termed   bool        // the stop signal was delivered
@@ -139,12 +136,12 @@ const (
 	reasonStartError
 )
 
-// The reasons are containerd's words.
+// The reasons are containerd's.
 var reasonNames = [...]string{"", "Completed", "Error", "OOMKilled", "StartError"}
 
 func (p exitReason) String() string { return reasonNames[p] }
 
-// newID gives an ID that no object of this runtime has.
+// newID makes an ID that no object of this runtime has.
 func (r *Runtime) newID() string {
 	for {
 		id := fmt.Sprintf("%016x", r.ids.Uint64())
@@ -182,7 +179,7 @@ func (r *Runtime) forgetIfEmpty(p *pod) {
 	}
 }
 
-// reserveSandbox takes the name of a sandbox.
+// reserveSandbox reserves the name of a sandbox.
 func (r *Runtime) reserveSandbox(ref observed.PodRef, attempt uint32) (*sandbox, *port.Error) {
 	p := r.podOf(ref)
 	for s := p.sandboxes; s != nil; s = s.next {
@@ -196,8 +193,8 @@ func (r *Runtime) reserveSandbox(ref observed.PodRef, attempt uint32) (*sandbox,
 	return s, nil
 }
 
-// reserveContainer takes the name of a container. The name is that of the pod,
-// not of the sandbox, as in containerd.
+// reserveContainer reserves the name of a container. The name belongs to the pod, not to the
+// sandbox, as in containerd.
 func (r *Runtime) reserveContainer(ref observed.PodRef, spec *v1.Container, attempt uint32) (*container, *port.Error) {
 	p := r.podOf(ref)
 	for c := p.containers; c != nil; c = c.next {
@@ -216,7 +213,7 @@ func reserved(what, name, id string) *port.Error {
 		Detail: fmt.Sprintf("failed to reserve %s name %q: name %q is reserved for %q", what, name, name, id)}
 }
 
-// deleteSandbox takes s off its pod and gives its name and address free.
+// deleteSandbox removes s from its pod, and frees its name and address.
 func (r *Runtime) deleteSandbox(s *sandbox) {
 	r.freeAddress(s)
 	s.state = sandboxGone
@@ -232,7 +229,7 @@ func (r *Runtime) deleteSandbox(s *sandbox) {
 	r.forgetIfEmpty(s.pod)
 }
 
-// deleteContainer takes c off p and gives its name free.
+// deleteContainer removes c from p, and frees its name.
 func (r *Runtime) deleteContainer(p *pod, c *container) {
 	c.state = containerGone
 	for at := &p.containers; *at != nil; at = &(*at).next {
@@ -254,7 +251,7 @@ func timeOf(ns int64) time.Time {
 	return time.Unix(0, ns).UTC()
 }
 
-// observe gives s as the port has it; detailed with what an inspection fills.
+// observe converts s for the port; detailed adds the fields of an inspection.
 func (s *sandbox) observe(r *Runtime, detailed bool) observed.Sandbox {
 	o := observed.Sandbox{
 		ID: s.id, Pod: s.pod.ref, Attempt: s.attempt, State: observed.SandboxNotReady,
@@ -286,7 +283,7 @@ func (c *container) observedState() observed.ContainerState {
 	}
 }
 
-// observe gives c as the port has it; detailed with what an inspection fills.
+// observe converts c for the port; detailed adds the fields of an inspection.
 func (c *container) observe(detailed bool) observed.Container {
 	o := observed.Container{
 		ID: c.id, SandboxID: c.sandbox.id, Pod: c.sandbox.pod.ref, Name: c.spec.Name,

@@ -11,10 +11,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Container gives the request that makes one incarnation of a container. The
-// devices and CDI names that device plugins assign belong here later.
+// Container makes the request for one incarnation of a container. Devices and CDI names of device
+// plugins belong here later.
 func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerRequest, error) {
-	// Of a RuntimeClass that was deleted meanwhile the sandbox still has the handler.
+	// If its RuntimeClass was deleted meanwhile, the sandbox still has the handler.
 	handler, err := r.Objects.RuntimeHandler(r.Pod)
 	if err != nil && needsHandler(r) {
 		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
@@ -33,8 +33,7 @@ func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerReq
 	return &runtimeapi.CreateContainerRequest{PodSandboxId: r.SandboxID, Config: config, SandboxConfig: sandbox}, nil
 }
 
-// needsHandler reports whether what a container asks for depends on what its
-// handler can do.
+// needsHandler reports whether a container's request depends on the features of its handler.
 func needsHandler(r *port.CreateContainer) bool {
 	return r.Pod.Spec.HostUsers != nil && !*r.Pod.Spec.HostUsers ||
 		slices.ContainsFunc(r.Mounts, func(m port.Mount) bool { return m.RecursiveReadOnly != "" })
@@ -91,8 +90,7 @@ func containerConfig(n *Node, r *port.CreateContainer, handler string) (*runtime
 	}, nil
 }
 
-// stopSignal is lifecycle.stopSignal (KEP-4960); the image's, and then SIGTERM,
-// if it is not set.
+// stopSignal is lifecycle.stopSignal (KEP-4960); unset means the image's, and then SIGTERM.
 func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_RUNTIME_DEFAULT, nil
@@ -104,9 +102,9 @@ func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 	return runtimeapi.Signal(s), nil
 }
 
-// mounts keeps the order it is given: a mount may lie within an earlier one. In
-// a user namespace each is mapped to the pod's IDs. recursive: the runtime can
-// make all below a mount read-only; selinux: this host labels files.
+// mounts keeps the given order: a mount may lie within an earlier one. In a user namespace each
+// is mapped to the pod's IDs. recursive: the runtime supports recursive read-only mounts;
+// selinux: this host labels files.
 func mounts(list []port.Mount, users *runtimeapi.UserNamespace, recursive, selinux bool) ([]*runtimeapi.Mount, error) {
 	var out []*runtimeapi.Mount
 	for _, m := range list {
@@ -151,8 +149,8 @@ func propagation(m *port.Mount) (runtimeapi.MountPropagation, error) {
 	}
 }
 
-// recursiveReadOnly reports whether also what is mounted below a mount is read-only
-// (KEP-3857), and holds what the CRI demands of that.
+// recursiveReadOnly reports whether mounts below a mount are read-only too (KEP-3857), and checks
+// the CRI's conditions for that.
 func recursiveReadOnly(m *port.Mount, p runtimeapi.MountPropagation, supported bool) (bool, error) {
 	switch m.RecursiveReadOnly {
 	case "", v1.RecursiveReadOnlyDisabled:

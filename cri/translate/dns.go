@@ -10,8 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Limits of a resolver file that libc and the API (core/v1 PodDNSConfig) hold:
-// what is beyond is left out.
+// Limits of libc and the API for a resolver file (core/v1 PodDNSConfig): more is cut off.
 const (
 	maxNameservers     = 3
 	maxSearches        = 32
@@ -21,14 +20,14 @@ const (
 	clusterSearches    = 3 // that ClusterFirst puts before the node's
 )
 
-// Notice is something about a pod that its owner should see, though the pod runs:
-// an event of this reason. With Node it is an event of the Node as well.
+// Notice is a problem of a running pod that its owner should see: an event of this reason. With
+// Node it is an event of the Node as well.
 type Notice struct {
 	Reason, Message string
 	Node            bool
 }
 
-// DNSNotices say what of a pod's resolver is not as it was asked for.
+// DNSNotices are the differences between a pod's resolver and its spec.
 func DNSNotices(n *Node, pod *v1.Pod) []Notice {
 	_, notices := resolver(n, pod)
 	return notices
@@ -39,8 +38,8 @@ func dnsConfig(n *Node, pod *v1.Pod) *runtimeapi.DNSConfig {
 	return c
 }
 
-// resolver gives the resolver of a pod: its policy's, with dnsConfig merged in.
-// The words of the notices are the ones that users know.
+// resolver is the resolver of a pod: its policy's, with dnsConfig merged in. Users know the
+// messages of the notices from the kubelet.
 func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) {
 	if wantsCluster(pod) && len(n.ClusterDNS) == 0 {
 		notices = append(notices, Notice{Reason: "MissingClusterDNS", Node: true, Message: fmt.Sprintf(
@@ -77,8 +76,8 @@ func resolver(n *Node, pod *v1.Pod) (c *runtimeapi.DNSConfig, notices []Notice) 
 
 const dnsForming = "DNSConfigForming"
 
-// ResolvConfTrouble says what of the node's own resolver file, at path, its pods
-// will not have; empty if they have all of it.
+// ResolvConfTrouble is what pods will not get of the node's own resolver file, at path; empty if
+// they get all of it.
 func ResolvConfTrouble(n *Node, path string) string {
 	searches, most := parseResolvConf(n.ResolvConf).Searches, maxSearches
 	if n.ClusterDomain != "" {
@@ -97,14 +96,14 @@ func ResolvConfTrouble(n *Node, path string) string {
 	return ""
 }
 
-// wantsCluster reports whether a pod is to ask the cluster's DNS.
+// wantsCluster reports whether a pod uses the cluster's DNS.
 func wantsCluster(pod *v1.Pod) bool {
 	switch pod.Spec.DNSPolicy {
 	case v1.DNSNone, v1.DNSDefault:
 		return false
 	case v1.DNSClusterFirstWithHostNet:
 		return true
-	default: // ClusterFirst, also by default; on the host's network it means Default
+	default: // ClusterFirst is the default; on the host's network it means Default
 		return !pod.Spec.HostNetwork
 	}
 }
@@ -147,8 +146,8 @@ func hostResolver(n *Node) *runtimeapi.DNSConfig {
 	return local
 }
 
-// parseResolvConf reads a resolver file: nameservers add up, the last search
-// line counts, options add up and replace those of the same name (resolv.conf(5)).
+// parseResolvConf parses a resolver file: nameservers add up, the last search line counts,
+// options add up and replace those of the same name (resolv.conf(5)).
 func parseResolvConf(content string) *runtimeapi.DNSConfig {
 	c := &runtimeapi.DNSConfig{}
 	for line := range strings.Lines(content) {
@@ -162,7 +161,7 @@ func parseResolvConf(content string) *runtimeapi.DNSConfig {
 		case "search":
 			c.Searches = nil
 			for _, s := range fields[1:] {
-				if s != "." { // the root is looked in anyway
+				if s != "." { // the root is searched anyway
 					c.Searches = append(c.Searches, strings.TrimSuffix(s, "."))
 				}
 			}

@@ -14,7 +14,7 @@ func containerEnv(n *Node, r *port.CreateContainer) (*containerenv.Environment, 
 	return containerenv.Of(&from, r.Objects, r.EnvFiles, r.Container)
 }
 
-// keyValues is an environment as the CRI has it.
+// keyValues converts an environment to the CRI.
 func keyValues(e *containerenv.Environment) []*runtimeapi.KeyValue {
 	if len(e.Names()) == 0 {
 		return nil

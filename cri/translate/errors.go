@@ -8,13 +8,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// invalid wraps what a pod asked for in vain.
+// invalid wraps the error of an impossible request.
 func invalid(verb string, pod *v1.Pod, container string, err error) *port.Error {
 	return &port.Error{Kind: port.InvalidConfig, Verb: verb, Object: Object(pod, container), Detail: err.Error()}
 }
 
-// Object names a pod, or one of its containers, as messages do: default/web or
-// default/web/app.
+// Object names a pod, or one of its containers, in messages: default/web or default/web/app.
 func Object(pod *v1.Pod, container string) string {
 	s := pod.Namespace + "/" + pod.Name
 	if container != "" {
@@ -23,7 +22,7 @@ func Object(pod *v1.Pod, container string) string {
 	return s
 }
 
-// podDescription is how messages that kubectl users know name a pod.
+// podDescription names a pod as in kubelet messages.
 func podDescription(pod *v1.Pod) string {
 	return fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
 )
 
-// maxFQDN is what the kernel takes as a host name (sethostname(2)).
+// maxFQDN is the kernel's limit of a host name (sethostname(2)).
 const maxFQDN = 64
 
-// kernelHostname is what the containers of the pod see as their host name.
+// kernelHostname is the host name inside the pod's containers.
 func kernelHostname(n *Node, pod *v1.Pod) (string, error) {
 	hostname, domain, err := hostsfile.Hostname(pod, n.ClusterDomain)
 	if err != nil || domain == "" || !isTrue(pod.Spec.SetHostnameAsFQDN) {

@@ -16,7 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/labels"
 )
 
-// PodLogDirectory is where the containers of a pod log, below root.
+// PodLogDirectory is the directory of a pod's container logs, below root.
 func PodLogDirectory(root string, pod *v1.Pod) string {
 	return filepath.Join(root, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 }
@@ -26,7 +26,7 @@ func ContainerLogPath(container string, attempt uint32) string {
 	return filepath.Join(container, strconv.FormatUint(uint64(attempt), 10)+".log")
 }
 
-// SandboxLabels are the pod's own and the three that name it.
+// SandboxLabels are the pod's labels and the three that identify it.
 func SandboxLabels(pod *v1.Pod) map[string]string {
 	out := make(map[string]string, len(pod.Labels)+3)
 	maps.Copy(out, pod.Labels)
@@ -47,8 +47,8 @@ func containerLabels(pod *v1.Pod, container string) map[string]string {
 	return out
 }
 
-// containerAnnotations hold what stopping and judging the container needs when
-// its pod is not known any more.
+// containerAnnotations have the fields that are needed to stop the container and judge its end
+// after its pod is gone.
 func containerAnnotations(r *port.CreateContainer) (map[string]string, error) {
 	pod, c := r.Pod, r.Container
 	hash, err := kubeletHash(c)
@@ -99,8 +99,8 @@ func containerType(pod *v1.Pod, name string) string {
 	return labels.TypeContainer
 }
 
-// kubeletHash is what a kubelet has made of a container's name and image since v1.31 (HashContainer in
-// pkg/kubelet/container). An older one hashes more, and restarts the container.
+// kubeletHash is the kubelet's hash of a container's name and image since v1.31 (HashContainer in
+// pkg/kubelet/container). An older kubelet hashes more, and restarts the container.
 func kubeletHash(c *v1.Container) (string, error) {
 	text, err := json.Marshal(map[string]string{"name": c.Name, "image": c.Image})
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// namespaces are which Linux namespaces the pod's containers share with each
-// other and with the node.
+// namespaces says which Linux namespaces the pod's containers share with each other and with the
+// node.
 func namespaces(n *Node, pod *v1.Pod, handler string) (*runtimeapi.NamespaceOption, error) {
 	o := &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 	if pod.Spec.HostNetwork {
@@ -29,8 +29,8 @@ func namespaces(n *Node, pod *v1.Pod, handler string) (*runtimeapi.NamespaceOpti
 	return o, err
 }
 
-// userNamespace maps the pod's users to IDs of the node that no other pod has
-// (KEP-127). The two that say what a runtime can't do are known from the kubelet.
+// userNamespace maps the pod's users to IDs of the node that no other pod has (KEP-127). Users
+// know two of the errors from the kubelet.
 func userNamespace(n *Node, pod *v1.Pod, handler string) (*runtimeapi.UserNamespace, error) {
 	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
 		return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}, nil

@@ -11,13 +11,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 )
 
-// DefaultPodLogs is where pods log unless the node says otherwise
-// (KubeletConfiguration podLogsDir).
+// DefaultPodLogs is the default directory of pod logs (KubeletConfiguration podLogsDir).
 const DefaultPodLogs = "/var/log/pods"
 
-// Node is what a translation needs to know of the node. It is read only.
+// Node has the node's facts for a translation. It is read only.
 type Node struct {
-	// Name is used for spec.nodeName if the pod does not say it.
+	// Name is used if spec.nodeName is empty.
 	Name string
 	// RootDir is the agent's root directory (--root-dir); Localhost seccomp
 	// profiles are read from seccomp/ below it.
@@ -42,52 +41,48 @@ type Node struct {
 
 	// Allocatable stands in for missing limits in a resourceFieldRef.
 	Allocatable v1.ResourceList
-	// MemoryCapacity is the node's memory in bytes, for oom_score_adj of
-	// burstable containers. Zero: unknown, they get the highest that is still
-	// below best-effort.
+	// MemoryCapacity is the node's memory in bytes, for oom_score_adj of burstable containers.
+	// Zero: unknown; they get the highest value below best-effort.
 	MemoryCapacity int64
-	// HugePageSizes are the sizes that the kernel has, as in the hugetlb cgroup
-	// files: 2MB, 1GB. A container gets a limit for each, 0 by default.
+	// HugePageSizes are the kernel's sizes, as in the hugetlb cgroup files: 2MB, 1GB. A container
+	// gets a limit for each, 0 by default.
 	HugePageSizes []string
-	// PossibleCPUs is how many CPUs the kernel may have: the thermal counters of
-	// each are masked in containers.
+	// PossibleCPUs is the kernel's number of possible CPUs: the thermal counters of each are
+	// masked in containers.
 	PossibleCPUs int
-	// OOMScoreAdjFloor, if not nil, is the lowest oom_score_adj that this host
-	// lets us set: that of the agent itself where it has no CAP_SYS_RESOURCE.
+	// OOMScoreAdjFloor, if not nil, is the lowest oom_score_adj that the agent may set: its own
+	// where it has no CAP_SYS_RESOURCE.
 	OOMScoreAdjFloor *int64
-	// CgroupV2 says that this host has cgroup v2, whose own files a container's
-	// limits may name.
+	// CgroupV2: this host has cgroup v2, so a container's limits may name its files.
 	CgroupV2 bool
 	// SwapAccounting says that the memory cgroup can limit swap. Containers then
 	// get no swap (KubeletConfiguration swapBehavior NoSwap); with cgroup v1, where
 	// the limit is one on memory and swap together, only those with a memory limit.
 	SwapAccounting bool
-	// OOMKillGroup lets the kernel kill all of a container that takes more memory
-	// than it may, and not one of its processes. It needs CgroupV2.
-	// (KubeletConfiguration singleProcessOOMKill: false, the default there)
+	// OOMKillGroup lets the kernel kill a whole container that exceeds its memory limit, and not
+	// one of its processes. It needs CgroupV2. (KubeletConfiguration singleProcessOOMKill: false,
+	// the default there)
 	OOMKillGroup bool
 	// NoCPUQuota turns the CFS quota off (cpuCFSQuota: false).
 	NoCPUQuota bool
 	// CPUQuotaPeriod is the CFS period, 100 ms if zero (cpuCFSQuotaPeriod).
 	CPUQuotaPeriod time.Duration
-	// SELinux says that this host has SELinux, and files have labels.
+	// SELinux: this host has SELinux, so files have labels.
 	SELinux bool
-	// SeccompDefault makes RuntimeDefault the profile of containers that name none.
+	// SeccompDefault makes RuntimeDefault the profile of containers without one.
 	SeccompDefault bool
 
-	// CgroupParent gives the cgroup of a pod, in cgroupfs syntax. Nil or empty:
-	// the runtime's default.
+	// CgroupParent returns the cgroup of a pod, in cgroupfs syntax. Nil or empty: the runtime's
+	// default.
 	CgroupParent func(*v1.Pod) string
-	// UserNamespace gives the IDs that a pod with hostUsers: false is mapped to.
-	// Nil: this node has none for pods.
+	// UserNamespace returns the ID mapping of a pod with hostUsers: false. Nil: this node has
+	// none for pods.
 	UserNamespace func(*v1.Pod) (userns.Mapping, error)
-	// Handlers are what the runtime says that its handlers can do; nil if it has
-	// not said.
+	// Handlers are the features of the runtime's handlers; nil if they are unknown.
 	Handlers []v1.NodeRuntimeHandler
 }
 
-// can reports whether the handler of that name, empty for the runtime's own choice,
-// has what feature picks.
+// can reports whether the handler of that name, empty for the runtime's default, has a feature.
 func (n *Node) can(handler string, feature func(*v1.NodeRuntimeHandlerFeatures) *bool) bool {
 	for i := range n.Handlers {
 		if h := &n.Handlers[i]; h.Name == handler && h.Features != nil {
@@ -97,7 +92,7 @@ func (n *Node) can(handler string, feature func(*v1.NodeRuntimeHandlerFeatures) 
 	return false
 }
 
-// Validate tells the first thing that is wrong with n.
+// Validate returns the first problem of n.
 func (n *Node) Validate() error {
 	switch {
 	case n.PodLogs != "" && !filepath.IsAbs(n.PodLogs):

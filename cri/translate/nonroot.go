@@ -9,8 +9,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
-// verifyNonRoot holds runAsNonRoot against the user that the container would
-// run as. The messages are the ones that users search for.
+// verifyNonRoot checks runAsNonRoot against the user that the container would run as. Users know
+// the messages from the kubelet.
 func verifyNonRoot(pod *v1.Pod, c *v1.Container, image observed.Image) error {
 	user, nonRoot := effectiveUser(pod, c)
 	if !nonRoot {
@@ -25,7 +25,7 @@ func verifyNonRoot(pod *v1.Pod, c *v1.Container, image observed.Image) error {
 	case image.UID == nil && image.Username != "":
 		return fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s), cannot verify user is non-root %s",
 			image.Username, where)
-	case image.UID == nil || *image.UID == 0: // an image that names no user runs as root
+	case image.UID == nil || *image.UID == 0: // an image without a user runs as root
 		return fmt.Errorf("container has runAsNonRoot and image will run as root %s", where)
 	case *image.UID < 0 || *image.UID > math.MaxInt32:
 		return fmt.Errorf("container has runAsNonRoot and image has an invalid user id (%d): must be between 1 and %d %s",

@@ -16,8 +16,8 @@ const (
 	oomBurstMax   = oomBestEffort - 1
 )
 
-// systemNodeCritical is the class that outlives all others on a node, and
-// systemCriticalPriority the lowest priority of such classes.
+// systemNodeCritical is the most critical priority class of a node, and systemCriticalPriority
+// the lowest priority of critical classes.
 const (
 	systemNodeCritical     = "system-node-critical"
 	systemCriticalPriority = 2_000_000_000
@@ -45,12 +45,12 @@ func oomByQOS(n *Node, pod *v1.Pod, c *v1.Container) int64 {
 	if n.MemoryCapacity == 0 {
 		return oomBurstMax
 	}
-	// A container that asked for a tenth of the memory is at 900; above its
-	// request it becomes a candidate like any other.
+	// A container that requests a tenth of the memory gets 900. Above its request it is a
+	// candidate like any other.
 	share := unallocatedMemory(pod)
 	request := c.Resources.Requests.Memory().Value() + share
 	if podspec.IsSidecar(c) {
-		// A sidecar serves the main containers: it does not go before them.
+		// A sidecar serves the main containers, so it is not killed before them.
 		request = max(request, smallestRequest(pod)+share)
 	}
 	return min(max(1000-1000*request/n.MemoryCapacity, oomBurstMin), oomBurstMax)
@@ -61,9 +61,9 @@ func isCritical(pod *v1.Pod) bool {
 		*pod.Spec.Priority >= systemCriticalPriority
 }
 
-// unallocatedMemory is each container's share of what the pod as a whole asks
-// for beyond its containers' requests. Init containers that are over when the
-// others run count among those who share it. (KEP-2837, OOM score adjustment)
+// unallocatedMemory is each container's share of the pod-level request beyond its containers'
+// requests. Init containers that have ended when the others run count among the sharers.
+// (KEP-2837, OOM score adjustment)
 func unallocatedMemory(pod *v1.Pod) int64 {
 	if pod.Spec.Resources == nil {
 		return 0

@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/apparmor"
 )
 
-// seccomp gives the profile of a container: its own, its pod's, or the node's
-// default (core/v1 SeccompProfile).
+// seccomp is the profile of a container: its own, its pod's, or the node's default (core/v1
+// SeccompProfile).
 func seccomp(n *Node, pod *v1.Pod, c *v1.Container) (*runtimeapi.SecurityProfile, error) {
 	var p *v1.SeccompProfile
 	if pod.Spec.SecurityContext != nil {
@@ -39,9 +39,9 @@ func seccomp(n *Node, pod *v1.Pod, c *v1.Container) (*runtimeapi.SecurityProfile
 	return profile(runtimeapi.SecurityProfile_Localhost, filepath.Join(n.RootDir, "seccomp", *p.LocalhostProfile)), nil
 }
 
-// appArmor gives the profile of a container: its own, the one that an
-// annotation of before v1.30 names, or its pod's; nil leaves it to the runtime.
-// The second form is the text that runtimes read before they had the first.
+// appArmor is the profile of a container: its own, that of an annotation from before v1.30, or
+// its pod's; nil is the runtime's default. The second result is the same as text, for older
+// runtimes.
 func appArmor(pod *v1.Pod, c *v1.Container) (*runtimeapi.SecurityProfile, string, error) {
 	p := apparmor.Profile(pod, c)
 	if p == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// linuxResources are the controls that sandboxes and containers share. A
-// request that is not set follows the limit.
+// linuxResources are the controls that sandboxes and containers share. An unset request follows
+// the limit.
 func linuxResources(n *Node, requests, limits v1.ResourceList) *runtimeapi.LinuxContainerResources {
 	cpu := limits.Cpu()
 	if q, ok := requests[v1.ResourceCPU]; ok {
@@ -30,14 +30,13 @@ func linuxResources(n *Node, requests, limits v1.ResourceList) *runtimeapi.Linux
 	return r
 }
 
-// containerResources are the controls of one container. Those of MemoryQoS are
-// not among them yet.
+// containerResources are the controls of one container, without those of MemoryQoS.
 func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
 	s := podcgroup.Settings{NoCPUQuota: n.NoCPUQuota, CPUPeriod: n.CPUQuotaPeriod.Microseconds()}
 	return containerControls(n, pod, c, s.ContainerResources(pod, c))
 }
 
-// containerControls are those of a container that is given this CPU and memory.
+// containerControls are those of a container with this CPU and memory.
 func containerControls(
 	n *Node, pod *v1.Pod, c *v1.Container, to observed.Resources,
 ) *runtimeapi.LinuxContainerResources {
@@ -46,15 +45,15 @@ func containerControls(
 		OomScoreAdj: oomScoreAdj(n, pod, c), HugepageLimits: hugepageLimits(n, containerLimits(pod, c)),
 	}
 	if n.SwapAccounting && !n.CgroupV2 {
-		// Memory and swap together: with no swap on top, the memory limit.
+		// Memory and swap together: equal to the memory limit means no swap.
 		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
 	r.Unified = unified(n)
 	return r
 }
 
-// containerLimits are a container's. One without a limit of its own may use all
-// of its pod's. (KEP-2837)
+// containerLimits are a container's limits. Without one of its own it may use all of its pod's.
+// (KEP-2837)
 func containerLimits(pod *v1.Pod, c *v1.Container) v1.ResourceList {
 	if pod.Spec.Resources == nil {
 		return c.Resources.Limits
@@ -71,21 +70,21 @@ func containerLimits(pod *v1.Pod, c *v1.Container) v1.ResourceList {
 	return limits
 }
 
-// Update is what a container is to be given instead of the CPU and memory that its
-// spec says. The rest of its limits follows the spec.
+// Update requests other CPU and memory than the spec's for a container. Its other limits follow
+// the spec.
 func Update(n *Node, u *port.UpdateContainer) *runtimeapi.UpdateContainerResourcesRequest {
 	to := u.To
 	if n.NoCPUQuota {
 		to.CPUPeriod, to.CPUQuota = 0, 0
 	}
 	r := containerControls(n, u.Pod, u.Container, to)
-	// They were set when it was made, and can't be changed by this call everywhere.
+	// They were set at creation, and not every runtime can change them by this call.
 	r.HugepageLimits = nil
 	return &runtimeapi.UpdateContainerResourcesRequest{ContainerId: u.ID, Linux: r}
 }
 
-// UpdateSandbox is what the runtime is told that a pod's cgroup will have: the
-// pod's own, and apart from it what its RuntimeClass adds.
+// UpdateSandbox announces a pod's new cgroup limits to the runtime: the pod's own, and separately
+// the overhead of its RuntimeClass.
 func UpdateSandbox(n *Node, u *port.UpdateSandbox) *runtimeapi.UpdatePodSandboxResourcesRequest {
 	to := u.To
 	if extra, has := u.Pod.Spec.Overhead[v1.ResourceCPU]; has {
@@ -106,7 +105,7 @@ func UpdateSandbox(n *Node, u *port.UpdateSandbox) *runtimeapi.UpdatePodSandboxR
 	}
 }
 
-// unified are the files of cgroup v2 that CRI has no field of its own for.
+// unified are the files of cgroup v2 without a CRI field of their own.
 // (Documentation/admin-guide/cgroup-v2.rst)
 func unified(n *Node) map[string]string {
 	if !n.CgroupV2 {
@@ -122,8 +121,8 @@ func unified(n *Node) map[string]string {
 	return files
 }
 
-// hugepageLimits has one limit for each page size of the kernel, so that what a
-// container did not ask for it can't use.
+// hugepageLimits has one limit for each page size of the kernel, so that a container cannot use
+// sizes that it did not request.
 func hugepageLimits(n *Node, limits v1.ResourceList) []*runtimeapi.HugepageLimit {
 	var out []*runtimeapi.HugepageLimit
 	for _, size := range n.HugePageSizes {
@@ -138,15 +137,15 @@ func hugepageLimits(n *Node, limits v1.ResourceList) []*runtimeapi.HugepageLimit
 	return out
 }
 
-// sandboxResources are the sums of the pod's containers, for runtimes that size
-// a sandbox (a virtual machine) by them.
+// sandboxResources are the sums over the pod's containers, for runtimes that size a sandbox (a
+// virtual machine) by them.
 func sandboxResources(n *Node, pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	return linuxResources(n,
 		podspec.Together(&pod.Spec, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Requests }),
 		podspec.Together(&pod.Spec, func(r *v1.ResourceRequirements) v1.ResourceList { return r.Limits }))
 }
 
-// overhead are the resources that the RuntimeClass adds, request and limit alike.
+// overhead are the RuntimeClass's extra resources, as request and limit.
 func overhead(n *Node, pod *v1.Pod) *runtimeapi.LinuxContainerResources {
 	if len(pod.Spec.Overhead) == 0 {
 		return &runtimeapi.LinuxContainerResources{}

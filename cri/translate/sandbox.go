@@ -11,7 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Sandbox gives the request that makes a pod's sandbox.
+// Sandbox makes the request for a pod's sandbox.
 func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, error) {
 	handler, err := r.Objects.RuntimeHandler(r.Pod)
 	if err != nil {
@@ -24,8 +24,8 @@ func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, 
 	return &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler}, nil
 }
 
-// PullContext is as much of a sandbox's configuration as the pull of an image
-// needs: who it is for, and the annotations that runtimes read.
+// PullContext is the part of a sandbox's configuration for an image pull: the pod's identity, and
+// the annotations that runtimes read.
 func PullContext(pod *v1.Pod) *runtimeapi.PodSandboxConfig {
 	return &runtimeapi.PodSandboxConfig{
 		Metadata:    &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID)},
@@ -96,13 +96,13 @@ func protocol(p v1.Protocol) runtimeapi.Protocol {
 		return runtimeapi.Protocol_UDP
 	case v1.ProtocolSCTP:
 		return runtimeapi.Protocol_SCTP
-	default: // TCP, also by default
+	default: // TCP is the default
 		return runtimeapi.Protocol_TCP
 	}
 }
 
-// sysctls are written with dots, whichever separator the pod uses (sysctl.d(5):
-// the first one decides, and the other then stands for itself).
+// sysctls are written with dots, whichever separator the pod uses (sysctl.d(5): the first
+// separator decides, and the other one is then literal).
 func sysctls(pod *v1.Pod) map[string]string {
 	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
 		return nil

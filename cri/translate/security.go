@@ -11,8 +11,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
-// maskedPaths and readonlyPaths are what procMount: Default hides and protects
-// in a container (OCI runtimes' common default).
+// maskedPaths and readonlyPaths are hidden and protected in a container by procMount: Default
+// (OCI runtimes' common default).
 var (
 	maskedPaths = []string{
 		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys",
@@ -22,8 +22,8 @@ var (
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-// containerSecurity gives the security context of a container: its own fields,
-// and its pod's where both have them and the container's is not set.
+// containerSecurity is the security context of a container: its own fields, or its pod's where
+// its own are unset.
 func containerSecurity(
 	n *Node, pod *v1.Pod, c *v1.Container, image observed.Image, handler string,
 ) (*runtimeapi.LinuxContainerSecurityContext, error) {
@@ -76,13 +76,12 @@ func containerSecurity(
 		return nil, err
 	}
 	out.Apparmor = armor
-	out.ApparmorProfile = text //nolint:staticcheck // containerd 1.6 reads this one alone
+	out.ApparmorProfile = text //nolint:staticcheck // containerd 1.6 reads only this one
 	return out, nil
 }
 
-// runAs gives the user: the pod's word, or else the image's, said outright as a
-// kubelet does, since a runtime refuses a group without a user. Of an image
-// that is not known nothing is said.
+// runAs is the user: the pod's, or else the image's. The image's is set explicitly, as in the
+// kubelet, because a runtime refuses a group without a user. For an unknown image nothing is set.
 func runAs(user *int64, image observed.Image) (*runtimeapi.Int64Value, string) {
 	switch {
 	case user != nil:
@@ -97,7 +96,7 @@ func runAs(user *int64, image observed.Image) (*runtimeapi.Int64Value, string) {
 	return nil, ""
 }
 
-// sandboxSecurity gives the security context of the sandbox's own process.
+// sandboxSecurity is the security context of the sandbox's own process.
 func sandboxSecurity(n *Node, pod *v1.Pod, handler string) (*runtimeapi.LinuxSandboxSecurityContext, error) {
 	sc := pod.Spec.SecurityContext
 	if sc == nil {
@@ -105,7 +104,7 @@ func sandboxSecurity(n *Node, pod *v1.Pod, handler string) (*runtimeapi.LinuxSan
 	}
 	out := &runtimeapi.LinuxSandboxSecurityContext{
 		Privileged: anyPrivileged(pod),
-		// The process of the sandbox itself needs no more than the default.
+		// The sandbox's own process needs only the default.
 		Seccomp:            profile(runtimeapi.SecurityProfile_RuntimeDefault, ""),
 		SelinuxOptions:     selinux(sc.SELinuxOptions),
 		SupplementalGroups: supplementalGroups(sc),
@@ -133,7 +132,7 @@ func anyPrivileged(pod *v1.Pod) bool {
 	return false
 }
 
-// supplementalGroups has fsGroup first: files in the pod's volumes are its.
+// supplementalGroups has fsGroup first: it owns the files in the pod's volumes.
 func supplementalGroups(sc *v1.PodSecurityContext) []int64 {
 	var out []int64
 	if sc.FSGroup != nil {

@@ -26,40 +26,39 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
-// ErrNobodyToAsk is that tokens or rights are to be asked of an apiserver, and
-// the node has none.
+// ErrNobodyToAsk means that tokens or rights must be checked by an apiserver, and the node has
+// none.
 var ErrNobodyToAsk = errors.New("authentication and authorization of the HTTPS server need an apiserver, and there " +
 	"is no --kubeconfig: " +
 	"set authentication.webhook.enabled: false with a clientCAFile, and authorization.mode: AlwaysAllow; or " +
 	"enableServer: false")
 
-// Reviewer is an apiserver that is asked. Both fill in the status of what they
-// are given, and end with ctx; errors are a *port.Error.
+// Reviewer is an apiserver's review API. Both calls fill in the status of their argument, and end
+// with ctx; errors are a *port.Error.
 type Reviewer interface {
 	ReviewToken(context.Context, *authentication.TokenReview) error
 	ReviewAccess(context.Context, *authorization.SubjectAccessReview) error
 }
 
-// AccessConfig says how it is found out who asks and what they may.
+// AccessConfig configures authentication and authorization.
 type AccessConfig struct {
-	// Authentication and Authorization are as KubeletConfiguration has them, with
-	// their defaults.
+	// Authentication and Authorization are those of KubeletConfiguration, with their defaults.
 	Authentication kubelet.KubeletAuthentication
 	Authorization  kubelet.KubeletAuthorization
 	// Reviewer is nil for a node without an apiserver.
 	Reviewer Reviewer
 }
 
-// Access is who may use a server. Answers of the apiserver are remembered for as
-// long as the configuration says.
+// Access authenticates and authorizes the clients of a server. Answers of the apiserver are
+// cached for as long as the configuration says.
 //
 //	request ──► certificate ──► token ──► anonymous ──► Authorizer
 //	            of clientCAFile │                       │
 //	                            └──► TokenReview        └──► SubjectAccessReview
 //
-// It is put together of k8s.io/apiserver's parts. What that has for all of it at
-// once brings a compiler for rules that are not used here and a client for every
-// type of Kubernetes: 20 MiB of memory of each node (docs/decisions/0020).
+// It is made of parts of k8s.io/apiserver. That package's ready-made combination includes a
+// compiler for unused rules and a client for every type of Kubernetes, which costs 20 MiB of
+// memory per node (docs/decisions/0020).
 type Access struct {
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
@@ -67,7 +66,7 @@ type Access struct {
 	clientCA *authority
 }
 
-// NewAccess reads the client CA, and makes no request yet.
+// NewAccess reads the client CA. It makes no request yet.
 func NewAccess(c AccessConfig) (*Access, error) {
 	a := &Access{}
 	if err := a.authenticate(c); err != nil {
@@ -109,25 +108,25 @@ func (a *Access) authenticate(c AccessConfig) error {
 		a.Authenticator = authenticator.RequestFunc(nobody)
 	}
 	if is(c.Authentication.Anonymous.Enabled) {
-		// One who shows what is not good is not taken for one who shows nothing.
+		// An invalid credential is refused, and not treated as anonymous.
 		a.Authenticator = union.NewFailOnError(a.Authenticator, anonymous.NewAuthenticator(nil))
 	}
 	return nil
 }
 
-// nobody is known where the configuration has turned all ways of it off.
+// nobody refuses all clients, for a configuration without any authentication.
 func nobody(*http.Request) (*authenticator.Response, bool, error) { return nil, false, nil }
 
 func is(b *bool) bool { return b != nil && *b }
 
-// Ask makes a server ask its clients for certificates. Whether one is good is for
-// Authenticator: a client without any may have a token.
+// Ask makes a server request client certificates. The Authenticator verifies them: a client
+// without one may have a token.
 func (a *Access) Ask(c *tls.Config) {
 	if a.clientCA == nil {
 		return
 	}
 	c.ClientAuth = tls.RequestClientCert
-	// A client that has several certificates chooses by the names that it is told.
+	// A client with several certificates chooses by the CA names that it gets.
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := c.Clone()
 		options, _ := a.clientCA.options()
@@ -136,8 +135,8 @@ func (a *Access) Ask(c *tls.Config) {
 	}
 }
 
-// authority is a CA in a file, read again when the file changes. While it is
-// broken or gone, what there was continues.
+// authority is a CA in a file, read again when the file changes. While the file is broken or
+// gone, the old CA stays in use.
 type authority struct {
 	path string
 
@@ -147,12 +146,12 @@ type authority struct {
 	roots  *x509.CertPool
 }
 
-// options is how certificates of its clients are checked.
+// options has the verification options for client certificates.
 func (a *authority) options() (x509.VerifyOptions, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := time.Now(); now.Sub(a.looked) >= lookPeriod {
-		a.look(now) //nolint:errcheck // what there was goes on
+		a.look(now) //nolint:errcheck // the old CA stays in use
 	}
 	return x509.VerifyOptions{Roots: a.roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true
 }

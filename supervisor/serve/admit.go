@@ -11,11 +11,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// reviewTimeout bounds what is asked of the apiserver for one request.
+// reviewTimeout bounds the apiserver's reviews for one request.
 const reviewTimeout = 15 * time.Second
 
-// admit reports whether a request may continue, and answers it if not. The connection of
-// one who was never let in ends with that answer.
+// admit reports whether a request is allowed, and answers it if not. That answer also closes an
+// unauthenticated connection.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, subresources []string) bool {
 	g := asking(r)
 	if s.config.Authenticator == nil || s.mayPass(w, r, subresources, g) {
@@ -63,7 +63,7 @@ func (s *Server) mayPass(w http.ResponseWriter, r *http.Request, subresources []
 		who.User.GetName(), verb(r.Method), subresources), http.StatusForbidden)
 }
 
-// wish is what has to be allowed.
+// wish is the access that must be allowed.
 func (s *Server) wish(who user.Info, r *http.Request, subresource string) authorizer.Attributes {
 	return authorizer.AttributesRecord{
 		User: who, Verb: verb(r.Method), APIVersion: "v1", Resource: "nodes", Subresource: subresource,

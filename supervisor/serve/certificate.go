@@ -25,30 +25,29 @@ import (
 	"github.com/troupe-dev/troupe/apiclient/csr"
 )
 
-// Certificate is what a server shows who it is by. It may change at any time.
+// Certificate is a server's certificate. It may change at any time.
 type Certificate interface {
 	// Get fails while there is none yet.
 	Get() (*tls.Certificate, error)
-	// Run keeps it good until ctx ends.
+	// Run renews it until ctx ends.
 	Run(ctx context.Context)
 }
 
 const (
-	// lookPeriod is how often files of a certificate are looked at, at most, and
+	// lookPeriod is the shortest time between checks of a certificate's files. They are checked
 	// only when a client connects.
 	lookPeriod = time.Second
-	// renewBefore is when a certificate of our own making is made again.
+	// renewBefore is the remaining life at which a self-signed certificate is replaced.
 	renewBefore = 30 * 24 * time.Hour
 	ownLifetime = 365 * 24 * time.Hour
 	clockSkew   = time.Hour
 )
 
-// files is a certificate in files. They are read again when they change; while
-// they do not belong together, because only one was written yet, what there was
-// continues.
+// files is a certificate in files. They are read again when they change. While they do not match,
+// because only one was written yet, the old certificate stays in use.
 type files struct {
 	cert, key string
-	// renew writes the files again if it is time; nil if others do that.
+	// renew writes new files when due; nil if another program does that.
 	renew func(now time.Time, has *tls.Certificate) error
 
 	mu     sync.Mutex
@@ -62,7 +61,7 @@ type fileState struct {
 	size     int64
 }
 
-// FromFiles shows the certificate of tlsCertFile and tlsPrivateKeyFile.
+// FromFiles uses tlsCertFile and tlsPrivateKeyFile.
 func FromFiles(certFile, keyFile string) (Certificate, error) {
 	f := &files{cert: certFile, key: keyFile}
 	if err := f.look(time.Now()); err != nil {
@@ -71,8 +70,8 @@ func FromFiles(certFile, keyFile string) (Certificate, error) {
 	return f, nil
 }
 
-// SelfSigned shows kubelet.crt of dir, and makes it if it is not there or about
-// to expire: for name and the hosts.
+// SelfSigned uses kubelet.crt of dir. It makes a new one for name and hosts if there is none or
+// it is about to expire.
 func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
 	f := &files{cert: filepath.Join(dir, "kubelet.crt"), key: filepath.Join(dir, "kubelet.key")}
 	f.renew = func(now time.Time, has *tls.Certificate) error {
@@ -95,14 +94,14 @@ func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		// The key first: until both are there, they do not belong together.
+		// The key first: until both are there, they do not match.
 		if err := replace(f.key, keyPEM, 0o600); err != nil {
 			return err
 		}
 		return replace(f.cert, certPEM, 0o644)
 	}
 	now := time.Now()
-	if f.look(now) != nil { // not there, or not usable
+	if f.look(now) != nil { // missing or not usable
 		if err := f.renew(now, nil); err != nil {
 			return nil, fmt.Errorf("make a certificate for the server: %w", err)
 		}
@@ -115,8 +114,8 @@ func SelfSigned(dir, name string, hosts []string) (Certificate, error) {
 	return f, nil
 }
 
-// signOwn makes a certificate that is its own authority, with a key that takes no
-// time to make: a node starts with it.
+// signOwn makes a self-signed certificate. Its key is fast to generate, because a starting node
+// waits for it.
 func signOwn(now time.Time, name string, ips []net.IP, names []string) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -144,7 +143,7 @@ func signOwn(now time.Time, name string, ips []net.IP, names []string) (certPEM,
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: bare}), nil
 }
 
-// replace writes a file so that a reader finds the old one or the new.
+// replace writes a file atomically: a reader finds the old one or the new.
 func replace(path string, data []byte, mode os.FileMode) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, data, mode); err != nil {
@@ -162,9 +161,9 @@ func (f *files) Get() (*tls.Certificate, error) {
 		return f.has, nil
 	}
 	if f.renew != nil && f.renew(now, f.has) != nil {
-		return f.has, nil // it is still good; tried again next time
+		return f.has, nil // the old one is still valid; the next call retries
 	}
-	f.look(now) //nolint:errcheck // what there was goes on
+	f.look(now) //nolint:errcheck // the old certificate stays in use
 	return f.has, nil
 }
 
@@ -193,27 +192,26 @@ func (f *files) look(now time.Time) error {
 	return nil
 }
 
-// RequestedConfig says how to ask the apiserver for a certificate
-// (serverTLSBootstrap; signer kubernetes.io/kubelet-serving).
+// RequestedConfig configures certificate requests to the apiserver (serverTLSBootstrap; signer
+// kubernetes.io/kubelet-serving).
 type RequestedConfig struct {
-	// Dir keeps what was given: kubelet-server-current.pem.
+	// Dir has the signed certificates: kubelet-server-current.pem.
 	Dir string
 	// Node is the node's name.
 	Node string
-	// Addresses are those it is to be for. None: it is not asked for yet.
+	// Addresses go into the certificate. Without any, none is requested yet.
 	Addresses func() []v1.NodeAddress
 	Signer    csr.Signer
 	Draw      func() float64
-	// Failed is told of each request that came to nothing; nil if unused.
+	// Failed is called for each failed request; nil if unused.
 	Failed func()
 	Log    zerolog.Logger
 }
 
-// requested is a certificate that the cluster signs, when it was approved
-// of it, and before each one's end again.
+// requested is a certificate signed by the cluster after approval, and renewed before it expires.
 type requested struct{ *csr.Keeper }
 
-// Requested shows a certificate that the cluster gives.
+// Requested uses a certificate signed by the cluster.
 func Requested(c RequestedConfig) (Certificate, error) {
 	k, err := csr.New(csr.Config{
 		Signer: c.Signer, SignerName: certificates.KubeletServingSignerName,
@@ -228,7 +226,7 @@ func Requested(c RequestedConfig) (Certificate, error) {
 	return requested{k}, nil
 }
 
-// request is what is asked for; nil while there is no address.
+// request is the certificate request; nil while there is no address.
 func request(node string, addresses []v1.NodeAddress) *x509.CertificateRequest {
 	r := &x509.CertificateRequest{
 		Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},

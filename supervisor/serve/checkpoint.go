@@ -14,19 +14,19 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/answer"
 )
 
-// CheckpointConfig is what checkpoints of containers are made with.
+// CheckpointConfig configures checkpoints of containers.
 type CheckpointConfig struct {
 	Find    Find
 	Runtime port.Checkpointer
-	// Dir is where the archives go, made if it is not there: <root-dir>/checkpoints.
+	// Dir is the directory of the archives, made if it is missing: <root-dir>/checkpoints.
 	Dir string
-	// Now is the time that is in their names.
+	// Now is the time for the archives' names.
 	Now func() time.Time
 }
 
-// CheckpointRoute is /checkpoint/: an archive of a running container, for
-// forensics (Kubernetes' kubelet checkpoint API). The answer names the file. A
-// query timeout is in whole seconds; what the runtime can't do is 500.
+// CheckpointRoute is /checkpoint/: it writes an archive of a running container, for forensics
+// (Kubernetes' kubelet checkpoint API). The answer names the file. The query timeout is in whole
+// seconds; without support in the runtime the answer is 500.
 func CheckpointRoute(c CheckpointConfig) Route {
 	return Route{Path: "/checkpoint/{namespace}/{pod}/{container}", Methods: []string{http.MethodPost},
 		Subresources: Checkpoint, Long: true,
@@ -68,7 +68,7 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 			fmt.Sprintf("checkpoint-%s_%s-%s-%s.tar", name, namespace, container, c.Now().Format(time.RFC3339))),
 	}
 	_, err = answer.Of(r.Context(), func(done func(struct{}, error)) {
-		// A client that goes away does not leave half an archive.
+		// A client that disconnects must not leave half an archive.
 		c.Runtime.CheckpointContainer(context.WithoutCancel(r.Context()), to, func(err error) { done(struct{}{}, err) })
 	})
 	if err != nil {
@@ -78,7 +78,7 @@ func (c CheckpointConfig) serve(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, map[string][]string{"items": {to.Location}})
 }
 
-// checkpointTimeout is the last one given, as a kubelet has it.
+// checkpointTimeout uses the last value, as the kubelet does.
 func checkpointTimeout(given []string) (time.Duration, error) {
 	if len(given) == 0 {
 		return 0, nil

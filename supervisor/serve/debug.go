@@ -28,8 +28,8 @@ func ProfilingRoute() Route {
 		})}
 }
 
-// VerbosityRoute is /debug/flags/v: how much is logged, changed by PUT
-// (enableDebugFlagsHandler). set says what is wrong with a value.
+// VerbosityRoute is /debug/flags/v: PUT changes the log level (enableDebugFlagsHandler). set
+// returns what is wrong with a value.
 func VerbosityRoute(set func(value string) error) Route {
 	const most = 64
 	return Route{Path: "/debug/flags/v", Methods: []string{http.MethodPut}, Subresources: Proxy,

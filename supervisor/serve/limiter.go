@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// bounds of a crowd. If a bound is exceeded, a connection is closed.
+// bounds are the limits of a connection limiter. A connection that exceeds one is closed.
 type bounds struct {
 	// strangers are connections without an authenticated and authorized request yet.
 	strangers int
@@ -26,12 +26,12 @@ type bounds struct {
 	bytes, modest int64
 }
 
-// usualBounds: a stranger takes about 50 KiB, and a parsed header up to thirty
-// times its bytes. An apiserver needs one connection, and one more for each
-// stream into a container.
+// usualBounds: an unauthenticated connection takes about 50 KiB, and a parsed header up to thirty
+// times its bytes. An apiserver needs one connection, and one more for each stream into a
+// container.
 var usualBounds = bounds{strangers: 512, known: 4096, requests: 1024, bytes: 2 << 20, modest: 16 << 10}
 
-// crowd limits the connections of a server.
+// crowd is the connection limiter of a server.
 //
 //	connect ──► stranger ──let in──► known ──► idle ⇄ busy
 //	               │                   │
@@ -40,10 +40,10 @@ var usualBounds = bounds{strangers: 512, known: 4096, requests: 1024, bytes: 2 <
 //	               ▼                   ▼
 //	             closed              closed
 //
-// Every client that can reach the port can become a stranger, so the limit can
-// always be reached. Then the oldest stranger of the remote address that holds the
-// most is closed. So other clients cannot lock out an apiserver, and it stops being
-// a stranger with its first authorized request.
+// Every client that can reach the port can open unauthenticated connections (strangers), so their
+// limit can always be reached. Then the oldest one of the remote address that holds the most is
+// closed, so that other clients cannot lock out an apiserver. The first authorized request makes
+// a connection known.
 type crowd struct {
 	bounds bounds
 	log    zerolog.Logger
@@ -52,7 +52,7 @@ type crowd struct {
 	// strangers and known are the open connections; guest.number is their order.
 	strangers, known map[*guest]struct{}
 	came             uint64
-	// requests and bytes are the sums over strangers.
+	// requests and bytes are the sums over unauthenticated connections.
 	requests int
 	bytes    int64
 	// closed counts the closed connections since the last log line.
@@ -71,21 +71,21 @@ type guest struct {
 	origin netip.Prefix
 	letIn  atomic.Bool
 
-	// All below is guarded by crowd.mu.
-	number   uint64 // in the order of coming
-	idle     uint64 // crowd.came when it last became idle; 0: it is not
+	// crowd.mu guards all below.
+	number   uint64 // in the order of arrival
+	idle     uint64 // crowd.came when it last became idle; 0 if it is busy
 	requests int
 	sent     int64
 }
 
-// over is by how much it has sent more than is modest.
+// over is the number of bytes received beyond the modest ones.
 func (g *guest) over() int64 { return max(0, g.sent-g.crowd.bounds.modest) }
 
-// origin is whom an address belongs to: for IPv6 it is the /64.
+// origin is the owner of a remote address: for IPv6 its /64.
 func origin(a net.Addr) netip.Prefix {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {
-		return netip.Prefix{} // not of a network: all are one
+		return netip.Prefix{} // not an IP address: all are one
 	}
 	ip, bits := at.Addr().Unmap(), 32
 	if ip.Is6() {
@@ -95,7 +95,7 @@ func origin(a net.Addr) netip.Prefix {
 	return p
 }
 
-// door is a listener whose connections are guests.
+// door is a listener whose connections are limited.
 type door struct {
 	net.Listener
 	crowd *crowd
@@ -143,7 +143,7 @@ func (c *crowd) change(do func() []*guest) {
 	}
 }
 
-// forget removes guests.
+// forget removes connections.
 func (c *crowd) forget(all ...*guest) []*guest {
 	for _, g := range all {
 		if _, is := c.strangers[g]; is {
@@ -156,7 +156,7 @@ func (c *crowd) forget(all ...*guest) []*guest {
 	return all
 }
 
-// oldestOfMost is the oldest stranger of the origins that have the most.
+// oldestOfMost is the oldest unauthenticated connection of the origins that hold the most.
 func (c *crowd) oldestOfMost() *guest {
 	of := map[netip.Prefix]int{}
 	for g := range c.strangers { // order-free: counted
@@ -170,7 +170,7 @@ func (c *crowd) oldestOfMost() *guest {
 	})
 }
 
-// first is the one that is before all others.
+// first is the minimum.
 func first(of map[*guest]struct{}, before func(a, b *guest) bool) *guest {
 	var found *guest
 	for g := range of { // order-free: no two are equal
@@ -181,7 +181,7 @@ func first(of map[*guest]struct{}, before func(a, b *guest) bool) *guest {
 	return found
 }
 
-// welcome makes a stranger known.
+// welcome marks a connection as authenticated.
 func (c *crowd) welcome(g *guest) {
 	if g.letIn.Swap(true) {
 		return
@@ -211,8 +211,8 @@ func (c *crowd) welcome(g *guest) {
 	})
 }
 
-// asks counts a request in. While it is a stranger's, it counts among those of
-// strangers. The caller calls done when it was answered.
+// asks counts a running request. On an unauthenticated connection, it also counts against
+// bounds.requests. The caller calls done after the answer.
 func (c *crowd) asks(g *guest) (done func()) {
 	c.count(g, 1)
 	return func() { c.count(g, -1) }
@@ -236,7 +236,7 @@ func (c *crowd) count(g *guest, n int) {
 	})
 }
 
-// took counts what a stranger sent.
+// took counts the bytes received on an unauthenticated connection.
 func (c *crowd) took(g *guest, n int) {
 	c.change(func() []*guest {
 		if _, is := c.strangers[g]; !is {
@@ -272,7 +272,7 @@ func (c *crowd) state(conn net.Conn, s http.ConnState) {
 	}
 }
 
-// guestOf is the guest that a connection of an http.Server is.
+// guestOf finds the guest of an http.Server's connection.
 func guestOf(conn net.Conn) *guest {
 	if t, is := conn.(*tls.Conn); is {
 		conn = t.NetConn()
@@ -288,7 +288,7 @@ func remember(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, guestOf(conn))
 }
 
-// asking is the guest that a request is of; nil in a test without connections.
+// asking is the connection of a request; nil in a test without connections.
 func asking(r *http.Request) *guest {
 	g, _ := r.Context().Value(guestKey{}).(*guest)
 	return g
@@ -311,8 +311,7 @@ func (g *guest) Close() error {
 	return g.Conn.Close()
 }
 
-// CloseWrite is what net/http does before it closes, so that a client reads its
-// answer.
+// CloseWrite is called by net/http before Close, so that a client reads its answer.
 func (g *guest) CloseWrite() error {
 	if c, is := g.Conn.(interface{ CloseWrite() error }); is {
 		return c.CloseWrite()

@@ -24,18 +24,18 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
 )
 
-// LogsConfig is what container logs are read with.
+// LogsConfig configures the reading of container logs.
 type LogsConfig struct {
 	Find    Find
 	Runtime port.Runtime
-	// SplitStreams lets clients ask for one of stdout and stderr (feature gate
+	// SplitStreams lets clients read only stdout or stderr (feature gate
 	// PodLogsQuerySplitStreams).
 	SplitStreams bool
-	// Watcher is shared by all that follow.
+	// Watcher is shared by all requests that follow a log.
 	Watcher *crilog.Watcher
 }
 
-// ContainerLogsRoute is /containerLogs/: what `kubectl logs` shows.
+// ContainerLogsRoute is /containerLogs/, for `kubectl logs`.
 func ContainerLogsRoute(c LogsConfig) Route {
 	return Route{Path: "/containerLogs/{namespace}/{pod}/{container}", Methods: []string{http.MethodGet},
 		Subresources: Proxy, Long: true,
@@ -93,14 +93,13 @@ func (c LogsConfig) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// flushing hands on each piece at once.
+// flushing flushes each write at once.
 type flushing struct {
 	w     http.ResponseWriter
 	begun bool
 }
 
-// Begin implements crilog.Beginner: a log that is there, and has nothing yet, is
-// answered all the same.
+// Begin implements crilog.Beginner: an empty log still gets an answer.
 func (f *flushing) Begin() error {
 	if f.begun {
 		return nil
@@ -125,7 +124,7 @@ func (f *flushing) Write(b []byte) (int, error) {
 
 var _ io.Writer = (*flushing)(nil)
 
-// path asks the runtime where the log of a container is.
+// path asks the runtime for the path of a container's log.
 func (c LogsConfig) path(ctx context.Context, id string) (string, error) {
 	_, bare, _ := strings.Cut(id, "://")
 	ctx, cancel := context.WithTimeout(ctx, shortTimeout)
@@ -140,7 +139,8 @@ func (c LogsConfig) path(ctx context.Context, id string) (string, error) {
 	return seen.LogPath, nil
 }
 
-// running reports whether an incarnation may still write. If the runtime does not answer, it may.
+// running reports whether an incarnation may still write. Without an answer of the runtime, it
+// may.
 func (c LogsConfig) running(ctx context.Context, pod *v1.Pod, container, id string) bool {
 	found, err := c.Find(ctx, pod.Namespace, pod.Name)
 	if err != nil {
@@ -174,8 +174,8 @@ func statusOf(p *v1.Pod, container string) *v1.ContainerStatus {
 	return nil
 }
 
-// incarnation is the ID of the container whose log is meant. Its errors are those
-// that users of kubectl know.
+// incarnation is the ID of the container whose log is requested. Users know its errors from
+// kubectl.
 func incarnation(p *v1.Pod, container string, previous bool) (string, error) {
 	s := statusOf(p, container)
 	if s == nil {
@@ -212,8 +212,8 @@ func incarnation(p *v1.Pod, container string, previous bool) (string, error) {
 	return "", fmt.Errorf("container %q in pod %q is waiting to start: %s", container, p.Name, why)
 }
 
-// parseLogOptions reads the query as the apiserver writes it (PodLogOptions), and
-// tail, which older clients write.
+// parseLogOptions parses the apiserver's query (PodLogOptions), and tail, which older clients
+// send.
 func parseLogOptions(q url.Values) (o v1.PodLogOptions, err error) {
 	flag := func(name string) bool {
 		value, given := q[name]
@@ -248,7 +248,7 @@ func parseLogOptions(q url.Values) (o v1.PodLogOptions, err error) {
 	return o, err
 }
 
-// valid is what the API asks of PodLogOptions.
+// valid reports whether the API allows the options.
 func valid(o v1.PodLogOptions) bool {
 	s := stream(o)
 	return (o.TailLines == nil || *o.TailLines >= 0) && (o.LimitBytes == nil || *o.LimitBytes >= 1) &&
@@ -274,8 +274,8 @@ func since(o v1.PodLogOptions, now time.Time) time.Time {
 	}
 }
 
-// SystemLogsRoutes are /logs/: the files below a directory (enableSystemLogHandler).
-// Nothing leads out of it, no link either.
+// SystemLogsRoutes are /logs/: the files below a directory (enableSystemLogHandler). No path
+// leads out of it, and no link either.
 func SystemLogsRoutes(dir string) ([]Route, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -288,14 +288,14 @@ func SystemLogsRoutes(dir string) ([]Route, error) {
 	return []Route{r, top}, nil
 }
 
-// logFiles are the files and directories below one. A link that leads out of it
-// leads nowhere; and what is no file is not there: a pipe would be waited for.
+// logFiles are the files and directories below root. A link that leads out of it fails, and a
+// file that is not regular does not exist: reading a pipe would block.
 type logFiles struct{ root *os.Root }
 
 // Open implements fs.FS.
 func (l logFiles) Open(name string) (fs.File, error) {
 	refuse := func(why error) (fs.File, error) { return nil, &fs.PathError{Op: "open", Path: name, Err: why} }
-	if !fs.ValidPath(name) { // a client's mistake, and not the node's
+	if !fs.ValidPath(name) { // a client's mistake, not the node's
 		return refuse(fs.ErrNotExist)
 	}
 	f, err := l.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)

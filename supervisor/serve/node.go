@@ -16,13 +16,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/answer"
 )
 
-// Find asks the node for its pods of a name, the newest first, or for all if the
-// name is empty; each with its status. It must end with ctx. Callers do not change what
-// it gives.
+// Find asks the node for its pods of a name, the newest first, or for all if the name is empty;
+// each with its status. It must end with ctx. Callers must not change the result.
 type Find func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
 
-// newest is the newest pod of a name; nil if there is none, which the client has
-// been told then.
+// newest is the newest pod of a name; nil if there is none, which the client was told.
 func (find Find) newest(w http.ResponseWriter, r *http.Request, namespace, name string) *v1.Pod {
 	found, err := find(r.Context(), namespace, name)
 	switch {
@@ -36,7 +34,7 @@ func (find Find) newest(w http.ResponseWriter, r *http.Request, namespace, name 
 	return found[0]
 }
 
-// PodsRoute is /pods: what the node is to run, with how it is.
+// PodsRoute is /pods: the node's desired pods, with their status.
 func PodsRoute(find Find) Route {
 	return Route{Path: "/pods", Methods: []string{http.MethodGet}, Subresources: Pods, ReadOnly: true,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +68,7 @@ func RunningPodsRoute(runtime port.Runtime) Route {
 		})}
 }
 
-// running is what runs of what the runtime shows, as pods of which no more is known.
+// running lists the running pods of the runtime, with only the fields that the runtime knows.
 func running(seen observed.Runtime) (out []v1.Pod) {
 	for _, rp := range seen.Pods {
 		p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: rp.Ref.Namespace, Name: rp.Ref.Name, UID: rp.Ref.UID}}
@@ -99,11 +97,11 @@ func writePods(w http.ResponseWriter, list []v1.Pod) {
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	// A client that is gone is no error of ours, and all else can be written.
+	// A disconnected client is no error, and all values can be encoded.
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // see above
 }
 
-// ConfigzRoute is /configz: the configuration that the node goes by.
+// ConfigzRoute is /configz: the node's configuration.
 func ConfigzRoute(kubeletconfig any) Route {
 	return Route{Path: "/configz", Methods: []string{http.MethodGet}, Subresources: Configz,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -111,7 +109,7 @@ func ConfigzRoute(kubeletconfig any) Route {
 		})}
 }
 
-// HealthzRoutes are /healthz and what is below it.
+// HealthzRoutes are /healthz and the paths below it.
 func HealthzRoutes(h http.Handler) []Route {
 	r := Route{Methods: []string{http.MethodGet}, Subresources: Healthz, ReadOnly: true, Handler: h}
 	all, one := r, r

@@ -19,20 +19,19 @@ import (
 )
 
 const (
-	// rightsKept is how many answers about rights are remembered at most, and
-	// askedLimit how much of what was asked: beyond that, a user of many groups
-	// or a path of many bytes would be kept instead of asked about again.
+	// rightsKept is the limit of cached authorizations, and askedLimit the limit of a cached
+	// question's size. A longer one, with many groups or a long path, is asked again each time.
 	rightsKept = 4096
 	askedLimit = 8 << 10
-	// tokensAtOnce is how many unknown tokens are asked about at once: anybody can
-	// come with one, and the question outlives the one who came.
+	// tokensAtOnce bounds concurrent reviews of unknown tokens: any client can send one, and a
+	// review continues after the client has disconnected.
 	tokensAtOnce = 128
 )
 
-// errBusy is that so many tokens are being asked about that one more must wait.
+// errBusy means that the limit of concurrent token reviews is reached.
 var errBusy = errors.New("too many token reviews in progress: try again")
 
-// asked retries a review while the apiserver does not answer, until ctx ends.
+// asked retries a review until the apiserver answers or ctx ends.
 func asked(ctx context.Context, question func(context.Context) error) error {
 	again := wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 	var err error
@@ -51,7 +50,7 @@ func asked(ctx context.Context, question func(context.Context) error) error {
 	return err
 }
 
-// reviewedTokens are known to an apiserver (authentication.k8s.io/v1 TokenReview).
+// reviewedTokens authenticates by an apiserver (authentication.k8s.io/v1 TokenReview).
 type reviewedTokens struct {
 	by    Reviewer
 	slots chan struct{}
@@ -87,11 +86,11 @@ func (t reviewedTokens) AuthenticateToken(ctx context.Context, token string) (*a
 	return &authenticator.Response{User: who}, true, nil
 }
 
-// rights are known to an apiserver (authorization.k8s.io/v1 SubjectAccessReview).
+// rights authorizes by an apiserver (authorization.k8s.io/v1 SubjectAccessReview).
 type rights struct {
 	by      Reviewer
 	known   *cache.LRUExpireCache
-	yes, no time.Duration // how long they are
+	yes, no time.Duration // how long they are cached
 }
 
 func newRights(by Reviewer, c kubelet.KubeletWebhookAuthorization) *rights {
@@ -99,8 +98,8 @@ func newRights(by Reviewer, c kubelet.KubeletWebhookAuthorization) *rights {
 		no: c.CacheUnauthorizedTTL.Duration}
 }
 
-// Authorize implements authorizer.Authorizer, for resources. That the apiserver
-// has no opinion is no right.
+// Authorize implements authorizer.Authorizer, for resources. "No opinion" of the apiserver allows
+// nothing.
 func (r *rights) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	who := a.GetUser()
 	spec := authorization.SubjectAccessReviewSpec{
@@ -114,7 +113,7 @@ func (r *rights) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	for k, v := range who.GetExtra() { // order-free: a map into a map
 		spec.Extra[k] = v
 	}
-	bare, err := json.Marshal(spec) // with the keys of maps sorted
+	bare, err := json.Marshal(spec) // the keys of maps are sorted
 	if err != nil {
 		return authorizer.DecisionNoOpinion, "", err
 	}

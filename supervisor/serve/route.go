@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// What a request must be allowed on its node: one of these subresources of
-// nodes, asked for in this order (KEP-2862, KubeletFineGrainedAuthz).
+// The access that a request requires on its node: one of these subresources of nodes, checked in
+// this order (KEP-2862, KubeletFineGrainedAuthz).
 var (
-	// Proxy is all that has no name of its own.
+	// Proxy is for everything without a subresource of its own.
 	Proxy      = []string{"proxy"}
 	Pods       = []string{"pods", "proxy"}
 	Healthz    = []string{"healthz", "proxy"}
@@ -24,26 +24,25 @@ var (
 	Statusz    = []string{"statusz"}
 )
 
-// Route is one path of the server, with what it takes to be let in.
+// Route is one path of the server, with the access that it requires.
 type Route struct {
 	// Path is a pattern of net/http.ServeMux without method and host:
-	// /exec/{namespace}/{pod}/{container}, or /logs/ for all that is below.
+	// /exec/{namespace}/{pod}/{container}, or /logs/ for all paths below it.
 	Path string
-	// Methods that it answers to. GET stands for HEAD, too.
+	// Methods are the allowed methods. GET includes HEAD.
 	Methods []string
-	// Subresources of the node, one of which the user must be allowed to use with
-	// the verb of the method; see Proxy and the others.
+	// Subresources of the node: the user must have access to one of them, with the verb of the
+	// method; see Proxy and the others.
 	Subresources []string
-	// Long requests take as long as the client likes (logs that are followed,
-	// exec): they have no deadline of the server's, and slots of their own.
+	// Long requests take as long as the client likes (logs -f, exec): the server sets no
+	// deadline, and they have their own slots.
 	Long bool
-	// ReadOnly is true if it is also there on the read-only port, where nobody
-	// is asked who they are.
+	// ReadOnly is true if the route is also on the read-only port, which has no authentication.
 	ReadOnly bool
 	Handler  http.Handler
 }
 
-// Validate says what is wrong with it: a mistake of the program.
+// Validate returns what is wrong with it: a programming error.
 func (r Route) Validate() error {
 	switch {
 	case !strings.HasPrefix(r.Path, "/") || path.Clean(r.Path) != strings.TrimSuffix(r.Path, "/") && r.Path != "/":
@@ -58,14 +57,13 @@ func (r Route) Validate() error {
 	return nil
 }
 
-// answers reports whether it answers to a method.
+// answers reports whether a method is allowed.
 func (r Route) answers(method string) bool {
 	return slices.Contains(r.Methods, method) || method == http.MethodHead && slices.Contains(r.Methods, http.MethodGet)
 }
 
-// verb is how a method is called in an authorization (verbs of the Kubernetes
-// API); empty for one that has no name there, which only a rule for all verbs
-// allows.
+// verb is the authorization verb of a method (verbs of the Kubernetes API). It is empty for a
+// method without one, which only a rule for all verbs allows.
 func verb(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -83,7 +81,7 @@ func verb(method string) string {
 	}
 }
 
-// Disabled is in the place of a route that the configuration has turned off.
+// Disabled replaces a route that the configuration has turned off.
 func Disabled(r Route, why string) Route {
 	r.Methods = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
 		http.MethodDelete, http.MethodOptions}
@@ -124,7 +122,7 @@ func (s *Server) bind(routes []Route) (*http.ServeMux, error) {
 		}
 		b := &bound{Route: r, server: s}
 		mux.Handle(r.Path, b)
-		// A kubelet answers /pods/ as well, and there are tools that ask so.
+		// A kubelet answers /pods/ as well, and some tools use that.
 		below := r.Path + "/"
 		if !strings.HasSuffix(r.Path, "/") && !slices.ContainsFunc(routes, func(o Route) bool { return o.Path == below }) {
 			mux.Handle(below+"{$}", b)
@@ -133,13 +131,12 @@ func (s *Server) bind(routes []Route) (*http.ServeMux, error) {
 	return mux, errors.Join(errs...)
 }
 
-// Served is a request that a server was asked, for who counts them.
+// Served describes a request, for metrics.
 type Served struct {
 	// ReadOnly is the server without authentication.
 	ReadOnly bool
-	// Method is one of HTTP, Path the first element of the path of a route, with
-	// metrics/ the first two; "other" for all else, so that clients can't make up
-	// more of them.
+	// Method is an HTTP method, Path the first element of the route's path, with metrics/ the
+	// first two; "other" for all else, so that clients cannot add values.
 	Method, Path string
 }
 
@@ -150,7 +147,7 @@ var methods = []string{
 
 const otherLabel = "other"
 
-// served says how a request is counted.
+// served describes a request for metrics.
 func (s *Server) served(r *http.Request) Served {
 	out := Served{ReadOnly: s.config.Authenticator == nil, Method: r.Method, Path: rootOf(r.URL.Path)}
 	if !slices.Contains(methods, out.Method) {

@@ -19,19 +19,18 @@ import (
 const (
 	// headerTimeout bounds the TLS handshake, and the header of a request.
 	headerTimeout = 10 * time.Second
-	// shortTimeout bounds a request that is not Long: reading its body, and
-	// writing the answer.
+	// shortTimeout bounds a request that is not Long: reading its body, and writing the answer.
 	shortTimeout = 30 * time.Second
-	idleTimeout  = 90 * time.Second // as long as Go's clients keep a connection
+	idleTimeout  = 90 * time.Second // the limit of Go's clients
 	endTimeout   = time.Second
-	// headerLimit is for the command of an exec, which is in the path's query.
+	// headerLimit leaves room for the command of an exec, which is in the query.
 	headerLimit = 256 << 10
 	bodyLimit   = 1 << 20
-	// shortSlots and longSlots are how many requests are answered at once.
+	// shortSlots and longSlots bound concurrent requests.
 	shortSlots = 128
 	longSlots  = 2048
-	// streamLimit is how many of them one HTTP/2 connection has at a time: an
-	// apiserver has one for all.
+	// streamLimit bounds the concurrent requests of one HTTP/2 connection: an apiserver uses one
+	// for all.
 	streamLimit = 1024
 )
 
@@ -39,17 +38,18 @@ const (
 type Config struct {
 	// Address is host:port.
 	Address string
-	// Node is the node's name: who asks must be allowed to use its subresources.
+	// Node is the node's name: clients must have access to its subresources.
 	Node string
-	// TLS is how it shows who it is; see Certificate. Nil: HTTP without TLS, for the
-	// read-only port, or for tests.
+	// TLS has the server's certificate; see Certificate. Nil: HTTP without TLS, for the read-only
+	// port, or for tests.
 	TLS *tls.Config
-	// Authenticator and Authorizer say who asks, and what they may; see Access.
-	// Without them there is no authentication, and only ReadOnly routes exist.
+	// Authenticator and Authorizer check clients; see Access. Without them there is no
+	// authentication, and only ReadOnly routes exist.
 	Authenticator authenticator.Request
 	Authorizer    authorizer.Authorizer
 	Routes        []Route
-	// Observe is told of each request, and then when it has ended; nil if unused.
+	// Observe is called for each request, and its result when the request has ended; nil if
+	// unused.
 	Observe func(Served) (ended func())
 	Log     zerolog.Logger
 }
@@ -67,18 +67,18 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Server listens, and answers once Serve runs.
+// Server listens at once, and answers while Serve runs.
 type Server struct {
 	config      Config
 	http        *http.Server
 	listener    net.Listener
 	mux         *http.ServeMux
-	roots       map[string]bool // of the paths that there are
+	roots       map[string]bool // of the paths of routes
 	short, long chan struct{}
 	crowd       *crowd
 }
 
-// Listen takes the address.
+// Listen opens the listener.
 func Listen(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func Listen(c Config) (*Server, error) {
 		Handler: s, TLSConfig: c.TLS,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: shortTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerLimit,
-		// A client that takes nothing any more may not hold what it asked for on all its streams.
+		// A client that stops reading must not block all its streams.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: streamLimit, WriteByteTimeout: shortTimeout},
 		ConnContext: remember, ConnState: s.crowd.state,
 		ErrorLog: stdlog.New(quiet{c.Log}, "", 0),
@@ -119,10 +119,10 @@ func Listen(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Address is where it listens.
+// Address is the address of the listener.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Serve answers until ctx ends. What streams then is cut off.
+// Serve answers until ctx ends. Running streams are then closed.
 func (s *Server) Serve(ctx context.Context) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -140,7 +140,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	case err := <-ended:
 		return fmt.Errorf("server on %s: %w", s.Address(), err)
 	case <-ctx.Done():
-		cancel() // streams end by themselves, and those that are hijacked are told
+		cancel() // ends the streams, including hijacked ones
 		grace, done := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer done()
 		if s.http.Shutdown(grace) != nil {
@@ -151,7 +151,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 }
 
-// Close gives the address back without having served.
+// Close closes the listener of a server that never ran.
 func (s *Server) Close() error { return s.listener.Close() }
 
 // ServeHTTP implements http.Handler.
@@ -163,13 +163,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if g := asking(r); g != nil {
 		defer s.crowd.asks(g)()
 	}
-	// Until a request is authorized: a refused client may not read the answer, and so hold its stream.
+	// Until a request is authorized: a refused client might not read the answer, and so hold its
+	// stream.
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(shortTimeout)) //nolint:errcheck // see answer
 	if h, _ := s.mux.Handler(r); isBound(h) {
 		s.mux.ServeHTTP(w, r) // not h: only the mux gives the request its values
 		return
 	}
-	// No such path; or one with .. in it, which the mux would redirect.
+	// No such path, or one with .. in it, which the mux would redirect.
 	if s.admit(w, r, Proxy) {
 		http.Error(w, "404 page not found", http.StatusNotFound)
 	}
@@ -180,7 +181,7 @@ func isBound(h http.Handler) bool {
 	return is
 }
 
-// answer calls the handler of a route, within limits.
+// answer calls a route's handler, within the limits.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound) {
 	slots := s.short
 	if b.Long {
@@ -205,13 +206,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, b *bound) {
 		defer cancel()
 		r = r.WithContext(ctx)
 	}
-	// A connection that has no deadlines is one of a test.
+	// A test's connection may have no deadlines.
 	control.SetReadDeadline(read)   //nolint:errcheck // see above
 	control.SetWriteDeadline(write) //nolint:errcheck // see above
 	b.Handler.ServeHTTP(w, r)
 }
 
-// quiet is where net/http complains of its clients: anybody can make it do so.
+// quiet receives net/http's complaints about clients, which any client can cause.
 type quiet struct{ log zerolog.Logger }
 
 var _ io.Writer = quiet{}

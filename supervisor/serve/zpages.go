@@ -19,16 +19,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// component is what the pages that all of Kubernetes' programs have call this one.
+// component is this program's name in Kubernetes' z-pages.
 const component = "kubelet"
 
-// zpage is one of these pages: a text for people, or an object of the group
-// config.k8s.io for a client that asks for it by name and version
-// (application/json;g=config.k8s.io;v=v1beta1;as=Flagz; KEP-4828, KEP-4827).
+// zpage is a z-page: a text for people, or an object of the group config.k8s.io for a client that
+// requests it by name and version (application/json;g=config.k8s.io;v=v1beta1;as=Flagz; KEP-4828,
+// KEP-4827).
 type zpage struct {
 	kind string
 	text func(io.Writer)
-	// object is that of v1beta1, to which v1alpha1 is alike.
+	// object makes the v1beta1 object; v1alpha1 is equal.
 	object func(metav1.TypeMeta, metav1.ObjectMeta) any
 }
 
@@ -101,8 +101,8 @@ func FlagzRoute(flags map[string]string) Route {
 	}}
 }
 
-// StatuszRoute is /statusz: what this program is, since when it runs, and what it
-// answers. shown is its version (of Kubernetes, and its own).
+// StatuszRoute is /statusz: this program's version, start time and paths. shown is its version
+// (of Kubernetes, and its own).
 func StatuszRoute(shown string, started time.Time, routes []Route) Route {
 	page := func() statusz.Statusz {
 		s := statusz.Statusz{
