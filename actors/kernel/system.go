@@ -114,19 +114,17 @@ func NewSystem(c Config) (*System, error) {
 	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }
 	s.actors = actor.NewActorSystem(actor.WithLoggerFactory(quiet))
 	s.shrinkRegistry()
-	// The subscribers of its own write its log, one of them from a goroutine on
-	// real time. User messages never go there: dead letters are ours to count.
+	// protoactor's subscribers write its log, one of them from a goroutine on real time. No user
+	// message goes there: the kernel counts dead letters itself.
 	s.actors.EventStream = eventstream.NewEventStream()
 	return s, nil
 }
 
-// registryMaps is how many maps protoactor's registry of actors is left, each of
-// 32 parts with a lock.
+// registryMaps is how many maps the registry of protoactor keeps, each of 32 parts with a lock.
 const registryMaps = 4
 
-// shrinkRegistry leaves the registry few of its 1024 maps. A part of a map that
-// ever had an actor never gives back what it took, and with 32,768 parts it takes
-// a long life until all of them have: memory that grows by 9 MB.
+// shrinkRegistry leaves the registry few of its 1024 maps. A part of a map never frees memory that
+// it used once. With 32,768 parts, memory would grow slowly by 9 MB until all were used.
 func (s *System) shrinkRegistry() {
 	pids := s.actors.ProcessRegistry.LocalPIDs
 	all := pids.LocalPIDs
@@ -144,13 +142,13 @@ func (s *System) shrinkRegistry() {
 	}
 }
 
-// Clock is the system's.
+// Clock returns the system's clock.
 func (s *System) Clock() Clock { return s.clock }
 
 // DeadLetters counts messages to actors that no longer exist.
 func (s *System) DeadLetters() uint64 { return s.deadLetters.Load() }
 
-// Dropped counts messages that found a full mailbox.
+// Dropped counts messages dropped by full mailboxes.
 func (s *System) Dropped() uint64 { return s.dropped.Load() }
 
 func (s *System) deadLetter(path string, m any) {
@@ -175,9 +173,9 @@ func (s *System) addCell(c *cell) {
 	s.mu.Unlock()
 }
 
-// removeCell frees a path, once the actor has ended and its parent knows it:
-// protoactor keeps children by name, and would forget one that was made between
-// the two. Only a cell that has ended goes.
+// removeCell frees a path once the actor has ended and its parent knows it. protoactor keeps
+// children by name, and would forget one that was made between the two. It removes only cells that
+// have ended.
 func (s *System) removeCell(path string) {
 	s.mu.Lock()
 	if c := s.cells[path]; c != nil && c.hasEnded() {
@@ -197,7 +195,7 @@ func (s *System) removeCell(path string) {
 	}
 }
 
-// shape is the one copy of what many cells have in common.
+// shape returns the shared copy of want.
 func (s *System) shape(want shape) *shape {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +207,7 @@ func (s *System) shape(want shape) *shape {
 	return sh
 }
 
-// stream is a random source of its own for each path and incarnation.
+// stream returns a random source for each path and incarnation.
 func (s *System) stream(path string, incarnation uint32) *rand.Rand {
 	h := fnv64(path)
 	return rand.New(rand.NewPCG(s.seed^h, h<<1|1^uint64(incarnation)<<32))
@@ -224,8 +222,8 @@ func fnv64(s string) uint64 {
 	return h
 }
 
-// Lookup finds an actor of protocol M by its place in the tree: for tests and
-// tools. An actor is given the Refs that it needs.
+// Lookup finds an actor of protocol M by its path. It is for tests and tools: actors are given the
+// Refs that they need.
 func Lookup[M any](s *System, path string) (Ref[M], bool) {
 	c := s.cell(path)
 	if c == nil || c.protocol != reflect.TypeFor[M]() {
@@ -234,17 +232,17 @@ func Lookup[M any](s *System, path string) (Ref[M], bool) {
 	return Ref[M]{c}, true
 }
 
-// Until waits, on real time, until the actor at path is gone. For the daemon's
-// way out and for tests on the wall clock.
+// Until waits, on real time, until the actor at path is gone. It is for the daemon's shutdown and
+// for tests on the wall clock.
 func (s *System) Until(path string, timeout time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return s.wait(ctx, func() bool { return s.cells[path] == nil }) == nil
 }
 
-// Shutdown stops all topmost actors, which stop what is below them first, and
-// waits until they are gone. Effects that run continue; see Runner.Close. On a
-// Virtual it settles instead of waiting, so that only ctx's first state counts.
+// Shutdown stops all root actors, each after its subtree, and waits until they are gone. Running
+// effects continue; see Runner.Close. On a Virtual it settles instead of waiting, so that only the
+// first state of ctx counts.
 func (s *System) Shutdown(ctx context.Context) error {
 	s.mu.RLock()
 	var roots []*cell
@@ -264,7 +262,7 @@ func (s *System) Shutdown(ctx context.Context) error {
 	return s.wait(ctx, func() bool { return len(s.cells) == 0 })
 }
 
-// wait returns when cond, asked under the lock at every end of an actor, holds.
+// wait returns when cond holds. It checks cond, under the lock, each time an actor ends.
 func (s *System) wait(ctx context.Context, cond func() bool) error {
 	for {
 		s.mu.Lock()
