@@ -2,15 +2,12 @@ package podobjects
 
 import "time"
 
-// maxTokenAge is after how long a token is renewed, however long it would live.
+// maxTokenAge is the age at which a token is renewed, even if it is valid for longer.
 const maxTokenAge = 24 * time.Hour
 
-// RenewAt is when a token that was issued at one time and expires at another is
-// to be renewed: when a fifth of its life is left, or after a day, and earlier
-// than that by spread of 10 s, which is a number from 0 to 1 and keeps the pods
-// of a node from asking all at once. (KEP-1205; a reader has to read the file
-// again once in a while, and at the latest then finds a token with the rest of
-// its life before it.)
+// RenewAt is when to renew a token: when a fifth of its life is left, or after a day, minus up to
+// 10 s. spread, a number from 0 to 1, sets that part, so that the pods of a node don't all ask at
+// once. (KEP-1205; a reader must reopen the file from time to time, and then finds a valid token.)
 func RenewAt(issued, expires time.Time, spread float64) time.Time {
 	life := expires.Sub(issued)
 	at := expires.Add(-life / 5)

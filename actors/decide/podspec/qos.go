@@ -2,10 +2,9 @@ package podspec
 
 import v1 "k8s.io/api/core/v1"
 
-// QOS is the quality of service class of a pod, from the requests and limits
-// for CPU and memory of the pod, or of all its containers if it has none of its
-// own (API field status.qosClass; KEP-2837 for those of the pod). Ephemeral
-// containers have none.
+// QOS is the quality of service class of a pod (API field status.qosClass). It follows from the
+// requests and limits for CPU and memory of the pod (KEP-2837), or of all its containers if the pod
+// has none. Ephemeral containers have none.
 //
 //	no request, no limit                          BestEffort
 //	limits for both everywhere, requests equal    Guaranteed
