@@ -7,8 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// affinity checks nodeSelector and the required node affinity. The labels for operating system and
-// architecture always count as set.
+// affinity checks nodeSelector and the required node affinity. The labels for operating system,
+// architecture and host name have defaults.
 func affinity(r *Request) *Rejection {
 	no := predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
 	for k, v := range r.Pod.Spec.NodeSelector { // order-free: all must match
