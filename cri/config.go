@@ -30,19 +30,19 @@ type Config struct {
 	// RequestTimeout is KubeletConfiguration's runtimeRequestTimeout, 2 min if
 	// zero. Deadlines of long calls follow from it; see deadlines.go.
 	RequestTimeout time.Duration
-	// PullCheckPeriod is how often the runtime is asked whether it still
-	// answers while it pulls, 1 min if zero.
+	// PullCheckPeriod is the time between checks that the runtime still answers during a pull, 1
+	// min if zero.
 	PullCheckPeriod time.Duration
 	// MaxMessageBytes bounds an answer, 32 MiB if zero.
 	MaxMessageBytes int
-	// Node gives what translations need to know of the node. It is called for
-	// each sandbox and container made, from any goroutine.
+	// Node has the node's facts for translations. It is called for each new sandbox and
+	// container, from any goroutine.
 	Node func() *translate.Node
-	// Notice, if not nil, is told what the owner of a pod should see of how its
-	// sandbox was asked for, from any goroutine. It must not block.
+	// Notice, if not nil, is called for each problem in a sandbox's configuration that the pod's
+	// owner should see, from any goroutine. It must not block.
 	Notice func(*v1.Pod, translate.Notice)
-	// MakeDirectory makes a log directory with its parents before the runtime
-	// writes to it: the CRI wants it to be there. Nil: os.MkdirAll, mode 0755.
+	// MakeDirectory makes a log directory with its parents before the runtime writes to it, as
+	// the CRI requires. Nil: os.MkdirAll, mode 0755.
 	MakeDirectory func(path string) error
 	// Observe, if not nil, is called at the end of each call, on the call's goroutine. It must
 	// not block.

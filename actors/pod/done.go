@@ -55,7 +55,8 @@ func problemOf(err error, id, name string) *podplan.Problem {
 func (p *pod) logFailure(ctx *kernel.Context[Message], call, object string, f failed) {
 	log := ctx.Log().Warn
 	if f.kind == port.Unavailable || bits.OnesCount(uint(f.count)) != 1 {
-		// pleg says it once for all pods. Not each of many in a row is told, and none that nothing depends on.
+		// pleg logs it once for all pods. Repeated failures are logged at powers of two, and a failure that
+		// nothing depends on (count 0) is not.
 		log = ctx.Log().Debug
 	}
 	log().Str("pod", p.name()).Str("call", call).Str("object", object).Int("failures", f.count).

@@ -37,9 +37,9 @@ type Message interface{ isPodsMessage() }
 // Wanted is the desired state of one source. From sources. The newest counts.
 type Wanted struct{ sources.Update }
 
-// Renewed is a newer version of a pod of the apiserver that asks nothing else of
-// this node, told when it has come as far as it was wished to. From apipods, so
-// that nobody keeps the older one. Lost, late or twice: as if it had not come.
+// Renewed is a newer version of a pod of the apiserver that changes nothing for this node. From
+// apipods, when the phase or readiness in its status changed, so that the older version can be
+// freed. Lost, late or twice: harmless.
 type Renewed struct{ Pod *v1.Pod }
 
 // Listed is the first list of the runtime. From pleg.

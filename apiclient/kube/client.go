@@ -75,7 +75,7 @@ func New(config Config) (*Client, error) {
 	for _, key := range asked {
 		needed[key] = true
 	}
-	for key := range needed { // each makes its own client
+	for key := range needed { // order-free: each makes its own client
 		own := rest.CopyConfig(shared)
 		own.GroupVersion, own.APIPath, own.RateLimiter = &key.group, "/apis", limits[key.lane]
 		if key.group.Group == "" {

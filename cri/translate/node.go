@@ -27,11 +27,10 @@ type Node struct {
 	// ResolvConf is the content of the node's resolver file, for the DNS policy
 	// Default and as the tail of ClusterFirst's search list.
 	ResolvConf string
-	// LocalResolver is KubeletConfiguration's resolvConf: "" — pods with the
-	// policy Default ask the node itself, and ResolvConf is not used.
+	// LocalResolver is KubeletConfiguration's resolvConf: "" — pods with the policy Default use
+	// the node itself as resolver, and ResolvConf is not used.
 	LocalResolver bool
-	// Addresses are the node's: with LocalResolver, pods ask it by the families
-	// that it has.
+	// Addresses are the node's: with LocalResolver, pods use those of their families.
 	Addresses []string
 	// ClusterDNS are the addresses of the cluster's DNS. Without any,
 	// ClusterFirst falls back to Default.

@@ -13,7 +13,7 @@
 //
 // Answers are JSON. An error is {"error": "…"} with a status of 400 or more.
 //
-// Who may connect to the socket may read all of it: its mode is 0600. A browser
-// can't: [Web] hands the page out on a port of the loopback interface, and passes
-// on the questions of those who know its secret.
+// Any process that may connect to the socket may read everything: its mode is 0600. A browser
+// cannot connect to it: [Web] serves the page on a port of the loopback interface, and relays
+// requests that have its secret.
 package admin

@@ -33,7 +33,7 @@ var guarded = [...]string{"X-Content-Type-Options", "Cross-Origin-Resource-Polic
 // clientHost is the name that our own client asks for.
 const clientHost = "troupe"
 
-// local reports whether a Host is this machine, as only who means it calls it.
+// local reports whether a Host header names this machine as a legitimate client does.
 func local(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -43,8 +43,7 @@ type Config struct {
 	// Timeline is what happened to a pod, named by namespace/name, name or UID. Its
 	// errors are those of timeline.Recorder.Story.
 	Timeline func(pod string) (timeline.View, error)
-	// Gone are the pods that have ended and of which Timeline still knows, the last
-	// one first.
+	// Gone are the ended pods that Timeline still has, the last one first.
 	Gone func() []timeline.Listed
 	// Letters are the newest dead letters, oldest first.
 	Letters func() []timeline.Letter
@@ -94,7 +93,7 @@ func Listen(c Config) (*Server, error) {
 	}, nil
 }
 
-// free says why the path cannot be taken, if it cannot.
+// free returns why the socket's path cannot be used, if it cannot.
 func free(socket string) error {
 	info, err := os.Lstat(socket)
 	if errors.Is(err, os.ErrNotExist) {
@@ -114,8 +113,7 @@ func free(socket string) error {
 	return nil
 }
 
-// Serve answers until ctx ends, lets the requests in hand finish, and removes
-// the socket.
+// Serve answers until ctx ends, lets the running requests finish, and removes the socket.
 func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.http.Serve(s.listener) }()

@@ -21,19 +21,18 @@ type WebConfig struct {
 	Socket string
 }
 
-// Web serves the page on the loopback interface, and passes what it asks for on
-// to the agent's socket. Any user of the machine can connect to such a port, so
-// it answers only requests with a secret, which is new for each run. It is
-// behind the # of the page's address, which no browser sends anywhere: the page
-// itself, in which there is nothing, sends it with each of its questions. As it
-// is no cookie, no other web site can make a browser send it.
+// Web serves the page on the loopback interface, and relays its requests to the agent's socket.
+// Any user of the machine can connect to such a port, so it answers only requests with a secret,
+// which is new for each run. The secret follows the # of the page's address, which no browser
+// sends anywhere. The page itself has no data, and sends the secret with each request. The secret
+// is no cookie, so no other web site can make a browser send it.
 type Web struct {
 	http     *http.Server
 	listener net.Listener
 	secret   string
 }
 
-// ListenWeb takes the port.
+// ListenWeb opens the port.
 func ListenWeb(c WebConfig) (*Web, error) {
 	host, _, err := net.SplitHostPort(c.Address)
 	if err != nil {
@@ -66,7 +65,7 @@ func (w *Web) URL() string {
 	return (&url.URL{Scheme: "http", Host: w.listener.Addr().String(), Path: "/", Fragment: "secret=" + w.secret}).String()
 }
 
-// Close gives the port back, of one that will not serve.
+// Close closes the port of a Web that never served.
 func (w *Web) Close() error { return w.listener.Close() }
 
 // Serve answers until ctx ends.
@@ -114,10 +113,10 @@ func (w *Web) handler(agent Client) http.Handler {
 	return mux
 }
 
-// errStranger is said to who does not know the secret.
+// errStranger is the answer to a request without the secret.
 var errStranger = errors.New("the secret is missing or outdated: open the URL that `troupe web` prints")
 
-// known lets through those who know the secret.
+// known admits only requests with the secret.
 func (w *Web) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

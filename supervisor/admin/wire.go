@@ -25,8 +25,7 @@ type Tree struct {
 	// Actors are in order of path.
 	Actors []kernel.ActorInfo `json:"actors"`
 	Pools  []kernel.PoolState `json:"pools"`
-	// DeadLetters are messages to actors that are no more, Dropped those that
-	// found a full mailbox.
+	// DeadLetters are messages to stopped actors, Dropped those for a full mailbox.
 	DeadLetters uint64 `json:"deadLetters"`
 	Dropped     uint64 `json:"dropped"`
 	// Crashes are the last ones, oldest first.
@@ -40,8 +39,8 @@ type Timeline struct {
 	timeline.View
 	// At is when it was read; ages are counted from it.
 	At time.Time `json:"at"`
-	// Pod is nil of one that is gone, or if the podview actor does not answer, which
-	// Silent says.
+	// Pod is nil if the pod is gone, or if the podview actor does not answer; Silent has the
+	// reason then.
 	Pod    *podview.Pod `json:"pod,omitempty"`
 	Silent string       `json:"silent,omitempty"`
 }

@@ -43,17 +43,16 @@ func (a *Agent) Kill() {
 	a.Runner.Close()
 }
 
-// Query asks the root actor how the node is.
+// Query asks the root actor for the node's health.
 func (a *Agent) Query(reply func(node.Health)) { a.root.Tell(node.Query{Reply: reply}) }
 
-// NodeOf is the name of the node whose actor has that path.
+// NodeOf is the name of the node that an actor's path belongs to.
 func NodeOf(path string) string {
 	name, _, _ := strings.Cut(path, "/")
 	return name
 }
 
-// Crashed tells the pods actor of the node that one of its actors has crashed. It is
-// for kernel.Config.OnCrash.
+// Crashed reports a crash to the pods actor of the node. It is for kernel.Config.OnCrash.
 func Crashed(system *kernel.System, r *kernel.CrashReport) {
 	if ref, ok := kernel.Lookup[pods.Message](system, NodeOf(r.Path)+"/pods"); ok {
 		ref.Tell(pods.Crashed{Report: r})

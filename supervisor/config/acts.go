@@ -37,8 +37,7 @@ var actsOnPart = map[string][]string{
 	"logging": {"format", "verbosity"},
 }
 
-// optionsWithoutEffect are flags of [Options] that are checked and kept for who asks, and change
-// nothing yet.
+// optionsWithoutEffect are flags of [Options] that are checked and kept, and have no effect yet.
 var optionsWithoutEffect = []string{
 	"exit-on-lock-contention", "image-credential-provider-bin-dir", "image-credential-provider-config", "lock-file",
 }
@@ -54,8 +53,8 @@ var actsOnGate = map[string]struct{}{
 	"RestartAllContainersOnContainerExits": {}, "ExtendWebSocketsToKubelet": {},
 }
 
-// withoutEffect names the setting of an origin's key that changes nothing, the narrowest that says
-// so; empty if it has an effect. A gate that has its default asks for nothing.
+// withoutEffect names the narrowest part of an origin's key that has no effect; empty if it has
+// one. A gate with its default value changes nothing.
 func withoutEffect(key string, gates Gates) string {
 	field, part, _ := strings.Cut(key, joint)
 	switch {

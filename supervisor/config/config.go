@@ -18,8 +18,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 )
 
-// Config is everything the agent is told, complete and checked. It is a value
-// that nothing changes: what its methods give may be kept and changed.
+// Config is the agent's whole configuration, complete and checked. It is an immutable value:
+// results of its methods may be kept and changed.
 type Config struct {
 	kubelet  kubelet.KubeletConfiguration
 	options  Options
@@ -234,9 +234,8 @@ type ImageGC struct {
 	MaximumAge time.Duration
 }
 
-// FailCgroupV1: refuse to run on a host with cgroup v1. Only if the configuration
-// says so in words: by default such a host is warned of, not refused.
-// (failCgroupV1)
+// FailCgroupV1: refuse to run on a host with cgroup v1. This holds only if the configuration sets
+// it: by default there is a warning. (failCgroupV1)
 func (c Config) FailCgroupV1() bool {
 	return ptr.Deref(c.kubelet.FailCgroupV1, false) && c.origins.of("failCgroupV1") != ""
 }
@@ -400,8 +399,8 @@ func (c Config) EvictionPressureTransition() time.Duration {
 	return c.kubelet.EvictionPressureTransitionPeriod.Duration
 }
 
-// Reserved is what is kept from pods: for the system (systemReserved) and for
-// Kubernetes (kubeReserved).
+// Reserved are the resources kept from pods: for the system (systemReserved) and for Kubernetes
+// (kubeReserved).
 func (c Config) Reserved() (system, kube v1.ResourceList) {
 	system, errs := parseReserved(c.kubelet.SystemReserved, field.NewPath("systemReserved"))
 	kube, more := parseReserved(c.kubelet.KubeReserved, field.NewPath("kubeReserved"))

@@ -59,7 +59,7 @@ type Threshold struct {
 	// Hard thresholds act at once, soft ones when met for GracePeriod.
 	Hard        bool
 	GracePeriod time.Duration
-	// MinReclaim is how much more than Value is to be freed; zero for none.
+	// MinReclaim is how much more than Value must be reclaimed; zero for none.
 	MinReclaim Amount
 }
 

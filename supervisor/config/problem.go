@@ -103,8 +103,8 @@ func (o origins) replace(path, origin string) {
 	o[key] = origin
 }
 
-// of finds who set a field: it, or the nearest thing around it. A field that
-// others inside it were set of is theirs.
+// of finds the origin of a field, or of the nearest enclosing one. A field whose inner fields
+// were set by others has their origin.
 func (o origins) of(path string) string {
 	parts := segments(path)
 	for n := len(parts); n > 0; n-- {

@@ -17,20 +17,19 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
-// childArg is the first argument of a child, which no user gives.
+// childArg is the first argument of a child process. No user passes it.
 const childArg = "__host-call"
 
 const (
-	// childSlots is how many children start and work at once; a child that takes
-	// longer than childHold gives its slot back, so that hung ones do not keep
-	// others waiting.
+	// childSlots is how many children start and work at once. A child that takes longer than
+	// childHold releases its slot, so that hanging ones do not delay others.
 	childSlots = 4
 	childHold  = 500 * time.Millisecond
-	// answerLimit bounds what is read of an answer, in bytes.
+	// answerLimit bounds the size of an answer, in bytes.
 	answerLimit = 64 << 10
 )
 
-// answer is what a child says at its end.
+// answer is a child's result.
 type answer struct {
 	Kind   port.ErrorKind `json:"kind,omitempty"`
 	Detail string         `json:"detail,omitempty"` // empty: it worked
@@ -46,11 +45,11 @@ type answer struct {
 // up processes that hang.
 type children struct {
 	slots chan struct{}
-	// command gives the program and its arguments.
+	// command is the program and its arguments.
 	command func() *exec.Cmd
 
 	mu sync.Mutex
-	// running are those whose processes are not gone, by request.
+	// running are the children with a live process, by request.
 	running map[string][]*child
 }
 
@@ -71,7 +70,7 @@ func newChildren() *children {
 			c := exec.Command("/proc/self/exe", childArg)
 			c.Args[0] = os.Args[0]
 			c.Dir = "/"
-			// A group of its own: what it starts ends with it.
+			// A process group of its own, so that its children are killed with it.
 			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			c.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none", "PATH=" + os.Getenv("PATH")}
 			return c
@@ -194,8 +193,8 @@ func (c *children) start() (cmd *exec.Cmd, in, out *os.File, err error) {
 	return cmd, in, out, nil
 }
 
-// reap takes the child's end. One that was given up may not die even of being
-// killed: it is waited for elsewhere, at the price of a thread.
+// reap waits for the child's end. A cancelled child may survive even SIGKILL: another goroutine
+// waits for it, at the price of a thread.
 func (c *children) reap(cmd *exec.Cmd, r request, me *child, failed bool) error {
 	if failed {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) //nolint:errcheck // it may have ended by itself
@@ -205,7 +204,7 @@ func (c *children) reap(cmd *exec.Cmd, r request, me *child, failed bool) error 
 		return cmd.Wait()
 	}
 	go func() {
-		cmd.Wait() //nolint:errcheck // nobody waits for its answer
+		cmd.Wait() //nolint:errcheck // the caller has gone
 		c.leave(r, me)
 	}()
 	return nil
@@ -224,8 +223,7 @@ const (
 // TestMain of every test that mounts volumes, before flags are read.
 func RunChildIfAsked() {
 	if len(os.Args) >= 2 && os.Args[1] == childArg {
-		// Not os.Exit: nothing is to be tidied up, and the race detector would
-		// take a second over it.
+		// Not os.Exit: there is nothing to clean up, and the race detector would add a second.
 		syscall.Exit(serveOne(os.Stdin, os.Stdout))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
-// What a child can be asked for.
+// The operations of a child.
 const (
 	opHostPath = "check"   // that Path is of Type, and make it if it says so
 	opUnmount  = "unmount" // take down what is mounted at Path
@@ -24,7 +24,7 @@ const (
 	opRoom     = "room"    // say what room there is at Paths
 )
 
-// request is what a child is asked for.
+// request is an operation for a child.
 type request struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
@@ -34,17 +34,17 @@ type request struct {
 	Source  string   `json:"source,omitempty"`
 	Options []string `json:"options,omitempty"`
 	Mounted bool     `json:"mounted,omitempty"`
-	// Group is to own the volume (fsGroup), OnMismatch: unless its top does.
+	// Group must own the volume (fsGroup), OnMismatch: unless its top has the group already.
 	Group      *int64 `json:"group,omitempty"`
 	OnMismatch bool   `json:"onMismatch,omitempty"`
 	ReadOnly   bool   `json:"readOnly,omitempty"`
-	// Parts are the sub-paths to be mounted.
+	// Parts are the sub-paths to mount.
 	Parts []part `json:"parts,omitempty"`
-	// Paths are asked about.
+	// Paths are those to measure.
 	Paths []string `json:"paths,omitempty"`
 }
 
-// key tells requests apart that are for the same thing.
+// key identifies requests for the same thing.
 func (r request) key() string { return r.Op + " " + r.Path }
 
 func (r request) perform() error {
@@ -96,8 +96,7 @@ func checkHostPath(path string, want v1.HostPathType) error {
 	return errors.New(text)
 }
 
-// hostPathType is what a type calls for: its name, and which modes are of it;
-// nil if there is no such type.
+// hostPathType is the name of a type, and the modes that it allows; nil if there is no such type.
 func hostPathType(t v1.HostPathType) (name string, fits func(fs.FileMode) bool) {
 	switch t {
 	case v1.HostPathDirectory, v1.HostPathDirectoryOrCreate:

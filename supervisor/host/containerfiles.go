@@ -25,8 +25,7 @@ import (
 
 var _ port.ContainerFiles = (*Host)(nil)
 
-// Names and modes, as the kubelet has them: whoever a container runs as may write
-// its termination message.
+// Names and modes are the kubelet's: any user of a container may write its termination message.
 const (
 	hostsName     = "etc-hosts"
 	hostsPath     = "/etc/hosts"

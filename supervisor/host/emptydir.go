@@ -18,8 +18,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 )
 
-// readyFile says that the volume was made complete. A container may have
-// changed its mode since: a volume that is ready is left as it is.
+// readyFile marks a volume as complete. A container may have changed its mode since, so a ready
+// volume is left as it is.
 const readyFile = "ready"
 
 // emptyDir makes an emptyDir volume (API EmptyDirVolumeSource). size bounds one
@@ -93,9 +93,9 @@ func (h *Host) makeDir(dir string, group *int64) error {
 	return h.pods.Root.Chmod(dir, mode)
 }
 
-// inMemory mounts a file system of memory at dir, unless one is there, and says
-// whether there was nothing to do: it was whole, and is mounted. Nothing of it
-// can hang: no server is asked, and the directory is ours.
+// inMemory mounts a tmpfs at dir, unless one is there, and reports whether there was nothing to
+// do: the volume was complete and mounted. It cannot hang: no server is involved, and the
+// directory is the agent's.
 func (h *Host) inMemory(dir, kind string, whole bool, group *int64, options func() (string, error)) (bool, error) {
 	mounted, err := h.mountedAt(dir, kind)
 	if err != nil || mounted && whole {

@@ -82,9 +82,9 @@ func deviceOf(info fs.FileInfo) uint64 {
 	return uint64(info.Sys().(*syscall.Stat_t).Dev) //nolint:unconvert // of another size elsewhere
 }
 
-// unsupported says what a node can't do for a volume.
+// unsupported is the error for a volume type that the node does not support.
 func unsupported(v *v1.Volume, kind string) error {
-	if v.CSI != nil { // as it is said of a driver that is not there, which is so of all
+	if v.CSI != nil { // the kubelet's message for a missing driver: here all are missing
 		return hostcall.Failf(port.InvalidConfig,
 			"driver name %s not found in the list of registered CSI drivers: this node does not support CSI", v.CSI.Driver)
 	}

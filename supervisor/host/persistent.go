@@ -119,7 +119,7 @@ func (h *Host) mountPoint(r *port.MountVolume, plugin, name string) (dir string,
 	return dir, false, h.pods.Root.MkdirAll(dir, area.Mode)
 }
 
-// bindLocal binds Source to Path and gives it to the group.
+// bindLocal binds Source to Path and sets its group.
 func bindLocal(r *request) error {
 	if !r.Mounted {
 		if err := bindDir(r.Source, r.Path); err != nil {
@@ -163,9 +163,8 @@ const (
 	groupDirMode  = groupFileMode | 0o110
 )
 
-// giveToGroup changes a whole tree. With onMismatch, only if its top does not
-// have the group and the modes already. What others do there meanwhile leads
-// nowhere out of it.
+// giveToGroup sets the group and modes of a whole tree. With onMismatch, only if its top does not
+// have them already. Concurrent changes cannot lead it out of the tree.
 func giveToGroup(path string, group int, onMismatch bool) error {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -182,7 +181,7 @@ func giveToGroup(path string, group int, onMismatch bool) error {
 			return nil
 		}
 	}
-	// The top comes last: as long as it does not match, all is done again.
+	// The top comes last: until it matches, an interrupted change is repeated as a whole.
 	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err == nil && name != "." {
 			err = giveOne(root, name, group)
@@ -209,7 +208,7 @@ func giveOne(root *os.Root, name string, group int) error {
 	if err != nil {
 		return err
 	}
-	// After chown, which takes setuid and setgid away from files.
+	// After chown, which clears setuid and setgid of files.
 	const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	mode := info.Mode() & (fs.ModePerm | special)
 	switch {

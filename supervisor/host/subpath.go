@@ -48,7 +48,7 @@ func (h *Host) mountSubPaths(ctx context.Context, r *port.MountSubPaths) ([]stri
 		ask.Parts = append(ask.Parts, part{Volume: p.Root, Sub: p.SubPath, Target: filepath.Join(h.pods.Real, dir, name)})
 		paths = append(paths, filepath.Join(h.pods.Path, dir, name))
 	}
-	// Of two containers with a part of a volume that hangs, each is asked for itself.
+	// Two containers with a hanging part of a volume need separate requests.
 	ask.Path = filepath.Join(ask.Path, r.Container)
 	return paths, h.children.call(ctx, ask)
 }
@@ -69,10 +69,9 @@ func mountParts(parts []part) error {
 	return nil
 }
 
-// mount binds what lies at Sub in the volume to Target. A container that has the
-// volume can put links wherever it wants, at any moment: so what is mounted is
-// an open file, which the kernel found without leaving the volume, and never a
-// path that is looked up once more.
+// mount binds the file at Sub in the volume to Target. A container with the volume can create
+// links anywhere, at any moment. So the source is an open file, which the kernel found without
+// leaving the volume, and never a path that is resolved again.
 func (p *part) mount() error {
 	volume, err := openVolume(p.Volume)
 	if err != nil {
@@ -112,7 +111,7 @@ func openVolume(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// explain says of an error what the user can do.
+// explain adds to an error what the user can do.
 func (p *part) explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
@@ -177,8 +176,8 @@ func makeTarget(path string, dir bool) error {
 	}
 }
 
-// openOrMake opens sub below the volume, and makes what of it is not there, as
-// the volume's own directory is: its mode and, if it has one, its group.
+// openOrMake opens sub below the volume. It makes missing directories with the mode and, if it
+// has one, the group of the volume's own directory.
 func openOrMake(volume *os.File, sub string) (*os.File, error) {
 	info, err := volume.Stat()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // UnmountPod implements port.Host.
 func (h *Host) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
 	hostcall.Do(ctx, "UnmountPod", string(uid), func(ctx context.Context) error {
-		h.forgetClaims(string(uid)) // also where it fails: what is half taken down is not to be asked
+		h.forgetClaims(string(uid)) // also after a failure: a volume that is half unmounted must not be read
 		return h.unmountPod(ctx, string(uid))
 	}, done)
 }
@@ -68,9 +68,9 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 // ofVolumes are the directories below a pod's in which its volumes are.
 var ofVolumes = [...]string{subPathsDir, volumesDir, pluginsDir}
 
-// withoutVolumes removes the directories of a pod's volumes if nothing is in them,
-// and reports whether they are gone. Then there is no need to read what is mounted,
-// all of it: with a hundred pods that is most of what the end of one costs here.
+// withoutVolumes removes the directories of a pod's volumes if they are empty, and reports
+// whether they are gone. Then the mount table need not be read: with a hundred pods, that is most
+// of the cost of a pod's end here.
 func (h *Host) withoutVolumes(dir string) (bool, error) {
 	parent, err := h.pods.Root.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,12 +89,10 @@ func (h *Host) withoutVolumes(dir string) (bool, error) {
 	return true, nil
 }
 
-// unmountPatience is how long a server may take to end its part, before what it
-// has not answered is given up.
+// unmountPatience is how long a server may take for an unmount before it is forced.
 const unmountPatience = 20 * time.Second
 
-// unmountOne takes down one mount. One of a file system that needs a server may
-// hang.
+// unmountOne removes one mount. One of a file system with a server may hang.
 func (h *Host) unmountOne(ctx context.Context, m mounts.Mount) error {
 	if m.Local() {
 		return unmount(m.Point, 0)
@@ -174,7 +172,7 @@ func (h *Host) removePod(ctx context.Context, ref port.PodDirs) error {
 			return err
 		}
 	}
-	// Last: by this directory a pod is found of which something is left.
+	// Last: by this directory the remains of a pod are found.
 	return h.pods.Remove(ctx, ".", dir)
 }
 

@@ -44,7 +44,7 @@ func (h *Host) mountVolume(ctx context.Context, r *port.MountVolume) (string, er
 	case v.HostPath != nil:
 		return h.hostPath(ctx, v.HostPath)
 	case volumeType(&v.VolumeSource) == "":
-		// The API's default for a volume of which only the name is given.
+		// The API's default for a volume with only a name.
 		return h.emptyDir(r.Pod, v.Name, &v1.EmptyDirVolumeSource{}, 0)
 	default:
 		return "", unsupported(v, volumeType(&v.VolumeSource))
@@ -64,8 +64,8 @@ func volumeType(s any) string {
 	return ""
 }
 
-// hostPath checks what the manifest says of the path. With no type nothing is
-// checked: the runtime will.
+// hostPath checks the path against its type. Without a type nothing is checked: the runtime does
+// that.
 func (h *Host) hostPath(ctx context.Context, s *v1.HostPathVolumeSource) (string, error) {
 	if !filepath.IsAbs(s.Path) {
 		return "", hostcall.Failf(port.InvalidConfig, "hostPath %q: must be an absolute path", s.Path)

@@ -50,17 +50,16 @@ const (
 	// room it has, walkPatience all emptyDirs of some pods together.
 	roomPatience = 2 * time.Second
 	walkPatience = 5 * time.Second
-	// roomBatch is how many emptyDirs one child is asked about.
+	// roomBatch is how many emptyDirs one child measures.
 	roomBatch = 100
 	// walkLimit is how many files of one emptyDir are counted.
 	walkLimit = 200_000
 )
 
-// VolumeUse says what is in the volumes of pods that have a file system of their
-// own or are emptyDirs, and that are mounted now; of each pod, in the order of its
-// spec. With claimsOnly, emptyDirs are left out. What may
-// hang is asked in child processes; one that does, or is not there, is left out,
-// and an error comes with the rest.
+// VolumeUse measures the mounted volumes of pods that have their own file system or are
+// emptyDirs; for each pod, in the order of its spec. With claimsOnly, emptyDirs are left out.
+// Child processes measure file systems that may hang. One that hangs or is missing is left out,
+// and an error is returned besides the rest.
 func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
 	out := make([][]usage.Volume, len(pods))
 	var errs []error
@@ -150,8 +149,8 @@ func (h *Host) rooms(ctx context.Context, patience time.Duration, paths ...strin
 type room struct {
 	Block, Blocks, Free, Available uint64
 	Files, FilesFree               uint64
-	// Bytes and Entries are what is below the path, where it has no file system of
-	// its own: then it was walked through.
+	// Bytes and Entries are the usage below a path without its own file system, counted by a
+	// walk.
 	Walked         bool
 	Bytes, Entries uint64
 }

@@ -213,8 +213,8 @@ func (probesCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c probesCollector) Collect(to chan<- prometheus.Metric) {
-	// Of two pods of one name, of which one ends, the times are told as one's: they
-	// have no UID. The last one counts.
+	// Two pods of one name, one of them stopping, have the same series: there is no UID. The last
+	// one counts.
 	last := map[[3]string]int{}
 	for i := range c.tallies {
 		t := &c.tallies[i]

@@ -20,11 +20,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config says of which node they are.
+// Config describes the node of the metrics.
 type Config struct {
 	Node string
-	// Version is what the node shows as its version (v1.36.6+troupe.devel), Commit
-	// and Built what is known of its making.
+	// Version is the node's shown version (v1.36.6+troupe.devel), Commit and Built are from the
+	// build information.
 	Version, Commit string
 	CgroupV2        bool
 	// Began is when the process did.

@@ -64,7 +64,7 @@ func (m *Metrics) Started(s pods.Started) {
 	m.containersPerPod.Observe(float64(len(s.Pod.Spec.Containers)))
 	m.workerTimes.WithLabelValues("create").Observe(seen)
 	created := s.Pod.CreationTimestamp.Time
-	if created.IsZero() { // a static pod: nobody waits for it who knows when it was wanted
+	if created.IsZero() { // a static pod: its creation time is unknown
 		return
 	}
 	total := s.At.Sub(created)

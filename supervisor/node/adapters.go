@@ -81,9 +81,8 @@ const checkpointsDir = "checkpoints"
 // checkpoints implements port.Checkpoints with files of one directory.
 type checkpoints struct {
 	dir string
-	// last is closed when what was asked for last is written: they are written in the
-	// order in which they were asked for, and a disk may hang for longer than an actor
-	// waits. mu guards it.
+	// last is closed when the newest write has ended. Writes run in the order of the requests,
+	// and a disk may hang for longer than an actor waits. mu guards last.
 	mu   sync.Mutex
 	last chan struct{}
 }

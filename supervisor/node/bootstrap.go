@@ -18,7 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 )
 
-// certDir is where those of the node are that it made or asked for.
+// certDir is the directory of the node's own and requested certificates.
 func certDir(c config.Config) string {
 	if o := c.Options(); o.CertDir == config.DefaultCertDir {
 		return filepath.Join(o.RootDir, "pki") // the same, where --root-dir is not given
@@ -26,15 +26,14 @@ func certDir(c config.Config) string {
 	return c.Options().CertDir
 }
 
-// clientStore has the certificate that the node shows its apiserver, where it asked
-// for that itself.
+// clientStore has the node's client certificate, if the node requested it itself.
 func clientStore(c config.Config) csr.Store {
 	return csr.Store{Dir: certDir(c), Name: "kubelet-client"}
 }
 
-// needsBootstrap reports whether a certificate has to be asked for with the credential
-// of --bootstrap-kubeconfig: there is no --kubeconfig, or it has one that the node
-// asked for, and that has ended.
+// needsBootstrap reports whether the node must request a certificate with the credential of
+// --bootstrap-kubeconfig: there is no --kubeconfig, or the requested certificate in it has
+// expired.
 func needsBootstrap(c config.Config, now time.Time) bool {
 	o := c.Options()
 	if o.BootstrapKubeconfig == "" {
@@ -45,7 +44,7 @@ func needsBootstrap(c config.Config, now time.Time) bool {
 	}
 	is, err := kube.Load(o.Kubeconfig)
 	if err != nil || !ownCertificate(c, is) {
-		return false // what is wrong with it is said when it is used
+		return false // the error is reported at its first use
 	}
 	has, err := clientStore(c).Load()
 	return err == nil && (has == nil || now.After(has.Leaf.NotAfter))
@@ -70,8 +69,8 @@ func clientKeeper(c config.Config, by csr.Signer, name string, failed func(), lo
 	})
 }
 
-// bootstrap asks for a certificate, waits until the cluster gave it, for as long as
-// that takes, and writes the --kubeconfig that goes with it (TLS bootstrapping).
+// bootstrap requests a certificate, waits for the cluster's answer as long as it takes, and
+// writes the --kubeconfig with the certificate (TLS bootstrapping).
 func bootstrap(
 	ctx context.Context, c config.Config, name string, log zerolog.Logger, observe func(kube.Request),
 ) (*rest.Config, error) {

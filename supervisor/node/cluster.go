@@ -63,7 +63,7 @@ var declared = []string{
 	"RestartAllContainersOnContainerExits",
 }
 
-// ownOf is what the node says of itself in its apiserver.
+// ownOf is the configured part of the Node object.
 func ownOf(c config.Config, m *machine, name string) nodeobject.Own {
 	k := c.Kubelet()
 	own := nodeobject.Own{
@@ -75,7 +75,7 @@ func ownOf(c config.Config, m *machine, name string) nodeobject.Own {
 			own.Declared = append(own.Declared, name)
 		}
 	}
-	// As a kubelet says it: older tools and charts select nodes by these.
+	// As in the kubelet: older tools and charts select nodes by these.
 	own.Labels["beta.kubernetes.io/os"], own.Labels["beta.kubernetes.io/arch"] = "linux", runtime.GOARCH
 	if k.EnableControllerAttachDetach == nil || *k.EnableControllerAttachDetach {
 		own.Annotations[attachesVolumes] = "true"
@@ -89,7 +89,7 @@ func ownOf(c config.Config, m *machine, name string) nodeobject.Own {
 	return own
 }
 
-// buildInfo is what the program says it was built of.
+// buildInfo is the program's build information.
 func buildInfo() *debug.BuildInfo {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -109,10 +109,9 @@ func ownVersion(info *debug.BuildInfo) string {
 // kubernetes is the version if the program does not say what API it was built with.
 const kubernetes = "v1.36.0"
 
-// shownVersion is what the node shows as its version (status.nodeInfo.kubeletVersion).
-// Schedulers and controllers parse it, and decide by it what a node can do: so it
-// is the version of the API that this was built with, and after that, where
-// semantic versions leave room for it, what it really is.
+// shownVersion is the node's version in the API (status.nodeInfo.kubeletVersion). Schedulers and
+// controllers parse it to decide what a node supports. So it is the version of the API that this
+// was built with, with troupe's own version as build metadata.
 func shownVersion(info *debug.BuildInfo) string {
 	version := kubernetes
 	i := slices.IndexFunc(info.Deps, func(d *debug.Module) bool { return d.Path == "k8s.io/api" })
@@ -139,8 +138,8 @@ func nodeAddresses(ips []string, name string) []v1.NodeAddress {
 	return append(out, v1.NodeAddress{Type: v1.NodeHostName, Address: name})
 }
 
-// held says what pods may not have: what is reserved for the system and for
-// Kubernetes, and what must be left before pods are evicted.
+// held is the amount kept from pods: reservations for the system and for Kubernetes, and the
+// eviction thresholds.
 func held(c config.Config) func(v1.ResourceName, int64) int64 {
 	system, kube := c.Reserved()
 	left := map[v1.ResourceName]config.Amount{}

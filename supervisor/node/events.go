@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// component is who tells events: tools look for those of this name.
+	// component is the source of events: tools filter by this name.
 	component     = "kubelet"
 	eventDeadline = 10 * time.Second
 	eventRetry    = 2 * time.Second
@@ -45,15 +45,15 @@ func recorder(api *kube.Client, name string, also port.Recorder, lost *lostEvent
 	}, nil
 }
 
-// lostPause is how often the log says that events were lost.
+// lostPause is the time between log lines about lost events.
 const lostPause = time.Minute
 
-// lostEvents counts events that are not in the apiserver, and says so in the log: of the
-// first at once, of those that follow once a minute.
+// lostEvents counts events that could not be written, and logs them: the first at once, later
+// ones once a minute.
 type lostEvents struct {
 	log   zerolog.Logger
 	clock kernel.Clock
-	// count is told why each was dropped.
+	// count is called with the reason of each loss.
 	count func(why string)
 
 	mu      sync.Mutex

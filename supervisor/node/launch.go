@@ -51,13 +51,13 @@ type launch struct {
 	events   *eventlog.Log
 	daemon   *running
 	ports    node.Ports
-	// serve answers what others ask. Before it runs, release gives back what it took.
+	// serve runs the servers. Before that, release closes their sockets and ports.
 	serve []func(context.Context) error
-	// closers give back what the steps took, in the reverse order.
+	// closers undo the steps, in the reverse order.
 	closers []func()
 }
 
-// errToldToEnd says that the daemon was told to end before it had started.
+// errToldToEnd means that the daemon was stopped before it had started.
 var errToldToEnd = errors.New("told to end")
 
 // Run runs a node until ctx ends (nil: pods keep running) or it can't continue.
@@ -171,7 +171,8 @@ func (l *launch) openHost(context.Context) (err error) {
 	return nil
 }
 
-// listen takes the sockets and ports that others ask at: that one is taken is found before the first change.
+// listen opens the servers' sockets and ports, so that one in use is detected before the first
+// change.
 func (l *launch) listen(context.Context) error {
 	recorded, err := timeline.New(timeline.Default(l.name))
 	if err != nil {

@@ -116,8 +116,8 @@ func (m *machine) count(c config.Config, name string) error {
 	return nil
 }
 
-// nearest is the path, or what of it there is: a directory that is made later is
-// on the same file system.
+// nearest is the path, or its nearest existing parent: a directory that is made later is on the
+// same file system.
 func nearest(path string) string {
 	for !exists(path) && path != filepath.Dir(path) {
 		path = filepath.Dir(path)

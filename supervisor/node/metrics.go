@@ -29,10 +29,10 @@ func counters(m *machine, name string) (*metrics.Metrics, error) {
 	return metrics.New(c)
 }
 
-// scrapePatience bounds what is asked of an actor for a scrape.
+// scrapePatience bounds a query to an actor during a scrape.
 const scrapePatience = 5 * time.Second
 
-// metricRoutes are those of which numbers are read.
+// metricRoutes are the routes with metrics.
 func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	u := &usageSource{
 		node: d.name, find: func(ctx context.Context) ([]*v1.Pod, error) { return d.find(ctx, "", "") },
@@ -63,7 +63,7 @@ func (d *running) metricRoutes(s serving) ([]serve.Route, error) {
 	})...), nil
 }
 
-// insides are what the kernel of actors tells of itself.
+// insides are the kernel's own metrics.
 type insides struct {
 	*kernel.System
 	*kernel.Runner

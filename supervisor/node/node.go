@@ -109,9 +109,8 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	return err
 }
 
-// listen takes the socket and the port that others ask at, before anything is
-// started: that one of them is taken must be found before the first change. It
-// gives what answers there.
+// listen opens the servers' socket and port before anything is started, so that one in use is
+// detected before the first change. It returns the servers.
 func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]func(context.Context) error, error) {
 	server, err := admin.Listen(admin.Config{
 		Socket: admin.SocketIn(rootDir), Tree: d.tree,
@@ -133,7 +132,7 @@ func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]fun
 	return serve, nil
 }
 
-// release gives back what servers took that are not to serve.
+// release closes servers that will not run.
 func release(serve []func(context.Context) error) (err error) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -181,13 +180,12 @@ func (d *running) serve(ctx context.Context, o Options, serve []func(context.Con
 	stop, cancelStop := context.WithTimeout(context.Background(), stopPatience)
 	defer cancelStop()
 	err = errors.Join(err, d.system.Shutdown(stop))
-	d.agent.Runner.Close() // what is under way at the runtime is cut off there; the next agent looks how far it came
+	d.agent.Runner.Close() // cancels running calls to the runtime; the next agent reads their outcome
 	return err
 }
 
-// drain lets the starts that are under way come to their end. With the agent's
-// connection the runtime would give them up half done: containerd leaves a
-// sandbox behind then whose process nothing ends any more.
+// drain waits for running starts. If the agent's connection closed, the runtime would abort them:
+// containerd then leaves a sandbox whose process nothing ends.
 func (d *running) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
 	defer cancel()
@@ -231,8 +229,8 @@ func (d *running) runtimeTrouble(ctx context.Context) *podview.Runtime {
 	return nil
 }
 
-// syncloop is whether the actors answer. It does not ask the runtime, nor what people
-// are shown: a node whose runtime is down is not helped by a restart of its agent.
+// syncloop reports whether the actors answer. It asks neither the runtime nor podview: a restart
+// of the agent does not help a node whose runtime is down.
 func (d *running) syncloop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healthPatience)
 	defer cancel()

@@ -28,9 +28,9 @@ type podCgroups struct {
 // cgroupPatience is how long the first cgroups may take.
 const cgroupPatience = 10 * time.Second
 
-// openCgroups makes the cgroups that those of pods are in. It gives nil if pods are
-// to have none (cgroupsPerQOS: false), or can't here, which is said: then they are
-// where the runtime puts them, and only the limits of containers hold.
+// openCgroups makes the parent cgroups of pods. It returns nil if pods get none (cgroupsPerQOS:
+// false), or with a log line if this host cannot make them. Then the runtime places the pods, and
+// only the limits of containers hold.
 func openCgroups(
 	ctx context.Context, c config.Config, m *machine, runtime *cri.Client, log zerolog.Logger,
 ) (*podCgroups, error) {
@@ -131,7 +131,7 @@ func (p *podCgroups) make(ctx context.Context) error {
 	return nil
 }
 
-// enforce holds what is reserved for others to that, in cgroups that are there.
+// enforce limits the existing cgroups of the system and of Kubernetes to their reservations.
 func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
 	k := c.Kubelet()
 	system, kube := c.Reserved()

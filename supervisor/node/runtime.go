@@ -22,7 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
 )
 
-// runtimeBelow is the container runtime of a node, and what it said at the start.
+// runtimeBelow is the node's container runtime, with its state at the start.
 type runtimeBelow struct {
 	port.Runtime
 	version port.RuntimeVersion
@@ -110,7 +110,7 @@ func (r *runtimeBelow) giveUsers(h *host.Host) {
 	}
 }
 
-// resolvConfTrouble says what of the node's resolver file pods will not have.
+// resolvConfTrouble is what pods will not get of the node's resolver file.
 func (r *runtimeBelow) resolvConfTrouble(c config.Config) string {
 	if r.node == nil || c.ResolvConf() == "" {
 		return ""
@@ -118,8 +118,8 @@ func (r *runtimeBelow) resolvConfTrouble(c config.Config) string {
 	return translate.ResolvConfTrouble(r.node, c.ResolvConf())
 }
 
-// resolverFile is the node's resolver file: pods that start later have what is in
-// it then. While it can't be read, they have what was in it last.
+// resolverFile is the node's resolver file. A starting pod gets the current content. While the
+// file cannot be read, it gets the last one.
 type resolverFile struct {
 	path string
 	mu   sync.Mutex

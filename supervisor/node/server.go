@@ -26,7 +26,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
 )
 
-// What the server says in the place of what is turned off.
+// The server's answers for disabled endpoints.
 const (
 	debuggingOff = "Debug endpoints are disabled."
 	profilingOff = "profiling endpoint is disabled."
@@ -46,9 +46,8 @@ type serving struct {
 	host    *host.Host
 }
 
-// listenForOthers takes the port that the apiserver and kubectl call the node at,
-// and the read-only one, as far as they are wanted. It gives what answers there,
-// and sets the port that the node shows.
+// listenForOthers opens the port for the apiserver and kubectl, and the read-only one, if they
+// are enabled. It returns their servers, and sets the port in the Node object.
 func (d *running) listenForOthers(s serving) ([]func(context.Context) error, error) {
 	c := s.options.Config
 	into, end, err := d.openStreams(s)

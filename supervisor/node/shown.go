@@ -40,7 +40,7 @@ func (d *running) shown(ctx context.Context, events *eventlog.Log) (podview.View
 	return v, nil
 }
 
-// why puts together what is known of one pod.
+// why collects the known facts of one pod.
 func why(now time.Time, v *podview.View, p *podview.Pod, calls []whynot.Call, warnings []whynot.Warning) *whynot.Input {
 	in := &whynot.Input{
 		Now: now, Namespace: p.Namespace, Name: p.Name, Life: p.Life, Phase: p.Phase, Ready: p.Ready,

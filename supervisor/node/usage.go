@@ -26,10 +26,10 @@ import (
 type usageSource struct {
 	node string
 	find func(ctx context.Context) ([]*v1.Pod, error)
-	// cgroups are those of pods; nil if they have none of their own, and then the
+	// cgroups are the settings of pods' cgroups; nil if pods have none of their own: then the
 	// runtime is asked.
 	cgroups *podcgroup.Settings
-	// runtime says what the kernel's files don't; nil if it can't.
+	// runtime has usage that the kernel's files lack; nil if it does not support that.
 	runtime port.Usage
 	host    *host.Host
 	rootDir string
@@ -38,7 +38,7 @@ type usageSource struct {
 	rates   rates
 }
 
-// usagePatience bounds what is read of disks for one request.
+// usagePatience bounds the disk reads for one request.
 const usagePatience = 10 * time.Second
 
 // read is a nodestats.Source.
@@ -151,7 +151,7 @@ func (u *usageSource) disks(ctx context.Context, n *usage.Node, pods []usage.Pod
 	return errors.Join(errs...)
 }
 
-// disk is what is used of a file system for one purpose, on it.
+// disk is the usage of a file system for one purpose.
 func (u *usageSource) disk(d port.DiskUse) *usage.Disk {
 	if d.Mountpoint == "" {
 		return nil
@@ -185,7 +185,7 @@ func (u *usageSource) logsOf(p *usage.Pod, container string, root *usage.Disk) *
 	return d.On(root)
 }
 
-// claims reads what is in the volumes of claims.
+// claims measures the volumes of claims.
 func (u *usageSource) claims(ctx context.Context) ([]usage.Pod, error) {
 	found, err := u.find(ctx)
 	if err != nil {
@@ -205,8 +205,8 @@ type rates struct {
 	last map[string]usage.Sample
 }
 
-// rateAfter is how far apart two questions are at least for a rate to be told of
-// them: after less, the one before is told again.
+// rateAfter is the shortest time between two readings for a new rate: after less, the last rate
+// is reported again.
 const rateAfter = time.Second
 
 func (r *rates) fill(n *usage.Node, pods []usage.Pod) {

@@ -40,11 +40,11 @@ const (
 
 // Config is what the service is connected to. All must be set.
 type Config struct {
-	// Socket is where it listens. The directory is made. A socket that is there is replaced: whoever
-	// calls has made sure that it is the only agent.
+	// Socket is the path of the socket. Its directory is made. An existing socket is replaced:
+	// the caller must be the only agent.
 	Socket string
-	// Pods are those of a name, the newest first, or all if the name is empty, with the status that is
-	// known of them. They are not changed.
+	// Pods are those of a name, the newest first, or all if the name is empty, with their newest
+	// known status. They are not changed.
 	Pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
 }
 

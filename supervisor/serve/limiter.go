@@ -64,7 +64,7 @@ func newCrowd(b bounds, log zerolog.Logger) *crowd {
 	return &crowd{bounds: b, log: log, strangers: map[*guest]struct{}{}, known: map[*guest]struct{}{}}
 }
 
-// guest is one connection.
+// guest is one connection of the limiter.
 type guest struct {
 	net.Conn
 	crowd  *crowd
@@ -272,7 +272,7 @@ func (c *crowd) state(conn net.Conn, s http.ConnState) {
 	}
 }
 
-// guestOf finds the guest of an http.Server's connection.
+// guestOf finds the limiter's value of an http.Server's connection.
 func guestOf(conn net.Conn) *guest {
 	if t, is := conn.(*tls.Conn); is {
 		conn = t.NetConn()

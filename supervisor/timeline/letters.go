@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// lettersKept are the dead letters of which more is known than their number.
+	// lettersKept bounds the dead letters that are kept; more are only counted.
 	lettersKept = 64
-	// callersLooked is how deep it is looked for who has sent one.
+	// callersLooked bounds the stack frames that are searched for the sender.
 	callersLooked = 16
 )
 
@@ -47,13 +47,12 @@ const (
 	module     = "github.com/troupe-dev/troupe/"
 	kernelCode = module + "actors/kernel."
 	thisCode   = module + "supervisor/timeline."
-	// wiring connects actors: what it sends, it sends for one of them.
+	// wiring connects actors: it sends on behalf of one of them.
 	wiring = module + "actors/node."
 )
 
-// sender is the function on the stack that told the kernel of a message: the
-// kernel itself doesn't know who sends. Empty if it was the kernel, which
-// unreads what a stopped actor has not read.
+// sender is the function on the stack that sent a message, because the kernel does not know the
+// sender. Empty if the kernel returned the unread messages of a stopped actor.
 func sender() string {
 	var pcs [callersLooked]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

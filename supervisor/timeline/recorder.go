@@ -15,7 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Config bounds what is kept.
+// Config bounds the memory of a Recorder.
 type Config struct {
 	// Node is the name of the node's topmost actor.
 	Node string
@@ -44,22 +44,22 @@ func (c Config) Validate() error {
 
 const (
 	leastEntries = firstKept + 2*dropAtOnce
-	// flyingLimit bounds the calls whose end is waited for.
+	// flyingLimit bounds the running calls that are tracked.
 	flyingLimit = 16384
 )
 
-// Recorder is the kernel's Tracer and takes what actors tell users. All methods
-// may be called from anywhere, and wait only for each other.
+// Recorder is the kernel's Tracer, and receives events for users. All methods are safe for
+// concurrent use, and wait only for each other.
 type Recorder struct {
 	c    Config
 	pods string // the path of all pods' actors, with a / behind it
 
 	mu      sync.Mutex
 	stories map[types.UID]*story
-	// ended are those of pods that have ended, in that order.
+	// ended are the stories of ended pods, in that order.
 	ended []*story
-	// images has who waits for an image. flying are the calls whose end has yet to
-	// be heard, by ID, and whose stories have them.
+	// images has the pods that wait for an image. flying are the running calls, by ID, with their
+	// stories.
 	images map[string][]*story
 	flying map[kernel.EffectID][]*story
 	// limit is how many entries a story may have now, bytes what all take.
@@ -239,7 +239,7 @@ func (r *Recorder) Record(e port.Event) {
 		text: shorten(e.Message), bad: e.Warning})
 }
 
-// Events is a port.Recorder that tells this one and then the next.
+// Events is a port.Recorder that records in this one and then in the next.
 func (r *Recorder) Events(next port.Recorder) port.Recorder { return tee{r, next} }
 
 type tee struct {
@@ -321,7 +321,7 @@ func (r *Recorder) forget(s *story) {
 	}
 }
 
-// end marks the story of a pod of which nothing is left.
+// end marks the story of a pod as ended: nothing of the pod is left.
 func (r *Recorder) end(uid types.UID, now int64) {
 	s := r.stories[uid]
 	if s == nil || s.ended != 0 {
@@ -364,8 +364,7 @@ func (r *Recorder) Letters() []Letter {
 	return slices.Clone(r.letters.kept)
 }
 
-// UnknownError says that nothing is known of a pod, AmbiguousError that several
-// have its name.
+// UnknownError means that a pod has no story, AmbiguousError that several pods have its name.
 type (
 	UnknownError   struct{ Pod string }
 	AmbiguousError struct {

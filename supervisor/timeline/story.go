@@ -19,7 +19,7 @@ const (
 	Call
 	// Event is one that users see.
 	Event
-	// Status is what the pod's actor says that the pod's status is.
+	// Status is the status that the pod's actor reported.
 	Status
 	// Crash is a panic of the pod's actor.
 	Crash
@@ -30,7 +30,7 @@ var kinds = [...]string{"message", "call", "event", "status", "crash"}
 func (k Kind) String() string { return kinds[k] }
 
 const (
-	// entryCost is what an entry takes besides its own texts, in bytes.
+	// entryCost is the size of an entry without its own texts, in bytes.
 	entryCost = 144
 	// textLimit bounds a text, in bytes.
 	textLimit = 320
@@ -43,12 +43,11 @@ const (
 
 // entry is one thing that happened.
 type entry struct {
-	// at is when it came, or was asked for, last when it came again; Unix
-	// nanoseconds. waited is how long a call waited for its lane and slot, took how
-	// long it ran.
+	// at is when it came or was requested, last when it was repeated; Unix nanoseconds. waited is
+	// how long a call waited for its lane and slot, took how long it ran.
 	at, last, waited, took int64
 	id                     kernel.EffectID
-	// seq tells entries of a story apart, for ever.
+	// seq identifies an entry within its story.
 	seq   uint32
 	count uint32
 	kind  Kind
@@ -61,7 +60,7 @@ type entry struct {
 
 func (e *entry) cost() int { return entryCost + len(e.object) + len(e.text) }
 
-// over says that a call does not continue.
+// over reports whether a call has ended.
 func (e *entry) over() bool { return e.kind != Call || e.phase > kernel.EffectStarted }
 
 // repeats reports whether e is but the same again.
@@ -81,8 +80,8 @@ type story struct {
 	bytes           int
 	seq             uint32
 	dropped         uint64
-	// touched is when the last entry came, ended when nothing was left of the pod
-	// but what is said of it, 0 before.
+	// touched is when the last entry came, ended when only the story was left of the pod, 0
+	// before.
 	touched, ended int64
 }
 
@@ -101,9 +100,8 @@ func (s *story) add(e entry, limit int) {
 	s.bytes += e.cost()
 }
 
-// merge counts e on an entry before the one at i that it repeats. What restarts
-// of a container have in common is told again each time; probes and messages are
-// not, nor is a status that shows as the last one.
+// merge counts e on an earlier entry that it repeats, before the one at i. Steps that restarts of
+// a container share are recorded again each time; probes, messages and equal statuses are not.
 func (s *story) merge(e *entry, i int) bool {
 	back := near
 	if e.kind == Call && e.by != probing {
@@ -134,8 +132,8 @@ func (s *story) call(id kernel.EffectID) int {
 	return -1
 }
 
-// settle is after the call at i has come to its end: one that only repeats an
-// earlier one is counted there.
+// settle is called when the call at i has ended: a call that only repeats an earlier one is
+// counted there.
 func (s *story) settle(i int) {
 	e := s.entries[i]
 	e.last = e.at

@@ -82,11 +82,11 @@ func endedWith(code int32, at *time.Time, o Options) string {
 	return text
 }
 
-// quiet reasons say no more than that the pod is under way.
+// quiet reasons only say that the pod is starting.
 func quiet(reason string) bool { return reason == "ContainerCreating" || reason == "PodInitializing" }
 
-// doing is what is under way: with its age if the tree of actors was asked,
-// else as the pod itself says.
+// doing are the running calls: with their age from the tree of actors, if that is known, else as
+// in the pod's view.
 func doing(p *podview.Pod, o Options) string {
 	var calls []string
 	for _, c := range o.Doing[p.UID] {

@@ -128,7 +128,7 @@ func (a *Accounts) writeUsers(dir string, data []byte) error {
 	if err := a.pods.Root.Rename(fresh, filepath.Join(dir, usersName)); err != nil {
 		return err
 	}
-	for _, d := range []string{dir, "."} { // a directory that was just made is to be found again as well
+	for _, d := range []string{dir, "."} { // so that a new directory survives a crash as well
 		f, err := a.pods.Root.Open(d)
 		if err != nil {
 			return err

@@ -83,7 +83,7 @@ func (f *files) current() (string, error) {
 	case err != nil:
 		return "", err
 	case !strings.HasPrefix(name, ownPrefix) || strings.Contains(name, "/"):
-		return "", nil // nobody of ours made it
+		return "", nil // not made by this package
 	}
 	return name, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// Failure is an error of which the kind is known.
+// Failure is an error of a known kind.
 type Failure struct {
 	Kind   port.ErrorKind
 	Detail string

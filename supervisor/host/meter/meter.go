@@ -29,8 +29,8 @@ func New() *Meter {
 	return &Meter{v2: cgroups.IsCgroup2UnifiedMode(), root: "/sys/fs/cgroup", proc: "/proc"}
 }
 
-// Cgroup reads the cgroup at path, of which a few files unless all is wanted; it
-// is empty if there is no such cgroup.
+// Cgroup reads the cgroup at path: all files if all is set, else only a few. The result is empty
+// if there is no such cgroup.
 func (m *Meter) Cgroup(path string, all bool) usage.Cgroup {
 	names := usage.FilesV1(all)
 	if m.v2 {

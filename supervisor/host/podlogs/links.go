@@ -102,8 +102,8 @@ func (l *Links) TidyLogLinks(ctx context.Context, logs []port.LinkedLog, done fu
 	}, done)
 }
 
-// linkOf is the link of a log, as it is to be. Names that are no names of files are
-// refused: what a runtime lists others may have made.
+// linkOf is the desired link of a log. Names that are no valid file names are refused, because
+// the runtime may list containers of other clients.
 func (l *Links) linkOf(log port.LinkedLog) (loglinks.Link, error) {
 	_, err := area.LogDir(port.PodDirs{UID: log.UID, Namespace: log.Namespace, Name: log.Pod})
 	err = errors.Join(err, area.Element("container name", log.Container), area.Element("container ID", log.ID))

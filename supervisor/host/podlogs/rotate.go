@@ -25,7 +25,7 @@ import (
 // Logs implements port.ContainerLogs.
 type Logs struct {
 	dir *area.Area
-	// compressing are the logs (port.LogRef) of which a file is being compressed.
+	// compressing are the logs (port.LogRef) with a file in compression.
 	compressing sync.Map
 }
 

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// bufferSize of what is read, and of what is to be written.
+	// bufferSize is that of reads and writes.
 	bufferSize = 16 << 10
-	// lookPeriod is how often a log is looked at, and its container asked for, if
-	// nothing says that something happened; without a watch more often.
+	// lookPeriod is the time between checks of a log and its container without a notification;
+	// without a watch it is unwatchedPeriod.
 	lookPeriod      = time.Second
 	unwatchedPeriod = 200 * time.Millisecond
 	// together is how long entries are let gather while many come.

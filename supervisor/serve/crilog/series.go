@@ -197,8 +197,8 @@ func isStamp(s string) bool {
 	return err == nil
 }
 
-// after opens what came after a file that was at path and is there no more,
-// oldest first. The last one is what is at path now.
+// after opens the files that followed a rotated file of path, oldest first. The last one is the
+// current file at path.
 func after(ctx context.Context, path string, old *file) ([]*file, error) {
 	all, err := open(ctx, path, time.Time{})
 	if err != nil {
@@ -215,7 +215,7 @@ func after(ctx context.Context, path string, old *file) ([]*file, error) {
 		return nil, err
 	}
 	for len(all) > 1 {
-		if began.IsZero() { // nobody knows; it had nothing
+		if began.IsZero() { // the start is unknown; it was empty
 			closeAll(all[:len(all)-1])
 			return all[len(all)-1:], nil
 		}

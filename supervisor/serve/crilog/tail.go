@@ -28,9 +28,9 @@ func tail(files []*file, n int64) ([]*file, error) {
 	return files, nil
 }
 
-// lastLines is where the last n lines of a file begin. If the file has no more
-// than n, it is 0, and found how many there are; else found is less than 0. In
-// the last file of a log a line whose end is not there yet counts as well.
+// lastLines is the offset of the last n lines of a file. If the file has at most n lines, it is
+// 0, and found is their number; else found is less than 0. In the last file of a log an
+// incomplete line counts as well.
 func lastLines(f *file, n int64, last bool) (from, found int64, err error) {
 	if f.gz {
 		return lastLinesCompressed(f, n)

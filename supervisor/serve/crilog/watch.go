@@ -13,12 +13,12 @@ import (
 // ready.
 type Watcher struct {
 	mu     sync.Mutex
-	notify *fsnotify.Watcher // nil while nobody is subscribed
+	notify *fsnotify.Watcher // nil without subscribers
 	dirs   map[string]map[chan struct{}]bool
 }
 
-// subscribe gives a channel that is told of changes in dir, at least once after
-// each, and a function that ends that. It is false if the system does not tell.
+// subscribe returns a channel that is notified of changes in dir, at least once after each, and a
+// function that ends that. ok is false if the system does not notify.
 func (w *Watcher) subscribe(dir string) (woken <-chan struct{}, leave func(), ok bool) {
 	none := func() {}
 	if w == nil {

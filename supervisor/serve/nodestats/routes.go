@@ -10,7 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/serve"
 )
 
-// Depth is how much is to be read for a request.
+// Depth is how much a request needs to read.
 type Depth uint8
 
 const (

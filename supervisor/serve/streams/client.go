@@ -42,7 +42,7 @@ func (c *client) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
-		w.Close() //nolint:errcheck // nobody is there to use it
+		w.Close() //nolint:errcheck // the stream has ended
 		return nil, nil, net.ErrClosed
 	}
 	c.conn = w

@@ -22,7 +22,7 @@ const (
 	paramRun = "cmd"
 )
 
-// streamOptions reads what is to be streamed. Only the query counts: a body is never read.
+// streamOptions parses the options of a stream. Only the query counts: a body is never read.
 func streamOptions(query url.Values) (port.StreamOptions, error) {
 	on := func(name string) bool { return query.Get(name) == "1" }
 	o := port.StreamOptions{Stdin: on(paramStdin), Stdout: on(paramStdout), Stderr: on(paramStderr), TTY: on(paramTTY)}

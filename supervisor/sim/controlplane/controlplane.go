@@ -364,7 +364,7 @@ func (cp *ControlPlane) round() {
 			cp.soon()
 			return
 		}
-		pods[i] = nil // a version of it that nobody needs any more
+		pods[i] = nil // frees the old version
 		if cp.schedule(p) {
 			left--
 		}

@@ -157,7 +157,7 @@ func (cp *ControlPlane) unready(node string) {
 				c.Status, c.Reason, c.LastTransitionTime = v1.ConditionFalse, "NodeNotReady", metav1.NewTime(cp.config.Clock.Now())
 			}
 		}
-		_, _ = cp.api.UpdateStatus(&out) // it was changed meanwhile: somebody is there after all
+		_, _ = cp.api.UpdateStatus(&out) // a conflict means that another client changed it: the node is alive
 	}
 }
 

@@ -12,18 +12,17 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// hub watches for all nodes of the process what each of them watches for itself:
-// its pods and its own object. A thousand nodes would be two thousand requests
-// that never end; here those that are asked for at about the same time are one.
+// hub makes the watches of all nodes of the process: of their pods and of their own objects. For
+// a thousand nodes that would be two thousand open requests; here the watches that start at about
+// the same time share one request.
 //
 //	node ──Watch──► gathering ──a moment later──► stream ──► one watch of all nodes' objects,
 //	                    ▲                           │        told apart by the node's name
 //	                    └── too many streams ───────┘
 //
-// What a watch tells first is no older than the call, as port.API has it, because
-// the request is made after all calls that share it. When streams are put together
-// nobody is told anything from the moment that the new request is made on but what
-// that one tells, so that nothing goes back.
+// The first report of a watch is no older than the call, as port.API requires, because the
+// request starts after all calls that share it. When streams are merged, only the new request
+// reports from its start on, so that no object goes back in time.
 type hub struct {
 	api   port.API
 	ctx   context.Context

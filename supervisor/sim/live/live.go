@@ -51,12 +51,11 @@ type Summary struct {
 	// the process had to stop its nodes because its own lease was not renewed.
 	Taken  int `json:"nodesTaken"`
 	Fenced int `json:"fenced"`
-	// LeaseGapSeconds is the longest time between two renewals of a node's lease
-	// here, LeasesLate how many were longer than the lease is good.
+	// LeaseGapSeconds is the longest time between two renewals of a node's lease, LeasesLate
+	// counts gaps longer than the lease's duration.
 	LeaseGapSeconds float64 `json:"leaseGapSeconds"`
 	LeasesLate      int     `json:"leasesLate"`
-	// EventsDropped are those of pods that could not be written, or of which too many
-	// waited.
+	// EventsDropped are events of pods that could not be written, or exceeded the queue.
 	EventsDropped int `json:"eventsDropped"`
 	// Crashes of actors.
 	Crashes     int  `json:"crashes"`

@@ -15,13 +15,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// What pods of simulated nodes name of the API's objects is made up: nobody reads
-// it, and a process that might read the secrets of a whole cluster to no end had
-// better not. A ConfigMap or Secret has the keys that the node's pods want of it,
-// a claim is bound, a token is a word.
+// The API objects that pods of simulated nodes name are made up. No process reads them, and a
+// process should not be able to read the secrets of a whole cluster without need. A ConfigMap or
+// Secret has the keys that the node's pods use, a claim is bound, a token is a constant.
 
-// madeUp reports whether objects of a kind are made up, and gives the one of a key as
-// the pods of a node want it.
+// madeUp reports whether objects of a kind are made up, and returns the one of a key for the pods
+// of a node.
 func madeUp(k port.APIKey, pods []*v1.Pod) (port.APIObject, bool) {
 	meta := metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name, UID: madeUpUID(k)}
 	switch k.Kind {

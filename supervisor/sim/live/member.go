@@ -284,7 +284,7 @@ func (m *member) write(ctx context.Context, l *coordinationv1.Lease, fresh bool)
 			return "", err
 		}
 		got = there
-	case kind == port.NotFound: // somebody deleted it: made anew next time
+	case kind == port.NotFound: // another client deleted it: it is created again next time
 		m.mu.Lock()
 		m.goneLocked(l.Name)
 		m.mu.Unlock()

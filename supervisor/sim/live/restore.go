@@ -71,7 +71,7 @@ func incarnations(ref observed.PodRef, s *v1.ContainerStatus) (out []observed.Co
 	before := observed.Container{Pod: ref, Name: s.Name, Attempt: attempt, ImageRef: s.ImageID}
 	if len(out) > 0 {
 		if attempt == 0 {
-			return out // somebody else's; there can be none before the first
+			return out // not of this container: attempt 0 has no predecessor
 		}
 		before.Attempt--
 	}

@@ -42,7 +42,7 @@ func (m *member) release(which []int) {
 		l := m.leases[m.slotLease(i)]
 		m.mu.Unlock()
 		if l == nil || l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity != m.config.Identity {
-			return // somebody else has it
+			return // another process has it
 		}
 		l = l.DeepCopy()
 		l.Spec.HolderIdentity = &nobody
@@ -79,7 +79,7 @@ func (m *member) each(n int, f func(int)) {
 	all.Wait()
 }
 
-// claim is a slot that is to be taken, and its lease as it is known, nil for none.
+// claim is a slot to take, with its last known lease, nil for none.
 type claim struct {
 	slot  *slot
 	lease *coordinationv1.Lease

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// gate lets so many writes through at a time, in order. An apiserver that is given
-// all writes of a thousand nodes at once answers none of them in time; and the
-// leases, which do not pass here, would wait behind them.
+// gate bounds concurrent writes, in order. An apiserver that gets all writes of a thousand nodes
+// at once answers none of them in time; and the leases, which do not pass here, would wait behind
+// them.
 type gate struct {
 	mu    sync.Mutex
 	free  int
@@ -17,12 +17,12 @@ type gate struct {
 // queued is a write that has not begun.
 type queued struct {
 	begin func()
-	// over: it has begun, or was given up.
+	// over: it has begun, or was cancelled.
 	over bool
 }
 
-// pass calls begin once there is room: then leave is to be called when the write
-// has ended. If ctx ends before, it calls refused.
+// pass calls begin once there is room. The caller calls leave when the write has ended. If ctx
+// ends before, pass calls refused.
 func (g *gate) pass(ctx context.Context, begin, refused func()) {
 	g.mu.Lock()
 	if g.free > 0 {

@@ -112,8 +112,8 @@ func cellClass(c Cell, starts, restarts uint32) string {
 
 func mostlyDown(c Cell) bool { return c.Down > 0 && 2*c.Down >= c.Looks }
 
-// downPart is the share of the looks with the node down, in fifths and rounded up, where it is less
-// than a half: one node of many is to be seen.
+// downPart is the share of the looks with the node down, in fifths and rounded up, if it is less
+// than a half: even one of many nodes must be visible.
 func downPart(c Cell) float64 {
 	if c.Looks == 0 || mostlyDown(c) {
 		return 0

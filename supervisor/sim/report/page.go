@@ -290,7 +290,7 @@ const labelRoom = 35
 func placeLabels(m []startMark) {
 	rows := []int{2, 1, 3}
 	switch {
-	case m[2].At <= 100-labelRoom: // all on the right: who is on the left goes on top
+	case m[2].At <= 100-labelRoom: // all on the right: the leftmost gets the top row
 		rows = []int{3, 2, 1}
 	case m[0].At >= labelRoom:
 		rows = []int{1, 2, 3}

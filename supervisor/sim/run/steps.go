@@ -202,7 +202,7 @@ func (r *run) wait(k *scenario.Condition, within time.Duration, where string) er
 	held := false
 	if within > 0 {
 		if held, err = r.until(within, func() bool { return k.Holds(counts()) }); err != nil && !held {
-			r.expected-- // nobody knows what would have come of it
+			r.expected-- // the outcome is unknown
 			return err
 		}
 	}

@@ -141,7 +141,7 @@ type Condition struct {
 	Restarts *Number `json:"restarts,omitempty"`
 	// Waiting are containers that wait, by reason: CrashLoopBackOff, ….
 	Waiting map[string]Number `json:"waiting,omitempty"`
-	// NodesReady are nodes of which the API says so.
+	// NodesReady are nodes that are Ready in the API.
 	NodesReady *Number `json:"nodesReady,omitempty"`
 }
 

@@ -34,12 +34,11 @@ type View struct {
 	Leaving bool
 	// Members are the processes that live. Me counts as one unless Leaving.
 	Members []string
-	// Holders has the holder of each slot, empty for none. One that is not among
-	// the members has lost what it held.
+	// Holders has the holder of each slot, empty for none. A holder that is not a member has lost
+	// its slots.
 	Holders []string
-	// Stopped are slots of which Me is the holder, and which it does not run: it was
-	// fenced meanwhile. Others count them as its own; it claims them again, or gives
-	// them back.
+	// Stopped are slots that Me holds and does not run, because it was fenced meanwhile. For
+	// others they are its own; it claims them again, or releases them.
 	Stopped []int
 }
 
