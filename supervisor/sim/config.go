@@ -7,12 +7,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
@@ -47,6 +50,11 @@ type Config struct {
 	// History is how many handled messages a crash report of an actor shows; none
 	// if zero.
 	History int
+	// MailboxLimit bounds each mailbox; the kernel's default if zero.
+	MailboxLimit int
+	// Log gets what the kernel says of crashes and restarts, and what the agents log.
+	// The zero value says nothing.
+	Log zerolog.Logger
 }
 
 // Hooks are asked, or told, of what happens in a world, and may make it go wrong.
@@ -65,6 +73,10 @@ type Hooks struct {
 	// panic there, as the actor itself might: before, the message is lost; after,
 	// what the actor knew is. It costs a little for every message.
 	Around func(node, actor string, m any, handled bool)
+	// Crashed is told of each crash of an actor, GaveUp of an agent that ended because
+	// its topmost actor was restarted too often. It is started again as systemd would.
+	Crashed func(*kernel.CrashReport)
+	GaveUp  func(node string, r *kernel.CrashReport)
 }
 
 // HostCall is one call of a machine, HostFault what goes wrong with it.
@@ -79,7 +91,8 @@ func (c *Config) Validate() error {
 	for _, d := range []struct {
 		name string
 		is   time.Duration
-	}{{"NodeGrace", c.NodeGrace}, {"RestartDelay", c.RestartDelay}, {"History", time.Duration(c.History)}} {
+	}{{"NodeGrace", c.NodeGrace}, {"RestartDelay", c.RestartDelay}, {"History", time.Duration(c.History)},
+		{"MailboxLimit", time.Duration(c.MailboxLimit)}} {
 		if d.is < 0 {
 			errs = append(errs, fmt.Errorf("sim: Config.%s is %d: it can't be negative", d.name, d.is))
 		}
@@ -121,6 +134,13 @@ type NodeSpec struct {
 	// Files gives containers an /etc/hosts and termination messages; see Node.Machine.
 	// It costs some calls for each container.
 	Files bool
+	// Standalone leaves out the apiserver: the agent has static pods only.
+	Standalone bool
+	// Stopped leaves the agent to be started by StartAgent.
+	Stopped bool
+	// Configure may change the agent's configuration before each of its starts; nil
+	// for no change. It may put other ports in the place of the machine's.
+	Configure func(*agent.Config)
 }
 
 // Validate says what of the spec can't be.

@@ -101,6 +101,9 @@ func (n *Node) Runner() *kernel.Runner {
 	return n.agent.Runner
 }
 
+// Agent is the running agent; nil while it is dead.
+func (n *Node) Agent() *agent.Agent { return n.agent }
+
 // Running reports whether the agent runs, or is about to.
 func (n *Node) Running() bool { return n.agent != nil || n.starting }
 
@@ -150,7 +153,10 @@ func (n *Node) agentConfig() agent.Config {
 	m := n.machine
 	c.Ports = node.Ports{
 		Runtime: n.runtime, Host: m.Host, Network: n.runtime.Network(), Manifests: m.Manifests,
-		Checkpoints: m.Checkpoints, Events: recorder{n}, API: n.world.api.Client(name), Facts: m.Facts,
+		Checkpoints: m.Checkpoints, Events: recorder{n},
+	}
+	if !n.spec.Standalone {
+		c.Ports.API, c.Ports.Facts = n.world.api.Client(name), m.Facts
 	}
 	if n.spec.Files {
 		c.Ports.Files = m.Files
@@ -167,6 +173,9 @@ func (n *Node) agentConfig() agent.Config {
 		c.Wrap = func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
 			return node.Wrapped(around, string(p.UID), construct)
 		}
+	}
+	if n.spec.Configure != nil {
+		n.spec.Configure(&c)
 	}
 	return c
 }

@@ -61,7 +61,7 @@ func New(c Config) (*World, error) {
 	}
 	var err error
 	w.system, err = kernel.NewSystem(kernel.Config{
-		Clock: w.clock, Seed: c.Seed, Tracer: w.tracer, History: history,
+		Clock: w.clock, Seed: c.Seed, Tracer: w.tracer, History: history, MailboxLimit: c.MailboxLimit, Log: c.Log,
 		OnCrash: w.crashed, OnFatal: w.fatal,
 	})
 	if err != nil {
@@ -84,8 +84,8 @@ func (w *World) Now() time.Time         { return w.clock.Now() }
 func (w *World) Elapsed() time.Duration { return w.clock.Now().Sub(w.config.Start) }
 
 // Clock is the world's, for what the caller adds to it: a callback of AfterFunc
-// may do anything but let time pass.
-func (w *World) Clock() simapi.Clock { return w.clock }
+// may do anything but let time pass. Its Step handles one message.
+func (w *World) Clock() *kernel.Virtual { return w.clock }
 
 // Advance lets d pass.
 func (w *World) Advance(d time.Duration) { w.clock.Advance(d) }
@@ -143,7 +143,9 @@ func (w *World) AddNode(s NodeSpec) (*Node, error) {
 	w.added++
 	w.nodes[s.Name] = n
 	w.api.SetLink(s.Name, simapi.Up) // another of its name may have been cut off
-	n.StartAgent()
+	if !s.Stopped {
+		n.StartAgent()
+	}
 	return n, nil
 }
 
@@ -198,11 +200,17 @@ func (w *World) Deploy(name string, replicas int, image string) error {
 func (w *World) crashed(r *kernel.CrashReport) {
 	w.crashes++
 	agent.Crashed(w.system, r)
+	if w.config.Hooks.Crashed != nil {
+		w.config.Hooks.Crashed(r)
+	}
 }
 
 // fatal: an agent has given up. Its process ends, and is started again.
 func (w *World) fatal(r *kernel.CrashReport) {
 	name := agent.NodeOf(r.Path)
+	if w.config.Hooks.GaveUp != nil {
+		w.config.Hooks.GaveUp(name, r)
+	}
 	w.clock.AfterFunc(0, func() {
 		if n := w.nodes[name]; n != nil && n.Running() {
 			n.KillAgent()

@@ -277,7 +277,7 @@ func TestClusterSameSeedSameRun(t *testing.T) {
 		h.live(20)
 		h.run(20 * time.Second)
 		h.kill()
-		return h.tracer.Sum()
+		return h.sim.TraceHash()
 	}
 	for _, seed := range seeds(t, 15000, 20) {
 		first := trace(seed)

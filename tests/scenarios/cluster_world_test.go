@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -45,52 +44,42 @@ type cluster struct {
 }
 
 func withAPI(change ...func(*simapi.Config)) option {
-	return func(w *world, _ *simcri.Config) {
-		c := &cluster{w: w, pods: map[types.UID]*v1.Pod{}, ended: map[types.UID]time.Time{}, shown: map[string][]string{}, seenResizing: map[string][]string{}, calls: map[string]int{}}
-		w.cluster, w.watch.off = c, true
-		config := simapi.Config{
-			Clock: w.v, Rand: func(stream string) *rand.Rand {
-				h := uint64(14695981039346656037)
-				for i := range len(stream) {
-					h = (h ^ uint64(stream[i])) * 1099511628211
-				}
-				return rand.New(rand.NewPCG(w.seed, h))
-			},
-			Fault: func(call simapi.Call) simapi.Fault {
-				what := call.Verb.String() + " " + call.Key.Kind.String()
-				if call.Status {
-					what += " status"
-				}
-				c.calls[what]++
-				if c.fault != nil {
-					return c.fault(call)
-				}
-				return simapi.Fault{}
-			},
-			ExtraLag: func(simapi.Watching) time.Duration { return c.lag },
+	return func(s *setting) {
+		c := &cluster{w: s.w, pods: map[types.UID]*v1.Pod{}, ended: map[types.UID]time.Time{}, shown: map[string][]string{}, seenResizing: map[string][]string{}, calls: map[string]int{}}
+		s.w.cluster, s.w.watch.off = c, true
+		s.spec.Standalone = false
+		s.sim.API.ExtraLag = func(simapi.Watching) time.Duration { return c.lag }
+		s.sim.Hooks.API = func(call simapi.Call) simapi.Fault {
+			what := call.Verb.String() + " " + call.Key.Kind.String()
+			if call.Status {
+				what += " status"
+			}
+			c.calls[what]++
+			if c.fault != nil {
+				return c.fault(call)
+			}
+			return simapi.Fault{}
 		}
 		for _, f := range change {
-			f(&config)
-		}
-		var err error
-		if c.api, err = simapi.New(config); err != nil {
-			w.t.Fatal(err)
-		}
-		c.see(port.PodKind, c.pod)
-		c.see(port.NodeKind, func(e simapi.Event) {
-			if e.Type != simapi.Deleted {
-				c.nodes = append(c.nodes, *e.Object.(*v1.Node))
-			}
-		})
-		c.see(port.LeaseKind, func(e simapi.Event) {
-			if e.Type != simapi.Deleted {
-				c.renewed = append(c.renewed, e.Object.(*coordinationv1.Lease).Spec.RenewTime.Time)
-			}
-		})
-		w.config.Cluster.Own = nodeobject.Own{
-			Name: nodeName, Labels: map[string]string{v1.LabelHostname: nodeName, v1.LabelOSStable: "linux"},
+			f(&s.sim.API)
 		}
 	}
+}
+
+// begin looks at all that the apiserver has from now on.
+func (c *cluster) begin() {
+	c.api = c.w.sim.API()
+	c.see(port.PodKind, c.pod)
+	c.see(port.NodeKind, func(e simapi.Event) {
+		if e.Type != simapi.Deleted {
+			c.nodes = append(c.nodes, *e.Object.(*v1.Node))
+		}
+	})
+	c.see(port.LeaseKind, func(e simapi.Event) {
+		if e.Type != simapi.Deleted {
+			c.renewed = append(c.renewed, e.Object.(*coordinationv1.Lease).Spec.RenewTime.Time)
+		}
+	})
 }
 
 func (c *cluster) see(kind port.APIKind, f func(simapi.Event)) {

@@ -15,7 +15,7 @@ import (
 
 // withFiles gives containers files of their own.
 func withFiles() option {
-	return func(w *world, _ *simcri.Config) { w.files = w.containerFiles }
+	return func(s *setting) { s.spec.Files = true }
 }
 
 // TestHostsAreWrittenBeforeTheStart: a container finds its own address from its

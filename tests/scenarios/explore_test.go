@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
@@ -37,7 +38,9 @@ func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 	h := &havoc{world: w, rng: rng, aside: map[string]*spec{}}
 	w.fault = h.callFault
 	w.host.Fault = h.hostFault
-	w.config.PullDeadline = 3 * time.Minute // as short as a client's that sees no progress
+	w.configure = append(w.configure, func(c *agent.Config) {
+		c.PullDeadline = 3 * time.Minute // as short as a client's that sees no progress
+	})
 	w.around = h.messageFault
 	w.start()
 	return h
@@ -353,7 +356,7 @@ func trace(t *testing.T, seed uint64) (sum, events uint64) {
 	h.live(15)
 	h.run(20 * time.Second)
 	h.kill()
-	return h.tracer.Sum(), h.tracer.Events()
+	return h.sim.TraceHash(), h.sim.Messages()
 }
 
 // TestSameSeedSameRun runs the same life again and again: every message to every

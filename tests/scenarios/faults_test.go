@@ -451,7 +451,7 @@ func TestManifestDirectoryIsMissing(t *testing.T) {
 	w.manifests.ReadErr = fs.ErrNotExist
 	w.start()
 	w.run(time.Second)
-	if v := w.view(); !v.Ready || len(v.Problems) != 1 || v.Problems[0].Source != "/etc/manifests" {
+	if v := w.view(); !v.Ready || len(v.Problems) != 1 || v.Problems[0].Source != "/etc/kubernetes/manifests" {
 		t.Errorf("ready %v, problems %v", v.Ready, v.Problems)
 	}
 	w.manifests.ReadErr = nil

@@ -406,7 +406,7 @@ func TestUnreadableDirectory(t *testing.T) {
 	w.add(aPod("web"))
 	w.allUp(10 * time.Second)
 	w.watch.restartsExpected = false
-	w.manifests.ReadErr = &port.Error{Verb: "read", Object: "/etc/manifests", Detail: "input/output error"}
+	w.manifests.ReadErr = &port.Error{Verb: "read", Object: "/etc/kubernetes/manifests", Detail: "input/output error"}
 	w.run(time.Minute)
 	w.restart()
 	w.run(5 * time.Minute)

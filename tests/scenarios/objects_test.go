@@ -17,7 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
-	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 // made keeps what containers are made with, and passes all on.
@@ -48,8 +48,8 @@ func (m *made) value(t *testing.T, container, configMap string) string {
 }
 
 func withMade(m *made) option {
-	return func(w *world, _ *simcri.Config) {
-		w.wrap = func(r port.Runtime) port.Runtime { m.Runtime = r; return m }
+	return func(s *setting) {
+		s.w.wrap = func(r port.Runtime) port.Runtime { m.Runtime = r; return m }
 	}
 }
 
@@ -224,7 +224,7 @@ func (c *cluster) setConfigMapData(name string, data map[string]string) {
 // TestPodsWithoutObjectsCostNothing: nobody sends a message for them.
 func TestPodsWithoutObjectsCostNothing(t *testing.T) {
 	t.Parallel()
-	w, c := newClusterNode(t, 1, func(w *world, _ *simcri.Config) { w.config.Cluster.NoServices = true })
+	w, c := newClusterNode(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
 	heard := 0
 	w.around = func(actor string, m any, handled bool) {
 		_, answer := m.(pod.ObjectsAnswer)
@@ -411,7 +411,7 @@ func TestDetection(t *testing.T) {
 	t.Parallel()
 	for _, how := range []objects.Detection{objects.Cache, objects.Get} {
 		var m made
-		w, c := newClusterNode(t, 1, withMade(&m), func(w *world, _ *simcri.Config) { w.config.Cluster.Detection = how })
+		w, c := newClusterNode(t, 1, withMade(&m), withConfig(func(c *agent.Config) { c.Cluster.Detection = how }))
 		c.kubernetes()
 		c.configMap("settings", "one")
 		c.create(aPod("web").fromMap("settings").fromMap("later"))

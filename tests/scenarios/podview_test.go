@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/podview"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 // TestDisplayThatPanics: code that only shows pods panics again and again, far more often than the restarts
@@ -18,10 +19,10 @@ func TestDisplayThatPanics(t *testing.T) {
 	const questions = 12
 	for name, ask := range map[string]func(w *world){
 		"what people are shown": func(w *world) {
-			w.agent.Look(podview.Query{Reply: func(podview.View) { panic(planted) }})
+			w.look(podview.Query{Reply: func(podview.View) { panic(planted) }})
 		},
 		"what servers look up": func(w *world) {
-			w.agent.Look(podview.Find{Reply: func([]*v1.Pod) { panic(planted) }})
+			w.look(podview.Find{Reply: func([]*v1.Pod) { panic(planted) }})
 		},
 		"the actor itself": func(w *world) {
 			w.around = func(who string, _ any, _ bool) {
@@ -30,7 +31,7 @@ func TestDisplayThatPanics(t *testing.T) {
 					panic(planted)
 				}
 			}
-			w.agent.Look(podview.Query{Reply: func(podview.View) {}})
+			w.look(podview.Query{Reply: func(podview.View) {}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,12 +62,12 @@ func TestDisplayThatPanics(t *testing.T) {
 func TestStartedCounterThatPanics(t *testing.T) {
 	t.Parallel()
 	counted := 0
-	w := newWorld(t, 1)
-	w.config.Started = func(pods.Started) {
-		counted++
-		panic(planted)
-	}
-	w.start()
+	w := newNode(t, 1, withConfig(func(c *agent.Config) {
+		c.Started = func(pods.Started) {
+			counted++
+			panic(planted)
+		}
+	}))
 	w.watch.restartsExpected = false
 	for _, name := range names("p", 8) {
 		w.add(aPod(name))

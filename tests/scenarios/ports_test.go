@@ -8,9 +8,10 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
-// setMachine gives the world an empty machine on its clock.
-func (w *world) setMachine(facts *port.Machine) {
-	m := machine.New(w.v, facts)
+// setMachine looks at what is done on the machine.
+func (w *world) setMachine() {
+	m := w.node.Machine()
+	w.rt = w.node.Runtime()
 	w.host, w.cgroups, w.manifests, w.checkpoints, w.facts, w.containerFiles = m.Host, m.Cgroups, m.Manifests, m.Checkpoints, m.Facts, m.Files
 	w.host.Observe = func(c machine.Call) {
 		if c.Verb == "UnmountPod" && w.lives(types.UID(c.Pod)) {

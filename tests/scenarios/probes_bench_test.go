@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
@@ -15,75 +14,50 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/supervisor/sim"
 )
 
-// city is many machines with their agents in one system on one virtual clock.
+// city is many machines with their agents and static pods, all in one world.
 type city struct {
-	tb     testing.TB
-	v      *kernel.Virtual
-	system *kernel.System
-	nodes  []*world
+	tb    testing.TB
+	world *sim.World
 }
 
 // newCity starts nodes with so many pods each, all with this readiness probe.
-func newCity(tb testing.TB, nodes, podsEach int, p *v1.Probe, traced bool) *city {
-	c := &city{tb: tb, v: kernel.NewVirtual(1, epoch)}
-	config := kernel.Config{Clock: c.v, Seed: 1, History: -1}
-	if traced {
-		config.Tracer = kernel.NewHashTracer()
-	}
-	var err error
-	if c.system, err = kernel.NewSystem(config); err != nil {
+func newCity(tb testing.TB, nodes, podsEach int, p *v1.Probe) *city {
+	tb.Helper()
+	w, err := sim.New(sim.Config{Seed: 1, Start: epoch, Bare: true})
+	if err != nil {
 		tb.Fatal(err)
 	}
-	registry := simcri.NewRegistry()
 	files := map[string]string{}
 	for i := range podsEach {
 		s := aPod(fmt.Sprintf("p%d", i)).readiness(p)
 		files[s.Name+".yaml"] = s.yaml()
 	}
-	for i := range nodes {
-		c.add(fmt.Sprintf("n%d", i), registry, files)
+	for range nodes {
+		n, err := w.AddNode(sim.NodeSpec{
+			Bandwidth: 1 << 30, Allocatable: roomy, Manifests: true, Standalone: true, Stopped: true,
+			Configure: func(c *agent.Config) { c.ManifestPathPeriod = time.Hour },
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for file, text := range files {
+			n.WriteManifest(file, []byte(text))
+		}
+		n.StartAgent()
 	}
-	return c
-}
-
-func (c *city) add(name string, registry *simcri.Registry, files map[string]string) {
-	w := newWorld(c.tb, 1)
-	w.v, w.keepEvents = c.v, false
-	w.setMachine(w.facts.Get())
-	seed := rand.New(rand.NewPCG(1, uint64(len(c.nodes))))
-	var err error
-	w.rt, err = simcri.New(simcri.Config{
-		Clock: c.v, Registry: registry, Bandwidth: 1 << 30,
-		Rand: func(string) *rand.Rand { return rand.New(rand.NewPCG(seed.Uint64(), seed.Uint64())) },
-	})
-	if err != nil {
-		c.tb.Fatal(err)
-	}
-	for file, text := range files {
-		w.manifests.Write(file, []byte(text))
-	}
-	config := defaults(name)
-	config.ManifestPathPeriod = time.Hour
-	config.Ports = node.Ports{
-		Runtime: w.rt, Host: w.host, Network: w.rt.Network(), Manifests: w.manifests,
-		Checkpoints: w.checkpoints, Events: recorder{w},
-	}
-	if _, err = agent.Start(c.system, config); err != nil {
-		c.tb.Fatal(err)
-	}
-	c.nodes = append(c.nodes, w)
+	return &city{tb: tb, world: w}
 }
 
 // ready counts the pods that are.
 func (c *city) ready() (n int) {
-	for i := range c.nodes {
-		ref, _ := kernel.Lookup[pods.Message](c.system, fmt.Sprintf("n%d/pods", i))
+	for _, node := range c.world.Nodes() {
+		ref, _ := kernel.Lookup[pods.Message](c.world.System(), node.Name()+"/pods")
 		ref.Tell(pods.Query{Reply: func(i pods.Inventory) {
 			for _, p := range i.Pods {
 				if s := p.Report.Status; s != nil && podstatus.Ready(s) {
@@ -92,14 +66,14 @@ func (c *city) ready() (n int) {
 			}
 		}})
 	}
-	c.v.Settle()
+	c.world.Clock().Settle()
 	return n
 }
 
 func (c *city) asked() (n uint64) {
-	for _, w := range c.nodes {
+	for _, node := range c.world.Nodes() {
 		for _, m := range []simcri.Method{simcri.ProbeHTTP, simcri.ProbeTCP, simcri.ProbeGRPC, simcri.ExecSync} {
-			n += w.rt.Calls(m)
+			n += node.Runtime().Calls(m)
 		}
 	}
 	return n
@@ -133,16 +107,15 @@ func BenchmarkProbes(b *testing.B) {
 	}
 	for _, size := range sizes {
 		for _, c := range []struct {
-			name   string
-			probe  *v1.Probe
-			traced bool
-		}{{"none", nil, false}, {"http", httpProbe("/ready"), false}, {"http-traced", httpProbe("/ready"), true}, {"exec", execProbe("check"), false}} {
+			name  string
+			probe *v1.Probe
+		}{{"none", nil}, {"http", httpProbe("/ready")}, {"exec", execProbe("check")}} {
 			name := fmt.Sprintf("%dx%d/%s", size[0], size[1], c.name)
 			var here *city
 			b.Run(name, func(b *testing.B) {
 				if here == nil {
-					here = newCity(b, size[0], size[1], c.probe, c.traced)
-					here.v.Advance(90 * time.Second)
+					here = newCity(b, size[0], size[1], c.probe)
+					here.world.Clock().Advance(90 * time.Second)
 					if n := here.ready(); n != size[0]*size[1] {
 						b.Fatalf("%d of %d pods are ready", n, size[0]*size[1])
 					}
@@ -151,7 +124,7 @@ func BenchmarkProbes(b *testing.B) {
 				before, used := here.asked(), processTime(b)
 				b.ReportAllocs()
 				b.ResetTimer()
-				here.v.Advance(time.Duration(b.N) * time.Second)
+				here.world.Clock().Advance(time.Duration(b.N) * time.Second)
 				b.StopTimer()
 				used = processTime(b) - used
 				b.ReportMetric(float64(b.N)/used.Seconds(), "sim-s/cpu-s")

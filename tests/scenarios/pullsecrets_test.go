@@ -18,8 +18,8 @@ const private = "private.test/app:1"
 
 // withPrivateImage has an image that only user u with password p gets.
 func withPrivateImage() option {
-	return func(w *world, _ *simcri.Config) {
-		w.registry.Put(private, simcri.RegistryImage{Credential: &port.ImageAuth{Username: "u", Password: "p"}})
+	return func(s *setting) {
+		s.w.registry.Put(private, simcri.RegistryImage{Credential: &port.ImageAuth{Username: "u", Password: "p"}})
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -100,12 +99,9 @@ func (c *cluster) seeResizing(p *v1.Pod) {
 }
 
 func allocatable(cpu, memory string) option {
-	return func(w *world, _ *simcri.Config) {
-		w.config.Admit = admit.Node{
-			Name: nodeName, OS: "linux", Arch: "amd64", Labels: map[string]string{v1.LabelHostname: nodeName, v1.LabelOSStable: "linux"},
-			Allocatable: v1.ResourceList{
-				v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory), v1.ResourcePods: resource.MustParse("110"),
-			},
+	return func(s *setting) {
+		s.spec.Allocatable = v1.ResourceList{
+			v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory), v1.ResourcePods: resource.MustParse("110"),
 		}
 	}
 }

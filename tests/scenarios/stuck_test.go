@@ -62,8 +62,7 @@ func (w *world) onlyStuck(pods int) string {
 func TestStuckContainer(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	w := newWorld(t, 1)
-	w.log = &log
+	w := newWorld(t, 1, withLog(&log))
 	w.start()
 	lost := true
 	w.losesTask(&lost)

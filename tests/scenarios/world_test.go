@@ -3,7 +3,6 @@ package scenarios
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -20,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
@@ -27,10 +26,13 @@ const nodeName = "n1"
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// world is one machine with its agent. All of it runs on the test's goroutine.
+// world is a simulated machine with its agent, and what a scenario holds against
+// it. All of it runs on the test's goroutine.
 type world struct {
 	t    testing.TB
 	seed uint64
+	sim  *sim.World
+	node *sim.Node
 	v    *kernel.Virtual
 
 	rt       *simcri.Runtime
@@ -50,98 +52,86 @@ type world struct {
 	events     []port.Event
 	keepEvents bool
 
-	// The agent; nil system while it is dead.
 	system *kernel.System
-	agent  *agent.Agent
 	// fatal is why the agent gave up, if it did.
 	fatal   *kernel.CrashReport
 	crashes int
 
 	// fault says what goes wrong with a call of the runtime; nil is nothing.
 	fault func(simcri.Call) simcri.Fault
-	// files may be nil.
-	files port.ContainerFiles
 	// wrap is put around the runtime, if set.
 	wrap func(port.Runtime) port.Runtime
 	// around is called around each message of each actor, may be nil.
 	around node.Around
-	tracer *kernel.HashTracer
-	// log gets what the agent logs; nil for nobody.
-	log io.Writer
 
 	watch *watcher
 	// cluster is the apiserver, nil for none.
 	cluster *cluster
-	config  agent.Config
-	limit   int // of mailboxes
+	// configure are changes of the agent's configuration.
+	configure []func(*agent.Config)
 }
 
 // option changes the world before its agent starts.
-type option func(*world, *simcri.Config)
+type option func(*setting)
 
-func withEvents(p simcri.EventPolicy) option {
-	return func(_ *world, c *simcri.Config) { c.Events = p }
+// setting is what a world is made of.
+type setting struct {
+	w    *world
+	sim  sim.Config
+	spec sim.NodeSpec
 }
 
-func withLateEffects(p float64) option {
-	return func(_ *world, c *simcri.Config) { c.LateEffect = p }
+func withEvents(p simcri.EventPolicy) option { return func(s *setting) { s.spec.Events = p } }
+
+func withLateEffects(p float64) option { return func(s *setting) { s.spec.LateEffect = p } }
+
+func withMailboxes(limit int) option { return func(s *setting) { s.sim.MailboxLimit = limit } }
+
+func withLog(to io.Writer) option { return func(s *setting) { s.sim.Log = zerolog.New(to) } }
+
+func withConfig(change func(*agent.Config)) option {
+	return func(s *setting) { s.w.configure = append(s.w.configure, change) }
 }
 
 func withURL() option {
-	return func(w *world, _ *simcri.Config) {
-		w.config.ManifestURL, w.config.ManifestURLPeriod = "http://manifests.test/pods", 20*time.Second
-	}
-}
-
-func withMailboxes(limit int) option {
-	return func(w *world, _ *simcri.Config) { w.limit = limit }
+	return withConfig(func(c *agent.Config) {
+		c.ManifestURL, c.ManifestURLPeriod = "http://manifests.test/pods", 20*time.Second
+	})
 }
 
 // newWorld makes a machine whose agent is not started yet.
 func newWorld(t testing.TB, seed uint64, options ...option) *world {
 	t.Helper()
-	w := &world{t: t, seed: seed, v: kernel.NewVirtual(seed, epoch), registry: simcri.NewRegistry(), keepEvents: true}
-	w.tracer = kernel.NewHashTracer()
+	w := &world{t: t, seed: seed, registry: simcri.NewRegistry(), keepEvents: true}
 	w.watch = newWatcher(w)
-	c := simcri.Config{
-		Clock: w.v, Registry: w.registry, Bandwidth: 1 << 30,
-		Rand: func(stream string) *rand.Rand {
-			h := uint64(14695981039346656037)
-			for i := range len(stream) {
-				h = (h ^ uint64(stream[i])) * 1099511628211
-			}
-			return rand.New(rand.NewPCG(seed, h))
+	s := &setting{w: w, sim: sim.Config{
+		Seed: seed, Start: epoch, Bare: true, Services: true, Registry: w.registry, History: 16,
+		Hooks: sim.Hooks{
+			Runtime: func(_ string, call simcri.Call) simcri.Fault { return w.called(call) },
+			Crashed: func(*kernel.CrashReport) { w.crashes++ },
+			GaveUp:  func(_ string, r *kernel.CrashReport) { w.fatal = r },
 		},
-		Fault: func(call simcri.Call) simcri.Fault {
-			w.watch.called(call)
-			if call.Method == simcri.RunPodSandbox && !w.cgroups.Has(call.Pod.UID) {
-				w.failf("%s is made before the pod's cgroup", call.Object)
-			}
-			if w.cluster != nil {
-				w.cluster.called(call)
-			}
-			if w.fault == nil {
-				return simcri.Fault{}
-			}
-			return w.fault(call)
-		},
-	}
-	w.config = defaults(nodeName)
-	w.config.Cgroups = podcgroup.Settings{Capacity: w.config.Admit.Allocatable}
-	w.setMachine(&port.Machine{
-		Capacity: w.config.Admit.Allocatable, Allocatable: w.config.Admit.Allocatable,
-		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.1"}, {Type: v1.NodeHostName, Address: nodeName}},
-		Info:      v1.NodeSystemInfo{KernelVersion: "6.1", BootID: "1"},
-	})
+	}, spec: sim.NodeSpec{
+		Name: nodeName, Allocatable: roomy, Bandwidth: 1 << 30, Manifests: true, Cgroups: true, Standalone: true, Stopped: true,
+		Configure: w.configured,
+	}}
 	for _, o := range options {
-		o(w, &c)
+		o(s)
 	}
 	var err error
-	if w.rt, err = simcri.New(c); err != nil {
+	if w.sim, err = sim.New(s.sim); err != nil {
 		t.Fatal(err)
 	}
+	w.v, w.system = w.sim.Clock(), w.sim.System()
+	if w.cluster != nil {
+		w.cluster.begin()
+	}
+	if w.node, err = w.sim.AddNode(s.spec); err != nil {
+		t.Fatal(err)
+	}
+	w.setMachine()
 	t.Cleanup(func() {
-		if w.agent != nil {
+		if w.node.Running() {
 			w.kill()
 		}
 	})
@@ -156,45 +146,35 @@ func newNode(t testing.TB, seed uint64, options ...option) *world {
 	return w
 }
 
-// defaults are those of the daemon on a machine of two cores, with room for more pods
-// than usual.
-func defaults(name string) agent.Config {
-	c := agent.Default(2)
-	c.Name, c.HostIPs, c.RuntimeName = name, []string{"192.0.2.1"}, "simcri"
-	c.Admit.Name, c.Admit.Arch, c.Admit.Labels = name, "amd64", map[string]string{v1.LabelHostname: nodeName}
-	c.Admit.Allocatable = v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("5000"),
-	}
-	c.ManifestPath = "/etc/manifests"
-	return c
+// roomy is room for more pods than usual.
+var roomy = v1.ResourceList{
+	v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("5000"),
 }
 
-// start starts an agent.
-func (w *world) start() {
-	w.t.Helper()
-	log := zerolog.Nop()
-	if w.log != nil {
-		log = zerolog.New(w.log)
-	}
-	var err error
-	w.system, err = kernel.NewSystem(kernel.Config{
-		Clock: w.v, Seed: w.seed, Tracer: w.tracer, MailboxLimit: w.limit, Log: log,
-		OnCrash: func(r *kernel.CrashReport) {
-			w.crashes++
-			agent.Crashed(w.system, r)
-		},
-		OnFatal: func(r *kernel.CrashReport) { w.fatal = r },
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	c := w.config
-	c.Ports = node.Ports{
-		Runtime: w.runtime(), Host: w.host, Files: w.files, Network: w.rt.Network(), Manifests: w.manifests,
-		Checkpoints: w.checkpoints, Events: recorder{w}, Cgroups: w.cgroups,
+// called sees each call of the runtime, and says what goes wrong with it.
+func (w *world) called(call simcri.Call) simcri.Fault {
+	w.watch.called(call)
+	if call.Method == simcri.RunPodSandbox && !w.cgroups.Has(call.Pod.UID) {
+		w.failf("%s is made before the pod's cgroup", call.Object)
 	}
 	if w.cluster != nil {
-		c.Ports.API, c.Ports.Facts, c.Ports.Events = w.cluster.api.Client(nodeName), w.facts, w.cluster.recorder()
+		w.cluster.called(call)
+	}
+	if w.fault == nil {
+		return simcri.Fault{}
+	}
+	return w.fault(call)
+}
+
+// configured changes the simulated agent's configuration to the scenario's.
+func (w *world) configured(c *agent.Config) {
+	c.Starts = agent.StartSlots(2)
+	if w.wrap != nil {
+		c.Ports.Runtime = w.wrap(c.Ports.Runtime)
+	}
+	c.Ports.Events = recorder{w}
+	if w.cluster != nil {
+		c.Ports.Events = w.cluster.recorder()
 	}
 	c.Around = func(actor string, m any, handled bool) {
 		if w.around != nil {
@@ -204,25 +184,26 @@ func (w *world) start() {
 	c.Wrap = func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
 		return node.Wrapped(c.Around, "pod/"+plainName(p.Name), construct)
 	}
-	if w.agent, err = agent.Start(w.system, c); err != nil {
-		w.t.Fatal(err)
+	for _, change := range w.configure {
+		change(c)
 	}
 }
 
-func (w *world) runtime() port.Runtime {
-	if w.wrap == nil {
-		return w.rt
-	}
-	return w.wrap(w.rt)
+// start starts an agent.
+func (w *world) start() {
+	w.t.Helper()
+	w.node.StartAgent()
 }
+
+// look asks the actor that people look at.
+func (w *world) look(m podview.Message) { w.node.Agent().Look(m) }
 
 // kill ends the agent as kill -9 does.
 func (w *world) kill() {
-	w.agent.Kill()
+	w.node.KillAgent()
 	if w.cluster != nil {
 		w.cluster.events.Close()
 	}
-	w.system, w.agent = nil, nil
 	w.v.Settle()
 }
 
@@ -292,7 +273,7 @@ func (w *world) dump() string {
 	if w.cluster != nil {
 		b.WriteString(w.cluster.dump())
 	}
-	if w.system != nil {
+	if w.node.Running() {
 		for _, a := range w.system.Snapshot("") {
 			if a.Status == "Running" && a.Depth == 0 && len(a.Effects) == 0 && a.Crashes == 0 {
 				continue
@@ -337,7 +318,7 @@ func (w *world) view() podview.View {
 	w.t.Helper()
 	var v podview.View
 	answered := false
-	w.agent.Look(podview.Query{Reply: func(got podview.View) { v, answered = got, true }})
+	w.look(podview.Query{Reply: func(got podview.View) { v, answered = got, true }})
 	for range 100 {
 		w.v.Settle()
 		if answered {
@@ -358,7 +339,7 @@ func (w *world) found(name string) (out []*v1.Pod) {
 	if name != "" {
 		full = w.pod(name).Name
 	}
-	w.agent.Look(podview.Find{
+	w.look(podview.Find{
 		Namespace: "default", Name: full, Reply: func(got []*v1.Pod) { out, answered = got, true },
 	})
 	w.v.Settle()
