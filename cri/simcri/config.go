@@ -57,6 +57,9 @@ type Config struct {
 	Fault func(Call) Fault
 	// Events configures faults of the event stream.
 	Events EventPolicy
+	// Observe is told of each change of a sandbox or container in the instant of the change,
+	// under the runtime's lock: it must not call the runtime. May be nil.
+	Observe func(Transition)
 }
 
 // maxBandwidth keeps the arithmetic of downloads within 64 bits.

@@ -48,7 +48,7 @@ func (r *Runtime) createContainer(
 			c.createdAt = r.now()
 			c.state = containerCreated
 			r.containers[c.id] = c
-			r.emit(observed.ContainerCreatedEvent, c.id, s.pod.ref)
+			r.changed(observed.ContainerCreatedEvent, c, s.pod.ref)
 			id := c.id
 			o.Reply(func() { done(id, nil) })
 		})
@@ -116,7 +116,7 @@ func (r *Runtime) start(o *op, c *container, script *Script, done func(error)) {
 	}
 	c.state, c.startedAt, c.script = containerRunning, r.now(), script
 	c.vitals = script.Health.sample(r.scr)
-	r.emit(observed.ContainerStartedEvent, c.id, c.sandbox.pod.ref)
+	r.changed(observed.ContainerStartedEvent, c, c.sandbox.pod.ref)
 	r.play(c)
 	o.Reply(func() { done(nil) })
 }
@@ -124,8 +124,8 @@ func (r *Runtime) start(o *op, c *container, script *Script, done func(error)) {
 // failStart: Created → Exited.
 func (r *Runtime) failStart(c *container, message string) {
 	c.state, c.finishedAt = containerExited, r.now()
-	c.exitCode, c.reason, c.message = exitNotStarted, reasonStartError, message
-	r.emit(observed.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
+	c.exitCode, c.reason, c.message, c.cause = exitNotStarted, reasonStartError, message, NeverStarted
+	r.changed(observed.ContainerStoppedEvent, c, c.sandbox.pod.ref)
 }
 
 // RemoveContainer implements port.Runtime. A running container is killed.
@@ -140,11 +140,11 @@ func (r *Runtime) RemoveContainer(ctx context.Context, id string, done func(erro
 
 func (r *Runtime) removeContainer(c *container) {
 	if c.state == containerRunning {
-		r.exit(c, exitKilled, reasonError)
+		r.exit(c, exitKilled, reasonError, WithRemoval)
 	}
 	p := c.sandbox.pod
 	r.deleteContainer(p, c)
-	r.emit(observed.ContainerDeletedEvent, c.id, p.ref)
+	r.changed(observed.ContainerDeletedEvent, c, p.ref)
 }
 
 // ContainerStatus implements port.Runtime.

@@ -1,6 +1,8 @@
 package simcri
 
 import (
+	"time"
+
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
@@ -71,6 +73,8 @@ type Call struct {
 	// Container is the container's name, empty for other objects.
 	Container string
 	Attempt   uint32
+	// Grace is what StopContainer gives before it kills.
+	Grace time.Duration
 }
 
 // Fault is what goes wrong with one call. The zero value is nothing. A part of

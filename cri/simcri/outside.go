@@ -45,9 +45,9 @@ func (r *Runtime) EndContainer(id string, e Exit) error {
 		case c.state != containerRunning:
 			err = fmt.Errorf("simcri: end container %s: it is %s", id, c.observedState())
 		case e.OOMKilled:
-			r.exit(c, exitKilled, reasonOOMKilled)
+			r.exit(c, exitKilled, reasonOOMKilled, FromOutside)
 		default:
-			r.exit(c, e.Code, reasonOf(e.Code))
+			r.exit(c, e.Code, reasonOf(e.Code), FromOutside)
 		}
 	})
 	return err
@@ -65,7 +65,7 @@ func (r *Runtime) EndSandbox(id string) error {
 		}
 		s.state = sandboxNotReady
 		r.freeAddress(s)
-		r.emit(observed.ContainerStoppedEvent, s.id, s.pod.ref)
+		r.sandboxChanged(observed.ContainerStoppedEvent, s, s.pod.ref)
 	})
 	return err
 }

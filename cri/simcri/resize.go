@@ -22,7 +22,7 @@ func (r *Runtime) UpdateContainer(ctx context.Context, q port.UpdateContainer, d
 		limits := q.To
 		c.limits = &limits
 		if c.state == containerRunning && limits.Memory > 0 && c.usage(r.now()).MemoryBytes >= limits.Memory {
-			r.exit(c, exitKilled, reasonOOMKilled)
+			r.exit(c, exitKilled, reasonOOMKilled, FromOutside)
 		}
 		o.Reply(func() { done(nil) })
 	})

@@ -27,7 +27,7 @@ func (r *Runtime) play(c *container) {
 	after = max(0, after-time.Duration(r.now()-c.startedAt))
 	c.pending().stopExit = r.after(after, func() {
 		if c.state == containerRunning {
-			r.exit(c, code, reason)
+			r.exit(c, code, reason, ByItself)
 		}
 	})
 }
@@ -40,15 +40,15 @@ func (c *container) pending() *live {
 }
 
 // exit: Running → Exited, for good. It calls the waiters.
-func (r *Runtime) exit(c *container, code int32, reason exitReason) {
+func (r *Runtime) exit(c *container, code int32, reason exitReason, cause Cause) {
 	if c.state != containerRunning {
 		panic("simcri: exit of a container that does not run: " + c.id)
 	}
 	c.state, c.finishedAt = containerExited, r.now()
-	c.exitCode, c.reason = code, reason
+	c.exitCode, c.reason, c.cause = code, reason, cause
 	was := c.live
 	c.live = nil
-	r.emit(observed.ContainerStoppedEvent, c.id, c.sandbox.pod.ref)
+	r.changed(observed.ContainerStoppedEvent, c, c.sandbox.pod.ref)
 	if was == nil {
 		return
 	}
@@ -96,7 +96,7 @@ func (r *Runtime) terminate(c *container) {
 	code := c.script.TermExitCode
 	l.stopTerm = r.after(c.script.TermDelay.Sample(r.scr), func() {
 		if c.state == containerRunning {
-			r.exit(c, code, reasonOf(code))
+			r.exit(c, code, reasonOf(code), BySignal)
 		}
 	})
 }
@@ -104,14 +104,16 @@ func (r *Runtime) terminate(c *container) {
 // StopContainer implements port.Runtime. A container that was never started is left as it is, as
 // in containerd.
 func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Duration, done func(error)) {
-	r.begin(ctx, r.containerCall(StopContainer, id), done, nil, func(o *op) {
+	call := r.containerCall(StopContainer, id)
+	call.Grace = grace
+	r.begin(ctx, call, done, nil, func(o *op) {
 		c := r.containers[id]
 		if c == nil || c.state != containerRunning {
 			o.Reply(func() { done(nil) })
 			return
 		}
 		if grace <= 0 {
-			r.exit(c, exitKilled, reasonError)
+			r.exit(c, exitKilled, reasonError, ByKill)
 			o.Reply(func() { done(nil) })
 			return
 		}
@@ -123,7 +125,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 		}
 		stopKill := r.after(grace, func() {
 			if c.state == containerRunning {
-				r.exit(c, exitKilled, reasonError)
+				r.exit(c, exitKilled, reasonError, ByKill)
 			}
 		})
 		stopWaiting := c.onExit(func() {

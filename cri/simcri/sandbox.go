@@ -39,9 +39,10 @@ func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, serve
 			if o.Fault.Partial {
 				r.freeAddress(s)
 				s.state = sandboxNotReady
+				r.show(Transition{Kind: observed.ContainerCreatedEvent, Pod: ref, ID: id, Sandbox: id, Attempt: s.attempt})
 			} else {
-				r.emit(observed.ContainerCreatedEvent, id, ref)
-				r.emit(observed.ContainerStartedEvent, id, ref)
+				r.sandboxChanged(observed.ContainerCreatedEvent, s, ref)
+				r.sandboxChanged(observed.ContainerStartedEvent, s, ref)
 			}
 			o.Reply(func() { done(id, nil) })
 		})
@@ -72,7 +73,7 @@ func (r *Runtime) StopPodSandbox(ctx context.Context, id string, done func(error
 func (r *Runtime) stopSandbox(s *sandbox, containersOnly bool) {
 	for c := s.pod.containers; c != nil; c = c.next {
 		if c.sandbox == s && c.state == containerRunning {
-			r.exit(c, exitKilled, reasonError)
+			r.exit(c, exitKilled, reasonError, WithSandbox)
 		}
 	}
 	if containersOnly || s.state != sandboxReady {
@@ -80,7 +81,7 @@ func (r *Runtime) stopSandbox(s *sandbox, containersOnly bool) {
 	}
 	s.state = sandboxNotReady
 	r.freeAddress(s)
-	r.emit(observed.ContainerStoppedEvent, s.id, s.pod.ref)
+	r.sandboxChanged(observed.ContainerStoppedEvent, s, s.pod.ref)
 }
 
 // RemovePodSandbox implements port.Runtime. It kills and removes the sandbox's containers too.
@@ -107,7 +108,7 @@ func (r *Runtime) removeSandbox(s *sandbox, containersOnly bool) {
 	}
 	ref := s.pod.ref
 	r.deleteSandbox(s)
-	r.emit(observed.ContainerDeletedEvent, s.id, ref)
+	r.sandboxChanged(observed.ContainerDeletedEvent, s, ref)
 }
 
 // PodSandboxStatus implements port.Runtime.

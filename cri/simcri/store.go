@@ -113,6 +113,7 @@ type container struct {
 	exitCode     int32
 	state        containerState
 	reason       exitReason
+	cause        Cause
 }
 
 // live is the pending events of a running container.

@@ -1,78 +1,275 @@
 package invariants
 
 import (
+	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
-// pod is one that keeps every invariant.
-func pod(uid types.UID) observed.RuntimePod {
-	return observed.RuntimePod{
-		Ref: observed.PodRef{Namespace: "default", Name: "web", UID: uid},
-		Pod: observed.Pod{Sandboxes: []observed.Sandbox{{ID: "s1", Attempt: 1, State: observed.SandboxReady}, {ID: "s0"}},
-			Containers: []observed.Container{
-				{ID: "i", Name: "init", State: observed.ContainerExited, StartedAt: time.Unix(1, 0)},
-				{ID: "p", Name: "proxy", State: observed.ContainerRunning, StartedAt: time.Unix(2, 0)},
-				{ID: "a", Name: "app", State: observed.ContainerRunning, StartedAt: time.Unix(3, 0)},
-			}},
-	}
+// rig feeds a model with events.
+type rig struct {
+	*Node
+	now   time.Time
+	found []Violation
+	ref   observed.PodRef
+}
+
+func newRig() *rig {
+	r := &rig{now: time.Unix(1000, 0), ref: observed.PodRef{Namespace: "default", Name: "web", UID: "u1"}}
+	r.Node = New(func() time.Time { return r.now }, func(v Violation) { r.found = append(r.found, v) })
+	return r
 }
 
 var always = v1.ContainerRestartPolicyAlways
 
-var spec = v1.PodSpec{
-	InitContainers: []v1.Container{{Name: "init"}, {Name: "proxy", RestartPolicy: &always}},
-	Containers:     []v1.Container{{Name: "app"}},
+func (r *rig) spec() *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.ref.Namespace, Name: r.ref.Name, UID: r.ref.UID},
+		Spec: v1.PodSpec{
+			RestartPolicy:  v1.RestartPolicyNever,
+			InitContainers: []v1.Container{{Name: "init"}, {Name: "proxy", RestartPolicy: &always}},
+			Containers:     []v1.Container{{Name: "app"}},
+		},
+	}
 }
 
-// TestEachFindsItsViolation: a good pod passes all, and one change is found.
-func TestEachFindsItsViolation(t *testing.T) {
-	one := func(check func(*observed.RuntimePod) string) func([]observed.RuntimePod) string {
-		return func(pods []observed.RuntimePod) string { return check(&pods[0]) }
+func (r *rig) tell(pods ...*v1.Pod) { r.Told(podspec.API, pods) }
+
+func (r *rig) sandbox(id string, attempt uint32, kinds ...observed.EventKind) {
+	for _, k := range kinds {
+		r.Changed(simcri.Transition{Kind: k, Pod: r.ref, ID: id, Sandbox: id, Attempt: attempt})
 	}
-	order := one(func(p *observed.RuntimePod) string { return InOrder(&spec, p, &p.Containers[len(p.Containers)-1]) })
-	cgroups := func(pods []observed.RuntimePod) string { return Cgroups(pods, []types.UID{"1"}) }
-	for name, c := range map[string]struct {
-		check  func([]observed.RuntimePod) string
-		change func([]observed.RuntimePod) []observed.RuntimePod
+}
+
+// container is one of the first sandbox, "name#attempt", and what happens to it.
+func (r *rig) container(name string, attempt uint32, kinds ...observed.EventKind) {
+	for _, k := range kinds {
+		r.end(name, attempt, k, 0, simcri.ByItself)
+	}
+}
+
+func (r *rig) end(name string, attempt uint32, k observed.EventKind, code int32, cause simcri.Cause) {
+	r.Changed(simcri.Transition{
+		Kind: k, Pod: r.ref, ID: fmt.Sprint(r.ref.UID, name, attempt), Sandbox: "s0", Container: name, Attempt: attempt,
+		ExitCode: code, Cause: cause,
+	})
+}
+
+func (r *rig) call(m simcri.Method, id string) {
+	r.Called(simcri.Call{Method: m, Object: id, Pod: r.ref}, simcri.Fault{})
+}
+
+func (r *rig) show(phase v1.PodPhase) {
+	p := r.spec()
+	p.Status.Phase = phase
+	r.Shown(p, false)
+}
+
+const (
+	made    = observed.ContainerCreatedEvent
+	started = observed.ContainerStartedEvent
+	ended   = observed.ContainerStoppedEvent
+	removed = observed.ContainerDeletedEvent
+)
+
+// up is a pod that runs.
+func (r *rig) up() *rig {
+	r.tell(r.spec())
+	r.call(simcri.RunPodSandbox, "")
+	r.sandbox("s0", 0, made, started)
+	r.container("init", 0, made, started, ended)
+	r.container("proxy", 0, made, started)
+	r.container("app", 0, made, started)
+	r.show(v1.PodRunning)
+	return r
+}
+
+// TestGoodLife: a pod that comes up, is deleted and goes violates nothing.
+func TestGoodLife(t *testing.T) {
+	r := newRig().up()
+	deleted := r.spec()
+	deleted.DeletionTimestamp = &metav1.Time{Time: r.now}
+	r.tell(deleted)
+	r.now = r.now.Add(time.Minute)
+	for _, name := range []string{"app", "proxy"} {
+		r.call(simcri.StopContainer, fmt.Sprint(r.ref.UID, name, 0))
+		r.end(name, 0, ended, 137, simcri.ByKill)
+	}
+	r.sandbox("s0", 0, ended)
+	r.Done(machine.Call{Verb: "UnmountPod", Pod: string(r.ref.UID)})
+	r.show(v1.PodFailed)
+	r.Shown(deleted, true)
+	for _, name := range []string{"init", "proxy", "app"} {
+		r.container(name, 0, removed)
+	}
+	r.sandbox("s0", 0, removed)
+	r.tell()
+	r.Settled()
+	if len(r.found) > 0 {
+		t.Error(r.found)
+	}
+	if r.Forget(); len(r.pods) > 0 {
+		t.Error("the pod is remembered")
+	}
+}
+
+// TestEachRuleIsViolated: for each rule there is a life that breaks it, and it alone.
+func TestEachRuleIsViolated(t *testing.T) {
+	lives := map[string]func(r *rig){
+		"I01": func(r *rig) { r.sandbox("s1", 1, made, started) },
+		"I02": func(r *rig) {
+			r.Changed(simcri.Transition{Kind: made, Pod: r.ref, ID: "x", Sandbox: "s1", Container: "init", Attempt: 1})
+			r.Changed(simcri.Transition{Kind: started, Pod: r.ref, ID: "x", Sandbox: "s1", Container: "init", Attempt: 1})
+			r.Changed(simcri.Transition{Kind: made, Pod: r.ref, ID: "y", Sandbox: "s2", Container: "init", Attempt: 2})
+			r.Changed(simcri.Transition{Kind: started, Pod: r.ref, ID: "y", Sandbox: "s2", Container: "init", Attempt: 2})
+		},
+		"I03": func(r *rig) {
+			r.ref.UID = "u2"
+			r.sandbox("s0", 0, made, started)
+			r.container("app", 0, made, started)
+		},
+		"I04": func(r *rig) {
+			r.end("app", 0, ended, 1, simcri.FromOutside)
+			r.container("app", 0, removed, made)
+		},
+		"I05": func(r *rig) {
+			r.ref = observed.PodRef{Namespace: "default", Name: "other", UID: "u3"}
+			r.tell(r.spec())
+			r.sandbox("s0", 0, made, started)
+			r.container("init", 0, made, started)
+			r.container("app", 0, made)
+		},
+		"I06": func(r *rig) { r.end("app", 0, ended, 137, simcri.WithSandbox) },
+		"I08": func(r *rig) {
+			r.tell()
+			r.now = r.now.Add(time.Second)
+			r.call(simcri.CreateContainer, "")
+		},
+		"I09": func(r *rig) { r.container("app", 0, ended); r.container("app", 1, made) },
+		"I10": func(r *rig) {
+			r.call(simcri.StopContainer, fmt.Sprint(r.ref.UID, "app", 0))
+			r.end("app", 0, ended, 0, simcri.BySignal)
+			r.container("proxy", 0, ended)
+			r.show(v1.PodSucceeded)
+		},
+		"I11": func(r *rig) {
+			r.container("app", 0, ended)
+			r.container("proxy", 0, ended)
+			r.show(v1.PodSucceeded)
+			r.now = r.now.Add(time.Second)
+			r.call(simcri.StartContainer, "")
+		},
+		"I12": func(r *rig) {
+			p := r.spec()
+			p.Status.Phase, p.Status.PodIP = v1.PodRunning, "10.0.0.1"
+			r.Shown(p, false)
+			r.show(v1.PodRunning)
+		},
+		"I13": func(r *rig) { r.Done(machine.Call{Verb: "UnmountPod", Pod: string(r.ref.UID)}) },
+		"I20": func(r *rig) {
+			for n := range uint32(most + 1) {
+				r.end("proxy", n, ended, 1, simcri.ByItself)
+				r.container("proxy", n+1, made, started)
+			}
+		},
+	}
+	for _, rule := range Rules() {
+		t.Run(rule.ID, func(t *testing.T) {
+			live := lives[rule.ID]
+			if live == nil {
+				t.Fatal("no life breaks it")
+			}
+			r := newRig().up()
+			if live(r); len(r.found) != 1 || r.found[0].ID != rule.ID {
+				t.Errorf("found %v", r.found)
+			}
+		})
+	}
+}
+
+// TestSettledEnd: a pod that has ended keeps no ready sandbox.
+func TestSettledEnd(t *testing.T) {
+	r := newRig().up()
+	r.container("app", 0, ended)
+	r.container("proxy", 0, ended)
+	r.show(v1.PodSucceeded)
+	if r.Settled(); len(r.found) != 1 || r.found[0].ID != "I11" {
+		t.Errorf("found %v", r.found)
+	}
+}
+
+// TestAgentThatBegins: what runs is no violation for an agent that was told nothing yet,
+// and nothing is begun before it was.
+func TestAgentThatBegins(t *testing.T) {
+	r := newRig().up()
+	r.Began()
+	r.now = r.now.Add(time.Minute)
+	if r.call(simcri.CreateContainer, ""); len(r.found) != 1 || r.found[0].ID != "I08" {
+		t.Errorf("found %v", r.found)
+	}
+	r.tell(r.spec())
+	if r.call(simcri.CreateContainer, ""); len(r.found) != 1 {
+		t.Errorf("found %v", r.found)
+	}
+}
+
+// TestNumbersBeginAnew: of a pod that was dropped and of which nothing is left the numbers
+// may be used again.
+func TestNumbersBeginAnew(t *testing.T) {
+	r := newRig().up()
+	r.tell()
+	for _, name := range []string{"app", "proxy"} {
+		r.call(simcri.StopContainer, fmt.Sprint(r.ref.UID, name, 0))
+		r.end(name, 0, ended, 137, simcri.ByKill)
+	}
+	for _, name := range []string{"init", "proxy", "app"} {
+		r.container(name, 0, removed)
+	}
+	r.sandbox("s0", 0, ended, removed)
+	if r.up(); len(r.found) > 0 {
+		t.Errorf("found %v", r.found)
+	}
+}
+
+// TestCgroups: the cgroups of a settled node are those of its running pods.
+func TestCgroups(t *testing.T) {
+	pods := []observed.RuntimePod{{
+		Ref: observed.PodRef{Name: "web", UID: "1"},
+		Pod: observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxReady}}},
+	}}
+	for _, c := range []struct {
+		owners []types.UID
+		want   string
 	}{
-		"two ready sandboxes": {one(OneSandbox), func(p []observed.RuntimePod) []observed.RuntimePod {
-			p[0].Sandboxes[1].State = observed.SandboxReady
-			return p
-		}},
-		"a container twice": {one(RunsOnce), func(p []observed.RuntimePod) []observed.RuntimePod {
-			p[0].Containers[1].Name = "app"
-			return p
-		}},
-		"another UID": {OneUID, func(p []observed.RuntimePod) []observed.RuntimePod { return append(p, pod("2")) }},
-		"init has failed": {order, func(p []observed.RuntimePod) []observed.RuntimePod {
-			p[0].Containers[0].ExitCode = 1
-			return p
-		}},
-		"init is not there": {order, func(p []observed.RuntimePod) []observed.RuntimePod {
-			p[0].Containers = p[0].Containers[1:]
-			return p
-		}},
-		"sidecar was not started": {order, func(p []observed.RuntimePod) []observed.RuntimePod {
-			p[0].Containers[1].StartedAt = time.Time{}
-			return p
-		}},
-		"a pod without a cgroup": {cgroups, func(p []observed.RuntimePod) []observed.RuntimePod { return append(p, pod("2")) }},
-		"a cgroup without a pod": {cgroups, func([]observed.RuntimePod) []observed.RuntimePod { return nil }},
+		{[]types.UID{"1"}, ""}, {nil, "pod 1 runs without a cgroup"},
+		{[]types.UID{"1", "2"}, "a cgroup is left of pod 2 that does not run"},
 	} {
-		if wrong := c.check([]observed.RuntimePod{pod("1")}); wrong != "" {
-			t.Errorf("%s: a good pod: %s", name, wrong)
-		}
-		if c.check(c.change([]observed.RuntimePod{pod("1")})) == "" {
-			t.Errorf("%s: not found", name)
+		if got := Cgroups(pods, c.owners); got != c.want {
+			t.Errorf("with cgroups of %v: %q, want %q", c.owners, got, c.want)
 		}
 	}
-	if !InUse([]observed.RuntimePod{pod("1")}, "1") || InUse([]observed.RuntimePod{pod("1")}, "2") {
-		t.Error("a pod is in use while a container of it runs")
+}
+
+// TestDocument: docs/invariants.md has each rule as it is.
+func TestDocument(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/invariants.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range Rules() {
+		if row := fmt.Sprintf("| %s | %s | %s |", r.ID, r.Text, r.Excuses); !strings.Contains(string(doc), row) {
+			t.Errorf("docs/invariants.md lacks the row\n%s", row)
+		}
 	}
 }

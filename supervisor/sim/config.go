@@ -63,6 +63,8 @@ type Config struct {
 type Hooks struct {
 	// Runtime says what goes wrong with a call of a node's runtime.
 	Runtime func(node string, c simcri.Call) simcri.Fault
+	// Transition is told of each change of a sandbox or container of a node's runtime.
+	Transition func(node string, t simcri.Transition)
 	// API says what goes wrong with a call of the apiserver by a node.
 	API func(simapi.Call) simapi.Fault
 	// Host says what goes wrong with a call of a node's machine: its file systems,

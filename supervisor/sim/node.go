@@ -65,6 +65,9 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	if c.Events.Delay.IsZero() {
 		c.Events.Delay = simcri.DefaultEventDelay()
 	}
+	if hook := w.config.Hooks.Transition; hook != nil {
+		c.Observe = func(t simcri.Transition) { hook(s.Name, t) }
+	}
 	if hook := w.config.Hooks.Runtime; hook != nil {
 		c.Fault = func(call simcri.Call) simcri.Fault { return hook(s.Name, call) }
 	}

@@ -19,10 +19,9 @@ import (
 // left of a pod that is gone.
 func (w *world) checkCgroups() {
 	w.t.Helper()
-	if w.kills > 0 {
-		w.failf("%d cgroups were removed from under living containers", w.kills)
+	if wrong := invariants.Cgroups(w.rt.Truth().Runtime.Pods, w.cgroups.Owners()); wrong != "" {
+		w.failf("%s", wrong)
 	}
-	w.watch.hold(invariants.Cgroups(w.rt.Truth().Runtime.Pods, w.cgroups.Owners()))
 }
 
 // asks gives a pod a CPU request.

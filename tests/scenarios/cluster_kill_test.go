@@ -121,7 +121,7 @@ func TestClusterKilledAtEveryBoundary(t *testing.T) {
 					continue
 				}
 				w, cl := newClusterNode(t, 1, withLateEffects(late), withAPI(func(c *simapi.Config) { c.LateEffect = late }))
-				w.watch.off, w.watch.restartsExpected = false, false
+				w.watch.restartsExpected = false
 				cl.lag = time.Duration(k%5) * 40 * time.Millisecond
 				c.prepare(w)
 				for range k {
@@ -152,7 +152,7 @@ func TestClusterKilledWhileAllRuns(t *testing.T) {
 		w.add(aPod("static"))
 		w.until(time.Minute, "all run", func() bool { return c.allReady(append(names("p", 30), "static-"+nodeName)...) })
 		w.run(time.Minute)
-		w.watch.off, w.watch.restartsExpected = false, false
+		w.watch.restartsExpected = false
 		writes := func() int { return c.calls["Patch Pod status"] + c.calls["Create Pod"] + c.calls["Delete Pod"] }
 		before := writes()
 		for range 3 {
@@ -198,7 +198,7 @@ func TestClusterActorPanics(t *testing.T) {
 			for n := 0; n < count[actor]; n += by {
 				for _, handled := range []bool{false, true} {
 					w, _ := newClusterNode(t, 1)
-					w.watch.off, w.watch.restartsExpected = false, false
+					w.watch.restartsExpected = false
 					panics(w, actor, n, handled)
 					comeAndGo(w)
 					w.clusterQuiet()
@@ -221,7 +221,7 @@ func TestClusterNodeDeleted(t *testing.T) {
 	c.create(aPod("web"))
 	w.add(aPod("static"))
 	w.until(time.Minute, "all run", func() bool { return c.allReady("web", "static-"+nodeName) })
-	w.watch.off, w.watch.restartsExpected = false, false
+	w.watch.restartsExpected = false
 	old := c.node()
 	if err := c.api.Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: nodeName}}); err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestClusterMirror(t *testing.T) {
 	mirror := "web-" + nodeName
 	w.add(aPod("web"))
 	w.until(5*time.Second, "the mirror is Ready", func() bool { return c.ready(mirror) })
-	w.watch.off, w.watch.restartsExpected = false, false
+	w.watch.restartsExpected = false
 	first := c.get(mirror)
 	for _, grace := range []*int64{nil, new(int64)} {
 		uid := c.get(mirror).UID

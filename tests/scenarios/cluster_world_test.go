@@ -11,11 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
-	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/events"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
-	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
 // cluster is the apiserver above a world's node, and what it has seen.
@@ -28,9 +26,6 @@ type cluster struct {
 	lag   time.Duration
 
 	pods map[types.UID]*v1.Pod
-	// ended is since when a pod is gone, or has ended for good: nothing of it may
-	// be started any more.
-	ended map[types.UID]time.Time
 	// phases are the phases, reasons and readiness that each pod went through,
 	// as kubectl get -w would show them.
 	shown map[string][]string
@@ -45,8 +40,8 @@ type cluster struct {
 
 func withAPI(change ...func(*simapi.Config)) option {
 	return func(s *setting) {
-		c := &cluster{w: s.w, pods: map[types.UID]*v1.Pod{}, ended: map[types.UID]time.Time{}, shown: map[string][]string{}, seenResizing: map[string][]string{}, calls: map[string]int{}}
-		s.w.cluster, s.w.watch.off = c, true
+		c := &cluster{w: s.w, pods: map[types.UID]*v1.Pod{}, shown: map[string][]string{}, seenResizing: map[string][]string{}, calls: map[string]int{}}
+		s.w.cluster = c
 		s.spec.Standalone = false
 		s.sim.API.ExtraLag = func(simapi.Watching) time.Duration { return c.lag }
 		s.sim.Hooks.API = func(call simapi.Call) simapi.Fault {
@@ -91,27 +86,14 @@ func (c *cluster) see(kind port.APIKind, f func(simapi.Event)) {
 // pod holds each version of each pod against what must always be so.
 func (c *cluster) pod(e simapi.Event) {
 	p := e.Object.(*v1.Pod)
+	c.w.rules.Shown(p, e.Type == simapi.Deleted)
 	if e.Type == simapi.Deleted {
 		delete(c.pods, p.UID)
-		if !isMirror(p) {
-			c.ended[p.UID] = c.w.v.Now()
-		}
 		c.show(p.Name, "gone")
 		return
 	}
 	c.seeResizing(p)
-	if why := podstatus.HiddenResize(p); why != "" && !isMirror(p) {
-		c.w.failf("the status of pod %s: %s", p.Name, why)
-	}
-	if old := c.pods[p.UID]; old != nil {
-		if why := podstatus.Backwards(p, &old.Status, &p.Status); why != "" {
-			c.w.failf("the status of pod %s says less than the one before: %s", p.Name, why)
-		}
-	}
 	c.pods[p.UID] = p
-	if _, over := c.ended[p.UID]; !over && finished(p) && !isMirror(p) {
-		c.ended[p.UID] = c.w.v.Now()
-	}
 	line := string(p.Status.Phase)
 	if p.Status.Reason != "" {
 		line += " " + p.Status.Reason
@@ -133,19 +115,6 @@ func (c *cluster) pod(e simapi.Event) {
 func (c *cluster) show(name, line string) {
 	if l := c.shown[name]; len(l) == 0 || l[len(l)-1] != line {
 		c.shown[name] = append(l, line)
-	}
-}
-
-// called sees every call of the agent to the runtime.
-func (c *cluster) called(call simcri.Call) {
-	switch call.Method {
-	case simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer:
-	default:
-		return
-	}
-	since, over := c.ended[call.Pod.UID]
-	if over && c.w.v.Now().Sub(since) > noticed+c.lag && c.w.v.Now().After(c.w.watch.lenient) {
-		c.w.failf("%v %s, though the pod was over %v before", call.Method, call.Object, c.w.v.Now().Sub(since))
 	}
 }
 

@@ -48,7 +48,6 @@ func TestRuntimeIsKilled(t *testing.T) {
 	}
 	w.add(aPod("late"))
 	w.drop("p-07")
-	w.watch.lenient = w.v.Now().Add(time.Minute)
 	w.run(20 * time.Second)
 	w.rt.Restart()
 	w.allUp(90 * time.Second)
@@ -315,9 +314,6 @@ func TestVolumesFail(t *testing.T) {
 	w.quiet()
 	w.drop("web")
 	w.allUp(10 * time.Second)
-	if w.unmounts > 0 {
-		t.Error("volumes were taken down under a running container")
-	}
 }
 
 // TestVolumeHangs: the mount of one pod hangs; it can still be removed.
@@ -430,7 +426,6 @@ func TestRuntimeComesBack(t *testing.T) {
 	w.rt.Kill()
 	w.add(aPod("comes"))
 	w.drop("goes")
-	w.watch.lenient = w.v.Now().Add(15 * time.Minute)
 	w.run(10*time.Minute + 7*time.Second)
 	w.rt.Restart()
 	took := w.until(time.Minute, "all is done that waited", func() bool {
@@ -482,7 +477,6 @@ func TestWhatBlocksTheEndOfAPodIsSaid(t *testing.T) {
 				return simcri.Fault{Fail: broken && c.Method == m, Kind: port.Other, Detail: "the shim is gone"}
 			}
 			w.drop("web")
-			w.watch.lenient = w.v.Now().Add(time.Hour)
 			w.run(50 * time.Second)
 			if p := w.pod("web"); !strings.Contains(p.Problem, "the shim is gone") {
 				t.Errorf("nobody is told what blocks it: %+v", p)

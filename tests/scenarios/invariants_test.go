@@ -1,171 +1,61 @@
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/cri/simcri"
-	"github.com/troupe-dev/troupe/supervisor/invariants"
 )
 
-// watcher holds the truth of the runtime against what must always be so.
+// watcher knows what a scenario wants of its node, and holds what is left at the end
+// against it. What must hold at every instant is in supervisor/invariants.
 type watcher struct {
 	w *world
-	// wanted are the manifests by name; unwanted since when others are not.
-	wanted   map[string]*spec
-	unwanted map[string]time.Time
-	// specs are all that ever were wanted.
-	specs map[types.UID]*spec
-	// newest is the highest attempt that was seen, by pod, UID and name; ran says
-	// that it was started. The number of one that never was is used again.
-	newest map[string]uint32
-	ran    map[string]bool
-	seen   map[string]bool
-	// dropped are names that were unwanted since the runtime last had nothing of
-	// them: after that their numbers begin anew.
-	dropped map[string]bool
-	// lenient is until when calls for unwanted pods are no failure: the agent
-	// can't know.
-	lenient time.Time
+	// wanted are the manifests by name.
+	wanted map[string]*spec
 	// What was made so far.
 	sandboxes, containers int
-	// restartsExpected says that containers may be restarted; else that fails.
+	// restartsExpected says that containers may be restarted; else that fails. ran are
+	// those that were started, by pod and name.
 	restartsExpected bool
-	off              bool
+	ran              map[string]bool
 }
 
 func newWatcher(w *world) *watcher {
-	return &watcher{
-		w: w, wanted: map[string]*spec{}, unwanted: map[string]time.Time{}, specs: map[types.UID]*spec{},
-		newest: map[string]uint32{}, dropped: map[string]bool{}, ran: map[string]bool{}, seen: map[string]bool{}, restartsExpected: true,
-	}
+	return &watcher{w: w, wanted: map[string]*spec{}, ran: map[string]bool{}, restartsExpected: true}
 }
 
-func (x *watcher) want(s *spec) {
-	x.wanted[s.Name] = s
-	d := manifest.Decode([]byte(s.yaml()), manifest.Source{Origin: podspec.File, Name: s.Name + ".yaml"}, manifest.Node{Name: nodeName}, epoch)
-	for _, p := range d.Pods {
-		x.specs[p.UID] = s
-	}
-	delete(x.unwanted, s.Name)
-}
+func (x *watcher) want(s *spec) { x.wanted[s.Name] = s }
 
-func (x *watcher) unwant(name string) {
-	delete(x.wanted, name)
-	x.unwanted[name] = x.w.v.Now()
-	x.dropped[name] = true
+func (x *watcher) unwant(name string) { delete(x.wanted, name) }
+
+// changed counts what is made.
+func (x *watcher) changed(t simcri.Transition) {
+	key := string(t.Pod.UID) + "/" + t.Container
+	switch {
+	case t.Kind == observed.ContainerCreatedEvent && t.Container == "":
+		x.sandboxes++
+	case t.Kind == observed.ContainerCreatedEvent:
+		x.containers++
+	case t.Kind != observed.ContainerStartedEvent:
+		return
+	}
+	if x.ran[key] && !x.restartsExpected && t.Kind == observed.ContainerCreatedEvent {
+		x.w.failf("%s of pod %s was restarted", cmp.Or(t.Container, "the sandbox"), t.Pod)
+	}
+	x.ran[key] = x.ran[key] || t.Kind == observed.ContainerStartedEvent
 }
 
 // forget drops what is remembered of pods that are gone.
 func (x *watcher) forget() {
-	clear(x.seen)
-	clear(x.specs)
-	clear(x.newest)
 	clear(x.ran)
-	clear(x.dropped)
-}
-
-// noticed is how long it may take until nothing is made any more for a pod that
-// nobody wants.
-const noticed = 500 * time.Millisecond
-
-// called sees every call of the agent.
-func (x *watcher) called(c simcri.Call) {
-	switch c.Method {
-	case simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer:
-	default:
-		return
-	}
-	since, is := x.unwanted[plainName(c.Pod.Name)]
-	if is && !x.off && x.w.v.Now().Sub(since) > noticed && x.w.v.Now().After(x.lenient) {
-		x.w.failf("%v %s, though nobody has wanted the pod for %v", c.Method, c.Object, x.w.v.Now().Sub(since))
-	}
-}
-
-// look checks what is true at every instant.
-func (x *watcher) look() {
-	if x.off {
-		return
-	}
-	there, pods := map[string]bool{}, x.w.rt.Truth().Runtime.Pods
-	for _, p := range pods {
-		there[plainName(p.Ref.Name)], there[string(p.Ref.UID)] = true, true
-		x.pod(&p)
-	}
-	x.hold(invariants.OneUID(pods))
-	for name := range x.dropped {
-		// Another pod of the name may be there, and stay: UIDs count.
-		maps.DeleteFunc(x.newest, func(key string, _ uint32) bool {
-			of := strings.Split(key, "/")
-			return of[0] == name && !there[of[1]]
-		})
-		if !there[name] {
-			delete(x.dropped, name)
-		}
-	}
-}
-
-func (x *watcher) pod(p *observed.RuntimePod) {
-	for i := range p.Sandboxes {
-		x.made(p.Ref, "sandbox", p.Sandboxes[i].ID, p.Sandboxes[i].Attempt)
-	}
-	x.hold(invariants.OneSandbox(p))
-	for i := range p.Containers {
-		c := &p.Containers[i]
-		if s := x.specs[p.Ref.UID]; x.made(p.Ref, c.Name, c.ID, c.Attempt) && s != nil {
-			x.hold(invariants.InOrder(&s.Spec, p, c))
-		}
-		if key := x.key(p.Ref, c.Name); !c.StartedAt.IsZero() && c.Attempt == x.newest[key] {
-			x.ran[key] = true
-		}
-	}
-	x.hold(invariants.RunsOnce(p))
-}
-
-// hold fails the test if something is wrong.
-func (x *watcher) hold(wrong string) {
-	if wrong != "" {
-		x.w.failf("%s", wrong)
-	}
-}
-
-// made is for each sandbox and container; it reports whether it is new.
-func (x *watcher) made(ref observed.PodRef, name, id string, attempt uint32) bool {
-	if x.seen[id] {
-		return false
-	}
-	x.seen[id] = true
-	if name == "sandbox" {
-		x.sandboxes++
-	} else {
-		x.containers++
-	}
-	key := x.key(ref, name)
-	if last, is := x.newest[key]; is {
-		ran := x.ran[key]
-		// The number of a sandbox is free again when nothing is left of it.
-		if (attempt < last || attempt == last && ran) && (name != "sandbox" || attempt > 0) {
-			x.w.failf("%s of pod %s was made with attempt %d after %d", name, ref, attempt, last)
-		}
-		if !x.restartsExpected && ran {
-			x.w.failf("%s of pod %s was restarted", name, ref)
-		}
-	}
-	x.newest[key], x.ran[key] = attempt, name == "sandbox"
-	return true
-}
-
-func (x *watcher) key(ref observed.PodRef, name string) string {
-	return plainName(ref.Name) + "/" + string(ref.UID) + "/" + name
+	x.w.rules.Forget()
 }
 
 // up says what is missing until every wanted pod runs and everything else is

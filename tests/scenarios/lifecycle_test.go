@@ -425,7 +425,6 @@ func TestMissedHint(t *testing.T) {
 	w.manifests.Missed = true
 	w.add(aPod("web"))
 	w.allUp(25 * time.Second)
-	w.watch.lenient = w.v.Now().Add(25 * time.Second)
 	w.drop("web")
 	w.allUp(25 * time.Second)
 }
@@ -510,10 +509,12 @@ func TestContainerRemovedBehindOurBack(t *testing.T) {
 		w := newNode(t, 1, withEvents(simcri.EventPolicy{Off: !events}))
 		w.add(aPod("web"))
 		w.allUp(10 * time.Second)
+		w.rules.Outsider(w.truthOf("web").Ref.UID)
 		w.rt.RemoveContainer(t.Context(), w.newest("web", "app").ID, func(error) {})
 		w.run(200 * time.Millisecond)
 		w.until(30*time.Second, "it runs again", func() bool { return w.newest("web", "app").State == observed.ContainerRunning })
 		s, _ := w.sandboxOf("web")
+		w.rules.Outsider(w.truthOf("web").Ref.UID)
 		w.rt.RemovePodSandbox(t.Context(), s.ID, func(error) {})
 		w.run(200 * time.Millisecond)
 		w.until(90*time.Second, "it runs in a new sandbox", func() bool {

@@ -294,7 +294,7 @@ func TestObjectsKilledAtEveryBoundary(t *testing.T) {
 	for k := 0; k <= n; k += by {
 		var m made
 		w, _ := newClusterNode(t, 1, withMade(&m), withAPI())
-		w.watch.off, w.watch.restartsExpected = false, false
+		w.watch.restartsExpected = false
 		objectsUp(w)
 		for range k {
 			w.step(w.v.Now().Add(time.Minute))
@@ -346,7 +346,7 @@ func TestObjectsPanics(t *testing.T) {
 		for n := 0; n < count[actor]; n += by {
 			for _, handled := range []bool{false, true} {
 				w, _ := newClusterNode(t, 1)
-				w.watch.off, w.watch.restartsExpected = false, false
+				w.watch.restartsExpected = false
 				panics(w, actor, n, handled)
 				comeAndGo(w)
 				w.clusterQuiet()

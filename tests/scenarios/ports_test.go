@@ -1,10 +1,7 @@
 package scenarios
 
 import (
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
@@ -13,22 +10,11 @@ func (w *world) setMachine() {
 	m := w.node.Machine()
 	w.rt = w.node.Runtime()
 	w.host, w.cgroups, w.manifests, w.checkpoints, w.facts, w.containerFiles = m.Host, m.Cgroups, m.Manifests, m.Checkpoints, m.Facts, m.Files
-	w.host.Observe = func(c machine.Call) {
-		if c.Verb == "UnmountPod" && w.lives(types.UID(c.Pod)) {
-			w.unmounts++
-		}
-	}
+	w.host.Observe = w.rules.Done
 	w.cgroups.Observe = func(c machine.Call) {
+		w.rules.Done(c)
 		w.cgroupCalls++
-		if c.Verb == "RemovePodCgroup" && w.lives(types.UID(c.Pod)) {
-			w.kills++
-		}
 	}
-}
-
-// lives reports whether a container of the pod runs.
-func (w *world) lives(uid types.UID) bool {
-	return invariants.InUse(w.rt.Truth().Runtime.Pods, uid)
 }
 
 // recorder keeps events.

@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
@@ -45,9 +46,8 @@ type world struct {
 	checkpoints    *machine.Checkpoints
 	facts          *machine.Facts
 	containerFiles *machine.ContainerFiles
-	// unmounts and kills count calls that took volumes or a cgroup from under a running
-	// container, cgroupCalls all calls about cgroups.
-	unmounts, kills, cgroupCalls int
+	// cgroupCalls counts the calls about cgroups.
+	cgroupCalls int
 
 	events     []port.Event
 	keepEvents bool
@@ -64,7 +64,10 @@ type world struct {
 	// around is called around each message of each actor, may be nil.
 	around node.Around
 
-	watch *watcher
+	// rules holds what must always be so against everything that happens.
+	rules      *invariants.Node
+	violations []invariants.Violation
+	watch      *watcher
 	// cluster is the apiserver, nil for none.
 	cluster *cluster
 	// configure are changes of the agent's configuration.
@@ -108,6 +111,10 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 		Seed: seed, Start: epoch, Bare: true, Services: true, Registry: w.registry, History: 16,
 		Hooks: sim.Hooks{
 			Runtime: func(_ string, call simcri.Call) simcri.Fault { return w.called(call) },
+			Transition: func(_ string, t simcri.Transition) {
+				w.rules.Changed(t)
+				w.watch.changed(t)
+			},
 			Crashed: func(*kernel.CrashReport) { w.crashes++ },
 			GaveUp:  func(_ string, r *kernel.CrashReport) { w.fatal = r },
 		},
@@ -123,6 +130,7 @@ func newWorld(t testing.TB, seed uint64, options ...option) *world {
 		t.Fatal(err)
 	}
 	w.v, w.system = w.sim.Clock(), w.sim.System()
+	w.rules = invariants.New(w.v.Now, func(v invariants.Violation) { w.violations = append(w.violations, v) })
 	if w.cluster != nil {
 		w.cluster.begin()
 	}
@@ -153,17 +161,15 @@ var roomy = v1.ResourceList{
 
 // called sees each call of the runtime, and says what goes wrong with it.
 func (w *world) called(call simcri.Call) simcri.Fault {
-	w.watch.called(call)
 	if call.Method == simcri.RunPodSandbox && !w.cgroups.Has(call.Pod.UID) {
 		w.failf("%s is made before the pod's cgroup", call.Object)
 	}
-	if w.cluster != nil {
-		w.cluster.called(call)
+	var f simcri.Fault
+	if w.fault != nil {
+		f = w.fault(call)
 	}
-	if w.fault == nil {
-		return simcri.Fault{}
-	}
-	return w.fault(call)
+	w.rules.Called(call, f)
+	return f
 }
 
 // configured changes the simulated agent's configuration to the scenario's.
@@ -176,7 +182,11 @@ func (w *world) configured(c *agent.Config) {
 	if w.cluster != nil {
 		c.Ports.Events = w.cluster.recorder()
 	}
+	w.rules.Began()
 	c.Around = func(actor string, m any, handled bool) {
+		if handled {
+			w.rules.Handled(m)
+		}
 		if w.around != nil {
 			w.around(actor, m, handled)
 		}
@@ -218,16 +228,15 @@ func plainName(name string) string { return strings.TrimSuffix(name, "-"+nodeNam
 // step handles one message or, if there is none, lets the next timer fire, by
 // end at the latest. It reports false if there is neither.
 func (w *world) step(end time.Time) bool {
+	if len(w.violations) > 0 {
+		w.failf("%s", w.violations[0])
+	}
 	if w.v.Step() {
 		return true
 	}
 	asked := 0
 	w.v.RunUntil(end, func() bool { asked++; return asked > 1 })
-	if asked < 2 {
-		return false
-	}
-	w.watch.look()
-	return true
+	return asked > 1
 }
 
 // run lets d pass.

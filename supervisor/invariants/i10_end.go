@@ -1,0 +1,43 @@
+package invariants
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+var truthfulEnd = rule{
+	Rule: Rule{
+		ID: "I10",
+		Text: "When a pod that nobody deletes is first shown as Succeeded, each of its containers has ended by itself with " +
+			"code 0, and none runs. When it is first shown as Failed, none runs.",
+	},
+	shown: func(_ *Node, p *Pod, of *v1.Pod, gone bool) string {
+		if gone || podspec.Mirror(of) || !podspec.Finished(of) || p.shown != nil && podspec.Finished(p.shown) {
+			return ""
+		}
+		for _, c := range p.containers { // order-free: one is enough to be told of
+			if c.running() {
+				return fmt.Sprintf("it is shown as %s while container %s runs", of.Status.Phase, c.name)
+			}
+		}
+		if of.Status.Phase != v1.PodSucceeded || of.DeletionTimestamp != nil {
+			return ""
+		}
+		for i := range of.Spec.Containers {
+			name := of.Spec.Containers[i].Name
+			last := p.lineage(name).last
+			switch {
+			case last == nil:
+				return fmt.Sprintf("it is shown as Succeeded, and container %s never ran", name)
+			case last.cause != simcri.ByItself && last.cause != simcri.FromOutside || last.exitCode != 0:
+				return fmt.Sprintf("it is shown as Succeeded, and container %s ended %s with code %d", name, last.cause,
+					last.exitCode)
+			}
+		}
+		return ""
+	},
+}

@@ -1,0 +1,370 @@
+package invariants
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+)
+
+// Violation is an invariant that did not hold.
+type Violation struct {
+	// ID is that of the rule: I01.
+	ID string
+	// Pod is whose it is, zero if it is the node's.
+	Pod  observed.PodRef
+	What string
+	At   time.Time
+}
+
+func (v Violation) String() string {
+	if v.Pod.UID == "" {
+		return fmt.Sprintf("%s: %s", v.ID, v.What)
+	}
+	return fmt.Sprintf("%s: pod %s: %s", v.ID, v.Pod, v.What)
+}
+
+// Node is what has been seen of one node: a model that events keep up to date, never a
+// copy of the runtime's state. It asks the checkers of an event before the model takes
+// the event in, and costs no more than the event's own pod. It is not safe for concurrent
+// use.
+type Node struct {
+	now  func() time.Time
+	fail func(Violation)
+	pods map[types.UID]*Pod
+	// sources are the pods that the agent was last told of by each source.
+	sources map[podspec.Origin]map[types.UID]*v1.Pod
+	// running are the UIDs of a pod's name that have running containers, and how many.
+	running map[podName]map[types.UID]int
+}
+
+type podName struct{ namespace, name string }
+
+// Pod is what has been seen of one pod.
+type Pod struct {
+	Ref observed.PodRef
+	// spec is the newest that the agent was told, nil if it never was.
+	spec *v1.Pod
+	// wanted: the agent was last told that the pod is to run; since then if not.
+	wanted  bool
+	dropped time.Time
+	// everDropped: since the runtime last had nothing of the pod.
+	everDropped bool
+
+	sandboxes  map[string]*sandbox
+	ready      int
+	containers map[string]*container
+	names      map[string]*lineage
+	// newest is the highest attempt of a sandbox, -1 for none.
+	newest int64
+
+	// shown is the newest version in the API, nil if there is none; over since when it
+	// is gone or has ended for good.
+	shown *v1.Pod
+	over  time.Time
+}
+
+type sandbox struct{ ready bool }
+
+// container is one incarnation.
+type container struct {
+	name, sandbox string
+	attempt       uint32
+	state         observed.ContainerState
+	exitCode      int32
+	cause         simcri.Cause
+	// doubtful: the agent was not told by the answer that it was started.
+	doubtful bool
+	// asked is when the agent first asked the runtime to stop it.
+	asked time.Time
+}
+
+func (c *container) running() bool { return c.state == observed.ContainerRunning }
+
+// lineage are the incarnations of one container name of a pod.
+type lineage struct {
+	made   bool
+	newest uint32
+	// ran: the newest was started.
+	ran     bool
+	running *container
+	// last is the newest incarnation that ended, nil for none.
+	last *container
+	// dead are those that ended and were not removed.
+	dead int
+	// completed and started are the sandboxes in which one ended with code 0, or was started.
+	completed, started map[string]bool
+}
+
+// New makes the model of a node of which nothing was seen. fail is told of each violation.
+func New(now func() time.Time, fail func(Violation)) *Node {
+	return &Node{
+		now: now, fail: fail, pods: map[types.UID]*Pod{}, sources: map[podspec.Origin]map[types.UID]*v1.Pod{},
+		running: map[podName]map[types.UID]int{},
+	}
+}
+
+func (n *Node) pod(ref observed.PodRef) *Pod {
+	p := n.pods[ref.UID]
+	if p == nil {
+		p = &Pod{
+			Ref: ref, newest: -1, sandboxes: map[string]*sandbox{}, containers: map[string]*container{},
+			names: map[string]*lineage{},
+		}
+		n.pods[ref.UID] = p
+	}
+	return p
+}
+
+func (p *Pod) lineage(name string) *lineage {
+	l := p.names[name]
+	if l == nil {
+		l = &lineage{completed: map[string]bool{}, started: map[string]bool{}}
+		p.names[name] = l
+	}
+	return l
+}
+
+func (n *Node) violated(r *rule, p *Pod, what string) {
+	v := Violation{ID: r.ID, What: what, At: n.now()}
+	if p != nil {
+		v.Pod = p.Ref
+	}
+	n.fail(v)
+}
+
+// Changed: a sandbox or container of the runtime has changed.
+func (n *Node) Changed(t simcri.Transition) {
+	p := n.pod(t.Pod)
+	for i := range rules {
+		if f := rules[i].changed; f != nil {
+			if what := f(n, p, &t); what != "" {
+				n.violated(&rules[i], p, what)
+			}
+		}
+	}
+	if t.Container == "" {
+		p.sandboxChanged(&t)
+	} else {
+		n.containerChanged(p, &t)
+	}
+	if len(p.sandboxes) == 0 && len(p.containers) == 0 && p.everDropped {
+		// Nothing is left of it: the numbers begin anew if it comes back.
+		p.newest, p.everDropped = -1, !p.wanted
+		clear(p.names)
+	}
+}
+
+func (p *Pod) sandboxChanged(t *simcri.Transition) {
+	switch t.Kind {
+	case observed.ContainerCreatedEvent:
+		p.sandboxes[t.ID] = &sandbox{}
+		p.newest = max(p.newest, int64(t.Attempt))
+	case observed.ContainerStartedEvent:
+		p.sandboxes[t.ID].ready = true
+		p.ready++
+	case observed.ContainerStoppedEvent:
+		p.sandboxes[t.ID].ready = false
+		p.ready--
+	case observed.ContainerDeletedEvent:
+		delete(p.sandboxes, t.ID)
+	}
+}
+
+func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
+	l, c := p.lineage(t.Container), p.containers[t.ID]
+	switch t.Kind {
+	case observed.ContainerCreatedEvent:
+		p.containers[t.ID] = &container{
+			name: t.Container, sandbox: t.Sandbox, attempt: t.Attempt, state: observed.ContainerCreated,
+		}
+		l.made, l.newest, l.ran = true, t.Attempt, false
+	case observed.ContainerStartedEvent:
+		c.state, l.running = observed.ContainerRunning, c
+		l.ran = l.ran || t.Attempt == l.newest
+		l.started[t.Sandbox] = true
+		n.count(p, 1)
+	case observed.ContainerStoppedEvent:
+		if c.state == observed.ContainerRunning {
+			n.count(p, -1)
+		}
+		if l.running == c {
+			l.running = nil
+		}
+		c.state, c.exitCode, c.cause = observed.ContainerExited, t.ExitCode, t.Cause
+		l.last, l.dead = c, l.dead+1
+		l.ran = l.ran || t.Attempt == l.newest
+		if t.ExitCode == 0 {
+			l.completed[t.Sandbox] = true
+		}
+	case observed.ContainerDeletedEvent:
+		if c.state == observed.ContainerExited {
+			l.dead--
+		}
+		delete(p.containers, t.ID)
+	}
+}
+
+// count keeps how many containers of a pod run.
+func (n *Node) count(p *Pod, by int) {
+	name := podName{p.Ref.Namespace, p.Ref.Name}
+	of := n.running[name]
+	if of == nil {
+		of = map[types.UID]int{}
+		n.running[name] = of
+	}
+	if of[p.Ref.UID] += by; of[p.Ref.UID] == 0 {
+		delete(of, p.Ref.UID)
+	}
+}
+
+// Called: the agent calls the runtime, and this goes wrong with the call.
+func (n *Node) Called(c simcri.Call, f simcri.Fault) {
+	if c.Pod.UID == "" {
+		return
+	}
+	p := n.pod(c.Pod)
+	for i := range rules {
+		if f := rules[i].called; f != nil {
+			if what := f(n, p, &c); what != "" {
+				n.violated(&rules[i], p, what)
+			}
+		}
+	}
+	at := p.containers[c.Object]
+	switch {
+	case at == nil:
+	case c.Method == simcri.StopContainer && at.asked.IsZero():
+		at.asked = n.now()
+	case c.Method == simcri.StartContainer:
+		at.doubtful = f != simcri.Fault{}
+	}
+}
+
+// Outsider: somebody else than the agent is about to stop or remove what the pod has.
+func (n *Node) Outsider(uid types.UID) {
+	if p := n.pods[uid]; p != nil {
+		for _, c := range p.containers { // order-free: all of them
+			c.asked = n.now()
+		}
+	}
+}
+
+// Done: a call about the machine took effect.
+func (n *Node) Done(c machine.Call) {
+	if c.Pod == "" {
+		return
+	}
+	p := n.pods[types.UID(c.Pod)]
+	if p == nil {
+		return
+	}
+	for i := range rules {
+		if f := rules[i].done; f != nil {
+			if what := f(n, p, &c); what != "" {
+				n.violated(&rules[i], p, what)
+			}
+		}
+	}
+}
+
+// Told: the agent has taken in what a source wants to run.
+func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
+	before := n.sources[source]
+	now := make(map[types.UID]*v1.Pod, len(pods))
+	for _, p := range pods {
+		now[p.UID] = p
+	}
+	n.sources[source] = now
+	for uid := range before {
+		if now[uid] == nil {
+			n.judge(n.pods[uid])
+		}
+	}
+	for _, of := range pods {
+		p := n.pod(observed.PodRef{UID: of.UID, Namespace: of.Namespace, Name: of.Name})
+		p.spec = of
+		n.judge(p)
+	}
+}
+
+// Handled: an actor of the agent has handled a message. Only some tell something.
+func (n *Node) Handled(m any) {
+	if w, is := m.(pods.Wanted); is {
+		n.Told(w.Source, w.Pods)
+	}
+}
+
+// judge says whether the agent has been told that a pod is to run.
+func (n *Node) judge(p *Pod) {
+	wanted := false
+	for _, of := range n.sources {
+		if of := of[p.Ref.UID]; of != nil {
+			wanted = of.DeletionTimestamp == nil
+			break
+		}
+	}
+	if p.wanted && !wanted {
+		p.dropped, p.everDropped = n.now(), true
+	}
+	p.wanted = wanted
+}
+
+// Began: another agent runs, which has been told nothing.
+func (n *Node) Began() {
+	clear(n.sources)
+	for _, p := range n.pods {
+		if p.wanted {
+			// What runs goes on, and nothing is made for it before the agent is told of it.
+			p.wanted, p.dropped = false, n.now()
+		}
+	}
+}
+
+// Shown: the API has another version of a pod, which is gone with it if gone is true.
+func (n *Node) Shown(of *v1.Pod, gone bool) {
+	p := n.pod(observed.PodRef{UID: of.UID, Namespace: of.Namespace, Name: of.Name})
+	for i := range rules {
+		if f := rules[i].shown; f != nil {
+			if what := f(n, p, of, gone); what != "" {
+				n.violated(&rules[i], p, what)
+			}
+		}
+	}
+	if p.over.IsZero() && (gone || podspec.Finished(of)) {
+		p.over = n.now()
+	}
+	if p.shown = of; gone {
+		p.shown = nil
+	}
+}
+
+// Settled: nothing is asked of the node, and nothing has gone wrong for so long that all
+// must be well.
+func (n *Node) Settled() {
+	for i := range rules {
+		if f := rules[i].settled; f != nil {
+			for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
+				if what := f(n, n.pods[uid]); what != "" {
+					n.violated(&rules[i], n.pods[uid], what)
+				}
+			}
+		}
+	}
+}
+
+// Forget drops the pods of which nothing is left, for worlds that live long.
+func (n *Node) Forget() {
+	maps.DeleteFunc(n.pods, func(_ types.UID, p *Pod) bool {
+		return !p.wanted && p.shown == nil && len(p.sandboxes) == 0 && len(p.containers) == 0
+	})
+}

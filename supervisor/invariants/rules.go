@@ -1,0 +1,41 @@
+package invariants
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+)
+
+// Rule is one invariant.
+type Rule struct {
+	ID string
+	// Text is what must be so, Excuses what may break it; empty if nothing may.
+	Text, Excuses string
+}
+
+// rule is an invariant with its checkers. Each gets the model as it was before the event,
+// and returns what is wrong, empty if nothing is.
+type rule struct {
+	Rule
+	changed func(*Node, *Pod, *simcri.Transition) string
+	called  func(*Node, *Pod, *simcri.Call) string
+	done    func(*Node, *Pod, *machine.Call) string
+	shown   func(n *Node, p *Pod, of *v1.Pod, gone bool) string
+	settled func(*Node, *Pod) string
+}
+
+// rules are all of them, in order of their numbers.
+var rules = []rule{
+	oneSandbox, runsOnce, oneUID, attemptsGrow, inOrder, askedBeforeKilled, nothingForTheUnwanted,
+	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, noGrowth,
+}
+
+// Rules are all invariants, in order of their numbers.
+func Rules() []Rule {
+	out := make([]Rule, len(rules))
+	for i := range rules {
+		out[i] = rules[i].Rule
+	}
+	return out
+}
