@@ -28,6 +28,7 @@ var Begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // TB is what a Rig needs of a test. *testing.T and *rapid.T have it.
 type TB interface {
 	Helper()
+	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
 }

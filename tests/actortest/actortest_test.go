@@ -17,6 +17,8 @@ type failures []string
 
 func (*failures) Helper() {}
 
+func (*failures) Logf(string, ...any) {}
+
 func (f *failures) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
 
 func (f *failures) Fatalf(format string, args ...any) { f.Errorf(format, args...) }
