@@ -129,7 +129,7 @@ func TestNoAnswer(t *testing.T) {
 	r.tells(found("db=1"))
 	r.WantAfter("the other one stands", soon, "status: db is mirrored by mirror1")
 	r.WantAfter("after the deadline", deadline/2+base, create)
-	r.answers.Release()
+	r.answers.Release(0)
 	r.WantAfter("the late answer", soon)
 	if r.Logged("no answer within 30s") == 0 {
 		t.Errorf("the log says %s", &r.Log)

@@ -164,14 +164,15 @@ func TestAnswers(t *testing.T) {
 	answers.Give(func() { a.Tell("1") })
 	answers.Give(func() { a.Tell("2") })
 	r.WantAfter("silent", time.Hour)
-	for _, want := range []string{"echo: 1", "echo: 2"} {
-		if !answers.Release() {
-			t.Error("there is none")
-		}
-		r.Want("the oldest first", want)
-	}
-	if answers.Release() {
-		t.Error("one answer too many")
+	answers.Give(func() { a.Tell("3") })
+	answers.Release(1)
+	r.Want("one of them", "echo: 2")
+	answers.Release(0)
+	r.Want("the oldest", "echo: 1")
+	if n := answers.Kept(); n != 1 {
+		t.Errorf("%d are kept, want 1", n)
 	}
 	f.want(t)
+	answers.Release(1)
+	f.want(t, "1 answers are kept, and number 1 is to be given")
 }

@@ -79,16 +79,20 @@ func (a *Answers) Give(answer func()) {
 	a.rig.Soon(answer)
 }
 
-// Release gives the oldest of the kept answers, at once, and reports whether there was one.
-func (a *Answers) Release() bool {
-	if len(a.kept) == 0 {
-		return false
+// Kept is how many answers are kept.
+func (a *Answers) Kept() int { return len(a.kept) }
+
+// Release gives one of the kept answers, at once. 0 is the oldest.
+func (a *Answers) Release(n int) {
+	a.rig.T.Helper()
+	if n >= len(a.kept) {
+		a.rig.T.Fatalf("at %v: %d answers are kept, and number %d is to be given", a.rig.Since(), len(a.kept), n)
+		return
 	}
-	answer := a.kept[0]
-	a.kept = a.kept[1:]
+	answer := a.kept[n]
+	a.kept = slices.Delete(a.kept, n, n+1)
 	answer()
 	a.rig.Settle()
-	return true
 }
 
 // Watches are the watches of an apiserver that the test plays.
