@@ -122,10 +122,18 @@ func (w *Watches) Watch(ctx context.Context, s port.Selection, change func(port.
 }
 
 // Newest is the watch that was begun last.
-func (w *Watches) Newest() *Watch { return w.All[len(w.All)-1] }
+func (w *Watches) Newest() *Watch {
+	w.rig.T.Helper()
+	w.rig.Settle()
+	if len(w.All) == 0 {
+		w.rig.T.Fatalf("at %v: no watch was begun", w.rig.Since())
+	}
+	return w.All[len(w.All)-1]
+}
 
 // Tell lets the newest watch tell of changes, one after another.
 func (w *Watches) Tell(changes ...port.APIChange) {
+	w.rig.T.Helper()
 	for _, c := range changes {
 		w.Newest().Change(c)
 		w.rig.Settle()
