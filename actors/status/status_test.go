@@ -34,10 +34,11 @@ type rig struct {
 	takes time.Duration
 	fail  func(verb, name string) error
 	// patches are what was patched. The transcript has the calls.
-	busy    bool
 	patches []port.APIPatch
 	deletes []port.APIDelete
-	again   int
+	// busy is the load of the node, again how often everything was asked for again.
+	busy  bool
+	again int
 }
 
 func newRig(t *testing.T) *rig {
