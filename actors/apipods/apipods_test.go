@@ -2,7 +2,6 @@ package apipods_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 const watchBegun = "watch Pod spec.nodeName=n1"
@@ -19,17 +19,17 @@ const watchBegun = "watch Pod spec.nodeName=n1"
 // TestFirstList: nothing is told before it. Pods are in order of age and name; mirror pods are kept apart.
 func TestFirstList(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(apipods.Resend{})
-	r.want("the start", watchBegun)
-	young := made("a-young", func(p *v1.Pod) { p.CreationTimestamp = metav1.NewTime(begin) })
-	r.tells(all(young, made("web"), made("static-n1", mirror), made("db")))
-	r.want("the list", "status: db 5", "status: web 5", "status: a-young 5", "pods, from api: db web a-young", "mirrors: static-n1")
+	r.actor.Tell(apipods.Resend{})
+	r.Want("the start", watchBegun)
+	young := made("a-young", func(p *v1.Pod) { p.CreationTimestamp = metav1.NewTime(actortest.Begin) })
+	r.Tell(all(young, made("web"), made("static-n1", mirror), made("db")))
+	r.Want("the list", "status: db 5", "status: web 5", "status: a-young 5", "pods, from api: db web a-young", "mirrors: static-n1")
 }
 
 func TestNoPods(t *testing.T) {
 	r := newRig(t)
-	r.tells(all())
-	r.want("an empty list is an answer, too", watchBegun, "pods, from api:", "mirrors:")
+	r.Tell(all())
+	r.Want("an empty list is an answer, too", watchBegun, "pods, from api:", "mirrors:")
 }
 
 // TestChanges is what each kind of change of the pod web is to the others.
@@ -64,7 +64,7 @@ func TestChanges(t *testing.T) {
 			})), []string{"status: web 6", "pods, from api: web"},
 		},
 		"it is to be deleted": {
-			set(made("web", version("6"), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: begin} })),
+			set(made("web", version("6"), func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: actortest.Begin} })),
 			[]string{"status: web 6", "pods, from api: web"},
 		},
 		"an older version: the apiserver was set back": {
@@ -82,8 +82,8 @@ func TestChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := listed(t, made("web"), made("static-n1", mirror))
-			r.tells(c.change)
-			r.want(name, c.want...)
+			r.Tell(c.change)
+			r.Want(name, c.want...)
 		})
 	}
 }
@@ -91,8 +91,8 @@ func TestChanges(t *testing.T) {
 // TestDeletedTwice: the second time there is nothing to tell.
 func TestDeletedTwice(t *testing.T) {
 	r := listed(t, made("web"))
-	r.tells(deleted(made("web")), deleted(made("web")))
-	r.want("twice", "status: gone web", "pods, from api:")
+	r.Tell(deleted(made("web")), deleted(made("web")))
+	r.Want("twice", "status: gone web", "pods, from api:")
 }
 
 // TestNoPodIsStatic: a user who writes that a pod comes from a manifest does not make it static.
@@ -100,7 +100,7 @@ func TestNoPodIsStatic(t *testing.T) {
 	claims := func(p *v1.Pod) { p.Annotations = map[string]string{podspec.AnnotationSource: "file"} }
 	given := made("web", claims)
 	r := listed(t, given)
-	r.tells(set(made("db", claims)))
+	r.Tell(set(made("db", claims)))
 	for _, p := range r.updates[len(r.updates)-1].Pods {
 		if podspec.Static(p) {
 			t.Errorf("%s is taken for static", p.Name)
@@ -115,7 +115,7 @@ func TestNoPodIsStatic(t *testing.T) {
 func TestUpdatesAreValues(t *testing.T) {
 	r := listed(t, made("db"), made("web"))
 	first := r.updates[0]
-	r.tells(set(made("app")), set(made("web", version("6"), func(p *v1.Pod) { p.Generation = 2 })), deleted(made("db")))
+	r.Tell(set(made("app")), set(made("web", version("6"), func(p *v1.Pod) { p.Generation = 2 })), deleted(made("db")))
 	if got := names(r.updates[len(r.updates)-1].Pods); got != " app web" {
 		t.Errorf("the last update has%s, want app web", got)
 	}
@@ -128,110 +128,110 @@ func TestUpdatesAreValues(t *testing.T) {
 func TestBroken(t *testing.T) {
 	r := listed(t, made("db"), made("web"), made("old", version("9")))
 	refused := port.APIBroken{Err: errors.New("connection refused")}
-	r.tells(refused)
-	r.ref.Tell(apipods.Resend{})
-	r.want("pods ask", "pods, from api: db old web", "mirrors:", "status: db 5", "status: old 9", "status: web 5")
-	r.tells(all(made("db", uid("next")), made("old", version("8")), made("new")))
-	r.want("one is gone, one another, one set back, and one new",
+	r.Tell(refused)
+	r.actor.Tell(apipods.Resend{})
+	r.Want("pods ask", "pods, from api: db old web", "mirrors:", "status: db 5", "status: old 9", "status: web 5")
+	r.Tell(all(made("db", uid("next")), made("old", version("8")), made("new")))
+	r.Want("one is gone, one another, one set back, and one new",
 		"status: gone db", "status: gone web", "status: db 5", "status: new 5", "status: old 8, restored",
 		"pods, from api: db new old", "mirrors:")
-	r.tells(refused, set(made("web")))
-	r.want("it goes on without a list", "status: web 5", "pods, from api: db new old web")
-	failed, works := strings.Count(r.log.String(), "the watch of pods failed"), strings.Count(r.log.String(), "the watch of pods works again")
+	r.Tell(refused, set(made("web")))
+	r.Want("it goes on without a list", "status: web 5", "pods, from api: db new old web")
+	failed, works := r.Logged("the watch of pods failed"), r.Logged("the watch of pods works again")
 	if failed != 2 || works != 2 {
-		t.Errorf("logged %d times that it failed and %d times that it works, want 2 each: %s", failed, works, &r.log)
+		t.Errorf("logged %d times that it failed and %d times that it works, want 2 each: %s", failed, works, &r.Log)
 	}
 }
 
 // TestWatchEnds: another one is begun after a moment, and what the first one still says is old.
 func TestWatchEnds(t *testing.T) {
 	r := listed(t, made("web"))
-	first := r.watch()
-	first.ended(errors.New("unauthorized"))
+	first := r.Newest()
+	first.Ended(errors.New("unauthorized"))
 	r.Advance(retry - time.Millisecond)
-	r.want("too early")
+	r.Want("too early")
 	r.Advance(time.Millisecond)
-	r.want("the pause is over", watchBegun)
-	first.change(deleted(made("web")))
-	r.want("the first one is late")
-	r.tells(all(made("web")))
-	r.want("the second one lists", "status: web 5", "pods, from api: web", "mirrors:")
-	r.watch().ended(nil)
+	r.Want("the pause is over", watchBegun)
+	first.Change(deleted(made("web")))
+	r.Want("the first one is late")
+	r.Tell(all(made("web")))
+	r.Want("the second one lists", "status: web 5", "pods, from api: web", "mirrors:")
+	r.Newest().Ended(nil)
 	r.Advance(retry)
-	r.want("once more", watchBegun)
+	r.Want("once more", watchBegun)
 }
 
 // TestRefused: as long as no watch stands, one is tried in each period, and nothing is told to anybody.
 func TestRefused(t *testing.T) {
 	r := newRig(t)
 	for range 3 {
-		r.want("a try", watchBegun)
-		r.watch().ended(errors.New("forbidden"))
+		r.Want("a try", watchBegun)
+		r.Newest().Ended(errors.New("forbidden"))
 		r.Advance(retry)
 	}
-	r.want("the last try", watchBegun)
-	r.tells(all(made("web")))
-	r.want("it stands", "status: web 5", "pods, from api: web", "mirrors:")
+	r.Want("the last try", watchBegun)
+	r.Tell(all(made("web")))
+	r.Want("it stands", "status: web 5", "pods, from api: web", "mirrors:")
 }
 
 // TestSilentWatch: one that says nothing at all is given up for another. One that says at least that it is
 // broken continues by itself.
 func TestSilentWatch(t *testing.T) {
 	r := newRig(t)
-	first := r.watch()
+	first := r.Newest()
 	r.Advance(patience)
-	r.want("patience ends", watchBegun, watchBegun)
-	if first.ctx.Err() == nil {
+	r.Want("patience ends", watchBegun, watchBegun)
+	if first.Context.Err() == nil {
 		t.Error("the first watch was not ended")
 	}
-	first.change(all(made("web")))
-	first.ended(first.ctx.Err())
+	first.Change(all(made("web")))
+	first.Ended(first.Context.Err())
 	r.Advance(patience / 2)
-	r.want("the first one is late")
-	r.tells(port.APIBroken{Err: errors.New("connection refused")})
+	r.Want("the first one is late")
+	r.Tell(port.APIBroken{Err: errors.New("connection refused")})
 	r.Advance(10 * patience)
-	r.want("the second one is heard")
+	r.Want("the second one is heard")
 }
 
 // TestOverflow: a change that does not fit into the mailbox is lost, so that another watch lists all again.
 // What the old one told, and waits in the mailbox, is old.
 func TestOverflow(t *testing.T) {
 	r := listed(t, made("web"))
-	first := r.watch()
+	first := r.Newest()
 	for range 9 { // the mailbox has room for eight
-		first.change(set(made("db")))
+		first.Change(set(made("db")))
 	}
-	r.want("one more than there is room for", watchBegun)
-	if first.ctx.Err() == nil {
+	r.Want("one more than there is room for", watchBegun)
+	if first.Context.Err() == nil {
 		t.Error("the first watch was not ended")
 	}
-	r.tells(all(made("db"), made("web")))
-	r.want("the list", "status: db 5", "status: web 5", "pods, from api: db web", "mirrors:")
+	r.Tell(all(made("db"), made("web")))
+	r.Want("the list", "status: db 5", "status: web 5", "pods, from api: db web", "mirrors:")
 }
 
 // TestResend: asked twice, it is told twice.
 func TestResend(t *testing.T) {
 	r := listed(t, made("web"), made("static-n1", mirror))
-	r.ref.Tell(apipods.Resend{})
-	r.ref.Tell(apipods.Resend{})
-	r.want("twice", "pods, from api: web", "mirrors: static-n1", "status: web 5",
+	r.actor.Tell(apipods.Resend{})
+	r.actor.Tell(apipods.Resend{})
+	r.Want("twice", "pods, from api: web", "mirrors: static-n1", "status: web 5",
 		"pods, from api: web", "mirrors: static-n1", "status: web 5")
 }
 
 // TestActorRestart: the second incarnation knows nothing, and begins a watch in place of the first one's.
 func TestActorRestart(t *testing.T) {
 	r := listed(t, made("web"))
-	first := r.watch()
-	r.crash = true
-	r.ref.Tell(apipods.Resend{})
+	first := r.Newest()
+	r.actor.Crash()
+	r.actor.Tell(apipods.Resend{})
 	r.Advance(retry)
-	r.want("the crash", watchBegun)
-	if first.ctx.Err() == nil {
+	r.Want("the crash", watchBegun)
+	if first.Context.Err() == nil {
 		t.Error("the first watch was not ended")
 	}
-	first.change(deleted(made("web")))
-	r.ref.Tell(apipods.Resend{})
-	r.want("nothing is known")
-	r.tells(all(made("web")))
-	r.want("the list", "status: web 5", "pods, from api: web", "mirrors:")
+	first.Change(deleted(made("web")))
+	r.actor.Tell(apipods.Resend{})
+	r.Want("nothing is known")
+	r.Tell(all(made("web")))
+	r.Want("the list", "status: web 5", "pods, from api: web", "mirrors:")
 }

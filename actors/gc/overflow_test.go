@@ -17,11 +17,11 @@ func TestOverflowAsksOnce(t *testing.T) {
 	for i := range 5 {
 		for n := range 20 {
 			uid := types.UID(fmt.Sprintf("pod-%d-%d", i, n))
-			r.ref.Tell(Collect{Ref: observed.PodRef{UID: uid, Namespace: "default", Name: string(uid)}})
+			r.actor.Tell(Collect{Ref: observed.PodRef{UID: uid, Namespace: "default", Name: string(uid)}})
 		}
-		r.RunUntil(r.Now().Add(10*time.Millisecond), func() bool { return false })
+		r.Advance(10 * time.Millisecond)
 	}
-	r.RunUntil(r.Now().Add(gcPeriod/4), func() bool { return false })
+	r.Advance(gcPeriod / 4)
 	if r.restarted != 1 {
 		t.Errorf("pods were asked %d times to say everything again, want once", r.restarted)
 	}

@@ -40,12 +40,12 @@ func TestPolicies(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, there %v", c.policy, c.present), func(t *testing.T) {
 			r := newRig(t)
 			r.has[img] = c.present
-			r.ref.Tell(r.asks("a", c.policy))
+			r.actor.Tell(r.asks("a", c.policy))
 			for _, text := range c.looks {
-				r.want("one call after another", "runtime: "+text)
-				r.answers(text, nil)
+				r.WantByListener("one call after another", "runtime: "+text)
+				r.runtime.Answer(nil, text)
 			}
-			r.want("the answer", "a: "+c.said)
+			r.WantByListener("the answer", "a: "+c.said)
 		})
 	}
 }
@@ -53,60 +53,60 @@ func TestPolicies(t *testing.T) {
 // TestNeverIsLookedForAgain: an image that must not be pulled may be loaded by other means.
 func TestNeverIsLookedForAgain(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullNever))
-	r.answers(look, nil)
-	r.want("not there", "runtime: "+look, "a: app waits: ErrImageNeverPull: "+never)
-	r.pass(lookEvery - time.Millisecond)
-	r.want("not yet")
-	r.pass(time.Millisecond)
-	r.answers(look, nil)
-	r.want("looked again, and nothing said twice", "runtime: "+look)
-	r.wantEvents("told once", "a: ErrImageNeverPull: "+never, "a: Failed: Error: ErrImageNeverPull")
+	r.actor.Tell(r.asks("a", v1.PullNever))
+	r.runtime.Answer(nil, look)
+	r.WantByListener("not there", "runtime: "+look, "a: app waits: ErrImageNeverPull: "+never)
+	r.Advance(lookEvery - time.Millisecond)
+	r.WantByListener("not yet")
+	r.Advance(time.Millisecond)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("looked again, and nothing said twice", "runtime: "+look)
+	r.events.WantByListener("told once", "a: ErrImageNeverPull: "+never, "a: Failed: Error: ErrImageNeverPull")
 	r.has[img] = true
-	r.pass(lookEvery)
-	r.answers(look, nil)
-	r.want("there", "runtime: "+look, "a: "+ready)
+	r.Advance(lookEvery)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("there", "runtime: "+look, "a: "+ready)
 }
 
 // TestTwoPodsMakeOnePull: and each is told of it in its events.
 func TestTwoPodsMakeOnePull(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways))
-	r.ref.Tell(r.asks("b", v1.PullAlways))
-	r.want("one pull", "runtime: "+pull)
-	r.pass(3 * time.Second)
-	r.answers(pull, nil)
-	r.want("one look", "runtime: "+look)
-	r.answers(look, nil)
-	r.want("both have it", "a: "+ready, "b: "+ready)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.WantByListener("one pull", "runtime: "+pull)
+	r.Advance(3 * time.Second)
+	r.runtime.Answer(nil, pull)
+	r.WantByListener("one look", "runtime: "+look)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("both have it", "a: "+ready, "b: "+ready)
 	pulled := `Pulled: Successfully pulled image "` + img + `" in 3s`
-	r.wantEvents("both events", `a: Pulling: Pulling image "`+img+`"`, "a: "+pulled, "b: "+pulled)
+	r.events.WantByListener("both events", `a: Pulling: Pulling image "`+img+`"`, "a: "+pulled, "b: "+pulled)
 }
 
 // TestTwoLookOnce: what was looked up a moment ago is good for others.
 func TestTwoLookOnce(t *testing.T) {
 	r := newRig(t)
 	r.has[img] = true
-	r.ref.Tell(r.asks("a", v1.PullNever))
-	r.ref.Tell(r.asks("b", v1.PullIfNotPresent))
-	r.want("one look", "runtime: "+look)
-	r.answers(look, nil)
-	r.want("both have it", "a: "+ready, "b: "+ready)
+	r.actor.Tell(r.asks("a", v1.PullNever))
+	r.actor.Tell(r.asks("b", v1.PullIfNotPresent))
+	r.WantByListener("one look", "runtime: "+look)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("both have it", "a: "+ready, "b: "+ready)
 	present := `Pulled: Container image "` + img + `" already present on machine`
-	r.wantEvents("that it was there", "a: "+present, "b: "+present)
+	r.events.WantByListener("that it was there", "a: "+present, "b: "+present)
 }
 
 // TestTwice: the newer request replaces the older of the same container, and is answered once.
 func TestTwice(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways))
+	r.actor.Tell(r.asks("a", v1.PullAlways))
 	next := r.asks("a", v1.PullAlways)
 	next.Ask.Attempt = 1
-	r.ref.Tell(next)
-	r.ref.Tell(next)
-	r.answers(pull, nil)
-	r.answers(look, nil)
-	r.want("one answer", "runtime: "+pull, "runtime: "+look, "a: app ready for 1: sha256:"+img)
+	r.actor.Tell(next)
+	r.actor.Tell(next)
+	r.runtime.Answer(nil, pull)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("one answer", "runtime: "+pull, "runtime: "+look, "a: app ready for 1: sha256:"+img)
 }
 
 // TestAnotherImage: a container whose image was changed does not wait for the first any more. Another does.
@@ -115,22 +115,23 @@ func TestAnotherImage(t *testing.T) {
 		r := newRig(t)
 		sidecar := r.asks("a", v1.PullNever)
 		sidecar.Ask.Container = "sidecar"
-		r.ref.Tell(sidecar)
-		r.ref.Tell(r.asks("a", v1.PullAlways))
-		r.answers(look, nil)
+		r.actor.Tell(sidecar)
+		r.actor.Tell(r.asks("a", v1.PullAlways))
+		r.runtime.Answer(nil, look)
 		next := r.asks("a", v1.PullAlways)
 		next.Ask.Image = other
-		r.ref.Tell(next)
+		r.actor.Tell(next)
 		r.Settle()
-		r.said, r.events = nil, nil
-		r.answers(pull, refused(port.ImageNotFound, "no such tag"))
-		r.wantEvents("nobody is told of the first")
-		r.pass(base)
-		r.want("nor is it pulled again")
-		r.pass(lookEvery)
+		r.Forget()
+		r.events.Forget()
+		r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
+		r.events.WantByListener("nobody is told of the first")
+		r.Advance(base)
+		r.WantByListener("nor is it pulled again")
+		r.Advance(lookEvery)
 		r.has[img] = true
-		r.answers(look, nil)
-		r.want("the other container", "runtime: "+look, "a: sidecar ready for 0: sha256:"+img)
+		r.runtime.Answer(nil, look)
+		r.WantByListener("the other container", "runtime: "+look, "a: sidecar ready for 0: sha256:"+img)
 	}
 }
 
@@ -139,81 +140,81 @@ func TestInvalidName(t *testing.T) {
 	r := newRig(t)
 	m := r.asks("a", v1.PullAlways)
 	m.Ask.Image = "Not An Image"
-	r.ref.Tell(m)
+	r.actor.Tell(m)
 	_, err := imagepull.Parse(m.Ask.Image)
 	text := imagepull.InvalidNameMessage(m.Ask.Image, err)
-	r.want("at once", "a: app waits: InvalidImageName: "+text)
-	r.wantEvents("events", "a: InspectFailed: "+text, "a: Failed: Error: InvalidImageName")
+	r.WantByListener("at once", "a: app waits: InvalidImageName: "+text)
+	r.events.WantByListener("events", "a: InspectFailed: "+text, "a: Failed: Error: InvalidImageName")
 }
 
 // TestBackoff: a pull that fails is made again after a wait that doubles, and the pod is told so. One who asks
 // meanwhile waits with it.
 func TestBackoff(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways))
-	r.answers(pull, refused(port.ImageNotFound, "no such tag"))
-	r.want("failed", "runtime: "+pull, "a: app waits: ErrImagePull: "+failed)
-	r.pass(time.Second)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
+	r.WantByListener("failed", "runtime: "+pull, "a: app waits: ErrImagePull: "+failed)
+	r.Advance(time.Second)
 	waits := "app waits: ImagePullBackOff: " + backingOff + ": ErrImagePull: " + failed
-	r.want("backs off", "a: "+waits)
-	r.ref.Tell(r.asks("b", v1.PullAlways))
-	r.want("another waits too", "b: "+waits)
-	r.wantEvents("events",
+	r.WantByListener("backs off", "a: "+waits)
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.WantByListener("another waits too", "b: "+waits)
+	r.events.WantByListener("events",
 		`a: Pulling: Pulling image "`+img+`"`, "a: Failed: "+failed, "a: Failed: Error: ErrImagePull",
 		"a: BackOff: "+backingOff, "a: Failed: Error: ImagePullBackOff",
 		"b: BackOff: "+backingOff, "b: Failed: Error: ImagePullBackOff")
-	r.pass(base - time.Second - time.Millisecond)
-	r.want("not yet")
-	r.pass(time.Millisecond)
-	r.answers(pull, refused(port.ImageNotFound, "no such tag"))
-	r.want("again", "runtime: "+pull, "a: app waits: ErrImagePull: "+failed, "b: app waits: ErrImagePull: "+failed)
-	r.pass(2*base - time.Millisecond)
-	r.want("twice as long", "a: "+waits, "b: "+waits)
-	r.pass(time.Millisecond)
-	r.answers(pull, nil)
-	r.answers(look, nil)
-	r.want("in the end", "runtime: "+pull, "runtime: "+look, "a: "+ready, "b: "+ready)
+	r.Advance(base - time.Second - time.Millisecond)
+	r.WantByListener("not yet")
+	r.Advance(time.Millisecond)
+	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
+	r.WantByListener("again", "runtime: "+pull, "a: app waits: ErrImagePull: "+failed, "b: app waits: ErrImagePull: "+failed)
+	r.Advance(2*base - time.Millisecond)
+	r.WantByListener("twice as long", "a: "+waits, "b: "+waits)
+	r.Advance(time.Millisecond)
+	r.runtime.Answer(nil, pull)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("in the end", "runtime: "+pull, "runtime: "+look, "a: "+ready, "b: "+ready)
 }
 
 // TestBackoffOutlivesItsPod: a pod that is made again does not shorten it.
 func TestBackoffOutlivesItsPod(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways))
-	r.answers(pull, refused(port.ImageNotFound, "no such tag"))
-	r.ref.Tell(images.Forget{UID: "a"})
-	r.pass(base / 2)
-	r.said = nil
-	r.ref.Tell(r.asks("b", v1.PullAlways))
-	r.want("waits", "b: app waits: ImagePullBackOff: "+backingOff+": ErrImagePull: "+failed)
-	r.ref.Tell(images.Forget{UID: "b"})
-	r.pass(base)
-	r.want("nobody wants it any more")
-	r.ref.Tell(r.asks("c", v1.PullAlways))
-	r.want("and it is forgotten", "runtime: "+pull)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
+	r.actor.Tell(images.Forget{UID: "a"})
+	r.Advance(base / 2)
+	r.Forget()
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.WantByListener("waits", "b: app waits: ImagePullBackOff: "+backingOff+": ErrImagePull: "+failed)
+	r.actor.Tell(images.Forget{UID: "b"})
+	r.Advance(base)
+	r.WantByListener("nobody wants it any more")
+	r.actor.Tell(r.asks("c", v1.PullAlways))
+	r.WantByListener("and it is forgotten", "runtime: "+pull)
 }
 
 // TestLoadedDuringBackoff: an image that comes by other means ends the wait.
 func TestLoadedDuringBackoff(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullIfNotPresent))
-	r.answers(look, nil)
-	r.answers(pull, refused(port.ImageNotFound, "no such tag"))
+	r.actor.Tell(r.asks("a", v1.PullIfNotPresent))
+	r.runtime.Answer(nil, look)
+	r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
 	for _, wait := range []time.Duration{base, 2 * base} {
-		r.pass(wait)
-		r.answers(look, nil)
-		r.answers(pull, refused(port.ImageNotFound, "no such tag"))
+		r.Advance(wait)
+		r.runtime.Answer(nil, look)
+		r.runtime.Answer(refused(port.ImageNotFound, "no such tag"), pull)
 	}
-	r.said = nil
-	r.pass(lookEvery + time.Second)
-	r.answers(look, nil)
-	r.want("not before the next pull, which is after 40 s",
+	r.Forget()
+	r.Advance(lookEvery + time.Second)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("not before the next pull, which is after 40 s",
 		"a: app waits: ImagePullBackOff: "+backingOff+": ErrImagePull: "+failed, "runtime: "+look)
 	r.has[img] = true
-	r.pass(lookEvery - 2*time.Second)
-	r.want("not yet")
-	r.pass(time.Second)
-	r.answers(look, nil)
-	r.want("found", "runtime: "+look, "a: "+ready)
+	r.Advance(lookEvery - 2*time.Second)
+	r.WantByListener("not yet")
+	r.Advance(time.Second)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("found", "runtime: "+look, "a: "+ready)
 }
 
 // TestReasons: why a pull failed, in the words that users know.
@@ -223,21 +224,21 @@ func TestReasons(t *testing.T) {
 		port.ImageSignature: "SignatureValidationFailed", port.InvalidImageName: "InvalidImageName",
 	} {
 		r := newRig(t)
-		r.ref.Tell(r.asks("a", v1.PullAlways))
-		r.answers(pull, refused(kind, "no such tag"))
-		r.want(reason, "runtime: "+pull, "a: app waits: "+reason+": "+failed)
+		r.actor.Tell(r.asks("a", v1.PullAlways))
+		r.runtime.Answer(refused(kind, "no such tag"), pull)
+		r.WantByListener(reason, "runtime: "+pull, "a: app waits: "+reason+": "+failed)
 	}
 }
 
 // TestRuntimeDown: as long as no registry is asked, the wait for the next pull does not grow.
 func TestRuntimeDown(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways))
+	r.actor.Tell(r.asks("a", v1.PullAlways))
 	for range 4 {
-		r.answers(pull, refused(port.Unavailable, "connection refused"))
-		r.said = nil
-		r.pass(base)
-		r.want("as soon as the first time",
+		r.runtime.Answer(refused(port.Unavailable, "connection refused"), pull)
+		r.Forget()
+		r.Advance(base)
+		r.WantByListener("as soon as the first time",
 			`a: app waits: ImagePullBackOff: `+backingOff+`: ErrImagePull: Failed to pull image "`+img+
 				`": connection refused`, "runtime: "+pull)
 	}
@@ -246,27 +247,27 @@ func TestRuntimeDown(t *testing.T) {
 // TestDeadline: a pull without an answer has failed. Its late answer makes the actor look.
 func TestDeadline(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullIfNotPresent))
-	r.answers(look, nil)
-	r.want("it pulls", "runtime: "+look, "runtime: "+pull)
-	r.pass(pullDeadline)
-	r.want("no answer", `a: app waits: ErrImagePull: Failed to pull image "`+img+`": no answer within 1h0m0s`,
-		"runtime: "+look)
-	r.answers(look, nil)
-	r.want("not there")
-	r.answers(pull, nil)
-	r.answers(look, nil)
-	r.want("there after all", "runtime: "+look, "a: "+ready)
+	r.actor.Tell(r.asks("a", v1.PullIfNotPresent))
+	r.runtime.Answer(nil, look)
+	r.WantByListener("it pulls", "runtime: "+look, "runtime: "+pull)
+	r.Advance(pullDeadline)
+	r.WantByListener("no answer", `a: app waits: ErrImagePull: Failed to pull image "`+img+`": no answer within 1h0m0s`,
+		"runtime: "+pull+": given up", "runtime: "+look)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("not there")
+	r.runtime.Answer(nil, pull)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("there after all", "runtime: "+look, "a: "+ready)
 }
 
 // TestPulledButNotThere: a runtime that pulls and has nothing is not asked again and again.
 func TestPulledButNotThere(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways))
-	r.answers(pull, nil)
+	r.actor.Tell(r.asks("a", v1.PullAlways))
+	r.runtime.Answer(nil, pull)
 	delete(r.has, img)
-	r.answers(look, nil)
-	r.want("a failure", "runtime: "+pull, "runtime: "+look, `a: app waits: ErrImagePull: Failed to pull image "`+img+
+	r.runtime.Answer(nil, look)
+	r.WantByListener("a failure", "runtime: "+pull, "runtime: "+look, `a: app waits: ErrImagePull: Failed to pull image "`+img+
 		`": the image was pulled, but the runtime does not have it`)
 }
 
@@ -274,47 +275,47 @@ func TestPulledButNotThere(t *testing.T) {
 func TestLookFails(t *testing.T) {
 	r := newRig(t)
 	r.has[img] = true
-	r.ref.Tell(r.asks("a", v1.PullIfNotPresent))
-	r.answers(look, refused(port.Unavailable, "connection refused"))
+	r.actor.Tell(r.asks("a", v1.PullIfNotPresent))
+	r.runtime.Answer(refused(port.Unavailable, "connection refused"), look)
 	text := `Failed to inspect image "` + img + `": connection refused`
-	r.want("failed", "runtime: "+look, "a: app waits: ImageInspectError: "+text)
-	r.pass(time.Second)
-	r.answers(look, refused(port.Unavailable, "connection refused"))
-	r.want("again, and nothing said twice", "runtime: "+look)
-	r.wantEvents("events", "a: InspectFailed: "+text, "a: InspectFailed: "+text)
-	r.pass(time.Second)
-	r.want("twice as long")
-	r.ref.Tell(images.RuntimeBack{})
-	r.answers(look, nil)
-	r.want("at once", "runtime: "+look, "a: "+ready)
+	r.WantByListener("failed", "runtime: "+look, "a: app waits: ImageInspectError: "+text)
+	r.Advance(time.Second)
+	r.runtime.Answer(refused(port.Unavailable, "connection refused"), look)
+	r.WantByListener("again, and nothing said twice", "runtime: "+look)
+	r.events.WantByListener("events", "a: InspectFailed: "+text, "a: InspectFailed: "+text)
+	r.Advance(time.Second)
+	r.WantByListener("twice as long")
+	r.actor.Tell(images.RuntimeBack{})
+	r.runtime.Answer(nil, look)
+	r.WantByListener("at once", "runtime: "+look, "a: "+ready)
 }
 
 // TestLookWithoutAnswer: its deadline ends it, and a late answer is none.
 func TestLookWithoutAnswer(t *testing.T) {
 	r := newRig(t)
 	r.has[img] = true
-	r.ref.Tell(r.asks("a", v1.PullIfNotPresent))
-	r.pass(checkDeadline)
-	r.want("no answer", "runtime: "+look, `a: app waits: ImageInspectError: Failed to inspect image "`+img+
-		`": no answer within 1m0s`)
-	r.answers(look, nil)
-	r.want("late")
-	r.pass(time.Second)
-	r.answers(look, nil)
-	r.want("looked again", "runtime: "+look, "a: "+ready)
+	r.actor.Tell(r.asks("a", v1.PullIfNotPresent))
+	r.Advance(checkDeadline)
+	r.WantByListener("no answer", "runtime: "+look, "runtime: "+look+": given up",
+		`a: app waits: ImageInspectError: Failed to inspect image "`+img+`": no answer within 1m0s`)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("late")
+	r.Advance(time.Second)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("looked again", "runtime: "+look, "a: "+ready)
 }
 
 // TestForgotten: nobody is told of an image that its pod does not want any more. The pull goes on, but what else
 // it might be pulled with is not tried.
 func TestForgotten(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found), secret("bob", podobjects.Found)))
-	r.want("the first", "runtime: "+pull+" as ann")
-	r.ref.Tell(images.Forget{UID: "a"})
-	r.answers(pull+" as ann", refused(port.ImageUnauthorized, "go away"))
-	r.want("no second")
-	r.pass(base)
-	r.want("nor a second try")
+	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found), secret("bob", podobjects.Found)))
+	r.WantByListener("the first", "runtime: "+pull+" as ann")
+	r.actor.Tell(images.Forget{UID: "a"})
+	r.runtime.Answer(refused(port.ImageUnauthorized, "go away"), pull+" as ann")
+	r.WantByListener("no second")
+	r.Advance(base)
+	r.WantByListener("nor a second try")
 	if r.Timers() != 0 {
 		t.Errorf("%d timers are left", r.Timers())
 	}
@@ -324,46 +325,46 @@ func TestForgotten(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	r := newRig(t)
 	ask := r.asks("a", v1.PullAlways, secret("ann", podobjects.Found), secret("bob", podobjects.Found))
-	r.ref.Tell(ask)
-	r.answers(pull+" as ann", refused(port.ImageUnauthorized, "go away"))
-	r.want("the second", "runtime: "+pull+" as ann", "runtime: "+pull+" as bob")
-	r.answers(pull+" as bob", refused(port.RegistryUnavailable, "no such tag"))
-	r.want("both failed", "a: app waits: RegistryUnavailable: "+failed)
-	r.pass(base)
-	r.said = nil
-	r.answers(pull+" as ann", refused(port.RegistryUnavailable, "no such tag"))
-	r.want("another does not help", "a: app waits: RegistryUnavailable: "+failed)
+	r.actor.Tell(ask)
+	r.runtime.Answer(refused(port.ImageUnauthorized, "go away"), pull+" as ann")
+	r.WantByListener("the second", "runtime: "+pull+" as ann", "runtime: "+pull+" as bob")
+	r.runtime.Answer(refused(port.RegistryUnavailable, "no such tag"), pull+" as bob")
+	r.WantByListener("both failed", "a: app waits: RegistryUnavailable: "+failed)
+	r.Advance(base)
+	r.Forget()
+	r.runtime.Answer(refused(port.RegistryUnavailable, "no such tag"), pull+" as ann")
+	r.WantByListener("another does not help", "a: app waits: RegistryUnavailable: "+failed)
 }
 
 // TestAnotherCredential does not wait for a backoff that is not its own; the same does.
 func TestAnotherCredential(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found)))
-	r.answers(pull+" as ann", refused(port.ImageUnauthorized, "no such tag"))
-	r.pass(2 * time.Second)
+	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Found)))
+	r.runtime.Answer(refused(port.ImageUnauthorized, "no such tag"), pull+" as ann")
+	r.Advance(2 * time.Second)
 	waits := "app waits: ImagePullBackOff: " + backingOff + ": ErrImagePull: " + failed
-	r.said = nil
-	r.ref.Tell(r.asks("b", v1.PullAlways, secret("ann", podobjects.Found)))
-	r.want("the same waits", "b: "+waits)
-	r.ref.Tell(r.asks("c", v1.PullAlways, secret("bob", podobjects.Found)))
-	r.want("another does not", "runtime: "+pull+" as bob")
-	r.answers(pull+" as bob", nil)
-	r.want("who is not entitled pulls with its own", "runtime: "+look, "runtime: "+pull+" as ann")
-	r.answers(look, nil)
-	r.want("who is has it", "c: "+ready)
-	r.answers(pull+" as ann", nil)
-	r.answers(look, nil)
-	r.want("and then the others", "runtime: "+look, "a: "+ready, "b: "+ready)
+	r.Forget()
+	r.actor.Tell(r.asks("b", v1.PullAlways, secret("ann", podobjects.Found)))
+	r.WantByListener("the same waits", "b: "+waits)
+	r.actor.Tell(r.asks("c", v1.PullAlways, secret("bob", podobjects.Found)))
+	r.WantByListener("another does not", "runtime: "+pull+" as bob")
+	r.runtime.Answer(nil, pull+" as bob")
+	r.WantByListener("who is not entitled pulls with its own", "runtime: "+look, "runtime: "+pull+" as ann")
+	r.runtime.Answer(nil, look)
+	r.WantByListener("who is has it", "c: "+ready)
+	r.runtime.Answer(nil, pull+" as ann")
+	r.runtime.Answer(nil, look)
+	r.WantByListener("and then the others", "runtime: "+look, "a: "+ready, "b: "+ready)
 }
 
 // TestSecretNotKnownYet: it is not pulled before the pod says what with. One that is not there is told of.
 func TestSecretNotKnownYet(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Unknown)))
-	r.want("waits")
-	r.ref.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Missing)))
-	r.want("without", "runtime: "+pull)
-	r.wantEvents("events", `a: Pulling: Pulling image "`+img+`"`,
+	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Unknown)))
+	r.WantByListener("waits")
+	r.actor.Tell(r.asks("a", v1.PullAlways, secret("ann", podobjects.Missing)))
+	r.WantByListener("without", "runtime: "+pull)
+	r.events.WantByListener("events", `a: Pulling: Pulling image "`+img+`"`,
 		"a: FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets (of-ann); "+
 			"attempting to pull the image may not succeed.")
 }
@@ -372,21 +373,21 @@ func TestSecretNotKnownYet(t *testing.T) {
 // but does not know what it is made with: who must pull pulls again.
 func TestRestart(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", v1.PullIfNotPresent))
-	r.answers(look, nil)
-	r.want("it pulls", "runtime: "+look, "runtime: "+pull)
-	r.crash = true
-	r.ref.Tell(images.RuntimeBack{})
-	r.pass(time.Second)
-	r.want("restarted", "all: repeat")
-	r.ref.Tell(r.asks("a", v1.PullIfNotPresent))
-	r.answers(look, nil)
-	r.want("no second pull", "runtime: "+look)
-	r.ref.Tell(r.asks("b", v1.PullAlways))
-	r.answers(pull, nil)
-	r.want("who must pull, pulls", "runtime: "+look, "runtime: "+pull)
-	r.answers(look, nil)
-	r.want("who only needs it has it", "a: "+ready)
+	r.actor.Tell(r.asks("a", v1.PullIfNotPresent))
+	r.runtime.Answer(nil, look)
+	r.WantByListener("it pulls", "runtime: "+look, "runtime: "+pull)
+	r.actor.Crash()
+	r.actor.Tell(images.RuntimeBack{})
+	r.Advance(time.Second)
+	r.WantByListener("restarted", "all: repeat")
+	r.actor.Tell(r.asks("a", v1.PullIfNotPresent))
+	r.runtime.Answer(nil, look)
+	r.WantByListener("no second pull", "runtime: "+look)
+	r.actor.Tell(r.asks("b", v1.PullAlways))
+	r.runtime.Answer(nil, pull)
+	r.WantByListener("who must pull, pulls", "runtime: "+look, "runtime: "+pull)
+	r.runtime.Answer(nil, look)
+	r.WantByListener("who only needs it has it", "a: "+ready)
 }
 
 // TestOverflow: however much is lost, everything is asked for again once.
@@ -394,16 +395,16 @@ func TestOverflow(t *testing.T) {
 	r := newRig(t)
 	for range 3 {
 		for range 20 {
-			r.ref.Tell(images.Forget{UID: "a"})
+			r.actor.Tell(images.Forget{UID: "a"})
 		}
-		r.pass(10 * time.Millisecond)
+		r.Advance(10 * time.Millisecond)
 	}
-	r.want("not while there is no room")
-	r.pass(time.Second)
-	r.want("once", "all: repeat")
+	r.WantByListener("not while there is no room")
+	r.Advance(time.Second)
+	r.WantByListener("once", "all: repeat")
 	for range 20 {
-		r.ref.Tell(images.Forget{UID: "a"})
+		r.actor.Tell(images.Forget{UID: "a"})
 	}
-	r.pass(time.Second)
-	r.want("and at the next overflow", "all: repeat")
+	r.Advance(time.Second)
+	r.WantByListener("and at the next overflow", "all: repeat")
 }

@@ -16,18 +16,16 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
-
-var begin = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const interval = 10 * time.Second
 
 // rig is the actor alone, on a virtual clock. The rig plays pods, the disk and the
 // runtime: one log, as what its files have.
 type rig struct {
-	*kernel.Virtual
-	t   rapid.TB
-	ref kernel.Ref[logs.Message]
+	*actortest.Rig
+	actor *actortest.Actor[logs.Message]
 	// files are those of the log by suffix, "" for the current one; open is what
 	// the runtime writes to.
 	files map[string]*string
@@ -38,34 +36,22 @@ type rig struct {
 	reopen error
 	late   bool
 	// idle is a runtime that says it has done it, and has not.
-	idle  bool
-	calls []string
-	crash int // at the so-many-th message from now, if above 0
+	idle bool
 }
 
 var web = port.LogRef{Namespace: "default", Pod: "web", UID: "u1", Container: "app", Attempt: 2}
 
 func newRig(t rapid.TB) *rig {
 	first := ""
-	r := &rig{Virtual: kernel.NewVirtual(1, begin), t: t, files: map[string]*string{"": &first}, open: &first, runs: true}
-	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := kernel.NewRunner(sys, kernel.Pool{Name: logs.Pool, Size: 1, MinHold: time.Minute, MaxHold: time.Minute, Unkept: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	construct := logs.New(&logs.Deps{
-		Files: r, Runtime: r, Running: func(reply func([]*v1.Pod)) { reply(r.pods()) },
-		Policy: logrotate.Policy{MaxSize: 10, MaxFiles: 3}, Interval: interval, Deadline: time.Minute, StepDeadline: time.Minute,
+	r := &rig{Rig: actortest.New(t), files: map[string]*string{"": &first}, open: &first, runs: true}
+	r.actor = actortest.Spawn(r.Rig, kernel.Spec[logs.Message]{
+		Name: "logs", Policy: kernel.ForPods,
+		Runner: r.Runner(kernel.Pool{Name: logs.Pool, Size: 1, MinHold: time.Minute, MaxHold: time.Minute, Unkept: true}),
+		New: logs.New(&logs.Deps{
+			Files: r, Runtime: r, Running: func(reply func([]*v1.Pod)) { reply(r.pods()) },
+			Policy: logrotate.Policy{MaxSize: 10, MaxFiles: 3}, Interval: interval, Deadline: time.Minute, StepDeadline: time.Minute,
+		}),
 	})
-	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[logs.Message]{
-		Name: "logs", Runner: runner, Policy: kernel.ForPods, New: func() kernel.Behavior[logs.Message] { return &crasher{construct(), r} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return r
 }
 
@@ -80,45 +66,27 @@ func (r *rig) pods() []*v1.Pod {
 	return []*v1.Pod{p}
 }
 
-// crasher is the actor, with a crash on order.
-type crasher struct {
-	kernel.Behavior[logs.Message]
-	r *rig
-}
-
-func (c *crasher) Receive(ctx *kernel.Context[logs.Message], m logs.Message) {
-	if c.r.crash--; c.r.crash == 0 {
-		panic("on order")
-	}
-	c.Behavior.Receive(ctx, m)
-}
-
-func (r *rig) called(what string) { r.calls = append(r.calls, what) }
-
-// soon is when the answers come.
-func (r *rig) soon(f func()) { r.AfterFunc(time.Millisecond, f) }
-
 func (r *rig) LogSizes(_ context.Context, refs []port.LogRef, done func([]int64, error)) {
 	sizes := make([]int64, len(refs))
 	for i, ref := range refs {
 		if ref != web {
-			r.t.Fatalf("asked for %v", ref)
+			r.T.Fatalf("asked for %v", ref)
 		}
 		if sizes[i] = -1; r.files[""] != nil {
 			sizes[i] = int64(len(*r.files[""]))
 		}
 	}
-	r.called("sizes")
-	r.soon(func() { done(sizes, nil) })
+	r.Say("sizes")
+	r.Soon(func() { done(sizes, nil) })
 }
 
 func (r *rig) RotatedLogs(_ context.Context, done func([]port.LogRef, error)) {
-	r.called("rotated")
+	r.Say("rotated")
 	var out []port.LogRef
 	if len(r.files) > 1 || r.files[""] == nil {
 		out = append(out, web)
 	}
-	r.soon(func() { done(out, nil) })
+	r.Soon(func() { done(out, nil) })
 }
 
 func (r *rig) LookAtLog(_ context.Context, _ port.LogRef, done func(logrotate.Log, error)) {
@@ -130,11 +98,11 @@ func (r *rig) LookAtLog(_ context.Context, _ port.LogRef, done func(logrotate.Lo
 		}
 		l.Beside = append(l.Beside, suffix)
 	}
-	r.soon(func() { done(l, nil) })
+	r.Soon(func() { done(l, nil) })
 }
 
 func (r *rig) StepLog(_ context.Context, _ port.LogRef, step logrotate.Step, done func(error)) {
-	r.called(strings.TrimPrefix(fmt.Sprintf("%T", step), "logrotate."))
+	r.Say("%s", strings.TrimPrefix(fmt.Sprintf("%T", step), "logrotate."))
 	switch s := step.(type) {
 	case logrotate.Remove:
 		for _, suffix := range s.Suffixes {
@@ -148,13 +116,13 @@ func (r *rig) StepLog(_ context.Context, _ port.LogRef, step logrotate.Step, don
 		}
 	case logrotate.Compress:
 		if r.files[s.Suffix] == r.open {
-			r.t.Fatalf("%s is compressed while it is written to", s.Suffix)
+			r.T.Fatalf("%s is compressed while it is written to", s.Suffix)
 		}
 		r.rename(s.Suffix, logrotate.CompressedName(s.Suffix))
 	case logrotate.Reopen:
-		r.t.Fatal("the disk was told to reopen")
+		r.T.Fatalf("the disk was told to reopen")
 	}
-	r.soon(func() { done(nil) })
+	r.Soon(func() { done(nil) })
 }
 
 func (r *rig) rename(from, to string) {
@@ -163,11 +131,11 @@ func (r *rig) rename(from, to string) {
 }
 
 func (r *rig) PruneLogs(context.Context, []port.LogRef, func(error)) {
-	r.t.Fatal("this actor prunes nothing")
+	r.T.Fatalf("this actor prunes nothing")
 }
 
 func (r *rig) ReopenContainerLog(_ context.Context, id string, done func(error)) {
-	r.called("reopen " + id)
+	r.Say("reopen %s", id)
 	err := r.reopen
 	if (err == nil || r.late) && !r.idle {
 		if r.files[""] == nil {
@@ -175,7 +143,7 @@ func (r *rig) ReopenContainerLog(_ context.Context, id string, done func(error))
 		}
 		r.open = r.files[""]
 	}
-	r.soon(func() { done(err) })
+	r.Soon(func() { done(err) })
 }
 
 // names are the files that there are, in order.
@@ -192,10 +160,7 @@ func (r *rig) want(t *testing.T, files []string, calls ...string) {
 	if !slices.Equal(r.names(), files) {
 		t.Errorf("files %q, want %q", r.names(), files)
 	}
-	if !slices.Equal(r.calls, calls) {
-		t.Errorf("calls %q, want %q", r.calls, calls)
-	}
-	r.calls = nil
+	r.Want("calls", calls...)
 }
 
 func TestRotation(t *testing.T) {
@@ -204,17 +169,17 @@ func TestRotation(t *testing.T) {
 	r.want(t, []string{""}, "rotated", "sizes") // nothing else while nothing is too big
 	*r.open += "0123456789"
 	r.Advance(interval)
-	r.want(t, []string{"", "20261121-120020"}, "sizes", "Rotate", "reopen c1")
+	r.want(t, []string{"", "20260101-000020"}, "sizes", "Rotate", "reopen c1")
 	*r.open += "0123456789 and more"
 	r.Advance(interval)
-	r.want(t, []string{"", "20261121-120020.gz", "20261121-120030"}, "sizes", "Rotate", "reopen c1", "Compress")
+	r.want(t, []string{"", "20260101-000020.gz", "20260101-000030"}, "sizes", "Rotate", "reopen c1", "Compress")
 	*r.open += "0123456789"
 	r.Advance(interval)
-	r.want(t, []string{"", "20261121-120030.gz", "20261121-120040"}, "sizes", "Remove", "Rotate", "reopen c1", "Compress")
+	r.want(t, []string{"", "20260101-000030.gz", "20260101-000040"}, "sizes", "Remove", "Rotate", "reopen c1", "Compress")
 	r.runs = false
 	*r.open += "0123456789"
 	r.Advance(interval)
-	r.want(t, []string{"", "20261121-120030.gz", "20261121-120040"}, "sizes")
+	r.want(t, []string{"", "20260101-000030.gz", "20260101-000040"}, "sizes")
 }
 
 // TestRefused: a runtime that opens no new file is told to do so once a round, and
@@ -228,7 +193,7 @@ func TestRefused(t *testing.T) {
 			r.Advance(interval + time.Second)
 			files, calls := []string{""}, []string{"rotated", "sizes", "Rotate", "reopen c1", "Restore"}
 			if late {
-				files, calls = []string{"", "20261121-120010"}, calls[:4]
+				files, calls = []string{"", "20260101-000010"}, calls[:4]
 			}
 			r.want(t, files, calls...)
 			r.reopen = nil
@@ -257,12 +222,12 @@ func TestMissing(t *testing.T) {
 func TestLeft(t *testing.T) {
 	r := newRig(t)
 	r.runs = false
-	r.rename("", "20261121-110000")
-	r.files["20261121-100000"], r.files["20261121-100000.gz"], r.files["20261121-100000.tmp"] = new(string), new(string), new(string)
+	r.rename("", "20251231-230000")
+	r.files["20251231-220000"], r.files["20251231-220000.gz"], r.files["20251231-220000.tmp"] = new(string), new(string), new(string)
 	r.Advance(interval + time.Second)
-	r.want(t, []string{"", "20261121-100000.gz"}, "rotated", "sizes", "Restore", "Remove")
+	r.want(t, []string{"", "20251231-220000.gz"}, "rotated", "sizes", "Restore", "Remove")
 	r.Advance(interval)
-	r.want(t, []string{"", "20261121-100000.gz"}, "sizes")
+	r.want(t, []string{"", "20251231-220000.gz"}, "sizes")
 }
 
 // TestCrashes: the actor crashes at any message; in the end all is as it is to be,
@@ -272,7 +237,7 @@ func TestCrashes(t *testing.T) {
 		r := newRig(t)
 		written := 0
 		for range rapid.IntRange(1, 12).Draw(t, "looks") {
-			r.crash = rapid.IntRange(0, 12).Draw(t, "crash")
+			r.actor.CrashAt(rapid.IntRange(0, 12).Draw(t, "crash"))
 			r.reopen = nil
 			if rapid.IntRange(0, 4).Draw(t, "refuses") == 0 {
 				r.reopen, r.late = &port.Error{Kind: port.Other, Verb: "ReopenContainerLog"}, rapid.Bool().Draw(t, "late")
@@ -283,7 +248,8 @@ func TestCrashes(t *testing.T) {
 			}
 			r.Advance(interval)
 		}
-		r.crash, r.reopen = 0, nil
+		r.actor.CrashAt(0)
+		r.reopen = nil
 		r.Advance(30 * interval)
 		if r.files[""] != r.open || len(r.files) > 3 {
 			t.Fatalf("%q", r.names())

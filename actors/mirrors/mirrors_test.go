@@ -2,7 +2,6 @@ package mirrors_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 const (
@@ -20,54 +20,54 @@ const (
 // TestCreate: a mirror needs to be wanted, not to be there, and the node that owns it.
 func TestCreate(t *testing.T) {
 	r := newRig(t, statics("web=1"))
-	r.want("the apiserver has not said which there are", soon)
+	r.WantAfter("the apiserver has not said which there are", soon)
 	r.tells(found())
-	r.want("the node is not known", soon)
+	r.WantAfter("the node is not known", soon)
 	r.tells(node)
-	r.want("all is known", soon, create)
+	r.WantAfter("all is known", soon, create)
 	r.tells(found("web=1"))
-	r.want("it is there", soon, stands)
+	r.WantAfter("it is there", soon, stands)
 	r.tells(found("web=1"), statics("web=1"), node)
 	r.Advance(time.Hour)
-	r.want("nothing is to be done", soon, stands) // a newer version of the mirror
+	r.WantAfter("nothing is to be done", soon, stands) // a newer version of the mirror
 }
 
 // TestReplace: an outdated mirror is deleted, and created again when it is gone.
 func TestReplace(t *testing.T) {
 	r := newRig(t, node, statics("web=1"), found("web=1"))
-	r.want("as it should be", soon, stands)
+	r.WantAfter("as it should be", soon, stands)
 	r.tells(statics("web=2"))
-	r.want("another manifest", soon, "delete web, if it is mirror1", "status: web has lost mirror1")
+	r.WantAfter("another manifest", soon, "delete web, if it is mirror1", "status: web has lost mirror1")
 	r.tells(found())
-	r.want("it is gone", soon, "create web of 2, owned by node")
+	r.WantAfter("it is gone", soon, "create web of 2, owned by node")
 	r.tells(found("web=2"))
-	r.want("the new one is there", soon, "status: web is mirrored by mirror2")
+	r.WantAfter("the new one is there", soon, "status: web is mirrored by mirror2")
 }
 
 // TestClientDeletes: a mirror that a client deletes, gracefully or at once, is created again.
 func TestClientDeletes(t *testing.T) {
 	r := newRig(t, node, statics("web=1"), found("web=1"))
-	r.want("as it should be", soon, stands)
+	r.WantAfter("as it should be", soon, stands)
 	deleted := found("web=1")
-	deleted.Mirrors[0].DeletionTimestamp = &metav1.Time{Time: begin}
+	deleted.Mirrors[0].DeletionTimestamp = &metav1.Time{Time: actortest.Begin}
 	r.tells(deleted)
-	r.want("gracefully", soon, "delete web, if it is mirror1", "status: web has lost mirror1")
+	r.WantAfter("gracefully", soon, "delete web, if it is mirror1", "status: web has lost mirror1")
 	r.tells(found())
-	r.want("it is gone", soon, create)
+	r.WantAfter("it is gone", soon, create)
 	r.tells(found("web=1"))
-	r.want("it is there", soon, stands)
+	r.WantAfter("it is there", soon, stands)
 	r.tells(found())
-	r.want("at once", soon, create, "status: web has lost mirror1")
+	r.WantAfter("at once", soon, create, "status: web has lost mirror1")
 }
 
 // TestOrphan: a mirror without a static pod is deleted, once all static pods are known.
 func TestOrphan(t *testing.T) {
 	r := newRig(t, node, mirrors.Statics{}, found("old=1"))
-	r.want("others may come", time.Hour)
+	r.WantAfter("others may come", time.Hour)
 	r.tells(statics())
-	r.want("none comes", soon, "delete old, if it is mirror1")
+	r.WantAfter("none comes", soon, "delete old, if it is mirror1")
 	r.tells(found())
-	r.want("it is gone", time.Hour)
+	r.WantAfter("it is gone", time.Hour)
 }
 
 // TestFailure: a call is made again after a wait that doubles. The log has the first failure alone.
@@ -75,34 +75,34 @@ func TestFailure(t *testing.T) {
 	r := newRig(t)
 	r.err = errors.New("quota exceeded")
 	r.tells(node, statics("web=1"), found())
-	r.want("the first try", soon, create)
+	r.WantAfter("the first try", soon, create)
 	for _, wait := range []time.Duration{base, 2 * base, 4 * base} {
 		begun := r.Now()
-		if !r.RunUntil(begun.Add(2*wait), func() bool { return len(r.said) > 0 }) {
+		if !r.RunUntil(begun.Add(2*wait), func() bool { return len(r.Lines()) > 0 }) {
 			t.Fatalf("no try within %v", 2*wait)
 		}
 		if got := r.Now().Sub(begun); got < wait/2-soon || got > wait {
 			t.Errorf("the next try comes after %v, want between half of %v and all of it", got, wait)
 		}
-		r.want("the next try", soon, create)
+		r.WantAfter("the next try", soon, create)
 	}
-	warned := strings.Count(r.log.String(), `"level":"warn"`)
-	if warned != 1 || !strings.Contains(r.log.String(), "quota exceeded") {
-		t.Errorf("warned %d times, want once: %s", warned, &r.log)
+	warned := r.Logged(`"level":"warn"`)
+	if warned != 1 || r.Logged("quota exceeded") == 0 {
+		t.Errorf("warned %d times, want once: %s", warned, &r.Log)
 	}
 	r.tells(statics())
-	r.want("nobody wants it any more", time.Hour)
+	r.WantAfter("nobody wants it any more", time.Hour)
 }
 
 // TestEcho: what was done shows in what apipods tells. If it does not, it is done again.
 func TestEcho(t *testing.T) {
 	r := newRig(t, node, statics("web=1"), found())
-	r.want("it is created", echo-soon, create)
+	r.WantAfter("it is created", echo-soon, create)
 	r.tells(statics("web=1"))
-	r.want("asked meanwhile", soon)
-	r.want("no echo", 2*soon, create)
+	r.WantAfter("asked meanwhile", soon)
+	r.WantAfter("no echo", 2*soon, create)
 	r.tells(found("web=1"))
-	r.want("the echo", time.Hour, stands)
+	r.WantAfter("the echo", time.Hour, stands)
 }
 
 // TestGoneAlready: that what is to be deleted is not there is no failure.
@@ -110,9 +110,9 @@ func TestGoneAlready(t *testing.T) {
 	r := newRig(t)
 	r.err = &port.Error{Kind: port.NotFound, Verb: "Delete"}
 	r.tells(statics(), found("old=1"))
-	r.want("not found", echo-soon, "delete old, if it is mirror1")
-	if r.log.Len() != 0 {
-		t.Errorf("the log says %s", &r.log)
+	r.WantAfter("not found", echo-soon, "delete old, if it is mirror1")
+	if r.Log.Len() != 0 {
+		t.Errorf("the log says %s", &r.Log)
 	}
 }
 
@@ -120,41 +120,41 @@ func TestGoneAlready(t *testing.T) {
 // The late answer is of no use.
 func TestNoAnswer(t *testing.T) {
 	r := newRig(t)
-	r.silent = true
+	r.answers.Silent = true
 	r.tells(node, statics("web=1"), found())
-	r.want("the call", deadline/2, create)
-	r.silent = false
+	r.WantAfter("the call", deadline/2, create)
+	r.answers.Silent = false
 	r.tells(statics("web=1", "db=1"), found())
-	r.want("another pod", soon, "create db of 1, owned by node")
+	r.WantAfter("another pod", soon, "create db of 1, owned by node")
 	r.tells(found("db=1"))
-	r.want("the other one stands", soon, "status: db is mirrored by mirror1")
-	r.want("after the deadline", deadline/2+base, create)
-	r.late[0]()
-	r.want("the late answer", soon)
-	if !strings.Contains(r.log.String(), "no answer within 30s") {
-		t.Errorf("the log says %s", &r.log)
+	r.WantAfter("the other one stands", soon, "status: db is mirrored by mirror1")
+	r.WantAfter("after the deadline", deadline/2+base, create)
+	r.answers.Release(0)
+	r.WantAfter("the late answer", soon)
+	if r.Logged("no answer within 30s") == 0 {
+		t.Errorf("the log says %s", &r.Log)
 	}
 }
 
 // TestResend: status restarted, and is told of all that stand.
 func TestResend(t *testing.T) {
 	r := newRig(t, node, statics("web=1"), found("web=1"))
-	r.want("as it should be", soon, stands)
+	r.WantAfter("as it should be", soon, stands)
 	r.tells(mirrors.Resend{}, mirrors.Resend{})
-	r.want("twice", soon, stands, stands)
+	r.WantAfter("twice", soon, stands, stands)
 }
 
 // TestActorRestart: the second incarnation asks for all, and does nothing before it is told.
 func TestActorRestart(t *testing.T) {
 	r := newRig(t, node, statics("web=1"), found("web=1"))
-	r.want("as it should be", soon, stands)
-	r.crash = true
+	r.WantAfter("as it should be", soon, stands)
+	r.actor.Crash()
 	r.tells(mirrors.Resend{})
-	r.want("the crash", time.Second, "all: repeat")
+	r.WantAfter("the crash", time.Second, "all: repeat")
 	r.tells(statics("web=1"), node)
-	r.want("the mirrors are not known", soon)
+	r.WantAfter("the mirrors are not known", soon)
 	r.tells(found("web=1"))
-	r.want("all is known", soon, stands)
+	r.WantAfter("all is known", soon, stands)
 }
 
 // TestOverflow: of static pods and mirrors the newest count, so that many fit into the mailbox. Others may
@@ -162,13 +162,13 @@ func TestActorRestart(t *testing.T) {
 func TestOverflow(t *testing.T) {
 	r := newRig(t, node)
 	for range 10 {
-		r.ref.Tell(statics("old=1"))
-		r.ref.Tell(found("web=1"))
+		r.actor.Tell(statics("old=1"))
+		r.actor.Tell(found("web=1"))
 	}
-	r.ref.Tell(statics("web=1"))
-	r.want("the newest", soon, stands)
+	r.actor.Tell(statics("web=1"))
+	r.WantAfter("the newest", soon, stands)
 	for range 4 { // the mailbox has room for three
-		r.ref.Tell(node)
+		r.actor.Tell(node)
 	}
-	r.want("one more than there is room for", soon, "all: repeat")
+	r.WantAfter("one more than there is room for", soon, "all: repeat")
 }

@@ -18,23 +18,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // rig is the actor alone, on a virtual clock. The rig plays the apiserver, the runtime and the
 // machine.
 type rig struct {
-	*kernel.Virtual
+	*actortest.Rig
 	port.API
-	t   *testing.T
-	ref kernel.Ref[Message]
 	// node and lease are what the apiserver has.
 	node    *v1.Node
 	lease   *coordinationv1.Lease
 	version int
 	// fail says what goes wrong with a call of the apiserver.
 	fail func(call string) error
-	// calls are those so far that asked the apiserver for anything but a watch.
-	calls []string
+	// The transcript has the calls of the apiserver, but for watches.
 	watch func(port.APIChange)
 	// watching is true once a watch was let through.
 	watching bool
@@ -77,7 +75,7 @@ func (r *rig) Machine(_ context.Context, done func(*port.Machine, error)) {
 // Record implements port.Recorder.
 func (r *rig) Record(e port.Event) {
 	if e.Node != "n1" {
-		r.t.Errorf("an event of %q", e.Node)
+		r.T.Errorf("an event of %q", e.Node)
 	}
 	r.events = append(r.events, e.Reason)
 }
@@ -99,7 +97,7 @@ func (r *rig) Watch(_ context.Context, _ port.Selection, change func(port.APICha
 }
 
 func (r *rig) answer(call string, done func(port.APIObject, error), work func() (port.APIObject, error)) {
-	r.calls = append(r.calls, call)
+	r.Say("%s", call)
 	err := r.fail(call)
 	r.AfterFunc(time.Millisecond, func() {
 		if err != nil {
@@ -193,7 +191,7 @@ func ready() port.RuntimeStatus {
 func newRig(t *testing.T) *rig {
 	cpu := v1.ResourceList{v1.ResourceCPU: resource.MustParse("4")}
 	r := &rig{
-		t: t, Virtual: kernel.NewVirtual(1, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), fail: func(string) error { return nil },
+		Rig: actortest.New(t), fail: func(string) error { return nil },
 		machine: &port.Machine{Capacity: cpu, Allocatable: cpu, Info: v1.NodeSystemInfo{BootID: "b1"}},
 	}
 	r.runtime = runtimePort{r: r, status: ready()}
@@ -201,15 +199,7 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) start(change ...func(*Deps)) {
-	r.t.Helper()
-	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	runner, err := kernel.NewRunner(sys)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	r.T.Helper()
 	deps := &Deps{
 		API: r, Runtime: &r.runtime, Facts: r, Events: r, Register: true, MaxImages: 50,
 		Own:   &nodeobject.Own{Name: "n1", Labels: map[string]string{"own": "1"}},
@@ -220,30 +210,23 @@ func (r *rig) start(change ...func(*Deps)) {
 	for _, c := range change {
 		c(deps)
 	}
-	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[Message]{Name: "nodestatus", Runner: runner, New: New(deps)})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	actortest.Spawn(r.Rig, kernel.Spec[Message]{Name: "nodestatus", New: New(deps)})
 }
 
 // called counts the calls of a name, and forgets all.
 func (r *rig) called(name string) (n int) {
-	for _, c := range r.calls {
-		if c == name {
-			n++
-		}
-	}
-	r.calls = nil
+	n = r.Count(name)
+	r.Forget()
 	return n
 }
 
 func (r *rig) wantReady(want bool) {
-	r.t.Helper()
+	r.T.Helper()
 	if r.node == nil {
-		r.t.Fatal("there is no node")
+		r.T.Fatalf("there is no node")
 	}
 	if got := nodeobject.Ready(&r.node.Status); got != want {
-		r.t.Errorf("ready is %v: %+v", got, r.node.Status.Conditions)
+		r.T.Errorf("ready is %v: %+v", got, r.node.Status.Conditions)
 	}
 }
 
@@ -253,9 +236,7 @@ func TestRegister(t *testing.T) {
 	r.start()
 	r.Advance(20 * time.Millisecond)
 	r.wantReady(true)
-	if got := strings.Join(r.calls, ", "); got != "get Lease, create Node, create Lease" {
-		t.Errorf("calls %s", got)
-	}
+	r.Want("the calls", "get Lease", "create Node", "create Lease")
 	if got := strings.Join(r.events, " "); got != "Starting NodeHasSufficientMemory NodeHasNoDiskPressure NodeHasSufficientPID NodeReady" {
 		t.Errorf("events %s", got)
 	}
@@ -269,9 +250,9 @@ func TestIdle(t *testing.T) {
 	r := newRig(t)
 	r.start()
 	r.Advance(time.Second)
-	r.calls = nil
+	r.Forget()
 	r.Advance(time.Minute)
-	if n := len(r.calls); n < 5 || n > 6 || r.called("update Lease") != n {
+	if n := len(r.Lines()); n < 5 || n > 6 || r.called("update Lease") != n {
 		t.Errorf("%d calls", n)
 	}
 	r.Advance(10 * time.Minute)
@@ -333,8 +314,9 @@ func TestNotRegistering(t *testing.T) {
 	r := newRig(t)
 	r.start(func(d *Deps) { d.Register = false })
 	r.Advance(10 * time.Minute)
-	if strings.Join(r.calls, ", ") != "get Lease" || r.node != nil {
-		t.Fatalf("calls %v", r.calls)
+	r.Want("nothing is written", "get Lease")
+	if r.node != nil {
+		t.Fatalf("there is a node: %+v", r.node)
 	}
 	r.put(func(n *v1.Node) { n.Name, n.UID = "n1", "theirs" })
 	r.Advance(time.Second)
@@ -376,7 +358,7 @@ func TestAway(t *testing.T) {
 	r.events = nil
 	r.fail = func(string) error { return &port.Error{Kind: port.Unavailable} }
 	r.machine = &port.Machine{Capacity: r.machine.Capacity, Allocatable: r.machine.Allocatable, Info: v1.NodeSystemInfo{BootID: "b1", KernelVersion: "new"}}
-	r.calls = nil
+	r.Forget()
 	r.Advance(5 * time.Minute)
 	if n := r.called("report"); n < 30 || n > 120 {
 		t.Errorf("%d tries in 5 minutes", n)

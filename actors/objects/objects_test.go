@@ -1,253 +1,279 @@
 package objects_test
 
 import (
-	"context"
-	"errors"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/podobjects"
-	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/objects"
-	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
-)
-
-// rig is the objects actor on a virtual clock. The rig plays the apiserver and the actors of pods, which
-// use one ConfigMap, and writes down what is told and which calls are made.
-type rig struct {
-	*kernel.Virtual
-	t       *testing.T
-	sys     *kernel.System
-	ref     kernel.Ref[objects.Message]
-	said    []string
-	watches []*watch
-	// object and err are what the apiserver answers to a Get.
-	object *v1.ConfigMap
-	err    error
-}
-
-type watch struct {
-	ctx    context.Context
-	change func(port.APIChange)
-	ended  func(error)
-}
-
-const (
-	ttl      = time.Minute
-	base     = time.Second // of the backoff
-	doubt    = 5 * time.Second
-	patience = 30 * time.Second
-	soon     = 10 * time.Millisecond // is enough for a call
-)
-
-var settings = podobjects.Ref{Kind: podobjects.ConfigMap, Namespace: "default", Name: "settings"}
-
-func newRig(t *testing.T, detection objects.Detection) *rig {
-	t.Helper()
-	r := &rig{t: t, Virtual: kernel.NewVirtual(1, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
-	var err error
-	if r.sys, err = kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1}); err != nil {
-		t.Fatal(err)
-	}
-	runner, err := kernel.NewRunner(r.sys, objects.Pools()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.ref, err = kernel.SpawnRoot(r.sys, kernel.Spec[objects.Message]{
-		Name: "objects", Runner: runner, MailboxLimit: 4, New: objects.New(&objects.Deps{
-			API: r, Restarted: func() { r.said = append(r.said, "pods: repeat") }, Detection: detection, TTL: ttl,
-			Backoff: backoff.Policy{Base: base, Max: time.Minute}, Doubt: doubt, Deadline: time.Minute, Patience: patience,
-		}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// Watch implements portcall.Watcher.
-func (r *rig) Watch(ctx context.Context, s port.Selection, change func(port.APIChange), ended func(error)) {
-	if s.Kind != port.ConfigMapKind {
-		return // of services, which are not looked at here
-	}
-	r.said = append(r.said, "watch "+s.String())
-	r.watches = append(r.watches, &watch{ctx, change, ended})
-}
-
-// Get implements objects.API.
-func (r *rig) Get(_ context.Context, k port.APIKey, done func(port.APIObject, error)) {
-	r.said = append(r.said, "get "+k.String())
-	object, err := r.object, r.err
-	r.AfterFunc(time.Millisecond, func() { done(object, err) })
-}
-
-// CreateToken implements objects.API.
-func (r *rig) CreateToken(
-	context.Context, string, string, authenticationv1.TokenRequestSpec, func(authenticationv1.TokenRequestStatus, error),
-) {
-	r.t.Error("a token is asked for, that no pod uses")
-}
-
-// user plays the actor of a pod.
-type user struct {
-	r    *rig
-	name string
-}
-
-func (*user) Start(*kernel.Context[pod.Message]) {}
-
-func (u *user) Receive(_ *kernel.Context[pod.Message], m pod.Message) {
-	e := m.(pod.ObjectsAnswer).Objects.Get(settings)
-	line := u.name + ": " + e.State.String()
-	if e.State == podobjects.Found {
-		line += " " + e.Object.(*v1.ConfigMap).ResourceVersion
-	}
-	if e.Message != "" {
-		line += ", " + e.Message
-	}
-	u.r.said = append(u.r.said, line)
-}
-
-// need is what a new pod asks for.
-func (r *rig) need(name string) objects.Need {
-	r.t.Helper()
-	ref, err := kernel.SpawnRoot(r.sys, kernel.Spec[pod.Message]{
-		Name: name, New: func() kernel.Behavior[pod.Message] { return &user{r, name} },
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)}}
-	p.Spec.Containers = []v1.Container{{Name: "app", EnvFrom: []v1.EnvFromSource{{
-		ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}},
-	}}}}
-	return objects.Need{NeedObjects: pod.NeedObjects{Pod: p, ReplyTo: ref}}
-}
-
-func (r *rig) tell(changes ...port.APIChange) {
-	for _, c := range changes {
-		r.watches[len(r.watches)-1].change(c)
-		r.Settle()
-	}
-}
-
-// want lets time pass, and compares what was said since the last time.
-func (r *rig) want(what string, d time.Duration, want ...string) {
-	r.t.Helper()
-	r.Advance(d)
-	got := r.said
-	r.said = nil
-	slices.Sort(got) // actors run side by side
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		r.t.Fatalf("%s: was said\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
-	}
-}
-
-// made is the ConfigMap in one of its versions.
-func made(version string) *v1.ConfigMap {
-	return &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "settings", UID: "settings", ResourceVersion: version}}
-}
-
-func listed(version string) port.APIReplaced {
-	return port.APIReplaced{Objects: []port.APIObject{made(version)}}
-}
-
-const (
-	watchBegun = "watch ConfigMap default/ metadata.name=settings"
-	getBegun   = "get ConfigMap default/settings"
 )
 
 // TestWatch: pods share one watch from the first to the last, and each is told of each change.
 func TestWatch(t *testing.T) {
-	r := newRig(t, objects.Watch)
-	web := r.need("web")
-	r.ref.Tell(web)
-	r.want("the first pod", soon, watchBegun, "web: unknown")
-	r.tell(listed("1"))
-	r.want("the list", soon, "web: found 1")
-	r.ref.Tell(r.need("db"))
-	r.want("another pod", soon, "db: found 1")
-	r.tell(port.APISet{Object: made("2")}, port.APISet{Object: made("2")})
-	r.want("a change, told twice", soon, "db: found 2", "web: found 2")
-	r.tell(port.APIBroken{Err: errors.New("connection refused")})
+	r := newRig(t)
+	r.actor.Tell(r.need("web"))
+	r.want("the first pod", soon, watchBegun, "web: settings unknown")
+	r.Tell(listed(made("1")))
+	r.want("the list", soon, "web: settings found 1")
+	r.actor.Tell(r.need("db"))
+	r.want("another pod", soon, "db: settings found 1")
+	r.Tell(port.APISet{Object: made("2")}, port.APISet{Object: made("2")})
+	r.want("a change, told twice", soon, "db: settings found 2", "web: settings found 2")
+	r.Tell(port.APIBroken{Err: errAway})
 	r.want("the apiserver is away: it stays known", time.Hour)
-	r.tell(port.APIDeleted{Object: made("2")})
-	r.want("it is gone", soon, "db: missing", "web: missing")
-	r.ref.Tell(objects.Forget{UID: "web"})
+	r.actor.Tell(r.need("late"))
+	r.want("also for a pod that comes then", soon, "late: settings found 2")
+	r.actor.Tell(objects.Forget{UID: "u-late"})
+	r.Tell(port.APIDeleted{Object: made("2")})
+	r.want("it is gone", soon, "db: settings missing", "web: settings missing")
+	r.Tell(port.APIBroken{Err: errAway})
+	r.want("that stays known, too", time.Hour)
+	r.actor.Tell(objects.Forget{UID: "u-web"})
 	r.Settle()
-	if r.watches[0].ctx.Err() != nil {
+	if r.ended() != 0 {
 		t.Error("the watch ended with the first pod")
 	}
-	r.ref.Tell(objects.Forget{UID: "db"})
-	r.ref.Tell(objects.Forget{UID: "db"})
+	r.actor.Tell(objects.Forget{UID: "u-db"})
+	r.actor.Tell(objects.Forget{UID: "u-db"})
 	r.Settle()
-	if r.watches[0].ctx.Err() == nil {
+	if r.ended() != 1 {
 		t.Error("the watch did not end with the last pod")
 	}
-	r.tell(listed("3"))
+	r.Tell(listed(made("3")))
 	r.want("late", soon)
 }
 
 // TestSilentWatch: it is given up for another, and what it says then is late.
 func TestSilentWatch(t *testing.T) {
-	r := newRig(t, objects.Watch)
-	r.ref.Tell(r.need("web"))
-	r.want("two watches", patience+soon, watchBegun, watchBegun, "web: unknown")
-	r.watches[0].change(listed("1"))
-	r.want("late", soon)
-	r.tell(listed("2"))
-	r.want("the second one", time.Hour, "web: found 2")
+	r := newRig(t)
+	r.actor.Tell(r.need("web"))
+	r.want("two watches", patience+soon, watchBegun, watchBegun, "web: settings unknown")
+	r.All[0].Change(listed(made("1")))
+	r.All[0].Change(port.APIBroken{Err: errAway})
+	r.All[0].Ended(errAway)
+	r.want("late", 2*base)
+	r.Tell(listed(made("2")))
+	r.want("the second one", time.Hour, "web: settings found 2")
+}
+
+// TestWatchEnds: another one is begun after a wait that doubles, and what the old one says then is late.
+func TestWatchEnds(t *testing.T) {
+	r := newRig(t)
+	r.actor.Tell(r.need("web"))
+	r.Tell(listed(made("1")))
+	r.Forget()
+	for _, wait := range []time.Duration{base, 2 * base, 4 * base} {
+		old := r.Newest()
+		old.Ended(errAway)
+		if got := r.retries(2 * wait); got < wait || got > wait+wait/10 {
+			t.Errorf("the next watch begins after %v, want %v and up to a tenth more", got, wait)
+		}
+		r.want("another watch", 0, watchBegun)
+		old.Change(port.APIDeleted{Object: made("1")})
+		old.Ended(errAway)
+		r.want("the old one is late", soon)
+	}
+	r.Tell(listed(made("2")))
+	r.want("it stands", time.Hour, "web: settings found 2")
+	r.Newest().Ended(errAway)
+	if got := r.retries(2 * base); got > base+base/10 {
+		t.Errorf("the next watch begins after %v: one that stood begins the backoff anew", got)
+	}
+}
+
+// TestImmutable: an object that can never change is not watched or read any more, also not for another pod.
+func TestImmutable(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		object port.APIObject
+		watch  string
+		uses   func(p *v1.Pod)
+	}{
+		{"a ConfigMap", immutable("1"), watchBegun, configMap("settings")},
+		{"a Secret", &v1.Secret{ObjectMeta: made("1").ObjectMeta, Immutable: new(true)}, "watch Secret default/ metadata.name=settings",
+			volume(v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "settings"}})},
+	} {
+		r := newRig(t)
+		r.actor.Tell(r.need("web", c.uses))
+		r.Tell(listed(c.object))
+		r.want(c.name, soon, c.watch, "web: settings unknown", "web: settings found 1")
+		if r.ended() != 1 {
+			t.Errorf("%s: the watch goes on", c.name)
+		}
+		r.Tell(port.APIDeleted{Object: c.object})
+		r.want("late", time.Hour)
+		r.actor.Tell(r.need("db", c.uses))
+		r.want("another pod", time.Hour, "db: settings found 1")
+	}
 }
 
 // TestCache: what is not watched is read once per TTL, and when another pod comes. A failure is tried again
 // sooner, and what was found stays known.
 func TestCache(t *testing.T) {
-	r := newRig(t, objects.Cache)
-	r.object = made("1")
-	r.ref.Tell(r.need("web"))
-	r.want("the first pod", soon, getBegun, "web: unknown", "web: found 1")
-	r.object = made("2")
+	r := newRig(t, cached)
+	const get = "apiserver: " + getBegun
+	r.has["settings"] = made("1")
+	r.actor.Tell(r.need("web"))
+	r.calls.Answer(nil, getBegun)
+	r.want("the first pod", 0, get, "web: settings unknown", "web: settings found 1")
+	r.has["settings"] = made("2")
 	r.want("within the TTL", ttl-soon)
-	r.want("after it", ttl/10+2*soon, getBegun, "web: found 2")
-	r.object = made("3")
-	r.ref.Tell(r.need("db"))
-	r.want("another pod", soon, getBegun, "db: found 2", "db: found 3", "web: found 3")
-	r.err = errors.New("connection refused")
-	r.want("it fails", ttl+ttl/10-soon, getBegun)
+	r.want("after it", ttl/10+soon, get)
+	r.calls.Answer(nil, getBegun)
+	r.want("another version", 0, "web: settings found 2")
+	r.has["settings"] = made("3")
+	r.actor.Tell(r.need("db"))
+	r.calls.Answer(nil, getBegun)
+	r.want("another pod", soon, get, "db: settings found 2", "db: settings found 3", "web: settings found 3")
+	r.want("the TTL", ttl+ttl/10, get)
+	for _, wait := range []time.Duration{base, 2 * base, 4 * base} {
+		r.calls.Answer(errAway, getBegun)
+		if got := r.retries(2 * wait); got < wait || got > wait+wait/10 {
+			t.Errorf("it is read again after %v, want %v and up to a tenth more", got, wait)
+		}
+		r.want("the next try", 0, get)
+	}
+	r.calls.Answer(nil, getBegun)
+	r.want("nothing new: the next read comes after the TTL", ttl-soon)
+	r.actor.Tell(objects.Forget{UID: "u-web"})
+	r.actor.Tell(objects.Forget{UID: "u-db"})
+	r.want("nobody needs it", time.Hour)
+}
+
+// TestOneReadAtATime: a pod that comes while an object is read waits for that answer.
+func TestOneReadAtATime(t *testing.T) {
+	r := newRig(t, cached)
+	r.has["settings"] = made("1")
+	r.actor.Tell(r.need("web"))
+	r.actor.Tell(r.need("db"))
+	r.want("one call", time.Second, "apiserver: "+getBegun, "web: settings unknown", "db: settings unknown")
+	r.calls.Answer(nil, getBegun)
+	r.want("one answer", time.Second, "web: settings found 1", "db: settings found 1")
+}
+
+// TestCacheOfMissing: what is not there is looked for again soon.
+func TestCacheOfMissing(t *testing.T) {
+	r := newRig(t, cached)
+	r.actor.Tell(r.need("web"))
+	r.calls.Answer(refused(port.NotFound), getBegun)
+	r.want("it is not there", 0, "apiserver: "+getBegun, "web: settings unknown", "web: settings missing")
+	r.want("again", base+base/10, "apiserver: "+getBegun)
+	r.has["settings"] = immutable("1")
+	r.calls.Answer(nil, getBegun)
+	r.want("it is there, and can never change", time.Hour, "web: settings found 1")
+	r.actor.Tell(r.need("db"))
+	r.want("another pod", soon, "db: settings found 1")
+}
+
+// TestNoAnswer: a call that is not answered is given up, and the pod is told. The late answer is of no use.
+func TestNoAnswer(t *testing.T) {
+	r := newRig(t, cached)
+	r.has["settings"] = made("1")
+	r.actor.Tell(r.need("web"))
+	r.want("the call", deadline-soon, "apiserver: "+getBegun, "web: settings unknown")
+	r.want("the deadline", 2*soon, "apiserver: "+getBegun+": given up",
+		"web: settings failed, GetConfigMap default/settings: deadline exceeded: no answer within 1m0s")
+	r.calls.Answer(nil, getBegun)
+	r.want("late", soon)
+	r.want("it is tried again", base+base/10, "apiserver: "+getBegun)
+	r.calls.Answer(nil, getBegun)
+	r.want("it is answered", 0, "web: settings found 1")
 }
 
 // TestDoubt: a pod is told why an object cannot be had, after a while.
 func TestDoubt(t *testing.T) {
-	r := newRig(t, objects.Watch)
-	r.ref.Tell(r.need("web"))
-	r.want("the watch", soon, watchBegun, "web: unknown")
-	r.tell(port.APIBroken{Err: errors.New("connection refused")})
+	r := newRig(t)
+	r.actor.Tell(r.need("web"))
+	r.want("the watch", soon, watchBegun, "web: settings unknown")
+	r.Tell(port.APIBroken{Err: errAway})
 	r.want("not yet", doubt-2*soon)
-	r.want("now", 2*soon, "web: failed, connection refused")
-	r.tell(listed("1"))
-	r.want("it is there", soon, "web: found 1")
+	r.want("now", 2*soon, "web: settings failed, connection refused")
+	r.Tell(listed(made("1")))
+	r.want("it is there", soon, "web: settings found 1")
+}
+
+// TestForbiddenAtFirst: the apiserver learns a moment later than the node what the node may read. It is asked
+// again at once, as long as that can be the reason.
+func TestForbiddenAtFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(d *objects.Deps)
+		begun  string
+		refuse func(r *rig)
+		after  []string
+	}{
+		"a watch": {
+			func(*objects.Deps) {}, watchBegun, func(r *rig) { r.Tell(port.APIBroken{Err: refused(port.Forbidden)}) }, nil,
+		},
+		"a read": {
+			cached, "apiserver: " + getBegun, func(r *rig) { r.calls.Answer(refused(port.Forbidden), getBegun) }, []string{"apiserver: " + getBegun},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, c.change)
+			r.actor.Tell(r.need("web"))
+			r.want("the first", 0, c.begun, "web: settings unknown")
+			for _, wait := range []time.Duration{25, 50, 100, 200, 400, 800, 1000, 1000, 1000} {
+				c.refuse(r)
+				if got := r.retries(2 * time.Second); got != wait*time.Millisecond {
+					t.Errorf("the next try comes after %v, want %v ms", got, int(wait))
+				}
+				r.want("the next try", 0, c.begun)
+			}
+			c.refuse(r)
+			r.want("the last one that is soon", doubt-r.Since(), "web: settings failed, Get: forbidden: no")
+			r.want("a second after the refusal", time.Second, c.begun)
+			c.refuse(r)
+			r.want("then the backoff", 66*time.Second, c.after...)
+		})
+	}
 }
 
 // TestOverflow: what was missed is asked for once, after a pause, and everything begins anew.
 func TestOverflow(t *testing.T) {
-	r := newRig(t, objects.Watch)
+	r := newRig(t, withServices)
 	web := r.need("web")
-	r.ref.Tell(web)
-	r.want("the watch", soon, watchBegun, "web: unknown")
+	r.actor.Tell(web)
+	r.want("the watches", soon, watchBegun, "watch Service", "web: settings unknown; services unknown")
 	for range 5 { // the mailbox has room for four
-		r.ref.Tell(objects.Forget{UID: "stranger"})
+		r.actor.Tell(objects.Forget{UID: "stranger"})
 	}
 	r.want("the overflow", time.Second, "pods: repeat")
-	r.ref.Tell(web)
-	r.want("the pod repeats", soon, watchBegun, "web: unknown")
+	if r.ended() != 2 {
+		t.Errorf("%d watches ended, want both", r.ended())
+	}
+	r.actor.Tell(web)
+	r.want("the pod repeats", soon, watchBegun, "watch Service", "web: settings unknown; services unknown")
+}
+
+// TestActorRestart: the calls of the predecessor end, the pods ask again, and what they know stays known while
+// it has not been read.
+func TestActorRestart(t *testing.T) {
+	r := newRig(t)
+	r.has["data"] = bound("data", "pv")
+	web := r.need("web", configMap("settings"), claim("data"))
+	r.actor.Tell(web)
+	r.Tell(listed(made("1")))
+	r.Forget()
+	r.actor.Crash()
+	r.actor.Tell(objects.Forget{UID: "stranger"})
+	r.want("the crash", time.Second, "apiserver: "+getData+": given up", "pods: repeat")
+	if r.ended() != 1 {
+		t.Error("the watch of the predecessor goes on")
+	}
+	web.Known = r.known["web"]
+	r.actor.Tell(web)
+	r.want("the pod repeats", soon, watchBegun)
+	r.All[0].Change(listed(made("2")))
+	r.want("the predecessor's watch is late", soon)
+	r.Tell(port.APIBroken{Err: errAway})
+	r.calls.Answer(nil, getData) // is the predecessor's, and keeps the lane until now
+	r.calls.Answer(errAway, getData)
+	r.want("it fails, and what was found stays known", doubt-base,
+		"apiserver: "+getData, "apiserver: "+getData)
+	r.calls.Answer(errAway, getData)
+	r.want("what was not known has failed", 2*base, "web: settings found 1; data failed, connection refused")
+	r.Tell(port.APIDeleted{Object: made("1")})
+	r.want("it is read", 0, "web: settings missing; data failed, connection refused")
 }

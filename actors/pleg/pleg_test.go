@@ -3,7 +3,6 @@ package pleg_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,20 +15,20 @@ import (
 // happened while nobody listened, and then lists are rare.
 func TestStream(t *testing.T) {
 	r := newRig(t, has(made("web", "c1")))
-	r.want("the start", soon, "list", "events", "healthy", "snapshot web, listed at 0s")
+	r.WantAfter("the start", soon, "list", "events", "healthy", "snapshot web, listed at 0s")
 	r.stream.opened()
-	r.want("the stream stands", soon, "list", "healthy, streaming")
-	r.want("quiet", slow-2*soon)
-	r.want("the relist", 2*soon, "list", "healthy, streaming")
+	r.WantAfter("the stream stands", soon, "list", "healthy, streaming")
+	r.WantAfter("quiet", slow-2*soon)
+	r.WantAfter("the relist", 2*soon, "list", "healthy, streaming")
 }
 
 // TestPolling: a runtime without events is listed often.
 func TestPolling(t *testing.T) {
 	r := newRig(t, polling)
-	r.want("the start", soon, "list", "events", "healthy", "snapshot, listed at 0s")
-	r.want("two periods", 2*fast, "list", "healthy", "list", "healthy")
-	if n := strings.Count(r.log.String(), "does not support container events"); n != 1 {
-		t.Errorf("logged %d times, want once: %s", n, &r.log)
+	r.WantAfter("the start", soon, "list", "events", "healthy", "snapshot, listed at 0s")
+	r.WantAfter("two periods", 2*fast, "list", "healthy", "list", "healthy")
+	if n := r.Logged("does not support container events"); n != 1 {
+		t.Errorf("logged %d times, want once: %s", n, &r.Log)
 	}
 }
 
@@ -37,14 +36,14 @@ func TestPolling(t *testing.T) {
 // something was created is none.
 func TestEvents(t *testing.T) {
 	r := streaming(t)
-	r.said = nil
+	r.Forget()
 	for _, kind := range []observed.EventKind{
 		observed.ContainerCreatedEvent, observed.ContainerStartedEvent, observed.ContainerStoppedEvent,
 		observed.ContainerStoppedEvent, observed.ContainerDeletedEvent,
 	} {
 		r.stream.event(port.RuntimeEvent{Kind: kind, ContainerID: "c1", Pod: made("stranger").Ref})
 	}
-	r.want("five events", soon, "hint: c1 started of default/stranger", "hint: c1 stopped of default/stranger",
+	r.WantAfter("five events", soon, "hint: c1 started of default/stranger", "hint: c1 stopped of default/stranger",
 		"hint: c1 stopped of default/stranger", "hint: c1 deleted of default/stranger")
 }
 
@@ -55,7 +54,7 @@ func TestLists(t *testing.T) {
 	exited.Containers[0].State = observed.ContainerExited
 	unready.Sandboxes[0].State = observed.SandboxNotReady
 	r := newRig(t, polling, has(web))
-	r.want("the start", soon, "list", "events", "healthy", "snapshot web, listed at 0s")
+	r.WantAfter("the start", soon, "list", "events", "healthy", "snapshot web, listed at 0s")
 	for _, step := range []struct {
 		what string
 		pods []observed.RuntimePod
@@ -71,7 +70,7 @@ func TestLists(t *testing.T) {
 		{"nothing again", []observed.RuntimePod{unready}, nil},
 	} {
 		r.pods = step.pods
-		r.want(step.what, fast, append([]string{"list", "healthy"}, step.seen...)...)
+		r.WantAfter(step.what, fast, append([]string{"list", "healthy"}, step.seen...)...)
 	}
 }
 
@@ -79,7 +78,8 @@ func TestLists(t *testing.T) {
 // Lists are frequent meanwhile.
 func TestStreamEnds(t *testing.T) {
 	r := streaming(t)
-	r.said, r.tries = nil, nil
+	r.Forget()
+	r.tries = nil
 	r.streamErr = errors.New("connection refused")
 	r.stream.done(errors.New("EOF"))
 	ended := r.Now()
@@ -93,18 +93,18 @@ func TestStreamEnds(t *testing.T) {
 	if !slices.Equal(pauses, want) {
 		t.Errorf("it is opened after %v, want %v", pauses, want)
 	}
-	if n := len(r.only("list")); n != 3 {
-		t.Errorf("%d lists, want one in each of the three long pauses: %q", n, r.said)
+	if n := r.Count("list"); n != 3 {
+		t.Errorf("%d lists, want one in each of the three long pauses: %q", n, r.Lines())
 	}
 	r.streamErr = nil
 	r.Advance(2 * time.Second)
-	r.said = nil
+	r.Forget()
 	r.stream.opened()
-	r.want("it stands again", soon, "list", "healthy, streaming")
+	r.WantAfter("it stands again", soon, "list", "healthy, streaming")
 	r.stream.done(nil)
-	r.want("it ended again", fast/8, "events")
-	if n := strings.Count(r.log.String(), "event stream of the runtime ended"); n != 2 {
-		t.Errorf("logged %d times, want once for each stream that stood: %s", n, &r.log)
+	r.WantAfter("it ended again", fast/8, "events")
+	if n := r.Logged("event stream of the runtime ended"); n != 2 {
+		t.Errorf("logged %d times, want once for each stream that stood: %s", n, &r.Log)
 	}
 }
 
@@ -114,11 +114,11 @@ func TestOldStream(t *testing.T) {
 	old := r.stream
 	old.done(nil)
 	r.Advance(fast / 8)
-	r.said = nil
+	r.Forget()
 	old.opened()
-	r.want("the old one is late", soon)
+	r.WantAfter("the old one is late", soon)
 	r.stream.opened()
-	r.want("the new one stands", soon, "list", "healthy, streaming")
+	r.WantAfter("the new one stands", soon, "list", "healthy, streaming")
 }
 
 // TestSilentRuntime: a list that hangs does not keep the next from being tried, three at most. The first
@@ -126,35 +126,36 @@ func TestOldStream(t *testing.T) {
 func TestSilentRuntime(t *testing.T) {
 	r := newRig(t, polling, has(made("web", "c1")))
 	r.Advance(soon)
-	r.said, r.silent = nil, true
-	r.want("the first", fast, "list")
-	r.want("patience", impatience-fast)
-	r.want("the second and the third", 2*impatience, "list", "list")
-	r.want("no fourth", deadline+fast-3*impatience-2*soon)
-	r.want("the deadline of the first makes room", fast+2*soon, "unhealthy since 1.001s: deadline exceeded", "list")
+	r.Forget()
+	r.answers.Silent = true
+	r.WantAfter("the first", fast, "list")
+	r.WantAfter("patience", impatience-fast)
+	r.WantAfter("the second and the third", 2*impatience, "list", "list")
+	r.WantAfter("no fourth", deadline+fast-3*impatience-2*soon)
+	r.WantAfter("the deadline of the first makes room", fast+2*soon, "unhealthy since 1.001s: deadline exceeded", "list")
 	r.pods = nil
-	fourth := r.late[3]
-	fourth()
-	r.want("the fourth is answered", soon, "the runtime is back", "events", "healthy")
-	r.late[1]()
-	r.want("the second is answered late", soon)
-	r.silent = false
-	r.want("all is as before", fast, "list", "healthy", "seen: default/web with 0 sandboxes and 0 containers")
-	if n := strings.Count(r.log.String(), "cannot list the containers of the runtime"); n != 1 {
-		t.Errorf("logged %d times, want once: %s", n, &r.log)
+	r.answers.Release(3)
+	r.WantAfter("the fourth is answered", soon, "the runtime is back", "events", "healthy")
+	r.answers.Release(1)
+	r.WantAfter("the second is answered late", soon)
+	r.answers.Silent = false
+	r.WantAfter("all is as before", fast, "list", "healthy", "seen: default/web with 0 sandboxes and 0 containers")
+	if n := r.Logged("cannot list the containers of the runtime"); n != 1 {
+		t.Errorf("logged %d times, want once: %s", n, &r.Log)
 	}
 }
 
 // TestRuntimeAway: while lists fail they are frequent, though a stream may stand.
 func TestRuntimeAway(t *testing.T) {
 	r := streaming(t)
-	r.said, r.listErr = nil, unavailable
-	r.ref.Tell(pleg.Tick{})
+	r.Forget()
+	r.listErr = unavailable
+	r.actor.Tell(pleg.Tick{})
 	const away = "unhealthy since 20ms: unavailable, streaming"
-	r.want("it fails", 2*fast+soon, "list", away, "list", away, "list", away)
+	r.WantAfter("it fails", 2*fast+soon, "list", away, "list", away, "list", away)
 	r.listErr = nil
-	r.want("it works", fast, "list", "the runtime is back", "healthy, streaming")
-	r.want("lists are rare again", slow-fast)
+	r.WantAfter("it works", fast, "list", "the runtime is back", "healthy, streaming")
+	r.WantAfter("lists are rare again", slow-fast)
 }
 
 // TestRuntimeAwayAtTheStart: the snapshot comes with the first list that works. One that was away may have
@@ -162,40 +163,40 @@ func TestRuntimeAway(t *testing.T) {
 func TestRuntimeAwayAtTheStart(t *testing.T) {
 	r := newRig(t, polling, func(r *rig) { r.listErr = unavailable })
 	const away = "unhealthy since 0s: unavailable"
-	r.want("the start", soon, "list", "events", away)
-	r.want("again", fast, "list", away)
+	r.WantAfter("the start", soon, "list", "events", away)
+	r.WantAfter("again", fast, "list", away)
 	r.listErr, r.streamErr = nil, nil
-	r.want("it is there", fast, "list", "the runtime is back", "events", "healthy", "snapshot, listed at 2.002s")
+	r.WantAfter("it is there", fast, "list", "the runtime is back", "events", "healthy", "snapshot, listed at 2.002s")
 	r.stream.opened()
-	r.want("it has events now", soon, "list", "healthy, streaming")
+	r.WantAfter("it has events now", soon, "list", "healthy, streaming")
 }
 
 // TestResend: pods restarted, and gets a snapshot that is newer than its question.
 func TestResend(t *testing.T) {
 	r := streaming(t, made("web", "c1"))
-	r.said = nil
+	r.Forget()
 	r.pods = append(r.pods, made("db", "c2"))
-	r.ref.Tell(pleg.Resend{})
-	r.want("once", soon, "list", "healthy, streaming", "snapshot web db, listed at 20ms")
-	r.ref.Tell(pleg.Resend{})
-	r.ref.Tell(pleg.Resend{})
-	r.want("twice before the answer", soon,
+	r.actor.Tell(pleg.Resend{})
+	r.WantAfter("once", soon, "list", "healthy, streaming", "snapshot web db, listed at 20ms")
+	r.actor.Tell(pleg.Resend{})
+	r.actor.Tell(pleg.Resend{})
+	r.WantAfter("twice before the answer", soon,
 		"list", "list", "healthy, streaming", "snapshot web db, listed at 30ms", "healthy, streaming")
-	r.silent = true
-	r.ref.Tell(pleg.Resend{})
-	r.want("it is lost", fast, "list")
-	r.silent = false
-	r.want("the next list has it", impatience, "list", "healthy, streaming", "snapshot web db, listed at 2.04s")
+	r.answers.Silent = true
+	r.actor.Tell(pleg.Resend{})
+	r.WantAfter("it is lost", fast, "list")
+	r.answers.Silent = false
+	r.WantAfter("the next list has it", impatience, "list", "healthy, streaming", "snapshot web db, listed at 2.04s")
 }
 
 // TestOverflow: something was missed, so that all is listed.
 func TestOverflow(t *testing.T) {
 	r := streaming(t)
-	r.said = nil
+	r.Forget()
 	for range 3 {
-		r.ref.Tell(pleg.Resend{}) // the mailbox has room for two
+		r.actor.Tell(pleg.Resend{}) // the mailbox has room for two
 	}
-	r.want("three lists for two messages", soon, "list", "list", "list",
+	r.WantAfter("three lists for two messages", soon, "list", "list", "list",
 		"healthy, streaming", "snapshot, listed at 20ms", "healthy, streaming", "healthy, streaming")
 }
 
@@ -204,14 +205,15 @@ func TestOverflow(t *testing.T) {
 func TestActorRestart(t *testing.T) {
 	r := streaming(t, made("web", "c1"))
 	old := r.stream
-	r.said, r.crash = nil, true
-	r.ref.Tell(pleg.Tick{})
-	r.want("the crash", 2*soon, "list", "events", "healthy", "snapshot web, listed at 30ms")
+	r.Forget()
+	r.actor.Crash()
+	r.actor.Tell(pleg.Tick{})
+	r.WantAfter("the crash", 2*soon, "list", "events", "healthy", "snapshot web, listed at 30ms")
 	if old.ctx.Err() == nil || r.stream.ctx.Err() != nil {
 		t.Errorf("the streams ended with %v and %v, want only the first to end", old.ctx.Err(), r.stream.ctx.Err())
 	}
 	old.done(old.ctx.Err())
-	r.want("the first stream ends", fast/2)
+	r.WantAfter("the first stream ends", fast/2)
 	r.stream.opened()
-	r.want("the second stands", soon, "list", "healthy, streaming")
+	r.WantAfter("the second stands", soon, "list", "healthy, streaming")
 }

@@ -37,7 +37,7 @@ func lived(l v1.Lifecycle) *v1.Pod {
 
 // under says whether something of that kind is under way.
 func (r *rig) under(kind string) bool {
-	for _, e := range r.runner.InFlight(r.ref.Path()) {
+	for _, e := range r.runner.InFlight(r.actor.Path()) {
 		if e.Kind == kind && e.Phase == kernel.EffectStarted {
 			return true
 		}
@@ -55,23 +55,23 @@ func (r *rig) told(reason string) (messages []string) {
 }
 
 func (r *rig) up() {
-	r.t.Helper()
+	r.T.Helper()
 	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
 	r.Advance(time.Second)
 }
 
 // over runs until the pod has ended, took after its stop, and nothing is left.
 func (r *rig) over(took time.Duration) {
-	r.t.Helper()
+	r.T.Helper()
 	dead := r.in("a", observed.ContainerExited, 0)
 	r.until(took+time.Second, "dead", dead)
 	if got := r.Now().Sub(r.assign.Stop.At); got < took || got > took+time.Second {
-		r.t.Errorf("dead after %v, want %v", got, took)
+		r.T.Errorf("dead after %v, want %v", got, took)
 	}
 	r.until(time.Second, "finished", func() bool { return r.finished })
 	r.Advance(time.Second)
-	if left := r.runner.InFlight(r.ref.Path()); len(left) > 0 {
-		r.t.Errorf("left over: %+v", left)
+	if left := r.runner.InFlight(r.actor.Path()); len(left) > 0 {
+		r.T.Errorf("left over: %+v", left)
 	}
 }
 
@@ -99,11 +99,11 @@ func TestPreStopOutlivesTheGracePeriod(t *testing.T) {
 			r.stop(5 * time.Second)
 			r.Advance(5*time.Second - time.Millisecond)
 			if r.under("StopContainer") || !r.under(c.kind) {
-				t.Fatalf("before the end of the grace period: %+v", r.runner.InFlight(r.ref.Path()))
+				t.Fatalf("before the end of the grace period: %+v", r.runner.InFlight(r.actor.Path()))
 			}
 			r.Advance(2 * time.Second)
 			if !r.under("StopContainer") || !r.under(c.kind) {
-				t.Fatalf("when the grace period is over: %+v", r.runner.InFlight(r.ref.Path()))
+				t.Fatalf("when the grace period is over: %+v", r.runner.InFlight(r.actor.Path()))
 			}
 			if told := r.told("FailedPreStopHook"); len(told) > 0 {
 				t.Errorf("told while the hook runs: %q", told)
@@ -127,7 +127,7 @@ func TestGraceShortenedDuringPreStop(t *testing.T) {
 	r.stop(5 * time.Second)
 	r.Advance(5*time.Second + time.Second)
 	if !r.under("StopContainer") || !r.under("ExecSync") {
-		t.Errorf("at the new end: %+v", r.runner.InFlight(r.ref.Path()))
+		t.Errorf("at the new end: %+v", r.runner.InFlight(r.actor.Path()))
 	}
 	r.assign.Stop = &podlife.Stop{At: begun}
 	r.over(17 * time.Second)
@@ -149,13 +149,13 @@ func TestCrashDuringPreStop(t *testing.T) {
 	crash := func(r *rig) {
 		r.Advance(20 * time.Second)
 		execs := r.rt.Calls(simcri.ExecSync)
-		r.crash = true
-		r.ref.Tell(r.assign)
+		r.actor.Crash()
+		r.actor.Tell(r.assign)
 		r.Advance(9 * time.Second)
-		r.ref.Tell(pod.Renewed{Pod: r.assign.Pod})
-		r.ref.Tell(pod.Wake{})
+		r.actor.Tell(pod.Renewed{Pod: r.assign.Pod})
+		r.actor.Tell(pod.Wake{})
 		if n := r.rt.Calls(simcri.ExecSync); n != execs || !r.under("ExecSync") {
-			t.Errorf("%d more commands; under way: %+v", n-execs, r.runner.InFlight(r.ref.Path()))
+			t.Errorf("%d more commands; under way: %+v", n-execs, r.runner.InFlight(r.actor.Path()))
 		}
 	}
 	t.Run("of a pod", func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestCrashDuringPreStop(t *testing.T) {
 		r.up()
 		c, _ := r.rt.Find("u1", "a")
 		begun := r.Now()
-		r.ref.Tell(pod.Probed{ID: c.ID, Health: probe.Health{Liveness: probe.Failure}})
+		r.actor.Tell(pod.Probed{ID: c.ID, Health: probe.Health{Liveness: probe.Failure}})
 		crash(r)
 		r.until(time.Minute, "dead", r.in("a", observed.ContainerExited, 0))
 		if took := r.Now().Sub(begun); took < 32*time.Second || took > 33*time.Second {
@@ -199,7 +199,7 @@ func TestPostStartTakesItsTime(t *testing.T) {
 	r.up()
 	r.Advance(time.Hour)
 	if started() || !r.under("ExecSync") || !r.in("a", observed.ContainerRunning, 0)() {
-		t.Errorf("after an hour: %+v; %v", r.runner.InFlight(r.ref.Path()), r.reasons())
+		t.Errorf("after an hour: %+v; %v", r.runner.InFlight(r.actor.Path()), r.reasons())
 	}
 }
 
@@ -211,7 +211,7 @@ func TestStopDuringPostStart(t *testing.T) {
 	r.stop(30 * time.Second)
 	r.Advance(time.Second)
 	if r.under("ExecSync") || !r.under("StopContainer") || r.rt.Calls(simcri.ExecSync) != 2 {
-		t.Errorf("%d commands; under way: %+v", r.rt.Calls(simcri.ExecSync), r.runner.InFlight(r.ref.Path()))
+		t.Errorf("%d commands; under way: %+v", r.rt.Calls(simcri.ExecSync), r.runner.InFlight(r.actor.Path()))
 	}
 	r.over(30 * time.Second)
 	const want = `PostStartHook failed: command "for ever" had not ended when its container was stopped`
@@ -225,7 +225,7 @@ func TestLivenessFailsDuringPostStart(t *testing.T) {
 	r := newRig(t, lived(v1.Lifecycle{PostStart: command("for", "ever"), PreStop: command("done")}), deaf())
 	r.up()
 	c, _ := r.rt.Find("u1", "a")
-	r.ref.Tell(pod.Probed{ID: c.ID, Health: probe.Health{Liveness: probe.Failure}})
+	r.actor.Tell(pod.Probed{ID: c.ID, Health: probe.Health{Liveness: probe.Failure}})
 	r.until(32*time.Second, "dead", r.in("a", observed.ContainerExited, 0))
 	r.until(time.Minute, "restarted", r.in("a", observed.ContainerRunning, 1))
 	if told := r.told("Killing"); len(told) != 1 || told[0] != "Container a failed liveness probe, will be restarted" {
@@ -269,7 +269,7 @@ func TestGraceWithoutEnd(t *testing.T) {
 		r.stop(podspec.Grace(p))
 		r.Advance(10000 * time.Hour)
 		if !r.in("a", observed.ContainerRunning, 0)() || !r.under("StopContainer") {
-			t.Errorf("grace of %d s: %+v", seconds, r.runner.InFlight(r.ref.Path()))
+			t.Errorf("grace of %d s: %+v", seconds, r.runner.InFlight(r.actor.Path()))
 		}
 		r.stop(0)
 		r.over(0)

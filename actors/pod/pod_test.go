@@ -20,7 +20,7 @@ func TestRunsAndEnds(t *testing.T) {
 	})
 	r.stop(30 * time.Second)
 	r.until(5*time.Second, "finished", func() bool { return r.finished })
-	if left := r.runner.InFlight(r.ref.Path()); len(left) > 0 {
+	if left := r.runner.InFlight(r.actor.Path()); len(left) > 0 {
 		t.Errorf("left over: %+v", left)
 	}
 	want := []string{"Created a", "Created b", "Killing a", "Killing b", "Started a", "Started b"}
@@ -63,13 +63,13 @@ func TestLookAgainAfterAnOldList(t *testing.T) {
 	r.until(time.Second, "running", r.in("a", observed.ContainerRunning, 0))
 	r.Advance(time.Second)
 	r.hints, r.listLate = false, 500*time.Millisecond
-	r.ref.Tell(pod.RuntimeHint{ID: "stranger", Kind: observed.ContainerStoppedEvent})
+	r.actor.Tell(pod.RuntimeHint{ID: "stranger", Kind: observed.ContainerStoppedEvent})
 	r.Advance(100 * time.Millisecond)
 	c, _ := r.rt.Find("u1", "a")
 	if err := r.rt.EndContainer(c.ID, simcri.Exit{Code: 1}); err != nil {
 		t.Fatal(err)
 	}
-	r.ref.Tell(pod.RuntimeSeen{View: r.rt.Truth().Runtime.Pods[0].Pod, Listed: r.Now()})
+	r.actor.Tell(pod.RuntimeSeen{View: r.rt.Truth().Runtime.Pods[0].Pod, Listed: r.Now()})
 	r.until(5*time.Second, "restarted", r.in("a", observed.ContainerRunning, 1))
 }
 
@@ -109,7 +109,7 @@ func TestSleepHook(t *testing.T) {
 		t.Errorf("dead after %v, want 5 s of sleep before the stop", took)
 	}
 	r.until(time.Second, "finished", func() bool { return r.finished })
-	if left := r.runner.InFlight(r.ref.Path()); len(left) > 0 {
+	if left := r.runner.InFlight(r.actor.Path()); len(left) > 0 {
 		t.Errorf("left over: %+v", left)
 	}
 	lists := r.rt.Calls(simcri.List)
@@ -130,8 +130,8 @@ func TestRestartDuringPostStart(t *testing.T) {
 	r.until(time.Second, "the sidecar running", r.in("s", observed.ContainerRunning, 0))
 	began := r.Now()
 	r.Advance(5 * time.Second)
-	r.crash = true
-	r.ref.Tell(r.assign)
+	r.actor.Crash()
+	r.actor.Tell(r.assign)
 	r.until(30*time.Second, "main running", r.in("a", observed.ContainerRunning, 0))
 	if took := r.Now().Sub(began); took < 10*time.Second || took > 11*time.Second {
 		t.Errorf("main ran %v after the sidecar, whose hook takes 10 s", took)
@@ -145,8 +145,8 @@ func TestForceAfterRestart(t *testing.T) {
 	r.Advance(time.Second)
 	r.stop(10 * time.Minute)
 	r.Advance(10 * time.Second)
-	r.crash = true
-	r.ref.Tell(r.assign)
+	r.actor.Crash()
+	r.actor.Tell(r.assign)
 	r.Advance(10 * time.Second)
 	r.assign.Stop = nil
 	r.stop(0)

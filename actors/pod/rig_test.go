@@ -19,70 +19,54 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // rig is one pod's actor on a simulated runtime and a virtual clock. The rig
 // plays pods, images and volumes: all that is asked is there at once.
 type rig struct {
-	*kernel.Virtual
-	t      *testing.T
+	*actortest.Rig
 	rt     *simcri.Runtime
 	runner *kernel.Runner
-	ref    kernel.Ref[pod.Message]
+	actor  *actortest.Actor[pod.Message]
 	assign pod.Assign
 	// scripts are by container name.
 	scripts map[string]*simcri.Script
 	// statusLate is how long the answer of a ContainerStatus is on its way.
 	statusLate time.Duration
 	listLate   time.Duration
-	// crash makes the actor panic at its next message.
-	crash    bool
-	hints    bool
-	status   v1.PodStatus
-	finished bool
-	events   []port.Event
-	probed   pod.ProbeContainers
-	links    links
+	hints      bool
+	status     v1.PodStatus
+	finished   bool
+	events     []port.Event
+	probed     pod.ProbeContainers
+	links      links
 	// refuse is what the runtime answers when it is to start a container.
 	refuse error
 }
 
-var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
 func newRig(t *testing.T, p *v1.Pod, scripts map[string]*simcri.Script) *rig {
 	t.Helper()
-	r := &rig{t: t, Virtual: kernel.NewVirtual(1, begin), scripts: scripts, hints: true}
+	r := &rig{Rig: actortest.New(t), scripts: scripts, hints: true}
 	r.links = links{r: r, made: map[string]bool{}}
-	fatal := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
 	var err error
 	r.rt, err = simcri.New(simcri.Config{
 		Clock:  r.Virtual,
 		Rand:   func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) },
 		Script: func(s simcri.Starting) *simcri.Script { return r.scripts[s.Container.Name] },
 	})
-	fatal(err)
+	r.Must(err)
 	r.rt.MakeImagePresent("img", simcri.RegistryImage{})
-	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
-	fatal(err)
-	r.runner, err = kernel.NewRunner(sys, pod.Pools(4, 2)...)
-	fatal(err)
+	r.runner = r.Runner(pod.Pools(4, 2)...)
 	r.assign = pod.Assign{Pod: p, View: &observed.Pod{}}
-	construct := pod.New(p.UID, r.deps())
-	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[pod.Message]{
-		Name: "pod", Policy: kernel.ForPods, Runner: r.runner,
-		New: func() kernel.Behavior[pod.Message] { return &crasher{construct(), r} },
+	r.actor = actortest.Spawn(r.Rig, kernel.Spec[pod.Message]{
+		Name: "pod", Policy: kernel.ForPods, Runner: r.runner, New: pod.New(p.UID, r.deps()),
 	})
-	fatal(err)
-	r.ref.Tell(r.assign)
+	r.actor.Tell(r.assign)
 	r.assign.View = nil
 	r.rt.Events(context.Background(), func() {}, func(e port.RuntimeEvent) {
 		if r.hints {
-			r.ref.Tell(pod.RuntimeHint{ID: e.ContainerID, Kind: e.Kind})
+			r.actor.Tell(pod.RuntimeHint{ID: e.ContainerID, Kind: e.Kind})
 		}
 	}, func(error) {})
 	return r
@@ -104,7 +88,7 @@ func (r *rig) deps() *pod.Deps {
 		},
 		Probe: func(m pod.ProbeContainers) { r.probed = m },
 		Ask: func(pod.Ask) {
-			r.ref.Tell(r.assign)
+			r.actor.Tell(r.assign)
 			r.assign.View = nil
 		},
 		Report:      func(m pod.Report) { r.status = *m.Status },
@@ -120,20 +104,20 @@ func (r *rig) Record(e port.Event) { r.events = append(r.events, e) }
 // stop is what a delete does.
 func (r *rig) stop(grace time.Duration) {
 	r.assign.Stop = &podlife.Stop{At: r.Now(), Grace: grace}
-	r.ref.Tell(r.assign)
+	r.actor.Tell(r.assign)
 }
 
 // until runs until cond holds, within d.
 func (r *rig) until(d time.Duration, what string, cond func() bool) {
-	r.t.Helper()
+	r.T.Helper()
 	if !r.RunUntil(r.Now().Add(d), cond) {
 		for _, e := range r.events {
-			r.t.Logf("%v %s %s: %s", e.At.Sub(begin), e.Reason, e.Container, e.Message)
+			r.T.Logf("%v %s %s: %s", e.At.Sub(actortest.Begin), e.Reason, e.Container, e.Message)
 		}
-		for _, e := range r.runner.InFlight(r.ref.Path()) {
-			r.t.Logf("under way: %s %s %s", e.Kind, e.Object, e.Phase)
+		for _, e := range r.runner.InFlight(r.actor.Path()) {
+			r.T.Logf("under way: %s %s %s", e.Kind, e.Object, e.Phase)
 		}
-		r.t.Fatalf("at %v: not %s within %v", r.Now().Sub(begin), what, d)
+		r.T.Fatalf("at %v: not %s within %v", r.Since(), what, d)
 	}
 }
 
@@ -142,20 +126,6 @@ func (r *rig) in(name string, state observed.ContainerState, attempt uint32) fun
 		c, ok := r.rt.Find("u1", name)
 		return ok && c.State == state && c.Attempt == attempt
 	}
-}
-
-// crasher is the actor, with a crash on order.
-type crasher struct {
-	kernel.Behavior[pod.Message]
-	r *rig
-}
-
-func (c *crasher) Receive(ctx *kernel.Context[pod.Message], m pod.Message) {
-	if c.r.crash {
-		c.r.crash = false
-		panic("on order")
-	}
-	c.Behavior.Receive(ctx, m)
 }
 
 // lateRuntime answers some calls late: what they say is old by then.
@@ -172,7 +142,7 @@ func (l *lateRuntime) ContainerStatus(ctx context.Context, id string, done func(
 
 func (l *lateRuntime) StartContainer(ctx context.Context, id string, done func(error)) {
 	if err := l.r.refuse; err != nil {
-		l.r.AfterFunc(time.Millisecond, func() { done(err) })
+		l.r.Soon(func() { done(err) })
 		return
 	}
 	l.Runtime.StartContainer(ctx, id, done)

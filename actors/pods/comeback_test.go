@@ -20,7 +20,7 @@ func runningNode(t *testing.T, change ...func(r *rig)) *rig {
 	t.Helper()
 	r := newRig(t, 0, change...)
 	r.tells(node, r.listed(""), has(podspec.API, ""), has(podspec.File, "a"), reports("a", v1.PodRunning, 0))
-	r.said = nil
+	r.Forget()
 	return r
 }
 
@@ -60,7 +60,7 @@ func TestComebackNotWanted(t *testing.T) {
 	r.reject["a"] = "OutOfcpu"
 	r.tells(ends("a", 0, 3))
 	r.in("it is rejected in its other life", "a Rejected")
-	r.said = nil
+	r.Forget()
 	r.tells(has(podspec.File, ""))
 	r.want("its earlier life has left remains", nil, "mirrors: [], all true", "status: forget a", "gc: collect a")
 	r.tells(pods.Collected{UID: "a"})
@@ -94,7 +94,7 @@ func TestComebackOfTheAgent(t *testing.T) {
 // be written.
 func TestStopIsWrittenFirst(t *testing.T) {
 	const stop = "a: assign, look, status Running, stop in 30s: the pod was removed from its source"
-	r := runningNode(t, func(r *rig) { r.slow = true })
+	r := runningNode(t, func(r *rig) { r.saves.Silent = true })
 	r.tells(has(podspec.File, ""))
 	r.want("the disk is slow", []string{"a:"})
 	r.tells(pods.Asked{Ask: pod.Ask{UID: "a"}})
@@ -107,7 +107,7 @@ func TestStopIsWrittenFirst(t *testing.T) {
 	r.tells(has(podspec.File, ""))
 	r.want("the disk is full", []string{"a:"}, stop)
 	r.diskErr = nil
-	r.pass(6 * time.Second)
+	r.Advance(6 * time.Second)
 	if !strings.Contains(string(r.disk["stops"]), `"a"`) {
 		t.Errorf("there is room again, and it was not written: %s", r.disk["stops"])
 	}
@@ -120,7 +120,7 @@ func TestNoteRestart(t *testing.T) {
 	note := pods.NoteRestart{NoteRestart: pod.NoteRestart{
 		UID: "a", Container: "app", Note: podlife.RestartNote{ID: "c1", Cause: podlife.ProbeFailed},
 	}}
-	r := runningNode(t, func(r *rig) { r.slow = true })
+	r := runningNode(t, func(r *rig) { r.saves.Silent = true })
 	r.answers()
 	r.tells(note, note)
 	r.want("the disk is slow", []string{"a:"})
@@ -149,7 +149,7 @@ func TestAbandoned(t *testing.T) {
 func TestStuck(t *testing.T) {
 	r := runningNode(t)
 	r.tells(has(podspec.File, ""), ends("a", 0, 1), pods.Collected{UID: "a", Stuck: true})
-	r.said = nil
+	r.Forget()
 	r.tells(r.listed("a"))
 	r.want("it is still listed", nil)
 	const stop = "a: assign, 1 sandboxes, stop in 24h0m0s: the pod was removed from its source"
@@ -157,7 +157,7 @@ func TestStuck(t *testing.T) {
 	r.want("it was gone, and is there again", nil, stop)
 	r.tells(ends("a", 0, 1), pods.Collected{UID: "a", Stuck: true}, has(podspec.File, "a"), has(podspec.File, ""))
 	r.tells(ends("a", 0, 1), pods.Collected{UID: "a"})
-	r.said = nil
+	r.Forget()
 	one := r.listed("a").Runtime.Pods[0]
 	r.tells(pods.Seen{Seen: pleg.Seen{Ref: one.Ref, View: one.Pod}})
 	r.want("it began since, and was removed as a whole", nil, stop)

@@ -17,6 +17,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // TestFirstList: no pod begins before the runtime was listed and the checkpoints were read, whatever comes
@@ -35,7 +36,7 @@ func TestFirstList(t *testing.T) {
 			func(r *rig) { r.tells(node, r.listed("b"), has(podspec.File, "a b")) }, (*rig).answersOne, (*rig).answersOne,
 		},
 	} {
-		r := newRig(t, 0, func(r *rig) { r.deaf = true })
+		r := newRig(t, 0, func(r *rig) { r.loads.Silent = true })
 		for i, step := range steps {
 			if i > 0 {
 				r.want(name, []string{"a:", "b:"})
@@ -90,12 +91,12 @@ func TestLifeOfAPod(t *testing.T) {
 func TestDeletion(t *testing.T) {
 	r := newRig(t, 0)
 	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"), reports("a", v1.PodRunning, 0))
-	r.said = nil
+	r.Forget()
 	deleted := made("a")
 	deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = &metav1.Time{Time: r.Now()}, new(int64(20))
 	r.tells(wants(podspec.API, deleted))
 	r.want("deleted", []string{"a:"}, "a: assign, look, status Running, stop in 20s: the pod was deleted")
-	r.pass(5 * time.Second)
+	r.Advance(5 * time.Second)
 	sooner := deleted.DeepCopy()
 	sooner.DeletionGracePeriodSeconds = new(int64(10))
 	r.tells(wants(podspec.API, sooner))
@@ -115,7 +116,7 @@ func TestFinalStatus(t *testing.T) {
 	deleted = deleted.DeepCopy()
 	deleted.DeletionTimestamp = &metav1.Time{Time: r.Now()}
 	r.tells(wants(podspec.API, deleted), reports("a", v1.PodSucceeded, 0))
-	r.said = nil
+	r.Forget()
 	r.tells(ends("a", 0, 1))
 	r.want("it has ended", []string{"status:"}, "status: a is Succeeded  for the last time")
 }
@@ -179,12 +180,12 @@ func TestRejectedButItRuns(t *testing.T) {
 func TestPodsActorRestarts(t *testing.T) {
 	r := newRig(t, 0)
 	r.tells(node, r.listed("a"), has(podspec.File, "a b"), has(podspec.API, ""), reports("a", v1.PodRunning, 0))
-	r.said = nil
+	r.Forget()
 	r.crash["a"] = true
 	r.tells(pods.RuntimeBack{})
-	r.pass(time.Second)
+	r.Advance(time.Second)
 	r.want("one crashes", nil, "b: RuntimeBack", "a: assign, look, status Running")
-	if got := r.crashOf("a"); got == nil || got.Reason != "on order" {
+	if got := r.crashOf("a"); got == nil || got.Reason != actortest.Ordered {
 		t.Errorf("the crash is not known: %v", got)
 	}
 	r.tells(reports("a", v1.PodRunning, 0))
@@ -194,7 +195,7 @@ func TestPodsActorRestarts(t *testing.T) {
 }
 
 func (r *rig) crashOf(uid types.UID) (c *kernel.CrashReport) {
-	r.ref.Tell(pods.Query{Reply: func(i pods.Inventory) {
+	r.actor.Tell(pods.Query{Reply: func(i pods.Inventory) {
 		for _, p := range i.Pods {
 			if p.Pod.UID == uid {
 				c = p.Crash
@@ -210,15 +211,16 @@ func (r *rig) crashOf(uid types.UID) (c *kernel.CrashReport) {
 func TestRestart(t *testing.T) {
 	r := newRig(t, 0)
 	r.tells(node, r.listed("a b"), has(podspec.File, "a b"), has(podspec.API, ""))
-	r.said, r.mute = nil, true
-	r.crash[""] = true
+	r.Forget()
+	r.mute = true
+	r.actor.Crash()
 	r.tells(pods.RuntimeBack{})
-	r.pass(20 * time.Millisecond)
+	r.Advance(20 * time.Millisecond)
 	r.want("it restarts", nil, "all: repeat", "gc: what is being collected?")
 	r.tells(node, r.listed("a b"), has(podspec.File, "a b"), has(podspec.API, ""))
 	r.want("gc does not answer", []string{"a:", "b:"})
-	r.said = nil
-	r.pass(time.Second)
+	r.Forget()
+	r.Advance(time.Second)
 	r.want("it is asked again", []string{"gc:"}, "gc: what is being collected?")
 	r.tells(pods.BeingCollected{Pods: []observed.PodRef{{UID: "b", Namespace: "default", Name: "b"}}})
 	r.want("b is being removed", []string{"a:", "b:"}, "a: assign, 1 sandboxes")
@@ -239,7 +241,7 @@ func TestRepeat(t *testing.T) {
 	r.tells(node, r.listed(""), has(podspec.API, ""), has(podspec.File, all))
 	r.tells(has(podspec.File, all+" gone"), has(podspec.File, all), ends("gone", 0, 1))
 	r.in("one is being collected", strings.ReplaceAll(all, " ", " Running, ")+" Running, gone Collecting")
-	r.said = nil
+	r.Forget()
 	asked := func(from, to int) (out []string) {
 		for _, n := range names[from:to] {
 			out = append(out, n+": AskAgain")
@@ -248,13 +250,13 @@ func TestRepeat(t *testing.T) {
 	}
 	r.tells(pods.AskAgain{}, pods.AskAgain{})
 	r.want("the first sixteen at once", nil, asked(0, 16)...)
-	r.pass(50 * time.Millisecond)
+	r.Advance(50 * time.Millisecond)
 	r.want("the rest later", nil, append(asked(16, 20), "gone: AskAgain", "gc: collect gone")...)
-	r.pass(50 * time.Millisecond)
+	r.Advance(50 * time.Millisecond)
 	r.want("once more for the second question", nil, asked(0, 16)...)
-	r.pass(50 * time.Millisecond)
-	r.said = nil
-	r.pass(time.Second)
+	r.Advance(50 * time.Millisecond)
+	r.Forget()
+	r.Advance(time.Second)
 	r.want("then no more", nil)
 }
 
@@ -262,20 +264,20 @@ func TestRepeat(t *testing.T) {
 func TestOverflow(t *testing.T) {
 	r := newRig(t, 8)
 	r.tells(node, r.listed(""), has(podspec.API, ""), has(podspec.File, "a"))
-	r.said = nil
+	r.Forget()
 	for range 3 {
 		for range 20 {
-			r.ref.Tell(pods.RuntimeBack{})
+			r.actor.Tell(pods.RuntimeBack{})
 		}
-		r.pass(time.Millisecond)
+		r.Advance(time.Millisecond)
 	}
-	r.pass(46 * time.Millisecond)
+	r.Advance(46 * time.Millisecond)
 	r.want("within 50 ms", []string{"all:", "a: A", "a: Rep"})
-	r.pass(10 * time.Millisecond)
+	r.Advance(10 * time.Millisecond)
 	r.want("after it", []string{"all:", "a: A", "a: Rep"}, "all: repeat", "a: AskAgain", "a: Repeat")
-	r.pass(time.Second)
+	r.Advance(time.Second)
 	r.want("once", nil)
-	if r.sys.Dropped() == 0 {
+	if r.System.Dropped() == 0 {
 		t.Error("nothing was dropped")
 	}
 }
@@ -284,7 +286,7 @@ func TestOverflow(t *testing.T) {
 func TestRelay(t *testing.T) {
 	r := newRig(t, 0)
 	r.tells(node, r.listed("a"), has(podspec.API, ""), has(podspec.File, "a b"))
-	r.said = nil
+	r.Forget()
 	e := port.RuntimeEvent{ContainerID: "c1"}
 	e.Pod.UID = "a"
 	r.tells(pods.Hint{Hint: pleg.Hint{Event: e}})

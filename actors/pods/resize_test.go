@@ -37,7 +37,8 @@ func resizable(r *rig) {
 func TestResize(t *testing.T) {
 	r := newRig(t, 0, resizable)
 	r.tells(node, r.listed(""), has(podspec.File, ""), wants(podspec.API, asks("1", 1)))
-	r.said, r.slow = nil, true
+	r.Forget()
+	r.saves.Silent = true
 	r.tells(wants(podspec.API, asks("4", 2)))
 	r.want("it asks for all that the node has", []string{"a:", "event:"}, "a: assign, look")
 	r.answers()
@@ -53,7 +54,7 @@ func TestResizeDeferred(t *testing.T) {
 	other.Name, other.UID = "b", "b"
 	r := newRig(t, 0, resizable)
 	r.tells(node, r.listed(""), has(podspec.File, ""), wants(podspec.API, asks("1", 1), other))
-	r.said = nil
+	r.Forget()
 	r.tells(wants(podspec.API, asks("2", 2), other), wants(podspec.API, asks("2", 2), other))
 	r.want("there is no room", []string{"event:"}, "event: a ResizeDeferred")
 	if got := r.allocated(); got != "1" {

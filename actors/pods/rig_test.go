@@ -3,7 +3,6 @@ package pods_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,22 +20,18 @@ import (
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // rig is the pods actor on a virtual clock. The rig plays everybody that it talks to, the actors of pods
 // included, and writes down what each is told.
 type rig struct {
-	*kernel.Virtual
-	t    *testing.T
-	ref  kernel.Ref[pods.Message]
-	sys  *kernel.System
-	said []string
-	// disk are the checkpoints, diskErr what the disk answers instead. late are the writes that the disk
-	// has not answered yet: it writes late if slow, and reads late if deaf.
-	disk       map[string][]byte
-	diskErr    error
-	slow, deaf bool
-	late       []func()
+	*actortest.Rig
+	actor *actortest.Actor[pods.Message]
+	// disk are the checkpoints, diskErr what it answers to a write instead. loads and saves are its answers.
+	disk         map[string][]byte
+	diskErr      error
+	loads, saves *actortest.Answers
 	// reject is why a pod is not admitted, by name. beside are the UIDs of those that it was asked beside.
 	reject map[string]string
 	beside map[string][]string
@@ -44,54 +39,37 @@ type rig struct {
 	collecting  []observed.PodRef
 	mute        bool
 	allocatable v1.ResourceList
-	// crash makes the actor of a pod, or pods itself under the empty UID, panic at its next message.
+	// crash makes the actor of a pod panic at its next message.
 	crash map[types.UID]bool
 }
-
-var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // newRig makes a node with the sources file and api. With limit 0 the mailbox is as long as usual.
 func newRig(t *testing.T, limit int, change ...func(r *rig)) *rig {
 	t.Helper()
 	r := &rig{
-		t: t, Virtual: kernel.NewVirtual(1, begin), disk: map[string][]byte{}, reject: map[string]string{},
+		disk: map[string][]byte{}, reject: map[string]string{},
 		beside: map[string][]string{}, crash: map[types.UID]bool{},
 	}
+	r.Rig = actortest.New(t, func(c *kernel.Config) {
+		c.OnCrash = func(crash *kernel.CrashReport) { r.actor.Tell(pods.Crashed{Report: crash}) }
+	})
+	r.loads, r.saves = r.NewAnswers(), r.NewAnswers()
 	for _, f := range change {
 		f(r)
 	}
-	var err error
-	r.sys, err = kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1, OnCrash: func(c *kernel.CrashReport) {
-		r.ref.Tell(pods.Crashed{Report: c})
-	}})
-	r.fatal(err)
-	runner, err := kernel.NewRunner(r.sys, pod.Pools(4, 2)...)
-	r.fatal(err)
-	construct := pods.New(r.deps())
-	r.ref, err = kernel.SpawnRoot(r.sys, kernel.Spec[pods.Message]{
-		Name: "pods", Runner: runner, MailboxLimit: limit,
-		New: func() kernel.Behavior[pods.Message] { return &crasher{construct(), r} },
+	r.actor = actortest.Spawn(r.Rig, kernel.Spec[pods.Message]{
+		Name: "pods", Runner: r.Runner(pod.Pools(4, 2)...), MailboxLimit: limit, New: pods.New(r.deps()),
 	})
-	r.fatal(err)
 	r.Settle()
 	return r
 }
-
-func (r *rig) fatal(err error) {
-	if err != nil {
-		r.t.Helper()
-		r.t.Fatal(err)
-	}
-}
-
-func (r *rig) say(format string, args ...any) { r.said = append(r.said, fmt.Sprintf(format, args...)) }
 
 func (r *rig) deps() *pods.Deps {
 	return &pods.Deps{
 		Sources: []podspec.Origin{podspec.File, podspec.API}, Checkpoints: r,
 		Pod: &pod.Deps{
 			Events: r, Allocatable: r.allocatable,
-			Ask: func(m pod.Ask) { r.ref.Tell(pods.Asked{Ask: m}) },
+			Ask: func(m pod.Ask) { r.actor.Tell(pods.Asked{Ask: m}) },
 		},
 		Admit: r.admit,
 		Cluster: &pods.Cluster{
@@ -100,15 +78,15 @@ func (r *rig) deps() *pods.Deps {
 				if m.Final {
 					final = " for the last time"
 				}
-				r.say("status: %s is %s %s%s", m.UID, m.Status.Phase, m.Status.Reason, final)
+				r.Say("status: %s is %s %s%s", m.UID, m.Status.Phase, m.Status.Reason, final)
 			},
-			Forget: func(uid types.UID) { r.say("status: forget %s", uid) },
+			Forget: func(uid types.UID) { r.Say("status: forget %s", uid) },
 			Statics: func(m pods.Statics) {
 				var names []string
 				for _, p := range m.Pods {
 					names = append(names, fmt.Sprintf("%s/%d", p.Pod.UID, p.Life))
 				}
-				r.say("mirrors: %v, all %v", names, m.Seen)
+				r.Say("mirrors: %v, all %v", names, m.Seen)
 			},
 		},
 		Collect: func(ref observed.PodRef, abandoned bool) {
@@ -116,17 +94,17 @@ func (r *rig) deps() *pods.Deps {
 			if abandoned {
 				what = "collect abandoned"
 			}
-			r.say("gc: %s %s", what, ref.UID)
+			r.Say("gc: %s %s", what, ref.UID)
 		},
 		Collecting: func(reply func([]observed.PodRef)) {
-			r.say("gc: what is being collected?")
+			r.Say("gc: what is being collected?")
 			if !r.mute {
 				reply(r.collecting)
 			}
 		},
-		ForgetImages: func(uid types.UID) { r.say("images: forget %s", uid) },
-		Restarted:    func() { r.say("all: repeat") },
-		Started:      func(s pods.Started) { r.say("metrics: %s started", s.Pod.UID) },
+		ForgetImages: func(uid types.UID) { r.Say("images: forget %s", uid) },
+		Restarted:    func() { r.Say("all: repeat") },
+		Started:      func(s pods.Started) { r.Say("metrics: %s started", s.Pod.UID) },
 		Wrap: func(p *v1.Pod, _ func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
 			return func() kernel.Behavior[pod.Message] { return &child{r, p.UID} }
 		},
@@ -145,46 +123,38 @@ func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node) *admit.Rejection {
 }
 
 // Record implements port.Recorder.
-func (r *rig) Record(e port.Event) { r.say("event: %s %s", e.Pod.UID, e.Reason) }
+func (r *rig) Record(e port.Event) { r.Say("event: %s %s", e.Pod.UID, e.Reason) }
 
 // Load implements port.Checkpoints.
 func (r *rig) Load(_ context.Context, name string, done func([]byte, error)) {
-	answer := func() { done(r.disk[name], nil) }
-	if r.deaf {
-		r.late = append(r.late, answer)
-		return
-	}
-	r.AfterFunc(time.Millisecond, answer)
+	r.loads.Give(func() { done(r.disk[name], nil) })
 }
 
 // Save implements port.Checkpoints.
 func (r *rig) Save(_ context.Context, name string, data []byte, done func(error)) {
-	answer := func() {
+	r.saves.Give(func() {
 		if r.diskErr == nil {
 			r.disk[name] = data
 		}
 		done(r.diskErr)
-	}
-	if r.slow {
-		r.late = append(r.late, answer)
-		return
-	}
-	r.AfterFunc(time.Millisecond, answer)
+	})
 }
 
 // answers lets the disk answer what it was asked, one call after another.
 func (r *rig) answers() {
-	for len(r.late) > 0 {
+	for r.loads.Kept()+r.saves.Kept() > 0 {
 		r.answersOne()
 	}
 }
 
 // answersOne lets the disk answer the first call that it has not answered.
 func (r *rig) answersOne() {
-	answer := r.late[0]
-	r.late = r.late[1:]
-	answer()
-	r.pass(time.Millisecond)
+	from := r.loads
+	if from.Kept() == 0 {
+		from = r.saves
+	}
+	from.Release(0)
+	r.Advance(time.Millisecond)
 }
 
 // child plays the actor of a pod.
@@ -196,7 +166,7 @@ type child struct {
 // Start implements kernel.Behavior.
 func (c *child) Start(ctx *kernel.Context[pod.Message]) {
 	if ctx.Incarnation() > 1 {
-		c.r.ref.Tell(pods.Asked{Ask: pod.Ask{UID: c.uid}})
+		c.r.actor.Tell(pods.Asked{Ask: pod.Ask{UID: c.uid}})
 	}
 }
 
@@ -204,9 +174,9 @@ func (c *child) Start(ctx *kernel.Context[pod.Message]) {
 func (c *child) Receive(_ *kernel.Context[pod.Message], m pod.Message) {
 	if c.r.crash[c.uid] {
 		delete(c.r.crash, c.uid)
-		panic("on order")
+		panic(actortest.Ordered)
 	}
-	c.r.say("%s: %s", c.uid, text(m))
+	c.r.Say("%s: %s", c.uid, text(m))
 }
 
 // text is what a pod's actor is told, as far as these tests look at it.
@@ -243,67 +213,23 @@ func text(m pod.Message) string {
 	}
 }
 
-// crasher is the pods actor, with a crash on order.
-type crasher struct {
-	kernel.Behavior[pods.Message]
-	r *rig
-}
-
-func (c *crasher) Receive(ctx *kernel.Context[pods.Message], m pods.Message) {
-	if c.r.crash[""] {
-		delete(c.r.crash, "")
-		panic("on order")
-	}
-	c.Behavior.Receive(ctx, m)
-}
-
-// ChildStopped implements kernel.ChildWatcher.
-func (c *crasher) ChildStopped(ctx *kernel.Context[pods.Message], name string) {
-	c.Behavior.(kernel.ChildWatcher[pods.Message]).ChildStopped(ctx, name)
-}
-
-// Overflowed implements kernel.OverflowHandler.
-func (c *crasher) Overflowed(ctx *kernel.Context[pods.Message]) {
-	c.Behavior.(kernel.OverflowHandler[pods.Message]).Overflowed(ctx)
-}
-
-// pass lets time pass, and all messages be handled.
-func (r *rig) pass(d time.Duration) {
-	r.Settle()
-	r.Advance(d)
-	r.Settle()
-}
-
 // tells sends messages to pods, one after another, and lets the disk answer.
 func (r *rig) tells(all ...pods.Message) {
 	for _, m := range all {
-		r.ref.Tell(m)
-		r.pass(2 * time.Millisecond)
+		r.actor.Tell(m)
+		r.Advance(2 * time.Millisecond)
 	}
 }
 
 // want compares what was said since the last time. Only lines that begin so are looked at; all of them if
 // nothing is given. The order counts for each listener on its own: two actors run side by side.
 func (r *rig) want(what string, only []string, want ...string) {
-	r.t.Helper()
-	var got []string
-	for _, line := range r.said {
-		if len(only) == 0 || slices.ContainsFunc(only, func(p string) bool { return strings.HasPrefix(line, p) }) {
-			got = append(got, line)
-		}
+	r.T.Helper()
+	if len(only) > 0 {
+		r.Settle()
+		r.Keep(only...)
 	}
-	r.said = nil
-	listener := func(x, y string) int {
-		to, _, _ := strings.Cut(x, ":")
-		other, _, _ := strings.Cut(y, ":")
-		return strings.Compare(to, other)
-	}
-	slices.SortStableFunc(got, listener)
-	slices.SortStableFunc(want, listener)
-	if !slices.Equal(got, want) {
-		r.t.Fatalf("%s: at %v was said\n  %s\nwant\n  %s",
-			what, r.Now().Sub(begin), strings.Join(got, "\n  "), strings.Join(want, "\n  "))
-	}
+	r.WantByListener(what, want...)
 }
 
 // made is a pod "name" or "name#uid", with a grace period of 30 s.
@@ -337,7 +263,7 @@ func (r *rig) listed(names string) pods.Listed {
 	s := pleg.Snapshot{Listed: r.Now()}
 	for name := range strings.FieldsSeq(names) {
 		p := made(name)
-		made := begin.Add(time.Duration(len(s.Runtime.Pods)-100) * time.Second)
+		made := actortest.Begin.Add(time.Duration(len(s.Runtime.Pods)-100) * time.Second)
 		s.Runtime.Pods = append(s.Runtime.Pods, observed.RuntimePod{
 			Ref: observed.PodRef{UID: p.UID, Namespace: p.Namespace, Name: p.Name},
 			Pod: observed.Pod{Sandboxes: []observed.Sandbox{{State: observed.SandboxReady, CreatedAt: made}}},
@@ -359,10 +285,10 @@ var node = pods.NodeSeen{Node: &v1.Node{}}
 
 // states are the states of all pods, in order of age.
 func (r *rig) states() string {
-	r.t.Helper()
+	r.T.Helper()
 	var out []string
 	asked := false
-	r.ref.Tell(pods.Query{Reply: func(i pods.Inventory) {
+	r.actor.Tell(pods.Query{Reply: func(i pods.Inventory) {
 		asked = true
 		for _, p := range i.Pods {
 			out = append(out, fmt.Sprintf("%s %v", p.Pod.UID, p.State))
@@ -370,14 +296,14 @@ func (r *rig) states() string {
 	}})
 	r.Settle()
 	if !asked {
-		r.t.Fatal("pods does not answer")
+		r.T.Fatalf("pods does not answer")
 	}
 	return strings.Join(out, ", ")
 }
 
 func (r *rig) in(what, want string) {
-	r.t.Helper()
+	r.T.Helper()
 	if got := r.states(); got != want {
-		r.t.Fatalf("%s: %s, want %s", what, got, want)
+		r.T.Fatalf("%s: %s, want %s", what, got, want)
 	}
 }

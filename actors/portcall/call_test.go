@@ -8,11 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // caller is an actor that begins calls as it starts, and notes what it is told.
@@ -28,22 +27,10 @@ func (c *caller) Receive(_ *kernel.Context[string], m string) { c.heard = append
 // run lets an actor make its calls, for a minute.
 func run(t *testing.T, begin func(ctx *kernel.Context[string])) []string {
 	t.Helper()
-	clock := kernel.NewVirtual(1, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
-	sys, err := kernel.NewSystem(kernel.Config{Clock: clock, Seed: 1, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := kernel.NewRunner(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &caller{begin: begin}
-	_, err = kernel.SpawnRoot(sys, kernel.Spec[string]{Name: "caller", MailboxLimit: 8, Runner: runner, Policy: kernel.ForPods,
+	r, c := actortest.New(t), &caller{begin: begin}
+	actortest.Spawn(r, kernel.Spec[string]{Name: "caller", MailboxLimit: 8, Policy: kernel.ForPods,
 		New: func() kernel.Behavior[string] { return c }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	clock.Advance(time.Minute)
+	r.Advance(time.Minute)
 	return c.heard
 }
 

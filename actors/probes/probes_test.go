@@ -16,24 +16,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/probes"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
-
-var begin = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // rig is the actor alone, on a virtual clock. The rig plays the network, the
 // checkpoints and the pods.
 type rig struct {
-	*kernel.Virtual
+	*actortest.Rig
 	port.Network
-	t   *testing.T
-	ref kernel.Ref[probes.Message]
+	actor *actortest.Actor[probes.Message]
 	// asked are the questions so far, by host; late is how long an answer takes.
 	asked map[string]int
 	late  time.Duration
 	// up and most are how many were under way at once, now and at the most.
 	up, most int
 	fail     error
-	crash    bool
 	told     []pod.Probed
 	pods     kernel.Ref[pod.Message]
 	events   []port.Event
@@ -42,32 +39,17 @@ type rig struct {
 
 func newRig(t *testing.T, slots int) *rig {
 	t.Helper()
-	r := &rig{t: t, Virtual: kernel.NewVirtual(1, begin), asked: map[string]int{}, late: time.Millisecond, again: func() {}}
-	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: rand.Uint64()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := &rig{asked: map[string]int{}, late: time.Millisecond, again: func() {}}
+	r.Rig = actortest.New(t, func(c *kernel.Config) { c.Seed = rand.Uint64() })
 	pools := probes.Pools(slots)
 	for i := range pools {
 		pools[i].Size = slots
 	}
-	runner, err := kernel.NewRunner(sys, pools...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	construct := probes.New(&probes.Deps{Network: r, Events: r, Checkpoints: nothing{r}, Restarted: func() { r.again() }})
-	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[probes.Message]{
-		Name: "probes", Runner: runner, New: func() kernel.Behavior[probes.Message] { return &crasher{construct(), r} },
+	r.actor = actortest.Spawn(r.Rig, kernel.Spec[probes.Message]{
+		Name: "probes", Runner: r.Runner(pools...),
+		New: probes.New(&probes.Deps{Network: r, Events: r, Checkpoints: nothing{r}, Restarted: func() { r.again() }}),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.pods, err = kernel.SpawnRoot(sys, kernel.Spec[pod.Message]{
-		Name: "pod", New: func() kernel.Behavior[pod.Message] { return listener{r} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.pods = actortest.Play(r.Rig, "pod", func(m pod.Message) { r.told = append(r.told, m.(pod.Probed)) })
 	r.Advance(time.Second)
 	return r
 }
@@ -91,34 +73,11 @@ func (r *rig) Record(e port.Event) { r.events = append(r.events, e) }
 type nothing struct{ r *rig }
 
 func (n nothing) Load(_ context.Context, _ string, done func([]byte, error)) {
-	n.r.AfterFunc(time.Millisecond, func() { done(nil, nil) })
+	n.r.Soon(func() { done(nil, nil) })
 }
 
 func (n nothing) Save(_ context.Context, _ string, _ []byte, done func(error)) {
-	n.r.AfterFunc(time.Millisecond, func() { done(nil) })
-}
-
-// listener is a pod's actor that only listens.
-type listener struct{ r *rig }
-
-func (l listener) Start(*kernel.Context[pod.Message]) {}
-
-func (l listener) Receive(_ *kernel.Context[pod.Message], m pod.Message) {
-	l.r.told = append(l.r.told, m.(pod.Probed))
-}
-
-// crasher is the actor, with a crash on order.
-type crasher struct {
-	kernel.Behavior[probes.Message]
-	r *rig
-}
-
-func (c *crasher) Receive(ctx *kernel.Context[probes.Message], m probes.Message) {
-	if c.r.crash {
-		c.r.crash = false
-		panic("on order")
-	}
-	c.Behavior.Receive(ctx, m)
+	n.r.Soon(func() { done(nil) })
 }
 
 // watch is what a pod says of its one container.
@@ -157,11 +116,11 @@ func (r *rig) askedIn(d time.Duration) map[string]int {
 // TestDoubt: the pods actor restarted; what is not said again is forgotten.
 func TestDoubt(t *testing.T) {
 	r := newRig(t, 4)
-	r.ref.Tell(r.watch("a", asIs, probe.Failure))
-	r.ref.Tell(r.watch("b", asIs, probe.Failure))
+	r.actor.Tell(r.watch("a", asIs, probe.Failure))
+	r.actor.Tell(r.watch("b", asIs, probe.Failure))
 	r.Advance(time.Minute)
-	r.ref.Tell(probes.Doubt{})
-	r.ref.Tell(r.watch("a", asIs, probe.Success))
+	r.actor.Tell(probes.Doubt{})
+	r.actor.Tell(r.watch("a", asIs, probe.Success))
 	if got := r.askedIn(time.Minute); got["a"] != 6 || got["b"] != 6 {
 		t.Errorf("in the first minute: %v", got)
 	}
@@ -176,7 +135,7 @@ func TestSlots(t *testing.T) {
 	r := newRig(t, 3)
 	r.late = 100 * time.Millisecond
 	for i := range 20 {
-		r.ref.Tell(r.watch(fmt.Sprint("p", i), asIs, probe.Failure))
+		r.actor.Tell(r.watch(fmt.Sprint("p", i), asIs, probe.Failure))
 	}
 	r.Advance(time.Second)
 	if r.most != 3 {
@@ -191,7 +150,7 @@ func TestSlots(t *testing.T) {
 func TestSlowerThanItsPeriod(t *testing.T) {
 	r := newRig(t, 4)
 	r.late = 2500 * time.Millisecond
-	r.ref.Tell(r.watch("a", func(p *v1.Probe) { p.PeriodSeconds, p.TimeoutSeconds = 1, 10 }, probe.Failure))
+	r.actor.Tell(r.watch("a", func(p *v1.Probe) { p.PeriodSeconds, p.TimeoutSeconds = 1, 10 }, probe.Failure))
 	if got := r.askedIn(30 * time.Second); got["a"] < 9 || got["a"] > 11 || r.most != 1 {
 		t.Errorf("asked %d times in 30 s, %d at once", got["a"], r.most)
 	}
@@ -201,7 +160,7 @@ func TestSlowerThanItsPeriod(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	r := newRig(t, 4)
 	r.late = time.Hour
-	r.ref.Tell(r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, probe.Success))
+	r.actor.Tell(r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, probe.Success))
 	r.Advance(40 * time.Second)
 	if len(r.told) != 1 || r.told[0].Health.Readiness != probe.Failure {
 		t.Errorf("told %+v", r.told)
@@ -216,20 +175,20 @@ func TestNoAnswer(t *testing.T) {
 func TestRestartWithAnswersUnderWay(t *testing.T) {
 	r := newRig(t, 4)
 	w := r.watch("a", func(p *v1.Probe) { p.FailureThreshold, p.PeriodSeconds, p.TimeoutSeconds = 1, 1, 20 }, probe.Failure)
-	r.ref.Tell(w)
+	r.actor.Tell(w)
 	r.Advance(3 * time.Second)
 	if len(r.told) != 1 {
 		t.Fatalf("told %+v", r.told)
 	}
 	w.Containers[0].Known = r.told[0].Health
-	r.again = func() { r.ref.Tell(w) }
+	r.again = func() { r.actor.Tell(w) }
 	r.late, r.fail = 10*time.Second, &port.Error{Kind: port.Unavailable, Detail: "refused"}
 	before := r.asked["a"]
 	for r.asked["a"] == before {
 		r.Advance(100 * time.Millisecond)
 	}
-	r.crash = true
-	r.ref.Tell(probes.Doubt{})
+	r.actor.Crash()
+	r.actor.Tell(probes.Doubt{})
 	r.fail = nil
 	r.Advance(8 * time.Second)
 	if r.asked["a"] != before+1 {
@@ -251,17 +210,17 @@ func TestForgotten(t *testing.T) {
 	r := newRig(t, 4)
 	r.late = 500 * time.Millisecond
 	w := r.watch("a", func(p *v1.Probe) { p.PeriodSeconds = 1 }, probe.Failure)
-	r.ref.Tell(w)
+	r.actor.Tell(w)
 	r.Advance(100 * time.Millisecond)
 	next := w
 	next.Containers = []pod.ProbedContainer{{Name: "app", ID: "id-2", StartedAt: r.Now(), Known: w.Containers[0].Known}, {Name: "none", ID: "id-3"}}
-	r.ref.Tell(next)
+	r.actor.Tell(next)
 	r.Advance(800 * time.Millisecond)
 	if len(r.told) != 1 || r.told[0].ID != "id-2" {
 		t.Errorf("told %+v", r.told)
 	}
 	next.Containers = nil
-	r.ref.Tell(next)
+	r.actor.Tell(next)
 	r.Advance(time.Second)
 	if got := r.askedIn(time.Minute); len(got) > 0 {
 		t.Errorf("asked of nobody: %v", got)
@@ -273,12 +232,12 @@ func TestAddressComesLater(t *testing.T) {
 	r := newRig(t, 4)
 	w := r.watch("a", func(p *v1.Probe) { p.FailureThreshold = 1 }, probe.Success)
 	w.Host = ""
-	r.ref.Tell(w)
+	r.actor.Tell(w)
 	if got := r.askedIn(time.Minute); len(got) > 0 || len(r.told)+len(r.events) > 0 {
 		t.Errorf("asked %v, told %v, events %v", got, r.told, r.events)
 	}
 	w.Host = "a"
-	r.ref.Tell(w)
+	r.actor.Tell(w)
 	if got := r.askedIn(time.Minute); got["a"] < 6 {
 		t.Errorf("asked %v", got)
 	}

@@ -16,7 +16,7 @@ func TestTallies(t *testing.T) {
 	r := newRig(t, 4)
 	r.late = 20 * time.Millisecond
 	tallies := func() (out []probes.Tally) {
-		r.ref.Tell(probes.Query{Reply: func(all []probes.Tally) { out = all }})
+		r.actor.Tell(probes.Query{Reply: func(all []probes.Tally) { out = all }})
 		r.Settle()
 		return out
 	}
@@ -24,12 +24,12 @@ func TestTallies(t *testing.T) {
 		t.Errorf("nothing is probed: %+v", got)
 	}
 	often := func(p *v1.Probe) { p.PeriodSeconds = 1 }
-	r.ref.Tell(r.watch("a", often, probe.Failure))
+	r.actor.Tell(r.watch("a", often, probe.Failure))
 	r.Advance(10 * time.Second)
 	r.fail = &port.Error{Kind: port.Unavailable, Detail: "refused"}
 	again := r.watch("a", often, probe.Success)
 	again.Containers[0].ID = "another"
-	r.ref.Tell(again)
+	r.actor.Tell(again)
 	r.Advance(5 * time.Second)
 	got := tallies()
 	if len(got) != 1 || got[0].Pod != "a" || got[0].Container != "app" || got[0].Kind != probe.Readiness {
@@ -40,7 +40,7 @@ func TestTallies(t *testing.T) {
 	}
 	gone := again
 	gone.Containers = nil
-	r.ref.Tell(gone)
+	r.actor.Tell(gone)
 	r.Settle()
 	if got := tallies(); len(got) != 0 {
 		t.Errorf("of a pod that is gone: %+v", got)

@@ -18,34 +18,34 @@ const (
 // TestMakeAndRemove: a pod's cgroup from its beginning to its end.
 func TestMakeAndRemove(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", "1"))
-	r.want("made", "cgroups: "+setA, "a: pending")
-	r.answers(nil, setA)
-	r.want("it stands", "a: up")
-	r.ref.Tell(r.removes("a"))
-	r.want("removed", "cgroups: remove a", "a: pending, going")
-	r.answers(nil, "remove a")
-	r.want("it is gone", "a: down, removed")
-	r.ref.Tell(r.removes("a"))
-	r.answers(nil, "remove a")
-	r.want("asked again, it is made sure again", "cgroups: remove a", "a: pending, going", "a: down, removed")
-	r.wantEvents("nothing to tell people of")
+	r.actor.Tell(r.asks("a", "1"))
+	r.WantByListener("made", "cgroups: "+setA, "a: pending")
+	r.calls.Answer(nil, setA)
+	r.WantByListener("it stands", "a: up")
+	r.actor.Tell(r.removes("a"))
+	r.WantByListener("removed", "cgroups: remove a", "a: pending, going")
+	r.calls.Answer(nil, "remove a")
+	r.WantByListener("it is gone", "a: down, removed")
+	r.actor.Tell(r.removes("a"))
+	r.calls.Answer(nil, "remove a")
+	r.WantByListener("asked again, it is made sure again", "cgroups: remove a", "a: pending, going", "a: down, removed")
+	r.events.WantByListener("nothing to tell people of")
 }
 
 // TestTwice: while it is being made, the same request has it set once more, after the call under way.
 func TestTwice(t *testing.T) {
 	r := newRig(t)
 	m := r.asks("a", "1")
-	r.ref.Tell(m)
-	r.ref.Tell(m)
-	r.want("one call", "cgroups: "+setA, "a: pending", "a: pending")
-	r.answers(nil, setA)
-	r.want("another", "cgroups: "+setA, "a: pending")
-	r.answers(nil, setA)
-	r.want("it stands", "a: up")
+	r.actor.Tell(m)
+	r.actor.Tell(m)
+	r.WantByListener("one call", "cgroups: "+setA, "a: pending", "a: pending")
+	r.calls.Answer(nil, setA)
+	r.WantByListener("another", "cgroups: "+setA, "a: pending")
+	r.calls.Answer(nil, setA)
+	r.WantByListener("it stands", "a: up")
 	m.Make = false
-	r.ref.Tell(m)
-	r.want("who only tells of itself has nothing made", "a: up")
+	r.actor.Tell(m)
+	r.WantByListener("who only tells of itself has nothing made", "a: up")
 }
 
 // TestKnown: a pod that only tells of itself counts for its class. Nobody looks at its cgroup.
@@ -53,51 +53,52 @@ func TestKnown(t *testing.T) {
 	r := newRig(t)
 	m := r.asks("a", "1")
 	m.Make = false
-	r.ref.Tell(m)
-	r.want("known", "a: known")
-	r.pass(settling)
-	r.answers(nil, burstable+"1024")
-	r.answers(nil, best)
-	r.want("counted", "cgroups: "+burstable+"1024", "cgroups: "+best)
+	r.actor.Tell(m)
+	r.WantByListener("known", "a: known")
+	r.Advance(settling)
+	r.calls.Answer(nil, burstable+"1024")
+	r.calls.Answer(nil, best)
+	r.WantByListener("counted", "cgroups: "+burstable+"1024", "cgroups: "+best)
 }
 
 // TestFailure is tried again after a wait that doubles, and people are told.
 func TestFailure(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", "1"))
-	r.answers(errNot, setA)
-	r.want("failed", "cgroups: "+setA, "a: pending", "a: failed: device busy")
-	r.wantEvents("people know", "a: FailedCreatePodContainer: unable to ensure pod container exists: device busy")
-	r.pass(settling)
-	r.answers(nil, burstable+"1024")
-	r.answers(nil, best)
-	r.said = nil
-	r.pass(base - settling)
-	r.answers(errNot, setA)
-	r.want("again", "a: failed: device busy", "cgroups: "+setA, "a: failed: device busy")
-	r.pass(2*base - time.Millisecond)
-	r.want("twice as long")
-	r.pass(time.Millisecond)
-	r.answers(nil, setA)
-	r.want("in the end", "a: failed: device busy", "cgroups: "+setA, "a: up")
+	r.actor.Tell(r.asks("a", "1"))
+	r.calls.Answer(errNot, setA)
+	r.WantByListener("failed", "cgroups: "+setA, "a: pending", "a: failed: device busy")
+	r.events.WantByListener("people know", "a: FailedCreatePodContainer: unable to ensure pod container exists: device busy")
+	r.Advance(settling)
+	r.calls.Answer(nil, burstable+"1024")
+	r.calls.Answer(nil, best)
+	r.Forget()
+	r.Advance(base - settling)
+	r.calls.Answer(errNot, setA)
+	r.WantByListener("again", "a: failed: device busy", "cgroups: "+setA, "a: failed: device busy")
+	r.Advance(2*base - time.Millisecond)
+	r.WantByListener("twice as long")
+	r.Advance(time.Millisecond)
+	r.calls.Answer(nil, setA)
+	r.WantByListener("in the end", "a: failed: device busy", "cgroups: "+setA, "a: up")
 }
 
 // TestRemovalFails in the same way. A removal does not wait for the backoff of what was to be made.
 func TestRemovalFails(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", "1"))
-	r.answers(errNot, setA)
-	r.said, r.events = nil, nil
-	r.ref.Tell(r.removes("a"))
-	r.want("at once", "cgroups: remove a", "a: pending, going")
-	r.answers(errNot, "remove a")
-	r.want("failed", "a: failed, going: device busy")
-	r.wantEvents("people know", "a: FailedKillPod: cannot remove the pod cgroup: device busy")
-	r.pass(base)
-	r.answers(nil, "remove a")
-	r.said = nil
-	r.pass(first - settled - base - time.Millisecond)
-	r.want("and no more is tried")
+	r.actor.Tell(r.asks("a", "1"))
+	r.calls.Answer(errNot, setA)
+	r.Forget()
+	r.events.Forget()
+	r.actor.Tell(r.removes("a"))
+	r.WantByListener("at once", "cgroups: remove a", "a: pending, going")
+	r.calls.Answer(errNot, "remove a")
+	r.WantByListener("failed", "a: failed, going: device busy")
+	r.events.WantByListener("people know", "a: FailedKillPod: cannot remove the pod cgroup: device busy")
+	r.Advance(base)
+	r.calls.Answer(nil, "remove a")
+	r.Forget()
+	r.Advance(first - settled - base - time.Millisecond)
+	r.WantByListener("and no more is tried")
 }
 
 // TestRemoveWhileMaking: a cgroup that is being made is removed once that is over, however it ended. It is not made
@@ -107,15 +108,15 @@ func TestRemoveWhileMaking(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			m := r.asks("a", "1")
-			r.ref.Tell(m)
-			r.ref.Tell(r.removes("a"))
-			r.ref.Tell(m)
-			r.want("one call", "cgroups: "+setA, "a: pending", "a: pending, going", "a: pending, going")
-			r.answers(err, setA)
-			r.want("then removed", "cgroups: remove a", "a: pending, going")
-			r.wantEvents("and no failure")
-			r.answers(nil, "remove a")
-			r.want("it is gone", "a: down, removed")
+			r.actor.Tell(m)
+			r.actor.Tell(r.removes("a"))
+			r.actor.Tell(m)
+			r.WantByListener("one call", "cgroups: "+setA, "a: pending", "a: pending, going", "a: pending, going")
+			r.calls.Answer(err, setA)
+			r.WantByListener("then removed", "cgroups: remove a", "a: pending, going")
+			r.events.WantByListener("and no failure")
+			r.calls.Answer(nil, "remove a")
+			r.WantByListener("it is gone", "a: down, removed")
 		})
 	}
 }
@@ -123,43 +124,43 @@ func TestRemoveWhileMaking(t *testing.T) {
 // TestDeadline: a call without an answer has failed, and a late answer counts for nothing.
 func TestDeadline(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.removes("a"))
-	r.pass(deadline)
-	r.said = nil
-	r.want("no answer")
-	r.answers(nil, "remove a")
-	r.want("late")
-	r.pass(base)
-	r.answers(nil, "remove a")
-	r.want("asked again", "cgroups: remove a",
+	r.actor.Tell(r.removes("a"))
+	r.Advance(deadline)
+	r.Forget()
+	r.WantByListener("no answer")
+	r.calls.Answer(nil, "remove a")
+	r.WantByListener("late")
+	r.Advance(base)
+	r.calls.Answer(nil, "remove a")
+	r.WantByListener("asked again", "cgroups: remove a",
 		"a: failed, going: RemovePodCgroup a: deadline exceeded: no answer within 2m0s", "a: down, removed")
-	r.wantEvents("nobody knows which pod that is")
+	r.events.WantByListener("nobody knows which pod that is")
 }
 
 // TestNoName: a UID that can name no cgroup is a failure, and no call is made.
 func TestNoName(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a:1", "1"))
+	r.actor.Tell(r.asks("a:1", "1"))
 	text := `SetPodCgroup a:1: invalid configuration: metadata.uid "a:1" cannot name a cgroup: ` +
 		`only letters, digits and - can be in it`
-	r.want("failed", "a:1: pending", "a:1: failed: "+text)
+	r.WantByListener("failed", "a:1: pending", "a:1: failed: "+text)
 }
 
 // TestStart: the cgroups of classes wait until all pods have come again.
 func TestStart(t *testing.T) {
 	r := bareRig(t)
-	r.ref.Tell(r.asks("a", "1"))
-	r.answers(nil, setA)
-	r.said = nil
-	r.pass(settled - time.Millisecond)
-	r.want("not yet")
-	r.pass(time.Millisecond)
+	r.actor.Tell(r.asks("a", "1"))
+	r.calls.Answer(nil, setA)
+	r.Forget()
+	r.Advance(settled - time.Millisecond)
+	r.WantByListener("not yet")
+	r.Advance(time.Millisecond)
 	const top = "set kubepods: shares 4096, memory 1000"
-	r.want("that of all pods first", "cgroups: "+top)
-	r.answers(nil, top)
-	r.answers(nil, burstable+"1024")
-	r.answers(nil, best)
-	r.want("then the classes", "cgroups: "+burstable+"1024", "cgroups: "+best)
+	r.WantByListener("that of all pods first", "cgroups: "+top)
+	r.calls.Answer(nil, top)
+	r.calls.Answer(nil, burstable+"1024")
+	r.calls.Answer(nil, best)
+	r.WantByListener("then the classes", "cgroups: "+burstable+"1024", "cgroups: "+best)
 }
 
 // TestClasses: the cgroup of a class has what its pods ask for together. Many pods at once are one change, and pods
@@ -172,51 +173,51 @@ func TestClasses(t *testing.T) {
 	}{{"a", "1"}, {"b", "500m"}, {"c", ""}} {
 		ask := r.asks(m.uid, m.cpu)
 		ask.Make = false
-		r.ref.Tell(ask)
+		r.actor.Tell(ask)
 	}
-	r.pass(settling)
-	r.want("one change", "cgroups: "+burstable+"1536", "a: known", "b: known", "c: known")
-	r.ref.Tell(r.removes("b"))
-	r.answers(nil, "remove b")
-	r.pass(settling)
-	r.said = nil
-	r.answers(nil, burstable+"1536")
-	r.answers(nil, best)
-	r.want("not while one is under way", "cgroups: "+best)
-	r.pass(settling)
-	r.answers(nil, burstable+"1024")
-	r.answers(nil, best)
-	r.want("then", "cgroups: "+burstable+"1024", "cgroups: "+best)
+	r.Advance(settling)
+	r.WantByListener("one change", "cgroups: "+burstable+"1536", "a: known", "b: known", "c: known")
+	r.actor.Tell(r.removes("b"))
+	r.calls.Answer(nil, "remove b")
+	r.Advance(settling)
+	r.Forget()
+	r.calls.Answer(nil, burstable+"1536")
+	r.calls.Answer(nil, best)
+	r.WantByListener("not while one is under way", "cgroups: "+best)
+	r.Advance(settling)
+	r.calls.Answer(nil, burstable+"1024")
+	r.calls.Answer(nil, best)
+	r.WantByListener("then", "cgroups: "+burstable+"1024", "cgroups: "+best)
 	ask := r.asks("a", "2")
 	ask.Make = false
-	r.ref.Tell(ask)
-	r.pass(settling)
-	r.want("a pod that asks for more", "a: known", "cgroups: "+burstable+"2048")
+	r.actor.Tell(ask)
+	r.Advance(settling)
+	r.WantByListener("a pod that asks for more", "a: known", "cgroups: "+burstable+"2048")
 }
 
 // TestClassesFail: they are tried again in the next sweep.
 func TestClassesFail(t *testing.T) {
 	r := bareRig(t)
-	r.pass(settled)
-	r.answers(errNot, "set kubepods: shares 4096, memory 1000")
-	r.answers(errNot, burstable+"2")
-	r.answers(nil, best)
-	if r.warned("cannot set cgroup limits") != 2 {
-		t.Errorf("the log has %s", r.log.String())
+	r.Advance(settled)
+	r.calls.Answer(errNot, "set kubepods: shares 4096, memory 1000")
+	r.calls.Answer(errNot, burstable+"2")
+	r.calls.Answer(nil, best)
+	if r.Logged("cannot set cgroup limits") != 2 {
+		t.Errorf("the log has %s", r.Log.String())
 	}
-	r.said = nil
+	r.Forget()
 	r.until(first)
-	r.answers(nil, "list")
-	r.pass(settling)
-	r.answers(nil, "set kubepods: shares 4096, memory 1000")
-	r.answers(nil, burstable+"2")
-	r.answers(nil, best)
-	r.want("again", "cgroups: list", "cgroups: set kubepods: shares 4096, memory 1000",
+	r.calls.Answer(nil, "list")
+	r.Advance(settling)
+	r.calls.Answer(nil, "set kubepods: shares 4096, memory 1000")
+	r.calls.Answer(nil, burstable+"2")
+	r.calls.Answer(nil, best)
+	r.WantByListener("again", "cgroups: list", "cgroups: set kubepods: shares 4096, memory 1000",
 		"cgroups: "+burstable+"2", "cgroups: "+best)
 	r.until(first + period)
-	r.answers(nil, "list")
-	r.pass(settling)
-	r.want("and no more", "cgroups: list")
+	r.calls.Answer(nil, "list")
+	r.Advance(settling)
+	r.WantByListener("and no more", "cgroups: list")
 }
 
 // TestSweep removes the cgroups of pods that nobody knows, tried again in the next sweep if it fails. With none
@@ -226,25 +227,25 @@ func TestSweep(t *testing.T) {
 	r.cgroups = []types.UID{"left", "living"}
 	r.living["living"] = true
 	r.until(first)
-	r.answers(nil, "list")
-	r.want("the leftover", "cgroups: list", "pods: who lives?", "cgroups: remove left")
-	r.answers(errNot, "remove left")
-	if r.warned("cannot remove a leftover pod cgroup") != 1 {
-		t.Errorf("the log has %s", r.log.String())
+	r.calls.Answer(nil, "list")
+	r.WantByListener("the leftover", "cgroups: list", "pods: who lives?", "cgroups: remove left")
+	r.calls.Answer(errNot, "remove left")
+	if r.Logged("cannot remove a leftover pod cgroup") != 1 {
+		t.Errorf("the log has %s", r.Log.String())
 	}
 	r.until(first + period)
-	r.answers(nil, "list")
-	r.answers(nil, "remove left")
-	r.want("again", "cgroups: list", "pods: who lives?", "cgroups: remove left")
+	r.calls.Answer(nil, "list")
+	r.calls.Answer(nil, "remove left")
+	r.WantByListener("again", "cgroups: list", "pods: who lives?", "cgroups: remove left")
 	r.cgroups = nil
 	r.until(first + 2*period)
-	r.answers(nil, "list")
-	r.want("nothing to ask", "cgroups: list")
+	r.calls.Answer(nil, "list")
+	r.WantByListener("nothing to ask", "cgroups: list")
 	r.until(first + 3*period)
-	r.answers(errNot, "list")
-	r.want("without a list there is nothing to do", "cgroups: list")
-	if r.warned("cannot list pod cgroups") != 1 {
-		t.Errorf("the log has %s", r.log.String())
+	r.calls.Answer(errNot, "list")
+	r.WantByListener("without a list there is nothing to do", "cgroups: list")
+	if r.Logged("cannot list pod cgroups") != 1 {
+		t.Errorf("the log has %s", r.Log.String())
 	}
 }
 
@@ -253,31 +254,31 @@ func TestSweepWithoutAnswer(t *testing.T) {
 	r := newRig(t)
 	r.cgroups, r.mute = []types.UID{"left"}, true
 	r.until(first)
-	r.answers(nil, "list")
-	r.pass(period - time.Millisecond)
-	r.want("waits", "cgroups: list", "pods: who lives?")
+	r.calls.Answer(nil, "list")
+	r.Advance(period - time.Millisecond)
+	r.WantByListener("waits", "cgroups: list", "pods: who lives?")
 	r.mute = false
-	r.pass(time.Millisecond)
-	r.answers(nil, "list")
-	r.want("again", "cgroups: list", "pods: who lives?", "cgroups: remove left")
+	r.Advance(time.Millisecond)
+	r.calls.Answer(nil, "list")
+	r.WantByListener("again", "cgroups: list", "pods: who lives?", "cgroups: remove left")
 }
 
 // TestPodsForgot: a pod that pods does not know any more counts for nothing, and its cgroup is a leftover.
 func TestPodsForgot(t *testing.T) {
 	r := newRig(t)
-	r.ref.Tell(r.asks("a", "1"))
-	r.answers(nil, setA)
-	r.pass(settling)
-	r.answers(nil, burstable+"1024")
-	r.answers(nil, best)
+	r.actor.Tell(r.asks("a", "1"))
+	r.calls.Answer(nil, setA)
+	r.Advance(settling)
+	r.calls.Answer(nil, burstable+"1024")
+	r.calls.Answer(nil, best)
 	r.cgroups = []types.UID{"a"}
-	r.said = nil
+	r.Forget()
 	r.until(first)
-	r.answers(nil, "list")
-	r.want("removed", "cgroups: list", "pods: who lives?", "cgroups: remove a")
-	r.answers(nil, "remove a")
-	r.pass(settling)
-	r.want("and not counted", "cgroups: "+burstable+"2")
+	r.calls.Answer(nil, "list")
+	r.WantByListener("removed", "cgroups: list", "pods: who lives?", "cgroups: remove a")
+	r.calls.Answer(nil, "remove a")
+	r.Advance(settling)
+	r.WantByListener("and not counted", "cgroups: "+burstable+"2")
 }
 
 // TestAskedSinceTheQuestion: pods may answer a sweep with what it knew before a pod came. What is asked for since the
@@ -289,26 +290,26 @@ func TestAskedSinceTheQuestion(t *testing.T) {
 			r.cgroups, r.mute = []types.UID{"a", "left"}, true
 			m := r.asks("a", "1")
 			if before {
-				r.ref.Tell(m)
-				r.answers(nil, setA)
+				r.actor.Tell(m)
+				r.calls.Answer(nil, setA)
 			}
 			r.until(first)
-			r.answers(nil, "list")
-			r.ref.Tell(m)
-			r.answers(nil, setA)
-			r.said = nil
+			r.calls.Answer(nil, "list")
+			r.actor.Tell(m)
+			r.calls.Answer(nil, setA)
+			r.Forget()
 			r.reply(nil)
-			r.want("kept", "cgroups: remove left")
-			r.answers(nil, "remove left")
+			r.WantByListener("kept", "cgroups: remove left")
+			r.calls.Answer(nil, "remove left")
 			m.Make = false
-			r.ref.Tell(m)
-			r.want("and it stands", "a: up")
+			r.actor.Tell(m)
+			r.WantByListener("and it stands", "a: up")
 			r.mute = false
 			r.until(first + period)
-			r.answers(nil, "list")
+			r.calls.Answer(nil, "list")
 			r.Settle()
-			if r.said[len(r.said)-1] != "cgroups: remove a" {
-				t.Errorf("the next sweep does not remove it: %q", r.said)
+			if said := r.Lines(); said[len(said)-1] != "cgroups: remove a" {
+				t.Errorf("the next sweep does not remove it: %q", said)
 			}
 		})
 	}
@@ -319,23 +320,23 @@ func TestAskedSinceTheQuestion(t *testing.T) {
 func TestRestart(t *testing.T) {
 	r := newRig(t)
 	m := r.asks("a", "1")
-	r.ref.Tell(m)
+	r.actor.Tell(m)
 	r.Settle()
-	r.said = nil
-	r.crash = true
-	r.ref.Tell(m)
-	r.pass(time.Second)
-	r.want("restarted", "all: repeat")
-	r.ref.Tell(m)
-	r.want("one after the other", "a: pending")
-	r.answers(nil, setA)
-	r.answers(nil, setA)
-	r.want("set again", "cgroups: "+setA, "a: up")
-	r.pass(settled)
-	r.answers(nil, "set kubepods: shares 4096, memory 1000")
-	r.answers(nil, burstable+"1024")
-	r.answers(nil, best)
-	r.want("the classes", "cgroups: set kubepods: shares 4096, memory 1000", "cgroups: "+burstable+"1024",
+	r.Forget()
+	r.actor.Crash()
+	r.actor.Tell(m)
+	r.Advance(time.Second)
+	r.WantByListener("restarted", "all: repeat")
+	r.actor.Tell(m)
+	r.WantByListener("one after the other", "a: pending")
+	r.calls.Answer(nil, setA)
+	r.calls.Answer(nil, setA)
+	r.WantByListener("set again", "cgroups: "+setA, "a: up")
+	r.Advance(settled)
+	r.calls.Answer(nil, "set kubepods: shares 4096, memory 1000")
+	r.calls.Answer(nil, burstable+"1024")
+	r.calls.Answer(nil, best)
+	r.WantByListener("the classes", "cgroups: set kubepods: shares 4096, memory 1000", "cgroups: "+burstable+"1024",
 		"cgroups: "+best)
 }
 
@@ -346,29 +347,23 @@ func TestOverflow(t *testing.T) {
 	m.Make = false
 	flood := func() {
 		for range 20 {
-			r.ref.Tell(m)
+			r.actor.Tell(m)
 		}
 	}
 	repeats := func(want int) {
 		t.Helper()
-		n := 0
-		for _, line := range r.said {
-			if line == "all: repeat" {
-				n++
-			}
-		}
-		if n != want {
+		if n := r.Count("all: repeat"); n != want {
 			t.Errorf("everything was asked for %d times, want %d", n, want)
 		}
 	}
 	for range 3 {
 		flood()
-		r.pass(10 * time.Millisecond)
+		r.Advance(10 * time.Millisecond)
 	}
 	repeats(0) // there is no room yet
-	r.pass(time.Second)
+	r.Advance(time.Second)
 	repeats(1)
 	flood()
-	r.pass(time.Second)
+	r.Advance(time.Second)
 	repeats(2)
 }

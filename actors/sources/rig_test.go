@@ -1,38 +1,30 @@
 package sources_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // rig is the sources actor on a virtual clock, with the disk and the URL of a simulated machine. The rig
 // plays pods, and writes down what it is told and which calls are made.
 type rig struct {
-	*kernel.Virtual
+	*actortest.Rig
 	*machine.Machine
-	t    *testing.T
-	deps sources.Deps
-	ref  kernel.Ref[sources.Message]
-	said []string
+	deps  sources.Deps
+	actor *actortest.Actor[sources.Message]
 	// faults are what goes wrong with the calls of a verb.
 	faults map[string]machine.Fault
-	log    bytes.Buffer
-	// crash makes the actor panic at its next message.
-	crash bool
-	limit int
+	limit  int
 }
 
 const (
@@ -43,15 +35,13 @@ const (
 	checkpoint = "static-pods"
 )
 
-var begin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // newRig makes a node with a manifest directory. change may make it another before it starts.
 func newRig(t *testing.T, change ...func(r *rig)) *rig {
 	t.Helper()
-	r := &rig{t: t, Virtual: kernel.NewVirtual(1, begin), faults: map[string]machine.Fault{}}
+	r := &rig{Rig: actortest.New(t), faults: map[string]machine.Fault{}}
 	r.Machine = machine.New(r.Virtual, &port.Machine{})
 	r.SetFault(func(c machine.Call) machine.Fault {
-		r.said = append(r.said, c.Verb)
+		r.Say("%s", c.Verb)
 		return r.faults[c.Verb]
 	})
 	r.deps = sources.Deps{
@@ -61,22 +51,9 @@ func newRig(t *testing.T, change ...func(r *rig)) *rig {
 	for _, f := range change {
 		f(r)
 	}
-	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1, Log: zerolog.New(&r.log)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := kernel.NewRunner(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	construct := sources.New(&r.deps)
-	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[sources.Message]{
-		Name: "sources", Runner: runner, MailboxLimit: r.limit,
-		New: func() kernel.Behavior[sources.Message] { return &crasher{construct(), r} },
+	r.actor = actortest.Spawn(r.Rig, kernel.Spec[sources.Message]{
+		Name: "sources", MailboxLimit: r.limit, New: sources.New(&r.deps),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return r
 }
 
@@ -107,48 +84,14 @@ func (r *rig) update(u sources.Update) {
 			line += " keeps " + p.Kept
 		}
 	}
-	r.said = append(r.said, line)
-}
-
-// crasher is the actor, with a crash on order.
-type crasher struct {
-	kernel.Behavior[sources.Message]
-	r *rig
-}
-
-func (c *crasher) Receive(ctx *kernel.Context[sources.Message], m sources.Message) {
-	if c.r.crash {
-		c.r.crash = false
-		panic("on order")
-	}
-	c.Behavior.Receive(ctx, m)
-}
-
-// Overflowed implements kernel.OverflowHandler.
-func (c *crasher) Overflowed(ctx *kernel.Context[sources.Message]) {
-	c.Behavior.(kernel.OverflowHandler[sources.Message]).Overflowed(ctx)
+	r.Say("%s", line)
 }
 
 // want lets time pass, and compares what was said in it.
 func (r *rig) want(what string, d time.Duration, want ...string) {
-	r.t.Helper()
-	r.said = nil
-	r.Advance(d)
-	if !slices.Equal(r.said, want) {
-		r.t.Fatalf("%s: until %v was said\n  %s\nwant\n  %s",
-			what, r.Now().Sub(begin), strings.Join(r.said, "\n  "), strings.Join(want, "\n  "))
-	}
-}
-
-// logged is how many lines of the log have all these words.
-func (r *rig) logged(words ...string) int {
-	n := 0
-	for line := range strings.Lines(r.log.String()) {
-		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
-			n++
-		}
-	}
-	return n
+	r.T.Helper()
+	r.Forget()
+	r.WantAfter(what, d, want...)
 }
 
 // pod is the manifest of a pod whose image has this number.

@@ -117,8 +117,8 @@ func TestDirectoryNotReadable(t *testing.T) {
 			r := newRig(t, func(r *rig) { r.Manifests.ReadErr = c.err })
 			r.want("the start", soon, "LoadCheckpoint", "ReadManifests", "http:", c.want)
 			r.want("again", 2*pathPeriod, "ReadManifests", c.want, "ReadManifests", c.want)
-			if n := r.logged("invalid manifest", c.err.Error()); n != 1 {
-				t.Errorf("logged %d times, want once: %s", n, &r.log)
+			if n := r.Logged("invalid manifest", c.err.Error()); n != 1 {
+				t.Errorf("logged %d times, want once: %s", n, &r.Log)
 			}
 			r.Manifests.ReadErr = nil
 			r.write("web.yaml", pod("web", 1))
@@ -135,8 +135,8 @@ func TestDirectoryNotReadable(t *testing.T) {
 			r.want("it is back", pathPeriod, "ReadManifests", "file: web1")
 			r.Manifests.ReadErr = err
 			r.Advance(pathPeriod)
-			if n := r.logged("invalid manifest", err.Error()); n != 2 {
-				t.Errorf("logged %d times, want once for each time it broke: %s", n, &r.log)
+			if n := r.Logged("invalid manifest", err.Error()); n != 2 {
+				t.Errorf("logged %d times, want once for each time it broke: %s", n, &r.Log)
 			}
 		})
 	}
@@ -162,8 +162,8 @@ func TestReadIsNotAnswered(t *testing.T) {
 	delete(r.faults, "ReadManifests")
 	r.want("the deadline", 2*soon, "ReadManifests", "file: web1, problem in /etc/manifests", "file: web1")
 	r.want("the late answer", pathPeriod/2)
-	if r.logged("no answer within 1m0s") != 1 {
-		t.Errorf("the log does not say it once: %s", &r.log)
+	if r.Logged("no answer within 1m0s") != 1 {
+		t.Errorf("the log does not say it once: %s", &r.Log)
 	}
 }
 
@@ -185,8 +185,8 @@ func TestURL(t *testing.T) {
 	r.Manifests.FetchErr = nil
 	r.want("the same answer, which takes the problem away", urlPeriod, "FetchManifest", "http: web2", "SaveCheckpoint")
 	r.want("nothing new again", urlPeriod, "FetchManifest")
-	if r.logged("503 Service Unavailable") != 1 || r.logged("secret") != 0 {
-		t.Errorf("the log does not say it once and without the password: %s", &r.log)
+	if r.Logged("503 Service Unavailable") != 1 || r.Logged("secret") != 0 {
+		t.Errorf("the log does not say it once and without the password: %s", &r.Log)
 	}
 }
 
@@ -227,8 +227,8 @@ func TestActorRestart(t *testing.T) {
 	r.write("web.yaml", halfOf(pod("web", 2)))
 	r.want("the first one reads", soon, "ReadManifests")
 	delete(r.faults, "ReadManifests")
-	r.crash = true
-	r.ref.Tell(sources.Resend{})
+	r.actor.Crash()
+	r.actor.Tell(sources.Resend{})
 	r.want("it crashes, and the second one's call waits for its", 100*time.Millisecond, "LoadCheckpoint", "http:")
 	r.want("the answer to the first one counts for nothing", time.Second, "ReadManifests",
 		"file: web1, problem in web.yaml keeps default/web-n1", "SaveCheckpoint")
@@ -239,10 +239,10 @@ func TestActorRestart(t *testing.T) {
 // TestResend: pods restarted. Asked twice, it is told twice; before the checkpoint is loaded it comes anyway.
 func TestResend(t *testing.T) {
 	r := newRig(t, has("web.yaml", pod("web", 1)))
-	r.ref.Tell(sources.Resend{})
+	r.actor.Tell(sources.Resend{})
 	r.want("too early", soon, "LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint")
-	r.ref.Tell(sources.Resend{})
-	r.ref.Tell(sources.Resend{})
+	r.actor.Tell(sources.Resend{})
+	r.actor.Tell(sources.Resend{})
 	r.want("twice", soon, "file: web1", "http:", "file: web1", "http:")
 }
 
@@ -252,8 +252,8 @@ func TestOverflow(t *testing.T) {
 	r.Advance(soon)
 	r.Manifests.Missed = true
 	r.write("web.yaml", pod("web", 1))
-	r.ref.Tell(sources.Resend{})
-	r.ref.Tell(sources.Resend{})
+	r.actor.Tell(sources.Resend{})
+	r.actor.Tell(sources.Resend{})
 	r.want("one of two is lost", soon,
 		"file:", "http:", "ReadManifests", "file:", "http:", "file: web1", "SaveCheckpoint")
 }
@@ -267,8 +267,8 @@ func TestCheckpointCannotBeWritten(t *testing.T) {
 	delete(r.faults, "SaveCheckpoint")
 	r.want("there is space", pathPeriod, "ReadManifests", "file: web1", "SaveCheckpoint")
 	r.want("nothing to write", pathPeriod, "ReadManifests", "file: web1")
-	if r.logged("cannot write the static pods checkpoint", "no space left on device") != 1 {
-		t.Errorf("the log does not say it once: %s", &r.log)
+	if r.Logged("cannot write the static pods checkpoint", "no space left on device") != 1 {
+		t.Errorf("the log does not say it once: %s", &r.Log)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestWatchFails(t *testing.T) {
 	r.write("web.yaml", pod("web", 1))
 	r.want("no hint", pathPeriod/2)
 	r.want("the period", pathPeriod/2, "ReadManifests", "file: web1", "SaveCheckpoint")
-	if r.logged("cannot watch the manifest directory", "too many open files", "/etc/manifests") != 1 {
-		t.Errorf("the log does not say it once: %s", &r.log)
+	if r.Logged("cannot watch the manifest directory", "too many open files", "/etc/manifests") != 1 {
+		t.Errorf("the log does not say it once: %s", &r.Log)
 	}
 }

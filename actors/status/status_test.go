@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 const (
@@ -23,70 +24,40 @@ const (
 
 // rig is the actor alone, on a virtual clock. The rig plays the apiserver.
 type rig struct {
-	*kernel.Virtual
+	*actortest.Rig
 	port.API
-	t   *testing.T
-	ref kernel.Ref[Message]
+	actor *actortest.Actor[Message]
 	// has are the objects, by name, and version the last number given.
 	has     map[string]*v1.Pod
 	version int
 	// takes is how long an answer takes; fail says what goes wrong with a call.
 	takes time.Duration
 	fail  func(verb, name string) error
-	// calls are those so far, patches what was patched.
-	calls   []string
-	busy    bool
+	// patches are what was patched. The transcript has the calls.
 	patches []port.APIPatch
 	deletes []port.APIDelete
-	crash   bool
-	again   int
+	// busy is the load of the node, again how often everything was asked for again.
+	busy  bool
+	again int
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{
-		t: t, Virtual: kernel.NewVirtual(1, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)), has: map[string]*v1.Pod{},
+		Rig: actortest.New(t), has: map[string]*v1.Pod{},
 		takes: time.Millisecond, fail: func(string, string) error { return nil },
 	}
-	sys, err := kernel.NewSystem(kernel.Config{Clock: r.Virtual, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := kernel.NewRunner(sys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	construct := New(&Deps{
+	r.actor = actortest.Spawn(r.Rig, kernel.Spec[Message]{Name: "status", New: New(&Deps{
 		API: r, Restarted: func() { r.again++ }, Load: func() (bool, bool) { return r.busy, r.busy }, Calls: 4, Deadline: deadline, Probe: probe,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second}, Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
-	})
-	r.ref, err = kernel.SpawnRoot(sys, kernel.Spec[Message]{
-		Name: "status", Runner: runner, New: func() kernel.Behavior[Message] { return &crasher{construct(), r} },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	})})
 	r.Settle()
 	return r
 }
 
-// crasher is the actor, with a crash on order.
-type crasher struct {
-	kernel.Behavior[Message]
-	r *rig
-}
-
-func (c *crasher) Receive(ctx *kernel.Context[Message], m Message) {
-	if c.r.crash {
-		c.r.crash = false
-		panic("on order")
-	}
-	c.Behavior.Receive(ctx, m)
-}
-
 // answer makes a call: what it does happens as it is answered.
 func (r *rig) answer(ctx context.Context, verb, name string, done func(error), work func() error) {
-	r.calls = append(r.calls, verb+" "+name)
+	r.Say("%s %s", verb, name)
 	err := r.fail(verb, name)
 	r.AfterFunc(r.takes, func() {
 		if err == nil && ctx.Err() == nil {
@@ -148,22 +119,14 @@ func (r *rig) put(name string, change func(*v1.Pod)) *v1.Pod {
 
 // tell says to the actor what the apiserver has.
 func (r *rig) tell(name string) {
-	r.ref.Tell(Object{UID: types.UID("u-" + name), Pod: r.has[name]})
+	r.actor.Tell(Object{UID: types.UID("u-" + name), Pod: r.has[name]})
 	r.Settle()
 }
 
 // show says how a pod is.
 func (r *rig) show(name string, phase v1.PodPhase, message string, final bool) {
-	r.ref.Tell(Show{UID: types.UID("u-" + name), Status: &v1.PodStatus{Phase: phase, Message: message, HostIP: "192.0.2.1"}, Final: final})
+	r.actor.Tell(Show{UID: types.UID("u-" + name), Status: &v1.PodStatus{Phase: phase, Message: message, HostIP: "192.0.2.1"}, Final: final})
 	r.Settle()
-}
-
-func (r *rig) wantCalls(want ...string) {
-	r.t.Helper()
-	if fmt.Sprint(r.calls) != fmt.Sprint(want) {
-		r.t.Errorf("calls %q, want %q", r.calls, want)
-	}
-	r.calls = nil
 }
 
 func nothing(*v1.Pod) {}
@@ -174,19 +137,19 @@ func TestCoalesced(t *testing.T) {
 	r.put("web", nothing)
 	r.tell("web")
 	r.show("web", v1.PodPending, "", false)
-	r.wantCalls("patch web")
+	r.Want("calls", "patch web")
 	r.Advance(10 * time.Millisecond)
 	for i := range 5 {
 		r.show("web", v1.PodPending, fmt.Sprint(i), false)
 		r.Advance(5 * time.Millisecond)
 	}
-	r.wantCalls()
+	r.Want("no calls")
 	r.Advance(time.Second)
-	r.wantCalls("patch web")
+	r.Want("calls", "patch web")
 	r.show("web", v1.PodRunning, "5", false)
-	r.wantCalls("patch web")
+	r.Want("calls", "patch web")
 	r.Advance(time.Minute)
-	r.wantCalls()
+	r.Want("no calls")
 	if s := r.has["web"].Status; s.Phase != v1.PodRunning || s.Message != "5" {
 		t.Errorf("the apiserver has %+v", s)
 	}
@@ -203,28 +166,28 @@ func TestBusy(t *testing.T) {
 		r.tell(name)
 		r.show(name, v1.PodPending, "", false)
 	}
-	r.wantCalls()
+	r.Want("no calls")
 	r.Advance(1500 * time.Millisecond)
 	r.show("quick", v1.PodRunning, "", false)
 	r.show("stuck", v1.PodPending, "the image is missing", false)
-	r.wantCalls("patch quick", "patch stuck")
+	r.Want("calls", "patch quick", "patch stuck")
 	r.Advance(10 * time.Millisecond)
 	r.show("stuck", v1.PodPending, "the image is still missing", false)
 	r.Advance(statuswrite.Coalesce)
-	r.wantCalls("patch stuck")
+	r.Want("calls", "patch stuck")
 	r.Advance(statuswrite.Hold - 1700*time.Millisecond)
-	r.wantCalls()
+	r.Want("no calls")
 	r.show("late", v1.PodRunning, "", false)
 	r.Advance(200 * time.Millisecond)
-	r.wantCalls("patch late", "patch slow")
+	r.Want("calls", "patch late", "patch slow")
 	r.put("next", created)
 	r.tell("next")
 	r.show("next", v1.PodPending, "", false)
 	r.busy = false
 	r.Advance(statuswrite.Relook)
-	r.wantCalls("patch next")
+	r.Want("calls", "patch next")
 	r.Advance(time.Minute)
-	r.wantCalls()
+	r.Want("no calls")
 }
 
 // TestBusyWithEnds: while much is written, it is not said by itself that the
@@ -232,7 +195,7 @@ func TestBusy(t *testing.T) {
 func TestBusyWithEnds(t *testing.T) {
 	r := newRig(t)
 	show := func(name string, generation int64, phase v1.PodPhase, message string, final bool) {
-		r.ref.Tell(Show{UID: types.UID("u-" + name), Status: &v1.PodStatus{
+		r.actor.Tell(Show{UID: types.UID("u-" + name), Status: &v1.PodStatus{
 			Phase: phase, Message: message, HostIP: "192.0.2.1", ObservedGeneration: generation,
 		}, Final: final})
 		r.Settle()
@@ -244,7 +207,7 @@ func TestBusyWithEnds(t *testing.T) {
 		show(name, 1, v1.PodRunning, "", false)
 	}
 	r.Advance(time.Second)
-	r.wantCalls("patch done", "patch slow", "patch stuck")
+	r.Want("calls", "patch done", "patch slow", "patch stuck")
 	r.busy = true
 	for _, name := range all {
 		r.put(name, func(p *v1.Pod) { p.DeletionTimestamp, p.Generation = new(metav1.NewTime(r.Now())), 2 })
@@ -252,18 +215,18 @@ func TestBusyWithEnds(t *testing.T) {
 		show(name, 2, v1.PodRunning, "", false)
 	}
 	r.Advance(10 * time.Second)
-	r.wantCalls()
+	r.Want("no calls")
 	show("done", 2, v1.PodFailed, "", false)
 	show("slow", 2, v1.PodRunning, "one of two is dead", false)
 	r.Advance(500 * time.Millisecond)
-	r.wantCalls()
+	r.Want("no calls")
 	show("done", 2, v1.PodFailed, "", true)
 	r.Advance(500 * time.Millisecond)
-	r.wantCalls("patch done", "delete done")
+	r.Want("calls", "patch done", "delete done")
 	r.Advance(statuswrite.HoldEnd - time.Second)
-	r.wantCalls("patch slow")
+	r.Want("calls", "patch slow")
 	r.Advance(statuswrite.HoldSeen)
-	r.wantCalls("patch stuck")
+	r.Want("calls", "patch stuck")
 }
 
 // TestNewest: in its first minute an agent writes on the newest version only, for one that was killed
@@ -276,7 +239,7 @@ func TestNewest(t *testing.T) {
 	r.put("web", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(20 * time.Millisecond)
-	r.wantCalls("patch web", "get web", "patch web")
+	r.Want("calls", "patch web", "get web", "patch web")
 	if p := r.has["web"]; p.Status.Phase != v1.PodRunning || p.Labels["a"] != "b" {
 		t.Errorf("the apiserver has %+v", p)
 	}
@@ -285,7 +248,7 @@ func TestNewest(t *testing.T) {
 	r.show("web", v1.PodSucceeded, "", false)
 	r.tell("web")
 	r.Advance(20 * time.Millisecond)
-	r.wantCalls("patch web", "patch web")
+	r.Want("calls", "patch web", "patch web")
 	for _, p := range r.patches {
 		if !p.Newest {
 			t.Errorf("patch %+v may overwrite what it does not know", p)
@@ -297,7 +260,7 @@ func TestNewest(t *testing.T) {
 	r.put("other", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
 	r.show("other", v1.PodRunning, "", false)
 	r.Advance(time.Second)
-	r.wantCalls("patch other")
+	r.Want("calls", "patch other")
 	if p := r.patches[len(r.patches)-1]; p.Newest {
 		t.Error("a conflict with everybody's labels, for nothing")
 	}
@@ -316,7 +279,7 @@ func TestRefused(t *testing.T) {
 	}
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(10 * time.Minute)
-	if n := len(r.calls); n < 10 || n > 30 {
+	if n := len(r.Lines()); n < 10 || n > 30 {
 		t.Errorf("%d calls in 10 minutes", n)
 	}
 }
@@ -346,7 +309,7 @@ func TestAway(t *testing.T) {
 				r.show(fmt.Sprint(i), v1.PodRunning, "", false)
 			}
 			r.Advance(5 * time.Minute)
-			if n := len(r.calls); n < 50 || n > 400 {
+			if n := len(r.Lines()); n < 50 || n > 400 {
 				t.Errorf("%d calls in 5 minutes", n)
 			}
 			r.takes, r.fail = time.Millisecond, func(string, string) error { return nil }
@@ -417,14 +380,14 @@ func TestDelete(t *testing.T) {
 	}
 	r.show("web", v1.PodSucceeded, "", true)
 	r.Advance(time.Minute)
-	r.wantCalls("patch web", "patch web", "patch web", "patch web", "delete web")
+	r.Want("calls", "patch web", "patch web", "patch web", "patch web", "delete web")
 	if d := r.deletes[0]; d.UID != "u-web" || d.Grace == nil || *d.Grace != 0 {
 		t.Errorf("deleted with %+v", d)
 	}
-	r.ref.Tell(Gone{UID: "u-web", Object: "u-web"})
-	r.ref.Tell(Forget{UID: "u-web"})
+	r.actor.Tell(Gone{UID: "u-web", Object: "u-web"})
+	r.actor.Tell(Forget{UID: "u-web"})
 	r.Advance(time.Minute)
-	r.wantCalls()
+	r.Want("no calls")
 }
 
 // TestAnotherOfThatName: what is said of a pod that is gone is not said of the next.
@@ -438,7 +401,7 @@ func TestAnotherOfThatName(t *testing.T) {
 	if p := r.has["web"]; p.Status.Phase != "" {
 		t.Errorf("the other is %s", p.Status.Phase)
 	}
-	if n := len(r.calls); n > 20 {
+	if n := len(r.Lines()); n > 20 {
 		t.Errorf("%d calls", n)
 	}
 }
@@ -450,15 +413,15 @@ func TestNotKept(t *testing.T) {
 	r.tell("web")
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(time.Second)
-	r.calls = nil
+	r.Forget()
 	for range 3 { // each time somebody takes it away
 		r.put("web", func(p *v1.Pod) { p.Status.Phase = v1.PodPending })
 		r.tell("web")
 		r.Advance(time.Second)
 	}
-	r.wantCalls("patch web", "patch web", "patch web")
+	r.Want("calls", "patch web", "patch web", "patch web")
 	r.Advance(time.Hour)
-	r.wantCalls()
+	r.Want("no calls")
 }
 
 // TestCrash: after a crash all is told again, and read before it is written.
@@ -466,7 +429,7 @@ func TestCrash(t *testing.T) {
 	r := newRig(t)
 	r.put("web", nothing)
 	r.tell("web")
-	r.crash = true
+	r.actor.Crash()
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(time.Second)
 	if r.again != 1 {
@@ -475,5 +438,5 @@ func TestCrash(t *testing.T) {
 	r.tell("web")
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(time.Second)
-	r.wantCalls("get web", "patch web")
+	r.Want("calls", "get web", "patch web")
 }
