@@ -35,6 +35,7 @@
 //
 //	apparmor     AppArmor profile
 //	containerenv environment
+//	containerplan  environment, mounts, target and runtime handler of a container, in pure steps
 //	downward     downward API: fields and resources as text
 //	envfile      environment files that containers write
 //	expansion    variable references in commands and arguments

@@ -3,10 +3,14 @@ package pod
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -24,28 +28,24 @@ func (a createContainer) begin(p *pod) run {
 	if spec == nil {
 		panic("the plan creates a container that the spec does not have: " + a.Name)
 	}
-	c, err := a.creation(p, spec)
+	plan, err := containerplan.New(&containerplan.Input{
+		Source: downward.Source{
+			Pod: p.want, PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable,
+		},
+		Container: spec, Objects: p.objects, Paths: p.paths, Images: p.facts.Images, View: &p.facts.View,
+	})
 	if err != nil {
-		return unable(err)
+		return unable(cannotCreate(p.want, a.Name, err))
 	}
-	return run{deadline: startDeadline, pool: StartPool, call: c.begin}
-}
-
-func (a createContainer) creation(p *pod, spec *v1.Container) (creation, error) {
-	c := creation{rt: p.deps.Runtime, files: p.deps.Files, subPaths: p.deps.SubPaths, r: port.CreateContainer{
+	c := creation{rt: p.deps.Runtime, files: p.deps.Files, subPaths: p.deps.SubPaths, plan: plan, podIPs: a.PodIPs}
+	if len(plan.EnvFiles) == 0 || c.files == nil {
+		if c.resolved, err = plan.Resolve(nil); err != nil {
+			return unable(cannotCreate(p.want, a.Name, err))
+		}
+	}
+	c.r = port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
-		ImageRef: a.ImageRef, SpecHash: a.SpecHash,
-		PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Objects: p.objects,
-	}}
-	err := p.checkEnv(spec)
-	if err == nil {
-		c.r.TargetID, err = a.target(p)
-	}
-	if err == nil {
-		c.mounts, err = p.mounts(spec, a.PodIPs)
-	}
-	if err == nil {
-		c.envFiles, err = p.envFiles(spec)
+		ImageRef: a.ImageRef, SpecHash: a.SpecHash, RuntimeHandler: plan.RuntimeHandler, TargetID: plan.TargetID,
 	}
 	// containerd shows a container's image by its registry digest, where there is one. The status
 	// has it at once and need not change when the container was inspected.
@@ -56,24 +56,7 @@ func (a createContainer) creation(p *pod, spec *v1.Container) (creation, error) 
 			c.shownImage = i.RepoDigests[0]
 		}
 	}
-	return c, err
-}
-
-// target is the ID of the container whose processes an ephemeral container shares
-// (targetContainerName). It is empty for all others.
-func (a createContainer) target(p *pod) (string, error) {
-	for i := range p.want.Spec.EphemeralContainers {
-		e := &p.want.Spec.EphemeralContainers[i]
-		if e.Name != a.Name || e.TargetContainerName == "" {
-			continue
-		}
-		if c, ok := p.facts.View.Newest(e.TargetContainerName); ok {
-			return c.ID, nil
-		}
-		return "", &port.Error{Kind: port.InvalidConfig, Verb: "CreateContainer", Object: p.name() + "/" + a.Name,
-			Detail: fmt.Sprintf("unable to find target container %s", e.TargetContainerName)}
-	}
-	return "", nil
+	return run{deadline: startDeadline, pool: StartPool, call: c.begin}
 }
 
 func (a createContainer) succeeded(p *pod, ctx *kernel.Context[Message]) {
@@ -87,69 +70,69 @@ func (a createContainer) failed(p *pod, ctx *kernel.Context[Message], f failed) 
 // creation makes one incarnation of a container and what it needs of the host first. It uses no
 // state of the actor, so it may run on any goroutine.
 //
-//	read the files that variables are in ─► mounts ─► own files ─► parts of volumes ─► CreateContainer
+//	read the files that variables are in ─► own files ─► subPaths of volumes ─► CreateContainer
 type creation struct {
-	rt         port.Runtime
-	files      port.ContainerFiles // nil where containers have none
-	subPaths   func(ctx context.Context, r port.MountSubPaths, done func(paths []string, err error))
-	mounts     *mountPlan
-	envFiles   port.ReadEnvFiles
+	rt       port.Runtime
+	files    port.ContainerFiles // nil where containers have none
+	subPaths func(ctx context.Context, r port.MountSubPaths, done func(paths []string, err error))
+	plan     *containerplan.Plan
+	// resolved is nil while files must be read first.
+	resolved   *containerplan.Resolved
+	podIPs     []string
 	r          port.CreateContainer
 	shownImage string
 }
 
 func (c creation) begin(ctx context.Context, done func(ActionDone)) {
-	if len(c.envFiles.Files) == 0 || c.files == nil {
-		c.settle(ctx, done)
+	if c.resolved != nil {
+		c.makeFiles(ctx, done)
 		return
 	}
-	c.files.ReadEnvFiles(ctx, c.envFiles, func(data [][]byte, err error) {
+	r := port.ReadEnvFiles{Pod: c.r.Pod, Container: c.r.Container.Name, Files: c.plan.EnvFiles}
+	c.files.ReadEnvFiles(ctx, r, func(data [][]byte, err error) {
 		if err != nil {
 			done(ActionDone{Err: err})
 			return
 		}
-		c.r.EnvFiles = make(containerenv.Files, len(data))
-		for i, f := range c.envFiles.Files {
-			c.r.EnvFiles[containerenv.File{Volume: f.Volume, Path: f.Path}] = data[i]
+		if c.resolved, err = c.plan.Resolve(containerenv.Content(r.Files, data)); err != nil {
+			done(ActionDone{Err: cannotCreate(c.r.Pod, r.Container, err)})
+			return
 		}
-		c.settle(ctx, done)
+		c.makeFiles(ctx, done)
 	})
 }
 
-func (c creation) settle(ctx context.Context, done func(ActionDone)) {
-	mounts, parts, err := c.mounts.settle(c.r.EnvFiles)
-	if err != nil {
-		done(ActionDone{Err: err})
-		return
-	}
-	c.r.Mounts = mounts
+func (c creation) makeFiles(ctx context.Context, done func(ActionDone)) {
+	c.r.Env, c.r.Mounts = c.resolved.Env, c.resolved.Mounts
 	if c.files == nil {
-		c.mount(ctx, parts, done)
+		c.makeSubPaths(ctx, done)
 		return
 	}
-	own := port.MakeFiles{Pod: c.r.Pod, Container: c.r.Container, Attempt: c.r.Attempt, IPs: c.r.PodIPs}
-	c.files.MakeFiles(ctx, own, func(own []port.Mount, err error) {
+	own := port.MakeFiles{Pod: c.r.Pod, Container: c.r.Container, Attempt: c.r.Attempt, IPs: c.podIPs}
+	c.files.MakeFiles(ctx, own, func(own []containerplan.Mount, err error) {
 		if err != nil {
 			done(ActionDone{Err: err})
 			return
 		}
 		c.r.Mounts = append(c.r.Mounts, own...)
-		c.mount(ctx, parts, done)
+		c.makeSubPaths(ctx, done)
 	})
 }
 
-func (c creation) mount(ctx context.Context, parts port.MountSubPaths, done func(ActionDone)) {
-	if len(parts.Parts) == 0 {
+func (c creation) makeSubPaths(ctx context.Context, done func(ActionDone)) {
+	parts := c.resolved.SubPaths
+	if len(parts) == 0 {
 		c.create(ctx, done)
 		return
 	}
-	c.subPaths(ctx, parts, func(paths []string, err error) {
+	r := port.MountSubPaths{Pod: c.r.Pod, Container: c.r.Container.Name, Parts: parts}
+	c.subPaths(ctx, r, func(paths []string, err error) {
 		if err != nil {
-			done(ActionDone{Err: subPathError(&parts, err)})
+			done(ActionDone{Err: subPathError(&r, err)})
 			return
 		}
-		for i := range parts.Parts {
-			c.r.Mounts[parts.Parts[i].Index].HostPath = paths[i]
+		for i := range parts {
+			c.r.Mounts[parts[i].Index].HostPath = paths[i]
 		}
 		c.create(ctx, done)
 	})
@@ -159,4 +142,28 @@ func (c creation) create(ctx context.Context, done func(ActionDone)) {
 	c.rt.CreateContainer(ctx, c.r, func(id string, err error) {
 		done(ActionDone{Result: podplan.Result{NewID: id, ImageRef: c.shownImage}, Err: err})
 	})
+}
+
+// cannotCreate is the error of a container that cannot be created as its pod asks.
+func cannotCreate(pod *v1.Pod, container string, err error) error {
+	return &port.Error{Kind: port.InvalidConfig, Verb: "CreateContainer",
+		Object: pod.Namespace + "/" + pod.Name + "/" + container, Detail: err.Error()}
+}
+
+// subPathError is an error that users know from the kubelet, unless the host did not answer.
+func subPathError(r *port.MountSubPaths, err error) error {
+	if !answered(port.KindOf(err)) {
+		return err
+	}
+	detail := err.Error()
+	if e, ok := err.(*port.Error); ok && e.Detail != "" {
+		detail = e.Detail
+	}
+	names := make([]string, len(r.Parts))
+	for i := range r.Parts {
+		names[i] = fmt.Sprintf("%q", r.Parts[i].Volume)
+	}
+	slices.Sort(names)
+	return cannotCreate(r.Pod, r.Container, fmt.Errorf("failed to prepare subPath for volumeMount %s of container %q: %s",
+		strings.Join(slices.Compact(names), ", "), r.Container, detail))
 }

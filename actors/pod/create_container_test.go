@@ -1,79 +1,198 @@
 package pod
 
 import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/flat"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
-// TestOwnVolumes: what is the node's, or another machine's, is not relabelled.
-func TestOwnVolumes(t *testing.T) {
-	bound := func(name string, source v1.PersistentVolumeSource) []podobjects.Entry {
-		return []podobjects.Entry{
-			{
-				Ref: podobjects.Ref{Kind: podobjects.Claim, Namespace: "default", Name: name}, State: podobjects.Found,
-				Object: &v1.PersistentVolumeClaim{Spec: v1.PersistentVolumeClaimSpec{VolumeName: name}},
-			},
-			{
-				Ref: podobjects.Ref{Kind: podobjects.Volume, Name: name}, State: podobjects.Found,
-				Object: &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{PersistentVolumeSource: source}},
-			},
-		}
+// machine answers at once what it is asked to make for a container, and keeps the order of the
+// calls.
+type machine struct {
+	port.Runtime
+	port.ContainerFiles
+	calls   []string
+	env     []byte // what is in every file of variables
+	sub     port.MountSubPaths
+	subErr  error
+	sandbox port.RunPodSandbox
+	created port.CreateContainer
+}
+
+func (m *machine) RunPodSandbox(_ context.Context, r port.RunPodSandbox, done func(string, error)) {
+	m.sandbox = r
+	done("s1", nil)
+}
+
+func (m *machine) ReadEnvFiles(_ context.Context, r port.ReadEnvFiles, done func([][]byte, error)) {
+	m.calls = append(m.calls, "read "+r.Files[0].Root+"/"+r.Files[0].Path)
+	done([][]byte{m.env}, nil)
+}
+
+func (m *machine) MakeFiles(_ context.Context, r port.MakeFiles, done func([]containerplan.Mount, error)) {
+	m.calls = append(m.calls, "files "+strings.Join(r.IPs, ","))
+	done([]containerplan.Mount{{Name: "etc-hosts", HostPath: "/hosts"}}, nil)
+}
+
+func (m *machine) MountSubPaths(_ context.Context, r port.MountSubPaths, done func([]string, error)) {
+	m.calls, m.sub = append(m.calls, "subPath "+r.Parts[0].SubPath), r
+	done([]string{"/sub"}, m.subErr)
+}
+
+func (m *machine) CreateContainer(_ context.Context, r port.CreateContainer, done func(string, error)) {
+	m.calls, m.created = append(m.calls, "create"), r
+	done("c1", nil)
+}
+
+// creatingPod is a pod whose container mounts part of a volume, named by a variable.
+func creatingPod(m *machine) *pod {
+	want := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}, Spec: v1.PodSpec{
+		NodeName: "node1",
+		Volumes: []v1.Volume{
+			{Name: "node", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/srv"}}},
+			{Name: "data", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+		},
+		Containers: []v1.Container{{
+			Name: "app", Env: []v1.EnvVar{{Name: "SUB", Value: "plain"}, {Name: "IP", ValueFrom: &v1.EnvVarSource{
+				FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.podIP"},
+			}}},
+			VolumeMounts: []v1.VolumeMount{{Name: "data", MountPath: "/data"}, {Name: "node", MountPath: "/part", SubPathExpr: "$(SUB)"}},
+		}},
+	}}
+	return &pod{
+		deps: &Deps{Runtime: m, Files: m, SubPaths: m.MountSubPaths}, want: want, objects: podobjects.Standalone(),
+		paths: flat.Map[string, string]{{Key: "node", Value: "/srv"}, {Key: "data", Value: "/pods/data"}},
 	}
-	entries := append(bound("disk", v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{}}), bound("server", v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{}})...)
-	p := &pod{want: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}, objects: podobjects.NewSet(entries)}
-	claim := func(name string, readOnly bool) v1.VolumeSource {
-		return v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: name, ReadOnly: readOnly}}
+}
+
+func performed(t *testing.T, r run) ActionDone {
+	t.Helper()
+	var got []ActionDone
+	r.call(t.Context(), func(d ActionDone) { got = append(got, d) })
+	if len(got) != 1 {
+		t.Fatalf("%d answers", len(got))
 	}
-	for name, c := range map[string]struct {
-		source v1.VolumeSource
-		want   bool
+	return got[0]
+}
+
+func create(t *testing.T, p *pod) ActionDone {
+	t.Helper()
+	return performed(t, createContainer{podplan.CreateContainer{Name: "app", SandboxID: "s1", PodIPs: []string{"10.0.0.5"}}}.begin(p))
+}
+
+// TestCreateContainer: the calls come in their order, and what they return is what the container is
+// created with.
+func TestCreateContainer(t *testing.T) {
+	fromFile := &v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{VolumeName: "data", Path: "x.env", Key: "SUB"}}
+	for _, c := range []struct {
+		name   string
+		mutate func(*pod)
+		calls  []string
+		sub    string
 	}{
-		"emptyDir":                {v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}, true},
-		"secret":                  {v1.VolumeSource{Secret: &v1.SecretVolumeSource{}}, true},
-		"projected":               {v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{}}, true},
-		"hostPath":                {v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}, false},
-		"nfs":                     {v1.VolumeSource{NFS: &v1.NFSVolumeSource{}}, false},
-		"image":                   {v1.VolumeSource{Image: &v1.ImageVolumeSource{}}, false},
-		"claim to a disk":         {claim("disk", false), true},
-		"claim to a disk, read":   {claim("disk", true), false},
-		"claim to a server":       {claim("server", false), false},
-		"claim that is not known": {claim("none", false), false},
+		{"all is in the spec", func(*pod) {}, []string{"files 10.0.0.5", "subPath plain", "create"}, "plain"},
+		{"a variable is in a file", func(p *pod) { p.want.Spec.Containers[0].Env[0] = v1.EnvVar{Name: "SUB", ValueFrom: fromFile} },
+			[]string{"read /pods/data/x.env", "files 10.0.0.5", "subPath file", "create"}, "file"},
 	} {
-		if got := p.owns(&v1.Volume{Name: "v", VolumeSource: c.source}); got != c.want {
-			t.Errorf("%s: %v", name, got)
+		m := &machine{env: []byte("SUB='file'\n")}
+		p := creatingPod(m)
+		c.mutate(p)
+		d, r := create(t, p), &m.created
+		if d.Err != nil || d.NewID != "c1" || !slices.Equal(m.calls, c.calls) {
+			t.Errorf("%s: %+v after %q, want %q", c.name, d, m.calls, c.calls)
+		}
+		sub, _ := r.Env.Lookup("SUB")
+		if ip, _ := r.Env.Lookup("IP"); sub != c.sub || ip != "10.0.0.5" {
+			t.Errorf("%s: it has %q and %q", c.name, sub, ip)
+		}
+		want := []containerplan.Mount{
+			{Name: "data", ContainerPath: "/data", HostPath: "/pods/data", Relabel: true},
+			{Name: "node", ContainerPath: "/part", HostPath: "/sub"}, {Name: "etc-hosts", HostPath: "/hosts"},
+		}
+		if !slices.Equal(r.Mounts, want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", c.name, r.Mounts, want)
+		}
+		if want := (port.MountSubPaths{Pod: p.want, Container: "app", Parts: []containerplan.SubPath{{Index: 1, Volume: "node", Root: "/srv", SubPath: c.sub}}}); !reflect.DeepEqual(m.sub, want) {
+			t.Errorf("%s: subPaths %+v", c.name, m.sub)
 		}
 	}
 }
 
-// TestTarget: an ephemeral container sees the processes of the container that it
-// names, as it runs now.
-func TestTarget(t *testing.T) {
-	debug := func(target string) v1.EphemeralContainer {
-		return v1.EphemeralContainer{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}, TargetContainerName: target}
-	}
-	p := &pod{want: &v1.Pod{}}
-	p.facts.View.Containers = []observed.Container{{ID: "2", Name: "app", Attempt: 1}, {ID: "1", Name: "app"}}
-	p.facts.View.Sort()
-	target := func(name string) (string, error) {
-		return createContainer{podplan.CreateContainer{Name: name}}.target(p)
-	}
-	for of, want := range map[string]string{"": "", "app": "2"} {
-		p.want.Spec.EphemeralContainers = []v1.EphemeralContainer{debug(of)}
-		if got, err := target("debug"); got != want || err != nil {
-			t.Errorf("%q: %q, %v", of, got, err)
+// TestContainerThatCannotBe is an invalid configuration that names the container, and the runtime is
+// not called.
+func TestContainerThatCannotBe(t *testing.T) {
+	for want, mutate := range map[string]func(*pod, *machine){
+		"configmap default/m is not available": func(p *pod, _ *machine) {
+			m := v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "m"}}
+			p.want.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &m}}
+		},
+		"env SUB: couldn't parse env file: there is no x.env": func(p *pod, _ *machine) {
+			p.want.Spec.Containers[0].Env[0] = v1.EnvVar{Name: "SUB", ValueFrom: &v1.EnvVarSource{
+				FileKeyRef: &v1.FileKeySelector{VolumeName: "data", Path: "x.env", Key: "SUB"},
+			}}
+		},
+		"failed to expand subPathExpr `$(SUB)`": func(p *pod, _ *machine) { p.want.Spec.Containers[0].Env = nil },
+		`volume "node" of mount /part`:          func(p *pod, _ *machine) { p.paths.Delete("node") },
+		`failed to prepare subPath for volumeMount "node" of container "app": leads out`: func(_ *pod, m *machine) {
+			m.subErr = &port.Error{Kind: port.Other, Verb: "MountSubPaths", Detail: "leads out"}
+		},
+	} {
+		m := &machine{}
+		p := creatingPod(m)
+		mutate(p, m)
+		err := create(t, p).Err
+		if port.KindOf(err) != port.InvalidConfig || !strings.HasPrefix(err.Error(), "CreateContainer default/web/app: invalid configuration: "+want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		if slices.Contains(m.calls, "create") {
+			t.Errorf("%s: the runtime was called", want)
 		}
 	}
-	p.want.Spec.EphemeralContainers = []v1.EphemeralContainer{debug("none")}
-	if _, err := target("debug"); err == nil {
-		t.Error("a target that is not there was found")
+	m := &machine{subErr: &port.Error{Kind: port.Deadline, Verb: "MountSubPaths"}}
+	if err := create(t, creatingPod(m)).Err; !errors.Is(err, m.subErr) {
+		t.Errorf("a host that does not answer: %v", err)
 	}
-	if got, err := target("app"); got != "" || err != nil {
-		t.Errorf("of another container: %q, %v", got, err)
+}
+
+// TestRuntimeClassOfASandbox: the sandbox gets the handler of its pod's class, or is not made.
+func TestRuntimeClassOfASandbox(t *testing.T) {
+	class := func(state podobjects.State) podobjects.Set {
+		return podobjects.NewSet([]podobjects.Entry{{
+			Ref: podobjects.Ref{Kind: podobjects.RuntimeClass, Name: "kata"}, State: state, Object: &nodev1.RuntimeClass{Handler: "kata-qemu"},
+		}})
+	}
+	for _, c := range []struct {
+		objects podobjects.Set
+		want    string
+	}{
+		{class(podobjects.Found), ""},
+		{class(podobjects.Missing), `RunPodSandbox default/web: invalid configuration: runtimeclass.node.k8s.io "kata" not found`},
+		{podobjects.Standalone(), "RunPodSandbox default/web: invalid configuration: runtimeclass.node.k8s.io kata is not available: this node has no apiserver"},
+	} {
+		m := &machine{}
+		p := creatingPod(m)
+		p.want.Spec.RuntimeClassName, p.objects = new("kata"), c.objects
+		err := performed(t, runSandbox{RunSandbox: podplan.RunSandbox{Attempt: 4}}.begin(p)).Err
+		switch {
+		case c.want != "":
+			if port.KindOf(err) != port.InvalidConfig || !strings.HasPrefix(err.Error(), c.want) || m.sandbox.Pod != nil {
+				t.Errorf("error %v, want %s", err, c.want)
+			}
+		case err != nil || m.sandbox.RuntimeHandler != "kata-qemu" || m.sandbox.Attempt != 4:
+			t.Errorf("%+v, %v", m.sandbox, err)
+		}
 	}
 }

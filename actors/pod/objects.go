@@ -12,7 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/kernel"
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // nothingKnown is the set of a pod's objects before the first answer.
@@ -87,7 +86,7 @@ func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 			p.ensureImage(ctx,
 				imagepull.Request{Container: c.Name, Image: c.Image, Policy: c.ImagePullPolicy, Attempt: e.Value.Attempt})
 		} else if name, ok := imagepull.OfVolume(e.Key); ok {
-			if v := p.volumeSpec(name); v != nil && v.Image != nil {
+			if v := podspec.Volume(&p.want.Spec, name); v != nil && v.Image != nil {
 				p.ensureImage(ctx, imagepull.Request{Container: e.Key, Image: v.Image.Reference, Policy: v.Image.PullPolicy,
 					Attempt: e.Value.Attempt})
 			}
@@ -97,13 +96,4 @@ func (p *pod) imagesAgain(ctx *kernel.Context[Message]) {
 
 func (p *pod) ensureImage(ctx *kernel.Context[Message], r imagepull.Request) {
 	p.deps.EnsureImage(EnsureImage{Pod: p.want, Ask: r, Objects: p.objects, ReplyTo: ctx.Self()})
-}
-
-// checkEnv returns why the variables of a container cannot be resolved.
-func (p *pod) checkEnv(c *v1.Container) error {
-	if err := p.objects.CheckEnv(p.want, c); err != nil {
-		return &port.Error{Kind: port.InvalidConfig, Verb: "CreateContainer", Object: p.name() + "/" + c.Name,
-			Detail: err.Error()}
-	}
-	return nil
 }

@@ -18,12 +18,13 @@ type runSandbox struct {
 func (runSandbox) kind() string { return "RunPodSandbox" }
 
 func (a runSandbox) begin(p *pod) run {
-	rt, r := p.deps.Runtime, port.RunPodSandbox{Pod: p.want, Attempt: a.Attempt, Objects: p.objects}
-	if _, err := r.Objects.RuntimeHandler(r.Pod); err != nil {
+	handler, err := p.objects.RuntimeHandler(p.want)
+	if err != nil {
 		e := unable(&port.Error{Kind: port.InvalidConfig, Verb: "RunPodSandbox", Object: p.name(), Detail: err.Error()})
 		e.deadline, e.pool = sandboxDeadline, StartPool
 		return e
 	}
+	rt, r := p.deps.Runtime, port.RunPodSandbox{Pod: p.want, Attempt: a.Attempt, RuntimeHandler: handler}
 	return run{deadline: sandboxDeadline, pool: StartPool, call: func(ctx context.Context, done func(ActionDone)) {
 		rt.RunPodSandbox(ctx, r, newID(done))
 	}}

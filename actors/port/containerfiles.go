@@ -4,6 +4,9 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 )
 
 // ContainerFiles are files of containers that are not volumes: /etc/hosts, one per pod, and the
@@ -12,7 +15,7 @@ import (
 type ContainerFiles interface {
 	// MakeFiles makes the files of one incarnation of a container, and returns how to mount them. The
 	// pod's directories must exist (Host.PreparePod). Idempotent.
-	MakeFiles(ctx context.Context, r MakeFiles, done func([]Mount, error))
+	MakeFiles(ctx context.Context, r MakeFiles, done func([]containerplan.Mount, error))
 	// ReadEnvFiles reads files of a pod's emptyDir volumes, in order; nil for a missing one. It never
 	// follows a path out of the volume.
 	ReadEnvFiles(ctx context.Context, r ReadEnvFiles, done func([][]byte, error))
@@ -36,11 +39,8 @@ type MakeFiles struct {
 type ReadEnvFiles struct {
 	Pod       *v1.Pod
 	Container string
-	Files     []EnvFile
+	Files     []containerenv.File
 }
-
-// EnvFile is a file in a volume. Root is the volume's path on the host; Path is relative to it.
-type EnvFile struct{ Volume, Root, Path string }
 
 // WriteHosts gives the addresses of a pod.
 type WriteHosts struct {

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 )
@@ -54,17 +55,7 @@ type MountVolume struct {
 type MountSubPaths struct {
 	Pod       *v1.Pod
 	Container string
-	Parts     []SubPath
-}
-
-// SubPath is a subpath of a volume.
-type SubPath struct {
-	// Index of the mount in the container.
-	Index int
-	// Volume is its name, Root its path on the host.
-	Volume, Root string
-	// SubPath is relative, and has no "..".
-	SubPath string
+	Parts     []containerplan.SubPath
 }
 
 // PodDirs names the directories of a pod.

@@ -19,8 +19,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
 
 // Runtime is a container runtime and its images (CRI v1 RuntimeService and ImageService), in
@@ -108,26 +108,8 @@ type RuntimeStatus struct {
 type RunPodSandbox struct {
 	Pod     *v1.Pod
 	Attempt uint32
-	// Objects holds the pod's RuntimeClass, if it names one.
-	Objects podobjects.Set
-}
-
-// Mount is one resolved mount of a container.
-type Mount struct {
-	// Name is the volume's name in the pod, for messages.
-	Name          string
-	ContainerPath string
-	HostPath      string
-	ReadOnly      bool
-	Propagation   v1.MountPropagationMode
-	// RecursiveReadOnly is the mount's own; empty is Disabled (KEP-3857).
-	RecursiveReadOnly v1.RecursiveReadOnlyMode
-	// Relabel: the volume belongs to the pod alone, so on a host with SELinux it gets the label of the
-	// pod's containers.
-	Relabel bool
-	// Image, if not empty, is mounted instead of HostPath: the reference from PullImage or ImageStatus
-	// for UserImage. ImageSubPath is the part of it to mount; empty for all.
-	Image, UserImage, ImageSubPath string
+	// RuntimeHandler is that of the pod's RuntimeClass, empty for the default.
+	RuntimeHandler string
 }
 
 // CreateContainer asks for one incarnation of a container.
@@ -145,21 +127,17 @@ type CreateContainer struct {
 	Image observed.Image
 	// SpecHash is stored in the annotations and read back by inspections.
 	SpecHash string
-	// PodIPs are known once the sandbox was inspected. They are needed if the container reads
-	// status.podIP or status.podIPs.
-	PodIPs []string
-	// HostIPs are the node's addresses.
-	HostIPs []string
+	// RuntimeHandler is that of the pod's RuntimeClass, empty for the default. It may be empty if the
+	// container needs no feature of the handler.
+	RuntimeHandler string
+	// Env holds the container's variables.
+	Env containerenv.Environment
 	// Mounts are the volumes on this host, including /etc/hosts, the termination log and the service
 	// account.
-	Mounts []Mount
-	// Objects holds the known API objects that the pod's variables come from.
-	Objects podobjects.Set
+	Mounts []containerplan.Mount
 	// TargetID is the container whose processes an ephemeral container can see (core/v1
 	// EphemeralContainer.targetContainerName); empty for none.
 	TargetID string
-	// EnvFiles are the files that set its variables, by volume and path.
-	EnvFiles containerenv.Files
 	// LogDirectory is the pod's, under /var/log/pods.
 	LogDirectory string
 }

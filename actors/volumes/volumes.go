@@ -24,6 +24,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 	"github.com/troupe-dev/troupe/actors/flat"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -354,12 +355,8 @@ func (a *volumes) run(
 	var r port.MountVolume
 	var d done
 	if m != nil {
-		r = port.MountVolume{Pod: w, Content: m.Content, Persistent: m.Persistent, ReadOnly: m.ReadOnly, Size: m.Size}
-		for i := range w.Spec.Volumes {
-			if v := &w.Spec.Volumes[i]; v.Name == m.Name {
-				r.Volume = v
-			}
-		}
+		r = port.MountVolume{Pod: w, Volume: podspec.Volume(&w.Spec, m.Name), Content: m.Content, Persistent: m.Persistent,
+			ReadOnly: m.ReadOnly, Size: m.Size}
 		d.version = m.Version
 	}
 	return func(c context.Context, answer func(done, error)) {

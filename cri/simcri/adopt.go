@@ -70,7 +70,7 @@ func (r *Runtime) adoptSandbox(of *pod, p *v1.Pod, o *observed.Sandbox) {
 		id: o.ID, pod: of, attempt: o.Attempt, createdAt: nanos(o.CreatedAt),
 		next: of.sandboxes, state: sandboxNotReady,
 	}
-	r.keep(s, p)
+	r.keep(s, p, o.RuntimeHandler)
 	if s.id == "" || r.sandboxes[s.id] != nil || r.containers[s.id] != nil {
 		s.id = r.newID()
 	}

@@ -31,7 +31,7 @@ func (r *Runtime) runPodSandbox(ctx context.Context, q port.RunPodSandbox, serve
 				return
 			}
 			s.id, s.served = r.newID(), served
-			r.keep(s, q.Pod)
+			r.keep(s, q.Pod, q.RuntimeHandler)
 			s.createdAt = r.now()
 			s.state = sandboxReady
 			r.sandboxes[s.id] = s

@@ -50,7 +50,7 @@ func (s *server) CreateContainer(
 		return nil, status.Error(codes.InvalidArgument, "container config: metadata needs a name")
 	}
 	call := port.CreateContainer{
-		Pod: podOfConfig(q.GetSandboxConfig(), ""), Container: containerOfConfig(config),
+		Pod: podOfConfig(q.GetSandboxConfig()), Container: containerOfConfig(config),
 		Attempt: config.GetMetadata().GetAttempt(), SandboxID: s.sandboxID(q.GetPodSandboxId()),
 		ImageRef: config.GetImage().GetImage(), SpecHash: config.GetAnnotations()[labels.SpecHash],
 		LogDirectory: q.GetSandboxConfig().GetLogDirectory(),

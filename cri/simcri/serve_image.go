@@ -13,7 +13,7 @@ import (
 func (s *server) PullImage(ctx context.Context, q *runtimev1.PullImageRequest) (*runtimev1.PullImageResponse, error) {
 	call := port.PullImage{Image: q.GetImage().GetImage()}
 	if c := q.GetSandboxConfig(); c != nil {
-		call.Pod = podOfConfig(c, "")
+		call.Pod = podOfConfig(c)
 	}
 	if a := q.GetAuth(); a != nil {
 		call.Auth = &port.ImageAuth{

@@ -20,7 +20,7 @@ import (
 
 // podOfConfig converts a sandbox's configuration to a pod. Its labels and annotations are the
 // sandbox's.
-func podOfConfig(c *runtimev1.PodSandboxConfig, handler string) *v1.Pod {
+func podOfConfig(c *runtimev1.PodSandboxConfig) *v1.Pod {
 	m := c.GetMetadata()
 	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: m.GetName(), Namespace: m.GetNamespace(), UID: types.UID(m.GetUid()),
@@ -28,9 +28,6 @@ func podOfConfig(c *runtimev1.PodSandboxConfig, handler string) *v1.Pod {
 	}}
 	network := c.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork()
 	p.Spec.HostNetwork = network == runtimev1.NamespaceMode_NODE
-	if handler != "" {
-		p.Spec.RuntimeClassName = &handler
-	}
 	return p
 }
 
@@ -41,7 +38,9 @@ func (s *server) RunPodSandbox(
 	if m.GetName() == "" || m.GetNamespace() == "" {
 		return nil, status.Error(codes.InvalidArgument, "sandbox config: metadata needs name and namespace")
 	}
-	call := port.RunPodSandbox{Pod: podOfConfig(q.GetConfig(), q.GetRuntimeHandler()), Attempt: m.GetAttempt()}
+	call := port.RunPodSandbox{
+		Pod: podOfConfig(q.GetConfig()), Attempt: m.GetAttempt(), RuntimeHandler: q.GetRuntimeHandler(),
+	}
 	id, err := wait(func(done func(string, error)) { s.r.runPodSandbox(ctx, call, true, done) })
 	if err != nil {
 		return nil, err
@@ -197,16 +196,14 @@ func (s *sandbox) status(r *Runtime) *runtimev1.PodSandboxStatus {
 			Name: s.pod.ref.Name, Namespace: s.pod.ref.Namespace, Uid: string(s.pod.ref.UID), Attempt: s.attempt,
 		},
 		State: s.criState(), CreatedAt: s.createdAt, Labels: s.labels(), Annotations: s.of.annotations,
-		Network: &runtimev1.PodSandboxNetworkStatus{},
+		RuntimeHandler: s.of.runtimeHandler,
+		Network:        &runtimev1.PodSandboxNetworkStatus{},
 		Linux: &runtimev1.LinuxPodSandboxStatus{Namespaces: &runtimev1.Namespace{
 			Options: &runtimev1.NamespaceOption{Network: network},
 		}},
 	}
 	if s.address != 0 {
 		out.Network.Ip = r.addresses.ip(s.address).String()
-	}
-	if h := s.of.runtimeClass; h != nil {
-		out.RuntimeHandler = *h
 	}
 	return out
 }

@@ -54,16 +54,16 @@ type sandbox struct {
 // boxed are the pod's fields that a sandbox keeps.
 type boxed struct {
 	labels, annotations map[string]string
-	runtimeClass        *string
+	runtimeHandler      string
 	// graceSeconds are for its containers without their own.
 	graceSeconds int64
 	hostNetwork  bool
 }
 
-func boxedOf(p *v1.Pod) boxed {
+func boxedOf(p *v1.Pod, handler string) boxed {
 	b := boxed{
 		labels: p.Labels, annotations: p.Annotations,
-		runtimeClass: p.Spec.RuntimeClassName, hostNetwork: p.Spec.HostNetwork, graceSeconds: defaultGraceSeconds,
+		runtimeHandler: handler, hostNetwork: p.Spec.HostNetwork, graceSeconds: defaultGraceSeconds,
 	}
 	for _, s := range [...]*int64{p.Spec.TerminationGracePeriodSeconds, p.DeletionGracePeriodSeconds} {
 		if s != nil {
@@ -74,8 +74,8 @@ func boxedOf(p *v1.Pod) boxed {
 }
 
 // keep stores the pod's fields that the sandbox needs.
-func (r *Runtime) keep(s *sandbox, p *v1.Pod) {
-	s.of = boxedOf(p)
+func (r *Runtime) keep(s *sandbox, p *v1.Pod, handler string) {
+	s.of = boxedOf(p, handler)
 	if r.cfg.Script != nil {
 		s.asked = p
 	}
@@ -257,13 +257,10 @@ func (s *sandbox) observe(r *Runtime, detailed bool) observed.Sandbox {
 	o := observed.Sandbox{
 		ID: s.id, Pod: s.pod.ref, Attempt: s.attempt, State: observed.SandboxNotReady,
 		CreatedAt: timeOf(s.createdAt), Source: s.of.annotations[podspec.AnnotationSource],
-		HostNetwork: detailed && s.of.hostNetwork, Detailed: detailed,
+		HostNetwork: detailed && s.of.hostNetwork, Detailed: detailed, RuntimeHandler: s.of.runtimeHandler,
 	}
 	if s.state == sandboxReady {
 		o.State = observed.SandboxReady
-	}
-	if s.of.runtimeClass != nil {
-		o.RuntimeHandler = *s.of.runtimeClass
 	}
 	if detailed && s.address != 0 {
 		o.IPs = []string{r.addresses.ip(s.address).String()}

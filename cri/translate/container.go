@@ -2,11 +2,12 @@ package translate
 
 import (
 	"fmt"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/expansion"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -14,16 +15,11 @@ import (
 // Container makes the request for one incarnation of a container. Devices and CDI names of device
 // plugins belong here later.
 func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerRequest, error) {
-	// If its RuntimeClass was deleted meanwhile, the sandbox still has the handler.
-	handler, err := r.Objects.RuntimeHandler(r.Pod)
-	if err != nil && needsHandler(r) {
-		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
-	}
-	config, err := containerConfig(n, r, handler)
+	config, err := containerConfig(n, r)
 	if err != nil {
 		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
 	}
-	sandbox, err := sandboxConfig(n, r.Pod, r.SandboxAttempt, handler)
+	sandbox, err := sandboxConfig(n, r.Pod, r.SandboxAttempt, r.RuntimeHandler)
 	if err != nil {
 		return nil, invalid("CreateContainer", r.Pod, r.Container.Name, err)
 	}
@@ -33,26 +29,16 @@ func Container(n *Node, r *port.CreateContainer) (*runtimeapi.CreateContainerReq
 	return &runtimeapi.CreateContainerRequest{PodSandboxId: r.SandboxID, Config: config, SandboxConfig: sandbox}, nil
 }
 
-// needsHandler reports whether a container's request depends on the features of its handler.
-func needsHandler(r *port.CreateContainer) bool {
-	return r.Pod.Spec.HostUsers != nil && !*r.Pod.Spec.HostUsers ||
-		slices.ContainsFunc(r.Mounts, func(m port.Mount) bool { return m.RecursiveReadOnly != "" })
-}
-
-func containerConfig(n *Node, r *port.CreateContainer, handler string) (*runtimeapi.ContainerConfig, error) {
+func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerConfig, error) {
 	pod, c := r.Pod, r.Container
 	if err := verifyNonRoot(pod, c, r.Image); err != nil {
-		return nil, err
-	}
-	env, err := containerEnv(n, r)
-	if err != nil {
 		return nil, err
 	}
 	annotations, err := containerAnnotations(r)
 	if err != nil {
 		return nil, err
 	}
-	security, err := containerSecurity(n, pod, c, r.Image, handler)
+	security, err := containerSecurity(n, pod, c, r.Image, r.RuntimeHandler)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +49,7 @@ func containerConfig(n *Node, r *port.CreateContainer, handler string) (*runtime
 	if err != nil {
 		return nil, err
 	}
-	recursive := n.can(handler, func(f *v1.NodeRuntimeHandlerFeatures) *bool { return f.RecursiveReadOnlyMounts })
+	recursive := n.can(r.RuntimeHandler, func(f *v1.NodeRuntimeHandlerFeatures) *bool { return f.RecursiveReadOnlyMounts })
 	mounts, err := mounts(r.Mounts, security.NamespaceOptions.UsernsOptions, recursive, n.SELinux)
 	if err != nil {
 		return nil, err
@@ -71,10 +57,10 @@ func containerConfig(n *Node, r *port.CreateContainer, handler string) (*runtime
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: r.Attempt},
 		Image:       &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
-		Command:     expansion.All(c.Command, env.Lookup),
-		Args:        expansion.All(c.Args, env.Lookup),
+		Command:     expansion.All(c.Command, r.Env.Lookup),
+		Args:        expansion.All(c.Args, r.Env.Lookup),
 		WorkingDir:  c.WorkingDir,
-		Envs:        keyValues(env),
+		Envs:        keyValues(r.Env),
 		Mounts:      mounts,
 		Labels:      containerLabels(pod, c.Name),
 		Annotations: annotations,
@@ -88,6 +74,16 @@ func containerConfig(n *Node, r *port.CreateContainer, handler string) (*runtime
 			SecurityContext: security,
 		},
 	}, nil
+}
+
+// keyValues converts variables to the CRI.
+func keyValues(e containerenv.Environment) []*runtimeapi.KeyValue {
+	var out []*runtimeapi.KeyValue
+	for _, name := range e.Names() {
+		v, _ := e.Lookup(name)
+		out = append(out, &runtimeapi.KeyValue{Key: name, Value: []byte(v)})
+	}
+	return out
 }
 
 // stopSignal is lifecycle.stopSignal (KEP-4960); unset means the image's, and then SIGTERM.
@@ -105,7 +101,9 @@ func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 // mounts keeps the given order: a mount may lie within an earlier one. In a user namespace each
 // is mapped to the pod's IDs. recursive: the runtime supports recursive read-only mounts;
 // selinux: this host labels files.
-func mounts(list []port.Mount, users *runtimeapi.UserNamespace, recursive, selinux bool) ([]*runtimeapi.Mount, error) {
+func mounts(
+	list []containerplan.Mount, users *runtimeapi.UserNamespace, recursive, selinux bool,
+) ([]*runtimeapi.Mount, error) {
 	var out []*runtimeapi.Mount
 	for _, m := range list {
 		p, err := propagation(&m)
@@ -136,7 +134,7 @@ func mounts(list []port.Mount, users *runtimeapi.UserNamespace, recursive, selin
 	return out, nil
 }
 
-func propagation(m *port.Mount) (runtimeapi.MountPropagation, error) {
+func propagation(m *containerplan.Mount) (runtimeapi.MountPropagation, error) {
 	switch m.Propagation {
 	case "", v1.MountPropagationNone:
 		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE, nil
@@ -151,7 +149,7 @@ func propagation(m *port.Mount) (runtimeapi.MountPropagation, error) {
 
 // recursiveReadOnly reports whether mounts below a mount are read-only too (KEP-3857), and checks
 // the CRI's conditions for that.
-func recursiveReadOnly(m *port.Mount, p runtimeapi.MountPropagation, supported bool) (bool, error) {
+func recursiveReadOnly(m *containerplan.Mount, p runtimeapi.MountPropagation, supported bool) (bool, error) {
 	switch m.RecursiveReadOnly {
 	case "", v1.RecursiveReadOnlyDisabled:
 		return false, nil

@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/port"
 )
 
 func TestContainer(t *testing.T) {
@@ -48,15 +48,23 @@ func TestContainer(t *testing.T) {
 			w.r.Container = &w.pod.Spec.InitContainers[0]
 		}, func(c *config) any { return c.Annotations["io.kubernetes.container.type"] }, "init"},
 		{"command and arguments", func(w *world) {
-			w.app.Env = []v1.EnvVar{{Name: "A", Value: "a"}}
+			w.env("A", "a")
 			w.app.Command, w.app.Args, w.app.WorkingDir = []string{"/$(A)", "$$(A)"}, []string{"$(B)", "x$(A)"}, "/$(A)"
 		}, func(c *config) any { return [][]string{c.Command, c.Args, {c.WorkingDir}} }, [][]string{{"/a", "$(A)"}, {"$(B)", "xa"}, {"/$(A)"}}},
+		{"variables", func(w *world) { w.env("B", "2", "A", "", "C", "$(D)") }, func(c *config) any {
+			var got []string
+			for _, kv := range c.Envs {
+				got = append(got, kv.Key+"="+string(kv.Value))
+			}
+			return got
+		}, []string{"B=2", "A=", "C=$(D)"}},
+		{"no variables", func(*world) {}, func(c *config) any { return c.Envs == nil }, true},
 		{"terminal", func(w *world) { w.app.Stdin, w.app.StdinOnce, w.app.TTY = true, true, true }, func(c *config) any { return []bool{c.Stdin, c.StdinOnce, c.Tty} }, []bool{true, true, true}},
 		{"stop signal", func(w *world) { w.app.Lifecycle = &v1.Lifecycle{StopSignal: ptr(v1.SIGUSR1)} }, func(c *config) any { return c.StopSignal }, runtimeapi.Signal_SIGUSR1},
 		{"no stop signal", func(*world) {}, func(c *config) any { return c.StopSignal }, runtimeapi.Signal_RUNTIME_DEFAULT},
 		{"mounts", func(w *world) {
 			w.capable()
-			w.r.Mounts = []port.Mount{
+			w.r.Mounts = []containerplan.Mount{
 				{Name: "a", ContainerPath: "/a", HostPath: "/h/a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled},
 				{Name: "b", ContainerPath: "/b", HostPath: "/h/b", Propagation: v1.MountPropagationHostToContainer},
 				{Name: "c", ContainerPath: "/c", HostPath: "/h/c", Propagation: v1.MountPropagationBidirectional},
@@ -73,25 +81,25 @@ func TestContainer(t *testing.T) {
 			"/c", "/h/c", false, false, runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL,
 		}},
 		{"recursively read-only if possible, and it is not", func(w *world) {
-			w.r.Mounts = []port.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}
+			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}
 		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, false},
 		{"recursively read-only if possible, and it is", func(w *world) {
 			w.capable()
-			w.r.Mounts = []port.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}
+			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}
 		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, true},
 		{"recursively read-only, disabled", func(w *world) {
-			w.r.Mounts = []port.Mount{{Name: "a", RecursiveReadOnly: v1.RecursiveReadOnlyDisabled}}
+			w.r.Mounts = []containerplan.Mount{{Name: "a", RecursiveReadOnly: v1.RecursiveReadOnlyDisabled}}
 		}, func(c *config) any { return c.Mounts[0].RecursiveReadOnly }, false},
 		{"labels of files", func(w *world) {
 			w.node.SELinux = true
-			w.r.Mounts = []port.Mount{{Name: "own", Relabel: true}, {Name: "of the host"}}
+			w.r.Mounts = []containerplan.Mount{{Name: "own", Relabel: true}, {Name: "of the host"}}
 		}, func(c *config) any { return []bool{c.Mounts[0].SelinuxRelabel, c.Mounts[1].SelinuxRelabel} }, []bool{true, false}},
-		{"no labels without SELinux", func(w *world) { w.r.Mounts = []port.Mount{{Name: "own", Relabel: true}} },
+		{"no labels without SELinux", func(w *world) { w.r.Mounts = []containerplan.Mount{{Name: "own", Relabel: true}} },
 			func(c *config) any { return c.Mounts[0].SelinuxRelabel }, false},
 		{"mounts in a user namespace", func(w *world) {
 			w.capable()
 			w.pod.Spec.HostUsers = ptr(false)
-			w.r.Mounts = []port.Mount{{ContainerPath: "/a", HostPath: "/h"}}
+			w.r.Mounts = []containerplan.Mount{{ContainerPath: "/a", HostPath: "/h"}}
 		}, func(c *config) any {
 			u, m := c.Linux.SecurityContext.NamespaceOptions.UsernsOptions, c.Mounts[0]
 			return []any{u.Mode, u.Uids[0].HostId, u.Gids[0].Length, m.UidMappings[0].HostId, m.GidMappings[0].HostId}
@@ -114,17 +122,17 @@ func TestContainer(t *testing.T) {
 func TestContainerThatCannotBe(t *testing.T) {
 	for want, mutate := range map[string]func(*world){
 		`lifecycle.stopSignal "SIGODD" is unknown`:          func(w *world) { w.app.Lifecycle = &v1.Lifecycle{StopSignal: ptr(v1.Signal("SIGODD"))} },
-		`volume mount a: mountPropagation "Odd" is unknown`: func(w *world) { w.r.Mounts = []port.Mount{{Name: "a", Propagation: "Odd"}} },
+		`volume mount a: mountPropagation "Odd" is unknown`: func(w *world) { w.r.Mounts = []containerplan.Mount{{Name: "a", Propagation: "Odd"}} },
 		`volume "a" requested recursive read-only mode, but it is not read-only`: func(w *world) {
-			w.r.Mounts = []port.Mount{{Name: "a", RecursiveReadOnly: v1.RecursiveReadOnlyEnabled}}
+			w.r.Mounts = []containerplan.Mount{{Name: "a", RecursiveReadOnly: v1.RecursiveReadOnlyEnabled}}
 		},
 		`volume "a" requested recursive read-only mode, but it is not compatible with propagation "HostToContainer"`: func(w *world) {
-			w.r.Mounts = []port.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled, Propagation: v1.MountPropagationHostToContainer}}
+			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled, Propagation: v1.MountPropagationHostToContainer}}
 		},
 		`volume "a" requested recursive read-only mode, but it is not supported by the runtime`: func(w *world) {
-			w.r.Mounts = []port.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled}}
+			w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyEnabled}}
 		},
-		`volume mount a: recursiveReadOnly "Odd" is unknown`:                          func(w *world) { w.r.Mounts = []port.Mount{{Name: "a", RecursiveReadOnly: "Odd"}} },
+		`volume mount a: recursiveReadOnly "Odd" is unknown`:                          func(w *world) { w.r.Mounts = []containerplan.Mount{{Name: "a", RecursiveReadOnly: "Odd"}} },
 		"can't set `spec.hostUsers: false`, runtime does not support user namespaces": func(w *world) { w.pod.Spec.HostUsers = ptr(false) },
 		"spec.hostname": func(w *world) { w.pod.Spec.Hostname = "A b" },
 		"seccompProfile.localhostProfile must be set": func(w *world) {
@@ -149,6 +157,20 @@ func TestContainerThatCannotBe(t *testing.T) {
 		_, err := Container(w.node, w.r)
 		wantInvalid(t, err, want)
 		wantInvalid(t, err, "CreateContainer default/web/app: ")
+	}
+}
+
+// TestHandlerOfAContainer: what its handler can do counts, not what another one can.
+func TestHandlerOfAContainer(t *testing.T) {
+	w := newWorld()
+	w.capable()
+	w.r.Mounts = []containerplan.Mount{{Name: "a", ReadOnly: true, RecursiveReadOnly: v1.RecursiveReadOnlyIfPossible}}
+	if !w.container(t).Mounts[0].RecursiveReadOnly {
+		t.Error("the default handler can, and the mount is not recursively read-only")
+	}
+	w.r.RuntimeHandler = "kata"
+	if w.container(t).Mounts[0].RecursiveReadOnly {
+		t.Error("kata cannot, and the mount is recursively read-only")
 	}
 }
 

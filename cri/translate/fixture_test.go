@@ -9,7 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -33,21 +36,32 @@ func newWorld() *world {
 	}
 	w := &world{
 		node: &Node{
-			Name: "node1", RootDir: "/var/lib/troupe", MemoryCapacity: 1000,
+			RootDir: "/var/lib/troupe", MemoryCapacity: 1000,
 			ResolvConf: "nameserver 10.1.1.1\nsearch corp.example\noptions ndots:2 rotate\n",
 			ClusterDNS: []string{"10.96.0.10"}, ClusterDomain: "cluster.local",
-			Allocatable: list("cpu", "2", "memory", "900", "ephemeral-storage", "5000"),
 		},
 		pod: pod,
 		app: &pod.Spec.Containers[0],
 		r: &port.CreateContainer{
 			Pod: pod, Container: &pod.Spec.Containers[0], SandboxID: "s1", ImageRef: "sha256:ab",
 			Image: observed.Image{ID: "sha256:ab"}, SpecHash: "h1",
-			PodIPs: []string{"10.0.0.5", "fd00::5"}, HostIPs: []string{"192.0.2.1", "2001:db8::1"},
 		},
 	}
 	w.image = &w.r.Image
 	return w
+}
+
+// env gives the container variables: names and values in turn.
+func (w *world) env(pairs ...string) {
+	c := &v1.Container{}
+	for i := 0; i < len(pairs); i += 2 {
+		c.Env = append(c.Env, v1.EnvVar{Name: pairs[i], Value: pairs[i+1]})
+	}
+	env, err := containerenv.Of(&downward.Source{Pod: w.pod}, podobjects.Standalone(), nil, c)
+	if err != nil {
+		panic(err)
+	}
+	w.r.Env = env
 }
 
 // capable makes the node's own handler one that can do all.

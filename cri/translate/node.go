@@ -16,8 +16,6 @@ const DefaultPodLogs = "/var/log/pods"
 
 // Node has the node's facts for a translation. It is read only.
 type Node struct {
-	// Name is used if spec.nodeName is empty.
-	Name string
 	// RootDir is the agent's root directory (--root-dir); Localhost seccomp
 	// profiles are read from seccomp/ below it.
 	RootDir string
@@ -38,8 +36,6 @@ type Node struct {
 	// ClusterDomain is the domain of services, such as cluster.local.
 	ClusterDomain string
 
-	// Allocatable stands in for missing limits in a resourceFieldRef.
-	Allocatable v1.ResourceList
 	// MemoryCapacity is the node's memory in bytes, for oom_score_adj of burstable containers.
 	// Zero: unknown; they get the highest value below best-effort.
 	MemoryCapacity int64

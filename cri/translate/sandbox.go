@@ -13,15 +13,11 @@ import (
 
 // Sandbox makes the request for a pod's sandbox.
 func Sandbox(n *Node, r *port.RunPodSandbox) (*runtimeapi.RunPodSandboxRequest, error) {
-	handler, err := r.Objects.RuntimeHandler(r.Pod)
+	config, err := sandboxConfig(n, r.Pod, r.Attempt, r.RuntimeHandler)
 	if err != nil {
 		return nil, invalid("RunPodSandbox", r.Pod, "", err)
 	}
-	config, err := sandboxConfig(n, r.Pod, r.Attempt, handler)
-	if err != nil {
-		return nil, invalid("RunPodSandbox", r.Pod, "", err)
-	}
-	return &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: handler}, nil
+	return &runtimeapi.RunPodSandboxRequest{Config: config, RuntimeHandler: r.RuntimeHandler}, nil
 }
 
 // PullContext is the part of a sandbox's configuration for an image pull: the pod's identity, and

@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -138,10 +136,7 @@ func TestSandboxThatCannotBe(t *testing.T) {
 		"can't set `spec.hostUsers: false`, runtime does not support user namespaces": func(w *world) { w.pod.Spec.HostUsers = ptr(false) },
 		"can't set `spec.hostUsers: false`, RuntimeClass handler \"kata\" does not support user namespaces": func(w *world) {
 			w.capable()
-			w.pod.Spec.HostUsers, w.pod.Spec.RuntimeClassName = ptr(false), ptr("kata")
-			w.r.Objects = podobjects.NewSet([]podobjects.Entry{{
-				Ref: podobjects.Ref{Kind: podobjects.RuntimeClass, Name: "kata"}, State: podobjects.Found, Object: &nodev1.RuntimeClass{Handler: "kata"},
-			}})
+			w.pod.Spec.HostUsers, w.r.RuntimeHandler = ptr(false), "kata"
 		},
 		"this node has no user IDs for pods": func(w *world) {
 			w.capable()
@@ -160,20 +155,13 @@ func TestSandboxThatCannotBe(t *testing.T) {
 			w.pod.Spec.Subdomain, w.pod.Name = "s", strings.Repeat("a", 62)
 			w.pod.Spec.SetHostnameAsFQDN = ptr(true)
 		},
-		`runtimeclass.node.k8s.io kata is not available: this node has no apiserver`: func(w *world) {
-			w.pod.Spec.RuntimeClassName, w.r.Objects = ptr("kata"), podobjects.Standalone()
-		},
-		`runtimeclass.node.k8s.io "kata" not found`: func(w *world) {
-			w.pod.Spec.RuntimeClassName = ptr("kata")
-			w.r.Objects = podobjects.NewSet([]podobjects.Entry{{Ref: podobjects.Ref{Kind: podobjects.RuntimeClass, Name: "kata"}, State: podobjects.Missing}})
-		},
 		`supplementalGroupsPolicy "Odd" is unknown`: func(w *world) {
 			w.pod.Spec.SecurityContext = &v1.PodSecurityContext{SupplementalGroupsPolicy: ptr(v1.SupplementalGroupsPolicy("Odd"))}
 		},
 	} {
 		w := newWorld()
 		mutate(w)
-		_, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Objects: w.r.Objects})
+		_, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, RuntimeHandler: w.r.RuntimeHandler})
 		wantInvalid(t, err, want)
 		wantInvalid(t, err, "RunPodSandbox default/"+w.pod.Name)
 	}
@@ -181,11 +169,7 @@ func TestSandboxThatCannotBe(t *testing.T) {
 
 func TestRuntimeHandler(t *testing.T) {
 	w := newWorld()
-	w.pod.Spec.RuntimeClassName = ptr("kata")
-	known := podobjects.NewSet([]podobjects.Entry{{
-		Ref: podobjects.Ref{Kind: podobjects.RuntimeClass, Name: "kata"}, State: podobjects.Found, Object: &nodev1.RuntimeClass{Handler: "kata-qemu"},
-	}})
-	got, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Attempt: 4, Objects: known})
+	got, err := Sandbox(w.node, &port.RunPodSandbox{Pod: w.pod, Attempt: 4, RuntimeHandler: "kata-qemu"})
 	if err != nil || got.RuntimeHandler != "kata-qemu" || got.Config.Metadata.Attempt != 4 {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
 	"github.com/troupe-dev/troupe/actors/decide/terminationmessage"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -38,18 +39,19 @@ const (
 )
 
 // MakeFiles implements port.ContainerFiles.
-func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]port.Mount, error)) {
-	hostcall.Get(ctx, "MakeFiles", objectOf(r.Pod)+"/"+r.Container.Name, func(context.Context) ([]port.Mount, error) {
+func (h *Host) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]containerplan.Mount, error)) {
+	object := objectOf(r.Pod) + "/" + r.Container.Name
+	hostcall.Get(ctx, "MakeFiles", object, func(context.Context) ([]containerplan.Mount, error) {
 		return h.makeFiles(&r)
 	}, done)
 }
 
-func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
+func (h *Host) makeFiles(r *port.MakeFiles) ([]containerplan.Mount, error) {
 	dir, err := area.PodDir(string(r.Pod.UID))
 	if err != nil {
 		return nil, err
 	}
-	var out []port.Mount
+	var out []containerplan.Mount
 	if !slices.ContainsFunc(r.Container.VolumeMounts, func(m v1.VolumeMount) bool {
 		return filepath.Clean(m.MountPath) == hostsPath
 	}) {
@@ -57,7 +59,7 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 			return nil, err
 		}
 		out = append(out,
-			port.Mount{Name: "etc-hosts", ContainerPath: hostsPath,
+			containerplan.Mount{Name: "etc-hosts", ContainerPath: hostsPath,
 				HostPath: filepath.Join(h.pods.Path, dir, hostsName), Relabel: true})
 	}
 	path := r.Container.TerminationMessagePath
@@ -91,8 +93,8 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]port.Mount, error) {
 	if err := errors.Join(f.Chmod(messageMode), f.Close()); err != nil { // whatever our umask is
 		return nil, fmt.Errorf("termination message: %w", err)
 	}
-	return append(out, port.Mount{Name: "termination-log", ContainerPath: path, HostPath: filepath.Join(h.pods.Path, name),
-		Relabel: true}), nil
+	return append(out, containerplan.Mount{Name: "termination-log", ContainerPath: path,
+		HostPath: filepath.Join(h.pods.Path, name), Relabel: true}), nil
 }
 
 func messageFile(dir, container string, attempt uint32) (string, error) {

@@ -10,19 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/hostsfile"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
-func (l *lab) makeFiles(p *v1.Pod, c *v1.Container, attempt uint32, ips ...string) []port.Mount {
+func (l *lab) makeFiles(p *v1.Pod, c *v1.Container, attempt uint32, ips ...string) []containerplan.Mount {
 	l.t.Helper()
 	type result struct {
-		mounts []port.Mount
+		mounts []containerplan.Mount
 		err    error
 	}
 	got := make(chan result, 1)
-	l.MakeFiles(ctx(l.t), port.MakeFiles{Pod: p, Container: c, Attempt: attempt, IPs: ips}, func(m []port.Mount, err error) { got <- result{m, err} })
+	l.MakeFiles(ctx(l.t), port.MakeFiles{Pod: p, Container: c, Attempt: attempt, IPs: ips}, func(m []containerplan.Mount, err error) { got <- result{m, err} })
 	r := <-got
 	if r.err != nil {
 		l.t.Fatal(r.err)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -49,7 +50,7 @@ func TestReadEnvFiles(t *testing.T) {
 			err  error
 		}
 		got := make(chan result, 1)
-		l.ReadEnvFiles(ctx(t), port.ReadEnvFiles{Pod: newPod(), Container: "app", Files: []port.EnvFile{{Volume: "v", Root: volume, Path: c.path}}},
+		l.ReadEnvFiles(ctx(t), port.ReadEnvFiles{Pod: newPod(), Container: "app", Files: []containerenv.File{{Volume: "v", Root: volume, Path: c.path}}},
 			func(data [][]byte, err error) { got <- result{data, err} })
 		r := <-got
 		if c.err != "" {

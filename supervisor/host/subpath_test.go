@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
-func (l *lab) subPaths(parts ...port.SubPath) ([]string, error) {
+func (l *lab) subPaths(parts ...containerplan.SubPath) ([]string, error) {
 	type result struct {
 		paths []string
 		err   error
@@ -42,8 +43,8 @@ func TestSubPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	part := func(i int, sub string) port.SubPath {
-		return port.SubPath{Index: i, Volume: "data", Root: root, SubPath: sub}
+	part := func(i int, sub string) containerplan.SubPath {
+		return containerplan.SubPath{Index: i, Volume: "data", Root: root, SubPath: sub}
 	}
 	for round := range 2 { // the second finds all standing
 		paths, err := l.subPaths(part(0, "dir"), part(1, "filelink"), part(3, "new/deep"), part(4, "link/file"), part(5, "."))
@@ -107,7 +108,7 @@ func TestSubPathInMemory(t *testing.T) {
 	hosttest.NeedRoot(t)
 	l := newLab(t)
 	root := l.mustMount(newPod(withFSGroup), emptyDir("data", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}))
-	if _, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: "new"}); err != nil {
+	if _, err := l.subPaths(containerplan.SubPath{Volume: "data", Root: root, SubPath: "new"}); err != nil {
 		t.Fatal(err)
 	}
 	hosttest.WantMode(t, filepath.Join(root, "new"), 0o777|os.ModeDir|os.ModeSetgid|os.ModeSticky)
@@ -134,10 +135,10 @@ func TestSubPathsStayInTheVolume(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: sub})
+		_, err := l.subPaths(containerplan.SubPath{Volume: "data", Root: root, SubPath: sub})
 		hosttest.WantError(t, err, port.InvalidConfig, "leads out of its volume", sub)
 	}
-	_, err := l.subPaths(port.SubPath{Volume: "data", Root: root, SubPath: "file/x"})
+	_, err := l.subPaths(containerplan.SubPath{Volume: "data", Root: root, SubPath: "file/x"})
 	hosttest.WantError(t, err, port.InvalidConfig, "is a file, not a directory")
 	for _, p := range []string{"made", "new"} {
 		hosttest.WantGone(t, filepath.Join(outside, p))

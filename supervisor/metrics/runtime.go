@@ -94,16 +94,12 @@ func (s *starts) RunPodSandbox(ctx context.Context, r port.RunPodSandbox, done f
 	if own {
 		m.userPods.Inc()
 	}
-	handler, err := r.Objects.RuntimeHandler(r.Pod)
-	if err != nil {
-		handler = "" // and the call fails
-	}
 	begun := time.Now()
 	s.Runtime.RunPodSandbox(ctx, r, func(id string, err error) {
-		m.sandboxTimes.WithLabelValues(handler).Observe(time.Since(begun).Seconds())
+		m.sandboxTimes.WithLabelValues(r.RuntimeHandler).Observe(time.Since(begun).Seconds())
 		if err != nil {
 			m.podErrors.Inc()
-			m.sandboxErrors.WithLabelValues(handler).Inc()
+			m.sandboxErrors.WithLabelValues(r.RuntimeHandler).Inc()
 			if own {
 				m.userPodErrors.Inc()
 			}

@@ -90,7 +90,7 @@ func TestTranslationOfCgroups(t *testing.T) {
 		{"v2, one process killed", "singleProcessOOMKill: true", cgroupFacts{v2: true}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := machine{cgroups: tt.facts}.translation(configOf(t, tt.text), "node1")
+			n := machine{cgroups: tt.facts}.translation(configOf(t, tt.text))
 			if n.CgroupV2 != tt.facts.v2 || n.SwapAccounting != tt.facts.swap || n.OOMKillGroup != tt.group {
 				t.Errorf("got v2 %t, swap %t, group %t; want %t, %t, %t",
 					n.CgroupV2, n.SwapAccounting, n.OOMKillGroup, tt.facts.v2, tt.facts.swap, tt.group)

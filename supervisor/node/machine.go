@@ -225,13 +225,13 @@ func hugePageSizes() []string {
 }
 
 // translation is what the pod → CRI translation needs to know.
-func (m machine) translation(c config.Config, name string) *translate.Node {
+func (m machine) translation(c config.Config) *translate.Node {
 	k := c.Kubelet()
 	return &translate.Node{
-		Name: name, RootDir: c.Options().RootDir, PodLogs: c.PodLogsDir(),
+		RootDir: c.Options().RootDir, PodLogs: c.PodLogsDir(),
 		ResolvConf: m.resolvConf, LocalResolver: c.ResolvConf() == "",
 		Addresses: m.addresses, ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
-		Allocatable: m.allocatable, MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
+		MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.cpus, OOMScoreAdjFloor: m.oomFloor,
 		SELinux: exists("/sys/fs/selinux/enforce"), CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
 		OOMKillGroup:   m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),

@@ -50,7 +50,7 @@ func connect(
 		return &runtimeBelow{Runtime: rt, version: port.RuntimeVersion{Name: "simcri", Version: "simulated"},
 			strictGroups: true, close: func() {}}, err
 	}
-	below := &runtimeBelow{node: m.translation(c, name)}
+	below := &runtimeBelow{node: m.translation(c)}
 	err := below.node.Validate()
 	if err != nil {
 		return nil, err

@@ -22,6 +22,8 @@ func ours(path string) string { return module + "/" + path }
 // notActors are the packages below actors that are no actors and that an adapter needs.
 var notActors = []string{ours("actors/decide"), ours("actors/port")}
 
+const whyResolved = "what follows from the objects of a pod is resolved once, by the pod's actor: a request carries the result"
+
 const whyNoActor = "a server gets functions from the daemon: one that knew an actor could not be tested or used without it"
 
 var forbidden = []edge{
@@ -37,6 +39,8 @@ var forbidden = []edge{
 		Why: "only the kernel touches protoactor: whatever else did would bring its real time and goroutines into a replay"},
 	{From: ours("cri"), To: ours("apiclient"),
 		Why: "the world below and the world above meet in the actors alone"},
+	{From: ours("cri"), To: ours("actors/decide/podobjects"), Why: whyResolved},
+	{From: ours("actors/port"), To: ours("actors/decide/podobjects"), Why: whyResolved},
 	{From: ours("apiclient"), To: ours("cri"),
 		Why: "the world below and the world above meet in the actors alone"},
 	{From: ours("cri"), To: ours("supervisor"),
@@ -141,6 +145,9 @@ func TestLayerRules(t *testing.T) {
 		{"supervisor/sim", "github.com/asynkron/protoactor-go/actor", false},
 		{"cri/simcri", "apiclient", false},
 		{"cri", "actors/port", true},
+		{"cri/translate", "actors/decide/containerenv", true},
+		{"cri/translate", "actors/decide/podobjects", false},
+		{"actors/port", "actors/decide/podobjects", false},
 		{"apiclient/kube", "cri", false},
 		{"supervisor/serve", "cri", false},
 		{"supervisor/serve/streams", "actors/port/answer", true},

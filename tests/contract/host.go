@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -169,7 +170,7 @@ func testHostContent(s *hostSuite) {
 func testHostSubPaths(s *hostSuite) {
 	s.prepare(context.Background()).noError()
 	root := s.mount(emptyDir("disk", v1.StorageMediumDefault)).noError()
-	r := port.MountSubPaths{Pod: s.pod, Container: "app", Parts: []port.SubPath{
+	r := port.MountSubPaths{Pod: s.pod, Container: "app", Parts: []containerplan.SubPath{
 		{Index: 0, Volume: "disk", Root: root, SubPath: "a"}, {Index: 1, Volume: "disk", Root: root, SubPath: "b/c"},
 	}}
 	var before []string

@@ -133,7 +133,7 @@ func overSocket(change func(*simcri.Config), events bool) func(*testing.T) contr
 		ctx, cancel := context.WithCancel(context.Background())
 		served := make(chan error, 1)
 		go func() { served <- simcri.Serve(ctx, listener, r) }()
-		node := &translate.Node{Name: "contract", PodLogs: filepath.Join(directory, "logs")}
+		node := &translate.Node{PodLogs: filepath.Join(directory, "logs")}
 		client, err := cri.Dial(ctx, cri.Config{Endpoint: socket, Node: func() *translate.Node { return node }})
 		if err != nil {
 			t.Fatal(err)

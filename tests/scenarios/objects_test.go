@@ -36,11 +36,11 @@ func (m *made) value(t *testing.T, container, configMap string) string {
 	t.Helper()
 	for _, r := range slices.Backward(m.calls) {
 		if r.Container.Name == container {
-			o, err := r.Objects.ConfigMap("default", configMap)
-			if err != nil {
-				t.Fatal(err)
+			v, ok := r.Env.Lookup("V_" + configMap)
+			if !ok {
+				t.Fatalf("container %s was made without a value of ConfigMap %s", container, configMap)
 			}
-			return o.Data["k"]
+			return v
 		}
 	}
 	t.Fatalf("no container %s was made", container)
@@ -134,8 +134,8 @@ func TestContainersAreMadeWithTheirObjects(t *testing.T) {
 	if got := m.value(t, "app", "settings"); got != "one" {
 		t.Errorf("made with %q", got)
 	}
-	if s, err := m.calls[0].Objects.Services("default"); err != nil || len(s) != 1 {
-		t.Errorf("services %v, %v", s, err)
+	if got, _ := m.calls[0].Env.Lookup("KUBERNETES_SERVICE_HOST"); got != "10.96.0.1" {
+		t.Errorf("made with service kubernetes at %q", got)
 	}
 	if got, want := w.watches(), []string{"WatchConfigMap default/settings", "WatchSecret default/password", "WatchServices "}; !slices.Equal(got, want) {
 		t.Errorf("watches %v, want %v", got, want)
@@ -302,11 +302,17 @@ func TestObjectsKilledAtEveryBoundary(t *testing.T) {
 		w.restart()
 		w.until(2*time.Minute, "all are up", func() bool { return objectsAreUp(w) })
 		for _, r := range m.calls {
-			if err := r.Objects.CheckEnv(r.Pod, r.Container); err != nil {
-				w.failf("killed after %d: %s was made though %v", k, r.Container.Name, err)
+			named := []string{"KUBERNETES_SERVICE_HOST"}
+			for i := range r.Container.Env {
+				named = append(named, r.Container.Env[i].Name)
 			}
-			if s, err := r.Objects.Services("default"); err != nil || len(s) != 1 {
-				w.failf("killed after %d: %s was made with services %v, %v", k, r.Container.Name, s, err)
+			if len(r.Container.EnvFrom) > 0 {
+				named = append(named, "k") // the key of the secret
+			}
+			for _, name := range named {
+				if _, ok := r.Env.Lookup(name); !ok {
+					w.failf("killed after %d: %s was made without %s", k, r.Container.Name, name)
+				}
 			}
 		}
 		w.clusterQuiet()

@@ -12,17 +12,17 @@ import (
 )
 
 // Environment is a container's variables in order of their first declaration. A later declaration
-// of the same name replaces the value.
+// of the same name replaces the value. The zero value has none.
 type Environment struct {
 	names  []string
 	values map[string]string
 }
 
 // Names are the names of all variables, in order. They must not be changed.
-func (e *Environment) Names() []string { return e.names }
+func (e Environment) Names() []string { return e.names }
 
 // Lookup gives the value of a variable.
-func (e *Environment) Lookup(name string) (string, bool) {
+func (e Environment) Lookup(name string) (string, bool) {
 	v, ok := e.values[name]
 	return v, ok
 }
@@ -31,6 +31,9 @@ func (e *Environment) set(name, value string) {
 	if _, ok := e.values[name]; !ok {
 		e.names = append(e.names, name)
 	}
+	if e.values == nil {
+		e.values = map[string]string{}
+	}
 	e.values[name] = value
 }
 
@@ -38,10 +41,9 @@ func (e *Environment) set(name, value string) {
 // sorted, then env in order, then the variables for services that the container does not set
 // itself. A value can refer to earlier variables and to those of services. (core/v1 EnvVar and
 // EnvFromSource)
-func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Container) (*Environment, error) {
+func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Container) (Environment, error) {
 	pod := from.Pod
-	e := &Environment{values: make(map[string]string, len(c.Env))}
-	links := Environment{values: map[string]string{}}
+	var e, links Environment
 	if services, err := objects.Services(pod.Namespace); err == nil {
 		links.addServices(services, pod)
 	}
@@ -54,7 +56,7 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 	for i := range c.EnvFrom {
 		vars, err := objects.EnvFrom(pod.Namespace, &c.EnvFrom[i])
 		if err != nil {
-			return nil, err
+			return Environment{}, err
 		}
 		for _, v := range vars {
 			e.set(v.Name, v.Value)
@@ -68,7 +70,7 @@ func Of(from *downward.Source, objects podobjects.Set, files Files, c *v1.Contai
 		}
 		value, set, err := resolve(from, objects, files, c, v)
 		if err != nil {
-			return nil, err
+			return Environment{}, err
 		}
 		if set {
 			e.set(v.Name, value)

@@ -2,41 +2,58 @@ package containerenv
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/envfile"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
-// File names a file, in a volume of the pod, that sets variables.
-type File struct{ Volume, Path string }
+// File is a file, in a volume of the pod, that sets variables. Root is the volume's path on the host;
+// Path is relative to it.
+type File struct{ Volume, Root, Path string }
 
 // Files holds the content of files; nil for a missing one.
-type Files map[File][]byte
+type Files map[place][]byte
+
+type place struct{ volume, path string }
+
+// Content pairs files with their content, which is in the same order.
+func Content(files []File, data [][]byte) Files {
+	out := make(Files, len(files))
+	for i, f := range files {
+		out[place{f.Volume, f.Path}] = data[i]
+	}
+	return out
+}
 
 // FilesOf are the files that set a container's variables, in order and without duplicates (core/v1
-// EnvVarSource.fileKeyRef, KEP-3721).
-func FilesOf(c *v1.Container) []File {
+// EnvVarSource.fileKeyRef, KEP-3721). paths are the paths on the host of the pod's volumes, by name.
+func FilesOf(pod *v1.Pod, c *v1.Container, paths flat.Map[string, string]) ([]File, error) {
 	var out []File
-	seen := map[File]bool{}
 	for i := range c.Env {
 		from := c.Env[i].ValueFrom
 		if from == nil || from.FileKeyRef == nil {
 			continue
 		}
-		f := File{from.FileKeyRef.VolumeName, from.FileKeyRef.Path}
-		if !seen[f] {
-			seen[f] = true
+		name := from.FileKeyRef.VolumeName
+		root, ok := paths.Get(name)
+		if v := podspec.Volume(&pod.Spec, name); !ok || v == nil || v.EmptyDir == nil {
+			return nil, fmt.Errorf("cannot find the volume %q referenced by FileKeyRef", name)
+		}
+		if f := (File{name, root, from.FileKeyRef.Path}); !slices.Contains(out, f) {
 			out = append(out, f)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // key returns the value of a variable from a file. set is false if it is optional and missing.
 func (f Files) key(r *v1.FileKeySelector) (value string, set bool, err error) {
 	optional := r.Optional != nil && *r.Optional
-	data := f[File{r.VolumeName, r.Path}]
+	data := f[place{r.VolumeName, r.Path}]
 	if data == nil {
 		if optional {
 			return "", false, nil

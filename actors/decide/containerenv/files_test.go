@@ -9,6 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 func fromFile(name, path, key string, optional bool) v1.EnvVar {
@@ -47,8 +48,29 @@ func TestFiles(t *testing.T) {
 			}
 		})
 	}
-	several := FilesOf(&v1.Container{Env: []v1.EnvVar{fromFile("A", "y", "k", false), {Name: "B", Value: "x"}, fromFile("C", "x", "k", false), fromFile("D", "y", "l", false)}})
-	if want := []File{{"v", "y"}, {"v", "x"}}; !slices.Equal(several, want) {
-		t.Errorf("the files are %v, want %v", several, want)
+}
+
+func TestFilesOf(t *testing.T) {
+	pod := &v1.Pod{}
+	pod.Spec.Volumes = []v1.Volume{
+		{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+		{Name: "later", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+		{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{}}},
+	}
+	paths := flat.Map[string, string]{{Key: "v", Value: "/pods/v"}, {Key: "host", Value: "/"}, {Key: "none", Value: "/x"}}
+	several, err := FilesOf(pod, &v1.Container{Env: []v1.EnvVar{fromFile("A", "y", "k", false), {Name: "B", Value: "x"}, fromFile("C", "x", "k", false), fromFile("D", "y", "l", false)}}, paths)
+	if want := []File{{"v", "/pods/v", "y"}, {"v", "/pods/v", "x"}}; err != nil || !slices.Equal(several, want) {
+		t.Errorf("the files are %v, %v, want %v", several, err, want)
+	}
+	if got := Content(several, [][]byte{[]byte("1"), nil}); len(got) != 2 || string(got[place{"v", "y"}]) != "1" || got[place{"v", "x"}] != nil {
+		t.Errorf("their content is %v", got)
+	}
+	for _, volume := range []string{"later", "host", "none"} { // not mounted yet, not an emptyDir, not of the pod
+		v := fromFile("A", "y", "k", true)
+		v.ValueFrom.FileKeyRef.VolumeName = volume
+		want := `cannot find the volume "` + volume + `" referenced by FileKeyRef`
+		if _, err := FilesOf(pod, &v1.Container{Env: []v1.EnvVar{v}}, paths); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
 	}
 }

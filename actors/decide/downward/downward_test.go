@@ -15,11 +15,10 @@ func source() *Source {
 				Name: "web", Namespace: "default", UID: "u1",
 				Labels: map[string]string{"b": `say "hi"`, "a": "1"}, Annotations: map[string]string{"k/x": "v"},
 			},
-			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Resources: v1.ResourceRequirements{
+			Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "app", Resources: v1.ResourceRequirements{
 				Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1500m")},
 			}}}},
 		},
-		NodeName:    "n1",
 		Allocatable: v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"), v1.ResourceCPU: resource.MustParse("4")},
 	}
 }

@@ -3,7 +3,6 @@
 package downward
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,8 +16,6 @@ import (
 // Source is a pod, with what its node knows about it.
 type Source struct {
 	Pod *v1.Pod
-	// NodeName is used for spec.nodeName if the pod has none.
-	NodeName string
 	// PodIPs and HostIPs are nil until they are known.
 	PodIPs, HostIPs []string
 	// Allocatable is used for limits that are not set.
@@ -49,7 +46,7 @@ func (s *Source) Field(path string) (string, error) {
 	case "metadata.annotations":
 		return formatMap(pod.Annotations), nil
 	case "spec.nodeName", "spec.host": // the latter is its name before v1
-		return cmp.Or(pod.Spec.NodeName, s.NodeName), nil
+		return pod.Spec.NodeName, nil
 	case "spec.serviceAccountName":
 		return pod.Spec.ServiceAccountName, nil
 	case "status.hostIP", "status.hostIPs":

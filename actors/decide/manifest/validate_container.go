@@ -3,7 +3,6 @@ package manifest
 import (
 	"fmt"
 	"path"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -192,8 +191,4 @@ func validateHostPorts(pod *v1.Pod) field.ErrorList {
 		}
 	})
 	return errs
-}
-
-func hasVolume(pod *v1.Pod, name string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.Name == name })
 }

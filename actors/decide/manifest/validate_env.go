@@ -54,7 +54,7 @@ func validateEnvSource(pod *v1.Pod, from *v1.EnvVarSource, at *field.Path) field
 	}
 	if file := from.FileKeyRef; file != nil {
 		at := at.Child("fileKeyRef")
-		if !hasVolume(pod, file.VolumeName) {
+		if podspec.Volume(&pod.Spec, file.VolumeName) == nil {
 			errs = append(errs, field.NotFound(at.Child("volumeName"), file.VolumeName))
 		}
 		errs = append(errs, required(at.Child("path"), file.Path)...)

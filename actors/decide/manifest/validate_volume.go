@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func validateVolumes(pod *v1.Pod) field.ErrorList {
@@ -155,7 +156,7 @@ func validateMounts(pod *v1.Pod, c *v1.Container, at *field.Path) field.ErrorLis
 		m, at := &c.VolumeMounts[i], at.Child("volumeMounts").Index(i)
 		if m.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), ""))
-		} else if !hasVolume(pod, m.Name) {
+		} else if podspec.Volume(&pod.Spec, m.Name) == nil {
 			errs = append(errs, field.NotFound(at.Child("name"), m.Name))
 		}
 		switch {

@@ -59,34 +59,6 @@ func (s Set) EnvFrom(namespace string, from *v1.EnvFromSource) ([]v1.EnvVar, err
 	return out, nil
 }
 
-// CheckEnv says why the variables of a container can't be resolved: it names the first object or
-// key that is missing and not optional. StateOf the error is Unknown while the object may still be
-// found.
-func (s Set) CheckEnv(pod *v1.Pod, c *v1.Container) error {
-	for i := range c.EnvFrom {
-		if _, err := s.EnvFrom(pod.Namespace, &c.EnvFrom[i]); err != nil {
-			return err
-		}
-	}
-	for i := range c.Env {
-		from := c.Env[i].ValueFrom
-		if from == nil {
-			continue
-		}
-		var err error
-		switch {
-		case from.ConfigMapKeyRef != nil:
-			_, _, err = s.ConfigMapKey(pod.Namespace, from.ConfigMapKeyRef)
-		case from.SecretKeyRef != nil:
-			_, _, err = s.SecretKey(pod.Namespace, from.SecretKeyRef)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // absent says whether an object is left out because it is optional and missing.
 func absent(err error, optional *bool) (bool, error) {
 	if err != nil && isTrue(optional) && (StateOf(err) == Missing || StateOf(err) == unavailable) {

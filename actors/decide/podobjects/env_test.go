@@ -32,7 +32,7 @@ func envSet() Set {
 	})
 }
 
-func TestCheckEnv(t *testing.T) {
+func TestEnvKeys(t *testing.T) {
 	for _, c := range []struct {
 		source *v1.EnvVarSource
 		want   string
@@ -50,10 +50,13 @@ func TestCheckEnv(t *testing.T) {
 		{secretKey("gone", "a", yes()), "", Found},
 		{mapKey("denied", "a", yes()), `configmaps "denied" is forbidden`, Failed},
 		{secretKey("later", "a", yes()), "secret shop/later is not known yet", Unknown},
-		{&v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.name"}}, "", Found},
 	} {
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}}
-		err := envSet().CheckEnv(pod, &v1.Container{Env: []v1.EnvVar{{Name: "PLAIN"}, {Name: "V", ValueFrom: c.source}}})
+		var err error
+		if r := c.source.ConfigMapKeyRef; r != nil {
+			_, _, err = envSet().ConfigMapKey("shop", r)
+		} else {
+			_, _, err = envSet().SecretKey("shop", c.source.SecretKeyRef)
+		}
 		got := ""
 		if err != nil {
 			got = err.Error()

@@ -70,6 +70,16 @@ func Find(spec *v1.PodSpec, name string) (*v1.Container, Kind) {
 	return nil, Main
 }
 
+// Volume returns the volume of a name; nil if the spec has none.
+func Volume(spec *v1.PodSpec, name string) *v1.Volume {
+	for i := range spec.Volumes {
+		if v := &spec.Volumes[i]; v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
 // KindOfInit is the kind of an init container: Init or Sidecar.
 func KindOfInit(c *v1.Container) Kind {
 	if IsSidecar(c) {

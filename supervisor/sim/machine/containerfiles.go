@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
 )
@@ -30,15 +31,15 @@ func newContainerFiles(clock simport.Clock) *ContainerFiles {
 }
 
 // MakeFiles implements port.ContainerFiles.
-func (f *ContainerFiles) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]port.Mount, error)) {
-	var mounts []port.Mount
+func (f *ContainerFiles) MakeFiles(ctx context.Context, r port.MakeFiles, done func([]containerplan.Mount, error)) {
+	var mounts []containerplan.Mount
 	call := Call{Verb: "MakeFiles", Pod: string(r.Pod.UID)}
 	f.do(ctx, call, diskLatency, func(err error) { done(mounts, err) }, func() error {
 		f.Made++
 		if len(r.IPs) > 0 || f.Hosts[r.Pod.Name] == nil {
 			f.Hosts[r.Pod.Name] = r.IPs
 		}
-		mounts = []port.Mount{{Name: "etc-hosts", ContainerPath: "/etc/hosts"}}
+		mounts = []containerplan.Mount{{Name: "etc-hosts", ContainerPath: "/etc/hosts"}}
 		return nil
 	})
 }

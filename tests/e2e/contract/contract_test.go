@@ -75,7 +75,7 @@ func pushSized(t *testing.T, registry *lab.Registry, sizes ...int) (images []con
 func subject(t *testing.T, l *lab.Lab) contract.Subject {
 	logs := t.TempDir()
 	node := &translate.Node{
-		Name: "contract", RootDir: t.TempDir(), PodLogs: logs, OOMScoreAdjFloor: new(int64),
+		RootDir: t.TempDir(), PodLogs: logs, OOMScoreAdjFloor: new(int64),
 		CgroupParent: func(*v1.Pod) string { return l.CgroupRoot() },
 	}
 	client, err := cri.Dial(t.Context(), cri.Config{Endpoint: l.Endpoint(), Node: func() *translate.Node { return node }})

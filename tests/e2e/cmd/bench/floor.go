@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
@@ -52,7 +53,7 @@ func newBare(l *lab.Lab, name, marks string) (*bare, error) {
 	}
 	pod.UID = types.UID(name + "-uid")
 	p := &bare{name: name, pod: pod, node: &translate.Node{
-		Name: "floor", PodLogs: filepath.Join(l.Dir(), "floor-logs"), LocalResolver: true, PossibleCPUs: runtime.NumCPU(),
+		PodLogs: filepath.Join(l.Dir(), "floor-logs"), LocalResolver: true, PossibleCPUs: runtime.NumCPU(),
 		CgroupParent: func(*v1.Pod) string { return l.CgroupRoot() },
 	}}
 	if raw, err := os.ReadFile("/proc/self/oom_score_adj"); err == nil {
@@ -85,7 +86,7 @@ func (p *bare) container(ctx context.Context, l *lab.Lab, attempt uint32) error 
 	c := &p.pod.Spec.Containers[0]
 	request, err := translate.Container(p.node, &port.CreateContainer{
 		Pod: p.pod, Container: c, Attempt: attempt, SandboxID: p.sandbox, ImageRef: c.Image,
-		Mounts: []port.Mount{{Name: "marks", ContainerPath: "/marks", HostPath: p.pod.Spec.Volumes[0].HostPath.Path}},
+		Mounts: []containerplan.Mount{{Name: "marks", ContainerPath: "/marks", HostPath: p.pod.Spec.Volumes[0].HostPath.Path}},
 	})
 	if err != nil {
 		return err

@@ -1,15 +1,58 @@
-package translate
+package containerenv
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
+
+// world is the base that each case of a table changes.
+type world struct {
+	pod     *v1.Pod
+	app     *v1.Container // the first container of pod
+	from    downward.Source
+	objects podobjects.Set
+}
+
+func newWorld() *world {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "web", UID: "u1",
+			Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"note": "n"},
+		},
+		Spec: v1.PodSpec{NodeName: "node1", Containers: []v1.Container{{Name: "app", Image: "r.io/app:1"}}},
+	}
+	return &world{pod: pod, app: &pod.Spec.Containers[0], from: downward.Source{
+		Pod: pod, PodIPs: []string{"10.0.0.5", "fd00::5"}, HostIPs: []string{"192.0.2.1", "2001:db8::1"},
+		Allocatable: list("cpu", "2", "memory", "900", "ephemeral-storage", "5000"),
+	}}
+}
+
+// env is the container's environment, as name=value.
+func (w *world) env() ([]string, error) {
+	e, err := Of(&w.from, w.objects, nil, w.app)
+	var out []string
+	for _, name := range e.Names() {
+		v, _ := e.Lookup(name)
+		out = append(out, name+"="+v)
+	}
+	return out, err
+}
+
+func list(pairs ...string) v1.ResourceList {
+	out := v1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		out[v1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return out
+}
 
 // objects are a ConfigMap m, a Secret s, and none of the names none; broken can't
 // be had. There are three services.
@@ -106,7 +149,7 @@ func TestEnvironment(t *testing.T) {
 			"metadata.labels=app=\"web\"\nx/y=\"z\"",
 		}},
 		{"pod address on the host's network", func(w *world) {
-			w.pod.Spec.HostNetwork, w.r.PodIPs = true, nil
+			w.pod.Spec.HostNetwork, w.from.PodIPs = true, nil
 			w.app.Env = []v1.EnvVar{from("IP", field("status.podIP"))}
 		}, []string{"IP=192.0.2.1"}},
 		{"resources", func(w *world) {
@@ -125,28 +168,24 @@ func TestEnvironment(t *testing.T) {
 			w.app.Env = []v1.EnvVar{from("A", quantity("", "limits.memory", ""))}
 		}, []string{"A=500"}},
 		{"objects", func(w *world) {
-			w.r.Objects = objects()
-			w.app.EnvFrom = []v1.EnvFromSource{fromMap("X_", "m", nil), fromMap("", "none", ptr(true))}
+			w.objects = objects()
+			w.app.EnvFrom = []v1.EnvFromSource{fromMap("X_", "m", nil), fromMap("", "none", new(true))}
 			w.app.Env = []v1.EnvVar{
 				value("X_b", "$(X_a)!"), from("M", mapKey("m", "a", nil)), from("S", secretKey("s", "password", nil)),
-				from("O1", mapKey("m", "none", ptr(true))), from("O2", secretKey("none", "x", ptr(true))),
+				from("O1", mapKey("m", "none", new(true))), from("O2", secretKey("none", "x", new(true))),
 			}
 		}, []string{"X_a=1", "X_b=1!", "M=1", "S=p$(A)"}},
 		{"optional ones standalone", func(w *world) {
-			w.r.Objects = podobjects.Standalone()
-			w.app.EnvFrom = []v1.EnvFromSource{fromMap("", "none", ptr(true))}
-			w.app.Env = []v1.EnvVar{from("O1", mapKey("m", "a", ptr(true))), from("O2", secretKey("s", "x", ptr(true))), value("A", "1")}
+			w.objects = podobjects.Standalone()
+			w.app.EnvFrom = []v1.EnvFromSource{fromMap("", "none", new(true))}
+			w.app.Env = []v1.EnvVar{from("O1", mapKey("m", "a", new(true))), from("O2", secretKey("s", "x", new(true))), value("A", "1")}
 		}, []string{"A=1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			tt.mutate(w)
-			var got []string
-			for _, kv := range w.container(t).Envs {
-				got = append(got, kv.Key+"="+string(kv.Value))
-			}
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("\n got %q\nwant %q", got, tt.want)
+			if got, err := w.env(); err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("\n got %q, %v\nwant %q", got, err, tt.want)
 			}
 		})
 	}
@@ -158,16 +197,16 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		mutate func(*world)
 		want   string
 	}{
-		{mapKey("m", "k", nil), func(w *world) { w.r.Objects = podobjects.Standalone() }, "configmap default/m is not available"},
-		{secretKey("s", "k", nil), func(w *world) { w.r.Objects = podobjects.Standalone() }, "secret default/s is not available"},
+		{mapKey("m", "k", nil), func(w *world) { w.objects = podobjects.Standalone() }, "configmap default/m is not available"},
+		{secretKey("s", "k", nil), func(w *world) { w.objects = podobjects.Standalone() }, "secret default/s is not available"},
 		{mapKey("none", "k", nil), nil, `configmap "none" not found`},
 		{mapKey("m", "k", nil), nil, "couldn't find key k in ConfigMap default/m"},
-		{mapKey("broken", "k", ptr(true)), nil, `configmaps "broken" is forbidden`},
+		{mapKey("broken", "k", new(true)), nil, `configmaps "broken" is forbidden`},
 		{secretKey("none", "k", nil), nil, `secret "none" not found`},
 		{secretKey("s", "k", nil), nil, "couldn't find key k in Secret default/s"},
 		{field("status.phase"), nil, "env V: unsupported fieldPath: status.phase"},
 		{field("metadata.name['x']"), nil, `fieldPath "metadata.name['x']" does not take a key`},
-		{field("status.podIP"), func(w *world) { w.r.PodIPs = nil }, "status.podIP is not known yet"},
+		{field("status.podIP"), func(w *world) { w.from.PodIPs = nil }, "status.podIP is not known yet"},
 		{quantity("none", "limits.cpu", ""), nil, "container none not found"},
 		{quantity("", "limits.gpu", ""), nil, "unsupported container resource: limits.gpu"},
 		{quantity("", "memory", ""), nil, "unsupported container resource: memory"},
@@ -175,19 +214,21 @@ func TestEnvironmentThatCannotBe(t *testing.T) {
 		{&v1.EnvVarSource{FileKeyRef: &v1.FileKeySelector{Key: "k", VolumeName: "v", Path: "f"}}, nil, `env V: couldn't parse env file: there is no f in volume "v"`},
 	} {
 		w := newWorld()
-		w.r.Objects = objects()
+		w.objects = objects()
 		w.app.Env = []v1.EnvVar{{Name: "V", ValueFrom: tt.source}}
 		if tt.mutate != nil {
 			tt.mutate(w)
 		}
-		_, err := Container(w.node, w.r)
-		wantInvalid(t, err, tt.want)
+		if _, err := w.env(); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("error %v, want %q", err, tt.want)
+		}
 	}
 	w := newWorld()
-	w.r.Objects = podobjects.Standalone()
+	w.objects = podobjects.Standalone()
 	w.app.EnvFrom = []v1.EnvFromSource{fromMap("", "m", nil)}
-	_, err := Container(w.node, w.r)
-	wantInvalid(t, err, "CreateContainer default/web/app: invalid configuration: configmap default/m is not available")
+	if _, err := w.env(); err == nil || !strings.HasPrefix(err.Error(), "configmap default/m is not available") {
+		t.Error(err)
+	}
 }
 
 func TestServiceVariables(t *testing.T) {
@@ -206,11 +247,11 @@ func TestServiceVariables(t *testing.T) {
 		want     []string
 	}{
 		{"kubernetes, whatever the pod says", []*v1.Service{kubernetes, service("shop", "db", "10.0.0.2", http)},
-			func(w *world) { w.pod.Spec.EnableServiceLinks = ptr(false) }, ofKubernetes},
+			func(w *world) { w.pod.Spec.EnableServiceLinks = new(false) }, ofKubernetes},
 		{"one of the pod's namespace named kubernetes", []*v1.Service{service("a", "kubernetes", "10.0.0.9", dns), kubernetes},
 			func(w *world) {
 				w.pod.Namespace = "a"
-				w.r.Objects = withServices("a", service("a", "kubernetes", "10.0.0.9", dns), kubernetes)
+				w.objects = withServices("a", service("a", "kubernetes", "10.0.0.9", dns), kubernetes)
 			},
 			append(append([]string{"KUBERNETES_SERVICE_HOST=10.0.0.9", "KUBERNETES_SERVICE_PORT=53", ofKubernetes[2], "KUBERNETES_PORT=udp://10.0.0.9:53"}, ofKubernetes[4:]...),
 				"KUBERNETES_PORT_53_UDP=udp://10.0.0.9:53", "KUBERNETES_PORT_53_UDP_PROTO=udp", "KUBERNETES_PORT_53_UDP_PORT=53", "KUBERNETES_PORT_53_UDP_ADDR=10.0.0.9")},
@@ -232,21 +273,11 @@ func TestServiceVariables(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			w.pod.Namespace = "shop"
-			w.r.Objects = withServices("shop", tt.services...)
+			w.objects = withServices("shop", tt.services...)
 			tt.mutate(w)
-			var got []string
-			for _, kv := range w.container(t).Envs {
-				got = append(got, kv.Key+"="+string(kv.Value))
-			}
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("\n got %q\nwant %q", got, tt.want)
+			if got, err := w.env(); err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("\n got %q, %v\nwant %q", got, err, tt.want)
 			}
 		})
-	}
-	w := newWorld()
-	w.r.Objects = withServices("default", service("default", "db", "10.0.0.7", http))
-	w.app.Command = []string{"connect", "$(DB_SERVICE_HOST)"}
-	if got := w.container(t).Command[1]; got != "10.0.0.7" {
-		t.Errorf("a command sees %q", got)
 	}
 }

@@ -1,0 +1,131 @@
+package containerplan
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/expansion"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+)
+
+// Mount is one resolved mount of a container.
+type Mount struct {
+	// Name is the volume's name in the pod, for messages.
+	Name          string
+	ContainerPath string
+	HostPath      string
+	ReadOnly      bool
+	Propagation   v1.MountPropagationMode
+	// RecursiveReadOnly is the mount's own; empty is Disabled (KEP-3857).
+	RecursiveReadOnly v1.RecursiveReadOnlyMode
+	// Relabel: the volume belongs to the pod alone, so on a host with SELinux it gets the label of the
+	// pod's containers.
+	Relabel bool
+	// Image, if not empty, is mounted instead of HostPath: the runtime's reference for UserImage.
+	// ImageSubPath is the part of it to mount; empty for all.
+	Image, UserImage, ImageSubPath string
+}
+
+// SubPath is a subpath of a volume.
+type SubPath struct {
+	// Index of the mount in the container.
+	Index int
+	// Volume is its name, Root its path on the host.
+	Volume, Root string
+	// SubPath is relative, and has no "..".
+	SubPath string
+}
+
+// mounts resolves the container's volumeMounts to paths on the host, without their subPaths: these
+// may depend on variables.
+func mounts(in *Input) ([]Mount, error) {
+	out := make([]Mount, 0, len(in.Container.VolumeMounts))
+	for i := range in.Container.VolumeMounts {
+		m := &in.Container.VolumeMounts[i]
+		root, ok := in.Paths.Get(m.Name)
+		v := podspec.Volume(&in.Pod.Spec, m.Name)
+		if !ok || v == nil {
+			return nil, fmt.Errorf("volume %q of mount %s is not there", m.Name, m.MountPath)
+		}
+		to := Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly || readOnly(v),
+			Relabel: owns(in, v)}
+		if m.MountPropagation != nil {
+			to.Propagation = *m.MountPropagation
+		}
+		if r := m.RecursiveReadOnly; r != nil {
+			to.RecursiveReadOnly = *r
+		}
+		if v.Image != nil {
+			to.ReadOnly, to.Image, to.UserImage = true, in.Images.At(imagepull.VolumeImage(v.Name)).Ref, v.Image.Reference
+		}
+		out = append(out, to)
+	}
+	return out, nil
+}
+
+// readOnly reports whether a volume can only be read. Its content is not the pod's own.
+func readOnly(v *v1.Volume) bool {
+	c := v.PersistentVolumeClaim
+	return volumefiles.Holds(v) || c != nil && c.ReadOnly || v.NFS != nil && v.NFS.ReadOnly
+}
+
+// owns reports whether a volume's content is the pod's: files made for it, or a part of this
+// machine's disk given to it for writing. Volumes of the node or of another machine keep their
+// SELinux labels.
+func owns(in *Input, v *v1.Volume) bool {
+	if v.EmptyDir != nil || volumefiles.Holds(v) {
+		return true
+	}
+	if v.PersistentVolumeClaim == nil && v.Ephemeral == nil || readOnly(v) {
+		return false
+	}
+	claim, err := in.Objects.Claim(in.Pod.Namespace, podobjects.ClaimName(in.Pod, v))
+	if err != nil {
+		return false
+	}
+	pv, err := in.Objects.Volume(claim.Spec.VolumeName)
+	return err == nil && pv.Spec.Local != nil
+}
+
+// subPath is the part of a volume that is mounted, empty for all of it.
+func subPath(m *v1.VolumeMount, env containerenv.Environment) (string, error) {
+	sub := m.SubPath
+	if m.SubPathExpr != "" {
+		var err error
+		if sub, err = expand(m.SubPathExpr, env); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case path.IsAbs(sub):
+		return "", fmt.Errorf("error SubPath `%s` must not be an absolute path", sub)
+	case slices.Contains(strings.Split(sub, "/"), ".."):
+		return "", fmt.Errorf("unable to provision SubPath `%s`: must not contain '..'", sub)
+	}
+	return sub, nil
+}
+
+// expand substitutes variables in a subPathExpr. Unlike in a command, an unknown name is an error
+// (API VolumeMount.subPathExpr).
+func expand(expr string, env containerenv.Environment) (string, error) {
+	missing := ""
+	out := expansion.Expand(expr, func(name string) (string, bool) {
+		v, ok := env.Lookup(name)
+		if !ok && missing == "" {
+			missing = name
+		}
+		return v, ok
+	})
+	if missing != "" {
+		return "", fmt.Errorf("failed to expand subPathExpr `%s`: missing value for %q", expr, missing)
+	}
+	return out, nil
+}

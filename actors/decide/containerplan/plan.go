@@ -1,0 +1,120 @@
+package containerplan
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/downward"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/flat"
+)
+
+// Input is what a plan is made from.
+type Input struct {
+	downward.Source
+	Container *v1.Container
+	Objects   podobjects.Set
+	// Paths are the paths on the host of the mounted volumes, by name; empty for an image.
+	Paths flat.Map[string, string]
+	// Images holds the images of volumes, by imagepull.VolumeImage.
+	Images flat.Map[string, imagepull.Image]
+	// View is what the runtime has of the pod.
+	View *observed.Pod
+}
+
+// Plan is what one container is created with, before the files of its variables are read. It holds
+// only values, so any goroutine may use it.
+type Plan struct {
+	// RuntimeHandler is that of the pod's RuntimeClass, empty for the default.
+	RuntimeHandler string
+	// TargetID is the container whose processes an ephemeral container shares; empty for none.
+	TargetID string
+	// EnvFiles are to be read before Resolve.
+	EnvFiles []containerenv.File
+
+	from      downward.Source
+	objects   podobjects.Set
+	container *v1.Container
+	mounts    []Mount // by index of the container's volumeMounts
+}
+
+// New plans a container.
+func New(in *Input) (*Plan, error) {
+	p := &Plan{from: in.Source, objects: in.Objects, container: in.Container}
+	var err error
+	if p.TargetID, err = target(in); err != nil {
+		return nil, err
+	}
+	if p.mounts, err = mounts(in); err != nil {
+		return nil, err
+	}
+	if p.EnvFiles, err = containerenv.FilesOf(in.Pod, in.Container, in.Paths); err != nil {
+		return nil, err
+	}
+	// If the RuntimeClass was deleted meanwhile, the sandbox still has the handler.
+	if p.RuntimeHandler, err = in.Objects.RuntimeHandler(in.Pod); err != nil && needsHandler(in) {
+		return nil, err
+	}
+	return p, nil
+}
+
+// target is the ID of the container whose processes an ephemeral container shares
+// (targetContainerName). It is empty for all others.
+func target(in *Input) (string, error) {
+	for i := range in.Pod.Spec.EphemeralContainers {
+		e := &in.Pod.Spec.EphemeralContainers[i]
+		if e.Name != in.Container.Name || e.TargetContainerName == "" {
+			continue
+		}
+		if c, ok := in.View.Newest(e.TargetContainerName); ok {
+			return c.ID, nil
+		}
+		return "", fmt.Errorf("unable to find target container %s", e.TargetContainerName)
+	}
+	return "", nil
+}
+
+// needsHandler reports whether a container depends on features of its runtime handler.
+func needsHandler(in *Input) bool {
+	return in.Pod.Spec.HostUsers != nil && !*in.Pod.Spec.HostUsers ||
+		slices.ContainsFunc(in.Container.VolumeMounts, func(m v1.VolumeMount) bool {
+			return m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != ""
+		})
+}
+
+// Resolved is the rest of what a container is created with.
+type Resolved struct {
+	Env    containerenv.Environment
+	Mounts []Mount
+	// SubPaths are to be made first. Their paths become the HostPath of their mounts.
+	SubPaths []SubPath
+}
+
+// Resolve resolves the variables of the container, and with them its mounts. files is the content of
+// EnvFiles.
+func (p *Plan) Resolve(files containerenv.Files) (*Resolved, error) {
+	env, err := containerenv.Of(&p.from, p.objects, files, p.container)
+	if err != nil {
+		return nil, err
+	}
+	r := &Resolved{Env: env, Mounts: slices.Clone(p.mounts)}
+	for i := range r.Mounts {
+		m := &r.Mounts[i]
+		sub, err := subPath(&p.container.VolumeMounts[i], env)
+		switch {
+		case err != nil:
+			return nil, err
+		case sub == "":
+		case m.Image != "":
+			m.ImageSubPath = sub // the runtime looks it up
+		default:
+			r.SubPaths = append(r.SubPaths, SubPath{Index: i, Volume: m.Name, Root: m.HostPath, SubPath: sub})
+		}
+	}
+	return r, nil
+}

@@ -1,0 +1,54 @@
+package pod
+
+import (
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+// writeAgain has volumes with the pod's own fields (downward API) rewritten when those fields
+// changed.
+func (p *pod) writeAgain(ctx *kernel.Context[Message], old *v1.Pod) {
+	v := &p.facts.Volumes
+	if old == nil || old == p.want || v.State == volumeplan.Down || v.Going || v.Unmounted ||
+		!slices.ContainsFunc(p.want.Spec.Volumes, ofThePod) {
+		return
+	}
+	if !maps.Equal(old.Labels, p.want.Labels) || !maps.Equal(old.Annotations, p.want.Annotations) ||
+		!equality.Semantic.DeepEqual(old.Spec.Containers, p.want.Spec.Containers) {
+		p.mountVolumes(ctx)
+	}
+}
+
+// mountVolumes requests the pod's volumes, with what is known of their objects.
+func (p *pod) mountVolumes(ctx *kernel.Context[Message]) {
+	p.deps.Mount(MountVolumes{Pod: p.want, Objects: p.objects, Later: p.foundRunning(), ReplyTo: ctx.Self()})
+}
+
+// foundRunning reports whether all containers already ran before this incarnation began, and
+// still run: nothing has to be made for them.
+func (p *pod) foundRunning() bool {
+	s, ready := p.facts.View.ReadySandbox()
+	if p.stop != nil || !ready || !s.CreatedAt.Before(p.born) {
+		return false
+	}
+	for i := range p.want.Spec.Containers {
+		if c, there := p.facts.View.Newest(p.want.Spec.Containers[i].Name); !there || c.State != observed.ContainerRunning ||
+			!c.CreatedAt.Before(p.born) {
+			return false
+		}
+	}
+	return true
+}
+
+// ofThePod reports whether a volume holds fields of its own pod (downward API).
+func ofThePod(v v1.Volume) bool {
+	return v.DownwardAPI != nil || v.Projected != nil &&
+		slices.ContainsFunc(v.Projected.Sources, func(s v1.VolumeProjection) bool { return s.DownwardAPI != nil })
+}
