@@ -325,7 +325,7 @@ func (n *Node) Began() {
 	for _, p := range n.pods {
 		if p.wanted {
 			// What runs goes on, and nothing is made for it before the agent is told of it.
-			p.wanted, p.dropped = false, n.now()
+			p.wanted, p.dropped, p.everDropped = false, n.now(), true
 		}
 	}
 }

@@ -1,0 +1,194 @@
+package chaos
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/supervisor/sim"
+)
+
+// aim is a fault that waits for its point.
+type aim struct {
+	plan.Fault
+	seen    int
+	reached bool
+}
+
+// injector turns the faults of a case into the hooks of its world.
+type injector struct {
+	aims map[plan.Stream][]*aim
+	// record: points are kept, and counts has how many there were of each kind.
+	record bool
+	counts map[Point]int
+	points []Point
+	// kill is asked for the agent or the runtime, from within a hook.
+	killAgent, killRuntime func()
+}
+
+func newInjector(c *plan.Case, record bool) *injector {
+	j := &injector{aims: map[plan.Stream][]*aim{}, record: record, counts: map[Point]int{}}
+	for i := range c.Faults {
+		f := c.Faults[i]
+		j.aims[f.Stream] = append(j.aims[f.Stream], &aim{Fault: f})
+	}
+	return j
+}
+
+// watches says whether a stream has to be looked at at all.
+func (j *injector) watches(s plan.Stream) bool { return j.record || len(j.aims[s]) > 0 }
+
+// at gives the effect that strikes at a point, and counts it.
+func (j *injector) at(s plan.Stream, subject string, role plan.Role) (e plan.Effect, strikes bool) {
+	if j.record {
+		p := Point{Stream: s, Subject: subject, Role: role}
+		j.counts[p]++
+		p.N = j.counts[p]
+		j.points = append(j.points, p)
+	}
+	for _, a := range j.aims[s] {
+		if a.reached || a.Subject != subject || a.Role != role {
+			continue
+		}
+		if a.seen++; a.seen == a.N {
+			a.reached, e, strikes = true, a.Effect, true
+		}
+	}
+	if strikes {
+		switch e.Do {
+		case plan.KillAgent, plan.KillAfter:
+			j.killAgent()
+		case plan.KillRuntime:
+			j.killRuntime()
+		}
+	}
+	return e, strikes
+}
+
+func (j *injector) call(c simcri.Call) simcri.Fault {
+	if !j.watches(plan.Call) || c.Method == simcri.Events {
+		return simcri.Fault{}
+	}
+	e, _ := j.at(plan.Call, c.Method.String(), roleOf(c.Pod.Name, c.Container))
+	return fault(e, port.Other)
+}
+
+// fault is an effect on a call of a port.
+func fault(e plan.Effect, kind port.ErrorKind) simcri.Fault {
+	switch e.Do {
+	case plan.Fail:
+		return simcri.Fault{Fail: true, Kind: kind, Detail: planted}
+	case plan.Hang:
+		return simcri.Fault{Hang: true}
+	case plan.Lose:
+		return simcri.Fault{LoseReply: true}
+	case plan.Partial:
+		return simcri.Fault{Partial: true, Kind: kind, Detail: planted}
+	case plan.Slow:
+		return simcri.Fault{Latency: e.For}
+	default:
+		return simcri.Fault{}
+	}
+}
+
+// planted is in the text of every error and panic that a case makes.
+const planted = "planted by the case"
+
+func (j *injector) api(c simapi.Call) simapi.Fault {
+	if !j.watches(plan.API) {
+		return simapi.Fault{}
+	}
+	subject := c.Verb.String() + "-" + c.Key.Kind.String()
+	if c.Status {
+		subject += "-status"
+	}
+	role := plan.Role{}
+	if c.Key.Kind == port.PodKind {
+		role = roleOf(c.Key.Name, "")
+	}
+	e, _ := j.at(plan.API, subject, role)
+	return fault(e, port.Unavailable)
+}
+
+func (j *injector) host(c sim.HostCall, name string) sim.HostFault {
+	if !j.watches(plan.Host) {
+		return sim.HostFault{}
+	}
+	e, _ := j.at(plan.Host, c.Verb, roleOf(name, ""))
+	switch e.Do {
+	case plan.Fail:
+		return sim.HostFault{Err: &port.Error{Kind: port.Other, Verb: c.Verb, Detail: planted}}
+	case plan.Hang:
+		return sim.HostFault{Hang: true}
+	case plan.Slow:
+		return sim.HostFault{Latency: e.For}
+	default:
+		return sim.HostFault{}
+	}
+}
+
+// message is before and after each message of each actor.
+func (j *injector) message(actor string, m any, handled bool, counted map[string]*plan.Effect) {
+	if !j.watches(plan.Message) {
+		return
+	}
+	if handled {
+		if e := counted[actor]; e != nil {
+			delete(counted, actor)
+			if e.Do == plan.KillAfter {
+				j.killAgent()
+				return
+			}
+			panic(fmt.Sprintf("%s: after %T", planted, m))
+		}
+		return
+	}
+	e, strikes := j.at(plan.Message, actor+":"+typeName(m), plan.Role{})
+	if !strikes {
+		return
+	}
+	switch e.Do {
+	case plan.Panic:
+		panic(fmt.Sprintf("%s: before %T", planted, m))
+	case plan.PanicAfter, plan.KillAfter:
+		counted[actor] = &e
+	}
+}
+
+func typeName(m any) string {
+	t := reflect.TypeOf(m)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Name()
+}
+
+// unreached are the faults that did not strike.
+func (j *injector) unreached() (out []string) {
+	for _, s := range []plan.Stream{plan.Call, plan.Host, plan.API, plan.Event, plan.Message} {
+		for _, a := range j.aims[s] {
+			if !a.reached {
+				out = append(out, a.String())
+			}
+		}
+	}
+	return out
+}
+
+// roleOf is the role of a pod, static ones without the name of their node.
+func roleOf(pod, container string) plan.Role {
+	return plan.Role{Pod: strings.TrimSuffix(pod, "-"+nodeName), Container: container}
+}
+
+const (
+	nodeName = "n1"
+	// restartDelay is until an agent that was killed is started again.
+	restartDelay = 100 * time.Millisecond
+	// runtimeDelay is until a runtime that was killed by a fault is restarted.
+	runtimeDelay = time.Second
+)

@@ -1,0 +1,221 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Case is one experiment: the world, what is done in it, and what goes wrong.
+type Case struct {
+	// Seed decides the order of what happens at one instant, and latencies.
+	Seed uint64
+	// Standalone: there is no apiserver, and pods are static.
+	Standalone bool
+	// NoEvents: the runtime has no event stream.
+	NoEvents bool
+	// Ops are done in order: each waits for its time once the one before it was done.
+	Ops    []Op
+	Faults []Fault
+}
+
+// Role is what an operation or a fault is about: a pod by its name, or one of its
+// containers. Empty: the node.
+type Role struct{ Pod, Container string }
+
+// When is the time of an operation. The zero value is at once.
+type When struct {
+	// At is so long after the start of the world; negative if Of is given or nothing.
+	At time.Duration
+	// On is a state that Of has to reach first, then After passes.
+	On    State
+	Of    Role
+	After time.Duration
+}
+
+// State of a pod or container that an operation can wait for.
+type State string
+
+// The states. A pod is Ready and so on as the API shows it, or with static pods of a
+// standalone node, as the agent shows it.
+const (
+	NoState   State = ""
+	Made      State = "Made"      // its sandbox, or the container, was made
+	Started   State = "Started"   // the container was started
+	Ended     State = "Ended"     // the container has ended
+	Running   State = "Running"   // a container of it runs
+	Ready     State = "Ready"     // it is shown as Ready
+	Succeeded State = "Succeeded" // it is shown so
+	Failed    State = "Failed"    // it is shown so
+	Gone      State = "Gone"      // nothing is left of it
+)
+
+// Op is one operation.
+type Op struct {
+	When When
+	Verb Verb
+	Role Role
+	// Args are the words after the role: key=value, or a word with an empty value.
+	Args []Arg
+}
+
+// Arg is one argument of an operation.
+type Arg struct{ Key, Value string }
+
+// Arg gives the value of an argument, empty if it is not there.
+func (o *Op) Arg(key string) string {
+	for _, a := range o.Args {
+		if a.Key == key {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// Fault is one thing that goes wrong: with the N-th thing (from 1) that Stream, Subject and
+// Role name.
+type Fault struct {
+	Stream Stream
+	// Subject is the method of a call, the verb of a call about the machine, the verb and
+	// kind of a call of the apiserver (Patch-Pod-status), the kind of an event, or the actor
+	// and type of a message (pod/a:Done).
+	Subject string
+	Role    Role
+	N       int
+	Effect  Effect
+}
+
+// Stream is where a fault strikes.
+type Stream string
+
+// The streams.
+const (
+	Call    Stream = "call"  // calls of the runtime
+	Host    Stream = "host"  // calls about the machine
+	API     Stream = "api"   // calls of the apiserver
+	Event   Stream = "event" // events of the runtime
+	Message Stream = "msg"   // messages to an actor
+)
+
+// Effect is what goes wrong.
+type Effect struct {
+	Do EffectKind
+	// For is how long, for those that take a time.
+	For time.Duration
+}
+
+// EffectKind is the kind of an effect.
+type EffectKind string
+
+// The effects, and where they can be.
+const (
+	Fail        EffectKind = "fail"         // call, host, api: an error, nothing is done
+	Hang        EffectKind = "hang"         // call, host, api: no answer, nothing is done
+	Lose        EffectKind = "lose"         // call, api: done, and no answer
+	Partial     EffectKind = "partial"      // call: done in part, and an error
+	Slow        EffectKind = "slow"         // call, host, api: done so much later
+	KillAgent   EffectKind = "kill"         // all but event: the agent is killed when it begins
+	KillAfter   EffectKind = "kill-after"   // msg: the agent is killed when it was handled
+	Panic       EffectKind = "panic"        // msg: the actor panics before it
+	PanicAfter  EffectKind = "panic-after"  // msg: the actor panics after it
+	KillRuntime EffectKind = "kill-runtime" // call: the runtime is killed, and restarted a second later
+)
+
+// Effects are those that a stream can have.
+func (s Stream) Effects() []EffectKind {
+	switch s {
+	case Call:
+		return []EffectKind{Fail, Hang, Lose, Partial, Slow, KillAgent, KillRuntime}
+	case Host:
+		return []EffectKind{Fail, Hang, Slow, KillAgent}
+	case API:
+		return []EffectKind{Fail, Hang, Lose, Slow, KillAgent}
+	case Message:
+		return []EffectKind{Panic, PanicAfter, KillAgent, KillAfter}
+	default:
+		return nil
+	}
+}
+
+func (r Role) String() string {
+	switch {
+	case r == Role{}:
+		return "-"
+	case r.Container == "":
+		return r.Pod
+	default:
+		return r.Pod + "/" + r.Container
+	}
+}
+
+func (w When) String() string {
+	switch {
+	case w.On != NoState && w.After > 0:
+		return fmt.Sprintf("on %s %s +%s: ", w.Of, w.On, w.After)
+	case w.On != NoState:
+		return fmt.Sprintf("on %s %s: ", w.Of, w.On)
+	case w.At > 0:
+		return fmt.Sprintf("at %s: ", w.At)
+	default:
+		return ""
+	}
+}
+
+func (o Op) String() string {
+	var b strings.Builder
+	b.WriteString(o.When.String())
+	b.WriteString(string(o.Verb))
+	if o.Role != (Role{}) {
+		b.WriteString(" " + o.Role.String())
+	}
+	for _, a := range o.Args {
+		b.WriteString(" " + a.Key)
+		if a.Value != "" {
+			b.WriteString("=" + a.Value)
+		}
+	}
+	return b.String()
+}
+
+func (e Effect) String() string {
+	if e.For == 0 {
+		return string(e.Do)
+	}
+	return fmt.Sprintf("%s %s", e.Do, e.For)
+}
+
+func (f Fault) String() string {
+	return fmt.Sprintf("fault %s %s %s #%d = %s", f.Stream, cmp.Or(f.Subject, "-"), f.Role, f.N, f.Effect)
+}
+
+// String is the case as text, one line each. Parse reads it back.
+func (c *Case) String() string {
+	var b strings.Builder
+	b.WriteString("seed " + strconv.FormatUint(c.Seed, 10) + "\n")
+	if c.Standalone {
+		b.WriteString("standalone\n")
+	}
+	if c.NoEvents {
+		b.WriteString("no-events\n")
+	}
+	for i := range c.Ops {
+		b.WriteString(c.Ops[i].String() + "\n")
+	}
+	for i := range c.Faults {
+		b.WriteString(c.Faults[i].String() + "\n")
+	}
+	return b.String()
+}
+
+// Line is the case as one line, for the argument of a command.
+func (c *Case) Line() string { return strings.ReplaceAll(strings.TrimSpace(c.String()), "\n", "; ") }
+
+// Hash names a case by its text.
+func (c *Case) Hash() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(c.String()))
+	return h.Sum64()
+}

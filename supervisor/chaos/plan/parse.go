@@ -1,0 +1,248 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Parse reads a case: lines, or parts between semicolons. A # at the beginning of a line
+// begins a comment. Errors say which line is wrong, and all of them are told.
+func Parse(text string) (*Case, error) {
+	c := &Case{Seed: 1}
+	var errs []error
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		for part := range strings.SplitSeq(line, ";") {
+			part = strings.TrimSpace(part)
+			if part == "" || strings.HasPrefix(part, "#") {
+				continue
+			}
+			if err := c.line(part); err != nil {
+				errs = append(errs, fmt.Errorf("line %d: %q: %w", n, part, err))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		errs = append(errs, c.Validate())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Case) line(s string) (err error) {
+	word, rest, _ := strings.Cut(s, " ")
+	switch word {
+	case "seed":
+		c.Seed, err = strconv.ParseUint(strings.TrimSpace(rest), 10, 64)
+	case "standalone":
+		c.Standalone = true
+	case "no-events":
+		c.NoEvents = true
+	case "fault":
+		var f Fault
+		if f, err = parseFault(rest); err == nil {
+			c.Faults = append(c.Faults, f)
+		}
+	default:
+		var o Op
+		if o, err = parseOp(s); err == nil {
+			c.Ops = append(c.Ops, o)
+		}
+	}
+	return err
+}
+
+func parseRole(s string) (Role, error) {
+	if s == "-" {
+		return Role{}, nil
+	}
+	pod, container, both := strings.Cut(s, "/")
+	if pod == "" || both && container == "" || strings.ContainsAny(container, "/") {
+		return Role{}, fmt.Errorf("%q is no role: give a pod, or pod/container", s)
+	}
+	return Role{Pod: pod, Container: container}, nil
+}
+
+func parseOp(s string) (o Op, err error) {
+	if strings.HasPrefix(s, "on ") || strings.HasPrefix(s, "at ") {
+		when, rest, found := strings.Cut(s, ": ")
+		if !found {
+			return o, errors.New("there is no \": \" after when it is done")
+		}
+		if o.When, err = parseWhen(when); err != nil {
+			return o, err
+		}
+		s = rest
+	}
+	words := strings.Fields(s)
+	o.Verb = Verb(words[0])
+	f, known := forms[o.Verb]
+	if !known {
+		return o, fmt.Errorf("there is no operation %q", words[0])
+	}
+	words = words[1:]
+	if f.role > 0 {
+		if len(words) == 0 {
+			return o, fmt.Errorf("%s needs a role", o.Verb)
+		}
+		if o.Role, err = parseRole(words[0]); err != nil {
+			return o, err
+		}
+		words = words[1:]
+	}
+	for _, w := range words {
+		key, value, _ := strings.Cut(w, "=")
+		o.Args = append(o.Args, Arg{key, value})
+	}
+	return o, nil
+}
+
+func parseWhen(s string) (w When, err error) {
+	words := strings.Fields(s)
+	if words[0] == "at" {
+		if len(words) != 2 {
+			return w, errors.New("want: at DURATION: …")
+		}
+		w.At, err = time.ParseDuration(words[1])
+		return w, err
+	}
+	if len(words) < 3 || len(words) > 4 {
+		return w, errors.New("want: on ROLE STATE [+DURATION]: …")
+	}
+	if w.Of, err = parseRole(words[1]); err != nil {
+		return w, err
+	}
+	w.On = State(words[2])
+	if len(words) == 4 {
+		after, plus := strings.CutPrefix(words[3], "+")
+		if !plus {
+			return w, fmt.Errorf("%q: want +DURATION", words[3])
+		}
+		w.After, err = time.ParseDuration(after)
+	}
+	return w, err
+}
+
+func parseFault(s string) (f Fault, err error) {
+	what, effect, found := strings.Cut(s, " = ")
+	words := strings.Fields(what)
+	if !found || len(words) != 4 || !strings.HasPrefix(words[3], "#") {
+		return f, errors.New("want: fault STREAM SUBJECT ROLE #N = EFFECT [DURATION]")
+	}
+	f.Stream, f.Subject = Stream(words[0]), words[1]
+	if f.Role, err = parseRole(words[2]); err != nil {
+		return f, err
+	}
+	if f.N, err = strconv.Atoi(words[3][1:]); err != nil {
+		return f, err
+	}
+	parts := strings.Fields(effect)
+	if len(parts) == 0 || len(parts) > 2 {
+		return f, errors.New("want: = EFFECT [DURATION]")
+	}
+	f.Effect.Do = EffectKind(parts[0])
+	if len(parts) == 2 {
+		f.Effect.For, err = time.ParseDuration(parts[1])
+	}
+	return f, err
+}
+
+var states = []State{Made, Started, Ended, Running, Ready, Succeeded, Failed, Gone}
+
+// Validate says everything that is wrong with the case.
+func (c *Case) Validate() error {
+	var errs []error
+	bad := func(what fmt.Stringer, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%q: %w", what, fmt.Errorf(format, args...)))
+	}
+	pods := map[string]*Shape{}
+	for i := range c.Ops {
+		o := &c.Ops[i]
+		if err := c.validateOp(o, pods); err != nil {
+			bad(o, "%w", err)
+		}
+	}
+	for i := range c.Faults {
+		f := &c.Faults[i]
+		switch {
+		case f.Stream.Effects() == nil:
+			bad(f, "there is no stream %q", f.Stream)
+		case !slices.Contains(f.Stream.Effects(), f.Effect.Do):
+			bad(f, "%s can't have %q, but %v", f.Stream, f.Effect.Do, f.Stream.Effects())
+		case f.N < 1:
+			bad(f, "the first is #1")
+		case (f.Effect.Do == Slow) != (f.Effect.For > 0):
+			bad(f, "slow, and nothing else, takes a duration")
+		case f.Role.Pod != "" && pods[f.Role.Pod] == nil:
+			bad(f, "there is no pod %s", f.Role.Pod)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Case) validateOp(o *Op, pods map[string]*Shape) error {
+	f, known := forms[o.Verb]
+	switch {
+	case !known:
+		return fmt.Errorf("there is no operation %q", o.Verb)
+	case f.api && c.Standalone:
+		return fmt.Errorf("%s needs an apiserver", o.Verb)
+	case f.role == 0 && o.Role != Role{}:
+		return fmt.Errorf("%s is about the node", o.Verb)
+	case f.role == 1 && (o.Role.Pod == "" || o.Role.Container != ""):
+		return fmt.Errorf("%s is about a pod", o.Verb)
+	case f.role == 2 && o.Role.Container == "":
+		return fmt.Errorf("%s is about a container", o.Verb)
+	case o.When.On != NoState && !slices.Contains(states, o.When.On):
+		return fmt.Errorf("there is no state %q, but %v", o.When.On, states)
+	case o.When.At < 0 || o.When.After < 0:
+		return errors.New("a time can't be negative")
+	}
+	if f.shape {
+		s, err := ShapeOf(o)
+		if err != nil {
+			return err
+		}
+		pods[o.Role.Pod] = s
+	} else {
+		for _, a := range o.Args {
+			if !slices.Contains(f.args, a.Key) {
+				return fmt.Errorf("%s has no %q, but %v", o.Verb, a.Key, f.args)
+			}
+		}
+	}
+	for _, r := range []Role{o.Role, o.When.Of} {
+		s := pods[r.Pod]
+		if r.Pod != "" && s == nil {
+			return fmt.Errorf("there is no pod %s yet", r.Pod)
+		}
+		if r.Container != "" && !slices.Contains(s.Names(), r.Container) {
+			return fmt.Errorf("pod %s has no container %s, but %v", r.Pod, r.Container, s.Names())
+		}
+	}
+	return o.values()
+}
+
+// values checks the values of the arguments that are not a shape's.
+func (o *Op) values() error {
+	for _, a := range o.Args {
+		var err error
+		switch a.Key {
+		case "for":
+			_, err = time.ParseDuration(a.Value)
+		case "code", "grace":
+			_, err = strconv.ParseInt(a.Value, 10, 32)
+		}
+		if err != nil {
+			return fmt.Errorf("%s=%s: %w", a.Key, a.Value, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// Shape is what a pod is made of. Its words, each key=value and most of them more than once:
+//
+//	main=app init=setup sidecar=proxy   containers, in this order
+//	restart=Always|OnFailure|Never      the pod's restart policy; Always if it is not given
+//	grace=5                             its termination grace period, in seconds; 5 if it is not given
+//	deadline=60                         its active deadline, in seconds
+//	volume=data                         an emptyDir in its first main container
+//	ready=app live=app startup=app      probes of a container over HTTP, every second
+//	prestop=app                         a preStop hook of a container, of one second
+//	app.run-for=2s                      what a container does, see simcri.Keys
+type Shape struct {
+	name string
+	args []Arg
+	Pod  *v1.Pod
+}
+
+// port is what the probes of a container ask.
+const port = 8080
+
+// ShapeOf gives the pod that an operation makes.
+func ShapeOf(o *Op) (*Shape, error) {
+	grace := int64(5)
+	s := &Shape{name: o.Role.Pod, args: o.Args, Pod: &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: o.Role.Pod, Annotations: map[string]string{}},
+		Spec:       v1.PodSpec{TerminationGracePeriodSeconds: &grace},
+	}}
+	if why := validation.IsDNS1123Label(s.name); len(why) > 0 {
+		return nil, fmt.Errorf("pod name %q: %s", s.name, strings.Join(why, ", "))
+	}
+	var later []Arg
+	for _, a := range o.Args {
+		switch a.Key {
+		case "main", "init", "sidecar":
+			if why := validation.IsDNS1123Label(a.Value); len(why) > 0 || slices.Contains(s.Names(), a.Value) {
+				return nil, fmt.Errorf("%s=%s: the name is no name, or taken", a.Key, a.Value)
+			}
+			s.container(a.Key, a.Value)
+		default:
+			later = append(later, a)
+		}
+	}
+	if len(s.Pod.Spec.Containers) == 0 {
+		return nil, errors.New("it has no container: give main=NAME")
+	}
+	for _, a := range later {
+		if err := s.set(a); err != nil {
+			return nil, fmt.Errorf("%s=%s: %w", a.Key, a.Value, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *Shape) container(kind, name string) {
+	c := v1.Container{Name: name, Image: "registry.test/" + name + ":1"}
+	spec := &s.Pod.Spec
+	switch kind {
+	case "main":
+		spec.Containers = append(spec.Containers, c)
+		return
+	case "sidecar":
+		always := v1.ContainerRestartPolicyAlways
+		c.RestartPolicy = &always
+	default:
+		s.script(name, "run-for", "300ms")
+		s.script(name, "exit-code", "0")
+	}
+	spec.InitContainers = append(spec.InitContainers, c)
+}
+
+func (s *Shape) script(container, key, value string) {
+	s.Pod.Annotations[simcri.AnnotationPrefix+container+"."+key] = value
+}
+
+func (s *Shape) set(a Arg) error {
+	spec := &s.Pod.Spec
+	switch a.Key {
+	case "restart":
+		p := v1.RestartPolicy(a.Value)
+		if !slices.Contains([]v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}, p) {
+			return errors.New("want Always, OnFailure or Never")
+		}
+		spec.RestartPolicy = p
+	case "grace", "deadline":
+		n, err := strconv.ParseInt(a.Value, 10, 64)
+		switch {
+		case err != nil:
+			return err
+		case a.Key == "grace":
+			spec.TerminationGracePeriodSeconds = &n
+		default:
+			spec.ActiveDeadlineSeconds = &n
+		}
+	case "volume":
+		spec.Volumes = append(spec.Volumes, v1.Volume{
+			Name: a.Value, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}},
+		})
+		c := &spec.Containers[0]
+		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: a.Value, MountPath: "/" + a.Value})
+	case "ready", "live", "startup", "prestop":
+		c := s.find(a.Value)
+		if c == nil {
+			return errors.New("there is no such container")
+		}
+		watch(c, a.Key)
+	default:
+		container, key, script := strings.Cut(a.Key, ".")
+		if !script || s.find(container) == nil {
+			return errors.New("there is no such word for a pod")
+		}
+		if err := simcri.CheckKey(key, a.Value); err != nil {
+			return err
+		}
+		s.script(container, key, a.Value)
+	}
+	return nil
+}
+
+// watch gives a container a probe or a hook.
+func watch(c *v1.Container, key string) {
+	probe := &v1.Probe{
+		ProbeHandler:  v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(port)}},
+		PeriodSeconds: 1, FailureThreshold: 3,
+	}
+	switch key {
+	case "ready":
+		c.ReadinessProbe = probe
+	case "live":
+		c.LivenessProbe = probe
+	case "startup":
+		probe.FailureThreshold = 30
+		c.StartupProbe = probe
+	default:
+		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 1}}}
+	}
+}
+
+func (s *Shape) find(name string) *v1.Container {
+	for _, list := range [][]v1.Container{s.Pod.Spec.Containers, s.Pod.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// Names are those of its containers.
+func (s *Shape) Names() (names []string) {
+	for _, list := range [][]v1.Container{s.Pod.Spec.InitContainers, s.Pod.Spec.Containers} {
+		for i := range list {
+			names = append(names, list[i].Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,64 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/supervisor/invariants"
+)
+
+// Verdict is what a case has shown.
+type Verdict int
+
+// The verdicts. A case that is Stale has a fault or an operation that was never reached: it
+// does not show what it was written for.
+const (
+	Held Verdict = iota
+	Violated
+	Stale
+)
+
+func (v Verdict) String() string { return [...]string{"held", "violated", "stale"}[v] }
+
+// Result is what came of a case.
+type Result struct {
+	Case *plan.Case
+	// Violations in the order in which they were found; the run ends with the first.
+	Violations []invariants.Violation
+	// Unreached are the faults and operations that did not happen, as text.
+	Unreached []string
+	// Hash is over every message and every effect: two runs are the same if theirs are.
+	Hash uint64
+	// Messages that actors have handled, Simulated how much time has passed.
+	Messages  uint64
+	Simulated time.Duration
+	// Crashes of actors, and the agents that gave up.
+	Crashes int
+	// Writes are the calls that change something in the apiserver, Changes those in the
+	// runtime.
+	Writes, Changes int
+	// Ready is how long each pod took from when it was asked for to when it was first Ready.
+	Ready map[string]time.Duration
+	// Points are where faults could strike, in order, if they were asked for.
+	Points []Point
+}
+
+// Verdict of the case.
+func (r *Result) Verdict() Verdict {
+	switch {
+	case len(r.Violations) > 0:
+		return Violated
+	case len(r.Unreached) > 0:
+		return Stale
+	default:
+		return Held
+	}
+}
+
+// Point is where a fault could strike.
+type Point struct {
+	Stream  plan.Stream
+	Subject string
+	Role    plan.Role
+	N       int
+}

@@ -1,0 +1,275 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+)
+
+// story is what has happened to the pods of a case, by role: what operations wait for, and
+// what is missing at the end.
+type story struct {
+	// standalone: what is shown is what the agent says.
+	standalone bool
+	pods       map[string]*cast
+	names      map[types.UID]string
+}
+
+// cast is one pod of the case.
+type cast struct {
+	// asked is the pod as it was asked for last, nil if it is not to be; static, by a manifest.
+	asked   *v1.Pod
+	static  bool
+	at      time.Time
+	first   time.Duration // until it was Ready for the first time, 0 if it never was
+	status  *v1.PodStatus // as it is shown, nil if it is not
+	uid     types.UID     // of what is shown
+	sandbox string        // the ready one
+	objects int           // what the runtime has of it
+	made    bool
+	parts   map[string]*part
+}
+
+// part is one container.
+type part struct {
+	running              string
+	made, started, ended bool
+}
+
+func newStory(standalone bool) *story {
+	return &story{standalone: standalone, pods: map[string]*cast{}, names: map[types.UID]string{}}
+}
+
+func (s *story) cast(name string) *cast {
+	c := s.pods[name]
+	if c == nil {
+		c = &cast{parts: map[string]*part{}}
+		s.pods[name] = c
+	}
+	return c
+}
+
+func (c *cast) part(name string) *part {
+	p := c.parts[name]
+	if p == nil {
+		p = &part{}
+		c.parts[name] = p
+	}
+	return p
+}
+
+// nameOf is the role of a pod by its UID, empty if it is unknown.
+func (s *story) nameOf(uid types.UID) string { return s.names[uid] }
+
+func (s *story) want(name string, p *v1.Pod, static bool, now time.Time) {
+	c := s.cast(name)
+	c.asked, c.static, c.at, c.first = p, static, now, 0
+}
+
+func (s *story) unwant(name string) { s.cast(name).asked = nil }
+
+// transition is a change in the runtime.
+func (s *story) transition(t simcri.Transition) {
+	name := roleOf(t.Pod.Name, "").Pod
+	s.names[t.Pod.UID] = name
+	c := s.cast(name)
+	switch t.Kind {
+	case observed.ContainerCreatedEvent:
+		c.objects++
+	case observed.ContainerDeletedEvent:
+		if c.objects--; c.objects == 0 && s.standalone {
+			c.status = nil
+		}
+	}
+	if t.Container == "" {
+		switch t.Kind {
+		case observed.ContainerStartedEvent:
+			c.sandbox, c.made = t.ID, true
+		case observed.ContainerStoppedEvent:
+			if c.sandbox == t.ID {
+				c.sandbox = ""
+			}
+		}
+		return
+	}
+	p := c.part(t.Container)
+	switch t.Kind {
+	case observed.ContainerCreatedEvent:
+		p.made = true
+	case observed.ContainerStartedEvent:
+		p.started, p.running = true, t.ID
+	case observed.ContainerStoppedEvent:
+		p.ended = true
+		if p.running == t.ID {
+			p.running = ""
+		}
+	}
+}
+
+// version is a version of a pod in the API.
+func (s *story) version(p *v1.Pod, gone bool, now time.Time) {
+	name := roleOf(p.Name, "").Pod
+	if !podspec.Mirror(p) {
+		s.names[p.UID] = name
+	}
+	c := s.cast(name)
+	if gone {
+		if c.uid == p.UID {
+			c.status = nil
+		}
+		return
+	}
+	c.uid = p.UID
+	s.status(name, &p.Status, now)
+}
+
+func (s *story) status(name string, status *v1.PodStatus, now time.Time) {
+	c := s.cast(name)
+	c.status = status
+	if c.first == 0 && podstatus.Ready(status) {
+		c.first = now.Sub(c.at)
+	}
+}
+
+func (s *story) runningID(role plan.Role) string {
+	return s.cast(role.Pod).part(role.Container).running
+}
+
+func (s *story) readySandbox(pod string) string { return s.cast(pod).sandbox }
+
+// is reports whether a role is in a state, or for what happens once, was in it.
+func (s *story) is(role plan.Role, state plan.State) bool {
+	c := s.cast(role.Pod)
+	if role.Container != "" {
+		p := c.part(role.Container)
+		switch state {
+		case plan.Made:
+			return p.made
+		case plan.Started:
+			return p.started
+		case plan.Ended:
+			return p.ended
+		case plan.Running:
+			return p.running != ""
+		default:
+			return false
+		}
+	}
+	switch state {
+	case plan.Made:
+		return c.made
+	case plan.Running:
+		return c.phase() == v1.PodRunning
+	case plan.Ready:
+		return c.status != nil && podstatus.Ready(c.status)
+	case plan.Succeeded, plan.Failed:
+		return string(c.phase()) == string(state)
+	case plan.Gone:
+		return c.made && c.status == nil && c.objects == 0
+	default:
+		return false
+	}
+}
+
+func (c *cast) phase() v1.PodPhase {
+	if c.status == nil {
+		return ""
+	}
+	return c.status.Phase
+}
+
+// loops says that a pod is never Ready for good: what it does ends, and is started again.
+func (c *cast) loops() bool {
+	for key := range c.asked.Annotations {
+		for _, word := range []string{".run-for", ".exit-code", ".crash-loop", ".oom-after", ".start-error", ".unhealthy-after",
+			".unready-for", ".probe-hang"} {
+			if strings.HasSuffix(key, word) && c.main(strings.TrimSuffix(strings.TrimPrefix(key, simcri.AnnotationPrefix), word)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// main says whether a container is one of those that the pod is Ready with.
+func (c *cast) main(name string) bool {
+	return slices.ContainsFunc(c.asked.Spec.Containers, func(x v1.Container) bool { return x.Name == name })
+}
+
+// missing says what is missing until all is well; empty if nothing is.
+func (r *runner) missing() string {
+	if r.node.Runner() == nil || !r.node.On() {
+		return "the agent does not run"
+	}
+	left := 0
+	for _, name := range sorted(r.pods) {
+		c := r.pods[name]
+		if c.asked == nil {
+			if c.status != nil && !r.c.Standalone {
+				return fmt.Sprintf("pod %s is still shown", name)
+			}
+			if c.objects > 0 {
+				return fmt.Sprintf("the runtime still has %d objects of pod %s", c.objects, name)
+			}
+			continue
+		}
+		left++
+		switch {
+		case c.status == nil:
+			return fmt.Sprintf("pod %s is not shown", name)
+		case podspec.Terminal(c.phase()) && c.asked.Spec.RestartPolicy != v1.RestartPolicyAlways && c.asked.Spec.RestartPolicy != "":
+			if c.sandbox != "" {
+				return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
+			}
+		case podspec.Terminal(c.phase()) && c.asked.Spec.ActiveDeadlineSeconds != nil:
+		case c.loops():
+			if c.sandbox == "" {
+				return fmt.Sprintf("pod %s has no ready sandbox", name)
+			}
+		case !podstatus.Ready(c.status):
+			return fmt.Sprintf("pod %s is not Ready, but %s", name, c.phase())
+		}
+	}
+	if n := r.node.Machine().Host.Pods(); n > left {
+		return fmt.Sprintf("the machine has directories of %d pods, %d are wanted", n, left)
+	}
+	return ""
+}
+
+// busy says what is under way that should not be; empty if nothing is.
+func (r *runner) busy() string {
+	for _, a := range r.world.System().Snapshot("") {
+		if a.Depth > 0 {
+			return fmt.Sprintf("%d messages wait at %s", a.Depth, a.Path)
+		}
+		for _, e := range a.Effects {
+			if e.Standing || e.Phase == kernel.EffectExpired || strings.HasSuffix(e.Kind, "Probe") {
+				continue
+			}
+			if r.v.Now().Sub(e.Since) > time.Minute {
+				return fmt.Sprintf("%s %s of %s is under way for %s", e.Kind, e.Object, a.Path, r.v.Now().Sub(e.Since))
+			}
+		}
+	}
+	return ""
+}
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
