@@ -181,8 +181,7 @@ const (
 //	listing ──► unmounting ──► older ──► newest ──► sandboxes ──► directories ──► Collected
 //	            (abandoned only)
 //
-// The newest container of a name is removed after the others of that name: it says which number the next one
-// has, if the pod comes back while it is being removed, or this agent ends.
+// The newest container of a name is removed after the others of that name (podgc.Last).
 //
 // A stage that fails is tried again, with all before it.
 type collection struct {
@@ -374,12 +373,9 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 				c.pending[remove(g, ctx, "", "UnmountPod", uid, uid, g.deps.Host.UnmountPod)] = true
 			}
 		case older, newest:
-			most := map[string]uint32{}
+			last := podgc.Last(c.dead)
 			for i := range c.dead {
-				most[c.dead[i].Name] = max(most[c.dead[i].Name], c.dead[i].Attempt)
-			}
-			for i := range c.dead {
-				if d := &c.dead[i]; (d.Attempt == most[d.Name]) == (c.stage == newest) {
+				if d := &c.dead[i]; last[d.ID] == (c.stage == newest) {
 					c.pending[g.removeContainer(ctx, uid, port.LinkedLogOf(d.Pod, d))] = true
 				}
 			}
