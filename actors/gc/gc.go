@@ -185,10 +185,8 @@ const (
 //
 // A stage that fails is tried again, with all before it.
 type collection struct {
-	ref observed.PodRef
-	// abandoned: Collect.Abandoned.
-	abandoned bool
-	stage     stage
+	task
+	stage stage
 	// pending are the effects of this stage; others are late, or of a sweep.
 	pending map[kernel.EffectID]bool
 	failed  bool
@@ -202,8 +200,15 @@ type collection struct {
 	stuck map[string]bool
 }
 
-func newCollection(ref observed.PodRef, abandoned bool) *collection {
-	return &collection{ref: ref, abandoned: abandoned, pending: map[kernel.EffectID]bool{}, stuck: map[string]bool{}}
+func newCollection(of task) *collection {
+	return &collection{task: of, pending: map[kernel.EffectID]bool{}, stuck: map[string]bool{}}
+}
+
+// task is what to collect. Its effects are tagged with it.
+type task struct {
+	ref observed.PodRef
+	// abandoned: Collect.Abandoned.
+	abandoned bool
 }
 
 type stage uint8
@@ -221,8 +226,19 @@ const (
 func (g *gc) Start(ctx *kernel.Context[Message]) {
 	ctx.After(g.deps.Period, Sweep{})
 	g.listLinked(ctx)
+	g.inherit(ctx)
 	if ctx.Incarnation() > 1 {
 		g.deps.Restarted()
+	}
+}
+
+// inherit begins again with the pods of which a predecessor's removal is still running. pods may have
+// restarted too: until it has asked (Tell), and this is done, none of them may begin again.
+func (g *gc) inherit(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		if of, ok := e.Tag.(task); ok && g.of[of.ref.UID] == nil {
+			g.rest(ctx, of)
+		}
 	}
 }
 
@@ -238,7 +254,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.deps.Restarted()
 	case Collect:
 		if g.of[m.Ref.UID] == nil {
-			g.rest(ctx, m)
+			g.rest(ctx, task{m.Ref, m.Abandoned})
 		}
 	case Tell:
 		refs := make([]observed.PodRef, 0, len(g.of))
@@ -250,7 +266,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.settled(ctx)
 	case again:
 		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
-			next := newCollection(c.ref, c.abandoned)
+			next := newCollection(c.task)
 			next.tries = c.tries
 			g.collect(ctx, next)
 		}
@@ -286,15 +302,14 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 }
 
 // rest puts a pod off for a moment.
-func (g *gc) rest(ctx *kernel.Context[Message], m Collect) {
-	ref := m.Ref
-	g.of[ref.UID] = newCollection(ref, m.Abandoned)
+func (g *gc) rest(ctx *kernel.Context[Message], of task) {
+	g.of[of.ref.UID] = newCollection(of)
 	g.last = ctx.Now()
 	if len(g.resting) == 0 {
 		g.first = g.last
 		ctx.After(rest, settled{})
 	}
-	g.resting = append(g.resting, ref.UID)
+	g.resting = append(g.resting, of.ref.UID)
 }
 
 // settled begins with what rests, if nothing came lately.

@@ -88,7 +88,11 @@ func remove[T ~string](
 	run func(context.Context, T, func(error)),
 ) kernel.EffectID {
 	what := kind + " " + string(object)
-	return portcall.Do0(ctx, g.effect(pool, kind, string(object), kind+"/"+string(object)),
+	e := g.effect(pool, kind, string(object), kind+"/"+string(object))
+	if c := g.of[uid]; c != nil {
+		e.Tag = c.task
+	}
+	return portcall.Do0(ctx, e,
 		func(c context.Context, done func(error)) { run(c, object, done) },
 		func(id kernel.EffectID, err error) Message { return removed{id, uid, string(object), what, err} })
 }

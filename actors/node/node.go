@@ -148,9 +148,12 @@ const logStepDeadline = 10 * time.Minute
 // Start implements kernel.Behavior.
 func (n *node) Start(ctx *kernel.Context[Message]) {
 	c, b := n.config, &below{}
-	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(n, ctx.Self())))
+	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(n, ctx)))
 	n.pods = b.pods
 	b.spawnQuiet(ctx, c)
+	if ctx.Incarnation() > 1 {
+		b.pods.Tell(pods.AskCollecting{})
+	}
 	b.spawnSpeaking(ctx, c)
 }
 
@@ -194,12 +197,12 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 	return d
 }
 
-func (b *below) podsDeps(n *node, self kernel.Ref[Message]) *pods.Deps {
-	c := n.config
+func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
+	c, self := n.config, ctx.Self()
 	podDeps := b.podDeps(c)
 	d := &pods.Deps{
 		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: podDeps, Wrap: c.Wrap,
-		Admit: n.admit,
+		Admit: n.admit, Again: ctx.Incarnation() > 1,
 		Restarted: func() {
 			b.sources.Tell(sources.Resend{})
 			b.pleg.Tell(pleg.Resend{})

@@ -33,6 +33,9 @@ type Deps struct {
 	Collect func(ref observed.PodRef, abandoned bool)
 	// Collecting asks gc which pods it is removing.
 	Collecting func(reply func([]observed.PodRef))
+	// Again: an earlier instance of this node was ended by a crash. gc may still be removing pods for
+	// it: AskCollecting follows.
+	Again bool
 	// ForgetImages tells images that a pod is gone.
 	ForgetImages func(uid types.UID)
 	// Restarted is called when an incarnation after the first begins: sources and pleg must send
@@ -100,6 +103,8 @@ func (a *pods) Start(ctx *kernel.Context[Message]) {
 		a.deps.Restarted()
 		a.collecting = true
 		a.askCollecting(ctx)
+	} else {
+		a.collecting = a.deps.Again // node asks, as soon as gc is there
 	}
 }
 

@@ -75,7 +75,8 @@ type Abandoned struct{ UID types.UID }
 // starts before the removal is done. Lost: asked again. Twice: only the first counts.
 type BeingCollected struct{ Pods []observed.PodRef }
 
-// AskCollecting is this actor's own timer: it asks gc again for BeingCollected.
+// AskCollecting is this actor's own timer: it asks gc again for BeingCollected. Once also from node,
+// after it was restarted with all actors below it. Lost with a crash of this actor, which then asks itself.
 type AskCollecting struct{}
 
 // Collected is from gc: nothing is left of a pod on this node or, if Stuck, only what the runtime
