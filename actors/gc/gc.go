@@ -9,7 +9,8 @@
 // many pods, their termination is not slowed down by removals.
 //
 // gc never removes a living pod: a sweep first lists sandboxes and directories, and
-// then asks which pods live. So a pod that was added meanwhile does not look dead.
+// then asks which pods live. So a pod that was added meanwhile does not look dead. Until all sources
+// have reported, every pod counts as living: sweeps trim the dead containers of each, and no more.
 //
 // A container that the runtime cannot remove (port.Stuck) blocks nothing else: the
 // rest of its pod is removed, pods is told that the pod is finished, and sweeps retry.
@@ -68,6 +69,8 @@ type found struct {
 // living is the answer of pods, and what was found before it was asked.
 type living struct {
 	pods map[types.UID]bool
+	// all is false while a source has not reported: any pod may be one of its pods.
+	all bool
 	found
 }
 
@@ -131,7 +134,8 @@ type Deps struct {
 	Logs port.ContainerLogs
 	// LogLinks may be nil: then those logs have no links.
 	LogLinks port.LogLinks
-	Living   func(reply func(map[types.UID]bool))
+	// Living asks pods which pods there are. all is false while a source has not reported.
+	Living func(reply func(living map[types.UID]bool, all bool))
 	// Collected is called when nothing is left of a pod or, if stuck, only what the
 	// runtime can't remove.
 	Collected func(uid types.UID, stuck bool)

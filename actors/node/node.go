@@ -243,7 +243,13 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Restarted: askAgain,
-			Living:  func(reply func(map[types.UID]bool)) { b.pods.Tell(pods.Living{Reply: reply}) },
+			Living: func(reply func(map[types.UID]bool)) {
+				b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {
+					if all {
+						reply(living)
+					}
+				}})
+			},
 			Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Period: c.GCPeriod, Deadline: callDeadline,
 		}))
 	}
@@ -253,7 +259,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}))
 	b.gc = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, LogLinks: c.Ports.LogLinks, Restarted: askAgain,
-		Living:    func(reply func(map[types.UID]bool)) { b.pods.Tell(pods.Living{Reply: reply}) },
+		Living:    func(reply func(map[types.UID]bool, bool)) { b.pods.Tell(pods.Living{Reply: reply}) },
 		Abandoned: func(uid types.UID) { b.pods.Tell(pods.Abandoned{UID: uid}) },
 		Collected: func(uid types.UID, stuck bool) { b.pods.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,

@@ -164,8 +164,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Query:
 		m.Reply(a.inventory())
 	case Living:
-		if a.ready() && a.allSeen() {
-			m.Reply(a.living())
+		if a.ready() {
+			m.Reply(a.living(), a.allSeen())
 		} // else unanswered; gc asks again
 	}
 }

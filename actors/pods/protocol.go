@@ -125,9 +125,12 @@ type Saved struct {
 // SaveAgain is this actor's own timer after a failed write.
 type SaveAgain struct{}
 
-// Living asks which pods must not be collected. From gc and resources. Reply must do no more than
-// send a message. Lost: asked again.
-type Living struct{ Reply func(map[types.UID]bool) }
+// Living asks which pods must not be collected. From gc and resources. Until all sources have
+// reported, all is false: there may be pods that are not known yet. Reply must do no more than send
+// a message. Lost: asked again.
+type Living struct {
+	Reply func(living map[types.UID]bool, all bool)
+}
 
 func (NoteRestart) isPodsMessage() {}
 func (Abandoned) isPodsMessage()   {}

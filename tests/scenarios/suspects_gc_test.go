@@ -42,3 +42,33 @@ func TestSweepKeepsTheNewestNumber(t *testing.T) {
 	w.allUp(5 * time.Minute)
 	w.quiet()
 }
+
+// TestTrimsWhileASourceIsUnseen: a static pod crashes again and again, while another source never
+// answers. Its dead containers are removed all the same, and those of a pod that may belong to that
+// source are trimmed and never removed.
+func TestTrimsWhileASourceIsUnseen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, withURL())
+	remote := aPod("remote").script("app", "crash-loop", "true").script("app", "run-for", "2s")
+	w.manifests.Body = remote.yaml()
+	w.watch.want(remote)
+	w.start()
+	w.run(50 * time.Second)
+	if n := len(w.truthOf("remote").Containers); n < 4 {
+		t.Fatalf("the runtime has %d containers of remote, want some to trim", n)
+	}
+	w.kill() // before a sweep
+	w.checkpoints.Clear()
+	w.manifests.FetchErr = &port.Error{Kind: port.Unavailable, Verb: "get"}
+	w.add(aPod("web").script("app", "crash-loop", "true").script("app", "run-for", "2s"))
+	w.start()
+	w.run(24 * time.Hour)
+	if n := w.newest("web", "app").Attempt; n < 200 {
+		t.Errorf("it was restarted %d times, want one crash in about five minutes", n)
+	}
+	for _, name := range []string{"web", "remote"} {
+		if n := len(w.truthOf(name).Containers); n < 1 || n > 3 {
+			t.Errorf("the runtime has %d containers of %s, want the newest one and the one before", n, name)
+		}
+	}
+}

@@ -72,6 +72,15 @@ func Plan(list observed.Runtime, living map[types.UID]bool, policy Policy, now t
 	return append(out, sandboxes(list, living, gone)...)
 }
 
+// All is the set of all pods of list. All live while it is unknown which of them are gone.
+func All(list observed.Runtime) map[types.UID]bool {
+	all := make(map[types.UID]bool, len(list.Pods))
+	for i := range list.Pods {
+		all[list.Pods[i].Ref.UID] = true
+	}
+	return all
+}
+
 // Last reports, by ID, which containers of a pod may be removed only after the others of the same
 // name are gone: the newest of each name that has several. Its number says which number the next
 // container gets if the pod comes back while it is being removed, or after this agent has ended.
