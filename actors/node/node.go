@@ -214,6 +214,10 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 		Collect: func(ref observed.PodRef, abandoned bool) {
 			b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned})
 		},
+		Retain: func(all, wanted map[types.UID]bool) {
+			b.volumes.Tell(volumes.Retain{Pods: all})
+			b.above.retain(wanted)
+		},
 		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
 	}
 	if c.Started != nil {
