@@ -125,6 +125,7 @@ func (f *Facts) prune() {
 	dropGone(f.Health, gone)
 	dropGone(f.KillAt, gone)
 	dropGone(f.Stopped, gone)
+	dropGone(f.LookAgain, gone)
 	dropGone(f.SandboxStopped, gone)
 	dropGone(f.Given, gone)
 	for lane := range f.Failures { // order-free: each on its own

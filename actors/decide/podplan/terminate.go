@@ -25,7 +25,7 @@ func (p *planner) terminate() {
 		return
 	}
 	lives := p.stopAll()
-	details := p.inspectDead()
+	details := p.inspectDead() && (p.in.Stop.Grace <= 0 || !p.lookAgain())
 	if lives || p.making() || p.stopSandboxes() {
 		return
 	}
