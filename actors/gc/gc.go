@@ -9,7 +9,8 @@
 // many pods, their termination is not slowed down by removals.
 //
 // gc never removes a living pod: a sweep first lists sandboxes and directories, and
-// then asks which pods live. So a pod that was added meanwhile does not look dead.
+// then asks which pods live. So a pod that was added meanwhile does not look dead. Until all sources
+// have reported, every pod counts as living: sweeps trim the dead containers of each, and no more.
 //
 // A container that the runtime cannot remove (port.Stuck) blocks nothing else: the
 // rest of its pod is removed, pods is told that the pod is finished, and sweeps retry.
@@ -68,6 +69,8 @@ type found struct {
 // living is the answer of pods, and what was found before it was asked.
 type living struct {
 	pods map[types.UID]bool
+	// all is false while a source has not reported: any pod may be one of its pods.
+	all bool
 	found
 }
 
@@ -131,7 +134,8 @@ type Deps struct {
 	Logs port.ContainerLogs
 	// LogLinks may be nil: then those logs have no links.
 	LogLinks port.LogLinks
-	Living   func(reply func(map[types.UID]bool))
+	// Living asks pods which pods there are. all is false while a source has not reported.
+	Living func(reply func(living map[types.UID]bool, all bool))
 	// Collected is called when nothing is left of a pod or, if stuck, only what the
 	// runtime can't remove.
 	Collected func(uid types.UID, stuck bool)
@@ -181,15 +185,12 @@ const (
 //	listing ──► unmounting ──► older ──► newest ──► sandboxes ──► directories ──► Collected
 //	            (abandoned only)
 //
-// The newest container of a name is removed after the others of that name: it says which number the next one
-// has, if the pod comes back while it is being removed, or this agent ends.
+// The newest container of a name is removed after the others of that name (podgc.Last).
 //
 // A stage that fails is tried again, with all before it.
 type collection struct {
-	ref observed.PodRef
-	// abandoned: Collect.Abandoned.
-	abandoned bool
-	stage     stage
+	task
+	stage stage
 	// pending are the effects of this stage; others are late, or of a sweep.
 	pending map[kernel.EffectID]bool
 	failed  bool
@@ -203,8 +204,15 @@ type collection struct {
 	stuck map[string]bool
 }
 
-func newCollection(ref observed.PodRef, abandoned bool) *collection {
-	return &collection{ref: ref, abandoned: abandoned, pending: map[kernel.EffectID]bool{}, stuck: map[string]bool{}}
+func newCollection(of task) *collection {
+	return &collection{task: of, pending: map[kernel.EffectID]bool{}, stuck: map[string]bool{}}
+}
+
+// task is what to collect. Its effects are tagged with it.
+type task struct {
+	ref observed.PodRef
+	// abandoned: Collect.Abandoned.
+	abandoned bool
 }
 
 type stage uint8
@@ -222,8 +230,19 @@ const (
 func (g *gc) Start(ctx *kernel.Context[Message]) {
 	ctx.After(g.deps.Period, Sweep{})
 	g.listLinked(ctx)
+	g.inherit(ctx)
 	if ctx.Incarnation() > 1 {
 		g.deps.Restarted()
+	}
+}
+
+// inherit begins again with the pods of which a predecessor's removal is still running. pods may have
+// restarted too: until it has asked (Tell), and this is done, none of them may begin again.
+func (g *gc) inherit(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		if of, ok := e.Tag.(task); ok && g.of[of.ref.UID] == nil {
+			g.rest(ctx, of)
+		}
 	}
 }
 
@@ -239,7 +258,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.deps.Restarted()
 	case Collect:
 		if g.of[m.Ref.UID] == nil {
-			g.rest(ctx, m)
+			g.rest(ctx, task{m.Ref, m.Abandoned})
 		}
 	case Tell:
 		refs := make([]observed.PodRef, 0, len(g.of))
@@ -251,7 +270,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.settled(ctx)
 	case again:
 		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
-			next := newCollection(c.ref, c.abandoned)
+			next := newCollection(c.task)
 			next.tries = c.tries
 			g.collect(ctx, next)
 		}
@@ -287,15 +306,14 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 }
 
 // rest puts a pod off for a moment.
-func (g *gc) rest(ctx *kernel.Context[Message], m Collect) {
-	ref := m.Ref
-	g.of[ref.UID] = newCollection(ref, m.Abandoned)
+func (g *gc) rest(ctx *kernel.Context[Message], of task) {
+	g.of[of.ref.UID] = newCollection(of)
 	g.last = ctx.Now()
 	if len(g.resting) == 0 {
 		g.first = g.last
 		ctx.After(rest, settled{})
 	}
-	g.resting = append(g.resting, ref.UID)
+	g.resting = append(g.resting, of.ref.UID)
 }
 
 // settled begins with what rests, if nothing came lately.
@@ -374,12 +392,9 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 				c.pending[remove(g, ctx, "", "UnmountPod", uid, uid, g.deps.Host.UnmountPod)] = true
 			}
 		case older, newest:
-			most := map[string]uint32{}
+			last := podgc.Last(c.dead)
 			for i := range c.dead {
-				most[c.dead[i].Name] = max(most[c.dead[i].Name], c.dead[i].Attempt)
-			}
-			for i := range c.dead {
-				if d := &c.dead[i]; (d.Attempt == most[d.Name]) == (c.stage == newest) {
+				if d := &c.dead[i]; last[d.ID] == (c.stage == newest) {
 					c.pending[g.removeContainer(ctx, uid, port.LinkedLogOf(d.Pod, d))] = true
 				}
 			}

@@ -46,7 +46,7 @@ func newRig(t *testing.T, pods ...observed.RuntimePod) *rig {
 		Name: "gc", MailboxLimit: 8, Runner: r.Runner(pod.Pools(2, 2)...), Policy: kernel.ForPods,
 		New: New(&Deps{
 			Runtime: r, Host: r, LogLinks: r, Restarted: func() { r.restarted++ },
-			Living:    func(reply func(map[types.UID]bool)) { reply(r.living) },
+			Living:    func(reply func(map[types.UID]bool, bool)) { reply(r.living, true) },
 			Collected: func(uid types.UID, _ bool) { r.Say("collected %s", uid) },
 			Policy:    podgc.Default(), Period: gcPeriod, Deadline: time.Minute,
 			Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},

@@ -25,7 +25,7 @@ func (g *gc) found(ctx *kernel.Context[Message], m found) {
 	switch {
 	case m.last:
 		self := ctx.Self()
-		g.deps.Living(func(pods map[types.UID]bool) { self.Tell(living{pods, m}) })
+		g.deps.Living(func(pods map[types.UID]bool, all bool) { self.Tell(living{pods, all, m}) })
 	case m.err != nil:
 		// pleg says so already; the next sweep comes
 	default:
@@ -38,7 +38,11 @@ func (g *gc) found(ctx *kernel.Context[Message], m found) {
 // pods of which there is nothing else.
 func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	g.forget(m.list)
-	plan := podgc.Plan(m.list, m.pods, g.deps.Policy, ctx.Now())
+	lives := m.pods
+	if !m.all {
+		lives = podgc.All(m.list)
+	}
+	plan := podgc.Plan(m.list, lives, g.deps.Policy, ctx.Now())
 	waits := map[string]bool{} // sandboxes of containers that wait
 	logs, going := logsByID(m.list), map[string]bool{}
 	for _, r := range plan {
@@ -61,10 +65,10 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod directories")
 	}
-	known := make(map[types.UID]bool, len(m.list.Pods))
-	for i := range m.list.Pods {
-		known[m.list.Pods[i].Ref.UID] = true
+	if !m.all {
+		return
 	}
+	known := podgc.All(m.list)
 	for _, uid := range m.dirs {
 		if !known[uid] && !m.pods[uid] && g.of[uid] == nil {
 			ctx.Log().Info().Str("uid", string(uid)).Msg("removing orphaned pod directories")
@@ -88,7 +92,11 @@ func remove[T ~string](
 	run func(context.Context, T, func(error)),
 ) kernel.EffectID {
 	what := kind + " " + string(object)
-	return portcall.Do0(ctx, g.effect(pool, kind, string(object), kind+"/"+string(object)),
+	e := g.effect(pool, kind, string(object), kind+"/"+string(object))
+	if c := g.of[uid]; c != nil {
+		e.Tag = c.task
+	}
+	return portcall.Do0(ctx, e,
 		func(c context.Context, done func(error)) { run(c, object, done) },
 		func(id kernel.EffectID, err error) Message { return removed{id, uid, string(object), what, err} })
 }

@@ -72,6 +72,9 @@ func (a *cluster) resend() {
 	a.nodestatus.Tell(nodestatus.Resend{})
 }
 
+// retain tells objects which pods there are.
+func (a *cluster) retain(wanted map[types.UID]bool) { a.objects.Tell(objects.Retain{Pods: wanted}) }
+
 // tellPods sets the messages of pods to objects.
 func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 	d.NeedObjects = func(m pod.NeedObjects) { a.objects.Tell(objects.Need{NeedObjects: m}) }

@@ -148,9 +148,12 @@ const logStepDeadline = 10 * time.Minute
 // Start implements kernel.Behavior.
 func (n *node) Start(ctx *kernel.Context[Message]) {
 	c, b := n.config, &below{}
-	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(n, ctx.Self())))
+	b.pods = spawn(ctx, c.Around, "pods", pods.New(b.podsDeps(n, ctx)))
 	n.pods = b.pods
 	b.spawnQuiet(ctx, c)
+	if ctx.Incarnation() > 1 {
+		b.pods.Tell(pods.AskCollecting{})
+	}
 	b.spawnSpeaking(ctx, c)
 }
 
@@ -194,12 +197,12 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 	return d
 }
 
-func (b *below) podsDeps(n *node, self kernel.Ref[Message]) *pods.Deps {
-	c := n.config
+func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
+	c, self := n.config, ctx.Self()
 	podDeps := b.podDeps(c)
 	d := &pods.Deps{
 		Sources: []podspec.Origin{podspec.File, podspec.HTTP}, Pod: podDeps, Wrap: c.Wrap,
-		Admit: n.admit,
+		Admit: n.admit, Again: ctx.Incarnation() > 1,
 		Restarted: func() {
 			b.sources.Tell(sources.Resend{})
 			b.pleg.Tell(pleg.Resend{})
@@ -210,6 +213,10 @@ func (b *below) podsDeps(n *node, self kernel.Ref[Message]) *pods.Deps {
 		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.Tell{Reply: reply}) },
 		Collect: func(ref observed.PodRef, abandoned bool) {
 			b.gc.Tell(gc.Collect{Ref: ref, Abandoned: abandoned})
+		},
+		Retain: func(all, wanted map[types.UID]bool) {
+			b.volumes.Tell(volumes.Retain{Pods: all})
+			b.above.retain(wanted)
 		},
 		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
 	}
@@ -240,7 +247,13 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
 			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Restarted: askAgain,
-			Living:  func(reply func(map[types.UID]bool)) { b.pods.Tell(pods.Living{Reply: reply}) },
+			Living: func(reply func(map[types.UID]bool)) {
+				b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {
+					if all {
+						reply(living)
+					}
+				}})
+			},
 			Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: time.Minute}, Period: c.GCPeriod, Deadline: callDeadline,
 		}))
 	}
@@ -250,7 +263,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}))
 	b.gc = spawn(ctx, c.Around, "gc", gc.New(&gc.Deps{
 		Runtime: c.Ports.Runtime, Host: c.Ports.Host, Logs: c.Ports.Logs, LogLinks: c.Ports.LogLinks, Restarted: askAgain,
-		Living:    func(reply func(map[types.UID]bool)) { b.pods.Tell(pods.Living{Reply: reply}) },
+		Living:    func(reply func(map[types.UID]bool, bool)) { b.pods.Tell(pods.Living{Reply: reply}) },
 		Abandoned: func(uid types.UID) { b.pods.Tell(pods.Abandoned{UID: uid}) },
 		Collected: func(uid types.UID, stuck bool) { b.pods.Tell(pods.Collected{UID: uid, Stuck: stuck}) },
 		Policy:    c.ContainerGC, Period: c.GCPeriod, Deadline: callDeadline,

@@ -79,6 +79,8 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 		a.need(ctx, m.NeedObjects)
 	case Forget:
 		a.forget(ctx, m.UID)
+	case Retain:
+		a.forgetAll(ctx, m.Pods)
 	case told:
 		a.told(ctx, m)
 	case broken:
@@ -111,7 +113,8 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case missed:
 		a.missed.Asked()
-		a.forgetAll(ctx)
+		a.forgetAll(ctx, nil)
+		a.watchServicesAnew(ctx)
 		a.deps.Restarted()
 	}
 }
@@ -266,11 +269,17 @@ func (a *objects) became(ctx *kernel.Context[Message], o *object, e podobjects.E
 	}
 }
 
-// forgetAll starts over after lost messages.
-func (a *objects) forgetAll(ctx *kernel.Context[Message]) {
+// forgetAll forgets all pods but some.
+func (a *objects) forgetAll(ctx *kernel.Context[Message], but map[types.UID]bool) {
 	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
-		a.forget(ctx, uid)
+		if !but[uid] {
+			a.forget(ctx, uid)
+		}
 	}
+}
+
+// watchServicesAnew gives up the watch of services after lost messages. The next pod begins another.
+func (a *objects) watchServicesAnew(ctx *kernel.Context[Message]) {
 	if s := &a.services; s.watch != 0 {
 		ctx.Cancel(s.watch)
 		s.watch, s.seen, s.broken = 0, false, ""

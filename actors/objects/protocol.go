@@ -58,6 +58,11 @@ type Need struct{ pod.NeedObjects }
 // this actor restarts.
 type Forget struct{ UID types.UID }
 
+// Retain lists the pods that may use objects. From pods, once after its restart: the actors of other
+// pods ended with it, without a Forget. Lost: unneeded watches, until this actor restarts. Pods is
+// shared and never changed.
+type Retain struct{ Pods map[types.UID]bool }
+
 // told is the state of one object from its watch; broken says that the watch fails. Of another
 // watch: late. Each told has the whole state, so only the newest counts. Lost: the actor starts
 // over.
@@ -122,6 +127,7 @@ type missed struct{}
 
 func (Need) isObjectsMessage()         {}
 func (Forget) isObjectsMessage()       {}
+func (Retain) isObjectsMessage()       {}
 func (told) isObjectsMessage()         {}
 func (broken) isObjectsMessage()       {}
 func (doubted) isObjectsMessage()      {}

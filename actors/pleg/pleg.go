@@ -144,7 +144,8 @@ type pleg struct {
 	last    []outline
 	newest  time.Time // when the newest list that was taken in had begun
 	lists   map[kernel.EffectID]time.Time
-	nextRun func() bool
+	nextRun func() bool // of the timer for the next list; slow says that it has the long period
+	slow    bool
 	failing bool
 	since   time.Time // while failing: when the first list was begun that failed
 }
@@ -218,7 +219,7 @@ func (p *pleg) closed(ctx *kernel.Context[Message], m closed) {
 				p.deps.Fast).Msg("the container runtime does not support container events; listing containers periodically instead")
 		}
 		p.mode = polling
-		p.schedule(ctx)
+		p.hasten(ctx)
 		return
 	}
 	if p.mode == streaming {
@@ -231,7 +232,7 @@ func (p *pleg) closed(ctx *kernel.Context[Message], m closed) {
 	p.mode = opening
 	ctx.After(p.retry, Reopen{})
 	p.retry = min(p.retry*2, 2*time.Second)
-	p.schedule(ctx)
+	p.hasten(ctx)
 }
 
 // list begins a full list, and sets the timer for the next. Unless it must be
@@ -256,6 +257,7 @@ func (p *pleg) list(ctx *kernel.Context[Message], fresh bool) {
 	p.lists[id] = begun
 }
 
+// schedule sets the timer for the next list anew.
 func (p *pleg) schedule(ctx *kernel.Context[Message]) {
 	if p.nextRun != nil {
 		p.nextRun()
@@ -264,7 +266,16 @@ func (p *pleg) schedule(ctx *kernel.Context[Message]) {
 	if p.mode == streaming && !p.first && !p.failing {
 		every = p.deps.Slow
 	}
+	p.slow = every > p.deps.Fast
 	p.nextRun = ctx.After(every, Tick{})
+}
+
+// hasten shortens the timer for the next list after the end of a stream. A short one is left alone: a
+// stream that fails again and again would put the list off for ever.
+func (p *pleg) hasten(ctx *kernel.Context[Message]) {
+	if p.slow {
+		p.schedule(ctx)
+	}
 }
 
 func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {

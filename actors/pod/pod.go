@@ -146,6 +146,9 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case RuntimeSeen:
 		p.facts.Relisted(m.View, m.Listed)
+		if p.life == podlife.Terminated {
+			p.facts.Appeared(m.View)
+		}
 	case ImageAnswer:
 		p.image(m)
 	case VolumesAnswer:

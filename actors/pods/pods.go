@@ -33,8 +33,14 @@ type Deps struct {
 	Collect func(ref observed.PodRef, abandoned bool)
 	// Collecting asks gc which pods it is removing.
 	Collecting func(reply func([]observed.PodRef))
+	// Again: an earlier instance of this node was ended by a crash. gc may still be removing pods for
+	// it: AskCollecting follows.
+	Again bool
 	// ForgetImages tells images that a pod is gone.
 	ForgetImages func(uid types.UID)
+	// Retain is called once after a restart, as soon as all sources have reported: all pods but these
+	// are gone. wanted are those of them that a source has. Both are for the receivers to keep.
+	Retain func(all, wanted map[types.UID]bool)
 	// Restarted is called when an incarnation after the first begins: sources and pleg must send
 	// everything again.
 	Restarted func()
@@ -78,6 +84,8 @@ type pods struct {
 	ranked []*record
 	of     map[types.UID]*record
 	ranks  int64
+	// retain: others may hold something for pods that went while this actor was restarted.
+	retain bool
 	// rounds counts the calls of reconcile that compared the running pods with the desired ones.
 	rounds uint64
 	// round is the repetition under way.
@@ -98,8 +106,10 @@ func (a *pods) Start(ctx *kernel.Context[Message]) {
 	a.stops.load(ctx, a.deps.Checkpoints, stopsName)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
-		a.collecting = true
+		a.collecting, a.retain = true, true
 		a.askCollecting(ctx)
+	} else {
+		a.collecting = a.deps.Again // node asks, as soon as gc is there
 	}
 }
 
@@ -159,8 +169,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Query:
 		m.Reply(a.inventory())
 	case Living:
-		if a.ready() && a.allSeen() {
-			m.Reply(a.living())
+		if a.ready() {
+			m.Reply(a.living(), a.allSeen())
 		} // else unanswered; gc asks again
 	}
 }

@@ -302,12 +302,14 @@ func TestRelay(t *testing.T) {
 		"orphan: assign, 1 sandboxes, stop in 24h0m0s: the pod was removed from its source")
 }
 
-// TestLiving: gc is not answered before all is known.
+// TestLiving: gc is not answered before the runtime is known, and told whether all sources are.
 func TestLiving(t *testing.T) {
 	r := newRig(t, 0)
 	living := func() (out []string) {
-		r.tells(pods.Living{Reply: func(m map[types.UID]bool) {
-			out = []string{}
+		r.tells(pods.Living{Reply: func(m map[types.UID]bool, all bool) {
+			if out = []string{"all"}; !all {
+				out[0] = "some"
+			}
 			for uid := range m { // order-free: sorted below
 				out = append(out, string(uid))
 			}
@@ -315,12 +317,16 @@ func TestLiving(t *testing.T) {
 		slices.Sort(out)
 		return out
 	}
-	r.tells(node, r.listed(""), has(podspec.File, "a b"))
+	r.tells(node, has(podspec.File, "a b"))
 	if got := living(); got != nil {
-		t.Errorf("the apiserver was not heard, and gc is told %v", got)
+		t.Errorf("the runtime was not listed, and gc is told %v", got)
+	}
+	r.tells(r.listed(""))
+	if got := living(); !slices.Equal(got, []string{"a", "b", "some"}) {
+		t.Errorf("%v, want a and b, and that the apiserver was not heard", got)
 	}
 	r.tells(has(podspec.API, ""), has(podspec.File, "b"), ends("a", 0, 1))
-	if got := living(); !slices.Equal(got, []string{"b"}) {
+	if got := living(); !slices.Equal(got, []string{"all", "b"}) {
 		t.Errorf("%v, want b: a is being collected", got)
 	}
 }

@@ -75,7 +75,8 @@ type Abandoned struct{ UID types.UID }
 // starts before the removal is done. Lost: asked again. Twice: only the first counts.
 type BeingCollected struct{ Pods []observed.PodRef }
 
-// AskCollecting is this actor's own timer: it asks gc again for BeingCollected.
+// AskCollecting is this actor's own timer: it asks gc again for BeingCollected. Once also from node,
+// after it was restarted with all actors below it. Lost with a crash of this actor, which then asks itself.
 type AskCollecting struct{}
 
 // Collected is from gc: nothing is left of a pod on this node or, if Stuck, only what the runtime
@@ -124,9 +125,12 @@ type Saved struct {
 // SaveAgain is this actor's own timer after a failed write.
 type SaveAgain struct{}
 
-// Living asks which pods must not be collected. From gc and resources. Reply must do no more than
-// send a message. Lost: asked again.
-type Living struct{ Reply func(map[types.UID]bool) }
+// Living asks which pods must not be collected. From gc and resources. Until all sources have
+// reported, all is false: there may be pods that are not known yet. Reply must do no more than send
+// a message. Lost: asked again.
+type Living struct {
+	Reply func(living map[types.UID]bool, all bool)
+}
 
 func (NoteRestart) isPodsMessage() {}
 func (Abandoned) isPodsMessage()   {}

@@ -26,6 +26,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	}
 	a.stopUnwanted(ctx)
 	a.stopUnknown(ctx, wanted)
+	a.retainPods()
 	a.resize(ctx)
 	for _, e := range podset.Queue(a.entries()) {
 		a.begin(ctx, a.of[e.Pod.UID])
@@ -136,6 +137,22 @@ func (a *pods) stopUnknown(ctx *kernel.Context[Message], wanted []podset.Want) {
 		a.recallStop(r)
 		a.put(r)
 	}
+}
+
+// retainPods tells after a restart which pods there are.
+func (a *pods) retainPods() {
+	if !a.retain || !a.allSeen() {
+		return
+	}
+	a.retain = false
+	all, wanted := map[types.UID]bool{}, map[types.UID]bool{}
+	for uid, r := range a.of { // order-free: sets
+		all[uid] = true
+		if r.Origin != podspec.Orphan {
+			wanted[uid] = true
+		}
+	}
+	a.deps.Retain(all, wanted)
 }
 
 // begin admits a pod and gives it an actor.

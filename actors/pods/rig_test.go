@@ -103,6 +103,7 @@ func (r *rig) deps() *pods.Deps {
 			}
 		},
 		ForgetImages: func(uid types.UID) { r.Say("images: forget %s", uid) },
+		Retain:       func(all, wanted map[types.UID]bool) { r.Say("retain: %d pods, %d of a source", len(all), len(wanted)) },
 		Restarted:    func() { r.Say("all: repeat") },
 		Started:      func(s pods.Started) { r.Say("metrics: %s started", s.Pod.UID) },
 		Wrap: func(p *v1.Pod, _ func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {

@@ -19,9 +19,9 @@ func (s *status) answered(ctx *kernel.Context[Message], m answered) {
 	}
 	delete(s.calls, m.id)
 	r := s.of[m.uid]
-	unheard := s.unheard(ctx, r, begun, m.err)
+	unheard := s.unheard(ctx, r, begun.at, m.err)
 	if r != nil && r.call == m.id {
-		r.call = 0
+		r.call, r.answered, r.unanswered = 0, m.err == nil, port.KindOf(m.err) == port.Deadline
 		switch {
 		case m.err == nil:
 			s.succeeded(r, m)
@@ -57,7 +57,7 @@ func (s *status) unheard(ctx *kernel.Context[Message], r *record, begun time.Tim
 			r.troubled = 0
 		}
 		if s.away > 0 {
-			ctx.Log().Info().Int("pods", len(s.waiting)).Msg("the apiserver accepts pod status updates again")
+			ctx.Log().Info().Int("pods", len(s.waiting)+len(s.doubtful)).Msg("the apiserver accepts pod status updates again")
 		}
 		s.away, s.heard = 0, ctx.Now()
 		return false

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,7 +19,7 @@ func TestMemoryOfAPod(t *testing.T) {
 		uids[i] = types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
 	}
 	object, want := &v1.Pod{}, &v1.PodStatus{}
-	s := &status{of: map[types.UID]*record{}, calls: map[kernel.EffectID]time.Time{}}
+	s := &status{of: map[types.UID]*record{}, calls: map[kernel.EffectID]begun{}}
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -26,6 +26,7 @@ package status
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -67,7 +68,7 @@ type Deps struct {
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &status{deps: deps, of: map[types.UID]*record{}, calls: map[kernel.EffectID]time.Time{}}
+		return &status{deps: deps, of: map[types.UID]*record{}, calls: map[kernel.EffectID]begun{}}
 	}
 }
 
@@ -80,10 +81,10 @@ type status struct {
 	// careful: until then, writes of an earlier agent or incarnation may still arrive. So each
 	// write must be based on the newest version or fail.
 	careful time.Time
-	// calls are those under way, by start time. waiting are pods with something to write and no
-	// free call, first come first served.
-	calls   map[kernel.EffectID]time.Time
-	waiting []types.UID
+	// calls are those under way. waiting are pods with something to write and no free call, first
+	// come first served; doubtful are those of them whose last call failed (record.doubtful).
+	calls             map[kernel.EffectID]begun
+	waiting, doubtful []types.UID
 	// away counts the calls since the apiserver last answered, at heard. retrying: the timer for
 	// the next call runs. doubt: it answers, but only with unspecific errors.
 	away     int
@@ -91,6 +92,12 @@ type status struct {
 	retrying bool
 	doubt    bool
 	missed   kernel.Missed[Message]
+}
+
+// begun is a call under way: since when, and whether it is of a doubtful pod.
+type begun struct {
+	at       time.Time
+	doubtful bool
 }
 
 // record is one pod. There are thousands: keep it small.
@@ -115,7 +122,12 @@ type record struct {
 	deleted bool
 	unread  bool
 	queued  bool
+	// answered: its last call had an answer. unanswered: it had none in time.
+	answered, unanswered bool
 }
+
+// doubtful: its last call failed, so the next one may take as long as a call can.
+func (r *record) doubtful() bool { return r.unanswered || r.failures > 0 }
 
 // settled: the desired status was written twice, and nothing else was written since. Once is not
 // enough: an earlier write whose answer was lost may have worked, and the next patch was computed
@@ -134,7 +146,7 @@ func (s *status) Start(ctx *kernel.Context[Message]) {
 // Overflowed implements kernel.OverflowHandler: any message may be lost, so all are sent again,
 // once there is room for them.
 func (s *status) Overflowed(ctx *kernel.Context[Message]) {
-	s.of, s.waiting = map[types.UID]*record{}, nil
+	s.of, s.waiting, s.doubtful = map[types.UID]*record{}, nil, nil
 	s.relearn(ctx)
 	s.missed.Ask(ctx, missed{})
 }
@@ -245,7 +257,11 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	}
 	if !s.room(r) {
 		r.queued = true
-		s.waiting = append(s.waiting, uid)
+		if r.doubtful() {
+			s.doubtful = append(s.doubtful, uid)
+		} else {
+			s.waiting = append(s.waiting, uid)
+		}
 		return
 	}
 	s.call(ctx, uid, r, step)
@@ -256,19 +272,47 @@ func (s *status) room(r *record) bool {
 	if s.away > 0 && (!s.doubt || r.troubled != 0) {
 		return len(s.calls) == 0 && !s.retrying
 	}
-	return len(s.calls) < s.deps.Calls
+	if len(s.calls) >= s.deps.Calls || !r.doubtful() {
+		return len(s.calls) < s.deps.Calls
+	}
+	doubtful := 0
+	for _, c := range s.calls { // order-free: a count
+		if c.doubtful {
+			doubtful++
+		}
+	}
+	return doubtful < max(s.deps.Calls/doubtfulShare, 1)
 }
 
+// doubtfulShare: of all calls, this fraction may be of pods whose last call failed. The status of other
+// pods does not wait for an admission webhook that does not answer for these.
+const doubtfulShare = 4
+
 // next continues waiting pods while there is room.
+//
+// While one call at a time tests whether the apiserver is back, it is that of a pod whose last call was
+// answered: it may be away for others only.
 func (s *status) next(ctx *kernel.Context[Message]) {
-	for len(s.waiting) > 0 {
-		uid := s.waiting[0]
+	if s.away > 0 {
+		i := slices.IndexFunc(s.waiting, func(uid types.UID) bool { r := s.of[uid]; return r != nil && r.answered })
+		if i > 0 {
+			uid := s.waiting[i]
+			s.waiting = slices.Insert(slices.Delete(s.waiting, i, i+1), 0, uid)
+		}
+	}
+	s.nextOf(ctx, &s.waiting)
+	s.nextOf(ctx, &s.doubtful)
+}
+
+func (s *status) nextOf(ctx *kernel.Context[Message], queue *[]types.UID) {
+	for len(*queue) > 0 {
+		uid := (*queue)[0]
 		r := s.of[uid]
 		if r != nil && r.queued && !s.room(r) {
 			return
 		}
-		if s.waiting = s.waiting[1:]; len(s.waiting) == 0 {
-			s.waiting = nil
+		if *queue = (*queue)[1:]; len(*queue) == 0 {
+			*queue = nil
 		}
 		if r != nil && r.queued {
 			r.queued = false
@@ -314,7 +358,7 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 		}
 		return a
 	})
-	s.calls[r.call] = ctx.Now()
+	s.calls[r.call] = begun{ctx.Now(), r.doubtful()}
 }
 
 var verbs = map[statuswrite.Verb]string{statuswrite.Read: "GetPod", statuswrite.Write: "PatchPodStatus",

@@ -190,6 +190,8 @@ func (a *volumes) Receive(ctx *kernel.Context[Message], m Message) {
 		a.mount(ctx, m)
 	case Unmount:
 		a.unmount(ctx, m)
+	case Retain:
+		a.retain(ctx, m)
 	case done:
 		a.done(ctx, m)
 	case again:

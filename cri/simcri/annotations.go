@@ -44,6 +44,8 @@ var keys = []Key{
 	{"crash-loop", "true|N", "every incarnation crashes, or the first N, with exit-code (1) after run-for (0s)",
 		setCrashLoop},
 	{"oom-after", "DUR", "is OOM-killed after so long", dist(func(s *Script) *Dist { return &s.OOMAfter })},
+	{"oom-late", "DUR", "that it was OOM-killed shows so long after its end",
+		dist(func(s *Script) *Dist { return &s.OOMLate })},
 	{"start-latency", "DUR", "takes so much longer to start", dist(func(s *Script) *Dist { return &s.StartLatency })},
 	{"start-error", "TEXT", "can't be started", func(s *Script, v string) error { s.StartError = v; return nil }},
 	{"term-delay", "DUR", "lives on so long after the stop signal", dist(func(s *Script) *Dist { return &s.TermDelay })},

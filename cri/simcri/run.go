@@ -46,6 +46,10 @@ func (r *Runtime) exit(c *container, code int32, reason exitReason, cause Cause)
 	}
 	c.state, c.finishedAt = containerExited, r.now()
 	c.exitCode, c.reason, c.cause = code, reason, cause
+	if reason == reasonOOMKilled && c.script != nil && !c.script.OOMLate.IsZero() {
+		c.reason = reasonError
+		r.after(c.script.OOMLate.Sample(r.scr), func() { c.reason = reasonOOMKilled })
+	}
 	was := c.live
 	c.live = nil
 	r.changed(observed.ContainerStoppedEvent, c, c.sandbox.pod.ref)

@@ -21,6 +21,9 @@ type Script struct {
 	CrashLoop int32
 	// OOMAfter is when it is OOM-killed: 137, OOMKilled. Zero is never.
 	OOMAfter Dist
+	// OOMLate is how long after an OOM kill the runtime hears that it was one; until then the reason
+	// is Error. Zero is at once.
+	OOMLate Dist
 
 	// StartLatency is added to the latency of StartContainer.
 	StartLatency Dist
@@ -82,7 +85,7 @@ func (s *Script) Validate() error {
 		name string
 		dist Dist
 	}{
-		{"RunFor", s.RunFor}, {"OOMAfter", s.OOMAfter}, {"StartLatency", s.StartLatency},
+		{"RunFor", s.RunFor}, {"OOMAfter", s.OOMAfter}, {"OOMLate", s.OOMLate}, {"StartLatency", s.StartLatency},
 		{"TermDelay", s.TermDelay}, {"Answer.Delay", s.Answer.Delay},
 		{"Health.StartupTime", s.Health.StartupTime}, {"Health.ReadyAfter", s.Health.ReadyAfter},
 		{"Health.ReadyFor", s.Health.ReadyFor}, {"Health.UnreadyFor", s.Health.UnreadyFor},

@@ -42,6 +42,7 @@ func TestScriptedEnds(t *testing.T) {
 		{"crash loop", []string{"crash-loop", "true", "run-for", "1s"}, "", 1, "Error", time.Second},
 		{"crash loop with code", []string{"crash-loop", "4", "exit-code", "9"}, "", 9, "Error", 0},
 		{"oom", []string{"oom-after", "4s", "run-for", "10s"}, "", 137, "OOMKilled", 4 * time.Second},
+		{"oom that shows late", []string{"oom-after", "4s", "oom-late", "1h"}, "", 137, "Error", 4 * time.Second},
 		{"oom too late", []string{"oom-after", "40s", "run-for", "1s"}, "", 0, "Completed", time.Second},
 		{"growth", []string{"memory", "10Mi", "memory-growth", "10Mi"}, "64Mi", 137, "OOMKilled", 5400 * time.Millisecond},
 		{"too large", []string{"memory", "1Gi"}, "64Mi", 137, "OOMKilled", 0},
@@ -58,6 +59,20 @@ func TestScriptedEnds(t *testing.T) {
 				t.Errorf("%d, %s after %v; want %d, %s after %v", got.ExitCode, got.Reason, ran, c.code, c.reason, c.ran)
 			}
 		})
+	}
+}
+
+// TestOOMShowsLate: the runtime says Error first, and OOMKilled later.
+func TestOOMShowsLate(t *testing.T) {
+	w := newWorld(t)
+	_, id := w.running(aPod("p", "oom-after", "4s", "oom-late", "300ms"))
+	w.clock.advance(4200 * time.Millisecond)
+	if c := must(w.status(id))(t); c.ExitCode != 137 || c.Reason != "Error" {
+		t.Errorf("after 200 ms: %d, %s", c.ExitCode, c.Reason)
+	}
+	w.clock.advance(200 * time.Millisecond)
+	if c := must(w.status(id))(t); c.ExitCode != 137 || c.Reason != "OOMKilled" {
+		t.Errorf("after 400 ms: %d, %s", c.ExitCode, c.Reason)
 	}
 }
 

@@ -44,7 +44,8 @@ type Removal struct {
 //
 //	of a living pod    dead containers beyond the newest MaxPerPodContainer of a name;
 //	                   sandboxes that are neither ready nor the newest, and empty
-//	of any other       all dead containers; sandboxes that are not ready, and empty
+//	of any other       all dead containers, the newest of a name in a plan of its own (see Last);
+//	                   sandboxes that are not ready, and empty
 //	beyond the total   an equal share of each name is left, then the oldest go
 //
 // Never removed are a container that might live, a ready sandbox (its pod's actor stops it first),
@@ -71,6 +72,37 @@ func Plan(list observed.Runtime, living map[types.UID]bool, policy Policy, now t
 	return append(out, sandboxes(list, living, gone)...)
 }
 
+// All is the set of all pods of list. All live while it is unknown which of them are gone.
+func All(list observed.Runtime) map[types.UID]bool {
+	all := make(map[types.UID]bool, len(list.Pods))
+	for i := range list.Pods {
+		all[list.Pods[i].Ref.UID] = true
+	}
+	return all
+}
+
+// Last reports, by ID, which containers of a pod may be removed only after the others of the same
+// name are gone: the newest of each name that has several. Its number says which number the next
+// container gets if the pod comes back while it is being removed, or after this agent has ended.
+func Last(containers []observed.Container) map[string]bool {
+	newest, several := map[string]*observed.Container{}, map[string]bool{}
+	for i := range containers {
+		c := &containers[i]
+		n := newest[c.Name]
+		several[c.Name] = n != nil
+		if n == nil || n.Attempt < c.Attempt {
+			newest[c.Name] = c
+		}
+	}
+	last := map[string]bool{}
+	for name, c := range newest { // order-free: a set
+		if several[name] {
+			last[c.ID] = true
+		}
+	}
+	return last
+}
+
 // deadContainer is a dead container that may be removed.
 type deadContainer struct {
 	pod     observed.PodRef
@@ -82,7 +114,7 @@ type deadContainer struct {
 // unit holds the removable dead incarnations of one container of one pod, newest first.
 type unit struct {
 	living bool
-	// held is 1 if the newest incarnation is dead and must stay.
+	// held is 1 if the newest incarnation is dead and must stay, at least until the next plan.
 	held int
 	dead []deadContainer
 }
@@ -101,7 +133,7 @@ func (u *unit) trim(keep int, remove func(deadContainer)) {
 func dead(list observed.Runtime, living map[types.UID]bool, minAge time.Duration, now time.Time) []unit {
 	var units []unit
 	for _, p := range list.Pods {
-		alive := living[p.Ref.UID]
+		alive, last := living[p.Ref.UID], Last(p.Containers)
 		for i := range p.Containers {
 			c := &p.Containers[i]
 			newest := i == 0 || p.Containers[i-1].Name != c.Name
@@ -112,7 +144,7 @@ func dead(list observed.Runtime, living map[types.UID]bool, minAge time.Duration
 				continue
 			}
 			u := &units[len(units)-1]
-			if alive && newest {
+			if alive && newest || last[c.ID] {
 				u.held = 1
 				continue
 			}

@@ -87,6 +87,18 @@ func TestPlan(t *testing.T) {
 		}, "a0 a1 [s0]"},
 		{"gone pod: only made", func(w *world) { w.u2.Containers[0].State = observed.ContainerCreated }, "a0 a1 b0 [s0] [t0]"},
 		{"gone pod: sandbox ready", func(w *world) { w.u2.Sandboxes[0].State = observed.SandboxReady }, "a0 a1 b0 [s0]"},
+		{"gone pod: the newest waits for the others", func(w *world) {
+			w.u2.Containers = append(w.u2.Containers, ctr("b", 2, "t0", observed.ContainerExited), ctr("b", 1, "t0", observed.ContainerExited),
+				ctr("c", 0, "t0", observed.ContainerExited))
+		}, "a0 a1 b0 b1 c0 [s0]"},
+		{"gone pod: the newest waits for one that may not be removed", func(w *world) {
+			w.u2.Containers[0].State = observed.ContainerRunning
+			w.u2.Containers = append(w.u2.Containers, ctr("b", 1, "t0", observed.ContainerExited))
+		}, "a0 a1 [s0]"},
+		{"gone pod: the newest waits, whatever the total", func(w *world) {
+			w.u2.Containers = append(w.u2.Containers, ctr("b", 1, "t0", observed.ContainerExited))
+			w.policy.MaxContainers = 0
+		}, "a0 a1 b0 a2 [s0]"},
 		{"no pod lives", func(w *world) { w.living = nil }, "a0 a1 a2 b0 [s0] [t0]"},
 		{"all live", func(w *world) { w.living["u2"] = true }, "a0 a1 [s0]"},
 		{"newest sandbox is down", func(w *world) { w.u1.Sandboxes[0].State = observed.SandboxNotReady }, "a0 a1 b0 [s0] [t0]"},
@@ -203,6 +215,8 @@ func check(rt *rapid.T, p *observed.RuntimePod, lives bool, gone map[string]bool
 			rt.Fatalf("%s runs", c.ID)
 		case lives && newest:
 			rt.Fatalf("%s is the newest of a pod that lives", c.ID)
+		case newest && i+1 < len(p.Containers) && p.Containers[i+1].Name == c.Name:
+			rt.Fatalf("%s goes with or before older ones: its number could be used again", c.ID)
 		case lives && c.State == observed.ContainerUnknown:
 			rt.Fatalf("%s may run", c.ID)
 		}

@@ -47,6 +47,8 @@ type Facts struct {
 	// container is the newest of its name. It tells a stale view from a stop that did not work, and
 	// lets a container in state Unknown count as dead.
 	Stopped map[string]time.Time
+	// LookAgain is, by container ID, when a killed container is inspected once more; see expectOOM.
+	LookAgain map[string]time.Time
 	// SandboxStopped holds the IDs of sandboxes whose StopSandbox succeeded: their network is free.
 	// Lost with the actor, which is harmless: they are stopped once more.
 	SandboxStopped map[string]bool

@@ -47,10 +47,38 @@ func (a InspectContainer) succeeded(f *Facts, s Situation, r Result, outdated bo
 		got.StartedAt = c.StartedAt
 	}
 	*c = got
+	f.expectOOM(c, s)
 	f.View.Sort()
 }
 
-func (InspectContainer) failed(*Facts, Problem) string { return RuntimeError }
+func (a InspectContainer) failed(f *Facts, _ Problem) string {
+	delete(f.LookAgain, a.ID)
+	return RuntimeError
+}
+
+// oomDelay is how long after an exit the runtime may still hear that it was an OOM kill: containerd
+// gets the two events in either order.
+const oomDelay = 500 * time.Millisecond
+
+// expectOOM has a container inspected once more that was killed a moment ago, and not by this actor:
+// that it was out of memory may show a moment later.
+func (f *Facts) expectOOM(c *observed.Container, s Situation) {
+	delete(f.LookAgain, c.ID)
+	if c.State != observed.ContainerExited || !c.Detailed || c.ExitCode != exitKilled || c.Reason == oomKilled {
+		return
+	}
+	_, stopped := f.Stopped[c.ID]
+	since := s.Now.Sub(c.FinishedAt)
+	if stopped || s.Stopping || f.Busy.Has(Lane{Kind: LaneStop, Name: c.ID}) || since < 0 || since >= oomDelay {
+		return
+	}
+	put(&f.LookAgain, c.ID, s.Now.Add(oomDelay))
+}
+
+const (
+	exitKilled = 137 // 128 + SIGKILL
+	oomKilled  = "OOMKilled"
+)
 
 func (InspectContainer) isAction() {}
 func (InspectContainer) isEffect() {}

@@ -125,6 +125,7 @@ func (f *Facts) prune() {
 	dropGone(f.Health, gone)
 	dropGone(f.KillAt, gone)
 	dropGone(f.Stopped, gone)
+	dropGone(f.LookAgain, gone)
 	dropGone(f.SandboxStopped, gone)
 	dropGone(f.Given, gone)
 	for lane := range f.Failures { // order-free: each on its own
@@ -285,6 +286,25 @@ func (f *Facts) Relisted(v observed.Pod, listed time.Time) {
 		if s := &f.View.Sandboxes[i]; !have[s.ID] && s.CreatedAt.Before(listed) {
 			f.Doubt()
 		}
+	}
+}
+
+// Appeared takes from a relist of a pod that has ended what is alive and was not known: a call that was
+// given up before the end may still have worked.
+func (f *Facts) Appeared(v observed.Pod) {
+	var late observed.Pod
+	for i := range v.Containers {
+		if c := &v.Containers[i]; c.State != observed.ContainerExited && f.Container(c.ID) == nil {
+			late.Containers = append(late.Containers, *c)
+		}
+	}
+	for i := range v.Sandboxes {
+		if s := &v.Sandboxes[i]; s.State == observed.SandboxReady && f.Sandbox(s.ID) == nil {
+			late.Sandboxes = append(late.Sandboxes, *s)
+		}
+	}
+	if len(late.Containers)+len(late.Sandboxes) > 0 {
+		f.merge(late, false)
 	}
 }
 

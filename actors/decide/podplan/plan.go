@@ -19,6 +19,8 @@ import (
 //	Terminating  hooks ─► stop main ─► stop sidecars, last first
 //	             ─► stop sandboxes ─► unmount, remove the cgroup ─► AllDown
 //
+//	Terminated   stop what the runtime made late
+//
 // Each call depends only on its input. Input.Busy shows what is under way and Input.View what was
 // done, so a lost plan is simply made again.
 func Plan(in Input) Output {
@@ -30,8 +32,7 @@ func Plan(in Input) Output {
 	case podlife.Terminating:
 		p.terminate()
 	case podlife.Terminated:
-		// Nothing is left to do. If something still appears (a late answer of the runtime), it is taken
-		// down as an orphan.
+		p.stopLate()
 	default:
 		panic("podplan: no state " + in.Life.String())
 	}

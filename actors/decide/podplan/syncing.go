@@ -47,6 +47,7 @@ func (p *planner) sync() {
 	p.driveMain(initialized)
 	p.driveEphemeral()
 	p.inspectExited()
+	p.lookAgain()
 }
 
 // pastDeadline says whether activeDeadlineSeconds is over.
@@ -80,6 +81,23 @@ func (p *planner) driveCgroup() {
 	if c.Own && (c.State == podcgroup.Down || c.State == podcgroup.Known && needed) {
 		p.do(EnsureCgroup{Make: needed})
 	}
+}
+
+// lookAgain inspects killed containers once more, see Facts.expectOOM. It says whether there are any.
+func (p *planner) lookAgain() (any bool) {
+	if len(p.in.LookAgain) == 0 {
+		return false
+	}
+	cs := p.in.View.Containers
+	for i := range cs {
+		if at, is := p.in.LookAgain[cs[i].ID]; is {
+			any = true
+			if p.due(at) {
+				p.do(InspectContainer{Name: cs[i].Name, ID: cs[i].ID})
+			}
+		}
+	}
+	return any
 }
 
 // inspectExited reads how the newest incarnations and those before them ended. Users see it as

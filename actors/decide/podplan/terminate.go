@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,7 +25,7 @@ func (p *planner) terminate() {
 		return
 	}
 	lives := p.stopAll()
-	details := p.inspectDead()
+	details := p.inspectDead() && (p.in.Stop.Grace <= 0 || !p.lookAgain())
 	if lives || p.making() || p.stopSandboxes() {
 		return
 	}
@@ -84,6 +85,20 @@ func (p *planner) stopAll() (lives bool) {
 		wait = wait || any
 	}
 	return true
+}
+
+// stopLate takes down what appeared after the pod's end, see Facts.Appeared.
+func (p *planner) stopLate() {
+	ready := func(s observed.Sandbox) bool { return s.State == observed.SandboxReady && !p.in.SandboxStopped[s.ID] }
+	lives := func(c observed.Container) bool { return p.lives(&c) }
+	v := &p.in.View
+	switch {
+	case !slices.ContainsFunc(v.Sandboxes, ready) && !slices.ContainsFunc(v.Containers, lives):
+	case !p.in.Known:
+		p.do(ObservePod{})
+	case !p.stopAll():
+		p.stopSandboxes()
+	}
 }
 
 // stopEnd is when a container's grace ends. A container in no spec has the grace recorded when it

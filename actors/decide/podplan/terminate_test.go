@@ -204,7 +204,20 @@ func TestPlanTerminating(t *testing.T) {
 			in.View.Containers[0].Detailed = false
 			failedLane(in, Lane{Kind: LaneInspect, Name: "a0"}, maxInspections, 0, "")
 		}, "ALL DOWN"},
-		{"afterlife", stopInput, func(in *Input) { in.Life = podlife.Terminated }, ""},
+		{"ended", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Life = podlife.Terminated
+		}, ""},
+		{"ended, not known", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Life, in.Known = podlife.Terminated, false
+		}, ""},
+		{"ended, a late sandbox", downInput, func(in *Input) { in.Life = podlife.Terminated }, "stop sandbox s0"},
+		{"ended, a late sandbox, not known", downInput, func(in *Input) {
+			in.Life, in.Known = podlife.Terminated, false
+		}, "observe"},
+		{"ended, a late container", stopInput, func(in *Input) { in.Life = podlife.Terminated },
+			"stop a0 30s; Killing! Stopping container a; wake +30s"},
 	})
 }
 

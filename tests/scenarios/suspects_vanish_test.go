@@ -1,0 +1,66 @@
+package scenarios
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+)
+
+// TestPodsVanishWhilePodsIsDown: pods are deleted by force while the pods actor restarts: one that
+// runs, and three that have nothing in the runtime yet and wait for an object, an image and a volume.
+// Nobody goes on with what they needed.
+func TestPodsVanishWhilePodsIsDown(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1, withConfig(func(c *agent.Config) { c.Cluster.NoServices = true }))
+	c.secret("password")
+	w.registry.Withdraw("registry.test/none:1")
+	w.host.Fault = func(call machine.Call) (f machine.Fault) {
+		if call.Verb == "MountVolume" && call.Volume == "bad" {
+			f.Err = errors.New("no such device")
+		}
+		return f
+	}
+	w.fault = func(call simcri.Call) (f simcri.Fault) {
+		f.Fail = call.Method == simcri.RunPodSandbox && call.Pod.Name != "runs"
+		return f
+	}
+	c.create(aPod("runs").fromSecret("password"), aPod("object").fromMap("none"),
+		aPod("image").image("registry.test/none:1"), aPod("volume").volume("bad"), aPod("stays").fromMap("none"))
+	w.until(time.Minute, "one runs", func() bool { return c.ready("runs") })
+	w.run(30 * time.Second)
+
+	w.around = func(who string, _ any, _ bool) {
+		if who == "pods" && w.crashes < 4 {
+			panic(planted)
+		}
+	}
+	for _, name := range []string{"runs", "object", "image", "volume"} {
+		c.delete(name, new(int64))
+	}
+	w.run(5 * time.Minute)
+	w.onlyRestarted("pods", 4)
+
+	want := []string{"WatchConfigMap default/none"}
+	if got := w.watches(); !slices.Equal(got, want) {
+		t.Errorf("watches %v, want %v", got, want)
+	}
+	pulls, mounts := w.rt.Calls(simcri.PullImage), w.count("volume", "FailedMount")
+	w.run(30 * time.Minute)
+	if n := w.rt.Calls(simcri.PullImage) - pulls; n > 0 {
+		t.Errorf("%d more pulls for a pod that is gone", n)
+	}
+	if n := w.count("volume", "FailedMount") - mounts; n > 0 {
+		t.Errorf("%d more mounts for a pod that is gone", n)
+	}
+	for _, a := range w.system.Snapshot("") {
+		if strings.Contains(a.Path, "pods/") && a.Label != "default/stays" {
+			t.Errorf("actor %s is still there", a.Label)
+		}
+	}
+}
