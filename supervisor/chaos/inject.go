@@ -112,6 +112,10 @@ func (j *injector) api(c simapi.Call) simapi.Fault {
 		role = roleOf(c.Key.Name, "")
 	}
 	e, _ := j.at(plan.API, subject, role)
+	if stream := c.Verb == simapi.List || c.Verb == simapi.Watch; stream && (e.Do == plan.Hang || e.Do == plan.Lose) {
+		// The port leaves it to the client to give up a list or a watch that gets no answer.
+		return simapi.Fault{Fail: true, Kind: port.Deadline, Detail: planted, Latency: clientDeadline}
+	}
 	return fault(e, port.Unavailable)
 }
 
@@ -189,6 +193,8 @@ const (
 	nodeName = "n1"
 	// restartDelay is until an agent that was killed is started again.
 	restartDelay = 100 * time.Millisecond
+	// clientDeadline is when a client of the apiserver gives up a list.
+	clientDeadline = 30 * time.Second
 	// runtimeDelay is until a runtime that was killed by a fault is restarted.
 	runtimeDelay = time.Second
 )

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -133,11 +134,17 @@ func (r *runner) violated(v invariants.Violation) {
 func (r *runner) configure(c *agent.Config) {
 	clear(r.within)
 	r.rules.Began()
+	c.PullDeadline = pullDeadline
 	c.Around = func(actor string, m any, handled bool) {
 		if handled {
 			r.rules.Handled(m)
-			if told, is := m.(pods.Reported); is && r.c.Standalone {
-				r.reported(told)
+			switch m := m.(type) {
+			case pods.Wanted:
+				for _, p := range m.Pods {
+					r.names[p.UID] = roleOf(p.Name, "").Pod
+				}
+			case pods.Reported:
+				r.reported(m)
 			}
 		}
 		r.inj.message(actor, m, handled, r.within)
@@ -169,7 +176,11 @@ func (r *runner) changed(_ string, t simcri.Transition) {
 }
 
 func (r *runner) hosted(_ string, c sim.HostCall) sim.HostFault {
-	return r.inj.host(c, r.nameOf(types.UID(c.Pod)))
+	f := r.inj.host(c, r.nameOf(types.UID(c.Pod)))
+	if !r.bare {
+		r.rules.Hosted(c, f)
+	}
+	return f
 }
 
 func (r *runner) asked(c simapi.Call) simapi.Fault {
@@ -192,7 +203,7 @@ func (r *runner) shown(e simapi.Event) {
 
 // reported is the status of a pod of a standalone node.
 func (r *runner) reported(m pods.Reported) {
-	if m.Status != nil {
+	if r.c.Standalone && m.Status != nil {
 		r.status(r.nameOf(m.UID), m.Status, r.v.Now())
 		r.dirty = true
 	}
@@ -200,6 +211,10 @@ func (r *runner) reported(m pods.Reported) {
 
 // pending says that time must not pass before something was looked at or done.
 func (r *runner) pending() bool { return r.dirty || r.killed || r.downed }
+
+// pullDeadline is when a real client gives up a pull that makes no progress; the simulated
+// runtime has no such client before it.
+const pullDeadline = 3 * time.Minute
 
 // settle is how long all is to stay well, patience how long it may take to get so once the
 // last operation was done: a call that hangs is given up after four minutes, and there may
@@ -273,30 +288,26 @@ func (r *runner) end() {
 		if r.broken() {
 			return
 		}
-		if r.missing() == "" && r.busy() == "" {
-			r.atRest()
+		if r.unsettled() == "" {
+			if !r.bare {
+				r.rules.Settled()
+			}
 			return
 		}
 	}
 	if r.broken() {
 		return
 	}
-	why := r.missing()
-	if why == "" {
-		why = r.busy()
-	}
-	r.violated(invariants.Violation{ID: "L01", What: fmt.Sprintf("not all is well %s after the last operation: %s", patience, why),
-		At: r.v.Now()})
+	r.violated(invariants.Violation{
+		ID: "L01", At: r.v.Now(),
+		What: fmt.Sprintf("not all is well %s after the last operation: %s", patience, r.unsettled()),
+	})
 }
 
-// atRest holds against the node what must be so when nothing is asked of it.
-func (r *runner) atRest() {
-	if r.bare {
-		return
+// unsettled says what keeps the node from being at rest; empty if nothing does.
+func (r *runner) unsettled() string {
+	if why := cmp.Or(r.missing(), r.busy()); why != "" {
+		return why
 	}
-	r.rules.Settled()
-	truth := r.node.Runtime().Truth().Runtime.Pods
-	if why := invariants.Cgroups(truth, r.node.Machine().Cgroups.Owners()); why != "" {
-		r.violated(invariants.Violation{ID: "L02", What: why, At: r.v.Now()})
-	}
+	return invariants.Cgroups(r.node.Runtime().Truth().Runtime.Pods, r.node.Machine().Cgroups.Owners())
 }

@@ -88,7 +88,7 @@ func (s *story) transition(t simcri.Transition) {
 	case observed.ContainerCreatedEvent:
 		c.objects++
 	case observed.ContainerDeletedEvent:
-		if c.objects--; c.objects == 0 && s.standalone {
+		if c.objects--; c.objects == 0 && s.standalone && c.asked == nil {
 			c.status = nil
 		}
 	}

@@ -12,7 +12,7 @@ import (
 var attemptsGrow = rule{
 	Rule: Rule{
 		ID:   "I04",
-		Text: "The attempts of a container's incarnations only grow while the runtime has something of the pod.",
+		Text: "The attempts of a container's incarnations only grow while the runtime has a container of the pod.",
 	},
 	changed: func(_ *Node, p *Pod, t *simcri.Transition) string {
 		if t.Kind != observed.ContainerCreatedEvent {

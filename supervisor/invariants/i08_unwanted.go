@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
@@ -15,7 +16,8 @@ var nothingForTheUnwanted = rule{
 	Rule: Rule{
 		ID: "I08",
 		Text: "No sandbox or container is made or started for a pod that is not to run, half a second after the agent was " +
-			"told so, whatever fails.",
+			"told so.",
+		Excuses: "A static pod, as long as a checkpoint can't be written: why it is stopped is saved first.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		switch c.Method {
@@ -23,7 +25,8 @@ var nothingForTheUnwanted = rule{
 		default:
 			return ""
 		}
-		if since := n.now().Sub(p.dropped); !p.wanted && !p.dropped.IsZero() && since > noticed {
+		if since := n.now().Sub(p.dropped); !p.wanted && !p.dropped.IsZero() && since > noticed &&
+			(n.now().After(n.disk.Add(noticed)) || !podspec.Static(p.spec)) {
 			return fmt.Sprintf("%v %s, though the agent was told %v before that the pod is not to run", c.Method, c.Object,
 				since)
 		}

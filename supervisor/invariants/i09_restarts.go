@@ -13,6 +13,7 @@ var restartsAfterAnEnd = rule{
 		ID: "I09",
 		Text: "A container is made again in a sandbox only after its last incarnation there has ended, and where that " +
 			"ended by itself, only if the restart policy says so.",
+		Excuses: "Another image: the container is stopped to be made again with it, and may end before the signal.",
 	},
 	changed: func(_ *Node, p *Pod, t *simcri.Transition) string {
 		if t.Container == "" || t.Kind != observed.ContainerCreatedEvent || p.spec == nil {
@@ -23,7 +24,8 @@ var restartsAfterAnEnd = rule{
 		switch {
 		case l.running != nil && l.running.sandbox == t.Sandbox:
 			return fmt.Sprintf("container %s was made again while it runs", t.Container)
-		case last == nil || last.sandbox != t.Sandbox || last.attempt != l.newest || last.cause != simcri.ByItself:
+		case last == nil || last.sandbox != t.Sandbox || last.attempt != l.newest || last.cause != simcri.ByItself,
+			last.image != p.image(t.Container):
 			return ""
 		}
 		spec, kind := podspec.Find(&p.spec.Spec, t.Container)

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -43,6 +44,8 @@ type Node struct {
 	pods map[types.UID]*Pod
 	// sources are the pods that the agent was last told of by each source.
 	sources map[podspec.Origin]map[types.UID]*v1.Pod
+	// disk is until when the agent may wait for a checkpoint that is not written.
+	disk time.Time
 	// running are the UIDs of a pod's name that have running containers, and how many.
 	running map[podName]map[types.UID]int
 }
@@ -82,6 +85,8 @@ type container struct {
 	state         observed.ContainerState
 	exitCode      int32
 	cause         simcri.Cause
+	// image is the one that the pod asked for when it was made.
+	image string
 	// doubtful: the agent was not told by the answer that it was started.
 	doubtful bool
 	// asked is when the agent first asked the runtime to stop it.
@@ -125,6 +130,16 @@ func (n *Node) pod(ref observed.PodRef) *Pod {
 	return p
 }
 
+// image is what the pod asks for now, for a container.
+func (p *Pod) image(name string) string {
+	if p.spec != nil {
+		if c, _ := podspec.Find(&p.spec.Spec, name); c != nil {
+			return c.Image
+		}
+	}
+	return ""
+}
+
 func (p *Pod) lineage(name string) *lineage {
 	l := p.names[name]
 	if l == nil {
@@ -157,10 +172,11 @@ func (n *Node) Changed(t simcri.Transition) {
 	} else {
 		n.containerChanged(p, &t)
 	}
-	if len(p.sandboxes) == 0 && len(p.containers) == 0 && p.everDropped {
-		// Nothing is left of it: the numbers begin anew if it comes back.
-		p.newest, p.everDropped = -1, !p.wanted
-		clear(p.names)
+	if len(p.containers) == 0 && p.everDropped {
+		clear(p.names) // the numbers begin anew if it comes back: no log is left that they could meet
+		if len(p.sandboxes) == 0 {
+			p.newest, p.everDropped = -1, !p.wanted
+		}
 	}
 }
 
@@ -185,7 +201,7 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
 		p.containers[t.ID] = &container{
-			name: t.Container, sandbox: t.Sandbox, attempt: t.Attempt, state: observed.ContainerCreated,
+			name: t.Container, sandbox: t.Sandbox, attempt: t.Attempt, state: observed.ContainerCreated, image: p.image(t.Container),
 		}
 		l.made, l.newest, l.ran = true, t.Attempt, false
 	case observed.ContainerStartedEvent:
@@ -256,6 +272,13 @@ func (n *Node) Outsider(uid types.UID) {
 		for _, c := range p.containers { // order-free: all of them
 			c.asked = n.now()
 		}
+	}
+}
+
+// Hosted: the agent makes a call about the machine, and this goes wrong with it.
+func (n *Node) Hosted(c machine.Call, f machine.Fault) {
+	if c.Verb == "SaveCheckpoint" && f != (machine.Fault{}) {
+		n.disk = n.now().Add(2 * checkpoint.Deadline) // of this write, and of one that waits for it
 	}
 }
 

@@ -67,7 +67,8 @@ func (h *havoc) callFault(c simcri.Call) simcri.Fault {
 	return f
 }
 
-func (h *havoc) hostFault(c machine.Call) machine.Fault {
+func (h *havoc) hostFault(c machine.Call) (f machine.Fault) {
+	defer func() { h.rules.Hosted(c, f) }()
 	if h.trouble == 0 || h.rng.Float64() > h.trouble {
 		return machine.Fault{}
 	}

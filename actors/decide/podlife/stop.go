@@ -14,6 +14,8 @@ type Stop struct {
 	Why             string
 	// Fail: the pod's phase becomes Failed whatever the state of its containers.
 	Fail bool
+	// Ended: the pod has come to its end, and nobody asked for the stop.
+	Ended bool
 }
 
 // Shortened is the stop of a pod that is asked to stop again. A later stop can only end it sooner;

@@ -125,6 +125,7 @@ func (p *planner) note(n Note) { p.out.Notes = append(p.out.Notes, n) }
 // conclude ends a Syncing pod and drops everything else that was planned.
 func (p *planner) conclude(s podlife.Stop) {
 	p.out.Actions, p.out.Notes, p.out.Wake = nil, nil, time.Time{}
+	s.Ended = true
 	p.out.Outcome = Done
 	p.out.Stop = &s
 }

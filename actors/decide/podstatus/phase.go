@@ -26,7 +26,11 @@ func (c *computer) phase() v1.PodPhase {
 		// field status.phase).
 		phase = v1.PodRunning
 	}
-	if c.life() == podlife.Terminated && !podspec.Terminal(phase) && !podspec.Static(c.pod) {
+	// A static pod that was removed has no status that anybody waits for; one that ends for good while
+	// it is wanted has.
+	stop := c.in.Plan.Stop
+	removed := podspec.Static(c.pod) && (stop == nil || !stop.Ended)
+	if c.life() == podlife.Terminated && !podspec.Terminal(phase) && !removed {
 		return v1.PodFailed
 	}
 	return phase

@@ -1,0 +1,64 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+)
+
+// Draw makes the case of a seed. It runs the case without faults first, the twin: faults are
+// drawn from the points that it came through.
+func Draw(seed uint64, p plan.Profile) (c *plan.Case, twin *Result) {
+	c = plan.Expand(seed, p)
+	twin = Run(c, WithPoints())
+	if len(twin.Points) == 0 {
+		return c, twin
+	}
+	faulty := *c
+	faulty.Faults = plan.Faults(seed, p, twin.points())
+	return &faulty, twin
+}
+
+// points are where each stream could be struck, one slice each.
+func (r *Result) points() map[plan.Stream][]plan.Fault {
+	out := map[plan.Stream][]plan.Fault{}
+	for _, p := range r.Points {
+		out[p.Stream] = append(out[p.Stream], plan.Fault{Stream: p.Stream, Subject: p.Subject, Role: p.Role, N: p.N})
+	}
+	return out
+}
+
+// isolation is how much later than in the twin a pod may be Ready that no fault names.
+const (
+	isolationFactor = 1.5
+	isolationSlack  = 2 * time.Second
+)
+
+// Beside compares a result with its twin: a pod that no fault names is Ready as soon as it
+// is without faults. Faults that strike more than their pod (the agent, the runtime, an
+// actor of all pods, the apiserver as a whole) name every pod.
+func Beside(r, twin *Result) string {
+	named := map[string]bool{}
+	for i := range r.Case.Faults {
+		f := &r.Case.Faults[i]
+		switch f.Effect.Do {
+		case plan.KillAgent, plan.KillAfter, plan.KillRuntime:
+			return ""
+		}
+		if f.Role.Pod == "" || f.Stream == plan.Call && f.Subject == simcri.PullImage.String() {
+			return "" // others may need the image too
+		}
+		named[f.Role.Pod] = true
+	}
+	for _, name := range sorted(twin.Ready) {
+		usual, took := twin.Ready[name], r.Ready[name]
+		if named[name] || took == 0 {
+			continue
+		}
+		if took > time.Duration(isolationFactor*float64(usual))+isolationSlack {
+			return "pod " + name + " was Ready after " + took.String() + ", without the faults of other pods after " + usual.String()
+		}
+	}
+	return ""
+}
