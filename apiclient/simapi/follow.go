@@ -94,13 +94,22 @@ func (f *follow) ask(bad error) {
 		}
 		fault.Fail, fault.Hang = fault.Fail || fault.Partial, fault.Hang || fault.LoseReply
 		fault.Partial, fault.LoseReply = false, false
+		// A late list has the objects of its instant. A watch has no other answer than its changes.
+		late := time.Duration(0)
+		if call.Verb == List {
+			late = fault.AnswerLate
+		} else {
+			fault.Latency += fault.AnswerLate
+		}
+		fault.Latency += fault.WorkLate
+		fault.AnswerLate, fault.WorkLate = 0, 0
 		s.stage.Do(func() {
 			if f.state != asking {
 				return
 			}
 			fail := func(err error) { s.stage.Do(func() { f.refused(err, bad) }) }
 			f.asked = f.c.beginLocked(context.Background(), call, f.selected.String(), fault, fail,
-				func(o *op) { f.answered(o, call.Verb, bad) })
+				func(o *op) { f.answered(o, call.Verb, late, bad) })
 			f.asked.From = f
 			if f.c.link == Silent && !s.down {
 				f.asked.RefuseAfter(dialTimeout, unreachable("dial tcp: i/o timeout"))
@@ -109,8 +118,8 @@ func (f *follow) ask(bad error) {
 	})
 }
 
-// answered: the call succeeds.
-func (f *follow) answered(o *op, verb Verb, bad error) {
+// answered: the call succeeds. A list is told late.
+func (f *follow) answered(o *op, verb Verb, late time.Duration, bad error) {
 	s := f.c.s
 	given := o.Answered() // the connection was lost meanwhile
 	o.Drop()
@@ -127,7 +136,7 @@ func (f *follow) answered(o *op, verb Verb, bad error) {
 	t := s.tables[f.sel.kind]
 	f.state, f.failures, f.told = open, 0, ""
 	if verb == List {
-		f.startOver(s.stage.Now().Add(f.lag()))
+		f.startOver(s.stage.Now().Add(f.lag() + late))
 	} else if !t.history.since(f.version, f.see) {
 		f.version, f.queue = 0, nil
 		f.ask(nil)

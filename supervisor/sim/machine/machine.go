@@ -60,6 +60,13 @@ type Fault struct {
 	Hang bool
 	// Latency comes on top of the call's own.
 	Latency time.Duration
+	// AnswerLate: the call is done as usual, and answered this much later with what was true
+	// when it was done. A machine cannot take an answer back: it comes although the caller
+	// gave up.
+	AnswerLate time.Duration
+	// WorkLate: the call is done this much later, also if its caller gave up or was killed
+	// before.
+	WorkLate time.Duration
 }
 
 // Calls are the calls of one part of a machine.
@@ -82,7 +89,8 @@ const (
 )
 
 // do calls f under the lock once the latency is over, and then done, unless a fault
-// says otherwise.
+// says otherwise. These are no simport.Op: most are system calls, which cannot be given
+// up while they run, and their answers come in the end.
 func (c *Calls) do(ctx context.Context, call Call, latency time.Duration, done func(error), f func() error) {
 	var fault Fault
 	if c.Fault != nil {
@@ -91,22 +99,30 @@ func (c *Calls) do(ctx context.Context, call Call, latency time.Duration, done f
 	if fault.Hang {
 		return
 	}
-	c.clock.AfterFunc(latency+fault.Latency, func() {
-		switch {
-		case ctx.Err() != nil:
-			done(&port.Error{Kind: port.Canceled, Verb: call.Verb, Object: call.object(), Detail: "the caller gave up"})
-		case fault.Err != nil:
-			done(fault.Err)
-		default:
-			if c.Observe != nil {
-				c.Observe(call)
-			}
-			c.mu.Lock()
-			err := f()
-			c.mu.Unlock()
-			done(err)
+	c.clock.AfterFunc(latency+fault.Latency+fault.WorkLate, func() {
+		err := c.work(ctx, call, &fault, f)
+		if fault.AnswerLate > 0 {
+			c.clock.AfterFunc(fault.AnswerLate, func() { done(err) })
+			return
 		}
+		done(err)
 	})
+}
+
+// work calls f, unless the caller gave up before or the call fails.
+func (c *Calls) work(ctx context.Context, call Call, fault *Fault, f func() error) error {
+	switch {
+	case ctx.Err() != nil && fault.WorkLate == 0:
+		return &port.Error{Kind: port.Canceled, Verb: call.Verb, Object: call.object(), Detail: "the caller gave up"}
+	case fault.Err != nil:
+		return fault.Err
+	}
+	if c.Observe != nil {
+		c.Observe(call)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return f()
 }
 
 func (c *Call) object() string {
