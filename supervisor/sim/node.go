@@ -65,6 +65,9 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	if c.Events.Delay.IsZero() {
 		c.Events.Delay = simcri.DefaultEventDelay()
 	}
+	if hook := w.config.Hooks.Event; hook != nil {
+		c.Events.Fate = func(e port.RuntimeEvent) simcri.EventFate { return hook(s.Name, e) }
+	}
 	if hook := w.config.Hooks.Transition; hook != nil {
 		c.Observe = func(t simcri.Transition) { hook(s.Name, t) }
 	}
