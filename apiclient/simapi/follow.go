@@ -15,7 +15,7 @@ import (
 //	             ▼                                                             │
 //	asking ──List, or Watch from where it was──► open ──connection lost──► waiting
 //	  ▲                                           │ │
-//	  │ the history since is gone: List           │ └──closed by the server──► asking
+//	  │ the version is too old or too new: List   │ └──closed by the server──► asking
 //	  └───────────────────────────────────────────┘
 //
 // any ──context ended──► ended
@@ -111,7 +111,7 @@ func (f *follow) ask(bad error) {
 			f.asked = f.c.beginLocked(context.Background(), call, f.selected.String(), fault, fail,
 				func(o *op) { f.answered(o, call.Verb, late, bad) })
 			f.asked.From = f
-			if f.c.link == Silent && !s.down {
+			if f.c.link.deaf() && !s.down {
 				f.asked.RefuseAfter(dialTimeout, unreachable("dial tcp: i/o timeout"))
 			}
 		})
@@ -137,7 +137,7 @@ func (f *follow) answered(o *op, verb Verb, late time.Duration, bad error) {
 	f.state, f.failures, f.told = open, 0, ""
 	if verb == List {
 		f.startOver(s.stage.Now().Add(f.lag() + late))
-	} else if !t.history.since(f.version, f.see) {
+	} else if f.version > s.version || !t.history.since(f.version, f.see) {
 		f.version, f.queue = 0, nil
 		f.ask(nil)
 		return
@@ -302,7 +302,7 @@ func (f *follow) arm() {
 		f.stopTimer()
 		f.stopTimer = nil
 	}
-	if len(f.queue) > 0 && f.c.link != Silent {
+	if len(f.queue) > 0 && !f.c.link.deaf() {
 		f.stopTimer = f.c.s.stage.After(f.queue[0].due.Sub(f.c.s.stage.Now()), f.fire)
 	}
 }
