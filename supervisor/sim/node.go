@@ -203,7 +203,7 @@ func (n *Node) RestartAgent() {
 }
 
 // PowerOff ends the machine as the loss of its power does: the agent, the
-// runtime and all containers are gone, without notice.
+// runtime, all containers, mounts and files in memory are gone, without notice.
 func (n *Node) PowerOff() {
 	if !n.On() {
 		return
@@ -215,7 +215,7 @@ func (n *Node) PowerOff() {
 	for _, p := range n.runtime.Truth().Runtime.Pods {
 		n.endPod(&p)
 	}
-	n.machine.Cgroups.Clear() // they are the kernel's
+	n.machine.LosePower()
 }
 
 // endPod ends all that runs of a pod.

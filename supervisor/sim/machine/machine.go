@@ -31,13 +31,29 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 	}
 }
 
+func (m *Machine) calls() []*Calls {
+	return []*Calls{
+		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
+	}
+}
+
 // SetFault makes all parts ask fault what goes wrong.
 func (m *Machine) SetFault(fault func(Call) Fault) {
-	for _, c := range []*Calls{
-		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
-	} {
+	for _, c := range m.calls() {
 		c.Fault = fault
 	}
+}
+
+// LosePower ends what only the kernel had: mounts, what was in memory, cgroups, and calls that
+// were under way. The disk stays as it is.
+func (m *Machine) LosePower() {
+	for _, c := range m.calls() {
+		c.mu.Lock()
+		c.boots++
+		c.mu.Unlock()
+	}
+	m.Host.losePower()
+	m.Cgroups.clear()
 }
 
 // Call is one call of a port of the machine.
@@ -78,6 +94,8 @@ type Calls struct {
 
 	clock simport.Clock
 	mu    sync.Mutex
+	// boots counts the losses of power.
+	boots int
 }
 
 // How long calls take.
@@ -99,8 +117,11 @@ func (c *Calls) do(ctx context.Context, call Call, latency time.Duration, done f
 	if fault.Hang {
 		return
 	}
+	c.mu.Lock()
+	boot := c.boots
+	c.mu.Unlock()
 	c.clock.AfterFunc(latency+fault.Latency+fault.WorkLate, func() {
-		err := c.work(ctx, call, &fault, f)
+		err := c.work(ctx, call, &fault, boot, f)
 		if fault.AnswerLate > 0 {
 			c.clock.AfterFunc(fault.AnswerLate, func() { done(err) })
 			return
@@ -109,10 +130,13 @@ func (c *Calls) do(ctx context.Context, call Call, latency time.Duration, done f
 	})
 }
 
-// work calls f, unless the caller gave up before or the call fails.
-func (c *Calls) work(ctx context.Context, call Call, fault *Fault, f func() error) error {
+// work calls f, unless the caller gave up before, the power was lost since boot, or the call fails.
+func (c *Calls) work(ctx context.Context, call Call, fault *Fault, boot int, f func() error) error {
+	c.mu.Lock()
+	lost := c.boots != boot
+	c.mu.Unlock()
 	switch {
-	case ctx.Err() != nil && fault.WorkLate == 0:
+	case lost, ctx.Err() != nil && fault.WorkLate == 0:
 		return &port.Error{Kind: port.Canceled, Verb: call.Verb, Object: call.object(), Detail: "the caller gave up"}
 	case fault.Err != nil:
 		return fault.Err
