@@ -115,4 +115,3 @@ func TestHalfLink(t *testing.T) {
 		})
 	}
 }
-
