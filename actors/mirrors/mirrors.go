@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/mirrorpods"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -89,8 +90,9 @@ type API interface {
 // Deps are what the actor needs.
 type Deps struct {
 	API API
-	// Object and Gone go to status: uid is the static pod's.
-	Object func(uid types.UID, mirror *v1.Pod)
+	// Object and Gone go to status: uid is the static pod's. restored: this version is older than
+	// the one before, because the apiserver was restored from a backup.
+	Object func(uid types.UID, mirror *v1.Pod, restored bool)
 	Gone   func(uid, mirror types.UID)
 	// Restarted is called when an incarnation after the first begins, or when messages were
 	// missed: everything must be sent again.
@@ -215,10 +217,9 @@ func (a *mirrors) tell(stand []mirrorpods.Pair) {
 		}
 	}
 	for _, p := range stand {
-		if !slices.ContainsFunc(a.told, func(old mirrorpods.Pair) bool {
-			return p.Static.UID == old.Static.UID && p.Mirror == old.Mirror
-		}) {
-			a.deps.Object(p.Static.UID, p.Mirror)
+		i := slices.IndexFunc(a.told, func(old mirrorpods.Pair) bool { return p.Static.UID == old.Static.UID })
+		if i < 0 || a.told[i].Mirror != p.Mirror {
+			a.deps.Object(p.Static.UID, p.Mirror, i >= 0 && apipod.Restored(a.told[i].Mirror, p.Mirror))
 		}
 	}
 	a.told = stand

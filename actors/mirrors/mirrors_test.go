@@ -172,3 +172,20 @@ func TestOverflow(t *testing.T) {
 	}
 	r.WantAfter("one more than there is room for", soon, "all: repeat")
 }
+
+// TestRestored: of a mirror that comes back in an older version, status is told so.
+func TestRestored(t *testing.T) {
+	version := func(v string) mirrors.Found {
+		m := found("web=1")
+		m.Mirrors[0].ResourceVersion = v
+		return m
+	}
+	r := newRig(t, node, statics("web=1"), version("500"))
+	r.Want("it stands", stands)
+	r.tells(version("501"))
+	r.Want("a newer version", stands)
+	r.tells(version("7"))
+	r.Want("an older version", "status: web is mirrored by an older version of mirror1")
+	r.tells(version("8"))
+	r.Want("a newer one again", stands)
+}

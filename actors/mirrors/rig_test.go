@@ -45,8 +45,14 @@ func newRig(t *testing.T, messages ...mirrors.Message) *rig {
 	r.answers = r.NewAnswers()
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[mirrors.Message]{
 		Name: "mirrors", MailboxLimit: 3, New: mirrors.New(&mirrors.Deps{
-			API:       r,
-			Object:    func(uid types.UID, mirror *v1.Pod) { r.Say("status: %s is mirrored by %s", uid, mirror.UID) },
+			API: r,
+			Object: func(uid types.UID, mirror *v1.Pod, restored bool) {
+				if restored {
+					r.Say("status: %s is mirrored by an older version of %s", uid, mirror.UID)
+					return
+				}
+				r.Say("status: %s is mirrored by %s", uid, mirror.UID)
+			},
 			Gone:      func(uid, mirror types.UID) { r.Say("status: %s has lost %s", uid, mirror) },
 			Restarted: func() { r.Say("all: repeat") },
 			Backoff:   backoff.Policy{Base: base, Max: 8 * base}, Deadline: deadline,

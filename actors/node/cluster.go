@@ -103,9 +103,11 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 		Doubt:   2 * time.Second, Deadline: apiDeadline, Patience: apiPatience,
 	}))
 	a.mirrors = spawn(ctx, c.Around, "mirrors", mirrors.New(&mirrors.Deps{
-		API:    c.Ports.API,
-		Object: func(uid types.UID, mirror *v1.Pod) { a.status.Tell(status.Object{UID: uid, Pod: mirror}) },
-		Gone:   func(uid, mirror types.UID) { a.status.Tell(status.Gone{UID: uid, Object: mirror}) },
+		API: c.Ports.API,
+		Object: func(uid types.UID, mirror *v1.Pod, restored bool) {
+			a.status.Tell(status.Object{UID: uid, Pod: mirror, Restored: restored})
+		},
+		Gone: func(uid, mirror types.UID) { a.status.Tell(status.Gone{UID: uid, Object: mirror}) },
 		Restarted: func() {
 			a.apipods.Tell(apipods.Resend{})
 			a.nodestatus.Tell(nodestatus.Resend{})

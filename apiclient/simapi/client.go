@@ -68,13 +68,15 @@ func (c *client) beginLocked(
 ) *op {
 	s := c.s
 	s.counts[call.Verb]++
+	watches := call.Verb == List || call.Verb == Watch
+	fault.LoseReply = fault.LoseReply || c.link == NoAnswers && !watches
 	o := s.calls.Begin(call.Verb.String(), object, fault, fail)
 	o.From = c
 	switch {
 	case o.Canceled(ctx):
 	case s.down || c.link == Refused:
 		o.RefuseAfter(refusedConnection, unreachable("connect: connection refused"))
-	case c.link == Silent || fault.Hang:
+	case c.link == Silent, c.link.deaf() && watches, fault.Hang:
 		o.Hang(ctx)
 	default:
 		o.Start(ctx, s.cfg.Latencies[call.Verb].Sample(s.lat), nil, work)

@@ -41,7 +41,8 @@ type Config struct {
 	LateEffect float64
 	// Fault returns the fault of a call; nil is no fault. It is called on the caller's goroutine,
 	// without the lock. A fault of a List or Watch breaks the port's watch that makes it; Partial
-	// and LoseReply there act as Fail and Hang.
+	// and LoseReply there act as Fail and Hang, WorkLate as Latency. AnswerLate makes a List tell
+	// old objects late, followed by the changes since.
 	Fault func(Call) Fault
 
 	// WatchLag is the delay of a watch's events; the zero value is DefaultWatchLag. Events of one

@@ -38,7 +38,8 @@
 //
 // # When a call takes effect
 //
-// At the end of its latency, in the same instant as its answer. A call whose
+// At the end of its latency, in the same instant as its answer, unless a fault delays either
+// (AnswerLate, WorkLate). A call whose
 // context ends first is answered with Deadline or Canceled at once, and takes
 // effect all the same with the chance Config.LateEffect. Callbacks run from
 // clock callbacks only, one at a time, never under the server's lock, so they may

@@ -74,6 +74,12 @@ func TestFaults(t *testing.T) {
 		{name: "lost reply", fault: Fault{LoseReply: true}, there: true, left: 1},
 		{name: "lost reply, context ends", fault: Fault{LoseReply: true}, endAt: 2 * time.Second, want: "2s canceled", there: true},
 		{name: "takes effect and fails", fault: Fault{Partial: true, Kind: port.Unavailable}, want: "10ms unavailable", there: true},
+		{name: "late answer", fault: Fault{AnswerLate: time.Second}, want: "1.01s m", there: true},
+		{name: "late answer, context ends", fault: Fault{AnswerLate: time.Minute}, endAt: 2 * time.Second, want: "2s canceled", there: true},
+		{name: "late answer, silence meanwhile", fault: Fault{AnswerLate: time.Second}, meanwhile: func(w *world) { w.SetLink("n1", Silent) }, there: true, left: 1},
+		{name: "late work", fault: Fault{WorkLate: time.Second}, want: "1.01s m", there: true},
+		{name: "late work, context ends", fault: Fault{WorkLate: 3 * time.Second}, endAt: 2 * time.Second, want: "2s canceled", there: true},
+		{name: "late work, connection refused meanwhile", fault: Fault{WorkLate: time.Second}, meanwhile: func(w *world) { w.SetLink("n1", Refused) }, want: "5ms unavailable", there: true},
 		{name: "context ends first", endAt: 5 * time.Millisecond, want: "5ms canceled"},
 		{name: "context ends first, too late", endAt: 5 * time.Millisecond, late: 1, want: "5ms canceled", there: true},
 		{name: "connection refused meanwhile", meanwhile: func(w *world) { w.SetLink("n1", Refused) }, want: "5ms unavailable"},
@@ -108,6 +114,50 @@ func TestFaults(t *testing.T) {
 				t.Errorf("the hook saw %+v", calls)
 			}
 		})
+	}
+}
+
+// TestEchoBeforeAnswer: with a late answer, a watch tells of a write before the write is answered.
+func TestEchoBeforeAnswer(t *testing.T) {
+	w := newWorld(t, func(cfg *Config) {
+		cfg.Fault = func(call Call) Fault {
+			if call.Verb == Create {
+				return Fault{AnswerLate: time.Second}
+			}
+			return Fault{}
+		}
+	})
+	l := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
+	w.v.Advance(time.Second)
+	l.heard()
+	a := w.create(newEnding(), "n1", "m")
+	w.v.Advance(500 * time.Millisecond)
+	if got := strings.Join(l.heard(), ", "); got != "1.011s set m@2" || a.said != "" {
+		t.Errorf("the watch told %q, the answer was %q", got, a.said)
+	}
+	w.v.Advance(time.Second)
+	if a.said != "2.01s m" {
+		t.Errorf("the answer was %q", a.said)
+	}
+}
+
+// TestLateList: a list that is answered late has the objects of its instant, and what changed
+// meanwhile follows.
+func TestLateList(t *testing.T) {
+	w := newWorld(t, func(cfg *Config) {
+		cfg.Fault = func(call Call) Fault {
+			if call.Verb == List {
+				return Fault{AnswerLate: time.Second}
+			}
+			return Fault{}
+		}
+	})
+	l := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
+	w.v.Advance(500 * time.Millisecond)
+	w.created(aMap("m"))
+	w.v.Advance(time.Second)
+	if got := strings.Join(l.heard(), ", "); got != "1.011s replaced 0, 1.011s set m@2" {
+		t.Errorf("the watch told %q", got)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 //	             ▼                                                             │
 //	asking ──List, or Watch from where it was──► open ──connection lost──► waiting
 //	  ▲                                           │ │
-//	  │ the history since is gone: List           │ └──closed by the server──► asking
+//	  │ the version is too old or too new: List   │ └──closed by the server──► asking
 //	  └───────────────────────────────────────────┘
 //
 // any ──context ended──► ended
@@ -94,23 +94,32 @@ func (f *follow) ask(bad error) {
 		}
 		fault.Fail, fault.Hang = fault.Fail || fault.Partial, fault.Hang || fault.LoseReply
 		fault.Partial, fault.LoseReply = false, false
+		// A late list has the objects of its instant. A watch has no other answer than its changes.
+		late := time.Duration(0)
+		if call.Verb == List {
+			late = fault.AnswerLate
+		} else {
+			fault.Latency += fault.AnswerLate
+		}
+		fault.Latency += fault.WorkLate
+		fault.AnswerLate, fault.WorkLate = 0, 0
 		s.stage.Do(func() {
 			if f.state != asking {
 				return
 			}
 			fail := func(err error) { s.stage.Do(func() { f.refused(err, bad) }) }
 			f.asked = f.c.beginLocked(context.Background(), call, f.selected.String(), fault, fail,
-				func(o *op) { f.answered(o, call.Verb, bad) })
+				func(o *op) { f.answered(o, call.Verb, late, bad) })
 			f.asked.From = f
-			if f.c.link == Silent && !s.down {
+			if f.c.link.deaf() && !s.down {
 				f.asked.RefuseAfter(dialTimeout, unreachable("dial tcp: i/o timeout"))
 			}
 		})
 	})
 }
 
-// answered: the call succeeds.
-func (f *follow) answered(o *op, verb Verb, bad error) {
+// answered: the call succeeds. A list is told late.
+func (f *follow) answered(o *op, verb Verb, late time.Duration, bad error) {
 	s := f.c.s
 	given := o.Answered() // the connection was lost meanwhile
 	o.Drop()
@@ -127,8 +136,8 @@ func (f *follow) answered(o *op, verb Verb, bad error) {
 	t := s.tables[f.sel.kind]
 	f.state, f.failures, f.told = open, 0, ""
 	if verb == List {
-		f.startOver(s.stage.Now().Add(f.lag()))
-	} else if !t.history.since(f.version, f.see) {
+		f.startOver(s.stage.Now().Add(f.lag() + late))
+	} else if f.version > s.version || !t.history.since(f.version, f.see) {
 		f.version, f.queue = 0, nil
 		f.ask(nil)
 		return
@@ -293,7 +302,7 @@ func (f *follow) arm() {
 		f.stopTimer()
 		f.stopTimer = nil
 	}
-	if len(f.queue) > 0 && f.c.link != Silent {
+	if len(f.queue) > 0 && !f.c.link.deaf() {
 		f.stopTimer = f.c.s.stage.After(f.queue[0].due.Sub(f.c.s.stage.Now()), f.fire)
 	}
 }

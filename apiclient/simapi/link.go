@@ -20,9 +20,18 @@ const (
 	// and their replies are lost. Watches are silent, and break after 45 s; if the link is up
 	// again before, they continue.
 	Silent
+	// NoAnswers: packets from the server are lost. Calls take effect, and hang until their contexts
+	// end. Watches are as in Silent.
+	NoAnswers
+	// NoWatches: a proxy keeps the watches' connection open and forwards nothing. Open watches are
+	// silent and do not break, new ones get no answer. All other calls work.
+	NoWatches
 )
 
-var linkNames = [...]string{"up", "refused", "silent"}
+var linkNames = [...]string{"up", "refused", "silent", "no answers", "no watches"}
+
+// deaf says whether watches hear nothing.
+func (l Link) deaf() bool { return l >= Silent }
 
 func (l Link) String() string {
 	if int(l) < len(linkNames) {
@@ -49,7 +58,7 @@ func (c *client) become(l Link) {
 	switch l {
 	case Refused:
 		c.cut("read: connection reset by peer")
-	case Silent:
+	case Silent, NoAnswers:
 		// Not those of watches, whose contexts do not end. A watch that starts now is as silent
 		// as the others.
 		c.s.calls.Each(func(o *op) {
@@ -57,21 +66,16 @@ func (c *client) become(l Link) {
 				o.Fault.LoseReply = true
 			}
 		})
-		for _, f := range c.follows {
-			if f.state == open {
-				f.arm()
-			}
-		}
 		c.stopPing = c.s.stage.After(pingTimeout, func() {
 			c.stopPing = nil
 			c.breakWatches(unreachable("http2: client connection lost"))
 		})
-	case Up:
-		if was == Silent {
-			for _, f := range c.follows {
-				if f.state == open {
-					f.arm()
-				}
+	case Up, NoWatches:
+	}
+	if l.deaf() != was.deaf() {
+		for _, f := range c.follows {
+			if f.state == open {
+				f.arm()
 			}
 		}
 	}

@@ -115,8 +115,13 @@ type Runtime struct {
 	net  *rand.Rand
 	base *Script // for containers without another script
 
-	mu         *simport.Stage
-	down       bool
+	mu   *simport.Stage
+	down bool
+	// loading: it has restarted and has not read its state yet; stopLoading cancels the end of that.
+	loading     bool
+	stopLoading func() bool
+	// silent: changes make no events.
+	silent     bool
 	calls      [methodCount]uint64
 	pods       map[types.UID]*pod
 	sandboxes  map[string]*sandbox

@@ -132,10 +132,21 @@ func (r *Runtime) failStart(c *container, message string) {
 func (r *Runtime) RemoveContainer(ctx context.Context, id string, done func(error)) {
 	r.begin(ctx, r.containerCall(RemoveContainer, id), done, nil, func(o *op) {
 		if c := r.containers[id]; c != nil {
+			if err := removable(c); err != nil {
+				o.Refuse(err)
+				return
+			}
 			r.removeContainer(c)
 		}
 		o.Reply(func() { done(nil) })
 	})
+}
+
+func removable(c *container) *port.Error {
+	if c.state == containerLost {
+		return &port.Error{Kind: port.Stuck, Detail: "the task of " + c.id + " is lost"}
+	}
+	return nil
 }
 
 func (r *Runtime) removeContainer(c *container) {

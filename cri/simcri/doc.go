@@ -12,6 +12,7 @@
 //	sandbox      (being made) ──► Ready ──stop──► NotReady ──remove──► gone
 //	container    (being made) ──► Created ──start──► Running ──exit──► Exited ──remove──► gone
 //	                                 └──── failed start (128) ───────────┘
+//	                                    Running ──LoseTask──► Unknown ──remove──► gone
 //
 // A name (pod UID and attempt; with the container's name for a container) is reserved from the
 // start of a call until the object is removed or its creation failed. Another call for it
@@ -19,7 +20,8 @@
 //
 // # When a call takes effect
 //
-// At the end of its latency, in the same instant as its answer; StopContainer
+// At the end of its latency, in the same instant as its answer, unless a fault delays either
+// (AnswerLate, WorkLate); StopContainer
 // sends its signal then and answers when the container is dead. A call whose
 // context ends first is answered with Deadline or Canceled at once, and takes
 // effect all the same with the chance Config.LateEffect. StopContainer and

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -18,6 +19,20 @@ type EventPolicy struct {
 	Delay Dist
 	// Drop and Duplicate are the chances, 0 to 1, that an event is lost or sent twice.
 	Drop, Duplicate float64
+	// Fate decides what becomes of each event, beside the above; nil for nothing. It is called
+	// under the lock, once for all streams, and must not call the runtime.
+	Fate func(port.RuntimeEvent) EventFate
+}
+
+// EventFate is what becomes of one event. The zero value is nothing special. It changes the draws of
+// no other event.
+type EventFate struct {
+	// Drop: no stream gets it.
+	Drop bool
+	// Twice: each stream gets it twice, at the same time.
+	Twice bool
+	// Delay is added to the event's own, so that later events may come before it.
+	Delay time.Duration
 }
 
 func (p *EventPolicy) validate() error {
@@ -79,11 +94,15 @@ func (r *Runtime) subscribe(
 
 // emit sends an event of a container or sandbox to the subscribers.
 func (r *Runtime) emit(kind observed.EventKind, id string, ref observed.PodRef) {
-	if len(r.subs) == 0 {
+	if len(r.subs) == 0 || r.silent {
 		return
 	}
 	e := port.RuntimeEvent{Kind: kind, ContainerID: id, Pod: ref, At: r.cfg.Clock.Now()}
 	policy := &r.cfg.Events
+	var fate EventFate
+	if policy.Fate != nil {
+		fate = policy.Fate(e)
+	}
 	for _, sub := range r.subs {
 		copies := 1
 		if policy.Drop > 0 && r.flt.Float64() < policy.Drop {
@@ -93,19 +112,32 @@ func (r *Runtime) emit(kind observed.EventKind, id string, ref observed.PodRef) 
 			copies *= 2
 		}
 		for range copies {
-			r.send(sub, e, policy)
+			r.send(sub, e, policy.Delay.Sample(r.flt), fate)
 		}
 	}
 }
 
-func (r *Runtime) send(sub *subscription, e port.RuntimeEvent, policy *EventPolicy) {
-	if policy.Delay.IsZero() {
-		r.mu.Later(func() { sub.event(e) })
+// send sends one copy of an event after a delay, which its fate may change.
+func (r *Runtime) send(sub *subscription, e port.RuntimeEvent, delay time.Duration, fate EventFate) {
+	times := 1
+	switch {
+	case fate.Drop:
+		return
+	case fate.Twice:
+		times = 2
+	}
+	tell := func() {
+		for range times {
+			r.mu.Later(func() { sub.event(e) })
+		}
+	}
+	if r.cfg.Events.Delay.IsZero() && fate.Delay == 0 {
+		tell()
 		return
 	}
-	r.after(policy.Delay.Sample(r.flt), func() {
+	r.after(delay+fate.Delay, func() {
 		if !sub.closed {
-			r.mu.Later(func() { sub.event(e) })
+			tell()
 		}
 	})
 }

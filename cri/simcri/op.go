@@ -27,6 +27,8 @@ func (r *Runtime) begin(ctx context.Context, c Call, fail func(error), reserve f
 	case o.Canceled(ctx):
 	case r.down:
 		o.RefuseAfter(refusedConnection, &port.Error{Kind: port.Unavailable, Detail: "the runtime is not running"})
+	case r.loading:
+		o.RefuseAfter(refusedConnection, &port.Error{Kind: port.Unavailable, Detail: "server is not initialized yet"})
 	case fault.Hang:
 		o.Hang(ctx)
 	default:

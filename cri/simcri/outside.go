@@ -19,13 +19,96 @@ import (
 func (r *Runtime) Kill() {
 	r.locked(func() {
 		r.down = true
+		r.loaded()
 		r.inflight.Kill(func(*op) bool { return true }, &port.Error{Kind: port.Unavailable, Detail: "the runtime went away"})
 	})
 }
 
-// Restart restarts a killed runtime with its state.
-func (r *Runtime) Restart() {
-	r.locked(func() { r.down = false })
+// Restart restarts a killed runtime with its state. It can remove containers whose task was lost.
+func (r *Runtime) Restart() { r.RestartLoading(0) }
+
+// RestartLoading is Restart, but it answers "server is not initialized yet" (Unavailable) to every
+// call during load, while it reads its state.
+func (r *Runtime) RestartLoading(load time.Duration) {
+	r.locked(func() {
+		r.down = false
+		r.loaded()
+		for _, c := range r.containers {
+			if c.state == containerLost {
+				c.state = containerUnknown
+			}
+		}
+		if load > 0 {
+			r.loading = true
+			r.stopLoading = r.after(load, r.loaded)
+		}
+	})
+}
+
+// loaded: the runtime no longer reads its state.
+func (r *Runtime) loaded() {
+	r.loading = false
+	if r.stopLoading != nil {
+		r.stopLoading()
+		r.stopLoading = nil
+	}
+}
+
+// LoseTask ends a running container without an event, like the death of its shim. It is in state
+// Unknown from now on. Stopping it changes nothing, and neither it nor its sandbox can be removed
+// (Stuck) until the runtime restarts.
+func (r *Runtime) LoseTask(id string) error {
+	var err error
+	r.locked(func() {
+		c := r.containers[id]
+		if c == nil || c.state != containerRunning {
+			err = fmt.Errorf("simcri: lose the task of %s: there is no such running container", id)
+			return
+		}
+		r.silently(func() { r.end(c, containerLost, 0, reasonNone, Lost) })
+	})
+	return err
+}
+
+// Vanish removes a container, or a sandbox with its containers, without an event: like a removal by
+// hand whose event is lost.
+func (r *Runtime) Vanish(id string) error {
+	var err error
+	r.locked(func() {
+		switch c, s := r.containers[id], r.sandboxes[id]; {
+		case c != nil:
+			r.silently(func() { r.vanish(c) })
+		case s != nil:
+			r.silently(func() {
+				for c := s.pod.containers; c != nil; {
+					next := c.next
+					if c.sandbox == s && c.state != containerMaking {
+						r.vanish(c)
+					}
+					c = next
+				}
+				r.stopSandbox(s, false)
+				r.dropSandbox(s)
+			})
+		default:
+			err = fmt.Errorf("simcri: vanish %s: there is no such container or sandbox", id)
+		}
+	})
+	return err
+}
+
+func (r *Runtime) vanish(c *container) {
+	if c.state == containerRunning {
+		r.exit(c, exitKilled, reasonError, FromOutside)
+	}
+	r.removeContainer(c)
+}
+
+// silently runs f, whose changes make no events. Config.Observe is told of them.
+func (r *Runtime) silently(f func()) {
+	r.silent = true
+	f()
+	r.silent = false
 }
 
 // Exit is an end of a container that is caused from outside.

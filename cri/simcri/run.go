@@ -44,7 +44,12 @@ func (r *Runtime) exit(c *container, code int32, reason exitReason, cause Cause)
 	if c.state != containerRunning {
 		panic("simcri: exit of a container that does not run: " + c.id)
 	}
-	c.state, c.finishedAt = containerExited, r.now()
+	r.end(c, containerExited, code, reason, cause)
+}
+
+// end takes a running container to a state in which it no longer runs.
+func (r *Runtime) end(c *container, to containerState, code int32, reason exitReason, cause Cause) {
+	c.state, c.finishedAt = to, r.now()
 	c.exitCode, c.reason, c.cause = code, reason, cause
 	if reason == reasonOOMKilled && c.script != nil && !c.script.OOMLate.IsZero() {
 		c.reason = reasonError

@@ -88,24 +88,37 @@ func (r *Runtime) stopSandbox(s *sandbox, containersOnly bool) {
 func (r *Runtime) RemovePodSandbox(ctx context.Context, id string, done func(error)) {
 	r.begin(ctx, r.sandboxCall(RemovePodSandbox, id), done, nil, func(o *op) {
 		if s := r.sandboxes[id]; s != nil {
-			r.removeSandbox(s, o.Fault.Partial)
+			if err := r.removeSandbox(s, o.Fault.Partial); err != nil {
+				o.Refuse(err)
+				return
+			}
 		}
 		o.Reply(func() { done(nil) })
 	})
 }
 
-func (r *Runtime) removeSandbox(s *sandbox, containersOnly bool) {
+// removeSandbox removes a sandbox and its containers, unless the task of one is lost.
+func (r *Runtime) removeSandbox(s *sandbox, containersOnly bool) (stuck *port.Error) {
 	r.stopSandbox(s, containersOnly)
 	for c := s.pod.containers; c != nil; {
 		next := c.next
 		if c.sandbox == s && c.state != containerMaking {
-			r.removeContainer(c)
+			if err := removable(c); err != nil {
+				stuck = err
+			} else {
+				r.removeContainer(c)
+			}
 		}
 		c = next
 	}
-	if containersOnly {
-		return
+	if !containersOnly && stuck == nil {
+		r.dropSandbox(s)
 	}
+	return stuck
+}
+
+// dropSandbox removes a sandbox without containers.
+func (r *Runtime) dropSandbox(s *sandbox) {
 	ref := s.pod.ref
 	r.deleteSandbox(s)
 	r.sandboxChanged(observed.ContainerDeletedEvent, s, ref)

@@ -88,6 +88,8 @@ const (
 	containerCreated
 	containerRunning
 	containerExited
+	containerLost    // its task is lost: it cannot be removed
+	containerUnknown // its task was lost, and the runtime has restarted since
 	containerGone
 )
 
@@ -276,6 +278,8 @@ func (c *container) observedState() observed.ContainerState {
 		return observed.ContainerRunning
 	case containerExited:
 		return observed.ContainerExited
+	case containerLost, containerUnknown:
+		return observed.ContainerUnknown
 	default:
 		panic(fmt.Sprintf("simcri: container %s in state %d is not to be seen", c.id, c.state))
 	}

@@ -32,13 +32,14 @@ const (
 	ByKill             // StopContainer killed it, as its grace was over or was none
 	WithSandbox        // it was killed when its sandbox was stopped or removed
 	WithRemoval        // it was killed when it was removed itself
-	FromOutside        // EndContainer
+	FromOutside        // EndContainer, Vanish
 	NeverStarted       // its start failed
+	Lost               // LoseTask
 )
 
 var causeNames = [...]string{
 	"not ended", "by itself", "by signal", "by kill", "with its sandbox", "with its removal", "from outside",
-	"never started",
+	"never started", "lost",
 }
 
 func (c Cause) String() string { return causeNames[c] }

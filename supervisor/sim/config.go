@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
@@ -65,6 +66,8 @@ type Hooks struct {
 	Runtime func(node string, c simcri.Call) simcri.Fault
 	// Transition is told of each change of a sandbox or container of a node's runtime.
 	Transition func(node string, t simcri.Transition)
+	// Event says what becomes of an event of a node's runtime, beside NodeSpec.Events.
+	Event func(node string, e port.RuntimeEvent) simcri.EventFate
 	// API says what goes wrong with a call of the apiserver by a node.
 	API func(simapi.Call) simapi.Fault
 	// Host says what goes wrong with a call of a node's machine: its file systems,

@@ -65,6 +65,9 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	if c.Events.Delay.IsZero() {
 		c.Events.Delay = simcri.DefaultEventDelay()
 	}
+	if hook := w.config.Hooks.Event; hook != nil {
+		c.Events.Fate = func(e port.RuntimeEvent) simcri.EventFate { return hook(s.Name, e) }
+	}
 	if hook := w.config.Hooks.Transition; hook != nil {
 		c.Observe = func(t simcri.Transition) { hook(s.Name, t) }
 	}
@@ -200,7 +203,7 @@ func (n *Node) RestartAgent() {
 }
 
 // PowerOff ends the machine as the loss of its power does: the agent, the
-// runtime and all containers are gone, without notice.
+// runtime, all containers, mounts and files in memory are gone, without notice.
 func (n *Node) PowerOff() {
 	if !n.On() {
 		return
@@ -212,7 +215,7 @@ func (n *Node) PowerOff() {
 	for _, p := range n.runtime.Truth().Runtime.Pods {
 		n.endPod(&p)
 	}
-	n.machine.Cgroups.Clear() // they are the kernel's
+	n.machine.LosePower()
 }
 
 // endPod ends all that runs of a pod.

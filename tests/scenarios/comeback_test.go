@@ -236,7 +236,7 @@ func TestStopThatWasEndedByAnother(t *testing.T) {
 	w.run(time.Second)
 	w.kill()
 	old := w.checkpoints.Get("stops")
-	w.checkpoints.Put("stops", nil)
+	w.checkpoints.Lose("stops")
 	w.start()
 	w.allUp(time.Minute)
 	w.add(aPod("web").script("app", "term-delay", "4s"))

@@ -24,6 +24,13 @@ type Fault struct {
 	// Partial: the call takes effect, in full or in part, and then fails with Kind. The port defines
 	// what a part is.
 	Partial bool
+	// AnswerLate: the call takes effect as usual. Its answer or refusal comes this much later, and says
+	// what was true at the instant of the effect. It is lost if the caller gives up, or the far side is
+	// killed, before it comes.
+	AnswerLate time.Duration
+	// WorkLate: the call takes effect this much later, also if its caller gave up or was killed before.
+	// If the far side is killed before, the call takes effect at that instant.
+	WorkLate time.Duration
 }
 
 // Calls are the calls to one simulated port.
@@ -50,7 +57,8 @@ func (c *Calls) InFlight() int { return c.inflight.n }
 // Op is one call under way.
 //
 //	begun ──latency──► working ──► answered          (the usual way)
-//	  │                   └── waits ──► answered     (a pull, a stop with grace, a stream)
+//	  │                   ├── waits ──► answered     (a pull, a stop with grace, a stream)
+//	  │                   └── done, its answer waits ──► answered   (Fault.AnswerLate)
 //	  └─ context ended, far side killed: answered; then it still works, or is dropped
 //
 // The stage's lock guards all its fields.
@@ -147,7 +155,7 @@ func (o *Op) Start(ctx context.Context, latency time.Duration, reserve func(*Op)
 			return
 		}
 	}
-	o.Again(latency+o.Fault.Latency, work)
+	o.Again(latency+o.Fault.Latency+o.Fault.WorkLate, work)
 	o.watch(ctx)
 }
 
@@ -204,7 +212,7 @@ func (o *Op) ended(err *port.Error, killed bool) {
 	mayStillWork := !o.working && !o.refused && !o.Fault.Hang && o.work != nil
 	o.answer(func() { o.fail(o.named(err)) })
 	switch {
-	case mayStillWork && o.calls.rng.Float64() < o.calls.late:
+	case mayStillWork && (o.Fault.WorkLate > 0 || o.calls.rng.Float64() < o.calls.late):
 		if killed {
 			// After a kill nothing happens later: either the work is done now, or never.
 			o.stopTimer()
@@ -249,12 +257,13 @@ func (o *Op) Forget() {
 // Answered reports whether the caller already has its answer.
 func (o *Op) Answered() bool { return o.answered }
 
-// Reply answers the call: f calls done. All work of the call must be done.
+// Reply answers the call: f calls done, with values of now. All work of the call must be done.
 func (o *Op) Reply(f func()) {
 	o.Undo = nil
 	switch {
 	case o.answered:
 		o.end()
+	case o.answersLate(func() { o.Reply(f) }):
 	case o.Fault.Partial:
 		o.answer(func() { o.fail(o.named(&port.Error{Kind: o.Fault.Kind, Detail: o.Fault.Detail})) })
 		o.end()
@@ -272,11 +281,22 @@ func (o *Op) Refuse(err *port.Error) {
 		o.Undo()
 		o.Undo = nil
 	}
-	if o.Fault.LoseReply && !o.answered {
+	if o.Fault.LoseReply && !o.answered || o.answersLate(func() { o.Refuse(err) }) {
 		return
 	}
 	o.answer(func() { o.fail(o.named(err)) })
 	o.end()
+}
+
+// answersLate reports whether the answer is late, and then calls f when it is due.
+func (o *Op) answersLate(f func()) bool {
+	d := o.Fault.AnswerLate
+	if d <= 0 || !o.working || o.answered {
+		return false
+	}
+	o.Fault.AnswerLate = 0
+	o.stopTimer = o.calls.After(d, f)
+	return true
 }
 
 // Refusef is Refuse with an error of a kind.

@@ -14,7 +14,7 @@ import (
 )
 
 // Cgroups are those of the pods of a machine, of the driver cgroupfs. They end with
-// the machine's power: see Clear.
+// the machine's power.
 type Cgroups struct {
 	Calls
 	// Usage is the memory in use in each of them: a simulated machine counts none.
@@ -79,8 +79,8 @@ func (c *Cgroups) Pods(ctx context.Context, done func([]types.UID, error)) {
 	})
 }
 
-// Clear ends all cgroups, as the end of the kernel does.
-func (c *Cgroups) Clear() {
+// clear ends all cgroups, as the end of the kernel does.
+func (c *Cgroups) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.values)

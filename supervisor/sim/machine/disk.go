@@ -13,6 +13,9 @@ import (
 type Checkpoints struct {
 	Calls
 	data map[string][]byte
+	// before are the checkpoints as they were before the last Save of each; nil for one that was
+	// not there.
+	before map[string][]byte
 }
 
 var _ port.Checkpoints = (*Checkpoints)(nil)
@@ -33,6 +36,10 @@ func (c *Checkpoints) Save(ctx context.Context, name string, data []byte, done f
 		if c.data == nil {
 			c.data = map[string][]byte{}
 		}
+		if c.before == nil {
+			c.before = map[string][]byte{}
+		}
+		c.before[name] = c.data[name]
 		c.data[name] = data
 		return nil
 	})
@@ -57,6 +64,21 @@ func (c *Checkpoints) Put(name string, data []byte) {
 		c.data = map[string][]byte{}
 	}
 	c.data[name] = data
+}
+
+// Lose removes a checkpoint.
+func (c *Checkpoints) Lose(name string) { c.Put(name, nil) }
+
+// Rollback undoes the last Save of a checkpoint, as a disk does that lost its last writes. It
+// changes nothing if there was no Save, or if it was undone already.
+func (c *Checkpoints) Rollback(name string) {
+	c.mu.Lock()
+	before, saved := c.before[name]
+	delete(c.before, name)
+	c.mu.Unlock()
+	if saved {
+		c.Put(name, before)
+	}
 }
 
 // Clear removes all checkpoints.

@@ -129,6 +129,16 @@ func (h *Host) PodDirs(ctx context.Context, done func([]types.UID, error)) {
 	})
 }
 
+// losePower ends all mounts and what was in memory. Directories stay, and files on the disk.
+func (h *Host) losePower() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, dirs := range h.pods {
+		dirs.mounted = nil
+		maps.DeleteFunc(dirs.contents, func(_ string, c *volumefiles.Content) bool { return c.Memory })
+	}
+}
+
 // Pods is how many pods have directories.
 func (h *Host) Pods() int {
 	h.mu.Lock()

@@ -31,13 +31,29 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 	}
 }
 
+func (m *Machine) calls() []*Calls {
+	return []*Calls{
+		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
+	}
+}
+
 // SetFault makes all parts ask fault what goes wrong.
 func (m *Machine) SetFault(fault func(Call) Fault) {
-	for _, c := range []*Calls{
-		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
-	} {
+	for _, c := range m.calls() {
 		c.Fault = fault
 	}
+}
+
+// LosePower ends what only the kernel had: mounts, what was in memory, cgroups, and calls that
+// were under way. The disk stays as it is.
+func (m *Machine) LosePower() {
+	for _, c := range m.calls() {
+		c.mu.Lock()
+		c.boots++
+		c.mu.Unlock()
+	}
+	m.Host.losePower()
+	m.Cgroups.clear()
 }
 
 // Call is one call of a port of the machine.
@@ -60,6 +76,13 @@ type Fault struct {
 	Hang bool
 	// Latency comes on top of the call's own.
 	Latency time.Duration
+	// AnswerLate: the call is done as usual, and answered this much later with what was true
+	// when it was done. A machine cannot take an answer back: it comes although the caller
+	// gave up.
+	AnswerLate time.Duration
+	// WorkLate: the call is done this much later, also if its caller gave up or was killed
+	// before.
+	WorkLate time.Duration
 }
 
 // Calls are the calls of one part of a machine.
@@ -71,6 +94,8 @@ type Calls struct {
 
 	clock simport.Clock
 	mu    sync.Mutex
+	// boots counts the losses of power.
+	boots int
 }
 
 // How long calls take.
@@ -82,7 +107,8 @@ const (
 )
 
 // do calls f under the lock once the latency is over, and then done, unless a fault
-// says otherwise.
+// says otherwise. These are no simport.Op: most are system calls, which cannot be given
+// up while they run, and their answers come in the end.
 func (c *Calls) do(ctx context.Context, call Call, latency time.Duration, done func(error), f func() error) {
 	var fault Fault
 	if c.Fault != nil {
@@ -91,22 +117,36 @@ func (c *Calls) do(ctx context.Context, call Call, latency time.Duration, done f
 	if fault.Hang {
 		return
 	}
-	c.clock.AfterFunc(latency+fault.Latency, func() {
-		switch {
-		case ctx.Err() != nil:
-			done(&port.Error{Kind: port.Canceled, Verb: call.Verb, Object: call.object(), Detail: "the caller gave up"})
-		case fault.Err != nil:
-			done(fault.Err)
-		default:
-			if c.Observe != nil {
-				c.Observe(call)
-			}
-			c.mu.Lock()
-			err := f()
-			c.mu.Unlock()
-			done(err)
+	c.mu.Lock()
+	boot := c.boots
+	c.mu.Unlock()
+	c.clock.AfterFunc(latency+fault.Latency+fault.WorkLate, func() {
+		err := c.work(ctx, call, &fault, boot, f)
+		if fault.AnswerLate > 0 {
+			c.clock.AfterFunc(fault.AnswerLate, func() { done(err) })
+			return
 		}
+		done(err)
 	})
+}
+
+// work calls f, unless the caller gave up before, the power was lost since boot, or the call fails.
+func (c *Calls) work(ctx context.Context, call Call, fault *Fault, boot int, f func() error) error {
+	c.mu.Lock()
+	lost := c.boots != boot
+	c.mu.Unlock()
+	switch {
+	case lost, ctx.Err() != nil && fault.WorkLate == 0:
+		return &port.Error{Kind: port.Canceled, Verb: call.Verb, Object: call.object(), Detail: "the caller gave up"}
+	case fault.Err != nil:
+		return fault.Err
+	}
+	if c.Observe != nil {
+		c.Observe(call)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return f()
 }
 
 func (c *Call) object() string {

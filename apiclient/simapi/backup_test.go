@@ -1,0 +1,164 @@
+package simapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// saidOfMaps are the changes that the owner's watch of the maps tells.
+func (w *world) saidOfMaps() *[]string {
+	var said []string
+	_, err := w.Watch(WatchOptions{Select: Select{Kind: port.ConfigMapKind}}, func(e Event) {
+		said = append(said, fmt.Sprintf("%d %s@%s", e.Type, e.Object.GetName(), e.Object.GetResourceVersion()))
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return &said
+}
+
+// TestRestore: objects and versions are those of the backup, again and again, and versions are given
+// a second time.
+func TestRestore(t *testing.T) {
+	w := newWorld(t, nil)
+	w.created(aMap("kept"))
+	w.created(aMap("deleted"))
+	pod := w.created(aPod("web", "n1")).(*v1.Pod)
+	b := w.Checkpoint()
+	for range 2 {
+		if err := w.Delete(port.APIDelete{Key: mapKey("deleted")}); err != nil {
+			t.Fatal(err)
+		}
+		changed := aMap("kept")
+		changed.Data = map[string]string{"a": "b"}
+		if _, err := w.Update(changed); err != nil {
+			t.Fatal(err)
+		}
+		w.created(aMap("new"))
+		runs := withStatus(pod, runningStatus(pod, pod.CreationTimestamp, 0))
+		if _, err := w.Patch(port.APIPatch{Key: podKey("web"), From: pod, To: runs, Status: true}); err != nil {
+			t.Fatal(err)
+		}
+		said := w.saidOfMaps()
+		w.v.Advance(time.Second)
+		*said = nil
+		w.Restore(b)
+		w.v.Advance(time.Second)
+		if got := strings.Join(*said, ", "); got != "3 new@7, 1 deleted@3, 2 kept@2" {
+			t.Errorf("the owner's watch told %q", got)
+		}
+		if v := w.Stats().Version; v != 4 {
+			t.Errorf("the version is %d", v)
+		}
+		if p := w.pod(podKey("web")); p != pod || w.there("new") || !w.there("deleted") {
+			t.Errorf("the pod is %+v", p)
+		}
+		if on, _, _ := w.List(Select{Kind: port.PodKind, Field: "spec.nodeName=n1"}); len(on) != 1 {
+			t.Errorf("the node has %d pods", len(on))
+		}
+		_, err := w.Watch(WatchOptions{Select: Select{Kind: port.ConfigMapKind}, Since: 7}, func(Event) {})
+		if !apierrors.IsTimeout(err) || !strings.Contains(err.Error(), "Too large resource version: 7, current: 4") {
+			t.Errorf("a watch from a later version: %v", err)
+		}
+	}
+	if o := w.created(aMap("again")); o.GetResourceVersion() != "5" {
+		t.Errorf("the next version is %s", o.GetResourceVersion())
+	}
+}
+
+// TestRestoredWatch: the port's watches break, and list the older objects.
+func TestRestoredWatch(t *testing.T) {
+	w := newWorld(t, nil)
+	w.created(aMap("old"))
+	b := w.Checkpoint()
+	l := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
+	w.v.Advance(time.Second)
+	w.created(aMap("new"))
+	a := w.create(newEnding(), "n1", "lost")
+	w.v.Advance(5 * time.Millisecond)
+	l.heard()
+	w.Restore(b)
+	w.v.Advance(5 * time.Second)
+	said := l.heard()
+	if len(said) != 2 || !strings.HasSuffix(said[0], "connection reset by peer") || !strings.HasSuffix(said[1], "replaced 1") {
+		t.Errorf("the watch told %q", said)
+	}
+	if o := l.objects[mapKey("old")]; len(l.objects) != 1 || o.GetResourceVersion() != "2" {
+		t.Errorf("it has %v", l.objects)
+	}
+	if a.said != "1.005s unavailable" || w.there("lost") {
+		t.Errorf("the call that was under way: %s", a.said)
+	}
+	w.created(aMap("next"))
+	w.v.Advance(time.Second)
+	if got := l.heard(); len(got) != 1 || !strings.HasSuffix(got[0], "set next@3") {
+		t.Errorf("later it told %q", got)
+	}
+}
+
+// TestRestoredEvents: Events of a backup expire.
+func TestRestoredEvents(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.EventTTL = time.Minute })
+	w.created(&v1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e"}})
+	b := w.Checkpoint()
+	w.v.Advance(2 * time.Minute)
+	w.Restore(b)
+	count := func() int { return w.Stats().Objects[port.EventKind] }
+	if n := count(); n != 1 {
+		t.Errorf("%d Events are back", n)
+	}
+	w.v.Advance(2 * time.Minute)
+	if n := count(); n != 0 {
+		t.Errorf("%d Events never expire", n)
+	}
+}
+
+// TestHalfLinks: links of which one half works.
+func TestHalfLinks(t *testing.T) {
+	for _, c := range []struct {
+		link   Link
+		answer string   // of a call with a deadline after 10 s
+		broken []string // what the watch says within a minute
+	}{
+		{NoAnswers, "11s canceled", []string{"46s broken Watch ConfigMap: unavailable: http2: client connection lost"}},
+		{NoWatches, "1.01s m", nil},
+	} {
+		t.Run(c.link.String(), func(t *testing.T) {
+			w := newWorld(t, nil)
+			l := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
+			w.v.Advance(time.Second)
+			l.heard()
+			w.SetLink("n1", c.link)
+			ctx := newEnding()
+			a := w.create(ctx, "n1", "m")
+			late := w.listen("n1", port.Selection{Kind: port.ConfigMapKind})
+			w.v.AfterFunc(10*time.Second, func() { ctx.end(fmt.Errorf("gave up")) })
+			w.v.Advance(time.Minute)
+			if !w.there("m") || a.said != c.answer {
+				t.Errorf("there: %v, answered %q, want %q", w.there("m"), a.said, c.answer)
+			}
+			if got := l.heard(); !slices.Equal(got, c.broken) {
+				t.Errorf("the watch told %q", got)
+			}
+			if got := late.heard(); len(got) != 1 || !strings.Contains(got[0], "i/o timeout") {
+				t.Errorf("a new watch told %q", got)
+			}
+			w.SetLink("n1", Up)
+			w.v.Advance(2 * time.Minute)
+			for _, x := range []*listener{l, late} {
+				if x.objects[mapKey("m")] == nil {
+					t.Errorf("afterwards it told %q", x.heard())
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package simcri
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// TestAnswerLate: an answer that is late says what was true when the call took effect.
+func TestAnswerLate(t *testing.T) {
+	w, set := faulty(t)
+	p := aPod("p")
+	_, id := w.running(p)
+
+	set(List, Fault{AnswerLate: time.Second})
+	listed, done := give[observed.Runtime](w)
+	w.List(context.Background(), "", done)
+	set(ContainerStatus, Fault{AnswerLate: time.Second})
+	inspected, gave := give[observed.Container](w)
+	w.ContainerStatus(context.Background(), id, gave)
+	w.clock.advance(500 * time.Millisecond)
+	if listed.n != 0 || inspected.n != 0 {
+		t.Fatal("they are answered already")
+	}
+	if err := w.EndContainer(id, Exit{Code: 3}); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(time.Second)
+	if c := listed.value.Pods[0].Containers[0]; c.State != observed.ContainerRunning {
+		t.Errorf("listed as %v", c.State)
+	}
+	if inspected.value.State != observed.ContainerRunning {
+		t.Errorf("inspected as %v", inspected.value.State)
+	}
+	if c := w.list("").Pods[0].Containers[0]; c.State != observed.ContainerExited {
+		t.Errorf("it is %v now", c.State)
+	}
+	if n := w.Truth().InFlight; n != 0 {
+		t.Errorf("%d calls are left", n)
+	}
+}
+
+// TestEventBeforeAnswer: the runtime tells of the end of a container before it answers the
+// call that stopped it.
+func TestEventBeforeAnswer(t *testing.T) {
+	w, set := faulty(t)
+	_, id := w.running(aPod("p"))
+	var ended time.Time
+	w.Events(newVirtualContext(), func() {}, func(e port.RuntimeEvent) {
+		if e.Kind == observed.ContainerStoppedEvent {
+			ended = w.clock.Now()
+		}
+	}, func(error) {})
+	w.clock.advance(time.Second)
+	set(StopContainer, Fault{AnswerLate: 50 * time.Millisecond})
+	if err := w.stop(id, 0); err != nil {
+		t.Error(err)
+	}
+	if late := w.clock.Now().Sub(ended); ended.IsZero() || late != 50*time.Millisecond {
+		t.Errorf("the answer came %v after the event", late)
+	}
+}
+
+// TestAnswerLateGivenUp: a late answer is lost when the caller gives up, and when the runtime
+// is killed. The work is done in any case, and a refusal is late too.
+func TestAnswerLateGivenUp(t *testing.T) {
+	late := Fault{AnswerLate: time.Minute}
+	for _, c := range []struct {
+		name string
+		end  func(*world, *virtualContext)
+		want port.ErrorKind
+	}{
+		{"given up", func(_ *world, ctx *virtualContext) { ctx.end(context.DeadlineExceeded) }, port.Deadline},
+		{"killed", func(w *world, _ *virtualContext) { w.Kill() }, port.Unavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, set := faulty(t)
+			set(RunPodSandbox, late)
+			ctx := newVirtualContext()
+			a, done := give[string](w)
+			w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: aPod("p")}, done)
+			w.clock.advance(time.Second)
+			if n := len(w.Truth().Runtime.Pods); n != 1 || a.n != 0 {
+				t.Errorf("%d pods, answered %d times", n, a.n)
+			}
+			c.end(w, ctx)
+			w.clock.advance(time.Hour)
+			wantKind(t, "the answer", a.err, c.want)
+			if truth := w.Truth(); a.n != 1 || len(truth.Runtime.Pods) != 1 || truth.InFlight != 0 {
+				t.Errorf("answered %d times: %+v", a.n, truth)
+			}
+		})
+	}
+	w, set := faulty(t)
+	set(ContainerStatus, late)
+	begun := w.clock.Now()
+	_, err := w.status("none")
+	wantKind(t, "of none", err, port.NotFound)
+	if took := w.clock.Now().Sub(begun); took < time.Minute {
+		t.Errorf("it was refused after %v", took)
+	}
+}
+
+// TestWorkLate: a call works late although it was given up, and at once if the runtime is
+// killed.
+func TestWorkLate(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		end   func(*world, *virtualContext)
+		after time.Duration // from the end to the work
+		want  port.ErrorKind
+	}{
+		{"given up", func(_ *world, ctx *virtualContext) { ctx.end(context.Canceled) }, 59 * time.Second, port.Canceled},
+		{"killed", func(w *world, _ *virtualContext) { w.Kill() }, 0, port.Unavailable},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, set := faulty(t)
+			set(RunPodSandbox, Fault{WorkLate: time.Minute})
+			ctx := newVirtualContext()
+			a, done := give[string](w)
+			w.RunPodSandbox(ctx, port.RunPodSandbox{Pod: aPod("p")}, done)
+			w.clock.advance(time.Second + time.Millisecond) // the latency is 1 ms
+			if n := len(w.Truth().Runtime.Pods); n != 0 {
+				t.Fatalf("there are %d pods already", n)
+			}
+			c.end(w, ctx)
+			w.clock.advance(0)
+			wantKind(t, "the answer", a.err, c.want)
+			w.clock.advance(c.after)
+			truth := w.Truth()
+			if len(truth.Runtime.Pods) != 1 || truth.InFlight != 0 || a.n != 1 {
+				t.Errorf("answered %d times: %+v", a.n, truth)
+			}
+		})
+	}
+	w, set := faulty(t)
+	set(RunPodSandbox, Fault{WorkLate: time.Minute})
+	begun := w.clock.Now()
+	must(w.run(aPod("p"), 0))(t)
+	if took := w.clock.Now().Sub(begun); took < time.Minute {
+		t.Errorf("it took %v", took)
+	}
+}
