@@ -114,6 +114,15 @@ type cell struct {
 	rng         *rand.Rand
 }
 
+// clock is that of the actor's machine. The kernel's own records (ages, crashes, traces) are by the
+// system's clock instead, so that those of all machines compare.
+func (c *cell) clock() Clock {
+	if c.runner != nil {
+		return c.runner.clock
+	}
+	return c.sys.clock
+}
+
 // history is a ring of the last handled messages.
 type history struct {
 	ring []record

@@ -138,7 +138,7 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 			Standing: e.Standing, Patience: e.Patience,
 		},
 		owner: cell, rank: e.Rank, idles: e.Idles, maxQueue: e.MaxQueue, deadline: e.Deadline, work: t,
-		ctx: effectContext{clock: cell.sys.clock},
+		ctx: effectContext{clock: cell.runner.clock},
 	}
 	cell.runner.add(&t.effect, e.Pool, e.Keeps)
 	return t.ID

@@ -20,6 +20,8 @@ type Virtual struct {
 	timers   timers
 	steps    uint64
 	moved    uint64 // steps when now last moved
+	// paused is how many runners are.
+	paused int
 }
 
 // livelock bounds the messages handled without time moving. A simulation of 150,000 actors that all
@@ -36,7 +38,7 @@ func (v *Virtual) Now() time.Time { return v.now }
 
 // AfterFunc implements Clock. Timers of the same time fire in the order in which they were set.
 func (v *Virtual) AfterFunc(d time.Duration, f func()) func() bool {
-	return v.timers.set(v.offset(v.now)+max(d, 0), f)
+	return v.timers.set(v.offset(v.now)+max(d, 0), nil, f)
 }
 
 // offset is t as the time since the start.
@@ -45,7 +47,12 @@ func (v *Virtual) offset(t time.Time) time.Duration { return t.Sub(v.start) }
 // Timers is the number of set timers.
 func (v *Virtual) Timers() int { return v.timers.len() }
 
-func (v *Virtual) ready(c *cell) { v.runnable = append(v.runnable, c) }
+func (v *Virtual) ready(c *cell) {
+	if v.paused > 0 && c.runner.hold(c) {
+		return
+	}
+	v.runnable = append(v.runnable, c)
+}
 
 // Step lets one actor handle one message, and reports whether there was one.
 func (v *Virtual) Step() bool {
@@ -66,7 +73,7 @@ func (v *Virtual) Step() bool {
 			livelock, c.path))
 	}
 	if c.step() {
-		v.runnable = append(v.runnable, c)
+		v.ready(c)
 	}
 	return true
 }
