@@ -21,7 +21,8 @@ type Virtual struct {
 	steps    uint64
 	moved    uint64 // steps when now last moved
 	// paused is how many runners are.
-	paused int
+	paused   int
+	schedule *schedule // nil: uniform
 }
 
 // livelock bounds the messages handled without time moving. A simulation of 150,000 actors that all
@@ -54,14 +55,18 @@ func (v *Virtual) ready(c *cell) {
 	v.runnable = append(v.runnable, c)
 }
 
-// Step lets one actor handle one message, and reports whether there was one.
+// Step lets one actor handle one message, and reports whether there was one. Time moves by what the
+// message costs.
 func (v *Virtual) Step() bool {
 	n := len(v.runnable)
 	if n == 0 {
 		return false
 	}
 	i := 0
-	if n > 1 {
+	switch {
+	case v.schedule != nil:
+		i = v.schedule.pick(v.runnable, v.steps)
+	case n > 1:
 		i = v.rng.IntN(n)
 	}
 	c := v.runnable[i]
@@ -75,7 +80,21 @@ func (v *Virtual) Step() bool {
 	if c.step() {
 		v.ready(c)
 	}
+	if v.schedule != nil {
+		v.spend(v.schedule.Cost)
+	}
 	return true
+}
+
+// spend lets d pass for a message.
+func (v *Virtual) spend(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	end := v.now.Add(d)
+	for v.next(end) {
+	}
+	v.now, v.moved = end, v.steps
 }
 
 // Steps is the number of messages handled so far.
@@ -98,7 +117,9 @@ func (v *Virtual) next(limit time.Time) bool {
 func (v *Virtual) Advance(d time.Duration) {
 	end := v.now.Add(d)
 	v.RunUntil(end, func() bool { return false })
-	v.now, v.moved = end, v.steps
+	if end.After(v.now) {
+		v.now, v.moved = end, v.steps
+	}
 }
 
 // RunUntil runs until cond holds (true) or nothing is left to do before end (false). It checks cond
@@ -108,14 +129,19 @@ func (v *Virtual) RunUntil(end time.Time, cond func() bool) bool {
 		if cond() {
 			return true
 		}
-		if !v.Step() && !v.next(end) {
-			return false
+		if v.now.After(end) || !v.Step() && !v.next(end) {
+			return false // messages that cost time may end later
 		}
 	}
 }
 
-// Settle handles messages until no actor has one, without moving time.
+// Settle handles messages until no actor has one, without moving time, whatever messages cost.
 func (v *Virtual) Settle() {
+	if s := v.schedule; s != nil {
+		cost := s.Cost
+		s.Cost = 0
+		defer func() { s.Cost = cost }()
+	}
 	for v.Step() {
 	}
 }
