@@ -121,6 +121,9 @@ type EffectInfo struct {
 // Do queues an effect. It starts when its lane and a slot are free.
 func (c *Context[M]) Do(e Effect[M]) EffectID {
 	cell := c.cell
+	if d := cell.sys.meddler; d != nil {
+		d.send()
+	}
 	if cell.runner == nil {
 		panic(fmt.Sprintf("actor %s has no runner for its effect %s", cell.path, e.Kind))
 	}
