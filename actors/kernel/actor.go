@@ -91,8 +91,8 @@ func (c *Context[M]) Self() Ref[M] { return Ref[M]{c.cell} }
 // Path is this actor's path in the tree.
 func (c *Context[M]) Path() string { return c.cell.path }
 
-// Now is the time on the system's clock.
-func (c *Context[M]) Now() time.Time { return c.cell.sys.clock.Now() }
+// Now is the time on the clock of the actor's machine.
+func (c *Context[M]) Now() time.Time { return c.cell.clock().Now() }
 
 // Rand is this actor's own random stream.
 func (c *Context[M]) Rand() *rand.Rand {
@@ -122,7 +122,7 @@ func (c *Context[M]) Incarnation() uint32 { return c.cell.incarnation }
 func (c *Context[M]) After(d time.Duration, m M) (cancel func() bool) {
 	cell := c.cell
 	e := envelope{msg: m, timer: cell.incarnation}
-	return cell.sys.clock.AfterFunc(d, func() { cell.post(e) })
+	return cell.clock().AfterFunc(d, func() { cell.post(e) })
 }
 
 // Stop stops this actor, after the current message, and its whole subtree.

@@ -114,6 +114,15 @@ type cell struct {
 	rng         *rand.Rand
 }
 
+// clock is that of the actor's machine. The kernel's own records (ages, crashes, traces) are by the
+// system's clock instead, so that those of all machines compare.
+func (c *cell) clock() Clock {
+	if c.runner != nil {
+		return c.runner.clock
+	}
+	return c.sys.clock
+}
+
 // history is a ring of the last handled messages.
 type history struct {
 	ring []record
@@ -179,14 +188,24 @@ func (c *cell) invoke(m any, system bool) (ok bool) {
 			return
 		}
 		r := recover()
+		if d := c.sys.meddler; d != nil {
+			d.end()
+		}
 		report := c.crash(r, m, debug.Stack())
 		c.fail()
 		c.invoker.EscalateFailure(&failure{c, report}, nil)
 	}()
+	d := c.sys.meddler
+	if d != nil {
+		d.begin(c, m, system)
+	}
 	if system {
 		c.invoker.InvokeSystemMessage(m)
 	} else {
 		c.invoker.InvokeUserMessage(m)
+	}
+	if d != nil {
+		d.end()
 	}
 	return true
 }
@@ -260,6 +279,12 @@ func (c *cell) isClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed
+}
+
+func (c *cell) wasKilled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.killed
 }
 
 func (c *cell) hasEnded() bool {

@@ -121,6 +121,9 @@ type EffectInfo struct {
 // Do queues an effect. It starts when its lane and a slot are free.
 func (c *Context[M]) Do(e Effect[M]) EffectID {
 	cell := c.cell
+	if d := cell.sys.meddler; d != nil {
+		d.send()
+	}
 	if cell.runner == nil {
 		panic(fmt.Sprintf("actor %s has no runner for its effect %s", cell.path, e.Kind))
 	}
@@ -138,7 +141,7 @@ func (c *Context[M]) Do(e Effect[M]) EffectID {
 			Standing: e.Standing, Patience: e.Patience,
 		},
 		owner: cell, rank: e.Rank, idles: e.Idles, maxQueue: e.MaxQueue, deadline: e.Deadline, work: t,
-		ctx: effectContext{clock: cell.sys.clock},
+		ctx: effectContext{clock: cell.runner.clock},
 	}
 	cell.runner.add(&t.effect, e.Pool, e.Keeps)
 	return t.ID

@@ -13,10 +13,13 @@ import (
 // Runner runs the effects of one machine's actors. It belongs to the machine and outlives restarts
 // of the actors.
 type Runner struct {
-	sys *System
+	sys   *System
+	clock Clock
 
 	mu     sync.Mutex
 	closed bool
+	// pause is set while it is paused.
+	pause *pause
 	// drain is set when no effect may begin any more: see Drain.
 	drain *drain
 	// first and last are the ends of the list of unfinished effects, oldest first. Each effect is also
@@ -67,9 +70,11 @@ type effect struct {
 	stopWait func() bool
 }
 
-// NewRunner makes the runner of one machine.
+// NewRunner makes the runner of one machine. Its clock is the system's; see UseClock.
 func NewRunner(s *System, pools ...Pool) (*Runner, error) {
-	r := &Runner{sys: s, orphans: map[string][]*effect{}, pools: map[string]*slots{}, counts: map[string]*KindCount{}}
+	r := &Runner{
+		sys: s, clock: s.clock, orphans: map[string][]*effect{}, pools: map[string]*slots{}, counts: map[string]*KindCount{},
+	}
 	for _, p := range pools {
 		if p.Name == "" || p.Size < 1 || p.MinHold <= 0 || p.MaxHold < p.MinHold {
 			return nil, fmt.Errorf("kernel: pool %+v needs a name, at least one slot and 0 < MinHold <= MaxHold", p)
@@ -96,6 +101,10 @@ func NewRunner(s *System, pools ...Pool) (*Runner, error) {
 	return r, nil
 }
 
+// UseClock gives the machine a clock of its own: the runner's actors read it, and their timers and
+// deadlines go by it. Call it before the runner is used.
+func (r *Runner) UseClock(c Clock) { r.clock = c }
+
 // add takes a new effect and begins it if possible. pool is the pool of the slot it needs, keeps
 // the pool of the slot it may take over; both may be empty.
 func (r *Runner) add(e *effect, pool, keeps string) {
@@ -106,7 +115,7 @@ func (r *Runner) add(e *effect, pool, keeps string) {
 			panic(fmt.Sprintf("effect %s of %s needs a slot of %q, a pool that does not exist", e.Kind, e.owner.path, name))
 		}
 	}
-	e.Phase, e.Since = EffectQueued, r.sys.clock.Now()
+	e.Phase, e.Since = EffectQueued, r.clock.Now()
 	e.count = r.countLocked(e.Kind)
 	busy := r.laneBusyLocked(e)
 	if keeps != "" && (busy || r.closed || r.drain != nil || !r.inheritLocked(e)) {
@@ -155,24 +164,28 @@ func (r *Runner) startLocked(e *effect) {
 	if e.stopWait != nil {
 		e.stopWait()
 	}
-	e.Phase, e.Since = EffectStarted, r.sys.clock.Now()
+	e.Phase, e.Since = EffectStarted, r.clock.Now()
 	r.traceLocked(e)
 }
 
 // begin sets the timers and calls Run, without the lock: Run may finish at once.
 func (r *Runner) begin(e *effect) {
 	r.mu.Lock()
+	if r.pause != nil {
+		r.lateLocked(func() { r.begin(e) })
+		return
+	}
 	if e.Phase != EffectStarted { // the runner was closed meanwhile
 		r.mu.Unlock()
 		return
 	}
 	e.begun = true
 	if !e.Standing && e.deadline != NoDeadline {
-		e.stopDead = r.sys.clock.AfterFunc(e.deadline, func() { r.expire(e, false) })
+		e.stopDead = r.clock.AfterFunc(e.deadline, func() { r.expire(e, false) })
 	}
 	if e.HoldsSlot != "" {
 		if hold := e.slots.hold(e); e.Standing || hold < e.deadline {
-			e.stopHold = r.sys.clock.AfterFunc(hold, func() { r.giveBack(e) })
+			e.stopHold = r.clock.AfterFunc(hold, func() { r.giveBack(e) })
 		}
 	}
 	ended := e.ended
@@ -194,11 +207,15 @@ func (r *Runner) beginAll(es []*effect) {
 // finish handles the call of done.
 func (r *Runner) finish(e *effect, res result) {
 	r.mu.Lock()
+	if r.pause != nil {
+		r.lateLocked(func() { r.finish(e, res) })
+		return
+	}
 	if r.closed {
 		r.mu.Unlock()
 		return
 	}
-	now := r.sys.clock.Now()
+	now := r.clock.Now()
 	var next []*effect
 	switch e.Phase {
 	case EffectStarted:
@@ -233,6 +250,10 @@ func (r *Runner) finish(e *effect, res result) {
 // expire handles the deadline, or a Run that panicked, which the owner has been told of already.
 func (r *Runner) expire(e *effect, panicked bool) {
 	r.mu.Lock()
+	if r.pause != nil {
+		r.lateLocked(func() { r.expire(e, panicked) })
+		return
+	}
 	if e.Phase != EffectStarted {
 		r.mu.Unlock()
 		return

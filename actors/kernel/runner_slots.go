@@ -7,12 +7,12 @@ import (
 
 // slotLocked takes a slot for e, or queues it for one.
 func (r *Runner) slotLocked(e *effect) bool {
-	if e.slots == nil || e.slots.take(e, r.sys.clock.Now()) {
+	if e.slots == nil || e.slots.take(e, r.clock.Now()) {
 		return true
 	}
 	r.awaitLocked(e.slots)
 	if e.maxQueue > 0 {
-		e.stopWait = r.sys.clock.AfterFunc(e.maxQueue, func() { r.waitNoMore(e) })
+		e.stopWait = r.clock.AfterFunc(e.maxQueue, func() { r.waitNoMore(e) })
 	}
 	return false
 }
@@ -22,8 +22,8 @@ func (r *Runner) giveBack(e *effect) {
 	r.mu.Lock()
 	var next []*effect
 	if e.Phase == EffectStarted && e.HoldsSlot != "" {
-		if more := e.slots.outlived(e, r.sys.clock.Now()); more > 0 {
-			e.stopHold = r.sys.clock.AfterFunc(more, func() { r.giveBack(e) })
+		if more := e.slots.outlived(e, r.clock.Now()); more > 0 {
+			e.stopHold = r.clock.AfterFunc(more, func() { r.giveBack(e) })
 		} else {
 			next = r.releaseLocked(e)
 		}
@@ -60,14 +60,14 @@ func (r *Runner) keepLocked(e *effect, now time.Time) {
 	r.kept = append(r.kept, e)
 	if !r.reaping {
 		r.reaping = true
-		r.sys.clock.AfterFunc(keepFor, r.reap)
+		r.clock.AfterFunc(keepFor, r.reap)
 	}
 }
 
 // reap gives away the slots that were reserved for keepFor.
 func (r *Runner) reap() {
 	r.mu.Lock()
-	now := r.sys.clock.Now()
+	now := r.clock.Now()
 	var next []*effect
 	for len(r.kept) > 0 && now.Sub(r.kept[0].over) >= keepFor {
 		e := r.kept[0]
@@ -75,7 +75,7 @@ func (r *Runner) reap() {
 		next = append(next, r.releaseLocked(e)...)
 	}
 	if r.reaping = len(r.kept) > 0; r.reaping {
-		r.sys.clock.AfterFunc(r.kept[0].over.Add(keepFor).Sub(now), r.reap)
+		r.clock.AfterFunc(r.kept[0].over.Add(keepFor).Sub(now), r.reap)
 	}
 	r.mu.Unlock()
 	r.beginAll(next)
@@ -128,7 +128,7 @@ func (r *Runner) releaseLocked(e *effect) []*effect {
 
 // nextLocked starts the effects that may have a slot of p now.
 func (r *Runner) nextLocked(p *slots) (next []*effect) {
-	now := r.sys.clock.Now()
+	now := r.clock.Now()
 	for w := p.next(now); w != nil; w = p.next(now) {
 		r.startLocked(w)
 		next = append(next, w)
@@ -150,7 +150,7 @@ func (r *Runner) awaitLocked(p *slots) {
 		}
 	}
 	p.patience = true
-	r.sys.clock.AfterFunc(oldest.Add(p.BehindMax).Sub(r.sys.clock.Now()), func() {
+	r.clock.AfterFunc(oldest.Add(p.BehindMax).Sub(r.clock.Now()), func() {
 		r.mu.Lock()
 		p.patience = false
 		var next []*effect

@@ -93,7 +93,7 @@ type KindInFlight struct {
 
 // UnderWay sums up the unfinished effects by kind, in order of kind.
 func (r *Runner) UnderWay() []KindInFlight {
-	now := r.sys.clock.Now()
+	now := r.clock.Now()
 	by := map[string]*KindInFlight{}
 	r.mu.Lock()
 	for e := r.first; e != nil; e = e.next {

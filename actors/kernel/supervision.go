@@ -57,7 +57,7 @@ func (s *System) answer(c *cell, report *CrashReport) Decision {
 
 	s.report(c, &r)
 	if r.Decision == Restart || r.Decision == Quarantine {
-		s.clock.AfterFunc(r.RetryAfter, func() { c.restart(incarnation) })
+		c.clock().AfterFunc(r.RetryAfter, func() { c.restart(incarnation) })
 	}
 	return r.Decision
 }

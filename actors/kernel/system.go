@@ -38,6 +38,12 @@ type Config struct {
 	// OnFatal is told when the topmost actor's policy gave up: nothing is left
 	// that could restart it. The daemon exits. May be nil.
 	OnFatal func(*CrashReport)
+	// Intercept decides on each message that an actor tells another, and Within is called before each
+	// Tell and Do of an actor, the k-th while it handles m. It may panic, as the actor might there; m
+	// is nil in Start, Stop, Overflowed and ChildStopped. For simulations: both are called on the
+	// goroutine of the *Virtual. May be nil, and cost nothing then.
+	Intercept func(from, to string, m any) Fate
+	Within    func(actor string, m any, k int)
 }
 
 // Validate says what is missing.
@@ -64,6 +70,7 @@ type System struct {
 	limit   int
 	onCrash func(*CrashReport)
 	onFatal func(*CrashReport)
+	meddler *meddler // nil but in simulations that ask for it
 
 	mu     sync.RWMutex
 	cells  map[string]*cell
@@ -89,8 +96,12 @@ func NewSystem(c Config) (*System, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	meddler, err := c.meddler()
+	if err != nil {
+		return nil, err
+	}
 	s := &System{
-		clock: c.Clock, tracer: c.Tracer, log: c.Log, seed: c.Seed,
+		clock: c.Clock, meddler: meddler, tracer: c.Tracer, log: c.Log, seed: c.Seed,
 		history: c.History, limit: c.MailboxLimit,
 		onCrash: c.OnCrash, onFatal: c.OnFatal,
 		cells: map[string]*cell{}, past: map[string]KindStats{}, shapes: map[shape]*shape{},

@@ -29,6 +29,8 @@ type timerEntry struct {
 type timer struct {
 	f   func()
 	seq uint64 // 0: not set
+	// on is the clock that it was set on; nil for the Virtual itself.
+	on *NodeClock
 }
 
 func (e *timerEntry) before(o *timerEntry) bool {
@@ -37,7 +39,7 @@ func (e *timerEntry) before(o *timerEntry) bool {
 
 func (h *timers) len() int { return len(h.heap) - h.stopped }
 
-func (h *timers) set(at time.Duration, f func()) (stop func() bool) {
+func (h *timers) set(at time.Duration, on *NodeClock, f func()) (stop func() bool) {
 	if at < 0 { // overflow: it is too far in the future for a duration
 		at = math.MaxInt64
 	}
@@ -49,7 +51,7 @@ func (h *timers) set(at time.Duration, f func()) (stop func() bool) {
 	} else {
 		t = new(timer)
 	}
-	t.f, t.seq = f, seq
+	t.f, t.seq, t.on = f, seq, on
 	h.heap = append(h.heap, timerEntry{at, seq, t})
 	h.up(len(h.heap) - 1)
 	return func() bool { return h.stop(t, seq) }
@@ -67,7 +69,7 @@ func (h *timers) stop(t *timer, seq uint64) bool {
 }
 
 func (h *timers) recycle(t *timer) {
-	t.f, t.seq = nil, 0
+	t.f, t.seq, t.on = nil, 0, nil
 	h.free = append(h.free, t)
 }
 
@@ -105,7 +107,24 @@ func (h *timers) compact() {
 	}
 	clear(h.heap[len(kept):])
 	h.heap, h.stopped = kept, 0
-	for i := (len(kept) - 2) / 4; i >= 0; i-- {
+	h.order()
+}
+
+// postpone delays the timers of one clock by d.
+func (h *timers) postpone(on *NodeClock, d time.Duration) {
+	for i := range h.heap {
+		if e := &h.heap[i]; e.t.seq == e.seq && e.t.on == on {
+			if e.at += d; e.at < 0 {
+				e.at = math.MaxInt64
+			}
+		}
+	}
+	h.order()
+}
+
+// order makes the entries a heap.
+func (h *timers) order() {
+	for i := (len(h.heap) - 2) / 4; i >= 0; i-- {
 		h.down(i)
 	}
 }

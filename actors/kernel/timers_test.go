@@ -24,7 +24,7 @@ func TestTimersModel(t *testing.T) {
 		add := func(t *rapid.T) {
 			s := set{at: time.Duration(rapid.IntRange(0, 20).Draw(t, "at")), n: n}
 			n++
-			s.stop = h.set(s.at, func() { fired = s.n })
+			s.stop = h.set(s.at, nil, func() { fired = s.n })
 			model = append(model, s)
 			slices.SortStableFunc(model, func(a, b set) int { return int(a.at - b.at) })
 		}

@@ -20,6 +20,9 @@ type Virtual struct {
 	timers   timers
 	steps    uint64
 	moved    uint64 // steps when now last moved
+	// paused is how many runners are.
+	paused   int
+	schedule *schedule // nil: uniform
 }
 
 // livelock bounds the messages handled without time moving. A simulation of 150,000 actors that all
@@ -36,7 +39,7 @@ func (v *Virtual) Now() time.Time { return v.now }
 
 // AfterFunc implements Clock. Timers of the same time fire in the order in which they were set.
 func (v *Virtual) AfterFunc(d time.Duration, f func()) func() bool {
-	return v.timers.set(v.offset(v.now)+max(d, 0), f)
+	return v.timers.set(v.offset(v.now)+max(d, 0), nil, f)
 }
 
 // offset is t as the time since the start.
@@ -45,16 +48,25 @@ func (v *Virtual) offset(t time.Time) time.Duration { return t.Sub(v.start) }
 // Timers is the number of set timers.
 func (v *Virtual) Timers() int { return v.timers.len() }
 
-func (v *Virtual) ready(c *cell) { v.runnable = append(v.runnable, c) }
+func (v *Virtual) ready(c *cell) {
+	if v.paused > 0 && c.runner.hold(c) {
+		return
+	}
+	v.runnable = append(v.runnable, c)
+}
 
-// Step lets one actor handle one message, and reports whether there was one.
+// Step lets one actor handle one message, and reports whether there was one. Time moves by what the
+// message costs.
 func (v *Virtual) Step() bool {
 	n := len(v.runnable)
 	if n == 0 {
 		return false
 	}
 	i := 0
-	if n > 1 {
+	switch {
+	case v.schedule != nil:
+		i = v.schedule.pick(v.runnable, v.steps)
+	case n > 1:
 		i = v.rng.IntN(n)
 	}
 	c := v.runnable[i]
@@ -66,9 +78,23 @@ func (v *Virtual) Step() bool {
 			livelock, c.path))
 	}
 	if c.step() {
-		v.runnable = append(v.runnable, c)
+		v.ready(c)
+	}
+	if v.schedule != nil {
+		v.spend(v.schedule.Cost)
 	}
 	return true
+}
+
+// spend lets d pass for a message.
+func (v *Virtual) spend(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	end := v.now.Add(d)
+	for v.next(end) {
+	}
+	v.now, v.moved = end, v.steps
 }
 
 // Steps is the number of messages handled so far.
@@ -91,7 +117,9 @@ func (v *Virtual) next(limit time.Time) bool {
 func (v *Virtual) Advance(d time.Duration) {
 	end := v.now.Add(d)
 	v.RunUntil(end, func() bool { return false })
-	v.now, v.moved = end, v.steps
+	if end.After(v.now) {
+		v.now, v.moved = end, v.steps
+	}
 }
 
 // RunUntil runs until cond holds (true) or nothing is left to do before end (false). It checks cond
@@ -101,14 +129,19 @@ func (v *Virtual) RunUntil(end time.Time, cond func() bool) bool {
 		if cond() {
 			return true
 		}
-		if !v.Step() && !v.next(end) {
-			return false
+		if v.now.After(end) || !v.Step() && !v.next(end) {
+			return false // messages that cost time may end later
 		}
 	}
 }
 
-// Settle handles messages until no actor has one, without moving time.
+// Settle handles messages until no actor has one, without moving time, whatever messages cost.
 func (v *Virtual) Settle() {
+	if s := v.schedule; s != nil {
+		cost := s.Cost
+		s.Cost = 0
+		defer func() { s.Cost = cost }()
+	}
 	for v.Step() {
 	}
 }

@@ -109,7 +109,7 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 	case renew:
 		if t := a.tokens[m.token]; t != nil {
 			t.timer = nil
-			a.ask(ctx, m.token, t)
+			a.await(ctx, m.token, t)
 		}
 	case missed:
 		a.missed.Asked()

@@ -21,6 +21,8 @@ type held struct {
 	failures int
 	// since is when it was first requested.
 	since time.Time
+	// due is when it is requested again.
+	due   time.Time
 	timer func() bool
 }
 
@@ -101,9 +103,26 @@ func (a *objects) issued(ctx *kernel.Context[Message], m issued) {
 			m.token.ref.Name).
 			Str("error", m.err.Error()).Msg("cannot get a service account token for a pod; retrying")
 	}
-	t.timer = ctx.After(at, renew{m.token})
+	t.due = now.Add(at)
+	a.await(ctx, m.token, t)
 	if !t.entry.Same(e) {
 		t.entry = e
 		a.tell(ctx, a.pods[m.token.uid])
 	}
+}
+
+// lookEvery is how often a token's age is looked at.
+const lookEvery = time.Minute
+
+// await requests a token again when it is due, by the wall clock or by the monotonic one: its
+// expiry is a wall time, which a set clock or the sleep of a machine can bring near at once. Timers
+// notice neither.
+func (a *objects) await(ctx *kernel.Context[Message], k token, t *held) {
+	now := ctx.Now()
+	left := min(t.due.Sub(now), t.due.Round(0).Sub(now))
+	if left <= 0 {
+		a.ask(ctx, k, t)
+		return
+	}
+	t.timer = ctx.After(min(left, lookEvery), renew{k})
 }

@@ -26,7 +26,7 @@ func (a inspectContainer) begin(p *pod) run {
 	rt, files, of := p.deps.Runtime, p.deps.Files, p.want
 	pool, keeps := "", TeardownPool // the step between the end of a container and that of its sandbox
 	if c := p.facts.Container(a.ID); c != nil && c.State == observed.ContainerRunning && c.StartedAt.IsZero() &&
-		c.CreatedAt.Before(p.born) {
+		p.facts.Found(a.ID) {
 		pool, keeps = LookPool, ""
 	}
 	spec, _ := podspec.Find(&of.Spec, a.Name)

@@ -23,7 +23,7 @@ func (inspectSandbox) kind() string { return "PodSandboxStatus" }
 func (a inspectSandbox) begin(p *pod) run {
 	rt, files, of := p.deps.Runtime, p.deps.Files, p.want
 	pool := ""
-	if s := p.facts.Sandbox(a.ID); s != nil && s.State == observed.SandboxReady && s.CreatedAt.Before(p.born) {
+	if s := p.facts.Sandbox(a.ID); s != nil && s.State == observed.SandboxReady && p.facts.Found(a.ID) {
 		pool = LookPool
 	}
 	return run{deadline: inspectDeadline, pool: pool, call: func(ctx context.Context, done func(ActionDone)) {

@@ -78,8 +78,6 @@ type pod struct {
 	uid  types.UID
 	deps *Deps
 
-	// born is when this incarnation began.
-	born time.Time
 	// want is nil until assigned.
 	want   *v1.Pod
 	origin podspec.Origin
@@ -112,7 +110,6 @@ type pod struct {
 
 // Start implements kernel.Behavior.
 func (p *pod) Start(ctx *kernel.Context[Message]) {
-	p.born = ctx.Now()
 	p.facts.Cgroup.Own = p.deps.EnsureCgroup != nil
 	for _, e := range ctx.InFlight() {
 		switch a := e.Tag.(type) {
@@ -145,7 +142,7 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 			return
 		}
 	case RuntimeSeen:
-		p.facts.Relisted(m.View, m.Listed)
+		p.facts.Relisted(m.View, m.Listed, ctx.Now())
 		if p.life == podlife.Terminated {
 			p.facts.Appeared(m.View)
 		}
@@ -293,7 +290,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	}
 	var out podplan.Output
 	var in podplan.Input
-	p.facts.ExpectProbes(&p.want.Spec, p.born)
+	p.facts.ExpectProbes(&p.want.Spec)
 	for {
 		in = p.input(ctx.Now())
 		out = podplan.Plan(in)

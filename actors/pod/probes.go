@@ -96,7 +96,7 @@ func (p *pod) probedContainer(c *observed.Container, h probe.Health) ProbedConta
 		b.StartedAt, b.Wait = old.StartedAt, old.Wait
 		return b
 	}
-	b.Wait = !shown && c.CreatedAt.Before(p.born)
+	b.Wait = !shown && p.facts.Found(c.ID)
 	return b
 }
 

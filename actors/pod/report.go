@@ -41,7 +41,7 @@ func (p *pod) unread() bool {
 	}
 	s := &p.facts.View.Sandboxes[0]
 	_, failed := p.facts.Failures[podplan.Lane{Kind: podplan.LaneInspect, Name: s.ID}]
-	return s.State == observed.SandboxReady && !s.Detailed && !failed && s.CreatedAt.Before(p.born)
+	return s.State == observed.SandboxReady && !s.Detailed && !failed && p.facts.Found(s.ID)
 }
 
 // trouble is the newest failure that blocks the pod and that its status does not show: of

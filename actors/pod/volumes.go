@@ -35,12 +35,12 @@ func (p *pod) mountVolumes(ctx *kernel.Context[Message]) {
 // still run: nothing has to be made for them.
 func (p *pod) foundRunning() bool {
 	s, ready := p.facts.View.ReadySandbox()
-	if p.stop != nil || !ready || !s.CreatedAt.Before(p.born) {
+	if p.stop != nil || !ready || !p.facts.Found(s.ID) {
 		return false
 	}
 	for i := range p.want.Spec.Containers {
 		if c, there := p.facts.View.Newest(p.want.Spec.Containers[i].Name); !there || c.State != observed.ContainerRunning ||
-			!c.CreatedAt.Before(p.born) {
+			!p.facts.Found(c.ID) {
 			return false
 		}
 	}

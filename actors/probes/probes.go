@@ -84,6 +84,8 @@ type probes struct {
 	// queue has the probes that will run again, the next one first. seq counts all queued so far.
 	queue queue
 	seq   uint64
+	// began is when this incarnation did. Times of probes go on from there; see now.
+	began time.Time
 	// timer fires at timerAt (Unix nanoseconds); nil if none is set.
 	timer   func() bool
 	timerAt int64
@@ -150,6 +152,7 @@ func (a *probes) Start(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		a.inherited[e.Lane] = e.ID
 	}
+	a.began = ctx.Now()
 	a.load(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
@@ -192,6 +195,12 @@ func (a *probes) Receive(ctx *kernel.Context[Message], m Message) {
 	a.arm(ctx)
 }
 
+// now is the time that probes are scheduled by: it goes on evenly when the clock is set. Otherwise
+// no probe would be due for as long as the clock was set back.
+func (a *probes) now(ctx *kernel.Context[Message]) time.Time {
+	return a.began.Add(ctx.Now().Sub(a.began))
+}
+
 // arm sets the one timer, unless it fires early enough.
 func (a *probes) arm(ctx *kernel.Context[Message]) {
 	if len(a.queue) == 0 {
@@ -205,7 +214,7 @@ func (a *probes) arm(ctx *kernel.Context[Message]) {
 		a.timer()
 	}
 	a.timerAt = at
-	a.timer = ctx.After(time.Duration(at-ctx.Now().UnixNano()), due{})
+	a.timer = ctx.After(time.Duration(at-a.now(ctx).UnixNano()), due{})
 }
 
 // watch applies the list of a pod's probed containers.
@@ -292,7 +301,11 @@ func (a *probes) begin(ctx *kernel.Context[Message], p *podProbes, b *pod.Probed
 	if b.Wait {
 		known = a.memory.recall(b.ID, known)
 	}
-	c.Begin(probe.Beginning{Now: ctx.Now(), StartedAt: b.StartedAt, Known: known, Jitter: ctx.Rand().Float64()})
+	now, started := a.now(ctx), b.StartedAt
+	if !started.IsZero() {
+		started = now.Add(-ctx.Now().Sub(started))
+	}
+	c.Begin(probe.Beginning{Now: now, StartedAt: started, Known: known, Jitter: ctx.Rand().Float64()})
 	return c
 }
 
@@ -373,7 +386,7 @@ func (a *probes) answered(ctx *kernel.Context[Message], m answered) {
 // take counts a result.
 func (a *probes) take(ctx *kernel.Context[Message], r *run, answer probe.Answer) {
 	c := r.of
-	counted, changed := c.Answered(r.Kind, answer.Verdict, ctx.Now())
+	counted, changed := c.Answered(r.Kind, answer.Verdict, a.now(ctx))
 	if counted && answer.Verdict != probe.Passed {
 		reason, message := probe.Event(r.Kind, answer)
 		a.deps.Events.Record(port.Event{

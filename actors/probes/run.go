@@ -71,7 +71,7 @@ func (a *probes) requeue(r *run) {
 
 // runDue starts all due probes.
 func (a *probes) runDue(ctx *kernel.Context[Message]) {
-	now := ctx.Now()
+	now := a.now(ctx)
 	for len(a.queue) > 0 && a.queue[0].at <= now.UnixNano() {
 		r := a.queue[0]
 		if r.under != 0 { // the last run takes longer than the period

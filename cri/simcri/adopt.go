@@ -158,6 +158,7 @@ func (r *Runtime) adoptContainer(of *pod, spec *v1.Container, img *image, o *obs
 		if c.startedAt == 0 {
 			c.startedAt = r.now()
 		}
+		c.began = r.uptime() - time.Duration(r.now()-c.startedAt)
 		c.state, c.exitCode, c.reason = containerRunning, 0, reasonNone
 		c.vitals = c.script.Health.sample(r.scr)
 		r.play(c)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -107,13 +108,14 @@ func (c *Config) Validate() error {
 
 // Runtime is the simulated runtime of one machine. It implements port.Runtime.
 type Runtime struct {
-	cfg  Config
-	ids  *rand.Rand
-	lat  *rand.Rand
-	scr  *rand.Rand
-	flt  *rand.Rand
-	net  *rand.Rand
-	base *Script // for containers without another script
+	cfg   Config
+	began time.Time
+	ids   *rand.Rand
+	lat   *rand.Rand
+	scr   *rand.Rand
+	flt   *rand.Rand
+	net   *rand.Rand
+	base  *Script // for containers without another script
 
 	mu   *simport.Stage
 	down bool
@@ -162,7 +164,7 @@ func New(cfg Config) (*Runtime, error) {
 	}
 	stage, flt := simport.NewStage(cfg.Clock), cfg.Rand(StreamFaults)
 	return &Runtime{
-		cfg: cfg, base: base, mu: stage, inflight: simport.NewCalls(stage, cfg.LateEffect, flt),
+		cfg: cfg, began: cfg.Clock.Now(), base: base, mu: stage, inflight: simport.NewCalls(stage, cfg.LateEffect, flt),
 		ids: cfg.Rand(StreamIDs), lat: cfg.Rand(StreamLatency),
 		scr: cfg.Rand(StreamScripts), flt: flt, net: cfg.Rand(StreamNetwork),
 		pods:       map[types.UID]*pod{},

@@ -114,7 +114,7 @@ func (r *Runtime) start(o *op, c *container, script *Script, done func(error)) {
 		o.Refusef(port.Other, "failed to start container: "+script.StartError)
 		return
 	}
-	c.state, c.startedAt, c.script = containerRunning, r.now(), script
+	c.state, c.startedAt, c.began, c.script = containerRunning, r.now(), r.uptime(), script
 	c.vitals = script.Health.sample(r.scr)
 	r.changed(observed.ContainerStartedEvent, c, c.sandbox.pod.ref)
 	r.play(c)

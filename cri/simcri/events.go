@@ -97,7 +97,7 @@ func (r *Runtime) emit(kind observed.EventKind, id string, ref observed.PodRef) 
 	if len(r.subs) == 0 || r.silent {
 		return
 	}
-	e := port.RuntimeEvent{Kind: kind, ContainerID: id, Pod: ref, At: r.cfg.Clock.Now()}
+	e := port.RuntimeEvent{Kind: kind, ContainerID: id, Pod: ref, At: r.cfg.Clock.Now().Round(0)}
 	policy := &r.cfg.Events
 	var fate EventFate
 	if policy.Fate != nil {

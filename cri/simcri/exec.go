@@ -34,7 +34,7 @@ func (r *Runtime) ExecSync(
 				h := &c.script.Health
 				delay += h.Delay.Sample(r.scr)
 				answer.Hang = answer.Hang || h.Hang
-				if !c.serves(k, r.now()) {
+				if !c.serves(k, r.ran(c)) {
 					answer.ExitCode, answer.Stdout = 1, "not serving"
 				}
 			}

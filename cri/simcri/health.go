@@ -59,17 +59,16 @@ type asking uint8
 func (a asking) has(k probe.Kind) bool { return a&(1<<k) != 0 }
 
 // listens reports whether the container answers at all.
-func (c *container) listens(now int64) bool {
-	return c.vitals == nil || time.Duration(now-c.startedAt) >= c.vitals.startup
+func (c *container) listens(ran time.Duration) bool {
+	return c.vitals == nil || ran >= c.vitals.startup
 }
 
 // serves reports whether a probe of these kinds passes.
-func (c *container) serves(kinds asking, now int64) bool {
+func (c *container) serves(kinds asking, ran time.Duration) bool {
 	v := c.vitals
 	if v == nil {
 		return true
 	}
-	ran := time.Duration(now - c.startedAt)
 	if ran < v.startup || v.mayBeUnhealthy && ran >= v.unhealthy {
 		return false
 	}

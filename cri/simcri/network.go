@@ -131,11 +131,11 @@ func (n Network) ask(
 	c, is := r.listener(host, number)
 	took := r.cfg.Latencies[m].Sample(r.net)
 	if c != nil {
-		now := r.now()
+		ran := r.ran(c)
 		switch {
-		case !c.listens(now):
+		case !c.listens(ran):
 			is = refusing
-		case c.vitals != nil && !c.serves(kinds(c), now):
+		case c.vitals != nil && !c.serves(kinds(c), ran):
 			is = unready
 		}
 		if h := &c.script.Health; is != refusing {

@@ -54,4 +54,16 @@ func (r *Runtime) after(d time.Duration, step func()) (stop func() bool) {
 // from one.
 func (r *Runtime) locked(step func()) { r.mu.Do(step) }
 
+// now is the machine's wall clock, as the runtime notes it.
 func (r *Runtime) now() int64 { return r.cfg.Clock.Now().UnixNano() }
+
+// uptime is the age of the runtime, whatever the wall clock was set to meanwhile.
+func (r *Runtime) uptime() time.Duration { return r.cfg.Clock.Now().Sub(r.began) }
+
+// ran is how long c has run, or ran.
+func (r *Runtime) ran(c *container) time.Duration {
+	if c.finishedAt != 0 {
+		return max(0, time.Duration(c.finishedAt-c.startedAt))
+	}
+	return r.uptime() - c.began
+}

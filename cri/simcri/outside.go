@@ -220,5 +220,5 @@ func (r *Runtime) Usage(id string) (u Usage, ok bool) {
 	if c == nil {
 		return Usage{}, false
 	}
-	return c.usage(r.now()), true
+	return c.usage(r.ran(c)), true
 }

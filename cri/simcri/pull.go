@@ -13,8 +13,8 @@ import (
 // first one began. A download of n bytes that begins at share s is complete when share reaches s
 // + n. All numbers are integers: rounding would depend on the processor.
 type pulls struct {
-	share     uint64 // in 1/shareUnit bytes
-	at        int64  // when share was right
+	share     uint64        // in 1/shareUnit bytes
+	at        time.Duration // when share was right
 	active    []*pull
 	stopTimer func() bool
 }
@@ -32,7 +32,7 @@ type pull struct {
 // the end. cancel stops waiting; a download without a waiter is cancelled.
 func (r *Runtime) pull(img *image, complete func()) (cancel func()) {
 	if r.pulling == nil {
-		r.pulling = &pulls{at: r.now()}
+		r.pulling = &pulls{at: r.uptime()}
 	}
 	w := &waiter{complete}
 	ps := r.pulling
@@ -59,7 +59,7 @@ func (r *Runtime) pull(img *image, complete func()) (cancel func()) {
 
 // advancePulls brings share up to now.
 func (r *Runtime) advancePulls() {
-	ps, now := r.pulling, r.now()
+	ps, now := r.pulling, r.uptime()
 	elapsed := uint64(max(now-ps.at, 0))
 	ps.at = now
 	if n := uint64(len(ps.active)); n > 0 {

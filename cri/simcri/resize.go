@@ -21,7 +21,7 @@ func (r *Runtime) UpdateContainer(ctx context.Context, q port.UpdateContainer, d
 		}
 		limits := q.To
 		c.limits = &limits
-		if c.state == containerRunning && limits.Memory > 0 && c.usage(r.now()).MemoryBytes >= limits.Memory {
+		if c.state == containerRunning && limits.Memory > 0 && c.usage(r.ran(c)).MemoryBytes >= limits.Memory {
 			r.exit(c, exitKilled, reasonOOMKilled, FromOutside)
 		}
 		o.Reply(func() { done(nil) })
@@ -49,7 +49,7 @@ func (r *Runtime) ContainerMemory(ctx context.Context, id string, done func(int6
 		case c.state != containerRunning:
 			o.Refusef(port.StateConflict, "the container is "+c.observedState().String())
 		default:
-			used := c.usage(r.now()).MemoryBytes
+			used := c.usage(r.ran(c)).MemoryBytes
 			o.Reply(func() { done(used, nil) })
 		}
 	})

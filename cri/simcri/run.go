@@ -24,7 +24,7 @@ func (r *Runtime) play(c *container) {
 	if !ends {
 		return
 	}
-	after = max(0, after-time.Duration(r.now()-c.startedAt))
+	after = max(0, after-r.ran(c))
 	c.pending().stopExit = r.after(after, func() {
 		if c.state == containerRunning {
 			r.exit(c, code, reason, ByItself)

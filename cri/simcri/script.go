@@ -171,15 +171,11 @@ type Usage struct {
 	LogBytes    int64         // written since its start
 }
 
-func (c *container) usage(now int64) Usage {
+// usage is what it uses after it ran for so long.
+func (c *container) usage(ran time.Duration) Usage {
 	if c.startedAt == 0 {
 		return Usage{}
 	}
-	end := now
-	if c.finishedAt != 0 {
-		end = c.finishedAt
-	}
-	ran := time.Duration(end - c.startedAt)
 	s := c.script
 	u := Usage{
 		CPU:      time.Duration(float64(ran) * float64(s.CPUMillicores) / 1000),

@@ -57,7 +57,7 @@ func (s *server) StreamContainerStats(
 // stats is the resource usage of the container's script.
 func (s *server) stats(c *container) *runtimev1.ContainerStats {
 	now := s.r.now()
-	u := c.usage(now)
+	u := c.usage(s.r.ran(c))
 	value := func(n int64) *runtimev1.UInt64Value { return &runtimev1.UInt64Value{Value: uint64(n)} }
 	return &runtimev1.ContainerStats{
 		Attributes: &runtimev1.ContainerAttributes{

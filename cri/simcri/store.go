@@ -102,8 +102,9 @@ type container struct {
 	specHash     string
 	logDirectory string
 	createdAt    int64
-	startedAt    int64 // 0: never started
-	finishedAt   int64 // 0: not exited
+	startedAt    int64         // 0: never started
+	began        time.Duration // the runtime's uptime at its start
+	finishedAt   int64         // 0: not exited
 	message      string
 	script       *Script             // since the start; shared if nothing is special
 	live         *live               // nil if nothing is pending

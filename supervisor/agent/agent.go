@@ -24,6 +24,9 @@ func Start(system *kernel.System, c Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Clock != nil {
+		runner.UseClock(c.Clock)
+	}
 	root, err := kernel.SpawnRoot(system, kernel.Spec[node.Message]{
 		Name: c.Name, Kind: "node", New: node.New(&c.Config), Policy: kernel.ForRoot, Runner: runner,
 	})
@@ -41,6 +44,7 @@ func (a *Agent) Stop() { kernel.KillRoot(a.root) }
 func (a *Agent) Kill() {
 	a.Stop()
 	a.Runner.Close()
+	a.Runner.Resume() // for the actors to end
 }
 
 // Query asks the root actor for the node's health.

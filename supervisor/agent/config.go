@@ -32,6 +32,8 @@ type Config struct {
 	Pulls int
 	// LogWorkers is how many container logs are rotated at once.
 	LogWorkers int
+	// Clock is that of the simulated machine; nil for the system's.
+	Clock kernel.Clock
 }
 
 const (

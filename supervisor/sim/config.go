@@ -48,6 +48,9 @@ type Config struct {
 	RestartDelay time.Duration
 	// Hooks are where faults come from.
 	Hooks Hooks
+	// Schedule is in what order actors handle messages, and what time that takes; by default any
+	// order, and none.
+	Schedule kernel.Schedule
 	// History is how many handled messages a crash report of an actor shows; none
 	// if zero.
 	History int
@@ -78,6 +81,12 @@ type Hooks struct {
 	// panic there, as the actor itself might: before, the message is lost; after,
 	// what the actor knew is. It costs a little for every message.
 	Around func(node, actor string, m any, handled bool)
+	// Within is called before each message that an actor sends and each effect that it begins: the
+	// k-th (from 1) while it handles m, which is nil at its start and end. It may panic there, as the
+	// actor might: what was sent before is sent. The actor is named as for Around; "" is the topmost.
+	Within func(node, actor string, m any, k int)
+	// Message decides on each message between two actors of a node, by their paths.
+	Message func(node, from, to string, m any) kernel.Fate
 	// Crashed is told of each crash of an actor, GaveUp of an agent that ended because
 	// its topmost actor was restarted too often. It is started again as systemd would.
 	Crashed func(*kernel.CrashReport)
@@ -97,7 +106,8 @@ func (c *Config) Validate() error {
 		name string
 		is   time.Duration
 	}{{"NodeGrace", c.NodeGrace}, {"RestartDelay", c.RestartDelay}, {"History", time.Duration(c.History)},
-		{"MailboxLimit", time.Duration(c.MailboxLimit)}} {
+		{"MailboxLimit", time.Duration(c.MailboxLimit)}, {"Schedule.Cost", c.Schedule.Cost},
+		{"Schedule.Changes", time.Duration(c.Schedule.Changes)}} {
 		if d.is < 0 {
 			errs = append(errs, fmt.Errorf("sim: Config.%s is %d: it can't be negative", d.name, d.is))
 		}

@@ -31,6 +31,7 @@ type Node struct {
 	spec  NodeSpec
 
 	// The machine.
+	clock   *kernel.NodeClock
 	runtime *simcri.Runtime
 	machine *machine.Machine
 	address string
@@ -38,17 +39,19 @@ type Node struct {
 	removed bool
 
 	agent *agent.Agent // nil while it is dead
+	// paused is when the last pause of an agent ends.
+	paused time.Time
 	// starting: it waits until what is left of its predecessor is gone.
 	starting bool
 }
 
 func newNode(w *World, s NodeSpec, index int) (*Node, error) {
-	n := &Node{world: w, spec: s, address: machineAddress(index)}
+	n := &Node{world: w, spec: s, address: machineAddress(index), clock: w.clock.NodeClock()}
 	allocatable := s.Allocatable
 	if allocatable == nil {
 		allocatable = defaultAllocatable
 	}
-	n.machine = machine.New(w.clock, &port.Machine{
+	n.machine = machine.New(n.clock, &port.Machine{
 		Capacity: allocatable, Allocatable: allocatable,
 		Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: n.address}, {Type: v1.NodeHostName, Address: s.Name}},
 		Info: v1.NodeSystemInfo{OperatingSystem: "linux", Architecture: "amd64", KernelVersion: "6.1.0",
@@ -58,7 +61,7 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 		n.machine.SetFault(func(c machine.Call) machine.Fault { return hook(s.Name, c) })
 	}
 	c := simcri.Config{
-		Clock: w.clock, Rand: w.streams("node/" + s.Name + "/"), Registry: w.registry,
+		Clock: n.clock, Rand: w.streams("node/" + s.Name + "/"), Registry: w.registry,
 		Bandwidth: s.Bandwidth, PodCIDR: podCIDR(index), Latencies: s.Latencies,
 		Events: s.Events, LateEffect: s.LateEffect, Script: s.Script,
 	}
@@ -156,6 +159,7 @@ func (n *Node) agentConfig() agent.Config {
 	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
 	c.Cluster.Own = nodeobject.Own{Name: name, Labels: labels, Taints: n.spec.Taints}
 	c.Cluster.NoServices = !n.world.config.Services
+	c.Clock = n.clock
 	m := n.machine
 	c.Ports = node.Ports{
 		Runtime: n.runtime, Host: m.Host, Network: n.runtime.Network(), Manifests: m.Manifests,

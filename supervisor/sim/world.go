@@ -60,9 +60,10 @@ func New(c Config) (*World, error) {
 		history = -1 // which is none to the kernel
 	}
 	var err error
+	w.clock.SetSchedule(c.Schedule, c.Seed)
 	w.system, err = kernel.NewSystem(kernel.Config{
 		Clock: w.clock, Seed: c.Seed, Tracer: w.tracer, History: history, MailboxLimit: c.MailboxLimit, Log: c.Log,
-		OnCrash: w.crashed, OnFatal: w.fatal,
+		OnCrash: w.crashed, OnFatal: w.fatal, Intercept: c.Hooks.intercept(), Within: c.Hooks.within(),
 	})
 	if err != nil {
 		return nil, err

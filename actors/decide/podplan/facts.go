@@ -66,6 +66,12 @@ type Facts struct {
 	// them rounded. Only for pods that were resized.
 	Given map[string]observed.Resources
 
+	// found are the IDs that were there before this actor made anything, by the first list that it
+	// had; adopted says that it had one. It can't be told by times, because the clock may have been set
+	// since.
+	found   []string
+	adopted bool
+
 	// changes counts what this actor began or ended that changes the runtime: a list that was under
 	// way meanwhile cannot say what is gone. listing is the value of changes when the list under way
 	// was begun. See observe.go.

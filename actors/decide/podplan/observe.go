@@ -25,6 +25,27 @@ func (f *Facts) Doubt() {
 	f.listing = outdated
 }
 
+// Found says whether a sandbox or container was there when this incarnation of the actor began:
+// others may know of it what this actor does not.
+func (f *Facts) Found(id string) bool { return slices.Contains(f.found, id) }
+
+// find notes what a list shows that this actor has not made, until the view is complete once.
+func (f *Facts) find(v observed.Pod) {
+	if f.adopted {
+		return
+	}
+	for i := range v.Containers {
+		if id := v.Containers[i].ID; f.Container(id) == nil {
+			f.found = append(f.found, id)
+		}
+	}
+	for i := range v.Sandboxes {
+		if id := v.Sandboxes[i].ID; f.Sandbox(id) == nil {
+			f.found = append(f.found, id)
+		}
+	}
+}
+
 // listed takes in a list of the pod, as far as it can be trusted.
 func (f *Facts) listed(v observed.Pod) {
 	begun := f.listing
@@ -35,11 +56,14 @@ func (f *Facts) listed(v observed.Pod) {
 		f.merge(v, false)
 	default:
 		f.Known = !f.merge(v, (begun&^disturbed)/birth == f.changes/birth)
+		f.adopted = f.adopted || f.Known
 	}
 }
 
 // Adopt replaces the whole view.
 func (f *Facts) Adopt(v observed.Pod) {
+	f.find(v)
+	f.adopted = true
 	v = observed.Pod{Sandboxes: slices.Clone(v.Sandboxes), Containers: slices.Clone(v.Containers)}
 	v.Sort()
 	for i := range v.Containers {
@@ -81,6 +105,7 @@ func (f *Facts) adoptHooks(c *observed.Container) {
 // begun. Then objects missing from the list are dropped. Otherwise they are kept, and lacks is true
 // if there are any.
 func (f *Facts) merge(v observed.Pod, complete bool) (lacks bool) {
+	f.find(v)
 	have := map[string]bool{}
 	for i := range v.Containers {
 		c := v.Containers[i]
@@ -128,6 +153,7 @@ func (f *Facts) prune() {
 	dropGone(f.LookAgain, gone)
 	dropGone(f.SandboxStopped, gone)
 	dropGone(f.Given, gone)
+	f.found = slices.DeleteFunc(f.found, gone)
 	for lane := range f.Failures { // order-free: each on its own
 		switch lane.Kind {
 		case LaneStop, LaneHook, LaneInspect:
@@ -236,12 +262,14 @@ func (f *Facts) making() bool {
 	return false
 }
 
-// Relisted compares a relist with the view, and reads again what differs.
-func (f *Facts) Relisted(v observed.Pod, listed time.Time) {
+// Relisted compares a relist, which was begun at listed, with the view, and reads again what differs.
+func (f *Facts) Relisted(v observed.Pod, listed, now time.Time) {
 	if !f.Known {
 		f.Doubt() // a list that is under way may have begun before this relist
 		return
 	}
+	// What was made in the future is from before the clock was set back.
+	before := func(made time.Time) bool { return made.Before(listed) || made.After(now) }
 	have := map[string]bool{}
 	for i := range v.Containers {
 		c := &v.Containers[i]
@@ -273,7 +301,7 @@ func (f *Facts) Relisted(v observed.Pod, listed time.Time) {
 	}
 	var lacks []string
 	for i := range f.View.Containers {
-		if c := &f.View.Containers[i]; !have[c.ID] && c.CreatedAt.Before(listed) {
+		if c := &f.View.Containers[i]; !have[c.ID] && before(c.CreatedAt) {
 			lacks = append(lacks, c.ID)
 		}
 	}
@@ -283,7 +311,7 @@ func (f *Facts) Relisted(v observed.Pod, listed time.Time) {
 		}
 	}
 	for i := range f.View.Sandboxes {
-		if s := &f.View.Sandboxes[i]; !have[s.ID] && s.CreatedAt.Before(listed) {
+		if s := &f.View.Sandboxes[i]; !have[s.ID] && before(s.CreatedAt) {
 			f.Doubt()
 		}
 	}

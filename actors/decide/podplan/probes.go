@@ -1,8 +1,6 @@
 package podplan
 
 import (
-	"time"
-
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -26,8 +24,8 @@ func (f *Facts) EachProbed(spec *v1.PodSpec, yield func(*v1.Container, *observed
 }
 
 // ExpectProbes sees to it that a running container with probes has a Health before any plan is made:
-// without one it would count as started and ready. born is when this incarnation of the actor began.
-func (f *Facts) ExpectProbes(spec *v1.PodSpec, born time.Time) {
+// without one it would count as started and ready.
+func (f *Facts) ExpectProbes(spec *v1.PodSpec) {
 	f.EachProbed(spec, func(ct *v1.Container, c *observed.Container) {
 		if _, is := f.Health[c.ID]; is || c.State != observed.ContainerRunning {
 			return
@@ -41,7 +39,7 @@ func (f *Facts) ExpectProbes(spec *v1.PodSpec, born time.Time) {
 		}
 		if ct.ReadinessProbe != nil {
 			h.Readiness = probe.Failure
-			if c.CreatedAt.Before(born) { // what users are shown of it holds
+			if f.Found(c.ID) { // what users are shown of it holds
 				h.Readiness = probe.Unknown
 			}
 		}

@@ -139,7 +139,7 @@ func (w *world) trouble(t *rapid.T) {
 		w.now = w.now.Add(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, 3 * time.Second, 10 * time.Second, time.Minute, 11 * time.Minute}).Draw(t, "jump"))
 		w.tick()
 	case 24:
-		w.mem.in.Relisted(w.view(), w.now)
+		w.mem.in.Relisted(w.view(), w.now, w.now)
 	case 25, 26:
 		for _, e := range byKey(w.mem.in.Images) {
 			name, i := e.Key, e.Value
@@ -283,7 +283,7 @@ func (w *world) calm() {
 		}
 		w.answerProbes(true)
 		if !moved { // a relist is rarer than answers are
-			w.mem.in.Relisted(w.view(), w.now)
+			w.mem.in.Relisted(w.view(), w.now, w.now)
 		}
 		w.settleSidecars()
 		w.plan()

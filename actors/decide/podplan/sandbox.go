@@ -37,7 +37,11 @@ func (p *planner) fits(s *observed.Sandbox) bool {
 	if s.HostNetwork != p.in.Pod.Spec.HostNetwork {
 		return false
 	}
-	return s.HostNetwork || len(s.IPs) > 0 || !p.due(s.CreatedAt.Add(backoff.Retry(p.in.RetryPolicy, int(s.Attempt)+1)))
+	if s.HostNetwork || len(s.IPs) > 0 {
+		return true
+	}
+	// One made in the future is from before the clock was set back.
+	return !s.CreatedAt.After(p.now) && !p.due(s.CreatedAt.Add(backoff.Retry(p.in.RetryPolicy, int(s.Attempt)+1)))
 }
 
 // driveSandbox ensures that the pod has one ready sandbox. Old ones are emptied and stopped first,

@@ -55,9 +55,8 @@ type world struct {
 	hanging bool
 	// making: the cgroup is to be made, not only told of.
 	making bool
-	// restarted: an agent or an actor was here before. born is when the present one began.
+	// restarted: an agent or an actor was here before.
 	restarted bool
-	born      time.Time
 }
 
 // memory is what the actor of the pod has. Its facts change as they do there.
@@ -112,7 +111,6 @@ func (w *world) forget() {
 	if life == podlife.Terminating && stop.Why != "deleted" {
 		life, stop = podlife.Syncing, nil // it finds out again
 	}
-	w.born = w.now
 	w.mem = memory{in: Input{
 		Pod: w.pod, Life: life, Stop: stop, Facts: Facts{RestartNotes: notes, Health: map[string]probe.Health{}, Cgroup: podcgroup.Cgroup{Own: w.own}},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
@@ -137,7 +135,7 @@ func (w *world) plan() {
 		return
 	}
 	in := &w.mem.in
-	in.ExpectProbes(&w.pod.Spec, w.born)
+	in.ExpectProbes(&w.pod.Spec)
 	in.Now = w.now
 	var out Output
 	for {
