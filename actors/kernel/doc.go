@@ -5,7 +5,10 @@
 //	Ref, Context, Spec   typed references and actors: a message of the wrong type does not compile
 //	cell (the mailbox)   one message a step, bounds, latest-wins, ages, crash reports, history
 //	Clock, Virtual       time as a port: the wall clock, or one that jumps to the next timer
+//	NodeClock            the clock of one machine of a simulation, which can be set
 //	scheduler            goroutines in the daemon; one thread and a seeded pick in a simulation
+//	Schedule             other picks: priorities, starvation, messages that take time
+//	Fate                 what becomes of a message between actors of a simulation
 //	Policy               restart with exponential backoff, quarantine, escalation
 //	Runner, Effect       I/O off the mailbox: lanes, slots, deadlines; effects outlive their actor
 //	Tracer               a hash over every delivered message and every effect

@@ -125,6 +125,9 @@ func TestPlanSandbox(t *testing.T) {
 		{"of the node's network", upInput, func(in *Input) { in.Pod.Spec.HostNetwork = true }, "stop sandbox s0; a: ContainerCreating; " + changed},
 		{"without an address", upInput, func(in *Input) { in.View.Sandboxes[0].IPs = nil }, "stop sandbox s0; a: ContainerCreating; " + changed},
 		{"without an address yet", runInput, func(in *Input) { in.View.Sandboxes[0].IPs, in.View.Sandboxes[0].CreatedAt = nil, t0 }, "wake +1s"},
+		{"without an address, and made before the clock was set back", upInput, func(in *Input) {
+			in.View.Sandboxes[0].IPs, in.View.Sandboxes[0].CreatedAt = nil, t0.Add(time.Hour)
+		}, "stop sandbox s0; a: ContainerCreating; " + changed},
 	})
 }
 
