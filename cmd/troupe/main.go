@@ -25,7 +25,7 @@ func execute() int {
 	defer stop()
 	err := newRootCommand().ExecuteContext(ctx)
 	code := exitCode(ctx, err)
-	if code == exitFailed {
+	if code == exitFailed || code == exitViolated || code == exitStale {
 		fmt.Fprintln(os.Stderr, "troupe: "+err.Error())
 	}
 	return code
@@ -45,6 +45,10 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
 	}
+	var shown chaosError
+	if errors.As(err, &shown) {
+		return shown.code
+	}
 	return exitFailed
 }
 
@@ -56,6 +60,6 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(newNodeCommand(), newPodsCommand(), newTreeCommand(), newTimelineCommand(), newCrashesCommand(),
-		newWebCommand(), newSimCommand(), newVersionCommand())
+		newWebCommand(), newSimCommand(), newChaosCommand(), newVersionCommand())
 	return root
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -91,6 +92,10 @@ func fault(e plan.Effect, kind port.ErrorKind) simcri.Fault {
 		return simcri.Fault{Partial: true, Kind: kind, Detail: planted}
 	case plan.Slow:
 		return simcri.Fault{Latency: e.For}
+	case plan.AnswerLate:
+		return simcri.Fault{AnswerLate: e.For}
+	case plan.WorkLate:
+		return simcri.Fault{WorkLate: e.For}
 	default:
 		return simcri.Fault{}
 	}
@@ -131,6 +136,10 @@ func (j *injector) host(c sim.HostCall, name string) sim.HostFault {
 		return sim.HostFault{Hang: true}
 	case plan.Slow:
 		return sim.HostFault{Latency: e.For}
+	case plan.AnswerLate:
+		return sim.HostFault{AnswerLate: e.For}
+	case plan.WorkLate:
+		return sim.HostFault{WorkLate: e.For}
 	default:
 		return sim.HostFault{}
 	}
@@ -144,6 +153,9 @@ func (j *injector) message(actor string, m any, handled bool, counted map[string
 	if handled {
 		if e := counted[actor]; e != nil {
 			delete(counted, actor)
+			if e.Do == plan.PanicWithin {
+				return // it sent nothing
+			}
 			if e.Do == plan.KillAfter {
 				j.killAgent()
 				return
@@ -159,9 +171,42 @@ func (j *injector) message(actor string, m any, handled bool, counted map[string
 	switch e.Do {
 	case plan.Panic:
 		panic(fmt.Sprintf("%s: before %T", planted, m))
-	case plan.PanicAfter, plan.KillAfter:
+	case plan.PanicAfter, plan.KillAfter, plan.PanicWithin:
 		counted[actor] = &e
 	}
+}
+
+// within is before each thing that an actor sends or begins while it handles a message.
+func (j *injector) inside(actor string, k int, counted map[string]*plan.Effect) {
+	if e := counted[actor]; e != nil && e.Do == plan.PanicWithin && k > 0 {
+		delete(counted, actor)
+		panic(planted + ": within a message")
+	}
+}
+
+// event is the fate of an event of the runtime.
+func (j *injector) event(e port.RuntimeEvent) simcri.EventFate {
+	if !j.watches(plan.Event) {
+		return simcri.EventFate{}
+	}
+	effect, _ := j.at(plan.Event, e.Kind.String(), roleOf(e.Pod.Name, ""))
+	switch effect.Do {
+	case plan.Drop:
+		return simcri.EventFate{Drop: true}
+	case plan.Twice:
+		return simcri.EventFate{Twice: true}
+	default:
+		return simcri.EventFate{Delay: effect.For}
+	}
+}
+
+// sent is the fate of a message from one actor to another.
+func (j *injector) sent(to string, m any) kernel.Fate {
+	if !j.watches(plan.Send) {
+		return kernel.Fate{}
+	}
+	e, _ := j.at(plan.Send, to+":"+typeName(m), plan.Role{})
+	return kernel.Fate{Delay: e.For, Twice: e.Do == plan.Twice}
 }
 
 func typeName(m any) string {
@@ -172,9 +217,21 @@ func typeName(m any) string {
 	return t.Name()
 }
 
+// reached are the faults that struck.
+func (j *injector) reached() (out []plan.Fault) {
+	for _, s := range plan.Streams() {
+		for _, a := range j.aims[s] {
+			if a.reached {
+				out = append(out, a.Fault)
+			}
+		}
+	}
+	return out
+}
+
 // unreached are the faults that did not strike.
 func (j *injector) unreached() (out []string) {
-	for _, s := range []plan.Stream{plan.Call, plan.Host, plan.API, plan.Event, plan.Message} {
+	for _, s := range plan.Streams() {
 		for _, a := range j.aims[s] {
 			if !a.reached {
 				out = append(out, a.String())

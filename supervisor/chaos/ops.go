@@ -43,6 +43,24 @@ func (r *runner) do(o *plan.Op) {
 	case plan.CutOff:
 		r.world.API().SetLink(nodeName, simapi.Silent)
 		r.v.AfterFunc(wait, func() { r.world.API().SetLink(nodeName, simapi.Up) })
+	case plan.LoseTask:
+		if id := r.runningID(o.Role); id != "" {
+			_ = r.node.Runtime().LoseTask(id)
+		}
+	case plan.Vanish:
+		if id := r.runningID(o.Role); id != "" {
+			r.rules.Outsider(r.cast(o.Role.Pod).inRuntime)
+			_ = r.node.Runtime().Vanish(id)
+		}
+	case plan.StepClock:
+		by, _ := time.ParseDuration(o.Arg("by"))
+		r.node.StepClock(by)
+	case plan.Pause:
+		r.rules.Stands(wait)
+		r.node.PauseAgent(wait)
+	case plan.Suspend:
+		r.rules.Stands(wait)
+		r.node.Suspend(wait)
 	case plan.Expire:
 		r.world.API().Expire()
 		r.world.API().CloseWatches(nodeName)

@@ -27,6 +27,8 @@ type Result struct {
 	Violations []invariants.Violation
 	// Unreached are the faults and operations that did not happen, as text.
 	Unreached []string
+	// Reached are the faults that struck.
+	Reached []plan.Fault
 	// Hash is over every message and every effect: two runs are the same if theirs are.
 	Hash uint64
 	// Messages that actors have handled, Simulated how much time has passed.

@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -70,7 +71,7 @@ func Run(c *plan.Case, options ...Option) *Result {
 	r.node.KillAgent()
 	r.v.Settle()
 	r.out.Hash, r.out.Messages, r.out.Simulated = r.world.TraceHash(), r.world.Messages(), r.world.Elapsed()
-	r.out.Points = r.inj.points
+	r.out.Points, r.out.Reached = r.inj.points, r.inj.reached()
 	for name, c := range r.pods { // order-free: a map of the same
 		if c.first > 0 {
 			r.out.Ready[name] = c.first
@@ -91,8 +92,19 @@ func (r *runner) build() {
 		Seed: r.c.Seed, Bare: true, RestartDelay: restartDelay,
 		Hooks: sim.Hooks{
 			Runtime: r.called, Transition: r.changed, Host: r.hosted, API: r.asked,
+			Event:   func(_ string, e port.RuntimeEvent) simcri.EventFate { return r.inj.event(e) },
 			Crashed: func(*kernel.CrashReport) { r.out.Crashes++ },
 		},
+	}
+	if r.inj.watches(plan.Send) {
+		config.Hooks.Message = func(_, _, to string, m any) kernel.Fate {
+			f := r.inj.sent(r.actor(to), m)
+			r.rules.Stands(f.Delay)
+			return f
+		}
+	}
+	if r.inj.watches(plan.Message) {
+		config.Hooks.Within = func(_, actor string, _ any, k int) { r.inj.inside(r.actor(actor), k, r.within) }
 	}
 	var err error
 	if r.world, err = sim.New(config); err != nil {
@@ -116,6 +128,15 @@ func (r *runner) build() {
 		}
 	}
 	r.node.StartAgent()
+}
+
+// actor is what cases call an actor: its name, or pod/ and the name of its pod.
+func (r *runner) actor(path string) string {
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	if name := r.nameOf(types.UID(last)); name != "" {
+		return "pod/" + name
+	}
+	return last
 }
 
 func (r *runner) done(c sim.HostCall) {

@@ -11,42 +11,38 @@ import (
 
 // TestSeeds runs the cases of some seeds. TROUPE_CASES=N runs so many.
 func TestSeeds(t *testing.T) {
-	n := 300
+	n := uint64(1000)
+	if raced || testing.Short() {
+		n = 100
+	}
 	if s := os.Getenv("TROUPE_CASES"); s != "" {
 		var err error
-		if n, err = strconv.Atoi(s); err != nil {
-			t.Fatal(err)
+		if n, err = strconv.ParseUint(s, 10, 64); err != nil || n == 0 {
+			t.Fatalf("TROUPE_CASES=%s: %v", s, err)
 		}
 	}
-	var stale int
-	var messages uint64
-	rules := map[string]int{}
-	for seed := range uint64(n) {
-		c, twin := Draw(seed, plan.Profile{})
-		if len(twin.Violations) > 0 {
-			rules["twin "+twin.Violations[0].ID]++
-			if rules["twin "+twin.Violations[0].ID] < 4 {
-				t.Errorf("without faults: %v\n%s", twin.Violations[0], Shrink(twin, 5*time.Second).Case.Line())
-			}
-			continue
-		}
-		r := Run(c)
-		messages += r.Messages
-		if why := Beside(r, twin); why != "" {
-			if rules["isolation"]++; rules["isolation"] < 3 {
-				t.Errorf("%s\n%s", why, r.Case.Line())
-			}
-		}
-		switch r.Verdict() {
-		case Violated:
-			id := r.Violations[0].ID
-			if rules[id]++; rules[id] < 6 {
-				s := Shrink(r, 5*time.Second)
-				t.Errorf("%v\n%s", s.Violations[0], s.Case.Line())
-			}
-		case Stale:
-			stale++
+	var tally Tally
+	Seeds(t.Context(), 1, n, 0, plan.Profile{}, func(r *Result) bool {
+		tally.Add(r)
+		return true
+	})
+	fail(t, &tally)
+}
+
+// fail tells of violated cases, a few of each rule.
+func fail(t *testing.T, tally *Tally) {
+	t.Helper()
+	told := map[string]int{}
+	for _, r := range tally.Failures {
+		id := r.Violations[0].ID
+		if told[id]++; told[id] <= 3 {
+			r = Shrink(r, 10*time.Second)
+			t.Errorf("%v\n%s", r.Violations[0], r.Case.Line())
 		}
 	}
-	t.Logf("%d cases, %d stale, %d messages: %v", n, stale, messages, rules)
+	t.Logf("%d cases, %d held, %d violated, %d stale, %d messages, %v: %v", tally.Cases, tally.Held, tally.Violated,
+		tally.Stale, tally.Messages, tally.Simulated, told)
+	for _, k := range tally.Kinds() {
+		t.Logf("%6s %-14s %d", k.Stream, k.Effect, tally.Of[k])
+	}
 }

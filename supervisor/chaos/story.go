@@ -36,9 +36,11 @@ type cast struct {
 	status  *v1.PodStatus // as it is shown, nil if it is not
 	uid     types.UID     // of what is shown
 	sandbox string        // the ready one
-	objects int           // what the runtime has of it
-	made    bool
-	parts   map[string]*part
+	// inRuntime is the UID of what the runtime told of last.
+	inRuntime types.UID
+	objects   int // what the runtime has of it
+	made      bool
+	parts     map[string]*part
 }
 
 // part is one container.
@@ -84,6 +86,7 @@ func (s *story) transition(t simcri.Transition) {
 	name := roleOf(t.Pod.Name, "").Pod
 	s.names[t.Pod.UID] = name
 	c := s.cast(name)
+	c.inRuntime = t.Pod.UID
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
 		c.objects++
@@ -257,8 +260,8 @@ func (r *runner) busy() string {
 			if e.Standing || e.Phase == kernel.EffectExpired || strings.HasSuffix(e.Kind, "Probe") {
 				continue
 			}
-			if r.v.Now().Sub(e.Since) > time.Minute {
-				return fmt.Sprintf("%s %s of %s is under way for %s", e.Kind, e.Object, a.Path, r.v.Now().Sub(e.Since))
+			if r.node.Now().Sub(e.Since) > time.Minute {
+				return fmt.Sprintf("%s %s of %s is under way for %s", e.Kind, e.Object, a.Path, r.node.Now().Sub(e.Since))
 			}
 		}
 	}

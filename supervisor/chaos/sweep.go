@@ -3,12 +3,14 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"iter"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/supervisor/invariants"
 )
 
 // slow is how long a slow call takes: longer than anything that an actor waits for in its
@@ -24,7 +26,7 @@ func Singles(l Life) []*plan.Case {
 		for _, e := range p.Stream.Effects() {
 			c := *l.Case
 			f := plan.Fault{Stream: p.Stream, Subject: p.Subject, Role: p.Role, N: p.N, Effect: plan.Effect{Do: e}}
-			if e == plan.Slow {
+			if e.TakesTime() {
 				f.Effect.For = slow
 			}
 			c.Faults = append(slices.Clip(c.Faults), f)
@@ -37,13 +39,14 @@ func Singles(l Life) []*plan.Case {
 // Tally is what came of many cases.
 type Tally struct {
 	Cases, Held, Violated, Stale int
-	// Of has the cases of each stream and effect.
+	// Last is the result that was added last.
+	Last *Result
+	// Of has how many faults of each stream and effect struck.
 	Of map[Kind]int
-	// Failures are the first results that were violated, one for each rule and point.
+	// Failures are the results that were violated.
 	Failures  []*Result
 	Simulated time.Duration
 	Messages  uint64
-	Wall      time.Duration
 }
 
 // Kind is a kind of fault.
@@ -55,18 +58,46 @@ type Kind struct {
 // Each runs cases on as many threads as workers (one for each CPU if zero), and tells of
 // each result as it comes; it stops when told returns false or ctx ends.
 func Each(ctx context.Context, cases []*plan.Case, workers int, told func(*Result) bool) {
+	each(ctx, slices.Values(cases), workers, func(c *plan.Case) *Result { return Run(c) }, told)
+}
+
+// Seeds runs the cases of the seeds first to last, each beside its twin without faults, as
+// Each does. That a twin violates a rule is told too, and L03, that faults of one pod delay
+// another.
+func Seeds(ctx context.Context, first, last uint64, workers int, p plan.Profile, told func(*Result) bool) {
+	seeds := func(yield func(uint64) bool) {
+		for s := first; ; s++ {
+			if !yield(s) || s == last {
+				return
+			}
+		}
+	}
+	each(ctx, seeds, workers, func(seed uint64) *Result {
+		c, twin := Draw(seed, p)
+		if len(twin.Violations) > 0 {
+			return twin
+		}
+		r := Run(c)
+		if why := Beside(r, twin); why != "" && len(r.Violations) == 0 {
+			r.Violations = append(r.Violations, invariants.Violation{ID: "L03", What: why})
+		}
+		return r
+	}, told)
+}
+
+func each[T any](ctx context.Context, all iter.Seq[T], workers int, run func(T) *Result, told func(*Result) bool) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	next := make(chan *plan.Case)
+	next := make(chan T)
 	var mu sync.Mutex
-	var all sync.WaitGroup
+	var done sync.WaitGroup
 	for range workers {
-		all.Go(func() {
-			for c := range next {
-				r := Run(c)
+		done.Go(func() {
+			for x := range next {
+				r := run(x)
 				mu.Lock()
 				if ctx.Err() == nil && !told(r) {
 					stop()
@@ -75,16 +106,16 @@ func Each(ctx context.Context, cases []*plan.Case, workers int, told func(*Resul
 			}
 		})
 	}
-	for _, c := range cases {
+	for x := range all {
 		select {
-		case next <- c:
+		case next <- x:
 			continue
 		case <-ctx.Done():
 		}
 		break
 	}
 	close(next)
-	all.Wait()
+	done.Wait()
 }
 
 // Add counts a result.
@@ -95,8 +126,9 @@ func (t *Tally) Add(r *Result) {
 	t.Cases++
 	t.Simulated += r.Simulated
 	t.Messages += r.Messages
-	for i := range r.Case.Faults {
-		t.Of[Kind{r.Case.Faults[i].Stream, r.Case.Faults[i].Effect.Do}]++
+	t.Last = r
+	for i := range r.Reached {
+		t.Of[Kind{r.Reached[i].Stream, r.Reached[i].Effect.Do}]++
 	}
 	switch r.Verdict() {
 	case Violated:

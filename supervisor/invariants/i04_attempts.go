@@ -11,8 +11,9 @@ import (
 // container which never ran too. A container's number is in the path of its log.
 var attemptsGrow = rule{
 	Rule: Rule{
-		ID:   "I04",
-		Text: "The attempts of a container's incarnations only grow while the runtime has a container of the pod.",
+		ID:      "I04",
+		Text:    "The attempts of a container's incarnations only grow while the runtime has a container of the pod.",
+		Excuses: "Somebody else removes a container.",
 	},
 	changed: func(_ *Node, p *Pod, t *simcri.Transition) string {
 		if t.Kind != observed.ContainerCreatedEvent {

@@ -46,6 +46,8 @@ type Node struct {
 	sources map[podspec.Origin]map[types.UID]*v1.Pod
 	// disk is until when the agent may wait for a checkpoint that is not written.
 	disk time.Time
+	// still is until when the agent, or a message within it, may stand still.
+	still time.Time
 	// running are the UIDs of a pod's name that have running containers, and how many.
 	running map[podName]map[types.UID]int
 }
@@ -272,6 +274,16 @@ func (n *Node) Outsider(uid types.UID) {
 		for _, c := range p.containers { // order-free: all of them
 			c.asked = n.now()
 		}
+		for _, l := range p.names { // order-free: all of them
+			l.made = false
+		}
+	}
+}
+
+// Stands: the agent, or a message on its way within it, stands still for so long.
+func (n *Node) Stands(d time.Duration) {
+	if until := n.now().Add(d); until.After(n.still) {
+		n.still = until
 	}
 }
 

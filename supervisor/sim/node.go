@@ -197,7 +197,7 @@ func (n *Node) KillAgent() {
 		return
 	}
 	n.agent.Kill()
-	n.agent = nil
+	n.agent, n.paused = nil, time.Time{}
 }
 
 // RestartAgent kills the agent and starts another.

@@ -97,7 +97,8 @@ const (
 	Host    Stream = "host"  // calls about the machine
 	API     Stream = "api"   // calls of the apiserver
 	Event   Stream = "event" // events of the runtime
-	Message Stream = "msg"   // messages to an actor
+	Message Stream = "msg"   // messages that an actor handles
+	Send    Stream = "send"  // messages on their way from one actor to another
 )
 
 // Effect is what goes wrong.
@@ -121,20 +122,38 @@ const (
 	KillAfter   EffectKind = "kill-after"   // msg: the agent is killed when it was handled
 	Panic       EffectKind = "panic"        // msg: the actor panics before it
 	PanicAfter  EffectKind = "panic-after"  // msg: the actor panics after it
+	PanicWithin EffectKind = "panic-within" // msg: the actor panics at the first thing that it sends or begins
+	AnswerLate  EffectKind = "answer-late"  // call, host, api: done now, answered so much later
+	WorkLate    EffectKind = "work-late"    // call, host, api: done so much later, also if nobody waits any more
+	Drop        EffectKind = "drop"         // event: it is lost
+	Twice       EffectKind = "twice"        // event, send: it comes twice
+	Delay       EffectKind = "delay"        // event, send: it comes so much later
 	KillRuntime EffectKind = "kill-runtime" // call: the runtime is killed, and restarted a second later
 )
+
+// TakesTime says whether an effect is of some length.
+func (e EffectKind) TakesTime() bool {
+	return e == Slow || e == AnswerLate || e == WorkLate || e == Delay
+}
+
+// Streams are all of them.
+func Streams() []Stream { return []Stream{Call, Host, API, Event, Message, Send} }
 
 // Effects are those that a stream can have.
 func (s Stream) Effects() []EffectKind {
 	switch s {
 	case Call:
-		return []EffectKind{Fail, Hang, Lose, Partial, Slow, KillAgent, KillRuntime}
+		return []EffectKind{Fail, Hang, Lose, Partial, Slow, AnswerLate, WorkLate, KillAgent, KillRuntime}
 	case Host:
-		return []EffectKind{Fail, Hang, Slow, KillAgent}
+		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent}
 	case API:
-		return []EffectKind{Fail, Hang, Lose, Slow, KillAgent}
+		return []EffectKind{Fail, Hang, Lose, Slow, AnswerLate, WorkLate, KillAgent}
 	case Message:
-		return []EffectKind{Panic, PanicAfter, KillAgent, KillAfter}
+		return []EffectKind{Panic, PanicWithin, PanicAfter, KillAgent, KillAfter}
+	case Event:
+		return []EffectKind{Drop, Twice, Delay}
+	case Send:
+		return []EffectKind{Twice, Delay}
 	default:
 		return nil
 	}

@@ -27,7 +27,12 @@ var words = [][]string{
 	{"restart=Never", "app.run-for=3s", "app.exit-code=2"},
 }
 
-var verbs = []Verb{Delete, Force, Image, Remove, Exit, OOM, EndSandbox, Restart, DownRuntime, Power, CutOff, Expire}
+// verbs are drawn from. LoseTask is not among them: what it leaves can't be removed until the
+// runtime is restarted.
+var verbs = []Verb{
+	Delete, Force, Image, Remove, Exit, OOM, EndSandbox, Vanish, Restart, DownRuntime, Power, CutOff, Expire,
+	StepClock, Pause, Suspend,
+}
 
 func (p Profile) withDefaults() Profile {
 	set := func(n *int, to int) {
@@ -45,7 +50,7 @@ func (p Profile) withDefaults() Profile {
 		p.Verbs = verbs
 	}
 	if p.Effects == nil {
-		for _, s := range []Stream{Call, Host, API, Message} {
+		for _, s := range Streams() {
 			p.Effects = append(p.Effects, s.Effects()...)
 		}
 	}
@@ -171,8 +176,10 @@ func (g *grower) act(v Verb) {
 	o := Op{Verb: v}
 	wait := Arg{"for", fmt.Sprintf("%ds", 1+g.r.IntN(30))}
 	switch v {
-	case Restart, DownRuntime, Power, CutOff:
+	case Restart, DownRuntime, Power, CutOff, Pause, Suspend:
 		o.Args = []Arg{wait}
+	case StepClock:
+		o.Args = []Arg{{"by", []string{"-1h", "1h", "-24h", "-10s", "10s"}[g.r.IntN(5)]}}
 	case Expire:
 	default:
 		name := g.pods[g.r.IntN(len(g.pods))]
@@ -208,7 +215,7 @@ func (g *grower) aim(o *Op, static bool) bool {
 	case Exit:
 		o.Role.Container = "app"
 		o.Args = []Arg{{"code", fmt.Sprint(g.r.IntN(3))}}
-	case OOM:
+	case OOM, Vanish:
 		o.Role.Container = "app"
 	}
 	return true
@@ -224,7 +231,7 @@ func Faults(seed uint64, p Profile, points map[Stream][]Fault) (out []Fault) {
 	}
 	var streams []Stream
 	can := map[Stream][]EffectKind{}
-	for _, s := range []Stream{Call, Host, API, Message} {
+	for _, s := range Streams() {
 		for _, e := range s.Effects() {
 			if effects[e] {
 				can[s] = append(can[s], e)
@@ -241,7 +248,7 @@ func Faults(seed uint64, p Profile, points map[Stream][]Fault) (out []Fault) {
 		s := streams[r.IntN(len(streams))]
 		f := points[s][r.IntN(len(points[s]))]
 		f.Effect.Do = can[s][r.IntN(len(can[s]))]
-		if f.Effect.Do == Slow {
+		if f.Effect.Do.TakesTime() {
 			f.Effect.For = time.Duration(1+r.IntN(100)) * 100 * time.Millisecond
 		}
 		out = append(out, f)

@@ -178,8 +178,8 @@ func (c *Case) Validate() error {
 			bad(f, "%s can't have %q, but %v", f.Stream, f.Effect.Do, f.Stream.Effects())
 		case f.N < 1:
 			bad(f, "the first is #1")
-		case (f.Effect.Do == Slow) != (f.Effect.For > 0):
-			bad(f, "slow, and nothing else, takes a duration")
+		case f.Effect.Do.TakesTime() != (f.Effect.For > 0):
+			bad(f, "slow, answer-late, work-late and delay, and nothing else, take a duration")
 		case f.Role.Pod != "" && pods[f.Role.Pod] == nil:
 			bad(f, "there is no pod %s", f.Role.Pod)
 		}
@@ -235,7 +235,7 @@ func (o *Op) values() error {
 	for _, a := range o.Args {
 		var err error
 		switch a.Key {
-		case "for":
+		case "for", "by":
 			_, err = time.ParseDuration(a.Value)
 		case "code", "grace":
 			_, err = strconv.ParseInt(a.Value, 10, 32)

@@ -51,7 +51,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"fault sky X - #1 = fail":             `there is no stream "sky"`,
 		"fault call X - #1 = panic":           `call can't have "panic"`,
 		"fault call X - #0 = fail":            "the first is #1",
-		"fault call X - #1 = fail 1s":         "takes a duration",
+		"fault call X - #1 = fail 1s":         "take a duration",
 		"fault call X b #1 = fail":            "there is no pod b",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {

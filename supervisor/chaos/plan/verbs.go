@@ -18,6 +18,11 @@ const (
 	DownRuntime Verb = "kill-runtime" // the runtime is killed, and restarted: for=DUR later
 	Power       Verb = "power-cycle"  // the machine loses power: for=DUR
 	CutOff      Verb = "cut-off"      // the apiserver can't be reached: for=DUR
+	LoseTask    Verb = "lose-task"    // a running container ends unseen, and is in no known state
+	Vanish      Verb = "vanish"       // a container is gone from the runtime, and nothing tells
+	StepClock   Verb = "step-clock"   // the machine's wall clock is set: by=DUR, back if negative
+	Pause       Verb = "pause-agent"  // the agent's process is stopped: for=DUR
+	Suspend     Verb = "suspend"      // the whole machine sleeps: for=DUR
 	Expire      Verb = "expire"       // the apiserver forgets old versions, and closes all watches
 )
 
@@ -38,5 +43,7 @@ var forms = map[Verb]form{
 	Image: {role: 2, args: []string{"to"}, api: true}, Remove: {role: 1},
 	Exit: {role: 2, args: []string{"code"}}, OOM: {role: 2}, EndSandbox: {role: 1},
 	Restart: {args: []string{"for"}}, DownRuntime: {args: []string{"for"}}, Power: {args: []string{"for"}},
-	CutOff: {args: []string{"for"}, api: true}, Expire: {api: true},
+	LoseTask: {role: 2}, Vanish: {role: 2}, StepClock: {args: []string{"by"}}, Pause: {args: []string{"for"}},
+	Suspend: {args: []string{"for"}},
+	CutOff:  {args: []string{"for"}, api: true}, Expire: {api: true},
 }
