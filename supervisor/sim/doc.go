@@ -1,7 +1,8 @@
 // Package sim is a simulated cluster: an apiserver, a control plane, and machines, each
 // with a simulated container runtime and the same actors as the daemon, all on one
-// virtual clock. A node's own clock can be set apart from it (Node.StepClock). Thousands of nodes run in one process and on one goroutine. The same
-// seed gives the same run.
+// virtual clock. A node's own clock can be set apart from it (Node.StepClock).
+// Thousands of nodes run in one process and on one goroutine. The same seed gives the
+// same run.
 //
 //	World
 //	├── clock, random streams, trace
