@@ -128,8 +128,8 @@ func (f *chaosFlags) shrink(c *cobra.Command, arg string) error {
 		return fmt.Errorf("the case violates no rule: it is %s", r.Verdict())
 	}
 	r = chaos.Shrink(r, f.limit)
-	fmt.Fprint(c.OutOrStdout(), r.Case)
-	return nil
+	_, err = fmt.Fprint(c.OutOrStdout(), r.Case)
+	return err
 }
 
 func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
@@ -152,7 +152,7 @@ func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
 		before := o.tally.Cases
 		chaos.Each(c.Context(), chaos.Singles(known[name]), f.workers, o.add)
 		if !f.json {
-			fmt.Fprintf(o.to, "%-16s %6d cases, %s\n", name, o.tally.Cases-before, o.sums())
+			o.printf("%-16s %6d cases, %s\n", name, o.tally.Cases-before, o.sums())
 		}
 		if o.stopped(c.Context()) {
 			break
@@ -169,11 +169,11 @@ func (f *chaosFlags) seeds(c *cobra.Command, arg string) error {
 	o := newOutcome(f, c.OutOrStdout())
 	begin, told := time.Now(), time.Now()
 	chaos.Seeds(c.Context(), first, last, f.workers, plan.Profile{}, func(r *chaos.Result) bool {
-		if since := time.Since(told); since > 5*time.Second && !f.json {
+		if since := time.Since(told); since > 5*time.Second {
 			told = time.Now()
 			rate := float64(o.tally.Cases) / time.Since(begin).Seconds()
 			left := time.Duration(float64(last-first+1-uint64(o.tally.Cases))/rate) * time.Second
-			fmt.Fprintf(o.to, "%d cases, %.0f a second, %s left, %s\n", o.tally.Cases, rate, left, o.sums())
+			o.printf("%d cases, %.0f a second, %s left, %s\n", o.tally.Cases, rate, left, o.sums())
 		}
 		return o.add(r)
 	})
@@ -211,6 +211,13 @@ func newOutcome(f *chaosFlags, to io.Writer) *outcome {
 func (o *outcome) add(r *chaos.Result) bool {
 	o.tally.Add(r)
 	return r.Verdict() != chaos.Violated || o.f.keep
+}
+
+// printf writes for people: not with --json. Nobody can be told where that fails.
+func (o *outcome) printf(format string, args ...any) {
+	if !o.f.json {
+		_, _ = fmt.Fprintf(o.to, format, args...)
+	}
 }
 
 func (o *outcome) stopped(ctx context.Context) bool {
@@ -256,9 +263,7 @@ func (o *outcome) end() error {
 		}
 		v := r.Violations[0]
 		out.Failures = append(out.Failures, failureJSON{Rule: v.ID, Pod: v.Pod.Name, What: v.What, Case: r.Case.Line()})
-		if !o.f.json {
-			fmt.Fprintf(o.to, "\nviolated %s\n%s", v, r.Case)
-		}
+		o.printf("\nviolated %s\n%s", v, r.Case)
 	}
 	out.WallSeconds = time.Since(o.begin).Seconds()
 	if o.f.json {
@@ -280,9 +285,9 @@ func (o *outcome) end() error {
 }
 
 func (o *outcome) table() {
-	fmt.Fprintf(o.to, "\n%d cases, %s; %s of simulated time, %d messages, in %s\n", o.tally.Cases, o.sums(),
+	o.printf("\n%d cases, %s; %s of simulated time, %d messages, in %s\n", o.tally.Cases, o.sums(),
 		o.tally.Simulated.Round(time.Second), o.tally.Messages, time.Since(o.begin).Round(time.Millisecond))
 	for _, k := range o.tally.Kinds() {
-		fmt.Fprintf(o.to, "  %-6s %-14s %8d faults struck\n", k.Stream, k.Effect, o.tally.Of[k])
+		o.printf("  %-6s %-14s %8d faults struck\n", k.Stream, k.Effect, o.tally.Of[k])
 	}
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -45,6 +46,7 @@ func Beside(r, twin *Result) string {
 		switch f.Effect.Do {
 		case plan.KillAgent, plan.KillAfter, plan.KillRuntime:
 			return ""
+		default:
 		}
 		if f.Role.Pod == "" || f.Stream == plan.Call && f.Subject == simcri.PullImage.String() {
 			return "" // others may need the image too
@@ -57,7 +59,7 @@ func Beside(r, twin *Result) string {
 			continue
 		}
 		if took > time.Duration(isolationFactor*float64(usual))+isolationSlack {
-			return "pod " + name + " was Ready after " + took.String() + ", without the faults of other pods after " + usual.String()
+			return fmt.Sprintf("pod %s was Ready after %s, without the faults of other pods after %s", name, took, usual)
 		}
 	}
 	return ""

@@ -66,6 +66,7 @@ func (j *injector) at(s plan.Stream, subject string, role plan.Role) (e plan.Eff
 			j.killAgent()
 		case plan.KillRuntime:
 			j.killRuntime()
+		default:
 		}
 	}
 	return e, strikes
@@ -173,6 +174,7 @@ func (j *injector) message(actor string, m any, handled bool, counted map[string
 		panic(fmt.Sprintf("%s: before %T", planted, m))
 	case plan.PanicAfter, plan.KillAfter, plan.PanicWithin:
 		counted[actor] = &e
+	default:
 	}
 }
 

@@ -19,17 +19,22 @@ var lives = []struct{ name, text string }{
 	{"prestop", "create a main=app prestop=app grace=10; on a Ready +1s: delete a"},
 	{"ignores-term", "create a main=app grace=3 app.ignore-term=true; on a Ready +1s: delete a"},
 	{"job", "create a main=app restart=Never app.run-for=2s app.exit-code=0; on a Succeeded +1s: delete a"},
-	{"job-fails", "create a main=app restart=OnFailure app.crash-loop=2; on a Ready +30s: exit a/app code=0; on a Succeeded +1s: delete a"},
-	{"job-sidecar", "create a sidecar=proxy main=app restart=Never app.run-for=2s app.exit-code=3; on a Failed +1s: delete a"},
+	{"job-fails", "create a main=app restart=OnFailure app.crash-loop=2; " +
+		"on a Ready +30s: exit a/app code=0; on a Succeeded +1s: delete a"},
+	{"job-sidecar", "create a sidecar=proxy main=app restart=Never app.run-for=2s app.exit-code=3; " +
+		"on a Failed +1s: delete a"},
 	{"deadline", "create a main=app deadline=5; on a Failed +1s: delete a"},
 	{"crash", "create a main=app; on a Ready: exit a/app code=1; on a Ready +1s: delete a"},
 	{"oom", "create a main=app restart=Never; on a Ready: oom a/app; on a Failed +1s: delete a"},
 	{"sandbox-dies", "create a init=setup main=app; on a Ready: end-sandbox a; at 40s: delete a"},
 	{"image", "create a main=app; on a Ready: image a/app to=registry.test/app:2; at 20s: delete a"},
-	{"job-image", "create a main=app restart=OnFailure app.term-exit-code=0; on a Ready: image a/app to=registry.test/app:2; at 30s: delete a"},
+	{"job-image", "create a main=app restart=OnFailure app.term-exit-code=0; " +
+		"on a Ready: image a/app to=registry.test/app:2; at 30s: delete a"},
 	{"forced", "create a main=app grace=30 app.ignore-term=true; on a Ready: delete a; on a Ready +1s: force a"},
-	{"name-again", "create a main=app; on a Ready: delete a; on a Gone: create a main=app; on a Ready +1s: delete a"},
-	{"static", "write a main=app volume=data; on a Ready: remove a; on a Gone: write a main=app volume=data; on a Ready +1s: remove a"},
+	{"name-again", "create a main=app; " +
+		"on a Ready: delete a; on a Gone: create a main=app; on a Ready +1s: delete a"},
+	{"static", "write a main=app volume=data; " +
+		"on a Ready: remove a; on a Gone: write a main=app volume=data; on a Ready +1s: remove a"},
 	{"static-changes", "write a main=app; on a Ready: write a main=app grace=1; at 20s: remove a"},
 	{"alone", "standalone; write a init=setup main=app ready=app; on a Ready +1s: remove a"},
 	{"no-events", "no-events; create a init=setup main=app; on a Ready +1s: delete a"},

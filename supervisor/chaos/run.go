@@ -181,6 +181,7 @@ func (r *runner) called(_ string, c simcri.Call) simcri.Fault {
 	case simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer, simcri.StopContainer, simcri.StopPodSandbox,
 		simcri.RemoveContainer, simcri.RemovePodSandbox, simcri.PullImage, simcri.UpdateContainer:
 		r.out.Changes++
+	default:
 	}
 	if !r.bare {
 		r.rules.Called(c, f)
@@ -208,6 +209,7 @@ func (r *runner) asked(c simapi.Call) simapi.Fault {
 	switch c.Verb {
 	case simapi.Create, simapi.Patch, simapi.Delete:
 		r.out.Writes++
+	default:
 	}
 	return r.inj.api(c)
 }

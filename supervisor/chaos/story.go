@@ -94,6 +94,7 @@ func (s *story) transition(t simcri.Transition) {
 		if c.objects--; c.objects == 0 && s.standalone && c.asked == nil {
 			c.status = nil
 		}
+	default:
 	}
 	if t.Container == "" {
 		switch t.Kind {
@@ -103,6 +104,7 @@ func (s *story) transition(t simcri.Transition) {
 			if c.sandbox == t.ID {
 				c.sandbox = ""
 			}
+		default:
 		}
 		return
 	}
@@ -117,6 +119,7 @@ func (s *story) transition(t simcri.Transition) {
 		if p.running == t.ID {
 			p.running = ""
 		}
+	default:
 	}
 }
 
@@ -192,17 +195,26 @@ func (c *cast) phase() v1.PodPhase {
 	return c.status.Phase
 }
 
+// endings are the words of what a container does with which it is not Ready for good.
+var endings = []string{
+	"run-for", "exit-code", "crash-loop", "oom-after", "start-error", "unhealthy-after", "unready-for", "probe-hang",
+}
+
 // loops says that a pod is never Ready for good: what it does ends, and is started again.
 func (c *cast) loops() bool {
 	for key := range c.asked.Annotations {
-		for _, word := range []string{".run-for", ".exit-code", ".crash-loop", ".oom-after", ".start-error", ".unhealthy-after",
-			".unready-for", ".probe-hang"} {
-			if strings.HasSuffix(key, word) && c.main(strings.TrimSuffix(strings.TrimPrefix(key, simcri.AnnotationPrefix), word)) {
-				return true
-			}
+		container, word, _ := strings.Cut(strings.TrimPrefix(key, simcri.AnnotationPrefix), ".")
+		if slices.Contains(endings, word) && c.main(container) {
+			return true
 		}
 	}
 	return false
+}
+
+// ends says whether the pod can come to an end by itself.
+func (c *cast) ends() bool {
+	p := c.asked.Spec.RestartPolicy
+	return p == v1.RestartPolicyNever || p == v1.RestartPolicyOnFailure
 }
 
 // main says whether a container is one of those that the pod is Ready with.
@@ -231,7 +243,7 @@ func (r *runner) missing() string {
 		switch {
 		case c.status == nil:
 			return fmt.Sprintf("pod %s is not shown", name)
-		case podspec.Terminal(c.phase()) && c.asked.Spec.RestartPolicy != v1.RestartPolicyAlways && c.asked.Spec.RestartPolicy != "":
+		case podspec.Terminal(c.phase()) && c.ends():
 			if c.sandbox != "" {
 				return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
 			}

@@ -17,7 +17,8 @@ var nothingForTheUnwanted = rule{
 		ID: "I08",
 		Text: "No sandbox or container is made or started for a pod that is not to run, half a second after the agent was " +
 			"told so.",
-		Excuses: "A process or machine that stands still, and a message that is late. A static pod, as long as a checkpoint can't be written: why it is stopped is saved first.",
+		Excuses: "A process or machine that stands still, and a message that is late. " +
+			"A static pod, as long as a checkpoint can't be written: why it is stopped is saved first.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		switch c.Method {

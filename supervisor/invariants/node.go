@@ -203,7 +203,8 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
 		p.containers[t.ID] = &container{
-			name: t.Container, sandbox: t.Sandbox, attempt: t.Attempt, state: observed.ContainerCreated, image: p.image(t.Container),
+			name: t.Container, sandbox: t.Sandbox, attempt: t.Attempt, state: observed.ContainerCreated,
+			image: p.image(t.Container),
 		}
 		l.made, l.newest, l.ran = true, t.Attempt, false
 	case observed.ContainerStartedEvent:

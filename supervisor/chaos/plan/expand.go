@@ -20,7 +20,8 @@ type Profile struct {
 
 // words are what a pod may have on top of its main container.
 var words = [][]string{
-	{"init=setup"}, {"sidecar=proxy"}, {"main=log"}, {"volume=data"}, {"ready=app"}, {"live=app", "app.unhealthy-after=20s"},
+	{"init=setup"}, {"sidecar=proxy"}, {"main=log"}, {"volume=data"}, {"ready=app"},
+	{"live=app", "app.unhealthy-after=20s"},
 	{"startup=app", "app.startup-time=3s"}, {"prestop=app", "grace=10"}, {"app.ignore-term=true", "grace=3"},
 	{"app.term-delay=2s"}, {"restart=Never", "app.run-for=4s", "app.exit-code=0"},
 	{"restart=OnFailure", "app.run-for=2s", "app.exit-code=0"}, {"app.crash-loop=2"}, {"deadline=20"},
@@ -217,6 +218,7 @@ func (g *grower) aim(o *Op, static bool) bool {
 		o.Args = []Arg{{"code", fmt.Sprint(g.r.IntN(3))}}
 	case OOM, Vanish:
 		o.Role.Container = "app"
+	default:
 	}
 	return true
 }
