@@ -75,7 +75,8 @@ type Snapshot struct {
 // wherever the stream is read.
 type Hint struct{ Event port.RuntimeEvent }
 
-// Seen says that a list shows a pod otherwise than the one before. To pods.
+// Seen says that a list shows a pod otherwise than the one before, or how the list shows it, every
+// Deps.Slow. To pods.
 type Seen struct {
 	Ref    observed.PodRef
 	View   observed.Pod
@@ -143,6 +144,7 @@ type pleg struct {
 	first   bool
 	last    []outline
 	newest  time.Time // when the newest list that was taken in had begun
+	whole   time.Time // when the newest list of which every pod was told had begun
 	lists   map[kernel.EffectID]time.Time
 	nextRun func() bool // of the timer for the next list; slow says that it has the long period
 	slow    bool
@@ -313,15 +315,21 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 	slices.SortFunc(now, outline.order)
 	if p.first {
 		p.first = false
-		p.last = now
+		p.last, p.whole = now, m.begun
 		p.deps.Snapshot(Snapshot{Runtime: m.list, Listed: m.begun})
 		p.schedule(ctx)
 		return
 	}
+	// What came and went between two lists is in neither, but its pod may know of it: so each pod is
+	// told of a list now and then, also if nothing has changed.
+	all := m.begun.Sub(p.whole) >= p.deps.Slow
+	if all {
+		p.whole = m.begun
+	}
 	for i := range m.list.Pods {
 		rp := &m.list.Pods[i]
 		o := outlineOf(rp)
-		if at, known := slices.BinarySearchFunc(p.last, o, outline.order); !known || p.last[at].states != o.states {
+		if at, known := slices.BinarySearchFunc(p.last, o, outline.order); all || !known || p.last[at].states != o.states {
 			p.deps.Seen(Seen{Ref: rp.Ref, View: rp.Pod, Listed: m.begun})
 		}
 	}

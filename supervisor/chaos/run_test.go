@@ -34,6 +34,10 @@ var kept = map[string]string{
 	// A static pod that ended for good before its container was started was shown as Pending for ever.
 	"L01 static pod that ended is Pending": "standalone; write f sidecar=proxy main=app restart=Never; " +
 		"on f Made: power-cycle for=18s; on f/app Made: power-cycle for=1s",
+	// A container that was made and was gone between two lists of the runtime, unseen, was shown as
+	// running for ever.
+	"L01 container that came and went between two lists": "write a main=app ready=app; at 2s: vanish a/app; kill-agent; " +
+		"at 1m0s: vanish a/app",
 }
 
 // TestKept: what was found stays mended.
