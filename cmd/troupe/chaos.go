@@ -210,6 +210,9 @@ func newOutcome(f *chaosFlags, to io.Writer) *outcome {
 // add counts a result, and reports whether to go on.
 func (o *outcome) add(r *chaos.Result) bool {
 	o.tally.Add(r)
+	if r.Verdict() == chaos.Violated && o.f.keep {
+		o.printf("violated %s\n  %s\n", r.Violations[0], r.Case.Line())
+	}
 	return r.Verdict() != chaos.Violated || o.f.keep
 }
 
