@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -75,8 +76,8 @@ type Snapshot struct {
 // wherever the stream is read.
 type Hint struct{ Event port.RuntimeEvent }
 
-// Seen says that a list shows a pod otherwise than the one before, or how the list shows it, every
-// Deps.Slow. To pods.
+// Seen says that a list shows a pod otherwise than the one before, or how the list shows it,
+// every Deps.Slow if there were events. To pods.
 type Seen struct {
 	Ref    observed.PodRef
 	View   observed.Pod
@@ -143,8 +144,10 @@ type pleg struct {
 	// first is true until the first list was handed on.
 	first   bool
 	last    []outline
-	newest  time.Time // when the newest list that was taken in had begun
-	whole   time.Time // when the newest list of which every pod was told had begun
+	newest  time.Time     // when the newest list that was taken in had begun
+	whole   time.Time     // when the newest list of which every pod was told had begun
+	events  atomic.Uint64 // of the stream; counted where it is read
+	told    uint64        // events when whole was told
 	lists   map[kernel.EffectID]time.Time
 	nextRun func() bool // of the timer for the next list; slow says that it has the long period
 	slow    bool
@@ -203,6 +206,7 @@ func (p *pleg) open(ctx *kernel.Context[Message]) {
 				func() { self.Tell(opened{id}) },
 				func(e port.RuntimeEvent) {
 					if e.Kind != observed.ContainerCreatedEvent {
+						p.events.Add(1)
 						deps.Hint(Hint{Event: e})
 					}
 				},
@@ -321,10 +325,11 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 		return
 	}
 	// What came and went between two lists is in neither, but its pod may know of it: so each pod is
-	// told of a list now and then, also if nothing has changed.
-	all := m.begun.Sub(p.whole) >= p.deps.Slow
+	// told of a list now and then, if there were events at all. Idle pods cost nothing.
+	events := p.events.Load()
+	all := events != p.told && m.begun.Sub(p.whole) >= p.deps.Slow
 	if all {
-		p.whole = m.begun
+		p.whole, p.told = m.begun, events
 	}
 	for i := range m.list.Pods {
 		rp := &m.list.Pods[i]

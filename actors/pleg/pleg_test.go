@@ -19,8 +19,7 @@ func TestStream(t *testing.T) {
 	r.stream.opened()
 	r.WantAfter("the stream stands", soon, "list", "healthy, streaming")
 	r.WantAfter("quiet", slow-2*soon)
-	// Nothing has changed, and each pod is told all the same: something may have come and gone unseen.
-	r.WantAfter("the relist", 2*soon, "list", "healthy, streaming", "seen: default/web with 1 sandboxes and 1 containers")
+	r.WantAfter("the relist", 2*soon, "list", "healthy, streaming")
 }
 
 // TestPolling: a runtime without events is listed often.
@@ -217,4 +216,16 @@ func TestActorRestart(t *testing.T) {
 	r.WantAfter("the first stream ends", fast/2)
 	r.stream.opened()
 	r.WantAfter("the second stands", soon, "list", "healthy, streaming")
+}
+
+// TestListsAreToldAfterEvents: what came and went between two lists is in neither. So after an event
+// each pod is told of the next list that comes when all may be told, once, and idle pods of none.
+func TestListsAreToldAfterEvents(t *testing.T) {
+	r := streaming(t, made("web", "c1"))
+	r.Forget()
+	r.stream.event(port.RuntimeEvent{Kind: observed.ContainerCreatedEvent, ContainerID: "c2", Pod: made("web").Ref})
+	r.WantAfter("quiet", slow-2*soon)
+	r.WantAfter("the relist", 2*soon, "list", "healthy, streaming", "seen: default/web with 1 sandboxes and 1 containers")
+	r.WantAfter("quiet again", slow-2*soon)
+	r.WantAfter("nothing was heard", 2*soon, "list", "healthy, streaming")
 }

@@ -211,7 +211,11 @@ func (r *runner) asked(c simapi.Call) simapi.Fault {
 		r.out.Writes++
 	default:
 	}
-	return r.inj.api(c)
+	f := r.inj.api(c)
+	if f.WorkLate > 0 && c.Key.Kind == port.PodKind {
+		r.rules.LateWrite(c.Key.Namespace, c.Key.Name)
+	}
+	return f
 }
 
 // shown is each version of each pod in the API.

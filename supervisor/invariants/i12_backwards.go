@@ -9,8 +9,9 @@ import (
 
 var neverBackwards = rule{
 	Rule: Rule{
-		ID:   "I12",
-		Text: "No version of a pod in the API says less than the one before: phases, restart counts, ends, resizes.",
+		ID:      "I12",
+		Text:    "No version of a pod in the API says less than the one before: phases, restart counts, ends, resizes.",
+		Excuses: "A write that the apiserver does late: it may come after those of another agent.",
 	},
 	shown: func(_ *Node, p *Pod, of *v1.Pod, gone bool) string {
 		if gone {
@@ -21,7 +22,7 @@ var neverBackwards = rule{
 				return what
 			}
 		}
-		if p.shown == nil {
+		if p.shown == nil || p.lateWrite {
 			return ""
 		}
 		return podstatus.Backwards(of, &p.shown.Status, &of.Status)

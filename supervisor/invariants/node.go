@@ -76,6 +76,8 @@ type Pod struct {
 	// is gone or has ended for good.
 	shown *v1.Pod
 	over  time.Time
+	// lateWrite: a write of its status may arrive after later ones.
+	lateWrite bool
 }
 
 type sandbox struct{ ready bool }
@@ -277,6 +279,15 @@ func (n *Node) Outsider(uid types.UID) {
 		}
 		for _, l := range p.names { // order-free: all of them
 			l.made = false
+		}
+	}
+}
+
+// LateWrite: a write of the status of the pods with this name may arrive after later ones.
+func (n *Node) LateWrite(namespace, name string) {
+	for _, p := range n.pods { // order-free: all of them
+		if p.Ref.Namespace == namespace && p.Ref.Name == name {
+			p.lateWrite = true
 		}
 	}
 }
