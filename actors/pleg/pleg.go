@@ -205,8 +205,8 @@ func (p *pleg) open(ctx *kernel.Context[Message]) {
 			deps.Runtime.Events(c,
 				func() { self.Tell(opened{id}) },
 				func(e port.RuntimeEvent) {
+					p.events.Add(1)
 					if e.Kind != observed.ContainerCreatedEvent {
-						p.events.Add(1)
 						deps.Hint(Hint{Event: e})
 					}
 				},
