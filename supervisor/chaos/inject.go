@@ -62,7 +62,7 @@ func (j *injector) at(s plan.Stream, subject string, role plan.Role) (e plan.Eff
 	}
 	if strikes {
 		switch e.Do {
-		case plan.KillAgent, plan.KillAfter:
+		case plan.KillAgent:
 			j.killAgent()
 		case plan.KillRuntime:
 			j.killRuntime()
@@ -170,7 +170,7 @@ func (j *injector) message(actor string, m any, handled bool, counted map[string
 		return
 	}
 	switch e.Do {
-	case plan.Panic:
+	case plan.Panic, plan.KillAgent: // who is killed does not handle it either
 		panic(fmt.Sprintf("%s: before %T", planted, m))
 	case plan.PanicAfter, plan.KillAfter, plan.PanicWithin:
 		counted[actor] = &e
@@ -178,7 +178,7 @@ func (j *injector) message(actor string, m any, handled bool, counted map[string
 	}
 }
 
-// within is before each thing that an actor sends or begins while it handles a message.
+// inside is before each thing that an actor sends or begins while it handles a message.
 func (j *injector) inside(actor string, k int, counted map[string]*plan.Effect) {
 	if e := counted[actor]; e != nil && e.Do == plan.PanicWithin && k > 0 {
 		delete(counted, actor)

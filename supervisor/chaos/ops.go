@@ -100,7 +100,7 @@ func (r *runner) make(o *plan.Op) {
 		}
 		r.node.WriteManifest(name+".yaml", data)
 	}
-	r.want(name, s.Pod, o.Verb == plan.Write, r.v.Now())
+	r.want(name, s.Pod, r.v.Now())
 }
 
 func (r *runner) remove(o *plan.Op) {

@@ -50,3 +50,16 @@ func TestKept(t *testing.T) {
 		})
 	}
 }
+
+// TestKillBeforeAndAfter: an agent that is killed before a message has not handled it, one that is
+// killed after it has.
+func TestKillBeforeAndAfter(t *testing.T) {
+	before := Run(parse(t, "create a main=app; fault msg pods:Wanted - #2 = kill"))
+	after := Run(parse(t, "create a main=app; fault msg pods:Wanted - #2 = kill-after"))
+	if before.Verdict() != Held || after.Verdict() != Held {
+		t.Errorf("%v %v", before.Violations, after.Violations)
+	}
+	if before.Hash == after.Hash || before.Crashes != 1 || after.Crashes != 0 {
+		t.Errorf("before: hash %x, %d crashes; after: hash %x, %d crashes", before.Hash, before.Crashes, after.Hash, after.Crashes)
+	}
+}

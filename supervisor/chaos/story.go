@@ -28,9 +28,8 @@ type story struct {
 
 // cast is one pod of the case.
 type cast struct {
-	// asked is the pod as it was asked for last, nil if it is not to be; static, by a manifest.
+	// asked is the pod as it was asked for last, nil if it is not to be.
 	asked   *v1.Pod
-	static  bool
 	at      time.Time
 	first   time.Duration // until it was Ready for the first time, 0 if it never was
 	status  *v1.PodStatus // as it is shown, nil if it is not
@@ -74,9 +73,9 @@ func (c *cast) part(name string) *part {
 // nameOf is the role of a pod by its UID, empty if it is unknown.
 func (s *story) nameOf(uid types.UID) string { return s.names[uid] }
 
-func (s *story) want(name string, p *v1.Pod, static bool, now time.Time) {
+func (s *story) want(name string, p *v1.Pod, now time.Time) {
 	c := s.cast(name)
-	c.asked, c.static, c.at, c.first = p, static, now, 0
+	c.asked, c.at, c.first = p, now, 0
 }
 
 func (s *story) unwant(name string) { s.cast(name).asked = nil }
