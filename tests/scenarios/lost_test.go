@@ -38,7 +38,8 @@ func TestLostTask(t *testing.T) {
 	w.quiet()
 }
 
-// TestVanished: what is removed behind the agent's back, without an event, is made again.
+// TestVanished: what is removed behind the agent's back, without an event, is made again, with another
+// number: that of the container that is gone is in the path of its log.
 func TestVanished(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]func(observed.RuntimePod) string{
@@ -60,6 +61,9 @@ func TestVanished(t *testing.T) {
 				return len(p) == 1 && len(p[0].Containers) == 1 && p[0].Containers[0].ID != was &&
 					p[0].Containers[0].State == observed.ContainerRunning && w.pod("p").Ready
 			})
+			if n := w.newest("p", "app").Attempt; n < 1 {
+				t.Errorf("it has number %d", n)
+			}
 			w.quiet()
 		})
 	}

@@ -42,7 +42,7 @@ func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress 
 	}
 	n := p.newest(c.Name)
 	if n == nil {
-		p.create(c, kind, p.firstAttempt(c.Name), turn)
+		p.create(c, kind, p.nextAttempt(c.Name, 0), turn)
 		return notYet
 	}
 	switch n.State {
@@ -66,17 +66,18 @@ func (p *planner) drive(c *v1.Container, kind podspec.Kind, turn bool) progress 
 		return finished
 	}
 	if p.backedOff(c, n) {
-		p.create(c, kind, n.Attempt+1, turn)
+		p.create(c, kind, p.nextAttempt(c.Name, n.Attempt+1), turn)
 	}
 	return notYet
 }
 
-// firstAttempt is the number of the next incarnation when the runtime has none. It is 0, unless the
-// backoff or the pod's status remembers earlier ones: restartCount must not fall because records
-// were removed.
-func (p *planner) firstAttempt(name string) (attempt uint32) {
+// nextAttempt is the number of the next incarnation, which is at least what the runtime's records say.
+// It is more if the backoff, the pod's status or this actor remembers later ones: restartCount must not
+// fall, nor a log be written on, because records were removed.
+func (p *planner) nextAttempt(name string, attempt uint32) uint32 {
+	attempt = max(attempt, p.in.numbers[name])
 	if c, ok := p.in.Crash[name]; ok {
-		attempt = c.Attempt + 1
+		attempt = max(attempt, c.Attempt+1)
 	}
 	st := &p.in.Pod.Status
 	for _, list := range [...][]v1.ContainerStatus{st.ContainerStatuses, st.InitContainerStatuses,

@@ -66,6 +66,11 @@ type Facts struct {
 	// them rounded. Only for pods that were resized.
 	Given map[string]observed.Resources
 
+	// numbers are, by container name, the number of the next incarnation as far as those say that ran
+	// and that somebody else removed from the runtime. A number is in the path of a log, so it is not
+	// used twice.
+	numbers map[string]uint32
+
 	// found are the IDs that were there before this actor made anything, by the first list that it
 	// had; adopted says that it had one. It can't be told by times, because the clock may have been set
 	// since.

@@ -80,8 +80,19 @@ func (f *Facts) Adopt(v observed.Pod) {
 			*s = *old
 		}
 	}
+	dropped := f.View.Containers
 	f.View, f.Known = v, true
+	f.number(dropped)
 	f.prune()
+}
+
+// number remembers the numbers of containers that ran and that the runtime no longer has.
+func (f *Facts) number(dropped []observed.Container) {
+	for i := range dropped {
+		if c := &dropped[i]; c.State != observed.ContainerCreated && c.Attempt+1 > f.numbers[c.Name] && f.Container(c.ID) == nil {
+			put(&f.numbers, c.Name, c.Attempt+1)
+		}
+	}
 }
 
 // adoptHooks sets the postStart hook of a container found running to done, unless the hook is still
@@ -134,8 +145,10 @@ func (f *Facts) merge(v observed.Pod, complete bool) (lacks bool) {
 	}
 	f.View.Sort()
 	if complete {
+		dropped := slices.Clone(f.View.Containers)
 		f.View.Containers = slices.DeleteFunc(f.View.Containers, func(c observed.Container) bool { return !have[c.ID] })
 		f.View.Sandboxes = slices.DeleteFunc(f.View.Sandboxes, func(s observed.Sandbox) bool { return !have[s.ID] })
+		f.number(dropped)
 		f.prune()
 		return false
 	}

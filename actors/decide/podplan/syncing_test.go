@@ -141,6 +141,14 @@ func TestPlanBeginning(t *testing.T) {
 		{"records lost, status remembers", upInput, func(in *Input) {
 			in.Pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", ContainerID: "containerd://x", RestartCount: 4}}
 		}, "create a#5 in s0; a: ContainerCreating"},
+		{"removed by somebody else", upInput, func(in *Input) {
+			containers(in, exited("a", 0, 1, time.Hour), alive("a", 1))
+			in.Adopt(observed.Pod{Sandboxes: in.View.Sandboxes, Containers: []observed.Container{exited("a", 0, 1, time.Hour)}})
+		}, "create a#2 in s0"},
+		{"removed by somebody else before it ran", upInput, func(in *Input) {
+			containers(in, created("a", 0))
+			in.Adopt(observed.Pod{Sandboxes: in.View.Sandboxes})
+		}, "create a#0 in s0; a: ContainerCreating"},
 		{"running", runInput, nil, ""},
 		{"running, not read", runInput, func(in *Input) { in.View.Containers[0].Detailed = false }, "inspect a0"},
 		{"pod has finished", runInput, func(in *Input) { in.Pod.Status.Phase = v1.PodFailed }, "DONE the pod has finished"},
