@@ -24,6 +24,8 @@ type Client struct {
 	rest   map[restKey]*rest.RESTClient
 	health *health
 	rush   rush
+	// followed are the running watches.
+	followed followed
 
 	// closing ends all running calls.
 	closing context.Context

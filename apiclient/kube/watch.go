@@ -25,8 +25,9 @@ import (
 //	   ┌──────────────── ListAndWatch ends (pause.go) ───────────────┐
 //	   ▼                                                             │
 //	starting ──first list──► following ──stream ends──► resuming ────┤
-//	   │                         ▲                         │         │
-//	   │                         └─────── stream opens ────┘         │
+//	   │                         ▲                       │   │       │
+//	   │                         └────── stream opens ───┘   │       │
+//	   │◄── the store was restored from a backup (restored.go)       │
 //	   └──── a request fails: APIBroken, once for each reason ───────┘
 //
 // It begins with a streamed list (KEP-3157), which the apiserver serves from memory and as fresh
@@ -46,6 +47,10 @@ type watch struct {
 	broken *port.ErrorKind
 	// trip is how the last attempt of the running request ended.
 	trip error
+	// stream is the last one that was opened.
+	stream apiwatch.Interface
+	// anew: the next request must be for all objects, see followed.
+	anew bool
 }
 
 // Watch implements port.API.
@@ -53,7 +58,9 @@ func (c *Client) Watch(ctx context.Context, sel port.Selection, change func(port
 	w := &watch{client: c, sel: sel, change: change}
 	w.kind, w.rest = c.kind(sel.Kind)
 	run(c, ctx, call{verb: "watch", object: w.object()}, func(ctx context.Context) (struct{}, error) {
+		c.followed.add(w)
 		w.follow(ctx)
+		c.followed.remove(w)
 		w.end()
 		return struct{}{}, ctx.Err()
 	}, func(_ struct{}, err error) { done(err) })
@@ -100,7 +107,13 @@ func (w *watch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 		o.ResourceVersion = ""
 	}
 	list := w.kind.list()
-	err := w.request(&o).Do(w.observed(ctx)).Into(list)
+	err := w.mayGoOn(ctx, &o)
+	if err == nil {
+		err = w.request(&o).Do(w.observed(ctx)).Into(list)
+	}
+	if err == nil {
+		err = w.begun(&o, nil)
+	}
 	if err != nil {
 		w.failed(ctx, err)
 		return nil, err
@@ -112,10 +125,17 @@ func (w *watch) ListWithContext(ctx context.Context, o metav1.ListOptions) (runt
 // WatchWithContext is the reflector's watch.
 func (w *watch) WatchWithContext(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 	o.FieldSelector, o.Watch = w.sel.Field, true
+	if err := w.mayGoOn(ctx, &o); err != nil {
+		w.failed(ctx, err)
+		return nil, err
+	}
 	stream, err := w.request(&o).Watch(w.observed(ctx))
 	if err == nil {
 		// If all attempts got no answer, client-go returns an empty stream and no error.
 		if err = w.lastTrip(); err == nil {
+			err = w.begun(&o, stream)
+		}
+		if err == nil {
 			w.heard()
 			return stream, nil
 		}
@@ -211,7 +231,8 @@ func (w *watch) Update(o any) error { return w.tell(port.APISet{Object: o.(port.
 func (w *watch) Delete(o any) error { return w.tell(port.APIDeleted{Object: o.(port.APIObject)}) }
 
 // Replace sorts the list: the reflector keeps a streamed one in a map.
-func (w *watch) Replace(list []any, _ string) error {
+func (w *watch) Replace(list []any, version string) error {
+	w.client.followed.saw(version)
 	objects := make([]port.APIObject, len(list))
 	for i, o := range list {
 		objects[i] = o.(port.APIObject)
@@ -221,6 +242,9 @@ func (w *watch) Replace(list []any, _ string) error {
 	})
 	return w.tell(port.APIReplaced{Objects: objects})
 }
+
+// UpdateResourceVersion is called after each event, bookmarks too.
+func (w *watch) UpdateResourceVersion(version string) { w.client.followed.saw(version) }
 
 // Resync is never called: there is no period for it.
 func (w *watch) Resync() error { return nil }

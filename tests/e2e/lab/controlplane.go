@@ -234,6 +234,43 @@ func (c *ControlPlane) RestartAPIServer(ctx context.Context) error {
 	return c.StartAPIServer(ctx)
 }
 
+// Backup keeps what is in the store, with apiserver and store stopped meanwhile. It replaces an earlier
+// backup.
+func (c *ControlPlane) Backup(ctx context.Context) error {
+	return c.withStoreStopped(ctx, c.store(), c.store()+".backup")
+}
+
+// Restore puts what Backup kept into the store's place, as an administrator does: all components are
+// stopped and started. Later changes are lost, and the store's revision goes back.
+func (c *ControlPlane) Restore(ctx context.Context) error {
+	return c.withStoreStopped(ctx, c.store()+".backup", c.store())
+}
+
+// store is the directory of etcd's data.
+func (c *ControlPlane) store() string { return filepath.Join(c.config.Dir, "etcd") }
+
+// withStoreStopped copies a directory over another one while no component runs.
+func (c *ControlPlane) withStoreStopped(ctx context.Context, from, to string) error {
+	if err := c.Stop(ctx); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	if err := os.Chmod(to, 0o700); err != nil { // etcd wants no others in
+		return err
+	}
+	for _, p := range c.components() {
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // APIServerPID is the apiserver's process ID, or 0 if it does not run.
 func (c *ControlPlane) APIServerPID() int {
 	if c.apiserver.process == nil {
