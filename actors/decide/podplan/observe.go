@@ -89,7 +89,8 @@ func (f *Facts) Adopt(v observed.Pod) {
 // number remembers the numbers of containers that ran and that the runtime no longer has.
 func (f *Facts) number(dropped []observed.Container) {
 	for i := range dropped {
-		if c := &dropped[i]; c.State != observed.ContainerCreated && c.Attempt+1 > f.numbers[c.Name] && f.Container(c.ID) == nil {
+		c := &dropped[i]
+		if ran := c.State != observed.ContainerCreated; ran && c.Attempt+1 > f.numbers[c.Name] && f.Container(c.ID) == nil {
 			put(&f.numbers, c.Name, c.Attempt+1)
 		}
 	}
