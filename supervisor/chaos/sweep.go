@@ -24,6 +24,9 @@ func Singles(l Life) []*plan.Case {
 	var out []*plan.Case
 	for _, p := range base.Points {
 		for _, e := range p.Stream.Effects() {
+			if !p.Stream.Can(p.Subject, e) {
+				continue
+			}
 			c := *l.Case
 			f := plan.Fault{Stream: p.Stream, Subject: p.Subject, Role: p.Role, N: p.N, Effect: plan.Effect{Do: e}}
 			if e.TakesTime() {
