@@ -242,9 +242,12 @@ type outcomeJSON struct {
 	Stale         int            `json:"stale"`
 	Failures      []failureJSON  `json:"failures"`
 	FaultsReached map[string]int `json:"faultsReached"`
-	SimSeconds    float64        `json:"simSeconds"`
-	WallSeconds   float64        `json:"wallSeconds"`
-	TraceHash     string         `json:"traceHash,omitempty"`
+	Coverage      []chaos.Row    `json:"coverage"`
+	// KilledBetween is what was covered of kill -9 before and after messages.
+	KilledBetween chaos.Row `json:"killedBetween"`
+	SimSeconds    float64   `json:"simSeconds"`
+	WallSeconds   float64   `json:"wallSeconds"`
+	TraceHash     string    `json:"traceHash,omitempty"`
 }
 
 // end shrinks and prints what was violated, and gives the exit code.
@@ -253,12 +256,13 @@ func (o *outcome) end() error {
 	out := outcomeJSON{
 		Cases: o.tally.Cases, Held: o.tally.Held, Stale: o.tally.Stale, Failures: []failureJSON{},
 		FaultsReached: map[string]int{}, SimSeconds: o.tally.Simulated.Seconds(),
+		Coverage: o.tally.Coverage(), KilledBetween: o.tally.Boundaries(),
 	}
 	if o.tally.Cases == 1 {
 		out.TraceHash = fmt.Sprintf("%016x", o.tally.Last.Hash)
 	}
-	for _, k := range o.tally.Kinds() {
-		out.FaultsReached[string(k.Stream)+" "+string(k.Effect)] = o.tally.Of[k]
+	for _, r := range out.Coverage {
+		out.FaultsReached[string(r.Stream)+" "+string(r.Effect)] = r.Cases - r.Stale
 	}
 	for _, r := range o.tally.Failures[:min(most, len(o.tally.Failures))] {
 		if o.f.limit > 0 {
@@ -290,7 +294,7 @@ func (o *outcome) end() error {
 func (o *outcome) table() {
 	o.printf("\n%d cases, %s; %s of simulated time, %d messages, in %s\n", o.tally.Cases, o.sums(),
 		o.tally.Simulated.Round(time.Second), o.tally.Messages, time.Since(o.begin).Round(time.Millisecond))
-	for _, k := range o.tally.Kinds() {
-		o.printf("  %-6s %-14s %8d faults struck\n", k.Stream, k.Effect, o.tally.Of[k])
+	for _, line := range o.tally.CoverageTable() {
+		o.printf("  %s\n", line)
 	}
 }

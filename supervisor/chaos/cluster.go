@@ -283,16 +283,21 @@ func (r *runner) drain(m *member, drain bool) {
 type backup struct {
 	*simapi.Backup
 	asked map[string]*v1.Pod
+	// sets are workloads, as they were.
+	sets map[string]set
 }
 
 func (r *runner) takeBackup() {
-	r.backup = &backup{r.world.API().Checkpoint(), map[string]*v1.Pod{}}
+	r.backup = &backup{r.world.API().Checkpoint(), map[string]*v1.Pod{}, map[string]set{}}
+	for name, w := range r.sets { // order-free: a map of the same
+		r.backup.sets[name] = *w
+	}
 	for name, c := range r.pods { // order-free: a map of the same
 		r.backup.asked[name] = c.asked
 	}
 }
 
-// restore brings back the store, and so the pods that were asked for then.
+// restore brings back the store, and so the pods and workloads that were asked for then.
 func (r *runner) restore() {
 	before := map[string]*v1.Pod{}
 	for name, c := range r.pods { // order-free: all of them
@@ -305,6 +310,13 @@ func (r *runner) restore() {
 		m.rules.Restored()
 	}
 	r.world.API().Restore(r.backup.Backup)
+	for _, name := range sorted(r.sets) {
+		if was := r.backup.sets[name]; was.template != nil {
+			r.apply(name, was.replicas, was.template)
+		} else {
+			r.removeSet(r.sets[name])
+		}
+	}
 	for name, c := range r.pods { // order-free: all of them
 		c.revived = c.revived || c.asked != nil && !same(before[name], c.asked)
 	}

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"runtime"
@@ -44,12 +43,11 @@ type Tally struct {
 	Cases, Held, Violated, Stale int
 	// Last is the result that was added last.
 	Last *Result
-	// Of has how many faults of each stream and effect struck.
-	Of map[Kind]int
 	// Failures are the results that were violated.
 	Failures  []*Result
 	Simulated time.Duration
 	Messages  uint64
+	covered   coverage
 }
 
 // Kind is a kind of fault.
@@ -123,16 +121,11 @@ func each[T any](ctx context.Context, all iter.Seq[T], workers int, run func(T) 
 
 // Add counts a result.
 func (t *Tally) Add(r *Result) {
-	if t.Of == nil {
-		t.Of = map[Kind]int{}
-	}
 	t.Cases++
 	t.Simulated += r.Simulated
 	t.Messages += r.Messages
 	t.Last = r
-	for i := range r.Reached {
-		t.Of[Kind{r.Reached[i].Stream, r.Reached[i].Effect.Do}]++
-	}
+	t.covered.add(r)
 	switch r.Verdict() {
 	case Violated:
 		t.Violated++
@@ -142,16 +135,4 @@ func (t *Tally) Add(r *Result) {
 	default:
 		t.Held++
 	}
-}
-
-// Kinds are the kinds of faults that were tried, in order.
-func (t *Tally) Kinds() []Kind {
-	out := make([]Kind, 0, len(t.Of))
-	for k := range t.Of {
-		out = append(out, k)
-	}
-	slices.SortFunc(out, func(a, b Kind) int {
-		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Effect, b.Effect))
-	})
-	return out
 }

@@ -100,6 +100,9 @@ func (k *known) op(o *Op) error {
 			return fmt.Errorf("pod %s has no container %s, but %v", r.Pod, r.Container, s.Names())
 		}
 	}
+	if o.Verb == Replicas && o.Arg("to") == "" {
+		return errors.New("want to=N")
+	}
 	if s := k.pods[o.Role.Pod]; s != nil {
 		switch many := s.Replicas > 0; {
 		case f.single && many:
