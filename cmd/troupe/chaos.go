@@ -30,10 +30,14 @@ type chaosError struct {
 
 func (e chaosError) Error() string { return e.text }
 
+// pairsLife is the life of one pod that pairs of faults are tried on.
+const pairsLife = "plain"
+
 // chaosFlags are the flags of troupe chaos.
 type chaosFlags struct {
 	workers int
 	keep    bool
+	pairs   bool
 	json    bool
 	limit   time.Duration
 }
@@ -81,6 +85,9 @@ operation of it was never reached), 1 if the command could not be run.`,
 		Short: "Run every single fault at every point of the lives of pods (all if none is given)",
 		RunE:  f.sweep,
 	}
+	sweep.Flags().BoolVar(&f.pairs, "pairs", false,
+		"run pairs of faults on each life ("+pairsLife+" if none is given), but those that strike a node in a state "+
+			"in which the same fault struck it before")
 	seeds := &cobra.Command{
 		Use:   "seeds FROM..TO",
 		Short: "Run the cases of seeds, each beside its twin without faults",
@@ -140,7 +147,11 @@ func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
 		known[l.Name] = l
 		all = append(all, l.Name)
 	}
-	if len(names) == 0 {
+	switch {
+	case len(names) > 0:
+	case f.pairs:
+		names = []string{pairsLife}
+	default:
 		names = all
 	}
 	for _, name := range names {
@@ -149,6 +160,12 @@ func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
 		}
 	}
 	for _, name := range names {
+		if f.pairs {
+			n := chaos.Pairs(c.Context(), known[name], f.workers, o.add)
+			o.printf("%-16s %6d single faults, %d pairs, %d pruned, %d run, %s\n", name, n.Singles, n.Pairs, n.Pairs-n.Run,
+				o.tally.Cases, o.sums())
+			continue
+		}
 		before := o.tally.Cases
 		chaos.Each(c.Context(), chaos.Singles(known[name]), f.workers, o.add)
 		if !f.json {

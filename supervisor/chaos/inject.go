@@ -28,6 +28,11 @@ type injector struct {
 	record bool
 	counts map[Point]int
 	points []Point
+	// state is the state of the node, nil if it is not asked for; states has it for each point, struck
+	// is how many points there were until a fault struck.
+	state  func() uint64
+	states []uint64
+	struck int
 	// They ask for the end of a node's agent or runtime, from within a hook.
 	killAgent, killRuntime func(node string)
 }
@@ -51,6 +56,9 @@ func (j *injector) at(node string, s plan.Stream, subject string, role plan.Role
 		j.counts[p]++
 		p.N = j.counts[p]
 		j.points = append(j.points, p)
+		if j.state != nil {
+			j.states = append(j.states, j.state())
+		}
 	}
 	for _, a := range j.aims[s] {
 		if a.reached || a.Subject != subject || a.Role != role {
@@ -61,6 +69,7 @@ func (j *injector) at(node string, s plan.Stream, subject string, role plan.Role
 		}
 	}
 	if strikes {
+		j.struck = len(j.points)
 		switch e.Do {
 		case plan.KillAgent:
 			j.killAgent(node)

@@ -37,6 +37,9 @@ func WithoutRules() Option { return func(r *runner) { r.bare = true } }
 type runner struct {
 	c            *plan.Case
 	record, bare bool
+	// states: the state of the node is taken down at each point; marked is what its actors were at.
+	states bool
+	marked uint64
 
 	world *sim.World
 	v     *kernel.Virtual
@@ -75,6 +78,9 @@ func Run(c *plan.Case, options ...Option) *Result {
 	r.inj = newInjector(c, r.record)
 	r.inj.killAgent = func(node string) { r.on(node).killed, r.dirty = true, true }
 	r.inj.killRuntime = func(node string) { r.on(node).downed, r.dirty = true, true }
+	if r.states {
+		r.inj.state = r.state
+	}
 	r.build()
 	r.live()
 	for _, m := range r.members {
@@ -83,6 +89,7 @@ func Run(c *plan.Case, options ...Option) *Result {
 	r.v.Settle()
 	r.out.Hash, r.out.Messages, r.out.Simulated = r.world.TraceHash(), r.world.Messages(), r.world.Elapsed()
 	r.out.Points, r.out.Reached = r.inj.points, r.inj.reached()
+	r.out.states, r.out.struck = r.inj.states, r.inj.struck
 	for name, c := range r.pods { // order-free: a map of the same
 		if c.first > 0 {
 			r.out.Ready[name] = c.first
@@ -203,6 +210,7 @@ func (r *runner) configure(m *member, c *agent.Config) {
 	c.PullDeadline = pullDeadline
 	c.Around = func(actor string, msg any, handled bool) {
 		if handled {
+			r.mark()
 			m.rules.Handled(msg)
 			switch msg := msg.(type) {
 			case pods.Wanted:

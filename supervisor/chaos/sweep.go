@@ -26,16 +26,26 @@ func Singles(l Life) []*plan.Case {
 			if !p.Stream.Can(p.Subject, e) {
 				continue
 			}
-			c := *l.Case
-			f := plan.Fault{Stream: p.Stream, Subject: p.Subject, Role: p.Role, N: p.N, Effect: plan.Effect{Do: e}}
-			if e.TakesTime() {
-				f.Effect.For = slow
-			}
-			c.Faults = append(slices.Clip(c.Faults), f)
-			out = append(out, &c)
+			out = append(out, withFault(l.Case, p.fault(e)))
 		}
 	}
 	return out
+}
+
+// fault is an effect at the point.
+func (p *Point) fault(e plan.EffectKind) plan.Fault {
+	f := plan.Fault{Stream: p.Stream, Subject: p.Subject, Role: p.Role, N: p.N, Effect: plan.Effect{Do: e}}
+	if e.TakesTime() {
+		f.Effect.For = slow
+	}
+	return f
+}
+
+// withFault is a case with another fault.
+func withFault(of *plan.Case, f plan.Fault) *plan.Case {
+	c := *of
+	c.Faults = append(slices.Clip(c.Faults), f)
+	return &c
 }
 
 // Tally is what came of many cases.
