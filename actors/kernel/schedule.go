@@ -16,9 +16,11 @@ type Schedule struct {
 	Span       uint64
 	// Starve names actors that are next only when no other has a message; nil for none.
 	Starve func(path string) bool
-	// Cost is how long each message takes. What is due by then happens before the next message, so
-	// that timers overtake chains of messages, as on a busy machine.
+	// Cost is how long each message takes. What is due by then happens before the next message, so that
+	// timers overtake chains of messages, as on a busy machine. Slow names the actors whose messages
+	// take so long; nil for all.
 	Cost time.Duration
+	Slow func(path string) bool
 }
 
 // schedule is a Schedule in use.

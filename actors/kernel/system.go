@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/asynkron/protoactor-go/eventstream"
 	"github.com/rs/zerolog"
 )
 
@@ -91,7 +89,7 @@ type System struct {
 	deadLetters atomic.Uint64
 }
 
-// NewSystem makes an empty system. It costs about 3 MB: make one per process.
+// NewSystem makes an empty system. The first of a process costs about 3 MB until the next collections of garbage.
 func NewSystem(c Config) (*System, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -121,36 +119,8 @@ func NewSystem(c Config) (*System, error) {
 	} else {
 		s.sched = goroutines{}
 	}
-	// protoactor's own log says less than ours and bypasses the one stream.
-	quiet := func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }
-	s.actors = actor.NewActorSystem(actor.WithLoggerFactory(quiet))
-	s.shrinkRegistry()
-	// protoactor's subscribers write its log, one of them from a goroutine on real time. No user
-	// message goes there: the kernel counts dead letters itself.
-	s.actors.EventStream = eventstream.NewEventStream()
+	s.actors = newActors()
 	return s, nil
-}
-
-// registryMaps is how many maps the registry of protoactor keeps, each of 32 parts with a lock.
-const registryMaps = 4
-
-// shrinkRegistry leaves the registry few of its 1024 maps. A part of a map never frees memory that
-// it used once. With 32,768 parts, memory would grow slowly by 9 MB until all were used.
-func (s *System) shrinkRegistry() {
-	pids := s.actors.ProcessRegistry.LocalPIDs
-	all := pids.LocalPIDs
-	pids.LocalPIDs = slices.Clone(all[:registryMaps])
-	for i, part := range all {
-		if part.Count() == 0 {
-			continue // Items starts 32 goroutines
-		}
-		for name, process := range part.Items() { // order-free: a map
-			if i < registryMaps {
-				part.Remove(name)
-			}
-			pids.GetBucket(name).Set(name, process)
-		}
-	}
 }
 
 // Clock returns the system's clock.

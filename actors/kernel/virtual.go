@@ -80,8 +80,8 @@ func (v *Virtual) Step() bool {
 	if c.step() {
 		v.ready(c)
 	}
-	if v.schedule != nil {
-		v.spend(v.schedule.Cost)
+	if s := v.schedule; s != nil && (s.Slow == nil || s.Slow(c.path)) {
+		v.spend(s.Cost)
 	}
 	return true
 }

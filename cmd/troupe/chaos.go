@@ -30,10 +30,14 @@ type chaosError struct {
 
 func (e chaosError) Error() string { return e.text }
 
+// pairsLife is the life of one pod that pairs of faults are tried on.
+const pairsLife = "plain"
+
 // chaosFlags are the flags of troupe chaos.
 type chaosFlags struct {
 	workers int
 	keep    bool
+	pairs   bool
 	json    bool
 	limit   time.Duration
 }
@@ -81,6 +85,9 @@ operation of it was never reached), 1 if the command could not be run.`,
 		Short: "Run every single fault at every point of the lives of pods (all if none is given)",
 		RunE:  f.sweep,
 	}
+	sweep.Flags().BoolVar(&f.pairs, "pairs", false,
+		"run pairs of faults on each life ("+pairsLife+" if none is given), but those that strike a node in a state "+
+			"in which the same fault struck it before")
 	seeds := &cobra.Command{
 		Use:   "seeds FROM..TO",
 		Short: "Run the cases of seeds, each beside its twin without faults",
@@ -140,7 +147,11 @@ func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
 		known[l.Name] = l
 		all = append(all, l.Name)
 	}
-	if len(names) == 0 {
+	switch {
+	case len(names) > 0:
+	case f.pairs:
+		names = []string{pairsLife}
+	default:
 		names = all
 	}
 	for _, name := range names {
@@ -149,6 +160,12 @@ func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
 		}
 	}
 	for _, name := range names {
+		if f.pairs {
+			n := chaos.Pairs(c.Context(), known[name], f.workers, o.add)
+			o.printf("%-16s %6d single faults, %d pairs, %d pruned, %d run, %s\n", name, n.Singles, n.Pairs, n.Pairs-n.Run,
+				o.tally.Cases, o.sums())
+			continue
+		}
 		before := o.tally.Cases
 		chaos.Each(c.Context(), chaos.Singles(known[name]), f.workers, o.add)
 		if !f.json {
@@ -242,9 +259,12 @@ type outcomeJSON struct {
 	Stale         int            `json:"stale"`
 	Failures      []failureJSON  `json:"failures"`
 	FaultsReached map[string]int `json:"faultsReached"`
-	SimSeconds    float64        `json:"simSeconds"`
-	WallSeconds   float64        `json:"wallSeconds"`
-	TraceHash     string         `json:"traceHash,omitempty"`
+	Coverage      []chaos.Row    `json:"coverage"`
+	// KilledBetween is what was covered of kill -9 before and after messages.
+	KilledBetween chaos.Row `json:"killedBetween"`
+	SimSeconds    float64   `json:"simSeconds"`
+	WallSeconds   float64   `json:"wallSeconds"`
+	TraceHash     string    `json:"traceHash,omitempty"`
 }
 
 // end shrinks and prints what was violated, and gives the exit code.
@@ -253,12 +273,13 @@ func (o *outcome) end() error {
 	out := outcomeJSON{
 		Cases: o.tally.Cases, Held: o.tally.Held, Stale: o.tally.Stale, Failures: []failureJSON{},
 		FaultsReached: map[string]int{}, SimSeconds: o.tally.Simulated.Seconds(),
+		Coverage: o.tally.Coverage(), KilledBetween: o.tally.Boundaries(),
 	}
 	if o.tally.Cases == 1 {
 		out.TraceHash = fmt.Sprintf("%016x", o.tally.Last.Hash)
 	}
-	for _, k := range o.tally.Kinds() {
-		out.FaultsReached[string(k.Stream)+" "+string(k.Effect)] = o.tally.Of[k]
+	for _, r := range out.Coverage {
+		out.FaultsReached[string(r.Stream)+" "+string(r.Effect)] = r.Cases - r.Stale
 	}
 	for _, r := range o.tally.Failures[:min(most, len(o.tally.Failures))] {
 		if o.f.limit > 0 {
@@ -290,7 +311,7 @@ func (o *outcome) end() error {
 func (o *outcome) table() {
 	o.printf("\n%d cases, %s; %s of simulated time, %d messages, in %s\n", o.tally.Cases, o.sums(),
 		o.tally.Simulated.Round(time.Second), o.tally.Messages, time.Since(o.begin).Round(time.Millisecond))
-	for _, k := range o.tally.Kinds() {
-		o.printf("  %-6s %-14s %8d faults struck\n", k.Stream, k.Effect, o.tally.Of[k])
+	for _, line := range o.tally.CoverageTable() {
+		o.printf("  %s\n", line)
 	}
 }

@@ -40,9 +40,13 @@ const (
 // is without faults. Faults that strike more than their pod (the agent, the runtime, an
 // actor of all pods, the apiserver as a whole) name every pod.
 func Beside(r, twin *Result) string {
+	if r.Case.Nodes > 0 {
+		return "" // the names of the pods are random, and they may be on other nodes
+	}
 	for i := range r.Case.Ops {
 		switch r.Case.Ops[i].Verb {
-		case plan.Pause, plan.Suspend, plan.Power, plan.DownRuntime, plan.Restart, plan.CutOff:
+		case plan.Pause, plan.Suspend, plan.Power, plan.DownRuntime, plan.Restart, plan.CutOff, plan.NoAnswers,
+			plan.NoWatches, plan.Restore:
 			return "" // what is a little later may be kept by it for as long as it takes
 		default:
 		}

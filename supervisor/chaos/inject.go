@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -12,6 +11,7 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/supervisor/sim"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // aim is a fault that waits for its point.
@@ -28,8 +28,13 @@ type injector struct {
 	record bool
 	counts map[Point]int
 	points []Point
-	// kill is asked for the agent or the runtime, from within a hook.
-	killAgent, killRuntime func()
+	// state is the state of the node, nil if it is not asked for; states has it for each point, struck
+	// is how many points there were until a fault struck.
+	state  func() uint64
+	states []uint64
+	struck int
+	// They ask for the end of a node's agent or runtime, from within a hook.
+	killAgent, killRuntime func(node string)
 }
 
 func newInjector(c *plan.Case, record bool) *injector {
@@ -45,12 +50,15 @@ func newInjector(c *plan.Case, record bool) *injector {
 func (j *injector) watches(s plan.Stream) bool { return j.record || len(j.aims[s]) > 0 }
 
 // at gives the effect that strikes at a point, and counts it.
-func (j *injector) at(s plan.Stream, subject string, role plan.Role) (e plan.Effect, strikes bool) {
+func (j *injector) at(node string, s plan.Stream, subject string, role plan.Role) (e plan.Effect, strikes bool) {
 	if j.record {
 		p := Point{Stream: s, Subject: subject, Role: role}
 		j.counts[p]++
 		p.N = j.counts[p]
 		j.points = append(j.points, p)
+		if j.state != nil {
+			j.states = append(j.states, j.state())
+		}
 	}
 	for _, a := range j.aims[s] {
 		if a.reached || a.Subject != subject || a.Role != role {
@@ -61,22 +69,23 @@ func (j *injector) at(s plan.Stream, subject string, role plan.Role) (e plan.Eff
 		}
 	}
 	if strikes {
+		j.struck = len(j.points)
 		switch e.Do {
 		case plan.KillAgent:
-			j.killAgent()
+			j.killAgent(node)
 		case plan.KillRuntime:
-			j.killRuntime()
+			j.killRuntime(node)
 		default:
 		}
 	}
 	return e, strikes
 }
 
-func (j *injector) call(c simcri.Call) simcri.Fault {
+func (j *injector) call(node string, c simcri.Call, role plan.Role) simcri.Fault {
 	if !j.watches(plan.Call) || c.Method == simcri.Events {
 		return simcri.Fault{}
 	}
-	e, _ := j.at(plan.Call, c.Method.String(), roleOf(c.Pod.Name, c.Container))
+	e, _ := j.at(node, plan.Call, c.Method.String(), role)
 	return fault(e, port.Other)
 }
 
@@ -105,7 +114,7 @@ func fault(e plan.Effect, kind port.ErrorKind) simcri.Fault {
 // planted is in the text of every error and panic that a case makes.
 const planted = "planted by the case"
 
-func (j *injector) api(c simapi.Call) simapi.Fault {
+func (j *injector) api(c simapi.Call, role plan.Role) simapi.Fault {
 	if !j.watches(plan.API) {
 		return simapi.Fault{}
 	}
@@ -113,11 +122,7 @@ func (j *injector) api(c simapi.Call) simapi.Fault {
 	if c.Status {
 		subject += "-status"
 	}
-	role := plan.Role{}
-	if c.Key.Kind == port.PodKind {
-		role = roleOf(c.Key.Name, "")
-	}
-	e, _ := j.at(plan.API, subject, role)
+	e, _ := j.at(c.Node, plan.API, subject, role)
 	if stream := c.Verb == simapi.List || c.Verb == simapi.Watch; stream && (e.Do == plan.Hang || e.Do == plan.Lose) {
 		// The port leaves it to the client to give up a list or a watch that gets no answer.
 		return simapi.Fault{Fail: true, Kind: port.Deadline, Detail: planted, Latency: clientDeadline}
@@ -125,11 +130,11 @@ func (j *injector) api(c simapi.Call) simapi.Fault {
 	return fault(e, port.Unavailable)
 }
 
-func (j *injector) host(c sim.HostCall, name string) sim.HostFault {
+func (j *injector) host(node string, c sim.HostCall, role plan.Role, disk *machine.Checkpoints) sim.HostFault {
 	if !j.watches(plan.Host) {
 		return sim.HostFault{}
 	}
-	e, _ := j.at(plan.Host, c.Verb, roleOf(name, ""))
+	e, _ := j.at(node, plan.Host, c.Verb, role)
 	switch e.Do {
 	case plan.Fail:
 		return sim.HostFault{Err: &port.Error{Kind: port.Other, Verb: c.Verb, Detail: planted}}
@@ -141,13 +146,19 @@ func (j *injector) host(c sim.HostCall, name string) sim.HostFault {
 		return sim.HostFault{AnswerLate: e.For}
 	case plan.WorkLate:
 		return sim.HostFault{WorkLate: e.For}
+	case plan.Lost:
+		disk.Lose(c.Name)
+		return sim.HostFault{}
+	case plan.Older:
+		disk.Rollback(c.Name)
+		return sim.HostFault{}
 	default:
 		return sim.HostFault{}
 	}
 }
 
 // message is before and after each message of each actor.
-func (j *injector) message(actor string, m any, handled bool, counted map[string]*plan.Effect) {
+func (j *injector) message(node, actor string, m any, handled bool, counted map[string]*plan.Effect) {
 	if !j.watches(plan.Message) {
 		return
 	}
@@ -158,14 +169,14 @@ func (j *injector) message(actor string, m any, handled bool, counted map[string
 				return // it sent nothing
 			}
 			if e.Do == plan.KillAfter {
-				j.killAgent()
+				j.killAgent(node)
 				return
 			}
 			panic(fmt.Sprintf("%s: after %T", planted, m))
 		}
 		return
 	}
-	e, strikes := j.at(plan.Message, actor+":"+typeName(m), plan.Role{})
+	e, strikes := j.at(node, plan.Message, actor+":"+typeName(m), plan.Role{})
 	if !strikes {
 		return
 	}
@@ -179,7 +190,7 @@ func (j *injector) message(actor string, m any, handled bool, counted map[string
 }
 
 // inside is before each thing that an actor sends or begins while it handles a message.
-func (j *injector) inside(actor string, k int, counted map[string]*plan.Effect) {
+func inside(actor string, k int, counted map[string]*plan.Effect) {
 	if e := counted[actor]; e != nil && e.Do == plan.PanicWithin && k > 0 {
 		delete(counted, actor)
 		panic(planted + ": within a message")
@@ -187,11 +198,11 @@ func (j *injector) inside(actor string, k int, counted map[string]*plan.Effect) 
 }
 
 // event is the fate of an event of the runtime.
-func (j *injector) event(e port.RuntimeEvent) simcri.EventFate {
+func (j *injector) event(node string, e port.RuntimeEvent, role plan.Role) simcri.EventFate {
 	if !j.watches(plan.Event) {
 		return simcri.EventFate{}
 	}
-	effect, _ := j.at(plan.Event, e.Kind.String(), roleOf(e.Pod.Name, ""))
+	effect, _ := j.at(node, plan.Event, e.Kind.String(), role)
 	switch effect.Do {
 	case plan.Drop:
 		return simcri.EventFate{Drop: true}
@@ -203,11 +214,11 @@ func (j *injector) event(e port.RuntimeEvent) simcri.EventFate {
 }
 
 // sent is the fate of a message from one actor to another.
-func (j *injector) sent(to string, m any) kernel.Fate {
+func (j *injector) sent(node, to string, m any) kernel.Fate {
 	if !j.watches(plan.Send) {
 		return kernel.Fate{}
 	}
-	e, _ := j.at(plan.Send, to+":"+typeName(m), plan.Role{})
+	e, _ := j.at(node, plan.Send, to+":"+typeName(m), plan.Role{})
 	return kernel.Fate{Delay: e.For, Twice: e.Do == plan.Twice}
 }
 
@@ -243,13 +254,7 @@ func (j *injector) unreached() (out []string) {
 	return out
 }
 
-// roleOf is the role of a pod, static ones without the name of their node.
-func roleOf(pod, container string) plan.Role {
-	return plan.Role{Pod: strings.TrimSuffix(pod, "-"+nodeName), Container: container}
-}
-
 const (
-	nodeName = "n1"
 	// restartDelay is until an agent that was killed is started again.
 	restartDelay = 100 * time.Millisecond
 	// clientDeadline is when a client of the apiserver gives up a list.

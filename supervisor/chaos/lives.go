@@ -37,6 +37,13 @@ var lives = []struct{ name, text string }{
 		"on a Ready: remove a; on a Gone: write a main=app volume=data; on a Ready +1s: remove a"},
 	{"static-changes", "write a main=app; on a Ready: write a main=app grace=1; at 20s: remove a"},
 	{"alone", "standalone; write a init=setup main=app ready=app; on a Ready +1s: remove a"},
+	{"restarted", "create a init=setup main=app ready=app; on a Ready: kill-agent for=1s; at 20s: delete a"},
+	{"static-restarted", "write a main=app restart=OnFailure app.crash-loop=1; write b main=app; " +
+		"on b Ready: remove b; on b Ready +1s: kill-agent; on a/app Ended +10s: kill-agent; at 40s: remove a"},
+	{"restored", "create a main=app; on a Ready: backup; on a Ready +1s: image a/app to=registry.test/app:2; " +
+		"create b main=app; at 10s: restore; at 40s: delete a"},
+	{"no-answers", "create a main=app ready=app; on a Made: no-answers for=20s; at 60s: delete a"},
+	{"no-watches", "create a main=app; on a Ready: no-watches for=20s; on a Ready +1s: delete a"},
 	{"no-events", "no-events; create a init=setup main=app; on a Ready +1s: delete a"},
 }
 

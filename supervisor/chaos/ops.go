@@ -17,6 +17,7 @@ import (
 // end) is not done.
 func (r *runner) do(o *plan.Op) {
 	wait, _ := time.ParseDuration(o.Arg("for"))
+	m := r.on(o.Node)
 	switch o.Verb {
 	case plan.Create, plan.Write:
 		r.make(o)
@@ -24,58 +25,129 @@ func (r *runner) do(o *plan.Op) {
 		r.remove(o)
 	case plan.Image:
 		r.image(o)
-	case plan.Exit:
-		code, _ := strconv.ParseInt(o.Arg("code"), 10, 32)
-		r.exit(o.Role, simcri.Exit{Code: int32(code)})
-	case plan.OOM:
-		r.exit(o.Role, simcri.Exit{OOMKilled: true})
-	case plan.EndSandbox:
-		if id := r.readySandbox(o.Role.Pod); id != "" {
-			_ = r.node.Runtime().EndSandbox(id)
-		}
-	case plan.Restart:
-		r.restart(max(wait, restartDelay))
-	case plan.DownRuntime:
-		r.down(max(wait, runtimeDelay))
-	case plan.Power:
-		r.node.PowerOff()
-		r.v.AfterFunc(max(wait, runtimeDelay), r.node.PowerOn)
+	case plan.Deploy:
+		r.deploy(o)
+	case plan.Replicas:
+		r.scale(o)
+	case plan.Exit, plan.OOM, plan.EndSandbox, plan.LoseTask, plan.Vanish:
+		r.breakPod(o)
 	case plan.CutOff:
-		r.world.API().SetLink(nodeName, simapi.Silent)
-		r.v.AfterFunc(wait, func() { r.world.API().SetLink(nodeName, simapi.Up) })
-	case plan.LoseTask:
-		if id := r.runningID(o.Role); id != "" {
-			_ = r.node.Runtime().LoseTask(id)
-		}
-	case plan.Vanish:
-		if id := r.runningID(o.Role); id != "" {
-			r.rules.Outsider(r.cast(o.Role.Pod).inRuntime)
-			_ = r.node.Runtime().Vanish(id)
-		}
-	case plan.StepClock:
-		by, _ := time.ParseDuration(o.Arg("by"))
-		r.node.StepClock(by)
-	case plan.Pause:
-		r.rules.Stands(wait)
-		r.node.PauseAgent(wait)
-	case plan.Suspend:
-		r.rules.Stands(wait)
-		r.node.Suspend(wait)
+		r.link(m, simapi.Silent, wait)
+	case plan.NoAnswers:
+		r.link(m, simapi.NoAnswers, wait)
+	case plan.NoWatches:
+		r.link(m, simapi.NoWatches, wait)
 	case plan.Expire:
 		r.world.API().Expire()
-		r.world.API().CloseWatches(nodeName)
+		for _, name := range r.nodes {
+			r.world.API().CloseWatches(name)
+		}
+	case plan.Backup:
+		r.takeBackup()
+	case plan.Restore:
+		r.restore()
+	default:
+		r.doNode(m, o, wait)
 	}
 	r.dirty = true
 }
 
-func (r *runner) restart(after time.Duration) {
-	r.node.KillAgent()
-	r.v.AfterFunc(after, r.node.StartAgent)
+// doNode does an operation on a machine.
+func (r *runner) doNode(m *member, o *plan.Op, wait time.Duration) {
+	if m.lost {
+		return
+	}
+	switch o.Verb {
+	case plan.Restart:
+		r.restart(m, max(wait, restartDelay))
+	case plan.DownRuntime:
+		r.down(m, max(wait, runtimeDelay))
+	case plan.Power:
+		r.powerCycle(m, max(wait, runtimeDelay))
+	case plan.LoseNode:
+		r.lose(m, wait)
+	case plan.Drain, plan.Uncordon:
+		r.drain(m, o.Verb == plan.Drain)
+	case plan.StepClock:
+		by, _ := time.ParseDuration(o.Arg("by"))
+		m.StepClock(by)
+	case plan.Pause:
+		m.rules.Stands(wait)
+		m.PauseAgent(wait)
+	case plan.Suspend:
+		m.rules.Stands(wait)
+		m.Suspend(wait)
+	}
 }
 
-func (r *runner) down(d time.Duration) {
-	r.node.Runtime().Kill()
-	r.v.AfterFunc(d, r.node.Runtime().Restart)
+// breakPod breaks something of a pod: the first of a workload that has it.
+func (r *runner) breakPod(o *plan.Op) {
+	if o.Verb == plan.EndSandbox {
+		r.inRuntime(r.readySandbox(o.Role.Pod), (*simcri.Runtime).EndSandbox)
+		return
+	}
+	id := r.runningID(o.Role)
+	switch o.Verb {
+	case plan.Exit:
+		code, _ := strconv.ParseInt(o.Arg("code"), 10, 32)
+		r.exit(id, simcri.Exit{Code: int32(code)})
+	case plan.OOM:
+		r.exit(id, simcri.Exit{OOMKilled: true})
+	case plan.LoseTask:
+		r.inRuntime(id, (*simcri.Runtime).LoseTask)
+	case plan.Vanish:
+		if id == "" {
+			return
+		}
+		for _, m := range r.members {
+			for _, c := range r.of(o.Role.Pod) {
+				m.rules.Outsider(c.inRuntime)
+			}
+		}
+		r.inRuntime(id, (*simcri.Runtime).Vanish)
+	}
+}
+
+// inRuntime does something to what has the ID, in the runtime that has it.
+func (r *runner) inRuntime(id string, do func(*simcri.Runtime, string) error) {
+	for _, m := range r.members {
+		if id != "" && do(m.Runtime(), id) == nil {
+			return
+		}
+	}
+}
+
+// exit ends a running container.
+func (r *runner) exit(id string, e simcri.Exit) {
+	r.inRuntime(id, func(rt *simcri.Runtime, id string) error { return rt.EndContainer(id, e) })
+}
+
+// link breaks a machine's link to the apiserver in some way for a time.
+func (r *runner) link(m *member, l simapi.Link, wait time.Duration) {
+	if m.lost {
+		return
+	}
+	r.world.API().SetLink(m.Name(), l)
+	r.v.AfterFunc(wait, func() {
+		if m.On() {
+			r.world.API().SetLink(m.Name(), simapi.Up)
+		}
+	})
+}
+
+func (r *runner) restart(m *member, after time.Duration) {
+	m.KillAgent()
+	r.v.AfterFunc(after, m.StartAgent)
+}
+
+func (r *runner) down(m *member, d time.Duration) {
+	m.Runtime().Kill()
+	r.v.AfterFunc(d, m.Runtime().Restart)
+}
+
+func (r *runner) powerCycle(m *member, d time.Duration) {
+	m.PowerOff()
+	r.v.AfterFunc(d, m.PowerOn)
 }
 
 func podKey(name string) port.APIKey {
@@ -89,7 +161,9 @@ func (r *runner) make(o *plan.Op) {
 	}
 	name := o.Role.Pod
 	if o.Verb == plan.Create {
-		s.Pod.Spec.NodeName = nodeName
+		if !r.cluster {
+			s.Pod.Spec.NodeName = r.nodes[0]
+		}
 		if _, err := r.world.API().Create(s.Pod); err != nil {
 			return // there is one of the name, which is to go first
 		}
@@ -98,18 +172,22 @@ func (r *runner) make(o *plan.Op) {
 		if err != nil {
 			panic(err)
 		}
-		r.node.WriteManifest(name+".yaml", data)
+		r.members[0].WriteManifest(name+".yaml", data)
 	}
-	r.want(name, s.Pod, r.v.Now())
+	r.want(name, s.Pod, o.Verb == plan.Write, r.v.Now())
 }
 
 func (r *runner) remove(o *plan.Op) {
 	name := o.Role.Pod
+	if w := r.sets[name]; w != nil {
+		r.removeSet(w)
+		return
+	}
 	r.unwant(name)
 	var grace *int64
 	switch o.Verb {
 	case plan.Remove:
-		r.node.WriteManifest(name+".yaml", nil)
+		r.members[0].WriteManifest(name+".yaml", nil)
 		return
 	case plan.Force:
 		grace = new(int64)
@@ -122,25 +200,26 @@ func (r *runner) remove(o *plan.Op) {
 }
 
 func (r *runner) image(o *plan.Op) {
+	container, image := o.Role.Container, o.Arg("to")
+	if w := r.sets[o.Role.Pod]; w != nil {
+		r.update(w, container, image)
+		return
+	}
 	found, err := r.world.API().Get(podKey(o.Role.Pod))
 	if err != nil {
 		return
 	}
-	from := found.(*v1.Pod)
-	to := from.DeepCopy()
-	for _, list := range [][]v1.Container{to.Spec.Containers, to.Spec.InitContainers} {
-		for i := range list {
-			if list[i].Name == o.Role.Container {
-				list[i].Image = o.Arg("to")
-			}
-		}
-	}
+	to := found.(*v1.Pod).DeepCopy()
+	setImage(to, container, image)
 	_, _ = r.world.API().Update(to)
 }
 
-// exit ends the running incarnation of a container.
-func (r *runner) exit(role plan.Role, e simcri.Exit) {
-	if id := r.runningID(role); id != "" {
-		_ = r.node.Runtime().EndContainer(id, e)
+func setImage(p *v1.Pod, container, image string) {
+	for _, list := range [][]v1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+		for i := range list {
+			if list[i].Name == container {
+				list[i].Image = image
+			}
+		}
 	}
 }

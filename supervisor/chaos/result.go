@@ -43,6 +43,10 @@ type Result struct {
 	Ready map[string]time.Duration
 	// Points are where faults could strike, in order, if they were asked for.
 	Points []Point
+	// states of the node at each point, if they were asked for; struck is how many points there were
+	// when a fault struck.
+	states []uint64
+	struck int
 }
 
 // Verdict of the case.

@@ -37,41 +37,59 @@ func WithoutRules() Option { return func(r *runner) { r.bare = true } }
 type runner struct {
 	c            *plan.Case
 	record, bare bool
+	// states: the state of the node is taken down at each point; marked is what its actors were at.
+	states bool
+	marked uint64
 
 	world *sim.World
-	node  *sim.Node
 	v     *kernel.Virtual
-	rules *invariants.Node
 	inj   *injector
+	// members are the machines, in order of their names.
+	members []*member
 	*story
-	out *Result
+	backup *backup
+	out    *Result
 
-	// Asked for by hooks, which can't do it themselves.
-	killed, downed bool
 	// dirty: something happened that an operation or the end may wait for.
 	dirty bool
 	// next is the operation that is waited for.
 	next int
+}
+
+// member is one machine of the case with its agent, and the rules that are held against it.
+type member struct {
+	*sim.Node
+	rules *invariants.Node
+	// lost: it was taken away.
+	lost bool
+	// Asked for by hooks, which can't do it themselves.
+	killed, downed bool
 	// within is what an actor is about to do to itself, by actor.
 	within map[string]*plan.Effect
 }
 
 // Run runs a case to its end: until all is well and stays so, or a rule is broken.
 func Run(c *plan.Case, options ...Option) *Result {
-	r := &runner{c: c, within: map[string]*plan.Effect{}}
+	r := &runner{c: c, story: newStory(c)}
 	for _, o := range options {
 		o(r)
 	}
 	r.out = &Result{Case: c, Ready: map[string]time.Duration{}}
 	r.inj = newInjector(c, r.record)
-	r.inj.killAgent = func() { r.killed, r.dirty = true, true }
-	r.inj.killRuntime = func() { r.downed, r.dirty = true, true }
+	r.inj.killAgent = func(node string) { r.on(node).killed, r.dirty = true, true }
+	r.inj.killRuntime = func(node string) { r.on(node).downed, r.dirty = true, true }
+	if r.states {
+		r.inj.state = r.state
+	}
 	r.build()
 	r.live()
-	r.node.KillAgent()
+	for _, m := range r.members {
+		m.KillAgent()
+	}
 	r.v.Settle()
 	r.out.Hash, r.out.Messages, r.out.Simulated = r.world.TraceHash(), r.world.Messages(), r.world.Elapsed()
 	r.out.Points, r.out.Reached = r.inj.points, r.inj.reached()
+	r.out.states, r.out.struck = r.inj.states, r.inj.struck
 	for name, c := range r.pods { // order-free: a map of the same
 		if c.first > 0 {
 			r.out.Ready[name] = c.first
@@ -86,64 +104,98 @@ func Run(c *plan.Case, options ...Option) *Result {
 	return r.out
 }
 
+// on is the machine of that name, the first for no name.
+func (r *runner) on(node string) *member {
+	for _, m := range r.members {
+		if m.Name() == node {
+			return m
+		}
+	}
+	return r.members[0]
+}
+
 // build makes the world. What can't be is a fault of this package: the case was validated.
 func (r *runner) build() {
 	config := sim.Config{
-		Seed: r.c.Seed, Bare: true, RestartDelay: restartDelay,
+		Seed: r.c.Seed, Bare: r.c.Nodes == 0, RestartDelay: restartDelay, Schedule: r.schedule(),
 		Hooks: sim.Hooks{
 			Runtime: r.called, Transition: r.changed, Host: r.hosted, API: r.asked,
-			Event:   func(_ string, e port.RuntimeEvent) simcri.EventFate { return r.inj.event(e) },
+			Event: func(node string, e port.RuntimeEvent) simcri.EventFate {
+				return r.inj.event(node, e, r.roleOf(e.Pod.Name, ""))
+			},
 			Crashed: func(*kernel.CrashReport) { r.out.Crashes++ },
 		},
 	}
 	if r.inj.watches(plan.Send) {
-		config.Hooks.Message = func(_, _, to string, m any) kernel.Fate {
-			f := r.inj.sent(r.actor(to), m)
-			r.rules.Stands(f.Delay)
+		config.Hooks.Message = func(node, _, to string, m any) kernel.Fate {
+			f := r.inj.sent(node, r.actor(to), m)
+			r.on(node).rules.Stands(f.Delay)
 			return f
 		}
 	}
 	if r.inj.watches(plan.Message) {
-		config.Hooks.Within = func(_, actor string, _ any, k int) { r.inj.inside(r.actor(actor), k, r.within) }
+		config.Hooks.Within = func(node, actor string, _ any, k int) { inside(r.actor(actor), k, r.on(node).within) }
 	}
 	var err error
 	if r.world, err = sim.New(config); err != nil {
 		panic(err)
 	}
 	r.v = r.world.Clock()
-	r.story = newStory(r.c.Standalone)
-	r.rules = invariants.New(r.v.Now, r.violated)
-	r.node, err = r.world.AddNode(sim.NodeSpec{
-		Name: nodeName, Manifests: true, Cgroups: true, Standalone: r.c.Standalone, Stopped: true,
-		Events: simcri.EventPolicy{Off: r.c.NoEvents}, Configure: r.configure,
-	})
-	if err != nil {
-		panic(err)
-	}
-	m := r.node.Machine()
-	m.Host.Observe, m.Cgroups.Observe = r.done, r.done
 	if !r.c.Standalone {
 		if _, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, r.shown); err != nil {
 			panic(err)
 		}
 	}
-	r.node.StartAgent()
+	for _, name := range r.nodes {
+		r.join(name)
+	}
 }
+
+// join adds a machine.
+func (r *runner) join(name string) {
+	m := &member{rules: invariants.New(r.v.Now, r.violated), within: map[string]*plan.Effect{}}
+	var err error
+	m.Node, err = r.world.AddNode(sim.NodeSpec{
+		Name: name, Manifests: true, Cgroups: true, Standalone: r.c.Standalone, Stopped: true,
+		Events: simcri.EventPolicy{Off: r.c.NoEvents}, Configure: func(c *agent.Config) { r.configure(m, c) },
+	})
+	if err != nil {
+		panic(err)
+	}
+	done := func(c sim.HostCall) {
+		if !r.bare {
+			m.rules.Done(c)
+		}
+		r.dirty = true
+	}
+	m.Machine().Host.Observe, m.Machine().Cgroups.Observe = done, done
+	r.members = append(r.members, m)
+	m.StartAgent()
+}
+
+// schedule is that of the case, in the words of the world.
+func (r *runner) schedule() kernel.Schedule {
+	c := &r.c.Schedule
+	s := kernel.Schedule{Priorities: c.Priorities, Changes: c.Depth, Span: span, Cost: c.Cost}
+	if c.Starve != "" {
+		s.Starve = func(path string) bool { return r.actor(path) == c.Starve }
+	}
+	if c.Cost > 0 && c.Slow != plan.EveryActor {
+		s.Slow = func(path string) bool { return r.actor(path) == c.Slow }
+	}
+	return s
+}
+
+// span is how many messages from the start priorities change within: a life has some hundreds.
+const span = 2000
 
 // actor is what cases call an actor: its name, or pod/ and the name of its pod.
 func (r *runner) actor(path string) string {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	if name := r.nameOf(types.UID(last)); name != "" {
-		return "pod/" + name
+		return "pod/" + r.role(name)
 	}
 	return last
-}
-
-func (r *runner) done(c sim.HostCall) {
-	if !r.bare {
-		r.rules.Done(c)
-	}
-	r.dirty = true
 }
 
 func (r *runner) violated(v invariants.Violation) {
@@ -151,32 +203,33 @@ func (r *runner) violated(v invariants.Violation) {
 	r.dirty = true
 }
 
-// configure is before each start of the agent.
-func (r *runner) configure(c *agent.Config) {
-	clear(r.within)
-	r.rules.Began()
+// configure is before each start of an agent.
+func (r *runner) configure(m *member, c *agent.Config) {
+	clear(m.within)
+	m.rules.Began()
 	c.PullDeadline = pullDeadline
-	c.Around = func(actor string, m any, handled bool) {
+	c.Around = func(actor string, msg any, handled bool) {
 		if handled {
-			r.rules.Handled(m)
-			switch m := m.(type) {
+			r.mark()
+			m.rules.Handled(msg)
+			switch msg := msg.(type) {
 			case pods.Wanted:
-				for _, p := range m.Pods {
-					r.names[p.UID] = roleOf(p.Name, "").Pod
+				for _, p := range msg.Pods {
+					r.names[p.UID] = r.podName(p.Name)
 				}
 			case pods.Reported:
-				r.reported(m)
+				r.reported(msg)
 			}
 		}
-		r.inj.message(actor, m, handled, r.within)
+		r.inj.message(m.Name(), actor, msg, handled, m.within)
 	}
 	c.Wrap = func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message] {
-		return node.Wrapped(c.Around, "pod/"+roleOf(p.Name, "").Pod, construct)
+		return node.Wrapped(c.Around, "pod/"+r.roleOf(p.Name, "").Pod, construct)
 	}
 }
 
-func (r *runner) called(_ string, c simcri.Call) simcri.Fault {
-	f := r.inj.call(c)
+func (r *runner) called(node string, c simcri.Call) simcri.Fault {
+	f := r.inj.call(node, c, r.roleOf(c.Pod.Name, c.Container))
 	switch c.Method {
 	case simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer, simcri.StopContainer, simcri.StopPodSandbox,
 		simcri.RemoveContainer, simcri.RemovePodSandbox, simcri.PullImage, simcri.UpdateContainer:
@@ -184,23 +237,25 @@ func (r *runner) called(_ string, c simcri.Call) simcri.Fault {
 	default:
 	}
 	if !r.bare {
-		r.rules.Called(c, f)
+		r.on(node).rules.Called(c, f)
 	}
 	return f
 }
 
-func (r *runner) changed(_ string, t simcri.Transition) {
+func (r *runner) changed(node string, t simcri.Transition) {
 	if !r.bare {
-		r.rules.Changed(t)
+		r.on(node).rules.Changed(t)
 	}
 	r.transition(t)
 	r.dirty = true
 }
 
-func (r *runner) hosted(_ string, c sim.HostCall) sim.HostFault {
-	f := r.inj.host(c, r.nameOf(types.UID(c.Pod)))
+func (r *runner) hosted(node string, c sim.HostCall) sim.HostFault {
+	m := r.on(node)
+	role := plan.Role{Pod: r.role(r.nameOf(types.UID(c.Pod)))}
+	f := r.inj.host(node, c, role, m.Machine().Checkpoints)
 	if !r.bare {
-		r.rules.Hosted(c, f)
+		m.rules.Hosted(c, f)
 	}
 	return f
 }
@@ -211,9 +266,13 @@ func (r *runner) asked(c simapi.Call) simapi.Fault {
 		r.out.Writes++
 	default:
 	}
-	f := r.inj.api(c)
+	role := plan.Role{}
+	if c.Key.Kind == port.PodKind {
+		role = r.roleOf(c.Key.Name, "")
+	}
+	f := r.inj.api(c, role)
 	if f.WorkLate > 0 && c.Key.Kind == port.PodKind {
-		r.rules.LateWrite(c.Key.Namespace, c.Key.Name)
+		r.on(c.Node).rules.LateWrite(c.Key.Namespace, c.Key.Name)
 	}
 	return f
 }
@@ -221,8 +280,8 @@ func (r *runner) asked(c simapi.Call) simapi.Fault {
 // shown is each version of each pod in the API.
 func (r *runner) shown(e simapi.Event) {
 	p := e.Object.(*v1.Pod)
-	if !r.bare {
-		r.rules.Shown(p, e.Type == simapi.Deleted)
+	if !r.bare && p.Spec.NodeName != "" && len(r.members) > 0 {
+		r.on(p.Spec.NodeName).rules.Shown(p, e.Type == simapi.Deleted)
 	}
 	r.version(p, e.Type == simapi.Deleted, r.v.Now())
 	r.dirty = true
@@ -237,7 +296,7 @@ func (r *runner) reported(m pods.Reported) {
 }
 
 // pending says that time must not pass before something was looked at or done.
-func (r *runner) pending() bool { return r.dirty || r.killed || r.downed }
+func (r *runner) pending() bool { return r.dirty }
 
 // pullDeadline is when a real client gives up a pull that makes no progress; the simulated
 // runtime has no such client before it.
@@ -271,13 +330,15 @@ func (r *runner) broken() bool { return len(r.out.Violations) > 0 }
 // for, and reports whether cond holds. cond is asked when something has happened.
 func (r *runner) pass(end time.Time, cond func() bool) bool {
 	for {
-		if r.killed {
-			r.killed = false
-			r.restart(restartDelay)
-		}
-		if r.downed {
-			r.downed = false
-			r.down(runtimeDelay)
+		for _, m := range r.members {
+			if m.killed {
+				m.killed = false
+				r.restart(m, restartDelay)
+			}
+			if m.downed {
+				m.downed = false
+				r.down(m, runtimeDelay)
+			}
 		}
 		r.dirty = false
 		if r.broken() || cond() {
@@ -316,8 +377,10 @@ func (r *runner) end() {
 			return
 		}
 		if r.unsettled() == "" {
-			if !r.bare {
-				r.rules.Settled()
+			for m := range r.there() {
+				if !r.bare {
+					m.rules.Settled()
+				}
 			}
 			return
 		}
@@ -331,10 +394,16 @@ func (r *runner) end() {
 	})
 }
 
-// unsettled says what keeps the node from being at rest; empty if nothing does.
+// unsettled says what keeps the nodes from being at rest; empty if nothing does.
 func (r *runner) unsettled() string {
-	if why := cmp.Or(r.missing(), r.busy()); why != "" {
+	if why := r.missing(); why != "" {
 		return why
 	}
-	return invariants.Cgroups(r.node.Runtime().Truth().Runtime.Pods, r.node.Machine().Cgroups.Owners())
+	for m := range r.there() {
+		truth := m.Runtime().Truth().Runtime.Pods
+		if why := cmp.Or(r.busy(m), invariants.Cgroups(truth, m.Machine().Cgroups.Owners())); why != "" {
+			return why
+		}
+	}
+	return r.twice()
 }

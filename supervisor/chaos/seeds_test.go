@@ -42,7 +42,7 @@ func fail(t *testing.T, tally *Tally) {
 	}
 	t.Logf("%d cases, %d held, %d violated, %d stale, %d messages, %v: %v", tally.Cases, tally.Held, tally.Violated,
 		tally.Stale, tally.Messages, tally.Simulated, told)
-	for _, k := range tally.Kinds() {
-		t.Logf("%6s %-14s %d", k.Stream, k.Effect, tally.Of[k])
+	for _, line := range tally.CoverageTable() {
+		t.Log(line)
 	}
 }

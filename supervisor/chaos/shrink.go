@@ -8,8 +8,8 @@ import (
 )
 
 // Shrink takes away from a case that broke a rule what it does not need to break the same
-// rule for the same pod: faults, operations, words of pods, and times. It ends after limit,
-// or when nothing more can go, and gives the smallest case that was found and its result.
+// rule for the same pod: faults, operations, words of pods, times, the schedule and
+// nodes. It ends after limit, or when nothing more can go, and gives the smallest case that was found and its result.
 func Shrink(r *Result, limit time.Duration) *Result {
 	if len(r.Violations) == 0 || r.Violations[0].ID == "L03" {
 		return r // L03 is the difference of two runs
@@ -64,6 +64,24 @@ func (s *shrinker) round() (smaller bool) {
 			c.Ops[i].Args = slices.Delete(c.Ops[i].Args, k, k+n)
 		}) || smaller
 		smaller = s.simpler(i) || smaller
+	}
+	return s.plainer() || smaller
+}
+
+// plainer tries the usual schedule, parts of the one there is, and fewer nodes.
+func (s *shrinker) plainer() (smaller bool) {
+	for _, change := range []func(*plan.Case){
+		func(c *plan.Case) { c.Schedule = plan.Schedule{} },
+		func(c *plan.Case) { c.Schedule.Starve = "" },
+		func(c *plan.Case) { c.Schedule.Priorities, c.Schedule.Depth = false, 0 },
+		func(c *plan.Case) { c.Schedule.Depth = 0 },
+		func(c *plan.Case) { c.Schedule.Slow, c.Schedule.Cost = "", 0 },
+		func(c *plan.Case) { c.NoEvents = false },
+	} {
+		smaller = s.try(change) || smaller
+	}
+	for s.best.Case.Nodes > 1 && s.try(func(c *plan.Case) { c.Nodes-- }) {
+		smaller = true
 	}
 	return smaller
 }

@@ -20,14 +20,25 @@ import (
 // story is what has happened to the pods of a case, by role: what operations wait for, and
 // what is missing at the end.
 type story struct {
-	// standalone: what is shown is what the agent says.
-	standalone bool
-	pods       map[string]*cast
-	names      map[types.UID]string
+	// standalone: what is shown is what the agent says. cluster: pods may be deleted by controllers.
+	standalone, cluster bool
+	nodes               []string
+	pods                map[string]*cast
+	names               map[types.UID]string
+	// sets are the workloads of a cluster.
+	sets map[string]*set
 }
 
-// cast is one pod of the case.
+// cast is one pod of the case, or one pod of a workload.
 type cast struct {
+	// set is the workload that it belongs to, nil for none.
+	set *set
+	// static: it comes by a manifest. shown is its newest version in the API.
+	static bool
+	shown  *v1.Pod
+	// revived: it was deleted, and the apiserver was restored from a backup that has it. The agent may
+	// have stopped it for good before.
+	revived bool
 	// asked is the pod as it was asked for last, nil if it is not to be.
 	asked   *v1.Pod
 	at      time.Time
@@ -48,14 +59,40 @@ type part struct {
 	made, started, ended bool
 }
 
-func newStory(standalone bool) *story {
-	return &story{standalone: standalone, pods: map[string]*cast{}, names: map[types.UID]string{}}
+func newStory(c *plan.Case) *story {
+	return &story{
+		standalone: c.Standalone, cluster: c.Nodes > 0, nodes: c.NodeNames(),
+		pods: map[string]*cast{}, names: map[types.UID]string{}, sets: map[string]*set{},
+	}
+}
+
+// podName is the name of a pod, of a static one without that of its node.
+func (s *story) podName(name string) string {
+	for _, n := range s.nodes {
+		if short, is := strings.CutSuffix(name, "-"+n); is {
+			return short
+		}
+	}
+	return name
+}
+
+// role is what a case calls the pod of this name: pods of a workload have the name of that.
+func (s *story) role(name string) string {
+	if set := s.setOf(name); set != nil {
+		return set.name
+	}
+	return name
+}
+
+// roleOf is the role of a pod, or of one of its containers, by its name in the API.
+func (s *story) roleOf(pod, container string) plan.Role {
+	return plan.Role{Pod: s.role(s.podName(pod)), Container: container}
 }
 
 func (s *story) cast(name string) *cast {
 	c := s.pods[name]
 	if c == nil {
-		c = &cast{parts: map[string]*part{}}
+		c = &cast{parts: map[string]*part{}, set: s.setOf(name)}
 		s.pods[name] = c
 	}
 	return c
@@ -73,16 +110,16 @@ func (c *cast) part(name string) *part {
 // nameOf is the role of a pod by its UID, empty if it is unknown.
 func (s *story) nameOf(uid types.UID) string { return s.names[uid] }
 
-func (s *story) want(name string, p *v1.Pod, now time.Time) {
+func (s *story) want(name string, p *v1.Pod, static bool, now time.Time) {
 	c := s.cast(name)
-	c.asked, c.at, c.first = p, now, 0
+	c.asked, c.static, c.revived, c.at, c.first = p, static, false, now, 0
 }
 
 func (s *story) unwant(name string) { s.cast(name).asked = nil }
 
 // transition is a change in the runtime.
 func (s *story) transition(t simcri.Transition) {
-	name := roleOf(t.Pod.Name, "").Pod
+	name := s.podName(t.Pod.Name)
 	s.names[t.Pod.UID] = name
 	c := s.cast(name)
 	c.inRuntime = t.Pod.UID
@@ -93,6 +130,7 @@ func (s *story) transition(t simcri.Transition) {
 		if c.objects--; c.objects == 0 && s.standalone && c.asked == nil {
 			c.status = nil
 		}
+		s.forget(name, c)
 	default:
 	}
 	if t.Container == "" {
@@ -124,18 +162,21 @@ func (s *story) transition(t simcri.Transition) {
 
 // version is a version of a pod in the API.
 func (s *story) version(p *v1.Pod, gone bool, now time.Time) {
-	name := roleOf(p.Name, "").Pod
+	name := s.podName(p.Name)
 	if !podspec.Mirror(p) {
 		s.names[p.UID] = name
 	}
 	c := s.cast(name)
 	if gone {
 		if c.uid == p.UID {
-			c.status = nil
+			c.status, c.shown = nil, nil
 		}
+		s.asks(c, p, false)
+		s.forget(name, c)
 		return
 	}
-	c.uid = p.UID
+	c.uid, c.shown = p.UID, p
+	s.asks(c, p, p.DeletionTimestamp == nil)
 	s.status(name, &p.Status, now)
 }
 
@@ -147,15 +188,34 @@ func (s *story) status(name string, status *v1.PodStatus, now time.Time) {
 	}
 }
 
+// runningID is the running container of a role, the first of a workload; empty if none runs.
 func (s *story) runningID(role plan.Role) string {
-	return s.cast(role.Pod).part(role.Container).running
+	for _, c := range s.of(role.Pod) {
+		if id := c.part(role.Container).running; id != "" {
+			return id
+		}
+	}
+	return ""
 }
 
-func (s *story) readySandbox(pod string) string { return s.cast(pod).sandbox }
+func (s *story) readySandbox(pod string) string {
+	for _, c := range s.of(pod) {
+		if c.sandbox != "" {
+			return c.sandbox
+		}
+	}
+	return ""
+}
 
 // is reports whether a role is in a state, or for what happens once, was in it.
 func (s *story) is(role plan.Role, state plan.State) bool {
-	c := s.cast(role.Pod)
+	if set := s.sets[role.Pod]; set != nil {
+		return s.setIs(set, role, state)
+	}
+	return s.cast(role.Pod).is(role, state)
+}
+
+func (c *cast) is(role plan.Role, state plan.State) bool {
 	if role.Container != "" {
 		p := c.part(role.Container)
 		switch state {
@@ -223,47 +283,66 @@ func (c *cast) main(name string) bool {
 
 // missing says what is missing until all is well; empty if nothing is.
 func (r *runner) missing() string {
-	if r.node.Runner() == nil || !r.node.On() {
-		return "the agent does not run"
+	for m := range r.there() {
+		if m.Runner() == nil || !m.On() {
+			return "the agent of " + m.Name() + " does not run"
+		}
 	}
 	left := 0
 	for _, name := range sorted(r.pods) {
 		c := r.pods[name]
-		if c.asked == nil {
-			if c.status != nil && !r.c.Standalone {
-				return fmt.Sprintf("pod %s is still shown", name)
-			}
-			if c.objects > 0 {
-				return fmt.Sprintf("the runtime still has %d objects of pod %s", c.objects, name)
-			}
+		if c.set != nil {
 			continue
 		}
-		left++
-		switch {
-		case c.status == nil:
-			return fmt.Sprintf("pod %s is not shown", name)
-		case podspec.Terminal(c.phase()) && c.ends():
-			if c.sandbox != "" {
-				return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
-			}
-		case podspec.Terminal(c.phase()) && c.asked.Spec.ActiveDeadlineSeconds != nil:
-		case c.loops():
-			if c.sandbox == "" {
-				return fmt.Sprintf("pod %s has no ready sandbox", name)
-			}
-		case !podstatus.Ready(c.status):
-			return fmt.Sprintf("pod %s is not Ready, but %s", name, c.phase())
+		if c.asked != nil {
+			left++
+		}
+		if why := c.missing(name, r.standalone); why != "" {
+			return why
 		}
 	}
-	if n := r.node.Machine().Host.Pods(); n > left {
+	if r.cluster {
+		return r.clusterMissing()
+	}
+	if n := r.members[0].Machine().Host.Pods(); n > left {
 		return fmt.Sprintf("the machine has directories of %d pods, %d are wanted", n, left)
 	}
 	return ""
 }
 
-// busy says what is under way that should not be; empty if nothing is.
-func (r *runner) busy() string {
-	for _, a := range r.world.System().Snapshot("") {
+// missing says what is missing of one pod.
+func (c *cast) missing(name string, standalone bool) string {
+	if c.asked == nil {
+		if c.status != nil && !standalone {
+			return fmt.Sprintf("pod %s is still shown", name)
+		}
+		if c.objects > 0 {
+			return fmt.Sprintf("the runtime still has %d objects of pod %s", c.objects, name)
+		}
+		return ""
+	}
+	switch {
+	case c.status == nil:
+		return fmt.Sprintf("pod %s is not shown", name)
+	case podspec.Terminal(c.phase()) && (c.ends() || c.revived):
+		if c.sandbox != "" {
+			return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
+		}
+	case podspec.Terminal(c.phase()) && c.asked.Spec.ActiveDeadlineSeconds != nil:
+	case c.loops():
+		if c.sandbox == "" {
+			return fmt.Sprintf("pod %s has no ready sandbox", name)
+		}
+	case c.unschedulable():
+	case !podstatus.Ready(c.status):
+		return fmt.Sprintf("pod %s is not Ready, but %s", name, c.phase())
+	}
+	return ""
+}
+
+// busy says what is under way at a node that should not be; empty if nothing is.
+func (r *runner) busy(m *member) string {
+	for _, a := range r.world.System().Snapshot(m.Name()) {
 		if a.Depth > 0 {
 			return fmt.Sprintf("%d messages wait at %s", a.Depth, a.Path)
 		}
@@ -271,8 +350,8 @@ func (r *runner) busy() string {
 			if e.Standing || e.Phase == kernel.EffectExpired || strings.HasSuffix(e.Kind, "Probe") {
 				continue
 			}
-			if r.node.Now().Sub(e.Since) > time.Minute {
-				return fmt.Sprintf("%s %s of %s is under way for %s", e.Kind, e.Object, a.Path, r.node.Now().Sub(e.Since))
+			if since := m.Now().Sub(e.Since); since > time.Minute {
+				return fmt.Sprintf("%s %s of %s is under way for %s", e.Kind, e.Object, a.Path, since)
 			}
 		}
 	}

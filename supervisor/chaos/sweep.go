@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"runtime"
@@ -24,16 +23,29 @@ func Singles(l Life) []*plan.Case {
 	var out []*plan.Case
 	for _, p := range base.Points {
 		for _, e := range p.Stream.Effects() {
-			c := *l.Case
-			f := plan.Fault{Stream: p.Stream, Subject: p.Subject, Role: p.Role, N: p.N, Effect: plan.Effect{Do: e}}
-			if e.TakesTime() {
-				f.Effect.For = slow
+			if !p.Stream.Can(p.Subject, e) {
+				continue
 			}
-			c.Faults = append(slices.Clip(c.Faults), f)
-			out = append(out, &c)
+			out = append(out, withFault(l.Case, p.fault(e)))
 		}
 	}
 	return out
+}
+
+// fault is an effect at the point.
+func (p *Point) fault(e plan.EffectKind) plan.Fault {
+	f := plan.Fault{Stream: p.Stream, Subject: p.Subject, Role: p.Role, N: p.N, Effect: plan.Effect{Do: e}}
+	if e.TakesTime() {
+		f.Effect.For = slow
+	}
+	return f
+}
+
+// withFault is a case with another fault.
+func withFault(of *plan.Case, f plan.Fault) *plan.Case {
+	c := *of
+	c.Faults = append(slices.Clip(c.Faults), f)
+	return &c
 }
 
 // Tally is what came of many cases.
@@ -41,12 +53,11 @@ type Tally struct {
 	Cases, Held, Violated, Stale int
 	// Last is the result that was added last.
 	Last *Result
-	// Of has how many faults of each stream and effect struck.
-	Of map[Kind]int
 	// Failures are the results that were violated.
 	Failures  []*Result
 	Simulated time.Duration
 	Messages  uint64
+	covered   coverage
 }
 
 // Kind is a kind of fault.
@@ -120,16 +131,11 @@ func each[T any](ctx context.Context, all iter.Seq[T], workers int, run func(T) 
 
 // Add counts a result.
 func (t *Tally) Add(r *Result) {
-	if t.Of == nil {
-		t.Of = map[Kind]int{}
-	}
 	t.Cases++
 	t.Simulated += r.Simulated
 	t.Messages += r.Messages
 	t.Last = r
-	for i := range r.Reached {
-		t.Of[Kind{r.Reached[i].Stream, r.Reached[i].Effect.Do}]++
-	}
+	t.covered.add(r)
 	switch r.Verdict() {
 	case Violated:
 		t.Violated++
@@ -139,16 +145,4 @@ func (t *Tally) Add(r *Result) {
 	default:
 		t.Held++
 	}
-}
-
-// Kinds are the kinds of faults that were tried, in order.
-func (t *Tally) Kinds() []Kind {
-	out := make([]Kind, 0, len(t.Of))
-	for k := range t.Of {
-		out = append(out, k)
-	}
-	slices.SortFunc(out, func(a, b Kind) int {
-		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Effect, b.Effect))
-	})
-	return out
 }

@@ -14,6 +14,8 @@ var truthfulEnd = rule{
 		ID: "I10",
 		Text: "When a pod that nobody deletes is first shown as Succeeded, each of its containers has ended by itself with " +
 			"code 0, and none runs. When it is first shown as Failed, none runs.",
+		Excuses: "Of a pod that an apiserver forgot to be deleted when it was restored from a backup, containers may have " +
+			"been stopped.",
 	},
 	shown: func(_ *Node, p *Pod, of *v1.Pod, gone bool) string {
 		if gone || podspec.Mirror(of) || !podspec.Finished(of) || p.shown != nil && podspec.Finished(p.shown) {
@@ -24,7 +26,7 @@ var truthfulEnd = rule{
 				return fmt.Sprintf("it is shown as %s while container %s runs", of.Status.Phase, c.name)
 			}
 		}
-		if of.Status.Phase != v1.PodSucceeded || of.DeletionTimestamp != nil {
+		if of.Status.Phase != v1.PodSucceeded || of.DeletionTimestamp != nil || p.undone {
 			return ""
 		}
 		for i := range of.Spec.Containers {

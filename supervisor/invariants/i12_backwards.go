@@ -9,9 +9,10 @@ import (
 
 var neverBackwards = rule{
 	Rule: Rule{
-		ID:      "I12",
-		Text:    "No version of a pod in the API says less than the one before: phases, restart counts, ends, resizes.",
-		Excuses: "A write that the apiserver does late: it may come after those of another agent.",
+		ID:   "I12",
+		Text: "No version of a pod in the API says less than the one before: phases, restart counts, ends, resizes.",
+		Excuses: "A write that the apiserver does late: it may come after those of another agent. An apiserver that is " +
+			"restored from a backup begins anew.",
 	},
 	shown: func(_ *Node, p *Pod, of *v1.Pod, gone bool) string {
 		if gone {

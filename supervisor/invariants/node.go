@@ -78,6 +78,8 @@ type Pod struct {
 	over  time.Time
 	// lateWrite: a write of its status may arrive after later ones.
 	lateWrite bool
+	// undone: it was deleted, and the apiserver may have been restored to before that.
+	undone bool
 }
 
 type sandbox struct{ ready bool }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,13 +18,17 @@ type Case struct {
 	Standalone bool
 	// NoEvents: the runtime has no event stream.
 	NoEvents bool
+	// Nodes is how many nodes there are, n1, n2, …, with a scheduler and controllers; 0 for one node
+	// without them, which has all pods.
+	Nodes    int
+	Schedule Schedule
 	// Ops are done in order: each waits for its time once the one before it was done.
 	Ops    []Op
 	Faults []Fault
 }
 
-// Role is what an operation or a fault is about: a pod by its name, or one of its
-// containers. Empty: the node.
+// Role is what an operation or a fault is about: a pod or a workload by its name, or one
+// of its containers. Empty: a node.
 type Role struct{ Pod, Container string }
 
 // When is the time of an operation. The zero value is at once.
@@ -58,6 +63,8 @@ type Op struct {
 	When When
 	Verb Verb
 	Role Role
+	// Node is the node that it is about; the first if it is empty.
+	Node string
 	// Args are the words after the role: key=value, or a word with an empty value.
 	Args []Arg
 }
@@ -129,6 +136,8 @@ const (
 	Twice       EffectKind = "twice"        // event, send: it comes twice
 	Delay       EffectKind = "delay"        // event, send: it comes so much later
 	KillRuntime EffectKind = "kill-runtime" // call: the runtime is killed, and restarted a second later
+	Lost        EffectKind = "lost"         // host, LoadCheckpoint: it is gone from the disk
+	Older       EffectKind = "older"        // host, LoadCheckpoint: it is as it was before it was last saved
 )
 
 // TakesTime says whether an effect is of some length.
@@ -145,7 +154,7 @@ func (s Stream) Effects() []EffectKind {
 	case Call:
 		return []EffectKind{Fail, Hang, Lose, Partial, Slow, AnswerLate, WorkLate, KillAgent, KillRuntime}
 	case Host:
-		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent}
+		return []EffectKind{Fail, Hang, Slow, AnswerLate, WorkLate, KillAgent, Lost, Older}
 	case API:
 		return []EffectKind{Fail, Hang, Lose, Slow, AnswerLate, WorkLate, KillAgent}
 	case Message:
@@ -158,6 +167,17 @@ func (s Stream) Effects() []EffectKind {
 		return nil
 	}
 }
+
+// Can says whether an effect can strike what a stream calls subject.
+func (s Stream) Can(subject string, e EffectKind) bool {
+	if e == Lost || e == Older {
+		return s == Host && subject == LoadCheckpoint
+	}
+	return slices.Contains(s.Effects(), e)
+}
+
+// LoadCheckpoint is the subject of the calls that read what the agent has written down.
+const LoadCheckpoint = "LoadCheckpoint"
 
 func (r Role) String() string {
 	switch {
@@ -190,6 +210,9 @@ func (o Op) String() string {
 	if o.Role != (Role{}) {
 		b.WriteString(" " + o.Role.String())
 	}
+	if o.Node != "" {
+		b.WriteString(" " + o.Node)
+	}
 	for _, a := range o.Args {
 		b.WriteString(" " + a.Key)
 		if a.Value != "" {
@@ -220,6 +243,10 @@ func (c *Case) String() string {
 	if c.NoEvents {
 		b.WriteString("no-events\n")
 	}
+	if c.Nodes > 0 {
+		fmt.Fprintf(&b, "nodes %d\n", c.Nodes)
+	}
+	b.WriteString(c.Schedule.String())
 	for i := range c.Ops {
 		b.WriteString(c.Ops[i].String() + "\n")
 	}

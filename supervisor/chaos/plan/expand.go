@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"time"
 )
@@ -16,6 +17,9 @@ type Profile struct {
 	Verbs []Verb
 	// Effects are what goes wrong; all if nil.
 	Effects []EffectKind
+	// Nodes is how many nodes there are, with workloads and controllers; see Cluster. 0 for one node
+	// without those.
+	Nodes int
 }
 
 // words are what a pod may have on top of its main container.
@@ -32,7 +36,7 @@ var words = [][]string{
 // runtime is restarted.
 var verbs = []Verb{
 	Delete, Force, Image, Remove, Exit, OOM, EndSandbox, Vanish, Restart, DownRuntime, Power, CutOff, Expire,
-	StepClock, Pause, Suspend,
+	StepClock, Pause, Suspend, NoAnswers, NoWatches, Restore,
 }
 
 func (p Profile) withDefaults() Profile {
@@ -83,7 +87,10 @@ func some[T any](r *rand.Rand, all []T) (out []T) {
 func Expand(seed uint64, p Profile) *Case {
 	p = p.withDefaults()
 	r := Rand(seed, "ops")
-	c := &Case{Seed: seed, NoEvents: r.IntN(8) == 0, Standalone: r.IntN(8) == 0}
+	if p.Nodes > 0 {
+		return expandCluster(seed, r, p)
+	}
+	c := &Case{Seed: seed, NoEvents: r.IntN(8) == 0, Standalone: r.IntN(8) == 0, Schedule: schedule(seed)}
 	g := &grower{r: r, c: c, static: map[string]bool{}, words: some(r, p.Words), live: map[string]*Op{}}
 	var can []Verb
 	for _, v := range some(r, p.Verbs) {
@@ -119,6 +126,8 @@ type grower struct {
 	static map[string]bool
 	words  [][]string
 	live   map[string]*Op
+	// saved are the pods that were there when a backup was made, nil before.
+	saved map[string]*Op
 }
 
 func (g *grower) add(o Op) {
@@ -177,8 +186,10 @@ func (g *grower) act(v Verb) {
 	o := Op{Verb: v}
 	wait := Arg{"for", fmt.Sprintf("%ds", 1+g.r.IntN(30))}
 	switch v {
-	case Restart, DownRuntime, Power, CutOff, Pause, Suspend:
+	case Restart, DownRuntime, Power, CutOff, Pause, Suspend, NoAnswers, NoWatches:
 		o.Args = []Arg{wait}
+	case Restore:
+		g.restore(&o)
 	case StepClock:
 		o.Args = []Arg{{"by", []string{"-1h", "1h", "-24h", "-10s", "10s"}[g.r.IntN(5)]}}
 	case Expire:
@@ -194,6 +205,24 @@ func (g *grower) act(v Verb) {
 		}
 	}
 	g.add(o)
+}
+
+// restore makes a backup if there is none, and restores it otherwise.
+func (g *grower) restore(o *Op) {
+	if g.saved == nil {
+		o.Verb, g.saved = Backup, maps.Clone(g.live)
+		return
+	}
+	for name := range g.live { // order-free: all of them
+		if !g.static[name] {
+			delete(g.live, name)
+		}
+	}
+	for name, was := range g.saved { // order-free: all of them
+		if !g.static[name] {
+			g.live[name] = was
+		}
+	}
 }
 
 // aim gives an operation on a pod what it needs, and reports whether it can be done.
@@ -249,7 +278,9 @@ func Faults(seed uint64, p Profile, points map[Stream][]Fault) (out []Fault) {
 	for range 1 + r.IntN(p.Faults) {
 		s := streams[r.IntN(len(streams))]
 		f := points[s][r.IntN(len(points[s]))]
-		f.Effect.Do = can[s][r.IntN(len(can[s]))]
+		if f.Effect.Do = can[s][r.IntN(len(can[s]))]; !s.Can(f.Subject, f.Effect.Do) {
+			continue
+		}
 		if f.Effect.Do.TakesTime() {
 			f.Effect.For = time.Duration(1+r.IntN(100)) * 100 * time.Millisecond
 		}

@@ -3,7 +3,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +44,14 @@ func (c *Case) line(s string) (err error) {
 		c.Standalone = true
 	case "no-events":
 		c.NoEvents = true
+	case "nodes":
+		if c.Nodes, err = strconv.Atoi(strings.TrimSpace(rest)); err == nil && c.Nodes == 0 {
+			err = errors.New("want 1 node at least")
+		}
+	case "schedule":
+		err = c.Schedule.parse(rest)
+	case "cost":
+		err = c.Schedule.parseCost(strings.TrimSpace(rest))
 	case "fault":
 		var f Fault
 		if f, err = parseFault(rest); err == nil {
@@ -96,6 +103,9 @@ func parseOp(s string) (o Op, err error) {
 			return o, err
 		}
 		words = words[1:]
+	}
+	if f.node && len(words) > 0 && !strings.Contains(words[0], "=") {
+		o.Node, words = words[0], words[1:]
 	}
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
@@ -152,97 +162,4 @@ func parseFault(s string) (f Fault, err error) {
 		f.Effect.For, err = time.ParseDuration(parts[1])
 	}
 	return f, err
-}
-
-var states = []State{Made, Started, Ended, Running, Ready, Succeeded, Failed, Gone}
-
-// Validate says everything that is wrong with the case.
-func (c *Case) Validate() error {
-	var errs []error
-	bad := func(what fmt.Stringer, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%q: %w", what, fmt.Errorf(format, args...)))
-	}
-	pods := map[string]*Shape{}
-	for i := range c.Ops {
-		o := &c.Ops[i]
-		if err := c.validateOp(o, pods); err != nil {
-			bad(o, "%w", err)
-		}
-	}
-	for i := range c.Faults {
-		f := &c.Faults[i]
-		switch {
-		case f.Stream.Effects() == nil:
-			bad(f, "there is no stream %q", f.Stream)
-		case !slices.Contains(f.Stream.Effects(), f.Effect.Do):
-			bad(f, "%s can't have %q, but %v", f.Stream, f.Effect.Do, f.Stream.Effects())
-		case f.N < 1:
-			bad(f, "the first is #1")
-		case f.Effect.Do.TakesTime() != (f.Effect.For > 0):
-			bad(f, "slow, answer-late, work-late and delay, and nothing else, take a duration")
-		case f.Role.Pod != "" && pods[f.Role.Pod] == nil:
-			bad(f, "there is no pod %s", f.Role.Pod)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (c *Case) validateOp(o *Op, pods map[string]*Shape) error {
-	f, known := forms[o.Verb]
-	switch {
-	case !known:
-		return fmt.Errorf("there is no operation %q", o.Verb)
-	case f.api && c.Standalone:
-		return fmt.Errorf("%s needs an apiserver", o.Verb)
-	case f.role == 0 && o.Role != Role{}:
-		return fmt.Errorf("%s is about the node", o.Verb)
-	case f.role == 1 && (o.Role.Pod == "" || o.Role.Container != ""):
-		return fmt.Errorf("%s is about a pod", o.Verb)
-	case f.role == 2 && o.Role.Container == "":
-		return fmt.Errorf("%s is about a container", o.Verb)
-	case o.When.On != NoState && !slices.Contains(states, o.When.On):
-		return fmt.Errorf("there is no state %q, but %v", o.When.On, states)
-	case o.When.At < 0 || o.When.After < 0:
-		return errors.New("a time can't be negative")
-	}
-	if f.shape {
-		s, err := ShapeOf(o)
-		if err != nil {
-			return err
-		}
-		pods[o.Role.Pod] = s
-	} else {
-		for _, a := range o.Args {
-			if !slices.Contains(f.args, a.Key) {
-				return fmt.Errorf("%s has no %q, but %v", o.Verb, a.Key, f.args)
-			}
-		}
-	}
-	for _, r := range []Role{o.Role, o.When.Of} {
-		s := pods[r.Pod]
-		if r.Pod != "" && s == nil {
-			return fmt.Errorf("there is no pod %s yet", r.Pod)
-		}
-		if r.Container != "" && !slices.Contains(s.Names(), r.Container) {
-			return fmt.Errorf("pod %s has no container %s, but %v", r.Pod, r.Container, s.Names())
-		}
-	}
-	return o.values()
-}
-
-// values checks the values of the arguments that are not a shape's.
-func (o *Op) values() error {
-	for _, a := range o.Args {
-		var err error
-		switch a.Key {
-		case "for", "by":
-			_, err = time.ParseDuration(a.Value)
-		case "code", "grace":
-			_, err = strconv.ParseInt(a.Value, 10, 32)
-		}
-		if err != nil {
-			return fmt.Errorf("%s=%s: %w", a.Key, a.Value, err)
-		}
-	}
-	return nil
 }

@@ -25,10 +25,13 @@ import (
 //	ready=app live=app startup=app      probes of a container over HTTP, every second
 //	prestop=app                         a preStop hook of a container, of one second
 //	app.run-for=2s                      what a container does, see simcri.Keys
+//	replicas=3                          how many there are of a workload
 type Shape struct {
 	name string
 	args []Arg
 	Pod  *v1.Pod
+	// Replicas is 0 for a pod that is no workload.
+	Replicas int
 }
 
 // port is what the probes of a container ask.
@@ -65,7 +68,23 @@ func ShapeOf(o *Op) (*Shape, error) {
 			return nil, fmt.Errorf("%s=%s: %w", a.Key, a.Value, err)
 		}
 	}
-	return s, nil
+	return s, s.matches(o.Verb)
+}
+
+// matches checks that a workload is one, and a pod is not.
+func (s *Shape) matches(v Verb) error {
+	spec := &s.Pod.Spec
+	switch {
+	case v == Deploy && s.Replicas == 0:
+		return errors.New("a workload needs replicas=N")
+	case v != Deploy && s.Replicas > 0:
+		return errors.New("replicas=N is for deploy")
+	case v == Deploy && (spec.ActiveDeadlineSeconds != nil || spec.RestartPolicy != "" &&
+		spec.RestartPolicy != v1.RestartPolicyAlways):
+		return errors.New("the pods of a workload run for ever, and are restarted always")
+	default:
+		return nil
+	}
 }
 
 func (s *Shape) container(kind, name string) {
@@ -108,6 +127,12 @@ func (s *Shape) set(a Arg) error {
 		default:
 			spec.ActiveDeadlineSeconds = &n
 		}
+	case "replicas":
+		n, err := strconv.ParseUint(a.Value, 10, 8)
+		if err != nil || n == 0 {
+			return errors.New("want 1 to 255")
+		}
+		s.Replicas = int(n)
 	case "volume":
 		spec.Volumes = append(spec.Volumes, v1.Volume{
 			Name: a.Value, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}},

@@ -6,7 +6,7 @@ type Verb string
 // The operations.
 const (
 	Create      Verb = "create"       // a pod, see Shape
-	Delete      Verb = "delete"       // a pod, with its grace or grace=SECONDS
+	Delete      Verb = "delete"       // a pod, with its grace or grace=SECONDS, or a workload
 	Force       Verb = "force"        // delete a pod by force
 	Image       Verb = "image"        // give a container another image
 	Write       Verb = "write"        // the manifest of a static pod, see Shape
@@ -18,32 +18,56 @@ const (
 	DownRuntime Verb = "kill-runtime" // the runtime is killed, and restarted: for=DUR later
 	Power       Verb = "power-cycle"  // the machine loses power: for=DUR
 	CutOff      Verb = "cut-off"      // the apiserver can't be reached: for=DUR
+	NoAnswers   Verb = "no-answers"   // calls of the apiserver take effect, and nothing comes back: for=DUR
+	NoWatches   Verb = "no-watches"   // watches are silent, calls of the apiserver work: for=DUR
 	LoseTask    Verb = "lose-task"    // a running container ends unseen, and is in no known state
 	Vanish      Verb = "vanish"       // a container is gone from the runtime, and nothing tells
 	StepClock   Verb = "step-clock"   // the machine's wall clock is set: by=DUR, back if negative
 	Pause       Verb = "pause-agent"  // the agent's process is stopped: for=DUR
 	Suspend     Verb = "suspend"      // the whole machine sleeps: for=DUR
 	Expire      Verb = "expire"       // the apiserver forgets old versions, and closes all watches
+	Backup      Verb = "backup"       // the apiserver's store is copied
+	Restore     Verb = "restore"      // the apiserver is restored from the last backup
+)
+
+// The operations of a cluster.
+const (
+	Deploy   Verb = "deploy"    // a workload of replicas=N pods, see Shape; again: another number or template
+	Replicas Verb = "replicas"  // how many pods a workload has: to=N
+	LoseNode Verb = "lose-node" // a machine loses power: for=DUR; without it is taken away for good
+	Drain    Verb = "drain"     // no new pods for a node, and its pods are deleted
+	Uncordon Verb = "uncordon"  // a node may have new pods again
 )
 
 // form is what an operation needs.
 type form struct {
 	// role: 0 none, 1 a pod, 2 a container.
 	role int
+	// node: it is about a node: the first if none is given, or one has to be if cluster.
+	node bool
 	// args are the keys it may have; shape: those of a pod's shape too.
 	args  []string
 	shape bool
-	// api: there must be an apiserver; static: a manifest.
-	api bool
+	// api: there must be an apiserver; cluster: nodes and a control plane. single: one pod, no workload.
+	api, cluster, single bool
 }
+
+var (
+	forDuration = []string{"for"}
+	onNode      = form{node: true, args: forDuration}
+	onLink      = form{node: true, args: forDuration, api: true}
+)
 
 var forms = map[Verb]form{
 	Create: {role: 1, shape: true, api: true}, Write: {role: 1, shape: true},
-	Delete: {role: 1, args: []string{"grace"}, api: true}, Force: {role: 1, api: true},
-	Image: {role: 2, args: []string{"to"}, api: true}, Remove: {role: 1},
+	Delete: {role: 1, args: []string{"grace"}, api: true}, Force: {role: 1, api: true, single: true},
+	Image: {role: 2, args: []string{"to"}, api: true}, Remove: {role: 1, single: true},
 	Exit: {role: 2, args: []string{"code"}}, OOM: {role: 2}, EndSandbox: {role: 1},
-	Restart: {args: []string{"for"}}, DownRuntime: {args: []string{"for"}}, Power: {args: []string{"for"}},
-	LoseTask: {role: 2}, Vanish: {role: 2}, StepClock: {args: []string{"by"}}, Pause: {args: []string{"for"}},
-	Suspend: {args: []string{"for"}},
-	CutOff:  {args: []string{"for"}, api: true}, Expire: {api: true},
+	Restart: onNode, DownRuntime: onNode, Power: onNode, Pause: onNode, Suspend: onNode,
+	LoseTask: {role: 2}, Vanish: {role: 2}, StepClock: {node: true, args: []string{"by"}},
+	CutOff: onLink, NoAnswers: onLink, NoWatches: onLink,
+	Expire: {api: true}, Backup: {api: true}, Restore: {api: true},
+	Deploy: {role: 1, shape: true, cluster: true}, Replicas: {role: 1, args: []string{"to"}, cluster: true},
+	LoseNode: {node: true, args: forDuration, cluster: true},
+	Drain:    {node: true, cluster: true}, Uncordon: {node: true, cluster: true},
 }

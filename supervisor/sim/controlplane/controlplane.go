@@ -243,10 +243,16 @@ func (cp *ControlPlane) seePod(e simapi.Event) {
 	p := e.Object.(*v1.Pod)
 	if e.Type == simapi.Deleted || finished(p) {
 		cp.release(p)
-	} else if p.Spec.NodeName == "" && e.Type == simapi.Added {
-		cp.pending = append(cp.pending, p)
-		cp.soon()
-	} else if p.Spec.NodeName != "" {
+	} else if p.Spec.NodeName == "" {
+		_, placed := cp.placed[p.UID]
+		if placed { // the apiserver was restored to before it was bound
+			cp.release(p)
+		}
+		if placed || e.Type == simapi.Added {
+			cp.pending = append(cp.pending, p)
+			cp.soon()
+		}
+	} else {
 		cp.claim(p)
 	}
 	s := cp.workloads[p.Namespace+"/"+p.Labels[workloadLabel]]

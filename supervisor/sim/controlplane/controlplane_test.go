@@ -181,6 +181,23 @@ func TestSpreadAndScale(t *testing.T) {
 	c.want("removed", "")
 }
 
+// TestRestored: pods that were not bound yet when the apiserver's backup was made are bound again,
+// and counted once.
+func TestRestored(t *testing.T) {
+	c := newCluster(t, 2)
+	c.must(c.cp.Apply(web(4, "a", "1500m")))
+	for len(c.pods()) < 4 {
+		c.clock.Advance(time.Millisecond)
+	}
+	backup := c.api.Checkpoint()
+	c.clock.Advance(10 * time.Second)
+	c.want("bound", "n0:2 n1:2")
+	c.api.Restore(backup)
+	c.want("restored", "-:4")
+	c.clock.Advance(10 * time.Second)
+	c.want("bound again", "n0:2 n1:2")
+}
+
 func TestStuckUntilThereIsRoom(t *testing.T) {
 	c := newCluster(t, 1)
 	c.must(c.cp.Apply(web(3, "a", "2")))

@@ -1,0 +1,166 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+var states = []State{Made, Started, Ended, Running, Ready, Succeeded, Failed, Gone}
+
+// mostNodes is how many nodes a case may have.
+const mostNodes = 100
+
+// Validate says everything that is wrong with the case.
+func (c *Case) Validate() error {
+	var errs []error
+	bad := func(what fmt.Stringer, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%q: %w", what, fmt.Errorf(format, args...)))
+	}
+	switch {
+	case c.Nodes < 0 || c.Nodes > mostNodes:
+		errs = append(errs, fmt.Errorf("nodes %d: want 1 to %d", c.Nodes, mostNodes))
+	case c.Nodes > 0 && c.Standalone:
+		errs = append(errs, errors.New("nodes of a cluster are not standalone"))
+	}
+	errs = append(errs, c.Schedule.validate())
+	k := known{c: c, pods: map[string]*Shape{}}
+	for i := range c.Ops {
+		o := &c.Ops[i]
+		if err := k.op(o); err != nil {
+			bad(o, "%w", err)
+		}
+	}
+	for i := range c.Faults {
+		f := &c.Faults[i]
+		switch {
+		case f.Stream.Effects() == nil:
+			bad(f, "there is no stream %q", f.Stream)
+		case !slices.Contains(f.Stream.Effects(), f.Effect.Do):
+			bad(f, "%s can't have %q, but %v", f.Stream, f.Effect.Do, f.Stream.Effects())
+		case !f.Stream.Can(f.Subject, f.Effect.Do):
+			bad(f, "only %s can be %s", LoadCheckpoint, f.Effect.Do)
+		case f.N < 1:
+			bad(f, "the first is #1")
+		case f.Effect.Do.TakesTime() != (f.Effect.For > 0):
+			bad(f, "slow, answer-late, work-late and delay, and nothing else, take a duration")
+		case f.Role.Pod != "" && k.pods[f.Role.Pod] == nil:
+			bad(f, "there is no pod %s", f.Role.Pod)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// known is what the operations so far have made.
+type known struct {
+	c *Case
+	// pods are the pods and workloads.
+	pods   map[string]*Shape
+	backup bool
+}
+
+func (k *known) op(o *Op) error {
+	f, is := forms[o.Verb]
+	switch {
+	case !is:
+		return fmt.Errorf("there is no operation %q", o.Verb)
+	case f.api && k.c.Standalone:
+		return fmt.Errorf("%s needs an apiserver", o.Verb)
+	case f.cluster && k.c.Nodes == 0:
+		return fmt.Errorf("%s needs a cluster: give nodes N", o.Verb)
+	case f.role == 0 && o.Role != Role{}:
+		return fmt.Errorf("%s is about a node", o.Verb)
+	case f.role == 1 && (o.Role.Pod == "" || o.Role.Container != ""):
+		return fmt.Errorf("%s is about a pod", o.Verb)
+	case f.role == 2 && o.Role.Container == "":
+		return fmt.Errorf("%s is about a container", o.Verb)
+	case o.When.On != NoState && !slices.Contains(states, o.When.On):
+		return fmt.Errorf("there is no state %q, but %v", o.When.On, states)
+	case o.When.At < 0 || o.When.After < 0:
+		return errors.New("a time can't be negative")
+	case o.Verb == Restore && !k.backup:
+		return errors.New("there is no backup yet")
+	case f.node && f.cluster && o.Node == "":
+		return fmt.Errorf("%s needs a node", o.Verb)
+	case o.Node != "" && (!f.node || !slices.Contains(k.c.NodeNames(), o.Node)):
+		return fmt.Errorf("there is no node %s, but %v", o.Node, k.c.NodeNames())
+	}
+	k.backup = k.backup || o.Verb == Backup
+	if err := k.args(o, &f); err != nil {
+		return err
+	}
+	for _, r := range []Role{o.Role, o.When.Of} {
+		s := k.pods[r.Pod]
+		if r.Pod != "" && s == nil {
+			return fmt.Errorf("there is no pod %s yet", r.Pod)
+		}
+		if r.Container != "" && !slices.Contains(s.Names(), r.Container) {
+			return fmt.Errorf("pod %s has no container %s, but %v", r.Pod, r.Container, s.Names())
+		}
+	}
+	if o.Verb == Replicas && o.Arg("to") == "" {
+		return errors.New("want to=N")
+	}
+	if s := k.pods[o.Role.Pod]; s != nil {
+		switch many := s.Replicas > 0; {
+		case f.single && many:
+			return fmt.Errorf("%s is a workload, not a pod", o.Role.Pod)
+		case o.Verb == Replicas && !many:
+			return fmt.Errorf("%s is a pod, not a workload", o.Role.Pod)
+		}
+	}
+	return o.values()
+}
+
+// args checks the words of an operation, and takes in the pod that it makes.
+func (k *known) args(o *Op, f *form) error {
+	if !f.shape {
+		for _, a := range o.Args {
+			if !slices.Contains(f.args, a.Key) {
+				return fmt.Errorf("%s has no %q, but %v", o.Verb, a.Key, f.args)
+			}
+		}
+		return nil
+	}
+	s, err := ShapeOf(o)
+	if err != nil {
+		return err
+	}
+	if was := k.pods[o.Role.Pod]; was != nil && (was.Replicas > 0) != (s.Replicas > 0) {
+		return fmt.Errorf("%s is a pod here and a workload there", o.Role.Pod)
+	}
+	k.pods[o.Role.Pod] = s
+	return nil
+}
+
+// NodeNames are the nodes of the case: n1, n2, …
+func (c *Case) NodeNames() []string {
+	names := make([]string, max(c.Nodes, 1))
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d", i+1)
+	}
+	return names
+}
+
+// values checks the values of the arguments that are not a shape's.
+func (o *Op) values() error {
+	for _, a := range o.Args {
+		var err error
+		switch a.Key {
+		case "for", "by":
+			_, err = time.ParseDuration(a.Value)
+		case "code", "grace":
+			_, err = strconv.ParseInt(a.Value, 10, 32)
+		case "to":
+			if o.Verb == Replicas {
+				_, err = strconv.ParseUint(a.Value, 10, 8)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s=%s: %w", a.Key, a.Value, err)
+		}
+	}
+	return nil
+}
