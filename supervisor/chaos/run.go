@@ -33,10 +33,16 @@ func WithPoints() Option { return func(r *runner) { r.record = true } }
 // rules cost.
 func WithoutRules() Option { return func(r *runner) { r.bare = true } }
 
+// WithVersions tells seen of each version of each pod in the API, with the name of its role.
+func WithVersions(seen func(role string, p *v1.Pod)) Option {
+	return func(r *runner) { r.versions = seen }
+}
+
 // runner runs one case.
 type runner struct {
 	c            *plan.Case
 	record, bare bool
+	versions     func(string, *v1.Pod)
 
 	world *sim.World
 	node  *sim.Node
@@ -225,6 +231,9 @@ func (r *runner) shown(e simapi.Event) {
 		r.rules.Shown(p, e.Type == simapi.Deleted)
 	}
 	r.version(p, e.Type == simapi.Deleted, r.v.Now())
+	if r.versions != nil {
+		r.versions(roleOf(p.Name, "").Pod, p)
+	}
 	r.dirty = true
 }
 

@@ -226,37 +226,47 @@ func (r *runner) missing() string {
 	if r.node.Runner() == nil || !r.node.On() {
 		return "the agent does not run"
 	}
-	left := 0
-	for _, name := range sorted(r.pods) {
-		c := r.pods[name]
-		if c.asked == nil {
-			if c.status != nil && !r.c.Standalone {
-				return fmt.Sprintf("pod %s is still shown", name)
-			}
-			if c.objects > 0 {
-				return fmt.Sprintf("the runtime still has %d objects of pod %s", c.objects, name)
-			}
-			continue
+	why, left := r.story.missing()
+	if n := r.node.Machine().Host.Pods(); why == "" && n > left {
+		return fmt.Sprintf("the machine has directories of %d pods, %d are wanted", n, left)
+	}
+	return why
+}
+
+// missing says what is missing of the pods, empty if nothing is, and how many are wanted.
+func (s *story) missing() (why string, left int) {
+	for _, name := range sorted(s.pods) {
+		if why = s.pods[name].missing(name, s.standalone); why != "" {
+			return why, left
 		}
-		left++
-		switch {
-		case c.status == nil:
-			return fmt.Sprintf("pod %s is not shown", name)
-		case podspec.Terminal(c.phase()) && c.ends():
-			if c.sandbox != "" {
-				return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
-			}
-		case podspec.Terminal(c.phase()) && c.asked.Spec.ActiveDeadlineSeconds != nil:
-		case c.loops():
-			if c.sandbox == "" {
-				return fmt.Sprintf("pod %s has no ready sandbox", name)
-			}
-		case !podstatus.Ready(c.status):
-			return fmt.Sprintf("pod %s is not Ready, but %s", name, c.phase())
+		if s.pods[name].asked != nil {
+			left++
 		}
 	}
-	if n := r.node.Machine().Host.Pods(); n > left {
-		return fmt.Sprintf("the machine has directories of %d pods, %d are wanted", n, left)
+	return "", left
+}
+
+func (c *cast) missing(name string, standalone bool) string {
+	switch {
+	case c.asked == nil && c.status != nil && !standalone:
+		return fmt.Sprintf("pod %s is still shown", name)
+	case c.asked == nil && c.objects > 0:
+		return fmt.Sprintf("the runtime still has %d objects of pod %s", c.objects, name)
+	case c.asked == nil:
+		return ""
+	case c.status == nil:
+		return fmt.Sprintf("pod %s is not shown", name)
+	case podspec.Terminal(c.phase()) && c.ends():
+		if c.sandbox != "" {
+			return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
+		}
+	case podspec.Terminal(c.phase()) && c.asked.Spec.ActiveDeadlineSeconds != nil:
+	case c.loops():
+		if c.sandbox == "" {
+			return fmt.Sprintf("pod %s has no ready sandbox", name)
+		}
+	case !podstatus.Ready(c.status):
+		return fmt.Sprintf("pod %s is not Ready, but %s", name, c.phase())
 	}
 	return ""
 }
