@@ -151,7 +151,8 @@ func script(words map[string]string, port int32, probes bool) (string, error) {
 	if after := seconds["oom-after"]; after != "" {
 		line("(busybox sleep %s; kill -USR2 1) &", after)
 	}
-	crash := fmt.Sprintf("busybox sleep %s & wait $!; exit %s", cmp.Or(seconds["run-for"], "0"), nonZero(words["exit-code"]))
+	life := "busybox sleep " + cmp.Or(seconds["run-for"], "0") + " & wait $!; exit "
+	crash := life + nonZero(words["exit-code"])
 	switch n := words["crash-loop"]; {
 	case n == "true":
 		line("%s", crash)
@@ -160,7 +161,7 @@ func script(words map[string]string, port int32, probes bool) (string, error) {
 		line("n=$(busybox cat %[1]s/n 2>/dev/null || echo 0); echo $((n+1)) > %[1]s/n", stateDir)
 		line("if [ $n -lt %s ]; then %s; fi", n, crash)
 	case words["run-for"] != "" || words["exit-code"] != "":
-		line("busybox sleep %s & wait $!; exit %s", cmp.Or(seconds["run-for"], "0"), cmp.Or(words["exit-code"], "0"))
+		line("%s", life+cmp.Or(words["exit-code"], "0"))
 		return b.String(), nil
 	}
 	line("while :; do busybox sleep 100000 & wait $!; done")

@@ -63,7 +63,11 @@ func session(t *testing.T) *live.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
 	defer cancel()
 	repository, err := lab.Repository()
