@@ -94,7 +94,7 @@ operation of it was never reached), 1 if the command could not be run.`,
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(c *cobra.Command, args []string) error { return f.seeds(c, args[0]) },
 	}
-	c.AddCommand(run, shrink, sweep, seeds)
+	c.AddCommand(run, shrink, sweep, seeds, newChaosLiveCommand(&f))
 	return c
 }
 

@@ -33,13 +33,19 @@ func WithPoints() Option { return func(r *runner) { r.record = true } }
 // rules cost.
 func WithoutRules() Option { return func(r *runner) { r.bare = true } }
 
+// WithVersions tells seen of each version of each pod in the API, with the name of its role.
+func WithVersions(seen func(role string, p *v1.Pod)) Option {
+	return func(r *runner) { r.versions = seen }
+}
+
 // runner runs one case.
 type runner struct {
 	c            *plan.Case
 	record, bare bool
 	// states: the state of the node is taken down at each point; marked is what its actors were at.
-	states bool
-	marked uint64
+	states   bool
+	marked   uint64
+	versions func(string, *v1.Pod)
 
 	world *sim.World
 	v     *kernel.Virtual
@@ -284,6 +290,9 @@ func (r *runner) shown(e simapi.Event) {
 		r.on(p.Spec.NodeName).rules.Shown(p, e.Type == simapi.Deleted)
 	}
 	r.version(p, e.Type == simapi.Deleted, r.v.Now())
+	if r.versions != nil {
+		r.versions(r.roleOf(p.Name, "").Pod, p)
+	}
 	r.dirty = true
 }
 

@@ -288,26 +288,34 @@ func (r *runner) missing() string {
 			return "the agent of " + m.Name() + " does not run"
 		}
 	}
-	left := 0
-	for _, name := range sorted(r.pods) {
-		c := r.pods[name]
-		if c.set != nil {
-			continue
-		}
-		if c.asked != nil {
-			left++
-		}
-		if why := c.missing(name, r.standalone); why != "" {
-			return why
-		}
-	}
-	if r.cluster {
+	why, left := r.story.missing()
+	switch {
+	case why != "":
+		return why
+	case r.cluster:
 		return r.clusterMissing()
 	}
 	if n := r.members[0].Machine().Host.Pods(); n > left {
 		return fmt.Sprintf("the machine has directories of %d pods, %d are wanted", n, left)
 	}
 	return ""
+}
+
+// missing says what is missing of the pods, empty if nothing is, and how many are wanted.
+func (s *story) missing() (why string, left int) {
+	for _, name := range sorted(s.pods) {
+		c := s.pods[name]
+		if c.set != nil {
+			continue
+		}
+		if c.asked != nil {
+			left++
+		}
+		if why = c.missing(name, s.standalone); why != "" {
+			return why, left
+		}
+	}
+	return "", left
 }
 
 // missing says what is missing of one pod.

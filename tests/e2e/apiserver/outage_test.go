@@ -9,7 +9,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
-	"github.com/troupe-dev/troupe/tests/e2e/tcpproxy"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
 )
 
 // back is how soon after the end of an outage all must have been told.

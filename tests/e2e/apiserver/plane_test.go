@@ -22,7 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
-	"github.com/troupe-dev/troupe/tests/e2e/tcpproxy"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
 )
 
 // started is the control plane of the package's tests, which run one after the other.

@@ -11,7 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/troupe-dev/troupe/tests/e2e/apiproxy"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/apiproxy"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/troupe-dev/troupe/tests/e2e/criproxy"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 

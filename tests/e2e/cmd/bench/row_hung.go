@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/troupe-dev/troupe/tests/e2e/criproxy"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )

@@ -15,7 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
-	"github.com/troupe-dev/troupe/tests/e2e/tcpproxy"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
 )
 
 // The kernel's own NFS server, of version 4, which needs no other program: what rpc.mountd would answer

@@ -23,7 +23,7 @@ import (
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
-	"github.com/troupe-dev/troupe/tests/e2e/tcpproxy"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
 )
 

@@ -14,8 +14,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // runtime is a small stateful runtime: it numbers what it makes and remembers what it was asked.
@@ -97,7 +95,7 @@ type setup struct {
 	images runtimeapi.ImageServiceClient
 }
 
-func start(t *testing.T) setup {
+func start(t *testing.T, change ...func(*Config)) setup {
 	t.Helper()
 	dir := t.TempDir()
 	target := filepath.Join(dir, "runtime.sock")
@@ -111,7 +109,11 @@ func start(t *testing.T) setup {
 	runtimeapi.RegisterImageServiceServer(server, r)
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
-	p, err := Start(Config{Socket: filepath.Join(dir, "proxy.sock"), Target: target})
+	config := Config{Socket: filepath.Join(dir, "proxy.sock"), Target: target}
+	for _, c := range change {
+		c(&config)
+	}
+	p, err := Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +154,16 @@ func (s setup) stop(ctx context.Context, id string) error {
 
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
-	if err := lab.Eventually(t.Context(), 10*time.Second, what, holds); err != nil {
-		t.Fatal(err)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * time.Second); ; <-tick.C {
+		err := holds()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
 	}
 }
 

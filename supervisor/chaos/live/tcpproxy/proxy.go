@@ -157,8 +157,10 @@ func (p *Proxy) serve(client net.Conn) {
 
 // pump passes bytes on until either side ends, and then ends both.
 func (p *Proxy) pump(to, from net.Conn) {
-	defer to.Close()
-	defer from.Close()
+	defer func() {
+		_ = to.Close() // whichever side has ended, the other is to end too
+		_ = from.Close()
+	}()
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)

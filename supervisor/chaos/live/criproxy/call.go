@@ -49,7 +49,7 @@ type podName struct{ namespace, name, uid string }
 type containerName struct{ name, sandbox string }
 
 // names is what was read from answers: whose an ID is. An entry is some hundred bytes and is never
-// removed; a proxy lives for one test.
+// removed: a proxy lives for some thousand pods.
 type names struct {
 	mu         sync.Mutex
 	pods       map[string]podName // by sandbox ID

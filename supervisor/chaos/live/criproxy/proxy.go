@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // lateLimit bounds a call that is made after its caller has given up.
@@ -31,6 +32,12 @@ type Config struct {
 	Socket string
 	// Target is the path of the runtime's own socket.
 	Target string
+	// Fault is asked for each call, before those that were injected, and says what goes wrong with
+	// it: nil for nothing. It is one way to see all calls. Nil: there is nobody to ask.
+	Fault func(Call) *Fault
+	// Event says what becomes of each event of the runtime on its way to the agent. Nil: all are
+	// passed on.
+	Event func(*runtimeapi.ContainerEventResponse) Fate
 }
 
 // Validate reports what is wrong with the configuration.
@@ -46,7 +53,7 @@ func (c Config) Validate() error {
 
 // Proxy is a running proxy. Its methods can be called from any goroutine.
 type Proxy struct {
-	socket string
+	config Config
 	server *grpc.Server
 	conn   *grpc.ClientConn
 	names  *names
@@ -80,30 +87,41 @@ func Start(config Config) (*Proxy, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start criproxy: %w", err), conn.Close())
 	}
-	p := &Proxy{socket: config.Socket, conn: conn, names: newNames(), served: make(chan struct{}), calls: map[string]int{}}
+	p := &Proxy{config: config, conn: conn, names: newNames(), served: make(chan struct{}), calls: map[string]int{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.server = grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.MaxRecvMsgSize(largest),
 		grpc.UnknownServiceHandler(func(_ any, in grpc.ServerStream) error { return p.handle(in) }))
 	go func() {
 		defer close(p.served)
-		p.server.Serve(listener) // ends with Close
+		_ = p.server.Serve(listener) // ends with Close
 	}()
 	return p, nil
 }
 
 // Endpoint is the proxy's socket as a URL.
-func (p *Proxy) Endpoint() string { return "unix://" + p.socket }
+func (p *Proxy) Endpoint() string { return "unix://" + p.config.Socket }
 
 // Inject puts a fault in force. Of several that fit a call, the oldest hits it.
 func (p *Proxy) Inject(fault Fault) (*Rule, error) {
 	if err := fault.Validate(); err != nil {
 		return nil, err
 	}
-	r := &Rule{fault: fault, released: make(chan struct{})}
+	r := newRule(fault)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, r)
 	return r, nil
+}
+
+// Release ends all rules and faults, and lets go what waits.
+func (p *Proxy) Release() {
+	p.mu.Lock()
+	rules := p.rules
+	p.rules = nil
+	p.mu.Unlock()
+	for _, r := range rules {
+		r.Release()
+	}
 }
 
 // Calls counts the calls so far by method, those that were hit included.
@@ -145,9 +163,19 @@ func (p *Proxy) handle(in grpc.ServerStream) error {
 
 // arrived counts the call and finds the rule that hits it.
 func (p *Proxy) arrived(c Call) *Rule {
+	var fault *Fault
+	if p.config.Fault != nil {
+		fault = p.config.Fault(c)
+	}
 	p.mu.Lock()
 	p.calls[c.Method]++
 	rules := p.rules
+	if fault != nil {
+		r := newRule(*fault)
+		r.fault.Times = 1
+		p.rules = append(p.rules, r)
+		rules = []*Rule{r}
+	}
 	p.mu.Unlock()
 	for _, r := range rules {
 		if r.take(c) {
@@ -168,6 +196,9 @@ type out struct {
 
 // copy makes the call and passes every answer on as it comes.
 func (c out) copy(ctx context.Context, in grpc.ServerStream) error {
+	if c.call.Method == "GetContainerEvents" && c.proxy.config.Event != nil {
+		return c.copyEvents(ctx, in)
+	}
 	return c.each(ctx, in.SetTrailer, func(answer *frame) error { return in.SendMsg(answer) })
 }
 
@@ -209,20 +240,29 @@ func (c out) copyUnder(rule *Rule, in grpc.ServerStream) error {
 	switch rule.fault.Do {
 	case Refuse, LoseAnswer:
 		return rule.fault.err()
-	case Hold, Withhold, Delay:
+	case Hold, Withhold, Delay, Slow:
 		if err := rule.pause(in.Context()); err != nil {
 			return status.FromContextError(err).Err()
 		}
+	case Hang:
+		if err := rule.pause(in.Context()); err != nil {
+			return status.FromContextError(err).Err()
+		}
+		return rule.fault.err()
 	}
 	return c.copy(in.Context(), in)
 }
 
 // answerUnder makes a call that a rule hit. What becomes of the call does not depend on whether
-// the caller is there still.
+// the caller is there still, unless the rule says so.
 func (c out) answerUnder(rule *Rule, in grpc.ServerStream) error {
-	if rule.fault.Do == Refuse {
+	switch rule.fault.Do {
+	case Refuse:
 		rule.late.Done()
 		return rule.fault.err()
+	case Hang, Slow:
+		return c.copyUnder(rule, in) // what happens does depend on it
+	default:
 	}
 	type outcome struct {
 		answers []*frame

@@ -19,10 +19,15 @@ const (
 	// Hold keeps the call in front of the runtime until the rule is released. Then it is made,
 	// also if the caller has given up: a runtime that hung does its work late.
 	Hold Action = iota + 1
-	// Withhold makes the call at once and keeps the answer until the rule is released.
+	// Withhold makes the call at once and keeps the answer until the rule is released, or for
+	// Fault.Delay if that is given.
 	Withhold
 	// Delay makes the call after Fault.Delay, also if the caller has given up.
 	Delay
+	// Slow makes the call after Fault.Delay, unless the caller has given up.
+	Slow
+	// Hang never makes the call, and fails it when the rule is released.
+	Hang
 	// Refuse fails the call, which is not made.
 	Refuse
 	// LoseAnswer makes the call and fails it whatever came of it.
@@ -37,6 +42,10 @@ func (a Action) String() string {
 		return "withhold"
 	case Delay:
 		return "delay"
+	case Slow:
+		return "slow"
+	case Hang:
+		return "hang"
 	case Refuse:
 		return "refuse"
 	case LoseAnswer:
@@ -54,7 +63,7 @@ type Fault struct {
 	// Match picks among its calls. Nil: all of them.
 	Match func(Call) bool
 	Do    Action
-	// Delay is for the action of that name.
+	// Delay is for Delay, Slow and Withhold.
 	Delay time.Duration
 	// Code and Message are what Refuse and LoseAnswer fail with. Default: Unavailable.
 	Code    codes.Code
@@ -66,8 +75,8 @@ type Fault struct {
 // Validate reports what is wrong with the fault.
 func (f Fault) Validate() error {
 	switch f.Do {
-	case Hold, Withhold, Refuse, LoseAnswer:
-	case Delay:
+	case Hold, Withhold, Refuse, LoseAnswer, Hang:
+	case Delay, Slow:
 		if f.Delay <= 0 {
 			return errors.New("a fault that delays needs a Delay")
 		}
@@ -118,6 +127,9 @@ func (r *Rule) take(c Call) bool {
 	return true
 }
 
+// newRule puts a fault in force.
+func newRule(f Fault) *Rule { return &Rule{fault: f, released: make(chan struct{})} }
+
 // pause waits as the fault says, or until ctx ends.
 func (r *Rule) pause(ctx context.Context) error {
 	r.mu.Lock()
@@ -129,7 +141,7 @@ func (r *Rule) pause(ctx context.Context) error {
 		r.mu.Unlock()
 	}()
 	var over <-chan time.Time
-	if r.fault.Do == Delay {
+	if r.fault.Delay > 0 {
 		timer := time.NewTimer(r.fault.Delay)
 		defer timer.Stop()
 		over = timer.C

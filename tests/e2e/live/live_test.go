@@ -1,0 +1,115 @@
+package live
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/supervisor/chaos"
+	"github.com/troupe-dev/troupe/supervisor/chaos/live"
+	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+)
+
+// cases hold in both worlds, and end the same.
+var cases = []string{
+	"create a main=app ready=app; on a Ready: delete a",
+	"create a main=app restart=Never app.run-for=1s app.exit-code=0; on a Succeeded: delete a",
+	"create a main=app; on a Ready: exit a/app code=3; on a/app Ended +1s: kill-agent; on a Ready +1s: delete a",
+	"create a main=app restart=Never; on a Ready: oom a/app; on a Failed: delete a",
+	"create a init=setup main=app; on a Ready: kill-agent for=1s; delete a",
+	"create a main=app; on a Ready: pause-agent for=2s; delete a",
+	"create a main=app; on a Ready: cut-off for=2s; delete a",
+	"write a main=app volume=data; on a Ready: remove a",
+	"create a main=app restart=OnFailure app.term-exit-code=0; on a Ready: image a/app to=registry.test/app:2; " +
+		"on a/app Ended +2s: delete a",
+	"create a main=app; fault call StartContainer a/app #1 = fail; on a Ready: delete a",
+	"create a main=app; fault call StopContainer a/app #1 = answer-late 1s; on a Ready: delete a",
+	"create a main=app; fault call CreateContainer a/app #1 = kill; on a Ready: delete a",
+	"create a main=app; fault call RunPodSandbox a #1 = work-late 1s; on a Ready: delete a",
+	"create a main=app; fault api Patch-Pod-status a #2 = fail; fault api Delete-Pod a #1 = slow 1s; on a Ready: delete a",
+	"create a main=app; fault event started a #2 = drop; fault event stopped a #1 = delay 2s; on a Ready: delete a",
+}
+
+// TestBothWorlds: cases hold in the simulator and on a real node, and their pods end the same.
+func TestBothWorlds(t *testing.T) {
+	s := session(t)
+	for _, text := range cases {
+		c, err := plan.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		r, err := s.Run(t.Context(), c)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if r.Verdict() != chaos.Held {
+			t.Errorf("%s: %s %v %v", text, r.Verdict(), r.Violations, r.Unreached)
+		}
+		t.Logf("%5.1f s  %s", time.Since(begin).Seconds(), text)
+	}
+}
+
+// session is one on a node of its own. What it leaves fails the test.
+func session(t *testing.T) *live.Session {
+	t.Helper()
+	lab.Need(t, append(lab.Containerd2.Needs(), lab.Busybox)...)
+	plane := lab.ForControlPlaneTest(t, lab.ControlPlaneConfig{ControllerManager: true})
+	dir, err := os.MkdirTemp("", "live-") // not t.TempDir: it has too long a path for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build may be among it
+	defer cancel()
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := node.Build(ctx, repository, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := lab.NewRegistry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { registry.Close() })
+	if err := registry.PushDemoImages(ctx, repository); err != nil {
+		t.Fatal(err)
+	}
+	bed, err := New(ctx, Config{Dir: dir, Name: "live", Binary: binary, Plane: plane, Registry: registry, Log: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			text, _ := os.ReadFile(filepath.Join(dir, "agent.log"))
+			t.Logf("the end of the agent's log:\n%s", text[max(0, len(text)-6000):])
+		}
+		if err := bed.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	bed.Chaos.Settle = time.Second // each case ends with nothing that could still change
+	s, err := live.Start(ctx, bed.Chaos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("close the session: %v", err)
+		}
+	})
+	return s
+}
