@@ -175,7 +175,7 @@ func (p *planner) stopsUnderWay(id string) (calls, highest int, least time.Durat
 }
 
 // mayStop says whether a stop may be asked for now. It waits after a recent failure, and after a
-// recent success that the view may not show yet.
+// success that the view may not show yet: for a while, and for an inspection that is under way.
 func (p *planner) mayStop(n *observed.Container) bool {
 	var last time.Time
 	for l, f := range p.in.Failures { // order-free: a maximum
@@ -189,7 +189,8 @@ func (p *planner) mayStop(n *observed.Container) bool {
 		return false
 	}
 	at, worked := p.in.Stopped[n.ID]
-	if worked && !at.After(p.now) && !p.due(at.Add(p.in.RetryPolicy.Base)) {
+	looking := p.in.Busy.Has(Lane{Kind: LaneInspect, Name: n.ID})
+	if worked && !at.After(p.now) && (!p.due(at.Add(p.in.RetryPolicy.Base)) || looking) {
 		p.inspect(n)
 		return false
 	}

@@ -345,6 +345,16 @@ func TestPlanRunning(t *testing.T) {
 			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			in.Stopped = map[string]time.Time{"a0": t0}
 		}, "wake +1s"},
+		{"stopped a while ago, and alive", runInput, func(in *Input) {
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
+			in.Stopped = map[string]time.Time{"a0": t0.Add(-time.Minute)}
+		}, "stop a0 30s"},
+		{"stopped a while ago, and an inspection has no answer", runInput, func(in *Input) {
+			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
+			in.Stopped = map[string]time.Time{"a0": t0.Add(-time.Minute)}
+			in.View.Containers[0].Detailed = false
+			busyWith(in, InspectContainer{Name: "a", ID: "a0"})
+		}, ""},
 		{"stop failed", runInput, func(in *Input) {
 			in.Health = map[string]probe.Health{"a0": {Liveness: probe.Failure}}
 			failedLane(in, Lane{Kind: LaneStop, Name: "a0"}, 2, 0, "")
