@@ -21,6 +21,7 @@ func Lease(
 		shared := *last
 		l = &shared
 	}
+	now = now.Round(0) // as the API has it: a monotonic reading would be compared instead
 	if r := l.Spec.RenewTime; r != nil && !now.After(r.Time) {
 		now = r.Add(time.Microsecond) // the resolution of the API
 	}
