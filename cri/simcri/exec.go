@@ -16,7 +16,11 @@ const execOutputLimit = 64 << 10
 func (r *Runtime) ExecSync(
 	ctx context.Context, id string, command []string, timeout time.Duration, done func(port.ExecResult, error),
 ) {
-	r.begin(ctx, r.containerCall(ExecSync, id),
+	call := r.containerCall(ExecSync, id)
+	if len(command) > 0 {
+		call.Command = command[0]
+	}
+	r.begin(ctx, call,
 		func(err error) { done(port.ExecResult{}, err) }, nil,
 		func(o *op) {
 			c := r.containers[id]

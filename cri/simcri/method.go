@@ -75,6 +75,8 @@ type Call struct {
 	Attempt   uint32
 	// Grace is what StopContainer gives before it kills.
 	Grace time.Duration
+	// Command is the program that ExecSync runs.
+	Command string
 }
 
 // Fault is what goes wrong with one call. The zero value is nothing. A part of
