@@ -167,7 +167,7 @@ func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
 			continue
 		}
 		before := o.tally.Cases
-		chaos.Each(c.Context(), chaos.Singles(known[name]), f.workers, o.add)
+		chaos.Each(c.Context(), append([]*plan.Case{known[name].Case}, chaos.Singles(known[name])...), f.workers, o.add)
 		if !f.json {
 			o.printf("%-16s %6d cases, %s\n", name, o.tally.Cases-before, o.sums())
 		}
@@ -253,6 +253,11 @@ type failureJSON struct {
 	Rule, Pod, What, Case string
 }
 
+type sometimesJSON struct {
+	Reached int `json:"reached"`
+	Total   int `json:"total"`
+}
+
 type outcomeJSON struct {
 	Cases         int            `json:"cases"`
 	Held          int            `json:"held"`
@@ -261,10 +266,11 @@ type outcomeJSON struct {
 	FaultsReached map[string]int `json:"faultsReached"`
 	Coverage      []chaos.Row    `json:"coverage"`
 	// KilledBetween is what was covered of kill -9 before and after messages.
-	KilledBetween chaos.Row `json:"killedBetween"`
-	SimSeconds    float64   `json:"simSeconds"`
-	WallSeconds   float64   `json:"wallSeconds"`
-	TraceHash     string    `json:"traceHash,omitempty"`
+	KilledBetween chaos.Row     `json:"killedBetween"`
+	Sometimes     sometimesJSON `json:"sometimes"`
+	SimSeconds    float64       `json:"simSeconds"`
+	WallSeconds   float64       `json:"wallSeconds"`
+	TraceHash     string        `json:"traceHash,omitempty"`
 }
 
 // end shrinks and prints what was violated, and gives the exit code.
@@ -278,6 +284,8 @@ func (o *outcome) end() error {
 	if o.tally.Cases == 1 {
 		out.TraceHash = fmt.Sprintf("%016x", o.tally.Last.Hash)
 	}
+	reached, names := o.tally.Rarest()
+	out.Sometimes = sometimesJSON{reached, len(names)}
 	for _, r := range out.Coverage {
 		out.FaultsReached[string(r.Stream)+" "+string(r.Effect)] = r.Cases - r.Stale
 	}
@@ -313,5 +321,15 @@ func (o *outcome) table() {
 		o.tally.Simulated.Round(time.Second), o.tally.Messages, time.Since(o.begin).Round(time.Millisecond))
 	for _, line := range o.tally.CoverageTable() {
 		o.printf("  %s\n", line)
+	}
+	o.rareStates()
+}
+
+// rareStates prints how often the rare states were reached, the rarest first.
+func (o *outcome) rareStates() {
+	reached, names := o.tally.Rarest()
+	o.printf("%d of %d rare states reached\n", reached, len(names))
+	for _, name := range names {
+		o.printf("  %8d cases: %s\n", o.tally.Sometimes[name], name)
 	}
 }

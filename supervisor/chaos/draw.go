@@ -37,7 +37,7 @@ const (
 )
 
 // Beside compares a result with its twin: a pod that no fault names is Ready as soon as it
-// is without faults. Faults that strike more than their pod (the agent, the runtime, an
+// is without faults, and its containers restart no more often. Faults that strike more than their pod (the agent, the runtime, an
 // actor of all pods, the apiserver as a whole) name every pod.
 func Beside(r, twin *Result) string {
 	if r.Case.Nodes > 0 {
@@ -51,7 +51,14 @@ func Beside(r, twin *Result) string {
 		default:
 		}
 	}
-	named := map[string]bool{}
+	named, disturbed := map[string]bool{}, map[string]bool{}
+	for i := range r.Case.Ops {
+		switch o := &r.Case.Ops[i]; o.Verb {
+		case plan.Exit, plan.OOM, plan.EndSandbox, plan.LoseTask, plan.Vanish, plan.Image:
+			disturbed[o.Role.Pod] = true // what is done may meet another container than in the twin
+		default:
+		}
+	}
 	for i := range r.Case.Faults {
 		f := &r.Case.Faults[i]
 		switch f.Effect.Do {
@@ -71,6 +78,12 @@ func Beside(r, twin *Result) string {
 		}
 		if took > time.Duration(isolationFactor*float64(usual))+isolationSlack {
 			return fmt.Sprintf("pod %s was Ready after %s, without the faults of other pods after %s", name, took, usual)
+		}
+	}
+	for _, name := range sorted(r.Restarts) {
+		if n, usual := r.Restarts[name], twin.Restarts[name]; n > usual && !named[name] && !disturbed[name] {
+			return fmt.Sprintf("containers of pod %s were restarted %d times, without the faults of other pods %d times", name, n,
+				usual)
 		}
 	}
 	return ""

@@ -86,6 +86,10 @@ func (j *injector) call(node string, c simcri.Call, role plan.Role) simcri.Fault
 		return simcri.Fault{}
 	}
 	e, _ := j.at(node, plan.Call, c.Method.String(), role)
+	if c.Method == simcri.ExecSync && (e.Do == plan.Hang || e.Do == plan.Lose) {
+		// A hook has no limit: its pod would not be Ready for as long as nobody ends the call.
+		return simcri.Fault{Fail: true, Kind: port.Deadline, Detail: planted, Latency: clientDeadline}
+	}
 	return fault(e, port.Other)
 }
 
@@ -257,7 +261,7 @@ func (j *injector) unreached() (out []string) {
 const (
 	// restartDelay is until an agent that was killed is started again.
 	restartDelay = 100 * time.Millisecond
-	// clientDeadline is when a client of the apiserver gives up a list.
+	// clientDeadline is when a client of the apiserver gives up a list, and somebody ends a command.
 	clientDeadline = 30 * time.Second
 	// runtimeDelay is until a runtime that was killed by a fault is restarted.
 	runtimeDelay = time.Second

@@ -70,12 +70,13 @@ func (r *runner) doNode(m *member, o *plan.Op, wait time.Duration) {
 		r.drain(m, o.Verb == plan.Drain)
 	case plan.StepClock:
 		by, _ := time.ParseDuration(o.Arg("by"))
+		m.rules.ClockSet()
 		m.StepClock(by)
 	case plan.Pause:
 		m.rules.Stands(wait)
 		m.PauseAgent(wait)
 	case plan.Suspend:
-		m.rules.Stands(wait)
+		m.rules.Slept(wait)
 		m.Suspend(wait)
 	}
 }
@@ -127,6 +128,7 @@ func (r *runner) link(m *member, l simapi.Link, wait time.Duration) {
 	if m.lost {
 		return
 	}
+	m.rules.CutOff(wait)
 	r.world.API().SetLink(m.Name(), l)
 	r.v.AfterFunc(wait, func() {
 		if m.On() {
@@ -141,6 +143,7 @@ func (r *runner) restart(m *member, after time.Duration) {
 }
 
 func (r *runner) down(m *member, d time.Duration) {
+	m.rules.Troubled("", d)
 	m.Runtime().Kill()
 	r.v.AfterFunc(d, m.Runtime().Restart)
 }

@@ -29,6 +29,8 @@ type Result struct {
 	Unreached []string
 	// Reached are the faults that struck.
 	Reached []plan.Fault
+	// Sometimes are the rare states that the case came through, see invariants.Sometimes.
+	Sometimes []string
 	// Hash is over every message and every effect: two runs are the same if theirs are.
 	Hash uint64
 	// Messages that actors have handled, Simulated how much time has passed.
@@ -41,6 +43,9 @@ type Result struct {
 	Writes, Changes int
 	// Ready is how long each pod took from when it was asked for to when it was first Ready.
 	Ready map[string]time.Duration
+	// Restarts are how often containers of each pod were started again, for those that do not end by
+	// themselves.
+	Restarts map[string]int
 	// Points are where faults could strike, in order, if they were asked for.
 	Points []Point
 	// states of the node at each point, if they were asked for; struck is how many points there were

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -60,6 +61,8 @@ type runner struct {
 	dirty bool
 	// next is the operation that is waited for.
 	next int
+	// rests: the agent is killed at rest. resting: it was.
+	rests, resting bool
 }
 
 // member is one machine of the case with its agent, and the rules that are held against it.
@@ -74,13 +77,13 @@ type member struct {
 	within map[string]*plan.Effect
 }
 
-// Run runs a case to its end: until all is well and stays so, or a rule is broken.
-func Run(c *plan.Case, options ...Option) *Result {
+// newRunner makes the world of a case.
+func newRunner(c *plan.Case, options ...Option) *runner {
 	r := &runner{c: c, story: newStory(c)}
 	for _, o := range options {
 		o(r)
 	}
-	r.out = &Result{Case: c, Ready: map[string]time.Duration{}}
+	r.out = &Result{Case: c, Ready: map[string]time.Duration{}, Restarts: map[string]int{}}
 	r.inj = newInjector(c, r.record)
 	r.inj.killAgent = func(node string) { r.on(node).killed, r.dirty = true, true }
 	r.inj.killRuntime = func(node string) { r.on(node).downed, r.dirty = true, true }
@@ -88,8 +91,18 @@ func Run(c *plan.Case, options ...Option) *Result {
 		r.inj.state = r.state
 	}
 	r.build()
+	return r
+}
+
+// Run runs a case to its end: until all is well and stays so, or a rule is broken.
+func Run(c *plan.Case, options ...Option) *Result {
+	r := newRunner(c, options...)
 	r.live()
+	if !r.cluster {
+		r.members[0].rules.Undelivered(r.world.System().DeadLetters(), r.world.System().Dropped())
+	}
 	for _, m := range r.members {
+		r.out.Sometimes = append(r.out.Sometimes, m.rules.Reached()...)
 		m.KillAgent()
 	}
 	r.v.Settle()
@@ -99,6 +112,9 @@ func Run(c *plan.Case, options ...Option) *Result {
 	for name, c := range r.pods { // order-free: a map of the same
 		if c.first > 0 {
 			r.out.Ready[name] = c.first
+		}
+		if !c.looped {
+			r.out.Restarts[name] = c.restarts
 		}
 	}
 	if len(r.out.Violations) == 0 {
@@ -126,10 +142,7 @@ func (r *runner) build() {
 		Seed: r.c.Seed, Bare: r.c.Nodes == 0, RestartDelay: restartDelay, Schedule: r.schedule(),
 		Hooks: sim.Hooks{
 			Runtime: r.called, Transition: r.changed, Host: r.hosted, API: r.asked,
-			Event: func(node string, e port.RuntimeEvent) simcri.EventFate {
-				return r.inj.event(node, e, r.roleOf(e.Pod.Name, ""))
-			},
-			Crashed: func(*kernel.CrashReport) { r.out.Crashes++ },
+			Event: r.event, Crashed: r.crashed,
 		},
 	}
 	if r.inj.watches(plan.Send) {
@@ -151,6 +164,9 @@ func (r *runner) build() {
 		if _, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, r.shown); err != nil {
 			panic(err)
 		}
+		if _, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.LeaseKind}}, r.lease); err != nil {
+			panic(err)
+		}
 	}
 	for _, name := range r.nodes {
 		r.join(name)
@@ -160,6 +176,9 @@ func (r *runner) build() {
 // join adds a machine.
 func (r *runner) join(name string) {
 	m := &member{rules: invariants.New(r.v.Now, r.violated), within: map[string]*plan.Effect{}}
+	if r.steady() {
+		m.rules.Timely()
+	}
 	var err error
 	m.Node, err = r.world.AddNode(sim.NodeSpec{
 		Name: name, Manifests: true, Cgroups: true, Standalone: r.c.Standalone, Stopped: true,
@@ -178,6 +197,10 @@ func (r *runner) join(name string) {
 	r.members = append(r.members, m)
 	m.StartAgent()
 }
+
+// steady says that a case is such that what must be in time is so: its schedule costs no time, and
+// no others have a hand in it.
+func (r *runner) steady() bool { return !r.cluster && r.c.Schedule == (plan.Schedule{}) }
 
 // schedule is that of the case, in the words of the world.
 func (r *runner) schedule() kernel.Schedule {
@@ -240,6 +263,9 @@ func (r *runner) called(node string, c simcri.Call) simcri.Fault {
 	case simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer, simcri.StopContainer, simcri.StopPodSandbox,
 		simcri.RemoveContainer, simcri.RemovePodSandbox, simcri.PullImage, simcri.UpdateContainer:
 		r.out.Changes++
+		if c.Method != simcri.StopPodSandbox || r.readySandbox(r.nameOf(c.Pod.UID)) != "" {
+			r.disturbed("it calls %s %s", c.Method, c.Object) // to stop what is stopped changes nothing
+		}
 	default:
 	}
 	if !r.bare {
@@ -270,6 +296,10 @@ func (r *runner) asked(c simapi.Call) simapi.Fault {
 	switch c.Verb {
 	case simapi.Create, simapi.Patch, simapi.Delete:
 		r.out.Writes++
+		// A static pod's status is remembered by its actor only: an end whose record was removed may be lost.
+		if c.Key.Kind != port.NodeKind && c.Key.Kind != port.LeaseKind && r.podName(c.Key.Name) == c.Key.Name {
+			r.disturbed("it calls %s %s %s", c.Verb, c.Key.Kind, c.Key.Name)
+		}
 	default:
 	}
 	role := plan.Role{}
@@ -277,10 +307,31 @@ func (r *runner) asked(c simapi.Call) simapi.Fault {
 		role = r.roleOf(c.Key.Name, "")
 	}
 	f := r.inj.api(c, role)
-	if f.WorkLate > 0 && c.Key.Kind == port.PodKind {
-		r.on(c.Node).rules.LateWrite(c.Key.Namespace, c.Key.Name)
+	r.on(c.Node).rules.Asked(c, f)
+	return f
+}
+
+// event is the fate of an event of a runtime.
+func (r *runner) event(node string, e port.RuntimeEvent) simcri.EventFate {
+	f := r.inj.event(node, e, r.roleOf(e.Pod.Name, ""))
+	if f.Drop || f.Delay > 0 {
+		r.on(node).rules.Troubled(e.Pod.UID, max(f.Delay, relist))
 	}
 	return f
+}
+
+// crashed is each crash of an actor.
+func (r *runner) crashed(c *kernel.CrashReport) {
+	r.out.Crashes++
+	r.on(agent.NodeOf(c.Path)).rules.Crashed(c.RetryAfter)
+}
+
+// lease is each version of the lease of a node.
+func (r *runner) lease(e simapi.Event) {
+	l := e.Object.(*coordinationv1.Lease)
+	if e.Type != simapi.Deleted && l.Spec.RenewTime != nil && !r.bare && len(r.members) > 0 {
+		r.on(l.Name).rules.Renewed(l.Spec.RenewTime.Time)
+	}
 }
 
 // shown is each version of each pod in the API.
@@ -319,6 +370,8 @@ const (
 	patience = 40 * time.Minute
 	// waits is how long an operation waits for its state.
 	waits = 15 * time.Minute
+	// relist is how often the agent lists what the runtime has, in case an event was lost.
+	relist = time.Minute
 )
 
 // live does the operations one after the other, and then waits until all is well.
@@ -390,6 +443,9 @@ func (r *runner) end() {
 				if !r.bare {
 					m.rules.Settled()
 				}
+			}
+			if !r.broken() {
+				r.rest()
 			}
 			return
 		}

@@ -11,8 +11,8 @@ import (
 // rule for the same pod: faults, operations, words of pods, times, the schedule and
 // nodes. It ends after limit, or when nothing more can go, and gives the smallest case that was found and its result.
 func Shrink(r *Result, limit time.Duration) *Result {
-	if len(r.Violations) == 0 || r.Violations[0].ID == "L03" {
-		return r // L03 is the difference of two runs
+	if len(r.Violations) == 0 || slices.Contains([]string{isolated, frugal, sameAgain}, r.Violations[0].ID) {
+		return r // these are differences of two runs
 	}
 	s := &shrinker{best: r, end: time.Now().Add(limit), tried: map[uint64]bool{r.Case.Hash(): true}}
 	for s.round() {

@@ -51,11 +51,16 @@ type cast struct {
 	objects   int // what the runtime has of it
 	made      bool
 	parts     map[string]*part
+	// restarts are the starts of its containers but the first of each UID; looped: it was asked for as
+	// one that ends by itself.
+	restarts int
+	looped   bool
 }
 
 // part is one container.
 type part struct {
 	running              string
+	startedAs            types.UID
 	made, started, ended bool
 }
 
@@ -113,6 +118,7 @@ func (s *story) nameOf(uid types.UID) string { return s.names[uid] }
 func (s *story) want(name string, p *v1.Pod, static bool, now time.Time) {
 	c := s.cast(name)
 	c.asked, c.static, c.revived, c.at, c.first = p, static, false, now, 0
+	c.looped = c.looped || c.loops()
 }
 
 func (s *story) unwant(name string) { s.cast(name).asked = nil }
@@ -150,7 +156,10 @@ func (s *story) transition(t simcri.Transition) {
 	case observed.ContainerCreatedEvent:
 		p.made = true
 	case observed.ContainerStartedEvent:
-		p.started, p.running = true, t.ID
+		if p.startedAs == t.Pod.UID {
+			c.restarts++
+		}
+		p.started, p.startedAs, p.running = true, t.Pod.UID, t.ID
 	case observed.ContainerStoppedEvent:
 		p.ended = true
 		if p.running == t.ID {
@@ -344,6 +353,12 @@ func (c *cast) missing(name string, standalone bool) string {
 	case c.unschedulable():
 	case !podstatus.Ready(c.status):
 		return fmt.Sprintf("pod %s is not Ready, but %s", name, c.phase())
+	default:
+		for i := range c.asked.Spec.Containers {
+			if of := c.asked.Spec.Containers[i].Name; c.part(of).running == "" {
+				return fmt.Sprintf("pod %s is shown as Ready, and container %s does not run", name, of)
+			}
+		}
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"runtime"
@@ -57,6 +58,8 @@ type Tally struct {
 	Failures  []*Result
 	Simulated time.Duration
 	Messages  uint64
+	// Sometimes has how many cases came through each rare state, all of them by name.
+	Sometimes map[string]int
 	covered   coverage
 }
 
@@ -69,12 +72,16 @@ type Kind struct {
 // Each runs cases on as many threads as workers (one for each CPU if zero), and tells of
 // each result as it comes; it stops when told returns false or ctx ends.
 func Each(ctx context.Context, cases []*plan.Case, workers int, told func(*Result) bool) {
-	each(ctx, slices.Values(cases), workers, func(c *plan.Case) *Result { return Run(c) }, told)
+	each(ctx, slices.Values(cases), workers, func(c *plan.Case) *Result {
+		if len(c.Faults) == 0 {
+			return Run(c, WithRest())
+		}
+		return Run(c)
+	}, told)
 }
 
 // Seeds runs the cases of the seeds first to last, each beside its twin without faults, as
-// Each does. That a twin violates a rule is told too, and L03, that faults of one pod delay
-// another.
+// Each does, and one in two hundred once more. That a twin violates a rule is told too.
 func Seeds(ctx context.Context, first, last uint64, workers int, p plan.Profile, told func(*Result) bool) {
 	seeds := func(yield func(uint64) bool) {
 		for s := first; ; s++ {
@@ -88,9 +95,9 @@ func Seeds(ctx context.Context, first, last uint64, workers int, p plan.Profile,
 		if len(twin.Violations) > 0 {
 			return twin
 		}
-		r := Run(c)
-		if why := Beside(r, twin); why != "" && len(r.Violations) == 0 {
-			r.Violations = append(r.Violations, invariants.Violation{ID: "L03", What: why})
+		r := compared(Run(c), twin)
+		if seed%again == 0 {
+			return repeated(c, r)
 		}
 		return r
 	}, told)
@@ -135,6 +142,15 @@ func (t *Tally) Add(r *Result) {
 	t.Simulated += r.Simulated
 	t.Messages += r.Messages
 	t.Last = r
+	if t.Sometimes == nil {
+		t.Sometimes = map[string]int{}
+		for _, name := range invariants.Sometimes() {
+			t.Sometimes[name] = 0
+		}
+	}
+	for _, name := range r.Sometimes {
+		t.Sometimes[name]++
+	}
 	t.covered.add(r)
 	switch r.Verdict() {
 	case Violated:
@@ -145,4 +161,17 @@ func (t *Tally) Add(r *Result) {
 	default:
 		t.Held++
 	}
+}
+
+// Rarest are the names of the rare states, those that the fewest cases came through first, and how
+// many of them were reached at all.
+func (t *Tally) Rarest() (reached int, names []string) {
+	names = sorted(t.Sometimes)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(t.Sometimes[a], t.Sometimes[b]) })
+	for _, n := range t.Sometimes { // order-free: a sum
+		if n > 0 {
+			reached++
+		}
+	}
+	return reached, names
 }

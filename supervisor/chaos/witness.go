@@ -18,7 +18,9 @@ type Witness struct{ s *story }
 func NewWitness(c *plan.Case) *Witness { return &Witness{newStory(c)} }
 
 // Want: a pod is asked for, by a manifest if it is static.
-func (w *Witness) Want(name string, p *v1.Pod, static bool, now time.Time) { w.s.want(name, p, static, now) }
+func (w *Witness) Want(name string, p *v1.Pod, static bool, now time.Time) {
+	w.s.want(name, p, static, now)
+}
 
 // Unwant: a pod is not to be there any more.
 func (w *Witness) Unwant(name string) { w.s.unwant(name) }

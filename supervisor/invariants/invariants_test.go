@@ -67,7 +67,36 @@ func (r *rig) end(name string, attempt uint32, k observed.EventKind, code int32,
 }
 
 func (r *rig) call(m simcri.Method, id string) {
-	r.Called(simcri.Call{Method: m, Object: id, Pod: r.ref}, simcri.Fault{})
+	r.Called(simcri.Call{Method: m, Object: id, Pod: r.ref, Grace: v1.DefaultTerminationGracePeriodSeconds * time.Second}, simcri.Fault{})
+}
+
+// stop is a call that stops a container.
+func (r *rig) stop(name string, grace time.Duration) simcri.Call {
+	return simcri.Call{
+		Method: simcri.StopContainer, Object: fmt.Sprint(r.ref.UID, name, 0), Pod: r.ref, Container: name, Grace: grace,
+	}
+}
+
+// ask is a probe of container app.
+func (r *rig) ask() {
+	r.Called(simcri.Call{Method: simcri.ProbeHTTP, Object: "10.0.0.1:80", Pod: r.ref, Container: "app"}, simcri.Fault{})
+}
+
+// hooked is the pod with hooks that run commands.
+func (r *rig) hooked() *v1.Pod {
+	p := r.spec()
+	hook := func(path string) *v1.LifecycleHandler {
+		return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{path}}}
+	}
+	p.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: hook("/start"), PreStop: hook("/stop")}
+	return p
+}
+
+// probed is the pod with a readiness probe.
+func (r *rig) probed() *v1.Pod {
+	p := r.spec()
+	p.Spec.Containers[0].ReadinessProbe = &v1.Probe{PeriodSeconds: 10, TimeoutSeconds: 1}
+	return p
 }
 
 func (r *rig) show(phase v1.PodPhase) {
@@ -151,6 +180,10 @@ func TestEachRuleIsViolated(t *testing.T) {
 			r.container("app", 0, made)
 		},
 		"I06": func(r *rig) { r.end("app", 0, ended, 137, simcri.WithSandbox) },
+		"I07": func(r *rig) {
+			r.tell(r.hooked())
+			r.call(simcri.StopContainer, "u1app0")
+		},
 		"I08": func(r *rig) {
 			r.tell()
 			r.now = r.now.Add(time.Second)
@@ -177,11 +210,41 @@ func TestEachRuleIsViolated(t *testing.T) {
 			r.show(v1.PodRunning)
 		},
 		"I13": func(r *rig) { r.Done(machine.Call{Verb: "UnmountPod", Pod: string(r.ref.UID)}) },
+		"I16": func(r *rig) {
+			r.Renewed(r.now)
+			r.Renewed(r.now)
+		},
+		"I18": func(r *rig) {
+			for range busiest + 2 {
+				r.Handled(nil)
+			}
+		},
 		"I20": func(r *rig) {
 			for n := range uint32(most + 1) {
+				r.now = r.now.Add(longRun)
 				r.end("proxy", n, ended, 1, simcri.ByItself)
 				r.container("proxy", n+1, made, started)
 			}
+		},
+		"I21": func(r *rig) {
+			for n := range uint32(2) {
+				r.end("proxy", n, ended, 1, simcri.ByItself)
+				r.container("proxy", n+1, made, started)
+			}
+		},
+		"I22": func(r *rig) {
+			r.Timely()
+			r.tell(r.probed())
+			r.now = r.now.Add(time.Minute)
+			r.ask()
+		},
+		"I26": func(r *rig) { r.Called(r.stop("app", 29*time.Second), simcri.Fault{}) },
+		"I27": func(r *rig) {
+			r.Timely()
+			r.tell()
+			r.now = r.now.Add(4 * time.Second)
+			r.call(simcri.StopContainer, "u1app0")
+			r.end("app", 0, ended, 137, simcri.ByKill)
 		},
 	}
 	for _, rule := range Rules() {

@@ -12,7 +12,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
@@ -48,6 +47,20 @@ type Node struct {
 	disk time.Time
 	// still is until when the agent, or a message within it, may stand still.
 	still time.Time
+	// trouble excuses what is late, apiTrouble what the apiserver is told late.
+	trouble, apiTrouble trouble
+	timely              bool
+	// began is when the agent did, crashedAt when an actor last crashed, clockSet when the wall clock
+	// was last set.
+	began, crashedAt, clockSet time.Time
+	// agents is how many there were.
+	agents int
+	// inCluster: the agent calls an apiserver. The lease there has renewTime, and was leased then.
+	inCluster bool
+	instant
+	// reached has a bit for each rare state.
+	reached           uint64
+	renewTime, leased time.Time
 	// running are the UIDs of a pod's name that have running containers, and how many.
 	running map[podName]map[types.UID]int
 }
@@ -80,9 +93,18 @@ type Pod struct {
 	lateWrite bool
 	// undone: it was deleted, and the apiserver may have been restored to before that.
 	undone bool
+
+	// graceEnds is when the shortest grace period ends that the agent was told of, endsSince when it
+	// was first told of one; zero for none.
+	graceEnds, endsSince time.Time
+	trouble              trouble
+	// failed are the calls about the machine for it that have gone wrong.
+	failed map[string]bool
 }
 
 type sandbox struct{ ready bool }
+
+func (s *sandbox) isReady() bool { return s != nil && s.ready }
 
 // container is one incarnation.
 type container struct {
@@ -97,6 +119,12 @@ type container struct {
 	doubtful bool
 	// asked is when the agent first asked the runtime to stop it.
 	asked time.Time
+	// startedAt is when it was made, or then started; endedAt when it has ended.
+	startedAt, endedAt time.Time
+	// graceEnds is that of its pod while it lived; probed is when it last was.
+	graceEnds, probed time.Time
+	// commands are those that were run in it, nil for none.
+	commands map[string]bool
 }
 
 func (c *container) running() bool { return c.state == observed.ContainerRunning }
@@ -110,8 +138,12 @@ type lineage struct {
 	running *container
 	// last is the newest incarnation that ended, nil for none.
 	last *container
-	// dead are those that ended and were not removed.
-	dead int
+	// dead are those that ended and were not removed, ends all that have ended.
+	dead, ends int
+	// backoff is how long after the last end the next may be made.
+	backoff time.Duration
+	// doubtful: the agent may count its ends otherwise.
+	doubtful bool
 	// completed and started are the sandboxes in which one ended with code 0, or was started.
 	completed, started map[string]bool
 }
@@ -129,7 +161,7 @@ func (n *Node) pod(ref observed.PodRef) *Pod {
 	if p == nil {
 		p = &Pod{
 			Ref: ref, newest: -1, sandboxes: map[string]*sandbox{}, containers: map[string]*container{},
-			names: map[string]*lineage{},
+			names: map[string]*lineage{}, failed: map[string]bool{},
 		}
 		n.pods[ref.UID] = p
 	}
@@ -173,6 +205,7 @@ func (n *Node) Changed(t simcri.Transition) {
 			}
 		}
 	}
+	n.sometimes(func(r *rare) bool { return r.changed != nil && r.changed(n, p, &t) })
 	if t.Container == "" {
 		p.sandboxChanged(&t)
 	} else {
@@ -190,6 +223,9 @@ func (p *Pod) sandboxChanged(t *simcri.Transition) {
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
 		p.sandboxes[t.ID] = &sandbox{}
+		if p.wanted {
+			p.graceEnds, p.endsSince = time.Time{}, time.Time{} // this is another life
+		}
 		p.newest = max(p.newest, int64(t.Attempt))
 	case observed.ContainerStartedEvent:
 		p.sandboxes[t.ID].ready = true
@@ -208,11 +244,11 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 	case observed.ContainerCreatedEvent:
 		p.containers[t.ID] = &container{
 			name: t.Container, sandbox: t.Sandbox, attempt: t.Attempt, state: observed.ContainerCreated,
-			image: p.image(t.Container),
+			image: p.image(t.Container), startedAt: n.now(), graceEnds: p.graceEnds,
 		}
 		l.made, l.newest, l.ran = true, t.Attempt, false
 	case observed.ContainerStartedEvent:
-		c.state, l.running = observed.ContainerRunning, c
+		c.state, c.startedAt, l.running = observed.ContainerRunning, n.now(), c
 		l.ran = l.ran || t.Attempt == l.newest
 		l.started[t.Sandbox] = true
 		n.count(p, 1)
@@ -223,8 +259,9 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 		if l.running == c {
 			l.running = nil
 		}
-		c.state, c.exitCode, c.cause = observed.ContainerExited, t.ExitCode, t.Cause
+		c.state, c.endedAt, c.exitCode, c.cause = observed.ContainerExited, n.now(), t.ExitCode, t.Cause
 		l.last, l.dead = c, l.dead+1
+		l.crashed(c.endedAt.Sub(c.startedAt), n.clockSet.After(c.startedAt))
 		l.ran = l.ran || t.Attempt == l.newest
 		if t.ExitCode == 0 {
 			l.completed[t.Sandbox] = true
@@ -256,6 +293,9 @@ func (n *Node) Called(c simcri.Call, f simcri.Fault) {
 		return
 	}
 	p := n.pod(c.Pod)
+	if f != (simcri.Fault{}) {
+		n.Troubled(c.Pod.UID, delay(f))
+	}
 	for i := range rules {
 		if f := rules[i].called; f != nil {
 			if what := f(n, p, &c); what != "" {
@@ -263,11 +303,14 @@ func (n *Node) Called(c simcri.Call, f simcri.Fault) {
 			}
 		}
 	}
+	n.sometimes(func(r *rare) bool { return r.called != nil && r.called(n, p, &c) })
 	at := p.containers[c.Object]
 	switch {
 	case at == nil:
 	case c.Method == simcri.StopContainer && at.asked.IsZero():
 		at.asked = n.now()
+	case c.Method == simcri.ExecSync:
+		at.noted(c.Command)
 	case c.Method == simcri.StartContainer:
 		at.doubtful = f != simcri.Fault{}
 	}
@@ -280,30 +323,21 @@ func (n *Node) Outsider(uid types.UID) {
 			c.asked = n.now()
 		}
 		for _, l := range p.names { // order-free: all of them
-			l.made = false
+			l.made, l.ends, l.backoff, l.doubtful = false, 0, 0, true
 		}
-	}
-}
-
-// LateWrite: a write of the status of the pods with this name may arrive after later ones.
-func (n *Node) LateWrite(namespace, name string) {
-	for _, p := range n.pods { // order-free: all of them
-		if p.Ref.Namespace == namespace && p.Ref.Name == name {
-			p.lateWrite = true
-		}
-	}
-}
-
-// Stands: the agent, or a message on its way within it, stands still for so long.
-func (n *Node) Stands(d time.Duration) {
-	if until := n.now().Add(d); until.After(n.still) {
-		n.still = until
 	}
 }
 
 // Hosted: the agent makes a call about the machine, and this goes wrong with it.
 func (n *Node) Hosted(c machine.Call, f machine.Fault) {
-	if c.Verb == "SaveCheckpoint" && f != (machine.Fault{}) {
+	if f == (machine.Fault{}) {
+		return
+	}
+	n.Troubled(types.UID(c.Pod), hosted(f))
+	if p := n.pods[types.UID(c.Pod)]; p != nil {
+		p.failed[c.Verb] = true
+	}
+	if c.Verb == "SaveCheckpoint" {
 		n.disk = n.now().Add(2 * checkpoint.Deadline) // of this write, and of one that waits for it
 	}
 }
@@ -317,6 +351,7 @@ func (n *Node) Done(c machine.Call) {
 	if p == nil {
 		return
 	}
+	n.sometimes(func(r *rare) bool { return r.done != nil && r.done(n, p, &c) })
 	for i := range rules {
 		if f := rules[i].done; f != nil {
 			if what := f(n, p, &c); what != "" {
@@ -336,20 +371,22 @@ func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
 	n.sources[source] = now
 	for uid := range before {
 		if now[uid] == nil {
-			n.judge(n.pods[uid])
+			p := n.pods[uid]
+			n.judge(p)
+			if source == podspec.API {
+				n.endsIn(p, 0) // it was deleted by force
+			} else {
+				n.endsIn(p, podspec.Grace(p.spec))
+			}
 		}
 	}
 	for _, of := range pods {
 		p := n.pod(observed.PodRef{UID: of.UID, Namespace: of.Namespace, Name: of.Name})
 		p.spec = of
 		n.judge(p)
-	}
-}
-
-// Handled: an actor of the agent has handled a message. Only some tell something.
-func (n *Node) Handled(m any) {
-	if w, is := m.(pods.Wanted); is {
-		n.Told(w.Source, w.Pods)
+		if of.DeletionTimestamp != nil {
+			n.endsIn(p, podspec.DeletionGrace(of))
+		}
 	}
 }
 
@@ -371,7 +408,13 @@ func (n *Node) judge(p *Pod) {
 // Began: another agent runs, which has been told nothing.
 func (n *Node) Began() {
 	clear(n.sources)
-	for _, p := range n.pods {
+	n.began = n.now()
+	n.agents++
+	n.Troubled("", 0)
+	for _, p := range n.pods { // order-free: all of them
+		for _, c := range p.containers { // order-free: all of them
+			n.sometimes(func(r *rare) bool { return r.began != nil && r.began(p, c) })
+		}
 		if p.wanted {
 			// What runs goes on, and nothing is made for it before the agent is told of it.
 			p.wanted, p.dropped, p.everDropped = false, n.now(), true
@@ -389,6 +432,7 @@ func (n *Node) Shown(of *v1.Pod, gone bool) {
 			}
 		}
 	}
+	n.sometimes(func(r *rare) bool { return r.shown != nil && r.shown(n, p, of, gone) })
 	if p.over.IsZero() && (gone || podspec.Finished(of)) {
 		p.over = n.now()
 	}
@@ -401,6 +445,11 @@ func (n *Node) Shown(of *v1.Pod, gone bool) {
 // must be well.
 func (n *Node) Settled() {
 	for i := range rules {
+		if f := rules[i].rested; f != nil {
+			if what := f(n); what != "" {
+				n.violated(&rules[i], nil, what)
+			}
+		}
 		if f := rules[i].settled; f != nil {
 			for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
 				if what := f(n, n.pods[uid]); what != "" {

@@ -1,6 +1,8 @@
 package invariants
 
 import (
+	"time"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -22,13 +24,19 @@ type rule struct {
 	called  func(*Node, *Pod, *simcri.Call) string
 	done    func(*Node, *Pod, *machine.Call) string
 	shown   func(n *Node, p *Pod, of *v1.Pod, gone bool) string
+	handled func(n *Node) string
+	renewed func(n *Node, at time.Time) string
+	// settled is asked of each pod.
 	settled func(*Node, *Pod) string
+	// rested is asked of the node when it is settled.
+	rested func(*Node) string
 }
 
 // rules are all of them, in order of their numbers.
 var rules = []rule{
-	oneSandbox, runsOnce, oneUID, attemptsGrow, inOrder, askedBeforeKilled, nothingForTheUnwanted,
-	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, noGrowth,
+	oneSandbox, runsOnce, oneUID, attemptsGrow, inOrder, askedBeforeKilled, hooksRun, nothingForTheUnwanted,
+	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, renewsItsLease, messagesArrive, noGrowth,
+	backsOff, asksEachPeriod, neverBeforeItsGrace, killedAfterItsGrace,
 }
 
 // Rules are all invariants, in order of their numbers.

@@ -30,6 +30,7 @@ var words = [][]string{
 	{"app.term-delay=2s"}, {"restart=Never", "app.run-for=4s", "app.exit-code=0"},
 	{"restart=OnFailure", "app.run-for=2s", "app.exit-code=0"}, {"app.crash-loop=2"}, {"deadline=20"},
 	{"restart=Never", "app.run-for=3s", "app.exit-code=2"},
+	{"start-command=app", "stop-command=app", "app.exec-delay=300ms"},
 }
 
 // verbs are drawn from. LoseTask is not among them: what it leaves can't be removed until the

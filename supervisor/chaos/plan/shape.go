@@ -24,6 +24,7 @@ import (
 //	volume=data                         an emptyDir in its first main container
 //	ready=app live=app startup=app      probes of a container over HTTP, every second
 //	prestop=app                         a preStop hook of a container, of one second
+//	stop-command=app start-command=app  a preStop or postStart hook of a container, which runs a command
 //	app.run-for=2s                      what a container does, see simcri.Keys
 //	replicas=3                          how many there are of a workload
 type Shape struct {
@@ -139,7 +140,7 @@ func (s *Shape) set(a Arg) error {
 		})
 		c := &spec.Containers[0]
 		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: a.Value, MountPath: "/" + a.Value})
-	case "ready", "live", "startup", "prestop":
+	case "ready", "live", "startup", "prestop", "stop-command", "start-command":
 		c := s.find(a.Value)
 		if c == nil {
 			return errors.New("there is no such container")
@@ -173,8 +174,22 @@ func watch(c *v1.Container, key string) {
 		probe.FailureThreshold = 30
 		c.StartupProbe = probe
 	default:
-		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 1}}}
+		if c.Lifecycle == nil {
+			c.Lifecycle = &v1.Lifecycle{}
+		}
+		switch key {
+		case "prestop":
+			c.Lifecycle.PreStop = &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 1}}
+		case "stop-command":
+			c.Lifecycle.PreStop = command("/stop")
+		default:
+			c.Lifecycle.PostStart = command("/start")
+		}
 	}
+}
+
+func command(path string) *v1.LifecycleHandler {
+	return &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{path}}}
 }
 
 func (s *Shape) find(name string) *v1.Container {

@@ -1,0 +1,100 @@
+package chaos
+
+import (
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+)
+
+// TestExcess: a case may cost more calls than its twin by what its faults and its length excuse.
+func TestExcess(t *testing.T) {
+	twin := &Result{Writes: 20, Changes: 30, Simulated: time.Minute}
+	for name, c := range map[string]struct {
+		r    Result
+		good bool
+	}{
+		"as many":          {Result{Writes: 20, Changes: 30, Simulated: time.Minute}, true},
+		"a few more":       {Result{Writes: 30, Changes: 40, Simulated: time.Minute}, true},
+		"too many writes":  {Result{Writes: 31, Changes: 30, Simulated: time.Minute}, false},
+		"too many changes": {Result{Writes: 20, Changes: 41, Simulated: time.Minute}, false},
+		"with a fault":     {Result{Writes: 40, Changes: 50, Simulated: time.Minute, Reached: make([]plan.Fault, 1)}, true},
+		"longer":           {Result{Writes: 40, Changes: 50, Simulated: 2 * time.Minute}, true},
+		"shorter":          {Result{Writes: 31, Changes: 50, Simulated: 0}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if why := Excess(&c.r, twin); (why == "") != c.good {
+				t.Errorf("%q", why)
+			}
+		})
+	}
+}
+
+// TestRepeated: a run that was another the first time is found.
+func TestRepeated(t *testing.T) {
+	c := parse(t, "create a main=app")
+	if r := repeated(c, Run(c)); r.Verdict() != Held {
+		t.Error(r.Violations)
+	}
+	r := Run(c)
+	r.Hash++
+	if r = repeated(c, r); r.Verdict() != Violated || r.Violations[0].ID != sameAgain {
+		t.Error(r.Violations)
+	}
+}
+
+// TestRest: an agent that does something at rest violates I23, and one at work does not.
+func TestRest(t *testing.T) {
+	r := newRunner(parse(t, "create a main=app"))
+	if r.disturbed("it calls"); len(r.out.Violations) > 0 {
+		t.Error(r.out.Violations)
+	}
+	r.resting = true
+	if r.disturbed("it calls"); len(r.out.Violations) != 1 || r.out.Violations[0].ID != atRest {
+		t.Error(r.out.Violations)
+	}
+}
+
+// TestBeside: what a fault of another pod must not do to a pod.
+func TestBeside(t *testing.T) {
+	c := parse(t, "create a main=app; create b main=app; fault call StartContainer a/app #1 = fail")
+	twin := &Result{Ready: map[string]time.Duration{"a": time.Second, "b": time.Second}, Restarts: map[string]int{"a": 0, "b": 1}}
+	for name, of := range map[string]struct {
+		ready    time.Duration
+		restarts int
+		of       string
+		good     bool
+	}{
+		"as in the twin":     {time.Second, 1, "b", true},
+		"a little later":     {3 * time.Second, 1, "b", true},
+		"much later":         {4 * time.Second, 1, "b", false},
+		"a restart more":     {time.Second, 2, "b", false},
+		"the pod of a fault": {time.Minute, 5, "a", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Result{
+				Case: c, Ready: map[string]time.Duration{of.of: of.ready}, Restarts: map[string]int{of.of: of.restarts},
+			}
+			if why := Beside(r, twin); (why == "") != of.good {
+				t.Errorf("%q", why)
+			}
+		})
+	}
+}
+
+// TestFewCalls: what was found with I19 stays mended.
+func TestFewCalls(t *testing.T) {
+	for name, text := range map[string]string{
+		// A container was asked to stop each second while its inspection had no answer: 116 times.
+		"stops during an inspection": "create a main=app; at 5s: delete a; fault call ContainerStatus a/app #3 = lose",
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := parse(t, text)
+			quiet := *c
+			quiet.Faults = nil
+			if r := compared(Run(c), Run(&quiet)); r.Verdict() != Held {
+				t.Errorf("%s: %v %v", r.Verdict(), r.Violations, r.Unreached)
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package invariants
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+// The backoff of containers that crash: none after the first end, then ten seconds, doubled to five
+// minutes. A run of ten minutes makes the next end the first one again.
+const (
+	firstBackoff   = 10 * time.Second
+	longestBackoff = 5 * time.Minute
+	longRun        = 10 * time.Minute
+	// backoffSlack is until a container is made that is due: its end is found by a list of the
+	// runtime if no event tells of it.
+	backoffSlack = 5 * time.Second
+)
+
+var backsOff = rule{
+	Rule: Rule{
+		ID: "I21",
+		Text: "A container is made again no sooner than its backoff says (0 s, 10 s, 20 s, … 5 min after its last end; from " +
+			"the beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
+		Excuses: "Another image, or a pod that was not wanted meanwhile: there is no backoff. A clock that was set since the " +
+			"start of the last incarnation. Somebody else removes a container. " +
+			"To be late: as I27, and a backoff that follows from the number of the incarnation if its actor was restarted.",
+	},
+	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
+		if t.Container == "" || t.Kind != observed.ContainerCreatedEvent || p.spec == nil {
+			return ""
+		}
+		l := p.lineage(t.Container)
+		last := l.last
+		if last == nil || !l.made {
+			return ""
+		}
+		another := p.dropped.After(last.startedAt) && last.sandbox != t.Sandbox // life of the pod, perhaps
+		if last.image != p.image(t.Container) || another {
+			l.backoff, l.doubtful = 0, l.doubtful || another
+			return ""
+		}
+		if n.clockSet.After(last.startedAt) || last.cause == simcri.Lost {
+			return ""
+		}
+		since := n.now().Sub(last.endedAt)
+		if since < l.backoff {
+			return fmt.Sprintf("container %s was made again %s after its end, with a backoff of %s", t.Container, since, l.backoff)
+		}
+		if last.sandbox != t.Sandbox {
+			return ""
+		}
+		return n.overdue(p, l, t.Container)
+	},
+	settled: func(n *Node, p *Pod) string {
+		if p.spec == nil || !p.wanted || p.ready == 0 {
+			return ""
+		}
+		for i := range p.spec.Spec.Containers {
+			name := p.spec.Spec.Containers[i].Name
+			l := p.lineage(name)
+			if last := l.last; last == nil || !l.made || l.running != nil || last.attempt != l.newest ||
+				!p.sandboxes[last.sandbox].isReady() || last.cause != simcri.ByItself || podspec.MayRestartAll(p.spec) ||
+				!podspec.RestartsAfter(&p.spec.Spec.Containers[i], p.spec, last.exitCode) {
+				continue
+			}
+			if why := n.overdue(p, l, name); why != "" {
+				return why
+			}
+		}
+		return ""
+	},
+}
+
+// overdue says what is wrong if a container that has ended is made again now, or is not yet.
+func (n *Node) overdue(p *Pod, l *lineage, name string) string {
+	if _, kind := podspec.Find(&p.spec.Spec, name); kind != podspec.Main {
+		return "" // the others may wait for something
+	}
+	most := l.backoff
+	if l.doubtful || n.trouble.until.After(l.last.startedAt) || p.trouble.until.After(l.last.startedAt) {
+		most = longestBackoff
+	}
+	due := later(l.last.endedAt.Add(most), n.calm(p))
+	if over := n.now().Sub(due); over > backoffSlack {
+		return fmt.Sprintf("container %s was not made again %s after its backoff of %s was over", name, over, l.backoff)
+	}
+	return ""
+}
+
+// crashed counts an end. clockSet: the clock was set while it ran, so that nobody knows how long.
+func (l *lineage) crashed(ran time.Duration, clockSet bool) {
+	l.doubtful = l.doubtful || clockSet
+	switch {
+	case !l.made: // somebody else has ended it
+		return
+	case clockSet, ran >= longRun, l.ends == 0:
+		l.backoff = 0
+	case l.backoff == 0:
+		l.backoff = firstBackoff
+	default:
+		l.backoff = min(2*l.backoff, longestBackoff)
+	}
+	l.ends++
+}
