@@ -268,3 +268,22 @@ func TestDifference(t *testing.T) {
 		t.Error(what)
 	}
 }
+
+// TestOnCall: what the proxy of the runtime does for each effect.
+func TestOnCall(t *testing.T) {
+	for effect, want := range map[plan.EffectKind]criproxy.Action{
+		plan.Fail: criproxy.Refuse, plan.KillRuntime: criproxy.Refuse, plan.Hang: criproxy.Hang, plan.KillAgent: criproxy.Hang,
+		plan.Lose: criproxy.Withhold, plan.AnswerLate: criproxy.Withhold, plan.Slow: criproxy.Slow, plan.WorkLate: criproxy.Delay,
+	} {
+		e := plan.Effect{Do: effect}
+		if effect.TakesTime() {
+			e.For = time.Second
+		}
+		if f := onCall(e); f.Do != want || f.Validate() != nil || f.Delay != e.For {
+			t.Errorf("%s: %+v", effect, f)
+		}
+	}
+	if f := onCall(plan.Effect{}); f != nil {
+		t.Errorf("nothing goes wrong: %+v", f)
+	}
+}
