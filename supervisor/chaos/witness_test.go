@@ -14,13 +14,13 @@ import (
 
 // TestWitness: what operations wait for, and what is missing, follows from what is shown.
 func TestWitness(t *testing.T) {
-	w, a, app := NewWitness(), plan.Role{Pod: "a"}, plan.Role{Pod: "a", Container: "app"}
+	w, a, app := NewWitness(parse(t, "create a main=app app.run-for=1s")), plan.Role{Pod: "a"}, plan.Role{Pod: "a", Container: "app"}
 	now := time.Unix(1000, 0)
 	pod := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Annotations: map[string]string{simcri.AnnotationPrefix + "app.run-for": "1s"}},
 		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "app"}}},
 	}
-	w.Want("a", pod, now)
+	w.Want("a", pod, false, now)
 	if w.Missing() != "pod a is not shown" || !w.Loops("a") || w.Loops("b") {
 		t.Errorf("%q, loops: %v, %v", w.Missing(), w.Loops("a"), w.Loops("b"))
 	}
@@ -38,6 +38,11 @@ func TestWitness(t *testing.T) {
 		t.Errorf("%q, %q, %q", w.Missing(), w.RunningID(app), w.ReadySandbox("a"))
 	}
 	w.Unwant("a")
+	pod.DeletionTimestamp = &metav1.Time{Time: now}
+	w.Shown(pod, false, now)
+	if w.Missing() != "pod a is still shown" {
+		t.Error(w.Missing())
+	}
 	w.Shown(pod, true, now)
 	if w.Missing() != "the runtime still has 2 objects of pod a" || w.Is(a, plan.Gone) {
 		t.Error(w.Missing())
