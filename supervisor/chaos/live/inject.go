@@ -102,7 +102,9 @@ func onCall(e plan.Effect) *criproxy.Fault {
 	switch e.Do {
 	case plan.Fail:
 		f.Do, f.Code = criproxy.Refuse, codes.Unknown
-	case plan.Hang, plan.KillAgent, plan.KillRuntime: // who is killed gets no answer
+	case plan.KillRuntime: // as the connection to a runtime that is killed
+		f.Do, f.Code = criproxy.Refuse, codes.Unavailable
+	case plan.Hang, plan.KillAgent: // who is killed gets no answer
 		f.Do = criproxy.Hang
 	case plan.Lose, plan.AnswerLate:
 		f.Do = criproxy.Withhold
@@ -224,7 +226,7 @@ func onRequest(e plan.Effect, over <-chan struct{}, w http.ResponseWriter, r *ht
 	switch e.Do {
 	case plan.Fail:
 		unavailable(w, r)
-	case plan.Hang, plan.KillAgent:
+	case plan.Hang, plan.KillAgent: // who is killed gets no answer
 		never()
 	case plan.Lose:
 		begin(r, next)

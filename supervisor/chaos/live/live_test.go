@@ -268,3 +268,45 @@ func TestDifference(t *testing.T) {
 		t.Error(what)
 	}
 }
+
+// TestOnCall: what the proxy of the runtime does for each effect.
+func TestOnCall(t *testing.T) {
+	for effect, want := range map[plan.EffectKind]criproxy.Action{
+		plan.Fail: criproxy.Refuse, plan.KillRuntime: criproxy.Refuse, plan.Hang: criproxy.Hang, plan.KillAgent: criproxy.Hang,
+		plan.Lose: criproxy.Withhold, plan.AnswerLate: criproxy.Withhold, plan.Slow: criproxy.Slow, plan.WorkLate: criproxy.Delay,
+	} {
+		e := plan.Effect{Do: effect}
+		if effect.TakesTime() {
+			e.For = time.Second
+		}
+		if f := onCall(e); f.Do != want || f.Validate() != nil || f.Delay != e.For {
+			t.Errorf("%s: %+v", effect, f)
+		}
+	}
+	if f := onCall(plan.Effect{}); f != nil {
+		t.Errorf("nothing goes wrong: %+v", f)
+	}
+}
+
+// TestAgentOfAnotherNode: an agent that is not that of the node which was named gets nowhere.
+func TestAgentOfAnotherNode(t *testing.T) {
+	s := testWorld(t, "create a main=app").s
+	passed := 0
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { passed++ })
+	for _, c := range []struct {
+		path string
+		code int
+	}{
+		{"/api/v1/nodes/n", 200}, {"/api/v1/pods?fieldSelector=spec.nodeName%3Dn", 200},
+		{"/api/v1/pods?fieldSelector=spec.nodeName%3Dother", 503}, {"/api/v1/nodes/n", 503},
+	} {
+		w := httptest.NewRecorder()
+		s.asked(w, httptest.NewRequest(http.MethodGet, c.path, nil), next)
+		if w.Code != c.code {
+			t.Errorf("%s: %d, want %d", c.path, w.Code, c.code)
+		}
+	}
+	if passed != 2 || s.foreign != "other" {
+		t.Errorf("%d requests were passed on, the agent is that of %q", passed, s.foreign)
+	}
+}
