@@ -77,6 +77,7 @@ func (r *runner) doNode(m *member, o *plan.Op, wait time.Duration) {
 	case plan.Suspend:
 		m.rules.Stands(wait)
 		m.Suspend(wait)
+	default:
 	}
 }
 
@@ -105,6 +106,7 @@ func (r *runner) breakPod(o *plan.Op) {
 			}
 		}
 		r.inRuntime(id, (*simcri.Runtime).Vanish)
+	default:
 	}
 }
 
