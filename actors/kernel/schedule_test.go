@@ -108,3 +108,21 @@ func TestCost(t *testing.T) {
 		t.Errorf("the clock is at %v", d)
 	}
 }
+
+// TestSlow: only the messages of slow actors take time.
+func TestSlow(t *testing.T) {
+	b := newBench(t)
+	b.SetSchedule(Schedule{Cost: 10 * time.Millisecond, Slow: func(path string) bool { return path == "slow" }}, 1)
+	slow, quick := b.root(b.spec("slow")), b.root(b.spec("quick"))
+	b.Settle()
+	took := func(r Ref[do]) (d time.Duration) {
+		begin := b.Now()
+		r.Tell(func(*Context[do]) {})
+		for b.Step() {
+		}
+		return b.Now().Sub(begin)
+	}
+	if s, q := took(slow), took(quick); s != 10*time.Millisecond || q != 0 {
+		t.Errorf("the slow one took %v, the other %v", s, q)
+	}
+}

@@ -35,7 +35,7 @@ func TestCluster(t *testing.T) {
 
 // TestClusterSeeds runs the cases of some seeds on five nodes. TROUPE_CASES=N runs so many.
 func TestClusterSeeds(t *testing.T) {
-	n := uint64(100)
+	n := uint64(300)
 	if raced || testing.Short() {
 		n = 10
 	}

@@ -106,7 +106,7 @@ func (t *Tally) CoverageTable() []string {
 	if b := t.Boundaries(); b.Cases > 0 {
 		rows = append(rows, b)
 	}
-	out := []string{fmt.Sprintf("%-6s %-13s %8s %8s %8s %8s %8s", "STREAM", "EFFECT", "POINTS", "CASES", "HELD", "VIOLATED", "STALE")}
+	out := []string{"STREAM EFFECT          POINTS    CASES     HELD VIOLATED    STALE"}
 	for _, r := range rows {
 		out = append(out, fmt.Sprintf("%-6s %-13s %8d %8d %8d %8d %8d", r.Stream, r.Effect, r.Points, r.Cases, r.Held,
 			r.Violated, r.Stale))

@@ -1,8 +1,8 @@
 // Package chaos finds what breaks a node. It runs cases (package plan) on the actors of the
 // daemon in a simulated world, holds the rules of supervisor/invariants and a few of its own
 // against everything that happens, and says of each case whether they held. A sweep makes a
-// case of every single fault at every point of a life; a search makes cases of seeds; a
-// shrinker takes away from a case that breaks a rule what it does not need for that.
+// case of every single fault at every point of a life, or of every pair; a search makes cases of seeds,
+// of one node or of a cluster; a shrinker takes away from a case that breaks a rule what it does not need for that.
 //
 //	c, err := plan.Parse("create web main=app ready=app; on web Ready: kill-agent")
 //	…

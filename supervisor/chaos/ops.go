@@ -78,6 +78,7 @@ func (r *runner) doNode(m *member, o *plan.Op, wait time.Duration) {
 	case plan.Suspend:
 		m.rules.Slept(wait)
 		m.Suspend(wait)
+	default:
 	}
 }
 
@@ -106,6 +107,7 @@ func (r *runner) breakPod(o *plan.Op) {
 			}
 		}
 		r.inRuntime(id, (*simcri.Runtime).Vanish)
+	default:
 	}
 }
 

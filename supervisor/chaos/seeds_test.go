@@ -11,7 +11,7 @@ import (
 
 // TestSeeds runs the cases of some seeds. TROUPE_CASES=N runs so many.
 func TestSeeds(t *testing.T) {
-	n := uint64(1000)
+	n := uint64(3000)
 	if raced || testing.Short() {
 		n = 100
 	}

@@ -14,18 +14,96 @@ fault call StopContainer job/app #1 = slow 500ms
 fault msg pods:Wanted - #2 = panic
 `
 
+const goodCluster = `seed 3
+nodes 3
+schedule starve=pods
+schedule priorities depth=2
+cost *=2ms
+deploy web replicas=4 main=app ready=app
+create a main=app
+backup
+on web Ready: image web/app to=registry.test/app:2
+kill-agent n2 for=1s
+no-answers n3 for=20s
+no-watches for=20s
+at 1m0s: lose-node n2 for=8m
+lose-node n3
+drain n1
+uncordon n1
+replicas web to=2
+restore
+delete web
+fault host LoadCheckpoint - #1 = older
+fault host LoadCheckpoint - #2 = lost
+fault call StartContainer web/app #3 = fail
+`
+
 // TestParsePrints: a case is printed as it was written, as lines and as one line.
 func TestParsePrints(t *testing.T) {
-	c, err := Parse("# why\n\n" + good)
-	if err != nil {
-		t.Fatal(err)
+	for _, text := range []string{good, goodCluster} {
+		c, err := Parse("# why\n\n" + text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.String(); got != text {
+			t.Errorf("printed as\n%s", got)
+		}
+		again, err := Parse(c.Line())
+		if err != nil || again.Hash() != c.Hash() {
+			t.Errorf("as a line: %v, %s", err, c.Line())
+		}
 	}
-	if got := c.String(); got != good {
-		t.Errorf("printed as\n%s", got)
+}
+
+// TestExpand: what is drawn can be parsed, and restores, half links, schedules and each operation of a
+// cluster are drawn.
+func TestExpand(t *testing.T) {
+	for name, p := range map[string]Profile{"node": {}, "cluster": Cluster(5)} {
+		drawn := map[Verb]int{}
+		schedules := map[string]int{}
+		for seed := range uint64(500) {
+			c := Expand(seed, p)
+			if again, err := Parse(c.String()); err != nil || again.Hash() != c.Hash() {
+				t.Fatalf("%s, seed %d: %v\n%s", name, seed, err, c)
+			}
+			for i := range c.Ops {
+				drawn[c.Ops[i].Verb]++
+			}
+			schedules[strings.TrimRight(c.Schedule.String(), "0123456789ms\n")]++
+		}
+		want := append([]Verb{Backup}, verbs...)
+		if p.Nodes > 0 {
+			want = append([]Verb{Backup, Deploy, Create, Uncordon}, p.Verbs...)
+		}
+		for _, v := range want {
+			if drawn[v] == 0 {
+				t.Errorf("%s: %s is never drawn", name, v)
+			}
+		}
+		if n := schedules[""]; n < 300 || n > 450 || len(schedules) < 10 {
+			t.Errorf("%s: the schedules are %v", name, schedules)
+		}
 	}
-	again, err := Parse(c.Line())
-	if err != nil || again.Hash() != c.Hash() {
-		t.Errorf("as a line: %v, %s", err, c.Line())
+}
+
+// TestFaultsWhereTheyCanBe: a checkpoint is lost or older only where one is read.
+func TestFaultsWhereTheyCanBe(t *testing.T) {
+	points := map[Stream][]Fault{Host: {
+		{Stream: Host, Subject: LoadCheckpoint, N: 1}, {Stream: Host, Subject: "UnmountPod", Role: Role{Pod: "a"}, N: 1},
+	}}
+	lost := 0
+	for seed := range uint64(200) {
+		for _, f := range Faults(seed, Profile{}, points) {
+			if f.Effect.Do == Lost || f.Effect.Do == Older {
+				lost++
+				if f.Subject != LoadCheckpoint {
+					t.Fatal(f)
+				}
+			}
+		}
+	}
+	if lost == 0 {
+		t.Error("no checkpoint is lost or older")
 	}
 }
 
@@ -53,6 +131,29 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"fault call X - #0 = fail":            "the first is #1",
 		"fault call X - #1 = fail 1s":         "take a duration",
 		"fault call X b #1 = fail":            "there is no pod b",
+		"fault host X - #1 = lost":            "only LoadCheckpoint can be lost",
+		"restore":                             "there is no backup yet",
+		"nodes 0":                             "want 1 node at least",
+		"nodes 1000":                          "want 1 to 100",
+		"standalone; nodes 2":                 "are not standalone",
+		"kill-agent n2":                       "there is no node n2, but [n1]",
+		"drain n1":                            "needs a cluster",
+		"nodes 2; drain":                      "drain needs a node",
+		"nodes 2; expire n1":                  `expire has no "n1"`,
+		"nodes 2; deploy w main=app":          "a workload needs replicas=N",
+		"create a main=app replicas=2":        "replicas=N is for deploy",
+		"nodes 2; deploy w main=app replicas=2 restart=Never":       "run for ever",
+		"nodes 2; deploy w main=app replicas=2; create w main=app":  "is a pod here and a workload there",
+		"nodes 2; deploy w main=app replicas=2; force w":            "w is a workload, not a pod",
+		"nodes 2; create a main=app; replicas a to=2":               "a is a pod, not a workload",
+		"nodes 2; deploy w main=app replicas=2; replicas w to=many": "to=many",
+		"nodes 2; deploy w main=app replicas=2; replicas w":         "want to=N",
+		"schedule random":              "want: schedule starve=ACTOR",
+		"schedule priorities depth=x":  "invalid syntax",
+		"schedule priorities depth=-1": "it can't be negative",
+		"cost pods":                    "invalid duration",
+		"cost pods=2h":                 "1s at most",
+		"cost =2ms":                    "want: cost ACTOR=DURATION",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -66,6 +167,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 // FuzzParse: rubbish gives an error, and what is read is printed so that it is read again.
 func FuzzParse(f *testing.F) {
 	f.Add(good)
+	f.Add(goodCluster)
 	f.Add("create a main=app; fault host UnmountPod a #1 = hang")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := Parse(text)

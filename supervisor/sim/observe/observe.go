@@ -45,12 +45,12 @@ type Node struct {
 // seen is what is remembered of one pod.
 type seen struct {
 	bound    time.Time
+	on       *Node // that it is counted on; nil for none
 	restarts int32
 	phase    report.Phase
 	counted  bool
 	running  bool
 	ready    bool
-	placed   bool // counts on its node
 	started  bool // was ready once
 }
 
@@ -120,7 +120,7 @@ func (o *Pods) see(e simapi.Event) {
 			s.bound = o.clock.Now()
 		}
 	}
-	o.count(s, on, -1)
+	o.count(s, -1)
 	if n := restartsOf(p); n > s.restarts {
 		o.restarts += int(n - s.restarts)
 		if on != nil {
@@ -134,9 +134,11 @@ func (o *Pods) see(e simapi.Event) {
 	}
 	s.phase, s.counted = Phase(p), true
 	s.running, s.ready = p.Status.Phase == v1.PodRunning, ready(p)
-	s.placed = on != nil && s.phase != report.Succeeded && s.phase != report.Failed
-	o.count(s, on, 1)
-	if s.ready && !s.started {
+	if s.on = on; s.phase == report.Succeeded || s.phase == report.Failed {
+		s.on = nil
+	}
+	o.count(s, 1)
+	if s.ready && !s.started && on != nil {
 		s.started = true
 		on.Starts++
 		o.starts.add(o.clock.Now().Sub(s.bound))
@@ -144,7 +146,7 @@ func (o *Pods) see(e simapi.Event) {
 }
 
 // count adds a pod as it was last seen, or takes it away.
-func (o *Pods) count(s *seen, on *Node, by int) {
+func (o *Pods) count(s *seen, by int) {
 	if !s.counted {
 		return
 	}
@@ -152,10 +154,10 @@ func (o *Pods) count(s *seen, on *Node, by int) {
 	if s.running {
 		o.running += by
 	}
-	if s.placed {
-		on.Pods += by
+	if s.on != nil {
+		s.on.Pods += by
 		if s.ready {
-			on.Ready += by
+			s.on.Ready += by
 		}
 	}
 }
