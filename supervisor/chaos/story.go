@@ -329,7 +329,9 @@ func (s *story) missing() (why string, left int) {
 
 // missing says what is missing of one pod.
 func (c *cast) missing(name string, standalone bool) string {
-	if c.asked == nil {
+	// A deletion that the agent completes as it has no answer yet may meet the restored object.
+	deleted := c.revived && c.status == nil
+	if c.asked == nil || deleted {
 		if c.status != nil && !standalone {
 			return fmt.Sprintf("pod %s is still shown", name)
 		}
