@@ -77,7 +77,7 @@ type Snapshot struct {
 type Hint struct{ Event port.RuntimeEvent }
 
 // Seen says that a list shows a pod otherwise than the one before, or how the list shows it,
-// every Deps.Slow if there were events. To pods.
+// every Deps.Slow if there were events or no stream. To pods.
 type Seen struct {
 	Ref    observed.PodRef
 	View   observed.Pod
@@ -325,9 +325,10 @@ func (p *pleg) listed(ctx *kernel.Context[Message], m listed) {
 		return
 	}
 	// What came and went between two lists is in neither, but its pod may know of it: so each pod is
-	// told of a list now and then, if there were events at all. Idle pods cost nothing.
+	// told of a list now and then, if there were events at all. Idle pods cost nothing. Without a stream
+	// nobody knows whether there was something to tell.
 	events := p.events.Load()
-	all := events != p.told && m.begun.Sub(p.whole) >= p.deps.Slow
+	all := (events != p.told || p.mode == polling) && m.begun.Sub(p.whole) >= p.deps.Slow
 	if all {
 		p.whole, p.told = m.begun, events
 	}

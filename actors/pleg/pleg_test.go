@@ -229,3 +229,13 @@ func TestListsAreToldAfterEvents(t *testing.T) {
 	r.WantAfter("quiet again", slow-2*soon)
 	r.WantAfter("nothing was heard", 2*soon, "list", "healthy, streaming")
 }
+
+// TestListsAreToldWithoutStream: without events nobody knows what came and went between two lists, so each
+// pod is told of a list now and then.
+func TestListsAreToldWithoutStream(t *testing.T) {
+	r := newRig(t, polling, has(made("web", "c1")))
+	r.Advance(slow - soon)
+	r.Forget()
+	r.WantAfter("a list that all are told", fast, "list", "healthy", "seen: default/web with 1 sandboxes and 1 containers")
+	r.WantAfter("the next", fast, "list", "healthy")
+}

@@ -95,7 +95,9 @@ func (s *status) alone(ctx *kernel.Context[Message], r *record, begun time.Time)
 
 // succeeded applies the apiserver's new object.
 func (s *status) succeeded(r *record, m answered) {
-	r.failures, r.retryAt = 0, 0
+	if m.what != statuswrite.Read {
+		r.failures, r.retryAt = 0, 0 // a read after each conflict is no end of conflicts
+	}
 	if m.what == statuswrite.Delete {
 		r.deleted = r.object != nil && r.object.UID == m.object.UID
 		return
@@ -110,7 +112,10 @@ func (s *status) succeeded(r *record, m answered) {
 			return
 		}
 	}
-	if apipod.Compare(r.object.ResourceVersion, m.got.ResourceVersion) > 0 {
+	// A read shows what is there now. If it is older than what was known when it began, the apiserver's store
+	// was restored from a backup.
+	restored := m.what == statuswrite.Read && r.object == m.object
+	if apipod.Compare(r.object.ResourceVersion, m.got.ResourceVersion) > 0 && !restored {
 		return // changed again since
 	}
 	r.object = m.got

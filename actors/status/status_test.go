@@ -266,6 +266,41 @@ func TestNewest(t *testing.T) {
 	}
 }
 
+// TestRestored: after a conflict a read shows an older version than the known one. The apiserver's store was
+// restored from a backup, and what is there now counts.
+func TestRestored(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	old := r.has["web"]
+	r.put("web", nothing)
+	r.tell("web")
+	r.has["web"] = old
+	r.show("web", v1.PodRunning, "", false)
+	r.Advance(20 * time.Millisecond)
+	r.Want("calls", "patch web", "get web", "patch web")
+	if p := r.has["web"]; p.Status.Phase != v1.PodRunning {
+		t.Errorf("the apiserver has %+v", p)
+	}
+}
+
+// TestConflicts: if each write conflicts, whatever was read before it, it is tried ever more seldom.
+func TestConflicts(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	r.tell("web")
+	r.fail = func(verb, _ string) error {
+		if verb == "patch" {
+			return &port.Error{Kind: port.Conflict}
+		}
+		return nil
+	}
+	r.show("web", v1.PodRunning, "", false)
+	r.Advance(10 * time.Minute)
+	if n := len(r.Lines()); n < 10 || n > 60 {
+		t.Errorf("%d calls in 10 minutes", n)
+	}
+}
+
 // TestRefused: one whose status is not taken is tried ever more seldom.
 func TestRefused(t *testing.T) {
 	r := newRig(t)
