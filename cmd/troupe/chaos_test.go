@@ -11,9 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
@@ -296,4 +300,37 @@ func ended(t *testing.T, c *exec.Cmd) (out outcomeJSON) {
 		t.Fatalf("%v: %s", err, c.Stdout)
 	}
 	return out
+}
+
+// TestChaosManifest: the Job for many machines is one, and its parts are all parts of its cases.
+func TestChaosManifest(t *testing.T) {
+	text, err := os.ReadFile("../../docs/manifests/troupe-chaos.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var job batchv1.Job
+	if err := yaml.UnmarshalStrict(text, &job); err != nil {
+		t.Fatal(err)
+	}
+	if job.APIVersion != "batch/v1" || job.Kind != "Job" || *job.Spec.CompletionMode != batchv1.IndexedCompletion {
+		t.Errorf("it is a %s %s, %s", job.APIVersion, job.Kind, *job.Spec.CompletionMode)
+	}
+	c := job.Spec.Template.Spec.Containers[0]
+	for i := range *job.Spec.Completions {
+		args := slices.Concat(c.Command[1:], c.Args)
+		for k, arg := range args {
+			args[k] = strings.ReplaceAll(arg, "$(JOB_COMPLETION_INDEX)", fmt.Sprint(i))
+		}
+		seeds, rest, err := newRootCommand().Find(args)
+		if err := errors.Join(err, seeds.ParseFlags(rest)); err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		_, last, err := seedRange(seeds.Flags().Arg(0))
+		if got, want := seeds.Flag("shard").Value.String(), fmt.Sprintf("%d/%d", i, *job.Spec.Completions); err != nil || last < 1000 || got != want {
+			t.Errorf("%q: the part is %s, want %s; %v", args, got, want, err)
+		}
+	}
+	if codes := job.Spec.PodFailurePolicy.Rules[0].OnExitCodes; codes.Values[0] != exitViolated || *codes.ContainerName != c.Name {
+		t.Errorf("fails for %v of %s", codes.Values, *codes.ContainerName)
+	}
 }
