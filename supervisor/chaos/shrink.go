@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
-	"github.com/troupe-dev/troupe/supervisor/invariants"
 )
 
 // Shrink takes away from a case that broke a rule what it does not need to break the same
@@ -38,21 +37,23 @@ func (s *shrinker) same(r *Result) bool {
 	if len(r.Violations) == 0 {
 		return false
 	}
-	a, b := &s.best.Violations[0], &r.Violations[0]
-	return a.ID == b.ID && victim(a) == victim(b)
+	return s.best.Violations[0].ID == r.Violations[0].ID && victim(s.best) == victim(r)
 }
 
 var named = regexp.MustCompile(`\bpod (\S+)`)
 
-// victim is the pod that a violation is about. One of the end of a case names it in its text only.
-func victim(v *invariants.Violation) string {
+// victim is the pod that the violation is about. One of the end of a case names it in its text only,
+// or not at all: a UID there is another in every case.
+func victim(r *Result) string {
+	v := &r.Violations[0]
 	if v.Pod.Name != "" {
 		return v.Pod.Name
 	}
-	if found := named.FindStringSubmatch(v.What); found != nil {
-		return found[1]
+	found := named.FindStringSubmatch(v.What)
+	if found == nil || !slices.ContainsFunc(r.Case.Ops, func(o plan.Op) bool { return o.Role.Pod == found[1] }) {
+		return ""
 	}
-	return ""
+	return found[1]
 }
 
 // try keeps a case if it breaks the same rule.

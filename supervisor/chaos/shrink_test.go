@@ -29,7 +29,7 @@ fault api Patch-Pod-status b #2 = fail
 		t.Fatalf("it is %s", r.Verdict())
 	}
 	small := Shrink(t.Context(), r, time.Minute)
-	if got := small.Case.Line(); got != "seed 5; create a main=app; on a Ready: lose-task a/app; delete a" || victim(&small.Violations[0]) != "a" {
+	if got := small.Case.Line(); got != "seed 5; create a main=app; on a Ready: lose-task a/app; delete a" || victim(small) != "a" {
 		t.Errorf("shrunk to %s, which violates %v", got, small.Violations)
 	}
 	ended, stop := context.WithCancel(t.Context())
