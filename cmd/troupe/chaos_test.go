@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -332,5 +333,37 @@ func TestChaosManifest(t *testing.T) {
 	}
 	if codes := job.Spec.PodFailurePolicy.Rules[0].OnExitCodes; codes.Values[0] != exitViolated || *codes.ContainerName != c.Name {
 		t.Errorf("fails for %v of %s", codes.Values, *codes.ContainerName)
+	}
+}
+
+// TestChaosDocs runs the commands of docs/chaos.md, which print what is there but for the numbers.
+func TestChaosDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/chaos.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	numbers := regexp.MustCompile(`\d[\d.]*(ms|[hms][\dhms]*)?`)
+	blocks := regexp.MustCompile(`(?m)^    \$ troupe chaos (.*)\n((?:(?:    .*)?\n)*)`).FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 5 {
+		t.Fatalf("%d commands", len(blocks))
+	}
+	for _, b := range blocks {
+		var args []string
+		for i, part := range strings.Split(b[1], "'") { // what is quoted, and what is not
+			if i%2 == 1 {
+				args = append(args, part)
+			} else {
+				args = append(args, strings.Fields(part)...)
+			}
+		}
+		out, _, _ := chaosSays(t, args...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasSuffix(l, "faults struck") })
+		got := numbers.ReplaceAllString(strings.Join(lines, "\n"), "N")
+		want := numbers.ReplaceAllString(strings.TrimSpace(strings.ReplaceAll(b[2], "\n    ", "\n")), "N")
+		if got != want {
+			t.Errorf("troupe chaos %s prints\n%s\nthe docs say\n%s", b[1], out, b[2])
+		}
 	}
 }

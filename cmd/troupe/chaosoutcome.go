@@ -170,7 +170,9 @@ func (o *outcome) end() error {
 		v := r.Violations[0]
 		out.Failures = append(out.Failures,
 			failureJSON{Rule: v.ID, Pod: v.Pod.Name, What: v.What, Case: r.Case.Line(), Page: page})
-		o.printf("%s%s\n%s\n", violatedLine, v, r.Case)
+		if !o.keep || o.f.limit > 0 { // or it was told when it was found
+			o.printf("%s%s\n%s\n", violatedLine, v, r.Case)
+		}
 	}
 	if o.one && o.tally.Violated == 0 {
 		if _, err := o.pages.add(o.tally.Last); err != nil {
