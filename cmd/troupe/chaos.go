@@ -102,7 +102,6 @@ found until then was printed; 1 if the command could not be run.`,
 	sweep.Flags().BoolVar(&f.pairs, "pairs", false,
 		"run pairs of faults on each life ("+pairsLife+" if none is given), but those that strike a node in a state "+
 			"in which the same fault struck it before")
-	sweep.MarkFlagsMutuallyExclusive("pairs", "shard")
 	seeds := &cobra.Command{
 		Use:   "seeds FROM..TO",
 		Short: "Run the cases of seeds, each beside its twin without faults",
@@ -113,6 +112,7 @@ found until then was printed; 1 if the command could not be run.`,
 	for _, many := range []*cobra.Command{replay, sweep, seeds} {
 		many.Flags().Var(&f.shard, "shard", "run only part I of N of the cases, I from 0 to N-1: I/N")
 	}
+	sweep.MarkFlagsMutuallyExclusive("pairs", "shard")
 	c.AddCommand(run, replay, shrink, sweep, seeds, newChaosLiveCommand(&f))
 	return c
 }
