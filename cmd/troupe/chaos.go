@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 )
 
-// The exit codes of troupe chaos besides exitFailed.
+// The exit codes of troupe chaos besides exitFailed and exitInterrupted.
 const (
 	exitViolated = 3
 	exitStale    = 4
@@ -33,13 +29,19 @@ func (e chaosError) Error() string { return e.text }
 // pairsLife is the life of one pod that pairs of faults are tried on.
 const pairsLife = "plain"
 
+// mostNodes of a case.
+const mostNodes = 100
+
 // chaosFlags are the flags of troupe chaos.
 type chaosFlags struct {
 	workers int
 	keep    bool
 	pairs   bool
 	json    bool
+	report  string
+	nodes   int
 	limit   time.Duration
+	shard   shard
 }
 
 func newChaosCommand() *cobra.Command {
@@ -56,23 +58,35 @@ at its end all must be well.
   troupe chaos run 'create job main=app restart=Never app.run-for=2s;
                     fault call StartContainer job/app #1 = hang'
   troupe chaos sweep
-  troupe chaos seeds 1..1000
+  troupe chaos seeds 1..1000 --report failures/
+  troupe chaos replay failures/
 
-Exit codes: 3 if a rule was violated, 4 if the case of run is stale (a fault or an
-operation of it was never reached), 1 if the command could not be run.`,
+Exit codes: 3 if a rule was violated; 4 if a case of run or replay is stale (a fault or an
+operation of it was never reached); 130 if the run was interrupted, after what was
+found until then was printed; 1 if the command could not be run.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().IntVar(&f.workers, "workers", 0, "cases to run at once (default: one for each CPU)")
-	c.PersistentFlags().BoolVar(&f.keep, "keep-going", false, "run all cases, instead of stopping at the first violation")
-	c.PersistentFlags().BoolVar(&f.json, "json", false, "print the outcome as JSON")
-	c.PersistentFlags().DurationVar(&f.limit, "shrink", 20*time.Second,
+	flags := c.PersistentFlags()
+	flags.IntVar(&f.workers, "workers", 0, "number of cases to run at once (default: one for each CPU)")
+	flags.BoolVar(&f.keep, "keep-going", false, "run all cases, instead of stopping at the first violation")
+	flags.BoolVar(&f.json, "json", false, "print the outcome as JSON")
+	flags.StringVar(&f.report, "report", "",
+		"FILE.html to write a page about the case to, or of many cases about the first that violated a rule; "+
+			"or a directory for a page about each, and a file cases.txt for replay")
+	flags.DurationVar(&f.limit, "shrink", 20*time.Second,
 		"how long to look for a smaller case that violates the same rule; 0 for not at all")
 	run := &cobra.Command{
 		Use:   "run CASE",
 		Short: "Run one case, given as text or as @FILE",
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+	}
+	replay := &cobra.Command{
+		Use:   "replay FILE",
+		Short: "Run all cases of a file: text, or what run, sweep or seeds has printed or reported",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(c *cobra.Command, args []string) error { return f.replay(c, args[0]) },
 	}
 	shrink := &cobra.Command{
 		Use:   "shrink CASE",
@@ -94,25 +108,13 @@ operation of it was never reached), 1 if the command could not be run.`,
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(c *cobra.Command, args []string) error { return f.seeds(c, args[0]) },
 	}
-	c.AddCommand(run, shrink, sweep, seeds, newChaosLiveCommand(&f))
+	seeds.Flags().IntVar(&f.nodes, "nodes", 0, "cases of a cluster with so many nodes (default: of one node without a control plane)")
+	for _, many := range []*cobra.Command{replay, sweep, seeds} {
+		many.Flags().Var(&f.shard, "shard", "run only part I of N of the cases, I from 0 to N-1: I/N")
+	}
+	sweep.MarkFlagsMutuallyExclusive("pairs", "shard")
+	c.AddCommand(run, replay, shrink, sweep, seeds, newChaosLiveCommand(&f))
 	return c
-}
-
-// readCase reads a case from an argument.
-func readCase(arg string) (*plan.Case, error) {
-	name, isFile := strings.CutPrefix(arg, "@")
-	if !isFile {
-		return plan.Parse(arg)
-	}
-	data, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	c, err := plan.Parse(string(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return c, nil
 }
 
 func (f *chaosFlags) run(c *cobra.Command, arg string) error {
@@ -120,8 +122,29 @@ func (f *chaosFlags) run(c *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	o := newOutcome(f, c.OutOrStdout())
-	o.add(chaos.Run(given))
+	o, err := newOutcome(f, c, 1)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	o.strict, o.one = true, true
+	o.add(chaos.Twinned(given))
+	return o.end()
+}
+
+func (f *chaosFlags) replay(c *cobra.Command, file string) error {
+	cases, err := readCases(file)
+	if err != nil {
+		return err
+	}
+	from, to := f.shard.of(uint64(len(cases)))
+	o, err := newOutcome(f, c, to-from)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	o.strict, o.keep = true, true
+	chaos.Replay(c.Context(), cases[from:to], f.workers, o.add)
 	return o.end()
 }
 
@@ -130,17 +153,60 @@ func (f *chaosFlags) shrink(c *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	r := chaos.Run(given)
+	if f.limit <= 0 {
+		return errors.New("--shrink 0: shrink needs time: give a longer one, or leave it out")
+	}
+	r := chaos.Twinned(given)
 	if r.Verdict() != chaos.Violated {
 		return fmt.Errorf("the case violates no rule: it is %s", r.Verdict())
 	}
-	r = chaos.Shrink(r, f.limit)
-	_, err = fmt.Fprint(c.OutOrStdout(), r.Case)
+	r = chaos.Shrink(c.Context(), r, f.limit)
+	if _, err = fmt.Fprint(c.OutOrStdout(), r.Case); err == nil && c.Context().Err() != nil {
+		err = errInterrupted
+	}
 	return err
 }
 
 func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
-	o := newOutcome(f, c.OutOrStdout())
+	lives, err := f.lives(names)
+	if err != nil {
+		return err
+	}
+	if f.pairs {
+		return f.sweepPairs(c, lives)
+	}
+	total := uint64(0)
+	cases := make([][]*plan.Case, len(lives))
+	for i, l := range lives {
+		cases[i] = append([]*plan.Case{l.Case}, chaos.Singles(l)...)
+		total += uint64(len(cases[i]))
+	}
+	from, to := f.shard.of(total)
+	o, err := newOutcome(f, c, to-from)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	at := uint64(0)
+	for i, cases := range cases {
+		n := uint64(len(cases))
+		mine := cases[min(max(from, at)-at, n):min(max(to, at)-at, n)]
+		at += n
+		if len(mine) == 0 {
+			continue
+		}
+		before := o.tally.Cases
+		chaos.Each(c.Context(), mine, f.workers, o.add)
+		o.printf("%-16s %6d cases, %s\n", lives[i].Name, o.tally.Cases-before, o.sums())
+		if o.stopped() {
+			break
+		}
+	}
+	return o.end()
+}
+
+// lives are those of the names, all if there are none.
+func (f *chaosFlags) lives(names []string) (out []chaos.Life, err error) {
 	known := map[string]chaos.Life{}
 	var all []string
 	for _, l := range chaos.Lives() {
@@ -155,23 +221,27 @@ func (f *chaosFlags) sweep(c *cobra.Command, names []string) error {
 		names = all
 	}
 	for _, name := range names {
-		if _, is := known[name]; !is {
-			return fmt.Errorf("there is no life %q, but: %s", name, strings.Join(all, " "))
+		l, is := known[name]
+		if !is {
+			return nil, fmt.Errorf("there is no life %q, but: %s", name, strings.Join(all, " "))
 		}
+		out = append(out, l)
 	}
-	for _, name := range names {
-		if f.pairs {
-			n := chaos.Pairs(c.Context(), known[name], f.workers, o.add)
-			o.printf("%-16s %6d single faults, %d pairs, %d pruned, %d run, %s\n", name, n.Singles, n.Pairs, n.Pairs-n.Run,
-				o.tally.Cases, o.sums())
-			continue
-		}
-		before := o.tally.Cases
-		chaos.Each(c.Context(), append([]*plan.Case{known[name].Case}, chaos.Singles(known[name])...), f.workers, o.add)
-		if !f.json {
-			o.printf("%-16s %6d cases, %s\n", name, o.tally.Cases-before, o.sums())
-		}
-		if o.stopped(c.Context()) {
+	return out, nil
+}
+
+// sweepPairs: how many pairs there are shows only while they are run.
+func (f *chaosFlags) sweepPairs(c *cobra.Command, lives []chaos.Life) error {
+	o, err := newOutcome(f, c, 0)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	for _, l := range lives {
+		n := chaos.Pairs(c.Context(), l, f.workers, o.add)
+		o.printf("%-16s %6d single faults, %d pairs, %d pruned, %d run, %s\n", l.Name, n.Singles, n.Pairs, n.Pairs-n.Run,
+			o.tally.Cases, o.sums())
+		if o.stopped() {
 			break
 		}
 	}
@@ -183,153 +253,21 @@ func (f *chaosFlags) seeds(c *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	o := newOutcome(f, c.OutOrStdout())
-	begin, told := time.Now(), time.Now()
-	chaos.Seeds(c.Context(), first, last, f.workers, plan.Profile{}, func(r *chaos.Result) bool {
-		if since := time.Since(told); since > 5*time.Second {
-			told = time.Now()
-			rate := float64(o.tally.Cases) / time.Since(begin).Seconds()
-			left := time.Duration(float64(last-first+1-uint64(o.tally.Cases))/rate) * time.Second
-			o.printf("%d cases, %.0f a second, %s left, %s\n", o.tally.Cases, rate, left, o.sums())
-		}
-		return o.add(r)
-	})
-	return o.end()
-}
-
-// seedRange reads FROM..TO, or one seed.
-func seedRange(s string) (first, last uint64, err error) {
-	from, to, both := strings.Cut(s, "..")
-	if !both {
-		to = from
-	}
-	if first, err = strconv.ParseUint(from, 10, 64); err == nil {
-		last, err = strconv.ParseUint(to, 10, 64)
-	}
-	if err != nil || first > last {
-		return 0, 0, fmt.Errorf("%q: want FROM..TO, two numbers of which the first is not larger", s)
-	}
-	return first, last, nil
-}
-
-// outcome is what a command prints.
-type outcome struct {
-	f     *chaosFlags
-	to    io.Writer
-	tally chaos.Tally
-	begin time.Time
-}
-
-func newOutcome(f *chaosFlags, to io.Writer) *outcome {
-	return &outcome{f: f, to: to, begin: time.Now()}
-}
-
-// add counts a result, and reports whether to go on.
-func (o *outcome) add(r *chaos.Result) bool {
-	o.tally.Add(r)
-	if r.Verdict() == chaos.Violated && o.f.keep {
-		o.printf("violated %s\n  %s\n", r.Violations[0], r.Case.Line())
-	}
-	return r.Verdict() != chaos.Violated || o.f.keep
-}
-
-// printf writes for people: not with --json. Nobody can be told where that fails.
-func (o *outcome) printf(format string, args ...any) {
-	if !o.f.json {
-		_, _ = fmt.Fprintf(o.to, format, args...)
-	}
-}
-
-func (o *outcome) stopped(ctx context.Context) bool {
-	return ctx.Err() != nil || o.tally.Violated > 0 && !o.f.keep
-}
-
-func (o *outcome) sums() string {
-	return fmt.Sprintf("%d held, %d violated, %d stale", o.tally.Held, o.tally.Violated, o.tally.Stale)
-}
-
-// failureJSON and outcomeJSON are what --json prints.
-type failureJSON struct {
-	Rule, Pod, What, Case string
-}
-
-type sometimesJSON struct {
-	Reached int `json:"reached"`
-	Total   int `json:"total"`
-}
-
-type outcomeJSON struct {
-	Cases         int            `json:"cases"`
-	Held          int            `json:"held"`
-	Stale         int            `json:"stale"`
-	Failures      []failureJSON  `json:"failures"`
-	FaultsReached map[string]int `json:"faultsReached"`
-	Coverage      []chaos.Row    `json:"coverage"`
-	// KilledBetween is what was covered of kill -9 before and after messages.
-	KilledBetween chaos.Row     `json:"killedBetween"`
-	Sometimes     sometimesJSON `json:"sometimes"`
-	SimSeconds    float64       `json:"simSeconds"`
-	WallSeconds   float64       `json:"wallSeconds"`
-	TraceHash     string        `json:"traceHash,omitempty"`
-}
-
-// end shrinks and prints what was violated, and gives the exit code.
-func (o *outcome) end() error {
-	const most = 10 // failures that are shrunk and shown
-	out := outcomeJSON{
-		Cases: o.tally.Cases, Held: o.tally.Held, Stale: o.tally.Stale, Failures: []failureJSON{},
-		FaultsReached: map[string]int{}, SimSeconds: o.tally.Simulated.Seconds(),
-		Coverage: o.tally.Coverage(), KilledBetween: o.tally.Boundaries(),
-	}
-	if o.tally.Cases == 1 {
-		out.TraceHash = fmt.Sprintf("%016x", o.tally.Last.Hash)
-	}
-	reached, names := o.tally.Rarest()
-	out.Sometimes = sometimesJSON{reached, len(names)}
-	for _, r := range out.Coverage {
-		out.FaultsReached[string(r.Stream)+" "+string(r.Effect)] = r.Cases - r.Stale
-	}
-	for _, r := range o.tally.Failures[:min(most, len(o.tally.Failures))] {
-		if o.f.limit > 0 {
-			r = chaos.Shrink(r, o.f.limit)
-		}
-		v := r.Violations[0]
-		out.Failures = append(out.Failures, failureJSON{Rule: v.ID, Pod: v.Pod.Name, What: v.What, Case: r.Case.Line()})
-		o.printf("\nviolated %s\n%s", v, r.Case)
-	}
-	out.WallSeconds = time.Since(o.begin).Seconds()
-	if o.f.json {
-		e := json.NewEncoder(o.to)
-		e.SetIndent("", "  ")
-		if err := e.Encode(out); err != nil {
-			return err
-		}
-	} else {
-		o.table()
-	}
+	profile := plan.Profile{}
 	switch {
-	case o.tally.Violated > 0:
-		return chaosError{exitViolated, "a rule was violated"}
-	case o.tally.Cases == 1 && o.tally.Stale == 1:
-		return chaosError{exitStale, "the case is stale: these never happened: " + strings.Join(o.tally.Last.Unreached, "; ")}
+	case f.nodes < 0 || f.nodes > mostNodes:
+		return fmt.Errorf("--nodes: %d: must be from 1 to %d", f.nodes, mostNodes)
+	case f.nodes > 0:
+		profile = plan.Cluster(f.nodes)
 	}
-	return nil
-}
-
-func (o *outcome) table() {
-	o.printf("\n%d cases, %s; %s of simulated time, %d messages, in %s\n", o.tally.Cases, o.sums(),
-		o.tally.Simulated.Round(time.Second), o.tally.Messages, time.Since(o.begin).Round(time.Millisecond))
-	for _, line := range o.tally.CoverageTable() {
-		o.printf("  %s\n", line)
+	from, to := f.shard.of(last - first + 1)
+	o, err := newOutcome(f, c, to-from)
+	if err != nil {
+		return err
 	}
-	o.rareStates()
-}
-
-// rareStates prints how often the rare states were reached, the rarest first.
-func (o *outcome) rareStates() {
-	reached, names := o.tally.Rarest()
-	o.printf("%d of %d rare states reached\n", reached, len(names))
-	for _, name := range names {
-		o.printf("  %8d cases: %s\n", o.tally.Sometimes[name], name)
+	defer o.close()
+	if from < to {
+		chaos.Seeds(c.Context(), first+from, first+to-1, f.workers, profile, o.add)
 	}
+	return o.end()
 }

@@ -112,7 +112,15 @@ func (f *chaosLiveFlags) run(c *cobra.Command, args []string) (err error) {
 // session runs the cases, and takes all away that it has made.
 func (f *chaosLiveFlags) session(c *cobra.Command, cases []*plan.Case) (err error) {
 	f.limit = 0 // what is shrunk would have to be run on the node again and again
-	o := newOutcome(f.chaosFlags, c.OutOrStdout())
+	if f.report != "" {
+		return errors.New("--report: a page is about a simulated run: give the case to troupe chaos run")
+	}
+	o, err := newOutcome(f.chaosFlags, c, uint64(len(cases)))
+	if err != nil {
+		return err
+	}
+	o.one = len(cases) == 1
+	o.strict = o.one
 	s, err := live.Start(c.Context(), f.config)
 	if err != nil {
 		return err

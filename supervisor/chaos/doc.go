@@ -7,6 +7,6 @@
 //	c, err := plan.Parse("create web main=app ready=app; on web Ready: kill-agent")
 //	…
 //	if r := chaos.Run(c); r.Verdict() == chaos.Violated {
-//		fmt.Println(r.Violations[0], chaos.Shrink(c, r).Line())
+//		fmt.Println(r.Violations[0], chaos.Shrink(ctx, r, time.Minute).Case.Line())
 //	}
 package chaos

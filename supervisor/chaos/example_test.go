@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strings"
+	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
@@ -20,21 +22,40 @@ func ExampleRun() {
 	// Output: held true 1
 }
 
-// Cases of one's own kind: jobs with a sidecar, and a runtime that forgets to answer.
+// A profile of your own: jobs with a sidecar, and a runtime that forgets to answer. What is found is
+// shrunk, and its page is written.
 func ExampleSeeds() {
+	ctx := context.Background()
 	p := plan.Profile{
 		Pods: 2, Ops: 4, Faults: 3,
 		Words:   [][]string{{"sidecar=proxy"}, {"restart=Never", "app.run-for=2s"}},
 		Verbs:   []plan.Verb{plan.Delete, plan.Restart},
 		Effects: []plan.EffectKind{plan.Lose},
 	}
-	violated := 0
-	chaos.Seeds(context.Background(), 1, 20, 0, p, func(r *chaos.Result) bool {
+	var all chaos.Tally
+	chaos.Seeds(ctx, 1, 20, 0, p, func(r *chaos.Result) bool {
+		all.Add(r)
 		if r.Verdict() == chaos.Violated {
-			violated++
+			fmt.Println(r.Violations[0], chaos.Shrink(ctx, r, time.Minute).Case)
 		}
 		return true
 	})
-	fmt.Println(violated, "violated")
-	// Output: 0 violated
+	fmt.Println(all.Cases, "cases,", all.Violated, "violated")
+	// Output: 20 cases, 0 violated
+}
+
+// The page of a case shows what happened, pod by pod.
+func ExampleWritePage() {
+	c, err := plan.Parse("create web main=app; on web Ready: lose-task web/app; delete web")
+	if err != nil {
+		log.Fatal(err)
+	}
+	r := chaos.Run(c, chaos.WithStory())
+	var page strings.Builder
+	if err := chaos.WritePage(&page, r, "", nil); err != nil {
+		log.Fatal(err)
+	}
+	last := r.Story.Entries[len(r.Story.Entries)-1]
+	fmt.Println(last.What, "after", last.At.Round(time.Minute), strings.HasPrefix(page.String(), "<!DOCTYPE html>"))
+	// Output: L01 after 40m0s true
 }

@@ -35,6 +35,8 @@ type injector struct {
 	struck int
 	// They ask for the end of a node's agent or runtime, from within a hook.
 	killAgent, killRuntime func(node string)
+	// strikes is told of each fault that strikes on a node.
+	strikes func(node string, f *plan.Fault)
 }
 
 func newInjector(c *plan.Case, record bool) *injector {
@@ -66,6 +68,7 @@ func (j *injector) at(node string, s plan.Stream, subject string, role plan.Role
 		}
 		if a.seen++; a.seen == a.N {
 			a.reached, e, strikes = true, a.Effect, true
+			j.strikes(node, &a.Fault)
 		}
 	}
 	if strikes {

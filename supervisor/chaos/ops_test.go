@@ -77,7 +77,7 @@ func TestShrinkTheWorld(t *testing.T) {
 	if r.Verdict() != Violated {
 		t.Fatal(r.Verdict())
 	}
-	got := Shrink(r, time.Minute).Case
+	got := Shrink(t.Context(), r, time.Minute).Case
 	const want = "nodes 1\ncreate a main=app\n"
 	if text := got.String(); !strings.Contains(text, want) || len(got.Ops) > 3 {
 		t.Errorf("it is shrunk to\n%s", text)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
+	"github.com/troupe-dev/troupe/supervisor/sim/report"
 )
 
 // Verdict is what a case has shown.
@@ -52,6 +53,10 @@ type Result struct {
 	// when a fault struck.
 	states []uint64
 	struck int
+	// Story is what happened, if it was asked for.
+	Story *report.Story
+	// ended is the time in the world at the end.
+	ended time.Time
 }
 
 // Verdict of the case.

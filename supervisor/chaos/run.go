@@ -47,6 +47,7 @@ type runner struct {
 	states   bool
 	marked   uint64
 	versions func(string, *v1.Pod)
+	rec      *recording // nil if there is none
 
 	world *sim.World
 	v     *kernel.Virtual
@@ -90,6 +91,7 @@ func newRunner(c *plan.Case, options ...Option) *runner {
 	if r.states {
 		r.inj.state = r.state
 	}
+	r.inj.strikes = r.rec.fault
 	r.build()
 	return r
 }
@@ -107,6 +109,8 @@ func Run(c *plan.Case, options ...Option) *Result {
 	}
 	r.v.Settle()
 	r.out.Hash, r.out.Messages, r.out.Simulated = r.world.TraceHash(), r.world.Messages(), r.world.Elapsed()
+	r.out.ended = r.v.Now()
+	r.out.Story = r.rec.story(r.nodes, r.names, c.Standalone)
 	r.out.Points, r.out.Reached = r.inj.points, r.inj.reached()
 	r.out.states, r.out.struck = r.inj.states, r.inj.struck
 	for name, c := range r.pods { // order-free: a map of the same
@@ -140,6 +144,7 @@ func (r *runner) on(node string) *member {
 func (r *runner) build() {
 	config := sim.Config{
 		Seed: r.c.Seed, Bare: r.c.Nodes == 0, RestartDelay: restartDelay, Schedule: r.schedule(),
+		Tracer: r.rec.tracer(),
 		Hooks: sim.Hooks{
 			Runtime: r.called, Transition: r.changed, Host: r.hosted, API: r.asked,
 			Event: r.event, Crashed: r.crashed,
@@ -160,6 +165,7 @@ func (r *runner) build() {
 		panic(err)
 	}
 	r.v = r.world.Clock()
+	r.rec.begin(r.v.Now)
 	if !r.c.Standalone {
 		if _, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, r.shown); err != nil {
 			panic(err)
@@ -228,6 +234,7 @@ func (r *runner) actor(path string) string {
 }
 
 func (r *runner) violated(v invariants.Violation) {
+	r.rec.broke(r.podName(v.Pod.Name), r.nodes[0], v)
 	r.out.Violations = append(r.out.Violations, v)
 	r.dirty = true
 }
@@ -236,6 +243,8 @@ func (r *runner) violated(v invariants.Violation) {
 func (r *runner) configure(m *member, c *agent.Config) {
 	clear(m.within)
 	m.rules.Began()
+	r.rec.started(m.Name())
+	c.Ports.Events = r.rec.events(m.Name(), c.Ports.Events)
 	c.PullDeadline = pullDeadline
 	c.Around = func(actor string, msg any, handled bool) {
 		if handled {
@@ -278,6 +287,7 @@ func (r *runner) changed(node string, t simcri.Transition) {
 	if !r.bare {
 		r.on(node).rules.Changed(t)
 	}
+	r.rec.changed(r.podName(t.Pod.Name), &t)
 	r.transition(t)
 	r.dirty = true
 }
@@ -340,6 +350,7 @@ func (r *runner) shown(e simapi.Event) {
 	if !r.bare && p.Spec.NodeName != "" && len(r.members) > 0 {
 		r.on(p.Spec.NodeName).rules.Shown(p, e.Type == simapi.Deleted)
 	}
+	r.rec.shown(r.podName(p.Name), p, e.Type == simapi.Deleted)
 	r.version(p, e.Type == simapi.Deleted, r.v.Now())
 	if r.versions != nil {
 		r.versions(r.roleOf(p.Name, "").Pod, p)
@@ -380,6 +391,7 @@ func (r *runner) live() {
 		if !r.waitFor(&r.c.Ops[r.next]) || r.broken() {
 			return
 		}
+		r.rec.operation(r.on(r.c.Ops[r.next].Node).Name(), &r.c.Ops[r.next])
 		r.do(&r.c.Ops[r.next])
 		r.next++
 	}

@@ -36,7 +36,7 @@ func fail(t *testing.T, tally *Tally) {
 	for _, r := range tally.Failures {
 		id := r.Violations[0].ID
 		if told[id]++; told[id] <= 3 {
-			r = Shrink(r, 10*time.Second)
+			r = Shrink(t.Context(), r, 10*time.Second)
 			t.Errorf("%v\n%s", r.Violations[0], r.Case.Line())
 		}
 	}

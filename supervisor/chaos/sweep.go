@@ -61,6 +61,8 @@ type Tally struct {
 	// Sometimes has how many cases came through each rare state, all of them by name.
 	Sometimes map[string]int
 	covered   coverage
+	// Hash is over the hashes of all results, in the order in which they were added.
+	Hash uint64
 }
 
 // Kind is a kind of fault.
@@ -70,7 +72,8 @@ type Kind struct {
 }
 
 // Each runs cases on as many threads as workers (one for each CPU if zero), and tells of
-// each result as it comes; it stops when told returns false or ctx ends.
+// each result in the order of the cases, whatever the number of workers; it stops when told
+// returns false or ctx ends.
 func Each(ctx context.Context, cases []*plan.Case, workers int, told func(*Result) bool) {
 	each(ctx, slices.Values(cases), workers, func(c *plan.Case) *Result {
 		if len(c.Faults) == 0 {
@@ -79,6 +82,38 @@ func Each(ctx context.Context, cases []*plan.Case, workers int, told func(*Resul
 		return Run(c)
 	}, told)
 }
+
+// Replay runs cases as Each does, each beside its twin without faults.
+func Replay(ctx context.Context, cases []*plan.Case, workers int, told func(*Result) bool) {
+	each(ctx, slices.Values(cases), workers, func(c *plan.Case) *Result { return Twinned(c) }, told)
+}
+
+// Twinned runs a case, and if it has faults also its twin without them: some rules compare the two.
+func Twinned(c *plan.Case, options ...Option) *Result {
+	r := Run(c, options...)
+	if len(c.Faults) == 0 || len(r.Violations) > 0 {
+		return r
+	}
+	twin := *c
+	twin.Faults = nil
+	return compared(r, Run(&twin))
+}
+
+// like runs cases as the one of a result has to be run to violate its rule.
+func like(r *Result) func(*plan.Case, ...Option) *Result {
+	if len(r.Violations) > 0 {
+		switch r.Violations[0].ID {
+		case isolated, frugal:
+			return Twinned
+		case atRest:
+			return func(c *plan.Case, options ...Option) *Result { return Run(c, append(options, WithRest())...) }
+		}
+	}
+	return Run
+}
+
+// Again runs the case of a result once more, so that it violates what it violated.
+func Again(r *Result, options ...Option) *Result { return like(r)(r.Case, options...) }
 
 // Seeds runs the cases of the seeds first to last, each beside its twin without faults, as
 // Each does, and one in two hundred once more. That a twin violates a rule is told too.
@@ -109,24 +144,37 @@ func each[T any](ctx context.Context, all iter.Seq[T], workers int, run func(T) 
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	next := make(chan T)
+	type numbered struct {
+		n int
+		x T
+	}
+	next := make(chan numbered)
 	var mu sync.Mutex
+	// waiting are results of cases after the one that is due to be told of.
+	due, waiting := 0, map[int]*Result{}
 	var done sync.WaitGroup
 	for range workers {
 		done.Go(func() {
-			for x := range next {
-				r := run(x)
+			for c := range next {
+				r := run(c.x)
 				mu.Lock()
-				if ctx.Err() == nil && !told(r) {
-					stop()
+				waiting[c.n] = r
+				for r := waiting[due]; r != nil && ctx.Err() == nil; r = waiting[due] {
+					delete(waiting, due)
+					due++
+					if !told(r) {
+						stop()
+					}
 				}
 				mu.Unlock()
 			}
 		})
 	}
+	n := 0
 	for x := range all {
 		select {
-		case next <- x:
+		case next <- numbered{n, x}:
+			n++
 			continue
 		case <-ctx.Done():
 		}
@@ -141,6 +189,7 @@ func (t *Tally) Add(r *Result) {
 	t.Cases++
 	t.Simulated += r.Simulated
 	t.Messages += r.Messages
+	t.Hash = (t.Hash ^ r.Hash) * 1099511628211 // as FNV does it
 	t.Last = r
 	if t.Sometimes == nil {
 		t.Sometimes = map[string]int{}

@@ -51,6 +51,8 @@ type Config struct {
 	// Schedule is in what order actors handle messages, and what time that takes; by default any
 	// order, and none.
 	Schedule kernel.Schedule
+	// Tracer is told of everything that actors do, besides the hash of the run; nil for none.
+	Tracer kernel.Tracer
 	// History is how many handled messages a crash report of an actor shows; none
 	// if zero.
 	History int

@@ -38,7 +38,7 @@ for name; do
     continue
   fi
   echo "$name: $(head -1 "$patch")"
-  echo "$out" | sed -n 's|.*"Rule": "\(.*\)",|  rule \1|p; s|.*"Case": "\(.*\)".*|  case \1|p' | sed 's/\\u003d/=/g'
+  echo "$out" | sed -n 's|.*"rule": "\(.*\)",|  rule \1|p; s|.*"case": "\(.*\)".*|  case \1|p' | sed 's/\\u003d/=/g'
   echo "  after $((SECONDS - begin)) s"
 done
 exit $missed

@@ -79,13 +79,18 @@ func NewBar(w io.Writer, now func() time.Time) *Bar { return &Bar{w: w, now: now
 // often is how often the line is rewritten.
 const often = 100 * time.Millisecond
 
-// Show writes the line, if the last one is not of a moment ago.
-func (b *Bar) Show(p run.Progress) {
-	now := b.now()
-	if now.Sub(b.last) < often {
-		return
+// Show says how far a simulated run is.
+func (b *Bar) Show(p run.Progress) { b.Say(func() string { return progress(p) }) }
+
+// Say writes a text as the line, if the last one is not of a moment ago.
+func (b *Bar) Say(text func() string) {
+	if now := b.now(); now.Sub(b.last) >= often {
+		b.last = now
+		b.line(text())
 	}
-	b.last = now
+}
+
+func progress(p run.Progress) string {
 	const width = 30
 	line := ""
 	switch {
@@ -96,8 +101,7 @@ func (b *Bar) Show(p run.Progress) {
 	default:
 		line = fmt.Sprintf("%v simulated", p.Simulated.Truncate(time.Second))
 	}
-	line += fmt.Sprintf(", %d of %d pods run, %s", p.Running, p.Pods, p.Doing)
-	b.line(line)
+	return line + fmt.Sprintf(", %d of %d pods run, %s", p.Running, p.Pods, p.Doing)
 }
 
 // Clear takes the line away.

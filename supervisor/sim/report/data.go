@@ -34,6 +34,9 @@ type Data struct {
 	Marks []Mark
 	// Failures are the expectations that were not met, in any order. Empty means that all were.
 	Failures []Failure
+	// Story is that of a case of troupe chaos, nil for a run of troupe sim: the page shows it in the
+	// place of all that is counted.
+	Story *Story
 	// Expectations is how many were looked at, those that failed among them; 0 if there were none.
 	Expectations int
 }

@@ -9,6 +9,8 @@ import (
 
 // page is what the template shows: texts as people read them, and places on axes.
 type page struct {
+	// Program is the command that the page is of.
+	Program string
 	Title   string
 	Facts   []string
 	Badges  []badge
@@ -29,6 +31,8 @@ type page struct {
 
 	Starts startChart
 	Heat   heatMap
+
+	Story *story
 }
 
 type badge struct{ Class, Text string }
@@ -49,10 +53,14 @@ func (p page) Lanes() []lanes {
 func newPage(d *Data) page {
 	all := events(d)
 	p := page{
+		Program: "troupe sim", Story: drawStory(d.Story),
 		Title: "Simulation", Facts: facts(d), Badges: badges(d), Figures: figures(d), Command: short(shell(d.Command), 4000),
 		Hash: short(d.Figures.TraceHash, 128), Version: short(d.Version, 80),
 		Time: timeTicks(d.Duration, axisTime), Phases: drawPhases(d), Starts: drawStarts(d), Heat: drawHeat(d),
 		Events: all[:min(len(all), maxEvents)],
+	}
+	if d.Story != nil {
+		p.Program = "troupe chaos"
 	}
 	if d.Title != "" {
 		p.Title = short(d.Title, 160)
@@ -75,6 +83,9 @@ func newPage(d *Data) page {
 }
 
 func facts(d *Data) []string {
+	if d.Story != nil {
+		return []string{fmt.Sprintf("seed %d", d.Seed), some(d.Figures.Nodes, "node"), some(d.Figures.Pods, "pod"), axisTime(d.Duration) + " simulated"}
+	}
 	var all []string
 	if d.Scenario != "" {
 		all = append(all, short(d.Scenario, 120))
@@ -84,6 +95,9 @@ func facts(d *Data) []string {
 }
 
 func badges(d *Data) []badge {
+	if d.Story != nil {
+		return []badge{storyBadge(d.Story)}
+	}
 	var all []badge
 	switch n := max(d.Expectations, len(d.Failures)); {
 	case len(d.Failures) > 0:
@@ -98,6 +112,9 @@ func badges(d *Data) []badge {
 }
 
 func figures(d *Data) []figure {
+	if d.Story != nil {
+		return storyFigures(d.Story)
+	}
 	f := d.Figures
 	start := func(id, name string, took time.Duration, note string) figure {
 		if len(d.Starts) == 0 {

@@ -14,7 +14,8 @@ func (d *Data) Validate() error {
 	if d.Duration < 0 || d.Duration > longest {
 		return fmt.Errorf("report: Data.Duration is %v: it can't be negative, or more than %v", d.Duration, longest)
 	}
-	return errors.Join(d.Figures.validate(), d.validatePhases(), d.validateStarts(), d.validateHeat(), d.validateMarks())
+	return errors.Join(d.Figures.validate(), d.validatePhases(), d.validateStarts(), d.validateHeat(), d.validateMarks(),
+		d.validateStory())
 }
 
 func (f *Figures) validate() error {

@@ -13,8 +13,14 @@ import (
 //go:embed report.html.tmpl
 var pageText string
 
+//go:embed story.html.tmpl
+var storyText string
+
 //go:embed report.css
 var style string
+
+//go:embed story.css
+var storyStyle string
 
 //go:embed report.js
 var script string
@@ -27,7 +33,7 @@ type document struct {
 	Policy string
 }
 
-var pageTemplate = template.Must(template.New("report").Parse(pageText))
+var pageTemplate = template.Must(template.Must(template.New("report").Parse(pageText)).Parse(storyText))
 
 // Write writes the report of a run as one HTML file of at most 2 MiB. Equal data give equal bytes.
 // The error names the field that can't be drawn, see [Data.Validate], or is that of the writer. Of
@@ -37,10 +43,14 @@ func Write(w io.Writer, d Data) error {
 		return err
 	}
 	hash := sha256.Sum256([]byte(script))
+	sheet := style
+	if d.Story != nil {
+		sheet += storyStyle
+	}
 	var b bytes.Buffer
 	err := pageTemplate.Execute(&b, document{
 		page:  newPage(&d),
-		Style: template.HTML("<style>\n" + style + "</style>"), Script: template.HTML("<script>" + script + "</script>"),
+		Style: template.HTML("<style>\n" + sheet + "</style>"), Script: template.HTML("<script>" + script + "</script>"),
 		Policy: "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" +
 			base64.StdEncoding.EncodeToString(hash[:]) + "'",
 	})

@@ -1,4 +1,5 @@
-// Package page looks at the web page of a node as an operator does: in a real
+// Package page looks at the web page of a node, and at the page of a case of troupe
+// chaos, as an operator does: in a real
 // browser, light and dark, with few pods and with many. That of a real node is
 // looked at in tests/e2e/node.
 //
