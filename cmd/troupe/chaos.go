@@ -108,7 +108,8 @@ found until then was printed; 1 if the command could not be run.`,
 		Args:  cobra.ExactArgs(1),
 		RunE:  func(c *cobra.Command, args []string) error { return f.seeds(c, args[0]) },
 	}
-	seeds.Flags().IntVar(&f.nodes, "nodes", 0, "cases of a cluster with so many nodes (default: of one node without a control plane)")
+	seeds.Flags().IntVar(&f.nodes, "nodes", 0,
+		"cases of a cluster with so many nodes (default: of one node without a control plane)")
 	for _, many := range []*cobra.Command{replay, sweep, seeds} {
 		many.Flags().Var(&f.shard, "shard", "run only part I of N of the cases, I from 0 to N-1: I/N")
 	}

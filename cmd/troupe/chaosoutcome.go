@@ -91,7 +91,8 @@ func (o *outcome) far() string {
 		rest := float64(o.total-uint64(o.tally.Cases)) / rate * float64(time.Second)
 		left = fmt.Sprintf(", %s left", time.Duration(rest).Round(time.Second))
 	}
-	return fmt.Sprintf("%d%s cases, %.0f a second%s, %d faults reached, %s", o.tally.Cases, of, rate, left, struck, o.sums())
+	return fmt.Sprintf("%d%s cases, %.0f a second%s, %d faults reached, %s", o.tally.Cases, of, rate, left, struck,
+		o.sums())
 }
 
 // printf writes for people: not with --json. Nobody can be told where that fails.

@@ -14,7 +14,8 @@ import (
 var ends = map[string]string{
 	"L01": "At the end all is well: what was asked for runs or has ended, what was deleted is gone, nothing is left or " +
 		"under way.",
-	isolated:  "A pod that no fault names is Ready as soon as it is in the twin, and its containers restart no more often.",
+	isolated: "A pod that no fault names is Ready as soon as it is in the twin, and its containers restart no more " +
+		"often.",
 	frugal:    "Faults cost few calls more than the twin has that change something in the apiserver or the runtime.",
 	atRest:    "An agent that is killed while all is well, and started again, changes nothing.",
 	sameAgain: "A case has the same run on another number of threads.",
@@ -57,7 +58,9 @@ func WritePage(w io.Writer, r *Result, version string, command []string) error {
 		if !v.At.IsZero() {
 			at = min(max(0, r.Simulated-r.ended.Sub(v.At)), r.Simulated)
 		}
-		d.Failures = append(d.Failures, report.Failure{At: at, Want: v.ID + ": " + textOf(v.ID), Got: strings.TrimPrefix(v.String(), v.ID+": ")})
+		d.Failures = append(d.Failures, report.Failure{
+			At: at, Want: v.ID + ": " + textOf(v.ID), Got: strings.TrimPrefix(v.String(), v.ID+": "),
+		})
 	}
 	return report.Write(w, d)
 }

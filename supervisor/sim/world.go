@@ -62,7 +62,8 @@ func New(c Config) (*World, error) {
 	var err error
 	w.clock.SetSchedule(c.Schedule, c.Seed)
 	w.system, err = kernel.NewSystem(kernel.Config{
-		Clock: w.clock, Seed: c.Seed, Tracer: traced(w.tracer, c.Tracer), History: history, MailboxLimit: c.MailboxLimit, Log: c.Log,
+		Clock: w.clock, Seed: c.Seed, Tracer: traced(w.tracer, c.Tracer), History: history, MailboxLimit: c.MailboxLimit,
+		Log:     c.Log,
 		OnCrash: w.crashed, OnFatal: w.fatal, Intercept: c.Hooks.intercept(), Within: c.Hooks.within(),
 	})
 	if err != nil {

@@ -84,7 +84,8 @@ func newPage(d *Data) page {
 
 func facts(d *Data) []string {
 	if d.Story != nil {
-		return []string{fmt.Sprintf("seed %d", d.Seed), some(d.Figures.Nodes, "node"), some(d.Figures.Pods, "pod"), axisTime(d.Duration) + " simulated"}
+		return []string{fmt.Sprintf("seed %d", d.Seed), some(d.Figures.Nodes, "node"), some(d.Figures.Pods, "pod"),
+			axisTime(d.Duration) + " simulated"}
 	}
 	var all []string
 	if d.Scenario != "" {

@@ -66,7 +66,9 @@ type StoryEntry struct {
 
 // Sort puts the entries in order.
 func (s *Story) Sort() {
-	slices.SortStableFunc(s.Entries, func(a, b StoryEntry) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Kind, b.Kind)) })
+	slices.SortStableFunc(s.Entries, func(a, b StoryEntry) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Kind, b.Kind))
+	})
 }
 
 func (d *Data) validateStory() error {
@@ -76,8 +78,8 @@ func (d *Data) validateStory() error {
 	for i, e := range d.Story.Entries {
 		if e.At < 0 || e.At > d.Duration || e.Lane < 0 || e.Lane >= len(d.Story.Lanes) || e.Kind < 0 ||
 			int(e.Kind) >= len(storyKinds) {
-			return fmt.Errorf("report: Story.Entries[%d] (%q) is of kind %d, in lane %d of %d, at %v: the run is from 0 to %v", i,
-				e.Text, e.Kind, e.Lane, len(d.Story.Lanes), e.At, d.Duration)
+			return fmt.Errorf("report: Story.Entries[%d] (%q) is of kind %d, in lane %d of %d, at %v: the run is from 0 to %v",
+				i, e.Text, e.Kind, e.Lane, len(d.Story.Lanes), e.At, d.Duration)
 		}
 	}
 	return nil
