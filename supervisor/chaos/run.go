@@ -272,8 +272,11 @@ func (r *runner) called(node string, c simcri.Call) simcri.Fault {
 	case simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer, simcri.StopContainer, simcri.StopPodSandbox,
 		simcri.RemoveContainer, simcri.RemovePodSandbox, simcri.PullImage, simcri.UpdateContainer:
 		r.out.Changes++
-		if c.Method != simcri.StopPodSandbox || r.readySandbox(r.nameOf(c.Pod.UID)) != "" {
-			r.disturbed("it calls %s %s", c.Method, c.Object) // to stop what is stopped changes nothing
+		switch {
+		case c.Method == simcri.RemoveContainer, c.Method == simcri.RemovePodSandbox: // what has ended some time ago
+		case c.Method == simcri.StopPodSandbox && r.readySandbox(r.nameOf(c.Pod.UID)) == "": // it is stopped
+		default:
+			r.disturbed("it calls %s %s", c.Method, c.Object)
 		}
 	default:
 	}

@@ -10,10 +10,12 @@ import (
 // TestExcess: a case may cost more calls than its twin by what its faults and its length excuse.
 func TestExcess(t *testing.T) {
 	twin := &Result{Writes: 20, Changes: 30, Simulated: time.Minute}
+	restored := parse(t, "create a main=app; backup; restore")
 	for name, c := range map[string]struct {
 		r    Result
 		good bool
 	}{
+		"restored":         {Result{Case: restored, Writes: 1000, Changes: 30}, true},
 		"as many":          {Result{Writes: 20, Changes: 30, Simulated: time.Minute}, true},
 		"a few more":       {Result{Writes: 30, Changes: 40, Simulated: time.Minute}, true},
 		"too many writes":  {Result{Writes: 31, Changes: 30, Simulated: time.Minute}, false},
@@ -23,6 +25,9 @@ func TestExcess(t *testing.T) {
 		"shorter":          {Result{Writes: 31, Changes: 50, Simulated: 0}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if c.r.Case == nil {
+				c.r.Case = parse(t, "create a main=app")
+			}
 			if why := Excess(&c.r, twin); (why == "") != c.good {
 				t.Errorf("%q", why)
 			}

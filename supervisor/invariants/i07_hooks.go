@@ -22,7 +22,7 @@ var hooksRun = rule{
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		at := p.containers[c.Object]
-		if c.Method != simcri.StopContainer || at == nil || !at.asked.IsZero() || !at.running() || at.doubtful ||
+		if !n.timely || c.Method != simcri.StopContainer || at == nil || !at.asked.IsZero() || !at.running() || at.doubtful ||
 			c.Grace <= 0 || p.spec == nil || !n.told(p) || podspec.MayRestartAll(p.spec) {
 			return ""
 		}
@@ -42,7 +42,7 @@ var hooksRun = rule{
 		return ""
 	},
 	shown: func(n *Node, p *Pod, of *v1.Pod, gone bool) string {
-		if gone || podspec.Mirror(of) {
+		if !n.timely || gone || podspec.Mirror(of) {
 			return ""
 		}
 		for i := range of.Status.ContainerStatuses {

@@ -19,7 +19,7 @@ var messagesArrive = rule{
 		Excuses: "A message may find no actor after an actor crashed or an agent was killed, and if it is late.",
 	},
 	handled: func(n *Node) string {
-		if n.messages == busiest+1 { // told once
+		if n.timely && n.messages == busiest+1 { // told once
 			return fmt.Sprintf("%d messages were handled at one instant", n.messages)
 		}
 		return ""
@@ -60,7 +60,7 @@ func (n *Node) Undelivered(dead, dropped uint64) {
 	switch {
 	case dropped > 0:
 		n.violated(&messagesArrive, nil, fmt.Sprintf("full mailboxes have dropped %d messages", dropped))
-	case dead > 0 && n.crashedAt.IsZero() && n.still.IsZero() && n.agents < 2:
+	case dead > 0 && n.timely && n.crashedAt.IsZero() && n.still.IsZero() && n.agents < 2:
 		n.violated(&messagesArrive, nil, fmt.Sprintf("%d messages were for actors that had ended", dead))
 	}
 }

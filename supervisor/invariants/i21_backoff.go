@@ -43,7 +43,7 @@ var backsOff = rule{
 			l.backoff, l.doubtful = 0, l.doubtful || another
 			return ""
 		}
-		if n.clockSet.After(last.startedAt) || last.cause == simcri.Lost {
+		if !n.timely || n.clockSet.After(last.startedAt) || last.cause == simcri.Lost {
 			return ""
 		}
 		since := n.now().Sub(last.endedAt)
@@ -81,14 +81,25 @@ func (n *Node) overdue(p *Pod, l *lineage, name string) string {
 		return "" // the others may wait for something
 	}
 	most := l.backoff
-	if l.doubtful || n.trouble.until.After(l.last.startedAt) || p.trouble.until.After(l.last.startedAt) {
+	switch {
+	case l.doubtful || n.trouble.until.After(l.last.startedAt) || p.trouble.until.After(l.last.startedAt):
 		most = longestBackoff
+	case n.agents > 1 || !n.crashedAt.IsZero(): // it may have been forgotten why earlier ones ended
+		most = max(most, byNumber(l.last.attempt))
 	}
 	due := later(l.last.endedAt.Add(most), n.calm(p))
 	if over := n.now().Sub(due); over > backoffSlack {
 		return fmt.Sprintf("container %s was not made again %s after its backoff of %s was over", name, over, l.backoff)
 	}
 	return ""
+}
+
+// byNumber is the backoff of an incarnation if all before it have crashed.
+func byNumber(attempt uint32) time.Duration {
+	if attempt == 0 {
+		return 0
+	}
+	return min(firstBackoff<<min(attempt-1, 10), longestBackoff)
 }
 
 // crashed counts an end. clockSet: the clock was set while it ran, so that nobody knows how long.

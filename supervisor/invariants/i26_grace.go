@@ -45,7 +45,7 @@ var neverBeforeItsGrace = rule{
 
 // early says what is wrong with a container that is killed at a time.
 func (n *Node) early(p *Pod, c *container, kill time.Time) string {
-	if n.clockSet.After(c.startedAt) || p.spec == nil {
+	if !n.timely || n.clockSet.After(c.startedAt) || p.spec == nil {
 		return ""
 	}
 	asked := c.asked
@@ -97,6 +97,15 @@ func stopHook(c *v1.Container) *v1.LifecycleHandler {
 		return nil
 	}
 	return c.Lifecycle.PreStop
+}
+
+// deletedFor is how long the agent knows that the pod is deleted: a shorter grace period counts from
+// then too.
+func (p *Pod) deletedFor(now time.Time) time.Duration {
+	if p.endsSince.IsZero() {
+		return 0
+	}
+	return now.Sub(p.endsSince)
 }
 
 // endsIn: the agent was told that the pod's containers may be killed after a grace period.

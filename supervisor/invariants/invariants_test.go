@@ -233,14 +233,12 @@ func TestEachRuleIsViolated(t *testing.T) {
 			}
 		},
 		"I22": func(r *rig) {
-			r.Timely()
 			r.tell(r.probed())
 			r.now = r.now.Add(time.Minute)
 			r.ask()
 		},
 		"I26": func(r *rig) { r.Called(r.stop("app", 29*time.Second), simcri.Fault{}) },
 		"I27": func(r *rig) {
-			r.Timely()
 			r.tell()
 			r.now = r.now.Add(4 * time.Second)
 			r.call(simcri.StopContainer, "u1app0")
@@ -254,6 +252,7 @@ func TestEachRuleIsViolated(t *testing.T) {
 				t.Fatal("no life breaks it")
 			}
 			r := newRig().up()
+			r.Timely()
 			if live(r); len(r.found) != 1 || r.found[0].ID != rule.ID {
 				t.Errorf("found %v", r.found)
 			}

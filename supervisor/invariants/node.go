@@ -320,7 +320,7 @@ func (n *Node) Called(c simcri.Call, f simcri.Fault) {
 func (n *Node) Outsider(uid types.UID) {
 	if p := n.pods[uid]; p != nil {
 		for _, c := range p.containers { // order-free: all of them
-			c.asked = n.now()
+			c.asked, c.doubtful = n.now(), true
 		}
 		for _, l := range p.names { // order-free: all of them
 			l.made, l.ends, l.backoff, l.doubtful = false, 0, 0, true
@@ -385,7 +385,7 @@ func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
 		p.spec = of
 		n.judge(p)
 		if of.DeletionTimestamp != nil {
-			n.endsIn(p, podspec.DeletionGrace(of))
+			n.endsIn(p, podspec.DeletionGrace(of)-p.deletedFor(n.now()))
 		}
 	}
 }

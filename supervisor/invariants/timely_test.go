@@ -80,11 +80,14 @@ func TestTimes(t *testing.T) {
 		steps []step
 		want  string // the rule; empty for none
 	}{
-		"its whole grace period":           {[]step{stopIn(30 * time.Second)}, ""},
-		"less than its grace period":       {[]step{stopIn(20 * time.Second)}, "I26"},
-		"deleted with a shorter one":       {[]step{deleted(5), stopIn(5 * time.Second)}, ""},
-		"and killed sooner":                {[]step{deleted(5), pass(time.Second), stopIn(3 * time.Second)}, "I26"},
-		"the rest of its grace period":     {[]step{deleted(5), pass(time.Second), stopIn(4 * time.Second)}, ""},
+		"its whole grace period":       {[]step{stopIn(30 * time.Second)}, ""},
+		"less than its grace period":   {[]step{stopIn(20 * time.Second)}, "I26"},
+		"deleted with a shorter one":   {[]step{deleted(5), stopIn(5 * time.Second)}, ""},
+		"and killed sooner":            {[]step{deleted(5), pass(time.Second), stopIn(3 * time.Second)}, "I26"},
+		"the rest of its grace period": {[]step{deleted(5), pass(time.Second), stopIn(4 * time.Second)}, ""},
+		"deleted, and then with a shorter one": {[]step{
+			deleted(30), stopIn(30 * time.Second), pass(10 * time.Second), deleted(20), stopIn(10 * time.Second),
+		}, ""},
 		"deleted by force":                 {[]step{func(r *rig) { r.tell() }, stopIn(0)}, ""},
 		"killed with its sandbox too soon": {[]step{stopIn(30 * time.Second), func(r *rig) { r.end("app", 0, ended, 137, simcri.WithSandbox) }}, "I26"},
 		"the clock was set":                {[]step{pass(time.Second), clock, stopIn(time.Second)}, ""},
@@ -185,6 +188,7 @@ func TestUndelivered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig().up()
+			r.Timely()
 			if c.crashed {
 				r.Crashed(0)
 			}

@@ -41,7 +41,8 @@ func (n *Node) Troubled(uid types.UID, d time.Duration) {
 	}
 }
 
-// Timely: all that goes wrong is told from now on, so that what is late is a violation.
+// Timely: all that goes wrong is told from now on. Only then rules about times hold: what is late may
+// have a reason that nobody tells, and what is early a clock that was set.
 func (n *Node) Timely() { n.timely = true }
 
 // calm is since when nothing excuses that something is late; now if something does. p is nil for
