@@ -96,9 +96,16 @@ func methodOf(name string) (m simcri.Method, known bool) {
 	return 0, false
 }
 
+// pullLimit is when a runtime gives up a pull that makes no progress. An agent has no limit of its
+// own while the runtime answers otherwise.
+const pullLimit = 3 * time.Minute
+
 // onCall is an effect on a call of the runtime. The agent is killed by the caller.
-func onCall(e plan.Effect) *criproxy.Fault {
+func onCall(method string, e plan.Effect) *criproxy.Fault {
 	f := &criproxy.Fault{Message: planted, Delay: e.For}
+	if method == "PullImage" && (e.Do == plan.Hang || e.Do == plan.Lose) {
+		f.Delay = pullLimit
+	}
 	switch e.Do {
 	case plan.Fail:
 		f.Do, f.Code = criproxy.Refuse, codes.Unknown

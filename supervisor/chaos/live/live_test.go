@@ -279,11 +279,14 @@ func TestOnCall(t *testing.T) {
 		if effect.TakesTime() {
 			e.For = time.Second
 		}
-		if f := onCall(e); f.Do != want || f.Validate() != nil || f.Delay != e.For {
+		if f := onCall("StopContainer", e); f.Do != want || f.Validate() != nil || f.Delay != e.For {
 			t.Errorf("%s: %+v", effect, f)
 		}
 	}
-	if f := onCall(plan.Effect{}); f != nil {
+	if f := onCall("PullImage", plan.Effect{Do: plan.Hang}); f.Do != criproxy.Hang || f.Delay != pullLimit {
+		t.Errorf("a pull that hangs: %+v", f)
+	}
+	if f := onCall("StopContainer", plan.Effect{}); f != nil {
 		t.Errorf("nothing goes wrong: %+v", f)
 	}
 }

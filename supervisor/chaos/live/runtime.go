@@ -130,7 +130,7 @@ func (r *realRuntime) status(c *runtimeapi.ContainerStatus, sandbox string) {
 	of := simcri.Transition{
 		Pod: got.Pod, ID: got.ID, Sandbox: sandbox, Container: got.Name, Attempt: got.Attempt, ExitCode: got.ExitCode,
 	}
-	r.container(of, got.State, !got.StartedAt.IsZero())
+	r.container(of, got.State, !got.StartedAt.IsZero(), got.FinishedAt)
 }
 
 // sandbox takes in the state of a sandbox.
@@ -152,7 +152,7 @@ func (r *realRuntime) sandbox(of simcri.Transition, ready bool) {
 }
 
 // container takes in the state of a container: each state that it came through is told.
-func (r *realRuntime) container(of simcri.Transition, to observed.ContainerState, started bool) {
+func (r *realRuntime) container(of simcri.Transition, to observed.ContainerState, started bool, ended time.Time) {
 	c := r.containers[of.ID]
 	if c == nil {
 		c = &seenContainer{Transition: of, state: observed.ContainerCreated}
@@ -165,6 +165,7 @@ func (r *realRuntime) container(of simcri.Transition, to observed.ContainerState
 	}
 	if c.state != observed.ContainerExited && to == observed.ContainerExited {
 		c.ExitCode = of.ExitCode
+		c.At = ended // its backoff counts from then
 		r.containerEnded(c)
 	}
 }
@@ -176,6 +177,7 @@ func (r *realRuntime) containerEnded(c *seenContainer) {
 	}
 	c.state = observed.ContainerExited
 	r.tell(c.Transition, observed.ContainerStoppedEvent)
+	c.At = time.Time{}
 }
 
 func (r *realRuntime) containerGone(id string) {
@@ -211,7 +213,9 @@ func (r *realRuntime) of(sandbox string) (ids []string) {
 }
 
 func (r *realRuntime) tell(t simcri.Transition, kind observed.EventKind) {
-	t.Kind, t.At = kind, time.Now()
+	if t.Kind = kind; t.At.IsZero() {
+		t.At = time.Now()
+	}
 	r.changed(t)
 }
 

@@ -297,7 +297,7 @@ func (s *Session) called(c criproxy.Call) *criproxy.Fault {
 	if s.cur == nil {
 		return nil
 	}
-	return onCall(s.cur.called(&c))
+	return onCall(c.Method, s.cur.called(&c))
 }
 
 func (s *Session) event(e *runtimeapi.ContainerEventResponse) criproxy.Fate {

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -46,6 +47,8 @@ type world struct {
 	stops, sandboxStops, removals, outside map[string]bool
 	// streamed: the agent's list is under way as a stream.
 	streamed bool
+	// at is when what the rules are told of has happened, zero for now.
+	at time.Time
 }
 
 func newWorld(s *Session, c *plan.Case) *world {
@@ -55,8 +58,25 @@ func newWorld(s *Session, c *plan.Case) *world {
 		wanted: map[types.UID]*v1.Pod{}, static: map[string]*v1.Pod{}, refs: map[string]observed.PodRef{},
 		stops: map[string]bool{}, sandboxStops: map[string]bool{}, removals: map[string]bool{}, outside: map[string]bool{},
 	}
-	w.rules = invariants.New(time.Now, w.violated)
+	w.rules = invariants.New(w.now, w.violated)
 	return w
+}
+
+// now is the time for the rules: that of what they are told of, where that is known to be earlier.
+func (w *world) now() time.Time {
+	if !w.at.IsZero() {
+		return w.at
+	}
+	return time.Now()
+}
+
+// happened tells the rules of something that happened at a time, not later than now.
+func (w *world) happened(at time.Time, tell func()) {
+	if now := time.Now(); at.Before(now) {
+		w.at = at
+		defer func() { w.at = time.Time{} }()
+	}
+	tell()
 }
 
 func (w *world) violated(v invariants.Violation) {
@@ -93,6 +113,14 @@ func (w *world) called(c *criproxy.Call) plan.Effect {
 	call := simcri.Call{
 		Method: m, Object: objectOf(c), Container: role.Container,
 		Pod: observed.PodRef{UID: types.UID(c.PodUID), Namespace: c.PodNamespace, Name: role.Pod},
+	}
+	switch r := c.Request.(type) {
+	case *runtimeapi.StopContainerRequest:
+		call.Grace = time.Duration(r.GetTimeout()) * time.Second
+	case *runtimeapi.ExecSyncRequest:
+		if len(r.GetCmd()) > 0 {
+			call.Command = r.GetCmd()[0]
+		}
 	}
 	if role.Pod != "" {
 		w.told(c.PodName, types.UID(c.PodUID))
@@ -220,7 +248,7 @@ func (w *world) changed(t simcri.Transition) {
 	w.refs[t.ID] = t.Pod
 	w.told(t.Pod.Name, t.Pod.UID)
 	t.Pod.Name = w.roleOf(t.Pod.Name)
-	w.rules.Changed(t)
+	w.happened(t.At, func() { w.rules.Changed(t) })
 	w.witness.Changed(t)
 }
 
@@ -258,7 +286,12 @@ func (w *world) shown(p *v1.Pod, gone bool) {
 		if gone || p.DeletionTimestamp != nil && (before == nil || before.DeletionTimestamp == nil) {
 			w.rules.Stands(lag)
 		}
-		w.rules.Told(podspec.API, slices.Collect(maps.Values(w.wanted)))
+		// The agent may have been told a moment before: its grace periods count from then.
+		at := time.Now()
+		if d := p.DeletionTimestamp; d != nil && p.DeletionGracePeriodSeconds != nil {
+			at = d.Add(-podspec.Seconds(*p.DeletionGracePeriodSeconds))
+		}
+		w.happened(at, func() { w.rules.Told(podspec.API, slices.Collect(maps.Values(w.wanted))) })
 	}
 	w.rules.Shown(p, gone)
 	w.witness.Shown(p, gone, time.Now())
