@@ -275,3 +275,17 @@ func TestGraceWithoutEnd(t *testing.T) {
 		r.over(0)
 	}
 }
+
+// TestHTTPHookWithoutAnAddress: a pod of the host's network, on a node whose addresses are not known.
+func TestHTTPHookWithoutAnAddress(t *testing.T) {
+	hook := &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Path: "/bye", Port: intstr.FromInt32(80)}}
+	p := lived(v1.Lifecycle{PreStop: hook})
+	p.Spec.HostNetwork = true
+	r := newRig(t, p, nil)
+	r.up()
+	r.stop(5 * time.Second)
+	r.over(0)
+	if told := r.told("FailedPreStopHook"); len(told) != 1 || !strings.Contains(told[0], "address is not known") {
+		t.Errorf("told %q", told)
+	}
+}

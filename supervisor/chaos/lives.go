@@ -45,6 +45,10 @@ var lives = []struct{ name, text string }{
 		"create b main=app; at 10s: restore; at 40s: delete a"},
 	{"no-answers", "create a main=app ready=app; on a Made: no-answers for=20s; at 60s: delete a"},
 	{"no-watches", "create a main=app; on a Ready: no-watches for=20s; on a Ready +1s: delete a"},
+	{"sidecar-startup", "create a sidecar=proxy main=app startup=proxy proxy.startup-time=3s; on a Ready: kill-agent; " +
+		"on a Ready +5s: exit a/app code=1"},
+	{"static-returns", "write a main=app grace=3; on a Ready: remove a; on a Ready +100ms: write a main=app grace=3"},
+	{"static-lost", "write a sidecar=proxy main=app restart=Never; on a/app Made: end-sandbox a"},
 	{"no-events", "no-events; create a init=setup main=app; on a Ready +1s: delete a"},
 }
 

@@ -355,7 +355,7 @@ func (c *cast) missing(name string, standalone bool) string {
 	case c.unschedulable():
 	case !podstatus.Ready(c.status):
 		return fmt.Sprintf("pod %s is not Ready, but %s", name, c.phase())
-	default:
+	case !c.revived:
 		for i := range c.asked.Spec.Containers {
 			if of := c.asked.Spec.Containers[i].Name; c.part(of).running == "" {
 				return fmt.Sprintf("pod %s is shown as Ready, and container %s does not run", name, of)

@@ -3,6 +3,8 @@ package invariants
 import (
 	"fmt"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -19,6 +21,11 @@ var restartsAfterAnEnd = rule{
 		if t.Container == "" || t.Kind != observed.ContainerCreatedEvent || p.spec == nil {
 			return ""
 		}
+		for _, c := range p.containers { // order-free: there is one at most
+			if c.name == t.Container && c.sandbox == t.Sandbox && c.state == observed.ContainerCreated {
+				return fmt.Sprintf("container %s was made again while the one before it waits to be started", t.Container)
+			}
+		}
 		l := p.lineage(t.Container)
 		last := l.last
 		switch {
@@ -30,10 +37,25 @@ var restartsAfterAnEnd = rule{
 		}
 		spec, kind := podspec.Find(&p.spec.Spec, t.Container)
 		if spec == nil || kind != podspec.Main || podspec.MayRestartAll(p.spec) || !last.asked.IsZero() ||
-			podspec.RestartsAfter(spec, p.spec, last.exitCode) {
+			restartsAfter(spec, p.spec, last.exitCode) {
 			return ""
 		}
 		return fmt.Sprintf("container %s was made again after it ended with code %d, against its restart policy",
 			t.Container, last.exitCode)
 	},
+}
+
+// restartsAfter says whether a container starts again that has ended with a code. It does not ask the code
+// that the agent asks, but for containers with a policy or rules of their own.
+func restartsAfter(c *v1.Container, pod *v1.Pod, code int32) bool {
+	switch {
+	case c.RestartPolicy != nil:
+		return podspec.RestartsAfter(c, pod, code)
+	case pod.Spec.RestartPolicy == v1.RestartPolicyNever:
+		return false
+	case pod.Spec.RestartPolicy == v1.RestartPolicyOnFailure:
+		return code != 0
+	default:
+		return true
+	}
 }

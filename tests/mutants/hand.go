@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// byHand runs the mutants that were made by hand.
+type byHand struct {
+	search bool
+	rounds int
+	shrink time.Duration
+}
+
+// handDir is where the patches are.
+const handDir = "tests/mutants"
+
+// run runs the mutants of some names, all if there are none. It fails if one is not found.
+func (h *byHand) run(ctx context.Context, names []string, to io.Writer) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	patches, err := readPatches(filepath.Join(root, handDir))
+	if err != nil {
+		return err
+	}
+	patches = selected(patches, names)
+	o, err := newOverlay(root)
+	if err != nil {
+		return err
+	}
+	worker, done, err := h.build(ctx, o, patches)
+	if err != nil {
+		return err
+	}
+	defer done()
+	missed, begin := 0, time.Now()
+	var cpu time.Duration
+	for i, p := range patches {
+		f, took, err := h.try(ctx, worker, root, p, i+1)
+		cpu += took
+		switch {
+		case err != nil:
+			return err
+		case !f.Found:
+			missed++
+			fmt.Fprintf(to, "%s: NOT FOUND in %d cases, %v, %d crashes\n", p.name, f.Cases, took.Round(time.Second), f.Crashes)
+		default:
+			fmt.Fprintf(to, "| %s | %s | %s | `%s` | %d |\n", p.name, p.title, f.Rule, line(f.Case), f.Cases)
+		}
+	}
+	fmt.Fprintf(to, "%d of %d found, %v of CPU, %v\n", len(patches)-missed, len(patches), cpu.Round(time.Second),
+		time.Since(begin).Round(time.Second))
+	if missed > 0 {
+		return errors.New("not all mutants were found")
+	}
+	return nil
+}
+
+// build makes one program of all patches.
+func (h *byHand) build(ctx context.Context, o *overlay, patches []*patch) (worker string, done func(), err error) {
+	var all []*variant
+	for i, p := range patches {
+		of, err := p.variants(o, i+1)
+		if err != nil {
+			return "", nil, err
+		}
+		all = append(all, of...)
+	}
+	good, err := o.compiling(all)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, v := range all {
+		if !compiles(good, v.mutant) {
+			return "", nil, fmt.Errorf("%s does not compile", patches[v.mutant-1].name)
+		}
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return "", nil, err
+	}
+	b := &built{root: o.root, dir: dir}
+	if b.overlay, err = o.write(dir, all); err == nil {
+		worker, err = b.worker(ctx)
+	}
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return "", nil, err
+	}
+	return worker, func() { _ = os.RemoveAll(dir) }, nil
+}
+
+func compiles(all []*variant, mutant int) bool {
+	for _, v := range all {
+		if v.mutant == mutant {
+			return true
+		}
+	}
+	return false
+}
+
+// try runs one mutant: its case, or a search.
+func (h *byHand) try(ctx context.Context, worker, root string, p *patch, n int) (f Finding, cpu time.Duration, err error) {
+	file := filepath.Join(root, handDir, p.name+".case")
+	args := []string{"find", "-rounds", fmt.Sprint(h.rounds), "-shrink", h.shrink.String()}
+	if !h.search {
+		kept, err := os.ReadFile(file)
+		if err != nil {
+			return f, 0, fmt.Errorf("%w; look for a case with -search", err)
+		}
+		args = []string{"find", "-only", "-case", string(kept)}
+	}
+	s := suite{binary: worker, dir: root, args: args, cpu: 20 * time.Minute}
+	got := s.run(ctx, n)
+	if got.killed {
+		return f, got.cpu, fmt.Errorf("%s: %s\n%s", p.name, got.by, got.output)
+	}
+	if err = json.NewDecoder(bytes.NewReader(got.output)).Decode(&f); err != nil {
+		return f, got.cpu, fmt.Errorf("%s: %w", p.name, err)
+	}
+	if h.search && f.Found {
+		text := "# " + f.Rule + "\n" + strings.TrimPrefix(f.Case, "seed 1\n")
+		err = os.WriteFile(file, []byte(text), 0o666)
+	}
+	return f, got.cpu, err
+}
