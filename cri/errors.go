@@ -36,7 +36,7 @@ func translateError(k call, err, ctxErr error) error {
 	case errors.Is(ctxErr, context.DeadlineExceeded):
 		out.Kind, out.Detail = port.Deadline, "no answer in time"
 	default:
-		out.Kind, out.Detail = port.Canceled, "given up before it ended"
+		out.Kind, out.Detail = port.Canceled, "the agent stopped waiting for the call"
 	}
 	return out
 }

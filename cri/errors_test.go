@@ -110,7 +110,7 @@ func TestErrorWords(t *testing.T) {
 		{"our deadline", call{method: "PullImage", object: "a/b:1"}, status.Error(codes.DeadlineExceeded, "context deadline exceeded"), context.DeadlineExceeded,
 			"PullImage a/b:1: deadline exceeded: no answer in time"},
 		{"given up", call{method: "PullImage", object: "a/b:1"}, status.Error(codes.Canceled, "context canceled"), context.Canceled,
-			"PullImage a/b:1: canceled: given up before it ended"},
+			"PullImage a/b:1: canceled: the agent stopped waiting for the call"},
 		{"answered just then", call{method: "StartContainer", object: "c"}, status.Error(codes.NotFound, "no such container"), context.Canceled,
 			"StartContainer c: not found: no such container"},
 		{"not from gRPC", call{method: "RunPodSandbox", object: "default/web"}, errors.New("mkdir /x: read-only file system"), nil,

@@ -68,7 +68,7 @@ func (c *Client) answersDuring(ctx context.Context, cancel context.CancelFunc) e
 		cancel()
 		return &port.Error{
 			Kind: port.Deadline, Verb: "PullImage",
-			Detail: fmt.Sprintf("the runtime did not answer %d times, %s apart, while it pulled", misses,
+			Detail: fmt.Sprintf("the runtime did not answer %d checks in a row, %s apart, during the pull", misses,
 				c.config.PullCheckPeriod),
 		}
 	}

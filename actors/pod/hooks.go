@@ -80,7 +80,7 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 			p.deps.Runtime.ExecSync(ctx, id, h.Exec.Command, 0, func(r port.ExecResult, err error) {
 				switch {
 				case err != nil && ctx.Err() != nil:
-					err = fail(port.Canceled, "command %q had not ended when its container was stopped", command)
+					err = fail(port.Canceled, "command %q was still running when its container was stopped", command)
 				case err == nil && r.ExitCode != 0:
 					err = fail(port.Other, "command %q exited with %d: %s", command, r.ExitCode, tail(r))
 				}
@@ -107,7 +107,7 @@ func (p *pod) hook(name, id string, h *v1.LifecycleHandler, expected time.Durati
 			kernel.After(ctx, d, func(ended error) {
 				var err error
 				if ended != nil {
-					err = fail(port.Canceled, "the sleep of %v was not over when the container was stopped", d)
+					err = fail(port.Canceled, "the container was stopped during the sleep of %v", d)
 				}
 				done(ActionDone{Err: err})
 			})

@@ -214,7 +214,7 @@ func TestStopDuringPostStart(t *testing.T) {
 		t.Errorf("%d commands; under way: %+v", r.rt.Calls(simcri.ExecSync), r.runner.InFlight(r.actor.Path()))
 	}
 	r.over(30 * time.Second)
-	const want = `PostStartHook failed: command "for ever" had not ended when its container was stopped`
+	const want = `PostStartHook failed: command "for ever" was still running when its container was stopped`
 	if told := r.told("FailedPostStartHook"); len(told) != 1 || told[0] != want {
 		t.Errorf("told %q", told)
 	}

@@ -52,10 +52,10 @@ func TestShow(t *testing.T) {
 			f.Crash = &kernel.CrashReport{Decision: kernel.Quarantine, Crashes: 6, RetryAfter: time.Minute, Reason: "boom"}
 		}, runs + "; its actor is quarantined after 6 crashes, next attempt in 1m0s: boom"},
 		{"it was added again while it stops", func(f *pods.Fact) { f.Again = &podset.Want{Pod: made("a"), Origin: podspec.File} },
-			runs + "; it was removed from its source and is stopping; it was added again, and starts after it has stopped"},
+			runs + "; it was removed from its source and added again; it is stopping and then starts again"},
 		{"and has to be collected first", func(f *pods.Fact) {
 			f.Again, f.State = &podset.Want{Pod: made("a"), Origin: podspec.File}, podset.Collecting
-		}, runs + "; remains of its previous run are being removed; it starts after that"},
+		}, runs + "; it starts when the remains of its previous run are removed"},
 
 		{"nothing was reported yet", func(f *pods.Fact) { f.Report = pod.Report{} }, "file Running Pending"},
 		{"but it was here before this agent", func(f *pods.Fact) { f.Report, f.Found = pod.Report{}, true },

@@ -82,9 +82,9 @@ func problem(f *pods.Fact) string {
 // returning is why a wanted pod does not run yet.
 func returning(f *pods.Fact) string {
 	if f.State == podset.Collecting {
-		return "remains of its previous run are being removed; it starts after that"
+		return "it starts when the remains of its previous run are removed"
 	}
-	return "it was removed from its source and is stopping; it was added again, and starts after it has stopped"
+	return "it was removed from its source and added again; it is stopping and then starts again"
 }
 
 // show computes the view of one pod.

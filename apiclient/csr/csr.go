@@ -246,8 +246,8 @@ func (k *Keeper) ask(ctx context.Context, request []byte) ([]byte, error) {
 		}
 		pause(ctx, again.Step())
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the request %s was not signed in time (kubectl certificate approve %[1]s): %w", name,
-				errors.Join(ctx.Err(), last))
+			return nil, fmt.Errorf("the request %s was not signed in time: approve it (kubectl certificate approve %[1]s): %w",
+				name, errors.Join(ctx.Err(), last))
 		}
 		is, err := k.config.Signer.CertificateRequest(ctx, name)
 		if last = err; err == nil {

@@ -88,8 +88,8 @@ const Wait = 500 * time.Millisecond
 
 // Reasons to drop an event, other than the apiserver's refusal.
 var (
-	ErrQueueFull = errors.New("too many events wait to be written")
-	ErrClosed    = errors.New("the agent ended before the event could be written")
+	ErrQueueFull = errors.New("the event queue is full")
+	ErrClosed    = errors.New("the agent stopped before the event was written")
 )
 
 // Recorder implements port.Recorder. It is safe for concurrent use.

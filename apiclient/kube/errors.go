@@ -32,7 +32,7 @@ func (c *Client) translateError(verb, object string, err, ctxErr error) error {
 	case errors.Is(ctxErr, context.DeadlineExceeded):
 		out.Kind, out.Detail = port.Deadline, "no answer in time"
 	default:
-		out.Kind, out.Detail = port.Canceled, "given up before it ended"
+		out.Kind, out.Detail = port.Canceled, "the agent stopped waiting for the call"
 	}
 	if out.Kind == port.Unauthorized {
 		// The apiserver gives no further reason.

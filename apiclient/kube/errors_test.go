@@ -71,7 +71,7 @@ func TestTranslateError(t *testing.T) {
 		{"own finding", &port.Error{Kind: port.Conflict, Detail: "another UID"}, nil, port.Conflict, "another UID"},
 
 		{"our deadline", onWire(context.DeadlineExceeded), context.DeadlineExceeded, port.Deadline, "no answer in time"},
-		{"given up", onWire(context.Canceled), context.Canceled, port.Canceled, "given up"},
+		{"given up", onWire(context.Canceled), context.Canceled, port.Canceled, "the agent stopped waiting"},
 		{"answered in the last moment", apierrors.NewNotFound(pods, "web"), context.DeadlineExceeded, port.NotFound, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -148,7 +148,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{[]string{"pods", "--root-dir", "/nowhere"}, "no troupe node answers at /nowhere/troupe.sock: is it running with --root-dir /nowhere?"},
 		{[]string{"tree", "--root-dir", "/nowhere"}, "no troupe node answers at /nowhere/troupe.sock"},
-		{[]string{"pods", "-o", "yaml"}, "-o yaml: there is wide and json"},
+		{[]string{"pods", "-o", "yaml"}, "-o yaml: unknown output format: must be wide or json"},
 		{[]string{"pods", "web"}, "unknown command"},
 		{[]string{"timeline"}, "accepts 1 arg(s)"},
 		{[]string{"web", "--root-dir", "/nowhere"}, "no troupe node answers at /nowhere/troupe.sock"},

@@ -32,7 +32,7 @@ func newPodsCommand() *cobra.Command {
 			case "json":
 				l.json = true
 			default:
-				return fmt.Errorf("-o %s: there is wide and json", output)
+				return fmt.Errorf("-o %s: unknown output format: must be wide or json", output)
 			}
 			return showPods(c.Context(), c.OutOrStdout(), l, o)
 		},

@@ -216,8 +216,8 @@ func (f *simFlags) run(c *cobra.Command, replay *trace.Reader) error {
 		return errInterrupted
 	case replay != nil && f.json:
 	case replay != nil && out.Summary.Interrupted:
-		_, err := fmt.Fprintf(c.OutOrStdout(), "the replay is the same as the recording, which was interrupted: up to %v\n",
-			replay.Last())
+		_, err := fmt.Fprintf(c.OutOrStdout(),
+			"the replay is the same as the recording up to %v, where the recording was interrupted\n", replay.Last())
 		return err
 	case replay != nil:
 		_, err := fmt.Fprintln(c.OutOrStdout(), "the replay is the same as the recording")

@@ -69,13 +69,13 @@ func TestSimRefuses(t *testing.T) {
 		"no such file or directory":                                              {"sim", "--scenario=" + filepath.Join(dir, "none.yaml")},
 		"--report " + filepath.Join(dir, "none", "x.html") + ": no such file":    {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "none", "x.html")},
 		"--record " + dir + ": the path exists and is not a file":                {"sim", "--nodes=1", "--record=" + dir},
-		bad + ": this is not a trace":                                            {"sim", "replay", bad},
+		bad + ": this is not a recording":                                        {"sim", "replay", bad},
 		"--record " + dir + "/./x: is the same file as --report: choose another": {"sim", "--nodes=1", "--report=" + filepath.Join(dir, "x"), "--record=" + dir + "/./x"},
 		"--report " + bad + ": is the same file as --scenario: choose another":   {"sim", "--scenario=" + bad, "--report=" + bad},
 		bad2 + ": [{\"a\":1},{\"b\":2}]: must be a map, not a list":              {"sim", "--scenario=" + bad2},
 		"--pods-per-node: 111: a node has capacity for 110":                      {"sim", "--nodes=10", "--pods-per-node=111"},
 		good + ":4: steps[0].drain.nodes[0]: \"n00005\": unknown node":           {"sim", "--scenario=" + good},
-		cut + ": the trace is truncated":                                         {"sim", "replay", cut},
+		cut + ": the recording is truncated":                                     {"sim", "replay", cut},
 	} {
 		out, err := command(t.Context(), args...)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || out != "" {
@@ -98,7 +98,7 @@ func TestSimEndsEarly(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	out, err := command(ended, "sim", "--scenario="+file)
-	if !errors.Is(err, errInterrupted) || !strings.Contains(out, "interrupted: results until then") || exitCode(ended, err) != 130 {
+	if !errors.Is(err, errInterrupted) || !strings.Contains(out, "interrupted: partial results") || exitCode(ended, err) != 130 {
 		t.Errorf("%v: %s", err, out)
 	}
 }

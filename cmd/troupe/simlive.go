@@ -81,15 +81,15 @@ func (l *liveFlags) chosen(f *pflag.FlagSet) (bool, error) {
 	live := f.Changed("kubeconfig") || l.inCluster
 	switch {
 	case f.Changed("kubeconfig") && l.inCluster:
-		return false, errors.New("--kubeconfig and --in-cluster exclude each other: give one of them")
+		return false, errors.New("--kubeconfig and --in-cluster cannot be combined: set one of them")
 	case f.Changed("kubeconfig") && l.kubeconfig == "":
 		return false, errors.New("--kubeconfig: give the path of a file")
 	}
 	for _, name := range onlyVirtual {
 		if live && f.Changed(name) {
 			return false,
-				fmt.Errorf("--%s: not supported with a real apiserver: its pods come from there, and wall-clock time cannot be "+
-					"replayed", name)
+				fmt.Errorf("--%s: not supported with a real apiserver: it provides the pods, and a wall-clock run "+
+					"cannot be replayed", name)
 		}
 	}
 	for _, name := range onlyLive {
@@ -234,13 +234,13 @@ func writeLive(w io.Writer, s *live.Summary) error {
 	row("restarts", "%d", s.Restarts)
 	row("time", "%v", time.Duration(s.WallSeconds*float64(time.Second)).Round(time.Millisecond))
 	row("nodes taken", "%d", s.Taken)
-	row("leases of nodes", "renewed after %.1fs at most, %d late", s.LeaseGapSeconds, s.LeasesLate)
+	row("node leases", "longest time between renewals %.1fs, %d renewed late", s.LeaseGapSeconds, s.LeasesLate)
 	row("heap", "%.1f MiB", float64(s.HeapBytes)/(1<<20))
 	if s.EventsDropped > 0 {
 		row("events dropped", "%d", s.EventsDropped)
 	}
 	if s.Crashes > 0 || s.Fenced > 0 {
-		row("trouble", "%d crashes of actors, lost its lease %d times", s.Crashes, s.Fenced)
+		row("problems", "%d actor crashes, process lease lost %d times", s.Crashes, s.Fenced)
 	}
 	return tw.Flush()
 }

@@ -38,46 +38,49 @@ type Key struct {
 func Keys() []Key { return slices.Clone(keys) }
 
 var keys = []Key{
-	{"exit-code", "0..255", "ends with this code; at once if run-for is not given",
+	{"exit-code", "0..255", "exits with this code; immediately if run-for is not set",
 		code(func(s *Script) *int32 { return &s.ExitCode })},
-	{"run-for", "DUR", "ends after so long", dist(func(s *Script) *Dist { return &s.RunFor })},
-	{"crash-loop", "true|N", "every incarnation crashes, or the first N, with exit-code (1) after run-for (0s)",
+	{"run-for", "DUR", "exits after this time", dist(func(s *Script) *Dist { return &s.RunFor })},
+	{"crash-loop", "true|N", "every run, or the first N runs, crash: after run-for (0s) with exit-code (1)",
 		setCrashLoop},
-	{"oom-after", "DUR", "is OOM-killed after so long", dist(func(s *Script) *Dist { return &s.OOMAfter })},
-	{"oom-late", "DUR", "that it was OOM-killed shows so long after its end",
+	{"oom-after", "DUR", "is OOM-killed after this time", dist(func(s *Script) *Dist { return &s.OOMAfter })},
+	{"oom-late", "DUR", "delay until its status shows OOMKilled; until then the reason is Error",
 		dist(func(s *Script) *Dist { return &s.OOMLate })},
-	{"start-latency", "DUR", "takes so much longer to start", dist(func(s *Script) *Dist { return &s.StartLatency })},
-	{"start-error", "TEXT", "can't be started", func(s *Script, v string) error { s.StartError = v; return nil }},
-	{"term-delay", "DUR", "lives on so long after the stop signal", dist(func(s *Script) *Dist { return &s.TermDelay })},
-	{"term-exit-code", "0..255", "ends with this code after the stop signal",
+	{"start-latency", "DUR", "additional time of its start", dist(func(s *Script) *Dist { return &s.StartLatency })},
+	{"start-error", "TEXT", "its start fails with this message", func(s *Script, v string) error {
+		s.StartError = v
+		return nil
+	}},
+	{"term-delay", "DUR", "exits this long after the stop signal", dist(func(s *Script) *Dist { return &s.TermDelay })},
+	{"term-exit-code", "0..255", "exits with this code after the stop signal",
 		code(func(s *Script) *int32 { return &s.TermExitCode })},
 	{"ignore-term", "true|false", "ignores the stop signal", flag(func(s *Script) *bool { return &s.IgnoreTERM })},
-	{"exec-exit-code", "0..255", "commands in it end with this code",
+	{"exec-exit-code", "0..255", "exec: commands exit with this code",
 		code(func(s *Script) *int32 { return &s.Answer.ExitCode })},
-	{"exec-output", "TEXT", "commands in it print this", func(s *Script, v string) error {
+	{"exec-output", "TEXT", "exec: commands print this", func(s *Script, v string) error {
 		s.Answer.Stdout = v
 		return nil
 	}},
-	{"exec-delay", "DUR", "commands in it take so long", dist(func(s *Script) *Dist { return &s.Answer.Delay })},
-	{"exec-hang", "true|false", "commands in it never end", flag(func(s *Script) *bool { return &s.Answer.Hang })},
-	{"startup-time", "DUR", "serves nothing until so long after its start: all its probes fail",
+	{"exec-delay", "DUR", "exec: commands take this long", dist(func(s *Script) *Dist { return &s.Answer.Delay })},
+	{"exec-hang", "true|false", "exec: commands never finish", flag(func(s *Script) *bool { return &s.Answer.Hang })},
+	{"startup-time", "DUR", "all its probes fail until this long after its start",
 		dist(func(s *Script) *Dist { return &s.Health.StartupTime })},
-	{"ready-after", "DUR", "its readiness probe fails until so long after its start",
+	{"ready-after", "DUR", "its readiness probe fails until this long after its start",
 		dist(func(s *Script) *Dist { return &s.Health.ReadyAfter })},
-	{"ready-for", "DUR", "with unready-for: its readiness probe succeeds for so long, and so on",
+	{"ready-for", "DUR", "its readiness probe alternates: it succeeds for this long, then fails for unready-for",
 		dist(func(s *Script) *Dist { return &s.Health.ReadyFor })},
-	{"unready-for", "DUR", "with ready-for: its readiness probe then fails for so long, and so on",
+	{"unready-for", "DUR", "its readiness probe alternates: it succeeds for ready-for, then fails for this long",
 		dist(func(s *Script) *Dist { return &s.Health.UnreadyFor })},
-	{"unhealthy-after", "DUR", "all its probes fail from so long after its start on",
+	{"unhealthy-after", "DUR", "all its probes fail after this time since its start",
 		dist(func(s *Script) *Dist { return &s.Health.UnhealthyAfter })},
-	{"probe-delay", "DUR", "its probes take so much longer", dist(func(s *Script) *Dist { return &s.Health.Delay })},
+	{"probe-delay", "DUR", "additional time of its probes", dist(func(s *Script) *Dist { return &s.Health.Delay })},
 	{"probe-hang", "true|false", "its probes get no answer", flag(func(s *Script) *bool { return &s.Health.Hang })},
-	{"cpu-millicores", "N", "burns so much", number(func(s *Script) *int64 { return &s.CPUMillicores })},
-	{"memory", "BYTES", "has so much memory at the start", bytes(func(s *Script) *int64 { return &s.MemoryBytes })},
-	{"memory-growth", "BYTES", "takes so much more each second; OOM-killed at its limit",
+	{"cpu-millicores", "N", "its CPU usage", number(func(s *Script) *int64 { return &s.CPUMillicores })},
+	{"memory", "BYTES", "its memory usage at the start", bytes(func(s *Script) *int64 { return &s.MemoryBytes })},
+	{"memory-growth", "BYTES", "growth of its memory usage per second; it is OOM-killed at its memory limit",
 		bytes(func(s *Script) *int64 { return &s.MemoryGrowth })},
-	{"log-rate", "BYTES", "writes so much to its log each second", bytes(func(s *Script) *int64 { return &s.LogRate })},
-	{imageSizeKey, "BYTES", "its image is so large, if it has to be pulled", bytes(nil)},
+	{"log-rate", "BYTES", "log output per second", bytes(func(s *Script) *int64 { return &s.LogRate })},
+	{imageSizeKey, "BYTES", "size of its image, for the duration of a pull", bytes(nil)},
 }
 
 func setCrashLoop(s *Script, v string) error {
@@ -237,7 +240,7 @@ func noSuchKey() error {
 	for _, k := range keys {
 		names = append(names, k.Name)
 	}
-	return fmt.Errorf("no such key; there are %s", strings.Join(names, ", "))
+	return fmt.Errorf("unknown key; the keys are %s", strings.Join(names, ", "))
 }
 
 // KnownKey reports whether there is a key of that name.

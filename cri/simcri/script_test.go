@@ -203,7 +203,7 @@ func TestBadAnnotations(t *testing.T) {
 		{"crash-loop", "often", "want true, false or how many"},
 		{"ignore-term", "perhaps", "want true or false"},
 		{"memory", "lots", "want a number of bytes"},
-		{"exit-kode", "1", "annotation sim.troupe.dev/exit-kode: no such key; there are exit-code, run-for"},
+		{"exit-kode", "1", "annotation sim.troupe.dev/exit-kode: unknown key; the keys are exit-code, run-for"},
 	} {
 		t.Run(c.key+"="+c.value, func(t *testing.T) {
 			w := newWorld(t)
@@ -234,7 +234,7 @@ func TestCheckKeys(t *testing.T) {
 		"": {"ready-for": "3s", "unready-for": "1s", "exit-code": "3"},
 		"ready-for and unready-for: give both or none": {"ready-for": "3s"},
 		"run-for: ":                              {"run-for": "soon"},
-		"run: no such key; there are exit-code,": {"run": "1s"},
+		"run: unknown key; the keys are exit-code,": {"run": "1s"},
 	} {
 		err := CheckKeys(keys)
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {

@@ -66,7 +66,7 @@ func (c Client) Letters(ctx context.Context) ([]timeline.Letter, error) {
 func get[T any](ctx context.Context, c Client, path string) (T, error) {
 	var out T
 	if len(c.Socket) > pathLimit {
-		return out, fmt.Errorf("admin socket %s: the path has %d bytes and a socket's may have %d: give a shorter --root-dir",
+		return out, fmt.Errorf("admin socket %s: the path has %d bytes, the limit is %d: choose a shorter --root-dir",
 			c.Socket, len(c.Socket), pathLimit)
 	}
 	ctx, cancel := context.WithTimeout(ctx, clientTimeout)

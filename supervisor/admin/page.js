@@ -169,7 +169,7 @@
     }
     let busy = 0, depth = 0, ill = 0;
     for (const a of tree.actors) { depth += a.depth; busy += a.handling ? 1 : 0; ill += unwell(a) ? 1 : 0; }
-    say($("actors-sum"), many(tree.actors.length, "actor") + ", " + ill + " unwell, " + busy + " busy, " + many(depth, "message") + " waiting, " + many(tree.goroutines, "goroutine") + (find ? "; " + list.length + " shown" : ""));
+    say($("actors-sum"), many(tree.actors.length, "actor") + ", " + ill + " unhealthy, " + busy + " busy, " + many(depth, "message") + " waiting, " + many(tree.goroutines, "goroutine") + (find ? "; " + list.length + " shown" : ""));
     say($("pools"), tree.pools.map((p) => p.name + " " + p.held + "/" + p.size + (p.waiting ? " (" + p.waiting + " wait)" : "")).join(", ").replace(/^/, "Slots: "));
     $("tree-space").style.height = lines.length * rowHeight + "px";
     drawTree();

@@ -57,7 +57,7 @@ func (c Config) Validate() error {
 	case !filepath.IsAbs(c.Socket):
 		return fmt.Errorf("admin socket %q: must be an absolute path", c.Socket)
 	case len(c.Socket) > pathLimit:
-		return fmt.Errorf("admin socket %s: the path has %d bytes and a socket's may have %d: choose a shorter --root-dir",
+		return fmt.Errorf("admin socket %s: the path has %d bytes, the limit is %d: choose a shorter --root-dir",
 			c.Socket, len(c.Socket), pathLimit)
 	}
 	return nil

@@ -44,12 +44,12 @@ func ListenWeb(c WebConfig) (*Web, error) {
 			"from another machine, forward the port (ssh -L)", c.Address)
 	}
 	if len(c.Socket) > pathLimit {
-		return nil, fmt.Errorf("admin socket %s: the path has %d bytes and a socket's may have %d: give a shorter --root-dir",
+		return nil, fmt.Errorf("admin socket %s: the path has %d bytes, the limit is %d: choose a shorter --root-dir",
 			c.Socket, len(c.Socket), pathLimit)
 	}
 	l, err := net.Listen("tcp", c.Address)
 	if err != nil {
-		return nil, fmt.Errorf("the page: %w: choose another --listen", err)
+		return nil, fmt.Errorf("cannot serve the page: %w: choose another --listen", err)
 	}
 	w := &Web{listener: l, secret: rand.Text()}
 	w.http = &http.Server{
@@ -74,7 +74,7 @@ func (w *Web) Serve(ctx context.Context) error {
 	go func() { ended <- w.http.Serve(w.listener) }()
 	select {
 	case err := <-ended:
-		return fmt.Errorf("the page: %w", err)
+		return fmt.Errorf("cannot serve the page: %w", err)
 	case <-ctx.Done():
 	}
 	err := w.http.Close()

@@ -98,7 +98,7 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]Threshold, field.ErrorL
 			period, has := grace[Signal(name)]
 			if !kind.hard && !has {
 				errs = append(errs,
-					field.Required(field.NewPath("evictionSoftGracePeriod").Key(name), "every soft threshold needs one"))
+					field.Required(field.NewPath("evictionSoftGracePeriod").Key(name), "every soft threshold needs a grace period"))
 			}
 			// Both switch a threshold off.
 			if text == "0%" || text == "100%" {

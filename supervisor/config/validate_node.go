@@ -95,11 +95,11 @@ func (v *validator) nodeAllocatable() {
 			v.add(field.Required(at(of.field), "enforceNodeAllocatable has "+of.kind))
 		}
 		if seen[of.kind] && seen[of.kind+"-compressible"] {
-			v.add(field.Forbidden(path, of.kind+" and "+of.kind+"-compressible exclude each other"))
+			v.add(field.Forbidden(path, of.kind+" and "+of.kind+"-compressible cannot be combined"))
 		}
 	}
 	if v.SystemCgroups != "" && v.CgroupRoot == "" {
-		v.add(field.Required(at("cgroupRoot"), "systemCgroups is given"))
+		v.add(field.Required(at("cgroupRoot"), "systemCgroups requires it"))
 	}
 	_, errs := parseReserved(v.SystemReserved, at("systemReserved"))
 	v.add(errs...)

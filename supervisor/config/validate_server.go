@@ -100,7 +100,7 @@ func (v *validator) sources() {
 		v.reasons(at("staticPodURLHeader").Key(name), name, validation.IsHTTPHeaderName(name))
 	}
 	if len(v.StaticPodURLHeader) > 0 && v.StaticPodURL == "" {
-		v.add(field.Required(at("staticPodURL"), "staticPodURLHeader needs it"))
+		v.add(field.Required(at("staticPodURL"), "staticPodURLHeader requires it"))
 	}
 	v.endpoint(at("containerRuntimeEndpoint"), v.ContainerRuntimeEndpoint)
 	if v.ImageServiceEndpoint != "" {

@@ -101,7 +101,7 @@ func TestValidate(t *testing.T) {
 		{"enforceNodeAllocatable: [all]", "enforceNodeAllocatable[0]"},
 		{"enforceNodeAllocatable: [none, pods]", "none cannot be combined with other values"},
 		{"enforceNodeAllocatable: [system-reserved]", "systemReservedCgroup: must be given"},
-		{"enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible]\nkubeReservedCgroup: /k", "exclude each other"},
+		{"enforceNodeAllocatable: [kube-reserved, kube-reserved-compressible]\nkubeReservedCgroup: /k", "cannot be combined"},
 		{"cgroupsPerQOS: false", "needs cgroupsPerQOS"},
 		{"cgroupsPerQOS: false\nenforceNodeAllocatable: []", ""},
 		{"systemCgroups: /s", "cgroupRoot: must be given"},

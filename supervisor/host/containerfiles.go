@@ -84,14 +84,14 @@ func (h *Host) makeFiles(r *port.MakeFiles) ([]containerplan.Mount, error) {
 	}
 	// A container that was put into a running pod has no directory yet.
 	if err := h.pods.Root.MkdirAll(filepath.Dir(name), area.Mode); err != nil {
-		return nil, fmt.Errorf("termination message: %w", err)
+		return nil, fmt.Errorf("create the termination message file: %w", err)
 	}
 	f, err := h.pods.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, messageMode)
 	if err != nil {
-		return nil, fmt.Errorf("termination message: %w", err)
+		return nil, fmt.Errorf("create the termination message file: %w", err)
 	}
 	if err := errors.Join(f.Chmod(messageMode), f.Close()); err != nil { // whatever our umask is
-		return nil, fmt.Errorf("termination message: %w", err)
+		return nil, fmt.Errorf("create the termination message file: %w", err)
 	}
 	return append(out, containerplan.Mount{Name: "termination-log", ContainerPath: path,
 		HostPath: filepath.Join(h.pods.Path, name), Relabel: true}), nil
@@ -126,7 +126,7 @@ func (h *Host) writeHosts(pod *v1.Pod, dir string, ips []string) error {
 	if pod.Spec.HostNetwork {
 		own, err := os.ReadFile(hostsPath)
 		if err != nil {
-			return fmt.Errorf("hosts file of the node: %w", err)
+			return fmt.Errorf("read the hosts file of the node: %w", err)
 		}
 		want = hostsfile.OfHost(pod, own)
 	} else {
@@ -139,25 +139,25 @@ func (h *Host) writeHosts(pod *v1.Pod, dir string, ips []string) error {
 	defer h.hosts.Unlock()
 	f, err := h.pods.Root.OpenFile(filepath.Join(dir, hostsName), os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, hostsMode)
 	if err != nil {
-		return fmt.Errorf("hosts file: %w", err)
+		return fmt.Errorf("write the hosts file: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // what counts is written below
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("hosts file: not a regular file (%w)", err)
+		return fmt.Errorf("write the hosts file: not a regular file (%w)", err)
 	}
 	have, err := io.ReadAll(io.LimitReader(f, maxHostsFile))
 	if err != nil {
-		return fmt.Errorf("hosts file: %w", err)
+		return fmt.Errorf("write the hosts file: %w", err)
 	}
 	if len(have) > 0 && !pod.Spec.HostNetwork && len(ips) == 0 || bytes.Equal(have, want) {
 		return nil
 	}
 	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("hosts file: %w", err)
+		return fmt.Errorf("write the hosts file: %w", err)
 	}
 	if _, err := f.WriteAt(want, 0); err != nil {
-		return fmt.Errorf("hosts file: %w", err)
+		return fmt.Errorf("write the hosts file: %w", err)
 	}
 	return f.Chmod(hostsMode)
 }
@@ -180,7 +180,7 @@ func (h *Host) terminationMessage(r *port.TerminationMessage) (string, error) {
 	}
 	said, _, err := readEnd(h.pods.Root, name, terminationmessage.MaxFile)
 	if err != nil {
-		return "", fmt.Errorf("termination message: %w", err)
+		return "", fmt.Errorf("read the termination message: %w", err)
 	}
 	if len(said) > 0 || !r.FromLog {
 		return string(said), nil
@@ -192,7 +192,7 @@ func (h *Host) terminationMessage(r *port.TerminationMessage) (string, error) {
 	log, whole, err := readEnd(h.logs.Root,
 		filepath.Join(logs, r.Container, strconv.FormatUint(uint64(r.Attempt), 10)+".log"), terminationmessage.ReadLog)
 	if err != nil {
-		return "", fmt.Errorf("log: %w", err)
+		return "", fmt.Errorf("read the container log for the termination message: %w", err)
 	}
 	return terminationmessage.Tail(log, whole), nil
 }

@@ -25,7 +25,7 @@ func (h *Host) ReadEnvFiles(ctx context.Context, r port.ReadEnvFiles, done func(
 			case errors.Is(err, unix.ENOENT):
 			case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
 				return nil, hostcall.Failf(port.InvalidConfig,
-					"env file %s of volume %q leads out of the volume through a symbolic link", f.Path, f.Volume)
+					"env file %s of volume %q points outside the volume through a symbolic link", f.Path, f.Volume)
 			case err != nil:
 				return nil, hostcall.Failf(port.InvalidConfig, "env file %s of volume %q: %v", f.Path, f.Volume, err)
 			default:

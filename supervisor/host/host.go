@@ -74,11 +74,11 @@ func New(c Config) (*Host, error) {
 	}
 	pods, err := area.Open(filepath.Join(c.Root, "pods"), area.Mode)
 	if err != nil {
-		return nil, fmt.Errorf("directory of pods: %w", err)
+		return nil, fmt.Errorf("open the pods directory: %w", err)
 	}
 	logDirs, err := area.Open(c.LogRoot, logRootMode)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("directory of pods' logs: %w", err), pods.Root.Close())
+		return nil, errors.Join(fmt.Errorf("open the pod logs directory: %w", err), pods.Root.Close())
 	}
 	table := mounts.NewTable()
 	return &Host{

@@ -53,7 +53,7 @@ func (h *Host) prepare(ctx context.Context, pod *v1.Pod) error {
 			return err
 		}
 		if err := h.logs.Root.MkdirAll(filepath.Join(logs, name), logMode); err != nil {
-			return fmt.Errorf("logs: %w", err)
+			return fmt.Errorf("create the container log directory: %w", err)
 		}
 	}
 	return nil

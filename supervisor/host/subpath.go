@@ -116,12 +116,12 @@ func (p *part) explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.ELOOP):
 		return hostcall.Failf(port.InvalidConfig,
-			"subPath %q leads out of its volume through a symbolic link: remove the link", p.Sub)
+			"subPath %q points outside its volume through a symbolic link: remove the link", p.Sub)
 	case errors.Is(err, unix.ENOTDIR):
-		return hostcall.Failf(port.InvalidConfig, "subPath %q: a part of it is a file, not a directory", p.Sub)
+		return hostcall.Failf(port.InvalidConfig, "subPath %q: an element of this path is a file, not a directory", p.Sub)
 	case errors.Is(err, unix.EROFS):
 		return hostcall.Failf(port.InvalidConfig,
-			"subPath %q is not there, and the volume is read-only: make it in the volume first", p.Sub)
+			"subPath %q does not exist, and the volume is read-only: create it in the volume first", p.Sub)
 	}
 	return fmt.Errorf("failed to create subPath directory for volumeMount %q: %w", p.Sub, err)
 }

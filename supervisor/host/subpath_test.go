@@ -136,7 +136,7 @@ func TestSubPathsStayInTheVolume(t *testing.T) {
 			}
 		}
 		_, err := l.subPaths(containerplan.SubPath{Volume: "data", Root: root, SubPath: sub})
-		hosttest.WantError(t, err, port.InvalidConfig, "leads out of its volume", sub)
+		hosttest.WantError(t, err, port.InvalidConfig, "points outside its volume", sub)
 	}
 	_, err := l.subPaths(containerplan.SubPath{Volume: "data", Root: root, SubPath: "file/x"})
 	hosttest.WantError(t, err, port.InvalidConfig, "is a file, not a directory")
@@ -201,7 +201,7 @@ func TestSubPathsUnderAttack(t *testing.T) {
 			if err := unix.Unmount(p.Target, unix.MNT_DETACH); err != nil {
 				t.Fatal(err)
 			}
-		case is && strings.Contains(f.Detail, "leads out of its volume"):
+		case is && strings.Contains(f.Detail, "points outside its volume"):
 			refused++
 		default:
 			t.Error(err)

@@ -140,7 +140,7 @@ func (h *Host) rooms(ctx context.Context, patience time.Duration, paths ...strin
 	defer cancel()
 	a, err := h.children.ask(ctx, request{Op: opRoom, Path: strings.Join(paths, " "), Paths: paths})
 	if err == nil && len(a.Rooms) != len(paths) {
-		err = errors.New("a child process answered another question")
+		err = errors.New("a child process returned the wrong number of results")
 	}
 	return a.Rooms, err
 }

@@ -54,7 +54,7 @@ func SetVerbosity(v int) {
 func ParseVerbosity(text string) error {
 	v, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return fmt.Errorf("the verbosity %q is no number from 0 on", text)
+		return fmt.Errorf("invalid log verbosity %q: must be a whole number of at least 0", text)
 	}
 	SetVerbosity(int(v))
 	return nil

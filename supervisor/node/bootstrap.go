@@ -86,11 +86,11 @@ func bootstrap(
 	defer client.Close()
 	keeper, err := clientKeeper(c, client, name, nil, log)
 	if err != nil {
-		return nil, fmt.Errorf("the node's certificate: %w", err)
+		return nil, fmt.Errorf("client certificate of the node: %w", err)
 	}
 	log.Info().Str("node", name).Msg("requesting a client certificate with the credential of --bootstrap-kubeconfig")
 	if err := keeper.First(ctx); err != nil {
-		return nil, fmt.Errorf("the node's certificate: %w", err)
+		return nil, fmt.Errorf("client certificate of the node: %w", err)
 	}
 	if err := kube.Derive(o.BootstrapKubeconfig, o.Kubeconfig, clientStore(c).Current()); err != nil {
 		return nil, err
@@ -110,12 +110,13 @@ func (d *running) rotateCertificates(
 	}
 	if !ownCertificate(c, is) {
 		d.log.Warn().Str("kubeconfig", c.Options().Kubeconfig).
-			Msgf("rotateCertificates: the client certificate is not %s: the agent does not renew it", clientStore(c).Current())
+			Msgf("rotateCertificates has no effect: the kubeconfig does not use the certificate %s that the agent renews",
+				clientStore(c).Current())
 		return none, nil
 	}
 	keeper, err := clientKeeper(c, client, d.name, d.counters.ClientRenewals(), d.log)
 	if err != nil {
-		return nil, fmt.Errorf("the node's certificate: %w", err)
+		return nil, fmt.Errorf("client certificate of the node: %w", err)
 	}
 	d.counters.ClientCertificate(keeper.Current)
 	return func(ctx context.Context) error {

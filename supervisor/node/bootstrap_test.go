@@ -97,7 +97,7 @@ func TestWhoseCertificateIsRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &running{name: "n1", log: zerolog.New(&log), counters: numbers}
-	if _, err := d.rotateCertificates(c, is, client); err != nil || !strings.Contains(log.String(), "the agent does not renew it") {
+	if _, err := d.rotateCertificates(c, is, client); err != nil || !strings.Contains(log.String(), "rotateCertificates has no effect") {
 		t.Errorf("%v: %s", err, log.String())
 	}
 	log.Reset()

@@ -106,7 +106,7 @@ func (l *launch) validate(context.Context) error {
 		return err
 	}
 	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
-		return fmt.Errorf("--root-dir %s: too long for the path of the socket in it: choose a shorter directory",
+		return fmt.Errorf("--root-dir %s: this path is too long for a unix socket in it: choose a shorter path",
 			c.Options().RootDir)
 	}
 	l.static = c.StaticPods()

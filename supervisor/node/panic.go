@@ -25,5 +25,5 @@ type panicking struct{ kernel.Behavior[pod.Message] }
 
 // Receive implements kernel.Behavior.
 func (*panicking) Receive(*kernel.Context[pod.Message], pod.Message) {
-	panic("as it was asked to by --chaos-panic-pod")
+	panic("panic requested with --chaos-panic-pod")
 }

@@ -59,14 +59,14 @@ func (z zpage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				continue
 			}
 			if version == "v1alpha1" {
-				w.Header().Set("Warning", fmt.Sprintf("299 - %q", "v1alpha1 of this page is deprecated: ask for v1beta1"))
+				w.Header().Set("Warning", fmt.Sprintf("299 - %q", "v1alpha1 of this page is deprecated: use v1beta1"))
 			}
 			z.write(w, kind, version)
 			return
 		}
 	}
 	http.Error(w,
-		fmt.Sprintf("not acceptable: ask for text/plain, or application/json;g=%s;v=v1beta1;as=%s, or application/yaml alike",
+		fmt.Sprintf("not acceptable: use text/plain, or application/json (or application/yaml) with ;g=%s;v=v1beta1;as=%s",
 			zpagesGroup, z.kind), http.StatusNotAcceptable)
 }
 

@@ -97,14 +97,14 @@ func TestSubPathFails(t *testing.T) {
 	broken := true
 	w.host.Fault = func(c machine.Call) (f machine.Fault) {
 		if c.Verb == "MountSubPaths" && broken {
-			f.Err = &port.Error{Kind: port.InvalidConfig, Verb: c.Verb, Detail: `subPath "logs" leads out of its volume`}
+			f.Err = &port.Error{Kind: port.InvalidConfig, Verb: c.Verb, Detail: `subPath "logs" points outside its volume`}
 		}
 		return f
 	}
 	w.add(aPod("web").volume("data").part("data", "logs"))
 	w.run(20 * time.Second)
 	c := w.pod("web").Containers[0]
-	if want := `failed to prepare subPath for volumeMount "data" of container "app": subPath "logs" leads out of its volume`; c.Reason != "CreateContainerConfigError" || c.Message != want {
+	if want := `failed to prepare subPath for volumeMount "data" of container "app": subPath "logs" points outside its volume`; c.Reason != "CreateContainerConfigError" || c.Message != want {
 		t.Errorf("the container waits: %s, %s", c.Reason, c.Message)
 	}
 	if got := w.lastEvent("web", "Failed"); !strings.Contains(got, "failed to prepare subPath") {

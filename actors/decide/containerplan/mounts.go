@@ -53,7 +53,7 @@ func mounts(in *Input) ([]Mount, error) {
 		root, ok := in.Paths.Get(m.Name)
 		v := podspec.Volume(&in.Pod.Spec, m.Name)
 		if !ok || v == nil {
-			return nil, fmt.Errorf("volume %q of mount %s is not there", m.Name, m.MountPath)
+			return nil, fmt.Errorf("volume %q of mount %s is missing or not mounted", m.Name, m.MountPath)
 		}
 		to := Mount{Name: m.Name, ContainerPath: m.MountPath, HostPath: root, ReadOnly: m.ReadOnly || readOnly(v),
 			Relabel: owns(in, v)}

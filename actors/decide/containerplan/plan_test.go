@@ -131,9 +131,9 @@ func TestContainerThatCannotBe(t *testing.T) {
 	debug := v1.EphemeralContainer{TargetContainerName: "app"}
 	debug.Name = "debug"
 	for want, mutate := range map[string]func(*world){
-		`volume "data" of mount /data is not there`:       func(w *world) { w.Paths = nil },
-		`volume "node" of mount /node is not there`:       func(w *world) { w.spec.Volumes = w.spec.Volumes[:1] },
-		"error SubPath `/a` must not be an absolute path": func(w *world) { w.mount(0, func(m *v1.VolumeMount) { m.SubPath = "/a" }) },
+		`volume "data" of mount /data is missing or not mounted`: func(w *world) { w.Paths = nil },
+		`volume "node" of mount /node is missing or not mounted`: func(w *world) { w.spec.Volumes = w.spec.Volumes[:1] },
+		"error SubPath `/a` must not be an absolute path":        func(w *world) { w.mount(0, func(m *v1.VolumeMount) { m.SubPath = "/a" }) },
 		"unable to provision SubPath `a/..`: must not contain '..'": func(w *world) {
 			w.variable("UP", "..")
 			w.mount(2, func(m *v1.VolumeMount) { m.SubPathExpr = "a/$(UP)" })

@@ -53,7 +53,7 @@ func Value(data []byte, key string) (value string, found bool, err error) {
 				text += "\n" + more
 			}
 			if after := strings.TrimLeft(strings.TrimSuffix(rest, "\r"), " \t"); after != "" && after[0] != '#' {
-				return fail("there is something behind the value")
+				return fail("unexpected text after the closing quote")
 			}
 		}
 		if name == key {

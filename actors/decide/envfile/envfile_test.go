@@ -32,7 +32,7 @@ func TestValue(t *testing.T) {
 		{"no quotes", "K=v", "", false, "line 1: the value must be in single quotes"},
 		{"nothing at all", "K=", "", false, "line 1: the value must be in single quotes"},
 		{"not closed", "A='1'\nK='v\n\n", "", false, "line 2: the quote is not closed"},
-		{"more behind it", "K='v'x", "", false, "line 1: there is something behind the value"},
+		{"more behind it", "K='v'x", "", false, "line 1: unexpected text after the closing quote"},
 	} {
 		value, found, err := Value([]byte(c.file), "K")
 		text := ""

@@ -102,14 +102,14 @@ func Desired(states ...State) (pods []*v1.Pod, problems []Problem) {
 				if owner, taken := byName[keyOf(pod)]; taken {
 					problems = append(problems, Problem{
 						Source: m.Source, Field: "metadata.name", Value: keyOf(pod).String(),
-						Message: fmt.Sprintf("%s has a pod of this name, which runs instead: rename one or remove a file", owner),
+						Message: fmt.Sprintf("%s also has a pod of this name, and that pod runs: rename one or remove a file", owner),
 					})
 					continue
 				}
 				if owner, taken := byUID[pod.UID]; taken {
 					problems = append(problems, Problem{
 						Source: m.Source, Field: "metadata.uid", Value: string(pod.UID),
-						Message: fmt.Sprintf("%s has a pod of this UID, which runs instead: leave uid out of both", owner),
+						Message: fmt.Sprintf("%s also has a pod of this UID, and that pod runs: remove uid from both", owner),
 					})
 					continue
 				}

@@ -37,7 +37,7 @@ func (p Problem) Error() string {
 	}
 	line := strings.Join(parts, ": ")
 	if p.Kept != "" {
-		line += " (" + p.Kept + " of the last good version runs on)"
+		line += " (still running from the last valid version: " + p.Kept + ")"
 	}
 	return line
 }
@@ -62,7 +62,7 @@ func bounded(source string, problems []Problem) []Problem {
 	if extra := len(problems) - maxProblems; extra > 0 {
 		problems = append(problems[:maxProblems:maxProblems], Problem{
 			Source:  source,
-			Message: "and more: fix these first",
+			Message: "more problems are not shown: fix these first",
 		})
 	}
 	return problems

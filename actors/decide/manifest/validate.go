@@ -31,7 +31,7 @@ func validateAsWritten(pod *v1.Pod) field.ErrorList {
 	}
 	if pod.UID != "" && !safeUID.MatchString(string(pod.UID)) {
 		errs = append(errs, field.Invalid(meta.Child("uid"), string(pod.UID),
-			"becomes a directory name: letters, digits and '-', at most 63; leave it out to generate it from the content"))
+			"must have at most 63 letters, digits and '-' (it names a directory); without it, it is generated"))
 	}
 	if pod.DeletionTimestamp != nil {
 		errs = append(errs, field.Forbidden(meta.Child("deletionTimestamp"), "remove the manifest to delete its pod"))
@@ -41,11 +41,11 @@ func validateAsWritten(pod *v1.Pod) field.ErrorList {
 	}
 	if _, has := pod.Annotations[podspec.AnnotationMirror]; has {
 		errs = append(errs, field.Forbidden(meta.Child("annotations").Key(podspec.AnnotationMirror),
-			"only mirror pods in the API have it: this is a copy of one, use the original manifest"))
+			"this is a copy of a mirror pod from the API: use the original manifest"))
 	}
 	if len(pod.Spec.EphemeralContainers) > 0 {
 		errs = append(errs,
-			field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "they can be added to running pods only"))
+			field.Forbidden(field.NewPath("spec", "ephemeralContainers"), "can only be added to running pods"))
 	}
 	if len(pod.Spec.SchedulingGates) > 0 {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "schedulingGates"), "a static pod is not scheduled"))
@@ -74,7 +74,7 @@ func validateMetadata(pod *v1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	if reasons := validation.IsDNS1123Subdomain(pod.Name); reasons != nil {
 		errs = append(errs,
-			field.Invalid(meta.Child("name"), pod.Name, "with the node's name at its end: "+strings.Join(reasons, "; ")))
+			field.Invalid(meta.Child("name"), pod.Name, "with the appended node name: "+strings.Join(reasons, "; ")))
 	}
 	errs = append(errs, validateLabels(pod.Labels, meta.Child("labels"))...)
 	size := 0
@@ -84,7 +84,8 @@ func validateMetadata(pod *v1.Pod) field.ErrorList {
 	}
 	if size > maxAnnotationsSize {
 		errs = append(errs,
-			field.Invalid(meta.Child("annotations"), size, fmt.Sprintf("bytes are too many: at most %d", maxAnnotationsSize)))
+			field.Invalid(meta.Child("annotations"), size,
+				fmt.Sprintf("total size in bytes: must be at most %d", maxAnnotationsSize)))
 	}
 	return errs
 }
@@ -130,7 +131,7 @@ func validateSpec(spec *v1.PodSpec) field.ErrorList {
 	if want, builtin := builtinPriority[spec.PriorityClassName]; builtin && *spec.Priority != want {
 		errs = append(errs,
 			field.Invalid(at.Child("priority"), *spec.Priority,
-				fmt.Sprintf("priority class %s is %d: leave priority out", spec.PriorityClassName, want)))
+				fmt.Sprintf("priority class %s has the priority %d: remove this field", spec.PriorityClassName, want)))
 	}
 	if spec.PreemptionPolicy != nil {
 		errs = append(errs,
@@ -162,7 +163,7 @@ func validateHostnameOverride(spec *v1.PodSpec, at *field.Path) field.ErrorList 
 	}
 	errs = append(errs, invalid(at, *override, validation.IsDNS1123Subdomain(*override))...)
 	if spec.HostNetwork {
-		errs = append(errs, field.Forbidden(at, "a pod with hostNetwork has the host's name"))
+		errs = append(errs, field.Forbidden(at, "a pod with hostNetwork uses the host name of its node"))
 	}
 	if spec.SetHostnameAsFQDN != nil && *spec.SetHostnameAsFQDN {
 		errs = append(errs, field.Forbidden(at, "cannot be combined with setHostnameAsFQDN"))

@@ -87,7 +87,7 @@ func validateRestartPolicy(c *v1.Container, at *field.Path) field.ErrorList {
 		errs = append(errs, oneOf(at.Child("restartPolicy"), *c.RestartPolicy, v1.ContainerRestartPolicyAlways,
 			v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever)...)
 	case len(c.RestartPolicyRules) > 0:
-		errs = append(errs, field.Required(at.Child("restartPolicy"), "restartPolicyRules need it"))
+		errs = append(errs, field.Required(at.Child("restartPolicy"), "restartPolicyRules require it"))
 	}
 	if len(c.RestartPolicyRules) > maxRestartRules {
 		errs = append(errs, field.TooMany(rules, len(c.RestartPolicyRules), maxRestartRules))

@@ -21,7 +21,7 @@ func validateDNSConfig(spec *v1.PodSpec, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	config := spec.DNSConfig
 	if spec.DNSPolicy == v1.DNSNone && (config == nil || len(config.Nameservers) == 0) {
-		errs = append(errs, field.Required(at.Child("nameservers"), "dnsPolicy None takes them from here only"))
+		errs = append(errs, field.Required(at.Child("nameservers"), "with dnsPolicy None, the pod has no other name servers"))
 	}
 	if config == nil {
 		return errs
@@ -38,7 +38,7 @@ func validateDNSConfig(spec *v1.PodSpec, at *field.Path) field.ErrorList {
 	if n := len(strings.Join(config.Searches, " ")); n > maxSearchListChars {
 		errs = append(errs,
 			field.Invalid(at.Child("searches"), n,
-				fmt.Sprintf("characters in all are too many: at most %d", maxSearchListChars)))
+				fmt.Sprintf("total number of characters: must be at most %d", maxSearchListChars)))
 	}
 	for i, search := range config.Searches {
 		if search == "." {

@@ -78,7 +78,8 @@ func validateProbe(p *v1.Probe, at *field.Path, readiness bool) field.ErrorList 
 	if grace := p.TerminationGracePeriodSeconds; grace != nil {
 		errs = append(errs, atLeast(at.Child("terminationGracePeriodSeconds"), *grace, 1)...)
 		if readiness {
-			errs = append(errs, field.Forbidden(at.Child("terminationGracePeriodSeconds"), "a readiness probe stops nothing"))
+			errs = append(errs,
+				field.Forbidden(at.Child("terminationGracePeriodSeconds"), "a failed readiness probe stops no container"))
 		}
 	}
 	return errs

@@ -25,7 +25,8 @@ func validateResources(r *v1.ResourceRequirements, at *field.Path) field.ErrorLi
 		case limited && asked.Cmp(limit) > 0:
 			errs = append(errs, field.Invalid(at, asked.String(), fmt.Sprintf("is more than the limit of %s", limit.String())))
 		case !overcommittable(name) && (!limited || asked.Cmp(limit) != 0):
-			errs = append(errs, field.Invalid(at, asked.String(), "must be the same as its limit: it cannot be shared"))
+			errs = append(errs,
+				field.Invalid(at, asked.String(), "must be equal to its limit: this resource cannot be overcommitted"))
 		}
 	}
 	if len(r.Claims) > 0 {
@@ -90,7 +91,7 @@ func validatePodResources(pod *v1.Pod) field.ErrorList {
 		need := needs[name]
 		if have, given := r.Requests[name]; given && have.Cmp(need) < 0 {
 			errs = append(errs, field.Invalid(at.Child("requests").Key(string(name)), have.String(),
-				fmt.Sprintf("is less than its containers ask for together, %s", need.String())))
+				fmt.Sprintf("is less than the total of its containers, %s", need.String())))
 		}
 	}
 	eachContainer(pod, func(c *v1.Container, path *field.Path, _ podspec.Kind) {

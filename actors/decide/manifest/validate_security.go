@@ -56,12 +56,12 @@ func validateSeccomp(p *v1.SeccompProfile, at *field.Path) field.ErrorList {
 	profile := at.Child("localhostProfile")
 	if p.Type == v1.SeccompProfileTypeLocalhost {
 		if p.LocalhostProfile == nil || *p.LocalhostProfile == "" {
-			return append(errs, field.Required(profile, "type Localhost needs it"))
+			return append(errs, field.Required(profile, "type Localhost requires it"))
 		}
 		return append(errs, inside(profile, *p.LocalhostProfile)...)
 	}
 	if p.LocalhostProfile != nil {
-		errs = append(errs, field.Forbidden(profile, "only type Localhost has one"))
+		errs = append(errs, field.Forbidden(profile, "only allowed with type Localhost"))
 	}
 	return errs
 }
@@ -76,7 +76,7 @@ func validateAppArmor(p *v1.AppArmorProfile, at *field.Path) field.ErrorList {
 	if p.Type == v1.AppArmorProfileTypeLocalhost {
 		const longest = 4095 // PATH_MAX without its NUL
 		if p.LocalhostProfile == nil || strings.TrimSpace(*p.LocalhostProfile) == "" {
-			return append(errs, field.Required(profile, "type Localhost needs it"))
+			return append(errs, field.Required(profile, "type Localhost requires it"))
 		}
 		if len(*p.LocalhostProfile) > longest {
 			errs = append(errs, field.TooLong(profile, *p.LocalhostProfile, longest))
@@ -84,7 +84,7 @@ func validateAppArmor(p *v1.AppArmorProfile, at *field.Path) field.ErrorList {
 		return errs
 	}
 	if p.LocalhostProfile != nil {
-		errs = append(errs, field.Forbidden(profile, "only type Localhost has one"))
+		errs = append(errs, field.Forbidden(profile, "only allowed with type Localhost"))
 	}
 	return errs
 }

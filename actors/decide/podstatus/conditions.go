@@ -156,7 +156,7 @@ func (c *computer) restartingAll(phase v1.PodPhase) verdict {
 	}
 	if old || !fresh {
 		v.ok, v.reason, v.message = true, "RestartAllContainersStarted",
-			"a container exited with a code whose rule restarts all containers"
+			"a container exited, and its restartPolicyRules restart all containers"
 	}
 	return v
 }

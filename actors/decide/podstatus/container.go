@@ -58,7 +58,7 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.
 		*s = *old
 		s.State = c.defaultWaiting(old)
 		s.LastTerminationState.Terminated = lost(old,
-			"The container was running and is gone from the runtime: how it ended is not known")
+			"The container was running and no longer exists in the runtime: its exit code is not known")
 		if c.pod.DeletionTimestamp == nil {
 			s.RestartCount++
 		}
@@ -73,9 +73,8 @@ func (c *computer) absent(s *v1.ContainerStatus, ct *v1.Container, kind podspec.
 // presume shows a missing init container as succeeded, because a later container was made.
 func (c *computer) presume(s, old *v1.ContainerStatus) {
 	t := &v1.ContainerStateTerminated{
-		Reason: "Completed",
-		Message: "The runtime has no record of this init container any more: as the pod is initialized, it counts as " +
-			"finished",
+		Reason:  "Completed",
+		Message: "The runtime no longer has this init container. It counts as completed, because the pod is initialized",
 	}
 	if old.ContainerID != "" {
 		*s = *old
@@ -179,7 +178,7 @@ func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStat
 		case dead != nil:
 			return keep(old, dead)
 		case same && old.State.Running != nil:
-			return keep(old, lost(old, "The container is gone from the runtime: how it ended is not known"))
+			return keep(old, lost(old, "The container no longer exists in the runtime: its exit code is not known"))
 		}
 	}
 	return c.defaultWaiting(old)
@@ -291,7 +290,8 @@ func closed(list []v1.ContainerStatus, n int) []v1.ContainerStatus {
 			list, owned = append([]v1.ContainerStatus(nil), list...), true
 		}
 		s := &list[i]
-		s.State = v1.ContainerState{Terminated: lost(s, "The container is gone from the runtime: how it ended is not known")}
+		s.State = v1.ContainerState{Terminated: lost(s,
+			"The container no longer exists in the runtime: its exit code is not known")}
 		s.Ready, s.Started = false, ptr.To(false)
 	}
 	return list

@@ -244,11 +244,11 @@ func TestRestartRules(t *testing.T) {
 		{"a pod that could restart all", steps{own(0, v1.ContainerRestartPolicyNever, restartAll, 42)}, "Running; " + all42 + "; a runs started ready"},
 		{"all are being restarted: one still lives", steps{func(*podstatus.Input) {}, all(second, never, own(0, v1.ContainerRestartPolicyNever, restartAll, 42),
 			containers(exited("a", 0, 42), running("b", 0)))},
-			"Running; " + unready("a") + "; AllContainersRestarting=True RestartAllContainersStarted a container exited with a code whose rule restarts all containers; " +
+			"Running; " + unready("a") + "; AllContainersRestarting=True RestartAllContainersStarted a container exited, and its restartPolicyRules restart all containers; " +
 				"a ended 42 Error; b runs started ready"},
 		{"all are being restarted: the other was killed", steps{func(*podstatus.Input) {}, all(second, never, own(0, v1.ContainerRestartPolicyNever, restartAll, 42),
 			containers(exited("a", 0, 42), exited("b", 0, 137)))},
-			"Running; " + unready("a b") + "; AllContainersRestarting=True RestartAllContainersStarted a container exited with a code whose rule restarts all containers; " +
+			"Running; " + unready("a b") + "; AllContainersRestarting=True RestartAllContainersStarted a container exited, and its restartPolicyRules restart all containers; " +
 				"a ended 42 Error; b ended 137 Error"},
 		{"all are being restarted: the first is there again", steps{func(*podstatus.Input) {}, all(second, never, own(0, v1.ContainerRestartPolicyNever, restartAll, 42),
 			containers(fresh("a"), exited("a", 0, 42), exited("b", 0, 137)))},

@@ -37,15 +37,16 @@ func Whole(perPod uint32) (Range, error) {
 func NewRange(first, count, perPod uint32) (Range, error) {
 	switch {
 	case perPod == 0 || perPod%Unit != 0:
-		return Range{}, fmt.Errorf("a pod can have %d user IDs or a multiple of that, not %d", Unit, perPod)
+		return Range{}, fmt.Errorf("%d user IDs per pod: must be a multiple of %d, and above 0", perPod, Unit)
 	case first < perPod:
-		return Range{}, fmt.Errorf("the first user ID of pods, %d, must not be below %d: those are the node's", first, perPod)
+		return Range{}, fmt.Errorf("the first user ID of pods, %d, must not be below %d: lower IDs belong to the node", first,
+			perPod)
 	case first%perPod != 0:
 		return Range{}, fmt.Errorf("the first user ID of pods, %d, is not a multiple of %d", first, perPod)
 	case count == 0 || count%perPod != 0:
 		return Range{}, fmt.Errorf("the number of user IDs of pods, %d, is not a multiple of %d", count, perPod)
 	case uint64(first)+uint64(count) > 1<<32:
-		return Range{}, fmt.Errorf("user IDs %d to %d: there are none above %d", first, uint64(first)+uint64(count)-1,
+		return Range{}, fmt.Errorf("user IDs %d to %d: the highest possible ID is %d", first, uint64(first)+uint64(count)-1,
 			uint32(math.MaxUint32))
 	}
 	return Range{First: first, PerPod: perPod, Blocks: count / perPod}, nil
@@ -62,7 +63,7 @@ func (r Range) Pick(taken []uint32) (uint32, error) {
 			return first, nil
 		}
 	}
-	return 0, fmt.Errorf("all %d blocks of user IDs that this node has for pods are taken", r.Blocks)
+	return 0, fmt.Errorf("no free user IDs for a pod with hostUsers: false: all %d blocks of the node are used", r.Blocks)
 }
 
 // Has says whether a block starts at first.
@@ -105,7 +106,7 @@ func Decode(data []byte) (Mapping, error) {
 	}
 	e := s.UIDs[0]
 	if e.Container != 0 || e.Length == 0 || e.Host == 0 || uint64(e.Host)+uint64(e.Length) > 1<<32 {
-		return Mapping{}, fmt.Errorf("%d IDs from %d on, mapped to %d, are not what a pod can have", e.Length,
+		return Mapping{}, fmt.Errorf("invalid mapping: %d IDs from %d, mapped to %d", e.Length,
 			e.Container, e.Host)
 	}
 	return Mapping{First: e.Host, Length: e.Length}, nil

@@ -19,13 +19,13 @@ func TestRange(t *testing.T) {
 	}{
 		{2 * Unit, 10 * Unit, Unit, ""},
 		{2 * Unit, 10 * Unit, 2 * Unit, ""},
-		{2 * Unit, 10 * Unit, 100, "multiple of that, not 100"},
-		{2 * Unit, 10 * Unit, 0, "multiple of that, not 0"},
+		{2 * Unit, 10 * Unit, 100, "must be a multiple of 65536"},
+		{2 * Unit, 10 * Unit, 0, "must be a multiple of 65536"},
 		{0, 10 * Unit, Unit, "must not be below 65536"},
 		{Unit + 1, 10 * Unit, Unit, "65537, is not a multiple"},
 		{Unit, Unit + 1, Unit, "65537, is not a multiple"},
 		{Unit, 0, Unit, "0, is not a multiple"},
-		{1<<32 - Unit, 2 * Unit, Unit, "there are none above 4294967295"},
+		{1<<32 - Unit, 2 * Unit, Unit, "the highest possible ID is 4294967295"},
 	} {
 		_, err := NewRange(c.first, c.count, c.perPod)
 		if got := text(err); c.want == "" && got != "" || !strings.Contains(got, c.want) {

@@ -168,7 +168,7 @@ func call(e *kernel.EffectInfo, now time.Time) (text string, hung bool) {
 	text = strings.TrimSpace(e.Kind + " " + e.Object)
 	text = fmt.Sprintf("%s: %s for %s", screen.Line(text, 0), e.Phase, ago(now, e.Since))
 	if e.HoldsSlot != "" {
-		text += ", holds a slot of " + e.HoldsSlot
+		text += ", uses a slot of pool " + e.HoldsSlot
 	}
 	if e.Phase != kernel.EffectQueued && !e.Standing && now.Sub(e.Since) >= max(Hung, e.Patience) {
 		return "‼ " + text + "  HUNG?", true
@@ -186,7 +186,7 @@ func crash(c *kernel.CrashReport, now time.Time) string {
 	case next.After(now):
 		text += fmt.Sprintf(" (%s, next start in %s)", c.Decision, ago(next, now))
 	default:
-		text += fmt.Sprintf(" (%s, %d in its window)", c.Decision, c.Crashes)
+		text += fmt.Sprintf(" (%s, recent crashes: %d)", c.Decision, c.Crashes)
 	}
 	return text
 }
@@ -221,7 +221,7 @@ func summary(t admin.Tree) []string {
 		count(int(t.DeadLetters), "dead letter"), t.Dropped)
 	out := []string{first}
 	for _, p := range t.Pools {
-		out = append(out, fmt.Sprintf("pool %s: %d of %d slots held, %d waiting", p.Name, p.Held, p.Size, p.Waiting))
+		out = append(out, fmt.Sprintf("pool %s: %d of %d slots in use, %d waiting", p.Name, p.Held, p.Size, p.Waiting))
 	}
 	if n := len(t.Crashes); n > 0 {
 		c := t.Crashes[n-1]

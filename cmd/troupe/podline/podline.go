@@ -35,7 +35,7 @@ func Draw(t admin.Timeline, o Options) string {
 	for _, line := range head(t, o) {
 		b.WriteString(line + "\n")
 	}
-	header := []string{"TIME", "AGO", "KIND", "WHAT", "TOOK", "SAID"}
+	header := []string{"TIME", "AGO", "KIND", "WHAT", "TOOK", "DETAILS"}
 	type row struct {
 		cells []string
 		bad   bool

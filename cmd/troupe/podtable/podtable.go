@@ -196,7 +196,7 @@ func orSomething(waiting []string) string {
 
 func nothing(v podview.View, o Options) string {
 	if o.Namespace != "" {
-		return fmt.Sprintf("no pods of namespace %s on node %s", o.Namespace, v.Node)
+		return fmt.Sprintf("no pods in namespace %s on node %s", o.Namespace, v.Node)
 	}
 	return "no pods on node " + v.Node
 }

@@ -89,7 +89,7 @@ func TestNothingToShow(t *testing.T) {
 		want string
 	}{
 		{podview.View{Node: "n", Ready: true}, Options{}, "no pods on node n\n"},
-		{podview.View{Node: "n", Ready: true}, Options{Namespace: "x"}, "no pods of namespace x on node n\n"},
+		{podview.View{Node: "n", Ready: true}, Options{Namespace: "x"}, "no pods in namespace x on node n\n"},
 		{podview.View{Node: "n", WaitingFor: []string{"the source file", "the first list of containers from the runtime"}}, Options{},
 			"not ready yet: waiting for the source file, the first list of containers from the runtime\n\nno pods on node n\n"},
 	} {

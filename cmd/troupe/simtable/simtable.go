@@ -28,7 +28,7 @@ func Write(w io.Writer, s *run.Summary) error {
 	row("messages", "%d", s.Messages)
 	row("simulated time", "%s in %s", seconds(s.SimSeconds), seconds(s.WallSeconds))
 	if s.WallSeconds > 0 {
-		row("speed", "%.3g simulated seconds a second", s.SimSeconds/s.WallSeconds)
+		row("speed", "%.3g simulated seconds per second", s.SimSeconds/s.WallSeconds)
 	}
 	row("heap", "%.1f MiB", float64(s.HeapBytes)/(1<<20))
 	if s.PeakRSSBytes > 0 {
@@ -36,7 +36,7 @@ func Write(w io.Writer, s *run.Summary) error {
 	}
 	row("trace hash", "%s", s.TraceHash)
 	if s.Expectations > 0 {
-		row("expectations", "%d, %d of them not met", s.Expectations, len(s.Failures))
+		row("expectations", "%d, %d not met", s.Expectations, len(s.Failures))
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func Write(w io.Writer, s *run.Summary) error {
 		}
 	}
 	if s.Interrupted {
-		_, err := fmt.Fprintln(w, "interrupted: results until then")
+		_, err := fmt.Fprintln(w, "interrupted: partial results")
 		return err
 	}
 	return nil

@@ -24,13 +24,13 @@ start latency   p50 812ms, p90 1.5s, p99 20s
 restarts        2
 messages        1234
 simulated time  1m30s in 50ms
-speed           1.8e+03 simulated seconds a second
+speed           1.8e+03 simulated seconds per second
 heap            3.0 MiB
 peak RSS        41.0 MiB
 trace hash      00ff
-expectations    2, 1 of them not met
+expectations    2, 1 not met
 NOT MET f.yaml:3: at 1m0s: want ready 9; got ready 8
-interrupted: results until then
+interrupted: partial results
 `
 	if err != nil || out.String() != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, out.String(), want)

@@ -163,14 +163,14 @@ func (c *Cgroups) remove(ctx context.Context, name podcgroup.Name) error {
 	for range killRounds {
 		pids, err := inside(dirs)
 		if err != nil {
-			return fmt.Errorf("what runs in it: %w", err)
+			return fmt.Errorf("list the processes in the cgroup: %w", err)
 		}
 		if len(pids) == 0 {
 			break
 		}
 		for _, pid := range pids {
 			if err := c.kill(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("kill process %d, which still runs in it: %w", pid, err)
+				return fmt.Errorf("kill process %d, which still runs in the cgroup: %w", pid, err)
 			}
 		}
 		select {

@@ -116,7 +116,7 @@ type target struct {
 func (w *watch) open() {
 	notifier, err := fsnotify.NewWatcher()
 	if err != nil {
-		w.warn(fmt.Errorf("watch manifests in %s: no events from the kernel, looking every %v instead: %w",
+		w.warn(fmt.Errorf("watch manifests in %s: inotify does not work, reading it every %v instead: %w",
 			w.Path, w.Period, err))
 		return
 	}
@@ -190,7 +190,7 @@ func (w *watch) point(was target, path string) target {
 	}
 	if err := w.notifier.Add(path); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			w.warn(fmt.Errorf("watch manifests in %s: no events for %s, looking every %v instead: %w", w.Path,
+			w.warn(fmt.Errorf("watch manifests in %s: inotify does not work for %s, reading it every %v instead: %w", w.Path,
 				path, w.Period, err))
 		}
 		return target{}

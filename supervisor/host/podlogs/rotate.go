@@ -149,7 +149,7 @@ func (l *Logs) StepLog(ctx context.Context, log port.LogRef, step logrotate.Step
 		if _, is := step.(logrotate.Compress); is {
 			// An abandoned compression may still be running.
 			if _, busy := l.compressing.LoadOrStore(log, nil); busy {
-				return hostcall.Failf(port.StateConflict, "it is still being compressed: check the disk")
+				return hostcall.Failf(port.StateConflict, "an earlier compression of this log is still running: check the disk")
 			}
 			defer l.compressing.Delete(log)
 		}

@@ -127,7 +127,7 @@ func upgrades(r *http.Request) error {
 func location(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err == nil && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-		err = fmt.Errorf("it is not a URL of a server")
+		err = fmt.Errorf("it must be an http or https URL with a host")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the runtime returned the streaming server URL %q: %w: check the configuration of the runtime",

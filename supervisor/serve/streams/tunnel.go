@@ -82,7 +82,7 @@ func (t tunnel) dial(r *http.Request, protocols []string) (io.ReadWriteCloser, s
 	if answer.StatusCode != http.StatusSwitchingProtocols || !ok ||
 		!strings.EqualFold(answer.Header.Get(httpstream.HeaderUpgrade), spdy.HeaderSpdy31) {
 		why, err := io.ReadAll(io.LimitReader(answer.Body, answerLimit))
-		return nil, "", errors.Join(fmt.Errorf("it does not speak %s: %s %s", spdy.HeaderSpdy31, answer.Status, why), err,
+		return nil, "", errors.Join(fmt.Errorf("it does not support %s: %s %s", spdy.HeaderSpdy31, answer.Status, why), err,
 			answer.Body.Close())
 	}
 	return both, answer.Header.Get(httpstream.HeaderProtocolVersion), nil

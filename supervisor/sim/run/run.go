@@ -331,7 +331,7 @@ func (r *run) beat() error {
 func (r *run) note(b trace.Beat) error {
 	if r.trace != nil {
 		if err := r.trace.Beat(b); err != nil {
-			return fmt.Errorf("write the trace: %w", err)
+			return fmt.Errorf("write the recording: %w", err)
 		}
 	}
 	p := r.options.Replay
@@ -362,7 +362,7 @@ func (r *run) close() error {
 	r.stopNodes()
 	if r.trace != nil {
 		if err := r.trace.Close(); err != nil {
-			return fmt.Errorf("write the trace: %w", err)
+			return fmt.Errorf("write the recording: %w", err)
 		}
 	}
 	return nil

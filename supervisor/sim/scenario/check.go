@@ -59,7 +59,7 @@ func (f *File) check(g Given) []mistake {
 		c.nodes = g.Nodes
 	}
 	if strings.TrimSpace(f.Name) == "" {
-		c.add("name", "must be given: a few words")
+		c.add("name", "must be given: a short title")
 	}
 	c.count("nodes.count", f.Nodes.Count, 1, MaxNodes)
 	c.positive("nodes.cpu", f.Nodes.CPU)
@@ -294,7 +294,7 @@ func (c *checker) share(field string, v *intstr.IntOrString, n int, up bool) int
 func (c *checker) condition(at string, k *Condition) {
 	c.everMade(at+".workload", k.Workload)
 	if k.Image != "" && !c.images[k.Image] {
-		c.add(at+".image", "%s: no step gives pods this image", k.Image)
+		c.add(at+".image", "%s: no step uses this image", k.Image)
 	}
 	for reason := range sorted(k.Waiting) {
 		if !slices.Contains(waitingReasons, reason) {
@@ -321,7 +321,7 @@ func (c *checker) ofNodes(at string, n *OfNodes) {
 	if n.Same {
 		given++
 		if !c.drawn {
-			c.add(at+".same", "no step above drew nodes by count")
+			c.add(at+".same", "no step above selects nodes by count")
 		}
 	}
 	if given != 1 {

@@ -116,10 +116,10 @@ func NewReader(r io.Reader) (*Reader, error) {
 	plain := bufio.NewReader(r)
 	line, err := plain.ReadSlice('\n')
 	if err != nil || !strings.HasPrefix(string(line), magic) {
-		return nil, errors.New("this is not a trace: it does not begin with \"troupe-trace\"")
+		return nil, errors.New("this is not a recording: it does not begin with \"troupe-trace\"")
 	}
 	if v := strings.TrimSpace(strings.TrimPrefix(string(line), magic)); v != version {
-		return nil, fmt.Errorf("a trace of format %q: this program reads format %s", v, version)
+		return nil, fmt.Errorf("recording in format %q: this program reads format %s", v, version)
 	}
 	zip, err := gzip.NewReader(plain)
 	if err != nil {
@@ -131,7 +131,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, broken(err)
 	}
 	if n > headerLimit {
-		return nil, fmt.Errorf("the trace is broken: its header has a length of %d bytes", n)
+		return nil, fmt.Errorf("the recording is damaged: its header has a length of %d bytes", n)
 	}
 	raw := make([]byte, n)
 	if _, err := io.ReadFull(in, raw); err != nil {
@@ -155,9 +155,9 @@ func (t *Reader) readBeats(in *bufio.Reader) error {
 		case err != nil:
 			return err
 		case t.Interrupted:
-			return errors.New("the trace is broken: it has data after its end")
+			return errors.New("the recording is damaged: it has data after its end")
 		case len(t.beats) == beatLimit:
-			return fmt.Errorf("the trace is broken: it has more than %d beats", beatLimit)
+			return fmt.Errorf("the recording is damaged: it has more than %d checkpoints", beatLimit)
 		case b.At == last.At && b.Messages == last.Messages && b.Hash == 0:
 			t.Interrupted = true
 		default:
@@ -185,7 +185,7 @@ func readBeat(in *bufio.Reader, last Beat) (Beat, error) {
 	}
 	b := Beat{At: last.At + time.Duration(at), Messages: last.Messages + messages, Hash: binary.BigEndian.Uint64(hash[:])}
 	if b.At < last.At || b.Messages < last.Messages {
-		return Beat{}, errors.New("the trace is broken: its time goes back")
+		return Beat{}, errors.New("the recording is damaged: its time goes back")
 	}
 	return b, nil
 }
@@ -205,9 +205,9 @@ func (t *Reader) Last() time.Duration { return t.last.At }
 
 func broken(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the trace is truncated: was its recording interrupted?")
+		return errors.New("the recording is truncated: was the run killed?")
 	}
-	return fmt.Errorf("the trace is broken: %w", err)
+	return fmt.Errorf("the recording is damaged: %w", err)
 }
 
 // Difference is where a replay went another way than what was recorded.
@@ -219,8 +219,8 @@ type Difference struct {
 }
 
 func (d *Difference) Error() string {
-	return fmt.Sprintf("the replay differs from the recording between %v and %v of simulated time: hash %016x after %d "+
-		"messages, recorded were %016x after %d",
+	return fmt.Sprintf("the replay differs from the recording between %v and %v of simulated time: the replay has the "+
+		"hash %016x after %d messages, the recording %016x after %d",
 		d.After, max(d.Recorded.At, d.Replayed.At), d.Replayed.Hash, d.Replayed.Messages, d.Recorded.Hash,
 		d.Recorded.Messages)
 }

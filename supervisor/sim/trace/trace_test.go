@@ -89,12 +89,12 @@ func TestBroken(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":           {nil, "this is not a trace"},
-		"something else":  {[]byte("PK\x03\x04 zip\n"), "this is not a trace"},
-		"a later version": {[]byte("troupe-trace 2\nx"), `a trace of format "2"`},
-		"cut":             {good[:len(good)-9], "the trace is truncated"},
-		"cut at once":     {good[:20], "the trace is truncated"},
-		"not packed":      {[]byte("troupe-trace 1\nnonsense in here"), "the trace is broken"},
+		"empty":           {nil, "this is not a recording"},
+		"something else":  {[]byte("PK\x03\x04 zip\n"), "this is not a recording"},
+		"a later version": {[]byte("troupe-trace 2\nx"), `recording in format "2"`},
+		"cut":             {good[:len(good)-9], "the recording is truncated"},
+		"cut at once":     {good[:20], "the recording is truncated"},
+		"not packed":      {[]byte("troupe-trace 1\nnonsense in here"), "the recording is damaged"},
 	} {
 		r, err := NewReader(bytes.NewReader(c.data))
 		for err == nil {

@@ -320,7 +320,7 @@ func TestVolumesThatCannotBe(t *testing.T) {
 		with(v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: b.trap(t)}}, mounted("v", part("/got", "link/etc")))(s)
 	}))
 	b.awaitPod(t, "attack", "is refused", waiting("CreateContainerConfigError"))
-	b.awaitEvent(t, "attack", "Failed", "leads out of its volume through a symbolic link")
+	b.awaitEvent(t, "attack", "Failed", "points outside its volume through a symbolic link")
 	b.create(t, b.pod("expr", with(v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}},
 		mounted("v", func(m *v1.VolumeMount) { m.SubPathExpr = "$(NONE)" }))))
 	b.awaitPod(t, "expr", "is refused", waiting("CreateContainerConfigError"))

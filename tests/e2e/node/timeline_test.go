@@ -172,7 +172,7 @@ func TestCrashesAreShown(t *testing.T) {
 		return fmt.Errorf("no crash among %+v", line.Entries)
 	})
 	out, err := b.Command(t.Context(), "crashes", "--root-dir", b.Root())
-	if err != nil || !strings.Contains(out, "as it was asked to by --chaos-panic-pod") || !strings.Contains(out, "panicking).Receive") {
+	if err != nil || !strings.Contains(out, "panic requested with --chaos-panic-pod") || !strings.Contains(out, "panicking).Receive") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	// Else nobody takes the pod down.

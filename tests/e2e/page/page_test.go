@@ -229,7 +229,7 @@ func TestWhatIsShown(t *testing.T) {
 
 			visit(p, "#/actors", "actors")
 			p.Shoot(name + "-actors")
-			f.lines(t, p, "#actors-sum", "208 actors", "3 unwell", "80 messages waiting", "42 goroutines")
+			f.lines(t, p, "#actors-sum", "208 actors", "3 unhealthy", "80 messages waiting", "42 goroutines")
 			f.lines(t, p, "#pools", "start 3/4 (2 wait)")
 			f.lines(t, p, "#tree-rows", "PullImage app:1", "pleg.listed for ", "Quarantined")
 

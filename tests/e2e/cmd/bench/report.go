@@ -27,13 +27,13 @@ var sections = []struct {
 	section                section
 	title, intro, compared string
 }{
-	{alone, "A node of its own", `The cost of the node agent on top of the runtime. Every floor is measured in the same run, in turns with the
-agent's samples: the same CRI requests are made directly, without an agent. A program reports its own start:
+	{alone, "A node of its own", `The cost of the node agent on top of the runtime. The floor is the cost of the runtime alone: the same CRI requests,
+made without an agent. Samples of the floor and of the agent alternate in one run. A program reports its own start:
 first it appends a line to a file on the host, and the benchmark reads the modification time of this file.
 Values are medians unless stated otherwise.`, "floor"},
 	{cluster, "A node of a cluster", `The same work on a real etcd and kube-apiserver, measured by a client that watches the pods. The floor makes
 the same CRI requests and one status write per pod, without an agent. The kubelet has the same Kubernetes
-release, flags, configuration and containerd, and is measured in turns with troupe.`, "floor; kubelet"},
+release, flags, configuration and containerd, and its samples alternate with those of troupe.`, "floor; kubelet"},
 	{simulation, "The simulated world", `The same actors on simulated runtimes and an apiserver in memory (docs/simulation.md), in one process.`, "compared with"},
 }
 
@@ -82,11 +82,11 @@ Wrong in this run:
 // preamble stands before the sections.
 const preamble = `# Benchmarks
 
-These are benchmarks, not tests: on a busy machine a bar can be missed. A run fails only for errors that are
-independent of speed: a pod that is lost, duplicated, restarted without a reason, or left behind.
+These are benchmarks, not tests: a busy machine can miss a target (column ` + "`bar`" + `). A run fails only for errors
+that are independent of speed: a pod that is lost, duplicated, restarted without a reason, or left behind.
 
-` + "`go tool task bench`" + ` runs all benchmarks in about 40 minutes, and with ` + "`-- --rows NAME,…`" + ` some rows. A
-section is rewritten if all of its rows were measured. The benchmarks need root on Debian with runc,
+` + "`go tool task bench`" + ` runs all benchmarks in about 40 minutes, or some rows with ` + "`-- --rows NAME,…`" + `. A section
+is rewritten only if all of its rows were measured. The benchmarks need root on Debian with runc,
 containernetworking-plugins, iptables and containerd (for 1.6). They run their own containerds and their own
 control plane under .run/bench, and remove them at the end.
 `

@@ -198,7 +198,7 @@ func idleResults(n int, k, t hundred) []result {
 	return []result{
 		line("idle pods, the agent's CPU", "≤ 0.3 CPU-s per minute", "kubelet "+perMinute(k.idle), perMinute(t.idle), fmt.Sprintf("%.2f × the kubelet's", t.idle/k.idle), t.idle <= 0.3),
 		line("idle pods, the apiserver's CPU for them", "≤ half of the kubelet's", "kubelet "+perMinute(theirs), perMinute(ours),
-			fmt.Sprintf("%.2f more with troupe than the %.2f with no node, %.2f with the kubelet", ours, t.alone, theirs), ours <= theirs/2),
+			fmt.Sprintf("in addition to %.2f without a node: troupe %.2f, kubelet %.2f", t.alone, ours, theirs), ours <= theirs/2),
 		line("idle pods with an HTTP readiness probe every 10 s, the agent's CPU", "≤ 1 CPU-s per minute", "kubelet "+perMinute(k.probed), perMinute(t.probed), fmt.Sprintf("%.2f × the kubelet's", t.probed/k.probed), t.probed <= 1),
 		line("idle pods, the agent's memory (RSS)", "≤ 64 MiB", fmt.Sprintf("kubelet %.0f MiB", k.rss), fmt.Sprintf("%.0f MiB", t.rss), fmt.Sprintf("%.2f × the kubelet's", t.rss/k.rss), t.rss <= 64),
 		line("pods, agent killed and started again: a new pod seen Ready", "≤ 1 s", "kubelet "+ms(k.fresh), ms(t.fresh), times(t.fresh, k.fresh), t.fresh <= time.Second),

@@ -56,7 +56,7 @@ func (b *bench) idlePods(ctx context.Context) ([]result, error) {
 		}, {
 			what: n + "agent's memory (RSS)", bar: "≤ 56 MiB",
 			measured: fmt.Sprintf("%.1f MiB", with.rss), verdict: verdict(with.rss <= rssBar),
-			details: []string{fmt.Sprintf("of it anonymous: %.1f MiB; on containerd 1.6: %.1f MiB", with.anonymous, without.rss)},
+			details: []string{fmt.Sprintf("anonymous memory: %.1f MiB; RSS on containerd 1.6: %.1f MiB", with.anonymous, without.rss)},
 		}, goroutines,
 	}, nil
 }

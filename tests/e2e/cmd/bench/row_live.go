@@ -78,8 +78,8 @@ func (b *bench) live(ctx context.Context) ([]result, error) {
 				fmt.Sprintf("all nodes Ready %s after the process' start; creating the pods took the client %s", ms(m.nodesReady), ms(m.created)),
 				fmt.Sprintf("the apiserver used %.1f CPU-s; the machine's cores are shared with it, etcd and the client", m.apiserver.Seconds()),
 				"requests: " + m.asked,
-				fmt.Sprintf("a node's lease (good for 40 s) was renewed after %.1f s at most", m.gap),
-				"pods are bound when they are created; their image has 1 MiB; events wait while statuses are written, and are written at 50 a second (--event-qps)",
+				fmt.Sprintf("longest time between two renewals of a node lease (40 s): %.1f s", m.gap),
+				"pods are bound when they are created; their image has 1 MiB; events are delayed while statuses are written; at most 50 a second (--event-qps)",
 			},
 		}
 		if size.cpu > 0 {

@@ -95,8 +95,8 @@ func (b *bench) panic(ctx context.Context) (_ []result, err error) {
 		// Unchanged is what noise of the machine allows.
 		ratio: fmt.Sprintf("%.2f × / %.2f ×", ratioStart, ratioStop), verdict: verdict(quarantined > 0 && ratioStart <= 1.1 && ratioStop <= 1.1),
 		details: []string{
-			"starts, usual: " + usual.starts.quantiles(), "starts, beside the sick pod: " + during.starts.quantiles(),
-			"stops, usual: " + usual.stops.quantiles(), "stops, beside the sick pod: " + during.stops.quantiles(),
+			"starts, usual: " + usual.starts.quantiles(), "starts, while that actor panics: " + during.starts.quantiles(),
+			"stops, usual: " + usual.stops.quantiles(), "stops, while that actor panics: " + during.stops.quantiles(),
 		},
 	}
 	return []result{r}, nil

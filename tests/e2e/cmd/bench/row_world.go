@@ -69,14 +69,14 @@ func (b *bench) worldScale(ctx context.Context) ([]result, error) {
 		{
 			section: simulation, what: fmt.Sprintf("scale: %d nodes, %d pods all Running", nodes, pods), bar: "peak RSS ≤ 1.7 GiB",
 			floor:    "kwok: about 25 KB a pod, and an apiserver beside it; kubemark: 220 MB a node",
-			measured: fmt.Sprintf("%.2f GiB at the most, heap %.2f GiB at the end", float64(s.PeakRSSBytes)/gib, float64(s.HeapBytes)/gib),
+			measured: fmt.Sprintf("%.2f GiB at most, heap %.2f GiB at the end", float64(s.PeakRSSBytes)/gib, float64(s.HeapBytes)/gib),
 			verdict:  sized(full, s.PodsRunning == pods && float64(s.PeakRSSBytes) <= 1.7*gib),
 			details:  []string{fmt.Sprintf("troupe sim --nodes %d --pods-per-node %d --json: %s", nodes, worldPods, s.text)},
 		},
 		{
 			section: simulation, what: fmt.Sprintf("pods to Running, wall time, %d pods", pods), bar: "≥ 2,000 a second",
 			floor:    "kwok's CI gate: 10,000 pods in 60 s",
-			measured: fmt.Sprintf("%.0f a second, the start of the nodes and of the process' world in it", rate), verdict: sized(full, rate >= 2000),
+			measured: fmt.Sprintf("%.0f a second, including the start of the nodes and of the process", rate), verdict: sized(full, rate >= 2000),
 		},
 	}, nil
 }
@@ -109,10 +109,10 @@ func (b *bench) worldSpeed(ctx context.Context) (all []result, err error) {
 		speed := m["sim-s/s"]
 		all = append(all, result{
 			section: simulation, what: fmt.Sprintf("speed: %d nodes, %d pods settled, a probe of each every 10 s", size.nodes, size.nodes*worldPods),
-			bar:      fmt.Sprintf("≥ %.0f simulated seconds a second", size.bar),
+			bar:      fmt.Sprintf("≥ %.0f simulated seconds per second", size.bar),
 			floor:    "a spike with trivial handlers: " + size.spike,
 			measured: fmt.Sprintf("%.4g", speed), verdict: verdict(speed >= size.bar),
-			details: []string{fmt.Sprintf("%.4g simulated seconds a CPU second of all threads, %.0f ns a probe", m["sim-s/cpu-s"], m["cpu-ns/probe"])},
+			details: []string{fmt.Sprintf("%.4g simulated seconds per CPU second of all threads, %.0f ns a probe", m["sim-s/cpu-s"], m["cpu-ns/probe"])},
 		})
 	}
 	return all, nil
@@ -136,7 +136,7 @@ func (b *bench) worldGrowth(ctx context.Context) ([]result, error) {
 	}
 	time, heap := us[1]/us[0], bytes[1]/bytes[0]
 	return []result{{
-		section: simulation, what: fmt.Sprintf("growth: a pod of %d against one of %d", nodes*worldPods, small*worldPods), bar: "≤ 1.5 ×",
+		section: simulation, what: fmt.Sprintf("growth: cost of a pod among %d, compared with %d", nodes*worldPods, small*worldPods), bar: "≤ 1.5 ×",
 		floor:    fmt.Sprintf("%.0f µs, %.2f KB a pod", us[0], bytes[0]/1024),
 		measured: fmt.Sprintf("%.0f µs, %.2f KB a pod", us[1], bytes[1]/1024),
 		ratio:    fmt.Sprintf("time %.2f ×, heap %.2f ×", time, heap), verdict: sized(nodes == worldNodes, max(time, heap) <= 1.5),
