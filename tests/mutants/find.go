@@ -115,7 +115,7 @@ func (s *search) find(to io.Writer) error {
 		switch {
 		case r.Verdict() == chaos.Violated:
 			if s.Shrink > 0 {
-				r = chaos.Shrink(r, s.Shrink)
+				r = chaos.Shrink(context.Background(), r, s.Shrink)
 			}
 			v := r.Violations[0]
 			f.Found, f.Rule, f.What, f.Case = true, v.ID, v.String(), r.Case.String()
