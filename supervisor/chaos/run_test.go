@@ -43,8 +43,6 @@ var kept = map[string]string{
 	// running for ever.
 	"L01 container that came and went between two lists": "write a main=app ready=app; at 2s: vanish a/app; kill-agent; " +
 		"at 1m0s: vanish a/app",
-	// The same without an event stream, where no list was told whole.
-	"L01 container that came and went without events": "no-events; create a main=app; at 7s: oom a/app; kill-runtime; at 9s: vanish a/app",
 }
 
 // TestKept: what was found stays mended.
