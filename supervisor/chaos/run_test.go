@@ -34,6 +34,9 @@ var kept = map[string]string{
 	// The same without events, which the agent counted to know that something may have gone unseen.
 	"L01 container that came and went without events": "no-events; create a main=app; at 6.7s: oom a/app; " +
 		"at 7.5s: kill-runtime for=17s; at 8.5s: vanish a/app",
+	// A container that was lost was counted twice as restarted, and made a second time beside one whose
+	// creation was answered with an error.
+	"I09 lost container": "create a main=app; at 1m0s: vanish a/app; fault call CreateContainer a/app #2 = partial",
 	// The lease's RenewTime went back with the clock where the apiserver gives back the very object.
 	"I16 clock set back": "create a main=app; at 40s: step-clock by=-1h",
 	// A static pod that ended for good before its container was started was shown as Pending for ever.

@@ -84,7 +84,7 @@ func (p *planner) nextAttempt(name string, attempt uint32) uint32 {
 		st.EphemeralContainerStatuses} {
 		for i := range list {
 			if list[i].Name == name && list[i].ContainerID != "" {
-				attempt = max(attempt, uint32(max(list[i].RestartCount, 0))+1)
+				attempt = max(attempt, podspec.NextAttempt(&list[i]))
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumeplan"
 )
@@ -141,6 +142,13 @@ func TestPlanBeginning(t *testing.T) {
 		{"records lost, status remembers", upInput, func(in *Input) {
 			in.Pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "a", ContainerID: "containerd://x", RestartCount: 4}}
 		}, "create a#5 in s0; a: ContainerCreating"},
+		{"records lost, status shows that it was lost", upInput, func(in *Input) {
+			in.Pod.Status.ContainerStatuses = []v1.ContainerStatus{{
+				Name: "a", ContainerID: "containerd://x", RestartCount: 4,
+				State:                v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}},
+				LastTerminationState: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Reason: podspec.StatusUnknown}},
+			}}
+		}, "create a#4 in s0; a: ContainerCreating"},
 		{"removed by somebody else", upInput, func(in *Input) {
 			containers(in, exited("a", 0, 1, time.Hour), alive("a", 1))
 			in.Adopt(observed.Pod{Sandboxes: in.View.Sandboxes, Containers: []observed.Container{exited("a", 0, 1, time.Hour)}})

@@ -156,7 +156,7 @@ func userOf(n *observed.Container, old *v1.ContainerStatus, same bool) *v1.Conta
 // state is the state of the newest incarnation.
 func (c *computer) state(n *observed.Container, id string, old *v1.ContainerStatus) v1.ContainerState {
 	dead := endOf(old, id)
-	if dead != nil && n.State != observed.ContainerExited && dead.Reason != statusUnknown {
+	if dead != nil && n.State != observed.ContainerExited && dead.Reason != podspec.StatusUnknown {
 		return keep(old, dead) // an ended container cannot live again, so this view is older
 	}
 	same := old.ContainerID == id

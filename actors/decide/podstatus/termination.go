@@ -6,11 +6,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 const (
-	// statusUnknown is the reason of a termination that was not observed.
-	statusUnknown = "ContainerStatusUnknown"
 	// lostExitCode stands for an unknown exit code.
 	lostExitCode = 137
 	// maxMessages bounds the termination messages of all containers of a pod together, in bytes.
@@ -20,7 +19,7 @@ const (
 // lost is the termination of a container that old shows and that is gone.
 func lost(old *v1.ContainerStatus, message string) *v1.ContainerStateTerminated {
 	t := &v1.ContainerStateTerminated{
-		ExitCode: lostExitCode, Reason: statusUnknown, Message: message, ContainerID: old.ContainerID,
+		ExitCode: lostExitCode, Reason: podspec.StatusUnknown, Message: message, ContainerID: old.ContainerID,
 	}
 	if r := old.State.Running; r != nil {
 		t.StartedAt = r.StartedAt
