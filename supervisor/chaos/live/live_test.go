@@ -313,3 +313,20 @@ func TestAgentOfAnotherNode(t *testing.T) {
 		t.Errorf("%d requests were passed on, the agent is that of %q", passed, s.foreign)
 	}
 }
+
+// TestTimeStands: while the rules are told of something the time stands, and it is not later than now.
+func TestTimeStands(t *testing.T) {
+	w := testWorld(t, "create a main=app")
+	early := time.Now().Add(-time.Second)
+	for _, at := range []time.Time{early, time.Now().Add(time.Hour)} {
+		w.happened(at, func() {
+			first := w.now()
+			if second := w.now(); first != second || first.After(time.Now()) || at == early && first != early {
+				t.Errorf("at %v it is %v, and then %v", at, first, second)
+			}
+		})
+	}
+	if !w.now().After(early) || !w.at.IsZero() {
+		t.Error("the time stands still afterwards")
+	}
+}

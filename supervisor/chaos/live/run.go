@@ -220,7 +220,7 @@ func (l *liveRun) end(ctx context.Context) error {
 		l.mu.Lock()
 		why := l.missing()
 		if why == "" {
-			l.world.rules.Settled()
+			l.world.happened(time.Now(), l.world.rules.Settled)
 		}
 		l.mu.Unlock()
 		if why == "" {

@@ -70,12 +70,13 @@ func (w *world) now() time.Time {
 	return time.Now()
 }
 
-// happened tells the rules of something that happened at a time, not later than now.
+// happened tells the rules of something that happened at a time, now at the latest. The time
+// stands still meanwhile: rules compare times that they take one after the other.
 func (w *world) happened(at time.Time, tell func()) {
-	if now := time.Now(); at.Before(now) {
+	if w.at = time.Now(); at.Before(w.at) {
 		w.at = at
-		defer func() { w.at = time.Time{} }()
 	}
+	defer func() { w.at = time.Time{} }()
 	tell()
 }
 
@@ -130,7 +131,7 @@ func (w *world) called(c *criproxy.Call) plan.Effect {
 			w.out.Changes++
 		default:
 		}
-		w.rules.Called(call, forRules(e))
+		w.happened(time.Now(), func() { w.rules.Called(call, forRules(e)) })
 	}
 	if e.Do != plan.Fail && e.Do != plan.Hang && e.Do != plan.KillAgent && e.Do != plan.KillRuntime {
 		w.note(m, c)
@@ -293,7 +294,7 @@ func (w *world) shown(p *v1.Pod, gone bool) {
 		}
 		w.happened(at, func() { w.rules.Told(podspec.API, slices.Collect(maps.Values(w.wanted))) })
 	}
-	w.rules.Shown(p, gone)
+	w.happened(time.Now(), func() { w.rules.Shown(p, gone) })
 	w.witness.Shown(p, gone, time.Now())
 	w.ends.shown(p.Name, p)
 }
