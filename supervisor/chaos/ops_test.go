@@ -50,6 +50,7 @@ func TestCheckpointsAreLost(t *testing.T) {
 		disk.Save(t.Context(), "pods", []byte("new"), func(error) {})
 		clock.Advance(time.Second)
 		j := newInjector(parse(t, "kill-agent; fault host LoadCheckpoint - #1 = "+effect), false)
+		j.strikes = func(string, *plan.Fault) {}
 		j.host("n1", sim.HostCall{Verb: plan.LoadCheckpoint, Name: "pods"}, plan.Role{}, disk)
 		if got := string(disk.Get("pods")); got != want || len(j.unreached()) > 0 {
 			t.Errorf("%s: the checkpoint is %q, want %q; unreached %v", effect, got, want, j.unreached())

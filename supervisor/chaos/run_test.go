@@ -48,6 +48,14 @@ var kept = map[string]string{
 		"at 1m0s: vanish a/app",
 }
 
+// TestGivenUpWithItsPod: the answer to a call that hangs when its pod ends is no message that is lost.
+func TestGivenUpWithItsPod(t *testing.T) {
+	r := Run(parse(t, "create b main=app; at 8s: delete b; fault call PodSandboxStatus b #1 = hang"))
+	if r.Verdict() != Held {
+		t.Error(r.Violations, r.Unreached)
+	}
+}
+
 // TestKept: what was found stays mended.
 func TestKept(t *testing.T) {
 	for name, text := range kept {

@@ -16,7 +16,8 @@ var messagesArrive = rule{
 		ID: "I18",
 		Text: fmt.Sprintf("Each message reaches its actor, no mailbox overflows, and at one instant of a clock that stands "+
 			"at most %d messages are handled.", busiest),
-		Excuses: "A message may find no actor after an actor crashed or an agent was killed, and if it is late.",
+		Excuses: "A message may find no actor after an actor crashed or an agent was killed, and if it is late. " +
+			"The answer to a call that was given up with its pod.",
 	},
 	handled: func(n *Node) string {
 		if n.timely && n.messages == busiest+1 { // told once
