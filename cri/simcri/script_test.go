@@ -233,7 +233,7 @@ func TestCheckKeys(t *testing.T) {
 	for want, keys := range map[string]map[string]string{
 		"": {"ready-for": "3s", "unready-for": "1s", "exit-code": "3"},
 		"ready-for and unready-for: give both or none": {"ready-for": "3s"},
-		"run-for: ":                              {"run-for": "soon"},
+		"run-for: ": {"run-for": "soon"},
 		"run: unknown key; the keys are exit-code,": {"run": "1s"},
 	} {
 		err := CheckKeys(keys)

@@ -37,8 +37,8 @@ const (
 )
 
 // Beside compares a result with its twin: a pod that no fault names is Ready as soon as it
-// is without faults, and its containers restart no more often. Faults that strike more than their pod (the agent, the runtime, an
-// actor of all pods, the apiserver as a whole) name every pod.
+// is without faults, and its containers restart no more often. Faults that strike more than their pod (the
+// agent, the runtime, an actor of all pods, the apiserver as a whole) name every pod.
 func Beside(r, twin *Result) string {
 	if r.Case.Nodes > 0 {
 		return "" // the names of the pods are random, and they may be on other nodes
@@ -82,8 +82,8 @@ func Beside(r, twin *Result) string {
 	}
 	for _, name := range sorted(r.Restarts) {
 		if n, usual := r.Restarts[name], twin.Restarts[name]; n > usual && !named[name] && !disturbed[name] {
-			return fmt.Sprintf("containers of pod %s were restarted %d times, without the faults of other pods %d times", name, n,
-				usual)
+			return fmt.Sprintf("containers of pod %s were restarted %d times, without the faults of other pods %d times",
+				name, n, usual)
 		}
 	}
 	return ""

@@ -17,7 +17,8 @@ var lives = []struct{ name, text string }{
 	{"liveness", "create a main=app live=app app.unhealthy-after=5s; on a/app Ended +20s: delete a"},
 	{"startup", "create a main=app startup=app app.startup-time=3s; on a Ready +1s: delete a"},
 	{"prestop", "create a main=app prestop=app grace=10; on a Ready +1s: delete a"},
-	{"commands", "create a main=app start-command=app stop-command=app app.exec-delay=300ms grace=10; on a Ready +1s: delete a"},
+	{"commands", "create a main=app start-command=app stop-command=app app.exec-delay=300ms grace=10; " +
+		"on a Ready +1s: delete a"},
 	{"ignores-term", "create a main=app grace=3 app.ignore-term=true; on a Ready +1s: delete a"},
 	{"job", "create a main=app restart=Never app.run-for=2s app.exit-code=0; on a Succeeded +1s: delete a"},
 	{"job-fails", "create a main=app restart=OnFailure app.crash-loop=2; " +

@@ -47,7 +47,8 @@ func (r *runner) rest() {
 func (r *runner) disturbed(what string, args ...any) {
 	if r.resting {
 		r.violated(invariants.Violation{
-			ID: atRest, At: r.v.Now(), What: "the agent was killed and started while all was well: " + fmt.Sprintf(what, args...),
+			ID: atRest, At: r.v.Now(),
+			What: "the agent was killed and started while all was well: " + fmt.Sprintf(what, args...),
 		})
 	}
 }

@@ -169,11 +169,14 @@ func (r *runner) build() {
 	r.v = r.world.Clock()
 	r.rec.begin(r.v.Now)
 	if !r.c.Standalone {
-		if _, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.PodKind}}, r.shown); err != nil {
-			panic(err)
-		}
-		if _, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: port.LeaseKind}}, r.lease); err != nil {
-			panic(err)
+		watches := [...]struct {
+			kind port.APIKind
+			see  func(simapi.Event)
+		}{{port.PodKind, r.shown}, {port.LeaseKind, r.lease}}
+		for _, w := range watches {
+			if _, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: w.kind}}, w.see); err != nil {
+				panic(err)
+			}
 		}
 	}
 	for _, name := range r.nodes {

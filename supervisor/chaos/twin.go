@@ -70,7 +70,8 @@ func repeated(c *plan.Case, r *Result) *Result {
 	defer runtime.GOMAXPROCS(threads)
 	if next := Run(c); next.Hash != r.Hash {
 		r.Violations = []invariants.Violation{{
-			ID: sameAgain, What: fmt.Sprintf("the run of the case has hash %x, and on another number of threads %x", r.Hash, next.Hash),
+			ID:   sameAgain,
+			What: fmt.Sprintf("the run of the case has hash %x, and on another number of threads %x", r.Hash, next.Hash),
 		}}
 	}
 	return r

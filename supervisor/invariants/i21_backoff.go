@@ -23,10 +23,10 @@ const (
 var backsOff = rule{
 	Rule: Rule{
 		ID: "I21",
-		Text: "A container is made again no sooner than its backoff says (0 s, 10 s, 20 s, … 5 min after its last end; from " +
-			"the beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
-		Excuses: "Another image, or a pod that was not wanted meanwhile: there is no backoff. A clock that was set since the " +
-			"start of the last incarnation. Somebody else removes a container. " +
+		Text: "A container is made again no sooner than its backoff says (0 s, 10 s, 20 s, … 5 min after its last end; " +
+			"fromthe beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
+		Excuses: "Another image, or a pod that was not wanted meanwhile: there is no backoff. A clock that was set since " +
+			"thestart of the last incarnation. Somebody else removes a container. " +
 			"To be late: as I27, and a backoff that follows from the number of the incarnation if its actor was restarted.",
 	},
 	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
@@ -48,7 +48,8 @@ var backsOff = rule{
 		}
 		since := n.now().Sub(last.endedAt)
 		if since < l.backoff {
-			return fmt.Sprintf("container %s was made again %s after its end, with a backoff of %s", t.Container, since, l.backoff)
+			return fmt.Sprintf("container %s was made again %s after its end, with a backoff of %s",
+				t.Container, since, l.backoff)
 		}
 		if last.sandbox != t.Sandbox {
 			return ""

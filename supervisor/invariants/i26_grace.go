@@ -70,7 +70,8 @@ func (n *Node) early(p *Pod, c *container, kill time.Time) string {
 func (p *Pod) ownGrace(c *container, began time.Time) time.Duration {
 	spec, kind := podspec.Find(&p.spec.Spec, c.name)
 	grace := podspec.Grace(p.spec)
-	if spec == nil || kind == podspec.Sidecar || p.spec.Spec.ActiveDeadlineSeconds != nil || podspec.MayRestartAll(p.spec) {
+	if spec == nil || kind == podspec.Sidecar || p.spec.Spec.ActiveDeadlineSeconds != nil ||
+		podspec.MayRestartAll(p.spec) {
 		return min(grace, leastGrace)
 	}
 	for _, probe := range []*v1.Probe{spec.LivenessProbe, spec.StartupProbe} {

@@ -35,8 +35,8 @@ type rule struct {
 // rules are all of them, in order of their numbers.
 var rules = []rule{
 	oneSandbox, runsOnce, oneUID, attemptsGrow, inOrder, askedBeforeKilled, hooksRun, nothingForTheUnwanted,
-	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, renewsItsLease, messagesArrive, noGrowth,
-	backsOff, asksEachPeriod, neverBeforeItsGrace, killedAfterItsGrace,
+	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, renewsItsLease, messagesArrive,
+	noGrowth, backsOff, asksEachPeriod, neverBeforeItsGrace, killedAfterItsGrace,
 }
 
 // Rules are all invariants, in order of their numbers.

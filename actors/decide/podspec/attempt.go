@@ -11,7 +11,8 @@ const StatusUnknown = "ContainerStatusUnknown"
 // counted at once.
 func NextAttempt(s *v1.ContainerStatus) uint32 {
 	count := uint32(max(s.RestartCount, 0))
-	if t := s.LastTerminationState.Terminated; s.State.Waiting != nil && t != nil && t.Reason == StatusUnknown && count > 0 {
+	last := s.LastTerminationState.Terminated
+	if count > 0 && s.State.Waiting != nil && last != nil && last.Reason == StatusUnknown {
 		return count
 	}
 	return count + 1

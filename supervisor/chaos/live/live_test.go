@@ -321,7 +321,7 @@ func TestTimeStands(t *testing.T) {
 	for _, at := range []time.Time{early, time.Now().Add(time.Hour)} {
 		w.happened(at, func() {
 			first := w.now()
-			if second := w.now(); first != second || first.After(time.Now()) || at == early && first != early {
+			if second := w.now(); !first.Equal(second) || first.After(time.Now()) || at.Equal(early) && !first.Equal(early) {
 				t.Errorf("at %v it is %v, and then %v", at, first, second)
 			}
 		})
