@@ -78,6 +78,10 @@ func (m told) AppendTrace(b []byte) []byte {
 	return b
 }
 
+// Sight is how a version of a pod was seen: in a list, and older than the one before, because the
+// apiserver was restored from a backup.
+type Sight struct{ Listed, Restored bool }
+
 // Deps are what the actor is connected to.
 type Deps struct {
 	API      portcall.Watcher
@@ -87,10 +91,8 @@ type Deps struct {
 	// Renewed is told of a version that asks nothing new of the node, if it shows
 	// that the pod has come further: what is told then is what it stays at.
 	Renewed func(*v1.Pod)
-	// Object is told of each version of each pod, and Gone of those that are no
-	// more. restored: this version is older than the one before, because the
-	// apiserver was set back.
-	Object func(p *v1.Pod, restored bool)
+	// Object is told of each version of each pod, and Gone of those that were removed.
+	Object func(p *v1.Pod, how Sight)
 	Gone   func(types.UID)
 	// Mirrors is told of all pods that stand for static ones, when they changed.
 	Mirrors func([]*v1.Pod)
@@ -165,7 +167,7 @@ func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
 			a.update()
 			a.deps.Mirrors(a.mirrors)
 			for _, p := range a.pods {
-				a.deps.Object(p, false)
+				a.deps.Object(p, Sight{})
 			}
 		} // else it comes
 	}
@@ -214,7 +216,7 @@ func (a *apipods) replace(objects []port.APIObject) {
 	}
 	for _, p := range a.pods {
 		i := apipod.Index(before, p.Namespace, p.Name)
-		a.deps.Object(p, i >= 0 && apipod.Restored(before[i], p))
+		a.deps.Object(p, Sight{Listed: true, Restored: i >= 0 && apipod.Restored(before[i], p)})
 	}
 	a.update()
 	a.deps.Mirrors(a.mirrors)
@@ -234,7 +236,7 @@ func (a *apipods) set(p *v1.Pod) {
 	if old != nil && old.UID != p.UID {
 		a.deps.Gone(old.UID)
 	}
-	a.deps.Object(p, old != nil && apipod.Restored(old, p))
+	a.deps.Object(p, Sight{Restored: old != nil && apipod.Restored(old, p)})
 	switch {
 	case old == nil || !apipod.Same(old, p):
 		a.update()

@@ -46,9 +46,9 @@ func newRig(t *testing.T) *rig {
 			r.Say("%s", line)
 		},
 		Renewed: func(p *v1.Pod) { r.Say("pods: renewed %s %s", p.Name, p.ResourceVersion) },
-		Object: func(p *v1.Pod, restored bool) {
+		Object: func(p *v1.Pod, how apipods.Sight) {
 			line := "status: " + p.Name + " " + p.ResourceVersion
-			if restored {
+			if how.Restored {
 				line += ", restored"
 			}
 			r.Say("%s", line)

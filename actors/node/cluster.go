@@ -135,8 +135,8 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef
 		API: c.Ports.API, NodeName: c.Name, Retry: time.Second, Patience: apiPatience,
 		Update:  func(u sources.Update) { podsRef.Tell(pods.Wanted{Update: u}) },
 		Renewed: func(p *v1.Pod) { podsRef.Tell(pods.Renewed{Pod: p}) },
-		Object: func(p *v1.Pod, restored bool) {
-			a.status.Tell(status.Object{UID: p.UID, Pod: p, Restored: restored})
+		Object: func(p *v1.Pod, how apipods.Sight) {
+			a.status.Tell(status.Object{UID: p.UID, Pod: p, Listed: how.Listed, Restored: how.Restored})
 		},
 		Gone:    func(uid types.UID) { a.status.Tell(status.Gone{UID: uid, Object: uid}) },
 		Mirrors: func(list []*v1.Pod) { a.mirrors.Tell(mirrors.Found{Mirrors: list}) },

@@ -28,11 +28,12 @@ type Show struct {
 type Forget struct{ UID types.UID }
 
 // Object is the apiserver's object of a pod. From apipods; from mirrors for the mirror of the
-// static pod UID. One older than the known one is late, unless the apiserver was restored.
+// static pod UID. One older than the known one is late, unless the apiserver was restored. If it is from
+// a list, that can't be told: it is read.
 type Object struct {
-	UID      types.UID
-	Pod      *v1.Pod
-	Restored bool
+	UID              types.UID
+	Pod              *v1.Pod
+	Listed, Restored bool
 }
 
 // Gone says that an object of a pod was removed. From the senders of Object. Late if another

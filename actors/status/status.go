@@ -221,6 +221,7 @@ func (s *status) object(ctx *kernel.Context[Message], m Object) {
 	r := s.get(ctx, m.UID)
 	if old := r.object; old != nil && old.UID == m.Pod.UID {
 		if c := apipod.Compare(old.ResourceVersion, m.Pod.ResourceVersion); c == 0 || c > 0 && !m.Restored {
+			r.unread = r.unread || c > 0 && m.Listed
 			return
 		}
 	} else {

@@ -283,6 +283,26 @@ func TestRestored(t *testing.T) {
 	}
 }
 
+// TestRestoredUnseen: a list shows an older version than the one of this actor's own last write, which no
+// watch has shown. It is read, and what is there now counts.
+func TestRestoredUnseen(t *testing.T) {
+	r := newRig(t)
+	r.put("web", nothing)
+	old := r.has["web"]
+	r.tell("web")
+	r.show("web", v1.PodRunning, "", false)
+	r.Advance(20 * time.Millisecond)
+	r.Want("calls", "patch web")
+	r.has["web"] = old
+	r.actor.Tell(Object{UID: old.UID, Pod: old, Listed: true})
+	r.Settle()
+	r.Advance(time.Second)
+	r.Want("calls", "get web", "patch web")
+	if p := r.has["web"]; p.Status.Phase != v1.PodRunning {
+		t.Errorf("the apiserver has %+v", p)
+	}
+}
+
 // TestConflicts: if each write conflicts, whatever was read before it, it is tried ever more seldom.
 func TestConflicts(t *testing.T) {
 	r := newRig(t)
