@@ -27,17 +27,15 @@ func (s *Server) Checkpoint() *Backup {
 
 // Restore replaces the store by a backup, as an operator does who restores etcd and restarts the
 // apiserver. Resource versions go back, and count on from the backup's: a version may so be given
-// twice. All connections end. A watch of the port that has seen a later version than the backup's lists
-// again: the client for a real apiserver compares versions before it resumes (apiclient/kube). The
-// owner's watches are told the differences. Events expire as if they were written now.
+// twice. All connections end. The watches of the port list again: the client for a real apiserver compares
+// versions before it resumes, and begins all watches anew (apiclient/kube). The owner's watches are told
+// the differences. Events expire as if they were written now.
 func (s *Server) Restore(b *Backup) {
 	s.stage.Do(func() {
 		for _, c := range s.clients {
 			c.cut("read: connection reset by peer")
 			for _, f := range c.follows {
-				if f.version > b.version {
-					f.version = 0
-				}
+				f.version = 0
 			}
 		}
 		s.version, s.marks, s.ages.queue, s.ages.expires = b.version, marks{}, nil, nil
