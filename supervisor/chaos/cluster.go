@@ -309,7 +309,7 @@ func (r *runner) restore() {
 	for _, m := range r.members {
 		m.rules.Restored()
 	}
-	r.world.API().Restore(r.backup.Backup)
+	// First the workloads: controllers take to pods of theirs as they are told of them.
 	for _, name := range sorted(r.sets) {
 		if was := r.backup.sets[name]; was.template != nil {
 			r.apply(name, was.replicas, was.template)
@@ -317,6 +317,7 @@ func (r *runner) restore() {
 			r.removeSet(r.sets[name])
 		}
 	}
+	r.world.API().Restore(r.backup.Backup)
 	for name, c := range r.pods { // order-free: all of them
 		c.revived = c.revived || c.asked != nil && !same(before[name], c.asked)
 	}
