@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
@@ -318,6 +319,11 @@ func (r *runner) restore() {
 		}
 	}
 	r.world.API().Restore(r.backup.Backup)
+	for _, m := range r.members {
+		if m.lost { // a cloud's controller deletes the nodes of machines that there are no more
+			_ = r.world.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: m.Name()}})
+		}
+	}
 	for name, c := range r.pods { // order-free: all of them
 		c.revived = c.revived || c.asked != nil && !same(before[name], c.asked)
 	}
