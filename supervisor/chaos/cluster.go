@@ -14,6 +14,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
@@ -309,12 +310,18 @@ func (r *runner) restore() {
 	for _, m := range r.members {
 		m.rules.Restored()
 	}
-	r.world.API().Restore(r.backup.Backup)
+	// First the workloads: controllers take to pods of theirs as they are told of them.
 	for _, name := range sorted(r.sets) {
 		if was := r.backup.sets[name]; was.template != nil {
 			r.apply(name, was.replicas, was.template)
 		} else {
 			r.removeSet(r.sets[name])
+		}
+	}
+	r.world.API().Restore(r.backup.Backup)
+	for _, m := range r.members {
+		if m.lost { // a cloud's controller deletes the nodes of machines that there are no more
+			_ = r.world.API().Delete(port.APIDelete{Key: port.APIKey{Kind: port.NodeKind, Name: m.Name()}})
 		}
 	}
 	for name, c := range r.pods { // order-free: all of them

@@ -17,7 +17,8 @@ var clusterLives = map[string]string{
 	"drain":          "nodes 3; deploy web replicas=5 main=app; on web Ready: drain n1; at 1m: uncordon n1; drain n2",
 	"apiserver restored": "nodes 3; deploy web replicas=4 main=app; on web Ready: backup; on web Ready +1s: " +
 		"image web/app to=registry.test/app:2; create a main=app; at 1m: restore",
-	"a workload goes": "nodes 2; deploy web replicas=3 main=app volume=data; on web Ready: delete web; on web Gone: write s main=app",
+	"a lost node restored": "seed 1706; nodes 5; deploy c replicas=4 main=app; at 1m: backup; lose-node n4; at 1m20s: restore",
+	"a workload goes":      "nodes 2; deploy web replicas=3 main=app volume=data; on web Ready: delete web; on web Gone: write s main=app",
 }
 
 // TestCluster: without faults they hold every rule.
