@@ -94,8 +94,8 @@ type Deps struct {
 	// Object is told of each version of each pod, and Gone of those that were removed.
 	Object func(p *v1.Pod, how Sight)
 	Gone   func(types.UID)
-	// Mirrors is told of all pods that stand for static ones, when they changed.
-	Mirrors func([]*v1.Pod)
+	// Mirrors is told of all pods that stand for static ones, when they changed and after each list.
+	Mirrors func(all []*v1.Pod, listed bool)
 	// Retry is the time until a watch that ended is begun again, Patience until
 	// one that says nothing at all is given up for another.
 	Retry, Patience time.Duration
@@ -165,7 +165,7 @@ func (a *apipods) Receive(ctx *kernel.Context[Message], m Message) {
 	case Resend:
 		if a.seen {
 			a.update()
-			a.deps.Mirrors(a.mirrors)
+			a.deps.Mirrors(a.mirrors, false)
 			for _, p := range a.pods {
 				a.deps.Object(p, Sight{})
 			}
@@ -219,14 +219,14 @@ func (a *apipods) replace(objects []port.APIObject) {
 		a.deps.Object(p, Sight{Listed: true, Restored: i >= 0 && apipod.Restored(before[i], p)})
 	}
 	a.update()
-	a.deps.Mirrors(a.mirrors)
+	a.deps.Mirrors(a.mirrors, true)
 }
 
 func (a *apipods) set(p *v1.Pod) {
 	if podspec.Mirror(p) {
 		a.drop(&a.pods, p)
 		a.mirrors, _ = apipod.Insert(a.mirrors, p)
-		a.deps.Mirrors(a.mirrors)
+		a.deps.Mirrors(a.mirrors, false)
 		return
 	}
 	a.drop(&a.mirrors, p)
@@ -264,7 +264,7 @@ func (a *apipods) drop(list *[]*v1.Pod, p *v1.Pod) {
 	old := (*list)[i]
 	*list = slices.Delete(slices.Clone(*list), i, i+1)
 	if list == &a.mirrors {
-		a.deps.Mirrors(a.mirrors)
+		a.deps.Mirrors(a.mirrors, false)
 		return
 	}
 	a.deps.Gone(old.UID)

@@ -54,7 +54,7 @@ func newRig(t *testing.T) *rig {
 			r.Say("%s", line)
 		},
 		Gone:    func(uid types.UID) { r.Say("status: gone %s", uid) },
-		Mirrors: func(list []*v1.Pod) { r.Say("mirrors:%s", names(list)) },
+		Mirrors: func(list []*v1.Pod, _ bool) { r.Say("mirrors:%s", names(list)) },
 	})})
 	r.Settle()
 	return r

@@ -39,8 +39,11 @@ type Statics struct {
 }
 
 // Found are all mirror pods of this node that the apiserver has. From apipods.
-// The newest counts.
-type Found struct{ Mirrors []*v1.Pod }
+// The newest counts. Listed: they are from a list.
+type Found struct {
+	Mirrors []*v1.Pod
+	Listed  bool
+}
 
 // NodeSeen is this node's object, which owns its mirrors. From nodestatus.
 type NodeSeen struct{ Node *v1.Node }
@@ -90,9 +93,9 @@ type API interface {
 // Deps are what the actor needs.
 type Deps struct {
 	API API
-	// Object and Gone go to status: uid is the static pod's. restored: this version is older than
-	// the one before, because the apiserver was restored from a backup.
-	Object func(uid types.UID, mirror *v1.Pod, restored bool)
+	// Object and Gone go to status: uid is the static pod's. listed: it is from a list. restored: this
+	// version is older than the one before, because the apiserver was restored from a backup.
+	Object func(uid types.UID, mirror *v1.Pod, listed, restored bool)
 	Gone   func(uid, mirror types.UID)
 	// Restarted is called when an incarnation after the first begins, or when messages were
 	// missed: everything must be sent again.
@@ -114,7 +117,9 @@ type mirrors struct {
 	// found is true once the mirrors in the apiserver are known.
 	found   bool
 	mirrors []*v1.Pod
-	node    *v1.Node
+	// listed: a list of them came since status was told.
+	listed bool
+	node   *v1.Node
 	// calls are by name; told is what status was sent, ordered by name.
 	calls map[string]*call
 	told  []mirrorpods.Pair
@@ -150,7 +155,7 @@ func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {
 	case Statics:
 		a.statics, a.seen = mirrorpods.Shown(m.Pods), m.Seen
 	case Found:
-		a.found, a.mirrors = true, m.Mirrors
+		a.found, a.mirrors, a.listed = true, m.Mirrors, a.listed || m.Listed
 	case NodeSeen:
 		a.node = m.Node
 	case Resend:
@@ -218,11 +223,11 @@ func (a *mirrors) tell(stand []mirrorpods.Pair) {
 	}
 	for _, p := range stand {
 		i := slices.IndexFunc(a.told, func(old mirrorpods.Pair) bool { return p.Static.UID == old.Static.UID })
-		if i < 0 || a.told[i].Mirror != p.Mirror {
-			a.deps.Object(p.Static.UID, p.Mirror, i >= 0 && apipod.Restored(a.told[i].Mirror, p.Mirror))
+		if i < 0 || a.listed || a.told[i].Mirror != p.Mirror {
+			a.deps.Object(p.Static.UID, p.Mirror, a.listed, i >= 0 && apipod.Restored(a.told[i].Mirror, p.Mirror))
 		}
 	}
-	a.told = stand
+	a.told, a.listed = stand, false
 }
 
 // call creates or deletes a mirror.

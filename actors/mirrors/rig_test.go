@@ -46,7 +46,7 @@ func newRig(t *testing.T, messages ...mirrors.Message) *rig {
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[mirrors.Message]{
 		Name: "mirrors", MailboxLimit: 3, New: mirrors.New(&mirrors.Deps{
 			API: r,
-			Object: func(uid types.UID, mirror *v1.Pod, restored bool) {
+			Object: func(uid types.UID, mirror *v1.Pod, _, restored bool) {
 				if restored {
 					r.Say("status: %s is mirrored by an older version of %s", uid, mirror.UID)
 					return

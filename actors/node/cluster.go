@@ -104,8 +104,8 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 	}))
 	a.mirrors = spawn(ctx, c.Around, "mirrors", mirrors.New(&mirrors.Deps{
 		API: c.Ports.API,
-		Object: func(uid types.UID, mirror *v1.Pod, restored bool) {
-			a.status.Tell(status.Object{UID: uid, Pod: mirror, Restored: restored})
+		Object: func(uid types.UID, mirror *v1.Pod, listed, restored bool) {
+			a.status.Tell(status.Object{UID: uid, Pod: mirror, Listed: listed, Restored: restored})
 		},
 		Gone: func(uid, mirror types.UID) { a.status.Tell(status.Gone{UID: uid, Object: mirror}) },
 		Restarted: func() {
@@ -138,7 +138,9 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef
 		Object: func(p *v1.Pod, how apipods.Sight) {
 			a.status.Tell(status.Object{UID: p.UID, Pod: p, Listed: how.Listed, Restored: how.Restored})
 		},
-		Gone:    func(uid types.UID) { a.status.Tell(status.Gone{UID: uid, Object: uid}) },
-		Mirrors: func(list []*v1.Pod) { a.mirrors.Tell(mirrors.Found{Mirrors: list}) },
+		Gone: func(uid types.UID) { a.status.Tell(status.Gone{UID: uid, Object: uid}) },
+		Mirrors: func(list []*v1.Pod, listed bool) {
+			a.mirrors.Tell(mirrors.Found{Mirrors: list, Listed: listed})
+		},
 	}))
 }

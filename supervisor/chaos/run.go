@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,9 +210,12 @@ func (r *runner) join(name string) {
 	m.StartAgent()
 }
 
-// steady says that a case is such that what must be in time is so: its schedule costs no time, and
-// no others have a hand in it.
-func (r *runner) steady() bool { return !r.cluster && r.c.Schedule == (plan.Schedule{}) }
+// steady says that a case is such that what must be in time is so: its schedule costs no time, no others
+// have a hand in it, and no restore takes back what the agent was told of a pod.
+func (r *runner) steady() bool {
+	restores := slices.ContainsFunc(r.c.Ops, func(o plan.Op) bool { return o.Verb == plan.Restore })
+	return !r.cluster && !restores && r.c.Schedule == (plan.Schedule{})
+}
 
 // schedule is that of the case, in the words of the world.
 func (r *runner) schedule() kernel.Schedule {

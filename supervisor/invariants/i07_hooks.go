@@ -15,10 +15,10 @@ var hooksRun = rule{
 	Rule: Rule{
 		ID: "I07",
 		Text: "A container with a preStop command gets its stop signal after the command was begun, and one that sleeps, " +
-			"whenits pod is deleted, after the sleep. It is shown as started after its postStart command was begun. " +
+			"when its pod is deleted, after the sleep. It is shown as started after its postStart command was begun. " +
 			"Hooks over HTTP can't be told from probes.",
 		Excuses: "The signal: a grace period that is over, or none; a start that was answered late; a pod that the agent " +
-			"wasnot told of; a restart of all containers. Shown: an agent or actor that began after the container.",
+			"was not told of; a restart of all containers. Shown: an agent or actor that began after the container.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		at := p.containers[c.Object]

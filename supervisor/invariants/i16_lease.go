@@ -13,7 +13,7 @@ var renewsItsLease = rule{
 		ID:   "I16",
 		Text: "The node's lease is renewed every 40 seconds at least, and its RenewTime only grows.",
 		Excuses: "None for its growth. For the gap, the time until the agent begins, until its last call of the apiserver " +
-			"thatwent wrong is over, and until 30 seconds after a crash of an actor.",
+			"that went wrong is over, and until 30 seconds after a crash of an actor.",
 	},
 	renewed: func(n *Node, at time.Time) string {
 		if !at.After(n.renewTime) {

@@ -24,9 +24,9 @@ var backsOff = rule{
 	Rule: Rule{
 		ID: "I21",
 		Text: "A container is made again no sooner than its backoff says (0 s, 10 s, 20 s, … 5 min after its last end; " +
-			"fromthe beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
+			"from the beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
 		Excuses: "Another image, or a pod that was not wanted meanwhile: there is no backoff. A clock that was set since " +
-			"thestart of the last incarnation. Somebody else removes a container. " +
+			"the start of the last incarnation. Somebody else removes a container. " +
 			"To be late: as I27, and a backoff that follows from the number of the incarnation if its actor was restarted.",
 	},
 	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
@@ -40,14 +40,17 @@ var backsOff = rule{
 		}
 		another := p.dropped.After(last.startedAt) && last.sandbox != t.Sandbox // life of the pod, perhaps
 		if last.image != p.image(t.Container) || another {
-			l.backoff, l.doubtful = 0, l.doubtful || another
+			// The next end may be the first of the image, after which there is no backoff either.
+			l.backoff, l.free, l.doubtful = 0, true, l.doubtful || another
 			return ""
 		}
 		if !n.timely || n.clockSet.After(last.startedAt) || last.cause == simcri.Lost {
 			return ""
 		}
 		since := n.now().Sub(last.endedAt)
-		if since < l.backoff {
+		free := l.free
+		l.free = false
+		if since < l.backoff && !free {
 			return fmt.Sprintf("container %s was made again %s after its end, with a backoff of %s",
 				t.Container, since, l.backoff)
 		}

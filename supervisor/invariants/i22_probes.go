@@ -15,7 +15,7 @@ var asksEachPeriod = rule{
 	Rule: Rule{
 		ID: "I22",
 		Text: "A running container with a liveness or readiness probe is asked within the longest period of its probes, " +
-			"thatone's timeout and a second, counted from its initial delay or its last probe, by a clock that nobody sets.",
+			"that one's timeout and a second, counted from its initial delay or its last probe, by a clock that nobody sets.",
 		Excuses: "A container that is being stopped, and one without a ready sandbox. To be late: as I27.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {

@@ -17,7 +17,7 @@ var killedAfterItsGrace = rule{
 	Rule: Rule{
 		ID: "I27",
 		Text: "A container ends at most three seconds after the grace period that the agent was told of for its pod, or " +
-			"afterits start if that is later.",
+			"after its start if that is later.",
 		Excuses: "Half a minute after a fault of the pod or of the node, a crash of an actor or the start of the agent; " +
 			"five minutes after a call that gets no answer. A process or machine that stands still, and a message that " +
 			"is late. A static pod, as long as a checkpoint can't be written.",

@@ -140,8 +140,9 @@ type lineage struct {
 	last *container
 	// dead are those that ended and were not removed, ends all that have ended.
 	dead, ends int
-	// backoff is how long after the last end the next may be made.
+	// backoff is how long after the last end the next may be made; free: it may also be made at once.
 	backoff time.Duration
+	free    bool
 	// doubtful: the agent may count its ends otherwise.
 	doubtful bool
 	// completed and started are the sandboxes in which one ended with code 0, or was started.
