@@ -26,7 +26,8 @@ const restful = 8
 
 // rest kills the agent at rest, and watches the next one.
 func (r *runner) rest() {
-	if !r.rests && r.c.Hash()%restful != 0 || r.bare || r.cluster || len(r.inj.unreached()) > 0 {
+	// Points are kept for other cases, which may not rest.
+	if !r.rests && (r.record || r.c.Hash()%restful != 0) || r.bare || r.cluster || len(r.inj.unreached()) > 0 {
 		return
 	}
 	for _, c := range r.pods { // order-free: any of them
