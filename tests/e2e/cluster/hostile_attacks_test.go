@@ -195,7 +195,8 @@ func giantQueries(t *testing.T, f *foe) {
 		target string
 		want   []int
 	}{
-		"more than a header": {"/pods?" + strings.Repeat("a", 1<<20), []int{http.StatusRequestHeaderFieldsTooLarge}},
+		// The server closes while the rest is on its way: then the client's system may drop the answer (0).
+		"more than a header": {"/pods?" + strings.Repeat("a", 1<<20), []int{http.StatusRequestHeaderFieldsTooLarge, 0}},
 		"many parameters":    {"/containerLogs/" + ns + "/nobody/app?" + strings.Repeat("a=b&", 60000), []int{http.StatusNotFound, http.StatusBadRequest}},
 		"one of many values": {"/containerLogs/" + ns + "/nobody/app?" + strings.Repeat("tailLines=1&", 20000), []int{http.StatusNotFound, http.StatusBadRequest}},
 		"many signs":         {"/pods?" + strings.Repeat(";", 200000), []int{http.StatusOK}},
