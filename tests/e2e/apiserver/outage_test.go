@@ -8,8 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // back is how soon after the end of an outage all must have been told.

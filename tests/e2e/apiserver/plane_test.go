@@ -21,8 +21,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/kube"
-	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // started is the control plane of the package's tests, which run one after the other.

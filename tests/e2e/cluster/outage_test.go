@@ -13,8 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/apiproxy"
-	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
 // back is how soon after an outage the apiserver must have been told everything.

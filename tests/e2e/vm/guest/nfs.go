@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
-	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
 )
 
 // The kernel's own NFS server, of version 4, which needs no other program: what rpc.mountd would answer

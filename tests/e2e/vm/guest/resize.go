@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
-	"github.com/troupe-dev/troupe/supervisor/chaos/live/tcpproxy"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
 )
 
