@@ -165,7 +165,7 @@ func TestCrashesAreShown(t *testing.T) {
 			return fmt.Errorf("%+v", line.Pod)
 		}
 		for _, e := range line.Entries {
-			if e.Kind == "crash" && strings.Contains(e.Text, "asked to by --chaos-panic-pod: restart, next try in") {
+			if e.Kind == "crash" && strings.Contains(e.Text, "panic requested with --chaos-panic-pod: restart, next try in") {
 				return nil
 			}
 		}
