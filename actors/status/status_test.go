@@ -304,37 +304,28 @@ func TestRestoredUnseen(t *testing.T) {
 }
 
 // TestConflicts: if each write conflicts, whatever was read before it, it is tried ever more seldom.
-func TestConflicts(t *testing.T) {
-	r := newRig(t)
-	r.put("web", nothing)
-	r.tell("web")
-	r.fail = func(verb, _ string) error {
-		if verb == "patch" {
-			return &port.Error{Kind: port.Conflict}
-		}
-		return nil
-	}
-	r.show("web", v1.PodRunning, "", false)
-	r.Advance(10 * time.Minute)
-	if n := len(r.Lines()); n < 10 || n > 60 {
-		t.Errorf("%d calls in 10 minutes", n)
-	}
-}
+func TestConflicts(t *testing.T) { refusing(t, &port.Error{Kind: port.Conflict}, 60) }
 
 // TestRefused: one whose status is not taken is tried ever more seldom.
 func TestRefused(t *testing.T) {
+	refusing(t, &port.Error{Kind: port.Forbidden, Detail: "a policy"}, 30)
+}
+
+// refusing counts the calls about one pod whose writes fail.
+func refusing(t *testing.T, err error, most int) {
+	t.Helper()
 	r := newRig(t)
 	r.put("web", nothing)
 	r.tell("web")
 	r.fail = func(verb, _ string) error {
 		if verb == "patch" {
-			return &port.Error{Kind: port.Forbidden, Detail: "a policy"}
+			return err
 		}
 		return nil
 	}
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(10 * time.Minute)
-	if n := len(r.Lines()); n < 10 || n > 30 {
+	if n := len(r.Lines()); n < 10 || n > most {
 		t.Errorf("%d calls in 10 minutes", n)
 	}
 }

@@ -91,22 +91,22 @@ func (j *injector) call(node string, c simcri.Call, role plan.Role) simcri.Fault
 	e, _ := j.at(node, plan.Call, c.Method.String(), role)
 	if c.Method == simcri.ExecSync && (e.Do == plan.Hang || e.Do == plan.Lose) {
 		// A hook has no limit: its pod would not be Ready for as long as nobody ends the call.
-		return simcri.Fault{Fail: true, Kind: port.Deadline, Detail: planted, Latency: clientDeadline}
+		return simcri.Fault{Fail: true, Kind: port.Deadline, Detail: Planted, Latency: clientDeadline}
 	}
-	return fault(e, port.Other)
+	return CallFault(e, port.Other)
 }
 
-// fault is an effect on a call of a port.
-func fault(e plan.Effect, kind port.ErrorKind) simcri.Fault {
+// CallFault is an effect on a call of a port, which fails with that kind.
+func CallFault(e plan.Effect, kind port.ErrorKind) simcri.Fault {
 	switch e.Do {
 	case plan.Fail:
-		return simcri.Fault{Fail: true, Kind: kind, Detail: planted}
+		return simcri.Fault{Fail: true, Kind: kind, Detail: Planted}
 	case plan.Hang:
 		return simcri.Fault{Hang: true}
 	case plan.Lose:
 		return simcri.Fault{LoseReply: true}
 	case plan.Partial:
-		return simcri.Fault{Partial: true, Kind: kind, Detail: planted}
+		return simcri.Fault{Partial: true, Kind: kind, Detail: Planted}
 	case plan.Slow:
 		return simcri.Fault{Latency: e.For}
 	case plan.AnswerLate:
@@ -118,8 +118,8 @@ func fault(e plan.Effect, kind port.ErrorKind) simcri.Fault {
 	}
 }
 
-// planted is in the text of every error and panic that a case makes.
-const planted = "planted by the case"
+// Planted is in the text of every error and panic that a case makes.
+const Planted = "planted by the case"
 
 func (j *injector) api(c simapi.Call, role plan.Role) simapi.Fault {
 	if !j.watches(plan.API) {
@@ -132,9 +132,9 @@ func (j *injector) api(c simapi.Call, role plan.Role) simapi.Fault {
 	e, _ := j.at(c.Node, plan.API, subject, role)
 	if stream := c.Verb == simapi.List || c.Verb == simapi.Watch; stream && (e.Do == plan.Hang || e.Do == plan.Lose) {
 		// The port leaves it to the client to give up a list or a watch that gets no answer.
-		return simapi.Fault{Fail: true, Kind: port.Deadline, Detail: planted, Latency: clientDeadline}
+		return simapi.Fault{Fail: true, Kind: port.Deadline, Detail: Planted, Latency: clientDeadline}
 	}
-	return fault(e, port.Unavailable)
+	return CallFault(e, port.Unavailable)
 }
 
 func (j *injector) host(node string, c sim.HostCall, role plan.Role, disk *machine.Checkpoints) sim.HostFault {
@@ -144,7 +144,7 @@ func (j *injector) host(node string, c sim.HostCall, role plan.Role, disk *machi
 	e, _ := j.at(node, plan.Host, c.Verb, role)
 	switch e.Do {
 	case plan.Fail:
-		return sim.HostFault{Err: &port.Error{Kind: port.Other, Verb: c.Verb, Detail: planted}}
+		return sim.HostFault{Err: &port.Error{Kind: port.Other, Verb: c.Verb, Detail: Planted}}
 	case plan.Hang:
 		return sim.HostFault{Hang: true}
 	case plan.Slow:
@@ -179,7 +179,7 @@ func (j *injector) message(node, actor string, m any, handled bool, counted map[
 				j.killAgent(node)
 				return
 			}
-			panic(fmt.Sprintf("%s: after %T", planted, m))
+			panic(fmt.Sprintf("%s: after %T", Planted, m))
 		}
 		return
 	}
@@ -189,7 +189,7 @@ func (j *injector) message(node, actor string, m any, handled bool, counted map[
 	}
 	switch e.Do {
 	case plan.Panic, plan.KillAgent: // who is killed does not handle it either
-		panic(fmt.Sprintf("%s: before %T", planted, m))
+		panic(fmt.Sprintf("%s: before %T", Planted, m))
 	case plan.PanicAfter, plan.KillAfter, plan.PanicWithin:
 		counted[actor] = &e
 	default:
@@ -200,7 +200,7 @@ func (j *injector) message(node, actor string, m any, handled bool, counted map[
 func inside(actor string, k int, counted map[string]*plan.Effect) {
 	if e := counted[actor]; e != nil && e.Do == plan.PanicWithin && k > 0 {
 		delete(counted, actor)
-		panic(planted + ": within a message")
+		panic(Planted + ": within a message")
 	}
 }
 

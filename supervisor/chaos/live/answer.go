@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 
+	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/apiproxy"
 )
 
@@ -54,4 +55,4 @@ func begin(r *http.Request, next http.Handler) *answer {
 }
 
 // unavailable is how an apiserver answers that has no time.
-var unavailable = apiproxy.Status(http.StatusServiceUnavailable, "ServiceUnavailable", planted, 0)
+var unavailable = apiproxy.Status(http.StatusServiceUnavailable, "ServiceUnavailable", chaos.Planted, 0)

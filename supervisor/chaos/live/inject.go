@@ -9,12 +9,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/chaos"
 	"github.com/troupe-dev/troupe/supervisor/chaos/live/criproxy"
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 )
-
-// planted is in the text of every error that a case makes.
-const planted = "planted by the case"
 
 // aim is a fault that waits for its point.
 type aim struct {
@@ -102,7 +100,7 @@ const pullLimit = 3 * time.Minute
 
 // onCall is an effect on a call of the runtime. The agent is killed by the caller.
 func onCall(method string, e plan.Effect) *criproxy.Fault {
-	f := &criproxy.Fault{Message: planted, Delay: e.For}
+	f := &criproxy.Fault{Message: chaos.Planted, Delay: e.For}
 	if method == "PullImage" && (e.Do == plan.Hang || e.Do == plan.Lose) {
 		f.Delay = pullLimit
 	}
@@ -123,26 +121,6 @@ func onCall(method string, e plan.Effect) *criproxy.Fault {
 		return nil
 	}
 	return f
-}
-
-// forRules is what the rules are told of an effect on a call.
-func forRules(e plan.Effect) simcri.Fault {
-	switch e.Do {
-	case plan.Fail:
-		return simcri.Fault{Fail: true, Kind: port.Other, Detail: planted}
-	case plan.Hang:
-		return simcri.Fault{Hang: true}
-	case plan.Lose:
-		return simcri.Fault{LoseReply: true}
-	case plan.Slow:
-		return simcri.Fault{Latency: e.For}
-	case plan.AnswerLate:
-		return simcri.Fault{AnswerLate: e.For}
-	case plan.WorkLate:
-		return simcri.Fault{WorkLate: e.For}
-	default:
-		return simcri.Fault{}
-	}
 }
 
 // kinds are the resources of the API that agents use, by the names that cases have for them.

@@ -131,7 +131,7 @@ func (w *world) called(c *criproxy.Call) plan.Effect {
 			w.out.Changes++
 		default:
 		}
-		w.happened(time.Now(), func() { w.rules.Called(call, forRules(e)) })
+		w.happened(time.Now(), func() { w.rules.Called(call, chaos.CallFault(e, port.Other)) })
 	}
 	if e.Do != plan.Fail && e.Do != plan.Hang && e.Do != plan.KillAgent && e.Do != plan.KillRuntime {
 		w.note(m, c)
