@@ -351,16 +351,15 @@ func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Messag
 	})
 }
 
-func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node) *admit.Rejection {
-	by := &n.config.Admit
+func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node, pressure admit.Pressure) *admit.Rejection {
+	by := n.config.Admit
+	by.Pressure = pressure
 	if as != nil {
-		labelled := *by
-		labelled.Labels, labelled.Taints = as.Labels, as.Spec.Taints
+		by.Labels, by.Taints = as.Labels, as.Spec.Taints
 		// a runtime may be replaced by a newer one
 		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {
-			labelled.StrictGroups = *f.SupplementalGroupsPolicy
+			by.StrictGroups = *f.SupplementalGroupsPolicy
 		}
-		by = &labelled
 	}
-	return admit.Check(p, others, by)
+	return admit.Check(p, others, &by)
 }

@@ -3,6 +3,7 @@ package pods
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
@@ -19,10 +20,15 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		return true
 	case podset.Ask:
 	}
-	if a.allowed(ctx, r, a.beside(r)) {
+	_, runs := a.runtime[r.Pod.UID]
+	pressure := a.pressure
+	if runs {
+		pressure = admit.Pressure{}
+	}
+	if a.allowed(ctx, r, a.beside(r), pressure) {
 		return true
 	}
-	if _, runs := a.runtime[r.Pod.UID]; runs {
+	if runs {
 		r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
 		return true
 	}
@@ -48,7 +54,7 @@ func (a *pods) judge(ctx *kernel.Context[Message]) {
 		if r.State != podset.Running {
 			continue
 		}
-		if r.Stop == nil && !a.allowed(ctx, r, others) {
+		if r.Stop == nil && !a.allowed(ctx, r, others, admit.Pressure{}) {
 			r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
 			a.assign(r.Pod.UID)
 		}
@@ -57,11 +63,13 @@ func (a *pods) judge(ctx *kernel.Context[Message]) {
 }
 
 // allowed reports whether a pod may run beside others, and stores the reason if not.
-func (a *pods) allowed(ctx *kernel.Context[Message], r *record, others []*v1.Pod) bool {
+func (a *pods) allowed(
+	ctx *kernel.Context[Message], r *record, others []*v1.Pod, pressure admit.Pressure,
+) bool {
 	if a.deps.Admit == nil {
 		return true
 	}
-	if r.reject = a.deps.Admit(r.allocated(), others, a.node); r.reject == nil {
+	if r.reject = a.deps.Admit(r.allocated(), others, a.node, pressure); r.reject == nil {
 		return true
 	}
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).

@@ -23,8 +23,8 @@ type Deps struct {
 	// PodPolicy answers crashes of pod actors; kernel.ForPods if zero.
 	PodPolicy kernel.Policy
 	// Admit says why a pod may not run beside the others; nil if it may. node is the apiserver's
-	// object of this node, nil while it is unknown.
-	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node) *admit.Rejection
+	// object of this node, nil while it is unknown. pressure is zero for a pod that already runs.
+	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node, pressure admit.Pressure) *admit.Rejection
 	// Cluster receives the pods for the apiserver; nil on a node without one.
 	Cluster *Cluster
 	// Checkpoints store the resources allocated to pods, and the reasons of stops.
@@ -94,6 +94,8 @@ type pods struct {
 	// mirrors was last sent.
 	node    *v1.Node
 	statics Statics
+	// pressure keeps new pods out.
+	pressure admit.Pressure
 	// given holds the allocations.
 	given given
 	// stops holds why pods and containers are stopped.
@@ -148,6 +150,15 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.node = m.Node
 		a.judge(ctx)
 		a.reconcile(ctx)
+	case NodePressure:
+		down := a.pressure.ShuttingDown
+		a.pressure, a.pressure.ShuttingDown = m.Pressure, down
+		a.reconcile(ctx)
+	case ShuttingDown:
+		a.pressure.ShuttingDown = m.On
+		a.reconcile(ctx)
+	case Evict:
+		a.evict(ctx, m)
 	case ShowAgain:
 		a.showAll()
 	case NoteRestart:

@@ -22,7 +22,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -106,6 +108,23 @@ type Query struct{ Reply func(Inventory) }
 // changed. Twice: as once.
 type NodeSeen struct{ Node *v1.Node }
 
+// NodePressure says which resources of the node run short: new pods may be refused. From eviction, with each
+// measurement under pressure, and when the pressure ends. Lost: the next measurement repeats it. Twice: as once.
+type NodePressure struct{ admit.Pressure }
+
+// ShuttingDown says that the machine is shutting down, or no longer is: new pods are refused. From shutdown.
+// Lost with a crash of this actor: shutdown repeats it. Twice: as once.
+type ShuttingDown struct{ On bool }
+
+// Evict ends a pod to protect the node or other pods. From eviction and shutdown. Stop says how, and what
+// the pod's status says then. The stop is saved before the first signal, so that an agent that is killed
+// meanwhile continues it. Twice: the pod ends at the earlier time, for the first reason. A pod that is not
+// known, was rejected or has ended is ignored. Lost: the sender measures again.
+type Evict struct {
+	UID  types.UID
+	Stop podlife.Stop
+}
+
 // ShowAgain asks for everything that status and mirrors get. From them, after a restart.
 type ShowAgain struct{}
 
@@ -158,7 +177,17 @@ func (Living) isPodsMessage()    {}
 func (NodeSeen) isPodsMessage()  {}
 func (ShowAgain) isPodsMessage() {}
 
+func (NodePressure) isPodsMessage() {}
+func (ShuttingDown) isPodsMessage() {}
+func (Evict) isPodsMessage()        {}
+
 func (RuntimeBack) isPodsMessage() {}
+
+// MailboxKey implements kernel.Keyed.
+func (NodePressure) MailboxKey() string { return "pressure" }
+
+// MailboxKey implements kernel.Keyed.
+func (ShuttingDown) MailboxKey() string { return "shutdown" }
 
 // MailboxKey implements kernel.Keyed.
 func (m Wanted) MailboxKey() string { return "wanted/" + string(m.Source) }
@@ -201,6 +230,11 @@ func (m NoteRestart) AppendTrace(b []byte) []byte {
 
 // AppendTrace implements kernel.Traced.
 func (m Abandoned) AppendTrace(b []byte) []byte { return append(b, m.UID...) }
+
+// AppendTrace implements kernel.Traced.
+func (m Evict) AppendTrace(b []byte) []byte {
+	return append(append(append(b, m.UID...), m.Stop.Reason...), m.Stop.Message...)
+}
 
 // AppendTrace implements kernel.Traced.
 func (m Hint) AppendTrace(b []byte) []byte { return append(b, m.Event.ContainerID...) }

@@ -193,7 +193,7 @@ func (a *pods) assign(uid types.UID) {
 		return
 	}
 	stop := r.Stop
-	if r.Removal == podset.Noting {
+	if r.Removal == podset.Noting || r.Eviction == podset.Noting {
 		stop = nil
 	}
 	r.ref.Tell(pod.Assign{

@@ -112,7 +112,10 @@ func (r *rig) deps() *pods.Deps {
 	}
 }
 
-func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node) *admit.Rejection {
+func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node, pressure admit.Pressure) *admit.Rejection {
+	if pressure != (admit.Pressure{}) {
+		return &admit.Rejection{Reason: "Evicted", Message: fmt.Sprintf("%+v", pressure)}
+	}
 	r.beside[p.Name] = nil
 	for _, o := range others {
 		r.beside[p.Name] = append(r.beside[p.Name], string(o.UID))

@@ -23,7 +23,8 @@ import (
 //     taken for its completion (podlife.RestartNote);
 //   - that a static pod is stopped because the pod was removed from its source. When one
 //     wants it again, under the same UID, it is first stopped to the end, and then
-//     begins another life: see comeback.go.
+//     begins another life: see comeback.go;
+//   - that a pod is evicted.
 //
 //	stop, NoteRestart ──► save ──Saved, or failed──► the pod's actor goes on
 //
@@ -50,6 +51,8 @@ type stopped struct {
 	FirstSandbox uint32               `json:"firstSandbox,omitempty"`
 	Before       []v1.ContainerStatus `json:"before,omitempty"`
 	BeforeInit   []v1.ContainerStatus `json:"beforeInit,omitempty"`
+	// Eviction is how it is evicted; nil if it is not.
+	Eviction *podlife.Stop `json:"eviction,omitempty"`
 }
 
 // savedStops is the content of the checkpoint.
@@ -93,6 +96,9 @@ func (a *pods) recallStop(r *record) {
 		r.Stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted}
 		r.Removal = podset.Told
 	}
+	if s.Eviction != nil && r.Removal == podset.Kept && podset.StillEvicted(r.Origin, a.runtime[r.Pod.UID], s.Eviction.At) {
+		r.Eviction, r.Stop = podset.Told, podset.Evicted(r.Stop, *s.Eviction)
+	}
 }
 
 // forgetUnclaimed drops the entries of pods that are gone, as soon as every source has named its
@@ -110,7 +116,10 @@ func (r *record) remembers() *stopped {
 	if r.Removal != podset.Kept && r.Origin != podspec.API {
 		s.Since, s.Grace = r.Stop.At, r.Stop.Grace
 	}
-	if len(s.Containers) == 0 && s.Since.IsZero() && s.FirstSandbox == 0 {
+	if r.Eviction != podset.Kept {
+		s.Eviction = r.Stop
+	}
+	if len(s.Containers) == 0 && s.Since.IsZero() && s.FirstSandbox == 0 && s.Eviction == nil {
 		return nil
 	}
 	if status := cmp.Or(r.report.Status, r.before); status != nil && (!s.Since.IsZero() || s.FirstSandbox != 0) {
@@ -165,10 +174,37 @@ func (a *pods) written(r *record) {
 			r.ref.Tell(pod.Noted{Container: name, ID: n.ID})
 		}
 	}
-	if r.Removal == podset.Noting {
-		r.Removal = podset.Told
+	if r.Removal == podset.Noting || r.Eviction == podset.Noting {
+		if r.Removal == podset.Noting {
+			r.Removal = podset.Told
+		}
+		if r.Eviction == podset.Noting {
+			r.Eviction = podset.Told
+		}
 		a.assign(r.Pod.UID)
 	}
+}
+
+// evict ends a pod to protect the node.
+func (a *pods) evict(ctx *kernel.Context[Message], m Evict) {
+	r := a.of[m.UID]
+	if r == nil || !r.Evictable() {
+		return
+	}
+	ctx.Log().Warn().Str("pod", r.name()).Str("reason", m.Stop.Reason).Dur("grace", m.Stop.Grace).Msg("evicting pod: " + m.Stop.Message)
+	first := r.Stop == nil
+	r.Stop = podset.Sooner(r.Stop, m.Stop)
+	if !first {
+		a.assign(m.UID)
+		return
+	}
+	if r.State == podset.Waiting { // there is nothing to signal
+		r.Eviction, a.stops.dirty = podset.Told, true
+		a.reconcile(ctx)
+		return
+	}
+	r.Eviction = podset.Noting
+	a.remember(ctx, r)
 }
 
 // noteRestart saves that a container is stopped to be restarted.

@@ -27,6 +27,15 @@ type Node struct {
 	// AppArmor: this host can confine a container by a profile. StrictGroups: its runtime supports
 	// supplementalGroupsPolicy Strict, which ignores the groups of the image.
 	AppArmor, StrictGroups bool
+	// Pressure is what keeps new pods out for a time.
+	Pressure Pressure
+}
+
+// Pressure is what keeps new pods out for a time: a resource of the node that runs short, or its shutdown.
+// Pods that run already are not affected.
+type Pressure struct {
+	Memory, Disk, PID bool
+	ShuttingDown      bool
 }
 
 // Rejection is why a pod may not run: the reason and message of a Failed pod.

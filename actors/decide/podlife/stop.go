@@ -5,17 +5,21 @@ import "time"
 // Stop is why and how a pod is taken down.
 type Stop struct {
 	// At is the start of the grace period.
-	At time.Time
+	At time.Time `json:"at,omitzero"`
 	// Grace is the time that containers have from At; it may be shortened later.
-	Grace time.Duration
+	Grace time.Duration `json:"grace,omitempty"`
 	// Reason and Message go into the pod's status if Fail is set (Evicted, DeadlineExceeded, …). Why
 	// is for the Killing event.
-	Reason, Message string
-	Why             string
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Why     string `json:"why,omitempty"`
+	// Disruption, if not empty, is the message of the condition DisruptionTarget: the node ends the pod to
+	// protect itself or other pods (KEP-3329).
+	Disruption string `json:"disruption,omitempty"`
 	// Fail: the pod's phase becomes Failed whatever the state of its containers.
-	Fail bool
+	Fail bool `json:"fail,omitempty"`
 	// Ended: the pod has come to its end, and nobody asked for the stop.
-	Ended bool
+	Ended bool `json:"ended,omitempty"`
 }
 
 // Shortened is the stop of a pod that is asked to stop again. A later stop can only end it sooner;

@@ -20,6 +20,8 @@ type Entry struct {
 	// Removal is the progress of a stop because no source wants the pod. Invariant: if it is not Kept,
 	// Stop is set.
 	Removal Removal
+	// Eviction is the progress of a stop that protects the node. Invariant: if it is not Kept, Stop is set.
+	Eviction Removal
 	// Deleted is when the node first knew that the apiserver deletes the pod.
 	Deleted time.Time
 	// Wanted is the last round in which a source wanted the pod. Again is the desired pod, if that was
@@ -32,9 +34,9 @@ type Entry struct {
 	Unasked bool
 }
 
-// Removal is the progress of the stop of a pod that no source wants.
+// Removal is the progress of the stop of a pod that no source wants, or that is evicted.
 //
-//	Kept ──no source wants it──► Noting ──written──► Told
+//	Kept ──no source wants it, Evict──► Noting ──written──► Told
 //
 // Noting: its actor is not told to stop until the stop is in the checkpoint, or cannot be written.
 type Removal uint8

@@ -103,6 +103,31 @@ func Sooner(before *podlife.Stop, next podlife.Stop) *podlife.Stop {
 	return &next
 }
 
+// Evictable says whether a pod still has something to stop.
+func (e *Entry) Evictable() bool {
+	switch e.State {
+	case Waiting, Running:
+		return e.Origin != podspec.Orphan
+	case Finished, Collecting, Rejected:
+	}
+	return false
+}
+
+// StillEvicted says whether an eviction that an earlier agent began at at goes on. A pod of the apiserver
+// never runs again. A static pod does, for example after the machine was shut down: only the stop of what
+// still runs goes on.
+func StillEvicted(o podspec.Origin, rp observed.RuntimePod, at time.Time) bool {
+	return o == podspec.API || Runs(rp) && !BegunSince(rp, at)
+}
+
+// Evicted is how to stop a pod that is evicted, and that the apiserver may delete meanwhile.
+func Evicted(deletion *podlife.Stop, eviction podlife.Stop) *podlife.Stop {
+	if deletion != nil {
+		eviction = eviction.Shortened(*deletion)
+	}
+	return &eviction
+}
+
 // Unknown are the pods of the runtime that must stop because no source has them, in order of UID.
 // known says that a pod has an entry already. Until all sources have reported (all) a pod may
 // belong to one of them, and stays. But of two pods of one name only one may run.

@@ -16,12 +16,15 @@ import (
 // node's own. phase is the computed one, which may not be shown yet.
 func (c *computer) conditions(phase v1.PodPhase) {
 	l := conditionList{prev: c.prev.Conditions}
+	disrupted := c.disruption()
 	for i := range c.pod.Status.Conditions {
-		if o := &c.pod.Status.Conditions[i]; !Ours(o.Type) {
+		if o := &c.pod.Status.Conditions[i]; !Ours(o.Type) && (disrupted == "" || o.Type != v1.DisruptionTarget) {
 			l.add(o)
 		}
 	}
-	if d := FindCondition(c.prev.Conditions, v1.DisruptionTarget); d != nil &&
+	if disrupted != "" {
+		c.add(&l, verdict{v1.DisruptionTarget, true, v1.PodReasonTerminationByKubelet, disrupted})
+	} else if d := FindCondition(c.prev.Conditions, v1.DisruptionTarget); d != nil &&
 		FindCondition(c.pod.Status.Conditions, v1.DisruptionTarget) == nil {
 		l.add(d)
 	}
@@ -36,6 +39,15 @@ func (c *computer) conditions(phase v1.PodPhase) {
 	}
 	c.resizeConditions(&l)
 	c.out.Conditions = l.list()
+}
+
+// disruption is the message of DisruptionTarget while this node ends the pod to protect itself or other
+// pods; empty if it does not.
+func (c *computer) disruption() string {
+	if s := c.in.Plan.Stop; s != nil && c.life() != podlife.Syncing {
+		return s.Disruption
+	}
+	return ""
 }
 
 // verdict is a condition without its times.

@@ -280,6 +280,8 @@ func TestCompute(t *testing.T) {
 	)
 	stop := podlife.Stop{At: noon, Grace: 30 * time.Second}
 	evicted := podlife.Stop{At: noon, Grace: 0, Fail: true, Reason: "Evicted", Message: "The node was low on resource: memory."}
+	disrupted := evicted
+	disrupted.Disruption = "The node was low on resource: memory."
 	created := running("a", 0)
 	created.State, created.StartedAt = observed.ContainerCreated, time.Time{}
 	unknown := running("a", 0)
@@ -360,6 +362,13 @@ func TestCompute(t *testing.T) {
 		{"deleted before it began", steps{containers(), all(ending(stop), sandboxDown, terminated)},
 			"Failed; " + noBox + "; " + failed + "; a ended 137 ContainerStatusUnknown"},
 		{"evicted, runs", steps{func(*podstatus.Input) {}, ending(evicted)}, "Running; " + failed + "; " + wellA},
+		{"evicted, the condition comes at once", steps{func(*podstatus.Input) {}, ending(disrupted)},
+			"Running; DisruptionTarget=True TerminationByKubelet The node was low on resource: memory.; " + failed + "; " + wellA},
+		{"evicted after another component said so", steps{func(in *podstatus.Input) {
+			in.Plan.Pod.Status.Conditions = []v1.PodCondition{{
+				Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "PreemptionByScheduler",
+			}}
+		}, ending(disrupted)}, "Running; DisruptionTarget=True TerminationByKubelet The node was low on resource: memory.; " + failed + "; " + wellA},
 		{"evicted", steps{func(*podstatus.Input) {}, all(ending(evicted), containers(exited("a", 0, 0)), sandboxDown)},
 			"Failed(Evicted: The node was low on resource: memory.); " + noBox + "; " + failed + "; a ended 0 Completed"},
 		{"evicted stays evicted", steps{all(ending(evicted), containers(exited("a", 0, 0)), sandboxDown), func(in *podstatus.Input) { in.Plan.Stop = &stop }},
