@@ -115,8 +115,12 @@ func (s *status) succeeded(r *record, m answered) {
 	// A read shows what is there now. If it is older than what was known when it began, the apiserver's store
 	// was restored from a backup.
 	restored := m.what == statuswrite.Read && r.object == m.object
-	if apipod.Compare(r.object.ResourceVersion, m.got.ResourceVersion) > 0 && !restored {
+	older := apipod.Compare(r.object.ResourceVersion, m.got.ResourceVersion) > 0
+	if older && !restored {
 		return // changed again since
+	}
+	if m.what == statuswrite.Read && (older || m.got.DeletionTimestamp == nil) {
+		r.deleted = false // it is there again
 	}
 	r.object = m.got
 	if m.what == statuswrite.Write {

@@ -223,6 +223,8 @@ func (s *status) object(ctx *kernel.Context[Message], m Object) {
 		if c := apipod.Compare(old.ResourceVersion, m.Pod.ResourceVersion); c == 0 || c > 0 && !m.Restored {
 			r.unread = r.unread || c > 0 && m.Listed
 			return
+		} else if c > 0 {
+			r.deleted = false // it is there again
 		}
 	} else {
 		r.deleted, r.failures, r.retryAt = false, 0, 0

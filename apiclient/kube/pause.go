@@ -2,65 +2,25 @@ package kube
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/patience"
 )
 
-// How long a watch waits before it retries. client-go waits up to 60 s, to protect an apiserver
-// from many clients; an agent must be back within 5 s. So the pause depends on the failure:
-//
-//   - No answer: at most 1.5 s. There is no apiserver to overload. When it is back, all is read
-//     again within 5 s, including a lost dial (transport.go) and the list.
-//   - The apiserver refused (the credential has expired, the node may not): up to 22 s. Each
-//     request costs the apiserver something, and frequent ones gain nothing.
-//   - It answered with an internal error (its store does not answer), with overload, or with
-//     an answer that is not an apiserver's: at most 3 s for the pods and the node itself,
-//     which have one watch each; for all others as if it had refused.
-var (
-	silentPause  = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Second}
-	brokenPause  = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 2 * time.Second}
-	refusedPause = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
-)
+// reflectorPause is the pause of the reflector, for refused connections, which it retries by itself.
+var reflectorPause = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: time.Second}
 
-// settled is how long a watch must have worked before its next pause is the shortest again.
-const settled = 10 * time.Second
-
-// pauses are those of one watch.
-type pauses struct {
-	kind                    port.APIKind
-	silent, broken, refused wait.Backoff
-}
-
-// newPauses are those of a watch for that kind.
-func newPauses(k port.APIKind) pauses {
-	p := pauses{kind: k, silent: silentPause, broken: refusedPause, refused: refusedPause}
-	if k == port.PodKind || k == port.NodeKind {
-		p.broken = brokenPause
-	}
-	return p
-}
-
-// next is the pause after a watch that lasted so long and ended with err; nil for an end without
-// an error, such as an expired history (410).
-func (p *pauses) next(err error, lasted time.Duration) time.Duration {
-	if lasted >= settled {
-		*p = newPauses(p.kind)
-	}
+// pause is how long a watch waits that lasted so long and ended with err; nil for an end without an error.
+func pause(p *patience.Pauses, of port.APIKind, err error, lasted time.Duration) time.Duration {
 	if err == nil {
-		return p.silent.Step()
+		return p.Next(of, false, port.Other, lasted, rand.Int64N)
 	}
-	switch kindOfError(err) {
-	case port.Unavailable, port.Deadline:
-		return p.silent.Step()
-	case port.Other, port.TooManyRequests, port.Unsupported:
-		return p.broken.Step()
-	default:
-		return p.refused.Step()
-	}
+	return p.Next(of, true, kindOfError(err), lasted, rand.Int64N)
 }
 
 // sleep waits, and reports whether ctx is still alive.

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/patience"
 )
 
 func TestPauses(t *testing.T) {
@@ -33,13 +34,13 @@ func TestPauses(t *testing.T) {
 		{"too much to do, for long", port.NodeKind, apierrors.NewTooManyRequestsError("later"), 0, 1000, 2 * time.Second, 3 * time.Second},
 		{"something went wrong, for whom there are many", port.SecretKind, broken, 0, 1000, 15 * time.Second, 23 * time.Second},
 		{"something else, for long", port.PodKind, errors.New("what"), 0, 1000, 2 * time.Second, 3 * time.Second},
-		{"after it went well", port.PodKind, refused, settled, 1000, 500 * time.Millisecond, 750 * time.Millisecond},
+		{"after it went well", port.PodKind, refused, patience.Settled, 1000, 500 * time.Millisecond, 750 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPauses(c.kind)
+			p := patience.Pauses{}
 			var d time.Duration
 			for range c.tries {
-				d = p.next(c.err, c.lasted)
+				d = pause(&p, c.kind, c.err, c.lasted)
 			}
 			if d < c.atLeast || d > c.atMost {
 				t.Errorf("try %d waits %v, want %v to %v", c.tries, d, c.atLeast, c.atMost)
@@ -47,11 +48,11 @@ func TestPauses(t *testing.T) {
 		})
 	}
 	// What came while nobody answered does not count against the one who does.
-	p := newPauses(port.PodKind)
+	p := patience.Pauses{}
 	for range 100 {
-		p.next(silent, 0)
+		pause(&p, port.PodKind, silent, 0)
 	}
-	if d := p.next(refused, 0); d > 750*time.Millisecond {
+	if d := pause(&p, port.PodKind, refused, 0); d > 750*time.Millisecond {
 		t.Errorf("the first refusal after an outage waits %v", d)
 	}
 }

@@ -13,31 +13,19 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+
+	"github.com/troupe-dev/troupe/apiclient/patience"
 )
 
-// How long it may take to detect that the apiserver does not answer. An agent must be back within
-// 5 s of its apiserver, but a connection that died silently (a cable, a firewall, a host without
-// power) gives no sign.
-//
-// While packets are lost, TCP resends at growing intervals: after an outage of length t the next
-// resend is up to t away. So what was lost for t < readIdle+ping comes back within t of the end
-// of the outage, or when the connection is detected as dead, whichever is first: at worst half of
-// the two together, 4 s. client-go's own 30 s + 15 s would make it 22 s. A ping costs next to
-// nothing, and is sent only on a silent connection.
-//
-// A lost SYN is resent after 1, 3, 7, 15 s. A dial that restarts after 3 s is never more than 2 s
-// from its next packet; client-go's 30 s could be 8 s away.
+// How long a connection may take to begin; see package patience for the times after which it counts as dead.
 const (
-	readIdleTimeout  = 5 * time.Second
-	pingTimeout      = 3 * time.Second
-	dialTimeout      = 3 * time.Second
 	handshakeTimeout = 5 * time.Second
 	keepAlive        = 15 * time.Second
 )
 
 // newHTTP makes the HTTP client for all requests of config, and its connections.
 func newHTTP(config *rest.Config, observe func(Request)) (*http.Client, *connections, error) {
-	dial := (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
+	dial := (&net.Dialer{Timeout: patience.Dial, KeepAlive: keepAlive}).DialContext
 	if config.Dial != nil {
 		dial = config.Dial
 	}
@@ -69,7 +57,7 @@ func newHTTP(config *rest.Config, observe func(Request)) (*http.Client, *connect
 	base.TLSHandshakeTimeout = handshakeTimeout
 	// An administrator who has set client-go's own variables takes precedence.
 	if os.Getenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS") == "" && os.Getenv("HTTP2_PING_TIMEOUT_SECONDS") == "" {
-		base.HTTP2 = &http.HTTP2Config{SendPingTimeout: readIdleTimeout, PingTimeout: pingTimeout}
+		base.HTTP2 = &http.HTTP2Config{SendPingTimeout: patience.ReadIdle, PingTimeout: patience.Ping}
 	}
 	return &http.Client{Transport: all}, conns, nil
 }

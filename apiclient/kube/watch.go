@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/patience"
 )
 
 // watch is one watch of a client. The reflector calls the apiserver through it (List, Watch) and
@@ -84,15 +85,15 @@ func (w *watch) follow(ctx context.Context) {
 	// each, at a level for debugging.
 	log := klog.Background().V(4)
 	ctx = klog.NewContext(ctx, log)
-	within := silentPause // for refused connections, which the reflector retries by itself
+	within := reflectorPause
 	reflector := cache.NewReflectorWithOptions(w, w.kind.object(), w, cache.ReflectorOptions{
 		Name: w.object(), TypeDescription: w.sel.Kind.String(), Logger: &log,
 		Backoff: &within, Clock: endingClock{ctx: ctx},
 	})
-	for pauses := newPauses(w.sel.Kind); ctx.Err() == nil; {
+	for pauses := (patience.Pauses{}); ctx.Err() == nil; {
 		began := time.Now()
 		err := reflector.ListAndWatchWithContext(ctx)
-		if !sleep(ctx, pauses.next(err, time.Since(began))) {
+		if !sleep(ctx, pause(&pauses, w.sel.Kind, err, time.Since(began))) {
 			return
 		}
 	}

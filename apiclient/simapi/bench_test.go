@@ -41,7 +41,7 @@ func BenchmarkBindPod(b *testing.B) {
 			b.Fatal(err)
 		}
 		if i%100 == 0 {
-			w.v.Advance(patience)
+			w.v.Advance(patient)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func BenchmarkStatusPatch(b *testing.B) {
 	w := newWorld(b, nil)
 	watchNodes(b, w, 5000)
 	p := w.created(aPod("p", nodeName(7))).(*v1.Pod)
-	w.v.Advance(patience)
+	w.v.Advance(patient)
 	api, ctx := w.Client(nodeName(7)), context.Background()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
@@ -63,7 +63,7 @@ func BenchmarkStatusPatch(b *testing.B) {
 			}
 			p = o.(*v1.Pod)
 		})
-		w.v.Advance(patience)
+		w.v.Advance(patient)
 	}
 }
 
@@ -99,7 +99,7 @@ func BenchmarkLeaseRenew(b *testing.B) {
 			}
 			l = o
 		})
-		w.v.Advance(patience)
+		w.v.Advance(patient)
 	}
 }
 
@@ -123,7 +123,7 @@ func BenchmarkCluster(b *testing.B) {
 				w.Client(n).Watch(context.Background(), sel, func(port.APIChange) {}, func(error) {})
 			}
 		}
-		w.v.Advance(patience)
+		w.v.Advance(patient)
 		empty := heap()
 		began := processCPU(b)
 		running := 0
@@ -143,10 +143,10 @@ func BenchmarkCluster(b *testing.B) {
 				report(o.(*v1.Pod), v1.PodRunning, func(port.APIObject, error) { running++ })
 			})
 			if i%1000 == 999 {
-				w.v.Advance(patience)
+				w.v.Advance(patient)
 			}
 		}
-		w.v.Advance(patience)
+		w.v.Advance(patient)
 		if running != nodes*podsPerNode {
 			b.Fatalf("%d pods run", running)
 		}
@@ -188,7 +188,7 @@ func podMemory(t testing.TB, nodes, podsPerNode int) float64 {
 	before := heap()
 	w := newWorld(t, nil)
 	watchNodes(t, w, nodes)
-	w.v.Advance(patience)
+	w.v.Advance(patient)
 	done := 0
 	for i := range nodes * podsPerNode {
 		name, node := fmt.Sprintf("p%06d", i), nodeName(i%nodes)
@@ -205,10 +205,10 @@ func podMemory(t testing.TB, nodes, podsPerNode int) float64 {
 			done++
 		})
 		if i%1000 == 999 {
-			w.v.Advance(patience)
+			w.v.Advance(patient)
 		}
 	}
-	w.v.Advance(patience)
+	w.v.Advance(patient)
 	if done != nodes*podsPerNode {
 		t.Fatalf("%d of %d pods run", done, nodes*podsPerNode)
 	}
@@ -242,5 +242,5 @@ func watchNodes(t testing.TB, w *world, n int) {
 		w.Client(nodeName(i)).Watch(context.Background(), port.Selection{Kind: port.PodKind, Field: "spec.nodeName=" + nodeName(i)},
 			func(port.APIChange) {}, func(error) {})
 	}
-	w.v.Advance(patience)
+	w.v.Advance(patient)
 }

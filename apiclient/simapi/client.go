@@ -3,7 +3,6 @@ package simapi
 import (
 	"context"
 	"errors"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/apiclient/patience"
 )
 
 // client is the API as seen by one node.
@@ -176,6 +176,5 @@ func portError(err error) *port.Error {
 	return e
 }
 
-// pingTimeout is how long a silent connection is kept (client-go: a ping after 30 s, and 15 s for
-// its answer).
-const pingTimeout = 45 * time.Second
+// pingTimeout is how long a silent connection is kept.
+const pingTimeout = patience.ReadIdle + patience.Ping

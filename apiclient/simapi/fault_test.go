@@ -211,7 +211,7 @@ func TestFollowLinks(t *testing.T) {
 	w.created(aMap("a"))
 	w.v.Advance(10 * time.Second)
 	wantSaid(t, "refused", l.heard(), "1s broken Watch ConfigMap: unavailable: read: connection reset by peer",
-		"2.436753393s broken Watch ConfigMap: unavailable: connect: connection refused")
+		"1.140265837s broken Watch ConfigMap: unavailable: connect: connection refused")
 	w.SetLink("n1", Up)
 	w.v.Advance(time.Minute)
 	if said := l.heard(); len(said) != 1 || !strings.HasSuffix(said[0], "set a@2") {
@@ -222,11 +222,11 @@ func TestFollowLinks(t *testing.T) {
 	from := w.v.Now()
 	w.SetLink("n1", Silent)
 	w.created(aMap("b"))
-	w.v.Advance(40 * time.Second)
+	w.v.Advance(7 * time.Second)
 	wantSaid(t, "silent", l.heard())
 	w.SetLink("n1", Up)
 	w.v.Advance(0)
-	wantSaid(t, "up after 40 s", l.heard(), fmt.Sprintf("%v set b@3", from.Add(40*time.Second).Sub(epoch)))
+	wantSaid(t, "up after 7 s", l.heard(), fmt.Sprintf("%v set b@3", from.Add(7*time.Second).Sub(epoch)))
 
 	// A long one is noticed.
 	from = w.v.Now()
@@ -234,7 +234,7 @@ func TestFollowLinks(t *testing.T) {
 	w.v.Advance(2 * time.Minute)
 	w.created(aMap("c"))
 	said := l.heard()
-	if len(said) != 2 || said[0] != fmt.Sprintf("%v broken Watch ConfigMap: unavailable: http2: client connection lost", from.Add(45*time.Second).Sub(epoch)) ||
+	if len(said) != 2 || said[0] != fmt.Sprintf("%v broken Watch ConfigMap: unavailable: http2: client connection lost", from.Add(pingTimeout).Sub(epoch)) ||
 		!strings.HasSuffix(said[1], "broken Watch ConfigMap: unavailable: dial tcp: i/o timeout") {
 		t.Errorf("silent for two minutes: %q", said)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/simport"
+	"github.com/troupe-dev/troupe/apiclient/patience"
 )
 
 // follow is one watch of the port: it behaves like client-go's reflector.
@@ -40,9 +41,10 @@ type follow struct {
 	covers uint64
 	// stopTimer cancels the timer for the first of the queue, or for the next attempt.
 	stopTimer func() bool
-	// failures counts those since it was open; told is the last reported reason.
-	failures uint8
-	told     string
+	// began is when it was last asked for. pauses are those between attempts; told is the last reported reason.
+	began  time.Time
+	pauses patience.Pauses
+	told   string
 }
 
 type followState uint8
@@ -79,7 +81,7 @@ func (c *client) Watch(ctx context.Context, selected port.Selection, change func
 
 // ask requests a list, or the changes since version. bad is a permanent error of the selection.
 func (f *follow) ask(bad error) {
-	f.state, f.stopTimer = asking, nil
+	f.state, f.stopTimer, f.began = asking, nil, f.c.s.stage.Now()
 	call := Call{Verb: List, Node: f.c.node, Field: f.selected.Field,
 		Key: port.APIKey{Kind: f.selected.Kind, Namespace: f.selected.Namespace}}
 	if f.version != 0 {
@@ -112,7 +114,7 @@ func (f *follow) ask(bad error) {
 				func(o *op) { f.answered(o, call.Verb, late, bad) })
 			f.asked.From = f
 			if f.c.link.deaf() && !s.down {
-				f.asked.RefuseAfter(dialTimeout, unreachable("dial tcp: i/o timeout"))
+				f.asked.RefuseAfter(patience.Dial, unreachable("dial tcp: i/o timeout"))
 			}
 		})
 	})
@@ -134,7 +136,7 @@ func (f *follow) answered(o *op, verb Verb, late time.Duration, bad error) {
 		return
 	}
 	t := s.tables[f.sel.kind]
-	f.state, f.failures, f.told = open, 0, ""
+	f.state, f.told = open, ""
 	if verb == List {
 		f.startOver(s.stage.Now().Add(f.lag() + late))
 	} else if f.version > s.version || !t.history.since(f.version, f.see) {
@@ -161,25 +163,9 @@ func (f *follow) broken(err error, bad error) {
 		f.c.s.stage.Later(func() { f.change(port.APIBroken{Err: err}) })
 	}
 	f.state = waiting
-	f.stopTimer = f.c.s.stage.After(f.backoff(), func() { f.ask(bad) })
-}
-
-// The backoff of client-go's reflector.
-const (
-	backoffBase = 800 * time.Millisecond
-	backoffMax  = 30 * time.Second
-)
-
-// backoff is the wait after a failure: it doubles each time, plus jitter up to the same length,
-// so that the nodes of a cluster do not all retry at once.
-func (f *follow) backoff() time.Duration {
-	d := backoffBase << f.failures
-	if d >= backoffMax {
-		d = backoffMax
-	} else {
-		f.failures++
-	}
-	return d + time.Duration(f.c.s.bo.Int64N(int64(d)))
+	s := f.c.s
+	pause := f.pauses.Next(f.selected.Kind, true, port.KindOf(err), s.stage.Now().Sub(f.began), s.bo.Int64N)
+	f.stopTimer = s.stage.After(pause, func() { f.ask(bad) })
 }
 
 // close ends an open watch. Events in the queue are lost, and come again from the history or a

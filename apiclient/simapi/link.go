@@ -17,7 +17,7 @@ const (
 	// have taken effect (Config.LateEffect). Watches break at once.
 	Refused
 	// Silent: packets are lost. Calls hang until their contexts end; running ones take effect,
-	// and their replies are lost. Watches are silent, and break after 45 s; if the link is up
+	// and their replies are lost. Watches are silent, and break after 8 s (package patience); if the link is up
 	// again before, they continue.
 	Silent
 	// NoAnswers: packets from the server are lost. Calls take effect, and hang until their contexts

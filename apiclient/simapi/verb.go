@@ -88,9 +88,5 @@ func DefaultWatchLag() Dist { return defaultWatchLag }
 
 var defaultWatchLag = simport.Lognormal(2*time.Millisecond, 15*time.Millisecond)
 
-// refusedConnection is the time until a refused connection fails;
-// dialTimeout, the time until an unanswered dial fails (client-go's default).
-const (
-	refusedConnection = 500 * time.Microsecond
-	dialTimeout       = 30 * time.Second
-)
+// refusedConnection is the time until a refused connection fails.
+const refusedConnection = 500 * time.Microsecond

@@ -192,8 +192,8 @@ func (l *listener) heard() []string {
 	return said
 }
 
-// patience is longer than anything takes.
-const patience = 2 * time.Second
+// patient is longer than anything takes.
+const patient = 2 * time.Second
 
 func aLease(name string) *coordinationv1.Lease {
 	holder, seconds := name, int32(40)

@@ -102,9 +102,7 @@ func (r *runner) breakPod(o *plan.Op) {
 			return
 		}
 		for _, m := range r.members {
-			for _, c := range r.of(o.Role.Pod) {
-				m.rules.Outsider(c.inRuntime)
-			}
+			m.rules.Outsider(id)
 		}
 		r.inRuntime(id, (*simcri.Runtime).Vanish)
 	default:

@@ -39,6 +39,9 @@ var kept = map[string]string{
 	"I09 lost container": "create a main=app; at 1m0s: vanish a/app; fault call CreateContainer a/app #2 = partial",
 	// The agent wrote a status over a link that brought no watch, and did not notice that a restore undid it.
 	"L01 restored unseen": "create a main=app deadline=20; at 20s: cut-off for=15s; expire; backup; at 40s: restore",
+	// The agent had deleted a pod's object for good, a restore brought it back, and its status was never written again.
+	"L01 deleted pod restored": "create c main=app; kill-runtime for=27s; backup; delete c; at 20s: cut-off for=5s; restore; " +
+		"at 40s: restore",
 	// The lease's RenewTime went back with the clock where the apiserver gives back the very object.
 	"I16 clock set back": "create a main=app; at 40s: step-clock by=-1h",
 	// A static pod that ended for good before its container was started was shown as Pending for ever.

@@ -15,9 +15,12 @@ var restartsAfterAnEnd = rule{
 		ID: "I09",
 		Text: "A container is made again in a sandbox only after its last incarnation there has ended, and where that " +
 			"ended by itself, only if the restart policy says so.",
-		Excuses: "Another image: the container is stopped to be made again with it, and may end before the signal.",
+		Excuses: "Another image, if only for a time: the container is stopped to be made again with it, and may end " +
+			"before the signal. A container that ended while the agent stood still or had trouble, and has a liveness or " +
+			"startup probe: the probe may fail before the agent knows of the end. " +
+			"While it runs: a call of an agent that was killed meanwhile.",
 	},
-	changed: func(_ *Node, p *Pod, t *simcri.Transition) string {
+	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
 		if t.Container == "" || t.Kind != observed.ContainerCreatedEvent || p.spec == nil {
 			return ""
 		}
@@ -29,21 +32,27 @@ var restartsAfterAnEnd = rule{
 		l := p.lineage(t.Container)
 		last := l.last
 		switch {
+		case l.running != nil && l.running.sandbox == t.Sandbox && t.Attempt > l.running.attempt && n.lateCreation(p):
+			return ""
 		case l.running != nil && l.running.sandbox == t.Sandbox:
 			return fmt.Sprintf("container %s was made again while it runs", t.Container)
 		case last == nil || last.sandbox != t.Sandbox || last.attempt != l.newest || last.cause != simcri.ByItself,
-			last.image != p.image(t.Container):
+			last.image != p.image(t.Container), last.otherImage:
 			return ""
 		}
 		spec, kind := podspec.Find(&p.spec.Spec, t.Container)
 		if spec == nil || kind != podspec.Main || podspec.MayRestartAll(p.spec) || !last.asked.IsZero() ||
-			restartsAfter(spec, p.spec, last.exitCode) {
+			restartsAfter(spec, p.spec, last.exitCode) || (spec.LivenessProbe != nil || spec.StartupProbe != nil) &&
+			later(later(n.still, n.trouble.until), p.trouble.until).After(last.endedAt) {
 			return ""
 		}
 		return fmt.Sprintf("container %s was made again after it ended with code %d, against its restart policy",
 			t.Container, last.exitCode)
 	},
 }
+
+// lateCreation: a container may be made now for an agent that was killed since it asked for it.
+func (n *Node) lateCreation(p *Pod) bool { return n.agents > 1 && p.trouble.until.After(n.now()) }
 
 // restartsAfter says whether a container starts again that has ended with a code. It does not ask the code
 // that the agent asks, but for containers with a policy or rules of their own.

@@ -50,12 +50,12 @@ func (n *Node) early(p *Pod, c *container, kill time.Time) string {
 	}
 	asked := c.asked
 	switch {
-	case !p.wanted && c.graceEnds.IsZero(): // the agent found a pod that nobody wants
-		asked = n.began
+	case c.graceEnds.IsZero() && (!p.wanted || c.startedAt.Before(p.since) && p.since.Sub(n.began) > noticed):
+		asked = n.began // the agent found a pod that nobody wants, or wanted at first
 	case asked.IsZero():
 		asked = n.now()
 	}
-	may := asked.Add(p.ownGrace(c, n.began))
+	may := asked.Add(p.ownGrace(c, later(n.began, n.still)))
 	if !c.graceEnds.IsZero() && c.graceEnds.Before(may) {
 		may = c.graceEnds
 	}
@@ -66,8 +66,8 @@ func (n *Node) early(p *Pod, c *container, kill time.Time) string {
 }
 
 // ownGrace is the least that a container gets from its first stop call on that is stopped while
-// nobody deletes its pod.
-func (p *Pod) ownGrace(c *container, began time.Time) time.Duration {
+// nobody deletes its pod. blind is until when the agent may have run hooks that are not seen, or was late.
+func (p *Pod) ownGrace(c *container, blind time.Time) time.Duration {
 	spec, kind := podspec.Find(&p.spec.Spec, c.name)
 	grace := podspec.Grace(p.spec)
 	if spec == nil || kind == podspec.Sidecar || p.spec.Spec.ActiveDeadlineSeconds != nil ||
@@ -83,7 +83,7 @@ func (p *Pod) ownGrace(c *container, began time.Time) time.Duration {
 	switch {
 	case hook == nil:
 		return grace
-	case hook.Sleep == nil || began.After(c.startedAt): // the hook may have run longer than is known here
+	case hook.Sleep == nil || blind.After(c.startedAt): // the hook may have run longer than is known here
 		return min(grace, leastGrace)
 	default:
 		return max(grace-podspec.Seconds(hook.Sleep.Seconds)-hookSlack, min(grace, leastGrace))

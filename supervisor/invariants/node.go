@@ -51,8 +51,8 @@ type Node struct {
 	trouble, apiTrouble trouble
 	timely              bool
 	// began is when the agent did, crashedAt when an actor last crashed, clockSet when the wall clock
-	// was last set.
-	began, crashedAt, clockSet time.Time
+	// was last set, restoredAt when the apiserver was last restored from a backup.
+	began, crashedAt, clockSet, restoredAt time.Time
 	// agents is how many there were.
 	agents int
 	// inCluster: the agent calls an apiserver. The lease there has renewTime, and was leased then.
@@ -72,9 +72,9 @@ type Pod struct {
 	Ref observed.PodRef
 	// spec is the newest that the agent was told, nil if it never was.
 	spec *v1.Pod
-	// wanted: the agent was last told that the pod is to run; since then if not.
-	wanted  bool
-	dropped time.Time
+	// wanted: the agent was last told that the pod is to run, first at since; at dropped that it is not.
+	wanted         bool
+	dropped, since time.Time
 	// everDropped: since the runtime last had nothing of the pod.
 	everDropped bool
 
@@ -115,8 +115,10 @@ type container struct {
 	cause         simcri.Cause
 	// image is the one that the pod asked for when it was made.
 	image string
-	// doubtful: the agent was not told by the answer that it was started.
-	doubtful bool
+	// otherImage: the pod asked for another one meanwhile.
+	otherImage bool
+	// doubtful: the agent was not told by the answer that it was started. tried: it was asked to start.
+	doubtful, tried bool
 	// asked is when the agent first asked the runtime to stop it.
 	asked time.Time
 	// startedAt is when it was made, or then started; endedAt when it has ended.
@@ -270,6 +272,8 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 	case observed.ContainerDeletedEvent:
 		if c.state == observed.ContainerExited {
 			l.dead--
+		} else if c.doubtful || c.tried {
+			l.doubtful = true // it may have run
 		}
 		delete(p.containers, t.ID)
 	}
@@ -313,13 +317,16 @@ func (n *Node) Called(c simcri.Call, f simcri.Fault) {
 	case c.Method == simcri.ExecSync:
 		at.noted(c.Command)
 	case c.Method == simcri.StartContainer:
-		at.doubtful = f != simcri.Fault{}
+		at.doubtful, at.tried = f != simcri.Fault{}, true
 	}
 }
 
-// Outsider: somebody else than the agent is about to stop or remove what the pod has.
-func (n *Node) Outsider(uid types.UID) {
-	if p := n.pods[uid]; p != nil {
+// Outsider: somebody else than the agent is about to stop or remove what the pod of a sandbox or container has.
+func (n *Node) Outsider(id string) {
+	for _, p := range n.pods { // order-free: one has it
+		if p.containers[id] == nil && p.sandboxes[id] == nil {
+			continue
+		}
 		for _, c := range p.containers { // order-free: all of them
 			c.asked, c.doubtful = n.now(), true
 		}
@@ -384,6 +391,9 @@ func (n *Node) Told(source podspec.Origin, pods []*v1.Pod) {
 	for _, of := range pods {
 		p := n.pod(observed.PodRef{UID: of.UID, Namespace: of.Namespace, Name: of.Name})
 		p.spec = of
+		for _, c := range p.containers { // order-free: all of them
+			c.otherImage = c.otherImage || c.image != p.image(c.name)
+		}
 		n.judge(p)
 		if of.DeletionTimestamp != nil {
 			n.endsIn(p, podspec.DeletionGrace(of)-p.deletedFor(n.now()))
@@ -402,6 +412,8 @@ func (n *Node) judge(p *Pod) {
 	}
 	if p.wanted && !wanted {
 		p.dropped, p.everDropped = n.now(), true
+	} else if wanted && !p.wanted {
+		p.since = n.now()
 	}
 	p.wanted = wanted
 }

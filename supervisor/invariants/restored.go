@@ -9,5 +9,5 @@ func (n *Node) Restored() {
 		p.undone = p.undone || !p.wanted && !p.dropped.IsZero() || p.shown != nil && p.shown.DeletionTimestamp != nil
 		p.shown, p.over = nil, time.Time{}
 	}
-	n.renewTime = time.Time{}
+	n.renewTime, n.restoredAt = time.Time{}, n.now()
 }

@@ -83,6 +83,9 @@ func (n *Node) Stands(d time.Duration) {
 // Slept: the whole machine sleeps for so long, and what it waits for comes that much later.
 func (n *Node) Slept(d time.Duration) {
 	n.Stands(d)
+	if n.disk.After(n.now()) {
+		n.disk = n.disk.Add(d)
+	}
 	n.trouble.last(later(n.trouble.until, n.now()).Add(d + recovery))
 }
 

@@ -80,6 +80,9 @@ func TestRestoredApiserver(t *testing.T) {
 			if took > time.Minute {
 				t.Errorf("it took %v", took)
 			}
+			w.until(time.Minute, "the lease is renewed", func() bool {
+				return w.v.Now().Sub(c.renewed[len(c.renewed)-1]) <= 10*time.Second
+			})
 			w.until(time.Minute, "the pod that the backup does not have is gone", func() bool {
 				_, there := w.sandboxOf("new")
 				return !there

@@ -99,10 +99,11 @@ type Step struct {
 //
 //	no computed status, or no object ───────────────────► Rest
 //	the object may have changed ────────────────────────► Read
+//	this node has deleted it ───────────────────────────► Rest
 //	its status differs from the computed one ───────────► Write, if it is worth it
 //	its status is final, and nothing is left ───────────► Delete
 func Next(in Input) Step {
-	if in.Object == nil || in.Want == nil || in.Deleted {
+	if in.Object == nil || in.Want == nil || in.Deleted && !in.Unread {
 		return Step{}
 	}
 	if in.Unread {
