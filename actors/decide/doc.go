@@ -53,6 +53,7 @@
 //
 // The node:
 //
+//	eviction     which thresholds are met, what is given up, and which pod is evicted
 //	loglinks     symlinks to container logs
 //	logrotate    rotation of one container log
 //	nodeobject   the Node object

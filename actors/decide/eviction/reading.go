@@ -1,0 +1,78 @@
+// Package eviction decides how a node protects itself while a resource runs short: which thresholds are met,
+// which conditions that means, what is given up first, and which pod is evicted.
+//
+//	Reading ──► thresholds met ──► conditions (held for the transition period)
+//	                          └──► images and dead containers ──not enough──► rank ──► one victim ──► Reading
+//
+// It also decides which pods use more disk than they may.
+//
+// All functions are pure.
+package eviction
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Left is what is left of one resource: bytes, inodes or processes. The zero value means unknown: no
+// threshold is met by it.
+type Left struct {
+	Available, Capacity uint64
+	Known               bool
+}
+
+// Disk is what is left of one file system. Device tells file systems apart; empty if unknown.
+type Disk struct {
+	Device        string
+	Bytes, Inodes Left
+}
+
+// Reading is what is left of the node's resources.
+type Reading struct {
+	At time.Time
+	// Memory is available memory: page cache that the kernel can reclaim counts as available.
+	Memory Left
+	// Allocatable is the memory left to pods under the limit of their top cgroup; its capacity is what is
+	// allocatable. Unknown if pods have no such limit.
+	Allocatable Left
+	PID         Left
+	// NodeFS has the agent's root directory, ImageFS the images, and ContainerFS the writable layers of
+	// containers. Often all three are one device.
+	NodeFS, ImageFS, ContainerFS Disk
+}
+
+// SplitImageFS says whether images are on a file system of their own.
+func (r *Reading) SplitImageFS() bool {
+	return r.ImageFS.Device != "" && r.ImageFS.Device != r.NodeFS.Device
+}
+
+// Use is what one pod uses.
+type Use struct {
+	UID types.UID
+	// Memory is the working set in bytes, Processes their number.
+	Memory, Processes uint64
+	Containers        []ContainerUse
+	Volumes           []VolumeUse
+	// Other is what the pod's directory takes beside that, for example /etc/hosts of its containers.
+	Other DiskUse
+}
+
+// DiskUse is what something takes on a disk.
+type DiskUse struct{ Bytes, Inodes uint64 }
+
+// ContainerUse is what one container uses.
+type ContainerUse struct {
+	Name   string
+	Memory uint64
+	Logs   DiskUse
+	// Layer is the writable layer.
+	Layer DiskUse
+}
+
+// VolumeUse is what an ephemeral volume of the pod takes on the node's disk: an emptyDir that is not in
+// memory, a projected volume and the like.
+type VolumeUse struct {
+	Name string
+	DiskUse
+}
