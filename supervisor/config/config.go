@@ -15,6 +15,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 )
 
@@ -385,7 +386,7 @@ func (c Config) RegisterWithTaints() []v1.Taint {
 
 // Evictions are the thresholds at which pods are evicted, sorted by signal,
 // hard before soft.
-func (c Config) Evictions() []Threshold {
+func (c Config) Evictions() []eviction.Threshold {
 	thresholds, errs := parseThresholds(&c.kubelet)
 	if len(errs) > 0 {
 		panic("config: thresholds checked before: " + errs.ToAggregate().Error())

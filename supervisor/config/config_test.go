@@ -426,7 +426,7 @@ staticPodURL: http://h/p
 	healthz, on := c.Healthz()
 	var evictions []string
 	for _, e := range c.Evictions() {
-		evictions = append(evictions, fmt.Sprintf("%s hard=%v %d of 1000000000 after %v", e.Signal, e.Hard, e.Value.Of(1e9), e.GracePeriod))
+		evictions = append(evictions, fmt.Sprintf("%s hard=%v %d of 1000000000 after %v", e.Signal, e.Hard, e.Value.Of(1e9), e.Grace))
 	}
 	for _, check := range []struct {
 		what      string

@@ -11,62 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 )
-
-// Signal is what an eviction threshold watches.
-type Signal string
-
-// The signals of a Linux node (documentation, "Node-pressure Eviction").
-const (
-	MemoryAvailable       Signal = "memory.available"
-	NodeFSAvailable       Signal = "nodefs.available"
-	NodeFSInodesFree      Signal = "nodefs.inodesFree"
-	ImageFSAvailable      Signal = "imagefs.available"
-	ImageFSInodesFree     Signal = "imagefs.inodesFree"
-	ContainerFSAvailable  Signal = "containerfs.available"
-	ContainerFSInodesFree Signal = "containerfs.inodesFree"
-	PIDAvailable          Signal = "pid.available"
-
-	allocatableMemoryAvailable Signal = "allocatableMemory.available"
-)
-
-var signals = []Signal{
-	MemoryAvailable, NodeFSAvailable, NodeFSInodesFree, ImageFSAvailable, ImageFSInodesFree,
-	ContainerFSAvailable, ContainerFSInodesFree, PIDAvailable, allocatableMemoryAvailable,
-}
-
-// Amount is a quantity, or a part of what there is.
-type Amount struct {
-	// Quantity is in the signal's unit: bytes, inodes or processes. Nil if
-	// the amount is a part.
-	Quantity *resource.Quantity
-	// Fraction is from 0 to 1; meant when Quantity is nil.
-	Fraction float64
-}
-
-// Of gives the amount for a capacity, in the signal's unit.
-func (a Amount) Of(capacity int64) int64 {
-	if a.Quantity != nil {
-		return a.Quantity.Value()
-	}
-	return int64(float64(capacity) * a.Fraction)
-}
-
-// Threshold is met while less than Value is left.
-type Threshold struct {
-	Signal Signal
-	Value  Amount
-	// Hard thresholds act at once, soft ones when met for GracePeriod.
-	Hard        bool
-	GracePeriod time.Duration
-	// MinReclaim is how much more than Value must be reclaimed; zero for none.
-	MinReclaim Amount
-}
 
 // parseThresholds reads evictionHard, evictionSoft and what belongs to them.
-func parseThresholds(c *kubelet.KubeletConfiguration) ([]Threshold, field.ErrorList) {
+func parseThresholds(c *kubelet.KubeletConfiguration) ([]eviction.Threshold, field.ErrorList) {
 	var errs field.ErrorList
-	reclaim := map[Signal]Amount{}
+	reclaim := map[eviction.Signal]eviction.Amount{}
 	for _, name := range slices.Sorted(maps.Keys(c.EvictionMinimumReclaim)) {
 		at := field.NewPath("evictionMinimumReclaim").Key(name)
 		errs = append(errs, checkSignal(name, at)...)
@@ -74,9 +26,9 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]Threshold, field.ErrorL
 		if err != nil {
 			errs = append(errs, err)
 		}
-		reclaim[Signal(name)] = amount
+		reclaim[eviction.Signal(name)] = amount
 	}
-	grace := map[Signal]time.Duration{}
+	grace := map[eviction.Signal]time.Duration{}
 	for _, name := range slices.Sorted(maps.Keys(c.EvictionSoftGracePeriod)) {
 		text, at := c.EvictionSoftGracePeriod[name], field.NewPath("evictionSoftGracePeriod").Key(name)
 		errs = append(errs, checkSignal(name, at)...)
@@ -84,9 +36,9 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]Threshold, field.ErrorL
 		if err != nil || period < 0 {
 			errs = append(errs, field.Invalid(at, text, "must be a duration of at least 0, like 1m30s"))
 		}
-		grace[Signal(name)] = period
+		grace[eviction.Signal(name)] = period
 	}
-	var thresholds []Threshold
+	var thresholds []eviction.Threshold
 	for _, kind := range []struct {
 		field string
 		hard  bool
@@ -95,7 +47,7 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]Threshold, field.ErrorL
 		for _, name := range slices.Sorted(maps.Keys(kind.given)) {
 			text, at := kind.given[name], field.NewPath(kind.field).Key(name)
 			errs = append(errs, checkSignal(name, at)...)
-			period, has := grace[Signal(name)]
+			period, has := grace[eviction.Signal(name)]
 			if !kind.hard && !has {
 				errs = append(errs,
 					field.Required(field.NewPath("evictionSoftGracePeriod").Key(name), "every soft threshold needs a grace period"))
@@ -111,39 +63,39 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]Threshold, field.ErrorL
 			case amount.Quantity != nil && amount.Quantity.Sign() == 0:
 				errs = append(errs, field.Invalid(at, text, "must be above 0; 0% switches the threshold off"))
 			}
-			t := Threshold{Signal: Signal(name), Value: amount, Hard: kind.hard, MinReclaim: reclaim[Signal(name)]}
+			t := eviction.Threshold{Signal: eviction.Signal(name), Value: amount, Hard: kind.hard, MinReclaim: reclaim[eviction.Signal(name)]}
 			if !kind.hard {
-				t.GracePeriod = period
+				t.Grace = period
 			}
 			thresholds = append(thresholds, t)
 		}
 	}
-	slices.SortStableFunc(thresholds, func(a, b Threshold) int {
+	slices.SortStableFunc(thresholds, func(a, b eviction.Threshold) int {
 		return strings.Compare(string(a.Signal), string(b.Signal))
 	})
 	return thresholds, errs
 }
 
 func checkSignal(name string, at *field.Path) field.ErrorList {
-	if slices.Contains(signals, Signal(name)) {
+	if slices.Contains(eviction.Signals(), eviction.Signal(name)) {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(at, Signal(name), signals)}
+	return field.ErrorList{field.NotSupported(at, eviction.Signal(name), eviction.Signals())}
 }
 
-func parseAmount(text string, at *field.Path) (Amount, *field.Error) {
+func parseAmount(text string, at *field.Path) (eviction.Amount, *field.Error) {
 	if percent, ok := strings.CutSuffix(text, "%"); ok {
 		n, err := strconv.ParseFloat(percent, 64)
 		if err != nil || !(n >= 0 && n <= 100) {
-			return Amount{}, field.Invalid(at, text, "must be from 0% to 100%")
+			return eviction.Amount{}, field.Invalid(at, text, "must be from 0% to 100%")
 		}
-		return Amount{Fraction: n / 100}, nil
+		return eviction.Amount{Fraction: n / 100}, nil
 	}
 	quantity, err := resource.ParseQuantity(text)
 	if err != nil || quantity.Sign() < 0 {
-		return Amount{}, field.Invalid(at, text, "must be a quantity or a percentage, like 100Mi or 10%")
+		return eviction.Amount{}, field.Invalid(at, text, "must be a quantity or a percentage, like 100Mi or 10%")
 	}
-	return Amount{Quantity: &quantity}, nil
+	return eviction.Amount{Quantity: &quantity}, nil
 }
 
 // parseReserved reads systemReserved or kubeReserved.

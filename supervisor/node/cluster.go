@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/apiclient/kube"
 	"github.com/troupe-dev/troupe/supervisor/config"
@@ -142,13 +143,13 @@ func nodeAddresses(ips []string, name string) []v1.NodeAddress {
 // eviction thresholds.
 func held(c config.Config) func(v1.ResourceName, int64) int64 {
 	system, kube := c.Reserved()
-	left := map[v1.ResourceName]config.Amount{}
+	left := map[v1.ResourceName]eviction.Amount{}
 	for _, t := range c.Evictions() {
 		switch {
 		case !t.Hard:
-		case t.Signal == config.MemoryAvailable:
+		case t.Signal == eviction.MemoryAvailable:
 			left[v1.ResourceMemory] = t.Value
-		case t.Signal == config.NodeFSAvailable:
+		case t.Signal == eviction.NodeFSAvailable:
 			left[v1.ResourceEphemeralStorage] = t.Value
 		}
 	}
