@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/gc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -84,6 +85,8 @@ type Ports struct {
 	// Facts.
 	API   port.API
 	Facts port.NodeFacts
+	// Inhibitor delays the shutdown of the machine; nil where there is none.
+	Inhibitor port.Inhibitor
 	// Load reports the write load of all users of the connection (status.Deps); nil for a low
 	// one.
 	Load func() (busy, crowded bool)
@@ -114,6 +117,10 @@ type Config struct {
 	// RelistSlow is the time between relists while events arrive, RelistFast without events.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
+	// Shutdown is how pods end while the machine shuts down; none: a shutdown does not wait for them. ShutDown, if
+	// set, is told when a shutdown began and ended (the actor shutdown's Deps.Times).
+	Shutdown shutdown.Groups
+	ShutDown func(begun, ended time.Time)
 	// Cluster is unused without an apiserver.
 	Cluster Cluster
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.
@@ -168,6 +175,7 @@ type below struct {
 	gc        kernel.Ref[gc.Message]
 	sources   kernel.Ref[sources.Message]
 	pleg      kernel.Ref[pleg.Message]
+	shutdown  shutdownRef
 	above     cluster
 }
 
@@ -208,6 +216,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 			b.pleg.Tell(pleg.Resend{})
 			b.above.resend()
 			b.probes.Tell(probes.Doubt{})
+			b.resendShutdown()
 		},
 		Checkpoints: c.Ports.Checkpoints,
 		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.Tell{Reply: reply}) },
@@ -305,6 +314,9 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 	}))
 	if c.Ports.API != nil {
 		b.above.spawnSpeaking(ctx, c, b.pods)
+	}
+	if c.Ports.Inhibitor != nil && len(c.Shutdown) > 0 {
+		b.spawnShutdown(ctx, c)
 	}
 }
 

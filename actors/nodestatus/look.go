@@ -177,6 +177,9 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 		return
 	}
 	problems := n.runtime.problems(ctx.Now())
+	if n.shuttingDown {
+		problems = append(problems, "node is shutting down")
+	}
 	if f := n.facts; f != nil && n.gathered == n.machine && f.RuntimeVersion == n.runtime.version &&
 		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) &&
 		sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) &&

@@ -137,6 +137,7 @@ type nodestatus struct {
 	leaseFailures int
 	leaseTimer    func() bool
 	told          bool // the apiserver's failure was logged
+	shuttingDown  bool // the machine is
 }
 
 // Indexes of reading.
@@ -185,6 +186,9 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Resend:
 		n.seen = nil
+	case ShuttingDown:
+		n.shuttingDown = m.On
+		n.gather(ctx)
 	case told:
 		if m.id == n.watch {
 			n.heard = m.id

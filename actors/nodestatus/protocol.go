@@ -20,6 +20,10 @@ type Message interface{ isNodeStatusMessage() }
 // Resend asks for Seen again. From pods and mirrors, which restarted.
 type Resend struct{}
 
+// ShuttingDown says that the machine is shutting down, or no longer is: the node is not ready. From shutdown. Lost
+// with a crash of this actor: shutdown repeats it. Twice: as once.
+type ShuttingDown struct{ On bool }
+
 // told is an event of the watch of this node's object. Lost: the actor watches again.
 type told struct {
 	id     kernel.EffectID
@@ -99,6 +103,7 @@ type leased struct {
 }
 
 func (Resend) isNodeStatusMessage()         {}
+func (ShuttingDown) isNodeStatusMessage()   {}
 func (told) isNodeStatusMessage()           {}
 func (ended) isNodeStatusMessage()          {}
 func (reopen) isNodeStatusMessage()         {}
@@ -114,6 +119,9 @@ func (reread) isNodeStatusMessage()         {}
 func (nodeRead) isNodeStatusMessage()       {}
 func (written) isNodeStatusMessage()        {}
 func (leased) isNodeStatusMessage()         {}
+
+// MailboxKey implements kernel.Keyed.
+func (ShuttingDown) MailboxKey() string { return "shutdown" }
 
 // AppendTrace implements kernel.Traced.
 func (m nodeRead) AppendTrace(b []byte) []byte {

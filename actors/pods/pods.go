@@ -155,8 +155,10 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.pressure, a.pressure.ShuttingDown = m.Pressure, down
 		a.reconcile(ctx)
 	case ShuttingDown:
-		a.pressure.ShuttingDown = m.On
-		a.reconcile(ctx)
+		if a.pressure.ShuttingDown != m.On {
+			a.pressure.ShuttingDown = m.On
+			a.reconcile(ctx)
+		}
 	case Evict:
 		a.evict(ctx, m)
 	case ShowAgain:

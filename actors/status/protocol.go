@@ -40,6 +40,10 @@ type Object struct {
 // object is known by now.
 type Gone struct{ UID, Object types.UID }
 
+// Unwritten asks how many pods have a status that the apiserver has not acknowledged. From shutdown. Reply must do
+// no more than send a message. Lost: asked again.
+type Unwritten struct{ Reply func(pods int) }
+
 // due is this actor's own timer for one pod; at identifies it.
 type due struct {
 	uid types.UID
@@ -64,14 +68,15 @@ type answered struct {
 	err    error
 }
 
-func (Show) isStatusMessage()     {}
-func (Forget) isStatusMessage()   {}
-func (Object) isStatusMessage()   {}
-func (Gone) isStatusMessage()     {}
-func (due) isStatusMessage()      {}
-func (retry) isStatusMessage()    {}
-func (missed) isStatusMessage()   {}
-func (answered) isStatusMessage() {}
+func (Show) isStatusMessage()      {}
+func (Forget) isStatusMessage()    {}
+func (Object) isStatusMessage()    {}
+func (Gone) isStatusMessage()      {}
+func (Unwritten) isStatusMessage() {}
+func (due) isStatusMessage()       {}
+func (retry) isStatusMessage()     {}
+func (missed) isStatusMessage()    {}
+func (answered) isStatusMessage()  {}
 
 // Outcome implements kernel.Outcome.
 func (m answered) Outcome() (kernel.EffectID, error) { return m.id, m.err }

@@ -183,6 +183,8 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 			r.want, r.written = nil, nil
 			s.tidy(m.UID, r)
 		}
+	case Unwritten:
+		m.Reply(s.unwritten(ctx))
 	case due:
 		if r := s.of[m.uid]; r != nil && r.timer == m.at { // else an earlier timer replaced it
 			r.timer = 0
@@ -197,6 +199,22 @@ func (s *status) Receive(ctx *kernel.Context[Message], m Message) {
 		s.missed.Asked()
 		s.deps.Restarted()
 	}
+}
+
+// unwritten counts the pods with a call under way, or with a status to write.
+func (s *status) unwritten(ctx *kernel.Context[Message]) (n int) {
+	for _, r := range s.of { // order-free: a count
+		if r.call != 0 || r.queued {
+			n++
+			continue
+		}
+		switch s.step(ctx, r).Do {
+		case statuswrite.Read, statuswrite.Write, statuswrite.Wait:
+			n++
+		case statuswrite.Rest, statuswrite.Delete:
+		}
+	}
+	return n
 }
 
 func (s *status) get(ctx *kernel.Context[Message], uid types.UID) *record {
@@ -238,15 +256,7 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	if r == nil || r.call != 0 || r.queued {
 		return
 	}
-	busy, crowded := false, false
-	if s.deps.Load != nil {
-		busy, crowded = s.deps.Load()
-	}
-	step := statuswrite.Next(statuswrite.Input{
-		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
-		Final: r.final, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed),
-		LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
-	})
+	step := s.step(ctx, r)
 	switch step.Do {
 	case statuswrite.Rest:
 		return
@@ -268,6 +278,19 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 		return
 	}
 	s.call(ctx, uid, r, step)
+}
+
+// step decides what to do for a pod.
+func (s *status) step(ctx *kernel.Context[Message], r *record) statuswrite.Step {
+	busy, crowded := false, false
+	if s.deps.Load != nil {
+		busy, crowded = s.deps.Load()
+	}
+	return statuswrite.Next(statuswrite.Input{
+		Now: ctx.Now(), Object: r.object, Unread: r.unread, Want: r.want, Settled: r.settled(),
+		Final: r.final, Deleted: r.deleted, Busy: busy, Crowded: crowded, Changed: timeOf(r.changed),
+		LastWrite: timeOf(r.lastWrite), RetryAt: timeOf(r.retryAt),
+	})
 }
 
 // room reports whether another call may begin, for that pod.

@@ -1,0 +1,35 @@
+package node
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/nodestatus"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/shutdown"
+	"github.com/troupe-dev/troupe/actors/status"
+)
+
+// shutdownRef is zero on a node that does not wait for its pods when the machine shuts down.
+type shutdownRef = kernel.Ref[shutdown.Message]
+
+func (b *below) resendShutdown() { b.shutdown.Tell(shutdown.Resend{}) }
+
+func (b *below) spawnShutdown(ctx *kernel.Context[Message], c *Config) {
+	d := &shutdown.Deps{
+		NodeName: c.Name, Inhibitor: c.Ports.Inhibitor, Checkpoints: c.Ports.Checkpoints, Events: c.Ports.Events,
+		Groups: c.Shutdown, Times: c.ShutDown,
+		ShuttingDown: func(on bool) {
+			b.pods.Tell(pods.ShuttingDown{On: on})
+			b.above.nodestatus.Tell(nodestatus.ShuttingDown{On: on})
+		},
+		Pods:    func(reply func(pods.Inventory)) { b.pods.Tell(pods.Query{Reply: reply}) },
+		Evict:   func(m pods.Evict) { b.pods.Tell(m) },
+		Backoff: backoff.Policy{Base: time.Second, Max: time.Minute}, Deadline: 10 * time.Second,
+	}
+	if c.Ports.API != nil {
+		d.Unwritten = func(reply func(int)) { b.above.status.Tell(status.Unwritten{Reply: reply}) }
+	}
+	b.shutdown = spawn(ctx, c.Around, "shutdown", shutdown.New(d))
+}

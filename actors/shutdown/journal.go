@@ -1,0 +1,98 @@
+package shutdown
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/checkpoint"
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+// checkpointName is the checkpoint with the times of the last shutdown.
+const checkpointName = "shutdown"
+
+// times are when the last shutdown began and ended, for people. Over is zero if it has not ended.
+type times struct {
+	Begun time.Time `json:"start,omitzero"`
+	Over  time.Time `json:"end,omitzero"`
+}
+
+// journal keeps the times of the last shutdown beyond it. A failed write loses them.
+type journal struct {
+	last times
+	// loading is the running read, 0 for none. goesOn: an earlier agent began the shutdown under way.
+	loading kernel.EffectID
+	goesOn  bool
+}
+
+func (a *actor) load(ctx *kernel.Context[Message]) {
+	a.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName,
+		func(id kernel.EffectID, data []byte, err error) Message { return loaded{id, data, err} })
+}
+
+func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
+	if m.id != a.loading {
+		return
+	}
+	a.loading = 0
+	var before times
+	err := m.err
+	if err == nil && m.data != nil {
+		err = json.Unmarshal(m.data, &before)
+	}
+	if err != nil {
+		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", err.Error()).
+			Msg("cannot read when the last shutdown of the machine began")
+	}
+	switch {
+	case a.last.Begun.IsZero():
+		a.last = before
+	case a.goesOn && !before.Begun.IsZero() && before.Over.IsZero():
+		a.last.Begun = before.Begun
+	}
+	if a.down() {
+		a.save(ctx)
+		return
+	}
+	a.showTimes()
+}
+
+// noteBegin notes that a shutdown began. goesOn: it had begun when this actor did.
+func (a *actor) noteBegin(ctx *kernel.Context[Message], goesOn bool) {
+	if unended := goesOn && !a.last.Begun.IsZero() && a.last.Over.IsZero(); !unended {
+		a.last = times{Begun: ctx.Now()}
+	}
+	if a.goesOn = goesOn; a.loading == 0 {
+		a.save(ctx)
+	}
+}
+
+// noteEnd notes that it ended.
+func (a *actor) noteEnd(ctx *kernel.Context[Message]) {
+	if a.last.Over = ctx.Now(); a.loading == 0 {
+		a.save(ctx)
+	}
+}
+
+func (a *actor) save(ctx *kernel.Context[Message]) {
+	a.showTimes()
+	data, err := json.Marshal(a.last)
+	if err != nil {
+		panic(err) // two times
+	}
+	checkpoint.Save(ctx, a.deps.Checkpoints, checkpointName, data,
+		func(id kernel.EffectID, err error) Message { return saved{id, err} })
+}
+
+func (a *actor) showTimes() {
+	if a.deps.Times != nil && !a.last.Begun.IsZero() {
+		a.deps.Times(a.last.Begun, a.last.Over)
+	}
+}
+
+func (a *actor) saved(ctx *kernel.Context[Message], m saved) {
+	if m.err != nil {
+		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).
+			Msg("cannot write when this shutdown of the machine began; its metrics are lost with this agent")
+	}
+}
