@@ -131,7 +131,9 @@ func (r *rig) RaiseMaxDelay(_ context.Context, to time.Duration, done func(error
 }
 
 // Load implements port.Checkpoints.
-func (r *rig) Load(_ context.Context, _ string, done func([]byte, error)) { r.Soon(func() { done(r.disk, nil) }) }
+func (r *rig) Load(_ context.Context, _ string, done func([]byte, error)) {
+	r.Soon(func() { done(r.disk, nil) })
+}
 
 // Save implements port.Checkpoints.
 func (r *rig) Save(_ context.Context, _ string, data []byte, done func(error)) {
