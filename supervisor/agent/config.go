@@ -75,6 +75,7 @@ func Of(c config.Config) Config {
 			GCPeriod: gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
 			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles},
 			LogInterval: rotation.Interval,
+			Shutdown:    c.Shutdown(),
 			Cluster:     cluster(c),
 		},
 		Pulls: pulls, LogWorkers: rotation.Workers,

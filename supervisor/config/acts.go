@@ -28,7 +28,8 @@ var actsOn = map[string]struct{}{
 	"kubeReserved":       {}, "kubeReservedCgroup": {}, "maxParallelImagePulls": {}, "maxPods": {},
 	"podLogsDir": {}, "podPidsLimit": {},
 	"podsPerCore": {}, "qosReserved": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
-	"seccompDefault": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {}, "staticPodPath": {}, "staticPodURL": {},
+	"seccompDefault": {}, "shutdownGracePeriod": {}, "shutdownGracePeriodByPodPriority": {},
+	"shutdownGracePeriodCriticalPods": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {}, "staticPodPath": {}, "staticPodURL": {},
 	"staticPodURLHeader": {}, "systemReserved": {}, "systemReservedCgroup": {}, "userNamespaces": {},
 }
 
@@ -48,6 +49,7 @@ var actsOnGate = map[string]struct{}{
 	allAlpha: {}, allBeta: {},
 	"KubeletCrashLoopBackOffMax": {}, // the default of crashLoopBackOff follows it
 	"ComponentFlagz":             {}, "ComponentStatusz": {}, "ContainerCheckpoint": {}, "PodLogsQuerySplitStreams": {},
+	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
 	// These are declared to schedulers and to the apiserver: see declared in supervisor/node.
 	"InPlacePodLevelResourcesVerticalScaling": {}, "InPlacePodVerticalScalingInitContainers": {},
 	"RestartAllContainersOnContainerExits": {}, "ExtendWebSocketsToKubelet": {},

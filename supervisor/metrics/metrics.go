@@ -60,6 +60,7 @@ type Metrics struct {
 	workerTimes                        *prometheus.HistogramVec
 	evictions                          *prometheus.CounterVec
 	containersPerPod                   prometheus.Histogram
+	shutdownBegan, shutdownEnded       prometheus.Gauge
 	pullTimes                          *prometheus.HistogramVec
 
 	served      *prometheus.CounterVec
@@ -137,6 +138,10 @@ func New(c Config) (*Metrics, error) {
 		Name: "kubelet_evictions", Help: "Cumulative number of pod evictions by eviction signal",
 	}, []string{"eviction_signal"})
 	m.registry.MustRegister(untyped{m.evictions})
+	m.shutdownBegan = m.gauge("kubelet_graceful_shutdown_start_time_seconds",
+		"Last graceful shutdown start time since unix epoch in seconds")
+	m.shutdownEnded = m.gauge("kubelet_graceful_shutdown_end_time_seconds",
+		"Last graceful shutdown end time since unix epoch in seconds")
 	m.containersPerPod = m.histogram("kubelet_containers_per_pod_count", "The number of containers per pod.",
 		prometheus.ExponentialBuckets(1, 2, 5))
 	m.pullTimes = m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets,

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/logind"
 	"github.com/troupe-dev/troupe/supervisor/host/network"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
@@ -228,6 +229,11 @@ func (l *launch) connectPorts(context.Context) error {
 		if dir := l.config.Options().ContainerLogLinks; dir != "" {
 			l.ports.LogLinks = podlogs.NewLinks(dir, l.config.PodLogsDir())
 		}
+	}
+	if len(l.config.Shutdown()) > 0 {
+		locks := logind.New(logind.Config{})
+		l.closing(locks.Close)
+		l.ports.Inhibitor = locks
 	}
 	if l.client != nil {
 		told, end, err := recorder(l.client, l.name, l.events,

@@ -97,7 +97,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	admits.Arch, admits.MaxPods = runtime.GOARCH, c.MaxPods(m.cpus)
 	admits.AppArmor, admits.StrictGroups = appArmor(), rt.strictGroups
 	settings.Cluster.Own = ownOf(c, &m, d.name)
-	settings.Started = d.counters.Started
+	settings.Started, settings.ShutDown = d.counters.Started, d.counters.ShutDown
 	settings.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {
 		settings.Cgroups = *m.own.settings

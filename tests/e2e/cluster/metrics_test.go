@@ -427,7 +427,6 @@ var lack = []struct{ prefix, why string }{
 	{"kubelet_evented_pleg_", "the event stream is an effect: troupe_effects_in_flight{kind=\"GetContainerEvents\"}"},
 	{"kubelet_pleg_discard_events", "there is no channel that can be full: see troupe_messages_dropped_total"},
 	{"kubelet_pleg_pod_relist_", "one pod is looked at by calls of its own: see kubelet_runtime_operations_*"},
-	{"kubelet_graceful_shutdown_", "there is no graceful shutdown of nodes"},
 	{"kubelet_image_manager_", "see kubelet_runtime_operations_total{operation_type=\"pull_image\"}"},
 	{"kubelet_imagemanager_", "there are no records of who may use an image"},
 	{"kubelet_image_volume_", "see troupe_effect_duration_seconds{kind=\"MountVolume\"}"},
