@@ -51,7 +51,7 @@ const (
 	// Patience is how long the shutdown waits, after the periods of all groups, for pods that have been killed
 	// and for the apiserver to acknowledge the statuses.
 	Patience = 5 * time.Second
-	// hearing is how long new pods wait until it is known whether the machine is shutting down.
+	// hearing is how long the watch may be silent at first, before the machine counts as not shutting down.
 	hearing = 2 * time.Second
 	// lostAfter is when an Evict without effect counts as lost.
 	lostAfter = 2 * time.Second
@@ -188,7 +188,7 @@ func (a *actor) closed(ctx *kernel.Context[Message], err error) {
 	ctx.After(backoff.Retry(a.deps.Backoff, a.failures), reopen{})
 }
 
-// answer tells others what is known. Until then, new pods wait.
+// answer tells others, unless they were told already.
 func (a *actor) answer() {
 	if !a.answered {
 		a.tell()
