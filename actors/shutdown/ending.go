@@ -147,7 +147,8 @@ func (a *actor) becomeOver(ctx *kernel.Context[Message]) {
 	a.state = over
 	if n := len(a.left); n > 0 {
 		slices.Sort(a.left)
-		ctx.Log().Warn().Int("pods", n).Strs("first", a.left[:min(n, shown)]).Msg("the machine goes down before these pods have ended")
+		ctx.Log().Warn().Int("pods", n).Strs("first", a.left[:min(n, shown)]).
+			Msg("the machine goes down before these pods have ended")
 	}
 	ctx.Log().Info().Msg("the shutdown of the machine goes on")
 	a.release(ctx)

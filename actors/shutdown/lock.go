@@ -47,8 +47,8 @@ func (a *actor) locked(ctx *kernel.Context[Message], m locked) {
 	}
 	if m.err != nil {
 		if a.refusals++; a.refusals == 1 {
-			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot get a lock that delays the shutdown of the machine: until " +
-				"then, a shutdown does not wait for pods; retrying")
+			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot get a lock that delays the shutdown of the machine: " +
+				"until then, a shutdown does not wait for pods; retrying")
 		}
 		ctx.After(backoff.Retry(a.deps.Backoff, a.refusals), relock{})
 		return

@@ -61,7 +61,7 @@ const (
 //
 //	unknown ──not shutting down──► locking ──locked──► ready
 //	   │                              │                  │
-//	   └─────────shutting down────────┴──────────────────┴──► ending ──last group──► writing ──written, or Patience──► over
+//	   └─────────shutting down────────┴──────────────────┴──► ending ──last group──► writing ──Patience──► over
 //
 //	ending, writing, over ──cancelled──► locking
 //

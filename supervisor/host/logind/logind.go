@@ -187,7 +187,8 @@ func (l *Logind) inhibit(ctx context.Context) error {
 		return err
 	}
 	var fd dbus.UnixFD
-	call := o.CallWithContext(ctx, manager+".Inhibit", 0, "shutdown", "troupe", "pods end before the machine goes down", "delay")
+	call := o.CallWithContext(ctx, manager+".Inhibit", 0, "shutdown", "troupe",
+		"pods end before the machine goes down", "delay")
 	if err := call.Store(&fd); err != nil {
 		return err
 	}
@@ -242,7 +243,7 @@ const rereads = 6
 
 func (l *Logind) raise(ctx context.Context, to time.Duration) error {
 	seconds := (to + time.Second - 1) / time.Second
-	text := fmt.Sprintf("# Written by troupe: the shutdown grace periods of its configuration.\n[Login]\nInhibitDelayMaxSec=%d\n",
+	text := fmt.Sprintf("# Written by troupe: its shutdown grace periods.\n[Login]\nInhibitDelayMaxSec=%d\n",
 		seconds)
 	if err := os.MkdirAll(l.config.ConfigDir, 0o755); err != nil { //nolint:gosec // systemd's own mode
 		return err
@@ -271,7 +272,8 @@ func (l *Logind) raise(ctx context.Context, to time.Duration) error {
 			wait *= 2
 		}
 	}
-	return fmt.Errorf("InhibitDelayMaxSec is %v after a reload with %s, want %v: another file may set it", now, file, to)
+	return fmt.Errorf("InhibitDelayMaxSec is %v after a reload with %s, want %v: another file may set it",
+		now, file, to)
 }
 
 // failed translates an error; nil for none.

@@ -191,7 +191,7 @@ func TestLogind(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	wait(t, "the end of the lock", over)
+	_ = wait(t, "the end of the lock", over)
 	f.prepare(false)
 	if wait(t, "the cancellation", events) {
 		t.Error("still shutting down")
