@@ -65,7 +65,10 @@ type Rule func(*Request) *Rejection
 func Check(pod *v1.Pod, others []*v1.Pod, node *Node, more ...Rule) *Rejection {
 	r := Request{Pod: pod, Others: holding(pod, others), Node: node}
 	for _, rules := range [...][]Rule{
-		{shuttingDown, sysctls, operatingSystem, groupsPolicy, resources, affinity, nodeName, hostPorts, taints, appArmor}, more,
+		{
+			shuttingDown, pressure, sysctls, operatingSystem, groupsPolicy, resources, affinity, nodeName, hostPorts, taints,
+			appArmor,
+		}, more,
 	} {
 		for _, rule := range rules {
 			if no := rule(&r); no != nil {
