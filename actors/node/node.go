@@ -14,6 +14,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -85,6 +86,8 @@ type Ports struct {
 	// Facts.
 	API   port.API
 	Facts port.NodeFacts
+	// Pressure measures what is left of the node's resources; nil: no pod is evicted.
+	Pressure port.Pressure
 	// Inhibitor delays the shutdown of the machine; nil where there is none.
 	Inhibitor port.Inhibitor
 	// Load reports the write load of all users of the connection (status.Deps); nil for a low
@@ -117,6 +120,10 @@ type Config struct {
 	// RelistSlow is the time between relists while events arrive, RelistFast without events.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
+	// Eviction is how the node protects itself while a resource runs short. Evicted, if set, counts evictions
+	// by signal. It must not block.
+	Eviction eviction.Policy
+	Evicted  func(signal string)
 	// Shutdown is how pods end while the machine shuts down; none: a shutdown does not wait for them. ShutDown, if
 	// set, is told when a shutdown began and ended (the actor shutdown's Deps.Times).
 	Shutdown shutdown.Groups
@@ -176,6 +183,7 @@ type below struct {
 	sources   kernel.Ref[sources.Message]
 	pleg      kernel.Ref[pleg.Message]
 	shutdown  shutdownRef
+	eviction  evictionRef
 	above     cluster
 }
 
@@ -217,6 +225,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 			b.above.resend()
 			b.probes.Tell(probes.Doubt{})
 			b.resendShutdown()
+			b.resendPressure()
 		},
 		Checkpoints: c.Ports.Checkpoints,
 		Collecting:  func(reply func([]observed.PodRef)) { b.gc.Tell(gc.Tell{Reply: reply}) },
@@ -314,6 +323,9 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 	}))
 	if c.Ports.API != nil {
 		b.above.spawnSpeaking(ctx, c, b.pods)
+	}
+	if c.Ports.Pressure != nil {
+		b.spawnEviction(ctx, c)
 	}
 	if c.Ports.Inhibitor != nil && len(c.Shutdown) > 0 {
 		b.spawnShutdown(ctx, c)

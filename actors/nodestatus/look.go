@@ -10,6 +10,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -180,7 +181,11 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 	if n.shuttingDown {
 		problems = append(problems, "node is shutting down")
 	}
-	if f := n.facts; f != nil && n.gathered == n.machine && f.RuntimeVersion == n.runtime.version &&
+	pressure := eviction.Conditions{}
+	if n.facts != nil {
+		pressure = eviction.Conditions{Memory: n.facts.Memory, Disk: n.facts.Disk, PID: n.facts.PID}
+	}
+	if f := n.facts; f != nil && n.gathered == n.machine && pressure == n.pressure && f.RuntimeVersion == n.runtime.version &&
 		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) &&
 		sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) &&
 		len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {
@@ -192,6 +197,7 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 		Info:           n.machine.Info,
 		RuntimeVersion: n.runtime.version, Images: n.images, Problems: problems,
 		Handlers: n.runtime.status.Handlers, Features: n.runtime.status.Features,
+		Memory: n.pressure.Memory, Disk: n.pressure.Disk, PID: n.pressure.PID,
 	}
 	n.dirty = true
 }

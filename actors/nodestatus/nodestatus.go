@@ -26,6 +26,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -98,9 +99,10 @@ type nodestatus struct {
 	node, heardOf   *v1.Node
 	seen            *v1.Node
 
-	runtime runtimeView
-	machine *port.Machine
-	images  []v1.ContainerImage
+	pressure eviction.Conditions
+	runtime  runtimeView
+	machine  *port.Machine
+	images   []v1.ContainerImage
 	// looked is when machine and images were last read.
 	looked time.Time
 	// reading are the effects of these reads; results of others are late.
@@ -186,6 +188,9 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Resend:
 		n.seen = nil
+	case Pressure:
+		n.pressure = m.Conditions
+		n.gather(ctx)
 	case ShuttingDown:
 		n.shuttingDown = m.On
 		n.gather(ctx)

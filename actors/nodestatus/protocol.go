@@ -6,6 +6,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -19,6 +20,10 @@ type Message interface{ isNodeStatusMessage() }
 
 // Resend asks for Seen again. From pods and mirrors, which restarted.
 type Resend struct{}
+
+// Pressure says which resources of the node run short. From eviction, at each change and again under pressure. Lost:
+// the next measurement under pressure repeats it. Twice: as once.
+type Pressure struct{ eviction.Conditions }
 
 // ShuttingDown says that the machine is shutting down, or no longer is: the node is not ready. From shutdown. Lost
 // with a crash of this actor: shutdown repeats it. Twice: as once.
@@ -102,6 +107,7 @@ type leased struct {
 	err   error
 }
 
+func (Pressure) isNodeStatusMessage()       {}
 func (Resend) isNodeStatusMessage()         {}
 func (ShuttingDown) isNodeStatusMessage()   {}
 func (told) isNodeStatusMessage()           {}
@@ -119,6 +125,9 @@ func (reread) isNodeStatusMessage()         {}
 func (nodeRead) isNodeStatusMessage()       {}
 func (written) isNodeStatusMessage()        {}
 func (leased) isNodeStatusMessage()         {}
+
+// MailboxKey implements kernel.Keyed.
+func (Pressure) MailboxKey() string { return "pressure" }
 
 // MailboxKey implements kernel.Keyed.
 func (ShuttingDown) MailboxKey() string { return "shutdown" }

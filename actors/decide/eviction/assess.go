@@ -92,19 +92,6 @@ func (p *Policy) Assess(m Memory, r *Reading, now time.Time) (Memory, Conditions
 	return next, Conditions{shown[memory], shown[disk], shown[pid]}, act
 }
 
-// Relieved says whether a reading after a reclaim leaves every threshold behind, with what must be reclaimed
-// besides.
-func (p *Policy) Relieved(r *Reading) bool {
-	for _, t := range p.Thresholds {
-		if left, counts := r.of(t.Signal); counts && left.Known {
-			if _, enough := levels(t, left); left.Available < enough {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // levels are what must be left so that a threshold is not met, and so that one that acts is no longer met.
 func levels(t Threshold, left Left) (quantity, enough uint64) {
 	capacity := int64(left.Capacity)

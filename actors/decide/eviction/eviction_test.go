@@ -1,0 +1,164 @@
+package eviction
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+var t0 = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func bytes(text string) Amount {
+	q := resource.MustParse(text)
+	return Amount{Quantity: &q}
+}
+
+func reading(available uint64) *Reading {
+	return &Reading{Memory: Left{Available: available, Capacity: 1000, Known: true}}
+}
+
+// TestAssess: hard thresholds act at once, soft ones after their grace, and min reclaim keeps one met.
+func TestAssess(t *testing.T) {
+	p := Policy{Transition: 30 * time.Second, Thresholds: []Threshold{
+		{Signal: MemoryAvailable, Value: bytes("100"), Hard: true, MinReclaim: bytes("50")},
+		{Signal: MemoryAvailable, Value: Amount{Fraction: 0.3}, Grace: 10 * time.Second},
+	}}
+	var m Memory
+	for _, c := range []struct {
+		after     int
+		available uint64
+		want      string
+	}{
+		{0, 500, "false"}, {1, 250, "true"}, {5, 250, "true"}, {11, 250, "true soft"}, {12, 99, "true hard soft"},
+		{13, 149, "true hard soft"}, {14, 150, "true soft"}, {15, 300, "true"}, {43, 400, "true"}, {44, 400, "false"},
+	} {
+		var shown Conditions
+		var act []Shortage
+		m, shown, act = p.Assess(m, reading(c.available), t0.Add(time.Duration(c.after)*time.Second))
+		got := fmt.Sprint(shown.Memory)
+		for _, s := range act {
+			if s.Hard {
+				got += " hard"
+			} else {
+				got += " soft"
+			}
+		}
+		if got != c.want {
+			t.Errorf("after %d s with %d left: %s, want %s", c.after, c.available, got, c.want)
+		}
+	}
+}
+
+// TestTransition: a condition never ends sooner than the transition period after a threshold was met.
+func TestTransition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := Policy{Transition: time.Minute, Thresholds: []Threshold{{Signal: MemoryAvailable, Value: bytes("100"), Hard: true}}}
+		var m Memory
+		now, last := t0, time.Time{}
+		for range rapid.IntRange(1, 60).Draw(t, "readings") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 50).Draw(t, "seconds")) * time.Second)
+			left := rapid.Uint64Range(0, 300).Draw(t, "left")
+			if left < 100 {
+				last = now
+			}
+			var shown Conditions
+			m, shown, _ = p.Assess(m, reading(left), now)
+			if want := !last.IsZero() && now.Sub(last) < time.Minute; shown.Memory != want {
+				t.Fatalf("at %v: pressure %v, last met at %v", now, shown.Memory, last)
+			}
+		}
+	})
+}
+
+func pod(name string, priority int32, request string) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}, Spec: v1.PodSpec{Priority: &priority,
+		Containers: []v1.Container{{Name: "c"}}}}
+	if request != "" {
+		p.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceMemory: resource.MustParse(request)}
+	}
+	return p
+}
+
+// TestChoose: pods over their request come first, then low priority, then the largest use beyond the request.
+func TestChoose(t *testing.T) {
+	use := func(bytes uint64) Use {
+		return Use{Memory: bytes, Containers: []ContainerUse{{Name: "c", Memory: bytes}}}
+	}
+	for _, c := range []struct {
+		name string
+		pods []*v1.Pod
+		uses []uint64
+		want string
+	}{
+		{"over the request before low priority", []*v1.Pod{pod("low", 0, "1Mi"), pod("high", 9, "1Mi")},
+			[]uint64{1 << 19, 2 << 20}, "high"},
+		{"low priority before large use", []*v1.Pod{pod("low", 0, ""), pod("high", 9, "")}, []uint64{1 << 20, 9 << 20}, "low"},
+		{"large use", []*v1.Pod{pod("a", 0, "1Mi"), pod("b", 0, "8Mi")}, []uint64{4 << 20, 9 << 20}, "a"},
+		{"critical pods stay", []*v1.Pod{pod("a", 2000000000, ""), pod("b", 0, "8Mi")}, []uint64{4 << 20, 1}, "b"},
+		{"nobody is left", []*v1.Pod{pod("a", 2000000000, "")}, []uint64{4 << 20}, ""},
+	} {
+		uses := make([]Use, len(c.uses))
+		for i, n := range c.uses {
+			uses[i] = use(n)
+		}
+		s := Shortage{Threshold: Threshold{Signal: MemoryAvailable, Hard: true}, Left: Left{Available: 50 << 20}, Quantity: 100 << 20}
+		v, is := (&Policy{}).Choose(&s, &Reading{}, c.pods, uses, t0)
+		if is != (c.want != "") || is && v.Pod.Name != c.want {
+			t.Errorf("%s: %v %+v, want %s", c.name, is, v, c.want)
+		}
+		if c.want == "high" && v.Stop.Message != "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. "+
+			"Container c was using 2Mi, request is 1Mi, has larger consumption of memory. " {
+			t.Errorf("%s", v.Stop.Message)
+		}
+		if is && (v.Stop.Grace != time.Second || v.Stop.Disruption == "" || !v.Stop.Fail) {
+			t.Errorf("%s: %+v", c.name, v.Stop)
+		}
+	}
+}
+
+// TestOverLimit: a volume, the pod, or a container is over its limit.
+func TestOverLimit(t *testing.T) {
+	size := resource.MustParse("10Mi")
+	limited := func() *v1.Pod {
+		p := pod("a", 0, "")
+		p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}}}}
+		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceEphemeralStorage: resource.MustParse("20Mi")}
+		return p
+	}
+	for _, c := range []struct {
+		volume, layer uint64
+		want          string
+	}{
+		{10 << 20, 10 << 20, ""},
+		{11 << 20, 0, `Usage of EmptyDir volume "v" exceeds the limit "10Mi". `},
+		{9 << 20, 12 << 20, "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. "},
+	} {
+		u := Use{Volumes: []VolumeUse{{"v", DiskUse{Bytes: c.volume}}}, Containers: []ContainerUse{{Name: "c", Layer: DiskUse{Bytes: c.layer}}}}
+		v, is := OverLimit(limited(), &u, &Reading{}, t0)
+		if is != (c.want != "") || v.Stop.Message != c.want || v.Stop.Disruption != "" {
+			t.Errorf("%v %+v, want %s", is, v.Stop, c.want)
+		}
+	}
+}
+
+// TestWait: the time to the next reading falls as a threshold nears.
+func TestWait(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{{Signal: MemoryAvailable, Value: bytes("100"), Hard: true}}}
+	for _, c := range []struct {
+		before, now uint64
+		want        time.Duration
+	}{{1000, 1000, 9 * time.Second}, {300, 300, 2 * time.Second}, {100, 100, time.Second}, {110, 110, time.Second},
+		{1000, 300, 500 * time.Millisecond}} {
+		before, now := reading(c.before), reading(c.now)
+		now.At = before.At.Add(time.Second)
+		if got := p.Wait(before, now); got != c.want {
+			t.Errorf("from %d to %d: %v, want %v", c.before, c.now, got, c.want)
+		}
+	}
+}

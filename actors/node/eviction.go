@@ -1,0 +1,34 @@
+package node
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	decide "github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/eviction"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/nodestatus"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
+)
+
+// evictionRef is zero on a node that evicts no pods.
+type evictionRef = kernel.Ref[eviction.Message]
+
+func (b *below) resendPressure() { b.eviction.Tell(eviction.Resend{}) }
+
+func (b *below) spawnEviction(ctx *kernel.Context[Message], c *Config) {
+	self := ctx.Self()
+	b.eviction = spawn(ctx, c.Around, "eviction", eviction.New(&eviction.Deps{
+		NodeName: c.Name, Pressure: c.Ports.Pressure, Policy: c.Eviction, Events: c.Ports.Events, Evicted: c.Evicted,
+		Pods:  func(reply func([]*v1.Pod)) { self.Tell(PodView{podview.Find{Reply: reply}}) },
+		Evict: func(m pods.Evict) { b.pods.Tell(m) },
+		Show: func(s decide.Conditions) {
+			b.pods.Tell(pods.NodePressure{Pressure: admit.Pressure{Memory: s.Memory, Disk: s.Disk, PID: s.PID}})
+			b.above.nodestatus.Tell(nodestatus.Pressure{Conditions: s})
+		},
+		Deadline: 30 * time.Second,
+	}))
+}
