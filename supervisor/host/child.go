@@ -241,10 +241,15 @@ func serveOne(stdin io.Reader, stdout io.Writer) int {
 		syscall.Exit(childOrphaned)
 	}()
 	var a answer
-	if r.Op == opRoom {
+	switch r.Op {
+	case opRoom:
 		a.Rooms = rooms(r.Paths)
-	} else if err := r.perform(); err != nil {
-		a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
+	case opTrees:
+		a.Rooms = countTrees(r.Source, r.Trees)
+	default:
+		if err := r.perform(); err != nil {
+			a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
+		}
 	}
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {
 		return childNoAnswer

@@ -22,6 +22,7 @@ const (
 	opNFS      = "nfs"     // mount the export Source at Path
 	opSubPaths = "subPath" // mount Parts, all below Path
 	opRoom     = "room"    // say what room there is at Paths
+	opTrees    = "trees"   // say what Trees take of the file system of Source
 )
 
 // request is an operation for a child.
@@ -42,6 +43,7 @@ type request struct {
 	Parts []part `json:"parts,omitempty"`
 	// Paths are those to measure.
 	Paths []string `json:"paths,omitempty"`
+	Trees []tree   `json:"trees,omitempty"`
 }
 
 // key identifies requests for the same thing.

@@ -57,6 +57,11 @@ type Host struct {
 	// places are where claims' volumes are; placesMu guards it.
 	placesMu sync.Mutex
 	places   claims
+	// counted are directories that were measured lately, apart those that are measured alone; treesMu
+	// guards both.
+	treesMu sync.Mutex
+	counted map[string]counted
+	apart   map[string]bool
 	// mounts tells what is mounted, of table.
 	mounts func() ([]mounts.Mount, error)
 	table  *mounts.Table
@@ -84,6 +89,7 @@ func New(c Config) (*Host, error) {
 	return &Host{
 		pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
 		children: newChildren(), mounts: table.Read, table: table, clusterDomain: c.ClusterDomain,
+		counted: map[string]counted{}, apart: map[string]bool{},
 	}, nil
 }
 

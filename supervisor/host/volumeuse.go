@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
 )
 
 // claims are where the volumes of claims are, of pods that have one.
@@ -153,6 +151,8 @@ type room struct {
 	// walk.
 	Walked         bool
 	Bytes, Entries uint64
+	// Took is how long that lasted.
+	Took time.Duration
 }
 
 // rooms is what a child does.
@@ -167,34 +167,10 @@ func rooms(paths []string) []room {
 			Block: uint64(s.Bsize), Blocks: s.Blocks, Free: s.Bfree, Available: s.Bavail, Files: s.Files, FilesFree: s.Ffree,
 		}
 		if filepath.Base(filepath.Dir(path)) == emptyDirName && s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
-			out[i].walk(path)
+			out[i].walk(path, walking{limit: walkLimit})
 		}
 	}
 	return out
-}
-
-// walk counts what is below path. It follows no link, and stays on its file system.
-func (r *room) walk(path string) {
-	var top unix.Stat_t
-	if unix.Lstat(path, &top) != nil {
-		return
-	}
-	r.Walked = true
-	filepath.WalkDir(path, func(at string, _ fs.DirEntry, err error) error { //nolint:errcheck // what can be counted is
-		if r.Entries >= walkLimit {
-			return fs.SkipAll
-		}
-		var s unix.Stat_t
-		if err != nil || unix.Lstat(at, &s) != nil {
-			return nil //nolint:nilerr // it has just been removed
-		}
-		if s.Dev != top.Dev {
-			return fs.SkipDir
-		}
-		r.Bytes += uint64(s.Blocks) * meter.Sector
-		r.Entries++
-		return nil
-	})
 }
 
 func (r room) disk() usage.Disk {

@@ -20,12 +20,12 @@ func TestV2(t *testing.T) {
 		"what metrics-server asks": {
 			Files{
 				"cpu.stat":       "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\n",
-				"memory.current": "5000\n", "memory.stat": "anon 1000\nfile 3000\ninactive_file 2000\n",
+				"memory.current": "5000\n", "memory.stat": "anon 1000\nfile 3000\ninactive_file 2000\nactive_file 500\nslab_reclaimable 100\n",
 				"memory.swap.current": "10\n", "memory.swap.max": "max\n",
 			},
 			Cgroup{
 				CPU:    &CPU{Usage: 1500 * time.Millisecond, User: time.Second, System: 500 * time.Millisecond},
-				Memory: &Memory{Usage: 5000, WorkingSet: 3000, RSS: 1000, Cache: 3000},
+				Memory: &Memory{Usage: 5000, WorkingSet: 3000, Reclaimable: 2600, RSS: 1000, Cache: 3000},
 				Swap:   &Swap{Usage: 10, Limit: NoLimit},
 			},
 		},
@@ -50,7 +50,7 @@ func TestV2(t *testing.T) {
 		},
 		"the root has no memory.current": {
 			Files{"memory.stat": "anon 100\nfile 50\ninactive_file 20\nkernel_stack 1\nslab 2\n"},
-			Cgroup{Memory: &Memory{Usage: 150, WorkingSet: 130, RSS: 100, Cache: 50, Kernel: 3}},
+			Cgroup{Memory: &Memory{Usage: 150, WorkingSet: 130, Reclaimable: 20, RSS: 100, Cache: 50, Kernel: 3}},
 		},
 		"processes": {
 			Files{"pids.current": "12\n", "pids.max": "max\n", "cgroup.procs": "1\n22\n333\n"},
@@ -91,13 +91,13 @@ func TestV1(t *testing.T) {
 				"cpuacct/cpuacct.usage":        "1500000000\n",
 				"memory/memory.usage_in_bytes": "5000\n",
 				// Of the cgroup alone, and with all below it.
-				"memory/memory.stat":                 "inactive_file 1\nrss 2\ntotal_inactive_file 2000\ntotal_rss 1000\ntotal_cache 3000\n",
+				"memory/memory.stat":                 "inactive_file 1\nrss 2\ntotal_inactive_file 2000\ntotal_active_file 500\ntotal_rss 1000\ntotal_cache 3000\n",
 				"memory/memory.memsw.usage_in_bytes": "5010\n", "memory/memory.memsw.limit_in_bytes": "9223372036854771712\n",
 				"memory/memory.limit_in_bytes": "9223372036854771712\n",
 			},
 			Cgroup{
 				CPU:    &CPU{Usage: 1500 * time.Millisecond},
-				Memory: &Memory{Usage: 5000, WorkingSet: 3000, RSS: 1000, Cache: 3000},
+				Memory: &Memory{Usage: 5000, WorkingSet: 3000, Reclaimable: 2500, RSS: 1000, Cache: 3000},
 				Swap:   &Swap{Usage: 10, Limit: NoLimit},
 			},
 		},

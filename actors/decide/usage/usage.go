@@ -42,6 +42,9 @@ type Memory struct {
 	// Usage is everything, including the page cache. WorkingSet is without the inactive part of the
 	// cache, which can easily be reclaimed.
 	Usage, WorkingSet uint64
+	// Reclaimable is the part of Usage that the kernel can free when memory runs short: file pages, used
+	// recently or not, and on cgroup v2 the kernel's own caches.
+	Reclaimable uint64
 	// RSS is anonymous memory, Cache the page cache, Mapped the part of it that processes map, Kernel
 	// the kernel's own memory.
 	RSS, Cache, Mapped, Kernel uint64

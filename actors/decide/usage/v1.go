@@ -24,6 +24,11 @@ func FilesV1(all bool) []string {
 	)
 }
 
+// BoundFilesV1 are those that say how much of a memory limit is left, the limit first.
+func BoundFilesV1() []string {
+	return []string{"memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat"}
+}
+
 // tick is the unit of cpuacct.stat: USER_HZ is 100 on all Linux platforms.
 const tick = 10 * time.Millisecond
 
@@ -50,7 +55,8 @@ func V1(f Files, at time.Time) Cgroup {
 		kernel, _ := f.number("memory/memory.kmem.usage_in_bytes")
 		c.Memory = &Memory{
 			Usage: used, WorkingSet: less(used, s["total_inactive_file"]),
-			RSS: s["total_rss"], Cache: s["total_cache"], Mapped: s["total_mapped_file"], Kernel: kernel,
+			Reclaimable: min(used, s["total_inactive_file"]+s["total_active_file"]),
+			RSS:         s["total_rss"], Cache: s["total_cache"], Mapped: s["total_mapped_file"], Kernel: kernel,
 			MaxUsage: peak, Failures: failures, OOMs: f.keyed("memory/memory.oom_control")["oom_kill"],
 			Faults: s["total_pgfault"], MajorFaults: s["total_pgmajfault"],
 		}

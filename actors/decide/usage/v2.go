@@ -20,6 +20,9 @@ func FilesV2(all bool) []string {
 	}
 }
 
+// BoundFilesV2 are those that say how much of a memory limit is left, the limit first.
+func BoundFilesV2() []string { return []string{"memory.max", "memory.current", "memory.stat"} }
+
 // V2 is the usage of a cgroup v2 with these files.
 func V2(f Files, at time.Time) Cgroup {
 	c := Cgroup{
@@ -43,7 +46,8 @@ func V2(f Files, at time.Time) Cgroup {
 		peak, _ := f.number("memory.peak")
 		c.Memory = &Memory{
 			Usage: used, WorkingSet: less(used, s["inactive_file"]), RSS: s["anon"], Cache: s["file"], Mapped: s["file_mapped"],
-			Kernel: cmp.Or(s["kernel"], s["kernel_stack"]+s["slab"]), MaxUsage: peak,
+			Reclaimable: min(used, s["inactive_file"]+s["active_file"]+s["slab_reclaimable"]),
+			Kernel:      cmp.Or(s["kernel"], s["kernel_stack"]+s["slab"]), MaxUsage: peak,
 			Faults: s["pgfault"], MajorFaults: s["pgmajfault"], Failures: events["max"], OOMs: events["oom_kill"],
 		}
 	}

@@ -3,6 +3,7 @@ package meter
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,5 +171,43 @@ func BenchmarkCgroup(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Cgroup("/", true)
+	}
+}
+
+func TestLeft(t *testing.T) {
+	v1 := machine(t, false, map[string]string{
+		"proc/meminfo":            "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 700 kB\n",
+		"proc/sys/kernel/pid_max": "4000\n", "proc/sys/kernel/threads-max": "1000\n", "proc/loadavg": "0.1 0.2 0.3 2/345 999\n",
+		"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/memory.usage_in_bytes": "1\n", "memory/memory.stat": "total_rss 1\n",
+		"memory/a/memory.limit_in_bytes": "1000\n", "memory/a/memory.usage_in_bytes": "900\n",
+		"memory/a/memory.stat":             "total_inactive_file 100\ntotal_active_file 200\n",
+		"memory/a/b/memory.limit_in_bytes": "500\n", "memory/a/b/memory.usage_in_bytes": "600\n", "memory/a/b/memory.stat": "total_rss 1\n",
+		"pids/a/pids.current": "12\n",
+	})
+	v2 := machine(t, true, map[string]string{
+		"a/memory.max": "1000\n", "a/memory.current": "900\n", "a/memory.stat": "inactive_file 100\nactive_file 100\nslab_reclaimable 100\n",
+		"a/b/memory.max": "500\n", "a/b/memory.current": "600\n", "a/b/memory.stat": "anon 1\n",
+		"a/b/c/memory.max": "max\n", "a/b/c/memory.current": "600\n", "a/b/c/memory.stat": "anon 1\n", "a/pids.current": "12\n",
+	})
+	want := []Bound{{Path: "/a", Limit: 1000, Available: 400, Usage: 900}, {Path: "/a/b", Limit: 500, Usage: 600}}
+	for name, m := range map[string]*Meter{"v1": v1, "v2": v2} {
+		if got := m.Bounds("/a/b/c"); !slices.Equal(got, want) {
+			t.Errorf("%s: limits %+v", name, got)
+		}
+		if n := m.Processes("/a"); n != 12 {
+			t.Errorf("%s: %d processes", name, n)
+		}
+	}
+	if left, all, ok := v1.MemoryLeft(); !ok || left != 700<<10 || all != 1000<<10 {
+		t.Errorf("memory: %d of %d, %v", left, all, ok)
+	}
+	if left, all, ok := v1.ProcessesLeft(); !ok || left != 655 || all != 1000 {
+		t.Errorf("processes: %d of %d, %v", left, all, ok)
+	}
+	if _, _, ok := v2.MemoryLeft(); ok {
+		t.Error("memory is known of no machine")
+	}
+	if _, _, ok := v2.ProcessesLeft(); ok {
+		t.Error("processes are known of no machine")
 	}
 }

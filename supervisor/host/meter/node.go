@@ -136,7 +136,12 @@ func (m *Meter) number(file string) uint64 {
 	if err != nil {
 		return 0
 	}
-	n, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
+	return number(string(text))
+}
+
+// number is 0 for what is none.
+func number(text string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 	return n
 }
 

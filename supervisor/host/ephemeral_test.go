@@ -1,0 +1,114 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+func TestEphemeralUse(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	scratch, memory := emptyDir("scratch", v1.EmptyDirVolumeSource{}),
+		emptyDir("memory", v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory})
+	claim := claimed(newPod(), local(t.TempDir()))
+	p := newPod(with(scratch, hostPath("/etc", v1.HostPathUnset), memory, claim.Volume))
+	dir := l.mustMount(p, scratch)
+	// What has the name of a directory that is skipped above it counts, and a second name does not.
+	hosttest.Write(t, filepath.Join(dir, volumesDir, "file"), strings.Repeat("x", 100_000))
+	if err := os.Link(filepath.Join(dir, volumesDir, "file"), filepath.Join(dir, "again")); err != nil {
+		t.Fatal(err)
+	}
+	hosttest.Write(t, filepath.Join(l.mustMount(p, memory), "file"), strings.Repeat("x", 50_000))
+	other := newPod(func(p *v1.Pod) { p.UID = "u2" }, with(emptyDir("not-yet", v1.EmptyDirVolumeSource{})))
+	found, err := l.EphemeralUse(ctx(t), []*v1.Pod{p, other})
+	if err != nil || len(found) != 2 || len(found[0].Volumes) != 1 || found[0].UID != p.UID {
+		t.Fatalf("%v %+v", err, found)
+	}
+	v := found[0].Volumes[0]
+	if v.Name != "scratch" || v.Bytes < 100_000 || v.Bytes > 120_000 || v.Inodes != 3 {
+		t.Errorf("the volume: %+v", v)
+	}
+	if o := found[0].Other; o.Inodes == 0 || o.Bytes >= 100_000 {
+		t.Errorf("the rest: %+v", o)
+	}
+	if len(found[1].Volumes) != 1 || found[1].Volumes[0].Bytes+found[1].Other.Inodes != 0 {
+		t.Errorf("a pod without a directory: %+v", found[1])
+	}
+	if err := l.unmount("u1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One directory that can't be measured keeps nobody from the others, and is measured alone.
+func TestEphemeralUseBesideAFailure(t *testing.T) {
+	hosttest.NeedRoot(t)
+	l := newLab(t)
+	scratch := emptyDir("scratch", v1.EmptyDirVolumeSource{})
+	p := newPod(with(scratch))
+	hosttest.Write(t, filepath.Join(l.mustMount(p, scratch), "file"), strings.Repeat("x", 100_000))
+	// A path that is too long for a request stands for one that makes a child fail.
+	bad := tree{Path: "/" + strings.Repeat("x", answerLimit)}
+	for range 2 {
+		found, err := l.count(ctx(t), append([]tree{bad}, l.treesOf(p)...))
+		if err == nil || found[l.onDisk(p, &p.Spec.Volumes[0])].Bytes < 100_000 {
+			t.Errorf("%v %+v", err, found)
+		}
+	}
+	if len(l.apart) != 1 {
+		t.Errorf("%d directories are measured alone", len(l.apart))
+	}
+}
+
+// A directory that takes long to count is counted less often.
+func TestLongCountsAreReused(t *testing.T) {
+	l := newLab(t)
+	dir := l.pods.Real
+	l.counted[dir] = counted{room{Bytes: 7, Took: time.Hour}, time.Now()}
+	found, err := l.count(ctx(t), []tree{{Path: dir}})
+	if err != nil || found[dir].Bytes != 7 {
+		t.Errorf("%v %+v", err, found[dir])
+	}
+	l.counted[dir] = counted{room{Bytes: 7, Took: time.Hour}, time.Now().Add(-treeShare*time.Hour - time.Second)}
+	if found, err = l.count(ctx(t), []tree{{Path: dir}}); err != nil || found[dir].Bytes == 7 {
+		t.Errorf("later: %v %+v", err, found[dir])
+	}
+}
+
+// BenchmarkEphemeralUse measures 250 pods with 20 files each.
+func BenchmarkEphemeralUse(b *testing.B) {
+	root := b.TempDir()
+	h, err := New(Config{Root: root, LogRoot: filepath.Join(root, "logs")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close() //nolint:errcheck // nothing is written
+	pods := make([]*v1.Pod, 250)
+	for i := range pods {
+		p := &v1.Pod{Spec: v1.PodSpec{Volumes: []v1.Volume{*emptyDir("scratch", v1.EmptyDirVolumeSource{})}}}
+		p.UID = types.UID(fmt.Sprintf("pod-%d", i))
+		dir := h.onDisk(p, &p.Spec.Volumes[0])
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		for f := range 20 {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(f)), []byte("x"), 0o600); err != nil {
+				b.Fatal(err)
+			}
+		}
+		pods[i] = p
+	}
+	for b.Loop() {
+		if _, err := h.EphemeralUse(b.Context(), pods); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
