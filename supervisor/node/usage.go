@@ -3,9 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +16,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
 )
 
@@ -100,25 +98,7 @@ func (u *usageSource) ask(ctx context.Context, pods []usage.Pod) error {
 	if err != nil {
 		return err
 	}
-	by := make(map[string]*usage.Container, len(all))
-	for i := range all {
-		by[all[i].RuntimeID] = &all[i]
-	}
-	for i := range pods {
-		p := &pods[i]
-		for j := range p.Containers {
-			c := &p.Containers[j]
-			from := by[c.RuntimeID]
-			if from == nil {
-				continue
-			}
-			c.Rootfs = from.Rootfs
-			if c.Cgroup.CPU == nil && c.Cgroup.Memory == nil {
-				c.Cgroup = from.Cgroup
-			}
-		}
-		p.Sum()
-	}
+	usage.Fill(pods, all)
 	return nil
 }
 
@@ -166,17 +146,9 @@ func (u *usageSource) disk(d port.DiskUse) *usage.Disk {
 
 // logsOf is what a container's log files take.
 func (u *usageSource) logsOf(p *usage.Pod, container string, root *usage.Disk) *usage.Disk {
-	dir := filepath.Join(u.logs, fmt.Sprintf("%s_%s_%s", p.Namespace, p.Name, p.UID), container)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
+	bytes, files, ok := podlogs.Use(u.logs, p.Namespace, p.Name, string(p.UID), container)
+	if !ok {
 		return nil
-	}
-	var bytes, files uint64
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			bytes += meter.OnDisk(info)
-			files++
-		}
 	}
 	d := &usage.Disk{At: time.Now(), Used: &bytes, InodesUsed: &files}
 	if root == nil {

@@ -30,6 +30,30 @@ func Of(p *v1.Pod) (Pod, bool) {
 	return out, len(out.Containers) > 0 || p.Status.Phase == v1.PodRunning
 }
 
+// Fill adds what the runtime knows better about the containers of pods: writable layers, and everything
+// of containers whose cgroup is unknown.
+func Fill(pods []Pod, all []Container) {
+	by := make(map[string]*Container, len(all))
+	for i := range all {
+		by[all[i].RuntimeID] = &all[i]
+	}
+	for i := range pods {
+		p := &pods[i]
+		for j := range p.Containers {
+			c := &p.Containers[j]
+			from := by[c.RuntimeID]
+			if from == nil {
+				continue
+			}
+			c.Rootfs = from.Rootfs
+			if c.Cgroup.CPU == nil && c.Cgroup.Memory == nil {
+				c.Cgroup = from.Cgroup
+			}
+		}
+		p.Sum()
+	}
+}
+
 // Sum computes the usage of a pod without its own cgroup: the sum of its containers, if all of them
 // are known.
 func (p *Pod) Sum() {

@@ -1,0 +1,24 @@
+package pressure
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// hog allocates so many MiB in a cgroup until the test ends, and says when it began.
+func hog(t *testing.T, dir string, mib int) time.Time {
+	t.Helper()
+	// dd fills one block of that size again and again.
+	c := exec.Command("sh", "-c", fmt.Sprintf(
+		"echo $$ > %s/cgroup.procs && exec dd if=/dev/zero of=/dev/null bs=%dM", dir, mib))
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Process.Kill() //nolint:errcheck // it may have ended
+		c.Wait()         //nolint:errcheck // it was killed
+	})
+	return time.Now()
+}

@@ -1,0 +1,178 @@
+package pressure
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// runtime has file systems and layers.
+type runtime struct {
+	asked int
+	at    string
+	err   error
+}
+
+func (r *runtime) ContainerUsage(_ context.Context, done func([]usage.Container, error)) {
+	layer := uint64(4096)
+	done([]usage.Container{{RuntimeID: "c1", Rootfs: &usage.Disk{Used: &layer}}}, r.err)
+}
+
+func (r *runtime) Disks(_ context.Context, done func(images, layers port.DiskUse, err error)) {
+	r.asked++
+	done(port.DiskUse{Mountpoint: r.at}, port.DiskUse{Mountpoint: r.at}, r.err)
+}
+
+func newPressure(t *testing.T, change func(*Config)) *Pressure {
+	t.Helper()
+	c := Config{
+		Meter: meter.New(), Root: t.TempDir(), Logs: t.TempDir(),
+		Ephemeral: func(_ context.Context, pods []*v1.Pod) ([]eviction.Use, error) {
+			return make([]eviction.Use, len(pods)), nil
+		},
+	}
+	change(&c)
+	p, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func left(t *testing.T, p *Pressure) (eviction.Reading, error) {
+	return answer.Of(t.Context(), func(done func(eviction.Reading, error)) { p.Left(t.Context(), done) })
+}
+
+func TestLeft(t *testing.T) {
+	rt := &runtime{at: "/dev/shm"}
+	p := newPressure(t, func(c *Config) { c.Runtime = rt })
+	for range 2 {
+		r, err := left(t, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, l := range map[string]eviction.Left{
+			"memory": r.Memory, "processes": r.PID, "nodefs": r.NodeFS.Bytes, "inodes": r.NodeFS.Inodes, "imagefs": r.ImageFS.Bytes,
+		} {
+			if !l.Known || l.Capacity == 0 || l.Available > l.Capacity {
+				t.Errorf("%s: %+v", name, l)
+			}
+		}
+		if r.Allocatable.Known || r.NodeFS.Device == "" || r.ContainerFS.Device != r.ImageFS.Device {
+			t.Errorf("%+v", r)
+		}
+	}
+	if rt.asked != 1 {
+		t.Errorf("the runtime was asked %d times", rt.asked)
+	}
+	failing := newPressure(t, func(c *Config) { c.Runtime = &runtime{err: errors.New("not now")} })
+	r, err := left(t, failing)
+	if err == nil || !strings.Contains(err.Error(), "not now") || !r.Memory.Known || !r.NodeFS.Bytes.Known || r.ImageFS.Bytes.Known {
+		t.Errorf("%v %+v", err, r)
+	}
+	failing.looking[failing.config.Root] = true
+	if r, err = left(t, failing); err == nil || r.NodeFS.Bytes.Known || !r.Memory.Known {
+		t.Errorf("a disk that hangs: %v %+v", err, r)
+	}
+}
+
+func TestUse(t *testing.T) {
+	p := newPressure(t, func(c *Config) { c.Runtime = &runtime{} })
+	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app"}, {Name: "idle"}}}}
+	pod.Namespace, pod.Name, pod.UID = "default", "web", "u1"
+	pod.Status.ContainerStatuses = []v1.ContainerStatus{{
+		Name: "app", ContainerID: "containerd://c1", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}},
+	}}
+	hosttest.Write(t, filepath.Join(p.config.Logs, "default_web_u1/idle/0.log"), strings.Repeat("x", 5000))
+	got, err := answer.Of(t.Context(), func(done func([]eviction.Use, error)) {
+		p.Use(t.Context(), []*v1.Pod{pod}, port.PodUse{Disk: true}, done)
+	})
+	if err != nil || len(got) != 1 || got[0].UID != "u1" || len(got[0].Containers) != 2 {
+		t.Fatalf("%v %+v", err, got)
+	}
+	if app, idle := got[0].Containers[0], got[0].Containers[1]; app.Layer.Bytes != 4096 || idle.Logs.Bytes < 5000 || idle.Logs.Inodes != 1 {
+		t.Errorf("%+v %+v", app, idle)
+	}
+}
+
+// limited is a cgroup v1 with a memory limit, and pods below it.
+func limited(t *testing.T, bytes int) (*Pressure, string) {
+	t.Helper()
+	hosttest.NeedRoot(t)
+	name := "troupe-pressure-" + strconv.Itoa(os.Getpid())
+	dir := filepath.Join("/sys/fs/cgroup/memory", name)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skip("needs cgroup v1 with memory: ", err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), []byte(strconv.Itoa(bytes)), 0); err != nil {
+		t.Fatal(err)
+	}
+	return newPressure(t, func(c *Config) { c.Cgroups = &podcgroup.Settings{Root: "/" + name} }), dir
+}
+
+func TestALimitAbovePodsIsTheNodes(t *testing.T) {
+	p, _ := limited(t, 64<<20)
+	r, err := left(t, p)
+	if err != nil || r.Memory.Capacity != 64<<20 || r.Memory.Available > 64<<20 || r.Memory.Available < 60<<20 {
+		t.Errorf("%v %+v", err, r.Memory)
+	}
+}
+
+func TestWatchMemory(t *testing.T) {
+	p, dir := limited(t, 64<<20)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := make(chan error, 1)
+	p.WatchMemory(ctx, 100<<20, func(err error) { got <- err })
+	if err := <-got; err != nil {
+		t.Errorf("under the threshold already: %v", err)
+	}
+	p.psi = "/nowhere" // the machine's own trouble is not this test's
+	p.WatchMemory(ctx, 32<<20, func(err error) { got <- err })
+	hold := hog(t, dir, 48)
+	select {
+	case err := <-got:
+		t.Logf("told %v after the allocation began: %v", time.Since(hold), err)
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the kernel did not tell")
+	}
+}
+
+func TestWatchMemoryEndsWithItsContext(t *testing.T) {
+	p := newPressure(t, func(*Config) {})
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan error, 1)
+		p.WatchMemory(ctx, 1, func(err error) { got <- err })
+		cancel()
+		if err := <-got; port.KindOf(err) != port.Canceled && port.KindOf(err) != port.Unsupported {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package pressure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/usage"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/port/answer"
+	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
+)
+
+// Use implements port.Pressure. The runtime's IDs of containers are those in the status of the pods.
+func (p *Pressure) Use(ctx context.Context, pods []*v1.Pod, want port.PodUse, done func([]eviction.Use, error)) {
+	go func() {
+		out, err := p.use(ctx, pods, want)
+		if err != nil {
+			err = &port.Error{Kind: hostcall.KindOf(err), Verb: "Measure", Object: "what pods use", Detail: err.Error()}
+		}
+		done(out, err)
+	}()
+}
+
+func (p *Pressure) use(ctx context.Context, pods []*v1.Pod, want port.PodUse) ([]eviction.Use, error) {
+	out := make([]eviction.Use, len(pods))
+	var errs []error
+	if want.Disk {
+		found, err := p.config.Ephemeral(ctx, pods)
+		errs = append(errs, err)
+		copy(out, found)
+	}
+	known := make([]usage.Pod, len(pods))
+	for i, pod := range pods {
+		u := &known[i]
+		*u, _ = usage.Of(pod)
+		out[i].UID = pod.UID
+		if p.config.Cgroups != nil {
+			if name, err := p.config.Cgroups.Pod(pod); err == nil {
+				u.ID = name.Path(p.config.Cgroups.Driver)
+			}
+		}
+		if want.Memory {
+			p.config.Meter.Pod(u, false)
+		}
+		if want.Processes && u.ID != "" {
+			out[i].Processes = p.config.Meter.Processes(u.ID)
+		}
+	}
+	if p.config.Runtime != nil && (want.Disk || want.Memory && p.config.Cgroups == nil) {
+		all, err := answer.Of(ctx, func(done func([]usage.Container, error)) {
+			p.config.Runtime.ContainerUsage(ctx, done)
+		})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("ask the runtime for the writable layers of containers: %w", err))
+		}
+		usage.Fill(known, all)
+	}
+	for i, pod := range pods {
+		p.containers(pod, &known[i], want, &out[i])
+	}
+	return out, errors.Join(errs...)
+}
+
+// containers fills in the containers of a pod, in the order of its spec.
+func (p *Pressure) containers(pod *v1.Pod, u *usage.Pod, want port.PodUse, to *eviction.Use) {
+	var names []string
+	for i := range pod.Spec.InitContainers {
+		names = append(names, pod.Spec.InitContainers[i].Name)
+	}
+	for i := range pod.Spec.Containers {
+		names = append(names, pod.Spec.Containers[i].Name)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		names = append(names, pod.Spec.EphemeralContainers[i].Name)
+	}
+	running := make(map[string]*usage.Container, len(u.Containers))
+	for i := range u.Containers {
+		running[u.Containers[i].Name] = &u.Containers[i]
+	}
+	if want.Memory && u.Cgroup.Memory != nil {
+		to.Memory = u.Cgroup.Memory.WorkingSet
+	}
+	for _, name := range names {
+		c := eviction.ContainerUse{Name: name}
+		if want.Disk {
+			c.Logs.Bytes, c.Logs.Inodes, _ = podlogs.Use(p.config.Logs, pod.Namespace, pod.Name, string(pod.UID), name)
+		}
+		if r := running[name]; r != nil {
+			if want.Memory && r.Cgroup.Memory != nil {
+				c.Memory = r.Cgroup.Memory.WorkingSet
+			}
+			if want.Disk && r.Rootfs != nil {
+				c.Layer = eviction.DiskUse{Bytes: value(r.Rootfs.Used), Inodes: value(r.Rootfs.InodesUsed)}
+			}
+		}
+		to.Containers = append(to.Containers, c)
+	}
+}
+
+func value(n *uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
