@@ -179,7 +179,8 @@ func (p *Pressure) disk(ctx context.Context, path string) (eviction.Disk, error)
 	p.looking[path] = true
 	p.mu.Unlock()
 	if hangs {
-		return eviction.Disk{}, hostcall.Failf(port.Unavailable, "statfs %s: the last call still hangs: check that disk", path)
+		return eviction.Disk{}, hostcall.Failf(port.Unavailable,
+			"statfs %s: the last call still hangs: check that disk", path)
 	}
 	ctx, cancel := context.WithTimeout(ctx, diskPatience)
 	defer cancel()
