@@ -53,6 +53,7 @@
 //
 // The node:
 //
+//	imagegc      which images to remove, and when
 //	eviction     which thresholds are met, what is given up, and which pod is evicted
 //	loglinks     symlinks to container logs
 //	logrotate    rotation of one container log

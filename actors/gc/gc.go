@@ -51,6 +51,10 @@ type Collect struct {
 // begin none of them. Reply must not block.
 type Tell struct{ Reply func([]observed.PodRef) }
 
+// Reclaim asks for the removal of all dead containers of pods, before pods are evicted: none is kept for its
+// logs. From eviction. Reply is called when all was tried, and must not block. Lost with a crash: asked again.
+type Reclaim struct{ Reply func(error) }
+
 // RuntimeBack is from node: the runtime answers again, and what it could not
 // remove it may be able to now. Lost: tried again in its time.
 type RuntimeBack struct{}
@@ -104,6 +108,7 @@ func (missed) isGCMessage()      {}
 func (settled) isGCMessage()     {}
 func (Collect) isGCMessage()     {}
 func (Tell) isGCMessage()        {}
+func (Reclaim) isGCMessage()     {}
 func (RuntimeBack) isGCMessage() {}
 func (Sweep) isGCMessage()       {}
 func (found) isGCMessage()       {}
@@ -171,6 +176,7 @@ type gc struct {
 	troubles map[string]*trouble
 	// unlinked: people were told that there is trouble with the links of logs.
 	unlinked bool
+	reclaims reclaims
 	missed   kernel.Missed[Message]
 }
 
@@ -266,6 +272,8 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 			refs = append(refs, g.of[uid].ref)
 		}
 		m.Reply(refs)
+	case Reclaim:
+		g.reclaim(ctx, m)
 	case settled:
 		g.settled(ctx)
 	case again:
@@ -420,6 +428,7 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 
 func (g *gc) removed(ctx *kernel.Context[Message], m removed) {
 	g.note(ctx, m)
+	g.reclaimed(ctx, m)
 	c := g.of[m.uid]
 	if c == nil || !c.pending[m.id] {
 		return

@@ -28,6 +28,7 @@ func (g *gc) found(ctx *kernel.Context[Message], m found) {
 		g.deps.Living(func(pods map[types.UID]bool, all bool) { self.Tell(living{pods, all, m}) })
 	case m.err != nil:
 		// pleg says so already; the next sweep comes
+		g.reclaims.answer(m.err)
 	default:
 		portcall.Do(ctx, g.effect("", "PodDirs", "", "sweep"), g.deps.Host.PodDirs,
 			func(_ kernel.EffectID, dirs []types.UID, err error) Message { return found{m.list, dirs, true, err} })
@@ -42,24 +43,26 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	if !m.all {
 		lives = podgc.All(m.list)
 	}
-	plan := podgc.Plan(m.list, lives, g.deps.Policy, ctx.Now())
+	policy, reclaiming := g.reclaims.begin(g.deps.Policy)
+	plan := podgc.Plan(m.list, lives, policy, ctx.Now())
 	waits := map[string]bool{} // sandboxes of containers that wait
 	logs, going := logsByID(m.list), map[string]bool{}
 	for _, r := range plan {
 		if g.of[r.Pod.UID] != nil {
 			continue
 		}
-		if g.waits(ctx, r) || waits[r.ID] {
+		if !reclaiming && g.waits(ctx, r) || waits[r.ID] {
 			waits[r.Sandbox] = true
 			continue
 		}
 		if r.Container {
-			g.removeContainer(ctx, r.Pod.UID, logs[r.ID])
+			g.reclaims.add(g.removeContainer(ctx, r.Pod.UID, logs[r.ID]))
 			going[r.ID] = true
 		} else {
 			g.removeSandbox(ctx, r.Pod.UID, r.ID)
 		}
 	}
+	g.reclaims.settle(nil)
 	g.prune(ctx, m.list)
 	g.tidy(ctx, m.list, going)
 	if m.err != nil {

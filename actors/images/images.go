@@ -5,7 +5,12 @@
 //	pod ──Ensure──► images ──ImageStatus, PullImage──► runtime
 //	pod ◄──ImageAnswer── images        pods ──Forget──► images
 //
-// All its state comes from the runtime, so nothing has to survive a restart. After a
+// It also removes images that nobody uses; see collector.
+//
+//	images ──Left──► pressure     images ──ListImages, List, RemoveImage──► runtime
+//	eviction ──Reclaim──► images
+//
+// Its state comes from the runtime, but for when images were used last, which is in a checkpoint. After a
 // restart, waiting pods are asked to send their requests again (Deps.Restarted).
 package images
 
@@ -47,6 +52,10 @@ type Forget struct{ UID types.UID }
 // Lost: it is looked again at the end of a backoff.
 type RuntimeBack struct{}
 
+// Reclaim asks for the removal of all images that nobody uses, before pods are evicted. From eviction. Reply
+// is called when it is done, or has failed, and must not block. Lost with a crash: asked again.
+type Reclaim struct{ Reply func(error) }
+
 // checked is the result of an ImageStatus.
 type checked struct {
 	id    kernel.EffectID
@@ -77,6 +86,7 @@ func (RuntimeBack) isImagesMessage() {}
 func (checked) isImagesMessage()     {}
 func (pulled) isImagesMessage()      {}
 func (retry) isImagesMessage()       {}
+func (Reclaim) isImagesMessage()     {}
 
 // Outcome implements kernel.Outcome.
 func (m checked) Outcome() (kernel.EffectID, error) { return m.id, m.err }
@@ -102,17 +112,24 @@ type Deps struct {
 	FreshFor, LookEvery time.Duration
 	// CheckDeadline and PullDeadline bound the two calls.
 	CheckDeadline, PullDeadline time.Duration
+	// Collect removes images that nobody uses; nil keeps all.
+	Collect *Collect
 }
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
-	return func() kernel.Behavior[Message] { return &images{deps: deps, of: map[string]*image{}} }
+	return func() kernel.Behavior[Message] {
+		return &images{deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}}
+	}
 }
 
 type images struct {
 	deps   *Deps
 	of     map[string]*image
 	missed kernel.Missed[Message]
+	// held are the images of living pods, by container: no list shows yet that they are used.
+	held      map[types.UID]map[string]string
+	collector collector
 }
 
 // image is all that is known of one image.
@@ -153,11 +170,18 @@ type waiter struct {
 
 // Start implements kernel.Behavior.
 func (a *images) Start(ctx *kernel.Context[Message]) {
+	a.collector.removing = map[string]kernel.EffectID{}
 	for _, e := range ctx.InFlight() {
+		if e.Kind == "RemoveImage" {
+			a.collector.removing[e.Object] = e.ID
+		}
 		if name, ok := e.Tag.(string); ok && e.Kind == "PullImage" {
 			i := a.get(name)
 			i.pulling, i.begun, i.inherited = e.ID, e.Since, true
 		}
+	}
+	if a.deps.Collect != nil {
+		a.startCollecting(ctx)
 	}
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
@@ -197,6 +221,23 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 			a.advance(ctx, i)
 			a.drop(ctx, i)
 		}
+	case Reclaim:
+		a.reclaim(ctx, m)
+	case collect:
+		ctx.After(a.deps.Collect.Period, collect{})
+		a.begin(ctx)
+	case measured:
+		a.measured(ctx, m)
+	case listed:
+		a.listed(ctx, m)
+	case inspected:
+		a.inspected(ctx, m)
+	case removed:
+		a.removed(ctx, m)
+	case agesLoaded:
+		a.agesLoaded(ctx, m)
+	case agesSaved:
+		a.agesSaved(ctx, m)
 	}
 }
 
@@ -220,6 +261,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 		a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.InvalidImageName, Message: text})
 		return
 	}
+	a.hold(m.Pod.UID, m.Ask.Container, m.Ask.Image)
 	i := a.get(m.Ask.Image)
 	s := secretsOf(m)
 	if n := slices.IndexFunc(i.waiting, mine); n >= 0 && i.waiting[n].reply == m.ReplyTo &&
@@ -233,6 +275,7 @@ func (a *images) ensure(ctx *kernel.Context[Message], m pod.EnsureImage) {
 }
 
 func (a *images) forget(ctx *kernel.Context[Message], uid types.UID) {
+	delete(a.held, uid)
 	a.release(ctx, "", func(w *waiter) bool { return w.pod.UID == uid })
 }
 
@@ -266,6 +309,9 @@ func (a *images) drop(ctx *kernel.Context[Message], i *image) {
 // the end of a backoff. Who only needs to know whether the image is there never
 // waits for a pull, nor for the backoff of one: it may be another pod's.
 func (a *images) advance(ctx *kernel.Context[Message], i *image) {
+	if i.present && i.info != nil && a.collector.removing[i.info.ID] != 0 {
+		return // it is looked for again when the removal has ended
+	}
 	now := ctx.Now()
 	var looking, pulling []*waiter
 	var next time.Time // when to come back, zero for never

@@ -44,16 +44,24 @@ const (
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
+	return makeRig(t, func(*rig, *images.Deps) {})
+}
+
+// makeRig makes one with changed dependencies.
+func makeRig(t *testing.T, change func(*rig, *images.Deps)) *rig {
+	t.Helper()
 	r := &rig{Rig: actortest.New(t), has: map[string]bool{}, pods: map[string]kernel.Ref[pod.Message]{}}
 	r.runtime, r.events = r.NewCalls("runtime"), r.NewEvents()
+	deps := &images.Deps{
+		Runtime: r, Events: r.events, Restarted: func() { r.Say("all: repeat") },
+		Backoff:  backoff.Policy{Base: base, Max: 5 * time.Minute},
+		FreshFor: freshFor, LookEvery: lookEvery, CheckDeadline: checkDeadline, PullDeadline: pullDeadline,
+	}
+	change(r, deps)
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[images.Message]{
 		Name: "images", Policy: kernel.ForPods, MailboxLimit: 8,
 		Runner: r.Runner(kernel.Pool{Name: images.PullPool, Size: 2, MinHold: time.Minute, MaxHold: time.Minute}),
-		New: images.New(&images.Deps{
-			Runtime: r, Events: r.events, Restarted: func() { r.Say("all: repeat") },
-			Backoff:  backoff.Policy{Base: base, Max: 5 * time.Minute},
-			FreshFor: freshFor, LookEvery: lookEvery, CheckDeadline: checkDeadline, PullDeadline: pullDeadline,
-		}),
+		New:    images.New(deps),
 	})
 	return r
 }

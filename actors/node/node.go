@@ -15,6 +15,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -80,6 +81,8 @@ type Ports struct {
 	LogReopener port.LogReopener
 	// LogLinks may be nil: container logs then have no links.
 	LogLinks port.LogLinks
+	// Pressure measures how short the node's resources are; nil if nothing does.
+	Pressure port.Pressure
 	// Cgroups is nil where pods have no cgroups of their own.
 	Cgroups port.Cgroups
 	// API is the apiserver, nil for none: then the node runs static pods only. API requires
@@ -110,6 +113,9 @@ type Config struct {
 	CrashBackOff backoff.Policy
 	ContainerGC  podgc.Policy
 	GCPeriod     time.Duration
+	// ImageGC says when images that nobody uses are removed. ImageRemoved, if set, is called for each.
+	ImageGC      imagegc.Policy
+	ImageRemoved func(imagegc.Reason)
 	// LogRotation limits the kept container logs; MaxSize less than 0 keeps all. LogInterval is
 	// the time between checks.
 	LogRotation logrotate.Policy
@@ -154,6 +160,13 @@ type node struct {
 
 // callDeadline bounds calls that are fast on a healthy runtime.
 const callDeadline = 2 * time.Minute
+
+// imageLookPeriod is the time between looks at the disk of images, imageListPeriod between lists of the images in
+// use.
+const (
+	imageLookPeriod = time.Minute
+	imageListPeriod = 5 * time.Minute
+)
 
 // logStepDeadline bounds a step with a log. A log that grew for long may be a file of many
 // gigabytes to compress.
@@ -256,6 +269,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff:  imagepull.DefaultBackoff(),
 		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
+		Collect: c.imageCollection(),
 	}))
 	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
 		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
@@ -297,6 +311,18 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	if c.Ports.API != nil {
 		b.above.spawnQuiet(ctx, c, b.pods)
 	}
+}
+
+// imageCollection is how images that nobody uses are removed.
+func (c *Config) imageCollection() *images.Collect {
+	of := &images.Collect{
+		Policy: c.ImageGC, Runtime: c.Ports.Runtime, Node: c.Name, Checkpoints: c.Ports.Checkpoints, Removed: c.ImageRemoved,
+		Period: imageLookPeriod, ListPeriod: imageListPeriod, Deadline: callDeadline,
+	}
+	if c.Ports.Pressure != nil {
+		of.Left = c.Ports.Pressure.Left
+	}
+	return of
 }
 
 // spawnSpeaking spawns the actors that send the first messages.

@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -72,6 +73,7 @@ func Of(c config.Config) Config {
 			ContainerGC: podgc.Policy{
 				MaxPerPodContainer: int(dead.PerContainer), MaxContainers: int(dead.Total), MinAge: dead.MinimumAge,
 			},
+			ImageGC:  imageGC(c.ImageGC()),
 			GCPeriod: gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
 			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles},
 			LogInterval: rotation.Interval,
@@ -79,6 +81,12 @@ func Of(c config.Config) Config {
 			Cluster:     cluster(c),
 		},
 		Pulls: pulls, LogWorkers: rotation.Workers,
+	}
+}
+
+func imageGC(c config.ImageGC) imagegc.Policy {
+	return imagegc.Policy{
+		High: int(c.HighPercent), Low: int(c.LowPercent), MinAge: c.MinimumAge, MaxAge: c.MaximumAge,
 	}
 }
 

@@ -21,6 +21,7 @@ var actsOn = map[string]struct{}{
 	"crashLoopBackOff":       {},
 	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "fileCheckFrequency": {},
 	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
+	"imageGCHighThresholdPercent": {}, "imageGCLowThresholdPercent": {}, "imageMaximumGCAge": {}, "imageMinimumGCAge": {},
 	"contentType": {}, "enableControllerAttachDetach": {}, "eventBurst": {}, "eventRecordQPS": {},
 	"kubeAPIBurst": {}, "kubeAPIQPS": {}, "nodeLeaseDurationSeconds": {}, "nodeStatusMaxImages": {},
 	"nodeStatusReportFrequency": {}, "nodeStatusUpdateFrequency": {}, "providerID": {}, "registerNode": {},

@@ -211,8 +211,7 @@ const (
 	defaultParallelPulls      = 5
 )
 
-// ImageGC returns the thresholds of image garbage collection, which does not exist
-// yet.
+// ImageGC returns the thresholds of image garbage collection.
 func (c Config) ImageGC() ImageGC {
 	return ImageGC{
 		HighPercent: *c.kubelet.ImageGCHighThresholdPercent,

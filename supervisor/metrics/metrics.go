@@ -58,7 +58,7 @@ type Metrics struct {
 	startTimes                         prometheus.Histogram
 	sliTimes, totalTimes               prometheus.Histogram
 	workerTimes                        *prometheus.HistogramVec
-	evictions                          *prometheus.CounterVec
+	evictions, imagesRemoved           *prometheus.CounterVec
 	containersPerPod                   prometheus.Histogram
 	shutdownBegan, shutdownEnded       prometheus.Gauge
 	pullTimes                          *prometheus.HistogramVec
@@ -142,6 +142,8 @@ func New(c Config) (*Metrics, error) {
 		"Last graceful shutdown start time since unix epoch in seconds")
 	m.shutdownEnded = m.gauge("kubelet_graceful_shutdown_end_time_seconds",
 		"Last graceful shutdown end time since unix epoch in seconds")
+	m.imagesRemoved = m.counters("kubelet_image_garbage_collected_total",
+		"Total number of images garbage collected by the kubelet, whether through disk usage or image age.", "reason")
 	m.containersPerPod = m.histogram("kubelet_containers_per_pod_count", "The number of containers per pod.",
 		prometheus.ExponentialBuckets(1, 2, 5))
 	m.pullTimes = m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets,

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -48,6 +49,11 @@ func (m *Metrics) pulled(uid types.UID, ended bool, at time.Time) {
 	case ended:
 		p.ended = at
 	}
+}
+
+// ImageRemoved counts an image that nobody used: it is what a node.Config tells.
+func (m *Metrics) ImageRemoved(why imagegc.Reason) {
+	m.imagesRemoved.WithLabelValues(string(why)).Inc()
 }
 
 // Started counts the start of a pod: it is what a node.Config tells.

@@ -83,7 +83,7 @@ func byListener(x, y string) int {
 	return strings.Compare(to, other)
 }
 
-// Events are the events that an actor records, as lines "POD UID: REASON: MESSAGE".
+// Events are the events that an actor records, as lines "POD UID: REASON: MESSAGE", or "NODE: REASON: MESSAGE".
 type Events struct{ *Transcript }
 
 // NewEvents makes a recorder of events.
@@ -91,5 +91,9 @@ func (r *Rig) NewEvents() Events { return Events{r.NewTranscript()} }
 
 // Record implements port.Recorder.
 func (e Events) Record(event port.Event) {
-	e.Say("%s: %s: %s", event.Pod.UID, event.Reason, event.Message)
+	of := event.Node
+	if event.Pod != nil {
+		of = string(event.Pod.UID)
+	}
+	e.Say("%s: %s: %s", of, event.Reason, event.Message)
 }

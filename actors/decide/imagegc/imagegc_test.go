@@ -1,0 +1,185 @@
+package imagegc_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func disk(used, capacity uint64) eviction.Left {
+	return eviction.Left{Available: capacity - used, Capacity: capacity, Known: true}
+}
+
+func TestExcess(t *testing.T) {
+	usual := imagegc.Policy{High: 85, Low: 80}
+	for _, c := range []struct {
+		policy imagegc.Policy
+		disk   eviction.Left
+		want   uint64
+	}{
+		{usual, disk(84, 100), 0},
+		{usual, disk(85, 100), 5},
+		{usual, disk(100, 100), 20},
+		{usual, eviction.Left{}, 0},
+		{usual, eviction.Left{Known: true}, 0},
+		{usual, eviction.Left{Available: 200, Capacity: 100, Known: true}, 0},
+		{imagegc.Policy{High: 100, Low: 80}, disk(100, 100), 0},
+		{imagegc.Policy{}, disk(100, 100), 0},
+		{imagegc.Policy{High: 1, Low: 0}, disk(100, 100), 100},
+	} {
+		if got := c.policy.Excess(c.disk); got != c.want {
+			t.Errorf("%+v of %+v: %d, want %d", c.policy, c.disk, got, c.want)
+		}
+	}
+	if got := imagegc.Percent(disk(855, 1000)); got != 86 {
+		t.Errorf("%d%%", got)
+	}
+}
+
+func image(name string, size uint64) observed.Image {
+	return observed.Image{ID: "sha256:" + name, RepoTags: []string{"reg.io/" + name + ":1"}, SizeBytes: size}
+}
+
+func names(removals []imagegc.Removal) string {
+	var out []string
+	for _, r := range removals {
+		out = append(out, fmt.Sprintf("%s by %s", strings.TrimPrefix(r.Image.ID, "sha256:"), r.Reason))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestPlan(t *testing.T) {
+	at := func(hours int) time.Time { return noon.Add(time.Duration(hours) * time.Hour) }
+	list := []observed.Image{image("a", 10), image("b", 20), image("c", 30), image("d", 40), image("young", 50)}
+	ages := imagegc.Ages{
+		"sha256:a": {Seen: at(-90), Used: at(-1)}, "sha256:b": {Seen: at(-50)}, "sha256:c": {Seen: at(-80), Used: at(-70)},
+		"sha256:d": {Seen: at(-60)}, "sha256:young": {Seen: noon.Add(-time.Minute)},
+	}
+	for _, c := range []struct {
+		what   string
+		policy imagegc.Policy
+		excess uint64
+		want   string
+	}{
+		{"nothing to do", imagegc.Policy{}, 0, ""},
+		{"never used first, then the longest unused", imagegc.Policy{MinAge: 2 * time.Minute}, 75,
+			"d by space, b by space, c by space"},
+		{"no more than needed", imagegc.Policy{MinAge: 2 * time.Minute}, 40, "d by space"},
+		{"no young one", imagegc.Policy{MinAge: 2 * time.Minute}, 1000, "d by space, b by space, c by space, a by space"},
+		{"old ones", imagegc.Policy{MaxAge: 55 * time.Hour}, 0, "d by age, c by age"},
+		{"old ones make room too", imagegc.Policy{MinAge: time.Minute, MaxAge: 55 * time.Hour}, 75,
+			"d by age, c by age, b by space"},
+	} {
+		candidates := imagegc.Candidates(list, nil, ages)
+		if got, _ := c.policy.Plan(candidates, ages, c.excess, noon); names(got) != c.want {
+			t.Errorf("%s: %s, want %s", c.what, names(got), c.want)
+		}
+	}
+	if got := names(imagegc.All(imagegc.Candidates(list, map[string]bool{"sha256:d": true}, ages))); got !=
+		"b by space, young by space, c by space, a by space" {
+		t.Errorf("all: %s", got)
+	}
+}
+
+// TestInUse: containers and pods name images in many ways.
+func TestInUse(t *testing.T) {
+	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
+	list := []observed.Image{
+		image("by-id", 1), image("by-tag", 1), image("dead", 1), image("wanted", 1), image("free", 1),
+		{ID: "sha256:short", RepoTags: []string{"docker.io/library/busybox:latest"}},
+		{ID: "sha256:digest", RepoDigests: []string{"reg.io/digest@" + digest}},
+	}
+	container := func(state observed.ContainerState, image, ref string) observed.Container {
+		return observed.Container{State: state, Image: image, ImageRef: ref}
+	}
+	var pod observed.RuntimePod
+	pod.Containers = []observed.Container{
+		container(observed.ContainerRunning, "", "sha256:by-id"), container(observed.ContainerRunning, "reg.io/by-tag:1", ""),
+		container(observed.ContainerExited, "", "sha256:dead"), container(observed.ContainerRunning, "gone", "sha256:gone"),
+		container(observed.ContainerRunning, "reg.io/digest:2@"+digest, ""),
+	}
+	used := imagegc.InUse(list, &observed.Runtime{Pods: []observed.RuntimePod{pod}}, []string{"reg.io/wanted:1", "busybox", "no name!"})
+	var free []string
+	for i := range list {
+		if !used[list[i].ID] {
+			free = append(free, list[i].ID)
+		}
+	}
+	if len(free) != 1 || free[0] != "sha256:free" {
+		t.Errorf("free are %v", free)
+	}
+}
+
+func TestNeverCandidates(t *testing.T) {
+	pinned := image("pinned", 1)
+	pinned.Pinned = true
+	pause := observed.Image{ID: "sha256:p", RepoTags: []string{"registry.k8s.io/pause:3.10"}}
+	mirror := observed.Image{ID: "sha256:m", RepoDigests: []string{
+		"reg.io/k8s/pause@sha256:0123456789012345678901234567890123456789012345678901234567890123"}}
+	other := image("pause-menu", 1)
+	got := imagegc.Candidates([]observed.Image{pinned, pause, mirror, other}, nil, nil)
+	if len(got) != 1 || got[0].ID != other.ID {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestAges: what is gone is forgotten, and a clock that is set back makes nothing old.
+func TestAges(t *testing.T) {
+	a, b := image("a", 1), image("b", 1)
+	ages := imagegc.Ages(nil).See([]observed.Image{a, b}, map[string]bool{a.ID: true}, noon)
+	ages = ages.See([]observed.Image{a, b}, nil, noon.Add(time.Hour))
+	if got := ages[a.ID]; got != (imagegc.Age{Seen: noon, Used: noon}) {
+		t.Errorf("a: %v", got)
+	}
+	if got := ages[b.ID]; got != (imagegc.Age{Seen: noon}) {
+		t.Errorf("b: %v", got)
+	}
+	back := noon.Add(-time.Hour)
+	ages = ages.See([]observed.Image{a}, nil, back)
+	if got := ages[a.ID]; len(ages) != 1 || got != (imagegc.Age{Seen: back, Used: back}) {
+		t.Errorf("after the clock was set back: %v", ages)
+	}
+}
+
+// TestPlanFreesEnough: by space, no image goes that was used later than one that stays, none that is young, and
+// without the last of the removals it would not have been enough.
+func TestPlanFreesEnough(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var list []observed.Image
+		ages := imagegc.Ages{}
+		for i := range rapid.IntRange(0, 12).Draw(t, "images") {
+			img := image(fmt.Sprint(i), rapid.Uint64Range(1, 50).Draw(t, "size"))
+			list = append(list, img)
+			ages[img.ID] = imagegc.Age{Seen: noon.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second)}
+		}
+		policy := imagegc.Policy{MinAge: 2 * time.Minute}
+		excess := rapid.Uint64Range(0, 300).Draw(t, "excess")
+		candidates := imagegc.Candidates(list, nil, ages)
+		removals, found := policy.Plan(candidates, ages, excess, noon)
+		going := map[string]bool{}
+		for _, r := range removals {
+			going[r.Image.ID] = true
+			if noon.Sub(ages[r.Image.ID].Seen) < policy.MinAge {
+				t.Fatalf("%s is young", r.Image.ID)
+			}
+		}
+		for i := range candidates {
+			old := noon.Sub(ages[candidates[i].ID].Seen) >= policy.MinAge
+			if old && !going[candidates[i].ID] && found < excess {
+				t.Fatalf("%s stays, and %d of %d are free", candidates[i].ID, found, excess)
+			}
+		}
+		if n := len(removals); n > 0 && found-removals[n-1].Image.SizeBytes >= excess {
+			t.Fatalf("%d are more than needed for %d", n, excess)
+		}
+	})
+}

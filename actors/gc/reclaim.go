@@ -1,0 +1,75 @@
+package gc
+
+import (
+	"github.com/troupe-dev/troupe/actors/decide/podgc"
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+// reclaims are the wishes for room.
+//
+//	asked ──sweep──► under way ──all removals ended──► answered
+//
+// A wish that comes while one is under way waits for the next sweep, which then begins at once.
+type reclaims struct {
+	asked, underWay []func(error)
+	// pending are the removals of the sweep.
+	pending map[kernel.EffectID]bool
+	err     error
+}
+
+func (g *gc) reclaim(ctx *kernel.Context[Message], m Reclaim) {
+	g.reclaims.asked = append(g.reclaims.asked, m.Reply)
+	if len(g.reclaims.underWay) == 0 && len(g.reclaims.asked) == 1 {
+		g.list(ctx)
+	}
+}
+
+// begin is the policy of a sweep: if there are wishes, no dead container is kept.
+func (r *reclaims) begin(usual podgc.Policy) (policy podgc.Policy, reclaiming bool) {
+	if len(r.asked) == 0 || len(r.underWay) > 0 {
+		return usual, false
+	}
+	r.underWay, r.asked, r.err = r.asked, nil, nil
+	r.pending = map[kernel.EffectID]bool{}
+	return podgc.Policy{}, true
+}
+
+// add notes a removal of the sweep.
+func (r *reclaims) add(id kernel.EffectID) {
+	if r.pending != nil {
+		r.pending[id] = true
+	}
+}
+
+// settle answers when nothing is pending.
+func (r *reclaims) settle(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+	if r.pending != nil && len(r.pending) == 0 {
+		replies := r.underWay
+		r.underWay, r.pending = nil, nil
+		for _, reply := range replies {
+			reply(r.err)
+		}
+	}
+}
+
+// answer answers those who asked: no sweep can begin.
+func (r *reclaims) answer(err error) {
+	replies := r.asked
+	r.asked = nil
+	for _, reply := range replies {
+		reply(err)
+	}
+}
+
+func (g *gc) reclaimed(ctx *kernel.Context[Message], m removed) {
+	if r := &g.reclaims; r.pending[m.id] {
+		delete(r.pending, m.id)
+		r.settle(m.err)
+		if len(r.underWay) == 0 && len(r.asked) > 0 {
+			g.list(ctx)
+		}
+	}
+}

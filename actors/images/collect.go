@@ -1,0 +1,450 @@
+package images
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/checkpoint"
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// Collect is what the removal of images is connected to.
+type Collect struct {
+	Policy  imagegc.Policy
+	Runtime Lister
+	// Left measures the disk that images are on (port.Pressure); nil if nothing measures it: then images go by
+	// age alone.
+	Left func(ctx context.Context, done func(eviction.Reading, error))
+	// Node is the object of its events.
+	Node string
+	// Checkpoints store when images were used last.
+	Checkpoints port.Checkpoints
+	// Removed, if set, is called for each image that was removed.
+	Removed func(imagegc.Reason)
+	// Period is the time between looks at the disk, ListPeriod between lists of what is in use, and Deadline
+	// bounds one call.
+	Period, ListPeriod, Deadline time.Duration
+}
+
+// Lister is what the removal of images uses of port.Runtime.
+type Lister interface {
+	ListImages(ctx context.Context, done func([]observed.Image, error))
+	List(ctx context.Context, uid string, done func(observed.Runtime, error))
+	RemoveImage(ctx context.Context, image string, done func(error))
+}
+
+// collector is the state of the removal of images.
+//
+//	      Period, Reclaim               over the threshold,
+//	idle ────────────────► measuring ──list due, Reclaim────► listing ──► inspecting ──► removing
+//	  ▲                        │  ▲                             │             │             │
+//	  └────────────────────────┴──┼──────────failed─────────────┴─────────────┘             │
+//	  ▲                           └────────────by space, and something was removed──────────┤
+//	  └──────────────────────────────────────────────────nothing left to remove────────────┘
+//
+// listing lists images, inspecting the containers that use them: an image of which a container was made in
+// between is in use. An image that a pod wants is never removed, from the moment it asks for it until it is
+// gone. A pod that asks for an image that is being removed waits for the end of the removal, and then pulls it.
+type collector struct {
+	stage stage
+	// pending is the effect of the stage; removing those of removals, by image ID.
+	pending  kernel.EffectID
+	removing map[string]kernel.EffectID
+	// now are answered at the end of this round, later by the next. all: this round removes all it may.
+	now, later []func(error)
+	all        bool
+	// excess is what the disk has too much, found what the images planned in this round are said to take.
+	excess, found uint64
+	disk          eviction.Left
+	list          []observed.Image
+	queue         []imagegc.Removal
+	gone          int
+	err           error
+	// begun is when this round began, listedAt when the last one with a list did, and toldAt the time of the last
+	// event about trouble.
+	begun, listedAt, toldAt time.Time
+	ages                    imagegc.Ages
+	// loading and saving are effects with the checkpoint; dirty: it differs from ages.
+	loading, saving kernel.EffectID
+	dirty           bool
+}
+
+type stage uint8
+
+const (
+	idle stage = iota
+	measuring
+	listing
+	inspecting
+	removing
+)
+
+const (
+	checkpointName = "images"
+	// removals bounds how many images are removed at a time.
+	removals = 4
+	// tellEvery is the time between events about a disk that stays full.
+	tellEvery = 5 * time.Minute
+)
+
+// collect is this actor's own timer.
+type collect struct{}
+
+// measured, listed, inspected and removed are results of effects.
+type measured struct {
+	id   kernel.EffectID
+	left eviction.Reading
+	err  error
+}
+
+type listed struct {
+	id   kernel.EffectID
+	list []observed.Image
+	err  error
+}
+
+type inspected struct {
+	id      kernel.EffectID
+	runtime observed.Runtime
+	err     error
+}
+
+type removed struct {
+	id     kernel.EffectID
+	image  string
+	reason imagegc.Reason
+	err    error
+}
+
+type agesLoaded struct {
+	id   kernel.EffectID
+	data []byte
+	err  error
+}
+
+type agesSaved struct {
+	id  kernel.EffectID
+	err error
+}
+
+func (collect) isImagesMessage()    {}
+func (measured) isImagesMessage()   {}
+func (listed) isImagesMessage()     {}
+func (inspected) isImagesMessage()  {}
+func (removed) isImagesMessage()    {}
+func (agesLoaded) isImagesMessage() {}
+func (agesSaved) isImagesMessage()  {}
+
+// Outcome implements kernel.Outcome.
+func (m measured) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m listed) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m inspected) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m removed) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m agesLoaded) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m agesSaved) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+func (a *images) startCollecting(ctx *kernel.Context[Message]) {
+	c := &a.collector
+	c.loading = checkpoint.Load(ctx, a.deps.Collect.Checkpoints, checkpointName,
+		func(id kernel.EffectID, data []byte, err error) Message { return agesLoaded{id, data, err} })
+	// Pods that waited before a restart ask again first.
+	ctx.After(a.deps.Collect.Period, collect{})
+}
+
+func (a *images) agesLoaded(ctx *kernel.Context[Message], m agesLoaded) {
+	c := &a.collector
+	if c.loading != m.id {
+		return
+	}
+	c.loading = 0
+	err := m.err
+	if err == nil && m.data != nil {
+		err = json.Unmarshal(m.data, &c.ages)
+	}
+	if err != nil {
+		c.ages = nil
+		ctx.Log().Warn().Str("error", err.Error()).Msg("cannot read when images were used last: their ages count from now")
+	}
+}
+
+func (a *images) agesSaved(ctx *kernel.Context[Message], m agesSaved) {
+	c := &a.collector
+	if c.saving != m.id {
+		return
+	}
+	c.saving = 0
+	if m.err != nil {
+		c.dirty = true // written with the next list
+		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot write when images were used last; retrying")
+	}
+}
+
+// hold keeps the image of a living pod's container.
+func (a *images) hold(uid types.UID, container, image string) {
+	if a.deps.Collect == nil {
+		return
+	}
+	if a.held[uid] == nil {
+		a.held[uid] = map[string]string{}
+	}
+	a.held[uid][container] = image
+}
+
+// wanted are the names of images that pods want, and of those that are being pulled, sorted.
+func (a *images) wanted() []string {
+	var names []string
+	for _, of := range a.held { // order-free: sorted below
+		names = slices.AppendSeq(names, maps.Values(of))
+	}
+	for name, i := range a.of { // order-free: sorted below
+		if i.pulling != 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (a *images) reclaim(ctx *kernel.Context[Message], m Reclaim) {
+	if a.deps.Collect == nil {
+		m.Reply(nil)
+		return
+	}
+	a.collector.later = append(a.collector.later, m.Reply)
+	a.begin(ctx)
+}
+
+// begin begins a round, unless one is under way.
+func (a *images) begin(ctx *kernel.Context[Message]) {
+	c := &a.collector
+	if c.stage != idle {
+		return
+	}
+	c.now, c.later = c.later, nil
+	c.all, c.gone, c.err, c.begun = len(c.now) > 0, 0, nil, ctx.Now()
+	a.measure(ctx)
+}
+
+func (a *images) collecting(kind, object string) kernel.Effect[Message] {
+	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: "collect/" + object, Deadline: a.deps.Collect.Deadline}
+}
+
+func (a *images) measure(ctx *kernel.Context[Message]) {
+	c := &a.collector
+	switch {
+	case c.all:
+		c.excess = 0
+		a.listImages(ctx)
+		return
+	case a.deps.Collect.Left == nil:
+		a.unlessListed(ctx)
+		return
+	}
+	c.stage = measuring
+	c.pending = portcall.Do(ctx, a.collecting("Left", ""), a.deps.Collect.Left,
+		func(id kernel.EffectID, r eviction.Reading, err error) Message { return measured{id, r, err} })
+}
+
+func (a *images) measured(ctx *kernel.Context[Message], m measured) {
+	c := &a.collector
+	if c.pending != m.id {
+		return
+	}
+	c.disk = m.left.ImageFS.Bytes
+	switch {
+	case !c.disk.Known && m.err != nil:
+		a.trouble(ctx, "ImageGCFailed", fmt.Sprintf("cannot measure the disk of images: %s", detail(m.err)))
+	case c.disk.Known && c.disk.Capacity == 0:
+		a.trouble(ctx, "InvalidDiskCapacity", "invalid capacity 0 on image filesystem")
+	}
+	c.excess = a.deps.Collect.Policy.Excess(c.disk)
+	a.unlessListed(ctx)
+}
+
+// unlessListed ends a round in which there is no need for a list.
+func (a *images) unlessListed(ctx *kernel.Context[Message]) {
+	c := &a.collector
+	if c.excess == 0 && (c.gone > 0 || c.begun.Sub(c.listedAt) < a.deps.Collect.ListPeriod) {
+		a.end(ctx)
+		return
+	}
+	a.listImages(ctx)
+}
+
+// listImages lists the images, and then the containers.
+func (a *images) listImages(ctx *kernel.Context[Message]) {
+	c := &a.collector
+	c.stage = listing
+	c.pending = portcall.Do(ctx, a.collecting("ListImages", ""), a.deps.Collect.Runtime.ListImages,
+		func(id kernel.EffectID, l []observed.Image, err error) Message { return listed{id, l, err} })
+}
+
+func (a *images) listed(ctx *kernel.Context[Message], m listed) {
+	c := &a.collector
+	if c.pending != m.id {
+		return
+	}
+	if m.err != nil {
+		a.fail(ctx, m.err)
+		return
+	}
+	c.list, c.stage = m.list, inspecting
+	c.pending = portcall.Do(ctx, a.collecting("List", ""),
+		func(cc context.Context, done func(observed.Runtime, error)) {
+			a.deps.Collect.Runtime.List(cc, "", done)
+		},
+		func(id kernel.EffectID, r observed.Runtime, err error) Message { return inspected{id, r, err} })
+}
+
+func (a *images) inspected(ctx *kernel.Context[Message], m inspected) {
+	c := &a.collector
+	if c.pending != m.id {
+		return
+	}
+	if m.err != nil {
+		a.fail(ctx, m.err)
+		return
+	}
+	now := ctx.Now()
+	used := imagegc.InUse(c.list, &m.runtime, a.wanted())
+	c.ages, c.listedAt, c.dirty = c.ages.See(c.list, used, now), c.begun, true
+	candidates := imagegc.Candidates(c.list, used, c.ages)
+	if c.all {
+		c.queue = imagegc.All(candidates)
+	} else {
+		c.queue, c.found = a.deps.Collect.Policy.Plan(candidates, c.ages, c.excess, now)
+		if c.found < c.excess && len(c.queue) == 0 {
+			a.trouble(ctx, "FreeDiskSpaceFailed", fmt.Sprintf("Failed to garbage collect required amount of images. "+
+				"Attempted to free %d bytes, but only found %d bytes eligible to free. The disk of images is %d%% full.",
+				c.excess, c.found, imagegc.Percent(c.disk)))
+		}
+	}
+	c.list, c.pending, c.stage = nil, 0, removing
+	a.removeMore(ctx)
+}
+
+// removeMore begins removals while there is room for more, and goes on when none is left.
+func (a *images) removeMore(ctx *kernel.Context[Message]) {
+	c := &a.collector
+	for len(c.queue) > 0 && len(c.removing) < removals {
+		next := c.queue[0]
+		c.queue = c.queue[1:]
+		// a pod may have asked for it since
+		if imagegc.InUse([]observed.Image{next.Image}, &observed.Runtime{}, a.wanted())[next.Image.ID] {
+			continue
+		}
+		a.remove(ctx, next)
+	}
+	if len(c.removing) > 0 {
+		return
+	}
+	if c.excess > 0 && c.gone > 0 && c.err == nil && !c.all {
+		c.excess = 0
+		a.measure(ctx) // images share layers: less may be free than they were said to take
+		return
+	}
+	a.end(ctx)
+}
+
+func (a *images) remove(ctx *kernel.Context[Message], r imagegc.Removal) {
+	id := r.Image.ID
+	ctx.Log().Info().Str("image", id).Strs("names", r.Image.RepoTags).Uint64("bytes", r.Image.SizeBytes).
+		Str("reason", string(r.Reason)).Msg("removing image that nobody uses")
+	a.collector.removing[id] = portcall.Do0(ctx, a.collecting("RemoveImage", id),
+		func(cc context.Context, done func(error)) { a.deps.Collect.Runtime.RemoveImage(cc, id, done) },
+		func(e kernel.EffectID, err error) Message { return removed{e, id, r.Reason, err} })
+}
+
+func (a *images) removed(ctx *kernel.Context[Message], m removed) {
+	c := &a.collector
+	if c.removing[m.image] != m.id || m.id == 0 {
+		return
+	}
+	delete(c.removing, m.image)
+	switch {
+	case m.err == nil:
+		c.gone++
+		delete(c.ages, m.image)
+		if a.deps.Collect.Removed != nil {
+			a.deps.Collect.Removed(m.reason)
+		}
+	case c.err == nil:
+		c.err = m.err
+	}
+	// What was known of images may no longer be true, and what is being looked for is from before.
+	for _, name := range slices.Sorted(maps.Keys(a.of)) {
+		i := a.of[name]
+		i.checking, i.checkedAt = 0, time.Time{}
+		a.advance(ctx, i)
+		a.drop(ctx, i)
+	}
+	a.removeMore(ctx)
+}
+
+// fail ends a round in which nothing could be listed.
+func (a *images) fail(ctx *kernel.Context[Message], err error) {
+	a.collector.err = err
+	a.end(ctx)
+}
+
+// end ends a round.
+func (a *images) end(ctx *kernel.Context[Message]) {
+	c := &a.collector
+	if c.err != nil {
+		a.trouble(ctx, "ImageGCFailed", "cannot remove images: "+detail(c.err))
+	}
+	replies := c.now
+	c.stage, c.pending, c.now, c.queue = idle, 0, nil, nil
+	if c.dirty && c.loading == 0 && c.saving == 0 {
+		a.saveAges(ctx)
+	}
+	for _, reply := range replies {
+		reply(c.err)
+	}
+	if len(c.later) > 0 {
+		a.begin(ctx)
+	}
+}
+
+func (a *images) saveAges(ctx *kernel.Context[Message]) {
+	data, err := json.Marshal(a.collector.ages)
+	if err != nil {
+		panic(err) // strings and times
+	}
+	a.collector.dirty = false
+	a.collector.saving = checkpoint.Save(ctx, a.deps.Collect.Checkpoints, checkpointName, data,
+		func(id kernel.EffectID, err error) Message { return agesSaved{id, err} })
+}
+
+// trouble tells people that images could not be removed, not too often.
+func (a *images) trouble(ctx *kernel.Context[Message], reason, message string) {
+	c := &a.collector
+	now := ctx.Now()
+	if !c.toldAt.IsZero() && now.Sub(c.toldAt) < tellEvery {
+		return
+	}
+	c.toldAt = now
+	ctx.Log().Warn().Str("reason", reason).Msg(message)
+	a.deps.Events.Record(port.Event{Node: a.deps.Collect.Node, Warning: true, Reason: reason, Message: message, At: now})
+}

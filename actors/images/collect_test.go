@@ -1,0 +1,238 @@
+package images_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// node is the node below a collection: images of one size on a disk that holds 100 of them.
+type node struct {
+	*rig
+	list []observed.Image
+	pods observed.Runtime
+	// other is what else is on the disk.
+	other uint64
+	// broken is the error of each removal, blind that of each measurement.
+	broken, blind error
+	disk          map[string][]byte
+}
+
+func (n *node) Left(_ context.Context, done func(eviction.Reading, error)) {
+	used := n.other + uint64(len(n.list))
+	left := eviction.Left{Capacity: 100, Available: 100 - min(used, 100), Known: n.blind == nil}
+	n.Soon(func() { done(eviction.Reading{ImageFS: eviction.Disk{Bytes: left}}, n.blind) })
+}
+
+func (n *node) ListImages(_ context.Context, done func([]observed.Image, error)) {
+	list := append([]observed.Image(nil), n.list...)
+	n.Soon(func() { done(list, n.blind) })
+}
+
+func (n *node) List(_ context.Context, _ string, done func(observed.Runtime, error)) {
+	n.Soon(func() { done(n.pods, nil) })
+}
+
+func (n *node) RemoveImage(ctx context.Context, id string, done func(error)) {
+	n.runtime.Called(ctx, "remove "+id, func(err error) {
+		if err == nil {
+			for i := range n.list {
+				if n.list[i].ID == id {
+					n.list = append(n.list[:i], n.list[i+1:]...)
+					n.has[strings.TrimPrefix(id, "sha256:")] = false
+					break
+				}
+			}
+		}
+		done(err)
+	})
+	if n.broken != nil {
+		n.Soon(func() { n.runtime.Answer(n.broken, "remove "+id) })
+	}
+}
+
+func (n *node) Load(_ context.Context, name string, done func([]byte, error)) {
+	n.Soon(func() { done(n.disk[name], nil) })
+}
+
+func (n *node) Save(_ context.Context, name string, data []byte, done func(error)) {
+	n.disk[name] = data
+	n.Soon(func() { done(nil) })
+}
+
+func named(name string) observed.Image {
+	return observed.Image{ID: "sha256:" + name, RepoTags: []string{name}, SizeBytes: 1}
+}
+
+const period = time.Minute
+
+func newNode(t *testing.T, policy imagegc.Policy, list ...observed.Image) *node {
+	t.Helper()
+	n := &node{list: list, disk: map[string][]byte{}}
+	n.rig = makeRig(t, func(r *rig, d *images.Deps) {
+		n.rig = r
+		d.Collect = &images.Collect{
+			Policy: policy, Runtime: n, Left: n.Left, Node: "n1", Checkpoints: n, Period: period, ListPeriod: 5 * period,
+			Deadline: checkDeadline, Removed: func(why imagegc.Reason) { r.Say("removed by %s", why) },
+		}
+	})
+	return n
+}
+
+func (n *node) reclaims() {
+	n.actor.Tell(images.Reclaim{Reply: func(err error) { n.Say("reclaimed: %v", err) }})
+}
+
+var usual = imagegc.Policy{High: 85, Low: 80}
+
+// TestImagesGoBySpace: down to the low threshold, and by a new measurement: half of them free nothing.
+func TestImagesGoBySpace(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/a:1"), named("reg.io/b:1"), named("reg.io/c:1"))
+	n.other = 81
+	n.Advance(2*period + time.Second)
+	n.WantByListener("below the threshold")
+	n.other = 82
+	n.Advance(period)
+	const a, b, c = "remove sha256:reg.io/a:1", "remove sha256:reg.io/b:1", "remove sha256:reg.io/c:1"
+	n.WantByListener("over it", "runtime: "+a, "runtime: "+b, "runtime: "+c)
+	n.runtime.Answer(nil, a, b, c)
+	n.Advance(time.Second)
+	n.WantByListener("removed", "removed by space", "removed by space", "removed by space")
+	n.WantByListener("and told, because the disk is not below the low one")
+}
+
+// TestDiskStaysFull: people are told, not with every look.
+func TestDiskStaysFull(t *testing.T) {
+	n := newNode(t, usual)
+	n.other = 95
+	n.Advance(5 * period)
+	const told = "FreeDiskSpaceFailed"
+	if got := n.troubles(told); got != 1 {
+		t.Errorf("told %d times: %q", got, n.events.Lines())
+	}
+	n.Advance(5 * period)
+	if got := n.troubles(told); got != 2 {
+		t.Errorf("told %d times after five more minutes: %q", got, n.events.Lines())
+	}
+}
+
+// troubles counts the events of the node with a reason.
+func (n *node) troubles(reason string) (times int) {
+	for _, line := range n.events.Lines() {
+		if strings.HasPrefix(line, "n1: "+reason+": ") {
+			times++
+		}
+	}
+	return times
+}
+
+// TestTroubleIsTold: a runtime that can't list or remove, and a disk that can't be measured.
+func TestTroubleIsTold(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/a:1"))
+	n.other, n.broken = 95, &port.Error{Kind: port.Other, Verb: "RemoveImage", Detail: "device is busy"}
+	n.Advance(2 * period)
+	if n.troubles("ImageGCFailed") != 1 || len(n.list) != 1 {
+		t.Errorf("removal: %q", n.events.Lines())
+	}
+	blind := newNode(t, usual, named("reg.io/a:1"))
+	blind.blind = errors.New("statfs: no such file or directory")
+	blind.Advance(2 * period)
+	if blind.troubles("ImageGCFailed") != 1 {
+		t.Errorf("measuring: %q", blind.events.Lines())
+	}
+}
+
+// TestReclaim: all that nobody uses go, young ones too, and what containers or pods need stays.
+func TestReclaim(t *testing.T) {
+	n := newNode(t, imagegc.Policy{MinAge: time.Hour}, named("reg.io/a:1"), named("reg.io/used:1"), named(img))
+	var pod observed.RuntimePod
+	pod.Containers = []observed.Container{{Image: "reg.io/used:1", State: observed.ContainerExited}}
+	n.pods.Pods = append(n.pods.Pods, pod)
+	n.has[img] = true
+	n.actor.Tell(n.asks("p", v1.PullIfNotPresent))
+	n.runtime.Answer(nil, look)
+	n.Forget()
+	n.reclaims()
+	n.reclaims()
+	const a = "remove sha256:reg.io/a:1"
+	n.Advance(time.Second)
+	n.WantByListener("one is removed", "runtime: "+a)
+	n.runtime.Answer(nil, a)
+	n.Advance(time.Second)
+	n.WantByListener("both are answered", "removed by space", "reclaimed: <nil>", "reclaimed: <nil>")
+	n.actor.Tell(images.Forget{UID: "p"})
+	n.reclaims()
+	n.Advance(time.Second)
+	n.WantByListener("the pod is gone", "runtime: remove sha256:"+img)
+}
+
+// TestPodAsksForImageThatGoes: it waits for the end of the removal, and pulls the image again.
+func TestPodAsksForImageThatGoes(t *testing.T) {
+	n := newNode(t, imagegc.Policy{}, named(img))
+	n.has[img] = true
+	n.reclaims()
+	n.Advance(time.Second)
+	n.WantByListener("it goes", "runtime: remove sha256:"+img)
+	n.actor.Tell(n.asks("p", v1.PullIfNotPresent))
+	n.runtime.Answer(nil, look)
+	n.WantByListener("the pod waits", "runtime: "+look)
+	n.runtime.Answer(nil, "remove sha256:"+img)
+	n.WantByListener("it is gone", "runtime: "+look, "removed by space", "reclaimed: <nil>")
+	n.runtime.Answer(nil, look, pull, look)
+	n.WantByListener("pulled", "runtime: "+pull, "runtime: "+look, "p: "+ready)
+}
+
+// TestAsksWhileImagesWait: an image whose turn has not come is kept for the pod that asks for it.
+func TestAsksWhileImagesWait(t *testing.T) {
+	var list []observed.Image
+	for i := range 4 {
+		list = append(list, named(fmt.Sprintf("reg.io/%d:1", i)))
+	}
+	n := newNode(t, imagegc.Policy{}, append(list, named(img))...)
+	n.has[img] = true
+	n.reclaims()
+	n.Advance(time.Second)
+	n.Forget()
+	n.actor.Tell(n.asks("p", v1.PullIfNotPresent))
+	n.runtime.Answer(nil, look)
+	for i := range 4 {
+		n.runtime.Answer(nil, fmt.Sprintf("remove sha256:reg.io/%d:1", i))
+	}
+	n.Advance(time.Second)
+	if len(n.list) != 1 || n.list[0].ID != "sha256:"+img || n.Count("p: "+ready) != 1 {
+		t.Errorf("left: %v; %q", n.list, n.Lines())
+	}
+}
+
+// TestAgesOutliveTheAgent: an image that was unused for long under an earlier agent goes by age.
+func TestAgesOutliveTheAgent(t *testing.T) {
+	policy := imagegc.Policy{MaxAge: time.Hour}
+	n := newNode(t, policy, named("reg.io/a:1"))
+	n.Advance(period + time.Second)
+	if n.disk["images"] == nil {
+		t.Fatal("nothing was saved")
+	}
+	next := newNode(t, policy, named("reg.io/a:1"))
+	next.disk = n.disk
+	next.Advance(50 * time.Minute)
+	next.WantByListener("not yet")
+	next.Advance(16*time.Minute + 30*time.Second)
+	next.WantByListener("old", "runtime: remove sha256:reg.io/a:1")
+	damaged := newNode(t, policy, named("reg.io/a:1"))
+	damaged.disk["images"] = []byte("[1]")
+	damaged.Advance(2 * period)
+	if damaged.Logged("cannot read when images were used last") != 1 {
+		t.Error("a damaged checkpoint is not logged")
+	}
+}
