@@ -8,6 +8,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	decide "github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/eviction"
+	"github.com/troupe-dev/troupe/actors/gc"
+	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -29,6 +31,8 @@ func (b *below) spawnEviction(ctx *kernel.Context[Message], c *Config) {
 			b.pods.Tell(pods.NodePressure{Pressure: admit.Pressure{Memory: s.Memory, Disk: s.Disk, PID: s.PID}})
 			b.above.nodestatus.Tell(nodestatus.Pressure{Conditions: s})
 		},
-		Deadline: 30 * time.Second,
+		ReclaimImages:     func(reply func(error)) { b.images.Tell(images.Reclaim{Reply: reply}) },
+		ReclaimContainers: func(reply func(error)) { b.gc.Tell(gc.Reclaim{Reply: reply}) },
+		Deadline:          30 * time.Second,
 	}))
 }

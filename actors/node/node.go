@@ -81,8 +81,6 @@ type Ports struct {
 	LogReopener port.LogReopener
 	// LogLinks may be nil: container logs then have no links.
 	LogLinks port.LogLinks
-	// Pressure measures how short the node's resources are; nil if nothing does.
-	Pressure port.Pressure
 	// Cgroups is nil where pods have no cgroups of their own.
 	Cgroups port.Cgroups
 	// API is the apiserver, nil for none: then the node runs static pods only. API requires
