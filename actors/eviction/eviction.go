@@ -237,6 +237,9 @@ func (a *actor) timer(ctx *kernel.Context[Message]) {
 }
 
 func (a *actor) arm(ctx *kernel.Context[Message]) {
+	if a.deps.Policy.NoNotices {
+		return
+	}
 	for _, t := range a.deps.Policy.Thresholds {
 		if t.Signal == eviction.MemoryAvailable && a.reading.Memory.Known {
 			threshold := uint64(max(t.Value.Of(int64(a.reading.Memory.Capacity)), 0))

@@ -7,8 +7,8 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
-	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
+	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -74,6 +74,7 @@ func Of(c config.Config) Config {
 				MaxPerPodContainer: int(dead.PerContainer), MaxContainers: int(dead.Total), MinAge: dead.MinimumAge,
 			},
 			ImageGC:  imageGC(c.ImageGC()),
+			Eviction: c.Eviction(),
 			GCPeriod: gcPeriod, RelistSlow: relistSlow, RelistFast: relistFast, PullDeadline: pullDeadline,
 			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles},
 			LogInterval: rotation.Interval,

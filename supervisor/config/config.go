@@ -393,10 +393,16 @@ func (c Config) Evictions() []eviction.Threshold {
 	return thresholds
 }
 
-// EvictionPressureTransition is how long a node stays under pressure after the last
-// threshold was met. It has no effect yet. (evictionPressureTransitionPeriod)
-func (c Config) EvictionPressureTransition() time.Duration {
-	return c.kubelet.EvictionPressureTransitionPeriod.Duration
+// Eviction is how the node protects itself while a resource runs short: the thresholds of [Config.Evictions],
+// evictionPressureTransitionPeriod, evictionMaxPodGracePeriod and localStorageCapacityIsolation. The kernel is
+// asked for notices unless kernelMemcgNotification is set to false: the kubelet's default is not to.
+func (c Config) Eviction() eviction.Policy {
+	return eviction.Policy{
+		Thresholds: c.Evictions(), Transition: c.kubelet.EvictionPressureTransitionPeriod.Duration,
+		MaxPodGrace:  time.Duration(c.kubelet.EvictionMaxPodGracePeriod) * time.Second,
+		LocalStorage: ptr.Deref(c.kubelet.LocalStorageCapacityIsolation, true),
+		NoNotices:    !c.kubelet.KernelMemcgNotification && c.origins.of("kernelMemcgNotification") != "",
+	}
 }
 
 // Reserved are the resources kept from pods: for the system (systemReserved) and for Kubernetes

@@ -22,8 +22,10 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/logind"
+	"github.com/troupe-dev/troupe/supervisor/host/meter"
 	"github.com/troupe-dev/troupe/supervisor/host/network"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/pressure"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
@@ -208,6 +210,23 @@ func (l *launch) listen(context.Context) error {
 	return nil
 }
 
+// measurePressure connects what measures this machine. A simulated runtime says nothing of it.
+func (l *launch) measurePressure() error {
+	if _, is := l.runtime.Runtime.(*simcri.Runtime); is {
+		return nil
+	}
+	c := pressure.Config{
+		Meter: meter.New(), Ephemeral: l.host.EphemeralUse, Root: l.root.Path(), Logs: l.config.PodLogsDir(),
+	}
+	if l.machine.own != nil {
+		c.Cgroups = l.machine.own.settings
+	}
+	c.Runtime, _ = l.runtime.Runtime.(port.Usage)
+	p, err := pressure.New(c)
+	l.ports.Pressure = p
+	return err
+}
+
 // connectPorts puts this machine, the runtime and the apiserver behind the ports of the actors.
 func (l *launch) connectPorts(context.Context) error {
 	rt, log := l.runtime, l.options.Log
@@ -229,6 +248,9 @@ func (l *launch) connectPorts(context.Context) error {
 		if dir := l.config.Options().ContainerLogLinks; dir != "" {
 			l.ports.LogLinks = podlogs.NewLinks(dir, l.config.PodLogsDir())
 		}
+	}
+	if err := l.measurePressure(); err != nil {
+		return err
 	}
 	if len(l.config.Shutdown()) > 0 {
 		locks := logind.New(logind.Config{})

@@ -89,4 +89,6 @@ type Policy struct {
 	MaxPodGrace time.Duration
 	// LocalStorage: pods that use more disk than their limits are evicted (localStorageCapacityIsolation).
 	LocalStorage bool
+	// NoNotices: the kernel is not asked to say when memory runs short.
+	NoNotices bool
 }

@@ -93,6 +93,10 @@ func New(config Config) (*Agent, error) {
 	if config.Port != 0 {
 		server = fmt.Sprintf("port: %d", config.Port)
 	}
+	pressure := ""
+	if !strings.Contains(config.Settings, "evictionHard") {
+		pressure = lenient // the disk of the machine that the tests run on may be nearly full
+	}
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
@@ -101,9 +105,14 @@ healthzPort: 0
 maxPods: 250
 %s
 %s
-%s`, a.Logs(), cgroups, server, config.Settings)
+%s%s`, a.Logs(), cgroups, server, pressure, config.Settings)
 	return a, os.WriteFile(a.ConfigFile(), []byte(text), 0o644)
 }
+
+// lenient are settings by which no pod is evicted, and no image removed, for what else is on the machine.
+const lenient = `imageGCHighThresholdPercent: 100
+evictionHard: {memory.available: "1Mi", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
+`
 
 // Root is the agent's root directory.
 func (a *Agent) Root() string { return filepath.Join(a.config.Dir, "root") }

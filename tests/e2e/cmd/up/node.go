@@ -71,7 +71,8 @@ func (n *node) start(ctx context.Context) error {
 }
 
 // writeConfig writes the agent's KubeletConfiguration. Container logs go under the root directory
-// and not to /var/log/pods, which may be another agent's; so do the links to them.
+// and not to /var/log/pods, which may be another agent's; so do the links to them. A disk that is nearly full,
+// as those of developers are, evicts nothing.
 func (n *node) writeConfig() (string, error) {
 	file := n.dir + ".yaml"
 	cgroupRoot := "/" // a simulated runtime has no cgroups
@@ -83,6 +84,8 @@ kind: KubeletConfiguration
 cgroupDriver: cgroupfs
 cgroupRoot: %s
 podLogsDir: %s/logs
+imageGCHighThresholdPercent: 100
+evictionHard: {nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%"}
 `, cgroupRoot, n.dir)
 	return file, os.WriteFile(file, []byte(text), 0o644)
 }
