@@ -91,7 +91,6 @@ const (
 )
 
 const (
-	checkpointName = "images"
 	// removals bounds how many images are removed at a time.
 	removals = 4
 	// tellEvery is the time between events about a disk that stays full.
@@ -128,9 +127,8 @@ type removed struct {
 }
 
 type agesLoaded struct {
-	id   kernel.EffectID
-	data []byte
-	err  error
+	id      kernel.EffectID
+	content checkpoint.Content
 }
 
 type agesSaved struct {
@@ -159,15 +157,30 @@ func (m inspected) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 func (m removed) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 
 // Outcome implements kernel.Outcome.
-func (m agesLoaded) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+func (m agesLoaded) Outcome() (kernel.EffectID, error) { return m.id, m.content.Err() }
 
 // Outcome implements kernel.Outcome.
 func (m agesSaved) Outcome() (kernel.EffectID, error) { return m.id, m.err }
 
+// agesFile is the checkpoint with the times when images were used last.
+var agesFile = checkpoint.File[imagegc.Ages]{
+	Name: "images", Valid: validAges,
+	Without: "continuing without it: the ages of unused images count from now",
+}
+
+func validAges(ages *imagegc.Ages) error {
+	for id, age := range *ages { // order-free: any is enough
+		if age.Seen.IsZero() {
+			return fmt.Errorf("image %s was never seen", id)
+		}
+	}
+	return nil
+}
+
 func (a *images) startCollecting(ctx *kernel.Context[Message]) {
 	c := &a.collector
-	c.loading = checkpoint.Load(ctx, a.deps.Collect.Checkpoints, checkpointName,
-		func(id kernel.EffectID, data []byte, err error) Message { return agesLoaded{id, data, err} })
+	c.loading = checkpoint.Load(ctx, a.deps.Collect.Checkpoints, &agesFile,
+		func(id kernel.EffectID, content checkpoint.Content) Message { return agesLoaded{id, content} })
 	// Pods that waited before a restart ask again first.
 	ctx.After(a.deps.Collect.Period, collect{})
 }
@@ -178,14 +191,7 @@ func (a *images) agesLoaded(ctx *kernel.Context[Message], m agesLoaded) {
 		return
 	}
 	c.loading = 0
-	err := m.err
-	if err == nil && m.data != nil {
-		err = json.Unmarshal(m.data, &c.ages)
-	}
-	if err != nil {
-		c.ages = nil
-		ctx.Log().Warn().Str("error", err.Error()).Msg("cannot read when images were used last: their ages count from now")
-	}
+	c.ages = agesFile.Take(ctx.Log(), &m.content)
 }
 
 func (a *images) agesSaved(ctx *kernel.Context[Message], m agesSaved) {
@@ -428,12 +434,16 @@ func (a *images) end(ctx *kernel.Context[Message]) {
 }
 
 func (a *images) saveAges(ctx *kernel.Context[Message]) {
-	data, err := json.Marshal(a.collector.ages)
+	ages := a.collector.ages
+	if ages == nil {
+		ages = imagegc.Ages{}
+	}
+	data, err := json.Marshal(ages)
 	if err != nil {
 		panic(err) // strings and times
 	}
 	a.collector.dirty = false
-	a.collector.saving = checkpoint.Save(ctx, a.deps.Collect.Checkpoints, checkpointName, data,
+	a.collector.saving = checkpoint.Save(ctx, a.deps.Collect.Checkpoints, &agesFile, data,
 		func(id kernel.EffectID, err error) Message { return agesSaved{id, err} })
 }
 

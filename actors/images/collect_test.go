@@ -71,6 +71,11 @@ func (n *node) Save(_ context.Context, name string, data []byte, done func(error
 	n.Soon(func() { done(nil) })
 }
 
+func (n *node) SetAside(_ context.Context, name string, done func(string, error)) {
+	delete(n.disk, name)
+	n.Soon(func() { done(name+".damaged", nil) })
+}
+
 func named(name string) observed.Image {
 	return observed.Image{ID: "sha256:" + name, RepoTags: []string{name}, SizeBytes: 1}
 }
@@ -232,7 +237,7 @@ func TestAgesOutliveTheAgent(t *testing.T) {
 	damaged := newNode(t, policy, named("reg.io/a:1"))
 	damaged.disk["images"] = []byte("[1]")
 	damaged.Advance(2 * period)
-	if damaged.Logged("cannot read when images were used last") != 1 {
+	if damaged.Logged("checkpoint is damaged", "ages of unused images") != 1 {
 		t.Error("a damaged checkpoint is not logged")
 	}
 }

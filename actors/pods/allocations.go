@@ -1,21 +1,27 @@
 package pods
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// checkpointName is the checkpoint of allocated resources. It has only pods whose allocation
+// allocationsFile is the checkpoint of allocated resources. It has only pods whose allocation
 // differs from the spec they came with.
-const checkpointName = "allocations"
+var allocationsFile = checkpoint.File[saves]{
+	Name: "allocations", Valid: (*saves).valid,
+	Without: "continuing without it: the allocated resources of resized pods are read from their status",
+}
 
 // given is what the checkpoint and this actor remember of allocations.
 type given struct {
-	journal
+	journal[saves]
 	// unclaimed are allocations of pods that no source has named yet.
 	unclaimed map[types.UID]*podresize.Allocation
 	// written are the allocations that are being saved.
@@ -27,10 +33,22 @@ type saves struct {
 	Pods map[types.UID]*podresize.Allocation `json:"pods"`
 }
 
+func (c *saves) valid() error {
+	if c.Pods == nil {
+		return errors.New("there are no pods in it")
+	}
+	for uid, a := range c.Pods { // order-free: any is enough
+		if a == nil {
+			return fmt.Errorf("there is nothing about pod %s", uid)
+		}
+	}
+	return nil
+}
+
 // load reads the allocations of an earlier agent or incarnation. No pod is admitted before: it
 // could be given resources that others have.
 func (a *pods) load(ctx *kernel.Context[Message]) {
-	a.given.load(ctx, a.deps.Checkpoints, checkpointName)
+	a.given.load(ctx, a.deps.Checkpoints, &allocationsFile)
 }
 
 // loadedJournal applies the content of a checkpoint.
@@ -55,11 +73,7 @@ func (a *pods) savedJournal(ctx *kernel.Context[Message], m Saved) {
 }
 
 func (a *pods) loaded(ctx *kernel.Context[Message], m Loaded) {
-	var c saves
-	if err := a.given.read(m, &c); err != nil {
-		ctx.Log().Warn().Str("error", err.Error()).
-			Msg("cannot read the allocations checkpoint; the allocated resources of resized pods are read from their status")
-	}
+	c := a.given.read(ctx, m)
 	if a.given.unclaimed = c.Pods; a.given.unclaimed == nil {
 		a.given.unclaimed = map[types.UID]*podresize.Allocation{}
 	}
@@ -86,7 +100,7 @@ func (a *pods) save(ctx *kernel.Context[Message]) {
 			all[uid] = r.Alloc
 		}
 	}
-	g.write(ctx, a.deps.Checkpoints, checkpointName, saves{all})
+	g.write(ctx, a.deps.Checkpoints, saves{all})
 }
 
 // saved assigns the saved allocations.

@@ -47,10 +47,10 @@ func (a *pods) inventory() Inventory {
 		NotListed: !a.listed, AsksCollected: a.collecting, Unseen: a.unseen(), Pods: make([]Fact, 0, len(a.ranked)),
 	}
 	if a.given.loading != 0 {
-		i.Loading = append(i.Loading, checkpointName)
+		i.Loading = append(i.Loading, allocationsFile.Name)
 	}
 	if a.stops.loading != 0 {
-		i.Loading = append(i.Loading, stopsName)
+		i.Loading = append(i.Loading, stopsFile.Name)
 	}
 	for _, r := range a.ranked {
 		_, listed := a.runtime[r.Pod.UID]

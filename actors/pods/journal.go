@@ -15,7 +15,8 @@ import (
 //	load ──Loaded──► … ──dirty──► write ──Saved──► …
 //	                    ▲          └─failed─► SaveAgain, saveRetry later
 //	                    └─────────────────────────┘
-type journal struct {
+type journal[T any] struct {
+	file *checkpoint.File[T]
 	// loading and saving are the effects under way, 0 for none.
 	loading, saving kernel.EffectID
 	// dirty: the checkpoint differs from the state. retry: the timer runs.
@@ -24,37 +25,35 @@ type journal struct {
 
 const saveRetry = 5 * time.Second
 
-func (j *journal) load(ctx *kernel.Context[Message], c port.Checkpoints, name string) {
-	j.loading = checkpoint.Load(ctx, c, name, func(id kernel.EffectID, data []byte, err error) Message {
-		return Loaded{ID: id, Data: data, Err: err}
+func (j *journal[T]) load(ctx *kernel.Context[Message], c port.Checkpoints, f *checkpoint.File[T]) {
+	j.file = f
+	j.loading = checkpoint.Load(ctx, c, f, func(id kernel.EffectID, content checkpoint.Content) Message {
+		return Loaded{ID: id, Content: content}
 	})
 }
 
-// read decodes what was loaded into v, a pointer.
-func (j *journal) read(m Loaded, v any) error {
+// read takes what was loaded.
+func (j *journal[T]) read(ctx *kernel.Context[Message], m Loaded) T {
 	j.loading = 0
-	if m.Err != nil || m.Data == nil {
-		return m.Err
-	}
-	return json.Unmarshal(m.Data, v)
+	return j.file.Take(ctx.Log(), &m.Content)
 }
 
 // due reports whether the checkpoint must be written now.
-func (j *journal) due() bool { return j.dirty && j.loading == 0 && j.saving == 0 && !j.retry }
+func (j *journal[T]) due() bool { return j.dirty && j.loading == 0 && j.saving == 0 && !j.retry }
 
-func (j *journal) write(ctx *kernel.Context[Message], c port.Checkpoints, name string, v any) {
+func (j *journal[T]) write(ctx *kernel.Context[Message], c port.Checkpoints, v T) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // quantities, times and strings
 	}
 	j.dirty = false
-	j.saving = checkpoint.Save(ctx, c, name, data, func(id kernel.EffectID, err error) Message {
+	j.saving = checkpoint.Save(ctx, c, j.file, data, func(id kernel.EffectID, err error) Message {
 		return Saved{ID: id, Err: err}
 	})
 }
 
 // failed schedules another write.
-func (j *journal) failed(ctx *kernel.Context[Message]) {
+func (j *journal[T]) failed(ctx *kernel.Context[Message]) {
 	j.dirty, j.retry = true, true
 	ctx.After(saveRetry, SaveAgain{})
 }

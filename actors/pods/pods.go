@@ -105,7 +105,7 @@ type pods struct {
 // Start implements kernel.Behavior.
 func (a *pods) Start(ctx *kernel.Context[Message]) {
 	a.load(ctx)
-	a.stops.load(ctx, a.deps.Checkpoints, stopsName)
+	a.stops.load(ctx, a.deps.Checkpoints, &stopsFile)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
 		a.collecting, a.retain = true, true

@@ -22,6 +22,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -130,9 +131,8 @@ type ShowAgain struct{}
 
 // Loaded is the result of reading a checkpoint.
 type Loaded struct {
-	ID   kernel.EffectID
-	Data []byte
-	Err  error
+	ID      kernel.EffectID
+	Content checkpoint.Content
 }
 
 // Saved is the result of writing a checkpoint.
@@ -207,11 +207,7 @@ func (m Reported) AppendTrace(b []byte) []byte {
 
 // AppendTrace implements kernel.Traced.
 func (m Loaded) AppendTrace(b []byte) []byte {
-	b = append(strconv.AppendUint(b, uint64(m.ID), 10), m.Data...)
-	if m.Err != nil {
-		b = append(b, m.Err.Error()...)
-	}
-	return b
+	return m.Content.Append(strconv.AppendUint(b, uint64(m.ID), 10))
 }
 
 // AppendTrace implements kernel.Traced.

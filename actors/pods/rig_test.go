@@ -144,6 +144,12 @@ func (r *rig) Save(_ context.Context, name string, data []byte, done func(error)
 	})
 }
 
+// SetAside implements port.Checkpoints.
+func (r *rig) SetAside(_ context.Context, name string, done func(string, error)) {
+	delete(r.disk, name)
+	done(name+".damaged", nil)
+}
+
 // answers lets the disk answer what it was asked, one call after another.
 func (r *rig) answers() {
 	for r.loads.Kept()+r.saves.Kept() > 0 {

@@ -2,6 +2,8 @@ package pods
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -9,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -30,11 +33,15 @@ import (
 //
 // Pods of the apiserver are stopped because it says so, and it says so again.
 
-const stopsName = "stops"
+var stopsFile = checkpoint.File[savedStops]{
+	Name: "stops", Valid: (*savedStops).valid,
+	Without: "continuing without it: a container that was stopped for a restart and exited with 0 may count as " +
+		"completed, and evicted static pods may start again",
+}
 
 // stops is what the checkpoint and this actor remember of stops.
 type stops struct {
-	journal
+	journal[savedStops]
 	// unclaimed are the stops of pods that no source has named yet.
 	unclaimed map[types.UID]*stopped
 }
@@ -60,21 +67,24 @@ type savedStops struct {
 	Pods map[types.UID]*stopped `json:"pods"`
 }
 
-func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
-	var c savedStops
-	if err := a.stops.read(m, &c); err != nil {
-		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", err.Error()).
-			Msg("cannot read the stops checkpoint; a container that was stopped for a restart and exited with 0 " +
-				"may count as completed")
+func (c *savedStops) valid() error {
+	if c.Pods == nil {
+		return errors.New("there are no pods in it")
 	}
+	for uid, s := range c.Pods { // order-free: any is enough
+		if s == nil {
+			return fmt.Errorf("there is nothing about pod %s", uid)
+		}
+	}
+	return nil
+}
+
+func (a *pods) loadedStops(ctx *kernel.Context[Message], m Loaded) {
+	c := a.stops.read(ctx, m)
 	if a.stops.unclaimed = c.Pods; a.stops.unclaimed == nil {
 		a.stops.unclaimed = map[types.UID]*stopped{}
 	}
-	for uid, s := range a.stops.unclaimed { // order-free: each on its own
-		if s == nil {
-			delete(a.stops.unclaimed, uid)
-			continue
-		}
+	for _, s := range a.stops.unclaimed { // order-free: each on its own
 		for name, n := range s.Containers { // order-free: each on its own
 			n.Written = true
 			s.Containers[name] = n
@@ -144,7 +154,7 @@ func (a *pods) saveStops(ctx *kernel.Context[Message]) {
 		}
 		r.saved = true
 	}
-	g.write(ctx, a.deps.Checkpoints, stopsName, savedStops{all})
+	g.write(ctx, a.deps.Checkpoints, savedStops{all})
 }
 
 // savedStopsNow continues what waited for the checkpoint. A failed write blocks nothing.
@@ -152,7 +162,7 @@ func (a *pods) savedStopsNow(ctx *kernel.Context[Message], err error) {
 	g := &a.stops
 	g.saving = 0
 	if err != nil {
-		ctx.Log().Warn().Str("checkpoint", stopsName).Str("error", err.Error()).
+		ctx.Log().Warn().Str("checkpoint", stopsFile.Name).Str("error", err.Error()).
 			Msg("cannot write the stops checkpoint; containers are stopped without it")
 		g.failed(ctx)
 	}

@@ -150,4 +150,7 @@ type Checkpoints interface {
 	Load(ctx context.Context, name string, done func(data []byte, err error))
 	// Save replaces the data atomically.
 	Save(ctx context.Context, name string, data []byte, done func(error))
+	// SetAside keeps what is stored under name for people to look at, in place of what was set aside under
+	// that name before. After that Load returns nil data. where tells people where it is.
+	SetAside(ctx context.Context, name string, done func(where string, err error))
 }

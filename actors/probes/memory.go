@@ -2,6 +2,7 @@ package probes
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -12,8 +13,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/pod"
 )
 
-// checkpointName is the name of the checkpoint.
-const checkpointName = "probes"
+// saveFile is the checkpoint.
+var saveFile = checkpoint.File[records]{
+	Name: "probes", Valid: validRecords,
+	Without: "continuing without it: static pods are not ready until their probes succeed",
+}
 
 const (
 	// saveEvery is the shortest time between writes of the checkpoint.
@@ -34,6 +38,13 @@ type records struct {
 type record struct {
 	Started bool `json:"started,omitempty"`
 	Ready   bool `json:"ready,omitempty"`
+}
+
+func validRecords(r *records) error {
+	if r.Containers == nil {
+		return errors.New("there are no containers in it")
+	}
+	return nil
 }
 
 // memory is the state of the checkpoint.
@@ -57,10 +68,8 @@ type memory struct {
 // load reads the checkpoint of an earlier agent.
 func (a *probes) load(ctx *kernel.Context[Message]) {
 	a.memory = memory{born: ctx.Now(), unclaimed: map[string]record{}, known: map[string]record{}}
-	a.memory.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName,
-		func(id kernel.EffectID, data []byte, err error) Message {
-			return loaded{id, data, err}
-		})
+	a.memory.loading = checkpoint.Load(ctx, a.deps.Checkpoints, &saveFile,
+		func(id kernel.EffectID, content checkpoint.Content) Message { return loaded{id, content} })
 }
 
 // holdBack keeps a request until the checkpoint was read, if the request needs it.
@@ -79,14 +88,7 @@ func (a *probes) loaded(ctx *kernel.Context[Message], m loaded) {
 		return
 	}
 	a.memory.loading = 0
-	var c records
-	if m.err == nil && m.data != nil {
-		m.err = json.Unmarshal(m.data, &c)
-	}
-	if m.err != nil {
-		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).
-			Msg("cannot read the probes checkpoint; static pods are not ready until their probes succeed")
-	} else if c.Containers != nil {
+	if c := saveFile.Take(ctx.Log(), &m.content); c.Containers != nil {
 		a.memory.unclaimed = c.Containers
 	}
 	held := a.memory.held
@@ -161,7 +163,7 @@ func (a *probes) save(ctx *kernel.Context[Message]) {
 	if err != nil {
 		panic(err) // strings and booleans
 	}
-	b.saving = checkpoint.Save(ctx, a.deps.Checkpoints, checkpointName, data, func(id kernel.EffectID, err error) Message {
+	b.saving = checkpoint.Save(ctx, a.deps.Checkpoints, &saveFile, data, func(id kernel.EffectID, err error) Message {
 		return saved{id, err}
 	})
 }

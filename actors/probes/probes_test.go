@@ -80,6 +80,10 @@ func (n nothing) Save(_ context.Context, _ string, _ []byte, done func(error)) {
 	n.r.Soon(func() { done(nil) })
 }
 
+func (n nothing) SetAside(_ context.Context, _ string, done func(string, error)) {
+	n.r.Soon(func() { done("", nil) })
+}
+
 // watch is what a pod says of its one container.
 func (r *rig) watch(name string, change func(*v1.Probe), known probe.Result) probes.Watch {
 	p := &v1.Probe{ProbeHandler: v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{}}, PeriodSeconds: 10}

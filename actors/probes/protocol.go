@@ -23,6 +23,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -56,9 +57,8 @@ type answered struct {
 
 // loaded is the checkpoint of an earlier agent.
 type loaded struct {
-	id   kernel.EffectID
-	data []byte
-	err  error
+	id      kernel.EffectID
+	content checkpoint.Content
 }
 
 // save is this actor's own timer to write the checkpoint. saved is the result.

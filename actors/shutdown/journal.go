@@ -8,8 +8,11 @@ import (
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
-// checkpointName is the checkpoint with the times of the last shutdown.
-const checkpointName = "shutdown"
+// saveFile is the checkpoint with the times of the last shutdown.
+var saveFile = checkpoint.File[times]{
+	Name:    "shutdown",
+	Without: "continuing without it: the metrics of the last shutdown of the machine are lost",
+}
 
 // times are when the last shutdown began and ended, for people. Over is zero if it has not ended.
 type times struct {
@@ -26,8 +29,8 @@ type journal struct {
 }
 
 func (a *actor) load(ctx *kernel.Context[Message]) {
-	a.loading = checkpoint.Load(ctx, a.deps.Checkpoints, checkpointName,
-		func(id kernel.EffectID, data []byte, err error) Message { return loaded{id, data, err} })
+	a.loading = checkpoint.Load(ctx, a.deps.Checkpoints, &saveFile,
+		func(id kernel.EffectID, content checkpoint.Content) Message { return loaded{id, content} })
 }
 
 func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
@@ -35,15 +38,7 @@ func (a *actor) loaded(ctx *kernel.Context[Message], m loaded) {
 		return
 	}
 	a.loading = 0
-	var before times
-	err := m.err
-	if err == nil && m.data != nil {
-		err = json.Unmarshal(m.data, &before)
-	}
-	if err != nil {
-		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", err.Error()).
-			Msg("cannot read when the last shutdown of the machine began")
-	}
+	before := saveFile.Take(ctx.Log(), &m.content)
 	switch {
 	case a.last.Begun.IsZero():
 		a.last = before
@@ -80,7 +75,7 @@ func (a *actor) save(ctx *kernel.Context[Message]) {
 	if err != nil {
 		panic(err) // two times
 	}
-	checkpoint.Save(ctx, a.deps.Checkpoints, checkpointName, data,
+	checkpoint.Save(ctx, a.deps.Checkpoints, &saveFile, data,
 		func(id kernel.EffectID, err error) Message { return saved{id, err} })
 }
 
@@ -92,7 +87,7 @@ func (a *actor) showTimes() {
 
 func (a *actor) saved(ctx *kernel.Context[Message], m saved) {
 	if m.err != nil {
-		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error", m.err.Error()).
+		ctx.Log().Warn().Str("checkpoint", saveFile.Name).Str("error", m.err.Error()).
 			Msg("cannot write when this shutdown of the machine began; its metrics are lost with this agent")
 	}
 }

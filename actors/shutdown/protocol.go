@@ -14,6 +14,7 @@ package shutdown
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
 )
@@ -88,9 +89,8 @@ type unwritten struct{ round, pods int }
 
 // loaded and saved are the results of reading and writing the checkpoint.
 type loaded struct {
-	id   kernel.EffectID
-	data []byte
-	err  error
+	id      kernel.EffectID
+	content checkpoint.Content
 }
 
 type saved struct {
@@ -133,10 +133,4 @@ func (m seen) AppendTrace(b []byte) []byte {
 }
 
 // AppendTrace implements kernel.Traced.
-func (m loaded) AppendTrace(b []byte) []byte {
-	b = append(b, m.data...)
-	if m.err != nil {
-		b = append(b, m.err.Error()...)
-	}
-	return b
-}
+func (m loaded) AppendTrace(b []byte) []byte { return m.content.Append(b) }

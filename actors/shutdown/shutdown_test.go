@@ -141,6 +141,12 @@ func (r *rig) Save(_ context.Context, _ string, data []byte, done func(error)) {
 	r.Soon(func() { done(nil) })
 }
 
+// SetAside implements port.Checkpoints.
+func (r *rig) SetAside(_ context.Context, _ string, done func(string, error)) {
+	r.disk = nil
+	r.Soon(func() { done("shutdown.damaged", nil) })
+}
+
 // Record implements port.Recorder.
 func (r *rig) Record(e port.Event) { r.Say("event: %s", e.Reason) }
 

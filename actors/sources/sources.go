@@ -42,11 +42,10 @@ type changed struct{}
 // tick is this actor's own timer for one source.
 type tick struct{ source podspec.Origin }
 
-// loaded is the checkpoint; data is nil if there is none.
+// loaded is the checkpoint.
 type loaded struct {
-	id   kernel.EffectID
-	data []byte
-	err  error
+	id      kernel.EffectID
+	content checkpoint.Content
 }
 
 // read is the result of reading the directory.
@@ -144,7 +143,14 @@ type remembered struct {
 	HTTP manifest.State `json:"http"`
 }
 
-const checkpointName = "static-pods"
+// saveFile is the checkpoint.
+var saveFile = checkpoint.File[remembered]{
+	Name: "static-pods", Valid: (*remembered).valid,
+	Without: "continuing without it: static pods run whose manifests can be read now",
+}
+
+// valid rejects states that Merge can't have made.
+func (r *remembered) valid() error { return errors.Join(r.File.Validate(), r.HTTP.Validate()) }
 
 // Start implements kernel.Behavior.
 func (s *sources) Start(ctx *kernel.Context[Message]) {
@@ -154,10 +160,8 @@ func (s *sources) Start(ctx *kernel.Context[Message]) {
 			ctx.Cancel(e.ID)
 		}
 	}
-	s.loading = checkpoint.Load(ctx, s.deps.Checkpoints, checkpointName,
-		func(id kernel.EffectID, data []byte, err error) Message {
-			return loaded{id, data, err}
-		})
+	s.loading = checkpoint.Load(ctx, s.deps.Checkpoints, &saveFile,
+		func(id kernel.EffectID, content checkpoint.Content) Message { return loaded{id, content} })
 }
 
 // Overflowed implements kernel.OverflowHandler: only hints and Resend can be missed.
@@ -217,14 +221,7 @@ func (s *sources) Receive(ctx *kernel.Context[Message], m Message) {
 }
 
 func (s *sources) begin(ctx *kernel.Context[Message], m loaded) {
-	if m.err == nil && m.data != nil {
-		m.err = json.Unmarshal(m.data, &s.restored)
-	}
-	if m.err != nil {
-		ctx.Log().Warn().Str("checkpoint", checkpointName).Str("error",
-			m.err.Error()).Msg("cannot read the static pods checkpoint; continuing without it")
-		s.restored = remembered{}
-	}
+	s.restored = saveFile.Take(ctx.Log(), &m.content)
 	s.file, s.http = s.restored.File, s.restored.HTTP
 	if s.deps.Path == "" {
 		s.file, s.fileSeen = manifest.State{}, true
@@ -384,7 +381,7 @@ func (s *sources) save(ctx *kernel.Context[Message]) {
 		return
 	}
 	s.saved = data
-	checkpoint.Save(ctx, s.deps.Checkpoints, checkpointName, data, func(_ kernel.EffectID, err error) Message {
+	checkpoint.Save(ctx, s.deps.Checkpoints, &saveFile, data, func(_ kernel.EffectID, err error) Message {
 		return saved{err}
 	})
 }

@@ -31,13 +31,13 @@ func TestStart(t *testing.T) {
 		},
 		"a checkpoint that is no JSON": {
 			[]func(r *rig){has("web.yaml", pod("web", 1)), func(r *rig) { r.Checkpoints.Put(checkpoint, []byte("{")) }},
-			[]string{"LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint"},
+			[]string{"LoadCheckpoint", "SetAsideCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint"},
 		},
 		"a disk that cannot be read": {
 			[]func(r *rig){has("web.yaml", pod("web", 1)), func(r *rig) {
 				r.faults["LoadCheckpoint"] = machine.Fault{Err: errors.New("input/output error")}
 			}},
-			[]string{"LoadCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint"},
+			[]string{"LoadCheckpoint", "SetAsideCheckpoint", "ReadManifests", "http:", "file: web1", "SaveCheckpoint"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { newRig(t, c.change...).want("the start", soon, c.want...) })

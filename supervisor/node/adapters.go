@@ -2,10 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -77,74 +73,3 @@ func (m *manifests) Fetch(ctx context.Context, fresh bool, done func([]byte, boo
 // checkpointsDir is where the agent keeps what outlives it, and where archives of
 // containers go, below the root directory.
 const checkpointsDir = "checkpoints"
-
-// checkpoints implements port.Checkpoints with files of one directory.
-type checkpoints struct {
-	dir string
-	// last is closed when the newest write has ended. Writes run in the order of the requests,
-	// and a disk may hang for longer than an actor waits. mu guards last.
-	mu   sync.Mutex
-	last chan struct{}
-}
-
-// Load implements port.Checkpoints.
-func (c *checkpoints) Load(_ context.Context, name string, done func([]byte, error)) {
-	go func() {
-		c.tidy(name)
-		data, err := os.ReadFile(filepath.Join(c.dir, name+".json"))
-		if errors.Is(err, fs.ErrNotExist) {
-			data, err = nil, nil
-		}
-		done(data, err)
-	}()
-}
-
-// tidy removes what a killed agent has not finished writing.
-func (c *checkpoints) tidy(name string) {
-	left, err := filepath.Glob(filepath.Join(c.dir, name+".*.new"))
-	if err != nil {
-		return // a directory with signs of patterns in its name
-	}
-	for _, file := range left {
-		_ = os.Remove(file) // it only takes room
-	}
-}
-
-// Save implements port.Checkpoints: written beside it, flushed, then renamed.
-func (c *checkpoints) Save(_ context.Context, name string, data []byte, done func(error)) {
-	c.mu.Lock()
-	turn := c.last
-	mine := make(chan struct{})
-	c.last = mine
-	c.mu.Unlock()
-	go func() {
-		if turn != nil {
-			<-turn
-		}
-		defer close(mine)
-		done(c.write(name, data))
-	}()
-}
-
-func (c *checkpoints) write(name string, data []byte) (err error) {
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(c.dir, name+".*.new")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filepath.Join(c.dir, name+".json"))
-}

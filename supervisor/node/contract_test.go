@@ -13,12 +13,13 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/troupe-dev/troupe/apiclient/manifesturl"
+	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 	"github.com/troupe-dev/troupe/tests/contract"
 )
 
 func TestCheckpointsContract(t *testing.T) {
 	contract.Checkpoints(t, func(t *testing.T) contract.CheckpointsSubject {
-		return contract.CheckpointsSubject{Passing: contract.Really(), Checkpoints: &checkpoints{dir: filepath.Join(t.TempDir(), "made")}}
+		return contract.CheckpointsSubject{Passing: contract.Really(), Checkpoints: checkpoints.New(filepath.Join(t.TempDir(), "made"))}
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config/rootdir"
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 	"github.com/troupe-dev/troupe/supervisor/host/logind"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 	"github.com/troupe-dev/troupe/supervisor/host/network"
@@ -237,7 +238,7 @@ func (l *launch) connectPorts(context.Context) error {
 	l.ports = node.Ports{
 		Runtime: l.counters.Starts(rt.Runtime), Host: l.host, Files: l.host, Network: net, Events: l.events,
 		Manifests:   &manifests{path: l.static.Path, period: l.static.PathPeriod, url: l.fetcher, log: log},
-		Checkpoints: &checkpoints{dir: filepath.Join(l.root.Path(), checkpointsDir)},
+		Checkpoints: checkpoints.New(filepath.Join(l.root.Path(), checkpointsDir)),
 		Facts:       l.machine.facts,
 	}
 	if l.machine.own != nil {

@@ -18,7 +18,7 @@ type CheckpointsSubject struct {
 // Checkpoints runs the suite for port.Checkpoints. open is called once per test.
 func Checkpoints(t *testing.T, open func(t *testing.T) CheckpointsSubject) {
 	for name, test := range map[string]func(*suite, port.Checkpoints){
-		"AsSaved": testCheckpointAsSaved, "InOrder": testCheckpointInOrder,
+		"AsSaved": testCheckpointAsSaved, "InOrder": testCheckpointInOrder, "SetAside": testCheckpointSetAside,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := open(t)
@@ -34,6 +34,20 @@ func loadFrom(s *suite, c port.Checkpoints, name string) []byte {
 
 func saveTo(s *suite, c port.Checkpoints, name string, data []byte) *pending[struct{}] {
 	return beginErr(s, "Save "+name, func(done func(error)) { c.Save(context.Background(), name, data, done) })
+}
+
+// testCheckpointSetAside: what is set aside is gone under its name, a second time too, and can be saved again.
+func testCheckpointSetAside(s *suite, c port.Checkpoints) {
+	for range 2 {
+		saveTo(s, c, "a", []byte("damaged")).noError()
+		where := begin(s, "SetAside a", func(done func(string, error)) { c.SetAside(context.Background(), "a", done) }).noError()
+		if where == "" {
+			s.Errorf("nobody is told where it is")
+		}
+		if got := loadFrom(s, c, "a"); got != nil {
+			s.Errorf("after it was set aside there is %q", got)
+		}
+	}
 }
 
 // testCheckpointAsSaved: what is absent is nil; what was saved comes back byte by byte,

@@ -36,6 +36,26 @@ type Manifest struct {
 	Problems []Problem `json:"problems,omitempty"`
 }
 
+// Validate says what keeps s from being the result of Merge, after it was read from a disk. It sets the
+// defaults of pods again, in place: an older agent had fewer.
+func (s State) Validate() error {
+	for i, m := range s.Manifests {
+		if i > 0 && s.Manifests[i-1].Source >= m.Source {
+			return fmt.Errorf("manifest %q is not after %q", m.Source, s.Manifests[i-1].Source)
+		}
+		for _, pod := range m.Pods {
+			if pod == nil || pod.Name == "" || pod.Namespace == "" || pod.UID == "" {
+				return fmt.Errorf("a pod of manifest %q has no name, namespace or UID", m.Source)
+			}
+			SetDefaults(pod)
+			if problems := validate(pod); len(problems) > 0 {
+				return fmt.Errorf("pod %s of manifest %q is invalid: %w", keyOf(pod), m.Source, problems.ToAggregate())
+			}
+		}
+	}
+	return nil
+}
+
 // Merge takes a complete reading of all manifests after prev:
 //
 //   - a manifest that is good replaces what it said before;

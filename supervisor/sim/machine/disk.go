@@ -16,6 +16,8 @@ type Checkpoints struct {
 	// before are the checkpoints as they were before the last Save of each; nil for one that was
 	// not there.
 	before map[string][]byte
+	// aside are those that were set aside.
+	aside map[string][]byte
 }
 
 var _ port.Checkpoints = (*Checkpoints)(nil)
@@ -43,6 +45,27 @@ func (c *Checkpoints) Save(ctx context.Context, name string, data []byte, done f
 		c.data[name] = data
 		return nil
 	})
+}
+
+// SetAside implements port.Checkpoints.
+func (c *Checkpoints) SetAside(ctx context.Context, name string, done func(string, error)) {
+	call := Call{Verb: "SetAsideCheckpoint", Name: name}
+	c.do(ctx, call, writeLatency, func(err error) { done(name+".damaged", err) }, func() error {
+		if c.aside == nil {
+			c.aside = map[string][]byte{}
+		}
+		c.aside[name] = c.data[name]
+		delete(c.data, name)
+		delete(c.before, name)
+		return nil
+	})
+}
+
+// Aside gives what was set aside of a checkpoint, nil if nothing was.
+func (c *Checkpoints) Aside(name string) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.aside[name])
 }
 
 // Get gives a checkpoint, nil if there is none of that name.

@@ -60,7 +60,7 @@ func (m *Machine) LosePower() {
 type Call struct {
 	// Verb is the method: PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod,
 	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
-	// SaveCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
+	// SaveCheckpoint, SetAsideCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
 	// TerminationMessage; ReadFacts.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name

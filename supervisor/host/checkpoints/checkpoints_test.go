@@ -1,16 +1,19 @@
-package node
+package checkpoints_test
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 )
 
 // TestCheckpointsInOrder: what was saved last is what there is, although nobody
 // waited for what was saved before.
 func TestCheckpointsInOrder(t *testing.T) {
-	c := &checkpoints{dir: t.TempDir()}
+	dir := t.TempDir()
+	c := checkpoints.New(dir)
 	const saves = 50
 	done := make(chan error, saves)
 	for i := range saves {
@@ -21,7 +24,7 @@ func TestCheckpointsInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(c.dir, "a.json")); err != nil || string(data) != fmt.Sprint(saves-1) {
+	if data, err := os.ReadFile(filepath.Join(dir, "a.json")); err != nil || string(data) != fmt.Sprint(saves-1) {
 		t.Errorf("%q %v", data, err)
 	}
 }
