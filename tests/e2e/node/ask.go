@@ -133,10 +133,15 @@ type Event struct {
 	Message string `json:"message"`
 }
 
-// Events asks the running agent for the events of a pod, by the name in its manifest.
+// Events asks the running agent for the events of a static pod, by the name in its manifest.
 func (a *Agent) Events(ctx context.Context, name string) ([]Event, error) {
+	return a.EventsOf(ctx, "default/"+name+"-"+NodeName)
+}
+
+// EventsOf asks the running agent for the events of a pod, by its namespace/name.
+func (a *Agent) EventsOf(ctx context.Context, pod string) ([]Event, error) {
 	var events []Event
-	text, err := a.get(ctx, "/v1/events?pod=default/"+name+"-"+NodeName)
+	text, err := a.get(ctx, "/v1/events?pod="+pod)
 	if err == nil {
 		err = json.Unmarshal(text, &events)
 	}

@@ -38,8 +38,10 @@ const usage = `usage: work STEP [then STEP]...
   screen              print the terminal's size, again when it changes; a line on stdin ends it
   listen PORT         give back what each TCP connection sends
   pour PORT BYTES     give each TCP connection so many bytes, always the same ones
-  hog memory MIB      take memory and hold it
+  hog memory MIB [R]  take memory, R MiB per second if given, and hold it
   hog cpu D           burn one CPU for D
+  fill FILE R [MIB]   write to FILE R MiB per second, until it has MIB if given, and hold it
+  flood R             print R MiB of lines per second, for ever
 `
 
 func main() {

@@ -83,7 +83,11 @@ func run(step []string, terminated <-chan os.Signal) error {
 	case "pour":
 		return pour(arg(0), arg(1), terminated)
 	case "hog":
-		return hog(arg(0), arg(1), terminated)
+		return hog(arg(0), arg(1), arg(2), terminated)
+	case "fill":
+		return fill(arg(0), arg(1), arg(2), terminated)
+	case "flood":
+		return flood(arg(0), terminated)
 	default:
 		return errors.New("no such step")
 	}
@@ -243,7 +247,7 @@ func get(address, path string) error {
 	return err
 }
 
-func hog(what, much string, terminated <-chan os.Signal) error {
+func hog(what, much, rate string, terminated <-chan os.Signal) error {
 	switch what {
 	case "memory":
 		mib, err := strconv.Atoi(much)
@@ -251,12 +255,16 @@ func hog(what, much string, terminated <-chan os.Signal) error {
 			return err
 		}
 		held := make([][]byte, 0, mib)
-		for range mib {
+		err = paced(rate, mib, terminated, func() error {
 			block := make([]byte, 1<<20)
 			for i := 0; i < len(block); i += 4096 {
 				block[i] = 1 // a page counts only once it is written to
 			}
 			held = append(held, block)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		fmt.Println("holding", len(held), "MiB")
 		err = sleep("", terminated)
@@ -277,4 +285,64 @@ func hog(what, much string, terminated <-chan os.Signal) error {
 		return nil
 	}
 	return errors.New("hog memory MIB or hog cpu D")
+}
+
+// paced does the work of one MiB n times, for ever if n is 0, at a rate of MiB per second; as fast as it can if
+// rate is empty. It ends the program with 143 when it is told to terminate.
+func paced(rate string, n int, terminated <-chan os.Signal, work func() error) error {
+	var pace <-chan time.Time
+	if rate != "" {
+		perSecond, err := strconv.Atoi(rate)
+		if err != nil || perSecond < 1 {
+			return fmt.Errorf("rate %q: want MiB per second, like 100", rate)
+		}
+		tick := time.NewTicker(time.Second / time.Duration(perSecond))
+		defer tick.Stop()
+		pace = tick.C
+	}
+	for i := 0; n == 0 || i < n; i++ {
+		if pace != nil {
+			select {
+			case <-pace:
+			case <-terminated:
+				os.Exit(143)
+			}
+		}
+		if err := work(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fill(file, rate, most string, terminated <-chan os.Signal) error {
+	mib := 0
+	if most != "" {
+		var err error
+		if mib, err = strconv.Atoi(most); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	block := make([]byte, 1<<20)
+	err = paced(rate, mib, terminated, func() error {
+		_, err := f.Write(block)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return sleep("", terminated)
+}
+
+func flood(rate string, terminated <-chan os.Signal) error {
+	block := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1<<10)
+	return paced(rate, 0, terminated, func() error {
+		_, err := os.Stdout.WriteString(block)
+		return err
+	})
 }
