@@ -395,14 +395,30 @@ func (c Config) Evictions() []eviction.Threshold {
 
 // Eviction is how the node protects itself while a resource runs short: the thresholds of [Config.Evictions],
 // evictionPressureTransitionPeriod, evictionMaxPodGracePeriod and localStorageCapacityIsolation. The kernel is
-// asked for notices unless kernelMemcgNotification is set to false: the kubelet's default is not to.
+// asked for notices unless kernelMemcgNotification is set to false: the kubelet's default is not to. A hard
+// threshold of memory.available holds for the memory limit of all pods too, if that is enforced.
 func (c Config) Eviction() eviction.Policy {
 	return eviction.Policy{
-		Thresholds: c.Evictions(), Transition: c.kubelet.EvictionPressureTransitionPeriod.Duration,
+		Thresholds: c.thresholds(), Transition: c.kubelet.EvictionPressureTransitionPeriod.Duration,
 		MaxPodGrace:  time.Duration(c.kubelet.EvictionMaxPodGracePeriod) * time.Second,
 		LocalStorage: ptr.Deref(c.kubelet.LocalStorageCapacityIsolation, true),
 		NoNotices:    !c.kubelet.KernelMemcgNotification && c.origins.of("kernelMemcgNotification") != "",
 	}
+}
+
+// thresholds are those of Evictions and what follows from them.
+func (c Config) thresholds() []eviction.Threshold {
+	all := c.Evictions()
+	hard := func(signal eviction.Signal) int {
+		return slices.IndexFunc(all, func(t eviction.Threshold) bool { return t.Hard && t.Signal == signal })
+	}
+	node := hard(eviction.MemoryAvailable)
+	if node < 0 || hard(eviction.AllocatableMemoryAvailable) >= 0 || !c.Enforces("pods") {
+		return all
+	}
+	pods := all[node]
+	pods.Signal = eviction.AllocatableMemoryAvailable
+	return append(all, pods)
 }
 
 // Reserved are the resources kept from pods: for the system (systemReserved) and for Kubernetes

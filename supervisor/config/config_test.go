@@ -500,3 +500,26 @@ streaming-connection-idle-timeout sync-frequency system-cgroups system-reserved 
 tls-cert-file tls-cipher-suites tls-min-version tls-private-key-file topology-manager-policy
 topology-manager-policy-options topology-manager-scope v vmodule volume-plugin-dir volume-stats-agg-period
 `
+
+// TestEviction: a hard threshold of memory also holds for all pods together, unless another one is given for them.
+func TestEviction(t *testing.T) {
+	for text, want := range map[string]string{
+		"evictionHard: {memory.available: 1Gi, pid.available: 5%}":                               "memory.available pid.available allocatableMemory.available",
+		"evictionHard: {memory.available: 1Gi}\nenforceNodeAllocatable: [none]":                  "memory.available",
+		"evictionHard: {memory.available: 1Gi, allocatableMemory.available: 2Gi}":                "allocatableMemory.available memory.available",
+		"evictionHard: {pid.available: 5%}":                                                      "pid.available",
+		"evictionHard: {memory.available: 1Gi}\nevictionMinimumReclaim: {memory.available: 2Gi}": "memory.available allocatableMemory.available",
+	} {
+		p := good(t, map[string]string{"etc/k": text}, "--config=/etc/k").Eviction()
+		var signals []string
+		for _, h := range p.Thresholds {
+			signals = append(signals, string(h.Signal))
+		}
+		if got := strings.Join(signals, " "); got != want || p.NoNotices {
+			t.Errorf("%s: %s, no notices %v; want %s", text, got, p.NoNotices, want)
+		}
+	}
+	if !good(t, map[string]string{"etc/k": "kernelMemcgNotification: false"}, "--config=/etc/k").Eviction().NoNotices {
+		t.Error("the kernel is asked for notices although kernelMemcgNotification is false")
+	}
+}
