@@ -315,6 +315,7 @@ func (a *actor) reclaim(ctx *kernel.Context[Message], s *eviction.Shortage) bool
 	switch s.Signal.Resource() {
 	case v1.ResourceMemory, eviction.PIDs:
 		return false
+	default: // disk
 	}
 	a.tried = true
 	a.become(ctx, reclaiming, reclaimDeadline)
@@ -358,6 +359,7 @@ func (a *actor) listed(ctx *kernel.Context[Message], all []*v1.Pod) {
 			want = port.PodUse{Memory: true}
 		case eviction.PIDs:
 			want = port.PodUse{Processes: true}
+		default: // disk
 		}
 	}
 	var chosen []*v1.Pod

@@ -185,7 +185,8 @@ func (n *nodestatus) gather(ctx *kernel.Context[Message]) {
 	if n.facts != nil {
 		pressure = eviction.Conditions{Memory: n.facts.Memory, Disk: n.facts.Disk, PID: n.facts.PID}
 	}
-	if f := n.facts; f != nil && n.gathered == n.machine && pressure == n.pressure && f.RuntimeVersion == n.runtime.version &&
+	if f := n.facts; f != nil && n.gathered == n.machine && pressure == n.pressure &&
+		f.RuntimeVersion == n.runtime.version &&
 		slices.Equal(f.Problems, problems) && slices.EqualFunc(f.Handlers, n.runtime.status.Handlers, sameHandler) &&
 		sameFeatures(f.Features, n.runtime.status.Features) && (f.Images == nil) == (n.images == nil) &&
 		len(f.Images) == len(n.images) && (len(n.images) == 0 || &f.Images[0] == &n.images[0]) {

@@ -106,7 +106,8 @@ func (a *pods) recallStop(r *record) {
 		r.Stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted}
 		r.Removal = podset.Told
 	}
-	if s.Eviction != nil && r.Removal == podset.Kept && podset.StillEvicted(r.Origin, a.runtime[r.Pod.UID], s.Eviction.At) {
+	if s.Eviction != nil && r.Removal == podset.Kept &&
+		podset.StillEvicted(r.Origin, a.runtime[r.Pod.UID], s.Eviction.At) {
 		r.Eviction, r.Stop = podset.Told, podset.Evicted(r.Stop, *s.Eviction)
 	}
 }
@@ -201,7 +202,8 @@ func (a *pods) evict(ctx *kernel.Context[Message], m Evict) {
 	if r == nil || !r.Evictable() {
 		return
 	}
-	ctx.Log().Warn().Str("pod", r.name()).Str("reason", m.Stop.Reason).Dur("grace", m.Stop.Grace).Msg("evicting pod: " + m.Stop.Message)
+	ctx.Log().Warn().Str("pod", r.name()).Str("reason", m.Stop.Reason).Dur("grace", m.Stop.Grace).
+		Msg("evicting pod: " + m.Stop.Message)
 	first := r.Stop == nil
 	r.Stop = podset.Sooner(r.Stop, m.Stop)
 	if !first {

@@ -55,7 +55,9 @@ type Pauses struct{ silent, broken, refused uint8 }
 // Next is the pause of a watch for a kind of object that lasted so long and ended with an error of that kind;
 // failed is false for an end without an error, such as an expired history (410). random gives a number from 0
 // to n, exclusively.
-func (p *Pauses) Next(of port.APIKind, failed bool, kind port.ErrorKind, lasted time.Duration, random func(n int64) int64) time.Duration {
+func (p *Pauses) Next(
+	of port.APIKind, failed bool, kind port.ErrorKind, lasted time.Duration, random func(n int64) int64,
+) time.Duration {
 	if lasted >= Settled {
 		*p = Pauses{}
 	}

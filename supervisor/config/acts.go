@@ -33,7 +33,8 @@ var actsOn = map[string]struct{}{
 	"podLogsDir": {}, "podPidsLimit": {},
 	"podsPerCore": {}, "qosReserved": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
 	"seccompDefault": {}, "shutdownGracePeriod": {}, "shutdownGracePeriodByPodPriority": {},
-	"shutdownGracePeriodCriticalPods": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {}, "staticPodPath": {}, "staticPodURL": {},
+	"shutdownGracePeriodCriticalPods": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {},
+	"staticPodPath": {}, "staticPodURL": {},
 	"staticPodURLHeader": {}, "systemReserved": {}, "systemReservedCgroup": {}, "userNamespaces": {},
 }
 

@@ -63,7 +63,8 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]eviction.Threshold, fie
 			case amount.Quantity != nil && amount.Quantity.Sign() == 0:
 				errs = append(errs, field.Invalid(at, text, "must be above 0; 0% switches the threshold off"))
 			}
-			t := eviction.Threshold{Signal: eviction.Signal(name), Value: amount, Hard: kind.hard, MinReclaim: reclaim[eviction.Signal(name)]}
+			signal := eviction.Signal(name)
+			t := eviction.Threshold{Signal: signal, Value: amount, Hard: kind.hard, MinReclaim: reclaim[signal]}
 			if !kind.hard {
 				t.Grace = period
 			}

@@ -12,8 +12,9 @@ var renewsItsLease = rule{
 	Rule: Rule{
 		ID:   "I16",
 		Text: "The node's lease is renewed every 40 seconds at least, and its RenewTime only grows.",
-		Excuses: "For its growth, the instant at which the apiserver is restored from a backup. For the gap, the time until the agent begins, until its last call of the apiserver " +
-			"that went wrong is over, and until 30 seconds after a crash of an actor.",
+		Excuses: "For its growth, the instant at which the apiserver is restored from a backup. For the gap, the time " +
+			"until the agent begins, until its last call of the apiserver that went wrong is over, and until 30 seconds " +
+			"after a crash of an actor.",
 	},
 	renewed: func(n *Node, at time.Time) string {
 		if !at.After(n.renewTime) && !n.now().Equal(n.restoredAt) {

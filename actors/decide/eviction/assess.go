@@ -133,8 +133,9 @@ func condition(s Signal) int {
 		return memory
 	case PIDs:
 		return pid
+	default:
+		return disk
 	}
-	return disk
 }
 
 // first orders true before false.

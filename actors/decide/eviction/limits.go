@@ -72,7 +72,8 @@ func OverLimit(pod *v1.Pod, u *Use, r *Reading, now time.Time) (Victim, bool) {
 		if !r.SplitImageFS() {
 			used.add(c.Layer)
 		}
-		if most := spec.Resources.Limits[v1.ResourceEphemeralStorage]; most.Sign() > 0 && most.CmpInt64(int64(used.Bytes)) < 0 {
+		most := spec.Resources.Limits[v1.ResourceEphemeralStorage]
+		if most.Sign() > 0 && most.CmpInt64(int64(used.Bytes)) < 0 {
 			return evict(containerLimit, "Container %s exceeded its local ephemeral storage limit %q. ", c.Name, &most)
 		}
 	}

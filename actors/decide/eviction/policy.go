@@ -46,6 +46,8 @@ func (s Signal) Resource() v1.ResourceName {
 		return Inodes
 	case PIDAvailable:
 		return PIDs
+	case NodeFSAvailable, ImageFSAvailable, ContainerFSAvailable:
+		return v1.ResourceEphemeralStorage
 	}
 	return v1.ResourceEphemeralStorage
 }

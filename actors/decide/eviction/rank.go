@@ -57,6 +57,7 @@ func (p *Policy) Choose(s *Shortage, r *Reading, pods []*v1.Pod, uses []Use, now
 			q := requests[v1.ResourceEphemeralStorage]
 			c.consumption = int64(c.use.on(s.Signal, r).Bytes) - q.Value()
 			c.over = c.consumption > 0
+		default: // no signal is about another resource
 		}
 		all = append(all, c)
 	}
