@@ -55,6 +55,8 @@ type Config struct {
 	Settings string
 	// Flags are more flags.
 	Flags []string
+	// Env are further variables of its environment, as NAME=value.
+	Env []string
 	// NoManifests leaves out --pod-manifest-path.
 	NoManifests bool
 }
@@ -166,6 +168,7 @@ func (a *Agent) Launch() error {
 	defer log.Close()
 	cmd := exec.Command(a.config.Binary, a.Args()...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), a.config.Env...)
 	if a.process, err = lab.StartProcess(cmd); err != nil {
 		a.process = nil
 		return fmt.Errorf("start troupe node: %w", err)
