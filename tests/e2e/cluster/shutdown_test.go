@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -78,6 +79,7 @@ func (s *shutdownBed) class(t *testing.T, priority int32) string {
 	if _, err := classes.Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) }) // it has no namespace
 	s.await(t, "pods may have class "+name, func() error {
 		dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 		_, err := s.admin.CoreV1().Pods(s.name).Create(t.Context(), s.doomed("dry", name, 0, false), dry)
@@ -205,7 +207,7 @@ func TestShutdown(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
 	began := time.Now()
-	s := shutdownNode(t, "shutdown", shutdownPods, 200*time.Millisecond)
+	s := shutdownNode(t, "shutdown", 20, 200*time.Millisecond)
 	t.Logf("all pods run after %v", time.Since(began).Round(time.Millisecond))
 	begun, released := time.Now(), s.logind.Released()
 	s.logind.PrepareForShutdown(true)
@@ -270,5 +272,3 @@ func TestShutdownGoesOn(t *testing.T) {
 
 // over is what the agent logs when it no longer delays the shutdown.
 const over = "the shutdown of the machine goes on"
-
-const shutdownPods = 20
