@@ -38,6 +38,8 @@ type Check struct {
 type Config struct {
 	Address string // 127.0.0.1:10248
 	Checks  []Check
+	// Observe is told the result of each check that somebody asks for; may be nil.
+	Observe func(name string, err error)
 }
 
 // Server listens, and answers once Serve runs.
@@ -54,7 +56,7 @@ func Listen(c Config) (*Server, error) {
 			c.Address, err)
 	}
 	return &Server{listener: l, http: &http.Server{
-		Handler:           Handler(c.Checks),
+		Handler:           Handler(c.Checks, c.Observe),
 		ReadHeaderTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, IdleTimeout: ioTimeout,
 		MaxHeaderBytes: headerLimit,
 	}}, nil
@@ -126,22 +128,25 @@ func (p *probe) join() *flight {
 }
 
 // Handler answers for the checks, and for ping and log, which are well while
-// they answer.
-func Handler(checks []Check) http.Handler {
+// they answer. observe is as in Config.
+func Handler(checks []Check, observe func(name string, err error)) http.Handler {
+	if observe == nil {
+		observe = func(string, error) {}
+	}
 	well := func(context.Context) error { return nil }
 	probes := []*probe{{Check: Check{Name: "ping", Check: well}}, {Check: Check{Name: "log", Check: well}}}
 	for _, c := range checks {
 		probes = append(probes, &probe{Check: c})
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", answer(probes))
+	mux.HandleFunc("GET /healthz", answer(probes, observe))
 	for _, p := range probes {
-		mux.HandleFunc("GET /healthz/"+p.Name, answer([]*probe{p}))
+		mux.HandleFunc("GET /healthz/"+p.Name, answer([]*probe{p}, observe))
 	}
 	return mux
 }
 
-func answer(probes []*probe) http.HandlerFunc {
+func answer(probes []*probe, observe func(name string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		results := make([]chan error, len(probes))
 		for i, p := range probes {
@@ -151,7 +156,9 @@ func answer(probes []*probe) http.HandlerFunc {
 		var lines []string
 		failed := false
 		for i, p := range probes {
-			if err := <-results[i]; err != nil {
+			err := <-results[i]
+			observe(p.Name, err)
+			if err != nil {
 				failed = true
 				lines = append(lines, fmt.Sprintf("[-]%s failed: %v", p.Name, err))
 				continue

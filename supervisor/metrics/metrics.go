@@ -1,4 +1,4 @@
-// Package metrics serves /metrics and /metrics/probes: the metrics of the kubelet under
+// Package metrics serves /metrics, /metrics/probes and /metrics/slis: the metrics of the kubelet under
 // their usual names, and additional ones with the prefix troupe_.
 //
 // Counters count where calls are made: in observers of the runtime client, of the API
@@ -44,6 +44,7 @@ func (c Config) Validate() error {
 type Metrics struct {
 	config   Config
 	registry *prometheus.Registry
+	slis     slis
 
 	operations, operationErrors *prometheus.CounterVec
 	operationTimes              *prometheus.HistogramVec
@@ -95,6 +96,7 @@ func New(c Config) (*Metrics, error) {
 	}
 	m := &Metrics{config: c, registry: prometheus.NewRegistry(), pulls: map[types.UID]*pull{},
 		creating: map[string]string{}}
+	m.slis = newSLIs(c.Began)
 	operation := []string{"operation_type"}
 	m.operations = m.counters("kubelet_runtime_operations_total",
 		"Cumulative number of runtime operations by operation type.", operation...)

@@ -16,6 +16,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -391,4 +392,19 @@ func TestProbes(t *testing.T) {
 		{"prober_probe_total", "container=app namespace=ns pod=web pod_uid=2 probe_type=Liveness result=successful", 1},
 		{"prober_probe_duration_seconds", "container=app namespace=ns pod=web probe_type=Liveness", 1},
 	})
+}
+
+// TestSLIs: the checks of /healthz that were asked for.
+func TestSLIs(t *testing.T) {
+	m := fresh(t)
+	m.Healthcheck("syncloop", nil)
+	m.Healthcheck("syncloop", errors.New("the pods actor is stuck"))
+	check(t, scrape(t, m, asked(), "/metrics/slis"), []want{
+		{"kubernetes_healthcheck", "name=syncloop type=healthz", 0},
+		{"kubernetes_healthchecks_total", "name=syncloop status=error type=healthz", 1},
+		{"kubernetes_healthchecks_total", "name=syncloop status=success type=healthz", 1},
+		{"process_start_time_seconds", "", float64(now.Unix())},
+	})
+	m.ImageRemoved(imagegc.Old)
+	check(t, scrape(t, m, asked(), "/metrics"), []want{{"kubelet_image_garbage_collected_total", "reason=age", 1}})
 }

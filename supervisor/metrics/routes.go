@@ -24,7 +24,7 @@ type Asked struct {
 	Volumes func(context.Context) ([]usage.Pod, error)
 }
 
-// Routes are /metrics and /metrics/probes.
+// Routes are /metrics, /metrics/probes and /metrics/slis.
 func (m *Metrics) Routes(a Asked) []serve.Route {
 	route := func(path string, gather func(context.Context) prometheus.Gatherer) serve.Route {
 		return serve.Route{
@@ -39,6 +39,7 @@ func (m *Metrics) Routes(a Asked) []serve.Route {
 		route("/metrics", func(ctx context.Context) prometheus.Gatherer {
 			return prometheus.Gatherers{m.registry, m.now(ctx, a)}
 		}),
+		route("/metrics/slis", func(context.Context) prometheus.Gatherer { return m.slis.registry }),
 		route("/metrics/probes", func(ctx context.Context) prometheus.Gatherer {
 			tallies, err := a.Probes(ctx)
 			return gathered(scrapeError(err != nil), probesCollector{tallies})

@@ -124,7 +124,7 @@ func (d *running) listen(o Options, rootDir string, events *eventlog.Log) ([]fun
 	}
 	serve := []func(context.Context) error{server.Serve}
 	if addr, ok := o.Config.Healthz(); ok {
-		hz, err := healthz.Listen(healthz.Config{Address: addr.String(), Checks: d.checks()})
+		hz, err := healthz.Listen(healthz.Config{Address: addr.String(), Checks: d.checks(), Observe: d.counters.Healthcheck})
 		if err != nil {
 			return nil, errors.Join(err, release(serve))
 		}

@@ -121,7 +121,7 @@ func TestWhatGuards(t *testing.T) {
 	for path, right := range map[string]string{
 		"/pods": "get/pods get/proxy", "/runningpods/": "get/pods get/proxy", "/healthz/ping": "get/healthz get/proxy",
 		"/configz": "get/configz get/proxy",
-		"/metrics": "get/metrics", "/metrics/cadvisor": "get/metrics", "/metrics/resource": "get/metrics", "/metrics/probes": "get/metrics",
+		"/metrics": "get/metrics", "/metrics/cadvisor": "get/metrics", "/metrics/resource": "get/metrics", "/metrics/probes": "get/metrics", "/metrics/slis": "get/metrics",
 		"/stats/summary": "get/stats",
 		"/logs/":         "get/log", "/logs": "get/log", "/statusz": "get/statusz", "/flagz": "get/configz",
 		"/exec/ns/web/c": "get/proxy", "/attach/ns/web/u-1/c": "get/proxy", "/portForward/ns/web": "get/proxy",
