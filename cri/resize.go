@@ -27,6 +27,16 @@ func (c *Client) UpdateSandbox(ctx context.Context, r port.UpdateSandbox, done f
 	}, done)
 }
 
+// SetPodCIDR implements port.PodNetwork.
+func (c *Client) SetPodCIDR(ctx context.Context, cidr string, done func(error)) {
+	run0(c, ctx, call{"UpdateRuntimeConfig", cidr, c.deadlines.request}, func(ctx context.Context) error {
+		_, err := c.runtime.UpdateRuntimeConfig(ctx, &runtimeapi.UpdateRuntimeConfigRequest{
+			RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidr}},
+		})
+		return err
+	}, done)
+}
+
 // ContainerMemory implements port.Runtime. It is the usage that limits count: the working set
 // excludes memory that the kernel can reclaim.
 func (c *Client) ContainerMemory(ctx context.Context, id string, done func(int64, error)) {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -119,8 +120,13 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 
 // spawnSpeaking spawns the actors that send the first messages.
 func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
+	var setPodCIDR func(context.Context, string, func(error))
+	if c.Ports.PodNetwork != nil {
+		setPodCIDR = c.Ports.PodNetwork.SetPodCIDR
+	}
 	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(&nodestatus.Deps{
-		API: c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
+		SetPodCIDR: setPodCIDR,
+		API:        c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
 		Own: &c.Cluster.Own, Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})

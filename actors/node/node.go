@@ -89,6 +89,8 @@ type Ports struct {
 	Facts port.NodeFacts
 	// Pressure measures what is left of the node's resources; nil: no pod is evicted.
 	Pressure port.Pressure
+	// PodNetwork is told the node's pod networks; nil if the runtime need not know.
+	PodNetwork port.PodNetwork
 	// Inhibitor delays the shutdown of the machine; nil where there is none.
 	Inhibitor port.Inhibitor
 	// Load reports the write load of all users of the connection (status.Deps); nil for a low

@@ -3,7 +3,7 @@
 //
 //	nodestatus ──Watch, Get, Create, Patch──► apiserver (Node)
 //	nodestatus ──Get, Create, Update──► apiserver (Lease)
-//	nodestatus ──Version, Status, ListImages──► runtime      ──Machine──► facts
+//	nodestatus ──Version, Status, ListImages, SetPodCIDR──► runtime      ──Machine──► facts
 //	nodestatus ──Seen──► pods, mirrors
 //
 // The package nodestatus in decide computes the content of the object. An idle node
@@ -66,6 +66,8 @@ type Deps struct {
 	MaxImages int
 	// Seen gets the object when it was replaced, or when its labels or taints changed.
 	Seen func(*v1.Node)
+	// SetPodCIDR tells the runtime the networks of this node's pods, comma-separated; nil if it need not know.
+	SetPodCIDR func(ctx context.Context, cidr string, done func(error))
 	// Every is how often the runtime is polled (nodeStatusUpdateFrequency), Report how often an
 	// unchanged status is written (nodeStatusReportFrequency).
 	Every, Report time.Duration
@@ -98,6 +100,8 @@ type nodestatus struct {
 	listed, watched bool
 	node, heardOf   *v1.Node
 	seen            *v1.Node
+
+	podNetwork podNetwork
 
 	pressure eviction.Conditions
 	runtime  runtimeView
@@ -231,8 +235,13 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		n.written(ctx, m)
 	case leased:
 		n.leased(ctx, m)
+	case networkTold:
+		n.networkTold(ctx, m)
+	case tellNetwork:
+		n.podNetwork.waiting = false
 	}
 	n.tell(ctx)
+	n.network(ctx)
 	n.sync(ctx)
 	n.renew(ctx)
 }

@@ -79,6 +79,12 @@ type Runtime interface {
 	Events(ctx context.Context, opened func(), event func(RuntimeEvent), done func(error))
 }
 
+// PodNetwork is the part of a runtime that may configure the network of pods itself (CRI UpdateRuntimeConfig).
+type PodNetwork interface {
+	// SetPodCIDR tells it the networks of this node's pods, comma-separated. Idempotent.
+	SetPodCIDR(ctx context.Context, cidr string, done func(error))
+}
+
 // RuntimeVersion is the name and version of the runtime.
 type RuntimeVersion struct {
 	Name       string // containerd, cri-o, simcri

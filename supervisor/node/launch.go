@@ -244,6 +244,9 @@ func (l *launch) connectPorts(context.Context) error {
 	if l.machine.own != nil {
 		l.ports.Cgroups = l.machine.own.port
 	}
+	if net, ok := rt.Runtime.(port.PodNetwork); ok {
+		l.ports.PodNetwork = net
+	}
 	if reopener, ok := rt.Runtime.(port.LogReopener); ok {
 		l.ports.LogReopener, l.ports.Logs = reopener, l.host
 		if dir := l.config.Options().ContainerLogLinks; dir != "" {
