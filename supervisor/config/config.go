@@ -323,6 +323,12 @@ func addrPort(address string, port int32) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(netip.MustParseAddr(address), uint16(port)), true
 }
 
+// OOMScoreAdj is oom_score_adj of the agent's own process. (oomScoreAdj)
+func (c Config) OOMScoreAdj() int { return int(*c.kubelet.OOMScoreAdj) }
+
+// MaxOpenFiles is how many files the agent's own process may have open. (maxOpenFiles)
+func (c Config) MaxOpenFiles() uint64 { return uint64(max(c.kubelet.MaxOpenFiles, 0)) }
+
 // PodLogsDir is where the logs of pods are. (podLogsDir)
 func (c Config) PodLogsDir() string { return c.kubelet.PodLogsDir }
 

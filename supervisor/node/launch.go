@@ -34,8 +34,8 @@ import (
 
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
-//	validate ─► reach the runtime ─► claim the root directory ─► reach the apiserver ─► open the host
-//	         ─► listen ─► connect the ports ─► start the actors
+//	validate ─► reach the runtime ─► claim the root directory ─► limit this process ─► reach the apiserver
+//	         ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
 	options Options
 	config  config.Config
@@ -70,7 +70,7 @@ func Run(ctx context.Context, o Options) error {
 	l := &launch{options: o, config: o.Config}
 	defer l.close()
 	for _, step := range []func(context.Context) error{
-		l.validate, l.reachRuntime, l.claimRoot, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
+		l.validate, l.reachRuntime, l.claimRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
 	} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errToldToEnd) {

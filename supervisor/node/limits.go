@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// limitSelf sets what the kernel grants this process. A refusal is a warning: it makes the agent less robust, and
+// not unable to work.
+func (l *launch) limitSelf(context.Context) error {
+	warn := func(setting string, err error) {
+		if err != nil {
+			l.options.Log.Warn().Str("setting", setting).Msg(err.Error())
+		}
+	}
+	warn("oomScoreAdj", setOOMScore("/proc/self/oom_score_adj", l.config.OOMScoreAdj()))
+	warn("maxOpenFiles", setOpenFiles(openFiles{unix.Getrlimit, unix.Setrlimit}, l.config.MaxOpenFiles()))
+	return nil
+}
+
+// setOOMScore writes oom_score_adj (proc_pid_oom_score_adj(5)), unless it has this value already.
+func setOOMScore(file string, want int) error {
+	text := strconv.Itoa(want)
+	if now, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(now)) == text {
+		return nil
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = f.WriteString(text)
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot set oom_score_adj of the agent to %d: %w: when memory runs out, the kernel may kill "+
+			"the agent early; give the agent CAP_SYS_RESOURCE, or set OOMScoreAdjust=%d in its systemd unit",
+			want, err, want)
+	}
+	return nil
+}
+
+// openFiles reads and writes a limit of this process (getrlimit(2)).
+type openFiles struct {
+	get, set func(resource int, limit *unix.Rlimit) error
+}
+
+// setOpenFiles sets the limit of open files, or, if the kernel refuses that, as much of it as it allows.
+func setOpenFiles(f openFiles, want uint64) error {
+	err := f.set(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: want, Max: want})
+	if err == nil {
+		return nil
+	}
+	now := unix.Rlimit{}
+	if e := f.get(unix.RLIMIT_NOFILE, &now); e != nil {
+		return fmt.Errorf("cannot read the limit of open files of the agent: %w", e)
+	}
+	if now.Max >= want {
+		return fmt.Errorf("cannot set the limit of open files of the agent to %d: %w", want, err)
+	}
+	if now.Cur < now.Max {
+		now.Cur = now.Max
+		if e := f.set(unix.RLIMIT_NOFILE, &now); e != nil {
+			return fmt.Errorf("cannot set the limit of open files of the agent to %d: %w", now.Max, e)
+		}
+	}
+	return fmt.Errorf("cannot set the limit of open files of the agent to %d: %w: it is %d; give the agent "+
+		"CAP_SYS_RESOURCE, set LimitNOFILE=%d in its systemd unit, or set a smaller maxOpenFiles", want, err, now.Cur, want)
+}
