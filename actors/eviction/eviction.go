@@ -113,6 +113,8 @@ type actor struct {
 	round  int
 	effect kernel.EffectID
 	watch  kernel.EffectID
+	// armed: the kernel was asked for a notice, or a timer to ask it runs.
+	armed bool
 
 	memory eviction.Memory
 	shown  eviction.Conditions
@@ -154,9 +156,11 @@ const (
 	// grace period.
 	endPoll = time.Second
 	endWait = 30 * time.Second
-	// limitPeriod is the time between checks of pods with limits of disk, noLimitPeriod while there are none.
-	limitPeriod, noLimitPeriod = 10 * time.Second, 30 * time.Second
-	noticePeriod               = time.Second
+	// limitPeriod is the time between checks of pods with limits of disk.
+	limitPeriod = 10 * time.Second
+	// noticePeriod is the time from one notice of the kernel to the next. shortPeriod is that while memory is short:
+	// then it would be noticed at once.
+	noticePeriod, shortPeriod = 100 * time.Millisecond, time.Second
 )
 
 // Start implements kernel.Behavior.
@@ -242,7 +246,12 @@ func (a *actor) arm(ctx *kernel.Context[Message]) {
 	}
 	for _, t := range a.deps.Policy.Thresholds {
 		if t.Signal == eviction.MemoryAvailable && a.reading.Memory.Known {
+			a.armed = true
 			threshold := uint64(max(t.Value.Of(int64(a.reading.Memory.Capacity)), 0))
+			if a.reading.Memory.Available < threshold {
+				ctx.After(shortPeriod, arm{})
+				return
+			}
 			a.watch = portcall.Do0(ctx, kernel.Effect[Message]{
 				Kind: "WatchMemory", Lane: "notice", Deadline: kernel.NoDeadline, Patience: kernel.NoDeadline, Idles: true,
 			}, func(c context.Context, done func(error)) { a.deps.Pressure.WatchMemory(c, threshold, done) },
@@ -263,7 +272,11 @@ func (a *actor) call(kind string) kernel.Effect[Message] {
 }
 
 func (a *actor) wait(ctx *kernel.Context[Message], before *eviction.Reading) {
-	a.become(ctx, waiting, a.deps.Policy.Wait(before, &a.reading))
+	d := a.deps.Policy.Wait(before, &a.reading)
+	if a.deps.Policy.LocalStorage {
+		d = min(d, max(a.limits.Sub(ctx.Now()), eviction.Shortest))
+	}
+	a.become(ctx, waiting, d)
 }
 
 // fail logs a failure, once until it is over.
@@ -277,9 +290,9 @@ func (a *actor) fail(ctx *kernel.Context[Message], err error) {
 
 func (a *actor) measured(ctx *kernel.Context[Message], m left) {
 	a.fail(ctx, m.err)
-	before, unarmed := a.reading, a.watch == 0
+	before := a.reading
 	a.reading = m.reading
-	if unarmed {
+	if !a.armed {
 		a.arm(ctx)
 	}
 	var shown eviction.Conditions
@@ -321,7 +334,11 @@ func (a *actor) reclaim(ctx *kernel.Context[Message], s *eviction.Shortage) bool
 	a.become(ctx, reclaiming, reclaimDeadline)
 	self, round := ctx.Self(), a.round
 	a.pending = 0
-	for _, f := range [...]func(func(error)){a.deps.ReclaimContainers, a.deps.ReclaimImages} {
+	images := a.deps.ReclaimImages
+	if !a.reading.Freed(s.Signal) {
+		images = nil
+	}
+	for _, f := range [...]func(func(error)){a.deps.ReclaimContainers, images} {
 		if f != nil {
 			a.pending++
 			f(func(error) { self.Tell(reclaimed{round}) })
@@ -370,9 +387,6 @@ func (a *actor) listed(ctx *kernel.Context[Message], all []*v1.Pod) {
 	}
 	a.limits = ctx.Now().Add(limitPeriod)
 	if len(chosen) == 0 {
-		if len(a.short) == 0 {
-			a.limits = ctx.Now().Add(noLimitPeriod)
-		}
 		a.tried = false
 		a.wait(ctx, &a.reading)
 		return

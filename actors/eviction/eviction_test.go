@@ -25,6 +25,8 @@ type rig struct {
 	pods   []*v1.Pod
 	use    uint64
 	notice func(error)
+	// asked is how often the kernel was asked for a notice.
+	asked int
 }
 
 func (r *rig) Left(_ context.Context, done func(eviction.Reading, error)) {
@@ -45,7 +47,9 @@ func (r *rig) Use(_ context.Context, list []*v1.Pod, _ port.PodUse, done func([]
 	})
 }
 
-func (r *rig) WatchMemory(_ context.Context, _ uint64, done func(error)) { r.notice = done }
+func (r *rig) WatchMemory(_ context.Context, _ uint64, done func(error)) {
+	r.notice, r.asked = done, r.asked+1
+}
 
 func (r *rig) Record(e port.Event) { r.Say("event: %s", e.Reason) }
 
@@ -102,6 +106,38 @@ func TestDiskReclaim(t *testing.T) {
 	r.left.NodeFS.Bytes.Available = 50
 	r.WantAfter("disk is short", 4*time.Second, "show: memory false, disk true", "event: EvictionThresholdMet",
 		"images: reclaim", "show: memory false, disk true", "event: Evicted", "pods: evict a in 1s")
+}
+
+// TestNotices: an early notice is soon asked for again, and none while memory is short, as it would come at once.
+func TestNotices(t *testing.T) {
+	r := newRig(t)
+	r.notice(nil)
+	r.WantAfter("it is early", 150*time.Millisecond)
+	if r.asked != 2 {
+		t.Fatalf("asked for %d notices, want 2", r.asked)
+	}
+	r.pods = nil
+	r.memory(50)
+	r.notice(nil)
+	r.Advance(20 * time.Second)
+	if r.asked != 2 {
+		t.Fatalf("asked for %d notices while memory is short, want 2", r.asked)
+	}
+	r.memory(900)
+	r.Advance(3 * time.Second)
+	if r.asked != 3 {
+		t.Fatalf("asked for %d notices when memory was enough again, want 3", r.asked)
+	}
+	r.Keep("nothing")
+}
+
+// TestImagesElsewhere: images stay if their removal would free nothing where room is short.
+func TestImagesElsewhere(t *testing.T) {
+	r := newRig(t)
+	r.left.NodeFS.Device, r.left.ImageFS.Device = "a", "b"
+	r.left.NodeFS.Bytes.Available = 50
+	r.WantAfter("disk is short", 4*time.Second, "show: memory false, disk true", "event: EvictionThresholdMet",
+		"event: Evicted", "pods: evict a in 1s")
 }
 
 // TestCrash: the next incarnation measures again.

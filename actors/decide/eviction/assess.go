@@ -155,9 +155,12 @@ const (
 	Shortest = 500 * time.Millisecond
 )
 
+// diskRate is how fast a hog is taken to write, in bytes per second.
+const diskRate = 1 << 30
+
 // Wait is how long to wait for the next reading. It falls as a threshold nears: a hog is taken to fill all
-// memory or all process IDs within 10 s, and a disk within 100 s, or else to go on as it did from the last
-// reading, before, to this one.
+// memory or all process IDs within 10 s, a small disk at 1 GiB/s and a large one within 100 s, or else to go on
+// as it did from the last reading, before, to this one.
 func (p *Policy) Wait(before, r *Reading) time.Duration {
 	wait := Longest
 	for _, t := range p.Thresholds {
@@ -173,7 +176,11 @@ func (p *Policy) Wait(before, r *Reading) time.Duration {
 		if condition(t.Signal) == disk {
 			fill = 100 * time.Second
 		}
-		wait = min(wait, max(time.Second, time.Duration(distance/float64(left.Capacity)*float64(fill))))
+		full := time.Duration(distance / float64(left.Capacity) * float64(fill))
+		if t.Signal.Resource() == v1.ResourceEphemeralStorage {
+			full = min(full, time.Duration(distance/diskRate*float64(time.Second)))
+		}
+		wait = min(wait, max(time.Second, full))
 		was, _ := before.of(t.Signal)
 		if passed := r.At.Sub(before.At); was.Known && was.Available > left.Available && passed > 0 {
 			eta := distance / float64(was.Available-left.Available) * float64(passed)

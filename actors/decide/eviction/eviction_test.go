@@ -162,3 +162,45 @@ func TestWait(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitDisk: a small disk is looked at more often than a large one, as both can fill at the same rate.
+func TestWaitDisk(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{{Signal: NodeFSAvailable, Value: Amount{Fraction: 0.1}, Hard: true}}}
+	for _, c := range []struct {
+		available, capacity uint64
+		want                time.Duration
+	}{{200 << 20, 200 << 20, time.Second}, {5 << 30, 10 << 30, 4 * time.Second}, {500 << 30, 1000 << 30, 10 * time.Second}} {
+		r := &Reading{NodeFS: Disk{Bytes: Left{Available: c.available, Capacity: c.capacity, Known: true}}}
+		if got := p.Wait(&Reading{}, r); got != c.want {
+			t.Errorf("%d of %d: %v, want %v", c.available, c.capacity, got, c.want)
+		}
+	}
+}
+
+// TestFreed: the removal of images helps only where images are.
+func TestFreed(t *testing.T) {
+	on := func(node, image, container string) *Reading {
+		return &Reading{NodeFS: Disk{Device: node}, ImageFS: Disk{Device: image}, ContainerFS: Disk{Device: container}}
+	}
+	for _, c := range []struct {
+		on      *Reading
+		signals []Signal
+	}{
+		{on("a", "a", "a"), []Signal{NodeFSAvailable, NodeFSInodesFree, ImageFSAvailable, ImageFSInodesFree, ContainerFSAvailable,
+			ContainerFSInodesFree}},
+		{on("a", "b", "b"), []Signal{ImageFSAvailable, ImageFSInodesFree, ContainerFSAvailable, ContainerFSInodesFree}},
+		{on("a", "b", "a"), []Signal{ImageFSAvailable, ImageFSInodesFree}},
+		{on("a", "", ""), []Signal{NodeFSAvailable, NodeFSInodesFree, ImageFSAvailable, ImageFSInodesFree, ContainerFSAvailable,
+			ContainerFSInodesFree}},
+	} {
+		var got []Signal
+		for _, s := range Signals() {
+			if c.on.Freed(s) {
+				got = append(got, s)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.signals) {
+			t.Errorf("%+v: %v, want %v", c.on, got, c.signals)
+		}
+	}
+}

@@ -47,6 +47,20 @@ func (r *Reading) SplitImageFS() bool {
 	return r.ImageFS.Device != "" && r.ImageFS.Device != r.NodeFS.Device
 }
 
+// Freed says whether the removal of images frees room on the file system of a signal.
+func (r *Reading) Freed(s Signal) bool {
+	switch s {
+	case NodeFSAvailable, NodeFSInodesFree:
+		return !r.SplitImageFS()
+	case ContainerFSAvailable, ContainerFSInodesFree:
+		return r.ContainerFS.Device == r.ImageFS.Device
+	case ImageFSAvailable, ImageFSInodesFree:
+		return true
+	case MemoryAvailable, AllocatableMemoryAvailable, PIDAvailable:
+	}
+	return false
+}
+
 // Use is what one pod uses.
 type Use struct {
 	UID types.UID
