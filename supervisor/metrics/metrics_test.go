@@ -144,6 +144,8 @@ func value(t *testing.T, families map[string]*dto.MetricFamily, name, labels str
 			return m.Counter.GetValue()
 		case m.Gauge != nil:
 			return m.Gauge.GetValue()
+		case m.Untyped != nil:
+			return m.Untyped.GetValue()
 		case m.Histogram != nil:
 			return float64(m.Histogram.GetSampleCount())
 		}
@@ -405,6 +407,15 @@ func TestSLIs(t *testing.T) {
 		{"kubernetes_healthchecks_total", "name=syncloop status=success type=healthz", 1},
 		{"process_start_time_seconds", "", float64(now.Unix())},
 	})
+}
+
+// TestProtection: what the node gave up to protect itself.
+func TestProtection(t *testing.T) {
+	m := fresh(t)
 	m.ImageRemoved(imagegc.Old)
-	check(t, scrape(t, m, asked(), "/metrics"), []want{{"kubelet_image_garbage_collected_total", "reason=age", 1}})
+	m.Evicted("memory.available")
+	check(t, scrape(t, m, asked(), "/metrics"), []want{
+		{"kubelet_image_garbage_collected_total", "reason=age", 1},
+		{"kubelet_evictions", "eviction_signal=memory.available", 1},
+	})
 }

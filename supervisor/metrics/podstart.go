@@ -51,6 +51,9 @@ func (m *Metrics) pulled(uid types.UID, ended bool, at time.Time) {
 	}
 }
 
+// Evicted counts an eviction by its signal: it is what a node.Config tells.
+func (m *Metrics) Evicted(signal string) { m.evictions.WithLabelValues(signal).Inc() }
+
 // ImageRemoved counts an image that nobody used: it is what a node.Config tells.
 func (m *Metrics) ImageRemoved(why imagegc.Reason) {
 	m.imagesRemoved.WithLabelValues(string(why)).Inc()

@@ -98,7 +98,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	admits.AppArmor, admits.StrictGroups = appArmor(), rt.strictGroups
 	settings.Cluster.Own = ownOf(c, &m, d.name)
 	settings.Started, settings.ShutDown = d.counters.Started, d.counters.ShutDown
-	settings.ImageRemoved = d.counters.ImageRemoved
+	settings.ImageRemoved, settings.Evicted = d.counters.ImageRemoved, d.counters.Evicted
 	settings.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {
 		settings.Cgroups = *m.own.settings

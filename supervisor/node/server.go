@@ -148,7 +148,8 @@ func (d *running) certificate(s serving, k *kubelet.KubeletConfiguration) (serve
 // routes are all that there is.
 func (d *running) routes(s serving) []serve.Route {
 	k := s.options.Config.Kubelet()
-	routes := append([]serve.Route{serve.PodsRoute(d.find)}, serve.HealthzRoutes(healthz.Handler(d.checks(), d.counters.Healthcheck))...)
+	routes := append([]serve.Route{serve.PodsRoute(d.find)},
+		serve.HealthzRoutes(healthz.Handler(d.checks(), d.counters.Healthcheck))...)
 	if !*k.EnableDebuggingHandlers {
 		for _, path := range []string{"/run/", "/exec/", "/attach/", "/portForward/", "/containerLogs/", "/runningpods/",
 			"/debug/pprof/", "/logs/"} {

@@ -84,8 +84,8 @@ func TestLogind(t *testing.T) {
 		t.Errorf("a lock in a shutdown: %v", err)
 	}
 	select {
-	case <-over:
-		t.Error("the lock is gone")
+	case err := <-over:
+		t.Errorf("the lock is gone: %v", err)
 	default:
 	}
 	for range 2 {
