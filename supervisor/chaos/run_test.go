@@ -31,6 +31,12 @@ func TestQuietLives(t *testing.T) {
 // kept are the shortest cases of faults that were found by this package and mended, with
 // what they broke. docs/chaos-findings.md says more of each.
 var kept = map[string]string{
+	// A container whose image was changed and changed back has no backoff, as it has not crashed.
+	"I21 image changed back": "create d main=app; at 10s: image d/app to=registry.test/app:4; at 1m0s: image d/app; " +
+		"at 1m6s: image d/app to=registry.test/app:4; at 1m10s: end-sandbox d",
+	// A preStop hook began to sleep when the sandbox ended, and was over just after the pod was deleted.
+	"I07 slept before the deletion": "no-events; create a main=app prestop=app; at 1m58.1s: end-sandbox a; " +
+		"at 2m0s: delete a",
 	// The same without events, which the agent counted to know that something may have gone unseen.
 	"L01 container that came and went without events": "no-events; create a main=app; at 6.7s: oom a/app; " +
 		"at 7.5s: kill-runtime for=17s; at 8.5s: vanish a/app",

@@ -18,7 +18,8 @@ var hooksRun = rule{
 			"when its pod is deleted, after the sleep. It is shown as started after its postStart command was begun. " +
 			"Hooks over HTTP can't be told from probes.",
 		Excuses: "The signal: a grace period that is over, or none; a start that was answered late; a pod that the agent " +
-			"was not told of; a restart of all containers. Shown: an agent or actor that began after the container.",
+			"was not told of; a restart of all containers. The sleep: it may have begun when the sandbox " +
+			"ended, before the deletion. Shown: an agent or actor that began after the container.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		at := p.containers[c.Object]
@@ -34,7 +35,7 @@ var hooksRun = rule{
 		case h.Exec != nil && !at.ran(h):
 			return fmt.Sprintf("container %s gets its stop signal, and its preStop command was not run", at.name)
 		case h.Sleep != nil && !p.endsSince.IsZero() && p.endsSince.After(at.startedAt) &&
-			n.now().Sub(p.endsSince) < podspec.Seconds(h.Sleep.Seconds) && at.image == p.image(at.name) &&
+			n.now().Sub(p.sleepsSince(at)) < podspec.Seconds(h.Sleep.Seconds) && at.image == p.image(at.name) &&
 			spec.LivenessProbe == nil && spec.StartupProbe == nil:
 			return fmt.Sprintf("container %s gets its stop signal %s after its pod was deleted, and its preStop hook sleeps %s",
 				at.name, n.now().Sub(p.endsSince), podspec.Seconds(h.Sleep.Seconds))
@@ -60,6 +61,15 @@ var hooksRun = rule{
 		}
 		return ""
 	},
+}
+
+// sleepsSince is when a preStop hook may have begun to sleep: when the pod was deleted, or before that when
+// the container's sandbox ended.
+func (p *Pod) sleepsSince(c *container) time.Time {
+	if s := p.sandboxes[c.sandbox]; s != nil && !s.endedAt.IsZero() && s.endedAt.Before(p.endsSince) {
+		return s.endedAt
+	}
+	return p.endsSince
 }
 
 // told says whether the agent that runs knows of a pod from a source.

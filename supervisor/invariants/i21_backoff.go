@@ -25,8 +25,8 @@ var backsOff = rule{
 		ID: "I21",
 		Text: "A container is made again no sooner than its backoff says (0 s, 10 s, 20 s, … 5 min after its last end; " +
 			"from the beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
-		Excuses: "Another image, or a pod that was not wanted meanwhile: there is no backoff. A clock that was set since " +
-			"the start of the last incarnation. Somebody else removes a container. " +
+		Excuses: "Another image, if only for a time, or a pod that was not wanted meanwhile: there is no backoff. A clock " +
+			"that was set since the start of the last incarnation. Somebody else removes a container. " +
 			"To be late: as I27, and a backoff that follows from the number of the incarnation if its actor was restarted.",
 	},
 	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
@@ -39,9 +39,11 @@ var backsOff = rule{
 			return ""
 		}
 		another := p.dropped.After(last.startedAt) && last.sandbox != t.Sandbox // life of the pod, perhaps
-		if last.image != p.image(t.Container) || another {
-			// The next end may be the first of the image, after which there is no backoff either.
-			l.backoff, l.free, l.doubtful = 0, true, l.doubtful || another
+		image := last.image != p.image(t.Container)
+		if image || last.otherImage || another {
+			// The next end may be the first of the image, after which there is no backoff either. Of an image
+			// that is the old one again the agent may not have been told.
+			l.backoff, l.free, l.doubtful = 0, true, l.doubtful || another || !image
 			return ""
 		}
 		if !n.timely || n.clockSet.After(last.startedAt) || last.cause == simcri.Lost {

@@ -334,4 +334,17 @@ func TestDocument(t *testing.T) {
 			t.Errorf("docs/invariants.md lacks the row\n%s", row)
 		}
 	}
+	lines := strings.Split(string(doc), "\n")
+	for i, line := range lines {
+		above := lines[max(i-1, 0)]
+		if strings.HasPrefix(line, "|---") && !strings.HasPrefix(above, "| number |") {
+			t.Errorf("docs/invariants.md: line %d is below %q, not below the header of its table", i+1, above)
+		}
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| number |") && !strings.HasPrefix(above, "|") {
+			t.Errorf("docs/invariants.md: line %d is a row without a table: %.40s", i+1, line)
+		}
+		if strings.HasPrefix(line, "| number |") && (i+1 == len(lines) || !strings.HasPrefix(lines[i+1], "|---")) {
+			t.Errorf("docs/invariants.md: line %d is a header without a table", i+1)
+		}
+	}
 }

@@ -102,7 +102,10 @@ type Pod struct {
 	failed map[string]bool
 }
 
-type sandbox struct{ ready bool }
+type sandbox struct {
+	ready   bool
+	endedAt time.Time
+}
 
 func (s *sandbox) isReady() bool { return s != nil && s.ready }
 
@@ -210,7 +213,7 @@ func (n *Node) Changed(t simcri.Transition) {
 	}
 	n.sometimes(func(r *rare) bool { return r.changed != nil && r.changed(n, p, &t) })
 	if t.Container == "" {
-		p.sandboxChanged(&t)
+		p.sandboxChanged(&t, n.now())
 	} else {
 		n.containerChanged(p, &t)
 	}
@@ -222,7 +225,7 @@ func (n *Node) Changed(t simcri.Transition) {
 	}
 }
 
-func (p *Pod) sandboxChanged(t *simcri.Transition) {
+func (p *Pod) sandboxChanged(t *simcri.Transition, now time.Time) {
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
 		p.sandboxes[t.ID] = &sandbox{}
@@ -234,7 +237,7 @@ func (p *Pod) sandboxChanged(t *simcri.Transition) {
 		p.sandboxes[t.ID].ready = true
 		p.ready++
 	case observed.ContainerStoppedEvent:
-		p.sandboxes[t.ID].ready = false
+		p.sandboxes[t.ID].ready, p.sandboxes[t.ID].endedAt = false, now
 		p.ready--
 	case observed.ContainerDeletedEvent:
 		delete(p.sandboxes, t.ID)

@@ -71,6 +71,12 @@ func TestTimes(t *testing.T) {
 		p.Spec.RestartPolicy = v1.RestartPolicyAlways
 		r.tell(p)
 	}
+	another := func(r *rig) {
+		p := r.spec()
+		p.Spec.RestartPolicy, p.Spec.Containers[0].Image = v1.RestartPolicyAlways, "another"
+		r.tell(p)
+	}
+	ends := func(r *rig) { r.sandbox("s0", 0, ended) }
 	probed := func(r *rig) { r.tell(r.probed()) }
 	hooked := func(r *rig) { r.tell(r.hooked()) }
 	renewed := func(r *rig) { r.Renewed(r.now) }
@@ -102,6 +108,13 @@ func TestTimes(t *testing.T) {
 		"the third time too soon": {[]step{
 			always, crash(0), again(1), crash(1), pass(11 * time.Second), again(2), crash(2), pass(19 * time.Second), again(3),
 		}, "I21"},
+		"another image for a time": {[]step{
+			always, crash(0), again(1), another, always, crash(1), again(2), crash(2), pass(11 * time.Second), again(3),
+		}, ""},
+		"and then too soon": {[]step{
+			always, crash(0), again(1), another, always, crash(1), again(2), crash(2), again(3), crash(3),
+			pass(11 * time.Second), again(4),
+		}, "I21"},
 		"after a long run": {[]step{always, crash(0), again(1), pass(longRun), crash(1), again(2)}, ""},
 
 		"asked in time":              {[]step{probed, pass(11 * time.Second), ask, pass(12 * time.Second), ask}, ""},
@@ -116,13 +129,19 @@ func TestTimes(t *testing.T) {
 		"renewed after an exit": {[]step{asks, renewed, pass(time.Hour), begins, renewed}, ""},
 		"renewed after a cut":   {[]step{asks, renewed, func(r *rig) { r.CutOff(time.Minute) }, pass(time.Minute), renewed}, ""},
 
-		"its command ran":            {[]step{hooked, runs("/stop"), stopIn(30 * time.Second)}, ""},
-		"another command ran":        {[]step{hooked, runs("/start"), stopIn(30 * time.Second)}, "I07"},
-		"shown as started, and was":  {[]step{hooked, pass(time.Second), runs("/start"), shows(true)}, ""},
-		"shown as started too soon":  {[]step{hooked, pass(time.Second), shows(true)}, "I07"},
-		"not shown as started":       {[]step{hooked, pass(time.Second), shows(false)}, ""},
-		"slept, and was stopped":     {[]step{sleeps, pass(time.Second), deleted(30), sleeps, pass(5 * time.Second), stopIn(25 * time.Second)}, ""},
-		"stopped before it slept":    {[]step{sleeps, pass(time.Second), deleted(30), sleeps, pass(4 * time.Second), stopIn(26 * time.Second)}, "I07"},
+		"its command ran":           {[]step{hooked, runs("/stop"), stopIn(30 * time.Second)}, ""},
+		"another command ran":       {[]step{hooked, runs("/start"), stopIn(30 * time.Second)}, "I07"},
+		"shown as started, and was": {[]step{hooked, pass(time.Second), runs("/start"), shows(true)}, ""},
+		"shown as started too soon": {[]step{hooked, pass(time.Second), shows(true)}, "I07"},
+		"not shown as started":      {[]step{hooked, pass(time.Second), shows(false)}, ""},
+		"slept, and was stopped":    {[]step{sleeps, pass(time.Second), deleted(30), sleeps, pass(5 * time.Second), stopIn(25 * time.Second)}, ""},
+		"stopped before it slept":   {[]step{sleeps, pass(time.Second), deleted(30), sleeps, pass(4 * time.Second), stopIn(26 * time.Second)}, "I07"},
+		"slept as its sandbox ended": {[]step{
+			sleeps, pass(time.Second), ends, pass(4 * time.Second), deleted(30), sleeps, pass(time.Second), stopIn(29 * time.Second),
+		}, ""},
+		"its sandbox ended, and it slept too short": {[]step{
+			sleeps, pass(time.Second), ends, pass(3 * time.Second), deleted(30), sleeps, pass(time.Second), stopIn(29 * time.Second),
+		}, "I07"},
 		"there is no time for sleep": {[]step{sleeps, pass(time.Second), deleted(1), sleeps, pass(time.Second), stopIn(2 * time.Second)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
