@@ -98,12 +98,16 @@ type removed struct {
 // again is this actor's own timer for one pod.
 type again struct{ uid types.UID }
 
+// more is this actor's own timer, while there are orphans that pods was not told of.
+type more struct{}
+
 // missed is this actor's own timer, after its mailbox was full.
 type missed struct{}
 
 // settled is this actor's own timer for what rests.
 type settled struct{}
 
+func (more) isGCMessage()        {}
 func (missed) isGCMessage()      {}
 func (settled) isGCMessage()     {}
 func (Collect) isGCMessage()     {}
@@ -178,12 +182,25 @@ type gc struct {
 	unlinked bool
 	reclaims reclaims
 	missed   kernel.Missed[Message]
+	// orphans are the pods with only directories that pods was not told of yet. telling: the timer runs.
+	// Invariant: it does unless there is none.
+	orphans []types.UID
+	telling bool
+	// swept: a sweep was made since all sources have reported.
+	swept bool
 }
 
 const (
 	// rest is how long no pod must have come, restMost how long one waits for that.
 	rest     = 500 * time.Millisecond
 	restMost = 30 * time.Second
+	// early is the period of sweeps until one was made that knows all pods: after a crash of the node there
+	// may be much to remove.
+	early = 10 * time.Second
+	// orphansAtOnce is of how many orphans pods is told at once, and orphansEvery how often: thousands would
+	// overflow its mailbox. It is longer than rest, so that removals begin in between.
+	orphansAtOnce = 512
+	orphansEvery  = time.Second
 )
 
 // collection is one pod that is being removed.
@@ -234,7 +251,7 @@ const (
 
 // Start implements kernel.Behavior.
 func (g *gc) Start(ctx *kernel.Context[Message]) {
-	ctx.After(g.deps.Period, Sweep{})
+	g.sweepLater(ctx)
 	g.listLinked(ctx)
 	g.inherit(ctx)
 	if ctx.Incarnation() > 1 {
@@ -276,6 +293,8 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		g.reclaim(ctx, m)
 	case settled:
 		g.settled(ctx)
+	case more:
+		g.abandon(ctx)
 	case again:
 		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
 			next := newCollection(c.task)
@@ -290,7 +309,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 			g.list(ctx)
 		}
 	case Sweep:
-		ctx.After(g.deps.Period, Sweep{})
+		g.sweepLater(ctx)
 		g.list(ctx)
 	case found:
 		g.found(ctx, m)

@@ -20,6 +20,15 @@ func (g *gc) list(ctx *kernel.Context[Message]) {
 		func(_ kernel.EffectID, l observed.Runtime, err error) Message { return found{list: l, err: err} })
 }
 
+// sweepLater sets the timer of the next sweep.
+func (g *gc) sweepLater(ctx *kernel.Context[Message]) {
+	period := g.deps.Period
+	if !g.swept {
+		period = min(period, early)
+	}
+	ctx.After(period, Sweep{})
+}
+
 // found continues with a sweep: the host after the runtime, and then the pods.
 func (g *gc) found(ctx *kernel.Context[Message], m found) {
 	switch {
@@ -71,12 +80,31 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	if !m.all {
 		return
 	}
+	g.swept = true
 	known := podgc.All(m.list)
+	g.orphans = nil
 	for _, uid := range m.dirs {
 		if !known[uid] && !m.pods[uid] && g.of[uid] == nil {
+			g.orphans = append(g.orphans, uid)
+		}
+	}
+	if !g.telling {
+		g.abandon(ctx)
+	}
+}
+
+// abandon tells pods of some orphans. It leaves those alone that it knows by now.
+func (g *gc) abandon(ctx *kernel.Context[Message]) {
+	n := min(len(g.orphans), orphansAtOnce)
+	for _, uid := range g.orphans[:n] {
+		if g.of[uid] == nil {
 			ctx.Log().Info().Str("uid", string(uid)).Msg("removing orphaned pod directories")
 			g.deps.Abandoned(uid)
 		}
+	}
+	g.orphans = g.orphans[n:]
+	if g.telling = len(g.orphans) > 0; g.telling {
+		ctx.After(orphansEvery, more{})
 	}
 }
 

@@ -1,0 +1,106 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// TestOrphanedDirectories shows that an agent removes the directories of 8,000 pods that nobody knows,
+// that it does so soon, and that it removes nothing through a mount, be it busy or not.
+func TestOrphanedDirectories(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounts need root")
+	}
+	const (
+		orphans = 8000
+		atMost  = 2 * time.Minute // the bar is one; machines are noisy
+	)
+	b := newBed(t, lab.Releases[0])
+	pods := filepath.Join(b.Root(), "pods")
+	volume := func(i int, name string) string {
+		return filepath.Join(pods, fmt.Sprintf("0a1b2c3d-0000-4000-8000-%012d", i), "volumes", "kubernetes.io~empty-dir", name)
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range orphans {
+		for _, file := range []string{"a", "b", "deep/c"} {
+			write(filepath.Join(volume(i, "x"), file), "left")
+		}
+	}
+
+	// Two have another directory mounted in them; in the second, a file is open.
+	canaries := map[string]string{"free": filepath.Join(b.dir, "free", "canary"), "busy": filepath.Join(b.dir, "busy", "canary")}
+	for i, name := range []string{"free", "busy"} {
+		write(canaries[name], name)
+		mounted := volume(1000+i, "mounted")
+		if err := os.MkdirAll(mounted, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mount(filepath.Dir(canaries[name]), mounted, "", syscall.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { syscall.Unmount(mounted, syscall.MNT_DETACH) }) //nolint:errcheck // it ought to be unmounted
+		if name == "busy" {
+			held, err := os.Open(filepath.Join(mounted, "canary"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { held.Close() }) //nolint:errcheck // it was only read
+		}
+	}
+
+	b.apply(t, "lives.yaml", asking("lives", "{}"))
+	begun := time.Now()
+	b.start(t)
+	lives := b.awaitRunning(t, "lives")
+	var first time.Duration
+	err := lab.Eventually(t.Context(), atMost, "orphaned directories are removed", func() error {
+		left, err := os.ReadDir(pods)
+		if err != nil {
+			return err
+		}
+		if first == 0 && len(left) < orphans {
+			first = time.Since(begun)
+		}
+		for _, dir := range left {
+			switch filepath.Join(pods, dir.Name()) {
+			case filepath.Join(pods, lives.UID), filepath.Join(volume(1001, ""), "..", ".."):
+			default:
+				return fmt.Errorf("%d are left", len(left))
+			}
+		}
+		return nil
+	})
+	t.Logf("%d orphaned directories: the first was gone %s after the start, all after %s",
+		orphans, first.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, canary := range canaries {
+		if text, err := os.ReadFile(canary); err != nil || string(text) != name {
+			t.Errorf("the %s mount's file has %q, %v; want it untouched", name, text, err)
+		}
+	}
+	if _, err := os.Stat(volume(1001, "x")); errors.Is(err, os.ErrNotExist) {
+		t.Log("the busy mount was detached, and its pod's directory removed")
+	} else {
+		t.Log("the pod's directory with the busy mount is left")
+	}
+	if again := b.awaitRunning(t, "lives"); again.UID != lives.UID {
+		t.Errorf("the running pod was replaced: %+v", again)
+	}
+}
