@@ -151,6 +151,9 @@ type NodeSpec struct {
 	// Files gives containers an /etc/hosts and termination messages; see Node.Machine.
 	// It costs some calls for each container.
 	Files bool
+	// Pressure is what there is of memory and disks: the agent evicts pods when it runs short. Nil: nothing runs
+	// short. What containers use is set by Machine().Pressure.SetUse.
+	Pressure *machine.Capacity
 	// Standalone leaves out the apiserver: the agent has static pods only.
 	Standalone bool
 	// Stopped leaves the agent to be started by StartAgent.

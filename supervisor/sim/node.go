@@ -79,6 +79,13 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	}
 	var err error
 	n.runtime, err = simcri.New(c)
+	n.machine.Pressure.Truth = func() (observed.Runtime, []observed.Image) {
+		t := n.runtime.Truth()
+		return t.Runtime, t.Images
+	}
+	if s.Pressure != nil {
+		n.machine.Pressure.SetCapacity(*s.Pressure)
+	}
 	return n, err
 }
 
@@ -173,6 +180,9 @@ func (n *Node) agentConfig() agent.Config {
 	}
 	if n.spec.Cgroups {
 		c.Ports.Cgroups, c.Cgroups = m.Cgroups, podcgroup.Settings{Capacity: facts.Capacity}
+	}
+	if n.spec.Pressure != nil {
+		c.Ports.Pressure = m.Pressure
 	}
 	if n.spec.Manifests {
 		c.ManifestPath = "/etc/kubernetes/manifests"

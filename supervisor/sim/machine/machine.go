@@ -17,6 +17,7 @@ type Machine struct {
 	Manifests   *Manifests
 	Files       *ContainerFiles
 	Facts       *Facts
+	Pressure    *Pressure
 }
 
 // New makes a machine with empty disks, which is what facts say.
@@ -28,12 +29,14 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 		Manifests:   &Manifests{Calls: Calls{clock: clock}},
 		Files:       newContainerFiles(clock),
 		Facts:       &Facts{Calls: Calls{clock: clock}, machine: facts},
+		Pressure:    newPressure(clock),
 	}
 }
 
 func (m *Machine) calls() []*Calls {
 	return []*Calls{
 		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
+		&m.Pressure.Calls,
 	}
 }
 
@@ -61,7 +64,7 @@ type Call struct {
 	// Verb is the method: PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod,
 	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
 	// SaveCheckpoint, SetAsideCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
-	// TerminationMessage; ReadFacts.
+	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
 	// that of the checkpoint or the path of the cgroup. Empty where there is none.
