@@ -248,7 +248,8 @@ func (a *actor) arm(ctx *kernel.Context[Message]) {
 		if t.Signal == eviction.MemoryAvailable && a.reading.Memory.Known {
 			a.armed = true
 			threshold := uint64(max(t.Value.Of(int64(a.reading.Memory.Capacity)), 0))
-			if a.reading.Memory.Available < threshold {
+			if a.reading.Memory.Available < threshold ||
+				a.reading.Allocatable.Known && a.reading.Allocatable.Available < threshold {
 				ctx.After(shortPeriod, arm{})
 				return
 			}

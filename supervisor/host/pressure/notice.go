@@ -20,7 +20,8 @@ import (
 // (Documentation/accounting/psi.rst).
 const stall = "some 200000 2000000\x00"
 
-// WatchMemory implements port.Pressure. It is told at once if memory is under the threshold already.
+// WatchMemory implements port.Pressure. It is told at once if memory, or what all pods have under their limit,
+// is under the threshold already.
 //
 // On cgroup v1 the kernel counts how much memory is used, and tells when that has grown by what was left
 // above the threshold. It counts page cache too, so it may tell early, and does not tell if page cache
@@ -31,9 +32,6 @@ func (p *Pressure) WatchMemory(ctx context.Context, threshold uint64, done func(
 }
 
 func (p *Pressure) watch(ctx context.Context, threshold uint64) (err error) {
-	if l := p.memory(); l.Known && l.Available < threshold {
-		return nil
-	}
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return fmt.Errorf("eventfd: %w", err)
@@ -65,7 +63,22 @@ func (p *Pressure) watch(ctx context.Context, threshold uint64) (err error) {
 	if armed == 0 {
 		return hostcall.Failf(port.Unsupported, "this kernel can't tell when memory runs short: %v", errors.Join(failed...))
 	}
+	if p.short(threshold) { // the kernel tells only of what happens from now on
+		return nil
+	}
 	return wait(ctx, event, fds)
+}
+
+// short says whether the machine, or all pods under their limit, have less than threshold left.
+func (p *Pressure) short(threshold uint64) bool {
+	if l := p.memory(); l.Known && l.Available < threshold {
+		return true
+	}
+	if p.config.Cgroups == nil {
+		return false
+	}
+	b, limited := p.config.Meter.Bound(p.top())
+	return limited && b.Available < threshold
 }
 
 // wait returns when one of fds is ready, or with its error when ctx ends. A write to event wakes it.

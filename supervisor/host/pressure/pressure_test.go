@@ -164,6 +164,27 @@ func TestWatchMemory(t *testing.T) {
 	}
 }
 
+// TestWatchMemoryOfAllPods: the limit of all pods may be short although the machine is not.
+func TestWatchMemoryOfAllPods(t *testing.T) {
+	p, dir := limited(t, 64<<20)
+	all := filepath.Join(dir, "kubepods")
+	if err := os.Mkdir(all, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(all) }) //nolint:errcheck // nothing is in it
+	if err := os.WriteFile(filepath.Join(all, "memory.limit_in_bytes"), []byte(strconv.Itoa(16<<20)), 0); err != nil {
+		t.Fatal(err)
+	}
+	p.psi = "/nowhere"
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if _, err := answer.Of(ctx, func(done func(struct{}, error)) {
+		p.WatchMemory(ctx, 32<<20, func(err error) { done(struct{}{}, err) })
+	}); err != nil {
+		t.Errorf("under the threshold already: %v", err)
+	}
+}
+
 func TestWatchMemoryEndsWithItsContext(t *testing.T) {
 	p := newPressure(t, func(*Config) {})
 	for range 20 {
