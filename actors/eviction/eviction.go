@@ -112,7 +112,8 @@ type actor struct {
 	state  state
 	round  int
 	effect kernel.EffectID
-	watch  kernel.EffectID
+	// watch is the request for a notice that is under way, 0 if there is none.
+	watch kernel.EffectID
 	// armed: the kernel was asked for a notice, or a timer to ask it runs.
 	armed bool
 
@@ -186,6 +187,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case noticed:
 		if m.id == a.watch && port.KindOf(m.err) != port.Unsupported {
+			a.watch = 0
 			ctx.After(noticePeriod, arm{})
 			if m.err == nil && a.state == waiting {
 				a.measure(ctx)
@@ -293,6 +295,11 @@ func (a *actor) measured(ctx *kernel.Context[Message], m left) {
 	a.fail(ctx, m.err)
 	before := a.reading
 	a.reading = m.reading
+	if a.watch != 0 && (before.Memory.Capacity != a.reading.Memory.Capacity ||
+		before.Allocatable.Capacity != a.reading.Allocatable.Capacity) { // limits that the kernel was not asked about
+		ctx.Cancel(a.watch)
+		a.watch, a.armed = 0, false
+	}
 	if !a.armed {
 		a.arm(ctx)
 	}

@@ -131,6 +131,22 @@ func TestNotices(t *testing.T) {
 	r.Keep("nothing")
 }
 
+// TestNoticesOfNewLimits: the kernel is asked again when pods get a limit.
+func TestNoticesOfNewLimits(t *testing.T) {
+	r := newRig(t)
+	r.left.Allocatable = eviction.Left{Available: 700, Capacity: 700, Known: true}
+	old := r.notice
+	r.Advance(eviction.Longest)
+	if r.asked != 1 {
+		t.Fatalf("asked for %d notices before the first ended, want 1", r.asked)
+	}
+	old(context.Canceled)
+	r.Advance(eviction.Longest)
+	if r.asked != 2 {
+		t.Fatalf("asked for %d notices, want 2", r.asked)
+	}
+}
+
 // TestImagesElsewhere: images stay if their removal would free nothing where room is short.
 func TestImagesElsewhere(t *testing.T) {
 	r := newRig(t)

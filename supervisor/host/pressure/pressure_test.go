@@ -171,7 +171,11 @@ func TestWatchMemoryOfAllPods(t *testing.T) {
 	if err := os.Mkdir(all, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.Remove(all) }) //nolint:errcheck // nothing is in it
+	t.Cleanup(func() {
+		if err := os.Remove(all); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := os.WriteFile(filepath.Join(all, "memory.limit_in_bytes"), []byte(strconv.Itoa(16<<20)), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -183,6 +187,16 @@ func TestWatchMemoryOfAllPods(t *testing.T) {
 	}); err != nil {
 		t.Errorf("under the threshold already: %v", err)
 	}
+	if err := os.WriteFile(filepath.Join(all, "memory.limit_in_bytes"), []byte(strconv.Itoa(48<<20)), 0); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 1)
+	p.WatchMemory(ctx, 24<<20, func(err error) { told <- err })
+	begun := hog(t, all, 32)
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+	t.Logf("told %v after the allocation began", time.Since(begun))
 }
 
 func TestWatchMemoryEndsWithItsContext(t *testing.T) {
