@@ -51,8 +51,8 @@ type Collect struct {
 // begin none of them. Reply must not block.
 type Tell struct{ Reply func([]observed.PodRef) }
 
-// Reclaim asks for the removal of all dead containers of pods, before pods are evicted: none is kept for its
-// logs. From eviction. Reply is called when all was tried, and must not block. Lost with a crash: asked again.
+// Reclaim asks for the removal of all dead containers, and of the logs of pods that have ended, before pods are
+// evicted. From eviction. Reply is called when all was tried, and must not block. Lost with a crash: asked again.
 type Reclaim struct{ Reply func(error) }
 
 // RuntimeBack is from node: the runtime answers again, and what it could not
@@ -75,6 +75,8 @@ type living struct {
 	pods map[types.UID]bool
 	// all is false while a source has not reported: any pod may be one of its pods.
 	all bool
+	// reclaiming: pods that have ended for good are not in pods.
+	reclaiming bool
 	found
 }
 
@@ -144,7 +146,8 @@ type Deps struct {
 	// LogLinks may be nil: then those logs have no links.
 	LogLinks port.LogLinks
 	// Living asks pods which pods there are. all is false while a source has not reported.
-	Living func(reply func(living map[types.UID]bool, all bool))
+	// ended: without pods of the apiserver that have ended for good, and that it may still have.
+	Living func(ended bool, reply func(living map[types.UID]bool, all bool))
 	// Collected is called when nothing is left of a pod or, if stuck, only what the
 	// runtime can't remove.
 	Collected func(uid types.UID, stuck bool)
@@ -186,17 +189,12 @@ type gc struct {
 	// Invariant: it does unless there is none.
 	orphans []types.UID
 	telling bool
-	// swept: a sweep was made since all sources have reported.
-	swept bool
 }
 
 const (
 	// rest is how long no pod must have come, restMost how long one waits for that.
 	rest     = 500 * time.Millisecond
 	restMost = 30 * time.Second
-	// early is the period of sweeps until one was made that knows all pods: after a crash of the node there
-	// may be much to remove.
-	early = 10 * time.Second
 	// orphansAtOnce is of how many orphans pods is told at once, and orphansEvery how often: thousands would
 	// overflow its mailbox. It is longer than rest, so that removals begin in between.
 	orphansAtOnce = 512
@@ -251,7 +249,7 @@ const (
 
 // Start implements kernel.Behavior.
 func (g *gc) Start(ctx *kernel.Context[Message]) {
-	g.sweepLater(ctx)
+	ctx.After(g.deps.Period, Sweep{})
 	g.listLinked(ctx)
 	g.inherit(ctx)
 	if ctx.Incarnation() > 1 {
@@ -309,7 +307,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 			g.list(ctx)
 		}
 	case Sweep:
-		g.sweepLater(ctx)
+		ctx.After(g.deps.Period, Sweep{})
 		g.list(ctx)
 	case found:
 		g.found(ctx, m)

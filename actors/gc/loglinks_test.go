@@ -48,7 +48,7 @@ func newRig(t *testing.T, pods ...observed.RuntimePod) *rig {
 		Name: "gc", MailboxLimit: 8, Runner: r.Runner(pod.Pools(2, 2)...), Policy: kernel.ForPods,
 		New: New(&Deps{
 			Runtime: r, Host: r, LogLinks: r, Restarted: func() { r.restarted++ },
-			Living:    func(reply func(map[types.UID]bool, bool)) { reply(r.living, !r.unseen) },
+			Living:    func(_ bool, reply func(map[types.UID]bool, bool)) { reply(r.living, !r.unseen) },
 			Abandoned: func(uid types.UID) { r.Say("abandoned %s", uid) },
 			Collected: func(uid types.UID, _ bool) { r.Say("collected %s", uid) },
 			Policy:    podgc.Default(), Period: gcPeriod, Deadline: time.Minute,
@@ -125,13 +125,13 @@ func (r *rig) wants(d time.Duration, want ...string) {
 func TestLinksAreTidied(t *testing.T) {
 	r := newRig(t, podWith("web", 3), podWith("one", 1))
 	const one, two, three, other = "web0 default_web_web/app/0.log", "web1 default_web_web/app/1.log", "web2 default_web_web/app/2.log", "one0 default_one_one/app/0.log"
-	r.wants(early/2, "tidy "+one+" "+two+" "+three+" "+other)
-	r.wants(early, "remove web0", "tidy "+two+" "+three+" "+other, "unlink "+one)
+	r.wants(gcPeriod/2, "tidy "+one+" "+two+" "+three+" "+other)
+	r.wants(gcPeriod, "remove web0", "tidy "+two+" "+three+" "+other, "unlink "+one)
 	delete(r.living, "web")
 	r.actor.Tell(Collect{Ref: r.pods[0].Ref})
-	r.wants(early/3, "remove web1", "unlink "+two, "remove web2", "unlink "+three, "directories web", "collected web")
+	r.wants(gcPeriod/3, "remove web1", "unlink "+two, "remove web2", "unlink "+three, "directories web", "collected web")
 	r.pods = r.pods[1:]
-	r.wants(early, "tidy "+other)
+	r.wants(gcPeriod, "tidy "+other)
 }
 
 // TestLinksOfWhatIsBeingRemoved: a sweep makes none for a pod whose removal rests.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -20,14 +22,34 @@ func (pruned) isGCMessage() {}
 // prune has the logs removed of incarnations that the runtime has no more. The
 // list says of which: those before the oldest that it has. So one that is being
 // made meanwhile keeps its log.
-func (g *gc) prune(ctx *kernel.Context[Message], list observed.Runtime) {
+// If living is not nil, all logs of other pods are removed: they have ended.
+func (g *gc) prune(ctx *kernel.Context[Message], list observed.Runtime, living map[types.UID]bool) {
 	oldest := oldestLogs(list)
+	if living != nil {
+		oldest = append(oldest, logsOfEnded(list, living)...)
+	}
 	if g.deps.Logs == nil || len(oldest) == 0 {
 		return
 	}
 	portcall.Do0(ctx, g.effect("", "PruneLogs", "", "sweep"),
 		func(c context.Context, done func(error)) { g.deps.Logs.PruneLogs(c, oldest, done) },
 		func(_ kernel.EffectID, err error) Message { return pruned{err} })
+}
+
+// logsOfEnded say that no log of an ended pod's containers is kept: the oldest to keep is one that was never made.
+func logsOfEnded(list observed.Runtime, living map[types.UID]bool) (out []port.LogRef) {
+	for i := range list.Pods {
+		p := &list.Pods[i]
+		if living[p.Ref.UID] {
+			continue
+		}
+		for j := range p.Containers {
+			ref := port.LinkedLogOf(p.Ref, &p.Containers[j]).LogRef
+			ref.Attempt++
+			out = append(out, ref)
+		}
+	}
+	return out
 }
 
 // oldestLogs are the logs of the oldest incarnation of each container that was

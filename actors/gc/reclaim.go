@@ -1,9 +1,6 @@
 package gc
 
-import (
-	"github.com/troupe-dev/troupe/actors/decide/podgc"
-	"github.com/troupe-dev/troupe/actors/kernel"
-)
+import "github.com/troupe-dev/troupe/actors/kernel"
 
 // reclaims are the wishes for room.
 //
@@ -24,14 +21,16 @@ func (g *gc) reclaim(ctx *kernel.Context[Message], m Reclaim) {
 	}
 }
 
-// begin is the policy of a sweep: if there are wishes, no dead container is kept.
-func (r *reclaims) begin(usual podgc.Policy) (policy podgc.Policy, reclaiming bool) {
-	if len(r.asked) == 0 || len(r.underWay) > 0 {
-		return usual, false
+// wanted says whether the next sweep is for wishes.
+func (r *reclaims) wanted() bool { return len(r.asked) > 0 && len(r.underWay) == 0 }
+
+// begin is called when a sweep for wishes begins to remove. A sweep may overtake another: then its wishes are
+// answered by it as well.
+func (r *reclaims) begin() {
+	r.underWay, r.asked, r.err = append(r.underWay, r.asked...), nil, nil
+	if r.pending == nil {
+		r.pending = map[kernel.EffectID]bool{}
 	}
-	r.underWay, r.asked, r.err = r.asked, nil, nil
-	r.pending = map[kernel.EffectID]bool{}
-	return podgc.Policy{}, true
 }
 
 // add notes a removal of the sweep.

@@ -20,21 +20,13 @@ func (g *gc) list(ctx *kernel.Context[Message]) {
 		func(_ kernel.EffectID, l observed.Runtime, err error) Message { return found{list: l, err: err} })
 }
 
-// sweepLater sets the timer of the next sweep.
-func (g *gc) sweepLater(ctx *kernel.Context[Message]) {
-	period := g.deps.Period
-	if !g.swept {
-		period = min(period, early)
-	}
-	ctx.After(period, Sweep{})
-}
-
 // found continues with a sweep: the host after the runtime, and then the pods.
 func (g *gc) found(ctx *kernel.Context[Message], m found) {
 	switch {
 	case m.last:
 		self := ctx.Self()
-		g.deps.Living(func(pods map[types.UID]bool, all bool) { self.Tell(living{pods, all, m}) })
+		reclaiming := g.reclaims.wanted()
+		g.deps.Living(reclaiming, func(pods map[types.UID]bool, all bool) { self.Tell(living{pods, all, reclaiming, m}) })
 	case m.err != nil:
 		// pleg says so already; the next sweep comes
 		g.reclaims.answer(m.err)
@@ -52,7 +44,11 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	if !m.all {
 		lives = podgc.All(m.list)
 	}
-	policy, reclaiming := g.reclaims.begin(g.deps.Policy)
+	policy := g.deps.Policy
+	if m.reclaiming {
+		policy = podgc.Policy{}
+		g.reclaims.begin()
+	}
 	plan := podgc.Plan(m.list, lives, policy, ctx.Now())
 	waits := map[string]bool{} // sandboxes of containers that wait
 	logs, going := logsByID(m.list), map[string]bool{}
@@ -60,7 +56,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 		if g.of[r.Pod.UID] != nil {
 			continue
 		}
-		if !reclaiming && g.waits(ctx, r) || waits[r.ID] {
+		if !m.reclaiming && g.waits(ctx, r) || waits[r.ID] {
 			waits[r.Sandbox] = true
 			continue
 		}
@@ -72,15 +68,18 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 		}
 	}
 	g.reclaims.settle(nil)
-	g.prune(ctx, m.list)
+	var ended map[types.UID]bool
+	if m.reclaiming && m.all {
+		ended = lives
+	}
+	g.prune(ctx, m.list, ended)
 	g.tidy(ctx, m.list, going)
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod directories")
 	}
-	if !m.all {
+	if !m.all || m.reclaiming { // some pods that there are were not named
 		return
 	}
-	g.swept = true
 	known := podgc.All(m.list)
 	g.orphans = nil
 	for _, uid := range m.dirs {

@@ -5,7 +5,9 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
 )
 
 // admitted reports whether a pod may start now.
@@ -25,6 +27,9 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	if runs {
 		pressure = admit.Pressure{}
 	}
+	if !runs && a.preempts(ctx, r, pressure) {
+		return false
+	}
 	if a.allowed(ctx, r, a.beside(r), pressure) {
 		return true
 	}
@@ -35,6 +40,45 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	r.State = podset.Next(r.State, podset.Refused)
 	a.rejected(ctx, r)
 	return false
+}
+
+// preempts evicts pods so that a critical pod gets their place, and reports whether it waits for that. As soon as
+// one of them has ended, the pod is looked at again.
+func (a *pods) preempts(ctx *kernel.Context[Message], r *record, pressure admit.Pressure) bool {
+	if a.deps.Admit == nil || !podspec.Critical(r.Pod) {
+		return false
+	}
+	victims, ok := admit.Preempt(r.Pod, a.beside(r),
+		func(p *v1.Pod) bool { o := a.of[p.UID]; return o != nil && o.Stop != nil },
+		func(others []*v1.Pod) *admit.Rejection { return a.deps.Admit(r.allocated(), others, a.node, pressure) })
+	if !ok {
+		return false
+	}
+	for _, v := range victims {
+		ctx.Log().Warn().Str("pod", r.name()).Str("victim", v.Namespace+"/"+v.Name).
+			Msg("a pod is preempted so that a critical pod can be admitted")
+		a.evict(ctx, Evict{UID: v.UID, Stop: podset.Preempted(v, ctx.Now())})
+	}
+	return true
+}
+
+// readmit gives static pods that were rejected another chance when there is room: nobody else can make them again.
+func (a *pods) readmit(ctx *kernel.Context[Message]) {
+	if a.deps.Admit == nil {
+		return
+	}
+	for _, r := range a.ranked {
+		if r.State == podset.Rejected && r.Origin != podspec.API && r.Origin != podspec.Orphan &&
+			a.deps.Admit(r.allocated(), a.beside(r), a.node, a.pressure) == nil {
+			ctx.Log().Info().Str("pod", r.name()).Msg("there is room for a static pod that was rejected")
+			r.readmitted()
+		}
+	}
+}
+
+// readmitted makes a rejected pod one that waits.
+func (r *record) readmitted() {
+	r.State, r.reject, r.report = podset.Next(r.State, podset.Changed), nil, pod.Report{}
 }
 
 // judge admits the pods that were adopted before this node's object was known. It goes from the

@@ -183,7 +183,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		m.Reply(a.inventory())
 	case Living:
 		if a.ready() {
-			m.Reply(a.living(), a.allSeen())
+			m.Reply(a.living(m.WithoutEnded), a.allSeen())
 		} // else unanswered; gc asks again
 	}
 }

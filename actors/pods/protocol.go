@@ -148,7 +148,9 @@ type SaveAgain struct{}
 // reported, all is false: there may be pods that are not known yet. Reply must do no more than send
 // a message. Lost: asked again.
 type Living struct {
-	Reply func(living map[types.UID]bool, all bool)
+	// WithoutEnded leaves out pods that have ended for good.
+	WithoutEnded bool
+	Reply        func(living map[types.UID]bool, all bool)
 }
 
 func (NoteRestart) isPodsMessage() {}

@@ -28,6 +28,7 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	a.stopUnknown(ctx, wanted)
 	a.retainPods()
 	a.resize(ctx)
+	a.readmit(ctx)
 	for _, e := range podset.Queue(a.entries()) {
 		a.begin(ctx, a.of[e.Pod.UID])
 	}
@@ -73,7 +74,7 @@ func (a *pods) want(ctx *kernel.Context[Message], w podset.Want) {
 	if r.Pod != w.Pod {
 		r.Pod = w.Pod
 		if r.State == podset.Rejected {
-			r.State, r.reject, r.report = podset.Next(r.State, podset.Changed), nil, pod.Report{}
+			r.readmitted()
 		}
 		a.assign(w.Pod.UID)
 	}

@@ -103,10 +103,12 @@ func (a *pods) uids() []types.UID {
 }
 
 // living is the set of pods that garbage collection must not touch.
-func (a *pods) living() map[types.UID]bool {
+// withoutEnded leaves out pods of the apiserver that never run again, also not after a restart of the agent: the
+// apiserver knows that they have ended, or the checkpoint that they were evicted.
+func (a *pods) living(withoutEnded bool) map[types.UID]bool {
 	living := make(map[types.UID]bool, len(a.of))
 	for uid, r := range a.of { // order-free: a set
-		if r.State != podset.Collecting {
+		if r.State != podset.Collecting && !(withoutEnded && r.EndedForGood()) {
 			living[uid] = true
 		}
 	}

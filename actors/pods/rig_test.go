@@ -36,7 +36,9 @@ type rig struct {
 	reject map[string]string
 	beside map[string][]string
 	// collecting is what gc answers when it is asked which pods it removes; it does not if mute.
-	collecting  []observed.PodRef
+	collecting []observed.PodRef
+	// room is how many pods fit; 0 for any number.
+	room        int
 	mute        bool
 	allocatable v1.ResourceList
 	// crash makes the actor of a pod panic at its next message.
@@ -119,6 +121,9 @@ func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node, pressure admit.Pres
 	r.beside[p.Name] = nil
 	for _, o := range others {
 		r.beside[p.Name] = append(r.beside[p.Name], string(o.UID))
+	}
+	if r.room > 0 && len(others) >= r.room {
+		return &admit.Rejection{Reason: "OutOfpods", Message: "no room"}
 	}
 	if why := r.reject[p.Name]; why != "" {
 		return &admit.Rejection{Reason: why, Message: why}

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
@@ -99,5 +100,10 @@ func (c *container) ran(h *v1.LifecycleHandler) bool {
 func (n *Node) Crashed(retry time.Duration) {
 	n.sometimes(func(r *rare) bool { return r.crashed != nil && r.crashed(n) })
 	n.crashedAt = n.now()
+	for _, p := range n.pods { // order-free: each by itself
+		for _, c := range p.containers { // order-free: each by itself
+			c.doubtful = c.doubtful || c.tried && c.state == observed.ContainerCreated
+		}
+	}
 	n.Troubled("", retry)
 }

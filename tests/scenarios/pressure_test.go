@@ -117,7 +117,6 @@ func TestDiskFills(t *testing.T) {
 // TestEvictedPodFreesDisk: when the pod that filled the disk is evicted, its writable layer goes, and nobody else is
 // evicted.
 func TestEvictedPodFreesDisk(t *testing.T) {
-	t.Skip("gc.Reclaim keeps the newest dead container of a pod that was evicted, so that all others are evicted too")
 	fillDisk(t, false, false, true)
 }
 

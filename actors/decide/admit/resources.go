@@ -76,6 +76,6 @@ func amount(name v1.ResourceName, q resource.Quantity) int64 {
 }
 
 func outOf(name v1.ResourceName, requested, used, capacity int64) *Rejection {
-	return reject("OutOf"+string(name), "Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
+	return reject(outOfPrefix+string(name), "Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d",
 		name, requested, used, capacity)
 }

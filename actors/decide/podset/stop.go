@@ -113,6 +113,20 @@ func (e *Entry) Evictable() bool {
 	return false
 }
 
+// Preempted is how to stop a pod whose place a critical pod takes.
+func Preempted(p *v1.Pod, now time.Time) podlife.Stop {
+	const message = "Preempted in order to admit critical pod"
+	return podlife.Stop{
+		At: now, Grace: podspec.Grace(p), Fail: true, Reason: "Preempting", Message: message, Why: message,
+		Disruption: "Pod was preempted by Kubelet to accommodate a critical pod.",
+	}
+}
+
+// EndedForGood says whether a pod has ended, and would not begin again after a restart of the agent.
+func (e *Entry) EndedForGood() bool {
+	return e.State == Finished && e.Origin == podspec.API && (e.Eviction != Kept || podspec.Finished(e.Pod))
+}
+
 // StillEvicted says whether an eviction that an earlier agent began at at goes on. A pod of the apiserver
 // never runs again. A static pod does, for example after the machine was shut down: only the stop of what
 // still runs goes on.

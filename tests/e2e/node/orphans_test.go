@@ -20,7 +20,7 @@ func TestOrphanedDirectories(t *testing.T) {
 	}
 	const (
 		orphans = 8000
-		atMost  = 2 * time.Minute // the bar is one; machines are noisy
+		atMost  = 5 * time.Minute // a sweep comes once a minute; machines are noisy
 	)
 	b := newBed(t, lab.Releases[0])
 	pods := filepath.Join(b.Root(), "pods")
