@@ -108,7 +108,7 @@ func (a *pods) uids() []types.UID {
 func (a *pods) living(withoutEnded bool) map[types.UID]bool {
 	living := make(map[types.UID]bool, len(a.of))
 	for uid, r := range a.of { // order-free: a set
-		if r.State != podset.Collecting && !(withoutEnded && r.EndedForGood()) {
+		if r.State != podset.Collecting && (!withoutEnded || !r.EndedForGood()) {
 			living[uid] = true
 		}
 	}

@@ -120,7 +120,8 @@ type container struct {
 	image string
 	// otherImage: the pod asked for another one meanwhile.
 	otherImage bool
-	// doubtful: the agent, or the actor that asked, may not have been told by the answer that it was started. tried: it was asked to start.
+	// doubtful: the agent, or the actor that asked, may not have been told by the answer that it was started.
+	// tried: it was asked to start.
 	doubtful, tried bool
 	// asked is when the agent first asked the runtime to stop it.
 	asked time.Time
