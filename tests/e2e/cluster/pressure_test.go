@@ -372,7 +372,7 @@ func TestDiskLimits(t *testing.T) {
 			}
 			disk := sample(t, most, func() (int64, error) { return c.size(pid, p) })
 			acted := b.evictedAt(t, c.name)
-			p = b.awaitEvicted(t, c.name, c.message)
+			b.awaitEvicted(t, c.name, c.message)
 			crossed, peaked, _, peak := disk.now()
 			t.Logf("evicting %v after it was over its limit of %d MiB; it had %d MiB when it was stopped, %v after that",
 				acted.Sub(crossed).Round(10*time.Millisecond), int64(most/mib), peak/mib, peaked.Sub(crossed).Round(10*time.Millisecond))

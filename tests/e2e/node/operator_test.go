@@ -114,13 +114,13 @@ func TestFiftyPods(t *testing.T) {
 		spoil func(file string) error
 		said  string
 	}{
-		{"cut off", func(file string) error { return os.Truncate(file, 10) }, "cannot read"},
-		{"empty", func(file string) error { return os.Truncate(file, 0) }, "cannot read"},
-		{"garbage", func(file string) error { return os.WriteFile(file, bytes.Repeat([]byte{0, 0xff}, 500), 0o600) }, "cannot read"},
+		{"cut off", func(file string) error { return os.Truncate(file, 10) }, "checkpoint is damaged and was set aside"},
+		{"empty", func(file string) error { return os.Truncate(file, 0) }, "checkpoint is damaged and was set aside"},
+		{"garbage", func(file string) error { return os.WriteFile(file, bytes.Repeat([]byte{0, 0xff}, 500), 0o600) }, "checkpoint is damaged and was set aside"},
 		{"of another shape", func(file string) error {
 			return os.WriteFile(file, []byte(`{"version": 99, "pods": "none", "containers": [1, 2]}`), 0o600)
 		}, ""},
-		{"a directory", func(file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) }, "cannot read"},
+		{"a directory", func(file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) }, "checkpoint is damaged and was set aside"},
 	} {
 		b.kill(t)
 		file := filepath.Join(b.Root(), "checkpoints", "static-pods.json")
