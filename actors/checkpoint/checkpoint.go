@@ -10,6 +10,7 @@ package checkpoint
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -118,9 +119,20 @@ func (f *File[T]) Take(log *zerolog.Logger, c *Content) T {
 	return none
 }
 
-// Save replaces a checkpoint with JSON. After an error it is as it was, or, if
-// the error is that of the deadline, may be replaced yet.
+// Save replaces a checkpoint. content must be what JSON can have. After an error the checkpoint is as it was,
+// or, if the error is that of the deadline, may be replaced yet.
 func Save[M, T any](
+	ctx *kernel.Context[M], c port.Checkpoints, f *File[T], content T, saved func(id kernel.EffectID, err error) M,
+) kernel.EffectID {
+	data, err := json.Marshal(content)
+	if err != nil {
+		panic(err)
+	}
+	return SaveJSON(ctx, c, f, data, saved)
+}
+
+// SaveJSON is Save for content that is encoded already.
+func SaveJSON[M, T any](
 	ctx *kernel.Context[M], c port.Checkpoints, f *File[T], content []byte, saved func(id kernel.EffectID, err error) M,
 ) kernel.EffectID {
 	e := kernel.Effect[M]{Kind: "SaveCheckpoint", Object: f.Name, Lane: lane, Deadline: Deadline}

@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -61,16 +60,15 @@ type collector struct {
 	// pending is the effect of the stage; removing those of removals, by image ID.
 	pending  kernel.EffectID
 	removing map[string]kernel.EffectID
-	// now are answered at the end of this round, later by the next. all: this round removes all it may.
+	// now are answered at the end of this round, later by the next.
 	now, later []func(error)
-	all        bool
-	// excess is what the disk has too much, found what the images planned in this round are said to take.
-	excess, found uint64
-	disk          eviction.Left
-	list          []observed.Image
-	queue         []imagegc.Removal
-	gone          int
-	err           error
+	// excess is what the disk has too much.
+	excess uint64
+	disk   eviction.Left
+	list   []observed.Image
+	queue  []imagegc.Removal
+	gone   int
+	err    error
 	// begun is when this round began, listedAt when the last one with a list did, and toldAt the time of the last
 	// event about trouble.
 	begun, listedAt, toldAt time.Time
@@ -79,6 +77,9 @@ type collector struct {
 	loading, saving kernel.EffectID
 	dirty           bool
 }
+
+// all says that this round removes all it may: somebody asked for it.
+func (c *collector) all() bool { return len(c.now) > 0 }
 
 type stage uint8
 
@@ -248,7 +249,7 @@ func (a *images) begin(ctx *kernel.Context[Message]) {
 		return
 	}
 	c.now, c.later = c.later, nil
-	c.all, c.gone, c.err, c.begun = len(c.now) > 0, 0, nil, ctx.Now()
+	c.gone, c.err, c.begun = 0, nil, ctx.Now()
 	a.measure(ctx)
 }
 
@@ -259,7 +260,7 @@ func (a *images) collecting(kind, object string) kernel.Effect[Message] {
 func (a *images) measure(ctx *kernel.Context[Message]) {
 	c := &a.collector
 	switch {
-	case c.all:
+	case c.all():
 		c.excess = 0
 		a.listImages(ctx)
 		return
@@ -307,14 +308,10 @@ func (a *images) listImages(ctx *kernel.Context[Message]) {
 }
 
 func (a *images) listed(ctx *kernel.Context[Message], m listed) {
+	if !a.answered(ctx, m.id, m.err) {
+		return
+	}
 	c := &a.collector
-	if c.pending != m.id {
-		return
-	}
-	if m.err != nil {
-		a.fail(ctx, m.err)
-		return
-	}
 	c.list, c.stage = m.list, inspecting
 	c.pending = portcall.Do(ctx, a.collecting("List", ""),
 		func(cc context.Context, done func(observed.Runtime, error)) {
@@ -324,26 +321,22 @@ func (a *images) listed(ctx *kernel.Context[Message], m listed) {
 }
 
 func (a *images) inspected(ctx *kernel.Context[Message], m inspected) {
-	c := &a.collector
-	if c.pending != m.id {
+	if !a.answered(ctx, m.id, m.err) {
 		return
 	}
-	if m.err != nil {
-		a.fail(ctx, m.err)
-		return
-	}
-	now := ctx.Now()
+	c, now := &a.collector, ctx.Now()
 	used := imagegc.InUse(c.list, &m.runtime, a.wanted())
 	c.ages, c.listedAt, c.dirty = c.ages.See(c.list, used, now), c.begun, true
 	candidates := imagegc.Candidates(c.list, used, c.ages)
-	if c.all {
+	if c.all() {
 		c.queue = imagegc.All(candidates)
 	} else {
-		c.queue, c.found = a.deps.Collect.Policy.Plan(candidates, c.ages, c.excess, now)
-		if c.found < c.excess && len(c.queue) == 0 {
+		var found uint64
+		c.queue, found = a.deps.Collect.Policy.Plan(candidates, c.ages, c.excess, now)
+		if found < c.excess && len(c.queue) == 0 {
 			a.trouble(ctx, "FreeDiskSpaceFailed", fmt.Sprintf("Failed to garbage collect required amount of images. "+
 				"Attempted to free %d bytes, but only found %d bytes eligible to free. The disk of images is %d%% full.",
-				c.excess, c.found, imagegc.Percent(c.disk)))
+				c.excess, found, imagegc.Percent(c.disk)))
 		}
 	}
 	c.list, c.pending, c.stage = nil, 0, removing
@@ -352,12 +345,13 @@ func (a *images) inspected(ctx *kernel.Context[Message], m inspected) {
 
 // removeMore begins removals while there is room for more, and goes on when none is left.
 func (a *images) removeMore(ctx *kernel.Context[Message]) {
-	c := &a.collector
+	c, wanted := &a.collector, a.wanted()
 	for len(c.queue) > 0 && len(c.removing) < removals {
 		next := c.queue[0]
 		c.queue = c.queue[1:]
-		// a pod may have asked for it since
-		if imagegc.InUse([]observed.Image{next.Image}, &observed.Runtime{}, a.wanted())[next.Image.ID] {
+		// a predecessor may be removing it, or a pod may have asked for it since
+		if c.removing[next.Image.ID] != 0 ||
+			imagegc.InUse([]observed.Image{next.Image}, &observed.Runtime{}, wanted)[next.Image.ID] {
 			continue
 		}
 		a.remove(ctx, next)
@@ -365,7 +359,7 @@ func (a *images) removeMore(ctx *kernel.Context[Message]) {
 	if len(c.removing) > 0 {
 		return
 	}
-	if c.excess > 0 && c.gone > 0 && c.err == nil && !c.all {
+	if c.excess > 0 && c.gone > 0 && c.err == nil && !c.all() {
 		c.excess = 0
 		a.measure(ctx) // images share layers: less may be free than they were said to take
 		return
@@ -405,13 +399,22 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 		a.advance(ctx, i)
 		a.drop(ctx, i)
 	}
-	a.removeMore(ctx)
+	if c.stage == removing { // else it is a predecessor's, and this round has not come so far
+		a.removeMore(ctx)
+	}
 }
 
-// fail ends a round in which nothing could be listed.
-func (a *images) fail(ctx *kernel.Context[Message], err error) {
-	a.collector.err = err
-	a.end(ctx)
+// answered says whether a list is that of this stage and could be made. If it could not, the round ends.
+func (a *images) answered(ctx *kernel.Context[Message], id kernel.EffectID, err error) bool {
+	switch c := &a.collector; {
+	case c.pending != id:
+		return false
+	case err != nil:
+		c.err = err
+		a.end(ctx)
+		return false
+	}
+	return true
 }
 
 // end ends a round.
@@ -438,12 +441,8 @@ func (a *images) saveAges(ctx *kernel.Context[Message]) {
 	if ages == nil {
 		ages = imagegc.Ages{}
 	}
-	data, err := json.Marshal(ages)
-	if err != nil {
-		panic(err) // strings and times
-	}
 	a.collector.dirty = false
-	a.collector.saving = checkpoint.Save(ctx, a.deps.Collect.Checkpoints, &agesFile, data,
+	a.collector.saving = checkpoint.Save(ctx, a.deps.Collect.Checkpoints, &agesFile, ages,
 		func(id kernel.EffectID, err error) Message { return agesSaved{id, err} })
 }
 

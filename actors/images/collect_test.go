@@ -220,6 +220,28 @@ func TestAsksWhileImagesWait(t *testing.T) {
 	}
 }
 
+// TestRemovalOutlivesTheActor: the end of a predecessor's removal does not end a round that has only begun.
+func TestRemovalOutlivesTheActor(t *testing.T) {
+	const a = "remove sha256:reg.io/a:1"
+	n := newNode(t, imagegc.Policy{}, named("reg.io/a:1"))
+	n.reclaims()
+	n.Advance(time.Second)
+	n.actor.Crash()
+	n.actor.Tell(images.Forget{UID: "nobody"})
+	n.Advance(10 * time.Second)
+	n.Forget()
+	n.reclaims()
+	n.runtime.Answer(nil, a)
+	if n.Count("reclaimed: <nil>") != 0 {
+		t.Fatalf("answered before anything was listed: %q", n.Lines())
+	}
+	n.Advance(time.Second)
+	n.runtime.Answer(nil, a) // it was listed before it was gone
+	if n.Count("reclaimed: <nil>") != 1 || len(n.list) != 0 {
+		t.Errorf("left are %v: %q", n.list, n.Lines())
+	}
+}
+
 // TestAgesOutliveTheAgent: an image that was unused for long under an earlier agent goes by age.
 func TestAgesOutliveTheAgent(t *testing.T) {
 	policy := imagegc.Policy{MaxAge: time.Hour}

@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
@@ -42,12 +41,8 @@ func (j *journal[T]) read(ctx *kernel.Context[Message], m Loaded) T {
 func (j *journal[T]) due() bool { return j.dirty && j.loading == 0 && j.saving == 0 && !j.retry }
 
 func (j *journal[T]) write(ctx *kernel.Context[Message], c port.Checkpoints, v T) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // quantities, times and strings
-	}
 	j.dirty = false
-	j.saving = checkpoint.Save(ctx, c, j.file, data, func(id kernel.EffectID, err error) Message {
+	j.saving = checkpoint.Save(ctx, c, j.file, v, func(id kernel.EffectID, err error) Message {
 		return Saved{ID: id, Err: err}
 	})
 }

@@ -1,7 +1,6 @@
 package probes
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -159,13 +158,8 @@ func (a *probes) save(ctx *kernel.Context[Message]) {
 	}
 	all := maps.Clone(b.unclaimed)
 	maps.Copy(all, b.known)
-	data, err := json.Marshal(records{all})
-	if err != nil {
-		panic(err) // strings and booleans
-	}
-	b.saving = checkpoint.Save(ctx, a.deps.Checkpoints, &saveFile, data, func(id kernel.EffectID, err error) Message {
-		return saved{id, err}
-	})
+	b.saving = checkpoint.Save(ctx, a.deps.Checkpoints, &saveFile, records{all},
+		func(id kernel.EffectID, err error) Message { return saved{id, err} })
 }
 
 func (a *probes) saved(ctx *kernel.Context[Message], m saved) {

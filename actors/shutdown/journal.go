@@ -1,7 +1,6 @@
 package shutdown
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
@@ -71,11 +70,7 @@ func (a *actor) noteEnd(ctx *kernel.Context[Message]) {
 
 func (a *actor) save(ctx *kernel.Context[Message]) {
 	a.showTimes()
-	data, err := json.Marshal(a.last)
-	if err != nil {
-		panic(err) // two times
-	}
-	checkpoint.Save(ctx, a.deps.Checkpoints, &saveFile, data,
+	checkpoint.Save(ctx, a.deps.Checkpoints, &saveFile, a.last,
 		func(id kernel.EffectID, err error) Message { return saved{id, err} })
 }
 

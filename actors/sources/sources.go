@@ -381,7 +381,7 @@ func (s *sources) save(ctx *kernel.Context[Message]) {
 		return
 	}
 	s.saved = data
-	checkpoint.Save(ctx, s.deps.Checkpoints, &saveFile, data, func(_ kernel.EffectID, err error) Message {
+	checkpoint.SaveJSON(ctx, s.deps.Checkpoints, &saveFile, data, func(_ kernel.EffectID, err error) Message {
 		return saved{err}
 	})
 }
