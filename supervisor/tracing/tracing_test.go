@@ -1,0 +1,242 @@
+package tracing
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthapi "google.golang.org/grpc/health/grpc_health_v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	api "k8s.io/component-base/tracing/api/v1"
+
+	"github.com/troupe-dev/troupe/actors/pods"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// store is an OTLP collector.
+type store struct {
+	collector.UnimplementedTraceServiceServer
+
+	mu    sync.Mutex
+	spans map[string]*otlp.Span
+	of    map[string]string // attributes of the resource
+	// hang makes it answer no export.
+	hang bool
+}
+
+func (s *store) Export(ctx context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	if s.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, rs := range r.ResourceSpans {
+		for _, a := range rs.Resource.Attributes {
+			s.of[a.Key] = a.Value.GetStringValue()
+		}
+		for _, ss := range rs.ScopeSpans {
+			for _, span := range ss.Spans {
+				s.spans[span.Name] = span
+			}
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// collects runs a collector, and is its address.
+func collects(t *testing.T, s *store) string {
+	t.Helper()
+	s.spans, s.of = map[string]*otlp.Span{}, map[string]string{}
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, s)
+	healthapi.RegisterHealthServer(server, health.NewServer()) // a server to make calls to
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+func start(t *testing.T, endpoint string, rate int32) *Tracing {
+	t.Helper()
+	out, err := Start(t.Context(), Config{
+		Settings: &api.TracingConfiguration{Endpoint: &endpoint, SamplingRatePerMillion: &rate},
+		Node:     "n1", Version: "v1", Log: zerolog.Nop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// work makes one span of each kind.
+func work(t *testing.T, tr *Tracing, endpoint string) {
+	t.Helper()
+	tr.PodStarted(pods.Started{
+		Pod:  &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1"}},
+		Seen: began, At: began.Add(3 * time.Second),
+	})
+	conn, err := grpc.NewClient(endpoint, append(tr.Dial(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // a test
+	if _, err := healthapi.NewHealthClient(conn).Check(t.Context(), &healthapi.HealthCheckRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		// The server sets deadlines, and streams flush.
+		c := http.NewResponseController(w)
+		if err := c.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		if err := c.Flush(); err != nil {
+			t.Error(err)
+		}
+		io.WriteString(w, "ok") //nolint:errcheck // the client checks
+	})
+	server := httptest.NewServer(tr.Around()(h, func(*http.Request) string { return "GET /pods" }))
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/pods", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	answer, err := server.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it is read
+	if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "ok" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestSpans: all kinds of spans come to the collector before the end.
+func TestSpans(t *testing.T) {
+	s := &store{}
+	endpoint := collects(t, s)
+	tr := start(t, endpoint, 1_000_000)
+	work(t, tr, endpoint)
+	tr.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.of["service.name"] != "kubelet" || s.of["host.name"] != "n1" || s.of["service.version"] != "v1" {
+		t.Errorf("resource %v", s.of)
+	}
+	pod, call, request := s.spans["syncPod"], s.spans["grpc.health.v1.Health/Check"], s.spans["GET /pods"]
+	if pod == nil || call == nil || request == nil {
+		t.Fatalf("spans %v", s.spans)
+	}
+	if time.Duration(pod.EndTimeUnixNano-pod.StartTimeUnixNano) != 3*time.Second ||
+		pod.StartTimeUnixNano != uint64(began.UnixNano()) {
+		t.Errorf("syncPod is from %d to %d", pod.StartTimeUnixNano, pod.EndTimeUnixNano)
+	}
+	attributes := map[string]string{}
+	for _, a := range pod.Attributes {
+		attributes[a.Key] = a.Value.GetStringValue()
+	}
+	for key, want := range map[string]string{
+		"k8s.pod": "default/web", "k8s.pod.name": "web", "k8s.namespace.name": "default", "k8s.pod.uid": "u1",
+		"k8s.pod.update_type": "create",
+	} {
+		if attributes[key] != want {
+			t.Errorf("%s is %q, want %q", key, attributes[key], want)
+		}
+	}
+	// Who calls is not trusted with the choice of the trace: a link, as the kubelet's.
+	if len(request.ParentSpanId) != 0 || len(request.Links) != 1 {
+		t.Errorf("parent %x, %d links", request.ParentSpanId, len(request.Links))
+	}
+	if request.Kind != otlp.Span_SPAN_KIND_SERVER || call.Kind != otlp.Span_SPAN_KIND_CLIENT {
+		t.Errorf("kinds %v, %v", request.Kind, call.Kind)
+	}
+}
+
+// TestRateZero: nothing is sampled that nobody asks for.
+func TestRateZero(t *testing.T) {
+	s := &store{}
+	endpoint := collects(t, s)
+	tr := start(t, endpoint, 0)
+	work(t, tr, endpoint)
+	tr.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.spans) > 0 {
+		t.Errorf("spans %v", s.spans)
+	}
+}
+
+// TestDeadCollector: spans cost no time, however many there are, and the end waits no longer than its limit.
+func TestDeadCollector(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close() //nolint:errcheck // nobody listens there
+	for name, endpoint := range map[string]string{
+		"nobody listens": closed.Addr().String(), "it does not answer": collects(t, &store{hang: true}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := start(t, endpoint, 1_000_000)
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+			var times []time.Duration
+			for range 20_000 { // the queue has room for 2048
+				before := time.Now()
+				tr.PodStarted(pods.Started{Pod: pod, Seen: began, At: began})
+				times = append(times, time.Since(before))
+			}
+			slices.Sort(times)
+			if p99 := times[len(times)*99/100]; p99 > 50*time.Millisecond {
+				t.Errorf("a span takes %v", p99)
+			}
+			before := time.Now()
+			tr.Close()
+			if took := time.Since(before); took > flushLimit+3*time.Second {
+				t.Errorf("the end took %v", took)
+			}
+		})
+	}
+}
+
+// TestOff: without settings there is nothing that could cost something.
+func TestOff(t *testing.T) {
+	tr, err := Start(t.Context(), Config{})
+	if tr != nil || err != nil {
+		t.Fatalf("%v, %v", tr, err)
+	}
+	if tr.Dial() != nil || tr.Around() != nil {
+		t.Error("there is an interceptor or a handler")
+	}
+	started := pods.Started{Pod: &v1.Pod{}}
+	if n := testing.AllocsPerRun(100, func() { tr.PodStarted(started) }); n != 0 {
+		t.Errorf("%v allocations of a pod's start", n)
+	}
+	tr.Close()
+}
