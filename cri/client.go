@@ -125,7 +125,7 @@ func (c *Client) open(endpoint string) (*grpc.ClientConn, error) {
 	}
 	var dialer net.Dialer
 	// passthrough: the path is not resolved as a name, and not polled.
-	conn, err := grpc.NewClient("passthrough:///"+path,
+	conn, err := grpc.NewClient("passthrough:///"+path, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "unix", path)
@@ -140,7 +140,7 @@ func (c *Client) open(endpoint string) (*grpc.ClientConn, error) {
 			grpc.MaxCallRecvMsgSize(c.config.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(c.config.MaxMessageBytes),
 		),
-	)
+	}, c.config.Dial...)...)
 	if err != nil {
 		return nil, fmt.Errorf("container runtime endpoint %s: %w", endpoint, err)
 	}

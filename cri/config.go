@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/port"
@@ -47,6 +48,8 @@ type Config struct {
 	// Observe, if not nil, is called at the end of each call, on the call's goroutine. It must
 	// not block.
 	Observe func(Call)
+	// Dial are more options of the connections.
+	Dial []grpc.DialOption
 }
 
 // Call is one call to the runtime that has ended.

@@ -1,12 +1,13 @@
 // Package eviction is the actor that protects the node while memory, disk or process IDs run short. It measures,
-// shows the pressure, gives up images and dead containers, and then evicts one pod at a time. It also evicts
-// pods that use more disk than their limits. The decisions are in decide/eviction.
+// shows the pressure, gives up images and dead containers, and then evicts one pod at a time. Beside that, whatever
+// runs short, it evicts pods that use more disk than their limits (limits.go). The decisions are in decide/eviction.
 //
 //	eviction ──Left, Use, WatchMemory──► host       ──Find──► podview
 //	eviction ──Evict, NodePressure──► pods          ──Pressure──► nodestatus
 //
 // After a restart, conditions come back with the first measurement. What is lost is how long a soft threshold was
-// met, and how long a condition stays after the pressure has ended.
+// met, how long a condition stays after the pressure has ended, and which pods were evicted: one that has not ended
+// may be evicted again, which changes nothing.
 package eviction
 
 import (
@@ -16,7 +17,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -43,7 +44,7 @@ type noticed struct {
 // arm is this actor's own timer: it asks the kernel for the next notice.
 type arm struct{}
 
-// left is a measurement.
+// left is a measurement, for both who wait for one.
 type left struct {
 	id      kernel.EffectID
 	reading eviction.Reading
@@ -67,14 +68,26 @@ type used struct {
 	err  error
 }
 
-func (Resend) isEvictionMessage()    {}
-func (look) isEvictionMessage()      {}
-func (noticed) isEvictionMessage()   {}
-func (arm) isEvictionMessage()       {}
-func (left) isEvictionMessage()      {}
-func (reclaimed) isEvictionMessage() {}
-func (listed) isEvictionMessage()    {}
-func (used) isEvictionMessage()      {}
+// lookLimits is this actor's own timer for the next step of the check of limits.
+type lookLimits struct{ round int }
+
+// limited are the pods, for the check of limits. Lost: its timer comes.
+type limited listed
+
+// usedDisk is what pods with limits use.
+type usedDisk used
+
+func (Resend) isEvictionMessage()     {}
+func (look) isEvictionMessage()       {}
+func (noticed) isEvictionMessage()    {}
+func (arm) isEvictionMessage()        {}
+func (left) isEvictionMessage()       {}
+func (reclaimed) isEvictionMessage()  {}
+func (listed) isEvictionMessage()     {}
+func (used) isEvictionMessage()       {}
+func (lookLimits) isEvictionMessage() {}
+func (limited) isEvictionMessage()    {}
+func (usedDisk) isEvictionMessage()   {}
 
 // Deps are what the actor needs.
 type Deps struct {
@@ -90,7 +103,10 @@ type Deps struct {
 	// ReclaimImages and ReclaimContainers remove what no pod uses. Nil: there is nothing to remove.
 	ReclaimImages, ReclaimContainers func(reply func(error))
 	// Evicted, if set, counts evictions by signal. It must not block.
-	Evicted  func(signal string)
+	Evicted func(signal string)
+	// StatsAge, if set, is told how old the measurement was that an eviction was decided on, for each signal
+	// whose threshold was met. It must not block.
+	StatsAge func(signal string, age time.Duration)
 	Deadline time.Duration
 }
 
@@ -103,8 +119,8 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 //
 //	waiting ──timer, notice──► measuring ──enough──► waiting
 //	measuring ──short of disk──► reclaiming ──► measuring again
-//	measuring ──still short, or limits are due──► listing ──► weighing ──one pod is evicted──► ending
-//	ending ──it has ended, or took too long──► measuring
+//	measuring ──still short──► listing ──► weighing ──one pod is evicted──► ending
+//	measuring ──short of what an evicted pod will free──► ending ──it has ended, or a second has passed──► measuring
 //
 // The timer of a round bounds reclaiming and listing, whose answers may be lost.
 type actor struct {
@@ -112,6 +128,8 @@ type actor struct {
 	state  state
 	round  int
 	effect kernel.EffectID
+	// measurement is the one that is under way, 0 if none is.
+	measurement kernel.EffectID
 	// watch is the request for a notice that is under way, 0 if there is none.
 	watch kernel.EffectID
 	// armed: the kernel was asked for a notice, or a timer to ask it runs.
@@ -120,19 +138,19 @@ type actor struct {
 	memory eviction.Memory
 	shown  eviction.Conditions
 	told   bool
-	// reading is the last one, short are its shortages. tried: what can be reclaimed was, for this shortage.
+	// reading is the last one, short are its shortages. tried are those for which what can be reclaimed was, since
+	// a pod was last weighed or nothing was short.
 	reading eviction.Reading
 	short   []eviction.Shortage
-	tried   bool
+	tried   map[eviction.Signal]bool
 	pending int
 	// said is when people were last told of a shortage.
 	said time.Time
-	// limits is when limits of disk are checked next.
-	limits time.Time
-	// victim is the pod that was evicted last; until bounds the wait for its end.
-	victim *v1.Pod
-	until  time.Time
-	failed bool // a failure was logged
+	// endings are the pods that were evicted, by this or by the check of limits.
+	endings eviction.Endings
+	limits  limits
+	// failed: a failure to measure the node, or pods, was logged.
+	failed, podsFailed bool
 }
 
 type state uint8
@@ -153,12 +171,8 @@ func (s state) String() string {
 const (
 	reclaimDeadline = 2 * time.Minute
 	listDeadline    = 5 * time.Second
-	// endPoll is the time between two looks at a pod that is evicted, endWait how long one waits for it after its
-	// grace period.
+	// endPoll is the time between two looks at pods that were evicted.
 	endPoll = time.Second
-	endWait = 30 * time.Second
-	// limitPeriod is the time between checks of pods with limits of disk.
-	limitPeriod = 10 * time.Second
 	// noticePeriod is the time from one notice of the kernel to the next. shortPeriod is that while memory is short:
 	// then it would be noticed at once.
 	noticePeriod, shortPeriod = 100 * time.Millisecond, time.Second
@@ -169,9 +183,11 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 	for _, e := range ctx.InFlight() {
 		ctx.Cancel(e.ID)
 	}
-	a.limits = ctx.Now().Add(limitPeriod)
 	a.arm(ctx)
 	a.measure(ctx)
+	if a.deps.Policy.LocalStorage {
+		a.limits.become(ctx, resting, limitPeriod)
+	}
 }
 
 // Receive implements kernel.Behavior.
@@ -196,8 +212,13 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case arm:
 		a.arm(ctx)
 	case left:
-		if a.state == measuring && m.id == a.effect {
-			a.measured(ctx, m)
+		if m.id == a.measurement {
+			a.measurement = 0
+			fail(ctx, &a.failed, m.err)
+			a.limitsRead(ctx, &m.reading)
+			if a.state == measuring {
+				a.measured(ctx, &m.reading)
+			}
 		}
 	case reclaimed:
 		if a.state == reclaiming && m.round == a.round {
@@ -211,8 +232,10 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case used:
 		if a.state == weighing && m.id == a.effect {
-			a.weigh(ctx, m)
+			a.weigh(ctx, &m)
 		}
+	case lookLimits, limited, usedDisk:
+		a.checkLimits(ctx, m)
 	}
 }
 
@@ -228,16 +251,8 @@ func (a *actor) become(ctx *kernel.Context[Message], s state, d time.Duration) {
 // timer ends a state that takes no longer.
 func (a *actor) timer(ctx *kernel.Context[Message]) {
 	switch a.state {
-	case waiting, reclaiming, listing:
+	case waiting, reclaiming, listing, ending:
 		a.measure(ctx)
-	case ending:
-		if !ctx.Now().Before(a.until) {
-			a.victim = nil
-			a.measure(ctx)
-			return
-		}
-		a.become(ctx, ending, endPoll)
-		a.ask(ctx)
 	case measuring, weighing: // their effects have deadlines
 	}
 }
@@ -266,8 +281,15 @@ func (a *actor) arm(ctx *kernel.Context[Message]) {
 
 func (a *actor) measure(ctx *kernel.Context[Message]) {
 	a.become(ctx, measuring, 0)
-	a.effect = portcall.Do(ctx, a.call("MeasureNode"), a.deps.Pressure.Left,
-		func(id kernel.EffectID, r eviction.Reading, err error) Message { return left{id, r, err} })
+	a.read(ctx)
+}
+
+// read measures, unless that is under way.
+func (a *actor) read(ctx *kernel.Context[Message]) {
+	if a.measurement == 0 {
+		a.measurement = portcall.Do(ctx, a.call("MeasureNode"), a.deps.Pressure.Left,
+			func(id kernel.EffectID, r eviction.Reading, err error) Message { return left{id, r, err} })
+	}
 }
 
 func (a *actor) call(kind string) kernel.Effect[Message] {
@@ -275,26 +297,21 @@ func (a *actor) call(kind string) kernel.Effect[Message] {
 }
 
 func (a *actor) wait(ctx *kernel.Context[Message], before *eviction.Reading) {
-	d := a.deps.Policy.Wait(before, &a.reading)
-	if a.deps.Policy.LocalStorage {
-		d = min(d, max(a.limits.Sub(ctx.Now()), eviction.Shortest))
-	}
-	a.become(ctx, waiting, d)
+	a.become(ctx, waiting, a.deps.Policy.Wait(before, &a.reading))
 }
 
 // fail logs a failure, once until it is over.
-func (a *actor) fail(ctx *kernel.Context[Message], err error) {
-	if err != nil && !a.failed {
+func fail(ctx *kernel.Context[Message], failed *bool, err error) {
+	if err != nil && !*failed {
 		ctx.Log().Warn().Str("error", err.Error()).
 			Msg("cannot measure all resources of the node; pods are evicted only for those that were measured; retrying")
 	}
-	a.failed = err != nil
+	*failed = err != nil
 }
 
-func (a *actor) measured(ctx *kernel.Context[Message], m left) {
-	a.fail(ctx, m.err)
+func (a *actor) measured(ctx *kernel.Context[Message], r *eviction.Reading) {
 	before := a.reading
-	a.reading = m.reading
+	a.reading = *r
 	if a.watch != 0 && (before.Memory.Capacity != a.reading.Memory.Capacity ||
 		before.Allocatable.Capacity != a.reading.Allocatable.Capacity) { // limits that the kernel was not asked about
 		ctx.Cancel(a.watch)
@@ -310,16 +327,16 @@ func (a *actor) measured(ctx *kernel.Context[Message], m left) {
 		a.deps.Show(shown)
 	}
 	if len(a.short) == 0 {
-		a.tried = false
-		if a.deps.Policy.LocalStorage && !ctx.Now().Before(a.limits) {
-			a.list(ctx)
-			return
-		}
+		a.tried = nil
 		a.wait(ctx, &before)
 		return
 	}
-	if !a.tried {
-		s := &a.short[0]
+	s := &a.short[0]
+	if a.overdue(ctx); a.endings.Awaits(s.Signal.Resource()) {
+		a.await(ctx)
+		return
+	}
+	if !a.tried[s.Signal] {
 		if now := ctx.Now(); a.said.IsZero() || now.Sub(a.said) >= eviction.Longest || now.Before(a.said) {
 			a.said = now
 			a.event(ctx, nil, "EvictionThresholdMet", "Attempting to reclaim "+string(s.Signal.Resource()))
@@ -338,7 +355,10 @@ func (a *actor) reclaim(ctx *kernel.Context[Message], s *eviction.Shortage) bool
 		return false
 	default: // disk
 	}
-	a.tried = true
+	if a.tried == nil {
+		a.tried = map[eviction.Signal]bool{}
+	}
+	a.tried[s.Signal] = true
 	a.become(ctx, reclaiming, reclaimDeadline)
 	self, round := ctx.Self(), a.round
 	a.pending = 0
@@ -360,44 +380,50 @@ func (a *actor) list(ctx *kernel.Context[Message]) {
 	a.ask(ctx)
 }
 
+// await looks whether the pods have ended that were evicted for what is short, and measures again: something else may
+// run short meanwhile.
+func (a *actor) await(ctx *kernel.Context[Message]) {
+	a.become(ctx, ending, endPoll)
+	a.ask(ctx)
+}
+
 func (a *actor) ask(ctx *kernel.Context[Message]) {
 	self, round := ctx.Self(), a.round
 	a.deps.Pods(func(p []*v1.Pod) { self.Tell(listed{round, p}) })
 }
 
 func (a *actor) listed(ctx *kernel.Context[Message], all []*v1.Pod) {
-	switch a.state {
-	case ending:
-		if a.victim == nil || ended(a.victim, all) {
-			a.victim = nil
-			a.measure(ctx)
-		}
+	if a.state != listing && a.state != ending {
 		return
-	case listing:
-	case waiting, measuring, reclaiming, weighing:
+	}
+	short := a.short[0].Signal.Resource()
+	a.endings = a.endings.Ended(all)
+	a.overdue(ctx)
+	awaits := a.endings.Awaits(short)
+	switch {
+	case awaits && a.state == listing: // it was evicted for its own limits meanwhile
+		a.become(ctx, ending, endPoll)
+	case a.state == listing:
+		a.candidates(ctx, a.endings.Candidates(all))
+	case !awaits:
+		a.measure(ctx)
+	}
+}
+
+// candidates measures those that may be evicted.
+func (a *actor) candidates(ctx *kernel.Context[Message], chosen []*v1.Pod) {
+	if len(chosen) == 0 {
+		a.tried = nil
+		a.wait(ctx, &a.reading)
 		return
 	}
 	want := port.PodUse{Disk: true}
-	if len(a.short) > 0 {
-		switch a.short[0].Signal.Resource() {
-		case v1.ResourceMemory:
-			want = port.PodUse{Memory: true}
-		case eviction.PIDs:
-			want = port.PodUse{Processes: true}
-		default: // disk
-		}
-	}
-	var chosen []*v1.Pod
-	for _, p := range all {
-		if len(a.short) > 0 && !podspec.Finished(p) && !podspec.Critical(p) || len(a.short) == 0 && eviction.Limited(p) {
-			chosen = append(chosen, p)
-		}
-	}
-	a.limits = ctx.Now().Add(limitPeriod)
-	if len(chosen) == 0 {
-		a.tried = false
-		a.wait(ctx, &a.reading)
-		return
+	switch a.short[0].Signal.Resource() {
+	case v1.ResourceMemory:
+		want = port.PodUse{Memory: true}
+	case eviction.PIDs:
+		want = port.PodUse{Processes: true}
+	default: // disk
 	}
 	a.become(ctx, weighing, 0)
 	a.effect = portcall.Do(ctx, a.call("MeasurePods"),
@@ -405,47 +431,57 @@ func (a *actor) listed(ctx *kernel.Context[Message], all []*v1.Pod) {
 		func(id kernel.EffectID, u []eviction.Use, err error) Message { return used{id, chosen, u, err} })
 }
 
-// ended says whether a pod has ended or is gone.
-func ended(victim *v1.Pod, all []*v1.Pod) bool {
-	for _, p := range all {
-		if p.UID == victim.UID {
-			return podspec.Finished(p)
+// weigh evicts one pod for the most urgent shortage.
+func (a *actor) weigh(ctx *kernel.Context[Message], m *used) {
+	fail(ctx, &a.podsFailed, m.err)
+	a.tried = nil
+	s := &a.short[0]
+	if !a.endings.Awaits(s.Signal.Resource()) {
+		left, uses := a.endings.Rest(m.pods, m.uses)
+		if v, is := a.deps.Policy.Choose(s, &a.reading, left, uses, ctx.Now()); is {
+			a.tellAge(ctx.Now())
+			a.evict(ctx, &v, s.Signal.Resource())
 		}
 	}
-	return true
-}
-
-// weigh evicts one pod for a shortage, or all pods that are over their limits.
-func (a *actor) weigh(ctx *kernel.Context[Message], m used) {
-	a.fail(ctx, m.err)
-	a.tried = false
-	if len(m.uses) == len(m.pods) {
-		if len(a.short) > 0 {
-			if v, is := a.deps.Policy.Choose(&a.short[0], &a.reading, m.pods, m.uses, ctx.Now()); is {
-				a.evict(ctx, &v)
-			}
-		} else {
-			for i, p := range m.pods {
-				if v, is := eviction.OverLimit(p, &m.uses[i], &a.reading, ctx.Now()); is {
-					a.evict(ctx, &v)
-				}
-			}
-		}
-	}
-	if a.victim != nil {
+	if a.endings.Awaits(s.Signal.Resource()) {
 		a.become(ctx, ending, endPoll)
 		return
 	}
 	a.wait(ctx, &a.reading)
 }
 
-func (a *actor) evict(ctx *kernel.Context[Message], v *eviction.Victim) {
+func (a *actor) tellAge(now time.Time) {
+	if a.deps.StatsAge == nil || a.reading.At.IsZero() {
+		return
+	}
+	for i := range a.short {
+		a.deps.StatsAge(string(a.short[i].Signal), max(0, now.Sub(a.reading.At)))
+	}
+}
+
+// evict ends a pod, so that some of a resource is freed.
+func (a *actor) evict(ctx *kernel.Context[Message], v *eviction.Victim, of v1.ResourceName) {
 	a.event(ctx, v.Pod, eviction.Reason, v.Stop.Message)
-	a.victim, a.until = v.Pod, ctx.Now().Add(v.Stop.Grace+endWait)
+	a.endings = a.endings.Begin(*v, of, ctx.Now())
 	if a.deps.Evicted != nil {
 		a.deps.Evicted(v.Signal)
 	}
 	a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
+}
+
+// overdue names the pods whose end takes too long, and ends them by force.
+func (a *actor) overdue(ctx *kernel.Context[Message]) {
+	var late []eviction.Victim
+	a.endings, late = a.endings.Overdue(ctx.Now())
+	for i := range late {
+		v := &late[i]
+		ctx.Log().Warn().Str("pod", v.Pod.Namespace+"/"+v.Pod.Name).
+			Msg("an evicted pod has not ended in time; it is stopped by force, and others may be evicted meanwhile: " +
+				"see troupe tree for the call that hangs")
+		a.event(ctx, v.Pod, podlife.ReasonOverdue,
+			"The evicted pod has not ended in time. It is stopped without a grace period. ")
+		a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
+	}
 }
 
 func (a *actor) event(ctx *kernel.Context[Message], p *v1.Pod, reason, message string) {

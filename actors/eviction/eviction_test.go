@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,11 +21,15 @@ import (
 // rig is the actor alone. The rig plays the machine, podview, pods and nodestatus.
 type rig struct {
 	*actortest.Rig
-	actor  *actortest.Actor[Message]
-	left   eviction.Reading
-	pods   []*v1.Pod
-	use    uint64
+	actor *actortest.Actor[Message]
+	left  eviction.Reading
+	pods  []*v1.Pod
+	use   uint64
+	// disk is what the volume v of each pod takes.
+	disk   map[types.UID]uint64
 	notice func(error)
+	// counted is how many pods' disk use was measured.
+	counted int
 	// asked is how often the kernel was asked for a notice.
 	asked int
 }
@@ -37,11 +42,15 @@ func (r *rig) Left(_ context.Context, done func(eviction.Reading, error)) {
 	})
 }
 
-func (r *rig) Use(_ context.Context, list []*v1.Pod, _ port.PodUse, done func([]eviction.Use, error)) {
+func (r *rig) Use(_ context.Context, list []*v1.Pod, want port.PodUse, done func([]eviction.Use, error)) {
 	r.Soon(func() {
 		uses := make([]eviction.Use, len(list))
 		for i := range uses {
 			uses[i].Memory = r.use
+			if want.Disk {
+				r.counted++
+				uses[i].Volumes = []eviction.VolumeUse{{Name: "v", DiskUse: eviction.DiskUse{Bytes: r.disk[list[i].UID]}}}
+			}
 		}
 		done(uses, nil)
 	})
@@ -53,8 +62,8 @@ func (r *rig) WatchMemory(_ context.Context, _ uint64, done func(error)) {
 
 func (r *rig) Record(e port.Event) { r.Say("event: %s", e.Reason) }
 
-func newRig(t *testing.T) *rig {
-	r := &rig{Rig: actortest.New(t)}
+func newRig(t *testing.T, change ...func(*Deps)) *rig {
+	r := &rig{Rig: actortest.New(t), disk: map[types.UID]uint64{}}
 	value := resource.MustParse("100")
 	d := &Deps{
 		NodeName: "n1", Pressure: r, Events: r, Deadline: time.Minute,
@@ -66,6 +75,9 @@ func newRig(t *testing.T) *rig {
 		Evict:         func(m pods.Evict) { r.Say("pods: evict %s in %v", m.UID, m.Stop.Grace) },
 		Show:          func(c eviction.Conditions) { r.Say("show: memory %v, disk %v", c.Memory, c.Disk) },
 		ReclaimImages: func(reply func(error)) { r.Say("images: reclaim"); r.Soon(func() { reply(nil) }) },
+	}
+	for _, f := range change {
+		f(d)
 	}
 	r.memory(500)
 	r.left.NodeFS.Bytes = eviction.Left{Available: 1000, Capacity: 1000, Known: true}
@@ -88,24 +100,159 @@ func TestOneVictim(t *testing.T) {
 	r.notice(nil)
 	r.WantAfter("the kernel gives notice", 10*time.Millisecond,
 		"show: memory true, disk false", "event: EvictionThresholdMet", "event: Evicted", "pods: evict a in 1s")
-	r.WantAfter("it is ending", 20*time.Second)
+	r.Advance(20 * time.Second)
+	r.Keep("event", "pods")
+	r.Want("it is ending")
 	r.pods = r.pods[1:]
-	r.WantAfter("it has ended", 1100*time.Millisecond,
-		"show: memory true, disk false", "event: EvictionThresholdMet", "event: Evicted", "pods: evict b in 1s")
+	r.Advance(1100 * time.Millisecond)
+	r.Keep("event", "pods")
+	r.Want("it has ended", "event: EvictionThresholdMet", "event: Evicted", "pods: evict b in 1s")
 	r.memory(900)
 	r.pods = nil
-	r.WantAfter("enough is left", 1100*time.Millisecond, "show: memory true, disk false")
+	r.Advance(time.Second)
+	r.Keep("show: memory false", "event", "pods")
+	r.Want("enough is left")
 	r.Advance(2 * time.Minute)
 	r.Keep("show: memory false", "event", "pods")
 	r.Want("the pressure is over", "show: memory false, disk false")
+}
+
+func limitsOn(d *Deps) { d.Policy.LocalStorage = true }
+
+// limit makes pods that may take 100 bytes each.
+func (r *rig) limit(names ...string) {
+	size := resource.MustParse("100")
+	for _, name := range names {
+		r.pods = append(r.pods, &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+			Spec: v1.PodSpec{Volumes: []v1.Volume{{
+				Name: "v", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: &size}},
+			}}},
+		})
+	}
+}
+
+// ends takes a pod away.
+func (r *rig) ends(name string) {
+	r.pods = slices.DeleteFunc(slices.Clone(r.pods), func(p *v1.Pod) bool { return p.Name == name })
+}
+
+// TestSeveralOverLimits: all pods over their limits are evicted at once, and while one of them has not ended nobody is
+// evicted for disk, but one is for memory.
+func TestSeveralOverLimits(t *testing.T) {
+	r := newRig(t, limitsOn)
+	r.limit("x", "y", "z")
+	r.disk["x"], r.disk["y"], r.disk["z"] = 101, 101, 100
+	r.WantAfter("limits are checked", 10200*time.Millisecond,
+		"event: Evicted", "pods: evict x in 1s", "event: Evicted", "pods: evict y in 1s")
+	r.ends("x")
+	r.left.NodeFS.Bytes.Available = 50
+	r.Advance(12 * time.Second)
+	r.Keep("pods")
+	r.Want("y has not ended")
+	r.left.NodeFS.Bytes.Available = 1000
+	r.memory(50)
+	r.Advance(10 * time.Second)
+	r.Keep("pods: evict a")
+	r.Want("memory is short now", "pods: evict a in 1s")
+}
+
+// TestSeveralOverLimitsEnd: when the last of several has ended, and disk is still short, one more is evicted.
+func TestSeveralOverLimitsEnd(t *testing.T) {
+	r := newRig(t, limitsOn)
+	r.limit("x", "y")
+	r.disk["x"], r.disk["y"] = 101, 101
+	r.WantAfter("limits are checked", 10200*time.Millisecond,
+		"event: Evicted", "pods: evict x in 1s", "event: Evicted", "pods: evict y in 1s")
+	r.left.NodeFS.Bytes.Available = 50
+	r.ends("y")
+	r.Advance(12 * time.Second)
+	r.ends("x")
+	r.Advance(1500 * time.Millisecond)
+	r.Keep("pods")
+	r.Want("the last has ended", "pods: evict a in 1s")
+}
+
+// TestLimitsWhileMemoryIsShort: a pod over its limit is evicted within one look although memory is short and the end
+// of another is awaited.
+func TestLimitsWhileMemoryIsShort(t *testing.T) {
+	r := newRig(t, limitsOn)
+	r.limit("x")
+	r.memory(50)
+	r.notice(nil)
+	r.Advance(100 * time.Millisecond)
+	r.Keep("pods")
+	r.Want("memory is short", "pods: evict a in 1s")
+	r.disk["x"] = 101
+	r.Advance(10200 * time.Millisecond)
+	r.Keep("pods")
+	r.Want("x is over its limit", "pods: evict x in 1s")
+}
+
+// TestIdlePodsAreSeldomMeasured: as long as file systems do not grow, files of pods are counted every two minutes; a
+// pod that fills its volume is evicted at the next look.
+func TestIdlePodsAreSeldomMeasured(t *testing.T) {
+	r := newRig(t, limitsOn)
+	r.left.NodeFS.Device = "a"
+	r.left.NodeFS.Bytes = eviction.Left{Available: 10000, Capacity: 20000, Known: true}
+	r.left.ContainerFS, r.left.LogFS = r.left.NodeFS, r.left.NodeFS
+	r.limit("x", "y")
+	r.Advance(time.Minute)
+	r.counted = 0
+	r.Advance(10 * time.Minute)
+	if r.counted != 2*5 {
+		t.Errorf("the use of pods was measured %d times in 10 minutes, want 10", r.counted)
+	}
+	r.disk["x"] = 101
+	r.left.NodeFS.Bytes.Available -= 101
+	r.Advance(10200 * time.Millisecond)
+	r.Keep("pods")
+	r.Want("x is over its limit", "pods: evict x in 1s")
+}
+
+// TestVictimThatDoesNotEnd: it is named and stopped by force, never chosen again, and another is evicted.
+func TestVictimThatDoesNotEnd(t *testing.T) {
+	r := newRig(t)
+	r.memory(50)
+	r.notice(nil)
+	r.WantAfter("memory is short", 100*time.Millisecond,
+		"show: memory true, disk false", "event: EvictionThresholdMet", "event: Evicted", "pods: evict a in 1s")
+	r.Advance(32 * time.Second)
+	r.Keep("pods", "event: Exceeded")
+	r.Want("it takes too long", "event: ExceededGracePeriod", "pods: evict a in 0s", "pods: evict b in 1s")
+	r.Advance(5 * time.Minute)
+	r.Keep("pods", "event: Exceeded")
+	r.Want("nobody is left", "event: ExceededGracePeriod", "pods: evict b in 0s")
+	r.pods = nil
+	r.memory(900)
+	r.Advance(10 * time.Minute)
+	r.Keep("show: memory false")
+	r.Want("the pressure is over", "show: memory false, disk false")
+}
+
+// TestReclaimForEach: what can be given up is given up for each file system before a pod is evicted for it.
+func TestReclaimForEach(t *testing.T) {
+	value := resource.MustParse("100")
+	r := newRig(t, func(d *Deps) {
+		d.Policy.Thresholds = append(d.Policy.Thresholds,
+			eviction.Threshold{Signal: eviction.ImageFSAvailable, Value: eviction.Amount{Quantity: &value}, Hard: true})
+		d.ReclaimContainers = func(reply func(error)) { d.Events.(*rig).left.NodeFS.Bytes.Available = 500; reply(nil) }
+	})
+	r.left.NodeFS.Device, r.left.ImageFS.Device = "a", "b"
+	r.left.NodeFS.Bytes.Available = 50
+	r.left.ImageFS.Bytes = eviction.Left{Available: 50, Capacity: 1000, Known: true}
+	r.Advance(4 * time.Second)
+	r.Keep("images", "pods")
+	r.Want("both are short", "images: reclaim", "pods: evict a in 1s")
 }
 
 // TestDiskReclaim: images go before pods.
 func TestDiskReclaim(t *testing.T) {
 	r := newRig(t)
 	r.left.NodeFS.Bytes.Available = 50
-	r.WantAfter("disk is short", 4*time.Second, "show: memory false, disk true", "event: EvictionThresholdMet",
-		"images: reclaim", "show: memory false, disk true", "event: Evicted", "pods: evict a in 1s")
+	r.Advance(4 * time.Second)
+	r.Keep("event", "images", "pods")
+	r.Want("disk is short", "event: EvictionThresholdMet", "images: reclaim", "event: Evicted", "pods: evict a in 1s")
 }
 
 // TestNotices: an early notice is soon asked for again, and none while memory is short, as it would come at once.
@@ -152,8 +299,9 @@ func TestImagesElsewhere(t *testing.T) {
 	r := newRig(t)
 	r.left.NodeFS.Device, r.left.ImageFS.Device = "a", "b"
 	r.left.NodeFS.Bytes.Available = 50
-	r.WantAfter("disk is short", 4*time.Second, "show: memory false, disk true", "event: EvictionThresholdMet",
-		"event: Evicted", "pods: evict a in 1s")
+	r.Advance(4 * time.Second)
+	r.Keep("event", "images", "pods")
+	r.Want("disk is short", "event: EvictionThresholdMet", "event: Evicted", "pods: evict a in 1s")
 }
 
 // TestCrash: the next incarnation measures again.
@@ -166,5 +314,27 @@ func TestCrash(t *testing.T) {
 	r.Advance(time.Second)
 	if r.Count("show: memory true, disk false") == 0 {
 		t.Error("the pressure is not shown")
+	}
+}
+
+// TestStatsAge: the age of the measurement is told for each threshold that is met, when a pod is evicted.
+func TestStatsAge(t *testing.T) {
+	ages := map[string][]time.Duration{}
+	r := newRig(t, func(d *Deps) {
+		d.StatsAge = func(signal string, age time.Duration) { ages[signal] = append(ages[signal], age) }
+	})
+	r.Advance(time.Second)
+	if len(ages) > 0 {
+		t.Fatalf("told without need: %v", ages)
+	}
+	r.memory(50)
+	r.left.NodeFS.Bytes.Available = 50
+	r.notice(nil)
+	r.Advance(time.Second)
+	for _, signal := range []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFSAvailable} {
+		got := ages[string(signal)]
+		if len(got) != 1 || got[0] <= 0 || got[0] > time.Second {
+			t.Errorf("%s: %v, want one, of the time that it took to decide", signal, got)
+		}
 	}
 }

@@ -189,12 +189,19 @@ type gc struct {
 	// Invariant: it does unless there is none.
 	orphans []types.UID
 	telling bool
+	// looking: a sweep looks at what there is.
+	looking bool
+	// swept: a sweep was made since all sources have reported.
+	swept bool
 }
 
 const (
 	// rest is how long no pod must have come, restMost how long one waits for that.
 	rest     = 500 * time.Millisecond
 	restMost = 30 * time.Second
+	// early is the period of sweeps until one was made that knows all pods: after a crash of the node there
+	// may be much to remove.
+	early = 10 * time.Second
 	// orphansAtOnce is of how many orphans pods is told at once, and orphansEvery how often: thousands would
 	// overflow its mailbox. It is longer than rest, so that removals begin in between.
 	orphansAtOnce = 512
@@ -219,8 +226,10 @@ type collection struct {
 	// answer is asked again soon.
 	tries    int
 	answered bool
-	dead     []observed.Container
-	boxes    []string
+	// retried: it failed before. What was removed then without an answer has its link to the log still, until a sweep.
+	retried bool
+	dead    []observed.Container
+	boxes   []string
 	// stuck are the containers and sandboxes that the runtime can't remove.
 	stuck map[string]bool
 }
@@ -249,7 +258,7 @@ const (
 
 // Start implements kernel.Behavior.
 func (g *gc) Start(ctx *kernel.Context[Message]) {
-	ctx.After(g.deps.Period, Sweep{})
+	g.sweepLater(ctx)
 	g.listLinked(ctx)
 	g.inherit(ctx)
 	if ctx.Incarnation() > 1 {
@@ -296,7 +305,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 	case again:
 		if c := g.of[m.uid]; c != nil && len(c.pending) == 0 {
 			next := newCollection(c.task)
-			next.tries = c.tries
+			next.tries, next.retried = c.tries, true
 			g.collect(ctx, next)
 		}
 	case RuntimeBack:
@@ -307,7 +316,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 			g.list(ctx)
 		}
 	case Sweep:
-		ctx.After(g.deps.Period, Sweep{})
+		g.sweepLater(ctx)
 		g.list(ctx)
 	case found:
 		g.found(ctx, m)
@@ -407,6 +416,9 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 		if c.stage == directories {
 			delete(g.of, uid)
 			g.deps.Collected(uid, len(c.stuck) > 0)
+			if c.retried {
+				g.list(ctx)
+			}
 			return
 		}
 		c.stage++

@@ -32,6 +32,9 @@ type rig struct {
 	dirs   []types.UID // of pods, on the host
 	unseen bool        // a source has not reported
 	err    error       // of what is asked of links
+	// podDirs and removeContainer answer instead of the rig, if they are there.
+	podDirs         func(func([]types.UID, error))
+	removeContainer func(context.Context, string, func(error))
 	// restarted is how often pods were asked to say everything again.
 	restarted int
 }
@@ -77,8 +80,12 @@ func (r *rig) List(_ context.Context, uid string, done func(observed.Runtime, er
 	r.Soon(func() { done(list, nil) })
 }
 
-func (r *rig) RemoveContainer(_ context.Context, id string, done func(error)) {
+func (r *rig) RemoveContainer(ctx context.Context, id string, done func(error)) {
 	r.Say("remove %s", id)
+	if r.removeContainer != nil {
+		r.removeContainer(ctx, id, done)
+		return
+	}
 	for i := range r.pods {
 		p := &r.pods[i].Pod
 		p.Containers = slices.DeleteFunc(slices.Clone(p.Containers), func(c observed.Container) bool { return c.ID == id })
@@ -87,6 +94,10 @@ func (r *rig) RemoveContainer(_ context.Context, id string, done func(error)) {
 }
 
 func (r *rig) PodDirs(_ context.Context, done func([]types.UID, error)) {
+	if r.podDirs != nil {
+		r.podDirs(done)
+		return
+	}
 	dirs := slices.Clone(r.dirs)
 	r.Soon(func() { done(dirs, nil) })
 }
@@ -125,11 +136,11 @@ func (r *rig) wants(d time.Duration, want ...string) {
 func TestLinksAreTidied(t *testing.T) {
 	r := newRig(t, podWith("web", 3), podWith("one", 1))
 	const one, two, three, other = "web0 default_web_web/app/0.log", "web1 default_web_web/app/1.log", "web2 default_web_web/app/2.log", "one0 default_one_one/app/0.log"
-	r.wants(gcPeriod/2, "tidy "+one+" "+two+" "+three+" "+other)
-	r.wants(gcPeriod, "remove web0", "tidy "+two+" "+three+" "+other, "unlink "+one)
+	r.wants(early/2, "tidy "+one+" "+two+" "+three+" "+other)
+	r.wants(early, "remove web0", "tidy "+two+" "+three+" "+other, "unlink "+one)
 	delete(r.living, "web")
 	r.actor.Tell(Collect{Ref: r.pods[0].Ref})
-	r.wants(gcPeriod/3, "remove web1", "unlink "+two, "remove web2", "unlink "+three, "directories web", "collected web")
+	r.wants(early/3, "remove web1", "unlink "+two, "remove web2", "unlink "+three, "directories web", "collected web")
 	r.pods = r.pods[1:]
 	r.wants(gcPeriod, "tidy "+other)
 }

@@ -27,7 +27,7 @@ func TestOrphansInParts(t *testing.T) {
 		r.dirs = append(r.dirs, types.UID(fmt.Sprintf("old-%d", n)))
 	}
 	last := r.dirs[len(r.dirs)-1]
-	r.Advance(gcPeriod + orphansEvery/2)
+	r.Advance(early + orphansEvery/2)
 	for _, want := range []int{orphansAtOnce, 2 * orphansAtOnce, 2 * orphansAtOnce} {
 		if n, most := r.told(); n != want || most != 1 {
 			t.Fatalf("pods was told of %d, of one %d times; want %d, each once", n, most, want)
@@ -46,8 +46,8 @@ func TestOrphansWaitForSources(t *testing.T) {
 		t.Fatal("pods was told of an orphan before all sources have reported")
 	}
 	r.unseen = false
-	r.Advance(gcPeriod + time.Second)
+	r.Advance(early + time.Second)
 	if n, _ := r.told(); n != 1 {
-		t.Fatalf("pods was not told of the orphan within %s", gcPeriod)
+		t.Fatalf("pods was not told of the orphan within %s", early)
 	}
 }

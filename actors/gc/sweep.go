@@ -14,14 +14,29 @@ import (
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
-// list begins a sweep.
+// list begins a sweep. Not while another looks at what there is: the answers of a machine that was slow would
+// all come at once, and what was removed after the first be removed again after each.
 func (g *gc) list(ctx *kernel.Context[Message]) {
+	if g.looking {
+		return
+	}
+	g.looking = true
 	portcall.Do(ctx, g.effect("", "List", "", "sweep"), g.listAll,
 		func(_ kernel.EffectID, l observed.Runtime, err error) Message { return found{list: l, err: err} })
 }
 
+// sweepLater sets the timer of the next sweep.
+func (g *gc) sweepLater(ctx *kernel.Context[Message]) {
+	period := g.deps.Period
+	if !g.swept {
+		period = min(period, early)
+	}
+	ctx.After(period, Sweep{})
+}
+
 // found continues with a sweep: the host after the runtime, and then the pods.
 func (g *gc) found(ctx *kernel.Context[Message], m found) {
+	g.looking = !m.last && m.err == nil
 	switch {
 	case m.last:
 		self := ctx.Self()
@@ -51,12 +66,15 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	}
 	plan := podgc.Plan(m.list, lives, policy, ctx.Now())
 	waits := map[string]bool{} // sandboxes of containers that wait
-	logs, going := logsByID(m.list), map[string]bool{}
+	logs, going, removing := logsByID(m.list), map[string]bool{}, map[string]bool{}
+	for _, e := range ctx.InFlight() {
+		removing[e.Kind+" "+e.Object] = true
+	}
 	for _, r := range plan {
 		if g.of[r.Pod.UID] != nil {
 			continue
 		}
-		if !m.reclaiming && g.waits(ctx, r) || waits[r.ID] {
+		if removing[removal(r)] || !m.reclaiming && g.waits(ctx, r) || waits[r.ID] {
 			waits[r.Sandbox] = true
 			continue
 		}
@@ -80,6 +98,7 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 	if !m.all || m.reclaiming { // some pods that there are were not named
 		return
 	}
+	g.swept = true
 	known := podgc.All(m.list)
 	g.orphans = nil
 	for _, uid := range m.dirs {

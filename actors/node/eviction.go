@@ -25,8 +25,9 @@ func (b *below) spawnEviction(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
 	b.eviction = spawn(ctx, c.Around, "eviction", eviction.New(&eviction.Deps{
 		NodeName: c.Name, Pressure: c.Ports.Pressure, Policy: c.Eviction, Events: c.Ports.Events, Evicted: c.Evicted,
-		Pods:  func(reply func([]*v1.Pod)) { self.Tell(PodView{podview.Find{Reply: reply}}) },
-		Evict: func(m pods.Evict) { b.pods.Tell(m) },
+		StatsAge: c.StatsAge,
+		Pods:     func(reply func([]*v1.Pod)) { self.Tell(PodView{podview.Find{Reply: reply}}) },
+		Evict:    func(m pods.Evict) { b.pods.Tell(m) },
 		Show: func(s decide.Conditions) {
 			b.pods.Tell(pods.NodePressure{Pressure: admit.Pressure{Memory: s.Memory, Disk: s.Disk, PID: s.PID}})
 			b.above.nodestatus.Tell(nodestatus.Pressure{Conditions: s})

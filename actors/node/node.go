@@ -27,6 +27,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/logs"
+	"github.com/troupe-dev/troupe/actors/oom"
 	"github.com/troupe-dev/troupe/actors/pleg"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -89,6 +90,8 @@ type Ports struct {
 	Facts port.NodeFacts
 	// Pressure measures what is left of the node's resources; nil: no pod is evicted.
 	Pressure port.Pressure
+	// OOM tells of the kernel's OOM killer; nil: there are no events of it.
+	OOM port.OOMKills
 	// PodNetwork is told the node's pod networks; nil if the runtime need not know.
 	PodNetwork port.PodNetwork
 	// Inhibitor delays the shutdown of the machine; nil where there is none.
@@ -130,6 +133,10 @@ type Config struct {
 	// by signal. It must not block.
 	Eviction eviction.Policy
 	Evicted  func(signal string)
+	// StatsAge, if set, is told how old the measurement was that an eviction was decided on, for each signal whose
+	// threshold was met. Preempted, if set, counts pods whose place a critical pod takes. They must not block.
+	StatsAge  func(signal string, age time.Duration)
+	Preempted func(v1.ResourceName)
 	// Shutdown is how pods end while the machine shuts down; none: a shutdown does not wait for them. ShutDown, if
 	// set, is told when a shutdown began and ended (the actor shutdown's Deps.Times).
 	Shutdown shutdown.Groups
@@ -251,6 +258,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 		},
 		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
 	}
+	d.Preempted = c.Preempted
 	if c.Started != nil {
 		d.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
 	}
@@ -352,8 +360,14 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 	if c.Ports.API != nil {
 		b.above.spawnSpeaking(ctx, c, b.pods)
 	}
-	if c.Ports.Pressure != nil {
+	if c.Ports.Pressure != nil && c.Eviction.Acts() {
 		b.spawnEviction(ctx, c)
+	}
+	if c.Ports.OOM != nil {
+		spawn(ctx, c.Around, "oom", oom.New(&oom.Deps{
+			NodeName: c.Name, Kills: c.Ports.OOM, Events: c.Ports.Events, Deadline: callDeadline,
+			Pods: func(reply func([]*v1.Pod)) { self.Tell(PodView{podview.Find{Reply: reply}}) },
+		}))
 	}
 	if c.Ports.Inhibitor != nil && len(c.Shutdown) > 0 {
 		b.spawnShutdown(ctx, c)

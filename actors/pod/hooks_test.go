@@ -289,3 +289,34 @@ func TestHTTPHookWithoutAnAddress(t *testing.T) {
 		t.Errorf("told %q", told)
 	}
 }
+
+// TestTCPSocketHook: the API still accepts tcpSocket hooks, and the kubelet can run none: each fails. A
+// container with a postStart hook of this kind is restarted, a preStop hook only costs an event.
+func TestTCPSocketHook(t *testing.T) {
+	tcp := &v1.LifecycleHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(80)}}
+	t.Run("postStart", func(t *testing.T) {
+		r := newRig(t, lived(v1.Lifecycle{PostStart: tcp}), nil)
+		r.until(time.Second, "stopped", r.in("a", observed.ContainerExited, 0))
+		if told := r.told("FailedPostStartHook"); len(told) != 1 || !strings.HasPrefix(told[0], "PostStartHook failed") {
+			t.Errorf("told %q", told)
+		}
+		if told := r.told("Killing"); len(told) != 1 || told[0] != "FailedPostStartHook" {
+			t.Errorf("killed because of %q", told)
+		}
+		waits := func() bool {
+			s := r.status.ContainerStatuses
+			return len(s) == 1 && s[0].State.Waiting != nil && s[0].State.Waiting.Reason == "CrashLoopBackOff"
+		}
+		r.until(time.Second, "waiting in the crash-loop backoff", waits)
+		r.until(time.Minute, "restarted", r.in("a", observed.ContainerExited, 1))
+	})
+	t.Run("preStop", func(t *testing.T) {
+		r := newRig(t, lived(v1.Lifecycle{PreStop: tcp}), deaf())
+		r.up()
+		r.stop(5 * time.Second)
+		r.over(5 * time.Second) // the whole grace period is the container's
+		if told := r.told("FailedPreStopHook"); len(told) != 1 || !strings.HasPrefix(told[0], "PreStopHook failed") {
+			t.Errorf("told %q", told)
+		}
+	})
+}

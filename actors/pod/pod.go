@@ -294,7 +294,7 @@ func (p *pod) plan(ctx *kernel.Context[Message]) {
 	for {
 		in = p.input(ctx.Now())
 		out = podplan.Plan(in)
-		p.facts.Crash = out.Crash
+		p.facts.Crash, p.facts.Overdue = out.Crash, out.Overdue
 		for _, n := range out.Notes {
 			p.note(ctx, n)
 		}

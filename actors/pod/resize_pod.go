@@ -3,7 +3,6 @@ package pod
 import (
 	"context"
 
-	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -35,7 +34,7 @@ func (a resizePod) begin(p *pod) run {
 				done(ActionDone{Err: err})
 				return
 			}
-			cgroups.Set(ctx, name, podcgroup.ValuesOf(a.To), onlyErr(done))
+			cgroups.Set(ctx, name, limits.Resized(pod, a.To), onlyErr(done))
 		})
 	}}
 }

@@ -41,6 +41,8 @@ type rig struct {
 	events     []port.Event
 	probed     pod.ProbeContainers
 	links      links
+	// fault is what goes wrong with a call of the runtime; nil is nothing.
+	fault func(simcri.Call) simcri.Fault
 	// refuse is what the runtime answers when it is to start a container.
 	refuse error
 }
@@ -51,7 +53,13 @@ func newRig(t *testing.T, p *v1.Pod, scripts map[string]*simcri.Script) *rig {
 	r.links = links{r: r, made: map[string]bool{}}
 	var err error
 	r.rt, err = simcri.New(simcri.Config{
-		Clock:  r.Virtual,
+		Clock: r.Virtual,
+		Fault: func(c simcri.Call) simcri.Fault {
+			if r.fault == nil {
+				return simcri.Fault{}
+			}
+			return r.fault(c)
+		},
 		Rand:   func(string) *rand.Rand { return rand.New(rand.NewPCG(1, 1)) },
 		Script: func(s simcri.Starting) *simcri.Script { return r.scripts[s.Container.Name] },
 	})

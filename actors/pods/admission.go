@@ -48,7 +48,7 @@ func (a *pods) preempts(ctx *kernel.Context[Message], r *record, pressure admit.
 	if a.deps.Admit == nil || !podspec.Critical(r.Pod) {
 		return false
 	}
-	victims, ok := admit.Preempt(r.Pod, a.beside(r),
+	victims, resource, ok := admit.Preempt(r.Pod, a.beside(r),
 		func(p *v1.Pod) bool { o := a.of[p.UID]; return o != nil && o.Stop != nil },
 		func(others []*v1.Pod) *admit.Rejection { return a.deps.Admit(r.allocated(), others, a.node, pressure) })
 	if !ok {
@@ -57,6 +57,9 @@ func (a *pods) preempts(ctx *kernel.Context[Message], r *record, pressure admit.
 	for _, v := range victims {
 		ctx.Log().Warn().Str("pod", r.name()).Str("victim", v.Namespace+"/"+v.Name).
 			Msg("a pod is preempted so that a critical pod can be admitted")
+		if a.deps.Preempted != nil {
+			a.deps.Preempted(resource)
+		}
 		a.evict(ctx, Evict{UID: v.UID, Stop: podset.Preempted(v, ctx.Now())})
 	}
 	return true

@@ -46,6 +46,9 @@ type Deps struct {
 	Restarted func()
 	// Started, if set, is called for each pod that this agent has started. It must not block.
 	Started func(Started)
+	// Preempted, if set, counts pods whose place a critical pod takes, by the resource that the node has too
+	// little of. It must not block.
+	Preempted func(v1.ResourceName)
 	// Wrap may replace the behavior of a pod's actor, for tests with faults.
 	Wrap func(p *v1.Pod, construct func() kernel.Behavior[pod.Message]) func() kernel.Behavior[pod.Message]
 }

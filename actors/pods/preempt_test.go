@@ -12,7 +12,11 @@ import (
 // TestCriticalPodTakesThePlaceOfAnother: the other is stopped, the critical pod waits for its end, and is then
 // admitted. Nobody else goes while it waits.
 func TestCriticalPodTakesThePlaceOfAnother(t *testing.T) {
-	r := newRig(t, 0, func(r *rig) { r.room = 2 })
+	short := map[v1.ResourceName]int{}
+	r := newRig(t, 0, func(r *rig) {
+		r.room = 2
+		r.preempted = func(of v1.ResourceName) { short[of]++ }
+	})
 	vital := made("vital")
 	priority := int32(podspec.SystemCritical)
 	vital.Spec.Priority = &priority
@@ -28,6 +32,9 @@ func TestCriticalPodTakesThePlaceOfAnother(t *testing.T) {
 		"a: assign", "b: assign", "b: assign, look, stop in 30s: Preempted in order to admit critical pod (failed)")
 	r.tells(ends("b", 0, 1))
 	r.in("its place is free", "a Running, b Finished, vital Running")
+	if len(short) != 1 || short[v1.ResourcePods] != 1 {
+		t.Errorf("counted: %v, want one for pods", short)
+	}
 }
 
 // TestStaticPodComesBackWhenThereIsRoom: one that was refused is not refused for ever.

@@ -37,6 +37,7 @@ type rig struct {
 	beside map[string][]string
 	// collecting is what gc answers when it is asked which pods it removes; it does not if mute.
 	collecting []observed.PodRef
+	preempted  func(v1.ResourceName)
 	// room is how many pods fit; 0 for any number.
 	room        int
 	mute        bool
@@ -73,7 +74,7 @@ func (r *rig) deps() *pods.Deps {
 			Events: r, Allocatable: r.allocatable,
 			Ask: func(m pod.Ask) { r.actor.Tell(pods.Asked{Ask: m}) },
 		},
-		Admit: r.admit,
+		Admit: r.admit, Preempted: r.preempted,
 		Cluster: &pods.Cluster{
 			Show: func(m pods.Shown) {
 				final := ""

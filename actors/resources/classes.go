@@ -43,10 +43,15 @@ func (a *resources) settle(ctx *kernel.Context[Message]) {
 		return
 	}
 	a.settling = true // until this is done
+	settings := a.deps.Settings
 	a.set(ctx, classes, want, func(c context.Context, answer func(error)) {
-		a.deps.Cgroups.Set(c, a.deps.Settings.Class(v1.PodQOSBurstable), want.Burstable, func(err error) {
-			a.deps.Cgroups.Set(c, a.deps.Settings.Class(v1.PodQOSBestEffort), want.BestEffort, func(other error) {
-				answer(errors.Join(err, other))
+		a.deps.Cgroups.Set(c, settings.Class(v1.PodQOSBurstable), want.Burstable, func(err error) {
+			a.deps.Cgroups.Set(c, settings.Class(v1.PodQOSBestEffort), want.BestEffort, func(other error) {
+				if err = errors.Join(err, other); want.Top.MemoryMin == 0 {
+					answer(err)
+					return
+				}
+				a.deps.Cgroups.Set(c, settings.Top(), want.Top, func(top error) { answer(errors.Join(err, top)) })
 			})
 		})
 	})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -31,6 +32,9 @@ func chaosSays(t *testing.T, args ...string) (string, int, error) {
 	var out bytes.Buffer
 	c.SetOut(&out)
 	c.SetErr(&out)
+	if slices.Contains(args, "--json") {
+		c.SetErr(io.Discard) // progress, on a busy machine
+	}
 	c.SetArgs(append([]string{"chaos"}, args...))
 	err := c.ExecuteContext(t.Context())
 	return out.String(), exitCode(t.Context(), err), err

@@ -16,6 +16,8 @@ type Transition struct {
 	// Container is the container's name, empty for a sandbox.
 	Container string
 	Attempt   uint32
+	// Image is what the container was made with, as the caller named it.
+	Image string
 	// ExitCode and Cause are for the end of a container.
 	ExitCode int32
 	Cause    Cause
@@ -56,7 +58,7 @@ func (r *Runtime) show(t Transition) {
 func (r *Runtime) changed(kind observed.EventKind, c *container, ref observed.PodRef) {
 	r.show(Transition{
 		Kind: kind, Pod: ref, ID: c.id, Sandbox: c.sandbox.id, Container: c.spec.Name, Attempt: c.attempt,
-		ExitCode: c.exitCode, Cause: c.cause,
+		Image: c.spec.Image, ExitCode: c.exitCode, Cause: c.cause,
 	})
 	r.emit(kind, c.id, ref)
 }

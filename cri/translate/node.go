@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/userns"
 )
 
@@ -51,9 +52,11 @@ type Node struct {
 	// CgroupV2: this host has cgroup v2, so a container's limits may name its files.
 	CgroupV2 bool
 	// SwapAccounting says that the memory cgroup can limit swap. Containers then
-	// get no swap (KubeletConfiguration swapBehavior NoSwap); with cgroup v1, where
+	// get no swap, unless Memory gives them some; with cgroup v1, where
 	// the limit is one on memory and swap together, only those with a memory limit.
 	SwapAccounting bool
+	// Memory is how the memory of containers is treated. It needs CgroupV2.
+	Memory podcgroup.MemoryPolicy
 	// OOMKillGroup lets the kernel kill a whole container that exceeds its memory limit, and not
 	// one of its processes. It needs CgroupV2. (KubeletConfiguration singleProcessOOMKill: false,
 	// the default there)
@@ -100,6 +103,8 @@ func (n *Node) Validate() error {
 		return fmt.Errorf("CPU quota period %s is not between 1ms and 1s", n.CPUQuotaPeriod)
 	case n.OOMKillGroup && !n.CgroupV2:
 		return errors.New("OOM kill of a group needs cgroup v2")
+	case (n.Memory.QoS || n.Memory.LimitedSwap) && !n.CgroupV2:
+		return errors.New("MemoryQoS and swap of containers need cgroup v2")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"maps"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -30,7 +31,7 @@ func linuxResources(n *Node, requests, limits v1.ResourceList) *runtimeapi.Linux
 	return r
 }
 
-// containerResources are the controls of one container, without those of MemoryQoS.
+// containerResources are the controls of one container.
 func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
 	s := podcgroup.Settings{NoCPUQuota: n.NoCPUQuota, CPUPeriod: n.CPUQuotaPeriod.Microseconds()}
 	return containerControls(n, pod, c, s.ContainerResources(pod, c))
@@ -48,7 +49,7 @@ func containerControls(
 		// Memory and swap together: equal to the memory limit means no swap.
 		r.MemorySwapLimitInBytes = r.MemoryLimitInBytes
 	}
-	r.Unified = unified(n)
+	r.Unified = unified(n, pod, c, to.Memory)
 	return r
 }
 
@@ -105,18 +106,30 @@ func UpdateSandbox(n *Node, u *port.UpdateSandbox) *runtimeapi.UpdatePodSandboxR
 	}
 }
 
-// unified are the files of cgroup v2 without a CRI field of their own.
+// unified are the files of cgroup v2 without a CRI field of their own, for a container with this memory limit.
 // (Documentation/admin-guide/cgroup-v2.rst)
-func unified(n *Node) map[string]string {
+func unified(n *Node, pod *v1.Pod, c *v1.Container, limit int64) map[string]string {
 	if !n.CgroupV2 {
 		return nil
 	}
 	files := map[string]string{}
 	if n.SwapAccounting {
-		files["memory.swap.max"] = "0"
+		files["memory.swap.max"] = strconv.FormatInt(n.Memory.ContainerSwap(pod, c), 10)
 	}
 	if n.OOMKillGroup {
 		files["memory.oom.group"] = "1"
+	}
+	if !n.Memory.QoS {
+		return files
+	}
+	if c.Resources.Limits.Memory().IsZero() {
+		limit = 0 // it is the pod's
+	}
+	least, low, high := n.Memory.ContainerMemory(pod, c, limit)
+	files["memory.min"], files["memory.low"] = strconv.FormatInt(least, 10), strconv.FormatInt(low, 10)
+	files["memory.high"] = "max"
+	if high != podcgroup.NoThrottling {
+		files["memory.high"] = strconv.FormatInt(high, 10)
 	}
 	return files
 }

@@ -11,6 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -24,6 +25,11 @@ func TestUpdate(t *testing.T) {
 	if got.ContainerId != "c1" || l.CpuShares != 512 || l.CpuQuota != 50_000 || l.CpuPeriod != 100_000 ||
 		l.MemoryLimitInBytes != 32<<20 || l.MemorySwapLimitInBytes != 32<<20 || len(l.HugepageLimits) != 0 {
 		t.Errorf("%+v", got)
+	}
+	w.node.CgroupV2, w.node.Memory = true, podcgroup.MemoryPolicy{QoS: true, Throttling: 0.5}
+	got = Update(w.node, &port.UpdateContainer{ID: "c1", Pod: w.pod, Container: w.app, To: observed.Resources{Memory: 32 << 20}})
+	if high := got.Linux.Unified["memory.high"]; high != "16777216" {
+		t.Errorf("memory.high is %s with another limit than the spec's", high)
 	}
 }
 
@@ -78,6 +84,23 @@ func TestResources(t *testing.T) {
 		}, []any{map[string]string{"memory.swap.max": "0"}, int64(0)}},
 		{"v2 without swap", nil, list("memory", "64Mi"), func(w *world) { w.node.CgroupV2 = true }, func(r *resources) any { return r.Unified }, map[string]string{}},
 		{"killed as a whole", nil, nil, func(w *world) { w.node.CgroupV2, w.node.OOMKillGroup = true, true }, func(r *resources) any { return r.Unified }, map[string]string{"memory.oom.group": "1"}},
+		{"some swap with v2", list("memory", "100"), nil, func(w *world) {
+			w.node.CgroupV2, w.node.SwapAccounting = true, true
+			w.node.Memory = podcgroup.MemoryPolicy{LimitedSwap: true, Capacity: 1000, Swap: 500}
+		}, func(r *resources) any { return r.Unified }, map[string]string{"memory.swap.max": "50"}},
+		{"MemoryQoS", list("memory", "100Mi"), list("memory", "200Mi"), func(w *world) {
+			w.node.CgroupV2, w.node.Memory = true, podcgroup.MemoryPolicy{QoS: true, Tiered: true, Throttling: 0.5}
+		}, func(r *resources) any { return r.Unified },
+			map[string]string{"memory.min": "0", "memory.low": "104857600", "memory.high": "157286400"}},
+		{"MemoryQoS, limited by the pod", list("memory", "4096"), nil, func(w *world) {
+			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: list("memory", "8192")}
+			w.node.CgroupV2, w.node.Memory = true, podcgroup.MemoryPolicy{QoS: true, Throttling: 0.5, Allocatable: 1 << 20}
+		}, func(r *resources) any { return r.Unified },
+			map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": "524288"}},
+		{"MemoryQoS, request is limit", list("memory", "8192"), list("memory", "8192"), func(w *world) {
+			w.node.CgroupV2, w.node.Memory = true, podcgroup.MemoryPolicy{QoS: true, Throttling: 0.5}
+		}, func(r *resources) any { return r.Unified },
+			map[string]string{"memory.min": "0", "memory.low": "0", "memory.high": "max"}},
 		{"memory of the pod as a whole", nil, nil, func(w *world) {
 			w.pod.Spec.Resources = &v1.ResourceRequirements{Limits: list("memory", "77")}
 		}, func(r *resources) any { return r.MemoryLimitInBytes }, int64(77)},
@@ -190,6 +213,7 @@ func TestNodeValidate(t *testing.T) {
 		`root directory "x"`:            {RootDir: "x"},
 		"memory capacity is negative":   {MemoryCapacity: -1},
 		"is not between 1ms and 1s":     {CPUQuotaPeriod: 2 * time.Second},
+		"need cgroup v2":                {Memory: podcgroup.MemoryPolicy{QoS: true}},
 		"period 1µs is not between 1ms": {CPUQuotaPeriod: time.Microsecond},
 	} {
 		err := n.Validate()

@@ -10,7 +10,8 @@ var actsOn = map[string]struct{}{
 	"address": {}, "authentication": {}, "authorization": {}, "enableContentionProfiling": {},
 	"enableDebugFlagsHandler": {},
 	"enableDebuggingHandlers": {}, "enableProfilingHandler": {}, "enableServer": {}, "enableSystemLogHandler": {},
-	"port": {}, "readOnlyPort": {}, "rotateCertificates": {}, "serverTLSBootstrap": {},
+	"enableSystemLogQuery": {},
+	"port":                 {}, "readOnlyPort": {}, "rotateCertificates": {}, "serverTLSBootstrap": {},
 	"streamingConnectionIdleTimeout": {}, "tlsCertFile": {}, "tlsCipherSuites": {},
 	"tlsMinVersion": {}, "tlsPrivateKeyFile": {},
 	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
@@ -30,13 +31,14 @@ var actsOn = map[string]struct{}{
 	"nodeStatusReportFrequency": {}, "nodeStatusUpdateFrequency": {}, "providerID": {}, "registerNode": {},
 	"registerWithTaints": {},
 	"kubeReserved":       {}, "kubeReservedCgroup": {}, "maxOpenFiles": {}, "maxParallelImagePulls": {},
-	"maxPods": {}, "oomScoreAdj": {},
+	"kubeletCgroups": {}, "protectKernelDefaults": {}, "systemCgroups": {},
+	"maxPods": {}, "memoryReservationPolicy": {}, "memorySwap": {}, "memoryThrottlingFactor": {}, "oomScoreAdj": {},
 	"podLogsDir": {}, "podPidsLimit": {},
 	"podsPerCore": {}, "qosReserved": {}, "resolvConf": {}, "runOnce": {}, "runtimeRequestTimeout": {},
 	"seccompDefault": {}, "shutdownGracePeriod": {}, "shutdownGracePeriodByPodPriority": {},
 	"shutdownGracePeriodCriticalPods": {}, "serializeImagePulls": {}, "singleProcessOOMKill": {},
 	"staticPodPath": {}, "staticPodURL": {},
-	"staticPodURLHeader": {}, "systemReserved": {}, "systemReservedCgroup": {}, "userNamespaces": {},
+	"staticPodURLHeader": {}, "tracing": {}, "systemReserved": {}, "systemReservedCgroup": {}, "userNamespaces": {},
 }
 
 // actsOnPart are the parts that this version acts on of fields that it does not act on as a whole.
@@ -55,6 +57,7 @@ var actsOnGate = map[string]struct{}{
 	allAlpha: {}, allBeta: {},
 	"KubeletCrashLoopBackOffMax": {}, // the default of crashLoopBackOff follows it
 	"ComponentFlagz":             {}, "ComponentStatusz": {}, "ContainerCheckpoint": {}, "PodLogsQuerySplitStreams": {},
+	"MemoryQoS":            {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
 	// These are declared to schedulers and to the apiserver: see declared in supervisor/node.
 	"InPlacePodLevelResourcesVerticalScaling": {}, "InPlacePodVerticalScalingInitContainers": {},

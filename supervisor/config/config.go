@@ -161,9 +161,6 @@ func (c Config) RuntimeRequestTimeout() time.Duration {
 	return c.kubelet.RuntimeRequestTimeout.Duration
 }
 
-// SyncFrequency has no effect yet. (syncFrequency)
-func (c Config) SyncFrequency() time.Duration { return c.kubelet.SyncFrequency.Duration }
-
 // CrashLoopBackOffMax is the longest wait before a crashing container is
 // started again. (crashLoopBackOff.maxContainerRestartPeriod)
 func (c Config) CrashLoopBackOffMax() time.Duration {

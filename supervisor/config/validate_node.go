@@ -101,6 +101,9 @@ func (v *validator) nodeAllocatable() {
 	if v.SystemCgroups != "" && v.CgroupRoot == "" {
 		v.add(field.Required(at("cgroupRoot"), "systemCgroups requires it"))
 	}
+	if v.SystemCgroups == "/" {
+		v.add(field.Invalid(at("systemCgroups"), v.SystemCgroups, "cannot be the root, which processes are moved from"))
+	}
 	_, errs := parseReserved(v.SystemReserved, at("systemReserved"))
 	v.add(errs...)
 	_, errs = parseReserved(v.KubeReserved, at("kubeReserved"))

@@ -105,6 +105,7 @@ func TestValidate(t *testing.T) {
 		{"cgroupsPerQOS: false", "needs cgroupsPerQOS"},
 		{"cgroupsPerQOS: false\nenforceNodeAllocatable: []", ""},
 		{"systemCgroups: /s", "cgroupRoot: must be given"},
+		{"systemCgroups: /\ncgroupRoot: /", "cannot be the root"},
 		{"systemReserved: {disk: 1}", "systemReserved[disk]"},
 		{"kubeReserved: {cpu: -1}", "kubeReserved[cpu]: -1: must be a string"},
 		{"kubeReserved: {cpu: '-1'}", `kubeReserved[cpu]: "-1": must be a quantity of at least 0`},

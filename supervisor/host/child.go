@@ -25,8 +25,8 @@ const (
 	// childHold releases its slot, so that hanging ones do not delay others.
 	childSlots = 4
 	childHold  = 500 * time.Millisecond
-	// answerLimit bounds the size of an answer, in bytes.
-	answerLimit = 64 << 10
+	// answerLimit bounds the size of a request and of an answer, in bytes.
+	answerLimit = 1 << 20
 )
 
 // answer is a child's result.

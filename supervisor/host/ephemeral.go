@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,9 @@ const (
 	// treeShare is the most of its time that the agent spends on counting one directory: one that took a
 	// second is not counted again for nine.
 	treeShare = 10
+	// treeBatch is how many directories one child counts: its start costs as much as a thousand files. If it fails,
+	// it is not known by which, and then fewer are counted at once.
+	treeBatch = 1000
 )
 
 // tree is a directory to measure.
@@ -117,11 +121,14 @@ func (h *Host) count(ctx context.Context, trees []tree) (map[string]counted, err
 	}
 	h.treesMu.Unlock()
 	var errs []error
-	for len(together) > 0 {
-		batch := together[:min(roomBatch, len(together))]
-		together = together[len(batch):]
-		if h.countAll(ctx, batch, out) != nil {
-			alone = append(alone, batch...)
+	for batch := range slices.Chunk(together, treeBatch) {
+		if h.countAll(ctx, batch, out) == nil {
+			continue
+		}
+		for few := range slices.Chunk(batch, roomBatch) {
+			if len(few) == len(batch) || h.countAll(ctx, few, out) != nil {
+				alone = append(alone, few...)
+			}
 		}
 	}
 	for _, t := range alone {

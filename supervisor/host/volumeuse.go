@@ -145,14 +145,19 @@ func (h *Host) rooms(ctx context.Context, patience time.Duration, paths ...strin
 
 // room is the room at a path. Blocks is 0 if it is not there.
 type room struct {
-	Block, Blocks, Free, Available uint64
-	Files, FilesFree               uint64
+	Block     uint64 `json:",omitempty"`
+	Blocks    uint64 `json:",omitempty"`
+	Free      uint64 `json:",omitempty"`
+	Available uint64 `json:",omitempty"`
+	Files     uint64 `json:",omitempty"`
+	FilesFree uint64 `json:",omitempty"`
 	// Bytes and Entries are the usage below a path without its own file system, counted by a
 	// walk.
-	Walked         bool
-	Bytes, Entries uint64
+	Walked  bool   `json:",omitempty"`
+	Bytes   uint64 `json:",omitempty"`
+	Entries uint64 `json:",omitempty"`
 	// Took is how long that lasted.
-	Took time.Duration
+	Took time.Duration `json:",omitempty"`
 }
 
 // rooms is what a child does.

@@ -60,6 +60,8 @@ type Metrics struct {
 	sliTimes, totalTimes               prometheus.Histogram
 	workerTimes                        *prometheus.HistogramVec
 	evictions, imagesRemoved           *prometheus.CounterVec
+	preemptions                        *prometheus.CounterVec
+	evictionAges                       *prometheus.HistogramVec
 	containersPerPod                   prometheus.Histogram
 	shutdownBegan, shutdownEnded       prometheus.Gauge
 	pullTimes                          *prometheus.HistogramVec
@@ -139,7 +141,13 @@ func New(c Config) (*Metrics, error) {
 	m.evictions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kubelet_evictions", Help: "Cumulative number of pod evictions by eviction signal",
 	}, []string{"eviction_signal"})
-	m.registry.MustRegister(untyped{m.evictions})
+	m.preemptions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kubelet_preemptions", Help: "Cumulative number of pod preemptions by preemption resource",
+	}, []string{"preemption_signal"})
+	m.registry.MustRegister(untyped{m.evictions}, untyped{m.preemptions})
+	m.evictionAges = m.histograms("kubelet_eviction_stats_age_seconds",
+		"Time between when stats are collected, and when pod is evicted based on those stats by eviction signal",
+		prometheus.DefBuckets, "eviction_signal")
 	m.shutdownBegan = m.gauge("kubelet_graceful_shutdown_start_time_seconds",
 		"Last graceful shutdown start time since unix epoch in seconds")
 	m.shutdownEnded = m.gauge("kubelet_graceful_shutdown_end_time_seconds",

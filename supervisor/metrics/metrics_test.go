@@ -414,8 +414,12 @@ func TestProtection(t *testing.T) {
 	m := fresh(t)
 	m.ImageRemoved(imagegc.Old)
 	m.Evicted("memory.available")
+	m.EvictionStatsAge("memory.available", 250*time.Millisecond)
+	m.Preempted(v1.ResourceCPU)
 	check(t, scrape(t, m, asked(), "/metrics"), []want{
 		{"kubelet_image_garbage_collected_total", "reason=age", 1},
 		{"kubelet_evictions", "eviction_signal=memory.available", 1},
+		{"kubelet_eviction_stats_age_seconds", "eviction_signal=memory.available", 1},
+		{"kubelet_preemptions", "preemption_signal=cpu", 1},
 	})
 }

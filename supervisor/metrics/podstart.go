@@ -54,6 +54,18 @@ func (m *Metrics) pulled(uid types.UID, ended bool, at time.Time) {
 // Evicted counts an eviction by its signal: it is what a node.Config tells.
 func (m *Metrics) Evicted(signal string) { m.evictions.WithLabelValues(signal).Inc() }
 
+// EvictionStatsAge takes note of the age of the measurement that an eviction was decided on: it is what a
+// node.Config tells.
+func (m *Metrics) EvictionStatsAge(signal string, age time.Duration) {
+	m.evictionAges.WithLabelValues(signal).Observe(age.Seconds())
+}
+
+// Preempted counts a pod whose place a critical pod took, by the resource that was short: it is what a node.Config
+// tells.
+func (m *Metrics) Preempted(short v1.ResourceName) {
+	m.preemptions.WithLabelValues(string(short)).Inc()
+}
+
 // ImageRemoved counts an image that nobody used: it is what a node.Config tells.
 func (m *Metrics) ImageRemoved(why imagegc.Reason) {
 	m.imagesRemoved.WithLabelValues(string(why)).Inc()

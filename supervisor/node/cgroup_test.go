@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/supervisor/config"
 )
 
@@ -94,6 +95,46 @@ func TestTranslationOfCgroups(t *testing.T) {
 			if n.CgroupV2 != tt.facts.v2 || n.SwapAccounting != tt.facts.swap || n.OOMKillGroup != tt.group {
 				t.Errorf("got v2 %t, swap %t, group %t; want %t, %t, %t",
 					n.CgroupV2, n.SwapAccounting, n.OOMKillGroup, tt.facts.v2, tt.facts.swap, tt.group)
+			}
+		})
+	}
+}
+
+// TestMemoryPolicy: what a host cannot do is named.
+func TestMemoryPolicy(t *testing.T) {
+	const both = "memorySwap: {swapBehavior: LimitedSwap}\nmemoryReservationPolicy: TieredReservation\nfeatureGates: {MemoryQoS: true}"
+	for _, tt := range []struct {
+		name, text string
+		facts      cgroupFacts
+		swap       int64
+		want       podcgroup.MemoryPolicy
+		warnings   []string
+	}{
+		{"v2, by default", "", cgroupFacts{v2: true, swap: true}, 10, podcgroup.MemoryPolicy{}, nil},
+		{"v2", both, cgroupFacts{v2: true, swap: true}, 10, podcgroup.MemoryPolicy{QoS: true, Tiered: true, LimitedSwap: true}, nil},
+		{"v2, no swap", both, cgroupFacts{v2: true, swap: true}, 0, podcgroup.MemoryPolicy{QoS: true, Tiered: true, LimitedSwap: true},
+			[]string{"no swap"}},
+		{"v2, swap is not counted", both, cgroupFacts{v2: true}, 10, podcgroup.MemoryPolicy{QoS: true, Tiered: true, LimitedSwap: true},
+			[]string{"swapaccount=1"}},
+		{"v1", both, cgroupFacts{swap: true}, 10, podcgroup.MemoryPolicy{}, []string{"MemoryQoS", "LimitedSwap"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, m := configOf(t, tt.text), machine{cgroups: tt.facts, memory: 100, swap: tt.swap}
+			got := m.memoryPolicy(c)
+			if tt.facts.v2 && (got.Throttling != 0.9 || got.Capacity != 100 || got.Swap != tt.swap || got.PageSize <= 0) {
+				t.Errorf("%+v", got)
+			}
+			if got.QoS != tt.want.QoS || got.Tiered != tt.want.Tiered || got.LimitedSwap != tt.want.LimitedSwap {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+			warnings := m.memoryWarnings(c)
+			if len(warnings) != len(tt.warnings) {
+				t.Fatalf("%q", warnings)
+			}
+			for i, want := range tt.warnings {
+				if !strings.Contains(warnings[i], want) {
+					t.Errorf("%q, want %q in it", warnings[i], want)
+				}
 			}
 		})
 	}

@@ -25,16 +25,18 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/logind"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 	"github.com/troupe-dev/troupe/supervisor/host/network"
+	"github.com/troupe-dev/troupe/supervisor/host/oomkills"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/host/pressure"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
-//	validate ─► reach the runtime ─► claim the root directory ─► limit this process ─► reach the apiserver
+//	validate ─► trace ─► reach the runtime ─► claim the root directory ─► limit this process ─► reach the apiserver
 //	         ─► open the host ─► listen ─► connect the ports ─► start the actors
 type launch struct {
 	options Options
@@ -57,6 +59,8 @@ type launch struct {
 	ports    node.Ports
 	// serve runs the servers. Before that, release closes their sockets and ports.
 	serve []func(context.Context) error
+	// traces is nil if tracing is off.
+	traces *tracing.Tracing
 	// closers undo the steps, in the reverse order.
 	closers []func()
 }
@@ -70,7 +74,8 @@ func Run(ctx context.Context, o Options) error {
 	l := &launch{options: o, config: o.Config}
 	defer l.close()
 	for _, step := range []func(context.Context) error{
-		l.validate, l.reachRuntime, l.claimRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts, l.start,
+		l.validate, l.trace, l.reachRuntime, l.claimRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts,
+		l.start,
 	} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errToldToEnd) {
@@ -109,6 +114,11 @@ func (l *launch) validate(context.Context) error {
 	if l.machine, err = lookAround(c, l.name); err != nil {
 		return err
 	}
+	if c.Kubelet().ProtectKernelDefaults {
+		if _, err := protectKernel(sysctlRoot, true); err != nil {
+			return err
+		}
+	}
 	if len(admin.SocketIn(c.Options().RootDir)) > socketPathLimit {
 		return fmt.Errorf("--root-dir %s: this path is too long for a unix socket in it: choose a shorter path",
 			c.Options().RootDir)
@@ -126,9 +136,18 @@ func (l *launch) validate(context.Context) error {
 	return err
 }
 
+// trace begins to export spans, if the configuration says so.
+func (l *launch) trace(ctx context.Context) (err error) {
+	l.traces, err = tracing.Start(ctx, tracing.Config{
+		Settings: l.config.Kubelet().Tracing, Node: l.name, Version: shownVersion(buildInfo()), Log: l.options.Log,
+	})
+	l.closers = append(l.closers, l.traces.Close)
+	return err
+}
+
 func (l *launch) reachRuntime(ctx context.Context) (err error) {
 	l.late = &lateEvents{node: l.name}
-	l.runtime, err = connect(ctx, l.options, &l.machine, l.name, l.late, l.counters.Runtime)
+	l.runtime, err = connect(ctx, l.options, &l.machine, l.name, l.late, l.counters.Runtime, l.traces)
 	if err == nil {
 		l.closers = append(l.closers, l.runtime.close)
 	}
@@ -183,7 +202,7 @@ func (l *launch) listen(context.Context) error {
 		return err
 	}
 	d := &running{
-		started: time.Now(), log: l.options.Log, name: l.name, counters: l.counters, recorder: recorded,
+		started: time.Now(), log: l.options.Log, name: l.name, counters: l.counters, traces: l.traces, recorder: recorded,
 		fatal: make(chan *kernel.CrashReport, 1),
 	}
 	l.daemon, l.events = d, eventlog.New(l.options.Log, keptEvents)
@@ -203,15 +222,20 @@ func (l *launch) listen(context.Context) error {
 		return errors.Join(err, release(l.serve))
 	}
 	l.serve = append(l.serve, monitors)
-	rotation, err := d.rotateCertificates(l.config, l.apiserver, l.client)
+	c := l.config
+	rotation, err := d.rotateCertificates(c, l.apiserver, l.client)
 	if err != nil {
 		return errors.Join(err, release(l.serve))
 	}
 	l.serve = append(l.serve, rotation)
+	if k := c.Kubelet(); k.KubeletCgroups != "" || k.SystemCgroups != "" {
+		l.serve = append(l.serve, l.keepCgroups)
+	}
 	return nil
 }
 
-// measurePressure connects what measures this machine. A simulated runtime says nothing of it.
+// measurePressure connects what measures this machine, and what sees its OOM killer. A simulated runtime says nothing
+// of it.
 func (l *launch) measurePressure() error {
 	if _, is := l.runtime.Runtime.(*simcri.Runtime); is {
 		return nil
@@ -224,8 +248,17 @@ func (l *launch) measurePressure() error {
 	}
 	c.Runtime, _ = l.runtime.Runtime.(port.Usage)
 	p, err := pressure.New(c)
+	if err != nil {
+		return err
+	}
 	l.ports.Pressure = p
-	return err
+	kills, err := oomkills.New(oomkills.Config{Meter: c.Meter, Cgroups: c.Cgroups})
+	if err != nil {
+		return err
+	}
+	l.closing(kills.Close)
+	l.ports.OOM = kills
+	return nil
 }
 
 // connectPorts puts this machine, the runtime and the apiserver behind the ports of the actors.
@@ -285,7 +318,7 @@ func (l *launch) start(context.Context) error {
 		return err
 	}
 	log := l.options.Log
-	for _, w := range l.config.Warnings() {
+	for _, w := range append(l.config.Warnings(), l.machine.memoryWarnings(l.config)...) {
 		log.Warn().Msg(w)
 	}
 	if !l.machine.cgroups.v2 {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitSelf sets what the kernel grants this process. A refusal is a warning: it makes the agent less robust, and
-// not unable to work.
+// limitSelf sets what the kernel grants this process, and how it treats this machine. A refusal is a warning: it makes
+// the agent less robust, and not unable to work.
 func (l *launch) limitSelf(context.Context) error {
 	warn := func(setting string, err error) {
 		if err != nil {
@@ -20,6 +20,13 @@ func (l *launch) limitSelf(context.Context) error {
 	}
 	warn("oomScoreAdj", setOOMScore("/proc/self/oom_score_adj", l.config.OOMScoreAdj()))
 	warn("maxOpenFiles", setOpenFiles(openFiles{unix.Getrlimit, unix.Setrlimit}, l.config.MaxOpenFiles()))
+	if l.onRealMachine() && !l.config.Kubelet().ProtectKernelDefaults {
+		changed, err := protectKernel(sysctlRoot, false)
+		if len(changed) > 0 {
+			l.options.Log.Info().Strs("parameters", changed).Msg("set kernel parameters (protectKernelDefaults: false)")
+		}
+		warn("protectKernelDefaults", err)
+	}
 	return nil
 }
 

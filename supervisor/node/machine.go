@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
@@ -22,6 +24,7 @@ import (
 // machine is what was found out about this host at the start.
 type machine struct {
 	memory     int64 // bytes
+	swap       int64 // bytes
 	cpus       int
 	addresses  []string
 	resolvConf string
@@ -112,6 +115,9 @@ func (m *machine) count(c config.Config, name string) error {
 		return a.err
 	}
 	memory := a.machine.Capacity[v1.ResourceMemory]
+	if s := a.machine.Info.Swap; s != nil && s.Capacity != nil {
+		m.swap = *s.Capacity
+	}
 	m.memory, m.allocatable, m.capacity = memory.Value(), a.machine.Allocatable, a.machine.Capacity
 	return nil
 }
@@ -224,6 +230,43 @@ func hugePageSizes() []string {
 	return out
 }
 
+// memoryPolicy is none with cgroup v1, where [machine.memoryWarnings] names the settings.
+func (m machine) memoryPolicy(c config.Config) podcgroup.MemoryPolicy {
+	if !m.cgroups.v2 {
+		return podcgroup.MemoryPolicy{}
+	}
+	k, allocatable := c.Kubelet(), m.allocatable[v1.ResourceMemory]
+	return podcgroup.MemoryPolicy{
+		QoS: c.Gates().Enabled("MemoryQoS"), Throttling: *k.MemoryThrottlingFactor,
+		Tiered:      k.MemoryReservationPolicy == kubelet.TieredReservationMemoryReservationPolicy,
+		Allocatable: allocatable.Value(), PageSize: int64(os.Getpagesize()),
+		LimitedSwap: k.MemorySwap.SwapBehavior == limitedSwap, Capacity: m.memory, Swap: m.swap,
+	}
+}
+
+// limitedSwap is a value of memorySwap.swapBehavior.
+const limitedSwap = "LimitedSwap"
+
+// memoryWarnings name settings of memory that this host cannot follow.
+func (m machine) memoryWarnings(c config.Config) (out []string) {
+	if !m.cgroups.v2 && c.Gates().Enabled("MemoryQoS") {
+		out = append(out, "feature gate MemoryQoS has no effect: this host uses cgroup v1: boot it with v2")
+	}
+	if c.Kubelet().MemorySwap.SwapBehavior != limitedSwap {
+		return out
+	}
+	const nobody = "memorySwap.swapBehavior: LimitedSwap has no effect, containers cannot swap: "
+	switch {
+	case !m.cgroups.v2:
+		out = append(out, nobody+"this host uses cgroup v1: boot it with v2")
+	case !m.cgroups.swap:
+		out = append(out, nobody+"this kernel does not account for swap: boot it with swapaccount=1")
+	case m.swap == 0:
+		out = append(out, nobody+"this host has no swap: run swapon before the agent starts")
+	}
+	return out
+}
+
 // translation is what the pod → CRI translation needs to know.
 func (m machine) translation(c config.Config) *translate.Node {
 	k := c.Kubelet()
@@ -234,6 +277,7 @@ func (m machine) translation(c config.Config) *translate.Node {
 		MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.cpus, OOMScoreAdjFloor: m.oomFloor,
 		SELinux: exists("/sys/fs/selinux/enforce"), CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
+		Memory:         m.memoryPolicy(c),
 		OOMKillGroup:   m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
 		NoCPUQuota:     k.CPUCFSQuota != nil && !*k.CPUCFSQuota,
 		CPUQuotaPeriod: quotaPeriod(k.CPUCFSQuotaPeriod), SeccompDefault: k.SeccompDefault != nil && *k.SeccompDefault,

@@ -34,6 +34,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/healthz"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
+	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
 // Options are what a daemon is run with.
@@ -67,6 +68,8 @@ type running struct {
 	fatal  chan *kernel.CrashReport
 	// counters are those of /metrics.
 	counters *metrics.Metrics
+	// traces is nil if tracing is off.
+	traces *tracing.Tracing
 	// started is since when this program runs, as /statusz shows.
 	started time.Time
 	// recorder writes down what happens to pods.
@@ -97,8 +100,12 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	admits.Arch, admits.MaxPods = runtime.GOARCH, c.MaxPods(m.cpus)
 	admits.AppArmor, admits.StrictGroups = appArmor(), rt.strictGroups
 	settings.Cluster.Own = ownOf(c, &m, d.name)
-	settings.Started, settings.ShutDown = d.counters.Started, d.counters.ShutDown
+	settings.Started, settings.ShutDown = func(s pods.Started) {
+		d.counters.Started(s)
+		d.traces.PodStarted(s)
+	}, d.counters.ShutDown
 	settings.ImageRemoved, settings.Evicted = d.counters.ImageRemoved, d.counters.Evicted
+	settings.StatsAge, settings.Preempted = d.counters.EvictionStatsAge, d.counters.Preempted
 	settings.Cgroups = *m.cgroupSettings(c, podcgroup.Cgroupfs)
 	if m.own != nil {
 		settings.Cgroups = *m.own.settings

@@ -97,6 +97,7 @@ func (m *machine) cgroupSettings(c config.Config, driver podcgroup.Driver) *podc
 		NoCPUQuota: k.CPUCFSQuota != nil && !*k.CPUCFSQuota, CPUPeriod: quotaPeriod(k.CPUCFSQuotaPeriod).Microseconds(),
 		PodPIDs: *k.PodPidsLimit, HugePageSizes: m.hugePages,
 		Capacity: capacity, Reserved: reserved, Enforce: c.Enforces("pods"), MemoryReserved: c.MemoryReserved(),
+		Policy: m.memoryPolicy(c),
 	}
 }
 
@@ -146,7 +147,7 @@ func (p *podCgroups) enforce(ctx context.Context, c config.Config) error {
 		if !compressible && !c.Enforces(r.kind) {
 			continue
 		}
-		name, values := podcgroup.ParseName(r.cgroup, p.settings.Driver), podcgroup.ReservedValues(r.reserved, compressible)
+		name, values := podcgroup.ParseName(r.cgroup, p.settings.Driver), p.settings.ReservedValues(r.reserved, compressible)
 		if err := wait(ctx, func(ctx context.Context, done func(error)) {
 			p.port.SetExisting(ctx, name, values, done)
 		}); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
+	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
 // runtimeBelow is the node's container runtime, with its state at the start.
@@ -40,6 +41,7 @@ type runtimeBelow struct {
 // whether pods have cgroups of their own.
 func connect(
 	ctx context.Context, o Options, m *machine, name string, late *lateEvents, observe func(cri.Call),
+	traces *tracing.Tracing,
 ) (*runtimeBelow, error) {
 	c := o.Config
 	if c.Options().Runtime == config.RuntimeSim {
@@ -66,7 +68,7 @@ func connect(
 			n.ResolvConf = resolver.read()
 			return &n
 		},
-		Notice: late.notice, Observe: observe,
+		Notice: late.notice, Observe: observe, Dial: traces.Dial(),
 	})
 	if err != nil {
 		return nil, err

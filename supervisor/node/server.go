@@ -75,7 +75,7 @@ func (d *running) listenForOthers(s serving) ([]func(context.Context) error, err
 	if p := c.Kubelet().ReadOnlyPort; p > 0 {
 		server, err := serve.Listen(serve.Config{
 			Address: net.JoinHostPort(c.Kubelet().Address, strconv.Itoa(int(p))), Node: d.name, Routes: routes,
-			Observe: d.counters.Served, Log: d.log,
+			Observe: d.counters.Served, Around: d.traces.Around(), Log: d.log,
 		})
 		if err != nil {
 			return nil, errors.Join(err, release(all))
@@ -122,8 +122,8 @@ func (d *running) listenSecurely(s serving, address string, routes []serve.Route
 	}
 	may.Ask(tls)
 	out.server, err = serve.Listen(serve.Config{
-		Address: address, Node: d.name, TLS: tls, Routes: routes, Observe: d.counters.Served, Log: d.log,
-		Authenticator: may.Authenticator, Authorizer: may.Authorizer,
+		Address: address, Node: d.name, TLS: tls, Routes: routes, Observe: d.counters.Served, Around: d.traces.Around(),
+		Log: d.log, Authenticator: may.Authenticator, Authorizer: may.Authorizer,
 	})
 	return out, err
 }
@@ -167,7 +167,7 @@ func (d *running) routes(s serving) []serve.Route {
 		verbosity = serve.Disabled(verbosity, verbosityOff)
 	}
 	gates := s.options.Config.Gates()
-	routes = append(routes, d.systemLogs(*k.EnableSystemLogHandler)...)
+	routes = append(routes, d.systemLogs(*k.EnableSystemLogHandler, *k.EnableSystemLogQuery)...)
 	routes = append(routes,
 		serve.ContainerLogsRoute(serve.LogsConfig{
 			Find: d.find, Runtime: s.runtime, SplitStreams: gates.Enabled("PodLogsQuerySplitStreams"),
@@ -188,13 +188,13 @@ func (d *running) routes(s serving) []serve.Route {
 	return routes
 }
 
-// systemLogs are the files that the system logs to.
-func (d *running) systemLogs(on bool) []serve.Route {
+// systemLogs are the files that the system logs to, and with query its journal.
+func (d *running) systemLogs(on, query bool) []serve.Route {
 	off := serve.Disabled(serve.Route{Path: "/logs/", Subresources: serve.Log}, systemLogsOff)
 	if !on {
 		return []serve.Route{off}
 	}
-	routes, err := serve.SystemLogsRoutes(systemLogDir)
+	routes, err := serve.SystemLogsRoutes(systemLogDir, query)
 	if err != nil { // this host has none
 		d.log.Warn().Str("error", err.Error()).Msg("cannot serve /logs/")
 		return []serve.Route{off}

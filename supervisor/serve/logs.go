@@ -22,6 +22,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/supervisor/serve/crilog"
+	"github.com/troupe-dev/troupe/supervisor/serve/nodelog"
 )
 
 // LogsConfig configures the reading of container logs.
@@ -274,17 +275,25 @@ func since(o v1.PodLogOptions, now time.Time) time.Time {
 	}
 }
 
-// SystemLogsRoutes are /logs/: the files below a directory (enableSystemLogHandler). No path
-// leads out of it, and no link either.
-func SystemLogsRoutes(dir string) ([]Route, error) {
+// SystemLogsRoutes are /logs/: the files below a directory (enableSystemLogHandler), and with query
+// also the log queries of the node (enableSystemLogQuery, see nodelog). No path leads out of the
+// directory, and no link either.
+func SystemLogsRoutes(dir string, query bool) ([]Route, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("system logs: %w: set enableSystemLogHandler: false", err)
 	}
-	files := http.StripPrefix("/logs", http.FileServerFS(logFiles{root}))
-	r := Route{Path: "/logs/", Methods: []string{http.MethodGet}, Subresources: Log, Long: true, Handler: files}
+	files := http.FileServerFS(logFiles{root})
+	if query {
+		files = nodelog.New(nodelog.Config{Files: logFiles{root}, Plain: files})
+	}
+	r := Route{Path: "/logs/", Methods: []string{http.MethodGet}, Subresources: Log, Long: true,
+		Handler: http.StripPrefix("/logs", files)}
 	top := r
-	top.Path, top.Handler = "/logs", http.RedirectHandler("/logs/", http.StatusMovedPermanently)
+	top.Path, top.Handler = "/logs", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := url.URL{Path: "/logs/", RawQuery: r.URL.RawQuery}
+		http.Redirect(w, r, to.String(), http.StatusMovedPermanently)
+	})
 	return []Route{r, top}, nil
 }
 

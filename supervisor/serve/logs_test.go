@@ -262,23 +262,43 @@ func TestSystemLogs(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	routes, err := serve.SystemLogsRoutes(dir)
+	plain := map[string]int{
+		"/logs/syslog": 200, "/logs/": 200, "/logs": 301, "/logs/none": 404, "/logs/link": 403, "/logs/dir/secret": 403, "/logs/pipe": 404,
+		"/logs/..%2f" + filepath.Base(outside) + "%2fsecret": 404, "/logs/%2e%2e/x": 404, "/logs//etc/passwd": 403,
+	}
+	// With queries on, paths are answered as before.
+	for path, want := range plain {
+		get(t, dir, true, path, want)
+		get(t, dir, false, path, want)
+	}
+	for path, want := range map[string]int{
+		"/logs/?query=/syslog": 200, "/logs?query=/syslog": 301, "/logs/?query=": 400, "/logs/?query=/link": 406,
+		"/logs/?query=/dir/secret": 406, "/logs/?query=/pipe": 406, "/logs/?query=/../" + filepath.Base(outside) + "/secret": 406,
+		"/logs/?query=//etc/passwd": 406, "/logs/?query=/etc/passwd": 406, "/logs/syslog?query=/syslog": 406,
+	} {
+		get(t, dir, true, path, want)
+	}
+	get(t, dir, false, "/logs/?query=/syslog", 200) // a list of the directory: the query is off
+	if _, err := serve.SystemLogsRoutes(filepath.Join(dir, "none"), false); err == nil {
+		t.Error("a directory that is not there is no error")
+	}
+}
+
+// get asks for a path below /logs/, and no answer may tell a secret.
+func get(t *testing.T, dir string, query bool, path string, want int) {
+	t.Helper()
+	routes, err := serve.SystemLogsRoutes(dir, query)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]int{
-		"/logs/syslog": 200, "/logs/": 200, "/logs": 301, "/logs/none": 404, "/logs/link": 403, "/logs/dir/secret": 403, "/logs/pipe": 404,
-		"/logs/..%2f" + filepath.Base(outside) + "%2fsecret": 404, "/logs/%2e%2e/x": 404, "/logs//etc/passwd": 403,
-	} {
-		w := httptest.NewRecorder()
-		r := httptest.NewRequest("GET", path, nil)
-		r.Header.Set("User", "get/log")
-		server(t, routes, &byName{}).ServeHTTP(w, r)
-		if strings.Contains(w.Body.String(), "secret\n") || w.Body.String() == "secret" || w.Code != want {
-			t.Errorf("%s: %d %q, want %d", path, w.Code, w.Body, want)
-		}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", path, nil)
+	r.Header.Set("User", "get/log")
+	server(t, routes, &byName{}).ServeHTTP(w, r)
+	if strings.Contains(w.Body.String(), "secret\n") || w.Body.String() == "secret" || w.Code != want {
+		t.Errorf("query=%v, %s: %d %q, want %d", query, path, w.Code, w.Body, want)
 	}
-	if _, err := serve.SystemLogsRoutes(filepath.Join(dir, "none")); err == nil {
-		t.Error("a directory that is not there is no error")
+	if _, asked, is := strings.Cut(path, "?"); is && want == http.StatusMovedPermanently && w.Header().Get("Location") != "/logs/?"+asked {
+		t.Errorf("%s: redirected to %s", path, w.Header().Get("Location"))
 	}
 }

@@ -51,7 +51,10 @@ type Config struct {
 	// Observe is called for each request, and its result when the request has ended; nil if
 	// unused.
 	Observe func(Served) (ended func())
-	Log     zerolog.Logger
+	// Around, if not nil, wraps the handler of all requests. name is the method and the first element of the
+	// path, as in Served.
+	Around func(h http.Handler, name func(*http.Request) string) http.Handler
+	Log    zerolog.Logger
 }
 
 // Validate says what is missing.
@@ -107,8 +110,15 @@ func Listen(c Config) (*Server, error) {
 			"server on %s: %w: stop the process that uses the port, or choose another port (port, readOnlyPort)", c.Address, err,
 		)
 	}
+	var handler http.Handler = s
+	if c.Around != nil {
+		handler = c.Around(s, func(r *http.Request) string {
+			of := s.served(r)
+			return of.Method + " /" + of.Path
+		})
+	}
 	s.http = &http.Server{
-		Handler: s, TLSConfig: c.TLS,
+		Handler: handler, TLSConfig: c.TLS,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: shortTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: headerLimit,
 		// A client that stops reading must not block all its streams.

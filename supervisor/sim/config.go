@@ -152,7 +152,7 @@ type NodeSpec struct {
 	// It costs some calls for each container.
 	Files bool
 	// Pressure is what there is of memory and disks: the agent evicts pods when it runs short. Nil: nothing runs
-	// short. What containers use is set by Machine().Pressure.SetUse.
+	// short. What containers use is set by Machine().Pressure.SetUse, what the OOM killer does by Machine().OOM.Kill.
 	Pressure *machine.Capacity
 	// Standalone leaves out the apiserver: the agent has static pods only.
 	Standalone bool

@@ -182,7 +182,7 @@ func (n *Node) agentConfig() agent.Config {
 		c.Ports.Cgroups, c.Cgroups = m.Cgroups, podcgroup.Settings{Capacity: facts.Capacity}
 	}
 	if n.spec.Pressure != nil {
-		c.Ports.Pressure = m.Pressure
+		c.Ports.Pressure, c.Ports.OOM = m.Pressure, m.OOM
 	}
 	if n.spec.Manifests {
 		c.ManifestPath = "/etc/kubernetes/manifests"

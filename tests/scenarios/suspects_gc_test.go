@@ -52,12 +52,14 @@ func TestTrimsWhileASourceIsUnseen(t *testing.T) {
 	remote := aPod("remote").script("app", "crash-loop", "true").script("app", "run-for", "2s")
 	w.manifests.Body = remote.yaml()
 	w.watch.want(remote)
+	w.fault = func(c simcri.Call) simcri.Fault { return simcri.Fault{Fail: c.Method == simcri.RemoveContainer} }
 	w.start()
 	w.run(50 * time.Second)
 	if n := len(w.truthOf("remote").Containers); n < 4 {
 		t.Fatalf("the runtime has %d containers of remote, want some to trim", n)
 	}
-	w.kill() // before a sweep
+	w.kill()
+	w.fault = nil
 	w.checkpoints.Clear()
 	w.manifests.FetchErr = &port.Error{Kind: port.Unavailable, Verb: "get"}
 	w.add(aPod("web").script("app", "crash-loop", "true").script("app", "run-for", "2s"))

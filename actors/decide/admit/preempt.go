@@ -12,17 +12,17 @@ import (
 
 // Preempt says which pods must end so that a critical pod fits on the node, because no other pod of it is as
 // important. ok is false if the pod is not critical, is not rejected for a resource, or would not fit in the place
-// of all of them either. The victims may be none.
+// of all of them either. The victims may be none. resource is the first one that the node has too little of.
 //
 // check is the rejection of the pod beside others. leaving says of a pod that it is being stopped: its place is
 // free soon, and costs nothing. Of the rest, pods are kept in order of class (Guaranteed first), priority and age
 // as long as there is room: what goes are the fewest and lowest, and none without need.
 func Preempt(
 	pod *v1.Pod, others []*v1.Pod, leaving func(*v1.Pod) bool, check func(others []*v1.Pod) *Rejection,
-) (victims []*v1.Pod, ok bool) {
+) (victims []*v1.Pod, resource v1.ResourceName, ok bool) {
 	why := check(others)
 	if why == nil || !OutOf(why) || !podspec.Critical(pod) {
-		return nil, false
+		return nil, "", false
 	}
 	var stay, candidates []*v1.Pod
 	for _, o := range others {
@@ -35,7 +35,7 @@ func Preempt(
 		}
 	}
 	if check(stay) != nil {
-		return nil, false
+		return nil, "", false
 	}
 	slices.SortStableFunc(candidates, func(a, b *v1.Pod) int {
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(podspec.Priority(b), podspec.Priority(a)))
@@ -47,7 +47,7 @@ func Preempt(
 			victims = append(victims, c)
 		}
 	}
-	return victims, true
+	return victims, v1.ResourceName(strings.TrimPrefix(why.Reason, outOfPrefix)), true
 }
 
 // preemptable says whether a critical pod may take the place of another.

@@ -40,8 +40,11 @@ func preempted(pod *v1.Pod, cpus int64, others []*v1.Pod, leaving ...string) ([]
 	node := &admit.Node{MaxPods: 100, Allocatable: v1.ResourceList{
 		v1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI), v1.ResourceMemory: resource.MustParse("1Gi"),
 	}}
-	victims, ok := admit.Preempt(pod, others, func(p *v1.Pod) bool { return slices.Contains(leaving, p.Name) },
+	victims, short, ok := admit.Preempt(pod, others, func(p *v1.Pod) bool { return slices.Contains(leaving, p.Name) },
 		func(o []*v1.Pod) *admit.Rejection { return admit.Check(pod, o, node) })
+	if ok != (short == v1.ResourceCPU) { // the only one that is ever short here
+		return []string{"short of " + string(short)}, ok
+	}
 	var names []string
 	for _, v := range victims {
 		names = append(names, v.Name)

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,18 +32,17 @@ func Limited(pod *v1.Pod) bool {
 	return is
 }
 
-// OverLimit says whether a pod uses more disk than its limits, and how it is evicted then. r says which file
-// systems there are: layers of containers on one of their own do not count for a container's limit.
-func OverLimit(pod *v1.Pod, u *Use, r *Reading, now time.Time) (Victim, bool) {
-	if !Limited(pod) {
-		return Victim{}, false
-	}
-	evict := func(signal, format string, args ...any) (Victim, bool) {
-		text := fmt.Sprintf(format, args...)
-		return Victim{Pod: pod, Signal: signal, Stop: podlife.Stop{
-			At: now, Grace: time.Second, Reason: Reason, Message: text, Why: text, Fail: true,
-		}}, true
-	}
+// bound is one limit of a pod, in bytes, with what the pod uses of it.
+type bound struct {
+	signal     string
+	most, used uint64
+	// text says that the limit is exceeded.
+	text string
+}
+
+// bounds are the limits of a pod in the order in which they are checked. r says which file systems there are: layers
+// of containers on one of their own do not count for a container's limit.
+func bounds(pod *v1.Pod, u *Use, r *Reading) (out []bound) {
 	var sum DiskUse
 	sum.add(u.Other)
 	for i := range u.Volumes {
@@ -50,8 +50,9 @@ func OverLimit(pod *v1.Pod, u *Use, r *Reading, now time.Time) (Victim, bool) {
 		sum.add(v.DiskUse)
 		for j := range pod.Spec.Volumes {
 			if e := pod.Spec.Volumes[j].EmptyDir; pod.Spec.Volumes[j].Name == v.Name && e != nil && e.SizeLimit != nil &&
-				e.SizeLimit.Sign() > 0 && e.SizeLimit.CmpInt64(int64(v.Bytes)) < 0 {
-				return evict(emptyDirLimit, "Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, e.SizeLimit)
+				e.SizeLimit.Sign() > 0 {
+				out = append(out, bound{emptyDirLimit, uint64(e.SizeLimit.Value()), v.Bytes,
+					fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q. ", v.Name, e.SizeLimit)})
 			}
 		}
 	}
@@ -59,8 +60,9 @@ func OverLimit(pod *v1.Pod, u *Use, r *Reading, now time.Time) (Victim, bool) {
 		sum.add(u.Containers[i].Logs)
 		sum.add(u.Containers[i].Layer)
 	}
-	if most, is := podspec.Limits(pod)[v1.ResourceEphemeralStorage]; is && most.CmpInt64(int64(sum.Bytes)) < 0 {
-		return evict(podLimit, "Pod ephemeral local storage usage exceeds the total limit of containers %s. ", &most)
+	if most, is := podspec.Limits(pod)[v1.ResourceEphemeralStorage]; is {
+		out = append(out, bound{podLimit, uint64(max(most.Value(), 0)), sum.Bytes,
+			fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s. ", &most)})
 	}
 	for i := range u.Containers {
 		c := &u.Containers[i]
@@ -72,10 +74,35 @@ func OverLimit(pod *v1.Pod, u *Use, r *Reading, now time.Time) (Victim, bool) {
 		if !r.SplitImageFS() {
 			used.add(c.Layer)
 		}
-		most := spec.Resources.Limits[v1.ResourceEphemeralStorage]
-		if most.Sign() > 0 && most.CmpInt64(int64(used.Bytes)) < 0 {
-			return evict(containerLimit, "Container %s exceeded its local ephemeral storage limit %q. ", c.Name, &most)
+		if most := spec.Resources.Limits[v1.ResourceEphemeralStorage]; most.Sign() > 0 {
+			out = append(out, bound{containerLimit, uint64(most.Value()), used.Bytes,
+				fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q. ", c.Name, &most)})
+		}
+	}
+	return out
+}
+
+// OverLimit says whether a pod uses more disk than its limits, and how it is evicted then. r says which file
+// systems there are.
+func OverLimit(pod *v1.Pod, u *Use, r *Reading, now time.Time) (Victim, bool) {
+	if !Limited(pod) {
+		return Victim{}, false
+	}
+	for _, b := range bounds(pod, u, r) {
+		if b.used > b.most {
+			return Victim{Pod: pod, Signal: b.signal, Stop: podlife.Stop{
+				At: now, Grace: time.Second, Reason: Reason, Message: b.text, Why: b.text, Fail: true,
+			}}, true
 		}
 	}
 	return Victim{}, false
+}
+
+// room is how many bytes a pod may add before it is over one of its limits.
+func room(pod *v1.Pod, u *Use, r *Reading) uint64 {
+	least := uint64(math.MaxUint64)
+	for _, b := range bounds(pod, u, r) {
+		least = min(least, b.most-min(b.used, b.most))
+	}
+	return least
 }

@@ -94,3 +94,6 @@ type Policy struct {
 	// NoNotices: the kernel is not asked to say when memory runs short.
 	NoNotices bool
 }
+
+// Acts says whether there is anything to measure.
+func (p *Policy) Acts() bool { return len(p.Thresholds) > 0 || p.LocalStorage }

@@ -38,8 +38,8 @@ type Reading struct {
 	Allocatable Left
 	PID         Left
 	// NodeFS has the agent's root directory, ImageFS the images, and ContainerFS the writable layers of
-	// containers. Often all three are one device.
-	NodeFS, ImageFS, ContainerFS Disk
+	// containers. LogFS has the logs of pods; no threshold is about it. Often all are one device.
+	NodeFS, ImageFS, ContainerFS, LogFS Disk
 }
 
 // SplitImageFS says whether images are on a file system of their own.

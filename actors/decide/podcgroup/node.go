@@ -22,13 +22,16 @@ func ShareOf(pod *v1.Pod) Share {
 	return Share{Class: podspec.Class(pod), MilliCPU: r.Cpu().MilliValue(), Memory: r.Memory().Value()}
 }
 
-// ClassValues are the limits of the cgroups of classes.
-type ClassValues struct{ Burstable, BestEffort Values }
+// ClassValues are the limits of the cgroups of classes. Top is what depends on pods of the cgroup of all pods, which is
+// that of the Guaranteed.
+type ClassValues struct{ Top, Burstable, BestEffort Values }
 
 // Equal says whether both are the same. They have no huge pages.
 func (c ClassValues) Equal(o ClassValues) bool {
-	same := func(a, b Values) bool { return a.CPUShares == b.CPUShares && a.Memory == b.Memory }
-	return same(c.Burstable, o.Burstable) && same(c.BestEffort, o.BestEffort)
+	same := func(a, b Values) bool {
+		return a.CPUShares == b.CPUShares && a.Memory == b.Memory && a.MemoryMin == b.MemoryMin && a.MemoryLow == b.MemoryLow
+	}
+	return same(c.Top, o.Top) && same(c.Burstable, o.Burstable) && same(c.BestEffort, o.BestEffort)
 }
 
 // Sum is the sum of the shares of all pods of a class.
@@ -65,6 +68,7 @@ func (s *Settings) ClassValues(sums Sums) ClassValues {
 		c.Burstable.Memory = max(left, 1)
 		c.BestEffort.Memory = max(left-sums.Burstable.Memory*s.MemoryReserved/100, 1)
 	}
+	s.Policy.protectClasses(&c, &sums)
 	return c
 }
 
@@ -92,9 +96,14 @@ func (s *Settings) allowed() v1.ResourceList {
 }
 
 // ReservedValues are the limits of the cgroup that a reservation is for (systemReservedCgroup,
-// kubeReservedCgroup). compressible leaves out resources whose lack kills a process.
-func ReservedValues(reserved v1.ResourceList, compressible bool) Values {
-	return reservation(reserved, compressible)
+// kubeReservedCgroup). compressible leaves out resources whose lack kills a process. With MemoryQoS, what is reserved
+// is not reclaimed.
+func (s *Settings) ReservedValues(reserved v1.ResourceList, compressible bool) Values {
+	v := reservation(reserved, compressible)
+	if s.Policy.QoS {
+		v.MemoryMin = v.Memory
+	}
+	return v
 }
 
 func reservation(list v1.ResourceList, compressible bool) Values {

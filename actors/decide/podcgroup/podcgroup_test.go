@@ -261,10 +261,10 @@ func TestTopAndReservedValues(t *testing.T) {
 	if got, want := s.TopValues(), (Values{CPUShares: 3584, Memory: 6144 * mi, PIDs: 29000}); !reflect.DeepEqual(got, want) {
 		t.Errorf("enforced: got %+v, want %+v", got, want)
 	}
-	if got, want := ReservedValues(s.Reserved, false), (Values{CPUShares: 512, Memory: 2048 * mi, PIDs: 1000}); !reflect.DeepEqual(got, want) {
+	if got, want := s.ReservedValues(s.Reserved, false), (Values{CPUShares: 512, Memory: 2048 * mi, PIDs: 1000}); !reflect.DeepEqual(got, want) {
 		t.Errorf("reserved: got %+v, want %+v", got, want)
 	}
-	if got, want := ReservedValues(s.Reserved, true), (Values{CPUShares: 512}); !reflect.DeepEqual(got, want) {
+	if got, want := s.ReservedValues(s.Reserved, true), (Values{CPUShares: 512}); !reflect.DeepEqual(got, want) {
 		t.Errorf("reserved, compressible: got %+v, want %+v", got, want)
 	}
 }

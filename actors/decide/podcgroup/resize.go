@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // Resources converts the limits to the runtime's form; values that are left unchanged become no
@@ -27,6 +28,12 @@ func (v Values) Over(had Values) Values {
 	if v.Memory == 0 {
 		v.Memory = had.Memory
 	}
+	if v.MemoryMin == 0 {
+		v.MemoryMin = had.MemoryMin
+	}
+	if v.MemoryLow == 0 {
+		v.MemoryLow = had.MemoryLow
+	}
 	if v.PIDs == 0 {
 		v.PIDs = had.PIDs
 	}
@@ -36,8 +43,9 @@ func (v Values) Over(had Values) Values {
 	return v
 }
 
-// ValuesOf are the limits for a cgroup that had others: no limit is set explicitly.
-func ValuesOf(r observed.Resources) Values {
+// Resized are the limits for the cgroup of a pod that had others: no limit is set explicitly. What is protected of its
+// memory follows the pod.
+func (s *Settings) Resized(pod *v1.Pod, r observed.Resources) Values {
 	v := Values{CPUShares: uint64(r.CPUShares), CPUQuota: r.CPUQuota, CPUPeriod: uint64(r.CPUPeriod), Memory: r.Memory}
 	if v.CPUQuota == 0 {
 		v.CPUQuota = -1
@@ -45,6 +53,8 @@ func ValuesOf(r observed.Resources) Values {
 	if v.Memory == 0 {
 		v.Memory = -1
 	}
+	requests := podspec.Requests(pod)
+	s.Policy.protectPod(&v, podspec.Class(pod), requests.Memory().Value())
 	return v
 }
 

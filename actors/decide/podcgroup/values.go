@@ -32,6 +32,8 @@ type Settings struct {
 	// MemoryReserved is the percentage of the memory requests of higher classes that lower classes may
 	// not use (qosReserved: memory).
 	MemoryReserved int64
+	// Policy is how the memory of pods is treated.
+	Policy MemoryPolicy
 }
 
 // Values are the limits of a cgroup. Zero leaves a limit unchanged.
@@ -43,6 +45,9 @@ type Values struct {
 	CPUPeriod uint64
 	// Memory in bytes, -1 for no limit.
 	Memory int64
+	// MemoryMin and MemoryLow are bytes that the kernel never reclaims, and does only if there is no other; -1 for none.
+	// They exist with cgroup v2.
+	MemoryMin, MemoryLow int64
 	// PIDs is the maximum number of processes and threads.
 	PIDs int64
 	// HugePages are limits in bytes, by the kernel's name of the size, sorted.
@@ -111,6 +116,7 @@ func (s *Settings) PodValues(pod *v1.Pod) Values {
 	if limited(pod, v1.ResourceMemory) {
 		v.Memory = limits.Memory().Value()
 	}
+	s.Policy.protectPod(&v, class, requests.Memory().Value())
 	return v
 }
 

@@ -22,6 +22,13 @@ type Stop struct {
 	Ended bool `json:"ended,omitempty"`
 }
 
+// ReasonOverdue is the reason of the event of a pod that the node ends, and that takes too long.
+const ReasonOverdue = "ExceededGracePeriod"
+
+// ByNode says whether the node ends the pod by its own decision: an eviction, a preemption, its
+// shutdown.
+func (s *Stop) ByNode() bool { return s.Fail && !s.Ended }
+
 // Shortened is the stop of a pod that is asked to stop again. A later stop can only end it sooner;
 // one that ends later changes nothing. The start and the reason of the first one stay.
 //

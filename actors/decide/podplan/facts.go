@@ -52,6 +52,9 @@ type Facts struct {
 	// SandboxStopped holds the IDs of sandboxes whose StopSandbox succeeded: their network is free.
 	// Lost with the actor, which is harmless: they are stopped once more.
 	SandboxStopped map[string]bool
+	// Overdue is when a pod that the node ends is overdue. The plan returns the next value in
+	// Output.Overdue.
+	Overdue Overdue
 	// RestartNotes are notes about containers that are stopped to be restarted, by container name.
 	RestartNotes map[string]podlife.RestartNote
 	// Crash is what the crash-loop backoff remembers, by container name. The plan returns the next

@@ -112,6 +112,8 @@ type Output struct {
 	Waiting flat.Map[string, Waiting]
 	// Crash is the next value of Input.Crash.
 	Crash map[string]backoff.Crash
+	// Overdue is the next value of Input.Overdue.
+	Overdue Overdue
 	// Epoch is the last exit that asks to restart all containers of the pod (KEP-5532), zero if there
 	// is none. What was made before it belongs to an earlier life of the pod, and is followed by
 	// another incarnation however it ended.

@@ -186,11 +186,18 @@ func (w *world) checkStart(k *can) {
 	}
 }
 
-// settleSidecars writes down which sidecars have started.
+// settleSidecars writes down which sidecars have started, as far as the agent can know. Two things it
+// can't know, and for both it does what a kubelet does that was restarted, which takes a sidecar that
+// runs as started, whatever became of its postStart hook:
+//
+//   - whether the hook of a sidecar ran that an earlier agent or actor started: found running, its hook
+//     counts as done (adoptHooks);
+//   - that a sidecar ended after the list was made in which it was found running. Until its exit is
+//     seen, it has started.
 func (w *world) settleSidecars() {
 	for _, k := range w.cans {
 		c, kind := podspec.Find(&w.pod.Spec, k.Name)
-		if kind != podspec.Sidecar || !k.lives() {
+		if kind != podspec.Sidecar || !k.lives() && !w.foundRunning(k) {
 			continue
 		}
 		hooked := k.hooked || c.Lifecycle == nil || c.Lifecycle.PostStart == nil || w.mem.in.Hooks[k.ID].PostStart == HookDone
@@ -198,6 +205,12 @@ func (w *world) settleSidecars() {
 			w.isThrough(k)
 		}
 	}
+}
+
+// foundRunning says whether the agent knows a container from a list, made after a restart, and as running.
+func (w *world) foundRunning(k *can) bool {
+	c := w.mem.in.Container(k.ID)
+	return w.restarted && c != nil && c.State == observed.ContainerRunning && w.mem.in.Found(k.ID)
 }
 
 // checkDown: what nobody started behind our back is dead, and was seen to be.

@@ -25,7 +25,7 @@ import (
 // done, so a lost plan is simply made again.
 func Plan(in Input) Output {
 	p := planner{in: in, now: in.Now}
-	p.out.Crash = in.Crash
+	p.out.Crash, p.out.Overdue = in.Crash, in.Overdue
 	switch in.Life {
 	case podlife.Syncing:
 		p.sync()

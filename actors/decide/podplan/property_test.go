@@ -196,6 +196,18 @@ func (w *world) collectable(k *can) bool {
 	return k.State == observed.ContainerExited && dead && newer > 1
 }
 
+// pullImages lets all images be there that are asked for.
+func (w *world) pullImages() (any bool) {
+	for _, e := range byKey(w.mem.in.Images) {
+		if name, i := e.Key, e.Value; i.State != imagepull.Ready {
+			i.State, i.Ref = imagepull.Ready, "sha256:1"
+			w.mem.in.Images.Set(name, i)
+			any = true
+		}
+	}
+	return any
+}
+
 func (w *world) answerVolumes(fails bool) {
 	v := &w.mem.in.Volumes
 	switch {
@@ -265,13 +277,7 @@ func (w *world) calm() {
 				moved = true
 			}
 		}
-		for _, e := range byKey(w.mem.in.Images) {
-			if name, i := e.Key, e.Value; i.State != imagepull.Ready {
-				i.State, i.Ref = imagepull.Ready, "sha256:1"
-				w.mem.in.Images.Set(name, i)
-				moved = true
-			}
-		}
+		moved = w.pullImages() || moved
 		moved = w.writeNotes() || moved
 		if v := w.mem.in.Volumes; v.State == volumeplan.Pending || v.State == volumeplan.Failed {
 			w.answerVolumes(false)

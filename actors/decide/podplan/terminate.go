@@ -27,6 +27,7 @@ func (p *planner) terminate() {
 	lives := p.stopAll()
 	details := p.inspectDead() && (p.in.Stop.Grace <= 0 || !p.lookAgain())
 	if lives || p.making() || p.stopSandboxes() {
+		p.noteOverdue()
 		return
 	}
 	if !p.in.Volumes.Unmounted && !p.in.Volumes.Going {

@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -32,6 +33,15 @@ func downInput() Input {
 func TestPlanTerminating(t *testing.T) {
 	preStop := func(c *v1.Container) { c.Lifecycle = &v1.Lifecycle{PreStop: hook()} }
 	const killing = "Killing! Stopping container "
+	const exceeded = "ExceededGracePeriod! Container runtime did not kill the pod within specified grace period."
+	byNode := func(in *Input) { in.Stop.Fail, in.Stop.Reason = true, "Evicted" }
+	// stopping: the stop of the only container began ago, and has not returned.
+	stopping := func(in *Input, ago time.Duration) {
+		in.Stop.At = t0.Add(-ago)
+		containers(in, alive("a", 0))
+		busyWith(in, StopContainer{Name: "a", ID: "a0", Grace: in.Stop.Grace})
+		in.KillAt = map[string]time.Time{"a0": in.Stop.At.Add(in.Stop.Grace)}
+	}
 	checkPlans(t, []planCase{
 		{"not known", stopInput, func(in *Input) { in.Known = false }, "observe"},
 		{"main first", stopInput, nil, "stop a0 30s; " + killing + "a; wake +30s"},
@@ -143,6 +153,56 @@ func TestPlanTerminating(t *testing.T) {
 			containers(in, alive("a", 0))
 			failedLane(in, Lane{Kind: LaneStop, Name: "a0"}, 3, time.Second, "")
 		}, "wake +3s"},
+		{"ended by the node", stopInput, byNode, "stop a0 30s; " + killing + "a; wake +30s"},
+		{"ended by the node, grace is over", stopInput, func(in *Input) {
+			byNode(in)
+			stopping(in, 44*time.Second)
+		}, "wake +1s"},
+		{"ended by the node, overdue", stopInput, func(in *Input) {
+			byNode(in)
+			stopping(in, 45*time.Second)
+		}, exceeded},
+		{"ended by the node, told already", stopInput, func(in *Input) {
+			byNode(in)
+			stopping(in, 45*time.Second)
+			in.Overdue = Overdue{At: t0, Noted: true}
+		}, ""},
+		{"ended by the node, shortened since", stopInput, func(in *Input) {
+			byNode(in)
+			stopping(in, 40*time.Second)
+			in.Stop.Grace, in.Overdue.At = 0, t0.Add(5*time.Second)
+			in.KillAt["a0"] = t0
+		}, "wake +5s"},
+		{"ended by the node at once, not dead after 9 s", stopInput, func(in *Input) {
+			byNode(in)
+			stopping(in, 9*time.Second)
+			in.Stop.Grace, in.KillAt["a0"] = 0, t0
+		}, "wake +1s"},
+		{"ended by the node, grace has no end", stopInput, func(in *Input) {
+			byNode(in)
+			stopping(in, 0)
+			in.Stop.Grace = math.MaxInt64
+		}, "wake +2562047h47m16.854775807s"},
+		{"ended by the node, and the clock was set back", stopInput, func(in *Input) {
+			byNode(in)
+			stopping(in, -time.Hour)
+		}, "stop a0 30s (1); wake +45s"},
+		{"ended by the node, its sandbox hangs", downInput, func(in *Input) {
+			byNode(in)
+			in.Stop.At = t0.Add(-45 * time.Second)
+			busyWith(in, StopSandbox{ID: "s0"})
+		}, exceeded},
+		{"ended by the node, unmounting hangs", downInput, func(in *Input) {
+			byNode(in)
+			in.Stop.At = t0.Add(-45 * time.Second)
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = volumeplan.Volumes{Going: true}
+		}, ""},
+		{"deleted, and overdue", stopInput, func(in *Input) { stopping(in, 45*time.Second) }, ""},
+		{"ended by its deadline, and overdue", stopInput, func(in *Input) {
+			in.Stop.Fail, in.Stop.Ended = true, true
+			stopping(in, 45*time.Second)
+		}, ""},
 		{"being made", stopInput, func(in *Input) {
 			containers(in)
 			busyWith(in, CreateContainer{Name: "a"})

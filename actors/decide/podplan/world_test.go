@@ -341,8 +341,10 @@ func (w *world) apply(c *call, fails bool) {
 			c.kind = "reserved"
 			return
 		}
+		// A runtime makes no container in a sandbox that is dead.
 		if b := w.box(a.SandboxID); b == nil || !b.live || fails {
-			break
+			c.kind = "failed"
+			return
 		}
 		if a.Attempt < w.most[a.Name] {
 			w.fail("restartCount of %s falls from %d to %d", a.Name, w.most[a.Name], a.Attempt)

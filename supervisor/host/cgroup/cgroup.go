@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -118,6 +119,9 @@ func (c *Cgroups) resources(v podcgroup.Values) *cgroups.Resources {
 			r.CpuShares = v.CPUShares
 		}
 	}
+	if c.v2 {
+		r.Unified = protection(v)
+	}
 	if v.PIDs > 0 {
 		r.PidsLimit = &v.PIDs
 	}
@@ -127,6 +131,17 @@ func (c *Cgroups) resources(v podcgroup.Values) *cgroups.Resources {
 		}
 	}
 	return r
+}
+
+// protection are the files of cgroup v2 that the library has no field for.
+func protection(v podcgroup.Values) map[string]string {
+	files := map[string]string{}
+	for name, n := range map[string]int64{"memory.min": v.MemoryMin, "memory.low": v.MemoryLow} {
+		if n != 0 {
+			files[name] = strconv.FormatInt(max(n, 0), 10)
+		}
+	}
+	return files
 }
 
 const (

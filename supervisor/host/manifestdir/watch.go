@@ -172,22 +172,22 @@ func (w *watch) aim() {
 	w.self = w.point(w.self, w.Path)
 }
 
-// point moves one watch to a path, if what is there is not watched already.
+// point moves one watch to a path.
 func (w *watch) point(was target, path string) target {
 	info, err := os.Stat(path)
 	if err != nil {
 		info = nil
 	}
-	if was.info != nil && info != nil && was.path == path && os.SameFile(was.info, info) {
-		return was
-	}
-	if was.info != nil {
+	same := was.info != nil && info != nil && was.path == path && os.SameFile(was.info, info)
+	if was.info != nil && !same {
 		// It fails when the kernel dropped the watch with the directory.
 		_ = w.notifier.Remove(was.path)
 	}
 	if info == nil {
 		return target{}
 	}
+	// Also if it is the same: a directory that was removed and made again can have the inode number that it had,
+	// and the kernel dropped its watch. Otherwise this changes nothing.
 	if err := w.notifier.Add(path); err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			w.warn(fmt.Errorf("watch manifests in %s: inotify does not work for %s, reading it every %v instead: %w", w.Path,

@@ -102,6 +102,22 @@ func TestWatchADirectoryThatComesAndGoes(t *testing.T) {
 	seen("the link was changed")
 }
 
+// TestWatchADirectoryMadeAgain: it may have the inode number that the removed one had, and the kernel does not watch it.
+func TestWatchADirectoryMadeAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "etc", "pods")
+	must(t, os.MkdirAll(dir, 0o700))
+	changed := watching(t, dir, never)
+	for range 30 {
+		must(t, os.RemoveAll(filepath.Dir(dir)))
+		must(t, os.MkdirAll(dir, 0o700))
+		changed("it was made again")
+		for i := range 3 {
+			write(t, filepath.Join(dir, "a.yaml"), strings.Repeat("x", i+1))
+			changed("an edit")
+		}
+	}
+}
+
 func TestWatchASingleFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pod.yaml")
 	changed := watching(t, file, never)

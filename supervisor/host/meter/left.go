@@ -1,7 +1,9 @@
 package meter
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
@@ -97,3 +99,18 @@ func (m *Meter) V2() bool { return m.v2 }
 
 // File is where a file of a cgroup is. Of v1, the name begins with its hierarchy.
 func (m *Meter) File(path, name string) string { return m.file(path, name) }
+
+// OOMKills is how many processes the kernel has killed since it booted because memory ran out; false on kernels before
+// 4.13, which do not count them.
+func (m *Meter) OOMKills() (uint64, bool) {
+	text, err := os.ReadFile(filepath.Join(m.proc, "vmstat"))
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(text)) {
+		if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			return number(n), true
+		}
+	}
+	return 0, false
+}

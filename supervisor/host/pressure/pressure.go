@@ -118,6 +118,7 @@ func (p *Pressure) left(ctx context.Context) (eviction.Reading, error) {
 		*d.to, err = p.disk(ctx, d.path)
 		errs = append(errs, err)
 	}
+	r.LogFS, _ = p.disk(ctx, p.config.Logs) // nothing is short there; the directory may not be there yet
 	return r, errors.Join(errs...)
 }
 

@@ -18,6 +18,7 @@ type Machine struct {
 	Files       *ContainerFiles
 	Facts       *Facts
 	Pressure    *Pressure
+	OOM         *OOM
 }
 
 // New makes a machine with empty disks, which is what facts say.
@@ -30,13 +31,14 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 		Files:       newContainerFiles(clock),
 		Facts:       &Facts{Calls: Calls{clock: clock}, machine: facts},
 		Pressure:    newPressure(clock),
+		OOM:         newOOM(clock),
 	}
 }
 
 func (m *Machine) calls() []*Calls {
 	return []*Calls{
 		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
-		&m.Pressure.Calls,
+		&m.Pressure.Calls, &m.OOM.Calls,
 	}
 }
 
@@ -64,7 +66,7 @@ type Call struct {
 	// Verb is the method: PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod,
 	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
 	// SaveCheckpoint, SetAsideCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
-	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory.
+	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
 	// that of the checkpoint or the path of the cgroup. Empty where there is none.

@@ -116,6 +116,13 @@ func (p *Pressure) Left(ctx context.Context, done func(eviction.Reading, error))
 	})
 }
 
+// Read is what is left now, without a call.
+func (p *Pressure) Read() eviction.Reading {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.read()
+}
+
 func (p *Pressure) read() eviction.Reading {
 	seen, images := p.Truth()
 	memory, layers, volumes, _ := p.all(&seen)
@@ -131,7 +138,7 @@ func (p *Pressure) read() eviction.Reading {
 		r.NodeFS = eviction.Disk{Device: "nodefs", Bytes: left(c.NodeFS, volumes)}
 		r.ImageFS = eviction.Disk{Device: "imagefs", Bytes: left(c.ImageFS, layers)}
 	}
-	r.ContainerFS = r.ImageFS
+	r.ContainerFS, r.LogFS = r.ImageFS, r.NodeFS
 	return r
 }
 

@@ -1,0 +1,149 @@
+package eviction
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"pgregory.net/rapid"
+)
+
+const gib = 1 << 30
+
+// diskOf is a node with one file system of which so much is in use.
+func diskOf(used uint64) *Reading {
+	d := Disk{Device: "a", Bytes: Left{Available: 1000*gib - used, Capacity: 1000 * gib, Known: true}}
+	return &Reading{NodeFS: d, ImageFS: d, ContainerFS: d, LogFS: d}
+}
+
+// bounded is a pod whose volume v may take so much.
+func bounded(name string, most int64) *v1.Pod {
+	p := pod(name, 0, "")
+	p.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
+		EmptyDir: &v1.EmptyDirVolumeSource{SizeLimit: resource.NewQuantity(most, resource.BinarySI)},
+	}}}
+	return p
+}
+
+func takes(n uint64) Use { return Use{Volumes: []VolumeUse{{"v", DiskUse{Bytes: n}}}} }
+
+// TestLooks: a pod is measured for half a minute, then when file systems have grown by what it may add, and else
+// every two minutes.
+func TestLooks(t *testing.T) {
+	near, far := bounded("near", 100), bounded("far", 1000)
+	all := []*v1.Pod{near, far}
+	var l Looks
+	for _, c := range []struct {
+		after    int
+		used     uint64
+		unknown  bool
+		want     string
+		nearTook uint64
+	}{
+		{0, 5000, false, "[near far]", 40},
+		{10, 5000, false, "[near far]", 40},
+		{30, 5000, false, "[near far]", 40}, // what was measured before may be older than the first reading
+		{40, 5059, false, "[]", 40},
+		{50, 5060, false, "[near]", 60},
+		{60, 5060, false, "[near]", 60}, // what was measured may be old
+		{70, 5060, false, "[near]", 60},
+		{80, 5060, false, "[]", 60},
+		{90, 5060, false, "[]", 60},
+		{100, 3060, false, "[]", 60},
+		{110, 3098, false, "[]", 60},
+		{120, 3099, false, "[near]", 60},    // what was freed does not count
+		{130, 3099, true, "[near far]", 60}, // not all file systems are known
+		{170, 3099, false, "[]", 60},
+		{240, 3099, false, "[]", 60},
+		{250, 3099, false, "[near far]", 60},
+		{-3600, 3099, false, "[near far]", 60}, // the clock was set back
+	} {
+		now := t0.Add(time.Duration(c.after) * time.Second)
+		r := diskOf(c.used)
+		r.NodeFS.Bytes.Known = !c.unknown
+		var due []*v1.Pod
+		l, due = l.Due(all, r, now)
+		if got := fmt.Sprint(names(due)); got != c.want {
+			t.Errorf("after %d s: %s, want %s", c.after, got, c.want)
+		}
+		uses := make([]Use, len(due))
+		for i, p := range due {
+			if uses[i] = takes(0); p == near {
+				uses[i] = takes(c.nearTook)
+			}
+		}
+		l = l.Measured(due, uses, r, now)
+	}
+}
+
+// TestLooksWithoutContainerFS: a runtime that does not report the file system of layers has them beside its images.
+func TestLooksWithoutContainerFS(t *testing.T) {
+	for _, c := range []struct {
+		images bool
+		want   int
+	}{{true, 0}, {false, 1}} {
+		p, r := bounded("a", 100), diskOf(5000)
+		r.ContainerFS, r.ImageFS.Bytes.Known = Disk{}, c.images
+		var l Looks
+		var due []*v1.Pod
+		for after := range 5 {
+			now := t0.Add(time.Duration(after) * 10 * time.Second)
+			l, due = l.Due([]*v1.Pod{p}, r, now)
+			l = l.Measured(due, make([]Use, len(due)), r, now)
+		}
+		if len(due) != c.want {
+			t.Errorf("images are known: %v: %d pods are measured, want %d", c.images, len(due), c.want)
+		}
+	}
+}
+
+// TestLooksSeeEveryWriter: as long as nothing is freed, a pod that is over its limit is measured at each look, even
+// if what is measured is as old as it may be.
+func TestLooksSeeEveryWriter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var l Looks
+		pods := []*v1.Pod{bounded("a", 100), bounded("b", 1000), bounded("c", 10000)}
+		most := []uint64{100, 1000, 10000}
+		now, others := t0, uint64(0)
+		type sample struct {
+			at  time.Time
+			use [3]uint64
+		}
+		history := []sample{{at: t0.Add(-time.Hour)}}
+		use := [3]uint64{}
+		for range rapid.IntRange(1, 40).Draw(t, "looks") {
+			for i := range use {
+				if rapid.IntRange(0, 3).Draw(t, "writes") == 0 {
+					use[i] += rapid.Uint64Range(0, most[i]).Draw(t, "bytes")
+				}
+			}
+			others += rapid.Uint64Range(0, 20).Draw(t, "others")
+			history = append(history, sample{now, use})
+			var due []*v1.Pod
+			r := diskOf(use[0] + use[1] + use[2] + others)
+			l, due = l.Due(pods, r, now)
+			measured := map[string]bool{}
+			uses := make([]Use, len(due))
+			for i, p := range due {
+				measured[p.Name] = true
+				old := now.Add(-time.Duration(rapid.IntRange(0, int(stale/time.Second)-10).Draw(t, "age")) * time.Second)
+				seen := history[0]
+				for _, s := range history {
+					if !s.at.After(old) {
+						seen = s
+					}
+				}
+				uses[i] = takes(seen.use[p.Name[0]-'a'])
+			}
+			for i, p := range pods {
+				if use[i] > most[i] && !measured[p.Name] {
+					t.Fatalf("%s uses %d of %d and is not measured", p.Name, use[i], most[i])
+				}
+			}
+			l = l.Measured(due, uses, r, now)
+			now = now.Add(time.Duration(rapid.IntRange(1, 30).Draw(t, "seconds")) * time.Second)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package gc
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// TestSweepsDoNotPileUp: while the host does not answer, no other sweep begins. Else each would remove again what
+// the first has removed.
+func TestSweepsDoNotPileUp(t *testing.T) {
+	r := newRig(t, podWith("web", 4))
+	var answer func()
+	r.podDirs = func(done func([]types.UID, error)) { answer = func() { done(nil, nil) } }
+	r.Advance(6 * early)
+	if answer == nil || r.Count("remove web0") > 0 {
+		t.Fatalf("a sweep did not wait for the host: %q", r.Lines())
+	}
+	r.podDirs = nil
+	answer()
+	r.Advance(time.Second)
+	if r.Count("remove web0") != 1 || r.Count("remove web1") != 1 {
+		t.Errorf("%q", r.Lines())
+	}
+}
+
+// TestSweepLeavesWhatIsBeingRemoved: a removal that does not answer is not asked for again by the next sweep.
+func TestSweepLeavesWhatIsBeingRemoved(t *testing.T) {
+	r := newRig(t, podWith("web", 3))
+	r.removeContainer = func(context.Context, string, func(error)) {}
+	r.Advance(4 * early)
+	if r.Count("remove web0") != 1 {
+		t.Errorf("%q", r.Lines())
+	}
+	r.removeContainer = nil
+	r.Advance(2 * gcPeriod) // the first was given up
+	if r.Count("remove web0") != 2 {
+		t.Errorf("%q", r.Lines())
+	}
+}
+
+// TestSweepAfterALostAnswer: a container whose removal had no answer is gone, and the link to its log stays. It goes
+// with a sweep that does not wait for its time.
+func TestSweepAfterALostAnswer(t *testing.T) {
+	r := newRig(t, podWith("web", 1))
+	r.Advance(3 * early) // the next sweep is a minute away
+	r.removeContainer = func(_ context.Context, _ string, done func(error)) {
+		r.removeContainer, r.pods[0].Containers = nil, nil
+		r.Soon(func() { done(&port.Error{Kind: port.Unavailable}) })
+	}
+	delete(r.living, "web")
+	r.actor.Tell(Collect{Ref: r.pods[0].Ref})
+	r.Forget()
+	r.Advance(5 * time.Second)
+	if r.Count("collected web") != 1 || r.Count("tidy") != 1 {
+		t.Errorf("%q", r.Lines())
+	}
+}
