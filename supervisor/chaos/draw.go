@@ -43,6 +43,9 @@ func Beside(r, twin *Result) string {
 	if r.Case.Nodes > 0 {
 		return "" // the names of the pods are random, and they may be on other nodes
 	}
+	if r.Case.Disks > 0 {
+		return "" // another pod may be evicted, or refused
+	}
 	for i := range r.Case.Ops {
 		switch r.Case.Ops[i].Verb {
 		case plan.Pause, plan.Suspend, plan.Power, plan.DownRuntime, plan.Restart, plan.CutOff, plan.NoAnswers,

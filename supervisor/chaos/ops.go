@@ -31,6 +31,8 @@ func (r *runner) do(o *plan.Op) {
 		r.scale(o)
 	case plan.Exit, plan.OOM, plan.EndSandbox, plan.LoseTask, plan.Vanish:
 		r.breakPod(o)
+	case plan.Use, plan.Unused:
+		r.press(m, o)
 	case plan.CutOff:
 		r.link(m, simapi.Silent, wait)
 	case plan.NoAnswers:

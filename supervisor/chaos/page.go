@@ -14,6 +14,7 @@ import (
 var ends = map[string]string{
 	"L01": "At the end all is well: what was asked for runs or has ended, what was deleted is gone, nothing is left or " +
 		"under way.",
+	busyForNothing: "While all is well and nothing strikes, the agent changes nothing in the apiserver or the runtime.",
 	isolated: "A pod that no fault names is Ready as soon as it is in the twin, and its containers restart no more " +
 		"often.",
 	frugal:    "Faults cost few calls more than the twin has that change something in the apiserver or the runtime.",

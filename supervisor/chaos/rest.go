@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 )
@@ -10,6 +11,8 @@ import (
 const (
 	// atRest: an agent that is killed while nothing is to be done, and started again, changes nothing.
 	atRest = "I23"
+	// busyForNothing: while all is well and nothing strikes, the agent changes nothing.
+	busyForNothing = "L02"
 	// isolated: what goes wrong with one pod does not delay others.
 	isolated = "L03"
 	// frugal: what goes wrong costs few calls more.
@@ -27,12 +30,13 @@ const restful = 8
 // rest kills the agent at rest, and watches the next one.
 func (r *runner) rest() {
 	// Points are kept for other cases, which may not rest.
-	if !r.rests && (r.record || r.c.Hash()%restful != 0) || r.bare || r.cluster || len(r.inj.unreached()) > 0 {
+	if !r.rests && (r.record || r.c.Hash()%restful != 0) || r.bare || r.cluster || r.c.Disks > 0 ||
+		len(r.inj.unreached()) > 0 {
 		return
 	}
 	for _, c := range r.pods { // order-free: any of them
-		if c.asked != nil && (c.loops() || c.asked.Spec.ActiveDeadlineSeconds != nil) {
-			return // there is always something to do
+		if c.asked != nil && c.restless() {
+			return
 		}
 	}
 	r.resting = true
@@ -40,16 +44,79 @@ func (r *runner) rest() {
 	until := r.v.Now().Add(settle)
 	r.pass(until, func() bool { return !r.v.Now().Before(until) })
 	if why := r.unsettled(); why != "" && !r.broken() {
-		r.disturbed("%s later %s", settle, why)
+		r.disturbed("", "%s later %s", settle, why)
 	}
 }
 
-// disturbed says that an agent which has nothing to do does something.
-func (r *runner) disturbed(what string, args ...any) {
-	if r.resting {
+// end waits until all is well and stays so.
+func (r *runner) end() {
+	limit := r.v.Now().Add(patience)
+	for r.v.Now().Before(limit) {
+		if !r.pass(limit, func() bool { return r.missing() == "" }) || r.broken() {
+			break
+		}
+		stirred := r.watch()
+		if r.broken() {
+			return
+		}
+		if r.unsettled() == "" {
+			if stirred != "" {
+				r.violated(invariants.Violation{ID: busyForNothing, At: r.v.Now(), What: stirred})
+			}
+			for m := range r.there() {
+				if !r.bare {
+					m.rules.Settled()
+				}
+			}
+			if !r.broken() {
+				r.rest()
+			}
+			return
+		}
+	}
+	if r.broken() {
+		return
+	}
+	r.violated(invariants.Violation{
+		ID: "L01", At: r.v.Now(),
+		What: fmt.Sprintf("not all is well %s after the last operation: %s", patience, r.unsettled()),
+	})
+}
+
+// watched is the part of settle, its last, in which nothing is to change: what a fault has left to do is done by then.
+const watched = time.Minute
+
+// watch lets pass the time for which all is to stay well, and returns what the agent did in the last part of it;
+// empty if a fault struck, or if there may be a reason.
+func (r *runner) watch() string {
+	struck, until := len(r.inj.reached()), r.v.Now().Add(settle)
+	calm := until.Add(-watched)
+	r.pass(calm, func() bool { return !r.v.Now().Before(calm) })
+	// Else something may still be under way, like a call that hangs. Of a cluster only the API tells whether all is
+	// well, and a container that vanished may be seen there a minute later. A node that protects itself has something
+	// to do.
+	r.settling = r.steady() && r.c.Disks == 0 && r.members[0].rules.Calm() && r.unsettled() == ""
+	r.stirred = ""
+	r.pass(until, func() bool { return !r.v.Now().Before(until) })
+	r.settling = false
+	if len(r.inj.reached()) > struck {
+		return ""
+	}
+	return r.stirred
+}
+
+// disturbed says that an agent which has nothing to do does something about a pod, empty for none.
+func (r *runner) disturbed(pod, what string, args ...any) {
+	switch {
+	case r.resting:
 		r.violated(invariants.Violation{
 			ID: atRest, At: r.v.Now(),
 			What: "the agent was killed and started while all was well: " + fmt.Sprintf(what, args...),
 		})
+	case r.settling && r.stirred == "":
+		if c := r.pods[pod]; c == nil || c.asked == nil || !c.restless() {
+			r.stirred = fmt.Sprintf("all had been well for %s, and the agent goes on: ", settle-watched) +
+				fmt.Sprintf(what, args...)
+		}
 	}
 }

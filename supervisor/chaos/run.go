@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/node"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -23,6 +23,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
 	"github.com/troupe-dev/troupe/supervisor/sim"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
 // Option changes how a case is run.
@@ -63,8 +64,11 @@ type runner struct {
 	dirty bool
 	// next is the operation that is waited for.
 	next int
-	// rests: the agent is killed at rest. resting: it was.
-	rests, resting bool
+	pressed
+	// rests: the agent is killed at rest. resting: it was. settling: all is well, and is to stay so; stirred is
+	// what the agent did then.
+	rests, resting, settling bool
+	stirred                  string
 }
 
 // member is one machine of the case with its agent, and the rules that are held against it.
@@ -82,6 +86,7 @@ type member struct {
 // newRunner makes the world of a case.
 func newRunner(c *plan.Case, options ...Option) *runner {
 	r := &runner{c: c, story: newStory(c)}
+	r.uses, r.unused = map[plan.Role]machine.Use{}, map[string]time.Time{}
 	for _, o := range options {
 		o(r)
 	}
@@ -173,7 +178,7 @@ func (r *runner) build() {
 		watches := [...]struct {
 			kind port.APIKind
 			see  func(simapi.Event)
-		}{{port.PodKind, r.shown}, {port.LeaseKind, r.lease}}
+		}{{port.PodKind, r.shown}, {port.LeaseKind, r.lease}, {port.NodeKind, r.nodeShown}}
 		for _, w := range watches {
 			if _, err = r.world.API().Watch(simapi.WatchOptions{Select: simapi.Select{Kind: w.kind}}, w.see); err != nil {
 				panic(err)
@@ -194,7 +199,8 @@ func (r *runner) join(name string) {
 	var err error
 	m.Node, err = r.world.AddNode(sim.NodeSpec{
 		Name: name, Manifests: true, Cgroups: true, Standalone: r.c.Standalone, Stopped: true,
-		Events: simcri.EventPolicy{Off: r.c.NoEvents}, Configure: func(c *agent.Config) { r.configure(m, c) },
+		Events: simcri.EventPolicy{Off: r.c.NoEvents}, Pressure: r.capacity(),
+		Configure: func(c *agent.Config) { r.configure(m, c) },
 	})
 	if err != nil {
 		panic(err)
@@ -206,6 +212,7 @@ func (r *runner) join(name string) {
 		r.dirty = true
 	}
 	m.Machine().Host.Observe, m.Machine().Cgroups.Observe = done, done
+	m.Machine().Pressure.Observe = func(c sim.HostCall) { r.measured(m, c) }
 	r.members = append(r.members, m)
 	m.StartAgent()
 }
@@ -252,6 +259,9 @@ func (r *runner) violated(v invariants.Violation) {
 func (r *runner) configure(m *member, c *agent.Config) {
 	clear(m.within)
 	m.rules.Began()
+	if r.policy = c.Eviction; r.c.Disks > 0 {
+		m.rules.Protects(r.policy.Transition)
+	}
 	r.rec.started(m.Name())
 	c.Ports.Events = r.rec.events(m.Name(), c.Ports.Events)
 	c.PullDeadline = pullDeadline
@@ -264,6 +274,8 @@ func (r *runner) configure(m *member, c *agent.Config) {
 				for _, p := range msg.Pods {
 					r.names[p.UID] = r.podName(p.Name)
 				}
+			case pods.Evict:
+				r.evicting(m, &msg)
 			case pods.Reported:
 				r.reported(msg)
 			}
@@ -278,6 +290,8 @@ func (r *runner) configure(m *member, c *agent.Config) {
 func (r *runner) called(node string, c simcri.Call) simcri.Fault {
 	f := r.inj.call(node, c, r.roleOf(c.Pod.Name, c.Container))
 	switch c.Method {
+	case simcri.RemoveImage:
+		r.on(node).rules.Freed()
 	case simcri.RunPodSandbox, simcri.CreateContainer, simcri.StartContainer, simcri.StopContainer, simcri.StopPodSandbox,
 		simcri.RemoveContainer, simcri.RemovePodSandbox, simcri.PullImage, simcri.UpdateContainer:
 		r.out.Changes++
@@ -285,7 +299,7 @@ func (r *runner) called(node string, c simcri.Call) simcri.Fault {
 		case c.Method == simcri.RemoveContainer, c.Method == simcri.RemovePodSandbox: // what has ended some time ago
 		case c.Method == simcri.StopPodSandbox && r.readySandbox(r.nameOf(c.Pod.UID)) == "": // it is stopped
 		default:
-			r.disturbed("it calls %s %s", c.Method, c.Object)
+			r.disturbed(r.podName(c.Pod.Name), "it calls %s %s", c.Method, c.Object)
 		}
 	default:
 	}
@@ -301,6 +315,12 @@ func (r *runner) changed(node string, t simcri.Transition) {
 	}
 	r.rec.changed(r.podName(t.Pod.Name), &t)
 	r.transition(t)
+	if r.c.Disks > 0 {
+		if t.Kind == observed.ContainerDeletedEvent {
+			r.on(node).rules.Freed()
+		}
+		r.over(r.on(node), r.podName(t.Pod.Name))
+	}
 	r.dirty = true
 }
 
@@ -320,7 +340,7 @@ func (r *runner) asked(c simapi.Call) simapi.Fault {
 		r.out.Writes++
 		// A static pod's status is remembered by its actor only: an end whose record was removed may be lost.
 		if c.Key.Kind != port.NodeKind && c.Key.Kind != port.LeaseKind && r.podName(c.Key.Name) == c.Key.Name {
-			r.disturbed("it calls %s %s %s", c.Verb, c.Key.Kind, c.Key.Name)
+			r.disturbed(r.podName(c.Key.Name), "it calls %s %s %s", c.Verb, c.Key.Kind, c.Key.Name)
 		}
 	default:
 	}
@@ -448,39 +468,6 @@ func (r *runner) waitFor(o *plan.Op) bool {
 	}
 	until := r.v.Now().Add(w.After)
 	return r.pass(until, func() bool { return !r.v.Now().Before(until) })
-}
-
-// end waits until all is well and stays so.
-func (r *runner) end() {
-	limit := r.v.Now().Add(patience)
-	for r.v.Now().Before(limit) {
-		if !r.pass(limit, func() bool { return r.missing() == "" }) || r.broken() {
-			break
-		}
-		until := r.v.Now().Add(settle)
-		r.pass(until, func() bool { return !r.v.Now().Before(until) })
-		if r.broken() {
-			return
-		}
-		if r.unsettled() == "" {
-			for m := range r.there() {
-				if !r.bare {
-					m.rules.Settled()
-				}
-			}
-			if !r.broken() {
-				r.rest()
-			}
-			return
-		}
-	}
-	if r.broken() {
-		return
-	}
-	r.violated(invariants.Violation{
-		ID: "L01", At: r.v.Now(),
-		What: fmt.Sprintf("not all is well %s after the last operation: %s", patience, r.unsettled()),
-	})
 }
 
 // unsettled says what keeps the nodes from being at rest; empty if nothing does.

@@ -31,6 +31,20 @@ func TestQuietLives(t *testing.T) {
 // kept are the shortest cases of faults that were found by this package and mended, with
 // what they broke. docs/chaos-findings.md says more of each.
 var kept = map[string]string{
+	// An actor crashed while a container was started, and the next one does not run its postStart hook.
+	"I07 crash during a start": "seed 46052; create a main=app start-command=app; create b main=app; create c main=app; " +
+		"create d main=app; create e main=app; create f main=app; fault msg pods:Reported - #27 = panic-within; " +
+		"fault send pod/b:CgroupAnswer - #1 = twice; fault host LoadCheckpoint - #5 = kill; fault host LoadCheckpoint - #2 = work-late 4s",
+	// A container was made with an image that the agent was told was old, before its pod's actor was.
+	"I21 made with the old image": "seed 38640; create b main=app live=app app.unhealthy-after=20s; at 45s: oom b/app; " +
+		"at 46s: suspend for=13s; at 53.2s: kill-runtime for=7s; at 1m5s: image b/app to=registry.test/app:2; " +
+		"fault send pod/b:RuntimeBack - #1 = delay 9s",
+	// An agent that begins beside an apiserver that it cannot watch knows of no pod to probe.
+	"I22 not told yet": "seed 40890; create b main=app live=app; at 35s: cut-off for=16s; kill-agent; at 53s: no-watches for=27s",
+	// A pod was gone and came back before its actor could stop it, as a checkpoint was written late.
+	"I21 stopped late": "seed 33110; write a main=app; at 7s: remove a; at 9s: write a main=app startup=app app.startup-time=3s; " +
+		"at 10s: remove a; at 11s: write a main=app startup=app app.startup-time=3s; oom a/app; " +
+		"fault host SaveCheckpoint - #7 = answer-late 5s",
 	// A container whose image was changed and changed back has no backoff, as it has not crashed.
 	"I21 image changed back": "create d main=app; at 10s: image d/app to=registry.test/app:4; at 1m0s: image d/app; " +
 		"at 1m6s: image d/app to=registry.test/app:4; at 1m10s: end-sandbox d",
@@ -57,6 +71,9 @@ var kept = map[string]string{
 	// running for ever.
 	"L01 container that came and went between two lists": "write a main=app ready=app; at 2s: vanish a/app; kill-agent; " +
 		"at 1m0s: vanish a/app",
+	// The rule counted an eviction of which pods was told twice as two.
+	"I29 seed 1903": "pressure disks=1; create d main=app; create f main=app; use f/app memory=4000Mi; " +
+		"use d/app memory=2Gi; fault send pods:Evict - #1 = twice",
 }
 
 // TestGivenUpWithItsPod: the answer to a call that hangs when its pod ends is no message that is lost.

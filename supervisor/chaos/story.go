@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
@@ -279,6 +280,9 @@ func (c *cast) loops() bool {
 	return false
 }
 
+// restless says that there is always something to do about a pod.
+func (c *cast) restless() bool { return c.loops() || c.asked.Spec.ActiveDeadlineSeconds != nil }
+
 // ends says whether the pod can come to an end by itself.
 func (c *cast) ends() bool {
 	p := c.asked.Spec.RestartPolicy
@@ -347,6 +351,10 @@ func (c *cast) missing(name string, standalone bool) string {
 		if c.sandbox != "" {
 			return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
 		}
+	case podspec.Terminal(c.phase()) && c.status.Reason == eviction.Reason:
+		if c.sandbox != "" {
+			return fmt.Sprintf("pod %s was evicted, and has a ready sandbox", name)
+		}
 	case podspec.Terminal(c.phase()) && c.asked.Spec.ActiveDeadlineSeconds != nil:
 	case c.loops():
 		if c.sandbox == "" {
@@ -372,7 +380,8 @@ func (r *runner) busy(m *member) string {
 			return fmt.Sprintf("%d messages wait at %s", a.Depth, a.Path)
 		}
 		for _, e := range a.Effects {
-			if e.Standing || e.Phase == kernel.EffectExpired || strings.HasSuffix(e.Kind, "Probe") {
+			if e.Standing || strings.HasPrefix(e.Kind, "Watch") || e.Phase == kernel.EffectExpired ||
+				strings.HasSuffix(e.Kind, "Probe") {
 				continue
 			}
 			if since := m.Now().Sub(e.Since); since > time.Minute {

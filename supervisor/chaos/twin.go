@@ -38,6 +38,9 @@ func Excess(r, twin *Result) string {
 	if slices.ContainsFunc(r.Case.Ops, func(o plan.Op) bool { return o.Verb == plan.Restore }) {
 		return "" // the agent writes until versions have caught up with those that it knows
 	}
+	if r.Case.Disks > 0 {
+		return "" // another pod may be evicted, or refused
+	}
 	longer := max(0, r.Simulated-twin.Simulated)
 	more := callsAnyway + callsPerFault*len(r.Reached) + int(callsPerMinute*longer/time.Minute)
 	for _, of := range []struct {

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -51,12 +52,47 @@ func TestRepeated(t *testing.T) {
 // TestRest: an agent that does something at rest violates I23, and one at work does not.
 func TestRest(t *testing.T) {
 	r := newRunner(parse(t, "create a main=app"))
-	if r.disturbed("it calls"); len(r.out.Violations) > 0 {
+	if r.disturbed("", "it calls"); len(r.out.Violations) > 0 {
 		t.Error(r.out.Violations)
 	}
 	r.resting = true
-	if r.disturbed("it calls"); len(r.out.Violations) != 1 || r.out.Violations[0].ID != atRest {
+	if r.disturbed("", "it calls"); len(r.out.Violations) != 1 || r.out.Violations[0].ID != atRest {
 		t.Error(r.out.Violations)
+	}
+}
+
+// TestBusyForNothing: an agent that does something while all is well violates L02, unless it is about a pod with
+// which there is always something to do, or a fault has struck.
+func TestBusyForNothing(t *testing.T) {
+	for name, of := range map[string]struct {
+		calm bool
+		pod  string
+		want bool
+	}{
+		"about a pod":             {true, "a", true},
+		"about a pod that is not": {true, "gone", true},
+		"about a crash loop":      {true, "loop", false},
+		"before":                  {false, "a", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRunner(parse(t, "create a main=app; create loop main=app app.crash-loop=2"))
+			r.live()
+			r.settling = of.calm
+			r.disturbed(of.pod, "it calls")
+			r.disturbed(of.pod, "it calls again")
+			if got := strings.HasSuffix(r.stirred, "it calls"); got != of.want || len(r.out.Violations) > 0 {
+				t.Errorf("%q %v", r.stirred, r.out.Violations)
+			}
+		})
+	}
+	calls := func(text string) string {
+		r := newRunner(parse(t, text))
+		r.live()
+		r.v.AfterFunc(settle-time.Second, func() { r.disturbed("a", "it calls") })
+		return r.watch()
+	}
+	if calls("create a main=app") == "" {
+		t.Error("what is done at the end of the quiet was not noticed")
 	}
 }
 
@@ -92,6 +128,8 @@ func TestFewCalls(t *testing.T) {
 	for name, text := range map[string]string{
 		// A container was asked to stop each second while its inspection had no answer: 116 times.
 		"stops during an inspection": "create a main=app; at 5s: delete a; fault call ContainerStatus a/app #3 = lose",
+		// Twelve sweeps had waited for the host, and each removed what the first had removed: 40 calls.
+		"sweeps that waited": "seed 33753; write c main=app live=app app.unhealthy-after=20s; fault host PodDirs - #1 = hang",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := parse(t, text)

@@ -7,12 +7,13 @@ import (
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
-// The number of a sandbox is free again when nothing is left of it, and that of a
-// container which never ran too. A container's number is in the path of its log.
+// The number of a sandbox is free again when nothing is left of it, and that of a container which never
+// ran, or of which a collection has removed every incarnation. A container's number is in the path of its log.
 var attemptsGrow = rule{
 	Rule: Rule{
-		ID:      "I04",
-		Text:    "The attempts of a container's incarnations only grow while the runtime has a container of the pod.",
+		ID: "I04",
+		Text: "The attempts of a container's incarnations only grow while the pod is to run, or the runtime has one " +
+			"of them.",
 		Excuses: "Somebody else removes a container.",
 	},
 	changed: func(_ *Node, p *Pod, t *simcri.Transition) string {
@@ -31,4 +32,14 @@ var attemptsGrow = rule{
 		}
 		return ""
 	},
+}
+
+// has: the runtime has an incarnation of a container name.
+func (p *Pod) has(name string) bool {
+	for _, c := range p.containers { // order-free: any
+		if c.name == name {
+			return true
+		}
+	}
+	return false
 }

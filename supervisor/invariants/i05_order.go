@@ -2,6 +2,9 @@ package invariants
 
 import (
 	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -12,7 +15,24 @@ var inOrder = rule{
 	Rule: Rule{
 		ID: "I05",
 		Text: "When a container is made for the first time in a sandbox, the init containers before it have completed in " +
-			"that sandbox, and the sidecars before it were started there.",
+			"that sandbox, and the sidecars before it were started there. When the pod ends, a sidecar is asked to stop " +
+			"after all main containers and later sidecars.",
+		Excuses: "To stop: the first half second, a grace period that is over, and a start that was answered late, with " +
+			"an error or not at all. A pod that was gone before the agent began.",
+	},
+	called: func(n *Node, p *Pod, c *simcri.Call) string {
+		at := p.containers[c.Object]
+		if c.Method != simcri.StopContainer || at == nil || !at.asked.IsZero() || p.spec == nil ||
+			at.graceEnds.IsZero() || !n.now().Before(at.graceEnds) || n.now().Sub(p.endsSince) <= noticed ||
+			p.endsSince.Before(n.began) && !n.told(p) { // its spec is not known any more
+			return ""
+		}
+		for _, x := range p.containers { // order-free: any of them
+			if x.running() && x.sandbox == at.sandbox && x.asked.IsZero() && !x.doubtful && p.stopsBefore(x.name, at.name) {
+				return fmt.Sprintf("sidecar %s was asked to stop before %s", at.name, x.name)
+			}
+		}
+		return ""
 	},
 	changed: func(_ *Node, p *Pod, t *simcri.Transition) string {
 		if t.Container == "" || t.Kind != observed.ContainerCreatedEvent || p.spec == nil ||
@@ -47,4 +67,17 @@ func (p *Pod) madeIn(sandbox, name string) bool {
 		}
 	}
 	return false
+}
+
+// stopsBefore reports whether a container stops before a sidecar does when the pod ends.
+func (p *Pod) stopsBefore(name, sidecar string) bool {
+	place := func(name string) int {
+		list := p.spec.Spec.InitContainers
+		if i := slices.IndexFunc(list, func(c v1.Container) bool { return c.Name == name }); i >= 0 {
+			return i
+		}
+		return len(list) // all main containers
+	}
+	c, kind := podspec.Find(&p.spec.Spec, sidecar)
+	return c != nil && kind != podspec.Main && podspec.IsSidecar(c) && place(name) > place(sidecar)
 }

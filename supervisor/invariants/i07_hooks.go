@@ -20,7 +20,8 @@ var hooksRun = rule{
 			"Hooks over HTTP can't be told from probes.",
 		Excuses: "The signal: a grace period that is over, or none; a start that was answered late; a pod that the agent " +
 			"was not told of; a restart of all containers. The sleep: it may have begun when the sandbox " +
-			"ended, before the deletion. Shown: an agent or actor that began after the container.",
+			"ended, before the deletion. Shown: an agent or actor that began after the container, a start that was " +
+			"answered late, with an error or not at all, or that was under way when an actor crashed.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		at := p.containers[c.Object]
@@ -51,7 +52,7 @@ var hooksRun = rule{
 			s := &of.Status.ContainerStatuses[i]
 			_, id, _ := strings.Cut(s.ContainerID, "://")
 			c := p.containers[id]
-			if s.Started == nil || !*s.Started || c == nil || !later(n.began, n.crashedAt).Before(c.startedAt) {
+			if s.Started == nil || !*s.Started || c == nil || c.doubtful || !later(n.began, n.crashedAt).Before(c.startedAt) {
 				continue
 			}
 			spec, _ := podspec.Find(&of.Spec, s.Name)

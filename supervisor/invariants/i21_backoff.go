@@ -25,7 +25,8 @@ var backsOff = rule{
 		ID: "I21",
 		Text: "A container is made again no sooner than its backoff says (0 s, 10 s, 20 s, … 5 min after its last end; " +
 			"from the beginning after a run of ten minutes), and in the same sandbox no later than five seconds after it.",
-		Excuses: "Another image, if only for a time, or a pod that was not wanted meanwhile: there is no backoff. A clock " +
+		Excuses: "Another image, if only for a time, or a pod that was not wanted since its last sandbox was made: there " +
+			"is no backoff. A clock " +
 			"that was set since the start of the last incarnation. Somebody else removes a container. " +
 			"To be late: as I27, and a backoff that follows from the number of the incarnation if its actor was restarted.",
 	},
@@ -38,7 +39,7 @@ var backsOff = rule{
 		if last == nil || !l.made {
 			return ""
 		}
-		another := p.dropped.After(last.startedAt) && last.sandbox != t.Sandbox // life of the pod, perhaps
+		another := p.dropped.After(last.life) && last.sandbox != t.Sandbox // life of the pod, perhaps
 		image := last.image != p.image(t.Container)
 		if image || last.otherImage || another {
 			// The next end may be the first of the image, after which there is no backoff either. Of an image

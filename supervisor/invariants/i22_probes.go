@@ -16,7 +16,8 @@ var asksEachPeriod = rule{
 		ID: "I22",
 		Text: "A running container with a liveness or readiness probe is asked within the longest period of its probes, " +
 			"that one's timeout and a second, counted from its initial delay or its last probe, by a clock that nobody sets.",
-		Excuses: "A container that is being stopped, and one without a ready sandbox. To be late: as I27.",
+		Excuses: "A container that is being stopped, and one without a ready sandbox. The time until the agent is told of " +
+			"the pod. To be late: as I27.",
 	},
 	called: func(n *Node, p *Pod, c *simcri.Call) string {
 		if !asks(c) {
@@ -65,7 +66,7 @@ func (n *Node) unasked(p *Pod, c *container) string {
 		return ""
 	}
 	initial, most := probeGap(spec)
-	since := later(later(c.probed, c.startedAt.Add(initial)), n.calm(p))
+	since := later(later(c.probed, c.startedAt.Add(initial)), later(n.calm(p), p.since))
 	if gap := n.now().Sub(since); most > 0 && gap > most {
 		return fmt.Sprintf("container %s was not probed for %s", c.name, gap)
 	}

@@ -20,7 +20,7 @@ var killedAfterItsGrace = rule{
 			"after its start if that is later.",
 		Excuses: "Half a minute after a fault of the pod or of the node, a crash of an actor or the start of the agent; " +
 			"five minutes after a call that gets no answer. A process or machine that stands still, and a message that " +
-			"is late. A static pod, as long as a checkpoint can't be written.",
+			"is late. A static pod or one that is evicted, as long as a checkpoint can't be written.",
 	},
 	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
 		if t.Container == "" || t.Kind != observed.ContainerStoppedEvent {
@@ -31,7 +31,7 @@ var killedAfterItsGrace = rule{
 			return ""
 		}
 		due := later(later(c.graceEnds, c.startedAt), n.calm(p))
-		if podspec.Static(p.spec) {
+		if podspec.Static(p.spec) || p.evicted.is {
 			due = later(due, n.disk)
 		}
 		if over := n.now().Sub(due); over > afterGrace {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
@@ -62,8 +63,16 @@ func (r *rig) container(name string, attempt uint32, kinds ...observed.EventKind
 func (r *rig) end(name string, attempt uint32, k observed.EventKind, code int32, cause simcri.Cause) {
 	r.Changed(simcri.Transition{
 		Kind: k, Pod: r.ref, ID: fmt.Sprint(r.ref.UID, name, attempt), Sandbox: "s0", Container: name, Attempt: attempt,
-		ExitCode: code, Cause: cause,
+		ExitCode: code, Cause: cause, Image: r.image(name),
 	})
+}
+
+// image is the one that the agent was told of last.
+func (r *rig) image(name string) string {
+	if p := r.pods[r.ref.UID]; p != nil {
+		return p.image(name)
+	}
+	return ""
 }
 
 func (r *rig) call(m simcri.Method, id string) {
@@ -243,6 +252,27 @@ func TestEachRuleIsViolated(t *testing.T) {
 			r.now = r.now.Add(4 * time.Second)
 			r.call(simcri.StopContainer, "u1app0")
 			r.end("app", 0, ended, 137, simcri.ByKill)
+		},
+		"I28": func(r *rig) {
+			r.now = r.now.Add(time.Hour)
+			r.Evicted(&Eviction{UID: r.ref.UID, For: v1.ResourceEphemeralStorage, Grace: time.Second, ImagesEnough: true})
+		},
+		"I29": func(r *rig) {
+			for _, uid := range []types.UID{"u1", "u2"} {
+				r.pod(observed.PodRef{UID: uid})
+				r.Evicted(&Eviction{UID: uid, For: v1.ResourceMemory, Grace: time.Second})
+			}
+		},
+		"I30": func(r *rig) {
+			r.Protects(time.Minute)
+			for _, is := range []bool{true, false} {
+				pressure(is)(r)
+			}
+		},
+		"I31": func(r *rig) {
+			r.Over(r.ref.UID, true)
+			r.now = r.now.Add(time.Minute)
+			r.Measured(eviction.Conditions{})
 		},
 	}
 	for _, rule := range Rules() {

@@ -61,6 +61,7 @@ type Node struct {
 	// reached has a bit for each rare state.
 	reached           uint64
 	renewTime, leased time.Time
+	pressures
 	// running are the UIDs of a pod's name that have running containers, and how many.
 	running map[podName]map[types.UID]int
 }
@@ -98,13 +99,16 @@ type Pod struct {
 	// was first told of one; zero for none.
 	graceEnds, endsSince time.Time
 	trouble              trouble
+	evicted              evicted
+	// overLimit is since when it uses more disk than its limits; zero if it does not.
+	overLimit time.Time
 	// failed are the calls about the machine for it that have gone wrong.
 	failed map[string]bool
 }
 
 type sandbox struct {
-	ready   bool
-	endedAt time.Time
+	ready           bool
+	madeAt, endedAt time.Time
 }
 
 func (s *sandbox) isReady() bool { return s != nil && s.ready }
@@ -116,17 +120,17 @@ type container struct {
 	state         observed.ContainerState
 	exitCode      int32
 	cause         simcri.Cause
-	// image is the one that the pod asked for when it was made.
+	// image is the one that it was made with.
 	image string
-	// otherImage: the pod asked for another one meanwhile.
+	// otherImage: the pod asked for another one meanwhile, or already when it was made.
 	otherImage bool
 	// doubtful: the agent, or the actor that asked, may not have been told by the answer that it was started.
 	// tried: it was asked to start.
 	doubtful, tried bool
 	// asked is when the agent first asked the runtime to stop it.
 	asked time.Time
-	// startedAt is when it was made, or then started; endedAt when it has ended.
-	startedAt, endedAt time.Time
+	// startedAt is when it was made, or then started; endedAt when it has ended; life when its sandbox was made.
+	startedAt, endedAt, life time.Time
 	// graceEnds is that of its pod while it lived; probed is when it last was.
 	graceEnds, probed time.Time
 	// commands are those that were run in it, nil for none.
@@ -229,7 +233,7 @@ func (n *Node) Changed(t simcri.Transition) {
 func (p *Pod) sandboxChanged(t *simcri.Transition, now time.Time) {
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
-		p.sandboxes[t.ID] = &sandbox{}
+		p.sandboxes[t.ID] = &sandbox{madeAt: now}
 		if p.wanted {
 			p.graceEnds, p.endsSince = time.Time{}, time.Time{} // this is another life
 		}
@@ -251,7 +255,10 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 	case observed.ContainerCreatedEvent:
 		p.containers[t.ID] = &container{
 			name: t.Container, sandbox: t.Sandbox, attempt: t.Attempt, state: observed.ContainerCreated,
-			image: p.image(t.Container), startedAt: n.now(), graceEnds: p.graceEnds,
+			image: t.Image, otherImage: t.Image != p.image(t.Container), startedAt: n.now(), graceEnds: p.graceEnds,
+		}
+		if s := p.sandboxes[t.Sandbox]; s != nil {
+			p.containers[t.ID].life = s.madeAt
 		}
 		l.made, l.newest, l.ran = true, t.Attempt, false
 	case observed.ContainerStartedEvent:
@@ -280,6 +287,9 @@ func (n *Node) containerChanged(p *Pod, t *simcri.Transition) {
 			l.doubtful = true // it may have run
 		}
 		delete(p.containers, t.ID)
+		if p.everDropped && !p.has(t.Container) {
+			l.made = false // its log goes with it: no log is left that the next could meet
+		}
 	}
 }
 

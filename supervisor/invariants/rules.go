@@ -26,6 +26,11 @@ type rule struct {
 	shown   func(n *Node, p *Pod, of *v1.Pod, gone bool) string
 	handled func(n *Node) string
 	renewed func(n *Node, at time.Time) string
+	evicted func(*Node, *Pod, *Eviction) string
+	// relieved is when the API shows no longer that a resource is short, which it did since a time.
+	relieved func(n *Node, c v1.NodeConditionType, since time.Time) string
+	// measured is asked of each pod with each measurement of the node.
+	measured func(*Node, *Pod) string
 	// settled is asked of each pod.
 	settled func(*Node, *Pod) string
 	// rested is asked of the node when it is settled.
@@ -36,7 +41,8 @@ type rule struct {
 var rules = []rule{
 	oneSandbox, runsOnce, oneUID, attemptsGrow, inOrder, askedBeforeKilled, hooksRun, nothingForTheUnwanted,
 	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, renewsItsLease, messagesArrive,
-	noGrowth, backsOff, asksEachPeriod, neverBeforeItsGrace, killedAfterItsGrace,
+	noGrowth, backsOff, asksEachPeriod, neverBeforeItsGrace, killedAfterItsGrace, imagesFirst, oneVictim,
+	staysPressed, withinLimits,
 }
 
 // Rules are all invariants, in order of their numbers.

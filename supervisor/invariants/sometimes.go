@@ -22,6 +22,7 @@ type rare struct {
 	// began is asked of each container when an agent begins, crashed of the node when an actor does.
 	began   func(*Pod, *container) bool
 	crashed func(*Node) bool
+	evicted func(*Node, *Pod, *Eviction) bool
 }
 
 // isEnded says whether a container ends.
@@ -46,6 +47,26 @@ func waits(of *v1.Pod, reason string) bool {
 
 // rares are all of them.
 var rares = [...]rare{
+	{name: "a pod is evicted for memory", evicted: func(_ *Node, _ *Pod, e *Eviction) bool {
+		return e.For == v1.ResourceMemory
+	}},
+	{name: "a pod is evicted for disk", evicted: func(_ *Node, _ *Pod, e *Eviction) bool {
+		return e.For != "" && onDisk(e.For)
+	}},
+	{name: "a pod is evicted for its own limit", evicted: func(_ *Node, _ *Pod, e *Eviction) bool {
+		return e.For == "" && e.Grace > 0
+	}},
+	{name: "an evicted pod is stopped by force", evicted: func(_ *Node, _ *Pod, e *Eviction) bool {
+		return e.Grace == 0
+	}},
+	{name: "two pods are being evicted", evicted: func(n *Node, p *Pod, e *Eviction) bool {
+		for _, o := range n.pods { // order-free: one is enough
+			if e.Grace > 0 && o != p && o.evicted.is && o.living() {
+				return true
+			}
+		}
+		return false
+	}},
 	{name: "a container is killed as its grace period is over", changed: func(n *Node, p *Pod, t *simcri.Transition) bool {
 		return isEnded(t) && t.Cause == simcri.ByKill && p.containers[t.ID].asked.Before(n.now().Add(-time.Second))
 	}},

@@ -58,6 +58,17 @@ func (n *Node) calm(p *Pod) time.Time {
 	return since
 }
 
+// Calm reports whether nothing excuses any more that something is late.
+func (n *Node) Calm() bool {
+	late := func(p *Pod) bool { return n.calm(p).After(n.now()) }
+	for _, p := range n.pods { // order-free: any of them
+		if late(p) {
+			return false
+		}
+	}
+	return n.timely && !late(nil)
+}
+
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b

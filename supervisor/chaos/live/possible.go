@@ -18,6 +18,9 @@ func (c *Config) Possible(of *plan.Case) error {
 	if of.Standalone {
 		cannot("standalone")
 	}
+	if of.Disks > 0 {
+		cannot("pressure")
+	}
 	if of.NoEvents {
 		cannot("no-events")
 	}

@@ -18,6 +18,9 @@ type Case struct {
 	Standalone bool
 	// NoEvents: the runtime has no event stream.
 	NoEvents bool
+	// Disks is how many file systems a node has that protects itself: 1, or 2 if images and writable layers have
+	// their own; 0 for a node with room for everything. See Memory and Disk.
+	Disks int
 	// Nodes is how many nodes there are, n1, n2, …, with a scheduler and controllers; 0 for one node
 	// without them, which has all pods.
 	Nodes    int
@@ -242,6 +245,9 @@ func (c *Case) String() string {
 	}
 	if c.NoEvents {
 		b.WriteString("no-events\n")
+	}
+	if c.Disks > 0 {
+		fmt.Fprintf(&b, "pressure disks=%d\n", c.Disks)
 	}
 	if c.Nodes > 0 {
 		fmt.Fprintf(&b, "nodes %d\n", c.Nodes)

@@ -115,6 +115,7 @@ func Expand(seed uint64, p Profile) *Case {
 		}
 		g.act(can[r.IntN(len(can))])
 	}
+	g.press()
 	return c
 }
 

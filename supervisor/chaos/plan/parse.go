@@ -44,6 +44,8 @@ func (c *Case) line(s string) (err error) {
 		c.Standalone = true
 	case "no-events":
 		c.NoEvents = true
+	case "pressure":
+		err = c.parsePressure(strings.TrimSpace(rest))
 	case "nodes":
 		if c.Nodes, err = strconv.Atoi(strings.TrimSpace(rest)); err == nil && c.Nodes == 0 {
 			err = errors.New("want 1 node at least")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,6 +22,7 @@ import (
 //	restart=Always|OnFailure|Never      the pod's restart policy; Always if it is not given
 //	grace=5                             its termination grace period, in seconds; 5 if it is not given
 //	deadline=60                         its active deadline, in seconds
+//	disk=1Gi                            the most that its containers may use of disk
 //	volume=data                         an emptyDir in its first main container
 //	ready=app live=app startup=app      probes of a container over HTTP, every second
 //	prestop=app                         a preStop hook of a container, of one second
@@ -134,6 +136,16 @@ func (s *Shape) set(a Arg) error {
 			return errors.New("want 1 to 255")
 		}
 		s.Replicas = int(n)
+	case "disk":
+		most, err := Size(a.Value)
+		if err != nil {
+			return err
+		}
+		c := &spec.Containers[0]
+		c.Resources.Limits = v1.ResourceList{
+			v1.ResourceEphemeralStorage: *resource.NewQuantity(int64(most), resource.BinarySI),
+		}
+		c.Resources.Requests = v1.ResourceList{v1.ResourceEphemeralStorage: {}} // it fits on every node
 	case "volume":
 		spec.Volumes = append(spec.Volumes, v1.Volume{
 			Name: a.Value, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}},

@@ -22,6 +22,8 @@ func (c *Case) Validate() error {
 	switch {
 	case c.Nodes < 0 || c.Nodes > mostNodes:
 		errs = append(errs, fmt.Errorf("nodes %d: want 1 to %d", c.Nodes, mostNodes))
+	case c.Nodes > 0 && c.Disks > 0:
+		errs = append(errs, errors.New("nodes of a cluster have room for everything"))
 	case c.Nodes > 0 && c.Standalone:
 		errs = append(errs, errors.New("nodes of a cluster are not standalone"))
 	}
@@ -68,6 +70,8 @@ func (k *known) op(o *Op) error {
 		return fmt.Errorf("there is no operation %q", o.Verb)
 	case f.api && k.c.Standalone:
 		return fmt.Errorf("%s needs an apiserver", o.Verb)
+	case f.pressure && k.c.Disks == 0:
+		return fmt.Errorf("%s needs a node that protects itself: give pressure disks=1", o.Verb)
 	case f.cluster && k.c.Nodes == 0:
 		return fmt.Errorf("%s needs a cluster: give nodes N", o.Verb)
 	case f.role == 0 && o.Role != Role{}:
@@ -151,6 +155,8 @@ func (o *Op) values() error {
 		switch a.Key {
 		case "for", "by":
 			_, err = time.ParseDuration(a.Value)
+		case "memory", "layer", "size":
+			_, err = Size(a.Value)
 		case "code", "grace":
 			_, err = strconv.ParseInt(a.Value, 10, 32)
 		case "to":

@@ -26,6 +26,8 @@ const (
 	Pause       Verb = "pause-agent"  // the agent's process is stopped: for=DUR
 	Suspend     Verb = "suspend"      // the whole machine sleeps: for=DUR
 	Expire      Verb = "expire"       // the apiserver forgets old versions, and closes all watches
+	Use         Verb = "use"          // a container uses memory=SIZE and layer=SIZE from now on, or from its start
+	Unused      Verb = "unused-image" // the runtime has an image of size=SIZE more, which nobody uses
 	Backup      Verb = "backup"       // the apiserver's store is copied
 	Restore     Verb = "restore"      // the apiserver is restored from the last backup
 )
@@ -48,8 +50,9 @@ type form struct {
 	// args are the keys it may have; shape: those of a pod's shape too.
 	args  []string
 	shape bool
-	// api: there must be an apiserver; cluster: nodes and a control plane. single: one pod, no workload.
-	api, cluster, single bool
+	// api: there must be an apiserver; cluster: nodes and a control plane. single: one pod, no workload. pressure: a
+	// node that protects itself.
+	api, cluster, single, pressure bool
 }
 
 var (
@@ -66,6 +69,7 @@ var forms = map[Verb]form{
 	Restart: onNode, DownRuntime: onNode, Power: onNode, Pause: onNode, Suspend: onNode,
 	LoseTask: {role: 2}, Vanish: {role: 2}, StepClock: {node: true, args: []string{"by"}},
 	CutOff: onLink, NoAnswers: onLink, NoWatches: onLink,
+	Use: {role: 2, args: []string{"memory", "layer"}, pressure: true}, Unused: {args: []string{"size"}, pressure: true},
 	Expire: {api: true}, Backup: {api: true}, Restore: {api: true},
 	Deploy: {role: 1, shape: true, cluster: true}, Replicas: {role: 1, args: []string{"to"}, cluster: true},
 	LoseNode: {node: true, args: forDuration, cluster: true},
