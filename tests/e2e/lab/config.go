@@ -16,7 +16,7 @@ func (l *Lab) configPath() string { return filepath.Join(l.dir, "containerd.toml
 // settings is what the configuration templates are filled with.
 type settings struct {
 	Dir, Socket, Snapshotter, PauseImage, CNIBin string
-	RestrictOOM                                  bool
+	RestrictOOM, SystemdCgroup                   bool
 }
 
 // writeConfig writes containerd's configuration, the mirror configuration and the CNI network.
@@ -45,7 +45,7 @@ func (l *Lab) writeConfig() error {
 	var text bytes.Buffer
 	err = tmpl.Execute(&text, settings{
 		Dir: l.dir, Socket: l.SocketPath(), Snapshotter: snapshotter,
-		PauseImage: PauseImage, CNIBin: cniBin, RestrictOOM: !canRaise,
+		PauseImage: PauseImage, CNIBin: cniBin, RestrictOOM: !canRaise, SystemdCgroup: l.config.SystemdCgroup,
 	})
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ disabled_plugins = [
 
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         Root = "{{.Dir}}/state/runc"
-        SystemdCgroup = false
+        SystemdCgroup = {{.SystemdCgroup}}
 `))
 
 // configVersion3 is for containerd 2.x.
@@ -150,7 +150,7 @@ disabled_plugins = [
 
       [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
         Root = "{{.Dir}}/state/runc"
-        SystemdCgroup = false
+        SystemdCgroup = {{.SystemdCgroup}}
 
 [plugins."io.containerd.grpc.v1.cri"]
   stream_server_address = "127.0.0.1"

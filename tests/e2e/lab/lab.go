@@ -37,6 +37,9 @@ type Config struct {
 	RuncDir string
 	// NoHostPorts leaves out the network plugin for host ports, and with it the need for iptables.
 	NoHostPorts bool
+	// SystemdCgroup has systemd make the cgroups of containers. The machine must be the lab's alone: the
+	// cgroups of its pods are where they are on any node.
+	SystemdCgroup bool
 	// Log is told what takes long. Nil: nobody is.
 	Log io.Writer
 }
@@ -261,8 +264,14 @@ func (l *Lab) LogPath() string { return filepath.Join(l.dir, "containerd.log") }
 func (l *Lab) Dir() string { return l.dir }
 
 // CgroupRoot is a cgroup for all pods of the lab, as cgroupRoot of a kubelet's configuration or as
-// a sandbox's cgroup parent. Nobody has made it yet, and Cleanup removes it with all below it.
-func (l *Lab) CgroupRoot() string { return "/lab-" + l.id }
+// a sandbox's cgroup parent. Nobody has made it yet, and Cleanup removes it with all below it. With
+// SystemdCgroup it is the root of all.
+func (l *Lab) CgroupRoot() string {
+	if l.config.SystemdCgroup {
+		return "/"
+	}
+	return "/lab-" + l.id
+}
 
 // Release is containerd's release.
 func (l *Lab) Release() Release { return l.config.Release }

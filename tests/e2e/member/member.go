@@ -73,15 +73,14 @@ type Member struct {
 	process    *lab.Process
 }
 
-// settings are those of any machine that tests run on, small ones without all capabilities included.
-const settings = `apiVersion: kubelet.config.k8s.io/v1beta1
+// common are the settings of any machine that tests run on, small ones without all capabilities included.
+const common = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 cgroupDriver: cgroupfs
 cgroupRoot: %s
 failCgroupV1: false
 failSwapOn: false
 oomScoreAdj: 0
-enforceNodeAllocatable: []
 healthzPort: 0
 port: %d
 authentication: {anonymous: {enabled: false}, webhook: {enabled: false}}
@@ -92,8 +91,12 @@ resolvConf: ""
 clusterDNS: ["10.96.0.10"]
 clusterDomain: cluster.local
 imageMinimumGCAge: 1h
-evictionHard: {memory.available: "1Mi", nodefs.available: "0.1%%", nodefs.inodesFree: "0.1%%", imagefs.available: "0.1%%"}
 %s`
+
+// lenient are what holds unless Settings has it: pods get all that the machine has, and are hardly ever evicted.
+const lenient = `enforceNodeAllocatable: []
+evictionHard: {memory.available: "1Mi", nodefs.available: "0.1%", nodefs.inodesFree: "0.1%", imagefs.available: "0.1%"}
+`
 
 // New prepares a member. [Member.Start] runs it.
 func New(config Config) (*Member, error) {
@@ -111,15 +114,21 @@ func New(config Config) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := lab.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	text := fmt.Sprintf(settings, config.CgroupRoot, port, m.Logs(), config.Settings)
 	if err := makeCgroups(config.CgroupRoot); err != nil {
 		return nil, err
 	}
-	return m, os.WriteFile(m.configFile(), []byte(text), 0o644)
+	return m, m.Configure(config.Agent, config.Settings)
+}
+
+// Configure sets what the next start runs, and with which Settings.
+func (m *Member) Configure(agent Agent, settings string) error {
+	port, err := lab.FreePort()
+	if err != nil {
+		return err
+	}
+	m.config.Agent, m.config.Settings = agent, settings
+	text := fmt.Sprintf(common, m.config.CgroupRoot, port, m.Logs(), lab.Defaults(lenient, settings)+settings)
+	return os.WriteFile(m.configFile(), []byte(text), 0o644)
 }
 
 // makeCgroups makes the cgroup that pods are to be below: a kubelet wants to find it.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,6 +50,8 @@ type Config struct {
 	// CgroupRoot is where the cgroups of pods are, so that two agents on one host do not take each
 	// other's for what is left of their own; if empty, pods have none of their own.
 	CgroupRoot string
+	// CgroupDriver is cgroupfs if empty.
+	CgroupDriver string
 	// Port is where it serves others over HTTPS; 0 for nowhere.
 	Port int
 	// Settings are more lines of KubeletConfiguration.
@@ -95,21 +98,16 @@ func New(config Config) (*Agent, error) {
 	if config.Port != 0 {
 		server = fmt.Sprintf("port: %d", config.Port)
 	}
-	pressure := ""
-	for line := range strings.Lines(lenient) {
-		if key, _, _ := strings.Cut(line, ":"); !strings.Contains(config.Settings, key) {
-			pressure += line
-		}
-	}
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-cgroupDriver: cgroupfs
+cgroupDriver: %s
 podLogsDir: %s
 healthzPort: 0
 maxPods: 250
 %s
 %s
-%s%s`, a.Logs(), cgroups, server, pressure, config.Settings)
+%s%s`, cmp.Or(config.CgroupDriver, "cgroupfs"), a.Logs(), cgroups, server,
+		lab.Defaults(lenient, config.Settings), config.Settings)
 	return a, os.WriteFile(a.ConfigFile(), []byte(text), 0o644)
 }
 

@@ -14,9 +14,12 @@ import (
 // archive collects the files of an initramfs. Paths are absolute, as the guest sees them.
 type archive struct {
 	entries map[string]entry
+	// libraries are directories to look for libraries in before those of the host.
+	libraries []string
 }
 
-// entry is a directory without more, a file of the host, or a file with a content.
+// entry is a directory without more, a file of the host, a file with a content, or a symbolic link with
+// its target as the content.
 type entry struct {
 	mode fs.FileMode
 	from string
@@ -44,6 +47,12 @@ func (a *archive) file(name, from string, mode fs.FileMode) {
 func (a *archive) content(name string, data []byte, mode fs.FileMode) {
 	a.directory(path.Dir(name))
 	a.entries[name] = entry{mode: mode, data: data}
+}
+
+// link adds a symbolic link.
+func (a *archive) link(name, target string) {
+	a.directory(path.Dir(name))
+	a.entries[name] = entry{mode: fs.ModeSymlink | 0o777, data: []byte(target)}
 }
 
 // write writes the archive in the kernel's format, uncompressed: the virtual machine reads it from
@@ -76,6 +85,7 @@ type cpioWriter struct {
 const (
 	typeDirectory = 0o040000
 	typeFile      = 0o100000
+	typeLink      = 0o120000
 )
 
 func (w *cpioWriter) add(name string, e entry) error {
@@ -83,7 +93,11 @@ func (w *cpioWriter) add(name string, e entry) error {
 		return w.header(name, typeDirectory|int(e.mode.Perm()), 0)
 	}
 	if e.from == "" {
-		if err := w.header(name, typeFile|int(e.mode.Perm()), len(e.data)); err != nil {
+		kind := typeFile
+		if e.mode.Type() == fs.ModeSymlink {
+			kind = typeLink
+		}
+		if err := w.header(name, kind|int(e.mode.Perm()), len(e.data)); err != nil {
 			return err
 		}
 		if _, err := w.to.Write(e.data); err != nil {

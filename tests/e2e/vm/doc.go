@@ -7,6 +7,9 @@
 //	  ▲                                                                                  │
 //	  └────────────── second serial port: one line for each check ◄──────────────────────┘
 //
+// A second machine has systemd as process 1, which becomes of the guest program and starts it again as a
+// service. There, systemd makes the cgroups of pods and containers, and systemd-logind shuts the machine down.
+//
 // The first serial port is the console: what the kernel, the guest program and, after a check that
 // failed, the logs of the agent and of containerd say. A failing test prints its end.
 //

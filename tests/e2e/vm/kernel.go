@@ -157,20 +157,21 @@ func (a *archive) addLibraries(file string) error {
 	if err != nil {
 		return fmt.Errorf("read program %s: %w", file, err)
 	}
+	dirs := slices.Concat(a.libraries, libraryDirs)
 	for _, library := range libraries {
-		at := slices.IndexFunc(libraryDirs, func(dir string) bool {
+		at := slices.IndexFunc(dirs, func(dir string) bool {
 			_, err := os.Stat(filepath.Join(dir, library))
 			return err == nil
 		})
 		if at < 0 {
-			return fmt.Errorf("find library %s of %s: not in %v", library, file, libraryDirs)
+			return fmt.Errorf("find library %s of %s: not in %v", library, file, dirs)
 		}
 		// All in the first directory: the kernel's archive has no symbolic links to follow.
 		name := filepath.Join(libraryDirs[0], library)
 		if _, there := a.entries[name]; there {
 			continue
 		}
-		from := filepath.Join(libraryDirs[at], library)
+		from := filepath.Join(dirs[at], library)
 		a.file(name, from, 0o755)
 		if err := a.addLibraries(from); err != nil {
 			return err

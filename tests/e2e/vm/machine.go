@@ -52,7 +52,7 @@ var plugins = []string{"bridge", "host-local", "loopback"}
 
 // buildInitramfs builds all that goes into the guest, and writes it to file. Dir is for what is in
 // between.
-func buildInitramfs(ctx context.Context, k kernel, plane *lab.ControlPlane, repository, dir, file string, log io.Writer) error {
+func buildInitramfs(ctx context.Context, m Machine, k kernel, plane *lab.ControlPlane, repository, dir, file string, log io.Writer) error {
 	a := newArchive()
 	for _, name := range []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/root", "/var/lib"} {
 		a.directory(name)
@@ -100,7 +100,16 @@ func buildInitramfs(ctx context.Context, k kernel, plane *lab.ControlPlane, repo
 		}
 		a.file(name, kubeconfig, 0o600)
 	}
-	if err := a.addRuntime(ctx, repository, log); err != nil {
+	if m == Systemd {
+		root, err := systemdRoot(repository)
+		if err != nil {
+			return err
+		}
+		if err := a.addSystemd(root); err != nil {
+			return err
+		}
+	}
+	if err := a.addRuntime(ctx, m, repository, log); err != nil {
 		return err
 	}
 	load, err := k.load(modules...)
@@ -118,9 +127,9 @@ func buildInitramfs(ctx context.Context, k kernel, plane *lab.ControlPlane, repo
 	return errors.Join(a.write(f), f.Close())
 }
 
-// addRuntime adds all releases of containerd, runc and the CNI plugins, where they are outside.
-func (a *archive) addRuntime(ctx context.Context, repository string, log io.Writer) error {
-	for _, release := range lab.Releases {
+// addRuntime adds the releases of containerd, runc and the CNI plugins, where they are outside.
+func (a *archive) addRuntime(ctx context.Context, m Machine, repository string, log io.Writer) error {
+	for _, release := range m.Releases() {
 		bin, err := release.BinDir(ctx, repository, log)
 		if err != nil {
 			return err
@@ -165,8 +174,8 @@ func (a *archive) addRuntime(ctx context.Context, repository string, log io.Writ
 }
 
 // boot runs the guest until it powers the machine off or ctx ends, and returns its report. What the
-// console says goes to the file.
-func boot(ctx context.Context, k kernel, initramfs, console string) (Report, error) {
+// console says goes to the file, and what is reported also to log, at once.
+func boot(ctx context.Context, k kernel, initramfs, console string, log io.Writer) (Report, error) {
 	qemu, err := lab.LookPath("qemu-system-x86_64")
 	if err != nil {
 		return Report{}, err
@@ -198,7 +207,7 @@ func boot(ctx context.Context, k kernel, initramfs, console string) (Report, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = machine.Signal(syscall.SIGKILL) }) // or it has ended
 	defer stop()
-	report, err := ReadReport(port)
+	report, err := ReadReport(io.TeeReader(port, log))
 	<-machine.Exited()
 	if ctx.Err() != nil {
 		err = errors.Join(err, fmt.Errorf("the virtual machine was ended: %w", ctx.Err()))

@@ -18,6 +18,26 @@ type Check struct {
 	What  string // holds if the check passes
 	Vital bool   // those after it cannot be made without it
 	Once  bool   // it is made on the newest release only: it is about the node, and takes long
+	// Only is the kind of machine on which it is made; empty for all.
+	Only Machine
+}
+
+// Machine is a kind of virtual machine.
+type Machine string
+
+const (
+	// Bare has the guest program as process 1. Cgroups are made in the file system.
+	Bare Machine = "bare"
+	// Systemd has systemd as process 1, which makes the cgroups. logind shuts it down in the end.
+	Systemd Machine = "systemd"
+)
+
+// Releases are the releases of containerd that are in the machine.
+func (m Machine) Releases() []lab.Release {
+	if m == Systemd {
+		return lab.Releases[len(lab.Releases)-1:]
+	}
+	return lab.Releases
 }
 
 // Checks are all there are, in the order in which the guest makes them. But for the vital ones, each
@@ -30,21 +50,25 @@ var Checks = []Check{
 	{Name: "podlimits", What: "pods have cgroups of their own, by their classes, with their limits together"},
 	{Name: "swap", What: "a container may not swap, with a memory limit or without"},
 	{Name: "oomgroup", What: "a container short of memory is to be killed as a whole"},
+	{Name: "units", What: "the limits of pods are properties of their slices, so that a daemon-reload changes none", Only: Systemd},
 	{Name: "sidecar", What: "an init container has ended before a sidecar and a main container run, which serves"},
 	{Name: "oom", What: "a container that takes more memory than its limit is killed, for the reason that the runtime gives"},
 	{Name: "crash", What: "a container that exits is started again, and counted"},
 	{Name: "takeover", What: "an agent started after kill -9 finds the same containers and restarts none"},
+	{Name: "killed", What: "a container whose processes are killed is started again, and its old scope is gone", Only: Systemd},
 	{Name: "resize", What: "pods of a cluster get more and less CPU and memory while they run, by container and as a whole", Once: true},
-	{Name: "clock", What: "a clock that is set a day on and back restarts nothing, and pods come and go as before", Once: true},
-	{Name: "nfs", What: "a pod has the files of an NFS server; while that does not answer only who needs it waits, says so and can be deleted, and goes on when it answers", Once: true},
+	{Name: "clock", What: "a clock that is set a day on and back restarts nothing, and pods come and go as before", Once: true, Only: Bare},
+	{Name: "nfs", What: "a pod has the files of an NFS server; while that does not answer only who needs it waits, says so and can be deleted, and goes on when it answers", Once: true, Only: Bare},
+	{Name: "evicted", What: "a pod that takes the memory of the node is evicted, and its slice goes; the others stay", Only: Systemd},
 	{Name: "deletion", What: "pods whose manifests are taken away leave no cgroup, mount, directory or shim"},
 	{Name: "warnings", What: "the agent's log has no warning about cgroup v1"},
-	{Name: "end", What: "after agent and containerd have ended no process and no mount is left"},
+	{Name: "shutdown", What: "systemctl poweroff waits until the pods have ended, the critical one last, each with its preStop hook", Only: Systemd},
+	{Name: "end", What: "after agent and containerd have ended no process and no mount is left", Only: Bare},
 }
 
-// Of says whether the check is made on a release.
-func (c Check) Of(release lab.Release) bool {
-	return !c.Once || release == lab.Releases[len(lab.Releases)-1]
+// Of says whether the check is made on a release in a machine.
+func (c Check) Of(m Machine, release lab.Release) bool {
+	return (c.Only == "" || c.Only == m) && (!c.Once || release == lab.Releases[len(lab.Releases)-1])
 }
 
 // The lines of a report. Texts are quoted as in Go, so that each is one line.

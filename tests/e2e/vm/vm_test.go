@@ -17,7 +17,13 @@ const deadline = 16 * time.Minute
 
 // TestCgroupV2 boots a machine with cgroup v2 alone and runs a node in it, on each release of
 // containerd. The apiserver that the node is a member of for a while runs outside.
-func TestCgroupV2(t *testing.T) {
+func TestCgroupV2(t *testing.T) { testMachine(t, Bare) }
+
+// TestSystemd does the same in a machine with systemd, whose slices are the cgroups of pods, on the newest
+// containerd. In the end logind shuts the machine down.
+func TestSystemd(t *testing.T) { testMachine(t, Systemd) }
+
+func testMachine(t *testing.T, m Machine) {
 	repository, err := lab.Repository()
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +35,9 @@ func TestCgroupV2(t *testing.T) {
 		return nil
 	})
 	lab.Need(t, amd64, lab.GoToolchain, lab.Qemu, hasKernel(repository), lab.MountNFS, lab.CNIPlugins, lab.Runc, lab.OldContainerd)
+	if m == Systemd {
+		lab.Need(t, hasSystemd(repository))
+	}
 	k, err := findKernel(repository)
 	if err != nil {
 		t.Fatal(err)
@@ -36,21 +45,21 @@ func TestCgroupV2(t *testing.T) {
 	plane := lab.ForControlPlaneTest(t, lab.ControlPlaneConfig{})
 	dir := t.TempDir()
 	initramfs, console := filepath.Join(dir, "initramfs"), filepath.Join(dir, "console")
-	if err := buildInitramfs(t.Context(), k, plane, repository, dir, initramfs, t.Output()); err != nil {
+	if err := buildInitramfs(t.Context(), m, k, plane, repository, dir, initramfs, t.Output()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	begin := time.Now()
-	report, err := boot(ctx, k, initramfs, console)
+	report, err := boot(ctx, k, initramfs, console, t.Output())
 	t.Logf("kernel %s, %s from boot to power-off", k.release, time.Since(begin).Round(time.Second))
 	if err != nil {
 		t.Error(err)
 	}
-	for _, release := range lab.Releases {
+	for _, release := range m.Releases() {
 		t.Run("containerd-"+string(release), func(t *testing.T) {
 			for _, check := range Checks {
-				if !check.Of(release) {
+				if !check.Of(m, release) {
 					continue
 				}
 				t.Run(check.Name, func(t *testing.T) {

@@ -58,6 +58,9 @@ var rows = []row{
 	{cluster, "cluster-events", (*bench).clusterEvents},
 	{cluster, "cluster-hundred", (*bench).clusterHundred},
 	{cluster, "cluster-killed", (*bench).clusterKilled},
+	{cluster, "cluster-eviction", (*bench).clusterEviction},
+	{shortages, "cluster-hog", (*bench).clusterHog},
+	{shortages, "cluster-filler", (*bench).clusterFiller},
 	{simulation, "world-determinism", (*bench).worldDeterminism},
 	{simulation, "world-scale", (*bench).worldScale},
 	{simulation, "world-memory", (*bench).worldMemory},
@@ -112,7 +115,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.simNodes, "sim-nodes", worldNodes, "nodes of the largest simulated world, 30 pods each: 100, 1000 or 5000")
 	flags.DurationVar(&o.window, "window", time.Minute, "how long idle CPU is measured")
 	flags.StringVar(&o.out, "out", "", "file to write the fully measured sections to (default docs/benchmarks.md; none with --quick or --floor-only)")
-	flags.Func("beside", "another build of the agent, measured by row cluster-events in turns with this build; may be repeated", func(path string) error {
+	flags.Func("beside", "another build of the agent, measured by rows cluster-events and cluster-eviction in turns with this build; may be repeated", func(path string) error {
 		o.beside = append(o.beside, path)
 		return nil
 	})

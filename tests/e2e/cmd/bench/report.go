@@ -17,8 +17,9 @@ import (
 type section uint8
 
 const (
-	alone   section = iota // a node without an apiserver
-	cluster                // one of a cluster, beside the real kubelet
+	alone     section = iota // a node without an apiserver
+	cluster                  // one of a cluster, beside the real kubelet
+	shortages                // one of a cluster that runs short
 	simulation
 )
 
@@ -34,6 +35,10 @@ Values are medians unless stated otherwise.`, "floor"},
 	{cluster, "A node of a cluster", `The same work on a real etcd and kube-apiserver, measured by a client that watches the pods. The floor makes
 the same CRI requests and one status write per pod, without an agent. The kubelet has the same Kubernetes
 release, flags, configuration and containerd, and its samples alternate with those of troupe.`, "floor; kubelet"},
+	{shortages, "A node that runs short", `A pod without limits takes all memory of the pods, or all of the node's disk, beside pods that sleep. The times are
+from when the threshold was passed, which is read from the kernel every 20 ms, until the agent's event of the
+eviction. Pods are given 1.5 GiB of the machine's memory (systemReserved), and the root directory of the agent is a
+small file system in memory. The kubelet has the same Kubernetes release, flags, configuration and containerd.`, "kubelet"},
 	{simulation, "The simulated world", `The same actors on simulated runtimes and an apiserver in memory (docs/simulation.md), in one process.`, "compared with"},
 }
 

@@ -137,7 +137,7 @@ func (h *host) limits(ctx context.Context) error {
 		{"small", "25000 100000", strconv.Itoa(48 << 20)},
 		{"free", "max 100000", "max"},
 	} {
-		files, err := h.control(ctx, "limits", want.container, "cpu.max", "memory.max", "cpu.weight")
+		files, err := h.ofContainer(ctx, "limits", want.container, "cpu.max", "memory.max", "cpu.weight")
 		if err != nil {
 			return err
 		}
@@ -163,37 +163,91 @@ func (h *host) podLimits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	limits := "burstable/pod" + h.uids["limits"]
+	// The plainest pod of the third class.
+	if err := h.agent.Write("guaranteed.yaml", guaranteedPod); err != nil {
+		return err
+	}
+	if _, err := h.awaitPod(ctx, "guaranteed", "runs", node.Pod.Running); err != nil {
+		return err
+	}
+	limits, guaranteed := h.podDir("burstable", h.uids["limits"]), h.podDir("", h.uids["guaranteed"])
+	bestEffort := h.podDir("besteffort", crash.UID)
 	return await(ctx, "the cgroups of pods are as wanted", func() error {
 		var wrong error
 		for file, want := range map[string]string{
-			"besteffort/cpu.weight":                      "1",
-			"burstable/cpu.weight":                       "4",
-			limits + "/cpu.weight":                       "4",
-			limits + "/cpu.max":                          "max 100000", // one container has no limit
-			limits + "/memory.max":                       "max",
-			limits + "/pids.max":                         "500",
-			"besteffort/pod" + crash.UID + "/cpu.weight": "1",
-			"besteffort/pod" + crash.UID + "/memory.max": "max",
-			"besteffort/pod" + crash.UID + "/pids.max":   "500",
+			h.classDir("besteffort") + "/cpu.weight": "1",
+			h.classDir("burstable") + "/cpu.weight":  "4",
+			limits + "/cpu.weight":                   "4",
+			limits + "/cpu.max":                      "max 100000", // one container has no limit
+			limits + "/memory.max":                   "max",
+			limits + "/pids.max":                     "500",
+			bestEffort + "/cpu.weight":               "1",
+			bestEffort + "/memory.max":               "max",
+			bestEffort + "/pids.max":                 "500",
+			guaranteed + "/cpu.weight":               "8",
+			guaranteed + "/cpu.max":                  "20000 100000",
+			guaranteed + "/memory.max":               strconv.Itoa(32 << 20),
 		} {
-			got, err := h.ofAllPods(file)
+			got, err := control(file)
 			if err == nil && got != want {
 				err = fmt.Errorf("%s is %q, want %q", file, got, want)
 			}
 			wrong = errors.Join(wrong, err)
 		}
-		if got, err := h.ofAllPods("memory.max"); err != nil || got == "max" {
+		if got, err := control(h.classDir("") + "/memory.max"); err != nil || got == "max" {
 			wrong = errors.Join(wrong, fmt.Errorf("memory.max of all pods is %q, %v; want what is allocatable", got, err))
 		}
 		return wrong
 	})
 }
 
-// ofAllPods reads a file in the cgroup that those of pods are in.
-func (h *host) ofAllPods(file string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(cgroups, h.lab.CgroupRoot(), "kubepods", file))
+// guaranteedPod has requests as high as its limits.
+const guaranteedPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: guaranteed}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: ` + lab.WorkImage + `
+    args: [sleep]
+    resources: {limits: {cpu: 200m, memory: 32Mi}}
+`
+
+// control reads a file of a cgroup.
+func control(file string) (string, error) {
+	text, err := os.ReadFile(file)
 	return strings.TrimSpace(string(text)), err
+}
+
+// classDir is the cgroup of the pods of a class, and for "" that of all pods, where Guaranteed ones are.
+func (h *host) classDir(class string) string {
+	if h.machine == vm.Systemd {
+		dir := filepath.Join(cgroups, "kubepods.slice")
+		if class != "" {
+			dir = filepath.Join(dir, "kubepods-"+class+".slice")
+		}
+		return dir
+	}
+	return filepath.Join(cgroups, h.lab.CgroupRoot(), "kubepods", class)
+}
+
+// podDir is the cgroup of a pod.
+func (h *host) podDir(class, uid string) string {
+	if h.machine == vm.Systemd {
+		name := strings.TrimSuffix(filepath.Base(h.classDir(class)), ".slice") + "-pod" + strings.ReplaceAll(uid, "-", "_") + ".slice"
+		return filepath.Join(h.classDir(class), name)
+	}
+	return filepath.Join(h.classDir(class), "pod"+uid)
+}
+
+// containerDir is the cgroup of a container in that of its pod.
+func (h *host) containerDir(pod, id string) string {
+	if h.machine == vm.Systemd {
+		return filepath.Join(pod, "cri-containerd-"+id+".scope")
+	}
+	return filepath.Join(pod, id)
 }
 
 func (h *host) swap(ctx context.Context) error {
@@ -208,7 +262,7 @@ func (h *host) oomGroup(ctx context.Context) error {
 func (h *host) allHave(ctx context.Context, file, want string) error {
 	var wrong error
 	for _, container := range []string{"small", "free"} {
-		files, err := h.control(ctx, "limits", container, file)
+		files, err := h.ofContainer(ctx, "limits", container, file)
 		if err != nil {
 			return err
 		}
@@ -219,8 +273,8 @@ func (h *host) allHave(ctx context.Context, file, want string) error {
 	return wrong
 }
 
-// control reads files of the cgroup that a container's process is in.
-func (h *host) control(ctx context.Context, pod, container string, files ...string) (map[string]string, error) {
+// ofContainer reads files of the cgroup that a container's process is in.
+func (h *host) ofContainer(ctx context.Context, pod, container string, files ...string) (map[string]string, error) {
 	world, err := node.Look(ctx, h.lab)
 	if err != nil {
 		return nil, err
@@ -421,6 +475,11 @@ func (h *host) deletion(ctx context.Context) error {
 		}
 		left, err := h.podCgroups()
 		left = append(left, node.Leftovers(h.agent, h.lab)...)
+		if h.machine == vm.Systemd && err == nil {
+			var units []string
+			units, err = podUnits(ctx)
+			left = append(left, units...)
+		}
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("left: %s", strings.Join(left, "; "))
 		}
@@ -443,7 +502,7 @@ func (h *host) podCgroups() ([]string, error) {
 		}
 		ofPod := containerID.MatchString(d.Name())
 		for _, uid := range h.uids {
-			ofPod = ofPod || strings.Contains(d.Name(), uid)
+			ofPod = ofPod || strings.Contains(strings.ReplaceAll(d.Name(), "_", "-"), uid)
 		}
 		if ofPod {
 			left = append(left, "cgroup "+path)

@@ -42,21 +42,25 @@ func await(ctx context.Context, what string, condition func() error) error {
 }
 
 // pods are the names of those that the checks look at, each in a manifest of its name.
-var pods = []string{"crash", "init-and-sidecar", "limits", "oom"}
+var pods = []string{"crash", "guaranteed", "init-and-sidecar", "limits", "oom"}
 
 // host is this machine with one release of containerd on it, and the agent.
 type host struct {
+	machine  vm.Machine
 	release  lab.Release
 	reporter *vm.Reporter
 	registry *lab.Registry
 	lab      *lab.Lab
 	agent    *node.Agent
-	mounts   []string          // before anything began
-	uids     map[string]string // of pods that were seen, by name
+	mounts   []string // before anything began
+	settings string   // of the agent
+	// goingDown: systemd is shutting the machine down.
+	goingDown bool
+	uids      map[string]string // of pods that were seen, by name
 }
 
-func newHost(release lab.Release, registry *lab.Registry, reporter *vm.Reporter) *host {
-	return &host{release: release, registry: registry, reporter: reporter, uids: map[string]string{}}
+func newHost(m vm.Machine, release lab.Release, registry *lab.Registry, reporter *vm.Reporter) *host {
+	return &host{machine: m, release: release, registry: registry, reporter: reporter, uids: map[string]string{}}
 }
 
 func (h *host) dir() string { return "/run/" + string(h.release) }
@@ -67,11 +71,12 @@ func (h *host) checkAll(ctx context.Context) {
 		"runtime": h.runtime, "agent": h.startAgent, "running": h.running, "sidecar": h.sidecar,
 		"crash": h.crash, "limits": h.limits, "podlimits": h.podLimits, "swap": h.swap, "oomgroup": h.oomGroup,
 		"oom": h.oom, "takeover": h.takeover, "resize": h.resize,
-		"clock": h.clock, "nfs": h.nfs, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
+		"clock": h.clock, "nfs": h.nfs, "units": h.units, "killed": h.killed, "evicted": h.evicted,
+		"shutdown": h.shutdown, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
 	}
 	wordsSaid, missing := false, ""
 	for _, check := range vm.Checks {
-		if !check.Of(h.release) {
+		if !check.Of(h.machine, h.release) {
 			continue
 		}
 		begin := time.Now()
@@ -108,7 +113,7 @@ func (h *host) runtime(ctx context.Context) error {
 	}
 	h.lab, err = lab.New(ctx, lab.Config{
 		Dir: filepath.Join(h.dir(), "c"), Release: h.release, Registry: h.registry,
-		BinDir: vm.ContainerdDir(h.release), NoHostPorts: true,
+		BinDir: vm.ContainerdDir(h.release), NoHostPorts: true, SystemdCgroup: h.machine == vm.Systemd,
 	})
 	if err != nil {
 		return err
@@ -117,10 +122,20 @@ func (h *host) runtime(ctx context.Context) error {
 }
 
 func (h *host) startAgent(ctx context.Context) error {
+	if h.agent != nil {
+		if err := h.agent.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	driver, settings := "", "failCgroupV1: true\npodPidsLimit: 500\n"
+	if h.machine == vm.Systemd {
+		driver = "systemd"
+		settings += shutdownSettings
+	}
 	var err error
 	h.agent, err = node.New(node.Config{
 		Binary: vm.AgentPath, Dir: filepath.Join(h.dir(), "n"), Endpoint: h.lab.Endpoint(), CgroupRoot: h.lab.CgroupRoot(),
-		Settings: "failCgroupV1: true\npodPidsLimit: 500\n",
+		CgroupDriver: driver, Settings: settings + h.settings,
 	})
 	if err != nil {
 		return err

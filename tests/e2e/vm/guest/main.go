@@ -1,6 +1,7 @@
 // Command guest is the first process of the virtual machine in which package vm tests a node. As
 // process 1 it prepares the machine, as an init would, and reaps; its child of the same program runs
-// the checks. It makes a mess of any other machine, and so wants to be process 1.
+// the checks. It makes a mess of any other machine, and so wants to be process 1. In a machine with systemd
+// it becomes systemd, which starts it again as a service that runs the checks.
 package main
 
 import (
@@ -21,25 +22,24 @@ import (
 // deadline is for all checks; the test outside is more patient.
 const deadline = 14 * time.Minute
 
-// childVariable tells the child what it is.
-const childVariable = "GUEST_CHILD"
-
 func main() {
 	var err error
 	switch {
-	case os.Getenv(childVariable) != "":
-		err = checks()
+	case os.Getenv(vm.MachineVariable) != "":
+		m := vm.Machine(os.Getenv(vm.MachineVariable))
+		var goingDown bool
+		goingDown, err = checks(m)
+		if m == vm.Systemd && !goingDown {
+			err = powerOff(err)
+		}
+	case os.Getpid() == 1 && hasSystemd():
+		err = becomeSystemd()
 	case os.Getpid() == 1:
 		err = initialize()
 		if err == nil {
 			err = runChild()
 		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "guest:", err)
-			err = report(func(r *vm.Reporter) { r.Fatal(err) })
-		}
-		unix.Sync()
-		err = errors.Join(err, unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
+		err = powerOff(err)
 	default:
 		err = errors.New("it is for a virtual machine, as its init")
 	}
@@ -47,6 +47,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "guest:", err)
 		os.Exit(1)
 	}
+}
+
+// powerOff reports why it comes to this, if err is not nil, and ends the machine.
+func powerOff(err error) error {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "guest:", err)
+		err = report(func(r *vm.Reporter) { r.Fatal(err) })
+	}
+	unix.Sync()
+	return errors.Join(err, unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
 }
 
 // report opens the serial port of the report.
@@ -63,7 +73,7 @@ func report(write func(*vm.Reporter)) error {
 // runChild runs the checks in a child and reaps whatever is left to process 1 meanwhile: shims are.
 func runChild() error {
 	child := exec.Command("/proc/self/exe")
-	child.Env = append(os.Environ(), childVariable+"=yes")
+	child.Env = append(os.Environ(), vm.MachineVariable+"="+string(vm.Bare))
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
 		return err
@@ -84,21 +94,29 @@ func runChild() error {
 	}
 }
 
-// checks makes all checks on each release.
-func checks() error {
+// checks makes all checks on each release. goingDown says that systemd is shutting the machine down then.
+func checks(m vm.Machine) (goingDown bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
+	if m == vm.Systemd {
+		if err := growRun(); err != nil {
+			return false, err
+		}
+	}
 	registry, err := serveImages(ctx)
 	if err != nil {
-		return fmt.Errorf("serve images: %w", err)
+		return false, fmt.Errorf("serve images: %w", err)
 	}
 	defer registry.Close()
-	return report(func(r *vm.Reporter) {
-		for _, release := range lab.Releases {
-			newHost(release, registry, r).checkAll(ctx)
+	err = report(func(r *vm.Reporter) {
+		for _, release := range m.Releases() {
+			h := newHost(m, release, registry, r)
+			h.checkAll(ctx)
+			goingDown = h.goingDown
 		}
 		r.End()
 	})
+	return goingDown, err
 }
 
 // serveImages makes images of the programs that the host has put there.

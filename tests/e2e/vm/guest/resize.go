@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,11 +82,12 @@ func (a amounts) requirements() v1.ResourceRequirements {
 	}
 }
 
-// files is what cgroup v2 has then.
-func (a amounts) files() map[string]string {
+// files is what cgroup v2 has then, with CPU limits in steps of so many thousandths.
+func (a amounts) files(steps int64) map[string]string {
 	cpu, memory := resource.MustParse(a.cpuLimit), resource.MustParse(a.memoryLimit)
+	milli := (cpu.MilliValue() + steps - 1) / steps * steps
 	return map[string]string{
-		"cpu.max":    fmt.Sprintf("%d 100000", cpu.MilliValue()*100),
+		"cpu.max":    fmt.Sprintf("%d 100000", milli*100),
 		"memory.max": strconv.FormatInt(memory.Value(), 10),
 	}
 }
@@ -119,8 +121,8 @@ func (s sized) patch(a amounts) ([]byte, error) {
 	return json.Marshal(map[string]any{"spec": spec})
 }
 
-// resize makes the node one of a real cluster, whose apiserver runs outside, and has it resize pods.
-func (h *host) resize(ctx context.Context) (err error) {
+// inCluster makes the node one of a real cluster, whose apiserver runs outside.
+func (h *host) inCluster(ctx context.Context, do func(context.Context, kubernetes.Interface) error) (err error) {
 	config, proxy, err := reachAPI()
 	if err != nil {
 		return err
@@ -133,7 +135,17 @@ func (h *host) resize(ctx context.Context) (err error) {
 	if err := h.restart(ctx, "--kubeconfig", vm.NodeKubeconfig, "--node-ip", "127.0.0.1"); err != nil {
 		return err
 	}
+	return do(ctx, api)
+}
+
+// resize has the node resize pods of a cluster.
+func (h *host) resize(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, h.restart(ctx)) }()
+	return h.inCluster(ctx, h.resizePods)
+}
+
+func (h *host) resizePods(ctx context.Context, api kubernetes.Interface) error {
+	last := amounts{"50m", "24Mi", "125m", "40Mi"} // one up, the other down
 	small := amounts{"100m", "16Mi", "200m", "64Mi"}
 	both := []sized{{name: "resized"}, {name: "resized-whole", whole: true}}
 	ids, weights := map[string]string{}, map[string]int{}
@@ -146,8 +158,14 @@ func (h *host) resize(ctx context.Context) (err error) {
 		small,
 		{"300m", "32Mi", "400m", "128Mi"},
 		{"50m", "24Mi", "100m", "48Mi"},
-		{"50m", "24Mi", "300m", "40Mi"}, // one up, the other down
+		last,
 	} {
+		if a == last && h.machine == vm.Systemd {
+			// Before there is a limit that runc may have told the kernel otherwise than systemd.
+			if err := h.reload(ctx); err != nil {
+				return err
+			}
+		}
 		for _, s := range both {
 			if step == 0 {
 				continue
@@ -171,15 +189,34 @@ func (h *host) resize(ctx context.Context) (err error) {
 			weights[s.name] = weight
 		}
 	}
-	for _, s := range both {
-		if err := api.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, s.name, metav1.DeleteOptions{}); err != nil {
+	if h.machine == vm.Systemd {
+		if err := errors.Join(h.agent.Kill(ctx), h.agent.Start(ctx)); err != nil {
+			return err
+		}
+		// The next agent reads other amounts than it was asked for.
+		for _, s := range both {
+			if _, err := h.awaitSize(ctx, api, s, last, ids); err != nil {
+				return err
+			}
+		}
+	}
+	return deletePods(ctx, api, both[0].name, both[1].name)
+}
+
+// deletePods deletes pods and waits until they are gone.
+func deletePods(ctx context.Context, api kubernetes.Interface, names ...string) error {
+	for _, name := range names {
+		if err := api.CoreV1().Pods(metav1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			return err
 		}
 	}
 	return await(ctx, "the apiserver has the pods no more", func() error {
 		list, err := api.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
 		for i := range list.Items {
-			if name := list.Items[i].Name; strings.HasPrefix(name, "resized") {
+			if name := list.Items[i].Name; slices.Contains(names, name) {
 				err = errors.Join(err, fmt.Errorf("it has %s", name))
 			}
 		}
@@ -217,16 +254,21 @@ func (h *host) awaitSize(ctx context.Context, api kubernetes.Interface, s sized,
 			told.Requests.Cpu().Cmp(resource.MustParse(a.cpu)) != 0 {
 			return fmt.Errorf("the status says %+v", told)
 		}
-		of := filepath.Join(cgroups, h.lab.CgroupRoot(), "kubepods/burstable/pod"+string(p.UID))
+		of := h.podDir("burstable", string(p.UID))
 		_, id, _ := strings.Cut(c.ContainerID, "://")
-		for file, want := range a.files() {
-			for _, dir := range []string{of, filepath.Join(of, id)} {
-				got, err := os.ReadFile(filepath.Join(dir, file))
+		exact, rounded := a.files(1), a.files(1)
+		if h.machine == vm.Systemd {
+			rounded = a.files(10) // systemd has percentages
+		}
+		for file, want := range rounded {
+			for _, dir := range []string{of, h.containerDir(of, id)} {
+				got, err := control(filepath.Join(dir, file))
 				if err != nil {
 					return err
 				}
-				if text := strings.TrimSpace(string(got)); text != want {
-					return fmt.Errorf("%s of %s is %q, want %q", file, dir, text, want)
+				// Older releases of runc tell systemd what is rounded, and the kernel what is not.
+				if got != want && (dir == of || got != exact[file]) {
+					return fmt.Errorf("%s of %s is %q, want %q", file, dir, got, want)
 				}
 			}
 		}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/node"
+	"github.com/troupe-dev/troupe/tests/e2e/vm"
+)
+
+func hasSystemd() bool {
+	_, err := os.Stat(vm.SystemdPath)
+	return err == nil
+}
+
+// becomeSystemd does what others do on a host before or beside systemd: load modules, set the network up.
+func becomeSystemd() error {
+	if err := errors.Join(moveRoot(), loadModules(), networkUp()); err != nil {
+		return err
+	}
+	return unix.Exec(vm.SystemdPath, []string{vm.SystemdPath}, os.Environ())
+}
+
+// growRun makes room in /run, which systemd makes a fifth of the memory, for containerd.
+func growRun() error {
+	if err := unix.Mount("", "/run", "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, "size=75%,mode=755"); err != nil {
+		return fmt.Errorf("grow /run: %w", err)
+	}
+	return nil
+}
+
+// withSystemd asks systemd.
+func withSystemd(ctx context.Context, do func(*dbus.Conn) error) error {
+	conn, err := dbus.NewSystemConnectionContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reach systemd: %w", err)
+	}
+	defer conn.Close()
+	return do(conn)
+}
+
+// podUnits are the units of pods and their containers that systemd knows, also those that failed.
+func podUnits(ctx context.Context) (found []string, err error) {
+	err = withSystemd(ctx, func(conn *dbus.Conn) error {
+		units, err := conn.ListUnitsByPatternsContext(ctx, nil, []string{"kubepods*pod*.slice", "cri-containerd-*"})
+		for i := range units {
+			// Those of all pods and of the classes stay.
+			if u := &units[i]; strings.Contains(strings.TrimPrefix(u.Name, "kubepods"), "pod") || strings.HasSuffix(u.Name, ".scope") {
+				found = append(found, fmt.Sprintf("unit %s (%s)", u.Name, u.ActiveState))
+			}
+		}
+		return err
+	})
+	return found, err
+}
+
+// units looks at what systemd was told.
+func (h *host) units(ctx context.Context) error {
+	const none = uint64(math.MaxUint64)
+	err := withSystemd(ctx, func(conn *dbus.Conn) error {
+		var wrong error
+		for dir, want := range map[string]map[string]uint64{
+			h.classDir("burstable"):                 {"CPUWeight": 4},
+			h.classDir("besteffort"):                {"CPUWeight": 1},
+			h.podDir("burstable", h.uids["limits"]): {"CPUWeight": 4, "CPUQuotaPerSecUSec": none, "MemoryMax": none, "TasksMax": 500},
+			h.podDir("besteffort", h.uids["crash"]): {"CPUWeight": 1, "CPUQuotaPerSecUSec": none, "MemoryMax": none, "TasksMax": 500},
+			h.podDir("", h.uids["guaranteed"]):      {"CPUWeight": 8, "CPUQuotaPerSecUSec": 200_000, "MemoryMax": 32 << 20, "TasksMax": 500},
+		} {
+			unit := filepath.Base(dir)
+			have, err := conn.GetUnitTypePropertiesContext(ctx, unit, "Slice")
+			if err != nil {
+				return fmt.Errorf("ask for %s: %w", unit, err)
+			}
+			for property, value := range want {
+				if have[property] != value {
+					wrong = errors.Join(wrong, fmt.Errorf("%s of %s is %v, want %d", property, unit, have[property], value))
+				}
+			}
+			if have["ControlGroup"] != strings.TrimPrefix(dir, cgroups) {
+				wrong = errors.Join(wrong, fmt.Errorf("%s is at %v, want %s", unit, have["ControlGroup"], dir))
+			}
+		}
+		return wrong
+	})
+	return errors.Join(err, h.reload(ctx))
+}
+
+// reload has systemd read all units anew, as the installation of many a package does, and compares what the
+// kernel was told before and after: systemd applies what it knows.
+func (h *host) reload(ctx context.Context) error {
+	before, err := h.allLimits()
+	if err != nil {
+		return err
+	}
+	if err := withSystemd(ctx, func(conn *dbus.Conn) error { return conn.ReloadContext(ctx) }); err != nil {
+		return fmt.Errorf("reload systemd: %w", err)
+	}
+	after, err := h.allLimits()
+	for file, was := range before { // some are gone: those of pods that have ended
+		if is, there := after[file]; there && is != was {
+			err = errors.Join(err, fmt.Errorf("after a daemon-reload %s is %q, and was %q", file, is, was))
+		}
+	}
+	return err
+}
+
+// allLimits are the limits in the cgroups of pods and below, by file, but for the containers of the pod that crashes.
+func (h *host) allLimits() (map[string]string, error) {
+	found := map[string]string{}
+	err := filepath.WalkDir(h.classDir(""), func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // they come and go
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if strings.HasPrefix(path, h.podDir("besteffort", h.uids["crash"])+"/cri-containerd-") {
+			return nil // it may be about to be made
+		}
+		switch d.Name() {
+		// Not memory.oom.group: until systemd 253 a scope has no property for it (OOMPolicy), and a reload sets it back.
+		case "cpu.max", "cpu.weight", "memory.max", "memory.swap.max", "pids.max", "cgroup.subtree_control":
+			text, err := os.ReadFile(path)
+			if err == nil {
+				found[path] = strings.TrimSpace(string(text))
+			}
+		}
+		return nil
+	})
+	if err == nil && len(found) == 0 {
+		err = errors.New("no cgroup of a pod has limits")
+	}
+	return found, err
+}
+
+// killed kills a container past everybody.
+func (h *host) killed(ctx context.Context) error {
+	world, err := node.Look(ctx, h.lab)
+	if err != nil {
+		return err
+	}
+	running := world.Of("guaranteed").Running()
+	if len(running) != 1 {
+		return fmt.Errorf("pod guaranteed has %d running containers; want 1", len(running))
+	}
+	id := running[0].Id
+	pid, err := node.ContainerPID(ctx, h.lab, id)
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return err
+	}
+	if _, err := h.awaitPod(ctx, "guaranteed", "runs again", func(p node.Pod) error {
+		if c := p.Container("main"); c.Restarts != 1 || c.State != "running" {
+			return errors.New("it does not")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return await(ctx, "the scope of the killed container is gone", func() error {
+		units, err := podUnits(ctx)
+		for _, unit := range units {
+			if strings.Contains(unit, id) {
+				err = errors.Join(err, errors.New(unit))
+			}
+		}
+		return err
+	})
+}
+
+// hogs is how many MiB the pod takes that is to be evicted, half of it more than there is for it.
+const hogs = 400
+
+// evicted has a pod of the cluster take the memory of the node.
+func (h *host) evicted(ctx context.Context) (err error) {
+	before, err := node.Look(ctx, h.lab)
+	if err != nil {
+		return err
+	}
+	free, err := available()
+	if err != nil {
+		return err
+	}
+	h.settings = fmt.Sprintf("evictionHard: {memory.available: %dMi}\nevictionPressureTransitionPeriod: 1s\n", free>>20-hogs/2)
+	defer func() {
+		h.settings = ""
+		err = errors.Join(err, h.startAgent(ctx))
+	}()
+	if err := h.startAgent(ctx); err != nil {
+		return err
+	}
+	if err := h.inCluster(ctx, h.evictHog); err != nil {
+		return err
+	}
+	after, err := node.Look(ctx, h.lab)
+	if was, is := before.Of("limits").RunningIDs(), after.Of("limits").RunningIDs(); err == nil && (len(was) == 0 || !slices.Equal(was, is)) {
+		err = fmt.Errorf("of pod limits these ran before: %v\nafter: %v", was, is)
+	}
+	return err
+}
+
+// available is how much memory no process uses and the kernel can have back at once, in bytes: what the
+// signal memory.available is about.
+func available() (int64, error) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	sum := int64(0)
+	for line := range strings.Lines(string(text)) {
+		var name string
+		var kib int64
+		if _, err := fmt.Sscan(line, &name, &kib); err == nil && (name == "MemFree:" || name == "Inactive(file):") {
+			sum += kib << 10
+		}
+	}
+	return sum, nil
+}
+
+// evictHog makes the pod and waits until it was evicted.
+func (h *host) evictHog(ctx context.Context, api kubernetes.Interface) error {
+	const name = "hog"
+	pods := api.CoreV1().Pods(metav1.NamespaceDefault)
+	if _, err := pods.Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{
+		NodeName: node.NodeName, TerminationGracePeriodSeconds: new(int64(1)),
+		Containers: []v1.Container{{
+			Name: "main", Image: lab.WorkImage, Args: []string{"hog", "memory", fmt.Sprint(hogs)},
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse("16Mi")}},
+		}},
+	}}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := await(ctx, "the pod that takes the memory is evicted", func() error {
+		p, err := pods.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		h.uids[name] = string(p.UID)
+		if s := &p.Status; s.Phase != v1.PodFailed || s.Reason != "Evicted" {
+			return fmt.Errorf("it is %s, %s: %s", s.Phase, s.Reason, s.Message)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := await(ctx, "its slice is gone", func() error {
+		units, err := podUnits(ctx)
+		for _, unit := range units {
+			if strings.Contains(unit, strings.ReplaceAll(h.uids[name], "-", "_")) {
+				err = errors.Join(err, errors.New(unit))
+			}
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	return deletePods(ctx, api, name)
+}
