@@ -9,6 +9,7 @@
 // Facts:
 //
 //	observed     sandboxes, containers and images of the runtime, as plain values
+//	machine      how a machine is built: CPUs, cores, sockets, NUMA nodes
 //	podobjects   the API objects that a pod uses, and their known state
 //	podspec      what follows from a pod's spec alone: kinds of containers, static, grace, QoS
 //
