@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
-	"time"
 
 	"github.com/opencontainers/cgroups"
 	cgroupmanager "github.com/opencontainers/cgroups/manager"
@@ -46,7 +44,7 @@ const cgroupRoot = "/sys/fs/cgroup"
 // New finds out what this host has.
 func New(s *podcgroup.Settings) (*Cgroups, error) {
 	c := &Cgroups{settings: s, v2: cgroups.IsCgroup2UnifiedMode(), root: cgroupRoot}
-	c.kill = func(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+	c.kill = kill
 	if c.v2 {
 		have, err := cgroups.GetAllSubsystems()
 		if err != nil {
@@ -144,13 +142,6 @@ func protection(v podcgroup.Values) map[string]string {
 	return files
 }
 
-const (
-	// killRounds is how often what is left in a cgroup is killed: what forks
-	// meanwhile is found by the next. killPause is the time between two.
-	killRounds = 5
-	killPause  = 20 * time.Millisecond
-)
-
 // RemovePod implements port.Cgroups.
 func (c *Cgroups) RemovePod(ctx context.Context, uid types.UID, done func(error)) {
 	hostcall.Do(ctx, "RemovePodCgroup", string(uid), func(ctx context.Context) error {
@@ -175,24 +166,8 @@ func (c *Cgroups) remove(ctx context.Context, name podcgroup.Name) error {
 	if err != nil {
 		return err
 	}
-	for range killRounds {
-		pids, err := inside(dirs)
-		if err != nil {
-			return fmt.Errorf("list the processes in the cgroup: %w", err)
-		}
-		if len(pids) == 0 {
-			break
-		}
-		for _, pid := range pids {
-			if err := c.kill(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("kill process %d, which still runs in the cgroup: %w", pid, err)
-			}
-		}
-		select {
-		case <-time.After(killPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	if err := endAll(ctx, dirs, c.kill); err != nil {
+		return err
 	}
 	if err := m.Destroy(); err != nil {
 		return fmt.Errorf("remove cgroup: %w", err)
@@ -205,22 +180,6 @@ func (c *Cgroups) remove(ctx context.Context, name podcgroup.Name) error {
 		}
 	}
 	return nil
-}
-
-// inside are the processes in some cgroups and all below them. With v1 one may be
-// in the cgroup of one controller alone.
-func inside(dirs []string) ([]int, error) {
-	found := map[int]bool{}
-	for _, dir := range dirs {
-		pids, err := cgroups.GetAllPids(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, pid := range pids {
-			found[pid] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // dirs are the directories of a cgroup, one in each hierarchy.

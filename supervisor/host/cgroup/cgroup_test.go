@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,17 @@ func TestCgroupsOnThisHost(t *testing.T) {
 	t.Cleanup(func() { stray.Process.Kill() }) //nolint:errcheck // it ought to be dead
 	if err := os.WriteFile(filepath.Join(deep, "cgroup.procs"), fmt.Append(nil, stray.Process.Pid), 0); err != nil {
 		t.Fatal(err)
+	}
+	if !c.v2 { // as a runc leaves it that is killed at the wrong moment
+		frozen := filepath.Join(c.root, "freezer", name.Path(c.settings.Driver), "frozen")
+		if err := os.MkdirAll(frozen, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{"cgroup.procs": strconv.Itoa(stray.Process.Pid), "freezer.state": "FROZEN"} {
+			if err := os.WriteFile(filepath.Join(frozen, file), []byte(text), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -1,13 +1,17 @@
 package cgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/opencontainers/cgroups"
 	cgroupmanager "github.com/opencontainers/cgroups/manager"
@@ -69,4 +73,80 @@ func JoinAll(from, to string) error {
 func kernelThread(pid int) bool {
 	_, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 	return errors.Is(err, fs.ErrNotExist)
+}
+
+const (
+	// killRounds is how often what is left in a cgroup is killed: what forks
+	// meanwhile is found by the next. killPause is the time between two.
+	killRounds = 5
+	killPause  = 20 * time.Millisecond
+)
+
+// EndAll kills all processes in some cgroups and below them, given by their directories, also frozen ones. It waits a
+// moment for them to be gone.
+func EndAll(ctx context.Context, dirs []string) error { return endAll(ctx, dirs, kill) }
+
+func kill(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+
+func endAll(ctx context.Context, dirs []string, kill func(pid int) error) error {
+	for range killRounds {
+		pids, err := inside(dirs)
+		if err != nil {
+			return fmt.Errorf("list the processes in the cgroup: %w", err)
+		}
+		if len(pids) == 0 {
+			return nil
+		}
+		for _, pid := range pids {
+			if err := kill(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill process %d, which still runs in the cgroup: %w", pid, err)
+			}
+		}
+		if err := thaw(dirs); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(killPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// thaw lets frozen processes go on, or to their end: with cgroup v1 a frozen process does not end when it is killed
+// (kernel: cgroup-v1/freezer-subsystem). A runc that was killed while it changed a container leaves one behind (runc
+// issue 2575).
+func thaw(dirs []string) error {
+	for _, top := range dirs {
+		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || d.Name() != "freezer.state" {
+				return nil //nolint:nilerr // cgroups come and go
+			}
+			if err := os.WriteFile(path, []byte(cgroups.Thawed), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("thaw the cgroup: %w", err)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inside are the processes in some cgroups and all below them. With v1 one may be
+// in the cgroup of one controller alone.
+func inside(dirs []string) ([]int, error) {
+	found := map[int]bool{}
+	for _, dir := range dirs {
+		pids, err := cgroups.GetAllPids(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, pid := range pids {
+			found[pid] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found)), nil
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 )
 
 // perPod bounds a removal through CRI: a pod that takes longer is removed by force.
@@ -130,7 +132,7 @@ func (l *Lab) removeByForce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(l.killStray(ctx), kill(ctx, append(shims, contained...)))
+	err = errors.Join(l.killStray(ctx), kill(ctx, append(shims, contained...)), l.endOrphans(ctx))
 	for _, socket := range shimSockets {
 		if socket != "" {
 			err = errors.Join(err, ignoreMissing(os.Remove(socket)))
@@ -144,6 +146,22 @@ func (l *Lab) removeByForce(ctx context.Context) error {
 		err = errors.Join(err, os.RemoveAll(l.sockets))
 	}
 	return err
+}
+
+// endOrphans ends what runs in the lab's cgroups though the runtime knows nothing of it any more. When an agent is
+// killed while a container is made, containerd may forget the container and leave its "runc init" behind, which waits
+// for a start or is frozen (runc issue 2575). An agent does the same when it removes the cgroup of a pod.
+func (l *Lab) endOrphans(ctx context.Context) error {
+	if l.config.SystemdCgroup {
+		return nil // they are not below a cgroup of the lab
+	}
+	err := processes(func(pid int, args []string) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err == nil && strings.Contains(string(text), ":"+l.CgroupRoot()+"/") {
+			l.say("process %d is left in a cgroup, and the runtime knows nothing of it: %q", pid, args)
+		}
+	})
+	return errors.Join(err, cgroup.EndAll(ctx, cgroupDirs(l.CgroupRoot())))
 }
 
 func ignoreMissing(err error) error {

@@ -7,12 +7,15 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 )
 
 // TestPod drives one pod by raw CRI calls from pull to removal, on each release.
@@ -90,6 +93,32 @@ func TestKill(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOrphan shows that Cleanup also ends a process that a runtime left frozen in the cgroup of a container.
+func TestOrphan(t *testing.T) {
+	l := ForTest(t, Containerd1)
+	orphan := exec.Command("sleep", "1000")
+	if err := orphan.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { orphan.Process.Kill() }) //nolint:errcheck // it ought to be dead
+	path := l.CgroupRoot() + "/kubepods/besteffort/podlost/container"
+	if err := cgroup.Join(path, orphan.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range cgroupDirs(path) {
+		err := os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("FROZEN"), 0)
+		if err != nil && strings.Contains(dir, "/freezer/") {
+			t.Fatal(err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- orphan.Wait() }()
+	if err := l.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-ended //nolint:errcheck // it was killed
 }
 
 func TestOneLabPerDirectory(t *testing.T) {
