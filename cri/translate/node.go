@@ -43,7 +43,7 @@ type Node struct {
 	// HugePageSizes are the kernel's sizes, as in the hugetlb cgroup files: 2MB, 1GB. A container
 	// gets a limit for each, 0 by default.
 	HugePageSizes []string
-	// PossibleCPUs is the kernel's number of possible CPUs: the thermal counters of each are
+	// PossibleCPUs is 1 above the highest CPU that the kernel may ever use: the thermal counters of each are
 	// masked in containers.
 	PossibleCPUs int
 	// OOMScoreAdjFloor, if not nil, is the lowest oom_score_adj that the agent may set: its own

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -19,19 +18,21 @@ import (
 	"github.com/troupe-dev/troupe/cri/translate"
 	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host/facts"
+	"github.com/troupe-dev/troupe/supervisor/host/topology"
 )
 
 // machine is what was found out about this host at the start.
 type machine struct {
-	memory     int64 // bytes
-	swap       int64 // bytes
-	cpus       int
-	addresses  []string
-	resolvConf string
-	oomFloor   *int64
-	hugePages  []string
-	cgroups    cgroupFacts
-	capacity   v1.ResourceList
+	memory int64 // bytes
+	swap   int64 // bytes
+	// cpus are the CPUs that are online, possible 1 above the highest that may ever be.
+	cpus, possible int
+	addresses      []string
+	resolvConf     string
+	oomFloor       *int64
+	hugePages      []string
+	cgroups        cgroupFacts
+	capacity       v1.ResourceList
 	// own are the cgroups of pods, nil if they have none of their own.
 	own *podCgroups
 	// facts are what the node shows, and allocatable what of that pods may have.
@@ -42,7 +43,15 @@ type machine struct {
 }
 
 func lookAround(c config.Config, name string) (machine, error) {
-	m := machine{cpus: runtime.NumCPU()}
+	m := machine{}
+	online, err := topology.Online("/")
+	if err != nil {
+		return m, fmt.Errorf("CPUs of this machine: %w", err)
+	}
+	m.cpus = online.Size()
+	if m.possible, err = topology.Possible("/"); err != nil {
+		return m, fmt.Errorf("CPUs of this machine: %w", err)
+	}
 	preferred := netip.Addr{}
 	for _, ip := range c.NodeIPs() {
 		if !ip.IsUnspecified() {
@@ -275,7 +284,7 @@ func (m machine) translation(c config.Config) *translate.Node {
 		ResolvConf: m.resolvConf, LocalResolver: c.ResolvConf() == "",
 		Addresses: m.addresses, ClusterDNS: c.ClusterDNS(), ClusterDomain: c.ClusterDomain(),
 		MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
-		PossibleCPUs: m.cpus, OOMScoreAdjFloor: m.oomFloor,
+		PossibleCPUs: m.possible, OOMScoreAdjFloor: m.oomFloor,
 		SELinux: exists("/sys/fs/selinux/enforce"), CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
 		Memory:         m.memoryPolicy(c),
 		OOMKillGroup:   m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),

@@ -16,7 +16,7 @@ type CPU struct {
 	// ID is the kernel's number.
 	ID int
 	// Core is the lowest ID of the CPUs of its core, and Cache that of the CPUs with which it shares its last level
-	// cache (called uncore cache in Kubernetes).
+	// cache of level 3 or above (called uncore cache in Kubernetes), or its socket if it has no such cache.
 	Core, Cache int
 	// Socket and Node are the kernel's numbers of the physical package and of the NUMA node.
 	Socket, Node int

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/topology"
 )
 
 // Config is what of a node's facts the machine doesn't know.
@@ -81,8 +82,12 @@ func (f *Facts) Machine(_ context.Context, done func(*port.Machine, error)) {
 }
 
 func (f *Facts) read() (*port.Machine, error) {
+	online, err := topology.Online(f.config.Root)
+	if err != nil {
+		return nil, err
+	}
 	capacity := v1.ResourceList{
-		v1.ResourceCPU:  *resource.NewMilliQuantity(int64(runtime.NumCPU())*1000, resource.DecimalSI),
+		v1.ResourceCPU:  *resource.NewMilliQuantity(int64(online.Size())*1000, resource.DecimalSI),
 		v1.ResourcePods: *resource.NewQuantity(f.config.MaxPods, resource.DecimalSI),
 	}
 	memory, swap, err := f.memory()

@@ -40,12 +40,13 @@ func writeAll(t *testing.T, root string, files map[string]string) {
 func TestFacts(t *testing.T) {
 	root := t.TempDir()
 	writeAll(t, root, map[string]string{
-		"proc/meminfo":                   "MemTotal:        1048576 kB\nMemFree: 5 kB\nSwapTotal:  1024 kB\n",
-		"proc/sys/kernel/random/boot_id": "b-1\n",
-		"etc/machine-id":                 "m-1\n",
-		"etc/os-release":                 "NAME=\"Some\"\nPRETTY_NAME=\"Some Linux 1\"\n",
-		"sys/class/dmi/id/product_uuid":  "",
-		"sys/kernel/mm/hugepages/x":      "",
+		"proc/meminfo":                                             "MemTotal:        1048576 kB\nMemFree: 5 kB\nSwapTotal:  1024 kB\n",
+		"proc/sys/kernel/random/boot_id":                           "b-1\n",
+		"sys/devices/system/cpu/online":                            "0-2,5\n",
+		"etc/machine-id":                                           "m-1\n",
+		"etc/os-release":                                           "NAME=\"Some\"\nPRETTY_NAME=\"Some Linux 1\"\n",
+		"sys/class/dmi/id/product_uuid":                            "",
+		"sys/kernel/mm/hugepages/x":                                "",
 		"sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages":    "8\n",
 		"sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
 	})
@@ -86,6 +87,9 @@ func TestFacts(t *testing.T) {
 		if q := c.list[c.name]; q.String() != c.want {
 			t.Errorf("%s is %s, want %s", c.name, q.String(), c.want)
 		}
+	}
+	if q := m.Capacity[v1.ResourceCPU]; q.String() != "4" {
+		t.Errorf("%s CPUs, want the 4 that are online", q.String())
 	}
 	cpu, left := m.Capacity[v1.ResourceCPU], m.Allocatable[v1.ResourceCPU]
 	if cpu.MilliValue()-left.MilliValue() != 250 {

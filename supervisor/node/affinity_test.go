@@ -1,0 +1,68 @@
+package node
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/supervisor/host/topology"
+)
+
+// pinned is set in a process that may run on one CPU only.
+const pinned = "TROUPE_TEST_PINNED"
+
+// TestPinnedAgent: an agent that may run on one CPU (taskset -c 0) still counts all CPUs of its machine.
+func TestPinnedAgent(t *testing.T) {
+	online, err := topology.Online("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv(pinned) != "" {
+		lookAroundPinned(t, online.Size())
+		return
+	}
+	if online.Size() == 1 {
+		t.Skip("this machine has one CPU, so nothing can be hidden")
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestPinnedAgent$", "-test.v")
+	child.Env = append(os.Environ(), pinned+"=1")
+	start := make(chan error)
+	go func() {
+		// Never unlocked: the thread ends with its goroutine, and its affinity with it.
+		runtime.LockOSThread()
+		var one unix.CPUSet
+		one.Set(online.List()[0])
+		if err := unix.SchedSetaffinity(0, &one); err != nil {
+			start <- err
+			return
+		}
+		out, err := child.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--- PASS: TestPinnedAgent") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		start <- nil
+	}()
+	if err := <-start; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lookAroundPinned runs in the child.
+func lookAroundPinned(t *testing.T, online int) {
+	if n := runtime.NumCPU(); n != 1 {
+		t.Fatalf("may run on %d CPUs, want 1", n)
+	}
+	m, err := lookAround(configOf(t, "failSwapOn: false"), "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q := m.capacity[v1.ResourceCPU]; m.cpus != online || q.String() != strconv.Itoa(online) || m.possible < online {
+		t.Errorf("%d CPUs, %s in the Node object, %d possible; want %d", m.cpus, q.String(), m.possible, online)
+	}
+}
