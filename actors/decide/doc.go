@@ -37,6 +37,7 @@
 //	apparmor     AppArmor profile
 //	containerenv environment
 //	containerplan  environment, mounts, target and runtime handler of a container, in pure steps
+//	devicestate  the kubelet's device checkpoint, and devices that a pod can't be given
 //	downward     downward API: fields and resources as text
 //	envfile      environment files that containers write
 //	expansion    variable references in commands and arguments

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Equal says whether two lists have equal amounts, whatever their notation.
@@ -49,4 +50,14 @@ func Raise(to, other v1.ResourceList) {
 			to[name] = q.DeepCopy()
 		}
 	}
+}
+
+// Extended says whether a resource is one that others than Kubernetes named: devices, and what an operator or a
+// scheduler counts (API concept "extended resource"). Its name has a domain that is not Kubernetes', and a quota
+// may name it.
+func Extended(name v1.ResourceName) bool {
+	s := string(name)
+	return strings.Contains(s, "/") && !strings.Contains(s, v1.ResourceDefaultNamespacePrefix) &&
+		!strings.HasPrefix(s, v1.DefaultResourceRequestsPrefix) &&
+		len(validation.IsQualifiedName(v1.DefaultResourceRequestsPrefix+s)) == 0
 }

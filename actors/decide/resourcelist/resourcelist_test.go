@@ -48,3 +48,16 @@ func TestAddAndRaise(t *testing.T) {
 		t.Errorf("what was added was changed: %v", more)
 	}
 }
+
+func TestExtended(t *testing.T) {
+	for name, want := range map[v1.ResourceName]bool{
+		"nvidia.com/gpu": true, "example.com/dongle": true, "a.b/C_d.e-f": true,
+		"cpu": false, "pods": false, "hugepages-2Mi": false, "gpu": false, "": false,
+		"kubernetes.io/batch": false, "node.kubernetes.io/x": false, "requests.example.com/gpu": false,
+		"example.com/": false, "/gpu": false, "example.com/gpu/x": false, "example.com/ä": false,
+	} {
+		if got := Extended(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+}
