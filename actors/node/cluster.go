@@ -124,10 +124,13 @@ func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef
 	if c.Ports.PodNetwork != nil {
 		setPodCIDR = c.Ports.PodNetwork.SetPodCIDR
 	}
+	own := c.Cluster.Own
+	own.Unserved = c.Devices.Resources()
 	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(&nodestatus.Deps{
 		SetPodCIDR: setPodCIDR,
 		API:        c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
-		Own: &c.Cluster.Own, Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
+		Own: &own, Devices: c.Devices, Checkpoints: c.Ports.Checkpoints,
+		Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})
 			a.mirrors.Tell(mirrors.NodeSeen{Node: n})

@@ -14,10 +14,12 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
@@ -109,6 +111,8 @@ type Config struct {
 	HostIPs     []string
 	RuntimeName string
 	Admit       admit.Node
+	// Devices are those of device plugins that a kubelet left on this machine, nil for none.
+	Devices *devicestate.State
 	// Path and URL of static pods, and how often they are read.
 	ManifestPath, ManifestURL             string
 	ManifestPathPeriod, ManifestURLPeriod time.Duration
@@ -223,7 +227,7 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
-		Limits: c.Cgroups,
+		Limits: c.Cgroups, Devices: c.Devices,
 	}
 	if c.Ports.Cgroups != nil {
 		d.EnsureCgroup = func(m pod.EnsureCgroup) { b.resources.Tell(resources.Ensure{EnsureCgroup: m}) }
@@ -417,10 +421,11 @@ func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Messag
 	})
 }
 
-func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node, pressure admit.Pressure) *admit.Rejection {
+func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node, now admit.Now) *admit.Rejection {
 	by := n.config.Admit
-	by.Pressure = pressure
+	by.Devices, by.Now = n.config.Devices, now
 	if as != nil {
+		by.Allocatable = nodeobject.WithExtended(by.Allocatable, as.Status.Allocatable)
 		by.Labels, by.Taints = as.Labels, as.Spec.Taints
 		// a runtime may be replaced by a newer one
 		if f := as.Status.Features; f != nil && f.SupplementalGroupsPolicy != nil {

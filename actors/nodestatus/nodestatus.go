@@ -26,6 +26,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/apipod"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -56,15 +57,19 @@ type Deps struct {
 	Runtime Runtime
 	Facts   port.NodeFacts
 	Events  port.Recorder
-	// Own is the configured part of the node.
-	Own *nodeobject.Own
+	// Own is the configured part of the node. Devices are those of device plugins, nil for none. Checkpoints are used
+	// only if they are lost.
+	Own         *nodeobject.Own
+	Devices     *devicestate.State
+	Checkpoints port.Checkpoints
 	// Register reports whether this actor makes the node's object; otherwise it waits
 	// until another client has (registerNode).
 	Register bool
 	// MaxImages is how many images the node shows (nodeStatusMaxImages), less
 	// than 0 for all.
 	MaxImages int
-	// Seen gets the object when it was replaced, or when its labels or taints changed.
+	// Seen gets the object when it was replaced, or when its labels, taints or extended resources changed. Its
+	// extended resources are those that this actor writes next.
 	Seen func(*v1.Node)
 	// SetPodCIDR tells the runtime the networks of this node's pods, comma-separated; nil if it need not know.
 	SetPodCIDR func(ctx context.Context, cidr string, done func(error))
@@ -102,6 +107,7 @@ type nodestatus struct {
 	seen            *v1.Node
 
 	podNetwork podNetwork
+	reset      reset
 
 	pressure eviction.Conditions
 	runtime  runtimeView
@@ -178,6 +184,7 @@ func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 		n.record(ctx, nodeobject.Starting())
 	}
 	n.renew(ctx)
+	n.loadMark(ctx)
 	n.open(ctx)
 	ctx.After(unheardOf, reread{})
 	n.look(ctx)
@@ -235,6 +242,12 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		n.written(ctx, m)
 	case leased:
 		n.leased(ctx, m)
+	case markRead:
+		n.markRead(ctx, m)
+	case markSaved:
+		n.markSaved(ctx, m)
+	case markAgain:
+		n.saveMark(ctx)
 	case networkTold:
 		n.networkTold(ctx, m)
 	case tellNetwork:
@@ -333,7 +346,7 @@ func (n *nodestatus) record(ctx *kernel.Context[Message], e nodeobject.Event) {
 
 // tell sends the node to pods and mirrors.
 func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
-	if n.node == nil || n.node == n.seen {
+	if n.node == nil || n.node == n.seen || n.reset.loading != 0 {
 		return
 	}
 	if s := n.seen; s != nil && s.UID == n.node.UID && s.Spec.Unschedulable != n.node.Spec.Unschedulable {
@@ -342,8 +355,8 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 	if s := n.seen; s == nil || s.UID != n.node.UID || !maps.Equal(s.Labels, n.node.Labels) ||
 		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool {
 			return a.MatchTaint(&b) && a.Value == b.Value
-		}) {
-		n.deps.Seen(n.node)
+		}) || !nodeobject.SameExtended(s, n.node) {
+		n.deps.Seen(nodeobject.Shown(n.deps.Own, n.node, n.resetDue(n.node)))
 	}
 	n.seen = n.node
 }
@@ -357,7 +370,7 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 	if !n.dirty && !due {
 		return
 	}
-	if n.facts == nil {
+	if n.facts == nil || n.reset.loading != 0 {
 		return // some facts are missing
 	}
 	own := n.deps.Own
@@ -381,11 +394,15 @@ func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
 		})
 		return
 	}
-	status, differs := nodeobject.Status(own, n.facts, &from.Status, ctx.Now())
+	facts := *n.facts
+	facts.Reset = n.resetDue(from)
+	status, differs := nodeobject.Status(own, &facts, &from.Status, ctx.Now())
 	if (!differs || n.wrote == n.facts && n.acks > 1) && !due {
 		n.dirty = false
+		n.resetDone(ctx)
 		return
 	}
+	n.resetting(ctx, from)
 	to := *from
 	to.Status = status
 	n.before = &from.Status

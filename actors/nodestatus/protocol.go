@@ -6,6 +6,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -28,6 +29,20 @@ type Pressure struct{ eviction.Conditions }
 // ShuttingDown says that the machine is shutting down, or no longer is: the node is not ready. From shutdown. Lost
 // with a crash of this actor: shutdown repeats it. Twice: as once.
 type ShuttingDown struct{ On bool }
+
+// markRead and markSaved are results of reading and writing the mark of a reset. markAgain is this actor's own timer
+// for the next write after a failure.
+type markRead struct {
+	id      kernel.EffectID
+	content checkpoint.Content
+}
+
+type markSaved struct {
+	id  kernel.EffectID
+	err error
+}
+
+type markAgain struct{}
 
 // told is an event of the watch of this node's object. Lost: the actor watches again.
 type told struct {
@@ -125,12 +140,18 @@ func (reread) isNodeStatusMessage()         {}
 func (nodeRead) isNodeStatusMessage()       {}
 func (written) isNodeStatusMessage()        {}
 func (leased) isNodeStatusMessage()         {}
+func (markRead) isNodeStatusMessage()       {}
+func (markSaved) isNodeStatusMessage()      {}
+func (markAgain) isNodeStatusMessage()      {}
 
 // MailboxKey implements kernel.Keyed.
 func (Pressure) MailboxKey() string { return "pressure" }
 
 // MailboxKey implements kernel.Keyed.
 func (ShuttingDown) MailboxKey() string { return "shutdown" }
+
+// AppendTrace implements kernel.Traced.
+func (m markRead) AppendTrace(b []byte) []byte { return m.content.Append(b) }
 
 // AppendTrace implements kernel.Traced.
 func (m nodeRead) AppendTrace(b []byte) []byte {

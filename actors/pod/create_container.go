@@ -33,6 +33,7 @@ func (a createContainer) begin(p *pod) run {
 			Pod: p.want, PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable,
 		},
 		Container: spec, Objects: p.objects, Paths: p.paths, Images: p.facts.Images, View: &p.facts.View,
+		Devices: p.deps.Devices,
 	})
 	if err != nil {
 		return unable(cannotCreate(p.want, a.Name, err))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -60,8 +61,9 @@ type Deps struct {
 	// HostIPs are the node's addresses. RuntimeName precedes "://" in container IDs.
 	HostIPs     []string
 	RuntimeName string
-	// Allocatable is what the node has for pods.
+	// Allocatable is what the node has for pods. Devices are those of device plugins, nil for none.
 	Allocatable v1.ResourceList
+	Devices     *devicestate.State
 }
 
 // New makes the constructor of the actor of one pod.

@@ -22,18 +22,18 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		return true
 	case podset.Ask:
 	}
-	_, runs := a.runtime[r.Pod.UID]
-	pressure := a.pressure
-	if runs {
-		pressure = admit.Pressure{}
+	rp, known := a.runtime[r.Pod.UID]
+	now := admit.Now{Pressure: a.pressure}
+	if known {
+		now = admit.Now{Runs: podset.Runs(rp)}
 	}
-	if !runs && a.preempts(ctx, r, pressure) {
+	if !known && a.preempts(ctx, r, now) {
 		return false
 	}
-	if a.allowed(ctx, r, a.beside(r), pressure) {
+	if a.allowed(ctx, r, a.beside(r), now) {
 		return true
 	}
-	if runs {
+	if known {
 		r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
 		return true
 	}
@@ -44,13 +44,13 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 
 // preempts evicts pods so that a critical pod gets their place, and reports whether it waits for that. As soon as
 // one of them has ended, the pod is looked at again.
-func (a *pods) preempts(ctx *kernel.Context[Message], r *record, pressure admit.Pressure) bool {
+func (a *pods) preempts(ctx *kernel.Context[Message], r *record, now admit.Now) bool {
 	if a.deps.Admit == nil || !podspec.Critical(r.Pod) {
 		return false
 	}
 	victims, resource, ok := admit.Preempt(r.Pod, a.beside(r),
 		func(p *v1.Pod) bool { o := a.of[p.UID]; return o != nil && o.Stop != nil },
-		func(others []*v1.Pod) *admit.Rejection { return a.deps.Admit(r.allocated(), others, a.node, pressure) })
+		func(others []*v1.Pod) *admit.Rejection { return a.deps.Admit(r.allocated(), others, a.node, now) })
 	if !ok {
 		return false
 	}
@@ -72,7 +72,7 @@ func (a *pods) readmit(ctx *kernel.Context[Message]) {
 	}
 	for _, r := range a.ranked {
 		if r.State == podset.Rejected && r.Origin != podspec.API && r.Origin != podspec.Orphan &&
-			a.deps.Admit(r.allocated(), a.beside(r), a.node, a.pressure) == nil {
+			a.deps.Admit(r.allocated(), a.beside(r), a.node, admit.Now{Pressure: a.pressure}) == nil {
 			ctx.Log().Info().Str("pod", r.name()).Msg("there is room for a static pod that was rejected")
 			r.readmitted()
 		}
@@ -101,7 +101,7 @@ func (a *pods) judge(ctx *kernel.Context[Message]) {
 		if r.State != podset.Running {
 			continue
 		}
-		if r.Stop == nil && !a.allowed(ctx, r, others, admit.Pressure{}) {
+		if r.Stop == nil && !a.allowed(ctx, r, others, admit.Now{Runs: true}) {
 			r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
 			a.assign(r.Pod.UID)
 		}
@@ -111,12 +111,12 @@ func (a *pods) judge(ctx *kernel.Context[Message]) {
 
 // allowed reports whether a pod may run beside others, and stores the reason if not.
 func (a *pods) allowed(
-	ctx *kernel.Context[Message], r *record, others []*v1.Pod, pressure admit.Pressure,
+	ctx *kernel.Context[Message], r *record, others []*v1.Pod, now admit.Now,
 ) bool {
 	if a.deps.Admit == nil {
 		return true
 	}
-	if r.reject = a.deps.Admit(r.allocated(), others, a.node, pressure); r.reject == nil {
+	if r.reject = a.deps.Admit(r.allocated(), others, a.node, now); r.reject == nil {
 		return true
 	}
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).

@@ -23,8 +23,8 @@ type Deps struct {
 	// PodPolicy answers crashes of pod actors; kernel.ForPods if zero.
 	PodPolicy kernel.Policy
 	// Admit says why a pod may not run beside the others; nil if it may. node is the apiserver's
-	// object of this node, nil while it is unknown. pressure is zero for a pod that already runs.
-	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node, pressure admit.Pressure) *admit.Rejection
+	// object of this node, nil while it is unknown.
+	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node, now admit.Now) *admit.Rejection
 	// Cluster receives the pods for the apiserver; nil on a node without one.
 	Cluster *Cluster
 	// Checkpoints store the resources allocated to pods, and the reasons of stops.

@@ -155,10 +155,17 @@ func (l *launch) reachRuntime(ctx context.Context) (err error) {
 }
 
 func (l *launch) claimRoot(context.Context) (err error) {
-	if l.root, err = rootdir.Claim(l.config.Options().RootDir); err == nil {
-		l.closing(l.root.Close)
+	if l.root, err = rootdir.Claim(l.config.Options().RootDir); err != nil {
+		return err
 	}
-	return err
+	l.closing(l.root.Close)
+	// A checkpoint that can't be read keeps no pod from running that runs already.
+	if l.machine.devices, err = checkpoints.Devices(l.root.Path()); err != nil {
+		l.options.Log.Error().Str("error", err.Error()).Msg("cannot read the kubelet's device checkpoint; it stays as it " +
+			"is: nobody knows which resources are those of device plugins, so no extended resource is advertised until " +
+			"the status of the Node is patched again")
+	}
+	return nil
 }
 
 // reachAPI makes the client of the apiserver, with a certificate that it asks for first if it has none.
@@ -217,7 +224,7 @@ func (l *launch) listen(context.Context) error {
 		return errors.Join(err, release(l.serve))
 	}
 	l.serve = append(l.serve, others...)
-	monitors, err := d.listenForMonitors(l.root.Path())
+	monitors, err := d.listenForMonitors(l.root.Path(), l.machine.devices)
 	if err != nil {
 		return errors.Join(err, release(l.serve))
 	}

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
@@ -32,7 +33,9 @@ type machine struct {
 	oomFloor       *int64
 	hugePages      []string
 	cgroups        cgroupFacts
-	capacity       v1.ResourceList
+	// devices are those of device plugins that a kubelet left here.
+	devices  *devicestate.State
+	capacity v1.ResourceList
 	// own are the cgroups of pods, nil if they have none of their own.
 	own *podCgroups
 	// facts are what the node shows, and allocatable what of that pods may have.

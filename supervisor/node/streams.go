@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/supervisor/podresources"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
@@ -36,8 +37,12 @@ func (d *running) openStreams(s serving) ([]serve.Route, func(context.Context) e
 }
 
 // listenForMonitors takes the podresources socket.
-func (d *running) listenForMonitors(rootDir string) (func(context.Context) error, error) {
-	server, err := podresources.Listen(podresources.Config{Socket: podresources.SocketIn(rootDir), Pods: d.find})
+func (d *running) listenForMonitors(
+	rootDir string, devices *devicestate.State,
+) (func(context.Context) error, error) {
+	server, err := podresources.Listen(podresources.Config{
+		Socket: podresources.SocketIn(rootDir), Pods: d.find, Devices: devices,
+	})
 	if err != nil {
 		return nil, err
 	}

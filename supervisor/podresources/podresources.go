@@ -1,8 +1,9 @@
 // Package podresources serves which devices, CPUs and memory the containers of this node have to
 // themselves (podresources v1, KEP-606, KEP-2043): monitoring of GPUs and schedulers that know NUMA ask
-// it. Nothing is given to a container alone on this node: there is no device plugin, and the CPU and
-// memory managers have the policy none. So the answers name the containers and say that each has
-// nothing, as a kubelet's do with these policies.
+// it. This node gives nothing to a container alone: there is no device plugin, and the CPU and memory managers have
+// the policy none. So the answers name the containers, and the devices that a kubelet gave to those that it started.
+// No CPU, memory or device is allocatable: a kubelet says the same with these policies, where CPUs and memory can't
+// be assigned, and until a device plugin registers.
 package podresources
 
 import (
@@ -21,6 +22,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
@@ -46,6 +48,8 @@ type Config struct {
 	// Pods are those of a name, the newest first, or all if the name is empty, with their newest
 	// known status. They are not changed.
 	Pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
+	// Devices are those that a kubelet gave to containers; nil for none.
+	Devices *devicestate.State
 }
 
 // Validate says what is missing.
@@ -93,7 +97,7 @@ func Listen(c Config) (*Server, error) {
 			return handle(ctx, request)
 		}),
 	)
-	api.RegisterPodResourcesListerServer(s.grpc, lister{pods: c.Pods})
+	api.RegisterPodResourcesListerServer(s.grpc, lister{pods: c.Pods, devices: c.Devices})
 	return s, nil
 }
 
@@ -120,7 +124,8 @@ func (s *Server) Serve(ctx context.Context) error {
 // lister answers.
 type lister struct {
 	api.UnimplementedPodResourcesListerServer
-	pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
+	pods    func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
+	devices *devicestate.State
 }
 
 // List implements api.PodResourcesListerServer: pods that have ended have nothing any more.
@@ -132,7 +137,7 @@ func (l lister) List(ctx context.Context, _ *api.ListPodResourcesRequest) (*api.
 	out := &api.ListPodResourcesResponse{}
 	for _, p := range pods {
 		if !podspec.Finished(p) {
-			out.PodResources = append(out.PodResources, resources(p))
+			out.PodResources = append(out.PodResources, l.resources(p))
 		}
 	}
 	return out, nil
@@ -150,7 +155,7 @@ func (l lister) Get(ctx context.Context, r *api.GetPodResourcesRequest) (*api.Ge
 	if len(pods) == 0 {
 		return nil, status.Errorf(codes.NotFound, "pod %s in namespace %s not found", r.GetPodName(), r.GetPodNamespace())
 	}
-	return &api.GetPodResourcesResponse{PodResources: resources(pods[0])}, nil
+	return &api.GetPodResourcesResponse{PodResources: l.resources(pods[0])}, nil
 }
 
 // GetAllocatableResources implements api.PodResourcesListerServer: there is nothing to give to one
@@ -163,12 +168,26 @@ func (l lister) GetAllocatableResources(
 
 // resources names the containers that could have something for as long as the pod runs: sidecars and
 // the main ones.
-func resources(p *v1.Pod) *api.PodResources {
+func (l lister) resources(p *v1.Pod) *api.PodResources {
 	out := &api.PodResources{Name: p.Name, Namespace: p.Namespace}
 	for c, kind := range podspec.Lasting(&p.Spec) {
 		if kind != podspec.Init {
-			out.Containers = append(out.Containers, &api.ContainerResources{Name: c.Name})
+			out.Containers = append(out.Containers, &api.ContainerResources{
+				Name: c.Name, Devices: devices(l.devices.Of(p.UID, c.Name)),
+			})
 		}
+	}
+	return out
+}
+
+// devices are those of a container, each on its own, as a kubelet lists them.
+func devices(list []devicestate.Device) (out []*api.ContainerDevices) {
+	for _, d := range list {
+		one := &api.ContainerDevices{ResourceName: string(d.Resource), DeviceIds: []string{d.ID}}
+		if d.NUMA != devicestate.NoNUMA {
+			one.Topology = &api.TopologyInfo{Nodes: []*api.NUMANode{{ID: d.NUMA}}}
+		}
+		out = append(out, one)
 	}
 	return out
 }

@@ -16,8 +16,10 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/supervisor/podresources"
 )
 
@@ -26,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func pod(name string, phase v1.PodPhase) *v1.Pod {
 	always := v1.ContainerRestartPolicyAlways
 	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},
 		Spec: v1.PodSpec{
 			InitContainers: []v1.Container{{Name: "init"}, {Name: "sidecar", RestartPolicy: &always}},
 			Containers:     []v1.Container{{Name: "app"}, {Name: "log"}},
@@ -35,10 +37,18 @@ func pod(name string, phase v1.PodPhase) *v1.Pod {
 	}
 }
 
-// serve starts a server on pods and returns a client of it, with what ends the server.
+// serve starts a server without devices.
 func serve(t *testing.T, socket string, pods ...*v1.Pod) (api.PodResourcesListerClient, func()) {
 	t.Helper()
-	s, err := podresources.Listen(podresources.Config{Socket: socket, Pods: func(_ context.Context, namespace, name string) (out []*v1.Pod, err error) {
+	return serveDevices(t, socket, nil, pods...)
+}
+
+// serveDevices starts a server on pods and returns a client of it, with what ends the server.
+func serveDevices(
+	t *testing.T, socket string, devices *devicestate.State, pods ...*v1.Pod,
+) (api.PodResourcesListerClient, func()) {
+	t.Helper()
+	s, err := podresources.Listen(podresources.Config{Socket: socket, Devices: devices, Pods: func(_ context.Context, namespace, name string) (out []*v1.Pod, err error) {
 		for _, p := range pods {
 			if name == "" || p.Name == name && p.Namespace == namespace {
 				out = append(out, p)
@@ -126,6 +136,54 @@ func TestPodResources(t *testing.T) {
 		if status.Code(err) != c.code || status.Convert(err).Message() != c.text {
 			t.Errorf("%s/%s: %v", c.namespace, c.name, err)
 		}
+	}
+}
+
+// TestDevices lists what a kubelet gave to containers, each device once for each of its NUMA nodes.
+func TestDevices(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pr-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	left, err := os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := devicestate.Parse(left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trains, other := pod("job", v1.PodRunning), pod("other", v1.PodRunning)
+	trains.UID = "c7c4a1a0-1f2e-4b52-8f6a-6a6f2b1d1b11"
+	trains.Spec.InitContainers = nil
+	trains.Spec.Containers = []v1.Container{{Name: "train"}, {Name: "net"}, {Name: "log"}}
+	client, stop := serveDevices(t, podresources.SocketIn(dir), state, trains, other)
+	defer stop()
+	list, err := client.List(t.Context(), &api.ListPodResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range list.GetPodResources() {
+		for _, c := range p.GetContainers() {
+			for _, d := range c.GetDevices() {
+				var numa []int64
+				for _, n := range d.GetTopology().GetNodes() {
+					numa = append(numa, n.GetID())
+				}
+				got = append(got, fmt.Sprintf("%s/%s %s %q %v", p.GetName(), c.GetName(), d.GetResourceName(), d.GetDeviceIds(), numa))
+			}
+		}
+	}
+	want := `job/train nvidia.com/gpu ["GPU-1a"] [0]; job/train nvidia.com/gpu ["GPU-1b"] [0]; ` +
+		`job/train nvidia.com/gpu ["GPU-2a"] [1]; job/net example.com/nic ["nic \"0\"\n"] []`
+	if strings.Join(got, "; ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, "; "), want)
+	}
+	all, err := client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{})
+	if err != nil || len(all.GetDevices())+len(all.GetCpuIds())+len(all.GetMemory()) > 0 {
+		t.Errorf("allocatable: %v %v", all, err)
 	}
 }
 

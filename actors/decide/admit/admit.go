@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -27,8 +28,17 @@ type Node struct {
 	// AppArmor: this host can confine a container by a profile. StrictGroups: its runtime supports
 	// supplementalGroupsPolicy Strict, which ignores the groups of the image.
 	AppArmor, StrictGroups bool
-	// Pressure is what keeps new pods out for a time.
+	// Devices are those of device plugins on this node, nil for none.
+	Devices *devicestate.State
+	Now
+}
+
+// Now is what holds at the time of a check.
+type Now struct {
+	// Pressure is zero for a pod that the runtime has already.
 	Pressure Pressure
+	// Runs: the pod has a ready sandbox, which an earlier agent or a kubelet made for it. It keeps its devices.
+	Runs bool
 }
 
 // Pressure is what keeps new pods out for a time: a resource of the node that runs short, or its shutdown.
@@ -66,8 +76,8 @@ func Check(pod *v1.Pod, others []*v1.Pod, node *Node, more ...Rule) *Rejection {
 	r := Request{Pod: pod, Others: holding(pod, others), Node: node}
 	for _, rules := range [...][]Rule{
 		{
-			shuttingDown, pressure, sysctls, operatingSystem, groupsPolicy, resources, affinity, nodeName, hostPorts, taints,
-			appArmor,
+			shuttingDown, pressure, sysctls, devices, operatingSystem, groupsPolicy, resources, affinity, nodeName,
+			hostPorts, taints, appArmor,
 		}, more,
 	} {
 		for _, rule := range rules {

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 )
 
 func list(kv ...string) v1.ResourceList {
@@ -76,6 +79,23 @@ func strict(p *v1.Pod) {
 
 func profile(p *v1.Pod, kind v1.AppArmorProfileType, name *string) {
 	p.Spec.SecurityContext = &v1.PodSecurityContext{AppArmorProfile: &v1.AppArmorProfile{Type: kind, LocalhostProfile: name}}
+}
+
+// gpu has the pod ask for a device of a plugin that a kubelet knew.
+func gpu(w *world) {
+	left, err := os.ReadFile("../devicestate/testdata/kubelet-1.36.json")
+	if err == nil {
+		w.node.Devices, err = devicestate.Parse(left)
+	}
+	if err != nil {
+		panic(err)
+	}
+	w.pod.Spec.Containers[0].Resources.Limits = list("nvidia.com/gpu", "1")
+}
+
+// claim has the pod ask for the device of a claim.
+func claim(w *world) {
+	w.pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("shared")}}
 }
 
 func TestCheck(t *testing.T) {
@@ -169,6 +189,17 @@ func TestCheck(t *testing.T) {
 			w.node.Allocatable["vendor.example/gpu"] = resource.MustParse("1")
 			w.pod.Spec.Containers[0].Resources.Requests = list("vendor.example/gpu", "2")
 		}, "OutOfvendor.example/gpu: Node didn't have enough resource: vendor.example/gpu, requested: 2, used: 0, capacity: 1"},
+		{"extended resource, of a pod that runs", func(w *world) {
+			w.node.Runs, w.node.Allocatable["vendor.example/gpu"] = true, resource.MustParse("0")
+			w.pod.Spec.Containers[0].Resources.Requests = list("vendor.example/gpu", "2")
+		}, ""},
+		{"device that no plugin serves", gpu,
+			`UnexpectedAdmissionError: container "a": resources.limits[nvidia.com/gpu]: 1 requested, but no device plugin ` +
+				`serves it on this node (device plugins are not supported yet); run the pod on another node`},
+		{"device that no plugin serves, of a pod that runs", func(w *world) { gpu(w); w.node.Runs = true }, ""},
+		{"claim", claim, `UnexpectedAdmissionError: spec.resourceClaims[0]: claim "gpu" (ResourceClaim "shared"): resource ` +
+			`claims can't be prepared on this node (dynamic resource allocation is not supported yet); run the pod on another node`},
+		{"claim, of a pod that runs", func(w *world) { claim(w); w.node.Runs = true }, ""},
 		{"asks for nothing on a full node", func(w *world) {
 			w.other("b").Spec.Containers[0].Resources.Requests = list("cpu", "4")
 			w.pod.Spec.Containers[0].Resources.Requests = nil

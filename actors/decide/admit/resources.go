@@ -8,11 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
 // resources rejects a pod that does not fit on the node: OutOfpods, OutOfcpu, OutOfmemory,
 // OutOfephemeral-storage, OutOf<any other>. A resource outside of kubernetes.io that the node does
-// not have at all is ignored: it may be the cluster's.
+// not have at all is ignored: it may be the cluster's. So is one of a pod that runs already: it has what it was given.
 func resources(r *Request) *Rejection {
 	limit := int64(r.Node.MaxPods)
 	if q, ok := r.Node.Allocatable[v1.ResourcePods]; ok && limit == 0 {
@@ -32,7 +33,7 @@ func resources(r *Request) *Rejection {
 	for _, s := range names {
 		name := v1.ResourceName(s)
 		have, ok := r.Node.Allocatable[name]
-		if !ok && (strings.Contains(s, "/") || len(r.Node.Allocatable) == 0) {
+		if !ok && (strings.Contains(s, "/") || len(r.Node.Allocatable) == 0) || r.Node.Runs && resourcelist.Extended(name) {
 			continue
 		}
 		want := asked[name]

@@ -1,12 +1,14 @@
 package containerplan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -25,6 +27,8 @@ type Input struct {
 	Images flat.Map[string, imagepull.Image]
 	// View is what the runtime has of the pod.
 	View *observed.Pod
+	// Devices are those of device plugins on this node, nil for none.
+	Devices *devicestate.State
 }
 
 // Plan is what one container is created with, before the files of its variables are read. It holds
@@ -43,9 +47,13 @@ type Plan struct {
 	mounts    []Mount // by index of the container's volumeMounts
 }
 
-// New plans a container.
+// New plans a container. It fails for one that asks for devices that this node can't give: a kubelet admitted its pod,
+// and the container has ended since.
 func New(in *Input) (*Plan, error) {
 	p := &Plan{from: in.Source, objects: in.Objects, container: in.Container}
+	if why := in.Devices.MissingIn(in.Pod, in.Container); why != "" {
+		return nil, errors.New(why)
+	}
 	var err error
 	if p.TargetID, err = target(in); err != nil {
 		return nil, err

@@ -313,3 +313,16 @@ func TestResolveChangesNothing(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", second, err, want)
 	}
 }
+
+// TestDevicesThatAreMissing: a container whose devices this node can't give is not made without them.
+func TestDevicesThatAreMissing(t *testing.T) {
+	w := newWorld()
+	w.spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("shared")}}
+	if _, err := New(w.Input); err != nil {
+		t.Errorf("a claim of another container: %v", err)
+	}
+	w.app.Resources.Claims = []v1.ResourceClaim{{Name: "gpu"}}
+	if _, err := New(w.Input); err == nil || err.Error() != w.Devices.MissingIn(w.Pod, w.app) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -35,6 +35,8 @@ type Own struct {
 	Declared []string
 	// Port is the port of the node's server (status.daemonEndpoints), 0 for none.
 	Port int32
+	// Unserved are extended resources that the node shows as 0, because no device plugin serves them.
+	Unserved []v1.ResourceName
 }
 
 // Facts are what is known about machine and runtime. They are immutable.
@@ -53,6 +55,8 @@ type Facts struct {
 	Problems []string
 	// Pressures.
 	Memory, Disk, PID bool
+	// Reset: the extended resources that the Node has are set to 0, because nobody knows whose they are.
+	Reset bool
 }
 
 // New is the Node object for the registration.
@@ -111,7 +115,7 @@ func with(have, want map[string]string) (map[string]string, bool) {
 // others stay.
 func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStatus, bool) {
 	out := *have
-	out.Capacity, out.Allocatable = resources(f, have)
+	out.Capacity, out.Allocatable = resources(own, f, have)
 	if !own.Cloud || len(have.Addresses) == 0 {
 		out.Addresses = f.Addresses
 	}
@@ -142,29 +146,6 @@ func Status(own *Own, f *Facts, have *v1.NodeStatus, now time.Time) (v1.NodeStat
 		!apiequality.Semantic.DeepEqual(out.Features, have.Features) ||
 		!apiequality.Semantic.DeepEqual(out.Images, have.Images)
 	return out, differs
-}
-
-// resources are the machine's, together with extended resources that others added by a patch of the
-// status.
-func resources(f *Facts, have *v1.NodeStatus) (capacity, allocatable v1.ResourceList) {
-	capacity, allocatable = f.Capacity, f.Allocatable
-	own := false
-	for name, q := range have.Capacity { // order-free: a map again
-		if _, known := f.Capacity[name]; known || !extended(name) {
-			continue
-		}
-		if !own {
-			capacity, allocatable, own = maps.Clone(capacity), maps.Clone(allocatable), true
-		}
-		capacity[name], allocatable[name] = q, q
-	}
-	return capacity, allocatable
-}
-
-// extended says whether a resource is not one of Kubernetes' own.
-func extended(name v1.ResourceName) bool {
-	domain, _, is := strings.Cut(string(name), "/")
-	return is && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")
 }
 
 // Reasons and messages of conditions. Tools know the reasons.

@@ -24,6 +24,7 @@ func own() *Own {
 		Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 		Taints:      []v1.Taint{{Key: "dedicated", Value: "x", Effect: v1.TaintEffectNoSchedule}},
 		ProviderID:  "cloud://n1", Port: 10250,
+		Unserved: []v1.ResourceName{"example.com/fpga"},
 	}
 }
 
@@ -104,6 +105,46 @@ func TestMeta(t *testing.T) {
 	}
 }
 
+// has says whether the node shows so many of a resource, and the machine's own ones beside it.
+func has(s *v1.NodeStatus, name v1.ResourceName, n int64) bool {
+	c, capacity := s.Capacity[name]
+	a, allocatable := s.Allocatable[name]
+	return capacity && allocatable && c.Value() == n && a.Value() == n && !s.Capacity.Cpu().IsZero()
+}
+
+// TestShown: pods are admitted by what the node shows next.
+func TestShown(t *testing.T) {
+	o := own()
+	n := New(o, facts(), t0)
+	if !has(&n.Status, "example.com/fpga", 0) {
+		t.Errorf("registered with %v", n.Status.Capacity)
+	}
+	if Shown(o, n, false) != n || Shown(o, n, true) != n {
+		t.Error("what is shown already is changed")
+	}
+	n.Status.Capacity, n.Status.Allocatable = maps.Clone(n.Status.Capacity), maps.Clone(n.Status.Allocatable)
+	for name, q := range map[v1.ResourceName]string{"example.com/gpu": "2", "example.com/fpga": "4"} {
+		n.Status.Capacity[name], n.Status.Allocatable[name] = resource.MustParse(q), resource.MustParse(q)
+	}
+	before := n.DeepCopy()
+	for _, reset := range []bool{false, true} {
+		got := Shown(o, n, reset)
+		if gpus := map[bool]int64{false: 2}[reset]; !has(&got.Status, "example.com/gpu", gpus) || !has(&got.Status, "example.com/fpga", 0) {
+			t.Errorf("reset %v: %v", reset, got.Status.Allocatable)
+		}
+		if SameExtended(got, n) || !SameExtended(got, got.DeepCopy()) {
+			t.Error("a difference is not seen, or seen where there is none")
+		}
+	}
+	if !apiequality.Semantic.DeepEqual(before, n) {
+		t.Error("the node was changed")
+	}
+	bare := &v1.Node{}
+	if got := Shown(o, bare, true); !got.Status.Capacity.Cpu().IsZero() || len(got.Status.Allocatable) != 1 {
+		t.Errorf("of a node without a status: %+v", got.Status)
+	}
+}
+
 func TestStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(*Facts, *v1.NodeStatus)
@@ -150,6 +191,22 @@ func TestStatus(t *testing.T) {
 				return c.Value() == 2 && a.Value() == 2
 			},
 		},
+		"the resource of a device plugin that nobody serves": {
+			func(_ *Facts, s *v1.NodeStatus) {
+				s.Capacity["example.com/fpga"], s.Allocatable["example.com/fpga"] = resource.MustParse("8"), resource.MustParse("7")
+			}, true,
+			func(s *v1.NodeStatus) bool { return has(s, "example.com/fpga", 0) },
+		},
+		"a reset": {
+			func(f *Facts, s *v1.NodeStatus) {
+				f.Reset = true
+				for _, l := range []v1.ResourceList{s.Capacity, s.Allocatable} {
+					l["example.com/gpu"], l["example.com/dongle"] = resource.MustParse("2"), resource.MustParse("3")
+				}
+			}, true,
+			func(s *v1.NodeStatus) bool { return has(s, "example.com/gpu", 0) && has(s, "example.com/dongle", 0) },
+		},
+		"a reset of a node that has none": {func(f *Facts, _ *v1.NodeStatus) { f.Reset = true }, false, Ready},
 		"others' conditions stay": {
 			func(_ *Facts, s *v1.NodeStatus) {
 				s.Conditions = append([]v1.NodeCondition{{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionTrue}}, s.Conditions...)
