@@ -17,7 +17,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
-	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -469,7 +468,8 @@ func (a *actor) evict(ctx *kernel.Context[Message], v *eviction.Victim, of v1.Re
 	a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
 }
 
-// overdue names the pods whose end takes too long, and ends them by force.
+// overdue names the pods whose end takes too long in the log, and ends them by force. Their event is told by their own
+// actors (decide/podplan).
 func (a *actor) overdue(ctx *kernel.Context[Message]) {
 	var late []eviction.Victim
 	a.endings, late = a.endings.Overdue(ctx.Now())
@@ -478,8 +478,6 @@ func (a *actor) overdue(ctx *kernel.Context[Message]) {
 		ctx.Log().Warn().Str("pod", v.Pod.Namespace+"/"+v.Pod.Name).
 			Msg("an evicted pod has not ended in time; it is stopped by force, and others may be evicted meanwhile: " +
 				"see troupe tree for the call that hangs")
-		a.event(ctx, v.Pod, podlife.ReasonOverdue,
-			"The evicted pod has not ended in time. It is stopped without a grace period. ")
 		a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
 	}
 }

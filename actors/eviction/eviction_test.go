@@ -219,10 +219,10 @@ func TestVictimThatDoesNotEnd(t *testing.T) {
 		"show: memory true, disk false", "event: EvictionThresholdMet", "event: Evicted", "pods: evict a in 1s")
 	r.Advance(32 * time.Second)
 	r.Keep("pods", "event: Exceeded")
-	r.Want("it takes too long", "event: ExceededGracePeriod", "pods: evict a in 0s", "pods: evict b in 1s")
+	r.Want("it takes too long", "pods: evict a in 0s", "pods: evict b in 1s")
 	r.Advance(5 * time.Minute)
 	r.Keep("pods", "event: Exceeded")
-	r.Want("nobody is left", "event: ExceededGracePeriod", "pods: evict b in 0s")
+	r.Want("nobody is left", "pods: evict b in 0s")
 	r.pods = nil
 	r.memory(900)
 	r.Advance(10 * time.Minute)
