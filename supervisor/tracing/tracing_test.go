@@ -1,85 +1,29 @@
 package tracing
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health"
 	healthapi "google.golang.org/grpc/health/grpc_health_v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	api "k8s.io/component-base/tracing/api/v1"
 
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/tests/fakecollector"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// store is an OTLP collector.
-type store struct {
-	collector.UnimplementedTraceServiceServer
-
-	mu    sync.Mutex
-	spans map[string]*otlp.Span
-	of    map[string]string // attributes of the resource
-	// hang makes it answer no export.
-	hang bool
-}
-
-func (s *store) Export(ctx context.Context, r *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
-	if s.hang {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, rs := range r.ResourceSpans {
-		for _, a := range rs.Resource.Attributes {
-			s.of[a.Key] = a.Value.GetStringValue()
-		}
-		for _, ss := range rs.ScopeSpans {
-			for _, span := range ss.Spans {
-				s.spans[span.Name] = span
-			}
-		}
-	}
-	return &collector.ExportTraceServiceResponse{}, nil
-}
-
-// collects runs a collector, and is its address.
-func collects(t *testing.T, s *store) string {
-	t.Helper()
-	s.spans, s.of = map[string]*otlp.Span{}, map[string]string{}
-	server := grpc.NewServer()
-	collector.RegisterTraceServiceServer(server, s)
-	healthapi.RegisterHealthServer(server, health.NewServer()) // a server to make calls to
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
-}
 
 func start(t *testing.T, endpoint string, rate int32) *Tracing {
 	t.Helper()
@@ -140,28 +84,27 @@ func work(t *testing.T, tr *Tracing, endpoint string) {
 
 // TestSpans: all kinds of spans come to the collector before the end.
 func TestSpans(t *testing.T) {
-	s := &store{}
-	endpoint := collects(t, s)
-	tr := start(t, endpoint, 1_000_000)
-	work(t, tr, endpoint)
+	c := fakecollector.Start(t)
+	tr := start(t, c.Endpoint, 1_000_000)
+	work(t, tr, c.Endpoint)
 	tr.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of["service.name"] != "kubelet" || s.of["host.name"] != "n1" || s.of["service.version"] != "v1" {
-		t.Errorf("resource %v", s.of)
+	of := c.Resource()
+	if of["service.name"] != "kubelet" || of["host.name"] != "n1" || of["service.version"] != "v1" {
+		t.Errorf("resource %v", of)
 	}
-	pod, call, request := s.spans["syncPod"], s.spans["grpc.health.v1.Health/Check"], s.spans["GET /pods"]
-	if pod == nil || call == nil || request == nil {
-		t.Fatalf("spans %v", s.spans)
+	one := func(name string) *otlp.Span {
+		found := c.Spans(name)
+		if len(found) != 1 {
+			t.Fatalf("%d spans are %s, want 1 of %v", len(found), name, c.Spans(""))
+		}
+		return found[0]
 	}
+	pod, call, request := one("syncPod"), one("grpc.health.v1.Health/Check"), one("GET /pods")
 	if time.Duration(pod.EndTimeUnixNano-pod.StartTimeUnixNano) != 3*time.Second ||
 		pod.StartTimeUnixNano != uint64(began.UnixNano()) {
 		t.Errorf("syncPod is from %d to %d", pod.StartTimeUnixNano, pod.EndTimeUnixNano)
 	}
-	attributes := map[string]string{}
-	for _, a := range pod.Attributes {
-		attributes[a.Key] = a.Value.GetStringValue()
-	}
+	attributes := fakecollector.Attributes(pod)
 	for key, want := range map[string]string{
 		"k8s.pod": "default/web", "k8s.pod.name": "web", "k8s.namespace.name": "default", "k8s.pod.uid": "u1",
 		"k8s.pod.update_type": "create",
@@ -181,15 +124,12 @@ func TestSpans(t *testing.T) {
 
 // TestRateZero: nothing is sampled that nobody asks for.
 func TestRateZero(t *testing.T) {
-	s := &store{}
-	endpoint := collects(t, s)
-	tr := start(t, endpoint, 0)
-	work(t, tr, endpoint)
+	c := fakecollector.Start(t)
+	tr := start(t, c.Endpoint, 0)
+	work(t, tr, c.Endpoint)
 	tr.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.spans) > 0 {
-		t.Errorf("spans %v", s.spans)
+	if spans := c.Spans(""); len(spans) > 0 {
+		t.Errorf("spans %v", spans)
 	}
 }
 
@@ -201,7 +141,7 @@ func TestDeadCollector(t *testing.T) {
 	}
 	closed.Close() //nolint:errcheck // nobody listens there
 	for name, endpoint := range map[string]string{
-		"nobody listens": closed.Addr().String(), "it does not answer": collects(t, &store{hang: true}),
+		"nobody listens": closed.Addr().String(), "it does not answer": fakecollector.Hanging(t).Endpoint,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tr := start(t, endpoint, 1_000_000)
