@@ -63,6 +63,7 @@
 //	nodeobject   the Node object
 //	podcgroup    names and limits of cgroups of pods and QoS classes
 //	podgc        which dead containers and sandboxes to remove
+//	topology     from which NUMA nodes a pod gets its exclusive CPUs, memory and devices
 //	shutdown     in which order pods end while the machine shuts down
 //	usage        resource usage from files of the kernel and from the runtime
 //

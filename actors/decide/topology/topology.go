@@ -1,0 +1,174 @@
+// Package topology decides from which NUMA nodes a pod or container gets its exclusive CPUs, memory and devices: it
+// merges the hints of all resources as the topology manager of the kubelet does.
+//
+// Sources: kubernetes.io, "Control Topology Management Policies on a node"; KEP-693 (hints and policies), KEP-3545
+// (prefer-closest-numa-nodes) and KEP-4622 (max-allowable-numa-nodes).
+//
+// Each resource of a request has a list of hints: sets of nodes that could fulfil it, each preferred or not. A choice
+// takes one hint of every resource. It yields the nodes that all chosen hints share, and is preferred if all of them
+// are, and have the same nodes. Choices without a shared node do not count. The best choice is, in this order:
+//
+//  1. a preferred one, before all others.
+//  2. Among preferred ones: the one with the fewest nodes.
+//  3. Among the others: as many nodes as the resource needs that needs the most, which is the largest of the fewest
+//     nodes in the lists. Otherwise fewer, but as many as possible. Otherwise more, but as few as possible.
+//  4. With as many nodes: the smallest distance between them, with prefer-closest-numa-nodes. Then the lower numbers.
+//
+// Without any choice, the result is all nodes, not preferred. What a policy does with it:
+//
+//	none              admits all, and has no affinity
+//	best-effort       admits all
+//	restricted        admits if the best choice is preferred
+//	single-numa-node  admits if it is preferred, over the preferred hints of one node, or without nodes, alone
+//
+// These rules are a total order, so the order of choices does not matter. [Policy.Merge] does not try all choices, of
+// which there are exponentially many in the number of resources. It computes which sets of nodes any choices share.
+package topology
+
+import (
+	"fmt"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
+
+// Hint is a set of nodes that could fulfil the request for a resource.
+type Hint struct {
+	// Nodes are those that the resource would come from. None means any: the resource has no place.
+	Nodes Nodes
+	// Preferred is set if no smaller set of nodes could ever fulfil the request.
+	Preferred bool
+}
+
+// Any are the hints of a resource that has no preference.
+func Any() []Hint { return []Hint{{Preferred: true}} }
+
+// Never are the hints of a resource that cannot be had from any nodes.
+func Never() []Hint { return []Hint{{}} }
+
+// Options are topologyManagerPolicyOptions.
+type Options struct {
+	// PreferClosest is prefer-closest-numa-nodes. It has no effect with single-numa-node.
+	PreferClosest bool
+	// MaxNodes is max-allowable-numa-nodes.
+	MaxNodes int
+}
+
+// Names of the options.
+const (
+	PreferClosest = "prefer-closest-numa-nodes"
+	MaxNodes      = "max-allowable-numa-nodes"
+)
+
+// defaultMaxNodes is the default, and the least, of max-allowable-numa-nodes.
+const defaultMaxNodes = 8
+
+// maxChoices is how many nodes with CPUs or memory are supported at most: hints are made for each set of them.
+const maxChoices = 16
+
+// ParseOptions parses topologyManagerPolicyOptions.
+func ParseOptions(options map[string]string) (Options, error) {
+	o := Options{MaxNodes: defaultMaxNodes}
+	for name, value := range options { // order-free: each on its own, and any error will do
+		var err error
+		switch name {
+		case PreferClosest:
+			o.PreferClosest, err = strconv.ParseBool(value)
+		case MaxNodes:
+			if o.MaxNodes, err = strconv.Atoi(value); err == nil && o.MaxNodes < defaultMaxNodes {
+				err = fmt.Errorf("must be at least %d", defaultMaxNodes)
+			}
+		default:
+			err = fmt.Errorf("unknown option: must be %s or %s", PreferClosest, MaxNodes)
+		}
+		if err != nil {
+			return o, fmt.Errorf("topologyManagerPolicyOptions %s=%s: %w", name, value, err)
+		}
+	}
+	return o, nil
+}
+
+// Policy merges hints on one machine. It is never mutated.
+type Policy struct {
+	name    string
+	closest bool
+	nodes   Nodes
+	// distance is between two nodes by their numbers.
+	distance [maxNode + 1][maxNode + 1]uint16
+}
+
+// New makes the policy of a name (topologyManagerPolicy). It fails if the machine has more nodes than the options
+// allow, unless the policy is none.
+func New(t *machine.Topology, name string, o Options) (*Policy, error) {
+	p := &Policy{name: name, closest: o.PreferClosest && name != kubelet.SingleNumaNodeTopologyManagerPolicy}
+	switch name {
+	case kubelet.NoneTopologyManagerPolicy:
+		return p, nil
+	case kubelet.BestEffortTopologyManagerPolicy, kubelet.RestrictedTopologyManagerPolicy,
+		kubelet.SingleNumaNodeTopologyManagerPolicy:
+	default:
+		return nil, fmt.Errorf("topologyManagerPolicy %q is unknown", name)
+	}
+	if n := len(t.Nodes); n > o.MaxNodes {
+		return nil, fmt.Errorf("topologyManagerPolicy %s: this machine has %d NUMA nodes, and only %d are allowed: "+
+			"set %s in topologyManagerPolicyOptions", name, n, o.MaxNodes, MaxNodes)
+	}
+	busy := map[int]bool{}
+	for _, c := range t.CPUs {
+		busy[c.Node] = true
+	}
+	for _, n := range t.Nodes {
+		if n.ID < 0 || n.ID > maxNode {
+			return nil, fmt.Errorf("topologyManagerPolicy %s: NUMA node %d: only 0 to %d are supported", name, n.ID, maxNode)
+		}
+		p.nodes |= NodesOf(n.ID)
+		if n.Memory > 0 {
+			busy[n.ID] = true
+		}
+		if p.closest && len(n.Distances) != len(t.Nodes) {
+			return nil, fmt.Errorf("topologyManagerPolicyOptions %s: the distances of NUMA node %d are unknown",
+				PreferClosest, n.ID)
+		}
+		for j, d := range n.Distances {
+			if j < len(t.Nodes) && t.Nodes[j].ID <= maxNode {
+				p.distance[n.ID][t.Nodes[j].ID] = uint16(d)
+			}
+		}
+	}
+	if len(busy) > maxChoices {
+		return nil, fmt.Errorf("topologyManagerPolicy %s: %d NUMA nodes have CPUs or memory, and at most %d are supported",
+			name, len(busy), maxChoices)
+	}
+	return p, nil
+}
+
+// Groups are the containers for which hints are merged together, in the order of the spec: each for itself with the
+// scope container (topologyManagerScope), and all of them with the scope pod. Ephemeral containers have no resources.
+func Groups(scope string, spec *v1.PodSpec) (out [][]*v1.Container) {
+	for c := range podspec.Lasting(spec) {
+		if scope == kubelet.PodTopologyManagerScope && len(out) > 0 {
+			out[0] = append(out[0], c)
+		} else {
+			out = append(out, []*v1.Container{c})
+		}
+	}
+	return out
+}
+
+// Rejection is that of a pod that [Policy.Merge] did not admit, as the kubelet words it. podLevel says that the pod has
+// resources of its own and the feature gate PodLevelResourceManagers is on.
+func Rejection(scope string, podLevel bool) *admit.Rejection {
+	r := &admit.Rejection{Reason: "TopologyAffinityError", Message: "Resources cannot be allocated with Topology locality"}
+	switch {
+	case podLevel && scope == kubelet.PodTopologyManagerScope:
+		r.Message = "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"
+	case podLevel:
+		r.Message = "Pod Scope pod with pod-level resources failed admission with a container-level topology manager"
+	}
+	return r
+}
