@@ -58,6 +58,7 @@
 //	imagegc      which images to remove, and when
 //	eviction     which thresholds are met, what is given up, and which pod is evicted
 //	oom          kills in the log of the kernel, and which events they have
+//	cpus         which containers get CPUs of their own, and which CPUs
 //	loglinks     symlinks to container logs
 //	logrotate    rotation of one container log
 //	nodeobject   the Node object

@@ -11,7 +11,7 @@ import v1 "k8s.io/api/core/v1"
 //	anything else                                 Burstable
 func QOS(pod *v1.Pod) v1.PodQOSClass {
 	q := qos{guaranteed: true}
-	if r := pod.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
+	if OwnResources(pod) {
 		q.count(pod.Spec.Resources)
 		return q.class()
 	}
@@ -19,6 +19,12 @@ func QOS(pod *v1.Pod) v1.PodQOSClass {
 		q.count(&c.Resources)
 	}
 	return q.class()
+}
+
+// OwnResources says whether a pod has requests or limits of its own, besides those of its containers (KEP-2837).
+func OwnResources(pod *v1.Pod) bool {
+	r := pod.Spec.Resources
+	return r != nil && len(r.Requests)+len(r.Limits) > 0
 }
 
 // Class is the QoS class in the pod's status, which never changes; the result of QOS if it is not

@@ -1,0 +1,43 @@
+package cpus
+
+import (
+	"fmt"
+
+	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/actors/decide/machine"
+)
+
+// Reserve are the CPUs of the system, which no container gets alone: those that are named (reservedSystemCPUs), or else
+// as many as are reserved by quantity (kubeReserved and systemReserved), in thousandths of a CPU, rounded up. They are
+// taken as a container's, so with cores in the order of their numbers they are the first cores of the first socket.
+//
+// The static policy needs at least one. It fails without any, and if the machine does not have them.
+func Reserve(t *machine.Topology, named cpuset.CPUSet, milli int64, o Options) (cpuset.CPUSet, error) {
+	if !named.IsEmpty() {
+		if missing := named.Difference(t.All()); !missing.IsEmpty() {
+			return cpuset.New(), fmt.Errorf("reservedSystemCPUs %s: CPUs %s are not online: online are %s",
+				named, missing, t.All())
+		}
+		return named, nil
+	}
+	if milli <= 0 {
+		return cpuset.New(), fmt.Errorf("cpuManagerPolicy static: no CPUs are reserved for the system: " +
+			"set reservedSystemCPUs, or cpu in systemReserved or kubeReserved")
+	}
+	n := (milli + 999) / 1000
+	if n > int64(len(t.CPUs)) {
+		return cpuset.New(), fmt.Errorf("cpuManagerPolicy static: %d CPUs are reserved, and %d are online", n, len(t.CPUs))
+	}
+	return choose(t, t.All(), int(n), o)
+}
+
+// Shared are the CPUs of all containers without their own, given the CPUs of the system and those that containers have
+// alone. It is empty if strict-cpu-reservation leaves none.
+func Shared(t *machine.Topology, reserved, exclusive cpuset.CPUSet, o Options) cpuset.CPUSet {
+	out := t.All().Difference(exclusive)
+	if o.StrictReservation {
+		out = out.Difference(reserved)
+	}
+	return out
+}
