@@ -39,8 +39,8 @@ func guaranteed(c *v1.Container) bool {
 }
 
 // ExclusiveOfPod is how many CPUs the containers of a pod have alone at most at any time (KEP-753), for the scope pod
-// of the topology manager. Of a Guaranteed pod with resources of its own, it is its own request, if that is integral; the
-// rest of it is for its other containers (see [Split]). podLevel is as for [Exclusive].
+// of the topology manager. Of a Guaranteed pod with resources of its own, it is its own request, if that is
+// integral; the rest of it is for its other containers (see [Split]). podLevel is as for [Exclusive].
 func ExclusiveOfPod(pod *v1.Pod, podLevel bool) int {
 	if podspec.OwnResources(pod) {
 		if !podLevel || podspec.Class(pod) != v1.PodQOSGuaranteed {
