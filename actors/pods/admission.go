@@ -8,6 +8,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // admitted reports whether a pod may start now.
@@ -60,7 +61,9 @@ func (a *pods) preempts(ctx *kernel.Context[Message], r *record, now admit.Now) 
 		if a.deps.Preempted != nil {
 			a.deps.Preempted(resource)
 		}
-		a.evict(ctx, Evict{UID: v.UID, Stop: podset.Preempted(v, ctx.Now())})
+		stop := podset.Preempted(v, ctx.Now())
+		a.deps.Pod.Events.Record(port.Event{Pod: v, Warning: true, Reason: stop.Reason, Message: stop.Message, At: ctx.Now()})
+		a.evict(ctx, Evict{UID: v.UID, Stop: stop})
 	}
 	return true
 }

@@ -28,8 +28,8 @@ func TestCriticalPodTakesThePlaceOfAnother(t *testing.T) {
 	all = append(all, vital)
 	r.tells(wants(podspec.API, all...), wants(podspec.API, all...))
 	r.in("it waits", "a Running, b Running, vital Waiting")
-	r.want("one is stopped, by its own grace period", []string{"a:", "b:", "vital:"},
-		"a: assign", "b: assign", "b: assign, look, stop in 30s: Preempted in order to admit critical pod (failed)")
+	r.want("one is stopped, by its own grace period", []string{"a:", "b:", "vital:", "event: b"},
+		"a: assign", "b: assign", "event: b Preempting", "b: assign, look, stop in 30s: Preempted in order to admit critical pod (failed)")
 	r.tells(ends("b", 0, 1))
 	r.in("its place is free", "a Running, b Finished, vital Running")
 	if len(short) != 1 || short[v1.ResourcePods] != 1 {
