@@ -32,8 +32,6 @@ type Cgroups struct {
 	root string
 	// hugetlb: the kernel limits huge pages.
 	hugetlb bool
-	// kill ends a process; a test has none.
-	kill func(pid int) error
 }
 
 var _ port.Cgroups = (*Cgroups)(nil)
@@ -44,7 +42,6 @@ const cgroupRoot = "/sys/fs/cgroup"
 // New finds out what this host has.
 func New(s *podcgroup.Settings) (*Cgroups, error) {
 	c := &Cgroups{settings: s, v2: cgroups.IsCgroup2UnifiedMode(), root: cgroupRoot}
-	c.kill = kill
 	if c.v2 {
 		have, err := cgroups.GetAllSubsystems()
 		if err != nil {
@@ -166,7 +163,7 @@ func (c *Cgroups) remove(ctx context.Context, name podcgroup.Name) error {
 	if err != nil {
 		return err
 	}
-	if err := endAll(ctx, dirs, c.kill); err != nil {
+	if err := EndAll(ctx, dirs); err != nil {
 		return err
 	}
 	if err := m.Destroy(); err != nil {

@@ -84,11 +84,7 @@ const (
 
 // EndAll kills all processes in some cgroups and below them, given by their directories, also frozen ones. It waits a
 // moment for them to be gone.
-func EndAll(ctx context.Context, dirs []string) error { return endAll(ctx, dirs, kill) }
-
-func kill(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
-
-func endAll(ctx context.Context, dirs []string, kill func(pid int) error) error {
+func EndAll(ctx context.Context, dirs []string) error {
 	for range killRounds {
 		pids, err := inside(dirs)
 		if err != nil {
@@ -98,7 +94,7 @@ func endAll(ctx context.Context, dirs []string, kill func(pid int) error) error 
 			return nil
 		}
 		for _, pid := range pids {
-			if err := kill(pid); err != nil && !errors.Is(err, syscall.ESRCH) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("kill process %d, which still runs in the cgroup: %w", pid, err)
 			}
 		}

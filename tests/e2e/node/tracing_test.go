@@ -23,11 +23,12 @@ func TestTracing(t *testing.T) {
 	b.awaitRunning(t, "traced")
 	find := func(name string) (found *otlp.Span) {
 		b.await(t, "the span "+name, func() error {
-			for _, s := range c.Spans(name) {
-				found = s
-				return nil
+			all := c.Spans(name)
+			if len(all) == 0 {
+				return errors.New("it has not come")
 			}
-			return errors.New("it has not come")
+			found = all[0]
+			return nil
 		})
 		return found
 	}
