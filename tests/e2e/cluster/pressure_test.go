@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,6 +87,17 @@ func pressed(kind v1.NodeConditionType, want v1.ConditionStatus) func(*v1.Node) 
 	return func(n *v1.Node) error {
 		if c := condition(n, kind); c.Status != want {
 			return fmt.Errorf("%s is %s: %s", kind, c.Status, c.Message)
+		}
+		return nil
+	}
+}
+
+// tainted is nil if a node has the taint for a disk that is short, or has it not.
+func tainted(want bool) func(*v1.Node) error {
+	return func(n *v1.Node) error {
+		has := slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == v1.TaintNodeDiskPressure })
+		if has != want {
+			return fmt.Errorf("its taints are %v", n.Spec.Taints)
 		}
 		return nil
 	}
@@ -271,7 +283,7 @@ func (b *bed) containerPID(t *testing.T, p *v1.Pod) (int, error) {
 }
 
 // TestDiskFiller: the node's disk is full soon, by a pod that has no limit. The pod is evicted, and the node shows
-// the pressure until it is over.
+// the pressure until it is over. The controller manager taints the node for as long.
 func TestDiskFiller(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "disk-filler", func(s *setup) { s.agent.Settings = shortage.DiskSettings() })
@@ -287,6 +299,8 @@ func TestDiskFiller(t *testing.T) {
 	acted := b.evictedAt(t, "filler")
 	b.awaitNode(t, "is short of disk", pressed(v1.NodeDiskPressure, v1.ConditionTrue))
 	shownAt := time.Now()
+	b.awaitNode(t, "has the taint that keeps pods away", tainted(true))
+	taintedAt := time.Now()
 	b.awaitEvicted(t, "filler", "The node was low on resource: ephemeral-storage. Threshold quantity: ")
 	failed := time.Now()
 	b.awaitNode(t, "has enough disk", pressed(v1.NodeDiskPressure, v1.ConditionFalse))
@@ -296,22 +310,14 @@ func TestDiskFiller(t *testing.T) {
 		t.Fatalf("less than %d %% were left at %v, enough again at %v", shortage.DiskShare, seen.Crossed, seen.Relieved)
 	}
 	since := func(at time.Time) time.Duration { return at.Sub(seen.Crossed).Round(10 * time.Millisecond) }
-	t.Logf("after less than %d %% were left: evicting %v, the node shows it %v, enough is free %v, the pod has failed %v, "+
-		"the node shows no more %v; %d MiB of %d were in use", shortage.DiskShare, since(acted), since(shownAt), since(seen.Relieved),
-		since(failed), since(clear), seen.Peak/mib, shortage.DiskSize)
+	t.Logf("after less than %d %% were left: evicting %v, the node shows it %v, it has the taint %v, enough is free %v, "+
+		"the pod has failed %v, the node shows no more %v; %d MiB of %d were in use", shortage.DiskShare, since(acted),
+		since(shownAt), since(taintedAt), since(seen.Relieved), since(failed), since(clear), seen.Peak/mib, shortage.DiskSize)
 	if took := since(acted); took > 5*time.Second {
 		t.Errorf("evicted %v after the disk ran short", took)
 	}
 	undisturbed()
-	var taint v1.Taint
-	b.awaitNode(t, "has no taint", func(n *v1.Node) error {
-		for _, taint = range n.Spec.Taints {
-			if taint.Key == v1.TaintNodeDiskPressure {
-				return fmt.Errorf("it has the taint %s", taint.Key)
-			}
-		}
-		return nil
-	})
+	b.awaitNode(t, "has no taint", tainted(false))
 	b.create(t, b.pod("after", work("sleep")))
 	b.awaitPod(t, "after", "is ready", ready)
 }
