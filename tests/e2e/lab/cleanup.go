@@ -193,6 +193,9 @@ func mountsUnder(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil { // the table has no links
+		dir = real
+	}
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	var points []string
 	for line := range strings.Lines(string(text)) {

@@ -79,6 +79,8 @@ type joined struct {
 	*member.Member
 	agent member.Agent
 	marks string
+	// stuck are pods that the agent has not removed in time. leave ends them.
+	stuck []string
 }
 
 // join starts an agent as a fresh node and waits until the node is Ready. leave comes last.
@@ -159,6 +161,10 @@ func (r *joined) forget(ctx context.Context) error {
 	if e := r.client.CoreV1().Nodes().Delete(ctx, r.Node(), metav1.DeleteOptions{}); !apierrors.IsNotFound(e) {
 		err = errors.Join(err, e)
 	}
+	if len(r.stuck) > 0 && err == nil { // others of their names may come
+		_, err = r.seen.await(ctx, "is gone", (*history).goneAt, r.stuck...)
+		r.seen.drop(r.stuck...)
+	}
 	return err
 }
 
@@ -206,10 +212,7 @@ func (r *joined) start(ctx context.Context, change func(*v1.Pod), names ...strin
 // remove deletes pods as kubectl does, and tells how long each took to be seen gone.
 func (r *joined) remove(ctx context.Context, names ...string) (samples, error) {
 	begin := time.Now()
-	err := each(names, func(name string) error {
-		return r.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{})
-	})
-	if err != nil {
+	if err := r.delete(ctx, names...); err != nil {
 		return nil, err
 	}
 	at, err := r.seen.await(ctx, "is gone", (*history).goneAt, names...)
@@ -218,6 +221,13 @@ func (r *joined) remove(ctx context.Context, names ...string) (samples, error) {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(r.marks, name)))
 	}
 	return since(begin, at), err
+}
+
+// delete deletes pods as kubectl does, and waits for nothing.
+func (r *joined) delete(ctx context.Context, names ...string) error {
+	return each(names, func(name string) error {
+		return r.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{})
+	})
 }
 
 // cleared waits until the runtime has nothing left, so that the next sample is not disturbed.

@@ -70,6 +70,21 @@ func (w *watcher) drop(names ...string) {
 	}
 }
 
+// there are those pods that were not seen gone.
+func (w *watcher) there(names ...string) (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range names {
+		if h := w.pods[name]; h != nil {
+			if _, gone := h.goneAt(); gone {
+				continue
+			}
+		}
+		all = append(all, name)
+	}
+	return all
+}
+
 // await waits until something was seen of all pods, and tells when it was of each.
 func (w *watcher) await(ctx context.Context, what string, when func(*history) (time.Time, bool), names ...string) ([]time.Time, error) {
 	at := make([]time.Time, len(names))

@@ -38,7 +38,8 @@ release, flags, configuration and containerd, and its samples alternate with tho
 	{shortages, "A node that runs short", `A pod without limits takes all memory of the pods, or all of the node's disk, beside pods that sleep. The times are
 from when the threshold was passed, which is read from the kernel every 20 ms, until the agent's event of the
 eviction. Pods are given 1.5 GiB of the machine's memory (systemReserved), and the root directory of the agent is a
-small file system in memory. The kubelet has the same Kubernetes release, flags, configuration and containerd.`, "kubelet"},
+small file system in memory. Pods that an agent has not removed a minute after their deletion are ended without it.
+The kubelet has the same Kubernetes release, flags, configuration and containerd.`, "kubelet"},
 	{simulation, "The simulated world", `The same actors on simulated runtimes and an apiserver in memory (docs/simulation.md), in one process.`, "compared with"},
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,6 +23,8 @@ const (
 	calmPods = 20
 	// evictionPatience is how long an agent has to evict a pod: much longer than any should need.
 	evictionPatience = 2 * time.Minute
+	// removalPatience is how long an agent has to remove all pods after that. Then they are ended without it.
+	removalPatience = time.Minute
 )
 
 // short is one kind of shortage.
@@ -110,7 +114,10 @@ func (c *bed) compareShort(ctx context.Context, s short, variants ...variant) ([
 			} else {
 				failed[k]++
 			}
-			if text := o.others(); text != "" {
+			for _, text := range []string{o.notEnded(), o.others(), o.notRemoved()} {
+				if text == "" {
+					continue
+				}
 				calm[k] += ", round " + fmt.Sprint(i+1) + ": " + text
 				if k == len(variants)-1 {
 					c.fault("%s: %s", s.what, text)
@@ -211,8 +218,51 @@ func (c *bed) shortOnce(ctx context.Context, s short, v variant) (o *outcome, er
 	if o.restarted, err = r.restartedOf(pods); err != nil {
 		return nil, err
 	}
-	_, err = r.remove(ctx, append(pods, s.culprit)...)
+	if o.stuck, err = r.removeWithin(ctx, removalPatience, append(pods, s.culprit)...); err != nil {
+		return nil, err
+	}
+	o.log, err = r.noSpace()
 	return o, err
+}
+
+// noSpace is the first line of the agent's log that says that nothing can be written, without its time and paths.
+func (r *joined) noSpace() (string, error) {
+	text, err := os.ReadFile(r.LogFile())
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(line, syscall.ENOSPC.Error()) {
+			continue
+		}
+		if _, after, is := strings.Cut(line, "] "); is { // klog's header
+			line = after
+		}
+		return strings.TrimSpace(strings.ReplaceAll(line, r.Root(), "")), nil
+	}
+	return "", nil
+}
+
+// removeWithin deletes pods, and gives those that are not seen gone in time: leave ends them, without the agent.
+func (r *joined) removeWithin(ctx context.Context, patience time.Duration, pods ...string) ([]string, error) {
+	if err := r.delete(ctx, pods...); err != nil {
+		return nil, err
+	}
+	late := lab.Eventually(ctx, patience, "all pods are gone", func() error {
+		r.stuck = r.seen.there(pods...)
+		if n := len(r.stuck); n > 0 {
+			return fmt.Errorf("%d are left, the first is %s", n, r.stuck[0])
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if late != nil {
+		r.say("  %v", late) // that is an outcome too
+	}
+	r.seen.drop(slices.DeleteFunc(pods, func(name string) bool { return slices.Contains(r.stuck, name) })...)
+	return r.stuck, r.Running()
 }
 
 // awaitShown waits until a pod has failed and a pod's eviction is known, or the patience is over.

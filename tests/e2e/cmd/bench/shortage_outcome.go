@@ -25,6 +25,10 @@ type outcome struct {
 	culprit *v1.Pod
 	// restarted are the other pods that started again.
 	restarted []string
+	// stuck are the pods that were deleted afterwards and not seen gone within removalPatience.
+	stuck []string
+	// log is the first line of the agent's log that says that nothing can be written, empty if there is none.
+	log string
 }
 
 // acted is how long after the level was passed the culprit was evicted, unless it was not.
@@ -47,6 +51,22 @@ func (o *outcome) others() string {
 		all = append(all, fmt.Sprintf("%d of the others restarted", n))
 	}
 	return strings.Join(all, ", ")
+}
+
+// notEnded says that the culprit has not ended, nothing if it has.
+func (o *outcome) notEnded() string {
+	if !o.failed.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s had not ended within %s", o.short.culprit, evictionPatience)
+}
+
+// notRemoved says which pods the agent did not remove, nothing if it removed all.
+func (o *outcome) notRemoved() string {
+	if len(o.stuck) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d pods were not removed %s after their deletion", len(o.stuck), calmPods+1, removalPatience)
 }
 
 // String says all of it.
@@ -73,6 +93,12 @@ func (o *outcome) String() string {
 		all = append(all, text)
 	} else {
 		all = append(all, "no other pod evicted or restarted")
+	}
+	if text := o.notRemoved(); text != "" {
+		all = append(all, text+"; the benchmark ended them without the agent")
+	}
+	if o.log != "" {
+		all = append(all, "in its log: "+o.log)
 	}
 	if o.culprit != nil {
 		all = append(all, o.short.culprit+": "+kubectlShows(o.culprit))
