@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 // namespaces says which Linux namespaces the pod's containers share with each other and with the
@@ -32,7 +34,7 @@ func namespaces(n *Node, pod *v1.Pod, handler string) (*runtimeapi.NamespaceOpti
 // userNamespace maps the pod's users to IDs of the node that no other pod has (KEP-127). Users
 // know two of the errors from the kubelet.
 func userNamespace(n *Node, pod *v1.Pod, handler string) (*runtimeapi.UserNamespace, error) {
-	if pod.Spec.HostUsers == nil || *pod.Spec.HostUsers {
+	if !podspec.OwnUsers(&pod.Spec) {
 		return &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}, nil
 	}
 	switch supported := n.can(handler, func(f *v1.NodeRuntimeHandlerFeatures) *bool { return f.UserNamespaces }); {

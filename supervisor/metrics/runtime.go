@@ -89,7 +89,7 @@ type starts struct {
 // RunPodSandbox implements port.Runtime.
 func (s *starts) RunPodSandbox(ctx context.Context, r port.RunPodSandbox, done func(string, error)) {
 	m := s.metrics
-	own := r.Pod.Spec.HostUsers != nil && !*r.Pod.Spec.HostUsers
+	own := podspec.OwnUsers(&r.Pod.Spec)
 	m.startedPods.Inc()
 	if own {
 		m.userPods.Inc()

@@ -13,6 +13,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/flat"
 )
 
@@ -89,7 +90,7 @@ func target(in *Input) (string, error) {
 
 // needsHandler reports whether a container depends on features of its runtime handler.
 func needsHandler(in *Input) bool {
-	return in.Pod.Spec.HostUsers != nil && !*in.Pod.Spec.HostUsers ||
+	return podspec.OwnUsers(&in.Pod.Spec) ||
 		slices.ContainsFunc(in.Container.VolumeMounts, func(m v1.VolumeMount) bool {
 			return m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != ""
 		})

@@ -128,7 +128,7 @@ func validatePodSecurity(pod *v1.Pod) field.ErrorList {
 // it cannot have namespaces of the host (KEP-127).
 func validateUserNamespace(pod *v1.Pod) field.ErrorList {
 	spec := &pod.Spec
-	own := spec.HostUsers != nil && !*spec.HostUsers
+	own := podspec.OwnUsers(spec)
 	var errs field.ErrorList
 	for _, host := range []struct {
 		name string
