@@ -57,7 +57,7 @@ var actsOnGate = map[string]struct{}{
 	allAlpha: {}, allBeta: {},
 	"KubeletCrashLoopBackOffMax": {}, // the default of crashLoopBackOff follows it
 	"ComponentFlagz":             {}, "ComponentStatusz": {}, "ContainerCheckpoint": {}, "PodLogsQuerySplitStreams": {},
-	"MemoryQoS":            {},
+	"MemoryQoS": {}, "LocalStorageCapacityIsolationFSQuotaMonitoring": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
 	// These are declared to schedulers and to the apiserver: see declared in supervisor/node.
 	"InPlacePodLevelResourcesVerticalScaling": {}, "InPlacePodVerticalScalingInitContainers": {},

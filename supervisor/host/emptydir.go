@@ -43,7 +43,9 @@ func (h *Host) emptyDir(pod *v1.Pod, name string, source *v1.EmptyDirVolumeSourc
 		if whole {
 			return path, nil
 		}
-		err = h.makeDir(dir, fsGroup(pod))
+		if err = h.makeDir(dir, fsGroup(pod)); err == nil {
+			h.giveProject(pod, dir)
+		}
 	case huge:
 		whole, err = h.inMemory(dir, "hugetlbfs", whole, fsGroup(pod), func() (string, error) {
 			pages, err := emptydir.PageSize(pod, medium)

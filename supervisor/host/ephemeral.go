@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -44,17 +45,27 @@ type counted struct {
 }
 
 // EphemeralUse measures what pods take of the disk that the root directory is on: each volume on it, in the
-// order of the spec, and the rest of the pod's directory. Volumes in memory, claims and host paths are left
+// order of the spec, and the rest of the pod's directory. An emptyDir with a project of its own is asked of the
+// file system, all else is walked. Volumes in memory, claims and host paths are left
 // out. A directory that does not exist, or that is not measured in time, takes nothing; for the latter an
 // error is returned beside the rest. One with many files may be counted as of some seconds ago.
 func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod) ([]eviction.Use, error) {
 	out := make([]eviction.Use, len(pods))
 	var trees []tree
+	projects := h.projectTable()
+	known := map[string]counted{}
 	for i, p := range pods {
 		out[i].UID = p.UID
-		trees = append(trees, h.treesOf(p)...)
+		for _, t := range h.treesOf(p) {
+			if r, ok := h.byProject(p, t.Path, projects); ok {
+				known[t.Path] = counted{room: r}
+			} else {
+				trees = append(trees, t)
+			}
+		}
 	}
 	found, err := h.count(ctx, trees)
+	maps.Copy(found, known)
 	for i, p := range pods {
 		for j := range p.Spec.Volumes {
 			v := &p.Spec.Volumes[j]
@@ -164,6 +175,9 @@ func (h *Host) countAll(ctx context.Context, trees []tree, into map[string]count
 	for i, t := range trees {
 		c := counted{a.Rooms[i], now}
 		into[t.Path], h.counted[t.Path] = c, c
+		if !t.Own && c.Walked {
+			h.measured(SourceWalk, c.Took)
+		}
 	}
 	return nil
 }

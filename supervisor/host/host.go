@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
+	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
 )
 
 // Modes of directories, as the kubelet has them.
@@ -31,6 +33,8 @@ type Config struct {
 	Root, LogRoot string
 	// ClusterDomain is the domain of services, for the names of pods.
 	ClusterDomain string
+	// Measured is told how each volume was measured and how long that took: by a Source. Nil: nobody is.
+	Measured func(source string, took time.Duration)
 }
 
 // Validate says what is wrong with c.
@@ -62,6 +66,11 @@ type Host struct {
 	treesMu sync.Mutex
 	counted map[string]counted
 	apart   map[string]bool
+	// projects measure emptyDirs by project quota; nil without. noProject is told why one is walked all the same.
+	projects  *projectquota.Projects
+	noProject func(error)
+	// measured is told how a volume was measured, and how long that took.
+	measured func(source string, took time.Duration)
 	// mounts tells what is mounted, of table.
 	mounts func() ([]mounts.Mount, error)
 	table  *mounts.Table
@@ -85,11 +94,14 @@ func New(c Config) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the pod logs directory: %w", err), pods.Root.Close())
 	}
+	if c.Measured == nil {
+		c.Measured = func(string, time.Duration) {}
+	}
 	table := mounts.NewTable()
 	return &Host{
 		pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
 		children: newChildren(), mounts: table.Read, table: table, clusterDomain: c.ClusterDomain,
-		counted: map[string]counted{}, apart: map[string]bool{},
+		counted: map[string]counted{}, apart: map[string]bool{}, measured: c.Measured,
 	}, nil
 }
 

@@ -56,6 +56,7 @@ func (h *Host) unmountPod(ctx context.Context, uid string) error {
 			return err
 		}
 	}
+	h.takeProjects(filepath.Join(dir, volumesDir))
 	// The markers last: while one is there, so is its volume.
 	for _, sub := range ofVolumes {
 		if err := h.pods.Remove(ctx, dir, sub); err != nil {

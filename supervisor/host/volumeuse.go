@@ -55,7 +55,8 @@ const (
 )
 
 // VolumeUse measures the mounted volumes of pods that have their own file system or are
-// emptyDirs; for each pod, in the order of its spec. With claimsOnly, emptyDirs are left out.
+// emptyDirs; for each pod, in the order of its spec. With claimsOnly, emptyDirs are left out. An emptyDir with a
+// project of its own is not walked.
 // Child processes measure file systems that may hang. One that hangs or is missing is left out,
 // and an error is returned besides the rest.
 func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) ([][]usage.Volume, error) {
@@ -63,6 +64,7 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 	var errs []error
 	var walk []string
 	var into []*usage.Volume
+	projects := h.projectTable()
 	for i, p := range pods {
 		out[i] = make([]usage.Volume, 0, len(p.Spec.Volumes)) // never grown: into points at them
 		for j := range p.Spec.Volumes {
@@ -74,11 +76,17 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 			out[i] = append(out[i],
 				usage.Volume{Name: v.Name, Namespace: p.Namespace, Claim: claimOf(p, v), Local: local && !inMemory(v)})
 			last := &out[i][len(out[i])-1]
+			began := time.Now()
 			if last.Local {
+				if r, ok := h.byProject(p, path, projects); ok {
+					last.Disk = r.disk()
+					continue
+				}
 				walk, into = append(walk, path), append(into, last)
 				continue
 			}
 			found, err := h.rooms(ctx, roomPatience, path)
+			h.measured(SourceStatfs, time.Since(began))
 			if err != nil || found[0].Blocks == 0 {
 				errs = append(errs, err)
 				out[i] = out[i][:len(out[i])-1]
@@ -93,6 +101,9 @@ func (h *Host) VolumeUse(ctx context.Context, pods []*v1.Pod, claimsOnly bool) (
 		errs = append(errs, err)
 		for i := range found {
 			into[from+i].Disk = found[i].disk()
+			if found[i].Walked {
+				h.measured(SourceWalk, found[i].Took)
+			}
 		}
 	}
 	return out, errors.Join(errs...)
@@ -152,7 +163,7 @@ type room struct {
 	Files     uint64 `json:",omitempty"`
 	FilesFree uint64 `json:",omitempty"`
 	// Bytes and Entries are the usage below a path without its own file system, counted by a
-	// walk.
+	// walk or by the file system.
 	Walked  bool   `json:",omitempty"`
 	Bytes   uint64 `json:",omitempty"`
 	Entries uint64 `json:",omitempty"`
@@ -168,14 +179,20 @@ func rooms(paths []string) []room {
 		if unix.Statfs(path, &s) != nil {
 			continue
 		}
-		out[i] = room{
-			Block: uint64(s.Bsize), Blocks: s.Blocks, Free: s.Bfree, Available: s.Bavail, Files: s.Files, FilesFree: s.Ffree,
-		}
+		out[i] = roomOf(&s)
 		if filepath.Base(filepath.Dir(path)) == emptyDirName && s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
+			began := time.Now()
 			out[i].walk(path, walking{limit: walkLimit})
+			out[i].Took = time.Since(began)
 		}
 	}
 	return out
+}
+
+func roomOf(s *unix.Statfs_t) room {
+	return room{
+		Block: uint64(s.Bsize), Blocks: s.Blocks, Free: s.Bfree, Available: s.Bavail, Files: s.Files, FilesFree: s.Ffree,
+	}
 }
 
 func (r room) disk() usage.Disk {

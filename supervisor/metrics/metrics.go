@@ -61,7 +61,7 @@ type Metrics struct {
 	workerTimes                        *prometheus.HistogramVec
 	evictions, imagesRemoved           *prometheus.CounterVec
 	preemptions                        *prometheus.CounterVec
-	evictionAges                       *prometheus.HistogramVec
+	evictionAges, volumeTimes          *prometheus.HistogramVec
 	containersPerPod                   prometheus.Histogram
 	shutdownBegan, shutdownEnded       prometheus.Gauge
 	pullTimes                          *prometheus.HistogramVec
@@ -148,6 +148,8 @@ func New(c Config) (*Metrics, error) {
 	m.evictionAges = m.histograms("kubelet_eviction_stats_age_seconds",
 		"Time between when stats are collected, and when pod is evicted based on those stats by eviction signal",
 		prometheus.DefBuckets, "eviction_signal")
+	m.volumeTimes = m.histograms("kubelet_volume_metric_collection_duration_seconds",
+		"Duration in seconds to calculate volume stats", prometheus.DefBuckets, "metric_source")
 	m.shutdownBegan = m.gauge("kubelet_graceful_shutdown_start_time_seconds",
 		"Last graceful shutdown start time since unix epoch in seconds")
 	m.shutdownEnded = m.gauge("kubelet_graceful_shutdown_end_time_seconds",

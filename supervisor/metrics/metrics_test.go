@@ -416,10 +416,12 @@ func TestProtection(t *testing.T) {
 	m.Evicted("memory.available")
 	m.EvictionStatsAge("memory.available", 250*time.Millisecond)
 	m.Preempted(v1.ResourceCPU)
+	m.VolumeMeasured("fsquota", time.Millisecond)
 	check(t, scrape(t, m, asked(), "/metrics"), []want{
 		{"kubelet_image_garbage_collected_total", "reason=age", 1},
 		{"kubelet_evictions", "eviction_signal=memory.available", 1},
 		{"kubelet_eviction_stats_age_seconds", "eviction_signal=memory.available", 1},
 		{"kubelet_preemptions", "preemption_signal=cpu", 1},
+		{"kubelet_volume_metric_collection_duration_seconds", "metric_source=fsquota", 1},
 	})
 }

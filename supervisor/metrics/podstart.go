@@ -60,6 +60,11 @@ func (m *Metrics) EvictionStatsAge(signal string, age time.Duration) {
 	m.evictionAges.WithLabelValues(signal).Observe(age.Seconds())
 }
 
+// VolumeMeasured takes note of how a volume was measured and how long that took: it is what a host.Config tells.
+func (m *Metrics) VolumeMeasured(source string, took time.Duration) {
+	m.volumeTimes.WithLabelValues(source).Observe(took.Seconds())
+}
+
 // Preempted counts a pod whose place a critical pod took, by the resource that was short: it is what a node.Config
 // tells.
 func (m *Metrics) Preempted(short v1.ResourceName) {

@@ -28,6 +28,7 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/oomkills"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/host/pressure"
+	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
@@ -192,13 +193,31 @@ func (l *launch) reachAPI(ctx context.Context) (err error) {
 func (l *launch) openHost(context.Context) (err error) {
 	l.host, err = host.New(host.Config{
 		Root: l.root.Path(), LogRoot: l.config.PodLogsDir(), ClusterDomain: l.config.Kubelet().ClusterDomain,
+		Measured: l.counters.VolumeMeasured,
 	})
 	if err != nil {
 		return err
 	}
+	if l.config.Gates().Enabled("LocalStorageCapacityIsolationFSQuotaMonitoring") {
+		l.useProjectQuotas()
+	}
 	l.closing(l.host.Close) // nothing is written through it
 	l.runtime.giveUsers(l.host)
 	return nil
+}
+
+// useProjectQuotas does without where the host can't.
+func (l *launch) useProjectQuotas() {
+	log := l.options.Log
+	err := l.host.UseProjectQuotas(projectquota.Linux{}, projectquota.Etc, func(err error) {
+		log.Warn().Str("error", err.Error()).Msg("an emptyDir has no project quota of its own, so it is measured by a walk")
+	})
+	if err != nil {
+		log.Warn().Str("rootDir", l.root.Path()).Str("error", err.Error()).
+			Msg("feature gate LocalStorageCapacityIsolationFSQuotaMonitoring has no effect, and emptyDirs are measured by a " +
+				"walk: the file system of the root directory needs project quotas: an ext4 with the features quota and " +
+				"project, or an XFS mounted with prjquota")
+	}
 }
 
 // listen opens the servers' sockets and ports, so that one in use is detected before the first
