@@ -23,6 +23,7 @@ const (
 	ExamplesDir  = "/opt/examples" // manifests
 	ModulesDir   = "/opt/modules"  // kernel modules, in the order of their names
 	ReportDevice = "/dev/ttyS1"
+	NewRuncDir   = "/opt/runc" // has one that can give pods users of their own
 	guestPath    = "/init"
 	// Kubeconfigs of the apiserver outside.
 	AdminKubeconfig = "/opt/kube/admin"
@@ -39,7 +40,7 @@ const (
 func ContainerdDir(r lab.Release) string { return "/opt/containerd-" + string(r) }
 
 // modules are what a node needs of the kernel that Debian does not build in.
-var modules = []string{"overlay", "bridge", "veth", "virtio_pci", "virtio_rng", "virtio_net", "nfsv4", "nfsd"}
+var modules = []string{"overlay", "bridge", "veth", "virtio_pci", "virtio_rng", "virtio_net", "nfsv4", "nfsd", "virtio_blk", "ext4", "quota_v2", "xfs"}
 
 // mountPrograms mount NFS, as on any node that does. They read the files of settings.
 var (
@@ -147,6 +148,13 @@ func (a *archive) addRuntime(ctx context.Context, m Machine, repository string, 
 	if err := a.addProgram("/usr/sbin/runc", runc); err != nil {
 		return err
 	}
+	newRunc, err := lab.BuildRunc(ctx, repository, log)
+	if err != nil {
+		return err
+	}
+	if err := a.addProgram(path.Join(NewRuncDir, "runc"), filepath.Join(newRunc, "runc")); err != nil {
+		return err
+	}
 	for name, program := range mountPrograms {
 		file, err := lab.LookPath(program)
 		if err != nil {
@@ -175,7 +183,7 @@ func (a *archive) addRuntime(ctx context.Context, m Machine, repository string, 
 
 // boot runs the guest until it powers the machine off or ctx ends, and returns its report. What the
 // console says goes to the file, and what is reported also to log, at once.
-func boot(ctx context.Context, k kernel, initramfs, console string, log io.Writer) (Report, error) {
+func boot(ctx context.Context, k kernel, initramfs string, disks []string, console string, log io.Writer) (Report, error) {
 	qemu, err := lab.LookPath("qemu-system-x86_64")
 	if err != nil {
 		return Report{}, err
@@ -192,6 +200,7 @@ func boot(ctx context.Context, k kernel, initramfs, console string, log io.Write
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off cgroup_no_v1=all",
 		"-serial", "file:"+console, "-serial", "stdio",
 	)
+	cmd.Args = append(cmd.Args, disks...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	port, write, err := os.Pipe()

@@ -59,6 +59,8 @@ var Checks = []Check{
 	{Name: "resize", What: "pods of a cluster get more and less CPU and memory while they run, by container and as a whole", Once: true},
 	{Name: "clock", What: "a clock that is set a day on and back restarts nothing, and pods come and go as before", Once: true, Only: Bare},
 	{Name: "nfs", What: "a pod has the files of an NFS server; while that does not answer only who needs it waits, says so and can be deleted, and goes on when it answers", Once: true, Only: Bare},
+	{Name: "projects", What: "a directory on ext4 and on XFS gets a project, has in it what is written there, and nothing is renamed or linked into it", Once: true, Only: Bare},
+	{Name: "quota", What: "a pod that writes past the limit of an emptyDir with a project quota is evicted without a walk, by an agent that was started later, and its project is free then", Once: true, Only: Bare},
 	{Name: "evicted", What: "a pod that takes the memory of the node is evicted, and its slice goes; the others stay", Only: Systemd},
 	{Name: "deletion", What: "pods whose manifests are taken away leave no cgroup, mount, directory or shim"},
 	{Name: "warnings", What: "the agent's log has no warning about cgroup v1"},

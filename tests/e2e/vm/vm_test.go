@@ -34,7 +34,7 @@ func testMachine(t *testing.T, m Machine) {
 		}
 		return nil
 	})
-	lab.Need(t, amd64, lab.GoToolchain, lab.Qemu, hasKernel(repository), lab.MountNFS, lab.CNIPlugins, lab.Runc, lab.OldContainerd)
+	lab.Need(t, amd64, lab.GoToolchain, lab.Qemu, hasKernel(repository), lab.MountNFS, lab.CNIPlugins, lab.Runc, lab.RuncBuild, hasMkfs, lab.OldContainerd)
 	if m == Systemd {
 		lab.Need(t, hasSystemd(repository))
 	}
@@ -48,10 +48,14 @@ func testMachine(t *testing.T, m Machine) {
 	if err := buildInitramfs(t.Context(), m, k, plane, repository, dir, initramfs, t.Output()); err != nil {
 		t.Fatal(err)
 	}
+	disks, err := makeDisks(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	begin := time.Now()
-	report, err := boot(ctx, k, initramfs, console, t.Output())
+	report, err := boot(ctx, k, initramfs, disks, console, t.Output())
 	t.Logf("kernel %s, %s from boot to power-off", k.release, time.Since(begin).Round(time.Second))
 	if err != nil {
 		t.Error(err)

@@ -27,6 +27,7 @@ const usage = `usage: work STEP [then STEP]...
   append FILE TEXT... TEXT and a newline go to the end of FILE
   tick FILE D TEXT... TEXT and a newline go to the end of FILE every D, for ever
   cat FILE...         print files
+  unproject FILE      take FILE out of its project (quota); fail if the kernel lets it
   remove FILE...      remove files, no matter whether they are there
   await FILE          wait until FILE is there
   turns FILE N        count runs in FILE; fail before the Nth

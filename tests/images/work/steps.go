@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
 )
 
 // run does one step.
@@ -57,6 +59,8 @@ func run(step []string, terminated <-chan os.Signal) error {
 		return tick(arg(0), arg(1), rest(2)+"\n", terminated)
 	case "cat":
 		return each(args, cat)
+	case "unproject":
+		return unproject(arg(0))
 	case "remove":
 		return each(args, os.RemoveAll)
 	case "await":
@@ -165,6 +169,28 @@ func cat(file string) error {
 	defer f.Close()
 	_, err = io.Copy(os.Stdout, f)
 	return err
+}
+
+// unproject is nil if the kernel refuses it, as it does within a user namespace.
+func unproject(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	was, err := projectquota.Linux{}.Attributes(f)
+	if err != nil {
+		return err
+	}
+	if was.Project == 0 {
+		return fmt.Errorf("%s has no project", file)
+	}
+	is := was
+	is.Project = 0
+	if err := (projectquota.Linux{}).SetAttributes(f, is); err == nil {
+		return fmt.Errorf("%s had project %d and has none", file, was.Project)
+	}
+	return nil
 }
 
 func await(file string, terminated <-chan os.Signal) error {

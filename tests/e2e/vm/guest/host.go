@@ -71,7 +71,7 @@ func (h *host) checkAll(ctx context.Context) {
 		"runtime": h.runtime, "agent": h.startAgent, "running": h.running, "sidecar": h.sidecar,
 		"crash": h.crash, "limits": h.limits, "podlimits": h.podLimits, "swap": h.swap, "oomgroup": h.oomGroup,
 		"oom": h.oom, "takeover": h.takeover, "resize": h.resize,
-		"clock": h.clock, "nfs": h.nfs, "units": h.units, "killed": h.killed, "evicted": h.evicted,
+		"clock": h.clock, "nfs": h.nfs, "projects": h.projects, "quota": h.quota, "units": h.units, "killed": h.killed, "evicted": h.evicted,
 		"shutdown": h.shutdown, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
 	}
 	wordsSaid, missing := false, ""
