@@ -190,3 +190,31 @@ func TestNoProjectQuotas(t *testing.T) {
 		t.Errorf("%v %+v %v", err, found, l.sources)
 	}
 }
+
+// The lines have the path as it was configured, as the kubelet writes it, where the root directory is a link.
+func TestProjectBelowLink(t *testing.T) {
+	l := newProjectLab(t)
+	link := filepath.Join(t.TempDir(), "kubelet")
+	if err := os.Symlink(filepath.Join(l.root, "kubelet"), link); err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Config{Root: link, LogRoot: filepath.Join(l.root, "logs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close() //nolint:errcheck // nothing is written
+	if err := l.use(h); err != nil {
+		t.Fatal(err)
+	}
+	l.Host = h
+	scratch := emptyDir("scratch", v1.EmptyDirVolumeSource{})
+	p := newPod(ownUsers, with(scratch))
+	dir := l.mustMount(p, scratch)
+	text, err := os.ReadFile(l.files.Projects)
+	if want := "1048577:" + dir + "\n"; err != nil || string(text) != want || !strings.HasPrefix(dir, link) {
+		t.Errorf("%v: %q, want %q", err, text, want)
+	}
+	if _, err := h.EphemeralUse(ctx(t), []*v1.Pod{p}); err != nil || l.sources[SourceQuota] != 1 || len(l.sources) != 1 {
+		t.Errorf("%v, measured by %v", err, l.sources)
+	}
+}
