@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
 // childArg is the first argument of a child process. No user passes it.
@@ -25,8 +26,6 @@ const (
 	// childHold releases its slot, so that hanging ones do not delay others.
 	childSlots = 4
 	childHold  = 500 * time.Millisecond
-	// answerLimit bounds the size of a request and of an answer, in bytes.
-	answerLimit = 1 << 20
 )
 
 // answer is a child's result.
@@ -45,8 +44,8 @@ type answer struct {
 // up processes that hang.
 type children struct {
 	slots chan struct{}
-	// command is the program and its arguments.
-	command func() *exec.Cmd
+	// command is the program with its first argument.
+	command func(arg string) *exec.Cmd
 
 	mu sync.Mutex
 	// running are the children with a live process, by request.
@@ -65,9 +64,9 @@ func newChildren() *children {
 	return &children{
 		slots:   make(chan struct{}, childSlots),
 		running: map[string][]*child{},
-		command: func() *exec.Cmd {
+		command: func(arg string) *exec.Cmd {
 			// Not os.Executable: the file may have been replaced by another version.
-			c := exec.Command("/proc/self/exe", childArg)
+			c := exec.Command("/proc/self/exe", arg)
 			c.Args[0] = os.Args[0]
 			c.Dir = "/"
 			// A process group of its own, so that its children are killed with it.
@@ -139,7 +138,7 @@ func (c *children) leave(r request, me *child) {
 
 // exchange starts a child, writes raw and reads its answer.
 func (c *children) exchange(ctx context.Context, r request, me *child, raw []byte) (a answer, err error) {
-	cmd, in, out, err := c.start()
+	cmd, in, out, err := c.start(r.arg())
 	if err != nil {
 		c.leave(r, me)
 		return a, fmt.Errorf("start a child process: %w", err)
@@ -154,7 +153,7 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 	var got []byte
 	_, err = in.Write(append(raw, '\n'))
 	if err == nil {
-		got, err = io.ReadAll(io.LimitReader(out, answerLimit))
+		got, err = io.ReadAll(io.LimitReader(out, tally.Limit))
 	}
 	stop()
 	if err == nil {
@@ -175,7 +174,7 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 
 // start gives a running child and the agent's ends of its stdin and stdout. The
 // pipes are our own: those of os/exec would make Wait wait for their copying.
-func (c *children) start() (cmd *exec.Cmd, in, out *os.File, err error) {
+func (c *children) start(arg string) (cmd *exec.Cmd, in, out *os.File, err error) {
 	childIn, in, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, err
@@ -184,7 +183,7 @@ func (c *children) start() (cmd *exec.Cmd, in, out *os.File, err error) {
 	if err != nil {
 		return nil, nil, nil, errors.Join(err, childIn.Close(), in.Close())
 	}
-	cmd = c.command()
+	cmd = c.command(arg)
 	cmd.Stdin, cmd.Stdout = childIn, childOut
 	err = errors.Join(cmd.Start(), childIn.Close(), childOut.Close())
 	if err != nil {
@@ -210,14 +209,6 @@ func (c *children) reap(cmd *exec.Cmd, r request, me *child, failed bool) error 
 	return nil
 }
 
-// Exit codes of a child.
-const (
-	childDone     = 0
-	childNoAsk    = 2 // no request came
-	childOrphaned = 3 // the agent is gone
-	childNoAnswer = 4 // the answer could not be written
-)
-
 // RunChildIfAsked does the work of a child process, and does not return, if
 // this process was started to be one. It has to come first in main, and in
 // TestMain of every test that mounts volumes, before flags are read.
@@ -230,29 +221,21 @@ func RunChildIfAsked() {
 
 func serveOne(stdin io.Reader, stdout io.Writer) int {
 	var r request
-	if err := json.NewDecoder(io.LimitReader(stdin, answerLimit)).Decode(&r); err != nil {
-		return childNoAsk
+	if err := json.NewDecoder(io.LimitReader(stdin, tally.Limit)).Decode(&r); err != nil {
+		return tally.NoAsk
 	}
-	go func() {
-		io.Copy(io.Discard, stdin) //nolint:errcheck // only its end matters
-		if group, own := syscall.Getpgrp(), syscall.Getpid(); group == own {
-			syscall.Kill(-group, syscall.SIGKILL) //nolint:errcheck // it ends either way
-		}
-		syscall.Exit(childOrphaned)
-	}()
+	tally.EndWith(stdin)
 	var a answer
 	switch r.Op {
 	case opRoom:
 		a.Rooms = rooms(r.Paths)
-	case opTrees:
-		a.Rooms = countTrees(r.Source, r.Trees)
 	default:
 		if err := r.perform(); err != nil {
 			a = answer{Kind: hostcall.KindOf(err), Detail: err.Error()}
 		}
 	}
 	if err := json.NewEncoder(stdout).Encode(a); err != nil {
-		return childNoAnswer
+		return tally.NoAnswer
 	}
-	return childDone
+	return tally.Done
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
+	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
 // The operations of a child.
@@ -22,7 +23,7 @@ const (
 	opNFS      = "nfs"     // mount the export Source at Path
 	opSubPaths = "subPath" // mount Parts, all below Path
 	opRoom     = "room"    // say what room there is at Paths
-	opTrees    = "trees"   // say what Trees take of the file system of Source
+	opTrees    = "trees"   // count what the embedded request says: package tally
 )
 
 // request is an operation for a child.
@@ -43,11 +44,19 @@ type request struct {
 	Parts []part `json:"parts,omitempty"`
 	// Paths are those to measure.
 	Paths []string `json:"paths,omitempty"`
-	Trees []tree   `json:"trees,omitempty"`
+	tally.Request
 }
 
 // key identifies requests for the same thing.
 func (r request) key() string { return r.Op + " " + r.Path }
+
+// arg is the first argument of the child.
+func (r request) arg() string {
+	if r.Op == opTrees {
+		return tally.Arg
+	}
+	return childArg
+}
 
 func (r request) perform() error {
 	switch r.Op {

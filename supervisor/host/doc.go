@@ -18,7 +18,8 @@
 // thread that touches it is stuck in the kernel: no signal reaches it, and a
 // process with such a thread does not even exit. So whatever may touch a pod's
 // mount (to stat a hostPath, to mount or unmount a tmpfs) runs in a child
-// process, the program itself started again with a hidden argument; see child.go.
+// process, the program itself started again with a hidden argument; see child.go,
+// and package tally for those that count files.
 // What stays below the agent's own directories, on one file system, runs in
 // process, so that a pod without such volumes costs no child.
 //

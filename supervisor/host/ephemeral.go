@@ -3,18 +3,16 @@ package host
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
-	"github.com/troupe-dev/troupe/supervisor/host/meter"
+	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
 const (
@@ -31,16 +29,9 @@ const (
 	treeBatch = 1000
 )
 
-// tree is a directory to measure.
-type tree struct {
-	Path string `json:"path"`
-	// Own: a pod's directory, which is measured without its volumes.
-	Own bool `json:"own,omitempty"`
-}
-
 // counted is what is below a directory, as of a time.
 type counted struct {
-	room
+	tally.Count
 	at time.Time
 }
 
@@ -51,14 +42,14 @@ type counted struct {
 // error is returned beside the rest. One with many files may be counted as of some seconds ago.
 func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod) ([]eviction.Use, error) {
 	out := make([]eviction.Use, len(pods))
-	var trees []tree
+	var trees []tally.Tree
 	projects := h.projectTable()
 	known := map[string]counted{}
 	for i, p := range pods {
 		out[i].UID = p.UID
 		for _, t := range h.treesOf(p) {
 			if r, ok := h.byProject(p, t.Path, projects); ok {
-				known[t.Path] = counted{room: r}
+				known[t.Path] = counted{Count: r.Count}
 			} else {
 				trees = append(trees, t)
 			}
@@ -78,14 +69,15 @@ func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod) ([]eviction.Use
 	return out, err
 }
 
-func (h *Host) treesOf(p *v1.Pod) (out []tree) {
+func (h *Host) treesOf(p *v1.Pod) (out []tally.Tree) {
 	for i := range p.Spec.Volumes {
 		if path := h.onDisk(p, &p.Spec.Volumes[i]); path != "" {
-			out = append(out, tree{Path: path})
+			out = append(out, tally.Tree{Path: path})
 		}
 	}
 	if area.Element("pod", string(p.UID)) == nil {
-		out = append(out, tree{Path: filepath.Join(h.pods.Real, string(p.UID)), Own: true})
+		dir := filepath.Join(h.pods.Real, string(p.UID))
+		out = append(out, tally.Tree{Path: dir, Skip: []string{volumesDir, subPathsDir}})
 	}
 	return out
 }
@@ -111,10 +103,10 @@ func (c counted) use() eviction.DiskUse { return eviction.DiskUse{Bytes: c.Bytes
 
 // count measures directories in child processes. One that made a child fail is measured by a child of its
 // own from then on, so that it does not keep the others from being measured.
-func (h *Host) count(ctx context.Context, trees []tree) (map[string]counted, error) {
+func (h *Host) count(ctx context.Context, trees []tally.Tree) (map[string]counted, error) {
 	now := time.Now()
 	out := make(map[string]counted, len(trees))
-	var together, alone []tree
+	var together, alone []tally.Tree
 	h.treesMu.Lock()
 	for path, c := range h.counted {
 		if now.Sub(c.at) > treeShare*c.Took {
@@ -143,7 +135,7 @@ func (h *Host) count(ctx context.Context, trees []tree) (map[string]counted, err
 		}
 	}
 	for _, t := range alone {
-		err := h.countAll(ctx, []tree{t}, out)
+		err := h.countAll(ctx, []tally.Tree{t}, out)
 		errs = append(errs, err)
 		if ctx.Err() != nil {
 			break
@@ -159,10 +151,12 @@ func (h *Host) count(ctx context.Context, trees []tree) (map[string]counted, err
 	return out, errors.Join(errs...)
 }
 
-func (h *Host) countAll(ctx context.Context, trees []tree, into map[string]counted) error {
+func (h *Host) countAll(ctx context.Context, trees []tally.Tree, into map[string]counted) error {
 	ctx, cancel := context.WithTimeout(ctx, treePatience)
 	defer cancel()
-	a, err := h.children.ask(ctx, request{Op: opTrees, Path: trees[0].Path, Source: h.pods.Real, Trees: trees})
+	a, err := h.children.ask(ctx, request{Op: opTrees, Path: trees[0].Path, Request: tally.Request{
+		Home: h.pods.Real, Trees: trees, Most: treeLimit, Budget: treeBudget,
+	}})
 	if err == nil && len(a.Rooms) != len(trees) {
 		err = errors.New("a child process returned the wrong number of results")
 	}
@@ -173,79 +167,11 @@ func (h *Host) countAll(ctx context.Context, trees []tree, into map[string]count
 	defer h.treesMu.Unlock()
 	now := time.Now()
 	for i, t := range trees {
-		c := counted{a.Rooms[i], now}
+		c := counted{a.Rooms[i].Count, now}
 		into[t.Path], h.counted[t.Path] = c, c
-		if !t.Own && c.Walked {
+		if len(t.Skip) == 0 && c.Walked {
 			h.measured(SourceWalk, c.Took)
 		}
 	}
 	return nil
-}
-
-// countTrees is what a child does. What is not on the file system of home takes nothing of it.
-func countTrees(home string, trees []tree) []room {
-	out := make([]room, len(trees))
-	var top unix.Stat_t
-	if unix.Lstat(home, &top) != nil {
-		return out
-	}
-	end := time.Now().Add(treeBudget)
-	for i, t := range trees {
-		began := time.Now()
-		var skip []string
-		if t.Own {
-			skip = []string{filepath.Join(t.Path, volumesDir), filepath.Join(t.Path, subPathsDir)}
-		}
-		out[i].walk(t.Path, walking{device: &top.Dev, skip: skip, limit: treeLimit, end: end})
-		out[i].Took = time.Since(began)
-	}
-	return out
-}
-
-// walking bounds a walk.
-type walking struct {
-	// device is the only one of which something counts; nil for that of the top.
-	device *uint64
-	// skip are directories that don't count.
-	skip  []string
-	limit uint64
-	// end is when the walk is given up; zero for never.
-	end time.Time
-}
-
-// walk counts what is below path. It follows no link, and stays on its file system. A file with several
-// names counts once.
-func (r *room) walk(path string, w walking) {
-	var top unix.Stat_t
-	if unix.Lstat(path, &top) != nil || w.device != nil && top.Dev != *w.device {
-		return
-	}
-	r.Walked = true
-	seen := map[uint64]bool{}                                                // with several names
-	filepath.WalkDir(path, func(at string, _ fs.DirEntry, err error) error { //nolint:errcheck // what can be counted is
-		if r.Entries >= w.limit || r.Entries%1024 == 0 && !w.end.IsZero() && time.Now().After(w.end) {
-			return fs.SkipAll
-		}
-		for _, s := range w.skip {
-			if at == s {
-				return fs.SkipDir
-			}
-		}
-		var s unix.Stat_t
-		if err != nil || unix.Lstat(at, &s) != nil {
-			return nil //nolint:nilerr // it has just been removed
-		}
-		directory := s.Mode&unix.S_IFMT == unix.S_IFDIR
-		switch {
-		case s.Dev != top.Dev && directory:
-			return fs.SkipDir
-		case s.Dev != top.Dev || !directory && s.Nlink > 1 && seen[s.Ino]: // a file may be a mount point too
-			return nil
-		case !directory && s.Nlink > 1:
-			seen[s.Ino] = true
-		}
-		r.Bytes += uint64(s.Blocks) * meter.Sector
-		r.Entries++
-		return nil
-	})
 }

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/supervisor/host/tally"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
 
@@ -56,9 +59,9 @@ func TestEphemeralUseBesideAFailure(t *testing.T) {
 	p := newPod(with(scratch))
 	hosttest.Write(t, filepath.Join(l.mustMount(p, scratch), "file"), strings.Repeat("x", 100_000))
 	// A path that is too long for a request stands for one that makes a child fail.
-	bad := tree{Path: "/" + strings.Repeat("x", answerLimit)}
+	bad := tally.Tree{Path: "/" + strings.Repeat("x", tally.Limit)}
 	for range 2 {
-		found, err := l.count(ctx(t), append([]tree{bad}, l.treesOf(p)...))
+		found, err := l.count(ctx(t), append([]tally.Tree{bad}, l.treesOf(p)...))
 		if err == nil || found[l.onDisk(p, &p.Spec.Volumes[0])].Bytes < 100_000 {
 			t.Errorf("%v %+v", err, found)
 		}
@@ -68,17 +71,39 @@ func TestEphemeralUseBesideAFailure(t *testing.T) {
 	}
 }
 
+// A child that counts does so before most packages of the program are initialized, which takes longer than to count.
+func TestACountingChildSkipsInitialization(t *testing.T) {
+	started := func(arg string) string {
+		cmd := newChildren().command(arg)
+		var said strings.Builder
+		cmd.Env, cmd.Stderr = append(cmd.Env, "GODEBUG=inittrace=1"), &said
+		var ended *exec.ExitError
+		if err := cmd.Run(); !errors.As(err, &ended) || ended.ExitCode() != tally.NoAsk {
+			t.Errorf("%s without a request: %v", arg, err)
+		}
+		return said.String()
+	}
+	const heavy = "init k8s.io/"
+	if text := started(tally.Arg); !strings.Contains(text, "init os ") || strings.Contains(text, heavy) {
+		t.Errorf("it initialized:\n%s", text)
+	}
+	if !strings.Contains(started(childArg), heavy) {
+		t.Error("another child does not initialize those packages either")
+	}
+}
+
 // A directory that takes long to count is counted less often.
 func TestLongCountsAreReused(t *testing.T) {
 	l := newLab(t)
 	dir := l.pods.Real
-	l.counted[dir] = counted{room{Bytes: 7, Took: time.Hour}, time.Now()}
-	found, err := l.count(ctx(t), []tree{{Path: dir}})
+	l.counted[dir] = counted{tally.Count{Bytes: 7, Took: time.Hour}, time.Now()}
+	found, err := l.count(ctx(t), []tally.Tree{{Path: dir}})
 	if err != nil || found[dir].Bytes != 7 {
 		t.Errorf("%v %+v", err, found[dir])
 	}
-	l.counted[dir] = counted{room{Bytes: 7, Took: time.Hour}, time.Now().Add(-treeShare*time.Hour - time.Second)}
-	if found, err = l.count(ctx(t), []tree{{Path: dir}}); err != nil || found[dir].Bytes == 7 {
+	long := time.Now().Add(-treeShare*time.Hour - time.Second)
+	l.counted[dir] = counted{tally.Count{Bytes: 7, Took: time.Hour}, long}
+	if found, err = l.count(ctx(t), []tally.Tree{{Path: dir}}); err != nil || found[dir].Bytes == 7 {
 		t.Errorf("later: %v %+v", err, found[dir])
 	}
 }

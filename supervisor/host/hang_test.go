@@ -184,7 +184,7 @@ func TestAChildThatGivesNoAnswer(t *testing.T) {
 		"says too much": {"/bin/sh", "-c", "yes"}, "is not there": {"/nowhere"},
 	} {
 		l := newLab(t)
-		l.children.command = func() *exec.Cmd { return exec.Command(command[0], command[1:]...) }
+		l.children.command = func(string) *exec.Cmd { return exec.Command(command[0], command[1:]...) }
 		_, err := l.mount(ctx(t), newPod(), hostPath("/proc", v1.HostPathDirectory))
 		hosttest.WantError(t, err, port.KindOf(err), "child process")
 		if len(l.children.running) != 0 || len(l.children.slots) != 0 {
@@ -197,7 +197,7 @@ func TestAChildThatGivesNoAnswer(t *testing.T) {
 func TestAChildEndsWithItsAgent(t *testing.T) {
 	point := t.TempDir()
 	mountDead(t, point)
-	cmd, in, out, err := newChildren().start()
+	cmd, in, out, err := newChildren().start(childArg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
 // claims are where the volumes of claims are, of pods that have one.
@@ -162,13 +163,8 @@ type room struct {
 	Available uint64 `json:",omitempty"`
 	Files     uint64 `json:",omitempty"`
 	FilesFree uint64 `json:",omitempty"`
-	// Bytes and Entries are the usage below a path without its own file system, counted by a
-	// walk or by the file system.
-	Walked  bool   `json:",omitempty"`
-	Bytes   uint64 `json:",omitempty"`
-	Entries uint64 `json:",omitempty"`
-	// Took is how long that lasted.
-	Took time.Duration `json:",omitempty"`
+	// Count is the usage below a path without its own file system, counted by a walk or by the file system.
+	tally.Count
 }
 
 // rooms is what a child does.
@@ -182,7 +178,7 @@ func rooms(paths []string) []room {
 		out[i] = roomOf(&s)
 		if filepath.Base(filepath.Dir(path)) == emptyDirName && s.Type != unix.TMPFS_MAGIC && s.Type != unix.HUGETLBFS_MAGIC {
 			began := time.Now()
-			out[i].walk(path, walking{limit: walkLimit})
+			out[i].Count = tally.Walk{Most: walkLimit}.Of(path)
 			out[i].Took = time.Since(began)
 		}
 	}

@@ -1,0 +1,110 @@
+package tally
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/tests/hosttest"
+)
+
+// child runs this program as a child that counts.
+func child(t *testing.T, ask string) (Answer, error) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], Arg)
+	in, err := cmd.StdinPipe() // its end would end the child
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close() //nolint:errcheck // it was written to
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Write([]byte(ask + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if ask == "" {
+		in.Close() //nolint:errcheck // that is the test
+	}
+	if err := cmd.Wait(); err != nil {
+		return Answer{}, err
+	}
+	var a Answer
+	return a, json.Unmarshal(out.Bytes(), &a)
+}
+
+// files makes a directory: with it, eight entries count, and one more name of a file does not.
+func files(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, size := range map[string]int{"a": 10_000, "sub/b": 10_000, "sub/skipped/c": 1, "skipped/d": 1, "sub/below/e": 1} {
+		hosttest.Write(t, filepath.Join(dir, name), strings.Repeat("x", size))
+	}
+	for _, err := range []error{
+		os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "sub/again")), os.Symlink("/", filepath.Join(dir, "root")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestChild(t *testing.T) {
+	dir := files(t)
+	for name, c := range map[string]struct {
+		change func(*Request)
+		want   []uint64
+	}{
+		"all":                  {func(*Request) {}, []uint64{9, 0}},
+		"at most 4":            {func(r *Request) { r.Most = 4 }, []uint64{4, 0}},
+		"no time":              {func(r *Request) { r.Budget = -1 }, []uint64{9, 0}}, // looked at each 1024 files
+		"of another disk":      {func(r *Request) { r.Home = "/proc" }, []uint64{0, 0}},
+		"of a disk not there":  {func(r *Request) { r.Home = dir + "/none" }, []uint64{0, 0}},
+		"another order":        {func(r *Request) { r.Trees[0], r.Trees[1] = r.Trees[1], r.Trees[0] }, []uint64{0, 9}},
+		"with what is skipped": {func(r *Request) { r.Trees[0].Skip = nil }, []uint64{11, 0}},
+		"a file":               {func(r *Request) { r.Trees[0].Path = dir + "/a" }, []uint64{1, 0}},
+	} {
+		r := Request{
+			Home: dir, Trees: []Tree{{Path: dir, Skip: []string{"skipped"}}, {Path: dir + "/none"}}, Most: 100, Budget: time.Minute,
+		}
+		c.change(&r)
+		raw, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := child(t, string(raw))
+		if err != nil || len(a.Rooms) != len(r.Trees) {
+			t.Fatalf("%s: %v %+v", name, err, a)
+		}
+		for i, got := range a.Rooms {
+			if got.Entries != c.want[i] || got.Walked != (c.want[i] > 0) || got.Entries == 9 && (got.Bytes < 20_000 || got.Bytes > 80_000) {
+				t.Errorf("%s: tree %d has %+v, want %d entries", name, i, got, c.want[i])
+			}
+		}
+	}
+	for _, ask := range []string{"", "nonsense"} {
+		if _, err := child(t, ask); err == nil {
+			t.Errorf("asked %q, it gave an answer", ask)
+		}
+	}
+}
+
+// A walk ends when its time is over.
+func TestWalkEnds(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 1100 {
+		hosttest.Write(t, filepath.Join(dir, strings.Repeat("x", i/100+1)+string(rune('a'+i%26))+strings.Repeat("y", i%100)), "")
+	}
+	all := Walk{Most: 10_000}.Of(dir).Entries
+	if got := (Walk{Most: 10_000, End: time.Now().Add(-time.Second)}).Of(dir).Entries; all <= 1024 || got != 1024 {
+		t.Errorf("%d entries of %d were counted", got, all)
+	}
+}
