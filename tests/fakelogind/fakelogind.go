@@ -5,8 +5,10 @@ package fakelogind
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,11 +37,12 @@ type Config struct {
 
 // Logind is the service. It gives delay locks against shutdown, and none while the machine shuts down.
 type Logind struct {
-	t       testing.TB
 	config  Config
 	address string
 	stop    func()
 	conn    *dbus.Conn
+	// fail is told what is wrong.
+	fail func(error)
 
 	mu        sync.Mutex
 	max       time.Duration
@@ -47,6 +50,8 @@ type Logind struct {
 	// open are this side's copies of the locks, released is closed when no copy of the newest one is left.
 	open     []*os.File
 	released chan struct{}
+	// close undoes what was begun, the last first.
+	close []func()
 }
 
 // Start starts a bus and the service, both until the end of the test. It skips the test without dbus-daemon.
@@ -55,15 +60,29 @@ func Start(t testing.TB, c Config) *Logind {
 	if _, err := exec.LookPath("dbus-daemon"); err != nil {
 		t.Skip("dbus-daemon is missing: install the package dbus-daemon")
 	}
-	l := &Logind{t: t, config: c, max: c.MaxDelay}
-	if err := l.startBus(); err != nil {
-		t.Fatal("start dbus-daemon: ", err)
-	}
-	var err error
-	if l.conn, err = dbus.Connect(l.address); err != nil {
+	l, err := Run(c, func(err error) { t.Error(err) })
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.conn.Close() })
+	t.Cleanup(l.Close)
+	return l
+}
+
+// Run is Start outside of a test: Close ends it, and fail is told what is wrong, at any time.
+func Run(c Config, fail func(error)) (_ *Logind, err error) {
+	l := &Logind{config: c, max: c.MaxDelay, fail: fail}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	if err := l.startBus(); err != nil {
+		return nil, fmt.Errorf("start dbus-daemon: %w", err)
+	}
+	if l.conn, err = dbus.Connect(l.address); err != nil {
+		return nil, err
+	}
+	l.later(func() { _ = l.conn.Close() })
 	err = errors.Join(
 		l.conn.ExportMethodTable(map[string]any{"Inhibit": l.inhibit}, path, manager),
 		l.conn.ExportMethodTable(map[string]any{"Get": l.get}, path, properties),
@@ -73,19 +92,34 @@ func Start(t testing.TB, c Config) *Logind {
 		_, e := l.conn.RequestName(name, dbus.NameFlagDoNotQueue)
 		err = errors.Join(err, e)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return l, err
 }
 
-// startBus starts the bus. Its socket is not in t.TempDir, which may be too long a path.
+// later has something done by Close.
+func (l *Logind) later(do func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.close = append(l.close, do)
+}
+
+// Close ends the service and the bus.
+func (l *Logind) Close() {
+	l.mu.Lock()
+	all := l.close
+	l.close = nil
+	l.mu.Unlock()
+	for _, do := range slices.Backward(all) {
+		do()
+	}
+}
+
+// startBus starts the bus. Its socket is not in a directory of the test, which may be too long a path.
 func (l *Logind) startBus() error {
 	dir, err := os.MkdirTemp("", "bus-")
 	if err != nil {
 		return err
 	}
-	l.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	l.later(func() { _ = os.RemoveAll(dir) })
 	cmd := exec.Command("dbus-daemon", "--session", "--nofork", "--print-address", "--address=unix:dir="+dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -95,7 +129,7 @@ func (l *Logind) startBus() error {
 		return err
 	}
 	l.stop = sync.OnceFunc(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	l.t.Cleanup(l.stop)
+	l.later(l.stop)
 	l.address, err = bufio.NewReader(out).ReadString('\n')
 	l.address = strings.TrimSpace(l.address)
 	return err
@@ -109,9 +143,8 @@ func (l *Logind) StopBus() { l.stop() }
 
 // Leave takes the service off the bus, as its restart does.
 func (l *Logind) Leave() {
-	l.t.Helper()
 	if _, err := l.conn.ReleaseName(service); err != nil {
-		l.t.Error(err)
+		l.fail(err)
 	}
 }
 
@@ -125,7 +158,6 @@ func (l *Logind) Released() <-chan struct{} {
 
 // PrepareForShutdown begins a shutdown, or cancels it.
 func (l *Logind) PrepareForShutdown(on bool) {
-	l.t.Helper()
 	l.mu.Lock()
 	l.preparing = on
 	open := l.open
@@ -135,7 +167,7 @@ func (l *Logind) PrepareForShutdown(on bool) {
 		_ = f.Close() // the answers with their own copies are long written
 	}
 	if err := l.conn.Emit(path, manager+".PrepareForShutdown", on); err != nil {
-		l.t.Error(err)
+		l.fail(err)
 	}
 }
 
@@ -147,7 +179,7 @@ func (l *Logind) inhibit(what, _, _, mode string) (dbus.UnixFD, *dbus.Error) {
 		return 0, dbus.NewError(service+".OperationInProgress", []any{"a shutdown is under way"})
 	}
 	if what != "shutdown" || mode != "delay" {
-		l.t.Errorf("a lock of kind %s against %s", mode, what)
+		l.fail(fmt.Errorf("a lock of kind %s against %s", mode, what))
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -160,7 +192,7 @@ func (l *Logind) inhibit(what, _, _, mode string) (dbus.UnixFD, *dbus.Error) {
 		close(released)
 	}()
 	l.released, l.open = released, append(l.open, w)
-	l.t.Cleanup(func() { _ = w.Close() })
+	l.close = append(l.close, func() { _ = w.Close() })
 	return dbus.UnixFD(w.Fd()), nil
 }
 

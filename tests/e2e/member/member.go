@@ -54,8 +54,8 @@ type Config struct {
 	Plane *lab.ControlPlane
 	// Settings are more lines of KubeletConfiguration.
 	Settings string
-	// Flags are more flags.
-	Flags []string
+	// Flags are more flags, Env more variables of the environment.
+	Flags, Env []string
 }
 
 func (c Config) validate() error {
@@ -181,6 +181,7 @@ func (m *Member) Start() error {
 	command = append(command, m.config.Flags...)
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), m.config.Env...)
 	if m.process, err = lab.StartProcess(cmd); err != nil {
 		m.process = nil
 		return fmt.Errorf("start %s: %w", m.config.Agent.Name, err)

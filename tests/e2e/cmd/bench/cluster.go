@@ -99,14 +99,14 @@ func (c *bed) join(ctx context.Context, agent member.Agent) (_ *joined, err erro
 	return r, nil
 }
 
-// prepare makes all that a fresh node needs. leave comes last.
-func (c *bed) prepare(agent member.Agent) (*joined, error) {
+// prepare makes all that a fresh node needs; env is more of the agent's environment. leave comes last.
+func (c *bed) prepare(agent member.Agent, env ...string) (*joined, error) {
 	dir, err := os.MkdirTemp(c.dir, "m-")
 	if err != nil {
 		return nil, err
 	}
 	m, err := member.New(member.Config{
-		Agent: agent, Node: agent.Name + "-" + filepath.Base(dir)[len("m-"):], Dir: dir, Endpoint: c.lab.Endpoint(), CgroupRoot: c.lab.CgroupRoot(), Plane: c.plane,
+		Agent: agent, Node: agent.Name + "-" + filepath.Base(dir)[len("m-"):], Dir: dir, Endpoint: c.lab.Endpoint(), CgroupRoot: c.lab.CgroupRoot(), Plane: c.plane, Env: env,
 	})
 	if err != nil {
 		return nil, err

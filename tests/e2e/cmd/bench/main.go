@@ -61,6 +61,7 @@ var rows = []row{
 	{cluster, "cluster-eviction", (*bench).clusterEviction},
 	{shortages, "cluster-hog", (*bench).clusterHog},
 	{shortages, "cluster-filler", (*bench).clusterFiller},
+	{shutdowns, "cluster-shutdown", (*bench).clusterShutdown},
 	{simulation, "world-determinism", (*bench).worldDeterminism},
 	{simulation, "world-scale", (*bench).worldScale},
 	{simulation, "world-memory", (*bench).worldMemory},

@@ -20,6 +20,7 @@ const (
 	alone     section = iota // a node without an apiserver
 	cluster                  // one of a cluster, beside the real kubelet
 	shortages                // one of a cluster that runs short
+	shutdowns                // one of a cluster whose machine shuts down
 	simulation
 )
 
@@ -40,6 +41,11 @@ from when the threshold was passed, which is read from the kernel every 20 ms, u
 eviction. Pods are given 1.5 GiB of the machine's memory (systemReserved), and the root directory of the agent is a
 small file system in memory. Pods that an agent has not removed a minute after their deletion are ended without it.
 The kubelet has the same Kubernetes release, flags, configuration and containerd.`, "kubelet"},
+	{shutdowns, "A machine that shuts down", `A systemd-logind of the benchmark says that the machine shuts down, and waits until the agent gives its lock back
+(shutdownGracePeriodByPodPriority, 20 s for each priority). Each program takes 200 ms to end, and the first pod of
+every four has a preStop hook. The times are from when the shutdown was announced: for ends and hooks those of the
+files that they write, otherwise when a watch of the apiserver told it. The kubelet has the same Kubernetes release,
+flags, configuration and containerd.`, "kubelet"},
 	{simulation, "The simulated world", `The same actors on simulated runtimes and an apiserver in memory (docs/simulation.md), in one process.`, "compared with"},
 }
 
