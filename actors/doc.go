@@ -7,6 +7,7 @@
 //	├── pods         pods        registry and parent of the pods of this node: merges sources, admits, resizes
 //	│   └── <UID> …  pod         one pod: lifecycle, containers, backoff, hooks, status
 //	├── images       images      one pull per image, a bounded number at once; removes images that nobody uses
+//	├── assignments  assignments  CPUs that containers have alone; only with cpuManagerPolicy static
 //	├── volumes      volumes     mounts and unmounts, one lane per volume
 //	├── resources    resources   cgroups of pods and QoS classes; only if Ports.Cgroups is set
 //	├── probes       probes      schedules of all probes, one timer

@@ -58,6 +58,9 @@
 //	imagegc      which images to remove, and when
 //	eviction     which thresholds are met, what is given up, and which pod is evicted
 //	oom          kills in the log of the kernel, and which events they have
+//	assign       what containers get to themselves, over the state of all pods
+//	cpustate     the state file of the CPU manager
+//	placement    on which CPUs the containers of a pod run
 //	cpus         which containers get CPUs of their own, and which CPUs
 //	loglinks     symlinks to container logs
 //	logrotate    rotation of one container log

@@ -12,7 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
@@ -77,7 +79,9 @@ type Ports struct {
 	Files       port.ContainerFiles
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
-	Events      port.Recorder
+	// States are the state files that a kubelet has too (decide/cpustate); needed with Config.Assign.
+	States port.Checkpoints
+	Events port.Recorder
 	// Logs are container logs, which LogReopener's runtime writes. Both are nil where there are
 	// none.
 	Logs        port.ContainerLogs
@@ -113,6 +117,8 @@ type Config struct {
 	Admit       admit.Node
 	// Devices are those of device plugins that a kubelet left on this machine, nil for none.
 	Devices *devicestate.State
+	// Assign is how containers get CPUs of their own; nil: none does (cpuManagerPolicy none).
+	Assign *assign.Rules
 	// Path and URL of static pods, and how often they are read.
 	ManifestPath, ManifestURL             string
 	ManifestPathPeriod, ManifestURLPeriod time.Duration
@@ -198,17 +204,18 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 // below are the actors of a node during their spawning. A sender may refer to a field that is not
 // set yet: no actor sends before sources and pleg do.
 type below struct {
-	pods      kernel.Ref[pods.Message]
-	images    kernel.Ref[images.Message]
-	volumes   kernel.Ref[volumes.Message]
-	resources kernel.Ref[resources.Message]
-	probes    kernel.Ref[probes.Message]
-	gc        kernel.Ref[gc.Message]
-	sources   kernel.Ref[sources.Message]
-	pleg      kernel.Ref[pleg.Message]
-	shutdown  shutdownRef
-	eviction  evictionRef
-	above     cluster
+	pods        kernel.Ref[pods.Message]
+	assignments kernel.Ref[assignments.Message]
+	images      kernel.Ref[images.Message]
+	volumes     kernel.Ref[volumes.Message]
+	resources   kernel.Ref[resources.Message]
+	probes      kernel.Ref[probes.Message]
+	gc          kernel.Ref[gc.Message]
+	sources     kernel.Ref[sources.Message]
+	pleg        kernel.Ref[pleg.Message]
+	shutdown    shutdownRef
+	eviction    evictionRef
+	above       cluster
 }
 
 func (b *below) podDeps(c *Config) *pod.Deps {
@@ -263,6 +270,13 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 		ForgetImages: func(uid types.UID) { b.images.Tell(images.Forget{UID: uid}) },
 	}
 	d.Preempted = c.Preempted
+	if c.Assign != nil {
+		d.Places = &pods.Places{
+			Place:   func(p *v1.Pod) { b.assignments.Tell(assignments.Place{Pod: p}) },
+			Release: func(uid types.UID) { b.assignments.Tell(assignments.Release{UID: uid}) },
+			Living:  func(all map[types.UID]bool) { b.assignments.Tell(assignments.Living{Pods: all}) },
+		}
+	}
 	if c.Started != nil {
 		d.Started = func(s pods.Started) { self.Tell(PodView{podview.Started{Started: s}}) }
 	}
@@ -283,6 +297,12 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
 		Collect: c.imageCollection(),
 	}))
+	if c.Assign != nil {
+		b.assignments = spawn(ctx, c.Around, "assignments", assignments.New(&assignments.Deps{
+			Rules: c.Assign, Files: c.Ports.States, Restarted: askAgain,
+			Answer: func(m assignments.Answer) { b.pods.Tell(pods.Placed{Answer: m}) },
+		}))
+	}
 	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
 		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,

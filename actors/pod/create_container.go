@@ -47,6 +47,7 @@ func (a createContainer) begin(p *pod) run {
 	c.r = port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
 		ImageRef: a.ImageRef, SpecHash: a.SpecHash, RuntimeHandler: plan.RuntimeHandler, TargetID: plan.TargetID,
+		Placement: a.Placement,
 	}
 	// containerd shows a container's image by its registry digest, where there is one. The status
 	// has it at once and need not change when the container was inspected.

@@ -12,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -97,8 +98,10 @@ type pod struct {
 	images flat.Map[string, *observed.Image] // container name → what the runtime knows of its image
 	// objects is the known state of the pod's API objects.
 	objects podobjects.Set
-	resize  *resize  // nil for a pod that was never resized
-	probed  *probing // nil while the pod has nothing to probe
+	// placement is Assign.Placement, the newest that was not nil.
+	placement *placement.Pod
+	resize    *resize  // nil for a pod that was never resized
+	probed    *probing // nil while the pod has nothing to probe
 
 	wake   func() bool
 	wakeAt time.Time
@@ -188,6 +191,9 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 		p.facts.Recall(name, n)
 	}
 	p.resized(ctx, old, m.Resized)
+	if m.Placement != nil {
+		p.placement = m.Placement
+	}
 	if p.status == nil {
 		p.status = m.Status
 	}
@@ -335,7 +341,7 @@ func (p *pod) input(now time.Time) podplan.Input {
 		CrashPolicy: p.deps.CrashPolicy, RetryPolicy: p.deps.RetryPolicy,
 	}
 	in.HostsFile = p.deps.Files != nil
-	in.Resize = p.resizing()
+	in.Resize, in.Placement = p.resizing(), p.placement
 	if p.deps.NeedObjects != nil {
 		in.Objects = &p.objects
 	}

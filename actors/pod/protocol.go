@@ -22,6 +22,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
@@ -64,6 +65,8 @@ type Assign struct {
 	// RestartNotes holds, by container name, the notes of containers that are stopped to be
 	// restarted. It is shared and never changed.
 	RestartNotes map[string]podlife.RestartNote
+	// Placement is where the containers run; nil for anywhere, or while that is not known.
+	Placement *placement.Pod
 }
 
 // Resized is the state of the pod's resize.

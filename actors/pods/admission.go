@@ -19,6 +19,13 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	case podset.Clean:
 		return true
 	case podset.Adopt:
+		if !a.placed(r) {
+			return false
+		}
+		if r.reject = r.place.rejected; r.reject != nil {
+			r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
+			return true
+		}
 		r.Unasked = true
 		return true
 	case podset.Ask:
@@ -32,7 +39,13 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		return false
 	}
 	if a.allowed(ctx, r, a.beside(r), now) {
-		return true
+		if !a.placed(r) {
+			return false
+		}
+		if r.reject = r.place.rejected; r.reject == nil {
+			return true
+		}
+		refused(ctx, r)
 	}
 	if known {
 		r.Stop = podset.Expel(r.Pod, r.reject, ctx.Now())
@@ -74,7 +87,7 @@ func (a *pods) readmit(ctx *kernel.Context[Message]) {
 		return
 	}
 	for _, r := range a.ranked {
-		if r.State == podset.Rejected && r.Origin != podspec.API && r.Origin != podspec.Orphan &&
+		if r.State == podset.Rejected && r.place.rejected == nil && r.Origin != podspec.API && r.Origin != podspec.Orphan &&
 			a.deps.Admit(r.allocated(), a.beside(r), a.node, admit.Now{Pressure: a.pressure}) == nil {
 			ctx.Log().Info().Str("pod", r.name()).Msg("there is room for a static pod that was rejected")
 			r.readmitted()
@@ -122,7 +135,11 @@ func (a *pods) allowed(
 	if r.reject = a.deps.Admit(r.allocated(), others, a.node, now); r.reject == nil {
 		return true
 	}
+	refused(ctx, r)
+	return false
+}
+
+func refused(ctx *kernel.Context[Message], r *record) {
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", r.reject.Reason).Str("message", r.reject.Message).
 		Msg("pod was not admitted")
-	return false
 }

@@ -25,6 +25,8 @@ type Deps struct {
 	// Admit says why a pod may not run beside the others; nil if it may. node is the apiserver's
 	// object of this node, nil while it is unknown.
 	Admit func(p *v1.Pod, others []*v1.Pod, node *v1.Node, now admit.Now) *admit.Rejection
+	// Places are what containers get to themselves alone; nil if they get nothing (cpuManagerPolicy none).
+	Places *Places
 	// Cluster receives the pods for the apiserver; nil on a node without one.
 	Cluster *Cluster
 	// Checkpoints store the resources allocated to pods, and the reasons of stops.
@@ -99,6 +101,8 @@ type pods struct {
 	statics Statics
 	// pressure keeps new pods out.
 	pressure admit.Pressure
+	// places is what all pods know of CPUs.
+	places places
 	// given holds the allocations.
 	given given
 	// stops holds why pods and containers are stopped.
@@ -174,6 +178,8 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		a.askCollecting(ctx)
 	case Abandoned:
 		a.abandoned(m.UID)
+	case Placed:
+		a.answered(ctx, m)
 	case Loaded:
 		a.loadedJournal(ctx, m)
 	case Saved:

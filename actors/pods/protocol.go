@@ -9,6 +9,7 @@
 //	pleg ──Snapshot, Hint, Seen──► pods ──RuntimeHint, RuntimeSeen──► pod
 //	gc ──Abandoned──► pods ──Collect──► gc ──Collected──► pods       pods ──Forget──► images
 //	podview ──Query──► pods ──Inventory──► podview
+//	pods ──Place, Release──► assignments ──Placed──► pods
 //
 // On a node of a cluster also:
 //
@@ -22,6 +23,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -89,6 +91,10 @@ type Collected struct {
 	UID   types.UID
 	Stuck bool
 }
+
+// Placed says what containers have to themselves alone, and what all others share. From assignments, in answer to Place
+// and when the shared CPUs have changed. Lost: asked again. Twice: as once.
+type Placed struct{ assignments.Answer }
 
 // AskAgain is from an actor that serves requests of pods, and that restarted or missed messages.
 // Pods send their requests again, a few at a time. Lost: all pods get Repeat. Twice: they are
@@ -159,6 +165,7 @@ func (Abandoned) isPodsMessage()   {}
 func (BeingCollected) isPodsMessage() {}
 func (AskCollecting) isPodsMessage()  {}
 
+func (Placed) isPodsMessage()    {}
 func (Loaded) isPodsMessage()    {}
 func (Saved) isPodsMessage()     {}
 func (SaveAgain) isPodsMessage() {}

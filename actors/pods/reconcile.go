@@ -27,12 +27,14 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	a.stopUnwanted(ctx)
 	a.stopUnknown(ctx, wanted)
 	a.retainPods()
+	a.releaseEnded()
 	a.resize(ctx)
 	a.readmit(ctx)
 	for _, e := range podset.Queue(a.entries()) {
 		a.begin(ctx, a.of[e.Pod.UID])
 	}
 	a.resize(ctx)
+	a.tellLiving()
 	a.tellStatics()
 	a.forgetUnclaimed()
 	a.saveStops(ctx)
@@ -197,10 +199,11 @@ func (a *pods) assign(uid types.UID) {
 	if r.Removal == podset.Noting || r.Eviction == podset.Noting {
 		stop = nil
 	}
+	r.place.now = a.placement(r)
 	r.ref.Tell(pod.Assign{
 		Pod: r.allocated(), Origin: r.Origin, Rank: r.rank, Stop: stop, View: r.view,
 		Status: cmp.Or(r.report.Status, r.before), Resized: r.resized(),
-		FirstSandbox: r.first, RestartNotes: r.restarts,
+		FirstSandbox: r.first, RestartNotes: r.restarts, Placement: r.place.now,
 	})
 	r.view = nil // true only once; a later incarnation inspects the runtime
 }

@@ -35,6 +35,7 @@ type record struct {
 	ref      kernel.Ref[pod.Message]
 	report   pod.Report // the last one; its status is nil if there was none
 	reject   *admit.Rejection
+	place    place
 	crash    *kernel.CrashReport
 	// applied is Pod with the resources of Alloc, for the version appliedTo.
 	applied, appliedTo *v1.Pod
@@ -62,6 +63,9 @@ func (a *pods) drop(uid types.UID) {
 		a.given.dirty = true // the next write includes it
 	}
 	a.stops.dirty = a.stops.dirty || r != nil && r.remembers() != nil
+	if r != nil {
+		a.release(r)
+	}
 	left := make([]*record, 0, len(a.ranked)) // a new slice: see above
 	for _, o := range a.ranked {
 		if o != r {
@@ -83,10 +87,11 @@ func (a *pods) entries() iter.Seq[*podset.Entry] {
 	}
 }
 
-// beside lists the pods that run beside one, with the resources that are taken by each.
+// beside lists the pods that run beside one, with the resources that are taken by each. One that was admitted, and
+// waits for CPUs of its own, counts already.
 func (a *pods) beside(r *record) (others []*v1.Pod) {
 	for _, o := range a.ranked {
-		if o != r && o.State == podset.Running {
+		if o != r && (o.State == podset.Running || o.place.asked) {
 			others = append(others, o.holds())
 		}
 	}

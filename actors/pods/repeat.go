@@ -41,6 +41,8 @@ func (a *pods) Overflowed(ctx *kernel.Context[Message]) {
 
 // askAgain begins a round, unless one is running.
 func (a *pods) askAgain(ctx *kernel.Context[Message]) {
+	a.places.told = false
+	a.tellLiving()
 	a.round.asked = true
 	if !a.round.going {
 		a.round.going = true
@@ -79,6 +81,7 @@ func (a *pods) repeat(ctx *kernel.Context[Message]) {
 // again repeats the requests for a pod to other actors.
 func (a *pods) again(uid types.UID, r *record) {
 	r.ref.Tell(pod.AskAgain{})
+	a.placeAgain(r)
 	if r.State == podset.Collecting {
 		a.collect(uid, r)
 	}

@@ -117,7 +117,11 @@ func (a *pods) resize(ctx *kernel.Context[Message]) {
 
 func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 	pending := podresize.Pending{Generation: r.Pod.Generation}
-	switch v := podresize.Decide(r.Pod, r.allocated(), a.beside(r), a.deps.Pod.Allocatable).(type) {
+	verdict := podresize.Decide(r.Pod, r.allocated(), a.beside(r), a.deps.Pod.Allocatable)
+	if bound := podresize.Bound(r.Pod, r.allocated()); bound != nil && a.deps.Places != nil {
+		verdict = bound
+	}
+	switch v := verdict.(type) {
 	case podresize.Allocate:
 		r.Saving = podresize.Of(r.Pod)
 		a.given.dirty = true

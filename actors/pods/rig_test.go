@@ -3,6 +3,8 @@ package pods_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +40,8 @@ type rig struct {
 	// collecting is what gc answers when it is asked which pods it removes; it does not if mute.
 	collecting []observed.PodRef
 	preempted  func(v1.ResourceName)
+	// places plays assignments, nil for none.
+	places *pods.Places
 	// room is how many pods fit; 0 for any number.
 	room        int
 	mute        bool
@@ -74,7 +78,7 @@ func (r *rig) deps() *pods.Deps {
 			Events: r, Allocatable: r.allocatable,
 			Ask: func(m pod.Ask) { r.actor.Tell(pods.Asked{Ask: m}) },
 		},
-		Admit: r.admit, Preempted: r.preempted,
+		Admit: r.admit, Preempted: r.preempted, Places: r.places,
 		Cluster: &pods.Cluster{
 			Show: func(m pods.Shown) {
 				final := ""
@@ -215,6 +219,12 @@ func text(m pod.Message) string {
 			out += fmt.Sprintf(", stop in %v: %s", m.Stop.Grace, m.Stop.Why)
 			if m.Stop.Fail {
 				out += " (failed)"
+			}
+		}
+		if at := m.Placement; at != nil {
+			out += ", on " + at.Shared
+			for _, name := range slices.Sorted(maps.Keys(at.Own)) {
+				out += fmt.Sprintf(" and %s %s", name, at.Own[name].CPUs)
 			}
 		}
 		return out

@@ -21,6 +21,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 )
 
 // Runtime is a container runtime and its images (CRI v1 RuntimeService and ImageService), in
@@ -146,15 +147,18 @@ type CreateContainer struct {
 	TargetID string
 	// LogDirectory is the pod's, under /var/log/pods.
 	LogDirectory string
+	// Placement is where it runs.
+	Placement placement.Container
 }
 
-// UpdateContainer asks for other limits of a container. To replaces the CPU and memory of its spec;
-// the rest of the spec stays.
+// UpdateContainer asks for other limits of a container, or for other CPUs. To replaces the CPU and memory of its spec;
+// the rest of the spec stays. With Placement, the container is moved there, and all its limits stay: To does not count.
 type UpdateContainer struct {
 	ID        string
 	Pod       *v1.Pod
 	Container *v1.Container
 	To        observed.Resources
+	Placement *placement.Container
 }
 
 // UpdateSandbox announces other limits of a pod's cgroup. To includes the pod's overhead.

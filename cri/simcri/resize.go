@@ -19,6 +19,11 @@ func (r *Runtime) UpdateContainer(ctx context.Context, q port.UpdateContainer, d
 			o.Refusef(port.StateConflict, "the container is "+c.observedState().String())
 			return
 		}
+		if q.Placement != nil {
+			c.placement = *q.Placement
+			o.Reply(func() { done(nil) })
+			return
+		}
 		limits := q.To
 		c.limits = &limits
 		if c.state == containerRunning && limits.Memory > 0 && c.usage(r.ran(c)).MemoryBytes >= limits.Memory {

@@ -16,6 +16,7 @@ import (
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/labels"
 )
@@ -167,6 +168,9 @@ func (s *server) UpdateContainerResources(
 		CPUShares: l.GetCpuShares(), CPUQuota: max(l.GetCpuQuota(), 0), CPUPeriod: l.GetCpuPeriod(),
 		Memory: max(l.GetMemoryLimitInBytes(), 0),
 	}}
+	if l.GetCpuShares() == 0 && (l.GetCpusetCpus() != "" || l.GetCpusetMems() != "") {
+		u.Placement = &placement.Container{CPUs: l.GetCpusetCpus(), Mems: l.GetCpusetMems()}
+	}
 	return &runtimev1.UpdateContainerResourcesResponse{},
 		waitErr(func(done func(error)) { s.r.UpdateContainer(ctx, u, done) })
 }

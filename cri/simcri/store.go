@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -108,6 +109,7 @@ type container struct {
 	message      string
 	script       *Script             // since the start; shared if nothing is special
 	live         *live               // nil if nothing is pending
+	placement    placement.Container // where it runs
 	limits       *observed.Resources // since they were changed; nil: as created
 	vitals       *vitals             // since the start; nil if it passes every probe
 	served       *servedContainer

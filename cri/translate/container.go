@@ -54,6 +54,8 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	if err != nil {
 		return nil, err
 	}
+	resources := containerResources(n, pod, c)
+	resources.CpusetCpus, resources.CpusetMems = r.Placement.CPUs, r.Placement.Mems
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: r.Attempt},
 		Image:       &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
@@ -70,7 +72,7 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 		Tty:         c.TTY,
 		StopSignal:  signal,
 		Linux: &runtimeapi.LinuxContainerConfig{
-			Resources:       containerResources(n, pod, c),
+			Resources:       resources,
 			SecurityContext: security,
 		},
 	}, nil

@@ -63,6 +63,8 @@ type Node struct {
 	OOMKillGroup bool
 	// NoCPUQuota turns the CFS quota off (cpuCFSQuota: false).
 	NoCPUQuota bool
+	// NoQuotaOfOwnCPUs is podcgroup.Settings.NoQuotaOfOwnCPUs.
+	NoQuotaOfOwnCPUs bool
 	// CPUQuotaPeriod is the CFS period, 100 ms if zero (cpuCFSQuotaPeriod).
 	CPUQuotaPeriod time.Duration
 	// SELinux: this host has SELinux, so files have labels.

@@ -33,7 +33,9 @@ func linuxResources(n *Node, requests, limits v1.ResourceList) *runtimeapi.Linux
 
 // containerResources are the controls of one container.
 func containerResources(n *Node, pod *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
-	s := podcgroup.Settings{NoCPUQuota: n.NoCPUQuota, CPUPeriod: n.CPUQuotaPeriod.Microseconds()}
+	s := podcgroup.Settings{
+		NoCPUQuota: n.NoCPUQuota, CPUPeriod: n.CPUQuotaPeriod.Microseconds(), NoQuotaOfOwnCPUs: n.NoQuotaOfOwnCPUs,
+	}
 	return containerControls(n, pod, c, s.ContainerResources(pod, c))
 }
 
@@ -71,9 +73,15 @@ func containerLimits(pod *v1.Pod, c *v1.Container) v1.ResourceList {
 	return limits
 }
 
-// Update requests other CPU and memory than the spec's for a container. Its other limits follow
-// the spec.
+// Update requests other CPU and memory than the spec's for a container, or other CPUs to run on. Its other limits
+// follow the spec.
 func Update(n *Node, u *port.UpdateContainer) *runtimeapi.UpdateContainerResourcesRequest {
+	if at := u.Placement; at != nil {
+		// Runtimes leave what is not set.
+		return &runtimeapi.UpdateContainerResourcesRequest{ContainerId: u.ID, Linux: &runtimeapi.LinuxContainerResources{
+			CpusetCpus: at.CPUs, CpusetMems: at.Mems,
+		}}
+	}
 	to := u.To
 	if n.NoCPUQuota {
 		to.CPUPeriod, to.CPUQuota = 0, 0

@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 )
@@ -30,6 +32,36 @@ func TestUpdate(t *testing.T) {
 	got = Update(w.node, &port.UpdateContainer{ID: "c1", Pod: w.pod, Container: w.app, To: observed.Resources{Memory: 32 << 20}})
 	if high := got.Linux.Unified["memory.high"]; high != "16777216" {
 		t.Errorf("memory.high is %s with another limit than the spec's", high)
+	}
+}
+
+// TestPlacement: a container is moved without a change of its limits.
+func TestPlacement(t *testing.T) {
+	w := newWorld()
+	w.app.Resources.Limits = list("cpu", "1", "memory", "64Mi")
+	at := placement.Container{CPUs: "1-2", Mems: "0"}
+	got := Update(w.node, &port.UpdateContainer{ID: "c1", Pod: w.pod, Container: w.app, Placement: &at})
+	want := &runtimeapi.LinuxContainerResources{CpusetCpus: "1-2", CpusetMems: "0"}
+	if got.ContainerId != "c1" || !proto.Equal(got.Linux, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestNoQuotaOfOwnCPUs: of two containers of a Guaranteed pod, only one has CPUs of its own.
+func TestNoQuotaOfOwnCPUs(t *testing.T) {
+	w := newWorld()
+	all := func(cpu string) v1.ResourceRequirements {
+		return v1.ResourceRequirements{Requests: list("cpu", cpu, "memory", "64Mi"), Limits: list("cpu", cpu, "memory", "64Mi")}
+	}
+	w.pod.Spec.InitContainers = nil
+	w.pod.Spec.Containers = []v1.Container{{Name: "own", Resources: all("2")}, {Name: "part", Resources: all("500m")}}
+	for on, want := range map[bool][]int64{false: {200_000, 50_000}, true: {0, 50_000}} { // order-free: each on its own
+		w.node.NoQuotaOfOwnCPUs = on
+		for i := range want {
+			if got := containerResources(w.node, w.pod, &w.pod.Spec.Containers[i]); got.CpuQuota != want[i] {
+				t.Errorf("%v: container %d has quota %d; want %d", on, i, got.CpuQuota, want[i])
+			}
+		}
 	}
 }
 

@@ -15,7 +15,9 @@ var actsOn = map[string]struct{}{
 	"streamingConnectionIdleTimeout": {}, "tlsCertFile": {}, "tlsCipherSuites": {},
 	"tlsMinVersion": {}, "tlsPrivateKeyFile": {},
 	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
-	"clusterDomain": {},
+	"clusterDomain":    {},
+	"cpuManagerPolicy": {}, "cpuManagerPolicyOptions": {}, "reservedSystemCPUs": {}, "topologyManagerPolicy": {},
+	"topologyManagerPolicyOptions": {}, "topologyManagerScope": {},
 	"configMapAndSecretChangeDetectionStrategy": {}, "containerLogMaxFiles": {}, "containerLogMaxSize": {},
 	"containerLogMaxWorkers":      {},
 	"containerLogMonitorInterval": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {},
@@ -58,6 +60,7 @@ var actsOnGate = map[string]struct{}{
 	"KubeletCrashLoopBackOffMax": {}, // the default of crashLoopBackOff follows it
 	"ComponentFlagz":             {}, "ComponentStatusz": {}, "ContainerCheckpoint": {}, "PodLogsQuerySplitStreams": {},
 	"MemoryQoS": {}, "LocalStorageCapacityIsolationFSQuotaMonitoring": {},
+	"CPUManagerPolicyAlphaOptions": {}, "CPUManagerPolicyBetaOptions": {}, "DisableCPUQuotaWithExclusiveCPUs": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
 	// These are declared to schedulers and to the apiserver: see declared in supervisor/node.
 	"InPlacePodLevelResourcesVerticalScaling": {}, "InPlacePodVerticalScalingInitContainers": {},

@@ -425,12 +425,12 @@ func (c Config) thresholds() []eviction.Threshold {
 }
 
 // Reserved are the resources kept from pods: for the system (systemReserved) and for Kubernetes
-// (kubeReserved).
+// (kubeReserved). CPUs that are named (reservedSystemCPUs) replace the CPU of both.
 func (c Config) Reserved() (system, kube v1.ResourceList) {
 	system, errs := parseReserved(c.kubelet.SystemReserved, field.NewPath("systemReserved"))
 	kube, more := parseReserved(c.kubelet.KubeReserved, field.NewPath("kubeReserved"))
 	if errs = append(errs, more...); len(errs) > 0 {
 		panic("config: reservations checked before: " + errs.ToAggregate().Error())
 	}
-	return system, kube
+	return reserveNamed(system, kube, c.kubelet.ReservedSystemCPUs), kube
 }

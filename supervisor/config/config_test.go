@@ -330,8 +330,8 @@ func TestUnhelpedFlags(t *testing.T) {
 	if got := c.Options().NodeLabels["a"]; got != "b" {
 		t.Errorf("underscores: %q", got)
 	}
-	c = good(t, map[string]string{"etc/k": "evictionHard: {memory.available: 200Mi}\nmaxPods: 7\ncpuManagerPolicy: none\n"}, "--config=/etc/k")
-	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: cpuManagerPolicy" {
+	c = good(t, map[string]string{"etc/k": "evictionHard: {memory.available: 200Mi}\nmaxPods: 7\nmemoryManagerPolicy: None\n"}, "--config=/etc/k")
+	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: memoryManagerPolicy" {
 		t.Errorf("fields: %q", got)
 	}
 	c = good(t, map[string]string{"etc/k": "featureGates: {EventedPLEG: true, NodeSwap: true, ComponentFlagz: false}\nlogging: {format: json, flushFrequency: 3s}\n"},

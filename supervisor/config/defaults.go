@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
+
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 )
 
 // MaxCrashLoopBackOff is the longest wait before a crashing container is
@@ -124,7 +126,7 @@ func defaultResources(c *kubelet.KubeletConfiguration) {
 	empty(&c.OOMScoreAdj, -999)
 	empty(&c.CgroupsPerQOS, true)
 	zero(&c.CgroupDriver, "cgroupfs")
-	zero(&c.CPUManagerPolicy, "none")
+	zero(&c.CPUManagerPolicy, cpus.None)
 	zero(&c.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy)
 	zero(&c.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy)
 	zero(&c.TopologyManagerScope, kubelet.ContainerTopologyManagerScope)

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 )
 
 // validate checks a defaulted configuration by the constraints that the
@@ -153,7 +155,7 @@ func (v *validator) durations() {
 
 func (v *validator) choices() {
 	choice(v, at("cgroupDriver"), v.CgroupDriver, "cgroupfs", "systemd")
-	choice(v, at("cpuManagerPolicy"), v.CPUManagerPolicy, "none", "static")
+	choice(v, at("cpuManagerPolicy"), v.CPUManagerPolicy, cpus.None, cpus.Static)
 	choice(v, at("memoryManagerPolicy"), v.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy,
 		kubelet.StaticMemoryManagerPolicy)
 	choice(v, at("topologyManagerPolicy"), v.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy,

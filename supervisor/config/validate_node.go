@@ -15,6 +15,8 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/kubelet/pkg/apis"
 	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // idsPerPod is the number of user ids a pod with a user namespace has, and the
@@ -113,6 +115,12 @@ func (v *validator) nodeAllocatable() {
 }
 
 func (v *validator) resources() {
+	if _, err := cpuOptions(v.KubeletConfiguration, v.gates); err != nil {
+		v.invalid(at("cpuManagerPolicyOptions"), v.CPUManagerPolicyOptions, "%v", err)
+	}
+	if _, err := topology.ParseOptions(v.TopologyManagerPolicyOptions); err != nil {
+		v.invalid(at("topologyManagerPolicyOptions"), v.TopologyManagerPolicyOptions, "%v", err)
+	}
 	if cpus := v.ReservedSystemCPUs; cpus != "" {
 		if _, err := cpuset.Parse(cpus); err != nil {
 			v.invalid(at("reservedSystemCPUs"), cpus, "must be a list of CPUs, like 0-1,4")

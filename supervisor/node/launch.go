@@ -31,14 +31,16 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
 	"github.com/troupe-dev/troupe/supervisor/klogsink"
 	"github.com/troupe-dev/troupe/supervisor/metrics"
+	"github.com/troupe-dev/troupe/supervisor/podresources"
 	"github.com/troupe-dev/troupe/supervisor/timeline"
 	"github.com/troupe-dev/troupe/supervisor/tracing"
 )
 
 // launch is a daemon that is being started. Each step needs what the steps before it made:
 //
-//	validate ─► trace ─► reach the runtime ─► claim the root directory ─► limit this process ─► reach the apiserver
-//	         ─► open the host ─► listen ─► connect the ports ─► start the actors
+//	validate ─► trace ─► reach the runtime ─► claim the root directory ─► read what CPUs are assigned
+//	         ─► limit this process ─► reach the apiserver ─► open the host ─► listen ─► connect the ports
+//	         ─► start the actors
 type launch struct {
 	options Options
 	config  config.Config
@@ -54,10 +56,12 @@ type launch struct {
 	late     *lateEvents
 	runtime  *runtimeBelow
 	root     *rootdir.Dir
-	host     *host.Host
-	events   *eventlog.Log
-	daemon   *running
-	ports    node.Ports
+	// states are the state files that a kubelet has too.
+	states *checkpoints.Store
+	host   *host.Host
+	events *eventlog.Log
+	daemon *running
+	ports  node.Ports
 	// serve runs the servers. Before that, release closes their sockets and ports.
 	serve []func(context.Context) error
 	// traces is nil if tracing is off.
@@ -75,8 +79,8 @@ func Run(ctx context.Context, o Options) error {
 	l := &launch{options: o, config: o.Config}
 	defer l.close()
 	for _, step := range []func(context.Context) error{
-		l.validate, l.trace, l.reachRuntime, l.claimRoot, l.limitSelf, l.reachAPI, l.openHost, l.listen, l.connectPorts,
-		l.start,
+		l.validate, l.trace, l.reachRuntime, l.claimRoot, l.assignCPUs, l.limitSelf, l.reachAPI, l.openHost, l.listen,
+		l.connectPorts, l.start,
 	} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errToldToEnd) {
@@ -243,7 +247,10 @@ func (l *launch) listen(context.Context) error {
 		return errors.Join(err, release(l.serve))
 	}
 	l.serve = append(l.serve, others...)
-	monitors, err := d.listenForMonitors(l.root.Path(), l.machine.devices)
+	monitors, err := d.listenForMonitors(podresources.Config{
+		Socket: podresources.SocketIn(l.root.Path()), Devices: l.machine.devices,
+		CPUs: l.ownCPUs, Allocatable: l.allocatableCPUs(),
+	})
 	if err != nil {
 		return errors.Join(err, release(l.serve))
 	}
@@ -298,6 +305,7 @@ func (l *launch) connectPorts(context.Context) error {
 		Runtime: l.counters.Starts(rt.Runtime), Host: l.host, Files: l.host, Network: net, Events: l.events,
 		Manifests:   &manifests{path: l.static.Path, period: l.static.PathPeriod, url: l.fetcher, log: log},
 		Checkpoints: checkpoints.New(filepath.Join(l.root.Path(), checkpointsDir)),
+		States:      l.states,
 		Facts:       l.machine.facts,
 	}
 	if l.machine.own != nil {

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -34,7 +35,9 @@ type machine struct {
 	hugePages      []string
 	cgroups        cgroupFacts
 	// devices are those of device plugins that a kubelet left here.
-	devices  *devicestate.State
+	devices *devicestate.State
+	// assign is how containers get CPUs of their own, nil if they don't.
+	assign   *assign.Rules
 	capacity v1.ResourceList
 	// own are the cgroups of pods, nil if they have none of their own.
 	own *podCgroups
@@ -289,9 +292,10 @@ func (m machine) translation(c config.Config) *translate.Node {
 		MemoryCapacity: m.memory, HugePageSizes: m.hugePages,
 		PossibleCPUs: m.possible, OOMScoreAdjFloor: m.oomFloor,
 		SELinux: exists("/sys/fs/selinux/enforce"), CgroupV2: m.cgroups.v2, SwapAccounting: m.cgroups.swap,
-		Memory:         m.memoryPolicy(c),
-		OOMKillGroup:   m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
-		NoCPUQuota:     k.CPUCFSQuota != nil && !*k.CPUCFSQuota,
-		CPUQuotaPeriod: quotaPeriod(k.CPUCFSQuotaPeriod), SeccompDefault: k.SeccompDefault != nil && *k.SeccompDefault,
+		Memory:           m.memoryPolicy(c),
+		OOMKillGroup:     m.cgroups.v2 && (k.SingleProcessOOMKill == nil || !*k.SingleProcessOOMKill),
+		NoQuotaOfOwnCPUs: c.NoQuotaOfOwnCPUs(),
+		NoCPUQuota:       k.CPUCFSQuota != nil && !*k.CPUCFSQuota,
+		CPUQuotaPeriod:   quotaPeriod(k.CPUCFSQuotaPeriod), SeccompDefault: k.SeccompDefault != nil && *k.SeccompDefault,
 	}
 }

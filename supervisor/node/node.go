@@ -95,6 +95,7 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	settings := agent.Of(c)
 	settings.Name, settings.Ports, settings.Starts = d.name, ports, agent.StartSlots(m.cpus)
 	settings.HostIPs, settings.RuntimeName, settings.Devices = m.addresses, rt.version.Name, m.devices
+	settings.Assign = m.assign
 	admits := &settings.Admit
 	admits.Name, admits.Labels, admits.Allocatable = d.name, m.labels(c, d.name), m.allocatable
 	admits.Arch, admits.MaxPods = runtime.GOARCH, c.MaxPods(m.cpus)

@@ -95,7 +95,8 @@ func (m *machine) cgroupSettings(c config.Config, driver podcgroup.Driver) *podc
 	return &podcgroup.Settings{
 		Root: k.CgroupRoot, Driver: driver,
 		NoCPUQuota: k.CPUCFSQuota != nil && !*k.CPUCFSQuota, CPUPeriod: quotaPeriod(k.CPUCFSQuotaPeriod).Microseconds(),
-		PodPIDs: *k.PodPidsLimit, HugePageSizes: m.hugePages,
+		NoQuotaOfOwnCPUs: c.NoQuotaOfOwnCPUs(),
+		PodPIDs:          *k.PodPidsLimit, HugePageSizes: m.hugePages,
 		Capacity: capacity, Reserved: reserved, Enforce: c.Enforces("pods"), MemoryReserved: c.MemoryReserved(),
 		Policy: m.memoryPolicy(c),
 	}

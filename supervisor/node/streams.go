@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 
-	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/supervisor/podresources"
 	"github.com/troupe-dev/troupe/supervisor/serve"
 	"github.com/troupe-dev/troupe/supervisor/serve/streams"
@@ -37,12 +36,9 @@ func (d *running) openStreams(s serving) ([]serve.Route, func(context.Context) e
 }
 
 // listenForMonitors takes the podresources socket.
-func (d *running) listenForMonitors(
-	rootDir string, devices *devicestate.State,
-) (func(context.Context) error, error) {
-	server, err := podresources.Listen(podresources.Config{
-		Socket: podresources.SocketIn(rootDir), Pods: d.find, Devices: devices,
-	})
+func (d *running) listenForMonitors(c podresources.Config) (func(context.Context) error, error) {
+	c.Pods = d.find
+	server, err := podresources.Listen(c)
 	if err != nil {
 		return nil, err
 	}

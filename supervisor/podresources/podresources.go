@@ -1,9 +1,8 @@
 // Package podresources serves which devices, CPUs and memory the containers of this node have to
 // themselves (podresources v1, KEP-606, KEP-2043): monitoring of GPUs and schedulers that know NUMA ask
-// it. This node gives nothing to a container alone: there is no device plugin, and the CPU and memory managers have
-// the policy none. So the answers name the containers, and the devices that a kubelet gave to those that it started.
-// No CPU, memory or device is allocatable: a kubelet says the same with these policies, where CPUs and memory can't
-// be assigned, and until a device plugin registers.
+// it. The answers name the containers, their CPUs with cpuManagerPolicy static, and the devices that a kubelet gave to
+// those that it started. No memory or device is allocatable: a kubelet says the same with memoryManagerPolicy None, and
+// until a device plugin registers.
 package podresources
 
 import (
@@ -21,7 +20,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/flowcontrol"
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/utils/cpuset"
 
+	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
@@ -40,7 +41,7 @@ const (
 	endPatience  = time.Second
 )
 
-// Config is what the service is connected to. All must be set.
+// Config is what the service is connected to. Socket and Pods must be set.
 type Config struct {
 	// Socket is the path of the socket. Its directory is made. An existing socket is replaced:
 	// the caller must be the only agent.
@@ -50,6 +51,9 @@ type Config struct {
 	Pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
 	// Devices are those that a kubelet gave to containers; nil for none.
 	Devices *devicestate.State
+	// CPUs are those that containers have alone; nil if none can have any. Allocatable are all that they can have.
+	CPUs        func() (assign.State, error)
+	Allocatable cpuset.CPUSet
 }
 
 // Validate says what is missing.
@@ -97,7 +101,9 @@ func Listen(c Config) (*Server, error) {
 			return handle(ctx, request)
 		}),
 	)
-	api.RegisterPodResourcesListerServer(s.grpc, lister{pods: c.Pods, devices: c.Devices})
+	api.RegisterPodResourcesListerServer(s.grpc, lister{
+		pods: c.Pods, devices: c.Devices, cpus: c.CPUs, allocatable: c.Allocatable,
+	})
 	return s, nil
 }
 
@@ -126,6 +132,21 @@ type lister struct {
 	api.UnimplementedPodResourcesListerServer
 	pods    func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
 	devices *devicestate.State
+	cpus    func() (assign.State, error)
+	// allocatable are CPUs.
+	allocatable cpuset.CPUSet
+}
+
+// own is what containers have alone.
+func (l lister) own() (assign.State, error) {
+	if l.cpus == nil {
+		return nil, nil
+	}
+	own, err := l.cpus()
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	return own, nil
 }
 
 // List implements api.PodResourcesListerServer: pods that have ended have nothing any more.
@@ -134,10 +155,14 @@ func (l lister) List(ctx context.Context, _ *api.ListPodResourcesRequest) (*api.
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
+	own, err := l.own()
+	if err != nil {
+		return nil, err
+	}
 	out := &api.ListPodResourcesResponse{}
 	for _, p := range pods {
 		if !podspec.Finished(p) {
-			out.PodResources = append(out.PodResources, l.resources(p))
+			out.PodResources = append(out.PodResources, l.resources(p, own))
 		}
 	}
 	return out, nil
@@ -155,27 +180,38 @@ func (l lister) Get(ctx context.Context, r *api.GetPodResourcesRequest) (*api.Ge
 	if len(pods) == 0 {
 		return nil, status.Errorf(codes.NotFound, "pod %s in namespace %s not found", r.GetPodName(), r.GetPodNamespace())
 	}
-	return &api.GetPodResourcesResponse{PodResources: l.resources(pods[0])}, nil
+	own, err := l.own()
+	if err != nil {
+		return nil, err
+	}
+	return &api.GetPodResourcesResponse{PodResources: l.resources(pods[0], own)}, nil
 }
 
-// GetAllocatableResources implements api.PodResourcesListerServer: there is nothing to give to one
-// container alone.
+// GetAllocatableResources implements api.PodResourcesListerServer: CPUs that containers can have alone.
 func (l lister) GetAllocatableResources(
 	context.Context, *api.AllocatableResourcesRequest,
 ) (*api.AllocatableResourcesResponse, error) {
-	return &api.AllocatableResourcesResponse{}, nil
+	return &api.AllocatableResourcesResponse{CpuIds: ids(l.allocatable)}, nil
 }
 
 // resources names the containers that could have something for as long as the pod runs: sidecars and
 // the main ones.
-func (l lister) resources(p *v1.Pod) *api.PodResources {
+func (l lister) resources(p *v1.Pod, own assign.State) *api.PodResources {
 	out := &api.PodResources{Name: p.Name, Namespace: p.Namespace}
 	for c, kind := range podspec.Lasting(&p.Spec) {
 		if kind != podspec.Init {
 			out.Containers = append(out.Containers, &api.ContainerResources{
 				Name: c.Name, Devices: devices(l.devices.Of(p.UID, c.Name)),
+				CpuIds: ids(own[p.UID][c.Name]),
 			})
 		}
+	}
+	return out
+}
+
+func ids(set cpuset.CPUSet) (out []int64) {
+	for _, id := range set.List() {
+		out = append(out, int64(id))
 	}
 	return out
 }

@@ -36,6 +36,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 )
 
+// Policies of the CPU manager (cpuManagerPolicy).
+const (
+	None   = "none"
+	Static = "static"
+)
+
 // Options are cpuManagerPolicyOptions.
 type Options struct {
 	FullPCPUsOnly, DistributeAcrossNUMA, AlignBySocket     bool

@@ -3,6 +3,7 @@ package podcgroup
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
@@ -82,7 +83,7 @@ func (s *Settings) ContainerResources(pod *v1.Pod, c *v1.Container) observed.Res
 		weight = q.MilliValue()
 	}
 	r := observed.Resources{CPUShares: int64(Shares(weight)), Memory: limit(v1.ResourceMemory)}
-	if !s.NoCPUQuota {
+	if own := s.NoQuotaOfOwnCPUs && cpus.Exclusive(pod, c, false) > 0; !s.NoCPUQuota && !own {
 		r.CPUPeriod = s.period()
 		r.CPUQuota = Quota(cpu, r.CPUPeriod)
 	}

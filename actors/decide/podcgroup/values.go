@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -21,6 +22,9 @@ type Settings struct {
 	// microseconds (cpuCFSQuotaPeriod); 100 ms if zero.
 	NoCPUQuota bool
 	CPUPeriod  int64
+	// NoQuotaOfOwnCPUs: containers with CPUs of their own have no quota, and neither have their pods (feature gate
+	// DisableCPUQuotaWithExclusiveCPUs, with cpuManagerPolicy static). A quota would throttle what nobody else can use.
+	NoQuotaOfOwnCPUs bool
 	// PodPIDs is the maximum number of processes of a pod (podPidsLimit); no limit if not positive.
 	PodPIDs int64
 	// HugePageSizes are the kernel's sizes, in its notation: 2MB, 1GB.
@@ -109,7 +113,7 @@ func (s *Settings) PodValues(pod *v1.Pod) Values {
 	if milli := limits.Cpu().MilliValue(); milli > 0 && limited(pod, v1.ResourceCPU) {
 		v.CPUPeriod = uint64(s.period())
 		v.CPUQuota = Quota(milli, s.period())
-		if s.NoCPUQuota {
+		if s.NoCPUQuota || s.NoQuotaOfOwnCPUs && cpus.ExclusiveOfPod(pod, false) > 0 {
 			v.CPUQuota = -1
 		}
 	}

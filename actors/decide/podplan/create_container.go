@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
@@ -20,6 +21,8 @@ type CreateContainer struct {
 	// Resources are what it is made with, as far as a resize can change them; nil
 	// for a pod that was never resized.
 	Resources *observed.Resources
+	// Placement is where it runs.
+	Placement placement.Container
 }
 
 func (a CreateContainer) Lane() Lane               { return Lane{Kind: LaneContainer, Name: a.Name} }
@@ -29,6 +32,7 @@ func (CreateContainer) begun(*Facts, time.Time)    {}
 
 func (a CreateContainer) succeeded(f *Facts, s Situation, r Result, _ bool) {
 	f.changes += birth
+	put(&f.Places, r.NewID, a.Placement)
 	if f.Container(r.NewID) != nil {
 		return
 	}

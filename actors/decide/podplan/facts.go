@@ -7,6 +7,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -68,6 +69,9 @@ type Facts struct {
 	// Given are the limits that each container was given last, by ID, because the runtime may report
 	// them rounded. Only for pods that were resized.
 	Given map[string]observed.Resources
+
+	// Places are where this incarnation has placed containers, by ID.
+	Places map[string]placement.Container
 
 	// numbers are, by container name, the number of the next incarnation as far as those say that ran
 	// and that somebody else removed from the runtime. A number is in the path of a log, so it is not

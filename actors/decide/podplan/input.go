@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/decide/podresize"
@@ -42,6 +43,8 @@ type Input struct {
 	Objects *podobjects.Set
 	// Resize is nil for a pod that was never resized.
 	Resize *Resize
+	// Placement is where the containers run; nil for anywhere.
+	Placement *placement.Pod
 	// HostsFile: containers need the pod's address in /etc/hosts. The file is written when the sandbox
 	// is inspected, so they are started only after that.
 	HostsFile bool

@@ -15,12 +15,14 @@ const (
 	LaneVolumes                   // the volumes of the pod
 	LaneCgroup                    // the cgroup of the pod
 	LaneResize                    // the limits of a running pod and of its containers: one after the other
+	LanePlace                     // the CPUs of one container, by ID
 	LaneNote                      // what is written down of one container, by ID
 )
 
 func (k LaneKind) String() string {
 	return [...]string{
-		"pod", "sandbox", "container", "stop", "hook", "inspect", "made", "image", "volumes", "cgroup", "resize", "note",
+		"pod", "sandbox", "container", "stop", "hook", "inspect", "made", "image", "volumes", "cgroup", "resize", "place",
+		"note",
 	}[k]
 }
 

@@ -167,10 +167,11 @@ func (f *Facts) prune() {
 	dropGone(f.LookAgain, gone)
 	dropGone(f.SandboxStopped, gone)
 	dropGone(f.Given, gone)
+	dropGone(f.Places, gone)
 	f.found = slices.DeleteFunc(f.found, gone)
 	for lane := range f.Failures { // order-free: each on its own
 		switch lane.Kind {
-		case LaneStop, LaneHook, LaneInspect:
+		case LaneStop, LaneHook, LaneInspect, LanePlace:
 			if gone(lane.Name) {
 				delete(f.Failures, lane)
 			}

@@ -154,6 +154,8 @@ func word(a Action) string {
 		return fmt.Sprintf("resize pod to %d/%d", a.To.CPUQuota, a.To.Memory)
 	case ResizeContainer:
 		return fmt.Sprintf("resize %s to %d/%d", a.ID, a.To.CPUQuota, a.To.Memory)
+	case PlaceContainer:
+		return fmt.Sprintf("place %s on %s", a.ID, a.To.CPUs)
 	default:
 		panic(a)
 	}

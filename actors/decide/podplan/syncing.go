@@ -38,6 +38,7 @@ func (p *planner) sync() {
 	p.driveCgroup()
 	p.driveSandbox()
 	p.driveResize()
+	p.drivePlaces()
 	p.driveVolumes()
 	initialized, failed := p.driveInit()
 	if failed {

@@ -202,6 +202,29 @@ func pod(name, cpu, memory string) *v1.Pod {
 	}
 }
 
+// TestBound: the CPU of a Guaranteed pod does not change with the static policy; all else may.
+func TestBound(t *testing.T) {
+	guaranteed := func(cpu, memory string) *v1.Pod {
+		p := pod("p", cpu, memory)
+		p.Spec.Containers[0].Resources.Limits = list(cpu, memory)
+		return p
+	}
+	for _, c := range []struct {
+		name           string
+		desired, given *v1.Pod
+		refused        bool
+	}{
+		{"more CPU", guaranteed("2", "1Gi"), guaranteed("1", "1Gi"), true},
+		{"less CPU", guaranteed("500m", "1Gi"), guaranteed("1", "1Gi"), true},
+		{"more memory", guaranteed("1", "2Gi"), guaranteed("1", "1Gi"), false},
+		{"another class", pod("p", "2", "1Gi"), pod("p", "1", "1Gi"), false},
+	} {
+		if got := podresize.Bound(c.desired, c.given); (got != nil) != c.refused {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	limited := pod("p", "1", "")
 	limited.Spec.Containers[0].Resources.Limits = list("1", "1Gi")

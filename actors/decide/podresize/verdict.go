@@ -74,6 +74,21 @@ func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.Resourc
 	return Allocate{}
 }
 
+// Bound refuses to change the CPU of a Guaranteed pod where containers have CPUs of their own (cpuManagerPolicy
+// static): these are not changed while a container runs. It is nil otherwise.
+func Bound(desired, allocated *v1.Pod) Verdict {
+	if podspec.QOS(desired) != v1.PodQOSGuaranteed {
+		return nil
+	}
+	for c := range podspec.Lasting(&desired.Spec) {
+		had, _ := podspec.Find(&allocated.Spec, c.Name)
+		if had == nil || had.Resources.Requests.Cpu().Cmp(*c.Resources.Requests.Cpu()) != 0 {
+			return Refuse{`Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`}
+		}
+	}
+	return nil
+}
+
 // amount is in thousandths for CPU, in units for the rest.
 func amount(name v1.ResourceName, q resource.Quantity) int64 {
 	if name == v1.ResourceCPU {

@@ -26,6 +26,8 @@ const maxSize = 64 << 20
 // Store implements port.Checkpoints.
 type Store struct {
 	dir string
+	// suffix follows the name of a checkpoint in that of its file.
+	suffix string
 	// last is closed when the newest write has ended. Writes run in the order of the requests,
 	// and a disk may hang for longer than an actor waits. mu guards last.
 	mu   sync.Mutex
@@ -35,9 +37,16 @@ type Store struct {
 var _ port.Checkpoints = (*Store)(nil)
 
 // New makes a store in a directory, which need not exist.
-func New(dir string) *Store { return &Store{dir: dir} }
+func New(dir string) *Store { return &Store{dir: dir, suffix: ".json"} }
 
-func (c *Store) path(name string) string { return filepath.Join(c.dir, name+".json") }
+// NewStates makes a store of the state files that a kubelet has in its root directory: their names are those of the
+// files.
+func NewStates(root string) *Store { return &Store{dir: root} }
+
+func (c *Store) path(name string) string { return filepath.Join(c.dir, name+c.suffix) }
+
+// Read reads one at once, for the start of the agent. Without a file, there is no data.
+func (c *Store) Read(name string) ([]byte, error) { return read(c.path(name)) }
 
 // Load implements port.Checkpoints.
 func (c *Store) Load(_ context.Context, name string, done func([]byte, error)) {

@@ -9,6 +9,26 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
 )
 
+// TestStates: state files have the names that a kubelet gives them.
+func TestStates(t *testing.T) {
+	dir := t.TempDir()
+	c := checkpoints.NewStates(dir)
+	if data, err := c.Read("cpu_manager_state"); data != nil || err != nil {
+		t.Errorf("before: %q, %v", data, err)
+	}
+	done := make(chan error, 1)
+	c.Save(t.Context(), "cpu_manager_state", []byte("x"), func(err error) { done <- err })
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "cpu_manager_state")); err != nil || string(data) != "x" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if data, err := c.Read("cpu_manager_state"); err != nil || string(data) != "x" {
+		t.Errorf("%q, %v", data, err)
+	}
+}
+
 // TestCheckpointsInOrder: what was saved last is what there is, although nobody
 // waited for what was saved before.
 func TestCheckpointsInOrder(t *testing.T) {

@@ -1,0 +1,191 @@
+// Package assign decides what the containers of a pod get for themselves alone, over the state of all pods: CPUs, by
+// the static policy of the CPU manager (package cpus), near to each other as the topology manager wants it (package
+// topology).
+//
+//	Place     state + pod ──► CPUs of each entitled container, or the pod's rejection
+//	Shared    state ──► the CPUs of all other containers
+//	Check     state + machine ──► why they don't fit
+//
+// A container keeps what it has, across its restarts, for as long as its pod is here.
+package assign
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
+)
+
+// State is the CPUs that containers have alone, by the UIDs of their pods and their names. A pod's map is never
+// mutated.
+type State map[types.UID]map[string]cpuset.CPUSet
+
+// Config is what the rules of a node follow from.
+type Config struct {
+	Machine *machine.Topology
+	// Reserved are the CPUs of the system by name (reservedSystemCPUs), and ReservedMilli how many there are otherwise,
+	// in thousandths (systemReserved and kubeReserved).
+	Reserved      cpuset.CPUSet
+	ReservedMilli int64
+	// Options are cpuManagerPolicyOptions.
+	Options cpus.Options
+	// Topology is topologyManagerPolicy, TopologyOptions its options, and Scope topologyManagerScope.
+	Topology        string
+	TopologyOptions topology.Options
+	Scope           string
+}
+
+// Rules assign CPUs on one machine. They are never mutated.
+type Rules struct {
+	machine  *machine.Topology
+	reserved cpuset.CPUSet
+	options  cpus.Options
+	policy   *topology.Policy
+	scope    string
+}
+
+// New makes the rules. The error names the setting that this machine can't have.
+func New(c Config) (*Rules, error) {
+	if err := c.Options.Fit(c.Machine, c.Topology == kubelet.SingleNumaNodeTopologyManagerPolicy); err != nil {
+		return nil, err
+	}
+	reserved, err := cpus.Reserve(c.Machine, c.Reserved, c.ReservedMilli, c.Options)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := topology.New(c.Machine, c.Topology, c.TopologyOptions)
+	if err != nil {
+		return nil, err
+	}
+	return &Rules{machine: c.Machine, reserved: reserved, options: c.Options, policy: policy, scope: c.Scope}, nil
+}
+
+// Place chooses the CPUs of a pod's containers that are entitled to their own. What they have in the state they keep.
+// The state is not changed. A pod that has none gets an empty map.
+func (r *Rules) Place(s State, pod *v1.Pod) (map[string]cpuset.CPUSet, *admit.Rejection) {
+	p := placing{Rules: r, pod: pod, free: r.Allocatable().Difference(s.exclusive()), own: map[string]cpuset.CPUSet{}}
+	for name, had := range s[pod.UID] { // order-free: a copy
+		p.own[name] = had
+	}
+	for _, group := range topology.Groups(r.scope, &pod.Spec) {
+		affinity, why := p.affinity(group)
+		if why != nil {
+			return nil, why
+		}
+		for _, c := range group {
+			if err := p.take(c, affinity); err != nil {
+				return nil, cpus.Rejection(err)
+			}
+		}
+	}
+	return p.own, nil
+}
+
+// placing is one pod that gets its CPUs, container by container.
+type placing struct {
+	*Rules
+	pod  *v1.Pod
+	free cpuset.CPUSet
+	own  map[string]cpuset.CPUSet
+}
+
+// affinity is the nodes that CPUs of some containers are taken from first.
+func (p *placing) affinity(group []*v1.Container) (topology.Nodes, *admit.Rejection) {
+	n, free, reusable := 0, p.free, cpus.Reusable(&p.pod.Spec, p.own)
+	if len(group) == 1 {
+		n = cpus.Exclusive(p.pod, group[0], false)
+	} else {
+		n = cpus.ExclusiveOfPod(p.pod, false)
+	}
+	var hints [][]topology.Hint
+	switch had := p.had(group); {
+	case n == 0:
+		hints = [][]topology.Hint{topology.Any()}
+	case had.Size() == n:
+		hints = [][]topology.Hint{cpus.Hints(p.machine, had, cpuset.New(), n, p.options)}
+	default:
+		hints = [][]topology.Hint{cpus.Hints(p.machine, free.Difference(reusable), reusable, n, p.options)}
+	}
+	best, ok := p.policy.Merge(hints)
+	if !ok {
+		return 0, topology.Rejection(p.scope, false)
+	}
+	return best.Nodes, nil
+}
+
+func (p *placing) had(group []*v1.Container) cpuset.CPUSet {
+	out := cpuset.New()
+	for _, c := range group {
+		out = out.Union(p.own[c.Name])
+	}
+	return out
+}
+
+func (p *placing) take(c *v1.Container, affinity topology.Nodes) error {
+	n := cpus.Exclusive(p.pod, c, false)
+	if _, has := p.own[c.Name]; has || n == 0 {
+		return nil
+	}
+	got, err := cpus.Take(p.machine, p.free.Union(cpus.Reusable(&p.pod.Spec, p.own)), n, p.options, affinity)
+	if err != nil {
+		return err
+	}
+	p.own[c.Name], p.free = got, p.free.Difference(got)
+	return nil
+}
+
+// exclusive are all CPUs that some container has alone.
+func (s State) exclusive() cpuset.CPUSet {
+	out := cpuset.New()
+	for _, own := range s { // order-free: a union
+		for _, set := range own { // order-free: a union
+			out = out.Union(set)
+		}
+	}
+	return out
+}
+
+// Shared are the CPUs of all containers without their own. It may be empty with strict-cpu-reservation.
+func (r *Rules) Shared(s State) cpuset.CPUSet {
+	return cpus.Shared(r.machine, r.reserved, s.exclusive(), r.options)
+}
+
+// Allocatable are the CPUs that containers may get alone.
+func (r *Rules) Allocatable() cpuset.CPUSet { return r.machine.All().Difference(r.reserved) }
+
+// Check says why a state that an earlier agent left can't be continued with: shared are the CPUs that it shared then.
+// Containers of one pod may have the same CPUs, as init containers do.
+func (r *Rules) Check(s State, shared cpuset.CPUSet) error {
+	seen := cpuset.New()
+	for _, uid := range slices.Sorted(maps.Keys(s)) {
+		own := cpuset.New()
+		for _, set := range s[uid] { // order-free: a union
+			own = own.Union(set)
+		}
+		if twice := seen.Intersection(own); !twice.IsEmpty() {
+			return fmt.Errorf("CPUs %s are in it for pod %s and for another pod", twice, uid)
+		}
+		if taken := own.Intersection(r.reserved); !taken.IsEmpty() {
+			return fmt.Errorf("CPUs %s are reserved for the system, and are in it for pod %s", taken, uid)
+		}
+		seen = seen.Union(own)
+	}
+	if both := seen.Intersection(shared); !both.IsEmpty() {
+		return fmt.Errorf("CPUs %s are in it as shared and as those of a pod", both)
+	}
+	if want := r.Shared(s); !shared.IsEmpty() && !shared.Equals(want) || !seen.Difference(r.machine.All()).IsEmpty() {
+		return fmt.Errorf("it is for other CPUs: shared in it are %s, and should be %s: the CPUs that are online, or the "+
+			"reserved ones, have changed", shared, want)
+	}
+	return nil
+}

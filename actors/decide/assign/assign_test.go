@@ -1,0 +1,251 @@
+package assign_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
+)
+
+// flat is a machine with so many NUMA nodes, each a socket of so many cores without threads.
+func flat(nodes, cores int) *machine.Topology {
+	t := &machine.Topology{}
+	for n := range nodes {
+		distances := make([]int, nodes)
+		for i := range distances {
+			distances[i] = 20
+		}
+		distances[n] = 10
+		t.Nodes = append(t.Nodes, machine.Node{ID: n, Memory: 1 << 30, Distances: distances})
+		for c := range cores {
+			id := n*cores + c
+			t.CPUs = append(t.CPUs, machine.CPU{ID: id, Core: id, Cache: n * cores, Socket: n, Node: n})
+		}
+	}
+	return t
+}
+
+func rules(t *testing.T, m *machine.Topology, change func(*assign.Config)) *assign.Rules {
+	t.Helper()
+	c := assign.Config{
+		Machine: m, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy,
+		TopologyOptions: topology.Options{MaxNodes: 8}, Scope: kubelet.ContainerTopologyManagerScope,
+	}
+	if change != nil {
+		change(&c)
+	}
+	r, err := assign.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// guaranteed is a pod with containers of so many CPUs, as text; a name that begins with "init" is an init container.
+func guaranteed(uid string, requests ...string) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: uid, Namespace: "default", UID: types.UID(uid)}}
+	for i, cpu := range requests {
+		name, cpu, init := fmt.Sprint("c", i), strings.TrimPrefix(cpu, "init "), strings.HasPrefix(cpu, "init ")
+		all := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse("1Mi")}
+		c := v1.Container{Name: name, Resources: v1.ResourceRequirements{Requests: all, Limits: all}}
+		if init {
+			p.Spec.InitContainers = append(p.Spec.InitContainers, c)
+		} else {
+			p.Spec.Containers = append(p.Spec.Containers, c)
+		}
+	}
+	return p
+}
+
+func text(own map[string]cpuset.CPUSet) string {
+	var out []string
+	for i := range 8 {
+		if set, ok := own[fmt.Sprint("c", i)]; ok {
+			out = append(out, fmt.Sprintf("c%d: %s", i, set))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+func TestPlace(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		had    assign.State
+		change func(*assign.Config)
+		pod    *v1.Pod
+		want   string // or the reason of the rejection
+		shared string
+	}{
+		{name: "one container", pod: guaranteed("a", "2"), want: "c0: 1-2", shared: "0,3-7"},
+		{name: "not integral", pod: guaranteed("a", "1500m"), shared: "0-7"},
+		{name: "one of two", pod: guaranteed("a", "500m", "1"), want: "c1: 1", shared: "0,2-7"},
+		{name: "init containers give theirs on", pod: guaranteed("a", "init 3", "2", "1"), want: "c0: 1-3; c1: 1-2; c2: 3", shared: "0,4-7"},
+		{name: "beside another", had: assign.State{"b": {"c0": cpuset.New(1, 2)}}, pod: guaranteed("a", "2"), want: "c0: 3-4", shared: "0,5-7"},
+		{name: "what it has stays", had: assign.State{"a": {"c0": cpuset.New(7)}}, pod: guaranteed("a", "1", "1"), want: "c0: 7; c1: 1", shared: "0,2-6"},
+		{name: "too many", pod: guaranteed("a", "8"), want: "UnexpectedAdmissionError", shared: "0-7"},
+		{
+			name: "one node", change: func(c *assign.Config) { c.Topology = kubelet.SingleNumaNodeTopologyManagerPolicy },
+			pod: guaranteed("a", "4"), want: "c0: 4-7", shared: "0-3",
+		},
+		{
+			name: "no node has as many", change: func(c *assign.Config) { c.Topology = kubelet.SingleNumaNodeTopologyManagerPolicy },
+			pod: guaranteed("a", "5"), want: "TopologyAffinityError", shared: "0-7",
+		},
+		{
+			name: "containers on a node each", change: func(c *assign.Config) { c.Topology = kubelet.RestrictedTopologyManagerPolicy },
+			pod: guaranteed("a", "3", "3"), want: "c0: 1-3; c1: 4-6", shared: "0,7",
+		},
+		{
+			name: "the whole pod on a node", change: func(c *assign.Config) {
+				c.Topology, c.Scope = kubelet.SingleNumaNodeTopologyManagerPolicy, kubelet.PodTopologyManagerScope
+			},
+			pod: guaranteed("a", "2", "2"), want: "c0: 4-5; c1: 6-7", shared: "0-3",
+		},
+		{
+			name: "the whole pod does not fit a node", change: func(c *assign.Config) {
+				c.Topology, c.Scope = kubelet.SingleNumaNodeTopologyManagerPolicy, kubelet.PodTopologyManagerScope
+			},
+			pod: guaranteed("a", "3", "3"), want: "TopologyAffinityError", shared: "0-7",
+		},
+		{
+			name: "nothing shares the system's", change: func(c *assign.Config) { c.Options.StrictReservation = true },
+			pod: guaranteed("a", "1"), want: "c0: 1", shared: "2-7",
+		},
+		{
+			name: "the system's by name", change: func(c *assign.Config) { c.Reserved = cpuset.New(1, 4) },
+			pod: guaranteed("a", "1"), want: "c0: 0", shared: "1-7",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := rules(t, flat(2, 4), c.change)
+			s := assign.State{}
+			for uid, own := range c.had { // order-free: a copy
+				s[uid] = own
+			}
+			got, why := r.Place(s, c.pod)
+			if why != nil {
+				if why.Reason != c.want {
+					t.Errorf("rejected: %v; want %s", why, c.want)
+				}
+			} else {
+				if text(got) != c.want {
+					t.Errorf("%s; want %s", text(got), c.want)
+				}
+				s[c.pod.UID] = got
+			}
+			if shared := r.Shared(s); shared.String() != c.shared {
+				t.Errorf("shared %s; want %s", shared, c.shared)
+			}
+			if err := r.Check(s, r.Shared(s)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestNoCPUTwice: pods come and go in any order, and are placed again as after a restart. No CPU is lost, or one's of two.
+func TestNoCPUTwice(t *testing.T) {
+	policies := []string{kubelet.NoneTopologyManagerPolicy, kubelet.BestEffortTopologyManagerPolicy,
+		kubelet.RestrictedTopologyManagerPolicy, kubelet.SingleNumaNodeTopologyManagerPolicy}
+	placed := 0
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 14))
+		r := rules(t, flat(1+random.IntN(3), 4), func(c *assign.Config) {
+			c.Topology = policies[random.IntN(len(policies))]
+			if random.IntN(2) == 0 {
+				c.Scope = kubelet.PodTopologyManagerScope
+			}
+			c.Options = cpus.Options{StrictReservation: random.IntN(2) == 0}
+		})
+		s, pods := assign.State{}, map[types.UID]*v1.Pod{}
+		for step := range 100 {
+			var requests []string
+			for range 1 + random.IntN(3) {
+				requests = append(requests, []string{"1", "2", "500m", "init 2", "3"}[random.IntN(5)])
+			}
+			p := guaranteed(fmt.Sprint("p", step), append(requests, "1")...)
+			if own, why := r.Place(s, p); why == nil {
+				s[p.UID], pods[p.UID] = own, p
+				placed++
+			}
+			for uid, old := range pods { // order-free: each on its own
+				again, why := r.Place(s, old)
+				if why != nil || text(again) != text(s[uid]) {
+					t.Fatalf("seed %d: %s placed again: %v, %s; had %s", seed, uid, why, text(again), text(s[uid]))
+				}
+			}
+			if random.IntN(3) == 0 {
+				gone := types.UID(fmt.Sprint("p", random.IntN(step+1)))
+				delete(s, gone)
+				delete(pods, gone)
+			}
+			if err := r.Check(s, r.Shared(s)); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for uid, p := range pods { // order-free: each on its own
+				for i := range p.Spec.Containers {
+					c := &p.Spec.Containers[i]
+					if got, want := s[uid][c.Name].Size(), cpus.Exclusive(p, c, false); got != want {
+						t.Fatalf("seed %d: %s %s has %d CPUs; want %d", seed, uid, c.Name, got, want)
+					}
+				}
+			}
+		}
+	}
+	if placed < 500 {
+		t.Errorf("only %d pods were placed", placed)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	r := rules(t, flat(1, 4), nil)
+	for _, c := range []struct {
+		state  assign.State
+		shared cpuset.CPUSet
+		want   string
+	}{
+		{assign.State{}, cpuset.New(), ""},
+		{assign.State{}, cpuset.New(0, 1, 2, 3), ""},
+		{assign.State{"a": {"c0": cpuset.New(1)}}, cpuset.New(0, 2, 3), ""},
+		{assign.State{"a": {"c0": cpuset.New(1), "c1": cpuset.New(1)}}, cpuset.New(0, 2, 3), ""},
+		{assign.State{"a": {"c0": cpuset.New(1)}, "b": {"c0": cpuset.New(1)}}, cpuset.New(0, 2, 3), "for pod b and for another"},
+		{assign.State{"a": {"c0": cpuset.New(0)}}, cpuset.New(1, 2, 3), "reserved for the system"},
+		{assign.State{"a": {"c0": cpuset.New(1)}}, cpuset.New(0, 1, 2, 3), "as shared and as those of a pod"},
+		{assign.State{}, cpuset.New(0, 1), "other CPUs"},
+		{assign.State{"a": {"c0": cpuset.New(9)}}, cpuset.New(), "other CPUs"},
+	} {
+		err := r.Check(c.state, c.shared)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v, %s: %v; want %q", c.state, c.shared, err, c.want)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	for _, c := range []struct {
+		change func(*assign.Config)
+		want   string
+	}{
+		{func(c *assign.Config) { c.ReservedMilli = 0 }, "no CPUs are reserved"},
+		{func(c *assign.Config) { c.Reserved = cpuset.New(77) }, "CPUs 77 are not online"},
+		{func(c *assign.Config) { c.Topology = "x" }, `topologyManagerPolicy "x"`},
+	} {
+		config := assign.Config{Machine: flat(1, 2), ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy}
+		c.change(&config)
+		if _, err := assign.New(config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v; want %s", err, c.want)
+		}
+	}
+}

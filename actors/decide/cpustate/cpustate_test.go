@@ -1,0 +1,83 @@
+package cpustate
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/actors/decide/assign"
+)
+
+// Written by the kubelet's own code (v1.36.3).
+const (
+	kubeletEmpty = `{"policyName":"static","defaultCpuSet":"0,5-7","checksum":3220335701}`
+	kubeletTwo   = `{"policyName":"static","defaultCpuSet":"0,5-7","entries":{"a":{"x":"4"},"b":{"c1":"1-2","c2":"3"}},"checksum":58222132}`
+)
+
+func TestKubeletsFiles(t *testing.T) {
+	for _, c := range []struct {
+		name, file string
+		want       assign.State
+	}{
+		{"empty", kubeletEmpty, assign.State{}},
+		{"two pods", kubeletTwo, assign.State{
+			"a": {"x": cpuset.New(4)}, "b": {"c1": cpuset.New(1, 2), "c2": cpuset.New(3)},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &State{Policy: "static", Shared: cpuset.New(0, 5, 6, 7), Own: c.want}
+			if got := string(s.Format()); got != c.file {
+				t.Errorf("Format: %s; want %s", got, c.file)
+			}
+			got, err := Parse([]byte(c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.Format()) != c.file {
+				t.Errorf("parsed and formatted: %s; want %s", got.Format(), c.file)
+			}
+		})
+	}
+}
+
+func TestPodWithoutOwnIsLeftOut(t *testing.T) {
+	s := &State{Policy: "static", Shared: cpuset.New(0, 5, 6, 7), Own: assign.State{"a": {}}}
+	if got := string(s.Format()); got != kubeletEmpty {
+		t.Errorf("%s; want %s", got, kubeletEmpty)
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{``, "unexpected end"},
+		{`[]`, "cannot unmarshal"},
+		{`{}`, "does not name a policy"},
+		{strings.Replace(kubeletTwo, `"4"`, `"5"`, 1), "checksum"},
+		{`{"policyName":"static","defaultCpuSet":"0-","checksum":0}`, `defaultCpuSet "0-"`},
+		{`{"policyName":"static","defaultCpuSet":"0-99999999"}`, "no machine has a CPU 99999999"},
+		{`{"policyName":"static","defaultCpuSet":"0","entries":{"a":{"x":"b"}}}`, `entries[a][x] "b"`},
+		{`{"policyName":"static","defaultCpuSet":"0","entries":{"a":{"x":""}}}`, `entries[a][x] "": no CPUs`},
+		{`{"policyName":"static","defaultCpuSet":"0","podEntries":{"a":{}},"checksum":1}`, "PodLevelResourceManagers"},
+	} {
+		if _, err := Parse([]byte(c.file)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %s", c.file, err, c.want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(kubeletEmpty))
+	f.Add([]byte(kubeletTwo))
+	f.Add([]byte(`{"policyName":"static","defaultCpuSet":"0-99999999"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Parse(data)
+		if err != nil {
+			return
+		}
+		again, err := Parse(s.Format())
+		if err != nil || string(again.Format()) != string(s.Format()) {
+			t.Errorf("%s: %v, %s", data, err, s.Format())
+		}
+	})
+}

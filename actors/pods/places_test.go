@@ -1,0 +1,124 @@
+package pods_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/pods"
+)
+
+// placing plays the actor assignments.
+func placing(r *rig) {
+	r.places = &pods.Places{
+		Place:   func(p *v1.Pod) { r.Say("assignments: place %s", p.UID) },
+		Release: func(uid types.UID) { r.Say("assignments: release %s", uid) },
+		Living: func(all map[types.UID]bool) {
+			var names []string
+			for uid, lives := range all { // order-free: sorted
+				if lives {
+					names = append(names, string(uid))
+				}
+			}
+			slices.Sort(names)
+			r.Say("assignments: %s live", strings.Join(names, ", "))
+		},
+	}
+}
+
+// gives is the answer for one pod: a CPU for container c, none if 0; err rejects it.
+func gives(uid types.UID, cpu int, shared string, err error) pods.Placed {
+	p := assignments.Placed{UID: uid}
+	if cpu > 0 {
+		p.Own = map[string]cpuset.CPUSet{"c": cpuset.New(cpu)}
+	}
+	if err != nil {
+		p.Rejected = &admit.Rejection{Reason: "UnexpectedAdmissionError", Message: err.Error()}
+	}
+	set, bad := cpuset.Parse(shared)
+	if bad != nil {
+		panic(bad)
+	}
+	return pods.Placed{Answer: assignments.Answer{Pods: []assignments.Placed{p}, Shared: set}}
+}
+
+func TestPodsBeginWhenTheyHaveTheirCPUs(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a b"))
+	r.in("both wait", "a Waiting, b Waiting")
+	r.want("they ask, and the others may go", []string{"assignments:"},
+		"assignments: place a", "assignments: place b", "assignments: a, b live")
+	r.tells(gives("b", 0, "0-3", nil))
+	r.in("b has no wish", "a Waiting, b Running")
+	r.want("it shares", []string{"b:"}, "b: assign, on 0-3")
+	r.tells(gives("a", 1, "0,2-3", nil))
+	r.in("a has one", "a Running, b Running")
+	r.want("a has it alone, and b leaves it", []string{"a:", "b:"}, "b: assign, look, on 0,2-3", "a: assign, on 0,2-3 and c 1")
+	r.tells(gives("b", 0, "0,2-3", nil))
+	r.want("nothing has changed", []string{"a:", "b:", "assignments:"})
+	r.tells(ends("a", 0, 1))
+	r.in("a has ended", "a Finished, b Running")
+	r.want("its CPU is given back", []string{"assignments:"}, "assignments: release a")
+}
+
+// TestNoCPUsForAPod: one that is refused gives back nothing of others, and a static one is tried again when CPUs were given
+// back, and not before.
+func TestNoCPUsForAPod(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed(""), has(podspec.File, "static"), has(podspec.API, "a"), gives("a", 1, "0", nil))
+	r.tells(gives("static", 0, "0", errors.New("not enough cpus")))
+	r.in("it is refused", "static Rejected, a Running")
+	r.Forget()
+	r.tells(has(podspec.API, "a"))
+	r.in("nothing was given back", "static Rejected, a Running")
+	r.want("it is not tried", []string{"assignments:"})
+	r.tells(ends("a", 0, 1))
+	r.in("a has given back its CPU", "static Waiting, a Finished")
+	r.want("it is tried", []string{"assignments:"}, "assignments: release a", "assignments: place static")
+	r.tells(gives("static", 1, "0", nil))
+	r.in("there is one", "static Running, a Finished")
+}
+
+// TestPodThatWaitsForItsCPUsHoldsItsRoom: a younger one does not overtake it.
+func TestPodThatWaitsForItsCPUsHoldsItsRoom(t *testing.T) {
+	r := newRig(t, 0, placing, func(r *rig) { r.room = 1 })
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a b"))
+	r.in("the room is a's", "a Waiting, b Rejected")
+}
+
+// TestAPodThatWentMeanwhile gives back what it was given.
+func TestAPodThatWentMeanwhile(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"), has(podspec.API, ""))
+	r.Forget()
+	r.tells(gives("a", 1, "0", nil))
+	r.want("it is released", []string{"assignments:"}, "assignments: release a")
+}
+
+// TestAssignmentsRestarts: requests without an answer are sent again, and who lives.
+func TestAssignmentsRestarts(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a b"), gives("b", 1, "0", nil))
+	r.Forget()
+	r.tells(pods.AskAgain{})
+	r.want("again", []string{"assignments:"}, "assignments: a, b live", "assignments: place a")
+}
+
+// TestRunningPodsAreAskedFor: what runs when the agent starts is adopted when its CPUs are known, and stopped if it can't
+// have them.
+func TestRunningPodsAreAskedFor(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed("a b"), has(podspec.File, ""), has(podspec.API, "a b"))
+	r.in("both wait", "a Waiting, b Waiting")
+	r.tells(gives("a", 1, "0", nil), gives("b", 0, "0", errors.New("not enough cpus")))
+	r.in("both have actors", "a Running, b Running")
+	r.want("b is stopped", []string{"b:"}, "b: assign, 1 sandboxes, stop in 30s: not enough cpus (failed)")
+}

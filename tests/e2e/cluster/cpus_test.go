@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	v1 "k8s.io/api/core/v1"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+	"k8s.io/utils/cpuset"
+)
+
+// allowed are the CPUs that the first process of a pod's container may run on.
+func (b *bed) allowed(t *testing.T, p *v1.Pod) (string, error) {
+	t.Helper()
+	pid, err := b.containerPID(t, p)
+	if err != nil {
+		return "", err
+	}
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(status)) {
+		if list, found := strings.CutPrefix(line, "Cpus_allowed_list:"); found {
+			return strings.TrimSpace(list), nil
+		}
+	}
+	return "", fmt.Errorf("no CPUs in %q", status)
+}
+
+// awaitAllowed waits until a pod's container runs on some CPUs.
+func (b *bed) awaitAllowed(t *testing.T, name, want string) {
+	t.Helper()
+	p := b.get(t, name)
+	b.await(t, "pod "+name+" runs on CPUs "+want, func() error {
+		got, err := b.allowed(t, p)
+		if err == nil && got != want {
+			err = fmt.Errorf("it runs on %s", got)
+		}
+		return err
+	})
+}
+
+// TestOwnCPUs: with the static policy, a Guaranteed pod has a CPU alone. What others run on follows when it comes and
+// goes, and nothing changes when the agent is killed.
+func TestOwnCPUs(t *testing.T) {
+	t.Parallel()
+	online, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := cpuset.Parse(strings.TrimSpace(string(online)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := all.List()[1]
+	rest := all.Difference(cpuset.New(own)).String()
+	b := newBed(t, "own-cpus", func(s *setup) {
+		s.agent.Settings = fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\n", strconv.Itoa(all.List()[0]))
+	})
+	b.start(t)
+	b.awaitNode(t, "is ready for pods", usable)
+	b.create(t, b.pod("shared", work("sleep")))
+	b.awaitPod(t, "shared", "is ready", ready)
+	b.awaitAllowed(t, "shared", all.String())
+
+	b.create(t, b.pod("own", changes(work("sleep"), func(s *v1.PodSpec) { s.Containers[0].Resources = limits("1", "16Mi") })))
+	p := b.awaitPod(t, "own", "is ready", ready)
+	b.awaitAllowed(t, "own", strconv.Itoa(own))
+	b.awaitAllowed(t, "shared", rest)
+	for _, group := range [...]string{"", strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")} {
+		path := filepath.Join(b.lab.CgroupRoot(), "kubepods", "pod"+string(p.UID), group)
+		if cpu, _, err := kernelLimits(path); err != nil || cpu > 0 {
+			t.Errorf("%s: %d thousandths of a CPU, %v; want no quota", path, cpu, err)
+		}
+	}
+	b.create(t, b.pod("late", work("sleep")))
+	b.awaitPod(t, "late", "is ready", ready)
+	b.awaitAllowed(t, "late", rest)
+	if got := b.ownIDs(t, "own"); len(got) != 1 || got[0] != int64(own) {
+		t.Errorf("podresources: %v; want %d", got, own)
+	}
+
+	before := b.get(t, "own").Status.ContainerStatuses[0].ContainerID
+	if err := b.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.start(t)
+	b.create(t, b.pod("after", work("sleep")))
+	b.awaitPod(t, "after", "is ready", ready)
+	b.awaitAllowed(t, "after", rest)
+	b.awaitAllowed(t, "own", strconv.Itoa(own))
+	if s := b.get(t, "own").Status.ContainerStatuses[0]; s.ContainerID != before || s.RestartCount != 0 {
+		t.Errorf("container %s with %d restarts; want %s", s.ContainerID, s.RestartCount, before)
+	}
+
+	b.remove(t, "own")
+	for _, name := range [...]string{"shared", "late", "after"} {
+		b.awaitAllowed(t, name, all.String())
+	}
+	state, err := os.ReadFile(filepath.Join(b.Root(), "cpu_manager_state"))
+	if want := fmt.Sprintf(`{"policyName":"static","defaultCpuSet":%q,"checksum":`, all); err != nil || !strings.HasPrefix(string(state), want) {
+		t.Errorf("state %s, %v; want %s", state, err, want)
+	}
+}
+
+// ownIDs are the CPUs that podresources shows for a pod's container.
+func (b *bed) ownIDs(t *testing.T, name string) []int64 {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(b.Root(), "pod-resources", "kubelet.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	got, err := podresources.NewPodResourcesListerClient(conn).Get(t.Context(),
+		&podresources.GetPodResourcesRequest{PodName: name, PodNamespace: b.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.GetPodResources().GetContainers()[0].GetCpuIds()
+}
