@@ -73,8 +73,15 @@ func (s *Settings) ClassValues(sums Sums) ClassValues {
 }
 
 // TopValues are the limits of all pods together. Without Enforce that is the node's whole capacity,
-// because the kernel's default is the weight of one CPU.
-func (s *Settings) TopValues() Values { return reservation(s.allowed(), false) }
+// because the kernel's default is the weight of one CPU. Without MemoryQoS no memory is protected: what an agent with
+// it has set in the cgroups below has no effect then (cgroup-v2.rst, memory.min).
+func (s *Settings) TopValues() Values {
+	v := reservation(s.allowed(), false)
+	if !s.Policy.QoS {
+		v.MemoryMin, v.MemoryLow = none, none
+	}
+	return v
+}
 
 // allowed is what pods may use, enforced by the kernel. Eviction thresholds are not subtracted, so
 // that pods can be evicted before the kernel kills.

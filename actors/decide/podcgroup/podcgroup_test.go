@@ -258,11 +258,11 @@ func TestClassValues(t *testing.T) {
 
 func TestTopAndReservedValues(t *testing.T) {
 	s := &Settings{Capacity: list("4", "8Gi", "pid", "30000"), Reserved: list("500m", "2Gi", "pid", "1000")}
-	if got, want := s.TopValues(), (Values{CPUShares: 4096, Memory: 8192 * mi, PIDs: 30000}); !reflect.DeepEqual(got, want) {
+	if got, want := s.TopValues(), (Values{CPUShares: 4096, Memory: 8192 * mi, MemoryMin: -1, MemoryLow: -1, PIDs: 30000}); !reflect.DeepEqual(got, want) {
 		t.Errorf("not enforced: got %+v, want %+v", got, want)
 	}
 	s.Enforce = true
-	if got, want := s.TopValues(), (Values{CPUShares: 3584, Memory: 6144 * mi, PIDs: 29000}); !reflect.DeepEqual(got, want) {
+	if got, want := s.TopValues(), (Values{CPUShares: 3584, Memory: 6144 * mi, MemoryMin: -1, MemoryLow: -1, PIDs: 29000}); !reflect.DeepEqual(got, want) {
 		t.Errorf("enforced: got %+v, want %+v", got, want)
 	}
 	if got, want := s.ReservedValues(s.Reserved, false), (Values{CPUShares: 512, Memory: 2048 * mi, PIDs: 1000}); !reflect.DeepEqual(got, want) {
