@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,7 +43,11 @@ type Message interface{ isAssignmentsMessage() }
 
 // Place asks for what a pod's containers have to themselves. From pods, before a pod begins. An Answer follows. Lost:
 // asked again when told that this actor restarted. Twice: answered twice, with the same CPUs.
-type Place struct{ Pod *v1.Pod }
+type Place struct {
+	Pod *v1.Pod
+	// Number is in the answer too.
+	Number uint64
+}
 
 // Release gives back what a pod has. From pods, when nothing of it runs. Lost: the next Living has it. Twice: as once.
 type Release struct{ UID types.UID }
@@ -88,7 +93,8 @@ type Answer struct {
 
 // Placed is one pod's part of an answer.
 type Placed struct {
-	UID types.UID
+	UID    types.UID
+	Number uint64
 	// Own are CPUs by the names of the containers that have them alone. It is shared, and never changed.
 	Own map[string]cpuset.CPUSet
 	// Rejected says why the pod can't be given what it asks for, nil if it can.
@@ -123,9 +129,10 @@ type assignments struct {
 	// dirty: the file differs from own.
 	dirty bool
 	// waiting are requests from before the file was read. Each pod has one.
-	waiting []*v1.Pod
-	// living is the newest Living from before then.
+	waiting []Place
+	// living is the newest Living from before then, gone are the pods of each Release.
 	living map[types.UID]bool
+	gone   []types.UID
 	// writing are answers whose CPUs are being written, unwritten those of the next write.
 	writing, unwritten []Placed
 	missed             kernel.Missed[Message]
@@ -146,7 +153,7 @@ func (a *assignments) Overflowed(ctx *kernel.Context[Message]) { a.missed.Ask(ct
 func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
 	case Place:
-		a.place(ctx, m.Pod)
+		a.place(ctx, m)
 	case Release:
 		a.release(m.UID)
 		a.settle(ctx)
@@ -192,11 +199,14 @@ func (a *assignments) loaded(ctx *kernel.Context[Message], m loaded) {
 		return
 	}
 	a.own, a.dirty = own, m.data == nil
+	for _, uid := range a.gone {
+		a.release(uid)
+	}
 	if a.living != nil {
 		a.drop(ctx, a.living)
 	}
 	waiting := a.waiting
-	a.waiting, a.living = nil, nil
+	a.waiting, a.living, a.gone = nil, nil, nil
 	a.decide(ctx, waiting...)
 }
 
@@ -219,31 +229,26 @@ func Read(rules *assign.Rules, data []byte) (assign.State, error) {
 	return s.Own, rules.Check(s.Own, s.Shared)
 }
 
-func (a *assignments) place(ctx *kernel.Context[Message], p *v1.Pod) {
-	if !a.known() {
-		for i, other := range a.waiting {
-			if other.UID == p.UID {
-				a.waiting[i] = p
-				return
-			}
-		}
-		a.waiting = append(a.waiting, p)
+func (a *assignments) place(ctx *kernel.Context[Message], m Place) {
+	if a.known() {
+		a.decide(ctx, m)
 		return
 	}
-	a.decide(ctx, p)
+	a.waiting = append(slices.DeleteFunc(a.waiting, func(o Place) bool { return o.Pod.UID == m.Pod.UID }), m)
 }
 
 // decide chooses what pods get, and answers those that need not wait until that is in the file.
-func (a *assignments) decide(ctx *kernel.Context[Message], pods ...*v1.Pod) {
+func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 	var now []Placed
-	for _, p := range pods {
+	for _, m := range requests {
+		p := m.Pod
 		own, why := a.deps.Rules.Place(a.own, p)
 		if why == nil && len(own) > len(a.own[p.UID]) {
 			a.own[p.UID], a.dirty = own, true
 			ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Interface("cpus", own).
 				Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("containers get CPUs of their own")
 		}
-		answer := Placed{UID: p.UID, Own: own, Rejected: why}
+		answer := Placed{UID: p.UID, Number: m.Number, Own: own, Rejected: why}
 		switch {
 		case len(own) > 0 && a.dirty:
 			a.unwritten = append(a.unwritten, answer)
@@ -260,8 +265,10 @@ func (a *assignments) decide(ctx *kernel.Context[Message], pods ...*v1.Pod) {
 }
 
 func (a *assignments) release(uid types.UID) {
-	if a.living != nil {
-		delete(a.living, uid)
+	if !a.known() {
+		a.gone = append(a.gone, uid)
+		a.waiting = slices.DeleteFunc(a.waiting, func(o Place) bool { return o.Pod.UID == uid })
+		return
 	}
 	if len(a.own[uid]) > 0 {
 		delete(a.own, uid)

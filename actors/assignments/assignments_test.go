@@ -220,6 +220,16 @@ func TestPodsThatAreGone(t *testing.T) {
 	r.want("a's is free", "file: 1 pods, shared 0-1,3", "pods: ; shared 0-1,3")
 }
 
+// TestReleasedBeforeTheFileIsRead: pods that end, or no longer ask, while the disk is slow.
+func TestReleasedBeforeTheFileIsRead(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.file = (&cpustate.State{Policy: "static", Shared: cpuset.New(0, 2, 3), Own: assign.State{"a": {"c": cpuset.New(1)}}}).Format()
+	})
+	r.tells(asks("b", "1"), assignments.Release{UID: "b"}, assignments.Release{UID: "a"}, asks("c", "1"))
+	r.disk()
+	r.want("only c has one", "file: 1 pods, shared 0,2-3", "pods: c c 1; shared 0,2-3")
+}
+
 func TestRead(t *testing.T) {
 	m := &machine.Topology{Nodes: []machine.Node{{}}, CPUs: []machine.CPU{{ID: 0}, {ID: 1, Core: 1}}}
 	rules, err := assign.New(assign.Config{Machine: m, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy})

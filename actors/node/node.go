@@ -272,7 +272,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 	d.Preempted = c.Preempted
 	if c.Assign != nil {
 		d.Places = &pods.Places{
-			Place:   func(p *v1.Pod) { b.assignments.Tell(assignments.Place{Pod: p}) },
+			Place:   func(m assignments.Place) { b.assignments.Tell(m) },
 			Release: func(uid types.UID) { b.assignments.Tell(assignments.Release{UID: uid}) },
 			Living:  func(all map[types.UID]bool) { b.assignments.Tell(assignments.Living{Pods: all}) },
 		}

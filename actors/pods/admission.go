@@ -17,6 +17,7 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 	case podset.Wait:
 		return false
 	case podset.Clean:
+		r.place.held = true
 		return true
 	case podset.Adopt:
 		if !a.placed(r) {

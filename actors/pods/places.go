@@ -1,10 +1,10 @@
 package pods
 
 import (
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
+	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
@@ -13,7 +13,7 @@ import (
 
 // Places are the requests to assignments (assignments.Message).
 type Places struct {
-	Place   func(p *v1.Pod)
+	Place   func(assignments.Place)
 	Release func(uid types.UID)
 	Living  func(pods map[types.UID]bool)
 }
@@ -24,6 +24,8 @@ type places struct {
 	shared string
 	// told: assignments knows which pods there are.
 	told bool
+	// asked counts requests.
+	asked uint64
 }
 
 // place is what a pod's containers have to themselves alone.
@@ -32,8 +34,12 @@ type places struct {
 //	                                      └ rejected: the pod is not tried again before others have released CPUs
 type place struct {
 	asked, answered bool
-	own             map[string]placement.Container
-	rejected        *admit.Rejection
+	// held: it was not asked for, and an earlier agent may have given the pod something.
+	held bool
+	// number is that of the request: the answer to one from before the pod had ended and came back does not count.
+	number   uint64
+	own      map[string]placement.Container
+	rejected *admit.Rejection
 	// now is what the pod's actor was told last.
 	now *placement.Pod
 }
@@ -44,8 +50,9 @@ func (a *pods) placed(r *record) bool {
 		return true
 	}
 	if !r.place.asked {
-		r.place.asked = true
-		a.deps.Places.Place(r.Pod)
+		a.places.asked++
+		r.place.asked, r.place.number = true, a.places.asked
+		a.deps.Places.Place(assignments.Place{Pod: r.Pod, Number: r.place.number})
 	}
 	return false
 }
@@ -54,10 +61,12 @@ func (a *pods) placed(r *record) bool {
 func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
 	for _, p := range m.Pods {
 		r := a.of[p.UID]
-		if r == nil || !r.place.asked {
-			// It has gone meanwhile.
-			a.deps.Places.Release(p.UID)
+		if r == nil {
+			a.deps.Places.Release(p.UID) // it has gone meanwhile
 			continue
+		}
+		if !r.place.asked || r.place.number != p.Number {
+			continue // what was given is released already
 		}
 		r.place.answered, r.place.rejected, r.place.own = true, p.Rejected, ownOf(p.Own)
 	}
@@ -96,7 +105,7 @@ func (a *pods) releaseEnded() {
 		return
 	}
 	for _, r := range a.ranked {
-		if r.place.asked && r.State != podset.Waiting && r.State != podset.Running {
+		if (r.place.asked || r.place.held) && r.State != podset.Waiting && r.State != podset.Running {
 			a.release(r)
 		}
 	}
@@ -104,7 +113,7 @@ func (a *pods) releaseEnded() {
 
 // release gives back what a pod has. Pods that were rejected for too few CPUs may be tried again then.
 func (a *pods) release(r *record) {
-	if !r.place.asked {
+	if a.deps.Places == nil || !r.place.asked && !r.place.held {
 		return
 	}
 	had := r.place
@@ -123,7 +132,7 @@ func (a *pods) release(r *record) {
 // placeAgain repeats a request without an answer.
 func (a *pods) placeAgain(r *record) {
 	if r.place.asked && !r.place.answered {
-		a.deps.Places.Place(r.Pod)
+		a.deps.Places.Place(assignments.Place{Pod: r.Pod, Number: r.place.number})
 	}
 }
 

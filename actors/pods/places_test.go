@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
@@ -19,7 +18,7 @@ import (
 // placing plays the actor assignments.
 func placing(r *rig) {
 	r.places = &pods.Places{
-		Place:   func(p *v1.Pod) { r.Say("assignments: place %s", p.UID) },
+		Place:   func(m assignments.Place) { r.Say("assignments: place %s", m.Pod.UID) },
 		Release: func(uid types.UID) { r.Say("assignments: release %s", uid) },
 		Living: func(all map[types.UID]bool) {
 			var names []string
@@ -34,9 +33,9 @@ func placing(r *rig) {
 	}
 }
 
-// gives is the answer for one pod: a CPU for container c, none if 0; err rejects it.
-func gives(uid types.UID, cpu int, shared string, err error) pods.Placed {
-	p := assignments.Placed{UID: uid}
+// gives is the answer to a request for one pod: a CPU for container c, none if 0; err rejects it.
+func gives(number uint64, uid types.UID, cpu int, shared string, err error) pods.Placed {
+	p := assignments.Placed{UID: uid, Number: number}
 	if cpu > 0 {
 		p.Own = map[string]cpuset.CPUSet{"c": cpuset.New(cpu)}
 	}
@@ -56,13 +55,13 @@ func TestPodsBeginWhenTheyHaveTheirCPUs(t *testing.T) {
 	r.in("both wait", "a Waiting, b Waiting")
 	r.want("they ask, and the others may go", []string{"assignments:"},
 		"assignments: place a", "assignments: place b", "assignments: a, b live")
-	r.tells(gives("b", 0, "0-3", nil))
+	r.tells(gives(2, "b", 0, "0-3", nil))
 	r.in("b has no wish", "a Waiting, b Running")
 	r.want("it shares", []string{"b:"}, "b: assign, on 0-3")
-	r.tells(gives("a", 1, "0,2-3", nil))
+	r.tells(gives(1, "a", 1, "0,2-3", nil))
 	r.in("a has one", "a Running, b Running")
 	r.want("a has it alone, and b leaves it", []string{"a:", "b:"}, "b: assign, look, on 0,2-3", "a: assign, on 0,2-3 and c 1")
-	r.tells(gives("b", 0, "0,2-3", nil))
+	r.tells(gives(2, "b", 0, "0,2-3", nil))
 	r.want("nothing has changed", []string{"a:", "b:", "assignments:"})
 	r.tells(ends("a", 0, 1))
 	r.in("a has ended", "a Finished, b Running")
@@ -73,8 +72,8 @@ func TestPodsBeginWhenTheyHaveTheirCPUs(t *testing.T) {
 // back, and not before.
 func TestNoCPUsForAPod(t *testing.T) {
 	r := newRig(t, 0, placing)
-	r.tells(node, r.listed(""), has(podspec.File, "static"), has(podspec.API, "a"), gives("a", 1, "0", nil))
-	r.tells(gives("static", 0, "0", errors.New("not enough cpus")))
+	r.tells(node, r.listed(""), has(podspec.File, "static"), has(podspec.API, "a"), gives(2, "a", 1, "0", nil))
+	r.tells(gives(1, "static", 0, "0", errors.New("not enough cpus")))
 	r.in("it is refused", "static Rejected, a Running")
 	r.Forget()
 	r.tells(has(podspec.API, "a"))
@@ -83,7 +82,7 @@ func TestNoCPUsForAPod(t *testing.T) {
 	r.tells(ends("a", 0, 1))
 	r.in("a has given back its CPU", "static Waiting, a Finished")
 	r.want("it is tried", []string{"assignments:"}, "assignments: release a", "assignments: place static")
-	r.tells(gives("static", 1, "0", nil))
+	r.tells(gives(3, "static", 1, "0", nil))
 	r.in("there is one", "static Running, a Finished")
 }
 
@@ -99,14 +98,14 @@ func TestAPodThatWentMeanwhile(t *testing.T) {
 	r := newRig(t, 0, placing)
 	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"), has(podspec.API, ""))
 	r.Forget()
-	r.tells(gives("a", 1, "0", nil))
+	r.tells(gives(1, "a", 1, "0", nil))
 	r.want("it is released", []string{"assignments:"}, "assignments: release a")
 }
 
 // TestAssignmentsRestarts: requests without an answer are sent again, and who lives.
 func TestAssignmentsRestarts(t *testing.T) {
 	r := newRig(t, 0, placing)
-	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a b"), gives("b", 1, "0", nil))
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a b"), gives(2, "b", 1, "0", nil))
 	r.Forget()
 	r.tells(pods.AskAgain{})
 	r.want("again", []string{"assignments:"}, "assignments: a, b live", "assignments: place a")
@@ -118,7 +117,29 @@ func TestRunningPodsAreAskedFor(t *testing.T) {
 	r := newRig(t, 0, placing)
 	r.tells(node, r.listed("a b"), has(podspec.File, ""), has(podspec.API, "a b"))
 	r.in("both wait", "a Waiting, b Waiting")
-	r.tells(gives("a", 1, "0", nil), gives("b", 0, "0", errors.New("not enough cpus")))
+	r.tells(gives(1, "a", 1, "0", nil), gives(2, "b", 0, "0", errors.New("not enough cpus")))
 	r.in("both have actors", "a Running, b Running")
 	r.want("b is stopped", []string{"b:"}, "b: assign, 1 sandboxes, stop in 30s: not enough cpus (failed)")
+}
+
+// TestAnAnswerFromBeforeThePodCameBack does not count: what it gave was released.
+func TestAnAnswerFromBeforeThePodCameBack(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed(""), has(podspec.File, "a"), has(podspec.API, ""), has(podspec.File, ""), has(podspec.File, "a"))
+	r.want("it was released, and is asked for again", []string{"assignments:"},
+		"assignments: place a", "assignments: a live", "assignments: release a", "assignments: place a")
+	r.tells(gives(1, "a", 1, "0", nil))
+	r.in("the first answer is late", "a Waiting")
+	r.tells(gives(2, "a", 2, "0", nil))
+	r.want("the second counts", []string{"a:", "assignments:"}, "a: assign, on 0 and c 2")
+}
+
+// TestWhatEndsAfterAnAgentsRestart: a pod that only is taken down gives back what an earlier agent gave it.
+func TestWhatEndsAfterAnAgentsRestart(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed("old"), has(podspec.File, ""), has(podspec.API, ""))
+	r.in("an orphan is stopped", "old Running")
+	r.want("it keeps its CPUs meanwhile", []string{"assignments:"}, "assignments: old live")
+	r.tells(ends("old", 0, 1))
+	r.want("they are given back", []string{"assignments:"}, "assignments: release old")
 }

@@ -91,7 +91,7 @@ func (a *pods) entries() iter.Seq[*podset.Entry] {
 // waits for CPUs of its own, counts already.
 func (a *pods) beside(r *record) (others []*v1.Pod) {
 	for _, o := range a.ranked {
-		if o != r && (o.State == podset.Running || o.place.asked) {
+		if o != r && (o.State == podset.Running || o.State == podset.Waiting && o.place.asked) {
 			others = append(others, o.holds())
 		}
 	}

@@ -32,7 +32,9 @@ func (CreateContainer) begun(*Facts, time.Time)    {}
 
 func (a CreateContainer) succeeded(f *Facts, s Situation, r Result, _ bool) {
 	f.changes += birth
-	put(&f.Places, r.NewID, a.Placement)
+	if a.Placement != (placement.Container{}) {
+		put(&f.Places, r.NewID, a.Placement)
+	}
 	if f.Container(r.NewID) != nil {
 		return
 	}
