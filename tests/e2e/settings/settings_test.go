@@ -150,7 +150,7 @@ func TestFlags(t *testing.T) {
 	if count < 140 || len(got) < 80 || len(got) == count {
 		t.Errorf("%d of %d flags act: the test does not see them", len(got), count)
 	}
-	for _, name := range []string{"cpu-manager-policy", "lock-file", "experimental-mounter-path"} {
+	for _, name := range []string{"memory-manager-policy", "lock-file", "experimental-mounter-path"} {
 		if slices.Contains(got, name) {
 			t.Errorf("--%s is not named", name)
 		}
