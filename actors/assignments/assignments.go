@@ -52,9 +52,9 @@ type Place struct {
 // Release gives back what a pod has. From pods, when nothing of it runs. Lost: the next Living has it. Twice: as once.
 type Release struct{ UID types.UID }
 
-// Living says which pods there are: all others give back what they have. From pods, once after its start and this
-// actor's, when all sources have reported. Lost: CPUs of pods that are gone stay taken until the next start. Twice: as
-// once.
+// Living says which pods there are: all others give back what they have. An Answer without pods follows. From pods,
+// when all sources have reported: after its start and this actor's, and when it has missed messages. Lost: CPUs of pods
+// that are gone stay taken until the next start. Twice: answered twice.
 type Living struct{ Pods map[types.UID]bool }
 
 // loaded is what the state file has. A file that is not there has no data.
@@ -205,9 +205,12 @@ func (a *assignments) loaded(ctx *kernel.Context[Message], m loaded) {
 	if a.living != nil {
 		a.drop(ctx, a.living)
 	}
-	waiting := a.waiting
+	waiting, asked := a.waiting, a.living != nil
 	a.waiting, a.living, a.gone = nil, nil, nil
 	a.decide(ctx, waiting...)
+	if asked {
+		a.announce()
+	}
 }
 
 // Read is what a state file says that containers have to themselves. A node without the file has no data. The error
@@ -284,6 +287,14 @@ func (a *assignments) keep(ctx *kernel.Context[Message], living map[types.UID]bo
 	a.living = nil
 	a.drop(ctx, living)
 	a.settle(ctx)
+	a.announce()
+}
+
+// announce says what is shared, which pods may have missed. After a write that is said anyway.
+func (a *assignments) announce() {
+	if a.saving == 0 {
+		a.tell(nil)
+	}
 }
 
 // drop releases what all but some pods have.

@@ -24,14 +24,14 @@ type places struct {
 	shared string
 	// told: assignments knows which pods there are.
 	told bool
-	// asked counts requests.
+	// asked counts requests, from another number on in each incarnation.
 	asked uint64
 }
 
 // place is what a pod's containers have to themselves alone.
 //
 //	(none) ──placed──► asked ──Placed──► answered ──ended──► Release ──► (none)
-//	                                      └ rejected: the pod is not tried again before others have released CPUs
+//	                                      └ rejected: the pod is not tried again before other CPUs are shared
 type place struct {
 	asked, answered bool
 	// held: it was not asked for, and an earlier agent may have given the pod something.
@@ -40,6 +40,8 @@ type place struct {
 	number   uint64
 	own      map[string]placement.Container
 	rejected *admit.Rejection
+	// lacked are the CPUs that were shared when the pod was rejected: it is tried again when others are.
+	lacked cpuset.CPUSet
 	// now is what the pod's actor was told last.
 	now *placement.Pod
 }
@@ -62,16 +64,22 @@ func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
 	for _, p := range m.Pods {
 		r := a.of[p.UID]
 		if r == nil {
-			a.deps.Places.Release(p.UID) // it has gone meanwhile
-			continue
+			if a.places.told {
+				a.deps.Places.Release(p.UID) // it has gone meanwhile
+			}
+			continue // or the sources have not said yet: it keeps what it has until then
 		}
 		if !r.place.asked || r.place.number != p.Number {
 			continue // what was given is released already
 		}
 		r.place.answered, r.place.rejected, r.place.own = true, p.Rejected, ownOf(p.Own)
+		r.place.lacked = m.Shared
 	}
 	a.places.shared = m.Shared.String()
 	for _, r := range a.ranked {
+		if r.State == podset.Rejected && r.place.rejected != nil && !m.Shared.IsSubsetOf(r.place.lacked) {
+			r.place.rejected = nil
+		}
 		if r.State == podset.Running && r.place.answered && a.placement(r) != r.place.now {
 			a.assign(r.Pod.UID)
 		}
@@ -111,21 +119,15 @@ func (a *pods) releaseEnded() {
 	}
 }
 
-// release gives back what a pod has. Pods that were rejected for too few CPUs may be tried again then.
+// release gives back what a pod has.
 func (a *pods) release(r *record) {
 	if a.deps.Places == nil || !r.place.asked && !r.place.held {
 		return
 	}
 	had := r.place
-	r.place = place{rejected: had.rejected}
-	if had.answered && len(had.own) == 0 {
-		return
-	}
-	a.deps.Places.Release(r.Pod.UID)
-	for _, o := range a.ranked {
-		if !o.place.asked {
-			o.place.rejected = nil
-		}
+	r.place = place{rejected: had.rejected, lacked: had.lacked}
+	if !had.answered || len(had.own) > 0 {
+		a.deps.Places.Release(r.Pod.UID)
 	}
 }
 

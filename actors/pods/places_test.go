@@ -49,6 +49,13 @@ func gives(number uint64, uid types.UID, cpu int, shared string, err error) pods
 	return pods.Placed{Answer: assignments.Answer{Pods: []assignments.Placed{p}, Shared: set}}
 }
 
+// free is an answer without pods: what containers share now.
+func free(shared string) pods.Placed {
+	m := gives(0, "", 0, shared, nil)
+	m.Pods = nil
+	return m
+}
+
 func TestPodsBeginWhenTheyHaveTheirCPUs(t *testing.T) {
 	r := newRig(t, 0, placing)
 	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a b"))
@@ -80,10 +87,25 @@ func TestNoCPUsForAPod(t *testing.T) {
 	r.in("nothing was given back", "static Rejected, a Running")
 	r.want("it is not tried", []string{"assignments:"})
 	r.tells(ends("a", 0, 1))
-	r.in("a has given back its CPU", "static Waiting, a Finished")
-	r.want("it is tried", []string{"assignments:"}, "assignments: release a", "assignments: place static")
+	r.in("a gives back its CPU", "static Rejected, a Finished")
+	r.want("it is asked once", []string{"assignments:"}, "assignments: release a")
+	r.tells(free("0-1"))
+	r.in("it has given back its CPU", "static Waiting, a Finished")
+	r.want("it is tried", []string{"assignments:"}, "assignments: place static")
 	r.tells(gives(3, "static", 1, "0", nil))
 	r.in("there is one", "static Running, a Finished")
+}
+
+// TestNoCPUsBeforeOthersWereGivenBack: a request that is refused, while what another gave back is on its way, is not lost.
+func TestNoCPUsBeforeOthersWereGivenBack(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"), gives(1, "a", 1, "0", nil))
+	r.tells(has(podspec.File, "static"), ends("a", 0, 1), gives(2, "static", 0, "0", errors.New("not enough cpus")))
+	r.in("it is refused", "a Finished, static Rejected")
+	r.Forget()
+	r.tells(free("0-1"))
+	r.in("it has given back its CPU", "a Finished, static Waiting")
+	r.want("it is tried", []string{"assignments:"}, "assignments: place static")
 }
 
 // TestPodThatWaitsForItsCPUsHoldsItsRoom: a younger one does not overtake it.
@@ -100,6 +122,13 @@ func TestAPodThatWentMeanwhile(t *testing.T) {
 	r.Forget()
 	r.tells(gives(1, "a", 1, "0", nil))
 	r.want("it is released", []string{"assignments:"}, "assignments: release a")
+}
+
+// TestAnswerBeforeTheSources: one to an earlier incarnation takes nothing from a pod that no source has named yet.
+func TestAnswerBeforeTheSources(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed("a"), has(podspec.File, ""), gives(1, "a", 1, "0", nil))
+	r.want("it is not released", []string{"assignments:"})
 }
 
 // TestAssignmentsRestarts: requests without an answer are sent again, and who lives.

@@ -111,6 +111,7 @@ type pods struct {
 
 // Start implements kernel.Behavior.
 func (a *pods) Start(ctx *kernel.Context[Message]) {
+	a.places.asked = uint64(ctx.Incarnation()-1) << 32
 	a.load(ctx)
 	a.stops.load(ctx, a.deps.Checkpoints, &stopsFile)
 	if ctx.Incarnation() > 1 {

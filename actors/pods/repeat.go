@@ -61,6 +61,8 @@ func (a *pods) repeat(ctx *kernel.Context[Message]) {
 		}
 		if now.whole = now.missed; now.whole {
 			a.deps.Restarted()
+			a.places.told = false // what is shared may have been missed
+			a.tellLiving()
 		}
 		now.missed, now.asked = false, false
 		now.left = a.uids()

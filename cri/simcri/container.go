@@ -45,6 +45,7 @@ func (r *Runtime) createContainer(
 			}
 			c.id, c.sandbox, c.served = r.newID(), s, served
 			c.specHash, c.logDirectory = q.SpecHash, q.LogDirectory
+			c.placement = q.Placement
 			c.createdAt = r.now()
 			c.state = containerCreated
 			r.containers[c.id] = c

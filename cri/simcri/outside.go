@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/port"
 )
 
@@ -210,6 +211,16 @@ func (r *Runtime) Find(uid types.UID, name string) (observed.Container, bool) {
 		return observed.Container{}, false
 	}
 	return seen.Pods[0].Newest(name)
+}
+
+// Placement is where a container runs.
+func (r *Runtime) Placement(id string) placement.Container {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.containers[id]; c != nil {
+		return c.placement
+	}
+	return placement.Container{}
 }
 
 // Usage is a container's resource usage; ok is false if there is no such container.

@@ -34,7 +34,7 @@ type havoc struct {
 func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 	rng := rand.New(rand.NewPCG(seed, 0x6861766f63))
 	events := []simcri.EventPolicy{{}, {}, {Off: true}, {Drop: 0.2, Duplicate: 0.2, Delay: simcri.Uniform(0, time.Second)}}
-	w := newWorld(t, seed, append(options, withEvents(events[rng.IntN(len(events))]), withLateEffects(0.5))...)
+	w := newWorld(t, seed, append([]option{withEvents(events[rng.IntN(len(events))]), withLateEffects(0.5)}, options...)...)
 	h := &havoc{world: w, rng: rng, aside: map[string]*spec{}}
 	w.fault = h.callFault
 	w.host.Fault = h.hostFault
@@ -42,6 +42,14 @@ func newHavoc(t testing.TB, seed uint64, options ...option) *havoc {
 		c.PullDeadline = 3 * time.Minute // as short as a client's that sees no progress
 	})
 	w.around = h.messageFault
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, l := range h.did[max(0, len(h.did)-40):] {
+				t.Log(l)
+			}
+			t.Logf("again: TROUPE_SEED=%d go test ./tests/scenarios -run '%s'", seed, t.Name())
+		}
+	})
 	w.start()
 	return h
 }
@@ -244,6 +252,12 @@ func (h *havoc) live(n int) {
 
 // mend ends all trouble, and wants the node to be well within bounded time.
 func (h *havoc) mend() {
+	h.heal()
+	h.quiet()
+}
+
+// heal is mend for a node that may do something at the end.
+func (h *havoc) heal() {
 	h.trouble, h.panics = 0, 0
 	for _, name := range sorted(h.watch.wanted) {
 		h.manifests.Write(name+".yaml", []byte(h.watch.wanted[name].yaml()))
@@ -258,7 +272,6 @@ func (h *havoc) mend() {
 	h.allUp(20 * time.Minute)
 	h.run(6 * time.Minute)
 	h.allUp(10 * time.Minute)
-	h.quiet()
 }
 
 func sorted[V any](m map[string]V) []string {
@@ -296,14 +309,6 @@ func seeds(t *testing.T, first, n uint64) (out []uint64) {
 func explore(t *testing.T, seed uint64, trouble, panics float64) {
 	t.Run(fmt.Sprint(seed), func(t *testing.T) {
 		h := newHavoc(t, seed)
-		t.Cleanup(func() {
-			if t.Failed() {
-				for _, l := range h.did[max(0, len(h.did)-40):] {
-					t.Log(l)
-				}
-				t.Logf("again: TROUPE_SEED=%d go test ./tests/scenarios -run '%s'", seed, t.Name())
-			}
-		})
 		h.trouble, h.panics = trouble, panics
 		h.live(60)
 		h.mend()

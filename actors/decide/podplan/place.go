@@ -41,10 +41,9 @@ func (a PlaceContainer) succeeded(f *Facts, _ Situation, _ Result, _ bool) {
 	put(&f.Places, a.ID, a.To)
 }
 
-func (a PlaceContainer) failed(f *Facts, p Problem) string {
-	if p.Unanswered {
-		delete(f.Places, a.ID)
-	}
+// failed: a call that failed may have had its effect.
+func (a PlaceContainer) failed(f *Facts, _ Problem) string {
+	delete(f.Places, a.ID)
 	return "PlaceContainerError"
 }
 
