@@ -7,7 +7,9 @@
 //	├── pods         pods        registry and parent of the pods of this node: merges sources, admits, resizes
 //	│   └── <UID> …  pod         one pod: lifecycle, containers, backoff, hooks, status
 //	├── images       images      one pull per image, a bounded number at once; removes images that nobody uses
-//	├── assignments  assignments  CPUs that containers have alone; only with cpuManagerPolicy static
+//	├── assignments  assignments  CPUs and devices that containers have alone; only if Config.Assign is set
+//	├── devices      devices     device plugins; only if Ports.DevicePlugins is set
+//	├── claims       claims      ResourceClaims of pods, and DRA drivers; only if Ports.DRADrivers and Ports.API are set
 //	├── volumes      volumes     mounts and unmounts, one lane per volume
 //	├── resources    resources   cgroups of pods and QoS classes; only if Ports.Cgroups is set
 //	├── probes       probes      schedules of all probes, one timer
@@ -21,7 +23,7 @@
 //	├── podview      podview     what people and servers ask about pods; spawned with the first message to it
 //	│
 //	│   and, if Ports.API is set:
-//	├── objects      objects     ConfigMaps, Secrets, claims and tokens that pods use
+//	├── objects      objects     ConfigMaps, Secrets, volume claims and tokens that pods use
 //	├── apipods      apipods     the pods of this node in the apiserver
 //	├── status       status      writes pod status to the apiserver; deletes terminated pods there
 //	├── mirrors      mirrors     mirror pods of static pods

@@ -1,22 +1,31 @@
-// Package assignments is the actor that owns what containers have to themselves alone: CPUs (cpuManagerPolicy static).
-// The decisions are in decide/assign.
+// Package assignments is the actor that owns what containers have to themselves alone: CPUs (cpuManagerPolicy
+// static), memory of NUMA nodes (memoryManagerPolicy Static), and devices of device plugins. The decisions are in
+// decide/assign, decide/memory and decide/devices.
 //
 //	pods ──Place, Release, Living──► assignments ──Answer──► pods
-//	assignments ──Load, Save──► the state file (decide/cpustate)
+//	devices ──Plugins──► assignments ──Prefer, Allocate──► device plugins
+//	assignments ──Load, Save──► the state files (decide/cpustate, decide/memorystate, decide/devicestate)
 //
-// The state file is the kubelet's, so that a node can change from one agent to the other while containers have CPUs of
-// their own. It is read once, and written before a pod is told of new CPUs. All other containers share the rest:
-// each answer says what that is now.
+// The state files are the kubelet's, so that a node can change from one agent to the other while containers have CPUs,
+// memory and devices of their own. They are read once, and written before a pod is told of what it gets. All other
+// containers share the rest of the CPUs: each answer says what that is now.
 //
 //	loading ──loaded──► idle ──Place, Release──► saving ──saved──► idle
 //	   │ └──retry──┘                               └──failed──► retry, later
-//	   └ requests wait
+//	   └ requests wait, and until the first Plugins
 //
-// After a restart the actor reads the file again, and pods send their requests again.
+// A request for devices:
+//
+//	Place ──► decide ──the plugin has a preference──► asking ──► decide ──► allocating ──answered──► saving ──► Answer
+//	            ▲ │                                                         └─ the devices are the pod's from here on
+//	            │ └─ the plugin is not there yet ──► patient ──┐
+//	            └────────────── Plugins, again ◄───────────────┘ until devices.Patience is over: rejected
+//
+// After a restart the actor reads the files again, and pods send their requests again.
 package assignments
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,14 +35,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
-	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/cpustate"
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	decide "github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
+	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // Message is what the actor understands.
@@ -47,6 +59,8 @@ type Place struct {
 	Pod *v1.Pod
 	// Number is in the answer too.
 	Number uint64
+	// Runs: it ran before the agent started. It keeps what it has, and gets no other devices.
+	Runs bool
 }
 
 // Release gives back what a pod has. From pods, when nothing of it runs. Lost: the next Living has it. Twice: as once.
@@ -57,14 +71,51 @@ type Release struct{ UID types.UID }
 // that are gone stay taken until the next start. Twice: answered twice.
 type Living struct{ Pods map[types.UID]bool }
 
-// loaded is what the state file has. A file that is not there has no data.
+// Plugins is what is known of the device plugins. From devices, at its start and with each change. Lost: told again
+// when asked. Twice: as once.
+type Plugins struct{ devices.Snapshot }
+
+// loaded is what the state files have. A file that is not there has no data.
 type loaded struct {
-	id   kernel.EffectID
-	data []byte
-	err  error
+	id           kernel.EffectID
+	cpus, memory []byte
+	given        deviceFile
+	err          error
 }
 
-// saved is the result of writing the state file.
+// deviceFile is the state file of devices. One that can't be read for err was set aside, to aside or not for asideErr.
+type deviceFile struct {
+	data          []byte
+	err, asideErr error
+	aside         string
+}
+
+// preferred and allocated are what a device plugin has answered for one container and resource.
+type preferred struct {
+	id  kernel.EffectID
+	ids []string
+	err error
+}
+type allocated struct {
+	id     kernel.EffectID
+	answer []byte
+	err    error
+}
+
+// again is this actor's own timer: a request that waits for a device plugin is decided again.
+type again struct {
+	uid types.UID
+	id  uint64
+}
+
+// overdue is this actor's own timer: device plugins had their time to answer a request.
+type overdue struct {
+	uid   types.UID
+	id    uint64
+	phase int
+}
+
+// saved is the result of writing the state files.
 type saved struct {
 	id  kernel.EffectID
 	err error
@@ -76,19 +127,28 @@ type retry struct{}
 // missed is this actor's own timer, after its mailbox was full.
 type missed struct{}
 
-func (Place) isAssignmentsMessage()   {}
-func (Release) isAssignmentsMessage() {}
-func (Living) isAssignmentsMessage()  {}
-func (loaded) isAssignmentsMessage()  {}
-func (saved) isAssignmentsMessage()   {}
-func (retry) isAssignmentsMessage()   {}
-func (missed) isAssignmentsMessage()  {}
+func (Place) isAssignmentsMessage()     {}
+func (Release) isAssignmentsMessage()   {}
+func (Living) isAssignmentsMessage()    {}
+func (Plugins) isAssignmentsMessage()   {}
+func (loaded) isAssignmentsMessage()    {}
+func (preferred) isAssignmentsMessage() {}
+func (allocated) isAssignmentsMessage() {}
+func (again) isAssignmentsMessage()     {}
+func (overdue) isAssignmentsMessage()   {}
+func (saved) isAssignmentsMessage()     {}
+func (retry) isAssignmentsMessage()     {}
+func (missed) isAssignmentsMessage()    {}
 
 // Answer says where the containers of some pods run.
 type Answer struct {
 	Pods []Placed
-	// Shared are the CPUs of all containers without their own.
+	// Shared are the CPUs of all containers without their own. Empty: they run anywhere.
 	Shared cpuset.CPUSet
+	// Version is another one each time something became free: a pod that was rejected may get it now.
+	Version uint64
+	// Health is how the devices of all pods are that have some, by pod. It is never changed.
+	Health map[types.UID]devicehealth.Pod
 }
 
 // Placed is one pod's part of an answer.
@@ -97,6 +157,12 @@ type Placed struct {
 	Number uint64
 	// Own are CPUs by the names of the containers that have them alone. It is shared, and never changed.
 	Own map[string]cpuset.CPUSet
+	// Memory is that of containers that have their own, by name. It is shared, and never changed.
+	Memory map[string][]memory.Block
+	// Devices are what containers with devices are created with, by name. It is never changed.
+	Devices map[string]*decide.Given
+	// Unknown is why containers of a pod that runs can't be created once more, by name: nobody knows their devices.
+	Unknown map[string]string
 	// Rejected says why the pod can't be given what it asks for, nil if it can.
 	Rejected *admit.Rejection
 }
@@ -104,10 +170,19 @@ type Placed struct {
 // Deps are what the actor needs.
 type Deps struct {
 	Rules *assign.Rules
-	// Files has the state file, by its name.
-	Files port.Checkpoints
+	// Memory is nil if no container has memory of its own.
+	Memory *memory.Rules
+	// Files has the state files of CPUs and memory by their names, DeviceFiles that of devices.
+	Files, DeviceFiles port.Checkpoints
+	// Plugins are the device plugins, nil for none. ResendPlugins asks devices for Plugins.
+	Plugins       port.DevicePlugins
+	ResendPlugins func()
 	// Answer is sent to pods.
 	Answer func(Answer)
+	// Health: say how devices are (feature gate ResourceHealthStatus).
+	Health bool
+	// Counts, if set, is told what was decided.
+	Counts Counts
 	// Restarted is called when an incarnation after the first begins: requests were lost.
 	Restarted func()
 }
@@ -121,28 +196,40 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 type assignments struct {
 	deps *Deps
-	// own is nil until the file was read.
-	own assign.State
+	// own, memory and given are nil until the files were read.
+	own    assign.State
+	memory memory.State
+	given  devicestate.Grants
 	// loading and saving are the effects under way, 0 for none. failed: the timer runs.
 	loading, saving kernel.EffectID
 	failed          bool
-	// dirty: the file differs from own.
-	dirty bool
-	// waiting are requests from before the file was read. Each pod has one.
+	// dirty are the files that differ from own, memory and given, written those that are being written.
+	dirty, written changes
+	// unsaved are pods of which the files do not say yet what they have, beingSaved those that are being written.
+	unsaved, beingSaved map[types.UID]bool
+	// waiting are requests from before the files were read. Each pod has one.
 	waiting []Place
 	// living is the newest Living from before then, gone are the pods of each Release.
 	living map[types.UID]bool
 	gone   []types.UID
-	// writing are answers whose CPUs are being written, unwritten those of the next write.
+	// writing are answers that are being written, unwritten those of the next write.
 	writing, unwritten []Placed
-	missed             kernel.Missed[Message]
+	// version is Answer.Version.
+	version uint64
+	missed  kernel.Missed[Message]
+	plugged
 }
+
+// changes are which files differ.
+type changes struct{ cpus, memory, given bool }
 
 // Start implements kernel.Behavior.
 func (a *assignments) Start(ctx *kernel.Context[Message]) {
+	a.version = uint64(ctx.Incarnation()) << 32
 	a.load(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
+		a.resendPlugins()
 	}
 }
 
@@ -155,10 +242,20 @@ func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
 	case Place:
 		a.place(ctx, m)
 	case Release:
-		a.release(m.UID)
+		a.release(ctx, m.UID)
 		a.settle(ctx)
 	case Living:
 		a.keep(ctx, m.Pods)
+	case Plugins:
+		a.plugins(ctx, m.Snapshot)
+	case preferred:
+		a.preferred(ctx, m)
+	case allocated:
+		a.allocated(ctx, m)
+	case again:
+		a.again(ctx, m)
+	case overdue:
+		a.overdue(ctx, m)
 	case loaded:
 		a.loaded(ctx, m)
 	case saved:
@@ -169,38 +266,40 @@ func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
 	case missed:
 		a.missed.Asked()
 		a.deps.Restarted()
+		a.resendPlugins()
 	}
 }
 
-// known: the file was read.
-func (a *assignments) known() bool { return a.own != nil }
-
-func (a *assignments) load(ctx *kernel.Context[Message]) {
-	e := kernel.Effect[Message]{Kind: "LoadState", Object: cpustate.Name, Lane: "state", Deadline: checkpoint.Deadline}
-	a.loading = portcall.Do(ctx, e, func(c context.Context, done func([]byte, error)) {
-		a.deps.Files.Load(c, cpustate.Name, done)
-	}, func(id kernel.EffectID, data []byte, err error) Message { return loaded{id, data, err} })
-}
+// known: the files were read, and it is known which device plugins there are. Before that, a pod that needs devices
+// could not be told from one that does not.
+func (a *assignments) known() bool { return a.own != nil && (a.deps.Plugins == nil || a.heard) }
 
 func (a *assignments) loaded(ctx *kernel.Context[Message], m loaded) {
 	if m.id != a.loading {
 		return
 	}
 	a.loading = 0
-	own, err := Read(a.deps.Rules, m.data)
-	if m.err != nil {
-		err = m.err
-	}
-	if err != nil {
+	own, err := Read(a.deps.Rules, m.cpus)
+	inMemory, wrong := ReadMemory(a.deps.Memory, m.memory)
+	if err = cmp.Or(m.err, err, wrong); err != nil {
 		// It was right when the agent started: see Read.
-		ctx.Log().Error().Str("file", cpustate.Name).Str("error", err.Error()).
-			Msg("cannot read the state of the CPU manager; new pods wait until it can be read")
+		ctx.Log().Error().Str("error", err.Error()).
+			Msg("cannot read what containers have to themselves; new pods wait until it can be read")
 		a.later(ctx)
 		return
 	}
-	a.own, a.dirty = own, m.data == nil
+	a.own, a.dirty.cpus = own, m.cpus == nil && a.deps.Rules.Static()
+	a.memory, a.dirty.memory = inMemory, m.memory == nil && a.deps.Memory != nil
+	a.given = a.readGiven(ctx, m.given)
+	if a.known() {
+		a.begin(ctx)
+	}
+}
+
+// begin handles what has come before all was known.
+func (a *assignments) begin(ctx *kernel.Context[Message]) {
 	for _, uid := range a.gone {
-		a.release(uid)
+		a.release(ctx, uid)
 	}
 	if a.living != nil {
 		a.drop(ctx, a.living)
@@ -240,25 +339,18 @@ func (a *assignments) place(ctx *kernel.Context[Message], m Place) {
 	a.waiting = append(slices.DeleteFunc(a.waiting, func(o Place) bool { return o.Pod.UID == m.Pod.UID }), m)
 }
 
-// decide chooses what pods get, and answers those that need not wait until that is in the file.
+// decide chooses what pods get, and answers those that need not wait until that is in the files.
 func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 	var now []Placed
 	for _, m := range requests {
-		p := m.Pod
-		own, why := a.deps.Rules.Place(a.own, p)
-		if why == nil && len(own) > len(a.own[p.UID]) {
-			a.own[p.UID], a.dirty = own, true
-			ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Interface("cpus", own).
-				Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("containers get CPUs of their own")
+		if q := a.requests[m.Pod.UID]; q != nil {
+			q.Pod, q.Number = m.Pod, m.Number // it is being decided
+			continue
 		}
-		answer := Placed{UID: p.UID, Number: m.Number, Own: own, Rejected: why}
-		switch {
-		case len(own) > 0 && a.dirty:
-			a.unwritten = append(a.unwritten, answer)
-		case len(own) > 0 && a.saving != 0:
-			a.writing = append(a.writing, answer)
-		default:
-			now = append(now, answer)
+		a.last++
+		q := &request{id: a.last, Pod: m.Pod, Number: m.Number, runs: m.Runs, since: ctx.Now()}
+		if answer := a.consider(ctx, q); answer != nil {
+			now = append(now, *answer)
 		}
 	}
 	a.settle(ctx)
@@ -267,87 +359,72 @@ func (a *assignments) decide(ctx *kernel.Context[Message], requests ...Place) {
 	}
 }
 
-func (a *assignments) release(uid types.UID) {
-	if !a.known() {
-		a.gone = append(a.gone, uid)
-		a.waiting = slices.DeleteFunc(a.waiting, func(o Place) bool { return o.Pod.UID == uid })
-		return
-	}
-	if len(a.own[uid]) > 0 {
-		delete(a.own, uid)
-		a.dirty = true
-	}
-}
-
-func (a *assignments) keep(ctx *kernel.Context[Message], living map[types.UID]bool) {
-	if !a.known() {
-		a.living = maps.Clone(living)
-		return
-	}
-	a.living = nil
-	a.drop(ctx, living)
-	a.settle(ctx)
-	a.announce()
-}
-
-// announce says what is shared, which pods may have missed. After a write that is said anyway.
-func (a *assignments) announce() {
-	if a.saving == 0 {
-		a.tell(nil)
-	}
-}
-
-// drop releases what all but some pods have.
-func (a *assignments) drop(ctx *kernel.Context[Message], living map[types.UID]bool) {
-	for uid := range a.own { // order-free: a set
-		if !living[uid] {
-			ctx.Log().Info().Str("uid", string(uid)).Msg("the CPUs of a pod that is gone are free")
-			a.release(uid)
+// consider decides one request. The result is its answer, or nil if there will be one.
+func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed {
+	p := q.Pod
+	placing, others := a.placing(q)
+	near, others := a.placingMemory(q, others)
+	own, why := a.deps.Rules.Place(a.own, p, q.runs, others...)
+	if why != nil {
+		if a.waits(ctx, q) {
+			return nil
 		}
+		a.count(q, why)
+		return &Placed{UID: p.UID, Number: q.Number, Rejected: why}
 	}
+	if a.asks(ctx, q, placing) {
+		return nil
+	}
+	a.count(q, nil)
+	q.unknown = placing.Unknown()
+	if len(own) > len(a.own[p.UID]) {
+		a.own[p.UID], a.dirty.cpus = own, true
+		a.changed(p.UID)
+		ctx.Log().Info().Str("pod", p.Namespace+"/"+p.Name).Interface("cpus", own).
+			Str("shared", a.deps.Rules.Shared(a.own).String()).Msg("containers get CPUs of their own")
+	}
+	a.takeMemory(ctx, q, near)
+	if a.allocates(ctx, q, placing) {
+		return nil
+	}
+	return a.answer(ctx, q)
 }
 
-// settle begins what is due: reading, or writing, the file.
-func (a *assignments) settle(ctx *kernel.Context[Message]) {
+// changed notes that a pod has something that the files do not say yet.
+func (a *assignments) changed(uid types.UID) {
+	if a.unsaved == nil {
+		a.unsaved = map[types.UID]bool{}
+	}
+	a.unsaved[uid] = true
+}
+
+// answer is that of a request that has got what it asked for. It is nil if the files must be written first. A pod of
+// which they say everything does not wait for what others get, so with a full disk, pods that ran before go on.
+func (a *assignments) answer(ctx *kernel.Context[Message], q *request) *Placed {
+	uid := q.Pod.UID
+	answer := Placed{UID: uid, Number: q.Number, Own: a.own[uid], Memory: a.memory[uid]}
+	devices, bad := a.devicesOf(uid)
+	if len(bad) > 0 && !q.runs {
+		a.release(ctx, uid)
+		return &Placed{UID: uid, Number: q.Number, Rejected: admit.Unexpected(firstOf(bad))}
+	}
+	answer.Unknown = maps.Clone(q.unknown)
+	if len(devices) > 0 {
+		answer.Devices = devices
+	}
+	for name, err := range bad { // order-free: a map again
+		if answer.Unknown == nil {
+			answer.Unknown = map[string]string{}
+		}
+		answer.Unknown[name] = err.Error()
+	}
 	switch {
-	case a.failed || a.loading != 0 || a.saving != 0:
-	case a.own == nil:
-		a.load(ctx)
-	case a.dirty:
-		a.dirty = false
-		a.writing, a.unwritten = a.unwritten, nil
-		s := cpustate.State{Policy: cpus.Static, Shared: a.deps.Rules.Shared(a.own), Own: a.own}
-		data := s.Format()
-		e := kernel.Effect[Message]{Kind: "SaveState", Object: cpustate.Name, Lane: "state", Deadline: checkpoint.Deadline}
-		a.saving = portcall.Do0(ctx, e, func(c context.Context, done func(error)) {
-			a.deps.Files.Save(c, cpustate.Name, data, done)
-		}, func(id kernel.EffectID, err error) Message { return saved{id, err} })
+	case a.unsaved[uid]:
+		a.unwritten = append(a.unwritten, answer)
+	case a.saving != 0 && a.beingSaved[uid]:
+		a.writing = append(a.writing, answer)
+	default:
+		return &answer
 	}
-}
-
-func (a *assignments) saved(ctx *kernel.Context[Message], m saved) {
-	if m.id != a.saving {
-		return
-	}
-	a.saving = 0
-	if m.err != nil {
-		ctx.Log().Error().Str("file", cpustate.Name).Str("error", m.err.Error()).
-			Msg("cannot write the state of the CPU manager; new pods with CPUs of their own wait until it is written")
-		a.dirty = true
-		a.unwritten, a.writing = append(a.writing, a.unwritten...), nil
-		a.later(ctx)
-		return
-	}
-	a.tell(a.writing) // none, if CPUs were only released
-	a.writing = nil
-	a.settle(ctx)
-}
-
-func (a *assignments) tell(pods []Placed) {
-	a.deps.Answer(Answer{Pods: pods, Shared: a.deps.Rules.Shared(a.own)})
-}
-
-func (a *assignments) later(ctx *kernel.Context[Message]) {
-	a.failed = true
-	ctx.After(retryAfter, retry{})
+	return nil
 }

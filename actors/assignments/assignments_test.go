@@ -20,7 +20,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpustate"
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	"github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
+	"github.com/troupe-dev/troupe/actors/decide/memorystate"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/tests/actortest"
 )
@@ -29,10 +32,18 @@ import (
 // and the disk, which answers when the test says so.
 type rig struct {
 	*actortest.Rig
-	actor        *actortest.Actor[assignments.Message]
+	actor  *actortest.Actor[assignments.Message]
+	plugin *plugin // nil for none
+	// quiet: answers without pods are not said.
+	quiet        bool
 	loads, saves *actortest.Answers
 	file         []byte
 	err          error
+	// memory is nil if no container has memory of its own; memoryFile is its state file.
+	memory     *memory.Rules
+	memoryFile []byte
+	// health is how the devices of pods are, as of the last answer.
+	health map[types.UID]devicehealth.Pod
 }
 
 func newRig(t *testing.T, change ...func(*rig)) *rig {
@@ -47,23 +58,41 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 	for id := range 4 {
 		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id})
 	}
-	rules, err := assign.New(assign.Config{Machine: m, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy})
+	rules, err := assign.New(assign.Config{Machine: m, Static: true, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy})
 	r.Must(err)
+	deps := &assignments.Deps{
+		Rules: rules, Memory: r.memory, Files: r, Answer: r.answer, Restarted: func() { r.Say("pods: ask again") },
+		Health: true,
+	}
+	if r.plugin != nil {
+		deps.Plugins, deps.DeviceFiles = r.plugin, r.plugin
+	}
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[assignments.Message]{
-		Name: "assignments", MailboxLimit: 8, Policy: kernel.ForPods, New: assignments.New(&assignments.Deps{
-			Rules: rules, Files: r, Answer: r.answer, Restarted: func() { r.Say("pods: ask again") },
-		}),
+		Name: "assignments", MailboxLimit: 8, Policy: kernel.ForPods, New: assignments.New(deps),
 	})
 	r.Advance(time.Millisecond)
 	return r
 }
 
 func (r *rig) answer(a assignments.Answer) {
+	r.health = a.Health
+	if r.quiet && len(a.Pods) == 0 {
+		return
+	}
 	var out []string
 	for _, p := range a.Pods {
 		text := string(p.UID)
 		for _, name := range slices.Sorted(maps.Keys(p.Own)) {
 			text += fmt.Sprintf(" %s %s", name, p.Own[name])
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Memory)) {
+			text += fmt.Sprintf(" %s memory of %s", name, memory.Mems(memory.NodesOf(p.Memory[name])))
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Devices)) {
+			text += " " + name + " devices"
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Unknown)) {
+			text += " " + name + " unknown"
 		}
 		if p.Rejected != nil {
 			text += " " + p.Rejected.Reason
@@ -75,17 +104,30 @@ func (r *rig) answer(a assignments.Answer) {
 
 // Load implements port.Checkpoints.
 func (r *rig) Load(_ context.Context, name string, done func([]byte, error)) {
-	r.loads.Give(func() { done(r.file, r.err) })
+	r.loads.Give(func() {
+		if name == memorystate.Name {
+			done(r.memoryFile, r.err)
+			return
+		}
+		done(r.file, r.err)
+	})
 }
 
 // Save implements port.Checkpoints.
-func (r *rig) Save(_ context.Context, _ string, data []byte, done func(error)) {
+func (r *rig) Save(_ context.Context, name string, data []byte, done func(error)) {
 	r.saves.Give(func() {
-		if r.err == nil {
+		if r.err == nil && name == memorystate.Name {
+			r.memoryFile = data
+			s, err := memorystate.Parse(data)
+			r.Must(err)
+			r.Say("file of memory: %d pods", len(s.Own))
+		} else if r.err == nil {
 			r.file = data
 			s, err := cpustate.Parse(data)
 			r.Must(err)
-			r.Say("file: %d pods, shared %s", len(s.Own), s.Shared)
+			if r.plugin == nil {
+				r.Say("file: %d pods, shared %s", len(s.Own), s.Shared)
+			}
 		}
 		done(r.err)
 	})
@@ -157,7 +199,7 @@ func TestOneWriteForMany(t *testing.T) {
 	r.tells(asks("a", "1"), asks("b", "1"), asks("a", "1"), asks("c", "1"))
 	r.want("nothing is written")
 	r.disk()
-	r.want("two writes", "file: 1 pods, shared 0,2-3", "pods: a c 1; shared 0", "file: 3 pods, shared 0", "pods: b c 2, a c 1, c c 3; shared 0")
+	r.want("two writes", "file: 1 pods, shared 0,2-3", "pods: a c 1, a c 1; shared 0", "file: 3 pods, shared 0", "pods: b c 2, c c 3; shared 0")
 }
 
 func TestAWriteFails(t *testing.T) {
@@ -232,7 +274,7 @@ func TestReleasedBeforeTheFileIsRead(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	m := &machine.Topology{Nodes: []machine.Node{{}}, CPUs: []machine.CPU{{ID: 0}, {ID: 1, Core: 1}}}
-	rules, err := assign.New(assign.Config{Machine: m, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy})
+	rules, err := assign.New(assign.Config{Machine: m, Static: true, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy})
 	if err != nil {
 		t.Fatal(err)
 	}

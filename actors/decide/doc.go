@@ -35,8 +35,12 @@
 // Inputs of a container:
 //
 //	apparmor     AppArmor profile
+//	claims       which ResourceClaims a pod needs and may use, and which of their devices containers get
+//	claimstate   the kubelet's checkpoint of prepared claims
 //	containerenv environment
 //	containerplan  environment, mounts, target and runtime handler of a container, in pure steps
+//	devices      which devices of device plugins containers get, and what they are created with for them
+//	devicehealth  how the devices of containers are, for the status of pods
 //	devicestate  the kubelet's device checkpoint, and devices that a pod can't be given
 //	downward     downward API: fields and resources as text
 //	envfile      environment files that containers write
@@ -60,7 +64,9 @@
 //	oom          kills in the log of the kernel, and which events they have
 //	assign       what containers get to themselves, over the state of all pods
 //	cpustate     the state file of the CPU manager
-//	placement    on which CPUs the containers of a pod run
+//	memory       which containers get memory of their own, and from which NUMA nodes
+//	memorystate  the state file of the memory manager
+//	placement    on which CPUs, and near to which memory, the containers of a pod run
 //	cpus         which containers get CPUs of their own, and which CPUs
 //	loglinks     symlinks to container logs
 //	logrotate    rotation of one container log

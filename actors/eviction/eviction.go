@@ -15,6 +15,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -33,6 +34,9 @@ type Resend struct{}
 
 // look is this actor's own timer for the next step.
 type look struct{ round int }
+
+// peek is this actor's own timer: it measures the node while something goes on that may take long.
+type peek struct{ round int }
 
 // noticed: the kernel says that memory may run short.
 type noticed struct {
@@ -57,6 +61,8 @@ type reclaimed struct{ round int }
 type listed struct {
 	round int
 	pods  []*v1.Pod
+	// holding are those of which something runs or is mounted.
+	holding map[types.UID]bool
 }
 
 // used is what pods use, in their order.
@@ -78,6 +84,7 @@ type usedDisk used
 
 func (Resend) isEvictionMessage()     {}
 func (look) isEvictionMessage()       {}
+func (peek) isEvictionMessage()       {}
 func (noticed) isEvictionMessage()    {}
 func (arm) isEvictionMessage()        {}
 func (left) isEvictionMessage()       {}
@@ -94,8 +101,8 @@ type Deps struct {
 	Pressure port.Pressure
 	Policy   eviction.Policy
 	Events   port.Recorder
-	// Pods asks for all pods, each with its status. It must not block.
-	Pods func(reply func([]*v1.Pod))
+	// Pods asks for all pods, each with its status, and of which of them something runs or is mounted. It must not block.
+	Pods func(reply func(all []*v1.Pod, holding map[types.UID]bool))
 	// Evict ends a pod. Show tells pods and the node's object which resources run short.
 	Evict func(pods.Evict)
 	Show  func(eviction.Conditions)
@@ -121,7 +128,9 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 //	measuring ──still short──► listing ──► weighing ──one pod is evicted──► ending
 //	measuring ──short of what an evicted pod will free──► ending ──it has ended, or a second has passed──► measuring
 //
-// The timer of a round bounds reclaiming and listing, whose answers may be lost.
+// The timer of a round bounds reclaiming and listing, whose answers may be lost. The node is measured each second
+// while it is reclaiming or weighing, too. When something more urgent runs short, or nothing any more, that is
+// given up.
 type actor struct {
 	deps   *Deps
 	state  state
@@ -129,8 +138,9 @@ type actor struct {
 	effect kernel.EffectID
 	// measurement is the one that is under way, 0 if none is.
 	measurement kernel.EffectID
-	// watch is the request for a notice that is under way, 0 if there is none.
-	watch kernel.EffectID
+	// watch is the request for a notice that is under way, 0 if there is none, and threshold what it is about.
+	watch     kernel.EffectID
+	threshold uint64
 	// armed: the kernel was asked for a notice, or a timer to ask it runs.
 	armed bool
 
@@ -200,12 +210,17 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		if m.round == a.round {
 			a.timer(ctx)
 		}
+	case peek:
+		if m.round == a.round {
+			a.read(ctx)
+			ctx.After(endPoll, m)
+		}
 	case noticed:
 		if m.id == a.watch && port.KindOf(m.err) != port.Unsupported {
 			a.watch = 0
 			ctx.After(noticePeriod, arm{})
-			if m.err == nil && a.state == waiting {
-				a.measure(ctx)
+			if m.err == nil {
+				a.hurry(ctx)
 			}
 		}
 	case arm:
@@ -215,8 +230,12 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 			a.measurement = 0
 			fail(ctx, &a.failed, m.err)
 			a.limitsRead(ctx, &m.reading)
-			if a.state == measuring {
+			switch a.state {
+			case measuring:
 				a.measured(ctx, &m.reading)
+			case reclaiming, weighing:
+				a.peeked(ctx, &m.reading)
+			case waiting, listing, ending: // it was for the check of limits
 			}
 		}
 	case reclaimed:
@@ -227,7 +246,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case listed:
 		if m.round == a.round {
-			a.listed(ctx, m.pods)
+			a.listed(ctx, m.pods, m.holding)
 		}
 	case used:
 		if a.state == weighing && m.id == a.effect {
@@ -256,26 +275,32 @@ func (a *actor) timer(ctx *kernel.Context[Message]) {
 	}
 }
 
+// hurry measures at once. While it is measuring or listing, the next measurement comes soon enough.
+func (a *actor) hurry(ctx *kernel.Context[Message]) {
+	switch a.state {
+	case waiting, ending:
+		a.measure(ctx)
+	case reclaiming, weighing:
+		a.read(ctx)
+	case measuring, listing:
+	}
+}
+
 func (a *actor) arm(ctx *kernel.Context[Message]) {
-	if a.deps.Policy.NoNotices {
+	if !a.deps.Policy.Notices() || !a.reading.Memory.Known {
 		return
 	}
-	for _, t := range a.deps.Policy.Thresholds {
-		if t.Signal == eviction.MemoryAvailable && a.reading.Memory.Known {
-			a.armed = true
-			threshold := uint64(max(t.Value.Of(int64(a.reading.Memory.Capacity)), 0))
-			if a.reading.Memory.Available < threshold ||
-				a.reading.Allocatable.Known && a.reading.Allocatable.Available < threshold {
-				ctx.After(shortPeriod, arm{})
-				return
-			}
-			a.watch = portcall.Do0(ctx, kernel.Effect[Message]{
-				Kind: "WatchMemory", Lane: "notice", Deadline: kernel.NoDeadline, Patience: kernel.NoDeadline, Idles: true,
-			}, func(c context.Context, done func(error)) { a.deps.Pressure.WatchMemory(c, threshold, done) },
-				func(id kernel.EffectID, err error) Message { return noticed{id, err} })
-			return
-		}
+	a.armed = true
+	threshold, is := a.deps.Policy.Notice(&a.reading)
+	if !is {
+		ctx.After(shortPeriod, arm{})
+		return
 	}
+	a.threshold = threshold
+	a.watch = portcall.Do0(ctx, kernel.Effect[Message]{
+		Kind: "WatchMemory", Lane: "notice", Deadline: kernel.NoDeadline, Patience: kernel.NoDeadline, Idles: true,
+	}, func(c context.Context, done func(error)) { a.deps.Pressure.WatchMemory(c, threshold, done) },
+		func(id kernel.EffectID, err error) Message { return noticed{id, err} })
 }
 
 func (a *actor) measure(ctx *kernel.Context[Message]) {
@@ -310,9 +335,31 @@ func fail(ctx *kernel.Context[Message], failed *bool, err error) {
 
 func (a *actor) measured(ctx *kernel.Context[Message], r *eviction.Reading) {
 	before := a.reading
+	a.note(ctx, r)
+	a.act(ctx, &before)
+}
+
+// peeked goes on with what the node does against a shortage, unless another has become more urgent: the removal of
+// images may take minutes, and memory run out in a second.
+func (a *actor) peeked(ctx *kernel.Context[Message], r *eviction.Reading) {
+	before, of := a.reading, a.short[0].Kind()
+	a.note(ctx, r)
+	if len(a.short) > 0 && a.short[0].Kind() == of {
+		return
+	}
+	if a.state == weighing {
+		ctx.Cancel(a.effect)
+	}
+	a.act(ctx, &before)
+}
+
+// note takes in a measurement, and shows what it means.
+func (a *actor) note(ctx *kernel.Context[Message], r *eviction.Reading) {
+	before := a.reading
 	a.reading = *r
-	if a.watch != 0 && (before.Memory.Capacity != a.reading.Memory.Capacity ||
-		before.Allocatable.Capacity != a.reading.Allocatable.Capacity) { // limits that the kernel was not asked about
+	threshold, is := a.deps.Policy.Notice(r)
+	if a.watch != 0 && (is && threshold != a.threshold || before.Memory.Capacity != r.Memory.Capacity ||
+		before.Allocatable.Capacity != r.Allocatable.Capacity) { // the kernel was asked about other limits
 		ctx.Cancel(a.watch)
 		a.watch, a.armed = 0, false
 	}
@@ -325,9 +372,13 @@ func (a *actor) measured(ctx *kernel.Context[Message], r *eviction.Reading) {
 		a.shown, a.told = shown, true
 		a.deps.Show(shown)
 	}
+}
+
+// act does the next step against what runs short.
+func (a *actor) act(ctx *kernel.Context[Message], before *eviction.Reading) {
 	if len(a.short) == 0 {
 		a.tried = nil
-		a.wait(ctx, &before)
+		a.wait(ctx, before)
 		return
 	}
 	s := &a.short[0]
@@ -338,7 +389,7 @@ func (a *actor) measured(ctx *kernel.Context[Message], r *eviction.Reading) {
 	if !a.tried[s.Signal] {
 		if now := ctx.Now(); a.said.IsZero() || now.Sub(a.said) >= eviction.Longest || now.Before(a.said) {
 			a.said = now
-			a.event(ctx, nil, "EvictionThresholdMet", "Attempting to reclaim "+string(s.Signal.Resource()))
+			a.event(ctx, nil, "EvictionThresholdMet", "Attempting to reclaim "+string(s.Signal.Resource()), nil)
 		}
 		if a.reclaim(ctx, s) {
 			return
@@ -359,6 +410,7 @@ func (a *actor) reclaim(ctx *kernel.Context[Message], s *eviction.Shortage) bool
 	}
 	a.tried[s.Signal] = true
 	a.become(ctx, reclaiming, reclaimDeadline)
+	ctx.After(endPoll, peek{a.round})
 	self, round := ctx.Self(), a.round
 	a.pending = 0
 	images := a.deps.ReclaimImages
@@ -372,120 +424,4 @@ func (a *actor) reclaim(ctx *kernel.Context[Message], s *eviction.Shortage) bool
 		}
 	}
 	return a.pending > 0
-}
-
-func (a *actor) list(ctx *kernel.Context[Message]) {
-	a.become(ctx, listing, listDeadline)
-	a.ask(ctx)
-}
-
-// await looks whether the pods have ended that were evicted for what is short, and measures again: something else may
-// run short meanwhile.
-func (a *actor) await(ctx *kernel.Context[Message]) {
-	a.become(ctx, ending, endPoll)
-	a.ask(ctx)
-}
-
-func (a *actor) ask(ctx *kernel.Context[Message]) {
-	self, round := ctx.Self(), a.round
-	a.deps.Pods(func(p []*v1.Pod) { self.Tell(listed{round, p}) })
-}
-
-func (a *actor) listed(ctx *kernel.Context[Message], all []*v1.Pod) {
-	if a.state != listing && a.state != ending {
-		return
-	}
-	short := a.short[0].Signal.Resource()
-	a.endings = a.endings.Ended(all)
-	a.overdue(ctx)
-	awaits := a.endings.Awaits(short)
-	switch {
-	case awaits && a.state == listing: // it was evicted for its own limits meanwhile
-		a.become(ctx, ending, endPoll)
-	case a.state == listing:
-		a.candidates(ctx, a.endings.Candidates(all))
-	case !awaits:
-		a.measure(ctx)
-	}
-}
-
-// candidates measures those that may be evicted.
-func (a *actor) candidates(ctx *kernel.Context[Message], chosen []*v1.Pod) {
-	if len(chosen) == 0 {
-		a.tried = nil
-		a.wait(ctx, &a.reading)
-		return
-	}
-	want := port.PodUse{Disk: true}
-	switch a.short[0].Signal.Resource() {
-	case v1.ResourceMemory:
-		want = port.PodUse{Memory: true}
-	case eviction.PIDs:
-		want = port.PodUse{Processes: true}
-	default: // disk
-	}
-	a.become(ctx, weighing, 0)
-	a.effect = portcall.Do(ctx, a.call("MeasurePods"),
-		func(c context.Context, done func([]eviction.Use, error)) { a.deps.Pressure.Use(c, chosen, want, done) },
-		func(id kernel.EffectID, u []eviction.Use, err error) Message { return used{id, chosen, u, err} })
-}
-
-// weigh evicts one pod for the most urgent shortage.
-func (a *actor) weigh(ctx *kernel.Context[Message], m *used) {
-	fail(ctx, &a.podsFailed, m.err)
-	a.tried = nil
-	s := &a.short[0]
-	if !a.endings.Awaits(s.Signal.Resource()) {
-		left, uses := a.endings.Rest(m.pods, m.uses)
-		if v, is := a.deps.Policy.Choose(s, &a.reading, left, uses, ctx.Now()); is {
-			a.tellAge(ctx.Now())
-			a.evict(ctx, &v, s.Signal.Resource())
-		}
-	}
-	if a.endings.Awaits(s.Signal.Resource()) {
-		a.become(ctx, ending, endPoll)
-		return
-	}
-	a.wait(ctx, &a.reading)
-}
-
-func (a *actor) tellAge(now time.Time) {
-	if a.deps.StatsAge == nil || a.reading.At.IsZero() {
-		return
-	}
-	for i := range a.short {
-		a.deps.StatsAge(string(a.short[i].Signal), max(0, now.Sub(a.reading.At)))
-	}
-}
-
-// evict ends a pod, so that some of a resource is freed.
-func (a *actor) evict(ctx *kernel.Context[Message], v *eviction.Victim, of v1.ResourceName) {
-	a.event(ctx, v.Pod, eviction.Reason, v.Stop.Message)
-	a.endings = a.endings.Begin(*v, of, ctx.Now())
-	if a.deps.Evicted != nil {
-		a.deps.Evicted(v.Signal)
-	}
-	a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
-}
-
-// overdue names the pods whose end takes too long in the log, and ends them by force. Their event is told by their own
-// actors (decide/podplan).
-func (a *actor) overdue(ctx *kernel.Context[Message]) {
-	var late []eviction.Victim
-	a.endings, late = a.endings.Overdue(ctx.Now())
-	for i := range late {
-		v := &late[i]
-		ctx.Log().Warn().Str("pod", v.Pod.Namespace+"/"+v.Pod.Name).
-			Msg("an evicted pod has not ended in time; it is stopped by force, and others may be evicted meanwhile: " +
-				"see troupe tree for the call that hangs")
-		a.deps.Evict(pods.Evict{UID: v.Pod.UID, Stop: v.Stop})
-	}
-}
-
-func (a *actor) event(ctx *kernel.Context[Message], p *v1.Pod, reason, message string) {
-	e := port.Event{Pod: p, Warning: true, Reason: reason, Message: message, At: ctx.Now()}
-	if p == nil {
-		e.Node = a.deps.NodeName
-	}
-	a.deps.Events.Record(e)
 }

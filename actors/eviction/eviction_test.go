@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -25,13 +26,20 @@ type rig struct {
 	left  eviction.Reading
 	pods  []*v1.Pod
 	use   uint64
-	// disk is what the volume v of each pod takes.
-	disk   map[types.UID]uint64
+	// disk is what the volume v of each pod takes. partial: not all of it can be counted.
+	disk    map[types.UID]uint64
+	partial map[types.UID]bool
+	// waits: a measurement of disk waited for large directories.
+	waits  bool
 	notice func(error)
 	// counted is how many pods' disk use was measured.
 	counted int
 	// asked is how often the kernel was asked for a notice.
 	asked int
+	// holding are the pods of which something is mounted.
+	holding map[types.UID]bool
+	// hangs: measurements of pods' disks have no answer. blind: no measurement of pods has a result.
+	hangs, blind bool
 }
 
 func (r *rig) Left(_ context.Context, done func(eviction.Reading, error)) {
@@ -43,13 +51,23 @@ func (r *rig) Left(_ context.Context, done func(eviction.Reading, error)) {
 }
 
 func (r *rig) Use(_ context.Context, list []*v1.Pod, want port.PodUse, done func([]eviction.Use, error)) {
+	if want.Disk && r.hangs {
+		return
+	}
 	r.Soon(func() {
 		uses := make([]eviction.Use, len(list))
+		if r.blind {
+			done(uses, errors.New("nothing is measured"))
+			return
+		}
 		for i := range uses {
 			uses[i].Memory = r.use
 			if want.Disk {
 				r.counted++
-				uses[i].Volumes = []eviction.VolumeUse{{Name: "v", DiskUse: eviction.DiskUse{Bytes: r.disk[list[i].UID]}}}
+				r.waits = !want.Soon
+				uses[i].Volumes = []eviction.VolumeUse{{Name: "v", DiskUse: eviction.DiskUse{
+					Bytes: r.disk[list[i].UID], Partial: r.partial[list[i].UID],
+				}}}
 			}
 		}
 		done(uses, nil)
@@ -63,7 +81,7 @@ func (r *rig) WatchMemory(_ context.Context, _ uint64, done func(error)) {
 func (r *rig) Record(e port.Event) { r.Say("event: %s", e.Reason) }
 
 func newRig(t *testing.T, change ...func(*Deps)) *rig {
-	r := &rig{Rig: actortest.New(t), disk: map[types.UID]uint64{}}
+	r := &rig{Rig: actortest.New(t), disk: map[types.UID]uint64{}, partial: map[types.UID]bool{}}
 	value := resource.MustParse("100")
 	d := &Deps{
 		NodeName: "n1", Pressure: r, Events: r, Deadline: time.Minute,
@@ -71,7 +89,10 @@ func newRig(t *testing.T, change ...func(*Deps)) *rig {
 			{Signal: eviction.MemoryAvailable, Value: eviction.Amount{Quantity: &value}, Hard: true},
 			{Signal: eviction.NodeFSAvailable, Value: eviction.Amount{Quantity: &value}, Hard: true},
 		}},
-		Pods:          func(reply func([]*v1.Pod)) { list := r.pods; r.Soon(func() { reply(list) }) },
+		Pods: func(reply func([]*v1.Pod, map[types.UID]bool)) {
+			list, holding := r.pods, r.holding
+			r.Soon(func() { reply(list, holding) })
+		},
 		Evict:         func(m pods.Evict) { r.Say("pods: evict %s in %v", m.UID, m.Stop.Grace) },
 		Show:          func(c eviction.Conditions) { r.Say("show: memory %v, disk %v", c.Memory, c.Disk) },
 		ReclaimImages: func(reply func(error)) { r.Say("images: reclaim"); r.Soon(func() { reply(nil) }) },
@@ -210,6 +231,39 @@ func TestIdlePodsAreSeldomMeasured(t *testing.T) {
 	r.Want("x is over its limit", "pods: evict x in 1s")
 }
 
+// TestFilesThatCannotAllBeCounted: such a pod is measured at each look and named once in the log. It is evicted if what
+// was counted exceeds its limit. The check of limits never waits for large directories.
+func TestFilesThatCannotAllBeCounted(t *testing.T) {
+	r := newRig(t, limitsOn)
+	r.left.NodeFS.Device = "a"
+	r.left.NodeFS.Bytes = eviction.Left{Available: 10000, Capacity: 20000, Known: true}
+	r.left.ContainerFS, r.left.LogFS = r.left.NodeFS, r.left.NodeFS
+	r.limit("x", "y")
+	r.partial["x"], r.disk["x"] = true, 7
+	r.Advance(time.Minute)
+	if r.Logged("can't all be counted") != 0 {
+		t.Errorf("it logs at the first look:\n%s", &r.Log)
+	}
+	r.counted = 0
+	r.Advance(10 * time.Minute)
+	if r.counted != 60+5 {
+		t.Errorf("the use of pods was measured %d times in 10 minutes, want 65", r.counted)
+	}
+	if r.waits {
+		t.Error("it waited for large directories")
+	}
+	if r.Logged(`"level":"warn"`, `"pod":"default/x"`, "volume v", `"bytes":7`, "ephemeral storage", "remove some") != 1 ||
+		r.Logged("can't all be counted") != 1 {
+		t.Errorf("it logs:\n%s", &r.Log)
+	}
+	r.Keep("pods")
+	r.Want("what was counted is below the limit")
+	r.disk["x"] = 101
+	r.Advance(10200 * time.Millisecond)
+	r.Keep("pods")
+	r.Want("x is over its limit", "pods: evict x in 1s")
+}
+
 // TestVictimThatDoesNotEnd: it is named and stopped by force, never chosen again, and another is evicted.
 func TestVictimThatDoesNotEnd(t *testing.T) {
 	r := newRig(t)
@@ -337,4 +391,89 @@ func TestStatsAge(t *testing.T) {
 			t.Errorf("%s: %v, want one, of the time that it took to decide", signal, got)
 		}
 	}
+}
+
+// TestMemoryWhileImagesAreRemoved: what is done against a full disk may take minutes, and memory can't wait for it.
+func TestMemoryWhileImagesAreRemoved(t *testing.T) {
+	for name, notice := range map[string]bool{"with a notice": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(d *Deps) { d.ReclaimImages = func(func(error)) {} })
+			r.left.NodeFS.Bytes.Available = 50
+			r.Advance(11 * time.Second)
+			r.Keep("event", "pods")
+			r.Want("disk is short", "event: EvictionThresholdMet")
+			r.memory(50)
+			within := 1100 * time.Millisecond
+			if notice {
+				r.notice(nil)
+				within = 10 * time.Millisecond
+			}
+			r.Advance(within)
+			r.Keep("event", "pods")
+			r.Want("and memory", "event: EvictionThresholdMet", "event: Evicted", "pods: evict a in 1s")
+		})
+	}
+}
+
+// TestMemoryWhilePodsAreMeasured: a measurement of disks that hangs holds up no eviction for memory.
+func TestMemoryWhilePodsAreMeasured(t *testing.T) {
+	r := newRig(t)
+	r.hangs = true
+	r.left.NodeFS.Bytes.Available = 50
+	r.Advance(11 * time.Second)
+	r.Keep("event: Evicted", "pods")
+	r.Want("nobody knows who fills the disk")
+	r.memory(50)
+	r.Advance(1100 * time.Millisecond)
+	r.Keep("event: Evicted", "pods")
+	r.Want("memory is short", "event: Evicted", "pods: evict a in 1s")
+}
+
+// TestEnoughAgainWhileImagesAreRemoved: nobody is evicted, and the next shortage begins anew.
+func TestEnoughAgainWhileImagesAreRemoved(t *testing.T) {
+	r := newRig(t, func(d *Deps) { d.ReclaimImages = func(func(error)) { d.Events.(*rig).Say("images: reclaim") } })
+	r.left.NodeFS.Bytes.Available = 50
+	r.Advance(11 * time.Second)
+	r.left.NodeFS.Bytes.Available = 900
+	r.Advance(5 * time.Minute)
+	r.Keep("images", "pods")
+	r.Want("one of two removals is enough", "images: reclaim")
+	r.left.NodeFS.Bytes.Available = 50
+	r.Advance(11 * time.Second)
+	r.Keep("images", "pods")
+	r.Want("short again", "images: reclaim")
+}
+
+// TestVolumesOfTheVictim: the next pod is not evicted while the volumes of the first are being removed.
+func TestVolumesOfTheVictim(t *testing.T) {
+	r := newRig(t)
+	r.left.NodeFS.Bytes.Available = 50
+	r.Advance(4 * time.Second)
+	r.Keep("pods")
+	r.Want("disk is short", "pods: evict a in 1s")
+	failed := r.pods[0].DeepCopy()
+	failed.Status.Phase = v1.PodFailed
+	r.pods, r.holding = []*v1.Pod{failed, r.pods[1]}, map[types.UID]bool{"a": true, "b": true}
+	r.Advance(10 * time.Second)
+	r.Keep("pods")
+	r.Want("its volumes are there")
+	delete(r.holding, "a")
+	r.Advance(2 * time.Second)
+	r.Keep("pods")
+	r.Want("they are gone, and it was not enough", "pods: evict b in 1s")
+}
+
+// TestNobodyIsEvictedBlindly: nothing is known of what pods use.
+func TestNobodyIsEvictedBlindly(t *testing.T) {
+	r := newRig(t)
+	r.blind = true
+	r.memory(50)
+	r.notice(nil)
+	r.Advance(time.Minute)
+	r.Keep("pods")
+	r.Want("any pod would do")
+	r.blind, r.use = false, 10
+	r.Advance(2 * time.Second)
+	r.Keep("pods")
+	r.Want("it is known again", "pods: evict a in 1s")
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -23,6 +24,8 @@ type limits struct {
 	// reading says which file systems there are, looks who has to be measured.
 	reading eviction.Reading
 	looks   eviction.Looks
+	// unfinished are the pods whose files can't all be counted.
+	unfinished eviction.Unfinished
 	// began is when the check did. failed: a failure of it was logged.
 	began  time.Time
 	failed bool
@@ -76,7 +79,7 @@ func (a *actor) checkLimits(ctx *kernel.Context[Message], m Message) {
 		}
 	case limited:
 		if l.state == asking && m.round == l.round {
-			a.endings = a.endings.Ended(m.pods)
+			a.endings = a.endings.Ended(m.pods, m.holding)
 			a.overdue(ctx)
 			var due []*v1.Pod
 			l.looks, due = l.looks.Due(a.endings.Limited(m.pods), &l.reading, ctx.Now())
@@ -88,10 +91,11 @@ func (a *actor) checkLimits(ctx *kernel.Context[Message], m Message) {
 			if m.err == nil {
 				l.looks = l.looks.Measured(m.pods, m.uses, &l.reading, l.began)
 			}
+			a.tellUnfinished(ctx, &m)
 			a.overLimits(ctx, &m)
 			l.rest(ctx)
 		}
-	case Resend, look, noticed, arm, left, reclaimed, listed, used: // Receive has them
+	case Resend, look, peek, noticed, arm, left, reclaimed, listed, used: // Receive has them
 	}
 }
 
@@ -104,7 +108,7 @@ func (a *actor) limitsRead(ctx *kernel.Context[Message], r *eviction.Reading) {
 	l.reading = *r
 	l.become(ctx, asking, listDeadline)
 	self, round := ctx.Self(), l.round
-	a.deps.Pods(func(p []*v1.Pod) { self.Tell(limited{round, p}) })
+	a.deps.Pods(func(p []*v1.Pod, holding map[types.UID]bool) { self.Tell(limited{round, p, holding}) })
 }
 
 // count measures what pods take of disks.
@@ -117,9 +121,25 @@ func (a *actor) count(ctx *kernel.Context[Message], chosen []*v1.Pod) {
 	l.become(ctx, counting, 0)
 	l.effect = portcall.Do(ctx, a.call("MeasureLimits"),
 		func(c context.Context, done func([]eviction.Use, error)) {
-			a.deps.Pressure.Use(c, chosen, port.PodUse{Disk: true}, done)
+			a.deps.Pressure.Use(c, chosen, port.PodUse{Disk: true, Soon: true}, done)
 		},
 		func(id kernel.EffectID, u []eviction.Use, err error) Message { return usedDisk{id, chosen, u, err} })
+}
+
+// tellUnfinished names what can't be counted to its end in the log.
+func (a *actor) tellUnfinished(ctx *kernel.Context[Message], m *usedDisk) {
+	var tell []eviction.Part
+	a.limits.unfinished, tell = a.limits.unfinished.Measured(m.pods, m.uses, ctx.Now())
+	for _, part := range tell {
+		what := "the pod's directory beside its volumes"
+		if part.Volume != "" {
+			what = "volume " + part.Volume
+		}
+		ctx.Log().Warn().Str("pod", part.Pod.Namespace+"/"+part.Pod.Name).Str("files", what).
+			Uint64("counted", part.Inodes).Uint64("bytes", part.Bytes).
+			Msg("the files of a pod with a limit of ephemeral storage can't all be counted, so it is only evicted if those " +
+				"that were exceed the limit: they are too many for this disk, or nested too deep; remove some, or delete the pod")
+	}
 }
 
 // overLimits evicts all pods that are over their limits.

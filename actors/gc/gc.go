@@ -330,6 +330,7 @@ func (g *gc) Receive(ctx *kernel.Context[Message], m Message) {
 		if m.err != nil {
 			ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot remove the logs of removed containers; retrying")
 		}
+		g.reclaimed(ctx, m.id, m.err)
 	case linked:
 		if m.err == nil { // else pleg says so, and the next sweep comes
 			g.tidy(ctx, m.list, nil)
@@ -457,7 +458,7 @@ func (g *gc) next(ctx *kernel.Context[Message], c *collection) {
 
 func (g *gc) removed(ctx *kernel.Context[Message], m removed) {
 	g.note(ctx, m)
-	g.reclaimed(ctx, m)
+	g.reclaimed(ctx, m.id, m.err)
 	c := g.of[m.uid]
 	if c == nil || !c.pending[m.id] {
 		return

@@ -15,7 +15,10 @@ import (
 
 // pruned is the result of removing the logs of containers that are gone. Late or
 // lost: the next sweep does it again.
-type pruned struct{ err error }
+type pruned struct {
+	id  kernel.EffectID
+	err error
+}
 
 func (pruned) isGCMessage() {}
 
@@ -31,9 +34,10 @@ func (g *gc) prune(ctx *kernel.Context[Message], list observed.Runtime, living m
 	if g.deps.Logs == nil || len(oldest) == 0 {
 		return
 	}
-	portcall.Do0(ctx, g.effect("", "PruneLogs", "", "sweep"),
+	id := portcall.Do0(ctx, g.effect("", "PruneLogs", "", "sweep"),
 		func(c context.Context, done func(error)) { g.deps.Logs.PruneLogs(c, oldest, done) },
-		func(_ kernel.EffectID, err error) Message { return pruned{err} })
+		func(id kernel.EffectID, err error) Message { return pruned{id, err} })
+	g.reclaims.add(id)
 }
 
 // logsOfEnded say that no log of an ended pod's containers is kept: the oldest to keep is one that was never made.

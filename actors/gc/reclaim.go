@@ -63,10 +63,10 @@ func (r *reclaims) answer(err error) {
 	}
 }
 
-func (g *gc) reclaimed(ctx *kernel.Context[Message], m removed) {
-	if r := &g.reclaims; r.pending[m.id] {
-		delete(r.pending, m.id)
-		r.settle(m.err)
+func (g *gc) reclaimed(ctx *kernel.Context[Message], id kernel.EffectID, err error) {
+	if r := &g.reclaims; r.pending[id] {
+		delete(r.pending, id)
+		r.settle(err)
 		if len(r.underWay) == 0 && len(r.asked) > 0 {
 			g.list(ctx)
 		}

@@ -85,12 +85,12 @@ func (g *gc) sweep(ctx *kernel.Context[Message], m living) {
 			g.removeSandbox(ctx, r.Pod.UID, r.ID)
 		}
 	}
-	g.reclaims.settle(nil)
 	var ended map[types.UID]bool
 	if m.reclaiming && m.all {
 		ended = lives
 	}
 	g.prune(ctx, m.list, ended)
+	g.reclaims.settle(nil)
 	g.tidy(ctx, m.list, going)
 	if m.err != nil {
 		ctx.Log().Warn().Str("error", m.err.Error()).Msg("cannot list pod directories")

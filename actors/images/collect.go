@@ -25,6 +25,9 @@ type Collect struct {
 	// Left measures the disk that images are on (port.Pressure); nil if nothing measures it: then images go by
 	// age alone.
 	Left func(ctx context.Context, done func(eviction.Reading, error))
+	// Mounted asks which images pods have as volumes; no list shows that. all is false while a pod may run that is
+	// not known yet. Nil: no pod has any.
+	Mounted func(reply func(names []string, all bool))
 	// Node is the object of its events.
 	Node string
 	// Checkpoints store when images were used last.
@@ -46,14 +49,15 @@ type Lister interface {
 // collector is the state of the removal of images.
 //
 //	      Period, Reclaim               over the threshold,
-//	idle ────────────────► measuring ──list due, Reclaim────► listing ──► inspecting ──► removing
-//	  ▲                        │  ▲                             │             │             │
-//	  └────────────────────────┴──┼──────────failed─────────────┴─────────────┘             │
-//	  ▲                           └────────────by space, and something was removed──────────┤
-//	  └──────────────────────────────────────────────────nothing left to remove────────────┘
+//	idle ────────────────► measuring ──list due, Reclaim──► listing ──► inspecting ──► asking ──► removing
+//	  ▲                        │  ▲                            │            │            │           │
+//	  └────────────────────────┴──┼─────────failed─────────────┴────────────┴────────────┘           │
+//	  ▲                           └────────────by space, and something was removed───────────────────┤
+//	  └──────────────────────────────────────────────────nothing left to remove─────────────────────┘
 //
 // listing lists images, inspecting the containers that use them: an image of which a container was made in
-// between is in use. An image that a pod wants is never removed, from the moment it asks for it until it is
+// between is in use. asking asks which images pods have as volumes, if there is one that no container uses; see
+// ask. An image that a pod wants is never removed, from the moment it asks for it until it is
 // gone. A pod that asks for an image that is being removed waits for the end of the removal, and then pulls it.
 type collector struct {
 	stage stage
@@ -66,13 +70,18 @@ type collector struct {
 	excess uint64
 	disk   eviction.Left
 	list   []observed.Image
-	queue  []imagegc.Removal
-	gone   int
-	err    error
-	// begun is when this round began, listedAt when the last one with a list did, and toldAt the time of the last
-	// event about trouble.
-	begun, listedAt, toldAt time.Time
-	ages                    imagegc.Ages
+	// used are the IDs of images in the list that are known to be in use.
+	used  map[string]bool
+	queue []imagegc.Removal
+	// gone are the images that were removed, and freed their sizes.
+	gone  int
+	freed uint64
+	err   error
+	// begun is when this round began, listedAt when the last one with a list did.
+	begun, listedAt time.Time
+	// toldAt is the time of the last event about trouble, by reason.
+	toldAt map[string]time.Time
+	ages   imagegc.Ages
 	// loading and saving are effects with the checkpoint; dirty: it differs from ages.
 	loading, saving kernel.EffectID
 	dirty           bool
@@ -88,13 +97,14 @@ const (
 	measuring
 	listing
 	inspecting
+	asking
 	removing
 )
 
 const (
 	// removals bounds how many images are removed at a time.
 	removals = 4
-	// tellEvery is the time between events about a disk that stays full.
+	// tellEvery is the time between events with the same reason.
 	tellEvery = 5 * time.Minute
 )
 
@@ -123,6 +133,7 @@ type inspected struct {
 type removed struct {
 	id     kernel.EffectID
 	image  string
+	bytes  uint64
 	reason imagegc.Reason
 	err    error
 }
@@ -249,7 +260,7 @@ func (a *images) begin(ctx *kernel.Context[Message]) {
 		return
 	}
 	c.now, c.later = c.later, nil
-	c.gone, c.err, c.begun = 0, nil, ctx.Now()
+	c.gone, c.freed, c.err, c.begun = 0, 0, nil, ctx.Now()
 	a.measure(ctx)
 }
 
@@ -280,10 +291,10 @@ func (a *images) measured(ctx *kernel.Context[Message], m measured) {
 	}
 	c.disk = m.left.ImageFS.Bytes
 	switch {
+	case a.deps.Collect.Policy.NoSize(m.left.ImageFS):
+		a.trouble(ctx, "InvalidDiskCapacity", "invalid capacity 0 on image filesystem")
 	case !c.disk.Known && m.err != nil:
 		a.trouble(ctx, "ImageGCFailed", fmt.Sprintf("cannot measure the disk of images: %s", detail(m.err)))
-	case c.disk.Known && c.disk.Capacity == 0:
-		a.trouble(ctx, "InvalidDiskCapacity", "invalid capacity 0 on image filesystem")
 	}
 	c.excess = a.deps.Collect.Policy.Excess(c.disk)
 	a.unlessListed(ctx)
@@ -324,22 +335,30 @@ func (a *images) inspected(ctx *kernel.Context[Message], m inspected) {
 	if !a.answered(ctx, m.id, m.err) {
 		return
 	}
+	c := &a.collector
+	c.used = imagegc.InUse(c.list, &m.runtime, a.wanted())
+	if a.deps.Collect.Mounted != nil && len(imagegc.Candidates(c.list, c.used, c.ages)) > 0 {
+		a.ask(ctx)
+		return
+	}
+	a.plan(ctx)
+}
+
+// plan decides which images of the list are removed, and begins.
+func (a *images) plan(ctx *kernel.Context[Message]) {
 	c, now := &a.collector, ctx.Now()
-	used := imagegc.InUse(c.list, &m.runtime, a.wanted())
-	c.ages, c.listedAt, c.dirty = c.ages.See(c.list, used, now), c.begun, true
-	candidates := imagegc.Candidates(c.list, used, c.ages)
+	c.ages, c.listedAt, c.dirty = c.ages.See(c.list, c.used, now), c.begun, true
+	candidates := imagegc.Candidates(c.list, c.used, c.ages)
 	if c.all() {
 		c.queue = imagegc.All(candidates)
 	} else {
 		var found uint64
 		c.queue, found = a.deps.Collect.Policy.Plan(candidates, c.ages, c.excess, now)
 		if found < c.excess && len(c.queue) == 0 {
-			a.trouble(ctx, "FreeDiskSpaceFailed", fmt.Sprintf("Failed to garbage collect required amount of images. "+
-				"Attempted to free %d bytes, but only found %d bytes eligible to free. The disk of images is %d%% full.",
-				c.excess, found, imagegc.Percent(c.disk)))
+			a.trouble(ctx, "FreeDiskSpaceFailed", imagegc.StaysFull(c.disk, c.freed, c.excess))
 		}
 	}
-	c.list, c.pending, c.stage = nil, 0, removing
+	c.list, c.used, c.pending, c.stage = nil, nil, 0, removing
 	a.removeMore(ctx)
 }
 
@@ -373,7 +392,7 @@ func (a *images) remove(ctx *kernel.Context[Message], r imagegc.Removal) {
 		Str("reason", string(r.Reason)).Msg("removing image that nobody uses")
 	a.collector.removing[id] = portcall.Do0(ctx, a.collecting("RemoveImage", id),
 		func(cc context.Context, done func(error)) { a.deps.Collect.Runtime.RemoveImage(cc, id, done) },
-		func(e kernel.EffectID, err error) Message { return removed{e, id, r.Reason, err} })
+		func(e kernel.EffectID, err error) Message { return removed{e, id, r.Image.SizeBytes, r.Reason, err} })
 }
 
 func (a *images) removed(ctx *kernel.Context[Message], m removed) {
@@ -384,7 +403,7 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 	delete(c.removing, m.image)
 	switch {
 	case m.err == nil:
-		c.gone++
+		c.gone, c.freed = c.gone+1, c.freed+m.bytes
 		delete(c.ages, m.image)
 		if a.deps.Collect.Removed != nil {
 			a.deps.Collect.Removed(m.reason)
@@ -424,7 +443,7 @@ func (a *images) end(ctx *kernel.Context[Message]) {
 		a.trouble(ctx, "ImageGCFailed", "cannot remove images: "+detail(c.err))
 	}
 	replies := c.now
-	c.stage, c.pending, c.now, c.queue = idle, 0, nil, nil
+	c.stage, c.pending, c.now, c.queue, c.list, c.used = idle, 0, nil, nil, nil, nil
 	if c.dirty && c.loading == 0 && c.saving == 0 {
 		a.saveAges(ctx)
 	}
@@ -446,14 +465,17 @@ func (a *images) saveAges(ctx *kernel.Context[Message]) {
 		func(id kernel.EffectID, err error) Message { return agesSaved{id, err} })
 }
 
-// trouble tells people that images could not be removed, not too often.
+// trouble tells people that images could not be removed, not too often for each reason.
 func (a *images) trouble(ctx *kernel.Context[Message], reason, message string) {
 	c := &a.collector
 	now := ctx.Now()
-	if !c.toldAt.IsZero() && now.Sub(c.toldAt) < tellEvery {
+	if told, before := c.toldAt[reason]; before && now.Sub(told) < tellEvery {
 		return
 	}
-	c.toldAt = now
+	if c.toldAt == nil {
+		c.toldAt = map[string]time.Time{}
+	}
+	c.toldAt[reason] = now
 	ctx.Log().Warn().Str("reason", reason).Msg(message)
 	a.deps.Events.Record(port.Event{Node: a.deps.Collect.Node, Warning: true, Reason: reason, Message: message, At: now})
 }

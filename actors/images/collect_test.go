@@ -26,13 +26,24 @@ type node struct {
 	other uint64
 	// broken is the error of each removal, blind that of each measurement.
 	broken, blind error
-	disk          map[string][]byte
+	// volumes are images that pods have as volumes, unknown says that some pods are not known yet, and silent that
+	// nobody answers. asked counts the questions.
+	volumes         []string
+	unknown, silent bool
+	asked           int
+	// device is the file system of images, sizeless one without a size.
+	device   string
+	sizeless bool
+	disk     map[string][]byte
 }
 
 func (n *node) Left(_ context.Context, done func(eviction.Reading, error)) {
 	used := n.other + uint64(len(n.list))
 	left := eviction.Left{Capacity: 100, Available: 100 - min(used, 100), Known: n.blind == nil}
-	n.Soon(func() { done(eviction.Reading{ImageFS: eviction.Disk{Bytes: left}}, n.blind) })
+	if n.sizeless {
+		left = eviction.Left{}
+	}
+	n.Soon(func() { done(eviction.Reading{ImageFS: eviction.Disk{Device: n.device, Bytes: left}}, n.blind) })
 }
 
 func (n *node) ListImages(_ context.Context, done func([]observed.Image, error)) {
@@ -80,6 +91,14 @@ func named(name string) observed.Image {
 	return observed.Image{ID: "sha256:" + name, RepoTags: []string{name}, SizeBytes: 1}
 }
 
+func (n *node) mounted(reply func([]string, bool)) {
+	n.asked++
+	if !n.silent {
+		names, all := n.volumes, !n.unknown
+		n.Soon(func() { reply(names, all) })
+	}
+}
+
 const period = time.Minute
 
 func newNode(t *testing.T, policy imagegc.Policy, list ...observed.Image) *node {
@@ -88,7 +107,7 @@ func newNode(t *testing.T, policy imagegc.Policy, list ...observed.Image) *node 
 	n.rig = makeRig(t, func(r *rig, d *images.Deps) {
 		n.rig = r
 		d.Collect = &images.Collect{
-			Policy: policy, Runtime: n, Left: n.Left, Node: "n1", Checkpoints: n, Period: period, ListPeriod: 5 * period,
+			Policy: policy, Runtime: n, Left: n.Left, Mounted: n.mounted, Node: "n1", Checkpoints: n, Period: period, ListPeriod: 5 * period,
 			Deadline: checkDeadline, Removed: func(why imagegc.Reason) { r.Say("removed by %s", why) },
 		}
 	})
@@ -158,6 +177,50 @@ func TestTroubleIsTold(t *testing.T) {
 	}
 }
 
+// TestOneTroubleHidesNoOther: an event about a removal that failed does not delay the one about a disk that stays full.
+func TestOneTroubleHidesNoOther(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/a:1"))
+	n.other, n.broken = 95, &port.Error{Kind: port.Other, Verb: "RemoveImage", Detail: "device is busy"}
+	n.Advance(period + time.Second)
+	n.list = nil // somebody else removed it
+	n.Advance(period)
+	for _, reason := range []string{"ImageGCFailed", "FreeDiskSpaceFailed"} {
+		if got := n.troubles(reason); got != 1 {
+			t.Errorf("%s: told %d times: %q", reason, got, n.events.Lines())
+		}
+	}
+}
+
+// TestFreedIsTold: the event about a disk that stays full says how much was freed.
+func TestFreedIsTold(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/a:1"), named("reg.io/b:1"))
+	n.other = 95
+	n.Advance(period + time.Second)
+	n.runtime.Answer(nil, "remove sha256:reg.io/a:1", "remove sha256:reg.io/b:1")
+	n.Advance(time.Second)
+	want := "n1: FreeDiskSpaceFailed: Insufficient free disk space on the node's image filesystem (95% of 100 B used). " +
+		"Failed to free sufficient space by deleting unused images (freed 2 bytes). 15 bytes more must become free: "
+	if lines := n.events.Lines(); len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
+		t.Errorf("told %q, want %q", lines, want)
+	}
+}
+
+// TestDiskWithoutSize: people are told that images can't be removed by space, also if something else can't be
+// measured.
+func TestDiskWithoutSize(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/a:1"))
+	n.device, n.sizeless = "0:5", true
+	n.Advance(2 * period)
+	other := newNode(t, usual, named("reg.io/a:1"))
+	other.device, other.sizeless, other.blind = "0:5", true, errors.New("/proc says nothing about processes")
+	other.Advance(2*period + time.Second)
+	for _, n := range []*node{n, other} {
+		if n.troubles("InvalidDiskCapacity") != 1 || len(n.list) != 1 {
+			t.Errorf("told %q", n.events.Lines())
+		}
+	}
+}
+
 // TestReclaim: all that nobody uses go, young ones too, and what containers or pods need stays.
 func TestReclaim(t *testing.T) {
 	n := newNode(t, imagegc.Policy{MinAge: time.Hour}, named("reg.io/a:1"), named("reg.io/used:1"), named(img))
@@ -180,6 +243,79 @@ func TestReclaim(t *testing.T) {
 	n.reclaims()
 	n.Advance(time.Second)
 	n.WantByListener("the pod is gone", "runtime: remove sha256:"+img)
+}
+
+// TestImagesOfVolumesStay: those of pods that did not ask this actor for them, by name or digest. They count as used,
+// so they do not go by age as soon as their pods have ended.
+func TestImagesOfVolumesStay(t *testing.T) {
+	const digest = "reg.io/by@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	n := newNode(t, imagegc.Policy{MaxAge: time.Hour}, named("reg.io/data:1"), named("reg.io/a:1"),
+		observed.Image{ID: "sha256:by", RepoDigests: []string{digest}, SizeBytes: 1})
+	n.volumes = []string{"reg.io/data:1", digest}
+	n.Advance(66*time.Minute + 10*time.Second)
+	n.WantByListener("only the unused one", "runtime: remove sha256:reg.io/a:1")
+	n.runtime.Answer(nil, "remove sha256:reg.io/a:1")
+	n.Advance(100 * time.Minute)
+	n.volumes = nil
+	n.Advance(50 * time.Minute)
+	n.WantByListener("just used", "removed by age")
+	n.Advance(15 * time.Minute)
+	n.WantByListener("not used for long", "runtime: remove sha256:by", "runtime: remove sha256:reg.io/data:1")
+}
+
+// TestNobodyIsAskedWithoutNeed: if containers use all images, no pod is asked for its volumes.
+func TestNobodyIsAskedWithoutNeed(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/used:1"))
+	var pod observed.RuntimePod
+	pod.Containers = []observed.Container{{Image: "reg.io/used:1", State: observed.ContainerRunning}}
+	n.pods.Pods = append(n.pods.Pods, pod)
+	n.other = 95
+	n.Advance(5 * period)
+	if n.asked != 0 || n.troubles("FreeDiskSpaceFailed") == 0 {
+		t.Errorf("asked %d times; %q", n.asked, n.events.Lines())
+	}
+}
+
+// TestImagesWaitForUnknownPods: no image goes while a pod may run that is not known. Before pods are evicted, they
+// are waited for, but not for ever.
+func TestImagesWaitForUnknownPods(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/data:1"), named("reg.io/a:1"))
+	n.other, n.unknown = 95, true
+	n.Advance(5*period + time.Second)
+	n.WantByListener("not known")
+	n.reclaims()
+	n.Advance(10 * time.Second)
+	n.WantByListener("waits")
+	n.volumes, n.unknown = []string{"reg.io/data:1"}, false
+	n.Advance(3 * time.Second)
+	n.WantByListener("known", "runtime: remove sha256:reg.io/a:1")
+	n.runtime.Answer(nil, "remove sha256:reg.io/a:1")
+	n.Advance(time.Second)
+	n.WantByListener("removed", "removed by space", "reclaimed: <nil>")
+
+	n = newNode(t, usual, named("reg.io/data:1"), named("reg.io/a:1"))
+	n.unknown, n.volumes = true, []string{"reg.io/data:1"} // of a pod that is known
+	n.reclaims()
+	n.Advance(25 * time.Second)
+	n.WantByListener("waits")
+	n.Advance(10 * time.Second)
+	n.WantByListener("no longer", "runtime: remove sha256:reg.io/a:1")
+}
+
+// TestNobodySaysWhatIsMounted: nothing is removed then, and people are told.
+func TestNobodySaysWhatIsMounted(t *testing.T) {
+	n := newNode(t, usual, named("reg.io/a:1"))
+	n.silent = true
+	n.reclaims()
+	n.Advance(checkDeadline + time.Second)
+	n.WantByListener("failed", "reclaimed: AskPods: deadline exceeded: no answer within 1m0s")
+	if n.troubles("ImageGCFailed") != 1 || len(n.list) != 1 {
+		t.Errorf("told %q", n.events.Lines())
+	}
+	n.silent = false
+	n.reclaims()
+	n.Advance(time.Second)
+	n.WantByListener("answered", "runtime: remove sha256:reg.io/a:1")
 }
 
 // TestPodAsksForImageThatGoes: it waits for the end of the removal, and pulls the image again.

@@ -8,7 +8,7 @@
 // It also removes images that nobody uses; see collector.
 //
 //	images ──Left──► pressure     images ──ListImages, List, RemoveImage──► runtime
-//	eviction ──Reclaim──► images
+//	eviction ──Reclaim──► images  images ──VolumeImages──► podview
 //
 // Its state comes from the runtime, but for when images were used last, which is in a checkpoint. After a
 // restart, waiting pods are asked to send their requests again (Deps.Restarted).
@@ -232,6 +232,10 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.listed(ctx, m)
 	case inspected:
 		a.inspected(ctx, m)
+	case mounted:
+		a.mounted(ctx, m)
+	case askAgain:
+		a.askAgain(ctx, m)
 	case removed:
 		a.removed(ctx, m)
 	case agesLoaded:

@@ -3,15 +3,16 @@
 //
 //	pods ──Statics──► mirrors ◄──Found── apipods      nodestatus ──NodeSeen──► mirrors
 //	mirrors ──Create, Delete──► apiserver
-//	mirrors ──Object, Gone──► status
+//	mirrors ──Object, Gone──► status ──Outlived──► mirrors
 //
-// A mirror that is outdated, or that a client deletes, is deleted and created again. A
-// mirror without a static pod is deleted. After a restart the actor requests all its
+// A mirror that is outdated, that has ended while its pod runs, or that a client deletes, is
+// deleted and created again. A mirror without a static pod is deleted. After a restart the actor requests all its
 // facts again.
 package mirrors
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -48,6 +49,10 @@ type Found struct {
 // NodeSeen is this node's object, which owns its mirrors. From nodestatus.
 type NodeSeen struct{ Node *v1.Node }
 
+// Outlived says that the static pod of a mirror runs, but the mirror has ended. From status. Late: that mirror is
+// gone. Lost: repeated with the next Object.
+type Outlived struct{ Mirror types.UID }
+
 // Resend asks for all Objects again. From status, which restarted.
 type Resend struct{}
 
@@ -65,6 +70,7 @@ type due struct{}
 func (Statics) isMirrorsMessage()  {}
 func (Found) isMirrorsMessage()    {}
 func (NodeSeen) isMirrorsMessage() {}
+func (Outlived) isMirrorsMessage() {}
 func (Resend) isMirrorsMessage()   {}
 func (done) isMirrorsMessage()     {}
 func (due) isMirrorsMessage()      {}
@@ -106,7 +112,9 @@ type Deps struct {
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
-	return func() kernel.Behavior[Message] { return &mirrors{deps: deps, calls: map[string]*call{}} }
+	return func() kernel.Behavior[Message] {
+		return &mirrors{deps: deps, outlived: map[types.UID]bool{}, calls: map[string]*call{}}
+	}
 }
 
 type mirrors struct {
@@ -119,7 +127,9 @@ type mirrors struct {
 	mirrors []*v1.Pod
 	// listed: a list of them came since status was told.
 	listed bool
-	node   *v1.Node
+	// outlived are mirrors that have ended while their static pods run.
+	outlived map[types.UID]bool
+	node     *v1.Node
 	// calls are by name; told is what status was sent, ordered by name.
 	calls map[string]*call
 	told  []mirrorpods.Pair
@@ -158,6 +168,8 @@ func (a *mirrors) Receive(ctx *kernel.Context[Message], m Message) {
 		a.found, a.mirrors, a.listed = true, m.Mirrors, a.listed || m.Listed
 	case NodeSeen:
 		a.node = m.Node
+	case Outlived:
+		a.outlived[m.Mirror] = true
 	case Resend:
 		a.told = nil
 	case done:
@@ -175,7 +187,10 @@ func (a *mirrors) advance(ctx *kernel.Context[Message]) {
 	var stand []mirrorpods.Pair
 	var wake time.Time
 	calls := make(map[string]*call, len(a.calls))
-	for _, p := range mirrorpods.Pairs(a.statics, a.mirrors) {
+	maps.DeleteFunc(a.outlived, func(uid types.UID, _ bool) bool {
+		return !slices.ContainsFunc(a.mirrors, func(m *v1.Pod) bool { return m.UID == uid })
+	})
+	for _, p := range mirrorpods.Pairs(a.statics, a.mirrors, a.outlived) {
 		if p.Stands() {
 			stand = append(stand, p)
 		}

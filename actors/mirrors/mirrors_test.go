@@ -44,6 +44,18 @@ func TestReplace(t *testing.T) {
 	r.WantAfter("the new one is there", soon, "status: web is mirrored by mirror2")
 }
 
+// TestRunsAgain: the mirror of a pod that has ended stays, until the pod runs again.
+func TestRunsAgain(t *testing.T) {
+	r := newRig(t, node, statics("web=1"), found("web=1"))
+	r.WantAfter("it has ended", soon, stands)
+	r.tells(mirrors.Outlived{Mirror: "mirror1"})
+	r.WantAfter("it runs again", soon, "delete web, if it is mirror1", "status: web has lost mirror1")
+	r.tells(found())
+	r.WantAfter("it is gone", soon, create)
+	r.tells(found("web=1"))
+	r.WantAfter("the new one is there", time.Hour, stands)
+}
+
 // TestClientDeletes: a mirror that a client deletes, gracefully or at once, is created again.
 func TestClientDeletes(t *testing.T) {
 	r := newRig(t, node, statics("web=1"), found("web=1"))

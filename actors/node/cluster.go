@@ -9,8 +9,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/apipods"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	plugins "github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/mirrors"
 	"github.com/troupe-dev/troupe/actors/nodestatus"
@@ -73,6 +75,16 @@ func (a *cluster) resend() {
 	a.nodestatus.Tell(nodestatus.Resend{})
 }
 
+// tellDevices tells nodestatus which devices there are.
+func (a *cluster) tellDevices(i devices.Inventory) {
+	of := make(map[v1.ResourceName]nodeobject.Devices, len(i))
+	for name := range i { // order-free: a map again
+		all, healthy := i.Count(name)
+		of[name] = nodeobject.Devices{All: all, Healthy: healthy}
+	}
+	a.nodestatus.Tell(nodestatus.Devices{Of: of})
+}
+
 // retain tells objects which pods there are.
 func (a *cluster) retain(wanted map[types.UID]bool) { a.objects.Tell(objects.Retain{Pods: wanted}) }
 
@@ -87,6 +99,7 @@ func (a *cluster) tellPods(c *Config, d *pod.Deps) {
 func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
 	a.status = spawn(ctx, c.Around, "status", status.New(&status.Deps{
 		API: c.Ports.API, Load: c.Ports.Load,
+		Outlived: func(mirror types.UID) { a.mirrors.Tell(mirrors.Outlived{Mirror: mirror}) },
 		Restarted: func() {
 			a.apipods.Tell(apipods.Resend{})
 			a.mirrors.Tell(mirrors.Resend{})
@@ -119,17 +132,22 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 }
 
 // spawnSpeaking spawns the actors that send the first messages.
-func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, podsRef kernel.Ref[pods.Message]) {
+func (a *cluster) spawnSpeaking(ctx *kernel.Context[Message], c *Config, b *below) {
+	podsRef := b.pods
+	var resendDevices func()
+	if c.Ports.DevicePlugins != nil {
+		resendDevices = func() { b.devices.Tell(plugins.Resend{}) }
+	}
 	var setPodCIDR func(context.Context, string, func(error))
 	if c.Ports.PodNetwork != nil {
 		setPodCIDR = c.Ports.PodNetwork.SetPodCIDR
 	}
 	own := c.Cluster.Own
-	own.Unserved = c.Devices.Resources()
+	own.Unserved = c.unserved().Resources()
 	a.nodestatus = spawn(ctx, c.Around, "nodestatus", nodestatus.New(&nodestatus.Deps{
 		SetPodCIDR: setPodCIDR,
 		API:        c.Ports.API, Runtime: c.Ports.Runtime, Facts: c.Ports.Facts, Events: c.Ports.Events,
-		Own: &own, Devices: c.Devices, Checkpoints: c.Ports.Checkpoints,
+		Own: &own, Devices: c.Devices, ResendDevices: resendDevices, Checkpoints: c.Ports.Checkpoints,
 		Register: c.Cluster.Register, MaxImages: c.Cluster.MaxImages,
 		Seen: func(n *v1.Node) {
 			podsRef.Tell(pods.NodeSeen{Node: n})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	decide "github.com/troupe-dev/troupe/actors/decide/eviction"
@@ -26,7 +27,7 @@ func (b *below) spawnEviction(ctx *kernel.Context[Message], c *Config) {
 	b.eviction = spawn(ctx, c.Around, "eviction", eviction.New(&eviction.Deps{
 		NodeName: c.Name, Pressure: c.Ports.Pressure, Policy: c.Eviction, Events: c.Ports.Events, Evicted: c.Evicted,
 		StatsAge: c.StatsAge,
-		Pods:     func(reply func([]*v1.Pod)) { self.Tell(PodView{podview.Find{Reply: reply}}) },
+		Pods:     func(reply func([]*v1.Pod, map[types.UID]bool)) { self.Tell(PodView{podview.FindHolding{Reply: reply}}) },
 		Evict:    func(m pods.Evict) { b.pods.Tell(m) },
 		Show: func(s decide.Conditions) {
 			b.pods.Tell(pods.NodePressure{Pressure: admit.Pressure{Memory: s.Memory, Disk: s.Disk, PID: s.PID}})

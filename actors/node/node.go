@@ -13,20 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/claims"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	placed "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
+	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/gc"
 	"github.com/troupe-dev/troupe/actors/images"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -79,9 +83,17 @@ type Ports struct {
 	Files       port.ContainerFiles
 	Manifests   port.Manifests
 	Checkpoints port.Checkpoints
-	// States are the state files that a kubelet has too (decide/cpustate); needed with Config.Assign.
-	States port.Checkpoints
-	Events port.Recorder
+	// States are the state files that a kubelet has too (decide/cpustate, decide/memorystate, decide/claimstate); needed
+	// with Config.Assign and DRADrivers. DeviceStates has the one of devices (decide/devicestate); needed with
+	// DevicePlugins.
+	States, DeviceStates port.Checkpoints
+	// DevicePlugins are the machine's; nil: containers get no devices. They need Config.Assign.
+	DevicePlugins port.DevicePlugins
+	// DRADrivers are the machine's drivers of dynamic resource allocation, and ResourceSlices what they offer. Either is
+	// nil where pods can't have ResourceClaims. They need API and States.
+	DRADrivers     port.DRADrivers
+	ResourceSlices port.ResourceSlices
+	Events         port.Recorder
 	// Logs are container logs, which LogReopener's runtime writes. Both are nil where there are
 	// none.
 	Logs        port.ContainerLogs
@@ -117,8 +129,21 @@ type Config struct {
 	Admit       admit.Node
 	// Devices are those of device plugins that a kubelet left on this machine, nil for none.
 	Devices *devicestate.State
-	// Assign is how containers get CPUs of their own; nil: none does (cpuManagerPolicy none).
+	// Assign is how containers get CPUs and devices of their own; nil: none does.
 	Assign *assign.Rules
+	// Memory is how containers get memory of their own; nil: none does. It needs Assign.
+	Memory *memory.Rules
+	// DeviceHealth: the status of pods says how the devices of their containers are. HealthMessages: and what their
+	// drivers say of that.
+	DeviceHealth, HealthMessages bool
+	// Assigned, if set, is told what containers get to themselves; Registered of each registration of a device plugin.
+	// They must not block.
+	Assigned assignments.Counts
+	// Claimed, if set, is told what became of ResourceClaims. It must not block.
+	Claimed    claims.Counts
+	Registered func(v1.ResourceName)
+	// DevicesChanged, if set, is called with what device plugins offer, at the start and with each change.
+	DevicesChanged func(placed.Inventory)
 	// Path and URL of static pods, and how often they are read.
 	ManifestPath, ManifestURL             string
 	ManifestPathPeriod, ManifestURLPeriod time.Duration
@@ -199,6 +224,7 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 		b.pods.Tell(pods.AskCollecting{})
 	}
 	b.spawnSpeaking(ctx, c)
+	b.spawnDevices(ctx, c)
 }
 
 // below are the actors of a node during their spawning. A sender may refer to a field that is not
@@ -206,6 +232,8 @@ func (n *node) Start(ctx *kernel.Context[Message]) {
 type below struct {
 	pods        kernel.Ref[pods.Message]
 	assignments kernel.Ref[assignments.Message]
+	claims      kernel.Ref[claims.Message]
+	devices     kernel.Ref[devices.Message]
 	images      kernel.Ref[images.Message]
 	volumes     kernel.Ref[volumes.Message]
 	resources   kernel.Ref[resources.Message]
@@ -234,8 +262,14 @@ func (b *below) podDeps(c *Config) *pod.Deps {
 		CrashPolicy: c.CrashBackOff,
 		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
 		HostIPs:     c.HostIPs, RuntimeName: c.RuntimeName, Allocatable: c.Admit.Allocatable,
-		Limits: c.Cgroups, Devices: c.Devices,
+		Limits: c.Cgroups, Devices: c.unserved(),
 	}
+	if c.Ports.DevicePlugins != nil {
+		d.PreStart = func(of placed.PreStart, reply func(error)) {
+			b.devices.Tell(devices.PreStart{PreStart: of, Reply: reply})
+		}
+	}
+	b.tellClaims(c, d)
 	if c.Ports.Cgroups != nil {
 		d.EnsureCgroup = func(m pod.EnsureCgroup) { b.resources.Tell(resources.Ensure{EnsureCgroup: m}) }
 		d.Cgroups = c.Ports.Cgroups
@@ -275,6 +309,8 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 			Place:   func(m assignments.Place) { b.assignments.Tell(m) },
 			Release: func(uid types.UID) { b.assignments.Tell(assignments.Release{UID: uid}) },
 			Living:  func(all map[types.UID]bool) { b.assignments.Tell(assignments.Living{Pods: all}) },
+			CPUs:    c.Assign.Static(),
+			Memory:  c.Memory != nil,
 		}
 	}
 	if c.Started != nil {
@@ -295,14 +331,21 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff:  imagepull.DefaultBackoff(),
 		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
-		Collect: c.imageCollection(),
+		Collect: c.imageCollection(self),
 	}))
 	if c.Assign != nil {
-		b.assignments = spawn(ctx, c.Around, "assignments", assignments.New(&assignments.Deps{
-			Rules: c.Assign, Files: c.Ports.States, Restarted: askAgain,
+		d := &assignments.Deps{
+			Rules: c.Assign, Memory: c.Memory, Files: c.Ports.States, Restarted: askAgain,
+			Counts: c.Assigned, Health: c.DeviceHealth,
 			Answer: func(m assignments.Answer) { b.pods.Tell(pods.Placed{Answer: m}) },
-		}))
+		}
+		if c.Ports.DevicePlugins != nil {
+			d.Plugins, d.DeviceFiles = c.Ports.DevicePlugins, c.Ports.DeviceStates
+			d.ResendPlugins = func() { b.devices.Tell(devices.Resend{}) }
+		}
+		b.assignments = spawn(ctx, c.Around, "assignments", assignments.New(d))
 	}
+	b.spawnClaims(ctx, c)
 	b.volumes = spawn(ctx, c.Around, "volumes", volumes.New(&volumes.Deps{
 		Host: c.Ports.Host, Events: c.Ports.Events, Restarted: askAgain,
 		Backoff: backoff.Policy{Base: 500 * time.Millisecond, Max: 2 * time.Minute}, Deadline: callDeadline,
@@ -310,7 +353,7 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	}))
 	if c.Ports.Cgroups != nil {
 		b.resources = spawn(ctx, c.Around, "resources", resources.New(&resources.Deps{
-			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Restarted: askAgain,
+			Cgroups: c.Ports.Cgroups, Settings: c.Cgroups, Events: c.Ports.Events, Node: c.Name, Restarted: askAgain,
 			Living: func(reply func(map[types.UID]bool)) {
 				b.pods.Tell(pods.Living{Reply: func(living map[types.UID]bool, all bool) {
 					if all {
@@ -348,10 +391,11 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 }
 
 // imageCollection is how images that nobody uses are removed.
-func (c *Config) imageCollection() *images.Collect {
+func (c *Config) imageCollection(self kernel.Ref[Message]) *images.Collect {
 	of := &images.Collect{
 		Policy: c.ImageGC, Runtime: c.Ports.Runtime, Node: c.Name, Checkpoints: c.Ports.Checkpoints, Removed: c.ImageRemoved,
 		Period: imageLookPeriod, ListPeriod: imageListPeriod, Deadline: callDeadline,
+		Mounted: func(reply func([]string, bool)) { self.Tell(PodView{podview.VolumeImages{Reply: reply}}) },
 	}
 	if c.Ports.Pressure != nil {
 		of.Left = c.Ports.Pressure.Left
@@ -382,7 +426,7 @@ func (b *below) spawnSpeaking(ctx *kernel.Context[Message], c *Config) {
 		Slow: c.RelistSlow, Fast: c.RelistFast, Deadline: callDeadline, Impatience: 2 * time.Second,
 	}))
 	if c.Ports.API != nil {
-		b.above.spawnSpeaking(ctx, c, b.pods)
+		b.above.spawnSpeaking(ctx, c, b)
 	}
 	if c.Ports.Pressure != nil && c.Eviction.Acts() {
 		b.spawnEviction(ctx, c)
@@ -443,7 +487,7 @@ func (n *node) spawnView(ctx *kernel.Context[Message]) kernel.Ref[podview.Messag
 
 func (n *node) admit(p *v1.Pod, others []*v1.Pod, as *v1.Node, now admit.Now) *admit.Rejection {
 	by := n.config.Admit
-	by.Devices, by.Now = n.config.Devices, now
+	by.Devices, by.Claims, by.Now = n.config.unserved(), n.config.claims(), now
 	if as != nil {
 		by.Allocatable = nodeobject.WithExtended(by.Allocatable, as.Status.Allocatable)
 		by.Labels, by.Taints = as.Labels, as.Spec.Taints

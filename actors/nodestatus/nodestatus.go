@@ -57,6 +57,8 @@ type Deps struct {
 	Runtime Runtime
 	Facts   port.NodeFacts
 	Events  port.Recorder
+	// ResendDevices asks for Devices; nil without device plugins.
+	ResendDevices func()
 	// Own is the configured part of the node. Devices are those of device plugins, nil for none. Checkpoints are used
 	// only if they are lost.
 	Own         *nodeobject.Own
@@ -89,7 +91,14 @@ type Deps struct {
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &nodestatus{deps: deps, runtime: runtimeView{patience: firstPoll}, unreadLease: true}
+		n := &nodestatus{deps: deps, runtime: runtimeView{patience: firstPoll}, unreadLease: true}
+		if deps.ResendDevices != nil {
+			n.devices = map[v1.ResourceName]nodeobject.Devices{}
+			for _, name := range deps.Devices.Resources() {
+				n.devices[name] = nodeobject.Devices{} // until their plugin registers
+			}
+		}
+		return n
 	}
 }
 
@@ -110,9 +119,11 @@ type nodestatus struct {
 	reset      reset
 
 	pressure eviction.Conditions
-	runtime  runtimeView
-	machine  *port.Machine
-	images   []v1.ContainerImage
+	// devices are those of device plugins, nil where there can be none.
+	devices map[v1.ResourceName]nodeobject.Devices
+	runtime runtimeView
+	machine *port.Machine
+	images  []v1.ContainerImage
 	// looked is when machine and images were last read.
 	looked time.Time
 	// reading are the effects of these reads; results of others are late.
@@ -182,6 +193,8 @@ func (n *nodestatus) Start(ctx *kernel.Context[Message]) {
 	n.report = ctx.Now().Add(n.deps.Report/2 + time.Duration(ctx.Rand().Int64N(int64(n.deps.Report))))
 	if ctx.Incarnation() == 1 {
 		n.record(ctx, nodeobject.Starting())
+	} else if n.deps.ResendDevices != nil {
+		n.deps.ResendDevices()
 	}
 	n.renew(ctx)
 	n.loadMark(ctx)
@@ -201,6 +214,9 @@ func (n *nodestatus) Receive(ctx *kernel.Context[Message], m Message) {
 		n.seen = nil
 	case Pressure:
 		n.pressure = m.Conditions
+		n.gather(ctx)
+	case Devices:
+		n.devices = m.Of
 		n.gather(ctx)
 	case ShuttingDown:
 		n.shuttingDown = m.On
@@ -356,142 +372,7 @@ func (n *nodestatus) tell(ctx *kernel.Context[Message]) {
 		!slices.EqualFunc(s.Spec.Taints, n.node.Spec.Taints, func(a, b v1.Taint) bool {
 			return a.MatchTaint(&b) && a.Value == b.Value
 		}) || !nodeobject.SameExtended(s, n.node) {
-		n.deps.Seen(nodeobject.Shown(n.deps.Own, n.node, n.resetDue(n.node)))
+		n.deps.Seen(nodeobject.Shown(n.deps.Own, n.node, n.devices, n.resetDue(n.node)))
 	}
 	n.seen = n.node
-}
-
-// sync makes the object match the facts, one call at a time.
-func (n *nodestatus) sync(ctx *kernel.Context[Message]) {
-	if n.call != 0 || n.retrying || !n.listed {
-		return
-	}
-	due := !ctx.Now().Before(n.report)
-	if !n.dirty && !due {
-		return
-	}
-	if n.facts == nil || n.reset.loading != 0 {
-		return // some facts are missing
-	}
-	own := n.deps.Own
-	if n.node == nil && !n.deps.Register {
-		return // the watch will report it
-	}
-	if n.node == nil {
-		node := nodeobject.New(own, n.facts, ctx.Now())
-		n.before = &v1.NodeStatus{}
-		n.write(ctx, "CreateNode", func(c context.Context, done func(port.APIObject, error)) {
-			n.deps.API.Create(c, node, done)
-		})
-		return
-	}
-	key, from := n.key(), n.node
-	n.from = from
-	if to, differs := nodeobject.Meta(own, from); differs && !n.labelled {
-		n.labelled = true
-		n.write(ctx, "PatchNode", func(c context.Context, done func(port.APIObject, error)) {
-			n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: to}, done)
-		})
-		return
-	}
-	facts := *n.facts
-	facts.Reset = n.resetDue(from)
-	status, differs := nodeobject.Status(own, &facts, &from.Status, ctx.Now())
-	if (!differs || n.wrote == n.facts && n.acks > 1) && !due {
-		n.dirty = false
-		n.resetDone(ctx)
-		return
-	}
-	n.resetting(ctx, from)
-	to := *from
-	to.Status = status
-	n.before = &from.Status
-	n.report = ctx.Now().Add(n.deps.Report)
-	n.write(ctx, "PatchNodeStatus", func(c context.Context, done func(port.APIObject, error)) {
-		n.deps.API.Patch(c, port.APIPatch{Key: key, From: from, To: &to, Status: true}, done)
-	})
-}
-
-// write starts a call about the node's object.
-func (n *nodestatus) write(
-	ctx *kernel.Context[Message], what string, run func(context.Context, func(port.APIObject, error)),
-) {
-	n.dirty, n.at = false, ctx.Now()
-	if what != "GetNode" && what != "PatchNode" && n.wrote != n.facts {
-		n.wrote, n.acks = n.facts, 0
-	}
-	e := kernel.Effect[Message]{Kind: what, Object: n.deps.Own.Name, Lane: "node", Deadline: n.deps.Deadline}
-	n.call = portcall.Do(ctx, e, run, func(id kernel.EffectID, o port.APIObject, err error) Message {
-		w := written{id: id, what: what, err: err}
-		if err == nil {
-			w.node = o.(*v1.Node)
-		}
-		return w
-	})
-}
-
-func (n *nodestatus) written(ctx *kernel.Context[Message], m written) {
-	if m.id != n.call {
-		return
-	}
-	n.call = 0
-	if m.err == nil {
-		n.failures = 0
-		if n.told {
-			n.told = false
-			ctx.Log().Info().Msg("the apiserver accepts node status updates again")
-		}
-		if m.what == "CreateNode" {
-			ctx.Log().Info().Msg("the node is registered")
-		}
-		if n.before != nil {
-			for _, e := range nodeobject.Events(n.deps.Own.Name, n.before, &m.node.Status) {
-				n.record(ctx, e)
-			}
-			n.before = nil
-		}
-		n.newer(m.node, n.from != nil && apipod.Restored(n.from, m.node))
-		n.acks++
-		n.dirty = true // is everything written?
-		return
-	}
-	n.dirty, n.labelled, n.wrote, n.before = true, false, nil, nil
-	if m.what == "PatchNodeStatus" {
-		n.report = ctx.Now()
-	}
-	switch kind := port.KindOf(m.err); {
-	case kind == port.NotFound && m.what != "CreateNode":
-		n.gone() // deleted: register it again
-		return
-	case kind == port.AlreadyExists, kind == port.Conflict:
-		// Another client registered the node or changed it: read it.
-		if n.failures++; n.failures == 1 {
-			n.read(ctx)
-			return
-		}
-	default:
-		n.failures++
-	}
-	if !n.told {
-		n.told = true
-		log := ctx.Log().Warn()
-		if kind := port.KindOf(m.err); kind == port.Unavailable || kind == port.Unauthorized {
-			log = ctx.Log().Debug() // the watch logs it once for all
-		}
-		log.Str("call", m.what).Str("error", m.err.Error()).Msg("cannot write the node status to the apiserver; retrying")
-	}
-	n.retrying = true
-	ctx.After(n.wait(ctx, n.failures), again{})
-}
-
-// read reads the object when the watch is late.
-func (n *nodestatus) read(ctx *kernel.Context[Message]) {
-	key := n.key()
-	n.write(ctx, "GetNode", func(c context.Context, done func(port.APIObject, error)) { n.deps.API.Get(c, key, done) })
-}
-
-// wait is the backoff after a failure, with jitter.
-func (n *nodestatus) wait(ctx *kernel.Context[Message], failures int) time.Duration {
-	d := backoff.Retry(n.deps.Backoff, failures)
-	return d/2 + time.Duration(ctx.Rand().Int64N(int64(d/2)+1))
 }

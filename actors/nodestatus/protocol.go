@@ -8,6 +8,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/checkpoint"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -25,6 +26,12 @@ type Resend struct{}
 // Pressure says which resources of the node run short. From eviction, at each change and again under pressure. Lost:
 // the next measurement under pressure repeats it. Twice: as once.
 type Pressure struct{ eviction.Conditions }
+
+// Devices are those of device plugins. From devices, at its start and with each change. Lost: told again when asked.
+// Twice: as once.
+type Devices struct {
+	Of map[v1.ResourceName]nodeobject.Devices
+}
 
 // ShuttingDown says that the machine is shutting down, or no longer is: the node is not ready. From shutdown. Lost
 // with a crash of this actor: shutdown repeats it. Twice: as once.
@@ -124,6 +131,7 @@ type leased struct {
 
 func (Pressure) isNodeStatusMessage()       {}
 func (Resend) isNodeStatusMessage()         {}
+func (Devices) isNodeStatusMessage()        {}
 func (ShuttingDown) isNodeStatusMessage()   {}
 func (told) isNodeStatusMessage()           {}
 func (ended) isNodeStatusMessage()          {}

@@ -19,6 +19,10 @@ func (p *pod) ask(ctx *kernel.Context[Message], r podplan.Request) {
 		p.deps.EnsureCgroup(EnsureCgroup{Pod: p.want, Make: r.Make, ReplyTo: ctx.Self()})
 	case podplan.RemoveCgroup:
 		p.deps.RemoveCgroup(RemoveCgroup{UID: p.uid, ReplyTo: ctx.Self()})
+	case podplan.PrepareClaims:
+		p.deps.PrepareClaims(PrepareClaims{Pod: p.want, Make: r.Make, ReplyTo: ctx.Self()})
+	case podplan.ReleaseClaims:
+		p.deps.ReleaseClaims(ReleaseClaims{UID: p.uid, ReplyTo: ctx.Self()})
 	case podplan.NoteRestart:
 		p.deps.NoteRestart(NoteRestart{UID: p.uid, Container: r.Name, Note: p.facts.RestartNotes[r.Name]})
 	}

@@ -2,6 +2,7 @@ package pod
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -33,8 +35,11 @@ func (a createContainer) begin(p *pod) run {
 			Pod: p.want, PodIPs: a.PodIPs, HostIPs: p.deps.HostIPs, Allocatable: p.deps.Allocatable,
 		},
 		Container: spec, Objects: p.objects, Paths: p.paths, Images: p.facts.Images, View: &p.facts.View,
-		Devices: p.deps.Devices,
+		Devices: p.deps.Devices, Claims: p.deps.PrepareClaims != nil,
 	})
+	if why := p.placement.Lacks(a.Name); why != "" && err == nil {
+		err = errors.New(why)
+	}
 	if err != nil {
 		return unable(cannotCreate(p.want, a.Name, err))
 	}
@@ -47,8 +52,9 @@ func (a createContainer) begin(p *pod) run {
 	c.r = port.CreateContainer{
 		Pod: p.want, Container: spec, Attempt: a.Attempt, SandboxID: a.SandboxID, SandboxAttempt: a.SandboxAttempt,
 		ImageRef: a.ImageRef, SpecHash: a.SpecHash, RuntimeHandler: plan.RuntimeHandler, TargetID: plan.TargetID,
-		Placement: a.Placement,
+		Placement: a.Placement, Devices: p.placement.Given(a.Name).WithCDI(p.facts.Claims.Of(a.Name)),
 	}
+	c.preStart = p.deps.PreStart
 	// containerd shows a container's image by its registry digest, where there is one. The status
 	// has it at once and need not change when the container was inspected.
 	c.shownImage = a.ImageRef
@@ -72,7 +78,8 @@ func (a createContainer) failed(p *pod, ctx *kernel.Context[Message], f failed) 
 // creation makes one incarnation of a container and what it needs of the host first. It uses no
 // state of the actor, so it may run on any goroutine.
 //
-//	read the files that variables are in ─► own files ─► subPaths of volumes ─► CreateContainer
+//	read the files that variables are in ─► own files ─► subPaths of volumes ─► PreStartContainer of each device plugin
+//	─► CreateContainer
 type creation struct {
 	rt       port.Runtime
 	files    port.ContainerFiles // nil where containers have none
@@ -83,6 +90,9 @@ type creation struct {
 	podIPs     []string
 	r          port.CreateContainer
 	shownImage string
+	// preStart tells a device plugin; told is how many of them were.
+	preStart func(devices.PreStart, func(error))
+	told     int
 }
 
 func (c creation) begin(ctx context.Context, done func(ActionDone)) {
@@ -140,7 +150,21 @@ func (c creation) makeSubPaths(ctx context.Context, done func(ActionDone)) {
 	})
 }
 
+// create tells the plugins of the container's devices, one after the other, and then creates it.
 func (c creation) create(ctx context.Context, done func(ActionDone)) {
+	if d := c.r.Devices; d != nil && c.preStart != nil && c.told < len(d.PreStart) {
+		of := d.PreStart[c.told]
+		c.told++
+		c.preStart(of, func(err error) {
+			if err != nil {
+				done(ActionDone{Err: cannotCreate(c.r.Pod, c.r.Container.Name, fmt.Errorf(
+					"the device plugin of %s can't prepare devices for the start: %w", of.Resource, err))})
+				return
+			}
+			c.create(ctx, done)
+		})
+		return
+	}
 	c.rt.CreateContainer(ctx, c.r, func(id string, err error) {
 		done(ActionDone{Result: podplan.Result{NewID: id, ImageRef: c.shownImage}, Err: err})
 	})

@@ -4,7 +4,11 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
@@ -53,5 +57,57 @@ func TestExceededGracePeriod(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEvictedWhileDeleted: a pod that is evicted while it is being deleted has failed, and users are told if it is not
+// killed in time, counted from the eviction. A pod that has ended before stays as it is.
+func TestEvictedWhileDeleted(t *testing.T) {
+	evict := func(r *rig) {
+		s := r.assign.Stop.Merged(podlife.Stop{
+			At: r.Now(), Grace: time.Second, Reason: "Evicted", Message: "low", Disruption: "low", Fail: true,
+		})
+		r.assign.Stop = &s
+		r.actor.Tell(r.assign)
+	}
+	ended := func(r *rig) string {
+		r.until(2*time.Minute, "ended", func() bool { return r.finished })
+		r.Settle()
+		if d := podstatus.FindCondition(r.status.Conditions, v1.DisruptionTarget); d != nil {
+			return string(r.status.Phase) + " " + r.status.Reason + ": " + d.Message
+		}
+		return string(r.status.Phase) + " " + r.status.Reason
+	}
+	for _, crash := range []bool{false, true} {
+		r := newRig(t, onePod("a"), deaf())
+		r.up()
+		r.stop(time.Minute)
+		r.Advance(30 * time.Second)
+		r.fault = func(c simcri.Call) simcri.Fault { return simcri.Fault{Hang: c.Method == simcri.StopContainer} }
+		evict(r)
+		if crash {
+			r.actor.Crash()
+		}
+		r.Advance(9 * time.Second)
+		if told := r.told("ExceededGracePeriod"); len(told) > 0 {
+			t.Errorf("crash %v: told %q 9 s after the eviction", crash, told)
+		}
+		r.Advance(2 * time.Second)
+		if told := r.told("ExceededGracePeriod"); len(told) != 1 {
+			t.Errorf("crash %v: told %q 11 s after the eviction, want it once", crash, told)
+		}
+		r.fault = nil
+		if got := ended(r); got != "Failed Evicted: low" {
+			t.Errorf("crash %v: it has ended as %s", crash, got)
+		}
+	}
+	r := newRig(t, onePod("a"), nil)
+	r.up()
+	r.stop(time.Minute)
+	before := ended(r)
+	evict(r)
+	r.actor.Tell(pod.Repeat{})
+	if got := ended(r); got != before {
+		t.Errorf("it had ended as %s, and is %s since", before, got)
 	}
 }

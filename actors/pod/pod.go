@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
@@ -42,6 +44,9 @@ type Deps struct {
 	// EnsureCgroup and RemoveCgroup are nil where pods have no cgroups of their own.
 	EnsureCgroup func(EnsureCgroup)
 	RemoveCgroup func(RemoveCgroup)
+	// PrepareClaims and ReleaseClaims are nil where ResourceClaims can't be prepared.
+	PrepareClaims func(PrepareClaims)
+	ReleaseClaims func(ReleaseClaims)
 	// Cgroups resizes running pods; it is nil there too. Limits derives the limits of pods and
 	// containers from their requests.
 	Cgroups port.Cgroups
@@ -65,6 +70,9 @@ type Deps struct {
 	// Allocatable is what the node has for pods. Devices are those of device plugins, nil for none.
 	Allocatable v1.ResourceList
 	Devices     *devicestate.State
+	// PreStart tells a device plugin that a container with its devices is about to be created; nil without device
+	// plugins. reply is called on any goroutine.
+	PreStart func(of devices.PreStart, reply func(error))
 }
 
 // New makes the constructor of the actor of one pod.
@@ -159,6 +167,8 @@ func (p *pod) Receive(ctx *kernel.Context[Message], m Message) {
 		p.objectsSeen(ctx, m)
 	case CgroupAnswer:
 		p.facts.Cgroup = m.Cgroup
+	case ClaimsAnswer:
+		p.facts.Claims = m.Claims
 	case Probed:
 		p.heard(m)
 	case Noted:
@@ -190,6 +200,9 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 	for name, n := range m.RestartNotes { // order-free: each on its own
 		p.facts.Recall(name, n)
 	}
+	if old != nil && p.facts.Claims.Is(claims.Pending) && !claims.Same(old, p.want) {
+		p.facts.Claims = nil // asked once more
+	}
 	p.resized(ctx, old, m.Resized)
 	if m.Placement != nil {
 		p.placement = m.Placement
@@ -208,8 +221,11 @@ func (p *pod) assign(ctx *kernel.Context[Message], m Assign) {
 		return
 	}
 	stop := *m.Stop
-	if p.stop != nil {
+	switch {
+	case p.life == podlife.Terminated: // it has ended: nothing else can be why
 		stop = p.stop.Shortened(stop)
+	case p.stop != nil:
+		stop = p.stop.Merged(stop)
 	}
 	p.stop = &stop
 	p.giveUpStarts(ctx)
@@ -342,6 +358,7 @@ func (p *pod) input(now time.Time) podplan.Input {
 	}
 	in.HostsFile = p.deps.Files != nil
 	in.Resize, in.Placement = p.resizing(), p.placement
+	in.UsesClaims = p.deps.PrepareClaims != nil && claims.Uses(p.want)
 	if p.deps.NeedObjects != nil {
 		in.Objects = &p.objects
 	}

@@ -7,6 +7,7 @@
 //	                                           pod ──Mount, Unmount──► volumes ──VolumesAnswer──► pod
 //	                                           pod ──NeedObjects, ForgetObjects──► objects ──ObjectsAnswer──► pod
 //	                              pod ──EnsureCgroup, RemoveCgroup──► resources ──CgroupAnswer──► pod
+//	                              pod ──PrepareClaims, ReleaseClaims──► claims ──ClaimsAnswer──► pod
 //
 // After a restart it knows nothing. It asks pods for its assignment, reads its pod from the
 // runtime, inherits its predecessor's lanes, and continues.
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
@@ -125,6 +127,10 @@ type ObjectsAnswer struct{ Objects podobjects.Set }
 // RemoveCgroup and on every change after. Lost: asked again when resources restarted.
 type CgroupAnswer struct{ Cgroup podcgroup.Cgroup }
 
+// ClaimsAnswer is the state of the pod's ResourceClaims. From claims, in answer to PrepareClaims and ReleaseClaims and
+// on every change after. Lost: asked again when claims restarted.
+type ClaimsAnswer struct{ Claims *claims.Pod }
+
 // Probed is the current probe result of one container. From probes, on every change and in answer
 // to ProbeContainers with Wait. Lost: asked again when probes restarted. Late or twice: the
 // newest counts, and results of a removed container are ignored.
@@ -160,6 +166,7 @@ func (ImageAnswer) isPodMessage()   {}
 func (VolumesAnswer) isPodMessage() {}
 func (ObjectsAnswer) isPodMessage() {}
 func (CgroupAnswer) isPodMessage()  {}
+func (ClaimsAnswer) isPodMessage()  {}
 func (Probed) isPodMessage()        {}
 func (Noted) isPodMessage()         {}
 func (ActionDone) isPodMessage()    {}
@@ -294,6 +301,20 @@ type EnsureCgroup struct {
 
 // RemoveCgroup tells resources that the pod is gone from this node.
 type RemoveCgroup struct {
+	UID     types.UID
+	ReplyTo kernel.Ref[Message]
+}
+
+// PrepareClaims asks claims which devices the pod's ResourceClaims give to its containers and, with Make, to have
+// drivers prepare them first: the pod has no sandbox yet.
+type PrepareClaims struct {
+	Pod     *v1.Pod
+	Make    bool
+	ReplyTo kernel.Ref[Message]
+}
+
+// ReleaseClaims tells claims that nothing of the pod runs.
+type ReleaseClaims struct {
 	UID     types.UID
 	ReplyTo kernel.Ref[Message]
 }

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -64,6 +65,8 @@ func (p *pod) trouble() string {
 		return newest.Reason + ": " + newest.Message
 	case p.stop != nil && p.facts.Cgroup.State == podcgroup.Failed:
 		return p.facts.Cgroup.Message
+	case p.stop != nil && p.facts.Claims.Is(claims.Going) && p.facts.Claims.Trouble() != "":
+		return p.facts.Claims.Trouble()
 	case p.stop != nil:
 		return p.facts.Volumes.Message // empty unless the pod waits for volumes
 	default:

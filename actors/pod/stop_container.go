@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/troupe-dev/troupe/actors/decide/podplan"
+	"github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/kernel"
 )
 
@@ -25,8 +26,8 @@ func (a stopContainer) begin(p *pod) run {
 			rt.StopContainer(ctx, a.ID, a.Grace, onlyErr(done))
 		},
 	}
-	if p.stop != nil && a.Grace > 0 {
-		r.pool = TeardownPool
+	if p.stop != nil && a.Grace > 0 && !shutdown.Is(p.stop) {
+		r.pool = TeardownPool // of pods that end with the machine, nobody waits for the first (decision 0003)
 	}
 	return r
 }

@@ -30,6 +30,9 @@ func (a *pods) admitted(ctx *kernel.Context[Message], r *record) bool {
 		r.Unasked = true
 		return true
 	case podset.Ask:
+		if r.place.asked && !r.place.answered {
+			return false // it was admitted, and holds its room; it is checked once more with the answer
+		}
 	}
 	rp, known := a.runtime[r.Pod.UID]
 	now := admit.Now{Pressure: a.pressure}

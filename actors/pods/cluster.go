@@ -52,7 +52,7 @@ func (a *pods) refresh(ctx *kernel.Context[Message], r *record, p *v1.Pod) {
 		if r.Stop == nil {
 			ctx.Log().Info().Str("pod", r.name()).Dur("grace", s.Grace).Msg("pod is being deleted; stopping it")
 		}
-		r.Stop = podset.Sooner(r.Stop, *s)
+		r.StopBy(*s)
 	}
 	if r.State.HasActor() {
 		a.assign(p.UID)
@@ -86,7 +86,7 @@ func (r *record) deletion(now time.Time) (s *podlife.Stop) {
 // kill stops a pod that was force deleted in the apiserver.
 func (a *pods) kill(ctx *kernel.Context[Message], uid types.UID, r *record) {
 	ctx.Log().Info().Str("pod", r.name()).Msg("pod deleted from apiserver; killing it")
-	r.Stop = podset.Sooner(r.Stop, podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
+	r.StopBy(podlife.Stop{At: ctx.Now(), Why: "the pod was deleted by force"})
 	r.Removal = podset.Told
 	a.assign(uid)
 }

@@ -5,9 +5,13 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
 )
 
@@ -32,6 +36,91 @@ func TestEvict(t *testing.T) {
 	r.want("it is evicted again", []string{"a:"}, "a: assign, look, stop in 1.003s: low on memory (failed)")
 	r.tells(ends("a", 0, 1), eviction(r, "a", 0, "low on memory"), eviction(r, "nobody", 0, "low on memory"))
 	r.want("nothing is left of it to stop", []string{"a:"})
+}
+
+// deletes is the apiserver that deletes a pod with a grace period.
+func (r *rig) deletes(uid string, grace int64) pods.Wanted {
+	p := made(uid)
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: r.Now()}, &grace
+	return wants(podspec.API, p)
+}
+
+// TestEvictWhileDeleting: an eviction shortens the grace period of a pod that is being deleted at once. That it has
+// failed, and why, is saved first, and outlives the agent.
+func TestEvictWhileDeleting(t *testing.T) {
+	r := newRig(t, 0, func(r *rig) { r.saves.Silent = true })
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"), r.deletes("a", 60))
+	r.answers()
+	r.Forget()
+	r.tells(eviction(r, "a", 10*time.Second, "low on memory"))
+	r.want("the disk is slow", []string{"a:"}, "a: assign, look, stop in 10.002s: the pod was deleted")
+	r.tells(pods.Asked{Ask: pod.Ask{UID: "a"}})
+	r.want("its actor restarts meanwhile", []string{"a:"}, "a: assign, look, stop in 10.002s: the pod was deleted")
+	r.tells(r.deletes("a", 5))
+	r.want("it is deleted again meanwhile", []string{"a:"}, "a: assign, look, stop in 5s: the pod was deleted")
+	r.answers()
+	r.want("it has written", []string{"a:"}, "a: assign, look, stop in 5s: the pod was deleted (failed)")
+	r.tells(eviction(r, "a", time.Second, "low on disk space"))
+	r.want("it is evicted again", []string{"a:"}, "a: assign, look, stop in 1.009s: the pod was deleted (failed)")
+	r.answers()
+	for _, text := range []string{`"reason":"Evicted"`, `"message":"low on memory"`, `"disruption":"low on memory"`, `"grace":1009000000`} {
+		if !strings.Contains(string(r.disk["stops"]), text) {
+			t.Errorf("%s is not in the checkpoint: %s", text, r.disk["stops"])
+		}
+	}
+	next := newRig(t, 0, func(n *rig) { n.disk = r.disk })
+	next.tells(node, next.listed("a"), has(podspec.File, ""), next.deletes("a", 60))
+	next.want("another agent", []string{"a:"}, "a: assign, 1 sandboxes, stop in 1.009s: the pod was deleted (failed)")
+}
+
+// TestEvictWhileRemoved: the same for a static pod whose manifest was removed. If that comes back, the pod begins
+// another life, which is not evicted.
+func TestEvictWhileRemoved(t *testing.T) {
+	const stop = "stop in 1.004s: the pod was removed from its source"
+	r := newRig(t, 0, func(r *rig) { r.saves.Silent = true })
+	r.tells(node, r.listed("a"), has(podspec.API, ""), has(podspec.File, "a"))
+	r.answers()
+	r.Forget()
+	r.tells(has(podspec.File, ""), eviction(r, "a", time.Second, "shutdown"))
+	r.want("the disk is slow", []string{"a:"})
+	r.answers()
+	r.want("it has written both", []string{"a:"}, "a: assign, look, stop in 1s: the pod was removed from its source (failed)")
+
+	r = newRig(t, 0)
+	r.tells(node, r.listed("a"), has(podspec.API, ""), has(podspec.File, "a"), has(podspec.File, ""))
+	r.Advance(2 * time.Millisecond)
+	r.Forget()
+	r.tells(eviction(r, "a", time.Second, "shutdown"))
+	r.want("after it was told to stop", []string{"a:"}, "a: assign, look, "+stop, "a: assign, look, "+stop+" (failed)")
+	next := newRig(t, 0, func(n *rig) { n.disk = r.disk })
+	next.tells(node, next.listed("a"), has(podspec.API, ""), has(podspec.File, "a"))
+	next.want("another agent, and its manifest is back", []string{"a:"}, "a: assign, 1 sandboxes, "+stop+" (failed)")
+	next.tells(reports("a", v1.PodFailed, 0), ends("a", 0, 1))
+	next.want("another life", []string{"a:"}, "a: assign, look, first sandbox 1")
+}
+
+// TestDeletedWhileEvicting: a pod that is deleted by force ends at once, also while its eviction is not saved yet.
+func TestDeletedWhileEvicting(t *testing.T) {
+	r := newRig(t, 0, func(r *rig) { r.saves.Silent = true })
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a"))
+	r.answers()
+	r.Forget()
+	r.tells(eviction(r, "a", time.Minute, "low on memory"), has(podspec.API, ""))
+	r.want("the disk is slow", []string{"a:"}, "a: assign, look, stop in 0s: the pod was deleted by force")
+	r.answers()
+	r.want("it has written", []string{"a:"}, "a: assign, look, stop in 0s: low on memory (failed)")
+}
+
+// TestEvictRefused: a pod that is stopped because it may not run here has failed for that.
+func TestEvictRefused(t *testing.T) {
+	r := newRig(t, 0, func(r *rig) { r.reject["a"] = "too big" })
+	r.tells(node, r.listed("a"), has(podspec.File, ""), has(podspec.API, "a"))
+	r.Forget()
+	r.tells(eviction(r, "a", time.Second, "low on memory"))
+	r.want("it is only shortened", []string{"a:"}, "a: assign, look, stop in 1.002s: too big (failed)")
+	if strings.Contains(string(r.disk["stops"]), "low on memory") {
+		t.Errorf("the checkpoint has %s", r.disk["stops"])
+	}
 }
 
 // TestEvictedBeforeItBegan: a pod that waits never starts.

@@ -25,6 +25,11 @@ type Inventory struct {
 	Problems []manifest.Problem
 }
 
+// Complete says whether Pods are all that live here: nothing is left to find out since this actor started.
+func (i *Inventory) Complete() bool {
+	return !i.NotListed && !i.AsksCollected && len(i.Loading) == 0 && len(i.Unseen) == 0
+}
+
 // Fact is the state of one pod.
 type Fact struct {
 	podset.Entry

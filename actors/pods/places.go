@@ -6,6 +6,10 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -16,6 +20,9 @@ type Places struct {
 	Place   func(assignments.Place)
 	Release func(uid types.UID)
 	Living  func(pods map[types.UID]bool)
+	// CPUs: containers have CPUs of their own (cpuManagerPolicy static). Memory: they have memory of their own
+	// (memoryManagerPolicy Static).
+	CPUs, Memory bool
 }
 
 // places is what this actor knows of the CPUs of all pods.
@@ -24,6 +31,8 @@ type places struct {
 	shared string
 	// told: assignments knows which pods there are.
 	told bool
+	// version is that of the newest answer.
+	version uint64
 	// asked counts requests, from another number on in each incarnation.
 	asked uint64
 }
@@ -31,17 +40,25 @@ type places struct {
 // place is what a pod's containers have to themselves alone.
 //
 //	(none) ──placed──► asked ──Placed──► answered ──ended──► Release ──► (none)
-//	                                      └ rejected: the pod is not tried again before other CPUs are shared
+//	                                      └ rejected: the pod is not tried again before something became free
 type place struct {
 	asked, answered bool
+	// runs: the pod ran already when it was asked for.
+	runs bool
 	// held: it was not asked for, and an earlier agent may have given the pod something.
 	held bool
 	// number is that of the request: the answer to one from before the pod had ended and came back does not count.
 	number   uint64
 	own      map[string]placement.Container
 	rejected *admit.Rejection
-	// lacked are the CPUs that were shared when the pod was rejected: it is tried again when others are.
-	lacked cpuset.CPUSet
+	// devices are what containers with devices are created with.
+	devices map[string]*devices.Given
+	// health is how these devices are.
+	health devicehealth.Pod
+	// unknown is why containers can't be created, by name: nobody knows their devices.
+	unknown map[string]string
+	// lacked is the version of the answer that rejected the pod: it is tried again with another one.
+	lacked uint64
 	// now is what the pod's actor was told last.
 	now *placement.Pod
 }
@@ -54,13 +71,18 @@ func (a *pods) placed(r *record) bool {
 	if !r.place.asked {
 		a.places.asked++
 		r.place.asked, r.place.number = true, a.places.asked
-		a.deps.Places.Place(assignments.Place{Pod: r.Pod, Number: r.place.number})
+		r.place.runs = podset.Runs(a.runtime[r.Pod.UID])
+		a.ask(r)
 	}
 	return false
 }
 
 // answered notes what containers have, and tells the actors of pods.
 func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
+	shared := m.Shared.String()
+	// all: other pods may have to do with it too, so that it takes a pass over all of them.
+	all := shared != a.places.shared || len(m.Pods) == 0
+	var answered []*record
 	for _, p := range m.Pods {
 		r := a.of[p.UID]
 		if r == nil {
@@ -72,12 +94,27 @@ func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
 		if !r.place.asked || r.place.number != p.Number {
 			continue // what was given is released already
 		}
-		r.place.answered, r.place.rejected, r.place.own = true, p.Rejected, ownOf(p.Own)
-		r.place.lacked = m.Shared
+		r.place.answered, r.place.rejected, r.place.own = true, p.Rejected, ownOf(p.Own, p.Memory)
+		r.place.devices, r.place.unknown, r.place.lacked = p.Devices, p.Unknown, m.Version
+		all = all || r.State != podset.Waiting || r.Alloc != nil || r.Origin.Static()
+		answered = append(answered, r)
 	}
-	a.places.shared = m.Shared.String()
+	all = all || m.Version != a.places.version
+	for uid, health := range m.Health { // order-free: each on its own
+		if r := a.of[uid]; r != nil && r.place.answered && !r.place.health.Equal(health) {
+			r.place.health, r.place.now = health, nil
+			all = true
+		}
+	}
+	a.places.shared, a.places.version = shared, m.Version
+	if !all {
+		all = a.beginAnswered(ctx, answered)
+	}
+	if !all {
+		return
+	}
 	for _, r := range a.ranked {
-		if r.State == podset.Rejected && r.place.rejected != nil && !m.Shared.IsSubsetOf(r.place.lacked) {
+		if r.State == podset.Rejected && r.place.rejected != nil && m.Version != r.place.lacked {
 			r.place.rejected = nil
 		}
 		if r.State == podset.Running && r.place.answered && a.placement(r) != r.place.now {
@@ -87,10 +124,23 @@ func (a *pods) answered(ctx *kernel.Context[Message], m Placed) {
 	a.reconcile(ctx)
 }
 
-func ownOf(cpus map[string]cpuset.CPUSet) map[string]placement.Container {
+// beginAnswered begins pods that waited for nothing but their answer. It reports whether others may now be able to
+// begin: the room of a pod that did not is free. Without that, a start of n pods would look at n pods n times.
+func (a *pods) beginAnswered(ctx *kernel.Context[Message], answered []*record) (others bool) {
+	for _, r := range answered {
+		a.begin(ctx, r)
+		others = others || r.State != podset.Running || r.Stop != nil
+	}
+	return others
+}
+
+func ownOf(cpus map[string]cpuset.CPUSet, blocks map[string][]memory.Block) map[string]placement.Container {
 	out := make(map[string]placement.Container, len(cpus))
 	for name, set := range cpus { // order-free: a map again
 		out[name] = placement.Container{CPUs: set.String()}
+	}
+	for name, own := range blocks { // order-free: each on its own
+		out[name] = placement.Container{CPUs: out[name].CPUs, Mems: memory.Mems(memory.NodesOf(own))}
 	}
 	return out
 }
@@ -104,7 +154,13 @@ func (a *pods) placement(r *record) *placement.Pod {
 	case r.place.now != nil && r.place.now.Shared == a.places.shared:
 		return r.place.now
 	}
-	return &placement.Pod{Own: r.place.own, Shared: a.places.shared}
+	if a.places.shared == "" && len(r.place.own)+len(r.place.devices)+len(r.place.unknown) == 0 {
+		return nil // it runs anywhere
+	}
+	return &placement.Pod{
+		Own: r.place.own, Shared: a.places.shared, Devices: r.place.devices, Unknown: r.place.unknown,
+		Health: r.place.health,
+	}
 }
 
 // releaseEnded gives back what pods have that have ended, or were not admitted.
@@ -126,7 +182,7 @@ func (a *pods) release(r *record) {
 	}
 	had := r.place
 	r.place = place{rejected: had.rejected, lacked: had.lacked}
-	if !had.answered || len(had.own) > 0 {
+	if !had.answered || len(had.own)+len(had.devices) > 0 {
 		a.deps.Places.Release(r.Pod.UID)
 	}
 }
@@ -134,8 +190,14 @@ func (a *pods) release(r *record) {
 // placeAgain repeats a request without an answer.
 func (a *pods) placeAgain(r *record) {
 	if r.place.asked && !r.place.answered {
-		a.deps.Places.Place(assignments.Place{Pod: r.Pod, Number: r.place.number})
+		a.ask(r)
 	}
+}
+
+func (a *pods) ask(r *record) {
+	a.deps.Places.Place(assignments.Place{
+		Pod: claims.WithoutBacked(r.allocated()), Number: r.place.number, Runs: r.place.runs,
+	})
 }
 
 // tellLiving tells assignments once which pods there are, when all sources have reported.

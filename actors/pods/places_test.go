@@ -6,11 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
 )
@@ -52,7 +55,7 @@ func gives(number uint64, uid types.UID, cpu int, shared string, err error) pods
 // free is an answer without pods: what containers share now.
 func free(shared string) pods.Placed {
 	m := gives(0, "", 0, shared, nil)
-	m.Pods = nil
+	m.Pods, m.Version = nil, 1
 	return m
 }
 
@@ -171,4 +174,25 @@ func TestWhatEndsAfterAnAgentsRestart(t *testing.T) {
 	r.want("it keeps its CPUs meanwhile", []string{"assignments:"}, "assignments: old live")
 	r.tells(ends("old", 0, 1))
 	r.want("they are given back", []string{"assignments:"}, "assignments: release old")
+}
+
+// TestHealthOfDevices: the actor of a pod is told how its devices are with its first assignment, and after each change.
+func TestHealthOfDevices(t *testing.T) {
+	r := newRig(t, 0, placing)
+	r.tells(node, r.listed(""), has(podspec.File, ""), has(podspec.API, "a b"))
+	r.Forget()
+	health := func(m pods.Placed, is v1.ResourceHealthStatus) pods.Placed {
+		m.Health = map[types.UID]devicehealth.Pod{"gone": nil, "a": {"c": {{
+			Name: "gpu", Resources: []v1.ResourceHealth{{ResourceID: "0", Health: is}},
+		}}}}
+		return m
+	}
+	given := gives(1, "a", 1, "0", nil)
+	given.Pods[0].Devices = map[string]*devices.Given{"c": {}}
+	r.tells(health(given, v1.ResourceHealthStatusHealthy), health(gives(2, "b", 0, "0", nil), v1.ResourceHealthStatusHealthy))
+	r.want("both begin", []string{"a:", "b:"}, "a: assign, on 0 and c 1, gpu Healthy", "b: assign, on 0")
+	sick := health(gives(1, "a", 0, "0", nil), v1.ResourceHealthStatusUnhealthy)
+	sick.Pods = nil
+	r.tells(sick, sick)
+	r.want("a is told once", []string{"a:", "b:"}, "a: assign, look, on 0 and c 1, gpu Unhealthy")
 }

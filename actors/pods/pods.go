@@ -193,7 +193,7 @@ func (a *pods) Receive(ctx *kernel.Context[Message], m Message) {
 		m.Reply(a.inventory())
 	case Living:
 		if a.ready() {
-			m.Reply(a.living(m.WithoutEnded), a.allSeen())
+			m.Reply(a.living(m), a.allSeen())
 		} // else unanswered; gc asks again
 	}
 }

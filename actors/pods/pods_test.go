@@ -305,8 +305,8 @@ func TestRelay(t *testing.T) {
 // TestLiving: gc is not answered before the runtime is known, and told whether all sources are.
 func TestLiving(t *testing.T) {
 	r := newRig(t, 0)
-	living := func() (out []string) {
-		r.tells(pods.Living{Reply: func(m map[types.UID]bool, all bool) {
+	living := func(admitted bool) (out []string) {
+		r.tells(pods.Living{WithoutRejected: admitted, Reply: func(m map[types.UID]bool, all bool) {
 			if out = []string{"all"}; !all {
 				out[0] = "some"
 			}
@@ -318,16 +318,22 @@ func TestLiving(t *testing.T) {
 		return out
 	}
 	r.tells(node, has(podspec.File, "a b"))
-	if got := living(); got != nil {
+	if got := living(false); got != nil {
 		t.Errorf("the runtime was not listed, and gc is told %v", got)
 	}
 	r.tells(r.listed(""))
-	if got := living(); !slices.Equal(got, []string{"a", "b", "some"}) {
+	if got := living(false); !slices.Equal(got, []string{"a", "b", "some"}) {
 		t.Errorf("%v, want a and b, and that the apiserver was not heard", got)
 	}
 	r.tells(has(podspec.API, ""), has(podspec.File, "b"), ends("a", 0, 1))
-	if got := living(); !slices.Equal(got, []string{"all", "b"}) {
+	if got := living(false); !slices.Equal(got, []string{"all", "b"}) {
 		t.Errorf("%v, want b: a is being collected", got)
+	}
+	r.reject["c"] = "OutOfcpu"
+	r.tells(has(podspec.API, "c"))
+	if got, admitted := living(false), living(true); !slices.Equal(got, []string{"all", "b", "c"}) ||
+		!slices.Equal(admitted, []string{"all", "b"}) {
+		t.Errorf("%v, and %v of those that were admitted", got, admitted)
 	}
 }
 

@@ -150,13 +150,15 @@ type Saved struct {
 // SaveAgain is this actor's own timer after a failed write.
 type SaveAgain struct{}
 
-// Living asks which pods must not be collected. From gc and resources. Until all sources have
+// Living asks which pods must not be collected. From gc, resources and claims. Until all sources have
 // reported, all is false: there may be pods that are not known yet. Reply must do no more than send
 // a message. Lost: asked again.
 type Living struct {
 	// WithoutEnded leaves out pods that have ended for good.
 	WithoutEnded bool
-	Reply        func(living map[types.UID]bool, all bool)
+	// WithoutRejected leaves out pods that were not admitted: nothing of them runs.
+	WithoutRejected bool
+	Reply           func(living map[types.UID]bool, all bool)
 }
 
 func (NoteRestart) isPodsMessage() {}

@@ -21,7 +21,15 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	}
 	wanted := podset.Merge(a.desired())
 	a.rounds++
-	for _, w := range podset.OldestFirst(wanted, a.runtime) {
+	var fresh []podset.Want
+	for _, w := range wanted {
+		if a.of[w.Pod.UID] == nil {
+			fresh = append(fresh, w)
+			continue
+		}
+		a.want(ctx, w)
+	}
+	for _, w := range podset.StartOrder(fresh, a.runtime) {
 		a.want(ctx, w)
 	}
 	a.stopUnwanted(ctx)
@@ -31,7 +39,10 @@ func (a *pods) reconcile(ctx *kernel.Context[Message]) {
 	a.resize(ctx)
 	a.readmit(ctx)
 	for _, e := range podset.Queue(a.entries()) {
-		a.begin(ctx, a.of[e.Pod.UID])
+		// A critical pod before it in the queue may have preempted it.
+		if r := a.of[e.Pod.UID]; r != nil && &r.Entry == e && r.State == podset.Waiting {
+			a.begin(ctx, r)
+		}
 	}
 	a.resize(ctx)
 	a.tellLiving()
@@ -195,13 +206,9 @@ func (a *pods) assign(uid types.UID) {
 	if r == nil {
 		return
 	}
-	stop := r.Stop
-	if r.Removal == podset.Noting || r.Eviction == podset.Noting {
-		stop = nil
-	}
 	r.place.now = a.placement(r)
 	r.ref.Tell(pod.Assign{
-		Pod: r.allocated(), Origin: r.Origin, Rank: r.rank, Stop: stop, View: r.view,
+		Pod: r.allocated(), Origin: r.Origin, Rank: r.rank, Stop: r.Telling(), View: r.view,
 		Status: cmp.Or(r.report.Status, r.before), Resized: r.resized(),
 		FirstSandbox: r.first, RestartNotes: r.restarts, Placement: r.place.now,
 	})

@@ -108,12 +108,14 @@ func (a *pods) uids() []types.UID {
 }
 
 // living is the set of pods that garbage collection must not touch.
-// withoutEnded leaves out pods of the apiserver that never run again, also not after a restart of the agent: the
+// WithoutEnded leaves out pods of the apiserver that never run again, also not after a restart of the agent: the
 // apiserver knows that they have ended, or the checkpoint that they were evicted.
-func (a *pods) living(withoutEnded bool) map[types.UID]bool {
+func (a *pods) living(m Living) map[types.UID]bool {
 	living := make(map[types.UID]bool, len(a.of))
 	for uid, r := range a.of { // order-free: a set
-		if r.State != podset.Collecting && (!withoutEnded || !r.EndedForGood()) {
+		gone := r.State == podset.Collecting || m.WithoutEnded && r.EndedForGood() ||
+			m.WithoutRejected && r.State == podset.Rejected
+		if !gone {
 			living[uid] = true
 		}
 	}

@@ -118,8 +118,10 @@ func (a *pods) resize(ctx *kernel.Context[Message]) {
 func (a *pods) decide(ctx *kernel.Context[Message], r *record) {
 	pending := podresize.Pending{Generation: r.Pod.Generation}
 	verdict := podresize.Decide(r.Pod, r.allocated(), a.beside(r), a.deps.Pod.Allocatable)
-	if bound := podresize.Bound(r.Pod, r.allocated()); bound != nil && a.deps.Places != nil {
-		verdict = bound
+	if p := a.deps.Places; p != nil {
+		if bound := podresize.Bound(r.Pod, r.allocated(), p.CPUs, p.Memory); bound != nil {
+			verdict = bound
+		}
 	}
 	switch v := verdict.(type) {
 	case podresize.Allocate:

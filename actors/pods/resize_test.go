@@ -72,3 +72,23 @@ func TestResizeInfeasible(t *testing.T) {
 	r.tells(wants(podspec.API, asks("1", 3)))
 	r.want("and then for what it has", []string{"event:"})
 }
+
+// TestResizeBound: the CPU of a Guaranteed pod can't change where containers have CPUs of their own, and can on a node that
+// only gives out devices.
+func TestResizeBound(t *testing.T) {
+	for static, want := range map[bool]string{true: "event: a ResizeInfeasible", false: "event: a ResizeStarted"} {
+		r := newRig(t, 0, resizable, placing, func(r *rig) { r.places.CPUs = static })
+		r.tells(node, r.listed(""), has(podspec.File, ""), wants(podspec.API, guaranteed("1", 1)), gives(1, "a", 0, "0-3", nil))
+		r.Forget()
+		r.tells(wants(podspec.API, guaranteed("2", 2)))
+		r.want("it asks for more", []string{"event:"}, want)
+	}
+}
+
+// guaranteed is the pod of asks with memory too, which makes it Guaranteed.
+func guaranteed(cpu string, generation int64) *v1.Pod {
+	p := asks(cpu, generation)
+	p.Spec.Containers[0].Resources.Limits[v1.ResourceMemory] = resource.MustParse("1Gi")
+	p.Spec.Containers[0].Resources.Requests = p.Spec.Containers[0].Resources.Limits
+	return p
+}

@@ -43,7 +43,9 @@ type rig struct {
 	// places plays assignments, nil for none.
 	places *pods.Places
 	// room is how many pods fit; 0 for any number.
-	room        int
+	room int
+	// checks counts the checks of admission.
+	checks      int
 	mute        bool
 	allocatable v1.ResourceList
 	// crash makes the actor of a pod panic at its next message.
@@ -123,6 +125,7 @@ func (r *rig) admit(p *v1.Pod, others []*v1.Pod, _ *v1.Node, now admit.Now) *adm
 	if pressure := now.Pressure; pressure != (admit.Pressure{}) {
 		return &admit.Rejection{Reason: "Evicted", Message: fmt.Sprintf("%+v", pressure)}
 	}
+	r.checks++
 	r.beside[p.Name] = nil
 	for _, o := range others {
 		r.beside[p.Name] = append(r.beside[p.Name], string(o.UID))
@@ -225,6 +228,9 @@ func text(m pod.Message) string {
 			out += ", on " + at.Shared
 			for _, name := range slices.Sorted(maps.Keys(at.Own)) {
 				out += fmt.Sprintf(" and %s %s", name, at.Own[name].CPUs)
+			}
+			for _, s := range at.HealthOf("c") {
+				out += fmt.Sprintf(", %s %s", s.Name, s.Resources[0].Health)
 			}
 		}
 		return out

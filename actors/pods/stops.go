@@ -27,7 +27,8 @@ import (
 //   - that a static pod is stopped because the pod was removed from its source. When one
 //     wants it again, under the same UID, it is first stopped to the end, and then
 //     begins another life: see comeback.go;
-//   - that a pod is evicted.
+//   - that a pod is evicted, also if it is being deleted or removed already: then its actor is told at once
+//     to end sooner, and why only when it is saved.
 //
 //	stop, NoteRestart ──► save ──Saved, or failed──► the pod's actor goes on
 //
@@ -106,7 +107,7 @@ func (a *pods) recallStop(r *record) {
 		r.Stop = &podlife.Stop{At: s.Since, Grace: s.Grace, Why: podset.NotWanted}
 		r.Removal = podset.Told
 	}
-	if s.Eviction != nil && r.Removal == podset.Kept &&
+	if s.Eviction != nil && r.Origin != podspec.Orphan &&
 		podset.StillEvicted(r.Origin, a.runtime[r.Pod.UID], s.Eviction.At) {
 		r.Eviction, r.Stop = podset.Told, podset.Evicted(r.Stop, *s.Eviction)
 	}
@@ -185,13 +186,7 @@ func (a *pods) written(r *record) {
 			r.ref.Tell(pod.Noted{Container: name, ID: n.ID})
 		}
 	}
-	if r.Removal == podset.Noting || r.Eviction == podset.Noting {
-		if r.Removal == podset.Noting {
-			r.Removal = podset.Told
-		}
-		if r.Eviction == podset.Noting {
-			r.Eviction = podset.Told
-		}
+	if r.Noted() {
 		a.assign(r.Pod.UID)
 	}
 }
@@ -204,19 +199,24 @@ func (a *pods) evict(ctx *kernel.Context[Message], m Evict) {
 	}
 	ctx.Log().Warn().Str("pod", r.name()).Str("reason", m.Stop.Reason).Dur("grace", m.Stop.Grace).
 		Msg("evicting pod: " + m.Stop.Message)
-	first := r.Stop == nil
-	r.Stop = podset.Sooner(r.Stop, m.Stop)
-	if !first {
+	first := r.Evict(m.Stop)
+	if first && r.State == podset.Waiting { // there is nothing to signal
+		r.Noted()
+		a.stops.dirty = true
+		a.begin(ctx, r) // only to be taken down: see podset.Clean
+		a.saveStops(ctx)
+		return
+	}
+	if r.Telling() != nil { // what it was told before is shortened at once
 		a.assign(m.UID)
-		return
 	}
-	if r.State == podset.Waiting { // there is nothing to signal
-		r.Eviction, a.stops.dirty = podset.Told, true
-		a.reconcile(ctx)
-		return
+	switch {
+	case first:
+		a.remember(ctx, r)
+	case r.Eviction != podset.Kept:
+		a.stops.dirty = true
+		a.saveStops(ctx)
 	}
-	r.Eviction = podset.Noting
-	a.remember(ctx, r)
 }
 
 // noteRestart saves that a container is stopped to be restarted.

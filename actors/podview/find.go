@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/pods"
 )
@@ -27,4 +29,32 @@ func find(all []pods.Fact, namespace, name string) (out []*v1.Pod) {
 		out = append(out, &p)
 	}
 	return out
+}
+
+// holding are the pods of which something runs or is mounted.
+func holding(all []pods.Fact) map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for i := range all {
+		if all[i].State == podset.Running {
+			out[all[i].Pod.UID] = true
+		}
+	}
+	return out
+}
+
+// volumeImages are the names of images that living pods have as volumes, each once.
+func volumeImages(all []pods.Fact) (names []string) {
+	for i := range all {
+		f := &all[i]
+		if f.State == podset.Rejected || f.State == podset.Collecting || f.EndedForGood() {
+			continue
+		}
+		for v := range f.Pod.Spec.Volumes {
+			if of := f.Pod.Spec.Volumes[v].Image; of != nil && of.Reference != "" {
+				names = append(names, of.Reference)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -1,7 +1,7 @@
 // Package podview is the actor that answers questions about the pods of this node: from `troupe pods`,
 // metrics, the log rotation, and servers that look up the pod of a request.
 //
-//	anyone ──Query, Find──► podview ──ask──► pods ──Inventory──► podview ──Reply──► anyone
+//	anyone ──Query, Find, FindHolding, VolumeImages──► podview ──ask──► pods ──Inventory──► podview ──Reply──► anyone
 //	pods ──Started──► podview ──► metrics
 //
 // The actor keeps no state: a question comes back with the answer of pods. So a restart loses
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -35,6 +36,18 @@ type Find struct {
 	Reply           func([]*v1.Pod)
 }
 
+// FindHolding is Find for all pods. Holding are the UIDs of those of which something runs or is mounted. From eviction.
+type FindHolding struct {
+	Reply func(all []*v1.Pod, holding map[types.UID]bool)
+}
+
+// VolumeImages asks for the images whose files the living pods have as volumes, by the names in their specs. From
+// images. all is false while a pod may live here that is not known yet, since the agent or pods started. Reply must not
+// block. Lost: the sender gives up waiting.
+type VolumeImages struct {
+	Reply func(names []string, all bool)
+}
+
 // Started is from pods: all containers of a pod have started for the first time. Lost: not
 // counted.
 type Started struct{ pods.Started }
@@ -45,10 +58,12 @@ type answered struct {
 	pods.Inventory
 }
 
-func (Query) isPodviewMessage()    {}
-func (Find) isPodviewMessage()     {}
-func (Started) isPodviewMessage()  {}
-func (answered) isPodviewMessage() {}
+func (Query) isPodviewMessage()        {}
+func (Find) isPodviewMessage()         {}
+func (FindHolding) isPodviewMessage()  {}
+func (VolumeImages) isPodviewMessage() {}
+func (Started) isPodviewMessage()      {}
+func (answered) isPodviewMessage()     {}
 
 // Policy answers crashes of this actor. Only questions make it crash, so it restarts soon. It
 // never escalates, because that would stop the node's other actors.
@@ -79,7 +94,7 @@ func (*podview) Start(*kernel.Context[Message]) {}
 // Receive implements kernel.Behavior.
 func (a *podview) Receive(ctx *kernel.Context[Message], m Message) {
 	switch m := m.(type) {
-	case Query, Find:
+	case Query, Find, FindHolding, VolumeImages:
 		self := ctx.Self()
 		a.deps.Ask(func(i pods.Inventory) { self.Tell(answered{m, i}) })
 	case Started:
@@ -99,6 +114,10 @@ func (a *podview) answer(ctx *kernel.Context[Message], m answered) {
 		q.Reply(viewOf(a.deps.NodeName, m.Inventory, doing))
 	case Find:
 		q.Reply(find(m.Pods, q.Namespace, q.Name))
+	case FindHolding:
+		q.Reply(find(m.Pods, "", ""), holding(m.Pods))
+	case VolumeImages:
+		q.Reply(volumeImages(m.Pods), m.Complete())
 	case Started, answered: // no questions
 	}
 }

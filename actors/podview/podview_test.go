@@ -169,6 +169,42 @@ func TestWaitingFor(t *testing.T) {
 	}
 }
 
+// TestVolumeImages: images of pods that live here, or will. all says that no pod is unknown.
+func TestVolumeImages(t *testing.T) {
+	with := func(s podset.State, images ...string) pods.Fact {
+		f := fact("web", s)
+		f.Pod.Spec.Volumes = []v1.Volume{{Name: "empty"}}
+		for _, image := range images {
+			f.Pod.Spec.Volumes = append(f.Pod.Spec.Volumes,
+				v1.Volume{VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: image}}})
+		}
+		return f
+	}
+	ended := with(podset.Finished, "ended")
+	ended.Origin, ended.Pod.Status.Phase = podspec.API, v1.PodSucceeded
+	got := volumeImages([]pods.Fact{
+		with(podset.Running, "b", "", "a"), with(podset.Waiting, "c", "a"), with(podset.Rejected, "rejected"),
+		with(podset.Collecting, "gone"), ended,
+	})
+	if strings.Join(got, " ") != "a b c" {
+		t.Errorf("%q", got)
+	}
+	for name, c := range map[string]struct {
+		of   pods.Inventory
+		want bool
+	}{
+		"all is known":              {pods.Inventory{}, true},
+		"the runtime is not listed": {pods.Inventory{NotListed: true}, false},
+		"gc has not answered":       {pods.Inventory{AsksCollected: true}, false},
+		"a checkpoint is missing":   {pods.Inventory{Loading: []string{"stops"}}, false},
+		"a source is missing":       {pods.Inventory{Unseen: []podspec.Origin{podspec.API}}, false},
+	} {
+		if got := c.of.Complete(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	old, next, other := fact("web", podset.Running), fact("web", podset.Waiting), fact("db", podset.Rejected)
 	old.Report.Status = status(v1.PodRunning, v1.ConditionTrue)

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -74,11 +75,13 @@ const (
 	CSINodeKind
 	VolumeAttachmentKind
 	CSIDriverKind
+	ResourceClaimKind
 )
 
 var apiKinds = [...]string{
 	"invalid", "Pod", "Node", "Lease", "Event", "ConfigMap", "Secret", "Service", "ServiceAccount", "RuntimeClass",
 	"PersistentVolumeClaim", "PersistentVolume", "CSINode", "VolumeAttachment", "CSIDriver",
+	"ResourceClaim",
 }
 
 // String is the kind's name in the API.
@@ -121,6 +124,8 @@ func APIKindOf(o APIObject) APIKind {
 		return VolumeAttachmentKind
 	case *storagev1.CSIDriver:
 		return CSIDriverKind
+	case *resourcev1.ResourceClaim:
+		return ResourceClaimKind
 	default:
 		panic(fmt.Sprintf("port: a %T is no object of the API port", o))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/volumefiles"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // Host is the file systems of the machine, as far as pods use them. The calling convention is
@@ -119,7 +120,9 @@ type Event struct {
 	// Container is the container's name, empty for the pod as a whole.
 	Container string
 	Message   string
-	At        time.Time
+	// Annotations of the API object, for programs. Whoever has the event shares them: nobody changes them.
+	Annotations flat.Map[string, string]
+	At          time.Time
 }
 
 // Recorder records events. It must not block.

@@ -14,7 +14,8 @@ type Pressure interface {
 	// unknown what it can't read. The error names what could not be read; the rest is valid.
 	Left(ctx context.Context, done func(eviction.Reading, error))
 	// Use reads what pods use, in their order. want says what is needed; the rest is zero. A pod of
-	// which nothing is left uses nothing.
+	// which nothing is left uses nothing. What could not all be counted says that it is partial, and
+	// what was counted earlier says its age.
 	Use(ctx context.Context, pods []*v1.Pod, want PodUse, done func([]eviction.Use, error))
 	// WatchMemory calls done once, with nil, as soon as the kernel says that available memory may have
 	// fallen under the threshold, in bytes. Unsupported: this host can't say so.
@@ -22,4 +23,8 @@ type Pressure interface {
 }
 
 // PodUse says what is read of pods.
-type PodUse struct{ Memory, Processes, Disk bool }
+type PodUse struct {
+	Memory, Processes, Disk bool
+	// Soon: large directories are not waited for. What is known of them is given, with its age.
+	Soon bool
+}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
 	"github.com/troupe-dev/troupe/actors/decide/containerplan"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
 )
@@ -149,6 +150,8 @@ type CreateContainer struct {
 	LogDirectory string
 	// Placement is where it runs.
 	Placement placement.Container
+	// Devices are what it gets for its devices of device plugins; nil for none.
+	Devices *devices.Given
 }
 
 // UpdateContainer asks for other limits of a container, or for other CPUs. To replaces the CPU and memory of its spec;

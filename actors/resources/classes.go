@@ -3,6 +3,7 @@ package resources
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
@@ -74,6 +76,7 @@ func (a *resources) nodeSet(ctx *kernel.Context[Message], m nodeSet) {
 	switch {
 	case m.what == allPods:
 		a.topSet = m.err == nil
+		a.tellEnforced(ctx, m.err)
 	case m.err != nil:
 		a.classes, a.settling = nil, false
 	default:
@@ -82,6 +85,26 @@ func (a *resources) nodeSet(ctx *kernel.Context[Message], m nodeSet) {
 			a.changed(ctx)
 		}
 	}
+}
+
+// tellEnforced says in an event whether pods together are kept to what the node gives them, whenever that changes.
+func (a *resources) tellEnforced(ctx *kernel.Context[Message], err error) {
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	}
+	if !a.deps.Settings.Enforce || a.enforced != nil && *a.enforced == problem {
+		return
+	}
+	a.enforced = &problem
+	e := port.Event{Node: a.deps.Node, At: ctx.Now(), Reason: "NodeAllocatableEnforced",
+		Message: "The limits of all pods together are set (enforceNodeAllocatable)."}
+	if err != nil {
+		e.Warning, e.Reason = true, "FailedNodeAllocatableEnforcement"
+		e.Message = fmt.Sprintf("The limits of all pods together can't be set (enforceNodeAllocatable): %v. "+
+			"This is tried again in the next sweep.", err)
+	}
+	a.deps.Events.Record(e)
 }
 
 // sweep begins one, and tries again what could not be set.

@@ -112,6 +112,8 @@ type Deps struct {
 	Cgroups  Cgroups
 	Settings podcgroup.Settings
 	Events   port.Recorder
+	// Node is this node's name, for events.
+	Node string
 	// Living asks pods which pods there are; it may not be answered.
 	Living func(reply func(map[types.UID]bool))
 	// Restarted is called when an incarnation after the first begins.
@@ -147,6 +149,8 @@ type resources struct {
 	settling bool
 	// topSet: the cgroup of all pods has its limits.
 	topSet bool
+	// enforced is why the limits of all pods can't be set, empty if they are; nil until that is known.
+	enforced *string
 	// asked counts what pods asked for.
 	asked  uint64
 	missed kernel.Missed[Message]

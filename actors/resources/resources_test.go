@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/resources"
 )
 
 const (
@@ -218,6 +220,29 @@ func TestClassesFail(t *testing.T) {
 	r.calls.Answer(nil, "list")
 	r.Advance(settling)
 	r.WantByListener("and no more", "cgroups: list")
+}
+
+// TestEnforced: the node tells once that its pods are kept to its limits, and once that they can't be.
+func TestEnforced(t *testing.T) {
+	r := bareRig(t, func(d *resources.Deps) { d.Settings.Enforce, d.Node = true, "n1" })
+	const top = "set kubepods: shares 4096, memory 1000"
+	for i, err := range []error{errNot, errNot, nil} {
+		if i == 0 {
+			r.Advance(settled)
+		} else {
+			r.until(first + time.Duration(i-1)*period)
+			r.calls.Answer(nil, "list")
+			r.Advance(settling)
+		}
+		r.calls.Answer(err, top)
+		if i == 0 {
+			r.calls.Answer(nil, burstable+"2")
+			r.calls.Answer(nil, best)
+		}
+	}
+	r.events.Want("events", "n1: FailedNodeAllocatableEnforcement: The limits of all pods together can't be set "+
+		"(enforceNodeAllocatable): device busy. This is tried again in the next sweep.",
+		"n1: NodeAllocatableEnforced: The limits of all pods together are set (enforceNodeAllocatable).")
 }
 
 // TestSweep removes the cgroups of pods that nobody knows, tried again in the next sweep if it fails. With none

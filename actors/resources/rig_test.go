@@ -62,7 +62,7 @@ func newRig(t *testing.T) *rig {
 }
 
 // bareRig makes it at the moment of its start.
-func bareRig(t *testing.T) *rig {
+func bareRig(t *testing.T, change ...func(*resources.Deps)) *rig {
 	t.Helper()
 	r := &rig{
 		Rig: actortest.New(t), pods: map[types.UID]kernel.Ref[pod.Message]{}, living: map[types.UID]bool{},
@@ -70,7 +70,7 @@ func bareRig(t *testing.T) *rig {
 	r.calls, r.events = r.NewCalls("cgroups"), r.NewEvents()
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[resources.Message]{
 		Name: "resources", Runner: r.Runner(pod.Pools(2, 1)...), Policy: kernel.ForPods, MailboxLimit: 8,
-		New: resources.New(&resources.Deps{
+		New: resources.New(changed(resources.Deps{
 			Cgroups: r, Events: r.events, Restarted: func() { r.Say("all: repeat") },
 			Settings: podcgroup.Settings{Capacity: v1.ResourceList{
 				v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("1000"),
@@ -82,9 +82,16 @@ func bareRig(t *testing.T) *rig {
 				}
 			},
 			Backoff: backoff.Policy{Base: base, Max: time.Minute}, Period: period, Deadline: deadline,
-		}),
+		}, change)),
 	})
 	return r
+}
+
+func changed(d resources.Deps, change []func(*resources.Deps)) *resources.Deps {
+	for _, c := range change {
+		c(&d)
+	}
+	return &d
 }
 
 // Set implements resources.Cgroups.

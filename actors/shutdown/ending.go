@@ -121,8 +121,8 @@ func (a *actor) podsOf(i *pods.Inventory, now time.Time) (out []shutdown.Pod) {
 		p := shutdown.Pod{
 			UID: f.Pod.UID, Priority: podspec.Priority(f.Pod), Grace: podspec.Grace(f.Pod), Ended: !f.Evictable(),
 		}
-		if s := f.Stop; s != nil && s.Disruption == shutdown.Message {
-			p.Asked = s.At
+		if s := f.Stop; shutdown.Is(s) {
+			p.Asked = s.DecidedAt()
 		} else if at, is := a.asked[p.UID]; is && (s != nil || now.Sub(at) < lostAfter) {
 			p.Asked = at
 		}

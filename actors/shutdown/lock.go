@@ -86,10 +86,11 @@ func (a *actor) delayRead(ctx *kernel.Context[Message], m delay) {
 			func(id kernel.EffectID, err error) Message { return raised{id, err} })
 		return
 	}
-	if total := a.deps.Groups.Total(); m.max < total {
-		ctx.Log().Warn().Dur("configured", total).Dur("allowed", m.max).Msgf("a shutdown of the machine waits at most %v, "+
-			"but the configured shutdown grace periods are %v in all: they are shortened; set InhibitDelayMaxSec=%.0f in "+
-			"/etc/systemd/logind.conf and restart systemd-logind", m.max, total, a.needs().Seconds())
+	if total, left := a.deps.Groups.Total(), a.fitted().Total(); left < total {
+		ctx.Log().Warn().Dur("configured", total).Dur("allowed", m.max).Dur("shortened", left).Msgf("a shutdown of the "+
+			"machine waits at most %v, and the configured shutdown grace periods are %v in all: they are shortened to %v, "+
+			"because the statuses of pods need time too; set InhibitDelayMaxSec=%.0f in /etc/systemd/logind.conf and restart "+
+			"systemd-logind", m.max, total, left.Round(time.Millisecond), a.needs().Seconds())
 	}
 }
 

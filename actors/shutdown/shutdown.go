@@ -47,7 +47,7 @@ func New(deps *Deps) func() kernel.Behavior[Message] {
 
 const (
 	// Look is the time between two looks at the pods while they end.
-	Look = 200 * time.Millisecond
+	Look = 50 * time.Millisecond
 	// Patience is how long the shutdown waits, after the periods of all groups, for pods that have been killed
 	// and for the apiserver to acknowledge the statuses.
 	Patience = 5 * time.Second

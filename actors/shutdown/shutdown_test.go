@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podset"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	decide "github.com/troupe-dev/troupe/actors/decide/shutdown"
@@ -206,6 +207,24 @@ func TestAnotherAgent(t *testing.T) {
 	r.WantAfter("the rest of the period", 2*time.Second, "pods: end high in 5s")
 }
 
+// TestDeletedBefore: a pod that was being deleted when the shutdown began does not take time from its group.
+func TestDeletedBefore(t *testing.T) {
+	r := newRig(t, func(r *rig) {
+		r.pod("deleted", 0, time.Minute)
+		r.pod("high", 200, time.Second)
+		r.pods[0].Stop = &podlife.Stop{At: r.Now().Add(-8 * time.Second), Grace: time.Minute, Why: "the pod was deleted"}
+	})
+	r.Want("it waits for a shutdown", "machine: lock")
+	r.prepare(true)
+	r.Want("a shutdown begins", "event: NodeShutdown", "all: shutting down true", "pods: end deleted in 10s")
+	if s := r.pods[0].Stop; s.Reason != decide.Reason || !s.Fail || !decide.Is(s) {
+		t.Errorf("it ends for %+v", *s)
+	}
+	r.actor.Crash()
+	r.WantAfter("the actor crashes, and goes on", 9900*time.Millisecond, "event: NodeShutdown")
+	r.WantAfter("the period is over", 300*time.Millisecond, "pods: end high in 5s")
+}
+
 // TestNoBus: one warning, and it works as soon as there is one.
 func TestNoBus(t *testing.T) {
 	r := newRig(t, func(r *rig) { r.lost = &port.Error{Kind: port.Unavailable, Verb: "Watch"} })
@@ -229,6 +248,27 @@ func TestTooShort(t *testing.T) {
 	r.prepare(true)
 	r.Want("less time", "event: NodeShutdown", "all: shutting down true", "pods: end low in 3s")
 	r.WantAfter("and for the others", 3100*time.Millisecond, "pods: end high in 1.5s")
+}
+
+// TestAlmostEnough: the warning comes whenever the periods are shortened, and only then.
+func TestAlmostEnough(t *testing.T) {
+	for _, c := range []struct {
+		max  time.Duration // of 15 s for the groups and 5 s for the statuses
+		warn string
+	}{
+		{14 * time.Second, "shortened to 12.6s"},
+		{15 * time.Second, "waits at most 15s, and the configured shutdown grace periods are 15s in all: they are shortened to 13.5s"},
+		{16 * time.Second, "shortened to 14.4s"},
+		{17 * time.Second, ""}, // a tenth is left
+		{20 * time.Second, ""},
+	} {
+		r := newRig(t, func(r *rig) { r.max = c.max })
+		r.Advance(time.Second)
+		warned := r.Logged("they are shortened")
+		if c.warn == "" && warned != 0 || c.warn != "" && (warned != 1 || r.Logged(c.warn) != 1) {
+			t.Errorf("with %v it logs\n%s", c.max, r.Log.String())
+		}
+	}
 }
 
 // TestCrash: after a crash at any message, all pods end and the lock is released.

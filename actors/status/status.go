@@ -2,7 +2,7 @@
 // acknowledged status of each pod, and the writes under way.
 //
 //	pods ──Show, Forget──► status ──Patch, Delete, Get──► apiserver
-//	apipods, mirrors ──Object, Gone──► status
+//	apipods, mirrors ──Object, Gone──► status ──Outlived──► mirrors
 //
 // statuswrite decides what to write and when. A pod has one call at a time; all pods together
 // have a bounded number. While the apiserver is away, only one call at a time tries to reach it.
@@ -53,6 +53,8 @@ type Deps struct {
 	// Restarted is called when an incarnation after the first begins, or when messages were
 	// missed: everything must be sent again.
 	Restarted func()
+	// Outlived goes to mirrors: the static pod of this mirror runs, but the mirror has ended.
+	Outlived func(mirror types.UID)
 	// Backoff is the time between calls while the apiserver is away. Refused is the same for one
 	// pod whose status the apiserver refuses.
 	Backoff, Refused backoff.Policy
@@ -211,7 +213,7 @@ func (s *status) unwritten(ctx *kernel.Context[Message]) (n int) {
 		switch s.step(ctx, r).Do {
 		case statuswrite.Read, statuswrite.Write, statuswrite.Wait:
 			n++
-		case statuswrite.Rest, statuswrite.Delete:
+		case statuswrite.Rest, statuswrite.Delete, statuswrite.Replace:
 		}
 	}
 	return n
@@ -259,6 +261,9 @@ func (s *status) advance(ctx *kernel.Context[Message], uid types.UID) {
 	step := s.step(ctx, r)
 	switch step.Do {
 	case statuswrite.Rest:
+		return
+	case statuswrite.Replace:
+		s.deps.Outlived(r.object.UID)
 		return
 	case statuswrite.Wait:
 		if at := step.Until.UnixNano(); r.timer == 0 || at < r.timer {
@@ -367,7 +372,7 @@ func (s *status) call(ctx *kernel.Context[Message], uid types.UID, r *record, st
 		run = func(c context.Context, done func(port.APIObject, error)) {
 			s.deps.API.Delete(c, d, func(err error) { done(nil, err) })
 		}
-	case statuswrite.Rest, statuswrite.Wait:
+	case statuswrite.Rest, statuswrite.Wait, statuswrite.Replace:
 		panic("no call: " + step.Do.String())
 	}
 	deadline := s.deps.Deadline

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/statuswrite"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -48,7 +49,8 @@ func newRig(t *testing.T) *rig {
 		takes: time.Millisecond, fail: func(string, string) error { return nil },
 	}
 	r.actor = actortest.Spawn(r.Rig, kernel.Spec[Message]{Name: "status", New: New(&Deps{
-		API: r, Restarted: func() { r.again++ }, Load: func() (bool, bool) { return r.busy, r.busy }, Calls: 4, Deadline: deadline, Probe: probe,
+		API: r, Restarted: func() { r.again++ }, Outlived: func(m types.UID) { r.Say("mirrors: replace %s", m) },
+		Load: func() (bool, bool) { return r.busy, r.busy }, Calls: 4, Deadline: deadline, Probe: probe,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 2 * time.Second}, Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
 	})})
 	r.Settle()
@@ -485,4 +487,30 @@ func TestCrash(t *testing.T) {
 	r.show("web", v1.PodRunning, "", false)
 	r.Advance(time.Second)
 	r.Want("calls", "get web", "patch web")
+}
+
+// TestOutlived: nothing is written to a mirror that has ended while its static pod runs: mirrors is asked for another
+// one. A mirror that has ended with its pod stays.
+func TestOutlived(t *testing.T) {
+	r := newRig(t)
+	ended := func(p *v1.Pod) {
+		p.Annotations = map[string]string{podspec.AnnotationMirror: "hash"}
+		p.Status.Phase = v1.PodFailed
+	}
+	r.put("etcd", ended)
+	r.tell("etcd")
+	r.show("etcd", v1.PodFailed, "", false)
+	r.Advance(time.Minute)
+	r.Forget()
+	r.show("etcd", v1.PodRunning, "", false)
+	r.Want("it runs again", "mirrors: replace u-etcd")
+	r.Advance(time.Hour)
+	r.Want("nothing is written")
+	r.actor.Tell(Gone{UID: "u-etcd", Object: "u-etcd"})
+	r.put("etcd", func(p *v1.Pod) { p.UID, p.Status = "new", v1.PodStatus{} })
+	r.tell("etcd")
+	r.Advance(time.Minute)
+	if p := r.has["etcd"]; p.Status.Phase != v1.PodRunning {
+		t.Errorf("the new mirror is %s, want Running", p.Status.Phase)
+	}
 }

@@ -1,6 +1,6 @@
 // Package events writes events of pods and of the node to the apiserver; kubectl describe
 // shows them. Equal events are counted, similar events are aggregated, and too frequent
-// events are dropped, as in client-go.
+// events are dropped, as in client-go. Events with different annotations are not equal.
 //
 //	actors ──Record──► queue ──a few at a time──► correlate ──► Create, or Patch of the count
 //

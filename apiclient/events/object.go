@@ -29,12 +29,25 @@ func (r *Recorder) event(e *port.Event) *v1.Event {
 		}
 	}
 	return &v1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, r.last)},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: fmt.Sprintf("%s.%x", about.Name, r.last), Annotations: annotations(e),
+		},
 		InvolvedObject: about,
 		Reason:         e.Reason, Message: cut(e.Message), Type: kind, FirstTimestamp: at, LastTimestamp: at, Count: 1,
 		Source:              v1.EventSource{Component: r.config.Component, Host: r.config.Host},
 		ReportingController: r.config.Component, ReportingInstance: r.config.Host,
 	}
+}
+
+func annotations(e *port.Event) map[string]string {
+	if len(e.Annotations) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(e.Annotations))
+	for _, a := range e.Annotations {
+		out[a.Key] = a.Value
+	}
+	return out
 }
 
 // maxMessage is the apiserver's limit of a message, in bytes.

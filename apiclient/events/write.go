@@ -55,7 +55,7 @@ func (r *Recorder) beginLocked() (_ *call, failed port.Event, _ error) {
 		}
 		w := r.queue.take(i)
 		if w.object == nil {
-			result, err := r.correlator.EventCorrelate(r.event(&w.event))
+			result, err := r.correlate(&w.event)
 			if err != nil {
 				return nil, w.event, err
 			}
@@ -131,7 +131,7 @@ func (r *Recorder) written(c *call, got port.APIObject, err error) {
 		r.mu.Unlock()
 		return
 	case err == nil:
-		r.correlator.UpdateState(got.(*v1.Event))
+		r.updateState(&c.event, got.(*v1.Event))
 	case kind == port.AlreadyExists && !c.counted:
 		// An earlier call has worked.
 	case kind == port.NotFound && c.counted:

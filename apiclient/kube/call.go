@@ -95,7 +95,7 @@ func (c *Client) within(ctx context.Context, limit time.Duration) (context.Conte
 // Get implements port.API.
 func (c *Client) Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error)) {
 	run(c, ctx, callOn("get", k, readTimeout), func(ctx context.Context) (port.APIObject, error) {
-		return c.get(ctx, k)
+		return c.held(c.get(ctx, k))
 	}, done)
 }
 
@@ -110,7 +110,7 @@ func (c *Client) Create(ctx context.Context, o port.APIObject, done func(port.AP
 	run(c, ctx, callOn("create", k, writeTimeout), func(ctx context.Context) (port.APIObject, error) {
 		kind, client := c.kind(k.Kind)
 		request := client.Post().NamespaceIfScoped(k.Namespace, kind.namespaced).Resource(kind.resource)
-		return kind.into(ctx, request.Body(ownCopy(o)))
+		return c.held(kind.into(ctx, request.Body(ownCopy(o))))
 	}, done)
 }
 
@@ -119,7 +119,7 @@ func (c *Client) Update(ctx context.Context, o port.APIObject, done func(port.AP
 	k := port.APIKeyOf(o)
 	run(c, ctx, callOn("update", k, writeTimeout), func(ctx context.Context) (port.APIObject, error) {
 		kind, client := c.kind(k.Kind)
-		return kind.into(ctx, kind.of(client.Put(), k).Body(ownCopy(o)))
+		return c.held(kind.into(ctx, kind.of(client.Put(), k).Body(ownCopy(o))))
 	}, done)
 }
 

@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -89,6 +90,8 @@ var kinds = map[port.APIKind]kind{
 		storagev1.VolumeAttachmentList](storagev1.SchemeGroupVersion, "volumeattachments", false, ordinary),
 	port.CSIDriverKind: kindOf[storagev1.CSIDriver, *storagev1.CSIDriver,
 		storagev1.CSIDriverList](storagev1.SchemeGroupVersion, "csidrivers", false, ordinary),
+	port.ResourceClaimKind: kindOf[resourcev1.ResourceClaim, *resourcev1.ResourceClaim,
+		resourcev1.ResourceClaimList](resourcev1.SchemeGroupVersion, "resourceclaims", true, ordinary),
 }
 
 // newScheme has only the groups of these kinds. client-go's own scheme has every type of
@@ -96,8 +99,8 @@ var kinds = map[port.APIKind]kind{
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		v1.AddToScheme, coordinationv1.AddToScheme, nodev1.AddToScheme, storagev1.AddToScheme, authenticationv1.AddToScheme,
-		authorizationv1.AddToScheme, certificatesv1.AddToScheme,
+		v1.AddToScheme, coordinationv1.AddToScheme, nodev1.AddToScheme, storagev1.AddToScheme, resourcev1.AddToScheme,
+		authenticationv1.AddToScheme, authorizationv1.AddToScheme, certificatesv1.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
 	}

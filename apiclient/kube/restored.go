@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -22,11 +23,29 @@ const compareTimeout = 10 * time.Second
 // is silent until the store has caught up: hours, in which the node hears of no pod. So before the watch of
 // the Node is resumed, the newest version that any watch has seen is compared with the store's. An
 // apiserver is started again when its store is restored, so that watch ends.
+//
+// A busy store may have passed that version again before the watch is resumed. Then the lease tells: the node
+// writes it all the time, so the store has an older one than was written, and the next renewal conflicts.
 type followed struct {
 	mu      sync.Mutex
 	watches map[*watch]struct{}
 	// newest is the newest version that was seen, empty for none.
 	newest string
+	// lease is the newest one that was read or written, nil for none.
+	lease port.APIObject
+}
+
+// holds notes the lease that the store holds. It reports whether that is an older version of the one before.
+func (f *followed) holds(lease port.APIObject) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.lease
+	f.lease = lease
+	if before == nil || before.GetUID() != lease.GetUID() {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(lease.GetResourceVersion(), before.GetResourceVersion())
+	return err == nil && c < 0
 }
 
 // saw notes a version. One that can't be compared says nothing.
@@ -49,7 +68,7 @@ func (f *followed) seen() string {
 func (f *followed) restored(version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.newest = version
+	f.newest, f.lease = version, nil
 	for w := range f.watches { // order-free: each on its own
 		w.beginAnew()
 	}
@@ -118,10 +137,25 @@ func (w *watch) compare(ctx context.Context) error {
 	if c, err := resourceversion.CompareResourceVersion(now, before); err != nil || c >= 0 {
 		return nil //nolint:nilerr // versions that can't be compared say nothing
 	}
-	w.client.config.Log.Warn().Str("version", now).Str("before", before).
-		Msg("the apiserver's store was restored from a backup; listing everything again")
-	w.client.followed.restored(now)
+	w.client.restored(now, before)
 	return errRestored
+}
+
+func (c *Client) restored(now, before string) {
+	c.config.Log.Warn().Str("version", now).Str("before", before).
+		Msg("the apiserver's store was restored from a backup; listing everything again")
+	c.followed.restored(now)
+}
+
+// held is o, an object that the store holds, and takes note of it if it is the node's lease.
+func (c *Client) held(o port.APIObject, err error) (port.APIObject, error) {
+	if lease, is := o.(*coordinationv1.Lease); is && err == nil {
+		before := c.followed.seen()
+		if c.followed.holds(lease) {
+			c.restored(lease.ResourceVersion, before)
+		}
+	}
+	return o, err
 }
 
 // begun keeps the stream, if there is one, of a request that was answered. It fails if the stream goes on

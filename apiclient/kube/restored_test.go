@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,6 +72,58 @@ func (s *aStore) serve(w http.ResponseWriter, r *http.Request) {
 	case <-restart:
 		send("BOOKMARK", aNode("100")) // a stream without any event is not resumed
 	case <-r.Context().Done():
+	}
+}
+
+// TestRestoredStoreThatIsNewer: a store that was restored and has passed the version of all watches before one was
+// resumed is noticed by the lease, which is older than it was. All watches begin anew.
+func TestRestoredStoreThatIsNewer(t *testing.T) {
+	s := &aStore{version: "100", maps: "130", restart: make(chan struct{}), resumed: make(chan string, 100)}
+	lease := &coordinationv1.Lease{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-node-lease", Name: "n", UID: "l", ResourceVersion: "125"},
+	}
+	var held sync.Mutex
+	c := newClient(t, Config{REST: server(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/leases/") {
+			held.Lock()
+			defer held.Unlock()
+			give(w, http.StatusOK, lease)
+			return
+		}
+		s.serve(w, r)
+	})})
+	maps := follow(t, c)
+	next[port.APIReplaced](t, maps)
+	get := func(version string) {
+		t.Helper()
+		held.Lock()
+		lease.ResourceVersion = version
+		held.Unlock()
+		done := make(chan error, 1)
+		key := port.APIKey{Kind: port.LeaseKind, Namespace: lease.Namespace, Name: lease.Name}
+		c.Get(t.Context(), key, func(_ port.APIObject, err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	get("125")
+	get("126")
+	s.restartAt("140")
+	if len(maps) != 0 {
+		t.Error("a watch began anew although nothing was lost")
+	}
+	get("110") // as it was when the backup was made
+	if o := next[port.APIReplaced](t, maps).Objects[0]; o.GetResourceVersion() != "140" {
+		t.Errorf("version %s", o.GetResourceVersion())
+	}
+	get("111")
+	held.Lock()
+	lease.UID = "another"
+	held.Unlock()
+	get("5")
+	if len(maps) != 0 {
+		t.Error("a watch began anew for another lease")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,6 +164,8 @@ func (s *Server) prepareNew(o port.APIObject) error {
 		}
 	case *storagev1.VolumeAttachment:
 		o.Status = storagev1.VolumeAttachmentStatus{}
+	case *resourcev1.ResourceClaim:
+		o.Status = resourcev1.ResourceClaimStatus{}
 	case *storagev1.CSIDriver:
 		o.Generation = 1
 	case *v1.Secret:

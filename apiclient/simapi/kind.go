@@ -6,6 +6,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -14,7 +15,7 @@ import (
 )
 
 // kindCount is one more than the last kind: a table index.
-const kindCount = int(port.CSIDriverKind) + 1
+const kindCount = int(port.ResourceClaimKind) + 1
 
 // rules are the differences between kinds.
 type rules struct {
@@ -44,7 +45,8 @@ var kinds = [kindCount]rules{
 	port.CSINodeKind:               {group: "storage.k8s.io", resource: "csinodes", cluster: true, conditional: true},
 	port.VolumeAttachmentKind: {group: "storage.k8s.io", resource: "volumeattachments", cluster: true,
 		conditional: true, status: true},
-	port.CSIDriverKind: {group: "storage.k8s.io", resource: "csidrivers", cluster: true, conditional: true},
+	port.CSIDriverKind:     {group: "storage.k8s.io", resource: "csidrivers", cluster: true, conditional: true},
+	port.ResourceClaimKind: {group: "resource.k8s.io", resource: "resourceclaims", conditional: true, status: true},
 }
 
 func groupResource(k port.APIKind) schema.GroupResource {
@@ -91,6 +93,8 @@ func empty(k port.APIKind) port.APIObject {
 		return &storagev1.VolumeAttachment{}
 	case port.CSIDriverKind:
 		return &storagev1.CSIDriver{}
+	case port.ResourceClaimKind:
+		return &resourcev1.ResourceClaim{}
 	default:
 		panic(fmt.Sprintf("simapi: there is no kind %d", k))
 	}
@@ -127,6 +131,8 @@ func shallow(o port.APIObject) port.APIObject {
 		return new(*o)
 	case *storagev1.CSIDriver:
 		return new(*o)
+	case *resourcev1.ResourceClaim:
+		return new(*o)
 	default:
 		panic(fmt.Sprintf("simapi: a %T is no object of the API port", o))
 	}
@@ -152,5 +158,7 @@ func takeStatus(to, from port.APIObject) {
 		to.Status = from.(*v1.PersistentVolume).Status
 	case *storagev1.VolumeAttachment:
 		to.Status = from.(*storagev1.VolumeAttachment).Status
+	case *resourcev1.ResourceClaim:
+		to.Status = from.(*resourcev1.ResourceClaim).Status
 	}
 }

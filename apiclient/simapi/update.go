@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -154,6 +155,10 @@ func (s *Server) mayReplace(k port.APIKey, old, next port.APIObject) error {
 	case *storagev1.CSIDriver:
 		if !apiequality.Semantic.DeepEqual(old.(*storagev1.CSIDriver).Spec, next.Spec) {
 			next.Generation++
+		}
+	case *resourcev1.ResourceClaim:
+		if !apiequality.Semantic.DeepEqual(old.(*resourcev1.ResourceClaim).Spec, next.Spec) {
+			return immutable(k, "spec")
 		}
 	case *storagev1.VolumeAttachment:
 		if !apiequality.Semantic.DeepEqual(old.(*storagev1.VolumeAttachment).Spec, next.Spec) {

@@ -56,14 +56,17 @@ func containerConfig(n *Node, r *port.CreateContainer) (*runtimeapi.ContainerCon
 	}
 	resources := containerResources(n, pod, c)
 	resources.CpusetCpus, resources.CpusetMems = r.Placement.CPUs, r.Placement.Mems
+	plugged := pluggedDevices(r.Devices)
 	return &runtimeapi.ContainerConfig{
 		Metadata:    &runtimeapi.ContainerMetadata{Name: c.Name, Attempt: r.Attempt},
 		Image:       &runtimeapi.ImageSpec{Image: r.ImageRef, UserSpecifiedImage: c.Image},
 		Command:     expansion.All(c.Command, r.Env.Lookup),
 		Args:        expansion.All(c.Args, r.Env.Lookup),
 		WorkingDir:  c.WorkingDir,
-		Envs:        keyValues(r.Env),
-		Mounts:      mounts,
+		Envs:        append(plugged.envs, keyValues(r.Env)...), // the later one counts
+		Mounts:      append(plugged.mounts, mounts...),
+		Devices:     plugged.devices,
+		CDIDevices:  plugged.cdi,
 		Labels:      containerLabels(pod, c.Name),
 		Annotations: annotations,
 		LogPath:     ContainerLogPath(c.Name, r.Attempt),

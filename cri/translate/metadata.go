@@ -65,6 +65,13 @@ func containerAnnotations(r *port.CreateContainer) (map[string]string, error) {
 	if r.SpecHash != "" {
 		out[labels.SpecHash] = r.SpecHash
 	}
+	if d := r.Devices; d != nil {
+		for name, value := range d.Annotations { // order-free: a map again
+			if _, ours := out[name]; !ours {
+				out[name] = value
+			}
+		}
+	}
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
 		out[labels.TerminationGracePeriod] = strconv.FormatInt(*s, 10)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // clusterLives go through what a cluster does to its nodes.
@@ -37,7 +38,7 @@ func TestCluster(t *testing.T) {
 // TestClusterSeeds runs the cases of some seeds on five nodes. TROUPE_CASES=N runs so many.
 func TestClusterSeeds(t *testing.T) {
 	n := uint64(300)
-	if raced || testing.Short() {
+	if actortest.Raced || testing.Short() {
 		n = 10
 	}
 	if s := os.Getenv("TROUPE_CASES"); s != "" {

@@ -3,6 +3,8 @@ package chaos
 import (
 	"os"
 	"testing"
+
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // TestPairs runs some pairs of faults on the life of one pod; TROUPE_PAIRS=all runs every one.
@@ -11,7 +13,7 @@ func TestPairs(t *testing.T) {
 	switch {
 	case os.Getenv("TROUPE_PAIRS") == "all":
 		most = 1 << 30
-	case raced || testing.Short():
+	case actortest.Raced || testing.Short():
 		most = 50
 	}
 	var tally Tally

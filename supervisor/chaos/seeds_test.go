@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // TestSeeds runs the cases of some seeds. TROUPE_CASES=N runs so many.
 func TestSeeds(t *testing.T) {
 	n := uint64(3000)
-	if raced || testing.Short() {
+	if actortest.Raced || testing.Short() {
 		n = 100
 	}
 	if s := os.Getenv("TROUPE_CASES"); s != "" {

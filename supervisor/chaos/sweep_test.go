@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/troupe-dev/troupe/supervisor/chaos/plan"
+	"github.com/troupe-dev/troupe/tests/actortest"
 )
 
 // TestSweep runs single faults at the points of every life. With the race detector, which
@@ -13,7 +14,7 @@ func TestSweep(t *testing.T) {
 	var tally Tally
 	for i, l := range Lives() {
 		cases := Singles(l)
-		if raced || testing.Short() {
+		if actortest.Raced || testing.Short() {
 			cases = slices.Collect(func(yield func(c *plan.Case) bool) {
 				for k := i; k < len(cases) && yield(cases[k]); k += 61 {
 				}

@@ -1,6 +1,10 @@
 package config
 
-import "strings"
+import (
+	"strings"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+)
 
 // actsOn are the fields of KubeletConfiguration that this version acts on. One
 // that a user sets and that is not here is warned of by name: a setting must
@@ -17,7 +21,7 @@ var actsOn = map[string]struct{}{
 	"allowedUnsafeSysctls": {}, "cgroupDriver": {}, "cgroupRoot": {}, "cgroupsPerQOS": {}, "clusterDNS": {},
 	"clusterDomain":    {},
 	"cpuManagerPolicy": {}, "cpuManagerPolicyOptions": {}, "reservedSystemCPUs": {}, "topologyManagerPolicy": {},
-	"topologyManagerPolicyOptions": {}, "topologyManagerScope": {},
+	"topologyManagerPolicyOptions": {}, "topologyManagerScope": {}, "memoryManagerPolicy": {}, "reservedMemory": {},
 	"configMapAndSecretChangeDetectionStrategy": {}, "containerLogMaxFiles": {}, "containerLogMaxSize": {},
 	"containerLogMaxWorkers":      {},
 	"containerLogMonitorInterval": {}, "containerRuntimeEndpoint": {}, "cpuCFSQuota": {}, "cpuCFSQuotaPeriod": {},
@@ -56,19 +60,33 @@ var optionsWithoutEffect = []string{
 // actsOnGate are the feature gates that this version asks for. Any other gate does nothing, whatever
 // its value: see [Gates.Enabled].
 var actsOnGate = map[string]struct{}{
-	allAlpha: {}, allBeta: {},
+	allAlpha: {}, allBeta: {}, // what they switch is named by withoutEffectInGroup
 	"KubeletCrashLoopBackOffMax": {}, // the default of crashLoopBackOff follows it
 	"ComponentFlagz":             {}, "ComponentStatusz": {}, "ContainerCheckpoint": {}, "PodLogsQuerySplitStreams": {},
 	"MemoryQoS": {}, "LocalStorageCapacityIsolationFSQuotaMonitoring": {},
 	"CPUManagerPolicyAlphaOptions": {}, "CPUManagerPolicyBetaOptions": {}, "DisableCPUQuotaWithExclusiveCPUs": {},
+	"ResourceHealthStatus": {}, "ResourceHealthStatusMessage": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
 	// These are declared to schedulers and to the apiserver: see declared in supervisor/node.
 	"InPlacePodLevelResourcesVerticalScaling": {}, "InPlacePodVerticalScalingInitContainers": {},
 	"RestartAllContainersOnContainerExits": {}, "ExtendWebSocketsToKubelet": {},
+	// A field that acts is refused without one of these.
+	"CustomCPUCFSQuotaPeriod": {}, "NodeLogQuery": {}, "QOSReserved": {}, "RotateKubeletServerCertificate": {},
 }
 
+// absentByDefault are feature gates that are on by default in a kubelet, for features that this version does not
+// have. They are named even if they are given with their default: who writes them down expects the feature.
+var absentByDefault = map[string]struct{}{
+	"CSIServiceAccountTokenSecrets": {}, "KubeletEnsureSecretPulledImages": {},
+	"KubeletServiceAccountTokenForCredentialProviders": {}, "MutableCSINodeAllocatableCount": {},
+	"RecoverVolumeExpansionFailure": {},
+}
+
+// actsWithGate are fields of actsOn that act only while a feature gate is on, and are not refused without it.
+var actsWithGate = map[string]string{"memoryReservationPolicy": "MemoryQoS", "memoryThrottlingFactor": "MemoryQoS"}
+
 // withoutEffect names the narrowest part of an origin's key that has no effect; empty if it has
-// one. A gate with its default value changes nothing.
+// one. A gate with its default value changes nothing, but for those of absentByDefault.
 func withoutEffect(key string, gates Gates) string {
 	field, part, _ := strings.Cut(key, joint)
 	switch {
@@ -77,7 +95,9 @@ func withoutEffect(key string, gates Gates) string {
 			return ""
 		}
 		if known, ok := findGate(part); ok && gates.on(part) == known.byDefault {
-			return ""
+			if _, absent := absentByDefault[part]; !absent || !known.byDefault {
+				return ""
+			}
 		}
 		return field + "[" + part + "]"
 	case actsOnPart[field] != nil:
@@ -89,8 +109,41 @@ func withoutEffect(key string, gates Gates) string {
 		}
 		return field + "." + first
 	}
+	if gate := actsWithGate[field]; gate != "" && !gates.on(gate) {
+		return field + " (needs feature gate " + gate + ")"
+	}
 	if _, acts := actsOn[field]; acts {
 		return ""
 	}
 	return field
+}
+
+// withoutEffectInGroup are the gates that have another value than their default because AllAlpha or AllBeta is given,
+// and that have no effect. Gates that are given by themselves are not among them.
+func withoutEffectInGroup(group string, gates Gates) []string {
+	stage := map[string]Stage{allAlpha: alpha, allBeta: beta}[group]
+	if _, given := gates.set[group]; !given {
+		return nil
+	}
+	var names []string
+	for _, g := range knownGates {
+		_, itself := gates.set[g.name]
+		_, acts := actsOnGate[g.name]
+		if g.stage == stage && !itself && !acts && gates.on(g.name) != g.byDefault {
+			names = append(names, g.name)
+		}
+	}
+	return names
+}
+
+// Unprotected are the protections of a kubelet with this configuration that this version does not give, one line
+// each. They are missing even if no setting was given.
+func (c Config) Unprotected() []string {
+	if !c.gates.on("KubeletEnsureSecretPulledImages") ||
+		c.kubelet.ImagePullCredentialsVerificationPolicy == kubelet.NeverVerify {
+		return nil
+	}
+	return []string{"image pull credentials are not verified (imagePullCredentialsVerificationPolicy): a pod can use a " +
+		"private image that another pod has pulled, without credentials (imagePullSecrets) of its own; use " +
+		"imagePullPolicy: Always, or the admission plugin AlwaysPullImages, for pods that do not trust each other"}
 }

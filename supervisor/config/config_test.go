@@ -322,16 +322,87 @@ func wantError(t *testing.T, err error, want ...string) {
 	}
 }
 
+// TestGatesOfFields: the gate that a field needs to be accepted acts, if the field does.
+func TestGatesOfFields(t *testing.T) {
+	for _, c := range []struct{ field, gate string }{
+		{"qosReserved: {memory: 50%}", "QOSReserved"},
+		{"cpuCFSQuotaPeriod: 10ms", "CustomCPUCFSQuotaPeriod"},
+		{"crashLoopBackOff: {maxContainerRestartPeriod: 10s}", "KubeletCrashLoopBackOffMax"},
+		{"memoryReservationPolicy: TieredReservation", "MemoryQoS"},
+		{"serverTLSBootstrap: true", "RotateKubeletServerCertificate"},
+		{"shutdownGracePeriod: 30s", "GracefulNodeShutdown"},
+		{"shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 5}]",
+			"GracefulNodeShutdownBasedOnPodPriority"},
+	} {
+		file := c.field + "\nfeatureGates: {" + c.gate + ": "
+		if w := good(t, map[string]string{"etc/k": file + "true}\n"}, "--config=/etc/k").Warnings(); len(w) != 0 {
+			t.Errorf("%s with %s: %q", c.field, c.gate, w)
+		}
+		_, err := load(t, map[string]string{"etc/k": file + "false}\n"}, "--config=/etc/k")
+		wantError(t, err, "needs feature gate "+c.gate)
+		if _, acts := actsOnGate[c.gate]; !acts {
+			t.Errorf("%s is named as a gate without effect", c.gate)
+		}
+	}
+}
+
+// TestWithoutEffect: groups of gates, gates of features that are on in a kubelet, and fields whose gate is off.
+func TestWithoutEffect(t *testing.T) {
+	const none = "settings that have no effect: "
+	for file, want := range map[string]string{
+		"featureGates: {KubeletEnsureSecretPulledImages: true, RecoverVolumeExpansionFailure: true, EnvFiles: true}": none +
+			"featureGates[KubeletEnsureSecretPulledImages], featureGates[RecoverVolumeExpansionFailure]",
+		"memoryThrottlingFactor: 0.8":                                  none + "memoryThrottlingFactor (needs feature gate MemoryQoS)",
+		"memoryReservationPolicy: None":                                none + "memoryReservationPolicy (needs feature gate MemoryQoS)",
+		"featureGates: {AllAlpha: false}":                              "",
+		"memoryThrottlingFactor: 0.8\nfeatureGates: {MemoryQoS: true}": "",
+	} {
+		c := good(t, map[string]string{"etc/k": file + "\n"}, "--config=/etc/k")
+		if got := strings.Join(c.Warnings(), "|"); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
+		}
+	}
+	c := good(t, map[string]string{"etc/k": "featureGates: {AllAlpha: true, CSIVolumeHealth: false}\n"}, "--config=/etc/k")
+	got := strings.Join(c.Warnings(), "|")
+	for name, want := range map[string]bool{"EventedPLEG": true, "CSIVolumeHealth": false, "MemoryQoS": false, "EnvFiles": false} {
+		if strings.Contains(got, name) != want {
+			t.Errorf("%s is named: %v\n%s", name, !want, got)
+		}
+	}
+	if !strings.Contains(got, "feature gates of AllAlpha that have no effect: ") {
+		t.Error(got)
+	}
+	for name := range absentByDefault {
+		if g, known := findGate(name); !known || !g.byDefault {
+			t.Errorf("absentByDefault has %s, which is not on by default", name)
+		}
+	}
+}
+
+// TestUnprotected: that pull credentials are not verified is said unless nothing of the kind was asked for.
+func TestUnprotected(t *testing.T) {
+	if got := strings.Join(good(t, nil).Unprotected(), "|"); !strings.Contains(got, "image pull credentials are not verified") {
+		t.Errorf("by default: %q", got)
+	}
+	for _, file := range []string{
+		"imagePullCredentialsVerificationPolicy: NeverVerify\n", "featureGates: {KubeletEnsureSecretPulledImages: false}\n",
+	} {
+		if got := good(t, map[string]string{"etc/k": file}, "--config=/etc/k").Unprotected(); len(got) != 0 {
+			t.Errorf("%s: %q", file, got)
+		}
+	}
+}
+
 func TestUnhelpedFlags(t *testing.T) {
-	c := good(t, nil, "--pod-infra-container-image=pause", "--runtime-cgroups=/x", "--housekeeping-interval=5s", "--node_labels=a=b")
-	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: --housekeeping-interval, --pod-infra-container-image, --runtime-cgroups" {
+	c := good(t, nil, "--pod-infra-container-image=pause", "--housekeeping-interval=5s", "--node_labels=a=b")
+	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: --housekeeping-interval, --pod-infra-container-image" {
 		t.Errorf("%q", got)
 	}
 	if got := c.Options().NodeLabels["a"]; got != "b" {
 		t.Errorf("underscores: %q", got)
 	}
-	c = good(t, map[string]string{"etc/k": "evictionHard: {memory.available: 200Mi}\nmaxPods: 7\nmemoryManagerPolicy: None\n"}, "--config=/etc/k")
-	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: memoryManagerPolicy" {
+	c = good(t, map[string]string{"etc/k": "evictionHard: {memory.available: 200Mi}\nmaxPods: 7\nvolumePluginDir: /p\n"}, "--config=/etc/k")
+	if got := strings.Join(c.Warnings(), "|"); got != "settings that have no effect: volumePluginDir" {
 		t.Errorf("fields: %q", got)
 	}
 	c = good(t, map[string]string{"etc/k": "featureGates: {EventedPLEG: true, NodeSwap: true, ComponentFlagz: false}\nlogging: {format: json, flushFrequency: 3s}\n"},
@@ -357,8 +428,8 @@ func TestEveryKubeletFlagIsKnown(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o := good(t, nil, "--root-dir=r", "--kubeconfig=k", "--lock-file=/l", "--runtime=sim", "--container-log-links-dir=links").Options()
-	if o.RootDir != "/work/r" || o.Kubeconfig != "/work/k" || o.CertDir != DefaultCertDir || o.Runtime != RuntimeSim || o.MaxDead != -1 || o.MaxDeadPerContainer != 1 || o.ContainerLogLinks != "/work/links" {
+	o := good(t, nil, "--root-dir=r", "--kubeconfig=k", "--lock-file=/l", "--runtime=sim", "--container-log-links-dir=links", "--runtime-cgroups=/system.slice/containerd.service").Options()
+	if o.RootDir != "/work/r" || o.Kubeconfig != "/work/k" || o.CertDir != DefaultCertDir || o.Runtime != RuntimeSim || o.MaxDead != -1 || o.MaxDeadPerContainer != 1 || o.ContainerLogLinks != "/work/links" || o.RuntimeCgroups != "/system.slice/containerd.service" {
 		t.Errorf("%+v", o)
 	}
 	for arg, want := range map[string]string{

@@ -22,7 +22,7 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]eviction.Threshold, fie
 	for _, name := range slices.Sorted(maps.Keys(c.EvictionMinimumReclaim)) {
 		at := field.NewPath("evictionMinimumReclaim").Key(name)
 		errs = append(errs, checkSignal(name, at)...)
-		amount, err := parseAmount(c.EvictionMinimumReclaim[name], at)
+		amount, err := parseReclaim(c.EvictionMinimumReclaim[name], at)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -47,14 +47,14 @@ func parseThresholds(c *kubelet.KubeletConfiguration) ([]eviction.Threshold, fie
 		for _, name := range slices.Sorted(maps.Keys(kind.given)) {
 			text, at := kind.given[name], field.NewPath(kind.field).Key(name)
 			errs = append(errs, checkSignal(name, at)...)
+			// Both switch a threshold off, also without a grace period.
+			if text == "0%" || text == "100%" {
+				continue
+			}
 			period, has := grace[eviction.Signal(name)]
 			if !kind.hard && !has {
 				errs = append(errs,
 					field.Required(field.NewPath("evictionSoftGracePeriod").Key(name), "every soft threshold needs a grace period"))
-			}
-			// Both switch a threshold off.
-			if text == "0%" || text == "100%" {
-				continue
 			}
 			amount, err := parseAmount(text, at)
 			switch {
@@ -82,6 +82,20 @@ func checkSignal(name string, at *field.Path) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.NotSupported(at, eviction.Signal(name), eviction.Signals())}
+}
+
+// parseReclaim reads a minimum of what is reclaimed. Unlike a threshold, it may not be 0%, but more than 100%. That is
+// as good as 100%: more than there is, on top of a threshold, is never left.
+func parseReclaim(text string, at *field.Path) (eviction.Amount, *field.Error) {
+	percent, ok := strings.CutSuffix(text, "%")
+	if !ok {
+		return parseAmount(text, at)
+	}
+	n, err := strconv.ParseFloat(percent, 64)
+	if err != nil || !(n > 0) {
+		return eviction.Amount{}, field.Invalid(at, text, "must be above 0%; remove it to reclaim no more than needed")
+	}
+	return eviction.Amount{Fraction: min(n/100, 1)}, nil
 }
 
 func parseAmount(text string, at *field.Path) (eviction.Amount, *field.Error) {

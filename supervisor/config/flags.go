@@ -68,6 +68,8 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 		"number of dead containers to keep on the node; negative for no limit")
 	fs.StringVar(&o.ContainerLogLinks, "container-log-links-dir", o.ContainerLogLinks,
 		"directory of symlinks to container logs, for log collectors; empty for none")
+	fs.StringVar(&o.RuntimeCgroups, "runtime-cgroups", o.RuntimeCgroups,
+		"cgroup that the container runtime runs in, for its resource usage in /stats/summary")
 	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "container runtime: cri, or sim (simulated)")
 }
 
@@ -80,7 +82,6 @@ var ignoredFlags = []struct {
 	{"experimental-allocatable-ignore-eviction", "bool"},
 	{"experimental-mounter-path", "string"},
 	{"pod-infra-container-image", "string"}, // gone from v1.35; kubeadm wrote it into unit files
-	{"runtime-cgroups", "string"},
 
 	// These came into the kubelet with a library.
 	{"application-metrics-count-limit", "int"},

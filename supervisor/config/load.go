@@ -155,10 +155,16 @@ func (l *loader) warnings(gates Gates) []string {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	var out []string
+	if len(names) > 0 {
+		slices.Sort(names)
+		names = slices.Compact(names)
+		out = append(out, fmt.Sprintf("settings that have no effect: %s", strings.Join(names, ", ")))
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return []string{fmt.Sprintf("settings that have no effect: %s", strings.Join(names, ", "))}
+	for _, group := range []string{allAlpha, allBeta} {
+		if names := withoutEffectInGroup(group, gates); len(names) > 0 {
+			out = append(out, fmt.Sprintf("feature gates of %s that have no effect: %s", group, strings.Join(names, ", ")))
+		}
+	}
+	return out
 }

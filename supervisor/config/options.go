@@ -62,6 +62,9 @@ type Options struct {
 	// ContainerLogLinks is the directory of symlinks to the logs of containers, for
 	// log collectors; empty for none. (--container-log-links-dir, ours)
 	ContainerLogLinks string
+	// RuntimeCgroups is the cgroup that the container runtime runs in, whose usage /stats/summary then tells; empty
+	// if it is not known. (--runtime-cgroups)
+	RuntimeCgroups string
 	// Runtime is what pods run on. (--runtime, ours)
 	Runtime Runtime
 }

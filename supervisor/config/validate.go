@@ -10,6 +10,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
 )
 
 // validate checks a defaulted configuration by the constraints that the
@@ -157,7 +158,7 @@ func (v *validator) choices() {
 	choice(v, at("cgroupDriver"), v.CgroupDriver, "cgroupfs", "systemd")
 	choice(v, at("cpuManagerPolicy"), v.CPUManagerPolicy, cpus.None, cpus.Static)
 	choice(v, at("memoryManagerPolicy"), v.MemoryManagerPolicy, kubelet.NoneMemoryManagerPolicy,
-		kubelet.StaticMemoryManagerPolicy)
+		kubelet.StaticMemoryManagerPolicy, memory.Restricted)
 	choice(v, at("topologyManagerPolicy"), v.TopologyManagerPolicy, kubelet.NoneTopologyManagerPolicy,
 		kubelet.BestEffortTopologyManagerPolicy,
 		kubelet.RestrictedTopologyManagerPolicy, kubelet.SingleNumaNodeTopologyManagerPolicy)

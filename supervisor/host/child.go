@@ -33,6 +33,8 @@ type answer struct {
 	Kind   port.ErrorKind `json:"kind,omitempty"`
 	Detail string         `json:"detail,omitempty"` // empty: it worked
 	Rooms  []room         `json:"rooms,omitempty"`
+	// Counts is what a child that counts has written, also if it failed.
+	Counts []tally.Count `json:"-"`
 }
 
 // children runs requests in child processes.
@@ -156,9 +158,13 @@ func (c *children) exchange(ctx context.Context, r request, me *child, raw []byt
 		got, err = io.ReadAll(io.LimitReader(out, tally.Limit))
 	}
 	stop()
-	if err == nil {
-		err = json.Unmarshal(got, &a)
+	var bad error
+	if r.Op == opTrees {
+		a.Counts, bad = tally.Read(got)
+	} else if err == nil {
+		bad = json.Unmarshal(got, &a)
 	}
+	err = errors.Join(err, bad)
 	err = errors.Join(err, in.Close(), out.Close())
 	ended := c.reap(cmd, r, me, err != nil)
 	switch {

@@ -19,7 +19,7 @@
 // process with such a thread does not even exit. So whatever may touch a pod's
 // mount (to stat a hostPath, to mount or unmount a tmpfs) runs in a child
 // process, the program itself started again with a hidden argument; see child.go,
-// and package tally for those that count files.
+// packages tally for those that count files, and counts for when they do.
 // What stays below the agent's own directories, on one file system, runs in
 // process, so that a pod without such volumes costs no child.
 //

@@ -2,82 +2,74 @@ package host
 
 import (
 	"context"
-	"errors"
-	"maps"
+	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/counts"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 )
 
-const (
-	// treeLimit is how many files below one directory are counted, treeBudget how long a child counts, and
-	// treePatience how long it may take altogether. What is counted up to there is a lower bound.
-	treeLimit    = 1_000_000
-	treeBudget   = 15 * time.Second
-	treePatience = 20 * time.Second
-	// treeShare is the most of its time that the agent spends on counting one directory: one that took a
-	// second is not counted again for nine.
-	treeShare = 10
-	// treeBatch is how many directories one child counts: its start costs as much as a thousand files. If it fails,
-	// it is not known by which, and then fewer are counted at once.
-	treeBatch = 1000
-)
-
-// counted is what is below a directory, as of a time.
-type counted struct {
-	tally.Count
-	at time.Time
-}
-
 // EphemeralUse measures what pods take of the disk that the root directory is on: each volume on it, in the
 // order of the spec, and the rest of the pod's directory. An emptyDir with a project of its own is asked of the
-// file system, all else is walked. Volumes in memory, claims and host paths are left
-// out. A directory that does not exist, or that is not measured in time, takes nothing; for the latter an
-// error is returned beside the rest. One with many files may be counted as of some seconds ago.
-func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod) ([]eviction.Use, error) {
+// file system, all else is counted. Volumes in memory, claims and host paths are left out. A directory that does not
+// exist takes nothing.
+//
+// A directory with many files may be counted as of a while ago: the age of a pod's use says so. One that could not be
+// counted to its end is Partial. If it could not be counted at all, an error is returned beside the rest. With soon,
+// the call does not wait for directories that take long.
+func (h *Host) EphemeralUse(ctx context.Context, pods []*v1.Pod, soon bool) ([]eviction.Use, error) {
+	began := time.Now()
 	out := make([]eviction.Use, len(pods))
-	var trees []tally.Tree
+	var trees []counts.Tree
 	projects := h.projectTable()
-	known := map[string]counted{}
+	byProject := map[string]tally.Count{}
 	for i, p := range pods {
 		out[i].UID = p.UID
 		for _, t := range h.treesOf(p) {
 			if r, ok := h.byProject(p, t.Path, projects); ok {
-				known[t.Path] = counted{Count: r.Count}
+				byProject[t.Path] = r.Count
 			} else {
 				trees = append(trees, t)
 			}
 		}
 	}
-	found, err := h.count(ctx, trees)
-	maps.Copy(found, known)
+	found, err := h.counts.Of(ctx, trees, !soon)
 	for i, p := range pods {
+		use := func(path string) eviction.DiskUse {
+			c, is := byProject[path]
+			if k, counted := found[path]; counted && !is {
+				c = k.Count
+				if !k.At.IsZero() {
+					out[i].Age = max(out[i].Age, began.Sub(k.At))
+				}
+			}
+			return eviction.DiskUse{Bytes: c.Bytes, Inodes: c.Entries, Partial: c.Partial}
+		}
 		for j := range p.Spec.Volumes {
 			v := &p.Spec.Volumes[j]
 			if path := h.onDisk(p, v); path != "" {
-				out[i].Volumes = append(out[i].Volumes, eviction.VolumeUse{Name: v.Name, DiskUse: found[path].use()})
+				out[i].Volumes = append(out[i].Volumes, eviction.VolumeUse{Name: v.Name, DiskUse: use(path)})
 			}
 		}
-		out[i].Other = found[filepath.Join(h.pods.Real, string(p.UID))].use()
+		out[i].Other = use(filepath.Join(h.pods.Real, string(p.UID)))
 	}
 	return out, err
 }
 
-func (h *Host) treesOf(p *v1.Pod) (out []tally.Tree) {
+func (h *Host) treesOf(p *v1.Pod) (out []counts.Tree) {
 	for i := range p.Spec.Volumes {
 		if path := h.onDisk(p, &p.Spec.Volumes[i]); path != "" {
-			out = append(out, tally.Tree{Path: path})
+			out = append(out, counts.Tree{Tree: tally.Tree{Path: path}, Pod: string(p.UID)})
 		}
 	}
 	if area.Element("pod", string(p.UID)) == nil {
-		dir := filepath.Join(h.pods.Real, string(p.UID))
-		out = append(out, tally.Tree{Path: dir, Skip: []string{volumesDir, subPathsDir}})
+		rest := tally.Tree{Path: filepath.Join(h.pods.Real, string(p.UID)), Skip: []string{volumesDir, subPathsDir}}
+		out = append(out, counts.Tree{Tree: rest, Pod: string(p.UID)})
 	}
 	return out
 }
@@ -99,79 +91,24 @@ func (h *Host) onDisk(p *v1.Pod, v *v1.Volume) string {
 	return filepath.Join(h.pods.Real, string(p.UID), volumesDir, plugin, v.Name)
 }
 
-func (c counted) use() eviction.DiskUse { return eviction.DiskUse{Bytes: c.Bytes, Inodes: c.Entries} }
-
-// count measures directories in child processes. One that made a child fail is measured by a child of its
-// own from then on, so that it does not keep the others from being measured.
-func (h *Host) count(ctx context.Context, trees []tally.Tree) (map[string]counted, error) {
-	now := time.Now()
-	out := make(map[string]counted, len(trees))
-	var together, alone []tally.Tree
-	h.treesMu.Lock()
-	for path, c := range h.counted {
-		if now.Sub(c.at) > treeShare*c.Took {
-			delete(h.counted, path)
-		}
+// countInChild is counts.Config.Ask.
+func (h *Host) countInChild(ctx context.Context, r tally.Request) ([]tally.Count, error) {
+	path := r.Trees[0].Path
+	if len(r.Trees) > 1 {
+		// A child that hangs keeps only the same request from being made again: which of these hangs is counted alone.
+		path = fmt.Sprintf("%d directories of pods, request %d", len(r.Trees), h.asked.Add(1))
 	}
-	for _, t := range trees {
-		if c, fresh := h.counted[t.Path]; fresh {
-			out[t.Path] = c
-		} else if h.apart[t.Path] {
-			alone = append(alone, t)
-		} else {
-			together = append(together, t)
-		}
+	a, err := h.children.ask(ctx, request{Op: opTrees, Path: path, Request: r})
+	got := a.Counts[:min(len(a.Counts), len(r.Trees))]
+	if err == nil && len(a.Counts) != len(r.Trees) {
+		err = fmt.Errorf("the child process gave %d of %d counts", len(a.Counts), len(r.Trees))
 	}
-	h.treesMu.Unlock()
-	var errs []error
-	for batch := range slices.Chunk(together, treeBatch) {
-		if h.countAll(ctx, batch, out) == nil {
-			continue
-		}
-		for few := range slices.Chunk(batch, roomBatch) {
-			if len(few) == len(batch) || h.countAll(ctx, few, out) != nil {
-				alone = append(alone, few...)
-			}
-		}
-	}
-	for _, t := range alone {
-		err := h.countAll(ctx, []tally.Tree{t}, out)
-		errs = append(errs, err)
-		if ctx.Err() != nil {
-			break
-		}
-		h.treesMu.Lock()
-		if err != nil {
-			h.apart[t.Path] = true
-		} else {
-			delete(h.apart, t.Path)
-		}
-		h.treesMu.Unlock()
-	}
-	return out, errors.Join(errs...)
+	return got, err
 }
 
-func (h *Host) countAll(ctx context.Context, trees []tally.Tree, into map[string]counted) error {
-	ctx, cancel := context.WithTimeout(ctx, treePatience)
-	defer cancel()
-	a, err := h.children.ask(ctx, request{Op: opTrees, Path: trees[0].Path, Request: tally.Request{
-		Home: h.pods.Real, Trees: trees, Most: treeLimit, Budget: treeBudget,
-	}})
-	if err == nil && len(a.Rooms) != len(trees) {
-		err = errors.New("a child process returned the wrong number of results")
+// countedInChild is counts.Config.Counted.
+func (h *Host) countedInChild(t tally.Tree, c tally.Count) {
+	if len(t.Skip) == 0 {
+		h.measured(SourceWalk, c.Took)
 	}
-	if err != nil {
-		return err
-	}
-	h.treesMu.Lock()
-	defer h.treesMu.Unlock()
-	now := time.Now()
-	for i, t := range trees {
-		c := counted{a.Rooms[i].Count, now}
-		into[t.Path], h.counted[t.Path] = c, c
-		if len(t.Skip) == 0 && c.Walked {
-			h.measured(SourceWalk, c.Took)
-		}
-	}
-	return nil
 }

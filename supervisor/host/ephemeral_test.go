@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/supervisor/host/counts"
 	"github.com/troupe-dev/troupe/supervisor/host/tally"
 	"github.com/troupe-dev/troupe/tests/hosttest"
 )
@@ -32,7 +34,7 @@ func TestEphemeralUse(t *testing.T) {
 	}
 	hosttest.Write(t, filepath.Join(l.mustMount(p, memory), "file"), strings.Repeat("x", 50_000))
 	other := newPod(func(p *v1.Pod) { p.UID = "u2" }, with(emptyDir("not-yet", v1.EmptyDirVolumeSource{})))
-	found, err := l.EphemeralUse(ctx(t), []*v1.Pod{p, other})
+	found, err := l.EphemeralUse(ctx(t), []*v1.Pod{p, other}, false)
 	if err != nil || len(found) != 2 || len(found[0].Volumes) != 1 || found[0].UID != p.UID {
 		t.Fatalf("%v %+v", err, found)
 	}
@@ -61,13 +63,74 @@ func TestEphemeralUseBesideAFailure(t *testing.T) {
 	// A path that is too long for a request stands for one that makes a child fail.
 	bad := tally.Tree{Path: "/" + strings.Repeat("x", tally.Limit)}
 	for range 2 {
-		found, err := l.count(ctx(t), append([]tally.Tree{bad}, l.treesOf(p)...))
-		if err == nil || found[l.onDisk(p, &p.Spec.Volumes[0])].Bytes < 100_000 {
-			t.Errorf("%v %+v", err, found)
+		trees := append([]counts.Tree{{Tree: bad, Pod: "u2"}}, l.treesOf(p)...)
+		found, err := l.counts.Of(ctx(t), trees, true)
+		if err == nil || found[l.onDisk(p, &p.Spec.Volumes[0])].Bytes < 100_000 || !found[bad.Path].Partial {
+			t.Errorf("%v, %d directories", err, len(found))
 		}
 	}
-	if len(l.apart) != 1 {
-		t.Errorf("%d directories are measured alone", len(l.apart))
+}
+
+// A directory with many files does not evade its limit: what was counted of it is a lower bound, and it is counted to
+// its end by a child of its own. No other directory waits for that.
+func TestManyFiles(t *testing.T) {
+	hosttest.NeedRoot(t)
+	root := t.TempDir()
+	l := &lab{t: t, root: root, Host: newLabAt(t, root, func(c *Config) {
+		c.Counting = counts.Effort{
+			Slice: 1, Budget: time.Minute, Patience: time.Minute, Alone: []time.Duration{time.Minute}, Grace: time.Minute,
+			Wait: time.Minute,
+		}
+	})}
+	scratch := emptyDir("scratch", v1.EmptyDirVolumeSource{})
+	many, few := newPod(with(scratch)), newPod(func(p *v1.Pod) { p.UID = "u2" }, with(scratch))
+	dir := l.mustMount(many, scratch)
+	for i := range 300 {
+		hosttest.Write(t, filepath.Join(dir, fmt.Sprint(i)), "")
+	}
+	hosttest.Write(t, filepath.Join(dir, "below/file"), strings.Repeat("x", 1<<20))
+	hosttest.Write(t, filepath.Join(l.mustMount(few, scratch), "file"), strings.Repeat("x", 100_000))
+	pods := []*v1.Pod{many, few}
+	found, err := l.EphemeralUse(ctx(t), pods, true)
+	if v := found[0].Volumes[0]; err != nil || !v.Partial || v.Inodes < 2 || v.Inodes > 100 || !found[0].Partial() {
+		t.Errorf("the first: %v %+v", err, found[0])
+	}
+	if v := found[1].Volumes[0]; v.Bytes < 100_000 || v.Partial || found[1].Partial() {
+		t.Errorf("the other: %+v", found[1])
+	}
+	if found, err = l.EphemeralUse(ctx(t), pods, false); err != nil || found[0].Partial() || found[0].Volumes[0].Inodes != 303 ||
+		found[0].Volumes[0].Bytes < 1<<20 {
+		t.Errorf("later: %v %+v", err, found[0])
+	}
+	if found, err = l.EphemeralUse(ctx(t), pods, true); err != nil || found[0].Age <= 0 || found[0].Partial() {
+		t.Errorf("from memory: %v %+v", err, found[0])
+	}
+}
+
+// What a child has counted before it was killed is not lost.
+func TestAChildFailsWhileItCounts(t *testing.T) {
+	l := newLab(t)
+	l.children.command = func(string) *exec.Cmd {
+		return exec.Command("/bin/sh", "-c", `read ask; echo '{"Walked":true,"Bytes":7}'; kill -9 $$`)
+	}
+	r := tally.Request{Trees: []tally.Tree{{Path: "/a"}, {Path: "/b"}}}
+	if got, err := l.countInChild(ctx(t), r); err == nil || len(got) != 1 || got[0].Bytes != 7 {
+		t.Errorf("%v %+v", err, got)
+	}
+	r.Trees = r.Trees[:1]
+	if got, err := l.countInChild(ctx(t), r); err != nil || len(got) != 1 {
+		t.Errorf("%v %+v", err, got)
+	}
+	// One that hangs keeps only its directory from being counted: the first of several may not be to blame.
+	gone, cancel := context.WithCancel(ctx(t))
+	cancel()
+	l.children.running[request{Op: opTrees, Path: "/a"}.key()] = []*child{{ctx: gone}}
+	if _, err := l.countInChild(ctx(t), r); err == nil || !strings.Contains(err.Error(), "hangs in the kernel") {
+		t.Errorf("alone: %v", err)
+	}
+	r.Trees = []tally.Tree{{Path: "/a"}, {Path: "/b"}}
+	if got, _ := l.countInChild(ctx(t), r); len(got) != 1 {
+		t.Errorf("with another: %+v", got)
 	}
 }
 
@@ -89,22 +152,6 @@ func TestACountingChildSkipsInitialization(t *testing.T) {
 	}
 	if !strings.Contains(started(childArg), heavy) {
 		t.Error("another child does not initialize those packages either")
-	}
-}
-
-// A directory that takes long to count is counted less often.
-func TestLongCountsAreReused(t *testing.T) {
-	l := newLab(t)
-	dir := l.pods.Real
-	l.counted[dir] = counted{tally.Count{Bytes: 7, Took: time.Hour}, time.Now()}
-	found, err := l.count(ctx(t), []tally.Tree{{Path: dir}})
-	if err != nil || found[dir].Bytes != 7 {
-		t.Errorf("%v %+v", err, found[dir])
-	}
-	long := time.Now().Add(-treeShare*time.Hour - time.Second)
-	l.counted[dir] = counted{tally.Count{Bytes: 7, Took: time.Hour}, long}
-	if found, err = l.count(ctx(t), []tally.Tree{{Path: dir}}); err != nil || found[dir].Bytes == 7 {
-		t.Errorf("later: %v %+v", err, found[dir])
 	}
 }
 
@@ -132,7 +179,7 @@ func BenchmarkEphemeralUse(b *testing.B) {
 		pods[i] = p
 	}
 	for b.Loop() {
-		if _, err := h.EphemeralUse(b.Context(), pods); err != nil {
+		if _, err := h.EphemeralUse(b.Context(), pods, false); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/supervisor/host/accounts"
 	"github.com/troupe-dev/troupe/supervisor/host/area"
+	"github.com/troupe-dev/troupe/supervisor/host/counts"
 	"github.com/troupe-dev/troupe/supervisor/host/mounts"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/host/projectquota"
@@ -33,6 +35,8 @@ type Config struct {
 	Root, LogRoot string
 	// ClusterDomain is the domain of services, for the names of pods.
 	ClusterDomain string
+	// Counting bounds what it costs to count the files of pods. Zero: counts.Default.
+	Counting counts.Effort
 	// Measured is told how each volume was measured and how long that took: by a Source. Nil: nobody is.
 	Measured func(source string, took time.Duration)
 }
@@ -61,11 +65,9 @@ type Host struct {
 	// places are where claims' volumes are; placesMu guards it.
 	placesMu sync.Mutex
 	places   claims
-	// counted are directories that were measured lately, apart those that are measured alone; treesMu
-	// guards both.
-	treesMu sync.Mutex
-	counted map[string]counted
-	apart   map[string]bool
+	// counts are the directories of pods, asked how many requests children got to count several.
+	counts *counts.Counts
+	asked  atomic.Uint64
 	// projects measure emptyDirs by project quota; nil without. noProject is told why one is walked all the same.
 	projects  *projectquota.Projects
 	noProject func(error)
@@ -97,16 +99,27 @@ func New(c Config) (*Host, error) {
 	if c.Measured == nil {
 		c.Measured = func(string, time.Duration) {}
 	}
-	table := mounts.NewTable()
-	return &Host{
+	if c.Counting.Slice == 0 {
+		c.Counting = counts.Default
+	}
+	h := &Host{
 		pods: pods, logs: logDirs, Logs: podlogs.New(logDirs), Accounts: accounts.New(pods),
-		children: newChildren(), mounts: table.Read, table: table, clusterDomain: c.ClusterDomain,
-		counted: map[string]counted{}, apart: map[string]bool{}, measured: c.Measured,
-	}, nil
+		children: newChildren(), clusterDomain: c.ClusterDomain, measured: c.Measured,
+	}
+	h.counts, err = counts.New(&counts.Config{
+		Effort: c.Counting, Home: h.pods.Real, Ask: h.countInChild, Counted: h.countedInChild,
+	})
+	if err != nil {
+		return nil, errors.Join(err, pods.Root.Close(), logDirs.Root.Close())
+	}
+	h.table = mounts.NewTable()
+	h.mounts = h.table.Read
+	return h, nil
 }
 
 // Close lets go of the directories. Calls under way fail.
 func (h *Host) Close() error {
+	h.counts.Close()
 	h.table.Close()
 	return errors.Join(h.pods.Root.Close(), h.logs.Root.Close())
 }

@@ -35,9 +35,13 @@ func newLab(t *testing.T) *lab {
 }
 
 // newLabAt is the Host of another agent in the same place.
-func newLabAt(t *testing.T, root string) *Host {
+func newLabAt(t *testing.T, root string, change ...func(*Config)) *Host {
 	t.Helper()
-	h, err := New(Config{Root: filepath.Join(root, "kubelet"), LogRoot: filepath.Join(root, "logs")})
+	c := Config{Root: filepath.Join(root, "kubelet"), LogRoot: filepath.Join(root, "logs")}
+	for _, f := range change {
+		f(&c)
+	}
+	h, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func TestEmptyDirByProject(t *testing.T) {
 	}
 	for _, h := range []*Host{l.Host, next} {
 		l.sources = map[string]int{}
-		found, err := h.EphemeralUse(ctx(t), []*v1.Pod{p})
+		found, err := h.EphemeralUse(ctx(t), []*v1.Pod{p}, false)
 		if err != nil || found[0].Volumes[0].Bytes != 7<<20 || found[0].Volumes[0].Inodes != 10 || found[0].Other.Inodes == 0 {
 			t.Errorf("%v %+v", err, found)
 		}
@@ -145,7 +145,7 @@ func TestEmptyDirWalked(t *testing.T) {
 			if c.after != nil {
 				c.after(l, dir)
 			}
-			found, err := l.EphemeralUse(ctx(t), []*v1.Pod{p})
+			found, err := l.EphemeralUse(ctx(t), []*v1.Pod{p}, false)
 			if v := found[0].Volumes[0]; err != nil || v.Bytes < 100_000 || v.Bytes > 120_000 || v.Inodes != 2 {
 				t.Errorf("%v %+v", err, v)
 			}
@@ -186,7 +186,7 @@ func TestNoProjectQuotas(t *testing.T) {
 	scratch := emptyDir("scratch", v1.EmptyDirVolumeSource{})
 	p := newPod(ownUsers, with(scratch))
 	l.mustMount(p, scratch)
-	if found, err := l.EphemeralUse(ctx(t), []*v1.Pod{p}); err != nil || found[0].Volumes[0].Inodes != 1 || l.sources[SourceWalk] != 1 {
+	if found, err := l.EphemeralUse(ctx(t), []*v1.Pod{p}, false); err != nil || found[0].Volumes[0].Inodes != 1 || l.sources[SourceWalk] != 1 {
 		t.Errorf("%v %+v %v", err, found, l.sources)
 	}
 }
@@ -214,7 +214,7 @@ func TestProjectBelowLink(t *testing.T) {
 	if want := "1048577:" + dir + "\n"; err != nil || string(text) != want || !strings.HasPrefix(dir, link) {
 		t.Errorf("%v: %q, want %q", err, text, want)
 	}
-	if _, err := h.EphemeralUse(ctx(t), []*v1.Pod{p}); err != nil || l.sources[SourceQuota] != 1 || len(l.sources) != 1 {
+	if _, err := h.EphemeralUse(ctx(t), []*v1.Pod{p}, false); err != nil || l.sources[SourceQuota] != 1 || len(l.sources) != 1 {
 		t.Errorf("%v, measured by %v", err, l.sources)
 	}
 }

@@ -51,7 +51,7 @@ const (
 	walkPatience = 5 * time.Second
 	// roomBatch is how many emptyDirs one child measures.
 	roomBatch = 100
-	// walkLimit is how many files of one emptyDir are counted.
+	// walkLimit is how many names in one emptyDir are counted for statistics.
 	walkLimit = 200_000
 )
 

@@ -65,6 +65,8 @@ type Metrics struct {
 	containersPerPod                   prometheus.Histogram
 	shutdownBegan, shutdownEnded       prometheus.Gauge
 	pullTimes                          *prometheus.HistogramVec
+	assigned                           *assigned
+	claims                             *claims
 
 	served      *prometheus.CounterVec
 	servedTimes *prometheus.HistogramVec
@@ -160,6 +162,8 @@ func New(c Config) (*Metrics, error) {
 		prometheus.ExponentialBuckets(1, 2, 5))
 	m.pullTimes = m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets,
 		"image_size_in_bytes")
+
+	m.assigned, m.claims = m.newAssigned(), m.newClaims()
 
 	request := []string{"method", "path", "server_type", "long_running"}
 	m.served = m.counters("kubelet_http_requests_total",

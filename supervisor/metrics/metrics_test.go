@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -16,8 +17,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pods"
@@ -407,6 +411,74 @@ func TestSLIs(t *testing.T) {
 		{"kubernetes_healthchecks_total", "name=syncloop status=success type=healthz", 1},
 		{"process_start_time_seconds", "", float64(now.Unix())},
 	})
+
+	for _, r := range m.Routes(asked()) {
+		if r.Path == "/metrics/slis" {
+			if !slices.Contains(r.Methods, http.MethodDelete) {
+				t.Errorf("methods: %v", r.Methods)
+			}
+			w := httptest.NewRecorder()
+			r.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodDelete, r.Path, nil))
+			if w.Code != http.StatusOK || w.Body.String() != "metrics reset\n" {
+				t.Errorf("%d %q", w.Code, w.Body)
+			}
+		}
+	}
+	left := scrape(t, m, asked(), "/metrics/slis")
+	if left["kubernetes_healthcheck"] != nil || left["kubernetes_healthchecks_total"] != nil {
+		t.Errorf("after a reset: %v", left)
+	}
+}
+
+// TestAssigned: what containers get to themselves, and what not.
+func TestAssigned(t *testing.T) {
+	m := fresh(t)
+	a := m.Assigned()
+	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true})
+	a.Decided(assignments.Decision{CPUs: 1, Rejected: &admit.Rejection{Of: v1.ResourceCPU}})
+	a.Decided(assignments.Decision{Memory: 1, Rejected: &admit.Rejection{Of: v1.ResourceMemory}})
+	a.Decided(assignments.Decision{Aligned: true, Rejected: topology.Rejection("pod", false)})
+	a.Decided(assignments.Decision{Rejected: admit.Unexpected(errors.New("no device plugin"))})
+	a.Shared(3, 5)
+	a.Allocated("example.com/gpu", time.Second)
+	m.PluginRegistered("example.com/gpu")
+	check(t, scrape(t, m, asked(), "/metrics"), []want{
+		{"kubelet_cpu_manager_pinning_requests_total", "", 3},
+		{"kubelet_cpu_manager_pinning_errors_total", "", 1},
+		{"kubelet_cpu_manager_shared_pool_size_millicores", "", 3000},
+		{"kubelet_cpu_manager_exclusive_cpu_allocation_count", "", 5},
+		{"kubelet_memory_manager_pinning_requests_total", "", 2},
+		{"kubelet_memory_manager_pinning_errors_total", "", 1},
+		{"kubelet_topology_manager_admission_requests_total", "", 2},
+		{"kubelet_topology_manager_admission_errors_total", "", 1},
+		{"kubelet_device_plugin_registration_total", "resource_name=example.com/gpu", 1},
+		{"kubelet_device_plugin_alloc_duration_seconds", "resource_name=example.com/gpu", 1},
+	})
+}
+
+// TestClaims: what became of ResourceClaims. Drivers without any are not shown any more.
+func TestClaims(t *testing.T) {
+	m := fresh(t)
+	c := m.Claims()
+	c.Prepared(time.Second, true)
+	c.Prepared(time.Second, false)
+	c.Unprepared(time.Second, false)
+	c.InUse(9, map[string]int{"gone.example.com": 9})
+	c.InUse(2, map[string]int{"gpu.example.com": 1})
+	m.DriverCalled("gpu.example.com", "/v1.DRAPlugin/NodePrepareResources", "OK", time.Second)
+	got := scrape(t, m, asked(), "/metrics")
+	check(t, got, []want{
+		{"dra_operations_duration_seconds", "is_error=true operation_name=PrepareResources", 1},
+		{"dra_operations_duration_seconds", "is_error=false operation_name=PrepareResources", 1},
+		{"dra_operations_duration_seconds", "is_error=false operation_name=UnprepareResources", 1},
+		{"dra_resource_claims_in_use", "driver_name=<any>", 2},
+		{"dra_resource_claims_in_use", "driver_name=gpu.example.com", 1},
+		{"dra_grpc_operations_duration_seconds",
+			"driver_name=gpu.example.com grpc_status_code=OK method_name=/v1.DRAPlugin/NodePrepareResources", 1},
+	})
+	if n := len(got["dra_resource_claims_in_use"].GetMetric()); n != 2 {
+		t.Errorf("%d gauges of claims in use, want 2", n)
+	}
 }
 
 // TestProtection: what the node gave up to protect itself.

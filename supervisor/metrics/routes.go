@@ -35,11 +35,13 @@ func (m *Metrics) Routes(a Asked) []serve.Route {
 			}),
 		}
 	}
+	slis := route("/metrics/slis", func(context.Context) prometheus.Gatherer { return m.slis.registry })
+	slis.Methods, slis.Handler = append(slis.Methods, http.MethodDelete), m.slis.resetting(slis.Handler)
 	return []serve.Route{
 		route("/metrics", func(ctx context.Context) prometheus.Gatherer {
 			return prometheus.Gatherers{m.registry, m.now(ctx, a)}
 		}),
-		route("/metrics/slis", func(context.Context) prometheus.Gatherer { return m.slis.registry }),
+		slis,
 		route("/metrics/probes", func(ctx context.Context) prometheus.Gatherer {
 			tallies, err := a.Probes(ctx)
 			return gathered(scrapeError(err != nil), probesCollector{tallies})

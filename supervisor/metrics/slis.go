@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"io"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,4 +38,18 @@ func (m *Metrics) Healthcheck(name string, err error) {
 	}
 	m.slis.last.WithLabelValues(name, "healthz").Set(well)
 	m.slis.total.WithLabelValues(name, "healthz", status).Inc()
+}
+
+// resetting answers DELETE of /metrics/slis: the counts of checks begin anew, as in the kubelet. The start of the
+// process stays.
+func (s slis) resetting(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodDelete {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s.last.Reset()
+		s.total.Reset()
+		io.WriteString(w, "metrics reset\n") //nolint:errcheck // the client is gone
+	})
 }

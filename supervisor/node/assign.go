@@ -5,20 +5,27 @@ import (
 	"fmt"
 	"path/filepath"
 
+	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/cpustate"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	machinery "github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/topology"
 )
 
-// assignCPUs prepares that containers get CPUs of their own, with cpuManagerPolicy static. An agent with a state that
-// it can't continue with does not start, as a kubelet: containers run on CPUs that it knows nothing of.
+// assignCPUs prepares that containers get devices, and CPUs of their own with cpuManagerPolicy static. An agent with
+// a state of CPUs that it can't continue with does not start, as a kubelet: containers run on CPUs that it knows
+// nothing of.
 func (l *launch) assignCPUs(context.Context) error {
 	l.states = checkpoints.NewStates(l.root.Path())
+	l.machine.inventory = &inventory{}
+	l.deviceStates = checkpoints.NewStates(filepath.Join(l.root.Path(), deviceplugins.Directory))
 	data, err := l.states.Read(cpustate.Name)
 	if err != nil {
 		return l.unusable(err)
@@ -28,13 +35,15 @@ func (l *launch) assignCPUs(context.Context) error {
 			return l.unusable(fmt.Errorf("cpuManagerPolicy is %s, and containers of %d pods have CPUs of their own in it",
 				cpus.None, len(s.Own)))
 		}
-		return nil
 	}
 	c := l.config.Assign()
-	if c.Machine, err = topology.Read("/"); err != nil {
+	if c.Machine, err = topology.Read("/"); err != nil && !c.Static && c.Topology == kubelet.NoneTopologyManagerPolicy {
+		c.Machine, err = &machinery.Topology{}, nil // nobody asks for it
+	}
+	if err != nil {
 		return fmt.Errorf("CPUs of this machine: %w", err)
 	}
-	if l.machine.assign, err = assign.New(c); err != nil {
+	if l.machine.assign, err = assign.New(c); err != nil || !c.Static {
 		return err
 	}
 	if _, err := assignments.Read(l.machine.assign, data); err != nil {
@@ -50,7 +59,7 @@ func (l *launch) unusable(err error) error {
 
 // ownCPUs is what containers have alone, as of the state file.
 func (l *launch) ownCPUs() (assign.State, error) {
-	if l.machine.assign == nil {
+	if !l.machine.assign.Static() {
 		return nil, nil
 	}
 	data, err := l.states.Read(cpustate.Name)
@@ -62,8 +71,18 @@ func (l *launch) ownCPUs() (assign.State, error) {
 
 // allocatableCPUs are those that containers can have alone.
 func (l *launch) allocatableCPUs() cpuset.CPUSet {
-	if l.machine.assign == nil {
-		return cpuset.New()
-	}
 	return l.machine.assign.Allocatable()
+}
+
+// givenDevices is which devices containers have, as of the state file. A damaged file says so of none.
+func (l *launch) givenDevices() (*devicestate.State, error) {
+	data, err := l.deviceStates.Read(devicestate.Name)
+	if err != nil || data == nil {
+		return nil, err
+	}
+	s, err := devicestate.Parse(data)
+	if err != nil {
+		return devicestate.Unknown(err.Error()), nil
+	}
+	return s, nil
 }

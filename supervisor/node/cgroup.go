@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/troupe-dev/troupe/supervisor/config"
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 )
 
 // Where the kernel shows the cgroups of this host and of this process.
@@ -36,21 +36,8 @@ func lookAtCgroups(root, own string) cgroupFacts {
 	if err == nil && len(found) > 0 {
 		return cgroupFacts{v2: true, swap: true}
 	}
-	return cgroupFacts{v2: true, swap: exists(filepath.Join(root, cgroupOf(own), "memory.swap.max"))}
-}
-
-// cgroupOf is the path in the v2 hierarchy that a list of cgroups names; empty if it does not.
-func cgroupOf(list string) string {
-	text, err := os.ReadFile(list)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return path
-		}
-	}
-	return ""
+	path, _ := cgroup.In(own, cgroup.V2) // without one, the root is looked at
+	return cgroupFacts{v2: true, swap: exists(filepath.Join(root, path, "memory.swap.max"))}
 }
 
 func exists(path string) bool {

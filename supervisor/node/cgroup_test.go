@@ -141,7 +141,7 @@ func TestMemoryPolicy(t *testing.T) {
 }
 
 // configOf is a configuration with these lines in its file.
-func configOf(t *testing.T, lines string) config.Config {
+func configOf(t *testing.T, lines string, args ...string) config.Config {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" +
@@ -152,7 +152,7 @@ func configOf(t *testing.T, lines string) config.Config {
 	flags := config.NewFlags()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	flags.AddTo(fs)
-	if err := fs.Parse([]string{"--config", file}); err != nil {
+	if err := fs.Parse(append([]string{"--config", file}, args...)); err != nil {
 		t.Fatal(err)
 	}
 	c, err := config.Load(flags, os.DirFS("/"), "/")

@@ -126,3 +126,22 @@ func TestEventQPS(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalStorageNotIsolated: without localStorageCapacityIsolation, the node has no ephemeral-storage to give out.
+func TestLocalStorageNotIsolated(t *testing.T) {
+	for text, want := range map[string]bool{
+		"localStorageCapacityIsolation: false": false,
+		"localStorageCapacityIsolation: true":  true,
+		"maxPods: 10":                          true,
+	} {
+		m := machine{cpus: 1}
+		if err := m.count(configOf(t, text), "n"); err != nil {
+			t.Fatal(err)
+		}
+		_, capacity := m.capacity[v1.ResourceEphemeralStorage]
+		_, allocatable := m.allocatable[v1.ResourceEphemeralStorage]
+		if capacity != want || allocatable != want {
+			t.Errorf("%s: in capacity %v, in allocatable %v, want %v", text, capacity, allocatable, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -22,6 +23,8 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/eventlog"
 	"github.com/troupe-dev/troupe/supervisor/host"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/dradrivers"
 	"github.com/troupe-dev/troupe/supervisor/host/logind"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 	"github.com/troupe-dev/troupe/supervisor/host/network"
@@ -56,12 +59,12 @@ type launch struct {
 	late     *lateEvents
 	runtime  *runtimeBelow
 	root     *rootdir.Dir
-	// states are the state files that a kubelet has too.
-	states *checkpoints.Store
-	host   *host.Host
-	events *eventlog.Log
-	daemon *running
-	ports  node.Ports
+	// states and deviceStates are the state files that a kubelet has too.
+	states, deviceStates *checkpoints.Store
+	host                 *host.Host
+	events               *eventlog.Log
+	daemon               *running
+	ports                node.Ports
 	// serve runs the servers. Before that, release closes their sockets and ports.
 	serve []func(context.Context) error
 	// traces is nil if tracing is off.
@@ -79,8 +82,8 @@ func Run(ctx context.Context, o Options) error {
 	l := &launch{options: o, config: o.Config}
 	defer l.close()
 	for _, step := range []func(context.Context) error{
-		l.validate, l.trace, l.reachRuntime, l.claimRoot, l.assignCPUs, l.limitSelf, l.reachAPI, l.openHost, l.listen,
-		l.connectPorts, l.start,
+		l.validate, l.trace, l.reachRuntime, l.claimRoot, l.assignCPUs, l.assignMemory, l.limitSelf, l.reachAPI, l.openHost,
+		l.listen, l.connectPorts, l.start,
 	} {
 		if err := step(ctx); err != nil {
 			if errors.Is(err, errToldToEnd) {
@@ -166,9 +169,9 @@ func (l *launch) claimRoot(context.Context) (err error) {
 	l.closing(l.root.Close)
 	// A checkpoint that can't be read keeps no pod from running that runs already.
 	if l.machine.devices, err = checkpoints.Devices(l.root.Path()); err != nil {
-		l.options.Log.Error().Str("error", err.Error()).Msg("cannot read the kubelet's device checkpoint; it stays as it " +
-			"is: nobody knows which resources are those of device plugins, so no extended resource is advertised until " +
-			"the status of the Node is patched again")
+		l.options.Log.Error().Str("error", err.Error()).Msg("cannot read the kubelet's device checkpoint: " +
+			"nobody knows which resources are those of device plugins, so no extended resource is advertised until its " +
+			"plugin registers or the status of the Node is patched again; the file is replaced when a device plugin registers")
 	}
 	return nil
 }
@@ -248,8 +251,9 @@ func (l *launch) listen(context.Context) error {
 	}
 	l.serve = append(l.serve, others...)
 	monitors, err := d.listenForMonitors(podresources.Config{
-		Socket: podresources.SocketIn(l.root.Path()), Devices: l.machine.devices,
-		CPUs: l.ownCPUs, Allocatable: l.allocatableCPUs(),
+		Socket: podresources.SocketIn(l.root.Path()), Devices: l.givenDevices, Inventory: l.machine.inventory.of,
+		CPUs: l.ownCPUs, Allocatable: l.allocatableCPUs(), Claims: l.preparedClaims,
+		Memory: l.ownMemory, AllocatableMemory: l.machine.inMemory.Allocatable(),
 	})
 	if err != nil {
 		return errors.Join(err, release(l.serve))
@@ -294,6 +298,18 @@ func (l *launch) measurePressure() error {
 	return nil
 }
 
+// connectPlugins puts what serves devices behind ports: device plugins and, in a cluster, DRA drivers.
+func (l *launch) connectPlugins() {
+	var found func(port.DRADriver)
+	if l.client != nil {
+		drivers := dradrivers.New(l.options.Log, l.counters.DriverCalled)
+		l.closers = append(l.closers, drivers.Close)
+		l.ports.DRADrivers, l.ports.ResourceSlices = drivers, l.client.Slices(l.name)
+		found = warnOnce(l.options.Log, l.runtime.version, drivers.Found)
+	}
+	l.ports.DevicePlugins = deviceplugins.New(l.root.Path(), l.options.Log, found)
+}
+
 // connectPorts puts this machine, the runtime and the apiserver behind the ports of the actors.
 func (l *launch) connectPorts(context.Context) error {
 	rt, log := l.runtime, l.options.Log
@@ -305,9 +321,10 @@ func (l *launch) connectPorts(context.Context) error {
 		Runtime: l.counters.Starts(rt.Runtime), Host: l.host, Files: l.host, Network: net, Events: l.events,
 		Manifests:   &manifests{path: l.static.Path, period: l.static.PathPeriod, url: l.fetcher, log: log},
 		Checkpoints: checkpoints.New(filepath.Join(l.root.Path(), checkpointsDir)),
-		States:      l.states,
-		Facts:       l.machine.facts,
+		States:      l.states, DeviceStates: l.deviceStates,
+		Facts: l.machine.facts,
 	}
+	l.connectPlugins()
 	if l.machine.own != nil {
 		l.ports.Cgroups = l.machine.own.port
 	}
@@ -352,7 +369,7 @@ func (l *launch) start(context.Context) error {
 		return err
 	}
 	log := l.options.Log
-	for _, w := range append(l.config.Warnings(), l.machine.memoryWarnings(l.config)...) {
+	for _, w := range slices.Concat(l.config.Warnings(), l.config.Unprotected(), l.machine.memoryWarnings(l.config)) {
 		log.Warn().Msg(w)
 	}
 	if !l.machine.cgroups.v2 {

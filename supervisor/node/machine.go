@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/translate"
@@ -37,8 +38,12 @@ type machine struct {
 	// devices are those of device plugins that a kubelet left here.
 	devices *devicestate.State
 	// assign is how containers get CPUs of their own, nil if they don't.
-	assign   *assign.Rules
-	capacity v1.ResourceList
+	assign *assign.Rules
+	// inMemory is how containers get memory of their own, nil if they don't.
+	inMemory *memory.Rules
+	// inventory is what device plugins offer.
+	inventory *inventory
+	capacity  v1.ResourceList
 	// own are the cgroups of pods, nil if they have none of their own.
 	own *podCgroups
 	// facts are what the node shows, and allocatable what of that pods may have.
@@ -111,9 +116,13 @@ func swapOn() string {
 
 // count makes the facts, and reads them once.
 func (m *machine) count(c config.Config, name string) error {
+	disk := ""
+	if c.Eviction().LocalStorage {
+		disk = nearest(c.Options().RootDir)
+	}
 	var err error
 	m.facts, err = facts.New(facts.Config{
-		Disk: nearest(c.Options().RootDir), MaxPods: int64(c.MaxPods(m.cpus)), Held: held(c),
+		Disk: disk, MaxPods: int64(c.MaxPods(m.cpus)), Held: held(c),
 		Addresses: nodeAddresses(m.addresses, name), Version: shownVersion(buildInfo()),
 	})
 	if err != nil {

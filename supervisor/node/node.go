@@ -95,7 +95,10 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	settings := agent.Of(c)
 	settings.Name, settings.Ports, settings.Starts = d.name, ports, agent.StartSlots(m.cpus)
 	settings.HostIPs, settings.RuntimeName, settings.Devices = m.addresses, rt.version.Name, m.devices
-	settings.Assign = m.assign
+	settings.Assign, settings.Memory, settings.DevicesChanged = m.assign, m.inMemory, m.inventory.set
+	settings.Assigned, settings.Registered = d.counters.Assigned(), d.counters.PluginRegistered
+	settings.Claimed, settings.DeviceHealth = d.counters.Claims(), c.Gates().Enabled("ResourceHealthStatus")
+	settings.HealthMessages = c.Gates().Enabled("ResourceHealthStatusMessage")
 	admits := &settings.Admit
 	admits.Name, admits.Labels, admits.Allocatable = d.name, m.labels(c, d.name), m.allocatable
 	admits.Arch, admits.MaxPods = runtime.GOARCH, c.MaxPods(m.cpus)

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +15,9 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
+	"github.com/troupe-dev/troupe/supervisor/config"
 	"github.com/troupe-dev/troupe/supervisor/host"
+	"github.com/troupe-dev/troupe/supervisor/host/cgroup"
 	"github.com/troupe-dev/troupe/supervisor/host/meter"
 	"github.com/troupe-dev/troupe/supervisor/host/podlogs"
 	"github.com/troupe-dev/troupe/supervisor/serve/nodestats"
@@ -30,6 +33,7 @@ type usageSource struct {
 	// runtime has usage that the kernel's files lack; nil if it does not support that.
 	runtime port.Usage
 	host    *host.Host
+	config  config.Config
 	rootDir string
 	logs    string
 	meter   *meter.Meter
@@ -80,12 +84,26 @@ func (u *usageSource) read(ctx context.Context, depth nodestats.Depth) (usage.No
 	return n, out, err
 }
 
-// parts are the cgroups of this node that have names.
+// parts are the cgroups of this node that have names: that of all pods, that of this agent, and those that the
+// configuration names. The root is none of them: it is the whole machine.
 func (u *usageSource) parts() map[string]string {
-	if u.cgroups == nil {
-		return nil
+	k := u.config.Kubelet()
+	out := map[string]string{
+		stats.SystemContainerKubelet: k.KubeletCgroups, stats.SystemContainerMisc: k.SystemCgroups,
+		stats.SystemContainerRuntime: u.config.Options().RuntimeCgroups,
 	}
-	return map[string]string{stats.SystemContainerPods: u.cgroups.Top().Path(u.cgroups.Driver)}
+	if k.KubeletCgroups == "" {
+		out[stats.SystemContainerKubelet], _ = cgroup.Own() // without one, it is left out
+	}
+	if u.cgroups != nil {
+		out[stats.SystemContainerPods] = u.cgroups.Top().Path(u.cgroups.Driver)
+	}
+	for name, path := range out {
+		if out[name] = filepath.Clean("/" + path); out[name] == "/" {
+			delete(out, name)
+		}
+	}
+	return out
 }
 
 // ask fills in what the runtime knows better: all of containers without a cgroup

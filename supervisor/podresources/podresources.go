@@ -1,8 +1,7 @@
 // Package podresources serves which devices, CPUs and memory the containers of this node have to
 // themselves (podresources v1, KEP-606, KEP-2043): monitoring of GPUs and schedulers that know NUMA ask
-// it. The answers name the containers, their CPUs with cpuManagerPolicy static, and the devices that a kubelet gave to
-// those that it started. No memory or device is allocatable: a kubelet says the same with memoryManagerPolicy None, and
-// until a device plugin registers.
+// it. The answers name the containers, their CPUs with cpuManagerPolicy static, their memory with memoryManagerPolicy
+// Static, and their devices of device plugins.
 package podresources
 
 import (
@@ -23,7 +22,10 @@ import (
 	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/supervisor/unixsocket"
 )
@@ -49,11 +51,18 @@ type Config struct {
 	// Pods are those of a name, the newest first, or all if the name is empty, with their newest
 	// known status. They are not changed.
 	Pods func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
-	// Devices are those that a kubelet gave to containers; nil for none.
-	Devices *devicestate.State
+	// Devices are those that containers have; nil for none. Inventory is what device plugins offer; nil for nothing.
+	Devices   func() (*devicestate.State, error)
+	Inventory func() decide.Inventory
+	// Claims are the ResourceClaims that are prepared; nil for none.
+	Claims func() ([]claimstate.Claim, error)
 	// CPUs are those that containers have alone; nil if none can have any. Allocatable are all that they can have.
 	CPUs        func() (assign.State, error)
 	Allocatable cpuset.CPUSet
+	// Memory is that of NUMA nodes which containers have alone; nil if none can have any. AllocatableMemory is all that
+	// they can have.
+	Memory            func() (memory.State, error)
+	AllocatableMemory []memory.Block
 }
 
 // Validate says what is missing.
@@ -101,9 +110,7 @@ func Listen(c Config) (*Server, error) {
 			return handle(ctx, request)
 		}),
 	)
-	api.RegisterPodResourcesListerServer(s.grpc, lister{
-		pods: c.Pods, devices: c.Devices, cpus: c.CPUs, allocatable: c.Allocatable,
-	})
+	api.RegisterPodResourcesListerServer(s.grpc, lister{Config: c})
 	return s, nil
 }
 
@@ -130,28 +137,41 @@ func (s *Server) Serve(ctx context.Context) error {
 // lister answers.
 type lister struct {
 	api.UnimplementedPodResourcesListerServer
-	pods    func(ctx context.Context, namespace, name string) ([]*v1.Pod, error)
-	devices *devicestate.State
-	cpus    func() (assign.State, error)
-	// allocatable are CPUs.
-	allocatable cpuset.CPUSet
+	Config
 }
 
-// own is what containers have alone.
-func (l lister) own() (assign.State, error) {
-	if l.cpus == nil {
-		return nil, nil
+// owned is what containers have alone.
+type owned struct {
+	cpus    assign.State
+	memory  memory.State
+	devices *devicestate.State
+	claims  []claimstate.Claim
+}
+
+func (l lister) own() (own owned, err error) {
+	if l.CPUs != nil {
+		own.cpus, err = l.CPUs()
 	}
-	own, err := l.cpus()
+	if err == nil && l.Memory != nil {
+		own.memory, err = l.Memory()
+	}
 	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
+		return own, status.Error(codes.Unavailable, err.Error())
+	}
+	if l.Devices != nil {
+		if own.devices, err = l.Devices(); err != nil {
+			own.devices = devicestate.Unknown(err.Error()) // as of a damaged file: most pods have no devices
+		}
+	}
+	if l.Claims != nil {
+		own.claims, _ = l.Claims() // as above: most pods have no claims
 	}
 	return own, nil
 }
 
 // List implements api.PodResourcesListerServer: pods that have ended have nothing any more.
 func (l lister) List(ctx context.Context, _ *api.ListPodResourcesRequest) (*api.ListPodResourcesResponse, error) {
-	pods, err := l.pods(ctx, "", "")
+	pods, err := l.Pods(ctx, "", "")
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
@@ -173,7 +193,7 @@ func (l lister) Get(ctx context.Context, r *api.GetPodResourcesRequest) (*api.Ge
 	var pods []*v1.Pod
 	if r.GetPodName() != "" { // it would mean all
 		var err error
-		if pods, err = l.pods(ctx, r.GetPodNamespace(), r.GetPodName()); err != nil {
+		if pods, err = l.Pods(ctx, r.GetPodNamespace(), r.GetPodName()); err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
 	}
@@ -187,22 +207,43 @@ func (l lister) Get(ctx context.Context, r *api.GetPodResourcesRequest) (*api.Ge
 	return &api.GetPodResourcesResponse{PodResources: l.resources(pods[0], own)}, nil
 }
 
-// GetAllocatableResources implements api.PodResourcesListerServer: CPUs that containers can have alone.
+// GetAllocatableResources implements api.PodResourcesListerServer: CPUs and memory that containers can have alone,
+// and healthy devices.
 func (l lister) GetAllocatableResources(
 	context.Context, *api.AllocatableResourcesRequest,
 ) (*api.AllocatableResourcesResponse, error) {
-	return &api.AllocatableResourcesResponse{CpuIds: ids(l.allocatable)}, nil
+	out := &api.AllocatableResourcesResponse{
+		CpuIds: ids(l.Allocatable), Memory: blocks(l.AllocatableMemory),
+	}
+	if l.Inventory == nil {
+		return out, nil
+	}
+	all := l.Inventory()
+	for _, name := range all.Names() {
+		for _, d := range all.HealthyOf(name) {
+			one := &api.ContainerDevices{ResourceName: string(name), DeviceIds: []string{d.ID}}
+			for _, node := range d.Nodes {
+				if one.Topology == nil {
+					one.Topology = &api.TopologyInfo{}
+				}
+				one.Topology.Nodes = append(one.Topology.Nodes, &api.NUMANode{ID: node})
+			}
+			out.Devices = append(out.Devices, one)
+		}
+	}
+	return out, nil
 }
 
 // resources names the containers that could have something for as long as the pod runs: sidecars and
 // the main ones.
-func (l lister) resources(p *v1.Pod, own assign.State) *api.PodResources {
+func (l lister) resources(p *v1.Pod, own owned) *api.PodResources {
 	out := &api.PodResources{Name: p.Name, Namespace: p.Namespace}
 	for c, kind := range podspec.Lasting(&p.Spec) {
 		if kind != podspec.Init {
 			out.Containers = append(out.Containers, &api.ContainerResources{
-				Name: c.Name, Devices: devices(l.devices.Of(p.UID, c.Name)),
-				CpuIds: ids(own[p.UID][c.Name]),
+				Name: c.Name, Devices: devices(own.devices.Of(p.UID, c.Name)),
+				CpuIds: ids(own.cpus[p.UID][c.Name]), Memory: blocks(own.memory[p.UID][c.Name]),
+				DynamicResources: dynamic(p, c, own.claims),
 			})
 		}
 	}
@@ -212,6 +253,17 @@ func (l lister) resources(p *v1.Pod, own assign.State) *api.PodResources {
 func ids(set cpuset.CPUSet) (out []int64) {
 	for _, id := range set.List() {
 		out = append(out, int64(id))
+	}
+	return out
+}
+
+func blocks(list []memory.Block) (out []*api.ContainerMemory) {
+	for _, b := range list {
+		one := &api.ContainerMemory{MemoryType: string(b.Type), Size: b.Size, Topology: &api.TopologyInfo{}}
+		for _, id := range b.Nodes.List() {
+			one.Topology.Nodes = append(one.Topology.Nodes, &api.NUMANode{ID: int64(id)})
+		}
+		out = append(out, one)
 	}
 	return out
 }

@@ -20,6 +20,8 @@ import (
 	api "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/memory"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/supervisor/podresources"
 )
 
@@ -37,6 +39,46 @@ func pod(name string, phase v1.PodPhase) *v1.Pod {
 	}
 }
 
+// TestMemory: containers with memory of their own, and what there is.
+func TestMemory(t *testing.T) {
+	dir, err := os.MkdirTemp("", "pr-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	both := []memory.Block{{Nodes: topology.NodesOf(0, 1), Type: v1.ResourceMemory, Size: 5}}
+	p := pod("web", v1.PodRunning)
+	client, stop := serveWith(t, podresources.Config{
+		Socket:            podresources.SocketIn(dir),
+		Memory:            func() (memory.State, error) { return memory.State{p.UID: {"app": both}}, nil },
+		AllocatableMemory: both,
+	}, p)
+	defer stop()
+	show := func(list []*api.ContainerMemory) (out string) {
+		for _, m := range list {
+			out += fmt.Sprint(m.GetMemoryType(), " ", m.GetSize(), " of")
+			for _, n := range m.GetTopology().GetNodes() {
+				out += fmt.Sprint(" ", n.GetID())
+			}
+		}
+		return out
+	}
+	const want = "memory 5 of 0 1"
+	got, err := client.Get(t.Context(), &api.GetPodResourcesRequest{PodNamespace: "shop", PodName: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range got.GetPodResources().GetContainers() {
+		if text := show(c.GetMemory()); text != map[string]string{"app": want}[c.GetName()] {
+			t.Errorf("container %s: %q", c.GetName(), text)
+		}
+	}
+	all, err := client.GetAllocatableResources(t.Context(), &api.AllocatableResourcesRequest{})
+	if err != nil || show(all.GetMemory()) != want {
+		t.Errorf("allocatable: %q, %v", show(all.GetMemory()), err)
+	}
+}
+
 // serve starts a server without devices.
 func serve(t *testing.T, socket string, pods ...*v1.Pod) (api.PodResourcesListerClient, func()) {
 	t.Helper()
@@ -48,7 +90,18 @@ func serveDevices(
 	t *testing.T, socket string, devices *devicestate.State, pods ...*v1.Pod,
 ) (api.PodResourcesListerClient, func()) {
 	t.Helper()
-	s, err := podresources.Listen(podresources.Config{Socket: socket, Devices: devices, Pods: func(_ context.Context, namespace, name string) (out []*v1.Pod, err error) {
+	return serveWith(t, podresources.Config{Socket: socket, Devices: func() (*devicestate.State, error) {
+		if devices.Lost() != "" {
+			return nil, errors.New(devices.Lost())
+		}
+		return devices, nil
+	}}, pods...)
+}
+
+func serveWith(t *testing.T, c podresources.Config, pods ...*v1.Pod) (api.PodResourcesListerClient, func()) {
+	t.Helper()
+	socket := c.Socket
+	c.Pods = func(_ context.Context, namespace, name string) (out []*v1.Pod, err error) {
 		for _, p := range pods {
 			if name == "" || p.Name == name && p.Namespace == namespace {
 				out = append(out, p)
@@ -58,7 +111,8 @@ func serveDevices(
 			err = errors.New("nobody answers")
 		}
 		return out, err
-	}})
+	}
+	s, err := podresources.Listen(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,3 +295,19 @@ func TestSocket(t *testing.T) {
 }
 
 func none(context.Context, string, string) ([]*v1.Pod, error) { return nil, nil }
+
+// TestUnreadableDevices: pods are listed without devices.
+func TestUnreadableDevices(t *testing.T) {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default", UID: "a"}}
+	p.Spec.Containers = []v1.Container{{Name: "c"}}
+	client, stop := serveDevices(t, filepath.Join(t.TempDir(), "s"), devicestate.Unknown("unreadable"), p)
+	defer stop()
+	list, err := client.List(t.Context(), &api.ListPodResourcesRequest{})
+	if err != nil || len(list.GetPodResources()) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	one, err := client.Get(t.Context(), &api.GetPodResourcesRequest{PodName: "a", PodNamespace: "default"})
+	if err != nil || len(one.GetPodResources().GetContainers()) != 1 {
+		t.Errorf("%v, %v", one, err)
+	}
+}

@@ -79,6 +79,7 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	}
 	var err error
 	n.runtime, err = simcri.New(c)
+	n.machine.Pressure.Mounted = n.machine.Host.Holds
 	n.machine.Pressure.Truth = func() (observed.Runtime, []observed.Image) {
 		t := n.runtime.Truth()
 		return t.Runtime, t.Images

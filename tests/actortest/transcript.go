@@ -83,7 +83,8 @@ func byListener(x, y string) int {
 	return strings.Compare(to, other)
 }
 
-// Events are the events that an actor records, as lines "POD UID: REASON: MESSAGE", or "NODE: REASON: MESSAGE".
+// Events are the events that an actor records, as lines "POD UID: REASON: MESSAGE", or "NODE: REASON: MESSAGE". Each
+// annotation follows as "; KEY=VALUE".
 type Events struct{ *Transcript }
 
 // NewEvents makes a recorder of events.
@@ -95,5 +96,9 @@ func (e Events) Record(event port.Event) {
 	if event.Pod != nil {
 		of = string(event.Pod.UID)
 	}
-	e.Say("%s: %s: %s", of, event.Reason, event.Message)
+	var annotations strings.Builder
+	for _, a := range event.Annotations {
+		annotations.WriteString("; " + a.Key + "=" + a.Value)
+	}
+	e.Say("%s: %s: %s%s", of, event.Reason, event.Message, annotations.String())
 }

@@ -23,19 +23,22 @@ import (
 
 // Of damages the JSON of a checkpoint's content. Half of the results have a checksum that fits, as if an agent
 // had written them: these must be told by their shape.
-func Of(r *rand.Rand, content []byte) []byte {
+func Of(r *rand.Rand, content []byte) []byte { return sealed(r, content, checkpoint.Seal) }
+
+// sealed is Of for files that seal makes of content.
+func sealed(r *rand.Rand, content []byte, seal func([]byte) []byte) []byte {
 	switch r.IntN(8) {
 	case 0: // a write that was cut
-		whole := checkpoint.Seal(content)
+		whole := seal(content)
 		return whole[:r.IntN(len(whole))]
 	case 1, 2: // bits
-		data := checkpoint.Seal(content)
+		data := seal(content)
 		for range 1 + r.IntN(8) {
 			data[r.IntN(len(data))] ^= 1 << r.IntN(8)
 		}
 		return data
 	case 3: // a sector of another file, or of none
-		data := checkpoint.Seal(content)
+		data := seal(content)
 		for i := r.IntN(len(data)); i < len(data); i++ {
 			data[i] = byte(r.IntN(2) * r.IntN(256))
 		}
@@ -60,7 +63,7 @@ func Of(r *rand.Rand, content []byte) []byte {
 		if err != nil {
 			panic(err)
 		}
-		return checkpoint.Seal(data)
+		return seal(data)
 	}
 }
 
@@ -153,6 +156,29 @@ func Feed[T any](t *testing.T, f *checkpoint.File[T], content string) {
 		t.Errorf("%v, %v are left", files, err)
 	}
 	t.Logf("%d of %d were set aside; the others say something else, which can be used", bad, Readings)
+}
+
+// Parse gives damaged contents of a file of the kubelet to its parser, which must say so or accept it, and never panic.
+// content is what a good one has, and seal makes the file of it. It tells how many were refused.
+func Parse(t *testing.T, content string, seal func([]byte) []byte, parse func([]byte) error) (refused int) {
+	t.Helper()
+	if err := parse(seal([]byte(content))); err != nil {
+		t.Fatalf("the good one: %v", err)
+	}
+	r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test that can be repeated
+	for range Readings {
+		data := sealed(r, []byte(content), seal)
+		err := parse(data)
+		if err == nil {
+			continue
+		}
+		refused++
+		if err.Error() == "" {
+			t.Errorf("%.200q is refused without a reason", data)
+		}
+	}
+	t.Logf("%d of %d were refused; the others say something else, which can be used", refused, Readings)
+	return refused
 }
 
 // load reads a checkpoint as an actor does, and returns what it logs.

@@ -30,7 +30,7 @@ func withOwnCPUs(t testing.TB) option {
 	for id := range ownCPUs + 1 {
 		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id / 2 * 2, Cache: id / 8 * 8, Socket: id / 8, Node: id / 8})
 	}
-	rules, err := assign.New(assign.Config{Machine: m, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy})
+	rules, err := assign.New(assign.Config{Machine: m, Static: true, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy})
 	if err != nil {
 		t.Fatal(err)
 	}

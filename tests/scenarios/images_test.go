@@ -1,13 +1,16 @@
 package scenarios
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/cri/simcri"
+	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 const appImage = "registry.test/app:1"
@@ -97,4 +100,34 @@ func TestImageIsBroughtByHand(t *testing.T) {
 			w.quiet()
 		})
 	}
+}
+
+// imageVolume is a volume with the files of an image.
+func (s *spec) imageVolume(name, reference string) *spec {
+	s.volume(name)
+	s.Spec.Volumes[len(s.Spec.Volumes)-1].VolumeSource = v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: reference}}
+	return s
+}
+
+// TestImageOfVolumeStays: an agent that is killed beside a pod with the files of an image, and started again, keeps
+// this image, and removes one that nobody uses.
+func TestImageOfVolumeStays(t *testing.T) {
+	t.Parallel()
+	const data, unused = "registry.test/data:1", "registry.test/unused:1"
+	w := newNode(t, 1, withConfig(func(c *agent.Config) { c.ImageGC.MaxAge = time.Hour }))
+	w.registry.Put(data, simcri.RegistryImage{})
+	w.add(aPod("web").imageVolume("data", data))
+	w.allUp(10 * time.Second)
+	w.rt.MakeImagePresent(unused, simcri.RegistryImage{})
+	has := func(name string) bool {
+		return slices.ContainsFunc(w.rt.Truth().Images, func(i observed.Image) bool { return slices.Contains(i.RepoTags, name) })
+	}
+	w.restart()
+	w.run(3 * time.Hour)
+	if !has(data) || has(unused) {
+		t.Errorf("image of the volume: %v, unused image: %v; want only the first", has(data), has(unused))
+	}
+	w.drop("web")
+	w.until(2*time.Hour, "the image goes after the pod", func() bool { return !has(data) })
+	w.quiet()
 }

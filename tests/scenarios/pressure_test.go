@@ -8,6 +8,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/apiclient/simapi"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
@@ -98,8 +100,27 @@ func TestMemoryStorm(t *testing.T) {
 				t.Errorf("the pressure was over after %v", d)
 			}
 			c.onlyEvicted("hog", names)
+			if told := c.eventOf("hog", eviction.Reason); told == nil || told.Annotations["starved_resource"] != "memory" ||
+				told.Annotations["offending_containers"] != "app" || told.Annotations["offending_containers_usage"] == "" {
+				t.Errorf("its event is %+v", told)
+			}
 		})
 	}
+}
+
+// eventOf is the first event of a pod for a reason in the apiserver, nil if there is none.
+func (c *cluster) eventOf(name, reason string) *v1.Event {
+	c.w.t.Helper()
+	list, _, err := c.api.List(simapi.Select{Kind: port.EventKind, Namespace: "default"})
+	if err != nil {
+		c.w.t.Fatal(err)
+	}
+	for _, o := range list {
+		if e := o.(*v1.Event); e.InvolvedObject.Name == name && e.Reason == reason {
+			return e
+		}
+	}
+	return nil
 }
 
 // TestDiskFills: a pod fills the disk. If the removal of images is enough, it goes on; else it is evicted.
@@ -118,6 +139,39 @@ func TestDiskFills(t *testing.T) {
 // evicted.
 func TestEvictedPodFreesDisk(t *testing.T) {
 	fillDisk(t, false, false, true)
+}
+
+// TestDiskFillsByLogs: a pod that logs without end is evicted, and its logs go.
+func TestDiskFillsByLogs(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1, withPressure(machine.Capacity{Memory: 64 * gib, NodeFS: 100 * gib, ImageFS: 100 * gib}))
+	names := c.crowd(5)
+	c.create(aPod("logger"))
+	w.until(time.Minute, "all run", func() bool { return c.allReady(append(names, "logger")...) })
+	c.uses("logger", machine.Use{Logs: machine.Growth{Rate: gib, Max: 99 * gib}})
+	w.until(3*time.Minute, "the logger ends", func() bool { return finished(c.get("logger")) })
+	w.until(time.Minute, "the pressure is shown", func() bool { return c.pressed(v1.NodeDiskPressure) })
+	w.until(20*time.Minute, "the pressure is over", func() bool { return !c.pressed(v1.NodeDiskPressure) })
+	c.onlyEvicted("logger", names)
+}
+
+// TestVolumesOfTheVictimTakeTime: nobody else is evicted while the volumes of an evicted pod are being removed.
+func TestVolumesOfTheVictimTakeTime(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1, withPressure(machine.Capacity{Memory: 64 * gib, NodeFS: 100 * gib}))
+	names := c.crowd(5)
+	c.create(aPod("writer"))
+	w.until(time.Minute, "all run", func() bool { return c.allReady(append(names, "writer")...) })
+	w.node.Machine().Host.Fault = func(call machine.Call) (f machine.Fault) {
+		if call.Verb == "UnmountPod" {
+			f.WorkLate = 20 * time.Second
+		}
+		return f
+	}
+	c.uses("writer", machine.Use{Volumes: machine.Growth{Rate: gib, Max: 99 * gib}})
+	w.until(3*time.Minute, "the writer ends", func() bool { return finished(c.get("writer")) })
+	w.run(2 * time.Minute)
+	c.onlyEvicted("writer", names)
 }
 
 // fillDisk lets a pod fill the disk. freed: what it wrote must go with it.

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
@@ -57,6 +59,33 @@ func (p *power) RaiseMaxDelay(_ context.Context, _ time.Duration, done func(erro
 
 func (p *power) off() { p.down = true; p.event(true) }
 
+func (p *power) cancel() { p.down = false; p.event(false) }
+
+// newPoweredNode is a node of a cluster whose machine shuts down in three groups.
+func newPoweredNode(t *testing.T) (*world, *cluster, *power) {
+	t.Helper()
+	p := &power{}
+	w, c := newClusterNode(t, 1, withConfig(func(a *agent.Config) {
+		a.Ports.Inhibitor = p
+		a.Shutdown = shutdown.Groups{{Priority: 0, Period: 5 * time.Second}, {Priority: 10, Period: 4 * time.Second}, {Priority: 100, Period: 6 * time.Second}}
+	}))
+	p.w = w
+	w.run(100 * time.Millisecond)
+	return w, c, p
+}
+
+// neverEndedAndReady: no version of a pod in the API says that it has ended and is ready.
+func (c *cluster) neverEndedAndReady() {
+	c.w.t.Helper()
+	for name, lines := range c.shown { // order-free: each by itself
+		for _, line := range lines {
+			if strings.HasPrefix(line, "Failed") && strings.HasSuffix(line, " Ready") {
+				c.w.t.Errorf("%s went through %v", name, lines)
+			}
+		}
+	}
+}
+
 // TestShutdown: in the middle of starts, with and without a killed agent, all pods end in order, and the apiserver
 // knows it before the machine goes down.
 func TestShutdown(t *testing.T) {
@@ -69,13 +98,7 @@ func TestShutdown(t *testing.T) {
 }
 
 func shutDown(t *testing.T, begin, killAfter time.Duration) {
-	p := &power{}
-	w, c := newClusterNode(t, 1, withConfig(func(a *agent.Config) {
-		a.Ports.Inhibitor = p
-		a.Shutdown = shutdown.Groups{{Priority: 0, Period: 5 * time.Second}, {Priority: 10, Period: 4 * time.Second}, {Priority: 100, Period: 6 * time.Second}}
-	}))
-	p.w = w
-	w.run(100 * time.Millisecond)
+	w, c, p := newPoweredNode(t)
 	priorities := map[string]int32{}
 	for i := range 12 {
 		name, priority := fmt.Sprint("p", i), []int32{0, 50, 1000}[i%3]
@@ -121,4 +144,84 @@ func shutDown(t *testing.T, begin, killAfter time.Duration) {
 	if n := c.node(); n == nil || nodeobject.Ready(&n.Status) {
 		t.Errorf("the node is ready")
 	}
+}
+
+// TestShutdownCancelled: static pods that were ended come back with the next agent, one that was refused meanwhile
+// without it, and the API shows that they run.
+func TestShutdownCancelled(t *testing.T) {
+	t.Parallel()
+	w, c, p := newPoweredNode(t)
+	defer c.neverEndedAndReady()
+	ended, refused := "web-"+nodeName, "late-"+nodeName
+	w.add(emptyPod("web").main("app"))
+	w.until(time.Minute, "it runs", func() bool { return c.ready(ended) })
+	p.off()
+	w.until(time.Minute, "the lock is released", func() bool { return !p.released.IsZero() })
+	w.add(emptyPod("late").main("app"))
+	w.until(time.Minute, "a new one is refused", func() bool {
+		o := c.get(refused)
+		return o != nil && finished(o) && o.Status.Reason == "NodeShutdown"
+	})
+	w.run(10 * time.Second)
+	p.cancel()
+	w.until(time.Minute, "the API shows that the new one runs", func() bool { return c.ready(refused) })
+	kept := c.get(refused).UID
+	w.run(time.Minute)
+	if o := c.get(ended); o.Status.Phase != v1.PodFailed || o.Status.Reason != shutdown.Reason {
+		t.Errorf("the one that was ended went through %v", c.shown[ended])
+	}
+	w.restart()
+	w.until(time.Minute, "the API shows that it runs", func() bool { return c.ready(ended) })
+	w.run(time.Minute)
+	if !c.allReady(ended, refused) || c.get(refused).UID != kept {
+		t.Errorf("they went through %v and %v", c.shown[ended], c.shown[refused])
+	}
+}
+
+// TestStaticPodAdmittedLater: a static pod that was refused begins when there is room, and the API shows that it runs.
+func TestStaticPodAdmittedLater(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 1)
+	defer c.neverEndedAndReady()
+	thief, static, name := aPod("thief"), aPod("web"), "web-"+nodeName
+	for _, s := range []*spec{thief, static} {
+		s.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	}
+	c.create(thief)
+	w.until(time.Minute, "the first has the port", func() bool { return c.ready("thief") })
+	w.add(static)
+	w.until(time.Minute, "the second is refused", func() bool { o := c.get(name); return o != nil && finished(o) })
+	refused := c.get(name).UID
+	w.run(time.Minute)
+	if c.get(name).UID != refused {
+		t.Errorf("it was replaced while it was refused: %v", c.shown[name])
+	}
+	c.delete("thief", nil)
+	w.until(time.Minute, "the API shows that it runs", func() bool { return c.ready(name) })
+	w.run(time.Minute)
+	if !c.ready(name) || c.get(name).UID == refused {
+		t.Errorf("it went through %v", c.shown[name])
+	}
+}
+
+// TestShutdownStopsAGroupAtOnce: a machine that shuts down waits for the last pod of a group, so all of them get their
+// signal at once, however few slots there are.
+func TestShutdownStopsAGroupAtOnce(t *testing.T) {
+	t.Parallel()
+	const n, ends = 30, 500 * time.Millisecond
+	p := &power{}
+	w, c := newClusterNode(t, 1, withConfig(func(a *agent.Config) {
+		a.Ports.Inhibitor = p
+		a.Shutdown = shutdown.Groups{{Priority: 0, Period: 20 * time.Second}}
+	}))
+	p.w = w
+	w.run(100 * time.Millisecond)
+	for i := range n {
+		c.create(emptyPod(fmt.Sprint("p", i)).main("app").script("app", "term-delay", ends.String()))
+	}
+	w.until(time.Minute, "all are up", func() bool { return w.rt.Calls(simcri.StartContainer) == n })
+	w.run(time.Second)
+	p.off()
+	w.until(ends, "all containers are being stopped", func() bool { return w.rt.Calls(simcri.StopContainer) == n })
+	w.until(5*time.Second, "the lock is released", func() bool { return !p.released.IsZero() })
 }

@@ -30,6 +30,8 @@ type Node struct {
 	AppArmor, StrictGroups bool
 	// Devices are those of device plugins on this node, nil for none.
 	Devices *devicestate.State
+	// Claims: ResourceClaims can be prepared on this node.
+	Claims bool
 	Now
 }
 
@@ -52,6 +54,21 @@ type Pressure struct {
 type Rejection struct {
 	Reason  string
 	Message string
+	// Of is cpu or memory if the pod can't have any of it to itself, and empty for other reasons.
+	Of v1.ResourceName
+	// Short is how much of each resource must become free so that the pod fits, if the node has too little: what
+	// Message says of the first one, for all of them. Nil for other reasons.
+	Short v1.ResourceList
+}
+
+// UnexpectedAdmissionError is the reason of a pod that does not get something of its own.
+const UnexpectedAdmissionError = "UnexpectedAdmissionError"
+
+// Unexpected is the rejection of a pod that does not get something of its own, as the kubelet words it.
+func Unexpected(err error) *Rejection {
+	return &Rejection{
+		Reason: UnexpectedAdmissionError, Message: fmt.Sprintf("Allocate failed due to %v, which is unexpected", err),
+	}
 }
 
 // Show writes the rejection into a status.

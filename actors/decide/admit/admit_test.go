@@ -195,10 +195,11 @@ func TestCheck(t *testing.T) {
 		}, ""},
 		{"device that no plugin serves", gpu,
 			`UnexpectedAdmissionError: container "a": resources.limits[nvidia.com/gpu]: 1 requested, but no device plugin ` +
-				`serves it on this node (device plugins are not supported yet); run the pod on another node`},
+				`serves it on this node; run the pod on another node`},
 		{"device that no plugin serves, of a pod that runs", func(w *world) { gpu(w); w.node.Runs = true }, ""},
 		{"claim", claim, `UnexpectedAdmissionError: spec.resourceClaims[0]: claim "gpu" (ResourceClaim "shared"): resource ` +
-			`claims can't be prepared on this node (dynamic resource allocation is not supported yet); run the pod on another node`},
+			`claims can't be prepared on this node (it has no apiserver, or no drivers); run the pod on another node`},
+		{"claim, with drivers", func(w *world) { claim(w); w.node.Claims = true }, ""},
 		{"claim, of a pod that runs", func(w *world) { claim(w); w.node.Runs = true }, ""},
 		{"asks for nothing on a full node", func(w *world) {
 			w.other("b").Spec.Containers[0].Resources.Requests = list("cpu", "4")

@@ -1,16 +1,25 @@
 package admit
 
-// unexpected is the kubelet's reason for a pod whose devices it can't allocate.
-const unexpected = "UnexpectedAdmissionError"
+import (
+	"cmp"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+)
+
+// unexpected is the kubelet's reason for a pod whose devices it can't allocate.
 // devices rejects a pod that asks for devices that this node can't give: it would start without them. One that runs
 // already has them.
 func devices(r *Request) *Rejection {
 	if r.Node.Runs {
 		return nil
 	}
-	if why := r.Node.Devices.Missing(r.Pod); why != "" {
-		return reject(unexpected, "%s; run the pod on another node", why)
+	why := r.Node.Devices.Missing(claims.WithoutBacked(r.Pod))
+	if !r.Node.Claims {
+		why = cmp.Or(devicestate.Unclaimed(r.Pod), why)
+	}
+	if why != "" {
+		return reject(UnexpectedAdmissionError, "%s; run the pod on another node", why)
 	}
 	return nil
 }

@@ -14,9 +14,12 @@ import (
 // important. ok is false if the pod is not critical, is not rejected for a resource, or would not fit in the place
 // of all of them either. The victims may be none. resource is the first one that the node has too little of.
 //
-// check is the rejection of the pod beside others. leaving says of a pod that it is being stopped: its place is
-// free soon, and costs nothing. Of the rest, pods are kept in order of class (Guaranteed first), priority and age
-// as long as there is room: what goes are the fewest and lowest, and none without need.
+// check is the rejection of the pod beside others, and must not reject it beside fewer pods for more. leaving says of a
+// pod that it is being stopped: its place is free soon, and costs nothing.
+//
+// The rest are grouped by class and priority. A group gives up pods only if all lower groups together are not enough
+// (BestEffort is the lowest class), and then the fewest; of as many, those that request the least memory, then the
+// least CPU. No victim goes without need.
 func Preempt(
 	pod *v1.Pod, others []*v1.Pod, leaving func(*v1.Pod) bool, check func(others []*v1.Pod) *Rejection,
 ) (victims []*v1.Pod, resource v1.ResourceName, ok bool) {
@@ -27,7 +30,7 @@ func Preempt(
 	var stay, candidates []*v1.Pod
 	for _, o := range others {
 		switch {
-		case leaving(o):
+		case leaving(o) || podspec.Finished(o):
 		case preemptable(pod, o):
 			candidates = append(candidates, o)
 		default:
@@ -37,15 +40,16 @@ func Preempt(
 	if check(stay) != nil {
 		return nil, "", false
 	}
-	slices.SortStableFunc(candidates, func(a, b *v1.Pod) int {
-		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(podspec.Priority(b), podspec.Priority(a)))
-	})
-	for _, c := range candidates {
-		if with := append(slices.Clip(stay), c); check(with) == nil {
-			stay = with
-		} else {
-			victims = append(victims, c)
+	slices.SortStableFunc(candidates, lastToGo)
+	for len(candidates) > 0 {
+		n := 1
+		for n < len(candidates) && lastToGo(candidates[0], candidates[n]) == 0 {
+			n++
 		}
+		kept, gone := fewest(candidates[:n], func(kept []*v1.Pod) *Rejection {
+			return check(append(slices.Clip(stay), kept...))
+		})
+		stay, victims, candidates = append(stay, kept...), append(victims, gone...), candidates[n:]
 	}
 	return victims, v1.ResourceName(strings.TrimPrefix(why.Reason, outOfPrefix)), true
 }
@@ -57,6 +61,11 @@ func preemptable(pod, other *v1.Pod) bool {
 	}
 	// A static pod without a priority is as important as any.
 	return pod.Spec.Priority != nil && other.Spec.Priority != nil && *pod.Spec.Priority > *other.Spec.Priority
+}
+
+// lastToGo orders pods by class and then by priority, the highest first.
+func lastToGo(a, b *v1.Pod) int {
+	return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(podspec.Priority(b), podspec.Priority(a)))
 }
 
 func rank(p *v1.Pod) int {

@@ -12,15 +12,26 @@ import (
 )
 
 // resources rejects a pod that does not fit on the node: OutOfpods, OutOfcpu, OutOfmemory,
-// OutOfephemeral-storage, OutOf<any other>. A resource outside of kubernetes.io that the node does
-// not have at all is ignored: it may be the cluster's. So is one of a pod that runs already: it has what it was given.
+// OutOfephemeral-storage, OutOf<any other>. The first one is the reason, and Short has all.
+// A resource outside of kubernetes.io that the node does not have at all is ignored: it may be the cluster's. So is one
+// of a pod that runs already: it has what it was given.
 func resources(r *Request) *Rejection {
+	var no *Rejection
+	lack := func(name v1.ResourceName, requested, used, capacity resource.Quantity) {
+		if no == nil {
+			no = outOf(name, amount(name, requested), amount(name, used), amount(name, capacity))
+			no.Short = v1.ResourceList{}
+		}
+		used.Add(requested)
+		used.Sub(capacity)
+		no.Short[name] = used
+	}
 	limit := int64(r.Node.MaxPods)
 	if q, ok := r.Node.Allocatable[v1.ResourcePods]; ok && limit == 0 {
 		limit = q.Value()
 	}
 	if n := int64(len(r.Others)); limit > 0 && n+1 > limit {
-		return outOf(v1.ResourcePods, 1, n, limit)
+		lack(v1.ResourcePods, count(1), count(n), count(limit))
 	}
 	asked := podspec.Requests(r.Pod)
 	var names []string
@@ -46,11 +57,13 @@ func resources(r *Request) *Rejection {
 		total := used.DeepCopy()
 		total.Add(want)
 		if total.Cmp(have) > 0 {
-			return outOf(name, amount(name, want), amount(name, used), amount(name, have))
+			lack(name, want, used, have)
 		}
 	}
-	return nil
+	return no
 }
+
+func count(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
 
 // byImportance: cpu, memory, ephemeral-storage, then the others by name.
 func byImportance(a, b string) int {

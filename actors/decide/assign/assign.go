@@ -1,8 +1,8 @@
 // Package assign decides what the containers of a pod get for themselves alone, over the state of all pods: CPUs, by
-// the static policy of the CPU manager (package cpus), near to each other as the topology manager wants it (package
-// topology).
+// the static policy of the CPU manager (package cpus), and what other providers have, such as devices, near to each
+// other as the topology manager wants it (package topology).
 //
-//	Place     state + pod ──► CPUs of each entitled container, or the pod's rejection
+//	Place     state + pod + providers ──► CPUs of each entitled container, or the pod's rejection
 //	Shared    state ──► the CPUs of all other containers
 //	Check     state + machine ──► why they don't fit
 //
@@ -33,6 +33,8 @@ type State map[types.UID]map[string]cpuset.CPUSet
 // Config is what the rules of a node follow from.
 type Config struct {
 	Machine *machine.Topology
+	// Static: containers get CPUs of their own (cpuManagerPolicy static). Otherwise the next three do not count.
+	Static bool
 	// Reserved are the CPUs of the system by name (reservedSystemCPUs), and ReservedMilli how many there are otherwise,
 	// in thousandths (systemReserved and kubeReserved).
 	Reserved      cpuset.CPUSet
@@ -48,6 +50,7 @@ type Config struct {
 // Rules assign CPUs on one machine. They are never mutated.
 type Rules struct {
 	machine  *machine.Topology
+	static   bool
 	reserved cpuset.CPUSet
 	options  cpus.Options
 	policy   *topology.Policy
@@ -56,71 +59,93 @@ type Rules struct {
 
 // New makes the rules. The error names the setting that this machine can't have.
 func New(c Config) (*Rules, error) {
-	if err := c.Options.Fit(c.Machine, c.Topology == kubelet.SingleNumaNodeTopologyManagerPolicy); err != nil {
-		return nil, err
-	}
-	reserved, err := cpus.Reserve(c.Machine, c.Reserved, c.ReservedMilli, c.Options)
-	if err != nil {
-		return nil, err
+	reserved := cpuset.New()
+	if c.Static {
+		err := c.Options.Fit(c.Machine, c.Topology == kubelet.SingleNumaNodeTopologyManagerPolicy)
+		if err != nil {
+			return nil, err
+		}
+		if reserved, err = cpus.Reserve(c.Machine, c.Reserved, c.ReservedMilli, c.Options); err != nil {
+			return nil, err
+		}
 	}
 	policy, err := topology.New(c.Machine, c.Topology, c.TopologyOptions)
 	if err != nil {
 		return nil, err
 	}
-	return &Rules{machine: c.Machine, reserved: reserved, options: c.Options, policy: policy, scope: c.Scope}, nil
+	return &Rules{
+		machine: c.Machine, static: c.Static, reserved: reserved, options: c.Options, policy: policy, scope: c.Scope,
+	}, nil
 }
 
-// Place chooses the CPUs of a pod's containers that are entitled to their own. What they have in the state they keep.
-// The state is not changed. A pod that has none gets an empty map.
-func (r *Rules) Place(s State, pod *v1.Pod) (map[string]cpuset.CPUSet, *admit.Rejection) {
-	p := placing{Rules: r, pod: pod, free: r.Allocatable().Difference(s.exclusive()), own: map[string]cpuset.CPUSet{}}
+// Place chooses the CPUs of a pod's containers that are entitled to their own, and lets other providers choose what
+// they give. What containers have in the state they keep. The state is not changed. A pod that has no CPUs gets an
+// empty map. runs: the pod runs already, so it is not rejected because the CPUs that it has are not where the topology
+// policy wants them.
+func (r *Rules) Place(
+	s State, pod *v1.Pod, runs bool, others ...topology.Provider,
+) (map[string]cpuset.CPUSet, *admit.Rejection) {
+	p := placing{Rules: r, pod: pod, runs: runs, own: map[string]cpuset.CPUSet{}}
+	providers := others
+	if r.static {
+		p.free, providers = r.Allocatable().Difference(s.exclusive()), append(slices.Clone(others), &p)
+	}
 	for name, had := range s[pod.UID] { // order-free: a copy
 		p.own[name] = had
 	}
 	for _, group := range topology.Groups(r.scope, &pod.Spec) {
-		affinity, why := p.affinity(group)
-		if why != nil {
-			return nil, why
+		best, ok := r.merge(group, providers)
+		if !ok {
+			return nil, topology.Rejection(r.scope, false)
 		}
 		for _, c := range group {
-			if err := p.take(c, affinity); err != nil {
-				return nil, cpus.Rejection(err)
+			for _, from := range providers {
+				if why := from.Take(c, best); why != nil {
+					return nil, why
+				}
 			}
 		}
 	}
 	return p.own, nil
 }
 
-// placing is one pod that gets its CPUs, container by container.
+// merge is where a group of containers gets what it needs, and whether the topology policy admits that.
+func (r *Rules) merge(group []*v1.Container, providers []topology.Provider) (topology.Hint, bool) {
+	var hints [][]topology.Hint
+	if r.policy.Aligns() { // there may be very many
+		for _, from := range providers {
+			hints = append(hints, from.Hints(group)...)
+		}
+	}
+	return r.policy.Merge(hints)
+}
+
+// placing is one pod that gets its CPUs, container by container: a topology.Provider.
 type placing struct {
 	*Rules
 	pod  *v1.Pod
+	runs bool
 	free cpuset.CPUSet
 	own  map[string]cpuset.CPUSet
 }
 
-// affinity is the nodes that CPUs of some containers are taken from first.
-func (p *placing) affinity(group []*v1.Container) (topology.Nodes, *admit.Rejection) {
-	n, free, reusable := 0, p.free, cpus.Reusable(&p.pod.Spec, p.own)
+// Hints implements topology.Provider.
+func (p *placing) Hints(group []*v1.Container) [][]topology.Hint {
+	n, reusable := 0, cpus.Reusable(&p.pod.Spec, p.own)
 	if len(group) == 1 {
 		n = cpus.Exclusive(p.pod, group[0], false)
 	} else {
 		n = cpus.ExclusiveOfPod(p.pod, false)
 	}
-	var hints [][]topology.Hint
 	switch had := p.had(group); {
 	case n == 0:
-		hints = [][]topology.Hint{topology.Any()}
+		return nil
+	case p.runs && !had.IsEmpty():
+		return [][]topology.Hint{topology.Any()}
 	case had.Size() == n:
-		hints = [][]topology.Hint{cpus.Hints(p.machine, had, cpuset.New(), n, p.options)}
-	default:
-		hints = [][]topology.Hint{cpus.Hints(p.machine, free.Difference(reusable), reusable, n, p.options)}
+		return [][]topology.Hint{cpus.Hints(p.machine, had, cpuset.New(), n, p.options)}
 	}
-	best, ok := p.policy.Merge(hints)
-	if !ok {
-		return 0, topology.Rejection(p.scope, false)
-	}
-	return best.Nodes, nil
+	return [][]topology.Hint{cpus.Hints(p.machine, p.free.Difference(reusable), reusable, n, p.options)}
 }
 
 func (p *placing) had(group []*v1.Container) cpuset.CPUSet {
@@ -131,14 +156,17 @@ func (p *placing) had(group []*v1.Container) cpuset.CPUSet {
 	return out
 }
 
-func (p *placing) take(c *v1.Container, affinity topology.Nodes) error {
+// Take implements topology.Provider.
+func (p *placing) Take(c *v1.Container, affinity topology.Hint) *admit.Rejection {
 	n := cpus.Exclusive(p.pod, c, false)
 	if _, has := p.own[c.Name]; has || n == 0 {
 		return nil
 	}
-	got, err := cpus.Take(p.machine, p.free.Union(cpus.Reusable(&p.pod.Spec, p.own)), n, p.options, affinity)
+	got, err := cpus.Take(p.machine, p.free.Union(cpus.Reusable(&p.pod.Spec, p.own)), n, p.options, affinity.Nodes)
 	if err != nil {
-		return err
+		why := cpus.Rejection(err)
+		why.Of = v1.ResourceCPU
+		return why
 	}
 	p.own[c.Name], p.free = got, p.free.Difference(got)
 	return nil
@@ -155,13 +183,39 @@ func (s State) exclusive() cpuset.CPUSet {
 	return out
 }
 
-// Shared are the CPUs of all containers without their own. It may be empty with strict-cpu-reservation.
+// Shared are the CPUs of all containers without their own. It may be empty with strict-cpu-reservation. It is empty
+// if no container gets its own: then all run anywhere.
 func (r *Rules) Shared(s State) cpuset.CPUSet {
+	if !r.static {
+		return cpuset.New()
+	}
 	return cpus.Shared(r.machine, r.reserved, s.exclusive(), r.options)
 }
 
+// Static says whether containers get CPUs of their own.
+func (r *Rules) Static() bool { return r.static }
+
+// Aligns says whether the topology manager has to agree to what pods get.
+func (r *Rules) Aligns() bool { return r.policy.Aligns() }
+
+// OwnCPUs is how many CPUs containers have alone.
+func (s State) OwnCPUs() int { return s.exclusive().Size() }
+
 // Allocatable are the CPUs that containers may get alone.
-func (r *Rules) Allocatable() cpuset.CPUSet { return r.machine.All().Difference(r.reserved) }
+func (r *Rules) Allocatable() cpuset.CPUSet {
+	if !r.static {
+		return cpuset.New()
+	}
+	return r.machine.All().Difference(r.reserved)
+}
+
+// Nodes are the NUMA nodes of the machine, by their IDs.
+func (r *Rules) Nodes() (out []int) {
+	for _, n := range r.machine.Nodes {
+		out = append(out, n.ID)
+	}
+	return out
+}
 
 // Check says why a state that an earlier agent left can't be continued with: shared are the CPUs that it shared then.
 // Containers of one pod may have the same CPUs, as init containers do.

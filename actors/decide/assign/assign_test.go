@@ -13,8 +13,11 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/cpuset"
 
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
@@ -40,7 +43,7 @@ func flat(nodes, cores int) *machine.Topology {
 func rules(t *testing.T, m *machine.Topology, change func(*assign.Config)) *assign.Rules {
 	t.Helper()
 	c := assign.Config{
-		Machine: m, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy,
+		Machine: m, Static: true, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy,
 		TopologyOptions: topology.Options{MaxNodes: 8}, Scope: kubelet.ContainerTopologyManagerScope,
 	}
 	if change != nil {
@@ -134,7 +137,7 @@ func TestPlace(t *testing.T) {
 			for uid, own := range c.had { // order-free: a copy
 				s[uid] = own
 			}
-			got, why := r.Place(s, c.pod)
+			got, why := r.Place(s, c.pod, false)
 			if why != nil {
 				if why.Reason != c.want {
 					t.Errorf("rejected: %v; want %s", why, c.want)
@@ -176,12 +179,12 @@ func TestNoCPUTwice(t *testing.T) {
 				requests = append(requests, []string{"1", "2", "500m", "init 2", "3"}[random.IntN(5)])
 			}
 			p := guaranteed(fmt.Sprint("p", step), append(requests, "1")...)
-			if own, why := r.Place(s, p); why == nil {
+			if own, why := r.Place(s, p, false); why == nil {
 				s[p.UID], pods[p.UID] = own, p
 				placed++
 			}
 			for uid, old := range pods { // order-free: each on its own
-				again, why := r.Place(s, old)
+				again, why := r.Place(s, old, false)
 				if why != nil || text(again) != text(s[uid]) {
 					t.Fatalf("seed %d: %s placed again: %v, %s; had %s", seed, uid, why, text(again), text(s[uid]))
 				}
@@ -242,10 +245,54 @@ func TestNew(t *testing.T) {
 		{func(c *assign.Config) { c.Reserved = cpuset.New(77) }, "CPUs 77 are not online"},
 		{func(c *assign.Config) { c.Topology = "x" }, `topologyManagerPolicy "x"`},
 	} {
-		config := assign.Config{Machine: flat(1, 2), ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy}
+		config := assign.Config{Machine: flat(1, 2), Static: true, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy}
 		c.change(&config)
 		if _, err := assign.New(config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want %s", err, c.want)
 		}
+	}
+}
+
+// TestPodsThatRun are not rejected for what the topology policy wants: their CPUs and devices are not chosen once more.
+func TestPodsThatRun(t *testing.T) {
+	for _, policy := range []string{kubelet.RestrictedTopologyManagerPolicy, kubelet.SingleNumaNodeTopologyManagerPolicy} {
+		r := rules(t, flat(2, 4), func(c *assign.Config) { c.Topology = policy })
+		s := assign.State{"a": {"c0": cpuset.New(1, 2)}, "b": {"c0": cpuset.New(4, 5)}}
+		p := guaranteed("a", "4") // its resize was refused
+		if _, why := r.Place(s, p, false); why == nil {
+			t.Errorf("%s: no node has 4 CPUs, and a pod gets them", policy)
+		}
+		if own, why := r.Place(s, p, true); why != nil || text(own) != "c0: 1-2" {
+			t.Errorf("%s: a pod that runs: %s, %v", policy, text(own), why)
+		}
+		p = guaranteed("a", "2")
+		p.Spec.Containers[0].Resources.Limits["example.com/gpu"] = resource.MustParse("1")
+		inv := devices.Inventory{"example.com/gpu": {
+			Served: true, Devices: []devices.Device{{ID: "new", Healthy: true, Nodes: []int64{0}}},
+		}}
+		given := devicestate.Grants{"a": {"c0": {{Resource: "example.com/gpu", IDs: map[int64][]string{0: {"old"}}}}}}
+		of := devices.Place(inv, given, p, nil, r.Nodes())
+		of.Keep = true
+		if own, why := r.Place(s, p, true, of); why != nil || text(own) != "c0: 1-2" {
+			t.Errorf("%s: a pod that runs with a device that is not listed any more: %s, %v", policy, text(own), why)
+		}
+	}
+}
+
+// unasked fails a test in which it is asked for hints.
+type unasked struct{ t *testing.T }
+
+func (u unasked) Hints([]*v1.Container) [][]topology.Hint {
+	u.t.Error("hints are made, and nobody merges them")
+	return nil
+}
+
+func (unasked) Take(*v1.Container, topology.Hint) *admit.Rejection { return nil }
+
+// TestNoHintsForPolicyNone: there may be more than a machine can make.
+func TestNoHintsForPolicyNone(t *testing.T) {
+	r := rules(t, flat(2, 4), nil)
+	if _, why := r.Place(assign.State{}, guaranteed("a", "1"), false, unasked{t}); why != nil {
+		t.Error(why)
 	}
 }

@@ -30,6 +30,8 @@ type Input struct {
 	View *observed.Pod
 	// Devices are those of device plugins on this node, nil for none.
 	Devices *devicestate.State
+	// Claims: ResourceClaims can be prepared on this node.
+	Claims bool
 }
 
 // Plan is what one container is created with, before the files of its variables are read. It holds
@@ -52,7 +54,11 @@ type Plan struct {
 // and the container has ended since.
 func New(in *Input) (*Plan, error) {
 	p := &Plan{from: in.Source, objects: in.Objects, container: in.Container}
-	if why := in.Devices.MissingIn(in.Pod, in.Container); why != "" {
+	why := in.Devices.MissingIn(in.Container)
+	if why == "" && !in.Claims {
+		why = devicestate.UnclaimedIn(in.Pod, in.Container)
+	}
+	if why != "" {
 		return nil, errors.New(why)
 	}
 	var err error

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/containerenv"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/downward"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -322,7 +323,11 @@ func TestDevicesThatAreMissing(t *testing.T) {
 		t.Errorf("a claim of another container: %v", err)
 	}
 	w.app.Resources.Claims = []v1.ResourceClaim{{Name: "gpu"}}
-	if _, err := New(w.Input); err == nil || err.Error() != w.Devices.MissingIn(w.Pod, w.app) {
+	if _, err := New(w.Input); err == nil || err.Error() != devicestate.UnclaimedIn(w.Pod, w.app) {
 		t.Errorf("error %v", err)
+	}
+	w.Claims = true
+	if _, err := New(w.Input); err != nil {
+		t.Errorf("where claims can be prepared: %v", err)
 	}
 }

@@ -160,7 +160,5 @@ func Rejection(err error) *admit.Rejection {
 	if empty := (*EmptyPoolError)(nil); errors.As(err, &empty) {
 		return &admit.Rejection{Reason: "EmptyPodSharedPoolError", Message: empty.Error()}
 	}
-	return &admit.Rejection{
-		Reason: "UnexpectedAdmissionError", Message: fmt.Sprintf("Allocate failed due to %v, which is unexpected", err),
-	}
+	return admit.Unexpected(err)
 }

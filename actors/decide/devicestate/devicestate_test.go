@@ -2,10 +2,12 @@ package devicestate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -184,8 +186,8 @@ func TestMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const dra = "resource claims can't be prepared on this node (dynamic resource allocation is not supported yet)"
-	const plugin = "no device plugin serves it on this node (device plugins are not supported yet)"
+	const dra = "resource claims can't be prepared on this node (it has no apiserver, or no drivers)"
+	const plugin = "no device plugin serves it on this node"
 	use := func(c *v1.Container, claim string) { c.Resources.Claims = []v1.ResourceClaim{{Name: claim}} }
 	for name, c := range map[string]struct {
 		change func(*v1.Pod)
@@ -243,10 +245,11 @@ func TestMissing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pod()
 			c.change(p)
-			if got := s.Missing(p); got != c.pod {
+			if got := cmp.Or(Unclaimed(p), s.Missing(p)); got != c.pod {
 				t.Errorf("in the pod: %s", got)
 			}
-			if got := s.MissingIn(p, &p.Spec.Containers[0]); got != c.app {
+			a := &p.Spec.Containers[0]
+			if got := cmp.Or(UnclaimedIn(p, a), s.MissingIn(a)); got != c.app {
 				t.Errorf("in app: %s", got)
 			}
 		})
@@ -258,7 +261,34 @@ func TestMissing(t *testing.T) {
 		t.Error(why)
 	}
 	p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("shared")}}
-	if why := none.Missing(p); why == "" {
-		t.Error("a claim can be given where there were never device plugins")
+	if why := none.Missing(p); why != "" {
+		t.Errorf("claims are not of device plugins: %s", why)
+	}
+}
+
+// TestFormat: what is written is read again, and a kubelet's file stays the same.
+func TestFormat(t *testing.T) {
+	whole := testdata(t, "kubelet-1.36.json")
+	s, err := Parse(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	healthy := map[v1.ResourceName][]string{"example.com/none": {}}
+	for _, name := range s.Resources() {
+		healthy[name] = []string{"x", "y"}
+	}
+	data := Format(healthy, s.Grants())
+	again, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again.Grants(), s.Grants()) || len(s.Grants()) == 0 {
+		t.Errorf("%v\nwant\n%v", again.Grants(), s.Grants())
+	}
+	if !again.Plugin("example.com/none") || string(Format(healthy, again.Grants())) != string(data) {
+		t.Errorf("%s", data)
+	}
+	if _, err := Parse(Format(nil, nil)); err != nil {
+		t.Error(err)
 	}
 }

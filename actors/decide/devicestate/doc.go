@@ -1,7 +1,6 @@
-// Package devicestate knows which resources of a node are devices of device plugins, which devices a kubelet gave
-// to containers, and which devices of a pod this node can't give.
+// Package devicestate is the checkpoint of the kubelet's device manager
+// (<root>/device-plugins/kubelet_internal_checkpoint): which resources of a node are devices of device plugins, and
+// which devices containers have. It also says which devices of a pod this node can't give.
 //
-// It reads the checkpoint of the kubelet's device manager (<root>/device-plugins/kubelet_internal_checkpoint), which
-// is all that a kubelet leaves of its device plugins. Nothing here writes it: a kubelet that comes back finds it as
-// it was.
+// The agent reads and writes it in the kubelet's form, so that a node can change over while containers have devices.
 package devicestate

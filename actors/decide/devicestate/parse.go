@@ -1,8 +1,10 @@
 package devicestate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -40,6 +42,14 @@ type deviceIDs struct {
 	isList bool
 }
 
+// MarshalJSON implements json.Marshaler.
+func (d deviceIDs) MarshalJSON() ([]byte, error) {
+	if d.isList {
+		return json.Marshal(d.list)
+	}
+	return json.Marshal(d.byNUMA)
+}
+
 // UnmarshalJSON implements json.Unmarshaler.
 func (d *deviceIDs) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '[' {
@@ -47,6 +57,42 @@ func (d *deviceIDs) UnmarshalJSON(data []byte) error {
 		return json.Unmarshal(data, &d.list)
 	}
 	return json.Unmarshal(data, &d.byNUMA)
+}
+
+func (e *entry) grant() Grant {
+	g := Grant{Resource: v1.ResourceName(e.ResourceName), IDs: e.DeviceIDs.byNUMA, Response: e.AllocResp}
+	if e.DeviceIDs.isList {
+		g.IDs = map[int64][]string{NoNUMA: e.DeviceIDs.list}
+	}
+	return g
+}
+
+// Name is the name of the checkpoint in its directory.
+const Name = "kubelet_internal_checkpoint"
+
+// Format is the checkpoint with what containers have. healthy are the healthy devices of all resources that device
+// plugins have registered. It is in the form of a kubelet of version 1.36, with its checksum.
+func Format(healthy map[v1.ResourceName][]string, given Grants) []byte {
+	f := file{Data: content{RegisteredDevices: map[string][]string{}}}
+	for name, ids := range healthy { // order-free: a map again
+		f.Data.RegisteredDevices[string(name)] = append([]string{}, ids...)
+	}
+	for _, uid := range slices.Sorted(maps.Keys(given)) {
+		for _, container := range slices.Sorted(maps.Keys(given[uid])) {
+			for _, g := range given[uid][container] {
+				f.Data.PodDeviceEntries = append(f.Data.PodDeviceEntries, entry{
+					PodUID: string(uid), ContainerName: container, ResourceName: string(g.Resource),
+					DeviceIDs: deviceIDs{byNUMA: g.IDs}, AllocResp: append([]byte{}, g.Response...),
+				})
+			}
+		}
+	}
+	f.Checksum = f.Data.checksum()
+	data, err := json.Marshal(f)
+	if err != nil {
+		panic("devicestate: values that JSON has no form for: " + err.Error())
+	}
+	return data
 }
 
 // Parse reads the checkpoint of a kubelet's device manager. It fails if the file is damaged: if it is not JSON of
@@ -59,7 +105,7 @@ func Parse(data []byte) (*State, error) {
 	if is := f.Data.checksum(); is != f.Checksum {
 		return nil, fmt.Errorf("the checksum of the content is %d, not %d as when it was written", is, f.Checksum)
 	}
-	s := &State{plugins: map[v1.ResourceName]bool{}, given: map[holder][]Device{}}
+	s := &State{plugins: map[v1.ResourceName]bool{}, given: map[holder][]Device{}, grants: map[holder][]Grant{}}
 	for name := range f.Data.RegisteredDevices { // order-free: a set
 		s.plugins[v1.ResourceName(name)] = true
 	}
@@ -69,6 +115,8 @@ func Parse(data []byte) (*State, error) {
 		of := holder{types.UID(e.PodUID), e.ContainerName}
 		s.given[of] = append(s.given[of], e.devices()...)
 		slices.SortFunc(s.given[of], compare)
+		s.grants[of] = append(s.grants[of], e.grant())
+		slices.SortFunc(s.grants[of], func(a, b Grant) int { return cmp.Compare(a.Resource, b.Resource) })
 	}
 	for _, name := range s.Resources() {
 		if !resourcelist.Extended(name) {

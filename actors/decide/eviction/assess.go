@@ -46,6 +46,9 @@ type Shortage struct {
 // Immediate says that pods get no grace period: the threshold is hard, or soft without a grace period.
 func (s *Shortage) Immediate() bool { return s.Hard || s.Grace <= 0 }
 
+// Kind is what runs short: memory, disk or processes. Bytes and inodes are one: both are on disk.
+func (s *Shortage) Kind() v1.ResourceName { return kind(s.Signal.Resource()) }
+
 // Assess says what a reading means: the conditions of the node, and the shortages to act on, the most urgent
 // first. Memory comes before all else, and hard thresholds before soft ones.
 func (p *Policy) Assess(m Memory, r *Reading, now time.Time) (Memory, Conditions, []Shortage) {
@@ -90,6 +93,38 @@ func (p *Policy) Assess(m Memory, r *Reading, now time.Time) (Memory, Conditions
 			cmp.Compare(slices.Index(order, a.Signal), slices.Index(order, b.Signal)))
 	})
 	return next, Conditions{shown[memory], shown[disk], shown[pid]}, act
+}
+
+// Notice is the amount of available memory of which the kernel has to tell when there is less: the highest
+// threshold that is not met. False: there is none, or it is met already.
+func (p *Policy) Notice(r *Reading) (bytes uint64, is bool) {
+	left := r.Memory
+	if r.Allocatable.Known && r.Allocatable.Available < left.Available {
+		left.Available = r.Allocatable.Available // the kernel is asked about both
+	}
+	for _, t := range p.Thresholds {
+		var capacity uint64
+		switch {
+		case t.Signal == MemoryAvailable && r.Memory.Known:
+			capacity = r.Memory.Capacity
+		case t.Signal == AllocatableMemoryAvailable && r.Memory.Known && r.Allocatable.Known:
+			capacity = r.Allocatable.Capacity
+		default:
+			continue
+		}
+		quantity, _ := levels(t, Left{Capacity: capacity})
+		if quantity > 0 && quantity <= left.Available && (!is || quantity > bytes) {
+			bytes, is = quantity, true
+		}
+	}
+	return bytes, is
+}
+
+// Notices says whether the kernel's notices about memory are of use.
+func (p *Policy) Notices() bool {
+	return !p.NoNotices && slices.ContainsFunc(p.Thresholds, func(t Threshold) bool {
+		return t.Signal.Resource() == v1.ResourceMemory
+	})
 }
 
 // levels are what must be left so that a threshold is not met, and so that one that acts is no longer met.

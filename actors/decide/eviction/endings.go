@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,13 +37,30 @@ func (e Endings) Begin(v Victim, of v1.ResourceName, now time.Time) Endings {
 	return next
 }
 
-// Ended drops those that have ended or are gone, by a list of all pods.
-func (e Endings) Ended(all []*v1.Pod) Endings {
+// Ended drops those whose end has freed what it can, by a list of all pods: they are gone or have ended, and if their
+// volumes hold some of it, these are removed too. holding are the pods of which something runs or is mounted.
+func (e Endings) Ended(all []*v1.Pod, holding map[types.UID]bool) Endings {
 	living := make(map[types.UID]bool, len(all))
 	for _, p := range all {
 		living[p.UID] = !podspec.Finished(p)
 	}
-	return e.without(func(o *Ending) bool { return !living[o.Pod.UID] })
+	return e.without(func(o *Ending) bool {
+		return !living[o.Pod.UID] && (!holding[o.Pod.UID] || !inVolumes(o))
+	})
+}
+
+// inVolumes says whether volumes of an evicted pod may hold some of what its end frees.
+func inVolumes(o *Ending) bool {
+	switch kind(o.For) {
+	case v1.ResourceEphemeralStorage:
+		return true
+	case v1.ResourceMemory:
+		return slices.ContainsFunc(o.Pod.Spec.Volumes, func(v v1.Volume) bool {
+			return v.EmptyDir != nil && v.EmptyDir.Medium == v1.StorageMediumMemory
+		})
+	default:
+		return false
+	}
 }
 
 // Overdue are those that are late now and were not before. Each is to be stopped once more, without a grace

@@ -47,14 +47,34 @@ func TestEndings(t *testing.T) {
 	if e, late = e.Overdue(t0.Add(endWait + 2*time.Second)); len(late) != 0 || !e.Has("a") {
 		t.Errorf("named twice, or forgotten: %+v", late)
 	}
-	e = e.Ended([]*v1.Pod{a, c})
+	e = e.Ended([]*v1.Pod{a, c}, nil)
 	if e.Awaits(Inodes) || !e.Has("a") || e.Has("b") {
 		t.Error("b is gone, and a is late")
 	}
 	ended := a.DeepCopy()
 	ended.Status.Phase = v1.PodFailed
-	if e = e.Ended([]*v1.Pod{ended, b, c}); e.Has("a") {
+	if e = e.Ended([]*v1.Pod{ended, b, c}, nil); e.Has("a") {
 		t.Error("a has ended")
+	}
+}
+
+// TestEndingsOfVolumes: the end of a pod frees memory when its processes are gone, disk when its volumes are, and memory
+// too if files in it are.
+func TestEndingsOfVolumes(t *testing.T) {
+	a, b, c := pod("a", 0, ""), pod("b", 0, ""), pod("c", 0, "")
+	c.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
+		EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory},
+	}}}
+	e := Endings{}.Begin(victim(a, time.Second), Inodes, t0).Begin(victim(b, time.Second), v1.ResourceMemory, t0).
+		Begin(victim(c, time.Second), v1.ResourceMemory, t0)
+	a.Status.Phase, b.Status.Phase, c.Status.Phase = v1.PodFailed, v1.PodFailed, v1.PodFailed
+	all := []*v1.Pod{a, b, c}
+	holding := map[types.UID]bool{"a": true, "b": true, "c": true}
+	if e = e.Ended(all, holding); !e.Has("a") || e.Has("b") || !e.Has("c") {
+		t.Error("a has volumes yet, and c has files in memory; what is mounted is nothing to the memory of b")
+	}
+	if e = e.Ended(all, nil); e.Has("a") || e.Has("c") {
+		t.Error("the volumes of a and c are gone")
 	}
 }
 
@@ -102,7 +122,7 @@ func TestEndingsNeverChooseTwice(t *testing.T) {
 						break
 					}
 				}
-				e = e.Ended(list)
+				e = e.Ended(list, nil)
 				delete(model, p.UID)
 			case 2:
 				now = now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)

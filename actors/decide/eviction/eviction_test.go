@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,6 +123,95 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestChooseGrace: a soft threshold gives a pod no less time than a hard one, and no more than it may have.
+func TestChooseGrace(t *testing.T) {
+	for _, c := range []struct{ most, want time.Duration }{
+		{0, time.Second}, {-time.Second, time.Second}, {10 * time.Second, 10 * time.Second}, {time.Hour, 30 * time.Second},
+	} {
+		s := Shortage{Threshold: Threshold{Signal: MemoryAvailable, Grace: time.Minute}}
+		v, _ := (&Policy{MaxPodGrace: c.most}).Choose(&s, &Reading{}, []*v1.Pod{pod("a", 0, "")}, []Use{{}}, t0)
+		if v.Stop.Grace != c.want {
+			t.Errorf("at most %v: %v, want %v", c.most, v.Stop.Grace, c.want)
+		}
+	}
+}
+
+// TestChooseOnDisks: what counts is on the file system that runs short. containerd does not say where layers are: they are
+// beside the images.
+func TestChooseOnDisks(t *testing.T) {
+	node, images, layers := Disk{Device: "node"}, Disk{Device: "images"}, Disk{Device: "layers"}
+	writer := func(layer, volume uint64) Use {
+		return Use{Containers: []ContainerUse{{Name: "c", Layer: DiskUse{Bytes: layer, Inodes: layer}}}, Volumes: []VolumeUse{{Name: "v", DiskUse: DiskUse{Bytes: volume, Inodes: volume}}}}
+	}
+	pods, uses := []*v1.Pod{pod("layer", 0, ""), pod("volume", 0, "")}, []Use{writer(50, 0), writer(0, 50)}
+	for _, c := range []struct {
+		signal Signal
+		on     Reading
+		want   string
+	}{
+		{NodeFSAvailable, Reading{NodeFS: node, ImageFS: images}, "volume"},
+		{ImageFSAvailable, Reading{NodeFS: node, ImageFS: images}, "layer"},
+		{ImageFSInodesFree, Reading{NodeFS: node, ImageFS: images}, "layer"},
+		{NodeFSInodesFree, Reading{NodeFS: node, ImageFS: images, ContainerFS: images}, "volume"},
+		{ContainerFSAvailable, Reading{NodeFS: node, ImageFS: images, ContainerFS: layers}, "layer"},
+		{NodeFSAvailable, Reading{NodeFS: node, ImageFS: images, ContainerFS: layers}, "volume"},
+	} {
+		s := Shortage{Threshold: Threshold{Signal: c.signal, Hard: true}}
+		for _, turn := range []int{0, 1} { // the order of pods decides nothing
+			p, u := []*v1.Pod{pods[turn], pods[1-turn]}, []Use{uses[turn], uses[1-turn]}
+			if v, _ := (&Policy{}).Choose(&s, &c.on, p, u, t0); v.Pod == nil || v.Pod.Name != c.want {
+				t.Errorf("%s on %+v: %+v, want %s", c.signal, c.on, v.Pod, c.want)
+			}
+		}
+	}
+	if one := (Reading{NodeFS: node}); uses[0].on(NodeFSAvailable, &one) != (DiskUse{Bytes: 50, Inodes: 50}) {
+		t.Error("a runtime that says nothing has layers on the node's disk")
+	}
+}
+
+// TestMessageQuantity: a threshold is told as it is configured.
+func TestMessageQuantity(t *testing.T) {
+	for _, c := range []struct {
+		t    Threshold
+		want string
+	}{
+		{Threshold{Signal: MemoryAvailable, Value: bytes("500M")}, "Threshold quantity: 500M, available: 1Ki. "},
+		{Threshold{Signal: NodeFSInodesFree, Value: bytes("1500")}, "Threshold quantity: 1500, available: 1024. "},
+		{Threshold{Signal: MemoryAvailable, Value: Amount{Fraction: 0.5}}, "Threshold quantity: 1Mi, available: 1Ki. "},
+	} {
+		s := Shortage{Threshold: c.t, Left: Left{Available: 1 << 10}, Quantity: 1 << 20}
+		if got := s.message(pod("a", 0, ""), &Use{}); !strings.HasSuffix(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestNotice: the kernel is asked about the next threshold that is not met.
+func TestNotice(t *testing.T) {
+	p := Policy{Thresholds: []Threshold{
+		{Signal: MemoryAvailable, Value: bytes("100"), Hard: true}, {Signal: MemoryAvailable, Value: bytes("300"), Grace: time.Minute},
+		{Signal: AllocatableMemoryAvailable, Value: Amount{Fraction: 0.5}, Hard: true}, {Signal: NodeFSAvailable, Value: bytes("900"), Hard: true},
+	}}
+	for _, c := range []struct{ memory, allocatable, want uint64 }{
+		{500, 0, 300}, {300, 0, 300}, {299, 0, 100}, {100, 0, 100}, {99, 0, 0},
+		{800, 450, 400}, {800, 400, 400}, {800, 399, 300}, {200, 800, 100}, {800, 50, 0},
+	} {
+		r := Reading{Memory: Left{Available: c.memory, Capacity: 1000, Known: true}}
+		if c.allocatable > 0 {
+			r.Allocatable = Left{Available: c.allocatable, Capacity: 800, Known: true}
+		}
+		if got, is := p.Notice(&r); got != c.want || is != (c.want > 0) {
+			t.Errorf("%d and %d left: %d %v, want %d", c.memory, c.allocatable, got, is, c.want)
+		}
+	}
+	if got, is := p.Notice(&Reading{}); is {
+		t.Errorf("nothing is known: %d", got)
+	}
+	if !p.Notices() || (&Policy{Thresholds: p.Thresholds[3:]}).Notices() || (&Policy{Thresholds: p.Thresholds, NoNotices: true}).Notices() {
+		t.Error("notices are about memory")
+	}
+}
+
 // TestOverLimit: a volume, the pod, or a container is over its limit.
 func TestOverLimit(t *testing.T) {
 	size := resource.MustParse("10Mi")
@@ -139,9 +229,9 @@ func TestOverLimit(t *testing.T) {
 		{11 << 20, 0, `Usage of EmptyDir volume "v" exceeds the limit "10Mi". `},
 		{9 << 20, 12 << 20, "Pod ephemeral local storage usage exceeds the total limit of containers 20Mi. "},
 	} {
-		u := Use{Volumes: []VolumeUse{{"v", DiskUse{Bytes: c.volume}}}, Containers: []ContainerUse{{Name: "c", Layer: DiskUse{Bytes: c.layer}}}}
+		u := Use{Volumes: []VolumeUse{{Name: "v", DiskUse: DiskUse{Bytes: c.volume}}}, Containers: []ContainerUse{{Name: "c", Layer: DiskUse{Bytes: c.layer}}}}
 		v, is := OverLimit(limited(), &u, &Reading{}, t0)
-		if is != (c.want != "") || v.Stop.Message != c.want || v.Stop.Disruption != "" {
+		if is != (c.want != "") || v.Stop.Message != c.want || v.Stop.Disruption != "" || len(v.Annotations) > 0 {
 			t.Errorf("%v %+v, want %s", is, v.Stop, c.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,14 +12,19 @@ const (
 	// Blind is the longest time between two measurements of a pod with limits of disk. It bounds what Looks can't
 	// see: a pod that writes while as much is freed.
 	Blind = 2 * time.Minute
-	// stale is how old a measurement may be: a runtime counts writable layers now and then (containerd: every 10 s).
+	// stale is how old a measurement may be without saying so: a runtime counts writable layers now and then
+	// (containerd: every 10 s).
 	stale = 30 * time.Second
+	// remembered is how long it is known by how much file systems had grown.
+	remembered = 2 * Blind
 )
 
 // Looks says which pods with limits of disk have to be measured. The disk use of a pod costs a walk over its files.
 // What is left of a file system costs nothing, and no pod can have added more than all file systems have grown. So a
 // pod is measured again when they have grown by as much as it may add. What was freed between two readings is not
-// set off against what was written before or after.
+// set off against what was written before or after. Growth counts from the time at which the oldest part of the
+// measurement was begun. A pod whose files could not all be counted is measured at each look, and so is one whose
+// count is older than what is known of the growth.
 //
 // A value: methods return the next one. The zero value has measured nobody.
 type Looks struct {
@@ -35,8 +41,8 @@ type growth struct {
 
 // looked is a measurement of a pod.
 type looked struct {
-	// since is the first one, at the newest, and room what the pod may have added after the file systems had grown
-	// by grown.
+	// since is the first one. at is when the oldest part of the newest was begun, and room what the pod may have added
+	// after the file systems had grown by grown.
 	since, at   time.Time
 	grown, room uint64
 }
@@ -62,16 +68,14 @@ func (l Looks) Due(pods []*v1.Pod, r *Reading, now time.Time) (next Looks, due [
 		next.used[d.Device] = used
 	}
 	for _, g := range l.growth { // one that is old enough is kept
-		if age := now.Sub(g.at); age >= 0 && age < stale {
+		if age := now.Sub(g.at); age >= 0 && age < remembered {
 			next.growth = append(next.growth, g)
-		} else if age >= stale {
+		} else if age >= remembered {
 			next.growth = append(next.growth[:0], g)
 		}
 	}
 	next.growth = append(next.growth, growth{now, grown})
-	// A runtime that does not say where layers are has them beside its images (containerd 2.4).
-	layers := r.ContainerFS.Bytes.Known || r.ContainerFS.Device == "" && r.ImageFS.Bytes.Known
-	sees := r.NodeFS.Bytes.Known && layers && r.LogFS.Bytes.Known
+	sees := r.NodeFS.Bytes.Known && r.layers().Bytes.Known && r.LogFS.Bytes.Known
 	for _, p := range pods {
 		o, is := l.of[p.UID]
 		if is {
@@ -99,11 +103,24 @@ func (l Looks) Measured(pods []*v1.Pod, uses []Use, r *Reading, now time.Time) L
 		if !is || o.since.After(now) {
 			o.since = now
 		}
-		o.at, o.grown, o.room = now, l.growth[0].bytes, room(p, &uses[i], r)
-		if last := l.growth[len(l.growth)-1].at; last.Sub(l.growth[0].at) < stale {
-			o.room = 0 // what was measured may be older than the first reading: nobody knows what was written between
+		age := max(uses[i].Age, 0)
+		o.at, o.grown, o.room = now.Add(-age), 0, 0
+		// Before the first reading nobody knows what was written.
+		if grown, known := l.grown(max(age, stale)); known && !uses[i].Partial() {
+			o.grown, o.room = grown, room(p, &uses[i], r)
 		}
 		next.of[p.UID] = o
 	}
 	return next
+}
+
+// grown is by how much the file systems had grown so long before the last reading.
+func (l Looks) grown(before time.Duration) (bytes uint64, known bool) {
+	last := l.growth[len(l.growth)-1].at
+	for _, g := range slices.Backward(l.growth) {
+		if last.Sub(g.at) >= before {
+			return g.bytes, true
+		}
+	}
+	return 0, false
 }

@@ -78,6 +78,65 @@ func TestLooks(t *testing.T) {
 	}
 }
 
+// TestLooksAtPartialAndOldCounts: a pod is measured until its files have been counted to the end. Growth and the two
+// minutes count from when the oldest count was begun, as far as that is known.
+func TestLooksAtPartialAndOldCounts(t *testing.T) {
+	partial := DiskUse{Bytes: 40, Partial: true}
+	for name, c := range map[string]struct {
+		use Use
+		// grows is when the disk grows by 50, want when the pod is due after half a minute, up to three minutes. The
+		// pod may add 60.
+		grows int
+		want  string
+	}{
+		"all counted":             {takes(40), 0, "[150]"},
+		"grown meanwhile":         {takes(40), 60, "[150]"},
+		"a volume is partial":     {Use{Volumes: []VolumeUse{{"v", partial}}}, 0, "[40 50 60 70 80 90 100 110 120 130 140 150 160 170 180]"},
+		"the rest is partial":     {Use{Other: partial}, 0, "[40 50 60 70 80 90 100 110 120 130 140 150 160 170 180]"},
+		"50 s old":                {old(40, 50), 0, "[40 50 120]"},
+		"100 s old":               {old(40, 100), 0, "[40 50 60 70 80 90 100 120 140 160 180]"},
+		"grown after it":          {old(60, 50), 60, "[40 50 60 70 80 90 100 110 180]"},
+		"older than is known":     {old(40, 3600), 0, "[40 50 60 70 80 90 100 110 120 130 140 150 160 170 180]"},
+		"not as old as it may be": {old(40, 20), 0, "[130]"},
+		"from the future":         {old(40, -50), 0, "[150]"},
+	} {
+		var l Looks
+		var due []int
+		p := bounded("p", 100)
+		for after := 0; after <= 180; after += 10 {
+			now, used := t0.Add(time.Duration(after)*time.Second), uint64(5000)
+			if c.grows > 0 && after >= c.grows {
+				used += 50
+			}
+			var list []*v1.Pod
+			l, list = l.Due([]*v1.Pod{p}, diskOf(used), now)
+			if len(list) > 0 && after >= 40 {
+				due = append(due, after)
+			}
+			l = l.Measured(list, []Use{c.use}[:len(list)], diskOf(used), now)
+		}
+		if got := fmt.Sprint(due); got != c.want {
+			t.Errorf("%s: measured after %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func old(n uint64, seconds int) Use {
+	u := takes(n)
+	u.Age = time.Duration(seconds) * time.Second
+	return u
+}
+
+// TestLowerBoundOverLimit: what was counted is enough to evict a pod.
+func TestLowerBoundOverLimit(t *testing.T) {
+	for bytes, want := range map[uint64]bool{100: false, 101: true} {
+		u := Use{Volumes: []VolumeUse{{"v", DiskUse{Bytes: bytes, Partial: true}}}}
+		if _, got := OverLimit(bounded("p", 100), &u, diskOf(5000), t0); got != want {
+			t.Errorf("%d of 100 bytes: over its limit is %v", bytes, got)
+		}
+	}
+}
+
 // TestLooksWithoutContainerFS: a runtime that does not report the file system of layers has them beside its images.
 func TestLooksWithoutContainerFS(t *testing.T) {
 	for _, c := range []struct {
@@ -100,7 +159,7 @@ func TestLooksWithoutContainerFS(t *testing.T) {
 }
 
 // TestLooksSeeEveryWriter: as long as nothing is freed, a pod that is over its limit is measured at each look, even
-// if what is measured is as old as it may be.
+// if what is measured is as old as it may be, or older and says so.
 func TestLooksSeeEveryWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Looks
@@ -128,14 +187,20 @@ func TestLooksSeeEveryWriter(t *testing.T) {
 			uses := make([]Use, len(due))
 			for i, p := range due {
 				measured[p.Name] = true
-				old := now.Add(-time.Duration(rapid.IntRange(0, int(stale/time.Second)-10).Draw(t, "age")) * time.Second)
+				age := time.Duration(rapid.IntRange(0, int(stale/time.Second)-10).Draw(t, "age")) * time.Second
+				said := rapid.Bool().Draw(t, "says its age")
+				if said {
+					age *= 15
+				}
 				seen := history[0]
 				for _, s := range history {
-					if !s.at.After(old) {
+					if !s.at.After(now.Add(-age)) {
 						seen = s
 					}
 				}
-				uses[i] = takes(seen.use[p.Name[0]-'a'])
+				if uses[i] = takes(seen.use[p.Name[0]-'a']); said {
+					uses[i].Age = age
+				}
 			}
 			for i, p := range pods {
 				if use[i] > most[i] && !measured[p.Name] {

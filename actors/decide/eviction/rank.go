@@ -12,6 +12,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/flat"
 )
 
 // Reason is the status reason of an evicted pod, and of its event.
@@ -23,6 +24,8 @@ type Victim struct {
 	Stop podlife.Stop
 	// Signal is why, as metrics show it.
 	Signal string
+	// Annotations are those of the event.
+	Annotations flat.Map[string, string]
 }
 
 // Choose finds the pod to evict for a shortage; false if there is none. uses has the use of each pod, in the
@@ -70,12 +73,26 @@ func (p *Policy) Choose(s *Shortage, r *Reading, pods []*v1.Pod, uses []Use, now
 	})
 	grace := time.Second
 	if !s.Immediate() {
-		grace = min(p.MaxPodGrace, podspec.Grace(c.pod))
+		grace = max(grace, min(p.MaxPodGrace, podspec.Grace(c.pod)))
 	}
 	text := s.message(c.pod, c.use)
-	return Victim{Pod: c.pod, Signal: string(s.Signal), Stop: podlife.Stop{
+	return Victim{Pod: c.pod, Signal: string(s.Signal), Annotations: s.annotations(c.pod, c.use), Stop: podlife.Stop{
 		At: now, Grace: grace, Reason: Reason, Message: text, Why: text, Disruption: text, Fail: true,
 	}}, true
+}
+
+// Seen says whether anything is known of what pods use of what runs short, in the order of Choose.
+func (s *Shortage) Seen(r *Reading, uses []Use) bool {
+	return slices.ContainsFunc(uses, func(u Use) bool {
+		switch s.Kind() {
+		case v1.ResourceMemory:
+			return u.Memory > 0
+		case PIDs:
+			return u.Processes > 0
+		default: // disk
+			return u.on(s.Signal, r) != DiskUse{}
+		}
+	})
 }
 
 // on is what the pod takes on the file system of a signal. Logs and volumes are on the node's.
@@ -85,11 +102,11 @@ func (u *Use) on(s Signal, r *Reading) (sum DiskUse) {
 	case ImageFSAvailable, ImageFSInodesFree:
 		device = cmp.Or(r.ImageFS.Device, device)
 	case ContainerFSAvailable, ContainerFSInodesFree:
-		device = cmp.Or(r.ContainerFS.Device, device)
+		device = cmp.Or(r.layers().Device, device)
 	case MemoryAvailable, AllocatableMemoryAvailable, NodeFSAvailable, NodeFSInodesFree, PIDAvailable:
 	}
 	node := device == r.NodeFS.Device
-	layers := device == cmp.Or(r.ContainerFS.Device, r.NodeFS.Device)
+	layers := device == cmp.Or(r.layers().Device, r.NodeFS.Device)
 	if node {
 		sum.add(u.Other)
 		for i := range u.Volumes {
@@ -114,28 +131,17 @@ func (s *Shortage) message(pod *v1.Pod, u *Use) string {
 	var b strings.Builder
 	what := s.Signal.Resource()
 	fmt.Fprintf(&b, "The node was low on resource: %s. Threshold quantity: %s, available: %s. ", what,
-		amount(what, s.Quantity), amount(what, s.Left.Available))
-	for i := range u.Containers {
-		c := &u.Containers[i]
-		spec, kind := podspec.Find(&pod.Spec, c.Name)
-		if spec == nil || kind == podspec.Ephemeral {
-			continue
-		}
-		used := c.Memory
-		switch what {
-		case v1.ResourceMemory:
-		case v1.ResourceEphemeralStorage:
-			used = c.Logs.Bytes + c.Layer.Bytes
-		default:
-			continue
-		}
-		request := spec.Resources.Requests[what]
-		if q := amount(what, used); q.Cmp(request) > 0 {
-			fmt.Fprintf(&b, "Container %s was using %s, request is %s, has larger consumption of %s. ", c.Name, q,
-				&request, what)
-		}
-	}
+		s.quantity(), amount(what, s.Left.Available))
+	b.WriteString(s.usage(pod, u))
 	return b.String()
+}
+
+// quantity shows the threshold as it is configured, a part as what it is of all.
+func (s *Shortage) quantity() *resource.Quantity {
+	if q := s.Value.Quantity; q != nil {
+		return q
+	}
+	return resource.NewQuantity(int64(s.Quantity), resource.BinarySI)
 }
 
 // amount shows bytes in powers of 1024, all else in powers of 10.

@@ -10,6 +10,7 @@
 package eviction
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,15 @@ type Reading struct {
 	NodeFS, ImageFS, ContainerFS, LogFS Disk
 }
 
+// layers is where the writable layers of containers are. A runtime that does not say where has them beside its images
+// (containerd).
+func (r *Reading) layers() *Disk {
+	if r.ContainerFS.Device != "" || r.ImageFS.Device == "" {
+		return &r.ContainerFS
+	}
+	return &r.ImageFS
+}
+
 // SplitImageFS says whether images are on a file system of their own.
 func (r *Reading) SplitImageFS() bool {
 	return r.ImageFS.Device != "" && r.ImageFS.Device != r.NodeFS.Device
@@ -53,7 +63,7 @@ func (r *Reading) Freed(s Signal) bool {
 	case NodeFSAvailable, NodeFSInodesFree:
 		return !r.SplitImageFS()
 	case ContainerFSAvailable, ContainerFSInodesFree:
-		return r.ContainerFS.Device == r.ImageFS.Device
+		return r.layers().Device == r.ImageFS.Device
 	case ImageFSAvailable, ImageFSInodesFree:
 		return true
 	case MemoryAvailable, AllocatableMemoryAvailable, PIDAvailable:
@@ -64,16 +74,27 @@ func (r *Reading) Freed(s Signal) bool {
 // Use is what one pod uses.
 type Use struct {
 	UID types.UID
-	// Memory is the working set in bytes, Processes their number.
+	// Memory is what the kernel can't take back, in bytes: page cache that it can reclaim is not the pod's, as it counts
+	// as available (Reading.Memory). Processes is their number.
 	Memory, Processes uint64
 	Containers        []ContainerUse
 	Volumes           []VolumeUse
 	// Other is what the pod's directory takes beside that, for example /etc/hosts of its containers.
 	Other DiskUse
+	// Age is how long before the measurement the oldest count of files in it was begun.
+	Age time.Duration
 }
 
-// DiskUse is what something takes on a disk.
-type DiskUse struct{ Bytes, Inodes uint64 }
+// Partial says whether not all that the pod takes of disks could be counted.
+func (u *Use) Partial() bool {
+	return u.Other.Partial || slices.ContainsFunc(u.Volumes, func(v VolumeUse) bool { return v.Partial })
+}
+
+// DiskUse is what something takes on a disk. Partial: not all could be counted, so it is a lower bound.
+type DiskUse struct {
+	Bytes, Inodes uint64
+	Partial       bool
+}
 
 // ContainerUse is what one container uses.
 type ContainerUse struct {

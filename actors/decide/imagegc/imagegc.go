@@ -6,6 +6,7 @@ package imagegc
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -29,7 +30,7 @@ type Policy struct {
 
 // Excess is how many bytes must be freed: 0 below the high threshold, and on a disk that is not known.
 func (p Policy) Excess(disk eviction.Left) uint64 {
-	if !disk.Known || disk.Capacity == 0 || p.High <= 0 || p.High >= 100 {
+	if !disk.Known || disk.Capacity == 0 || !p.bySpace() {
 		return 0
 	}
 	used := disk.Capacity - min(disk.Available, disk.Capacity)
@@ -39,12 +40,42 @@ func (p Policy) Excess(disk eviction.Left) uint64 {
 	return used - min(used, uint64(float64(disk.Capacity)*float64(p.Low)/100))
 }
 
-// Percent is how much of a disk is in use.
+// NoSize says whether images should go because of the disk, and its file system can be looked at but has no size. A
+// file system that could not be looked at has no device.
+func (p Policy) NoSize(disk eviction.Disk) bool {
+	return p.bySpace() && disk.Device != "" && disk.Bytes.Capacity == 0
+}
+
+func (p Policy) bySpace() bool { return p.High > 0 && p.High < 100 }
+
+// Percent is how much of a disk is in use, rounded up.
 func Percent(disk eviction.Left) int {
 	if disk.Capacity == 0 {
 		return 0
 	}
-	return int(math.Round(part(disk.Capacity-min(disk.Available, disk.Capacity), disk.Capacity)))
+	return int(math.Ceil(part(disk.Capacity-min(disk.Available, disk.Capacity), disk.Capacity)))
+}
+
+// StaysFull is the message of the event FreeDiskSpaceFailed: images of freed bytes went, and excess bytes are still too
+// much. It begins with the words and numbers of the kubelet, which operators search for.
+func StaysFull(disk eviction.Left, freed, excess uint64) string {
+	return fmt.Sprintf("Insufficient free disk space on the node's image filesystem (%d%% of %s used). "+
+		"Failed to free sufficient space by deleting unused images (freed %d bytes). "+
+		"%d bytes more must become free: check what else fills this disk, such as images in use, logs or volumes.",
+		Percent(disk), size(disk.Capacity), freed, excess)
+}
+
+// size is a number of bytes for people.
+func size(bytes uint64) string {
+	if bytes < 1<<10 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	n, unit := float64(bytes)/(1<<10), 0
+	units := [...]string{"KiB", "MiB", "GiB", "TiB"}
+	for n >= 1<<10 && unit < len(units)-1 {
+		n, unit = n/(1<<10), unit+1
+	}
+	return fmt.Sprintf("%.1f %s", n, units[unit])
 }
 
 func part(of, whole uint64) float64 { return float64(of) / float64(whole) * 100 }

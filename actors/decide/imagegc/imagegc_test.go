@@ -40,8 +40,44 @@ func TestExcess(t *testing.T) {
 			t.Errorf("%+v of %+v: %d, want %d", c.policy, c.disk, got, c.want)
 		}
 	}
-	if got := imagegc.Percent(disk(855, 1000)); got != 86 {
-		t.Errorf("%d%%", got)
+	for used, want := range map[uint64]int{0: 0, 850: 85, 851: 86, 1000: 100} {
+		if got := imagegc.Percent(disk(used, 1000)); got != want {
+			t.Errorf("%d%%, want %d%%", got, want)
+		}
+	}
+}
+
+func TestNoSize(t *testing.T) {
+	usual, seen := imagegc.Policy{High: 85, Low: 80}, eviction.Disk{Device: "0:5"}
+	for _, c := range []struct {
+		what   string
+		policy imagegc.Policy
+		disk   eviction.Disk
+		want   bool
+	}{
+		{"no blocks", usual, seen, true},
+		{"not looked at", usual, eviction.Disk{}, false},
+		{"a usual one", usual, eviction.Disk{Device: "8:1", Bytes: disk(1, 100)}, false},
+		{"a full one", usual, eviction.Disk{Device: "8:1", Bytes: disk(100, 100)}, false},
+		{"images never go because of the disk", imagegc.Policy{High: 100, Low: 80}, seen, false},
+	} {
+		if got := c.policy.NoSize(c.disk); got != c.want {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
+
+// TestStaysFull: it begins as the kubelet's message does.
+func TestStaysFull(t *testing.T) {
+	for capacity, want := range map[uint64]string{
+		1000: "1000 B", 1 << 10: "1.0 KiB", 1536 << 10: "1.5 MiB", 100_000_000_000: "93.1 GiB", 5 << 40: "5.0 TiB", 5 << 50: "5120.0 TiB",
+	} {
+		got := imagegc.StaysFull(disk(capacity/10*9, capacity), 123, 45)
+		want = "Insufficient free disk space on the node's image filesystem (90% of " + want + " used). " +
+			"Failed to free sufficient space by deleting unused images (freed 123 bytes). 45 bytes more must become free: "
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

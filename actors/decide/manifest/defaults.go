@@ -36,8 +36,8 @@ func SetDefaults(pod *v1.Pod) {
 // The two priority classes that every cluster has; the Priority admission
 // plugin would have put in their value.
 var builtinPriority = map[string]int32{
-	"system-node-critical":    2000001000,
-	"system-cluster-critical": 2000000000,
+	"system-node-critical":    podspec.SystemNodeCritical,
+	"system-cluster-critical": podspec.SystemCritical,
 }
 
 func defaultPriority(spec *v1.PodSpec) {

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -25,7 +26,7 @@ type Static struct {
 
 // Shown are the static pods that need a mirror, in order of name. all are in order of age. If
 // several have one name, the one that was begun counts, because it has to end first; otherwise the
-// oldest. In a later life a pod gets another mirror.
+// oldest. In a later life a pod gets another mirror: its Pod has the life in an annotation.
 func Shown(all []Static) []*v1.Pod {
 	at := map[[2]string]int{}
 	var out []*v1.Pod
@@ -42,15 +43,21 @@ func Shown(all []Static) []*v1.Pod {
 			out[i] = p
 		}
 	}
-	slices.SortFunc(out, func(x, y *v1.Pod) int {
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
-	})
+	slices.SortFunc(out, byName)
 	return out
+}
+
+func byName(x, y *v1.Pod) int {
+	return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 }
 
 // Pair is the static pod and the mirror of one name. One of the two may be nil.
 type Pair struct {
 	Static, Mirror *v1.Pod
+	// Outlived: the mirror has ended, and the static pod runs: the machine was booted again after it had ended its
+	// pods, or the pod was admitted after it had been refused. The phase of one API object never goes back (see
+	// podstatus.Backwards), so the pod gets another mirror.
+	Outlived bool
 }
 
 // Verb is what to do with a pair.
@@ -65,8 +72,9 @@ const (
 	Delete
 )
 
-// Pairs matches static pods and mirrors, in order of name.
-func Pairs(statics, mirrors []*v1.Pod) []Pair {
+// Pairs matches static pods and mirrors, in order of name. outlived is the set of mirrors (by UID) of which
+// status says that they have ended while their static pods run.
+func Pairs(statics, mirrors []*v1.Pod, outlived map[types.UID]bool) []Pair {
 	at := map[[2]string]int{}
 	var out []Pair
 	for _, p := range statics {
@@ -75,15 +83,12 @@ func Pairs(statics, mirrors []*v1.Pod) []Pair {
 	}
 	for _, p := range mirrors {
 		if i, is := at[[2]string{p.Namespace, p.Name}]; is {
-			out[i].Mirror = p
+			out[i].Mirror, out[i].Outlived = p, outlived[p.UID]
 		} else {
 			out = append(out, Pair{Mirror: p})
 		}
 	}
-	slices.SortFunc(out, func(a, b Pair) int {
-		x, y := a.any(), b.any()
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
-	})
+	slices.SortFunc(out, func(a, b Pair) int { return byName(a.any(), b.any()) })
 	return out
 }
 
@@ -102,7 +107,7 @@ func (p Pair) Name() (namespace, name string) { return p.any().Namespace, p.any(
 func (p Pair) Stands() bool {
 	return p.Static != nil && p.Mirror != nil && p.Mirror.DeletionTimestamp == nil &&
 		p.Mirror.Annotations[podspec.AnnotationMirror] == p.Static.Annotations[podspec.AnnotationHash] &&
-		p.Mirror.Annotations[manifest.AnnotationLife] == p.Static.Annotations[manifest.AnnotationLife]
+		p.Mirror.Annotations[manifest.AnnotationLife] == p.Static.Annotations[manifest.AnnotationLife] && !p.Outlived
 }
 
 // Do says what to do. Until all is true, which means that every static pod is known, a mirror

@@ -25,20 +25,23 @@ func mirror(name, hash string) *v1.Pod {
 func TestDo(t *testing.T) {
 	deleted, now := mirror("a", "1"), metav1.Now()
 	deleted.DeletionTimestamp = &now
+	outlived := Pair{Static: static("a", "1"), Mirror: mirror("a", "1"), Outlived: true}
 	for name, c := range map[string]struct {
 		pair   Pair
 		all    bool
 		want   Verb
 		stands bool
 	}{
-		"no mirror yet":               {Pair{static("a", "1"), nil}, false, Create, false},
-		"as it should be":             {Pair{static("a", "1"), mirror("a", "1")}, true, Keep, true},
-		"of an older manifest":        {Pair{static("a", "2"), mirror("a", "1")}, true, Delete, false},
-		"and while others may come":   {Pair{static("a", "2"), mirror("a", "1")}, false, Delete, false},
-		"a user deletes it":           {Pair{static("a", "1"), deleted}, true, Delete, false},
-		"no static pod":               {Pair{nil, mirror("a", "1")}, true, Delete, false},
-		"no static pod, perhaps":      {Pair{nil, mirror("a", "1")}, false, Keep, false},
-		"no static pod, deleted, may": {Pair{nil, deleted}, false, Keep, false},
+		"no mirror yet":               {Pair{Static: static("a", "1"), Mirror: nil}, false, Create, false},
+		"as it should be":             {Pair{Static: static("a", "1"), Mirror: mirror("a", "1")}, true, Keep, true},
+		"of an older manifest":        {Pair{Static: static("a", "2"), Mirror: mirror("a", "1")}, true, Delete, false},
+		"and while others may come":   {Pair{Static: static("a", "2"), Mirror: mirror("a", "1")}, false, Delete, false},
+		"a user deletes it":           {Pair{Static: static("a", "1"), Mirror: deleted}, true, Delete, false},
+		"has ended, and its pod runs": {outlived, true, Delete, false},
+		"and others may come":         {outlived, false, Delete, false},
+		"no static pod":               {Pair{Static: nil, Mirror: mirror("a", "1")}, true, Delete, false},
+		"no static pod, perhaps":      {Pair{Static: nil, Mirror: mirror("a", "1")}, false, Keep, false},
+		"no static pod, deleted, may": {Pair{Static: nil, Mirror: deleted}, false, Keep, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := c.pair.Do(c.all); got != c.want || c.pair.Stands() != c.stands {
@@ -49,7 +52,7 @@ func TestDo(t *testing.T) {
 }
 
 func TestPairs(t *testing.T) {
-	got := Pairs([]*v1.Pod{static("c", "1"), static("a", "1")}, []*v1.Pod{mirror("b", "1"), mirror("c", "1")})
+	got := Pairs([]*v1.Pod{static("c", "1"), static("a", "1")}, []*v1.Pod{mirror("b", "1"), mirror("c", "1")}, nil)
 	var names string
 	for _, p := range got {
 		_, name := p.Name()

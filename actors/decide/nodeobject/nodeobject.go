@@ -35,14 +35,16 @@ type Own struct {
 	Declared []string
 	// Port is the port of the node's server (status.daemonEndpoints), 0 for none.
 	Port int32
-	// Unserved are extended resources that the node shows as 0, because no device plugin serves them.
+	// Unserved are extended resources that the node shows as 0 until a device plugin serves them (Facts.Devices).
 	Unserved []v1.ResourceName
 }
 
 // Facts are what is known about machine and runtime. They are immutable.
 type Facts struct {
 	Capacity, Allocatable v1.ResourceList
-	Addresses             []v1.NodeAddress
+	// Devices are those of device plugins, by their resource.
+	Devices   map[v1.ResourceName]Devices
+	Addresses []v1.NodeAddress
 	// Info is complete except for the runtime's version, which is RuntimeVersion.
 	Info           v1.NodeSystemInfo
 	RuntimeVersion string

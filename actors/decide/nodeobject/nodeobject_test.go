@@ -119,7 +119,7 @@ func TestShown(t *testing.T) {
 	if !has(&n.Status, "example.com/fpga", 0) {
 		t.Errorf("registered with %v", n.Status.Capacity)
 	}
-	if Shown(o, n, false) != n || Shown(o, n, true) != n {
+	if Shown(o, n, nil, false) != n || Shown(o, n, nil, true) != n {
 		t.Error("what is shown already is changed")
 	}
 	n.Status.Capacity, n.Status.Allocatable = maps.Clone(n.Status.Capacity), maps.Clone(n.Status.Allocatable)
@@ -128,7 +128,7 @@ func TestShown(t *testing.T) {
 	}
 	before := n.DeepCopy()
 	for _, reset := range []bool{false, true} {
-		got := Shown(o, n, reset)
+		got := Shown(o, n, nil, reset)
 		if gpus := map[bool]int64{false: 2}[reset]; !has(&got.Status, "example.com/gpu", gpus) || !has(&got.Status, "example.com/fpga", 0) {
 			t.Errorf("reset %v: %v", reset, got.Status.Allocatable)
 		}
@@ -140,7 +140,7 @@ func TestShown(t *testing.T) {
 		t.Error("the node was changed")
 	}
 	bare := &v1.Node{}
-	if got := Shown(o, bare, true); !got.Status.Capacity.Cpu().IsZero() || len(got.Status.Allocatable) != 1 {
+	if got := Shown(o, bare, nil, true); !got.Status.Capacity.Cpu().IsZero() || len(got.Status.Allocatable) != 1 {
 		t.Errorf("of a node without a status: %+v", got.Status)
 	}
 }

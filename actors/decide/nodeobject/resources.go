@@ -36,12 +36,33 @@ func (o *Own) extended(have v1.ResourceList, reset bool) v1.ResourceList {
 	return out
 }
 
+// Devices are how many devices of a resource a node has, and how many of them are healthy.
+type Devices struct{ All, Healthy int64 }
+
+// withDevices sets the devices of device plugins: all of them in the capacity, those that are healthy in what is
+// allocatable.
+func withDevices(list v1.ResourceList, of map[v1.ResourceName]Devices, count func(Devices) int64) v1.ResourceList {
+	if len(of) == 0 {
+		return list
+	}
+	out := maps.Clone(list)
+	if out == nil {
+		out = v1.ResourceList{}
+	}
+	for name, d := range of { // order-free: a map again
+		out[name] = *resource.NewQuantity(count(d), resource.DecimalSI)
+	}
+	return out
+}
+
 func none() resource.Quantity { return *resource.NewQuantity(0, resource.DecimalSI) }
 
 // resources are the machine's, together with the extended resources that the node shows.
 func resources(own *Own, f *Facts, have *v1.NodeStatus) (capacity, allocatable v1.ResourceList) {
 	more := own.extended(have.Capacity, f.Reset)
-	return WithExtended(f.Capacity, more), WithExtended(f.Allocatable, more)
+	capacity, allocatable = WithExtended(f.Capacity, more), WithExtended(f.Allocatable, more)
+	return withDevices(capacity, f.Devices, func(d Devices) int64 { return d.All }),
+		withDevices(allocatable, f.Devices, func(d Devices) int64 { return d.Healthy })
 }
 
 // WithExtended is what the machine has, together with the extended resources of have. It may be the same map.
@@ -63,10 +84,18 @@ func WithExtended(machine, have v1.ResourceList) v1.ResourceList {
 }
 
 // Shown is the node with the extended resources that it shows from its next write on. Pods are admitted by these:
-// what an earlier agent could give is not given once more before that write. It may be the same node.
-func Shown(own *Own, have *v1.Node, reset bool) *v1.Node {
-	f := Facts{Capacity: natives(have.Status.Capacity), Allocatable: natives(have.Status.Allocatable), Reset: reset}
+// what an earlier agent could give is not given once more before that write. It may be the same node. Devices of device
+// plugins are left out: who gives them knows how many there are.
+func Shown(own *Own, have *v1.Node, devices map[v1.ResourceName]Devices, reset bool) *v1.Node {
+	f := Facts{
+		Capacity: natives(have.Status.Capacity), Allocatable: natives(have.Status.Allocatable),
+		Devices: devices, Reset: reset,
+	}
 	capacity, allocatable := resources(own, &f, &have.Status)
+	for name := range devices { // order-free: each on its own
+		delete(capacity, name)
+		delete(allocatable, name)
+	}
 	if resourcelist.Equal(capacity, have.Status.Capacity) && resourcelist.Equal(allocatable, have.Status.Allocatable) {
 		return have
 	}

@@ -1,6 +1,13 @@
 // Package placement is the value that says on which CPUs, and near to which memory, the containers of a pod run.
 package placement
 
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+)
+
 // Container is where one container runs. Both are lists as the kernel and the CRI have them (cpuset(7), formats for
 // lists; LinuxContainerResources.cpuset_cpus and cpuset_mems). Empty: anywhere.
 type Container struct {
@@ -10,10 +17,40 @@ type Container struct {
 
 // Pod is where the containers of a pod run; nil for anywhere. It is never mutated.
 type Pod struct {
-	// Own are containers with CPUs that they have alone, by name.
+	// Own are containers with CPUs or memory that they have alone, by name.
 	Own map[string]Container
-	// Shared are the CPUs of the others.
+	// Shared are the CPUs of containers without CPUs of their own.
 	Shared string
+	// Devices are what containers with devices are created with, by name.
+	Devices map[string]*devices.Given
+	// Unknown is why containers can't be created, by name: nobody knows which devices they had.
+	Unknown map[string]string
+	// Health is how the devices of containers are.
+	Health devicehealth.Pod
+}
+
+// HealthOf is how the devices of a container are, as far as that is known.
+func (p *Pod) HealthOf(container string) []v1.ResourceStatus {
+	if p == nil {
+		return nil
+	}
+	return p.Health[container]
+}
+
+// Given is what a container is created with for its devices, nil for nothing.
+func (p *Pod) Given(container string) *devices.Given {
+	if p == nil {
+		return nil
+	}
+	return p.Devices[container]
+}
+
+// Lacks is why a container can't be created, empty if it can.
+func (p *Pod) Lacks(container string) string {
+	if p == nil {
+		return ""
+	}
+	return p.Unknown[container]
 }
 
 // At is where a container runs.
@@ -21,8 +58,9 @@ func (p *Pod) At(container string) Container {
 	if p == nil {
 		return Container{}
 	}
-	if own, has := p.Own[container]; has {
-		return own
+	at := p.Own[container]
+	if at.CPUs == "" {
+		at.CPUs = p.Shared
 	}
-	return Container{CPUs: p.Shared}
+	return at
 }

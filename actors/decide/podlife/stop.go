@@ -13,6 +13,8 @@ type Stop struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	Why     string `json:"why,omitempty"`
+	// Decided is when the node decided to end, for Reason, a pod that was being stopped already; zero: at At.
+	Decided time.Time `json:"decided,omitzero"`
 	// Disruption, if not empty, is the message of the condition DisruptionTarget: the node ends the pod to
 	// protect itself or other pods (KEP-3329).
 	Disruption string `json:"disruption,omitempty"`
@@ -28,6 +30,26 @@ const ReasonOverdue = "ExceededGracePeriod"
 // ByNode says whether the node ends the pod by its own decision: an eviction, a preemption, its
 // shutdown.
 func (s *Stop) ByNode() bool { return s.Fail && !s.Ended }
+
+// DecidedAt is when it was decided to end the pod for Reason.
+func (s *Stop) DecidedAt() time.Time {
+	if s.Decided.IsZero() {
+		return s.At
+	}
+	return s.Decided
+}
+
+// Merged is the stop of a pod that is asked to stop again: Shortened, and if only the later stop is a decision of the
+// node, it says why the pod ends. So a pod that is evicted while it is being deleted has failed. The first decision of
+// the node stays, and what a pod that has come to its end by itself has ended for.
+func (s Stop) Merged(later Stop) Stop {
+	out := s.Shortened(later)
+	if later.ByNode() && !s.Fail && !s.Ended {
+		out.Reason, out.Message, out.Disruption, out.Fail = later.Reason, later.Message, later.Disruption, true
+		out.Decided = later.DecidedAt()
+	}
+	return out
+}
 
 // Shortened is the stop of a pod that is asked to stop again. A later stop can only end it sooner;
 // one that ends later changes nothing. The start and the reason of the first one stay.

@@ -41,3 +41,51 @@ func TestShortened(t *testing.T) {
 		})
 	}
 }
+
+// TestMerged: what a pod has ended for that is asked to stop while another stop is under way.
+func TestMerged(t *testing.T) {
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	deleted := podlife.Stop{At: at, Grace: time.Minute, Why: "deleted"}
+	evicted := podlife.Stop{
+		At: at.Add(10 * time.Second), Grace: 5 * time.Second, Why: "low", Reason: "Evicted", Message: "low", Disruption: "low", Fail: true,
+	}
+	preempted := podlife.Stop{At: at.Add(12 * time.Second), Grace: time.Second, Reason: "Preempting", Disruption: "room", Fail: true}
+	rejected := podlife.Stop{At: at, Grace: time.Minute, Reason: "OutOfcpu", Fail: true}
+	completed := podlife.Stop{At: at, Grace: time.Minute, Why: "finished", Ended: true}
+	overdue := podlife.Stop{At: at, Grace: time.Minute, Reason: "DeadlineExceeded", Fail: true, Ended: true}
+	shorter := func(s podlife.Stop, grace time.Duration) podlife.Stop {
+		s.Grace = grace
+		return s
+	}
+	both := podlife.Stop{
+		At: at, Grace: 15 * time.Second, Why: "deleted", Reason: "Evicted", Message: "low", Disruption: "low", Fail: true,
+		Decided: evicted.At,
+	}
+	for name, c := range map[string]struct {
+		first podlife.Stop
+		later []podlife.Stop
+		want  podlife.Stop
+	}{
+		"evicted while it is being deleted":  {deleted, []podlife.Stop{evicted}, both},
+		"told twice":                         {deleted, []podlife.Stop{evicted, evicted}, both},
+		"told of the whole":                  {deleted, []podlife.Stop{both}, both},
+		"deleted while it is being evicted":  {evicted, []podlife.Stop{deleted}, evicted},
+		"the first decision of the node":     {deleted, []podlife.Stop{evicted, preempted}, shorter(both, 13*time.Second)},
+		"evicted after it was refused":       {rejected, []podlife.Stop{evicted}, shorter(rejected, 15*time.Second)},
+		"evicted after it had completed":     {completed, []podlife.Stop{evicted}, shorter(completed, 15*time.Second)},
+		"evicted after its deadline":         {overdue, []podlife.Stop{evicted}, shorter(overdue, 15*time.Second)},
+		"deleted, and has ended by itself":   {deleted, []podlife.Stop{overdue}, deleted},
+		"a longer grace period is no reason": {shorter(deleted, 2*time.Second), []podlife.Stop{evicted}, shorter(both, 2*time.Second)},
+	} {
+		got := c.first
+		for _, later := range c.later {
+			got = got.Merged(later)
+		}
+		if got != c.want {
+			t.Errorf("%s:\n got %+v\nwant %+v", name, got, c.want)
+		}
+	}
+	if !both.DecidedAt().Equal(evicted.At) || !evicted.DecidedAt().Equal(evicted.At) {
+		t.Errorf("decided at %v, %v, want %v", both.DecidedAt(), evicted.DecidedAt(), evicted.At)
+	}
+}

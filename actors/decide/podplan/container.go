@@ -302,6 +302,9 @@ func (p *planner) create(c *v1.Container, kind podspec.Kind, attempt uint32, tur
 	if p.in.Objects != nil && !p.in.Objects.EnvKnown(p.in.Pod, c) {
 		return
 	}
+	if p.in.UsesClaims && !p.in.Claims.Has() {
+		return
+	}
 	p.do(CreateContainer{
 		Name: c.Name, Kind: kind, Attempt: attempt,
 		SandboxID: p.sandbox.ID, SandboxAttempt: p.sandbox.Attempt,

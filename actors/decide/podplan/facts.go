@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
@@ -37,6 +38,8 @@ type Facts struct {
 	Volumes volumeplan.Volumes
 	// Cgroup of the pod.
 	Cgroup podcgroup.Cgroup
+	// Claims are the pod's ResourceClaims; nil: the claims actor was not asked.
+	Claims *claims.Pod
 	// Hooks are by container ID.
 	Hooks map[string]Hooks
 	// Health is what probes said, by container ID. A container without an entry has no probe that
@@ -272,12 +275,15 @@ func (f *Facts) RuntimeBack() {
 	}
 }
 
-// AskAgain forgets pending answers of images and volumes, and all answers of resources, which
-// counts all pods.
+// AskAgain forgets pending answers of images and volumes, and all answers of claims, and of resources,
+// which counts all pods.
 func (f *Facts) AskAgain() {
 	f.Images.DeleteFunc(func(_ string, i imagepull.Image) bool { return i.State != imagepull.Ready })
 	if f.Volumes.State != volumeplan.Up && !f.Volumes.Unmounted {
 		f.Volumes = volumeplan.Volumes{}
+	}
+	if !f.Claims.Is(claims.Released) {
+		f.Claims = nil
 	}
 	if !f.Cgroup.Removed {
 		f.Cgroup = podcgroup.Cgroup{Own: f.Cgroup.Own}

@@ -45,6 +45,8 @@ type Input struct {
 	Resize *Resize
 	// Placement is where the containers run; nil for anywhere.
 	Placement *placement.Pod
+	// UsesClaims: the pod has ResourceClaims, which the claims actor prepares.
+	UsesClaims bool
 	// HostsFile: containers need the pod's address in /etc/hosts. The file is written when the sandbox
 	// is inspected, so they are started only after that.
 	HostsFile bool

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -24,7 +25,8 @@ func (w *world) checkPlan(out Output) {
 		}
 		if in.Life == podlife.Terminating {
 			switch a.(type) {
-			case RunSandbox, CreateContainer, StartContainer, EnsureImage, MountVolumes, EnsureCgroup, RunPostStart:
+			case RunSandbox, CreateContainer, StartContainer, EnsureImage, MountVolumes, EnsureCgroup, PrepareClaims,
+				RunPostStart:
 				w.fail("%T is planned for a pod that is Terminating", a)
 			}
 		}
@@ -47,6 +49,15 @@ func (w *world) checkPlan(out Output) {
 			if c := in.Cgroup; c.Own && c.State != podcgroup.Up {
 				w.fail("a sandbox is planned before the pod's cgroup stands")
 			}
+			if in.UsesClaims && !in.Claims.Is(claims.Ready) {
+				w.fail("a sandbox is planned before the pod's claims are prepared")
+			}
+		case CreateContainer:
+			if in.UsesClaims && !in.Claims.Has() {
+				w.fail("%s is made before its devices are known", a.Name)
+			}
+		case ReleaseClaims:
+			w.checkDead("claims are released")
 		case RemoveCgroup:
 			w.checkDead("the cgroup is removed")
 		case UnmountVolumes:
@@ -64,6 +75,9 @@ func (w *world) checkPlan(out Output) {
 	}
 	if out.Outcome == AllDown {
 		w.checkDead("all is said to be down")
+		if in.UsesClaims && !in.Claims.Is(claims.Released) {
+			w.fail("all is said to be down, but its claims are not released")
+		}
 		if in.Cgroup.Own && !in.Cgroup.Removed {
 			w.fail("all is said to be down, but its cgroup is not removed")
 		}

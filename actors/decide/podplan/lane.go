@@ -14,6 +14,7 @@ const (
 	LaneImage                     // the image of one container, by name
 	LaneVolumes                   // the volumes of the pod
 	LaneCgroup                    // the cgroup of the pod
+	LaneClaims                    // the ResourceClaims of the pod
 	LaneResize                    // the limits of a running pod and of its containers: one after the other
 	LanePlace                     // the CPUs of one container, by ID
 	LaneNote                      // what is written down of one container, by ID
@@ -21,8 +22,8 @@ const (
 
 func (k LaneKind) String() string {
 	return [...]string{
-		"pod", "sandbox", "container", "stop", "hook", "inspect", "made", "image", "volumes", "cgroup", "resize", "place",
-		"note",
+		"pod", "sandbox", "container", "stop", "hook", "inspect", "made", "image", "volumes", "cgroup", "claims", "resize",
+		"place", "note",
 	}[k]
 }
 

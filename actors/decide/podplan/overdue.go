@@ -21,14 +21,16 @@ const leastPatience = 10 * time.Second
 // noteOverdue emits one event if a pod that the node ends still has a container
 // or a sandbox when its grace period is well over: the runtime did not kill them. The kubelet tells
 // of evictions, preemptions and the shutdown of the node alone, and so does this. A grace period
-// that is shortened later changes nothing.
+// that is shortened later changes nothing. Of a pod that was being deleted already, the rest of its grace
+// period counts, from when the node decided to end it.
 func (p *planner) noteOverdue() {
 	o := &p.out.Overdue
 	if o.Noted || !p.in.Stop.ByNode() {
 		return
 	}
 	if o.At.IsZero() {
-		o.At = overdueAt(p.in.Stop.At, p.in.Stop.Grace, p.now)
+		decided := p.in.Stop.DecidedAt()
+		o.At = overdueAt(decided, max(0, p.in.Stop.Grace-decided.Sub(p.in.Stop.At)), p.now)
 	}
 	if p.due(o.At) {
 		o.Noted = true

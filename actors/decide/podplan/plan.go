@@ -10,14 +10,14 @@ import (
 
 // Plan decides what to do next for one pod.
 //
-//	Syncing      observe ─► cgroup ─► sandbox ─┐
-//	                                  volumes ─┼─► init 1 ─► init 2 ─► … ─► main, main, …
-//	                                  images ──┘   (a sidecar among them lives on)
+//	Syncing      observe ─┬─► cgroup ─┬─► sandbox ─┐
+//	                      └─► claims ─┘   volumes ─┼─► init 1 ─► init 2 ─► … ─► main, main, …
+//	                                      images ──┘   (a sidecar among them lives on)
 //	             one container: see drive
 //	             all main finished, init failed for good, or too old ─► Done
 //
 //	Terminating  hooks ─► stop main ─► stop sidecars, last first
-//	             ─► stop sandboxes ─► unmount, remove the cgroup ─► AllDown
+//	             ─► stop sandboxes ─► unmount, remove the cgroup, release claims ─► AllDown
 //
 //	Terminated   stop what the runtime made late
 //

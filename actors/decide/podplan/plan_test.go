@@ -127,6 +127,13 @@ func word(a Action) string {
 		return "tell of cgroup"
 	case RemoveCgroup:
 		return "remove cgroup"
+	case PrepareClaims:
+		if a.Make {
+			return "prepare claims"
+		}
+		return "ask for claims"
+	case ReleaseClaims:
+		return "release claims"
 	case CreateContainer:
 		return fmt.Sprintf("create %s#%d in %s", a.Name, a.Attempt, a.SandboxID)
 	case InspectMade:

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -154,6 +155,7 @@ func (w *world) trouble(t *rapid.T) {
 	case 27, 28:
 		w.answerVolumes(rapid.IntRange(0, 3).Draw(t, "no volumes") == 0)
 		w.answerCgroup(rapid.IntRange(0, 3).Draw(t, "no cgroup") == 0)
+		w.answerClaims(rapid.IntRange(0, 3).Draw(t, "no claims") == 0)
 		w.writeNotes()
 	case 29:
 		w.answerProbes(rapid.Bool().Draw(t, "alive"))
@@ -236,6 +238,19 @@ func (w *world) answerCgroup(fails bool) {
 	}
 }
 
+func (w *world) answerClaims(fails bool) {
+	p := w.mem.in.Claims
+	switch {
+	case fails || !p.Is(claims.Pending) && !p.Is(claims.Going):
+	case p.Is(claims.Going):
+		w.mem.in.Claims = &claims.Pod{State: claims.Released}
+	case w.preparing:
+		w.mem.in.Claims = &claims.Pod{State: claims.Ready}
+	default:
+		w.mem.in.Claims = &claims.Pod{State: claims.Known}
+	}
+}
+
 func (w *world) answerProbes(well bool) {
 	for _, id := range keys(w.mem.in.Health) {
 		h := w.mem.in.Health[id]
@@ -287,6 +302,10 @@ func (w *world) calm() {
 			w.answerCgroup(false)
 			moved = true
 		}
+		if p := w.mem.in.Claims; p.Is(claims.Pending) || p.Is(claims.Going) {
+			w.answerClaims(false)
+			moved = true
+		}
 		w.answerProbes(true)
 		if !moved { // a relist is rarer than answers are
 			w.mem.in.Relisted(w.view(), w.now, w.now)
@@ -333,6 +352,8 @@ func TestPlanOnARuntime(t *testing.T) {
 		w.own = rapid.Bool().Draw(t, "cgroups")
 		w.hanging = rapid.IntRange(0, 3).Draw(t, "preStop hangs") == 0
 		w.mem.in.Cgroup.Own = w.own
+		w.claims = rapid.IntRange(0, 2).Draw(t, "claims") == 0
+		w.mem.in.UsesClaims = w.claims
 		w.plan()
 		for range rapid.IntRange(0, 150).Draw(t, "steps") {
 			w.trouble(t)

@@ -3,6 +3,7 @@ package podplan
 import (
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -30,6 +31,13 @@ type EnsureCgroup struct{ Make bool }
 // RemoveCgroup asks the resources actor to remove it.
 type RemoveCgroup struct{}
 
+// PrepareClaims asks the claims actor which devices the pod's ResourceClaims give to its containers. With Make the pod
+// has no sandbox yet, and drivers prepare the claims first.
+type PrepareClaims struct{ Make bool }
+
+// ReleaseClaims tells the claims actor that nothing of the pod uses its claims any more.
+type ReleaseClaims struct{}
+
 // NoteRestart asks the pods actor to write down that a container is stopped in order to be
 // restarted (RestartNote).
 type NoteRestart struct {
@@ -43,6 +51,8 @@ func (MountVolumes) Lane() Lane   { return Lane{Kind: LaneVolumes} }
 func (UnmountVolumes) Lane() Lane { return Lane{Kind: LaneVolumes} }
 func (EnsureCgroup) Lane() Lane   { return Lane{Kind: LaneCgroup} }
 func (RemoveCgroup) Lane() Lane   { return Lane{Kind: LaneCgroup} }
+func (PrepareClaims) Lane() Lane  { return Lane{Kind: LaneClaims} }
+func (ReleaseClaims) Lane() Lane  { return Lane{Kind: LaneClaims} }
 func (a NoteRestart) Lane() Lane  { return Lane{Kind: LaneNote, Name: a.ID} }
 
 // images answers at once, and again on each change.
@@ -60,6 +70,10 @@ func (EnsureCgroup) asked(f *Facts) { f.Cgroup.State = podcgroup.Pending }
 
 func (RemoveCgroup) asked(f *Facts) { f.Cgroup.State, f.Cgroup.Going = podcgroup.Pending, true }
 
+func (PrepareClaims) asked(f *Facts) { f.Claims = &claims.Pod{State: claims.Pending} }
+
+func (ReleaseClaims) asked(f *Facts) { f.Claims = &claims.Pod{State: claims.Going} }
+
 func (a NoteRestart) asked(f *Facts) {
 	put(&f.RestartNotes, a.Name, podlife.RestartNote{ID: a.ID, Cause: a.Cause})
 }
@@ -69,6 +83,8 @@ func (MountVolumes) isAction()   {}
 func (UnmountVolumes) isAction() {}
 func (EnsureCgroup) isAction()   {}
 func (RemoveCgroup) isAction()   {}
+func (PrepareClaims) isAction()  {}
+func (ReleaseClaims) isAction()  {}
 func (NoteRestart) isAction()    {}
 
 func (EnsureImage) isRequest()    {}
@@ -76,4 +92,6 @@ func (MountVolumes) isRequest()   {}
 func (UnmountVolumes) isRequest() {}
 func (EnsureCgroup) isRequest()   {}
 func (RemoveCgroup) isRequest()   {}
+func (PrepareClaims) isRequest()  {}
+func (ReleaseClaims) isRequest()  {}
 func (NoteRestart) isRequest()    {}

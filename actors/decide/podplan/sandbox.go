@@ -2,6 +2,7 @@ package podplan
 
 import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -62,6 +63,9 @@ func (p *planner) driveSandbox() {
 		return
 	}
 	if old || p.anyLives() || p.in.Cgroup.Own && p.in.Cgroup.State != podcgroup.Up {
+		return
+	}
+	if p.in.UsesClaims && !p.in.Claims.Is(claims.Ready) {
 		return
 	}
 	attempt := p.in.FirstSandbox

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -133,6 +134,10 @@ func TestPlanSandbox(t *testing.T) {
 
 func withCgroup(s podcgroup.State) func(*Input) {
 	return func(in *Input) { in.Cgroup = podcgroup.Cgroup{Own: true, State: s, Message: "no cgroup"} }
+}
+
+func withClaims(s claims.State) func(*Input) {
+	return func(in *Input) { in.UsesClaims, in.Claims = true, &claims.Pod{State: s} }
 }
 
 // A container waits for the images of the volumes that it mounts, and for no others.

@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -36,6 +37,7 @@ func (p *planner) sync() {
 		return
 	}
 	p.driveCgroup()
+	p.driveClaims()
 	p.driveSandbox()
 	p.driveResize()
 	p.drivePlaces()
@@ -81,6 +83,15 @@ func (p *planner) driveCgroup() {
 	c, needed := p.in.Cgroup, p.sandbox == nil && !p.undecided
 	if c.Own && (c.State == podcgroup.Down || c.State == podcgroup.Known && needed) {
 		p.do(EnsureCgroup{Make: needed})
+	}
+}
+
+// driveClaims has the pod's claims prepared before its first sandbox. A pod that this agent found running only needs to
+// know its devices, for the next container, unless it gets a new sandbox.
+func (p *planner) driveClaims() {
+	needed := p.sandbox == nil && !p.undecided
+	if p.in.UsesClaims && (p.in.Claims.Is(claims.Unasked) || p.in.Claims.Is(claims.Known) && needed) {
+		p.do(PrepareClaims{Make: needed})
 	}
 }
 

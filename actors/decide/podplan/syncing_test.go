@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -83,6 +84,19 @@ func TestPlanBeginning(t *testing.T) {
 			containers(in, exited("a", 0, 0, 0))
 			in.View.Sandboxes[0].State = observed.SandboxNotReady
 		}, "make cgroup; stop sandbox s0; SandboxChanged! Pod sandbox changed, it will be killed and re-created."},
+		{"claims first", baseInput, withClaims(claims.Unasked), "prepare claims; mount; image a#0; a: ContainerCreating"},
+		{"claims of a node without drivers", baseInput, func(in *Input) { withClaims(claims.Unasked)(in); in.UsesClaims = false },
+			"run sandbox 0; mount; image a#0; a: ContainerCreating"},
+		{"claims being prepared", baseInput, withClaims(claims.Pending), "mount; image a#0; a: ContainerCreating"},
+		{"claims are ready", baseInput, withClaims(claims.Ready), "run sandbox 0; mount; image a#0; a: ContainerCreating"},
+		{"claims of a pod that runs", runInput, withClaims(claims.Unasked), "ask for claims"},
+		{"claims of the next container", upInput, withClaims(claims.Unasked), "ask for claims; a: ContainerCreating"},
+		{"its devices are known", upInput, withClaims(claims.Known), "create a#0 in s0; a: ContainerCreating"},
+		{"claims of a pod that ran", runInput, func(in *Input) {
+			withClaims(claims.Known)(in)
+			containers(in, exited("a", 0, 0, 0))
+			in.View.Sandboxes[0].State = observed.SandboxNotReady
+		}, "prepare claims; stop sandbox s0; SandboxChanged! Pod sandbox changed, it will be killed and re-created."},
 		{"volumes not up", upInput, func(in *Input) { in.Volumes.State = volumeplan.Pending }, "a: ContainerCreating"},
 		{"image not there", upInput, func(in *Input) { in.Images.Set("a", imagepull.Image{State: imagepull.Pending, Image: "img:1"}) }, "a: ContainerCreating"},
 		{"image fails", upInput, func(in *Input) {

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
@@ -37,7 +38,11 @@ func (p *planner) terminate() {
 	if c.Own && !c.Removed && !c.Going {
 		p.do(RemoveCgroup{})
 	}
-	if !p.in.Volumes.Unmounted || c.Own && !c.Removed {
+	held := p.in.UsesClaims && !p.in.Claims.Is(claims.Released)
+	if held && !p.in.Claims.Is(claims.Going) {
+		p.do(ReleaseClaims{})
+	}
+	if !p.in.Volumes.Unmounted || c.Own && !c.Removed || held {
 		return
 	}
 	// A stop call that still hangs is not waited for: its container is dead.

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
@@ -178,6 +179,23 @@ func TestPlanTerminating(t *testing.T) {
 			stopping(in, 9*time.Second)
 			in.Stop.Grace, in.KillAt["a0"] = 0, t0
 		}, "wake +1s"},
+		{"deleted long ago, ended by the node 9 s ago", stopInput, func(in *Input) {
+			byNode(in)
+			stopping(in, time.Hour)
+			in.Stop.Decided = t0.Add(-9 * time.Second)
+		}, "wake +1s"},
+		{"deleted 20 s ago, ended by the node now: the rest of the grace period counts", stopInput, func(in *Input) {
+			byNode(in)
+			in.Stop.Grace = 60 * time.Second
+			stopping(in, 20*time.Second)
+			in.Stop.Decided = t0
+		}, "wake +1m0s"},
+		{"and not dead after one and a half times that", stopInput, func(in *Input) {
+			byNode(in)
+			in.Stop.Grace = 60 * time.Second
+			stopping(in, 80*time.Second)
+			in.Stop.Decided = t0.Add(-60 * time.Second)
+		}, exceeded},
 		{"ended by the node, grace has no end", stopInput, func(in *Input) {
 			byNode(in)
 			stopping(in, 0)
@@ -247,6 +265,20 @@ func TestPlanTerminating(t *testing.T) {
 			in.SandboxStopped = map[string]bool{"s0": true}
 			in.Volumes = volumeplan.Volumes{Unmounted: true}
 			in.Cgroup = podcgroup.Cgroup{Own: true, Removed: true}
+		}, "ALL DOWN"},
+		{"with claims", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			withClaims(claims.Ready)(in)
+		}, "unmount; release claims"},
+		{"claims being released", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
+			withClaims(claims.Going)(in)
+		}, ""},
+		{"claims released", downInput, func(in *Input) {
+			in.SandboxStopped = map[string]bool{"s0": true}
+			in.Volumes = volumeplan.Volumes{Unmounted: true}
+			withClaims(claims.Released)(in)
 		}, "ALL DOWN"},
 		{"unmounted, a stop of the dead hangs", downInput, func(in *Input) {
 			in.SandboxStopped = map[string]bool{"s0": true}

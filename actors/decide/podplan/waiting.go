@@ -20,6 +20,8 @@ func (p *planner) wait(c *v1.Container, kind podspec.Kind, reason, message strin
 			message = p.in.Volumes.Message
 		} else if p.in.Cgroup.State == podcgroup.Failed {
 			message = p.in.Cgroup.Message
+		} else if p.in.Claims.Trouble() != "" {
+			message = p.in.Claims.Trouble()
 		} else if f, ok := p.in.Failures[Lane{Kind: LaneSandbox}]; ok && p.sandbox == nil {
 			message = f.Message
 		}

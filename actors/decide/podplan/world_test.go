@@ -51,10 +51,12 @@ type world struct {
 	down  bool
 	// own: pods have cgroups of their own.
 	own bool
+	// claims: the pod has ResourceClaims.
+	claims bool
 	// hanging: preStop hooks never end by themselves.
 	hanging bool
-	// making: the cgroup is to be made, not only told of.
-	making bool
+	// making: the cgroup is to be made, not only told of; preparing: drivers are to prepare the claims.
+	making, preparing bool
 	// restarted: an agent or an actor was here before.
 	restarted bool
 }
@@ -114,7 +116,7 @@ func (w *world) forget() {
 	w.mem = memory{in: Input{
 		Pod: w.pod, Life: life, Stop: stop, Facts: Facts{RestartNotes: notes, Health: map[string]probe.Health{}, Cgroup: podcgroup.Cgroup{Own: w.own}},
 		CrashPolicy: backoff.Policy{Base: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute},
-		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute},
+		RetryPolicy: backoff.Policy{Base: time.Second, Max: time.Minute}, UsesClaims: w.claims,
 	}}
 }
 
@@ -206,6 +208,9 @@ func (w *world) perform(a Action) {
 		in.Ask(a)
 		if e, is := a.(EnsureCgroup); is {
 			w.making = e.Make
+		}
+		if p, is := a.(PrepareClaims); is {
+			w.preparing = p.Make
 		}
 	case Effect:
 		if in.Busy.Has(a.Lane()) {

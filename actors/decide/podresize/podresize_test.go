@@ -202,7 +202,7 @@ func pod(name, cpu, memory string) *v1.Pod {
 	}
 }
 
-// TestBound: the CPU of a Guaranteed pod does not change with the static policy; all else may.
+// TestBound: the CPU and memory of a Guaranteed pod do not change with the static policy of each; all else may.
 func TestBound(t *testing.T) {
 	guaranteed := func(cpu, memory string) *v1.Pod {
 		p := pod("p", cpu, memory)
@@ -212,14 +212,21 @@ func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		desired, given *v1.Pod
-		refused        bool
+		// cpu and memory: refused where containers have CPUs, or memory, of their own.
+		cpu, memory bool
 	}{
-		{"more CPU", guaranteed("2", "1Gi"), guaranteed("1", "1Gi"), true},
-		{"less CPU", guaranteed("500m", "1Gi"), guaranteed("1", "1Gi"), true},
-		{"more memory", guaranteed("1", "2Gi"), guaranteed("1", "1Gi"), false},
-		{"another class", pod("p", "2", "1Gi"), pod("p", "1", "1Gi"), false},
+		{"more CPU", guaranteed("2", "1Gi"), guaranteed("1", "1Gi"), true, false},
+		{"less CPU", guaranteed("500m", "1Gi"), guaranteed("1", "1Gi"), true, false},
+		{"more memory", guaranteed("1", "2Gi"), guaranteed("1", "1Gi"), false, true},
+		{"another class", pod("p", "2", "2Gi"), pod("p", "1", "1Gi"), false, false},
 	} {
-		if got := podresize.Bound(c.desired, c.given); (got != nil) != c.refused {
+		if got := podresize.Bound(c.desired, c.given, true, false); (got != nil) != c.cpu {
+			t.Errorf("%s, with CPUs of their own: %v", c.name, got)
+		}
+		if got := podresize.Bound(c.desired, c.given, false, true); (got != nil) != c.memory {
+			t.Errorf("%s, with memory of their own: %v", c.name, got)
+		}
+		if got := podresize.Bound(c.desired, c.given, false, false); got != nil {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

@@ -74,16 +74,27 @@ func Decide(desired, allocated *v1.Pod, others []*v1.Pod, allocatable v1.Resourc
 	return Allocate{}
 }
 
-// Bound refuses to change the CPU of a Guaranteed pod where containers have CPUs of their own (cpuManagerPolicy
-// static): these are not changed while a container runs. It is nil otherwise.
-func Bound(desired, allocated *v1.Pod) Verdict {
+// Bound refuses to change the CPU or memory of a Guaranteed pod where containers have CPUs (cpuManagerPolicy static)
+// or memory (memoryManagerPolicy Static) of their own: these are not changed while a container runs. It is nil
+// otherwise.
+func Bound(desired, allocated *v1.Pod, cpus, memory bool) Verdict {
 	if podspec.QOS(desired) != v1.PodQOSGuaranteed {
 		return nil
 	}
 	for c := range podspec.Lasting(&desired.Spec) {
 		had, _ := podspec.Find(&allocated.Spec, c.Name)
-		if had == nil || had.Resources.Requests.Cpu().Cmp(*c.Resources.Requests.Cpu()) != 0 {
+		changed := func(name v1.ResourceName) bool {
+			if had == nil {
+				return true
+			}
+			before, now := had.Resources.Requests[name], c.Resources.Requests[name]
+			return before.Cmp(now) != 0
+		}
+		switch {
+		case cpus && changed(v1.ResourceCPU):
 			return Refuse{`Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"`}
+		case memory && changed(v1.ResourceMemory):
+			return Refuse{`Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"`}
 		}
 	}
 	return nil

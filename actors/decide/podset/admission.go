@@ -59,7 +59,7 @@ func (t Turn) String() string {
 // Turn says whether e may begin now, given all pods of the node. known: the Node object was read.
 // runs: the runtime has a ready sandbox of e.
 func (e *Entry) Turn(all iter.Seq[*Entry], known, runs bool) Turn {
-	if e.Origin == podspec.Orphan || e.Removal != Kept || e.neverStarts() {
+	if e.Origin == podspec.Orphan || e.Removal != Kept || e.Eviction != Kept || e.neverStarts() {
 		return Clean
 	}
 	adopt := e.Unasked

@@ -53,6 +53,9 @@ func TestTurn(t *testing.T) {
 		{"and a static pod whose stop was written down by an earlier agent", func(s *setting) {
 			s.e.Origin, s.e.Removal, s.e.Stop = podspec.File, Told, stop
 		}, Clean},
+		{"and a static pod that was evicted while it waited", func(s *setting) {
+			s.e.Origin, s.e.Eviction, s.e.Stop = podspec.File, Told, stop
+		}, Clean},
 		{"a static pod with a phase is run all the same", func(s *setting) {
 			s.e.Origin, s.e.Pod.Status.Phase = podspec.File, v1.PodFailed
 		}, Ask},

@@ -44,7 +44,8 @@ func TestReturn(t *testing.T) {
 	for _, from := range []State{Finished, Collecting} {
 		next := made("a")
 		e := Entry{
-			Pod: made("a"), Origin: podspec.Orphan, State: from, Stop: &podlife.Stop{At: now}, Removal: Told, Deleted: now,
+			Pod: made("a"), Origin: podspec.Orphan, State: from, Stop: &podlife.Stop{At: now}, Asked: &podlife.Stop{At: now},
+			Removal: Told, Eviction: Noting, Deleted: now,
 			Wanted: 5, Again: &Want{next, podspec.HTTP},
 		}
 		e.Return()

@@ -22,6 +22,9 @@ type Entry struct {
 	Removal Removal
 	// Eviction is the progress of a stop that protects the node. Invariant: if it is not Kept, Stop is set.
 	Eviction Removal
+	// Asked is Stop without an eviction that is not in the checkpoint yet: what else asked for a stop. Nil if nothing
+	// did. Invariant: it is nil unless Eviction is Noting.
+	Asked *podlife.Stop
 	// Deleted is when the node first knew that the apiserver deletes the pod.
 	Deleted time.Time
 	// Wanted is the last round in which a source wanted the pod. Again is the desired pod, if that was
@@ -38,7 +41,8 @@ type Entry struct {
 //
 //	Kept ──no source wants it, Evict──► Noting ──written──► Told
 //
-// Noting: its actor is not told to stop until the stop is in the checkpoint, or cannot be written.
+// Noting: its actor is not told of it until the stop is in the checkpoint, or cannot be written. If the apiserver
+// deletes the pod too, its actor is told that at once.
 type Removal uint8
 
 const (

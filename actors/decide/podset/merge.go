@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -47,35 +48,66 @@ func Merge(sources []Source) []Want {
 	return out
 }
 
-// OldestFirst puts pods that the runtime already has before the others, in the order of their first
-// sandboxes, because they already hold resources. The others keep their order.
-func OldestFirst(wanted []Want, runtime map[types.UID]observed.RuntimePod) []Want {
-	if len(runtime) == 0 {
-		return wanted
+// StartOrder puts pods that run before the others, in the order of their first sandboxes, because they already hold
+// resources. The others begin after them: critical pods and those of a higher priority first, so that after a reboot
+// the network of the node is there before the pods that need it; of one priority those that were here before, the
+// oldest first, and then the new ones in the order of their sources.
+func StartOrder(wanted []Want, runtime map[types.UID]observed.RuntimePod) []Want {
+	type place struct {
+		Want
+		runs     bool
+		priority int32
+		since    time.Time // zero: never
 	}
-	since := func(w Want) time.Time {
-		var at time.Time
+	places := make([]place, len(wanted))
+	for i, w := range wanted {
 		rp := runtime[w.Pod.UID]
-		for i := range rp.Sandboxes {
-			if t := rp.Sandboxes[i].CreatedAt; at.IsZero() || t.Before(at) {
-				at = t
-			}
+		places[i] = place{Want: w, runs: Runs(rp), since: firstSandbox(rp)}
+		if !places[i].runs {
+			places[i].priority = startPriority(w.Pod)
 		}
-		return at
 	}
-	out := slices.Clone(wanted)
-	slices.SortStableFunc(out, func(x, y Want) int {
-		at, other := since(x), since(y)
+	slices.SortStableFunc(places, func(x, y place) int {
 		switch {
-		case at.IsZero() && other.IsZero():
-			return 0
-		case at.IsZero():
-			return 1
-		case other.IsZero():
-			return -1
+		case x.runs != y.runs:
+			return first(x.runs)
+		case x.priority != y.priority:
+			return cmp.Compare(y.priority, x.priority)
+		case x.since.IsZero() != y.since.IsZero():
+			return first(!x.since.IsZero())
 		default:
-			return at.Compare(other)
+			return x.since.Compare(y.since)
 		}
 	})
+	out := make([]Want, len(places))
+	for i := range places {
+		out[i] = places[i].Want
+	}
 	return out
+}
+
+// first is the order of two of which only one comes first.
+func first(it bool) int {
+	if it {
+		return -1
+	}
+	return 1
+}
+
+// firstSandbox is when a pod's first sandbox was made.
+func firstSandbox(rp observed.RuntimePod) (at time.Time) {
+	for i := range rp.Sandboxes {
+		if t := rp.Sandboxes[i].CreatedAt; at.IsZero() || t.Before(at) {
+			at = t
+		}
+	}
+	return at
+}
+
+// startPriority is the priority of a pod. A static pod without one counts as system-node-critical.
+func startPriority(p *v1.Pod) int32 {
+	if podspec.Static(p) && p.Spec.Priority == nil {
+		return podspec.SystemNodeCritical
+	}
+	return podspec.Priority(p)
 }

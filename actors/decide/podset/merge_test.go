@@ -2,6 +2,7 @@ package podset
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,15 +68,21 @@ func TestMergeKeepsNamespacesApart(t *testing.T) {
 }
 
 // running is a pod of the runtime with sandboxes made so long after now.
+// running is a pod with sandboxes made at these times after now, or before it in an earlier life of the machine: those
+// do not run.
 func running(p *v1.Pod, made ...time.Duration) observed.RuntimePod {
 	rp := observed.RuntimePod{Ref: observed.PodRef{UID: p.UID, Namespace: p.Namespace, Name: p.Name}}
 	for _, d := range made {
-		rp.Sandboxes = append(rp.Sandboxes, observed.Sandbox{CreatedAt: now.Add(d), State: observed.SandboxReady})
+		state := observed.SandboxReady
+		if d < 0 {
+			state = observed.SandboxNotReady
+		}
+		rp.Sandboxes = append(rp.Sandboxes, observed.Sandbox{CreatedAt: now.Add(d), State: state})
 	}
 	return rp
 }
 
-func TestOldestFirst(t *testing.T) {
+func TestStartOrder(t *testing.T) {
 	for _, c := range []struct {
 		name, wanted string
 		runtime      map[string][]time.Duration
@@ -88,16 +95,22 @@ func TestOldestFirst(t *testing.T) {
 		{"the first of its sandboxes counts", "a b",
 			map[string][]time.Duration{"a": {time.Second}, "b": {time.Hour, 0}}, "b a"},
 		{"made at one time: the order of the sources", "b a", map[string][]time.Duration{"a": {0}, "b": {0}}, "b a"},
+		{"what ran before comes after what runs, and before what is new", "a b c d",
+			map[string][]time.Duration{"b": {-time.Hour}, "c": {-2 * time.Hour}, "d": {time.Hour}}, "d c b a"},
+		{"of new ones the critical", "a b/5 c/2000001000 d/-1", nil, "c b a d"},
+		{"after a reboot the critical, then by priority", "a b/5 c/2000001000 d/5",
+			map[string][]time.Duration{"a": {-4 * time.Hour}, "b": {-time.Hour}, "c": {-time.Hour}, "d": {-2 * time.Hour}}, "c d b a"},
+		{"priority gives no place before one that runs", "a/9 b", map[string][]time.Duration{"a": {-time.Hour}, "b": {time.Hour}}, "b a"},
 		{"without a sandbox it holds nothing", "a b", map[string][]time.Duration{"a": {}, "b": {0}}, "b a"},
 	} {
-		wanted := Merge([]Source{{podspec.File, list(c.wanted)}})
+		wanted := Merge([]Source{{podspec.API, prioritized(c.wanted)}})
 		before := show(wanted)
 		runtime := map[types.UID]observed.RuntimePod{}
 		for name, at := range c.runtime {
 			runtime[types.UID(name)] = running(made(name), at...)
 		}
 		var got []string
-		for _, w := range OldestFirst(wanted, runtime) {
+		for _, w := range StartOrder(wanted, runtime) {
 			got = append(got, w.Pod.Name)
 		}
 		if strings.Join(got, " ") != c.want {
@@ -106,5 +119,28 @@ func TestOldestFirst(t *testing.T) {
 		if show(wanted) != before {
 			t.Errorf("%s: the argument was changed", c.name)
 		}
+	}
+}
+
+// prioritized lists pods, some with a priority: "a b/5".
+func prioritized(names string) (out []*v1.Pod) {
+	for s := range strings.FieldsSeq(names) {
+		name, priority, found := strings.Cut(s, "/")
+		p := made(name)
+		if n, err := strconv.ParseInt(priority, 10, 32); found && err == nil {
+			p.Spec.Priority = new(int32(n))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// TestStaticPodsStartFirst: also without a priority.
+func TestStaticPodsStartFirst(t *testing.T) {
+	static := made("static")
+	static.Annotations = map[string]string{podspec.AnnotationSource: "file"}
+	wanted := []Want{{prioritized("a/2000000000")[0], podspec.API}, {static, podspec.File}, {made("b"), podspec.API}}
+	if got := show(StartOrder(wanted, nil)); got != "static#static@file a#a@api b#b@api" {
+		t.Error(got)
 	}
 }

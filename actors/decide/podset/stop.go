@@ -95,51 +95,46 @@ func Deletion(p *v1.Pod, since, now time.Time) (*podlife.Stop, time.Time) {
 	return s, since
 }
 
-// Sooner is how to stop a pod that is asked to stop again: never later than before.
+// Sooner is how to stop a pod that is asked to stop again: never later than before. If the node ends it by its own
+// decision, that is why it ends (podlife.Stop.Merged).
 func Sooner(before *podlife.Stop, next podlife.Stop) *podlife.Stop {
 	if before != nil {
-		next = before.Shortened(next)
+		next = before.Merged(next)
 	}
 	return &next
 }
 
-// Evictable says whether a pod still has something to stop.
-func (e *Entry) Evictable() bool {
-	switch e.State {
-	case Waiting, Running:
-		return e.Origin != podspec.Orphan
-	case Finished, Collecting, Rejected:
-	}
-	return false
-}
-
-// Preempted is how to stop a pod whose place a critical pod takes.
-func Preempted(p *v1.Pod, now time.Time) podlife.Stop {
-	const message = "Preempted in order to admit critical pod"
-	return podlife.Stop{
-		At: now, Grace: podspec.Grace(p), Fail: true, Reason: "Preempting", Message: message, Why: message,
-		Disruption: "Pod was preempted by Kubelet to accommodate a critical pod.",
+// StopBy adds a stop that needs no note in the checkpoint.
+func (e *Entry) StopBy(s podlife.Stop) {
+	e.Stop = Sooner(e.Stop, s)
+	if e.Eviction == Noting {
+		e.Asked = Sooner(e.Asked, s)
 	}
 }
 
-// EndedForGood says whether a pod has ended, and would not begin again after a restart of the agent.
-func (e *Entry) EndedForGood() bool {
-	return e.State == Finished && e.Origin == podspec.API && (e.Eviction != Kept || podspec.Finished(e.Pod))
-}
-
-// StillEvicted says whether an eviction that an earlier agent began at at goes on. A pod of the apiserver
-// never runs again. A static pod does, for example after the machine was shut down: only the stop of what
-// still runs goes on.
-func StillEvicted(o podspec.Origin, rp observed.RuntimePod, at time.Time) bool {
-	return o == podspec.API || Runs(rp) && !BegunSince(rp, at)
-}
-
-// Evicted is how to stop a pod that is evicted, and that the apiserver may delete meanwhile.
-func Evicted(deletion *podlife.Stop, eviction podlife.Stop) *podlife.Stop {
-	if deletion != nil {
-		eviction = eviction.Shortened(*deletion)
+// Noted says that the stop is in the checkpoint, or can't be written. It reports whether the pod's actor waited for
+// that.
+func (e *Entry) Noted() bool {
+	waited := e.Removal == Noting || e.Eviction == Noting
+	if e.Removal == Noting {
+		e.Removal = Told
 	}
-	return &eviction
+	if e.Eviction == Noting {
+		e.Eviction, e.Asked = Told, nil
+	}
+	return waited
+}
+
+// Telling is the stop that the pod's actor may know now; nil for none.
+func (e *Entry) Telling() *podlife.Stop {
+	switch {
+	case e.Removal == Noting:
+		return nil
+	case e.Eviction == Noting:
+		return e.Asked
+	default:
+		return e.Stop
+	}
 }
 
 // Unknown are the pods of the runtime that must stop because no source has them, in order of UID.

@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podlife"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -27,13 +28,14 @@ func (c *computer) container(ct *v1.Container, kind podspec.Kind, old *v1.Contai
 		Name: ct.Name, Image: ct.Image,
 		RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState,
 		VolumeMounts: volumeMounts(ct, n, old), User: old.User, StopSignal: old.StopSignal,
-		AllocatedResourcesStatus: old.AllocatedResourcesStatus,
 	}
 	if n == nil {
 		c.absent(&s, ct, kind, old)
 	} else {
 		c.present(&s, ct, n, before, old)
 	}
+	s.AllocatedResourcesStatus = devicehealth.After(devicehealth.After(old.AllocatedResourcesStatus,
+		c.in.Plan.Placement.HealthOf(ct.Name)), c.in.Plan.Claims.HealthOf(ct.Name))
 	c.waiting(&s, n, old)
 	c.health(&s, ct, kind, n, old)
 	return s

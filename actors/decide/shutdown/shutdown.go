@@ -132,6 +132,9 @@ func Stop(now time.Time, grace time.Duration) podlife.Stop {
 	}
 }
 
+// Is says whether a pod is stopped because the machine shuts down; s may be nil.
+func Is(s *podlife.Stop) bool { return s != nil && s.Disruption == Message }
+
 // Next is what to do for pods. at is the progress so far. It is repeated when a pod has ended, and when Left
 // is over.
 //

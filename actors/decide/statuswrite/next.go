@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/actors/decide/podstatus"
 )
 
@@ -79,13 +80,15 @@ const (
 	Write
 	// Delete the object, with a grace period of 0.
 	Delete
+	// Replace the object, a mirror, by a new one: the phase of one API object never goes back.
+	Replace
 )
 
 func (v Verb) String() string {
-	if v > Delete {
+	if v > Replace {
 		return fmt.Sprintf("Verb(%d)", uint8(v))
 	}
-	return [...]string{"Rest", "Wait", "Read", "Write", "Delete"}[v]
+	return [...]string{"Rest", "Wait", "Read", "Write", "Delete", "Replace"}[v]
 }
 
 // Step is what to do now.
@@ -100,6 +103,7 @@ type Step struct {
 //	no computed status, or no object ───────────────────► Rest
 //	the object may have changed ────────────────────────► Read
 //	this node has deleted it ───────────────────────────► Rest
+//	a mirror has ended, and its static pod runs ────────► Replace
 //	its status differs from the computed one ───────────► Write, if it is worth it
 //	its status is final, and nothing is left ───────────► Delete
 func Next(in Input) Step {
@@ -108,6 +112,9 @@ func Next(in Input) Step {
 	}
 	if in.Unread {
 		return in.after(in.RetryAt, Step{Do: Read})
+	}
+	if podspec.Mirror(in.Object) && podspec.Finished(in.Object) && !podspec.Terminal(in.Want.Phase) {
+		return Step{Do: Replace} // Merge would show it as Failed and ready
 	}
 	status, differs := Merge(in.Object, in.Want)
 	if differs && !in.Settled && (in.Final || !passing(&in.Object.Status, &status)) {

@@ -7,6 +7,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
+
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 )
 
 func TestNext(t *testing.T) {
@@ -37,6 +39,11 @@ func TestNext(t *testing.T) {
 	more.AllocatedResources = allocated.AllocatedResources
 	other := *ready
 	other.AllocatedResources = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
+	mirror := func(phase v1.PodPhase) *v1.Pod {
+		p := &v1.Pod{Status: *status(phase, runs("a", 0))}
+		p.Annotations = map[string]string{podspec.AnnotationMirror: "hash"}
+		return p
+	}
 	now := t0.Add(time.Hour)
 	fresh := func(in *Input) {
 		in.Object, in.Want, in.LastWrite = &v1.Pod{Status: v1.PodStatus{Phase: v1.PodPending}}, creating, time.Time{}
@@ -56,8 +63,14 @@ func TestNext(t *testing.T) {
 		want   Verb
 		until  time.Time
 	}{
-		"all is said":            {func(*Input) {}, Rest, time.Time{}},
-		"nothing to say":         {func(in *Input) { in.Want = nil }, Rest, time.Time{}},
+		"all is said":           {func(*Input) {}, Rest, time.Time{}},
+		"nothing to say":        {func(in *Input) { in.Want = nil }, Rest, time.Time{}},
+		"a mirror has ended":    {func(in *Input) { in.Object = mirror(v1.PodFailed) }, Replace, time.Time{}},
+		"and may not be newest": {func(in *Input) { in.Object, in.Unread = mirror(v1.PodFailed), true }, Read, time.Time{}},
+		"and its pod has too": {func(in *Input) {
+			in.Object, in.Want = mirror(v1.PodFailed), status("Failed", runs("b", 1))
+		}, Wait, now.Add(70 * time.Millisecond)},
+		"a mirror has not ended": {func(in *Input) { in.Object = mirror(v1.PodRunning) }, Write, time.Time{}},
 		"nobody to say it of":    {func(in *Input) { in.Object = nil; in.Want = moved }, Rest, time.Time{}},
 		"the first at once":      {func(in *Input) { in.Want, in.LastWrite = moved, time.Time{} }, Write, time.Time{}},
 		"another a moment later": {func(in *Input) { in.Want = moved }, Wait, now.Add(70 * time.Millisecond)},

@@ -10,7 +10,7 @@ import (
 // each resource, in any order. An empty list means [Never]. Hints without nodes in the result mean that everything may
 // come from anywhere.
 func (p *Policy) Merge(resources [][]Hint) (Hint, bool) {
-	if p.name == kubelet.NoneTopologyManagerPolicy {
+	if !p.Aligns() {
 		return Hint{}, true
 	}
 	single := p.name == kubelet.SingleNumaNodeTopologyManagerPolicy

@@ -3,6 +3,7 @@ package topology
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -328,7 +329,7 @@ func TestGroups(t *testing.T) {
 	if r := Rejection("container", false); r.Reason != "TopologyAffinityError" || r.Message != "Resources cannot be allocated with Topology locality" {
 		t.Errorf("%+v", r)
 	}
-	if container, pod := Rejection("container", true), Rejection("pod", true); *container == *pod || *pod == *Rejection("pod", false) {
+	if container, pod := Rejection("container", true), Rejection("pod", true); reflect.DeepEqual(container, pod) || reflect.DeepEqual(pod, Rejection("pod", false)) {
 		t.Errorf("%+v, %+v", container, pod)
 	}
 }

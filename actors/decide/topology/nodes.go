@@ -22,6 +22,16 @@ func NodesOf(ids ...int) (n Nodes) {
 	return n
 }
 
+// Possible is the set of those of some nodes that a set can have.
+func Possible(ids []int) (n Nodes) {
+	for _, id := range ids {
+		if id >= 0 && id <= maxNode {
+			n |= 1 << id
+		}
+	}
+	return n
+}
+
 // Has says whether a node is in the set.
 func (n Nodes) Has(id int) bool { return id >= 0 && id <= maxNode && n>>id&1 == 1 }
 

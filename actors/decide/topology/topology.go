@@ -147,6 +147,9 @@ func New(t *machine.Topology, name string, o Options) (*Policy, error) {
 	return p, nil
 }
 
+// Aligns says whether hints count. With the policy none they need not be made.
+func (p *Policy) Aligns() bool { return p.name != kubelet.NoneTopologyManagerPolicy }
+
 // Groups are the containers for which hints are merged together, in the order of the spec: each for itself with the
 // scope container (topologyManagerScope), and all of them with the scope pod. Ephemeral containers have no resources.
 func Groups(scope string, spec *v1.PodSpec) (out [][]*v1.Container) {
@@ -160,10 +163,13 @@ func Groups(scope string, spec *v1.PodSpec) (out [][]*v1.Container) {
 	return out
 }
 
+// AffinityError is the reason of a [Rejection].
+const AffinityError = "TopologyAffinityError"
+
 // Rejection is that of a pod that [Policy.Merge] did not admit, as the kubelet words it. podLevel says that the pod has
 // resources of its own and the feature gate PodLevelResourceManagers is on.
 func Rejection(scope string, podLevel bool) *admit.Rejection {
-	r := &admit.Rejection{Reason: "TopologyAffinityError", Message: "Resources cannot be allocated with Topology locality"}
+	r := &admit.Rejection{Reason: AffinityError, Message: "Resources cannot be allocated with Topology locality"}
 	switch {
 	case podLevel && scope == kubelet.PodTopologyManagerScope:
 		r.Message = "Pod Scope pod with pod-level resources failed admission under pod-scope topology manager"

@@ -188,3 +188,20 @@ func TestAnyFiles(t *testing.T) {
 		}
 	})
 }
+
+// TestHeld: page cache is not held, also if it was used a moment ago.
+func TestHeld(t *testing.T) {
+	for name, c := range map[string]struct {
+		memory Memory
+		want   uint64
+	}{
+		"a large cache":        {Memory{Usage: 8000, WorkingSet: 7000, Reclaimable: 7900}, 100},
+		"nothing is known":     {Memory{Usage: 8000, WorkingSet: 7000}, 7000},
+		"only the working set": {Memory{WorkingSet: 7000}, 7000},
+		"all of it":            {Memory{Usage: 10, WorkingSet: 10, Reclaimable: 20}, 0},
+	} {
+		if got := c.memory.Held(); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

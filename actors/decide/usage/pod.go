@@ -74,6 +74,7 @@ func (p *Pod) Sum() {
 		cpu.Usage += c.CPU.Usage
 		memory.Usage += c.Memory.Usage
 		memory.WorkingSet += c.Memory.WorkingSet
+		memory.Reclaimable += c.Memory.Reclaimable
 		memory.RSS += c.Memory.RSS
 	}
 	p.Cgroup = Cgroup{At: at, CPU: &cpu, Memory: &memory}

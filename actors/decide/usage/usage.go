@@ -55,6 +55,14 @@ type Memory struct {
 	Faults, MajorFaults, Failures, OOMs uint64
 }
 
+// Held is what the kernel can't free when memory runs short, in bytes: what the end of the processes would free.
+func (m *Memory) Held() uint64 {
+	if m.Usage == 0 { // a runtime may only report the working set
+		return m.WorkingSet
+	}
+	return min(m.WorkingSet, m.Usage-min(m.Usage, m.Reclaimable))
+}
+
 // Swap is in bytes. Limit is NoLimit if there is none.
 type Swap struct{ Usage, Limit uint64 }
 

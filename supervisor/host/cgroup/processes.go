@@ -17,6 +17,28 @@ import (
 	cgroupmanager "github.com/opencontainers/cgroups/manager"
 )
 
+// Own is the cgroup of this process: its path in the hierarchy of cgroup v2, or in that of the memory controller of v1.
+func Own() (string, error) {
+	controller := "memory"
+	if cgroups.IsCgroup2UnifiedMode() {
+		controller = V2
+	}
+	return In("/proc/self/cgroup", controller)
+}
+
+// V2 is the hierarchy of cgroup v2 for [In].
+const V2 = ""
+
+// In reads a list of the cgroups of a process (cgroups(7)): its path in the hierarchy of a controller, empty if the
+// list does not have that.
+func In(list, controller string) (string, error) {
+	all, err := cgroups.ParseCgroupFile(list)
+	if err != nil {
+		return "", fmt.Errorf("find the cgroup of a process: %w", err)
+	}
+	return all[controller], nil
+}
+
 // Join moves a process into a cgroup of each hierarchy, and makes the cgroup if there is none. path is that in the
 // hierarchy; systemd is not told.
 func Join(path string, pid int) error {

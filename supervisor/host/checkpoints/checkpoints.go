@@ -127,6 +127,10 @@ func (c *Store) setAside(name string) (string, error) {
 }
 
 func (c *Store) write(name string, data []byte) (err error) {
+	if len(data) > maxSize {
+		return fmt.Errorf("%s would have %d bytes, more than the %d that a checkpoint may have", c.path(name), len(data),
+			maxSize)
+	}
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}

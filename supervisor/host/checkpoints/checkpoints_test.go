@@ -29,6 +29,20 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestTooLarge: what could not be read is not written.
+func TestTooLarge(t *testing.T) {
+	c := checkpoints.New(t.TempDir())
+	done := make(chan error, 2)
+	c.Save(t.Context(), "a", []byte("x"), func(err error) { done <- err })
+	c.Save(t.Context(), "a", make([]byte, 64<<20+1), func(err error) { done <- err })
+	if first, second := <-done, <-done; first != nil || second == nil {
+		t.Errorf("%v, %v", first, second)
+	}
+	if data, err := c.Read("a"); err != nil || string(data) != "x" {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
 // TestCheckpointsInOrder: what was saved last is what there is, although nobody
 // waited for what was saved before.
 func TestCheckpointsInOrder(t *testing.T) {

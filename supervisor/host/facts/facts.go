@@ -24,7 +24,8 @@ import (
 
 // Config is what of a node's facts the machine doesn't know.
 type Config struct {
-	// Disk is a path on the file system that pods' ephemeral storage is on.
+	// Disk is a path on the file system that pods' ephemeral storage is on. If it is empty, that storage is not
+	// counted: the node has no resource ephemeral-storage.
 	Disk string
 	// MaxPods is how many pods may run here.
 	MaxPods int64
@@ -51,7 +52,7 @@ var _ port.NodeFacts = (*Facts)(nil)
 
 // New makes the facts of this machine.
 func New(c Config) (*Facts, error) {
-	if !filepath.IsAbs(c.Disk) {
+	if c.Disk != "" && !filepath.IsAbs(c.Disk) {
 		return nil, fmt.Errorf("facts: storage path of pods %q: must be an absolute path", c.Disk)
 	}
 	if c.MaxPods <= 0 {
@@ -95,11 +96,13 @@ func (f *Facts) read() (*port.Machine, error) {
 		return nil, err
 	}
 	capacity[v1.ResourceMemory] = *resource.NewQuantity(memory, resource.BinarySI)
-	var fs unix.Statfs_t
-	if err := unix.Statfs(f.config.Disk, &fs); err != nil {
-		return nil, fmt.Errorf("statfs %s: %w", f.config.Disk, err)
+	if f.config.Disk != "" {
+		var fs unix.Statfs_t
+		if err := unix.Statfs(f.config.Disk, &fs); err != nil {
+			return nil, fmt.Errorf("statfs %s: %w", f.config.Disk, err)
+		}
+		capacity[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)
 	}
-	capacity[v1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(fs.Blocks)*fs.Bsize, resource.BinarySI)
 	if err := f.hugePages(capacity); err != nil {
 		return nil, err
 	}

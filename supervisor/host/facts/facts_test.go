@@ -133,6 +133,26 @@ func TestFactsOfThisMachine(t *testing.T) {
 	}
 }
 
+// TestNoDisk: without a path, the node has no ephemeral storage, whatever is held of it.
+func TestNoDisk(t *testing.T) {
+	f, err := New(Config{MaxPods: 10, Held: func(v1.ResourceName, int64) int64 { return 1 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := machineOf(t, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []v1.ResourceList{m.Capacity, m.Allocatable} {
+		if q, has := list[v1.ResourceEphemeralStorage]; has {
+			t.Errorf("%s of ephemeral storage", q.String())
+		}
+		if q := list[v1.ResourceMemory]; q.Sign() <= 0 {
+			t.Error("no memory")
+		}
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for _, c := range []Config{{Disk: "relative", MaxPods: 1}, {Disk: "/", MaxPods: 0}} {
 		if _, err := New(c); err == nil {

@@ -55,7 +55,7 @@ func (m *Meter) Bound(path string) (Bound, bool) {
 		return Bound{}, false
 	}
 	b := Bound{Path: path, Limit: c.Limits.Memory, Usage: c.Memory.Usage}
-	b.Available = b.Limit - min(b.Limit, b.Usage-c.Memory.Reclaimable)
+	b.Available = b.Limit - min(b.Limit, c.Memory.Held())
 	return b, true
 }
 

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,13 +107,14 @@ func TestNode(t *testing.T) {
 		files map[string]string
 		cpu   time.Duration
 		used  uint64
+		parts string
 	}{
-		"v2": {true, map[string]string{"cpu.stat": "usage_usec 7000000\n", "memory.stat": "anon 5\nfile 6\n", "kubepods/cpu.stat": "usage_usec 1\n"}, 7 * time.Second, 600 << 10},
+		"v2": {true, map[string]string{"cpu.stat": "usage_usec 7000000\n", "memory.stat": "anon 5\nfile 6\n", "kubepods/cpu.stat": "usage_usec 1\n"}, 7 * time.Second, 600 << 10, "[pods]"},
 		"v1": {false, map[string]string{
 			"cpuacct/cpuacct.usage": "7000000000\n", "memory/memory.usage_in_bytes": "500\n", "memory/memory.stat": "total_inactive_file 100\n",
 			"cpuacct/kubepods/cpuacct.usage": "1000\n",
-		}, 7 * time.Second, 500},
-		"no cgroups to be seen": {true, nil, 1530 * time.Millisecond, 600 << 10},
+		}, 7 * time.Second, 500, "[pods]"},
+		"no cgroups to be seen": {true, nil, 1530 * time.Millisecond, 600 << 10, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for k, v := range shared {
@@ -128,11 +130,21 @@ func TestNode(t *testing.T) {
 			if n.Cgroup.Swap.Usage != 10<<10 || n.Memory != 1000<<10 || n.Booted.Unix() != 1_700_000_000 || n.MaxPIDs != 4194304 || n.PIDs != 345 {
 				t.Errorf("%+v", n)
 			}
-			if len(n.Network) != 1 || len(n.Parts) != 1 || n.Parts[0].Name != "pods" || n.Cgroup.CPUPressure.Some.Avg10 != 1 {
+			if len(n.Network) != 1 || n.Cgroup.CPUPressure.Some.Avg10 != 1 {
 				t.Errorf("%+v", n)
+			}
+			if parts := fmt.Sprint(partNames(n)); parts != tt.parts {
+				t.Errorf("parts are %s, want %s", parts, tt.parts)
 			}
 		})
 	}
+}
+
+func partNames(n usage.Node) (names []string) {
+	for i := range n.Parts {
+		names = append(names, n.Parts[i].Name)
+	}
+	return names
 }
 
 func TestDisk(t *testing.T) {

@@ -47,6 +47,9 @@ func (m *Meter) Node(name string, parts map[string]string, all bool) usage.Node 
 	}
 	for _, part := range slices.Sorted(maps.Keys(parts)) {
 		c := usage.Container{Name: part, ID: parts[part], Cgroup: m.Cgroup(parts[part], all)}
+		if c.Cgroup.CPU == nil && c.Cgroup.Memory == nil {
+			continue // there is no such cgroup
+		}
 		if made, err := os.Stat(m.file(c.ID, "memory/")); err == nil {
 			c.Started = made.ModTime()
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
+	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/port/answer"
 	"github.com/troupe-dev/troupe/supervisor/host/hostcall"
@@ -28,8 +29,8 @@ type Config struct {
 	Cgroups *podcgroup.Settings
 	// Runtime knows where images and writable layers are, and how large; nil if it does not report that.
 	Runtime port.Usage
-	// Ephemeral measures what pods take of the disk of Root (host.Host).
-	Ephemeral func(ctx context.Context, pods []*v1.Pod) ([]eviction.Use, error)
+	// Ephemeral measures what pods take of the disk of Root (host.Host), with soon without waiting for large directories.
+	Ephemeral func(ctx context.Context, pods []*v1.Pod, soon bool) ([]eviction.Use, error)
 	// Root is the agent's root directory, Logs that of all pods' logs.
 	Root, Logs string
 }
@@ -55,6 +56,9 @@ type Pressure struct {
 	// images and layers are where the runtime has them, as of asked.
 	images, layers string
 	asked          time.Time
+	// used is what containers use, as the runtime said at usedAt.
+	used   []usage.Container
+	usedAt time.Time
 	// looking are the file systems that are being asked how much room they have.
 	looking map[string]bool
 }

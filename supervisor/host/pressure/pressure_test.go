@@ -14,6 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
+	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/usage"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -24,28 +25,32 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// runtime has file systems and layers.
+// runtime has file systems and layers. It does not say where the layers are, as containerd.
 type runtime struct {
 	asked int
 	at    string
 	err   error
+	hangs bool
 }
 
 func (r *runtime) ContainerUsage(_ context.Context, done func([]usage.Container, error)) {
+	if r.hangs {
+		return
+	}
 	layer := uint64(4096)
 	done([]usage.Container{{RuntimeID: "c1", Rootfs: &usage.Disk{Used: &layer}}}, r.err)
 }
 
 func (r *runtime) Disks(_ context.Context, done func(images, layers port.DiskUse, err error)) {
 	r.asked++
-	done(port.DiskUse{Mountpoint: r.at}, port.DiskUse{Mountpoint: r.at}, r.err)
+	done(port.DiskUse{Mountpoint: r.at}, port.DiskUse{}, r.err)
 }
 
 func newPressure(t *testing.T, change func(*Config)) *Pressure {
 	t.Helper()
 	c := Config{
 		Meter: meter.New(), Root: t.TempDir(), Logs: t.TempDir(),
-		Ephemeral: func(_ context.Context, pods []*v1.Pod) ([]eviction.Use, error) {
+		Ephemeral: func(_ context.Context, pods []*v1.Pod, _ bool) ([]eviction.Use, error) {
 			return make([]eviction.Use, len(pods)), nil
 		},
 	}
@@ -76,7 +81,7 @@ func TestLeft(t *testing.T) {
 				t.Errorf("%s: %+v", name, l)
 			}
 		}
-		if r.Allocatable.Known || r.NodeFS.Device == "" || r.ContainerFS.Device != r.ImageFS.Device {
+		if r.Allocatable.Known || r.NodeFS.Device == "" || r.ImageFS.Device == "" || r.ContainerFS.Device != "" {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -94,8 +99,25 @@ func TestLeft(t *testing.T) {
 	}
 }
 
+// TestDiskWithoutSize: a file system without blocks meets no threshold, and image garbage collection knows it.
+func TestDiskWithoutSize(t *testing.T) {
+	p := newPressure(t, func(c *Config) { c.Runtime = &runtime{at: "/proc"} })
+	r, err := left(t, p)
+	if err != nil || r.ImageFS.Bytes.Known || !(imagegc.Policy{High: 85, Low: 80}).NoSize(r.ImageFS) {
+		t.Errorf("%v %+v", err, r.ImageFS)
+	}
+}
+
 func TestUse(t *testing.T) {
-	p := newPressure(t, func(c *Config) { c.Runtime = &runtime{} })
+	rt := &runtime{}
+	var soon bool
+	p := newPressure(t, func(c *Config) {
+		c.Runtime = rt
+		c.Ephemeral = func(_ context.Context, _ []*v1.Pod, s bool) ([]eviction.Use, error) {
+			soon = s
+			return []eviction.Use{{Age: time.Minute}}, nil
+		}
+	})
 	pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app"}, {Name: "idle"}}}}
 	pod.Namespace, pod.Name, pod.UID = "default", "web", "u1"
 	pod.Status.ContainerStatuses = []v1.ContainerStatus{{
@@ -103,13 +125,20 @@ func TestUse(t *testing.T) {
 	}}
 	hosttest.Write(t, filepath.Join(p.config.Logs, "default_web_u1/idle/0.log"), strings.Repeat("x", 5000))
 	got, err := answer.Of(t.Context(), func(done func([]eviction.Use, error)) {
-		p.Use(t.Context(), []*v1.Pod{pod}, port.PodUse{Disk: true}, done)
+		p.Use(t.Context(), []*v1.Pod{pod}, port.PodUse{Disk: true, Soon: true}, done)
 	})
-	if err != nil || len(got) != 1 || got[0].UID != "u1" || len(got[0].Containers) != 2 {
+	if err != nil || len(got) != 1 || !soon || got[0].Age != time.Minute || got[0].UID != "u1" || len(got[0].Containers) != 2 {
 		t.Fatalf("%v %+v", err, got)
 	}
 	if app, idle := got[0].Containers[0], got[0].Containers[1]; app.Layer.Bytes != 4096 || idle.Logs.Bytes < 5000 || idle.Logs.Inodes != 1 {
 		t.Errorf("%+v %+v", app, idle)
+	}
+	rt.hangs = true
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // sooner than the runtime's own time is over
+	defer cancel()
+	found, err := p.use(ctx, []*v1.Pod{pod}, port.PodUse{Disk: true})
+	if err == nil || found[0].Containers[0].Layer.Bytes != 4096 || found[0].Containers[1].Logs.Bytes < 5000 {
+		t.Errorf("the runtime hangs: %v %+v; want what it said before, and the logs", err, found)
 	}
 }
 

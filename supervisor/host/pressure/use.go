@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -30,7 +31,7 @@ func (p *Pressure) use(ctx context.Context, pods []*v1.Pod, want port.PodUse) ([
 	out := make([]eviction.Use, len(pods))
 	var errs []error
 	if want.Disk {
-		found, err := p.config.Ephemeral(ctx, pods)
+		found, err := p.config.Ephemeral(ctx, pods, want.Soon)
 		errs = append(errs, err)
 		copy(out, found)
 	}
@@ -52,18 +53,40 @@ func (p *Pressure) use(ctx context.Context, pods []*v1.Pod, want port.PodUse) ([
 		}
 	}
 	if p.config.Runtime != nil && (want.Disk || want.Memory && p.config.Cgroups == nil) {
-		all, err := answer.Of(ctx, func(done func([]usage.Container, error)) {
-			p.config.Runtime.ContainerUsage(ctx, done)
-		})
-		if err != nil {
-			errs = append(errs, fmt.Errorf("ask the runtime for the writable layers of containers: %w", err))
-		}
+		all, err := p.layersOf(ctx)
+		errs = append(errs, err)
 		usage.Fill(known, all)
 	}
 	for i, pod := range pods {
 		p.containers(pod, &known[i], want, &out[i])
 	}
 	return out, errors.Join(errs...)
+}
+
+// How long the runtime may take to say what containers use, and how long its last answer is used in place of a new one.
+const (
+	usagePatience = 5 * time.Second
+	usageKept     = 5 * time.Minute
+)
+
+// layersOf is what the runtime says that containers use, or said a while ago if it does not answer: a runtime that
+// hangs on a full disk must not keep the node from freeing it.
+func (p *Pressure) layersOf(ctx context.Context) ([]usage.Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, usagePatience)
+	defer cancel()
+	all, err := answer.Of(ctx, func(done func([]usage.Container, error)) {
+		p.config.Runtime.ContainerUsage(ctx, done)
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil:
+		p.used, p.usedAt = all, time.Now()
+		return all, nil
+	case time.Since(p.usedAt) < usageKept:
+		all = p.used
+	}
+	return all, fmt.Errorf("ask the runtime for the writable layers of containers: %w", err)
 }
 
 // containers fills in the containers of a pod, in the order of its spec.
@@ -83,7 +106,7 @@ func (p *Pressure) containers(pod *v1.Pod, u *usage.Pod, want port.PodUse, to *e
 		running[u.Containers[i].Name] = &u.Containers[i]
 	}
 	if want.Memory && u.Cgroup.Memory != nil {
-		to.Memory = u.Cgroup.Memory.WorkingSet
+		to.Memory = u.Cgroup.Memory.Held()
 	}
 	for _, name := range names {
 		c := eviction.ContainerUse{Name: name}
@@ -92,7 +115,7 @@ func (p *Pressure) containers(pod *v1.Pod, u *usage.Pod, want port.PodUse, to *e
 		}
 		if r := running[name]; r != nil {
 			if want.Memory && r.Cgroup.Memory != nil {
-				c.Memory = r.Cgroup.Memory.WorkingSet
+				c.Memory = r.Cgroup.Memory.Held()
 			}
 			if want.Disk && r.Rootfs != nil {
 				c.Layer = eviction.DiskUse{Bytes: value(r.Rootfs.Used), Inodes: value(r.Rootfs.InodesUsed)}

@@ -2,6 +2,7 @@ package nodestats
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -208,6 +209,9 @@ func cadvisor(n usage.Node, pods []usage.Pod, cores int, failed bool) samples {
 	s.disk(n.Root, "root", root)
 	for i := range n.Parts {
 		part := &n.Parts[i]
+		if slices.ContainsFunc(n.Parts[:i], func(p usage.Container) bool { return p.ID == part.ID }) {
+			continue // one cgroup may have two names
+		}
 		s.cgroup(&part.Cgroup, part.Started, cgroupLabels("", part.ID, "", "", "", ""))
 	}
 	for i := range pods {

@@ -24,8 +24,9 @@ var _ port.Host = (*Host)(nil)
 
 // podDirs is what there is of one pod.
 type podDirs struct {
-	// mounted are the names of its volumes.
-	mounted []string
+	// mounted are the names of its volumes. unmounted: they were, and no longer are.
+	mounted   []string
+	unmounted bool
 	// contents are by volume; nil if no volume has any.
 	contents map[string]*volumefiles.Content
 }
@@ -40,6 +41,7 @@ func (h *Host) PreparePod(ctx context.Context, p *v1.Pod, done func(error)) {
 		if h.pods[p.UID] == nil {
 			h.pods[p.UID] = &podDirs{}
 		}
+		h.pods[p.UID].unmounted = false
 		return nil
 	})
 }
@@ -102,7 +104,7 @@ func (h *Host) MountSubPaths(ctx context.Context, r port.MountSubPaths, done fun
 func (h *Host) UnmountPod(ctx context.Context, uid types.UID, done func(error)) {
 	h.do(ctx, Call{Verb: "UnmountPod", Pod: string(uid)}, hostLatency, done, func() error {
 		if dirs := h.pods[uid]; dirs != nil {
-			*dirs = podDirs{}
+			*dirs = podDirs{unmounted: true}
 		}
 		return nil
 	})
@@ -137,6 +139,14 @@ func (h *Host) losePower() {
 		dirs.mounted = nil
 		maps.DeleteFunc(dirs.contents, func(_ string, c *volumefiles.Content) bool { return c.Memory })
 	}
+}
+
+// Holds says whether what a pod wrote to its volumes is still there. A pod without volumes may have written too.
+func (h *Host) Holds(uid types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	dirs := h.pods[uid]
+	return dirs != nil && !dirs.unmounted
 }
 
 // Pods is how many pods have directories.

@@ -21,15 +21,25 @@ type Capacity struct{ Memory, NodeFS, ImageFS uint64 }
 // below Bytes counts as Bytes.
 type Growth struct{ Bytes, Rate, Max uint64 }
 
-// Use is what a container uses. Memory is free when it ends, a writable layer when it is removed. Volumes are what
-// it writes to volumes of its pod, which is free when the pod has no container left.
-type Use struct{ Memory, Layer, Volumes Growth }
+// Use is what a container uses. Memory is free when it ends, a writable layer and logs when it is removed. Volumes are
+// what it writes to volumes of its pod, which is free when they are unmounted.
+type Use struct{ Memory, Layer, Logs, Volumes Growth }
+
+// taken is what an incarnation of a container uses, and how fast its memory may grow.
+type taken struct{ memory, layer, logs, volumes, rate uint64 }
+
+func (t *taken) add(o taken) {
+	t.memory, t.layer, t.logs = t.memory+o.memory, t.layer+o.layer, t.logs+o.logs
+	t.volumes, t.rate = t.volumes+o.volumes, t.rate+o.rate
+}
 
 // Pressure measures a machine on which containers use what SetUse says. Inodes and processes are unknown.
 type Pressure struct {
 	Calls
 	// Truth says what the runtime has: inspected pods, and images. Set before the first call.
 	Truth func() (observed.Runtime, []observed.Image)
+	// Mounted says whether volumes of a pod are mounted. Set before the first call; nil for always.
+	Mounted func(uid types.UID) bool
 	// NoNotices: the kernel can't say when memory runs short.
 	NoNotices bool
 	// Measured counts the measurements of pods.
@@ -73,38 +83,47 @@ func (g Growth) at(d time.Duration) uint64 {
 	return min(g.Bytes+uint64(float64(g.Rate)*max(d, 0).Seconds()), max(g.Bytes, g.Max))
 }
 
-// of is what an incarnation of a container uses, and how fast its memory may grow.
-func (p *Pressure) of(c *observed.Container) (memory, layer, volumes, rate uint64) {
+func (p *Pressure) of(c *observed.Container) (t taken) {
 	u, is := p.uses[user{c.Pod.Namespace, c.Pod.Name, c.Name}]
 	if !is || c.StartedAt.IsZero() {
-		return 0, 0, 0, 0
+		return t
 	}
 	since, until := u.since, p.clock.Now()
 	if c.StartedAt.After(since) {
 		since = c.StartedAt
 	}
 	if c.State == observed.ContainerRunning {
-		memory, rate = u.Memory.at(until.Sub(since)), u.Memory.Rate
+		t.memory, t.rate = u.Memory.at(until.Sub(since)), u.Memory.Rate
 	} else {
 		until = c.FinishedAt
 	}
 	d := until.Sub(since)
-	return memory, u.Layer.at(d), u.Volumes.at(d), rate
+	t.layer, t.logs = u.Layer.at(d), u.Logs.at(d)
+	if p.Mounted == nil || p.Mounted(c.Pod.UID) {
+		t.volumes = u.Volumes.at(d)
+	}
+	return t
 }
 
 // all adds up what all containers use.
-func (p *Pressure) all(seen *observed.Runtime) (memory, layers, volumes, rate uint64) {
+func (p *Pressure) all(seen *observed.Runtime) (t taken) {
 	for i := range seen.Pods {
 		for j := range seen.Pods[i].Containers {
-			m, l, v, r := p.of(&seen.Pods[i].Containers[j])
-			memory, layers, volumes, rate = memory+m, layers+l, volumes+v, rate+r
+			t.add(p.of(&seen.Pods[i].Containers[j]))
 		}
 	}
-	return memory, layers, volumes, rate
+	return t
 }
 
 func left(capacity, used uint64) eviction.Left {
 	return eviction.Left{Available: capacity - min(used, capacity), Capacity: capacity, Known: capacity > 0}
+}
+
+func disk(device string, capacity, used uint64) eviction.Disk {
+	if capacity == 0 {
+		return eviction.Disk{}
+	}
+	return eviction.Disk{Device: device, Bytes: left(capacity, used)}
 }
 
 // Left implements port.Pressure.
@@ -125,20 +144,20 @@ func (p *Pressure) Read() eviction.Reading {
 
 func (p *Pressure) read() eviction.Reading {
 	seen, images := p.Truth()
-	memory, layers, volumes, _ := p.all(&seen)
+	t := p.all(&seen)
 	for i := range images {
-		layers += images[i].SizeBytes
+		t.layer += images[i].SizeBytes
 	}
+	onNode := t.logs + t.volumes
 	c := p.capacity
-	r := eviction.Reading{At: p.clock.Now(), Memory: left(c.Memory, memory)}
+	r := eviction.Reading{At: p.clock.Now(), Memory: left(c.Memory, t.memory)}
 	if c.ImageFS == 0 {
-		r.NodeFS = eviction.Disk{Device: "nodefs", Bytes: left(c.NodeFS, layers+volumes)}
+		r.NodeFS = disk("nodefs", c.NodeFS, t.layer+onNode)
 		r.ImageFS = r.NodeFS
 	} else {
-		r.NodeFS = eviction.Disk{Device: "nodefs", Bytes: left(c.NodeFS, volumes)}
-		r.ImageFS = eviction.Disk{Device: "imagefs", Bytes: left(c.ImageFS, layers)}
+		r.NodeFS, r.ImageFS = disk("nodefs", c.NodeFS, onNode), disk("imagefs", c.ImageFS, t.layer)
 	}
-	r.ContainerFS, r.LogFS = r.ImageFS, r.NodeFS
+	r.LogFS = r.NodeFS // and the runtime does not say where layers are, as containerd
 	return r
 }
 
@@ -167,7 +186,7 @@ func (p *Pressure) usePod(o *observed.RuntimePod, want port.PodUse, u *eviction.
 	at := map[string]int{}
 	for i := range o.Containers {
 		c := &o.Containers[i]
-		memory, layer, volumes, _ := p.of(c)
+		t := p.of(c)
 		n, is := at[c.Name]
 		if !is {
 			n = len(u.Containers)
@@ -175,12 +194,13 @@ func (p *Pressure) usePod(o *observed.RuntimePod, want port.PodUse, u *eviction.
 			u.Containers = append(u.Containers, eviction.ContainerUse{Name: c.Name})
 		}
 		if want.Memory {
-			u.Memory += memory
-			u.Containers[n].Memory += memory
+			u.Memory += t.memory
+			u.Containers[n].Memory += t.memory
 		}
 		if want.Disk {
-			u.Containers[n].Layer.Bytes += layer
-			u.Other.Bytes += volumes
+			u.Containers[n].Layer.Bytes += t.layer
+			u.Containers[n].Logs.Bytes += t.logs
+			u.Other.Bytes += t.volumes
 		}
 	}
 }
@@ -214,16 +234,16 @@ func (p *Pressure) watch(ctx context.Context, threshold uint64, done func(error)
 	}
 	p.mu.Lock()
 	seen, _ := p.Truth()
-	used, _, _, rate := p.all(&seen)
-	available := left(p.capacity.Memory, used).Available
+	t := p.all(&seen)
+	available := left(p.capacity.Memory, t.memory).Available
 	p.mu.Unlock()
 	if available < threshold {
 		done(nil)
 		return
 	}
 	next := latestNotice
-	if rate > 0 {
-		seconds := float64(available-threshold) / float64(rate)
+	if t.rate > 0 {
+		seconds := float64(available-threshold) / float64(t.rate)
 		next = min(next, max(soonestNotice, time.Duration(min(seconds, 1)*float64(time.Second))))
 	}
 	p.clock.AfterFunc(next, func() { p.watch(ctx, threshold, done) })

@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,6 +70,13 @@ var kinds = []struct {
 	}},
 	{port.CSIDriverKind, func(s *suite) port.APIObject {
 		return &storagev1.CSIDriver{ObjectMeta: s.clusterMeta("o")}
+	}},
+	{port.ResourceClaimKind, func(s *suite) port.APIObject {
+		return &resourcev1.ResourceClaim{ObjectMeta: s.meta("o"), Spec: resourcev1.ResourceClaimSpec{
+			Devices: resourcev1.DeviceClaim{Requests: []resourcev1.DeviceRequest{{
+				Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "contract.test"},
+			}}},
+		}}
 	}},
 }
 

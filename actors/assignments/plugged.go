@@ -1,0 +1,352 @@
+package assignments
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	decide "github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/topology"
+	"github.com/troupe-dev/troupe/actors/devices"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+const (
+	preferVerb   = "GetPreferredAllocation"
+	allocateVerb = "Allocate"
+	// preferDeadline and allocateDeadline bound how long a request waits for what device plugins prefer, and for what
+	// they allocate, also while calls for other pods are before it. A kubelet waits for ever, and with it all pods.
+	preferDeadline   = 30 * time.Second
+	allocateDeadline = time.Minute
+	// endGrace is how long a call that is cancelled may keep later ones of its plugin from beginning.
+	endGrace = time.Second
+	// maxAnswer bounds what a plugin says for one container, in bytes: it is in the checkpoint, with all others.
+	maxAnswer = 64 << 10
+	// decideAgain is when a request is decided again that waits for a device plugin.
+	decideAgain = time.Second
+)
+
+// plugged is what is known of device plugins and of the requests that need them.
+type plugged struct {
+	snapshot devices.Snapshot
+	// heard: snapshot was told.
+	heard bool
+	// requests are those that wait for a device plugin, by pod.
+	requests map[types.UID]*request
+	// calls are those under way. All are of requests.
+	calls map[kernel.EffectID]call
+	// last counts requests, for request.id.
+	last uint64
+}
+
+// request is a Place on its way.
+type request struct {
+	// id tells it from others of its pod. Number may be another one meanwhile.
+	id     uint64
+	Pod    *v1.Pod
+	Number uint64
+	// runs: it gets no new devices. unknown are its containers with devices that nobody knows.
+	runs    bool
+	unknown map[string]string
+	since   time.Time
+	// prefers are the answers of plugins that were asked which devices they prefer.
+	prefers map[decide.Key][]string
+	// left is how many calls have no answer.
+	left int
+	// phase counts how often calls were begun together: their deadline is that of the phase.
+	phase int
+	// taken: devices are the pod's, and their plugins are being told. fresh are those parts without an answer.
+	taken bool
+	fresh map[decide.Key]bool
+	// ticks: the timer again runs.
+	ticks bool
+}
+
+// call is a call of a plugin for a request.
+type call struct {
+	of    *request
+	key   decide.Key
+	begun time.Time
+}
+
+func (a *assignments) resendPlugins() {
+	if a.deps.ResendPlugins != nil {
+		a.deps.ResendPlugins()
+	}
+}
+
+// placing is the choice of devices for one request; none without device plugins.
+func (a *assignments) placing(q *request) (*decide.Placing, []topology.Provider) {
+	if a.deps.Plugins == nil {
+		return nil, nil
+	}
+	p := decide.Place(a.snapshot.Inventory, a.given, q.Pod, q.prefers, a.deps.Rules.Nodes())
+	p.Keep = q.runs
+	return p, []topology.Provider{p}
+}
+
+// plugins notes what device plugins offer, and decides again what waits for them.
+func (a *assignments) plugins(ctx *kernel.Context[Message], s devices.Snapshot) {
+	before, begun := a.snapshot.Inventory, a.known()
+	// After its restart, devices does not know all at once. A pod must not do without for that.
+	s.Inventory = s.Inventory.Missing(before)
+	a.snapshot, a.heard = s, true
+	if !a.known() {
+		return
+	}
+	if !begun {
+		a.begin(ctx)
+	}
+	if !maps.EqualFunc(before.Registered(), s.Inventory.Registered(), slices.Equal[[]string]) {
+		a.dirty.given = true
+		a.version++
+	}
+	if begun && !maps.EqualFunc(a.healths(before), a.healths(s.Inventory), devicehealth.Pod.Equal) {
+		a.tell(nil)
+	}
+	for _, uid := range slices.Sorted(maps.Keys(a.requests)) {
+		a.reconsider(ctx, a.requests[uid])
+	}
+	a.settle(ctx)
+}
+
+// reconsider decides a request again that waits for a plugin, and for no answer of one.
+func (a *assignments) reconsider(ctx *kernel.Context[Message], q *request) {
+	if q.left > 0 || q.taken {
+		return
+	}
+	delete(a.requests, q.Pod.UID)
+	if answer := a.consider(ctx, q); answer != nil {
+		a.tell([]Placed{*answer})
+	}
+}
+
+func (a *assignments) again(ctx *kernel.Context[Message], m again) {
+	if q := a.requests[m.uid]; q != nil && q.id == m.id {
+		q.ticks = false
+		a.reconsider(ctx, q)
+		a.settle(ctx)
+	}
+}
+
+// waits keeps a request whose devices can't be had because their plugin is not there yet.
+func (a *assignments) waits(ctx *kernel.Context[Message], q *request) bool {
+	if a.deps.Plugins == nil || ctx.Now().Sub(q.since) >= devices.Patience {
+		return false
+	}
+	awaited := false
+	for c := range podspec.Lasting(&q.Pod.Spec) {
+		for name := range c.Resources.Limits { // order-free: any
+			r := a.snapshot.Inventory[name]
+			awaited = awaited || r != nil && r.Awaited
+		}
+	}
+	if awaited && ctx.Now().Equal(q.since) {
+		ctx.Log().Info().Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).Dur("atMost", devices.Patience).
+			Msg("the pod waits for a device plugin that is not running yet")
+	}
+	if awaited {
+		a.wait(ctx, q)
+	}
+	return awaited
+}
+
+// wait keeps a request until it is decided again.
+func (a *assignments) wait(ctx *kernel.Context[Message], q *request) {
+	if a.requests == nil {
+		a.requests = map[types.UID]*request{}
+	}
+	a.requests[q.Pod.UID] = q
+	if !q.ticks {
+		q.ticks = true
+		ctx.After(decideAgain, again{q.Pod.UID, q.id})
+	}
+}
+
+// asks asks plugins which devices they prefer. It reports whether a request has to wait for that.
+func (a *assignments) asks(ctx *kernel.Context[Message], q *request, p *decide.Placing) bool {
+	if p == nil {
+		return false
+	}
+	for _, question := range p.Result().Ask {
+		plugin := a.snapshot.Plugins[question.Resource]
+		a.call(ctx, q, question.Key, preferVerb, preferDeadline,
+			func(e kernel.Effect[Message]) kernel.EffectID {
+				return portcall.Do(ctx, e, func(c context.Context, done func([]string, error)) {
+					a.deps.Plugins.Prefer(c, plugin, question, done)
+				}, func(id kernel.EffectID, ids []string, err error) Message { return preferred{id, ids, err} })
+			})
+	}
+	a.bound(ctx, q, preferDeadline)
+	return q.left > 0
+}
+
+// allocates takes new devices for a pod, and tells their plugins. It reports whether a request has to wait for that.
+func (a *assignments) allocates(ctx *kernel.Context[Message], q *request, p *decide.Placing) bool {
+	if p == nil {
+		return false
+	}
+	got := p.Result()
+	for _, key := range got.Fresh {
+		plugin, ids := a.snapshot.Plugins[key.Resource], got.IDs(key)
+		a.call(ctx, q, key, allocateVerb, allocateDeadline, func(e kernel.Effect[Message]) kernel.EffectID {
+			return portcall.Do(ctx, e, func(c context.Context, done func([]byte, error)) {
+				a.deps.Plugins.Allocate(c, plugin, ids, done)
+			}, func(id kernel.EffectID, answer []byte, err error) Message { return allocated{id, answer, err} })
+		})
+	}
+	if q.left > 0 {
+		q.taken, q.fresh = true, map[decide.Key]bool{}
+		for _, key := range got.Fresh {
+			q.fresh[key] = true
+		}
+		a.given[q.Pod.UID] = got.Own
+	}
+	a.bound(ctx, q, allocateDeadline)
+	return q.left > 0
+}
+
+// bound sets the timer of calls that were begun together.
+func (a *assignments) bound(ctx *kernel.Context[Message], q *request, within time.Duration) {
+	if q.left > 0 {
+		q.phase++
+		ctx.After(within, overdue{q.Pod.UID, q.id, q.phase})
+	}
+}
+
+// overdue ends the calls of a request that were begun too long ago, also those that still wait for others.
+func (a *assignments) overdue(ctx *kernel.Context[Message], m overdue) {
+	q := a.requests[m.uid]
+	if q == nil || q.id != m.id || q.phase != m.phase || q.left == 0 {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.calls)) {
+		c, is := a.calls[id]
+		switch {
+		case !is || c.of != q:
+		case q.taken: // it refuses the request, and cancels the other calls
+			a.allocated(ctx, allocated{id: id, err: portcall.NoAnswer(allocateVerb, string(c.key.Resource), allocateDeadline)})
+			ctx.Cancel(id)
+		default:
+			a.preferred(ctx, preferred{id: id, err: portcall.NoAnswer(preferVerb, string(c.key.Resource), preferDeadline)})
+			ctx.Cancel(id)
+		}
+	}
+}
+
+// cancel ends the calls of a request. What they answer does not count any more.
+func (a *assignments) cancel(ctx *kernel.Context[Message], q *request) {
+	for _, id := range slices.Sorted(maps.Keys(a.calls)) {
+		if a.calls[id].of == q {
+			ctx.Cancel(id)
+			delete(a.calls, id)
+		}
+	}
+	q.taken, q.fresh, q.left, q.prefers = false, nil, 0, nil
+}
+
+func (a *assignments) call(
+	ctx *kernel.Context[Message], q *request, key decide.Key, verb string, within time.Duration,
+	do func(kernel.Effect[Message]) kernel.EffectID,
+) {
+	if a.calls == nil {
+		a.calls, a.requests = map[kernel.EffectID]call{}, map[types.UID]*request{}
+	}
+	// One call of a plugin after the other, as a kubelet does: plugins need not expect more.
+	id := do(kernel.Effect[Message]{
+		Kind: verb, Object: string(key.Resource), Lane: fmt.Sprintf("plugin/%s", key.Resource), Deadline: within + endGrace,
+	})
+	a.calls[id] = call{q, key, ctx.Now()}
+	a.requests[q.Pod.UID] = q
+	q.left++
+}
+
+// called is the call that an answer is for. It is nil if its request has gone.
+func (a *assignments) called(id kernel.EffectID) *call {
+	c, is := a.calls[id]
+	delete(a.calls, id)
+	if !is || a.requests[c.of.Pod.UID] != c.of {
+		return nil
+	}
+	c.of.left--
+	return &c
+}
+
+// preferred notes what a plugin prefers. One that does not say so has no preference.
+func (a *assignments) preferred(ctx *kernel.Context[Message], m preferred) {
+	c := a.called(m.id)
+	if c == nil {
+		return
+	}
+	if m.err != nil {
+		ctx.Log().Warn().Str("resource", string(c.key.Resource)).Str("pod", c.of.Pod.Namespace+"/"+c.of.Pod.Name).
+			Str("error", m.err.Error()).Msg("the device plugin did not say which devices it prefers; any are taken")
+	}
+	if c.of.prefers == nil {
+		c.of.prefers = map[decide.Key][]string{}
+	}
+	c.of.prefers[c.key] = m.ids
+	a.reconsider(ctx, c.of)
+	a.settle(ctx)
+}
+
+// allocated notes what a plugin says that a container with its devices is created with.
+func (a *assignments) allocated(ctx *kernel.Context[Message], m allocated) {
+	c := a.called(m.id)
+	if c == nil {
+		return
+	}
+	q := c.of
+	uid := q.Pod.UID
+	if n := len(m.answer); m.err == nil && n > maxAnswer {
+		m.err = fmt.Errorf("the device plugin of %s has answered with %d bytes for container %q, and may with %d at most",
+			c.key.Resource, n, c.key.Container, maxAnswer)
+	}
+	if m.err != nil {
+		a.refused(ctx, q, c.key, m.err)
+		a.settle(ctx)
+		return
+	}
+	if a.deps.Counts != nil {
+		a.deps.Counts.Allocated(c.key.Resource, max(0, ctx.Now().Sub(c.begun)))
+	}
+	a.given[uid] = devicestate.Answered(a.given[uid], c.key.Container, c.key.Resource, m.answer)
+	delete(q.fresh, c.key)
+	if q.left > 0 {
+		return
+	}
+	delete(a.requests, uid)
+	a.dirty.given = true
+	a.changed(uid)
+	ctx.Log().Info().Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).Interface("devices", devicestate.Names(a.given[uid])).
+		Msg("containers get devices")
+	if answer := a.answer(ctx, q); answer != nil {
+		a.tell([]Placed{*answer})
+	}
+	a.settle(ctx)
+}
+
+// refused gives the devices of a request back, because a plugin did not allocate them. If the plugin is gone, they are
+// asked for again.
+func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key decide.Key, err error) {
+	uid := q.Pod.UID
+	a.release(ctx, uid)
+	if port.KindOf(err) == port.Unavailable && ctx.Now().Sub(q.since) < devices.Patience {
+		a.wait(ctx, q)
+		return
+	}
+	ctx.Log().Warn().Str("resource", string(key.Resource)).Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).
+		Str("error", err.Error()).Msg("the device plugin did not allocate devices; the pod is refused")
+	a.tell([]Placed{{UID: uid, Number: q.Number, Rejected: admit.Unexpected(err)}})
+}

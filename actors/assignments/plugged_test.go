@@ -1,0 +1,253 @@
+package assignments_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/assignments"
+	decide "github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/devices"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
+)
+
+const gpu v1.ResourceName = "example.com/gpu"
+
+// plugin plays the device plugins and their checkpoint. It answers when the test says so.
+type plugin struct {
+	port.DevicePlugins
+	r       *rig
+	answers *actortest.Answers
+	prefers []string
+	// err and answer are what it answers, loadErr and saveErr are errors of the checkpoint's disk.
+	err, loadErr, saveErr error
+	answer                []byte
+	file                  []byte
+}
+
+func plugged(r *rig) {
+	r.plugin = &plugin{r: r, answers: r.NewAnswers()}
+	r.plugin.answers.Silent, r.quiet = true, true
+}
+
+// Prefer implements port.DevicePlugins.
+func (p *plugin) Prefer(_ context.Context, _ port.DevicePlugin, q decide.Question, done func([]string, error)) {
+	p.r.Say("plugin: prefer %d of %v", q.Size, q.Available)
+	p.answers.Give(func() { done(p.prefers, nil) })
+}
+
+// Allocate implements port.DevicePlugins.
+func (p *plugin) Allocate(_ context.Context, _ port.DevicePlugin, ids []string, done func([]byte, error)) {
+	p.r.Say("plugin: allocate %v", ids)
+	p.answers.Give(func() { done(p.answer, p.err) })
+}
+
+// Load implements port.Checkpoints.
+func (p *plugin) Load(_ context.Context, _ string, done func([]byte, error)) { done(p.file, p.loadErr) }
+
+// Save implements port.Checkpoints.
+func (p *plugin) Save(_ context.Context, _ string, data []byte, done func(error)) {
+	if p.saveErr == nil {
+		p.file = data
+	}
+	done(p.saveErr)
+}
+
+// SetAside implements port.Checkpoints.
+func (p *plugin) SetAside(_ context.Context, _ string, done func(string, error)) {
+	p.r.Say("disk: set aside")
+	p.file, p.loadErr = nil, nil
+	done("elsewhere", nil)
+}
+
+// has are the devices that the checkpoint has, by pod.
+func (p *plugin) has() string {
+	s, err := devicestate.Parse(p.file)
+	p.r.Must(err)
+	var out []string
+	for uid, containers := range s.Grants() { // order-free: sorted below
+		for _, g := range containers["c"] {
+			out = append(out, fmt.Sprintf("%s %v", uid, g.All()))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// offers says that there is a plugin with healthy GPUs; none: it is waited for.
+func (r *rig) offers(o decide.Options, ids ...string) {
+	g := &decide.Resource{Options: o, Served: len(ids) > 0, Awaited: len(ids) == 0}
+	for _, id := range ids {
+		g.Devices = append(g.Devices, decide.Device{ID: id, Healthy: true})
+	}
+	r.tells(assignments.Plugins{Snapshot: devices.Snapshot{Inventory: decide.Inventory{gpu: g}}})
+	r.disk()
+}
+
+// wants is a pod with a container of so many GPUs.
+func wants(uid types.UID, n string) assignments.Place {
+	p := asks(uid, "500m")
+	p.Pod.Spec.Containers[0].Resources.Limits[gpu] = resource.MustParse(n)
+	return p
+}
+
+func TestDevices(t *testing.T) {
+	r := newRig(t, plugged)
+	r.disk()
+	r.offers(decide.Options{}, "a", "b")
+	r.tells(wants("one", "1"), wants("two", "1"), wants("three", "1"))
+	r.want("one call after the other, and nothing is given twice", "plugin: allocate [a]",
+		"pods: three UnexpectedAdmissionError; shared 0-3")
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.want("one has its device when it is in the file", "pods: one c devices; shared 0-3", "plugin: allocate [b]")
+	if got := r.plugin.has(); got != "one [a]" {
+		t.Errorf("the checkpoint has %s; the plugin has not answered for two", got)
+	}
+	r.plugin.err = errors.New("no")
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.want("two is refused", "pods: two UnexpectedAdmissionError; shared 0-3")
+	r.plugin.err = nil
+	r.tells(wants("four", "1"))
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.want("its device is free", "plugin: allocate [b]", "pods: four c devices; shared 0-3")
+	r.tells(assignments.Release{UID: "one"}, wants("four", "1"))
+	if got := r.plugin.has(); got != "four [b]" {
+		t.Errorf("the checkpoint has %s", got)
+	}
+}
+
+// TestPreferredDevices: a plugin is asked, and its answer counts as far as it can.
+func TestPreferredDevices(t *testing.T) {
+	r := newRig(t, plugged)
+	r.disk()
+	r.plugin.prefers = []string{"c", "z"}
+	r.offers(decide.Options{Preferred: true}, "a", "b", "c")
+	r.tells(wants("one", "1"))
+	r.want("it is asked", "plugin: prefer 1 of [a b c]")
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.want("and gets what it prefers", "plugin: allocate [c]")
+}
+
+// TestAwaitedPlugin: pods wait for a plugin that is not there yet, and others do not. They do not wait for ever.
+func TestAwaitedPlugin(t *testing.T) {
+	r := newRig(t, plugged)
+	r.disk()
+	r.offers(decide.Options{})
+	r.tells(wants("one", "1"), asks("other", "500m"))
+	r.want("the other does not wait", "pods: other; shared 0-3")
+	r.offers(decide.Options{}, "a")
+	r.want("the plugin is there", "plugin: allocate [a]")
+	r.plugin.err = &port.Error{Kind: port.Unavailable}
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.plugin.err = nil
+	r.want("it dies in the middle")
+	r.Advance(2 * time.Second)
+	r.want("it is asked again", "plugin: allocate [a]")
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.offers(decide.Options{})
+	r.Forget()
+	r.tells(wants("late", "1"))
+	r.Advance(devices.Patience / 2)
+	r.want("it waits")
+	r.Advance(devices.Patience)
+	r.want("and is refused", "pods: late UnexpectedAdmissionError; shared 0-3")
+}
+
+// TestDevicesAfterARestart: what pods have is in the file, and their plugin is not needed.
+func TestDevicesAfterARestart(t *testing.T) {
+	r := newRig(t, plugged, func(r *rig) {
+		r.plugin.file = devicestate.Format(nil, devicestate.Grants{"one": {"c": {{Resource: gpu, IDs: map[int64][]string{0: {"a"}}}}}})
+	})
+	r.disk()
+	r.offers(decide.Options{})
+	r.tells(wants("one", "1"))
+	r.want("it has its device", "pods: one c devices; shared 0-3")
+}
+
+// TestAPodThatGoesWhileItsPluginIsAsked gives its devices back.
+func TestAPodThatGoesWhileItsPluginIsAsked(t *testing.T) {
+	r := newRig(t, plugged)
+	r.disk()
+	r.offers(decide.Options{}, "a")
+	r.tells(wants("one", "1"), assignments.Release{UID: "one"})
+	r.Forget()
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.want("nobody is told of it")
+	r.tells(wants("two", "1"))
+	r.want("its device is free", "plugin: allocate [a]")
+}
+
+// TestPodsBeforeThePlugins: a pod that needs devices waits until it is known which there are. Resources are not forgotten
+// when devices restarts.
+func TestPodsBeforeThePlugins(t *testing.T) {
+	r := newRig(t, plugged)
+	r.disk()
+	r.tells(wants("one", "1"), asks("other", "500m"))
+	r.want("they wait")
+	r.offers(decide.Options{}, "a")
+	r.want("they are decided", "plugin: allocate [a]", "pods: other; shared 0-3")
+	r.tells(assignments.Plugins{Snapshot: devices.Snapshot{Inventory: decide.Inventory{}}}, wants("two", "1"))
+	r.want("it waits")
+}
+
+// TestDevicesThatNobodyKnows: a pod that runs keeps running when the checkpoint is lost. Its container can't be created once
+// more, and nothing of others is taken for it.
+func TestDevicesThatNobodyKnows(t *testing.T) {
+	r := newRig(t, plugged, func(r *rig) { r.plugin.file = []byte("rubbish") })
+	r.disk()
+	r.offers(decide.Options{}, "a")
+	m := wants("one", "1")
+	m.Runs = true
+	r.tells(m)
+	r.want("it is admitted, and no plugin is told", "pods: one c unknown; shared 0-3")
+}
+
+// TestHealthOfDevices: pods are told how their devices are, also if nothing can be written.
+func TestHealthOfDevices(t *testing.T) {
+	r := newRig(t, plugged)
+	r.disk()
+	r.offers(decide.Options{}, "a", "b")
+	r.tells(wants("one", "1"))
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	health := func(what string, want v1.ResourceHealthStatus) {
+		t.Helper()
+		got := r.health["one"]["c"]
+		if len(got) != 1 || got[0].Name != gpu || len(got[0].Resources) != 1 || got[0].Resources[0].Health != want {
+			t.Errorf("%s: %v, want %s", what, got, want)
+		}
+	}
+	health("given", v1.ResourceHealthStatusHealthy)
+	r.plugin.saveErr = errors.New("no space left")
+	r.tells(assignments.Plugins{Snapshot: devices.Snapshot{Inventory: decide.Inventory{gpu: {
+		Served: true, Devices: []decide.Device{{ID: "a"}, {ID: "b", Healthy: true}},
+	}}}})
+	health("it fails", v1.ResourceHealthStatusUnhealthy)
+	r.tells(assignments.Plugins{Snapshot: devices.Snapshot{Inventory: decide.Inventory{gpu: {
+		Devices: []decide.Device{{ID: "a"}, {ID: "b"}},
+	}}}})
+	health("its plugin has gone", v1.ResourceHealthStatusUnknown)
+	r.plugin.saveErr = nil
+	r.tells(assignments.Release{UID: "one"}, assignments.Living{})
+	r.Advance(time.Minute)
+	if len(r.health) != 0 {
+		t.Errorf("pods that are gone have %v", r.health)
+	}
+}

@@ -1,0 +1,132 @@
+package assignments
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	decide "github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+func (a *assignments) release(ctx *kernel.Context[Message], uid types.UID) {
+	if !a.known() {
+		a.gone = append(a.gone, uid)
+		a.waiting = slices.DeleteFunc(a.waiting, func(o Place) bool { return o.Pod.UID == uid })
+		return
+	}
+	if q := a.requests[uid]; q != nil {
+		a.cancel(ctx, q)
+		delete(a.requests, uid)
+	}
+	delete(a.unsaved, uid)
+	if len(a.own[uid]) > 0 {
+		delete(a.own, uid)
+		a.dirty.cpus = true
+		a.version++
+	}
+	if len(a.memory[uid]) > 0 {
+		delete(a.memory, uid)
+		a.dirty.memory = true
+		a.version++
+	}
+	if len(a.given[uid]) > 0 {
+		delete(a.given, uid)
+		a.dirty.given = true
+		a.version++
+	}
+}
+
+func (a *assignments) keep(ctx *kernel.Context[Message], living map[types.UID]bool) {
+	if !a.known() {
+		a.living = maps.Clone(living)
+		return
+	}
+	a.living = nil
+	a.drop(ctx, living)
+	a.settle(ctx)
+	a.announce()
+}
+
+// announce says what is shared, which pods may have missed. After a write that is said anyway.
+func (a *assignments) announce() {
+	if a.saving == 0 {
+		a.tell(nil)
+	}
+}
+
+// drop releases what all but some pods have.
+func (a *assignments) drop(ctx *kernel.Context[Message], living map[types.UID]bool) {
+	had := slices.Concat(slices.Sorted(maps.Keys(a.own)), slices.Sorted(maps.Keys(a.memory)),
+		slices.Sorted(maps.Keys(a.given)))
+	slices.Sort(had)
+	for _, uid := range slices.Compact(had) {
+		if !living[uid] {
+			ctx.Log().Info().Str("uid", string(uid)).Msg("the CPUs, memory and devices of a pod that is gone are free")
+			a.release(ctx, uid)
+		}
+	}
+}
+
+// settle begins what is due: reading, or writing, the file.
+func (a *assignments) settle(ctx *kernel.Context[Message]) {
+	switch {
+	case a.failed || a.loading != 0 || a.saving != 0:
+	case a.own == nil:
+		a.load(ctx)
+	case a.dirty != changes{}:
+		a.save(ctx)
+	}
+}
+
+func (a *assignments) saved(ctx *kernel.Context[Message], m saved) {
+	if m.id != a.saving {
+		return
+	}
+	a.saving = 0
+	if m.err != nil {
+		ctx.Log().Error().Str("error", m.err.Error()).
+			Msg("cannot write what containers have to themselves; new pods with CPUs, memory or devices of their own wait " +
+				"until it is written")
+		a.dirty = changes{
+			cpus: a.dirty.cpus || a.written.cpus, memory: a.dirty.memory || a.written.memory,
+			given: a.dirty.given || a.written.given,
+		}
+		a.unwritten, a.writing = append(a.writing, a.unwritten...), nil
+		for uid := range a.beingSaved { // order-free: a set
+			a.changed(uid)
+		}
+		a.beingSaved = nil
+		a.later(ctx)
+		return
+	}
+	a.tell(a.writing) // none, if things were only released
+	a.writing, a.beingSaved = nil, nil
+	a.settle(ctx)
+}
+
+func (a *assignments) tell(pods []Placed) {
+	a.countShared()
+	a.deps.Answer(Answer{
+		Pods: pods, Shared: a.deps.Rules.Shared(a.own), Version: a.version, Health: a.healths(a.snapshot.Inventory),
+	})
+}
+
+// healths are how the devices of pods are, as of an inventory.
+func (a *assignments) healths(of decide.Inventory) map[types.UID]devicehealth.Pod {
+	if !a.deps.Health {
+		return nil
+	}
+	out := make(map[types.UID]devicehealth.Pod, len(a.given))
+	for uid, containers := range a.given { // order-free: a map again
+		out[uid] = of.HealthOf(containers)
+	}
+	return out
+}
+
+func (a *assignments) later(ctx *kernel.Context[Message]) {
+	a.failed = true
+	ctx.After(retryAfter, retry{})
+}

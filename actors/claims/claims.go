@@ -1,0 +1,399 @@
+// Package claims is the actor that owns which ResourceClaims are prepared on this node (dynamic resource allocation,
+// KEP-4381), and that keeps in touch with their DRA drivers. The decisions are in decide/claims.
+//
+//	pod ──Prepare, Release──► claims ──ClaimsAnswer──► pod
+//	claims ──Drivers, Prepare, Unprepare──► DRA drivers      claims ──Get──► apiserver
+//	claims ──Load, Save──► the checkpoint (decide/claimstate)
+//	claims ──Living──► pods (in each sweep)
+//
+// A pod that needs claims, which are then Prepared (decide/claims):
+//
+//	Prepare ──► get each claim ──may use it, and its drivers are there──► joined ──saved──► NodePrepareResources
+//	               ▲ └─not allocated, not reserved, no driver: retry ─┐                         │ └─failed: retry
+//	               └──────────────────────────────────────────────────┘               all drivers, saved ──► ClaimsAnswer
+//	Release ──► left ──the last pod──► NodeUnprepareResources ──all drivers, saved──► ClaimsAnswer
+//
+// The checkpoint is the kubelet's. It is written before a driver is called, and before a pod is told of its devices.
+// Each driver has one call at a time, with all claims that wait for it: one that hangs holds up its own claims only.
+// After a call that failed as a whole its claims are tried one by one.
+//
+//	(none) ──registers──► there ──socket or connection gone──► gone ──Grace──► its ResourceSlices are deleted
+//	                        ▲──────────registers────────────────┘
+//
+// After a restart the actor reads the checkpoint again, and pods send their requests again.
+package claims
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	decide "github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// Message is what the actor understands.
+//
+//sumtype:decl
+type Message interface{ isClaimsMessage() }
+
+// Prepare asks for the devices of a pod's claims. From pod. Lost: asked again when told that this actor restarted.
+// Twice: answered twice.
+type Prepare struct{ pod.PrepareClaims }
+
+// Release gives back the claims of a pod. From pod; as with Prepare.
+type Release struct{ pod.ReleaseClaims }
+
+// loaded is what the checkpoint has; no data without a file. One that can't be read for err was set aside, to aside or
+// not for asideErr.
+type loaded struct {
+	id            kernel.EffectID
+	data          []byte
+	err, asideErr error
+	aside         string
+}
+
+// saved is the result of writing the checkpoint as of a version.
+type saved struct {
+	id      kernel.EffectID
+	version uint64
+	err     error
+}
+
+// got is the claim of a pod, as the apiserver has it.
+type got struct {
+	id     kernel.EffectID
+	pod    types.UID
+	name   string
+	object port.APIObject
+	err    error
+}
+
+// found is what the watch of drivers tells, closed is its end. id is the watch.
+type (
+	found struct {
+		id     kernel.EffectID
+		driver port.DRADriver
+	}
+	closed struct {
+		id  kernel.EffectID
+		err error
+	}
+)
+
+// reported is what a driver says of its devices, unreported the end of that. id is the watch.
+type (
+	reported struct {
+		id     kernel.EffectID
+		driver string
+		all    []decide.Report
+	}
+	unreported struct {
+		id     kernel.EffectID
+		driver string
+		err    error
+	}
+)
+
+// called is what a driver has answered.
+type called struct {
+	id      kernel.EffectID
+	driver  string
+	tasks   []decide.Task
+	answers map[types.UID]decide.Answer
+	err     error
+}
+
+// sliced are the drivers with ResourceSlices, at the start; wiped is the result of deleting those of one.
+type (
+	sliced struct {
+		drivers []string
+		err     error
+	}
+	wiped struct {
+		driver string
+		err    error
+	}
+)
+
+// living is the answer of pods to a sweep that was begun when asked requests had been handled.
+type living struct {
+	pods  map[types.UID]bool
+	asked uint64
+}
+
+// These are this actor's own timers: to open the watch of drivers, to read or write the checkpoint, to try the claims
+// of a pod or of a driver, to ask a driver again how its devices are, when what it said does not count any more, to
+// look for slices of drivers that are gone, to begin a sweep, to ask for what was missed.
+type (
+	reopen     struct{}
+	retry      struct{}
+	again      struct{ pod types.UID }
+	callNow    struct{ driver string }
+	watchAgain struct{ driver string }
+	expired    struct{ driver string }
+	looks      struct{}
+	wipe       struct {
+		driver string
+		since  time.Time
+	}
+	sweep    struct{}
+	messages struct{}
+)
+
+func (Prepare) isClaimsMessage()    {}
+func (Release) isClaimsMessage()    {}
+func (loaded) isClaimsMessage()     {}
+func (saved) isClaimsMessage()      {}
+func (got) isClaimsMessage()        {}
+func (found) isClaimsMessage()      {}
+func (closed) isClaimsMessage()     {}
+func (called) isClaimsMessage()     {}
+func (reported) isClaimsMessage()   {}
+func (unreported) isClaimsMessage() {}
+func (watchAgain) isClaimsMessage() {}
+func (expired) isClaimsMessage()    {}
+func (sliced) isClaimsMessage()     {}
+func (wiped) isClaimsMessage()      {}
+func (living) isClaimsMessage()     {}
+func (reopen) isClaimsMessage()     {}
+func (retry) isClaimsMessage()      {}
+func (again) isClaimsMessage()      {}
+func (callNow) isClaimsMessage()    {}
+func (looks) isClaimsMessage()      {}
+func (wipe) isClaimsMessage()       {}
+func (sweep) isClaimsMessage()      {}
+func (messages) isClaimsMessage()   {}
+
+// API is what the actor uses of port.API.
+type API interface {
+	Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error))
+}
+
+// Deps are what the actor needs.
+type Deps struct {
+	Drivers port.DRADrivers
+	API     API
+	// Slices are those of this node.
+	Slices port.ResourceSlices
+	// Files has the checkpoint by its name.
+	Files  port.Checkpoints
+	Events port.Recorder
+	// Living asks pods which pods there are; it may not be answered.
+	Living func(reply func(map[types.UID]bool))
+	// Restarted is called when an incarnation after the first begins: requests were lost.
+	Restarted func()
+	// Health: say how devices are (feature gate ResourceHealthStatus). HealthMessages: and what drivers say of that
+	// (feature gate ResourceHealthStatusMessage).
+	Health, HealthMessages bool
+	// Counts is nil for none.
+	Counts Counts
+	// Backoff is for all that fails.
+	Backoff backoff.Policy
+}
+
+const (
+	// CallDeadline bounds a call of a driver, as a kubelet does. GetDeadline bounds one of the apiserver.
+	CallDeadline = 45 * time.Second
+	GetDeadline  = 30 * time.Second
+	// Grace is how long the ResourceSlices of a driver stay that is gone, or not there when the agent starts.
+	Grace = 30 * time.Second
+	// firstSweep is when an agent looks for claims of pods that went while none ran, sweepEvery how often after that.
+	firstSweep, sweepEvery = 10 * time.Second, time.Minute
+	retryAfter             = 5 * time.Second
+)
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] {
+		return &actor{
+			deps: deps, pods: map[types.UID]*user{}, drivers: map[string]*driver{}, claims: map[types.UID]*claim{},
+			wiping: map[string]*absence{},
+		}
+	}
+}
+
+type actor struct {
+	deps *Deps
+	// known: the checkpoint was read, to claims.
+	known  bool
+	claims map[types.UID]*claim
+	pods   map[types.UID]*user
+	// drivers are those that were there since the agent started.
+	drivers map[string]*driver
+	// version counts the changes of what the checkpoint has, written is the version that it has.
+	version, written uint64
+	// loading and saving are the effects under way, 0 for none. failed: the timer runs.
+	loading, saving kernel.EffectID
+	failed          bool
+	// watch is the watch of drivers, watches and gets count those that were begun, failures those that failed in a row.
+	watch         kernel.EffectID
+	watches, gets int
+	failures      int
+	// wiping are drivers whose slices are to be deleted, unless they come back.
+	wiping     map[string]*absence
+	lookFailed int
+	// looked: drivers had their time to register after the start.
+	looked bool
+	// asked counts the requests of pods.
+	asked  uint64
+	missed kernel.Missed[Message]
+}
+
+// claim is a claim with its calls.
+type claim struct {
+	decide.Prepared
+	// version is the one of its last change: no driver is called, and no pod told, before it is written.
+	version uint64
+	// parts are by driver.
+	parts map[string]*part
+}
+
+// part is what one driver has to do for a claim.
+type part struct {
+	failures   int
+	tried, due time.Time
+	alone      bool
+	message    string
+}
+
+// user is a pod with claims.
+type user struct {
+	pod.PrepareClaims
+	// going: it has ended.
+	going bool
+	uid   types.UID
+	// asked is actor.asked of its last request, since its time.
+	asked uint64
+	since time.Time
+	// joined are its claims by name, gets the effects that read the others. tries counts what failed in a row; waits: the
+	// timer runs.
+	joined map[string]types.UID
+	gets   map[string]kernel.EffectID
+	tries  int
+	waits  bool
+	// trouble is why it can't go on, by the name of the claim, or empty for the pod.
+	trouble map[string]string
+	// left is the version with which it has left its claims.
+	left uint64
+	// told is the last answer, said what people were told last.
+	told *decide.Pod
+	said string
+}
+
+// absence is that of a driver whose ResourceSlices are to be deleted.
+type absence struct {
+	since    time.Time
+	failures int
+}
+
+// Start implements kernel.Behavior.
+func (a *actor) Start(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		if e.Standing {
+			ctx.Cancel(e.ID) // of an earlier incarnation
+		}
+	}
+	a.load(ctx)
+	a.open(ctx)
+	ctx.After(Grace, looks{})
+	ctx.After(firstSweep, sweep{})
+	if ctx.Incarnation() > 1 {
+		a.deps.Restarted()
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: requests of pods and what the watch said may be lost.
+func (a *actor) Overflowed(ctx *kernel.Context[Message]) { a.missed.Ask(ctx, messages{}) }
+
+// Receive implements kernel.Behavior.
+func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Prepare:
+		a.prepare(ctx, m.PrepareClaims)
+	case Release:
+		a.release(ctx, m.UID, m.ReplyTo)
+	case loaded:
+		a.loaded(ctx, m)
+	case saved:
+		a.saved(ctx, m)
+	case got:
+		a.got(ctx, m)
+	case found:
+		a.found(ctx, m)
+	case closed:
+		a.closed(ctx, m)
+	case called:
+		a.called(ctx, m)
+	case sliced:
+		a.sliced(ctx, m)
+	case wiped:
+		a.wiped(ctx, m)
+	case living:
+		a.sweep(ctx, m)
+	case reopen:
+		a.open(ctx)
+	case retry:
+		a.failed = false
+		a.settle(ctx)
+	case again:
+		if u := a.pods[m.pod]; u != nil {
+			u.waits = false
+			a.advance(ctx, u)
+		}
+	case callNow:
+		if d := a.drivers[m.driver]; d != nil {
+			d.timer = nil
+			a.call(ctx, m.driver, d)
+		}
+	case reported:
+		a.reported(ctx, m)
+	case unreported:
+		a.unreported(ctx, m)
+	case watchAgain:
+		if d := a.drivers[m.driver]; d != nil && d.health == 0 {
+			a.watchHealth(ctx, m.driver, d)
+		}
+	case expired:
+		if d := a.drivers[m.driver]; d != nil {
+			d.stale = nil
+			a.expire(ctx, m.driver, d)
+		}
+	case looks:
+		a.looked = true
+		a.look(ctx)
+		a.advanceAll(ctx)
+	case wipe:
+		a.wipe(ctx, m)
+	case sweep:
+		ctx.After(sweepEvery, sweep{})
+		a.askLiving(ctx)
+	case messages:
+		a.missed.Asked()
+		a.open(ctx)
+		a.deps.Restarted()
+	}
+}
+
+// all are the pods in the order of their UIDs.
+func (a *actor) all() []*user {
+	out := make([]*user, 0, len(a.pods))
+	for _, uid := range slices.Sorted(maps.Keys(a.pods)) {
+		out = append(out, a.pods[uid])
+	}
+	return out
+}
+
+// advanceAll goes on with all pods.
+func (a *actor) advanceAll(ctx *kernel.Context[Message]) {
+	for _, u := range a.all() {
+		a.advance(ctx, u)
+	}
+	a.settle(ctx)
+}

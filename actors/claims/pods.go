@@ -1,0 +1,353 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	decide "github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// user is the pod with some UID, a new one if it is not known, that asks now.
+func (a *actor) user(ctx *kernel.Context[Message], uid types.UID) *user {
+	u := a.pods[uid]
+	if u == nil {
+		u = &user{uid: uid, joined: map[string]types.UID{}, gets: map[string]kernel.EffectID{}, trouble: map[string]string{}}
+		a.pods[uid] = u
+	}
+	a.asked++
+	u.asked, u.since = a.asked, ctx.Now()
+	u.told = nil
+	return u
+}
+
+func (a *actor) prepare(ctx *kernel.Context[Message], m pod.PrepareClaims) {
+	u := a.user(ctx, m.Pod.UID)
+	m.Make = m.Make || u.Make && !u.going
+	u.PrepareClaims, u.going, u.tries, u.waits = m, false, 0, false
+	clear(u.trouble)
+	a.advance(ctx, u)
+	a.settle(ctx)
+}
+
+func (a *actor) release(ctx *kernel.Context[Message], uid types.UID, reply kernel.Ref[pod.Message]) {
+	u := a.user(ctx, uid)
+	u.ReplyTo = reply
+	a.end(ctx, u)
+	a.settle(ctx)
+}
+
+// end notes that a pod has ended.
+func (a *actor) end(ctx *kernel.Context[Message], u *user) {
+	u.going = true
+	for _, name := range slices.Sorted(maps.Keys(u.gets)) {
+		ctx.Cancel(u.gets[name])
+	}
+	clear(u.gets)
+	a.advance(ctx, u)
+}
+
+// advance goes on with one pod, and tells it how far it is.
+func (a *actor) advance(ctx *kernel.Context[Message], u *user) {
+	switch {
+	case !a.known:
+	case u.going:
+		a.leave(ctx, u)
+	default:
+		a.join(ctx, u)
+	}
+	a.tell(ctx, u)
+}
+
+// named is the claim of a name.
+func (a *actor) named(namespace, name string) *claim {
+	for _, uid := range slices.Sorted(maps.Keys(a.claims)) {
+		if c := a.claims[uid]; c.Namespace == namespace && c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// of is the claim that a pod has joined, nil if it has not.
+func (a *actor) of(u *user, name string) *claim {
+	if c := a.claims[u.joined[name]]; c != nil && !c.Leaving && c.UsedBy(u.uid) {
+		return c
+	}
+	return nil
+}
+
+// join reads the claims that a pod has not joined yet.
+func (a *actor) join(ctx *kernel.Context[Message], u *user) {
+	needs, err := decide.Needs(u.Pod)
+	delete(u.trouble, "")
+	if err != nil {
+		u.trouble[""] = err.Error() // a newer version of the pod is asked for
+		return
+	}
+	for _, n := range needs {
+		if c := a.of(u, n.Name); c != nil && (!u.Make || !c.Old()) {
+			continue
+		}
+		c := a.named(u.Pod.Namespace, n.Name)
+		switch {
+		case c != nil && !u.Make && !c.Leaving && c.UsedBy(u.uid): // it ran with it before
+			u.joined[n.Name] = c.UID
+			delete(u.trouble, n.Name)
+		case u.gets[n.Name] == 0 && !u.waits:
+			a.get(ctx, u, n.Name)
+		}
+	}
+}
+
+func (a *actor) get(ctx *kernel.Context[Message], u *user, name string) {
+	a.gets++
+	k := port.APIKey{Kind: port.ResourceClaimKind, Namespace: u.Pod.Namespace, Name: name}
+	e := kernel.Effect[Message]{
+		Kind: "Get", Object: k.String(), Lane: fmt.Sprintf("get/%d/%d", ctx.Incarnation(), a.gets), Deadline: GetDeadline,
+	}
+	uid, api := u.uid, a.deps.API
+	u.gets[name] = portcall.Do(ctx, e, func(c context.Context, done func(port.APIObject, error)) { api.Get(c, k, done) },
+		func(id kernel.EffectID, o port.APIObject, err error) Message { return got{id, uid, name, o, err} })
+}
+
+func (a *actor) got(ctx *kernel.Context[Message], m got) {
+	u := a.pods[m.pod]
+	if u == nil || u.gets[m.name] != m.id {
+		return
+	}
+	delete(u.gets, m.name)
+	if why := a.take(u, m); why != "" {
+		u.trouble[m.name] = why
+		a.later(ctx, u)
+	} else {
+		delete(u.trouble, m.name)
+		u.tries = 0
+	}
+	a.advance(ctx, u)
+	a.settle(ctx)
+}
+
+// later tries the claims of a pod again after a while.
+func (a *actor) later(ctx *kernel.Context[Message], u *user) {
+	if !u.waits {
+		u.tries++
+		u.waits = true
+		ctx.After(backoff.Retry(a.deps.Backoff, u.tries), again{u.uid})
+	}
+}
+
+// take has a pod join a claim that was read, or says why it can't (now).
+func (a *actor) take(u *user, m got) string {
+	if m.err != nil {
+		return fmt.Sprintf("ResourceClaim %q can't be read: %v", m.name, m.err)
+	}
+	needs, err := decide.Needs(u.Pod)
+	if err != nil {
+		return err.Error()
+	}
+	i := slices.IndexFunc(needs, func(n decide.Need) bool { return n.Name == m.name })
+	if i < 0 {
+		return "" // a newer version of the pod needs others
+	}
+	o := m.object.(*resourcev1.ResourceClaim)
+	if err := decide.Check(u.Pod, needs[i], o); err != nil {
+		return err.Error()
+	}
+	c := a.named(o.Namespace, o.Name)
+	if c != nil && (c.UID != o.UID || c.Leaving) {
+		return fmt.Sprintf("ResourceClaim %q is still being unprepared after pods that used it before", o.Name)
+	}
+	drivers := decide.Drivers(o)
+	for _, name := range drivers {
+		if !a.there(name) {
+			return absent(name)
+		}
+	}
+	if c == nil {
+		c = &claim{Prepared: decide.Fresh(decide.Object{UID: o.UID, Namespace: o.Namespace, Name: o.Name}, drivers)}
+		c.makeParts()
+		a.claims[o.UID] = c
+	}
+	if u.Make {
+		c.Renew()
+	}
+	if c.Join(u.uid) {
+		a.changed(c)
+	}
+	u.joined[m.name] = c.UID
+	return ""
+}
+
+// absent says that a driver is not there.
+func absent(driver string) string {
+	return fmt.Sprintf("DRA driver %s is not registered on this node: check that its pod runs here", driver)
+}
+
+// changed notes that the checkpoint does not have a claim as it is now.
+func (a *actor) changed(c *claim) {
+	a.version++
+	c.version = a.version
+}
+
+// leave takes a pod that has ended off its claims.
+func (a *actor) leave(_ *kernel.Context[Message], u *user) {
+	for _, uid := range slices.Sorted(maps.Keys(a.claims)) {
+		c := a.claims[uid]
+		if c.Leaving || !c.UsedBy(u.uid) {
+			continue
+		}
+		if c.Leave(u.uid) {
+			a.changed(c)
+			u.left = a.version
+		}
+		if c.Leaving {
+			c.makeParts() // what failed before was another call
+			if !c.Called || c.All() {
+				a.drop(c)
+			}
+		}
+	}
+}
+
+// drop forgets a claim that no driver has prepared any more.
+func (a *actor) drop(c *claim) {
+	delete(a.claims, c.UID)
+	a.version++
+	for _, uid := range c.Pods {
+		if u := a.pods[uid]; u != nil {
+			u.left = a.version
+		}
+	}
+}
+
+// state is how far a pod is.
+func (a *actor) state(ctx *kernel.Context[Message], u *user) *decide.Pod {
+	if u.going {
+		return a.parting(u)
+	}
+	p := &decide.Pod{State: decide.Pending}
+	if p.Message = a.trouble(u); !a.known || len(u.trouble) > 0 {
+		return p
+	}
+	needs, err := decide.Needs(u.Pod)
+	if err != nil {
+		return p
+	}
+	for _, n := range needs {
+		c := a.of(u, n.Name)
+		if c == nil || !c.Usable(u.Make) || c.version > a.written {
+			return p
+		}
+	}
+	p.State, p.Message = decide.Known, ""
+	if u.Make {
+		p.State = decide.Ready
+	}
+	of := func(name string) *claimstate.Claim {
+		if c := a.of(u, name); c != nil {
+			return &c.Claim
+		}
+		return nil
+	}
+	p.CDI = decide.Devices(u.Pod, of)
+	if a.deps.Health {
+		p.Health = decide.Health(u.Pod, of, func(driver, pool, device string) decide.Report {
+			return a.report(ctx, driver, pool, device)
+		})
+	}
+	return p
+}
+
+// parting is how far a pod is that has ended.
+func (a *actor) parting(u *user) *decide.Pod {
+	p := &decide.Pod{State: decide.Going}
+	var why []string
+	held := !a.known || u.left > a.written
+	for _, uid := range slices.Sorted(maps.Keys(a.claims)) {
+		if c := a.claims[uid]; c.UsedBy(u.uid) {
+			held = true
+			why = append(why, a.troubleOf(c)...)
+		}
+	}
+	if !held {
+		p.State = decide.Released
+	}
+	p.Message = strings.Join(why, "; ")
+	return p
+}
+
+// trouble is why a pod waits, empty if all goes well.
+func (a *actor) trouble(u *user) string {
+	var why []string
+	for _, name := range slices.Sorted(maps.Keys(u.trouble)) {
+		why = append(why, u.trouble[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(u.joined)) {
+		if c := a.of(u, name); c != nil && !c.Usable(u.Make) {
+			why = append(why, a.troubleOf(c)...)
+		}
+	}
+	slices.Sort(why)
+	return strings.Join(slices.Compact(why), "; ")
+}
+
+// troubleOf is why a claim waits for its drivers.
+func (a *actor) troubleOf(c *claim) (why []string) {
+	for _, name := range c.Waits() {
+		switch p := c.parts[name]; {
+		case !a.there(name):
+			why = append(why, absent(name))
+		case p.message != "":
+			why = append(why, p.message)
+		}
+	}
+	return why
+}
+
+// tell says to a pod how far it is, if that is new, and to people why it waits.
+func (a *actor) tell(ctx *kernel.Context[Message], u *user) {
+	p := a.state(ctx, u)
+	old := u.told
+	same := old != nil && old.State == p.State && old.Message == p.Message && maps.EqualFunc(old.CDI, p.CDI, slices.Equal)
+	if same && old.Health.Equal(p.Health) {
+		return
+	}
+	u.told = p
+	if p.Message != "" && u.said != p.Message {
+		u.said = p.Message
+		a.say(ctx, u, p.Message)
+		a.count(ctx, u, true)
+	}
+	if !same && (p.State == decide.Ready || p.State == decide.Released) {
+		a.count(ctx, u, false)
+	}
+	u.ReplyTo.Tell(pod.ClaimsAnswer{Claims: p})
+	if p.State == decide.Released {
+		delete(a.pods, u.uid)
+	}
+}
+
+// say tells people why a pod waits.
+func (a *actor) say(ctx *kernel.Context[Message], u *user, why string) {
+	if u.Pod == nil {
+		ctx.Log().Warn().Str("uid", string(u.uid)).Str("error", why).Msg("claims of a pod that is gone can't be unprepared")
+		return
+	}
+	reason, message := "FailedPrepareDynamicResources", "Failed to prepare dynamic resources: "
+	if u.going {
+		reason, message = "FailedUnprepareDynamicResources", "Failed to unprepare dynamic resources: "
+	}
+	a.deps.Events.Record(port.Event{Pod: u.Pod, Warning: true, Reason: reason, Message: message + why, At: ctx.Now()})
+}

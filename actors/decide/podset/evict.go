@@ -1,0 +1,65 @@
+package podset
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+)
+
+// Evict adds an eviction, a preemption or the shutdown of the node to what stops the pod. The first one says why the
+// pod ends, also if it is being deleted or removed already; a later one, or one of a pod that was refused, can only end
+// it sooner. Evict reports whether it is the first. That has to be noted in the checkpoint.
+func (e *Entry) Evict(s podlife.Stop) (first bool) {
+	if first = e.Eviction == Kept && (e.Stop == nil || !e.Stop.Fail); first {
+		e.Eviction, e.Asked = Noting, e.Stop
+	}
+	e.Stop = Sooner(e.Stop, s)
+	if e.Asked != nil {
+		asked := e.Asked.Shortened(s)
+		e.Asked = &asked
+	}
+	return first
+}
+
+// Evictable says whether a pod still has something to stop.
+func (e *Entry) Evictable() bool {
+	switch e.State {
+	case Waiting, Running:
+		return e.Origin != podspec.Orphan
+	case Finished, Collecting, Rejected:
+	}
+	return false
+}
+
+// Preempted is how to stop a pod whose place a critical pod takes.
+func Preempted(p *v1.Pod, now time.Time) podlife.Stop {
+	const message = "Preempted in order to admit critical pod"
+	return podlife.Stop{
+		At: now, Grace: podspec.Grace(p), Fail: true, Reason: "Preempting", Message: message, Why: message,
+		Disruption: "Pod was preempted by Kubelet to accommodate a critical pod.",
+	}
+}
+
+// EndedForGood says whether a pod has ended, and would not begin again after a restart of the agent.
+func (e *Entry) EndedForGood() bool {
+	return e.State == Finished && e.Origin == podspec.API && (e.Eviction != Kept || podspec.Finished(e.Pod))
+}
+
+// StillEvicted says whether an eviction that an earlier agent began at at goes on. A pod of the apiserver
+// never runs again. A static pod does, for example after the machine was shut down: only the stop of what
+// still runs goes on.
+func StillEvicted(o podspec.Origin, rp observed.RuntimePod, at time.Time) bool {
+	return o == podspec.API || Runs(rp) && !BegunSince(rp, at)
+}
+
+// Evicted is how to stop a pod that is evicted, and that the apiserver may delete meanwhile.
+func Evicted(deletion *podlife.Stop, eviction podlife.Stop) *podlife.Stop {
+	if deletion != nil {
+		eviction = eviction.Shortened(*deletion)
+	}
+	return &eviction
+}

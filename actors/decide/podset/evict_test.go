@@ -1,0 +1,91 @@
+package podset
+
+import (
+	"testing"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/decide/podlife"
+)
+
+// TestEvict: each state of an eviction and of a removal, each stop under way, and another eviction.
+func TestEvict(t *testing.T) {
+	deleted := podlife.Stop{At: now, Grace: time.Minute, Why: "deleted"}
+	eviction := podlife.Stop{At: now, Grace: time.Second, Reason: "Evicted", Message: "low", Disruption: "low", Fail: true}
+	other := podlife.Stop{At: now, Grace: 9 * time.Second, Reason: "Preempting", Fail: true}
+	with := func(s podlife.Stop, change func(*podlife.Stop)) *podlife.Stop {
+		change(&s)
+		return &s
+	}
+	short := with(deleted, func(s *podlife.Stop) { s.Grace = time.Second })
+	merged := with(*short, func(s *podlife.Stop) {
+		s.Reason, s.Message, s.Disruption, s.Fail, s.Decided = "Evicted", "low", "low", true, now
+	})
+	otherShort := with(other, func(s *podlife.Stop) { s.Grace = time.Second })
+	for _, c := range []struct {
+		name  string
+		entry Entry
+		first bool
+		// stop is why it ends then, telling what its actor is told before that is in the checkpoint, and later after it.
+		stop, telling, later *podlife.Stop
+	}{
+		{"a pod that runs", Entry{}, true, &eviction, nil, &eviction},
+		{"one that is being deleted", Entry{Stop: &deleted}, true, merged, short, merged},
+		{"a static pod that was removed", Entry{Stop: &deleted, Removal: Told}, true, merged, short, merged},
+		{"one whose removal is not noted yet", Entry{Stop: &deleted, Removal: Noting}, true, merged, nil, merged},
+		{"one that was refused", Entry{Stop: &other}, false, otherShort, otherShort, otherShort},
+		{"one that was evicted", Entry{Stop: &other, Eviction: Told}, false, otherShort, otherShort, otherShort},
+		{"one whose eviction is not noted yet", Entry{Stop: &other, Eviction: Noting}, false, otherShort, nil, otherShort},
+		{"one that is deleted, and whose eviction is not noted yet", Entry{Stop: &other, Asked: &deleted, Eviction: Noting},
+			false, otherShort, short, otherShort},
+	} {
+		e := c.entry
+		if first := e.Evict(eviction); first != c.first {
+			t.Errorf("%s: it is the first: %v", c.name, first)
+		}
+		wantStop(t, c.name+", the stop", e.Stop, c.stop)
+		wantStop(t, c.name+", before it is noted", e.Telling(), c.telling)
+		if e.Asked != nil && e.Eviction != Noting {
+			t.Errorf("%s: %v has %+v beside it", c.name, e.Eviction, *e.Asked)
+		}
+		waits := e.Removal == Noting || e.Eviction == Noting
+		if e.Noted() != waits || e.Noted() || e.Removal == Noting || e.Eviction == Noting || e.Asked != nil {
+			t.Errorf("%s: noted: removal %v, eviction %v", c.name, e.Removal, e.Eviction)
+		}
+		wantStop(t, c.name+", after it is noted", e.Telling(), c.later)
+	}
+	if deleted.Fail || other.Grace != 9*time.Second {
+		t.Error("a stop was changed that the pod's actor has")
+	}
+}
+
+func wantStop(t *testing.T, what string, got, want *podlife.Stop) {
+	t.Helper()
+	if (got == nil) != (want == nil) || got != nil && *got != *want {
+		t.Errorf("%s: %+v, want %+v", what, got, want)
+	}
+}
+
+// TestStopBy: a deletion does not wait until an eviction is noted.
+func TestStopBy(t *testing.T) {
+	eviction := podlife.Stop{At: now, Grace: time.Minute, Reason: "Evicted", Fail: true}
+	deleted := podlife.Stop{At: now, Grace: 30 * time.Second, Why: "deleted"}
+	sooner := podlife.Stop{At: now, Grace: 10 * time.Second, Why: "deleted again"}
+	e := Entry{}
+	e.Evict(eviction)
+	e.StopBy(deleted)
+	wantStop(t, "deleted", e.Telling(), &deleted)
+	e.StopBy(sooner)
+	shorter := deleted
+	shorter.Grace = 10 * time.Second
+	wantStop(t, "deleted with a shorter grace period", e.Telling(), &shorter)
+	e.Noted()
+	shorter = eviction
+	shorter.Grace = 10 * time.Second
+	wantStop(t, "the eviction is noted", e.Telling(), &shorter)
+	e.StopBy(podlife.Stop{At: now})
+	shorter.Grace = 0
+	wantStop(t, "deleted by force", e.Telling(), &shorter)
+	if e.Asked != nil {
+		t.Errorf("%+v beside an eviction that is noted", *e.Asked)
+	}
+}

@@ -1,0 +1,41 @@
+package podstatus_test
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
+	"github.com/troupe-dev/troupe/actors/decide/placement"
+	"github.com/troupe-dev/troupe/actors/decide/podstatus"
+)
+
+// TestHealthOfDevices: a container shows how its devices are, and what was shown last for as long as that is not known.
+func TestHealthOfDevices(t *testing.T) {
+	is := func(h v1.ResourceHealthStatus) *placement.Pod {
+		return &placement.Pod{Health: devicehealth.Pod{"a": {{
+			Name: "gpu", Resources: []v1.ResourceHealth{{ResourceID: "0", Health: h}},
+		}}}}
+	}
+	in := baseInput()
+	in.Plan.Pod.Spec.Containers[0].Name = "a"
+	for _, c := range []struct {
+		name string
+		at   *placement.Pod
+		want v1.ResourceHealthStatus
+	}{
+		{"not known yet", nil, ""},
+		{"known", is(v1.ResourceHealthStatusHealthy), v1.ResourceHealthStatusHealthy},
+		{"it fails", is(v1.ResourceHealthStatusUnhealthy), v1.ResourceHealthStatusUnhealthy},
+		{"another agent, which does not know it yet", nil, v1.ResourceHealthStatusUnhealthy},
+		{"its plugin may come soon", &placement.Pod{}, v1.ResourceHealthStatusUnhealthy},
+	} {
+		in.Plan.Placement = c.at
+		status := podstatus.Compute(in)
+		got := status.ContainerStatuses[0].AllocatedResourcesStatus
+		if len(got) == 0 && c.want != "" || len(got) > 0 && got[0].Resources[0].Health != c.want {
+			t.Errorf("%s: %v, want %q", c.name, got, c.want)
+		}
+		in.Previous = &status
+	}
+}

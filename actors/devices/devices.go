@@ -1,0 +1,382 @@
+// Package devices is the actor that keeps in touch with the device plugins of the machine (device plugin API
+// v1beta1). It knows which devices there are, and tells assignments, which gives them to containers, and nodestatus,
+// which shows how many there are.
+//
+//	device plugins ──Registrations, Devices──► devices ──Snapshot──► assignments, nodestatus
+//	pod ──PreStart──► devices ──PreStartContainer──► device plugin
+//
+// Each plugin has its own watch. One that is gone, hangs or lies is known by its own resource only:
+//
+//	known from before ─────────────────────────────────────────┐
+//	(none) ──registers──► joining ──first list──► served        ▼
+//	                         ▲ │                    └─ends──► awaited ──Patience──► gone ──Memory──► forgotten
+//	                         │ └────────────────────ends────────►│                    │                  │
+//	                         └───────registers───────────────────┴────────────────────┴──────────────────┘
+//
+// A plugin registers again while it is served, too. awaited: pods that need its devices wait for it, as do containers
+// that start. gone: such pods are refused, and such containers start without the plugin's knowledge. forgotten: its
+// devices are not shown any more, and the next agent does not know it, unless pods have some of its devices. In all
+// three its devices are not healthy, and nothing that a container has is taken from it.
+package devices
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// Message is what the actor understands.
+//
+//sumtype:decl
+type Message interface{ isDevicesMessage() }
+
+// Resend asks for a Snapshot. From others after their restart. Lost: the next change has it. Twice: as once.
+type Resend struct{}
+
+// PreStart tells a plugin that a container with some devices is about to start. From pod. Reply does no more than
+// send a message; it gets nil at once if the plugin does not want to know. Lost: the call of the pod runs into its
+// deadline, and the container is created later. Twice: as once.
+type PreStart struct {
+	devices.PreStart
+	Reply func(error)
+}
+
+// registered is what the watch of registrations tells. id is the watch.
+type registered struct {
+	id     kernel.EffectID
+	plugin port.DevicePlugin
+}
+
+// closed is the end of the watch of registrations.
+type closed struct {
+	id  kernel.EffectID
+	err error
+}
+
+// listed are the devices of one plugin, told by its watch.
+type listed struct {
+	id      kernel.EffectID
+	name    v1.ResourceName
+	devices []devices.Device
+}
+
+// gone is the end of the watch of one plugin.
+type gone struct {
+	id   kernel.EffectID
+	name v1.ResourceName
+	err  error
+}
+
+// told is the result of a PreStart.
+type told struct {
+	reply func(error)
+	err   error
+}
+
+// giveUp and forget are this actor's own timers: a plugin was gone for Patience, or Memory. since is when it went.
+type giveUp absence
+type forget absence
+
+type absence struct {
+	name  v1.ResourceName
+	since time.Time
+}
+
+// reopen is this actor's own timer after the watch of registrations ended.
+type reopen struct{}
+
+func (Resend) isDevicesMessage()     {}
+func (PreStart) isDevicesMessage()   {}
+func (registered) isDevicesMessage() {}
+func (closed) isDevicesMessage()     {}
+func (listed) isDevicesMessage()     {}
+func (gone) isDevicesMessage()       {}
+func (told) isDevicesMessage()       {}
+func (giveUp) isDevicesMessage()     {}
+func (forget) isDevicesMessage()     {}
+func (reopen) isDevicesMessage()     {}
+
+// Snapshot is what is known of all plugins. It is never mutated.
+type Snapshot struct {
+	Inventory devices.Inventory
+	// Plugins are those that answer, to be asked for their devices.
+	Plugins map[v1.ResourceName]port.DevicePlugin
+}
+
+// Deps are what the actor needs.
+type Deps struct {
+	Plugins port.DevicePlugins
+	// Known are resources that device plugins served here before the agent started.
+	Known []v1.ResourceName
+	// Tell gets what is known, at the start and after each change. It does no more than send messages.
+	Tell func(Snapshot)
+	// Registered, if set, counts registrations of plugins. It must not block.
+	Registered func(v1.ResourceName)
+	// Backoff is for sockets that can't be served.
+	Backoff backoff.Policy
+}
+
+const (
+	// Patience is how long a plugin is waited for that is gone, or that has not registered since the agent started. A
+	// kubelet refuses pods at once then, also those that it ran before the machine was restarted (kubernetes #118559).
+	Patience = time.Minute
+	// Memory is how long the devices of a plugin that is gone are shown, as not healthy, as by a kubelet.
+	Memory = 5 * time.Minute
+	// startDeadline bounds PreStartContainer, as a kubelet does.
+	startDeadline = 30 * time.Second
+	startVerb     = "PreStartContainer"
+	watchKind     = "WatchDevicePlugins"
+	devicesKind   = "WatchDevices"
+)
+
+// New makes the constructor of the actor.
+func New(deps *Deps) func() kernel.Behavior[Message] {
+	return func() kernel.Behavior[Message] { return &actor{deps: deps, plugins: map[v1.ResourceName]*plugin{}} }
+}
+
+type actor struct {
+	deps *Deps
+	// watch is the watch of registrations, watches the number of all watches so far, failures how many failed in a row.
+	watch kernel.EffectID
+	// again is the watch if it was opened because messages were lost: it tells of plugins that are known.
+	again             kernel.EffectID
+	watches, failures int
+	plugins           map[v1.ResourceName]*plugin
+}
+
+// plugin is one resource.
+type plugin struct {
+	port.DevicePlugin
+	// watch is its watch, 0 if it is gone; served: the watch has told its devices.
+	watch   kernel.EffectID
+	served  bool
+	devices []devices.Device
+	// gone is since when it does not answer, awaited: it is waited for.
+	gone    time.Time
+	awaited bool
+	// forgotten: it was gone for Memory. seen is the watch of registrations that told of it last.
+	forgotten bool
+	seen      kernel.EffectID
+}
+
+// Start implements kernel.Behavior.
+func (a *actor) Start(ctx *kernel.Context[Message]) {
+	for _, e := range ctx.InFlight() {
+		if e.Standing {
+			ctx.Cancel(e.ID) // of an earlier incarnation
+		}
+	}
+	for _, name := range a.deps.Known {
+		p := &plugin{DevicePlugin: port.DevicePlugin{Resource: name}}
+		a.plugins[name] = p
+		a.await(ctx, p)
+		ctx.After(Memory, forget{name, p.gone})
+	}
+	a.open(ctx)
+	a.tell()
+}
+
+// Receive implements kernel.Behavior.
+func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
+	switch m := m.(type) {
+	case Resend:
+		a.tell()
+	case PreStart:
+		a.preStart(ctx, m)
+	case registered:
+		a.registered(ctx, m)
+	case closed:
+		a.closed(ctx, m)
+	case listed:
+		a.listed(ctx, m)
+	case gone:
+		if p := a.plugins[m.name]; p != nil && p.watch == m.id {
+			a.lost(ctx, p, m.err.Error())
+		}
+	case told:
+		m.reply(m.err)
+	case giveUp:
+		if p := a.plugins[m.name]; p != nil && p.awaited && p.gone.Equal(m.since) {
+			p.awaited = false
+			a.tell()
+		}
+	case forget:
+		a.forget(ctx, absence(m))
+	case reopen:
+		a.open(ctx)
+	}
+}
+
+// Overflowed implements kernel.OverflowHandler: what the watches said may be lost. All are opened again, and meanwhile
+// what is known of plugins counts: none of them is gone.
+func (a *actor) Overflowed(ctx *kernel.Context[Message]) {
+	a.open(ctx)
+	a.again = a.watch
+}
+
+// open starts the watch of registrations, and ends any other. It tells of all plugins again.
+func (a *actor) open(ctx *kernel.Context[Message]) {
+	ctx.Cancel(a.watch)
+	self, plugins := ctx.Self(), a.deps.Plugins
+	a.watch = a.keepOpen(ctx, watchKind, "", func(c context.Context, id kernel.EffectID, done func(Message)) {
+		plugins.Registrations(c, func(p port.DevicePlugin) { self.Tell(registered{id, p}) },
+			func(err error) { done(closed{id, err}) })
+	})
+}
+
+func (a *actor) keepOpen(
+	ctx *kernel.Context[Message], kind, object string, run func(context.Context, kernel.EffectID, func(Message)),
+) kernel.EffectID {
+	a.watches++
+	return ctx.Do(kernel.Effect[Message]{
+		Kind: kind, Object: object, Lane: fmt.Sprintf("watch/%d/%d", ctx.Incarnation(), a.watches), Standing: true, Run: run,
+	})
+}
+
+func (a *actor) closed(ctx *kernel.Context[Message], m closed) {
+	if m.id != a.watch {
+		return
+	}
+	a.failures++
+	ctx.Log().Error().Str("error", m.err.Error()).
+		Msg("cannot listen for device plugins; plugins that register now are not heard; retrying")
+	ctx.After(backoff.Retry(a.deps.Backoff, a.failures), reopen{})
+}
+
+func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
+	if m.id != a.watch {
+		return
+	}
+	a.failures = 0
+	name, before := m.plugin.Resource, a.plugins[m.plugin.Resource]
+	switch {
+	case m.plugin.Gone:
+		if before != nil && before.watch != 0 && before.Endpoint == m.plugin.Endpoint {
+			ctx.Cancel(before.watch)
+			a.lost(ctx, before, "it has unregistered")
+		}
+		return
+	case before != nil:
+		ctx.Cancel(before.watch)
+	default:
+		before = &plugin{}
+		a.plugins[name] = before
+	}
+	if a.deps.Registered != nil {
+		a.deps.Registered(name)
+	}
+	// Until its first list, the devices of the plugin before it are not healthy: there may be others.
+	known := m.id == a.again && before.seen != m.id && before.served && before.DevicePlugin == m.plugin
+	before.DevicePlugin, before.seen = m.plugin, m.id
+	if !known {
+		a.await(ctx, before)
+	}
+	self, plugins, p := ctx.Self(), a.deps.Plugins, m.plugin
+	before.watch = a.keepOpen(ctx, devicesKind, string(name),
+		func(c context.Context, id kernel.EffectID, done func(Message)) {
+			plugins.Devices(c, p, func(all []devices.Device) { self.Tell(listed{id, name, all}) },
+				func(err error) { done(gone{id, name, err}) })
+		})
+	if !known {
+		ctx.Log().Info().Str("resource", string(name)).Msg("device plugin registered")
+		a.tell()
+	}
+}
+
+func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
+	p := a.plugins[m.name]
+	if p == nil || p.watch != m.id {
+		return
+	}
+	p.served, p.awaited, p.devices = true, false, m.devices
+	healthy := 0
+	for _, d := range m.devices {
+		if d.Healthy {
+			healthy++
+		}
+	}
+	ctx.Log().Info().Str("resource", string(m.name)).Int("devices", len(m.devices)).Int("healthy", healthy).
+		Msg("device plugin lists its devices")
+	a.tell()
+}
+
+// lost notes that a plugin is gone. Its devices are not healthy from now on.
+func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
+	a.await(ctx, p)
+	ctx.Log().Warn().Str("resource", string(p.Resource)).Str("error", why).
+		Msg("the device plugin is gone: its devices are not healthy until it registers again; containers keep theirs")
+	ctx.After(Memory, forget{p.Resource, p.gone})
+	a.tell()
+}
+
+// await begins to wait for a plugin.
+func (a *actor) await(ctx *kernel.Context[Message], p *plugin) {
+	p.watch, p.served, p.awaited, p.forgotten, p.gone = 0, false, true, false, ctx.Now()
+	ctx.After(Patience, giveUp{p.Resource, p.gone})
+}
+
+// absent is a plugin that is gone since then, nil if it has come back meanwhile.
+func (a *actor) absent(m absence) *plugin {
+	if p := a.plugins[m.name]; p != nil && p.watch == 0 && p.gone.Equal(m.since) {
+		return p
+	}
+	return nil
+}
+
+func (a *actor) forget(ctx *kernel.Context[Message], m absence) {
+	p := a.absent(m)
+	if p == nil {
+		return
+	}
+	ctx.Log().Warn().Str("resource", string(m.name)).Dur("gone", Memory).
+		Msg("the device plugin did not come back: its devices are not shown any more")
+	p.devices, p.forgotten = nil, true
+	a.tell()
+}
+
+func (a *actor) tell() {
+	s := Snapshot{Inventory: devices.Inventory{}, Plugins: map[v1.ResourceName]port.DevicePlugin{}}
+	for name, p := range a.plugins { // order-free: a map again
+		s.Inventory[name] = &devices.Resource{Devices: p.devices, Options: p.Options, Served: p.served, Awaited: p.awaited,
+			Forgotten: p.forgotten}
+		if p.served {
+			s.Plugins[name] = p.DevicePlugin
+		}
+	}
+	a.deps.Tell(s)
+}
+
+// preStart asks a plugin that wants to be asked. One that is gone for long is not waited for: the container has its
+// devices already, and a kubelet starts it as well.
+func (a *actor) preStart(ctx *kernel.Context[Message], m PreStart) {
+	p := a.plugins[m.Resource]
+	switch {
+	case p != nil && p.awaited:
+		m.Reply(&port.Error{Kind: port.Unavailable, Verb: startVerb, Object: string(m.Resource),
+			Detail: "the device plugin is not running yet"})
+		return
+	case p == nil || !p.served:
+		ctx.Log().Warn().Str("resource", string(m.Resource)).
+			Msg("a container with devices starts while their device plugin is gone, which can't prepare them")
+		m.Reply(nil)
+		return
+	case !p.Options.PreStart:
+		m.Reply(nil)
+		return
+	}
+	plugins, of := a.deps.Plugins, p.DevicePlugin
+	a.watches++
+	portcall.Do0(ctx, kernel.Effect[Message]{
+		Kind: startVerb, Object: string(m.Resource), Deadline: startDeadline,
+		Lane: fmt.Sprintf("call/%d/%d", ctx.Incarnation(), a.watches),
+	}, func(c context.Context, done func(error)) { plugins.PreStart(c, of, m.IDs, done) },
+		func(_ kernel.EffectID, err error) Message { return told{m.Reply, err} })
+}

@@ -1,0 +1,205 @@
+package devices_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	decide "github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/devices"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/tests/actortest"
+)
+
+const gpu v1.ResourceName = "example.com/gpu"
+
+// rig is the actor alone on a virtual clock. The rig plays the device plugins, and those who are told of them.
+type rig struct {
+	*actortest.Rig
+	port.DevicePlugins
+	actor   *actortest.Actor[devices.Message]
+	event   func(port.DevicePlugin)
+	closed  func(error)
+	list    func([]decide.Device)
+	ended   func(error)
+	watched int
+}
+
+func newRig(t *testing.T, known ...v1.ResourceName) *rig {
+	t.Helper()
+	r := &rig{Rig: actortest.New(t)}
+	r.actor = actortest.Spawn(r.Rig, kernel.Spec[devices.Message]{
+		Name: "devices", MailboxLimit: 8, Policy: kernel.ForPods, New: devices.New(&devices.Deps{
+			Plugins: r, Known: known, Tell: r.told, Backoff: backoff.Policy{Base: time.Second, Max: time.Minute},
+		}),
+	})
+	r.Advance(time.Millisecond)
+	return r
+}
+
+func (r *rig) told(s devices.Snapshot) {
+	var out []string
+	for _, name := range s.Inventory.Names() {
+		all, healthy := s.Inventory.Count(name)
+		text := fmt.Sprintf("%s %d of %d", name, healthy, all)
+		if s.Inventory[name].Awaited {
+			text += " awaited"
+		}
+		if s.Inventory[name].Forgotten {
+			text += " forgotten"
+		}
+		if _, is := s.Plugins[name]; is != s.Inventory[name].Served {
+			r.T.Errorf("%s: plugin %t, served %t", name, is, s.Inventory[name].Served)
+		}
+		out = append(out, text)
+	}
+	r.Say("told: %s", strings.Join(out, ", "))
+}
+
+// Registrations implements port.DevicePlugins.
+func (r *rig) Registrations(_ context.Context, event func(port.DevicePlugin), done func(error)) {
+	r.event, r.closed = event, done
+}
+
+// Devices implements port.DevicePlugins.
+func (r *rig) Devices(_ context.Context, _ port.DevicePlugin, event func([]decide.Device), done func(error)) {
+	r.list, r.ended = event, done
+	r.watched++
+}
+
+// PreStart implements port.DevicePlugins.
+func (r *rig) PreStart(_ context.Context, p port.DevicePlugin, ids []string, done func(error)) {
+	r.Say("%s: start %v", p.Resource, ids)
+	done(nil)
+}
+
+// register has a plugin register, and list its devices.
+func (r *rig) register(o decide.Options, ids ...string) {
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock", Options: o})
+	r.Advance(time.Millisecond)
+	var all []decide.Device
+	for _, id := range ids {
+		all = append(all, decide.Device{ID: id, Healthy: true})
+	}
+	r.list(all)
+	r.Advance(time.Millisecond)
+}
+
+func (r *rig) want(what string, want ...string) {
+	r.T.Helper()
+	r.Settle()
+	r.WantByListener(what, want...)
+}
+
+func (r *rig) start() {
+	r.actor.Tell(devices.PreStart{PreStart: decide.PreStart{Resource: gpu, IDs: []string{"a"}}, Reply: func(err error) {
+		r.Say("may start: %t", err == nil)
+	}})
+	r.Advance(time.Millisecond)
+}
+
+func TestPluginLives(t *testing.T) {
+	r := newRig(t)
+	r.want("nothing is there", "told: ")
+	r.register(decide.Options{PreStart: true}, "a", "b")
+	r.want("it registers", "told: example.com/gpu 0 of 0 awaited", "told: example.com/gpu 2 of 2")
+	r.start()
+	r.want("it wants to know", "example.com/gpu: start [a]", "may start: true")
+	r.ended(errors.New("gone"))
+	r.Advance(time.Millisecond)
+	r.want("it is gone", "told: example.com/gpu 0 of 2 awaited")
+	r.start()
+	r.want("it is waited for", "may start: false")
+	r.Advance(devices.Patience)
+	r.want("not for ever", "told: example.com/gpu 0 of 2")
+	r.start()
+	r.want("the container has its devices", "may start: true")
+	r.Advance(devices.Memory)
+	r.want("they are not shown any more", "told: example.com/gpu 0 of 0 forgotten")
+	r.register(decide.Options{}, "a")
+	r.want("it comes back", "told: example.com/gpu 0 of 0 awaited", "told: example.com/gpu 1 of 1")
+	r.start()
+	r.want("it does not want to know", "may start: true")
+}
+
+// TestPluginRegistersAgain: what the watch before says does not count, and the plugin is not given up.
+func TestPluginRegistersAgain(t *testing.T) {
+	r := newRig(t)
+	r.register(decide.Options{}, "a")
+	list, ended := r.list, r.ended
+	r.Forget()
+	r.register(decide.Options{}, "b", "c")
+	r.want("there are others", "told: example.com/gpu 0 of 1 awaited", "told: example.com/gpu 2 of 2")
+	list(nil)
+	ended(errors.New("late"))
+	r.Advance(devices.Patience)
+	r.want("nothing changes")
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "other.sock", Gone: true})
+	r.Advance(time.Millisecond)
+	r.want("another socket is gone")
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock", Gone: true})
+	r.Advance(time.Millisecond)
+	r.want("its own is gone", "told: example.com/gpu 0 of 2 awaited")
+}
+
+// TestKnownPlugins: those that served this node before are waited for, and then not.
+func TestKnownPlugins(t *testing.T) {
+	r := newRig(t, gpu)
+	r.want("it is waited for", "told: example.com/gpu 0 of 0 awaited")
+	r.Advance(devices.Patience)
+	r.want("it did not come", "told: example.com/gpu 0 of 0")
+	r.actor.Tell(devices.Resend{})
+	r.want("again", "told: example.com/gpu 0 of 0")
+	r.Advance(devices.Memory)
+	r.want("the next agent need not know it", "told: example.com/gpu 0 of 0 forgotten")
+}
+
+// TestLostMessages: the watches are opened again, and no plugin is gone meanwhile.
+func TestLostMessages(t *testing.T) {
+	r := newRig(t)
+	r.register(decide.Options{}, "a")
+	watch := r.event
+	for range 9 {
+		r.actor.Tell(devices.Resend{})
+	}
+	r.Advance(time.Millisecond)
+	r.Forget()
+	watch(port.DevicePlugin{Resource: "example.com/late"})
+	r.register(decide.Options{}, "a", "b")
+	r.want("there is one more", "told: example.com/gpu 2 of 2")
+	r.register(decide.Options{}, "a")
+	r.want("it registers anew", "told: example.com/gpu 0 of 2 awaited", "told: example.com/gpu 1 of 1")
+}
+
+// TestSilentPlugin: one that registers, and never lists its devices, is given up.
+func TestSilentPlugin(t *testing.T) {
+	r := newRig(t)
+	r.Forget()
+	r.event(port.DevicePlugin{Resource: gpu})
+	r.Advance(time.Millisecond)
+	r.want("it is waited for", "told: example.com/gpu 0 of 0 awaited")
+	r.Advance(devices.Patience)
+	r.want("not for ever", "told: example.com/gpu 0 of 0")
+}
+
+// TestNoSocket: the sockets are tried again, and plugins are told again.
+func TestNoSocket(t *testing.T) {
+	r := newRig(t)
+	r.register(decide.Options{}, "a")
+	r.Forget()
+	event := r.event
+	r.closed(errors.New("no space left"))
+	r.Advance(2 * time.Second)
+	event(port.DevicePlugin{Resource: "example.com/late"})
+	r.Advance(time.Millisecond)
+	r.want("the old watch says nothing any more")
+	r.register(decide.Options{}, "a")
+	r.want("the new one does", "told: example.com/gpu 0 of 1 awaited", "told: example.com/gpu 1 of 1")
+}

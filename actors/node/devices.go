@@ -1,0 +1,40 @@
+package node
+
+import (
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/devices"
+	"github.com/troupe-dev/troupe/actors/kernel"
+)
+
+// unserved are the devices of device plugins if no plugin can ever serve them: a pod that needs one is refused.
+func (c *Config) unserved() *devicestate.State {
+	if c.Ports.DevicePlugins != nil {
+		return nil // assignments decides
+	}
+	return c.Devices
+}
+
+// spawnDevices spawns the actor of device plugins, when those are there that it tells.
+func (b *below) spawnDevices(ctx *kernel.Context[Message], c *Config) {
+	if c.Ports.DevicePlugins == nil {
+		return
+	}
+	b.devices = spawn(ctx, c.Around, "devices", devices.New(&devices.Deps{
+		Plugins: c.Ports.DevicePlugins, Known: c.Devices.Resources(),
+		Tell: func(s devices.Snapshot) {
+			b.assignments.Tell(assignments.Plugins{Snapshot: s})
+			if c.Ports.API != nil {
+				b.above.tellDevices(s.Inventory)
+			}
+			if c.DevicesChanged != nil {
+				c.DevicesChanged(s.Inventory)
+			}
+		},
+		Registered: c.Registered,
+		Backoff:    backoff.Policy{Base: time.Second, Max: time.Minute},
+	}))
+}

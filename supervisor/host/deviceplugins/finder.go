@@ -1,0 +1,238 @@
+package deviceplugins
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	dra "k8s.io/kubelet/pkg/apis/dra/v1"
+	beta "k8s.io/kubelet/pkg/apis/dra/v1beta1"
+	registry "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+// finder finds the plugins of the registry.
+type finder struct {
+	plugins *Plugins
+	event   func(port.DevicePlugin)
+	// found are the sockets that are there, by path.
+	found map[string]*found
+	all   sync.WaitGroup
+}
+
+// found is one socket of the registry.
+type found struct {
+	made   os.FileInfo
+	cancel context.CancelFunc
+	ended  chan struct{}
+	// plugin or driver is what registered, once it has. Read after ended.
+	registered
+}
+
+// registered is a plugin of the registry: of devices, or a DRA driver. Both are nil for one that was refused.
+type registered struct {
+	plugin *port.DevicePlugin
+	driver *port.DRADriver
+}
+
+func (f *finder) run(ctx context.Context, notify *fsnotify.Watcher, ended <-chan error) error {
+	tick := time.NewTicker(rescan)
+	defer tick.Stop()
+	defer func() {
+		for _, s := range f.found { // order-free: each on its own
+			s.cancel()
+		}
+	}()
+	failed := false
+	for {
+		err := f.scan(ctx, notify)
+		if err != nil && !failed {
+			f.plugins.log.Warn().Str("directory", f.plugins.registry).Str("error", err.Error()).Dur("retry", rescan).
+				Msg("cannot read the plugin registry; plugins that register by themselves are served")
+		}
+		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-ended:
+			return err
+		case <-tick.C:
+		case <-notify.Events:
+		case <-notify.Errors: //nolint:errcheck // some were missed: the registry is read again
+		}
+	}
+}
+
+// scan compares the registry with what was found.
+func (f *finder) scan(ctx context.Context, notify *fsnotify.Watcher) error {
+	now := map[string]os.FileInfo{}
+	err := filepath.WalkDir(f.plugins.registry, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case e.IsDir():
+			return notify.Add(path)
+		case e.Type()&fs.ModeSocket == 0 || strings.HasPrefix(e.Name(), "."):
+			return nil
+		}
+		if info, err := e.Info(); err == nil {
+			now[path] = info
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for path, s := range f.found { // order-free: each on its own
+		if info := now[path]; info == nil || !same(info, s.made) {
+			delete(f.found, path)
+			f.lost(path, s)
+		}
+	}
+	for path, info := range now { // order-free: each on its own
+		if f.found[path] == nil {
+			c, cancel := context.WithCancel(ctx)
+			s := &found{made: info, cancel: cancel, ended: make(chan struct{})}
+			f.found[path] = s
+			f.all.Go(func() {
+				defer close(s.ended)
+				f.meet(c, path, s)
+			})
+		}
+	}
+	return nil
+}
+
+// same says whether a socket is the one that it was. The file system may give the number of a removed file to the next.
+func same(a, b os.FileInfo) bool { return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) }
+
+func (f *finder) lost(path string, s *found) {
+	s.cancel()
+	f.all.Go(func() {
+		<-s.ended
+		if d := s.driver; d != nil {
+			f.plugins.log.Info().Str("socket", path).Str("driver", d.Name).Msg("the DRA driver has unregistered")
+			f.plugins.drivers(port.DRADriver{Name: d.Name, Endpoint: d.Endpoint, Service: d.Service, Gone: true})
+		}
+		if s.plugin != nil {
+			f.plugins.log.Info().Str("socket", path).Str("resource", string(s.plugin.Resource)).
+				Msg("the plugin has unregistered")
+			gone := *s.plugin
+			gone.Gone = true
+			f.event(gone)
+		}
+	})
+}
+
+// meet asks the plugin behind a socket what it is, until it has said so.
+func (f *finder) meet(ctx context.Context, path string, s *found) {
+	wait := firstRetry
+	for {
+		got, err := f.ask(ctx, path)
+		if err == nil || ctx.Err() != nil {
+			s.registered = got
+			return
+		}
+		f.plugins.log.Warn().Str("socket", path).Str("error", err.Error()).Dur("retry", wait).
+			Msg("a plugin in the registry can't be registered; retrying")
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, lastRetry)
+	}
+}
+
+// ask asks a plugin once.
+func (f *finder) ask(ctx context.Context, path string) (none registered, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	conn, err := Dial(path)
+	if err != nil {
+		return none, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	c := registry.NewRegistrationClient(conn)
+	info, err := c.GetInfo(ctx, &registry.InfoRequest{})
+	if err != nil {
+		return none, err
+	}
+	got, why := f.accept(path, info)
+	if p := got.plugin; p != nil {
+		p.Options, err = optionsOf(ctx, p.Endpoint)
+		if err != nil && status.Code(err) != codes.Unimplemented { // then it has none
+			return none, err
+		}
+	}
+	answer := &registry.RegistrationStatus{PluginRegistered: why == nil}
+	switch {
+	case why != nil:
+		answer.Error = why.Error()
+		f.plugins.log.Warn().Str("socket", path).Str("type", info.GetType()).Str("name", Bounded(info.GetName())).
+			Str("error", why.Error()).Msg("a plugin of the registry is refused")
+	case got.driver != nil:
+		f.plugins.drivers(*got.driver)
+	default:
+		f.event(*got.plugin)
+	}
+	_, err = c.NotifyRegistrationStatus(ctx, answer)
+	if err != nil {
+		f.plugins.log.Warn().Str("socket", path).Str("error", err.Error()).
+			Msg("the plugin did not take the notice of its registration")
+	}
+	return got, nil
+}
+
+// accept says why a plugin can't be registered.
+func (f *finder) accept(path string, info *registry.PluginInfo) (none registered, err error) {
+	name, endpoint := info.GetName(), cmp.Or(info.GetEndpoint(), path)
+	switch t := info.GetType(); {
+	case t == registry.DevicePlugin:
+		if err := valid(name, info.GetSupportedVersions()...); err != nil {
+			return none, err
+		}
+		return registered{plugin: &port.DevicePlugin{Resource: v1.ResourceName(name), Endpoint: endpoint}}, nil
+	case t == registry.DRAPlugin && f.plugins.drivers != nil:
+		service, err := serviceOf(name, info.GetSupportedVersions())
+		if err != nil {
+			return none, err
+		}
+		return registered{driver: &port.DRADriver{Name: name, Endpoint: endpoint, Service: service}}, nil
+	default:
+		return none, fmt.Errorf("plugins of type %s are not supported by this node agent", t)
+	}
+}
+
+// services are the versions of the DRA plugin API that this agent has, the best first.
+var services = [...]string{dra.DRAPluginService, beta.DRAPluginService}
+
+// serviceOf is the version that a DRA driver is called with.
+func serviceOf(name string, versions []string) (string, error) {
+	if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
+		return "", fmt.Errorf("DRA driver name %q: %s", Bounded(name), errs[0])
+	}
+	for _, s := range services {
+		if slices.Contains(versions, s) {
+			return s, nil
+		}
+	}
+	return "", fmt.Errorf("versions %s of the DRA plugin API are not supported: this agent supports %s",
+		Bounded(strings.Join(versions, ", ")), strings.Join(services[:], ", "))
+}

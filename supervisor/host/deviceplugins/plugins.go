@@ -1,0 +1,319 @@
+// Package deviceplugins is the adapter of port.DevicePlugins: it talks to the device plugins of this machine (device
+// plugin API v1beta1, plugin registration API v1). It also finds the DRA drivers of the plugin registry, for package
+// dradrivers.
+//
+//	plugin ──Register──► <root>/device-plugins/kubelet.sock ──┐
+//	agent ──GetInfo──► <root>/plugins_registry/*.sock ────────┴──► Registrations
+//	agent ──ListAndWatch, Allocate, …──► the plugin's own socket
+package deviceplugins
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	v1 "k8s.io/api/core/v1"
+	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+const (
+	// Directory is the directory of device plugins below the root directory, Registry that of plugins that want to be
+	// found.
+	Directory = "device-plugins"
+	Registry  = "plugins_registry"
+	socket    = "kubelet.sock"
+	// messageLimit bounds what a plugin says at once, deviceLimit how many devices it lists.
+	messageLimit = 16 << 20
+	deviceLimit  = 100_000
+	// maxNode is the highest ID of a NUMA node: decisions about them are made with masks of 64 bits.
+	maxNode = 63
+)
+
+// Plugins are the device plugins of one agent.
+type Plugins struct {
+	directory, registry string
+	log                 zerolog.Logger
+	// drivers is told of DRA drivers.
+	drivers func(port.DRADriver)
+
+	mu sync.Mutex
+	// known are the plugins that registered by the agent's own socket, turns counts the registrations of each resource.
+	known map[v1.ResourceName]port.DevicePlugin
+	turns map[v1.ResourceName]int
+	// connections are those of plugins whose devices are watched.
+	connections map[served]*grpc.ClientConn
+	cleaned     bool
+}
+
+// served is a resource of a plugin. One plugin may serve several.
+type served struct {
+	resource v1.ResourceName
+	endpoint string
+}
+
+var _ port.DevicePlugins = (*Plugins)(nil)
+
+// New makes the adapter for the agent with a root directory. drivers is told of the DRA drivers that the registry finds
+// or loses; nil: they are refused.
+func New(root string, log zerolog.Logger, drivers func(port.DRADriver)) *Plugins {
+	return &Plugins{
+		directory: filepath.Join(root, Directory), registry: filepath.Join(root, Registry), log: log,
+		drivers: drivers,
+		known:   map[v1.ResourceName]port.DevicePlugin{}, turns: map[v1.ResourceName]int{},
+		connections: map[served]*grpc.ClientConn{},
+	}
+}
+
+// turn begins a registration.
+func (p *Plugins) turn(of v1.ResourceName) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turns[of]++
+	return p.turns[of]
+}
+
+// learn ends a registration. It counts unless a later one has begun, whose plugin has taken the place.
+func (p *Plugins) learn(plugin port.DevicePlugin, turn int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.turns[plugin.Resource] != turn {
+		return false
+	}
+	p.known[plugin.Resource] = plugin
+	return true
+}
+
+// clean removes the sockets that plugins of an earlier agent left, as a kubelet does: that is how a plugin learns
+// that it has to register again. Files stay, and so does the agent's own socket, which shows that an agent was here.
+func (p *Plugins) clean() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cleaned {
+		return nil
+	}
+	entries, err := os.ReadDir(p.directory)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Type()&fs.ModeSocket == 0 || e.Name() == socket { // its own is replaced
+			continue
+		}
+		if err := os.Remove(filepath.Join(p.directory, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	p.cleaned = true
+	return nil
+}
+
+// valid says why a plugin can't be registered.
+func valid(name string, versions ...string) error {
+	if !slices.Contains(versions, api.Version) {
+		return fmt.Errorf("device plugin API version %s is not supported: this agent supports %s",
+			strings.Join(versions, ", "), api.Version)
+	}
+	if !resourcelist.Extended(v1.ResourceName(name)) {
+		return fmt.Errorf("resource name %q is not the name of an extended resource, such as example.com/gpu", name)
+	}
+	return nil
+}
+
+// Dial makes a connection to a plugin. It is made when it is first used.
+func Dial(endpoint string, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	var dialer net.Dialer
+	return grpc.NewClient("passthrough:///"+endpoint, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}),
+		grpc.WithAuthority("localhost"), grpc.WithIdleTimeout(0), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
+		grpc.WithNoProxy(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageLimit)),
+	}, options...)...)
+}
+
+// Devices implements port.DevicePlugins.
+func (p *Plugins) Devices(ctx context.Context, of port.DevicePlugin, event func([]devices.Device), done func(error)) {
+	go func() { done(Failure(ctx, "ListAndWatch", string(of.Resource), p.watch(ctx, of, event))) }()
+}
+
+func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]devices.Device)) error {
+	conn, err := Dial(of.Endpoint)
+	if err != nil {
+		return err
+	}
+	key := served{of.Resource, of.Endpoint}
+	p.mu.Lock()
+	p.connections[key] = conn
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		if p.connections[key] == conn {
+			delete(p.connections, key)
+		}
+		p.mu.Unlock()
+		conn.Close() //nolint:errcheck // nothing is left to lose
+	}()
+	stream, err := api.NewDevicePluginClient(conn).ListAndWatch(ctx, &api.Empty{})
+	if err != nil {
+		return err
+	}
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		all, err := listed(r.GetDevices())
+		if err != nil {
+			return err
+		}
+		event(all)
+	}
+}
+
+// listed are the devices that a plugin lists. Of two with one ID the first counts.
+func listed(list []*api.Device) ([]devices.Device, error) {
+	if len(list) > deviceLimit {
+		return nil, fmt.Errorf("the plugin lists %d devices; at most %d are supported", len(list), deviceLimit)
+	}
+	out := make([]devices.Device, 0, len(list))
+	for _, d := range list {
+		if d.GetID() == "" {
+			return nil, errors.New("the plugin lists a device without an ID")
+		}
+		one := devices.Device{ID: d.GetID(), Healthy: d.GetHealth() == api.Healthy}
+		for _, node := range d.GetTopology().GetNodes() {
+			if node.GetID() >= 0 && node.GetID() <= maxNode && !slices.Contains(one.Nodes, node.GetID()) {
+				one.Nodes = append(one.Nodes, node.GetID())
+			}
+		}
+		slices.Sort(one.Nodes)
+		out = append(out, one)
+	}
+	slices.SortStableFunc(out, func(a, b devices.Device) int { return cmp.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(out, func(a, b devices.Device) bool { return a.ID == b.ID }), nil
+}
+
+// call makes one call of a plugin.
+func call[T any](
+	ctx context.Context, p *Plugins, verb string, of port.DevicePlugin, done func(T, error),
+	run func(api.DevicePluginClient) (T, error),
+) {
+	p.mu.Lock()
+	conn := p.connections[served{of.Resource, of.Endpoint}]
+	p.mu.Unlock()
+	go func() {
+		var none T
+		if conn == nil {
+			done(none, &port.Error{
+				Kind: port.Unavailable, Verb: verb, Object: string(of.Resource), Detail: "the device plugin is gone",
+			})
+			return
+		}
+		got, err := run(api.NewDevicePluginClient(conn))
+		if err != nil {
+			done(none, Failure(ctx, verb, string(of.Resource), err))
+			return
+		}
+		done(got, nil)
+	}()
+}
+
+// Prefer implements port.DevicePlugins.
+func (p *Plugins) Prefer(ctx context.Context, of port.DevicePlugin, q devices.Question, done func([]string, error)) {
+	call(ctx, p, "GetPreferredAllocation", of, done, func(c api.DevicePluginClient) ([]string, error) {
+		r, err := c.GetPreferredAllocation(ctx, &api.PreferredAllocationRequest{
+			ContainerRequests: []*api.ContainerPreferredAllocationRequest{{
+				AvailableDeviceIDs: q.Available, MustIncludeDeviceIDs: q.Must,
+				AllocationSize: int32(min(q.Size, deviceLimit)), //nolint:gosec // bounded
+			}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		if n := len(r.GetContainerResponses()); n != 1 {
+			return nil, answers(n)
+		}
+		return r.ContainerResponses[0].GetDeviceIDs(), nil
+	})
+}
+
+// Allocate implements port.DevicePlugins.
+func (p *Plugins) Allocate(ctx context.Context, of port.DevicePlugin, ids []string, done func([]byte, error)) {
+	call(ctx, p, "Allocate", of, done, func(c api.DevicePluginClient) ([]byte, error) {
+		r, err := c.Allocate(ctx, &api.AllocateRequest{
+			ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: ids}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		if n := len(r.GetContainerResponses()); n != 1 || r.ContainerResponses[0] == nil {
+			return nil, answers(n)
+		}
+		return proto.MarshalOptions{Deterministic: true}.Marshal(r.ContainerResponses[0])
+	})
+}
+
+func answers(n int) error {
+	return fmt.Errorf("the plugin answered for %d containers, and was asked for one", n)
+}
+
+// PreStart implements port.DevicePlugins.
+func (p *Plugins) PreStart(ctx context.Context, of port.DevicePlugin, ids []string, done func(error)) {
+	call(ctx, p, "PreStartContainer", of, func(_ struct{}, err error) { done(err) },
+		func(c api.DevicePluginClient) (struct{}, error) {
+			_, err := c.PreStartContainer(ctx, &api.PreStartContainerRequest{DevicesIds: ids})
+			return struct{}{}, err
+		})
+}
+
+// maxDetail bounds the plugin's message, which goes into a pod's status.
+const maxDetail = 2048
+
+// Bounded is a text of a plugin as people see it.
+func Bounded(text string) string {
+	if len(text) > maxDetail {
+		return strings.ToValidUTF8(text[:maxDetail], "") + "…"
+	}
+	return text
+}
+
+// Failure is the error of a call of a plugin.
+func Failure(ctx context.Context, verb, object string, err error) error {
+	e := &port.Error{Kind: port.Other, Verb: verb, Object: object, Detail: err.Error()}
+	s, is := status.FromError(err)
+	if is {
+		e.Detail = s.Message()
+	}
+	e.Detail = Bounded(e.Detail)
+	switch s.Code() { //nolint:exhaustive // the others are the plugin's own
+	case codes.Unavailable, codes.Canceled: // also if the connection was closed because the plugin has gone
+		e.Kind = port.Unavailable
+	case codes.DeadlineExceeded:
+		e.Kind = port.Deadline
+	case codes.Unimplemented:
+		e.Kind = port.Unsupported
+	}
+	if ctx.Err() != nil {
+		e.Kind = port.Canceled
+	}
+	return e
+}

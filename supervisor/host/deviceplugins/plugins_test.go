@@ -1,0 +1,431 @@
+package deviceplugins_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// rig is the adapter, listening.
+type rig struct {
+	*testing.T
+	*deviceplugins.Plugins
+	root   string
+	events chan port.DevicePlugin
+	stop   func()
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	root, err := os.MkdirTemp("", "dp") // a short path: sockets are below it
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{T: t, root: root, Plugins: deviceplugins.New(root, zerolog.Nop(), nil)}
+	t.Cleanup(func() {
+		r.stop()
+		if err := os.RemoveAll(root); err != nil {
+			t.Error(err)
+		}
+		goleak.VerifyNone(t)
+	})
+	r.listen()
+	return r
+}
+
+func (r *rig) listen() {
+	r.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	r.events = make(chan port.DevicePlugin, 10)
+	events := r.events
+	r.Registrations(ctx, func(p port.DevicePlugin) { events <- p }, func(err error) { ended <- err })
+	r.stop = func() {
+		cancel()
+		if err := <-ended; port.KindOf(err) != port.Canceled {
+			r.Error(err)
+		}
+	}
+	r.await("the socket", func() bool {
+		conn, err := net.Dial("unix", filepath.Join(r.dir(), "kubelet.sock"))
+		return err == nil && conn.Close() == nil
+	})
+}
+
+func (r *rig) dir() string { return filepath.Join(r.root, deviceplugins.Directory) }
+
+// await polls until something holds.
+func (r *rig) await(what string, holds func() bool) {
+	r.Helper()
+	for end := time.Now().Add(patience); !holds(); {
+		if time.Now().After(end) {
+			r.Fatal(what + " did not come")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+func next[T any](r *rig, from <-chan T) T {
+	r.Helper()
+	select {
+	case got := <-from:
+		return got
+	case <-time.After(patience):
+		r.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+// serve starts a plugin in the directory of plugins, and registers it.
+func (r *rig) serve(p *plugintest.Plugin) port.DevicePlugin {
+	r.Helper()
+	r.register(p, "p.sock")
+	return next(r, r.events)
+}
+
+// register does so without waiting for the event.
+func (r *rig) register(p *plugintest.Plugin, endpoint string) {
+	r.Helper()
+	if err := p.Serve(filepath.Join(r.dir(), endpoint)); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(p.Stop)
+	if err := p.Register(r.Context(), r.dir(), endpoint); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// watch watches the devices of a plugin.
+func (r *rig) watch(p port.DevicePlugin) (<-chan []devices.Device, <-chan error) {
+	all, ended := make(chan []devices.Device, 10), make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.Cleanup(cancel)
+	r.Devices(ctx, p, func(d []devices.Device) { all <- d }, func(err error) { ended <- err })
+	return all, ended
+}
+
+func (r *rig) allocate(p port.DevicePlugin, ids ...string) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	r.Allocate(r.Context(), p, ids, func(data []byte, err error) { done <- result{data, err} })
+	got := next(r, done)
+	return got.data, got.err
+}
+
+func TestPlugin(t *testing.T) {
+	r := newRig(t)
+	plugin := &plugintest.Plugin{
+		Resource: "example.com/gpu",
+		Options:  &api.DevicePluginOptions{PreStartRequired: true, GetPreferredAllocationAvailable: true},
+		Prefers:  func(q *api.ContainerPreferredAllocationRequest) []string { return q.AvailableDeviceIDs[1:] },
+	}
+	plugin.List("b", "-a", "b")
+	p := r.serve(plugin)
+	if want := (devices.Options{Preferred: true, PreStart: true}); p.Resource != "example.com/gpu" || p.Options != want {
+		t.Errorf("%+v", p)
+	}
+	if _, err := r.allocate(p, "a"); port.KindOf(err) != port.Unavailable {
+		t.Errorf("before its devices are watched: %v", err)
+	}
+	all, ended := r.watch(p)
+	if got := fmt.Sprint(next(r, all)); got != "[{a false []} {b true []}]" {
+		t.Error(got)
+	}
+	plugin.List("a")
+	if got := fmt.Sprint(next(r, all)); got != "[{a true []}]" {
+		t.Error(got)
+	}
+	data, err := r.allocate(p, "a", "b")
+	if err != nil || !strings.Contains(string(data), "[a b]") {
+		t.Errorf("%q, %v", data, err)
+	}
+	preferred := make(chan []string, 1)
+	q := devices.Question{Available: []string{"a", "b"}, Must: []string{"b"}, Size: 1}
+	r.Prefer(t.Context(), p, q, func(ids []string, err error) { preferred <- append(ids, fmt.Sprint(err)) })
+	if got := next(r, preferred); !slices.Equal(got, []string{"b", "<nil>"}) {
+		t.Error(got)
+	}
+	started := make(chan error, 1)
+	r.PreStart(t.Context(), p, []string{"b"}, func(err error) { started <- err })
+	if err := next(r, started); err != nil {
+		t.Error(err)
+	}
+	want := []string{"allocate [a b]", "prefer 1 of [a b] with [b]", "start [b]"}
+	if got := plugin.Calls(); !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+	plugin.Stop()
+	if err := next(r, ended); port.KindOf(err) != port.Unavailable {
+		t.Error(err)
+	}
+}
+
+// TestToldAgain: who listens again hears of the plugins that have registered before.
+func TestToldAgain(t *testing.T) {
+	r := newRig(t)
+	p := r.serve(&plugintest.Plugin{Resource: "example.com/gpu"})
+	r.stop()
+	r.listen()
+	if got := next(r, r.events); got != p {
+		t.Errorf("%+v; want %+v", got, p)
+	}
+}
+
+// TestLeftBehind: sockets of plugins of an earlier agent are removed, so that they register again. Files stay.
+func TestLeftBehind(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	old := &plugintest.Plugin{}
+	if err := errors.Join(old.Serve(filepath.Join(r.dir(), "old.sock")), os.WriteFile(filepath.Join(r.dir(), "kubelet_internal_checkpoint"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	defer old.Stop()
+	r.Plugins = deviceplugins.New(r.root, zerolog.Nop(), nil)
+	r.listen()
+	entries, err := os.ReadDir(r.dir())
+	if err != nil || len(entries) != 2 || entries[0].Name() != "kubelet.sock" || entries[1].Name() != "kubelet_internal_checkpoint" {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct{ resource, endpoint, want string }{
+		{"cpu", "p.sock", "is not the name of an extended resource"},
+		{"example.com/gpu", "../p.sock", "must be the name of a socket"},
+		{"example.com/gpu", "kubelet.sock", "must be the name of a socket"},
+		{"example.com/gpu", "", "must be the name of a socket"},
+	} {
+		p := &plugintest.Plugin{Resource: c.resource}
+		if err := p.Register(t.Context(), r.dir(), c.endpoint); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s at %q: %v", c.resource, c.endpoint, err)
+		}
+	}
+}
+
+// TestRegistry: a plugin is found by its socket, told so, and lost with it.
+func TestRegistry(t *testing.T) {
+	r := newRig(t)
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
+	dir := filepath.Join(r.root, deviceplugins.Registry, "vendor")
+	path := filepath.Join(dir, "p.sock")
+	if err := errors.Join(os.Mkdir(dir, 0o750), plugin.Serve(path)); err != nil {
+		t.Fatal(err)
+	}
+	defer plugin.Stop()
+	if p := next(r, r.events); p.Resource != "example.com/gpu" || p.Endpoint != path || p.Gone {
+		t.Errorf("%+v", p)
+	}
+	r.await("the notice", func() bool { return plugin.Notified() != nil })
+	if n := plugin.Notified(); !n.PluginRegistered {
+		t.Error(n)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if p := next(r, r.events); !p.Gone || p.Endpoint != path {
+		t.Errorf("%+v", p)
+	}
+	bad := &plugintest.Plugin{Resource: "cpu"}
+	if err := bad.Serve(path); err != nil {
+		t.Fatal(err)
+	}
+	defer bad.Stop()
+	r.await("the refusal", func() bool { return bad.Notified() != nil })
+	if n := bad.Notified(); n.PluginRegistered || !strings.Contains(n.Error, "extended resource") {
+		t.Error(n)
+	}
+}
+
+// TestOvertaken: of two registrations of one resource the later counts, however long the first one takes.
+func TestOvertaken(t *testing.T) {
+	r := newRig(t)
+	asked, release := make(chan struct{}), make(chan struct{})
+	slow := &plugintest.Plugin{Resource: "example.com/gpu", OptionsError: func() error {
+		close(asked)
+		<-release
+		return nil
+	}}
+	r.register(slow, "slow.sock")
+	next(r, asked)
+	r.register(&plugintest.Plugin{Resource: "example.com/gpu"}, "quick.sock")
+	if p := next(r, r.events); filepath.Base(p.Endpoint) != "quick.sock" {
+		t.Errorf("%+v", p)
+	}
+	close(release)
+	r.await("the answer of the first", func() bool { return slow.Answered() == 1 })
+	r.register(&plugintest.Plugin{Resource: "example.com/other"}, "other.sock")
+	if p := next(r, r.events); p.Resource != "example.com/other" {
+		t.Errorf("the first registration has overtaken: %+v", p)
+	}
+}
+
+// TestTwoResources: one plugin may serve two, and the end of one is none of the other.
+func TestTwoResources(t *testing.T) {
+	r := newRig(t)
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
+	plugin.List("a")
+	one := r.serve(plugin)
+	two := one
+	two.Resource = "example.com/gpu-share"
+	allOfOne, _ := r.watch(one)
+	next(r, allOfOne)
+	ctx, cancel := context.WithCancel(context.Background())
+	all, ended := make(chan []devices.Device, 10), make(chan error, 1)
+	r.Devices(ctx, two, func(d []devices.Device) { all <- d }, func(err error) { ended <- err })
+	next(r, all)
+	cancel()
+	if err := next(r, ended); port.KindOf(err) != port.Canceled {
+		t.Error(err)
+	}
+	if _, err := r.allocate(one, "a"); err != nil {
+		t.Errorf("the other resource: %v", err)
+	}
+	if _, err := r.allocate(two, "a"); port.KindOf(err) != port.Unavailable {
+		t.Errorf("the one that has ended: %v", err)
+	}
+}
+
+// TestNodes: NUMA nodes that no decision can be made about are left out.
+func TestNodes(t *testing.T) {
+	r := newRig(t)
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu", Nodes: map[string][]int64{"a": {63, 0, 64, -1, 0}}}
+	plugin.List("a", "b")
+	all, _ := r.watch(r.serve(plugin))
+	if got := fmt.Sprint(next(r, all)); got != "[{a true [0 63]} {b true []}]" {
+		t.Error(got)
+	}
+}
+
+// TestRegistryRestarts: a plugin that is back at once is registered again, also if the file system gives its socket the
+// number of the old one: then it is known by its time.
+func TestRegistryRestarts(t *testing.T) {
+	r := newRig(t)
+	path := filepath.Join(r.root, deviceplugins.Registry, "p.sock")
+	var plugin *plugintest.Plugin
+	for i := range 3 {
+		plugin = &plugintest.Plugin{Resource: "example.com/gpu"}
+		if err := plugin.Serve(path); err != nil {
+			t.Fatal(err)
+		}
+		defer plugin.Stop()
+		r.await(fmt.Sprintf("registration %d", i), func() bool { return plugin.Notified() != nil })
+		if i < 2 {
+			plugin.Stop() // removes the socket
+		}
+	}
+	if err := os.Chtimes(path, time.Time{}, time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	r.await("registration of the same file with another time", func() bool { return plugin.Answered() > 1 })
+}
+
+// TestRegistryTriesAgain: a plugin that can't say its options yet is asked again; one that knows of none has none.
+func TestRegistryTriesAgain(t *testing.T) {
+	r := newRig(t)
+	dir := filepath.Join(r.root, deviceplugins.Registry)
+	tries := 0
+	late := &plugintest.Plugin{Resource: "example.com/gpu", OptionsError: func() error {
+		if tries++; tries == 1 {
+			return status.Error(codes.Internal, "the driver is not loaded")
+		}
+		return nil
+	}, Options: &api.DevicePluginOptions{PreStartRequired: true}}
+	old := &plugintest.Plugin{Resource: "example.com/old", OptionsError: func() error {
+		return status.Error(codes.Unimplemented, "unknown method")
+	}}
+	if err := errors.Join(late.Serve(filepath.Join(dir, "late.sock")), old.Serve(filepath.Join(dir, "old.sock"))); err != nil {
+		t.Fatal(err)
+	}
+	defer late.Stop()
+	defer old.Stop()
+	got := map[string]bool{}
+	for range 2 {
+		p := next(r, r.events)
+		got[string(p.Resource)] = p.Options.PreStart
+	}
+	if want := map[string]bool{"example.com/gpu": true, "example.com/old": false}; !maps.Equal(got, want) || tries != 2 {
+		t.Errorf("%v after %d tries, want %v after 2", got, tries, want)
+	}
+}
+
+// TestHostileAnswers: whatever a plugin answers, a call ends with an answer for one container, or an error.
+func TestHostileAnswers(t *testing.T) {
+	r := newRig(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	text := func() string {
+		return strings.Repeat(string(rune(random.IntN(0x24f))), random.IntN(1<<random.IntN(18)))
+	}
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu", Answer: func([]string) (*api.AllocateResponse, error) {
+		if random.IntN(8) == 0 {
+			return nil, errors.New(strings.ToValidUTF8(text(), "?"))
+		}
+		out := &api.AllocateResponse{}
+		for range random.IntN(3) {
+			out.ContainerResponses = append(out.ContainerResponses, &api.ContainerAllocateResponse{
+				Envs: map[string]string{text(): text()}, Mounts: []*api.Mount{{}}, Devices: []*api.DeviceSpec{{Permissions: text()}},
+			})
+		}
+		return out, nil
+	}}
+	plugin.List("a")
+	p := r.serve(plugin)
+	all, _ := r.watch(p)
+	next(r, all)
+	failed := 0
+	for range 1000 {
+		data, err := r.allocate(p, "a")
+		if (err == nil) != (data != nil) {
+			t.Fatalf("%q, %v", data, err)
+		}
+		if err != nil {
+			failed++
+			if len(err.Error()) > 3000 {
+				t.Fatalf("an error of %d bytes", len(err.Error()))
+			}
+		}
+	}
+	if failed < 100 || failed > 900 {
+		t.Errorf("%d of 1000 failed", failed)
+	}
+}
+
+// TestSocketStays: it shows the next agent that one was here, so that it does not take the node for one with a new disk.
+func TestSocketStays(t *testing.T) {
+	r := newRig(t)
+	for range 2 {
+		r.stop()
+		if s, err := checkpoints.Devices(r.root); err != nil || s.Lost() != "" {
+			t.Errorf("lost %q, %v", s.Lost(), err)
+		}
+		r.Plugins = deviceplugins.New(r.root, zerolog.Nop(), nil)
+		r.listen()
+	}
+}

@@ -1,0 +1,134 @@
+package deviceplugins
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/unixsocket"
+)
+
+const (
+	requestLimit = 64 << 10
+	// callLimit bounds a call of a plugin that registers.
+	callLimit = 10 * time.Second
+	// firstRetry and lastRetry are the times after which a plugin in the registry is asked again that did not answer.
+	firstRetry, lastRetry = time.Second, time.Minute
+	// rescan is when the registry is read again without a notice: notices may be lost.
+	rescan = 10 * time.Second
+)
+
+// Registrations implements port.DevicePlugins.
+func (p *Plugins) Registrations(ctx context.Context, event func(port.DevicePlugin), done func(error)) {
+	go func() {
+		if err := p.registrations(ctx, event); err != nil {
+			done(&port.Error{Kind: port.Other, Verb: "Register", Object: p.directory, Detail: err.Error()})
+			return
+		}
+		done(&port.Error{Kind: port.Canceled, Verb: "Register", Object: p.directory, Detail: "the agent stopped listening"})
+	}()
+}
+
+func (p *Plugins) registrations(ctx context.Context, event func(port.DevicePlugin)) error {
+	for _, dir := range [...]string{p.directory, p.registry} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return err
+		}
+	}
+	if err := p.clean(); err != nil {
+		return err
+	}
+	notify, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	defer notify.Close() //nolint:errcheck // only watched
+	listener, err := unixsocket.Listen(filepath.Join(p.directory, socket))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	for _, known := range p.known { // order-free: each on its own
+		event(known)
+	}
+	p.mu.Unlock()
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(requestLimit), grpc.ConnectionTimeout(callLimit))
+	find := &finder{plugins: p, event: event, found: map[string]*found{}}
+	api.RegisterRegistrationServer(server, registrar{ctx: ctx, finder: find})
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	err = find.run(ctx, notify, ended)
+	server.Stop()
+	find.all.Wait()
+	// The socket stays, as that of a kubelet: it shows the next agent that one was here (checkpoints.Devices).
+	return err
+}
+
+// registrar answers plugins that register by themselves.
+type registrar struct {
+	api.UnimplementedRegistrationServer
+	ctx context.Context //nolint:containedctx // of all that follows from registrations
+	*finder
+}
+
+// Register implements api.RegistrationServer.
+func (r registrar) Register(_ context.Context, q *api.RegisterRequest) (*api.Empty, error) {
+	err, name := valid(q.GetResourceName(), q.GetVersion()), q.GetEndpoint()
+	if err == nil && (name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == socket) {
+		err = fmt.Errorf("endpoint %q must be the name of a socket in %s", name, r.plugins.directory)
+	}
+	if err != nil {
+		r.plugins.log.Warn().Str("resource", q.GetResourceName()).Str("endpoint", name).Str("error", err.Error()).
+			Msg("a device plugin can't register")
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	p := port.DevicePlugin{
+		Resource: v1.ResourceName(q.ResourceName), Endpoint: filepath.Join(r.plugins.directory, name),
+		Options: options(q.GetOptions()),
+	}
+	turn := r.plugins.turn(p.Resource)
+	r.all.Go(func() { // a plugin may wait for the answer before it serves
+		ctx, cancel := context.WithTimeout(r.ctx, callLimit)
+		defer cancel()
+		if o, err := optionsOf(ctx, p.Endpoint); err == nil {
+			p.Options = o
+		} else {
+			r.plugins.log.Warn().Str("resource", string(p.Resource)).Str("error", err.Error()).
+				Msg("the device plugin did not say its options; those of its registration count")
+		}
+		if r.plugins.learn(p, turn) {
+			r.event(p)
+		}
+	})
+	return &api.Empty{}, nil
+}
+
+// optionsOf asks a plugin for its options (GetDevicePluginOptions), as a kubelet always does.
+func optionsOf(ctx context.Context, endpoint string) (devices.Options, error) {
+	conn, err := Dial(endpoint)
+	if err != nil {
+		return devices.Options{}, err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	o, err := api.NewDevicePluginClient(conn).GetDevicePluginOptions(ctx, &api.Empty{}, grpc.WaitForReady(true))
+	if err != nil {
+		return devices.Options{}, fmt.Errorf("GetDevicePluginOptions: %w", err)
+	}
+	return options(o), nil
+}
+
+func options(o *api.DevicePluginOptions) devices.Options {
+	return devices.Options{Preferred: o.GetGetPreferredAllocationAvailable(), PreStart: o.GetPreStartRequired()}
+}

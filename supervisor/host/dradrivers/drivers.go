@@ -1,0 +1,330 @@
+// Package dradrivers is the adapter of port.DRADrivers: it talks to the drivers of dynamic resource allocation on this
+// machine (DRA plugin API v1 and v1beta1). Package deviceplugins finds them in the plugin registry.
+//
+//	registry ──Found──► connecting ──connected──► there ──connection or socket gone──► gone
+//	                        ▲ └─────────────────────────────────┐ │
+//	                        └──────────connection gone──────────┴─┘
+//
+// While a driver is updated, two of its processes may be registered. The later one that is connected counts.
+package dradrivers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	health "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
+	api "k8s.io/kubelet/pkg/apis/dra/v1"
+	beta "k8s.io/kubelet/pkg/apis/dra/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/claims"
+	"github.com/troupe-dev/troupe/actors/decide/claimstate"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
+)
+
+// deviceLimit bounds how many devices, requests of one or CDI names of one a driver may say of a claim. The API allows
+// 32 devices.
+const deviceLimit = 1024
+
+// reconnect is how a connection is tried again. A driver that has restarted is soon there.
+var reconnect = grpc.ConnectParams{
+	Backoff: backoff.Config{
+		BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 5 * time.Second,
+	},
+	MinConnectTimeout: 5 * time.Second,
+}
+
+// Drivers are the DRA drivers of one agent.
+type Drivers struct {
+	log    zerolog.Logger
+	called func(driver, method, code string, took time.Duration)
+	mu     sync.Mutex
+	// instances are the processes that registered, the latest last; shown is what was told last of each driver.
+	instances []*instance
+	shown     map[string]port.DRADriver
+	// listeners get what is told.
+	listeners map[*func(port.DRADriver)]bool
+	closed    bool
+	all       sync.WaitGroup
+}
+
+// instance is a process of a driver.
+type instance struct {
+	port.DRADriver
+	conn      *grpc.ClientConn
+	cancel    context.CancelFunc
+	connected bool
+}
+
+var _ port.DRADrivers = (*Drivers)(nil)
+
+// New makes the adapter. Found has to be called with what is in the plugin registry. called is told of each call of a
+// driver: the full name of the method, the name of the gRPC code, and how long it took. It must not block.
+func New(log zerolog.Logger, called func(driver, method, code string, took time.Duration)) *Drivers {
+	return &Drivers{
+		log: log, called: called, shown: map[string]port.DRADriver{}, listeners: map[*func(port.DRADriver)]bool{},
+	}
+}
+
+// Found notes a driver that has registered, or whose socket is gone.
+func (d *Drivers) Found(found port.DRADriver) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	same := func(i *instance) bool { return i.Name == found.Name && i.Endpoint == found.Endpoint }
+	for _, i := range d.instances {
+		if same(i) {
+			i.cancel()
+		}
+	}
+	d.instances = slices.DeleteFunc(d.instances, same)
+	if !found.Gone && !d.closed {
+		d.connect(found)
+	}
+	d.show(found.Name)
+}
+
+// connect begins to watch the connection to a driver. With mu.
+func (d *Drivers) connect(found port.DRADriver) {
+	conn, err := deviceplugins.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
+	if err != nil {
+		d.log.Warn().Str("driver", found.Name).Str("socket", found.Endpoint).Str("error", err.Error()).
+			Msg("the DRA driver can't be connected to")
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	i := &instance{DRADriver: found, conn: conn, cancel: cancel}
+	d.instances = append(d.instances, i)
+	d.all.Go(func() {
+		defer conn.Close() //nolint:errcheck // nothing is left to lose
+		for ctx.Err() == nil {
+			state := conn.GetState()
+			if state == connectivity.Idle {
+				conn.Connect()
+			}
+			d.mu.Lock()
+			i.connected = state == connectivity.Ready
+			d.show(i.Name)
+			d.mu.Unlock()
+			conn.WaitForStateChange(ctx, state)
+		}
+	})
+}
+
+// show tells of a driver what is new. With mu.
+func (d *Drivers) show(name string) {
+	now := port.DRADriver{Name: name, Gone: true}
+	for _, i := range d.instances {
+		if i.Name == name && i.connected {
+			now = i.DRADriver
+		}
+	}
+	was, known := d.shown[name]
+	if was == now || !known && now.Gone {
+		return
+	}
+	d.shown[name] = now
+	for event := range d.listeners { // order-free: each on its own
+		(*event)(now)
+	}
+}
+
+// Drivers implements port.DRADrivers.
+func (d *Drivers) Drivers(ctx context.Context, event func(port.DRADriver), done func(error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.listeners[&event] = true
+	for _, shown := range d.shown { // order-free: each on its own
+		event(shown)
+	}
+	go func() {
+		<-ctx.Done()
+		d.mu.Lock()
+		delete(d.listeners, &event)
+		d.mu.Unlock()
+		done(&port.Error{Kind: port.Canceled, Verb: "Drivers", Object: "DRA", Detail: "the agent stopped listening"})
+	}()
+}
+
+// Close ends all connections.
+func (d *Drivers) Close() {
+	d.mu.Lock()
+	for _, i := range d.instances {
+		i.cancel()
+	}
+	d.instances, d.closed = nil, true
+	d.mu.Unlock()
+	d.all.Wait()
+}
+
+// Prepare implements port.DRADrivers.
+func (d *Drivers) Prepare(
+	ctx context.Context, of port.DRADriver, objects []claims.Object, done func(map[types.UID]claims.Answer, error),
+) {
+	method := api.DRAPlugin_NodePrepareResources_FullMethodName
+	if of.Service == beta.DRAPluginService { // its messages have the same encoding
+		method = beta.DRAPlugin_NodePrepareResources_FullMethodName
+	}
+	var r api.NodePrepareResourcesResponse
+	d.call(ctx, "NodePrepareResources", method, of, &api.NodePrepareResourcesRequest{Claims: named(objects)}, &r,
+		func(err error) { answer(done, err, r.GetClaims(), prepared) })
+}
+
+// Unprepare implements port.DRADrivers.
+func (d *Drivers) Unprepare(
+	ctx context.Context, of port.DRADriver, objects []claims.Object, done func(map[types.UID]claims.Answer, error),
+) {
+	method := api.DRAPlugin_NodeUnprepareResources_FullMethodName
+	if of.Service == beta.DRAPluginService {
+		method = beta.DRAPlugin_NodeUnprepareResources_FullMethodName
+	}
+	var r api.NodeUnprepareResourcesResponse
+	d.call(ctx, "NodeUnprepareResources", method, of, &api.NodeUnprepareResourcesRequest{Claims: named(objects)}, &r,
+		func(err error) { answer(done, err, r.GetClaims(), unprepared) })
+}
+
+// answer says what a driver has answered for each claim.
+func answer[T any](
+	done func(map[types.UID]claims.Answer, error), err error, all map[string]T, of func(T) claims.Answer,
+) {
+	if err != nil {
+		done(nil, err)
+		return
+	}
+	out := make(map[types.UID]claims.Answer, len(all))
+	for uid, c := range all { // order-free: a map again
+		out[types.UID(uid)] = of(c)
+	}
+	done(out, nil)
+}
+
+const (
+	// healthCounts is how long a report counts if the driver does not say, longest the most that it may say.
+	healthCounts, longest = 30 * time.Second, 24 * time.Hour
+	// reportLimit bounds how many devices are in a report.
+	reportLimit = 10_000
+)
+
+// Health implements port.DRADrivers.
+func (d *Drivers) Health(
+	ctx context.Context, of port.DRADriver, event func([]claims.Report), done func(error),
+) {
+	const verb = "NodeWatchResources"
+	d.reach(verb, of, done, func(conn *grpc.ClientConn) {
+		ctx, cancel := context.WithCancel(ctx) // it ends the stream
+		defer cancel()
+		stream, err := health.NewDRAResourceHealthClient(conn).NodeWatchResources(ctx, &health.NodeWatchResourcesRequest{})
+		for err == nil {
+			var r *health.NodeWatchResourcesResponse
+			if r, err = stream.Recv(); err == nil {
+				event(reports(r.GetDevices()))
+			}
+		}
+		switch {
+		case status.Code(err) == codes.Unimplemented:
+			err = &port.Error{Kind: port.Unsupported, Verb: verb, Object: of.Name, Detail: "it has no health service"}
+		case errors.Is(err, io.EOF):
+			err = &port.Error{Kind: port.Unavailable, Verb: verb, Object: of.Name, Detail: "the driver ended it"}
+		default:
+			err = deviceplugins.Failure(ctx, verb, of.Name, err)
+		}
+		done(err)
+	})
+}
+
+func reports(all []*health.DeviceHealth) []claims.Report {
+	out := make([]claims.Report, 0, len(all))
+	for _, d := range all[:min(len(all), reportLimit)] {
+		r := claims.Report{
+			Pool: d.GetDevice().GetPoolName(), Device: d.GetDevice().GetDeviceName(),
+			Health: v1.ResourceHealthStatusUnknown, Message: deviceplugins.Bounded(d.GetMessage()), For: healthCounts,
+		}
+		switch d.GetHealth() {
+		case health.HealthStatus_HEALTHY:
+			r.Health = v1.ResourceHealthStatusHealthy
+		case health.HealthStatus_UNHEALTHY:
+			r.Health = v1.ResourceHealthStatusUnhealthy
+		case health.HealthStatus_UNKNOWN: // as it is
+		}
+		if s := d.GetHealthCheckTimeoutSeconds(); s > 0 {
+			r.For = time.Duration(min(s, int64(longest/time.Second))) * time.Second
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func named(objects []claims.Object) []*api.Claim {
+	out := make([]*api.Claim, len(objects))
+	for i, o := range objects {
+		out[i] = &api.Claim{Namespace: o.Namespace, Name: o.Name, Uid: string(o.UID)}
+	}
+	return out
+}
+
+// unprepared and prepared are what a driver says of one claim.
+func unprepared(c *api.NodeUnprepareResourceResponse) claims.Answer {
+	return claims.Answer{Error: deviceplugins.Bounded(c.GetError())}
+}
+
+func prepared(c *api.NodePrepareResourceResponse) claims.Answer {
+	if c.GetError() != "" {
+		return claims.Answer{Error: deviceplugins.Bounded(c.GetError())}
+	}
+	if n := len(c.GetDevices()); n > deviceLimit {
+		return claims.Answer{Error: fmt.Sprintf("the driver lists %d devices; at most %d are supported", n, deviceLimit)}
+	}
+	var out []claimstate.Device
+	for _, d := range c.GetDevices() {
+		if len(d.GetRequestNames()) > deviceLimit || len(d.GetCdiDeviceIds()) > deviceLimit {
+			return claims.Answer{Error: fmt.Sprintf("the driver lists more than %d requests or CDI devices of device %q",
+				deviceLimit, deviceplugins.Bounded(d.GetDeviceName()))}
+		}
+		out = append(out, claimstate.Device{
+			Pool: d.GetPoolName(), Name: d.GetDeviceName(), Share: types.UID(d.GetShareId()),
+			Requests: d.GetRequestNames(), CDI: d.GetCdiDeviceIds(),
+		})
+	}
+	return claims.Answer{Devices: out}
+}
+
+// reach has use run beside the caller with the connection to a driver, or says that the driver is gone.
+func (d *Drivers) reach(verb string, of port.DRADriver, gone func(error), use func(*grpc.ClientConn)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, i := range d.instances {
+		if i.Name == of.Name && i.Endpoint == of.Endpoint {
+			go use(i.conn)
+			return
+		}
+	}
+	go gone(&port.Error{Kind: port.Unavailable, Verb: verb, Object: of.Name, Detail: "the DRA driver is gone"})
+}
+
+// call makes one call of a driver.
+func (d *Drivers) call(
+	ctx context.Context, verb, method string, of port.DRADriver, request, response any, done func(error),
+) {
+	d.reach(verb, of, done, func(conn *grpc.ClientConn) {
+		began := time.Now()
+		err := conn.Invoke(ctx, method, request, response)
+		d.called(of.Name, method, status.Code(err).String(), time.Since(began))
+		if err != nil {
+			done(deviceplugins.Failure(ctx, verb, of.Name, err))
+			return
+		}
+		done(nil)
+	})
+}

@@ -1,0 +1,78 @@
+package damage_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/troupe-dev/troupe/actors/decide/cpustate"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/memorystate"
+	"github.com/troupe-dev/troupe/tests/damage"
+)
+
+// TestCPUManagerState: a damaged cpu_manager_state never ends the agent without a reason.
+func TestCPUManagerState(t *testing.T) {
+	// Without a checksum, as of old kubelets: what is wrong must be told by its shape.
+	const content = `{"policyName":"static","defaultCpuSet":"0,5-7","entries":{"a":{"x":"4"},"b":{"c1":"1-2","c2":"3"}}}`
+	refused := damage.Parse(t, content, func(c []byte) []byte { return append([]byte(nil), c...) }, func(data []byte) error {
+		_, err := cpustate.Parse(data)
+		return err
+	})
+	if refused < damage.Readings/4 {
+		t.Errorf("only %d were refused", refused)
+	}
+}
+
+// TestMemoryManagerState: a damaged memory_manager_state never ends the agent without a reason.
+func TestMemoryManagerState(t *testing.T) {
+	const content = `{"policyName":"Static","machineState":{"0":{"numberOfAssignments":1,"memoryMap":{"memory":{"total":1000,` +
+		`"systemReserved":100,"allocatable":900,"reserved":200,"free":700}},"cells":[0]}},"entries":{"a":{"x":[` +
+		`{"numaAffinity":[0],"type":"memory","size":200}]}}}`
+	refused := damage.Parse(t, content, func(c []byte) []byte { return append([]byte(nil), c...) }, func(data []byte) error {
+		_, err := memorystate.Parse(data)
+		return err
+	})
+	if refused < damage.Readings/4 {
+		t.Errorf("only %d were refused", refused)
+	}
+}
+
+// TestDeviceCheckpoint: a damaged kubelet_internal_checkpoint never ends the agent.
+func TestDeviceCheckpoint(t *testing.T) {
+	content, err := os.ReadFile("../../actors/decide/devicestate/testdata/kubelet-1.36.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// seal writes the checksum that the parser wants, so that the shape is what is wrong.
+	seal := func(content []byte) []byte {
+		content = append([]byte(nil), content...)
+		var f map[string]json.RawMessage
+		if json.Unmarshal(content, &f) != nil || f == nil {
+			return content
+		}
+		f["Checksum"] = json.RawMessage("0")
+		data, err := json.Marshal(f)
+		if err != nil {
+			return content
+		}
+		var sum uint64
+		if _, err := devicestate.Parse(data); err != nil {
+			if n, _ := fmt.Sscanf(err.Error(), "the checksum of the content is %d", &sum); n == 1 {
+				f["Checksum"] = fmt.Appendf(nil, "%d", sum)
+			}
+		}
+		if data, err = json.Marshal(f); err != nil {
+			return content
+		}
+		return data
+	}
+	refused := damage.Parse(t, string(content), seal, func(data []byte) error {
+		_, err := devicestate.Parse(data)
+		return err
+	})
+	if refused < damage.Readings/4 {
+		t.Errorf("only %d were refused", refused)
+	}
+}
