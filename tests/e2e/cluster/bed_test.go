@@ -25,7 +25,7 @@ import (
 const atOnce = "4"
 
 // patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
-const patience = 60 * time.Second
+const patience = 4 * time.Minute
 
 var shared struct {
 	dir      string
@@ -78,9 +78,7 @@ func run(m *testing.M) (code int) {
 		return r, r.PushDemoImages(ctx, repository)
 	})
 	shared.plane = sync.OnceValues(func() (*lab.ControlPlane, error) {
-		p, err := lab.StartControlPlane(ctx, lab.ControlPlaneConfig{
-			Dir: filepath.Join(dir, "plane"), ControllerManager: true, Scheduler: true, Log: os.Stderr,
-		})
+		p, err := lab.StartControlPlane(ctx, planeIn(filepath.Join(dir, "plane")))
 		shared.used = p
 		if repository, err := repository(); err == nil {
 			// Tests that come late want these two, and would wait for minutes. The first tests mostly wait
@@ -105,6 +103,23 @@ func run(m *testing.M) (code int) {
 		}
 	}()
 	return m.Run()
+}
+
+func planeIn(dir string) lab.ControlPlaneConfig {
+	return lab.ControlPlaneConfig{Dir: dir, ControllerManager: true, Scheduler: true, Log: os.Stderr}
+}
+
+// stopPlane stops a control plane of a test's own, and logs what it said if the test has failed.
+func stopPlane(t *testing.T, p *lab.ControlPlane) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := p.Stop(ctx); err != nil {
+		t.Errorf("stop the control plane: %v", err)
+	}
+	if t.Failed() {
+		t.Log(p.LogTails(2000))
+	}
 }
 
 // plane is the control plane of most tests: nobody may stop it.
@@ -212,9 +227,8 @@ func newBed(t *testing.T, name string, change ...func(*setup)) *bed {
 
 // clean takes all away, as a user does, and looks for what stays.
 func (b *bed) clean(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	const patience = 2 * patience // there may be a hundred pods
 	if t.Failed() && b.Agent != nil {
 		if view, err := b.Pods(ctx); err == nil {
 			t.Logf("pods at the end: %+v", view)

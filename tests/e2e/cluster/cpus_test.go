@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/utils/cpuset"
@@ -47,19 +45,24 @@ func (b *bed) awaitAllowed(t *testing.T, name, want string) {
 	})
 }
 
-// TestOwnCPUs: with the static policy, a Guaranteed pod has a CPU alone. What others run on follows when it comes and
-// goes, and nothing changes when the agent is killed.
-func TestOwnCPUs(t *testing.T) {
-	t.Parallel()
+// twoCPUs are the CPUs of this machine, at least two, and the one that a pod gets alone if the first is reserved.
+func twoCPUs(t *testing.T) (all cpuset.CPUSet, own int) {
+	t.Helper()
 	online, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := cpuset.Parse(strings.TrimSpace(string(online)))
-	if err != nil {
+	if all, err = cpuset.Parse(strings.TrimSpace(string(online))); err != nil {
 		t.Fatal(err)
 	}
-	own := all.List()[1]
+	return all, all.List()[1]
+}
+
+// TestOwnCPUs: with the static policy, a Guaranteed pod has a CPU alone. What others run on follows when it comes and
+// goes, and nothing changes when the agent is killed.
+func TestOwnCPUs(t *testing.T) {
+	t.Parallel()
+	all, own := twoCPUs(t)
 	rest := all.Difference(cpuset.New(own)).String()
 	b := newBed(t, "own-cpus", func(s *setup) {
 		s.agent.Settings = fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\n", strconv.Itoa(all.List()[0]))
@@ -113,13 +116,7 @@ func TestOwnCPUs(t *testing.T) {
 // ownIDs are the CPUs that podresources shows for a pod's container.
 func (b *bed) ownIDs(t *testing.T, name string) []int64 {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(b.Root(), "pod-resources", "kubelet.sock"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	got, err := podresources.NewPodResourcesListerClient(conn).Get(t.Context(),
+	got, err := b.monitor(t).Get(t.Context(),
 		&podresources.GetPodResourcesRequest{PodName: name, PodNamespace: b.name})
 	if err != nil {
 		t.Fatal(err)

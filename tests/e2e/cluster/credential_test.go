@@ -42,7 +42,7 @@ func TestWrongCredential(t *testing.T) {
 		return nil
 	})
 	b.await(t, "the log says what is wrong", func() error {
-		if len(b.complaints("credential")) == 0 {
+		if len(b.complaints("the credential")) == 0 {
 			return fmt.Errorf("it says %s", b.LogTail(2000))
 		}
 		return nil
@@ -90,7 +90,7 @@ func TestCertificateReplaced(t *testing.T) {
 	if c := condition(b.node(t), v1.NodeReady); c.Status != v1.ConditionTrue {
 		t.Errorf("the node is %+v", c)
 	}
-	if got := b.complaints("credential"); len(got) > 0 {
+	if got := b.complaints("the credential"); len(got) > 0 {
 		t.Errorf("the log says %s", strings.Join(got, "\n"))
 	}
 }

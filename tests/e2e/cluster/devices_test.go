@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -17,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 const (
@@ -123,8 +123,14 @@ func TestChangeoverWithDevices(t *testing.T) {
 		}
 		break
 	}
+	err = lab.Eventually(t.Context(), 2*patience, "the plugin is not waited for any more", func() error {
+		return phase(v1.PodFailed)(b.get(t, "late"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.awaitRefused(t, "late", "UnexpectedAdmissionError", `container "app"`, "resources.limits[nvidia.com/gpu]", "no device plugin serves it")
-	b.awaitRefused(t, "claims", "UnexpectedAdmissionError", "spec.resourceClaims[0]", `claim "gpu"`, `ResourceClaim "shared"`)
+	b.awaitEvent(t, "claims", "FailedPrepareDynamicResources", `ResourceClaim "shared" is not allocated`)
 	b.awaitPod(t, "plugged", "is ready", ready)
 	b.create(t, b.bound("greedy", dongle, "2"))
 	b.awaitRefused(t, "greedy", "OutOfexample.com/dongle", "requested: 2, used: 1, capacity: 2")
@@ -132,7 +138,7 @@ func TestChangeoverWithDevices(t *testing.T) {
 	if was, is := trains.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]; was.ContainerID != is.ContainerID || is.RestartCount != 0 {
 		t.Errorf("the pod that has a GPU was %+v and is %+v", was, is)
 	}
-	b.wantDevices(t, map[string]string{"trains": "nvidia.com/gpu[GPU-2]@1", "plugged": ""})
+	b.wantDevices(t, map[string]string{"trains": "nvidia.com/gpu[GPU-2]@1", "plugged": "", "claims": ""})
 }
 
 // leaveDevices writes what a kubelet knows of its plugin, and of the GPU that it gave to a pod.
@@ -154,13 +160,7 @@ func (b *bed) leaveDevices(t *testing.T, p *v1.Pod) {
 // wantDevices asks as a monitor does, and holds the devices of pods against want.
 func (b *bed) wantDevices(t *testing.T, want map[string]string) {
 	t.Helper()
-	conn, err := grpc.NewClient("unix://"+filepath.Join(b.Root(), "pod-resources", "kubelet.sock"),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	list, err := podresources.NewPodResourcesListerClient(conn).List(t.Context(), &podresources.ListPodResourcesRequest{})
+	list, err := b.monitor(t).List(t.Context(), &podresources.ListPodResourcesRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,10 @@ func (b *bed) wantDevices(t *testing.T, want map[string]string) {
 	for _, p := range list.GetPodResources() {
 		got[p.GetName()] = ""
 		for _, d := range p.GetContainers()[0].GetDevices() {
-			got[p.GetName()] += fmt.Sprintf("%s%v@%d", d.GetResourceName(), d.GetDeviceIds(), d.GetTopology().GetNodes()[0].GetID())
+			got[p.GetName()] += fmt.Sprintf("%s%v", d.GetResourceName(), d.GetDeviceIds())
+			for _, n := range d.GetTopology().GetNodes() {
+				got[p.GetName()] += fmt.Sprintf("@%d", n.GetID())
+			}
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -18,7 +18,7 @@ func TestPreStopGoesOn(t *testing.T) {
 		dir := t.TempDir()
 		b.create(t, b.pod("web", func(s *v1.PodSpec) {
 			work("append /f/order started then trap 0s then append /f/order SIGTERM then ignore")(s)
-			s.TerminationGracePeriodSeconds = new(int64(2))
+			s.TerminationGracePeriodSeconds = new(int64(8))
 			s.Volumes = []v1.Volume{volume("f", v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}})}
 			s.Containers[0].VolumeMounts = []v1.VolumeMount{mounted("f")}
 			s.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{
@@ -34,7 +34,7 @@ func TestPreStopGoesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Ten lines a second, and two seconds after SIGTERM.
+		// Ten lines a second, and two seconds after SIGTERM. On a slow machine the hook needs some to begin.
 		if got := strings.ReplaceAll(string(text), "\n", " "); !regexp.MustCompile(`^started (hook )+SIGTERM (hook ){5,}$`).MatchString(got) {
 			t.Errorf("in order: %s", got)
 		}

@@ -48,17 +48,17 @@ type outage struct {
 	everywhere bool
 }
 
-// TestApiserverAway is an apiserver that is away while containers crash and pods finish: within five
-// seconds of its return it knows all of it, and nothing was restarted that should not. It has the
-// control plane to itself.
-func TestApiserverAway(t *testing.T) {
-	b := started(t, "apiserver-away")
+// apiserverAway is an apiserver that is away while containers crash and pods finish: within five
+// seconds of its return it knows all of it, and nothing was restarted that should not.
+func apiserverAway(t *testing.T, own func(*setup)) {
+	b := started(t, "apiserver-away", own)
 	b.outage(t, outage{begin: b.plane.KillAPIServer, end: b.plane.StartAPIServer, everywhere: true})
 }
 
 // TestApiserverUnreachable is the same for an apiserver that is there, and that one node can't reach or
 // gets no sense out of. What users ask for meanwhile is done when it can.
 func TestApiserverUnreachable(t *testing.T) {
+	t.Parallel()
 	plane(t)
 	unavailable := func(code int, reason string, after time.Duration) apiproxy.Answer {
 		return apiproxy.Status(code, reason, "etcdserver: request timed out", after)

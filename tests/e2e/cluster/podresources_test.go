@@ -12,19 +12,25 @@ import (
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
+// monitor asks the agent what pods have.
+func (b *bed) monitor(t *testing.T) podresources.PodResourcesListerClient {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+filepath.Join(b.Root(), "pod-resources", "kubelet.sock"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return podresources.NewPodResourcesListerClient(conn)
+}
+
 // TestPodResources is what a monitor of devices asks: which pods are there, and what has each alone.
 func TestPodResources(t *testing.T) {
 	t.Parallel()
 	b := started(t, "alone")
 	b.create(t, b.pod("web", nil))
 	b.awaitPod(t, "web", "is ready", ready)
-	socket := filepath.Join(b.Root(), "pod-resources", "kubelet.sock")
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	client := podresources.NewPodResourcesListerClient(conn)
+	client := b.monitor(t)
 	list, err := client.List(t.Context(), &podresources.ListPodResourcesRequest{})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/shortage"
@@ -53,6 +55,42 @@ func (b *bed) awaitEvicted(t *testing.T, name, message string) *v1.Pod {
 		t.Errorf("pod %s: reason %q, message %q; want Evicted, %q", name, p.Status.Reason, p.Status.Message, message)
 	}
 	return p
+}
+
+// annotatedEvicted waits until the apiserver has the event of an eviction for a shortage of the node, and compares its
+// annotations with the message of the pod's status: both say how much which containers used.
+func (b *bed) annotatedEvicted(t *testing.T, p *v1.Pod, starved string) {
+	t.Helper()
+	var annotations map[string]string
+	b.await(t, "the apiserver has the event Evicted of pod "+p.Name, func() error {
+		list, err := b.admin.CoreV1().Events(b.name).List(t.Context(), metav1.ListOptions{
+			FieldSelector: "reason=Evicted,involvedObject.name=" + p.Name,
+		})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			return errors.New("there is none")
+		}
+		annotations = list.Items[0].Annotations
+		return nil
+	})
+	var names, used []string
+	for part := range strings.SplitSeq(p.Status.Message, ". ") {
+		if name, rest, is := strings.Cut(strings.TrimPrefix(part, "Container "), " was using "); is {
+			amount, _, _ := strings.Cut(rest, ", ")
+			names, used = append(names, name), append(used, amount)
+		}
+	}
+	want := map[string]string{
+		"starved_resource":           starved,
+		"offending_containers":       strings.Join(names, ","),
+		"offending_containers_usage": strings.Join(used, ","),
+	}
+	if !maps.Equal(annotations, want) {
+		t.Errorf("pod %s: the event Evicted has the annotations %v, want %v; the status says %q", p.Name, annotations, want,
+			p.Status.Message)
+	}
 }
 
 // bystanders are pods that have nothing to do with a shortage: what the returned function finds must be as it was.
@@ -111,7 +149,7 @@ func changes(list ...func(*v1.PodSpec)) func(*v1.PodSpec) {
 	}
 }
 
-// TestMemoryHog: of twenty-one pods on a node, one takes all memory. It is evicted before the kernel's OOM killer
+// TestMemoryHog: of several pods on a node, once of twenty-one, one takes all memory. It is evicted before the kernel's OOM killer
 // chooses anybody, and the others do not notice.
 func TestMemoryHog(t *testing.T) {
 	t.Parallel()
@@ -125,11 +163,13 @@ func TestMemoryHog(t *testing.T) {
 		settings string
 		// reserved: the node has less memory for pods as the rest is reserved, not as its own cgroup is limited.
 		reserved bool
+		// others is how many pods run beside it.
+		others int
 	}{
-		{"noticed", anonymous, "", false},
-		{"measured", anonymous, "kernelMemcgNotification: false\n", false},
-		{"volume", shared, "", false},
-		{"reserved", anonymous, "", true},
+		{"noticed", anonymous, "", false, 20},
+		{"measured", anonymous, "kernelMemcgNotification: false\n", false, 4},
+		{"volume", shared, "", false, 4},
+		{"reserved", anonymous, "", true, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -151,15 +191,19 @@ func TestMemoryHog(t *testing.T) {
 			}
 			b.start(t)
 			b.awaitNode(t, "is ready for pods", usable)
-			undisturbed := b.bystanders(t, 20)
+			undisturbed := b.bystanders(t, c.others)
 
 			memory := sample(t, shortage.MemoryLimit-shortage.MemoryThreshold, func() (int64, error) { return shortage.Taken(group) })
 			b.create(t, b.pod("hog", c.hog))
 			acted := b.evictedAt(t, "hog")
 			b.awaitNode(t, "is short of memory", pressed(v1.NodeMemoryPressure, v1.ConditionTrue))
 			shownAt := time.Now()
-			b.awaitEvicted(t, "hog", fmt.Sprintf("The node was low on resource: memory. Threshold quantity: %dMi, available: ", shortage.MemoryThreshold/mib))
+			hog := b.awaitEvicted(t, "hog", fmt.Sprintf("The node was low on resource: memory. Threshold quantity: %dMi, available: ", shortage.MemoryThreshold/mib))
 			failed := time.Now()
+			if !strings.Contains(hog.Status.Message, "Container app was using ") {
+				t.Errorf("pod hog: its message does not say how much it used: %q", hog.Status.Message)
+			}
+			b.annotatedEvicted(t, hog, "memory")
 			b.await(t, "its memory is free again", func() error {
 				if seen := memory.Seen(); seen.Relieved.IsZero() {
 					return fmt.Errorf("peak %d MiB", seen.Peak/mib)
@@ -301,8 +345,9 @@ func TestDiskFiller(t *testing.T) {
 	shownAt := time.Now()
 	b.awaitNode(t, "has the taint that keeps pods away", tainted(true))
 	taintedAt := time.Now()
-	b.awaitEvicted(t, "filler", "The node was low on resource: ephemeral-storage. Threshold quantity: ")
+	filler := b.awaitEvicted(t, "filler", "The node was low on resource: ephemeral-storage. Threshold quantity: ")
 	failed := time.Now()
+	b.annotatedEvicted(t, filler, "ephemeral-storage")
 	b.awaitNode(t, "has enough disk", pressed(v1.NodeDiskPressure, v1.ConditionFalse))
 	clear := time.Now()
 	seen := disk.Seen()

@@ -27,6 +27,7 @@ func nodeReads(alsoGet bool) func(*http.Request) bool {
 // list or watch nodes, or read one, for longer than a lease is good: the node stays Ready, what ran is
 // looked after, and a new pod starts if the node can be read at all.
 func TestRestartWhileWatchesAreRefused(t *testing.T) {
+	t.Parallel()
 	plane(t)
 	for name, alsoGet := range map[string]bool{"watch": false, "all-reads": true} {
 		t.Run(name, func(t *testing.T) {

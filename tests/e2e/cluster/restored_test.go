@@ -8,13 +8,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestRestoredFromBackup: an administrator restores the cluster's store from a backup, and starts the
+// restoredFromBackup: an administrator restores the cluster's store from a backup, and starts the
 // control plane again. Versions have gone back, so a watch that goes on from its last one would hear of
 // nothing until the store has caught up. The agent notices, and lists again: what was made since the
 // backup is taken down, what was deleted since runs again, what ran all the time is not touched, and new
-// pods start. It has the control plane to itself.
-func TestRestoredFromBackup(t *testing.T) {
-	b := started(t, "restored")
+// pods start.
+func restoredFromBackup(t *testing.T, own func(*setup)) {
+	b := started(t, "restored", own)
 	before := b.create(t, b.pod("before", nil))
 	deleted := b.create(t, b.pod("deleted", nil))
 	b.awaitPod(t, "before", "is ready", ready)

@@ -153,6 +153,13 @@ func follows(lines, story []string) string {
 // joined is a bed whose agent is a member, of whatever kind.
 func joined(t *testing.T, name string, agent member.Agent, settings ...string) *bed {
 	t.Helper()
+	b, _ := joinedAs(t, name, agent, settings...)
+	return b
+}
+
+// joinedAs is joined, with the agent's process.
+func joinedAs(t *testing.T, name string, agent member.Agent, settings ...string) (*bed, *member.Member) {
+	t.Helper()
 	lab.Need(t, append(lab.Containerd2.Needs(), lab.GoToolchain)...)
 	registry, err := shared.registry()
 	if err != nil {
@@ -220,5 +227,5 @@ func joined(t *testing.T, name string, agent member.Agent, settings ...string) *
 		t.Fatal(err)
 	}
 	b.awaitNode(t, "is ready for pods", usable)
-	return b
+	return b, m
 }

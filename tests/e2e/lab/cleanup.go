@@ -19,7 +19,7 @@ import (
 )
 
 // perPod bounds a removal through CRI: a pod that takes longer is removed by force.
-const perPod = 30 * time.Second
+const perPod = 2 * time.Minute
 
 // Cleanup removes every pod, first through containerd, which it starts if needed, then by force
 // what is left; stops containerd and the registry; and takes away mounts, network namespaces, the
@@ -62,7 +62,7 @@ func (l *Lab) RemovePods(ctx context.Context) error {
 	}
 	ids := make(chan string)
 	errs := make(chan error)
-	const workers = 8
+	const workers = 3
 	for range workers {
 		go func() {
 			var err error
@@ -115,29 +115,7 @@ func (l *Lab) removePod(ctx context.Context, id string) error {
 
 // removeByForce removes what containerd did not.
 func (l *Lab) removeByForce(ctx context.Context) error {
-	bundles, err := filepath.Glob(filepath.Join(l.dir, "state/io.containerd.runtime.v2.task/k8s.io/*"))
-	if err != nil {
-		return err
-	}
-	var ids, shimSockets []string
-	for _, bundle := range bundles {
-		ids = append(ids, filepath.Base(bundle))
-		shimSockets = append(shimSockets, shimSocket(bundle))
-	}
-	shims, err := l.shims()
-	if err != nil {
-		return err
-	}
-	contained, err := containerProcesses(ids)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(l.killStray(ctx), kill(ctx, append(shims, contained...)), l.endOrphans(ctx))
-	for _, socket := range shimSockets {
-		if socket != "" {
-			err = errors.Join(err, ignoreMissing(os.Remove(socket)))
-		}
-	}
+	ids, err := l.endByForce(ctx)
 	err = errors.Join(err, l.removeCgroups(ctx, ids), Unmount(l.dir), l.removeNetwork(ctx, ids))
 	for _, part := range []string{"root", "state", "cni", "certs.d", "cdi", "containerd.toml", "network.json", "containerd.sock", "containerd.sock.ttrpc"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(l.dir, part)))
@@ -146,6 +124,34 @@ func (l *Lab) removeByForce(ctx context.Context) error {
 		err = errors.Join(err, os.RemoveAll(l.sockets))
 	}
 	return err
+}
+
+// endByForce ends all processes of the lab, and says which containers there were.
+func (l *Lab) endByForce(ctx context.Context) (ids []string, err error) {
+	bundles, err := filepath.Glob(filepath.Join(l.dir, "state/io.containerd.runtime.v2.task/k8s.io/*"))
+	if err != nil {
+		return nil, err
+	}
+	var shimSockets []string
+	for _, bundle := range bundles {
+		ids = append(ids, filepath.Base(bundle))
+		shimSockets = append(shimSockets, shimSocket(bundle))
+	}
+	shims, err := l.shims()
+	if err != nil {
+		return ids, err
+	}
+	contained, err := containerProcesses(ids)
+	if err != nil {
+		return ids, err
+	}
+	err = errors.Join(l.killStray(ctx), kill(ctx, append(shims, contained...)), l.endOrphans(ctx))
+	for _, socket := range shimSockets {
+		if socket != "" {
+			err = errors.Join(err, ignoreMissing(os.Remove(socket)))
+		}
+	}
+	return ids, err
 }
 
 // endOrphans ends what runs in the lab's cgroups though the runtime knows nothing of it any more. When an agent is

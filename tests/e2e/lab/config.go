@@ -21,7 +21,7 @@ type settings struct {
 
 // writeConfig writes containerd's configuration, the mirror configuration and the CNI network.
 func (l *Lab) writeConfig() error {
-	for _, dir := range []string{l.sockets, filepath.Join(l.dir, "cni/net.d"), filepath.Join(l.dir, "certs.d/_default"), filepath.Join(l.dir, "cdi")} {
+	for _, dir := range []string{l.sockets, filepath.Join(l.dir, "cni/net.d"), filepath.Join(l.dir, "certs.d/_default"), l.CDIDir()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -195,3 +195,6 @@ func hasCapability(bit uint) (bool, error) {
 	}
 	return false, fmt.Errorf("no CapEff in /proc/self/status")
 }
+
+// CDIDir is where containerd looks for specs of devices (Container Device Interface).
+func (l *Lab) CDIDir() string { return filepath.Join(l.dir, "cdi") }

@@ -66,7 +66,7 @@ type component struct {
 
 const (
 	// An apiserver that has little CPU takes its time.
-	componentStartTimeout = 90 * time.Second
+	componentStartTimeout = 3 * time.Minute
 	serviceCIDR           = "10.96.0.0/16"
 	firstServiceIP        = "10.96.0.1"
 )

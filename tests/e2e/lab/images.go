@@ -19,6 +19,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
@@ -97,11 +98,20 @@ func BuildProgram(ctx context.Context, repository, program string) ([]byte, erro
 
 // NewProgramImage is an image whose entrypoint is the static binary, named as the program.
 func NewProgramImage(program string, binary []byte) (v1.Image, error) {
-	return NewImage(v1.Config{
-		Entrypoint: []string{"/" + program},
-		Env:        []string{"PATH=/"},
-		WorkingDir: "/",
-	}, File{Path: program, Mode: 0o755, Data: binary})
+	return NewImage(programConfig(program), File{Path: program, Mode: 0o755, Data: binary})
+}
+
+// NewPlainImage is NewProgramImage with a layer that is not compressed, for a machine on which that takes long.
+func NewPlainImage(program string, binary []byte) (v1.Image, error) {
+	layer, err := layerOf([]File{{Path: program, Mode: 0o755, Data: binary}})
+	if err != nil {
+		return nil, err
+	}
+	return imageOf(programConfig(program), static.NewLayer(layer, types.OCIUncompressedLayer))
+}
+
+func programConfig(program string) v1.Config {
+	return v1.Config{Entrypoint: []string{"/" + program}, Env: []string{"PATH=/"}, WorkingDir: "/"}
 }
 
 func busyboxImage() (v1.Image, error) {
@@ -132,13 +142,9 @@ type File struct {
 // same digest. Besides the files it has the directories that users expect: /etc with passwd and
 // group, /tmp, /proc, /dev, /sys.
 func NewImage(config v1.Config, files ...File) (v1.Image, error) {
-	layerTar, err := tarOf(append([]File{
-		{Path: "etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n")},
-		{Path: "etc/group", Mode: 0o644, Data: []byte("root:x:0:\nuser:x:1000:\n")},
-		{Path: "tmp/", Mode: 0o1777}, {Path: "proc/", Mode: 0o755}, {Path: "dev/", Mode: 0o755}, {Path: "sys/", Mode: 0o755},
-	}, files...))
+	layerTar, err := layerOf(files)
 	if err != nil {
-		return nil, fmt.Errorf("make image layer: %w", err)
+		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(layerTar)), nil
@@ -146,6 +152,22 @@ func NewImage(config v1.Config, files ...File) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make image layer: %w", err)
 	}
+	return imageOf(config, layer)
+}
+
+func layerOf(files []File) ([]byte, error) {
+	layer, err := tarOf(append([]File{
+		{Path: "etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n")},
+		{Path: "etc/group", Mode: 0o644, Data: []byte("root:x:0:\nuser:x:1000:\n")},
+		{Path: "tmp/", Mode: 0o1777}, {Path: "proc/", Mode: 0o755}, {Path: "dev/", Mode: 0o755}, {Path: "sys/", Mode: 0o755},
+	}, files...))
+	if err != nil {
+		return nil, fmt.Errorf("make image layer: %w", err)
+	}
+	return layer, nil
+}
+
+func imageOf(config v1.Config, layer v1.Layer) (v1.Image, error) {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err := mutate.AppendLayers(base, layer)
 	if err != nil {

@@ -77,8 +77,8 @@ type Lab struct {
 const longestSocketPath = 100
 
 const (
-	startTimeout = 90 * time.Second // much, for a busy or an emulated machine
-	stopTimeout  = 20 * time.Second
+	startTimeout = 3 * time.Minute // much, for a busy or an emulated machine
+	stopTimeout  = time.Minute
 )
 
 // New prepares a lab: takes the directory, builds containerd if needed, starts the registry.

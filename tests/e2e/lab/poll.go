@@ -6,18 +6,33 @@ import (
 	"time"
 )
 
+const (
+	// pollSoon is the time between two looks at first, pollLate the longest later.
+	pollSoon, pollLate = 20 * time.Millisecond, 500 * time.Millisecond
+	// pollRest is how many times as long as a look the pause after it is, while that is less than pollLate: looks shall
+	// not be what keeps the machine busy.
+	pollRest = 10
+)
+
+// pollPause is the time until the next look: the last one took so long, and the first one was so long ago.
+func pollPause(took, since time.Duration) time.Duration {
+	return min(max(pollSoon, pollRest*took, since/50), max(pollLate, took))
+}
+
 // poll asks condition again and again until it holds, fails, or ctx ends.
 func poll(ctx context.Context, condition func() (bool, error)) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	begin := time.Now()
 	for {
+		look := time.Now()
 		if done, err := condition(); done || err != nil {
 			return err
 		}
+		pause := time.NewTimer(pollPause(time.Since(look), time.Since(begin)))
 		select {
 		case <-ctx.Done():
+			pause.Stop()
 			return ctx.Err()
-		case <-tick.C:
+		case <-pause.C:
 		}
 	}
 }

@@ -211,7 +211,7 @@ func (m *Member) PID() int {
 }
 
 // stopPatience is how long an agent has to end after SIGTERM.
-const stopPatience = 20 * time.Second
+const stopPatience = time.Minute
 
 // Stop ends the agent by SIGTERM. Its pods go on.
 func (m *Member) Stop(ctx context.Context) error { return m.end(ctx, syscall.SIGTERM) }

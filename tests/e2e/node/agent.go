@@ -20,8 +20,8 @@ import (
 const NodeName = "node1"
 
 const (
-	startTimeout = 60 * time.Second // much, for a busy or an emulated machine
-	stopPatience = 10 * time.Second
+	startTimeout = 3 * time.Minute // much, for a busy or an emulated machine
+	stopPatience = 30 * time.Second
 )
 
 // Build builds the agent into dir and returns the binary's path.

@@ -20,7 +20,7 @@ import (
 const atOnce = "6"
 
 // patience is for what takes a moment, on a busy machine too. Nothing here is a measurement.
-const patience = 45 * time.Second
+const patience = 3 * time.Minute
 
 var shared struct {
 	dir      string
@@ -129,7 +129,7 @@ func newBed(t *testing.T, release lab.Release, change ...func(*Config)) *bed {
 }
 
 func (b *bed) clean(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
 	if t.Failed() && b.Agent != nil {
 		if view, err := b.Pods(ctx); err == nil {

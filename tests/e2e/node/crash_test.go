@@ -185,43 +185,42 @@ func TestRuntimeRestarts(t *testing.T) {
 
 // TestPanickingPod shows that an actor that panics on every message costs no other pod anything.
 func TestPanickingPod(t *testing.T) {
-	onEach(t, func(t *testing.T, release lab.Release) {
-		b := started(t, release, func(c *Config) { c.Flags = []string{"--chaos-panic-pod", "default/sick"} })
-		b.apply(t, "well.yaml", restarts("well", "Always", "sleep"))
-		well := b.awaitRunning(t, "well")
-		b.apply(t, "sick.yaml", restarts("sick", "Always", "sleep"))
-		b.await(t, "the sick pod is quarantined", func() error {
-			tree, err := b.Tree(t.Context())
-			if err != nil {
-				return err
-			}
-			for _, a := range tree.Actors {
-				if strings.Contains(strings.ToLower(a.Status), "quarantin") {
-					return nil
-				}
-			}
-			return fmt.Errorf("no actor is: %+v", tree.Actors)
-		})
-		b.awaitPod(t, "sick", "says what is wrong", func(p Pod) error {
-			if p.Problem == "" {
-				return errors.New("it does not")
-			}
-			return nil
-		})
-		b.apply(t, "new.yaml", restarts("new", "Always", "sleep"))
-		b.awaitRunning(t, "new")
-		b.remove(t, "new.yaml")
-		b.await(t, "the new pod is gone", func() error { return b.look(t).Of("new").Empty() })
-		if now := b.awaitRunning(t, "well"); !slices.EqualFunc(now.Containers, well.Containers, sameContainer) || now.Restarts != 0 {
-			t.Errorf("another pod was %+v and is %+v", well, now)
+	t.Parallel()
+	b := started(t, lab.Containerd2, func(c *Config) { c.Flags = []string{"--chaos-panic-pod", "default/sick"} })
+	b.apply(t, "well.yaml", restarts("well", "Always", "sleep"))
+	well := b.awaitRunning(t, "well")
+	b.apply(t, "sick.yaml", restarts("sick", "Always", "sleep"))
+	b.await(t, "the sick pod is quarantined", func() error {
+		tree, err := b.Tree(t.Context())
+		if err != nil {
+			return err
 		}
-		// An agent without the fault finds the pod as any other.
-		if err := b.Stop(t.Context()); err != nil {
-			t.Error(err)
+		for _, a := range tree.Actors {
+			if strings.Contains(strings.ToLower(a.Status), "quarantin") {
+				return nil
+			}
 		}
-		b.SetFlags()
-		b.start(t)
-		b.awaitRunning(t, "sick")
-		b.noneDoubled(t)
+		return fmt.Errorf("no actor is: %+v", tree.Actors)
 	})
+	b.awaitPod(t, "sick", "says what is wrong", func(p Pod) error {
+		if p.Problem == "" {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	b.apply(t, "new.yaml", restarts("new", "Always", "sleep"))
+	b.awaitRunning(t, "new")
+	b.remove(t, "new.yaml")
+	b.await(t, "the new pod is gone", func() error { return b.look(t).Of("new").Empty() })
+	if now := b.awaitRunning(t, "well"); !slices.EqualFunc(now.Containers, well.Containers, sameContainer) || now.Restarts != 0 {
+		t.Errorf("another pod was %+v and is %+v", well, now)
+	}
+	// An agent without the fault finds the pod as any other.
+	if err := b.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	b.SetFlags()
+	b.start(t)
+	b.awaitRunning(t, "sick")
+	b.noneDoubled(t)
 }

@@ -19,7 +19,7 @@ import (
 // so that late answers come to an agent that has given them up.
 func behindProxy(t *testing.T, release lab.Release) (*bed, *criproxy.Proxy) {
 	t.Helper()
-	b := newBed(t, release, func(c *Config) { c.Settings = "runtimeRequestTimeout: 3s\n" })
+	b := newBed(t, release, func(c *Config) { c.Settings = "runtimeRequestTimeout: 10s\n" })
 	proxy, err := criproxy.Start(criproxy.Config{Socket: filepath.Join(filepath.Dir(b.dir), "p.sock"), Target: b.lab.SocketPath()})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ var hangs = []struct {
 
 func hungPod(method string) string { return "hung-" + strings.ToLower(method) }
 
-// TestHungCalls hangs a call of each of ten pods, each in another RPC, while twenty others start
+// TestHungCalls hangs a call of each of ten pods, each in another RPC, while ten others start
 // and stop. When the calls are answered, too late for the agent, nothing is doubled and nothing
 // left.
 func TestHungCalls(t *testing.T) {
@@ -121,7 +121,7 @@ func TestHungCalls(t *testing.T) {
 			return nil
 		})
 
-		const others = 20
+		const others = 10
 		for i := range others {
 			b.apply(t, fmt.Sprintf("other-%d.yaml", i), restarts(fmt.Sprintf("other-%d", i), "Always", "sleep"))
 		}

@@ -378,19 +378,18 @@ func (b *bed) killContainer(t *testing.T, pod, container string) {
 
 // TestLogLinksThatCannotBeMade: pods run all the same, and the log of the agent says once what is wrong.
 func TestLogLinksThatCannotBeMade(t *testing.T) {
-	onEach(t, func(t *testing.T, release lab.Release) {
-		b := newBed(t, release)
-		if err := os.WriteFile(b.Links(), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		b.start(t)
-		b.apply(t, "a.yaml", restarts("a", "Always", "print, hello, then, sleep"))
-		b.apply(t, "b.yaml", restarts("b", "Always", `exit, "1"`))
-		b.awaitRunning(t, "a")
-		b.awaitLines(t, "b", 2)
-		warnings := slices.DeleteFunc(strings.Split(b.Log(), "\n"), func(l string) bool { return !strings.Contains(l, "symlinks to container logs") })
-		if len(warnings) != 1 || !strings.Contains(warnings[0], b.Links()) || !strings.Contains(warnings[0], "--container-log-links-dir") {
-			t.Errorf("warnings: %q", warnings)
-		}
-	})
+	t.Parallel()
+	b := newBed(t, lab.Containerd2)
+	if err := os.WriteFile(b.Links(), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.start(t)
+	b.apply(t, "a.yaml", restarts("a", "Always", "print, hello, then, sleep"))
+	b.apply(t, "b.yaml", restarts("b", "Always", `exit, "1"`))
+	b.awaitRunning(t, "a")
+	b.awaitLines(t, "b", 2)
+	warnings := slices.DeleteFunc(strings.Split(b.Log(), "\n"), func(l string) bool { return !strings.Contains(l, "symlinks to container logs") })
+	if len(warnings) != 1 || !strings.Contains(warnings[0], b.Links()) || !strings.Contains(warnings[0], "--container-log-links-dir") {
+		t.Errorf("warnings: %q", warnings)
+	}
 }

@@ -329,7 +329,7 @@ apiVersion: v1
 kind: Pod
 metadata: {name: prestop-goes-on}
 spec:
-  terminationGracePeriodSeconds: 2
+  terminationGracePeriodSeconds: 8
   containers:
   - name: main
     image: $WORK

@@ -85,21 +85,22 @@ func (b *bed) awaitEvent(t *testing.T, name, reason, words string) {
 func TestProbes(t *testing.T) {
 	onEach(t, func(t *testing.T, release lab.Release) {
 		b := started(t, release)
+		// Only the probe of "hangs" ends by its timeout: on a busy machine a command of a second or two is no news.
 		b.touch(t, "alive")
 		b.touch(t, "lives-long")
 		b.apply(t, "hangs.yaml", work("hangs", "sleep", `
     readinessProbe: {exec: {command: [/work, sleep]}, periodSeconds: 1, timeoutSeconds: 2}`))
 		b.apply(t, "http.yaml", web("http", `
-    readinessProbe: {httpGet: {path: /, port: web}, periodSeconds: 1, failureThreshold: 1}`))
+    readinessProbe: {httpGet: {path: /, port: web}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 1}`))
 		b.apply(t, "exec.yaml", work("exec", "sleep", `
-    readinessProbe: {exec: {command: [/work, cat, /f/ready]}, periodSeconds: 1, failureThreshold: 1}`))
+    readinessProbe: {exec: {command: [/work, cat, /f/ready]}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 1}`))
 		b.apply(t, "tcp.yaml", web("tcp", `
     readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 60}`))
 		b.apply(t, "closed.yaml", web("closed", `
     readinessProbe: {tcpSocket: {port: 8081}, periodSeconds: 1}`))
 		b.apply(t, "lives.yaml", work("lives", "sleep", `
-    livenessProbe: {exec: {command: [/work, cat, /f/alive]}, periodSeconds: 1, failureThreshold: 2}
-    startupProbe: {exec: {command: [/work, cat, /f/lives-long]}, periodSeconds: 1}`))
+    livenessProbe: {exec: {command: [/work, cat, /f/alive]}, periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 2}
+    startupProbe: {exec: {command: [/work, cat, /f/lives-long]}, periodSeconds: 1, timeoutSeconds: 20}`))
 
 		b.awaitPod(t, "tcp", "is ready", Pod.isReady)
 		b.awaitPod(t, "lives", "is ready", Pod.isReady)

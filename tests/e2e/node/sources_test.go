@@ -56,29 +56,28 @@ func TestManifestURL(t *testing.T) {
 
 // TestRunOnce shows that pods run to their end, and the agent with them.
 func TestRunOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, release lab.Release) {
-		b := newBed(t, release, func(c *Config) { c.Settings = "runOnce: true\n" })
-		b.apply(t, "good.yaml", restarts("good", "Never", `exit, "0"`))
-		b.apply(t, "fails.yaml", restarts("fails", "OnFailure", `turns, /f/turns, "2"`))
-		if err := b.Launch(); err != nil {
-			t.Fatal(err)
+	t.Parallel()
+	b := newBed(t, lab.Containerd2, func(c *Config) { c.Settings = "runOnce: true\n" })
+	b.apply(t, "good.yaml", restarts("good", "Never", `exit, "0"`))
+	b.apply(t, "fails.yaml", restarts("fails", "OnFailure", `turns, /f/turns, "2"`))
+	if err := b.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	b.await(t, "the agent ends by itself", func() error {
+		if b.Running() == nil {
+			return errors.New("it runs")
 		}
-		b.await(t, "the agent ends by itself", func() error {
-			if b.Running() == nil {
-				return errors.New("it runs")
-			}
-			return nil
-		})
-		if err := b.process.Err(); err != nil {
-			t.Errorf("it ended with %v; want 0", err)
-		}
-		if len(b.lines("good")) != 1 || len(b.lines("fails")) != 2 {
-			t.Errorf("good ran %d times, fails %d; want 1 and 2", len(b.lines("good")), len(b.lines("fails")))
-		}
-		if running := b.look(t).Running(); len(running) > 0 {
-			t.Errorf("left running: %v", running)
-		}
+		return nil
 	})
+	if err := b.process.Err(); err != nil {
+		t.Errorf("it ended with %v; want 0", err)
+	}
+	if len(b.lines("good")) != 1 || len(b.lines("fails")) != 2 {
+		t.Errorf("good ran %d times, fails %d; want 1 and 2", len(b.lines("good")), len(b.lines("fails")))
+	}
+	if running := b.look(t).Running(); len(running) > 0 {
+		t.Errorf("left running: %v", running)
+	}
 }
 
 // TestCommands shows what people are shown: `troupe pods` and `troupe tree`, as text and as JSON, and

@@ -150,7 +150,7 @@ func TestFlags(t *testing.T) {
 	if count < 140 || len(got) < 80 || len(got) == count {
 		t.Errorf("%d of %d flags act: the test does not see them", len(got), count)
 	}
-	for _, name := range []string{"memory-manager-policy", "lock-file", "experimental-mounter-path"} {
+	for _, name := range []string{"lock-file", "experimental-mounter-path"} {
 		if slices.Contains(got, name) {
 			t.Errorf("--%s is not named", name)
 		}
@@ -197,7 +197,9 @@ func TestGates(t *testing.T) {
 	all := utilfeature.DefaultMutableFeatureGate.GetAll()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		spec := all[name]
-		if strings.HasPrefix(string(name), "All") && len(name) <= len("AllAlpha") {
+		if name == "AllAlpha" || name == "AllBeta" {
+			testGroup(t, all, name, !spec.Default)
+			testGroup(t, all, name, spec.Default)
 			continue
 		}
 		if _, err := load(t, fmt.Sprintf("featureGates: {%s: %v}\n", name, spec.Default)); err != nil {
@@ -223,6 +225,33 @@ func TestGates(t *testing.T) {
 		named := slices.Contains(silent(c), fmt.Sprintf("featureGates[%s]", name))
 		if named == asked(c, string(name)) {
 			t.Errorf("%s (default %v): named at the start is %v, and the code asks for it is %v", name, spec.Default, named, !named)
+		}
+	}
+}
+
+// testGroup: with AllAlpha or AllBeta, each gate that it switches is named, or asked for.
+func testGroup(t *testing.T, all map[featuregate.Feature]featuregate.FeatureSpec, group featuregate.Feature, on bool) {
+	t.Helper()
+	c, err := load(t, fmt.Sprintf("featureGates: {%s: %v}\n", group, on))
+	if err != nil {
+		if !needs(err) {
+			t.Errorf("%s: %v: %v", group, on, err)
+		}
+		return
+	}
+	named := map[string]bool{}
+	for _, w := range c.Warnings() {
+		if list, is := strings.CutPrefix(w, fmt.Sprintf("feature gates of %s that have no effect: ", group)); is {
+			for name := range strings.SplitSeq(list, ", ") {
+				named[name] = true
+			}
+		}
+	}
+	stage := map[featuregate.Feature]string{"AllAlpha": "ALPHA", "AllBeta": "BETA"}[group]
+	for name, spec := range all {
+		switched := string(spec.PreRelease) == stage && !spec.LockToDefault && spec.Default != on
+		if want := switched && !asked(c, string(name)); name != group && named[string(name)] != want {
+			t.Errorf("%s: %v: %s is named: %v, want %v", group, on, name, !want, want)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package vm
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -50,7 +52,34 @@ func makeDisks(ctx context.Context, dir string) (args []string, err error) {
 				return nil, fmt.Errorf("make a disk: %v: %w: %s", step, err, out)
 			}
 		}
-		args = append(args, "-drive", "if=virtio,format=raw,file="+file)
+		args = append(args, drive(file)...)
 	}
-	return args, nil
+	swap := filepath.Join(dir, "swap")
+	if err := os.WriteFile(swap, swapHeader(swapSize), 0o600); err != nil {
+		return nil, fmt.Errorf("make a disk: %w", err)
+	}
+	if err := os.Truncate(swap, swapSize); err != nil {
+		return nil, fmt.Errorf("make a disk: %w", err)
+	}
+	return append(args, drive(swap)...), nil
+}
+
+func drive(file string) []string { return []string{"-drive", "if=virtio,format=raw,file=" + file} }
+
+// SwapDevice is a disk to swap to, after all [Disks].
+const SwapDevice = "/dev/vdc"
+
+const swapSize = 128 << 20
+
+// swapHeader is the first page of a disk to swap to (union swap_header in the kernel's linux/swap.h): a version, the
+// number of the last page, and how many are bad.
+func swapHeader(size uint32) []byte {
+	const page, bootBits = 4096, 1024
+	header := make([]byte, page)
+	for i, n := range []uint32{1, size/page - 1, 0} {
+		binary.LittleEndian.PutUint32(header[bootBits+4*i:], n)
+	}
+	const signature = "SWAPSPACE2"
+	copy(header[page-len(signature):], signature)
+	return header
 }

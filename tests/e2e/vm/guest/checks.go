@@ -475,9 +475,9 @@ func (h *host) deletion(ctx context.Context) error {
 		}
 		left, err := h.podCgroups()
 		left = append(left, node.Leftovers(h.agent, h.lab)...)
-		if h.machine == vm.Systemd && err == nil {
+		if err == nil {
 			var units []string
-			units, err = podUnits(ctx)
+			units, err = h.unitsLeft(ctx)
 			left = append(left, units...)
 		}
 		if err == nil && len(left) > 0 {

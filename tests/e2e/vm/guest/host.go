@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
@@ -54,6 +56,10 @@ type host struct {
 	agent    *node.Agent
 	mounts   []string // before anything began
 	settings string   // of the agent
+	flags    []string // of the agent
+	memory   memory
+	api      kubernetes.Interface // if it can be reached
+	leave    func()
 	// goingDown: systemd is shutting the machine down.
 	goingDown bool
 	uids      map[string]string // of pods that were seen, by name
@@ -71,9 +77,16 @@ func (h *host) checkAll(ctx context.Context) {
 		"runtime": h.runtime, "agent": h.startAgent, "running": h.running, "sidecar": h.sidecar,
 		"crash": h.crash, "limits": h.limits, "podlimits": h.podLimits, "swap": h.swap, "oomgroup": h.oomGroup,
 		"oom": h.oom, "takeover": h.takeover, "resize": h.resize,
-		"clock": h.clock, "nfs": h.nfs, "projects": h.projects, "quota": h.quota, "units": h.units, "killed": h.killed, "evicted": h.evicted,
+		"clock": h.clock, "nfs": h.nfs, "projects": h.projects, "quota": h.quota, "units": h.units, "killed": h.killed,
+		"failswap": h.failSwap, "memoryqos": h.memoryQoS, "limitedswap": h.limitedSwap, "systemoom": h.systemOOM,
+		"evicted": h.evicted, "unprotected": h.unprotected,
 		"shutdown": h.shutdown, "deletion": h.deletion, "warnings": h.warnings, "end": h.end,
 	}
+	defer func() {
+		if h.leave != nil {
+			h.leave()
+		}
+	}()
 	wordsSaid, missing := false, ""
 	for _, check := range vm.Checks {
 		if !check.Of(h.machine, h.release) {
@@ -127,20 +140,24 @@ func (h *host) startAgent(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
+	if h.agent, err = h.newAgent(); err != nil {
+		return err
+	}
+	return h.agent.Start(ctx)
+}
+
+// newAgent prepares one with the settings and flags. There must be no other.
+func (h *host) newAgent() (*node.Agent, error) {
 	driver, settings := "", "failCgroupV1: true\npodPidsLimit: 500\n"
 	if h.machine == vm.Systemd {
 		driver = "systemd"
 		settings += shutdownSettings
 	}
-	var err error
-	h.agent, err = node.New(node.Config{
+	return node.New(node.Config{
 		Binary: vm.AgentPath, Dir: filepath.Join(h.dir(), "n"), Endpoint: h.lab.Endpoint(), CgroupRoot: h.lab.CgroupRoot(),
-		CgroupDriver: driver, Settings: settings + h.settings,
+		CgroupDriver: driver, Settings: settings + h.settings, Flags: h.flags,
 	})
-	if err != nil {
-		return err
-	}
-	return h.agent.Start(ctx)
 }
 
 // awaitPod waits until the agent lists the pod and condition holds for it, and returns it.

@@ -64,10 +64,16 @@ func (h *host) quota(ctx context.Context) (err error) {
 		}
 		err = errors.Join(err, q.agent.Stop(ctx))
 	}()
+	q.agent.SetFlags(clusterFlags...)
+	api, err := q.cluster()
+	if err != nil {
+		return err
+	}
+	defer q.leave()
 	if err := q.agent.Start(ctx); err != nil {
 		return err
 	}
-	return q.inCluster(ctx, q.evictByQuota)
+	return q.evictByQuota(ctx, api)
 }
 
 func mountDisk(d vm.Disk) error {

@@ -121,28 +121,40 @@ func (s sized) patch(a amounts) ([]byte, error) {
 	return json.Marshal(map[string]any{"spec": spec})
 }
 
-// inCluster makes the node one of a real cluster, whose apiserver runs outside.
-func (h *host) inCluster(ctx context.Context, do func(context.Context, kubernetes.Interface) error) (err error) {
+// clusterFlags make the node one of a real cluster, whose apiserver runs outside.
+var clusterFlags = []string{"--kubeconfig", vm.NodeKubeconfig, "--node-ip", "127.0.0.1"}
+
+// cluster lets the apiserver be reached, from now on until [host.leave].
+func (h *host) cluster() (api kubernetes.Interface, err error) {
+	if h.api != nil {
+		return h.api, nil
+	}
 	config, proxy, err := reachAPI()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer proxy.Close()
-	api, err := kubernetes.NewForConfig(config)
+	if api, err = kubernetes.NewForConfig(config); err != nil {
+		proxy.Close()
+		return nil, err
+	}
+	h.api, h.leave = api, proxy.Close
+	return api, nil
+}
+
+// inCluster has the agent start again as one of the cluster.
+func (h *host) inCluster(ctx context.Context, do func(context.Context, kubernetes.Interface) error) error {
+	api, err := h.cluster()
+	if err == nil {
+		err = h.restart(ctx, clusterFlags...)
+	}
 	if err != nil {
-		return err
-	}
-	if err := h.restart(ctx, "--kubeconfig", vm.NodeKubeconfig, "--node-ip", "127.0.0.1"); err != nil {
 		return err
 	}
 	return do(ctx, api)
 }
 
-// resize has the node resize pods of a cluster.
-func (h *host) resize(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, h.restart(ctx)) }()
-	return h.inCluster(ctx, h.resizePods)
-}
+// resize has the node resize pods of a cluster. The next check starts the agent again.
+func (h *host) resize(ctx context.Context) error { return h.inCluster(ctx, h.resizePods) }
 
 func (h *host) resizePods(ctx context.Context, api kubernetes.Interface) error {
 	last := amounts{"50m", "24Mi", "125m", "40Mi"} // one up, the other down

@@ -8,18 +8,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	"golang.org/x/sys/unix"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/troupe-dev/troupe/tests/e2e/lab"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 	"github.com/troupe-dev/troupe/tests/e2e/vm"
 )
@@ -68,6 +62,14 @@ func podUnits(ctx context.Context) (found []string, err error) {
 		return err
 	})
 	return found, err
+}
+
+// unitsLeft are those, in a machine with systemd.
+func (h *host) unitsLeft(ctx context.Context) ([]string, error) {
+	if h.machine != vm.Systemd {
+		return nil, nil
+	}
+	return podUnits(ctx)
 }
 
 // units looks at what systemd was told.
@@ -135,7 +137,8 @@ func (h *host) allLimits() (map[string]string, error) {
 		}
 		switch d.Name() {
 		// Not memory.oom.group: until systemd 253 a scope has no property for it (OOMPolicy), and a reload sets it back.
-		case "cpu.max", "cpu.weight", "memory.max", "memory.swap.max", "pids.max", "cgroup.subtree_control":
+		case "cpu.max", "cpu.weight", "memory.max", "memory.swap.max", "pids.max", "cgroup.subtree_control",
+			"memory.min", "memory.low", "memory.high":
 			text, err := os.ReadFile(path)
 			if err == nil {
 				found[path] = strings.TrimSpace(string(text))
@@ -184,93 +187,4 @@ func (h *host) killed(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-// hogs is how many MiB the pod takes that is to be evicted, half of it more than there is for it.
-const hogs = 400
-
-// evicted has a pod of the cluster take the memory of the node.
-func (h *host) evicted(ctx context.Context) (err error) {
-	before, err := node.Look(ctx, h.lab)
-	if err != nil {
-		return err
-	}
-	free, err := available()
-	if err != nil {
-		return err
-	}
-	h.settings = fmt.Sprintf("evictionHard: {memory.available: %dMi}\nevictionPressureTransitionPeriod: 1s\n", free>>20-hogs/2)
-	defer func() {
-		h.settings = ""
-		err = errors.Join(err, h.startAgent(ctx))
-	}()
-	if err := h.startAgent(ctx); err != nil {
-		return err
-	}
-	if err := h.inCluster(ctx, h.evictHog); err != nil {
-		return err
-	}
-	after, err := node.Look(ctx, h.lab)
-	if was, is := before.Of("limits").RunningIDs(), after.Of("limits").RunningIDs(); err == nil && (len(was) == 0 || !slices.Equal(was, is)) {
-		err = fmt.Errorf("of pod limits these ran before: %v\nafter: %v", was, is)
-	}
-	return err
-}
-
-// available is how much memory no process uses and the kernel can have back at once, in bytes: what the
-// signal memory.available is about.
-func available() (int64, error) {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, err
-	}
-	sum := int64(0)
-	for line := range strings.Lines(string(text)) {
-		var name string
-		var kib int64
-		if _, err := fmt.Sscan(line, &name, &kib); err == nil && (name == "MemFree:" || name == "Inactive(file):") {
-			sum += kib << 10
-		}
-	}
-	return sum, nil
-}
-
-// evictHog makes the pod and waits until it was evicted.
-func (h *host) evictHog(ctx context.Context, api kubernetes.Interface) error {
-	const name = "hog"
-	pods := api.CoreV1().Pods(metav1.NamespaceDefault)
-	if _, err := pods.Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{
-		NodeName: node.NodeName, TerminationGracePeriodSeconds: new(int64(1)),
-		Containers: []v1.Container{{
-			Name: "main", Image: lab.WorkImage, Args: []string{"hog", "memory", fmt.Sprint(hogs)},
-			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse("16Mi")}},
-		}},
-	}}, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	if err := await(ctx, "the pod that takes the memory is evicted", func() error {
-		p, err := pods.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		h.uids[name] = string(p.UID)
-		if s := &p.Status; s.Phase != v1.PodFailed || s.Reason != "Evicted" {
-			return fmt.Errorf("it is %s, %s: %s", s.Phase, s.Reason, s.Message)
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := await(ctx, "its slice is gone", func() error {
-		units, err := podUnits(ctx)
-		for _, unit := range units {
-			if strings.Contains(unit, strings.ReplaceAll(h.uids[name], "-", "_")) {
-				err = errors.Join(err, errors.New(unit))
-			}
-		}
-		return err
-	}); err != nil {
-		return err
-	}
-	return deletePods(ctx, api, name)
 }

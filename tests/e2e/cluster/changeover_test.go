@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	memorystate "k8s.io/kubernetes/pkg/kubelet/cm/memorymanager/state"
+	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/member"
+)
+
+// TestChangeover: a node goes from the kubelet to troupe, and back, while a pod has a CPU and memory to itself. Nothing
+// is restarted, nothing moves, and each agent goes on with what the other one has written and gives the rest to others.
+func TestChangeover(t *testing.T) {
+	t.Parallel()
+	lab.Need(t, lab.GoToolchain)
+	all, own := twoCPUs(t)
+	rest := all.Difference(cpuset.New(own)).String()
+	binary, err := shared.binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubelet, err := member.Kubelet(t.Context(), repository, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\nmemoryManagerPolicy: Static\n"+
+		"systemReserved: {memory: 99Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]\n", strconv.Itoa(all.List()[0]))
+	b, m := joinedAs(t, "changeover", kubelet, settings)
+	create := func(name string) *v1.Pod {
+		b.create(t, b.pod(name, changes(work("sleep"), func(s *v1.PodSpec) { s.Containers[0].Resources = limits("1", "16Mi") })))
+		p := b.awaitPod(t, name, "is ready", ready)
+		b.awaitAllowed(t, name, strconv.Itoa(own))
+		return p
+	}
+	p := create("own")
+	written := b.states(t, m.Root())
+	if want := fmt.Sprintf("%s app: memory 16777216 of [0]", p.UID); !strings.Contains(written, want) {
+		t.Errorf("the state of memory is %s; want %s", written, want)
+	}
+	for i, to := range []member.Agent{member.Troupe(binary), kubelet, member.Troupe(binary)} {
+		if err := m.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Configure(to, settings); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Start(); err != nil {
+			t.Fatal(err)
+		}
+		name := fmt.Sprint("after-", i)
+		b.create(t, b.pod(name, work("sleep")))
+		b.awaitPod(t, name, "is ready with "+to.Name, ready)
+		b.awaitAllowed(t, name, rest)
+		b.awaitAllowed(t, p.Name, strconv.Itoa(own))
+		after := b.get(t, p.Name).Status.ContainerStatuses[0]
+		if was := p.Status.ContainerStatuses[0]; after.ContainerID != was.ContainerID || after.RestartCount != 0 {
+			t.Errorf("with %s: container %s with %d restarts; want %s", to.Name, after.ContainerID, after.RestartCount, was.ContainerID)
+		}
+		if now := b.states(t, m.Root()); now != written {
+			t.Errorf("with %s, the state files are\n%s\nand were\n%s", to.Name, now, written)
+		}
+		if i == 0 { // one that troupe has given the CPU and the memory to
+			b.remove(t, p.Name)
+			b.awaitGone(t, p.Name)
+			p = create("own-too")
+			written = b.states(t, m.Root())
+		}
+	}
+}
+
+// states are the state files of CPUs and memory: the first as it is, and of the second what the kubelet's own code reads.
+func (b *bed) states(t *testing.T, root string) string {
+	t.Helper()
+	cpus, err := os.ReadFile(filepath.Join(root, "cpu_manager_state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(root, "memory_manager_state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := memorystate.MemoryManagerCheckpointV1{}
+	if err = json.Unmarshal(data, &c); err == nil {
+		err = c.VerifyChecksum()
+	}
+	if err != nil {
+		t.Errorf("memory_manager_state: %v: %s", err, data)
+	}
+	out := string(cpus)
+	for uid, containers := range c.Entries {
+		for name, blocks := range containers {
+			for _, block := range blocks {
+				out += fmt.Sprintf("\n%s %s: %s %d of %v", uid, name, block.Type, block.Size, block.NUMAAffinity)
+			}
+		}
+	}
+	return out
+}
