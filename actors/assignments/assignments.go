@@ -108,6 +108,9 @@ type again struct {
 	id  uint64
 }
 
+// forgiven is this actor's own timer after a device plugin refused a pod.
+type forgiven struct{}
+
 // overdue is this actor's own timer: device plugins had their time to answer a request.
 type overdue struct {
 	uid   types.UID
@@ -136,6 +139,7 @@ func (preferred) isAssignmentsMessage() {}
 func (allocated) isAssignmentsMessage() {}
 func (again) isAssignmentsMessage()     {}
 func (overdue) isAssignmentsMessage()   {}
+func (forgiven) isAssignmentsMessage()  {}
 func (saved) isAssignmentsMessage()     {}
 func (retry) isAssignmentsMessage()     {}
 func (missed) isAssignmentsMessage()    {}
@@ -145,7 +149,7 @@ type Answer struct {
 	Pods []Placed
 	// Shared are the CPUs of all containers without their own. Empty: they run anywhere.
 	Shared cpuset.CPUSet
-	// Version is another one each time something became free: a pod that was rejected may get it now.
+	// Version is another one each time something became free, or may be had now: a pod that was rejected may get it now.
 	Version uint64
 	// Health is how the devices of all pods are that have some, by pod. It is never changed.
 	Health map[types.UID]devicehealth.Pod
@@ -256,6 +260,8 @@ func (a *assignments) Receive(ctx *kernel.Context[Message], m Message) {
 		a.again(ctx, m)
 	case overdue:
 		a.overdue(ctx, m)
+	case forgiven:
+		a.forgiven()
 	case loaded:
 		a.loaded(ctx, m)
 	case saved:

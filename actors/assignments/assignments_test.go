@@ -42,8 +42,9 @@ type rig struct {
 	// memory is nil if no container has memory of its own; memoryFile is its state file.
 	memory     *memory.Rules
 	memoryFile []byte
-	// health is how the devices of pods are, as of the last answer.
-	health map[types.UID]devicehealth.Pod
+	// health is how the devices of pods are, and version that, of the last answer.
+	health  map[types.UID]devicehealth.Pod
+	version uint64
 }
 
 func newRig(t *testing.T, change ...func(*rig)) *rig {
@@ -75,7 +76,7 @@ func newRig(t *testing.T, change ...func(*rig)) *rig {
 }
 
 func (r *rig) answer(a assignments.Answer) {
-	r.health = a.Health
+	r.health, r.version = a.Health, a.Version
 	if r.quiet && len(a.Pods) == 0 {
 		return
 	}

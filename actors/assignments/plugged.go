@@ -31,6 +31,9 @@ const (
 	allocateDeadline = time.Minute
 	// endGrace is how long a call that is cancelled may keep later ones of its plugin from beginning.
 	endGrace = time.Second
+	// refusedAgain is how long after a plugin did not allocate devices a static pod is tried again. Nothing else may
+	// change that would have it tried.
+	refusedAgain = time.Minute
 	// maxAnswer bounds what a plugin says for one container, in bytes: it is in the checkpoint, with all others.
 	maxAnswer = 64 << 10
 	// decideAgain is when a request is decided again that waits for a device plugin.
@@ -46,6 +49,8 @@ type plugged struct {
 	requests map[types.UID]*request
 	// calls are those under way. All are of requests.
 	calls map[kernel.EffectID]call
+	// refuses: a plugin has refused a pod, and the timer forgiven runs.
+	refuses bool
 	// last counts requests, for request.id.
 	last uint64
 }
@@ -164,14 +169,19 @@ func (a *assignments) waits(ctx *kernel.Context[Message], q *request) bool {
 
 // wait keeps a request until it is decided again.
 func (a *assignments) wait(ctx *kernel.Context[Message], q *request) {
-	if a.requests == nil {
-		a.requests = map[types.UID]*request{}
-	}
-	a.requests[q.Pod.UID] = q
+	a.keepRequest(q)
 	if !q.ticks {
 		q.ticks = true
 		ctx.After(decideAgain, again{q.Pod.UID, q.id})
 	}
+}
+
+// keepRequest notes that a request waits.
+func (a *assignments) keepRequest(q *request) {
+	if a.requests == nil {
+		a.requests = map[types.UID]*request{}
+	}
+	a.requests[q.Pod.UID] = q
 }
 
 // asks asks plugins which devices they prefer. It reports whether a request has to wait for that.
@@ -261,14 +271,14 @@ func (a *assignments) call(
 	do func(kernel.Effect[Message]) kernel.EffectID,
 ) {
 	if a.calls == nil {
-		a.calls, a.requests = map[kernel.EffectID]call{}, map[types.UID]*request{}
+		a.calls = map[kernel.EffectID]call{}
 	}
 	// One call of a plugin after the other, as a kubelet does: plugins need not expect more.
 	id := do(kernel.Effect[Message]{
 		Kind: verb, Object: string(key.Resource), Lane: fmt.Sprintf("plugin/%s", key.Resource), Deadline: within + endGrace,
 	})
 	a.calls[id] = call{q, key, ctx.Now()}
-	a.requests[q.Pod.UID] = q
+	a.keepRequest(q)
 	q.left++
 }
 
@@ -348,5 +358,16 @@ func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key deci
 	}
 	ctx.Log().Warn().Str("resource", string(key.Resource)).Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).
 		Str("error", err.Error()).Msg("the device plugin did not allocate devices; the pod is refused")
+	if !a.refuses {
+		a.refuses = true
+		ctx.After(refusedAgain, forgiven{})
+	}
 	a.tell([]Placed{{UID: uid, Number: q.Number, Rejected: admit.Unexpected(err)}})
+}
+
+// forgiven lets pods that a plugin refused be asked for again: only static ones are.
+func (a *assignments) forgiven() {
+	a.refuses = false
+	a.version++
+	a.announce()
 }

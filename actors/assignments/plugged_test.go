@@ -169,6 +169,49 @@ func TestAwaitedPlugin(t *testing.T) {
 	r.want("and is refused", "pods: late UnexpectedAdmissionError; shared 0-3")
 }
 
+// TestSomeWaitAndOthersAreServed: a pod that waits for a plugin is not forgotten when another plugin is asked.
+func TestSomeWaitAndOthersAreServed(t *testing.T) {
+	const other v1.ResourceName = "example.com/dongle"
+	r := newRig(t, plugged)
+	r.disk()
+	a := &decide.Resource{Served: true, Devices: []decide.Device{{ID: "x", Healthy: true}}}
+	r.tells(assignments.Plugins{Snapshot: devices.Snapshot{Inventory: decide.Inventory{gpu: {Awaited: true}, other: a}}})
+	m := wants("served", "1")
+	m.Pod.Spec.Containers[0].Resources.Limits[other] = resource.MustParse("1")
+	delete(m.Pod.Spec.Containers[0].Resources.Limits, gpu)
+	r.tells(wants("waits", "1"), m)
+	r.want("the other plugin is asked", "plugin: allocate [x]")
+	r.tells(assignments.Plugins{Snapshot: devices.Snapshot{Inventory: decide.Inventory{
+		gpu: {Served: true, Devices: []decide.Device{{ID: "a", Healthy: true}}}, other: a,
+	}}})
+	r.disk()
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.want("the first is asked for the one that waits", "plugin: allocate [a]", "pods: served c devices; shared 0-3")
+}
+
+// TestRefusedIsTriedAgain: a pod that its plugin refused may ask again a minute later, though nothing became free.
+func TestRefusedIsTriedAgain(t *testing.T) {
+	r := newRig(t, plugged)
+	r.disk()
+	r.offers(decide.Options{}, "a")
+	r.plugin.err = errors.New("no")
+	r.tells(wants("one", "1"))
+	r.plugin.answers.Release(0)
+	r.Advance(time.Millisecond)
+	r.want("it is refused", "plugin: allocate [a]", "pods: one UnexpectedAdmissionError; shared 0-3")
+	refused := r.version
+	r.Advance(time.Minute)
+	if r.version == refused {
+		t.Error("nobody is told that it may ask again")
+	}
+	again := r.version
+	r.Advance(time.Hour)
+	if r.version != again {
+		t.Error("it goes on, though nobody was refused since")
+	}
+}
+
 // TestDevicesAfterARestart: what pods have is in the file, and their plugin is not needed.
 func TestDevicesAfterARestart(t *testing.T) {
 	r := newRig(t, plugged, func(r *rig) {
