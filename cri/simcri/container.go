@@ -45,7 +45,7 @@ func (r *Runtime) createContainer(
 			}
 			c.id, c.sandbox, c.served = r.newID(), s, served
 			c.specHash, c.logDirectory = q.SpecHash, q.LogDirectory
-			c.placement = q.Placement
+			c.placement, c.devices = q.Placement, q.Devices
 			c.createdAt = r.now()
 			c.state = containerCreated
 			r.containers[c.id] = c

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -221,6 +222,16 @@ func (r *Runtime) Placement(id string) placement.Container {
 		return c.placement
 	}
 	return placement.Container{}
+}
+
+// Devices are what a container was created with for its devices of device plugins; nil for none.
+func (r *Runtime) Devices(id string) *devices.Given {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.containers[id]; c != nil {
+		return c.devices
+	}
+	return nil
 }
 
 // Usage is a container's resource usage; ok is false if there is no such container.

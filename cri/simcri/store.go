@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -110,6 +111,7 @@ type container struct {
 	script       *Script             // since the start; shared if nothing is special
 	live         *live               // nil if nothing is pending
 	placement    placement.Container // where it runs
+	devices      *devices.Given      // what it got for its devices; nil for none
 	limits       *observed.Resources // since they were changed; nil: as created
 	vitals       *vitals             // since the start; nil if it passes every probe
 	served       *servedContainer

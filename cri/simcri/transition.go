@@ -3,6 +3,7 @@ package simcri
 import (
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 )
 
@@ -18,6 +19,8 @@ type Transition struct {
 	Attempt   uint32
 	// Image is what the container was made with, as the caller named it.
 	Image string
+	// Devices are what it was made with for its devices; nil for none.
+	Devices *devices.Given
 	// ExitCode and Cause are for the end of a container.
 	ExitCode int32
 	Cause    Cause
@@ -58,7 +61,7 @@ func (r *Runtime) show(t Transition) {
 func (r *Runtime) changed(kind observed.EventKind, c *container, ref observed.PodRef) {
 	r.show(Transition{
 		Kind: kind, Pod: ref, ID: c.id, Sandbox: c.sandbox.id, Container: c.spec.Name, Attempt: c.attempt,
-		Image: c.spec.Image, ExitCode: c.exitCode, Cause: c.cause,
+		Image: c.spec.Image, Devices: c.devices, ExitCode: c.exitCode, Cause: c.cause,
 	})
 	r.emit(kind, c.id, ref)
 }

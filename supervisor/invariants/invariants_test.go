@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -274,6 +275,10 @@ func TestEachRuleIsViolated(t *testing.T) {
 			r.now = r.now.Add(time.Minute)
 			r.Measured(eviction.Conditions{})
 		},
+		"I32": func(r *rig) {
+			r.device("app", "a", made, started)
+			r.device("proxy", "a", made, started)
+		},
 	}
 	for _, rule := range Rules() {
 		t.Run(rule.ID, func(t *testing.T) {
@@ -287,6 +292,61 @@ func TestEachRuleIsViolated(t *testing.T) {
 				t.Errorf("found %v", r.found)
 			}
 		})
+	}
+}
+
+// device is what happens to a container with a device, of a pod that has nothing to do with the rig's.
+func (r *rig) device(container, id string, kinds ...observed.EventKind) {
+	ref := observed.PodRef{Namespace: "default", Name: container, UID: types.UID(container)}
+	spec := r.spec()
+	spec.Namespace, spec.Name, spec.UID = ref.Namespace, ref.Name, ref.UID
+	spec.Spec.InitContainers, spec.Spec.Containers = nil, []v1.Container{{Name: container}}
+	for _, k := range kinds {
+		if k == made {
+			r.tell(spec)
+			r.Changed(simcri.Transition{Kind: made, Pod: ref, ID: container, Sandbox: container})
+			r.Changed(simcri.Transition{Kind: started, Pod: ref, ID: container, Sandbox: container})
+		}
+		r.Changed(simcri.Transition{
+			Kind: k, Pod: ref, ID: container + id, Sandbox: container, Container: container,
+			Devices: &devices.Given{PreStart: []devices.PreStart{{Resource: "example.com/gpu", IDs: []string{id}}}},
+		})
+	}
+}
+
+// TestDevices: a device may go to another container when the first has ended, and not before; and a container keeps its
+// own for as long as its pod is here.
+func TestDevices(t *testing.T) {
+	change := func(kind observed.EventKind, pod, id string, ids ...string) *simcri.Transition {
+		c := &simcri.Transition{Kind: kind, Pod: observed.PodRef{UID: types.UID(pod)}, ID: id, Container: "app"}
+		if len(ids) > 0 {
+			c.Devices = &devices.Given{PreStart: []devices.PreStart{{Resource: "example.com/gpu", IDs: ids}}}
+		}
+		return c
+	}
+	var d Devices
+	for i, step := range []struct {
+		*simcri.Transition
+		wrong string
+	}{
+		{change(made, "p", "p1", "a", "b"), ""},
+		{change(started, "p", "p1", "a", "b"), ""},
+		{change(made, "q", "q1", "b"), ""},
+		{change(started, "q", "q1", "b"), "container app starts with example.com/gpu/b, which container p1 has"},
+		{change(ended, "q", "q1", "b"), ""},
+		{change(made, "p", "p2", "a"), "container app is made again with the devices [example.com/gpu/a], and had [example.com/gpu/a example.com/gpu/b]"},
+		{change(made, "p", "p3"), "container app is made again with the devices [], and had [example.com/gpu/a]"},
+		{change(ended, "p", "p1", "a", "b"), ""},
+		{change(started, "q", "q1", "b"), ""},
+	} {
+		if got := d.Wrong(step.Transition); got != step.wrong {
+			t.Errorf("step %d: got %q, want %q", i, got, step.wrong)
+		}
+		d.Changed(step.Transition)
+	}
+	d.forget("p", "app")
+	if got := d.Wrong(change(made, "p", "p4", "c")); got != "" {
+		t.Errorf("after it was forgotten: %q", got)
 	}
 }
 

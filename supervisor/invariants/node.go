@@ -62,6 +62,8 @@ type Node struct {
 	reached           uint64
 	renewTime, leased time.Time
 	pressures
+	// devices are those of device plugins that containers have.
+	devices Devices
 	// running are the UIDs of a pod's name that have running containers, and how many.
 	running map[podName]map[types.UID]int
 }
@@ -221,8 +223,12 @@ func (n *Node) Changed(t simcri.Transition) {
 		p.sandboxChanged(&t, n.now())
 	} else {
 		n.containerChanged(p, &t)
+		n.devices.Changed(&t)
 	}
 	if len(p.containers) == 0 && p.everDropped {
+		for name := range p.names { // order-free: all of them
+			n.devices.forget(string(p.Ref.UID), name)
+		}
 		clear(p.names) // the numbers begin anew if it comes back: no log is left that they could meet
 		if len(p.sandboxes) == 0 {
 			p.newest, p.everDropped = -1, !p.wanted

@@ -42,7 +42,7 @@ var rules = []rule{
 	oneSandbox, runsOnce, oneUID, attemptsGrow, inOrder, askedBeforeKilled, hooksRun, nothingForTheUnwanted,
 	restartsAfterAnEnd, truthfulEnd, nothingAfterTheEnd, neverBackwards, notInUse, renewsItsLease, messagesArrive,
 	noGrowth, backsOff, asksEachPeriod, neverBeforeItsGrace, killedAfterItsGrace, imagesFirst, oneVictim,
-	staysPressed, withinLimits,
+	staysPressed, withinLimits, oneOwner,
 }
 
 // Rules are all invariants, in order of their numbers.

@@ -1,0 +1,89 @@
+package invariants
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/cri/simcri"
+)
+
+var oneOwner = rule{
+	Rule: Rule{
+		ID: "I32", Text: "A device of a device plugin belongs to one running container at most, and a container that is " +
+			"made again has the devices that it had.",
+	},
+	changed: func(n *Node, _ *Pod, t *simcri.Transition) string { return n.devices.Wrong(t) },
+}
+
+// Devices is who has which devices of one node.
+type Devices struct {
+	// owners are the running containers that have a device, by its resource and ID.
+	owners map[string]string
+	// had are the devices of each container of a pod, of its newest incarnation; by the pod's UID and container's name.
+	had map[[2]string][]string
+}
+
+// Wrong says what is wrong with a change of a container, empty for nothing.
+func (d *Devices) Wrong(t *simcri.Transition) string {
+	names := deviceNames(t)
+	switch t.Kind {
+	case observed.ContainerCreatedEvent:
+		if had, is := d.had[[2]string{string(t.Pod.UID), t.Container}]; is && !slices.Equal(had, names) {
+			return fmt.Sprintf("container %s is made again with the devices %v, and had %v", t.Container, names, had)
+		}
+	case observed.ContainerStartedEvent:
+		for _, name := range names {
+			if other := d.owners[name]; other != "" && other != t.ID {
+				return fmt.Sprintf("container %s starts with %s, which container %s has", t.Container, name, other)
+			}
+		}
+	case observed.ContainerStoppedEvent, observed.ContainerDeletedEvent:
+	}
+	return ""
+}
+
+// Changed takes in a change of a container.
+func (d *Devices) Changed(t *simcri.Transition) {
+	names := deviceNames(t)
+	if t.Container == "" {
+		return
+	}
+	key := [2]string{string(t.Pod.UID), t.Container}
+	switch t.Kind {
+	case observed.ContainerCreatedEvent:
+		if len(names) == 0 {
+			return // most have none
+		}
+		if d.had == nil {
+			d.had, d.owners = map[[2]string][]string{}, map[string]string{}
+		}
+		d.had[key] = names
+	case observed.ContainerStartedEvent:
+		for _, name := range names {
+			d.owners[name] = t.ID
+		}
+	case observed.ContainerStoppedEvent, observed.ContainerDeletedEvent:
+		for _, name := range names {
+			if d.owners[name] == t.ID {
+				delete(d.owners, name)
+			}
+		}
+	}
+}
+
+// forget ends what is known of a pod that the node has forgotten.
+func (d *Devices) forget(uid, container string) { delete(d.had, [2]string{uid, container}) }
+
+// deviceNames are the devices of a container.
+func deviceNames(t *simcri.Transition) (out []string) {
+	if t.Devices == nil {
+		return nil
+	}
+	for _, of := range t.Devices.PreStart {
+		for _, id := range of.IDs {
+			out = append(out, string(of.Resource)+"/"+id)
+		}
+	}
+	return out
+}
