@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,7 +68,9 @@ type ControlPlane struct {
 	pending []*v1.Pod // to be scheduled, in order of creation
 	// stuck are those that fit nowhere, tried again when a node changes or gives
 	// something back.
-	stuck     []*v1.Pod
+	stuck []*v1.Pod
+	// refused are those that fit nowhere in the round under way, one of each kind.
+	refused   []refusal
 	more      bool
 	workloads map[string]*set
 	dirty     []*set
@@ -311,7 +312,7 @@ func (cp *ControlPlane) release(p *v1.Pod) {
 
 func (cp *ControlPlane) fix(n *place) {
 	if n.index >= 0 {
-		heap.Fix(&cp.nodes, n.index)
+		cp.nodes.fix(n)
 	}
 }
 
@@ -363,6 +364,7 @@ func (cp *ControlPlane) round() {
 		pods = append(cp.stuck, pods...)
 		cp.stuck = nil
 	}
+	cp.refused = cp.refused[:0]
 	left := cp.config.Binds
 	for i, p := range pods {
 		if left == 0 {
@@ -419,7 +421,7 @@ func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 		return false
 	}
 	d := of(p)
-	n, why := cp.nodes.pick(p, d)
+	n, why := cp.pick(p, d)
 	if n == nil {
 		cp.stuck = append(cp.stuck, p)
 		cp.unschedulable(p, why)
@@ -432,6 +434,20 @@ func (cp *ControlPlane) schedule(p *v1.Pod) bool {
 	n.used = n.used.plus(d)
 	cp.fix(n)
 	return true
+}
+
+// pick finds a node for a pod. In one round, nodes only become fuller.
+func (cp *ControlPlane) pick(p *v1.Pod, d demand) (*place, string) {
+	for i := range cp.refused {
+		if r := &cp.refused[i]; r.same(p, d) {
+			return nil, r.why
+		}
+	}
+	n, why := cp.nodes.pick(p, d)
+	if n == nil {
+		cp.refused = append(cp.refused, refusal{p, d, why})
+	}
+	return n, why
 }
 
 // unschedulable says so in the pod's status.

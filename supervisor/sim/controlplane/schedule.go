@@ -4,26 +4,56 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 )
 
-// demand is what a pod asks for, or what a node has: millicores, bytes, pods.
-type demand struct{ cpu, memory, pods int64 }
-
-func (d demand) plus(o demand) demand {
-	return demand{d.cpu + o.cpu, d.memory + o.memory, d.pods + o.pods}
+// demand is what a pod asks for, or what a node has: millicores, bytes, pods, and extended resources, nil for none.
+type demand struct {
+	cpu, memory, pods int64
+	extended          map[v1.ResourceName]int64
 }
 
-func (d demand) minus(o demand) demand {
-	return demand{d.cpu - o.cpu, d.memory - o.memory, d.pods - o.pods}
+func (d demand) plus(o demand) demand { return d.with(o, func(a, b int64) int64 { return a + b }) }
+
+func (d demand) minus(o demand) demand { return d.with(o, func(a, b int64) int64 { return a - b }) }
+
+// atMost has the larger part of both.
+func (d demand) atMost(o demand) demand {
+	return d.with(o, func(a, b int64) int64 { return max(a, b) })
+}
+
+func (d demand) with(o demand, f func(a, b int64) int64) demand {
+	out := demand{cpu: f(d.cpu, o.cpu), memory: f(d.memory, o.memory), pods: f(d.pods, o.pods), extended: d.extended}
+	if len(o.extended) == 0 {
+		return out
+	}
+	out.extended = make(map[v1.ResourceName]int64, len(d.extended)+len(o.extended))
+	maps.Copy(out.extended, d.extended)
+	for name, n := range o.extended { // order-free: a map again
+		out.extended[name] = f(d.extended[name], n)
+	}
+	return out
 }
 
 func (d demand) fits(in demand) bool {
-	return d.cpu <= in.cpu && d.memory <= in.memory && d.pods <= in.pods
+	return d.cpu <= in.cpu && d.memory <= in.memory && d.pods <= in.pods && d.lacks(in) == ""
+}
+
+// lacks is the first extended resource of which there is not enough, empty for none.
+func (d demand) lacks(in demand) v1.ResourceName {
+	for _, name := range slices.Sorted(maps.Keys(d.extended)) {
+		if n := d.extended[name]; n > 0 && n > in.extended[name] {
+			return name
+		}
+	}
+	return ""
 }
 
 // of is what the API says that a pod asks for: the sum of its containers and
@@ -33,16 +63,26 @@ func of(p *v1.Pod) demand {
 	for c, kind := range podspec.Lasting(&p.Spec) {
 		with := sum.plus(ofList(c.Resources.Requests))
 		if kind == podspec.Init {
-			peak = demand{max(peak.cpu, with.cpu), max(peak.memory, with.memory), 1}
+			peak = peak.atMost(with)
 		} else {
 			sum = with
 		}
 	}
-	return demand{max(sum.cpu, peak.cpu), max(sum.memory, peak.memory), 1}.plus(ofList(p.Spec.Overhead))
+	return sum.atMost(peak).plus(ofList(p.Spec.Overhead))
 }
 
 func ofList(l v1.ResourceList) demand {
-	return demand{cpu: l.Cpu().MilliValue(), memory: l.Memory().Value()}
+	d := demand{cpu: l.Cpu().MilliValue(), memory: l.Memory().Value()}
+	for name, q := range l { // order-free: a map again
+		if !resourcelist.Extended(name) {
+			continue
+		}
+		if d.extended == nil {
+			d.extended = map[v1.ResourceName]int64{}
+		}
+		d.extended[name] = q.Value()
+	}
+	return d
 }
 
 // place is a node as the scheduler sees it.
@@ -53,6 +93,8 @@ type place struct {
 	// order breaks ties: nodes that came first are taken first.
 	order int
 	index int // in the heap
+	// full is its share when it was weighed last.
+	full int64
 }
 
 // share is how full the node is, in millionths of its fullest resource.
@@ -64,7 +106,13 @@ func (p *place) share() int64 {
 		return used * 1e6 / have
 	}
 	// Pods that ask for nothing are spread by their number.
-	return max(part(p.used.cpu, p.have.cpu), part(p.used.memory, p.have.memory), part(p.used.pods, p.have.pods))
+	most := max(part(p.used.cpu, p.have.cpu), part(p.used.memory, p.have.memory), part(p.used.pods, p.have.pods))
+	for name, n := range p.used.extended { // order-free: the largest
+		if n > 0 {
+			most = max(most, part(n, p.have.extended[name]))
+		}
+	}
+	return most
 }
 
 // places are the nodes, the emptiest first.
@@ -74,7 +122,7 @@ func (h places) Len() int { return len(h) }
 
 func (h places) Less(i, j int) bool {
 	a, b := h[i], h[j]
-	if c := cmp.Compare(a.share(), b.share()); c != 0 {
+	if c := cmp.Compare(a.full, b.full); c != 0 {
 		return c < 0
 	}
 	return a.order < b.order
@@ -87,7 +135,7 @@ func (h places) Swap(i, j int) {
 
 func (h *places) Push(x any) {
 	p := x.(*place)
-	p.index = len(*h)
+	p.index, p.full = len(*h), p.share()
 	*h = append(*h, p)
 }
 
@@ -98,6 +146,26 @@ func (h *places) Pop() any {
 	*h = old[:len(old)-1]
 	p.index = -1
 	return p
+}
+
+// fix finds a node its place in the heap after it has changed.
+func (h *places) fix(p *place) {
+	p.full = p.share()
+	heap.Fix(h, p.index)
+}
+
+// refusal is a pod that fits nowhere. Another that asks for the same does not either, until some node has more room.
+type refusal struct {
+	pod *v1.Pod
+	is  demand
+	why string
+}
+
+// same reports whether another pod may be placed exactly where that one may.
+func (r *refusal) same(pod *v1.Pod, d demand) bool {
+	a, b := &r.pod.Spec, &pod.Spec
+	return r.is.cpu == d.cpu && r.is.memory == d.memory && r.is.pods == d.pods && maps.Equal(r.is.extended, d.extended) &&
+		maps.Equal(a.NodeSelector, b.NodeSelector) && equality.Semantic.DeepEqual(a.Tolerations, b.Tolerations)
 }
 
 // pick finds the emptiest node that the pod may and can run on. Without one it
@@ -146,6 +214,9 @@ func refuses(p *place, pod *v1.Pod, d demand) string {
 		return "Insufficient cpu"
 	case d.memory > 0 && d.memory > left.memory:
 		return "Insufficient memory"
+	}
+	if name := d.lacks(left); name != "" {
+		return "Insufficient " + string(name)
 	}
 	return ""
 }

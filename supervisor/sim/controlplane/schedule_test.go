@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"container/heap"
+	"reflect"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,7 +16,7 @@ func testPlace(order int, cpu, memory string, change ...func(*v1.Node)) *place {
 	for _, f := range change {
 		f(n)
 	}
-	return &place{node: n, order: order, have: demand{ofQuantity(cpu, true), ofQuantity(memory, false), 10}}
+	return &place{node: n, order: order, have: demand{cpu: ofQuantity(cpu, true), memory: ofQuantity(memory, false), pods: 10}}
 }
 
 func ofQuantity(s string, milli bool) int64 {
@@ -39,7 +40,7 @@ func TestDemand(t *testing.T) {
 	sidecar.RestartPolicy = &always
 	p.Spec.InitContainers = []v1.Container{sidecar, init}
 	p.Spec.Overhead = v1.ResourceList{v1.ResourceCPU: resource.MustParse("5m")}
-	if got, want := of(p), (demand{355, 65 << 20, 1}); got != want {
+	if got, want := of(p), (demand{cpu: 355, memory: 65 << 20, pods: 1}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -47,6 +48,13 @@ func TestDemand(t *testing.T) {
 func TestPick(t *testing.T) {
 	selector := asks("1", "1Gi")
 	selector.Spec.NodeSelector = map[string]string{"zone": "b"}
+	gpus := asks("1", "1Gi")
+	gpus.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("2")
+	withGPUs := func(p *place, n, used int64) *place {
+		p.have.extended = map[v1.ResourceName]int64{"example.com/gpu": n}
+		p.used.extended = map[v1.ResourceName]int64{"example.com/gpu": used}
+		return p
+	}
 	tolerant := asks("1", "1Gi")
 	tolerant.Spec.Tolerations = []v1.Toleration{{Operator: v1.TolerationOpExists}}
 	cordoned := func(n *v1.Node) { n.Spec.Unschedulable = true }
@@ -72,6 +80,8 @@ func TestPick(t *testing.T) {
 		"tolerated":      {tolerant, []*place{testPlace(0, "4", "8Gi", tainted, cordoned)}, 0, ""},
 		"rather not":     {asks("1", "1Gi"), []*place{testPlace(0, "4", "8Gi", soft)}, 0, ""},
 		"selector":       {selector, []*place{testPlace(0, "4", "8Gi"), testPlace(1, "4", "8Gi", zone)}, 1, ""},
+		"devices":        {gpus, []*place{testPlace(0, "8", "8Gi"), withGPUs(testPlace(1, "4", "8Gi"), 4, 3), withGPUs(testPlace(2, "4", "8Gi"), 4, 2)}, 2, ""},
+		"no devices":     {gpus, []*place{testPlace(0, "8", "8Gi"), withGPUs(testPlace(1, "4", "8Gi"), 4, 3)}, -1, "0/2 nodes are available: 2 Insufficient example.com/gpu."},
 		"no such zone":   {selector, []*place{testPlace(0, "4", "8Gi")}, -1, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,12 +113,18 @@ func TestPickFits(t *testing.T) {
 		var h places
 		var all []*place
 		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
-			p := &place{node: &v1.Node{}, order: i, have: demand{rapid.Int64Range(0, 4000).Draw(t, "cpu"), 1 << 30, rapid.Int64Range(0, 6).Draw(t, "pods")}}
+			p := &place{node: &v1.Node{}, order: i, have: demand{
+				cpu: rapid.Int64Range(0, 4000).Draw(t, "cpu"), memory: 1 << 30, pods: rapid.Int64Range(0, 6).Draw(t, "pods"),
+				extended: map[v1.ResourceName]int64{"example.com/gpu": rapid.Int64Range(0, 8).Draw(t, "GPUs")},
+			}}
 			all = append(all, p)
 			heap.Push(&h, p)
 		}
 		for range rapid.IntRange(1, 30).Draw(t, "pods") {
-			d := demand{rapid.Int64Range(0, 1500).Draw(t, "asks"), 0, 1}
+			d := demand{cpu: rapid.Int64Range(0, 1500).Draw(t, "asks"), pods: 1}
+			if n := rapid.Int64Range(0, 4).Draw(t, "asks for GPUs"); n > 0 {
+				d.extended = map[v1.ResourceName]int64{"example.com/gpu": n}
+			}
 			fits := false
 			for _, p := range all {
 				fits = fits || d.fits(p.have.minus(p.used))
@@ -119,7 +135,7 @@ func TestPickFits(t *testing.T) {
 			}
 			if p != nil {
 				p.used = p.used.plus(d)
-				heap.Fix(&h, p.index)
+				h.fix(p)
 			}
 		}
 	})
