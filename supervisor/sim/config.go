@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/decide/assign"
+	topology "github.com/troupe-dev/troupe/actors/decide/machine"
+	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/apiclient/simapi"
@@ -154,6 +159,14 @@ type NodeSpec struct {
 	// Pressure is what there is of memory and disks: the agent evicts pods when it runs short. Nil: nothing runs
 	// short. What containers use is set by Machine().Pressure.SetUse, what the OOM killer does by Machine().OOM.Kill.
 	Pressure *machine.Capacity
+	// Transition is told of each change of a sandbox or container of its runtime; nil for nobody.
+	Transition func(simcri.Transition)
+	// Devices are device plugins, which register before the agent starts. Machine().Plugins stops them, starts them and
+	// changes the health of devices.
+	Devices map[v1.ResourceName]machine.DevicePlugin
+	// Assign is how containers get CPUs of their own, and where from; nil: none does. Nodes with Devices and without
+	// Assign have one NUMA node.
+	Assign *assign.Config
 	// Standalone leaves out the apiserver: the agent has static pods only.
 	Standalone bool
 	// Stopped leaves the agent to be started by StartAgent.
@@ -171,10 +184,32 @@ func (s *NodeSpec) Validate() error {
 			errs = append(errs, fmt.Errorf("sim: node name %q: %s", s.Name, strings.Join(why, ", ")))
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.Devices)) {
+		if !resourcelist.Extended(name) {
+			errs = append(errs, fmt.Errorf("sim: node %q: Devices: %q is no extended resource: take a name such as "+
+				"example.com/gpu", s.Name, name))
+		}
+	}
+	if _, err := s.rules(); err != nil {
+		errs = append(errs, fmt.Errorf("sim: node %q: Assign: %w", s.Name, err))
+	}
 	if s.Starts < 0 {
 		errs = append(errs, fmt.Errorf("sim: node %q: Starts is %d: it can't be negative", s.Name, s.Starts))
 	}
 	return errors.Join(errs...)
+}
+
+// rules are how containers get CPUs of their own and devices; nil: none does.
+func (s *NodeSpec) rules() (*assign.Rules, error) {
+	switch {
+	case s.Assign != nil:
+		return assign.New(*s.Assign)
+	case len(s.Devices) > 0:
+		one := &topology.Topology{Nodes: []topology.Node{{}}}
+		return assign.New(assign.Config{Machine: one, Topology: kubelet.NoneTopologyManagerPolicy})
+	default:
+		return nil, nil
+	}
 }
 
 var defaultAllocatable = v1.ResourceList{

@@ -2,11 +2,15 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
@@ -37,6 +41,9 @@ type Node struct {
 	address string
 	off     bool
 	removed bool
+
+	// rules are how containers get CPUs of their own and devices; nil: none does.
+	rules *assign.Rules
 
 	agent *agent.Agent // nil while it is dead
 	// paused is when the last pause of an agent ends.
@@ -71,13 +78,25 @@ func newNode(w *World, s NodeSpec, index int) (*Node, error) {
 	if hook := w.config.Hooks.Event; hook != nil {
 		c.Events.Fate = func(e port.RuntimeEvent) simcri.EventFate { return hook(s.Name, e) }
 	}
+	c.Observe = s.Transition
 	if hook := w.config.Hooks.Transition; hook != nil {
-		c.Observe = func(t simcri.Transition) { hook(s.Name, t) }
+		c.Observe = func(t simcri.Transition) {
+			hook(s.Name, t)
+			if s.Transition != nil {
+				s.Transition(t)
+			}
+		}
 	}
 	if hook := w.config.Hooks.Runtime; hook != nil {
 		c.Fault = func(call simcri.Call) simcri.Fault { return hook(s.Name, call) }
 	}
 	var err error
+	if n.rules, err = s.rules(); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Devices)) {
+		n.machine.Plugins.Serve(name, s.Devices[name])
+	}
 	n.runtime, err = simcri.New(c)
 	n.machine.Pressure.Mounted = n.machine.Host.Holds
 	n.machine.Pressure.Truth = func() (observed.Runtime, []observed.Image) {
@@ -185,6 +204,9 @@ func (n *Node) agentConfig() agent.Config {
 	if n.spec.Pressure != nil {
 		c.Ports.Pressure, c.Ports.OOM = m.Pressure, m.OOM
 	}
+	if n.rules != nil {
+		n.assigns(&c)
+	}
 	if n.spec.Manifests {
 		c.ManifestPath = "/etc/kubernetes/manifests"
 	}
@@ -199,6 +221,23 @@ func (n *Node) agentConfig() agent.Config {
 		n.spec.Configure(&c)
 	}
 	return c
+}
+
+// assigns has containers get CPUs of their own and devices, as the state files on the disk continue.
+func (n *Node) assigns(c *agent.Config) {
+	disk := n.machine.Checkpoints
+	c.Assign, c.Ports.States = n.rules, disk
+	if len(n.spec.Devices) == 0 {
+		return
+	}
+	c.Ports.DevicePlugins, c.Ports.DeviceStates, c.DeviceHealth = n.machine.Plugins, disk, true
+	if data := disk.Get(devicestate.Name); data != nil {
+		given, err := devicestate.Parse(data)
+		if err != nil {
+			given = devicestate.Unknown(err.Error())
+		}
+		c.Devices = given
+	}
 }
 
 // KillAgent ends the agent as kill -9 does. Its pods run on.
@@ -263,6 +302,7 @@ func (n *Node) PowerOn() {
 	n.machine.Facts.Set(&facts)
 	n.world.api.SetLink(n.spec.Name, simapi.Up)
 	n.runtime.Restart()
+	n.machine.Boot()
 	n.StartAgent()
 }
 

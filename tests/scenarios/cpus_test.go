@@ -18,23 +18,20 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
-	"github.com/troupe-dev/troupe/supervisor/agent"
 )
 
 // ownCPUs is how many CPUs containers can have alone on the machine of these tests: all but the system's.
 const ownCPUs = 15
 
 // withOwnCPUs is a node with the static policy, on a machine with two NUMA nodes of eight CPUs.
-func withOwnCPUs(t testing.TB) option {
+func withOwnCPUs() option { return func(s *setting) { s.spec.Assign = twoNUMANodes() } }
+
+func twoNUMANodes() *assign.Config {
 	m := &machine.Topology{Nodes: []machine.Node{{ID: 0}, {ID: 1}}}
 	for id := range ownCPUs + 1 {
 		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id / 2 * 2, Cache: id / 8 * 8, Socket: id / 8, Node: id / 8})
 	}
-	rules, err := assign.New(assign.Config{Machine: m, Static: true, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return withConfig(func(c *agent.Config) { c.Assign, c.Ports.States = rules, c.Ports.Checkpoints })
+	return &assign.Config{Machine: m, Static: true, ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy}
 }
 
 // needs has each container ask for so many CPUs, and be Guaranteed.
@@ -98,7 +95,7 @@ func TestExploreCPUs(t *testing.T) {
 	for _, seed := range seeds(t, 1, 40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			// A call of a killed agent that takes effect after those of the next is not noticed: see docs/decisions/0048.
-			h := newHavoc(t, seed, withOwnCPUs(t), withLateEffects(0))
+			h := newHavoc(t, seed, withOwnCPUs(), withLateEffects(0))
 			h.trouble, h.panics = float64(seed%3)*0.05, float64(seed%4)*0.001
 			had, free, n := map[string]int{}, ownCPUs, 0
 			for range 60 {

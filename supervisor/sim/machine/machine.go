@@ -19,6 +19,7 @@ type Machine struct {
 	Facts       *Facts
 	Pressure    *Pressure
 	OOM         *OOM
+	Plugins     *Plugins
 }
 
 // New makes a machine with empty disks, which is what facts say.
@@ -32,13 +33,14 @@ func New(clock simport.Clock, facts *port.Machine) *Machine {
 		Facts:       &Facts{Calls: Calls{clock: clock}, machine: facts},
 		Pressure:    newPressure(clock),
 		OOM:         newOOM(clock),
+		Plugins:     newPlugins(clock),
 	}
 }
 
 func (m *Machine) calls() []*Calls {
 	return []*Calls{
 		&m.Host.Calls, &m.Cgroups.Calls, &m.Checkpoints.Calls, &m.Manifests.Calls, &m.Files.Calls, &m.Facts.Calls,
-		&m.Pressure.Calls, &m.OOM.Calls,
+		&m.Pressure.Calls, &m.OOM.Calls, &m.Plugins.Calls,
 	}
 }
 
@@ -49,7 +51,7 @@ func (m *Machine) SetFault(fault func(Call) Fault) {
 	}
 }
 
-// LosePower ends what only the kernel had: mounts, what was in memory, cgroups, and calls that
+// LosePower ends what only the kernel had: mounts, what was in memory, cgroups, device plugins, and calls that
 // were under way. The disk stays as it is.
 func (m *Machine) LosePower() {
 	for _, c := range m.calls() {
@@ -59,17 +61,22 @@ func (m *Machine) LosePower() {
 	}
 	m.Host.losePower()
 	m.Cgroups.clear()
+	m.Plugins.losePower()
 }
+
+// Boot: the power is back. Device plugins start again.
+func (m *Machine) Boot() { m.Plugins.boot() }
 
 // Call is one call of a port of the machine.
 type Call struct {
 	// Verb is the method: PreparePod, MountVolume, MountSubPaths, UnmountPod, RemovePod,
 	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
 	// SaveCheckpoint, SetAsideCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
-	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM.
+	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM; WatchDevicePlugins,
+	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
-	// that of the checkpoint or the path of the cgroup. Empty where there is none.
+	// that of the checkpoint, the path of the cgroup or the resource of the device plugin. Empty where there is none.
 	Pod, Volume, Name string
 }
 

@@ -200,7 +200,9 @@ func (r *run) prepare() error {
 func (r *run) addNodes(n int) error {
 	for range n {
 		name := scenario.NodeName(len(r.nodes))
-		if _, err := r.world.AddNode(nodeSpec(name, &r.kind)); err != nil {
+		s := nodeSpec(name, &r.kind)
+		r.holdDevices(&s)
+		if _, err := r.world.AddNode(s); err != nil {
 			return err
 		}
 		r.nodes = append(r.nodes, name)
@@ -210,8 +212,9 @@ func (r *run) addNodes(n int) error {
 
 func nodeSpec(name string, k *scenario.Nodes) sim.NodeSpec {
 	allocatable := v1.ResourceList{
-		v1.ResourceCPU: resource.MustParse("32"), v1.ResourceMemory: resource.MustParse("128Gi"),
-		v1.ResourcePods: *resource.NewQuantity(scenario.RoomForPods, resource.DecimalSI),
+		v1.ResourceCPU:    *resource.NewQuantity(scenario.DefaultCPUs, resource.DecimalSI),
+		v1.ResourceMemory: resource.MustParse("128Gi"),
+		v1.ResourcePods:   *resource.NewQuantity(scenario.RoomForPods, resource.DecimalSI),
 	}
 	if k.CPU != nil {
 		allocatable[v1.ResourceCPU] = *k.CPU
@@ -226,6 +229,7 @@ func nodeSpec(name string, k *scenario.Nodes) sim.NodeSpec {
 	if k.Bandwidth != nil {
 		s.Bandwidth = uint64(k.Bandwidth.Value())
 	}
+	assigns(&s, k)
 	return s
 }
 

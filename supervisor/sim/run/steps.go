@@ -2,16 +2,19 @@ package run
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/controlplane"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 	"github.com/troupe-dev/troupe/supervisor/sim/report"
 	"github.com/troupe-dev/troupe/supervisor/sim/scenario"
 )
@@ -73,6 +76,14 @@ func (r *run) perform(s *scenario.Step, where string) error {
 		return r.each(s.Recover, report.Step, where, "turn on", r.onNode((*sim.Node).PowerOn))
 	case s.KillAgent != nil:
 		return r.each(s.KillAgent, report.Fault, where, "kill the agent of", r.onNode((*sim.Node).RestartAgent))
+	case s.StopPlugin != nil:
+		return r.plugins(s.StopPlugin, report.Fault, where, "stop the plugin", (*machine.Plugins).Stop)
+	case s.StartPlugin != nil:
+		return r.plugins(s.StartPlugin, report.Step, where, "start the plugin", (*machine.Plugins).Start)
+	case s.FailDevices != nil:
+		return r.setHealth(s.FailDevices, report.Fault, where, "fail devices", false)
+	case s.HealDevices != nil:
+		return r.setHealth(s.HealDevices, report.Step, where, "heal devices", true)
 	case s.APIServer != nil:
 		r.outage(s.APIServer.Outage.Duration, where)
 		return nil
@@ -263,6 +274,13 @@ func workload(c *scenario.Create) controlplane.Workload {
 	}
 	if c.MemoryLimit != nil {
 		container.Resources.Limits[v1.ResourceMemory] = *c.MemoryLimit
+	}
+	if c.Guaranteed {
+		maps.Copy(container.Resources.Limits, container.Resources.Requests)
+	}
+	for name, n := range c.Devices { // order-free: maps again
+		q := *resource.NewQuantity(int64(n), resource.DecimalSI)
+		container.Resources.Limits[v1.ResourceName(name)], container.Resources.Requests[v1.ResourceName(name)] = q, q
 	}
 	if c.Readiness != nil {
 		const healthPort = 8080

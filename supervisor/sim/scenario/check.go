@@ -44,6 +44,8 @@ type checker struct {
 	drawn     bool
 	// last is the earliest time that the next step can be at.
 	last time.Duration
+	// kind is what the nodes are.
+	kind *Nodes
 }
 
 func (c *checker) add(field, format string, args ...any) {
@@ -53,7 +55,7 @@ func (c *checker) add(field, format string, args ...any) {
 func (f *File) check(g Given) []mistake {
 	c := &checker{
 		given: g, replicas: map[string]int{}, made: map[string]bool{}, behaviors: map[string]map[string]string{},
-		images: f.named(g), nodes: f.Nodes.Count,
+		images: f.named(g), nodes: f.Nodes.Count, kind: &f.Nodes,
 	}
 	if g.Nodes > 0 && g.Nodes <= MaxNodes {
 		c.nodes = g.Nodes
@@ -73,6 +75,7 @@ func (f *File) check(g Given) []mistake {
 			c.add("nodes.labels["+k+"]", "%s", why[0])
 		}
 	}
+	c.devices(&f.Nodes)
 	known := map[string]bool{}
 	for i, m := range f.Images {
 		at := fmt.Sprintf("images[%d]", i)
@@ -130,7 +133,8 @@ func (c *checker) step(at string, s *Step) {
 	do := s.Do()
 	if do == "" {
 		c.add(at, "must have exactly one of create, update, scale, delete, addNodes, cordon, uncordon, drain, fail, "+
-			"recover, killAgent, apiserver, advance, wait, expect, always, release")
+			"recover, killAgent, stopPlugin, startPlugin, failDevices, healDevices, apiserver, advance, wait, expect, always, "+
+			"release")
 		return
 	}
 	if s.At != nil {
@@ -168,6 +172,14 @@ func (c *checker) step(at string, s *Step) {
 		c.ofNodes(at, s.Recover)
 	case s.KillAgent != nil:
 		c.ofNodes(at, s.KillAgent)
+	case s.StopPlugin != nil:
+		c.ofDevices(at, s.StopPlugin, false)
+	case s.StartPlugin != nil:
+		c.ofDevices(at, s.StartPlugin, false)
+	case s.FailDevices != nil:
+		c.ofDevices(at, s.FailDevices, true)
+	case s.HealDevices != nil:
+		c.ofDevices(at, s.HealDevices, true)
 	case s.APIServer != nil:
 		c.duration(at+".outage", s.APIServer.Outage, time.Millisecond)
 	case s.Advance != nil:
@@ -206,6 +218,15 @@ func (c *checker) create(at string, w *Create) {
 	c.positive(at+".memoryLimit", w.MemoryLimit)
 	if w.Memory != nil && w.MemoryLimit != nil && w.MemoryLimit.Cmp(*w.Memory) < 0 {
 		c.add(at+".memoryLimit", "%s is less than memory, %s", w.MemoryLimit, w.Memory)
+	}
+	for name, n := range sorted(w.Devices) {
+		field := at + ".devices[" + name + "]"
+		if c.served(field, name) {
+			c.count(field, n, 1, c.kind.Devices[name].Count)
+		}
+	}
+	if w.Guaranteed && (w.CPU == nil || w.Memory == nil) {
+		c.add(at+".guaranteed", "needs cpu and memory")
 	}
 	switch w.RestartPolicy {
 	case "", v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever:

@@ -30,6 +30,21 @@ type Nodes struct {
 	// Bandwidth of a node's image pulls, in bytes per second.
 	Bandwidth *resource.Quantity `json:"bandwidth,omitempty"`
 	Labels    map[string]string  `json:"labels,omitempty"`
+	// Devices are what device plugins serve on each, by extended resource: example.com/gpu.
+	Devices map[string]Devices `json:"devices,omitempty"`
+	// NUMANodes are how many NUMA nodes the CPUs and devices of each are spread over; 1 if not given.
+	NUMANodes int `json:"numaNodes,omitempty"`
+	// CPUManagerPolicy and TopologyManagerPolicy are the agent's settings: none by default.
+	CPUManagerPolicy      string `json:"cpuManagerPolicy,omitempty"`
+	TopologyManagerPolicy string `json:"topologyManagerPolicy,omitempty"`
+}
+
+// Devices are those of one device plugin. Their IDs are 0, 1, …
+type Devices struct {
+	Count int `json:"count"`
+	// Latency is how long the plugin takes to answer, 2 ms if not given, and Boot how long after its machine it starts.
+	Latency *metav1.Duration `json:"latency,omitempty"`
+	Boot    *metav1.Duration `json:"boot,omitempty"`
 }
 
 // Image is one in the registry. Images that are not listed have an ordinary size.
@@ -46,23 +61,27 @@ type Step struct {
 	// is not done.
 	At *metav1.Duration `json:"at,omitempty"`
 
-	Create    *Create          `json:"create,omitempty"`
-	Update    *Update          `json:"update,omitempty"`
-	Scale     *Scale           `json:"scale,omitempty"`
-	Delete    *Delete          `json:"delete,omitempty"`
-	AddNodes  *AddNodes        `json:"addNodes,omitempty"`
-	Cordon    *OfNodes         `json:"cordon,omitempty"`
-	Uncordon  *OfNodes         `json:"uncordon,omitempty"`
-	Drain     *OfNodes         `json:"drain,omitempty"`
-	Fail      *OfNodes         `json:"fail,omitempty"`
-	Recover   *OfNodes         `json:"recover,omitempty"`
-	KillAgent *OfNodes         `json:"killAgent,omitempty"`
-	APIServer *APIServer       `json:"apiserver,omitempty"`
-	Advance   *metav1.Duration `json:"advance,omitempty"`
-	Wait      *Wait            `json:"wait,omitempty"`
-	Expect    *Condition       `json:"expect,omitempty"`
-	Always    *Condition       `json:"always,omitempty"`
-	Release   *Release         `json:"release,omitempty"`
+	Create      *Create          `json:"create,omitempty"`
+	Update      *Update          `json:"update,omitempty"`
+	Scale       *Scale           `json:"scale,omitempty"`
+	Delete      *Delete          `json:"delete,omitempty"`
+	AddNodes    *AddNodes        `json:"addNodes,omitempty"`
+	Cordon      *OfNodes         `json:"cordon,omitempty"`
+	Uncordon    *OfNodes         `json:"uncordon,omitempty"`
+	Drain       *OfNodes         `json:"drain,omitempty"`
+	Fail        *OfNodes         `json:"fail,omitempty"`
+	Recover     *OfNodes         `json:"recover,omitempty"`
+	KillAgent   *OfNodes         `json:"killAgent,omitempty"`
+	StopPlugin  *OfDevices       `json:"stopPlugin,omitempty"`
+	StartPlugin *OfDevices       `json:"startPlugin,omitempty"`
+	FailDevices *OfDevices       `json:"failDevices,omitempty"`
+	HealDevices *OfDevices       `json:"healDevices,omitempty"`
+	APIServer   *APIServer       `json:"apiserver,omitempty"`
+	Advance     *metav1.Duration `json:"advance,omitempty"`
+	Wait        *Wait            `json:"wait,omitempty"`
+	Expect      *Condition       `json:"expect,omitempty"`
+	Always      *Condition       `json:"always,omitempty"`
+	Release     *Release         `json:"release,omitempty"`
 }
 
 // Create makes a workload: pods that are alike and are made again when they go.
@@ -74,9 +93,13 @@ type Create struct {
 	CPU    *resource.Quantity `json:"cpu,omitempty"`
 	Memory *resource.Quantity `json:"memory,omitempty"`
 	// MemoryLimit is what the container is killed at (OOM).
-	MemoryLimit   *resource.Quantity `json:"memoryLimit,omitempty"`
-	RestartPolicy v1.RestartPolicy   `json:"restartPolicy,omitempty"`
-	GracePeriod   *metav1.Duration   `json:"gracePeriod,omitempty"`
+	MemoryLimit *resource.Quantity `json:"memoryLimit,omitempty"`
+	// Devices are extended resources that the container gets, by name.
+	Devices map[string]int `json:"devices,omitempty"`
+	// Guaranteed makes limits of cpu and memory, which are both given then (QoS class Guaranteed).
+	Guaranteed    bool             `json:"guaranteed,omitempty"`
+	RestartPolicy v1.RestartPolicy `json:"restartPolicy,omitempty"`
+	GracePeriod   *metav1.Duration `json:"gracePeriod,omitempty"`
 	// Readiness is the period of an HTTP readiness probe; none if not given.
 	Readiness *metav1.Duration `json:"readiness,omitempty"`
 	// Behavior are annotations sim.troupe.dev/…, without that prefix (simcri.Keys).
@@ -117,6 +140,14 @@ type OfNodes struct {
 	Count int      `json:"count,omitempty"`
 	// Same takes those that the last step with a count drew.
 	Same bool `json:"same,omitempty"`
+}
+
+// OfDevices names a device plugin on some nodes, or devices of it.
+type OfDevices struct {
+	OfNodes  `json:",inline"`
+	Resource string `json:"resource"`
+	// Devices are how many of each node, those with the lowest IDs; all if not given. Not for plugins.
+	Devices int `json:"devices,omitempty"`
 }
 
 // APIServer is unreachable for every node for Outage.

@@ -1,0 +1,261 @@
+package scenarios
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/devices"
+	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	plugged "github.com/troupe-dev/troupe/actors/devices"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/sim/machine"
+)
+
+// gpus is how many GPUs the machine of these tests has, and dongle what it has two of besides.
+const (
+	gpus                   = 8
+	dongle v1.ResourceName = "example.com/dongle"
+)
+
+// withDevices is a node with device plugins and CPUs for containers alone, near to each other if that can be.
+func withDevices() option {
+	return func(s *setting) {
+		s.spec.Assign = twoNUMANodes()
+		s.spec.Assign.Topology, s.spec.Assign.TopologyOptions.MaxNodes = kubelet.BestEffortTopologyManagerPolicy, 8
+		all := []devices.Device{}
+		for i := range gpus {
+			all = append(all, devices.Device{ID: strconv.Itoa(i), Healthy: true, Nodes: []int64{int64(i / 4)}})
+		}
+		s.spec.Devices = map[v1.ResourceName]machine.DevicePlugin{
+			gpu: {Devices: all, Options: devices.Options{Preferred: true, PreStart: true}, Boot: 20 * time.Second},
+			dongle: {Devices: []devices.Device{{ID: "left", Healthy: true}, {ID: "right", Healthy: true}},
+				Latency: 300 * time.Millisecond},
+		}
+	}
+}
+
+// has adds devices to what each lasting container asks for.
+func (s *spec) has(name v1.ResourceName, n int) *spec {
+	for c := range podspec.Lasting(&s.Spec) {
+		if c.Resources.Limits == nil {
+			c.Resources = v1.ResourceRequirements{Limits: v1.ResourceList{}, Requests: v1.ResourceList{}}
+		}
+		q := *resource.NewQuantity(int64(n), resource.DecimalSI)
+		c.Resources.Limits[name], c.Resources.Requests[name] = q, q
+	}
+	return s
+}
+
+// checkDevices compares, of a node at rest, the state file with what pods ask for and with what their containers were
+// created with.
+func (w *world) checkDevices() {
+	w.t.Helper()
+	state, err := devicestate.Parse(w.checkpoints.Get(devicestate.Name))
+	if err != nil {
+		w.failf("%s: %v", devicestate.Name, err)
+	}
+	grants, owners, living := state.Grants(), map[string]string{}, map[types.UID]bool{}
+	for _, rp := range w.rt.Truth().Runtime.Pods {
+		p := w.watch.wanted[plainName(rp.Ref.Name)]
+		if p == nil || w.pod(p.Name).UID != rp.Ref.UID {
+			continue // what is left of one that is gone
+		}
+		living[rp.Ref.UID] = true
+		for c := range podspec.Lasting(&p.Spec) {
+			want := map[v1.ResourceName][]string{}
+			for _, g := range grants[rp.Ref.UID][c.Name] {
+				want[g.Resource] = g.All()
+				for _, id := range g.All() {
+					name := string(g.Resource) + "/" + id
+					if other := owners[name]; other != "" {
+						w.failf("%s/%s has %s, which %s has too", p.Name, c.Name, name, other)
+					}
+					owners[name] = p.Name + "/" + c.Name
+				}
+			}
+			for _, name := range []v1.ResourceName{gpu, dongle} {
+				if asks := c.Resources.Limits[name]; asks.Value() != int64(len(want[name])) {
+					w.failf("%s/%s has %v of %s, and asks for %v", p.Name, c.Name, want[name], name, &asks)
+				}
+			}
+			n, is := rp.Newest(c.Name)
+			if !is || n.State != observed.ContainerRunning {
+				continue
+			}
+			got := map[v1.ResourceName][]string{}
+			if given := w.rt.Devices(n.ID); given != nil {
+				for _, of := range given.PreStart {
+					got[of.Resource] = of.IDs
+				}
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				w.failf("%s/%s was created with %v, and the state says %v", p.Name, c.Name, got, want)
+			}
+		}
+	}
+	for uid, own := range grants { // order-free: any is an error
+		if !living[uid] {
+			w.failf("pod %s is gone, and has %v", uid, own)
+		}
+	}
+}
+
+// pluginFault is what goes wrong with a call of a device plugin. A watch does not hang: that is the plugin's end.
+func (h *havoc) pluginFault(c machine.Call) machine.Fault {
+	f := h.hostFault(c)
+	if f.Hang && (c.Verb == "WatchDevicePlugins" || c.Verb == "ListDevices") {
+		f = machine.Fault{Err: &port.Error{Kind: port.Unavailable, Verb: c.Verb, Detail: "havoc"}}
+	}
+	return f
+}
+
+// TestExploreDevices: pods with and without devices and CPUs of their own come and go, plugins die, are slow and list
+// broken devices, the agent is killed after any message, actors crash and calls fail. No device is lost or has two
+// owners, none is taken from a container that runs, and all containers have what the state says.
+func TestExploreDevices(t *testing.T) {
+	t.Parallel()
+	steps := 60
+	if s := os.Getenv("TROUPE_STEPS"); s != "" { // 450 are about 200 pods
+		var err error
+		if steps, err = strconv.Atoi(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, seed := range seeds(t, 1, 40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { exploreDevices(t, seed, steps) })
+	}
+}
+
+func exploreDevices(t *testing.T, seed uint64, steps int) {
+	// A call of a killed agent that takes effect after those of the next is not noticed: see docs/decisions/0048.
+	h := newHavoc(t, seed, withDevices(), withLateEffects(0))
+	plugins := h.node.Machine().Plugins
+	type needs struct{ cpus, gpus, dongles int }
+	h.until(time.Minute, "the plugins are known", func() bool {
+		data := h.checkpoints.Get(devicestate.Name)
+		return strings.Contains(string(data), string(gpu)) && strings.Contains(string(data), string(dongle))
+	})
+	h.trouble, h.panics = float64(seed%3)*0.05, float64(seed%4)*0.001
+	plugins.Fault = h.pluginFault
+	stopped := map[v1.ResourceName]time.Time{}
+	had, free, n := map[string]needs{}, needs{ownCPUs, gpus, 2}, 0
+	for range steps {
+		switch names := sorted(had); h.rng.IntN(9) {
+		case 0, 1, 2, 3:
+			name, is := fmt.Sprint("p", n), needs{h.rng.IntN(4), h.rng.IntN(4), h.rng.IntN(8) / 6}
+			if n++; is.cpus > free.cpus || is.gpus > free.gpus || is.dongles > free.dongles {
+				continue
+			}
+			s := aPod(name)
+			if is.cpus > 0 {
+				s.needs(fmt.Sprint(is.cpus))
+			}
+			if is.gpus > 0 {
+				s.has(gpu, is.gpus)
+			}
+			if is.dongles > 0 {
+				s.has(dongle, is.dongles)
+			}
+			had[name] = is
+			free = needs{free.cpus - is.cpus, free.gpus - is.gpus, free.dongles - is.dongles}
+			h.say("add %s with %+v", name, is)
+			h.add(s)
+		case 4, 5:
+			if len(names) == 0 {
+				continue
+			}
+			name := names[h.rng.IntN(len(names))]
+			is := had[name]
+			free = needs{free.cpus + is.cpus, free.gpus + is.gpus, free.dongles + is.dongles}
+			delete(had, name)
+			h.say("drop %s", name)
+			h.drop(name)
+		case 6:
+			h.say("kill")
+			h.restart()
+		case 7:
+			name := []v1.ResourceName{gpu, dongle}[h.rng.IntN(2)]
+			h.say("stop or start %s", name)
+			if stopped[name].IsZero() {
+				plugins.Stop(name)
+				stopped[name] = h.v.Now()
+			} else {
+				plugins.Start(name)
+				delete(stopped, name)
+			}
+		case 8:
+			id, healthy := fmt.Sprint(h.rng.IntN(gpus)), h.rng.IntN(2) == 0
+			h.say("GPU %s is healthy: %t", id, healthy)
+			plugins.SetHealth(gpu, id, healthy)
+		}
+		for range h.rng.IntN(400) {
+			h.step(h.v.Now().Add(time.Second))
+			for _, name := range plugins.Names() {
+				// A plugin that is gone for long is forgotten. Then its resource counts as one that an operator added.
+				if since := stopped[name]; !since.IsZero() && h.v.Now().Sub(since) > plugged.Memory/2 {
+					plugins.Start(name)
+					delete(stopped, name)
+				}
+			}
+		}
+	}
+	for _, name := range slices.Clone(plugins.Names()) {
+		for _, d := range plugins.Of(name).Devices {
+			plugins.SetHealth(name, d.ID, true)
+		}
+		plugins.Start(name)
+	}
+	h.heal()
+	h.checkCPUs()
+	h.checkDevices()
+	h.kill()
+}
+
+// TestDevicesAfterReboot: after a loss of power the agent is there before the device plugins. Pods wait for them, are
+// not refused, and have the devices again that they had.
+func TestDevicesAfterReboot(t *testing.T) {
+	t.Parallel()
+	w, c := newClusterNode(t, 3, withDevices())
+	w.watch.restartsExpected = true
+	w.until(time.Minute, "the GPUs are shown", func() bool { return c.advertised(gpu) == gpus })
+	c.create(aPod("two").asks(gpu, "2"), aPod("three").asks(gpu, "3"), aPod("dongle").asks(dongle, "1"))
+	w.until(time.Minute, "all run", func() bool { return c.allReady("two", "three", "dongle") })
+	had := w.devices()
+	w.node.PowerOff()
+	w.run(30 * time.Second)
+	w.node.PowerOn()
+	w.until(15*time.Second, "what has its plugin is back", func() bool { return w.devices() == "dongle[{example.com/dongle [left]}]" })
+	w.until(time.Minute, "all are back with what they had", func() bool { return w.devices() == had && c.allReady("two", "three", "dongle") })
+	for _, p := range w.view().Pods {
+		if p.Restarts != 1 {
+			t.Errorf("%s has %d restarts", p.Name, p.Restarts)
+		}
+	}
+}
+
+// devices are those of all running containers, by pod.
+func (w *world) devices() string {
+	var out []string
+	for _, p := range w.rt.Truth().Runtime.Pods {
+		for _, c := range p.Containers {
+			if d := w.rt.Devices(c.ID); d != nil && c.State == observed.ContainerRunning {
+				out = append(out, fmt.Sprint(p.Ref.Name, d.PreStart))
+			}
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
