@@ -42,7 +42,7 @@ func (m *Metrics) newAssigned() *assigned {
 			"Cumulative number of device plugin registrations. Broken down by resource name.", "resource_name"),
 		allocations: m.histograms("kubelet_device_plugin_alloc_duration_seconds",
 			"Duration in seconds to serve a device plugin Allocation request. Broken down by resource name.",
-			prometheus.ExponentialBuckets(.005, 2.5, 10), "resource_name"),
+			prometheus.DefBuckets, "resource_name"),
 	}
 	m.registry.MustRegister(untyped{a.own})
 	return a
