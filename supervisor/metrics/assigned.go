@@ -7,15 +7,14 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
-	"github.com/troupe-dev/troupe/actors/decide/topology"
 )
 
 // assigned are the metrics of what containers have to themselves, under the names of the kubelet's managers.
 type assigned struct {
-	cpus, badCPUs, memory, badMemory, aligned, unaligned prometheus.Counter
-	shared, own                                          prometheus.Gauge
-	registered                                           *prometheus.CounterVec
-	allocations                                          *prometheus.HistogramVec
+	cpus, badCPUs, memory, badMemory, admissions, refused prometheus.Counter
+	shared, own                                           prometheus.Gauge
+	registered                                            *prometheus.CounterVec
+	allocations                                           *prometheus.HistogramVec
 }
 
 func (m *Metrics) newAssigned() *assigned {
@@ -28,9 +27,9 @@ func (m *Metrics) newAssigned() *assigned {
 			"The number of memory pages allocations which required pinning."),
 		badMemory: m.counter("kubelet_memory_manager_pinning_errors_total",
 			"The number of memory pages allocations which required pinning that failed."),
-		aligned: m.counter("kubelet_topology_manager_admission_requests_total",
+		admissions: m.counter("kubelet_topology_manager_admission_requests_total",
 			"The number of admission requests where resources have to be aligned."),
-		unaligned: m.counter("kubelet_topology_manager_admission_errors_total",
+		refused: m.counter("kubelet_topology_manager_admission_errors_total",
 			"The number of admission request failures where resources could not be aligned."),
 		shared: m.gauge("kubelet_cpu_manager_shared_pool_size_millicores",
 			"The size of the shared CPU pool for non-guaranteed QoS pods, in millicores."),
@@ -58,19 +57,20 @@ func (m *Metrics) PluginRegistered(resource v1.ResourceName) {
 
 // Decided implements assignments.Counts.
 func (a *assigned) Decided(d assignments.Decision) {
+	a.admissions.Inc()
 	a.cpus.Add(float64(d.CPUs))
 	a.memory.Add(float64(d.Memory))
-	if d.Aligned {
-		a.aligned.Inc()
+	if d.Rejected == nil {
+		return
 	}
-	switch why := d.Rejected; {
-	case why == nil:
-	case why.Of == v1.ResourceCPU:
+	if d.Aligned {
+		a.refused.Inc()
+	}
+	if d.Rejected.Of == v1.ResourceCPU {
 		a.badCPUs.Inc()
-	case why.Of == v1.ResourceMemory:
+	}
+	if d.Rejected.Of == v1.ResourceMemory {
 		a.badMemory.Inc()
-	case why.Reason == topology.AffinityError:
-		a.unaligned.Inc()
 	}
 }
 

@@ -436,7 +436,7 @@ func TestAssigned(t *testing.T) {
 	a := m.Assigned()
 	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true})
 	a.Decided(assignments.Decision{CPUs: 1, Rejected: &admit.Rejection{Of: v1.ResourceCPU}})
-	a.Decided(assignments.Decision{Memory: 1, Rejected: &admit.Rejection{Of: v1.ResourceMemory}})
+	a.Decided(assignments.Decision{Memory: 1, Aligned: true, Rejected: &admit.Rejection{Of: v1.ResourceMemory}})
 	a.Decided(assignments.Decision{Aligned: true, Rejected: topology.Rejection("pod", false)})
 	a.Decided(assignments.Decision{Rejected: admit.Unexpected(errors.New("no device plugin"))})
 	a.Shared(3, 5)
@@ -449,8 +449,8 @@ func TestAssigned(t *testing.T) {
 		{"kubelet_cpu_manager_exclusive_cpu_allocation_count", "", 5},
 		{"kubelet_memory_manager_pinning_requests_total", "", 2},
 		{"kubelet_memory_manager_pinning_errors_total", "", 1},
-		{"kubelet_topology_manager_admission_requests_total", "", 2},
-		{"kubelet_topology_manager_admission_errors_total", "", 1},
+		{"kubelet_topology_manager_admission_requests_total", "", 5},
+		{"kubelet_topology_manager_admission_errors_total", "", 2},
 		{"kubelet_device_plugin_registration_total", "resource_name=example.com/gpu", 1},
 		{"kubelet_device_plugin_alloc_duration_seconds", "resource_name=example.com/gpu", 1},
 	})
