@@ -5,6 +5,7 @@
 //	Place     state + pod + providers ──► CPUs of each entitled container, or the pod's rejection
 //	Shared    state ──► the CPUs of all other containers
 //	Check     state + machine ──► why they don't fit
+//	Aligned   pod + its CPUs ──► what of it is aligned, for metrics
 //
 // A container keeps what it has, across its restarts, for as long as its pod is here.
 package assign
@@ -200,6 +201,9 @@ func (r *Rules) Aligns() bool { return r.policy.Aligns() }
 
 // OwnCPUs is how many CPUs containers have alone.
 func (s State) OwnCPUs() int { return s.exclusive().Size() }
+
+// OwnPerNode is how many CPUs containers have alone of each NUMA node with CPUs, by the nodes' IDs.
+func (r *Rules) OwnPerNode(s State) map[int]int { return cpus.PerNode(r.machine, s.exclusive()) }
 
 // Allocatable are the CPUs that containers may get alone.
 func (r *Rules) Allocatable() cpuset.CPUSet {

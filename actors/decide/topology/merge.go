@@ -13,7 +13,7 @@ func (p *Policy) Merge(resources [][]Hint) (Hint, bool) {
 	if !p.Aligns() {
 		return Hint{}, true
 	}
-	single := p.name == kubelet.SingleNumaNodeTopologyManagerPolicy
+	single := p.OneNode()
 	lists := make([][]Hint, 0, len(resources))
 	for _, list := range resources {
 		if len(list) == 0 {

@@ -150,6 +150,9 @@ func New(t *machine.Topology, name string, o Options) (*Policy, error) {
 // Aligns says whether hints count. With the policy none they need not be made.
 func (p *Policy) Aligns() bool { return p.name != kubelet.NoneTopologyManagerPolicy }
 
+// OneNode says whether the policy admits only what comes from one node.
+func (p *Policy) OneNode() bool { return p.name == kubelet.SingleNumaNodeTopologyManagerPolicy }
+
 // Groups are the containers for which hints are merged together, in the order of the spec: each for itself with the
 // scope container (topologyManagerScope), and all of them with the scope pod. Ephemeral containers have no resources.
 func Groups(scope string, spec *v1.PodSpec) (out [][]*v1.Container) {
