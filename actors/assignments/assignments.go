@@ -230,6 +230,7 @@ type changes struct{ cpus, memory, given bool }
 // Start implements kernel.Behavior.
 func (a *assignments) Start(ctx *kernel.Context[Message]) {
 	a.version = uint64(ctx.Incarnation()) << 32
+	a.beginCounts()
 	a.load(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
@@ -297,6 +298,7 @@ func (a *assignments) loaded(ctx *kernel.Context[Message], m loaded) {
 	a.own, a.dirty.cpus = own, m.cpus == nil && a.deps.Rules.Static()
 	a.memory, a.dirty.memory = inMemory, m.memory == nil && a.deps.Memory != nil
 	a.given = a.readGiven(ctx, m.given)
+	a.countShared()
 	if a.known() {
 		a.begin(ctx)
 	}
@@ -381,8 +383,7 @@ func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed
 	if a.asks(ctx, q, placing) {
 		return nil
 	}
-	a.count(q, nil)
-	q.unknown = placing.Unknown()
+	q.unknown, q.aligned = placing.Unknown(), a.deps.Rules.Aligned(p, q.runs, a.own[p.UID], own)
 	if len(own) > len(a.own[p.UID]) {
 		a.own[p.UID], a.dirty.cpus = own, true
 		a.changed(p.UID)
@@ -412,8 +413,11 @@ func (a *assignments) answer(ctx *kernel.Context[Message], q *request) *Placed {
 	devices, bad := a.devicesOf(uid)
 	if len(bad) > 0 && !q.runs {
 		a.release(ctx, uid)
-		return &Placed{UID: uid, Number: q.Number, Rejected: admit.Unexpected(firstOf(bad))}
+		why := admit.Unexpected(firstOf(bad))
+		a.count(q, why)
+		return &Placed{UID: uid, Number: q.Number, Rejected: why}
 	}
+	a.count(q, nil)
 	answer.Unknown = maps.Clone(q.unknown)
 	if len(devices) > 0 {
 		answer.Devices = devices

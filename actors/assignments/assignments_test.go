@@ -45,25 +45,30 @@ type rig struct {
 	// health is how the devices of pods are, and version that, of the last answer.
 	health  map[types.UID]devicehealth.Pod
 	version uint64
+	// rules is changed before the start. counts is told what was decided, nil for nobody.
+	rules  assign.Config
+	counts assignments.Counts
 }
 
 func newRig(t *testing.T, change ...func(*rig)) *rig {
 	t.Helper()
-	r := &rig{Rig: actortest.New(t)}
+	m := &machine.Topology{Nodes: []machine.Node{{}}}
+	for id := range 4 {
+		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id})
+	}
+	r := &rig{Rig: actortest.New(t), rules: assign.Config{
+		Machine: m, Static: true, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy,
+	}}
 	r.loads, r.saves = r.NewAnswers(), r.NewAnswers()
 	r.loads.Silent, r.saves.Silent = true, true
 	for _, c := range change {
 		c(r)
 	}
-	m := &machine.Topology{Nodes: []machine.Node{{}}}
-	for id := range 4 {
-		m.CPUs = append(m.CPUs, machine.CPU{ID: id, Core: id})
-	}
-	rules, err := assign.New(assign.Config{Machine: m, Static: true, ReservedMilli: 100, Topology: kubelet.NoneTopologyManagerPolicy})
+	rules, err := assign.New(r.rules)
 	r.Must(err)
 	deps := &assignments.Deps{
 		Rules: rules, Memory: r.memory, Files: r, Answer: r.answer, Restarted: func() { r.Say("pods: ask again") },
-		Health: true,
+		Health: true, Counts: r.counts,
 	}
 	if r.plugin != nil {
 		deps.Plugins, deps.DeviceFiles = r.plugin, r.plugin

@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/cpus"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -13,11 +14,14 @@ import (
 
 // Counts is told what was decided, for metrics. It must not block.
 type Counts interface {
+	// Alignments is told at each start of the actor which alignments can be in decisions, and which of them as
+	// Decision.Misaligned.
+	Alignments(counted, refused []assign.Alignment)
 	// Decided is told of each pod that has got what it asks for, or was refused.
 	Decided(Decision)
-	// Shared is told how many CPUs all containers without their own share, and how many others have alone, after each
-	// change. It is not told where no container has CPUs of its own.
-	Shared(shared, own int)
+	// Shared is told how many CPUs all containers without their own share, and how many others have alone by NUMA node,
+	// at the start and after each change. It is not told where no container has CPUs of its own.
+	Shared(shared int, own map[int]int)
 	// Allocated is told how long a device plugin took to allocate devices of a resource for a container.
 	Allocated(resource v1.ResourceName, took time.Duration)
 }
@@ -28,6 +32,10 @@ type Decision struct {
 	CPUs, Memory int
 	// Aligned: the topology manager had to agree.
 	Aligned bool
+	// Alignments is how often what the pod has got is aligned. It is nil if the pod was refused.
+	Alignments map[assign.Alignment]int
+	// Misaligned is what the pod was refused for, the zero value if not for an alignment.
+	Misaligned assign.Alignment
 	// Rejected is nil if the pod has got all.
 	Rejected *admit.Rejection
 }
@@ -36,7 +44,10 @@ func (a *assignments) count(q *request, why *admit.Rejection) {
 	if a.deps.Counts == nil {
 		return
 	}
-	d := Decision{Aligned: a.deps.Rules.Aligns(), Rejected: why}
+	d := Decision{Aligned: a.deps.Rules.Aligns(), Rejected: why, Misaligned: a.deps.Rules.Misaligned(why)}
+	if why == nil {
+		d.Alignments = q.aligned
+	}
 	for c := range podspec.Lasting(&q.Pod.Spec) {
 		if a.deps.Rules.Static() && cpus.Exclusive(q.Pod, c, false) > 0 {
 			d.CPUs++
@@ -48,8 +59,14 @@ func (a *assignments) count(q *request, why *admit.Rejection) {
 	a.deps.Counts.Decided(d)
 }
 
+func (a *assignments) beginCounts() {
+	if a.deps.Counts != nil {
+		a.deps.Counts.Alignments(a.deps.Rules.Alignments())
+	}
+}
+
 func (a *assignments) countShared() {
 	if a.deps.Counts != nil && a.deps.Rules.Static() {
-		a.deps.Counts.Shared(a.deps.Rules.Shared(a.own).Size(), a.own.OwnCPUs())
+		a.deps.Counts.Shared(a.deps.Rules.Shared(a.own).Size(), a.deps.Rules.OwnPerNode(a.own))
 	}
 }

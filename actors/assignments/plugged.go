@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/devicehealth"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
@@ -64,6 +65,8 @@ type request struct {
 	// runs: it gets no new devices. unknown are its containers with devices that nobody knows.
 	runs    bool
 	unknown map[string]string
+	// aligned is Decision.Alignments, if it gets what it asks for.
+	aligned map[assign.Alignment]int
 	since   time.Time
 	// prefers are the answers of plugins that were asked which devices they prefer.
 	prefers map[decide.Key][]string
@@ -362,7 +365,9 @@ func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key deci
 		a.refuses = true
 		ctx.After(refusedAgain, forgiven{})
 	}
-	a.tell([]Placed{{UID: uid, Number: q.Number, Rejected: admit.Unexpected(err)}})
+	why := admit.Unexpected(err)
+	a.count(q, why)
+	a.tell([]Placed{{UID: uid, Number: q.Number, Rejected: why}})
 }
 
 // forgiven lets pods that a plugin refused be asked for again: only static ones are.

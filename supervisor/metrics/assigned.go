@@ -1,23 +1,28 @@
 package metrics
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/decide/assign"
 )
 
 // assigned are the metrics of what containers have to themselves, under the names of the kubelet's managers.
 type assigned struct {
 	cpus, badCPUs, memory, badMemory, admissions, refused prometheus.Counter
 	shared, own                                           prometheus.Gauge
+	perNode                                               *prometheus.GaugeVec
+	aligned, misaligned                                   *prometheus.CounterVec
 	registered                                            *prometheus.CounterVec
 	allocations                                           *prometheus.HistogramVec
 }
 
 func (m *Metrics) newAssigned() *assigned {
+	alignment := []string{"scope", "boundary"}
 	a := &assigned{
 		cpus: m.counter("kubelet_cpu_manager_pinning_requests_total",
 			"The number of cpu core allocations which required pinning."),
@@ -37,13 +42,24 @@ func (m *Metrics) newAssigned() *assigned {
 			Name: "kubelet_cpu_manager_exclusive_cpu_allocation_count",
 			Help: "The total number of CPUs exclusively allocated to containers running on this node",
 		}),
+		perNode: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kubelet_cpu_manager_allocation_per_numa", Help: "Number of CPUs allocated per NUMA node",
+		}, []string{"numa_node"}),
+		aligned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_container_aligned_compute_resources_count",
+			Help: "Cumulative number of aligned compute resources allocated to containers by alignment type.",
+		}, alignment),
+		misaligned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kubelet_container_aligned_compute_resources_failure_count",
+			Help: "Cumulative number of failures to allocate aligned compute resources to containers by alignment type.",
+		}, alignment),
 		registered: m.counters("kubelet_device_plugin_registration_total",
 			"Cumulative number of device plugin registrations. Broken down by resource name.", "resource_name"),
 		allocations: m.histograms("kubelet_device_plugin_alloc_duration_seconds",
 			"Duration in seconds to serve a device plugin Allocation request. Broken down by resource name.",
 			prometheus.DefBuckets, "resource_name"),
 	}
-	m.registry.MustRegister(untyped{a.own})
+	m.registry.MustRegister(untyped{a.own}, a.perNode, untyped{a.aligned}, untyped{a.misaligned})
 	return a
 }
 
@@ -55,11 +71,31 @@ func (m *Metrics) PluginRegistered(resource v1.ResourceName) {
 	m.assigned.registered.WithLabelValues(string(resource)).Inc()
 }
 
+// Alignments implements assignments.Counts.
+func (a *assigned) Alignments(counted, refused []assign.Alignment) {
+	for _, to := range counted {
+		add(a.aligned, to, 0) // so that it is there before the first
+	}
+	for _, to := range refused {
+		add(a.misaligned, to, 0)
+	}
+}
+
+func add(counters *prometheus.CounterVec, to assign.Alignment, n int) {
+	counters.WithLabelValues(to.Scope, string(to.Boundary)).Add(float64(n))
+}
+
 // Decided implements assignments.Counts.
 func (a *assigned) Decided(d assignments.Decision) {
 	a.admissions.Inc()
 	a.cpus.Add(float64(d.CPUs))
 	a.memory.Add(float64(d.Memory))
+	for to, n := range d.Alignments { // order-free: sums
+		add(a.aligned, to, n)
+	}
+	if d.Misaligned != (assign.Alignment{}) {
+		add(a.misaligned, d.Misaligned, 1)
+	}
 	if d.Rejected == nil {
 		return
 	}
@@ -75,9 +111,14 @@ func (a *assigned) Decided(d assignments.Decision) {
 }
 
 // Shared implements assignments.Counts.
-func (a *assigned) Shared(shared, own int) {
+func (a *assigned) Shared(shared int, own map[int]int) {
+	all := 0
+	for node, n := range own { // order-free: a sum
+		all += n
+		a.perNode.WithLabelValues(strconv.Itoa(node)).Set(float64(n))
+	}
 	a.shared.Set(float64(shared) * 1000)
-	a.own.Set(float64(own))
+	a.own.Set(float64(all))
 }
 
 // Allocated implements assignments.Counts.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
+	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
 	"github.com/troupe-dev/troupe/actors/decide/probe"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
@@ -434,12 +435,25 @@ func TestSLIs(t *testing.T) {
 func TestAssigned(t *testing.T) {
 	m := fresh(t)
 	a := m.Assigned()
-	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true})
-	a.Decided(assignments.Decision{CPUs: 1, Rejected: &admit.Rejection{Of: v1.ResourceCPU}})
+	cores, node := assign.Alignment{Scope: "container", Boundary: assign.PhysicalCPU}, assign.Alignment{Scope: "pod", Boundary: assign.NUMANode}
+	cache := assign.Alignment{Scope: "container", Boundary: assign.UncoreCache}
+	const aligned, misaligned = "kubelet_container_aligned_compute_resources_count", "kubelet_container_aligned_compute_resources_failure_count"
+	if got := scrape(t, m, asked(), "/metrics"); got[aligned] != nil || got[misaligned] != nil {
+		t.Error("alignments are counted of a node that aligns nothing")
+	}
+	a.Alignments([]assign.Alignment{cores, cache, node}, []assign.Alignment{cores, node})
+	none := scrape(t, m, asked(), "/metrics")
+	check(t, none, []want{{aligned, "boundary=uncore_cache scope=container", 0}, {misaligned, "boundary=numa_node scope=pod", 0}})
+	if n := len(none[misaligned].GetMetric()); n != 2 {
+		t.Errorf("%d failures are counted, want 2", n)
+	}
+	a.Decided(assignments.Decision{CPUs: 2, Memory: 1, Aligned: true, Alignments: map[assign.Alignment]int{cores: 2, cache: 1, node: 1}})
+	a.Decided(assignments.Decision{CPUs: 1, Rejected: &admit.Rejection{Of: v1.ResourceCPU}, Misaligned: cores})
 	a.Decided(assignments.Decision{Memory: 1, Aligned: true, Rejected: &admit.Rejection{Of: v1.ResourceMemory}})
-	a.Decided(assignments.Decision{Aligned: true, Rejected: topology.Rejection("pod", false)})
+	a.Decided(assignments.Decision{Aligned: true, Rejected: topology.Rejection("pod", false), Misaligned: node})
 	a.Decided(assignments.Decision{Rejected: admit.Unexpected(errors.New("no device plugin"))})
-	a.Shared(3, 5)
+	a.Shared(6, map[int]int{0: 1, 1: 1})
+	a.Shared(3, map[int]int{0: 5, 1: 0})
 	a.Allocated("example.com/gpu", time.Second)
 	m.PluginRegistered("example.com/gpu")
 	check(t, scrape(t, m, asked(), "/metrics"), []want{
@@ -451,6 +465,13 @@ func TestAssigned(t *testing.T) {
 		{"kubelet_memory_manager_pinning_errors_total", "", 1},
 		{"kubelet_topology_manager_admission_requests_total", "", 5},
 		{"kubelet_topology_manager_admission_errors_total", "", 2},
+		{"kubelet_cpu_manager_allocation_per_numa", "numa_node=0", 5},
+		{"kubelet_cpu_manager_allocation_per_numa", "numa_node=1", 0},
+		{aligned, "boundary=physical_cpu scope=container", 2},
+		{aligned, "boundary=uncore_cache scope=container", 1},
+		{aligned, "boundary=numa_node scope=pod", 1},
+		{misaligned, "boundary=physical_cpu scope=container", 1},
+		{misaligned, "boundary=numa_node scope=pod", 1},
 		{"kubelet_device_plugin_registration_total", "resource_name=example.com/gpu", 1},
 		{"kubelet_device_plugin_alloc_duration_seconds", "resource_name=example.com/gpu", 1},
 	})

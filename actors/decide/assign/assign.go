@@ -199,9 +199,6 @@ func (r *Rules) Static() bool { return r.static }
 // Aligns says whether the topology manager has to agree to what pods get.
 func (r *Rules) Aligns() bool { return r.policy.Aligns() }
 
-// OwnCPUs is how many CPUs containers have alone.
-func (s State) OwnCPUs() int { return s.exclusive().Size() }
-
 // OwnPerNode is how many CPUs containers have alone of each NUMA node with CPUs, by the nodes' IDs.
 func (r *Rules) OwnPerNode(s State) map[int]int { return cpus.PerNode(r.machine, s.exclusive()) }
 

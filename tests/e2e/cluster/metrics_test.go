@@ -422,7 +422,6 @@ var lack = []struct{ prefix, why string }{
 	{"rest_client_", "of client-go's own transport and its exec plugins; sizes and the limiter's waits are not counted"},
 	{"kubelet_volume_metric_collection_", "volumes are measured when /stats/summary is asked for"},
 	{"kubelet_topology_manager_admission_duration_ms", "promtool check metrics refuses its abbreviated unit"},
-	{"kubelet_cpu_manager_allocation_per_numa", "podresources says which CPUs containers have"},
 	{"kubelet_evented_pleg_", "the event stream is an effect: troupe_effects_in_flight{kind=\"GetContainerEvents\"}"},
 	{"kubelet_pleg_discard_events", "there is no channel that can be full: see troupe_messages_dropped_total"},
 	{"kubelet_pleg_pod_relist_", "one pod is looked at by calls of its own: see kubelet_runtime_operations_*"},
