@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 	"k8s.io/utils/cpuset"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
 // allowed are the CPUs that the first process of a pod's container may run on.
@@ -64,8 +67,13 @@ func TestOwnCPUs(t *testing.T) {
 	t.Parallel()
 	all, own := twoCPUs(t)
 	rest := all.Difference(cpuset.New(own)).String()
+	port, err := lab.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := newBed(t, "own-cpus", func(s *setup) {
-		s.agent.Settings = fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\n", strconv.Itoa(all.List()[0]))
+		s.agent.Settings = fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\nreadOnlyPort: %d\n",
+			strconv.Itoa(all.List()[0]), port)
 	})
 	b.start(t)
 	b.awaitNode(t, "is ready for pods", usable)
@@ -82,6 +90,15 @@ func TestOwnCPUs(t *testing.T) {
 		if cpu, _, err := kernelLimits(path); err != nil || cpu > 0 {
 			t.Errorf("%s: %d thousandths of a CPU, %v; want no quota", path, cpu, err)
 		}
+	}
+	shown, sum := parsed(t, fetch(t, http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d/metrics", port), "")), 0.0
+	for _, m := range shown["kubelet_cpu_manager_allocation_per_numa"].GetMetric() {
+		sum += m.Gauge.GetValue()
+	}
+	const aligned, misaligned = "kubelet_container_aligned_compute_resources_count", "kubelet_container_aligned_compute_resources_failure_count"
+	cache, cores := one(t, shown, aligned, "scope=container", "boundary=uncore_cache"), one(t, shown, aligned, "scope=container", "boundary=physical_cpu")
+	if bad := one(t, shown, misaligned, "scope=container", "boundary=physical_cpu"); sum != 1 || cache != 1 || cores != 0 || bad != 0 {
+		t.Errorf("metrics: %v CPUs of all NUMA nodes, %v containers of one cache, %v of whole cores, %v refused", sum, cache, cores, bad)
 	}
 	b.create(t, b.pod("late", work("sleep")))
 	b.awaitPod(t, "late", "is ready", ready)

@@ -99,6 +99,8 @@ func one(t *testing.T, f families, name string, labels ...string) float64 {
 		return m.Counter.GetValue()
 	case m.Gauge != nil:
 		return m.Gauge.GetValue()
+	case m.Untyped != nil:
+		return m.Untyped.GetValue()
 	default:
 		return float64(m.Histogram.GetSampleCount())
 	}
