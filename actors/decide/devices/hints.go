@@ -40,6 +40,15 @@ func (p *Placing) had(group []*v1.Container, name v1.ResourceName) (out []string
 	return slices.Compact(out)
 }
 
+// setOf is a set: a plugin may have 100,000 devices, and lists of them are not to be searched for each.
+func setOf(ids []string) map[string]bool {
+	out := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		out[id] = true
+	}
+	return out
+}
+
 func ids(of []Device) (out []string) {
 	for _, d := range of {
 		out = append(out, d.ID)
@@ -52,6 +61,7 @@ func (p *Placing) hints(all []Device, free, reusable []string, n int) (out []top
 	type count struct{ all, free, reusable int }
 	counts := map[topology.Nodes]*count{}
 	named := topology.Nodes(0)
+	isFree, isReusable := setOf(free), setOf(reusable)
 	for _, d := range all {
 		set := p.near(d)
 		named |= set
@@ -59,9 +69,9 @@ func (p *Placing) hints(all []Device, free, reusable []string, n int) (out []top
 			counts[set] = &count{}
 		}
 		counts[set].all++
-		if slices.Contains(reusable, d.ID) {
+		if isReusable[d.ID] {
 			counts[set].reusable++
-		} else if slices.Contains(free, d.ID) {
+		} else if isFree[d.ID] {
 			counts[set].free++
 		}
 	}

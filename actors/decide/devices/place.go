@@ -194,9 +194,9 @@ func (p *Placing) unhealthy(name v1.ResourceName, has []string) *admit.Rejection
 	if p.Keep || !p.inv[name].Served {
 		return nil
 	}
-	healthy := ids(p.inv.HealthyOf(name))
+	healthy := setOf(ids(p.inv.HealthyOf(name)))
 	for _, id := range has {
-		if !slices.Contains(healthy, id) {
+		if !healthy[id] {
 			return admit.Unexpected(fmt.Errorf(
 				"previously allocated devices are no longer healthy; cannot allocate unhealthy devices %s: %s", name, id))
 		}
@@ -257,14 +257,17 @@ func (p *Placing) preferred(key Key, of, has []string, n int) (out []string) {
 				Size: n + len(has),
 			})
 		}
+		may := setOf(of)
 		for _, id := range answer {
-			if len(out) < n && slices.Contains(of, id) && !slices.Contains(out, id) {
+			if len(out) < n && may[id] {
+				may[id] = false
 				out = append(out, id)
 			}
 		}
 	}
+	chosen := setOf(out)
 	for _, id := range of {
-		if len(out) < n && !slices.Contains(out, id) {
+		if len(out) < n && !chosen[id] {
 			out = append(out, id)
 		}
 	}
