@@ -344,3 +344,23 @@ func TestWithoutBacked(t *testing.T) {
 		t.Errorf("left are %v of %v", l, p.Spec.Containers[0].Resources.Limits)
 	}
 }
+
+// TestMaxReports: a driver that makes names up does not fill the memory; what is known keeps up to date.
+func TestMaxReports(t *testing.T) {
+	r, now := Reports{}, time.Unix(1000, 0)
+	r.Add(now, []Report{{Pool: "n", Device: "real", Health: v1.ResourceHealthStatusHealthy, For: time.Minute}})
+	var more []Report
+	for i := range 2 * MaxReports {
+		more = append(more, Report{Pool: "n", Device: fmt.Sprint(i), For: time.Second})
+	}
+	r.Add(now, more)
+	r.Add(now, []Report{{Pool: "n", Device: "real", Health: v1.ResourceHealthStatusUnhealthy, For: time.Minute}})
+	if got := r.Of(now, "n", "real"); len(r) != MaxReports || got.Health != v1.ResourceHealthStatusUnhealthy {
+		t.Errorf("%d reports are kept; the device is %s", len(r), got.Health)
+	}
+	now = now.Add(time.Second)
+	r.Add(now, []Report{{Pool: "n", Device: "new", Health: v1.ResourceHealthStatusHealthy, For: time.Minute}})
+	if got := r.Of(now, "n", "new"); len(r) != 2 || got.Health != v1.ResourceHealthStatusHealthy {
+		t.Errorf("when others do not count any more, %d are kept, and the new one is %s", len(r), got.Health)
+	}
+}

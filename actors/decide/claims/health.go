@@ -20,7 +20,10 @@ type Report struct {
 	For time.Duration
 }
 
-// Reports are the newest of a driver, by device.
+// MaxReports is of how many devices of a driver reports are kept.
+const MaxReports = 10_000
+
+// Reports are the newest of a driver, by device: at most MaxReports.
 type Reports map[[2]string]Reported
 
 // Reported is a report that counts until some time.
@@ -29,7 +32,8 @@ type Reported struct {
 	Until time.Time
 }
 
-// Add notes reports. Devices that are not among them keep what was said of them, until its time is over.
+// Add notes reports. Devices that are not among them keep what was said of them, until its time is over. Those
+// for which there is no room are not noted.
 func (r Reports) Add(now time.Time, all []Report) {
 	for at, old := range r { // order-free: each on its own
 		if !old.Until.After(now) {
@@ -37,7 +41,10 @@ func (r Reports) Add(now time.Time, all []Report) {
 		}
 	}
 	for _, one := range all {
-		r[[2]string{one.Pool, one.Device}] = Reported{one, now.Add(one.For)}
+		at := [2]string{one.Pool, one.Device}
+		if _, known := r[at]; known || len(r) < MaxReports {
+			r[at] = Reported{one, now.Add(one.For)}
+		}
 	}
 }
 
