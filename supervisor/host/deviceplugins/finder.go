@@ -149,7 +149,7 @@ func (f *finder) meet(ctx context.Context, path string, s *found) {
 			s.registered = got
 			return
 		}
-		f.plugins.log.Warn().Str("socket", path).Str("error", err.Error()).Dur("retry", wait).
+		f.plugins.log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).Dur("retry", wait).
 			Msg("a plugin in the registry can't be registered; retrying")
 		select {
 		case <-ctx.Done():
@@ -185,7 +185,7 @@ func (f *finder) ask(ctx context.Context, path string) (none registered, err err
 	switch {
 	case why != nil:
 		answer.Error = why.Error()
-		f.plugins.log.Warn().Str("socket", path).Str("type", info.GetType()).Str("name", Bounded(info.GetName())).
+		f.plugins.log.Warn().Str("socket", path).Str("type", Bounded(info.GetType())).Str("name", Bounded(info.GetName())).
 			Str("error", why.Error()).Msg("a plugin of the registry is refused")
 	case got.driver != nil:
 		f.plugins.drivers(*got.driver)
@@ -194,7 +194,7 @@ func (f *finder) ask(ctx context.Context, path string) (none registered, err err
 	}
 	_, err = c.NotifyRegistrationStatus(ctx, answer)
 	if err != nil {
-		f.plugins.log.Warn().Str("socket", path).Str("error", err.Error()).
+		f.plugins.log.Warn().Str("socket", path).Str("error", Bounded(err.Error())).
 			Msg("the plugin did not take the notice of its registration")
 	}
 	return got, nil
@@ -216,7 +216,7 @@ func (f *finder) accept(path string, info *registry.PluginInfo) (none registered
 		}
 		return registered{driver: &port.DRADriver{Name: name, Endpoint: endpoint, Service: service}}, nil
 	default:
-		return none, fmt.Errorf("plugins of type %s are not supported by this node agent", t)
+		return none, fmt.Errorf("plugins of type %s are not supported by this node agent", Bounded(t))
 	}
 }
 

@@ -40,9 +40,11 @@ const (
 	Directory = "device-plugins"
 	Registry  = "plugins_registry"
 	socket    = "kubelet.sock"
-	// messageLimit bounds what a plugin says at once, deviceLimit how many devices it lists.
-	messageLimit = 16 << 20
-	deviceLimit  = 100_000
+	// messageLimit bounds what a plugin says at once, as for a kubelet: in memory it may take 40 times as much.
+	messageLimit = 4 << 20
+	// deviceLimit bounds how many devices a plugin lists, idLimit the ID of each in bytes: they are in the checkpoint of
+	// all devices and in the status of pods.
+	deviceLimit, idLimit = 100_000, 1024
 	// maxNode is the highest ID of a NUMA node: decisions about them are made with masks of 64 bits.
 	maxNode = 63
 )
@@ -129,10 +131,10 @@ func (p *Plugins) clean() error {
 func valid(name string, versions ...string) error {
 	if !slices.Contains(versions, api.Version) {
 		return fmt.Errorf("device plugin API version %s is not supported: this agent supports %s",
-			strings.Join(versions, ", "), api.Version)
+			Bounded(strings.Join(versions, ", ")), api.Version)
 	}
 	if !resourcelist.Extended(v1.ResourceName(name)) {
-		return fmt.Errorf("resource name %q is not the name of an extended resource, such as example.com/gpu", name)
+		return fmt.Errorf("resource name %q is not the name of an extended resource, such as example.com/gpu", Bounded(name))
 	}
 	return nil
 }
@@ -176,17 +178,13 @@ func (p *Plugins) watch(ctx context.Context, of port.DevicePlugin, event func([]
 	if err != nil {
 		return err
 	}
-	for {
+	return Paced(func() ([]devices.Device, error) {
 		r, err := stream.Recv()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all, err := listed(r.GetDevices())
-		if err != nil {
-			return err
-		}
-		event(all)
-	}
+		return listed(r.GetDevices())
+	}, func(_, newer []devices.Device) []devices.Device { return newer }, event)
 }
 
 // listed are the devices that a plugin lists. Of two with one ID the first counts.
@@ -196,8 +194,11 @@ func listed(list []*api.Device) ([]devices.Device, error) {
 	}
 	out := make([]devices.Device, 0, len(list))
 	for _, d := range list {
-		if d.GetID() == "" {
+		switch n := len(d.GetID()); {
+		case n == 0:
 			return nil, errors.New("the plugin lists a device without an ID")
+		case n > idLimit:
+			return nil, fmt.Errorf("the plugin lists a device whose ID has %d bytes; at most %d are supported", n, idLimit)
 		}
 		one := devices.Device{ID: d.GetID(), Healthy: d.GetHealth() == api.Healthy}
 		for _, node := range d.GetTopology().GetNodes() {
@@ -288,12 +289,12 @@ func (p *Plugins) PreStart(ctx context.Context, of port.DevicePlugin, ids []stri
 // maxDetail bounds the plugin's message, which goes into a pod's status.
 const maxDetail = 2048
 
-// Bounded is a text of a plugin as people see it.
+// Bounded is a text of a plugin as people see it: short, and valid UTF-8.
 func Bounded(text string) string {
 	if len(text) > maxDetail {
 		return strings.ToValidUTF8(text[:maxDetail], "") + "…"
 	}
-	return text
+	return strings.ToValidUTF8(text, "�")
 }
 
 // Failure is the error of a call of a plugin.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -373,47 +372,6 @@ func TestRegistryTriesAgain(t *testing.T) {
 	}
 	if want := map[string]bool{"example.com/gpu": true, "example.com/old": false}; !maps.Equal(got, want) || tries != 2 {
 		t.Errorf("%v after %d tries, want %v after 2", got, tries, want)
-	}
-}
-
-// TestHostileAnswers: whatever a plugin answers, a call ends with an answer for one container, or an error.
-func TestHostileAnswers(t *testing.T) {
-	r := newRig(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	text := func() string {
-		return strings.Repeat(string(rune(random.IntN(0x24f))), random.IntN(1<<random.IntN(18)))
-	}
-	plugin := &plugintest.Plugin{Resource: "example.com/gpu", Answer: func([]string) (*api.AllocateResponse, error) {
-		if random.IntN(8) == 0 {
-			return nil, errors.New(strings.ToValidUTF8(text(), "?"))
-		}
-		out := &api.AllocateResponse{}
-		for range random.IntN(3) {
-			out.ContainerResponses = append(out.ContainerResponses, &api.ContainerAllocateResponse{
-				Envs: map[string]string{text(): text()}, Mounts: []*api.Mount{{}}, Devices: []*api.DeviceSpec{{Permissions: text()}},
-			})
-		}
-		return out, nil
-	}}
-	plugin.List("a")
-	p := r.serve(plugin)
-	all, _ := r.watch(p)
-	next(r, all)
-	failed := 0
-	for range 1000 {
-		data, err := r.allocate(p, "a")
-		if (err == nil) != (data != nil) {
-			t.Fatalf("%q, %v", data, err)
-		}
-		if err != nil {
-			failed++
-			if len(err.Error()) > 3000 {
-				t.Fatalf("an error of %d bytes", len(err.Error()))
-			}
-		}
-	}
-	if failed < 100 || failed > 900 {
-		t.Errorf("%d of 1000 failed", failed)
 	}
 }
 

@@ -87,11 +87,11 @@ type registrar struct {
 func (r registrar) Register(_ context.Context, q *api.RegisterRequest) (*api.Empty, error) {
 	err, name := valid(q.GetResourceName(), q.GetVersion()), q.GetEndpoint()
 	if err == nil && (name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == socket) {
-		err = fmt.Errorf("endpoint %q must be the name of a socket in %s", name, r.plugins.directory)
+		err = fmt.Errorf("endpoint %q must be the name of a socket in %s", Bounded(name), r.plugins.directory)
 	}
 	if err != nil {
-		r.plugins.log.Warn().Str("resource", q.GetResourceName()).Str("endpoint", name).Str("error", err.Error()).
-			Msg("a device plugin can't register")
+		r.plugins.log.Warn().Str("resource", Bounded(q.GetResourceName())).Str("endpoint", Bounded(name)).
+			Str("error", err.Error()).Msg("a device plugin can't register")
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	p := port.DevicePlugin{
@@ -105,7 +105,7 @@ func (r registrar) Register(_ context.Context, q *api.RegisterRequest) (*api.Emp
 		if o, err := optionsOf(ctx, p.Endpoint); err == nil {
 			p.Options = o
 		} else {
-			r.plugins.log.Warn().Str("resource", string(p.Resource)).Str("error", err.Error()).
+			r.plugins.log.Warn().Str("resource", string(p.Resource)).Str("error", Bounded(err.Error())).
 				Msg("the device plugin did not say its options; those of its registration count")
 		}
 		if r.plugins.learn(p, turn) {

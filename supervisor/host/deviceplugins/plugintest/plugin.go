@@ -29,8 +29,17 @@ type Plugin struct {
 	Nodes map[string][]int64
 	// Answer, if set, is the answer to Allocate.
 	Answer func(ids []string) (*api.AllocateResponse, error)
-	// Prefers, if set, is the answer to GetPreferredAllocation.
-	Prefers func(*api.ContainerPreferredAllocationRequest) []string
+	// Prefers, if set, is the answer to GetPreferredAllocation; PreferAnswer, if set, is asked instead for all of it.
+	Prefers      func(*api.ContainerPreferredAllocationRequest) []string
+	PreferAnswer func(*api.ContainerPreferredAllocationRequest) (*api.PreferredAllocationResponse, error)
+	// Started, if set, is the answer to PreStartContainer.
+	Started func() error
+	// Watched, if set, is asked after each list that is sent: an error ends the stream.
+	Watched func() error
+	// Info, if set, is what the plugin says of itself to the owner of the registry.
+	Info *registry.PluginInfo
+	// Spoil, if set, changes each encoded message that the plugin sends.
+	Spoil func([]byte) []byte
 
 	mu       sync.Mutex
 	devices  []*api.Device
@@ -59,6 +68,19 @@ func (p *Plugin) List(names ...string) {
 		}
 		p.devices = append(p.devices, d)
 	}
+	p.listed()
+}
+
+// ListAll sets the devices.
+func (p *Plugin) ListAll(all []*api.Device) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.devices = all
+	p.listed()
+}
+
+// listed tells of other devices. With mu.
+func (p *Plugin) listed() {
 	if p.changed != nil {
 		close(p.changed)
 	}
@@ -76,7 +98,7 @@ func (p *Plugin) Serve(path string) error {
 	if p.changed == nil {
 		p.changed = make(chan struct{})
 	}
-	p.server = grpc.NewServer()
+	p.server = grpc.NewServer(Spoiled(p.Spoil))
 	api.RegisterDevicePluginServer(p.server, p)
 	registry.RegisterRegistrationServer(p.server, p)
 	go p.server.Serve(l) //nolint:errcheck // it ends with Stop
@@ -134,6 +156,9 @@ func (p *Plugin) called(format string, args ...any) {
 
 // GetInfo implements registry.RegistrationServer.
 func (p *Plugin) GetInfo(context.Context, *registry.InfoRequest) (*registry.PluginInfo, error) {
+	if p.Info != nil {
+		return p.Info, nil
+	}
 	return &registry.PluginInfo{
 		Type: registry.DevicePlugin, Name: p.Resource, SupportedVersions: []string{api.Version},
 	}, nil
@@ -176,6 +201,11 @@ func (p *Plugin) ListAndWatch(_ *api.Empty, s grpc.ServerStreamingServer[api.Lis
 		if err := s.Send(&api.ListAndWatchResponse{Devices: all}); err != nil {
 			return err
 		}
+		if p.Watched != nil {
+			if err := p.Watched(); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-changed:
 		case <-s.Context().Done():
@@ -191,6 +221,9 @@ func (p *Plugin) GetPreferredAllocation(
 	r := &api.PreferredAllocationResponse{}
 	for _, c := range q.ContainerRequests {
 		p.called("prefer %d of %v with %v", c.AllocationSize, c.AvailableDeviceIDs, c.MustIncludeDeviceIDs)
+		if p.PreferAnswer != nil {
+			return p.PreferAnswer(c)
+		}
 		r.ContainerResponses = append(r.ContainerResponses,
 			&api.ContainerPreferredAllocationResponse{DeviceIDs: p.Prefers(c)})
 	}
@@ -217,5 +250,8 @@ func (p *Plugin) PreStartContainer(
 	_ context.Context, q *api.PreStartContainerRequest,
 ) (*api.PreStartContainerResponse, error) {
 	p.called("start %v", q.DevicesIds)
+	if p.Started != nil {
+		return &api.PreStartContainerResponse{}, p.Started()
+	}
 	return &api.PreStartContainerResponse{}, nil
 }
