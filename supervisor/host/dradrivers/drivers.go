@@ -19,10 +19,9 @@ import (
 
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	health "k8s.io/kubelet/pkg/apis/dra-health/v1alpha1"
@@ -35,17 +34,13 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 )
 
-// deviceLimit bounds how many devices, requests of one or CDI names of one a driver may say of a claim. The API allows
-// 32 devices.
-const deviceLimit = 1024
-
-// reconnect is how a connection is tried again. A driver that has restarted is soon there.
-var reconnect = grpc.ConnectParams{
-	Backoff: backoff.Config{
-		BaseDelay: 100 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 5 * time.Second,
-	},
-	MinConnectTimeout: 5 * time.Second,
-}
+const (
+	// deviceLimit bounds how many devices, requests of one or CDI names of one a driver may say of a claim. The API
+	// allows 32 devices.
+	deviceLimit = 1024
+	// answerLimit bounds what a driver says of a claim, in bytes: it is in the checkpoint of all claims.
+	answerLimit = 64 << 10
+)
 
 // Drivers are the DRA drivers of one agent.
 type Drivers struct {
@@ -94,33 +89,6 @@ func (d *Drivers) Found(found port.DRADriver) {
 		d.connect(found)
 	}
 	d.show(found.Name)
-}
-
-// connect begins to watch the connection to a driver. With mu.
-func (d *Drivers) connect(found port.DRADriver) {
-	conn, err := deviceplugins.Dial(found.Endpoint, grpc.WithConnectParams(reconnect))
-	if err != nil {
-		d.log.Warn().Str("driver", found.Name).Str("socket", found.Endpoint).Str("error", err.Error()).
-			Msg("the DRA driver can't be connected to")
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	i := &instance{DRADriver: found, conn: conn, cancel: cancel}
-	d.instances = append(d.instances, i)
-	d.all.Go(func() {
-		defer conn.Close() //nolint:errcheck // nothing is left to lose
-		for ctx.Err() == nil {
-			state := conn.GetState()
-			if state == connectivity.Idle {
-				conn.Connect()
-			}
-			d.mu.Lock()
-			i.connected = state == connectivity.Ready
-			d.show(i.Name)
-			d.mu.Unlock()
-			conn.WaitForStateChange(ctx, state)
-		}
-	})
 }
 
 // show tells of a driver what is new. With mu.
@@ -213,8 +181,9 @@ func answer[T any](
 const (
 	// healthCounts is how long a report counts if the driver does not say, longest the most that it may say.
 	healthCounts, longest = 30 * time.Second, 24 * time.Hour
-	// reportLimit bounds how many devices are in a report.
-	reportLimit = 10_000
+	// reportLimit bounds how many devices are in a report, nameLimit the names of devices and pools in bytes
+	// (resource.k8s.io API).
+	reportLimit, nameLimit = claims.MaxReports, 253
 )
 
 // Health implements port.DRADrivers.
@@ -226,11 +195,11 @@ func (d *Drivers) Health(
 		ctx, cancel := context.WithCancel(ctx) // it ends the stream
 		defer cancel()
 		stream, err := health.NewDRAResourceHealthClient(conn).NodeWatchResources(ctx, &health.NodeWatchResourcesRequest{})
-		for err == nil {
-			var r *health.NodeWatchResourcesResponse
-			if r, err = stream.Recv(); err == nil {
-				event(reports(r.GetDevices()))
-			}
+		if err == nil {
+			err = deviceplugins.Paced(func() ([]claims.Report, error) {
+				r, err := stream.Recv()
+				return reports(r.GetDevices()), err
+			}, newest, event)
 		}
 		switch {
 		case status.Code(err) == codes.Unimplemented:
@@ -244,9 +213,25 @@ func (d *Drivers) Health(
 	})
 }
 
+// newest are the last reports of each device, at most reportLimit.
+func newest(older, newer []claims.Report) (out []claims.Report) {
+	has := map[[2]string]bool{}
+	for _, r := range slices.Concat(newer, older) {
+		if key := [2]string{r.Pool, r.Device}; !has[key] && len(out) < reportLimit {
+			has[key] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// reports are what a driver says of devices, without those that no ResourceSlice can have.
 func reports(all []*health.DeviceHealth) []claims.Report {
-	out := make([]claims.Report, 0, len(all))
+	out := make([]claims.Report, 0, min(len(all), reportLimit))
 	for _, d := range all[:min(len(all), reportLimit)] {
+		if len(d.GetDevice().GetPoolName()) > nameLimit || len(d.GetDevice().GetDeviceName()) > nameLimit {
+			continue
+		}
 		r := claims.Report{
 			Pool: d.GetDevice().GetPoolName(), Device: d.GetDevice().GetDeviceName(),
 			Health: v1.ResourceHealthStatusUnknown, Message: deviceplugins.Bounded(d.GetMessage()), For: healthCounts,
@@ -285,6 +270,10 @@ func prepared(c *api.NodePrepareResourceResponse) claims.Answer {
 	}
 	if n := len(c.GetDevices()); n > deviceLimit {
 		return claims.Answer{Error: fmt.Sprintf("the driver lists %d devices; at most %d are supported", n, deviceLimit)}
+	}
+	if n := proto.Size(c); n > answerLimit {
+		return claims.Answer{Error: fmt.Sprintf("the driver has answered with %d bytes; at most %d are supported", n,
+			answerLimit)}
 	}
 	var out []claimstate.Device
 	for _, d := range c.GetDevices() {

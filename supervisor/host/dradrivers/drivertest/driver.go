@@ -14,6 +14,8 @@ import (
 	api "k8s.io/kubelet/pkg/apis/dra/v1"
 	beta "k8s.io/kubelet/pkg/apis/dra/v1beta1"
 	registry "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
 )
 
 // Driver is a DRA driver. Its fields are set before Serve.
@@ -27,8 +29,14 @@ type Driver struct {
 	Beta     bool
 	// Devices are those that a claim gets.
 	Devices func(*api.Claim) (*api.NodePrepareResourceResponse, error)
+	// Answer, if set, is asked instead for the answer to a whole call.
+	Answer func([]*api.Claim) (*api.NodePrepareResourcesResponse, error)
 	// Unprepared, if set, is asked for the answer of a claim that is unprepared.
 	Unprepared func(*api.Claim) string
+	// Watched, if set, is asked after each message about devices: an error ends the stream.
+	Watched func() error
+	// Spoil, if set, changes each encoded message that the driver sends of its devices.
+	Spoil func([]byte) []byte
 
 	mu       sync.Mutex
 	endpoint string
@@ -63,6 +71,11 @@ func (d *Driver) NodeWatchResources(
 		if err := to.Send(says); err != nil {
 			return err
 		}
+		if d.Watched != nil {
+			if err := d.Watched(); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-to.Context().Done():
 			return to.Context().Err()
@@ -76,7 +89,7 @@ func (d *Driver) Serve(registryPath, path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.endpoint = path
-	own, registration := grpc.NewServer(), grpc.NewServer()
+	own, registration := grpc.NewServer(plugintest.Spoiled(d.Spoil)), grpc.NewServer()
 	if d.Beta {
 		beta.RegisterDRAPluginServer(own, beta.V1ServerWrapper{DRAPluginServer: d})
 	} else {
@@ -171,6 +184,9 @@ func (d *Driver) NodePrepareResources(
 	out := &api.NodePrepareResourcesResponse{Claims: map[string]*api.NodePrepareResourceResponse{}}
 	for _, c := range q.GetClaims() {
 		d.called("prepare", c)
+		if d.Answer != nil {
+			continue
+		}
 		r, err := d.Devices(c)
 		if err != nil {
 			return nil, err
@@ -178,6 +194,9 @@ func (d *Driver) NodePrepareResources(
 		if r != nil {
 			out.Claims[c.GetUid()] = r
 		}
+	}
+	if d.Answer != nil {
+		return d.Answer(q.GetClaims())
 	}
 	return out, nil
 }
