@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -23,10 +25,10 @@ import (
 
 // Of damages the JSON of a checkpoint's content. Half of the results have a checksum that fits, as if an agent
 // had written them: these must be told by their shape.
-func Of(r *rand.Rand, content []byte) []byte { return sealed(r, content, checkpoint.Seal) }
+func Of(r *rand.Rand, content []byte) []byte { return Sealed(r, content, checkpoint.Seal) }
 
-// sealed is Of for files that seal makes of content.
-func sealed(r *rand.Rand, content []byte, seal func([]byte) []byte) []byte {
+// Sealed is Of for files that seal makes of content.
+func Sealed(r *rand.Rand, content []byte, seal func([]byte) []byte) []byte {
 	switch r.IntN(8) {
 	case 0: // a write that was cut
 		whole := seal(content)
@@ -65,6 +67,17 @@ func sealed(r *rand.Rand, content []byte, seal func([]byte) []byte) []byte {
 		}
 		return seal(data)
 	}
+}
+
+// SealClaims makes a dra_manager_state of the list of its claims.
+func SealClaims(claims []byte) []byte {
+	content := fmt.Appendf(nil, `{"kind":"DRACheckpoint","apiVersion":"checkpoint.dra.kubelet.k8s.io/v1",`+
+		`"ClaimInfoStateList":%s}`, claims)
+	data, err := json.Marshal(map[string]any{"Data": string(content), "Checksum": crc32.ChecksumIEEE(content)})
+	if err != nil {
+		panic(err) // a string and a number
+	}
+	return data
 }
 
 // mutate changes one value somewhere in v to one of any type.
@@ -167,7 +180,7 @@ func Parse(t *testing.T, content string, seal func([]byte) []byte, parse func([]
 	}
 	r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test that can be repeated
 	for range Readings {
-		data := sealed(r, []byte(content), seal)
+		data := Sealed(r, []byte(content), seal)
 		err := parse(data)
 		if err == nil {
 			continue

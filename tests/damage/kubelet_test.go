@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
@@ -70,6 +71,24 @@ func TestDeviceCheckpoint(t *testing.T) {
 	}
 	refused := damage.Parse(t, string(content), seal, func(data []byte) error {
 		_, err := devicestate.Parse(data)
+		return err
+	})
+	if refused < damage.Readings/4 {
+		t.Errorf("only %d were refused", refused)
+	}
+}
+
+// TestDRAManagerState: a damaged dra_manager_state never ends the agent.
+func TestDRAManagerState(t *testing.T) {
+	const content = `[{"ClaimUID":"c-1","ClaimName":"gpu","Namespace":"default","PodUIDs":{"p-1":{},"p-2":{}},"DriverState":{` +
+		`"gpu.example.com":{"Devices":[{"PoolName":"n1","DeviceName":"gpu-0","ShareID":null,"RequestNames":["one"],` +
+		`"CDIDeviceIDs":["example.com/gpu=0"]}]},"net.example.com":{"Devices":null}}},` +
+		`{"ClaimUID":"c-2","ClaimName":"net","Namespace":"default","PodUIDs":{"p-2":{}},"DriverState":{}}]`
+	refused := damage.Parse(t, content, damage.SealClaims, func(data []byte) error {
+		claims, err := claimstate.Parse(data)
+		if err == nil {
+			_, err = claimstate.Parse(claimstate.Format(claims)) // it is written again
+		}
 		return err
 	})
 	if refused < damage.Readings/4 {
