@@ -265,3 +265,46 @@ func TestHostileNames(t *testing.T) {
 	}
 	r.listen()
 }
+
+// TestRegistrationsWithoutEnd: of a plugin that registers all the time, one registration is under way; and there is an end
+// to the resources.
+func TestRegistrationsWithoutEnd(t *testing.T) {
+	r := newRig(t)
+	conn, err := deviceplugins.Dial(filepath.Join(r.dir(), "kubelet.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing is left to lose
+	register := func(name string) error {
+		_, err := api.NewRegistrationClient(conn).Register(t.Context(), &api.RegisterRequest{
+			Version: api.Version, Endpoint: "p.sock", ResourceName: name,
+		})
+		return err
+	}
+	before := runtime.NumGoroutine()
+	for range 500 {
+		if err := register("example.com/gpu"); err != nil { // nobody serves at its socket
+			t.Fatal(err)
+		}
+	}
+	if n := runtime.NumGoroutine(); n > before+100 {
+		t.Errorf("%d goroutines, before it were %d", n, before)
+	}
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
+	r.register(plugin, "p.sock")
+	if got := next(r, r.events); got.Resource != "example.com/gpu" || len(r.events) > 0 {
+		t.Errorf("%+v, and %d more", got, len(r.events))
+	}
+	events := r.events
+	go func() {
+		for range 255 {
+			<-events
+		}
+	}()
+	for i := range 256 {
+		err = register(fmt.Sprint("example.com/", i))
+	}
+	if err == nil || !strings.Contains(err.Error(), "256 resources") {
+		t.Errorf("the last: %v", err)
+	}
+}

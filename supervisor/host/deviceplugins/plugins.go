@@ -45,6 +45,8 @@ const (
 	// deviceLimit bounds how many devices a plugin lists, idLimit the ID of each in bytes: they are in the checkpoint of
 	// all devices and in the status of pods.
 	deviceLimit, idLimit = 100_000, 1024
+	// resourceLimit bounds how many resources plugins register.
+	resourceLimit = 256
 	// maxNode is the highest ID of a NUMA node: decisions about them are made with masks of 64 bits.
 	maxNode = 63
 )
@@ -57,9 +59,9 @@ type Plugins struct {
 	drivers func(port.DRADriver)
 
 	mu sync.Mutex
-	// known are the plugins that registered by the agent's own socket, turns counts the registrations of each resource.
+	// known are the plugins that registered by the agent's own socket, turns the last registration of each resource.
 	known map[v1.ResourceName]port.DevicePlugin
-	turns map[v1.ResourceName]int
+	turns map[v1.ResourceName]*turn
 	// connections are those of plugins whose devices are watched.
 	connections map[served]*grpc.ClientConn
 	cleaned     bool
@@ -79,21 +81,36 @@ func New(root string, log zerolog.Logger, drivers func(port.DRADriver)) *Plugins
 	return &Plugins{
 		directory: filepath.Join(root, Directory), registry: filepath.Join(root, Registry), log: log,
 		drivers: drivers,
-		known:   map[v1.ResourceName]port.DevicePlugin{}, turns: map[v1.ResourceName]int{},
+		known:   map[v1.ResourceName]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
 		connections: map[served]*grpc.ClientConn{},
 	}
 }
 
-// turn begins a registration.
-func (p *Plugins) turn(of v1.ResourceName) int {
+// turn is a registration. cancel ends what it waits for; again: its resource was registered before.
+type turn struct {
+	cancel context.CancelFunc
+	again  bool
+}
+
+// begin begins a registration, and ends the one before it of the resource.
+func (p *Plugins) begin(ctx context.Context, of v1.ResourceName) (context.Context, *turn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turns[of]++
-	return p.turns[of]
+	before := p.turns[of]
+	if before == nil && len(p.turns) >= resourceLimit {
+		return nil, nil, fmt.Errorf("%d resources are registered; more are not supported", resourceLimit)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	t := &turn{cancel: cancel, again: before != nil}
+	if before != nil {
+		before.cancel()
+	}
+	p.turns[of] = t
+	return ctx, t, nil
 }
 
 // learn ends a registration. It counts unless a later one has begun, whose plugin has taken the place.
-func (p *Plugins) learn(plugin port.DevicePlugin, turn int) bool {
+func (p *Plugins) learn(plugin port.DevicePlugin, turn *turn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.turns[plugin.Resource] != turn {

@@ -89,30 +89,47 @@ func (r registrar) Register(_ context.Context, q *api.RegisterRequest) (*api.Emp
 	if err == nil && (name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == socket) {
 		err = fmt.Errorf("endpoint %q must be the name of a socket in %s", Bounded(name), r.plugins.directory)
 	}
+	p := port.DevicePlugin{
+		Resource: v1.ResourceName(q.GetResourceName()), Endpoint: filepath.Join(r.plugins.directory, name),
+		Options: options(q.GetOptions()),
+	}
+	var (
+		ctx  context.Context
+		turn *turn
+	)
+	if err == nil {
+		ctx, turn, err = r.plugins.begin(r.ctx, p.Resource)
+	}
 	if err != nil {
 		r.plugins.log.Warn().Str("resource", Bounded(q.GetResourceName())).Str("endpoint", Bounded(name)).
 			Str("error", err.Error()).Msg("a device plugin can't register")
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	p := port.DevicePlugin{
-		Resource: v1.ResourceName(q.ResourceName), Endpoint: filepath.Join(r.plugins.directory, name),
-		Options: options(q.GetOptions()),
-	}
-	turn := r.plugins.turn(p.Resource)
-	r.all.Go(func() { // a plugin may wait for the answer before it serves
-		ctx, cancel := context.WithTimeout(r.ctx, callLimit)
-		defer cancel()
-		if o, err := optionsOf(ctx, p.Endpoint); err == nil {
-			p.Options = o
-		} else {
-			r.plugins.log.Warn().Str("resource", string(p.Resource)).Str("error", Bounded(err.Error())).
-				Msg("the device plugin did not say its options; those of its registration count")
-		}
-		if r.plugins.learn(p, turn) {
-			r.event(p)
-		}
-	})
+	r.all.Go(func() { r.registered(ctx, p, turn) }) // a plugin may wait for the answer before it serves
 	return &api.Empty{}, nil
+}
+
+// registered tells of a plugin, unless it, or another one of its resource, registers again meanwhile.
+func (r registrar) registered(ctx context.Context, p port.DevicePlugin, turn *turn) {
+	defer turn.cancel()
+	if turn.again {
+		select {
+		case <-ctx.Done():
+		case <-time.After(pace):
+		}
+	}
+	o, err := optionsOf(ctx, p.Endpoint)
+	if err == nil {
+		p.Options = o
+	}
+	if !r.plugins.learn(p, turn) {
+		return
+	}
+	if err != nil {
+		r.plugins.log.Warn().Str("resource", string(p.Resource)).Str("error", Bounded(err.Error())).
+			Msg("the device plugin did not say its options; those of its registration count")
+	}
+	r.event(p)
 }
 
 // optionsOf asks a plugin for its options (GetDevicePluginOptions), as a kubelet always does.

@@ -64,10 +64,10 @@ func (h *Hostile) Spoil(message []byte) []byte {
 	return message
 }
 
-// Devices is a list. The first has the most in it that is right.
+// Devices is a list, in which few devices are odd.
 func (h *Hostile) Devices() []*api.Device {
 	n := [...]int{0, 1, 3, 10, 10, 100}[h.IntN(6)]
-	if h.IntN(300) == 0 {
+	if h.IntN(500) == 0 {
 		n = []int{99_999, 100_000, 100_001}[h.IntN(3)]
 	}
 	odd := h.IntN(3) == 0
@@ -84,7 +84,7 @@ func (h *Hostile) Devices() []*api.Device {
 		case 1:
 			d.ID = fmt.Sprint("d", h.IntN(n)) // of another one
 		case 2:
-			d.ID = strings.Repeat("m", 1<<20)
+			d.ID = strings.Repeat("m", 1<<(8+h.IntN(13))) // up to 1 MiB
 		case 3:
 			d.Health = h.Text()
 		default:
