@@ -308,3 +308,15 @@ func TestRegistrationsWithoutEnd(t *testing.T) {
 		t.Errorf("the last: %v", err)
 	}
 }
+
+// TestBounded: what is shown of a plugin's text can be in the status of a pod.
+func TestBounded(t *testing.T) {
+	for text, want := range map[string]string{
+		"no hardware": "no hardware", "\xff": "�", strings.Repeat("é", 1025): strings.Repeat("é", 1024) + "…",
+		"x" + strings.Repeat("é", 1024): "x" + strings.Repeat("é", 1023) + "…",
+	} {
+		if got := deviceplugins.Bounded(text); got != want {
+			t.Errorf("%.20q: %q, want %q", text, got, want)
+		}
+	}
+}
