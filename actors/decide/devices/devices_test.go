@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	v1 "k8s.io/api/core/v1"
@@ -345,7 +344,8 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// TestVeryManyDevices: a plugin with as many devices as one may list is decided about within a moment, whatever it prefers.
+// TestVeryManyDevices: a plugin with as many devices as one may list, and a preference for all of them. Were each looked
+// for in a list, this would take more than a minute.
 func TestVeryManyDevices(t *testing.T) {
 	r := &devices.Resource{Served: true, Options: devices.Options{Preferred: true}}
 	for i := range 100_000 {
@@ -357,7 +357,6 @@ func TestVeryManyDevices(t *testing.T) {
 		key := devices.Key{Container: "c0", Resource: gpu}
 		prefers[key] = append(prefers[key], r.Devices[len(r.Devices)-1-i].ID)
 	}
-	began := time.Now()
 	p := devices.Place(inv, nil, pod, prefers, []int{0, 1})
 	hints := p.Hints([]*v1.Container{&pod.Spec.Containers[0]})
 	if why := p.Take(&pod.Spec.Containers[0], topology.Hint{Nodes: topology.NodesOf(0)}); why != nil || len(hints) != 1 {
@@ -366,8 +365,5 @@ func TestVeryManyDevices(t *testing.T) {
 	ids := p.Result().IDs(devices.Key{Container: "c0", Resource: gpu})
 	if len(ids) != 40_000 || ids[0] != "device-020000" || ids[len(ids)-1] != "device-099998" {
 		t.Errorf("%d devices, from %s to %s", len(ids), ids[0], ids[len(ids)-1])
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
 	}
 }
