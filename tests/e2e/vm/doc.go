@@ -7,6 +7,8 @@
 //	  ▲                                                                                  │
 //	  └────────────── second serial port: one line for each check ◄──────────────────────┘
 //
+// The machine has four CPUs and two NUMA nodes, so that pods can be bound to one.
+//
 // A second machine has systemd as process 1, which becomes of the guest program and starts it again as a
 // service. There, systemd makes the cgroups of pods and containers, and systemd-logind shuts the machine down.
 //

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -181,9 +182,22 @@ func (a *archive) addRuntime(ctx context.Context, m Machine, repository string, 
 	return nil
 }
 
+// processors are the machine's CPUs and memory, as arguments of the emulator: two NUMA nodes of two CPUs and a
+// gibibyte each, of which guest/numa.go has the numbers. That with systemd has no nodes.
+func (m Machine) processors() []string {
+	if m == Systemd {
+		return []string{"-smp", "2", "-m", "2048"}
+	}
+	return []string{
+		"-smp", "4,sockets=2,cores=2,threads=1", "-m", "2048",
+		"-object", "memory-backend-ram,id=ram0,size=1024M", "-numa", "node,nodeid=0,cpus=0-1,memdev=ram0",
+		"-object", "memory-backend-ram,id=ram1,size=1024M", "-numa", "node,nodeid=1,cpus=2-3,memdev=ram1",
+	}
+}
+
 // boot runs the guest until it powers the machine off or ctx ends, and returns its report. What the
 // console says goes to the file, and what is reported also to log, at once.
-func boot(ctx context.Context, k kernel, initramfs string, disks []string, console string, log io.Writer) (Report, error) {
+func boot(ctx context.Context, m Machine, k kernel, initramfs string, disks []string, console string, log io.Writer) (Report, error) {
 	qemu, err := lab.LookPath("qemu-system-x86_64")
 	if err != nil {
 		return Report{}, err
@@ -192,7 +206,6 @@ func boot(ctx context.Context, k kernel, initramfs string, disks []string, conso
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "q35", "-accel", "tcg,thread=multi", // KVM inside a virtual machine is not to be relied on
 		"-cpu", "Nehalem", // without AVX, which takes longer to emulate than it saves
-		"-smp", "2", "-m", "2048",
 		"-object", "rng-random,id=rng,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng",
 		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=", // to the apiserver outside
 		"-kernel", k.image, "-initrd", initramfs,
@@ -200,7 +213,7 @@ func boot(ctx context.Context, k kernel, initramfs string, disks []string, conso
 		"-append", "console=ttyS0 quiet panic=-1 mitigations=off cgroup_no_v1=all",
 		"-serial", "file:"+console, "-serial", "stdio",
 	)
-	cmd.Args = append(cmd.Args, disks...)
+	cmd.Args = slices.Concat(cmd.Args, m.processors(), disks)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	port, write, err := os.Pipe()

@@ -55,7 +55,7 @@ func testMachine(t *testing.T, m Machine) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	begin := time.Now()
-	report, err := boot(ctx, k, initramfs, disks, console, t.Output())
+	report, err := boot(ctx, m, k, initramfs, disks, console, t.Output())
 	t.Logf("kernel %s, %s from boot to power-off", k.release, time.Since(begin).Round(time.Second))
 	if err != nil {
 		t.Error(err)
