@@ -113,15 +113,6 @@ func (w *world) checkDevices() {
 	}
 }
 
-// pluginFault is what goes wrong with a call of a device plugin. A watch does not hang: that is the plugin's end.
-func (h *havoc) pluginFault(c machine.Call) machine.Fault {
-	f := h.hostFault(c)
-	if f.Hang && (c.Verb == "WatchDevicePlugins" || c.Verb == "ListDevices") {
-		f = machine.Fault{Err: &port.Error{Kind: port.Unavailable, Verb: c.Verb, Detail: "havoc"}}
-	}
-	return f
-}
-
 // TestExploreDevices: pods with and without devices and CPUs of their own come and go, plugins die, are slow and list
 // broken devices, the agent is killed after any message, actors crash and calls fail. No device is lost or has two
 // owners, none is taken from a container that runs, and all containers have what the state says.
@@ -149,8 +140,17 @@ func exploreDevices(t *testing.T, seed uint64, steps int) {
 		return strings.Contains(string(data), string(gpu)) && strings.Contains(string(data), string(dongle))
 	})
 	h.trouble, h.panics = float64(seed%3)*0.05, float64(seed%4)*0.001
-	plugins.Fault = h.pluginFault
-	stopped := map[v1.ResourceName]time.Time{}
+	stopped := map[v1.ResourceName]time.Time{} // since when
+	plugins.Fault = func(c machine.Call) machine.Fault {
+		f := h.hostFault(c)
+		if watches := c.Verb == "WatchDevicePlugins" || c.Verb == "ListDevices"; !watches || f == (machine.Fault{}) {
+			return f
+		}
+		if stopped[v1.ResourceName(c.Name)].IsZero() {
+			stopped[v1.ResourceName(c.Name)] = h.v.Now() // nobody listens to the plugin: in the end it registers again
+		}
+		return machine.Fault{Err: &port.Error{Kind: port.Unavailable, Verb: c.Verb, Detail: "havoc"}} // a watch does not hang
+	}
 	had, free, n := map[string]needs{}, needs{ownCPUs, gpus, 2}, 0
 	for range steps {
 		switch names := sorted(had); h.rng.IntN(9) {
