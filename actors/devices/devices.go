@@ -13,6 +13,9 @@
 //	                         │ └────────────────────ends────────►│                    │                  │
 //	                         └───────registers───────────────────┴────────────────────┴──────────────────┘
 //
+// A plugin whose list ended without that it unregistered is asked for its devices again from time to time, until it is
+// forgotten: it may still be there. If it answers, it is served, as if it had registered.
+//
 // A plugin registers again while it is served, too. awaited: pods that need its devices wait for it, as do containers
 // that start. gone: such pods are refused, and such containers start without the plugin's knowledge. forgotten: its
 // devices are not shown any more, and the next agent does not know it, unless pods have some of its devices. In all
@@ -90,6 +93,9 @@ type absence struct {
 	since time.Time
 }
 
+// rejoin is this actor's own timer after the list of a plugin ended.
+type rejoin absence
+
 // reopen is this actor's own timer after the watch of registrations ended.
 type reopen struct{}
 
@@ -102,6 +108,7 @@ func (gone) isDevicesMessage()       {}
 func (told) isDevicesMessage()       {}
 func (giveUp) isDevicesMessage()     {}
 func (forget) isDevicesMessage()     {}
+func (rejoin) isDevicesMessage()     {}
 func (reopen) isDevicesMessage()     {}
 
 // Snapshot is what is known of all plugins. It is never mutated.
@@ -162,6 +169,8 @@ type plugin struct {
 	// gone is since when it does not answer, awaited: it is waited for.
 	gone    time.Time
 	awaited bool
+	// tries is how often it was asked again since it is gone.
+	tries int
 	// forgotten: it was gone for Memory. seen is the watch of registrations that told of it last.
 	forgotten bool
 	seen      kernel.EffectID
@@ -198,9 +207,7 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 	case listed:
 		a.listed(ctx, m)
 	case gone:
-		if p := a.plugins[m.name]; p != nil && p.watch == m.id {
-			a.lost(ctx, p, m.err.Error())
-		}
+		a.gone(ctx, m)
 	case told:
 		m.reply(m.err)
 	case giveUp:
@@ -210,6 +217,8 @@ func (a *actor) Receive(ctx *kernel.Context[Message], m Message) {
 		}
 	case forget:
 		a.forget(ctx, absence(m))
+	case rejoin:
+		a.rejoin(ctx, absence(m))
 	case reopen:
 		a.open(ctx)
 	}
@@ -279,15 +288,40 @@ func (a *actor) registered(ctx *kernel.Context[Message], m registered) {
 	if !known {
 		a.await(ctx, before)
 	}
-	self, plugins, p := ctx.Self(), a.deps.Plugins, m.plugin
-	before.watch = a.keepOpen(ctx, devicesKind, string(name),
-		func(c context.Context, id kernel.EffectID, done func(Message)) {
-			plugins.Devices(c, p, func(all []devices.Device) { self.Tell(listed{id, name, all}) },
-				func(err error) { done(gone{id, name, err}) })
-		})
+	before.tries, before.watch = 0, a.list(ctx, m.plugin)
 	if !known {
 		ctx.Log().Info().Str("resource", string(name)).Msg("device plugin registered")
 		a.tell()
+	}
+}
+
+// list opens the watch of a plugin's devices.
+func (a *actor) list(ctx *kernel.Context[Message], p port.DevicePlugin) kernel.EffectID {
+	self, plugins, name := ctx.Self(), a.deps.Plugins, p.Resource
+	return a.keepOpen(ctx, devicesKind, string(name), func(c context.Context, id kernel.EffectID, done func(Message)) {
+		plugins.Devices(c, p, func(all []devices.Device) { self.Tell(listed{id, name, all}) },
+			func(err error) { done(gone{id, name, err}) })
+	})
+}
+
+// gone handles the end of a plugin's list.
+func (a *actor) gone(ctx *kernel.Context[Message], m gone) {
+	p := a.plugins[m.name]
+	if p == nil || p.watch != m.id {
+		return
+	}
+	if p.tries == 0 {
+		a.lost(ctx, p, m.err.Error())
+	}
+	p.watch = 0
+	p.tries++
+	ctx.After(backoff.Retry(a.deps.Backoff, p.tries), rejoin{p.Resource, p.gone})
+}
+
+// rejoin asks a plugin for its devices that is gone.
+func (a *actor) rejoin(ctx *kernel.Context[Message], m absence) {
+	if p := a.absent(m); p != nil && p.watch == 0 && !p.forgotten {
+		p.watch = a.list(ctx, p.DevicePlugin)
 	}
 }
 
@@ -296,7 +330,7 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 	if p == nil || p.watch != m.id {
 		return
 	}
-	p.served, p.awaited, p.devices = true, false, m.devices
+	p.served, p.awaited, p.forgotten, p.tries, p.devices = true, false, false, 0, m.devices
 	healthy := 0
 	for _, d := range m.devices {
 		if d.Healthy {
@@ -312,7 +346,7 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
 	a.await(ctx, p)
 	ctx.Log().Warn().Str("resource", string(p.Resource)).Str("error", why).
-		Msg("the device plugin is gone: its devices are not healthy until it registers again; containers keep theirs")
+		Msg("the device plugin is gone: its devices are not healthy until it is back; containers keep theirs")
 	ctx.After(Memory, forget{p.Resource, p.gone})
 	a.tell()
 }
@@ -325,7 +359,7 @@ func (a *actor) await(ctx *kernel.Context[Message], p *plugin) {
 
 // absent is a plugin that is gone since then, nil if it has come back meanwhile.
 func (a *actor) absent(m absence) *plugin {
-	if p := a.plugins[m.name]; p != nil && p.watch == 0 && p.gone.Equal(m.since) {
+	if p := a.plugins[m.name]; p != nil && !p.served && p.gone.Equal(m.since) {
 		return p
 	}
 	return nil

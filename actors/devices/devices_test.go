@@ -149,6 +149,41 @@ func TestPluginRegistersAgain(t *testing.T) {
 	r.want("its own is gone", "told: example.com/gpu 0 of 2 awaited")
 }
 
+// TestPluginWhoseListEnds: it is asked for its devices again, more and more rarely, until it is forgotten. It need not
+// register again. One that has unregistered is left alone.
+func TestPluginWhoseListEnds(t *testing.T) {
+	r := newRig(t)
+	r.register(decide.Options{}, "a")
+	r.ended(errors.New("reset by peer"))
+	r.Advance(time.Millisecond)
+	r.Forget()
+	r.Advance(time.Second)
+	r.list([]decide.Device{{ID: "a", Healthy: true}})
+	r.want("it is still there", "told: example.com/gpu 1 of 1")
+	r.ended(errors.New("reset by peer"))
+	r.Advance(time.Millisecond)
+	r.want("it ends again", "told: example.com/gpu 0 of 1 awaited")
+	before := r.watched
+	for range 600 { // ten minutes
+		ended := r.ended
+		r.Advance(time.Second)
+		ended(errors.New("connection refused"))
+	}
+	r.want("it is not waited for any more, and forgotten", "told: example.com/gpu 0 of 1", "told: example.com/gpu 0 of 0 forgotten")
+	if n := r.watched - before; n < 6 || n > 12 {
+		t.Errorf("it was asked %d times", n)
+	}
+	r.register(decide.Options{}, "a")
+	r.Forget()
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock", Gone: true})
+	r.Advance(time.Millisecond)
+	before = r.watched
+	r.Advance(devices.Memory)
+	if r.watched != before {
+		t.Error("a plugin that unregistered is asked again")
+	}
+}
+
 // TestKnownPlugins: those that served this node before are waited for, and then not.
 func TestKnownPlugins(t *testing.T) {
 	r := newRig(t, gpu)
