@@ -12,8 +12,11 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/assignments"
+	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	decide "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/devices"
@@ -221,6 +224,28 @@ func TestDevicesAfterARestart(t *testing.T) {
 	r.offers(decide.Options{})
 	r.tells(wants("one", "1"))
 	r.want("it has its device", "pods: one c devices; shared 0-3")
+}
+
+// TestRejectedAfterARestart: a pod that does not run, and whose device has become unhealthy, is refused, and what it had is
+// free.
+func TestRejectedAfterARestart(t *testing.T) {
+	r := newRig(t, plugged, func(r *rig) {
+		r.file = (&cpustate.State{Policy: "static", Shared: cpuset.New(0, 2, 3), Own: assign.State{"one": {"c": cpuset.New(1)}}}).Format()
+		r.plugin.file = devicestate.Format(nil, devicestate.Grants{"one": {"c": {{Resource: gpu, IDs: map[int64][]string{0: {"a"}}}}}})
+	})
+	r.disk()
+	r.tells(assignments.Plugins{Snapshot: devices.Snapshot{Inventory: decide.Inventory{gpu: {Served: true, Devices: []decide.Device{{ID: "a"}}}}}})
+	m := asks("one", "1")
+	m.Pod.Spec.Containers[0].Resources.Limits[gpu] = resource.MustParse("1")
+	r.tells(m)
+	r.want("it is refused", "pods: one UnexpectedAdmissionError; shared 0-3")
+	r.disk()
+	if got := r.plugin.has(); got != "" {
+		t.Errorf("the checkpoint has %s", got)
+	}
+	if s, err := cpustate.Parse(r.file); err != nil || len(s.Own) > 0 {
+		t.Errorf("the state file has %v, %v", s, err)
+	}
 }
 
 // TestAPodThatGoesWhileItsPluginIsAsked gives its devices back.

@@ -43,7 +43,7 @@ func Beside(r, twin *Result) string {
 	if r.Case.Nodes > 0 {
 		return "" // the names of the pods are random, and they may be on other nodes
 	}
-	if r.Case.Disks > 0 {
+	if r.Case.Disks+r.Case.Devices > 0 {
 		return "" // another pod may be evicted, or refused
 	}
 	for i := range r.Case.Ops {

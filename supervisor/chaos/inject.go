@@ -142,6 +142,9 @@ func (j *injector) host(node string, c sim.HostCall, role plan.Role, disk *machi
 		return sim.HostFault{}
 	}
 	e, _ := j.at(node, plan.Host, c.Verb, role)
+	if e.Do == plan.Hang && machine.Watches(c.Verb) {
+		e.Do = plan.Fail // it has no limit: who is not heard is as good as gone
+	}
 	switch e.Do {
 	case plan.Fail:
 		return sim.HostFault{Err: &port.Error{Kind: port.Other, Verb: c.Verb, Detail: Planted}}

@@ -50,6 +50,11 @@ var lives = []struct{ name, text string }{
 		"on a Ready +5s: exit a/app code=1"},
 	{"static-returns", "write a main=app grace=3; on a Ready: remove a; on a Ready +100ms: write a main=app grace=3"},
 	{"static-lost", "write a sidecar=proxy main=app restart=Never; on a/app Made: end-sandbox a"},
+	{"devices", "devices 3; write a main=app gpus=2 cpus=2; write b main=app gpus=1 app.crash-loop=1 app.run-for=2s; " +
+		"on b Ready: kill-agent; on a Ready +3s: stop-plugin for=5s; at 20s: remove a; " +
+		"on a Gone: write c main=app gpus=2 cpus=1; on c Ready +1s: remove b"},
+	{"device-pod", "devices 2; create a init=setup main=app gpus=1 cpus=1; on a Ready: break-gpus for=10s; " +
+		"on a Ready +2s: exit a/app code=1; at 30s: delete a"},
 	{"no-events", "no-events; create a init=setup main=app; on a Ready +1s: delete a"},
 }
 

@@ -77,6 +77,9 @@ func (r *runner) doNode(m *member, o *plan.Op, wait time.Duration) {
 	case plan.Pause:
 		m.rules.Stands(wait)
 		m.PauseAgent(wait)
+	case plan.StopPlugin, plan.BreakGPUs:
+		m.rules.Troubled("", wait)
+		r.unplug(m, o, wait)
 	case plan.Suspend:
 		m.rules.Slept(wait)
 		m.Suspend(wait)

@@ -30,7 +30,7 @@ const restful = 8
 // rest kills the agent at rest, and watches the next one.
 func (r *runner) rest() {
 	// Points are kept for other cases, which may not rest.
-	if !r.rests && (r.record || r.c.Hash()%restful != 0) || r.bare || r.cluster || r.c.Disks > 0 ||
+	if !r.rests && (r.record || r.c.Hash()%restful != 0) || r.bare || r.cluster || r.c.Disks+r.c.Devices > 0 ||
 		len(r.inj.unreached()) > 0 {
 		return
 	}

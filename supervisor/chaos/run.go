@@ -197,12 +197,13 @@ func (r *runner) join(name string) {
 		m.rules.Timely()
 	}
 	var err error
-	m.Node, err = r.world.AddNode(sim.NodeSpec{
+	s := sim.NodeSpec{
 		Name: name, Manifests: true, Cgroups: true, Standalone: r.c.Standalone, Stopped: true,
 		Events: simcri.EventPolicy{Off: r.c.NoEvents}, Pressure: r.capacity(),
 		Configure: func(c *agent.Config) { r.configure(m, c) },
-	})
-	if err != nil {
+	}
+	r.equip(&s)
+	if m.Node, err = r.world.AddNode(s); err != nil {
 		panic(err)
 	}
 	done := func(c sim.HostCall) {
@@ -214,6 +215,7 @@ func (r *runner) join(name string) {
 	m.Machine().Host.Observe, m.Machine().Cgroups.Observe = done, done
 	m.Machine().Pressure.Observe = func(c sim.HostCall) { r.measured(m, c) }
 	r.members = append(r.members, m)
+	r.served(m)
 	m.StartAgent()
 }
 
@@ -477,7 +479,8 @@ func (r *runner) unsettled() string {
 	}
 	for m := range r.there() {
 		truth := m.Runtime().Truth().Runtime.Pods
-		if why := cmp.Or(r.busy(m), invariants.Cgroups(truth, m.Machine().Cgroups.Owners())); why != "" {
+		why := cmp.Or(r.busy(m), invariants.Cgroups(truth, m.Machine().Cgroups.Owners()), r.misassigned(m))
+		if why != "" {
 			return why
 		}
 	}

@@ -104,6 +104,7 @@ func (s *shrinker) plainer() (smaller bool) {
 		func(c *plan.Case) { c.Schedule.Slow, c.Schedule.Cost = "", 0 },
 		func(c *plan.Case) { c.NoEvents = false },
 		func(c *plan.Case) { c.Disks = min(c.Disks, 1) },
+		func(c *plan.Case) { c.Devices = min(c.Devices, 1) },
 	} {
 		smaller = s.try(change) || smaller
 	}

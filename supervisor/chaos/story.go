@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
@@ -350,6 +351,11 @@ func (c *cast) missing(name string, standalone bool) string {
 	case podspec.Terminal(c.phase()) && (c.ends() || c.revived):
 		if c.sandbox != "" {
 			return fmt.Sprintf("pod %s has ended as %s, and has a ready sandbox", name, c.phase())
+		}
+	case c.phase() == v1.PodFailed && c.status.Reason == admit.UnexpectedAdmissionError:
+		// Its device plugin did not answer, or has no healthy device: nobody tries it again but if it is static.
+		if c.sandbox != "" || c.static && c.asked.Spec.ActiveDeadlineSeconds == nil {
+			return fmt.Sprintf("pod %s was refused: %s", name, c.status.Message)
 		}
 	case podspec.Terminal(c.phase()) && c.status.Reason == eviction.Reason:
 		if c.sandbox != "" {

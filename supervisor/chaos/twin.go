@@ -38,7 +38,7 @@ func Excess(r, twin *Result) string {
 	if slices.ContainsFunc(r.Case.Ops, func(o plan.Op) bool { return o.Verb == plan.Restore }) {
 		return "" // the agent writes until versions have caught up with those that it knows
 	}
-	if r.Case.Disks > 0 {
+	if r.Case.Disks+r.Case.Devices > 0 {
 		return "" // another pod may be evicted, or refused
 	}
 	longer := max(0, r.Simulated-twin.Simulated)

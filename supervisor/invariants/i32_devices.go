@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
@@ -12,8 +13,14 @@ var oneOwner = rule{
 	Rule: Rule{
 		ID: "I32", Text: "A device of a device plugin belongs to one running container at most, and a container that is " +
 			"made again has the devices that it had.",
+		Excuses: "Other devices: a pod with a deadline, which may begin another life after it.",
 	},
-	changed: func(n *Node, _ *Pod, t *simcri.Transition) string { return n.devices.Wrong(t) },
+	changed: func(n *Node, p *Pod, t *simcri.Transition) string {
+		if p.spec != nil && p.spec.Spec.ActiveDeadlineSeconds != nil {
+			n.devices.forget(string(p.Ref.UID), t.Container)
+		}
+		return n.devices.Wrong(t)
+	},
 }
 
 // Devices is who has which devices of one node.
@@ -26,7 +33,7 @@ type Devices struct {
 
 // Wrong says what is wrong with a change of a container, empty for nothing.
 func (d *Devices) Wrong(t *simcri.Transition) string {
-	names := deviceNames(t)
+	names := deviceNames(t.Devices)
 	switch t.Kind {
 	case observed.ContainerCreatedEvent:
 		if had, is := d.had[[2]string{string(t.Pod.UID), t.Container}]; is && !slices.Equal(had, names) {
@@ -45,7 +52,7 @@ func (d *Devices) Wrong(t *simcri.Transition) string {
 
 // Changed takes in a change of a container.
 func (d *Devices) Changed(t *simcri.Transition) {
-	names := deviceNames(t)
+	names := deviceNames(t.Devices)
 	if t.Container == "" {
 		return
 	}
@@ -75,12 +82,18 @@ func (d *Devices) Changed(t *simcri.Transition) {
 // forget ends what is known of a pod that the node has forgotten.
 func (d *Devices) forget(uid, container string) { delete(d.had, [2]string{uid, container}) }
 
-// deviceNames are the devices of a container.
-func deviceNames(t *simcri.Transition) (out []string) {
-	if t.Devices == nil {
+func (d *Devices) forgetAll(p *Pod) {
+	for name := range p.names { // order-free: all of them
+		d.forget(string(p.Ref.UID), name)
+	}
+}
+
+// deviceNames are the devices that a container was made with.
+func deviceNames(given *devices.Given) (out []string) {
+	if given == nil {
 		return nil
 	}
-	for _, of := range t.Devices.PreStart {
+	for _, of := range given.PreStart {
 		for _, id := range of.IDs {
 			out = append(out, string(of.Resource)+"/"+id)
 		}

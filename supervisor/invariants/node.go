@@ -226,9 +226,7 @@ func (n *Node) Changed(t simcri.Transition) {
 		n.devices.Changed(&t)
 	}
 	if len(p.containers) == 0 && p.everDropped {
-		for name := range p.names { // order-free: all of them
-			n.devices.forget(string(p.Ref.UID), name)
-		}
+		n.devices.forgetAll(p)
 		clear(p.names) // the numbers begin anew if it comes back: no log is left that they could meet
 		if len(p.sandboxes) == 0 {
 			p.newest, p.everDropped = -1, !p.wanted

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
+	"github.com/troupe-dev/troupe/actors/decide/devices"
 	topology "github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/resourcelist"
 	"github.com/troupe-dev/troupe/actors/kernel"
@@ -199,14 +201,34 @@ func (s *NodeSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Topology is that of a machine with CPUs of one thread each, spread over NUMA nodes, each of which is a socket.
+func Topology(cpus, nodes int) *topology.Topology {
+	m := &topology.Topology{}
+	for i := range nodes {
+		m.Nodes = append(m.Nodes, topology.Node{ID: i})
+	}
+	for i := range cpus {
+		at := i * nodes / cpus
+		m.CPUs = append(m.CPUs, topology.CPU{ID: i, Core: i, Cache: at, Socket: at, Node: at})
+	}
+	return m
+}
+
+// SpreadDevices are healthy devices 0, 1, …, spread over NUMA nodes.
+func SpreadDevices(count, nodes int) (out []devices.Device) {
+	for i := range count {
+		out = append(out, devices.Device{ID: strconv.Itoa(i), Healthy: true, Nodes: []int64{int64(i * nodes / count)}})
+	}
+	return out
+}
+
 // rules are how containers get CPUs of their own and devices; nil: none does.
 func (s *NodeSpec) rules() (*assign.Rules, error) {
 	switch {
 	case s.Assign != nil:
 		return assign.New(*s.Assign)
 	case len(s.Devices) > 0:
-		one := &topology.Topology{Nodes: []topology.Node{{}}}
-		return assign.New(assign.Config{Machine: one, Topology: kubelet.NoneTopologyManagerPolicy})
+		return assign.New(assign.Config{Machine: Topology(1, 1), Topology: kubelet.NoneTopologyManagerPolicy})
 	default:
 		return nil, nil
 	}

@@ -7,17 +7,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 	kubelet "k8s.io/kubelet/config/v1beta1"
-	"k8s.io/utils/cpuset"
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/cpus"
-	"github.com/troupe-dev/troupe/actors/decide/cpustate"
 	"github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
-	"github.com/troupe-dev/troupe/actors/decide/placement"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/supervisor/invariants"
 )
 
 // ownCPUs is how many CPUs containers can have alone on the machine of these tests: all but the system's.
@@ -43,48 +39,18 @@ func (s *spec) needs(each string) *spec {
 	return s
 }
 
-// checkCPUs compares, of a node at rest, the state file with what pods ask for and with where their containers run.
-func (w *world) checkCPUs() {
+// checkAssigned compares, of a node at rest, the state files with what pods ask for and with what their containers have.
+func (w *world) checkAssigned() {
 	w.t.Helper()
-	state, err := cpustate.Parse(w.checkpoints.Get(cpustate.Name))
-	if err != nil {
-		w.failf("%s: %v", cpustate.Name, err)
-	}
-	taken := cpuset.New()
-	living := map[types.UID]bool{}
-	for _, rp := range w.rt.Truth().Runtime.Pods {
-		p := w.watch.wanted[plainName(rp.Ref.Name)]
-		if p == nil || w.pod(p.Name).UID != rp.Ref.UID {
-			continue // what is left of one that is gone
+	wrong := invariants.Assignments(w.rt, w.checkpoints, ownCPUs+1, func(ref observed.PodRef) *v1.Pod {
+		p := w.watch.wanted[plainName(ref.Name)]
+		if p == nil || w.pod(p.Name).UID != ref.UID {
+			return nil
 		}
-		uid := rp.Ref.UID
-		living[uid] = true
-		for c := range podspec.Lasting(&p.Spec) {
-			own, want := state.Own[uid][c.Name], cpus.Exclusive(&p.Pod, c, false)
-			if own.Size() != want {
-				w.failf("%s/%s has CPUs %s, and asks for %d", p.Name, c.Name, own, want)
-			}
-			if twice := taken.Intersection(own); !twice.IsEmpty() {
-				w.failf("%s/%s has CPUs %s, which another container has too", p.Name, c.Name, twice)
-			}
-			taken = taken.Union(own)
-			at := placement.Container{CPUs: own.String()}
-			if want == 0 {
-				at.CPUs = state.Shared.String()
-			}
-			n, has := rp.Newest(c.Name)
-			if got := w.rt.Placement(n.ID); has && n.State == observed.ContainerRunning && got != at {
-				w.failf("%s/%s runs on %v, and should on %v", p.Name, c.Name, got, at)
-			}
-		}
-	}
-	for uid := range state.Own { // order-free: any is an error
-		if !living[uid] {
-			w.failf("pod %s is gone, and has CPUs %v", uid, state.Own[uid])
-		}
-	}
-	if all := taken.Union(state.Shared).Size(); all != ownCPUs+1 || !taken.Intersection(state.Shared).IsEmpty() {
-		w.failf("shared are %s, and taken %s", state.Shared, taken)
+		return &p.Pod
+	})
+	if wrong != "" {
+		w.failf("%s", wrong)
 	}
 }
 
@@ -130,7 +96,7 @@ func TestExploreCPUs(t *testing.T) {
 				}
 			}
 			h.heal()
-			h.checkCPUs()
+			h.checkAssigned()
 			h.kill()
 		})
 	}

@@ -11,7 +11,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
 
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	plugged "github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/sim"
 	"github.com/troupe-dev/troupe/supervisor/sim/machine"
 )
 
@@ -35,10 +35,7 @@ func withDevices() option {
 	return func(s *setting) {
 		s.spec.Assign = twoNUMANodes()
 		s.spec.Assign.Topology, s.spec.Assign.TopologyOptions.MaxNodes = kubelet.BestEffortTopologyManagerPolicy, 8
-		all := []devices.Device{}
-		for i := range gpus {
-			all = append(all, devices.Device{ID: strconv.Itoa(i), Healthy: true, Nodes: []int64{int64(i / 4)}})
-		}
+		all := sim.SpreadDevices(gpus, 2)
 		s.spec.Devices = map[v1.ResourceName]machine.DevicePlugin{
 			gpu: {Devices: all, Options: devices.Options{Preferred: true, PreStart: true}, Boot: 20 * time.Second},
 			dongle: {Devices: []devices.Device{{ID: "left", Healthy: true}, {ID: "right", Healthy: true}},
@@ -57,60 +54,6 @@ func (s *spec) has(name v1.ResourceName, n int) *spec {
 		c.Resources.Limits[name], c.Resources.Requests[name] = q, q
 	}
 	return s
-}
-
-// checkDevices compares, of a node at rest, the state file with what pods ask for and with what their containers were
-// created with.
-func (w *world) checkDevices() {
-	w.t.Helper()
-	state, err := devicestate.Parse(w.checkpoints.Get(devicestate.Name))
-	if err != nil {
-		w.failf("%s: %v", devicestate.Name, err)
-	}
-	grants, owners, living := state.Grants(), map[string]string{}, map[types.UID]bool{}
-	for _, rp := range w.rt.Truth().Runtime.Pods {
-		p := w.watch.wanted[plainName(rp.Ref.Name)]
-		if p == nil || w.pod(p.Name).UID != rp.Ref.UID {
-			continue // what is left of one that is gone
-		}
-		living[rp.Ref.UID] = true
-		for c := range podspec.Lasting(&p.Spec) {
-			want := map[v1.ResourceName][]string{}
-			for _, g := range grants[rp.Ref.UID][c.Name] {
-				want[g.Resource] = g.All()
-				for _, id := range g.All() {
-					name := string(g.Resource) + "/" + id
-					if other := owners[name]; other != "" {
-						w.failf("%s/%s has %s, which %s has too", p.Name, c.Name, name, other)
-					}
-					owners[name] = p.Name + "/" + c.Name
-				}
-			}
-			for _, name := range []v1.ResourceName{gpu, dongle} {
-				if asks := c.Resources.Limits[name]; asks.Value() != int64(len(want[name])) {
-					w.failf("%s/%s has %v of %s, and asks for %v", p.Name, c.Name, want[name], name, &asks)
-				}
-			}
-			n, is := rp.Newest(c.Name)
-			if !is || n.State != observed.ContainerRunning {
-				continue
-			}
-			got := map[v1.ResourceName][]string{}
-			if given := w.rt.Devices(n.ID); given != nil {
-				for _, of := range given.PreStart {
-					got[of.Resource] = of.IDs
-				}
-			}
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				w.failf("%s/%s was created with %v, and the state says %v", p.Name, c.Name, got, want)
-			}
-		}
-	}
-	for uid, own := range grants { // order-free: any is an error
-		if !living[uid] {
-			w.failf("pod %s is gone, and has %v", uid, own)
-		}
-	}
 }
 
 // TestExploreDevices: pods with and without devices and CPUs of their own come and go, plugins die, are slow and list
@@ -143,7 +86,7 @@ func exploreDevices(t *testing.T, seed uint64, steps int) {
 	stopped := map[v1.ResourceName]time.Time{} // since when
 	plugins.Fault = func(c machine.Call) machine.Fault {
 		f := h.hostFault(c)
-		if watches := c.Verb == "WatchDevicePlugins" || c.Verb == "ListDevices"; !watches || f == (machine.Fault{}) {
+		if !machine.Watches(c.Verb) || f == (machine.Fault{}) {
 			return f
 		}
 		if stopped[v1.ResourceName(c.Name)].IsZero() {
@@ -219,8 +162,7 @@ func exploreDevices(t *testing.T, seed uint64, steps int) {
 		plugins.Start(name)
 	}
 	h.heal()
-	h.checkCPUs()
-	h.checkDevices()
+	h.checkAssigned()
 	h.kill()
 }
 

@@ -21,6 +21,9 @@ type Case struct {
 	// Disks is how many file systems a node has that protects itself: 1, or 2 if images and writable layers have
 	// their own; 0 for a node with room for everything. See Memory and Disk.
 	Disks int
+	// Devices is how many GPUs a node has, with a device plugin, and with CPUs for containers alone; 0 for a node
+	// with neither.
+	Devices int
 	// Nodes is how many nodes there are, n1, n2, …, with a scheduler and controllers; 0 for one node
 	// without them, which has all pods.
 	Nodes    int
@@ -248,6 +251,9 @@ func (c *Case) String() string {
 	}
 	if c.Disks > 0 {
 		fmt.Fprintf(&b, "pressure disks=%d\n", c.Disks)
+	}
+	if c.Devices > 0 {
+		fmt.Fprintf(&b, "devices %d\n", c.Devices)
 	}
 	if c.Nodes > 0 {
 		fmt.Fprintf(&b, "nodes %d\n", c.Nodes)

@@ -116,6 +116,7 @@ func Expand(seed uint64, p Profile) *Case {
 		g.act(can[r.IntN(len(can))])
 	}
 	g.press()
+	g.plug()
 	return c
 }
 

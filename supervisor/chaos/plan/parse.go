@@ -46,6 +46,10 @@ func (c *Case) line(s string) (err error) {
 		c.NoEvents = true
 	case "pressure":
 		err = c.parsePressure(strings.TrimSpace(rest))
+	case "devices":
+		if c.Devices, err = strconv.Atoi(strings.TrimSpace(rest)); err == nil && c.Devices == 0 {
+			err = errors.New("want 1 device at least")
+		}
 	case "nodes":
 		if c.Nodes, err = strconv.Atoi(strings.TrimSpace(rest)); err == nil && c.Nodes == 0 {
 			err = errors.New("want 1 node at least")

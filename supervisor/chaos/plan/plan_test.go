@@ -38,9 +38,16 @@ fault host LoadCheckpoint - #2 = lost
 fault call StartContainer web/app #3 = fail
 `
 
+const goodDevices = `seed 3
+devices 4
+create a main=app gpus=2 cpus=1
+stop-plugin for=5s
+on a Ready: break-gpus n1 for=5s
+`
+
 // TestParsePrints: a case is printed as it was written, as lines and as one line.
 func TestParsePrints(t *testing.T) {
-	for _, text := range []string{good, goodCluster} {
+	for _, text := range []string{good, goodCluster, goodDevices} {
 		c, err := Parse("# why\n\n" + text)
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +78,7 @@ func TestExpand(t *testing.T) {
 			}
 			schedules[strings.TrimRight(c.Schedule.String(), "0123456789ms\n")]++
 		}
-		want := append([]Verb{Backup}, verbs...)
+		want := append([]Verb{Backup, StopPlugin, BreakGPUs}, verbs...)
 		if p.Nodes > 0 {
 			want = append([]Verb{Backup, Deploy, Create, Uncordon}, p.Verbs...)
 		}
@@ -148,12 +155,18 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"nodes 2; create a main=app; replicas a to=2":               "a is a pod, not a workload",
 		"nodes 2; deploy w main=app replicas=2; replicas w to=many": "to=many",
 		"nodes 2; deploy w main=app replicas=2; replicas w":         "want to=N",
-		"schedule random":              "want: schedule starve=ACTOR",
-		"schedule priorities depth=x":  "invalid syntax",
-		"schedule priorities depth=-1": "it can't be negative",
-		"cost pods":                    "invalid duration",
-		"cost pods=2h":                 "1s at most",
-		"cost =2ms":                    "want: cost ACTOR=DURATION",
+		"devices 0":                           "want 1 device at least",
+		"devices 1000":                        "want 1 to 100",
+		"nodes 2; devices 2":                  "nodes of a cluster have no devices",
+		"stop-plugin":                         "needs a node with devices",
+		"create a main=app gpus=1":            "needs a node with devices",
+		"devices 2; create a main=app cpus=0": "want 1 to 255",
+		"schedule random":                     "want: schedule starve=ACTOR",
+		"schedule priorities depth=x":         "invalid syntax",
+		"schedule priorities depth=-1":        "it can't be negative",
+		"cost pods":                           "invalid duration",
+		"cost pods=2h":                        "1s at most",
+		"cost =2ms":                           "want: cost ACTOR=DURATION",
 	} {
 		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/troupe-dev/troupe/actors/decide/podspec"
 	"github.com/troupe-dev/troupe/cri/simcri"
 )
 
@@ -23,6 +24,8 @@ import (
 //	grace=5                             its termination grace period, in seconds; 5 if it is not given
 //	deadline=60                         its active deadline, in seconds
 //	disk=1Gi                            the most that its containers may use of disk
+//	gpus=2                              devices of its first main container, see GPU
+//	cpus=1                              CPUs of each of its containers alone
 //	volume=data                         an emptyDir in its first main container
 //	ready=app live=app startup=app      probes of a container over HTTP, every second
 //	prestop=app                         a preStop hook of a container, of one second
@@ -35,6 +38,21 @@ type Shape struct {
 	Pod  *v1.Pod
 	// Replicas is 0 for a pod that is no workload.
 	Replicas int
+}
+
+// GPU is the resource of the devices of a case.
+const GPU v1.ResourceName = "example.com/gpu"
+
+// memoryOfOwn is the memory of containers with CPUs of their own, in bytes: they need some to be Guaranteed.
+const memoryOfOwn = 1 << 20
+
+// limit gives a container a resource.
+func limit(c *v1.Container, name v1.ResourceName, most, asks int64) {
+	if c.Resources.Limits == nil {
+		c.Resources.Limits, c.Resources.Requests = v1.ResourceList{}, v1.ResourceList{}
+	}
+	c.Resources.Limits[name] = *resource.NewQuantity(most, resource.BinarySI)
+	c.Resources.Requests[name] = *resource.NewQuantity(asks, resource.BinarySI)
 }
 
 // port is what the probes of a container ask.
@@ -142,10 +160,20 @@ func (s *Shape) set(a Arg) error {
 			return err
 		}
 		c := &spec.Containers[0]
-		c.Resources.Limits = v1.ResourceList{
-			v1.ResourceEphemeralStorage: *resource.NewQuantity(int64(most), resource.BinarySI),
+		limit(c, v1.ResourceEphemeralStorage, int64(most), 0) // it fits on every node
+	case "gpus", "cpus":
+		n, err := strconv.ParseUint(a.Value, 10, 8)
+		if err != nil || n == 0 {
+			return errors.New("want 1 to 255")
 		}
-		c.Resources.Requests = v1.ResourceList{v1.ResourceEphemeralStorage: {}} // it fits on every node
+		if a.Key == "gpus" {
+			limit(&spec.Containers[0], GPU, int64(n), int64(n))
+			break
+		}
+		for c := range podspec.Lasting(spec) {
+			limit(c, v1.ResourceCPU, int64(n), int64(n))
+			limit(c, v1.ResourceMemory, memoryOfOwn, memoryOfOwn)
+		}
 	case "volume":
 		spec.Volumes = append(spec.Volumes, v1.Volume{
 			Name: a.Value, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}},

@@ -13,6 +13,9 @@ var states = []State{Made, Started, Ended, Running, Ready, Succeeded, Failed, Go
 // mostNodes is how many nodes a case may have.
 const mostNodes = 100
 
+// mostDevices is how many devices a case may have.
+const mostDevices = 100
+
 // Validate says everything that is wrong with the case.
 func (c *Case) Validate() error {
 	var errs []error
@@ -24,6 +27,10 @@ func (c *Case) Validate() error {
 		errs = append(errs, fmt.Errorf("nodes %d: want 1 to %d", c.Nodes, mostNodes))
 	case c.Nodes > 0 && c.Disks > 0:
 		errs = append(errs, errors.New("nodes of a cluster have room for everything"))
+	case c.Devices < 0 || c.Devices > mostDevices:
+		errs = append(errs, fmt.Errorf("devices %d: want 1 to %d", c.Devices, mostDevices))
+	case c.Nodes > 0 && c.Devices > 0:
+		errs = append(errs, errors.New("nodes of a cluster have no devices"))
 	case c.Nodes > 0 && c.Standalone:
 		errs = append(errs, errors.New("nodes of a cluster are not standalone"))
 	}
@@ -72,6 +79,8 @@ func (k *known) op(o *Op) error {
 		return fmt.Errorf("%s needs an apiserver", o.Verb)
 	case f.pressure && k.c.Disks == 0:
 		return fmt.Errorf("%s needs a node that protects itself: give pressure disks=1", o.Verb)
+	case f.devices && k.c.Devices == 0, f.shape && k.c.Devices == 0 && (o.Arg("gpus") != "" || o.Arg("cpus") != ""):
+		return fmt.Errorf("%s needs a node with devices: give devices N", o)
 	case f.cluster && k.c.Nodes == 0:
 		return fmt.Errorf("%s needs a cluster: give nodes N", o.Verb)
 	case f.role == 0 && o.Role != Role{}:

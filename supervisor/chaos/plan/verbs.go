@@ -28,6 +28,8 @@ const (
 	Expire      Verb = "expire"       // the apiserver forgets old versions, and closes all watches
 	Use         Verb = "use"          // a container uses memory=SIZE and layer=SIZE from now on, or from its start
 	Unused      Verb = "unused-image" // the runtime has an image of size=SIZE more, which nobody uses
+	StopPlugin  Verb = "stop-plugin"  // the device plugin ends, and starts again: for=DUR later
+	BreakGPUs   Verb = "break-gpus"   // all GPUs are unhealthy: for=DUR
 	Backup      Verb = "backup"       // the apiserver's store is copied
 	Restore     Verb = "restore"      // the apiserver is restored from the last backup
 )
@@ -51,8 +53,8 @@ type form struct {
 	args  []string
 	shape bool
 	// api: there must be an apiserver; cluster: nodes and a control plane. single: one pod, no workload. pressure: a
-	// node that protects itself.
-	api, cluster, single, pressure bool
+	// node that protects itself. devices: a node with devices.
+	api, cluster, single, pressure, devices bool
 }
 
 var (
@@ -70,6 +72,7 @@ var forms = map[Verb]form{
 	LoseTask: {role: 2}, Vanish: {role: 2}, StepClock: {node: true, args: []string{"by"}},
 	CutOff: onLink, NoAnswers: onLink, NoWatches: onLink,
 	Use: {role: 2, args: []string{"memory", "layer"}, pressure: true}, Unused: {args: []string{"size"}, pressure: true},
+	StopPlugin: {node: true, args: forDuration, devices: true}, BreakGPUs: {node: true, args: forDuration, devices: true},
 	Expire: {api: true}, Backup: {api: true}, Restore: {api: true},
 	Deploy: {role: 1, shape: true, cluster: true}, Replicas: {role: 1, args: []string{"to"}, cluster: true},
 	LoseNode: {node: true, args: forDuration, cluster: true},

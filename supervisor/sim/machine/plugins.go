@@ -77,6 +77,9 @@ const (
 	preStartVerb = "PreStartDevices"
 )
 
+// Watches says whether calls with a verb watch device plugins: they go on for ever.
+func Watches(verb string) bool { return verb == watchPlugins || verb == listDevices }
+
 // Serve has a plugin register, or one that is there register again with other devices.
 func (p *Plugins) Serve(name v1.ResourceName, d DevicePlugin) {
 	d.Devices = sortedDevices(d.Devices)

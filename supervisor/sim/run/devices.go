@@ -2,14 +2,11 @@ package run
 
 import (
 	"fmt"
-	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/troupe-dev/troupe/actors/decide/assign"
-	"github.com/troupe-dev/troupe/actors/decide/devices"
-	machinery "github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/actors/decide/topology"
 	"github.com/troupe-dev/troupe/cri/simcri"
 	"github.com/troupe-dev/troupe/supervisor/invariants"
@@ -25,17 +22,10 @@ func assigns(s *sim.NodeSpec, k *scenario.Nodes) {
 		return
 	}
 	nodes, cpus := max(1, k.NUMANodes), k.CPUs()
-	m := &machinery.Topology{}
-	for i := range nodes {
-		m.Nodes = append(m.Nodes, machinery.Node{ID: i})
-	}
-	for i := range cpus {
-		at := i * nodes / cpus
-		m.CPUs = append(m.CPUs, machinery.CPU{ID: i, Core: i, Cache: at, Socket: at, Node: at})
-	}
 	s.Assign = &assign.Config{
 		// The system has a CPU of its own, as the static policy wants it.
-		Machine: m, Static: k.CPUManagerPolicy == "static", ReservedMilli: 1000, Topology: kubelet.NoneTopologyManagerPolicy,
+		Machine: sim.Topology(cpus, nodes), Static: k.CPUManagerPolicy == "static", ReservedMilli: 1000,
+		Topology:        kubelet.NoneTopologyManagerPolicy,
 		TopologyOptions: topology.Options{MaxNodes: scenario.MaxNUMANodes},
 	}
 	if k.TopologyManagerPolicy != "" {
@@ -43,12 +33,7 @@ func assigns(s *sim.NodeSpec, k *scenario.Nodes) {
 	}
 	s.Devices = map[v1.ResourceName]machine.DevicePlugin{}
 	for name, d := range k.Devices { // order-free: a map again
-		p := machine.DevicePlugin{}
-		for i := range d.Count {
-			p.Devices = append(p.Devices, devices.Device{
-				ID: strconv.Itoa(i), Healthy: true, Nodes: []int64{int64(i * nodes / d.Count)},
-			})
-		}
+		p := machine.DevicePlugin{Devices: sim.SpreadDevices(d.Count, nodes)}
 		if d.Latency != nil {
 			p.Latency = d.Latency.Duration
 		}
