@@ -221,6 +221,8 @@ tool (
 	k8s.io/kubernetes/cmd/kube-scheduler
 	k8s.io/kubernetes/cmd/kubectl
 	k8s.io/kubernetes/cmd/kubelet
+	k8s.io/kubernetes/test/e2e/dra/test-driver
+	k8s.io/kubernetes/test/images/sample-device-plugin
 )
 
 // The control plane of the tests. k8s.io/kubernetes asks for version v0.0.0 of what is published

@@ -36,6 +36,21 @@ func BuildEtcd(ctx context.Context, repository string, log io.Writer) (path stri
 // tests/e2e/go.mod, and returns its path. The first one takes some minutes on two cores, the others
 // less, because they share most packages. Log, if not nil, is told when it builds.
 func BuildKubernetes(ctx context.Context, repository, program string, log io.Writer) (path string, err error) {
+	return buildKubernetes(ctx, repository, program, "cmd/"+program, log)
+}
+
+// BuildSampleDevicePlugin is BuildKubernetes for the device plugin that the tests of the kubelet use: two
+// devices of example.com/resource.
+func BuildSampleDevicePlugin(ctx context.Context, repository string, log io.Writer) (path string, err error) {
+	return buildKubernetes(ctx, repository, "sample-device-plugin", "test/images/sample-device-plugin", log)
+}
+
+// BuildDRATestDriver is BuildKubernetes for the DRA driver of the tests of Kubernetes.
+func BuildDRATestDriver(ctx context.Context, repository string, log io.Writer) (path string, err error) {
+	return buildKubernetes(ctx, repository, "dra-test-driver", "test/e2e/dra/test-driver", log)
+}
+
+func buildKubernetes(ctx context.Context, repository, program, pkg string, log io.Writer) (path string, err error) {
 	version, err := moduleVersion(ctx, repository, kubernetesModule)
 	if err != nil {
 		return "", err
@@ -48,7 +63,7 @@ func BuildKubernetes(ctx context.Context, repository, program string, log io.Wri
 	dir, err := built{
 		name: program + "-" + strings.TrimPrefix(version, "v"), takes: "some minutes", usable: holds(program),
 		build: func(dir string) error {
-			return goBuild(ctx, repository, filepath.Join(dir, program), flags, kubernetesModule+"/cmd/"+program)
+			return goBuild(ctx, repository, filepath.Join(dir, program), flags, kubernetesModule+"/"+pkg)
 		},
 	}.once(ctx, repository, log)
 	return filepath.Join(dir, program), err

@@ -33,6 +33,7 @@ var (
 	Iproute       = program("ip")
 	OldContainerd = program("containerd")
 	Busybox       = program("busybox")
+	Unshare       = program("unshare") // Debian package: util-linux
 	Chromium      = program("chromium")
 	GoToolchain   = program("go")
 	MountNFS      = program("mount.nfs") // Debian package: nfs-common
