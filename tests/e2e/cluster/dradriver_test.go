@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// sampleDriver is the DRA driver of the tests of Kubernetes, for one node. A container with a claim has a variable for
+// each of its requests, and those that the claim asks for.
+type sampleDriver struct {
+	*plugin
+	bed  *bed
+	name string // of the driver and of its device class
+}
+
+// newSampleDriver makes the driver, which is not yet started, and its device class.
+func (b *bed) newSampleDriver(t *testing.T, devices int) *sampleDriver {
+	t.Helper()
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := lab.BuildDRATestDriver(t.Context(), repository, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &sampleDriver{bed: b, name: b.name + ".cdi.k8s.io"}
+	kubeconfig, err := b.plane.Kubeconfig(d.name, "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugins, registry := filepath.Join(b.Root(), "plugins"), filepath.Join(b.Root(), "plugins_registry")
+	if err := errors.Join(os.MkdirAll(filepath.Join(plugins, d.name), 0o750), os.MkdirAll(registry, 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: d.name}, Spec: resourcev1.DeviceClassSpec{
+		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
+			Expression: fmt.Sprintf("device.driver == %q", d.name),
+		}}},
+	}}
+	if _, err := b.admin.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.admin.ResourceV1().DeviceClasses().Delete(context.Background(), d.name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	d.plugin = newPlugin(t, filepath.Join(b.Root(), "..", "driver.log"), func() *exec.Cmd {
+		return exec.Command(binary, "kubelet-plugin", "-v=5", "--kubeconfig", kubeconfig, "--drivername", d.name, "--node-name", b.name,
+			"--datadir", plugins, "--plugin-registration-path", registry, "--cdi-dir", b.lab.CDIDir(), "--num-devices", strconv.Itoa(devices))
+	})
+	return d
+}
+
+// claimSpec asks for a device by each request, and for the variable user_color.
+func (d *sampleDriver) claimSpec(color string, requests ...string) (out resourcev1.ResourceClaimSpec) {
+	for _, r := range requests {
+		out.Devices.Requests = append(out.Devices.Requests, resourcev1.DeviceRequest{
+			Name: r, Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: d.name},
+		})
+	}
+	out.Devices.Config = []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
+		Opaque: &resourcev1.OpaqueDeviceConfiguration{
+			Driver: d.name, Parameters: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"color":%q}`, color)},
+		},
+	}}}
+	return out
+}
+
+// template makes a template for a claim of each pod's own.
+func (d *sampleDriver) template(t *testing.T, name, color string, requests ...string) {
+	t.Helper()
+	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: d.claimSpec(color, requests...)}}
+	if _, err := d.bed.admin.ResourceV1().ResourceClaimTemplates(d.bed.name).Create(t.Context(), template, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claiming makes the first container of a pod use a claim, or one request of it.
+func claiming(claim v1.PodResourceClaim, request string) func(*v1.PodSpec) {
+	return func(s *v1.PodSpec) {
+		claim.Name = "device"
+		s.ResourceClaims = []v1.PodResourceClaim{claim}
+		s.Containers[0].Resources.Claims = []v1.ResourceClaim{{Name: "device", Request: request}}
+	}
+}
+
+// variables are those of the driver that a pod's container has.
+func (b *bed) variables(t *testing.T, name string) (out []string) {
+	t.Helper()
+	_, env := b.process(t, name)
+	for _, v := range env {
+		if strings.HasPrefix(v, "claim_") || strings.HasPrefix(v, "user_") {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// wantVariables holds the variables of the driver that a pod's container has.
+func (b *bed) wantVariables(t *testing.T, name string, want ...string) {
+	t.Helper()
+	if got := b.variables(t, name); !slices.Equal(got, want) {
+		t.Errorf("pod %s has the variables %v, want %v", name, got, want)
+	}
+}
+
+// TestDRATestDriver: pods get the devices of the DRA driver of Kubernetes' own tests. The driver is killed, the pods
+// run on, and others get devices when it is there again.
+func TestDRATestDriver(t *testing.T) {
+	t.Parallel()
+	b := started(t, "dra-driver")
+	d := b.newSampleDriver(t, 4)
+	shared := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Spec: d.claimSpec("red", "one", "two")}
+	if _, err := b.admin.ResourceV1().ResourceClaims(b.name).Create(t.Context(), shared, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	d.template(t, "own", "blue", "mine")
+	d.start(t)
+	ofShared, own := v1.PodResourceClaim{ResourceClaimName: new("shared")}, v1.PodResourceClaim{ResourceClaimTemplateName: new("own")}
+	b.create(t, b.pod("first", changes(work("sleep"), claiming(ofShared, ""))))
+	b.create(t, b.pod("second", changes(work("sleep"), claiming(ofShared, "two"))))
+	b.create(t, b.pod("third", changes(work("sleep"), claiming(own, ""))))
+	b.create(t, b.pod("without", work("sleep")))
+	ids := map[string]string{}
+	for _, name := range []string{"first", "second", "third", "without"} {
+		ids[name] = b.awaitPod(t, name, "is ready", ready).Status.ContainerStatuses[0].ContainerID
+	}
+	made := *b.get(t, "third").Status.ResourceClaimStatuses[0].ResourceClaimName
+	b.wantVariables(t, "first", "claim_shared_one=true", "claim_shared_two=true", "user_color=red")
+	b.wantVariables(t, "second", "claim_shared_two=true", "user_color=red")
+	b.wantVariables(t, "third", "claim_"+strings.ReplaceAll(made, "-", "_")+"_mine=true", "user_color=blue")
+	b.wantVariables(t, "without")
+	all, one, mine := b.dynamic(t, "first"), b.dynamic(t, "second"), b.dynamic(t, "third")
+	if !strings.Contains(all, one) || one == "" || mine == "" || strings.Count(all, d.name) != 2 ||
+		strings.Contains(all, mine[strings.LastIndex(mine, "/"):]) {
+		t.Errorf("monitors are told of %q, %q and %q", all, one, mine)
+	}
+	t.Logf("devices: %q, %q and %q", all, one, mine)
+	b.awaitPrepared(t, "the checkpoint has all", fmt.Sprintf("map[shared:2 %s:1]", made))
+	b.remove(t, "third")
+	b.awaitGone(t, "third")
+	if files, err := filepath.Glob(filepath.Join(b.lab.CDIDir(), "*-mine.json")); err != nil || len(files) > 0 {
+		t.Errorf("the driver did not unprepare: %v, %v", files, err)
+	}
+
+	d.kill(t)
+	d.start(t)
+	b.create(t, b.pod("fourth", changes(work("sleep"), claiming(own, ""))))
+	b.awaitPod(t, "fourth", "is ready", ready)
+	for _, name := range []string{"first", "second", "without"} {
+		if s := b.get(t, name).Status.ContainerStatuses[0]; s.ContainerID != ids[name] || s.RestartCount != 0 {
+			t.Errorf("pod %s had container %s and is %+v", name, ids[name], s)
+		}
+	}
+	for _, name := range []string{"first", "second", "fourth"} {
+		b.remove(t, name)
+	}
+	for _, name := range []string{"first", "second", "fourth"} {
+		b.awaitGone(t, name)
+	}
+	b.awaitPrepared(t, "nothing is left", "map[]")
+}
