@@ -20,16 +20,47 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
 )
 
-// sampleDriver is the DRA driver of the tests of Kubernetes, for one node. A container with a claim has a variable for
-// each of its requests, and those that the claim asks for.
-type sampleDriver struct {
+// draDriver is a DRA driver of others for one node, as a process beside the agent.
+type draDriver struct {
 	*plugin
 	bed  *bed
 	name string // of the driver and of its device class
 }
 
-// newSampleDriver makes the driver, which is not yet started, and its device class.
-func (b *bed) newSampleDriver(t *testing.T, devices int) *sampleDriver {
+// draPaths is what such a driver is told of its node.
+type draPaths struct{ kubeconfig, plugins, registry, cdi string }
+
+// newDRADriver makes the driver, which is not yet started, and its device class.
+func (b *bed) newDRADriver(t *testing.T, name string, command func(draPaths) *exec.Cmd) *draDriver {
+	t.Helper()
+	kubeconfig, err := b.plane.Kubeconfig(name, "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := draPaths{kubeconfig, filepath.Join(b.Root(), "plugins"), filepath.Join(b.Root(), "plugins_registry"), b.lab.CDIDir()}
+	if err := errors.Join(os.MkdirAll(filepath.Join(at.plugins, name), 0o750), os.MkdirAll(at.registry, 0o750)); err != nil {
+		t.Fatal(err)
+	}
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourcev1.DeviceClassSpec{
+		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
+			Expression: fmt.Sprintf("device.driver == %q", name),
+		}}},
+	}}
+	if _, err := b.admin.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.admin.ResourceV1().DeviceClasses().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	log := filepath.Join(b.Root(), "..", "driver.log")
+	return &draDriver{bed: b, name: name, plugin: newPlugin(t, log, func() *exec.Cmd { return command(at) })}
+}
+
+// newTestDriver is the DRA driver of the tests of Kubernetes. A container with a claim has a variable for each of its
+// requests, and those that the claim asks for.
+func (b *bed) newTestDriver(t *testing.T, devices int) *draDriver {
 	t.Helper()
 	repository, err := lab.Repository()
 	if err != nil {
@@ -39,41 +70,23 @@ func (b *bed) newSampleDriver(t *testing.T, devices int) *sampleDriver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &sampleDriver{bed: b, name: b.name + ".cdi.k8s.io"}
-	kubeconfig, err := b.plane.Kubeconfig(d.name, "system:masters")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plugins, registry := filepath.Join(b.Root(), "plugins"), filepath.Join(b.Root(), "plugins_registry")
-	if err := errors.Join(os.MkdirAll(filepath.Join(plugins, d.name), 0o750), os.MkdirAll(registry, 0o750)); err != nil {
-		t.Fatal(err)
-	}
-	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: d.name}, Spec: resourcev1.DeviceClassSpec{
-		Selectors: []resourcev1.DeviceSelector{{CEL: &resourcev1.CELDeviceSelector{
-			Expression: fmt.Sprintf("device.driver == %q", d.name),
-		}}},
-	}}
-	if _, err := b.admin.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.admin.ResourceV1().DeviceClasses().Delete(context.Background(), d.name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
+	name := b.name + ".cdi.k8s.io"
+	return b.newDRADriver(t, name, func(at draPaths) *exec.Cmd {
+		return exec.Command(binary, "kubelet-plugin", "-v=5", "--kubeconfig", at.kubeconfig, "--drivername", name,
+			"--node-name", b.name, "--datadir", at.plugins, "--plugin-registration-path", at.registry,
+			"--cdi-dir", at.cdi, "--num-devices", strconv.Itoa(devices))
 	})
-	d.plugin = newPlugin(t, filepath.Join(b.Root(), "..", "driver.log"), func() *exec.Cmd {
-		return exec.Command(binary, "kubelet-plugin", "-v=5", "--kubeconfig", kubeconfig, "--drivername", d.name, "--node-name", b.name,
-			"--datadir", plugins, "--plugin-registration-path", registry, "--cdi-dir", b.lab.CDIDir(), "--num-devices", strconv.Itoa(devices))
-	})
-	return d
 }
 
-// claimSpec asks for a device by each request, and for the variable user_color.
-func (d *sampleDriver) claimSpec(color string, requests ...string) (out resourcev1.ResourceClaimSpec) {
+// claimSpec asks for a device by each request and, with a color, for the variable user_color of the test driver.
+func (d *draDriver) claimSpec(color string, requests ...string) (out resourcev1.ResourceClaimSpec) {
 	for _, r := range requests {
 		out.Devices.Requests = append(out.Devices.Requests, resourcev1.DeviceRequest{
 			Name: r, Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: d.name},
 		})
+	}
+	if color == "" {
+		return out
 	}
 	out.Devices.Config = []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: resourcev1.DeviceConfiguration{
 		Opaque: &resourcev1.OpaqueDeviceConfiguration{
@@ -84,7 +97,7 @@ func (d *sampleDriver) claimSpec(color string, requests ...string) (out resource
 }
 
 // template makes a template for a claim of each pod's own.
-func (d *sampleDriver) template(t *testing.T, name, color string, requests ...string) {
+func (d *draDriver) template(t *testing.T, name, color string, requests ...string) {
 	t.Helper()
 	template := &resourcev1.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: resourcev1.ResourceClaimTemplateSpec{Spec: d.claimSpec(color, requests...)}}
@@ -115,6 +128,14 @@ func (b *bed) variables(t *testing.T, name string) (out []string) {
 	return out
 }
 
+// variablesOf are those of a container with these requests of a claim.
+func variablesOf(claim, color string, requests ...string) (out []string) {
+	for _, r := range requests {
+		out = append(out, "claim_"+strings.ReplaceAll(claim+"-"+r, "-", "_")+"=true")
+	}
+	return append(out, "user_color="+color)
+}
+
 // wantVariables holds the variables of the driver that a pod's container has.
 func (b *bed) wantVariables(t *testing.T, name string, want ...string) {
 	t.Helper()
@@ -128,7 +149,7 @@ func (b *bed) wantVariables(t *testing.T, name string, want ...string) {
 func TestDRATestDriver(t *testing.T) {
 	t.Parallel()
 	b := started(t, "dra-driver")
-	d := b.newSampleDriver(t, 4)
+	d := b.newTestDriver(t, 4)
 	shared := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Spec: d.claimSpec("red", "one", "two")}
 	if _, err := b.admin.ResourceV1().ResourceClaims(b.name).Create(t.Context(), shared, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -145,9 +166,9 @@ func TestDRATestDriver(t *testing.T) {
 		ids[name] = b.awaitPod(t, name, "is ready", ready).Status.ContainerStatuses[0].ContainerID
 	}
 	made := *b.get(t, "third").Status.ResourceClaimStatuses[0].ResourceClaimName
-	b.wantVariables(t, "first", "claim_shared_one=true", "claim_shared_two=true", "user_color=red")
-	b.wantVariables(t, "second", "claim_shared_two=true", "user_color=red")
-	b.wantVariables(t, "third", "claim_"+strings.ReplaceAll(made, "-", "_")+"_mine=true", "user_color=blue")
+	b.wantVariables(t, "first", variablesOf("shared", "red", "one", "two")...)
+	b.wantVariables(t, "second", variablesOf("shared", "red", "two")...)
+	b.wantVariables(t, "third", variablesOf(made, "blue", "mine")...)
 	b.wantVariables(t, "without")
 	all, one, mine := b.dynamic(t, "first"), b.dynamic(t, "second"), b.dynamic(t, "third")
 	if !strings.Contains(all, one) || one == "" || mine == "" || strings.Count(all, d.name) != 2 ||
@@ -175,6 +196,69 @@ func TestDRATestDriver(t *testing.T) {
 		b.remove(t, name)
 	}
 	for _, name := range []string{"first", "second", "fourth"} {
+		b.awaitGone(t, name)
+	}
+	b.awaitPrepared(t, "nothing is left", "map[]")
+}
+
+// exampleVariable is the path of dra-example-kubeletplugin of sigs.k8s.io/dra-example-driver, which is no dependency
+// of ours. Without it, nobody wants TestDRAExampleDriver.
+const exampleVariable = "TROUPE_DRA_EXAMPLE_DRIVER"
+
+// TestDRAExampleDriver: the example driver of kubernetes-sigs gives each pod a GPU of its own. It is killed, and remembers by
+// itself what it has prepared; pods run on, and the next one gets the GPU that is free.
+func TestDRAExampleDriver(t *testing.T) {
+	t.Parallel()
+	binary := os.Getenv(exampleVariable)
+	if binary == "" {
+		return
+	}
+	b := started(t, "dra-example")
+	name := b.name + ".example.com"
+	d := b.newDRADriver(t, name, func(at draPaths) *exec.Cmd {
+		return exec.Command(binary, "--kubeconfig", at.kubeconfig, "--driver-name", name, "--node-name", b.name, "--cdi-root", at.cdi,
+			"--kubelet-plugins-directory-path", at.plugins, "--kubelet-registrar-directory-path", at.registry, "--num-devices", "2")
+	})
+	d.template(t, "single-gpu", "", "gpu")
+	d.start(t)
+	gpuOf := map[string]string{}
+	run := func(name string) {
+		t.Helper()
+		p := b.awaitPod(t, name, "is ready", ready)
+		_, env := b.process(t, name)
+		var seen []string
+		for _, v := range env {
+			if _, gpu, is := strings.Cut(v, "=gpu-"); is && strings.HasPrefix(v, "GPU_DEVICE_") {
+				seen = append(seen, "gpu-"+gpu)
+			}
+		}
+		want := fmt.Sprintf("%s %s %s/%s", *p.Status.ResourceClaimStatuses[0].ResourceClaimName, d.name, b.name, strings.Join(seen, " "))
+		if told := b.dynamic(t, name); told != want || len(seen) != 1 {
+			t.Errorf("pod %s sees %v, monitors are told of %q", name, seen, told)
+		}
+		gpuOf[name] = strings.Join(seen, " ")
+	}
+	own := v1.PodResourceClaim{ResourceClaimTemplateName: new("single-gpu")}
+	for _, name := range []string{"pod0", "pod1", "pod2"} {
+		b.create(t, b.pod(name, changes(work("sleep"), claiming(own, ""))))
+		if name != "pod2" {
+			run(name)
+		}
+	}
+	before := b.get(t, "pod1").Status.ContainerStatuses[0].ContainerID
+	d.kill(t)
+	d.start(t)
+	b.remove(t, "pod0")
+	run("pod2")
+	t.Logf("GPUs: %v", gpuOf)
+	if gpuOf["pod2"] != gpuOf["pod0"] || gpuOf["pod1"] == gpuOf["pod0"] {
+		t.Errorf("GPUs: %v", gpuOf)
+	}
+	if s := b.get(t, "pod1").Status.ContainerStatuses[0]; s.ContainerID != before || s.RestartCount != 0 {
+		t.Errorf("pod1 had container %s and is %+v", before, s)
+	}
+	for _, name := range []string{"pod1", "pod2"} {
+		b.remove(t, name)
 		b.awaitGone(t, name)
 	}
 	b.awaitPrepared(t, "nothing is left", "map[]")

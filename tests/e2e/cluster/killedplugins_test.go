@@ -3,8 +3,10 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,38 +35,43 @@ type victim struct {
 	kill, start func()
 }
 
-// kills is one run of TestKilledPlugins. Pod keeper has one device all the time; the other one goes from guest to
-// guest.
+// kills is one run of TestKilledPlugins. Device plugin and DRA driver have two devices each. Pod keeper has one of each
+// all the time; the others go from guest to guest.
 type kills struct {
 	*bed
 	plugin *plugin
+	driver *draDriver
 	keeper v1.ContainerStatus // as it was at first
-	had    string             // the device of keeper
-	guest  string             // the pod that has the other device
+	had    string             // the devices of keeper
+	guest  string             // the pod that has the other devices
 	guests int
 }
 
-// TestKilledPlugins: plugin, agent and containerd are killed in turns, while pods with devices come, crash and go. No
-// pod loses its devices, and none has those of another.
+// TestKilledPlugins: device plugin, DRA driver, agent and containerd are killed in turns, while pods with devices come,
+// crash and go. No pod loses its devices, and none has those of another.
 func TestKilledPlugins(t *testing.T) {
 	t.Parallel()
 	length := killsLength(t)
 	b := started(t, "killed-plugins")
-	k := &kills{bed: b, plugin: b.samplePlugin(t)}
+	k := &kills{bed: b, plugin: b.samplePlugin(t), driver: b.newTestDriver(t, 2)}
+	k.driver.template(t, "one", "red", "mine")
+	k.driver.template(t, "both", "red", "mine", "too")
+	k.driver.start(t)
 	b.awaitSample(t, k.plugin)
-	b.create(t, b.withSample("keeper", "1"))
+	b.create(t, k.withBoth("keeper", "1", "one"))
 	k.keeper = b.awaitPod(t, "keeper", "is ready", ready).Status.ContainerStatuses[0]
 	k.invite(t)
-	k.had = k.check(t)["keeper"]
+	k.check(t)
 
 	victims := []victim{
 		{"plugin", func() { k.plugin.kill(t) }, func() { k.plugin.start(t) }},
+		{"driver", func() { k.driver.kill(t) }, func() { k.driver.start(t) }},
 		{"agent", func() { b.kill(t) }, func() { b.start(t) }},
 		{"containerd", func() { k.containerd(t, b.lab.Kill(t.Context())) }, func() { k.containerd(t, b.lab.Start(t.Context())) }},
 	}
 	turns := 0
 	for began := time.Now(); turns < len(victims) || time.Since(began) < length; turns++ {
-		k.turn(t, victims[turns%len(victims)], turns/len(victims)%2 == 0)
+		k.turn(t, victims[turns%len(victims)], (turns+turns/len(victims))%2 == 0)
 		if t.Failed() {
 			t.Fatalf("after turn %d, in which %s was killed", turns, victims[turns%len(victims)].name)
 		}
@@ -81,10 +88,33 @@ func TestKilledPlugins(t *testing.T) {
 		}
 		return nil
 	})
+	b.awaitPrepared(t, "no claim is prepared", "map[]")
 	b.awaitSample(t, k.plugin)
-	b.create(t, b.withSample("last", "2"))
-	b.awaitPod(t, "last", "is ready", ready)
+	b.create(t, k.withBoth("last", "2", "both"))
+	k.awaitReady(t, "last")
 	b.wantSample(t, map[string]int{"last": 2})
+	if has := b.dynamic(t, "last"); strings.Count(has, k.driver.name) != 2 {
+		t.Errorf("the last pod has by its claim %q", has)
+	}
+	b.remove(t, "last") // while its driver is there to take its devices back
+	b.awaitGone(t, "last")
+}
+
+// withBoth is a pod with devices of the plugin, and with a claim of its own from a template.
+func (k *kills) withBoth(name, devices, template string) *v1.Pod {
+	p := k.withSample(name, devices)
+	claiming(v1.PodResourceClaim{ResourceClaimTemplateName: &template}, "")(&p.Spec)
+	return p
+}
+
+// awaitReady waits until a pod is ready. A plugin that was started while there was no agent ends, and is started again.
+func (k *kills) awaitReady(t *testing.T, name string) {
+	t.Helper()
+	k.awaitPod(t, name, "is ready", func(p *v1.Pod) error {
+		k.plugin.start(t)
+		k.driver.start(t)
+		return ready(p)
+	})
 }
 
 // turn kills a victim and starts it again. In between the guest's container ends, and the guest is replaced: while the
@@ -96,7 +126,7 @@ func (k *kills) turn(t *testing.T, v victim, early bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	had := k.sampleIn(t, k.guest)
+	had := k.devices(t, k.guest)
 	v.kill()
 	self, err := os.FindProcess(pid)
 	if err == nil {
@@ -116,8 +146,8 @@ func (k *kills) turn(t *testing.T, v victim, early bool) {
 			}
 			return ready(p)
 		})
-		if has := k.sampleIn(t, k.guest); !slices.Equal(has, had) {
-			t.Errorf("pod %s was restarted with devices %v and had %v", k.guest, has, had)
+		if has := k.devices(t, k.guest); has != had {
+			t.Errorf("pod %s was restarted with devices %s and had %s", k.guest, has, had)
 		}
 		k.check(t)
 		k.remove(t, k.guest)
@@ -125,7 +155,13 @@ func (k *kills) turn(t *testing.T, v victim, early bool) {
 	k.awaitGone(t, k.guest)
 	k.invite(t)
 	k.check(t)
-	t.Logf("%s killed: pod %s had %v", v.name, was.Name, had)
+	t.Logf("%s killed: pod %s had %s", v.name, was.Name, had)
+}
+
+// devices are those of a pod: what its container sees, and what monitors are told of its claim.
+func (k *kills) devices(t *testing.T, name string) string {
+	t.Helper()
+	return fmt.Sprintf("%v, %v, %s", k.sampleIn(t, name), k.variables(t, name), k.dynamic(t, name))
 }
 
 // invite makes the next guest and waits until it is ready.
@@ -133,25 +169,43 @@ func (k *kills) invite(t *testing.T) {
 	t.Helper()
 	k.guests++
 	k.guest = fmt.Sprintf("guest-%d", k.guests)
-	k.create(t, k.withSample(k.guest, "1"))
-	k.awaitPod(t, k.guest, "is ready", func(p *v1.Pod) error {
-		k.plugin.start(t) // it ends if it was started while there was no agent
-		return ready(p)
-	})
+	k.create(t, k.withBoth(k.guest, "1", "one"))
+	k.awaitReady(t, k.guest)
 }
 
-// check holds that keeper has its first container and its first device, and that each device is of one pod.
-func (k *kills) check(t *testing.T) (has map[string]string) {
+// check holds that keeper has its first container and its first devices, and that each device is of one pod.
+func (k *kills) check(t *testing.T) {
 	t.Helper()
 	p := k.awaitPod(t, "keeper", "is ready", ready).Status.ContainerStatuses[0]
 	if p.ContainerID != k.keeper.ContainerID || p.RestartCount != 0 {
 		t.Errorf("keeper: container %s with %d restarts; want %s", p.ContainerID, p.RestartCount, k.keeper.ContainerID)
 	}
-	has = k.wantSample(t, map[string]int{"keeper": 1, k.guest: 1})
-	if k.had != "" && has["keeper"] != k.had {
-		t.Errorf("keeper has device %s and had %s", has["keeper"], k.had)
+	k.wantSample(t, map[string]int{"keeper": 1, k.guest: 1})
+	has := k.devices(t, "keeper")
+	if k.had == "" {
+		k.had = has
 	}
-	return has
+	if has != k.had {
+		t.Errorf("keeper has %s and had %s", has, k.had)
+	}
+	want := map[string]int{}
+	var of []string
+	for _, name := range [...]string{"keeper", k.guest} {
+		p := k.get(t, name)
+		claim := *p.Status.ResourceClaimStatuses[0].ResourceClaimName
+		want[claim] = 1
+		told := k.dynamic(t, name)
+		of = append(of, strings.TrimPrefix(told, claim+" "))
+		if seen := k.variables(t, name); told == "" || !slices.Equal(seen, variablesOf(claim, "red", "mine")) {
+			t.Errorf("pod %s with %q sees %v", name, told, seen)
+		}
+	}
+	if of[0] == of[1] {
+		t.Errorf("keeper and %s both have %s", k.guest, of[0])
+	}
+	if got, err := k.prepared(); err != nil || !maps.Equal(got, want) {
+		t.Errorf("prepared are %v (%v), want %v", got, err, want)
+	}
 }
 
 func (k *kills) containerd(t *testing.T, err error) {
