@@ -55,7 +55,36 @@ func (b *bed) newDRADriver(t *testing.T, name string, command func(draPaths) *ex
 		}
 	})
 	log := filepath.Join(b.Root(), "..", "driver.log")
-	return &draDriver{bed: b, name: name, plugin: newPlugin(t, log, func() *exec.Cmd { return command(at) })}
+	d := &draDriver{bed: b, name: name, plugin: newPlugin(t, log, func() *exec.Cmd { return command(at) })}
+	t.Cleanup(func() { d.clean(t) })
+	return d
+}
+
+// clean ends pods before the driver ends: one with a claim waits for its driver, and a test that has failed would wait
+// with it.
+func (d *draDriver) clean(t *testing.T) {
+	if d.bed.PID() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	err := d.bed.admin.CoreV1().Pods(d.bed.name).DeleteCollection(ctx, now, metav1.ListOptions{})
+	if err == nil {
+		err = lab.Eventually(ctx, patience, "no claim is prepared", func() error {
+			left, err := d.bed.prepared()
+			if errors.Is(err, os.ErrNotExist) {
+				return nil // none ever was
+			}
+			if err == nil && len(left) > 0 {
+				err = fmt.Errorf("prepared are %v", left)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // newTestDriver is the DRA driver of the tests of Kubernetes. A container with a claim has a variable for each of its
