@@ -393,9 +393,12 @@ func (a *actor) tell() {
 func (a *actor) preStart(ctx *kernel.Context[Message], m PreStart) {
 	p := a.plugins[m.Resource]
 	switch {
-	case p != nil && p.awaited:
+	case p != nil && p.awaited && (p.Options.PreStart || p.Endpoint == ""): // or nobody knows what it wants
 		m.Reply(&port.Error{Kind: port.Unavailable, Verb: startVerb, Object: string(m.Resource),
 			Detail: "the device plugin is not running yet"})
+		return
+	case p != nil && p.awaited:
+		m.Reply(nil)
 		return
 	case p == nil || !p.served:
 		ctx.Log().Warn().Str("resource", string(m.Resource)).

@@ -184,6 +184,20 @@ func TestPluginWhoseListEnds(t *testing.T) {
 	}
 }
 
+// TestPluginThatNeedNotKnow: a container does not wait for a plugin that does not want to be told of its start.
+func TestPluginThatNeedNotKnow(t *testing.T) {
+	r := newRig(t, gpu)
+	r.Forget()
+	r.start()
+	r.want("nobody knows what it wants", "may start: false")
+	r.register(decide.Options{}, "a")
+	r.ended(errors.New("gone"))
+	r.Advance(time.Millisecond)
+	r.Forget()
+	r.start()
+	r.want("it is known", "may start: true")
+}
+
 // TestKnownPlugins: those that served this node before are waited for, and then not.
 func TestKnownPlugins(t *testing.T) {
 	r := newRig(t, gpu)
