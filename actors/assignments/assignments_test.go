@@ -50,7 +50,7 @@ type rig struct {
 	counts assignments.Counts
 }
 
-func newRig(t *testing.T, change ...func(*rig)) *rig {
+func newRig(t actortest.TB, change ...func(*rig)) *rig {
 	t.Helper()
 	m := &machine.Topology{Nodes: []machine.Node{{}}}
 	for id := range 4 {
