@@ -214,6 +214,34 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
+// TestNextAgent: a plugin that attends to agents registers with each.
+func TestNextAgent(t *testing.T) {
+	r := newRig(t)
+	plugin := &plugintest.Plugin{Resource: "example.com/gpu"}
+	plugin.List("a")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- plugin.Attend(ctx, r.dir(), "p.sock") }()
+	for range 3 {
+		p := next(r, r.events)
+		all, left := r.watch(p)
+		if got := fmt.Sprint(next(r, all)); got != "[{a true []}]" {
+			t.Error(got)
+		}
+		r.stop()
+		r.Plugins = deviceplugins.New(r.root, zerolog.Nop(), nil)
+		r.listen()
+		if err := next(r, left); err == nil {
+			t.Error("its devices are watched still")
+		}
+	}
+	next(r, r.events)
+	cancel()
+	if err := next(r, ended); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRefused(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ resource, endpoint, want string }{

@@ -110,12 +110,14 @@ func (p *Plugin) Stop() {
 	p.mu.Lock()
 	s := p.server
 	p.mu.Unlock()
-	s.Stop()
+	if s != nil {
+		s.Stop()
+	}
 }
 
 // Register registers the plugin with the agent whose directory of device plugins is dir. It serves in this directory,
 // at the name of endpoint.
-func (p *Plugin) Register(ctx context.Context, dir, endpoint string) error {
+func (p *Plugin) Register(ctx context.Context, dir, endpoint string, options ...grpc.CallOption) error {
 	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "kubelet.sock"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -123,7 +125,7 @@ func (p *Plugin) Register(ctx context.Context, dir, endpoint string) error {
 	}
 	_, err = api.NewRegistrationClient(conn).Register(ctx, &api.RegisterRequest{
 		Version: api.Version, Endpoint: endpoint, ResourceName: p.Resource, Options: p.Options,
-	})
+	}, options...)
 	return errors.Join(err, conn.Close())
 }
 
