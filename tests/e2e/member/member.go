@@ -25,6 +25,8 @@ type Agent struct {
 	Command []string
 	// ours: it has flags that a kubelet has not.
 	ours bool
+	// ownPlugins is for one that is not: see [Agent.OwnPlugins].
+	ownPlugins bool
 }
 
 // Troupe is the agent of a binary that node.Build gave.
@@ -179,6 +181,11 @@ func (m *Member) Start() error {
 		command = append(command, "--container-log-links-dir", filepath.Join(m.config.Dir, "links")) // a kubelet's are where they are
 	}
 	command = append(command, m.config.Flags...)
+	if m.config.Agent.ownPlugins {
+		if command, err = m.withOwnPlugins(command); err != nil {
+			return err
+		}
+	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), m.config.Env...)
