@@ -58,6 +58,7 @@ var rows = []row{
 	{cluster, "cluster-events", (*bench).clusterEvents},
 	{cluster, "cluster-hundred", (*bench).clusterHundred},
 	{cluster, "cluster-killed", (*bench).clusterKilled},
+	{cluster, "cluster-devices", (*bench).clusterDevices},
 	{cluster, "cluster-eviction", (*bench).clusterEviction},
 	{shortages, "cluster-hog", (*bench).clusterHog},
 	{shortages, "cluster-filler", (*bench).clusterFiller},
