@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/troupe-dev/troupe/tests/e2e/lab"
+	"github.com/troupe-dev/troupe/tests/e2e/member"
 	"github.com/troupe-dev/troupe/tests/e2e/node"
 )
 
@@ -136,12 +137,22 @@ func plane(t *testing.T) *lab.ControlPlane {
 // bed is a node of a cluster under test, with a namespace of its own.
 type bed struct {
 	*node.Agent
-	plane *lab.ControlPlane
-	lab   *lab.Lab
+	// member is the agent if Agent is nil.
+	member *member.Member
+	plane  *lab.ControlPlane
+	lab    *lab.Lab
 	// admin is the user.
 	admin kubernetes.Interface
 	// name is the node's and the namespace's.
 	name string
+}
+
+// Root is the agent's root directory.
+func (b *bed) Root() string {
+	if b.member != nil {
+		return b.member.Root()
+	}
+	return b.Agent.Root()
 }
 
 // setup is what tests change of a bed.

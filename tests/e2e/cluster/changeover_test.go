@@ -17,8 +17,9 @@ import (
 	"github.com/troupe-dev/troupe/tests/e2e/member"
 )
 
-// TestChangeover: a node goes from the kubelet to troupe, and back, while a pod has a CPU and memory to itself. Nothing
-// is restarted, nothing moves, and each agent goes on with what the other one has written and gives the rest to others.
+// TestChangeover: a node goes from the kubelet to troupe, and back, while a pod has a CPU and memory to itself, and others
+// have devices. Nothing is restarted, nothing moves, and each agent goes on with what the other one has written and gives
+// the rest to others.
 func TestChangeover(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, lab.GoToolchain)
@@ -36,6 +37,7 @@ func TestChangeover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kubelet = kubelet.OwnPlugins()
 	settings := fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\nmemoryManagerPolicy: Static\n"+
 		"systemReserved: {memory: 99Mi}\nreservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]\n", strconv.Itoa(all.List()[0]))
 	b, m := joinedAs(t, "changeover", kubelet, settings)
@@ -46,6 +48,10 @@ func TestChangeover(t *testing.T) {
 		return p
 	}
 	p := create("own")
+	devices := b.withDevices(t)
+	devices.add(t, "kept", 2)
+	last := "by-kubelet" // the newest pod with devices
+	devices.add(t, last, 1)
 	written := b.states(t, m.Root())
 	if want := fmt.Sprintf("%s app: memory 16777216 of [0]", p.UID); !strings.Contains(written, want) {
 		t.Errorf("the state of memory is %s; want %s", written, want)
@@ -72,6 +78,12 @@ func TestChangeover(t *testing.T) {
 		if now := b.states(t, m.Root()); now != written {
 			t.Errorf("with %s, the state files are\n%s\nand were\n%s", to.Name, now, written)
 		}
+		devices.hold(t, to.Name)
+		devices.awaitCards(t, to.Name)
+		devices.restart(t, last)
+		last = fmt.Sprint("devices-", i)
+		devices.add(t, last, 1)
+		devices.hold(t, to.Name+" and one pod more")
 		if i == 0 { // one that troupe has given the CPU and the memory to
 			b.remove(t, p.Name)
 			b.awaitGone(t, p.Name)

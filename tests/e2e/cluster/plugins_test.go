@@ -18,9 +18,17 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
 )
 
-// cards is a plugin with devices of which a container gets a variable, a device node and a file.
+// cards is a plugin of newCards that is registered once.
 func (b *bed) cards(t *testing.T, names ...string) *plugintest.Plugin {
 	t.Helper()
+	p := newCards(names...)
+	b.plugIn(t, p)
+	t.Cleanup(p.Stop)
+	return p
+}
+
+// newCards is a plugin with devices of which a container gets a variable, a device node and a file.
+func newCards(names ...string) *plugintest.Plugin {
 	p := &plugintest.Plugin{
 		Resource: "example.com/card", Options: &api.DevicePluginOptions{PreStartRequired: true},
 		Answer: func(ids []string) (*api.AllocateResponse, error) {
@@ -36,8 +44,6 @@ func (b *bed) cards(t *testing.T, names ...string) *plugintest.Plugin {
 		},
 	}
 	p.List(names...)
-	b.plugIn(t, p)
-	t.Cleanup(p.Stop)
 	return p
 }
 

@@ -223,6 +223,7 @@ func joinedAs(t *testing.T, name string, agent member.Agent, settings ...string)
 	if _, err := admin.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	b.member = m
 	if err := m.Start(); err != nil {
 		t.Fatal(err)
 	}
