@@ -48,6 +48,7 @@ func (b *bench) clusterDevices(ctx context.Context) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
+	load := loadAverage()
 	const turn = 5
 	of := map[string][]samples{} // by agent, one for each of devicePods
 	for done := 0; done < b.samples; done += turn {
@@ -68,7 +69,9 @@ func (b *bench) clusterDevices(ctx context.Context) ([]result, error) {
 			}
 		}
 	}
-	return []result{devicesResult(of)}, nil
+	r := devicesResult(of)
+	r.details = append(r.details, "load average of the machine when the row began: "+load)
+	return []result{r}, nil
 }
 
 func devicesResult(of map[string][]samples) result {
@@ -85,6 +88,11 @@ func devicesResult(of map[string][]samples) result {
 		for i, p := range devicePods {
 			r.details = append(r.details, fmt.Sprintf("%s, %s: %s", agent, p.name, of[agent][i].quantiles()))
 		}
+		each := make(samples, len(of[agent][0]))
+		for i := range each {
+			each[i] = of[agent][last][i] - of[agent][0][i]
+		}
+		r.details = append(r.details, fmt.Sprintf("%s, each pod with them, compared with the one without before it: %s", agent, each.quantiles()))
 	}
 	return r
 }
@@ -126,6 +134,9 @@ func (c *bed) devicesOf(ctx context.Context, agent string, n int) (all []samples
 				return nil, err
 			}
 		}
+	}
+	if calls := plugin.Calls(); len(calls) != n {
+		r.fault("%s: %d pods had devices, and the plugin got %v", agent, n, calls)
 	}
 	return all, nil
 }
