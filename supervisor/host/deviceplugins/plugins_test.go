@@ -242,6 +242,27 @@ func TestNextAgent(t *testing.T) {
 	}
 }
 
+// TestLink: the directory may be a link to that of a kubelet, which plugins look for.
+func TestLink(t *testing.T) {
+	r := newRig(t)
+	r.stop()
+	kubelets := filepath.Join(r.root, "kubelet")
+	if err := errors.Join(os.RemoveAll(r.dir()), os.Mkdir(kubelets, 0o750), os.Symlink(kubelets, r.dir())); err != nil {
+		t.Fatal(err)
+	}
+	r.listen()
+	p := &plugintest.Plugin{Resource: "example.com/gpu"}
+	if err := p.Serve(filepath.Join(kubelets, "p.sock")); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	if err := p.Register(t.Context(), kubelets, "p.sock"); err != nil {
+		t.Fatal(err)
+	}
+	all, _ := r.watch(next(r, r.events))
+	next(r, all)
+}
+
 func TestRefused(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ resource, endpoint, want string }{
