@@ -13,15 +13,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Attend serves the plugin in an agent's directory of device plugins, at the name of endpoint, and registers it. It does
-// both again whenever an agent begins to listen there, as plugins have to: an agent that starts removes their sockets.
+// Attend serves the plugin in an agent's directory of device plugins, at the name of endpoint, and registers it. It
+// does both again whenever an agent begins to listen there, as plugins have to: an agent that starts removes their
+// sockets.
 // It ends with ctx, or with an error.
 func (p *Plugin) Attend(ctx context.Context, dir, endpoint string) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err
 	}
-	defer notify.Close()
+	defer notify.Close() //nolint:errcheck // nothing is lost
 	defer p.Stop()
 	if err := notify.Add(dir); err != nil {
 		return err
