@@ -428,14 +428,16 @@ func TestEveryKubeletFlagIsKnown(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	o := good(t, nil, "--root-dir=r", "--kubeconfig=k", "--lock-file=/l", "--runtime=sim", "--container-log-links-dir=links", "--runtime-cgroups=/system.slice/containerd.service").Options()
-	if o.RootDir != "/work/r" || o.Kubeconfig != "/work/k" || o.CertDir != DefaultCertDir || o.Runtime != RuntimeSim || o.MaxDead != -1 || o.MaxDeadPerContainer != 1 || o.ContainerLogLinks != "/work/links" || o.RuntimeCgroups != "/system.slice/containerd.service" {
+	o := good(t, nil, "--root-dir=r", "--kubeconfig=k", "--lock-file=/l", "--runtime=sim", "--container-log-links-dir=links", "--device-plugins-dir=plugins", "--runtime-cgroups=/system.slice/containerd.service").Options()
+	if o.RootDir != "/work/r" || o.Kubeconfig != "/work/k" || o.CertDir != DefaultCertDir || o.Runtime != RuntimeSim || o.MaxDead != -1 || o.MaxDeadPerContainer != 1 || o.ContainerLogLinks != "/work/links" || o.DevicePlugins != "/work/plugins" || o.RuntimeCgroups != "/system.slice/containerd.service" {
 		t.Errorf("%+v", o)
 	}
 	for arg, want := range map[string]string{
 		"--runtime=docker":                      "--runtime: docker: must be cri or sim",
 		"--root-dir=/":                          "--root-dir: /",
 		"--container-log-links-dir=/":           "--container-log-links-dir: /",
+		"--device-plugins-dir=/":                "--device-plugins-dir: /",
+		"--device-plugins-dir=":                 "--device-plugins-dir",
 		"--cloud-provider=aws":                  "--cloud-provider: aws: must be empty or external",
 		"--exit-on-lock-contention":             "--exit-on-lock-contention: needs --lock-file",
 		"--node-ip=x":                           "--node-ip: x: must be an IP address",

@@ -68,6 +68,8 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 		"number of dead containers to keep on the node; negative for no limit")
 	fs.StringVar(&o.ContainerLogLinks, "container-log-links-dir", o.ContainerLogLinks,
 		"directory of symlinks to container logs, for log collectors; empty for none")
+	fs.StringVar(&o.DevicePlugins, "device-plugins-dir", o.DevicePlugins,
+		"directory of the sockets of device plugins and of their checkpoint; plugins look for the default")
 	fs.StringVar(&o.RuntimeCgroups, "runtime-cgroups", o.RuntimeCgroups,
 		"cgroup that the container runtime runs in, for its resource usage in /stats/summary")
 	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "container runtime: cri, or sim (simulated)")

@@ -69,7 +69,7 @@ func (l *loader) options() Options {
 	o.NodeLabels = maps.Clone(o.NodeLabels)
 	for _, p := range []*string{
 		&o.Config, &o.ConfigDir, &o.Kubeconfig, &o.BootstrapKubeconfig, &o.RootDir, &o.CertDir,
-		&o.LockFile, &o.CredentialProviderConfig, &o.CredentialProviderBinDir, &o.ContainerLogLinks,
+		&o.LockFile, &o.CredentialProviderConfig, &o.CredentialProviderBinDir, &o.ContainerLogLinks, &o.DevicePlugins,
 	} {
 		*p = l.absolute(*p)
 	}

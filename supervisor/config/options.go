@@ -62,6 +62,9 @@ type Options struct {
 	// ContainerLogLinks is the directory of symlinks to the logs of containers, for
 	// log collectors; empty for none. (--container-log-links-dir, ours)
 	ContainerLogLinks string
+	// DevicePlugins is the directory of the sockets of device plugins, and of their checkpoint. A kubelet's is the
+	// default, whatever its root directory. (--device-plugins-dir, ours)
+	DevicePlugins string
 	// RuntimeCgroups is the cgroup that the container runtime runs in, whose usage /stats/summary then tells; empty
 	// if it is not known. (--runtime-cgroups)
 	RuntimeCgroups string
@@ -77,6 +80,8 @@ const (
 	DefaultCertDir = "/var/lib/kubelet/pki"
 	// DefaultContainerLogLinks is where log collectors look for a kubelet's.
 	DefaultContainerLogLinks = "/var/log/containers"
+	// DefaultDevicePlugins is where device plugins look for a kubelet.
+	DefaultDevicePlugins = "/var/lib/kubelet/device-plugins"
 )
 
 func defaultOptions() Options {
@@ -87,6 +92,7 @@ func defaultOptions() Options {
 		MaxDeadPerContainer: 1,
 		MaxDead:             -1,
 		ContainerLogLinks:   DefaultContainerLogLinks,
+		DevicePlugins:       DefaultDevicePlugins,
 		Runtime:             RuntimeCRI,
 	}
 }

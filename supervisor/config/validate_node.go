@@ -221,6 +221,9 @@ func validateOptions(o Options) []Problem {
 	if o.RootDir == "" || o.RootDir == "/" {
 		add("root-dir", o.RootDir, "must be a directory used by the agent only")
 	}
+	if o.DevicePlugins == "" || o.DevicePlugins == "/" {
+		add("device-plugins-dir", o.DevicePlugins, "must be a directory for the sockets of device plugins only")
+	}
 	if o.ContainerLogLinks == "/" {
 		add("container-log-links-dir", o.ContainerLogLinks, "must be a directory for links, or empty")
 	}

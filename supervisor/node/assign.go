@@ -15,7 +15,6 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	machinery "github.com/troupe-dev/troupe/actors/decide/machine"
 	"github.com/troupe-dev/troupe/supervisor/host/checkpoints"
-	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins"
 	"github.com/troupe-dev/troupe/supervisor/host/topology"
 )
 
@@ -25,7 +24,7 @@ import (
 func (l *launch) assignCPUs(context.Context) error {
 	l.states = checkpoints.NewStates(l.root.Path())
 	l.machine.inventory = &inventory{}
-	l.deviceStates = checkpoints.NewStates(filepath.Join(l.root.Path(), deviceplugins.Directory))
+	l.deviceStates = checkpoints.NewStates(l.config.Options().DevicePlugins)
 	data, err := l.states.Read(cpustate.Name)
 	if err != nil {
 		return l.unusable(err)

@@ -158,7 +158,7 @@ func TestHostilePlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	rig := actortest.New(t)
-	plugins := &settled{Plugins: deviceplugins.New(dir, zerolog.Nop(), nil), t: t}
+	plugins := &settled{Plugins: deviceplugins.New(filepath.Join(dir, "device-plugins"), dir, zerolog.Nop(), nil), t: t}
 	answers := map[types.UID]assignments.Placed{}
 	var a *actortest.Actor[assignments.Message]
 	d := actortest.Spawn(rig, kernel.Spec[devices.Message]{

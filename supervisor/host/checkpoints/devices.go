@@ -12,23 +12,21 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 )
 
-// DevicesIn is the path of the checkpoint of a kubelet's device manager below its root directory.
-func DevicesIn(root string) string {
-	return filepath.Join(root, "device-plugins", "kubelet_internal_checkpoint")
-}
+// DevicesIn is the path of the checkpoint of a kubelet's device manager in the directory of its device plugins.
+func DevicesIn(dir string) string { return filepath.Join(dir, devicestate.Name) }
 
 // Devices reads what a kubelet left of its device plugins. The files stay as they are, whatever they contain: a kubelet
 // that comes back needs them. The state is never nil; if the checkpoint is damaged or can't be read, the error says
-// why. A root directory in which no kubelet ever was has none, and that is no error: the Node object may be from
+// why. A directory in which no kubelet ever was has none, and that is no error: the Node object may be from
 // before its disk was replaced.
-func Devices(root string) (*devicestate.State, error) {
-	path := DevicesIn(root)
+func Devices(dir string) (*devicestate.State, error) {
+	path := DevicesIn(dir)
 	data, err := read(path)
 	if err != nil {
 		return devicestate.Unknown("unreadable"), fmt.Errorf("%s: %w", path, err)
 	}
 	if data == nil {
-		if used, err := used(filepath.Dir(path)); err != nil || used {
+		if used, err := used(dir); err != nil || used {
 			return &devicestate.State{}, err // a kubelet writes it when the first plugin registers
 		}
 		return devicestate.Unknown("none"), nil

@@ -40,10 +40,10 @@ func TestDevices(t *testing.T) {
 		}, "unreadable", "too many levels", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			file := checkpoints.DevicesIn(root)
+			dir := filepath.Join(t.TempDir(), "device-plugins")
+			file := checkpoints.DevicesIn(dir)
 			c.left(t, file)
-			s, err := checkpoints.Devices(root)
+			s, err := checkpoints.Devices(dir)
 			if s == nil || !strings.HasPrefix(s.Lost(), c.lost) || c.lost == "" && s.Lost() != "" || len(s.Resources()) != c.resources {
 				t.Errorf("got %+v", s)
 			}

@@ -2,8 +2,8 @@
 // plugin API v1beta1, plugin registration API v1). It also finds the DRA drivers of the plugin registry, for package
 // dradrivers.
 //
-//	plugin ──Register──► <root>/device-plugins/kubelet.sock ──┐
-//	agent ──GetInfo──► <root>/plugins_registry/*.sock ────────┴──► Registrations
+//	plugin ──Register──► /var/lib/kubelet/device-plugins/kubelet.sock ──┐
+//	agent ──GetInfo──► <root>/plugins_registry/*.sock ──────────────────┴──► Registrations
 //	agent ──ListAndWatch, Allocate, …──► the plugin's own socket
 package deviceplugins
 
@@ -35,11 +35,9 @@ import (
 )
 
 const (
-	// Directory is the directory of device plugins below the root directory, Registry that of plugins that want to be
-	// found.
-	Directory = "device-plugins"
-	Registry  = "plugins_registry"
-	socket    = "kubelet.sock"
+	// Registry is the directory of plugins that want to be found, below the root directory.
+	Registry = "plugins_registry"
+	socket   = "kubelet.sock"
 	// messageLimit bounds what a plugin says at once, as for a kubelet: in memory it may take 40 times as much.
 	messageLimit = 4 << 20
 	// deviceLimit bounds how many devices a plugin lists, idLimit the ID of each in bytes: they are in the checkpoint of
@@ -75,11 +73,11 @@ type served struct {
 
 var _ port.DevicePlugins = (*Plugins)(nil)
 
-// New makes the adapter for the agent with a root directory. drivers is told of the DRA drivers that the registry finds
-// or loses; nil: they are refused.
-func New(root string, log zerolog.Logger, drivers func(port.DRADriver)) *Plugins {
+// New makes the adapter for an agent with a directory of device plugins, and a root directory, which the registry is in.
+// drivers is told of the DRA drivers that the registry finds or loses; nil: they are refused.
+func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver)) *Plugins {
 	return &Plugins{
-		directory: filepath.Join(root, Directory), registry: filepath.Join(root, Registry), log: log,
+		directory: directory, registry: filepath.Join(root, Registry), log: log,
 		drivers: drivers,
 		known:   map[v1.ResourceName]port.DevicePlugin{}, turns: map[v1.ResourceName]*turn{},
 		connections: map[served]*grpc.ClientConn{},

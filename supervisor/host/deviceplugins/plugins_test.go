@@ -44,7 +44,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{T: t, root: root, Plugins: deviceplugins.New(root, zerolog.Nop(), nil)}
+	r := &rig{T: t, root: root, Plugins: deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), nil)}
 	t.Cleanup(func() {
 		r.stop()
 		if err := os.RemoveAll(root); err != nil {
@@ -75,7 +75,7 @@ func (r *rig) listen() {
 	})
 }
 
-func (r *rig) dir() string { return filepath.Join(r.root, deviceplugins.Directory) }
+func (r *rig) dir() string { return filepath.Join(r.root, "device-plugins") }
 
 // await polls until something holds.
 func (r *rig) await(what string, holds func() bool) {
@@ -206,7 +206,7 @@ func TestLeftBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer old.Stop()
-	r.Plugins = deviceplugins.New(r.root, zerolog.Nop(), nil)
+	r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop(), nil)
 	r.listen()
 	entries, err := os.ReadDir(r.dir())
 	if err != nil || len(entries) != 2 || entries[0].Name() != "kubelet.sock" || entries[1].Name() != "kubelet_internal_checkpoint" {
@@ -229,7 +229,7 @@ func TestNextAgent(t *testing.T) {
 			t.Error(got)
 		}
 		r.stop()
-		r.Plugins = deviceplugins.New(r.root, zerolog.Nop(), nil)
+		r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop(), nil)
 		r.listen()
 		if err := next(r, left); err == nil {
 			t.Error("its devices are watched still")
@@ -429,10 +429,10 @@ func TestSocketStays(t *testing.T) {
 	r := newRig(t)
 	for range 2 {
 		r.stop()
-		if s, err := checkpoints.Devices(r.root); err != nil || s.Lost() != "" {
+		if s, err := checkpoints.Devices(r.dir()); err != nil || s.Lost() != "" {
 			t.Errorf("lost %q, %v", s.Lost(), err)
 		}
-		r.Plugins = deviceplugins.New(r.root, zerolog.Nop(), nil)
+		r.Plugins = deviceplugins.New(r.dir(), r.root, zerolog.Nop(), nil)
 		r.listen()
 	}
 }

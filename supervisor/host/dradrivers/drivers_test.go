@@ -47,7 +47,7 @@ func newRig(t *testing.T) *rig {
 	if err := os.MkdirAll(registry, 0o750); err != nil {
 		t.Fatal(err)
 	}
-	plugins := deviceplugins.New(root, zerolog.Nop(), r.Found)
+	plugins := deviceplugins.New(filepath.Join(root, "device-plugins"), root, zerolog.Nop(), r.Found)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
 	plugins.Registrations(ctx, func(port.DevicePlugin) {}, func(err error) { ended <- err })
@@ -299,16 +299,18 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// device is what a driver says of a device.
+func device(name string, is health.HealthStatus, timeout int64) *health.DeviceHealth {
+	return &health.DeviceHealth{
+		Device: &health.DeviceIdentifier{PoolName: "n", DeviceName: name}, Health: is, Message: name + " says",
+		HealthCheckTimeoutSeconds: timeout,
+	}
+}
+
 // TestHealth: what a driver says of its devices, until it ends, and one that says nothing.
 func TestHealth(t *testing.T) {
 	r := newRig(t)
 	d := &drivertest.Driver{Name: "gpu.example.com"}
-	device := func(name string, is health.HealthStatus, timeout int64) *health.DeviceHealth {
-		return &health.DeviceHealth{
-			Device: &health.DeviceIdentifier{PoolName: "n", DeviceName: name}, Health: is, Message: name + " says",
-			HealthCheckTimeoutSeconds: timeout,
-		}
-	}
 	d.Says(device("a", health.HealthStatus_HEALTHY, 5), device("b", health.HealthStatus_UNHEALTHY, -1))
 	r.serve(d, "gpu")
 	of := r.next()

@@ -178,7 +178,8 @@ func (m *Member) Start() error {
 	command = append(command, "--config", m.configFile(), "--kubeconfig", m.kubeconfig, "--hostname-override", m.config.Node,
 		"--root-dir", m.Root(), "--container-runtime-endpoint", m.config.Endpoint)
 	if m.config.Agent.ours {
-		command = append(command, "--container-log-links-dir", filepath.Join(m.config.Dir, "links")) // a kubelet's are where they are
+		// A kubelet's are where they are.
+		command = append(command, "--container-log-links-dir", filepath.Join(m.config.Dir, "links"), "--device-plugins-dir", m.ownPlugins())
 	}
 	command = append(command, m.config.Flags...)
 	if m.config.Agent.ownPlugins {

@@ -10,7 +10,7 @@ import (
 // kubeletPlugins is where any kubelet has its device plugins, whatever its root directory.
 const kubeletPlugins = "/var/lib/kubelet/device-plugins"
 
-// OwnPlugins is the agent with its device plugins below its root directory, where troupe has them: kubelets of one machine
+// OwnPlugins is the agent with its device plugins below its root directory, where troupe has them in these tests: kubelets of one machine
 // remove the sockets of each other's plugins, and write to the same checkpoint.
 func (a Agent) OwnPlugins() Agent {
 	a.ownPlugins = !a.ours
@@ -21,10 +21,13 @@ func (a Agent) OwnPlugins() Agent {
 // this place is on is private there, so that other namespaces do not see it. All else that is mounted is as it was.
 const bindPlugins = `mount --make-private "$(findmnt -n -o TARGET -T "$2")" && mount --bind "$1" "$2" && shift 2 && exec "$@"`
 
+// ownPlugins is where troupe has its device plugins, and a kubelet that was made with OwnPlugins.
+func (m *Member) ownPlugins() string { return filepath.Join(m.Root(), "device-plugins") }
+
 // withOwnPlugins is the command that runs the agent so. The runtime has to see what it mounts below its root directory,
 // which is why that is a shared mount.
 func (m *Member) withOwnPlugins(command []string) ([]string, error) {
-	own := filepath.Join(m.Root(), "device-plugins")
+	own := m.ownPlugins()
 	if err := errors.Join(os.MkdirAll(own, 0o750), os.MkdirAll(kubeletPlugins, 0o750), share(m.Root())); err != nil {
 		return nil, err
 	}

@@ -141,6 +141,7 @@ func (a *Agent) Args() []string {
 	args := []string{
 		"node", "--root-dir", a.Root(), "--config", a.ConfigFile(), "--hostname-override", NodeName,
 		"--container-runtime-endpoint", a.config.Endpoint, "--container-log-links-dir", a.Links(),
+		"--device-plugins-dir", filepath.Join(a.Root(), "device-plugins"),
 	}
 	if !a.config.NoManifests {
 		args = append(args, "--pod-manifest-path", a.Manifests())

@@ -60,7 +60,7 @@ func TestRefusals(t *testing.T) {
 		return file
 	}
 	good := config("good.yaml", "")
-	base := []string{"node", "--root-dir", fresh, "--hostname-override", NodeName, "--pod-manifest-path", b.Manifests()}
+	base := []string{"node", "--root-dir", fresh, "--device-plugins-dir", filepath.Join(fresh, "device-plugins"), "--hostname-override", NodeName, "--pod-manifest-path", b.Manifests()}
 	runtime := []string{"--container-runtime-endpoint", b.lab.Endpoint()}
 	cases := []struct {
 		name string

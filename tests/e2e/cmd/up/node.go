@@ -55,6 +55,7 @@ func (n *node) start(ctx context.Context) error {
 	}
 	defer log.Close()
 	args := []string{"node", "--root-dir", n.dir, "--config", config, "--container-log-links-dir", filepath.Join(n.dir, "links"),
+		"--device-plugins-dir", filepath.Join(n.dir, "device-plugins"),
 		"--pod-manifest-path", filepath.Join(n.repository, "docs/examples")}
 	if n.lab == nil {
 		args = append(args, "--runtime", "sim")
