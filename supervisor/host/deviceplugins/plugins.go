@@ -73,7 +73,7 @@ type served struct {
 
 var _ port.DevicePlugins = (*Plugins)(nil)
 
-// New makes the adapter for an agent with a directory of device plugins, and a root directory, which the registry is in.
+// New makes the adapter for an agent with a directory of device plugins, and a root directory, which has the registry.
 // drivers is told of the DRA drivers that the registry finds or loses; nil: they are refused.
 func New(directory, root string, log zerolog.Logger, drivers func(port.DRADriver)) *Plugins {
 	return &Plugins{
