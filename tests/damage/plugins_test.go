@@ -37,6 +37,14 @@ import (
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
+// rounds is how many hostile answers pods get. With the race detector they are few: CI runs all without it.
+func rounds() int {
+	if actortest.Raced {
+		return 200
+	}
+	return 1000
+}
+
 // within is what comes from a channel.
 func within[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
@@ -181,7 +189,8 @@ func TestHostilePlugins(t *testing.T) {
 	rig.Advance(time.Millisecond)
 	plugins.event(port.DevicePlugin{Resource: nic, Endpoint: filepath.Join(dir, "nic")})
 	given, refused := 0, 0
-	for i := range 1000 {
+	total := rounds()
+	for i := range total {
 		bad.ListAll(h.Devices())
 		plugins.event(port.DevicePlugin{
 			Resource: gpu, Endpoint: filepath.Join(dir, "gpu"), Options: decide.Options{Preferred: h.IntN(2) == 0},
@@ -229,7 +238,7 @@ func TestHostilePlugins(t *testing.T) {
 		rig.Advance(time.Second)
 		rig.Log.Reset()
 	}
-	if given < 100 || refused < 100 {
+	if given < total/10 || refused < total/10 {
 		t.Errorf("%d pods got devices, %d were refused", given, refused)
 	}
 	// Watches are given up when their plugins are gone.
