@@ -378,9 +378,6 @@ func (a *assignments) consider(ctx *kernel.Context[Message], q *request) *Placed
 			return nil
 		}
 		a.count(q, why)
-		if !q.runs {
-			a.release(ctx, p.UID) // what an earlier agent gave it
-		}
 		return &Placed{UID: p.UID, Number: q.Number, Rejected: why}
 	}
 	if a.asks(ctx, q, placing) {

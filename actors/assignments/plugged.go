@@ -353,18 +353,21 @@ func (a *assignments) allocated(ctx *kernel.Context[Message], m allocated) {
 // refused gives the devices of a request back, because a plugin did not allocate them. If the plugin is gone, they are
 // asked for again.
 func (a *assignments) refused(ctx *kernel.Context[Message], q *request, key decide.Key, err error) {
-	uid := q.Pod.UID
+	uid, version := q.Pod.UID, a.version
 	a.release(ctx, uid)
+	// Pods that did not get these devices meanwhile are tried again later. At once, two whose plugin refuses them would
+	// have each other tried without end.
+	a.version = version
+	if !a.refuses {
+		a.refuses = true
+		ctx.After(refusedAgain, forgiven{})
+	}
 	if port.KindOf(err) == port.Unavailable && ctx.Now().Sub(q.since) < devices.Patience {
 		a.wait(ctx, q)
 		return
 	}
 	ctx.Log().Warn().Str("resource", string(key.Resource)).Str("pod", q.Pod.Namespace+"/"+q.Pod.Name).
 		Str("error", err.Error()).Msg("the device plugin did not allocate devices; the pod is refused")
-	if !a.refuses {
-		a.refuses = true
-		ctx.After(refusedAgain, forgiven{})
-	}
 	why := admit.Unexpected(err)
 	a.count(q, why)
 	a.tell([]Placed{{UID: uid, Number: q.Number, Rejected: why}})

@@ -215,6 +215,24 @@ func TestRefusedIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestTwoRefused: pods that their plugin refuses do not have each other tried at once.
+func TestTwoRefused(t *testing.T) {
+	r := newRig(t, plugged)
+	r.disk()
+	r.offers(decide.Options{}, "a", "b")
+	r.plugin.err = errors.New("no")
+	before := r.version
+	for _, uid := range []types.UID{"one", "two"} {
+		r.tells(wants(uid, "1"))
+		r.plugin.answers.Release(0)
+		r.Advance(time.Millisecond)
+	}
+	r.Forget()
+	if r.version != before {
+		t.Errorf("the version is %d, and was %d", r.version, before)
+	}
+}
+
 // TestDevicesAfterARestart: what pods have is in the file, and their plugin is not needed.
 func TestDevicesAfterARestart(t *testing.T) {
 	r := newRig(t, plugged, func(r *rig) {
@@ -226,8 +244,8 @@ func TestDevicesAfterARestart(t *testing.T) {
 	r.want("it has its device", "pods: one c devices; shared 0-3")
 }
 
-// TestRejectedAfterARestart: a pod that does not run, and whose device has become unhealthy, is refused, and what it had is
-// free.
+// TestRejectedAfterARestart: a pod whose device has become unhealthy is refused, and what it had is free when nothing of it
+// runs any more.
 func TestRejectedAfterARestart(t *testing.T) {
 	r := newRig(t, plugged, func(r *rig) {
 		r.file = (&cpustate.State{Policy: "static", Shared: cpuset.New(0, 2, 3), Own: assign.State{"one": {"c": cpuset.New(1)}}}).Format()
@@ -238,7 +256,11 @@ func TestRejectedAfterARestart(t *testing.T) {
 	m := asks("one", "1")
 	m.Pod.Spec.Containers[0].Resources.Limits[gpu] = resource.MustParse("1")
 	r.tells(m)
-	r.want("it is refused", "pods: one UnexpectedAdmissionError; shared 0-3")
+	r.want("it is refused", "pods: one UnexpectedAdmissionError; shared 0,2-3")
+	if got := r.plugin.has(); got != "one [a]" {
+		t.Errorf("the checkpoint has %s, and its containers may still run", got)
+	}
+	r.tells(assignments.Release{UID: "one"})
 	r.disk()
 	if got := r.plugin.has(); got != "" {
 		t.Errorf("the checkpoint has %s", got)

@@ -137,6 +137,8 @@ const (
 	Patience = time.Minute
 	// Memory is how long the devices of a plugin that is gone are shown, as not healthy, as by a kubelet.
 	Memory = 5 * time.Minute
+	// lasting is how long a list lasts that did not end at once. One that does is asked for more and more rarely.
+	lasting = 10 * time.Second
 	// startDeadline bounds PreStartContainer, as a kubelet does.
 	startDeadline = 30 * time.Second
 	startVerb     = "PreStartContainer"
@@ -169,8 +171,9 @@ type plugin struct {
 	// gone is since when it does not answer, awaited: it is waited for.
 	gone    time.Time
 	awaited bool
-	// tries is how often it was asked again since it is gone.
-	tries int
+	// tries is how often it was asked again since it was there for a while, and listing since when it lists.
+	tries   int
+	listing time.Time
 	// forgotten: it was gone for Memory. seen is the watch of registrations that told of it last.
 	forgotten bool
 	seen      kernel.EffectID
@@ -187,7 +190,6 @@ func (a *actor) Start(ctx *kernel.Context[Message]) {
 		p := &plugin{DevicePlugin: port.DevicePlugin{Resource: name}}
 		a.plugins[name] = p
 		a.await(ctx, p)
-		ctx.After(Memory, forget{name, p.gone})
 	}
 	a.open(ctx)
 	a.tell()
@@ -310,7 +312,10 @@ func (a *actor) gone(ctx *kernel.Context[Message], m gone) {
 	if p == nil || p.watch != m.id {
 		return
 	}
-	if p.tries == 0 {
+	if p.served && ctx.Now().Sub(p.listing) >= lasting {
+		p.tries = 0
+	}
+	if p.served || p.tries == 0 {
 		a.lost(ctx, p, m.err.Error())
 	}
 	p.watch = 0
@@ -330,7 +335,10 @@ func (a *actor) listed(ctx *kernel.Context[Message], m listed) {
 	if p == nil || p.watch != m.id {
 		return
 	}
-	p.served, p.awaited, p.forgotten, p.tries, p.devices = true, false, false, 0, m.devices
+	if !p.served {
+		p.listing = ctx.Now()
+	}
+	p.served, p.awaited, p.forgotten, p.devices = true, false, false, m.devices
 	healthy := 0
 	for _, d := range m.devices {
 		if d.Healthy {
@@ -347,7 +355,6 @@ func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
 	a.await(ctx, p)
 	ctx.Log().Warn().Str("resource", string(p.Resource)).Str("error", why).
 		Msg("the device plugin is gone: its devices are not healthy until it is back; containers keep theirs")
-	ctx.After(Memory, forget{p.Resource, p.gone})
 	a.tell()
 }
 
@@ -355,6 +362,7 @@ func (a *actor) lost(ctx *kernel.Context[Message], p *plugin, why string) {
 func (a *actor) await(ctx *kernel.Context[Message], p *plugin) {
 	p.watch, p.served, p.awaited, p.forgotten, p.gone = 0, false, true, false, ctx.Now()
 	ctx.After(Patience, giveUp{p.Resource, p.gone})
+	ctx.After(Memory, forget{p.Resource, p.gone})
 }
 
 // absent is a plugin that is gone since then, nil if it has come back meanwhile.

@@ -198,6 +198,44 @@ func TestPluginThatNeedNotKnow(t *testing.T) {
 	r.want("it is known", "may start: true")
 }
 
+// TestPluginThatListsAndEnds: one whose list ends at once each time is asked more and more rarely.
+func TestPluginThatListsAndEnds(t *testing.T) {
+	r := newRig(t)
+	r.register(decide.Options{}, "a")
+	for range 300 { // five minutes
+		list, ended := r.list, r.ended
+		list([]decide.Device{{ID: "a", Healthy: true}})
+		ended(errors.New("it returned"))
+		r.Advance(time.Second)
+	}
+	r.Forget()
+	if r.watched > 15 {
+		t.Errorf("it was asked %d times in five minutes", r.watched)
+	}
+	r.Advance(time.Minute)
+	r.list([]decide.Device{{ID: "a", Healthy: true}})
+	r.Advance(time.Minute)
+	r.Forget()
+	before := r.watched
+	r.ended(errors.New("it returned"))
+	r.Advance(2 * time.Second)
+	if r.watched != before+1 {
+		t.Error("one that was there for a while is not asked again soon")
+	}
+	r.Forget()
+}
+
+// TestPluginThatHangs: one that registers again and never lists is forgotten, too.
+func TestPluginThatHangs(t *testing.T) {
+	r := newRig(t)
+	r.register(decide.Options{}, "a")
+	r.Forget()
+	r.event(port.DevicePlugin{Resource: gpu, Endpoint: "gpu.sock"})
+	r.Advance(devices.Memory + time.Second)
+	r.want("its devices are shown no more", "told: example.com/gpu 0 of 1 awaited", "told: example.com/gpu 0 of 1",
+		"told: example.com/gpu 0 of 0 forgotten")
+}
+
 // TestKnownPlugins: those that served this node before are waited for, and then not.
 func TestKnownPlugins(t *testing.T) {
 	r := newRig(t, gpu)

@@ -182,7 +182,8 @@ func (a *pods) release(r *record) {
 	}
 	had := r.place
 	r.place = place{rejected: had.rejected, lacked: had.lacked}
-	if !had.answered || len(had.own)+len(had.devices) > 0 {
+	// One that was refused may have what an earlier agent gave it.
+	if !had.answered || had.rejected != nil || len(had.own)+len(had.devices) > 0 {
 		a.deps.Places.Release(r.Pod.UID)
 	}
 }

@@ -78,7 +78,7 @@ func TestPodsBeginWhenTheyHaveTheirCPUs(t *testing.T) {
 	r.want("its CPU is given back", []string{"assignments:"}, "assignments: release a")
 }
 
-// TestNoCPUsForAPod: one that is refused gives back nothing of others, and a static one is tried again when CPUs were given
+// TestNoCPUsForAPod: one that is refused gives back what it has, and a static one is tried again when CPUs were given
 // back, and not before.
 func TestNoCPUsForAPod(t *testing.T) {
 	r := newRig(t, 0, placing)
@@ -88,7 +88,8 @@ func TestNoCPUsForAPod(t *testing.T) {
 	r.Forget()
 	r.tells(has(podspec.API, "a"))
 	r.in("nothing was given back", "static Rejected, a Running")
-	r.want("it is not tried", []string{"assignments:"})
+	r.want("it is not tried, and gives back what an earlier agent may have given it", []string{"assignments:"},
+		"assignments: release static")
 	r.tells(ends("a", 0, 1))
 	r.in("a gives back its CPU", "static Rejected, a Finished")
 	r.want("it is asked once", []string{"assignments:"}, "assignments: release a")

@@ -433,20 +433,20 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	for arg, want := range map[string]string{
-		"--runtime=docker":                      "--runtime: docker: must be cri or sim",
-		"--root-dir=/":                          "--root-dir: /",
-		"--container-log-links-dir=/":           "--container-log-links-dir: /",
-		"--device-plugins-dir=/":                "--device-plugins-dir: /",
-		"--device-plugins-dir=":                 "--device-plugins-dir",
-		"--cloud-provider=aws":                  "--cloud-provider: aws: must be empty or external",
-		"--exit-on-lock-contention":             "--exit-on-lock-contention: needs --lock-file",
-		"--node-ip=x":                           "--node-ip: x: must be an IP address",
-		"--node-ip=1.1.1.1,2.2.2.2":             "one address of each family",
-		"--node-labels=a b=c":                   "--node-labels: a b=c",
-		"--node-labels=kubernetes.io/x=y":       "a node cannot set labels of kubernetes.io",
-		"--hostname-override=a_b":               "--hostname-override: a_b",
-		"--image-credential-provider-config=/x": "must be set together with --image-credential-provider-bin-dir",
-		"--minimum-container-ttl-duration=-1s":  "--minimum-container-ttl-duration: -1s",
+		"--runtime=docker":                       "--runtime: docker: must be cri or sim",
+		"--root-dir=/":                           "--root-dir: /",
+		"--container-log-links-dir=/":            "--container-log-links-dir: /",
+		"--device-plugins-dir=/":                 "--device-plugins-dir: /",
+		"--device-plugins-dir=" + DefaultRootDir: "--device-plugins-dir: " + DefaultRootDir,
+		"--cloud-provider=aws":                   "--cloud-provider: aws: must be empty or external",
+		"--exit-on-lock-contention":              "--exit-on-lock-contention: needs --lock-file",
+		"--node-ip=x":                            "--node-ip: x: must be an IP address",
+		"--node-ip=1.1.1.1,2.2.2.2":              "one address of each family",
+		"--node-labels=a b=c":                    "--node-labels: a b=c",
+		"--node-labels=kubernetes.io/x=y":        "a node cannot set labels of kubernetes.io",
+		"--hostname-override=a_b":                "--hostname-override: a_b",
+		"--image-credential-provider-config=/x":  "must be set together with --image-credential-provider-bin-dir",
+		"--minimum-container-ttl-duration=-1s":   "--minimum-container-ttl-duration: -1s",
 	} {
 		_, err := load(t, nil, arg)
 		wantError(t, err, want)

@@ -69,7 +69,8 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ContainerLogLinks, "container-log-links-dir", o.ContainerLogLinks,
 		"directory of symlinks to container logs, for log collectors; empty for none")
 	fs.StringVar(&o.DevicePlugins, "device-plugins-dir", o.DevicePlugins,
-		"directory of the sockets of device plugins and of their checkpoint; plugins look for the default")
+		"directory of the sockets of device plugins and of their checkpoint; default: "+DefaultDevicePlugins+
+			", or one in --root-dir if another agent serves that")
 	fs.StringVar(&o.RuntimeCgroups, "runtime-cgroups", o.RuntimeCgroups,
 		"cgroup that the container runtime runs in, for its resource usage in /stats/summary")
 	fs.StringVar((*string)(&o.Runtime), "runtime", string(o.Runtime), "container runtime: cri, or sim (simulated)")

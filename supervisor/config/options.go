@@ -62,8 +62,8 @@ type Options struct {
 	// ContainerLogLinks is the directory of symlinks to the logs of containers, for
 	// log collectors; empty for none. (--container-log-links-dir, ours)
 	ContainerLogLinks string
-	// DevicePlugins is the directory of the sockets of device plugins, and of their checkpoint. A kubelet's is the
-	// default, whatever its root directory. (--device-plugins-dir, ours)
+	// DevicePlugins is the directory of the sockets of device plugins, and of their checkpoint. Empty: the kubelet's,
+	// DefaultDevicePlugins, or one below the root directory if another agent serves that. (--device-plugins-dir, ours)
 	DevicePlugins string
 	// RuntimeCgroups is the cgroup that the container runtime runs in, whose usage /stats/summary then tells; empty
 	// if it is not known. (--runtime-cgroups)
@@ -80,7 +80,7 @@ const (
 	DefaultCertDir = "/var/lib/kubelet/pki"
 	// DefaultContainerLogLinks is where log collectors look for a kubelet's.
 	DefaultContainerLogLinks = "/var/log/containers"
-	// DefaultDevicePlugins is where device plugins look for a kubelet.
+	// DefaultDevicePlugins is where device plugins look for a kubelet, whatever its root directory is.
 	DefaultDevicePlugins = "/var/lib/kubelet/device-plugins"
 )
 
@@ -92,7 +92,6 @@ func defaultOptions() Options {
 		MaxDeadPerContainer: 1,
 		MaxDead:             -1,
 		ContainerLogLinks:   DefaultContainerLogLinks,
-		DevicePlugins:       DefaultDevicePlugins,
 		Runtime:             RuntimeCRI,
 	}
 }

@@ -221,7 +221,7 @@ func validateOptions(o Options) []Problem {
 	if o.RootDir == "" || o.RootDir == "/" {
 		add("root-dir", o.RootDir, "must be a directory used by the agent only")
 	}
-	if o.DevicePlugins == "" || o.DevicePlugins == "/" {
+	if o.DevicePlugins == "/" || o.DevicePlugins != "" && o.DevicePlugins == o.RootDir {
 		add("device-plugins-dir", o.DevicePlugins, "must be a directory for the sockets of device plugins only")
 	}
 	if o.ContainerLogLinks == "/" {

@@ -24,7 +24,7 @@ import (
 func (l *launch) assignCPUs(context.Context) error {
 	l.states = checkpoints.NewStates(l.root.Path())
 	l.machine.inventory = &inventory{}
-	l.deviceStates = checkpoints.NewStates(l.config.Options().DevicePlugins)
+	l.deviceStates = checkpoints.NewStates(l.plugins)
 	data, err := l.states.Read(cpustate.Name)
 	if err != nil {
 		return l.unusable(err)

@@ -59,6 +59,8 @@ type launch struct {
 	late     *lateEvents
 	runtime  *runtimeBelow
 	root     *rootdir.Dir
+	// plugins is the directory of device plugins.
+	plugins string
 	// states and deviceStates are the state files that a kubelet has too.
 	states, deviceStates *checkpoints.Store
 	host                 *host.Host
@@ -168,7 +170,8 @@ func (l *launch) claimRoot(context.Context) (err error) {
 	}
 	l.closing(l.root.Close)
 	// A checkpoint that can't be read keeps no pod from running that runs already.
-	if l.machine.devices, err = checkpoints.Devices(l.config.Options().DevicePlugins); err != nil {
+	l.plugins = pluginDir(l.config.Options(), config.DefaultDevicePlugins, l.options.Log)
+	if l.machine.devices, err = checkpoints.Devices(l.plugins); err != nil {
 		l.options.Log.Error().Str("error", err.Error()).Msg("cannot read the kubelet's device checkpoint: " +
 			"nobody knows which resources are those of device plugins, so no extended resource is advertised until its " +
 			"plugin registers or the status of the Node is patched again; the file is replaced when a device plugin registers")
@@ -307,7 +310,7 @@ func (l *launch) connectPlugins() {
 		l.ports.DRADrivers, l.ports.ResourceSlices = drivers, l.client.Slices(l.name)
 		found = warnOnce(l.options.Log, l.runtime.version, drivers.Found)
 	}
-	l.ports.DevicePlugins = deviceplugins.New(l.config.Options().DevicePlugins, l.root.Path(), l.options.Log, found)
+	l.ports.DevicePlugins = deviceplugins.New(l.plugins, l.root.Path(), l.options.Log, found)
 }
 
 // connectPorts puts this machine, the runtime and the apiserver behind the ports of the actors.
