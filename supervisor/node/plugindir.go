@@ -10,9 +10,9 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/config"
 )
 
-// pluginDir is the directory of device plugins of an agent with these options: the kubelet's, where plugins look for it. An
-// agent beside another one, and one without a real runtime, have their own: each agent removes the sockets that it
-// finds there, and forgets the devices of pods that it does not know.
+// pluginDir is the directory of device plugins of an agent with these options: the kubelet's, where plugins look for
+// it. An agent beside another one, and one without a real runtime, have their own: each agent removes the sockets that
+// it finds there, and forgets the devices of pods that it does not know.
 func pluginDir(o config.Options, kubelets string, log zerolog.Logger) string {
 	own := filepath.Join(o.RootDir, filepath.Base(kubelets))
 	switch {
