@@ -23,23 +23,6 @@ import (
 	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
 )
 
-// named fails for an error that does not name the call and the resource, or that is no text for a pod's status.
-func (r *rig) named(verb string, err error) {
-	r.Helper()
-	text := fmt.Sprint(err)
-	if !strings.Contains(text, verb) || !strings.Contains(text, "example.com/gpu") || len(text) > 3000 || !utf8.ValidString(text) {
-		r.Errorf("%s: %.200q of %d bytes", verb, text, len(text))
-	}
-}
-
-// heap is what is in use.
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // TestHostileAnswers: whatever a plugin answers, a call ends with an answer for one container, or with an error that names
 // the plugin; another plugin is not affected.
 func TestHostileAnswers(t *testing.T) {
@@ -73,7 +56,7 @@ func TestHostileAnswers(t *testing.T) {
 	r.standing(bad)
 	r.standing(nic)
 	t.Cleanup(func() { close(late) })
-	before, failed := heap(), map[string]int{}
+	before, failed := plugintest.Heap(), map[string]int{}
 	for i := range 1000 {
 		what := [...]string{"Allocate", "GetPreferredAllocation", "PreStartContainer", "late"}[h.IntN(4)]
 		var err error
@@ -106,7 +89,7 @@ func TestHostileAnswers(t *testing.T) {
 		}
 		if err != nil {
 			failed[what]++
-			r.named(what, err)
+			plugintest.Named(r, what, "example.com/gpu", err)
 		}
 		if h.IntN(10) == 0 {
 			if data, err := r.allocate(nic, "n"); err != nil || !strings.Contains(string(data), "[n]") {
@@ -119,7 +102,7 @@ func TestHostileAnswers(t *testing.T) {
 			t.Errorf("%d times %s failed", failed[what], what)
 		}
 	}
-	if now := heap(); now > before+64<<20 {
+	if now := plugintest.Heap(); now > before+64<<20 {
 		t.Errorf("%d bytes are in use, before it were %d", now, before)
 	}
 }
@@ -133,7 +116,7 @@ func (r *rig) standing(p port.DevicePlugin) {
 		case <-all:
 			return
 		case err := <-ended:
-			r.named("ListAndWatch", err)
+			plugintest.Named(r, "ListAndWatch", "example.com/gpu", err)
 		case <-time.After(patience):
 			r.Fatal("no list came")
 		}
@@ -158,7 +141,7 @@ func TestHostileLists(t *testing.T) {
 	}
 	defer plugin.Stop()
 	p := port.DevicePlugin{Resource: "example.com/gpu", Endpoint: path}
-	before, lists := heap(), 0
+	before, lists := plugintest.Heap(), 0
 	for i := range 1000 {
 		plugin.ListAll(h.Devices())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -179,9 +162,9 @@ func TestHostileLists(t *testing.T) {
 		case all := <-got:
 			check(all)
 			cancel()
-			r.named("ListAndWatch", next(r, ended))
+			plugintest.Named(r, "ListAndWatch", "example.com/gpu", next(r, ended))
 		case err := <-ended:
-			r.named("ListAndWatch", err)
+			plugintest.Named(r, "ListAndWatch", "example.com/gpu", err)
 		case <-time.After(patience):
 			t.Fatalf("%d: nothing came", i)
 		}
@@ -190,7 +173,7 @@ func TestHostileLists(t *testing.T) {
 	if lists < 300 || lists > 950 {
 		t.Errorf("%d lists of 1000 were passed on", lists)
 	}
-	if now := heap(); now > before+64<<20 {
+	if now := plugintest.Heap(); now > before+64<<20 {
 		t.Errorf("%d bytes are in use, before it were %d", now, before)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/decide/claims"
 	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/deviceplugins/plugintest"
 	"github.com/troupe-dev/troupe/supervisor/host/dradrivers/drivertest"
 )
 
@@ -39,23 +39,6 @@ func (r *rig) found(d *drivertest.Driver) port.DRADriver {
 	return of
 }
 
-// named fails for an error that does not name the call and the driver, or that is no text for people.
-func (r *rig) named(verb string, err error) {
-	r.Helper()
-	text := fmt.Sprint(err)
-	if !strings.Contains(text, verb) || !strings.Contains(text, gpu) || len(text) > 3000 || !utf8.ValidString(text) {
-		r.Errorf("%s: %.200q of %d bytes", verb, text, len(text))
-	}
-}
-
-// heap is what is in use.
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // TestHostileAnswers: whatever a driver answers, each claim has devices that fit into the checkpoint, or an error; another
 // driver is not affected.
 func TestHostileAnswers(t *testing.T) {
@@ -65,7 +48,7 @@ func TestHostileAnswers(t *testing.T) {
 		Name: gpu, Spoil: h.Spoil, Answer: h.Prepare, Unprepared: func(*api.Claim) string { return strings.ToValidUTF8(h.Text(), "") },
 	})
 	good := r.found(&drivertest.Driver{Name: "net.example.com", Devices: gives})
-	before, failed, refused, prepared := heap(), 0, 0, 0
+	before, failed, refused, prepared := plugintest.Heap(), 0, 0, 0
 	for i := range 1000 {
 		run, verb := r.Prepare, "NodePrepareResources"
 		if i%10 == 0 {
@@ -74,7 +57,7 @@ func TestHostileAnswers(t *testing.T) {
 		got, err := r.calls(run, bad, "a", "b", "c")
 		if err != nil {
 			failed++
-			r.named(verb, err)
+			plugintest.Named(r, verb, gpu, err)
 		}
 		for _, uid := range []types.UID{"uid-a", "uid-b", "uid-c"} {
 			a, has := got[uid]
@@ -100,7 +83,7 @@ func TestHostileAnswers(t *testing.T) {
 	if min(failed, refused, prepared) < 50 {
 		t.Errorf("%d calls failed, %d claims were refused, %d prepared", failed, refused, prepared)
 	}
-	if now := heap(); now > before+64<<20 {
+	if now := plugintest.Heap(); now > before+64<<20 {
 		t.Errorf("%d bytes are in use, before it were %d", now, before)
 	}
 }
@@ -112,14 +95,14 @@ func TestHostileHealth(t *testing.T) {
 	d := &drivertest.Driver{Name: gpu, Spoil: h.Spoil, Watched: h.Error}
 	d.Says()
 	of := r.found(d)
-	before, heard, all := heap(), 0, claims.Reports{}
+	before, heard, all := plugintest.Heap(), 0, claims.Reports{}
 	for i := range 1000 {
 		d.Says(h.Devices()...)
 		got, ended := make(chan []claims.Report, 10), make(chan error, 1)
 		r.Health(t.Context(), of, func(all []claims.Report) { got <- all }, func(err error) { ended <- err })
 		select {
 		case err := <-ended:
-			r.named("NodeWatchResources", err)
+			plugintest.Named(r, "NodeWatchResources", gpu, err)
 		case <-time.After(patience):
 			t.Fatalf("%d: nothing came", i)
 		}
@@ -140,7 +123,7 @@ func TestHostileHealth(t *testing.T) {
 	if heard < 500 {
 		t.Errorf("%d of 1000 were heard", heard)
 	}
-	if now := heap(); now > before+64<<20 {
+	if now := plugintest.Heap(); now > before+64<<20 {
 		t.Errorf("%d bytes are in use, before it were %d", now, before)
 	}
 }
