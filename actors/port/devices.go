@@ -14,7 +14,8 @@ import (
 type DevicePlugins interface {
 	// Registrations calls event for each plugin that registers, by the agent's own socket
 	// (/var/lib/kubelet/device-plugins/kubelet.sock) or by the plugin registry (<root>/plugins_registry), and for each
-	// that the registry loses. Plugins that were there before are told again. done is called if the sockets can't be served.
+	// that the registry loses. Plugins that were there before are told again. done is called if the sockets can't be
+	// served.
 	Registrations(ctx context.Context, event func(DevicePlugin), done func(error))
 	// Devices calls event with all devices of a plugin: first as they are, then with each change (ListAndWatch). Each
 	// list is sorted by ID, without duplicates. done is called when the plugin ends the list, or is gone.
