@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -120,6 +121,34 @@ func TestCommands(t *testing.T) {
 		}
 		if strings.Contains(out, c.not) {
 			t.Errorf("%v: %q in\n%s", args, c.not, out)
+		}
+	}
+}
+
+// TestInPlaceOfTheKubelet: a program with the kubelet's name is troupe node, and says its version as tools read it.
+func TestInPlaceOfTheKubelet(t *testing.T) {
+	for _, tt := range []struct {
+		program string
+		args    []string
+		want    string
+	}{
+		{"kubelet", []string{"--version"}, `^Kubernetes v1\.36\.\d+[-\w.+]*\n$`},
+		{"kubelet", []string{"--version=raw"}, `^Kubernetes v1\.36\.\d+[-\w.+]* \(troupe .*\)\n$`},
+		{"troupe", []string{"node", "--version"}, `^Kubernetes v1\.36\.\d+[-\w.+]*\n$`},
+		{"troupe", []string{"--version"}, `^troupe `},
+		{"kubelet", []string{"--version=false", "--config", "/nowhere"}, "/nowhere"},
+		{"kubelet", []string{"--version=x"}, `"x": must be true, false or raw`},
+		{"kubelet", []string{"pods"}, `unknown command "pods" for "kubelet"`},
+	} {
+		var out bytes.Buffer
+		c := commandOf(tt.program)
+		c.SetArgs(tt.args)
+		c.SetOut(&out)
+		if err := c.ExecuteContext(t.Context()); err != nil {
+			out.WriteString(err.Error())
+		}
+		if !regexp.MustCompile(tt.want).MatchString(out.String()) {
+			t.Errorf("%s %v: %s", tt.program, tt.args, out.String())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -23,12 +24,24 @@ func main() {
 func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := newRootCommand().ExecuteContext(ctx)
+	err := commandOf(filepath.Base(os.Args[0])).ExecuteContext(ctx)
 	code := exitCode(ctx, err)
 	if code == exitFailed || code == exitViolated || code == exitStale {
 		fmt.Fprintln(os.Stderr, "troupe: "+err.Error())
 	}
 	return code
+}
+
+// commandOf is what a program of this name does. In the place of the kubelet, where kubeadm, unit files and scripts
+// look for it, it is troupe node.
+func commandOf(program string) *cobra.Command {
+	if program != "kubelet" {
+		return newRootCommand()
+	}
+	c := newNodeCommand()
+	c.Use = program
+	c.SilenceErrors, c.SilenceUsage = true, true // execute prints them, once
+	return c
 }
 
 // The exit codes. A run that a signal ended has one of its own, as of a shell
@@ -58,7 +71,9 @@ func newRootCommand() *cobra.Command {
 		Short:         "A Kubernetes node agent on the actor model",
 		SilenceErrors: true, // execute prints them, once
 		SilenceUsage:  true,
+		Version:       ownVersion(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newNodeCommand(), newPodsCommand(), newTreeCommand(), newTimelineCommand(), newCrashesCommand(),
 		newWebCommand(), newSimCommand(), newChaosCommand(), newVersionCommand())
 	return root

@@ -20,17 +20,22 @@ import (
 func newNodeCommand() *cobra.Command {
 	flags := config.NewFlags()
 	var panicPod string
+	var version kubernetesVersion
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Run the node agent, with the kubelet's flags and configuration file",
 		Long: `Run the node agent. It takes the kubelet's flags and its KubeletConfiguration
-file, so that a systemd unit needs only its ExecStart changed. Without a
+file, so that a systemd unit needs only its ExecStart changed. A program with
+the name kubelet, such as a symlink to troupe, is this command. Without a
 kubeconfig it runs static pods only: manifests from --pod-manifest-path and
 --manifest-url.
 
 SIGTERM stops the agent and leaves the pods running.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version != "" {
+				return version.print(cmd.OutOrStdout())
+			}
 			dir, err := os.Getwd()
 			if err != nil {
 				return err
@@ -46,6 +51,8 @@ SIGTERM stops the agent and leaves the pods running.`,
 		},
 	}
 	flags.AddTo(cmd.Flags())
+	cmd.Flags().Var(&version, "version", "print the version of Kubernetes that this node has, and end; =raw for more")
+	cmd.Flags().Lookup("version").NoOptDefVal = "true"
 	cmd.Flags().StringVar(&panicPod, "chaos-panic-pod", "",
 		"make the actor of this pod (namespace/name) panic on every message")
 	if err := cmd.Flags().MarkHidden("chaos-panic-pod"); err != nil {

@@ -2,10 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"github.com/troupe-dev/troupe/supervisor/node"
 )
 
 func newVersionCommand() *cobra.Command {
@@ -14,14 +18,52 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version of troupe",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				info = &debug.BuildInfo{}
-			}
-			_, err := fmt.Fprintln(c.OutOrStdout(), versionLine(info))
+			_, err := fmt.Fprintln(c.OutOrStdout(), ownVersion())
 			return err
 		},
 	}
+}
+
+// kubernetesVersion is the value of --version, as the kubelet has it: empty, true or raw. kubeadm and other tools that
+// set up nodes read what it prints.
+type kubernetesVersion string
+
+// String implements pflag.Value.
+func (v *kubernetesVersion) String() string { return string(*v) }
+
+// Type implements pflag.Value.
+func (v *kubernetesVersion) Type() string { return "version" }
+
+// Set implements pflag.Value.
+func (v *kubernetesVersion) Set(s string) error {
+	if s != "raw" {
+		asked, err := strconv.ParseBool(s)
+		if err != nil {
+			return fmt.Errorf("%q: must be true, false or raw", s)
+		}
+		if s = ""; asked {
+			s = "true"
+		}
+	}
+	*v = kubernetesVersion(s)
+	return nil
+}
+
+func (v *kubernetesVersion) print(w io.Writer) error {
+	line := "Kubernetes " + node.KubernetesVersion()
+	if *v == "raw" {
+		line += " (" + ownVersion() + ")"
+	}
+	_, err := fmt.Fprintln(w, line)
+	return err
+}
+
+func ownVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return versionLine(info)
 }
 
 // versionLine is the version, where it was built from, and for what.

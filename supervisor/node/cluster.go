@@ -110,6 +110,10 @@ func ownVersion(info *debug.BuildInfo) string {
 // kubernetes is the version if the program does not say what API it was built with.
 const kubernetes = "v1.36.0"
 
+// KubernetesVersion is the version of Kubernetes that this node shows in the API (status.nodeInfo.kubeletVersion) and
+// prints for --version: a semantic version with a v in front.
+func KubernetesVersion() string { return shownVersion(buildInfo()) }
+
 // shownVersion is the node's version in the API (status.nodeInfo.kubeletVersion). Schedulers and
 // controllers parse it to decide what a node supports. So it is the version of the API that this
 // was built with, with troupe's own version as build metadata.

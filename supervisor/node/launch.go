@@ -149,7 +149,7 @@ func (l *launch) validate(context.Context) error {
 // trace begins to export spans, if the configuration says so.
 func (l *launch) trace(ctx context.Context) (err error) {
 	l.traces, err = tracing.Start(ctx, tracing.Config{
-		Settings: l.config.Kubelet().Tracing, Node: l.name, Version: shownVersion(buildInfo()), Log: l.options.Log,
+		Settings: l.config.Kubelet().Tracing, Node: l.name, Version: KubernetesVersion(), Log: l.options.Log,
 	})
 	l.closers = append(l.closers, l.traces.Close)
 	return err

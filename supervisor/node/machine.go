@@ -123,7 +123,7 @@ func (m *machine) count(c config.Config, name string) error {
 	var err error
 	m.facts, err = facts.New(facts.Config{
 		Disk: disk, MaxPods: int64(c.MaxPods(m.cpus)), Held: held(c),
-		Addresses: nodeAddresses(m.addresses, name), Version: shownVersion(buildInfo()),
+		Addresses: nodeAddresses(m.addresses, name), Version: KubernetesVersion(),
 	})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 // counters are those of this agent.
 func counters(m *machine, name string) (*metrics.Metrics, error) {
-	c := metrics.Config{Node: name, Version: shownVersion(buildInfo()), CgroupV2: m.cgroups.v2, Began: time.Now()}
+	c := metrics.Config{Node: name, Version: KubernetesVersion(), CgroupV2: m.cgroups.v2, Began: time.Now()}
 	for _, s := range buildInfo().Settings {
 		if s.Key == "vcs.revision" {
 			c.Commit = s.Value

@@ -183,7 +183,7 @@ func (d *running) routes(s serving) []serve.Route {
 		routes = append(routes, serve.FlagzRoute(s.options.Flags))
 	}
 	if gates.Enabled("ComponentStatusz") {
-		routes = append(routes, serve.StatuszRoute(shownVersion(buildInfo()), d.started, routes))
+		routes = append(routes, serve.StatuszRoute(KubernetesVersion(), d.started, routes))
 	}
 	return routes
 }

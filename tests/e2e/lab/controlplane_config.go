@@ -81,6 +81,7 @@ func (c *ControlPlane) apiserverArgs() []string {
 		"--etcd-servers=https://" + loopback(c.ports.etcd), "--etcd-cafile=" + c.file("ca.crt"),
 		"--etcd-certfile=" + c.file("admin.crt"), "--etcd-keyfile=" + c.file("admin.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged",
+		"--enable-bootstrap-token-auth", // kubeadm joins nodes with tokens
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.file("service-account.crt"),

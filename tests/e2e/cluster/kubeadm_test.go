@@ -1,0 +1,253 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/tests/e2e/lab"
+)
+
+// TestKubeadm has kubeadm set up a node with troupe where it looks for the kubelet: join, upgrade, reset. The machine of
+// kubeadm is a mount namespace with directories of the test's own as /etc/kubernetes and /var/lib/kubelet, and a systemctl
+// that starts and stops what kubeadm's unit file does.
+func TestKubeadm(t *testing.T) {
+	t.Parallel()
+	lab.Need(t, lab.Unshare)
+	repository, err := lab.Repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := lab.BuildKubernetes(t.Context(), repository, "kubeadm", os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, "kubeadm")
+	k := newKubeadm(t, b, program)
+
+	k.run(t, "init", "phase", "upload-config", "all", "--config", k.file("cluster.yaml"), "--kubeconfig", k.admin)
+	k.run(t, "init", "phase", "bootstrap-token", "--config", k.file("cluster.yaml"), "--kubeconfig", k.admin)
+	if err := os.RemoveAll(k.file("etc/pki")); err != nil { // join brings its own
+		t.Fatal(err)
+	}
+	said := k.run(t, "join", "--config", k.file("join.yaml"))
+	if !strings.Contains(said, "This node has joined the cluster") {
+		t.Errorf("kubeadm join: %s", said)
+	}
+	n := b.awaitNode(t, "is ready for pods", usable)
+	if n.Labels["test"] != b.name || !strings.HasPrefix(n.Status.NodeInfo.KubeletVersion, "v1.36.") {
+		t.Errorf("labels %v, version %s", n.Labels, n.Status.NodeInfo.KubeletVersion)
+	}
+	b.create(t, b.pod("web", nil))
+	web := b.awaitPod(t, "web", "is ready", ready)
+
+	k.run(t, "upgrade", "node", "phase", "kubelet-config")
+	k.systemctl(t, "restart")
+	b.awaitNode(t, "is ready after the restart", usable)
+	if p := b.awaitPod(t, "web", "is ready", ready); p.Status.ContainerStatuses[0].ContainerID != web.Status.ContainerStatuses[0].ContainerID {
+		t.Error("the upgrade restarted a container")
+	}
+	b.remove(t, "web")
+	b.awaitGone(t, "web")
+	b.create(t, b.pod("left", nil))
+	b.awaitPod(t, "left", "is ready", ready)
+	// The phase that is left out empties /var/lib/etcd, which is no directory of the test's own.
+	k.run(t, "reset", "--force", "--cri-socket", b.lab.Endpoint(), "--skip-phases", "remove-etcd-member")
+	if _, err := os.Stat(k.file("kubelet.pid")); err == nil {
+		t.Error("kubeadm reset has not stopped the agent")
+	}
+	for _, dir := range []string{k.file("etc/manifests"), k.file("var")} {
+		if left, err := os.ReadDir(dir); err == nil && len(left) > 0 {
+			t.Errorf("kubeadm reset has left %v in %s", left, dir)
+		}
+	}
+	none := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	if err := b.admin.CoreV1().Pods(b.name).Delete(t.Context(), "left", none); err != nil {
+		t.Error(err)
+	}
+}
+
+// kubeadm is one machine that kubeadm sets up.
+type kubeadm struct {
+	dir, program, admin string
+	name                string
+}
+
+func newKubeadm(t *testing.T, b *bed, program string) *kubeadm {
+	t.Helper()
+	dir, err := os.MkdirTemp(shared.dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kubeadm{dir: dir, program: program, name: b.name}
+	if k.admin, err = b.plane.Kubeconfig("kubeadm:cluster-admins", "system:masters"); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := shared.binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sub := range []string{"etc/pki", "var", "bin", "root", "links", "logs"} {
+		if err := os.MkdirAll(k.file(sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, there := range []string{"/etc/kubernetes", "/var/lib/kubelet"} {
+		if err := os.MkdirAll(there, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(binary, k.file("bin/kubelet")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ca.crt", "ca.key"} { // kubeadm init wants the key too
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(b.plane.CAFile()), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.write(t, "etc/pki/"+name, string(text), 0o600)
+	}
+	ports := make([]int, 2)
+	for i := range ports {
+		if ports[i], err = lab.FreePort(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.write(t, "bin/systemctl", fmt.Sprintf(systemctl, dir), 0o755)
+	k.write(t, "cluster.yaml", fmt.Sprintf(clusterYAML, b.plane.Address(), b.lab.CgroupRoot(), k.file("logs"), ports[0], ports[1]), 0o644)
+	k.write(t, "discovery.yaml", fmt.Sprintf(discoveryYAML, b.plane.URL(), b.plane.CAFile()), 0o644)
+	k.write(t, "join.yaml", fmt.Sprintf(joinYAML, k.file("discovery.yaml"), b.name, b.lab.Endpoint(), k.file("root"), k.file("links"), b.name), 0o644)
+	t.Cleanup(func() {
+		if _, err := os.Stat(k.file("kubelet.pid")); err == nil {
+			k.systemctl(t, "stop")
+		}
+		if t.Failed() {
+			log, err := os.ReadFile(k.file("kubelet.log"))
+			t.Logf("the agent's log: %s %v", log[max(0, len(log)-12000):], err)
+		}
+	})
+	return k
+}
+
+func (k *kubeadm) file(name string) string { return filepath.Join(k.dir, name) }
+
+func (k *kubeadm) write(t *testing.T, name, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(k.file(name), []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs kubeadm on the machine, and gives what it said.
+func (k *kubeadm) run(t *testing.T, args ...string) string {
+	t.Helper()
+	return k.inside(t, append([]string{k.program}, args...)...)
+}
+
+func (k *kubeadm) systemctl(t *testing.T, what string) {
+	t.Helper()
+	k.inside(t, k.file("bin/systemctl"), what, "kubelet")
+}
+
+// onMachine makes the machine in a new mount namespace and runs a program there. All else that is mounted is as it was.
+const onMachine = `for dir in etc/kubernetes var/lib/kubelet; do
+	mount --make-private "$(findmnt -n -o TARGET -T /$dir)" && mount --bind "$1/${dir%%/*}" "/$dir" || exit
+done
+PATH=$1/bin:$PATH
+shift
+exec "$@"`
+
+func (k *kubeadm) inside(t *testing.T, command ...string) string {
+	t.Helper()
+	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "unchanged", "sh", "-c", onMachine, "sh", k.dir}, command...)...)
+	cmd.WaitDelay = time.Second // the agent keeps what it inherits
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+	return string(out)
+}
+
+// systemctl does with the agent what systemd does with kubeadm's unit: start, stop and restart.
+const systemctl = `#!/bin/sh
+cd %s || exit
+stop() {
+	[ -f kubelet.pid ] || return 0
+	kill "$(cat kubelet.pid)"
+	while [ -d "/proc/$(cat kubelet.pid)" ]; do sleep 0.05; done
+	rm kubelet.pid
+}
+start() {
+	. /var/lib/kubelet/kubeadm-flags.env
+	setsid kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf \
+		--config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS </dev/null >>kubelet.log 2>&1 &
+	echo $! >kubelet.pid
+}
+case $1 in
+start) stop; start ;;
+restart) stop; start ;;
+stop) stop ;;
+is-active) [ -f kubelet.pid ] ;;
+esac
+`
+
+// bootstrapToken is one that kubeadm makes and joins with.
+const bootstrapToken = "abcdef.0123456789abcdef"
+
+const clusterYAML = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+bootstrapTokens:
+- token: ` + bootstrapToken + `
+  groups: [system:bootstrappers:kubeadm:default-node-token]
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.36.3
+controlPlaneEndpoint: %s
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: cgroupfs
+cgroupRoot: %s
+podLogsDir: %s
+healthzPort: %d
+port: %d
+imageGCHighThresholdPercent: 100
+evictionHard: {memory.available: "1Mi", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%"}
+`
+
+const discoveryYAML = `apiVersion: v1
+kind: Config
+clusters:
+- name: lab
+  cluster: {server: "%s", certificate-authority: "%s"}
+contexts:
+- name: lab
+  context: {cluster: lab, user: nobody}
+users:
+- name: nobody
+  user: {}
+current-context: lab
+`
+
+const joinYAML = `apiVersion: kubeadm.k8s.io/v1beta4
+kind: JoinConfiguration
+discovery:
+  file: {kubeConfigPath: "%s"}
+  tlsBootstrapToken: ` + bootstrapToken + `
+nodeRegistration:
+  name: %s
+  criSocket: %s
+  ignorePreflightErrors: [all]
+  kubeletExtraArgs:
+  - {name: root-dir, value: "%s"}
+  - {name: container-log-links-dir, value: "%s"}
+  - {name: node-ip, value: 127.0.0.1}
+  - {name: node-labels, value: "test=%s"}
+`
