@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
@@ -98,6 +99,40 @@ func bootstrap(
 	return kube.Load(o.Kubeconfig)
 }
 
+// adopted is a client configuration whose certificate the node keeps from now on, so that it can be renewed
+// (rotateCertificates): one of a kubeconfig comes into the node's store, as with a kubelet. kubeadm writes the
+// certificate of a cluster's first node into its kubeconfig, looks for the file in the store, and then has the kubeconfig
+// name that file. If the store has a certificate already, the newer of the two counts.
+func adopted(c config.Config, is *rest.Config, now time.Time) (*rest.Config, error) {
+	if !c.Kubelet().RotateCertificates || ownCertificate(c, is) {
+		return is, nil
+	}
+	own := rest.CopyConfig(is)
+	if err := rest.LoadTLSFiles(own); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", c.Options().Kubeconfig, err)
+	}
+	if len(own.CertData) == 0 {
+		return is, nil // it is a token or a plugin, which somebody else renews
+	}
+	given, err := tls.X509KeyPair(own.CertData, own.KeyData)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: client certificate: %w", c.Options().Kubeconfig, err)
+	}
+	store := clientStore(c)
+	has, err := store.Load()
+	if err != nil {
+		return nil, err
+	}
+	if has == nil || now.After(has.Leaf.NotAfter) || given.Leaf.NotBefore.After(has.Leaf.NotBefore) {
+		if saved, err := store.Save(now, own.CertData, own.KeyData); saved == nil {
+			return nil, fmt.Errorf("client certificate of the node: %w", err)
+		}
+	}
+	own.CertData, own.KeyData = nil, nil
+	own.CertFile, own.KeyFile = store.Current(), store.Current()
+	return own, nil
+}
+
 // rotateCertificates renews the certificate that the node shows its apiserver, if it
 // is one that the node keeps (rotateCertificates). The client reads it again by
 // itself.
@@ -110,8 +145,7 @@ func (d *running) rotateCertificates(
 	}
 	if !ownCertificate(c, is) {
 		d.log.Warn().Str("kubeconfig", c.Options().Kubeconfig).
-			Msgf("rotateCertificates has no effect: the kubeconfig does not use the certificate %s that the agent renews",
-				clientStore(c).Current())
+			Msg("rotateCertificates has no effect: the kubeconfig has no client certificate that the agent could renew")
 		return none, nil
 	}
 	keeper, err := clientKeeper(c, client, d.name, d.counters.ClientRenewals(), d.log)

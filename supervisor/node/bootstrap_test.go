@@ -1,12 +1,16 @@
 package node
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"math/big"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,11 +86,74 @@ func TestNeedsBootstrap(t *testing.T) {
 	}
 }
 
+// TestAdopted: the certificate of a kubeconfig comes into the store, where it can be renewed. The newer one counts.
+func TestAdopted(t *testing.T) {
+	now := time.Now()
+	hour := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
+	for _, tt := range []struct {
+		name      string
+		settings  string
+		has       time.Time // until when the one in the store is good; it began an hour before
+		takes     bool
+		kubeToken bool
+	}{
+		{"none is there", "rotateCertificates: true", time.Time{}, true, false},
+		{"that in the store is newer", "rotateCertificates: true", hour(9), false, false},
+		{"that in the store is older", "rotateCertificates: true", hour(1), true, false},
+		{"that in the store has expired", "rotateCertificates: true", hour(-1), true, false},
+		{"not asked for", "", time.Time{}, false, false},
+		{"a token", "rotateCertificates: true", time.Time{}, false, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir, other := t.TempDir(), csr.Store{Dir: t.TempDir(), Name: "kubeadm"}
+			saved(t, other, hour(5))
+			given, err := os.ReadFile(other.Current())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := clustered(t, tt.settings, "--root-dir", dir)
+			store := clientStore(c)
+			var before []byte
+			if !tt.has.IsZero() {
+				saved(t, store, tt.has)
+				if before, err = os.ReadFile(store.Current()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			is := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: given, KeyData: given}}
+			if tt.kubeToken {
+				is = &rest.Config{BearerToken: "t"}
+			}
+			got, err := adopted(c, is, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, err := os.ReadFile(store.Current())
+			if tt.settings == "" || tt.kubeToken {
+				if got != is || !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("it became %+v, and in the store is %s", got, after)
+				}
+				return
+			}
+			if err != nil || got.CertFile != store.Current() || got.KeyFile != store.Current() || len(got.CertData)+len(got.KeyData) > 0 || len(is.CertData) == 0 {
+				t.Errorf("it became %+v from %+v, %v", got.TLSClientConfig, is.TLSClientConfig, err)
+			}
+			if taken := !bytes.Equal(after, before); taken != tt.takes {
+				t.Errorf("taken: %v", taken)
+			}
+		})
+	}
+	c := clustered(t, "rotateCertificates: true", "--root-dir", t.TempDir())
+	if _, err := adopted(c, &rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x"), KeyData: []byte("y")}}, now); err == nil {
+		t.Error("a certificate that is none is accepted")
+	}
+}
+
 func TestWhoseCertificateIsRenewed(t *testing.T) {
 	dir := t.TempDir()
 	var log strings.Builder
 	c := clustered(t, "rotateCertificates: true", "--root-dir", dir)
-	is := &rest.Config{Host: "https://192.0.2.1", TLSClientConfig: rest.TLSClientConfig{CertFile: "/somebody/else.pem"}}
+	is := &rest.Config{Host: "https://192.0.2.1", BearerToken: "t"}
 	client, err := dial(c, &rest.Config{Host: is.Host}, zerolog.Nop(), nil)
 	if err != nil {
 		t.Fatal(err)

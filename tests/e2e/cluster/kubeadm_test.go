@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,14 +30,17 @@ func TestKubeadm(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBed(t, "kubeadm")
-	k := newKubeadm(t, b, program)
-
-	k.run(t, "init", "phase", "upload-config", "all", "--config", k.file("cluster.yaml"), "--kubeconfig", k.admin)
-	k.run(t, "init", "phase", "bootstrap-token", "--config", k.file("cluster.yaml"), "--kubeconfig", k.admin)
+	k := joining(t, b)
+	admin, err := b.plane.Kubeconfig("kubeadm:cluster-admins", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.inside(t, program, "init", "phase", "upload-config", "all", "--config", k.file("cluster.yaml"), "--kubeconfig", admin)
+	k.inside(t, program, "init", "phase", "bootstrap-token", "--config", k.file("cluster.yaml"), "--kubeconfig", admin)
 	if err := os.RemoveAll(k.file("etc/pki")); err != nil { // join brings its own
 		t.Fatal(err)
 	}
-	said := k.run(t, "join", "--config", k.file("join.yaml"))
+	said := k.inside(t, program, "join", "--config", k.file("join.yaml"))
 	if !strings.Contains(said, "This node has joined the cluster") {
 		t.Errorf("kubeadm join: %s", said)
 	}
@@ -47,7 +51,7 @@ func TestKubeadm(t *testing.T) {
 	b.create(t, b.pod("web", nil))
 	web := b.awaitPod(t, "web", "is ready", ready)
 
-	k.run(t, "upgrade", "node", "phase", "kubelet-config")
+	k.inside(t, program, "upgrade", "node", "phase", "kubelet-config")
 	k.systemctl(t, "restart")
 	b.awaitNode(t, "is ready after the restart", usable)
 	if p := b.awaitPod(t, "web", "is ready", ready); p.Status.ContainerStatuses[0].ContainerID != web.Status.ContainerStatuses[0].ContainerID {
@@ -58,7 +62,7 @@ func TestKubeadm(t *testing.T) {
 	b.create(t, b.pod("left", nil))
 	b.awaitPod(t, "left", "is ready", ready)
 	// The phase that is left out empties /var/lib/etcd, which is no directory of the test's own.
-	k.run(t, "reset", "--force", "--cri-socket", b.lab.Endpoint(), "--skip-phases", "remove-etcd-member")
+	k.inside(t, program, "reset", "--force", "--cri-socket", b.lab.Endpoint(), "--skip-phases", "remove-etcd-member")
 	if _, err := os.Stat(k.file("kubelet.pid")); err == nil {
 		t.Error("kubeadm reset has not stopped the agent")
 	}
@@ -75,54 +79,26 @@ func TestKubeadm(t *testing.T) {
 
 // kubeadm is one machine that kubeadm sets up.
 type kubeadm struct {
-	dir, program, admin string
-	name                string
+	dir string
+	// enter is the command that runs another on the machine; empty if this process is there.
+	enter []string
 }
 
-func newKubeadm(t *testing.T, b *bed, program string) *kubeadm {
+// newKubeadm puts the agent where kubeadm looks for the kubelet, and something that starts it where it looks for systemd.
+func newKubeadm(t *testing.T, dir string) *kubeadm {
 	t.Helper()
-	dir, err := os.MkdirTemp(shared.dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &kubeadm{dir: dir, program: program, name: b.name}
-	if k.admin, err = b.plane.Kubeconfig("kubeadm:cluster-admins", "system:masters"); err != nil {
-		t.Fatal(err)
-	}
+	k := &kubeadm{dir: dir}
 	binary, err := shared.binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sub := range []string{"etc/pki", "var", "bin", "root", "links", "logs"} {
-		if err := os.MkdirAll(k.file(sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, there := range []string{"/etc/kubernetes", "/var/lib/kubelet"} {
-		if err := os.MkdirAll(there, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.MkdirAll(k.file("bin"), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Symlink(binary, k.file("bin/kubelet")); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"ca.crt", "ca.key"} { // kubeadm init wants the key too
-		text, err := os.ReadFile(filepath.Join(filepath.Dir(b.plane.CAFile()), name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		k.write(t, "etc/pki/"+name, string(text), 0o600)
-	}
-	ports := make([]int, 2)
-	for i := range ports {
-		if ports[i], err = lab.FreePort(); err != nil {
-			t.Fatal(err)
-		}
-	}
 	k.write(t, "bin/systemctl", fmt.Sprintf(systemctl, dir), 0o755)
-	k.write(t, "cluster.yaml", fmt.Sprintf(clusterYAML, b.plane.Address(), b.lab.CgroupRoot(), k.file("logs"), ports[0], ports[1]), 0o644)
-	k.write(t, "discovery.yaml", fmt.Sprintf(discoveryYAML, b.plane.URL(), b.plane.CAFile()), 0o644)
-	k.write(t, "join.yaml", fmt.Sprintf(joinYAML, k.file("discovery.yaml"), b.name, b.lab.Endpoint(), k.file("root"), k.file("links"), b.name), 0o644)
 	t.Cleanup(func() {
 		if _, err := os.Stat(k.file("kubelet.pid")); err == nil {
 			k.systemctl(t, "stop")
@@ -135,6 +111,35 @@ func newKubeadm(t *testing.T, b *bed, program string) *kubeadm {
 	return k
 }
 
+// joining makes a machine in a mount namespace of each command, whose pods the bed's runtime runs.
+func joining(t *testing.T, b *bed) *kubeadm {
+	t.Helper()
+	dir, err := os.MkdirTemp(shared.dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKubeadm(t, dir)
+	k.enter = []string{"unshare", "--mount", "--propagation", "unchanged", "sh", "-c", onMachine, "sh", dir}
+	for _, sub := range []string{k.file("etc/pki"), k.file("var"), "/etc/kubernetes", "/var/lib/kubelet"} {
+		if err := os.MkdirAll(sub, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"ca.crt", "ca.key"} { // kubeadm init wants the key too
+		k.write(t, "etc/pki/"+name, string(content(t, filepath.Join(filepath.Dir(b.plane.CAFile()), name))), 0o600)
+	}
+	ports := make([]int, 2)
+	for i := range ports {
+		if ports[i], err = lab.FreePort(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.write(t, "cluster.yaml", fmt.Sprintf(clusterYAML, b.plane.Address(), b.lab.CgroupRoot(), k.file("logs"), ports[0], ports[1]), 0o644)
+	k.write(t, "discovery.yaml", fmt.Sprintf(discoveryYAML, b.plane.URL(), b.plane.CAFile()), 0o644)
+	k.write(t, "join.yaml", fmt.Sprintf(joinYAML, k.file("discovery.yaml"), b.name, b.lab.Endpoint(), k.file("root"), k.file("links"), b.name), 0o644)
+	return k
+}
+
 func (k *kubeadm) file(name string) string { return filepath.Join(k.dir, name) }
 
 func (k *kubeadm) write(t *testing.T, name, text string, mode os.FileMode) {
@@ -142,12 +147,6 @@ func (k *kubeadm) write(t *testing.T, name, text string, mode os.FileMode) {
 	if err := os.WriteFile(k.file(name), []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// run runs kubeadm on the machine, and gives what it said.
-func (k *kubeadm) run(t *testing.T, args ...string) string {
-	t.Helper()
-	return k.inside(t, append([]string{k.program}, args...)...)
 }
 
 func (k *kubeadm) systemctl(t *testing.T, what string) {
@@ -159,13 +158,15 @@ func (k *kubeadm) systemctl(t *testing.T, what string) {
 const onMachine = `for dir in etc/kubernetes var/lib/kubelet; do
 	mount --make-private "$(findmnt -n -o TARGET -T /$dir)" && mount --bind "$1/${dir%%/*}" "/$dir" || exit
 done
-PATH=$1/bin:$PATH
 shift
 exec "$@"`
 
+// inside runs a program on the machine, and gives what it said.
 func (k *kubeadm) inside(t *testing.T, command ...string) string {
 	t.Helper()
-	cmd := exec.Command("unshare", append([]string{"--mount", "--propagation", "unchanged", "sh", "-c", onMachine, "sh", k.dir}, command...)...)
+	command = append(slices.Clone(k.enter), command...)
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "PATH="+k.file("bin")+":"+os.Getenv("PATH"))
 	cmd.WaitDelay = time.Second // the agent keeps what it inherits
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -197,6 +198,9 @@ is-active) [ -f kubelet.pid ] ;;
 esac
 `
 
+// kubernetesVersion is what kubeadm is told to set up, so that it does not ask the internet.
+const kubernetesVersion = "v1.36.3"
+
 // bootstrapToken is one that kubeadm makes and joins with.
 const bootstrapToken = "abcdef.0123456789abcdef"
 
@@ -208,7 +212,7 @@ bootstrapTokens:
 ---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration
-kubernetesVersion: v1.36.3
+kubernetesVersion: ` + kubernetesVersion + `
 controlPlaneEndpoint: %s
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
@@ -218,7 +222,11 @@ cgroupRoot: %s
 podLogsDir: %s
 healthzPort: %d
 port: %d
-imageGCHighThresholdPercent: 100
+` + roomForAll
+
+// roomForAll are settings by which no pod is evicted, and no image removed, for what else is on the machine. They are part
+// of a format.
+const roomForAll = `imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "1Mi", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%"}
 `
 

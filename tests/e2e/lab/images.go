@@ -101,13 +101,18 @@ func NewProgramImage(program string, binary []byte) (v1.Image, error) {
 	return NewImage(programConfig(program), File{Path: program, Mode: 0o755, Data: binary})
 }
 
-// NewPlainImage is NewProgramImage with a layer that is not compressed, for a machine on which that takes long.
-func NewPlainImage(program string, binary []byte) (v1.Image, error) {
-	layer, err := layerOf([]File{{Path: program, Mode: 0o755, Data: binary}})
+// NewPlainProgramImage is NewProgramImage with a layer that is not compressed, for a machine on which that takes long.
+func NewPlainProgramImage(program string, binary []byte) (v1.Image, error) {
+	return NewPlainImage(programConfig(program), File{Path: program, Mode: 0o755, Data: binary})
+}
+
+// NewPlainImage is NewImage with a layer that is not compressed, for files with which that takes long.
+func NewPlainImage(config v1.Config, files ...File) (v1.Image, error) {
+	layer, err := layerOf(files)
 	if err != nil {
 		return nil, err
 	}
-	return imageOf(programConfig(program), static.NewLayer(layer, types.OCIUncompressedLayer))
+	return imageOf(config, static.NewLayer(layer, types.OCIUncompressedLayer))
 }
 
 func programConfig(program string) v1.Config {

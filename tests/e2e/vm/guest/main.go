@@ -132,7 +132,7 @@ func serveImages(ctx context.Context) (*lab.Registry, error) {
 		if err != nil {
 			return nil, err
 		}
-		image, err := lab.NewPlainImage(program, binary)
+		image, err := lab.NewPlainProgramImage(program, binary)
 		if err != nil {
 			return nil, err
 		}
