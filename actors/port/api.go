@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -76,12 +77,14 @@ const (
 	VolumeAttachmentKind
 	CSIDriverKind
 	ResourceClaimKind
+	ClusterTrustBundleKind
+	PodCertificateRequestKind
 )
 
 var apiKinds = [...]string{
 	"invalid", "Pod", "Node", "Lease", "Event", "ConfigMap", "Secret", "Service", "ServiceAccount", "RuntimeClass",
 	"PersistentVolumeClaim", "PersistentVolume", "CSINode", "VolumeAttachment", "CSIDriver",
-	"ResourceClaim",
+	"ResourceClaim", "ClusterTrustBundle", "PodCertificateRequest",
 }
 
 // String is the kind's name in the API.
@@ -126,6 +129,10 @@ func APIKindOf(o APIObject) APIKind {
 		return CSIDriverKind
 	case *resourcev1.ResourceClaim:
 		return ResourceClaimKind
+	case *certificatesv1beta1.ClusterTrustBundle:
+		return ClusterTrustBundleKind
+	case *certificatesv1beta1.PodCertificateRequest:
+		return PodCertificateRequestKind
 	default:
 		panic(fmt.Sprintf("port: a %T is no object of the API port", o))
 	}

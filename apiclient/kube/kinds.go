@@ -4,6 +4,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -92,6 +93,12 @@ var kinds = map[port.APIKind]kind{
 		storagev1.CSIDriverList](storagev1.SchemeGroupVersion, "csidrivers", false, ordinary),
 	port.ResourceClaimKind: kindOf[resourcev1.ResourceClaim, *resourcev1.ResourceClaim,
 		resourcev1.ResourceClaimList](resourcev1.SchemeGroupVersion, "resourceclaims", true, ordinary),
+	port.ClusterTrustBundleKind: kindOf[certificatesv1beta1.ClusterTrustBundle, *certificatesv1beta1.ClusterTrustBundle,
+		certificatesv1beta1.ClusterTrustBundleList](certificatesv1beta1.SchemeGroupVersion, "clustertrustbundles", false,
+		ordinary),
+	port.PodCertificateRequestKind: kindOf[certificatesv1beta1.PodCertificateRequest,
+		*certificatesv1beta1.PodCertificateRequest, certificatesv1beta1.PodCertificateRequestList](
+		certificatesv1beta1.SchemeGroupVersion, "podcertificaterequests", true, ordinary),
 }
 
 // newScheme has only the groups of these kinds. client-go's own scheme has every type of
@@ -101,6 +108,7 @@ func newScheme() *runtime.Scheme {
 	for _, add := range []func(*runtime.Scheme) error{
 		v1.AddToScheme, coordinationv1.AddToScheme, nodev1.AddToScheme, storagev1.AddToScheme, resourcev1.AddToScheme,
 		authenticationv1.AddToScheme, authorizationv1.AddToScheme, certificatesv1.AddToScheme,
+		certificatesv1beta1.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
 	}

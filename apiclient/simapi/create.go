@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -81,6 +82,9 @@ const (
 	maxLabel      = 63
 	maxName       = 253
 )
+
+// defaultCertificateLife is the API's default of maxExpirationSeconds (certificates/v1beta1 PodCertificateRequestSpec).
+const defaultCertificateLife = 24 * 60 * 60
 
 const notAName = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', " +
 	"and must start and end with an alphanumeric character"
@@ -166,6 +170,11 @@ func (s *Server) prepareNew(o port.APIObject) error {
 		o.Status = storagev1.VolumeAttachmentStatus{}
 	case *resourcev1.ResourceClaim:
 		o.Status = resourcev1.ResourceClaimStatus{}
+	case *certificatesv1beta1.PodCertificateRequest:
+		o.Status = certificatesv1beta1.PodCertificateRequestStatus{}
+		if o.Spec.MaxExpirationSeconds == nil {
+			o.Spec.MaxExpirationSeconds = new(int32(defaultCertificateLife))
+		}
 	case *storagev1.CSIDriver:
 		o.Generation = 1
 	case *v1.Secret:

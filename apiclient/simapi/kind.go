@@ -3,6 +3,7 @@ package simapi
 import (
 	"fmt"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -15,7 +16,7 @@ import (
 )
 
 // kindCount is one more than the last kind: a table index.
-const kindCount = int(port.ResourceClaimKind) + 1
+const kindCount = int(port.PodCertificateRequestKind) + 1
 
 // rules are the differences between kinds.
 type rules struct {
@@ -47,6 +48,10 @@ var kinds = [kindCount]rules{
 		conditional: true, status: true},
 	port.CSIDriverKind:     {group: "storage.k8s.io", resource: "csidrivers", cluster: true, conditional: true},
 	port.ResourceClaimKind: {group: "resource.k8s.io", resource: "resourceclaims", conditional: true, status: true},
+	port.ClusterTrustBundleKind: {group: "certificates.k8s.io", resource: "clustertrustbundles", cluster: true,
+		conditional: true},
+	port.PodCertificateRequestKind: {group: "certificates.k8s.io", resource: "podcertificaterequests",
+		conditional: true, status: true},
 }
 
 func groupResource(k port.APIKind) schema.GroupResource {
@@ -95,6 +100,10 @@ func empty(k port.APIKind) port.APIObject {
 		return &storagev1.CSIDriver{}
 	case port.ResourceClaimKind:
 		return &resourcev1.ResourceClaim{}
+	case port.ClusterTrustBundleKind:
+		return &certificatesv1beta1.ClusterTrustBundle{}
+	case port.PodCertificateRequestKind:
+		return &certificatesv1beta1.PodCertificateRequest{}
 	default:
 		panic(fmt.Sprintf("simapi: there is no kind %d", k))
 	}
@@ -133,6 +142,10 @@ func shallow(o port.APIObject) port.APIObject {
 		return new(*o)
 	case *resourcev1.ResourceClaim:
 		return new(*o)
+	case *certificatesv1beta1.ClusterTrustBundle:
+		return new(*o)
+	case *certificatesv1beta1.PodCertificateRequest:
+		return new(*o)
 	default:
 		panic(fmt.Sprintf("simapi: a %T is no object of the API port", o))
 	}
@@ -160,5 +173,7 @@ func takeStatus(to, from port.APIObject) {
 		to.Status = from.(*storagev1.VolumeAttachment).Status
 	case *resourcev1.ResourceClaim:
 		to.Status = from.(*resourcev1.ResourceClaim).Status
+	case *certificatesv1beta1.PodCertificateRequest:
+		to.Status = from.(*certificatesv1beta1.PodCertificateRequest).Status
 	}
 }

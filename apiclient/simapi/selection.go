@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -125,6 +126,10 @@ func fieldOf(kind port.APIKind, field string) func(port.APIObject) string {
 		return of(eventFields[field])
 	case port.SecretKind:
 		return of(secretFields[field])
+	case port.ClusterTrustBundleKind:
+		return of(trustBundleFields[field])
+	case port.PodCertificateRequestKind:
+		return of(certificateRequestFields[field])
 	default:
 		return nil
 	}
@@ -169,4 +174,14 @@ var eventFields = map[string]func(*v1.Event) string{
 
 var secretFields = map[string]func(*v1.Secret) string{
 	"type": func(s *v1.Secret) string { return string(s.Type) },
+}
+
+var trustBundleFields = map[string]func(*certificatesv1beta1.ClusterTrustBundle) string{
+	"spec.signerName": func(b *certificatesv1beta1.ClusterTrustBundle) string { return b.Spec.SignerName },
+}
+
+var certificateRequestFields = map[string]func(*certificatesv1beta1.PodCertificateRequest) string{
+	"spec.nodeName":   func(r *certificatesv1beta1.PodCertificateRequest) string { return string(r.Spec.NodeName) },
+	"spec.signerName": func(r *certificatesv1beta1.PodCertificateRequest) string { return r.Spec.SignerName },
+	"spec.podName":    func(r *certificatesv1beta1.PodCertificateRequest) string { return r.Spec.PodName },
 }

@@ -3,6 +3,7 @@ package simapi
 import (
 	"reflect"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -158,6 +159,10 @@ func (s *Server) mayReplace(k port.APIKey, old, next port.APIObject) error {
 		}
 	case *resourcev1.ResourceClaim:
 		if !apiequality.Semantic.DeepEqual(old.(*resourcev1.ResourceClaim).Spec, next.Spec) {
+			return immutable(k, "spec")
+		}
+	case *certificatesv1beta1.PodCertificateRequest:
+		if !apiequality.Semantic.DeepEqual(old.(*certificatesv1beta1.PodCertificateRequest).Spec, next.Spec) {
 			return immutable(k, "spec")
 		}
 	case *storagev1.VolumeAttachment:

@@ -130,7 +130,8 @@ var kinds = map[string]port.APIKind{
 	"serviceaccounts": port.ServiceAccountKind, "runtimeclasses": port.RuntimeClassKind, "csinodes": port.CSINodeKind,
 	"persistentvolumeclaims": port.PersistentVolumeClaimKind, "persistentvolumes": port.PersistentVolumeKind,
 	"volumeattachments": port.VolumeAttachmentKind, "csidrivers": port.CSIDriverKind,
-	"resourceclaims": port.ResourceClaimKind,
+	"resourceclaims": port.ResourceClaimKind, "clustertrustbundles": port.ClusterTrustBundleKind,
+	"podcertificaterequests": port.PodCertificateRequestKind,
 }
 
 // request is a call of the apiserver, as cases name it.

@@ -78,6 +78,8 @@ var kinds = []struct {
 			}}},
 		}}
 	}},
+	{port.ClusterTrustBundleKind, func(s *suite) port.APIObject { return s.trustBundle("o") }},
+	{port.PodCertificateRequestKind, func(s *suite) port.APIObject { return s.certificateRequest("o") }},
 }
 
 // meta is the metadata of a namespaced object.

@@ -93,6 +93,9 @@ func (c *ControlPlane) apiserverArgs() []string {
 		// An endpoint may not be a loopback address, and the apiserver has no other.
 		"--endpoint-reconciler-type=none",
 		"--shutdown-delay-duration=0s",
+		// What projected volumes are made of that is off by default: trust bundles and certificates of pods.
+		"--runtime-config=certificates.k8s.io/v1beta1=true",
+		"--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true,PodCertificateRequest=true",
 	}
 	if !c.config.ControllerManager {
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
