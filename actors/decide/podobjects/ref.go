@@ -23,6 +23,11 @@ const (
 	RuntimeClass
 	// Services are all services of a namespace, and default/kubernetes.
 	Services
+	// TrustBundle is a ClusterTrustBundle, by name. SignerBundles are those of a signer that have labels.
+	TrustBundle
+	SignerBundles
+	// Certificate is a certificate of the pod, with its private key (PodCertificateRequest, KEP-4317).
+	Certificate
 )
 
 // String is the kind as in messages that users know.
@@ -42,6 +47,12 @@ func (k Kind) String() string {
 		return "runtimeclass.node.k8s.io"
 	case Services:
 		return "services"
+	case TrustBundle:
+		return "clustertrustbundle"
+	case SignerBundles:
+		return "clustertrustbundles of signer"
+	case Certificate:
+		return "pod certificate of volume"
 	default:
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}
@@ -50,24 +61,33 @@ func (k Kind) String() string {
 // Ref names an object that a pod uses.
 type Ref struct {
 	Kind Kind
-	// Namespace is empty for a Volume and a RuntimeClass. Name is that of the service account for a
-	// Token, empty for Services.
+	// Source is which source of its projected volume a Certificate is for.
+	Source int32
+	// Namespace is empty for a Volume, a RuntimeClass and bundles. Name is that of the service account for a
+	// Token, of the signer for SignerBundles, of the volume for a Certificate, empty for Services.
 	Namespace, Name string
 	// Audience and ExpirationSeconds are for a Token only
 	// (core/v1 ServiceAccountTokenProjection).
 	Audience          string
 	ExpirationSeconds int64
+	// Selector is a label selector, for SignerBundles only.
+	Selector string
 }
 
 // Compare orders refs.
 func (r Ref) Compare(o Ref) int {
 	return cmp.Or(cmp.Compare(r.Kind, o.Kind), cmp.Compare(r.Namespace, o.Namespace), cmp.Compare(r.Name, o.Name),
-		cmp.Compare(r.Audience, o.Audience), cmp.Compare(r.ExpirationSeconds, o.ExpirationSeconds))
+		cmp.Compare(r.Audience, o.Audience), cmp.Compare(r.ExpirationSeconds, o.ExpirationSeconds),
+		cmp.Compare(r.Selector, o.Selector), cmp.Compare(r.Source, o.Source))
 }
 
 // String is kind namespace/name, without the parts that are empty.
 func (r Ref) String() string {
 	switch {
+	case r.Kind == Certificate:
+		return fmt.Sprintf("%s %s/%s, source %d", r.Kind, r.Namespace, r.Name, r.Source)
+	case r.Selector != "":
+		return r.Kind.String() + " " + r.Name + " with labels " + r.Selector
 	case r.Name == "":
 		return r.Kind.String() + " of " + r.Namespace
 	case r.Namespace == "":

@@ -101,15 +101,20 @@ func servicesRef(pod *v1.Pod) Ref { return Ref{Kind: Services, Namespace: pod.Na
 
 // TokenRef is the Ref of a projected token.
 func TokenRef(pod *v1.Pod, t *v1.ServiceAccountTokenProjection) Ref {
-	r := Ref{Kind: Token, Namespace: pod.Namespace, Name: pod.Spec.ServiceAccountName, Audience: t.Audience,
+	r := Ref{Kind: Token, Namespace: pod.Namespace, Name: ServiceAccount(pod), Audience: t.Audience,
 		ExpirationSeconds: defaultTokenLife}
-	if r.Name == "" {
-		r.Name = "default"
-	}
 	if t.ExpirationSeconds != nil {
 		r.ExpirationSeconds = *t.ExpirationSeconds
 	}
 	return r
+}
+
+// ServiceAccount is the name of a pod's service account.
+func ServiceAccount(pod *v1.Pod) string {
+	if pod.Spec.ServiceAccountName == "" {
+		return "default"
+	}
+	return pod.Spec.ServiceAccountName
 }
 
 // ClaimName is the name of a volume's claim; empty if it has none. A generic ephemeral volume has
@@ -170,7 +175,7 @@ func (c *collector) volume(pod *v1.Pod, v *v1.Volume, known Set) {
 		c.add(Secret, v.Secret.SecretName)
 	case v.Projected != nil:
 		for i := range v.Projected.Sources {
-			c.projection(pod, &v.Projected.Sources[i])
+			c.projection(pod, v, i)
 		}
 	case v.CSI != nil && v.CSI.NodePublishSecretRef != nil:
 		c.add(Secret, v.CSI.NodePublishSecretRef.Name)
@@ -192,14 +197,20 @@ func (c *collector) volume(pod *v1.Pod, v *v1.Volume, known Set) {
 	}
 }
 
-func (c *collector) projection(pod *v1.Pod, s *v1.VolumeProjection) {
-	switch {
+func (c *collector) projection(pod *v1.Pod, v *v1.Volume, source int) {
+	switch s := &v.Projected.Sources[source]; {
 	case s.ConfigMap != nil:
 		c.add(ConfigMap, s.ConfigMap.Name)
 	case s.Secret != nil:
 		c.add(Secret, s.Secret.Name)
 	case s.ServiceAccountToken != nil:
 		c.refs = append(c.refs, TokenRef(pod, s.ServiceAccountToken))
+	case s.ClusterTrustBundle != nil:
+		if r, err := BundleRef(s.ClusterTrustBundle); err == nil {
+			c.refs = append(c.refs, r)
+		}
+	case s.PodCertificate != nil:
+		c.refs = append(c.refs, CertificateRef(pod, v, source))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -60,10 +61,10 @@ type Entry struct {
 	Ref   Ref
 	State State
 	// Object is the object, by kind: a *v1.ConfigMap, *v1.Secret, *IssuedToken,
-	// *v1.PersistentVolumeClaim, *v1.PersistentVolume, *nodev1.RuntimeClass (k8s.io/api/node/v1) or
-	// *ServiceList. It is shared and immutable.
+	// *v1.PersistentVolumeClaim, *v1.PersistentVolume, *nodev1.RuntimeClass (k8s.io/api/node/v1),
+	// *ServiceList, *TrustBundles or *IssuedCertificate. It is shared and immutable.
 	Object any
-	// Message is the reason if it is Failed.
+	// Message is the reason if it is Failed, or what is waited for if it is Unknown.
 	Message string
 }
 
@@ -151,6 +152,11 @@ func sameObject(a, b any) bool {
 	case *IssuedToken:
 		b, ok := b.(*IssuedToken)
 		return ok && a != nil && b != nil && *a == *b
+	case *TrustBundles:
+		b, ok := b.(*TrustBundles)
+		return ok && slices.EqualFunc(a.Items, b.Items, func(x, y *certificatesv1beta1.ClusterTrustBundle) bool {
+			return sameObject(x, y)
+		})
 	case metav1.Object:
 		b, ok := b.(metav1.Object)
 		return ok && a.GetResourceVersion() != "" && a.GetResourceVersion() == b.GetResourceVersion() &&
@@ -164,7 +170,7 @@ func sameObject(a, b any) bool {
 type Error struct {
 	Ref   Ref
 	State State // any but Found
-	// Message is the reason of a failure.
+	// Message is the reason of a failure, or what is waited for.
 	Message string
 }
 

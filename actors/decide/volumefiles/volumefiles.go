@@ -70,7 +70,7 @@ func (s *Source) Of(v *v1.Volume) (*Content, error) {
 	case v.DownwardAPI != nil:
 		files, err = s.downward(v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 	case v.Projected != nil:
-		files, err = s.projected(v.Projected)
+		files, err = s.projected(v)
 	default:
 		panic("volumefiles: volume " + v.Name + " is of another kind")
 	}
@@ -92,8 +92,8 @@ func (s *Source) Of(v *v1.Volume) (*Content, error) {
 const (
 	// groupReads is added to the mode of a file that a group owns.
 	groupReads = 0o440
-	// tokenMode is for a token that a known user or group owns.
-	tokenMode = 0o600
+	// privateMode is for a private file that a known user or group owns.
+	privateMode = 0o600
 	// defaultMode is the API's default, for objects that were made without defaults.
 	defaultMode = 0o644
 	modeBits    = 0o777
@@ -108,11 +108,11 @@ func fsGroup(pod *v1.Pod) *int64 {
 
 // projected joins the files of all sources. If two have the same path, the later one counts
 // (core/v1 ProjectedVolumeSource).
-func (s *Source) projected(p *v1.ProjectedVolumeSource) ([]File, error) {
+func (s *Source) projected(v *v1.Volume) ([]File, error) {
 	var all []File
 	var errs []error
-	for i := range p.Sources {
-		files, err := s.projection(&p.Sources[i], p.DefaultMode)
+	for i := range v.Projected.Sources {
+		files, err := s.projection(v, i)
 		all = append(all, files...)
 		if err != nil {
 			errs = append(errs, err)
@@ -153,8 +153,9 @@ func unknown(err error) int {
 	return 0
 }
 
-func (s *Source) projection(p *v1.VolumeProjection, mode *int32) ([]File, error) {
-	switch {
+func (s *Source) projection(v *v1.Volume, source int) ([]File, error) {
+	mode := v.Projected.DefaultMode
+	switch p := &v.Projected.Sources[source]; {
 	case p.ConfigMap != nil:
 		return s.configMap(p.ConfigMap.Name, p.ConfigMap.Items, mode, p.ConfigMap.Optional)
 	case p.Secret != nil:
@@ -164,15 +165,9 @@ func (s *Source) projection(p *v1.VolumeProjection, mode *int32) ([]File, error)
 	case p.ServiceAccountToken != nil:
 		return s.token(p.ServiceAccountToken, mode)
 	case p.ClusterTrustBundle != nil:
-		if isTrue(p.ClusterTrustBundle.Optional) {
-			return nil, nil
-		}
-		return nil, errors.New(
-			"clusterTrustBundle projections are not supported by this node: put the certificates into a ConfigMap, or make " +
-				"the source optional",
-		)
+		return s.trustBundle(p.ClusterTrustBundle, mode)
 	case p.PodCertificate != nil:
-		return nil, errors.New("podCertificate projections are not supported by this node: use a Secret")
+		return s.certificate(p.PodCertificate, podobjects.CertificateRef(s.Pod, v, source), mode)
 	default:
 		return nil, nil
 	}
@@ -253,18 +248,23 @@ func (s *Source) downward(items []v1.DownwardAPIVolumeFile, mode *int32) ([]File
 	return out, nil
 }
 
-// token returns a token's file. Only the user that all containers run as can read it, or the pod's
-// group. If neither is known, everyone can read it (KEP-2451).
+// token returns a token's file.
 func (s *Source) token(t *v1.ServiceAccountTokenProjection, mode *int32) ([]File, error) {
 	token, err := s.Objects.Token(podobjects.TokenRef(s.Pod, t))
 	if err != nil {
 		return nil, err
 	}
-	f := File{Path: t.Path, Data: []byte(token.Value), Mode: bits(nil, mode), User: oneUser(s.Pod)}
+	return []File{s.private(t.Path, []byte(token.Value), mode)}, nil
+}
+
+// private is a file that only the user that all containers run as can read, or the pod's group. If neither is known,
+// everyone can read it (KEP-2451).
+func (s *Source) private(name string, data []byte, mode *int32) File {
+	f := File{Path: name, Data: data, Mode: bits(nil, mode), User: oneUser(s.Pod)}
 	if f.User != nil || fsGroup(s.Pod) != nil {
-		f.Mode = tokenMode
+		f.Mode = privateMode
 	}
-	return []File{f}, nil
+	return f
 }
 
 // oneUser is the user that all containers run as; nil if they differ or it is not set.

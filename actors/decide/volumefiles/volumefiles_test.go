@@ -118,7 +118,6 @@ func TestContent(t *testing.T) {
 			v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("c"), Items: []v1.KeyToPath{{Key: "a", Path: "x"}}}},
 			v1.VolumeProjection{Secret: &v1.SecretProjection{LocalObjectReference: named("s"), Items: []v1.KeyToPath{{Key: "password", Path: "./x"}}}},
 			v1.VolumeProjection{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{field("namespace", "metadata.namespace")}}},
-			v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Optional: ptr(true), Path: "ca"}},
 			token,
 		), `namespace="shop":640 token="jwt":640 x="x":640 memory`},
 		{"a token of one user", user, projected(token), `token="jwt":600:u1000 memory`},
@@ -168,8 +167,6 @@ func TestErrors(t *testing.T) {
 		{`configmap shop/new is not known yet`, podobjects.Unknown, projected(
 			v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("new")}},
 			v1.VolumeProjection{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: named("new2")}})},
-		{`clusterTrustBundle projections are not supported by this node: put the certificates into a ConfigMap, or make the source optional`, podobjects.Failed,
-			projected(v1.VolumeProjection{ClusterTrustBundle: &v1.ClusterTrustBundleProjection{Path: "ca"}})},
 	} {
 		_, err := source().Of(&v1.Volume{Name: "v", VolumeSource: c.volume})
 		if err == nil || err.Error() != c.want || podobjects.StateOf(err) != c.state {
