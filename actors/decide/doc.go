@@ -10,6 +10,7 @@
 //
 //	observed     sandboxes, containers and images of the runtime, as plain values
 //	machine      how a machine is built: CPUs, cores, sockets, NUMA nodes
+//	podkey       the private key of a pod, which nothing shows
 //	podobjects   the API objects that a pod uses, and their known state
 //	podspec      what follows from a pod's spec alone: kinds of containers, static, grace, QoS
 //
@@ -53,6 +54,7 @@
 //
 // Volumes:
 //
+//	podcertificate  when a pod's certificate is requested, and what the signer's answer means
 //	emptydir     size and page size of an emptyDir in memory
 //	volumefiles  files of configMap, secret, downwardAPI and projected volumes
 //	volumeplan   how to mount each volume of a pod

@@ -19,6 +19,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/port"
 	"github.com/troupe-dev/troupe/actors/sources"
 	"github.com/troupe-dev/troupe/actors/status"
 )
@@ -37,6 +38,11 @@ type Cluster struct {
 	// variables, because there are no services.
 	Detection  objects.Detection
 	NoServices bool
+	// TrustBundles and PodCertificates are the feature gates ClusterTrustBundleProjection and PodCertificateRequest. The
+	// latter needs PodKeys. Certified, if set, is told how the certificates of pods are. It must not block.
+	TrustBundles, PodCertificates bool
+	PodKeys                       port.PodKeys
+	Certified                     objects.CertificateCounts
 }
 
 const (
@@ -109,9 +115,14 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 		Refused: backoff.Policy{Base: 200 * time.Millisecond, Max: time.Minute},
 		Calls:   apiCalls, Deadline: apiDeadline, Probe: apiProbe,
 	}))
+	var keys port.PodKeys
+	if c.Cluster.PodCertificates {
+		keys = c.Cluster.PodKeys
+	}
 	a.objects = spawn(ctx, c.Around, "objects", objects.New(&objects.Deps{
-		API:       c.Ports.API,
-		Restarted: func() { podsRef.Tell(pods.AskAgain{}) },
+		API:          c.Ports.API,
+		Restarted:    func() { podsRef.Tell(pods.AskAgain{}) },
+		TrustBundles: c.Cluster.TrustBundles, Keys: keys, Node: c.Name, Events: c.Ports.Events, Certified: c.Cluster.Certified,
 		Detection: c.Cluster.Detection, TTL: time.Minute, Services: !c.Cluster.NoServices,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 30 * time.Second},
 		Doubt:   2 * time.Second, Deadline: apiDeadline, Patience: apiPatience,

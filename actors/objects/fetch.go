@@ -37,7 +37,7 @@ func keyOf(r podobjects.Ref) port.APIKey {
 		k.Kind = port.PersistentVolumeKind
 	case podobjects.RuntimeClass:
 		k.Kind = port.RuntimeClassKind
-	case podobjects.Token, podobjects.Services:
+	case podobjects.Token, podobjects.Services, podobjects.TrustBundle, podobjects.SignerBundles, podobjects.Certificate:
 		panic(r.Kind.String() + " is no single object of the API")
 	}
 	return k
@@ -146,9 +146,9 @@ func (a *objects) told(ctx *kernel.Context[Message], m told) {
 
 // ended handles a watch that the port gave up.
 func (a *objects) ended(ctx *kernel.Context[Message], m ended) {
-	if m.ref.Kind == podobjects.Services {
-		if m.id == a.services.watch {
-			a.watchServices(ctx)
+	if s := a.stream(m.ref.Kind); s != nil {
+		if m.id == s.watch {
+			a.follow(ctx, s)
 		}
 		return
 	}
@@ -163,9 +163,9 @@ func (a *objects) ended(ctx *kernel.Context[Message], m ended) {
 
 // unheard replaces a watch that has been silent.
 func (a *objects) unheard(ctx *kernel.Context[Message], m unheard) {
-	if m.ref.Kind == podobjects.Services {
-		if m.id == a.services.watch && !a.services.heard {
-			a.watchServices(ctx)
+	if s := a.stream(m.ref.Kind); s != nil {
+		if m.id == s.watch && !s.heard {
+			a.follow(ctx, s)
 		}
 		return
 	}

@@ -11,14 +11,19 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
+	"github.com/troupe-dev/troupe/actors/port"
 )
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
 		return &objects{
-			deps: deps, pods: map[types.UID]*needer{}, of: map[podobjects.Ref]*object{}, tokens: map[token]*held{},
-			services: services{known: map[serviceKey]*v1.Service{}, lists: map[string]*list{}},
+			deps: deps, pods: map[types.UID]*needer{}, of: map[podobjects.Ref]*object{}, tokens: map[secret]*held{},
+			services: services{
+				stream: stream{of: podobjects.Services, selection: port.Selection{Kind: port.ServiceKind}},
+				known:  map[serviceKey]*v1.Service{}, lists: map[string]*list{},
+			},
+			bundles: newBundles(), certificates: newCertificates(deps.Node),
 		}
 	}
 }
@@ -31,8 +36,10 @@ type objects struct {
 	// user.
 	of map[podobjects.Ref]*object
 	// tokens are those in use by pods.
-	tokens   map[token]*held
-	services services
+	tokens       map[secret]*held
+	services     services
+	bundles      bundles
+	certificates certificates
 	// watches counts the watches so far: each has its own lane.
 	watches int
 }
@@ -91,12 +98,21 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 		if o := a.of[m.ref]; o != nil && o.trouble != nil {
 			a.doubt(ctx, o)
 		}
-	case servicesTold:
-		a.servicesTold(ctx, m)
+	case streamTold:
+		a.streamTold(ctx, m)
 	case got:
 		a.got(ctx, m)
 	case issued:
 		a.issued(ctx, m)
+	case written:
+		a.written(ctx, m)
+	case requested:
+		a.requested(ctx, m)
+	case certifyAgain:
+		if c := a.certificates.of[m.of]; c != nil {
+			c.timer = nil
+			a.certify(ctx, m.of, c)
+		}
 	case ended:
 		a.ended(ctx, m)
 	case unheard:
@@ -114,7 +130,7 @@ func (a *objects) Receive(ctx *kernel.Context[Message], m Message) {
 	case missed:
 		a.missed.Asked()
 		a.forgetAll(ctx, nil)
-		a.watchServicesAnew(ctx)
+		a.services.giveUp(ctx)
 		a.deps.Restarted()
 	}
 }
@@ -169,8 +185,12 @@ func (a *objects) use(ctx *kernel.Context[Message], n *needer, r podobjects.Ref)
 	switch r.Kind {
 	case podobjects.Services:
 		a.useServices(ctx, uid, r.Namespace)
+	case podobjects.TrustBundle, podobjects.SignerBundles:
+		a.useBundles(ctx, uid, r)
+	case podobjects.Certificate:
+		a.useCertificate(ctx, n, r)
 	case podobjects.Token:
-		k := token{uid, r}
+		k := secret{uid, r}
 		t := &held{entry: podobjects.Entry{Ref: r}, since: ctx.Now()}
 		a.tokens[k] = t
 		a.ask(ctx, k, t)
@@ -192,8 +212,12 @@ func (a *objects) drop(ctx *kernel.Context[Message], uid types.UID, r podobjects
 	switch r.Kind {
 	case podobjects.Services:
 		a.dropServices(ctx, uid, r.Namespace)
+	case podobjects.TrustBundle, podobjects.SignerBundles:
+		a.dropBundles(ctx, uid, r)
+	case podobjects.Certificate:
+		a.dropCertificate(ctx, secret{uid, r})
 	case podobjects.Token:
-		k := token{uid, r}
+		k := secret{uid, r}
 		a.tokens[k].end(ctx)
 		delete(a.tokens, k)
 	default:
@@ -226,8 +250,14 @@ func (a *objects) known(n *needer) podobjects.Set {
 		switch r.Kind {
 		case podobjects.Services:
 			e = a.services.entry(r)
+		case podobjects.TrustBundle, podobjects.SignerBundles:
+			e = a.bundles.uses[r].entry
+		case podobjects.Certificate:
+			e = a.certificates.of[secret{n.pod.UID, r}].entry
+			entries = append(entries, e)
+			continue // what the pod knows of an earlier one is kept there
 		case podobjects.Token:
-			e = a.tokens[token{n.pod.UID, r}].entry
+			e = a.tokens[secret{n.pod.UID, r}].entry
 		default:
 			e = a.of[r].entry
 		}
@@ -275,15 +305,6 @@ func (a *objects) forgetAll(ctx *kernel.Context[Message], but map[types.UID]bool
 		if !but[uid] {
 			a.forget(ctx, uid)
 		}
-	}
-}
-
-// watchServicesAnew gives up the watch of services after lost messages. The next pod begins another.
-func (a *objects) watchServicesAnew(ctx *kernel.Context[Message]) {
-	if s := &a.services; s.watch != 0 {
-		ctx.Cancel(s.watch)
-		s.watch, s.seen, s.broken = 0, false, ""
-		clear(s.known)
 	}
 }
 

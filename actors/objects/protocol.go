@@ -1,14 +1,14 @@
 // Package objects is the actor that owns the API objects that pods use: ConfigMaps,
-// Secrets, tokens of service accounts, claims and their volumes, and services. A pod
+// Secrets, tokens of service accounts, claims and their volumes, services, trust bundles, and certificates of pods. A pod
 // subscribes once, and receives the known objects each time they change. No actor
 // requests an object at the moment it needs it.
 //
-//	pod ──Need, Forget──► objects ──Watch, Get, CreateToken──► apiserver
-//	pod ◄──ObjectsAnswer── objects
+//	pod ──Need, Forget──► objects ──Watch, Get, CreateToken, Create──► apiserver
+//	pod ◄──ObjectsAnswer── objects ──NewPodKey, WrittenCertificate──► host
 //
 // A ConfigMap or Secret has one watch, shared by all pods that use it, from the first
 // pod to the last: the Node authorizer allows exactly that. All services share one
-// watch.
+// watch, all ClusterTrustBundles another, from the first pod that needs one to the last.
 //
 //	        ┌────────── changed, renewed ──────────┐
 //	unknown ─┬─► found ◄───────────────────────────┴── found
@@ -20,6 +20,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -29,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
@@ -40,9 +42,15 @@ import (
 // needs none.
 const CallPool = "objects"
 
+// KeyPool bounds how many keys are made at once: an RSA key takes a CPU for a second.
+const KeyPool = "podkeys"
+
 // Pools are the pools that the actor needs.
 func Pools() []kernel.Pool {
-	return []kernel.Pool{{Name: CallPool, Size: 32, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true}}
+	return []kernel.Pool{
+		{Name: CallPool, Size: 32, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true},
+		{Name: KeyPool, Size: 4, MinHold: time.Second, MaxHold: 15 * time.Second, Unkept: true},
+	}
 }
 
 // Message is what the objects actor understands.
@@ -79,10 +87,11 @@ type (
 	}
 )
 
-// servicesTold is an event of the watch of services. They are in order, and none is lost: an
-// event that does not fit into the mailbox makes the actor watch again.
-type servicesTold struct {
+// streamTold is an event of a watch of many objects: of services, ClusterTrustBundles or PodCertificateRequests. They
+// are in order, and none is lost: an event that does not fit into the mailbox makes the actor watch again.
+type streamTold struct {
 	id     kernel.EffectID
+	of     podobjects.Kind
 	change port.APIChange
 }
 
@@ -97,10 +106,26 @@ type got struct {
 // issued is the result of a CreateToken.
 type issued struct {
 	id    kernel.EffectID
-	token token
+	token secret
 	got   authenticationv1.TokenRequestStatus
 	err   error
 }
+
+// written is the result of a ReadCertificate, requested that of a RequestCertificate.
+type (
+	written struct {
+		id   kernel.EffectID
+		of   secret
+		held *podkey.Issued
+		err  error
+	}
+	requested struct {
+		id   kernel.EffectID
+		of   secret
+		made request
+		err  error
+	}
+)
 
 // ended says that a watch ended: this actor cancelled it, or the port gave up.
 type ended struct {
@@ -114,12 +139,14 @@ type unheard struct {
 	ref podobjects.Ref
 }
 
-// again, doubted and renew are this actor's own timers: to read an object again, to mark it as
-// failed, to renew a token.
+// again, doubted, renew and certifyAgain are this actor's own timers: to read an object again, to mark it as
+// failed, to renew a token, to look at a certificate.
 type (
 	again   struct{ ref podobjects.Ref }
 	doubted struct{ ref podobjects.Ref }
-	renew   struct{ token token }
+	renew   struct{ token secret }
+
+	certifyAgain struct{ of secret }
 )
 
 // missed is this actor's own timer, after its mailbox was full.
@@ -131,13 +158,16 @@ func (Retain) isObjectsMessage()       {}
 func (told) isObjectsMessage()         {}
 func (broken) isObjectsMessage()       {}
 func (doubted) isObjectsMessage()      {}
-func (servicesTold) isObjectsMessage() {}
+func (streamTold) isObjectsMessage()   {}
 func (got) isObjectsMessage()          {}
 func (issued) isObjectsMessage()       {}
 func (ended) isObjectsMessage()        {}
 func (unheard) isObjectsMessage()      {}
 func (again) isObjectsMessage()        {}
 func (renew) isObjectsMessage()        {}
+func (written) isObjectsMessage()      {}
+func (requested) isObjectsMessage()    {}
+func (certifyAgain) isObjectsMessage() {}
 func (missed) isObjectsMessage()       {}
 
 // MailboxKey implements kernel.Keyed. A restarted watch has another key.
@@ -154,7 +184,9 @@ func (m broken) AppendTrace(b []byte) []byte {
 }
 
 // AppendTrace implements kernel.Traced.
-func (m servicesTold) AppendTrace(b []byte) []byte { return appendChange(b, m.change) }
+func (m streamTold) AppendTrace(b []byte) []byte {
+	return appendChange(append(b, byte(m.of)), m.change)
+}
 
 // AppendTrace implements kernel.Traced.
 func (m got) AppendTrace(b []byte) []byte {
@@ -172,6 +204,27 @@ func (m issued) AppendTrace(b []byte) []byte {
 		return append(b, m.err.Error()...)
 	}
 	return m.got.ExpirationTimestamp.AppendFormat(b, time.RFC3339)
+}
+
+// AppendTrace implements kernel.Traced.
+func (m written) AppendTrace(b []byte) []byte {
+	b = append(append(b, m.of.uid...), m.of.ref.String()...)
+	if m.held != nil {
+		b = m.held.Expires.AppendFormat(b, time.RFC3339)
+	}
+	if m.err != nil {
+		b = append(b, m.err.Error()...)
+	}
+	return b
+}
+
+// AppendTrace implements kernel.Traced.
+func (m requested) AppendTrace(b []byte) []byte {
+	b = append(append(append(b, m.of.uid...), m.of.ref.String()...), m.made.name...)
+	if m.err != nil {
+		b = append(b, m.err.Error()...)
+	}
+	return b
 }
 
 func appendChange(b []byte, change port.APIChange) []byte {
@@ -208,6 +261,7 @@ const (
 type API interface {
 	portcall.Watcher
 	Get(ctx context.Context, k port.APIKey, done func(port.APIObject, error))
+	Create(ctx context.Context, o port.APIObject, done func(port.APIObject, error))
 	CreateToken(
 		ctx context.Context, namespace, serviceAccount string, spec authenticationv1.TokenRequestSpec,
 		done func(authenticationv1.TokenRequestStatus, error),
@@ -224,6 +278,14 @@ type Deps struct {
 	TTL time.Duration
 	// Services: pods get service variables.
 	Services bool
+	// TrustBundles: pods may have volumes of ClusterTrustBundles.
+	TrustBundles bool
+	// Keys are for certificates of pods; nil: pods can't have any. Node is the node's name. Events and Certified, which
+	// may be nil, are told what becomes of certificates.
+	Keys      port.PodKeys
+	Node      string
+	Events    port.Recorder
+	Certified CertificateCounts
 	// Backoff is for failed calls, and for missing objects that are not watched.
 	Backoff backoff.Policy
 	// Doubt is how long an object may be unknown before pods get the reason: an apiserver learns
@@ -233,11 +295,13 @@ type Deps struct {
 	Deadline, Patience time.Duration
 }
 
-// token identifies a token. Two pods never share one.
-type token struct {
+// secret identifies a token or a certificate. Two pods never share one.
+type secret struct {
 	uid types.UID
 	ref podobjects.Ref
 }
+
+func (s secret) compare(o secret) int { return cmp.Or(cmp.Compare(s.uid, o.uid), s.ref.Compare(o.ref)) }
 
 // needer is a pod that uses objects.
 type needer struct {

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/objects"
@@ -35,6 +37,9 @@ type rig struct {
 	// tokens is how many were issued, life is how long they are valid.
 	tokens int
 	life   time.Duration
+	// requests and keys are how many were made, written is what lies in the volume.
+	requests, keys int
+	written        *podkey.Issued
 }
 
 const (
@@ -114,6 +119,45 @@ func (r *rig) CreateToken(
 	})
 }
 
+// Create implements objects.API: requests are named req-1, req-2 and so on.
+func (r *rig) Create(ctx context.Context, o port.APIObject, done func(port.APIObject, error)) {
+	made := o.(*certificatesv1beta1.PodCertificateRequest)
+	s := made.Spec
+	text := fmt.Sprintf("create %s %s of pod %s %s, account %s %s, node %s %s, signer %s, proof %s", made.Namespace, made.GenerateName,
+		s.PodName, s.PodUID, s.ServiceAccountName, s.ServiceAccountUID, s.NodeName, s.NodeUID, s.SignerName, s.StubPKCS10Request)
+	r.calls.Called(ctx, text, func(err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		r.requests++
+		stored := made.DeepCopy()
+		stored.Name = fmt.Sprint("req-", r.requests)
+		r.has[stored.Name] = stored
+		done(stored, nil)
+	})
+}
+
+// NewPodKey implements port.PodKeys.
+func (r *rig) NewPodKey(ctx context.Context, keyType string, done func(port.PodKey, error)) {
+	r.calls.Called(ctx, "new key "+keyType, func(err error) {
+		if err != nil {
+			done(port.PodKey{}, err)
+			return
+		}
+		r.keys++
+		done(port.PodKey{Key: podkey.New([]byte(fmt.Sprint("key", r.keys))), Proof: []byte(fmt.Sprint("p", r.keys))}, nil)
+	})
+}
+
+// WrittenCertificate implements port.PodKeys.
+func (r *rig) WrittenCertificate(ctx context.Context, at port.CertificateFiles, done func(*podkey.Issued, error)) {
+	r.calls.Called(ctx, "read "+string(at.Pod)+"/"+at.Volume, func(err error) { done(r.written, err) })
+}
+
+// Record implements port.Recorder.
+func (r *rig) Record(e port.Event) { r.Say("event of %s: %s %s", e.Pod.Name, e.Reason, e.Message) }
+
 // need is what a new pod asks for. uses says which objects it uses; without any it is the ConfigMap settings.
 func (r *rig) need(name string, uses ...func(p *v1.Pod)) objects.Need {
 	r.T.Helper()
@@ -144,6 +188,12 @@ func text(e podobjects.Entry) string {
 		version = " " + o.GetResourceVersion()
 	case *podobjects.IssuedToken:
 		version = " " + o.Value
+	case *podkey.Issued:
+		version = " " + string(o.Key.PEM()) + " " + certificateText(o.Chain)
+	case *podobjects.TrustBundles:
+		for _, b := range o.Items {
+			version += " " + b.Name + "@" + b.ResourceVersion
+		}
 	case *podobjects.ServiceList:
 		for _, s := range o.Items {
 			version += " " + s.Name

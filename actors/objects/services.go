@@ -12,16 +12,12 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // services are those of the cluster. They are watched from the first pod until the agent ends:
 // there is always a next pod.
 type services struct {
-	// watch is 0 until the first pod comes. seen: the full list has arrived.
-	watch       kernel.EffectID
-	heard, seen bool
-	broken      string
+	stream
 	// known are the services that pods may get.
 	known map[serviceKey]*v1.Service
 	// lists are the services for the pods of each namespace.
@@ -51,7 +47,7 @@ func (a *objects) useServices(ctx *kernel.Context[Message], uid types.UID, names
 	}
 	l.users[uid] = true
 	if s.watch == 0 {
-		a.watchServices(ctx)
+		a.follow(ctx, &s.stream)
 	}
 }
 
@@ -63,31 +59,16 @@ func (a *objects) dropServices(_ *kernel.Context[Message], uid types.UID, namesp
 	}
 }
 
-// watchServices starts the watch of all services and ends any other.
-func (a *objects) watchServices(ctx *kernel.Context[Message]) {
-	s := &a.services
-	if s.watch != 0 {
-		ctx.Cancel(s.watch)
-	}
-	r := podobjects.Ref{Kind: podobjects.Services}
-	a.watches++
-	s.heard = false
-	all := port.Selection{Kind: port.ServiceKind}
-	s.watch = portcall.Watch(ctx, kernel.Effect[Message]{Kind: watchKind + "Services"}, a.watches, a.deps.API, all,
-		func(id kernel.EffectID, change port.APIChange) Message { return servicesTold{id, change} },
-		func(id kernel.EffectID, _ error) Message { return ended{id, r} })
-	ctx.After(a.deps.Patience, unheard{s.watch, r})
+// giveUp ends the watch after lost messages. The next pod begins another.
+func (s *services) giveUp(ctx *kernel.Context[Message]) {
+	s.unfollow(ctx)
+	clear(s.known)
 }
 
-func (a *objects) servicesTold(ctx *kernel.Context[Message], m servicesTold) {
-	s := &a.services
-	if m.id != s.watch {
-		return
-	}
-	s.heard = true
-	switch c := m.change.(type) {
+// told applies an event of the watch.
+func (s *services) told(ctx *kernel.Context[Message], a *objects, change port.APIChange) {
+	switch c := change.(type) {
 	case port.APIReplaced:
-		s.seen = true
 		clear(s.known)
 		for _, o := range c.Objects {
 			s.set(o.(*v1.Service))
@@ -100,7 +81,6 @@ func (a *objects) servicesTold(ctx *kernel.Context[Message], m servicesTold) {
 		delete(s.known, serviceKey{c.Object.GetNamespace(), c.Object.GetName()})
 		a.servicesChanged(ctx, c.Object.GetNamespace())
 	case port.APIBroken:
-		s.broken = c.Err.Error()
 		a.servicesChanged(ctx, "")
 	}
 }
@@ -120,8 +100,8 @@ func (s *services) compute(namespace string) podobjects.Entry {
 	e := podobjects.Entry{Ref: podobjects.Ref{Kind: podobjects.Services, Namespace: namespace}}
 	switch {
 	case s.seen:
-	case s.broken != "":
-		e.State, e.Message = podobjects.Failed, s.broken
+	case s.broken != nil:
+		e.State, e.Message = podobjects.Failed, s.broken.Error()
 		return e
 	default:
 		return e

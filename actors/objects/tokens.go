@@ -38,7 +38,7 @@ func (t *held) end(ctx *kernel.Context[Message]) {
 
 // ask requests a token or its renewal. The token is bound to the pod: it becomes invalid when the
 // pod is gone (KEP-1205).
-func (a *objects) ask(ctx *kernel.Context[Message], k token, t *held) {
+func (a *objects) ask(ctx *kernel.Context[Message], k secret, t *held) {
 	if t.call != 0 {
 		return
 	}
@@ -117,7 +117,7 @@ const lookEvery = time.Minute
 // await requests a token again when it is due, by the wall clock or by the monotonic one: its
 // expiry is a wall time, which a set clock or the sleep of a machine can bring near at once. Timers
 // notice neither.
-func (a *objects) await(ctx *kernel.Context[Message], k token, t *held) {
+func (a *objects) await(ctx *kernel.Context[Message], k secret, t *held) {
 	now := ctx.Now()
 	left := min(t.due.Sub(now), t.due.Round(0).Sub(now))
 	if left <= 0 {

@@ -107,7 +107,9 @@ func cluster(c config.Config) node.Cluster {
 		Register: c.RegisterNode(), MaxImages: int(*k.NodeStatusMaxImages),
 		Detection:    detection(k.ConfigMapAndSecretChangeDetectionStrategy),
 		StatusPeriod: k.NodeStatusUpdateFrequency.Duration, ReportPeriod: k.NodeStatusReportFrequency.Duration,
-		LeaseDuration: time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
+		LeaseDuration:   time.Duration(k.NodeLeaseDurationSeconds) * time.Second,
+		TrustBundles:    c.Gates().Enabled("ClusterTrustBundle") && c.Gates().Enabled("ClusterTrustBundleProjection"),
+		PodCertificates: c.Gates().Enabled("PodCertificateRequest"),
 	}
 }
 

@@ -66,6 +66,7 @@ var actsOnGate = map[string]struct{}{
 	"MemoryQoS": {}, "LocalStorageCapacityIsolationFSQuotaMonitoring": {},
 	"CPUManagerPolicyAlphaOptions": {}, "CPUManagerPolicyBetaOptions": {}, "DisableCPUQuotaWithExclusiveCPUs": {},
 	"ResourceHealthStatus": {}, "ResourceHealthStatusMessage": {},
+	"ClusterTrustBundle": {}, "ClusterTrustBundleProjection": {}, "PodCertificateRequest": {},
 	"GracefulNodeShutdown": {}, "GracefulNodeShutdownBasedOnPodPriority": {},
 	// These are declared to schedulers and to the apiserver: see declared in supervisor/node.
 	"InPlacePodLevelResourcesVerticalScaling": {}, "InPlacePodVerticalScalingInitContainers": {},

@@ -371,6 +371,7 @@ func (l *launch) connectPorts(context.Context) error {
 }
 
 func (l *launch) start(context.Context) error {
+	l.machine.keys = l.host
 	if err := l.daemon.start(l.options, l.machine, l.ports, l.runtime, l.static); err != nil {
 		return err
 	}

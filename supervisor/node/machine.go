@@ -35,6 +35,8 @@ type machine struct {
 	oomFloor       *int64
 	hugePages      []string
 	cgroups        cgroupFacts
+	// keys makes the keys of pods' certificates.
+	keys port.PodKeys
 	// devices are those of device plugins that a kubelet left here.
 	devices *devicestate.State
 	// assign is how containers get CPUs of their own, nil if they don't.

@@ -98,6 +98,9 @@ func (d *running) start(o Options, m machine, ports node.Ports, rt *runtimeBelow
 	settings.Assign, settings.Memory, settings.DevicesChanged = m.assign, m.inMemory, m.inventory.set
 	settings.Assigned, settings.Registered = d.counters.Assigned(), d.counters.PluginRegistered
 	settings.Claimed, settings.DeviceHealth = d.counters.Claims(), c.Gates().Enabled("ResourceHealthStatus")
+	if settings.Cluster.PodCertificates {
+		settings.Cluster.PodKeys, settings.Cluster.Certified = m.keys, d.counters.Certified()
+	}
 	settings.HealthMessages = c.Gates().Enabled("ResourceHealthStatusMessage")
 	admits := &settings.Admit
 	admits.Name, admits.Labels, admits.Allocatable = d.name, m.labels(c, d.name), m.allocatable

@@ -185,7 +185,7 @@ func (n *Node) agentConfig() agent.Config {
 	c.Admit.Name, c.Admit.Arch, c.Admit.Labels, c.Admit.Taints = name, "amd64", labels, n.spec.Taints
 	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
 	c.Cluster.Own = nodeobject.Own{Name: name, Labels: labels, Taints: n.spec.Taints}
-	c.Cluster.NoServices = !n.world.config.Services
+	c.Cluster.NoServices, c.Cluster.PodKeys = !n.world.config.Services, n.machine.Host
 	c.Clock = n.clock
 	m := n.machine
 	c.Ports = node.Ports{

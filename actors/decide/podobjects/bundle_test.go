@@ -10,6 +10,8 @@ import (
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/podkey"
 )
 
 func bundle(name, signer string, labels map[string]string) *certificatesv1beta1.ClusterTrustBundle {
@@ -80,14 +82,14 @@ func TestSameBundles(t *testing.T) {
 // TestPrivateKeyIsNotShown: nothing that makes a text of a value makes one of the key.
 func TestPrivateKeyIsNotShown(t *testing.T) {
 	const secret = "-----BEGIN PRIVATE KEY-----"
-	c := &IssuedCertificate{Key: NewPrivateKey([]byte(secret)), Chain: []byte("chain"), Expires: time.Unix(1, 0)}
+	c := &podkey.Issued{Key: podkey.New([]byte(secret)), Chain: []byte("chain"), Expires: time.Unix(1, 0)}
 	r := Ref{Kind: Certificate, Namespace: "shop", Name: "creds"}
 	set := NewSet([]Entry{{Ref: r, State: Found, Object: c}})
 	encoded, err := json.Marshal(map[string]any{"c": c, "key": c.Key})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hidden := struct{ c IssuedCertificate }{*c}
+	hidden := struct{ c podkey.Issued }{*c}
 	bytes := fmt.Sprint([]byte(secret))
 	texts := []string{string(encoded)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -102,7 +104,7 @@ func TestPrivateKeyIsNotShown(t *testing.T) {
 	if got, err := set.Certificate(r); err != nil || string(got.Key.PEM()) != secret {
 		t.Errorf("Certificate: %v, %v", got, err)
 	}
-	if (PrivateKey{}).PEM() != nil {
+	if (podkey.Private{}).PEM() != nil {
 		t.Error("no key has a text")
 	}
 }

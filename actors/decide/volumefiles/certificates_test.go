@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
 
@@ -42,7 +43,7 @@ func withCertificates() *Source {
 		{Ref: podobjects.Ref{Kind: podobjects.TrustBundle, Name: "gone"}, State: podobjects.Missing},
 		{Ref: podobjects.Ref{Kind: podobjects.SignerBundles, Name: mesh, Selector: "none,!none"}, State: podobjects.Missing},
 		{Ref: podobjects.Ref{Kind: podobjects.TrustBundle, Name: "failed"}, State: podobjects.Failed, Message: "no such API"},
-		found(creds, &podobjects.IssuedCertificate{Key: podobjects.NewPrivateKey([]byte("KEY\n")), Chain: []byte("CHAIN\n")}),
+		found(creds, &podkey.Issued{Key: podkey.New([]byte("KEY\n")), Chain: []byte("CHAIN\n")}),
 		{Ref: waits, Message: "PodCertificateRequest shop/req-1 is not issued yet"},
 		{Ref: denied, State: podobjects.Failed, Message: "PodCertificateRequest was permanently denied"},
 	})
@@ -76,7 +77,9 @@ func certificate(bundle, key, chain string) v1.VolumeProjection {
 
 func TestCertificateFiles(t *testing.T) {
 	none := func(*v1.Pod) {}
-	user := func(p *v1.Pod) { p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: ptr(int64(1000)), FSGroup: ptr(int64(7))} }
+	user := func(p *v1.Pod) {
+		p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: ptr(int64(1000)), FSGroup: ptr(int64(7))}
+	}
 	for _, c := range []struct {
 		name   string
 		pod    func(*v1.Pod)

@@ -190,7 +190,7 @@ func (m *simNode) agentConfig(recorder port.Recorder) agent.Config {
 	c.Admit.Allocatable, c.Admit.AppArmor, c.Admit.StrictGroups = facts.Allocatable, true, true
 	c.Cluster.Own = nodeobject.Own{Name: m.name, Labels: labels, Taints: pool.Taints}
 	// Objects are made up when they are asked for: there are no changes.
-	c.Cluster.Detection, c.Cluster.NoServices = objects.Get, true
+	c.Cluster.Detection, c.Cluster.NoServices, c.Cluster.PodKeys = objects.Get, true, m.host.Host
 	c.Ports = node.Ports{
 		Runtime: m.runtime, Host: m.host.Host, Network: m.runtime.Network(), Manifests: m.host.Manifests,
 		Checkpoints: m.host.Checkpoints, Events: recorder, API: m.api, Facts: m.host.Facts, Load: pool.Load,

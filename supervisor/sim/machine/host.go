@@ -18,6 +18,8 @@ import (
 type Host struct {
 	Calls
 	pods map[types.UID]*podDirs
+	// keys is how many keys were made.
+	keys int
 }
 
 var _ port.Host = (*Host)(nil)

@@ -73,7 +73,7 @@ type Call struct {
 	// PodDirs; SetCgroup, GetCgroup, RemovePodCgroup, PodCgroups; LoadCheckpoint,
 	// SaveCheckpoint, SetAsideCheckpoint; ReadManifests, FetchManifest; MakeFiles, ReadEnvFiles, WriteHosts,
 	// TerminationMessage; ReadFacts; MeasureNode, MeasurePods, WatchMemory; WatchOOM, CountOOM; WatchDevicePlugins,
-	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices.
+	// ListDevices, PreferDevices, AllocateDevices, PreStartDevices; NewPodKey, WrittenCertificate.
 	Verb string
 	// Pod is the UID of the pod that it is about, Volume the name of the volume, Name
 	// that of the checkpoint, the path of the cgroup or the resource of the device plugin. Empty where there is none.

@@ -1,0 +1,318 @@
+package objects
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/podcertificate"
+	"github.com/troupe-dev/troupe/actors/decide/podkey"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// certificates are those of pods, and the requests of this node for them, which are watched while a pod has one.
+type certificates struct {
+	stream
+	of map[secret]*certified
+	// known are the requests in the API.
+	known map[port.APIKey]*certificatesv1beta1.PodCertificateRequest
+}
+
+// certified is one certificate of a pod.
+type certified struct {
+	podcertificate.Certificate
+	source *v1.PodCertificateProjection
+	entry  podobjects.Entry
+	// call is the running call, 0 for none. failures is how many requests failed in a row, trouble why the last did.
+	call     kernel.EffectID
+	failures int
+	trouble  string
+	// since is when it was first needed. notBefore is the time of the next request after a failed one.
+	since, notBefore time.Time
+	timer            func() bool
+}
+
+// CertificateCounts is told, after each change, how many certificates are in each state. It must not block.
+type CertificateCounts interface {
+	Certificates(map[CertificateState]int)
+}
+
+// CertificateState is the state of a certificate, as metrics have it.
+type CertificateState struct{ Signer, State string }
+
+func newCertificates(node string) certificates {
+	return certificates{
+		stream: stream{of: podobjects.Certificate, selection: port.Selection{
+			Kind: port.PodCertificateRequestKind, Field: "spec.nodeName=" + node,
+		}},
+		of: map[secret]*certified{}, known: map[port.APIKey]*certificatesv1beta1.PodCertificateRequest{},
+	}
+}
+
+// useCertificate begins to get a certificate for a pod. One that the pod has, or that lies in its volume, is kept until
+// the next.
+func (a *objects) useCertificate(ctx *kernel.Context[Message], n *needer, r podobjects.Ref) {
+	k := secret{n.pod.UID, r}
+	c := &certified{entry: podobjects.Entry{Ref: r}, source: podobjects.CertificateSource(n.pod, r), since: ctx.Now()}
+	a.certificates.of[k] = c
+	if a.deps.Keys == nil {
+		c.entry.State = podobjects.Failed
+		c.entry.Message = "podCertificate projections need the feature gate PodCertificateRequest on this node"
+		return
+	}
+	if a.certificates.watch == 0 {
+		a.follow(ctx, &a.certificates.stream)
+	}
+	if has, err := n.told.Certificate(r); err == nil {
+		c.Found(has, ctx.Now(), ctx.Rand().Float64())
+		a.certifyUntold(ctx, k, c)
+		return
+	}
+	at := port.CertificateFiles{Pod: k.uid, Volume: r.Name, Source: c.source}
+	a.countCertificates(ctx)
+	c.call = portcall.Do(ctx, a.certificateEffect("ReadCertificate", k),
+		func(ctx context.Context, done func(*podkey.Issued, error)) {
+			a.deps.Keys.WrittenCertificate(ctx, at, done)
+		}, func(id kernel.EffectID, held *podkey.Issued, err error) Message {
+			return written{id, k, held, err}
+		})
+}
+
+func (a *objects) certificateEffect(kind string, k secret) kernel.Effect[Message] {
+	return kernel.Effect[Message]{
+		Kind: kind, Object: k.ref.Namespace + "/" + k.ref.Name, For: string(k.uid),
+		Lane: "certificate/" + string(k.uid) + "/" + k.ref.String(), Pool: KeyPool, Deadline: 2 * a.deps.Deadline,
+	}
+}
+
+func (a *objects) dropCertificate(ctx *kernel.Context[Message], k secret) {
+	s := &a.certificates
+	c := s.of[k]
+	if c.call != 0 {
+		ctx.Cancel(c.call)
+	}
+	if c.timer != nil {
+		c.timer()
+	}
+	delete(s.of, k)
+	if len(s.of) == 0 {
+		s.unfollow(ctx)
+		clear(s.known)
+	}
+	a.countCertificates(ctx)
+}
+
+// written applies what lay in the volume of a pod.
+func (a *objects) written(ctx *kernel.Context[Message], m written) {
+	c := a.certificates.of[m.of]
+	if c == nil || c.call != m.id {
+		return
+	}
+	c.call = 0
+	if m.err != nil {
+		ctx.Log().Warn().Str("volume", m.of.ref.Namespace+"/"+m.of.ref.Name).Err(m.err).
+			Msg("cannot read the certificate that an earlier agent wrote for a pod; asking for another")
+	}
+	c.Found(m.held, ctx.Now(), ctx.Rand().Float64())
+	a.certify(ctx, m.of, c)
+}
+
+// certify does what is due for a certificate, and tells the pod.
+func (a *objects) certify(ctx *kernel.Context[Message], k secret, c *certified) {
+	if a.certifyUntold(ctx, k, c) {
+		a.tell(ctx, a.pods[k.uid])
+	}
+}
+
+// certifyUntold reports whether there is something new for the pod.
+func (a *objects) certifyUntold(ctx *kernel.Context[Message], k secret, c *certified) bool {
+	now, n := ctx.Now(), a.pods[k.uid]
+	if c.timer != nil {
+		c.timer()
+		c.timer = nil
+	}
+	r := a.certificates.known[requestKey(k, c)]
+	if r != nil {
+		a.tellPeople(ctx, n.pod, c.Seen(r, now, ctx.Rand().Float64()))
+	}
+	a.tellPeople(ctx, n.pod, c.Look(now, r != nil))
+	if c.State == podcertificate.Wanted && c.call == 0 && !now.Before(c.notBefore) {
+		a.request(ctx, k, c)
+	}
+	due := c.Due()
+	if c.State == podcertificate.Wanted && c.call == 0 && (due.IsZero() || c.notBefore.Before(due)) {
+		due = c.notBefore
+	}
+	if !due.IsZero() {
+		c.timer = ctx.After(max(min(due.Sub(now), lookEvery), 0), certifyAgain{k})
+	}
+	trouble := c.trouble
+	if now.Sub(c.since) < a.deps.Doubt {
+		trouble = "" // too early to report it
+	}
+	a.countCertificates(ctx)
+	e := c.Entry(k.ref, c.source.SignerName, trouble)
+	changed := !e.Same(c.entry)
+	c.entry = e
+	return changed
+}
+
+func requestKey(k secret, c *certified) port.APIKey {
+	return port.APIKey{Kind: port.PodCertificateRequestKind, Namespace: k.ref.Namespace, Name: c.Request}
+}
+
+func (a *objects) tellPeople(ctx *kernel.Context[Message], p *v1.Pod, events []podcertificate.Event) {
+	for _, e := range events {
+		a.deps.Events.Record(port.Event{Pod: p, Warning: true, Reason: e.Reason, Message: e.Message, At: ctx.Now()})
+	}
+}
+
+// request makes a key and a request for it, which has the UIDs of the node and the service account.
+func (a *objects) request(ctx *kernel.Context[Message], k secret, c *certified) {
+	ask := podcertificate.Asking{Pod: a.pods[k.uid].pod, Source: c.source, Node: a.deps.Node}
+	api, keys := a.deps.API, a.deps.Keys
+	c.call = portcall.Do(ctx, a.certificateEffect("RequestCertificate", k),
+		func(ctx context.Context, done func(request, error)) {
+			ask := requester{ask, api, keys}
+			ask.run(ctx, done)
+		},
+		func(id kernel.EffectID, r request, err error) Message { return requested{id, k, r, err} })
+}
+
+// request is a request that was made.
+type request struct {
+	name string
+	key  podkey.Private
+}
+
+// requester makes a request, one call after the other. It holds nothing of the actor.
+type requester struct {
+	podcertificate.Asking
+	api  API
+	keys port.PodKeys
+}
+
+func (r requester) run(ctx context.Context, done func(request, error)) {
+	account := port.APIKey{
+		Kind: port.ServiceAccountKind, Namespace: r.Pod.Namespace, Name: podobjects.ServiceAccount(r.Pod),
+	}
+	r.api.Get(ctx, account, func(o port.APIObject, err error) {
+		if err != nil {
+			done(request{}, err)
+			return
+		}
+		r.AccountUID = o.GetUID()
+		r.api.Get(ctx, port.APIKey{Kind: port.NodeKind, Name: r.Node}, func(o port.APIObject, err error) {
+			if err != nil {
+				done(request{}, err)
+				return
+			}
+			r.NodeUID = o.GetUID()
+			r.create(ctx, done)
+		})
+	})
+}
+
+func (r requester) create(ctx context.Context, done func(request, error)) {
+	r.keys.NewPodKey(ctx, r.Source.KeyType, func(k port.PodKey, err error) {
+		if err != nil {
+			done(request{}, err)
+			return
+		}
+		r.Proof = k.Proof
+		r.api.Create(ctx, podcertificate.Object(r.Asking), func(o port.APIObject, err error) {
+			if err != nil {
+				done(request{}, err)
+				return
+			}
+			done(request{o.GetName(), k.Key}, nil)
+		})
+	})
+}
+
+// requested applies a request that was made, or why it could not be.
+func (a *objects) requested(ctx *kernel.Context[Message], m requested) {
+	c := a.certificates.of[m.of]
+	if c == nil || c.call != m.id {
+		return
+	}
+	c.call = 0
+	now := ctx.Now()
+	if m.err == nil {
+		c.failures, c.trouble = 0, ""
+		c.Asked(m.made.name, m.made.key, now)
+		a.certify(ctx, m.of, c)
+		return
+	}
+	c.failures++
+	c.trouble = "failed to request a certificate: " + m.err.Error()
+	wait := spread(ctx, backoff.Retry(a.deps.Backoff, c.failures))
+	if port.KindOf(m.err) == port.Forbidden && now.Sub(c.since) < a.deps.Doubt {
+		wait = backoff.Retry(soon, c.failures)
+	}
+	c.notBefore = now.Add(wait)
+	log := ctx.Log().Warn
+	if c.failures > 1 {
+		log = ctx.Log().Debug
+	}
+	p := a.pods[m.of.uid].pod
+	log().Str("pod", p.Namespace+"/"+p.Name).Str("volume", m.of.ref.Name).Str("signer", c.source.SignerName).
+		Str("error", m.err.Error()).Msg("cannot request a certificate for a pod; retrying")
+	a.certify(ctx, m.of, c)
+}
+
+// told applies an event of the watch of requests.
+func (s *certificates) told(ctx *kernel.Context[Message], a *objects, change port.APIChange) {
+	changed := map[port.APIKey]bool{}
+	set := func(o port.APIObject) {
+		k := port.APIKeyOf(o)
+		s.known[k], changed[k] = o.(*certificatesv1beta1.PodCertificateRequest), true
+	}
+	switch c := change.(type) {
+	case port.APIReplaced:
+		clear(s.known)
+		for _, o := range c.Objects {
+			set(o)
+		}
+	case port.APISet:
+		set(c.Object)
+	case port.APIDeleted:
+		k := port.APIKeyOf(c.Object)
+		delete(s.known, k)
+		changed[k] = true
+		for key, held := range s.of { // order-free: at most one has the name
+			if requestKey(key, held) == k && held.Gone(k.Name) {
+				held.notBefore = ctx.Now().Add(spread(ctx, a.deps.Backoff.Base))
+				a.certify(ctx, key, held)
+			}
+		}
+		return
+	case port.APIBroken:
+		return
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(s.of), secret.compare) {
+		if held := s.of[k]; held.State == podcertificate.Requested && changed[requestKey(k, held)] {
+			a.certify(ctx, k, held)
+		}
+	}
+}
+
+// countCertificates tells how many certificates are in each state.
+func (a *objects) countCertificates(ctx *kernel.Context[Message]) {
+	if a.deps.Certified == nil {
+		return
+	}
+	counts := map[CertificateState]int{}
+	for _, c := range a.certificates.of { // order-free: sums
+		counts[CertificateState{c.source.SignerName, c.Metric(ctx.Now())}]++
+	}
+	a.deps.Certified.Certificates(counts)
+}
