@@ -122,7 +122,8 @@ func (a *cluster) spawnQuiet(ctx *kernel.Context[Message], c *Config, podsRef ke
 	a.objects = spawn(ctx, c.Around, "objects", objects.New(&objects.Deps{
 		API:          c.Ports.API,
 		Restarted:    func() { podsRef.Tell(pods.AskAgain{}) },
-		TrustBundles: c.Cluster.TrustBundles, Keys: keys, Node: c.Name, Events: c.Ports.Events, Certified: c.Cluster.Certified,
+		TrustBundles: c.Cluster.TrustBundles, Keys: keys, Node: c.Name, Events: c.Ports.Events,
+		Certified: c.Cluster.Certified,
 		Detection: c.Cluster.Detection, TTL: time.Minute, Services: !c.Cluster.NoServices,
 		Backoff: backoff.Policy{Base: 250 * time.Millisecond, Max: 30 * time.Second},
 		Doubt:   2 * time.Second, Deadline: apiDeadline, Patience: apiPatience,

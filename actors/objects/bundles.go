@@ -84,7 +84,9 @@ func (a *objects) bundlesOf(r podobjects.Ref) podobjects.Entry {
 		e.State = podobjects.Missing
 		return e
 	}
-	slices.SortFunc(items, func(a, b *certificatesv1beta1.ClusterTrustBundle) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(items, func(a, b *certificatesv1beta1.ClusterTrustBundle) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	e.State, e.Object = podobjects.Found, &podobjects.TrustBundles{Items: items}
 	return e
 }

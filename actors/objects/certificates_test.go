@@ -33,8 +33,7 @@ func withCertificates(r *rig) func(d *objects.Deps) {
 // certified makes a rig whose pods may have certificates.
 func certified(t *testing.T) *rig {
 	t.Helper()
-	var r *rig
-	r = newRig(t, func(d *objects.Deps) { withCertificates(d.API.(*rig))(d) })
+	r := newRig(t, func(d *objects.Deps) { withCertificates(d.API.(*rig))(d) })
 	r.has["default"] = &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default", UID: "sa1"}}
 	r.has["n1"] = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node1"}}
 	return r

@@ -1,7 +1,7 @@
 // Package objects is the actor that owns the API objects that pods use: ConfigMaps,
-// Secrets, tokens of service accounts, claims and their volumes, services, trust bundles, and certificates of pods. A pod
-// subscribes once, and receives the known objects each time they change. No actor
-// requests an object at the moment it needs it.
+// Secrets, tokens of service accounts, claims and their volumes, services, trust bundles,
+// and certificates of pods. A pod subscribes once, and receives the known objects each
+// time they change. No actor requests an object at the moment it needs it.
 //
 //	pod ──Need, Forget──► objects ──Watch, Get, CreateToken, Create──► apiserver
 //	pod ◄──ObjectsAnswer── objects ──NewPodKey, WrittenCertificate──► host

@@ -25,7 +25,8 @@ const maxCertificateFile = 1 << 20
 
 // NewPodKey implements port.PodKeys.
 func (h *Host) NewPodKey(ctx context.Context, keyType string, done func(port.PodKey, error)) {
-	hostcall.Get(ctx, "NewPodKey", keyType, func(context.Context) (port.PodKey, error) { return podkeys.New(keyType) }, done)
+	work := func(context.Context) (port.PodKey, error) { return podkeys.New(keyType) }
+	hostcall.Get(ctx, "NewPodKey", keyType, work, done)
 }
 
 // WrittenCertificate implements port.PodKeys. Containers can't write to the volume, so it is as an agent left it.

@@ -90,7 +90,7 @@ func TestPrivateKeyIsNotShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	hidden := struct{ c podkey.Issued }{*c}
-	bytes := fmt.Sprint([]byte(secret))
+	bytes := fmt.Sprintf("%d", []byte(secret))
 	texts := []string{string(encoded)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		texts = append(texts, fmt.Sprintf(verb, c), fmt.Sprintf(verb, *c), fmt.Sprintf(verb, c.Key), fmt.Sprintf(verb, set),

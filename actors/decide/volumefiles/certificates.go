@@ -16,7 +16,8 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podobjects"
 )
 
-// trustBundle returns the file of the ClusterTrustBundles of a source. Without any, that of an optional source is empty.
+// trustBundle returns the file of the ClusterTrustBundles of a source. Without any, that of an optional source is
+// empty.
 func (s *Source) trustBundle(p *v1.ClusterTrustBundleProjection, mode *int32) ([]File, error) {
 	ref, err := podobjects.BundleRef(p)
 	if err != nil {
@@ -50,7 +51,9 @@ func anchors(bundles []*certificatesv1beta1.ClusterTrustBundle, uid types.UID) [
 			all = append(all, anchor{h.Sum64(), block.Bytes})
 		}
 	}
-	slices.SortFunc(all, func(a, b anchor) int { return cmp.Or(cmp.Compare(a.place, b.place), bytes.Compare(a.der, b.der)) })
+	slices.SortFunc(all, func(a, b anchor) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), bytes.Compare(a.der, b.der))
+	})
 	all = slices.CompactFunc(all, func(a, b anchor) bool { return bytes.Equal(a.der, b.der) })
 	var out []byte
 	for _, a := range all {
