@@ -144,9 +144,9 @@ func TestCertificateExpires(t *testing.T) {
 func TestCertificateDenied(t *testing.T) {
 	for _, c := range []struct{ condition, event, trouble string }{
 		{"Denied", "event of web: Denied PodCertificateRequest default/req-1 was denied, reason=\"Policy\", message=\"not you\"",
-			"web: v0 failed, PodCertificateRequest was permanently denied: reason=\"Policy\", message=\"not you\""},
+			"web: v0 failed, PodCertificateRequest was permanently denied: reason=\"Policy\" message=\"not you\""},
 		{"Failed", "event of web: Failed PodCertificateRequest default/req-1 failed, reason=\"Policy\", message=\"not you\"",
-			"web: v0 failed, PodCertificateRequest failed: reason=\"Policy\", message=\"not you\""},
+			"web: v0 failed, PodCertificateRequest failed: reason=\"Policy\" message=\"not you\""},
 	} {
 		r := certified(t)
 		r.actor.Tell(r.need("web", certificate(mesh)))

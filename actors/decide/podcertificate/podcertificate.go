@@ -124,17 +124,19 @@ func (c *Certificate) Seen(r *certificatesv1beta1.PodCertificateRequest, now tim
 	}
 	for i := range r.Status.Conditions {
 		condition := &r.Status.Conditions[i]
-		because := fmt.Sprintf("reason=%q, message=%q", condition.Reason, condition.Message)
+		because := fmt.Sprintf("reason=%q, message=%q", condition.Reason, condition.Message) // both as a kubelet has them
+		reason := fmt.Sprintf("reason=%q message=%q", condition.Reason, condition.Message)
 		switch condition.Type {
 		case certificatesv1beta1.PodCertificateRequestConditionTypeDenied:
-			c.end(Denied, "PodCertificateRequest was permanently denied: "+because, now)
+			c.end(Denied, "PodCertificateRequest was permanently denied: "+reason, now)
 			return []Event{{condition.Type, "PodCertificateRequest " + r.Namespace + "/" + r.Name + " was denied, " + because}}
 		case certificatesv1beta1.PodCertificateRequestConditionTypeFailed:
-			return c.fail(r, because, now)
+			return c.fail(r, because, reason, now)
 		case certificatesv1beta1.PodCertificateRequestConditionTypeIssued:
 			chain := cleanChain(r.Status.CertificateChain)
 			if len(chain) == 0 || r.Status.BeginRefreshAt == nil || r.Status.NotAfter == nil {
-				return c.fail(r, "the signer issued it without a certificateChain, beginRefreshAt or notAfter", now)
+				const missing = "the signer issued it without a certificateChain, beginRefreshAt or notAfter"
+				return c.fail(r, missing, missing, now)
 			}
 			c.failures = 0
 			c.hold(&podkey.Issued{
@@ -147,9 +149,11 @@ func (c *Certificate) Seen(r *certificatesv1beta1.PodCertificateRequest, now tim
 	return nil
 }
 
-func (c *Certificate) fail(r *certificatesv1beta1.PodCertificateRequest, because string, now time.Time) []Event {
+func (c *Certificate) fail(
+	r *certificatesv1beta1.PodCertificateRequest, because, reason string, now time.Time,
+) []Event {
 	c.failures++
-	c.end(Failed, "PodCertificateRequest failed: "+because, now)
+	c.end(Failed, "PodCertificateRequest failed: "+reason, now)
 	return []Event{{
 		certificatesv1beta1.PodCertificateRequestConditionTypeFailed,
 		"PodCertificateRequest " + r.Namespace + "/" + r.Name + " failed, " + because,
