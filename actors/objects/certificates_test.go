@@ -26,6 +26,11 @@ const (
 	gateMissing   = "podCertificate projections need the feature gate PodCertificateRequest on this node"
 )
 
+var (
+	account = &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default", UID: "sa1"}}
+	node    = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node1"}}
+)
+
 func withCertificates(r *rig) func(d *objects.Deps) {
 	return func(d *objects.Deps) { d.Keys, d.Node, d.Events = r, "n1", r }
 }
@@ -34,8 +39,7 @@ func withCertificates(r *rig) func(d *objects.Deps) {
 func certified(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, func(d *objects.Deps) { withCertificates(d.API.(*rig))(d) })
-	r.has["default"] = &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "default", UID: "sa1"}}
-	r.has["n1"] = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node1"}}
+	r.has["default"], r.has["n1"] = account, node
 	return r
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/troupe-dev/troupe/actors/decide/podkey"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/objects"
 	"github.com/troupe-dev/troupe/actors/port"
@@ -39,6 +40,22 @@ func TestTrace(t *testing.T) {
 			r.calls.Answer(err, ask)
 		}
 	}
+	lies := func(c *podkey.Issued, err error) func(r *rig) {
+		return func(r *rig) {
+			r.written = c
+			r.calls.Answer(err, readKey)
+		}
+	}
+	until := func(hours time.Duration) *podkey.Issued {
+		return &podkey.Issued{Chain: []byte(chainOf("zero")), Expires: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).Add(hours * time.Hour)}
+	}
+	asked := func(number int, err error) func(r *rig) {
+		return func(r *rig) {
+			r.requests = number // and this decides on the name of the next
+			r.calls.Answer(nil, readKey, getAccount, getNode, newKey)
+			r.calls.Answer(err, created(1))
+		}
+	}
 	for name, c := range map[string]struct {
 		detection objects.Detection
 		one, two  func(r *rig)
@@ -52,12 +69,17 @@ func TestTrace(t *testing.T) {
 		"a failed read":   {objects.Cache, read("1", errAway), read("1", noRoute)},
 		"a token":         {objects.Cache, issue(time.Hour, nil), issue(2*time.Hour, nil)},
 		"a refused token": {objects.Cache, issue(0, errAway), issue(0, noRoute)},
+		"no key":          {objects.Cache, lies(nil, errAway), lies(nil, noRoute)},
+		"a written key":   {objects.Cache, lies(until(1), nil), lies(until(2), nil)},
+		"a request":       {objects.Cache, asked(1, nil), asked(2, nil)},
+		"no request":      {objects.Cache, asked(1, errAway), asked(1, noRoute)},
 	} {
 		trace := func(say func(r *rig)) uint64 {
 			own := ownTrace{kernel.NewHashTracer()}
 			r := rigOn(actortest.New(t, func(c *kernel.Config) { c.Tracer = own }), withServices,
-				func(d *objects.Deps) { d.Detection = c.detection })
-			r.actor.Tell(r.need("web", configMap("settings"), token("", 600)))
+				func(d *objects.Deps) { d.Detection = c.detection; withCertificates(d.API.(*rig))(d) })
+			r.has["default"], r.has["n1"] = account, node
+			r.actor.Tell(r.need("web", certificate(mesh), configMap("settings"), token("", 600)))
 			r.Settle()
 			say(r)
 			r.Settle()
