@@ -7,6 +7,7 @@
 //	├── pods         pods        registry and parent of the pods of this node: merges sources, admits, resizes
 //	│   └── <UID> …  pod         one pod: lifecycle, containers, backoff, hooks, status
 //	├── images       images      one pull per image, a bounded number at once; removes images that nobody uses
+//	├── credentials  credentials  what images are pulled with: plugins; only if Ports.CredentialPlugins is set
 //	├── assignments  assignments  CPUs and devices that containers have alone; only if Config.Assign is set
 //	├── devices      devices     device plugins; only if Ports.DevicePlugins is set
 //	├── claims       claims      ResourceClaims of pods, and DRA drivers; only if Ports.DRADrivers and Ports.API are set

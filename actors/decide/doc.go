@@ -40,6 +40,7 @@
 //	claimstate   the kubelet's checkpoint of prepared claims
 //	containerenv environment
 //	containerplan  environment, mounts, target and runtime handler of a container, in pure steps
+//	credentialprovider  which credential provider plugins are asked, and for how long their answers count
 //	devices      which devices of device plugins containers get, and what they are created with for them
 //	devicehealth  how the devices of containers are, for the status of pods
 //	devicestate  the kubelet's device checkpoint, and devices that a pod can't be given

@@ -4,6 +4,7 @@
 //
 //	pod ──Ensure──► images ──ImageStatus, PullImage──► runtime
 //	pod ◄──ImageAnswer── images        pods ──Forget──► images
+//	images ──Lookup──► credentials
 //
 // It also removes images that nobody uses; see collector.
 //
@@ -24,6 +25,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
@@ -104,6 +106,9 @@ type Runtime interface {
 type Deps struct {
 	Runtime Runtime
 	Events  port.Recorder
+	// Lookup asks what an image is pulled with apart from pull secrets. Reply must not block, and may never be called.
+	// Nil: nothing.
+	Lookup func(image string, p *v1.Pod, reply func(credentials.Found))
 	// Restarted is called when an incarnation after the first begins.
 	Restarted func()
 	Backoff   backoff.Policy
@@ -163,6 +168,7 @@ type waiter struct {
 	ask     imagepull.Request
 	reply   kernel.Ref[pod.Message]
 	secrets secrets
+	lookup
 	// told is what it was told last; pulled, that it was told of a pull.
 	told   imagepull.Image
 	pulled bool
@@ -215,6 +221,8 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.checked(ctx, m)
 	case pulled:
 		a.pulled(ctx, m)
+	case found:
+		a.found(ctx, m)
 	case retry:
 		if i, ok := a.of[m.image]; ok {
 			i.timer = nil
@@ -339,9 +347,9 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ErrImageNeverPull, Message: text})
 			next = sooner(next, now.Add(a.deps.LookEvery))
 		case imagepull.Pull:
-			if w.secrets.known {
+			if w.secrets.known && a.offered(ctx, i, w) {
 				pulling = append(pulling, w)
-			} // else its pod says soon what it pulls with
+			} // else its pod or a plugin says soon what it pulls with
 		}
 	}
 	if len(looking) > 0 && i.checking == 0 {

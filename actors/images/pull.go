@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 	for _, w := range waiters {
 		a.event(ctx, w, false, "Pulling", fmt.Sprintf("Pulling image %q", i.name))
 		a.warnOfSecrets(ctx, i, w)
-		for _, c := range w.secrets.credentials(i.name) {
+		for _, c := range w.credentials(i.name) {
 			if !slices.Contains(i.next, c) && !slices.Contains(i.tried, c) {
 				i.next = append(i.next, c)
 			}
@@ -86,17 +87,14 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 			i.failures.Count = 0
 		default:
 		}
-		a.failed(ctx, i, reason, detail(m.err))
+		a.failed(ctx, i, reason, strings.Join(append([]string{detail(m.err)}, i.pluginFailures()...), "; "))
 		return
 	}
 	i.failures, i.tried = imagepull.Failures{}, nil
 	// A pull gives the reference; who needs the image's user looks at it now. It
 	// was made for those who have what it was made with.
-	entitled := func(w *waiter) bool {
-		return !i.inherited && w.secrets.known && w.secrets.entitle(i.name, i.with)
-	}
 	for _, w := range i.waiting {
-		if !entitled(w) {
+		if !i.entitled(w) {
 			continue
 		}
 		a.event(ctx, w, false, "Pulled",
@@ -105,7 +103,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	}
 	i.checkedAt = time.Time{}
 	for _, w := range i.waiting {
-		if w.ask.Policy == v1.PullAlways && entitled(w) {
+		if w.ask.Policy == v1.PullAlways && i.entitled(w) {
 			w.ask.Policy = v1.PullIfNotPresent // done for this incarnation
 		}
 	}
@@ -119,7 +117,8 @@ func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message 
 	i.failures = i.failures.Failed(reason, text, ctx.Now())
 	var pulling []*waiter
 	for _, w := range i.waiting {
-		if w.secrets.known && imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull &&
+		if w.secrets.known && w.looking == 0 &&
+			imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull &&
 			len(i.untried([]*waiter{w})) == 0 {
 			pulling = append(pulling, w)
 			a.event(ctx, w, true, "Failed", text)

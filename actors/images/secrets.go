@@ -38,31 +38,45 @@ func secretsOf(m pod.EnsureImage) secrets {
 	return s
 }
 
+// offers are what a container may pull an image with, in the order in which it is tried: what fits of the pull secrets,
+// of the docker configuration of the node, and of what plugins have answered.
+func (w *waiter) offers(image string) []imagepull.Offer {
+	var fit []imagepull.Offer
+	if len(w.secrets.found) > 0 {
+		fit, _ = imagepull.Credentials(image, w.secrets.found)
+	}
+	return append(fit, w.found.Offers...)
+}
+
 // credentials are those that are tried for an image, one after the other: those
 // that fit, or none at all.
-func (s *secrets) credentials(image string) []imagepull.Credential {
-	if len(s.found) == 0 {
+func (w *waiter) credentials(image string) []imagepull.Credential {
+	var out []imagepull.Credential
+	for _, o := range w.offers(image) {
+		if !slices.Contains(out, o.Credential) {
+			out = append(out, o.Credential)
+		}
+	}
+	if len(out) == 0 {
 		return nothing
 	}
-	if fit, _ := imagepull.Credentials(image, s.found); len(fit) > 0 {
-		return fit
-	}
-	return nothing
+	return out
 }
 
 // nothing is to pull without a credential.
 var nothing = []imagepull.Credential{{}}
 
-// entitle reports whether what a pull was made with lets its pod have the image too:
+// entitled reports whether what a pull was made with lets a container have the image too:
 // it has the same, or nothing was needed. A different credential does not.
-func (s *secrets) entitle(image string, with imagepull.Credential) bool {
-	return with == (imagepull.Credential{}) || slices.Contains(s.credentials(image), with)
+func (i *image) entitled(w *waiter) bool {
+	return !i.inherited && w.secrets.known &&
+		(i.with == (imagepull.Credential{}) || slices.Contains(w.credentials(i.name), i.with))
 }
 
 // untried are those of some waiters that have a credential that has not failed yet.
 func (i *image) untried(waiters []*waiter) (out []*waiter) {
 	for _, w := range waiters {
-		if slices.ContainsFunc(w.secrets.credentials(i.name), func(c imagepull.Credential) bool {
+		if slices.ContainsFunc(w.credentials(i.name), func(c imagepull.Credential) bool {
 			return !slices.Contains(i.tried, c)
 		}) {
 			out = append(out, w)

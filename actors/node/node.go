@@ -14,14 +14,15 @@ import (
 
 	"github.com/troupe-dev/troupe/actors/assignments"
 	"github.com/troupe-dev/troupe/actors/claims"
+	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/assign"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
+	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	placed "github.com/troupe-dev/troupe/actors/decide/devices"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
-	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/logrotate"
 	"github.com/troupe-dev/troupe/actors/decide/memory"
 	"github.com/troupe-dev/troupe/actors/decide/nodeobject"
@@ -93,7 +94,9 @@ type Ports struct {
 	// nil where pods can't have ResourceClaims. They need API and States.
 	DRADrivers     port.DRADrivers
 	ResourceSlices port.ResourceSlices
-	Events         port.Recorder
+	// CredentialPlugins are the machine's; nil: images are pulled with pull secrets only.
+	CredentialPlugins port.CredentialPlugins
+	Events            port.Recorder
 	// Logs are container logs, which LogReopener's runtime writes. Both are nil where there are
 	// none.
 	Logs        port.ContainerLogs
@@ -164,6 +167,8 @@ type Config struct {
 	// RelistSlow is the time between relists while events arrive, RelistFast without events.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
+	// Providers are the credential provider plugins that Ports.CredentialPlugins runs.
+	Providers []credentialprovider.Provider
 	// Eviction is how the node protects itself while a resource runs short. Evicted, if set, counts evictions
 	// by signal. It must not block.
 	Eviction eviction.Policy
@@ -235,6 +240,7 @@ type below struct {
 	claims      kernel.Ref[claims.Message]
 	devices     kernel.Ref[devices.Message]
 	images      kernel.Ref[images.Message]
+	credentials kernel.Ref[credentials.Message]
 	volumes     kernel.Ref[volumes.Message]
 	resources   kernel.Ref[resources.Message]
 	probes      kernel.Ref[probes.Message]
@@ -327,12 +333,7 @@ func (b *below) podsDeps(n *node, ctx *kernel.Context[Message]) *pods.Deps {
 func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	self := ctx.Self()
 	askAgain := func() { b.pods.Tell(pods.AskAgain{}) }
-	b.images = spawn(ctx, c.Around, "images", images.New(&images.Deps{
-		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: askAgain,
-		Backoff:  imagepull.DefaultBackoff(),
-		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
-		Collect: c.imageCollection(self),
-	}))
+	b.spawnImages(ctx, c)
 	if c.Assign != nil {
 		d := &assignments.Deps{
 			Rules: c.Assign, Memory: c.Memory, Files: c.Ports.States, Restarted: askAgain,
@@ -388,19 +389,6 @@ func (b *below) spawnQuiet(ctx *kernel.Context[Message], c *Config) {
 	if c.Ports.API != nil {
 		b.above.spawnQuiet(ctx, c, b.pods)
 	}
-}
-
-// imageCollection is how images that nobody uses are removed.
-func (c *Config) imageCollection(self kernel.Ref[Message]) *images.Collect {
-	of := &images.Collect{
-		Policy: c.ImageGC, Runtime: c.Ports.Runtime, Node: c.Name, Checkpoints: c.Ports.Checkpoints, Removed: c.ImageRemoved,
-		Period: imageLookPeriod, ListPeriod: imageListPeriod, Deadline: callDeadline,
-		Mounted: func(reply func([]string, bool)) { self.Tell(PodView{podview.VolumeImages{Reply: reply}}) },
-	}
-	if c.Ports.Pressure != nil {
-		of.Left = c.Ports.Pressure.Left
-	}
-	return of
 }
 
 // spawnSpeaking spawns the actors that send the first messages.

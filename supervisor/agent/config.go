@@ -5,6 +5,7 @@ import (
 
 	kubelet "k8s.io/kubelet/config/v1beta1"
 
+	"github.com/troupe-dev/troupe/actors/credentials"
 	"github.com/troupe-dev/troupe/actors/decide/admit"
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagegc"
@@ -132,5 +133,6 @@ func (c *Config) pools() []kernel.Pool {
 		kernel.Pool{Name: images.PullPool, Size: c.Pulls, MinHold: pullHold, MaxHold: 3 * pullHold},
 		kernel.Pool{Name: logs.Pool, Size: c.LogWorkers, MinHold: logHold, MaxHold: 3 * logHold, Unkept: true},
 	)
+	pools = append(pools, credentials.Pools()...)
 	return append(pools, objects.Pools()...)
 }

@@ -54,7 +54,7 @@ var actsOnPart = map[string][]string{
 
 // optionsWithoutEffect are flags of [Options] that are checked and kept, and have no effect yet.
 var optionsWithoutEffect = []string{
-	"exit-on-lock-contention", "image-credential-provider-bin-dir", "image-credential-provider-config", "lock-file",
+	"exit-on-lock-contention", "lock-file",
 }
 
 // actsOnGate are the feature gates that this version asks for. Any other gate does nothing, whatever
@@ -73,14 +73,15 @@ var actsOnGate = map[string]struct{}{
 	"RestartAllContainersOnContainerExits": {}, "ExtendWebSocketsToKubelet": {},
 	// A field that acts is refused without one of these.
 	"CustomCPUCFSQuotaPeriod": {}, "NodeLogQuery": {}, "QOSReserved": {}, "RotateKubeletServerCertificate": {},
+	tokenGate: {},
 }
 
 // absentByDefault are feature gates that are on by default in a kubelet, for features that this version does not
 // have. They are named even if they are given with their default: who writes them down expects the feature.
 var absentByDefault = map[string]struct{}{
 	"CSIServiceAccountTokenSecrets": {}, "KubeletEnsureSecretPulledImages": {},
-	"KubeletServiceAccountTokenForCredentialProviders": {}, "MutableCSINodeAllocatableCount": {},
-	"RecoverVolumeExpansionFailure": {},
+	"MutableCSINodeAllocatableCount": {},
+	"RecoverVolumeExpansionFailure":  {},
 }
 
 // actsWithGate are fields of actsOn that act only while a feature gate is on, and are not refused without it.

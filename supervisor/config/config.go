@@ -15,6 +15,7 @@ import (
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 
+	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
 )
@@ -27,6 +28,9 @@ type Config struct {
 	gates    Gates
 	origins  origins
 	warnings []string
+	// providers are those of --image-credential-provider-config.
+	providers     []credentialprovider.Provider
+	providersHash string
 }
 
 // Validate checks every documented constraint and returns an *Error with all

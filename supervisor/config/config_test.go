@@ -406,8 +406,8 @@ func TestUnhelpedFlags(t *testing.T) {
 		t.Errorf("fields: %q", got)
 	}
 	c = good(t, map[string]string{"etc/k": "featureGates: {EventedPLEG: true, NodeSwap: true, ComponentFlagz: false}\nlogging: {format: json, flushFrequency: 3s}\n"},
-		"--config=/etc/k", "--lock-file=/run/l", "--image-credential-provider-config=/etc/p", "--image-credential-provider-bin-dir=/etc/bin")
-	want := "settings that have no effect: --image-credential-provider-bin-dir, --image-credential-provider-config, --lock-file, featureGates[EventedPLEG], logging.flushFrequency"
+		"--config=/etc/k", "--lock-file=/run/l")
+	want := "settings that have no effect: --lock-file, featureGates[EventedPLEG], logging.flushFrequency"
 	if got := strings.Join(c.Warnings(), "|"); got != want {
 		t.Errorf("options, gates and parts of fields: %q", got)
 	}

@@ -22,16 +22,15 @@ const (
 	dropinSuffix = ".conf"
 )
 
-// readTree reads one file as a tree and checks it against the type. name is
-// an absolute path.
-func readTree(root fs.FS, name string) (map[string]any, []Problem) {
+// readFile reads one file. name is an absolute path.
+func readFile(root fs.FS, name string) ([]byte, []Problem) {
 	failed := func(message string) []Problem { return []Problem{{Origin: name, Message: message}} }
 	inRoot := strings.TrimPrefix(name, "/")
 	// A look before reading: a FIFO would keep the reader forever.
 	info, err := fs.Stat(root, inRoot)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, failed("no such file: give the path of a KubeletConfiguration, or leave the flag out")
+		return nil, failed("no such file: give the path of one, or leave the flag out")
 	case err != nil:
 		return nil, failed(plain(err).Error())
 	case !info.Mode().IsRegular():
@@ -42,6 +41,17 @@ func readTree(root fs.FS, name string) (map[string]any, []Problem) {
 	data, err := fs.ReadFile(root, inRoot)
 	if err != nil {
 		return nil, failed(plain(err).Error())
+	}
+	return data, nil
+}
+
+// readTree reads one file as a tree and checks it against the type. name is
+// an absolute path.
+func readTree(root fs.FS, name string) (map[string]any, []Problem) {
+	failed := func(message string) []Problem { return []Problem{{Origin: name, Message: message}} }
+	data, problems := readFile(root, name)
+	if problems != nil {
+		return nil, problems
 	}
 	tree, mistakes := strictyaml.Parse(data)
 	if mistakes != nil {

@@ -54,9 +54,9 @@ func (f *Flags) addOptions(fs *pflag.FlagSet) {
 	fs.StringVar(&o.CertDir, "cert-dir", o.CertDir, "directory for TLS certificates")
 	fs.StringVar(&o.CloudProvider, "cloud-provider", o.CloudProvider, "empty, or external")
 	fs.StringVar(&o.CredentialProviderConfig, "image-credential-provider-config", o.CredentialProviderConfig,
-		"configuration file or directory of credential provider plugins; has no effect yet")
+		"configuration file of credential provider plugins, or directory of such files")
 	fs.StringVar(&o.CredentialProviderBinDir, "image-credential-provider-bin-dir", o.CredentialProviderBinDir,
-		"directory of credential provider plugins; has no effect yet")
+		"directory of the programs of credential provider plugins")
 	fs.StringVar(&o.LockFile, "lock-file", o.LockFile, "lock file; has no effect yet")
 	fs.BoolVar(&o.ExitOnLockContention, "exit-on-lock-contention", o.ExitOnLockContention,
 		"exit when another process opens --lock-file; has no effect yet")

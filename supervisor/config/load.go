@@ -57,6 +57,9 @@ func (l *loader) load() (Config, []Problem) {
 		origins: l.origins,
 	}
 	c.warnings = l.warnings(c.gates)
+	if c.providers, c.providersHash, problems = l.readProviders(options, c.gates); problems != nil {
+		return Config{}, problems
+	}
 	if err := c.Validate(); err != nil {
 		return Config{}, err.(*Error).Problems //nolint:errorlint // Validate gives nothing else
 	}

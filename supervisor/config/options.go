@@ -43,7 +43,7 @@ type Options struct {
 	// CloudProvider is "" or external. (--cloud-provider)
 	CloudProvider string
 	// CredentialProviderConfig and CredentialProviderBinDir name credential provider
-	// plugins. They have no effect yet. (--image-credential-provider-config,
+	// plugins. (--image-credential-provider-config,
 	// --image-credential-provider-bin-dir)
 	CredentialProviderConfig, CredentialProviderBinDir string
 	// LockFile has no effect yet. (--lock-file)

@@ -67,6 +67,7 @@ type Metrics struct {
 	pullTimes                          *prometheus.HistogramVec
 	assigned                           *assigned
 	claims                             *claims
+	pulling                            *pulling
 
 	served      *prometheus.CounterVec
 	servedTimes *prometheus.HistogramVec
@@ -163,7 +164,7 @@ func New(c Config) (*Metrics, error) {
 	m.pullTimes = m.histograms("kubelet_image_pull_duration_seconds", "Duration in seconds to pull an image.", pullBuckets,
 		"image_size_in_bytes")
 
-	m.assigned, m.claims = m.newAssigned(), m.newClaims()
+	m.assigned, m.claims, m.pulling = m.newAssigned(), m.newClaims(), m.newPulling()
 
 	request := []string{"method", "path", "server_type", "long_running"}
 	m.served = m.counters("kubelet_http_requests_total",

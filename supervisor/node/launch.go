@@ -331,6 +331,7 @@ func (l *launch) connectPorts(context.Context) error {
 		Facts: l.machine.facts,
 	}
 	l.connectPlugins()
+	l.connectCredentials()
 	if l.machine.own != nil {
 		l.ports.Cgroups = l.machine.own.port
 	}

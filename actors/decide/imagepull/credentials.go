@@ -2,8 +2,11 @@ package imagepull
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -12,7 +15,49 @@ import (
 )
 
 // Credential is a name and a password for a registry. The zero value is no credential.
-type Credential struct{ Username, Password string }
+type Credential struct {
+	Username, Password string
+	// Email is deprecated, and no registry is told of it. It tells pull secrets apart: see Hash.
+	Email string
+}
+
+// Hash tells a credential from others, and nothing of what it is, in pull records (KEP-2535): the hex SHA-256 of its
+// JSON as the configuration of a registry client.
+func (c Credential) Hash() string {
+	data, err := json.Marshal(struct {
+		Username string `json:"username,omitempty"`
+		Password string `json:"password,omitempty"`
+		Email    string `json:"email,omitempty"`
+	}{c.Username, c.Password, c.Email})
+	if err != nil {
+		panic(err) // three strings
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
+// Owner is whose a credential is.
+type Owner uint8
+
+const (
+	// Node: each pod of this node has it.
+	Node Owner = iota
+	// OfSecret: those that name a pull secret.
+	OfSecret
+	// OfServiceAccount: those that run as a service account, whose token a credential provider plugin was given.
+	OfServiceAccount
+)
+
+// Source is where a credential is from. The zero value is the node.
+type Source struct {
+	Owner                Owner
+	UID, Namespace, Name string
+}
+
+// Offer is a credential for an image, and where it is from.
+type Offer struct {
+	Credential
+	Source Source
+}
 
 // Credentials are the entries of pull secrets that fit an image, in the order in which to try them:
 // within a secret, the longest path first. broken names secrets without a readable configuration.
@@ -21,53 +66,64 @@ type Credential struct{ Username, Password string }
 // registries, with an optional port and path. The path must be a prefix of the image's path. A * in
 // the host name matches part of one label. https://index.docker.io/v1/ is the key of docker.io.
 // (Kubernetes documentation, "Images", "Interpretation of config.json")
-func Credentials(image string, secrets []*v1.Secret) (fit []Credential, broken []string) {
+func Credentials(image string, secrets []*v1.Secret) (fit []Offer, broken []string) {
 	r, err := Parse(image)
 	if err != nil {
 		return nil, nil
 	}
 	for _, s := range secrets {
-		entries, ok := dockerConfig(s)
+		logins, ok := ofSecret(s)
 		if !ok {
 			broken = append(broken, s.Name)
 			continue
 		}
-		slices.SortFunc(entries, func(a, b entry) int {
-			return cmp.Or(cmp.Compare(b.key, a.key), cmp.Compare(a.name, b.name))
-		})
-		found := false
-		for _, e := range entries {
-			if e.fits(r) {
-				found = true
-				fit = add(fit, e.Credential)
-			}
-		}
-		for _, e := range entries {
-			if !found && r.Domain == defaultDomain && e.key == legacyDomain {
-				fit = add(fit, e.Credential)
-			}
+		from := Source{OfSecret, string(s.UID), s.Namespace, s.Name}
+		for _, c := range Fitting(r, logins) {
+			fit = add(fit, Offer{c, from})
 		}
 	}
 	return fit, broken
 }
 
-func add(list []Credential, c Credential) []Credential {
+// Fitting are the credentials for an image, in the order in which to try them: the longest path first.
+func Fitting(r Reference, logins []Login) (fit []Credential) {
+	logins = slices.SortedStableFunc(slices.Values(logins), func(a, b Login) int {
+		return cmp.Compare(registryKey(b.Registry), registryKey(a.Registry))
+	})
+	for _, l := range logins {
+		if Match(registryKey(l.Registry), r) {
+			fit = add(fit, l.Credential)
+		}
+	}
+	if len(fit) > 0 || r.Domain != defaultDomain {
+		return fit
+	}
+	for _, l := range logins {
+		if registryKey(l.Registry) == legacyDomain {
+			fit = add(fit, l.Credential)
+		}
+	}
+	return fit
+}
+
+func add[T comparable](list []T, c T) []T {
 	if slices.Contains(list, c) {
 		return list
 	}
 	return append(list, c)
 }
 
-// entry is one registry of a docker configuration.
-type entry struct {
-	// key is host[:port][/path], name the original key.
-	key, name string
+// Login is one registry of a docker configuration, or of the answer of a credential provider plugin.
+type Login struct {
+	// Registry is host[:port][/path], which may begin with a scheme.
+	Registry string
 	Credential
 }
 
-// fits says whether e is for the repository of an image.
-func (e *entry) fits(r Reference) bool {
-	host, prefix := e.key, ""
+// Match says whether an image is in a repository that a pattern names: host[:port][/path]. A * in the host matches part
+// of one label, the port must be the same, and the path a prefix of the image's.
+func Match(pattern string, r Reference) bool {
+	host, prefix := pattern, ""
 	if i := strings.IndexByte(host, '/'); i >= 0 {
 		host, prefix = host[:i], host[i+1:]
 	}
@@ -96,40 +152,48 @@ func splitPort(host string) (name, port string) {
 type login struct {
 	Username string `json:"username"`
 	Password string `json:"password"`
+	Email    string `json:"email"`
 	// Auth is base64 of username:password, and takes precedence.
 	Auth string `json:"auth"`
 }
 
-// dockerConfig reads a secret; ok is false if it holds no docker configuration.
-func dockerConfig(s *v1.Secret) (entries []entry, ok bool) {
-	logins := map[string]login{}
-	switch {
-	case s.Type == v1.SecretTypeDockerConfigJson && len(s.Data[v1.DockerConfigJsonKey]) > 0:
-		var file struct {
-			Auths map[string]login `json:"auths"`
-		}
-		if json.Unmarshal(s.Data[v1.DockerConfigJsonKey], &file) != nil {
-			return nil, false
-		}
-		logins = file.Auths
+// ofSecret reads a secret; ok is false if it holds no docker configuration.
+func ofSecret(s *v1.Secret) (logins []Login, ok bool) {
+	switch data := s.Data[v1.DockerConfigJsonKey]; {
+	case s.Type == v1.SecretTypeDockerConfigJson && len(data) > 0:
+		return DockerConfig(data, false)
 	case s.Type == v1.SecretTypeDockercfg && len(s.Data[v1.DockerConfigKey]) > 0:
-		if json.Unmarshal(s.Data[v1.DockerConfigKey], &logins) != nil {
-			return nil, false
-		}
+		return DockerConfig(s.Data[v1.DockerConfigKey], true)
 	default:
 		return nil, false
 	}
-	for name, l := range logins { // order-free: sorted by Credentials
-		c := Credential{l.Username, l.Password}
+}
+
+// DockerConfig reads a docker configuration: config.json, or .dockercfg, which is legacy. The logins are sorted.
+func DockerConfig(data []byte, legacy bool) (out []Login, ok bool) {
+	var file struct {
+		Auths map[string]login `json:"auths"`
+	}
+	into := any(&file)
+	if legacy {
+		into = &file.Auths
+	}
+	if json.Unmarshal(data, into) != nil {
+		return nil, false
+	}
+	for _, name := range slices.Sorted(maps.Keys(file.Auths)) {
+		l := file.Auths[name]
+		c := Credential{Username: l.Username, Password: l.Password}
 		if l.Auth != "" {
 			var fine bool
 			if c, fine = decodeAuth(l.Auth); !fine {
 				return nil, false
 			}
 		}
-		entries = append(entries, entry{key: registryKey(name), name: name, Credential: c})
+		c.Email = l.Email
+		out = append(out, Login{Registry: name, Credential: c})
 	}
-	return entries, true
+	return out, true
 }
 
 func decodeAuth(s string) (Credential, bool) {
@@ -138,7 +202,7 @@ func decodeAuth(s string) (Credential, bool) {
 		return Credential{}, false
 	}
 	user, password, ok := strings.Cut(string(raw), ":")
-	return Credential{user, password}, ok
+	return Credential{Username: user, Password: password}, ok
 }
 
 // registryKey is a key of a docker configuration without its scheme, and without the version of the

@@ -1,8 +1,10 @@
 package imagepull
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -82,10 +84,70 @@ func TestCredentialsOfSeveralSecrets(t *testing.T) {
 		v1.DockerConfigJsonKey: []byte(`{"auths":{"reg.io":{"auth":"` + base64.RawStdEncoding.EncodeToString([]byte("x:y")) + `"}}}`),
 	}}
 	fit, broken := Credentials("reg.io/app", []*v1.Secret{opaque, pullSecret(t, "s", "reg.io"), bad, old, noAuth, unpadded, old})
-	if want := []Credential{{"reg.io", "pass:word"}, {"u", "p"}, {"x", "y"}}; !slices.Equal(fit, want) {
+	of := func(secret, user, password, email string) Offer {
+		return Offer{Credential{user, password, email}, Source{Owner: OfSecret, Name: secret}}
+	}
+	want := []Offer{of("s", "reg.io", "pass:word", ""), of("old", "u", "p", "e"), of("unpadded", "x", "y", "")}
+	if !slices.Equal(fit, want) {
 		t.Errorf("got %v, want %v", fit, want)
 	}
 	if want := []string{"opaque", "bad", "no-auth"}; !slices.Equal(broken, want) {
 		t.Errorf("broken %v, want %v", broken, want)
+	}
+}
+
+// TestMatch has the cases of Kubernetes' own test of matchImages (pkg/credentialprovider TestURLsMatch), and more.
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		pattern, image string
+		want           bool
+	}{
+		{"*.kubernetes.io", "prefix.kubernetes.io/a", true},
+		{"prefix.*.io", "prefix.kubernetes.io/a", true},
+		{"prefix.kubernetes.*", "prefix.kubernetes.io/a", true},
+		{"*-good.kubernetes.io", "prefix-good.kubernetes.io/a", true},
+		{"*.kubernetes.io/blah", "prefix.kubernetes.io/blah", true},
+		{"prefix.*.io/foo", "prefix.kubernetes.io/foo/bar", true},
+		{"*.kubernetes.io:1111/blah", "prefix.kubernetes.io:1111/blah", true},
+		{"prefix.*.io:1111/foo", "prefix.kubernetes.io:1111/foo/bar", true},
+		{"*.kubernetes.io", "kubernetes.io/a", false},
+		{"*.*.kubernetes.io", "prefix.kubernetes.io/a", false},
+		{"*.*.kubernetes.io", "kubernetes.io/a", false},
+		{"*kubernetes.io", "a.kubernetes.io/a", false},
+		{"*kubernetes.io", "kubernetes.io/a", true},
+		{"*.*.*.kubernetes.io", "a.b.c.kubernetes.io/a", true},
+		{"kubernetes.io", "kubernetes.com/a", false},
+		{"k*.io", "quay.io/a", false},
+		{"*.kubernetes.io:1234/blah", "prefix.kubernetes.io:1111/blah", false},
+		{"prefix.*.io/foo", "prefix.kubernetes.io:1111/foo/bar", false},
+		{"reg.io", "reg.io/a:v1", true},
+		{"reg.io/a", "reg.io/ab/c@sha256:4bcff63911fcb4448bd4fdacec207030997caf25e9bea4045fa6c8c44de311d1", true},
+		{"reg.io/a/", "reg.io/ab", false},
+		{"docker.io", "nginx", true},
+		{"docker.io/library", "nginx:1", true},
+		{"docker.io/library", "me/nginx:1", false},
+	} {
+		r, err := Parse(c.image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Match(c.pattern, r); got != c.want {
+			t.Errorf("%s matches %s: %v", c.pattern, c.image, got)
+		}
+	}
+}
+
+// TestHash: hashes are those of a kubelet, whose records a node may have.
+func TestHash(t *testing.T) {
+	for _, c := range []struct {
+		credential Credential
+		json       string
+	}{
+		{Credential{Username: "u", Password: "p"}, `{"username":"u","password":"p"}`},
+		{Credential{"u", "a<b>&", "e"}, `{"username":"u","password":"a\u003cb\u003e\u0026","email":"e"}`},
+	} {
+		if got, want := c.credential.Hash(), fmt.Sprintf("%x", sha256.Sum256([]byte(c.json))); got != want {
+			t.Errorf("%v: %s, want %s", c.credential, got, want)
+		}
 	}
 }

@@ -1,0 +1,198 @@
+package credentials
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/podobjects"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// begin begins to find out what a plugin has for an ask.
+func (a *credentials) begin(ctx *kernel.Context[Message], id uint64, n int) {
+	q := a.asks[id]
+	t := a.plugins[q.parts[n].plugin].Token
+	name := ""
+	if q.of.Pod != nil {
+		name = q.of.Pod.Spec.ServiceAccountName
+	}
+	switch {
+	case t == nil, name == "" && !t.Required:
+		a.ask(ctx, id, n)
+	case name == "":
+		a.known(id) // static pods have none; another plugin may do
+	case a.deps.API == nil:
+		a.fail(id, n, "it needs a token of service account "+name+", and this node has no apiserver")
+	default:
+		k := port.APIKey{Kind: port.ServiceAccountKind, Namespace: q.of.Pod.Namespace, Name: name}
+		portcall.Do(ctx, a.call("GetServiceAccount", id, n),
+			func(c context.Context, done func(port.APIObject, error)) { a.deps.API.Get(c, k, done) },
+			func(e kernel.EffectID, o port.APIObject, err error) Message { return account{e, id, n, o, err} })
+	}
+}
+
+// call is an effect that calls the apiserver for a part of an ask.
+func (a *credentials) call(kind string, id uint64, n int) kernel.Effect[Message] {
+	q := a.asks[id]
+	return kernel.Effect[Message]{
+		Kind: kind, Object: q.of.Pod.Namespace + "/" + q.of.Pod.Spec.ServiceAccountName, For: q.of.Pod.Namespace + "/" + q.of.Pod.Name,
+		Lane: fmt.Sprintf("account/%d/%d", id, n), Pool: CallPool, Deadline: callDeadline,
+	}
+}
+
+func (a *credentials) gotAccount(ctx *kernel.Context[Message], m account) {
+	q := a.asks[m.ask]
+	if q == nil {
+		return
+	}
+	p := &q.parts[m.part]
+	t := a.plugins[p.plugin].Token
+	o, is := m.object.(*v1.ServiceAccount)
+	switch {
+	case m.err != nil:
+		a.fail(m.ask, m.part, "cannot get the service account of the pod: "+m.err.Error())
+		return
+	case !is:
+		a.fail(m.ask, m.part, "cannot get the service account of the pod: the apiserver gave something else")
+		return
+	}
+	annotations, missing := t.Annotations(o.Annotations)
+	if missing != "" {
+		a.known(m.ask) // so a service account opts in
+		return
+	}
+	p.account = credentialprovider.Account{
+		UID: string(o.UID), Namespace: o.Namespace, Name: o.Name, Annotations: annotations,
+	}
+	k := tokenKey{q.of.Pod.UID, o.Namespace, o.Name, t.Audience}
+	if got, ok := a.tokens[k]; ok && ctx.Now().Before(got.until) {
+		p.account.Token = got.value
+		a.ask(ctx, m.ask, m.part)
+		return
+	}
+	spec := authenticationv1.TokenRequestSpec{
+		Audiences: []string{t.Audience},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Pod", Name: q.of.Pod.Name, UID: q.of.Pod.UID,
+		},
+	}
+	portcall.Do(ctx, a.call("CreateToken", m.ask, m.part),
+		func(c context.Context, done func(authenticationv1.TokenRequestStatus, error)) {
+			a.deps.API.CreateToken(c, o.Namespace, o.Name, spec, done)
+		}, func(e kernel.EffectID, got authenticationv1.TokenRequestStatus, err error) Message {
+			return issued{e, m.ask, m.part, got, err}
+		})
+}
+
+func (a *credentials) issued(ctx *kernel.Context[Message], m issued) {
+	q := a.asks[m.ask]
+	if q == nil {
+		return
+	}
+	p := &q.parts[m.part]
+	if m.err != nil {
+		a.fail(m.ask, m.part, "cannot get a token of the service account of the pod: "+m.err.Error())
+		return
+	}
+	now := ctx.Now()
+	maps.DeleteFunc(a.tokens, func(_ tokenKey, t token) bool { return !now.Before(t.until) })
+	k := tokenKey{q.of.Pod.UID, p.account.Namespace, p.account.Name, a.plugins[p.plugin].Token.Audience}
+	a.tokens[k] = token{m.token.Token, podobjects.RenewAt(now, m.token.ExpirationTimestamp.Time, ctx.Rand().Float64())}
+	p.account.Token = m.token.Token
+	a.ask(ctx, m.ask, m.part)
+}
+
+// ask answers a part from what is kept, or joins or begins the flight that finds it out.
+func (a *credentials) ask(ctx *kernel.Context[Message], id uint64, n int) {
+	q := a.asks[id]
+	part := &q.parts[n]
+	p := a.plugins[part.plugin]
+	if logins, ok := p.cache.Get(p.Provider, q.ref, &part.account, ctx.Now()); ok {
+		part.logins = logins
+		a.known(id)
+		return
+	}
+	key := p.Flight(q.ref.Name(), &part.account)
+	f := p.flights[key]
+	if f == nil {
+		f = &flight{key: key, account: part.account, ref: q.ref}
+		p.flights[key] = f
+		p.queue = append(p.queue, f)
+	}
+	f.waiting = append(f.waiting, waiting{id, n})
+	a.run(ctx, part.plugin)
+}
+
+// run begins the flights of a plugin that there is room for.
+func (a *credentials) run(ctx *kernel.Context[Message], n int) {
+	p := a.plugins[n]
+	for len(p.queue) > 0 && p.running < Runs {
+		f := p.queue[0]
+		p.queue = p.queue[1:]
+		if logins, ok := p.cache.Get(p.Provider, f.ref, &f.account, ctx.Now()); ok { // an answer for more than its image
+			a.land(p, f, logins, "")
+			continue
+		}
+		p.running++
+		request := p.Request(f.ref.Name(), f.account.Token, f.account.Annotations)
+		key := f.key
+		portcall.Do(ctx, kernel.Effect[Message]{
+			Kind: "RunCredentialPlugin", Object: p.Name + " " + f.ref.Name(), Lane: "plugin/" + p.Name + "/" + key,
+			Deadline: PluginDeadline, Patience: patience,
+		}, func(c context.Context, done func([]byte, error)) {
+			a.deps.Plugins.RunPlugin(c, p.Provider, request, done)
+		}, func(id kernel.EffectID, data []byte, err error) Message { return ran{id, n, key, data, err} })
+	}
+}
+
+func (a *credentials) ran(ctx *kernel.Context[Message], m ran) {
+	p := a.plugins[m.plugin]
+	f := p.flights[m.flight]
+	if f == nil {
+		return
+	}
+	p.running--
+	var answer credentialprovider.Answer
+	err := m.err
+	if err == nil {
+		answer, err = p.Read(m.data, f.account.Token)
+	}
+	failure := ""
+	if err != nil {
+		failure = detail(err)
+		ctx.Log().Warn().Str("plugin", p.Name).Str("image", f.ref.Name()).Str("error", failure).
+			Msg("credential provider plugin failed: the image is pulled without credentials of this plugin")
+	} else {
+		p.cache.Put(p.Provider, f.ref, &f.account, answer, ctx.Now())
+	}
+	a.land(p, f, answer.Logins, failure)
+	a.run(ctx, m.plugin)
+}
+
+// land gives all that wait for a flight what it found.
+func (a *credentials) land(p *plugin, f *flight, logins []imagepull.Login, failure string) {
+	delete(p.flights, f.key)
+	for _, w := range f.waiting {
+		if part := &a.asks[w.ask].parts[w.part]; failure == "" {
+			part.logins = logins
+		} else {
+			part.failure = failure
+		}
+		a.known(w.ask)
+	}
+}
+
+func detail(err error) string {
+	if e, ok := err.(*port.Error); ok && e.Detail != "" {
+		return e.Detail
+	}
+	return err.Error()
+}

@@ -1,0 +1,94 @@
+package images
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/troupe-dev/troupe/actors/credentials"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// lookupDeadline bounds how long it is waited for credentials: longer than a plugin may take, with one before it.
+const lookupDeadline = 150 * time.Second
+
+// lookup is what a container pulls with apart from pull secrets. It is looked up for each pull: what a plugin answers
+// counts for a while only.
+//
+//	(none) ──needs a pull──► looking ──found, or no answer──► known ──the backoff of its failure is over──► looking
+type lookup struct {
+	// looking is the effect under way, 0 for none; lookedAt is when the last began, zero for never.
+	looking  kernel.EffectID
+	lookedAt time.Time
+	found    credentials.Found
+}
+
+// found is the answer for one container.
+type found struct {
+	id    kernel.EffectID
+	image string
+	found credentials.Found
+	err   error
+}
+
+func (found) isImagesMessage() {}
+
+// Outcome implements kernel.Outcome.
+func (m found) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// offered says whether it is known what a container pulls with. If not, it is found out.
+func (a *images) offered(ctx *kernel.Context[Message], i *image, w *waiter) bool {
+	if a.deps.Lookup == nil {
+		return true
+	}
+	if w.looking != 0 {
+		return false
+	}
+	// The same that has failed fails again until its backoff is over; what it is then may be new.
+	old := i.failures.Count > 0 && !w.lookedAt.After(i.failures.At) && i.pulling == 0 &&
+		!ctx.Now().Before(i.failures.RetryAt(a.deps.Backoff))
+	if !w.lookedAt.IsZero() && !old {
+		return true
+	}
+	name, p := i.name, w.pod
+	w.lookedAt = ctx.Now()
+	w.looking = portcall.Do(ctx, kernel.Effect[Message]{
+		Kind: "LookUpCredentials", Object: name, For: p.Namespace + "/" + p.Name,
+		Lane:     "credentials/" + name + "/" + string(p.UID) + "/" + w.ask.Container,
+		Deadline: lookupDeadline, Patience: time.Minute,
+	}, func(_ context.Context, done func(credentials.Found, error)) {
+		a.deps.Lookup(name, p, func(f credentials.Found) { done(f, nil) })
+	}, func(id kernel.EffectID, f credentials.Found, err error) Message { return found{id, name, f, err} })
+	return false
+}
+
+func (a *images) found(ctx *kernel.Context[Message], m found) {
+	i := a.of[m.image]
+	if i == nil {
+		return
+	}
+	n := slices.IndexFunc(i.waiting, func(w *waiter) bool { return w.looking == m.id })
+	if n < 0 {
+		return // it does not wait any more
+	}
+	w := i.waiting[n]
+	w.looking, w.found = 0, m.found
+	if m.err != nil {
+		w.found.Failures = []string{"credentials could not be looked up: " + m.err.Error()}
+	}
+	a.advance(ctx, i)
+	a.drop(ctx, i)
+}
+
+// pluginFailures are what plugins failed with for those who wait for a pull, each once.
+func (i *image) pluginFailures() (out []string) {
+	for _, w := range i.waiting {
+		for _, f := range w.found.Failures {
+			if !slices.Contains(out, f) {
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,48 @@
+package node
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/troupe-dev/troupe/actors/credentials"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/images"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/pods"
+	"github.com/troupe-dev/troupe/actors/podview"
+)
+
+// spawnImages spawns the actor of images, and that of what they are pulled with.
+func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
+	d := &images.Deps{
+		Runtime: c.Ports.Runtime, Events: c.Ports.Events, Restarted: func() { b.pods.Tell(pods.AskAgain{}) },
+		Backoff:  imagepull.DefaultBackoff(),
+		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
+		Collect: c.imageCollection(ctx.Self()),
+	}
+	if c.Ports.CredentialPlugins != nil {
+		of := &credentials.Deps{Providers: c.Providers, Plugins: c.Ports.CredentialPlugins}
+		if c.Ports.API != nil {
+			of.API = c.Ports.API
+		}
+		b.credentials = spawn(ctx, c.Around, "credentials", credentials.New(of))
+		d.Lookup = func(image string, p *v1.Pod, reply func(credentials.Found)) {
+			b.credentials.Tell(credentials.Lookup{Image: image, Pod: p, Reply: reply})
+		}
+	}
+	b.images = spawn(ctx, c.Around, "images", images.New(d))
+}
+
+// imageCollection is how images that nobody uses are removed.
+func (c *Config) imageCollection(self kernel.Ref[Message]) *images.Collect {
+	of := &images.Collect{
+		Policy: c.ImageGC, Runtime: c.Ports.Runtime, Node: c.Name, Checkpoints: c.Ports.Checkpoints, Removed: c.ImageRemoved,
+		Period: imageLookPeriod, ListPeriod: imageListPeriod, Deadline: callDeadline,
+		Mounted: func(reply func([]string, bool)) { self.Tell(PodView{podview.VolumeImages{Reply: reply}}) },
+	}
+	if c.Ports.Pressure != nil {
+		of.Left = c.Ports.Pressure.Left
+	}
+	return of
+}

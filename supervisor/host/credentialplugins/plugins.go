@@ -1,0 +1,283 @@
+// Package credentialplugins is the adapter of port.CredentialPlugins: it runs the programs of credential provider
+// plugins (exec API credentialprovider.kubelet.k8s.io), and reads the docker configuration of the node.
+//
+// A plugin is a process with a process group of its own. It is killed with its group after a minute, and when it writes
+// more than answerLimit. Nothing that it writes is logged but the end of stderr, without the token that it was given.
+package credentialplugins
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+const (
+	// Timeout is how long a plugin may take, the kubelet's too.
+	Timeout = time.Minute
+	// answerLimit bounds what a plugin may write to stdout, in bytes, complaintLimit what is kept of stderr.
+	answerLimit    = 1 << 20
+	complaintLimit = 2000
+	// shownLimit bounds what is logged of stderr.
+	shownLimit = 400
+	// pipeDelay is how long it is waited for processes that a plugin left with its pipes open.
+	pipeDelay = time.Second
+	// configLimit bounds the docker configuration, in bytes.
+	configLimit = 10 << 20
+)
+
+// Config is what the adapter needs.
+type Config struct {
+	// Dir is where the programs are (--image-credential-provider-bin-dir).
+	Dir string
+	// Root is the root directory of the agent, where the docker configuration is looked for first.
+	Root string
+	Log  zerolog.Logger
+	// Ran is told of each run of a plugin. It must not block.
+	Ran func(plugin string, took time.Duration, failed bool)
+	// Timeout is shorter in tests; zero is Timeout.
+	Timeout time.Duration
+}
+
+// Plugins are the plugins of one agent.
+type Plugins struct {
+	config Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	all    sync.WaitGroup
+}
+
+var _ port.CredentialPlugins = (*Plugins)(nil)
+
+// New makes the adapter.
+func New(c Config) *Plugins {
+	if c.Timeout == 0 {
+		c.Timeout = Timeout
+	}
+	p := &Plugins{config: c}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Close kills all plugins that run.
+func (p *Plugins) Close() {
+	p.mu.Lock()
+	p.cancel()
+	p.mu.Unlock()
+	p.all.Wait()
+}
+
+// begin runs f on another goroutine, which Close waits for.
+func (p *Plugins) begin(f func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		return false
+	}
+	p.all.Go(f)
+	return true
+}
+
+// RunPlugin implements port.CredentialPlugins.
+func (p *Plugins) RunPlugin(
+	ctx context.Context, of *credentialprovider.Provider, request []byte, done func([]byte, error),
+) {
+	fail := func(kind port.ErrorKind, detail string) {
+		done(nil, &port.Error{Kind: kind, Verb: "RunCredentialPlugin", Object: of.Name, Detail: detail})
+	}
+	if !p.begin(func() {
+		ctx, cancel := context.WithTimeout(ctx, p.config.Timeout)
+		defer cancel()
+		defer context.AfterFunc(p.ctx, cancel)()
+		begun := time.Now()
+		data, complaint, err := p.run(ctx, of, request)
+		if p.config.Ran != nil {
+			p.config.Ran(of.Name, time.Since(begun), err != nil)
+		}
+		switch {
+		case err == nil:
+			done(data, nil)
+			return
+		case complaint != "":
+			p.config.Log.Warn().Str("plugin", of.Name).Str("stderr", redact(complaint, request)).
+				Msg("what a credential provider plugin that failed wrote to stderr")
+		}
+		switch {
+		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+			fail(port.Deadline, fmt.Sprintf("no answer within %v: it was killed", p.config.Timeout))
+		case ctx.Err() != nil:
+			fail(port.Canceled, "the agent does not wait for it any more")
+		default:
+			fail(port.Other, err.Error())
+		}
+	}) {
+		fail(port.Canceled, "the agent is stopping")
+	}
+}
+
+// run runs a plugin. complaint is the end of what it wrote to stderr.
+func (p *Plugins) run(
+	ctx context.Context, of *credentialprovider.Provider, request []byte,
+) (answer []byte, complaint string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out, complaints := &limited{limit: answerLimit, full: cancel}, &tail{limit: complaintLimit}
+	c := exec.CommandContext(ctx, filepath.Join(p.config.Dir, of.Name), of.Args...)
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(request), out, complaints
+	c.Env = append(os.Environ(), of.Env...)
+	c.WaitDelay = pipeDelay
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	kill := func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.Cancel = kill
+	err = c.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		_ = kill() // its own children still have its pipes
+		err = errors.New("it ended, but processes that it started did not close its stdout or stderr")
+	}
+	switch {
+	case out.over():
+		return nil, complaints.String(), fmt.Errorf("it wrote more than %d bytes to stdout", answerLimit)
+	case err != nil:
+		if e, is := errors.AsType[*fs.PathError](err); is {
+			err = fmt.Errorf("it can't be run: %w", e.Err)
+		}
+		return nil, complaints.String(), err
+	}
+	return out.bytes(), "", nil
+}
+
+// redact makes one line of what a plugin wrote to stderr, without the token that it was given.
+func redact(complaint string, request []byte) string {
+	var r struct {
+		Token string `json:"serviceAccountToken"`
+	}
+	if json.Unmarshal(request, &r) == nil && r.Token != "" {
+		complaint = strings.ReplaceAll(complaint, r.Token, "<token>")
+	}
+	line := strings.Join(strings.Fields(strings.ToValidUTF8(complaint, "?")), " ")
+	if len(line) > shownLimit {
+		return "…" + strings.ToValidUTF8(line[len(line)-shownLimit:], "")
+	}
+	return line
+}
+
+// limited keeps what is written, up to a limit; then it calls full, once.
+type limited struct {
+	limit int
+	full  func()
+	mu    sync.Mutex
+	data  []byte
+	more  bool
+}
+
+func (l *limited) Write(data []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.more:
+	case len(l.data)+len(data) > l.limit:
+		l.more, l.data = true, nil
+		l.full()
+	default:
+		l.data = append(l.data, data...)
+	}
+	return len(data), nil
+}
+
+func (l *limited) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.more
+}
+
+func (l *limited) bytes() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.data
+}
+
+// tail keeps the end of what is written.
+type tail struct {
+	limit int
+	mu    sync.Mutex
+	data  []byte
+}
+
+func (t *tail) Write(data []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, data[max(0, len(data)-t.limit):]...)
+	t.data = append([]byte(nil), t.data[max(0, len(t.data)-t.limit):]...)
+	return len(data), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.data)
+}
+
+// configs are the files of the docker configuration in the order in which a kubelet looks for them.
+func (p *Plugins) configs() (paths []string) {
+	home, _ := os.UserHomeDir() // none has none
+	for _, dir := range []string{p.config.Root, ".", filepath.Join(home, ".docker"), "/.docker"} {
+		paths = append(paths, filepath.Join(dir, "config.json"))
+	}
+	for _, dir := range []string{p.config.Root, ".", home, "/"} {
+		paths = append(paths, filepath.Join(dir, ".dockercfg"))
+	}
+	return paths
+}
+
+// DockerConfig implements port.CredentialPlugins.
+func (p *Plugins) DockerConfig(_ context.Context, done func(data []byte, legacy bool, err error)) {
+	fail := func(path string, err error) {
+		done(nil, false, &port.Error{Kind: port.Other, Verb: "ReadDockerConfig", Object: path, Detail: err.Error()})
+	}
+	if !p.begin(func() {
+		for _, path := range p.configs() {
+			data, err := readConfig(path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+			case err != nil:
+				fail(path, err)
+				return
+			default:
+				done(data, filepath.Base(path) == ".dockercfg", nil)
+				return
+			}
+		}
+		done(nil, false, nil)
+	}) {
+		fail("", errors.New("the agent is stopping"))
+	}
+}
+
+func readConfig(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a regular file")
+	case info.Size() > configLimit:
+		return nil, fmt.Errorf("it has %d bytes, more than %d", info.Size(), configLimit)
+	}
+	return os.ReadFile(path)
+}

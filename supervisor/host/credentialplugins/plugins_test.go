@@ -1,0 +1,204 @@
+package credentialplugins_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/supervisor/host/credentialplugins"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type rig struct {
+	*testing.T
+	*credentialplugins.Plugins
+	dir, root string
+	log       *bytes.Buffer
+	ran       chan string
+}
+
+func newRig(t *testing.T, timeout time.Duration) *rig {
+	r := &rig{T: t, dir: t.TempDir(), root: t.TempDir(), log: &bytes.Buffer{}, ran: make(chan string, 10)}
+	t.Setenv("HOME", t.TempDir())
+	r.Plugins = credentialplugins.New(credentialplugins.Config{
+		Dir: r.dir, Root: r.root, Log: zerolog.New(r.log), Timeout: timeout,
+		Ran: func(plugin string, took time.Duration, failed bool) { r.ran <- fmt.Sprint(plugin, took > 0, failed) },
+	})
+	t.Cleanup(r.Close)
+	return r
+}
+
+// run runs a script as a plugin.
+func (r *rig) run(script, request string, args ...string) (string, error) {
+	r.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, "plugin"), []byte("#!/bin/sh\n"+script), 0o700); err != nil { //nolint:gosec // it is run
+		r.Fatal(err)
+	}
+	return r.runs(&credentialprovider.Provider{Name: "plugin", Args: args, Env: []string{"MINE=yes"}}, request)
+}
+
+func (r *rig) runs(p *credentialprovider.Provider, request string) (string, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	got := make(chan result, 1)
+	r.RunPlugin(r.Context(), p, []byte(request), func(data []byte, err error) { got <- result{data, err} })
+	g := <-got
+	return string(g.data), g.err
+}
+
+func TestRunPlugin(t *testing.T) {
+	r := newRig(t, 0)
+	t.Setenv("HOST_HAS", "this")
+	got, err := r.run(`read -r line; echo "$line|$MINE|$HOST_HAS|$1|$2"; echo noise >&2`, "{}", "--flag", "two words")
+	if want := "{}|yes|this|--flag|two words\n"; got != want || err != nil {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	if ran := <-r.ran; ran != "plugintrue false" && ran != "plugintruefalse" {
+		t.Errorf("counted %q", ran)
+	}
+	if r.log.Len() > 0 {
+		t.Errorf("logged %s", r.log)
+	}
+	if _, err = r.run("exec 0<&-; echo fine", strings.Repeat("x", 1<<20)); err != nil && !strings.Contains(err.Error(), "pipe") {
+		t.Errorf("one that does not read: %v", err)
+	}
+}
+
+// TestHostilePlugins: each failure has a reason, nothing runs afterwards, and no secret is in the log.
+func TestHostilePlugins(t *testing.T) {
+	const request = `{"serviceAccountToken":"tok-secret"}`
+	for _, c := range []struct {
+		name, script, want, logged string
+		kind                       port.ErrorKind
+	}{
+		{"fails", "echo no tok-secret here >&2; echo more >&2; exit 3", "exit status 3", `"stderr":"no <token> here more"`, port.Other},
+		{"hangs", "sleep 1000 & echo $! > $PIDFILE; wait", "no answer within 300ms: it was killed", "", port.Deadline},
+		{"hangs, and ignores signals", "trap '' TERM INT HUP; sleep 1000 & echo $! > $PIDFILE; while :; do wait; sleep 0.01; done", "it was killed", "", port.Deadline},
+		{"floods stdout", "sleep 1000 & echo $! > $PIDFILE; yes secret", "more than 1048576 bytes", "", port.Other},
+		{"floods stderr", "head -c 50000000 /dev/zero | tr '\\0' x >&2; exit 1", "exit status 1", "xxx", port.Other},
+		{"leaves a process with its pipes", "sleep 1000 & echo $! > $PIDFILE; echo secret", "did not close its stdout", "", port.Other},
+		{"is killed", "kill -9 $$", "signal: killed", "", port.Other},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			timeout := 20 * time.Second
+			if c.kind == port.Deadline {
+				timeout = 300 * time.Millisecond
+			}
+			r := newRig(t, timeout)
+			pidFile := filepath.Join(r.root, "pid")
+			t.Setenv("PIDFILE", pidFile)
+			data, err := r.run(c.script, request)
+			if err == nil || data != "" || !strings.Contains(err.Error(), c.want) || port.KindOf(err) != c.kind {
+				t.Errorf("%q, %v (%v)", data, err, port.KindOf(err))
+			}
+			r.Close()
+			if log := r.log.String(); strings.Contains(log, "tok-secret") || !strings.Contains(log, c.logged) || len(log) > 1000 {
+				t.Errorf("logged %s", log)
+			}
+			if text, err := os.ReadFile(pidFile); err == nil {
+				awaitGone(t, string(text))
+			}
+		})
+	}
+}
+
+// awaitGone waits until a process has ended.
+func awaitGone(t *testing.T, text string) {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for ; time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+	}
+	t.Errorf("process %d is still there", pid)
+}
+
+func TestNoProgram(t *testing.T) {
+	r := newRig(t, 0)
+	if _, err := r.runs(&credentialprovider.Provider{Name: "absent"}, "{}"); err == nil || !strings.Contains(err.Error(), "it can't be run: no such file") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestClose: plugins that run are killed, and none begins.
+func TestClose(t *testing.T) {
+	r := newRig(t, 0)
+	pidFile := filepath.Join(r.root, "pid")
+	t.Setenv("PIDFILE", pidFile)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.run("echo $$ > $PIDFILE.new; mv $PIDFILE.new $PIDFILE; sleep 1000", "{}")
+		ended <- err
+	}()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Stat(pidFile); err == nil {
+			break
+		}
+	}
+	r.Close()
+	if err := <-ended; port.KindOf(err) != port.Canceled {
+		t.Errorf("one that ran: %v", err)
+	}
+	if _, err := r.run("echo", "{}"); port.KindOf(err) != port.Canceled {
+		t.Errorf("one after that: %v", err)
+	}
+}
+
+// TestDockerConfig: the first of the files counts.
+func TestDockerConfig(t *testing.T) {
+	r := newRig(t, 0)
+	t.Chdir(t.TempDir())
+	home := os.Getenv("HOME")
+	read := func() string {
+		got := make(chan string, 1)
+		r.DockerConfig(t.Context(), func(data []byte, legacy bool, err error) { got <- fmt.Sprintf("%s %v %v", data, legacy, err) })
+		return <-got
+	}
+	if got := read(); got != " false <nil>" {
+		t.Skipf("this machine has one: %s", got)
+	}
+	for _, f := range []struct{ path, want string }{
+		{filepath.Join(home, ".dockercfg"), "true"}, {filepath.Join(r.root, ".dockercfg"), "true"},
+		{filepath.Join(home, ".docker", "config.json"), "false"}, {filepath.Join(r.root, "config.json"), "false"},
+	} {
+		if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(f.path, []byte(f.path), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := read(), f.path+" "+f.want+" <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if err := os.Remove(filepath.Join(r.root, "config.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(r.root, "config.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); !strings.Contains(got, "not a regular file") {
+		t.Errorf("a directory: %s", got)
+	}
+}
