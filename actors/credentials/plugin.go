@@ -43,7 +43,8 @@ func (a *credentials) begin(ctx *kernel.Context[Message], id uint64, n int) {
 func (a *credentials) call(kind string, id uint64, n int) kernel.Effect[Message] {
 	q := a.asks[id]
 	return kernel.Effect[Message]{
-		Kind: kind, Object: q.of.Pod.Namespace + "/" + q.of.Pod.Spec.ServiceAccountName, For: q.of.Pod.Namespace + "/" + q.of.Pod.Name,
+		Kind: kind, Object: q.of.Pod.Namespace + "/" + q.of.Pod.Spec.ServiceAccountName,
+		For:  q.of.Pod.Namespace + "/" + q.of.Pod.Name,
 		Lane: fmt.Sprintf("account/%d/%d", id, n), Pool: CallPool, Deadline: callDeadline,
 	}
 }

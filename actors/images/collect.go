@@ -348,6 +348,7 @@ func (a *images) inspected(ctx *kernel.Context[Message], m inspected) {
 func (a *images) plan(ctx *kernel.Context[Message]) {
 	c, now := &a.collector, ctx.Now()
 	c.ages, c.listedAt, c.dirty = c.ages.See(c.list, c.used, now), c.begun, true
+	a.prune(ctx, c.list, c.begun)
 	candidates := imagegc.Candidates(c.list, c.used, c.ages)
 	if c.all() {
 		c.queue = imagegc.All(candidates)
@@ -405,6 +406,7 @@ func (a *images) removed(ctx *kernel.Context[Message], m removed) {
 	case m.err == nil:
 		c.gone, c.freed = c.gone+1, c.freed+m.bytes
 		delete(c.ages, m.image)
+		a.imageRemoved(ctx, m.image)
 		if a.deps.Collect.Removed != nil {
 			a.deps.Collect.Removed(m.reason)
 		}

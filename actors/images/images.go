@@ -17,7 +17,6 @@ package images
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -29,10 +28,10 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/backoff"
 	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/kernel"
 	"github.com/troupe-dev/troupe/actors/pod"
 	"github.com/troupe-dev/troupe/actors/port"
-	"github.com/troupe-dev/troupe/actors/portcall"
 )
 
 // PullPool is the pool of slots that bounds how many pulls run at once.
@@ -119,12 +118,17 @@ type Deps struct {
 	CheckDeadline, PullDeadline time.Duration
 	// Collect removes images that nobody uses; nil keeps all.
 	Collect *Collect
+	// Records are how images were pulled; nil: each pod may use each image that is there.
+	Records *Records
 }
 
 // New makes the constructor of the actor.
 func New(deps *Deps) func() kernel.Behavior[Message] {
 	return func() kernel.Behavior[Message] {
-		return &images{deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}}
+		return &images{deps: deps, of: map[string]*image{}, held: map[types.UID]map[string]string{}, records: records{
+			settling: map[string]kernel.EffectID{}, intents: map[string]bool{}, pulled: map[string]*pullrecord.Record{},
+			damaged: map[string]bool{},
+		}}
 	}
 }
 
@@ -135,6 +139,7 @@ type images struct {
 	// held are the images of living pods, by container: no list shows yet that they are used.
 	held      map[types.UID]map[string]string
 	collector collector
+	records   records
 }
 
 // image is all that is known of one image.
@@ -158,8 +163,10 @@ type image struct {
 	next, tried []imagepull.Credential
 	// inherited: the pull under way is a predecessor's; its credential is unknown.
 	inherited bool
-	timer     func() bool
-	waiting   []*waiter
+	// by is whose the credential of the pull under way is.
+	by      []imagepull.Offer
+	timer   func() bool
+	waiting []*waiter
 }
 
 // waiter is one container that waits for an image.
@@ -172,6 +179,8 @@ type waiter struct {
 	// told is what it was told last; pulled, that it was told of a pull.
 	told   imagepull.Image
 	pulled bool
+	// verdict is whether it may use the image that is there.
+	verdict verdict
 }
 
 // Start implements kernel.Behavior.
@@ -189,6 +198,7 @@ func (a *images) Start(ctx *kernel.Context[Message]) {
 	if a.deps.Collect != nil {
 		a.startCollecting(ctx)
 	}
+	a.loadRecords(ctx)
 	if ctx.Incarnation() > 1 {
 		a.deps.Restarted()
 	}
@@ -223,6 +233,18 @@ func (a *images) Receive(ctx *kernel.Context[Message], m Message) {
 		a.pulled(ctx, m)
 	case found:
 		a.found(ctx, m)
+	case recordsLoaded:
+		a.recordsLoaded(ctx, m)
+	case settled:
+		a.settled(ctx, m)
+	case intended:
+		a.intended(ctx, m)
+	case recorded:
+		a.recorded(ctx, m)
+	case reload:
+		a.loadRecords(ctx)
+	case settleAgain:
+		a.settle(ctx, m.image)
 	case retry:
 		if i, ok := a.of[m.image]; ok {
 			i.timer = nil
@@ -332,10 +354,19 @@ func (a *images) advance(ctx *kernel.Context[Message], i *image) {
 			looking = append(looking, w)
 			continue
 		}
-		switch imagepull.Decide(w.ask.Policy, i.name, i.present) {
+		decision := imagepull.Decide(w.ask.Policy, i.name, i.present)
+		if decision == imagepull.UsePresent {
+			v := a.verify(ctx, i, w)
+			if v == unverified {
+				continue
+			}
+			// Who may not use it is told what it would be told if it were not there.
+			decision = imagepull.Decide(w.ask.Policy, i.name, v == allowed)
+		}
+		switch decision {
 		case imagepull.UsePresent:
 			if !w.pulled {
-				a.event(ctx, w, false, "Pulled", fmt.Sprintf("Container image %q already present on machine", i.name))
+				a.event(ctx, w, false, "Pulled", imagepull.PresentMessage(i.name, a.deps.Records != nil))
 			}
 			a.ready(i, w)
 		case imagepull.NeverPresent:
@@ -395,59 +426,6 @@ func (a *images) wake(ctx *kernel.Context[Message], i *image, at time.Time) {
 		i.timer()
 	}
 	i.timer = ctx.After(at.Sub(ctx.Now()), retry{i.name})
-}
-
-func (a *images) look(ctx *kernel.Context[Message], i *image) {
-	name := i.name
-	e := kernel.Effect[Message]{Kind: "ImageStatus", Object: name, Lane: "status/" + name, Deadline: a.deps.CheckDeadline}
-	i.checking = portcall.Do(ctx, e, func(c context.Context, done func(checked, error)) {
-		a.deps.Runtime.ImageStatus(c, name, func(info observed.Image, ok bool, err error) {
-			done(checked{info: &info, ok: ok}, err)
-		})
-	}, func(id kernel.EffectID, m checked, err error) Message {
-		m.id, m.image, m.err = id, name, err
-		return m
-	})
-}
-
-func (a *images) checked(ctx *kernel.Context[Message], m checked) {
-	i := a.of[m.image]
-	if i == nil || i.checking != m.id {
-		return // late: it was asked for again, or nobody wants to know
-	}
-	i.checking = 0
-	if m.err != nil {
-		a.unknown(ctx, i, fmt.Sprintf("Failed to inspect image %q: %s", i.name, detail(m.err)))
-		return
-	}
-	i.looks = imagepull.Failures{}
-	i.checkedAt, i.present, i.info = ctx.Now(), m.ok, m.info
-	if !m.ok && slices.ContainsFunc(i.waiting, func(w *waiter) bool { return w.pulled }) {
-		// Again at once would be again and again.
-		for _, w := range i.waiting {
-			w.pulled = false
-		}
-		i.tried = append(i.tried, i.with)
-		a.failed(ctx, i, imagepull.ErrImagePull, "the image was pulled, but the runtime does not have it")
-		return
-	}
-	a.advance(ctx, i)
-	a.drop(ctx, i)
-}
-
-// unknown is what becomes of those who wait for a look that failed: it says
-// nothing of the image, and is not held against it for long.
-func (a *images) unknown(ctx *kernel.Context[Message], i *image, message string) {
-	now := ctx.Now()
-	i.looks = i.looks.Failed(imagepull.ImageInspectError, message, now)
-	for _, w := range i.waiting {
-		if w.ask.Policy != v1.PullAlways && !a.fresh(i, now) {
-			a.event(ctx, w, true, "InspectFailed", message)
-			a.tell(w, imagepull.Image{State: imagepull.Failed, Reason: imagepull.ImageInspectError, Message: message})
-		}
-	}
-	a.advance(ctx, i)
-	a.drop(ctx, i)
 }
 
 func (a *images) ready(i *image, w *waiter) {

@@ -28,6 +28,10 @@ func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 		}
 	}
 	i.begun = ctx.Now()
+	if a.deps.Records != nil {
+		a.intend(ctx, i)
+		return
+	}
 	a.pullNext(ctx, i, waiters[0].pod)
 }
 
@@ -36,6 +40,7 @@ func (a *images) pull(ctx *kernel.Context[Message], i *image, waiters []*waiter)
 func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 	name := i.name
 	i.with, i.next, i.inherited = i.next[0], i.next[1:], false
+	i.by = i.owners()
 	var auth *port.ImageAuth
 	if i.with != (imagepull.Credential{}) {
 		auth = &port.ImageAuth{Username: i.with.Username, Password: i.with.Password}
@@ -52,6 +57,9 @@ func (a *images) pullNext(ctx *kernel.Context[Message], i *image, p *v1.Pod) {
 
 func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 	i := a.of[m.image]
+	if (i == nil || i.pulling != m.id) && m.err == nil {
+		a.record(ctx, m.ref, m.image, nil) // it was given up, and has worked after all
+	}
 	if i == nil {
 		return
 	}
@@ -74,6 +82,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 			i.tried = append(i.tried, i.next...)
 		}
 		i.next = nil
+		a.notPulled(ctx, i.name)
 		reason := imagepull.ErrImagePull
 		switch port.KindOf(m.err) {
 		case port.InvalidImageName:
@@ -91,6 +100,7 @@ func (a *images) pulled(ctx *kernel.Context[Message], m pulled) {
 		return
 	}
 	i.failures, i.tried = imagepull.Failures{}, nil
+	a.recordPull(ctx, i, m.ref)
 	// A pull gives the reference; who needs the image's user looks at it now. It
 	// was made for those who have what it was made with.
 	for _, w := range i.waiting {
@@ -118,7 +128,7 @@ func (a *images) failed(ctx *kernel.Context[Message], i *image, reason, message 
 	var pulling []*waiter
 	for _, w := range i.waiting {
 		if w.secrets.known && w.looking == 0 &&
-			imagepull.Decide(w.ask.Policy, i.name, i.present) == imagepull.Pull &&
+			imagepull.Decide(w.ask.Policy, i.name, i.present && w.verdict != refused) == imagepull.Pull &&
 			len(i.untried([]*waiter{w})) == 0 {
 			pulling = append(pulling, w)
 			a.event(ctx, w, true, "Failed", text)
@@ -147,4 +157,30 @@ func (a *images) backOff(ctx *kernel.Context[Message], i *image, pulling []*wait
 		}
 	}
 	return until
+}
+
+// owners are whose the credential of the pull under way is, among those who wait for the image.
+func (i *image) owners() (out []imagepull.Offer) {
+	for _, w := range i.waiting {
+		for _, o := range w.offers(i.name) {
+			if w.secrets.known && o.Credential == i.with && !slices.Contains(out, o) {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+// recordPull notes with whose credentials an image was pulled. Whoever waits now and has the same was pulled for, too.
+func (a *images) recordPull(ctx *kernel.Context[Message], i *image, ref string) {
+	var by []imagepull.Offer
+	switch {
+	case i.inherited: // nobody knows
+	case i.with == (imagepull.Credential{}):
+		by = []imagepull.Offer{{}} // it needs none
+	default:
+		by = append(i.by, i.owners()...)
+	}
+	a.record(ctx, ref, i.name, by)
+	i.by = nil
 }

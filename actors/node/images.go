@@ -21,6 +21,9 @@ func (b *below) spawnImages(ctx *kernel.Context[Message], c *Config) {
 		FreshFor: 5 * time.Second, LookEvery: 20 * time.Second, CheckDeadline: callDeadline, PullDeadline: c.PullDeadline,
 		Collect: c.imageCollection(ctx.Self()),
 	}
+	if c.PullPolicy != nil && c.Ports.PullRecords != nil {
+		d.Records = &images.Records{Files: c.Ports.PullRecords, Policy: *c.PullPolicy, Counts: c.PullCounts}
+	}
 	if c.Ports.CredentialPlugins != nil {
 		of := &credentials.Deps{Providers: c.Providers, Plugins: c.Ports.CredentialPlugins}
 		if c.Ports.API != nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/podcgroup"
 	"github.com/troupe-dev/troupe/actors/decide/podgc"
 	"github.com/troupe-dev/troupe/actors/decide/podspec"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/actors/decide/shutdown"
 	"github.com/troupe-dev/troupe/actors/devices"
 	"github.com/troupe-dev/troupe/actors/gc"
@@ -94,6 +95,8 @@ type Ports struct {
 	// nil where pods can't have ResourceClaims. They need API and States.
 	DRADrivers     port.DRADrivers
 	ResourceSlices port.ResourceSlices
+	// PullRecords are how images were pulled, needed with Config.PullPolicy.
+	PullRecords port.PullRecords
 	// CredentialPlugins are the machine's; nil: images are pulled with pull secrets only.
 	CredentialPlugins port.CredentialPlugins
 	Events            port.Recorder
@@ -167,6 +170,10 @@ type Config struct {
 	// RelistSlow is the time between relists while events arrive, RelistFast without events.
 	RelistSlow, RelistFast time.Duration
 	PullDeadline           time.Duration
+	// PullPolicy says which pods may use an image that is there; nil: all. PullCounts, if set, counts that. It must not
+	// block.
+	PullPolicy *pullrecord.Policy
+	PullCounts images.RecordCounts
 	// Providers are the credential provider plugins that Ports.CredentialPlugins runs.
 	Providers []credentialprovider.Provider
 	// Eviction is how the node protects itself while a resource runs short. Evicted, if set, counts evictions

@@ -80,6 +80,7 @@ func Of(c config.Config) Config {
 			LogRotation: logrotate.Policy{MaxSize: rotation.MaxSize, MaxFiles: rotation.MaxFiles},
 			LogInterval: rotation.Interval,
 			Shutdown:    c.Shutdown(),
+			PullPolicy:  c.PullVerification(),
 			Cluster:     cluster(c),
 		},
 		Pulls: pulls, LogWorkers: rotation.Workers,

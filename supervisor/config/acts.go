@@ -2,8 +2,6 @@ package config
 
 import (
 	"strings"
-
-	kubelet "k8s.io/kubelet/config/v1beta1"
 )
 
 // actsOn are the fields of KubeletConfiguration that this version acts on. One
@@ -31,6 +29,7 @@ var actsOn = map[string]struct{}{
 	"kernelMemcgNotification": {}, "localStorageCapacityIsolation": {}, "mergeDefaultEvictionSettings": {},
 	"enforceNodeAllocatable": {}, "failCgroupV1": {}, "failSwapOn": {}, "fileCheckFrequency": {},
 	"healthzBindAddress": {}, "healthzPort": {}, "httpCheckFrequency": {}, "imageServiceEndpoint": {},
+	"imagePullCredentialsVerificationPolicy": {}, "preloadedImagesVerificationAllowlist": {},
 	"imageGCHighThresholdPercent": {}, "imageGCLowThresholdPercent": {}, "imageMaximumGCAge": {}, "imageMinimumGCAge": {},
 	"contentType": {}, "enableControllerAttachDetach": {}, "eventBurst": {}, "eventRecordQPS": {},
 	"kubeAPIBurst": {}, "kubeAPIQPS": {}, "nodeLeaseDurationSeconds": {}, "nodeStatusMaxImages": {},
@@ -73,7 +72,7 @@ var actsOnGate = map[string]struct{}{
 	"RestartAllContainersOnContainerExits": {}, "ExtendWebSocketsToKubelet": {},
 	// A field that acts is refused without one of these.
 	"CustomCPUCFSQuotaPeriod": {}, "NodeLogQuery": {}, "QOSReserved": {}, "RotateKubeletServerCertificate": {},
-	tokenGate: {},
+	tokenGate: {}, pullGate: {},
 }
 
 // absentByDefault are feature gates that are on by default in a kubelet, for features that this version does not
@@ -136,16 +135,4 @@ func withoutEffectInGroup(group string, gates Gates) []string {
 		}
 	}
 	return names
-}
-
-// Unprotected are the protections of a kubelet with this configuration that this version does not give, one line
-// each. They are missing even if no setting was given.
-func (c Config) Unprotected() []string {
-	if !c.gates.on("KubeletEnsureSecretPulledImages") ||
-		c.kubelet.ImagePullCredentialsVerificationPolicy == kubelet.NeverVerify {
-		return nil
-	}
-	return []string{"image pull credentials are not verified (imagePullCredentialsVerificationPolicy): a pod can use a " +
-		"private image that another pod has pulled, without credentials (imagePullSecrets) of its own; use " +
-		"imagePullPolicy: Always, or the admission plugin AlwaysPullImages, for pods that do not trust each other"}
 }

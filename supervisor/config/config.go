@@ -18,6 +18,7 @@ import (
 	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/eviction"
 	"github.com/troupe-dev/troupe/actors/decide/manifest"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 )
 
 // Config is the agent's whole configuration, complete and checked. It is an immutable value:
@@ -190,6 +191,21 @@ func (c Config) Pulls() Pulls {
 	}
 	return p
 }
+
+// PullVerification says for which images the credentials of pods are verified; nil for none, and no record of pulls.
+// (imagePullCredentialsVerificationPolicy, preloadedImagesVerificationAllowlist)
+func (c Config) PullVerification() *pullrecord.Policy {
+	if !c.gates.on(pullGate) {
+		return nil
+	}
+	return &pullrecord.Policy{
+		Verification: c.kubelet.ImagePullCredentialsVerificationPolicy,
+		Allowlist:    slices.Clone(c.kubelet.PreloadedImagesVerificationAllowlist),
+	}
+}
+
+// pullGate is the feature gate of records of pulls (KEP-2535).
+const pullGate = "KubeletEnsureSecretPulledImages"
 
 // Pulls are the limits on image pulls.
 type Pulls struct {

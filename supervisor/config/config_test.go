@@ -350,8 +350,7 @@ func TestGatesOfFields(t *testing.T) {
 func TestWithoutEffect(t *testing.T) {
 	const none = "settings that have no effect: "
 	for file, want := range map[string]string{
-		"featureGates: {KubeletEnsureSecretPulledImages: true, RecoverVolumeExpansionFailure: true, EnvFiles: true}": none +
-			"featureGates[KubeletEnsureSecretPulledImages], featureGates[RecoverVolumeExpansionFailure]",
+		"featureGates: {KubeletEnsureSecretPulledImages: true, RecoverVolumeExpansionFailure: true, EnvFiles: true}": none + "featureGates[RecoverVolumeExpansionFailure]",
 		"memoryThrottlingFactor: 0.8":                                  none + "memoryThrottlingFactor (needs feature gate MemoryQoS)",
 		"memoryReservationPolicy: None":                                none + "memoryReservationPolicy (needs feature gate MemoryQoS)",
 		"featureGates: {AllAlpha: false}":                              "",
@@ -375,20 +374,6 @@ func TestWithoutEffect(t *testing.T) {
 	for name := range absentByDefault {
 		if g, known := findGate(name); !known || !g.byDefault {
 			t.Errorf("absentByDefault has %s, which is not on by default", name)
-		}
-	}
-}
-
-// TestUnprotected: that pull credentials are not verified is said unless nothing of the kind was asked for.
-func TestUnprotected(t *testing.T) {
-	if got := strings.Join(good(t, nil).Unprotected(), "|"); !strings.Contains(got, "image pull credentials are not verified") {
-		t.Errorf("by default: %q", got)
-	}
-	for _, file := range []string{
-		"imagePullCredentialsVerificationPolicy: NeverVerify\n", "featureGates: {KubeletEnsureSecretPulledImages: false}\n",
-	} {
-		if got := good(t, map[string]string{"etc/k": file}, "--config=/etc/k").Unprotected(); len(got) != 0 {
-			t.Errorf("%s: %q", file, got)
 		}
 	}
 }

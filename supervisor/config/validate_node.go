@@ -50,13 +50,12 @@ func (v *validator) images() {
 		v.invalid(at("imageGCLowThresholdPercent"), low, "must be below imageGCHighThresholdPercent, %d", high)
 	}
 	policy, list := v.ImagePullCredentialsVerificationPolicy, v.PreloadedImagesVerificationAllowlist
-	const gate = "KubeletEnsureSecretPulledImages"
-	if v.needsGate(policy != "", gate, at("imagePullCredentialsVerificationPolicy"), policy) {
+	if v.needsGate(policy != "", pullGate, at("imagePullCredentialsVerificationPolicy"), policy) {
 		choice(v, at("imagePullCredentialsVerificationPolicy"), policy, kubelet.NeverVerify,
 			kubelet.NeverVerifyPreloadedImages,
 			kubelet.NeverVerifyAllowlistedImages, kubelet.AlwaysVerify)
 	}
-	if v.needsGate(len(list) > 0, gate, at("preloadedImagesVerificationAllowlist"), len(list)) &&
+	if v.needsGate(len(list) > 0, pullGate, at("preloadedImagesVerificationAllowlist"), len(list)) &&
 		policy != kubelet.NeverVerifyAllowlistedImages {
 		v.add(field.Forbidden(at("preloadedImagesVerificationAllowlist"),
 			"only for imagePullCredentialsVerificationPolicy NeverVerifyAllowlistedImages"))

@@ -10,6 +10,9 @@ import (
 type pulling struct {
 	pluginErrors *prometheus.CounterVec
 	pluginTimes  *prometheus.HistogramVec
+	verified     *prometheus.CounterVec
+	intents      prometheus.Gauge
+	records      prometheus.Gauge
 }
 
 func (m *Metrics) newPulling() *pulling {
@@ -18,7 +21,21 @@ func (m *Metrics) newPulling() *pulling {
 			"Number of errors from credential provider plugin", "plugin_name"),
 		pluginTimes: m.histograms("kubelet_credential_provider_plugin_duration",
 			"Duration of execution in seconds for credential provider plugin", prometheus.DefBuckets, "plugin_name"),
+		verified: m.counters("kubelet_imagemanager_image_mustpull_checks_total",
+			"Counter for how many times kubelet checked whether credentials need to be re-verified to access an image",
+			"result"),
+		intents: m.gauge("kubelet_imagemanager_ondisk_pullintents", "Number of ImagePullIntents stored on disk."),
+		records: m.gauge("kubelet_imagemanager_ondisk_pulledrecords", "Number of ImagePulledRecords stored on disk."),
 	}
+}
+
+// Verified counts a check whether a pod may use an image that is there.
+func (m *Metrics) Verified(result string) { m.pulling.verified.WithLabelValues(result).Inc() }
+
+// Recorded shows how many intents and records of pulls there are.
+func (m *Metrics) Recorded(intents, records int) {
+	m.pulling.intents.Set(float64(intents))
+	m.pulling.records.Set(float64(records))
 }
 
 // CredentialPluginRan counts a run of a credential provider plugin.

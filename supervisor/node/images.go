@@ -2,9 +2,10 @@ package node
 
 import (
 	"github.com/troupe-dev/troupe/supervisor/host/credentialplugins"
+	"github.com/troupe-dev/troupe/supervisor/host/pullrecords"
 )
 
-// connectCredentials puts the credential provider plugins and the docker configuration of this machine behind a port.
+// connectCredentials puts behind ports what images are pulled with on this machine, and the records of that.
 func (l *launch) connectCredentials() {
 	if _, hash := l.config.CredentialProviders(); hash != "" {
 		l.counters.ProvidersConfigured(hash)
@@ -15,4 +16,5 @@ func (l *launch) connectCredentials() {
 	})
 	l.closers = append(l.closers, plugins.Close)
 	l.ports.CredentialPlugins = plugins
+	l.ports.PullRecords = pullrecords.New(l.root.Path())
 }

@@ -377,7 +377,7 @@ func (l *launch) start(context.Context) error {
 		return err
 	}
 	log := l.options.Log
-	for _, w := range slices.Concat(l.config.Warnings(), l.config.Unprotected(), l.machine.memoryWarnings(l.config)) {
+	for _, w := range slices.Concat(l.config.Warnings(), l.machine.memoryWarnings(l.config)) {
 		log.Warn().Msg(w)
 	}
 	if !l.machine.cgroups.v2 {

@@ -36,8 +36,6 @@ func handsOn(file string) bool {
 
 // readWithoutActing are fields that the code reads, and that users are told have no effect.
 var readWithoutActing = map[string]string{
-	"imagePullCredentialsVerificationPolicy": "Config.Unprotected says that it has no effect",
-
 	"registryPullQPS": "Config.Pulls hands it on, and nobody limits pulls by it yet",
 	"registryBurst":   "Config.Pulls hands it on, and nobody limits pulls by it yet",
 }
@@ -50,7 +48,7 @@ var actWithoutBeingRead = map[string]string{
 }
 
 // gatesOfDefaults are gates that only defaults without effect follow.
-var gatesOfDefaults = []string{"KubeletEnsureSecretPulledImages"}
+var gatesOfDefaults []string
 
 // gatesOfChecks are gates that act by the fields that are refused without them: only checks ask for them.
 var gatesOfChecks = []string{"CustomCPUCFSQuotaPeriod", "NodeLogQuery", "QOSReserved", "RotateKubeletServerCertificate"}

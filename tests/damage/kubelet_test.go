@@ -4,12 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/troupe-dev/troupe/actors/decide/claimstate"
 	"github.com/troupe-dev/troupe/actors/decide/cpustate"
+	"github.com/troupe-dev/troupe/actors/decide/credentialprovider"
 	"github.com/troupe-dev/troupe/actors/decide/devicestate"
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
 	"github.com/troupe-dev/troupe/actors/decide/memorystate"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
 	"github.com/troupe-dev/troupe/tests/damage"
 )
 
@@ -88,6 +92,54 @@ func TestDRAManagerState(t *testing.T) {
 		claims, err := claimstate.Parse(data)
 		if err == nil {
 			_, err = claimstate.Parse(claimstate.Format(claims)) // it is written again
+		}
+		return err
+	})
+	if refused < damage.Readings/4 {
+		t.Errorf("only %d were refused", refused)
+	}
+}
+
+// TestPullRecords: a damaged record of an image pull is told from a good one, and never read as that of another image.
+func TestPullRecords(t *testing.T) {
+	const content = `{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","lastUpdatedTime":"2026-01-01T00:00:00Z",` +
+		`"imageRef":"sha256:1","credentialMapping":{"reg.io/app":{"kubernetesSecrets":[{"uid":"u","namespace":"n","name":"s","credentialHash":"h"}]},` +
+		`"reg.io/b":{"kubernetesServiceAccounts":[{"uid":"u","namespace":"n","name":"a"}]},"reg.io/c":{"nodePodsAccessible":true}}}`
+	same := func(c []byte) []byte { return append([]byte(nil), c...) }
+	refused := damage.Parse(t, content, same, func(data []byte) error {
+		r, err := pullrecord.Parse(pullrecord.FileName("sha256:1"), data)
+		if err != nil {
+			return err
+		}
+		if r.ImageRef != "sha256:1" {
+			t.Errorf("%.200q is of image %q", data, r.ImageRef)
+		}
+		_, _ = pullrecord.Allows(r, "reg.io/app:1", []imagepull.Offer{{Source: imagepull.Source{Owner: imagepull.OfSecret}}})
+		_, err = pullrecord.Parse(pullrecord.FileName("sha256:1"), pullrecord.Encode(r)) // it is written again
+		return err
+	})
+	if refused < damage.Readings/4 {
+		t.Errorf("only %d were refused", refused)
+	}
+	damage.Parse(t, string(pullrecord.Intent("reg.io/app:1")), same, func(data []byte) error {
+		image, err := pullrecord.ParseIntent(pullrecord.FileName("reg.io/app:1"), data)
+		if err == nil && image != "reg.io/app:1" {
+			t.Errorf("%.200q is of image %q", data, image)
+		}
+		return err
+	})
+}
+
+// TestPluginAnswers: a credential provider plugin that writes garbage is refused, in words without anything that it wrote.
+func TestPluginAnswers(t *testing.T) {
+	const version = "credentialprovider.kubelet.k8s.io/v1"
+	const content = `{"kind":"CredentialProviderResponse","apiVersion":"` + version + `","cacheKeyType":"Registry","cacheDuration":"5m",` +
+		`"auth":{"reg.io":{"username":"hush-user","password":"hush-password"},"*.reg.io":{"username":"hush","password":"hush"}}}`
+	p := &credentialprovider.Provider{Name: "p", APIVersion: version}
+	refused := damage.Parse(t, content, func(c []byte) []byte { return append([]byte(nil), c...) }, func(data []byte) error {
+		_, err := p.Read(data, "")
+		if err != nil && strings.Contains(err.Error(), "hush") {
+			t.Errorf("%.200q: the error tells a secret: %v", data, err)
 		}
 		return err
 	})

@@ -121,6 +121,15 @@ func (f Failures) Status(p backoff.Policy, image string, now time.Time) (reason,
 // BackOffMessage is the text of the BackOff event.
 func BackOffMessage(image string) string { return fmt.Sprintf("Back-off pulling image %q", image) }
 
+// PresentMessage says that an image was not pulled; verified: it is known that the pod may use it.
+func PresentMessage(image string, verified bool) string {
+	text := fmt.Sprintf("Container image %q already present on machine", image)
+	if verified {
+		text += " and can be accessed by the pod"
+	}
+	return text
+}
+
 // NeverPresentMessage says why a container with policy Never has no image.
 func NeverPresentMessage(image string) string {
 	return fmt.Sprintf("Container image %q is not present with pull policy of Never", image)

@@ -1,0 +1,269 @@
+// Package pullrecord decides which pods may use an image that is on the node, by the records of how it was pulled
+// (KEP-2535). Records are the kubelet's, one file for each image:
+//
+//	image_manager/pulling/sha256-<of the name>   ImagePullIntent: it is being pulled, or was when an agent was killed
+//	image_manager/pulled/sha256-<of the ID>      ImagePulledRecord: with whose credentials it was pulled
+//
+//	(none) ──pull──► intent ──pulled──► record ──another pulled it, or had the same secret──► record
+//	                   └──failed──► (none)         └──image removed──► (none)
+package pullrecord
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/distribution/reference"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+)
+
+// Record says with whose credentials an image was pulled. It is never changed.
+type Record = kubelet.ImagePulledRecord
+
+const (
+	version    = "kubelet.config.k8s.io/v1beta1"
+	oldVersion = "kubelet.config.k8s.io/v1alpha1"
+	recordKind = "ImagePulledRecord"
+	intentKind = "ImagePullIntent"
+
+	// maxLearned bounds how many secrets a record learns of without a pull, as in a kubelet; maxKnown how many it has.
+	maxLearned = 100
+	maxKnown   = 1000
+)
+
+// FileName is the name of the file of an image: by its name for an intent, by its ID for a record.
+func FileName(image string) string { return fmt.Sprintf("sha256-%x", sha256.Sum256([]byte(image))) }
+
+// Intent is the file of an intent.
+func Intent(image string) []byte {
+	return encode(&kubelet.ImagePullIntent{TypeMeta: metav1.TypeMeta{Kind: intentKind, APIVersion: version}, Image: image})
+}
+
+// Encode is the file of a record.
+func Encode(r *Record) []byte {
+	out := *r
+	out.TypeMeta = metav1.TypeMeta{Kind: recordKind, APIVersion: version}
+	return encode(&out)
+}
+
+func encode(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings and a time
+	}
+	return append(data, '\n')
+}
+
+// ParseIntent reads the file of that name. Errors are for people.
+func ParseIntent(name string, data []byte) (image string, err error) {
+	var i kubelet.ImagePullIntent
+	if err := decode(data, &i, func() metav1.TypeMeta { return i.TypeMeta }, intentKind); err != nil {
+		return "", err
+	}
+	if FileName(i.Image) != name {
+		return "", fmt.Errorf("it is for image %.200q, which is not that of its file name", i.Image)
+	}
+	if _, err := imagepull.Parse(i.Image); err != nil {
+		return "", err
+	}
+	return i.Image, nil
+}
+
+// Parse reads the record in the file of that name. Errors are for people.
+func Parse(name string, data []byte) (*Record, error) {
+	r := &Record{}
+	if err := decode(data, r, func() metav1.TypeMeta { return r.TypeMeta }, recordKind); err != nil {
+		return nil, err
+	}
+	if FileName(r.ImageRef) != name {
+		return nil, fmt.Errorf("it is for image %.200q, which is not that of its file name", r.ImageRef)
+	}
+	return r, nil
+}
+
+func decode(data []byte, into any, meta func() metav1.TypeMeta, kind string) error {
+	if len(data) == 0 {
+		return errors.New("the file is empty")
+	}
+	d := json.NewDecoder(strings.NewReader(string(data)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("there is more after the content")
+	}
+	switch m := meta(); {
+	case m.Kind != kind:
+		return fmt.Errorf("its kind is %.60q, not %s", m.Kind, kind)
+	case m.APIVersion != version && m.APIVersion != oldVersion:
+		return fmt.Errorf("its apiVersion is %.60q, not %s", m.APIVersion, version)
+	}
+	return nil
+}
+
+// Policy says for which images the credentials of pods are verified (imagePullCredentialsVerificationPolicy).
+type Policy struct {
+	Verification kubelet.ImagePullCredentialsVerificationPolicy
+	// Allowlist are images without tag and digest, or prefixes that end with /*
+	// (preloadedImagesVerificationAllowlist).
+	Allowlist []string
+}
+
+// Verifies says whether a pod may use an image that is there only if Allows says so. pulled: there is a record or an
+// intent of the image, so that it was not there before the first agent.
+func (p Policy) Verifies(image string, pulled bool) bool {
+	switch p.Verification {
+	case kubelet.NeverVerify:
+		return false
+	case kubelet.NeverVerifyPreloadedImages:
+		return pulled
+	case kubelet.NeverVerifyAllowlistedImages:
+		name := Repository(image)
+		return !slices.ContainsFunc(p.Allowlist, func(of string) bool {
+			prefix, wild := strings.CutSuffix(of, "*")
+			return name == of || wild && strings.HasPrefix(name, prefix)
+		})
+	default:
+		return true
+	}
+}
+
+// Repository is the name of an image as it is written, without tag and digest.
+func Repository(image string) string {
+	parsed, err := reference.Parse(image)
+	if err != nil {
+		return image
+	}
+	if digested, is := parsed.(reference.Digested); is {
+		image = strings.TrimSuffix(image, "@"+digested.Digest().String())
+	}
+	if tagged, is := parsed.(reference.Tagged); is {
+		image = strings.TrimSuffix(image, ":"+tagged.Tag())
+	}
+	return image
+}
+
+// For are the credentials in a record with which an image was pulled under its name; false without any.
+func For(r *Record, image string) (of kubelet.ImagePullCredentials, ok bool) {
+	if r == nil {
+		return of, false
+	}
+	of, ok = r.CredentialMapping[Repository(image)]
+	return of, ok
+}
+
+// Allows says whether a pod with these offers may use an image that is there. learned is an offer that the record does
+// not have yet and should: the same secret with another content, or the same content in another secret.
+func Allows(r *Record, image string, offers []imagepull.Offer) (ok bool, learned *imagepull.Offer) {
+	of, ok := For(r, image)
+	if !ok || of.NodePodsAccessible {
+		return ok, nil
+	}
+	room := len(of.KubernetesSecrets) < maxLearned
+	for i := range offers {
+		o := &offers[i]
+		if o.Source.Owner != imagepull.OfSecret {
+			continue
+		}
+		mine := secret(o)
+		if slices.Contains(of.KubernetesSecrets, mine) {
+			return true, nil
+		}
+		for _, s := range of.KubernetesSecrets {
+			content := s.CredentialHash != "" && s.CredentialHash == mine.CredentialHash
+			switch {
+			case content && !room:
+				return true, nil
+			case content, sameSecret(s, mine) && room:
+				return true, o
+			}
+		}
+	}
+	for i := range offers {
+		if s := offers[i].Source; s.Owner == imagepull.OfServiceAccount {
+			return slices.Contains(of.KubernetesServiceAccounts, account(s)), nil // a pod has one
+		}
+	}
+	return false, nil
+}
+
+func secret(o *imagepull.Offer) kubelet.ImagePullSecret {
+	return kubelet.ImagePullSecret{
+		UID: o.Source.UID, Namespace: o.Source.Namespace, Name: o.Source.Name, CredentialHash: o.Hash(),
+	}
+}
+
+func sameSecret(a, b kubelet.ImagePullSecret) bool {
+	return a.UID == b.UID && a.Namespace == b.Namespace && a.Name == b.Name
+}
+
+func account(s imagepull.Source) kubelet.ImagePullServiceAccount {
+	return kubelet.ImagePullServiceAccount{UID: s.UID, Namespace: s.Namespace, Name: s.Name}
+}
+
+// Add is a record of the image with that ID after it was pulled under its name with one of these offers; r may be nil.
+// No offers: nobody knows with what. changed says whether it differs.
+func Add(r *Record, id, image string, offers []imagepull.Offer, now time.Time) (out *Record, changed bool) {
+	if out = r; r == nil {
+		out, changed = &Record{ImageRef: id}, true
+	} else {
+		out = r.DeepCopy()
+	}
+	name := Repository(image)
+	for i := range offers {
+		of := out.CredentialMapping[name]
+		if of.NodePodsAccessible || !add(&of, &offers[i]) {
+			continue
+		}
+		if out.CredentialMapping == nil {
+			out.CredentialMapping = map[string]kubelet.ImagePullCredentials{}
+		}
+		out.CredentialMapping[name], changed = of, true
+	}
+	if !changed {
+		return r, false
+	}
+	out.LastUpdatedTime = metav1.NewTime(now)
+	return out, true
+}
+
+func add(of *kubelet.ImagePullCredentials, o *imagepull.Offer) bool {
+	switch o.Source.Owner {
+	case imagepull.OfSecret:
+		s := secret(o)
+		same := func(x kubelet.ImagePullSecret) bool { return sameSecret(x, s) }
+		if i := slices.IndexFunc(of.KubernetesSecrets, same); i >= 0 {
+			changed := of.KubernetesSecrets[i] != s
+			of.KubernetesSecrets[i] = s
+			return changed
+		}
+		if len(of.KubernetesSecrets) >= maxKnown {
+			return false
+		}
+		of.KubernetesSecrets = append(of.KubernetesSecrets, s)
+		slices.SortFunc(of.KubernetesSecrets, func(a, b kubelet.ImagePullSecret) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		})
+	case imagepull.OfServiceAccount:
+		s := account(o.Source)
+		if slices.Contains(of.KubernetesServiceAccounts, s) || len(of.KubernetesServiceAccounts) >= maxKnown {
+			return false
+		}
+		of.KubernetesServiceAccounts = append(of.KubernetesServiceAccounts, s)
+		slices.SortFunc(of.KubernetesServiceAccounts, func(a, b kubelet.ImagePullServiceAccount) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		})
+	default:
+		*of = kubelet.ImagePullCredentials{NodePodsAccessible: true}
+	}
+	return true
+}

@@ -1,0 +1,197 @@
+package pullrecord
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const img = "reg.io/app:1"
+
+func secretOf(uid, name, password string) imagepull.Offer {
+	return imagepull.Offer{
+		Credential: imagepull.Credential{Username: "u", Password: password},
+		Source:     imagepull.Source{Owner: imagepull.OfSecret, UID: uid, Namespace: "shop", Name: name},
+	}
+}
+
+func accountOf(name string) imagepull.Offer {
+	return imagepull.Offer{Source: imagepull.Source{Owner: imagepull.OfServiceAccount, UID: "u-" + name, Namespace: "shop", Name: name}}
+}
+
+var node = imagepull.Offer{Credential: imagepull.Credential{Username: "node"}}
+
+// TestFormat: files are those of a kubelet, byte by byte.
+func TestFormat(t *testing.T) {
+	r, _ := Add(nil, "sha256:1", img, []imagepull.Offer{secretOf("x", "pull", "p")}, now)
+	want := `{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","lastUpdatedTime":"2026-01-02T03:04:05Z","imageRef":"sha256:1",` +
+		`"credentialMapping":{"reg.io/app":{"kubernetesSecrets":[{"uid":"x","namespace":"shop","name":"pull","credentialHash":"` +
+		secretOf("x", "pull", "p").Hash() + `"}]}}}` + "\n"
+	if got := string(Encode(r)); got != want {
+		t.Errorf("got  %swant %s", got, want)
+	}
+	if got := string(Intent(img)); got != `{"kind":"ImagePullIntent","apiVersion":"kubelet.config.k8s.io/v1beta1","image":"reg.io/app:1"}`+"\n" {
+		t.Errorf("got %s", got)
+	}
+	// a file of the kubelet's own tests
+	if got := FileName("docker.io/testing/test:latest"); got != "sha256-aef2af226629a35d5f3ef0fdbb29fdbebf038d0acd8850590e8c48e1e283aa56" {
+		t.Errorf("got %s", got)
+	}
+	old := strings.Replace(want, "v1beta1", "v1alpha1", 1)
+	for _, data := range []string{want, old} {
+		if got, err := Parse(FileName("sha256:1"), []byte(data)); err != nil || string(Encode(got)) != want {
+			t.Errorf("%s: %v, %v", data, got, err)
+		}
+	}
+	for data, why := range map[string]string{
+		"":   "empty",
+		"{}": "kind",
+		strings.Replace(want, "sha256:1", "sha256:2", 1):           "not that of its file name",
+		strings.Replace(want, "v1beta1", "v9", 1):                  "apiVersion",
+		strings.Replace(want, "ImagePulledRecord", "Pod", 1):       "kind",
+		strings.Replace(want, "lastUpdatedTime", "lastUpdated", 1): "unknown field",
+		want + "{}": "more",
+	} {
+		if _, err := Parse(FileName("sha256:1"), []byte(data)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+	if got, err := ParseIntent(FileName(img), Intent(img)); got != img || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := ParseIntent(FileName("x"), Intent(img)); err == nil {
+		t.Error("another file's")
+	}
+	if _, err := ParseIntent(FileName("Not An Image"), Intent("Not An Image")); err == nil {
+		t.Error("no image")
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	for _, c := range []struct {
+		policy kubelet.ImagePullCredentialsVerificationPolicy
+		image  string
+		pulled bool
+		want   bool
+	}{
+		{kubelet.NeverVerify, img, true, false},
+		{kubelet.NeverVerifyPreloadedImages, img, true, true},
+		{kubelet.NeverVerifyPreloadedImages, img, false, false},
+		{kubelet.AlwaysVerify, img, false, true},
+		{"", img, false, true},
+		{kubelet.NeverVerifyAllowlistedImages, img, false, true},
+		{kubelet.NeverVerifyAllowlistedImages, "reg.io/free:2", true, false},
+		{kubelet.NeverVerifyAllowlistedImages, "reg.io/free/er:2", true, true},
+		{kubelet.NeverVerifyAllowlistedImages, "reg.io:5000/team/x@sha256:4bcff63911fcb4448bd4fdacec207030997caf25e9bea4045fa6c8c44de311d1", true, false},
+		{kubelet.NeverVerifyAllowlistedImages, "reg.io:5000/teams/x", true, true},
+		{kubelet.NeverVerifyAllowlistedImages, "busybox", true, true},
+		{kubelet.NeverVerifyAllowlistedImages, "Not An Image", true, true},
+	} {
+		p := Policy{Verification: c.policy, Allowlist: []string{"reg.io/free", "reg.io:5000/team/*"}}
+		if got := p.Verifies(c.image, c.pulled); got != c.want {
+			t.Errorf("%s %s, pulled %v: %v", c.policy, c.image, c.pulled, got)
+		}
+	}
+}
+
+func TestAllows(t *testing.T) {
+	mine := secretOf("1", "mine", "p")
+	of := func(offers ...imagepull.Offer) *Record { r, _ := Add(nil, "id", img, offers, now); return r }
+	many := make([]imagepull.Offer, maxLearned)
+	for i := range many {
+		many[i] = secretOf(fmt.Sprint(i), fmt.Sprint("s", i), fmt.Sprint(i))
+	}
+	for _, c := range []struct {
+		name    string
+		record  *Record
+		image   string
+		offers  []imagepull.Offer
+		ok      bool
+		learned bool
+	}{
+		{"no record", nil, img, []imagepull.Offer{mine}, false, false},
+		{"nobody knows with what", of(), img, []imagepull.Offer{mine, node}, false, false},
+		{"everybody's", of(node), img, nil, true, false},
+		{"another tag", of(node), "reg.io/app:2", nil, true, false},
+		{"another name of the same image", of(node), "other.io/app:1", nil, false, false},
+		{"the same secret", of(mine), img, []imagepull.Offer{mine}, true, false},
+		{"no secret", of(mine), img, nil, false, false},
+		{"another secret", of(mine), img, []imagepull.Offer{secretOf("2", "other", "q")}, false, false},
+		{"another secret with the same content", of(mine), img, []imagepull.Offer{secretOf("2", "other", "p")}, true, true},
+		{"the same secret with another content", of(mine), img, []imagepull.Offer{secretOf("1", "mine", "new")}, true, true},
+		{"a secret of that name that was made again", of(mine), img, []imagepull.Offer{secretOf("2", "mine", "new")}, false, false},
+		{"one of several", of(mine), img, []imagepull.Offer{secretOf("2", "other", "q"), mine}, true, false},
+		{"the same content as one of many", of(many...), img, []imagepull.Offer{secretOf("x", "other", "7")}, true, false},
+		{"another content in one of many", of(many...), img, []imagepull.Offer{secretOf("7", "s7", "new")}, false, false},
+		{"the node's own credential is not one of a pod", of(mine), img, []imagepull.Offer{node}, false, false},
+		{"the account", of(accountOf("robot")), img, []imagepull.Offer{node, accountOf("robot")}, true, false},
+		{"another account", of(accountOf("robot")), img, []imagepull.Offer{accountOf("other"), accountOf("robot")}, false, false},
+		{"a secret or an account", of(mine, accountOf("robot")), img, []imagepull.Offer{accountOf("robot")}, true, false},
+	} {
+		ok, learned := Allows(c.record, c.image, c.offers)
+		if ok != c.ok || (learned != nil) != c.learned {
+			t.Errorf("%s: %v, %v", c.name, ok, learned)
+		}
+		if learned == nil {
+			continue
+		}
+		next, changed := Add(c.record, "id", c.image, []imagepull.Offer{*learned}, now)
+		if ok, again := Allows(next, c.image, c.offers); !changed || !ok || again != nil {
+			t.Errorf("%s: it is not learned: %v, %v, %v", c.name, changed, ok, again)
+		}
+	}
+	broken := of(mine)
+	broken.CredentialMapping["reg.io/app"].KubernetesSecrets[0].CredentialHash = ""
+	if ok, _ := Allows(broken, img, []imagepull.Offer{secretOf("2", "other", "p")}); ok {
+		t.Error("an empty hash fits")
+	}
+}
+
+// TestAdd: a record never loses those who may use it, and is written only if it changes.
+func TestAdd(t *testing.T) {
+	a, b := secretOf("1", "b", "p"), secretOf("2", "a", "q")
+	r, changed := Add(nil, "id", img, nil, now)
+	if !changed || r.ImageRef != "id" || len(r.CredentialMapping) > 0 {
+		t.Errorf("%v, %v", r, changed)
+	}
+	later := now.Add(time.Hour)
+	steps := []struct {
+		offers  []imagepull.Offer
+		changed bool
+		secrets int
+		node    bool
+	}{{nil, false, 0, false}, {[]imagepull.Offer{a}, true, 1, false}, {[]imagepull.Offer{a}, false, 1, false}, {[]imagepull.Offer{b}, true, 2, false},
+		{[]imagepull.Offer{accountOf("robot")}, true, 2, false}, {[]imagepull.Offer{accountOf("robot")}, false, 2, false},
+		{[]imagepull.Offer{node}, true, 0, true}, {[]imagepull.Offer{a}, false, 0, true}}
+	for i, s := range steps {
+		before := string(Encode(r))
+		next, changed := Add(r, "id", img, s.offers, later)
+		of, _ := For(next, img)
+		if string(Encode(r)) != before {
+			t.Fatalf("%d: the old one was changed", i)
+		}
+		if changed != s.changed || len(of.KubernetesSecrets) != s.secrets || of.NodePodsAccessible != s.node {
+			t.Errorf("%d: %v, %+v", i, changed, of)
+		}
+		if of.NodePodsAccessible && len(of.KubernetesServiceAccounts) > 0 {
+			t.Errorf("%d: %+v", i, of)
+		}
+		if len(of.KubernetesSecrets) == 2 && of.KubernetesSecrets[0].Name != "a" {
+			t.Errorf("%d: not sorted: %+v", i, of)
+		}
+		r = next
+	}
+	for i := range maxKnown + 10 {
+		r, _ = Add(r, "id", "reg.io/many", []imagepull.Offer{secretOf(fmt.Sprint(i), "s", fmt.Sprint(i))}, now)
+	}
+	if of, _ := For(r, "reg.io/many"); len(of.KubernetesSecrets) != maxKnown {
+		t.Errorf("%d secrets", len(of.KubernetesSecrets))
+	}
+}

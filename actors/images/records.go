@@ -1,0 +1,439 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/troupe-dev/troupe/actors/decide/imagepull"
+	"github.com/troupe-dev/troupe/actors/decide/observed"
+	"github.com/troupe-dev/troupe/actors/decide/pullrecord"
+	"github.com/troupe-dev/troupe/actors/kernel"
+	"github.com/troupe-dev/troupe/actors/port"
+	"github.com/troupe-dev/troupe/actors/portcall"
+)
+
+// Records are how images were pulled, and what follows from it (KEP-2535).
+type Records struct {
+	Files  port.PullRecords
+	Policy pullrecord.Policy
+	// Counts, if set, is told what was found out. It must not block.
+	Counts RecordCounts
+}
+
+// RecordCounts counts for metrics.
+type RecordCounts interface {
+	// Verified counts a check whether a pod may use an image that is there, by its result.
+	Verified(result string)
+	// Recorded tells how many intents and records there are.
+	Recorded(intents, records int)
+}
+
+// Results of a check, as the kubelet counts them.
+const (
+	policyAllowed    = "credentialPolicyAllowed"
+	recordFound      = "credentialRecordFound"
+	mustAuthenticate = "mustAuthenticate"
+	checkError       = "error"
+)
+
+const (
+	recordDeadline = 10 * time.Second
+	recordRetry    = 5 * time.Second
+	// recordLane orders all that is done with files of records.
+	recordLane = "pull-records"
+)
+
+// records is what is known of how images were pulled.
+//
+//	loading ──► settling: the runtime is asked for each image with an intent ──► known
+//	   └─can't be read─► unreadable: each image must be pulled again; it is read again every minute
+//
+// Until they are known, no pod is given an image that is there.
+type records struct {
+	loading            kernel.EffectID
+	loaded, unreadable bool
+	// settling are the looks for images that an earlier agent was pulling, by image; 0 while one is waited for.
+	settling map[string]kernel.EffectID
+	// intents are the names of images with an intent, pulled the records by image ID.
+	intents map[string]bool
+	pulled  map[string]*pullrecord.Record
+	// damaged are the names of records that can't be read: nobody knows who may use their images.
+	damaged map[string]bool
+}
+
+// recordsLoaded is what the disk has.
+type recordsLoaded struct {
+	id    kernel.EffectID
+	files port.PullFiles
+	err   error
+}
+
+// settled is what the runtime says of an image with an intent.
+type settled struct {
+	id    kernel.EffectID
+	image string
+	info  *observed.Image
+	ok    bool
+	err   error
+}
+
+// intended says that the intent to pull an image was written.
+type intended struct {
+	id    kernel.EffectID
+	image string
+	err   error
+}
+
+// recorded says that a file was written or removed, or set aside to where.
+type recorded struct {
+	id    kernel.EffectID
+	name  string
+	where string
+	err   error
+}
+
+// reload and settleAgain are this actor's own timers.
+type (
+	reload      struct{}
+	settleAgain struct{ image string }
+)
+
+func (recordsLoaded) isImagesMessage() {}
+func (settled) isImagesMessage()       {}
+func (intended) isImagesMessage()      {}
+func (recorded) isImagesMessage()      {}
+func (reload) isImagesMessage()        {}
+func (settleAgain) isImagesMessage()   {}
+
+// Outcome implements kernel.Outcome.
+func (m recordsLoaded) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m settled) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m intended) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+// Outcome implements kernel.Outcome.
+func (m recorded) Outcome() (kernel.EffectID, error) { return m.id, m.err }
+
+func recordEffect(kind, object string) kernel.Effect[Message] {
+	return kernel.Effect[Message]{Kind: kind, Object: object, Lane: recordLane, Deadline: recordDeadline}
+}
+
+func (a *images) loadRecords(ctx *kernel.Context[Message]) {
+	if a.deps.Records == nil {
+		return
+	}
+	a.records.loading = portcall.Do(ctx, recordEffect("LoadPullRecords", ""), a.deps.Records.Files.Load,
+		func(id kernel.EffectID, files port.PullFiles, err error) Message {
+			return recordsLoaded{id, files, err}
+		})
+}
+
+func (a *images) recordsLoaded(ctx *kernel.Context[Message], m recordsLoaded) {
+	r := &a.records
+	if r.loading != m.id {
+		return
+	}
+	r.loading = 0
+	if m.err != nil {
+		if !r.unreadable {
+			ctx.Log().Error().Str("error", m.err.Error()).Msg("cannot read the records of image pulls; retrying: " +
+				"until then a pod is given an image that is on this node only after it was pulled with the pod's credentials")
+		}
+		r.unreadable = true
+		ctx.After(time.Minute, reload{})
+		a.advanceAll(ctx)
+		return
+	}
+	r.loaded, r.unreadable = true, false
+	for _, name := range m.files.Aside {
+		r.damaged[name] = true
+	}
+	for _, f := range m.files.Records {
+		record, err := pullrecord.Parse(f.Name, f.Data)
+		if f.Err != nil || err != nil {
+			r.damaged[f.Name] = true
+			a.setAside(ctx, f, err)
+			continue
+		}
+		if r.pulled[record.ImageRef] == nil { // else one was written meanwhile
+			r.pulled[record.ImageRef] = record
+		}
+	}
+	for _, f := range m.files.Intents {
+		image, err := pullrecord.ParseIntent(f.Name, f.Data)
+		switch {
+		case f.Err != nil || err != nil:
+			a.setAside(ctx, f, err)
+		case !r.intents[image]:
+			r.intents[image] = true
+			if i := a.of[image]; i == nil || i.pulling == 0 { // else a predecessor is pulling it
+				a.settle(ctx, image)
+			}
+		}
+	}
+	a.countRecords()
+	a.advanceAll(ctx)
+}
+
+// setAside keeps a damaged file for people to look at, and tells them.
+func (a *images) setAside(ctx *kernel.Context[Message], f port.PullFile, why error) {
+	if f.Err != nil {
+		why = f.Err
+	}
+	portcall.Do(ctx, recordEffect("SetAsidePullRecord", f.Name), func(c context.Context, done func(string, error)) {
+		a.deps.Records.Files.SetAside(c, f, done)
+	}, func(id kernel.EffectID, where string, err error) Message { return recorded{id, f.Name, where, err} })
+	what := "its image must be pulled again with the credentials of each pod that uses it"
+	if f.Intent {
+		what = "if its image is on this node, it counts as one that was there before the agent"
+	}
+	ctx.Log().Error().Str("record", f.Name).Str("error", why.Error()).
+		Msg("record of an image pull is damaged and is set aside; continuing without it: " + what)
+}
+
+// settle finds out whether an image that an earlier agent was pulling is there.
+func (a *images) settle(ctx *kernel.Context[Message], image string) {
+	e := kernel.Effect[Message]{
+		Kind: "ImageStatus", Object: image, Lane: "settle/" + image, Deadline: a.deps.CheckDeadline,
+	}
+	a.records.settling[image] = portcall.Do(ctx, e, func(c context.Context, done func(settled, error)) {
+		a.deps.Runtime.ImageStatus(c, image, func(info observed.Image, ok bool, err error) {
+			done(settled{info: &info, ok: ok}, err)
+		})
+	}, func(id kernel.EffectID, m settled, err error) Message {
+		m.id, m.image, m.err = id, image, err
+		return m
+	})
+}
+
+// settled makes a record without credentials of an intent, if the image is there: it was pulled, and nobody knows with
+// what. Otherwise the intent is kept: the runtime may still be pulling.
+func (a *images) settled(ctx *kernel.Context[Message], m settled) {
+	r := &a.records
+	if r.settling[m.image] != m.id {
+		return
+	}
+	if k := port.KindOf(m.err); m.err != nil && (k == port.Unavailable || k == port.Deadline || k == port.Canceled) {
+		r.settling[m.image] = 0
+		ctx.After(recordRetry, settleAgain{m.image})
+		return
+	}
+	delete(r.settling, m.image)
+	if m.err == nil && m.ok {
+		a.record(ctx, m.info.ID, m.image, nil)
+	}
+	if len(r.settling) == 0 {
+		a.advanceAll(ctx)
+	}
+}
+
+func (a *images) advanceAll(ctx *kernel.Context[Message]) {
+	for _, name := range slices.Sorted(maps.Keys(a.of)) {
+		i := a.of[name]
+		a.advance(ctx, i)
+		a.drop(ctx, i)
+	}
+}
+
+// intend writes that an image is being pulled, before it is.
+func (a *images) intend(ctx *kernel.Context[Message], i *image) {
+	name := i.name
+	a.records.intents[name] = true
+	a.countRecords()
+	i.pulling = portcall.Do0(ctx, recordEffect("SavePullIntent", name), func(c context.Context, done func(error)) {
+		a.deps.Records.Files.SaveIntent(c, pullrecord.FileName(name), pullrecord.Intent(name), done)
+	}, func(id kernel.EffectID, err error) Message { return intended{id, name, err} })
+}
+
+func (a *images) intended(ctx *kernel.Context[Message], m intended) {
+	i := a.of[m.image]
+	if i == nil || i.pulling != m.id {
+		return
+	}
+	i.pulling = 0
+	switch {
+	case m.err != nil:
+		i.tried = append(i.tried, i.next...)
+		i.next = nil
+		a.failed(ctx, i, imagepull.ErrImagePull,
+			fmt.Sprintf("failed to record image pull intent for container image %q: %s", i.name, detail(m.err)))
+	case len(i.waiting) == 0:
+		i.next = nil
+		a.notPulled(ctx, i.name)
+		a.drop(ctx, i)
+	default:
+		a.pullNext(ctx, i, i.waiting[0].pod)
+	}
+}
+
+// notPulled removes the intent of an image that could not be pulled.
+func (a *images) notPulled(ctx *kernel.Context[Message], name string) {
+	if a.deps.Records != nil && a.records.intents[name] {
+		delete(a.records.intents, name)
+		a.countRecords()
+		a.saveRecord(ctx, nil, name)
+	}
+}
+
+// record notes that an image was pulled with one of these offers, and that it is not being pulled any more.
+func (a *images) record(ctx *kernel.Context[Message], id, name string, offers []imagepull.Offer) {
+	if a.deps.Records == nil {
+		return
+	}
+	record, changed := pullrecord.Add(a.records.pulled[id], id, name, offers, ctx.Now())
+	intent := ""
+	if a.records.intents[name] {
+		intent = name
+	}
+	if !changed {
+		record = nil
+	} else {
+		a.records.pulled[id] = record
+	}
+	delete(a.records.intents, name)
+	a.countRecords()
+	if record != nil || intent != "" {
+		a.saveRecord(ctx, record, intent)
+	}
+}
+
+// saveRecord writes a record, and removes an intent after that. If it can't be written, the intent stays: an agent that
+// finds it knows that the image was pulled.
+func (a *images) saveRecord(ctx *kernel.Context[Message], record *pullrecord.Record, intent string) {
+	name, object, data := "", intent, []byte(nil)
+	if record != nil {
+		name, object, data = pullrecord.FileName(record.ImageRef), record.ImageRef, pullrecord.Encode(record)
+	}
+	file := ""
+	if intent != "" {
+		file = pullrecord.FileName(intent)
+	}
+	portcall.Do0(ctx, recordEffect("SavePullRecord", object), func(c context.Context, done func(error)) {
+		a.deps.Records.Files.SavePulled(c, name, data, file, done)
+	}, func(id kernel.EffectID, err error) Message { return recorded{id, object, "", err} })
+}
+
+func (a *images) recorded(ctx *kernel.Context[Message], m recorded) {
+	var e *zerolog.Event
+	switch {
+	case m.err != nil:
+		e = ctx.Log().Warn().Str("error", m.err.Error())
+	case m.where == "":
+		return
+	default:
+		e = ctx.Log().Warn().Str("setAside", m.where)
+	}
+	e.Str("record", m.name).Msg("record of an image pull")
+}
+
+// forgetRecord removes the record of an image that is gone.
+func (a *images) forgetRecord(ctx *kernel.Context[Message], name string) {
+	portcall.Do0(ctx, recordEffect("RemovePullRecord", name), func(c context.Context, done func(error)) {
+		a.deps.Records.Files.RemovePulled(c, name, done)
+	}, func(id kernel.EffectID, err error) Message { return recorded{id, name, "", err} })
+}
+
+// imageRemoved forgets how an image was pulled.
+func (a *images) imageRemoved(ctx *kernel.Context[Message], id string) {
+	name := pullrecord.FileName(id)
+	if a.records.pulled[id] == nil && !a.records.damaged[name] {
+		return
+	}
+	delete(a.records.pulled, id)
+	delete(a.records.damaged, name)
+	a.countRecords()
+	a.forgetRecord(ctx, name)
+}
+
+// prune forgets how images were pulled that are not in a list that was begun then.
+func (a *images) prune(ctx *kernel.Context[Message], list []observed.Image, begun time.Time) {
+	if a.deps.Records == nil || !a.records.loaded {
+		return
+	}
+	there, files := map[string]bool{}, map[string]bool{}
+	for i := range list {
+		for _, id := range append([]string{list[i].ID}, list[i].RepoDigests...) {
+			there[id], files[pullrecord.FileName(id)] = true, true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(a.records.pulled)) {
+		if !there[id] && a.records.pulled[id].LastUpdatedTime.Time.Before(begun) {
+			a.imageRemoved(ctx, id)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.records.damaged)) {
+		if !files[name] {
+			delete(a.records.damaged, name)
+			a.forgetRecord(ctx, name)
+		}
+	}
+}
+
+func (a *images) countRecords() {
+	if c := a.deps.Records.Counts; c != nil {
+		c.Recorded(len(a.records.intents), len(a.records.pulled))
+	}
+}
+
+// verdict is whether a container may use an image that is there.
+type verdict uint8
+
+const (
+	unverified verdict = iota // it is not known yet
+	allowed
+	refused
+)
+
+// verify finds out whether a container may use an image that is there. It is asked again while it waits: another pod
+// may pull the image with the same secret.
+func (a *images) verify(ctx *kernel.Context[Message], i *image, w *waiter) verdict {
+	switch {
+	case a.deps.Records == nil || w.pulled:
+		return allowed
+	case a.records.unreadable:
+		return a.judge(w, refused, checkError)
+	case !a.records.loaded || len(a.records.settling) > 0:
+		return unverified
+	}
+	id := i.info.ID
+	record := a.records.pulled[id]
+	known := record != nil || a.records.intents[i.name] || a.records.damaged[pullrecord.FileName(id)]
+	if !a.deps.Records.Policy.Verifies(i.name, known) {
+		return a.judge(w, allowed, policyAllowed)
+	}
+	of, _ := pullrecord.For(record, i.name)
+	if !of.NodePodsAccessible && len(of.KubernetesSecrets)+len(of.KubernetesServiceAccounts) > 0 {
+		if !w.secrets.known {
+			return unverified
+		}
+		ok, _ := pullrecord.Allows(record, i.name, w.offers(i.name))
+		if !ok && len(of.KubernetesServiceAccounts) > 0 && !a.offered(ctx, i, w) {
+			return unverified // a plugin says as whom
+		}
+	}
+	ok, learned := pullrecord.Allows(record, i.name, w.offers(i.name))
+	if !ok {
+		return a.judge(w, refused, mustAuthenticate)
+	}
+	if learned != nil {
+		a.record(ctx, id, i.name, []imagepull.Offer{*learned})
+	}
+	return a.judge(w, allowed, recordFound)
+}
+
+// judge counts a verdict when it is a new one.
+func (a *images) judge(w *waiter, v verdict, result string) verdict {
+	if c := a.deps.Records.Counts; c != nil && w.verdict != v {
+		c.Verified(result)
+	}
+	w.verdict = v
+	return v
+}

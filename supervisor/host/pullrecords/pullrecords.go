@@ -1,0 +1,195 @@
+// Package pullrecords is the adapter of port.PullRecords. The files are those of a kubelet:
+//
+//	<root>/image_manager/pulling/sha256-…          intents
+//	<root>/image_manager/pulled/sha256-…           records
+//	…/sha256-….tmp                                 an unfinished write
+//	…/damaged-sha256-…                             one that was set aside; a kubelet does not see it
+package pullrecords
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/troupe-dev/troupe/actors/port"
+)
+
+const (
+	prefix  = "sha256-"
+	tmp     = ".tmp"
+	damaged = "damaged-"
+	// maxFile bounds one file in bytes, maxFiles how many are read.
+	maxFile  = 4 << 20
+	maxFiles = 50_000
+)
+
+// Store implements port.PullRecords.
+type Store struct {
+	pulling, pulled string
+	// mu is held by what reads or writes: a file that is being written is not removed as one that was left.
+	mu sync.Mutex
+}
+
+var _ port.PullRecords = (*Store)(nil)
+
+// New makes a store in the root directory of an agent.
+func New(root string) *Store {
+	dir := filepath.Join(root, "image_manager")
+	return &Store{pulling: filepath.Join(dir, "pulling"), pulled: filepath.Join(dir, "pulled")}
+}
+
+func (s *Store) dir(intent bool) string {
+	if intent {
+		return s.pulling
+	}
+	return s.pulled
+}
+
+// Load implements port.PullRecords.
+func (s *Store) Load(_ context.Context, done func(port.PullFiles, error)) {
+	var all port.PullFiles
+	s.do(func() (err error) {
+		if all.Intents, _, err = s.list(true); err != nil {
+			return err
+		}
+		all.Records, all.Aside, err = s.list(false)
+		return err
+	}, func(err error) { done(all, err) })
+}
+
+// list reads a directory. One that is not there is empty.
+func (s *Store) list(intent bool) (files []port.PullFile, aside []string, err error) {
+	dir := s.dir(intent)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case strings.HasSuffix(name, tmp):
+			if strings.HasPrefix(name, prefix) {
+				_ = os.Remove(filepath.Join(dir, name)) // an agent was killed while it wrote it
+			}
+		case strings.HasPrefix(name, damaged+prefix):
+			aside = append(aside, strings.TrimPrefix(name, damaged))
+		case !strings.HasPrefix(name, prefix):
+		case len(files) >= maxFiles:
+			return nil, nil, fmt.Errorf("%s has more than %d files", dir, maxFiles)
+		default:
+			f := port.PullFile{Intent: intent, Name: name}
+			f.Data, f.Err = read(filepath.Join(dir, name))
+			files = append(files, f)
+		}
+	}
+	return files, aside, nil
+}
+
+func read(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe in its place would be waited for
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), maxFile)
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
+
+// do runs f on another goroutine, while no other runs. The caller waits for one before it begins another whose order
+// matters.
+func (s *Store) do(f func() error, done func(error)) {
+	go func() {
+		s.mu.Lock()
+		err := f()
+		s.mu.Unlock()
+		done(err)
+	}()
+}
+
+// SaveIntent implements port.PullRecords.
+func (s *Store) SaveIntent(_ context.Context, name string, data []byte, done func(error)) {
+	s.do(func() error { return write(s.pulling, name, data) }, done)
+}
+
+// SavePulled implements port.PullRecords.
+func (s *Store) SavePulled(_ context.Context, name string, data []byte, intent string, done func(error)) {
+	s.do(func() error {
+		if name != "" {
+			if err := write(s.pulled, name, data); err != nil {
+				return err
+			}
+		}
+		if intent == "" {
+			return nil
+		}
+		return remove(filepath.Join(s.pulling, intent))
+	}, done)
+}
+
+// RemovePulled implements port.PullRecords.
+func (s *Store) RemovePulled(_ context.Context, name string, done func(error)) {
+	s.do(func() error {
+		return errors.Join(remove(filepath.Join(s.pulled, name)), remove(filepath.Join(s.pulled, damaged+name)))
+	}, done)
+}
+
+// SetAside implements port.PullRecords.
+func (s *Store) SetAside(_ context.Context, f port.PullFile, done func(string, error)) {
+	from, to := filepath.Join(s.dir(f.Intent), f.Name), filepath.Join(s.dir(f.Intent), damaged+f.Name)
+	s.do(func() error {
+		err := os.Rename(from, to)
+		if err != nil && os.Remove(to) == nil { // a file and a directory don't replace each other
+			err = os.Rename(from, to)
+		}
+		return err
+	}, func(err error) { done(to, err) })
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// write writes a file beside the current one, flushes and renames it.
+func write(dir, name string, data []byte) (err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, name)
+	f, err := os.OpenFile(path+tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(path+tmp, path)
+	}
+	if err != nil {
+		_ = os.Remove(path + tmp) // it only takes room
+	}
+	return err
+}
